@@ -1,0 +1,111 @@
+# Homeostat. `make` lists the targets.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+BIN := $(CURDIR)/bin
+KUBERNETES_VERSION := v1.36.3
+GOLANGCI_LINT_VERSION := v2.15.0
+GOFUMPT_VERSION := v0.12.0
+BENCHSTAT_VERSION := v0.0.0-20260908200009-22c9c6c9d4da
+
+GOLANGCI_LINT := $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION)
+GOFUMPT := $(BIN)/gofumpt-$(GOFUMPT_VERSION)
+BENCHSTAT := $(BIN)/benchstat-$(BENCHSTAT_VERSION)
+
+# The packages that have tests against the real API server.
+E2E_PACKAGES = $(sort $(shell grep -rl --include='*_test.go' '^//go:build e2e' . | xargs -rn1 dirname))
+# The packages that have mutation tests: a safeguard is taken out, a named invariant must break.
+MUTATE_PACKAGES = $(sort $(shell grep -rl --include='*_test.go' '^//go:build mutate' . | xargs -rn1 dirname))
+GO_FILES = $(shell git ls-files --cached --others --exclude-standard '*.go')
+
+.PHONY: help
+help: ## List the targets.
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: demo
+demo: controlplane-build ## Roll reboots across 12 nodes of a real API server, killing things on the way.
+	go run ./examples/reboot/demo
+
+.PHONY: test
+test: unit race mutate e2e ## Everything that must be green: unit, race, mutation and real API server tests.
+
+.PHONY: unit
+unit: ## Unit tests, with exact allocation counts.
+	go test -timeout 10m ./...
+	cd internal/controlplane && CGO_ENABLED=0 go test -trimpath -timeout 5m ./supervisor
+
+.PHONY: race
+race: ## Unit tests under the race detector.
+	go test -race -timeout 15m ./...
+
+.PHONY: mutate
+mutate: ## Take each safeguard out, one at a time, and see a named invariant break.
+	go test -tags mutate -run '^TestMutat' -timeout 10m $(MUTATE_PACKAGES)
+
+.PHONY: e2e
+e2e: controlplane-build browser ## Tests against the real API server.
+	go test -tags e2e -run '^TestE2E' -p 1 -timeout 20m $(E2E_PACKAGES)
+
+.PHONY: browser
+browser:
+	@command -v chromium >/dev/null || { echo "installing chromium, which looks at the status page in a test"; \
+	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium >/dev/null; }
+
+.PHONY: controlplane
+controlplane: controlplane-build ## Run etcd, kube-apiserver and kube-controller-manager in the foreground.
+	$(BIN)/controlplane
+
+.PHONY: controlplane-build
+controlplane-build: ## Build bin/controlplane (5 to 6 minutes the first time).
+	go run ./internal/e2e/build
+
+.PHONY: fmt
+fmt: $(GOFUMPT) ## Format every Go file.
+	$(GOFUMPT) -w $(GO_FILES)
+
+.PHONY: lint
+lint: $(GOLANGCI_LINT) ## Run the linters.
+	$(GOLANGCI_LINT) run --build-tags e2e,mutate ./...
+
+.PHONY: verify
+verify: $(GOFUMPT) lint ## Format, linters, tidy modules, and the modules that stand apart.
+	@unformatted="$$($(GOFUMPT) -l $(GO_FILES))"; \
+	  if [ -n "$$unformatted" ]; then echo "run make fmt; not formatted:"; echo "$$unformatted"; exit 1; fi
+	go mod tidy -diff
+	cd internal/bench && go mod tidy -diff && go vet ./...
+	cd internal/controlplane && go mod tidy -diff && CGO_ENABLED=0 go vet -trimpath ./supervisor
+
+.PHONY: bench
+bench: $(BENCHSTAT) ## Benchmarks beside controller-runtime and client-go (BENCH=regexp, COUNT=10).
+	cd internal/bench && go test -run '^$$' -bench '$(or $(BENCH),.)' -benchmem -count $(or $(COUNT),10) -timeout 3h ./... | tee $(BIN)/bench.txt
+	$(BENCHSTAT) -col /impl $(BIN)/bench.txt
+
+.PHONY: cover
+cover: ## Coverage of the unit tests.
+	go test -coverprofile cover.out ./...
+	go tool cover -func cover.out | tail -1
+
+.PHONY: fuzz
+fuzz: ## Each fuzz target for FUZZTIME (30s).
+	@grep -rHo --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' . | sed 's/func //' | while IFS=: read -r file target; do \
+	  echo "$$target in $$(dirname $$file)"; \
+	  go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(or $(FUZZTIME),30s) "$$(dirname $$file)"; \
+	done
+
+.PHONY: clean
+clean: ## Remove what was built.
+	rm -rf $(BIN) cover.out
+
+$(GOLANGCI_LINT):
+	@echo "building golangci-lint $(GOLANGCI_LINT_VERSION) (about two minutes, once)"
+	GOBIN=$(BIN) go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION)
+	mv $(BIN)/golangci-lint $@
+
+$(GOFUMPT):
+	GOBIN=$(BIN) go install mvdan.cc/gofumpt@$(GOFUMPT_VERSION)
+	mv $(BIN)/gofumpt $@
+
+$(BENCHSTAT):
+	GOBIN=$(BIN) go install golang.org/x/perf/cmd/benchstat@$(BENCHSTAT_VERSION)
+	mv $(BIN)/benchstat $@
