@@ -1,0 +1,25 @@
+package supervisor
+
+import (
+	"errors"
+	"fmt"
+)
+
+// ErrStopped is the answer to a request when the Supervisor does not run any more.
+var ErrStopped = errors.New("the control plane has stopped")
+
+// ExitError says that a component ended although nobody had asked it to.
+type ExitError struct {
+	// Component is its name.
+	Component string
+	// Status is how it ended, such as "exit status 1" or "signal: killed".
+	Status string
+	// Log is the file that has its output. It is gone with a temporary data directory.
+	Log string
+	// Tail is the end of that file.
+	Tail string
+}
+
+func (e *ExitError) Error() string {
+	return fmt.Sprintf("%s ended (%s); the end of its log:\n%s", e.Component, e.Status, e.Tail)
+}

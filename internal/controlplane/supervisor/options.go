@@ -1,0 +1,75 @@
+package supervisor
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"time"
+)
+
+// DefaultTimeout is how long a start may take until every component is ready.
+const DefaultTimeout = 3 * time.Minute
+
+// Options configure a Supervisor. Nil and zero fields mean the defaults.
+type Options struct {
+	// Executable is the program that has the components as sub-commands; by default the running one.
+	Executable string
+	// DataDir is created when missing, and kept. By default a temporary directory is used, and removed at the end.
+	DataDir string
+	// Kubeconfig is the file that receives the administrator's kubeconfig, by default one in the data directory.
+	Kubeconfig string
+	// Port is the API server's port. By default the data directory's last one, or a free one.
+	Port int
+	// Scheduler also starts a kube-scheduler.
+	Scheduler bool
+	// Timeout bounds each start, by default [DefaultTimeout].
+	Timeout time.Duration
+	// Flags are further flags by component; where a flag may stand once, they override the Supervisor's.
+	Flags map[string][]string
+	// Progress receives one line per component; by default nothing is written.
+	Progress io.Writer
+	// Ready is called once with the path of the kubeconfig, when the control plane is ready for the first time.
+	Ready func(kubeconfig string)
+}
+
+func (o *Options) withDefaults() (Options, error) {
+	d := Options{}
+	if o != nil {
+		d = *o
+	}
+	if d.Executable == "" {
+		self, err := os.Executable()
+		if err != nil {
+			return d, fmt.Errorf("finding the running program: %w", err)
+		}
+		d.Executable = self
+	}
+	d.Timeout = cmp.Or(d.Timeout, DefaultTimeout)
+	if d.Progress == nil {
+		d.Progress = io.Discard
+	}
+	if d.Ready == nil {
+		d.Ready = func(string) {}
+	}
+	return d, d.validate()
+}
+
+func (o *Options) validate() error {
+	var faults []error
+	if o.Port < 0 || o.Port > 65535 {
+		faults = append(faults, fmt.Errorf("port %d: must be 1 to 65535, or 0 for a free one", o.Port))
+	}
+	if o.Timeout < 0 {
+		faults = append(faults, fmt.Errorf("timeout %v: must be positive", o.Timeout))
+	}
+	for _, name := range slices.Sorted(maps.Keys(o.Flags)) {
+		if !slices.Contains(Components(), name) {
+			faults = append(faults, fmt.Errorf("flags for %q: must be for one of %q", name, Components()))
+		}
+	}
+	return errors.Join(faults...)
+}

@@ -1,0 +1,146 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+)
+
+// A plane is the set of running children. One goroutine uses it.
+type plane struct {
+	options    *Options
+	data       *dataDir
+	components []component
+	children   map[string]*child
+	ended      chan struct{} // told when a child is gone
+	client     *http.Client
+}
+
+func newPlane(o *Options, d *dataDir) (*plane, error) {
+	client, err := newProbe(d)
+	if err != nil {
+		return nil, err
+	}
+	return &plane{
+		options:    o,
+		data:       d,
+		components: d.components(o),
+		children:   map[string]*child{},
+		ended:      make(chan struct{}, 1),
+		client:     client,
+	}, nil
+}
+
+// start starts every component that is down and returns when all are ready.
+func (p *plane) start(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, p.options.Timeout)
+	defer cancel()
+	for _, c := range p.components {
+		if p.children[c.name] != nil {
+			continue
+		}
+		began := time.Now()
+		ch, err := startChild(p.options.Executable, c, p.data.log(c.name), p.ended)
+		if err != nil {
+			return err
+		}
+		p.children[c.name] = ch
+		if err := p.await(ctx, c); err != nil {
+			return err
+		}
+		p.say("%s is ready after %.1fs", c.name, time.Since(began).Seconds())
+	}
+	for _, c := range p.components {
+		if err := p.await(ctx, c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// await blocks until the component is ready. An error says what it still lacked.
+func (p *plane) await(ctx context.Context, c component) error {
+	tick := time.NewTicker(probeInterval)
+	defer tick.Stop()
+	for {
+		lacks := probe(ctx, p.client, c.ready)
+		if lacks == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return p.late(ctx, c, lacks)
+		case <-p.ended:
+			if err := p.failure(); err != nil {
+				return err
+			}
+		case <-tick.C:
+		}
+	}
+}
+
+func (p *plane) late(ctx context.Context, c component, lacks error) error {
+	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return fmt.Errorf("waiting for %s: %w", c.name, ctx.Err())
+	}
+	return fmt.Errorf("waiting for %s: not ready within %v: %w; the end of its log:\n%s",
+		c.name, p.options.Timeout, lacks, tail(p.data.log(c.name)))
+}
+
+// failure returns the error of the first child that ended unasked, and nil if there is none.
+func (p *plane) failure() error {
+	for _, c := range p.components {
+		if ch := p.children[c.name]; ch != nil && ch.gone() {
+			return ch.exitError()
+		}
+	}
+	return nil
+}
+
+// kill ends one component as kill -9 does.
+func (p *plane) kill(name string) error {
+	ch := p.children[name]
+	if ch == nil {
+		return fmt.Errorf("killing %q: it does not run; what does: %s", name, strings.Join(p.running(), ", "))
+	}
+	delete(p.children, name)
+	ch.kill()
+	p.say("%s is killed", name)
+	return nil
+}
+
+// restart starts what is down; if nothing is, it stops everything first.
+func (p *plane) restart(ctx context.Context) error {
+	if len(p.children) == len(p.components) {
+		p.stop()
+	}
+	return p.start(ctx)
+}
+
+// stop ends all children, the last started first.
+func (p *plane) stop() {
+	for _, c := range slices.Backward(p.components) {
+		if ch := p.children[c.name]; ch != nil {
+			delete(p.children, c.name)
+			ch.stop()
+		}
+	}
+}
+
+func (p *plane) running() []string {
+	var names []string
+	for _, c := range p.components {
+		if p.children[c.name] != nil {
+			names = append(names, c.name)
+		}
+	}
+	return names
+}
+
+func (p *plane) say(format string, a ...any) {
+	_, _ = fmt.Fprintf(p.options.Progress, "controlplane: "+format+"\n", a...) // Nobody may be listening any more.
+}

@@ -1,0 +1,126 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// A Supervisor runs one control plane. Its methods may be called from several goroutines at once.
+type Supervisor struct {
+	options  Options
+	requests chan request
+	over     chan struct{} // closed when Run has returned
+}
+
+// A request is answered by the goroutine of Run, which owns the children.
+type request struct {
+	kill   string // the component to kill; empty asks for a restart
+	answer chan error
+}
+
+// New returns a Supervisor that has not started anything. The error joins all faults of the options.
+func New(o *Options) (*Supervisor, error) {
+	options, err := o.withDefaults()
+	if err != nil {
+		return nil, fmt.Errorf("checking the options: %w", err)
+	}
+	return &Supervisor{options: options, requests: make(chan request), over: make(chan struct{})}, nil
+}
+
+// Run starts the control plane and returns when it has stopped again: nil because ctx ended, else an error. When a
+// component ended unasked, the error is an [*ExitError]. Run may be called once.
+func (s *Supervisor) Run(ctx context.Context) (err error) {
+	defer close(s.over)
+	data, err := openDataDir(s.options.DataDir, s.options.Port)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, data.close()) }()
+	p, err := newPlane(&s.options, data)
+	if err != nil {
+		return err
+	}
+	defer p.stop()
+	if err := s.serve(ctx, p); ctx.Err() == nil {
+		return err
+	}
+	return nil
+}
+
+func (s *Supervisor) serve(ctx context.Context, p *plane) error {
+	p.say("data in %s", p.data.path)
+	if err := p.start(ctx); err != nil {
+		return err
+	}
+	path, err := s.publish(p.data)
+	if err != nil {
+		return err
+	}
+	s.options.Ready(path)
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-p.ended:
+			if err := p.failure(); err != nil {
+				return err
+			}
+		case r := <-s.requests:
+			if err := r.serve(ctx, p); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// publish writes the administrator's kubeconfig to its place and returns that.
+func (s *Supervisor) publish(d *dataDir) (string, error) {
+	if s.options.Kubeconfig == "" {
+		return d.file(adminName + ".kubeconfig"), nil
+	}
+	k, err := d.kubeconfig(adminName)
+	if err != nil {
+		return "", err
+	}
+	return s.options.Kubeconfig, k.write(s.options.Kubeconfig)
+}
+
+// serve answers the request. An error means that the control plane cannot go on.
+func (r request) serve(ctx context.Context, p *plane) error {
+	if r.kill != "" {
+		r.answer <- p.kill(r.kill)
+		return nil
+	}
+	err := p.restart(ctx)
+	r.answer <- err
+	return err
+}
+
+// Kill ends the named component as kill -9 does, and returns once its process is gone. It stays down until Restart.
+func (s *Supervisor) Kill(ctx context.Context, component string) error {
+	return s.ask(ctx, request{kill: component})
+}
+
+// Restart starts the components that Kill has ended and returns when all are ready. If there are none, it stops
+// the whole control plane and starts it again on the same data and ports.
+func (s *Supervisor) Restart(ctx context.Context) error {
+	return s.ask(ctx, request{})
+}
+
+func (s *Supervisor) ask(ctx context.Context, r request) error {
+	r.answer = make(chan error, 1)
+	select {
+	case s.requests <- r:
+	case <-s.over:
+		return ErrStopped
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	select {
+	case err := <-r.answer:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
