@@ -1,0 +1,151 @@
+package queue_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/homeostat/homeostat/queue"
+)
+
+func because(c queue.Cause) queue.Addition { return queue.Addition{Cause: c} }
+
+func TestCauses(t *testing.T) {
+	pod := queue.Cause{
+		Trigger: "pods", Namespace: "default", Name: "web", Change: queue.Updated,
+		OldVersion: "41", NewVersion: "57",
+	}
+	node := queue.Cause{Trigger: "nodes", Name: "node-1", Change: queue.Added, NewVersion: "9"}
+	for name, f := range map[string]func(b *bench){
+		"a turn without a cause has none": func(b *bench) {
+			b.Add("a")
+			b.Expect(b.take().Causes()).To(BeEmpty())
+		},
+		"a turn knows its causes, the oldest first": func(b *bench) {
+			b.AddWith("a", because(pod))
+			b.AddWith("a", because(node))
+			b.Expect(b.take().Causes()).To(Equal([]queue.Cause{pod, node}))
+		},
+		"changes of one object are merged into one": func(b *bench) {
+			later := pod
+			later.Change, later.OldVersion, later.NewVersion = queue.Deleted, "57", "60"
+			b.AddWith("a", because(pod))
+			b.AddWith("a", because(node))
+			b.AddWith("a", because(later))
+			merged := pod
+			merged.Change, merged.NewVersion, merged.Merged = queue.Deleted, "60", 1
+			b.Expect(b.take().Causes()).To(Equal([]queue.Cause{merged, node}))
+		},
+		"the same object by another trigger is another cause": func(b *bench) {
+			other := pod
+			other.Trigger = "owned pods"
+			b.AddWith("a", because(pod))
+			b.AddWith("a", because(other))
+			b.Expect(b.take().Causes()).To(Equal([]queue.Cause{pod, other}))
+		},
+		"the list is bounded, and the last counts the rest": func(b *bench) {
+			const more = 5
+			for i := range queue.MaxCauses + more {
+				b.AddWith("a", because(queue.Cause{Trigger: "pods", Name: fmt.Sprint(i)}))
+			}
+			causes := b.take().Causes()
+			b.Expect(causes).To(HaveLen(queue.MaxCauses))
+			b.Expect(causes[queue.MaxCauses-1].Merged).To(Equal(more))
+			b.Expect(causes[0].Merged).To(BeZero())
+		},
+		"what comes during a turn belongs to the next": func(b *bench) {
+			b.AddWith("a", because(pod))
+			item := b.take()
+			b.AddWith("a", because(node))
+			b.Expect(item.Causes()).To(Equal([]queue.Cause{pod}))
+			item.Done()
+			b.Expect(b.take().Causes()).To(Equal([]queue.Cause{node}))
+		},
+		"a retry has the causes of the turn that failed as well": func(b *bench) {
+			b.AddWith("a", because(pod))
+			item := b.take()
+			b.AddWith("a", because(node))
+			item.Retry()
+			b.Expect(b.take().Causes()).To(Equal([]queue.Cause{pod, node}))
+		},
+		"a second look has no causes": func(b *bench) {
+			b.AddWith("a", because(pod))
+			b.take().After(time.Second)
+			b.Expect(b.take().Causes()).To(BeEmpty())
+		},
+		"a cancelled timer takes its causes along": func(b *bench) {
+			b.AddWith("a", queue.Addition{Cause: pod, After: time.Second})
+			b.Cancel("a")
+			b.AddWith("a", because(node))
+			b.Expect(b.take().Causes()).To(Equal([]queue.Cause{node}))
+		},
+		"a timer that is cancelled while the key is held does, too": func(b *bench) {
+			b.Add("a")
+			item := b.take()
+			b.AddWith("a", queue.Addition{Cause: pod, After: time.Second})
+			b.Cancel("a")
+			b.AddWith("a", because(node))
+			item.Done()
+			b.Expect(b.take().Causes()).To(Equal([]queue.Cause{node}))
+		},
+		"versions need not be numbers": func(b *bench) {
+			for _, v := range []string{"", "0", "007", "x1", "1x", strings.Repeat("9", 19), strings.Repeat("9", 30)} {
+				odd := queue.Cause{Trigger: "pods", Name: "web", OldVersion: v, NewVersion: v}
+				b.AddWith("a", because(odd))
+				item := b.take()
+				b.Expect(item.Causes()).To(Equal([]queue.Cause{odd}))
+				item.Done()
+			}
+		},
+		"merging may change the kind of version": func(b *bench) {
+			for _, versions := range [][2]string{{"1", "x"}, {"x", "1"}, {"x", ""}, {"", "x"}, {"1", ""}} {
+				for _, v := range versions {
+					b.AddWith("a", because(queue.Cause{Trigger: "pods", OldVersion: "0", NewVersion: v}))
+				}
+				item := b.take()
+				b.Expect(item.Causes()).To(Equal([]queue.Cause{
+					{Trigger: "pods", OldVersion: "0", NewVersion: versions[1], Merged: 1},
+				}))
+				item.Done()
+			}
+		},
+		"there may be any number of triggers": func(b *bench) {
+			for i := range 300 {
+				c := queue.Cause{Trigger: fmt.Sprintf("trigger-%d", i), Name: "web", NewVersion: "1"}
+				b.AddWith("a", because(c))
+				item := b.take()
+				b.Expect(item.Causes()).To(Equal([]queue.Cause{c}))
+				item.Done()
+			}
+		},
+		"Merged may be given, and is bounded": func(b *bench) {
+			many := pod
+			many.Merged = 1 << 20
+			b.AddWith("a", because(many))
+			b.AddWith("a", because(pod))
+			b.Expect(b.take().Causes()[0].Merged).To(Equal(1<<16 - 1))
+		},
+	} {
+		t.Run(name, func(t *testing.T) { inVirtualTime(t, nil, f) })
+	}
+}
+
+func TestCausesOfTheObjectThatTheKeyNames(t *testing.T) {
+	g := NewWithT(t)
+	q, err := queue.New[types.NamespacedName](nil)
+	g.Expect(err).NotTo(HaveOccurred())
+	key := types.NamespacedName{Namespace: "default", Name: "web"}
+	own := queue.Cause{Trigger: "pods", Namespace: "default", Name: "web", Change: queue.Added, NewVersion: "12"}
+	owned := queue.Cause{Trigger: "pods", Namespace: "default", Name: "web-1", Change: queue.Added, NewVersion: "13"}
+	for _, c := range []queue.Cause{own, owned, own, owned} {
+		q.AddWith(key, because(c))
+	}
+	own.Merged, owned.Merged = 1, 1
+	item, err := q.Get(t.Context())
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(item.Causes()).To(Equal([]queue.Cause{own, owned}))
+}

@@ -1,0 +1,145 @@
+package queue_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/homeostat/homeostat/queue"
+)
+
+// A worker takes keys until the queue is drained.
+func Example() {
+	q, err := queue.New[string](nil)
+	if err != nil {
+		panic(err)
+	}
+	for _, key := range []string{"default/web", "default/db", "default/web"} {
+		q.Add(key)
+	}
+	q.Drain()
+
+	for {
+		item, err := q.Get(context.Background())
+		if errors.Is(err, queue.ErrStopped) {
+			break
+		}
+		fmt.Println(item.Key())
+		item.Done()
+	}
+	// Output:
+	// default/web
+	// default/db
+}
+
+func ExampleItem_Retry() {
+	q, err := queue.New(&queue.Options[string]{
+		Backoff: queue.Backoff{Base: time.Millisecond, Cap: time.Second},
+	})
+	if err != nil {
+		panic(err)
+	}
+	q.Add("default/web")
+	for {
+		item, err := q.Get(context.Background())
+		if err != nil {
+			panic(err)
+		}
+		if item.Attempt() < 3 {
+			item.Retry()
+			continue
+		}
+		fmt.Println("attempt", item.Attempt())
+		item.Done()
+		break
+	}
+	// Output: attempt 3
+}
+
+func ExampleQueue_AddWith() {
+	q, err := queue.New[string](nil)
+	if err != nil {
+		panic(err)
+	}
+	// The first list is less urgent than what changes now.
+	q.AddWith("default/old", queue.Addition{Lane: queue.Background})
+	q.AddWith("default/web", queue.Addition{
+		// The spec has changed: whatever failed before is worth another try.
+		Reset: true,
+		Cause: queue.Cause{
+			Trigger: "deployments", Namespace: "default", Name: "web",
+			Change: queue.Updated, OldVersion: "41", NewVersion: "57",
+		},
+	})
+
+	item, err := q.Get(context.Background())
+	if err != nil {
+		panic(err)
+	}
+	defer item.Done()
+	for _, c := range item.Causes() {
+		fmt.Printf("%s: %s was %s by %s\n", item.Key(), c.Name, c.Change, c.Trigger)
+	}
+	// Output: default/web: web was updated by deployments
+}
+
+// The worker has written an object, and wants its cache to have seen that
+// before it looks at the key again.
+func ExampleItem_Hold() {
+	q, err := queue.New[string](nil)
+	if err != nil {
+		panic(err)
+	}
+	q.Add("default/web")
+	item, err := q.Get(context.Background())
+	if err != nil {
+		panic(err)
+	}
+	item.Hold(10 * time.Second)
+	item.Done()
+
+	q.Add("default/web")
+	fmt.Println("waiting:", q.Len())
+	q.Release("default/web") // the cache has seen it
+	fmt.Println("waiting:", q.Len())
+	// Output:
+	// waiting: 0
+	// waiting: 1
+}
+
+func ExampleQueue_Entries() {
+	q, err := queue.New[string](nil)
+	if err != nil {
+		panic(err)
+	}
+	q.Add("default/web")
+	q.AddWith("default/db", queue.Addition{After: time.Hour})
+	for _, e := range q.Entries(10) {
+		fmt.Println(e.Key, "is", e.State)
+	}
+	// Output:
+	// default/db is delayed
+	// default/web is waiting
+}
+
+// A controller that was written for client-go's queue runs on this one.
+func ExampleWorkqueue() {
+	q, err := queue.New[string](nil)
+	if err != nil {
+		panic(err)
+	}
+	w := queue.Workqueue(q, nil)
+	w.Add("default/web")
+	key, shutdown := w.Get()
+	fmt.Println(key, shutdown)
+	w.Forget(key)
+	w.Done(key)
+
+	w.ShutDown()
+	_, shutdown = w.Get()
+	fmt.Println(shutdown)
+	// Output:
+	// default/web false
+	// true
+}

@@ -1,0 +1,140 @@
+package queue_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+
+	"github.com/homeostat/homeostat/queue"
+)
+
+// A witness watches many goroutines use a queue at once.
+type witness struct {
+	mu      sync.Mutex // guards what follows
+	holder  map[string]bool
+	changed map[string]int // how often a key has been added
+	looked  map[string]int // how many of these the last turn knew of
+	faults  []string
+	turns   int
+}
+
+func (w *witness) change(key string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.changed[key]++
+}
+
+func (w *witness) begin(key string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.holder[key] {
+		w.faults = append(w.faults, key+" is held twice")
+	}
+	w.holder[key] = true
+	w.looked[key] = w.changed[key]
+	w.turns++
+}
+
+func (w *witness) end(key string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.holder[key] = false
+}
+
+// Whatever goroutines do at the same time: a key has one holder, and no
+// addition is lost: the last turn of a key began after its last addition.
+func TestManyGoroutines(t *testing.T) {
+	options := map[string]*queue.Options[string]{
+		"plain": {Backoff: queue.Backoff{Base: time.Millisecond, Cap: time.Second}},
+		"groups": {
+			Backoff: queue.Backoff{Base: time.Millisecond, Cap: time.Second},
+			Group:   func(key string) string { return key[:5] }, MinInterval: time.Millisecond,
+		},
+	}
+	for name, o := range options {
+		t.Run(name, func(t *testing.T) {
+			inVirtualTime(t, o, func(b *bench) {
+				w := &witness{holder: map[string]bool{}, changed: map[string]int{}, looked: map[string]int{}}
+				ctx, cancel := context.WithCancel(b.t.Context())
+				var workers, others sync.WaitGroup
+				for i := range 8 {
+					workers.Go(func() { work(ctx, b, w, uint64(i)) })
+					others.Go(func() { disturb(b, w, uint64(i)) })
+				}
+				others.Wait()
+				b.wait(20 * time.Second) // back-offs, holds and timers come to their end
+				b.Expect(b.Entries(10)).To(BeEmpty())
+				cancel()
+				workers.Wait()
+				b.Expect(w.faults).To(BeEmpty())
+				b.Expect(w.looked).To(Equal(w.changed))
+				b.Expect(w.turns).To(BeNumerically(">", 1000))
+				b.Expect(b.Stats().Held).To(BeZero())
+			})
+		})
+	}
+}
+
+func work(ctx context.Context, b *bench, w *witness, seed uint64) {
+	random := rand.New(rand.NewPCG(seed, 1))
+	for {
+		patience, cancel := context.WithTimeout(ctx, time.Duration(random.IntN(50))*time.Millisecond)
+		item, err := b.Get(patience)
+		cancel()
+		if ctx.Err() != nil {
+			return
+		}
+		if err != nil {
+			continue
+		}
+		w.begin(item.Key())
+		if random.IntN(4) == 0 {
+			b.wait(time.Duration(random.IntN(1000)) * time.Microsecond)
+		}
+		if random.IntN(8) == 0 {
+			item.Hold(time.Duration(random.IntN(100)) * time.Millisecond)
+		}
+		_ = item.Causes()
+		w.end(item.Key())
+		switch random.IntN(8) {
+		case 0:
+			item.Retry()
+		case 1:
+			item.RetryAfter(time.Duration(random.IntN(10)) * time.Millisecond)
+		case 2:
+			item.After(time.Duration(random.IntN(10)) * time.Millisecond)
+		default:
+			item.Done()
+		}
+	}
+}
+
+func disturb(b *bench, w *witness, seed uint64) {
+	random := rand.New(rand.NewPCG(seed, 2))
+	for range 2000 {
+		key := fmt.Sprintf("ns-%02d/%d", random.IntN(4), random.IntN(10))
+		switch random.IntN(12) {
+		case 0:
+			b.Release(key)
+		case 1:
+			b.Forget(key)
+		case 2:
+			_, _ = b.Stats(), b.Entries(3)
+		case 3:
+			b.wait(time.Duration(random.IntN(2000)) * time.Microsecond)
+		default:
+			w.change(key)
+			b.AddWith(key, queue.Addition{
+				Lane:  queue.Lane(random.IntN(3)),
+				After: time.Duration(max(random.IntN(6)-3, 0)) * time.Millisecond,
+				Reset: random.IntN(3) == 0,
+				Cause: queue.Cause{Trigger: "test", Name: key, NewVersion: fmt.Sprint(random.IntN(9))},
+			})
+		}
+	}
+}

@@ -1,0 +1,43 @@
+package queue
+
+import "fmt"
+
+// A Lane says how urgent a key is. A higher lane goes first, but never for
+// ever: see [RetryingShare] and [BackgroundShare].
+type Lane uint8
+
+// The lanes, the most urgent first.
+const (
+	// Live is for what changes now.
+	Live Lane = iota
+	// Retrying is for keys that come back by themselves: after a failure, or
+	// because their turn asked to look again later.
+	Retrying
+	// Background is for what nobody waits for: the first list, resyncs, sweeps.
+	Background
+
+	lanes = 3
+)
+
+// How long a lower lane can be passed over, whatever arrives in higher lanes.
+const (
+	// RetryingShare bounds the ageing of lane Retrying: while a key waits there,
+	// at least one of so many consecutive hand-outs comes from it.
+	RetryingShare = 8
+	// BackgroundShare is the same for lane Background.
+	BackgroundShare = 16
+)
+
+// String returns the name of the lane in lower case.
+func (l Lane) String() string {
+	switch l {
+	case Live:
+		return "live"
+	case Retrying:
+		return "retrying"
+	case Background:
+		return "background"
+	default:
+		return fmt.Sprintf("lane(%d)", uint8(l))
+	}
+}

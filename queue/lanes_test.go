@@ -1,0 +1,255 @@
+package queue_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+
+	"github.com/homeostat/homeostat/queue"
+)
+
+func TestLanes(t *testing.T) {
+	in := func(l queue.Lane) queue.Addition { return queue.Addition{Lane: l} }
+	for name, f := range map[string]func(b *bench){
+		"live goes before retrying before background": func(b *bench) {
+			b.AddWith("b", in(queue.Background))
+			b.AddWith("r", in(queue.Retrying))
+			b.AddWith("l", in(queue.Live))
+			for _, key := range []string{"l", "r", "b"} {
+				b.expectTurn(key, 0).Done()
+			}
+		},
+		"a key that is added to a higher lane moves up": func(b *bench) {
+			b.AddWith("b1", in(queue.Background))
+			b.AddWith("b2", in(queue.Background))
+			b.AddWith("l", in(queue.Live))
+			b.AddWith("b2", in(queue.Live))
+			for _, key := range []string{"l", "b2", "b1"} {
+				b.expectTurn(key, 0).Done()
+			}
+			b.expectNothing()
+		},
+		"a key that is added to a lower lane stays": func(b *bench) {
+			b.AddWith("a", in(queue.Live))
+			b.AddWith("r", in(queue.Retrying))
+			b.AddWith("a", in(queue.Background))
+			for _, key := range []string{"a", "r"} {
+				b.expectTurn(key, 0).Done()
+			}
+		},
+		"a timer does not move a key up": func(b *bench) {
+			b.AddWith("b", in(queue.Background))
+			b.AddWith("b", queue.Addition{Lane: queue.Live, After: time.Second})
+			b.AddWith("r", in(queue.Retrying))
+			for _, key := range []string{"r", "b"} {
+				b.expectTurn(key, 0).Done()
+			}
+		},
+		"a delayed key waits in its lane when its time has come": func(b *bench) {
+			b.AddWith("b", queue.Addition{Lane: queue.Background, After: time.Second})
+			b.AddWith("l", queue.Addition{Lane: queue.Live, After: time.Second})
+			b.wait(time.Second)
+			for _, key := range []string{"l", "b"} {
+				b.expectTurn(key, time.Second).Done()
+			}
+		},
+		"a key held while it is added waits in the lane of the addition": func(b *bench) {
+			b.Add("a")
+			item := b.take()
+			b.AddWith("a", in(queue.Background))
+			b.AddWith("r", in(queue.Retrying))
+			item.Done()
+			for _, key := range []string{"r", "a"} {
+				b.expectTurn(key, 0).Done()
+			}
+		},
+		"retries and second looks wait in lane Retrying": func(b *bench) {
+			for _, key := range []string{"retry", "after"} {
+				b.Add(key)
+			}
+			b.take().RetryAfter(time.Second)
+			b.take().After(time.Second)
+			b.wait(time.Second)
+			b.Expect(b.Stats().Lanes[queue.Retrying].Depth).To(Equal(2))
+			b.Add("live")
+			for _, key := range []string{"live", "retry", "after"} {
+				b.expectTurn(key, time.Second).Done()
+			}
+		},
+		"an addition during a back-off leaves the key in lane Retrying": func(b *bench) {
+			b.Add("a")
+			b.take().RetryAfter(time.Second)
+			b.AddWith("a", in(queue.Live))
+			b.wait(time.Second)
+			b.Expect(b.Stats().Lanes[queue.Retrying].Depth).To(Equal(1))
+		},
+		"a lane out of range is the lowest": func(b *bench) {
+			b.AddWith("a", in(queue.Lane(200)))
+			b.AddWith("b", queue.Addition{Lane: 200, After: time.Second})
+			b.wait(time.Second)
+			b.Expect(b.Stats().Lanes[queue.Background].Depth).To(Equal(2))
+		},
+	} {
+		t.Run(name, func(t *testing.T) { inVirtualTime(t, nil, f) })
+	}
+}
+
+// A worker that takes a millisecond a turn never sees lane Live empty: a new
+// live key comes for each one that is done.
+func TestEndlessLiveKeysDoNotStarveLowerLanes(t *testing.T) {
+	inVirtualTime(t, nil, func(b *bench) {
+		const each = 5
+		for i := range each {
+			b.AddWith(fmt.Sprintf("background-%d", i), queue.Addition{Lane: queue.Background})
+			b.AddWith(fmt.Sprintf("retrying-%d", i), queue.Addition{Lane: queue.Retrying})
+		}
+		live := 0
+		for range 3 {
+			b.Add(fmt.Sprintf("live-%d", live))
+			live++
+		}
+		served := map[string]int{}
+		for turn := 1; turn <= 200; turn++ {
+			item := b.take()
+			served[item.Key()] = turn
+			b.wait(time.Millisecond)
+			item.Done()
+			b.Add(fmt.Sprintf("live-%d", live))
+			live++
+		}
+		for i := range each {
+			b.Expect(served).To(HaveKeyWithValue(fmt.Sprintf("retrying-%d", i),
+				And(BeNumerically(">", 0), BeNumerically("<=", (i+1)*queue.RetryingShare))))
+			b.Expect(served).To(HaveKeyWithValue(fmt.Sprintf("background-%d", i),
+				And(BeNumerically(">", 0), BeNumerically("<=", (i+1)*queue.BackgroundShare))))
+		}
+		b.Expect(b.Stats().Lanes[queue.Live].HandedOut).To(BeNumerically("==", 200-2*each))
+	})
+}
+
+// The bounds hold for any mixture: of RetryingShare hand-outs in a row during
+// which a key waits in Retrying, one comes from there; the same for Background.
+func TestSharesHoldWhateverIsAdded(t *testing.T) {
+	inVirtualTime(t, nil, func(b *bench) {
+		lane := map[string]queue.Lane{}
+		shares := map[queue.Lane]int{queue.Retrying: queue.RetryingShare, queue.Background: queue.BackgroundShare}
+		passed := map[queue.Lane]int{}
+		state := uint64(42)
+		for i := range 20_000 {
+			state = state*6364136223846793005 + 1442695040888963407
+			for j := range int(state >> 62) {
+				l := queue.Lane((state >> (50 + 4*j)) % 3)
+				key := fmt.Sprintf("%d-%d", i, j)
+				lane[key] = l
+				b.AddWith(key, queue.Addition{Lane: l})
+			}
+			if b.Len() == 0 {
+				continue
+			}
+			waiting := b.Stats()
+			item := b.take()
+			got := lane[item.Key()]
+			for l, share := range shares {
+				if passed[l]++; got == l || waiting.Lanes[l].Depth == 0 {
+					passed[l] = 0
+				}
+				b.Expect(passed[l]).To(BeNumerically("<", share), "lane %v was passed over", l)
+			}
+			item.Done()
+		}
+	})
+}
+
+func grouped() *queue.Options[string] {
+	return &queue.Options[string]{Group: func(key string) string {
+		var namespace string
+		var n int
+		if _, err := fmt.Sscanf(key, "%1s%d", &namespace, &n); err != nil {
+			return key
+		}
+		return namespace
+	}}
+}
+
+func TestGroups(t *testing.T) {
+	for name, f := range map[string]func(b *bench){
+		"take turns inside a lane": func(b *bench) {
+			for _, key := range []string{"a1", "a2", "a3", "b1", "c1", "b2"} {
+				b.Add(key)
+			}
+			for _, key := range []string{"a1", "b1", "c1", "a2", "b2", "a3"} {
+				b.expectTurn(key, 0).Done()
+			}
+			b.expectNothing()
+		},
+		"a large group delays a key of another by one turn": func(b *bench) {
+			for i := range 50_000 {
+				b.Add(fmt.Sprintf("a%d", i))
+			}
+			b.take().Done()
+			b.Add("b1")
+			b.take().Done()
+			b.expectTurn("b1", 0).Done()
+		},
+		"take turns in each lane apart": func(b *bench) {
+			for _, key := range []string{"a1", "a2", "b1", "b2"} {
+				b.AddWith(key, queue.Addition{Lane: queue.Background})
+			}
+			for _, key := range []string{"a3", "a4", "b3"} {
+				b.Add(key)
+			}
+			for _, key := range []string{"a3", "b3", "a4", "a1", "b1", "a2", "b2"} {
+				b.expectTurn(key, 0).Done()
+			}
+		},
+		"keep their order when a key moves up": func(b *bench) {
+			for _, key := range []string{"a1", "a2", "a3", "b1"} {
+				b.AddWith(key, queue.Addition{Lane: queue.Background})
+			}
+			b.Add("a2")
+			b.Add("b1")
+			for _, key := range []string{"a2", "b1", "a1", "a3"} {
+				b.expectTurn(key, 0).Done()
+			}
+		},
+		"are forgotten with their last key": func(b *bench) {
+			for i := range 10_000 {
+				b.Add(fmt.Sprintf("%c1", rune('一'+i)))
+				b.take().Done()
+			}
+			b.Expect(b.Stats().Lanes[queue.Live].HandedOut).To(BeNumerically("==", 10_000))
+			b.expectNothing()
+		},
+	} {
+		t.Run(name, func(t *testing.T) { inVirtualTime(t, grouped(), f) })
+	}
+}
+
+// With g groups in a lane, the n-th key of a group is handed out after at most
+// n·g keys of that lane.
+func TestGroupsWaitABoundedNumberOfTurns(t *testing.T) {
+	inVirtualTime(t, grouped(), func(b *bench) {
+		const groups, keys = 7, 5
+		for i := range 1000 {
+			b.Add(fmt.Sprintf("z%d", i))
+		}
+		for i := range keys {
+			for g := range groups - 1 {
+				b.Add(fmt.Sprintf("%c%d", 'a'+g, i))
+			}
+		}
+		for turn := 1; b.Len() > 0; turn++ {
+			item := b.take()
+			var group string
+			var n int
+			_, err := fmt.Sscanf(item.Key(), "%1s%d", &group, &n)
+			b.Expect(err).NotTo(HaveOccurred())
+			if group != "z" {
+				b.Expect(turn).To(BeNumerically("<=", (n+1)*groups))
+			}
+			item.Done()
+		}
+	})
+}

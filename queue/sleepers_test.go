@@ -1,0 +1,105 @@
+package queue_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	. "github.com/onsi/gomega"
+
+	"github.com/homeostat/homeostat/queue"
+)
+
+// asleep calls Get in a goroutine, and returns when that sleeps.
+func (b *bench) asleep(ctx context.Context) <-chan queue.Item[string] {
+	got := make(chan queue.Item[string], 1)
+	go func() {
+		if item, err := b.Get(ctx); err == nil {
+			got <- item
+		}
+		close(got)
+	}()
+	synctest.Wait()
+	return got
+}
+
+func TestSleepers(t *testing.T) {
+	for name, f := range map[string]func(b *bench){
+		"another keeps watch when the one who did gives up": func(b *bench) {
+			short, cancel := context.WithTimeout(b.t.Context(), time.Second)
+			defer cancel()
+			b.AddWith("a", queue.Addition{After: time.Minute})
+			watchman, other := b.asleep(short), b.asleep(b.t.Context())
+			b.wait(time.Minute)
+			synctest.Wait()
+			b.Expect(watchman).To(BeClosed())
+			b.Expect(other).To(Receive())
+		},
+		"a key is not lost on one who gives up as it is woken": func(b *bench) {
+			for range 100 {
+				ctx, cancel := context.WithCancel(b.t.Context())
+				first, last := b.asleep(b.t.Context()), b.asleep(ctx)
+				b.Add("a")
+				cancel()
+				synctest.Wait()
+				b.Expect(b.Len()).To(BeZero())
+				b.Add("b")
+				for _, got := range []<-chan queue.Item[string]{first, last} {
+					if item, ok := <-got; ok {
+						item.Done()
+					}
+				}
+				for b.Len() > 0 {
+					b.take().Done()
+				}
+			}
+		},
+		"each key wakes one": func(b *bench) {
+			first, second, third := b.asleep(b.t.Context()), b.asleep(b.t.Context()), b.asleep(b.t.Context())
+			b.AddWith("a", queue.Addition{After: time.Second})
+			b.AddWith("b", queue.Addition{After: time.Second})
+			b.Add("c")
+			b.wait(2 * time.Second)
+			synctest.Wait()
+			for _, got := range []<-chan queue.Item[string]{first, second, third} {
+				b.Expect(got).To(Receive())
+			}
+		},
+		"a drained queue keeps them while a held key will come again": func(b *bench) {
+			b.Add("a")
+			held := b.take()
+			b.Add("a")
+			got := b.asleep(b.t.Context())
+			b.Drain()
+			synctest.Wait()
+			b.Expect(got).NotTo(BeClosed())
+			held.Done()
+			synctest.Wait()
+			b.Expect(got).To(Receive())
+		},
+		"a drained queue lets them go when no held key will come again": func(b *bench) {
+			b.Add("a")
+			held := b.take()
+			b.Add("a")
+			got, other := b.asleep(b.t.Context()), b.asleep(b.t.Context())
+			b.Drain()
+			synctest.Wait()
+			b.Expect(got).NotTo(BeClosed())
+			held.RetryAfter(time.Second)
+			synctest.Wait()
+			b.Expect(got).To(BeClosed())
+			b.Expect(other).To(BeClosed())
+		},
+		"a stopped queue lets them go": func(b *bench) {
+			b.AddWith("a", queue.Addition{After: time.Hour})
+			watchman, other := b.asleep(b.t.Context()), b.asleep(b.t.Context())
+			b.Stop()
+			synctest.Wait()
+			b.Expect(watchman).To(BeClosed())
+			b.Expect(other).To(BeClosed())
+		},
+	} {
+		t.Run(name, func(t *testing.T) { inVirtualTime(t, nil, f) })
+	}
+}

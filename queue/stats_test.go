@@ -1,0 +1,181 @@
+package queue_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+
+	"github.com/homeostat/homeostat/queue"
+)
+
+func TestStats(t *testing.T) {
+	inVirtualTime(t, nil, func(b *bench) {
+		b.Add("a")
+		b.Add("a")
+		b.AddWith("b", queue.Addition{Lane: queue.Background})
+		b.AddWith("c", queue.Addition{After: time.Hour})
+		b.wait(time.Second)
+		b.AddWith("d", queue.Addition{Lane: queue.Background})
+		b.wait(time.Second)
+
+		s := b.Stats()
+		b.Expect(s.Added).To(BeNumerically("==", 5))
+		b.Expect(s.Merged).To(BeNumerically("==", 1))
+		b.Expect(s.Delayed).To(Equal(1))
+		b.Expect(s.Lanes[queue.Live].Depth).To(Equal(1))
+		b.Expect(s.Lanes[queue.Live].Oldest).To(Equal(2 * time.Second))
+		b.Expect(s.Lanes[queue.Retrying]).To(Equal(queue.LaneStats{}))
+		b.Expect(s.Lanes[queue.Background].Depth).To(Equal(2))
+		b.Expect(s.Lanes[queue.Background].Oldest).To(Equal(2 * time.Second))
+		b.Expect(s.Held).To(BeZero())
+
+		first, second := b.take(), b.take()
+		b.wait(time.Second)
+		s = b.Stats()
+		b.Expect(s.Held).To(Equal(2))
+		b.Expect(s.OldestHeld).To(Equal(time.Second))
+		b.Expect(s.HeldTime).To(Equal(2 * time.Second))
+		b.Expect(s.Lanes[queue.Live].HandedOut).To(BeNumerically("==", 1))
+		b.Expect(s.Lanes[queue.Live].Waited).To(Equal(2 * time.Second))
+		b.Expect(s.Lanes[queue.Live].Oldest).To(BeZero())
+
+		first.Done()
+		second.Retry()
+		s = b.Stats()
+		b.Expect(s.Held).To(BeZero())
+		b.Expect(s.HeldTime).To(BeZero())
+		b.Expect(s.Retried).To(BeNumerically("==", 1))
+		b.Expect(s.Delayed).To(Equal(2))
+	})
+}
+
+func TestStatsCountFailingKeysAndHolds(t *testing.T) {
+	failing := func(b *bench, want int) {
+		b.t.Helper()
+		b.Expect(b.Stats().Failing).To(Equal(want))
+	}
+	inVirtualTime(t, drawing(1), func(b *bench) {
+		b.Add("a")
+		b.Add("b")
+		b.take().Retry()
+		b.take().RetryAfter(time.Second)
+		failing(b, 2)
+		b.take().Retry()
+		failing(b, 2)
+		b.take().Done()
+		failing(b, 1)
+		b.AddWith("a", queue.Addition{Reset: true})
+		failing(b, 0)
+		b.take().Retry()
+		b.Forget("a")
+		failing(b, 0)
+		item := b.take()
+		item.Retry()
+		b.Cancel("a")
+		failing(b, 0)
+		w := queue.Workqueue(b.Queue, nil)
+		w.AddRateLimited("c")
+		failing(b, 1)
+		w.Forget("c")
+		failing(b, 0)
+		w.AddRateLimited("c")
+		b.Stop()
+		failing(b, 0)
+		b.Expect(b.Stats().HeldBack).To(BeZero())
+	})
+	inVirtualTime(t, nil, func(b *bench) {
+		b.Add("a")
+		item := b.take()
+		item.Hold(time.Second)
+		item.Done()
+		b.Expect(b.Stats().HeldBack).To(BeNumerically("==", 1))
+	})
+}
+
+func TestWaitsAreCountedByTheirLength(t *testing.T) {
+	for _, wait := range []time.Duration{
+		0, 1023, 1024, 4095, 4096, time.Millisecond, time.Second, 18 * time.Minute, 24 * 365 * time.Hour,
+	} {
+		inVirtualTime(t, nil, func(b *bench) {
+			b.Add("a")
+			b.wait(wait)
+			b.take().Done()
+			waits := b.Stats().Lanes[queue.Live].Waits
+			for bucket, count := range waits {
+				above := bucket == 0 || wait >= queue.WaitBound(bucket-1)
+				below := bucket == len(waits)-1 || wait < queue.WaitBound(bucket)
+				want := 0
+				if above && below {
+					want = 1
+				}
+				b.Expect(count).To(BeNumerically("==", want), "%v in bucket %d", wait, bucket)
+			}
+		})
+	}
+}
+
+func TestEntries(t *testing.T) {
+	inVirtualTime(t, drawing(1), func(b *bench) {
+		cause := queue.Cause{Trigger: "pods", Name: "web"}
+		b.Add("failing")
+		b.take().Retry()
+		b.Add("on hold")
+		item := b.take()
+		item.Hold(time.Minute)
+		item.Done()
+		b.Add("on hold")
+		b.Add("resting")
+		item = b.take()
+		item.Hold(time.Hour)
+		item.Done()
+		b.AddWith("held", because(cause))
+		b.take()
+		b.wait(time.Second / 2)
+		b.Add("held")
+		b.AddWith("background", queue.Addition{Lane: queue.Background})
+		b.AddWith("waiting", because(cause))
+		b.AddWith("delayed", queue.Addition{After: time.Hour})
+
+		at := func(d time.Duration) time.Time { return b.start.Add(d) }
+		entries := []queue.Entry[string]{
+			{Key: "held", State: queue.Held, Since: at(0), Again: true, Causes: []queue.Cause{cause}},
+			{
+				Key: "failing", State: queue.Delayed, Lane: queue.Retrying,
+				Failures: 1, Next: at(time.Second), BackingOff: true,
+			},
+			{Key: "on hold", State: queue.Delayed, Next: at(time.Minute), OnHold: true},
+			{Key: "delayed", State: queue.Delayed, Next: at(time.Hour + time.Second/2)},
+			{Key: "waiting", State: queue.Waiting, Since: at(time.Second / 2), Causes: []queue.Cause{cause}},
+			{Key: "background", State: queue.Waiting, Lane: queue.Background, Since: at(time.Second / 2)},
+		}
+		got := b.Entries(100)
+		b.Expect(got).To(HaveLen(len(entries)))
+		for i := range got {
+			b.Expect(got[i].Since).To(BeTemporally("==", entries[i].Since))
+			b.Expect(got[i].Next).To(BeTemporally("==", entries[i].Next))
+			got[i].Since, got[i].Next = entries[i].Since, entries[i].Next
+		}
+		b.Expect(got).To(Equal(entries))
+		for limit := range len(entries) {
+			some := b.Entries(limit)
+			b.Expect(some).To(HaveLen(limit))
+			for i := range some {
+				b.Expect(some[i].Key).To(Equal(entries[i].Key))
+			}
+		}
+		b.Expect(b.Entries(-1)).To(BeEmpty())
+	})
+}
+
+func TestEntriesOfGroups(t *testing.T) {
+	inVirtualTime(t, grouped(), func(b *bench) {
+		for i := range 3 {
+			b.Add(fmt.Sprintf("a%d", i))
+			b.Add(fmt.Sprintf("b%d", i))
+		}
+		b.Expect(b.Entries(100)).To(HaveLen(6))
+		b.Expect(b.Stats().Lanes[queue.Live].Depth).To(Equal(6))
+	})
+}

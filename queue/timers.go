@@ -1,0 +1,89 @@
+package queue
+
+// timers is a heap with four children a node, the earliest on top. A node is
+// never moved on purpose or taken out: when its entry has gone elsewhere it is
+// stale, and is skipped. So a sift touches nothing but the heap.
+type timers struct {
+	nodes []timerNode
+	added uint32
+	stale int
+}
+
+type timerNode struct {
+	due   int64
+	entry uint32
+	order uint32 // of two with the same time, the first goes first
+}
+
+func (a timerNode) before(b timerNode) bool {
+	return a.due < b.due || a.due == b.due && int32(a.order-b.order) < 0 //nolint:gosec // wraps around on purpose
+}
+
+func (t *timers) push(due int64, entry uint32) {
+	added := timerNode{due: due, entry: entry, order: t.added}
+	t.added++
+	t.nodes = append(t.nodes, added)
+	i := len(t.nodes) - 1
+	for i > 0 {
+		parent := (i - 1) / 4
+		if !added.before(t.nodes[parent]) {
+			break
+		}
+		t.nodes[i] = t.nodes[parent]
+		i = parent
+	}
+	t.nodes[i] = added
+}
+
+func (t *timers) pop() timerNode {
+	top := t.nodes[0]
+	last := len(t.nodes) - 1
+	moved := t.nodes[last]
+	t.nodes = t.nodes[:last]
+	if last > 0 {
+		t.sift(0, moved)
+	} else if cap(t.nodes) > keptChunks*chunkSize {
+		t.nodes, t.stale = nil, 0
+	}
+	return top
+}
+
+// sift puts node into the hole i and moves it down to its place.
+func (t *timers) sift(i int, node timerNode) {
+	nodes := t.nodes
+	for {
+		first := 4*i + 1
+		if first >= len(nodes) {
+			break
+		}
+		least := first
+		for c := first + 1; c < min(first+4, len(nodes)); c++ {
+			if nodes[c].before(nodes[least]) {
+				least = c
+			}
+		}
+		if !nodes[least].before(node) {
+			break
+		}
+		nodes[i] = nodes[least]
+		i = least
+	}
+	nodes[i] = node
+}
+
+// sweep drops stale nodes when they are the majority.
+func (t *timers) sweep(valid func(timerNode) bool) {
+	if t.stale < chunkSize || t.stale < len(t.nodes)/2 {
+		return
+	}
+	kept := t.nodes[:0]
+	for _, n := range t.nodes {
+		if valid(n) {
+			kept = append(kept, n)
+		}
+	}
+	t.nodes, t.stale = kept, 0
+	for i := (len(kept) - 2) / 4; i >= 0 && len(kept) > 1; i-- {
+		t.sift(i, kept[i])
+	}
+}

@@ -1,0 +1,208 @@
+package queue
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/util/workqueue"
+)
+
+// WorkqueueOptions of a [Workqueue]. Nil and zero fields mean the defaults.
+type WorkqueueOptions[K comparable] struct {
+	// RateLimiter decides over the delays of AddRateLimited and counts for
+	// NumRequeues, instead of the queue's back-off.
+	RateLimiter workqueue.TypedRateLimiter[K]
+	// Metrics makes the metrics that client-go's queues keep, under the name of
+	// the queue; none. The gauges of unfinished work are set twice a second
+	// while a key is held.
+	Metrics workqueue.MetricsProvider
+}
+
+// Workqueue returns q with the methods and the semantics of client-go's
+// rate-limited queue, for controllers that were written for it. Everything
+// enters lane Live, but for AddRateLimited, which enters Retrying.
+//
+// As there, Add breaks through the delay of AddRateLimited, and only Forget
+// forgets failures. ShutDown is [Queue.Drain]; ShutDownWithDrain also waits
+// until every key that waited or was held has been done, or ShutDown is called.
+func Workqueue[K comparable](q *Queue[K], o *WorkqueueOptions[K]) workqueue.TypedRateLimitingInterface[K] {
+	w := &adapter[K]{queue: q}
+	if o != nil {
+		w.limiter = o.RateLimiter
+		if o.Metrics != nil {
+			w.meters = newMeters(q, o.Metrics)
+		}
+	}
+	return w
+}
+
+type adapter[K comparable] struct {
+	queue   *Queue[K]
+	limiter workqueue.TypedRateLimiter[K]
+	meters  *meters[K] // nil without metrics
+
+	mu     sync.Mutex // guards forced
+	forced chan struct{}
+}
+
+func (w *adapter[K]) Add(key K) {
+	w.queue.Add(key)
+	w.meters.publish()
+}
+
+func (w *adapter[K]) AddAfter(key K, d time.Duration) {
+	if w.ShuttingDown() {
+		return
+	}
+	w.meters.retried()
+	w.queue.AddWith(key, Addition{After: d})
+	w.meters.publish()
+}
+
+func (w *adapter[K]) AddRateLimited(key K) {
+	if w.limiter != nil {
+		d := w.limiter.When(key)
+		if w.ShuttingDown() {
+			return
+		}
+		w.meters.retried()
+		w.queue.AddWith(key, Addition{Lane: Retrying, After: d})
+	} else if w.queue.addRateLimited(key) {
+		w.meters.retried()
+	}
+	w.meters.publish()
+}
+
+func (w *adapter[K]) Forget(key K) {
+	if w.limiter != nil {
+		w.limiter.Forget(key)
+		return
+	}
+	w.queue.Forget(key)
+}
+
+func (w *adapter[K]) NumRequeues(key K) int {
+	if w.limiter != nil {
+		return w.limiter.NumRequeues(key)
+	}
+	return w.queue.failures(key)
+}
+
+func (w *adapter[K]) Get() (key K, shutdown bool) {
+	item, err := w.queue.get(context.Background(), false)
+	if err != nil {
+		return key, true
+	}
+	w.meters.got(item)
+	return item.key, false
+}
+
+func (w *adapter[K]) Done(key K) {
+	held, ok := w.queue.release(key)
+	if ok {
+		w.meters.did(held)
+	}
+}
+
+func (w *adapter[K]) Len() int { return w.queue.Len() }
+
+func (w *adapter[K]) ShuttingDown() bool {
+	w.queue.mu.Lock()
+	defer w.queue.mu.Unlock()
+	return w.queue.mode != running
+}
+
+func (w *adapter[K]) ShutDown() {
+	w.queue.Drain()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.forced != nil {
+		close(w.forced)
+		w.forced = nil
+	}
+}
+
+func (w *adapter[K]) ShutDownWithDrain() {
+	w.queue.Drain()
+	empty := w.queue.whenEmpty()
+	w.mu.Lock()
+	if w.forced == nil {
+		w.forced = make(chan struct{})
+	}
+	forced := w.forced
+	w.mu.Unlock()
+	select {
+	case <-empty:
+	case <-forced:
+	}
+}
+
+// addRateLimited counts a failure of key and adds it after its back-off, which
+// other additions break through. It reports false after Drain and Stop.
+func (q *Queue[K]) addRateLimited(key K) bool {
+	jitter := q.options.Rand()
+	var group string
+	if q.options.Group != nil {
+		group = q.options.Group(key)
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.mode != running {
+		return false
+	}
+	q.counters.added++
+	hash := q.hash(key)
+	n, place := q.seek(key, hash)
+	if n == 0 {
+		n = q.insert(key, hash, place)
+		q.at(n).tag = q.enter(group, hash)
+	}
+	m := q.remember(q.at(n))
+	q.failed(m)
+	q.merge(n, &Addition{Lane: Retrying, After: q.options.Backoff.after(m.failures, jitter)})
+	return true
+}
+
+// failures is how often key has failed in a row.
+func (q *Queue[K]) failures(key K) int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if n := q.find(key, q.hash(key)); n != 0 {
+		if m := q.recall(q.at(n)); m != nil {
+			return int(m.failures)
+		}
+	}
+	return 0
+}
+
+// release ends the turn of key, if it is held, and returns how long that was.
+func (q *Queue[K]) release(key K) (time.Duration, bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	n := q.find(key, q.hash(key))
+	if n == 0 || q.at(n).state != held {
+		return 0, false
+	}
+	number := q.at(n).next
+	t := q.turns.at(number)
+	var age time.Duration
+	if q.timed {
+		age = time.Duration(q.now() - t.since)
+	}
+	q.end(number, t, &ending{how: released})
+	return age, true
+}
+
+// whenEmpty returns a channel that is closed when a drained queue is empty and
+// no key is held.
+func (q *Queue[K]) whenEmpty() <-chan struct{} {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.emptied == nil {
+		q.emptied = make(chan struct{})
+	}
+	empty := q.emptied
+	q.reportEmpty()
+	return empty
+}
