@@ -1,0 +1,214 @@
+//go:build e2e
+
+package informer_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
+
+	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/internal/e2e"
+)
+
+const patience = 90 * time.Second
+
+func TestE2EInformer(t *testing.T) {
+	g := NewWithT(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
+	defer cancel()
+	cluster, err := e2e.Start(ctx, nil)
+	g.Expect(err).NotTo(HaveOccurred())
+	t.Cleanup(func() { g.Expect(cluster.Stop()).To(Succeed()) })
+	client, err := kubernetes.NewForConfig(cluster.Config())
+	g.Expect(err).NotTo(HaveOccurred())
+
+	t.Run("promises", func(t *testing.T) { promisesOnTheServer(ctx, t, cluster, client) })
+	t.Run("forbidden", func(t *testing.T) { forbiddenOnTheServer(ctx, t, cluster) })
+	t.Run("a kind that comes and goes", func(t *testing.T) { kindThatComesAndGoes(ctx, t, cluster) })
+	t.Run("the server dies", func(t *testing.T) { serverThatDies(ctx, t, cluster, client) })
+}
+
+func promisesOnTheServer(ctx context.Context, t *testing.T, cluster *e2e.Cluster, client kubernetes.Interface) {
+	g := NewWithT(t)
+	for _, name := range []string{"a", "b", "c"} {
+		_, err := client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+		g.Expect(err).NotTo(HaveOccurred())
+	}
+	o := &informer.Options{LabelSelector: "suite", Kind: "ConfigMap"}
+	t.Run("typed", func(t *testing.T) {
+		keepsPromises(ctx, t, client, informer.For(client.CoreV1().ConfigMaps(""), o))
+	})
+	t.Run("several namespaces", func(t *testing.T) {
+		each := *o
+		each.Namespaces = []string{"a", "b", "c"}
+		keepsPromises(ctx, t, client, informer.ForNamespaces(client.CoreV1().ConfigMaps, &each))
+	})
+	t.Run("dynamic", func(t *testing.T) {
+		untyped, err := dynamic.NewForConfig(cluster.Config())
+		NewWithT(t).Expect(err).NotTo(HaveOccurred())
+		keepsPromises(ctx, t, client, informer.For(informer.Untyped(untyped.Resource(configMaps)), o))
+	})
+	t.Run("metadata", func(t *testing.T) {
+		untyped, err := metadata.NewForConfig(cluster.Config())
+		NewWithT(t).Expect(err).NotTo(HaveOccurred())
+		keepsPromises(ctx, t, client, informer.For(informer.Untyped(untyped.Resource(configMaps)), o))
+	})
+}
+
+// keepsPromises runs the suite of all informers on the real server.
+func keepsPromises[T informer.Object](ctx context.Context, t *testing.T, client kubernetes.Interface, in *informer.Informer[T]) {
+	t.Helper()
+	g := NewWithT(t)
+	var version, before string
+	base := worldOf(client)
+	w := world{
+		create: func(ctx context.Context, namespace, name string) error {
+			made := configMap(namespace, name)
+			made.Labels = map[string]string{"suite": ""}
+			created, err := client.CoreV1().ConfigMaps(namespace).Create(ctx, made, metav1.CreateOptions{})
+			if err == nil {
+				version = created.ResourceVersion
+			}
+			return err
+		},
+		label: func(ctx context.Context, namespace, name, value string) error {
+			if err := base.label(ctx, namespace, name, value); err != nil {
+				return err
+			}
+			now, err := client.CoreV1().ConfigMaps(namespace).Get(ctx, name, metav1.GetOptions{})
+			if err == nil {
+				version = now.ResourceVersion
+			}
+			return err
+		},
+		remove: func(ctx context.Context, namespace, name string) error {
+			before, version = in.LastResourceVersion(), ""
+			return base.remove(ctx, namespace, name)
+		},
+	}
+	settled := func() {
+		switch {
+		case !in.Status().Running:
+		case version == "" && before != "":
+			g.Eventually(in.LastResourceVersion).WithTimeout(patience).ShouldNot(Equal(before))
+		case !isSplit(in):
+			g.Expect(in.WaitFor(ctx, version)).To(Succeed())
+		default: // a quiet namespace's watch comes that far with its next bookmark only
+			g.Eventually(func() int { return in.Snapshot().Len() }).WithTimeout(patience).ShouldNot(BeZero())
+			g.Consistently(in.Status, "300ms").ShouldNot(BeZero())
+		}
+		before = ""
+	}
+	promises(g, ctx, in, w, settled)
+	g.Expect(client.CoreV1().ConfigMaps("a").Delete(ctx, "2", metav1.DeleteOptions{})).To(Succeed())
+}
+
+func isSplit[T informer.Object](in *informer.Informer[T]) bool {
+	return !in.MayHold(types.NamespacedName{Namespace: "elsewhere"})
+}
+
+func forbiddenOnTheServer(ctx context.Context, t *testing.T, cluster *e2e.Cluster) {
+	g := NewWithT(t)
+	namespace, err := cluster.Namespace(ctx, "forbidden")
+	g.Expect(err).NotTo(HaveOccurred())
+	config, err := cluster.ServiceAccount(ctx, e2e.ServiceAccount{Namespace: namespace, Name: "reader", Rules: []rbacv1.PolicyRule{
+		{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"list", "watch"}},
+	}})
+	g.Expect(err).NotTo(HaveOccurred())
+	client, err := kubernetes.NewForConfig(config)
+	g.Expect(err).NotTo(HaveOccurred())
+
+	everywhere := informer.For(client.CoreV1().ConfigMaps(""), nil)
+	stop := running(ctx, everywhere)
+	defer stop()
+	g.Eventually(func() string { return everywhere.Status().Reason }).WithTimeout(patience).
+		Should(And(ContainSubstring("cannot list resource"), ContainSubstring("the verbs list and watch are needed")))
+	here := informer.ForNamespaces(client.CoreV1().ConfigMaps, &informer.Options{Namespaces: []string{namespace}})
+	stopHere := running(ctx, here)
+	defer stopHere()
+	g.Expect(here.WaitForSync(ctx)).To(Succeed(), "rights in the namespace are enough")
+}
+
+const gadgets = `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: gadgets.example.com}
+spec:
+  group: example.com
+  scope: Namespaced
+  names: {plural: gadgets, singular: gadget, kind: Gadget, listKind: GadgetList}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
+---
+apiVersion: example.com/v1
+kind: Gadget
+metadata: {name: one, namespace: default}
+`
+
+func kindThatComesAndGoes(ctx context.Context, t *testing.T, cluster *e2e.Cluster) {
+	g := NewWithT(t)
+	client, err := dynamic.NewForConfig(cluster.Config())
+	g.Expect(err).NotTo(HaveOccurred())
+	resource := widgets
+	resource.Resource = "gadgets"
+	in := informer.For(informer.Untyped(client.Resource(resource)), &informer.Options{
+		Kind: "Gadget", FirstBackoff: 50 * time.Millisecond, MaxBackoff: 200 * time.Millisecond,
+	})
+	stop := running(ctx, in)
+	defer stop()
+	g.Eventually(func() string { return in.Status().Reason }).WithTimeout(patience).
+		Should(ContainSubstring("could not find the requested resource"))
+	g.Expect(cluster.Apply(ctx, gadgets)).To(Succeed())
+	g.Expect(in.WaitForSync(ctx)).To(Succeed())
+	g.Eventually(func() int { return in.Snapshot().Len() }).WithTimeout(patience).Should(Equal(1))
+
+	definitions := resource
+	definitions.Group, definitions.Resource = "apiextensions.k8s.io", "customresourcedefinitions"
+	g.Expect(client.Resource(definitions).Delete(ctx, "gadgets.example.com", metav1.DeleteOptions{})).To(Succeed())
+	g.Eventually(func() int { return in.Snapshot().Len() }).WithTimeout(patience).Should(BeZero())
+	g.Eventually(func() string { return in.Status().LastError }).WithTimeout(patience).ShouldNot(BeEmpty())
+}
+
+func serverThatDies(ctx context.Context, t *testing.T, cluster *e2e.Cluster, client kubernetes.Interface) {
+	g := NewWithT(t)
+	maps := client.CoreV1().ConfigMaps("default")
+	for _, name := range []string{"stays", "goes"} {
+		_, err := maps.Create(ctx, configMap("default", name), metav1.CreateOptions{})
+		g.Expect(err).NotTo(HaveOccurred())
+	}
+	in := informer.For(maps, &informer.Options{FirstBackoff: 50 * time.Millisecond, MaxBackoff: 500 * time.Millisecond})
+	gone := make(chan string, 100)
+	in.Handle(func(e informer.Event[*corev1.ConfigMap]) {
+		if e.Kind == informer.Deleted {
+			gone <- e.Old.Name
+		}
+	})
+	stop := running(ctx, in)
+	defer stop()
+	g.Expect(in.WaitForSync(ctx)).To(Succeed())
+
+	g.Expect(cluster.KillAPIServer()).To(Succeed())
+	g.Eventually(func() string { return in.Status().LastError }).WithTimeout(patience).ShouldNot(BeEmpty())
+	_, ok := in.Get(types.NamespacedName{Namespace: "default", Name: "goes"})
+	g.Expect(ok).To(BeTrue(), "what is known stays readable")
+	g.Expect(cluster.Restart(ctx)).To(Succeed())
+	g.Expect(maps.Delete(ctx, "goes", metav1.DeleteOptions{})).To(Succeed())
+	g.Eventually(gone).WithTimeout(patience).Should(Receive(Equal("goes")))
+	g.Consistently(gone, "500ms").ShouldNot(Receive())
+	g.Eventually(func() string { return in.Status().LastError }).WithTimeout(patience).Should(BeEmpty())
+	g.Expect(strings.Join(keys(in), " ")).To(ContainSubstring("default/stays"))
+}

@@ -1,0 +1,265 @@
+package informer_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/fake"
+
+	"github.com/homeostat/homeostat/informer"
+)
+
+var _ = Describe("Options", func() {
+	run := func(o *informer.Options) error {
+		in := informer.For(fake.NewClientset().CoreV1().Nodes(), o)
+		return errors.Join(in.Run(context.Background()), in.WaitForSync(context.Background()))
+	}
+
+	It("name every fault, its field and its value", func() {
+		Expect(run(&informer.Options{
+			LabelSelector: "a in", FieldSelector: "a", Namespaces: []string{"UPPER"}, PageSize: -1,
+			SyncWarning: -1, StreamIdle: -1, WatchIdle: -1, FirstBackoff: -1, MaxBackoff: -1,
+		})).To(MatchError(And(
+			ContainSubstring("running the informer of nodes: options: "),
+			ContainSubstring("waiting for the first list of nodes: options: "),
+			ContainSubstring(`LabelSelector "a in"`),
+			ContainSubstring(`FieldSelector "a"`),
+			ContainSubstring(`Namespaces: "UPPER"`),
+			ContainSubstring("PageSize -1: must not be negative"),
+			ContainSubstring("SyncWarning -1ns: must not be negative"),
+			ContainSubstring("StreamIdle -1ns: must not be negative"),
+			ContainSubstring("WatchIdle -1ns: must not be negative"),
+			ContainSubstring("FirstBackoff -1ns: must not be negative"),
+			ContainSubstring("MaxBackoff -1ns: must not be negative"),
+		)))
+	})
+
+	It("give the informer another name", func() {
+		Expect(informer.For(fake.NewClientset().CoreV1().Nodes(), &informer.Options{Name: "machines"}).Name()).To(Equal("machines"))
+	})
+})
+
+var _ = Describe("Change", func() {
+	It("has a name", func() {
+		Expect(fmt.Sprint(informer.Added, informer.Updated, informer.Deleted, informer.Change(0))).
+			To(Equal("added updated deleted unknown"))
+	})
+})
+
+var _ = Describe("Covers", func() {
+	web := pod("d", "web-1")
+	web.Labels = map[string]string{"app": "web"}
+	web.Spec.NodeName = "node-1"
+
+	DescribeTable("compares with the informer's scope",
+		func(labels, fields string, covered bool) {
+			in := informer.For(fake.NewClientset().CoreV1().Pods(""),
+				&informer.Options{LabelSelector: labels, FieldSelector: fields})
+			Expect(in.Covers(web)).To(Equal(covered))
+		},
+		Entry("everything", "", "", true),
+		Entry("the label", "app=web", "", true),
+		Entry("another label", "app!=web", "", false),
+		Entry("the name", "", "metadata.name=web-1", true),
+		Entry("another namespace", "", "metadata.namespace=e", false),
+		Entry("the node", "", "spec.nodeName=node-1,metadata.namespace=d", true),
+		Entry("another node", "", "spec.nodeName=node-2", false),
+		Entry("a field that is not set", "", "status.phase=", true),
+	)
+
+	It("knows the namespace of the client", func() {
+		in := informer.For(fake.NewClientset().CoreV1().Pods("e"), nil)
+		Expect(in.Covers(web)).To(BeFalse())
+	})
+})
+
+func TestHandlers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		api := fake.NewClientset(node("a"), node("b")).CoreV1().Nodes()
+		nodes := informer.For(api, nil)
+		syncsAtOnce(t, g, nodes)
+
+		late, removed := &record{}, &record{}
+		nodes.Handle(late.hear)
+		g.Expect(late.heard()).To(Equal([]string{"known a", "known b"}), "before Handle returns")
+		var remove func()
+		remove = nodes.Handle(func(e informer.Event[*corev1.Node]) {
+			removed.hear(e)
+			if !e.Initial {
+				remove()
+			}
+		})
+		_, err := api.Create(t.Context(), node("c"), metav1.CreateOptions{})
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(api.Delete(t.Context(), "a", metav1.DeleteOptions{})).To(Succeed())
+		synctest.Wait()
+		g.Expect(late.heard()).To(Equal([]string{"known a", "known b", "added c", "deleted a"}))
+		g.Expect(removed.heard()).To(Equal([]string{"known a", "known b", "added c"}))
+	})
+}
+
+func TestHandlerThatIsRemovedHearsNoMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		nodes := informer.For(fake.NewClientset(node("a"), node("b"), node("c")).CoreV1().Nodes(), nil)
+		told := &record{}
+		var remove func()
+		remove = nodes.Handle(func(e informer.Event[*corev1.Node]) {
+			told.hear(e)
+			remove() // the others of the first list are on their way
+		})
+		syncsAtOnce(t, g, nodes)
+		g.Expect(told.heard()).To(Equal([]string{"known a"}))
+	})
+}
+
+func TestHandlerThatJoinsDuringChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		api := fake.NewClientset(node("a"), node("b")).CoreV1().Nodes()
+		nodes := informer.For(api, nil)
+		syncsAtOnce(t, g, nodes)
+		told := &record{}
+		nodes.Handle(func(e informer.Event[*corev1.Node]) {
+			if e.Initial && e.New.Name == "a" { // changes come while the known objects are replayed
+				_, err := api.Create(t.Context(), node("c"), metav1.CreateOptions{})
+				g.Expect(err).NotTo(HaveOccurred())
+				g.Expect(api.Delete(t.Context(), "b", metav1.DeleteOptions{})).To(Succeed())
+				synctest.Wait()
+			}
+			told.hear(e)
+		})
+		g.Expect(told.heard()).To(Equal([]string{"known a", "known b", "added c", "deleted b"}))
+	})
+}
+
+func TestSeen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		gate := make(chan struct{})
+		nodes, _ := scripted(t, nil, stream(hold, added(versioned("a", "1", "5")), listEnd("100"), gate, bookmark("200")))
+		var calls []string
+		call := func(name string) func() { return func() { calls = append(calls, name) } }
+		nodes.OnSeen("50", call("early"))
+		nodes.OnSeen("not a number", call("incomparable"))
+		nodes.OnSeen("150", call("later"))
+		nodes.OnSeen("150", call("cancelled"))()
+		g.Expect(calls).To(BeEmpty(), "nothing has been seen yet")
+		stop := running(t.Context(), nodes)
+		defer stop()
+		synctest.Wait()
+		g.Expect(calls).To(ConsistOf("early", "incomparable"))
+		g.Expect(nodes.LastResourceVersion()).To(Equal("100"))
+		nodes.OnSeen("99", call("at once"))
+		g.Expect(calls).To(HaveLen(3))
+
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		err := nodes.WaitFor(ctx, "150")
+		g.Expect(err).To(MatchError(ContainSubstring(`cache of nodes to see version "150" (it has seen "100")`)))
+		g.Expect(err).To(MatchError(context.DeadlineExceeded))
+		close(gate)
+		synctest.Wait()
+		g.Expect(calls).To(ConsistOf("early", "incomparable", "at once", "later"))
+	})
+}
+
+func TestSeenOnlyGoesForward(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		nodes, _ := scripted(t, nil, stream(hold, added(versioned("a", "1", "5")), listEnd("10"),
+			modified(versioned("a", "1", "15")), modified(versioned("a", "1", "12"))))
+		stop := running(t.Context(), nodes)
+		defer stop()
+		g.Expect(nodes.WaitForSync(t.Context())).To(Succeed())
+		synctest.Wait()
+		g.Expect(nodes.LastResourceVersion()).To(Equal("15"))
+	})
+}
+
+func TestSnapshotStaysWhileTheCacheMovesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		client := fake.NewClientset(pod("b", "1"), pod("a", "2"), pod("a", "1"))
+		pods := informer.For(client.CoreV1().Pods(""), nil)
+		g.Expect(pods.Snapshot().Len()).To(BeZero())
+		syncsAtOnce(t, g, pods)
+		before := pods.Snapshot()
+		g.Expect(client.CoreV1().Pods("a").Delete(t.Context(), "1", metav1.DeleteOptions{})).To(Succeed())
+		synctest.Wait()
+		g.Expect(keys(pods)).To(Equal([]string{"a/2", "b/1"}))
+		var names []string
+		for p := range before.Namespace("a") {
+			names = append(names, p.Name)
+		}
+		g.Expect(names).To(Equal([]string{"1", "2"}))
+		g.Expect(before.Len()).To(Equal(3))
+		_, ok := before.Get(types.NamespacedName{Namespace: "a", Name: "1"})
+		g.Expect(ok).To(BeTrue())
+		_, ok = pods.Get(types.NamespacedName{Namespace: "a", Name: "1"})
+		g.Expect(ok).To(BeFalse())
+		g.Expect(informer.Snapshot[*corev1.Pod]{}.Len()).To(BeZero())
+	})
+}
+
+func TestTransform(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		stored := pod("a", "1")
+		stored.Annotations = map[string]string{"large": "value"}
+		stored.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "m"}}
+		client := fake.NewSimpleClientset(stored)
+		pods := informer.For(client.CoreV1().Pods(""), &informer.Options{
+			DropManagedFields: true,
+			Transform:         func(o informer.Object) { o.SetAnnotations(nil) },
+		})
+		syncsAtOnce(t, g, pods)
+		cached, _ := pods.Get(types.NamespacedName{Namespace: "a", Name: "1"})
+		g.Expect(cached.Annotations).To(BeEmpty())
+		g.Expect(cached.ManagedFields).To(BeEmpty())
+		g.Expect(stored.Annotations).NotTo(BeEmpty(), "a fake's own object stays as it is")
+	})
+}
+
+func TestReadsAllocateNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		client := fake.NewClientset()
+		for n := range 300 {
+			g.Expect(client.Tracker().Add(pod(fmt.Sprint(n%3), fmt.Sprint(n)))).To(Succeed())
+		}
+		pods := informer.For(client.CoreV1().Pods(""), nil)
+		syncsAtOnce(t, g, pods)
+		key := types.NamespacedName{Namespace: "1", Name: "100"}
+		found := 0
+		for name, read := range map[string]func(){
+			"Get": func() { _, _ = pods.Get(key) },
+			"Snapshot.Get": func() {
+				_, _ = pods.Snapshot().Get(key)
+			},
+			"All": func() {
+				for p := range pods.Snapshot().All() {
+					found += len(p.Name)
+				}
+			},
+			"Namespace": func() {
+				for p := range pods.Snapshot().Namespace("2") {
+					found += len(p.Name)
+				}
+			},
+		} {
+			g.Expect(testing.AllocsPerRun(100, read)).To(BeZero(), name)
+		}
+		g.Expect(found).NotTo(BeZero())
+	})
+}

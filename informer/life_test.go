@@ -1,0 +1,271 @@
+package informer_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/homeostat/homeostat/informer"
+)
+
+// running runs in until stop is called, which returns once Run has.
+func running[T informer.Object](ctx context.Context, in *informer.Informer[T]) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- in.Run(ctx) }()
+	return sync.OnceFunc(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			panic(err)
+		}
+	})
+}
+
+// scripted returns an informer of what steps answer, in process.
+func scripted(t *testing.T, o *informer.Options, steps ...step) (*informer.Informer[*corev1.Node], *script) {
+	t.Helper()
+	server := newScript(steps...)
+	client, _ := clientTo("", server)
+	return informer.For(client.CoreV1().Nodes(), o), server
+}
+
+// A logbook collects log lines with the time since the test began.
+type logbook struct {
+	mu    sync.Mutex // guards lines
+	lines []string
+}
+
+func (l *logbook) context(ctx context.Context) context.Context {
+	began := time.Now()
+	return logr.NewContext(ctx, funcr.New(func(_, args string) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.lines = append(l.lines, fmt.Sprintf("%s %s", time.Since(began), args))
+	}, funcr.Options{}))
+}
+
+func (l *logbook) matching(part string) []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var found []string
+	for _, line := range l.lines {
+		if strings.Contains(line, part) {
+			found = append(found, line)
+		}
+	}
+	return found
+}
+
+func TestUnreachableServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		refused := transportFunc(func(*http.Request) (*http.Response, error) { return nil, syscall.ECONNREFUSED })
+		client, err := kubernetes.NewForConfig(&rest.Config{Host: "http://gone", Transport: refused, QPS: -1})
+		g.Expect(err).NotTo(HaveOccurred())
+		nodes := informer.For(client.CoreV1().Nodes(), nil)
+		logs := &logbook{}
+		stop := running(logs.context(t.Context()), nodes)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		g.Expect(nodes.WaitForSync(ctx)).To(MatchError(And(
+			ContainSubstring("first list of nodes"), ContainSubstring("connection refused"))))
+		g.Expect(logs.matching("still waiting for the first list")).To(HaveLen(3), "after 10 s, 20 s and 40 s")
+		g.Expect(logs.matching("connection refused")).NotTo(BeEmpty())
+
+		began := time.Now()
+		stop()
+		g.Expect(time.Since(began)).To(BeZero(), "Run must not sleep out the back-off")
+	})
+}
+
+type transportFunc func(*http.Request) (*http.Response, error)
+
+func (f transportFunc) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+func TestSyncWarningsNameTheReason(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		nodes, _ := scripted(t, &informer.Options{StreamIdle: time.Hour}, stream(hold, added(versioned("a", "1", "5"))))
+		logs := &logbook{}
+		stop := running(logs.context(t.Context()), nodes)
+		defer stop()
+		<-time.After(time.Minute)
+		synctest.Wait()
+		lines := logs.matching("still waiting for the first list")
+		g.Expect(lines).To(HaveLen(3))
+		g.Expect(lines[0]).To(And(HavePrefix("10s "), ContainSubstring("1 objects so far, but not the bookmark"),
+			ContainSubstring(`"informer"="nodes"`)))
+		g.Expect(lines[1]).To(HavePrefix("20s "))
+		g.Expect(lines[2]).To(HavePrefix("40s "))
+		g.Expect(nodes.HasSynced()).To(BeFalse())
+	})
+}
+
+func TestBusyStreamWithoutBookmarkIsGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		busy := func(w http.ResponseWriter, r *http.Request) {
+			for n := 1; r.Context().Err() == nil; n++ {
+				stream(end, added(versioned("a", "1", fmt.Sprint(n))))(w, r)
+				select {
+				case <-r.Context().Done():
+				case <-time.After(time.Second):
+				}
+			}
+		}
+		nodes, server := scripted(t, nil, busy, list("900", versioned("a", "1", "890")))
+		began := time.Now()
+		stop := running(t.Context(), nodes)
+		defer stop()
+		g.Expect(nodes.WaitForSync(t.Context())).To(Succeed())
+		g.Expect(time.Since(began)).To(BeNumerically("~", 10*informer.DefaultStreamIdle, time.Second))
+		g.Expect(server.asked()[:2]).To(Equal([]string{"stream", "list 0"}))
+	})
+}
+
+func TestFrozenWatchIsOpenedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		nodes, server := scripted(t, nil,
+			stream(hold, added(versioned("a", "1", "5")), listEnd("10"), bookmark("20")),
+			stream(hold, deleted(versioned("a", "1", "21")), listEnd("22")))
+		logs := &logbook{}
+		stop := running(logs.context(t.Context()), nodes)
+		defer stop()
+		<-time.After(informer.DefaultWatchIdle - time.Second)
+		synctest.Wait()
+		g.Expect(server.asked()).To(Equal([]string{"stream"}))
+		<-time.After(10 * time.Second)
+		synctest.Wait()
+		g.Expect(server.asked()).To(ConsistOf("stream", HaveSuffix(" 20")), "goes on, or lists again")
+		g.Expect(nodes.Snapshot().Len()).To(BeZero())
+		g.Expect(logs.matching("the watch has stalled")).To(HaveLen(1))
+	})
+}
+
+func TestWatchThatTheServerForgetsToEndIsOpenedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		nodes, server := scripted(t, nil, refuse(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid), list("10"))
+		stop := running(t.Context(), nodes)
+		defer stop()
+		<-time.After(11 * time.Minute) // watches last 5 to 10 minutes
+		synctest.Wait()
+		g.Expect(len(server.asked())).To(BeNumerically(">=", 4))
+		g.Expect(server.asked()[3]).To(HaveSuffix(" 10"), "goes on, or lists again")
+	})
+}
+
+func TestRunsOverlapAndStartAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		a := stream(hold, added(versioned("a", "1", "5")), listEnd("10"))
+		nodes, server := scripted(t, nil, a, a)
+		first := running(t.Context(), nodes)
+		second := running(t.Context(), nodes)
+		g.Expect(nodes.WaitForSync(t.Context())).To(Succeed())
+		synctest.Wait()
+		g.Expect(server.asked()).To(HaveLen(1))
+		first()
+		g.Expect(nodes.HasSynced()).To(BeTrue(), "the second user is still there")
+		second()
+		g.Expect(nodes.HasSynced()).To(BeFalse())
+		g.Expect(nodes.Snapshot().Len()).To(BeZero())
+		g.Expect(nodes.LastResourceVersion()).To(BeEmpty())
+
+		third := running(t.Context(), nodes)
+		defer third()
+		g.Expect(nodes.WaitForSync(t.Context())).To(Succeed())
+		g.Expect(nodes.Snapshot().Len()).To(Equal(1))
+		g.Expect(server.asked()).To(Equal([]string{"stream", "stream"}))
+	})
+}
+
+func TestDeletionWhileStoppedIsHandedOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		nodes, _ := scripted(t, nil,
+			stream(hold, added(versioned("a", "1", "5")), added(versioned("b", "2", "6")), listEnd("10")),
+			stream(hold, added(versioned("b", "2", "6")), added(versioned("c", "3", "12")), listEnd("20")))
+		told := &record{}
+		nodes.Handle(told.hear)
+		stop := running(t.Context(), nodes)
+		g.Expect(nodes.WaitForSync(t.Context())).To(Succeed())
+		stop()
+		stop = running(t.Context(), nodes)
+		defer stop()
+		g.Expect(nodes.WaitForSync(t.Context())).To(Succeed())
+		g.Expect(told.heard()).To(Equal([]string{"known a/1", "known b/2", "deleted a/1", "known c/3"}))
+	})
+}
+
+func TestRunWaitsForTheOneThatIsStopping(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		nodes, server := scripted(t, nil, stream(hold, listEnd("10")), stream(hold, listEnd("20")))
+		var stops []func()
+		for range 20 {
+			stops = append(stops, running(t.Context(), nodes))
+		}
+		synctest.Wait()
+		var all sync.WaitGroup
+		for _, stop := range stops {
+			all.Go(stop)
+		}
+		again := running(t.Context(), nodes)
+		all.Wait()
+		synctest.Wait()
+		g.Expect(nodes.HasSynced()).To(BeTrue())
+		g.Expect(len(server.asked())).To(BeNumerically("<=", 2))
+		again()
+	})
+}
+
+func TestWaitForSyncWithoutRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		nodes, _ := scripted(t, nil)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		g.Expect(nodes.WaitForSync(ctx)).To(MatchError(ContainSubstring("nobody runs the informer")))
+	})
+}
+
+func TestHasSyncedWaitsForHandlers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		nodes, _ := scripted(t, nil, stream(hold, added(versioned("a", "1", "5")), listEnd("10")))
+		busy := make(chan struct{})
+		var stored bool
+		nodes.Handle(func(e informer.Event[*corev1.Node]) {
+			_, stored = nodes.Get(types.NamespacedName{Name: e.New.Name})
+			<-busy
+		})
+		stop := running(t.Context(), nodes)
+		defer stop()
+		synctest.Wait()
+		g.Expect(stored).To(BeTrue(), "the store has it when the handler hears of it")
+		g.Expect(nodes.HasSynced()).To(BeFalse())
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		g.Expect(nodes.WaitForSync(ctx)).To(MatchError(ContainSubstring("being handed on to the handlers")))
+		close(busy)
+		synctest.Wait()
+		g.Expect(nodes.HasSynced()).To(BeTrue())
+	})
+}

@@ -1,0 +1,96 @@
+package informer
+
+import (
+	"context"
+	"flag"
+	"path"
+	"reflect"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+)
+
+// An Object is any API object: *corev1.Pod, *unstructured.Unstructured, a
+// custom resource's Go type, and so on.
+type Object interface {
+	metav1.Object
+	runtime.Object
+}
+
+// A Client reads objects of one kind, in one namespace or in all. Generated
+// clients such as clientset.CoreV1().Pods("") satisfy it, and so do fake ones
+// and those made with client-go's gentype package.
+type Client[T Object, L runtime.Object] interface {
+	Get(ctx context.Context, name string, opts metav1.GetOptions) (T, error)
+	List(ctx context.Context, opts metav1.ListOptions) (L, error)
+	Watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error)
+}
+
+// A source lists and watches: what is left of a Client when its list type is
+// of no interest any more.
+type source struct {
+	namespace string // "" for all
+	list      func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error)
+	watch     func(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error)
+	fake      bool                      // known to be a fake, so that it cannot stream lists
+	shared    cache.SharedIndexInformer // of Wrap; then there is nothing else
+	lends     bool                      // the objects of its watches may be somebody else's
+}
+
+func sourceOf[T Object, L runtime.Object](c Client[T, L]) source {
+	return source{
+		namespace: namespaceOf(c),
+		list: func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
+			return c.List(ctx, opts)
+		},
+		watch: c.Watch,
+		fake:  isFake(c),
+		lends: lends(c),
+	}
+}
+
+// namespaceOf asks the client for the namespace that it is bound to. Generated
+// clients and generated fakes have different names for it.
+func namespaceOf(client any) string {
+	switch c := client.(type) {
+	case interface{ GetNamespace() string }:
+		return c.GetNamespace()
+	case interface{ Namespace() string }:
+		return c.Namespace()
+	}
+	return ""
+}
+
+// isFake tells whether client is a fake of client-go, generated or not. Only
+// clientsets say so themselves; their typed clients show the fakes' record of
+// actions, and all of them live in a package fake.
+func isFake(client any) bool {
+	switch c := client.(type) {
+	case interface{ IsWatchListSemanticsUnSupported() bool }:
+		return c.IsWatchListSemanticsUnSupported()
+	case interface{ ClearActions() }:
+		return true
+	}
+	t := reflect.TypeOf(client)
+	for t != nil && t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	return t != nil && path.Base(t.PkgPath()) == "fake"
+}
+
+// lends tells whether the client's watches may hand out objects that are not
+// the receiver's alone. Fakes do that, and what a test puts around them.
+func lends(client any) bool {
+	if u, ok := client.(interface{ below() any }); ok {
+		client = u.below()
+	}
+	_, real := client.(interface{ GetClient() rest.Interface })
+	return isFake(client) || !real && inTest()
+}
+
+// inTest tells whether go test has built the program: its flags are there in
+// every test binary, and nowhere else.
+func inTest() bool { return flag.Lookup("test.v") != nil }

@@ -1,0 +1,195 @@
+package informer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// A phase is what a reflection is doing.
+type phase uint8
+
+const (
+	phaseIdle phase = iota
+	phaseList
+	phaseStream
+	phaseWatch
+)
+
+func (p phase) String() string {
+	return [...]string{"starting", "listing", "streaming the list", "watching"}[p]
+}
+
+// progress is how far a reflection has come.
+type progress struct {
+	phase    phase
+	since    time.Time       // of the request
+	waits    bool            // for the answer
+	open     bool            // the server has answered it, with more to come
+	watch    watch.Interface // the one that is open
+	deadline time.Time       // by when the server should have closed it
+	err      error           // of the last request, nil if it went well
+
+	bookmarks bool // this watch has brought some
+	vain      bool // streaming lists never end
+	listed    bool // a list has been stored
+}
+
+// begin notes that a request is being made.
+func (r *reflection[T]) begin(p phase) {
+	r.received.Store(0)
+	r.mu.Lock()
+	r.progress.phase, r.progress.since = p, time.Now()
+	r.progress.waits, r.progress.open = true, false
+	r.progress.watch = nil
+	r.mu.Unlock()
+	r.poke()
+}
+
+// answered notes the answer to the request.
+func (r *reflection[T]) answered(ctx context.Context, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.progress.waits = false
+	if err == nil {
+		r.progress.open, r.progress.err = true, nil
+		return
+	}
+	if ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	r.progress.err = fmt.Errorf("%s: %w", r.progress.phase, err)
+	r.informer.counted.failures.Add(1)
+	log := logr.FromContextOrDiscard(ctx)
+	switch {
+	case ctx.Err() != nil:
+	case r.progress.phase == phaseStream:
+		log.V(1).Info("streaming the list failed, listing instead", "reason", err.Error())
+	case apierrors.IsResourceExpired(err), apierrors.IsGone(err):
+		log.V(1).Info("resource version has expired, listing anew", "reason", err.Error())
+	default:
+		log.Error(err, "request failed, trying again", "phase", r.progress.phase.String(), "namespace", r.source.namespace)
+	}
+}
+
+// failed notes an error of the reflector that no request has brought.
+func (r *reflection[T]) failed(ctx context.Context, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if known := errors.Unwrap(r.progress.err); known != nil && errors.Is(err, known) {
+		return
+	}
+	r.progress.err, r.progress.open = err, false
+	logr.FromContextOrDiscard(ctx).Error(err, "list or watch failed, trying again", "namespace", r.source.namespace)
+}
+
+// opened notes a watch that the server should close after timeout seconds.
+func (r *reflection[T]) opened(w watch.Interface, timeout *int64) {
+	const grace = 30 * time.Second
+	r.touch()
+	r.mu.Lock()
+	p := &r.progress
+	p.watch, p.bookmarks, p.deadline = w, false, time.Time{}
+	r.informer.counted.watches.Add(1)
+	if timeout != nil && !r.source.fake {
+		p.deadline = time.Now().Add(time.Duration(*timeout)*time.Second + grace)
+	}
+	r.mu.Unlock()
+	r.poke()
+}
+
+// listed notes that a whole list has come.
+func (r *reflection[T]) listed() {
+	r.touch()
+	r.mu.Lock()
+	p := &r.progress
+	p.listed = true
+	r.informer.counted.lists.Add(1)
+	if p.phase == phaseStream {
+		p.phase = phaseWatch
+	}
+	r.mu.Unlock()
+	r.poke()
+}
+
+func (r *reflection[T]) bookmarked() {
+	r.mu.Lock()
+	first := !r.progress.bookmarks
+	r.progress.bookmarks = true
+	r.mu.Unlock()
+	if first {
+		r.poke()
+	}
+}
+
+func (r *reflection[T]) streamsInVain() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.progress.vain
+}
+
+// reason says what keeps the first list from being handed on; it is empty when
+// nothing does.
+func (r *reflection[T]) reason() string {
+	if r.synced.Load() {
+		return ""
+	}
+	r.mu.Lock()
+	p := r.progress
+	r.mu.Unlock()
+	where := ""
+	if r.source.namespace != "" {
+		where = fmt.Sprintf("namespace %q: ", r.source.namespace)
+	}
+	if r.source.shared != nil && p.err == nil && !p.listed {
+		return "the wrapped informer has not synced: has it been started?"
+	}
+	where += p.waiting()
+	if p.open && p.phase == phaseStream {
+		where += fmt.Sprintf(
+			" (%d objects so far, but not the bookmark that ends the list; the last sign of life was %s ago)",
+			r.received.Load(), time.Since(r.lastSign()).Round(time.Millisecond))
+	}
+	if apierrors.IsForbidden(p.err) || apierrors.IsUnauthorized(p.err) {
+		where += " (the verbs list and watch are needed)"
+	}
+	return where
+}
+
+// waiting says what the first list is waiting for.
+func (p *progress) waiting() string {
+	ago := time.Since(p.since).Round(time.Millisecond)
+	switch {
+	case p.listed:
+		return "the list is stored and is being handed on to the handlers"
+	case p.phase == phaseIdle:
+		return "nothing has been asked of the server yet"
+	case p.open:
+		return fmt.Sprintf("%s: the answer of %s ago is not complete", p.phase, ago)
+	case !p.waits:
+		return p.err.Error()
+	case p.err != nil:
+		return fmt.Sprintf("%s: no answer for %s; before that, %s", p.phase, ago, p.err)
+	default:
+		return fmt.Sprintf("%s: no answer for %s", p.phase, ago)
+	}
+}
+
+// lastSign is when something last came from the server: zero if nothing has.
+func (r *reflection[T]) lastSign() time.Time {
+	if at := r.arrived.Load(); at != 0 {
+		return time.Unix(0, at)
+	}
+	return time.Time{}
+}
+
+func (r *reflection[T]) lastError() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.progress.err
+}

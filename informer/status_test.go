@@ -1,0 +1,111 @@
+package informer_test
+
+import (
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/fake"
+
+	"github.com/homeostat/homeostat/informer"
+)
+
+func TestStatus(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		gate := make(chan struct{})
+		nodes, _ := scripted(t, nil,
+			refuse(http.StatusForbidden, metav1.StatusReasonForbidden), refuse(http.StatusForbidden, metav1.StatusReasonForbidden),
+			stream(hold, added(versioned("a", "1", "5")), listEnd("10"), gate, modified(versioned("a", "1", "11")), bookmark("12")),
+			stream(hold, listEnd("20")))
+		nodes.Handle(func(informer.Event[*corev1.Node]) {})
+		g.Expect(nodes.Status()).To(Equal(informer.Status{
+			Name: "nodes", Kind: "Node", Handlers: 1, Reason: "nobody runs the informer",
+		}))
+
+		stop := running(t.Context(), nodes)
+		defer stop()
+		synctest.Wait()
+		s := nodes.Status()
+		g.Expect(s.Running).To(BeTrue())
+		g.Expect(s.Synced).To(BeFalse())
+		g.Expect(s.Reason).To(ContainSubstring("Forbidden"))
+		g.Expect(s.LastError).To(ContainSubstring("Forbidden"))
+		g.Expect(s.Failures).To(BeEquivalentTo(2))
+
+		g.Expect(nodes.WaitForSync(t.Context())).To(Succeed())
+		synctest.Wait()
+		synced := time.Now()
+		<-time.After(time.Minute)
+		g.Expect(nodes.Status()).To(Equal(informer.Status{
+			Name: "nodes", Kind: "Node", Running: true, Synced: true, Objects: 1, Handlers: 1, ResourceVersion: "10",
+			LastSign: time.Unix(0, synced.UnixNano()), Lists: 1, Watches: 1, Failures: 2, Events: 1,
+		}))
+		close(gate)
+		synctest.Wait()
+		g.Expect(nodes.Status().ResourceVersion).To(Equal("12"))
+		g.Expect(nodes.Status().Events).To(BeEquivalentTo(2))
+		<-time.After(2 * informer.DefaultWatchIdle)
+		synctest.Wait()
+		g.Expect(nodes.Status().Stalls).NotTo(BeZero())
+		g.Expect(nodes.Status().Watches).NotTo(BeEquivalentTo(1))
+	})
+}
+
+func TestNamespacesChangeWhileRunning(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		client := fake.NewClientset(pod("a", "1"), pod("b", "1"), pod("c", "1"))
+		pods := informer.ForNamespaces(client.CoreV1().Pods, &informer.Options{Namespaces: []string{"a", "b"}})
+		var told []string
+		pods.Handle(func(e informer.Event[*corev1.Pod]) {
+			object := e.New
+			if object == nil {
+				object = e.Old
+			}
+			told = append(told, e.Kind.String()+" "+object.Namespace)
+		})
+		change := func(namespaces ...string) []string {
+			told = nil
+			g.Expect(pods.SetNamespaces(namespaces...)).To(Succeed())
+			g.Expect(pods.WaitForSync(t.Context())).To(Succeed())
+			synctest.Wait()
+			return told
+		}
+		stop := running(t.Context(), pods)
+		g.Expect(pods.WaitForSync(t.Context())).To(Succeed())
+		g.Expect(keys(pods)).To(Equal([]string{"a/1", "b/1"}))
+
+		g.Expect(change("b", "c")).To(Equal([]string{"deleted a", "added c"}))
+		g.Expect(pods.Covers(pod("a", "1"))).To(BeFalse())
+		g.Expect(change("b", "c")).To(BeEmpty())
+		g.Expect(change()).To(Equal([]string{"added a"}), "all")
+		g.Expect(change("c")).To(Equal([]string{"deleted a", "deleted b"}))
+
+		g.Expect(client.CoreV1().Pods("c").Delete(t.Context(), "1", metav1.DeleteOptions{})).To(Succeed())
+		_, err := client.CoreV1().Pods("a").Create(t.Context(), pod("a", "2"), metav1.CreateOptions{})
+		g.Expect(err).NotTo(HaveOccurred())
+		synctest.Wait()
+		g.Expect(keys(pods)).To(BeEmpty(), "the watch of a has ended, that of c goes on")
+
+		stop()
+		g.Expect(pods.SetNamespaces("a")).To(Succeed())
+		stop = running(t.Context(), pods)
+		defer stop()
+		g.Expect(pods.WaitForSync(t.Context())).To(Succeed())
+		g.Expect(keys(pods)).To(Equal([]string{"a/1", "a/2"}))
+	})
+}
+
+func TestNamespacesThatCannotBeSet(t *testing.T) {
+	g := NewWithT(t)
+	client := fake.NewClientset()
+	fixed := informer.For(client.CoreV1().Pods("a"), nil)
+	g.Expect(fixed.SetNamespaces("b")).To(MatchError(ContainSubstring("make the informer with ForNamespaces")))
+	pods := informer.ForNamespaces(client.CoreV1().Pods, nil)
+	g.Expect(pods.SetNamespaces("Not A Name")).To(MatchError(ContainSubstring(`Namespaces: "Not A Name"`)))
+}

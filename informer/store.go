@@ -1,0 +1,195 @@
+package informer
+
+import (
+	"k8s.io/apimachinery/pkg/api/equality"
+)
+
+// A state is what the store holds at one moment, indexes included. It never
+// changes.
+type state[T Object] struct {
+	root    *node[T]
+	count   int
+	indexes []index[T]
+	labels  *postings[T, label] // nil without Options.IndexLabels
+	indexed []string            // Options.IndexLabels
+}
+
+// A change of one object: old is nil when it was not known, it when it is gone.
+type change[T Object] struct{ old, it *item[T] }
+
+func itemOf[T Object](object T) *item[T] {
+	return &item[T]{key: keyOf(object), object: object}
+}
+
+// put stores one object and hands the change on.
+func (i *Informer[T]) put(object T) {
+	i.learnKind(object)
+	it := itemOf(object)
+	i.writing.Lock()
+	current := i.state.Load()
+	c := change[T]{current.root.get(it.key), it}
+	if !c.matters() {
+		i.writing.Unlock()
+		return
+	}
+	i.newest.put(it)
+	i.detector.note(i, c)
+	i.publish(current.after(c), batch[T]{events: c.events(nil)})
+	i.writing.Unlock()
+	i.deliver()
+}
+
+// drop removes one object, of which last is the final state.
+func (i *Informer[T]) drop(last T) {
+	key := itemOf(last).key
+	i.writing.Lock()
+	current := i.state.Load()
+	c := change[T]{old: current.root.get(key)}
+	if c.old == nil {
+		i.writing.Unlock()
+		return
+	}
+	if c.old.object.GetUID() != last.GetUID() {
+		last = c.old.object
+	}
+	i.newest.remove(key)
+	i.detector.note(i, c)
+	i.publish(current.after(c), batch[T]{events: []Event[T]{{Old: last, Kind: Deleted}}})
+	i.writing.Unlock()
+	i.deliver()
+}
+
+// after returns s after a change that matters.
+func (s *state[T]) after(c change[T]) *state[T] {
+	next := *s
+	switch c.it {
+	case nil:
+		next.root = s.root.without(c.old.key)
+		next.count--
+	default:
+		next.root = s.root.with(c.it)
+		if c.old == nil {
+			next.count++
+		}
+	}
+	next.reindex([]change[T]{c})
+	return &next
+}
+
+// reindex brings the indexes of s, which nobody else knows yet, up to date.
+func (s *state[T]) reindex(changes []change[T]) {
+	if s.labels != nil {
+		s.labels = s.labels.apply(changes)
+	}
+	indexes := s.indexes
+	s.indexes = make([]index[T], len(indexes))
+	for n, x := range indexes {
+		s.indexes[n] = x.after(changes)
+	}
+}
+
+// replace makes objects the whole content of namespace ("" for all), hands on
+// what that changes, and then calls done.
+func (i *Informer[T]) replace(namespace string, objects []T, initial bool, done func()) {
+	items := make([]*item[T], 0, len(objects))
+	for _, object := range objects {
+		i.learnKind(object)
+		items = append(items, itemOf(object))
+	}
+	sortItems(items)
+
+	i.writing.Lock()
+	i.settle(namespace, items, initial, done)
+	i.writing.Unlock()
+	i.deliver()
+}
+
+// settle publishes the state in which items, which are in order, are the whole
+// content of namespace. The caller holds writing.
+func (i *Informer[T]) settle(namespace string, items []*item[T], initial bool, done func()) {
+	all, changes := i.state.Load().replaced(namespace, items)
+	next := *i.state.Load()
+	next.root, next.count = build(all), len(all)
+	next.reindex(changes)
+	i.newest.fill(all)
+	i.detector.note(i, changes...)
+	var events []Event[T]
+	for _, c := range changes {
+		events = c.events(events)
+	}
+	if initial {
+		for n := range events {
+			events[n].Initial = events[n].Kind == Added
+		}
+	}
+	i.publish(&next, batch[T]{events: events, done: done})
+}
+
+// replaced returns all items when items, which are in order, become the whole
+// content of namespace, and what that changes. Objects that are the same stay.
+func (s *state[T]) replaced(namespace string, items []*item[T]) (all []*item[T], changes []change[T]) {
+	var before []*item[T]
+	all = make([]*item[T], 0, len(items))
+	for _, it := range s.root.appendItems(make([]*item[T], 0, s.count)) {
+		if namespace == "" || it.key.Namespace == namespace {
+			before = append(before, it)
+		} else {
+			all = append(all, it)
+		}
+	}
+	others := len(all)
+	for len(before) > 0 || len(items) > 0 {
+		var c change[T]
+		switch {
+		case len(items) > 1 && items[0].key == items[1].key:
+			items = items[1:]
+			continue
+		case len(items) == 0 || len(before) > 0 && compareKeys(before[0].key, items[0].key) < 0:
+			c.old, before = before[0], before[1:]
+		case len(before) == 0 || compareKeys(items[0].key, before[0].key) < 0:
+			c.it, items = items[0], items[1:]
+		default:
+			c, before, items = change[T]{before[0], items[0]}, before[1:], items[1:]
+		}
+		switch {
+		case !c.matters():
+			all = append(all, c.old)
+			continue
+		case c.it != nil:
+			all = append(all, c.it)
+		}
+		changes = append(changes, c)
+	}
+	if others > 0 {
+		sortItems(all)
+	}
+	return all, changes
+}
+
+// matters tells whether anything has changed. Only fakes leave the
+// resourceVersion empty.
+func (c change[T]) matters() bool {
+	if c.old == nil || c.it == nil {
+		return true
+	}
+	a, b := c.old.object, c.it.object
+	if a.GetUID() != b.GetUID() || a.GetResourceVersion() != b.GetResourceVersion() {
+		return true
+	}
+	return a.GetResourceVersion() == "" && !equality.Semantic.DeepEqual(a, b)
+}
+
+// events appends the events of a change that matters: two when another object
+// has taken the name.
+func (c change[T]) events(to []Event[T]) []Event[T] {
+	switch {
+	case c.old == nil:
+		return append(to, Event[T]{New: c.it.object, Kind: Added})
+	case c.it == nil:
+		return append(to, Event[T]{Old: c.old.object, Kind: Deleted})
+	case c.old.object.GetUID() != c.it.object.GetUID():
+		return append(to, Event[T]{Old: c.old.object, Kind: Deleted}, Event[T]{New: c.it.object, Kind: Added})
+	default:
+		return append(to, Event[T]{Old: c.old.object, New: c.it.object, Kind: Updated})
+	}
+}

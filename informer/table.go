@@ -1,0 +1,123 @@
+package informer
+
+import (
+	"hash/maphash"
+	"math/bits"
+	"sync/atomic"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// A table finds items by key: a hash table with open addressing that any number
+// of readers search while one writer at a time changes it. Readers take no lock
+// and write no memory. The zero table is empty.
+type table[T any] struct{ current atomic.Pointer[slots[T]] }
+
+// A slot belongs to one key for as long as its slots exist: its item changes,
+// and is nil after the object has gone, but its hash is written once.
+type slot[T any] struct {
+	hash atomic.Uint64 // 0 if the slot is free
+	item atomic.Pointer[item[T]]
+}
+
+type slots[T any] struct {
+	seed maphash.Seed
+	all  []slot[T] // a power of two; at most half of it is used
+	free int       // slots that may still be used before the table must grow
+	live int
+}
+
+func newSlots[T any](live int) *slots[T] {
+	size := 1 << bits.Len(uint(max(4, 2*live)))
+	return &slots[T]{seed: maphash.MakeSeed(), all: make([]slot[T], size), free: size / 2}
+}
+
+// find returns the slot of key, or the free one that ends the search for it.
+func (s *slots[T]) find(key types.NamespacedName) (at *slot[T], hash uint64, known bool) {
+	hash = maphash.Comparable(s.seed, key) | 1<<63
+	for n := hash; ; n++ {
+		at = &s.all[n&uint64(len(s.all)-1)]
+		switch at.hash.Load() {
+		case 0:
+			return at, hash, false
+		case hash:
+			// Two keys of one hash share its slots: the later one goes on
+			// searching, unless the earlier one's item is gone.
+			if it := at.item.Load(); it != nil && it.key == key {
+				return at, hash, true
+			}
+		}
+	}
+}
+
+func (t *table[T]) get(key types.NamespacedName) *item[T] {
+	s := t.current.Load()
+	if s == nil {
+		return nil
+	}
+	if at, _, ok := s.find(key); ok {
+		return at.item.Load()
+	}
+	return nil
+}
+
+// put stores it in place of the item of the same key.
+func (t *table[T]) put(it *item[T]) {
+	s := t.current.Load()
+	if s != nil && s.free > 0 {
+		s.put(it)
+		return
+	}
+	s = t.rebuilt()
+	s.put(it)
+	t.current.Store(s)
+}
+
+func (s *slots[T]) put(it *item[T]) {
+	at, hash, known := s.find(it.key)
+	at.item.Store(it)
+	if !known {
+		s.free--
+		s.live++
+		at.hash.Store(hash)
+	}
+}
+
+// remove drops the item of key. Its slot stays used until the table is rebuilt.
+func (t *table[T]) remove(key types.NamespacedName) {
+	s := t.current.Load()
+	if s == nil {
+		return
+	}
+	if at, _, known := s.find(key); known {
+		s.live--
+		at.item.Store(nil)
+	}
+}
+
+// rebuilt returns a copy of the slots that is large enough, without those of
+// what is gone.
+func (t *table[T]) rebuilt() *slots[T] {
+	old := t.current.Load()
+	if old == nil {
+		return newSlots[T](0)
+	}
+	s := newSlots[T](old.live + 1)
+	for n := range old.all {
+		if it := old.all[n].item.Load(); it != nil {
+			s.put(it)
+		}
+	}
+	return s
+}
+
+// fill makes items the whole content.
+func (t *table[T]) fill(items []*item[T]) {
+	s := newSlots[T](len(items))
+	for _, it := range items {
+		s.put(it)
+	}
+	t.current.Store(s)
+}
+
+func (t *table[T]) clear() { t.current.Store(nil) }

@@ -1,0 +1,275 @@
+package informer
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// fanout is the largest number of entries of a node. Larger nodes make reads
+// cheaper and writes dearer: a write copies one node per level.
+const fanout = 64
+
+// An item is one object of the store with its key. It never changes: an update
+// is another item.
+type item[T any] struct {
+	key    types.NamespacedName
+	object T
+}
+
+func compareKeys(a, b types.NamespacedName) int {
+	if a.Namespace != b.Namespace {
+		return strings.Compare(a.Namespace, b.Namespace)
+	}
+	return strings.Compare(a.Name, b.Name)
+}
+
+// A node is a persistent B+ tree of items, in the order of their keys. Nodes
+// never change once they are reachable: every edit copies the path to its leaf,
+// so that a root, once read, is a snapshot. The nil node is the empty tree.
+type node[T any] struct {
+	items []*item[T] // a leaf's items; otherwise the smallest item of each child
+	kids  []*node[T] // nil in a leaf
+}
+
+// build returns the tree of items, which are in order and without duplicates.
+func build[T any](items []*item[T]) *node[T] {
+	if len(items) == 0 {
+		return nil
+	}
+	const fill = fanout * 3 / 4
+	var level []*node[T]
+	for chunk := range slices.Chunk(items, fill) {
+		level = append(level, &node[T]{items: slices.Clone(chunk)})
+	}
+	for len(level) > 1 {
+		var above []*node[T]
+		for chunk := range slices.Chunk(level, fill) {
+			above = append(above, parent(slices.Clone(chunk)))
+		}
+		level = above
+	}
+	return level[0]
+}
+
+func parent[T any](kids []*node[T]) *node[T] {
+	firsts := make([]*item[T], len(kids))
+	for i, kid := range kids {
+		firsts[i] = kid.items[0]
+	}
+	return &node[T]{items: firsts, kids: kids}
+}
+
+// search returns the position of the first item of n that is not below key, and
+// whether it is key's.
+func (n *node[T]) search(key types.NamespacedName) (int, bool) {
+	low, high := 0, len(n.items)
+	for low < high {
+		middle := int(uint(low+high) >> 1)
+		switch c := compareKeys(n.items[middle].key, key); {
+		case c == 0:
+			return middle, true
+		case c < 0:
+			low = middle + 1
+		default:
+			high = middle
+		}
+	}
+	return low, false
+}
+
+// child returns the position of the kid whose range holds key.
+func (n *node[T]) child(key types.NamespacedName) int {
+	at, exact := n.search(key)
+	if exact || at == 0 {
+		return at
+	}
+	return at - 1
+}
+
+func (n *node[T]) get(key types.NamespacedName) *item[T] {
+	if n == nil {
+		return nil
+	}
+	for n.kids != nil {
+		n = n.kids[n.child(key)]
+	}
+	if at, ok := n.search(key); ok {
+		return n.items[at]
+	}
+	return nil
+}
+
+// with returns n with it in place of the item of the same key, if there is one.
+func (n *node[T]) with(it *item[T]) *node[T] {
+	if n == nil {
+		return &node[T]{items: []*item[T]{it}}
+	}
+	kids := n.insert(it)
+	if len(kids) > 1 {
+		return parent(kids)
+	}
+	return kids[0]
+}
+
+// insert returns what replaces n: one node, or two when it was full.
+func (n *node[T]) insert(it *item[T]) []*node[T] {
+	if n.kids == nil {
+		at, exact := n.search(it.key)
+		end := at
+		if exact {
+			end++
+		}
+		return split(&node[T]{items: splice(n.items, at, end, it)})
+	}
+	at := n.child(it.key)
+	kids := n.kids[at].insert(it)
+	return split(n.replace(at, at+1, kids...))
+}
+
+// replace returns n with kids in place of those from low to high.
+func (n *node[T]) replace(low, high int, kids ...*node[T]) *node[T] {
+	firsts := make([]*item[T], len(kids))
+	for i, kid := range kids {
+		firsts[i] = kid.items[0]
+	}
+	return &node[T]{items: splice(n.items, low, high, firsts...), kids: splice(n.kids, low, high, kids...)}
+}
+
+func split[T any](n *node[T]) []*node[T] {
+	if len(n.items) <= fanout {
+		return []*node[T]{n}
+	}
+	// Halves of their own, or one would keep alive what the other has dropped.
+	half := len(n.items) / 2
+	left, right := &node[T]{items: slices.Clone(n.items[:half])}, &node[T]{items: slices.Clone(n.items[half:])}
+	if n.kids != nil {
+		left.kids, right.kids = slices.Clone(n.kids[:half]), slices.Clone(n.kids[half:])
+	}
+	return []*node[T]{left, right}
+}
+
+// without returns n without the item of key.
+func (n *node[T]) without(key types.NamespacedName) *node[T] {
+	if n.get(key) == nil {
+		return n
+	}
+	n = n.remove(key)
+	for n != nil && len(n.kids) == 1 {
+		n = n.kids[0]
+	}
+	return n
+}
+
+// remove returns n without the item of key, which it holds: nil when it was the
+// only one.
+func (n *node[T]) remove(key types.NamespacedName) *node[T] {
+	at := n.child(key)
+	if n.kids == nil {
+		if len(n.items) == 1 {
+			return nil
+		}
+		return &node[T]{items: splice(n.items, at, at+1)}
+	}
+	kid := n.kids[at].remove(key)
+	switch {
+	case kid == nil && len(n.kids) == 1:
+		return nil
+	case kid == nil:
+		return n.replace(at, at+1)
+	case len(kid.items) >= fanout/4 || len(n.kids) == 1:
+		return n.replace(at, at+1, kid)
+	case at > 0:
+		return n.replace(at-1, at+1, merge(n.kids[at-1], kid)...)
+	default:
+		return n.replace(at, at+2, merge(kid, n.kids[at+1])...)
+	}
+}
+
+// merge returns neighbours as one node, or as two of the same size.
+func merge[T any](left, right *node[T]) []*node[T] {
+	return split(&node[T]{items: slices.Concat(left.items, right.items), kids: concat(left.kids, right.kids)})
+}
+
+func concat[E any](a, b []E) []E {
+	if a == nil && b == nil {
+		return nil
+	}
+	return slices.Concat(a, b)
+}
+
+// splice returns a copy of all with instead in place of what stands from low to
+// high.
+func splice[E any](all []E, low, high int, instead ...E) []E {
+	out := make([]E, 0, len(all)-(high-low)+len(instead))
+	out = append(out, all[:low]...)
+	out = append(out, instead...)
+	return append(out, all[high:]...)
+}
+
+// all calls yield for the items of n in order, and tells whether to go on.
+func (n *node[T]) all(yield func(T) bool) bool {
+	if n == nil {
+		return true
+	}
+	if n.kids != nil {
+		for _, kid := range n.kids {
+			if !kid.all(yield) {
+				return false
+			}
+		}
+		return true
+	}
+	for _, it := range n.items {
+		if !yield(it.object) {
+			return false
+		}
+	}
+	return true
+}
+
+// namespace calls yield for the items of one namespace in order, and tells
+// whether to go on to the next node.
+func (n *node[T]) namespace(name string, yield func(T) bool) bool {
+	if n == nil {
+		return true
+	}
+	first := types.NamespacedName{Namespace: name}
+	if n.kids != nil {
+		for _, kid := range n.kids[min(n.child(first), len(n.kids)-1):] {
+			if kid.items[0].key.Namespace > name || !kid.namespace(name, yield) {
+				return false
+			}
+		}
+		return true
+	}
+	at, _ := n.search(first)
+	for _, it := range n.items[at:] {
+		if it.key.Namespace != name || !yield(it.object) {
+			return false
+		}
+	}
+	return true
+}
+
+// appendItems appends the items of n in order.
+func (n *node[T]) appendItems(to []*item[T]) []*item[T] {
+	if n == nil {
+		return to
+	}
+	if n.kids == nil {
+		return append(to, n.items...)
+	}
+	for _, kid := range n.kids {
+		to = kid.appendItems(to)
+	}
+	return to
+}
+
+func sortItems[T any](items []*item[T]) {
+	slices.SortStableFunc(items, func(a, b *item[T]) int {
+		return cmp.Or(strings.Compare(a.key.Namespace, b.key.Namespace), strings.Compare(a.key.Name, b.key.Name))
+	})
+}

@@ -1,0 +1,180 @@
+package informer
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// model is what the tree must hold: a map, put in order when asked.
+type model map[types.NamespacedName]int
+
+func (m model) sorted() []types.NamespacedName {
+	return slices.SortedFunc(maps.Keys(m), compareKeys)
+}
+
+func (m model) objects(namespace *string) []int {
+	var out []int
+	for _, key := range m.sorted() {
+		if namespace == nil || key.Namespace == *namespace {
+			out = append(out, m[key])
+		}
+	}
+	return out
+}
+
+func collect(walk func(func(int) bool) bool) []int {
+	var out []int
+	walk(func(object int) bool {
+		out = append(out, object)
+		return true
+	})
+	return out
+}
+
+func checkTree(t *testing.T, root *node[int], want model) {
+	t.Helper()
+	if got := collect(root.all); !slices.Equal(got, want.objects(nil)) {
+		t.Fatalf("the tree holds %v, want %v", got, want.objects(nil))
+	}
+	for _, namespace := range []string{"", "a", "b", "c", "zz"} {
+		got := collect(func(yield func(int) bool) bool { return root.namespace(namespace, yield) })
+		if !slices.Equal(got, want.objects(&namespace)) {
+			t.Fatalf("namespace %q holds %v, want %v", namespace, got, want.objects(&namespace))
+		}
+	}
+	for key, object := range want {
+		if it := root.get(key); it == nil || it.object != object {
+			t.Fatalf("get %v returns %v, want %d", key, it, object)
+		}
+	}
+	checkShape(t, root, true)
+}
+
+// checkShape holds the tree's invariants and returns its height.
+func checkShape(t *testing.T, n *node[int], isRoot bool) int {
+	t.Helper()
+	if n == nil {
+		return 0
+	}
+	if len(n.items) == 0 || len(n.items) > fanout || n.kids != nil && len(n.kids) != len(n.items) {
+		t.Fatalf("a node has %d items and %d kids", len(n.items), len(n.kids))
+	}
+	if isRoot && len(n.kids) == 1 {
+		t.Fatal("the root has one kid only")
+	}
+	height := -1
+	for at, kid := range n.kids {
+		if kid.items[0] != n.items[at] {
+			t.Fatalf("kid %d begins with %v, its parent says %v", at, kid.items[0], n.items[at])
+		}
+		if h := checkShape(t, kid, false); height >= 0 && h != height {
+			t.Fatalf("kids of height %d and %d", height, h)
+		} else {
+			height = h
+		}
+	}
+	return height + 1
+}
+
+func TestTreeIsASortedMap(t *testing.T) {
+	for seed := range uint64(20) {
+		random := rand.New(rand.NewPCG(seed, 1))
+		var root *node[int]
+		want := model{}
+		size := 1 + random.IntN(3000)
+		random2 := func() types.NamespacedName {
+			return types.NamespacedName{
+				Namespace: []string{"", "a", "b", "c"}[random.IntN(4)], Name: fmt.Sprint(random.IntN(size)),
+			}
+		}
+		for step := range 6000 {
+			key := random2()
+			if random.IntN(10) < 4+int(seed%3) {
+				root = root.with(&item[int]{key, step})
+				want[key] = step
+			} else {
+				root = root.without(key)
+				delete(want, key)
+			}
+			if step%1500 == 0 {
+				checkTree(t, root, want)
+			}
+		}
+		checkTree(t, root, want)
+		for _, key := range want.sorted() {
+			root = root.without(key)
+			delete(want, key)
+			if len(want)%200 == 0 {
+				checkTree(t, root, want)
+			}
+		}
+		if root != nil {
+			t.Fatal("the empty tree is not nil")
+		}
+	}
+}
+
+func TestBuiltTree(t *testing.T) {
+	for _, size := range []int{0, 1, 47, 48, 49, 64, 65, 1000, 48*48 + 1, 10_000} {
+		want := model{}
+		for n := range size {
+			want[types.NamespacedName{Namespace: []string{"a", "b"}[n%2], Name: fmt.Sprint(n)}] = n
+		}
+		var items []*item[int]
+		for _, key := range want.sorted() {
+			items = append(items, &item[int]{key, want[key]})
+		}
+		checkTree(t, build(items), want)
+	}
+}
+
+func TestOldRootsStayAsTheyWere(t *testing.T) {
+	random := rand.New(rand.NewPCG(7, 7))
+	type moment struct {
+		root *node[int]
+		want model
+	}
+	var root *node[int]
+	want, moments := model{}, []moment{}
+	for step := range 3000 {
+		key := types.NamespacedName{Namespace: "a", Name: fmt.Sprint(random.IntN(500))}
+		if random.IntN(2) == 0 {
+			root = root.with(&item[int]{key, step})
+			want[key] = step
+		} else {
+			root = root.without(key)
+			delete(want, key)
+		}
+		if step%100 == 0 {
+			moments = append(moments, moment{root, maps.Clone(want)})
+		}
+	}
+	for _, m := range moments {
+		checkTree(t, m.root, m.want)
+	}
+}
+
+func TestIterationStopsWhenTold(t *testing.T) {
+	var root *node[int]
+	for n := range 1000 {
+		root = root.with(&item[int]{types.NamespacedName{Namespace: "a", Name: fmt.Sprintf("%04d", n)}, n})
+	}
+	for _, walk := range []func(func(int) bool) bool{
+		root.all,
+		func(yield func(int) bool) bool { return root.namespace("a", yield) },
+	} {
+		calls := 0
+		walk(func(int) bool {
+			calls++
+			return calls < 100
+		})
+		if calls != 100 {
+			t.Errorf("iteration went on to %d", calls)
+		}
+	}
+}

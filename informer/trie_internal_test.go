@@ -1,0 +1,154 @@
+package informer
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+func TestTrieIsAMap(t *testing.T) {
+	for name, hash := range map[string]func(int) uint64{
+		"good":               func(v int) uint64 { return uint64(v) * 0x9e3779b97f4a7c15 },
+		"many equal":         func(v int) uint64 { return uint64(v%7) << 60 },
+		"equal":              func(int) uint64 { return 42 },
+		"differ in the last": func(v int) uint64 { return uint64(v%16)<<60 | 1 },
+		"sequential":         func(v int) uint64 { return uint64(v) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			random := rand.New(rand.NewPCG(3, 9))
+			type moment struct {
+				root *trie[int, string]
+				want map[int]string
+			}
+			var root *trie[int, string]
+			want, moments := map[int]string{}, []moment{}
+			for step := range 4000 {
+				v := random.IntN(300)
+				if random.IntN(2) == 0 {
+					known := fmt.Sprint(step)
+					root = root.with(hash(v), v, known, 0)
+					want[v] = known
+				} else {
+					root = root.without(hash(v), v, 0)
+					delete(want, v)
+				}
+				if step%200 == 0 {
+					moments = append(moments, moment{root, maps.Clone(want)})
+				}
+			}
+			for v := range 300 {
+				root = root.without(hash(v), v, 0)
+			}
+			if root != nil {
+				t.Error("the empty trie is not nil")
+			}
+			for _, m := range moments {
+				for v := range 300 {
+					known, ok := m.root.get(hash(v), v)
+					if wanted, there := m.want[v]; ok != there || known != wanted {
+						t.Fatalf("%d: %q %v, want %q %v", v, known, ok, wanted, there)
+					}
+				}
+			}
+		})
+	}
+}
+
+func TestTableIsAMap(t *testing.T) {
+	random := rand.New(rand.NewPCG(5, 5))
+	var all table[int]
+	want := map[types.NamespacedName]int{}
+	for step := range 50_000 {
+		key := types.NamespacedName{Namespace: fmt.Sprint(step % 3), Name: fmt.Sprint(random.IntN(1 + step/10))}
+		if random.IntN(3) > 0 {
+			all.put(&item[int]{key, step})
+			want[key] = step
+		} else {
+			all.remove(key)
+			delete(want, key)
+		}
+		it := all.get(key)
+		if wanted, there := want[key]; (it != nil) != there || there && it.object != wanted {
+			t.Fatalf("%v: %v, want %d %v", key, it, wanted, there)
+		}
+	}
+	for step := range 5000 {
+		for n := range 3 {
+			key := types.NamespacedName{Namespace: fmt.Sprint(n), Name: fmt.Sprint(step)}
+			it := all.get(key)
+			if wanted, there := want[key]; (it != nil) != there || there && it.object != wanted {
+				t.Fatalf("%v: %v, want %d %v", key, it, wanted, there)
+			}
+		}
+	}
+	all.clear()
+	if all.get(types.NamespacedName{}) != nil {
+		t.Error("an empty table holds something")
+	}
+}
+
+func TestTableIsReadWhileItChanges(t *testing.T) {
+	var all table[int]
+	stays := types.NamespacedName{Name: "stays"}
+	all.put(&item[int]{stays, 1})
+	var stop atomic.Bool
+	var readers sync.WaitGroup
+	for range 4 {
+		readers.Go(func() {
+			last := 0
+			for !stop.Load() {
+				it := all.get(stays)
+				if it == nil || it.object < last {
+					t.Errorf("read %v after %d", it, last)
+					return
+				}
+				last = it.object
+			}
+		})
+	}
+	for n := range 20_000 {
+		key := types.NamespacedName{Name: fmt.Sprint(n)}
+		all.put(&item[int]{key, n})
+		all.put(&item[int]{stays, n + 2})
+		if n >= 10 {
+			all.remove(types.NamespacedName{Name: fmt.Sprint(n - 10)})
+		}
+	}
+	stop.Store(true)
+	readers.Wait()
+}
+
+func TestHashOfEqualValuesIsEqual(t *testing.T) {
+	type pair struct {
+		a int8
+		b string
+		c [2]uint32
+	}
+	keys, pairs, floats := newHasher[types.NamespacedName](), newHasher[pair](), newHasher[float64]()
+	seen := map[uint64]bool{}
+	for n := range 100 {
+		first, second := fmt.Sprint(n), fmt.Sprint(n)
+		a := pairs.hash(pair{int8(n), first, [2]uint32{1, uint32(n)}})
+		if a != pairs.hash(pair{int8(n), second, [2]uint32{1, uint32(n)}}) {
+			t.Error("equal pairs have different hashes")
+		}
+		if keys.hash(types.NamespacedName{Namespace: first}) != keys.hash(types.NamespacedName{Namespace: second}) {
+			t.Error("equal keys have different hashes")
+		}
+		if keys.hash(types.NamespacedName{Namespace: first}) == keys.hash(types.NamespacedName{Name: first}) {
+			t.Error("the order of parts does not count")
+		}
+		if again := float64(n); floats.hash(float64(n)) != floats.hash(again) {
+			t.Error("equal floats have different hashes")
+		}
+		seen[a] = true
+	}
+	if len(seen) != 100 {
+		t.Errorf("100 pairs have %d hashes", len(seen))
+	}
+}

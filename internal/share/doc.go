@@ -1,0 +1,23 @@
+// Package share makes equal parts of many objects one. A cache of API objects
+// holds the same labels, containers and conditions thousands of times; since
+// cached objects are read-only, one copy of each is enough.
+//
+//	object ──▶ plan of its type ──▶ hash of every part ──▶ table of known parts
+//	  │                                                       │ (held weakly)
+//	  └──────────── equal part ◀── largest that is known ◀────┘
+//
+// The contract:
+//
+//   - An object is deeply equal before and after. Nothing is dropped.
+//   - A part is a string, a slice, a map with string keys, or what a pointer
+//     points to. The largest part that is known is taken; only below an unknown
+//     one does the search go on.
+//   - A part becomes known when it is seen for the second time, so that names,
+//     UIDs and times do not fill the table.
+//   - The table holds weakly: it keeps nothing alive, and shrinks.
+//   - The caller owns the object until Object returns, and nobody may write to it
+//     afterwards.
+//
+// What it does not look into: interfaces (except in unstructured content),
+// channels, functions, and maps with other keys. They stay as they are.
+package share

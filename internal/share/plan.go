@@ -1,0 +1,159 @@
+package share
+
+import (
+	"reflect"
+	"time"
+	"unsafe"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// A kind says how a field is hashed, compared and shared.
+type kind uint8
+
+const (
+	raw         kind = iota // bytes that are what they are
+	text                    // a string
+	list                    // a slice
+	pointer                 // a pointer to a struct or a scalar
+	stringMap               // a map of strings
+	bytesMap                // a map of byte slices
+	quantityMap             // a map of quantities
+	dynamic                 // an interface that holds unstructured content
+	dynamicMap              // a map of such
+	dynamicText             // what an interface that holds a string points to
+	dynamicList             // the same for a list of unstructured content
+	opaque                  // what this package does not understand
+)
+
+// A plan tells how to walk values of one type. Structs within the type have
+// been flattened into its fields.
+type plan struct {
+	typ    reflect.Type
+	list   reflect.Type // of slices of typ
+	size   uintptr
+	fields []field
+	plain  bool // raw fields alone: bytes can be compared
+	salt   uint64
+}
+
+type field struct {
+	kind   kind
+	alone  bool // never equal in two objects: not worth a look
+	offset uintptr
+	size   uintptr
+	to     *plan // of the elements or of what is pointed to
+}
+
+// planOf compiles the plan of t. A type that contains itself ends at the plan
+// that is being made.
+func (s *Sharer) planOf(t reflect.Type) *plan {
+	if p, ok := s.plans[t]; ok {
+		return p
+	}
+	p := &plan{typ: t, list: reflect.SliceOf(t), size: t.Size(), salt: uint64(len(s.plans)+1) * 0x9e3779b97f4a7c15}
+	s.plans[t] = p
+	s.addFields(p, t, 0)
+	p.plain = len(p.fields) == 0 || len(p.fields) == 1 && p.fields[0].kind == raw
+	return p
+}
+
+var (
+	timeType     = reflect.TypeFor[time.Time]()
+	quantityType = reflect.TypeFor[resource.Quantity]()
+	anyType      = reflect.TypeFor[any]()
+	anyMapType   = reflect.TypeFor[map[string]any]()
+	metaType     = reflect.TypeFor[metav1.ObjectMeta]()
+)
+
+func (s *Sharer) addFields(p *plan, t reflect.Type, offset uintptr) {
+	add := func(f field) {
+		f.offset, f.size = offset, t.Size()
+		p.fields = append(p.fields, f)
+	}
+	switch t {
+	case timeType: // its location is a pointer that is compared as such
+		p.addRaw(offset, t.Size())
+		return
+	case anyType:
+		add(field{kind: dynamic})
+		return
+	case anyMapType:
+		add(field{kind: dynamicMap})
+		return
+	}
+	switch t.Kind() {
+	case reflect.Bool, reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64,
+		reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64, reflect.Uintptr,
+		reflect.Float32, reflect.Float64, reflect.Complex64, reflect.Complex128:
+		p.addRaw(offset, t.Size())
+	case reflect.String:
+		add(field{kind: text})
+	case reflect.Slice:
+		if t.Elem().Size() == 0 {
+			add(field{kind: opaque})
+			return
+		}
+		add(field{kind: list, to: s.planOf(t.Elem())})
+	case reflect.Pointer:
+		if t.Elem().Size() == 0 {
+			add(field{kind: opaque})
+			return
+		}
+		add(field{kind: pointer, to: s.planOf(t.Elem())})
+	case reflect.Map:
+		add(field{kind: mapKind(t)})
+	case reflect.Struct:
+		for f := range t.Fields() {
+			s.addFields(p, f.Type, offset+f.Offset)
+		}
+		if t == metaType {
+			p.markAlone(offset)
+		}
+	case reflect.Array:
+		for n := range t.Len() {
+			s.addFields(p, t.Elem(), offset+uintptr(n)*t.Elem().Size())
+		}
+	default:
+		add(field{kind: opaque})
+	}
+}
+
+func mapKind(t reflect.Type) kind {
+	switch elem := t.Elem(); {
+	case t.Key().Kind() != reflect.String:
+		return opaque
+	case elem.Kind() == reflect.String:
+		return stringMap
+	case elem.Kind() == reflect.Slice && elem.Elem().Kind() == reflect.Uint8:
+		return bytesMap
+	case elem == quantityType:
+		return quantityMap
+	default:
+		return opaque
+	}
+}
+
+// markAlone marks what no two objects have in common.
+func (p *plan) markAlone(offset uintptr) {
+	var m metav1.ObjectMeta
+	for n := range p.fields {
+		switch p.fields[n].offset - offset {
+		case unsafe.Offsetof(m.Name), unsafe.Offsetof(m.UID), unsafe.Offsetof(m.ResourceVersion):
+			p.fields[n].alone = true
+		}
+	}
+}
+
+// addRaw adds bytes, as a part of the bytes before if there are no others
+// between them.
+func (p *plan) addRaw(offset, size uintptr) {
+	if n := len(p.fields); n > 0 {
+		if last := &p.fields[n-1]; last.kind == raw && last.offset+last.size == offset {
+			last.size += size
+			return
+		}
+	}
+	p.fields = append(p.fields, field{kind: raw, offset: offset, size: size})
+}
