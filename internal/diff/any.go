@@ -1,0 +1,136 @@
+package diff
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"slices"
+)
+
+// equalAny compares two values as they come out of a JSON decoder.
+func (w *writer) equalAny(a, b any) bool {
+	switch x := a.(type) {
+	case nil:
+		return b == nil
+	case string:
+		y, ok := b.(string)
+		return ok && x == y
+	case bool:
+		y, ok := b.(bool)
+		return ok && x == y
+	case int64:
+		if y, ok := b.(int64); ok {
+			return x == y
+		}
+	case float64:
+		if y, ok := b.(float64); ok {
+			return x == y
+		}
+	case map[string]any:
+		if y, ok := b.(map[string]any); ok {
+			return w.equalObjects(x, y)
+		}
+	case []any:
+		if y, ok := b.([]any); ok {
+			return w.equalLists(x, y)
+		}
+	}
+	return b != nil && w.sameJSON(a, b)
+}
+
+func (w *writer) equalObjects(a, b map[string]any) bool {
+	if len(a) != len(b) || (a == nil) != (b == nil) {
+		return false
+	}
+	for k, v := range a {
+		if other, ok := b[k]; !ok || !w.equalAny(v, other) {
+			return false
+		}
+	}
+	return true
+}
+
+func (w *writer) equalLists(a, b []any) bool {
+	if len(a) != len(b) || (a == nil) != (b == nil) {
+		return false
+	}
+	for i := range a {
+		if !w.equalAny(a[i], b[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// sameJSON compares values of other types, e.g. the numbers 1 and 1.0.
+func (w *writer) sameJSON(a, b any) bool {
+	x, errX := json.Marshal(a)
+	y, errY := json.Marshal(b)
+	if errX != nil || errY != nil {
+		w.fail(errors.Join(errX, errY))
+	}
+	return bytes.Equal(x, y)
+}
+
+// anyDiff writes what a JSON merge patch has in the place of a to get b, or nothing.
+func (w *writer) anyDiff(a, b any) {
+	if w.equalAny(a, b) {
+		return
+	}
+	x, isX := a.(map[string]any)
+	y, isY := b.(map[string]any)
+	if isX && isY && x != nil && y != nil {
+		w.nested('{', '}', func() { w.objectDiff(x, y) })
+		return
+	}
+	if b == nil {
+		w.null()
+		return
+	}
+	data, err := json.Marshal(b)
+	if err != nil {
+		w.fail(err)
+		return
+	}
+	if isX && isY { // one of them is nil
+		w.raw(data)
+		return
+	}
+	if was, err := json.Marshal(a); err == nil && was[0] == '{' && data[0] == '{' {
+		w.anyDiff(w.decode(was), w.decode(data))
+		return
+	}
+	w.raw(data)
+}
+
+// objectDiff writes the members that differ, in their order, without braces.
+func (w *writer) objectDiff(a, b map[string]any) {
+	names := make([]string, 0, 8)
+	for k, v := range b {
+		if was, ok := a[k]; !ok && v != nil || ok && !w.equalAny(was, v) {
+			names = append(names, k)
+		}
+	}
+	for k := range a {
+		if _, ok := b[k]; !ok {
+			names = append(names, k)
+		}
+	}
+	slices.Sort(names)
+	for _, k := range names {
+		v, ok := b[k]
+		start := len(w.buf)
+		w.key("", k)
+		at := len(w.buf)
+		if was, had := a[k]; ok && !had {
+			w.marshal(v)
+		} else if ok {
+			w.anyDiff(was, v)
+		} else {
+			w.null()
+		}
+		if len(w.buf) == at {
+			w.buf = w.buf[:start]
+		}
+	}
+}

@@ -1,0 +1,137 @@
+package diff
+
+import (
+	"bytes"
+	"maps"
+	"reflect"
+	"unsafe"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// equal says whether the JSON of both is the same. Strategic style does not tell an empty list or map
+// from none: neither does what a server stores.
+func (w *writer) equal(n *node, a, b unsafe.Pointer) bool {
+	switch n.kind {
+	case kindString:
+		return *(*string)(a) == *(*string)(b)
+	case kindBool:
+		return *(*bool)(a) == *(*bool)(b)
+	case kindInt, kindUint, kindFloat:
+		return equalNumbers(n, a, b)
+	case kindPointer:
+		pa, pb := *(*unsafe.Pointer)(a), *(*unsafe.Pointer)(b)
+		return pa == pb || pa != nil && pb != nil && w.equal(n.elem, pa, pb)
+	case kindStruct:
+		return w.equalStructs(n, a, b)
+	case kindSlice:
+		return w.equalSlices(n, (*slice)(a), (*slice)(b))
+	case kindBytes:
+		return bytes.Equal(*(*[]byte)(a), *(*[]byte)(b)) && (w.style == Strategic || n.null(a) == n.null(b))
+	case kindMap:
+		return w.equalMaps(n, a, b)
+	case kindAny:
+		return w.equalAny(n.value(a).Interface(), n.value(b).Interface())
+	default:
+		return w.equalOpaque(n, a, b)
+	}
+}
+
+func equalNumbers(n *node, a, b unsafe.Pointer) bool {
+	switch {
+	case n.kind == kindFloat:
+		return n.value(a).Float() == n.value(b).Float()
+	case n.typ.Size() == 8:
+		return *(*int64)(a) == *(*int64)(b)
+	case n.typ.Size() == 4:
+		return *(*int32)(a) == *(*int32)(b)
+	case n.typ.Size() == 2:
+		return *(*int16)(a) == *(*int16)(b)
+	default:
+		return *(*int8)(a) == *(*int8)(b)
+	}
+}
+
+func (w *writer) equalStructs(n *node, a, b unsafe.Pointer) bool {
+	for i := range n.fields {
+		f := &n.fields[i]
+		if !w.equalFields(f, f.at(a), f.at(b)) {
+			return false
+		}
+	}
+	return true
+}
+
+// equalFields compares two members, either of which may be left out.
+func (w *writer) equalFields(f *field, a, b unsafe.Pointer) bool {
+	if w.equal(f.node, a, b) {
+		return true
+	}
+	return f.omitted(a) && f.omitted(b)
+}
+
+func (w *writer) equalSlices(n *node, a, b *slice) bool {
+	if a.len != b.len || w.style == JSON && (a.data == nil) != (b.data == nil) {
+		return false
+	}
+	if a.data == b.data {
+		return true
+	}
+	for i := range a.len {
+		if !w.equal(n.elem, n.index(a, i), n.index(b, i)) {
+			return false
+		}
+	}
+	return true
+}
+
+func (w *writer) equalMaps(n *node, a, b unsafe.Pointer) bool {
+	ma, mb := *(*unsafe.Pointer)(a), *(*unsafe.Pointer)(b)
+	switch {
+	case ma == mb:
+		return true
+	case w.style == JSON && (ma == nil || mb == nil):
+		return false
+	case n.typ == reflect.TypeFor[map[string]string]():
+		return maps.Equal(*(*map[string]string)(a), *(*map[string]string)(b))
+	case n.typ == reflect.TypeFor[corev1.ResourceList]():
+		return w.equalQuantities(*(*corev1.ResourceList)(a), *(*corev1.ResourceList)(b))
+	}
+	va, vb := n.value(a), n.value(b)
+	if va.Len() != vb.Len() {
+		return false
+	}
+	ea, eb := reflect.New(n.elem.typ), reflect.New(n.elem.typ)
+	for it := va.MapRange(); it.Next(); {
+		other := vb.MapIndex(it.Key())
+		if !other.IsValid() {
+			return false
+		}
+		ea.Elem().Set(it.Value())
+		eb.Elem().Set(other)
+		if !w.equal(n.elem, ea.UnsafePointer(), eb.UnsafePointer()) {
+			return false
+		}
+	}
+	return true
+}
+
+func (w *writer) equalQuantities(a, b corev1.ResourceList) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for k, qa := range a {
+		if qb, ok := b[k]; !ok || qa != qb && !sameQuantity(qa, qb) {
+			return false
+		}
+	}
+	return true
+}
+
+// sameQuantity compares what is written: one value can be written in several formats.
+func sameQuantity(a, b resource.Quantity) bool {
+	x, errA := a.MarshalJSON()
+	y, errB := b.MarshalJSON()
+	return errA == nil && errB == nil && bytes.Equal(x, y)
+}

@@ -1,0 +1,161 @@
+package diff
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"unsafe"
+)
+
+// mapDiff writes the keys that differ, in their order, or nothing.
+func (w *writer) mapDiff(n *node, a, b unsafe.Pointer) {
+	if w.equalMaps(n, a, b) {
+		return
+	}
+	va, vb := n.value(a), n.value(b)
+	switch {
+	case w.style == JSON && vb.IsNil():
+		w.null()
+	case w.style == JSON && va.IsNil():
+		w.whole(n, b)
+	case n.typ == reflect.TypeFor[map[string]string]():
+		w.stringsDiff(*(*map[string]string)(a), *(*map[string]string)(b))
+	default:
+		w.nested('{', '}', func() { w.entriesDiff(n, va, vb) })
+	}
+}
+
+func (w *writer) stringsDiff(a, b map[string]string) {
+	var space [8]string
+	changed := space[:0]
+	for k, v := range b {
+		if was, ok := a[k]; !ok || was != v {
+			changed = append(changed, k)
+		}
+	}
+	for k := range a {
+		if _, ok := b[k]; !ok {
+			changed = append(changed, k)
+		}
+	}
+	slices.Sort(changed)
+	w.buf = append(w.buf, '{')
+	for _, k := range changed {
+		w.checkKey(k)
+		w.key("", k)
+		if v, ok := b[k]; ok {
+			w.text(v)
+		} else {
+			w.null()
+		}
+	}
+	w.buf = append(w.buf, '}')
+}
+
+// checkKey refuses a key that the server would take for a directive.
+func (w *writer) checkKey(k string) {
+	if w.style == Strategic && strings.HasPrefix(k, "$") {
+		w.fail(errUnmergeable)
+	}
+}
+
+func (w *writer) entriesDiff(n *node, a, b reflect.Value) {
+	pa, pb := reflect.New(n.elem.typ), reflect.New(n.elem.typ)
+	for _, name := range keysOf(a, b) {
+		k := reflect.ValueOf(name).Convert(n.typ.Key())
+		x, y := a.MapIndex(k), b.MapIndex(k)
+		if x.IsValid() {
+			pa.Elem().Set(x)
+		}
+		if y.IsValid() {
+			pb.Elem().Set(y)
+		}
+		w.entry(n.elem, name, x.IsValid(), y.IsValid(), pa.UnsafePointer(), pb.UnsafePointer())
+	}
+}
+
+// keysOf is the sorted union of the keys.
+func keysOf(a, b reflect.Value) []string {
+	names := make([]string, 0, b.Len())
+	for it := b.MapRange(); it.Next(); {
+		names = append(names, it.Key().String())
+	}
+	for it := a.MapRange(); it.Next(); {
+		if !b.MapIndex(it.Key()).IsValid() {
+			names = append(names, it.Key().String())
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// entry writes one key of a map: a and b count if they are there.
+func (w *writer) entry(n *node, name string, hasA, hasB bool, a, b unsafe.Pointer) {
+	start := len(w.buf)
+	w.key("", name)
+	at := len(w.buf)
+	switch {
+	case !hasB:
+		w.null()
+	case n.emptyJSON() != "" && n.null(b): // null would remove the key, which has an empty value
+		if !hasA || !n.empty(a) {
+			w.raw([]byte(n.emptyJSON()))
+		}
+	case !hasA:
+		w.wholeUnlessNull(n, b)
+	case w.style == Strategic && !n.flat():
+		if !w.equal(n, a, b) {
+			w.fail(errUnmergeable)
+		}
+	default:
+		w.valueDiff(n, a, b, false)
+	}
+	if len(w.buf) == at {
+		w.buf = w.buf[:start]
+		return
+	}
+	w.checkKey(name)
+}
+
+// emptyJSON is what a nil value of a map is written as, or "" if null has to do.
+func (n *node) emptyJSON() string {
+	switch n.kind {
+	case kindBytes:
+		return `""`
+	case kindSlice:
+		return `[]`
+	case kindMap:
+		return `{}`
+	default:
+		return ""
+	}
+}
+
+// wholeMap writes a map. Its values are empty where encoding/json writes null, which would remove their keys.
+func (w *writer) wholeMap(n *node, p unsafe.Pointer) {
+	m := n.value(p)
+	if n.elem.emptyJSON() == "" || m.IsNil() {
+		w.marshal(m.Interface())
+		return
+	}
+	filled := reflect.MakeMap(n.typ)
+	for it := m.MapRange(); it.Next(); {
+		v := it.Value()
+		if v.IsNil() && v.Kind() == reflect.Map {
+			v = reflect.MakeMap(v.Type())
+		} else if v.IsNil() {
+			v = reflect.MakeSlice(v.Type(), 0, 0)
+		}
+		filled.SetMapIndex(it.Key(), v)
+	}
+	w.marshal(filled.Interface())
+}
+
+// wholeUnlessNull writes a value that was not there before: null would ask to remove it.
+func (w *writer) wholeUnlessNull(n *node, p unsafe.Pointer) {
+	at := len(w.buf)
+	w.whole(n, p)
+	if string(w.buf[at:]) == "null" {
+		w.buf = w.buf[:at]
+	}
+}

@@ -1,0 +1,165 @@
+package diff
+
+import (
+	"reflect"
+	"unsafe"
+)
+
+// A kind is how a node's memory is read.
+type kind uint8
+
+const (
+	kindOpaque kind = iota // known only by its JSON
+	kindBool
+	kindInt
+	kindUint
+	kindFloat
+	kindString
+	kindBytes
+	kindPointer
+	kindSlice
+	kindMap
+	kindStruct
+	kindAny
+)
+
+// A node is the compiled plan of one Go type. Plans are immutable once they are published.
+type node struct {
+	kind   kind
+	typ    reflect.Type
+	elem   *node   // of a pointer, slice or map
+	fields []field // of a struct
+	isMeta bool    // metav1.ObjectMeta
+}
+
+// A field is one member of a struct's JSON object.
+type field struct {
+	name      string
+	offset    uintptr
+	depth     int
+	node      *node
+	omitEmpty bool
+	omitZero  bool
+
+	// What the patch tags say; only strategic patches look at it.
+	merge    bool
+	retain   bool
+	replace  bool
+	mergeKey string
+	// emptied maps lose their keys one by one, in patches of any style.
+	byKey bool
+}
+
+func (f *field) at(p unsafe.Pointer) unsafe.Pointer { return unsafe.Add(p, f.offset) }
+
+// member finds a field by its JSON name.
+func (n *node) member(name string) *field {
+	for i := range n.fields {
+		if n.fields[i].name == name {
+			return &n.fields[i]
+		}
+	}
+	return nil
+}
+
+// A slice is the memory of a Go slice of any type.
+type slice struct {
+	data unsafe.Pointer
+	len  int
+	cap  int
+}
+
+func (n *node) index(s *slice, i int) unsafe.Pointer {
+	return unsafe.Add(s.data, uintptr(i)*n.elem.typ.Size())
+}
+
+// omitted says whether encoding/json leaves the member out of its object.
+func (f *field) omitted(p unsafe.Pointer) bool {
+	return f.omitEmpty && f.node.empty(p) || f.omitZero && f.node.zero(p)
+}
+
+// empty is omitempty's idea of it.
+func (n *node) empty(p unsafe.Pointer) bool {
+	switch n.kind {
+	case kindStruct:
+		return false
+	case kindString:
+		return len(*(*string)(p)) == 0
+	case kindPointer, kindMap:
+		if n.kind == kindPointer || *(*unsafe.Pointer)(p) == nil {
+			return *(*unsafe.Pointer)(p) == nil
+		}
+		return n.value(p).Len() == 0
+	case kindSlice, kindBytes:
+		return (*slice)(p).len == 0
+	case kindBool:
+		return !*(*bool)(p)
+	case kindOpaque:
+		return opaqueEmpty(n.value(p))
+	default:
+		return n.value(p).IsZero()
+	}
+}
+
+func opaqueEmpty(v reflect.Value) bool {
+	switch v.Kind() {
+	case reflect.Struct:
+		return false
+	case reflect.Array, reflect.Map, reflect.Slice, reflect.String:
+		return v.Len() == 0
+	default:
+		return v.IsZero()
+	}
+}
+
+// zeroer is what omitzero asks a type that has it.
+type zeroer = interface{ IsZero() bool }
+
+// zero is omitzero's idea of it: the type's IsZero method, if it has one. The type of a value in an
+// interface does not count.
+func (n *node) zero(p unsafe.Pointer) bool {
+	v := n.value(p)
+	switch {
+	case v.Kind() != reflect.Pointer && v.Kind() != reflect.Interface:
+		v = v.Addr()
+	case v.IsNil():
+		return true
+	case !n.typ.Implements(reflect.TypeFor[zeroer]()):
+		return false
+	}
+	if z, ok := reflect.TypeAssert[zeroer](v); ok {
+		return z.IsZero()
+	}
+	return n.value(p).IsZero()
+}
+
+// value is the memory at p as an addressable value.
+func (n *node) value(p unsafe.Pointer) reflect.Value { return reflect.NewAt(n.typ, p).Elem() }
+
+// null says whether the JSON of the memory at p is null, for all kinds but the opaque ones.
+func (n *node) null(p unsafe.Pointer) bool {
+	switch n.kind {
+	case kindPointer, kindMap:
+		return *(*unsafe.Pointer)(p) == nil
+	case kindSlice, kindBytes:
+		return (*slice)(p).data == nil
+	case kindAny:
+		return n.value(p).IsNil()
+	default:
+		return false
+	}
+}
+
+// flat says whether the JSON of the node is never an object or a list.
+func (n *node) flat() bool {
+	switch n.kind {
+	case kindBool, kindInt, kindUint, kindFloat, kindString, kindBytes:
+		return true
+	case kindPointer:
+		return n.elem.flat()
+	case kindOpaque:
+		return isFlat(n.typ)
+	default:
+		return false
+	}
+}

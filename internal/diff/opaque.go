@@ -1,0 +1,89 @@
+package diff
+
+import (
+	"bytes"
+	"encoding/json"
+	"reflect"
+	"unsafe"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// isFlat names the types with a MarshalJSON that never writes an object or a list.
+func isFlat(t reflect.Type) bool {
+	switch t {
+	case reflect.TypeFor[resource.Quantity](), reflect.TypeFor[intstr.IntOrString](), reflect.TypeFor[metav1.Time](),
+		reflect.TypeFor[metav1.MicroTime](), reflect.TypeFor[metav1.Duration]():
+		return true
+	default:
+		return false
+	}
+}
+
+// equalOpaque compares the JSON of two values, without making it where equal memory proves equal JSON.
+func (w *writer) equalOpaque(n *node, a, b unsafe.Pointer) bool {
+	same := false
+	switch n.typ {
+	case reflect.TypeFor[resource.Quantity]():
+		same = *(*resource.Quantity)(a) == *(*resource.Quantity)(b)
+	case reflect.TypeFor[intstr.IntOrString]():
+		same = *(*intstr.IntOrString)(a) == *(*intstr.IntOrString)(b)
+	case reflect.TypeFor[metav1.Time]():
+		same = *(*metav1.Time)(a) == *(*metav1.Time)(b)
+	case reflect.TypeFor[metav1.MicroTime]():
+		same = *(*metav1.MicroTime)(a) == *(*metav1.MicroTime)(b)
+	case reflect.TypeFor[metav1.FieldsV1]():
+		same = (*metav1.FieldsV1)(a).Equal(*(*metav1.FieldsV1)(b))
+	case reflect.TypeFor[runtime.RawExtension]():
+		ra, rb := (*runtime.RawExtension)(a), (*runtime.RawExtension)(b)
+		same = ra.Object == nil && rb.Object == nil && bytes.Equal(ra.Raw, rb.Raw)
+	default:
+		same = reflect.DeepEqual(n.value(a).Interface(), n.value(b).Interface())
+	}
+	return same || bytes.Equal(w.opaque(n, a), w.opaque(n, b))
+}
+
+// opaque is the JSON of the value at p.
+func (w *writer) opaque(n *node, p unsafe.Pointer) []byte {
+	data, err := json.Marshal(n.value(p).Addr().Interface())
+	if err != nil {
+		w.fail(err)
+	}
+	return data
+}
+
+// opaqueDiff writes what to do to a, which has a custom JSON, to get b.
+func (w *writer) opaqueDiff(n *node, a, b unsafe.Pointer) {
+	if w.equalOpaque(n, a, b) {
+		return
+	}
+	x, y := w.opaque(n, a), w.opaque(n, b)
+	if w.err != nil {
+		return
+	}
+	if isFlat(n.typ) || !structured(x) || !structured(y) {
+		w.raw(y)
+		return
+	}
+	if w.style == Strategic {
+		w.fail(errUnmergeable)
+		return
+	}
+	w.anyDiff(w.decode(x), w.decode(y))
+}
+
+// structured says whether data is an object or a list.
+func structured(data []byte) bool { return len(data) > 0 && (data[0] == '{' || data[0] == '[') }
+
+func (w *writer) decode(data []byte) any {
+	var v any
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.UseNumber()
+	if err := d.Decode(&v); err != nil {
+		w.fail(err)
+	}
+	return v
+}

@@ -1,0 +1,169 @@
+package diff
+
+import (
+	"slices"
+	"unsafe"
+)
+
+const (
+	retainKeys    = "$retainKeys"
+	setOrder      = "$setElementOrder/"
+	deleteScalars = "$deleteFromPrimitiveList/"
+)
+
+// structDiff writes the members that differ, without braces.
+func (w *writer) structDiff(n *node, a, b unsafe.Pointer, retain bool) {
+	start := len(w.buf)
+	for i := range n.fields {
+		f := &n.fields[i]
+		w.member(f, f.at(a), f.at(b))
+	}
+	if retain && len(w.buf) > start {
+		w.retained(n, b)
+	}
+}
+
+// retained names the members that b has, if any: the server clears all others.
+func (w *writer) retained(n *node, b unsafe.Pointer) {
+	var names []string
+	for i := range n.fields {
+		f := &n.fields[i]
+		if p := f.at(b); !f.omitted(p) && !f.node.null(p) {
+			names = append(names, f.name)
+		}
+	}
+	if len(names) == 0 {
+		return
+	}
+	slices.Sort(names)
+	w.key("", retainKeys)
+	w.marshal(names)
+}
+
+// member writes one member of an object, if it differs. Either side may be left out of the JSON.
+func (w *writer) member(f *field, a, b unsafe.Pointer) {
+	if w.quick(f.node, a, b) {
+		return
+	}
+	noA, noB := f.omitted(a), f.omitted(b)
+	switch {
+	case noA && noB:
+	case noB && w.style == JSON && f.byKey:
+		w.key("", f.name)
+		w.stringsDiff(*(*map[string]string)(a), nil)
+	case noB && w.emptied(f):
+		w.change(f, a, b)
+	case noB:
+		w.key("", f.name)
+		w.null()
+	case noA && w.style == Strategic && f.merge && f.node.kind == kindSlice:
+		w.change(f, a, b)
+	case noA:
+		w.added(f, b)
+	default:
+		w.change(f, a, b)
+	}
+}
+
+// quick finds most equal members at once.
+func (w *writer) quick(n *node, a, b unsafe.Pointer) bool {
+	switch n.kind {
+	case kindString, kindBool, kindInt, kindUint:
+		return w.equal(n, a, b)
+	case kindPointer, kindMap:
+		return *(*unsafe.Pointer)(a) == *(*unsafe.Pointer)(b)
+	case kindSlice:
+		return *(*slice)(a) == *(*slice)(b)
+	default:
+		return false
+	}
+}
+
+// emptied says whether a container that is now left out loses its elements one by one, so that what
+// others have added since it was read survives.
+func (w *writer) emptied(f *field) bool {
+	return w.style == Strategic && !f.replace && (f.node.kind == kindMap || f.node.kind == kindSlice && f.merge)
+}
+
+// added writes a member that was not there before.
+func (w *writer) added(f *field, b unsafe.Pointer) {
+	if f.node.null(b) {
+		return
+	}
+	start := len(w.buf)
+	w.key("", f.name)
+	at := len(w.buf)
+	w.wholeUnlessNull(f.node, b)
+	if len(w.buf) == at {
+		w.buf = w.buf[:start]
+	}
+}
+
+// change writes the member if a and b, which are both there, differ.
+func (w *writer) change(f *field, a, b unsafe.Pointer) {
+	start := len(w.buf)
+	if w.style == Strategic && f.merge && f.node.kind == kindSlice {
+		w.mergeList(f, (*slice)(a), (*slice)(b))
+		return
+	}
+	w.key("", f.name)
+	at := len(w.buf)
+	if w.style == Strategic && f.replace {
+		if !w.equal(f.node, a, b) {
+			w.whole(f.node, b)
+		}
+	} else {
+		w.valueDiff(f.node, a, b, f.retain && w.style == Strategic)
+	}
+	if len(w.buf) == at {
+		w.buf = w.buf[:start]
+	}
+}
+
+// valueDiff writes what the patch has in place of the value, or nothing if both are equal.
+func (w *writer) valueDiff(n *node, a, b unsafe.Pointer, retain bool) {
+	switch n.kind {
+	case kindPointer:
+		w.pointerDiff(n, *(*unsafe.Pointer)(a), *(*unsafe.Pointer)(b), retain)
+	case kindStruct:
+		w.nested('{', '}', func() { w.structDiff(n, a, b, retain) })
+	case kindMap:
+		w.mapDiff(n, a, b)
+	case kindOpaque:
+		w.opaqueDiff(n, a, b)
+	case kindAny:
+		w.interfaceDiff(n, a, b)
+	default:
+		if w.equal(n, a, b) {
+			return
+		}
+		if w.style == Strategic && n.kind == kindSlice && n.elem.kind == kindSlice {
+			w.fail(errUnmergeable)
+			return
+		}
+		w.whole(n, b)
+	}
+}
+
+func (w *writer) pointerDiff(n *node, a, b unsafe.Pointer, retain bool) {
+	switch {
+	case a == b:
+	case b == nil:
+		w.null()
+	case a == nil:
+		w.whole(n.elem, b)
+	default:
+		w.valueDiff(n.elem, a, b, retain)
+	}
+}
+
+func (w *writer) interfaceDiff(n *node, a, b unsafe.Pointer) {
+	if w.equal(n, a, b) {
+		return
+	}
+	if w.style == Strategic {
+		w.fail(errUnmergeable)
+		return
+	}
+	w.anyDiff(n.value(a).Interface(), n.value(b).Interface())
+}

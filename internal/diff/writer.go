@@ -1,0 +1,98 @@
+package diff
+
+import (
+	"encoding/json"
+	"errors"
+	"strconv"
+	"unsafe"
+)
+
+// errUnmergeable ends a strategic patch that could be read in another way than it was meant: lists
+// without a unique merge key, values whose shape the server does not know.
+var errUnmergeable = errors.New("cannot be merged by key")
+
+// A writer walks two objects at once and writes their difference. It keeps the first error.
+type writer struct {
+	buf   []byte
+	style Style
+	err   error
+}
+
+func (w *writer) fail(err error) {
+	if w.err == nil {
+		w.err = err
+	}
+}
+
+// key writes the name of a member of the current object.
+func (w *writer) key(prefix, name string) {
+	w.comma()
+	if prefix == "" {
+		w.text(name)
+	} else {
+		w.text(prefix + name)
+	}
+	w.buf = append(w.buf, ':')
+}
+
+func (w *writer) comma() {
+	if last := w.buf[len(w.buf)-1]; last != '{' && last != '[' {
+		w.buf = append(w.buf, ',')
+	}
+}
+
+func (w *writer) raw(data []byte) { w.buf = append(w.buf, data...) }
+
+func (w *writer) null() { w.buf = append(w.buf, "null"...) }
+
+// text writes s as JSON.
+func (w *writer) text(s string) {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
+			w.marshal(s)
+			return
+		}
+	}
+	w.buf = append(w.buf, '"')
+	w.buf = append(w.buf, s...)
+	w.buf = append(w.buf, '"')
+}
+
+func (w *writer) marshal(v any) {
+	data, err := json.Marshal(v)
+	if err != nil {
+		w.fail(err)
+		return
+	}
+	w.raw(data)
+}
+
+// whole writes the value at p as encoding/json does.
+func (w *writer) whole(n *node, p unsafe.Pointer) {
+	switch n.kind {
+	case kindString:
+		w.text(*(*string)(p))
+	case kindBool:
+		w.buf = strconv.AppendBool(w.buf, *(*bool)(p))
+	case kindInt:
+		w.buf = strconv.AppendInt(w.buf, n.value(p).Int(), 10)
+	case kindMap:
+		w.wholeMap(n, p)
+	default:
+		w.marshal(n.value(p).Addr().Interface())
+	}
+}
+
+// nested writes open, what f writes and closing; it takes all of it back, and
+// says so, if f writes nothing.
+func (w *writer) nested(open, closing byte, f func()) bool {
+	w.buf = append(w.buf, open)
+	start := len(w.buf)
+	f()
+	if len(w.buf) == start {
+		w.buf = w.buf[:start-1]
+		return false
+	}
+	w.buf = append(w.buf, closing)
+	return true
+}

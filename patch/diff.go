@@ -1,0 +1,111 @@
+package patch
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/homeostat/homeostat/internal/diff"
+)
+
+const (
+	maxLines = 64
+	maxValue = 96
+)
+
+// Diff says for people what differs between two objects of one kind: a line for
+// each member, with the value before and after. It is "" if nothing does.
+//
+// Values of Secrets are replaced by their size. Long values and long lists of
+// lines are cut. resourceVersion, generation and managedFields are left out.
+func Diff(before, after Object) string {
+	switch {
+	case isNil(before) && isNil(after):
+		return ""
+	case isNil(before):
+		return "created"
+	case isNil(after):
+		return "deleted"
+	}
+	p, err := diff.Make(before, after, diff.JSON)
+	if err != nil {
+		return "cannot be compared: " + err.Error()
+	}
+	var changed map[string]any
+	if p.Data == nil || json.Unmarshal(p.Data, &changed) != nil {
+		return ""
+	}
+	d := describer{secret: kindOf(after) == "Secret"}
+	d.walk(nil, changed, tree(before), tree(after))
+	if extra := len(d.lines) - maxLines; extra > 0 {
+		d.lines = append(d.lines[:maxLines], fmt.Sprintf("and %d more", extra))
+	}
+	return strings.Join(d.lines, "\n")
+}
+
+func tree(o Object) map[string]any {
+	var out map[string]any
+	if data, err := json.Marshal(o); err != nil || json.Unmarshal(data, &out) != nil {
+		return nil
+	}
+	return out
+}
+
+// A describer collects the lines of a Diff.
+type describer struct {
+	secret bool
+	lines  []string
+}
+
+// walk adds a line for each leaf of changed, a merge patch from before to after.
+func (d *describer) walk(path []string, changed, before, after map[string]any) {
+	names := make([]string, 0, len(changed))
+	for name := range changed {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		at := append(slices.Clip(path), name)
+		if noise(at) {
+			continue
+		}
+		was, is := before[name], after[name]
+		deeper, ok := changed[name].(map[string]any)
+		x, okX := was.(map[string]any)
+		y, okY := is.(map[string]any)
+		if ok && (okX || okY) && len(deeper) > 0 {
+			d.walk(at, deeper, x, y)
+			continue
+		}
+		d.lines = append(d.lines, fmt.Sprintf("%s: %s → %s", strings.Join(at, "."), d.show(at, was), d.show(at, is)))
+	}
+}
+
+// noise is what every write of a server changes.
+func noise(path []string) bool {
+	return len(path) == 2 && path[0] == "metadata" &&
+		slices.Contains([]string{"resourceVersion", "generation", "managedFields"}, path[1])
+}
+
+func (d *describer) show(path []string, v any) string {
+	if v == nil {
+		return "none"
+	}
+	data, err := json.Marshal(v)
+	if err != nil {
+		return err.Error()
+	}
+	if d.secret && secretPath(path) {
+		return fmt.Sprintf("(%d bytes)", len(data))
+	}
+	if text := []rune(string(data)); len(text) > maxValue {
+		return string(text[:maxValue]) + "…"
+	}
+	return string(data)
+}
+
+// secretPath says whether a Secret keeps its secrets there: kubectl keeps a copy in an annotation.
+func secretPath(path []string) bool {
+	return path[0] == "data" || path[0] == "stringData" || len(path) > 1 && path[1] == "annotations"
+}

@@ -1,0 +1,38 @@
+// Package patch writes edits of cached objects: it sends what the edit changed
+// and nothing else, and no request when nothing changed.
+//
+// An update with the whole object undoes what its author does not know: fields of
+// a newer server, changes made since the read. A patch does not, but making one is
+// usually slow, and a patch gives up the lock that an update had.
+//
+//	cached ──deep copy──▶ edit ──▶ compare ──┬─ equal ─────▶ no request, cached
+//	  (shared, read only)                    └─ different ─▶ PATCH ──▶ answer
+//	Labels, Annotations, Finalizers,                ▲          │
+//	OwnerReferences: only these are copied     Options.Lock    └──▶ the controller's turn
+//
+// The contract:
+//
+//   - [Merge] edits anything, [Status] the status subresource, [Ensure] creates
+//     what is missing, [Delete] deletes what was read, an [Applier] applies
+//     configurations server-side and remembers what it has asked.
+//   - The cached object is never written to.
+//   - Kinds of Kubernetes itself get a strategic merge patch: lists are merged by
+//     key, so changes by others survive in them. All other kinds, and lists whose
+//     keys are missing or not unique, get a JSON merge patch (RFC 7386), which
+//     replaces changed lists. In the second case the resourceVersion is locked.
+//   - A map of labels or annotations, and a list that is merged by key, is emptied
+//     one by one: what others have added since the read stays.
+//   - The lock is explicit, [Options].Lock; Ensure and Delete always lock the UID.
+//     A refusal satisfies [IsStale]: look again. It is no fault.
+//   - Every write has a field manager and is reported to the controller's turn,
+//     which then waits for its cache to see it.
+//   - What is wrong before any request is an error that names it.
+//
+// It does not retry, does not read (Ensure alone does, if the cache was wrong),
+// and cannot ask for a null: merge patches have no word for it.
+//
+// Generated, gentype, dynamic and metadata clients work, and so do fake
+// clientsets. But fakes give objects no UID and no resourceVersion, never refuse
+// a lock, ignore dry runs and preconditions of Delete, and let patches of status
+// change everything; [Ensure] needs three requests there to patch.
+package patch

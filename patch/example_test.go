@@ -1,0 +1,144 @@
+package patch_test
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	corev1apply "k8s.io/client-go/applyconfigurations/core/v1"
+	"k8s.io/client-go/kubernetes/fake"
+
+	"github.com/homeostat/homeostat/patch"
+)
+
+// printing is a client that prints what it is asked.
+type printing struct{ answer *corev1.Node }
+
+func (p printing) Patch(
+	_ context.Context, name string, pt types.PatchType, data []byte, _ metav1.PatchOptions, sub ...string,
+) (*corev1.Node, error) {
+	fmt.Println(name, sub, pt)
+	fmt.Println(string(data))
+	return p.answer, nil
+}
+
+func exampleNode() *corev1.Node {
+	return &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "n1", UID: "1f", ResourceVersion: "42", Labels: map[string]string{"zone": "a"},
+		},
+		Spec: corev1.NodeSpec{Taints: []corev1.Taint{{Key: "old", Effect: corev1.TaintEffectNoSchedule}}},
+	}
+}
+
+// A lock makes the write conditional on the object that was read.
+func ExampleMerge() {
+	cached := exampleNode() // from an informer: shared, never written to
+	client := printing{cached}
+	o := &patch.Options{Lock: patch.Lock{ResourceVersion: true, UID: true}}
+	_, err := patch.Merge(context.Background(), client, cached, o, func(n *corev1.Node) {
+		n.Spec.Unschedulable = true
+		delete(n.Labels, "zone")
+	})
+	fmt.Println(err)
+	// Output:
+	// n1 [] application/strategic-merge-patch+json
+	// {"metadata":{"resourceVersion":"42","uid":"1f","labels":{"zone":null}},"spec":{"unschedulable":true}}
+	// <nil>
+}
+
+// An edit that changes nothing sends nothing, so it may be repeated at every turn.
+func ExampleMerge_unchanged() {
+	cached := exampleNode()
+	got, err := patch.Merge(context.Background(), printing{}, cached, nil, func(n *corev1.Node) {
+		n.Labels["zone"] = "a"
+	})
+	fmt.Println(got == cached, err)
+	// Output: true <nil>
+}
+
+// Only the labels are copied.
+func ExampleLabels() {
+	cached := exampleNode()
+	_, err := patch.Labels(context.Background(), printing{cached}, cached, nil, func(l map[string]string) {
+		l["rebooted"] = "true"
+	})
+	fmt.Println(err)
+	// Output:
+	// n1 [] application/strategic-merge-patch+json
+	// {"metadata":{"labels":{"rebooted":"true"}}}
+	// <nil>
+}
+
+// Conditions are merged by their type: those of others are not mentioned.
+func ExampleStatus() {
+	cached := exampleNode()
+	_, err := patch.Status(context.Background(), printing{cached}, cached, nil, func(n *corev1.Node) {
+		n.Status.Conditions = append(n.Status.Conditions, corev1.NodeCondition{
+			Type: "Rebooted", Status: corev1.ConditionTrue, Reason: "Asked",
+		})
+	})
+	fmt.Println(err)
+	// Output:
+	// n1 [status] application/strategic-merge-patch+json
+	// {"status":{"conditions":[{"type":"Rebooted","status":"True","lastHeartbeatTime":null,"lastTransitionTime":null,"reason":"Asked"}]}}
+	// <nil>
+}
+
+// The same function creates the object and keeps it right.
+func ExampleEnsure() {
+	ctx, client := context.Background(), fake.NewClientset().CoreV1().ConfigMaps("ns")
+	base := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "settings"}} // or the cached one
+	for _, color := range []string{"red", "green"} {
+		got, err := patch.Ensure(ctx, client, base, nil, func(m *corev1.ConfigMap) {
+			m.Data = map[string]string{"color": color}
+		})
+		fmt.Println(got.Data, err)
+	}
+	// Output:
+	// map[color:red] <nil>
+	// map[color:green] <nil>
+}
+
+// An object that is gone already is no error.
+func ExampleDelete() {
+	ctx, client := context.Background(), fake.NewClientset(exampleNode()).CoreV1().Nodes()
+	for range 2 {
+		fmt.Println(patch.Delete(ctx, client, exampleNode(), nil))
+	}
+	// Output:
+	// <nil>
+	// <nil>
+}
+
+// The Applier takes a method of a generated client.
+func ExampleApplier() {
+	applier := patch.NewApplier(fake.NewClientset().CoreV1().Nodes().Apply)
+	config := corev1apply.Node("n1").WithLabels(map[string]string{"zone": "b"})
+	got, err := applier.Apply(context.Background(), nil, nil, config)
+	fmt.Println(got.Labels, err)
+	// Output: map[zone:b] <nil>
+}
+
+// A refused lock is no fault: return the error, and the next turn looks at the newest object.
+func ExampleIsStale() {
+	err := fmt.Errorf("rebooting: %w", apierrors.NewConflict(schema.GroupResource{Resource: "nodes"}, "n1", nil))
+	fmt.Println(patch.IsStale(err))
+	// Output: true
+}
+
+// Values of Secrets do not show.
+func ExampleDiff() {
+	before := &corev1.Secret{Data: map[string][]byte{"password": []byte("old")}}
+	after := before.DeepCopy()
+	after.Labels = map[string]string{"rotated": "true"}
+	after.Data["password"] = []byte("new one")
+	fmt.Println(patch.Diff(before, after))
+	// Output:
+	// data.password: (6 bytes) → (14 bytes)
+	// metadata.labels.rotated: none → "true"
+}

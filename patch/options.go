@@ -1,0 +1,99 @@
+package patch
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"unicode"
+	"unicode/utf8"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/homeostat/homeostat/internal/turn"
+)
+
+const (
+	// DefaultFieldManager is the field manager of writes outside a controller's turn.
+	DefaultFieldManager = "homeostat"
+	// MaxBytes is the largest patch that a server reads.
+	MaxBytes = 3 << 20
+
+	maxFieldManager = 128
+	status          = "status"
+)
+
+// Options says how an edit is written. Nil and the zero value are the defaults.
+type Options struct {
+	// Lock makes the write conditional on the object that was read.
+	Lock Lock
+	// Subresource is written instead of the object itself: "status", "scale" and so on.
+	Subresource string
+	// FieldManager is the name that the server records for the change. Default: the
+	// controller whose turn this is, otherwise [DefaultFieldManager]. At most 128 bytes.
+	FieldManager string
+	// DryRun lets the server check the write and answer it without storing it.
+	DryRun bool
+	// Propagation says what [Delete] does to the objects that the deleted one owns. Default: the server's.
+	Propagation metav1.DeletionPropagation
+	// NoForce lets the server refuse what [Applier.Apply] asks of fields that others own.
+	NoForce bool
+}
+
+// A Lock names what of the read object must still be so when the server writes.
+// Without a lock a patch wins over every change made since the read.
+type Lock struct {
+	// ResourceVersion: nobody has changed the object.
+	ResourceVersion bool
+	// UID: it is the same object, not another one of the same name.
+	UID bool
+}
+
+func (o *Options) withDefaults(ctx context.Context) Options {
+	var out Options
+	if o != nil {
+		out = *o
+	}
+	out.FieldManager = cmp.Or(out.FieldManager, turn.FieldManager(ctx), DefaultFieldManager)
+	return out
+}
+
+func (o *Options) validate() error {
+	var faults []error
+	if len(o.FieldManager) > maxFieldManager {
+		faults = append(faults, fmt.Errorf("field FieldManager: %d bytes, at most %d", len(o.FieldManager), maxFieldManager))
+	}
+	if !printable(o.FieldManager) {
+		faults = append(faults, fmt.Errorf("field FieldManager: %q has characters that cannot be printed", o.FieldManager))
+	}
+	for _, r := range o.Subresource {
+		if r == '/' || !unicode.IsPrint(r) {
+			faults = append(faults, fmt.Errorf("field Subresource: %q is not one path segment", o.Subresource))
+			break
+		}
+	}
+	return errors.Join(faults...)
+}
+
+func printable(s string) bool {
+	for _, r := range s {
+		if r == utf8.RuneError || !unicode.IsPrint(r) {
+			return false
+		}
+	}
+	return true
+}
+
+func (o *Options) dryRun() []string {
+	if o.DryRun {
+		return []string{metav1.DryRunAll}
+	}
+	return nil
+}
+
+func (o *Options) subresources() []string {
+	if o.Subresource == "" {
+		return nil
+	}
+	return []string{o.Subresource}
+}

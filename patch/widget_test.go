@@ -1,0 +1,58 @@
+package patch_test
+
+import (
+	"encoding/json"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// widget is a custom kind.
+type widget struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata"`
+	Spec              widgetSpec   `json:"spec"`
+	Status            widgetStatus `json:"status"`
+}
+
+type widgetSpec struct {
+	Size     int               `json:"size"`
+	Color    string            `json:"color,omitempty"`
+	Parts    []part            `json:"parts,omitempty" patchStrategy:"merge" patchMergeKey:"name"`
+	Settings map[string]string `json:"settings,omitempty"`
+	Bare     map[string]string `json:"bare"`
+	Limit    *int              `json:"limit,omitempty"`
+}
+
+type part struct {
+	Name string `json:"name"`
+	Kind string `json:"kind,omitempty"`
+}
+
+type widgetStatus struct {
+	Phase              string `json:"phase,omitempty"`
+	ObservedGeneration int64  `json:"observedGeneration,omitempty"`
+}
+
+func (w *widget) DeepCopyObject() runtime.Object {
+	out := &widget{}
+	if data, err := json.Marshal(w); err != nil || json.Unmarshal(data, out) != nil {
+		return nil
+	}
+	return out
+}
+
+func (w *widget) GetObjectKind() schema.ObjectKind { return &w.TypeMeta }
+
+func gadget() *widget {
+	return &widget{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "w", Namespace: "ns", UID: "u2", ResourceVersion: "3", Generation: 5, Finalizers: []string{"old"},
+		},
+		Spec: widgetSpec{
+			Size: 3, Color: "red", Parts: []part{{"a", "x"}, {"b", "y"}},
+			Settings: map[string]string{"k": "v", "l": "w"}, Bare: map[string]string{"k": "v"},
+		},
+	}
+}
