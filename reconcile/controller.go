@@ -1,0 +1,228 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"sync"
+	"sync/atomic"
+
+	"github.com/go-logr/logr"
+
+	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/names"
+	"github.com/homeostat/homeostat/queue"
+)
+
+// ErrStopping is the cause (context.Cause) of turns that were still running
+// when the grace period of a stopping controller ended.
+var ErrStopping = errors.New("the controller is stopping and its grace period is over")
+
+// A Controller calls a Reconciler for every object of an informer, and again
+// whenever the object or what its triggers watch has changed.
+//
+// It is made by [New], runs once, and is safe for concurrent use.
+type Controller struct {
+	name    string
+	kind    string
+	options Options
+	sources []source // each informer once, the primary first
+	queue   *queue.Queue[Key]
+	fresh   *freshness
+	loops   detector
+	stats   stats
+
+	phase    atomic.Pointer[Phase] // nil before Run
+	outputs  outputs
+	failures failures
+
+	attachPrimary func() (detach func())
+	reconcile     func(t *turnContext) (Result, error)
+	keys          func() []Key
+	sweep         *names.Sweep // nil without Options.Known
+	started       atomic.Bool
+}
+
+// New returns a controller that reconciles the objects of in with r. The name
+// stands in logs and metrics, and is the field manager of what is written.
+//
+// Nothing starts before Run. Errors: every fault of the arguments, joined.
+func New[T informer.Object](
+	name string, in *informer.Informer[T], r Reconciler[T], o *Options,
+) (*Controller, error) {
+	options := o.withDefaults(name)
+	if err := errors.Join(validate(name, in, r), options.validate()); err != nil {
+		return nil, fmt.Errorf("making controller %q: %w", name, err)
+	}
+	q, err := queue.New[Key](&queue.Options[Key]{
+		Name:        name,
+		Backoff:     options.Backoff,
+		MinInterval: options.MinInterval,
+		BeforeGet:   options.BeforeGet,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("making controller %q: %w", name, err)
+	}
+	c := &Controller{name: name, kind: in.Kind(), options: options, queue: q}
+	c.loops.manager = options.FieldManager
+	c.sources = sourcesOf(typed[T]{in}, options.Triggers)
+	c.fresh = &freshness{queue: q, deadline: options.FreshnessDeadline, sources: c.sources}
+	c.attachPrimary = func() func() { return in.Handle(func(e informer.Event[T]) { enqueue(c, in.Name(), e) }) }
+	c.reconcile = func(t *turnContext) (Result, error) {
+		key := t.item.Key()
+		object, ok := in.Get(key)
+		result, err := r.Reconcile(t, Request[T]{Key: key, object: object, found: ok})
+		if mutated := in.CheckMutations(key); mutated != nil {
+			err = errors.Join(err, fmt.Errorf("the reconciler edited the cache instead of a copy: %w", mutated))
+		}
+		return result, err
+	}
+	c.keys = func() []Key {
+		known := in.Snapshot()
+		keys := make([]Key, 0, known.Len())
+		for object := range known.All() {
+			keys = append(keys, Key{Namespace: object.GetNamespace(), Name: object.GetName()})
+		}
+		return keys
+	}
+	if err := sweepKnown(c, in, r); err != nil {
+		return nil, fmt.Errorf("making controller %q: %w", name, err)
+	}
+	return c, nil
+}
+
+func validate[T informer.Object](name string, in *informer.Informer[T], r Reconciler[T]) error {
+	var faults []error
+	if name == "" {
+		faults = append(faults, errors.New("name is empty: it stands in logs and metrics and is the field manager"))
+	}
+	if in == nil {
+		faults = append(faults, errors.New("informer is nil: make one with informer.For"))
+	}
+	if v := reflect.ValueOf(r); !v.IsValid() || (v.Kind() == reflect.Func || v.Kind() == reflect.Pointer) && v.IsNil() {
+		faults = append(faults, errors.New("reconciler is nil"))
+	}
+	return errors.Join(faults...)
+}
+
+func enqueue[T informer.Object](c *Controller, trigger string, e informer.Event[T]) {
+	object := objectsOf(e)[0]
+	c.queue.AddWith(Key{Namespace: object.GetNamespace(), Name: object.GetName()}, additionOf(trigger, e))
+}
+
+func sourcesOf(primary source, triggers []Trigger) []source {
+	sources := []source{primary}
+	for _, t := range triggers {
+		s := t.source()
+		known := false
+		for _, other := range sources {
+			known = known || other.identity() == s.identity()
+		}
+		if !known {
+			sources = append(sources, s)
+		}
+	}
+	return sources
+}
+
+// Name returns the controller's name.
+func (c *Controller) Name() string { return c.name }
+
+// QueueStats returns what the controller's queue has done and holds.
+func (c *Controller) QueueStats() queue.Stats { return c.queue.Stats() }
+
+// Run starts the informers, waits until each has its first list, and then
+// reconciles until ctx ends.
+//
+// The stop is graceful and in this order: no new turns; turns in flight go on
+// for at most Options.Grace, then their context is cancelled with
+// [ErrStopping]; informers that nobody else uses stop. Run returns when all of
+// it has ended: nil, or an error that says which cache never synced and why, or
+// which cached objects were edited in place (informer.Options.Mutations).
+func (c *Controller) Run(ctx context.Context) error {
+	if c.started.Swap(true) {
+		return fmt.Errorf("running controller %q: it has run already: make a new one", c.name)
+	}
+	faults := make([]error, len(c.sources)) // what each informer ended with
+	err := c.run(ctx, faults)
+	if err = errors.Join(append(faults, err)...); err != nil {
+		return fmt.Errorf("running controller %q: %w", c.name, err)
+	}
+	return nil
+}
+
+func (c *Controller) run(ctx context.Context, faults []error) error {
+	c.enter(Syncing)
+	defer c.enter(Stopped)
+	ctx = logr.NewContext(ctx, logr.FromContextOrDiscard(ctx).WithName(c.name))
+	background, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer stop()
+	defer c.queue.Stop()
+
+	detach, err := c.attach(background, &running)
+	defer detach()
+	if err != nil {
+		return err
+	}
+	for i, s := range c.sources {
+		running.Go(func() { faults[i] = s.Run(background) })
+	}
+	for _, s := range c.sources {
+		if err := s.WaitForSync(ctx); err != nil {
+			return fmt.Errorf("waiting for the cache of %s: %w", s.Name(), err)
+		}
+	}
+	if c.options.Resync > 0 {
+		running.Go(func() { c.resync(background) })
+	}
+	if c.sweep != nil {
+		running.Go(func() { _ = c.sweep.Run(ctx) }) // it ends with ctx and has no other error
+	}
+	return c.lead(ctx)
+}
+
+// lead works until ctx ends: always, or whenever this replica leads.
+func (c *Controller) lead(ctx context.Context) error {
+	defer c.enter(Stopping)
+	if c.options.Leader == nil {
+		c.work(ctx, ctx)
+		return nil
+	}
+	c.enter(Standby)
+	return c.options.Leader.Run(ctx, func(leading context.Context) error {
+		c.work(ctx, leading)
+		if ctx.Err() == nil {
+			c.enter(Standby)
+		}
+		return nil
+	})
+}
+
+// A binding connects a trigger with a running controller.
+type binding struct {
+	detach func()                // ends the feed
+	run    func(context.Context) // nil, or what must run for the feed to work
+}
+
+func (c *Controller) attach(ctx context.Context, running *sync.WaitGroup) (detach func(), err error) {
+	undo := []func(){c.fresh.attach(), c.attachPrimary()}
+	detach = func() {
+		for _, f := range undo {
+			f()
+		}
+	}
+	for _, t := range c.options.Triggers {
+		b, err := t.attach(c)
+		if err != nil {
+			return detach, err
+		}
+		undo = append(undo, b.detach)
+		if b.run != nil {
+			running.Go(func() { b.run(ctx) })
+		}
+	}
+	return detach, nil
+}

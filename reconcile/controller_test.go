@@ -1,0 +1,384 @@
+package reconcile_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/reconcile"
+)
+
+func TestEveryObjectIsReconciledOnceAndAgainAfterEachChange(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.create("a", "b")
+		stop := w.start(nil, func(_ context.Context, r request) (reconcile.Result, error) {
+			object, ok := r.Object()
+			if !ok {
+				w.ran(r.Key.Name + " gone")
+				return nothing, nil
+			}
+			w.ran(r.Key.Name + " " + object.Data["v"])
+			return nothing, nil
+		})
+		w.Expect(w.turns()).To(ConsistOf("a ", "b "))
+		w.update("a", func(c *configMap) { c.Data = map[string]string{"v": "2"} })
+		w.Expect(w.turns()).To(Equal([]string{"a 2"}))
+		w.delete("b")
+		w.Expect(w.turns()).To(Equal([]string{"b gone"}))
+		w.Expect(stop()).To(Succeed())
+	})
+}
+
+func TestNoTurnBeforeEveryCacheHasItsFirstList(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.create("a")
+		var allowed atomic.Bool
+		w.client.PrependReactor("list", "secrets", func(clienttesting.Action) (bool, runtime.Object, error) {
+			if allowed.Load() {
+				return false, nil, nil
+			}
+			return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "", errors.New("no"))
+		})
+		secrets := informer.For(w.client.CoreV1().Secrets("d"), nil)
+		stop := w.start(&reconcile.Options{Triggers: []reconcile.Trigger{reconcile.Owned(secrets)}},
+			func(_ context.Context, r request) (reconcile.Result, error) {
+				w.ran(r.Key.Name)
+				return nothing, nil
+			})
+		pass(time.Minute)
+		w.Expect(w.turns()).To(BeEmpty())
+		allowed.Store(true)
+		pass(time.Minute)
+		w.Expect(w.turns()).To(Equal([]string{"a"}))
+		w.Expect(stop()).To(Succeed())
+	})
+}
+
+func TestAControllerThatNeverSyncedSaysWhichCacheAndWhy(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.client.PrependReactor("list", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) {
+			return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, "", errors.New("no role"))
+		})
+		stop := w.start(nil, func(context.Context, request) (reconcile.Result, error) { return nothing, nil })
+		pass(time.Second)
+		w.Expect(stop()).To(MatchError(And(
+			ContainSubstring(`controller "test"`), ContainSubstring("configmaps"), ContainSubstring("no role"))))
+	})
+}
+
+func TestOneKeyIsNeverWorkedOnTwiceAtOnce(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.create("a")
+		var mu sync.Mutex
+		running, most := 0, 0
+		stop := w.start(&reconcile.Options{Workers: 8}, func(context.Context, request) (reconcile.Result, error) {
+			mu.Lock()
+			running++
+			most = max(most, running)
+			mu.Unlock()
+			<-time.After(time.Second)
+			mu.Lock()
+			running--
+			mu.Unlock()
+			w.ran("a")
+			return nothing, nil
+		})
+		pass(time.Second / 2)
+		for range 5 {
+			w.update("a", func(c *configMap) { c.Data = map[string]string{"at": time.Now().String()} })
+			pass(100 * time.Millisecond)
+		}
+		pass(10 * time.Second)
+		w.Expect(most).To(Equal(1))
+		w.Expect(w.turns()).To(HaveLen(2), "the changes during a turn make one more")
+		w.Expect(stop()).To(Succeed())
+	})
+}
+
+func TestAfterLooksAgainWithoutAChange(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.create("a")
+		start := time.Now()
+		stop := w.start(nil, func(context.Context, request) (reconcile.Result, error) {
+			w.ran(time.Since(start).String())
+			return reconcile.After(time.Hour), nil
+		})
+		pass(150 * time.Minute)
+		w.Expect(w.turns()).To(Equal([]string{"0s", "1h0m0s", "2h0m0s"}))
+		w.Expect(stop()).To(Succeed())
+	})
+}
+
+func TestErrors(t *testing.T) {
+	conflict := apierrors.NewConflict(schema.GroupResource{Resource: "configmaps"}, "a", errors.New("newer"))
+	throttled := &apierrors.StatusError{ErrStatus: metav1.Status{
+		Code: http.StatusTooManyRequests, Reason: metav1.StatusReasonTooManyRequests,
+		Details: &metav1.StatusDetails{RetryAfterSeconds: 7},
+	}}
+	for _, c := range []struct {
+		name     string
+		result   reconcile.Result
+		err      error
+		within   time.Duration
+		turns    OmegaMatcher
+		log      string
+		unlogged string
+	}{
+		{"an error is retried", nothing, errors.New("boom"), time.Hour, BeNumerically(">", 10), "it will be retried", ""},
+		{"a terminal error is not", nothing, reconcile.Terminal(errors.New("boom")), time.Hour, Equal(1), "not retried", ""},
+		{"a wrapped terminal error is not", nothing, errors.Join(reconcile.Terminal(errors.New("boom"))), time.Hour, Equal(1), "not retried", ""},
+		{"an error with After waits exactly", reconcile.After(time.Minute), errors.New("boom"), 3*time.Minute + time.Second, Equal(4), "", ""},
+		{"Retry-After is honoured", nothing, throttled, 22 * time.Second, Equal(4), "", ""},
+		{"a conflict is repeated soon and quietly", nothing, conflict, 201 * time.Millisecond, Equal(5), "looking again", "will be retried"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				w.create("a")
+				stop := w.start(nil, func(context.Context, request) (reconcile.Result, error) {
+					w.ran("a")
+					return c.result, c.err
+				})
+				pass(c.within)
+				w.Expect(len(w.turns())).To(c.turns)
+				log := strings.Join(w.logged(), "\n")
+				w.Expect(log).To(ContainSubstring(c.log))
+				if c.unlogged != "" {
+					w.Expect(log).NotTo(ContainSubstring(c.unlogged))
+				}
+				w.Expect(stop()).To(Succeed())
+			})
+		})
+	}
+}
+
+func TestTerminalRestsUntilTheObjectChanges(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.create("a")
+		stop := w.start(nil, func(context.Context, request) (reconcile.Result, error) {
+			w.ran("a")
+			return nothing, reconcile.Terminal(errors.New("no such thing"))
+		})
+		pass(time.Hour)
+		w.turns()
+		w.update("a", func(c *configMap) { c.Data = map[string]string{"v": "2"} })
+		w.Expect(w.turns()).To(HaveLen(1))
+		w.Expect(stop()).To(Succeed())
+	})
+}
+
+func TestAPanicIsAnErrorOfItsKey(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.create("a", "b")
+		stop := w.start(&reconcile.Options{Workers: 1}, func(_ context.Context, r request) (reconcile.Result, error) {
+			w.ran(r.Key.Name)
+			if r.Key.Name == "a" && len(w.logged()) == 0 {
+				panic("no way")
+			}
+			return nothing, nil
+		})
+		pass(time.Hour)
+		w.Expect(w.turns()).To(ConsistOf("a", "a", "b"))
+		w.Expect(w.logged()[0]).To(And(ContainSubstring("no way"),
+			ContainSubstring("controller_test.go"), ContainSubstring(`"name"="a"`)))
+		w.Expect(stop()).To(Succeed())
+	})
+}
+
+func TestATurnHasADeadlineAndItsCause(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.create("a")
+		stop := w.start(&reconcile.Options{TurnTimeout: time.Minute}, func(ctx context.Context, _ request) (reconcile.Result, error) {
+			start := time.Now()
+			child, cancel := context.WithCancel(ctx)
+			defer cancel()
+			<-child.Done()
+			w.ran(time.Since(start).String())
+			w.Expect(context.Cause(child)).To(MatchError(reconcile.ErrTurnTimeout))
+			w.Expect(ctx.Err()).To(MatchError(context.DeadlineExceeded))
+			return nothing, nil
+		})
+		pass(time.Hour)
+		w.Expect(w.turns()).To(Equal([]string{"1m0s"}))
+		w.Expect(stop()).To(Succeed())
+	})
+}
+
+func TestTheContextOfATurnEndsWithIt(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.create("a")
+		var kept context.Context
+		var during <-chan struct{}
+		stop := w.start(nil, func(ctx context.Context, _ request) (reconcile.Result, error) {
+			kept, during = ctx, ctx.Done()
+			return nothing, nil
+		})
+		w.turns()
+		<-during
+		w.Expect(kept.Err()).To(MatchError(context.Canceled))
+		w.Expect(stop()).To(Succeed())
+	})
+}
+
+func TestAContextThatIsFirstAskedAfterItsTurnHasEndedToo(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.create("a")
+		var kept context.Context
+		stop := w.start(nil, func(ctx context.Context, _ request) (reconcile.Result, error) {
+			kept = ctx
+			return nothing, nil
+		})
+		w.turns()
+		<-kept.Done()
+		w.Expect(stop()).To(Succeed())
+	})
+}
+
+func TestTheLogOfATurnNamesKeyAndCauses(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.create("a")
+		stop := w.start(nil, func(ctx context.Context, _ request) (reconcile.Result, error) {
+			reconcileLogger(ctx).Info("hello")
+			return nothing, nil
+		})
+		w.Expect(w.logged()).To(ContainElement(And(
+			ContainSubstring(`"controller"="test"`), ContainSubstring(`"kind"="ConfigMap"`),
+			ContainSubstring(`"namespace"="d"`), ContainSubstring(`"name"="a"`),
+			ContainSubstring(`configmaps: added d/a`))))
+		w.Expect(stop()).To(Succeed())
+	})
+}
+
+func TestStop(t *testing.T) {
+	t.Run("lets turns in flight finish", func(t *testing.T) {
+		inWorld(t, func(w *world) {
+			w.create("a")
+			stop := w.start(&reconcile.Options{Grace: time.Minute}, func(ctx context.Context, _ request) (reconcile.Result, error) {
+				select {
+				case <-ctx.Done():
+					w.ran("cancelled")
+				case <-time.After(30 * time.Second):
+					w.ran("finished")
+				}
+				return nothing, nil
+			})
+			pass(time.Second)
+			w.Expect(stop()).To(Succeed())
+			w.Expect(w.turns()).To(Equal([]string{"finished"}))
+		})
+	})
+	t.Run("cancels them when the grace is over", func(t *testing.T) {
+		inWorld(t, func(w *world) {
+			w.create("a")
+			stop := w.start(&reconcile.Options{Grace: time.Minute}, func(ctx context.Context, _ request) (reconcile.Result, error) {
+				<-ctx.Done()
+				w.ran(context.Cause(ctx).Error())
+				return nothing, ctx.Err()
+			})
+			pass(time.Second)
+			began := time.Now()
+			w.Expect(stop()).To(Succeed())
+			w.Expect(time.Since(began)).To(Equal(time.Minute))
+			w.Expect(w.turns()).To(Equal([]string{reconcile.ErrStopping.Error()}))
+		})
+	})
+	t.Run("takes no new key", func(t *testing.T) {
+		inWorld(t, func(w *world) {
+			w.create("a")
+			stop := w.start(&reconcile.Options{Workers: 1}, func(_ context.Context, r request) (reconcile.Result, error) {
+				w.ran(r.Key.Name)
+				<-time.After(10 * time.Second)
+				return nothing, nil
+			})
+			pass(time.Second)
+			w.create("b")
+			pass(time.Second)
+			w.Expect(stop()).To(Succeed())
+			w.Expect(w.turns()).To(Equal([]string{"a"}))
+		})
+	})
+}
+
+func TestAControllerRunsOnce(t *testing.T) {
+	inWorld(t, func(w *world) {
+		c, err := reconcile.New("test", w.in, reconcile.Func[*configMap](
+			func(context.Context, request) (reconcile.Result, error) { return nothing, nil }), nil)
+		w.Expect(err).NotTo(HaveOccurred())
+		w.Expect(w.startRun(c.Run)()).To(Or(Succeed(), MatchError(ContainSubstring("configmaps"))))
+		w.Expect(c.Run(w.context())).To(MatchError(ContainSubstring("has run already")))
+	})
+}
+
+func TestNewNamesEveryFault(t *testing.T) {
+	g := NewWithT(t)
+	_, err := reconcile.New[*corev1.ConfigMap]("", nil, nil, &reconcile.Options{
+		Workers: -1, TurnTimeout: -time.Second, MinInterval: -time.Second,
+		FieldManager: strings.Repeat("x", 129), Triggers: []reconcile.Trigger{nil},
+	})
+	for _, fault := range []string{
+		"name is empty", "informer is nil", "reconciler is nil", "Options.Workers is -1",
+		"Options.TurnTimeout is -1s", "Options.MinInterval is -1s", "Options.FieldManager", "Options.Triggers[0] is nil",
+	} {
+		g.Expect(err).To(MatchError(ContainSubstring(fault)))
+	}
+}
+
+func TestResyncSpreadsAllKeysOverItsPeriod(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.create("a", "b")
+		start := time.Now()
+		stop := w.start(&reconcile.Options{Resync: time.Hour, Workers: 1}, func(_ context.Context, r request) (reconcile.Result, error) {
+			w.ran(r.Key.Name + " " + time.Since(start).String())
+			return nothing, nil
+		})
+		pass(100 * time.Minute)
+		w.Expect(w.turns()).To(Equal([]string{"a 0s", "b 0s", "a 1h0m0s", "b 1h30m0s"}))
+		w.Expect(stop()).To(Succeed())
+	})
+}
+
+func TestWritesWithoutVersionsAsOnFakesDoNotHold(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.create("a")
+		stop := w.start(nil, func(ctx context.Context, r request) (reconcile.Result, error) {
+			w.ran("a")
+			object, _ := r.Object()
+			reconcile.Wrote(ctx, object.DeepCopy())
+			return reconcile.After(time.Second), nil
+		})
+		pass(3500 * time.Millisecond)
+		w.Expect(w.turns()).To(HaveLen(4))
+		w.Expect(stop()).To(Succeed())
+	})
+}
+
+func TestAReconcilerThatEditsTheCacheIsNamedAndFailsItsTest(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.create("a")
+		edited := false
+		stop := w.start(nil, func(_ context.Context, r request) (reconcile.Result, error) {
+			if object, _ := r.Object(); !edited {
+				edited = true
+				object.Data = map[string]string{"v": "mine"}
+			}
+			return nothing, nil
+		})
+		pass(time.Minute)
+		w.Expect(strings.Join(w.logged(), "\n")).To(And(
+			ContainSubstring("edited the cache instead of a copy"), ContainSubstring(`"controller"="test"`), ContainSubstring("data")))
+		w.Expect(stop()).To(MatchError(And(ContainSubstring(`controller "test"`), ContainSubstring("d/a"))))
+	})
+}

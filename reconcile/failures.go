@@ -1,0 +1,131 @@
+package reconcile
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/homeostat/homeostat/queue"
+)
+
+const (
+	// maxFailures bounds the keys whose last error is remembered: when it is
+	// reached, those of further keys are in the log only.
+	maxFailures = 1000
+	// maxFailure bounds the length of one.
+	maxFailure = 500
+)
+
+// failures are the errors of keys whose last turn failed.
+type failures struct {
+	any atomic.Bool // whether there is one: turns that succeed look no further
+
+	mu    sync.Mutex // guards byKey
+	byKey map[Key]failure
+}
+
+type failure struct {
+	text     string
+	at       time.Time
+	terminal bool
+}
+
+// note remembers what the turn of key came to, before the key can be handed out
+// again.
+func (f *failures) note(key Key, err error) {
+	switch {
+	case err != nil && !apierrors.IsConflict(err):
+		f.put(key, failure{text: tellSafely(err), at: time.Now(), terminal: isTerminal(err)})
+	case f.any.Load():
+		f.drop(key)
+	}
+}
+
+func (f *failures) put(key Key, failed failure) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.byKey == nil {
+		f.byKey = map[Key]failure{}
+	}
+	if _, ok := f.byKey[key]; ok || len(f.byKey) < maxFailures {
+		f.byKey[key] = failed
+		f.any.Store(true)
+	}
+}
+
+func (f *failures) drop(key Key) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.byKey, key)
+	f.any.Store(len(f.byKey) > 0)
+}
+
+func (f *failures) count() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.byKey)
+}
+
+// join adds their failures to the entries of a queue, and then the keys that
+// gave up: at most limit in all.
+func (f *failures) join(entries []queue.Entry[Key], limit int) []KeyStatus {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	keys := make([]KeyStatus, 0, len(entries))
+	queued := make(map[Key]bool, len(entries))
+	for _, e := range entries {
+		queued[e.Key] = true
+		failed := f.byKey[e.Key]
+		keys = append(keys, KeyStatus{Entry: e, Failure: failed.text, FailedAt: failed.at})
+	}
+	var resting []KeyStatus
+	for key, failed := range f.byKey {
+		if failed.terminal && !queued[key] {
+			resting = append(resting, KeyStatus{
+				Entry: queue.Entry[Key]{Key: key}, Resting: true, Failure: failed.text, FailedAt: failed.at,
+			})
+		}
+	}
+	slices.SortFunc(resting, func(a, b KeyStatus) int {
+		return cmp.Or(b.FailedAt.Compare(a.FailedAt), cmp.Compare(a.Key.String(), b.Key.String()))
+	})
+	return append(keys, resting[:min(len(resting), max(limit-len(keys), 0))]...)
+}
+
+// tellSafely returns the first line of an error, without the values that the
+// API server quotes when it calls an object invalid.
+func tellSafely(err error) string {
+	text := err.Error()
+	if status, ok := errors.AsType[*apierrors.StatusError](err); ok && apierrors.IsInvalid(status) {
+		text = strings.ReplaceAll(text, status.Error(), withoutValues(status.Status()))
+	}
+	return firstLine(text)
+}
+
+func withoutValues(status metav1.Status) string {
+	if status.Details == nil {
+		return "the object is invalid"
+	}
+	fields := make([]string, 0, len(status.Details.Causes))
+	for _, cause := range status.Details.Causes {
+		fields = append(fields, cause.Field)
+	}
+	return fmt.Sprintf("%s %q is invalid: %s", status.Details.Kind, status.Details.Name, strings.Join(fields, ", "))
+}
+
+// firstLine returns the first line of text, cut where it gets too long.
+func firstLine(text string) string {
+	line, _, _ := strings.Cut(text, "\n")
+	if len(line) > maxFailure {
+		line = strings.ToValidUTF8(line[:maxFailure], "") + "…"
+	}
+	return line
+}

@@ -1,0 +1,135 @@
+package reconcile_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/fake"
+
+	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/reconcile"
+)
+
+type (
+	configMap = corev1.ConfigMap
+	request   = reconcile.Request[*configMap]
+	reconcFn  = func(ctx context.Context, r request) (reconcile.Result, error)
+)
+
+var nothing = reconcile.Result{}
+
+func configMapNamed(name string) *configMap {
+	return &configMap{ObjectMeta: metav1.ObjectMeta{Namespace: "d", Name: name}}
+}
+
+func key(name string) reconcile.Key { return reconcile.Key{Namespace: "d", Name: name} }
+
+// A world is a fake clientset, what was logged, and what ran, in a bubble of
+// virtual time.
+type world struct {
+	*WithT
+	t      *testing.T
+	client *fake.Clientset
+	in     *informer.Informer[*configMap]
+
+	mu   sync.Mutex
+	log  []string
+	runs []string
+}
+
+func inWorld(t *testing.T, f func(w *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{WithT: NewWithT(t), t: t, client: fake.NewClientset()}
+		w.in = informer.For(w.client.CoreV1().ConfigMaps("d"), nil)
+		f(w)
+	})
+}
+
+func (w *world) create(names ...string) {
+	w.t.Helper()
+	for _, name := range names {
+		_, err := w.client.CoreV1().ConfigMaps("d").Create(w.t.Context(), configMapNamed(name), metav1.CreateOptions{})
+		w.Expect(err).NotTo(HaveOccurred())
+	}
+}
+
+func (w *world) update(name string, edit func(*configMap)) {
+	w.t.Helper()
+	object := configMapNamed(name)
+	edit(object)
+	_, err := w.client.CoreV1().ConfigMaps("d").Update(w.t.Context(), object, metav1.UpdateOptions{})
+	w.Expect(err).NotTo(HaveOccurred())
+}
+
+func (w *world) delete(name string) {
+	w.t.Helper()
+	w.Expect(w.client.CoreV1().ConfigMaps("d").Delete(w.t.Context(), name, metav1.DeleteOptions{})).To(Succeed())
+}
+
+// ran records a turn.
+func (w *world) ran(what string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.runs = append(w.runs, what)
+}
+
+// turns returns the turns since the last call, when nothing can run any more
+// without time passing.
+func (w *world) turns() []string {
+	synctest.Wait()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	runs := w.runs
+	w.runs = nil
+	return runs
+}
+
+func (w *world) logged() []string {
+	synctest.Wait()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.log
+}
+
+func (w *world) context() context.Context {
+	return logr.NewContext(w.t.Context(), funcr.New(func(prefix, args string) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.log = append(w.log, prefix+" "+args)
+	}, funcr.Options{Verbosity: 1}))
+}
+
+// start runs a controller until stop is called, which returns what Run did.
+func (w *world) start(o *reconcile.Options, f reconcFn) (stop func() error) {
+	w.t.Helper()
+	c, err := reconcile.New("test", w.in, reconcile.Func[*configMap](f), o)
+	w.Expect(err).NotTo(HaveOccurred())
+	return w.startRun(c.Run)
+}
+
+func (w *world) startRun(run func(context.Context) error) (stop func() error) {
+	ctx, cancel := context.WithCancel(w.context())
+	ended := make(chan error, 1)
+	go func() { ended <- run(ctx) }()
+	return func() error {
+		cancel()
+		return <-ended
+	}
+}
+
+// pass lets d go by.
+func pass(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}
+
+func reconcileLogger(ctx context.Context) logr.Logger { return logr.FromContextOrDiscard(ctx) }

@@ -1,0 +1,208 @@
+package reconcile
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/homeostat/homeostat/queue"
+)
+
+// When a controller counts as getting nowhere.
+const (
+	// suspicious is how many writes to one object, none quieter than calm
+	// apart, make the detector compare them.
+	suspicious = 5
+	// patience is how many writes in a row may repeat the last one.
+	patience = 5
+	// calm is the time without a write after which everything is forgiven.
+	calm = time.Minute
+	// The delay of a key starts at slowest>>6 and doubles up to slowest.
+	slowest = time.Minute
+	// tracked bounds the number of objects that are remembered.
+	tracked = 10_000
+)
+
+// A detector notices that a controller writes an object again and again
+// without getting anywhere: the same change once more, because somebody undoes
+// it, or another value in the same fields, woken by nothing but its own writes.
+//
+// It delays the key and never drops it, and remembers objects by UID, so that
+// a namesake starts afresh.
+type detector struct {
+	manager string
+	wrote   atomic.Bool // whether any key's last turn did: most turns look no further
+
+	mu      sync.Mutex // guards what follows
+	objects map[types.UID]*history
+	echoes  map[Key][]string // the versions that a key's last turn wrote
+}
+
+type history struct {
+	writes  int
+	last    time.Time
+	paths   []string
+	digest  uint64
+	repeats int
+	newest  metav1.Object // as it was last written; nil unless that is suspicious
+}
+
+// A HotLoop is what the detector found about one object.
+type hotLoop struct {
+	object  metav1.Object
+	paths   []string
+	rival   string // the other field manager, if there is one
+	repeats int
+}
+
+func (l hotLoop) delay() time.Duration {
+	return slowest >> max(6-(l.repeats-patience), 0)
+}
+
+func (l hotLoop) String() string {
+	text := fmt.Sprintf("%s/%s: fields %s were written %d times in a row",
+		l.object.GetNamespace(), l.object.GetName(), strings.Join(l.paths, ", "), l.repeats)
+	if l.rival != "" {
+		text += fmt.Sprintf("; field manager %q writes them too", l.rival)
+	}
+	return text
+}
+
+// observe looks at the writes of one turn and returns the worst loop, if there
+// is one.
+func (d *detector) observe(item queue.Item[Key], writes []write) (worst hotLoop, found bool) {
+	if len(writes) == 0 && !d.wrote.Load() {
+		return hotLoop{}, false
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	own := d.ownEcho(item)
+	d.remember(item.Key(), writes)
+	d.wrote.Store(len(d.echoes) > 0)
+	for _, w := range writes {
+		if l, ok := d.judge(w, own); ok && l.repeats > worst.repeats {
+			worst, found = l, true
+		}
+	}
+	return worst, found
+}
+
+// ownEcho tells whether nothing woke the turn but what the key's last one
+// wrote.
+func (d *detector) ownEcho(item queue.Item[Key]) bool {
+	written := d.echoes[item.Key()]
+	if len(written) == 0 {
+		return false
+	}
+	causes := item.Causes()
+	for _, c := range causes {
+		if !slices.Contains(written, c.NewVersion) {
+			return false
+		}
+	}
+	return len(causes) > 0
+}
+
+func (d *detector) remember(key Key, writes []write) {
+	if len(writes) == 0 {
+		delete(d.echoes, key)
+		return
+	}
+	if d.echoes == nil {
+		d.echoes, d.objects = map[Key][]string{}, map[types.UID]*history{}
+	}
+	versions := make([]string, 0, len(writes))
+	for _, w := range writes {
+		versions = append(versions, w.object.GetResourceVersion())
+	}
+	if len(d.echoes) < tracked {
+		d.echoes[key] = versions
+	}
+}
+
+func (d *detector) judge(w write, own bool) (hotLoop, bool) {
+	if w.deleted || w.object.GetUID() == "" {
+		return hotLoop{}, false
+	}
+	if _, ok := d.objects[w.object.GetUID()]; !ok && w.before == nil {
+		return hotLoop{}, false // created
+	}
+	h := d.history(w.object.GetUID())
+	if h == nil {
+		return hotLoop{}, false
+	}
+	now := time.Now()
+	if now.Sub(h.last) > calm {
+		*h = history{}
+	}
+	h.last = now
+	before := w.before
+	if before == nil { // the watch was faster than the answer
+		before = h.newest
+	}
+	if h.writes++; h.writes >= suspicious-1 {
+		h.newest = w.object
+	}
+	if h.writes < suspicious || before == nil {
+		return hotLoop{}, false
+	}
+	paths, digest := changes(before, w.object)
+	if w.before == nil && len(paths) == 0 {
+		return hotLoop{}, false // somebody undid it in between: nobody knows how
+	}
+	if slices.Equal(paths, h.paths) && (digest == h.digest || own) {
+		h.repeats++
+	} else {
+		h.repeats = 1
+	}
+	h.paths, h.digest = paths, digest
+	if h.repeats <= patience || len(paths) == 0 {
+		return hotLoop{}, false
+	}
+	return hotLoop{object: w.object, paths: paths, rival: rivalOf(before, d.manager), repeats: h.repeats}, true
+}
+
+// history returns what is known of an object, and nil if too many others are
+// known: a detector must not become the leak.
+func (d *detector) history(uid types.UID) *history {
+	h, ok := d.objects[uid]
+	if ok {
+		return h
+	}
+	if len(d.objects) >= tracked {
+		d.forgive()
+	}
+	if len(d.objects) >= tracked {
+		return nil
+	}
+	h = &history{}
+	d.objects[uid] = h
+	return h
+}
+
+// forgive forgets the objects that are calm.
+func (d *detector) forgive() {
+	for uid, h := range d.objects {
+		if time.Since(h.last) > calm {
+			delete(d.objects, uid)
+		}
+	}
+}
+
+// rivalOf returns the field manager that changed the object last, if that is
+// not us.
+func rivalOf(object metav1.Object, us string) string {
+	var newest metav1.ManagedFieldsEntry
+	for _, entry := range object.GetManagedFields() {
+		if entry.Manager != us && (newest.Time == nil || !entry.Time.Before(newest.Time)) {
+			newest = entry
+		}
+	}
+	return newest.Manager
+}

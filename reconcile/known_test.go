@@ -1,0 +1,194 @@
+package reconcile_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	clientgo "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/events"
+
+	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/names"
+	"github.com/homeostat/homeostat/reconcile"
+)
+
+// recorder returns a reconciler that records what it sees of each key.
+func (w *world) recorder() reconcFn {
+	return func(_ context.Context, r request) (reconcile.Result, error) {
+		if object, ok := r.Object(); ok {
+			w.ran("object " + r.Key.Name + string(object.UID))
+		} else {
+			w.ran("gone " + r.Key.Name)
+		}
+		return nothing, nil
+	}
+}
+
+func knownKeys(all ...string) names.Func {
+	return func(context.Context) ([]types.NamespacedName, error) {
+		var out []types.NamespacedName
+		for _, name := range all {
+			out = append(out, key(name))
+		}
+		return out, nil
+	}
+}
+
+func TestKnownHandsOnWhatWentWhileDown(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.create("live")
+		stop := w.start(&reconcile.Options{Workers: 1, Known: knownKeys("live", "gone-while-down")}, w.recorder())
+		w.Expect(w.turns()).To(ConsistOf("object live", "gone gone-while-down"))
+		w.Expect(stop()).To(Succeed())
+	})
+}
+
+func TestKnownSweepsAgainLater(t *testing.T) {
+	inWorld(t, func(w *world) {
+		var left atomic.Bool
+		lister := names.Func(func(context.Context) ([]types.NamespacedName, error) {
+			if left.Load() {
+				return []types.NamespacedName{key("left-behind")}, nil
+			}
+			return nil, nil
+		})
+		stop := w.start(&reconcile.Options{Known: lister, Sweep: &names.Options{Period: time.Minute}}, w.recorder())
+		w.Expect(w.turns()).To(BeEmpty())
+		left.Store(true)
+		<-time.After(2 * time.Minute)
+		w.Expect(w.turns()).To(Equal([]string{"gone left-behind"}))
+		w.Expect(stop()).To(Succeed())
+	})
+}
+
+func TestKnownHandsOnAReplacedObjectAsGoneAndThenAsNew(t *testing.T) {
+	inWorld(t, func(w *world) {
+		_, err := w.client.CoreV1().ConfigMaps("d").Create(t.Context(), &configMap{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "d", Name: "a", UID: "2"},
+		}, metav1.CreateOptions{})
+		w.Expect(err).NotTo(HaveOccurred())
+		release := make(chan struct{})
+		lister := names.UIDFunc(func(context.Context) ([]names.Name, error) {
+			<-release
+			return []names.Name{{Key: key("a"), UID: "1"}}, nil
+		})
+		broken := true
+		see := w.recorder()
+		stop := w.start(&reconcile.Options{Known: lister}, func(ctx context.Context, r request) (reconcile.Result, error) {
+			if _, ok := r.Object(); !ok && broken {
+				broken = false
+				w.ran("failed")
+				return nothing, errors.New("the zone is locked")
+			}
+			return see(ctx, r)
+		})
+		w.Expect(w.turns()).To(Equal([]string{"object a2"}))
+		close(release)
+		<-time.After(time.Minute)
+		w.Expect(w.turns()).To(Equal([]string{"failed", "gone a", "object a2"}))
+		w.Expect(stop()).To(Succeed())
+	})
+}
+
+func TestKnownLeavesNamesAloneThatTheCacheWouldNotHold(t *testing.T) {
+	inWorld(t, func(w *world) {
+		lister := names.Func(func(context.Context) ([]types.NamespacedName, error) {
+			return []types.NamespacedName{key("gone"), key("theirs"), {Namespace: "other", Name: "x"}}, nil
+		})
+		stop := w.start(&reconcile.Options{Known: lister, Sweep: &names.Options{
+			Scope: func(n names.Name) bool { return n.Key.Name != "theirs" },
+		}}, w.recorder())
+		w.Expect(w.turns()).To(Equal([]string{"gone gone"}))
+		w.Expect(stop()).To(Succeed())
+	})
+}
+
+// A first list that is older than the names: the server lists nothing, although
+// the object is there. The turn is about a suspicion, and asks.
+func TestKnownWithAStaleFirstListDeletesNothingThatIsLive(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.create("live")
+		w.client.PrependReactor("list", "configmaps", func(clientgo.Action) (bool, runtime.Object, error) {
+			return true, &corev1.ConfigMapList{ListMeta: metav1.ListMeta{ResourceVersion: "1"}}, nil
+		})
+		w.client.PrependWatchReactor("configmaps", clientgo.DefaultWatchReactor(watch.NewFake(), nil))
+		stop := w.start(&reconcile.Options{Known: knownKeys("live", "gone")},
+			func(ctx context.Context, r request) (reconcile.Result, error) {
+				if _, ok := r.Object(); ok {
+					return nothing, nil
+				}
+				_, live, err := names.Live(ctx, w.client.CoreV1().ConfigMaps("d"), r.Key.Name)
+				if err != nil {
+					return nothing, err
+				}
+				if !live {
+					w.ran("deleted " + r.Key.Name)
+				} else {
+					w.ran("spared " + r.Key.Name)
+				}
+				return nothing, nil
+			})
+		w.Expect(w.turns()).To(ConsistOf("spared live", "deleted gone"))
+		w.Expect(stop()).To(Succeed())
+	})
+}
+
+func TestKnownThatFailsCleansNothingAndSaysSo(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.create("live")
+		c, err := reconcile.New("test", w.in, reconcile.Func[*configMap](w.recorder()), &reconcile.Options{
+			Known: names.Func(func(context.Context) ([]types.NamespacedName, error) {
+				return []types.NamespacedName{key("gone")}, errors.New("zone server is away")
+			}),
+		})
+		w.Expect(err).NotTo(HaveOccurred())
+		stop := w.startRun(c.Run)
+		w.Expect(w.turns()).To(Equal([]string{"object live"}))
+		w.Expect(c.Sweep().Ready()).To(MatchError(ContainSubstring("zone server is away")))
+		w.Expect(c.Sweep().Stats().Failures).To(Equal(uint64(1)))
+		w.Expect(w.logged()).To(ContainElement(ContainSubstring("zone server is away")))
+		w.Expect(stop()).To(Succeed())
+	})
+}
+
+func TestKnownBrakeWarns(t *testing.T) {
+	inWorld(t, func(w *world) {
+		recorder := events.NewFakeRecorder(10)
+		refused := 0
+		c, err := reconcile.New("test", w.in, reconcile.Func[*configMap](w.recorder()), &reconcile.Options{
+			Known:  knownKeys("a", "b", "c"),
+			Sweep:  &names.Options{MaxCount: 2, Refused: func(*names.RefusedError) { refused++ }},
+			Events: recorder,
+		})
+		w.Expect(err).NotTo(HaveOccurred())
+		stop := w.startRun(c.Run)
+		w.Expect(w.turns()).To(BeEmpty())
+		w.Expect(recorder.Events).To(Receive(And(ContainSubstring("OrphansRefused"), ContainSubstring("3 of 3 known names"))))
+		w.Expect(refused).To(Equal(1))
+		w.Expect(w.logged()).To(ContainElement(And(ContainSubstring("3 of 3 known names"), ContainSubstring("MaxCount"))))
+		c.Sweep().Confirm(3)
+		w.Expect(w.turns()).To(ConsistOf("gone a", "gone b", "gone c"))
+		w.Expect(stop()).To(Succeed())
+	})
+}
+
+func TestSweepWithoutKnownIsAFault(t *testing.T) {
+	inWorld(t, func(w *world) {
+		_, err := reconcile.New("test", informer.For(w.client.CoreV1().ConfigMaps("d"), nil),
+			reconcile.Func[*configMap](w.recorder()), &reconcile.Options{Sweep: &names.Options{}})
+		w.Expect(err).To(MatchError(ContainSubstring("Options.Sweep is set without Options.Known")))
+		_, err = reconcile.New("test", w.in, reconcile.Func[*configMap](w.recorder()), &reconcile.Options{
+			Known: knownKeys(), Sweep: &names.Options{MaxShare: 2},
+		})
+		w.Expect(err).To(MatchError(ContainSubstring("Options.MaxShare is 2")))
+	})
+}

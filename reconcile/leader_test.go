@@ -1,0 +1,89 @@
+package reconcile_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+
+	"github.com/homeostat/homeostat/reconcile"
+)
+
+var errLost = errors.New("leadership is lost")
+
+// terms is a leadership that the test gives and takes.
+type terms struct{ change chan bool }
+
+func (l terms) Run(ctx context.Context, fn func(context.Context) error) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-l.change:
+		}
+		leading, end := context.WithCancelCause(context.WithoutCancel(ctx))
+		done := make(chan error, 1)
+		go func() { done <- fn(leading) }()
+		select {
+		case <-ctx.Done():
+			end(ctx.Err())
+			return <-done
+		case <-l.change:
+			end(errLost)
+			if err := <-done; err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func TestTurnsRunOnlyWhileThisReplicaLeads(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.create("a")
+		leadership := terms{make(chan bool)}
+		stop := w.start(&reconcile.Options{Leader: leadership}, func(_ context.Context, r request) (reconcile.Result, error) {
+			w.ran(r.Key.Name)
+			return nothing, nil
+		})
+		pass(time.Hour)
+		w.Expect(w.in.HasSynced()).To(BeTrue(), "a standby is warm")
+		w.Expect(w.turns()).To(BeEmpty())
+		leadership.change <- true
+		w.Expect(w.turns()).To(Equal([]string{"a"}))
+		leadership.change <- false
+		w.Expect(w.turns()).To(BeEmpty())
+		w.create("b")
+		w.Expect(w.turns()).To(BeEmpty())
+		leadership.change <- true
+		w.Expect(w.turns()).To(Equal([]string{"b"}), "what has changed meanwhile")
+		w.Expect(stop()).To(Succeed())
+	})
+}
+
+func TestALostLeadershipCancelsTurnsAtOnceAndTheyAreRepeatedInTheNext(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.create("a")
+		leadership := terms{make(chan bool)}
+		stop := w.start(&reconcile.Options{Leader: leadership, Grace: time.Hour},
+			func(ctx context.Context, r request) (reconcile.Result, error) {
+				select {
+				case <-ctx.Done():
+					w.ran(context.Cause(ctx).Error())
+					return nothing, ctx.Err()
+				case <-time.After(time.Minute):
+					w.ran("finished")
+					return nothing, nil
+				}
+			})
+		leadership.change <- true
+		pass(time.Second)
+		leadership.change <- false
+		w.Expect(w.turns()).To(Equal([]string{errLost.Error()}))
+		leadership.change <- true
+		pass(2 * time.Minute)
+		w.Expect(w.turns()).To(Equal([]string{"finished"}))
+		w.Expect(stop()).To(Succeed())
+	})
+}

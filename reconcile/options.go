@@ -1,0 +1,135 @@
+package reconcile
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"k8s.io/client-go/tools/events"
+
+	"github.com/homeostat/homeostat/names"
+	"github.com/homeostat/homeostat/queue"
+)
+
+// What the zero Options mean.
+const (
+	DefaultWorkers           = 4
+	DefaultTurnTimeout       = 2 * time.Minute
+	DefaultGrace             = 30 * time.Second
+	DefaultFreshnessDeadline = 10 * time.Second
+)
+
+// A Leader calls fn while this replica leads, each time with a context that
+// ends with the leadership. It returns when ctx has ended and fn has returned.
+type Leader interface {
+	Run(ctx context.Context, fn func(ctx context.Context) error) error
+}
+
+// Options of a [Controller]. Nil and zero fields mean the defaults.
+type Options struct {
+	// Triggers are the other informers to look at: what the reconciler reads
+	// and, above all, what it writes.
+	Triggers []Trigger
+
+	// Leader, such as a leader.Elector, lets turns run only while this replica
+	// leads. The caches fill before that, so that a standby takes over at once.
+	// When the leadership is lost, turns in flight are cancelled with its cause
+	// and without grace; the controller then waits until it leads again.
+	Leader Leader
+
+	// Workers is how many keys are reconciled at once; [DefaultWorkers].
+	Workers int
+	// TurnTimeout cancels the context of a turn with [ErrTurnTimeout];
+	// [DefaultTurnTimeout].
+	TurnTimeout time.Duration
+	// Grace is how long turns in flight may go on after the stop before their
+	// context is cancelled; [DefaultGrace].
+	Grace time.Duration
+
+	// Resync looks at every known key again once in each such period, spread
+	// over it, behind all other work. It repairs nothing that a Trigger would
+	// not have repaired earlier: use it where the outside world has no watch.
+	// Zero means never.
+	Resync time.Duration
+
+	// Known lists the names that an outside system keeps. They are compared with
+	// the cache at start and periodically; a name whose object is gone gets a
+	// turn without an object, however it went. None by default.
+	Known names.Lister
+	// Sweep says how often, in which scope, and how many at once; see
+	// [names.Options] for the defaults.
+	Sweep *names.Options
+
+	// FreshnessDeadline is how long a key waits for the caches to see what its
+	// last turn wrote; [DefaultFreshnessDeadline]. Then it runs all the same,
+	// and the log says so.
+	FreshnessDeadline time.Duration
+
+	// Backoff of keys whose turn failed; queue.DefaultBackoffBase and queue.DefaultBackoffCap.
+	Backoff queue.Backoff
+	// MinInterval is the least time between two turns of one key; none.
+	MinInterval time.Duration
+
+	// FieldManager is the default for writes of package patch during a turn;
+	// the controller's name.
+	FieldManager string
+
+	// Events receives a warning when a key is slowed down because it is getting
+	// nowhere, and when a sweep of Known was refused; the log has it in any case.
+	Events events.EventRecorder
+
+	// BeforeGet is called before a worker takes a key. It is a hook for
+	// deterministic simulators, which park workers there.
+	BeforeGet func(context.Context)
+}
+
+func (o *Options) withDefaults(name string) Options {
+	var set Options
+	if o != nil {
+		set = *o
+	}
+	set.Workers = cmp.Or(set.Workers, DefaultWorkers)
+	set.TurnTimeout = cmp.Or(set.TurnTimeout, DefaultTurnTimeout)
+	set.Grace = cmp.Or(set.Grace, DefaultGrace)
+	set.FreshnessDeadline = cmp.Or(set.FreshnessDeadline, DefaultFreshnessDeadline)
+	set.FieldManager = cmp.Or(set.FieldManager, name)
+	return set
+}
+
+func (o Options) validate() error {
+	var faults []error
+	positive := func(field string, value, zero any, ok bool) {
+		if !ok {
+			faults = append(faults, fmt.Errorf("Options.%s is %v: must be more than %v", field, value, zero))
+		}
+	}
+	positive("Workers", o.Workers, 0, o.Workers > 0)
+	positive("TurnTimeout", o.TurnTimeout, time.Duration(0), o.TurnTimeout > 0)
+	positive("Grace", o.Grace, time.Duration(0), o.Grace > 0)
+	positive("FreshnessDeadline", o.FreshnessDeadline, time.Duration(0), o.FreshnessDeadline > 0)
+	if o.MinInterval < 0 {
+		faults = append(faults, fmt.Errorf("Options.MinInterval is %v: must not be negative", o.MinInterval))
+	}
+	if o.Sweep != nil && o.Known == nil {
+		faults = append(faults, errors.New("Options.Sweep is set without Options.Known: there are no names to sweep"))
+	}
+	if o.Resync < 0 {
+		faults = append(faults, fmt.Errorf("Options.Resync is %v: must not be negative", o.Resync))
+	}
+	if len(o.FieldManager) > maxFieldManager {
+		faults = append(faults, fmt.Errorf("Options.FieldManager is %q: the API server takes at most %d bytes",
+			o.FieldManager, maxFieldManager))
+	}
+	for i, t := range o.Triggers {
+		if t == nil {
+			faults = append(faults, fmt.Errorf("Options.Triggers[%d] is nil: use Owned or Mapped", i))
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// maxFieldManager is the API server's limit on the length of a field manager
+// (apimachinery, metav1 validation: FieldManagerMaxLength).
+const maxFieldManager = 128

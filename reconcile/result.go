@@ -1,0 +1,40 @@
+package reconcile
+
+import (
+	"errors"
+	"time"
+)
+
+// A Result says when to look again without a change. The zero value waits for
+// the next change.
+type Result struct {
+	after time.Duration
+}
+
+// After looks again in d, or earlier if a watched object changes. Zero and less
+// look again at once.
+//
+// Together with an error it replaces the back-off: the retry comes after
+// exactly d.
+func After(d time.Duration) Result {
+	return Result{after: max(d, 1)}
+}
+
+// Terminal marks err as one that a retry cannot cure, such as a spec that
+// contradicts itself. It is logged and counted, and the key rests until a
+// watched object changes. Terminal(nil) is nil.
+func Terminal(err error) error {
+	if err == nil {
+		return nil
+	}
+	return terminalError{err}
+}
+
+type terminalError struct{ error }
+
+func (e terminalError) Unwrap() error { return e.error }
+
+func isTerminal(err error) bool {
+	_, ok := errors.AsType[terminalError](err)
+	return ok
+}

@@ -1,0 +1,268 @@
+package reconcile_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	. "github.com/onsi/gomega/gstruct"
+	"github.com/onsi/gomega/types"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/queue"
+	"github.com/homeostat/homeostat/reconcile"
+)
+
+func (w *world) made(o *reconcile.Options, f reconcFn) *reconcile.Controller {
+	w.t.Helper()
+	c, err := reconcile.New("test", w.in, reconcile.Func[*configMap](f), o)
+	w.Expect(err).NotTo(HaveOccurred())
+	return c
+}
+
+func trigger(informer, kind, sort string) types.GomegaMatcher {
+	return MatchFields(IgnoreExtras, Fields{"Informer": Equal(informer), "Kind": Equal(kind), "Sort": Equal(sort)})
+}
+
+func keysOf(c *reconcile.Controller) map[string]reconcile.KeyStatus {
+	keys := map[string]reconcile.KeyStatus{}
+	for _, k := range c.Status(100).Keys {
+		keys[k.Key.Name] = k
+	}
+	return keys
+}
+
+func TestStatusTellsPhaseTriggersAndOutputs(t *testing.T) {
+	inWorld(t, func(w *world) {
+		secrets := informer.For(w.client.CoreV1().Secrets("d"), nil)
+		nodes := informer.For(w.client.CoreV1().Nodes(), nil)
+		c := w.made(&reconcile.Options{Triggers: []reconcile.Trigger{
+			reconcile.Owned(secrets),
+			reconcile.Mapped(nodes, func(_, _ *corev1.Node) ([]reconcile.Key, error) { return nil, nil }),
+		}}, func(ctx context.Context, _ request) (reconcile.Result, error) {
+			reconcile.Wrote(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "elsewhere"}})
+			reconcile.Deleted(ctx, &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{Kind: "Job"}})
+			return nothing, nil
+		})
+		w.Expect(c.Phase()).To(Equal(reconcile.Made))
+		w.create("a")
+		stop := w.startRun(c.Run)
+		w.turns()
+		w.Expect(c.Status(0)).To(MatchFields(IgnoreExtras, Fields{
+			"Name": Equal("test"), "Kind": Equal("ConfigMap"), "Phase": Equal(reconcile.Working),
+			"Triggers": HaveExactElements(
+				trigger("configmaps", "ConfigMap", "primary"),
+				trigger("secrets", "Secret", "owned"),
+				trigger("nodes", "Node", "mapped"),
+			),
+			"Outputs": Equal([]string{"Job", "Secret"}), "Keys": BeEmpty(),
+		}))
+		w.Expect(stop()).To(Succeed())
+		w.Expect(c.Phase()).To(Equal(reconcile.Stopped))
+	})
+}
+
+func TestStatusTellsWhatKeysAreUpTo(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.create("good", "held", "failing", "hopeless", "panicking")
+		release := make(chan struct{})
+		c := w.made(nil, func(_ context.Context, r request) (reconcile.Result, error) {
+			switch r.Key.Name {
+			case "held":
+				<-release
+			case "failing":
+				return reconcile.After(time.Minute), errors.New("no\nfurther details")
+			case "hopeless":
+				return nothing, reconcile.Terminal(errors.New("contradiction"))
+			case "panicking":
+				panic("boom")
+			}
+			return nothing, nil
+		})
+		stop := w.startRun(c.Run)
+		w.turns()
+		keys := keysOf(c)
+		w.Expect(keys).To(HaveLen(4))
+		w.Expect(keys["held"]).To(MatchFields(IgnoreExtras, Fields{"Failure": BeEmpty(), "Resting": BeFalse()}))
+		w.Expect(keys["held"].State).To(Equal(queue.Held))
+		w.Expect(keys["held"].Causes[0].Trigger).To(Equal("configmaps"))
+		w.Expect(keys["failing"].Failure).To(Equal("no"))
+		w.Expect(keys["failing"].BackingOff).To(BeTrue())
+		w.Expect(keys["failing"].Failures).To(Equal(1))
+		w.Expect(keys["failing"].Next).To(Equal(keys["failing"].FailedAt.Add(time.Minute)))
+		w.Expect(keys["hopeless"]).To(MatchFields(IgnoreExtras, Fields{
+			"Resting": BeTrue(), "Failure": Equal("contradiction"), "FailedAt": Equal(time.Now()),
+		}))
+		w.Expect(keys["panicking"].Failure).To(Equal("panic: boom"))
+		w.Expect(c.Status(2).Keys).To(HaveLen(2))
+		close(release)
+		w.Expect(stop()).To(Succeed())
+	})
+}
+
+func TestStatusForgetsFailuresThatAreOver(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.create("a", "b")
+		failing := true
+		c := w.made(nil, func(_ context.Context, r request) (reconcile.Result, error) {
+			if failing && r.Key.Name == "a" {
+				return nothing, reconcile.Terminal(errors.New("not now"))
+			}
+			return nothing, nil
+		})
+		stop := w.startRun(c.Run)
+		w.turns()
+		w.Expect(keysOf(c)).To(HaveKey("a"))
+		failing = false
+		w.update("a", func(o *configMap) { o.Labels = map[string]string{"fixed": ""} })
+		w.turns()
+		w.Expect(keysOf(c)).To(BeEmpty())
+		w.Expect(stop()).To(Succeed())
+	})
+}
+
+func TestStatusRemembersABoundedNumberOfBoundedFailures(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.create("one")
+		many := func(_, _ *configMap) (keys []reconcile.Key, _ error) {
+			for i := range 1100 {
+				keys = append(keys, key(fmt.Sprintf("m%d", i)))
+			}
+			return keys, nil
+		}
+		c := w.made(&reconcile.Options{Triggers: []reconcile.Trigger{reconcile.Mapped(w.in, many)}}, func(context.Context, request) (reconcile.Result, error) {
+			return nothing, reconcile.Terminal(errors.New(strings.Repeat("x", 10_000)))
+		})
+		stop := w.startRun(c.Run)
+		w.turns()
+		keys := c.Status(5000).Keys
+		w.Expect(keys).To(HaveLen(1000))
+		w.Expect(len(keys[0].Failure)).To(BeNumerically("<", 600))
+		w.Expect(c.Stats().Failing).To(Equal(1000))
+		w.Expect(stop()).To(Succeed())
+	})
+}
+
+func TestStatusQuotesNoValuesOfInvalidObjects(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.create("a")
+		c := w.made(nil, func(context.Context, request) (reconcile.Result, error) {
+			return nothing, fmt.Errorf("patching: %w", apierrors.NewInvalid(
+				schema.GroupKind{Kind: "Secret"}, "s", field.ErrorList{
+					field.Invalid(field.NewPath("data", "token"), "hunter2", "too short"),
+				}))
+		})
+		stop := w.startRun(c.Run)
+		w.turns()
+		w.Expect(keysOf(c)["a"].Failure).To(Equal(`patching: Secret "s" is invalid: data.token`))
+		w.Expect(stop()).To(Succeed())
+	})
+}
+
+// A talker is a leadership that says how it is.
+type talker struct{ terms }
+
+func (talker) String() string { return "replica-2 leads" }
+func (talker) Ready() error   { return errors.New("no permission") }
+func (talker) Healthy() error { return errors.New("stuck") }
+
+func TestStatusTellsWhoLeads(t *testing.T) {
+	inWorld(t, func(w *world) {
+		leadership := talker{terms{make(chan bool)}}
+		c := w.made(&reconcile.Options{Leader: leadership}, func(context.Context, request) (reconcile.Result, error) {
+			return nothing, nil
+		})
+		stop := w.startRun(c.Run)
+		w.turns()
+		w.Expect(c.Status(0)).To(MatchFields(IgnoreExtras, Fields{
+			"Phase": Equal(reconcile.Standby), "Elects": BeTrue(), "LeaderName": Equal("replica-2 leads"),
+		}))
+		w.Expect(c.LeaderReady()).To(MatchError("no permission"))
+		w.Expect(c.Healthy()).To(MatchError("stuck"))
+		leadership.change <- true
+		w.turns()
+		w.Expect(c.Phase()).To(Equal(reconcile.Working))
+		leadership.change <- false
+		w.turns()
+		w.Expect(c.Phase()).To(Equal(reconcile.Standby))
+		w.Expect(stop()).To(Succeed())
+		w.Expect(c.Phase()).To(Equal(reconcile.Stopped))
+	})
+}
+
+func TestAControllerWithoutALeaderIsReadyAndHealthy(t *testing.T) {
+	inWorld(t, func(w *world) {
+		c := w.made(nil, func(context.Context, request) (reconcile.Result, error) { return nothing, nil })
+		w.Expect(c.LeaderReady()).To(Succeed())
+		w.Expect(c.Healthy()).To(Succeed())
+		w.Expect(c.Status(0).Elects).To(BeFalse())
+	})
+}
+
+func TestAStoppingControllerSaysSo(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.create("a")
+		release := make(chan struct{})
+		c := w.made(nil, func(context.Context, request) (reconcile.Result, error) {
+			<-release
+			return nothing, nil
+		})
+		ctx, cancel := context.WithCancel(w.context())
+		ended := make(chan error, 1)
+		go func() { ended <- c.Run(ctx) }()
+		w.turns()
+		cancel()
+		w.turns()
+		w.Expect(c.Phase()).To(Equal(reconcile.Stopping))
+		close(release)
+		w.Expect(<-ended).To(Succeed())
+	})
+}
+
+func TestInformersAreListedOnceAndNamedApart(t *testing.T) {
+	inWorld(t, func(w *world) {
+		others := informer.For(w.client.CoreV1().ConfigMaps("e"), nil)
+		secrets := informer.For(w.client.CoreV1().Secrets("d"), nil)
+		one := w.controller("one")
+		two, err := reconcile.New("two", others, reconcile.Func[*configMap](
+			func(context.Context, request) (reconcile.Result, error) { return nothing, nil }),
+			&reconcile.Options{Triggers: []reconcile.Trigger{reconcile.Owned(w.in), reconcile.Owned(secrets)}})
+		w.Expect(err).NotTo(HaveOccurred())
+		w.client.PrependReactor("list", "secrets", func(clienttesting.Action) (bool, runtime.Object, error) {
+			return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "", errors.New("no role"))
+		})
+		w.create("a", "b")
+		stop := w.startRun(func(ctx context.Context) error { return reconcile.RunAll(ctx, one, two) })
+		w.turns()
+		informers := reconcile.Informers(one, two)
+		w.Expect(informers).To(HaveLen(3))
+		w.Expect(informers[0]).To(MatchFields(IgnoreExtras, Fields{
+			"Controllers": Equal([]string{"one", "two"}),
+			"Status": MatchFields(IgnoreExtras, Fields{
+				"Name": Equal("configmaps"), "Kind": Equal("ConfigMap"),
+				"Synced": BeTrue(), "Reason": BeEmpty(), "Objects": Equal(2),
+			}),
+		}))
+		w.Expect(informers[1].Name).To(Equal("configmaps-2"))
+		triggers := two.Status(0).Triggers
+		w.Expect(informers[1].Feeds(triggers[0])).To(BeTrue())
+		w.Expect(informers[0].Feeds(triggers[0])).To(BeFalse(), "it has the same name")
+		w.Expect(informers[2].Status).To(MatchFields(IgnoreExtras, Fields{
+			"Name": Equal("secrets"), "Synced": BeFalse(), "Reason": ContainSubstring("no role"),
+		}))
+		w.Expect(one.Phase()).To(Equal(reconcile.Working))
+		w.Expect(two.Phase()).To(Equal(reconcile.Syncing))
+		w.Expect(stop()).To(HaveOccurred())
+	})
+}
