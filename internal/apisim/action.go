@@ -1,0 +1,101 @@
+package apisim
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+)
+
+// ActionKind tells actions apart.
+type ActionKind uint8
+
+// The kinds of actions, in the order in which [Benign] prefers them.
+const (
+	Deliver  ActionKind = iota // the next event of a watch goes to its client
+	Commit                     // a late call is carried out
+	Release                    // a parked call is served
+	Work                       // a step of the workload
+	Bookmark                   // a watch gets a bookmark
+	Chaos                      // an extra action that no benign run takes
+)
+
+var kindNames = [...]string{"deliver", "late", "call", "work", "bookmark", "chaos"}
+
+func (k ActionKind) String() string { return kindNames[k] }
+
+// Action is one thing that can happen next.
+type Action struct {
+	Kind ActionKind
+	// Call of the caller, or of the watch that an event goes to; zero for work and chaos.
+	Call Call
+
+	name  string
+	order string
+	call  *parked
+	watch *watcher
+	extra *Extra
+}
+
+func (a Action) String() string {
+	if a.watch == nil {
+		return a.Kind.String() + " " + a.name
+	}
+	a.watch.server.mu.Lock()
+	defer a.watch.server.mu.Unlock()
+	return a.Kind.String() + " " + a.watch.label()
+}
+
+// WatchID tells the watches of a delivery apart; 0 for other actions.
+func (a Action) WatchID() int {
+	if a.watch == nil {
+		return 0
+	}
+	return a.watch.id
+}
+
+// Caller is the place in the program under test, file:line, that made a parked call; "" when it is not known.
+func (a Action) Caller() string {
+	if a.call == nil {
+		return ""
+	}
+	return a.call.caller()
+}
+
+func compareActions(a, b Action) int {
+	if c := cmp.Compare(a.Kind, b.Kind); c != 0 {
+		return c
+	}
+	if a.watch != nil {
+		return cmp.Compare(a.watch.id, b.watch.id)
+	}
+	if c := strings.Compare(a.name, b.name); c != 0 {
+		return c
+	}
+	return strings.Compare(a.order, b.order)
+}
+
+// Extra is an action that a scenario adds: a step of its workload, a crash, a rival's write.
+type Extra struct {
+	Name string
+	// Enabled tells whether it can happen now; nil: always.
+	Enabled func() bool
+	// Do runs in the scheduler's goroutine. It may use the admin client; it must not wait for gated calls.
+	Do func()
+	// Chaos actions are taken by random policies only and do not keep a run from being quiescent.
+	Chaos bool
+	// Once removes the action after it ran.
+	Once bool
+}
+
+// label names the watch and what it gets next.
+func (w *watcher) label() string {
+	what := "version " + formatVersion(w.server.version)
+	if len(w.pending) > 0 {
+		d := w.pending[0]
+		what = string(d.typ) + " " + formatVersion(d.version)
+		if d.obj != nil {
+			what += " " + d.obj.key.String()
+		}
+	}
+	return fmt.Sprintf("%s#%d watch %d %s %s", w.call.Client, w.call.Incarnation, w.id, w.call.Resource.Resource, what)
+}

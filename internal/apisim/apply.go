@@ -1,0 +1,194 @@
+package apisim
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/applyconfigurations"
+	"k8s.io/client-go/kubernetes/scheme"
+)
+
+// apply is server-side apply. Fields of objects that nobody has applied yet are owned by "before-first-apply", unless
+// Options.ManagedFields has every write tracked.
+func (s *Server) apply(t *table, r *request) (*output, error) {
+	config, err := applyConfig(t, r)
+	if err != nil {
+		return nil, err
+	}
+	have := t.objects[r.key()]
+	m := metaOf(config)
+	switch uid, rv := text(m, "uid"), text(m, "resourceVersion"); {
+	case have == nil && r.Subresource != "":
+		return nil, apierrors.NewNotFound(t.res.groupResource(), r.Name)
+	case have == nil && uid != "":
+		return nil, apierrors.NewConflict(t.res.groupResource(), r.Name, fmt.Errorf(
+			"uid mismatch: the provided object specified uid %s, and no existing object was found", uid))
+	case have == nil && rv != "":
+		return nil, apierrors.NewNotFound(t.res.groupResource(), r.Name)
+	case have != nil && rv != "" && rv != formatVersion(have.version):
+		return nil, apierrors.NewConflict(t.res.groupResource(), r.Name, fmt.Errorf("%s", staleVersion))
+	}
+	obj, err := s.applied(t, r, have, config)
+	if err != nil {
+		return nil, err
+	}
+	if have == nil {
+		fresh, err := s.admit(t, r, obj)
+		if err != nil {
+			return nil, err
+		}
+		return r.show(http.StatusCreated, fresh)
+	}
+	fresh, err := s.replace(t, r, have, obj)
+	if err != nil {
+		return nil, err
+	}
+	return r.show(http.StatusOK, fresh)
+}
+
+// applyConfig reads what a caller applies, without the fields that this endpoint does not write.
+func applyConfig(t *table, r *request) (object, error) {
+	if r.query.Get("fieldManager") == "" {
+		return nil, apierrors.NewInvalid(metav1.SchemeGroupVersion.WithKind("PatchOptions").GroupKind(), "",
+			field.ErrorList{
+				field.Required(field.NewPath("fieldManager"), "is required for apply patch"),
+			})
+	}
+	body, err := yaml.ToJSON(r.body)
+	if err != nil {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("error decoding YAML: %v", err))
+	}
+	decoded := *r
+	decoded.body = body
+	config, err := decodeBody(t, &decoded)
+	if err != nil {
+		return nil, err
+	}
+	m := metaOf(config)
+	if m["managedFields"] != nil {
+		return nil, apierrors.NewBadRequest("metadata.managedFields must be nil")
+	}
+	switch {
+	case r.Subresource == "status":
+		config = object{
+			"apiVersion": config["apiVersion"], "kind": config["kind"], "status": config["status"],
+			"metadata": m,
+		}
+		for _, f := range []string{"labels", "annotations", "finalizers", "ownerReferences"} {
+			delete(m, f)
+		}
+	case t.res.Status:
+		delete(config, "status")
+	}
+	m["name"] = r.Name
+	if r.Namespace != "" {
+		m["namespace"] = r.Namespace
+	}
+	return config, nil
+}
+
+// applied merges the configuration into the object, and who owns what.
+func (s *Server) applied(t *table, r *request, have *stored, config object) (object, error) {
+	fields, err := fieldManager(t, r.Subresource)
+	if err != nil {
+		return nil, err
+	}
+	live := &unstructured.Unstructured{Object: object{"apiVersion": t.res.apiVersion(), "kind": t.res.Kind}}
+	if have != nil {
+		live.Object = clone(have.obj)
+	}
+	out, err := fields.Apply(live, &unstructured.Unstructured{Object: config}, r.query.Get("fieldManager"),
+		isTrue(r.query.Get("force")))
+	if err != nil {
+		if _, known := err.(apierrors.APIStatus); known {
+			return nil, err
+		}
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	obj := out.(*unstructured.Unstructured).Object
+	carryOrDrop(metaOf(obj), live.Object, "resourceVersion")
+	return obj, nil
+}
+
+func carryOrDrop(m, live object, fields ...string) { carry(m, metaOf(live), fields...) }
+
+// trackFields records that the caller owns what it changed, on objects whose owners are recorded.
+func (s *Server) trackFields(t *table, r *request, have *stored, obj object) (object, error) {
+	if strings.HasPrefix(r.mediaType, "application/apply-patch") {
+		return obj, nil
+	}
+	live := &unstructured.Unstructured{Object: object{"apiVersion": t.res.apiVersion(), "kind": t.res.Kind}}
+	if have != nil {
+		if live.Object = have.obj; have.meta()["managedFields"] == nil && !s.opts.ManagedFields {
+			return obj, nil
+		}
+	} else if !s.opts.ManagedFields {
+		return obj, nil
+	}
+	fields, err := fieldManager(t, r.Subresource)
+	if err != nil {
+		return nil, err
+	}
+	out := fields.UpdateNoErrors(live.DeepCopy(), &unstructured.Unstructured{Object: clone(obj)}, r.manager())
+	return out.(*unstructured.Unstructured).Object, nil
+}
+
+// manager is the name under which a caller owns fields.
+func (r *request) manager() string {
+	if m := r.query.Get("fieldManager"); m != "" {
+		return m
+	}
+	return r.Client
+}
+
+func fieldManager(t *table, subresource string) (*managedfields.FieldManager, error) {
+	types := managedfields.NewDeducedTypeConverter()
+	if t.res.builtin.typed {
+		types = applyconfigurations.NewTypeConverter(scheme.Scheme)
+	}
+	m, err := managedfields.NewDefaultCRDFieldManager(types, oneVersion{}, oneVersion{}, oneVersion{},
+		t.res.gvk(), t.res.gvk().GroupVersion(),
+		subresource, nil)
+	if err != nil {
+		return nil, apierrors.NewInternalError(fmt.Errorf("making the field manager of %s: %w", t.res.Kind, err))
+	}
+	return m, nil
+}
+
+// oneVersion converts nothing: every resource has one version, and objects are unstructured.
+type oneVersion struct{}
+
+func (oneVersion) Convert(in, out, _ any) error {
+	from, ok := in.(*unstructured.Unstructured)
+	to, ok2 := out.(*unstructured.Unstructured)
+	if !ok || !ok2 {
+		return fmt.Errorf("converting %T to %T: only unstructured objects are known", in, out)
+	}
+	to.Object = from.Object
+	return nil
+}
+
+func (oneVersion) ConvertToVersion(in runtime.Object, _ runtime.GroupVersioner) (runtime.Object, error) {
+	return in, nil
+}
+
+func (oneVersion) ConvertFieldLabel(_ schema.GroupVersionKind, label, value string) (string, string, error) {
+	return label, value, nil
+}
+
+func (oneVersion) Default(runtime.Object) {}
+
+func (oneVersion) New(kind schema.GroupVersionKind) (runtime.Object, error) {
+	u := &unstructured.Unstructured{}
+	u.SetGroupVersionKind(kind)
+	return u, nil
+}

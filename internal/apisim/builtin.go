@@ -1,0 +1,130 @@
+package apisim
+
+import "strings"
+
+// builtins is the table of the server's own kinds, one line each: group/version, resource, kind and flags.
+// ns namespaced, st status, gen generation, un unconditional update, cu create on update,
+// do DELETE answers with the object, sa status at create, sc scale.
+const builtins = `
+v1 configmaps ConfigMap ns un
+v1 secrets Secret ns un
+v1 pods Pod ns st gen un do
+v1 nodes Node st un sa
+v1 namespaces Namespace st un do
+v1 services Service ns st un cu do
+v1 serviceaccounts ServiceAccount ns un do
+v1 events Event ns un cu
+v1 endpoints Endpoints ns un cu
+v1 persistentvolumeclaims PersistentVolumeClaim ns st un do
+v1 persistentvolumes PersistentVolume st un do
+v1 resourcequotas ResourceQuota ns st un do
+v1 limitranges LimitRange ns un cu
+apps/v1 deployments Deployment ns st gen un sc
+apps/v1 replicasets ReplicaSet ns st gen un sc
+apps/v1 statefulsets StatefulSet ns st gen un sc
+apps/v1 daemonsets DaemonSet ns st gen un
+apps/v1 controllerrevisions ControllerRevision ns un
+batch/v1 jobs Job ns st gen un
+batch/v1 cronjobs CronJob ns st gen un
+coordination.k8s.io/v1 leases Lease ns cu
+discovery.k8s.io/v1 endpointslices EndpointSlice ns gen un
+events.k8s.io/v1 events Event ns un cu
+policy/v1 poddisruptionbudgets PodDisruptionBudget ns st gen
+networking.k8s.io/v1 ingresses Ingress ns st gen un
+networking.k8s.io/v1 networkpolicies NetworkPolicy ns gen un
+autoscaling/v2 horizontalpodautoscalers HorizontalPodAutoscaler ns st un
+rbac.authorization.k8s.io/v1 roles Role ns un cu
+rbac.authorization.k8s.io/v1 rolebindings RoleBinding ns un cu
+rbac.authorization.k8s.io/v1 clusterroles ClusterRole un cu
+rbac.authorization.k8s.io/v1 clusterrolebindings ClusterRoleBinding un cu
+scheduling.k8s.io/v1 priorityclasses PriorityClass gen un
+storage.k8s.io/v1 storageclasses StorageClass un
+`
+
+// Builtin lists the kinds that every server has without being told.
+func Builtin() []Resource {
+	var all []Resource
+	for line := range strings.Lines(strings.TrimSpace(builtins)) {
+		all = append(all, parseBuiltin(strings.Fields(line)))
+	}
+	return all
+}
+
+func parseBuiltin(f []string) Resource {
+	group, version, found := strings.Cut(f[0], "/")
+	if !found {
+		group, version = "", f[0]
+	}
+	r := Resource{Group: group, Version: version, Resource: f[1], Kind: f[2]}
+	r.builtin = builtin{
+		typed: true, noGeneration: true, selectors: selectable(group, f[1]),
+		statusOnPayload: firstStatus(f[1]),
+	}
+	for _, flag := range f[3:] {
+		r.set(flag)
+	}
+	return r
+}
+
+func (r *Resource) set(flag string) {
+	switch flag {
+	case "ns":
+		r.Namespaced = true
+	case "st":
+		r.Status = true
+	case "gen":
+		r.builtin.noGeneration = false
+	case "un":
+		r.builtin.unconditional = true
+	case "cu":
+		r.builtin.createOnUpdate = true
+	case "do":
+		r.builtin.deletedObject = true
+	case "sa":
+		r.builtin.statusAtCreate = true
+	case "sc":
+		r.builtin.scale = true
+	}
+}
+
+func firstStatus(resource string) map[string]any {
+	switch resource {
+	case "pods":
+		return map[string]any{"phase": "Pending"}
+	case "namespaces":
+		return map[string]any{"phase": "Active"}
+	case "persistentvolumes", "persistentvolumeclaims":
+		return map[string]any{"phase": "Pending"}
+	}
+	return nil
+}
+
+// selectable lists the fields, beyond name and namespace, that a field selector may name.
+func selectable(group, resource string) map[string]string {
+	switch group + "/" + resource {
+	case "/pods":
+		return map[string]string{
+			"spec.nodeName": "", "spec.restartPolicy": "", "spec.schedulerName": "", "spec.serviceAccountName": "",
+			"spec.hostNetwork": "false", "status.phase": "", "status.podIP": "", "status.nominatedNodeName": "",
+		}
+	case "/nodes":
+		return map[string]string{"spec.unschedulable": "false"}
+	case "/namespaces":
+		return map[string]string{"status.phase": ""}
+	case "/secrets":
+		return map[string]string{"type": ""}
+	case "/services":
+		return map[string]string{"spec.clusterIP": "", "spec.type": ""}
+	case "apps/replicasets":
+		return map[string]string{"status.replicas": "0"}
+	case "batch/jobs":
+		return map[string]string{"status.successful": "0"}
+	case "/events":
+		return map[string]string{
+			"involvedObject.kind": "", "involvedObject.namespace": "", "involvedObject.name": "", "involvedObject.uid": "",
+			"involvedObject.apiVersion": "", "involvedObject.resourceVersion": "", "involvedObject.fieldPath": "",
+			"reason": "", "reportingComponent": "", "source": "", "type": "",
+		}
+	}
+	return nil
+}

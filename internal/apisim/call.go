@@ -1,0 +1,119 @@
+package apisim
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Call names one API call: who calls, the verb as RBAC knows it, and the object.
+type Call struct {
+	Client      string
+	Incarnation int
+	Verb        string // get list watch create update patch delete deletecollection
+	Resource    schema.GroupVersionResource
+	Subresource string
+	Namespace   string
+	Name        string // of a create: the name, or the generateName followed by *
+}
+
+// Write tells whether the call changes state.
+func (c Call) Write() bool {
+	return c.Verb != "get" && c.Verb != "list" && c.Verb != "watch"
+}
+
+func (c Call) String() string {
+	resource := c.Resource.Resource
+	if c.Subresource != "" {
+		resource += "/" + c.Subresource
+	}
+	name := c.Name
+	if c.Namespace != "" {
+		name = c.Namespace + "/" + name
+	}
+	return fmt.Sprintf("%s#%d %s %s %s", c.Client, c.Incarnation, c.Verb, resource, name)
+}
+
+// request is a call with all that came with it.
+type request struct {
+	Call
+	query     url.Values
+	body      []byte
+	mediaType string
+	accept    string
+}
+
+var verbs = map[string]string{
+	http.MethodGet: "get", http.MethodPost: "create", http.MethodPut: "update",
+	http.MethodPatch: "patch", http.MethodDelete: "delete",
+}
+
+// parsePath reads /api/v1/namespaces/n/pods/p/status and the like.
+func (c *Call) parsePath(method, path string, query url.Values) bool {
+	p := strings.Split(strings.Trim(path, "/"), "/")
+	switch {
+	case p[0] == "api" && len(p) >= 3:
+		c.Resource.Version, p = p[1], p[2:]
+	case p[0] == "apis" && len(p) >= 4:
+		c.Resource.Group, c.Resource.Version, p = p[1], p[2], p[3:]
+	default:
+		return false
+	}
+	// /namespaces/n/status and /finalize belong to the namespace itself.
+	own := len(p) == 3 && slices.Contains([]string{"status", "finalize"}, p[2])
+	if p[0] == "namespaces" && len(p) > 2 && !own {
+		c.Namespace, p = p[1], p[2:]
+	}
+	c.Resource.Resource = p[0]
+	if len(p) > 1 {
+		c.Name = p[1]
+	}
+	if len(p) > 2 {
+		c.Subresource = strings.Join(p[2:], "/")
+	}
+	c.Verb = verbs[method]
+	c.collectionVerb(query)
+	return c.Verb != ""
+}
+
+func (c *Call) collectionVerb(query url.Values) {
+	if c.Name != "" {
+		return
+	}
+	switch {
+	case c.Verb == "get" && isTrue(query.Get("watch")):
+		c.Verb = "watch"
+	case c.Verb == "get":
+		c.Verb = "list"
+	case c.Verb == "delete":
+		c.Verb = "deletecollection"
+	}
+}
+
+func isTrue(s string) bool { return s == "true" || s == "1" }
+
+// named fills in the name of a create from its body.
+func (r *request) named() {
+	if r.Verb != "create" || r.Name != "" {
+		return
+	}
+	obj, err := decode(r.body)
+	if err != nil || obj == nil {
+		return
+	}
+	m := metaOf(obj)
+	if r.Name = text(m, "name"); r.Name == "" {
+		r.Name = text(m, "generateName") + "*"
+	}
+}
+
+func (r *request) key() types.NamespacedName {
+	return types.NamespacedName{Namespace: r.Namespace, Name: r.Name}
+}
+
+func (r *request) dryRun() bool { return slices.Contains(r.query["dryRun"], "All") }

@@ -1,0 +1,243 @@
+package apisim
+
+import (
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Collector does what the garbage collector and the namespace controller do, one write at a time. It keeps no cache:
+// it is a correct controller that is as slow as the scheduler wants it.
+type Collector struct {
+	server *Server
+	idle   int64 // the version of the server at which there was nothing to do
+}
+
+// Collector returns the actor; [Collector.Extra] makes it a part of a run.
+func (s *Server) Collector() *Collector { return &Collector{server: s} }
+
+// Extra is the action of the scheduler that takes one step.
+func (c *Collector) Extra() *Extra {
+	return &Extra{Name: "collect garbage", Enabled: c.Pending, Do: func() { c.Step() }}
+}
+
+// Pending tells whether there is something to collect.
+func (c *Collector) Pending() bool {
+	s := c.server
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c.idle == s.version {
+		return false
+	}
+	if c.next() != nil {
+		return true
+	}
+	c.idle = s.version
+	return false
+}
+
+// Step makes one write; false when there is nothing to collect.
+func (c *Collector) Step() bool {
+	s := c.server
+	s.mu.Lock()
+	work := c.next()
+	if work != nil {
+		work()
+	}
+	s.mu.Unlock()
+	s.tell()
+	return work != nil
+}
+
+// Run collects all there is.
+func (c *Collector) Run() {
+	for range 1_000_000 {
+		if !c.Step() {
+			return
+		}
+	}
+}
+
+// next finds the first thing to do, in the order of resources and names.
+func (c *Collector) next() func() {
+	world := c.look()
+	for _, t := range world.tables {
+		for _, o := range t.at(c.server.version) {
+			if work := c.nextFor(world, t, o); work != nil {
+				return work
+			}
+		}
+	}
+	return nil
+}
+
+// world is what the collector sees.
+type world struct {
+	tables []*table
+	byUID  map[string]*stored
+	owned  map[string][]owned // by the owner's UID
+}
+
+type owned struct {
+	table  *table
+	object *stored
+	blocks bool
+}
+
+type ownerRef struct {
+	uid    string
+	blocks bool
+}
+
+func (c *Collector) look() *world {
+	s := c.server
+	w := &world{tables: s.ordered, byUID: map[string]*stored{}, owned: map[string][]owned{}}
+	for _, t := range w.tables {
+		for _, o := range t.at(s.version) {
+			w.byUID[text(o.meta(), "uid")] = o
+			for _, ref := range ownersOf(o) {
+				w.owned[ref.uid] = append(w.owned[ref.uid], owned{table: t, object: o, blocks: ref.blocks})
+			}
+		}
+	}
+	return w
+}
+
+func ownersOf(o *stored) []ownerRef {
+	list, _ := o.meta()["ownerReferences"].([]any)
+	var all []ownerRef
+	for _, v := range list {
+		if ref, ok := v.(object); ok {
+			blocks, _ := ref["blockOwnerDeletion"].(bool)
+			all = append(all, ownerRef{uid: text(ref, "uid"), blocks: blocks})
+		}
+	}
+	return all
+}
+
+func (c *Collector) nextFor(w *world, t *table, o *stored) func() {
+	deleting := o.meta()["deletionTimestamp"] != nil
+	switch {
+	case deleting && slices.Contains(finalizersOf(o.obj), metav1.FinalizerOrphanDependents):
+		return c.orphan(w, t, o)
+	case deleting && slices.Contains(finalizersOf(o.obj), metav1.FinalizerDeleteDependents):
+		if slices.ContainsFunc(w.owned[text(o.meta(), "uid")], func(d owned) bool { return d.blocks }) {
+			break // its dependents are looked at in their own turn
+		}
+		return func() { c.unfinalize(t, o, metav1.FinalizerDeleteDependents) }
+	case deleting && t.res.Group == "" && t.res.Resource == "namespaces":
+		if work := c.empty(w, t, o); work != nil {
+			return work
+		}
+	}
+	if deleting {
+		return nil
+	}
+	return c.dependent(w, t, o)
+}
+
+// dependent looks at the owners of an object: with none left it goes, with some left it forgets the others.
+func (c *Collector) dependent(w *world, t *table, o *stored) func() {
+	var solid, absent, waiting []string
+	for _, ref := range ownersOf(o) {
+		owner := w.byUID[ref.uid]
+		switch {
+		case owner == nil || owner.key.Namespace != "" && owner.key.Namespace != o.key.Namespace:
+			absent = append(absent, ref.uid)
+		case owner.meta()["deletionTimestamp"] != nil && slices.Contains(finalizersOf(owner.obj),
+			metav1.FinalizerDeleteDependents):
+			waiting = append(waiting, ref.uid)
+		default:
+			solid = append(solid, ref.uid)
+		}
+	}
+	gone := append(absent, waiting...)
+	switch {
+	case len(gone) == 0:
+		return nil
+	case len(solid) > 0:
+		return func() { c.disown(t, o, gone) }
+	}
+	policy := metav1.DeletePropagationBackground
+	if len(waiting) > 0 && len(w.owned[text(o.meta(), "uid")]) > 0 {
+		policy = metav1.DeletePropagationForeground
+	}
+	return func() { c.remove(t, o, policy) }
+}
+
+func (c *Collector) orphan(w *world, t *table, o *stored) func() {
+	uid := text(o.meta(), "uid")
+	if all := w.owned[uid]; len(all) > 0 {
+		return func() { c.disown(all[0].table, all[0].object, []string{uid}) }
+	}
+	return func() { c.unfinalize(t, o, metav1.FinalizerOrphanDependents) }
+}
+
+// empty deletes what is in a terminating namespace, and then the namespace.
+func (c *Collector) empty(w *world, t *table, ns *stored) func() {
+	waits := false
+	for _, other := range w.tables {
+		for _, o := range other.at(c.server.version) {
+			if o.key.Namespace != ns.key.Name {
+				continue
+			}
+			if o.meta()["deletionTimestamp"] == nil {
+				return func() { c.remove(other, o, metav1.DeletePropagationBackground) }
+			}
+			waits = true
+		}
+	}
+	if waits {
+		return nil
+	}
+	return func() {
+		obj := clone(ns.obj)
+		obj["spec"] = object{}
+		c.write(t, ns, obj, len(finalizersOf(obj)) == 0)
+	}
+}
+
+func (c *Collector) call(t *table, o *stored, verb string) *request {
+	return &request{Call: Call{
+		Client: "collector", Verb: verb, Resource: t.res.GVR(), Namespace: o.key.Namespace, Name: o.key.Name,
+	}}
+}
+
+func (c *Collector) remove(t *table, o *stored, policy metav1.DeletionPropagation) {
+	uid := types.UID(text(o.meta(), "uid"))
+	_, _ = c.server.end(t, c.call(t, o, "delete"), o, &metav1.DeleteOptions{
+		PropagationPolicy: &policy, Preconditions: &metav1.Preconditions{UID: &uid},
+	})
+}
+
+func (c *Collector) disown(t *table, o *stored, uids []string) {
+	obj := clone(o.obj)
+	m := metaOf(obj)
+	list, _ := m["ownerReferences"].([]any)
+	list = slices.DeleteFunc(list, func(v any) bool {
+		ref, _ := v.(object)
+		return slices.Contains(uids, text(ref, "uid"))
+	})
+	m["ownerReferences"] = list
+	c.write(t, o, obj, false)
+}
+
+func (c *Collector) unfinalize(t *table, o *stored, finalizer string) {
+	obj := clone(o.obj)
+	m := metaOf(obj)
+	list, _ := m["finalizers"].([]any)
+	m["finalizers"] = slices.DeleteFunc(list, func(v any) bool { return v == finalizer })
+	c.write(t, o, obj, false)
+}
+
+// write commits the change; the object may have nothing left to wait for then.
+func (c *Collector) write(t *table, have *stored, obj object, last bool) {
+	r := c.call(t, have, "update")
+	if last {
+		c.server.version++
+		c.server.commit(t, r.Call, have, nil)
+		return
+	}
+	_, _ = c.server.replace(t, r, have, obj)
+}

@@ -1,0 +1,222 @@
+package apisim
+
+import (
+	"fmt"
+	"net/http"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/validate/content"
+	"k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/client-go/kubernetes/scheme"
+)
+
+func (s *Server) create(t *table, r *request) (*output, error) {
+	obj, err := decodeBody(t, r)
+	if err != nil {
+		return nil, err
+	}
+	if rv := text(metaOf(obj), "resourceVersion"); rv != "" {
+		return nil, &apierrors.StatusError{ErrStatus: metav1.Status{
+			Status: metav1.StatusFailure, Code: http.StatusInternalServerError,
+			Message: "resourceVersion should not be set on objects to be created",
+		}}
+	}
+	fresh, err := s.admit(t, r, obj)
+	if err != nil {
+		return nil, err
+	}
+	return r.show(http.StatusCreated, fresh)
+}
+
+// admit makes a new object of what a caller sent, and commits it.
+func (s *Server) admit(t *table, r *request, obj object) (*stored, error) {
+	if t.res.Status && !t.res.builtin.statusAtCreate {
+		delete(obj, "status")
+	}
+	m := metaOf(obj)
+	for _, system := range []string{
+		"uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds",
+		"selfLink",
+	} {
+		delete(m, system)
+	}
+	if !t.res.builtin.noGeneration {
+		delete(m, "generation")
+	}
+	if r.Namespace != "" {
+		m["namespace"] = r.Namespace
+	}
+	if err := s.name(t, m); err != nil {
+		return nil, err
+	}
+	if err := s.namespaceOpen(t, r); err != nil {
+		return nil, err
+	}
+	return s.insert(t, r, obj)
+}
+
+// name holds an object's name against the rules of its kind, and makes one from generateName.
+func (s *Server) name(t *table, m object) error {
+	prefix := text(m, "generateName")
+	if text(m, "name") == "" && prefix != "" {
+		m["name"] = prefix + s.newSuffix()
+	}
+	name := text(m, "name")
+	if name == "" {
+		return apierrors.NewInvalid(t.res.groupKind(), "", field.ErrorList{
+			field.Required(field.NewPath("metadata", "name"), "name or generateName is required"),
+		})
+	}
+	for _, fault := range nameRule(&t.res)(name, false) {
+		return apierrors.NewInvalid(t.res.groupKind(), name, field.ErrorList{
+			field.Invalid(field.NewPath("metadata", "name"), name, fault),
+		})
+	}
+	return nil
+}
+
+func nameRule(r *Resource) validation.ValidateNameFunc {
+	switch {
+	case r.Group == "rbac.authorization.k8s.io":
+		return func(name string, _ bool) []string { return content.IsPathSegmentName(name) }
+	case r.Group == "" && r.Resource == "namespaces":
+		return validation.NameIsDNSLabel
+	}
+	return validation.NameIsDNSSubdomain
+}
+
+// namespaceOpen refuses objects in namespaces that are not there or that end.
+func (s *Server) namespaceOpen(t *table, r *request) error {
+	if !s.opts.Lifecycle || !t.res.Namespaced {
+		return nil
+	}
+	gr := schema.GroupResource{Resource: "namespaces"}
+	ns := s.tables[schema.GroupVersionResource{
+		Version:  "v1",
+		Resource: "namespaces",
+	}].objects[types.NamespacedName{Name: r.Namespace}]
+	if ns == nil {
+		return apierrors.NewNotFound(gr, r.Namespace)
+	}
+	if ns.meta()["deletionTimestamp"] == nil {
+		return nil
+	}
+	err := apierrors.NewForbidden(t.res.groupResource(), r.Name,
+		fmt.Errorf("unable to create new content in namespace %s because it is being terminated", r.Namespace))
+	err.ErrStatus.Details.Causes = append(err.ErrStatus.Details.Causes, metav1.StatusCause{
+		Type: "NamespaceTerminating", Message: fmt.Sprintf("namespace %s is being terminated",
+			r.Namespace), Field: "metadata.namespace",
+	})
+	return err
+}
+
+// insert gives the object its identity and commits it.
+func (s *Server) insert(t *table, r *request, obj object) (*stored, error) {
+	m := metaOf(obj)
+	if _, there := t.objects[types.NamespacedName{Namespace: text(m, "namespace"), Name: text(m, "name")}]; there {
+		return nil, apierrors.NewAlreadyExists(t.res.groupResource(), text(m, "name"))
+	}
+	m["creationTimestamp"] = now()
+	if text(m, "uid") == "" {
+		m["uid"] = s.newUID()
+	}
+	if !t.res.builtin.noGeneration && m["generation"] == nil {
+		m["generation"] = int64(1)
+	}
+	prepare(&t.res, obj)
+	obj, err := canonical(&t.res, obj)
+	if err != nil {
+		return nil, err
+	}
+	if obj, err = s.trackFields(t, r, nil, obj); err != nil {
+		return nil, err
+	}
+	if r.dryRun() {
+		return unsaved(obj)
+	}
+	fresh, err := newStored(obj, s.version+1)
+	if err != nil {
+		return nil, err
+	}
+	s.version++
+	s.commit(t, r.Call, nil, fresh)
+	return fresh, nil
+}
+
+// prepare sets what the server itself sets on new objects of a kind.
+func prepare(r *Resource, obj object) {
+	if first := r.builtin.statusOnPayload; first != nil && obj["status"] == nil {
+		obj["status"] = clone(first)
+	}
+	if !r.builtin.typed || r.Resource != "namespaces" {
+		return
+	}
+	m := metaOf(obj)
+	marks, _ := m["labels"].(object)
+	if marks == nil {
+		marks = object{}
+	}
+	marks["kubernetes.io/metadata.name"] = m["name"]
+	m["labels"] = marks
+	obj["spec"] = object{"finalizers": []any{"kubernetes"}}
+}
+
+// Load puts objects into the store as they are, status, finalizers and all, in the state before a scenario starts.
+// It needs no kind on Go types that client-go knows. A uid or generation that is set is kept.
+func (s *Server) Load(objs ...runtime.Object) error {
+	for _, o := range objs {
+		if err := s.load(o); err != nil {
+			return fmt.Errorf("loading a %T: %w", o, err)
+		}
+	}
+	return nil
+}
+
+// kind finds the resource of a kind.
+func (s *Server) kind(gvk schema.GroupVersionKind) *table {
+	for _, t := range s.ordered {
+		if t.res.gvk() == gvk {
+			return t
+		}
+	}
+	return nil
+}
+
+func (s *Server) load(o runtime.Object) error {
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
+	if err != nil {
+		return err
+	}
+	u := &unstructured.Unstructured{Object: clone(content)}
+	gvk := o.GetObjectKind().GroupVersionKind()
+	if gvk.Empty() {
+		kinds, _, err := scheme.Scheme.ObjectKinds(o)
+		if err != nil {
+			return err
+		}
+		gvk = kinds[0]
+	}
+	s.mu.Lock()
+	t := s.kind(gvk)
+	if t == nil {
+		s.mu.Unlock()
+		return fmt.Errorf("no resource of kind %v is served", gvk)
+	}
+	r := &request{Call: Call{
+		Verb: "create", Resource: t.res.GVR(), Namespace: u.GetNamespace(),
+		Name: u.GetName(),
+	}}
+	delete(metaOf(u.Object), "resourceVersion")
+	if err = s.name(t, metaOf(u.Object)); err == nil {
+		_, err = s.insert(t, r, u.Object)
+	}
+	s.mu.Unlock()
+	s.tell()
+	return err
+}

@@ -1,0 +1,245 @@
+package apisim
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+func (s *Server) remove(t *table, r *request) (*output, error) {
+	opts, err := r.deleteOptions()
+	if err != nil {
+		return nil, err
+	}
+	have := t.objects[r.key()]
+	if have == nil {
+		return nil, apierrors.NewNotFound(t.res.groupResource(), r.Name)
+	}
+	left, err := s.end(t, r, have, opts)
+	if err != nil {
+		return nil, err
+	}
+	if left != nil {
+		return r.show(http.StatusOK, left)
+	}
+	body, err := json.Marshal(metav1.Status{
+		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusSuccess,
+		Details: &metav1.StatusDetails{
+			Name: r.Name, Group: t.res.Group, Kind: t.res.Resource, UID: types.UID(text(have.meta(), "uid")),
+		},
+	})
+	return &output{code: http.StatusOK, body: body}, err
+}
+
+// deleteOptions come in the body or in the query.
+func (r *request) deleteOptions() (*metav1.DeleteOptions, error) {
+	opts := &metav1.DeleteOptions{}
+	if len(r.body) > 0 {
+		if err := json.Unmarshal(r.body, opts); err != nil {
+			return nil, apierrors.NewBadRequest(err.Error())
+		}
+		if len(opts.DryRun) > 0 {
+			r.query["dryRun"] = opts.DryRun
+		}
+	}
+	if p := metav1.DeletionPropagation(r.query.Get("propagationPolicy")); p != "" && opts.PropagationPolicy == nil {
+		opts.PropagationPolicy = &p
+	}
+	if g := r.query.Get("gracePeriodSeconds"); g != "" && opts.GracePeriodSeconds == nil {
+		var seconds int64
+		if _, err := fmt.Sscan(g, &seconds); err != nil {
+			return nil, apierrors.NewBadRequest(err.Error())
+		}
+		opts.GracePeriodSeconds = &seconds
+	}
+	return opts, nil
+}
+
+// end deletes the object, or marks it as being deleted when somebody has to finish something first. It returns the
+// object that the caller is shown; nil: a Status.
+func (s *Server) end(t *table, r *request, have *stored, opts *metav1.DeleteOptions) (*stored, error) {
+	if err := precondition(t, have, opts.Preconditions); err != nil {
+		return nil, err
+	}
+	waits := finalizersFor(&t.res, have, opts)
+	grace := gracePeriod(&t.res, have, opts)
+	if len(waits) > 0 || grace > 0 || s.namespaceWaits(t, have) {
+		return s.mark(t, r, have, waits, grace)
+	}
+	last := have
+	if isPod(&t.res) { // these are marked even when nothing holds them
+		var err error
+		if last, err = s.mark(t, r, have, nil, 0); err != nil {
+			return nil, err
+		}
+	}
+	if !r.dryRun() {
+		s.version++
+		s.commit(t, r.Call, last, nil)
+	}
+	if t.res.builtin.deletedObject {
+		return last.at(s.version)
+	}
+	return nil, nil
+}
+
+func isPod(r *Resource) bool { return r.Group == "" && r.Resource == "pods" }
+
+// mark writes deletionTimestamp, grace period and finalizers, where they are new.
+func (s *Server) mark(t *table, r *request, have *stored, waits []string, grace int64) (*stored, error) {
+	obj := clone(have.obj)
+	m := metaOf(obj)
+	if m["deletionTimestamp"] == nil {
+		m["deletionTimestamp"] = time.Now().UTC().Add(time.Duration(grace) * time.Second).Format(time.RFC3339)
+		if g := number(m, "generation"); g > 0 {
+			m["generation"] = g + 1
+		}
+		m["deletionGracePeriodSeconds"] = grace
+		if t.res.Resource == "namespaces" && t.res.Group == "" {
+			delete(m, "deletionGracePeriodSeconds")
+		}
+	}
+	if grace < number(m, "deletionGracePeriodSeconds") {
+		m["deletionGracePeriodSeconds"] = grace
+	}
+	delete(m, "finalizers")
+	if len(waits) > 0 {
+		list := make([]any, len(waits))
+		for i, f := range waits {
+			list[i] = f
+		}
+		m["finalizers"] = list
+	}
+	if t.res.Group == "" && t.res.Resource == "namespaces" {
+		status, _ := obj["status"].(object)
+		if status == nil {
+			status = object{}
+		}
+		status["phase"] = "Terminating"
+		obj["status"] = status
+	}
+	if sameJSON(obj, have.obj) || r.dryRun() {
+		return newStored(obj, have.version)
+	}
+	fresh, err := newStored(obj, s.version+1)
+	if err != nil {
+		return nil, err
+	}
+	s.version++
+	s.commit(t, r.Call, have, fresh)
+	return fresh, nil
+}
+
+func precondition(t *table, have *stored, p *metav1.Preconditions) error {
+	if p == nil {
+		return nil
+	}
+	m, name := have.meta(), have.key.Name
+	kind := schema.GroupResource{Group: t.res.Group, Resource: t.res.Kind} // the real server puts the kind there
+	if p.UID != nil && string(*p.UID) != text(m, "uid") {
+		return apierrors.NewConflict(kind, name, fmt.Errorf("the UID in the precondition (%s) does not match"+
+			" the UID in record (%s). The object might have been deleted and then recreated", *p.UID, text(m, "uid")))
+	}
+	if p.ResourceVersion != nil && *p.ResourceVersion != formatVersion(have.version) {
+		return apierrors.NewConflict(kind, name, fmt.Errorf("the ResourceVersion in the precondition (%s) does"+
+			" not match the ResourceVersion in record (%d). The object might have been modified",
+			*p.ResourceVersion, have.version))
+	}
+	return nil
+}
+
+// finalizersFor adds and removes the finalizers of the garbage collector as the caller's policy wants them.
+func finalizersFor(r *Resource, have *stored, opts *metav1.DeleteOptions) []string {
+	waits := finalizersOf(have.obj)
+	without := func(f string) []string {
+		return slices.DeleteFunc(slices.Clone(waits), func(x string) bool { return x == f })
+	}
+	policy := metav1.DeletionPropagation("")
+	switch {
+	case opts.PropagationPolicy != nil:
+		policy = *opts.PropagationPolicy
+	case opts.OrphanDependents != nil && *opts.OrphanDependents: //nolint:staticcheck // deprecated, and still served
+		policy = metav1.DeletePropagationOrphan
+	}
+	switch policy {
+	case metav1.DeletePropagationOrphan:
+		return append(without(metav1.FinalizerDeleteDependents), missing(waits, metav1.FinalizerOrphanDependents)...)
+	case metav1.DeletePropagationForeground:
+		return append(without(metav1.FinalizerOrphanDependents), missing(waits, metav1.FinalizerDeleteDependents)...)
+	case metav1.DeletePropagationBackground:
+		waits = without(metav1.FinalizerOrphanDependents)
+		return slices.DeleteFunc(waits, func(x string) bool { return x == metav1.FinalizerDeleteDependents })
+	}
+	return waits
+}
+
+func missing(have []string, f string) []string {
+	if slices.Contains(have, f) {
+		return nil
+	}
+	return []string{f}
+}
+
+// gracePeriod is how long a pod that runs on a node has to end; everything else ends at once.
+func gracePeriod(r *Resource, have *stored, opts *metav1.DeleteOptions) int64 {
+	if !isPod(r) {
+		return 0
+	}
+	spec, _ := have.obj["spec"].(object)
+	status, _ := have.obj["status"].(object)
+	if phase := text(status, "phase"); text(spec, "nodeName") == "" || phase == "Succeeded" || phase == "Failed" {
+		return 0
+	}
+	grace := int64(30)
+	if _, set := spec["terminationGracePeriodSeconds"]; set {
+		grace = number(spec, "terminationGracePeriodSeconds")
+	}
+	if opts.GracePeriodSeconds != nil {
+		grace = max(*opts.GracePeriodSeconds, 0)
+	}
+	if m := have.meta(); m["deletionTimestamp"] != nil {
+		grace = min(grace, number(m, "deletionGracePeriodSeconds"))
+	}
+	return grace
+}
+
+// namespaceWaits tells whether a namespace still has its own finalizers.
+func (s *Server) namespaceWaits(t *table, have *stored) bool {
+	if !s.opts.Lifecycle || t.res.Group != "" || t.res.Resource != "namespaces" {
+		return false
+	}
+	spec, _ := have.obj["spec"].(object)
+	list, _ := spec["finalizers"].([]any)
+	return len(list) > 0
+}
+
+func (s *Server) removeAll(t *table, r *request) (*output, error) {
+	opts, err := r.deleteOptions()
+	if err != nil {
+		return nil, err
+	}
+	match, err := newSelector(&t.res, r)
+	if err != nil {
+		return nil, err
+	}
+	l := listed{version: s.version}
+	for _, have := range t.at(s.version) {
+		if !match.matches(have) {
+			continue
+		}
+		one := *r
+		one.Name, one.Namespace = have.key.Name, have.key.Namespace
+		l.items = append(l.items, have)
+		if _, err := s.end(t, &one, have, opts); err != nil {
+			return nil, err
+		}
+	}
+	return l.output(t, r)
+}

@@ -1,0 +1,40 @@
+// Package apisim is a simulated Kubernetes API server for tests: real clients and informers run against it,
+// unmodified, in the virtual time of a testing/synctest bubble, and a scheduler decides in which order everything
+// happens and what goes wrong.
+//
+//	clientset, dynamic, metadata clients, informers
+//	       │ rest.Config.Transport (an http.RoundTripper: no sockets, no goroutines)
+//	       ▼
+//	   gate: the call parks ◀── Scheduler.Step(action, fault) ◀── Policy (Benign, Random, a test's own)
+//	       ▼
+//	   Server: tables, one resourceVersion, history ──▶ OnCommit hooks (invariants after every write)
+//	       ▼
+//	   watches: each event waits for its delivery by the Scheduler
+//
+// # Contract
+//
+//   - Answers are those of the real server: status, reason, body and events. One table of calls holds both against each
+//     other (see the conformance test).
+//   - resourceVersion counts all writes; a write that changes nothing is none. generation, uid, creationTimestamp,
+//     conflicts, preconditions, finalizers, two-phase delete, the split of status, selectors (leaving one is DELETED),
+//     limit and continue, streaming lists, bookmarks and 410 work.
+//   - Without a [Scheduler] every call is served at once. With one, every call but the admin's parks, and the same
+//     policy takes the same steps: the trace of two runs is the same, as far as the program is deterministic.
+//   - A [Fault] strikes a call before or after its commit; [Server.Fence] kills one incarnation of a client:
+//     nothing that it sends later has an effect.
+//   - Nothing blocks under a lock, and no goroutine outlives a call; a watch lives as long as its client reads it.
+//
+// # What it does not do
+//
+// Server-side apply records who owns fields from the first apply to an object on, unless Options.ManagedFields has
+// every write tracked; custom resources have no schema, so that their lists are atomic. Disruption budgets and
+// DaemonSets, Deployments and the like have no controllers here: only the [Collector] acts.
+//
+// It speaks JSON only: [Server.Config] says so. It has no admission but namespace lifecycle, no defaulting, no
+// validation of fields, no conversion between versions, and no schemas of custom resources. TLS, authentication and
+// discovery are absent.
+//
+// client-go takes its jitter from the global math/rand: a test that compares traces sets GODEBUG=randseednop=0 and
+// calls rand.Seed. Its reflector keeps the objects of a streaming list in a map: the order in which it hands them on
+// is not reproducible.
+package apisim

@@ -1,0 +1,82 @@
+package apisim
+
+import (
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// Event is one committed write.
+type Event struct {
+	Type     watch.EventType // Added, Modified or Deleted
+	Resource schema.GroupVersionResource
+	Key      types.NamespacedName
+	Version  int64
+	// Call is the call that wrote it; its Client is "" for Load.
+	Call Call
+	// Old and New are the object before and after; nil where there is none. Shared: read only.
+	Old, New *unstructured.Unstructured
+}
+
+// entry is one commit in the history of a resource.
+type entry struct {
+	version  int64
+	old, new *stored // nil: none
+}
+
+func (s *Server) commit(t *table, call Call, old, fresh *stored) {
+	e := &entry{version: s.version, old: old, new: fresh}
+	t.apply(e, s.opts.History)
+	for _, w := range s.watches {
+		if w.table == t {
+			w.offer(e)
+		}
+	}
+	if len(s.hooks) > 0 {
+		s.commits = append(s.commits, e.event(t, call))
+	}
+	s.kick()
+}
+
+func (e *entry) event(t *table, call Call) Event {
+	ev := Event{Resource: t.res.GVR(), Version: e.version, Call: call}
+	switch {
+	case e.old == nil:
+		ev.Type, ev.Key = watch.Added, e.new.key
+	case e.new == nil:
+		ev.Type, ev.Key = watch.Deleted, e.old.key
+	default:
+		ev.Type, ev.Key = watch.Modified, e.new.key
+	}
+	if e.old != nil {
+		ev.Old = &unstructured.Unstructured{Object: e.old.obj}
+	}
+	if e.new != nil {
+		ev.New = &unstructured.Unstructured{Object: e.new.obj}
+	}
+	return ev
+}
+
+// tell runs the hooks for what was committed. Whoever finds nobody telling tells for all, so that hooks see
+// commits in order and none holds the lock.
+func (s *Server) tell() {
+	s.mu.Lock()
+	if s.telling {
+		s.mu.Unlock()
+		return
+	}
+	s.telling = true
+	for len(s.commits) > 0 {
+		e := s.commits[0]
+		s.commits = s.commits[1:]
+		hooks := s.hooks
+		s.mu.Unlock()
+		for _, h := range hooks {
+			h(e)
+		}
+		s.mu.Lock()
+	}
+	s.telling = false
+	s.mu.Unlock()
+}

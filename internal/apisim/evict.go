@@ -1,0 +1,166 @@
+package apisim
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+var budgets = schema.GroupVersionResource{Group: "policy", Version: "v1", Resource: "poddisruptionbudgets"}
+
+// evict deletes a pod if its disruption budget lets it go. Nobody computes budgets here: a test or an actor sets
+// their status.
+func (s *Server) evict(t *table, r *request) (*output, error) {
+	var e policyv1.Eviction
+	if err := json.Unmarshal(r.body, &e); err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	if e.Name != r.Name {
+		return nil, apierrors.NewBadRequest("name in URL does not match name in Eviction object")
+	}
+	opts := e.DeleteOptions
+	if opts == nil {
+		opts = &metav1.DeleteOptions{}
+	}
+	if len(opts.DryRun) > 0 {
+		r.query["dryRun"] = opts.DryRun
+	}
+	have := t.objects[r.key()]
+	if have == nil {
+		return nil, apierrors.NewNotFound(t.res.groupResource(), r.Name)
+	}
+	var pod corev1.Pod
+	if err := json.Unmarshal(have.raw, &pod); err != nil {
+		return nil, apierrors.NewInternalError(err)
+	}
+	if !unguarded(&pod) {
+		if err := s.askBudget(r, &pod); err != nil {
+			return nil, err
+		}
+	}
+	if err := s.evictPod(t, r, opts); err != nil {
+		return nil, err
+	}
+	return done()
+}
+
+func (s *Server) evictPod(t *table, r *request, opts *metav1.DeleteOptions) error {
+	have := t.objects[r.key()]
+	if err := precondition(t, have, opts.Preconditions); err != nil {
+		return err
+	}
+	obj := clone(have.obj)
+	setCondition(obj, object{
+		"type": string(corev1.DisruptionTarget), "status": "True", "reason": "EvictionByEvictionAPI",
+		"message":       "Eviction API: evicting",
+		"lastProbeTime": nil, "lastTransitionTime": now(),
+	})
+	if err := s.overwrite(t, r, have, obj); err != nil {
+		return err
+	}
+	if opts.Preconditions != nil {
+		opts.Preconditions.ResourceVersion = nil // it held before the condition was written
+	}
+	_, err := s.end(t, r, t.objects[r.key()], opts)
+	return err
+}
+
+// unguarded pods are no loss to their application.
+func unguarded(pod *corev1.Pod) bool {
+	gone := []corev1.PodPhase{corev1.PodSucceeded, corev1.PodFailed, corev1.PodPending}
+	return slices.Contains(gone, pod.Status.Phase) || pod.DeletionTimestamp != nil
+}
+
+// askBudget takes one disruption from the pod's budget, or says why not.
+func (s *Server) askBudget(r *request, pod *corev1.Pod) error {
+	t := s.tables[budgets]
+	var found []*stored
+	for _, o := range t.at(s.version) {
+		if o.key.Namespace == pod.Namespace && selects(o, pod) {
+			found = append(found, o)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return nil
+	case 1:
+		return s.takeDisruption(t, r, found[0], pod)
+	}
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: 500,
+		Message: "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.",
+	}}
+}
+
+func selects(budget *stored, pod *corev1.Pod) bool {
+	var pdb policyv1.PodDisruptionBudget
+	if json.Unmarshal(budget.raw, &pdb) != nil {
+		return false
+	}
+	selector, err := metav1.LabelSelectorAsSelector(pdb.Spec.Selector)
+	return err == nil && selector.Matches(labels.Set(pod.Labels))
+}
+
+func (s *Server) takeDisruption(t *table, r *request, have *stored, pod *corev1.Pod) error {
+	var pdb policyv1.PodDisruptionBudget
+	if err := json.Unmarshal(have.raw, &pdb); err != nil {
+		return apierrors.NewInternalError(err)
+	}
+	st := &pdb.Status
+	if !ready(pod) {
+		always := pdb.Spec.UnhealthyPodEvictionPolicy != nil &&
+			*pdb.Spec.UnhealthyPodEvictionPolicy == policyv1.AlwaysAllow
+		if always || st.CurrentHealthy >= st.DesiredHealthy && st.DesiredHealthy > 0 {
+			return nil
+		}
+	}
+	if st.ObservedGeneration < pdb.Generation {
+		return noDisruption(fmt.Sprintf("The disruption budget %s is still being processed by the server.",
+			pdb.Name), 10)
+	}
+	if st.DisruptionsAllowed == 0 {
+		message := fmt.Sprintf("The disruption budget %s needs %d healthy pods and has %d currently", pdb.Name,
+			st.DesiredHealthy, st.CurrentHealthy)
+		if st.CurrentHealthy > st.DesiredHealthy {
+			message = fmt.Sprintf("The disruption budget %s does not allow evicting pods currently", pdb.Name)
+		}
+		return noDisruption(message, 0)
+	}
+	st.DisruptionsAllowed--
+	if st.DisruptionsAllowed == 0 {
+		meta.SetStatusCondition(&st.Conditions, metav1.Condition{
+			Type: policyv1.DisruptionAllowedCondition, Status: metav1.ConditionFalse, Reason: policyv1.InsufficientPodsReason,
+			ObservedGeneration: st.ObservedGeneration,
+		})
+	}
+	if st.DisruptedPods == nil {
+		st.DisruptedPods = map[string]metav1.Time{}
+	}
+	st.DisruptedPods[pod.Name] = metav1.Now()
+	obj, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&pdb)
+	if err != nil {
+		return apierrors.NewInternalError(err)
+	}
+	return s.overwrite(t, r, have, obj)
+}
+
+func ready(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
+}
+
+func noDisruption(message string, retryAfter int) error {
+	err := apierrors.NewTooManyRequests("Cannot evict pod as it would violate the pod's disruption budget.", retryAfter)
+	err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: policyv1.DisruptionBudgetCause, Message: message}}
+	return err
+}

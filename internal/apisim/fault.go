@@ -1,0 +1,89 @@
+package apisim
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// Fault is what happens to a call, or to the delivery of an event, in place of the good case.
+type Fault uint8
+
+// The faults. Those up to Unreachable leave no effect; LostReply, Late and CrashAfter do.
+const (
+	NoFault     Fault = iota
+	Internal          // a call: 500, nothing was written
+	Conflict          // a call: 409, nothing was written
+	Throttled         // a call: 429 with Retry-After, nothing was written
+	Unreachable       // a call: the connection is refused, nothing was written
+	LostReply         // a call: it is carried out, the caller sees a timeout
+	Late              // a call: the caller sees a timeout, it is carried out at a later step
+	CrashBefore       // a call: the caller's incarnation dies before it
+	CrashAfter        // a call: it is carried out, then the caller's incarnation dies
+	Expired           // a list or watch: 410; a delivery: 410 in place of the event, history is compacted
+	Dropped           // a delivery: the stream ends in place of the event
+	faults
+)
+
+var faultNames = [faults]string{
+	"none", "500", "409", "429", "unreachable", "lost reply", "late", "crash before", "crash after", "410", "dropped",
+}
+
+func (f Fault) String() string { return faultNames[f] }
+
+// timeoutError is what net/http says when no answer came in time.
+type timeoutError struct{}
+
+func (timeoutError) Error() string   { return "net/http: timeout awaiting response headers" }
+func (timeoutError) Timeout() bool   { return true }
+func (timeoutError) Temporary() bool { return true }
+
+var errRefused = errors.New("dial tcp 127.0.0.1:6443: connect: connection refused")
+
+// suffer answers a released call as the fault wants it. It runs in the caller's goroutine.
+func (d *Scheduler) suffer(ctx context.Context, p *parked, f Fault) (*http.Response, error) {
+	s, gr := d.server, p.req.Resource.GroupResource()
+	switch f {
+	case Internal:
+		return respond(nil, apierrors.NewInternalError(errors.New("injected"))), nil
+	case Conflict:
+		return respond(nil, apierrors.NewConflict(gr, p.req.Name, errors.New(staleVersion))), nil
+	case Throttled:
+		return respond(nil, apierrors.NewTooManyRequests("the server has received too many requests", 1)), nil
+	case Expired:
+		return respond(nil, apierrors.NewResourceExpired("injected: the resourceVersion is too old")), nil
+	case Unreachable:
+		return nil, errRefused
+	case CrashBefore:
+		d.crash(p.req.Client)
+		return nil, context.Canceled
+	case Late:
+		return nil, timeoutError{}
+	}
+	resp, err := s.answer(ctx, p.req)
+	switch f {
+	case LostReply:
+		discard(resp)
+		return nil, timeoutError{}
+	case CrashAfter:
+		discard(resp)
+		d.crash(p.req.Client)
+		return nil, context.Canceled
+	}
+	return resp, err
+}
+
+func discard(resp *http.Response) {
+	if resp != nil {
+		_ = resp.Body.Close()
+	}
+}
+
+func (d *Scheduler) crash(client string) {
+	d.server.Fence(client)
+	if d.onCrash != nil {
+		d.onCrash(client)
+	}
+}

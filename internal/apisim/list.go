@@ -1,0 +1,150 @@
+package apisim
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// listed is the answer to a list.
+type listed struct {
+	items     []*stored
+	version   int64
+	next      string
+	remaining int64
+}
+
+// cursor is what a continue token holds: the version of the list and the last key that was shown.
+type cursor struct {
+	Version   int64  `json:"rv"`
+	Namespace string `json:"ns,omitempty"`
+	Name      string `json:"name"`
+}
+
+func (s *Server) list(t *table, r *request) (*output, error) {
+	match, err := newSelector(&t.res, r)
+	if err != nil {
+		return nil, err
+	}
+	from, err := s.listFrom(t, r)
+	if err != nil {
+		return nil, err
+	}
+	l := listed{version: from.Version}
+	limit, _ := strconv.Atoi(r.query.Get("limit"))
+	after := types.NamespacedName{Namespace: from.Namespace, Name: from.Name}
+	for _, o := range t.at(from.Version) {
+		if from.Name != "" && compareKeys(o.key, after) <= 0 || !match.matches(o) {
+			continue
+		}
+		if limit > 0 && len(l.items) == limit {
+			l.remaining++
+			continue
+		}
+		l.items = append(l.items, o)
+	}
+	if l.remaining > 0 {
+		last := l.items[len(l.items)-1].key
+		token, _ := json.Marshal(cursor{Version: from.Version, Namespace: last.Namespace, Name: last.Name})
+		l.next = base64.RawURLEncoding.EncodeToString(token)
+	}
+	if len(match.fields) > 0 || !match.labels.Empty() {
+		l.remaining = 0 // the real server does not count what it would have to filter
+	}
+	return l.output(t, r)
+}
+
+// listFrom tells which version a list shows, and after which key it starts.
+func (s *Server) listFrom(t *table, r *request) (cursor, error) {
+	if token := r.query.Get("continue"); token != "" {
+		var c cursor
+		raw, err := base64.RawURLEncoding.DecodeString(token)
+		if err != nil || json.Unmarshal(raw, &c) != nil {
+			return c, apierrors.NewBadRequest("invalid continue token: continue key is not valid")
+		}
+		if c.Version < t.compacted {
+			return c, apierrors.NewResourceExpired("The provided continue parameter is too old to display " +
+				"a consistent list result. " +
+				"You must start a new list without the continue parameter.")
+		}
+		return c, nil
+	}
+	rv := r.query.Get("resourceVersion")
+	if rv == "" || rv == "0" {
+		return cursor{Version: s.version}, nil
+	}
+	wanted, err := strconv.ParseInt(rv, 10, 64)
+	if err != nil {
+		return cursor{}, invalidVersion(rv)
+	}
+	if wanted > s.version {
+		return cursor{}, tooLarge(wanted, s.version)
+	}
+	if r.query.Get("resourceVersionMatch") != string(metav1.ResourceVersionMatchExact) {
+		return cursor{Version: s.version}, nil
+	}
+	if wanted < t.compacted {
+		return cursor{}, apierrors.NewResourceExpired("The resourceVersion for the provided list is too old.")
+	}
+	return cursor{Version: wanted}, nil
+}
+
+func invalidVersion(rv string) error {
+	return apierrors.NewBadRequest(fmt.Sprintf("invalid resource version: resourceVersion: Invalid value: %q: "+
+		"strconv.ParseUint: parsing %q: invalid syntax", rv, rv))
+}
+
+// tooLarge asks a client to come again when the server has caught up with the version that it has seen elsewhere.
+func tooLarge(wanted, have int64) error {
+	err := apierrors.NewTimeoutError(fmt.Sprintf("Too large resource version: %d, current: %d", wanted, have), 1)
+	err.ErrStatus.Details.Causes = []metav1.StatusCause{{
+		Type: metav1.CauseTypeResourceVersionTooLarge, Message: "Too large resource version",
+	}}
+	return err
+}
+
+func (r *request) item(t *table, o *stored) ([]byte, error) {
+	switch {
+	case r.metadataOnly():
+		return partial(o)
+	case t.res.builtin.typed:
+		return o.listItem()
+	}
+	return o.raw, nil
+}
+
+func (l *listed) output(t *table, r *request) (*output, error) {
+	kind, version := t.res.Kind+"List", t.res.apiVersion()
+	if r.metadataOnly() {
+		kind, version = "PartialObjectMetadataList", metav1.SchemeGroupVersion.String()
+	}
+	meta := metav1.ListMeta{ResourceVersion: formatVersion(l.version), Continue: l.next}
+	if l.remaining > 0 {
+		meta.RemainingItemCount = &l.remaining
+	}
+	head, err := json.Marshal(meta)
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	fmt.Fprintf(&b, `{"kind":%q,"apiVersion":%q,"metadata":%s,"items":[`, kind, version, head)
+	for i, o := range l.items {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		body, err := r.item(t, o)
+		if err != nil {
+			return nil, err
+		}
+		b.Write(body)
+	}
+	b.WriteString("]}")
+	return &output{code: http.StatusOK, body: b.Bytes()}, nil
+}

@@ -1,0 +1,139 @@
+package apisim_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// mask replaces what two servers cannot have in common: identifiers by their order of appearance, times by a word.
+// What stays equal in the answers stays equal behind the mask.
+type mask struct {
+	ns    string
+	known map[string]string
+	count map[string]int
+}
+
+func newMask(ns string) *mask {
+	return &mask{ns: ns, known: map[string]string{}, count: map[string]int{}}
+}
+
+// defaults are the fields that the real server sets where the caller did not; the simulator does not default.
+var defaults = []string{
+	"dnsPolicy", "enableServiceLinks", "preemptionPolicy", "priority", "schedulerName", "securityContext", "serviceAccount",
+	"serviceAccountName", "terminationGracePeriodSeconds", "tolerations", "volumes", "volumeMounts", "imagePullPolicy", "resources",
+	"terminationMessagePath", "terminationMessagePolicy", "restartPolicy", "qosClass", "progressDeadlineSeconds",
+	"revisionHistoryLimit", "strategy", "immutable", "updateStrategy", "sessionAffinity",
+	"deprecated.daemonset.template.generation",
+}
+
+var (
+	decoding = regexp.MustCompile(`cannot be handled as a (\w+): .*`)
+	patching = regexp.MustCompile(`(error decoding patch|continue key is not valid): .*`)
+	storage  = regexp.MustCompile(`Key: [^ ]+,`)
+	times    = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`)
+	versions = regexp.MustCompile(`(?:version: |record \(|current: )\d+(?: \(\d+\))?`)
+)
+
+func (m *mask) show(raw []byte) string {
+	var v any
+	if err := json.Unmarshal(raw, &v); err != nil {
+		return strings.TrimSpace(string(raw))
+	}
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", " ")
+	_ = e.Encode(m.value(v, ""))
+	return strings.TrimSpace(b.String())
+}
+
+func (m *mask) value(v any, key string) any {
+	switch t := v.(type) {
+	case map[string]any:
+		return m.object(t)
+	case []any:
+		for i := range t {
+			t[i] = m.value(t[i], "")
+		}
+	case string:
+		return m.text(t, key)
+	}
+	return v
+}
+
+func (m *mask) object(o map[string]any) map[string]any {
+	kind, _ := o["kind"].(string)
+	meta, _ := o["metadata"].(map[string]any)
+	if o["type"] == "BOOKMARK" || strings.HasSuffix(kind, "List") {
+		if inner, ok := o["object"].(map[string]any); ok {
+			meta, _ = inner["metadata"].(map[string]any)
+		}
+		if _, has := meta["resourceVersion"]; has {
+			meta["resourceVersion"] = "*"
+		}
+	}
+	if prefix, _ := meta["generateName"].(string); prefix != "" {
+		if name, _ := meta["name"].(string); strings.HasPrefix(name, prefix) {
+			m.known[name] = prefix + "*"
+		}
+	}
+	if meta["continue"] == "" {
+		delete(meta, "continue")
+	}
+	for _, k := range sortedFields(o) {
+		if slices.Contains(defaults, k) || k == "managedFields" && !strings.HasSuffix(m.ns, "apply") {
+			delete(o, k)
+			continue
+		}
+		o[k] = m.value(o[k], k)
+		if left, ok := o[k].(map[string]any); ok && k == "annotations" && len(left) == 0 {
+			delete(o, k) // there were only defaults
+		}
+	}
+	return o
+}
+
+func sortedFields(o map[string]any) []string {
+	var all []string
+	for k := range o {
+		all = append(all, k)
+	}
+	slices.Sort(all)
+	return all
+}
+
+func (m *mask) text(s, key string) any {
+	switch key {
+	case "uid", "resourceVersion":
+		if s == "" || s == "*" {
+			return s
+		}
+		return m.name(key, s)
+	case "continue":
+		return "token"
+	}
+	for known, name := range m.known {
+		if len(known) > 5 {
+			s = strings.ReplaceAll(s, known, name)
+		}
+	}
+	s = decoding.ReplaceAllString(s, "cannot be handled as a $1")
+	s = patching.ReplaceAllString(s, "$1")
+	s = storage.ReplaceAllString(s, "Key: k,")
+	s = times.ReplaceAllString(s, "time")
+	s = versions.ReplaceAllString(s, "version N")
+	return strings.ReplaceAll(s, m.ns, "$ns")
+}
+
+func (m *mask) name(kind, s string) string {
+	if known, ok := m.known[s]; ok {
+		return known
+	}
+	m.count[kind]++
+	m.known[s] = fmt.Sprintf("%s%d", kind, m.count[kind])
+	return m.known[s]
+}

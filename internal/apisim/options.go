@@ -1,0 +1,56 @@
+package apisim
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+)
+
+const (
+	// DefaultHistory is how many events of one resource a watch can go back to.
+	DefaultHistory = 10_000
+	firstVersion   = 100
+)
+
+// Options of a [Server]. nil and zero fields mean the defaults.
+type Options struct {
+	// Resources are served beside the built-in ones: custom resources.
+	Resources []Resource
+	// History is the number of past events kept for each resource; older ones are compacted: a watch that
+	// asks for them gets 410. Default [DefaultHistory].
+	History int
+	// Lifecycle refuses to create objects in namespaces that do not exist or that terminate, as the real
+	// server does; the usual namespaces exist then. Without it every namespace is there.
+	Lifecycle bool
+	// ManagedFields records for every write who owns which fields, as the real server does. Without it that begins
+	// with the first server-side apply to an object, which is far cheaper.
+	ManagedFields bool
+	// NoStreamingLists refuses sendInitialEvents, as older servers do: reflectors then list and watch, and hand on
+	// the objects in order. A streaming list goes through a map of theirs, whose order no seed fixes.
+	NoStreamingLists bool
+	// Seed of the uids and generated names.
+	Seed uint64
+}
+
+func (o *Options) withDefaults() Options {
+	var v Options
+	if o != nil {
+		v = *o
+	}
+	v.History = cmp.Or(v.History, DefaultHistory)
+	return v
+}
+
+func (o *Options) validate() error {
+	var faults []error
+	if o.History < 1 {
+		faults = append(faults, fmt.Errorf("History %d: must be at least 1", o.History))
+	}
+	for i, r := range o.Resources {
+		if r.Group == "" || r.Version == "" || r.Resource == "" || r.Kind == "" {
+			faults = append(faults, fmt.Errorf("Resources[%d] %+v: group, version, resource and kind must be set",
+				i, r.GVR()))
+		}
+	}
+	return errors.Join(faults...)
+}

@@ -1,0 +1,49 @@
+package apisim
+
+import (
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Resource describes one kind of object that the server serves.
+type Resource struct {
+	Group, Version, Resource, Kind string
+	Namespaced                     bool
+	// Status splits the object: the main resource ignores status, /status ignores the rest.
+	Status bool
+
+	builtin builtin
+}
+
+// builtin holds what the server knows about its own kinds and not about custom resources.
+type builtin struct {
+	typed           bool // decoded through the Go type, so that writes are canonical
+	noGeneration    bool
+	unconditional   bool // an update without a resourceVersion is accepted
+	createOnUpdate  bool
+	statusAtCreate  bool // a new object keeps the status that it comes with
+	deletedObject   bool // DELETE answers with the object, not with a Status
+	scale           bool
+	selectors       map[string]string // selectable field → its value where the object has none
+	statusOnPayload map[string]any    // what a new object's status starts with
+}
+
+// GVR is the resource's full name.
+func (r Resource) GVR() schema.GroupVersionResource {
+	return schema.GroupVersionResource{Group: r.Group, Version: r.Version, Resource: r.Resource}
+}
+
+func (r Resource) gvk() schema.GroupVersionKind {
+	return schema.GroupVersionKind{Group: r.Group, Version: r.Version, Kind: r.Kind}
+}
+
+func (r Resource) groupResource() schema.GroupResource {
+	return schema.GroupResource{Group: r.Group, Resource: r.Resource}
+}
+
+func (r Resource) groupKind() schema.GroupKind {
+	return schema.GroupKind{Group: r.Group, Kind: r.Kind}
+}
+
+func (r Resource) apiVersion() string {
+	return schema.GroupVersion{Group: r.Group, Version: r.Version}.String()
+}

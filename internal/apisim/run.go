@@ -1,0 +1,107 @@
+package apisim
+
+import (
+	"fmt"
+	"slices"
+	"testing/synctest"
+	"time"
+)
+
+// Outcome tells how a run ended.
+type Outcome uint8
+
+// The outcomes of [Scheduler.Run].
+const (
+	Quiescent Outcome = iota // nothing was left to do, and nothing came for the horizon
+	Reached                  // Until said so
+	Exhausted                // the steps are used up
+)
+
+func (o Outcome) String() string { return [...]string{"quiescent", "reached", "exhausted"}[o] }
+
+// Limits end a run.
+type Limits struct {
+	// Steps is the largest number of steps.
+	Steps int
+	// Horizon is how long nothing may happen, in virtual time, until the run counts as quiescent.
+	Horizon time.Duration
+	// Until ends the run when it is true; nil: never. It is asked before every step.
+	Until func() bool
+}
+
+// Run takes steps as the policy wants them.
+func (d *Scheduler) Run(p Policy, l Limits) Outcome {
+	for range l.Steps {
+		enabled := d.Enabled()
+		if l.Until != nil && l.Until() {
+			return Reached
+		}
+		c, ok := p.Pick(enabled)
+		switch {
+		case !ok:
+			if !d.Idle(l.Horizon) {
+				return Quiescent
+			}
+		case c.Wait > 0:
+			d.Wait(c.Wait)
+		default:
+			d.Step(enabled[c.Index], c.Fault)
+		}
+	}
+	return Exhausted
+}
+
+// Idle lets time pass until something can happen; false when nothing did for that long.
+func (d *Scheduler) Idle(horizon time.Duration) bool {
+	select { // a signal from before is of what was seen already
+	case <-d.wake:
+	default:
+	}
+	timer := time.NewTimer(horizon)
+	defer timer.Stop()
+	select {
+	case <-d.wake:
+		return true
+	case <-timer.C:
+		synctest.Wait()
+		select {
+		case <-d.wake:
+			return true
+		default:
+			return false
+		}
+	}
+}
+
+// Wait lets that much time pass while everything that is parked stays parked.
+func (d *Scheduler) Wait(t time.Duration) {
+	d.steps++
+	d.line("wait " + t.String())
+	timer := time.NewTimer(t)
+	<-timer.C
+	synctest.Wait()
+}
+
+// Steps is the number of steps so far.
+func (d *Scheduler) Steps() int { return d.steps }
+
+// Trace returns the lines of what happened so far: time since the start, action, fault.
+func (d *Scheduler) Trace() []string { return slices.Clone(d.trace) }
+
+// Note adds a line of the scenario's own to the trace.
+func (d *Scheduler) Note(format string, args ...any) { d.line("note " + fmt.Sprintf(format, args...)) }
+
+func (d *Scheduler) note(a Action, f Fault) {
+	text := a.String()
+	if f != NoFault {
+		text += " FAULT " + f.String()
+	}
+	d.line(text)
+}
+
+func (d *Scheduler) line(text string) {
+	d.trace = append(d.trace, fmt.Sprintf("%5d %8.3fs %s", d.steps, time.Since(d.started).Seconds(), text))
+	if d.keep > 0 && len(d.trace) > 2*d.keep {
+		d.trace = slices.Clone(d.trace[d.keep:])
+	}
+}

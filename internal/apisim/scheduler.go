@@ -1,0 +1,257 @@
+package apisim
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// Scheduler decides what happens next in a server inside a testing/synctest bubble: which parked call is served,
+// which watch gets its next event, which fault strikes. One goroutine of the bubble drives it.
+type Scheduler struct {
+	server  *Server
+	wake    chan struct{}
+	onCrash func(client string)
+
+	// The server's lock guards these.
+	parked  []*parked
+	late    []*parked
+	extras  []*Extra
+	stopped bool
+
+	trace   []string
+	keep    int
+	steps   int
+	started time.Time
+}
+
+// parked is a call that waits for the scheduler.
+type parked struct {
+	req     *request
+	name    string
+	verdict chan verdict
+	stack   []uintptr
+}
+
+type verdict struct {
+	fault Fault
+	err   error // set: the call ends with it
+}
+
+// Schedule makes every call but the admin's park until the scheduler releases it, and every event of watches that are
+// opened from now on wait for its delivery. The last keep lines of the trace are kept (0: all).
+func (s *Server) Schedule(keep int) *Scheduler {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.gate = &Scheduler{server: s, wake: make(chan struct{}, 1), keep: keep, started: time.Now()}
+	return s.gate
+}
+
+// OnCrash is told the client's name after a crash fault fenced it, in the calling goroutine: it cancels the
+// contexts of that process. It must not wait for the process to end.
+func (d *Scheduler) OnCrash(f func(client string)) { d.onCrash = f }
+
+// Add offers an extra action from now on.
+func (d *Scheduler) Add(e *Extra) {
+	d.server.mu.Lock()
+	defer d.server.mu.Unlock()
+	d.extras = append(d.extras, e)
+	d.signal()
+}
+
+// Stop ends all parked calls and all later ones with context.Canceled, and all watches: the last step of a run,
+// after the contexts of the processes are cancelled.
+func (d *Scheduler) Stop() {
+	s := d.server
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	d.stopped = true
+	for _, p := range d.parked {
+		p.verdict <- verdict{err: context.Canceled}
+	}
+	d.parked, d.late = nil, nil
+	for _, w := range s.watches {
+		w.end(context.Canceled)
+	}
+	s.reap()
+}
+
+// park waits for the scheduler, if there is one, and then serves the call.
+func (s *Server) park(ctx context.Context, r *request) (*http.Response, error) {
+	s.mu.Lock()
+	d := s.gate
+	if d == nil {
+		s.mu.Unlock()
+		return s.answer(ctx, r)
+	}
+	if d.stopped || s.isFenced(r.Call) {
+		s.mu.Unlock()
+		return nil, context.Canceled
+	}
+	p := &parked{req: r, name: r.String(), verdict: make(chan verdict, 1)}
+	if r.Write() {
+		p.stack = stack()
+	}
+	d.parked = append(d.parked, p)
+	d.signal()
+	s.mu.Unlock()
+	select {
+	case v := <-p.verdict:
+		if v.err != nil {
+			return nil, v.err
+		}
+		return d.suffer(ctx, p, v.fault)
+	case <-ctx.Done():
+		s.mu.Lock()
+		d.unpark(p)
+		s.mu.Unlock()
+		return nil, ctx.Err()
+	}
+}
+
+func (d *Scheduler) unpark(p *parked) {
+	d.parked = slices.DeleteFunc(d.parked, func(x *parked) bool { return x == p })
+}
+
+func (d *Scheduler) fence(client string, upTo int) {
+	d.parked = slices.DeleteFunc(d.parked, func(p *parked) bool {
+		dead := p.req.Client == client && p.req.Incarnation <= upTo
+		if dead {
+			p.verdict <- verdict{err: context.Canceled}
+		}
+		return dead
+	})
+}
+
+func (d *Scheduler) signal() {
+	select {
+	case d.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (s *Server) kick() {
+	if s.gate != nil {
+		s.gate.signal()
+	}
+}
+
+// Enabled waits until every goroutine of the bubble is blocked, and lists what can happen then, in an order that
+// depends on names alone.
+func (d *Scheduler) Enabled() []Action {
+	synctest.Wait()
+	s := d.server
+	s.mu.Lock()
+	var all []Action
+	for _, p := range d.parked {
+		all = append(all, Action{Kind: Release, Call: p.req.Call, name: p.name, order: string(p.req.body), call: p})
+	}
+	for _, p := range d.late {
+		all = append(all, Action{Kind: Commit, Call: p.req.Call, name: p.name, order: string(p.req.body), call: p})
+	}
+	for _, w := range s.watches {
+		switch {
+		case w.gated && len(w.pending) > 0:
+			all = append(all, Action{Kind: Deliver, Call: w.call, watch: w})
+		case w.gated && w.wantsBookmark():
+			all = append(all, Action{Kind: Bookmark, Call: w.call, watch: w})
+		}
+	}
+	extras := slices.Clone(d.extras)
+	s.mu.Unlock()
+	for _, e := range extras {
+		if e.Enabled != nil && !e.Enabled() {
+			continue
+		}
+		kind := Work
+		if e.Chaos {
+			kind = Chaos
+		}
+		all = append(all, Action{Kind: kind, name: e.Name, extra: e})
+	}
+	slices.SortStableFunc(all, compareActions)
+	return all
+}
+
+// Step takes the action, with the fault if there is one and it can strike there.
+func (d *Scheduler) Step(a Action, f Fault) {
+	d.steps++
+	d.note(a, f)
+	switch a.Kind {
+	case Deliver:
+		d.deliver(a.watch, f)
+	case Bookmark:
+		d.bookmark(a.watch)
+	case Release:
+		d.release(a.call, f)
+	case Commit:
+		d.commitLate(a.call)
+	case Work, Chaos:
+		if a.extra.Once {
+			d.server.mu.Lock()
+			d.extras = slices.DeleteFunc(d.extras, func(e *Extra) bool { return e == a.extra })
+			d.server.mu.Unlock()
+		}
+		a.extra.Do()
+	}
+}
+
+func (d *Scheduler) deliver(w *watcher, f Fault) {
+	s := d.server
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if w.ended || len(w.pending) == 0 {
+		return
+	}
+	switch f {
+	case Dropped:
+		w.end(nil)
+		s.reap()
+	case Expired:
+		w.table.compacted, w.table.history = s.version, nil
+		w.pending = []delivery{{typ: watch.Error, failure: expired(w.seen, s.version)}}
+		w.release()
+	default:
+		w.release()
+	}
+}
+
+func (d *Scheduler) bookmark(w *watcher) {
+	s := d.server
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if w.wantsBookmark() {
+		w.pending = append(w.pending, delivery{typ: watch.Bookmark, version: s.version})
+		w.release()
+	}
+}
+
+func (d *Scheduler) release(p *parked, f Fault) {
+	s := d.server
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !slices.Contains(d.parked, p) {
+		return
+	}
+	d.unpark(p)
+	if f == Late {
+		d.late = append(d.late, p)
+	}
+	p.verdict <- verdict{fault: f}
+}
+
+// commitLate carries out a call whose caller has given up, or died.
+func (d *Scheduler) commitLate(p *parked) {
+	s := d.server
+	s.mu.Lock()
+	d.late = slices.DeleteFunc(d.late, func(x *parked) bool { return x == p })
+	if p.req.Write() {
+		_, _ = s.serve(p.req)
+	}
+	s.mu.Unlock()
+	s.tell()
+}

@@ -1,0 +1,134 @@
+package apisim
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// serve runs one call but a watch. The lock is held.
+func (s *Server) serve(r *request) (*output, error) {
+	t, err := s.table(r)
+	if err != nil {
+		return nil, err
+	}
+	if r.Subresource != "" && r.Subresource != "status" {
+		return s.subresource(t, r)
+	}
+	if r.Subresource == "status" && !t.res.Status {
+		if !t.res.builtin.typed {
+			return nil, apierrors.NewNotFound(t.res.groupResource(), r.Name)
+		}
+		return nil, notServed()
+	}
+	switch r.Verb {
+	case "get":
+		return s.get(t, r)
+	case "list":
+		return s.list(t, r)
+	case "create":
+		return s.create(t, r)
+	case "update":
+		return s.update(t, r)
+	case "patch":
+		return s.patch(t, r)
+	case "delete":
+		return s.remove(t, r)
+	case "deletecollection":
+		return s.removeAll(t, r)
+	}
+	return nil, apierrors.NewMethodNotSupported(t.res.groupResource(), r.Verb)
+}
+
+// table finds the resource of a call and asks whether the caller may.
+func (s *Server) table(r *request) (*table, error) {
+	t := s.tables[r.Resource]
+	if t == nil {
+		return nil, notServed()
+	}
+	if t.res.Namespaced && r.Namespace == "" && r.Name != "" && r.Verb != "watch" && r.Verb != "list" {
+		return nil, notServed()
+	}
+	if r.Client == admin {
+		return t, nil
+	}
+	for _, may := range s.forbidden {
+		if err := may(r.Call); err != nil {
+			return nil, err
+		}
+	}
+	return t, nil
+}
+
+func notServed() error {
+	return apierrors.NewGenericServerResponse(http.StatusNotFound, "", schema.GroupResource{}, "", "", 0, false)
+}
+
+func (s *Server) get(t *table, r *request) (*output, error) {
+	have := t.objects[r.key()]
+	if have == nil {
+		return nil, apierrors.NewNotFound(t.res.groupResource(), r.Name)
+	}
+	return r.show(http.StatusOK, have)
+}
+
+// show encodes an object as the caller asked for it: whole, or metadata only.
+func (r *request) show(code int, have *stored) (*output, error) {
+	if !r.metadataOnly() {
+		return &output{code: code, body: have.raw}, nil
+	}
+	body, err := partial(have)
+	return &output{code: code, body: body}, err
+}
+
+func (r *request) metadataOnly() bool {
+	return strings.Contains(r.accept, "json;as=PartialObjectMetadata")
+}
+
+func partial(have *stored) ([]byte, error) {
+	return json.Marshal(object{
+		"kind": "PartialObjectMetadata", "apiVersion": metav1.SchemeGroupVersion.String(), "metadata": have.meta(),
+	})
+}
+
+// decodeBody reads an object that a caller sent, and holds it against the URL.
+func decodeBody(t *table, r *request) (object, error) {
+	obj, err := decode(r.body)
+	if err != nil || obj == nil {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("the body of the request is not an object: %v", err))
+	}
+	if text(obj, "kind") == "" && !t.res.builtin.typed {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("the object provided is unrecognized (must be of type %s): "+
+			"Object 'Kind' is missing"+
+			" in '%s' (%s)", t.res.Kind, r.body, r.body))
+	}
+	if kind := text(obj, "kind"); kind != "" && kind != t.res.Kind {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: "+
+			"no kind %q is registered",
+			kind, t.res.Version, t.res.Kind, kind))
+	}
+	if v := text(obj, "apiVersion"); v != "" && v != t.res.apiVersion() {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("the API version in the data (%s) does not match "+
+			"the expected API version (%s)",
+			v, t.res.apiVersion()))
+	}
+	m := metaOf(obj)
+	if r.Verb != "create" && text(m, "name") != "" && text(m, "name") != r.Name {
+		return nil, wrongName(text(m, "name"), r.Name)
+	}
+	if ns := text(m, "namespace"); ns != "" && ns != r.Namespace {
+		return nil, apierrors.NewBadRequest("the namespace of the provided object does not match " +
+			"the namespace sent on the request")
+	}
+	return obj, nil
+}
+
+func wrongName(name, url string) error {
+	return apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s) does not match "+
+		"the name on the URL (%s)", name, url))
+}

@@ -1,0 +1,132 @@
+package apisim
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Server is one simulated API server with everything that it stores. It starts no goroutine.
+// All methods may be called from any goroutine.
+type Server struct {
+	opts Options
+
+	mu        sync.Mutex // guards all below
+	tables    map[schema.GroupVersionResource]*table
+	ordered   []*table // by name
+	version   int64
+	random    *rand.Rand
+	uids      int64
+	clients   map[string]*client
+	watches   []*watcher
+	watchIDs  int
+	gate      *Scheduler
+	commits   []Event // committed, and not yet told to the hooks
+	telling   bool
+	hooks     []func(Event)
+	forbidden []func(Call) error
+}
+
+// New returns a server that holds nothing but, with [Options.Lifecycle], the usual namespaces.
+func New(o *Options) (*Server, error) {
+	opts := o.withDefaults()
+	if err := opts.validate(); err != nil {
+		return nil, fmt.Errorf("making a simulated API server: %w", err)
+	}
+	s := &Server{
+		opts:    opts,
+		tables:  map[schema.GroupVersionResource]*table{},
+		version: firstVersion,
+		random:  rand.New(rand.NewPCG(opts.Seed, 2)),
+		clients: map[string]*client{},
+	}
+	for _, r := range append(Builtin(), opts.Resources...) {
+		s.tables[r.GVR()] = newTable(r)
+	}
+	s.ordered = slices.SortedFunc(maps.Values(s.tables), func(a, b *table) int {
+		return strings.Compare(a.res.GVR().String(), b.res.GVR().String())
+	})
+	if opts.Lifecycle {
+		for _, name := range []string{"default", "kube-system", "kube-public", "kube-node-lease"} {
+			if err := s.Load(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return s, nil
+}
+
+// OnCommit calls hook after every committed write, before the writer has its answer, in the order of the
+// resourceVersions. The hook may call the server.
+func (s *Server) OnCommit(hook func(Event)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.hooks = append(s.hooks, hook)
+}
+
+// Deny asks may before every gated call; its error (an apierrors one) is the answer. Admin calls are not asked.
+func (s *Server) Deny(may func(Call) error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.forbidden = append(s.forbidden, may)
+}
+
+// Version is the resourceVersion of the last write.
+func (s *Server) Version() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.version
+}
+
+// Objects returns the objects of a resource, by namespace and name. They are shared: read only.
+func (s *Server) Objects(resource schema.GroupVersionResource) []*unstructured.Unstructured {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := s.tables[resource]
+	if t == nil {
+		return nil
+	}
+	var all []*unstructured.Unstructured
+	for _, o := range t.at(s.version) {
+		all = append(all, &unstructured.Unstructured{Object: o.obj})
+	}
+	return all
+}
+
+// Resources lists what the server serves, in order.
+func (s *Server) Resources() []Resource {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var all []Resource
+	for _, t := range s.ordered {
+		all = append(all, t.res)
+	}
+	return all
+}
+
+func (s *Server) newUID() string {
+	s.uids++
+	return fmt.Sprintf("%08x-%04x-4%03x-8%03x-%012x", s.random.Uint32(), s.random.Uint32()&0xffff,
+		s.random.Uint32()&0xfff, s.random.Uint32()&0xfff, s.uids)
+}
+
+const suffixLetters = "bcdfghjklmnpqrstvwxz2456789"
+
+func (s *Server) newSuffix() string {
+	b := make([]byte, 5)
+	for i := range b {
+		b[i] = suffixLetters[s.random.IntN(len(suffixLetters))]
+	}
+	return string(b)
+}
+
+func now() string { return time.Now().UTC().Format(time.RFC3339) }

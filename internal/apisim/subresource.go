@@ -1,0 +1,232 @@
+package apisim
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// subresource serves what is neither the object nor its status.
+func (s *Server) subresource(t *table, r *request) (*output, error) {
+	switch full := t.res.Resource + "/" + r.Subresource; {
+	case r.Subresource == "scale" && t.res.builtin.scale:
+		return s.scale(t, r)
+	case full == "pods/eviction" && r.Verb == "create":
+		return s.evict(t, r)
+	case full == "pods/binding" && r.Verb == "create":
+		return s.bind(t, r)
+	case full == "namespaces/finalize" && r.Verb == "update":
+		return s.finalize(t, r)
+	}
+	return nil, notServed()
+}
+
+func (s *Server) scale(t *table, r *request) (*output, error) {
+	have := t.objects[r.key()]
+	if have == nil {
+		return nil, apierrors.NewNotFound(t.res.groupResource(), r.Name)
+	}
+	if r.Verb == "get" {
+		return showScale(have)
+	}
+	now, err := scaleOf(have)
+	if err != nil {
+		return nil, err
+	}
+	wanted, err := scaleBody(r, now)
+	if err != nil {
+		return nil, err
+	}
+	obj := clone(have.obj)
+	spec, _ := obj["spec"].(object)
+	spec["replicas"] = int64(wanted.Spec.Replicas)
+	metaOf(obj)["resourceVersion"] = wanted.ResourceVersion
+	one := *r
+	one.Subresource = ""
+	fresh, err := s.replace(t, &one, have, obj)
+	if err != nil {
+		return nil, err
+	}
+	return showScale(fresh)
+}
+
+// scaleBody is what an update or a patch makes of the scale.
+func scaleBody(r *request, now *autoscalingv1.Scale) (*autoscalingv1.Scale, error) {
+	body := r.body
+	if r.Verb == "patch" {
+		before, err := runtime.DefaultUnstructuredConverter.ToUnstructured(now)
+		if err != nil {
+			return nil, apierrors.NewInternalError(err)
+		}
+		change, err := decode(r.body)
+		if err != nil || types.PatchType(r.mediaType) == types.JSONPatchType {
+			return nil, apierrors.NewBadRequest("the scale takes merge patches")
+		}
+		if body, err = json.Marshal(mergeObjects(before, change)); err != nil {
+			return nil, apierrors.NewInternalError(err)
+		}
+	}
+	wanted := &autoscalingv1.Scale{}
+	if err := json.Unmarshal(body, wanted); err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	return wanted, nil
+}
+
+func scaleOf(have *stored) (*autoscalingv1.Scale, error) {
+	var o struct {
+		metav1.ObjectMeta `json:"metadata"`
+		Spec              struct {
+			Replicas *int32                `json:"replicas"`
+			Selector *metav1.LabelSelector `json:"selector"`
+		} `json:"spec"`
+		Status struct {
+			Replicas int32 `json:"replicas"`
+		} `json:"status"`
+	}
+	if err := json.Unmarshal(have.raw, &o); err != nil {
+		return nil, apierrors.NewInternalError(err)
+	}
+	selector, err := metav1.LabelSelectorAsSelector(o.Spec.Selector)
+	if err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	s := &autoscalingv1.Scale{
+		TypeMeta: metav1.TypeMeta{Kind: "Scale", APIVersion: "autoscaling/v1"},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: o.Name, Namespace: o.Namespace, UID: o.UID, ResourceVersion: o.ResourceVersion,
+			CreationTimestamp: o.CreationTimestamp,
+		},
+		Status: autoscalingv1.ScaleStatus{Replicas: o.Status.Replicas, Selector: selector.String()},
+	}
+	s.Spec.Replicas = 1
+	if o.Spec.Replicas != nil {
+		s.Spec.Replicas = *o.Spec.Replicas
+	}
+	return s, nil
+}
+
+func showScale(have *stored) (*output, error) {
+	scale, err := scaleOf(have)
+	if err != nil {
+		return nil, err
+	}
+	body, err := json.Marshal(scale)
+	return &output{code: http.StatusOK, body: body}, err
+}
+
+// done is the answer of subresources that are commands.
+func done() (*output, error) {
+	body, err := json.Marshal(metav1.Status{
+		TypeMeta: metav1.TypeMeta{
+			Kind:       "Status",
+			APIVersion: "v1",
+		}, Status: metav1.StatusSuccess, Code: http.StatusCreated,
+	})
+	return &output{code: http.StatusCreated, body: body}, err
+}
+
+// bind assigns a pod to a node, as the scheduler does.
+func (s *Server) bind(t *table, r *request) (*output, error) {
+	var b corev1.Binding
+	if err := json.Unmarshal(r.body, &b); err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	have := t.objects[r.key()]
+	if have == nil {
+		return nil, apierrors.NewNotFound(t.res.groupResource(), r.Name)
+	}
+	obj := clone(have.obj)
+	spec, _ := obj["spec"].(object)
+	if node := text(spec, "nodeName"); node != "" {
+		return nil, apierrors.NewConflict(schema.GroupResource{Resource: "pods/binding"}, r.Name,
+			fmt.Errorf("pod %s is already assigned to node %q", r.Name, node))
+	}
+	spec["nodeName"] = b.Target.Name
+	setCondition(obj, object{
+		"type": "PodScheduled", "status": "True", "lastProbeTime": nil,
+		"lastTransitionTime": now(),
+	})
+	if err := s.overwrite(t, r, have, obj); err != nil {
+		return nil, err
+	}
+	return done()
+}
+
+// setCondition sets a condition of the object's status.
+func setCondition(obj, condition object) {
+	status, _ := obj["status"].(object)
+	if status == nil {
+		status = object{}
+	}
+	list, _ := status["conditions"].([]any)
+	for i, c := range list {
+		if have, _ := c.(object); have["type"] == condition["type"] {
+			list[i] = condition
+			return
+		}
+	}
+	status["conditions"] = append(list, condition)
+	obj["status"] = status
+}
+
+// overwrite commits an object that the server itself changed.
+func (s *Server) overwrite(t *table, r *request, have *stored, obj object) error {
+	if r.dryRun() {
+		return nil
+	}
+	obj, err := canonical(&t.res, obj)
+	if err != nil {
+		return err
+	}
+	fresh, err := newStored(obj, s.version+1)
+	if err != nil {
+		return err
+	}
+	s.version++
+	s.commit(t, r.Call, have, fresh)
+	return nil
+}
+
+// finalize sets the finalizers in a namespace's spec: without any, a terminating namespace goes.
+func (s *Server) finalize(t *table, r *request) (*output, error) {
+	sent, err := decodeBody(t, r)
+	if err != nil {
+		return nil, err
+	}
+	have := t.objects[r.key()]
+	if have == nil {
+		return nil, apierrors.NewNotFound(t.res.groupResource(), r.Name)
+	}
+	if err := checkVersion(t, r, have, sent); err != nil {
+		return nil, err
+	}
+	obj := clone(have.obj)
+	carry(metaOf(obj), metaOf(sent), "labels", "annotations", "ownerReferences")
+	prepare(&t.res, obj)
+	spec, _ := sent["spec"].(object)
+	obj["spec"] = object{}
+	if list, _ := spec["finalizers"].([]any); len(list) > 0 {
+		obj["spec"] = object{"finalizers": list}
+	} else if have.meta()["deletionTimestamp"] != nil && len(finalizersOf(obj)) == 0 {
+		s.version++
+		s.commit(t, r.Call, have, nil)
+		last, err := newStored(obj, have.version)
+		if err != nil {
+			return nil, err
+		}
+		return r.show(http.StatusOK, last)
+	}
+	if err := s.overwrite(t, r, have, obj); err != nil {
+		return nil, err
+	}
+	return r.show(http.StatusOK, t.objects[r.key()])
+}

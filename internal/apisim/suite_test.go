@@ -1,0 +1,17 @@
+package apisim_test
+
+import (
+	"testing"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+)
+
+// testTimeout is for what cannot hang unless it is broken.
+const testTimeout = 10 * time.Second
+
+func TestAPISim(t *testing.T) {
+	RegisterFailHandler(Fail)
+	RunSpecs(t, "apisim")
+}

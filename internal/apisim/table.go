@@ -1,0 +1,95 @@
+package apisim
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// table holds the objects of one resource and their history.
+type table struct {
+	res       Resource
+	objects   map[types.NamespacedName]*stored
+	sorted    []types.NamespacedName // nil: to be sorted again
+	history   []*entry
+	compacted int64 // watches from below this version get 410
+}
+
+func newTable(r Resource) *table {
+	return &table{res: r, objects: map[types.NamespacedName]*stored{}}
+}
+
+func (t *table) apply(e *entry, history int) {
+	switch {
+	case e.new == nil:
+		delete(t.objects, e.old.key)
+		t.sorted = nil
+	case e.old == nil:
+		t.sorted = nil
+		fallthrough
+	default:
+		t.objects[e.new.key] = e.new
+	}
+	t.history = append(t.history, e)
+	if len(t.history) > history+history/4 {
+		cut := len(t.history) - history
+		t.compacted = t.history[cut-1].version
+		t.history = slices.Clone(t.history[cut:])
+	}
+}
+
+func (t *table) keys() []types.NamespacedName {
+	if t.sorted == nil {
+		t.sorted = sortedKeys(t.objects)
+	}
+	return t.sorted
+}
+
+func sortedKeys(m map[types.NamespacedName]*stored) []types.NamespacedName {
+	return slices.SortedFunc(maps.Keys(m), compareKeys)
+}
+
+func compareKeys(a, b types.NamespacedName) int {
+	if c := strings.Compare(a.Namespace, b.Namespace); c != 0 {
+		return c
+	}
+	return strings.Compare(a.Name, b.Name)
+}
+
+// at returns the objects as they were at the version, in order: the history is undone down to it.
+func (t *table) at(version int64) []*stored {
+	if len(t.history) == 0 || t.history[len(t.history)-1].version <= version {
+		all := make([]*stored, 0, len(t.objects))
+		for _, k := range t.keys() {
+			all = append(all, t.objects[k])
+		}
+		return all
+	}
+	past := maps.Clone(t.objects)
+	for _, e := range slices.Backward(t.history) {
+		if e.version <= version {
+			break
+		}
+		if e.old == nil {
+			delete(past, e.new.key)
+		} else {
+			past[e.old.key] = e.old
+		}
+	}
+	all := make([]*stored, 0, len(past))
+	for _, k := range sortedKeys(past) {
+		all = append(all, past[k])
+	}
+	return all
+}
+
+// since returns the history after the version; false when it is compacted.
+func (t *table) since(version int64) ([]*entry, bool) {
+	if version < t.compacted {
+		return nil, false
+	}
+	i, _ := slices.BinarySearchFunc(t.history, version+1, func(e *entry, v int64) int { return int(e.version - v) })
+	return t.history[i:], true
+}

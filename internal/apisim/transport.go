@@ -1,0 +1,206 @@
+package apisim
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+)
+
+// admin is the client whose calls pass every gate.
+const admin = "admin"
+
+// client is one name that callers use, and its incarnations: a process and its restarts.
+type client struct {
+	incarnation int
+	fenced      int // incarnations up to this one are dead
+}
+
+// Config returns the configuration of a new incarnation of the named client: one process from its start to its
+// crash. With a [Scheduler] its calls park until they are released.
+//
+// The server speaks JSON only and does not throttle: the configuration says so (ContentType, QPS −1).
+func (s *Server) Config(name string) *rest.Config {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.clients[name]
+	if c == nil {
+		c = &client{}
+		s.clients[name] = c
+	}
+	c.incarnation++
+	return s.config(name, c.incarnation)
+}
+
+// Admin returns the configuration for workload and assertions: its calls are served at once, always.
+func (s *Server) Admin() *rest.Config { return s.config(admin, 0) }
+
+func (s *Server) config(name string, incarnation int) *rest.Config {
+	return &rest.Config{
+		Host:  "http://apisim",
+		QPS:   -1,
+		Burst: 1,
+		ContentConfig: rest.ContentConfig{
+			ContentType: runtime.ContentTypeJSON, AcceptContentTypes: runtime.ContentTypeJSON,
+		},
+		Transport: &transport{server: s, client: name, incarnation: incarnation},
+		UserAgent: name,
+	}
+}
+
+// Fence kills all incarnations of a client so far: what they have parked and call later ends with
+// context.Canceled and without effect, and their watches break.
+func (s *Server) Fence(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.clients[name]
+	if c == nil {
+		return
+	}
+	c.fenced = c.incarnation
+	if s.gate != nil {
+		s.gate.fence(name, c.fenced)
+	}
+	for _, w := range s.watches {
+		if w.call.Client == name && w.call.Incarnation <= c.fenced {
+			w.end(context.Canceled)
+		}
+	}
+	s.reap()
+}
+
+func (s *Server) isFenced(c Call) bool {
+	known := s.clients[c.Client]
+	return known != nil && c.Incarnation <= known.fenced
+}
+
+// transport is one incarnation's way to the server.
+type transport struct {
+	server      *Server
+	client      string
+	incarnation int
+}
+
+// RoundTrip serves one request in the caller's goroutine.
+func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	resp, err := t.roundTrip(req)
+	if resp != nil {
+		resp.Request = req
+	}
+	return resp, err
+}
+
+func (t *transport) roundTrip(req *http.Request) (*http.Response, error) {
+	defer closeBody(req)
+	if err := req.Context().Err(); err != nil {
+		return nil, err
+	}
+	r, err := t.read(req)
+	if err != nil {
+		return respond(nil, err), nil
+	}
+	if t.client == admin {
+		return t.server.answer(req.Context(), r)
+	}
+	return t.server.park(req.Context(), r)
+}
+
+func closeBody(req *http.Request) {
+	if req.Body != nil {
+		_ = req.Body.Close()
+	}
+}
+
+func (t *transport) read(req *http.Request) (*request, error) {
+	r := &request{query: req.URL.Query(), accept: req.Header.Get("Accept")}
+	r.Client, r.Incarnation = t.client, t.incarnation
+	if !r.parsePath(req.Method, req.URL.Path, r.query) {
+		return nil, apierrors.NewGenericServerResponse(http.StatusNotFound, req.Method, schema.GroupResource{},
+			"", "", 0, false)
+	}
+	if req.Body != nil {
+		var err error
+		if r.body, err = io.ReadAll(req.Body); err != nil {
+			return nil, apierrors.NewBadRequest(err.Error())
+		}
+	}
+	r.mediaType, _, _ = strings.Cut(req.Header.Get("Content-Type"), ";")
+	if strings.Contains(r.mediaType, "protobuf") || strings.Contains(r.mediaType, "cbor") {
+		return nil, unsupportedMedia("the simulated server speaks JSON only: " +
+			"take its configuration from Config, ContentType and all")
+	}
+	r.named()
+	return r, nil
+}
+
+// answer serves the request now, and tells the hooks before it returns.
+func (s *Server) answer(ctx context.Context, r *request) (*http.Response, error) {
+	s.mu.Lock()
+	if s.isFenced(r.Call) {
+		s.mu.Unlock()
+		return nil, context.Canceled
+	}
+	if r.Verb == "watch" {
+		w, err := s.watch(ctx, r)
+		s.mu.Unlock()
+		if err != nil {
+			return respond(nil, err), nil
+		}
+		return &http.Response{StatusCode: http.StatusOK, Header: jsonHeader(), Body: w, Proto: "HTTP/1.1"}, nil
+	}
+	out, err := s.serve(r)
+	s.mu.Unlock()
+	s.tell()
+	return respond(out, err), nil
+}
+
+// output is what a call answers with.
+type output struct {
+	code int
+	body []byte
+}
+
+func jsonHeader() http.Header { return http.Header{"Content-Type": {runtime.ContentTypeJSON}} }
+
+func respond(out *output, err error) *http.Response {
+	header := jsonHeader()
+	if err != nil {
+		status := statusOf(err)
+		body, _ := json.Marshal(status)
+		if d := status.Details; d != nil && d.RetryAfterSeconds > 0 {
+			header.Set("Retry-After", fmt.Sprint(d.RetryAfterSeconds))
+		}
+		out = &output{code: int(status.Code), body: body}
+	}
+	return &http.Response{
+		StatusCode: out.code, Header: header, Proto: "HTTP/1.1",
+		ContentLength: int64(len(out.body)), Body: io.NopCloser(bytes.NewReader(out.body)),
+	}
+}
+
+func statusOf(err error) metav1.Status {
+	var status metav1.Status
+	if known, ok := err.(apierrors.APIStatus); ok {
+		status = known.Status()
+	} else {
+		status = apierrors.NewInternalError(err).Status()
+	}
+	status.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
+	return status
+}
+
+func unsupportedMedia(message string) *apierrors.StatusError {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusUnsupportedMediaType, Reason: metav1.StatusReasonUnsupportedMediaType,
+		Message: message,
+	}}
+}

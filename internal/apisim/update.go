@@ -1,0 +1,201 @@
+package apisim
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"reflect"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+const staleVersion = "the object has been modified; please apply your changes to the latest version and try again"
+
+func (s *Server) update(t *table, r *request) (*output, error) {
+	obj, err := decodeBody(t, r)
+	if err != nil {
+		return nil, err
+	}
+	have := t.objects[r.key()]
+	if have == nil {
+		return s.updateMissing(t, r, obj)
+	}
+	if uid := text(metaOf(obj), "uid"); uid != "" && uid != text(have.meta(), "uid") {
+		return nil, wrongUID(t, r, uid, text(have.meta(), "uid"))
+	}
+	fresh, err := s.replace(t, r, have, obj)
+	if err != nil {
+		return nil, err
+	}
+	return r.show(http.StatusOK, fresh)
+}
+
+func (s *Server) updateMissing(t *table, r *request, obj object) (*output, error) {
+	if !t.res.builtin.createOnUpdate || r.Subresource != "" {
+		return nil, apierrors.NewNotFound(t.res.groupResource(), r.Name)
+	}
+	if uid := text(metaOf(obj), "uid"); uid != "" {
+		return nil, wrongUID(t, r, uid, "")
+	}
+	delete(metaOf(obj), "resourceVersion")
+	metaOf(obj)["name"] = r.Name
+	fresh, err := s.admit(t, r, obj)
+	if err != nil {
+		return nil, err
+	}
+	return r.show(http.StatusCreated, fresh)
+}
+
+func wrongUID(t *table, r *request, want, have string) error {
+	return apierrors.NewConflict(t.res.groupResource(), r.Name, fmt.Errorf("StorageError: invalid object, "+
+		"Code: 4, Key: /registry/%s/%s, "+
+		"ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: %s, UID in object meta: %s",
+		t.res.Resource, r.key(), want, have))
+}
+
+// replace commits what an update or a patch made of the object; it answers with what is stored now.
+func (s *Server) replace(t *table, r *request, have *stored, obj object) (*stored, error) {
+	if err := checkVersion(t, r, have, obj); err != nil {
+		return nil, err
+	}
+	merged, err := s.merge(t, r, have, obj)
+	if err != nil {
+		return nil, err
+	}
+	metaOf(merged)["resourceVersion"] = formatVersion(have.version)
+	if reflect.DeepEqual(merged, have.obj) {
+		return have, nil
+	}
+	if r.dryRun() {
+		return newStored(merged, have.version)
+	}
+	fresh, err := newStored(merged, s.version+1)
+	if err != nil {
+		return nil, err
+	}
+	s.version++
+	if gone(fresh) {
+		s.commit(t, r.Call, have, nil)
+		return fresh.at(have.version) // as the real server answers: the deletion has a version, the answer not
+	}
+	s.commit(t, r.Call, have, fresh)
+	return fresh, nil
+}
+
+// gone tells whether a deleted object has nothing left to wait for.
+func gone(o *stored) bool {
+	m := o.meta()
+	return m["deletionTimestamp"] != nil && number(m, "deletionGracePeriodSeconds") == 0 &&
+		len(finalizersOf(o.obj)) == 0
+}
+
+func checkVersion(t *table, r *request, have *stored, obj object) error {
+	rv := text(metaOf(obj), "resourceVersion")
+	switch {
+	case rv == "" && !t.res.builtin.unconditional:
+		kind := schema.GroupKind{Group: t.res.Group, Kind: t.res.Resource}
+		return apierrors.NewInvalid(kind, r.Name, field.ErrorList{
+			field.Invalid(field.NewPath("metadata", "resourceVersion"), 0, "must be specified for an update"),
+		})
+	case rv != "" && rv != formatVersion(have.version):
+		return apierrors.NewConflict(t.res.groupResource(), r.Name, errors.New(staleVersion))
+	}
+	return nil
+}
+
+// merge keeps of obj what this call may change, and sets what the server sets.
+func (s *Server) merge(t *table, r *request, have *stored, obj object) (object, error) {
+	old := have.obj
+	switch {
+	case r.Subresource == "status":
+		obj = statusOnly(t, old, obj)
+	case t.res.Status:
+		carry(obj, old, "status")
+	}
+	m, was := metaOf(obj), have.meta()
+	if uid := text(m, "uid"); uid != "" && uid != text(was, "uid") {
+		return nil, immutable(t, r, "uid", uid)
+	}
+	carry(m, was, "name", "namespace", "uid", "creationTimestamp", "generation", "generateName", "selfLink")
+	if was["deletionTimestamp"] != nil {
+		if err := onlyFewerFinalizers(t, r, have, obj); err != nil {
+			return nil, err
+		}
+	}
+	carry(m, was, "deletionTimestamp", "deletionGracePeriodSeconds")
+	obj, err := canonical(&t.res, obj)
+	if err != nil {
+		return nil, err
+	}
+	if obj, err = s.trackFields(t, r, have, obj); err != nil {
+		return nil, err
+	}
+	if !t.res.builtin.noGeneration && specChanged(&t.res, old, obj) {
+		metaOf(obj)["generation"] = number(was, "generation") + 1
+	}
+	return obj, nil
+}
+
+func immutable(t *table, r *request, name, value string) error {
+	fault := field.Invalid(field.NewPath("metadata", name), value, "field is immutable")
+	return apierrors.NewInvalid(t.res.groupKind(), r.Name, field.ErrorList{fault, fault}) // the real server looks twice
+}
+
+func onlyFewerFinalizers(t *table, r *request, have *stored, obj object) error {
+	known := map[string]bool{}
+	for _, f := range finalizersOf(have.obj) {
+		known[f] = true
+	}
+	var added []string
+	for _, f := range finalizersOf(obj) {
+		if !known[f] {
+			added = append(added, f)
+		}
+	}
+	if len(added) == 0 {
+		return nil
+	}
+	fault := field.Forbidden(field.NewPath("metadata", "finalizers"),
+		fmt.Sprintf("no new finalizers can be added if the object is being deleted, found new finalizers %#v", added))
+	return apierrors.NewInvalid(t.res.groupKind(), r.Name, field.ErrorList{fault, fault}) // the real server looks twice
+}
+
+// statusOnly is the old object with the new status, and for built-in kinds the new metadata.
+func statusOnly(t *table, old, obj object) object {
+	fresh := clone(old)
+	carry(fresh, obj, "status")
+	m, sent := metaOf(fresh), metaOf(obj)
+	if t.res.builtin.typed { // these kinds take metadata along
+		fresh["metadata"] = sent
+		switch t.res.Resource {
+		case "deployments":
+			carry(sent, m, "labels")
+		case "pods":
+			carry(sent, m, "ownerReferences")
+		}
+		return fresh
+	}
+	carry(m, sent, "resourceVersion", "managedFields")
+	if uid := text(sent, "uid"); uid != "" {
+		m["uid"] = uid
+	}
+	return fresh
+}
+
+// specChanged compares all but metadata and, where it is apart, status.
+func specChanged(r *Resource, old, obj object) bool {
+	differs := func(a, b object) bool {
+		for k, v := range a {
+			if k == "metadata" || k == "status" && r.Status {
+				continue
+			}
+			if !reflect.DeepEqual(v, b[k]) {
+				return true
+			}
+		}
+		return false
+	}
+	return differs(old, obj) || differs(obj, old)
+}

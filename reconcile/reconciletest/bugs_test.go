@@ -1,0 +1,268 @@
+package reconciletest_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/patch"
+	"github.com/homeostat/homeostat/reconcile"
+	"github.com/homeostat/homeostat/reconcile/reconciletest"
+)
+
+// annotate is a write that does not ask whether it is needed.
+func annotate(ctx context.Context, b *breeder, p *corev1.ConfigMap, key, value string) error {
+	_, err := patch.Merge(ctx, b.client.CoreV1().ConfigMaps(p.Namespace), p, nil, func(edit *corev1.ConfigMap) {
+		metav1.SetMetaDataAnnotation(&edit.ObjectMeta, key, value)
+	})
+	return err
+}
+
+// readyFirst says that it is done before it is.
+func readyFirst(ctx context.Context, b *breeder, p *corev1.ConfigMap) error {
+	if p.Annotations["ready"] != "" {
+		return nil
+	}
+	if err := b.ready(ctx, p); err != nil {
+		return err
+	}
+	return b.create(ctx, child(p))
+}
+
+// onceReady never looks again.
+func onceReady(ctx context.Context, b *breeder, p *corev1.ConfigMap) error {
+	if p.Annotations["ready"] != "" {
+		return nil
+	}
+	return right(ctx, b, p)
+}
+
+// anyName gives the child a new name each time, and trusts the cache to know whether there is one.
+func anyName(ctx context.Context, b *breeder, p *corev1.ConfigMap) error {
+	if len(b.childrenOf(p)) == 0 {
+		s := child(p)
+		s.Name, s.GenerateName = "", p.Name+"-"
+		if err := b.create(ctx, s); err != nil {
+			return err
+		}
+	}
+	return b.ready(ctx, p)
+}
+
+// swallow takes every error for a success.
+func swallow(ctx context.Context, b *breeder, p *corev1.ConfigMap) error {
+	_ = right(ctx, b, p)
+	return nil
+}
+
+// counting writes each time.
+func counting(ctx context.Context, b *breeder, p *corev1.ConfigMap) error {
+	n, _ := strconv.Atoi(p.Annotations["turns"])
+	return annotate(ctx, b, p, "turns", strconv.Itoa(n+1))
+}
+
+// firstLook writes when it has just started.
+func firstLook() turn {
+	seen := map[types.UID]bool{}
+	return func(ctx context.Context, b *breeder, p *corev1.ConfigMap) error {
+		if !seen[p.UID] {
+			seen[p.UID] = true
+			return annotate(ctx, b, p, "started", strconv.FormatInt(time.Now().UnixNano(), 10))
+		}
+		return nil
+	}
+}
+
+// bootEach makes a fresh turn for each boot.
+func bootEach(t func() turn) func(env *reconciletest.Env) error {
+	return func(env *reconciletest.Env) error { return breed(t())(env) }
+}
+
+// noTrigger does not hear of what happens to its children.
+func noTrigger(env *reconciletest.Env) error {
+	client := env.Client()
+	parents := informer.For(client.CoreV1().ConfigMaps(""), &informer.Options{LabelSelector: "parent"})
+	do := reconcile.Func[*corev1.ConfigMap](func(ctx context.Context,
+		r reconcile.Request[*corev1.ConfigMap],
+	) (reconcile.Result, error) {
+		p, ok := r.Object()
+		if !ok || p.DeletionTimestamp != nil {
+			return reconcile.Result{}, nil
+		}
+		_, err := client.CoreV1().Secrets(p.Namespace).Create(ctx, child(p), metav1.CreateOptions{})
+		if apierrors.IsAlreadyExists(err) {
+			err = nil
+		}
+		return reconcile.Result{}, err
+	})
+	return reconcile.Run(env.Context(), "no-trigger", parents, do)
+}
+
+// onDelete removes the child when it sees the parent's event, and knows nothing of owners.
+func onDelete(env *reconciletest.Env) error {
+	ctx, client := env.Context(), env.Client()
+	for ctx.Err() == nil {
+		list, err := client.CoreV1().ConfigMaps("").List(ctx, metav1.ListOptions{LabelSelector: "parent"})
+		if err != nil {
+			pause(ctx)
+			continue
+		}
+		for _, p := range list.Items {
+			onEvent(ctx, env, watch.Modified, &p)
+		}
+		w, err := client.CoreV1().ConfigMaps("").Watch(ctx, metav1.ListOptions{
+			LabelSelector:   "parent",
+			ResourceVersion: list.ResourceVersion,
+		})
+		if err != nil {
+			pause(ctx)
+			continue
+		}
+		for e := range w.ResultChan() {
+			if p, ok := e.Object.(*corev1.ConfigMap); ok {
+				onEvent(ctx, env, e.Type, p)
+			}
+		}
+		w.Stop()
+	}
+	return nil
+}
+
+func pause(ctx context.Context) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(time.Second):
+	}
+}
+
+func onEvent(ctx context.Context, env *reconciletest.Env, kind watch.EventType, p *corev1.ConfigMap) {
+	secrets := env.Client().CoreV1().Secrets(p.Namespace)
+	for range 5 {
+		var err error
+		if kind == watch.Deleted {
+			err = secrets.Delete(ctx, p.Name+"-child", metav1.DeleteOptions{})
+		} else {
+			s := child(p)
+			s.OwnerReferences = nil
+			_, err = secrets.Create(ctx, s, metav1.CreateOptions{})
+		}
+		if err == nil || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) {
+			return
+		}
+		pause(ctx)
+	}
+}
+
+// leaving leaves a goroutine behind.
+func leaving(env *reconciletest.Env) error {
+	go func() { select {} }()
+	<-env.Context().Done()
+	return nil
+}
+
+// giveUp ends when something goes wrong.
+func giveUp(env *reconciletest.Env) error {
+	_, err := env.Client().CoreV1().ConfigMaps("d").Get(env.Context(), "none", metav1.GetOptions{})
+	return fmt.Errorf("giving up: %w", err)
+}
+
+type bug struct {
+	name   string
+	change func(c *reconciletest.Case)
+	want   []string // in the failure, in this order of importance
+}
+
+func bugs() []bug {
+	run := func(f func(env *reconciletest.Env) error) func(c *reconciletest.Case) {
+		return func(c *reconciletest.Case) { c.Run = f; c.Goal = nil }
+	}
+	return []bug{
+		{"ready before the work", run(breed(readyFirst)), []string{
+			"crash after call",
+			"the state is another one than without faults, at rest before step 1", "- secrets d/a-child = there",
+		}},
+		{"never looks again", run(breed(onceReady)), []string{
+			"somebody deletes output",
+			"- secrets d/a-child = there", "hint: nobody puts back",
+		}},
+		{"generated name", run(breed(anyName)), []string{"secrets d/a-*"}},
+		{"swallowed error", run(breed(swallow)), []string{"<<< ", "- secrets d/a-child = there"}},
+		{"hot loop", run(breed(counting)), []string{
+			"without any fault: it never comes to rest",
+			"compare before you write",
+		}},
+		{"writes at start", run(bootEach(firstLook)), []string{"a restart wrote again: patch configmaps d/a"}},
+		{"no trigger", run(noTrigger), []string{"writes secrets and does not watch them"}},
+		{"edge-triggered delete", func(c *reconciletest.Case) {
+			c.Run, c.Goal, c.Unwatched = onDelete, nil, []string{"secrets"}
+		}, []string{"+ secrets d/b-child = there"}},
+		{"goroutine left", run(leaving), []string{"goroutines that it started are still there"}},
+		{"gives up", run(giveUp), []string{"Run returned although its context had not ended: giving up"}},
+		{"invariant", func(c *reconciletest.Case) {
+			c.Always = func(w *reconciletest.World) error {
+				secrets, err := w.Objects("secrets")
+				if err == nil && len(secrets) > 1 {
+					err = errors.New("two children at once")
+				}
+				return err
+			}
+		}, []string{"after added secrets d/b-child: two children at once"}},
+		{"goal", func(c *reconciletest.Case) {
+			c.Goal = func(*reconciletest.World) error { return errors.New("not this") }
+		}, []string{"without any fault: not this"}},
+		{"workload", func(c *reconciletest.Case) {
+			c.Workload = append(c.Workload, reconciletest.Delete("secrets", "d/none"))
+		}, []string{`step "delete secrets d/none" of the workload`}},
+	}
+}
+
+func TestExploreFindsBugs(t *testing.T) {
+	for _, b := range bugs() {
+		t.Run(b.name, func(t *testing.T) {
+			g := gomega.NewWithT(t)
+			c := breeding(right)
+			b.change(c)
+			report := reconciletest.Search(t, c, &reconciletest.Options{Budget: testBudget, Steps: 2000})
+			t.Logf("%d runs\n%s", report.Runs, report.Failure)
+			for _, w := range b.want {
+				g.Expect(report.Failure).To(gomega.ContainSubstring(w))
+			}
+		})
+	}
+}
+
+// A token plays the same counter-example again, and says so when the program is another one by now.
+func TestReplay(t *testing.T) {
+	g := gomega.NewWithT(t)
+	c := breeding(readyFirst)
+	report := reconciletest.Search(t, c, &reconciletest.Options{Budget: testBudget})
+	g.Expect(report.Token).To(gomega.HavePrefix("rt1:"))
+	for range 5 {
+		g.Expect(reconciletest.ReplayText(t, c, nil, report.Token)).To(gomega.Equal(report.Failure))
+	}
+	g.Expect(reconciletest.ReplayText(t, breeding(right), nil,
+		report.Token)).To(gomega.ContainSubstring("no longer applies"))
+}
+
+// Every run of every deviation takes the same way again: informers, queue, workers and back-off included.
+func TestRunsAreDeterministic(t *testing.T) {
+	g := gomega.NewWithT(t)
+	c := breeding(right)
+	c.Workload, c.Goal = c.Workload[1:2], nil
+	first := reconciletest.Hashes(t, c)
+	g.Expect(len(first)).To(gomega.BeNumerically(">", 40))
+	for range 2 {
+		g.Expect(reconciletest.Hashes(t, c)).To(gomega.Equal(first))
+	}
+}

@@ -1,0 +1,292 @@
+package reconciletest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/homeostat/homeostat/internal/apisim"
+)
+
+// pick takes what comes first on a good day, unless the plan has something else: events before calls, calls before
+// actors.
+func (r *run) pick(enabled []apisim.Action) (apisim.Action, apisim.Fault, bool) {
+	r.letGo()
+	calls := slices.ContainsFunc(enabled, func(a apisim.Action) bool { return a.Kind == apisim.Release })
+	for _, a := range enabled {
+		if r.apart(a) {
+			continue
+		}
+		switch a.Kind {
+		case apisim.Bookmark, apisim.Chaos:
+			continue
+		case apisim.Deliver:
+			if _, waits := r.held[a.WatchID()]; waits || r.holds(a) {
+				continue
+			}
+			return a, r.deliveryFault(), true
+		case apisim.Commit:
+			if calls && r.served < 2 { // late is: after the caller's next call
+				continue
+			}
+			return a, apisim.NoFault, true
+		case apisim.Release:
+			if r.parts(a) {
+				continue
+			}
+			return a, r.callFault(a), true
+		case apisim.Work:
+			return a, apisim.NoFault, true
+		}
+	}
+	return apisim.Action{}, apisim.NoFault, false
+}
+
+// letGo ends the holding back of watches whose time is up.
+func (r *run) letGo() {
+	for id, since := range r.held {
+		if time.Since(since) >= r.o.Lag {
+			delete(r.held, id)
+		}
+	}
+}
+
+// age lets time pass in a program that is busy for ever: its steps take none, and a slow watch or a back-off elsewhere
+// would last for ever too.
+func (r *run) age() {
+	if now := time.Now(); now.After(r.moved) {
+		r.moved, r.still = now, 0
+	}
+	if r.still++; r.still > busySteps {
+		r.sched.Wait(busyTime)
+	}
+}
+
+// holds begins to hold a watch back, if the plan says so.
+func (r *run) holds(a apisim.Action) bool {
+	d, found := r.p.find('d', r.out.deliveries+1)
+	if !found || d.fault != hold || r.tail {
+		return false
+	}
+	r.out.deliveries++
+	r.held[a.WatchID()] = time.Now()
+	r.line("HELD BACK " + plainly(a))
+	return true
+}
+
+// apart tells whether the network does not reach the replica that the action is of.
+func (r *run) apart(a apisim.Action) bool {
+	p := r.replica(a.Call.Client)
+	if p == nil || p.apart.IsZero() || a.Kind == apisim.Commit {
+		return false
+	}
+	if time.Now().Before(p.apart) {
+		return true
+	}
+	r.line("together  " + p.client)
+	p.apart = time.Time{}
+	return false
+}
+
+// parts begins a partition at a call, if the plan says so.
+func (r *run) parts(a apisim.Action) bool {
+	_, now := r.p.find('p', len(r.out.calls)+1)
+	p := r.replica(a.Call.Client)
+	if !now || r.tail || p == nil || r.parted || boring(a.Call.Resource.Resource) {
+		return false
+	}
+	r.parted = true
+	p.apart = time.Now().Add(partition)
+	r.line("APART     " + p.client + ", before: " + plainly(a))
+	return true
+}
+
+func (r *run) deliveryFault() apisim.Fault {
+	d, _ := r.p.find('d', r.out.deliveries+1)
+	if r.tail {
+		return apisim.NoFault
+	}
+	return d.fault
+}
+
+func (r *run) callFault(a apisim.Action) apisim.Fault {
+	d, _ := r.p.find('c', len(r.out.calls)+1)
+	if r.tail || boring(a.Call.Resource.Resource) {
+		return apisim.NoFault
+	}
+	return d.fault
+}
+
+// take steps, and keeps the books.
+func (r *run) take(a apisim.Action, f apisim.Fault) {
+	r.served++
+	if f == apisim.Late {
+		r.served = 0
+	}
+	r.current = nil
+	text := plainly(a)
+	if len(r.replicas) > 1 && ofProgram(a.Call.Client) {
+		text += "   of " + a.Call.Client
+	}
+	if caller := a.Caller(); caller != "" {
+		text += "   (" + caller + ")"
+	}
+	if f != apisim.NoFault {
+		text += "   <<< " + strings.ToUpper(f.String())
+	}
+	if quiet := boring(a.Call.Resource.Resource); !quiet {
+		r.line(text)
+	}
+	if !r.tail && !boring(a.Call.Resource.Resource) {
+		r.out.decisions++
+		switch a.Kind {
+		case apisim.Deliver:
+			r.out.deliveries++
+		case apisim.Release:
+			r.out.calls = append(r.out.calls, &call{Call: a.Call})
+			r.current = r.out.calls[len(r.out.calls)-1]
+		}
+	}
+	r.sched.Step(a, f)
+}
+
+// plainly says what happens in the words of a person.
+func plainly(a apisim.Action) string {
+	text := a.String()
+	_, after, _ := strings.Cut(text, " ")
+	after = strings.TrimPrefix(after, fmt.Sprintf("%s#%d ", a.Call.Client, a.Call.Incarnation))
+	switch a.Kind {
+	case apisim.Deliver:
+		f := strings.Fields(after) // watch 3 configmaps ADDED 104 d/a
+		if len(f) >= 6 {
+			return "deliver   " + f[3] + " " + f[2] + " " + f[5]
+		}
+		return "deliver   " + after
+	case apisim.Commit:
+		return "late      " + after
+	case apisim.Release:
+		return "call      " + after
+	}
+	return "actor     " + after
+}
+
+// called sees every call of the program that the server serves.
+func (r *run) called(c apisim.Call) error {
+	r.out.rules.add(c)
+	if c.Verb == "watch" {
+		r.out.watched[shortName(c.Resource.GroupResource())] = true
+	}
+	return nil
+}
+
+// committed sees every write.
+func (r *run) committed(e apisim.Event) {
+	resource := shortName(e.Resource.GroupResource())
+	if !boring(e.Resource.Resource) {
+		r.progress = time.Now()
+	}
+	r.gone(e, resource)
+	if ofProgram(e.Call.Client) {
+		r.lead(e)
+		r.wrote(e, resource)
+	}
+	if r.c.Always != nil && r.out.finding == nil {
+		if err := r.c.Always(r.world); err != nil {
+			r.find(oracleAlways, fmt.Sprintf("after %s %s %s: %v", strings.ToLower(string(e.Type)), resource,
+				e.Key, err))
+		}
+	}
+}
+
+func (r *run) wrote(e apisim.Event, resource string) {
+	if r.current != nil {
+		r.current.effect = true
+	}
+	if boring(e.Resource.Resource) {
+		return
+	}
+	if r.tail {
+		r.find(oracleTail, fmt.Sprintf("all was done, and a restart wrote again: %s %s %s", e.Call.Verb, resource,
+			e.Key))
+		return
+	}
+	if e.Call.Subresource == "" || e.Call.Subresource == "status" {
+		r.out.written[resource] = true
+	}
+	what := resource + " " + stem(e)
+	switch e.Type {
+	case watch.Added:
+		r.created[string(e.New.GetUID())] = output{resource: resource, key: e.Key.String()}
+		r.alive[what]++
+		r.out.counts["at once there are "+what] = max(r.out.counts["at once there are "+what], r.alive[what])
+	case watch.Deleted:
+		r.out.counts["it deletes "+what]++
+	}
+}
+
+// gone counts down what the program made.
+func (r *run) gone(e apisim.Event, resource string) {
+	if e.New != nil {
+		return
+	}
+	if _, made := r.created[string(e.Old.GetUID())]; made {
+		r.alive[resource+" "+stem(e)]--
+	}
+}
+
+// lead holds writes of several replicas against the one Lease that there is.
+func (r *run) lead(e apisim.Event) {
+	if len(r.replicas) < 2 {
+		return
+	}
+	if e.Resource.Resource == "leases" {
+		r.leases[e.Key] = true
+		if e.New == nil {
+			r.leader = ""
+			return
+		}
+		holder, _, _ := unstructured.NestedString(e.New.Object, "spec", "holderIdentity")
+		if r.leader = e.Call.Client; holder == "" {
+			r.leader = ""
+		}
+		return
+	}
+	late := slices.ContainsFunc(r.p, func(d deviation) bool { return d.fault == apisim.Late })
+	if boring(e.Resource.Resource) || len(r.leases) != 1 || late || r.leader == e.Call.Client {
+		return
+	}
+	r.find(oracleLeader, fmt.Sprintf("%s wrote %s %s, and the Lease is of %q",
+		e.Call.Client, shortName(e.Resource.GroupResource()), e.Key, r.leader))
+}
+
+// stem is the object's name, without what was generated.
+func stem(e apisim.Event) string {
+	o := e.New
+	if o == nil {
+		o = e.Old
+	}
+	if prefix := o.GetGenerateName(); prefix != "" {
+		return e.Key.Namespace + "/" + prefix + "*"
+	}
+	return e.Key.String()
+}
+
+// outputs are the objects that the program made and that are there.
+func (r *run) outputs() []output {
+	var all []output
+	for _, res := range r.sim.Resources() {
+		for _, o := range r.sim.Objects(res.GVR()) {
+			if made, ok := r.created[string(o.GetUID())]; ok {
+				if o.GetNamespace() == "" {
+					made.key = o.GetName()
+				}
+				all = append(all, made)
+			}
+		}
+	}
+	return all
+}

@@ -1,0 +1,22 @@
+package reconciletest_test
+
+import (
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/homeostat/homeostat/reconcile/reconciletest"
+)
+
+// TestBreederSurvives is how a user's test looks.
+func TestBreederSurvives(t *testing.T) {
+	reconciletest.Explore(t, &reconciletest.Case{
+		Objects: []runtime.Object{parent("a")},
+		Run:     breed(right), // builds informers and controllers on env.Client() and runs them until env.Context() ends
+		Workload: []reconciletest.Step{
+			reconciletest.Create(parent("b")),
+			reconciletest.Delete("configmaps", "d/a"),
+		},
+	}, &reconciletest.Options{Budget: 2 * time.Second})
+}

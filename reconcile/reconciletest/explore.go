@@ -1,0 +1,251 @@
+package reconciletest
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+)
+
+// Report says what an exploration covered.
+type Report struct {
+	// Runs were made; Planned is how many single deviations there are, Pairs how many of the runs had two.
+	Runs, Planned, Pairs int
+	// Calls, Writes and Deliveries of the run without faults.
+	Calls, Writes, Deliveries int
+	// Rules are the fewest with which the program could do all that it did in all runs.
+	Rules []rbacv1.PolicyRule
+	// Failure is what the test was failed with; "": nothing.
+	Failure string
+	// Token is the failure's, for [Replay].
+	Token string
+}
+
+func (r *Report) String() string {
+	return fmt.Sprintf("%d runs (%d of %d single deviations, %d pairs); "+
+		"without faults: %d calls, %d writes, %d deliveries",
+		r.Runs, min(r.Runs, r.Planned), r.Planned, r.Pairs, r.Calls, r.Writes, r.Deliveries)
+}
+
+// Explore runs the case without faults, and then again with each single deviation, and then with pairs of them,
+// until the budget is used up. It fails the test with the first counter-example: what went wrong, the trace, and a
+// token for [Replay].
+//
+// While it runs it sets the global source of math/rand and GODEBUG=randseednop=0: tests that call it cannot be
+// parallel.
+func Explore(t *testing.T, c *Case, o *Options) *Report {
+	t.Helper()
+	r := search(t, c, o)
+	if r.Failure != "" {
+		t.Error(r.Failure)
+		return r
+	}
+	t.Log(r.String())
+	return r
+}
+
+// search is Explore without the failing.
+func search(t *testing.T, c *Case, o *Options) *Report {
+	t.Helper()
+	x := newExplorer(t, c, o)
+	x.explore()
+	x.report.Rules = x.rules.rules()
+	return x.report
+}
+
+func newExplorer(t *testing.T, c *Case, o *Options) *explorer {
+	t.Helper()
+	return &explorer{t: t, c: c, o: prepare(t, c, o), began: time.Now(), report: &Report{}, rules: ruleSet{}}
+}
+
+func prepare(t *testing.T, c *Case, o *Options) Options {
+	t.Helper()
+	opts := o.withDefaults()
+	if err := opts.validate(); err != nil {
+		t.Fatalf("reading the options of an exploration: %v", err)
+	}
+	if err := c.validate(); err != nil {
+		t.Fatalf("reading the case of an exploration: %v", err)
+	}
+	t.Setenv("GODEBUG", strings.TrimPrefix(os.Getenv("GODEBUG")+",randseednop=0", ","))
+	return opts
+}
+
+type explorer struct {
+	t         *testing.T
+	c         *Case
+	o         Options
+	began     time.Time
+	reference *outcome
+	masked    []map[string]bool
+	report    *Report
+	rules     ruleSet
+	hashes    []string // of the traces of all runs
+}
+
+func (x *explorer) explore() {
+	if !x.refer() {
+		return
+	}
+	singles := x.singles()
+	x.report.Planned = len(singles)
+	for _, p := range singles {
+		if x.over() || !x.try(p) {
+			return
+		}
+	}
+	for _, p := range x.pairs() {
+		if x.over() || !x.try(p) {
+			return
+		}
+		x.report.Pairs++
+	}
+}
+
+func (x *explorer) over() bool { return time.Since(x.began) > x.o.Budget }
+
+// refer makes the runs without faults: twice the same, and once at another time with other names.
+func (x *explorer) refer() bool {
+	first := x.play(nil, setting{seed: 1})
+	x.reference = first
+	if first.finding == nil {
+		x.unwatched(first)
+	}
+	if first.finding != nil {
+		x.fail(nil, first)
+		return false
+	}
+	again := x.play(nil, setting{seed: 1})
+	if i := firstDifference(first.lines, again.lines); i >= 0 {
+		x.t.Logf("two runs without faults differ at line %d: %q and %q. The program decides by chance"+
+			" (order of a map, math/rand, a race of goroutines): tokens may not apply again.", i+1,
+			lineAt(first.lines, i), lineAt(again.lines, i))
+	}
+	other := x.play(nil, setting{seed: 2, start: 97 * time.Minute})
+	for i := range min(len(first.states), len(other.states)) {
+		x.masked = append(x.masked, first.states[i].mask(other.states[i]))
+	}
+	x.report.Calls, x.report.Deliveries = len(first.calls), first.deliveries
+	for _, c := range first.calls {
+		if c.effect {
+			x.report.Writes++
+		}
+	}
+	return true
+}
+
+func firstDifference(a, b []string) int {
+	for i := range max(len(a), len(b)) {
+		if lineAt(a, i) != lineAt(b, i) {
+			return i
+		}
+	}
+	return -1
+}
+
+func lineAt(lines []string, i int) string {
+	if i < len(lines) {
+		return lines[i]
+	}
+	return "(the end)"
+}
+
+// unwatched finds what the program writes and does not watch.
+func (x *explorer) unwatched(o *outcome) {
+	for _, resource := range slices.Sorted(maps.Keys(o.written)) {
+		if !o.watched[resource] && !slices.Contains(x.c.Unwatched, resource) {
+			o.finding = &finding{oracle: oracleWatch, text: fmt.Sprintf(
+				"it writes %s and does not watch them: "+
+					"it cannot see when somebody else changes or deletes them", resource)}
+			return
+		}
+	}
+}
+
+func (x *explorer) play(p plan, s setting) *outcome {
+	x.t.Helper()
+	x.report.Runs++
+	out, err := inBubble(x.t, x.c, x.o, p, s)
+	if err != nil {
+		x.t.Fatalf("setting up the case: %v", err)
+	}
+	x.rules.addAll(out.rules)
+	x.hashes = append(x.hashes, out.hash())
+	return out
+}
+
+// try plays one plan and judges it; false: it failed.
+func (x *explorer) try(p plan) bool {
+	out := x.play(p, setting{seed: 1})
+	x.judge(p, out)
+	if out.finding == nil {
+		return true
+	}
+	x.fail(p, out)
+	return false
+}
+
+// judge asks the oracles that compare with the reference.
+func (x *explorer) judge(p plan, out *outcome) {
+	if out.finding != nil {
+		return
+	}
+	if out.finding = x.compare(out); out.finding != nil {
+		return
+	}
+	if !onlyWatches(p) {
+		return
+	}
+	for _, what := range slices.Sorted(maps.Keys(out.counts)) {
+		if n, want := out.counts[what], x.reference.counts[what]; n > want {
+			out.finding = &finding{
+				oracle: oracleCounts,
+				text:   fmt.Sprintf("%s: %d, and without the delay %d", what, n, want),
+			}
+			return
+		}
+	}
+}
+
+// compare holds what the server has at rest against the run without faults. A step that came early leaves only the end
+// to be compared.
+func (x *explorer) compare(out *outcome) *finding {
+	want := x.reference.states
+	for i := range want {
+		have, when := out.states, fmt.Sprintf("at rest before step %d of the workload", i+1)
+		at := i
+		if last := len(want) - 1; i == last {
+			at, when = len(have)-1, "at the end"
+		} else if len(have) != len(want) {
+			continue
+		}
+		if diff := have[at].differences(want[i], x.masked[i]); len(diff) > 0 {
+			return &finding{oracle: oracleState, upTo: out.restedAt[at], text: "" +
+				"the state is another one than without faults, " + when +
+				" (- without, + with):\n    " + strings.Join(shorten(diff, 20), "\n    ")}
+		}
+	}
+	return nil
+}
+
+// onlyWatches tells whether the plan does nothing but to disturb watches.
+func onlyWatches(p plan) bool {
+	for _, d := range p {
+		if d.at != 'd' {
+			return false
+		}
+	}
+	return true
+}
+
+func shorten(lines []string, most int) []string {
+	if len(lines) <= most {
+		return lines
+	}
+	return append(slices.Clone(lines[:most]), fmt.Sprintf("… and %d more", len(lines)-most))
+}

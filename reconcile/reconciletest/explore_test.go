@@ -1,0 +1,46 @@
+package reconciletest_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/onsi/gomega"
+
+	"github.com/homeostat/homeostat/reconcile/reconciletest"
+)
+
+func TestExplorePassesARightController(t *testing.T) {
+	g := gomega.NewWithT(t)
+	report := reconciletest.Search(t, breeding(right), &reconciletest.Options{Budget: 5 * time.Second})
+	g.Expect(report.Failure).To(gomega.BeEmpty())
+	t.Log(report, report.Rules)
+	g.Expect(report.Planned).To(gomega.BeNumerically(">", 80))
+	g.Expect(report.Runs).To(gomega.BeNumerically(">", 3))
+}
+
+// What is outside of the API server outlives a crash, and begins anew with each run.
+func TestOutsideIsOfOneRun(t *testing.T) {
+	g := gomega.NewWithT(t)
+	c := breeding(right)
+	made := 0
+	c.Outside = func() any { made++; return new(int) }
+	inner := c.Run
+	c.Run = func(env *reconciletest.Env) error {
+		*env.Outside().(*int)++
+		return inner(env)
+	}
+	most := 0
+	c.Goal = func(w *reconciletest.World) error {
+		boots := *w.Outside().(*int)
+		most = max(most, boots)
+		if boots < 1 || boots > 2 {
+			return fmt.Errorf("%d boots: want one, and one more after a crash", boots)
+		}
+		return nil
+	}
+	report := reconciletest.Search(t, c, &reconciletest.Options{Budget: time.Second})
+	g.Expect(report.Failure).To(gomega.BeEmpty())
+	g.Expect(made).To(gomega.Equal(report.Runs))
+	g.Expect(most).To(gomega.Equal(2))
+}

@@ -1,0 +1,26 @@
+package reconciletest
+
+import "testing"
+
+// Search is Explore that does not fail the test.
+func Search(t *testing.T, c *Case, o *Options) *Report {
+	t.Helper()
+	return search(t, c, o)
+}
+
+// ReplayText is Replay that does not fail the test.
+func ReplayText(t *testing.T, c *Case, o *Options, token string) string {
+	t.Helper()
+	return replay(t, c, o, token)
+}
+
+// Hashes makes the runs without faults and with each single deviation, and returns the hashes of their traces.
+func Hashes(t *testing.T, c *Case) []string {
+	t.Helper()
+	x := newExplorer(t, c, nil)
+	x.refer()
+	for _, p := range x.singles() {
+		x.play(p, setting{seed: 1})
+	}
+	return x.hashes
+}

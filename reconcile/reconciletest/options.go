@@ -1,0 +1,63 @@
+package reconciletest
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+)
+
+// What the zero Options mean.
+const (
+	DefaultBudget      = 10 * time.Second
+	DefaultShortBudget = 2 * time.Second
+	DefaultSteps       = 20_000
+	DefaultRest        = 2 * time.Minute
+	DefaultLag         = 5 * time.Second
+)
+
+// Options of an exploration. nil and zero fields mean the defaults.
+type Options struct {
+	// Budget is how long the exploration may take, in real time. Default [DefaultBudget], with go test -short
+	// [DefaultShortBudget]. The runs are the same ones in the same order; a smaller budget makes fewer.
+	Budget time.Duration
+	// Steps bounds one run; more mean that it never comes to rest. Default [DefaultSteps].
+	Steps int
+	// Rest is how long, in virtual time, nobody may write until the program counts as at rest. It must be
+	// longer than the longest back-off of the program after one failure. Default [DefaultRest].
+	Rest time.Duration
+	// Lag is how long, in virtual time, a watch is held back. Default [DefaultLag].
+	Lag time.Duration
+	// SkipDrift leaves out the runs in which somebody deletes what the program made.
+	SkipDrift bool
+}
+
+func (o *Options) withDefaults() Options {
+	var v Options
+	if o != nil {
+		v = *o
+	}
+	budget := DefaultBudget
+	if testing.Short() {
+		budget = DefaultShortBudget
+	}
+	v.Budget = cmp.Or(v.Budget, budget)
+	v.Steps = cmp.Or(v.Steps, DefaultSteps)
+	v.Rest = cmp.Or(v.Rest, DefaultRest)
+	v.Lag = cmp.Or(v.Lag, DefaultLag)
+	return v
+}
+
+func (o *Options) validate() error {
+	var faults []error
+	for name, v := range map[string]time.Duration{"Budget": o.Budget, "Rest": o.Rest, "Lag": o.Lag} {
+		if v < 0 {
+			faults = append(faults, fmt.Errorf("%s %v: must not be negative", name, v))
+		}
+	}
+	if o.Steps < 0 {
+		faults = append(faults, fmt.Errorf("Steps %d: must not be negative", o.Steps))
+	}
+	return errors.Join(faults...)
+}

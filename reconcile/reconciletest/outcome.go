@@ -1,0 +1,98 @@
+package reconciletest
+
+import (
+	"fmt"
+	"hash/fnv"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/homeostat/homeostat/internal/apisim"
+)
+
+// The oracles: what tells a wrong run from a right one.
+const (
+	oracleRun      = "run"      // Run returns only when its context has ended
+	oracleStop     = "stop"     // no goroutine is left behind
+	oracleWorkload = "workload" // the workload works without faults
+	oracleRest     = "rest"     // it comes to rest
+	oracleGoal     = "goal"     // the goal holds at rest
+	oracleAlways   = "always"   // the invariant holds after every write
+	oracleTail     = "tail"     // at rest a restart writes nothing
+	oracleState    = "state"    // the end is that of the run without faults
+	oracleCounts   = "counts"   // a slow watch alone makes it have or delete nothing more
+	oracleLeader   = "leader"   // only the replica that holds the Lease writes
+	oracleWatch    = "watch"    // what it writes, it watches
+)
+
+// finding is what an oracle said.
+type finding struct {
+	oracle string
+	text   string
+	upTo   int // the lines of the trace that matter; 0: all
+}
+
+// call is one call of the program.
+type call struct {
+	apisim.Call
+	effect bool
+}
+
+// output is an object that the program made.
+type output struct{ resource, key string }
+
+// outcome is all that is known of one run.
+type outcome struct {
+	finding    *finding
+	lines      []string
+	calls      []*call
+	deliveries int
+	decisions  int
+	outputs    []output
+	counts     map[string]int
+	watched    map[string]bool
+	written    map[string]bool
+	rules      ruleSet
+	restedAt   []int   // the lines of the trace until then
+	states     []state // at rest: at first, after each step of the workload, and at the end
+}
+
+func newOutcome() *outcome {
+	return &outcome{
+		counts: map[string]int{}, watched: map[string]bool{}, written: map[string]bool{},
+		rules: ruleSet{},
+	}
+}
+
+// hash names a trace: a token is of the code that gave this one.
+func (o *outcome) hash() string {
+	h := fnv.New32a()
+	for _, l := range o.lines {
+		text, _, _ := strings.Cut(l, "   (") // lines of code move
+		_, _ = h.Write([]byte(text))
+	}
+	return fmt.Sprintf("%08x", h.Sum32())
+}
+
+const mostLines = 100_000
+
+func (r *run) line(text string) {
+	if len(r.out.lines) < mostLines {
+		r.out.lines = append(r.out.lines, text)
+	}
+}
+
+// find keeps the first finding.
+func (r *run) find(oracle, text string) {
+	if r.out.finding == nil {
+		r.out.finding = &finding{oracle: oracle, text: text}
+	}
+}
+
+// stuck ends the test binary in words: a goroutine that does not end cannot be taken out of its bubble.
+func stuck(within time.Duration) {
+	buf := make([]byte, 1<<20)
+	buf = buf[:runtime.Stack(buf, true)]
+	panic(fmt.Sprintf("reconciletest: Run did not return within %v (virtual) after its context had ended; it must join"+
+		" every goroutine that it starts. All goroutines:\n%s", within, buf))
+}

@@ -1,0 +1,151 @@
+package reconciletest
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// program begins the names of the clients under test: one for each replica.
+const program = "program"
+
+// replica is one process of the program and its restarts.
+type replica struct {
+	id      int
+	client  string
+	cancel  context.CancelFunc
+	done    chan error
+	boots   int
+	crashed bool
+	down    time.Time // when it boots again; zero: it runs
+	apart   time.Time // until when the network does not reach it
+}
+
+func newReplicas(n int) []*replica {
+	var all []*replica
+	for id := range max(n, 1) {
+		name := program
+		if n > 1 {
+			name += "-" + strconv.Itoa(id)
+		}
+		all = append(all, &replica{id: id, client: name})
+	}
+	return all
+}
+
+func ofProgram(client string) bool { return strings.HasPrefix(client, program) }
+
+func (r *run) replica(client string) *replica {
+	for _, p := range r.replicas {
+		if p.client == client {
+			return p
+		}
+	}
+	return nil
+}
+
+// boot starts an incarnation of a replica.
+func (r *run) boot(ctx context.Context, p *replica) {
+	p.boots++
+	p.crashed, p.down = false, time.Time{}
+	boot, cancel := context.WithCancel(ctx)
+	p.cancel = cancel
+	p.done = make(chan error, 1)
+	env, done := &Env{ctx: boot, config: r.sim.Config(p.client), replica: p.id, outside: r.world.outside}, p.done
+	go func() { done <- r.c.Run(env) }()
+	r.progress = time.Now()
+}
+
+func (r *run) bootAll(ctx context.Context) {
+	for _, p := range r.replicas {
+		r.boot(ctx, p)
+	}
+}
+
+// haltAll stops the replicas in good order: their calls are served until they have returned.
+func (r *run) haltAll() {
+	for _, p := range r.replicas {
+		p.apart = time.Time{}
+		if p.down.IsZero() {
+			p.cancel()
+			r.join(p, true)
+		}
+	}
+}
+
+// returned looks whether a replica has crashed, ended, or is to boot again.
+func (r *run) returned(ctx context.Context) bool {
+	for _, p := range r.replicas {
+		switch {
+		case p.crashed:
+			r.join(p, false)
+			r.restart(p, "crashed")
+			return true
+		case !p.down.IsZero():
+			if time.Now().Before(p.down) {
+				continue
+			}
+			r.line("restart   " + p.client)
+			r.boot(ctx, p)
+			return true
+		}
+		select {
+		case err := <-p.done:
+			p.done <- err
+			r.ended(p, err)
+			return true
+		default:
+		}
+	}
+	return false
+}
+
+// restart leaves the replica down: for a while if another one can take over.
+func (r *run) restart(p *replica, why string) {
+	p.crashed = false
+	p.down = time.Now()
+	if len(r.replicas) > 1 {
+		p.down = p.down.Add(takeOver)
+	}
+	r.line("down      " + p.client + ": " + why)
+}
+
+// ended judges a Run that has returned by itself.
+func (r *run) ended(p *replica, err error) {
+	switch {
+	case r.faultless || r.tail:
+		r.find(oracleRun, fmt.Sprintf("Run returned although its context had not ended: %v", err))
+	case p.boots >= mostBoots:
+		r.find(oracleRun, fmt.Sprintf("Run returned %d times although its context had not ended, at last: %v",
+			p.boots, err))
+	default:
+		p.cancel()
+		p.down = time.Now().Add(restartAfter)
+		r.line(fmt.Sprintf("down      %s: Run returned: %v", p.client, err))
+	}
+}
+
+// join waits until Run has returned.
+func (r *run) join(p *replica, serve bool) {
+	deadline := time.Now().Add(stopWithin)
+	for range 100_000 {
+		enabled := r.sched.Enabled()
+		select {
+		case err := <-p.done:
+			p.done <- err
+			return
+		default:
+		}
+		if time.Now().After(deadline) {
+			break
+		}
+		if a, f, ok := r.pick(enabled); ok && serve {
+			r.take(a, f)
+			continue
+		}
+		r.sched.Idle(time.Second)
+	}
+	stuck(stopWithin)
+}

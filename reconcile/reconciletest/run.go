@@ -1,0 +1,235 @@
+package reconciletest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/homeostat/homeostat/internal/apisim"
+)
+
+const (
+	stopWithin   = 2 * time.Minute  // of virtual time, from the end of its context to the return of Run
+	restartAfter = 10 * time.Second // of virtual time, when Run has returned by itself
+	takeOver     = 30 * time.Second // of virtual time, from a crash to the next boot, where there are other replicas
+	partition    = 45 * time.Second // of virtual time
+	mostBoots    = 20
+	busySteps    = 30
+	busyTime     = 500 * time.Millisecond
+)
+
+// run is one run of a case under a plan, inside a bubble.
+type run struct {
+	c         *Case
+	o         Options
+	p         plan
+	faultless bool // there was no plan to begin with
+	sim       *apisim.Server
+	sched     *apisim.Scheduler
+	world     *World
+	out       *outcome
+
+	replicas []*replica
+	parted   bool                          // the partition of the plan has begun
+	leases   map[types.NamespacedName]bool // that the program has written
+	leader   string                        // the client that took the Lease at last
+
+	tail     bool // the plan is over: the program is only looked at
+	steps    int
+	progress time.Time
+	current  *call
+	created  map[string]output // by uid
+	alive    map[string]int    // how many of one name the program made that are there
+	held     map[int]time.Time // watches that are held back, since when
+	moved    time.Time         // when time passed at last
+	still    int               // steps since
+	served   int               // calls since a late one
+	next     int               // step of the workload
+}
+
+// setting is in what two references differ: what must not matter.
+type setting struct {
+	seed  uint64
+	start time.Duration
+}
+
+func newRun(c *Case, o Options, p plan, s setting) (*run, error) {
+	r := &run{
+		c: c, o: o, p: p, faultless: len(p) == 0, out: newOutcome(),
+		created: map[string]output{}, leases: map[types.NamespacedName]bool{}, replicas: newReplicas(c.Replicas),
+		alive: map[string]int{}, held: map[int]time.Time{},
+	}
+	if s.start > 0 {
+		<-time.NewTimer(s.start).C
+	}
+	var err error
+	r.sim, err = apisim.New(&apisim.Options{
+		Resources: c.resources(), NoStreamingLists: true, Lifecycle: true,
+		Seed: s.seed,
+	})
+	if err != nil {
+		return nil, err
+	}
+	r.world = &World{sim: r.sim}
+	if c.Outside != nil {
+		r.world.outside = c.Outside()
+	}
+	for _, obj := range c.Objects {
+		err := r.world.load(obj)
+		if ns, ok := obj.(*corev1.Namespace); ok && apierrors.IsAlreadyExists(err) {
+			err = r.world.label(ns) // every cluster has it
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	r.sim.Deny(r.called)
+	r.sim.OnCommit(r.committed)
+	r.sched = r.sim.Schedule(1)
+	r.sched.OnCrash(func(client string) {
+		p := r.replica(client)
+		p.crashed = true
+		p.cancel()
+	})
+	r.sched.Add(r.sim.Collector().Extra())
+	for _, a := range c.Actors {
+		r.sched.Add(&apisim.Extra{
+			Name: a.Name, Enabled: func() bool { return a.Enabled(r.world) }, Do: func() { a.Do(r.world) },
+		})
+	}
+	return r, nil
+}
+
+// play runs all of it. What it finds is in the outcome.
+func (r *run) play(ctx context.Context) {
+	r.bootAll(ctx)
+	r.settle(ctx)
+	for r.next < len(r.c.Workload) && r.out.finding == nil {
+		r.rest()
+		r.work(ctx)
+		r.settle(ctx)
+	}
+	r.out.outputs = r.outputs()
+	r.drift(ctx)
+	if r.out.finding == nil && r.c.Goal != nil {
+		if err := r.c.Goal(r.world); err != nil {
+			r.find(oracleGoal, err.Error())
+		}
+	}
+	r.rest()
+	r.lookAgain(ctx)
+	r.finish()
+}
+
+// rest keeps what the server has when the program is at rest.
+func (r *run) rest() {
+	r.out.restedAt = append(r.out.restedAt, len(r.out.lines))
+	r.out.states = append(r.out.states, photograph(r.sim, r.c.Ignore))
+}
+
+// lookAgain restarts the program, so that it looks at every object once more: nothing is left to write.
+func (r *run) lookAgain(ctx context.Context) {
+	if r.out.finding != nil {
+		return
+	}
+	r.tail = true
+	r.line("restart: all is done, so nothing may be written")
+	r.haltAll()
+	r.bootAll(ctx)
+	r.settle(ctx)
+}
+
+func (r *run) finish() {
+	r.haltAll()
+	r.sched.Stop()
+}
+
+// settle lets things happen until nobody has written for long enough.
+func (r *run) settle(ctx context.Context) {
+	r.progress = time.Now()
+	for {
+		enabled := r.sched.Enabled() // all is still: what the hooks wrote may be read
+		if r.out.finding != nil {
+			return
+		}
+		if r.returned(ctx) {
+			continue
+		}
+		if r.early(ctx) {
+			continue
+		}
+		if time.Since(r.progress) >= r.o.Rest {
+			return
+		}
+		if r.steps++; r.steps > r.o.Steps {
+			r.find(oracleRest, fmt.Sprintf("it never comes to rest: %d steps, and the last write was %v ago",
+				r.o.Steps, time.Since(r.progress)))
+			return
+		}
+		if a, f, ok := r.pick(enabled); ok {
+			r.take(a, f)
+			r.age()
+			continue
+		}
+		r.sched.Idle(r.patience())
+	}
+}
+
+// patience is how long nothing may happen until something has to be decided.
+func (r *run) patience() time.Duration {
+	left := r.o.Rest - time.Since(r.progress)
+	for _, since := range r.held {
+		left = min(left, r.o.Lag-time.Since(since))
+	}
+	for _, p := range r.replicas {
+		for _, until := range []time.Time{p.down, p.apart} {
+			if !until.IsZero() {
+				left = min(left, time.Until(until))
+			}
+		}
+	}
+	return max(left, time.Millisecond)
+}
+
+// work does the next step of the workload.
+func (r *run) work(ctx context.Context) {
+	step := r.c.Workload[r.next]
+	r.next++
+	r.line("others    " + step.Name)
+	r.progress = time.Now()
+	if err := step.Do(ctx, r.world); err != nil && r.faultless {
+		r.find(oracleWorkload, fmt.Sprintf("step %q of the workload: %v", step.Name, err))
+	}
+}
+
+// early does a step of the workload before its time, if the plan says so.
+func (r *run) early(ctx context.Context) bool {
+	_, now := r.p.find('w', r.out.decisions+1)
+	if !now || r.tail || r.next >= len(r.c.Workload) {
+		return false
+	}
+	r.p = slices.DeleteFunc(slices.Clone(r.p), func(d deviation) bool { return d.at == 'w' })
+	r.work(ctx)
+	return true
+}
+
+// drift deletes an output, if the plan says so.
+func (r *run) drift(ctx context.Context) {
+	for i, o := range r.out.outputs {
+		if _, now := r.p.find('x', i+1); !now || r.out.finding != nil {
+			continue
+		}
+		step := Delete(o.resource, o.key)
+		r.line("others    " + step.Name)
+		r.progress = time.Now()
+		if err := step.Do(ctx, r.world); err != nil {
+			r.line("  " + err.Error())
+		}
+		r.settle(ctx)
+	}
+}

@@ -1,0 +1,73 @@
+package reconciletest
+
+import (
+	"context"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Step is one thing that somebody else does. It goes to the server at once and never fails by chance.
+type Step struct {
+	Name string
+	Do   func(ctx context.Context, w *World) error
+}
+
+// Create makes an object.
+func Create(obj runtime.Object) Step {
+	name := fmt.Sprintf("%T", obj)
+	if m, ok := obj.(metav1.Object); ok {
+		name = fmt.Sprintf("%T %s", obj, types.NamespacedName{Namespace: m.GetNamespace(), Name: m.GetName()})
+	}
+	return Step{Name: "create " + name, Do: func(_ context.Context, w *World) error {
+		return w.load(obj)
+	}}
+}
+
+// Patch merges JSON into an object: Patch("deployments.apps", "namespace/name", `{"spec":{"replicas":3}}`).
+func Patch(resource, key, json string) Step {
+	return patchStep("patch "+resource+" "+key+" "+json, resource, key, json, "")
+}
+
+// PatchStatus merges JSON into an object through its status subresource.
+func PatchStatus(resource, key, json string) Step {
+	return patchStep("patch status of "+resource+" "+key+" "+json, resource, key, json, "status")
+}
+
+func patchStep(name, resource, key, json, subresource string) Step {
+	return Step{Name: name, Do: func(ctx context.Context, w *World) error {
+		client, object, err := w.resource(resource, key)
+		if err != nil {
+			return err
+		}
+		var sub []string
+		if subresource != "" {
+			sub = append(sub, subresource)
+		}
+		_, err = client.Patch(ctx, object, types.MergePatchType, []byte(json), metav1.PatchOptions{}, sub...)
+		return err
+	}}
+}
+
+// Delete deletes an object, its dependents in the background.
+func Delete(resource, key string) Step {
+	return Step{Name: "delete " + resource + " " + key, Do: func(ctx context.Context, w *World) error {
+		client, object, err := w.resource(resource, key)
+		if err != nil {
+			return err
+		}
+		policy := metav1.DeletePropagationBackground
+		return client.Delete(ctx, object, metav1.DeleteOptions{PropagationPolicy: &policy})
+	}}
+}
+
+// Actor is something in the cluster that acts by itself when it sees reason to: a kubelet, another controller.
+type Actor struct {
+	Name string
+	// Enabled tells whether it would act now.
+	Enabled func(w *World) bool
+	// Do acts: one write, as a rule.
+	Do func(w *World)
+}
