@@ -1,0 +1,105 @@
+package names_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/homeostat/homeostat/names"
+)
+
+// A zone file still knows two names of a cluster in which only default/web is
+// left.
+func Example() {
+	zone := names.Func(func(context.Context) ([]types.NamespacedName, error) {
+		return []types.NamespacedName{
+			{Namespace: "default", Name: "web"},
+			{Namespace: "default", Name: "deleted-while-we-were-down"},
+		}, nil
+	})
+	sweep, err := names.NewSweep(zone, cluster{"default/web": "2f7a"}, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	if _, err := sweep.Once(context.Background()); err != nil {
+		fmt.Println(err)
+	}
+	// Output: default/deleted-while-we-were-down looks orphaned
+}
+
+// A cluster is a Target: in a program, a controller is one.
+type cluster map[string]types.UID
+
+func (c cluster) Sync(context.Context) error { return nil }
+
+func (c cluster) Find(key types.NamespacedName) (types.UID, bool) {
+	uid, ok := c[key.String()]
+	return uid, ok
+}
+
+func (c cluster) Orphan(o names.Orphan) { fmt.Println(o.Key, "looks orphaned") }
+
+// The brake refuses a sweep that would clean everything, until somebody says
+// that this is right.
+func ExampleSweep_Confirm() {
+	zone := names.Func(func(context.Context) ([]types.NamespacedName, error) { return many(12), nil })
+	sweep, err := names.NewSweep(zone, counting{new(int)}, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	_, err = sweep.Once(context.Background())
+	refused, _ := errors.AsType[*names.RefusedError](err)
+	fmt.Println("refused:", refused.Orphans, "of", refused.Known)
+	sweep.Confirm(12)
+	handed, err := sweep.Once(context.Background())
+	fmt.Println(handed, err)
+	// Output:
+	// refused: 12 of 12
+	// 12 <nil>
+}
+
+// counting is a Target without any object.
+type counting struct{ orphans *int }
+
+func (c counting) Sync(context.Context) error                  { return nil }
+func (c counting) Find(types.NamespacedName) (types.UID, bool) { return "", false }
+func (c counting) Orphan(names.Orphan)                         { *c.orphans++ }
+
+func ExampleParse() {
+	const text = "default/web\r\n\ndefault/db\tf81d4fae-7dec-11d0-a765-00a0c91e6bf6\n"
+	all, err := names.Parse(strings.NewReader(text), nil)
+	for _, name := range all {
+		fmt.Printf("%s %q\n", name.Key, name.UID)
+	}
+	fmt.Println(err)
+
+	_, err = names.Parse(strings.NewReader("default/web 10.0.0.1\n"), nil)
+	fmt.Println(err)
+	// Output:
+	// default/web ""
+	// default/db "f81d4fae-7dec-11d0-a765-00a0c91e6bf6"
+	// <nil>
+	// line 1: second column "10.0.0.1": must be a UID, such as f81d4fae-7dec-11d0-a765-00a0c91e6bf6
+}
+
+// The names of two systems, of which one keeps UIDs.
+func ExampleUnion() {
+	all := names.Union(
+		names.File("testdata/zone", nil),
+		names.Command(nil, "echo", "default/nfs"),
+	)
+	known, err := all.NamesWithUIDs(context.Background())
+	for _, name := range known {
+		fmt.Printf("%s %q\n", name.Key, name.UID)
+	}
+	fmt.Println(err)
+	// Output:
+	// default/web "f81d4fae-7dec-11d0-a765-00a0c91e6bf6"
+	// default/nfs ""
+	// <nil>
+}

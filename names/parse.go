@@ -1,0 +1,131 @@
+package names
+
+import (
+	"bufio"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/validate/content"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// What the zero [Format] means.
+const (
+	DefaultMaxNames = 1_000_000
+	// maxLine is the longest line in bytes: a namespace (63), a name (253), a
+	// UID (36) and much white space.
+	maxLine = 1024
+)
+
+// A Format says what lines of names look like. Nil and zero fields mean the
+// defaults.
+type Format struct {
+	// ClusterScoped means that a line holds a name without a namespace; the
+	// default is namespace/name. The other kind of name is malformed.
+	ClusterScoped bool
+	// MaxNames bounds the number of lines; [DefaultMaxNames]. More are an error.
+	MaxNames int
+}
+
+// uid is the form of every UID that an API server gives out (RFC 9562).
+var uid = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
+
+// Parse reads names, one per line: namespace/name, or name alone if the format
+// says so, then optionally blanks or tabs and the UID. Blank lines, white space
+// around the columns and CR before a line's end are passed over, and the last
+// line may end without LF.
+//
+// Errors: any other line (it names the line), too many lines, and what r
+// returns. There are no names then: a line that is not understood may be that
+// of a live object.
+func Parse(r io.Reader, f *Format) ([]Name, error) {
+	if f == nil {
+		f = &Format{}
+	}
+	limit := cmp.Or(max(f.MaxNames, 0), DefaultMaxNames)
+	lines := bufio.NewScanner(r)
+	lines.Buffer(nil, maxLine)
+	var all []Name
+	number := 0
+	for lines.Scan() {
+		if number++; number > limit {
+			return nil, fmt.Errorf("line %d: more lines than MaxNames (%d)", number, limit)
+		}
+		columns := strings.FieldsFunc(lines.Text(), isBlank) // the scanner has dropped the CR before LF
+		if len(columns) == 0 {
+			continue
+		}
+		name, err := parseLine(columns, f.ClusterScoped)
+		if err != nil {
+			return nil, fmt.Errorf("line %d: %w", number, err)
+		}
+		all = append(all, name)
+	}
+	if err := lines.Err(); errors.Is(err, bufio.ErrTooLong) {
+		return nil, fmt.Errorf("line %d: longer than %d bytes", number+1, maxLine)
+	} else if err != nil {
+		return nil, fmt.Errorf("after line %d: %w", number, err)
+	}
+	return all, nil
+}
+
+func isBlank(r rune) bool { return r == ' ' || r == '\t' }
+
+func parseLine(columns []string, clusterScoped bool) (Name, error) {
+	key, err := parseKey(columns[0], clusterScoped)
+	if err != nil {
+		return Name{}, err
+	}
+	switch len(columns) {
+	case 1:
+		return Name{Key: key}, nil
+	case 2:
+		lower := strings.ToLower(columns[1])
+		if !uid.MatchString(lower) {
+			return Name{}, fmt.Errorf("second column %q: must be a UID, such as %s", columns[1],
+				"f81d4fae-7dec-11d0-a765-00a0c91e6bf6")
+		}
+		return Name{Key: key, UID: types.UID(lower)}, nil
+	default:
+		return Name{}, fmt.Errorf("%d columns: must be the name and, optionally, its UID", len(columns))
+	}
+}
+
+func parseKey(column string, clusterScoped bool) (types.NamespacedName, error) {
+	namespace, name, found := strings.Cut(column, "/")
+	switch {
+	case clusterScoped && found:
+		return types.NamespacedName{}, fmt.Errorf("name %q: must not have a namespace", column)
+	case clusterScoped:
+		namespace, name = "", column
+	case !found:
+		return types.NamespacedName{}, fmt.Errorf("name %q: must be namespace/name", column)
+	default:
+		if why := validation.IsDNS1123Label(namespace); len(why) > 0 {
+			return types.NamespacedName{}, fmt.Errorf("namespace of %q: %s", column, strings.Join(why, "; "))
+		}
+	}
+	if why := faultOf(name); why != "" {
+		return types.NamespacedName{}, fmt.Errorf("name of %q: %s", column, why)
+	}
+	return types.NamespacedName{Namespace: namespace, Name: name}, nil
+}
+
+// faultOf says what is wrong with an object's name: what no API server accepts
+// for any kind, and what is not printable ASCII.
+func faultOf(name string) string {
+	switch {
+	case name == "":
+		return "must not be empty"
+	case len(name) > validation.DNS1123SubdomainMaxLength:
+		return fmt.Sprintf("must have at most %d bytes", validation.DNS1123SubdomainMaxLength)
+	case strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r > '~' }):
+		return "must be printable ASCII"
+	}
+	return strings.Join(content.IsPathSegmentName(name), "; ")
+}
