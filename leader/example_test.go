@@ -1,0 +1,113 @@
+package leader_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/rest"
+	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/homeostat/homeostat/leader"
+)
+
+func ExampleRun() {
+	clientset := fake.NewClientset()
+	lease := leader.Lease{
+		Client:    clientset.CoordinationV1(),
+		Namespace: "default",
+		Name:      "reboot",
+		Identity:  "reboot-7d9f",
+	}
+	err := leader.Run(context.Background(), lease, nil, func(ctx context.Context) error {
+		fmt.Println("leading; over:", ctx.Err() != nil)
+		return nil // the lease is released, and Run returns
+	})
+	fmt.Println(err)
+	// Output:
+	// leading; over: false
+	// <nil>
+}
+
+func ExampleElector_Fence() {
+	config := &rest.Config{Host: "https://api.example"}
+	lease := leader.Lease{
+		Client: fake.NewClientset().CoordinationV1(), Namespace: "default", Name: "reboot", Identity: "reboot-7d9f",
+	}
+	elector, err := leader.New(lease, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fenced, err := rest.UnversionedRESTClientFor(serializing(elector.Fence(config)))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	err = fenced.Delete().AbsPath("/api/v1/nodes/n1").Do(context.Background()).Error()
+	fmt.Println(errors.Is(err, leader.ErrFenced))
+	// Output: true
+}
+
+func ExampleReactor() {
+	clientset := fake.NewClientset()
+	lease := leader.Lease{
+		Client: clientset.CoordinationV1(), Namespace: "default", Name: "reboot", Identity: "reboot-7d9f",
+	}
+	elector, err := leader.New(lease, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	clientset.PrependReactor("*", "*", leader.Reactor[clienttesting.Action](elector))
+
+	_, err = clientset.CoreV1().Nodes().Create(context.Background(), &corev1.Node{}, metav1.CreateOptions{})
+	fmt.Println(err)
+	// Output: fenced: may not lead any more: lease "default/reboot" is not held
+}
+
+func ExampleShards() {
+	clientset := fake.NewClientset()
+	shards, err := leader.NewShards(leader.Lease{
+		Client: clientset.CoordinationV1(), Namespace: "default", Name: "ingress", Identity: "ingress-7d9f",
+	}, &leader.ShardOptions{Slots: 4})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	var slots sync.WaitGroup
+	slots.Add(4)
+	go func() { slots.Wait(); stop() }()
+	err = shards.Run(ctx, func(ctx context.Context, slot int) error {
+		slots.Done() // caches fresh, keys of the slot taken up, workers started
+		<-ctx.Done()
+		return nil // turns in flight have ended: now another replica may have the slot
+	})
+	fmt.Println(err)
+	fmt.Println(shards.Slot(types.NamespacedName{Namespace: "team-a", Name: "web"}) ==
+		shards.Slot(types.NamespacedName{Namespace: "team-a", Name: "api"}))
+	// Output:
+	// <nil>
+	// true
+}
+
+func ExampleNew_badOptions() {
+	lease := leader.Lease{Client: fake.NewClientset().CoordinationV1(), Namespace: "default", Name: "reboot"}
+	_, err := leader.New(lease, &leader.Options{RenewDeadline: 14 * time.Second})
+	fmt.Println(strings.ReplaceAll(err.Error(), ": ", ":\n  "))
+	// Output:
+	// making an elector for lease "default/reboot":
+	//   Lease.Identity is empty:
+	//   use a name that no other replica has, such as the pod's
+	// Options.RenewDeadline is 14s:
+	//   with RequestTimeout 3s and 300ms for drift it must stay below LeaseDuration 15s:
+	//   a late write could meet the next leader
+}

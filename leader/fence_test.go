@@ -1,0 +1,429 @@
+package leader_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+	"unsafe"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/utils/clock"
+
+	"github.com/homeostat/homeostat/leader"
+)
+
+type transport func(*http.Request) (*http.Response, error)
+
+func (f transport) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
+
+func reply(req *http.Request, code int, body string) *http.Response {
+	return &http.Response{
+		StatusCode: code, Request: req, Body: io.NopCloser(strings.NewReader(body)),
+		Header: http.Header{"Content-Type": {"application/json"}},
+	}
+}
+
+// server answers everything at once and writes it down.
+func (d *diary) server(req *http.Request) (*http.Response, error) {
+	if req.Body != nil {
+		if _, err := io.Copy(io.Discard, req.Body); err != nil {
+			return nil, err
+		}
+	}
+	d.add("%s %s", req.Method, req.URL.Path)
+	return reply(req, http.StatusOK, `{"kind":"ConfigMap","apiVersion":"v1"}`), nil
+}
+
+func fencedClient(t *testing.T, e *leader.Elector, rt transport) kubernetes.Interface {
+	t.Helper()
+	config := &rest.Config{Host: "http://api", Transport: rt}
+	config.ContentType = "application/json"
+	client, err := kubernetes.NewForConfig(e.Fence(config))
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	return client
+}
+
+func write(ctx context.Context, client kubernetes.Interface) error {
+	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "x"}}
+	_, err := client.CoreV1().ConfigMaps("default").Update(ctx, cm, metav1.UpdateOptions{})
+	return err
+}
+
+// led runs f in a bubble where e leads over l, and ends the leadership after.
+func led(t *testing.T, f func(ctx context.Context, e *leader.Elector, api *leaseAPI, l *link)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		api := newLeaseAPI()
+		l := api.link(1)
+		e := newElector(t, leaseOf(l, "a"), nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		terms := make(chan context.Context, 10)
+		wait := background(func() error {
+			return e.Run(ctx, func(ctx context.Context) error {
+				terms <- ctx
+				<-ctx.Done()
+				return nil
+			})
+		})
+		f(<-terms, e, api, l)
+		cancel()
+		NewWithT(t).Expect(wait()).To(Succeed())
+	})
+}
+
+func TestFenceLetsNothingButReadsThroughWhileNotLeading(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		e := newElector(t, leaseOf(newLeaseAPI().link(1), "a"), nil)
+		var d diary
+		client, ctx := fencedClient(t, e, d.server), t.Context()
+		maps, pods := client.CoreV1().ConfigMaps("default"), client.CoreV1().Pods("default")
+
+		_, err := maps.Get(ctx, "x", metav1.GetOptions{})
+		g.Expect(err).NotTo(HaveOccurred())
+		_, err = maps.Create(ctx, &corev1.ConfigMap{}, metav1.CreateOptions{})
+		g.Expect(err).To(MatchError(leader.ErrFenced))
+		g.Expect(err).To(MatchError(ContainSubstring(`lease "default/test" is not held`)))
+		g.Expect(write(ctx, client)).To(MatchError(leader.ErrFenced))
+		_, err = maps.Patch(ctx, "x", "application/merge-patch+json", []byte("{}"), metav1.PatchOptions{})
+		g.Expect(err).To(MatchError(leader.ErrFenced))
+		g.Expect(maps.Delete(ctx, "x", metav1.DeleteOptions{})).To(MatchError(leader.ErrFenced))
+		for _, way := range []string{"exec", "attach", "portforward", "proxy"} {
+			request := client.CoreV1().RESTClient().Get().Resource("pods").Name("p").SubResource(way)
+			g.Expect(request.Do(ctx).Error()).To(MatchError(leader.ErrFenced), way)
+		}
+		_, err = pods.Get(ctx, "p", metav1.GetOptions{})
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(d.read()).To(Equal([]string{
+			"GET /api/v1/namespaces/default/configmaps/x", "GET /api/v1/namespaces/default/pods/p",
+		}))
+	})
+}
+
+func TestFenceIsOpenWhileLeading(t *testing.T) {
+	led(t, func(ctx context.Context, e *leader.Elector, _ *leaseAPI, _ *link) {
+		g := NewWithT(t)
+		var d diary
+		client := fencedClient(t, e, d.server)
+		for range 10 {
+			pass(time.Minute)
+			g.Expect(write(ctx, client)).To(Succeed())
+			g.Expect(write(context.Background(), client)).To(Succeed(), "without the leadership's context, too")
+		}
+		g.Expect(d.read()).To(HaveLen(20))
+	})
+}
+
+func TestFenceClosesAtTheRenewDeadline(t *testing.T) {
+	led(t, func(ctx context.Context, e *leader.Elector, _ *leaseAPI, l *link) {
+		g := NewWithT(t)
+		var d diary
+		client := fencedClient(t, e, d.server)
+		open := make(chan struct{})
+		l.set(func(l *link) { l.cut = open })
+		pass(10*time.Second - time.Nanosecond)
+		g.Expect(write(ctx, client)).To(Succeed())
+		pass(time.Nanosecond)
+		g.Expect(write(ctx, client)).To(MatchError(context.Canceled))
+		g.Expect(context.Cause(ctx)).To(MatchError(leader.ErrFenced))
+		g.Expect(write(context.WithoutCancel(ctx), client)).To(MatchError(ContainSubstring("no renewal for 10s")))
+		bodiless := client.CoreV1().RESTClient().Delete().Resource("pods").Name("p")
+		g.Expect(bodiless.Do(context.WithoutCancel(ctx)).Error()).To(MatchError(leader.ErrFenced))
+		close(open)
+		l.set(func(l *link) { l.cut = nil })
+		pass(time.Minute)
+		g.Expect(e.Status().Leading).To(BeTrue(), "leads again")
+		g.Expect(write(context.Background(), client)).To(Succeed())
+		g.Expect(write(context.WithoutCancel(ctx), client)).To(MatchError(leader.ErrFenced), "an old straggler")
+		g.Expect(d.read()).To(HaveLen(2))
+	})
+}
+
+func TestRequestEndsInsideTheTrustWindow(t *testing.T) {
+	led(t, func(ctx context.Context, e *leader.Elector, _ *leaseAPI, l *link) {
+		g := NewWithT(t)
+		start := time.Now()
+		var timeout string
+		client := fencedClient(t, e, func(req *http.Request) (*http.Response, error) {
+			timeout = req.URL.Query().Get("timeout")
+			<-req.Context().Done() // an API server that answers late
+			return nil, req.Context().Err()
+		})
+		open := make(chan struct{})
+		l.set(func(l *link) { l.cut = open })
+		pass(4 * time.Second)
+		err := write(context.Background(), client)
+		g.Expect(err).To(MatchError(leader.ErrFenced))
+		g.Expect(err).To(MatchError(ContainSubstring("no answer within the trust window")))
+		g.Expect(time.Since(start)).To(Equal(10 * time.Second))
+		g.Expect(timeout).To(Equal("6s"), "the API server gives up, too")
+		close(open)
+	})
+}
+
+func TestCallersShorterTimeoutStays(t *testing.T) {
+	led(t, func(ctx context.Context, e *leader.Elector, _ *leaseAPI, _ *link) {
+		var timeout string
+		client := fencedClient(t, e, func(req *http.Request) (*http.Response, error) {
+			timeout = req.URL.Query().Get("timeout")
+			return reply(req, http.StatusOK, `{}`), nil
+		})
+		err := client.CoreV1().RESTClient().Delete().Resource("pods").Name("p").Timeout(time.Second).Do(ctx).Error()
+		g := NewWithT(t)
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(timeout).To(Equal("1s"))
+	})
+}
+
+func TestPauseBetweenPermissionAndSocketSendsNothing(t *testing.T) {
+	led(t, func(ctx context.Context, e *leader.Elector, _ *leaseAPI, l *link) {
+		g := NewWithT(t)
+		var d diary
+		client := fencedClient(t, e, func(req *http.Request) (*http.Response, error) {
+			pass(time.Minute) // deaf to contexts, as a stopped process is
+			return d.server(req)
+		})
+		open := make(chan struct{})
+		l.set(func(l *link) { l.cut = open })
+		g.Expect(write(context.Background(), client)).To(MatchError(leader.ErrFenced))
+		g.Expect(d.read()).To(BeEmpty())
+		close(open)
+	})
+}
+
+func TestFenceStaysOpenForWorkThatDrains(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		e := newElector(t, leaseOf(newLeaseAPI().link(1), "a"), nil)
+		var d diary
+		client := fencedClient(t, e, d.server)
+		ctx, cancel := context.WithCancel(t.Context())
+		wait := background(func() error {
+			return e.Run(ctx, func(ctx context.Context) error {
+				<-ctx.Done()
+				pass(time.Minute)
+				return write(context.WithoutCancel(ctx), client)
+			})
+		})
+		pass(time.Second)
+		cancel()
+		g.Expect(wait()).To(Succeed())
+		g.Expect(d.read()).To(HaveLen(1))
+		g.Expect(write(t.Context(), client)).To(MatchError(leader.ErrFenced), "after the release")
+	})
+}
+
+func TestElectorsOwnLeasePassesItsFence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		var d diary
+		server := func(req *http.Request) (*http.Response, error) {
+			d.add("%s %s", req.Method, req.URL.Path)
+			if req.Method == http.MethodGet {
+				return reply(req, http.StatusNotFound, `{"kind":"Status","reason":"NotFound","code":404}`), nil
+			}
+			body, err := io.ReadAll(req.Body)
+			return reply(req, http.StatusOK, string(body)), err
+		}
+		config := &rest.Config{Host: "http://api", Transport: transport(server)}
+		config.ContentType = "application/json"
+		var late lateLeases
+		e := newElector(t, leader.Lease{Client: &late, Namespace: "default", Name: "test", Identity: "a"}, nil)
+		late.Interface = kubernetes.NewForConfigOrDie(e.Fence(config))
+		g.Expect(e.Run(t.Context(), func(context.Context) error { return nil })).To(Succeed())
+		g.Expect(d.read()).To(Equal([]string{
+			"GET /apis/coordination.k8s.io/v1/namespaces/default/leases/test",
+			"POST /apis/coordination.k8s.io/v1/namespaces/default/leases",
+			"PUT /apis/coordination.k8s.io/v1/namespaces/default/leases/test",
+		}))
+	})
+}
+
+func TestReactorFencesAFakeClientset(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		client := fake.NewClientset()
+		lease := leader.Lease{Client: client.CoordinationV1(), Namespace: "default", Name: "test", Identity: "a"}
+		e := newElector(t, lease, nil)
+		client.PrependReactor("*", "*", leader.Reactor[clienttesting.Action](e))
+		create := func(ctx context.Context) error {
+			cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "x"}}
+			_, err := client.CoreV1().ConfigMaps("default").Create(ctx, cm, metav1.CreateOptions{})
+			return err
+		}
+		g.Expect(create(t.Context())).To(MatchError(leader.ErrFenced))
+		g.Expect(e.Run(t.Context(), func(ctx context.Context) error { return create(ctx) })).To(Succeed())
+		g.Expect(client.CoreV1().ConfigMaps("default").Delete(t.Context(), "x", metav1.DeleteOptions{})).
+			To(MatchError(leader.ErrFenced))
+		_, err := client.CoreV1().ConfigMaps("default").Get(t.Context(), "x", metav1.GetOptions{})
+		g.Expect(err).NotTo(HaveOccurred())
+		another := client.CoordinationV1().Leases("default")
+		_, err = another.Create(t.Context(), leaseObject("another"), metav1.CreateOptions{})
+		g.Expect(err).To(MatchError(leader.ErrFenced))
+	})
+}
+
+// suspendClock is a clock whose monotonic part stood still for a while, as it
+// does while a machine is suspended.
+type suspendClock struct {
+	clock.RealClock
+	asleep *atomic.Int64 // seconds
+}
+
+func (c suspendClock) Now() time.Time {
+	now := time.Now()
+	*(*uint64)(unsafe.Pointer(&now)) += uint64(c.asleep.Load()) << 30 // the seconds of the wall part
+	return now
+}
+
+// The bubbles of synctest have no monotonic clock, so this test runs outside.
+func TestFenceClosesAfterTheMachineWasSuspended(t *testing.T) {
+	g := NewWithT(t)
+	var asleep atomic.Int64
+	e := newElector(t, leaseOf(newLeaseAPI().link(1), "a"), &leader.Options{Clock: suspendClock{asleep: &asleep}})
+	var d diary
+	client := fencedClient(t, e, d.server)
+	g.Expect(e.Run(t.Context(), func(ctx context.Context) error {
+		if err := write(ctx, client); err != nil {
+			return err
+		}
+		asleep.Store(60)
+		if err := write(ctx, client); !errors.Is(err, leader.ErrFenced) {
+			return fmt.Errorf("want it refused, got %w", err)
+		}
+		return nil
+	})).To(Succeed())
+	g.Expect(d.read()).To(HaveLen(1))
+}
+
+// ledger is an API server that commits late and checks that no write of an
+// earlier term follows one of a later term.
+type ledger struct {
+	mu      sync.Mutex
+	term    int32
+	commits int
+	faults  []string
+}
+
+func (l *ledger) commit(term int32, name string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.commits++
+	if term < l.term {
+		l.faults = append(l.faults, fmt.Sprintf("%s wrote in term %d after term %d", name, term, l.term))
+	}
+	l.term = max(l.term, term)
+}
+
+func TestNoWriteOfAnEarlierLeaderFollowsOneOfALater(t *testing.T) {
+	commits := 0
+	for seed := range int64(zombieRun) {
+		synctest.Test(t, func(t *testing.T) { commits += zombies(t, seed) })
+	}
+	NewWithT(t).Expect(commits).To(BeNumerically(">", 300*zombieRun))
+}
+
+// zombies runs replicas whose work ignores its context, writes through the
+// fence all the time and takes long to end.
+func zombies(t *testing.T, seed int64) int {
+	r := rand.New(rand.NewSource(seed))
+	api := newLeaseAPI()
+	var book ledger
+	ctx, cancel := context.WithCancel(t.Context())
+	var done sync.WaitGroup
+	for i := range 3 {
+		name := fmt.Sprint(i)
+		l := api.link(r.Int63())
+		e := newElector(t, leaseOf(l, name), nil)
+		cuts := rand.New(rand.NewSource(r.Int63()))
+		r := rand.New(rand.NewSource(r.Int63()))
+		client := &http.Client{}
+		var err error
+		config := &rest.Config{Host: "http://api", Transport: book.late(r, name)}
+		client.Transport, err = rest.TransportFor(e.Fence(config))
+		NewWithT(t).Expect(err).NotTo(HaveOccurred())
+		done.Go(func() { _ = e.Run(ctx, func(ctx context.Context) error { return deafWork(ctx, e, client) }) })
+		done.Go(func() { cutting(ctx, l, cuts) })
+	}
+	pass(20 * time.Minute)
+	cancel()
+	done.Wait()
+	NewWithT(t).Expect(book.faults).To(BeEmpty(), "seed %d", seed)
+	return book.commits
+}
+
+// late is a transport that is on its way for up to four seconds.
+func (l *ledger) late(r *rand.Rand, name string) transport {
+	var mu sync.Mutex
+	return func(req *http.Request) (*http.Response, error) {
+		mu.Lock()
+		way := time.Duration(r.Int63n(int64(4 * time.Second)))
+		mu.Unlock()
+		var term int32
+		body, err := io.ReadAll(req.Body)
+		if err != nil {
+			return nil, err
+		}
+		fmt.Sscan(string(body), &term)
+		select {
+		case <-req.Context().Done():
+			return nil, req.Context().Err()
+		case <-time.After(way):
+		}
+		l.commit(term, name)
+		return reply(req, http.StatusOK, "{}"), nil
+	}
+}
+
+func deafWork(ctx context.Context, e *leader.Elector, client *http.Client) error {
+	term := e.Status().Transitions
+	deaf := context.WithoutCancel(ctx)
+	for after := 0; after < 40; {
+		body := bytes.NewBufferString(fmt.Sprint(term))
+		req, err := http.NewRequestWithContext(deaf, http.MethodPut, "http://api/x", body)
+		if err != nil {
+			return err
+		}
+		if res, err := client.Do(req); err == nil {
+			_ = res.Body.Close()
+		}
+		wait(time.Second)
+		if ctx.Err() != nil {
+			after++
+		}
+	}
+	return nil
+}
+
+func cutting(ctx context.Context, l *link, r *rand.Rand) {
+	for ctx.Err() == nil {
+		wait(time.Duration(r.Int63n(int64(2 * time.Minute))))
+		open := make(chan struct{})
+		l.set(func(l *link) { l.cut = open })
+		wait(time.Duration(r.Int63n(int64(time.Minute))))
+		l.set(func(l *link) { l.cut = nil })
+		close(open)
+	}
+}
+
+func serializing(c *rest.Config) *rest.Config {
+	c.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
+	return c
+}

@@ -1,0 +1,142 @@
+package leader
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// releaseTries bounds the conflicts that a release fights: each means that a
+// renewal of ours whose answer was lost came through after all.
+const releaseTries = 3
+
+// hold leads until the term ends or the last run has left, and releases the
+// Lease if it is still ours.
+func (e *Elector) hold(ctx context.Context, c *campaign, g grant) {
+	log := logr.FromContextOrDiscard(ctx).WithValues("lease", e.lease.key(), "identity", e.holder)
+	t := e.newTerm(g)
+	var watch sync.WaitGroup
+	watch.Go(t.watch)
+	e.publish(t)
+	log.Info("leading")
+	e.renewUntilOver(ctx, t)
+	lost := t.ctx.Err() != nil
+	t.retire(e, ctx.Err() != nil)
+	watch.Wait()
+	if lost {
+		log.Info("leadership ended", "cause", context.Cause(t.ctx).Error())
+		return
+	}
+	e.mu.Lock()
+	abandoned := c.abandoned
+	e.mu.Unlock()
+	if !abandoned {
+		e.release(ctx, t)
+	}
+}
+
+func (e *Elector) publish(t *term) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.current.Store(t)
+	close(e.published)
+	e.published = make(chan struct{})
+}
+
+// retire takes the term away from new members and waits for the old ones.
+func (t *term) retire(e *Elector, stopping bool) {
+	e.mu.Lock()
+	if t.ctx.Err() != nil {
+		e.ended = e.options.Clock.Now()
+	}
+	e.current.Store(nil)
+	e.mu.Unlock()
+	t.members.Wait()
+	e.mu.Lock()
+	e.ended = time.Time{}
+	e.mu.Unlock()
+	if stopping {
+		t.cancel(ErrStopping)
+	}
+}
+
+// renewUntilOver renews the Lease until the term ends or ctx does.
+func (e *Elector) renewUntilOver(ctx context.Context, t *term) {
+	for {
+		timer := e.options.Clock.NewTimer(e.options.RetryPeriod)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-t.ctx.Done():
+			timer.Stop()
+			return
+		case <-e.member.nudged():
+			timer.Stop()
+		case <-timer.C():
+		}
+		if t.ctx.Err() == nil {
+			e.failed(ctx, e.renew(ctx, t))
+		}
+	}
+}
+
+// renew prolongs the term, or ends it if the Lease is another's. Trust counts
+// from the moment that the request was sent: the others cannot have seen the
+// change before.
+func (e *Elector) renew(ctx context.Context, t *term) error {
+	sent := e.options.Clock.Now()
+	lease, err := e.update(ctx, renewed(t.record(), sent))
+	if apierrors.IsConflict(err) {
+		if lease, err = e.get(ctx); err == nil && holderOf(lease) == e.holder {
+			// An answer to us was lost, or somebody edited the object.
+			sent = e.options.Clock.Now()
+			lease, err = e.update(ctx, renewed(lease, sent))
+		}
+	}
+	switch {
+	case apierrors.IsNotFound(err):
+		e.observe(nil)
+		t.cancel(fmt.Errorf("%w: it was deleted", ErrLost))
+		return nil
+	case err != nil:
+		return e.lease.explain("renewing", err)
+	case holderOf(lease) != e.holder:
+		e.observe(lease)
+		t.cancel(fmt.Errorf("%w: %q holds it", ErrLost, holderOf(lease)))
+		return nil
+	}
+	e.observe(lease)
+	t.renewed(grant{lease: lease, sent: sent})
+	return nil
+}
+
+// release gives the Lease back, so that the next leader need not wait for it
+// to expire. If that fails, it expires.
+func (e *Elector) release(ctx context.Context, t *term) {
+	log := logr.FromContextOrDiscard(ctx).WithValues("lease", e.lease.key())
+	lease := t.record()
+	for range releaseTries {
+		after, err := e.update(ctx, released(lease, e.options.Clock.Now()))
+		if err == nil {
+			e.observe(after)
+			log.Info("released the lease")
+			return
+		}
+		if apierrors.IsConflict(err) {
+			lease, err = e.get(ctx)
+		}
+		if err != nil {
+			log.Info("lease not released, it expires", "cause", err.Error())
+			return
+		}
+		e.observe(lease)
+		if holderOf(lease) != e.holder {
+			return
+		}
+	}
+}

@@ -1,0 +1,96 @@
+package leader
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"time"
+
+	"k8s.io/utils/clock"
+)
+
+// What the zero [Options] mean. The other durations follow the lease duration:
+// with 15 s they are 10 s, 3 s and 2 s.
+const (
+	DefaultLeaseDuration = 15 * time.Second
+	DefaultDrainTimeout  = time.Minute
+)
+
+// driftShare is the part of the lease duration that is set aside for clocks
+// that do not run at the same speed: 1 % for the leader's, 1 % for the
+// observer's.
+const driftShare = 50
+
+// Options of an [Elector]. Nil and zero fields mean the defaults.
+type Options struct {
+	// LeaseDuration is how long the others wait, after the last change of the
+	// Lease that they saw, before they take it; [DefaultLeaseDuration].
+	LeaseDuration time.Duration
+	// RenewDeadline is how long a leader trusts a renewal, from the moment it
+	// was sent; two thirds of LeaseDuration.
+	RenewDeadline time.Duration
+	// RequestTimeout bounds each request for the Lease; a fifth of
+	// LeaseDuration.
+	RequestTimeout time.Duration
+	// RetryPeriod is the time between renewals, and between looks at a Lease
+	// that another holds; two fifteenths of LeaseDuration.
+	RetryPeriod time.Duration
+
+	// DrainTimeout is how long the function given to [Elector.Run] may go on
+	// after the leadership was lost before [Elector.Healthy] reports it;
+	// [DefaultDrainTimeout].
+	DrainTimeout time.Duration
+
+	// Clock tells the time; the system's. Tests use it for clocks that are
+	// wrong.
+	Clock clock.Clock
+}
+
+func (o *Options) withDefaults() Options {
+	var set Options
+	if o != nil {
+		set = *o
+	}
+	set.LeaseDuration = cmp.Or(set.LeaseDuration, DefaultLeaseDuration)
+	set.RenewDeadline = cmp.Or(set.RenewDeadline, set.LeaseDuration*2/3)
+	set.RequestTimeout = cmp.Or(set.RequestTimeout, set.LeaseDuration/5)
+	set.RetryPeriod = cmp.Or(set.RetryPeriod, set.LeaseDuration*2/15)
+	set.DrainTimeout = cmp.Or(set.DrainTimeout, DefaultDrainTimeout)
+	if set.Clock == nil {
+		set.Clock = clock.RealClock{}
+	}
+	return set
+}
+
+func (o Options) validate() error {
+	var faults []error
+	for _, d := range []struct {
+		field string
+		value time.Duration
+	}{
+		{"Options.LeaseDuration", o.LeaseDuration},
+		{"Options.RenewDeadline", o.RenewDeadline},
+		{"Options.RequestTimeout", o.RequestTimeout},
+		{"Options.RetryPeriod", o.RetryPeriod},
+		{"Options.DrainTimeout", o.DrainTimeout},
+	} {
+		if d.value <= 0 {
+			faults = append(faults, fmt.Errorf("%s is %v: must be more than 0s", d.field, d.value))
+		}
+	}
+	if len(faults) > 0 {
+		return errors.Join(faults...)
+	}
+	drift := o.LeaseDuration / driftShare
+	if o.RenewDeadline+o.RequestTimeout+drift >= o.LeaseDuration {
+		faults = append(faults, fmt.Errorf("Options.RenewDeadline is %v: with RequestTimeout %v and %v for drift "+
+			"it must stay below LeaseDuration %v: a late write could meet the next leader",
+			o.RenewDeadline, o.RequestTimeout, drift, o.LeaseDuration))
+	}
+	if o.RetryPeriod+o.RequestTimeout >= o.RenewDeadline {
+		faults = append(faults, fmt.Errorf("Options.RetryPeriod is %v: with RequestTimeout %v it must stay below "+
+			"RenewDeadline %v, or one failed renewal ends the leadership",
+			o.RetryPeriod, o.RequestTimeout, o.RenewDeadline))
+	}
+	return errors.Join(faults...)
+}

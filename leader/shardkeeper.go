@@ -1,0 +1,240 @@
+package leader
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	coordinationv1 "k8s.io/api/coordination/v1"
+)
+
+// maxRequests bounds the requests that a keeper has under way.
+const maxRequests = 16
+
+// errReturned is what a function that returned too early gets.
+var errReturned = errors.New("the function of a slot returned before its context ended")
+
+// keeper takes and gives slots during one term of the membership. One goroutine
+// decides; requests and functions run in their own and report to it.
+type keeper struct {
+	*Shards
+	fn   func(ctx context.Context, slot int) error
+	self string
+
+	own     map[int]*holding
+	claims  map[int]bool         // slots asked for; they count as ours
+	busy    map[string]bool      // records with a request under way
+	later   map[string]time.Time // records to leave alone until then
+	free    map[int]time.Time    // since when a slot waits for its target
+	reports chan func() error    // run by the deciding goroutine
+	again   chan struct{}        // asks the watch to list again
+	synced  bool
+	over    bool
+	err     error
+}
+
+// holding is a slot whose function runs, or that is being released.
+type holding struct {
+	lease  *coordinationv1.Lease
+	cancel context.CancelCauseFunc
+	moving bool
+	doubt  time.Time // since when the watch shows another holder
+}
+
+func newKeeper(s *Shards, fn func(ctx context.Context, slot int) error) *keeper {
+	s.elector.mu.Lock()
+	defer s.elector.mu.Unlock()
+	return &keeper{
+		Shards:  s,
+		fn:      fn,
+		self:    s.elector.holder,
+		own:     map[int]*holding{},
+		claims:  map[int]bool{},
+		busy:    map[string]bool{},
+		later:   map[string]time.Time{},
+		free:    map[int]time.Time{},
+		reports: make(chan func() error),
+		again:   make(chan struct{}, 1),
+	}
+}
+
+// run keeps slots until ctx, the membership, ends and all functions have
+// returned.
+func (k *keeper) run(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var watching sync.WaitGroup
+	tell := make(chan sighting)
+	watching.Go(func() { k.watch(ctx, tell, k.again) })
+	defer watching.Wait()
+	defer cancel(nil)
+	for !k.over || len(k.own)+len(k.busy) > 0 {
+		if err := k.wait(ctx, tell); err != nil && k.err == nil {
+			k.err = err
+			cancel(fmt.Errorf("%w: %w", ErrStopping, err))
+		}
+		if ctx.Err() != nil && !k.over {
+			k.over = true
+			if errors.Is(context.Cause(ctx), ErrStopping) {
+				k.elector.member.leave()
+			}
+		}
+		if !k.over && k.synced {
+			k.decide(ctx)
+		}
+	}
+	return k.err
+}
+
+// wait takes in the next thing that happens.
+func (k *keeper) wait(ctx context.Context, tell <-chan sighting) error {
+	timer := k.options.Member.Clock.NewTimer(k.options.Member.RetryPeriod)
+	defer timer.Stop()
+	done := ctx.Done()
+	if k.over {
+		done = nil
+	}
+	select {
+	case <-done:
+	case report := <-k.reports:
+		return report()
+	case s := <-tell:
+		k.saw(s)
+	case <-timer.C():
+	}
+	return nil
+}
+
+func (k *keeper) saw(s sighting) {
+	now := k.now()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.problem = s.err
+	switch {
+	case s.err != nil:
+	case s.event != nil:
+		k.view.see(s.event, s.deleted, now)
+	default:
+		k.synced = true
+		k.view.replace(s.list, now)
+	}
+}
+
+// decide compares what is with what ought to be, and starts what it takes.
+func (k *keeper) decide(ctx context.Context) {
+	now := k.now()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.view.stale(k.elector.lease.Name, now) {
+		k.relist()
+	}
+	k.bury(ctx, now)
+	owners := k.view.owners(k.self, now)
+	for slot := range k.own {
+		owners[slot] = k.self
+	}
+	for slot := range k.claims {
+		owners[slot] = k.self
+	}
+	p := plan(owners, k.view.living(now))
+	settled := now.Sub(k.view.changed) >= k.options.Settle
+	for slot, owner := range owners {
+		h := k.own[slot]
+		switch {
+		case h != nil && h.moving:
+		case h != nil:
+			if p.target[slot] != k.self && settled {
+				h.moving = true
+				h.cancel(fmt.Errorf("%w: %s", ErrMoved, p.target[slot]))
+			}
+			k.check(ctx, slot, h, now)
+		case owner == k.self: // an answer was lost, or a release failed
+			k.claim(ctx, slot, now)
+		case owner == nobody:
+			k.fill(ctx, slot, &p, now)
+		}
+		if owner != nobody {
+			delete(k.free, slot)
+		}
+	}
+}
+
+// fill takes a free slot, or makes sure that somebody does.
+func (k *keeper) fill(ctx context.Context, slot int, p *planner, now time.Time) {
+	target := p.target[slot]
+	since, waiting := k.free[slot]
+	if !waiting {
+		since, k.free[slot] = now, now
+	}
+	switch {
+	case target == k.self:
+		if !p.greedy(k.self) || now.Sub(since) >= k.options.Member.RetryPeriod {
+			k.claim(ctx, slot, now)
+			p.owned[k.self]++
+		}
+	case target != nobody && now.Sub(since) >= k.options.Member.RetryPeriod+k.options.Member.RequestTimeout:
+		k.view.shy[target] = true
+		k.free[slot] = now
+	}
+}
+
+// bury ends the membership of those whose lease has expired by our clock. That
+// is a compare-and-swap on their own record: it fails if they live after all
+// and only our watch is late.
+func (k *keeper) bury(ctx context.Context, now time.Time) {
+	dead, tombs := k.view.dead(k.self, now)
+	for _, lease := range dead {
+		k.start(lease.Name, now, func() error {
+			_, err := k.update(ctx, released(lease, now))
+			if err == nil {
+				logr.FromContextOrDiscard(ctx).Info("member is gone", "member", holderOf(lease))
+			}
+			return err
+		})
+	}
+	for _, lease := range tombs {
+		k.start(lease.Name, now, func() error { return k.remove(ctx, lease) })
+	}
+}
+
+// start runs a request of a record in its own goroutine, one at a time. It
+// tells whether it did.
+func (k *keeper) start(name string, now time.Time, request func() error) bool {
+	if k.busy[name] || len(k.busy) >= maxRequests || now.Before(k.later[name]) {
+		return false
+	}
+	k.busy[name] = true
+	go func() {
+		err := request()
+		k.reports <- func() error {
+			delete(k.busy, name)
+			k.settle(name, err)
+			return nil
+		}
+	}()
+	return true
+}
+
+// settle decides when a record may be written next, after a request.
+func (k *keeper) settle(name string, err error) {
+	delete(k.later, name)
+	if err == nil {
+		return
+	}
+	k.later[name] = k.now().Add(k.options.Member.RetryPeriod / 2)
+	if wasFaster(err) {
+		k.relist()
+		return
+	}
+	k.failed(k.lease.explain("writing a record of", err))
+}
+
+func (k *keeper) relist() {
+	select {
+	case k.again <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,163 @@
+package leader
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+)
+
+// Shards divide keys into slots and the slots among the replicas, so that each
+// slot is owned by one of them at a time. It is safe for concurrent use.
+type Shards struct {
+	lease   Lease
+	options ShardOptions
+	elector *Elector
+
+	mu      sync.Mutex // guards what follows
+	running bool
+	view    *view
+	problem error
+	working map[int]bool // slots whose function runs
+}
+
+// NewShards checks lease and options. It starts nothing. The Lease's name is
+// that of the record of how the keys are divided, and the start of the names
+// of all others; besides get, create and update, its client needs list, watch
+// and delete.
+func NewShards(lease Lease, o *ShardOptions) (*Shards, error) {
+	set := o.withDefaults()
+	err := lease.validate()
+	if err == nil {
+		err = lease.validateNames()
+	}
+	if err := errors.Join(err, set.validate()); err != nil {
+		return nil, fmt.Errorf("making shards %q: %w", lease.key(), err)
+	}
+	lease.verbs = "get, list, watch, create, update and delete"
+	member := lease
+	member.Name = lease.memberName(lease.Identity)
+	elector, err := New(member, &set.Member)
+	if err != nil {
+		return nil, err
+	}
+	elector.member = newMembership(elector.holder, lease.memberLabels())
+	elector.holder = elector.member.holder()
+	return &Shards{
+		lease:   lease,
+		options: set,
+		elector: elector,
+		view:    newView(lease, set, elector.member.process),
+		working: map[int]bool{},
+	}, nil
+}
+
+// Slot returns the slot of a key. With [ByKey], give it the key of the root
+// owner.
+func (s *Shards) Slot(key types.NamespacedName) int { return slotOfKey(key, s.options) }
+
+// Fence is [Elector.Fence]: clients of the returned config write only while
+// this replica is a member that the others cannot have buried.
+func (s *Shards) Fence(config *rest.Config) *rest.Config { return s.elector.Fence(config) }
+
+// Healthy is for livez, like [Elector.Healthy].
+func (s *Shards) Healthy() error { return s.elector.Healthy() }
+
+// Ready is for readyz: nil once this replica is a member and knows the slots.
+func (s *Shards) Ready() error {
+	s.mu.Lock()
+	problem := s.problem
+	s.mu.Unlock()
+	if member := s.elector.Status(); !member.Leading {
+		if err := errors.Join(problem, s.elector.Ready()); err != nil {
+			return err
+		}
+		return fmt.Errorf("joining shards %q: not a member yet", s.lease.key())
+	}
+	return problem
+}
+
+// Run joins the replicas and calls fn for each slot that this replica gets, in
+// a goroutine of its own, with a context that is the ownership: it ends with a
+// cause that wraps [ErrMoved], [ErrLost], [ErrFenced] or [ErrStopping]. The
+// slot is given to another only after fn has returned. So fn first makes sure
+// that its caches are at least as new as its call, then takes up all keys of
+// the slot, works, and after its context has ended waits for the turns in
+// flight.
+//
+// Errors: [ErrDivision], if the replicas divide differently; that of fn, if it
+// returned before its context ended; nil if ctx ended. Run may be called again
+// after it has returned.
+func (s *Shards) Run(ctx context.Context, fn func(ctx context.Context, slot int) error) error {
+	s.mu.Lock()
+	if s.running {
+		s.mu.Unlock()
+		return fmt.Errorf("running shards %q: they run already", s.lease.key())
+	}
+	s.running = true
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		s.running = false
+		s.mu.Unlock()
+	}()
+	if err := s.agree(ctx); err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return fmt.Errorf("joining shards %q: %w", s.lease.key(), err)
+	}
+	return s.elector.Run(ctx, func(ctx context.Context) error { return newKeeper(s, fn).run(ctx) })
+}
+
+// agree writes down how the keys are divided, or compares it. It tries again
+// until ctx ends if the API server does not answer.
+func (s *Shards) agree(ctx context.Context) error {
+	here := s.lease.division(s.options)
+	for {
+		there, err := s.divide(ctx)
+		if err == nil {
+			s.failed(nil)
+			return disagreement(there, here)
+		}
+		s.failed(err)
+		s.elector.sleep(ctx, s.options.Member.RetryPeriod)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+	}
+}
+
+func (s *Shards) divide(ctx context.Context) (*coordinationv1.Lease, error) {
+	ctx, end := s.request(ctx)
+	defer end()
+	client := s.lease.Client.Leases(s.lease.Namespace)
+	there, err := client.Get(ctx, s.lease.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		there, err = client.Create(ctx, s.lease.division(s.options), metav1.CreateOptions{})
+	}
+	if err != nil {
+		return nil, s.lease.explain("reading", err)
+	}
+	return there, nil
+}
+
+func (s *Shards) request(ctx context.Context) (context.Context, context.CancelFunc) {
+	own := context.WithValue(context.WithoutCancel(ctx), ownKey{}, s.elector)
+	return context.WithTimeout(own, s.options.Member.RequestTimeout)
+}
+
+func (s *Shards) failed(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.problem = err
+}
+
+func (s *Shards) now() time.Time { return s.options.Member.Clock.Now() }

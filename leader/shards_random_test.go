@@ -1,0 +1,299 @@
+package leader_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	. "github.com/onsi/gomega"
+	"k8s.io/client-go/rest"
+
+	"github.com/homeostat/homeostat/leader"
+)
+
+const (
+	worldSlots    = 64
+	worldReplicas = 5
+	worldTime     = 15 * time.Minute
+	leaseDuration = leader.DefaultLeaseDuration
+)
+
+// world is replicas that join, leave, die, are paused and lose the API at
+// random, and what may never be seen of them.
+type world struct {
+	api  *leaseAPI
+	rand *rand.Rand
+
+	mu      sync.Mutex
+	turns   map[int]string    // who has a turn of a slot under way
+	working map[int]int       // functions per slot
+	free    map[int]time.Time // since when no function runs
+	steps   map[string]int    // what happened, by kind
+	worst   time.Duration     // the longest that a slot was unowned
+	faults  []string
+}
+
+func newWorld(seed int64) *world {
+	w := &world{
+		api: newLeaseAPI(), rand: rand.New(rand.NewSource(seed)),
+		turns: map[int]string{}, working: map[int]int{}, free: map[int]time.Time{},
+		steps: map[string]int{},
+	}
+	for slot := range worldSlots {
+		w.free[slot] = time.Now()
+	}
+	return w
+}
+
+// chance is a random duration up to d, in whole milliseconds.
+func (w *world) chance(d time.Duration) time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return time.Duration(w.rand.Int63n(int64(d/time.Millisecond))) * time.Millisecond
+}
+
+func (w *world) step(kind string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.steps[kind]++
+}
+
+func (w *world) fault(format string, args ...any) {
+	w.faults = append(w.faults, time.Now().Format(time.TimeOnly)+" "+fmt.Sprintf(format, args...))
+}
+
+// resident is one place for a replica. Its process may be started many times.
+type resident struct {
+	*world
+	name string
+	link *link
+	dead chan struct{} // closed when the process is killed
+}
+
+func (r *resident) killed() bool {
+	select {
+	case <-r.dead:
+		return true
+	default:
+		return false
+	}
+}
+
+// own works on a slot: turn after turn while it may start one, and a few more
+// although it must not, which the fence has to refuse.
+func (r *resident) own(ctx context.Context, client http.RoundTripper, slot int) error {
+	r.begin(slot)
+	defer r.finish(slot)
+	deaf := r.chance(8*time.Second) < time.Second
+	for ctx.Err() == nil {
+		r.turn(ctx, client, slot)
+		select {
+		case <-ctx.Done():
+		case <-time.After(r.chance(time.Second)):
+		}
+	}
+	if deaf && !r.killed() {
+		r.turn(context.WithoutCancel(ctx), client, slot)
+	}
+	return nil
+}
+
+func (r *resident) begin(slot int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.working[slot]++; r.working[slot] == 1 {
+		r.worst = max(r.worst, time.Since(r.free[slot]))
+		delete(r.free, slot)
+	}
+	r.steps["slots taken"]++
+}
+
+func (r *resident) finish(slot int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.working[slot]--; r.working[slot] == 0 {
+		r.free[slot] = time.Now()
+	}
+}
+
+// turn reconciles a key of the slot: it takes a while and writes through the
+// fence.
+func (r *resident) turn(ctx context.Context, client http.RoundTripper, slot int) {
+	if r.killed() {
+		return
+	}
+	address := &url.URL{Scheme: "http", Host: "api", Path: strconv.Itoa(slot)}
+	body := io.NopCloser(strings.NewReader("x"))
+	req := (&http.Request{Method: http.MethodPut, URL: address, Body: body}).WithContext(ctx)
+	res, err := client.RoundTrip(req)
+	if err != nil {
+		r.step("writes refused or cut off")
+		return
+	}
+	_ = res.Body.Close()
+	r.step("turns")
+}
+
+// write is the API server's side of a turn: from here the turn is under way
+// until it is committed, and no other replica may have one of this slot.
+func (r *resident) write(req *http.Request) (*http.Response, error) {
+	slot, err := strconv.Atoi(req.URL.Path)
+	if err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	if other := r.turns[slot]; other != "" {
+		r.fault("slot %d: a turn of %s while one of %s is under way", slot, r.name, other)
+	}
+	r.turns[slot] = r.name
+	r.mu.Unlock()
+	select {
+	case <-req.Context().Done():
+		err = req.Context().Err()
+	case <-r.dead:
+		err = errors.New("killed")
+	case <-time.After(r.chance(500 * time.Millisecond)):
+	}
+	r.mu.Lock()
+	delete(r.turns, slot)
+	r.mu.Unlock()
+	return reply(req, http.StatusOK, ""), err
+}
+
+// live starts the process again and again until ctx ends.
+func (r *resident) live(ctx context.Context) {
+	for ctx.Err() == nil {
+		r.sleep(ctx, r.chance(time.Minute))
+		r.once(ctx)
+	}
+}
+
+func (r *resident) once(ctx context.Context) {
+	r.link = r.api.link(r.chance(time.Hour).Nanoseconds())
+	r.link.slow = r.chance(400*time.Millisecond) + time.Millisecond
+	r.dead = make(chan struct{})
+	s, err := leader.NewShards(leaseOf(r.link, r.name), &leader.ShardOptions{Slots: worldSlots})
+	if err != nil {
+		panic(err)
+	}
+	tr, err := rest.TransportFor(s.Fence(&rest.Config{Host: "http://api", Transport: transport(r.write)}))
+	if err != nil {
+		panic(err)
+	}
+	run, stop := context.WithCancel(ctx)
+	end := background(func() error {
+		return s.Run(run, func(ctx context.Context, slot int) error { return r.own(ctx, tr, slot) })
+	})
+	r.step("joins")
+	for range 1 + r.chance(4*time.Millisecond).Milliseconds() {
+		r.sleep(ctx, 30*time.Second+r.chance(3*time.Minute))
+		if ctx.Err() == nil && r.chance(time.Second) < 400*time.Millisecond {
+			r.partition(ctx)
+		}
+	}
+	if ctx.Err() == nil && r.chance(time.Second) < 500*time.Millisecond {
+		r.step("kills")
+		close(r.dead)
+		r.link.set(func(l *link) { l.fail = errors.New("killed") })
+	} else {
+		r.step("leaves")
+	}
+	stop()
+	if err := end(); err != nil {
+		panic(err)
+	}
+	r.link.set(func(l *link) { r.step2("requests of leases", l.calls) })
+}
+
+func (r *resident) step2(kind string, n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.steps[kind] += n
+}
+
+// partition holds up the requests of leases, their events, or both for a while:
+// this is an API server that answers late, or a way to it that does.
+func (r *resident) partition(ctx context.Context) {
+	r.step("partitions")
+	open := make(chan struct{})
+	kind := r.chance(3 * time.Millisecond)
+	r.link.set(func(l *link) {
+		if kind != 0 {
+			l.cut = open
+		}
+		if kind != time.Millisecond {
+			l.stall = open
+		}
+	})
+	r.sleep(ctx, r.chance(40*time.Second))
+	r.link.set(func(l *link) { l.cut, l.stall = nil, nil })
+	close(open)
+}
+
+func (r *resident) sleep(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+// TestShardsKeepTheirPromisesOverAMillionSteps counts turns, requests and
+// changes of members as steps.
+func TestShardsKeepTheirPromisesOverAMillionSteps(t *testing.T) {
+	g := NewWithT(t)
+	total, kinds, worst := 0, map[string]int{}, time.Duration(0)
+	for seed := int64(0); total < steps; seed++ {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(seed)
+			w.run(t)
+			g.Expect(w.faults).To(BeEmpty(), "seed %d", seed)
+			g.Expect(w.worst).To(BeNumerically("<=", 2*leaseDuration), "seed %d", seed)
+			worst = max(worst, w.worst)
+			for kind, n := range w.steps {
+				kinds[kind] += n
+				total += n
+			}
+		})
+		g.Expect(seed).To(BeNumerically("<", 200), "the steps must come in bounded time")
+	}
+	t.Logf("%d steps: %v; longest without an owner: %v", total, kinds, worst)
+	for _, kind := range []string{"joins", "leaves", "kills", "partitions", "writes refused or cut off"} {
+		g.Expect(kinds[kind]).To(BeNumerically(">", 0), kind)
+	}
+}
+
+func (w *world) run(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	// The first replica stays and is never disturbed: there is always somebody
+	// to take a slot.
+	anchor := &resident{world: w, name: "anchor", link: w.api.link(1), dead: make(chan struct{})}
+	s := newShards(t, anchor.link, "anchor", &leader.ShardOptions{Slots: worldSlots})
+	tr, err := rest.TransportFor(s.Fence(&rest.Config{Host: "http://api", Transport: transport(anchor.write)}))
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	var done sync.WaitGroup
+	done.Go(func() {
+		_ = s.Run(ctx, func(ctx context.Context, slot int) error { return anchor.own(ctx, tr, slot) })
+	})
+	for i := range worldReplicas - 1 {
+		r := &resident{world: w, name: fmt.Sprint("r", i)}
+		done.Go(func() { r.live(ctx) })
+	}
+	<-time.After(worldTime)
+	w.mu.Lock()
+	for _, since := range w.free {
+		w.worst = max(w.worst, time.Since(since))
+	}
+	w.mu.Unlock()
+	cancel()
+	done.Wait()
+}

@@ -1,0 +1,9 @@
+//go:build race
+
+package leader_test
+
+const (
+	steps     = 30_000 // of random shards
+	schedules = 10     // of random electors
+	zombieRun = 5      // of work that outlives its leadership
+)
