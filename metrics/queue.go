@@ -1,0 +1,69 @@
+package metrics
+
+import (
+	"github.com/homeostat/homeostat/names"
+	"github.com/homeostat/homeostat/queue"
+)
+
+var (
+	depth = named("workqueue_depth",
+		"Keys that wait for a worker.", "name")
+	addsTotal = named("workqueue_adds_total",
+		"Additions of keys, merged ones included.", "name")
+	retriesTotal = named("workqueue_retries_total",
+		"Turns that ended with a retry.", "name")
+	unfinished = named("workqueue_unfinished_work_seconds",
+		"For how long workers have held the keys that they hold, in all.", "name")
+	longest = named("workqueue_longest_running_processor_seconds",
+		"For how long a worker has held its key, at most.", "name")
+	waitSeconds = named("workqueue_queue_duration_seconds",
+		"How long keys waited for a worker.", "name")
+	delayed = named("homeostat_queue_delayed",
+		"Keys that wait for their time: a timer, the end of a back-off or of a hold.", "name")
+	laneDepth = named("homeostat_queue_lane_depth",
+		"Keys that wait for a worker, by lane.", "name", "lane")
+	laneOldest = named("homeostat_queue_lane_oldest_seconds",
+		"Age of the key that is next, by lane.", "name", "lane")
+	orphansTotal = named("homeostat_orphans_total",
+		"Names that were handed on because their object was gone.", "controller")
+	sweepErrors = named("homeostat_sweep_errors_total",
+		"Sweeps that cleaned nothing because the names could not be listed or were refused.", "controller")
+	sweepRefused = named("homeostat_sweep_refused_orphans",
+		"Orphans that the brake holds back: more than names.Options.MaxCount and MaxShare allow. "+
+			"If they are gone indeed, let one sweep pass with Sweep.Confirm or names.Options.Confirmed.", "controller")
+)
+
+func (s sender) queue(name string, stats queue.Stats) {
+	waiting, handedOut, waited := 0, uint64(0), 0.0
+	buckets := map[float64]uint64{}
+	for l, lane := range stats.Lanes {
+		label := queue.Lane(l).String() //nolint:gosec // one of three
+		s.gauge(float64(lane.Depth), laneDepth, name, label)
+		s.gauge(lane.Oldest.Seconds(), laneOldest, name, label)
+		waiting += lane.Depth
+		handedOut += lane.HandedOut
+		waited += lane.Waited.Seconds()
+		below := uint64(0)
+		for i, n := range lane.Waits[:len(lane.Waits)-1] {
+			below += n
+			buckets[queue.WaitBound(i).Seconds()] += below
+		}
+	}
+	s.gauge(float64(waiting), depth, name)
+	s.gauge(float64(stats.Delayed), delayed, name)
+	s.count(stats.Added, addsTotal, name)
+	s.count(stats.Retried, retriesTotal, name)
+	s.gauge(stats.HeldTime.Seconds(), unfinished, name)
+	s.gauge(stats.OldestHeld.Seconds(), longest, name)
+	s.histogram(handedOut, waited, buckets, waitSeconds, name)
+}
+
+func (s sender) sweep(name string, sweep *names.Sweep) {
+	if sweep == nil {
+		return
+	}
+	stats := sweep.Stats()
+	s.count(stats.Orphans, orphansTotal, name)
+	s.count(stats.Failures, sweepErrors, name)
+	s.gauge(float64(stats.Refused), sweepRefused, name)
+}

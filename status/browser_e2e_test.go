@@ -1,0 +1,111 @@
+//go:build e2e
+
+package status_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+
+	"github.com/homeostat/homeostat/reconcile"
+	"github.com/homeostat/homeostat/status"
+)
+
+// browser returns a Chromium, which is a matter of the machine and not of this
+// test.
+func browser(t *testing.T) string {
+	t.Helper()
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	t.Fatal("looking for a browser: there is none: apt-get update && apt-get install -y chromium")
+	return ""
+}
+
+// browse runs the browser once, without anything that would ask others.
+func browse(t *testing.T, arguments ...string) string {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), browser(t), append([]string{
+		"--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--hide-scrollbars",
+		"--disable-background-networking", "--disable-component-update", "--disable-sync",
+		"--disable-dev-shm-usage", "--virtual-time-budget=1000", "--user-data-dir=" + t.TempDir(),
+	}, arguments...)...)
+	out, err := command.Output()
+	if err != nil {
+		t.Fatalf("running the browser: %v", err)
+	}
+	return string(out)
+}
+
+// measure is put into the page, in place of the script that it does not have:
+// it writes down what is wrong with the layout.
+const measure = `<script>
+addEventListener("load", () => {
+  const faults = [], root = document.documentElement;
+  if (root.scrollWidth > innerWidth) faults.push("wider than the window: " + root.scrollWidth + " > " + innerWidth);
+  const shown = [...document.querySelectorAll("svg")].filter(s => getComputedStyle(s).display != "none");
+  if (shown.length != 1) faults.push(shown.length + " graphs are shown");
+  for (const svg of shown) for (const g of svg.querySelectorAll("g")) {
+    const box = g.querySelector("rect").getBoundingClientRect();
+    for (const text of g.querySelectorAll("text")) {
+      const t = text.getBoundingClientRect();
+      if (t.right > box.right + 1 || t.bottom > box.bottom + 1) faults.push("text leaves its box: " + text.textContent);
+      if (t.height < 9) faults.push("text is too small: " + text.textContent);
+    }
+  }
+  if (getComputedStyle(document.querySelector("section")).borderRadius == "0px") faults.push("there is no style");
+  document.title = "faults: " + (faults.join("; ") || "none");
+});
+</script>`
+
+// measured serves the page, on request with the measuring script, which its
+// policy has to allow.
+func measured(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		recorder := httptest.NewRecorder()
+		h.ServeHTTP(recorder, r)
+		body, policy := recorder.Body.String(), recorder.Header().Get("Content-Security-Policy")
+		if r.URL.Query().Has("measure") {
+			body = strings.Replace(body, "</head>", measure+"</head>", 1)
+			policy += "; script-src 'unsafe-inline'"
+		}
+		w.Header().Set("Content-Security-Policy", policy)
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		_, _ = w.Write([]byte(body))
+	})
+}
+
+func TestE2EThePageIsWellDrawnAtTwoWidths(t *testing.T) {
+	g := NewWithT(t)
+	s := newScenario(t)
+	handler, err := status.New(&status.Options{Controllers: s.controllers})
+	g.Expect(err).NotTo(HaveOccurred())
+	defer s.run(t.Context())()
+	g.Eventually(func() int { return len(s.controllers[0].Status(100).Keys) }, 10*time.Second).Should(Equal(6))
+	g.Eventually(func() []reconcile.InformerStatus { return reconcile.Informers(s.controllers...) }, 10*time.Second).
+		Should(ContainElement(HaveField("Objects", 8)))
+	server := httptest.NewServer(measured(handler))
+	defer server.Close()
+
+	for size, height := range map[string]string{"1280": "1700", "400": "3300"} {
+		file := filepath.Join(t.ArtifactDir(), "page-"+size+".png")
+		browse(t, "--window-size="+size+","+height, "--screenshot="+file, server.URL+"/debug/homeostat?refresh=0")
+		picture, err := os.ReadFile(file)
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(len(picture)).To(BeNumerically(">", 10_000), "it is not blank")
+
+		page := browse(t, "--window-size="+size+","+height, "--dump-dom", server.URL+"/debug/homeostat?refresh=0&measure")
+		_, title, _ := strings.Cut(page, "<title>")
+		title, _, _ = strings.Cut(title, "</title>")
+		g.Expect(title).To(Equal("faults: none"), size)
+	}
+}

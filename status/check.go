@@ -1,0 +1,140 @@
+package status
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/homeostat/homeostat/reconcile"
+)
+
+// A finding is what a check came to.
+type finding struct {
+	name string
+	note string // when all is well
+	err  error
+}
+
+// A check asks somebody who may not answer. At most one call is under way.
+type check struct {
+	name string
+	ask  func() error
+
+	mu   sync.Mutex // guards call
+	call *call
+}
+
+type call struct {
+	began time.Time
+	done  chan struct{}
+	err   error // after done
+}
+
+// start asks, unless an answer is under way already.
+func (c *check) start() *call {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.call == nil {
+		asked := &call{began: time.Now(), done: make(chan struct{})}
+		c.call = asked
+		go c.answer(asked)
+	}
+	return c.call
+}
+
+func (c *check) answer(asked *call) {
+	defer close(asked.done)
+	defer func() {
+		if r := recover(); r != nil {
+			asked.err = fmt.Errorf("panic: %v", r)
+		}
+		c.mu.Lock()
+		c.call = nil
+		c.mu.Unlock()
+	}()
+	asked.err = c.ask()
+}
+
+// askAll asks all checks at once, and waits for no longer than patience.
+func askAll(checks []*check) []finding {
+	calls := make([]*call, len(checks))
+	for i, c := range checks {
+		calls[i] = c.start()
+	}
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	late := false
+	findings := make([]finding, len(checks))
+	for i, asked := range calls {
+		findings[i].name = checks[i].name
+		if !late {
+			select {
+			case <-asked.done:
+			case <-timer.C:
+				late = true
+			}
+		}
+		select {
+		case <-asked.done:
+			findings[i].err = asked.err
+		default:
+			findings[i].err = fmt.Errorf("no answer for %v", time.Since(asked.began).Round(time.Millisecond))
+		}
+	}
+	return findings
+}
+
+func checksOf(byName map[string]func() error) []*check {
+	checks := make([]*check, 0, len(byName))
+	for _, name := range slices.Sorted(maps.Keys(byName)) {
+		checks = append(checks, &check{name: name, ask: byName[name]})
+	}
+	return checks
+}
+
+// liveChecks and readyChecks are those that ask somebody.
+func liveChecks(o *Options) []*check {
+	var checks []*check
+	for _, c := range o.Controllers {
+		if c.Status(0).Elects {
+			checks = append(checks, &check{name: "leader/" + c.Name(), ask: c.Healthy})
+		}
+	}
+	return append(checks, checksOf(o.Live)...)
+}
+
+func readyChecks(o *Options) []*check {
+	var checks []*check
+	for _, c := range o.Controllers {
+		if c.Status(0).Elects {
+			checks = append(checks, &check{name: "leader/" + c.Name(), ask: c.LeaderReady})
+		}
+	}
+	return append(checks, checksOf(o.Ready)...)
+}
+
+// known is what needs no asking: informers, phases, sweeps.
+func known(controllers []*reconcile.Controller) []finding {
+	var findings []finding
+	for _, i := range reconcile.Informers(controllers...) {
+		f := finding{name: "informer/" + i.Name, note: fmt.Sprintf("%d objects", i.Objects)}
+		if !i.Synced {
+			f.err = fmt.Errorf("not synced: %s", i.Reason)
+		}
+		findings = append(findings, f)
+	}
+	for _, c := range controllers {
+		phase := c.Phase()
+		f := finding{name: "controller/" + c.Name(), note: string(phase)}
+		if phase != reconcile.Working && phase != reconcile.Standby {
+			f.err = fmt.Errorf("it is %s", phase)
+		}
+		findings = append(findings, f)
+		if sweep := c.Sweep(); sweep != nil {
+			findings = append(findings, finding{name: "sweep/" + c.Name(), err: sweep.Ready()})
+		}
+	}
+	return findings
+}

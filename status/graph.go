@@ -1,0 +1,144 @@
+package status
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// A graph is a drawing of what leads to what: informers on the left,
+// controllers in the middle, the kinds that they write on the right.
+type graph struct {
+	Class         string
+	Width, Height int
+	Nodes         []node
+	Edges         []edge
+}
+
+type node struct {
+	Class                string // informer, controller or output; and "bad"
+	X, Y, Width, Height  int
+	Title, Text, Subtext string // Text and Subtext are cut to fit
+}
+
+type edge struct {
+	Class string // primary, owned, mapped or writes
+	Path  string
+	Title string
+}
+
+// A layout is how wide things are drawn, in pixels, and how many letters fit.
+type layout struct {
+	class            string
+	node, gap, chars int
+}
+
+var layouts = []layout{
+	{class: "wide", node: 200, gap: 110, chars: 26},
+	{class: "narrow", node: 108, gap: 22, chars: 15},
+}
+
+const (
+	nodeHeight = 46
+	rowHeight  = 62
+)
+
+func graphsOf(r *report) []graph {
+	graphs := make([]graph, 0, len(layouts))
+	for _, l := range layouts {
+		graphs = append(graphs, l.draw(r))
+	}
+	return graphs
+}
+
+func (l layout) draw(r *report) graph {
+	kinds := outputsOf(r)
+	rows := max(len(r.Informers), len(r.Controllers), len(kinds))
+	g := graph{Class: l.class, Width: 3*l.node + 2*l.gap, Height: rows * rowHeight}
+	informers, outputs := map[string]node{}, map[string]node{}
+	for i, in := range r.Informers {
+		n := l.place(0, i, len(r.Informers), rows)
+		n.Class, n.Title = "informer", in.Name
+		n.Text, n.Subtext = l.cut(in.Name), l.cut(fmt.Sprintf("%d objects", in.Objects))
+		if !in.Synced {
+			n.Class, n.Subtext = "informer bad", "not synced"
+		}
+		informers[in.Name] = n
+		g.Nodes = append(g.Nodes, n)
+	}
+	for i, kind := range kinds {
+		n := l.place(2, i, len(kinds), rows)
+		n.Class, n.Title, n.Text, n.Subtext = "output", kind.Kind, l.cut(kind.Kind), "watched, too"
+		if !kind.Watched {
+			n.Class, n.Subtext = "output bad", "not watched"
+			n.Title += ": a controller that writes it has no trigger for it, so nobody repairs what others change"
+		}
+		outputs[kind.Kind] = n
+		g.Nodes = append(g.Nodes, n)
+	}
+	for i, c := range r.Controllers {
+		n := l.place(1, i, len(r.Controllers), rows)
+		n.Class, n.Title, n.Text, n.Subtext = "controller", c.Name, l.cut(c.Name), l.cut(string(c.Phase))
+		g.Nodes = append(g.Nodes, n)
+		g.connect(n, &c, informers, outputs)
+	}
+	return g
+}
+
+// connect draws the edges of one controller. The edges of two triggers of one
+// informer coincide, so the first says it for both.
+func (g *graph) connect(n node, c *controllerReport, informers, outputs map[string]node) {
+	drawn := map[string]int{}
+	for _, t := range c.Triggers {
+		from, ok := informers[t.Informer]
+		if i, twice := drawn[t.Informer]; twice {
+			g.Edges[i].Title += " and " + t.Sort
+		} else if ok {
+			drawn[t.Informer] = len(g.Edges)
+			g.Edges = append(g.Edges, edge{
+				t.Sort, curve(from, n), fmt.Sprintf("%s → %s: %s", t.Informer, c.Name, t.Sort),
+			})
+		}
+	}
+	for _, o := range c.Outputs {
+		g.Edges = append(g.Edges, edge{"writes", curve(n, outputs[o.Kind]), fmt.Sprintf("%s writes %s", c.Name, o.Kind)})
+	}
+}
+
+// outputsOf returns each written kind once: watched if all who write it do.
+func outputsOf(r *report) []outputReport {
+	var kinds []outputReport
+	for _, c := range r.Controllers {
+		for _, o := range c.Outputs {
+			if i := slices.IndexFunc(kinds, func(k outputReport) bool { return k.Kind == o.Kind }); i >= 0 {
+				kinds[i].Watched = kinds[i].Watched && o.Watched
+			} else {
+				kinds = append(kinds, o)
+			}
+		}
+	}
+	slices.SortStableFunc(kinds, func(a, b outputReport) int { return cmp.Compare(a.Kind, b.Kind) })
+	return kinds
+}
+
+// place returns where the i-th of n nodes of a column stands, the column being
+// centred.
+func (l layout) place(column, i, n, rows int) node {
+	top := (rows-n)*rowHeight/2 + (rowHeight-nodeHeight)/2
+	return node{X: column * (l.node + l.gap), Y: top + i*rowHeight, Width: l.node, Height: nodeHeight}
+}
+
+func curve(from, to node) string {
+	x1, y1 := from.X+from.Width, from.Y+from.Height/2
+	x2, y2 := to.X, to.Y+to.Height/2
+	middle := (x1 + x2) / 2
+	return fmt.Sprintf("M%d,%d C%d,%d %d,%d %d,%d", x1, y1, middle, y1, middle, y2, x2, y2)
+}
+
+func (l layout) cut(text string) string {
+	letters := []rune(text)
+	if len(letters) <= l.chars {
+		return text
+	}
+	return string(letters[:l.chars-1]) + "…"
+}

@@ -1,0 +1,96 @@
+package status
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"github.com/homeostat/homeostat/metrics"
+	"github.com/homeostat/homeostat/reconcile"
+)
+
+const (
+	// patience bounds how long a probe waits for all its checks together. The
+	// kubelet's default is a second.
+	patience = 500 * time.Millisecond
+	// DefaultKeys is how many keys of each controller the page shows; with
+	// ?keys=N up to MaxKeys.
+	DefaultKeys = 50
+	MaxKeys     = 1000 // see DefaultKeys
+	// DefaultRefresh is how often the page refreshes itself.
+	DefaultRefresh = 5 * time.Second
+)
+
+// ErrUnauthenticated is for Options.Authorize: an error that wraps it is
+// answered with 401 instead of 403.
+var ErrUnauthenticated = errors.New("not authenticated")
+
+// Options of the handler. Nil and zero fields mean the defaults.
+type Options struct {
+	// Controllers to show.
+	Controllers []*reconcile.Controller
+	// Gatherer is what /metrics serves, such as a prometheus.Registry. The
+	// default is a registry of the controllers, the Go runtime and the process.
+	Gatherer prometheus.Gatherer
+	// Live and Ready are further checks of /livez and /readyz, by name. One
+	// that does not return counts as failed, and is not called again until it
+	// has. Its error is shown to everybody.
+	Live, Ready map[string]func() error
+	// Authorize is asked before /metrics and /debug/homeostat are served; an
+	// error refuses. By default everybody who can connect may see them.
+	Authorize func(r *http.Request) error
+}
+
+func (o *Options) withDefaults() (Options, error) {
+	var set Options
+	if o != nil {
+		set = *o
+	}
+	if err := set.validate(); err != nil {
+		return set, err
+	}
+	if set.Gatherer == nil {
+		registry := prometheus.NewRegistry()
+		err := errors.Join(
+			registry.Register(metrics.New(set.Controllers...)),
+			registry.Register(collectors.NewGoCollector()),
+			registry.Register(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})))
+		if err != nil {
+			return set, err
+		}
+		set.Gatherer = registry
+	}
+	return set, nil
+}
+
+func (o *Options) validate() error {
+	var faults []error
+	names := map[string]bool{}
+	for i, c := range o.Controllers {
+		switch {
+		case c == nil:
+			faults = append(faults, fmt.Errorf("Options.Controllers[%d] is nil: make one with reconcile.New", i))
+		case names[c.Name()]:
+			faults = append(faults, fmt.Errorf("Options.Controllers[%d]: another one is named %q", i, c.Name()))
+		default:
+			names[c.Name()] = true
+		}
+	}
+	for field, checks := range map[string]map[string]func() error{"Live": o.Live, "Ready": o.Ready} {
+		for _, name := range slices.Sorted(maps.Keys(checks)) {
+			if name == "" {
+				faults = append(faults, fmt.Errorf("Options.%s: a check has no name", field))
+			}
+			if checks[name] == nil {
+				faults = append(faults, fmt.Errorf("Options.%s[%q] is nil", field, name))
+			}
+		}
+	}
+	return errors.Join(faults...)
+}

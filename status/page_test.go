@@ -1,0 +1,149 @@
+package status_test
+
+import (
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"html"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+)
+
+var tags = regexp.MustCompile(`<[^>]*>`)
+
+// text is what a reader of the page sees, without what is only drawn.
+func text(page string) string {
+	_, body, _ := strings.Cut(page, "<body>")
+	body = regexp.MustCompile(`(?s)<svg.*?</svg>`).ReplaceAllString(body, "")
+	body = tags.ReplaceAllString(strings.NewReplacer("</div></td>", " |", "</td>", " |", "</dt>", " ", "</div>", "; ").Replace(body), "")
+	return html.UnescapeString(strings.Join(strings.Fields(body), " "))
+}
+
+func TestThePageShowsWhatIsGoingOn(t *testing.T) {
+	inScenario(t, nil, func(c client, _ *scenario) {
+		code, body := c.get("/debug/homeostat")
+		c.Expect(code).To(Equal(http.StatusOK))
+		seen := text(body)
+		for _, fact := range []string{
+			"not ready",
+			"controller/drain it is syncing",
+			"rollout working Reconciles ConfigMap. 1 of 4 workers are busy, 4 keys are delayed; replica-1 leads.",
+			"d/slow | running for 2s | 1 | ", "configmaps: added d/slow", "secrets: added d/token",
+			"d/later | again in 9m58s | 1 | ",
+			"d/unseen | until its writes are seen, 58s at most | 1 |",
+			"d/hopeless | gave up; waits for a change | 1 | – | spec.replicas contradicts spec.paused 2s ago",
+			`patching "broken": <b>the server</b> is busy 2s ago`,
+			"waited for their own writes |1 |",
+			"configmaps | ConfigMap | synced | 8 | 9 | 2s ago | 1 | 1 | rollout, drain |",
+			"nodes | Node | listing: nodes is forbidden",
+			"last good sweep |never",
+		} {
+			c.Expect(seen).To(ContainSubstring(fact))
+		}
+	})
+}
+
+func TestThePageEscapesWhatItShowsAndShowsNoContents(t *testing.T) {
+	inScenario(t, nil, func(c client, _ *scenario) {
+		_, body := c.get("/debug/homeostat")
+		c.Expect(body).To(ContainSubstring("&lt;script&gt;"))
+		c.Expect(body).NotTo(Or(ContainSubstring("<script"), ContainSubstring("<b>"), ContainSubstring(secret)))
+	})
+}
+
+func TestThePageNeedsNothingFromElsewhere(t *testing.T) {
+	inScenario(t, nil, func(c client, _ *scenario) {
+		response := c.response(httptest.NewRequest(http.MethodGet, "/debug/homeostat", http.NoBody))
+		body, err := io.ReadAll(response.Body)
+		c.Expect(err).NotTo(HaveOccurred())
+		c.Expect(string(body)).NotTo(MatchRegexp(`src=|@import|url\(|<link`))
+		c.Expect(response.Header.Get("Content-Security-Policy")).To(And(
+			HavePrefix("default-src 'none'; style-src 'sha256-"), ContainSubstring("frame-ancestors 'none'")))
+		c.Expect(response.Header.Get("X-Content-Type-Options")).To(Equal("nosniff"))
+		c.Expect(response.Header.Get("Cache-Control")).To(Equal("no-store"))
+	})
+}
+
+func TestThePageRefreshesAtThePaceOneAsksFor(t *testing.T) {
+	inScenario(t, nil, func(c client, _ *scenario) {
+		for target, seconds := range map[string]string{"": "5", "?refresh=30": "30", "?refresh=-1": "5", "?refresh=x": "5"} {
+			_, body := c.get("/debug/homeostat" + target)
+			c.Expect(body).To(ContainSubstring(`<meta http-equiv="refresh" content="`+seconds+`">`), target)
+		}
+		_, body := c.get("/debug/homeostat?refresh=0")
+		c.Expect(body).NotTo(ContainSubstring(`http-equiv="refresh"`))
+		c.Expect(text(body)).To(ContainSubstring("resume"))
+	})
+}
+
+func TestThePageShowsAsManyKeysAsOneAsksFor(t *testing.T) {
+	inScenario(t, nil, func(c client, _ *scenario) {
+		_, body := c.get("/debug/homeostat?keys=2")
+		c.Expect(strings.Count(body, `<td data-label="key"`)).To(Equal(2))
+		c.Expect(text(body)).To(ContainSubstring("There are more keys"))
+		_, body = c.get("/debug/homeostat")
+		c.Expect(strings.Count(body, `<td data-label="key"`)).To(Equal(6))
+		c.Expect(text(body)).NotTo(ContainSubstring("There are more keys"))
+	})
+}
+
+// A drawing is what the test reads from an SVG.
+type drawing struct {
+	Class string `xml:"class,attr"`
+	Paths []struct {
+		Class string `xml:"class,attr"`
+		Title string `xml:"title"`
+	} `xml:"path"`
+	Nodes []struct {
+		Class string   `xml:"class,attr"`
+		Texts []string `xml:"text"`
+	} `xml:"g"`
+}
+
+func TestTheGraphShowsWhatLeadsToWhat(t *testing.T) {
+	inScenario(t, nil, func(c client, _ *scenario) {
+		_, body := c.get("/debug/homeostat")
+		svgs := regexp.MustCompile(`(?s)<svg.*?</svg>`).FindAllString(body, -1)
+		c.Expect(svgs).To(HaveLen(2), "one for each width")
+		var wide drawing
+		c.Expect(xml.Unmarshal([]byte(svgs[0]), &wide)).To(Succeed())
+		edges, nodes := []string{}, []string{}
+		for _, p := range wide.Paths {
+			edges = append(edges, p.Title)
+		}
+		for _, n := range wide.Nodes {
+			nodes = append(nodes, fmt.Sprint(n.Class, ": ", strings.Join(n.Texts, ", ")))
+		}
+		c.Expect(edges).To(ConsistOf(
+			"configmaps → rollout: primary", "deployments → rollout: owned", "secrets → rollout: mapped",
+			"rollout writes Deployment", "rollout writes Secret", "rollout writes Event",
+			"nodes → drain: primary", "configmaps → drain: owned", "configmaps-2 → drain: owned",
+		))
+		c.Expect(nodes).To(ConsistOf(
+			"informer: configmaps, 8 objects", "informer: deployments, 0 objects", "informer: secrets, 1 objects", "informer: configmaps-2, 0 objects",
+			"informer bad: nodes, not synced", "controller: rollout, working", "controller: drain, syncing",
+			"output: Deployment, watched, too", "output: Secret, watched, too", "output bad: Event, not watched",
+		))
+	})
+}
+
+// A full writer takes nothing, like a client that has gone.
+type full struct{ http.ResponseWriter }
+
+func (full) Write([]byte) (int, error) { return 0, errors.New("gone") }
+
+func TestAClientThatHasGoneIsNoMatter(t *testing.T) {
+	inScenario(t, nil, func(c client, _ *scenario) {
+		for _, target := range []string{"/livez", "/readyz", "/metrics", "/debug/homeostat", "/debug/homeostat?format=json"} {
+			recorder := httptest.NewRecorder()
+			c.handler.ServeHTTP(full{recorder}, httptest.NewRequest(http.MethodGet, target, http.NoBody))
+			c.Expect(recorder.Body.Len()).To(BeZero())
+		}
+	})
+}

@@ -1,0 +1,220 @@
+package status
+
+import (
+	"slices"
+	"time"
+
+	"github.com/homeostat/homeostat/queue"
+	"github.com/homeostat/homeostat/reconcile"
+)
+
+// A report is what the page shows and its JSON says.
+type report struct {
+	Time        time.Time          `json:"time"`
+	Controllers []controllerReport `json:"controllers"`
+	Informers   []informerReport   `json:"informers"`
+	Problems    []problem          `json:"problems"`
+}
+
+// A problem is what keeps the process from being ready.
+type problem struct {
+	Check  string `json:"check"`
+	Reason string `json:"reason"`
+}
+
+type controllerReport struct {
+	Name     string            `json:"name"`
+	Kind     string            `json:"kind"`
+	Phase    reconcile.Phase   `json:"phase"`
+	Leader   string            `json:"leader,omitempty"`
+	Triggers []triggerReport   `json:"triggers"`
+	Outputs  []outputReport    `json:"outputs"`
+	Workers  int               `json:"workers"`
+	Active   int               `json:"active"`
+	Turns    map[string]uint64 `json:"turns"`
+	HeldBack uint64            `json:"heldBack"`
+	Overdue  uint64            `json:"overdue"`
+	HotLoops uint64            `json:"hotLoops"`
+	Failing  int               `json:"failing"`
+	Held     int               `json:"held"`
+	Delayed  int               `json:"delayed"`
+	Lanes    []laneReport      `json:"lanes"`
+	Sweep    *sweepReport      `json:"sweep,omitempty"`
+	Keys     []keyReport       `json:"keys"`
+	More     bool              `json:"more"` // keys than were asked for
+}
+
+type triggerReport struct {
+	Informer string `json:"informer"`
+	Kind     string `json:"kind"`
+	Sort     string `json:"sort"`
+}
+
+type outputReport struct {
+	Kind    string `json:"kind"`
+	Watched bool   `json:"watched"`
+}
+
+type laneReport struct {
+	Lane      string  `json:"lane"`
+	Depth     int     `json:"depth"`
+	Oldest    float64 `json:"oldestSeconds"`
+	HandedOut uint64  `json:"handedOut"`
+}
+
+type sweepReport struct {
+	Known    int        `json:"known"`
+	Orphans  uint64     `json:"orphans"`
+	Failures uint64     `json:"failures"`
+	Last     *time.Time `json:"lastSuccess,omitempty"`
+	Problem  string     `json:"problem,omitempty"`
+}
+
+type keyReport struct {
+	Namespace string        `json:"namespace"`
+	Name      string        `json:"name"`
+	State     string        `json:"state"` // held, delayed, waiting or resting
+	Lane      string        `json:"lane,omitempty"`
+	Attempt   int           `json:"attempt"`
+	Since     *time.Time    `json:"since,omitempty"`
+	Next      *time.Time    `json:"next,omitempty"`
+	Backoff   bool          `json:"backingOff,omitempty"`
+	OnHold    bool          `json:"onHold,omitempty"`
+	Again     bool          `json:"again,omitempty"`
+	Causes    []causeReport `json:"causes"`
+	Error     string        `json:"error,omitempty"`
+	FailedAt  *time.Time    `json:"failedAt,omitempty"`
+}
+
+type causeReport struct {
+	Trigger    string `json:"trigger"`
+	Change     string `json:"change"`
+	Namespace  string `json:"namespace"`
+	Name       string `json:"name"`
+	OldVersion string `json:"oldVersion,omitempty"`
+	NewVersion string `json:"newVersion,omitempty"`
+	Merged     int    `json:"merged,omitempty"`
+}
+
+type informerReport struct {
+	Name        string   `json:"name"`
+	Kind        string   `json:"kind"`
+	Controllers []string `json:"controllers"`
+	Synced      bool     `json:"synced"`
+	Reason      string   `json:"reason,omitempty"`
+	Objects     int      `json:"objects"`
+	Version     string   `json:"version"`
+	// LastSign of life from the server.
+	LastSign  *time.Time `json:"lastSign,omitempty"`
+	LastError string     `json:"lastError,omitempty"`
+	Lists     int64      `json:"lists"`
+	Watches   int64      `json:"watches"`
+	Stalls    int64      `json:"stalls"`
+	Failures  int64      `json:"failures"`
+	Events    int64      `json:"events"`
+}
+
+func reportOf(controllers []*reconcile.Controller, keys int) *report {
+	r := &report{
+		Time: time.Now(), Controllers: []controllerReport{}, Informers: []informerReport{}, Problems: []problem{},
+	}
+	informers := reconcile.Informers(controllers...)
+	for _, c := range controllers {
+		r.Controllers = append(r.Controllers, controllerOf(c, informers, keys))
+	}
+	for _, i := range informers {
+		r.Informers = append(r.Informers, informerReport{
+			Name: i.Name, Kind: i.Kind, Controllers: i.Controllers,
+			Synced: i.Synced, Reason: i.Reason, Objects: i.Objects, Version: i.ResourceVersion,
+			LastSign: unlessZero(i.LastSign), LastError: i.LastError,
+			Lists: i.Lists, Watches: i.Watches, Stalls: i.Stalls, Failures: i.Failures, Events: i.Events,
+		})
+	}
+	for _, f := range known(controllers) {
+		if f.err != nil {
+			r.Problems = append(r.Problems, problem{f.name, oneLine(f.err.Error())})
+		}
+	}
+	return r
+}
+
+func controllerOf(c *reconcile.Controller, informers []reconcile.InformerStatus, keys int) controllerReport {
+	status, stats, q := c.Status(keys+1), c.Stats(), c.QueueStats()
+	r := controllerReport{
+		Name: status.Name, Kind: status.Kind, Phase: status.Phase, Leader: status.LeaderName,
+		Workers: stats.Workers, Active: stats.Active, Turns: map[string]uint64{},
+		HeldBack: stats.HeldBack, Overdue: stats.Overdue, HotLoops: stats.HotLoops, Failing: stats.Failing,
+		Held: q.Held, Delayed: q.Delayed, Sweep: sweepOf(c),
+		Outputs: []outputReport{}, Keys: []keyReport{},
+	}
+	for _, t := range status.Triggers {
+		r.Triggers = append(r.Triggers, triggerReport{nameOf(t, informers), t.Kind, t.Sort})
+	}
+	for _, kind := range status.Outputs {
+		watched := slices.ContainsFunc(status.Triggers, func(t reconcile.TriggerStatus) bool { return t.Kind == kind })
+		r.Outputs = append(r.Outputs, outputReport{kind, watched})
+	}
+	for i, n := range stats.Turns {
+		r.Turns[reconcile.Outcome(i).String()] = n //nolint:gosec // a handful of outcomes
+	}
+	for i, l := range q.Lanes {
+		lane := queue.Lane(i).String() //nolint:gosec // one of three
+		r.Lanes = append(r.Lanes, laneReport{lane, l.Depth, l.Oldest.Seconds(), l.HandedOut})
+	}
+	r.More = len(status.Keys) > keys
+	for _, k := range status.Keys[:min(len(status.Keys), keys)] {
+		r.Keys = append(r.Keys, keyOf(&k))
+	}
+	return r
+}
+
+// nameOf returns the name of a trigger's informer as it stands in the report.
+func nameOf(t reconcile.TriggerStatus, informers []reconcile.InformerStatus) string {
+	for _, i := range informers {
+		if i.Feeds(t) {
+			return i.Name
+		}
+	}
+	return t.Informer
+}
+
+func sweepOf(c *reconcile.Controller) *sweepReport {
+	sweep := c.Sweep()
+	if sweep == nil {
+		return nil
+	}
+	stats := sweep.Stats()
+	r := &sweepReport{
+		Known: stats.Known, Orphans: stats.Orphans, Failures: stats.Failures, Last: unlessZero(stats.LastSuccess),
+	}
+	if err := sweep.Ready(); err != nil {
+		r.Problem = oneLine(err.Error())
+	}
+	return r
+}
+
+func keyOf(k *reconcile.KeyStatus) keyReport {
+	r := keyReport{
+		Namespace: k.Key.Namespace, Name: k.Key.Name, State: k.State.String(), Lane: k.Lane.String(),
+		Attempt: k.Failures + 1, Since: unlessZero(k.Since), Next: unlessZero(k.Next),
+		Backoff: k.BackingOff, OnHold: k.OnHold, Again: k.Again,
+		Causes: []causeReport{}, Error: k.Failure, FailedAt: unlessZero(k.FailedAt),
+	}
+	if k.Resting {
+		r.State, r.Lane = "resting", ""
+	}
+	for _, c := range k.Causes {
+		r.Causes = append(r.Causes, causeReport{
+			Trigger: c.Trigger, Change: c.Change.String(), Namespace: c.Namespace, Name: c.Name,
+			OldVersion: c.OldVersion, NewVersion: c.NewVersion, Merged: c.Merged,
+		})
+	}
+	return r
+}
+
+func unlessZero(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
+}

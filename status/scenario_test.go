@@ -1,0 +1,117 @@
+package status_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/names"
+	"github.com/homeostat/homeostat/queue"
+	"github.com/homeostat/homeostat/reconcile"
+)
+
+// hostile is a name that no API server would take, but a display must.
+const hostile = `<script>alert("x")</script>&'`
+
+// secret stands in objects and must not be shown.
+const secret = "hunter2"
+
+func object(name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: "d", Name: name, Annotations: map[string]string{"password": secret}}
+}
+
+// A scenario is a process with two controllers on a fake API server, one of
+// which has every kind of key there is, and one whose cache is not allowed.
+type scenario struct {
+	controllers []*reconcile.Controller
+	release     chan struct{} // lets the turn of "slow" end
+}
+
+type leading struct{}
+
+func (leading) Run(ctx context.Context, fn func(context.Context) error) error { return fn(ctx) }
+func (leading) String() string                                                { return "replica-1 leads" }
+func (leading) Ready() error                                                  { return nil }
+func (leading) Healthy() error                                                { return nil }
+
+func newScenario(t *testing.T) *scenario {
+	t.Helper()
+	g := NewWithT(t)
+	var objects []runtime.Object
+	for _, name := range []string{"slow", "broken", "hopeless", "later", "unseen", "fine", "also-fine", hostile} {
+		objects = append(objects, &corev1.ConfigMap{ObjectMeta: object(name), Data: map[string]string{"key": secret}})
+	}
+	objects = append(objects, &corev1.Secret{ObjectMeta: object("token")})
+	client := fake.NewClientset(objects...)
+	client.PrependReactor("list", "nodes", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, errors.New("nodes is forbidden: no role allows it " + hostile)
+	})
+	s := &scenario{release: make(chan struct{})}
+
+	maps := informer.For(client.CoreV1().ConfigMaps("d"), nil)
+	secrets := informer.For(client.CoreV1().Secrets("d"), nil)
+	deployments := informer.For(client.AppsV1().Deployments("d"), nil)
+	nodes := informer.For(client.CoreV1().Nodes(), nil)
+	config, err := reconcile.New("rollout", maps, reconcile.Func[*corev1.ConfigMap](s.reconcile), &reconcile.Options{
+		Leader: leading{}, Backoff: queue.Backoff{Base: time.Hour, Cap: time.Hour}, FreshnessDeadline: time.Minute,
+		Triggers: []reconcile.Trigger{
+			reconcile.Owned(deployments),
+			reconcile.Mapped(secrets, func(_, _ *corev1.Secret) ([]reconcile.Key, error) {
+				return []reconcile.Key{{Namespace: "d", Name: "slow"}}, nil
+			}),
+		},
+		Known: names.Func(func(context.Context) ([]reconcile.Key, error) { return nil, errors.New("no such command") }),
+	})
+	g.Expect(err).NotTo(HaveOccurred())
+	node, err := reconcile.New("drain", nodes, reconcile.Func[*corev1.Node](
+		func(context.Context, reconcile.Request[*corev1.Node]) (reconcile.Result, error) {
+			return reconcile.Result{}, nil
+		}), &reconcile.Options{Triggers: []reconcile.Trigger{
+		reconcile.Owned(maps), reconcile.Owned(informer.For(client.CoreV1().ConfigMaps("e"), nil)),
+	}})
+	g.Expect(err).NotTo(HaveOccurred())
+	s.controllers = []*reconcile.Controller{config, node}
+	return s
+}
+
+func (s *scenario) reconcile(ctx context.Context, r reconcile.Request[*corev1.ConfigMap]) (reconcile.Result, error) {
+	reconcile.Wrote(ctx, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "other"}})
+	switch r.Key.Name {
+	case "slow":
+		<-s.release
+	case "broken", hostile:
+		return reconcile.Result{}, fmt.Errorf("patching %q: <b>the server</b> is busy\n%s", r.Key.Name, secret)
+	case "hopeless":
+		return reconcile.Result{}, reconcile.Terminal(errors.New("spec.replicas contradicts spec.paused"))
+	case "later":
+		return reconcile.After(10 * time.Minute), nil
+	case "unseen":
+		reconcile.Wrote(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "d", ResourceVersion: "99999"}})
+		reconcile.Wrote(ctx, &corev1.Event{})
+		return reconcile.After(time.Second), nil
+	}
+	return reconcile.Result{}, nil
+}
+
+// run runs the controllers until stop is called.
+func (s *scenario) run(ctx context.Context) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- reconcile.RunAll(ctx, s.controllers...) }()
+	return func() {
+		close(s.release)
+		cancel()
+		<-ended
+	}
+}

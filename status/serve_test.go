@@ -1,0 +1,111 @@
+package status_test
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
+	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/gleak"
+
+	"github.com/homeostat/homeostat/status"
+)
+
+// serving starts Serve and returns where it listens.
+func serving(t *testing.T, h http.Handler) (address string, stop func() error) {
+	t.Helper()
+	where := make(chan string, 1)
+	logger := funcr.NewJSON(func(line string) {
+		if _, rest, ok := strings.Cut(line, `"address":"`); ok {
+			address, _, _ := strings.Cut(rest, `"`)
+			where <- address
+		}
+	}, funcr.Options{})
+	ctx, cancel := context.WithCancel(logr.NewContext(t.Context(), logger))
+	ended := make(chan error, 1)
+	go func() { ended <- status.Serve(ctx, "127.0.0.1:0", h) }()
+	select {
+	case address = <-where:
+	case err := <-ended:
+		t.Fatalf("serving: %v", err)
+	}
+	return address, func() error {
+		cancel()
+		return <-ended
+	}
+}
+
+func TestServeAnswersUntilItsContextEnds(t *testing.T) {
+	g := NewWithT(t)
+	before := gleak.Goroutines()
+	handler, err := status.New(nil)
+	g.Expect(err).NotTo(HaveOccurred())
+	address, stop := serving(t, handler)
+	response, err := http.Get("http://" + address + "/livez")
+	g.Expect(err).NotTo(HaveOccurred())
+	body, err := io.ReadAll(response.Body)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(response.Body.Close()).To(Succeed())
+	g.Expect(string(body)).To(Equal("ok\n"))
+	g.Expect(stop()).To(Succeed())
+	_, err = net.Dial("tcp", address)
+	g.Expect(err).To(HaveOccurred())
+	http.DefaultClient.CloseIdleConnections()
+	g.Eventually(gleak.Goroutines).ShouldNot(gleak.HaveLeaked(before))
+}
+
+func TestServeLetsAnswersFinish(t *testing.T) {
+	g := NewWithT(t)
+	asked, finish := make(chan struct{}), make(chan struct{})
+	address, stop := serving(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		close(asked)
+		<-finish
+		_, _ = io.WriteString(w, "finished")
+	}))
+	answer := make(chan string, 1)
+	go func() {
+		defer close(answer)
+		response, err := http.Get("http://" + address)
+		if err != nil {
+			return
+		}
+		defer response.Body.Close()
+		body, _ := io.ReadAll(response.Body)
+		answer <- string(body)
+	}()
+	<-asked
+	stopped := make(chan error, 1)
+	go func() { stopped <- stop() }()
+	g.Eventually(func() error {
+		connection, err := net.Dial("tcp", address)
+		if err == nil {
+			_ = connection.Close()
+		}
+		return err
+	}).Should(HaveOccurred(), "no new requests")
+	close(finish)
+	g.Expect(<-answer).To(Equal("finished"))
+	g.Expect(<-stopped).To(Succeed())
+	http.DefaultClient.CloseIdleConnections()
+}
+
+func TestServeSaysThatItCannotListen(t *testing.T) {
+	g := NewWithT(t)
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	g.Expect(err).NotTo(HaveOccurred())
+	defer taken.Close()
+	err = status.Serve(t.Context(), taken.Addr().String(), http.NotFoundHandler())
+	g.Expect(err).To(MatchError(And(HavePrefix("serving status at "), ContainSubstring("in use"))))
+}
+
+func TestTheDefaultIsLoopback(t *testing.T) {
+	g := NewWithT(t)
+	host, _, err := net.SplitHostPort(status.DefaultAddress)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(net.ParseIP(host).IsLoopback()).To(BeTrue())
+}

@@ -1,0 +1,69 @@
+package status
+
+import (
+	"fmt"
+	"time"
+)
+
+// This file puts what the page shows into words.
+
+func ago(now time.Time, then *time.Time) string { return rounded(now.Sub(*then)) + " ago" }
+
+// state says what a key does.
+func state(now time.Time, k *keyReport) string {
+	switch {
+	case k.State == "resting":
+		return "gave up; waits for a change"
+	case k.State == "held" && k.Again:
+		return "running for " + rounded(now.Sub(*k.Since)) + ", and once more afterwards"
+	case k.State == "held":
+		return "running for " + rounded(now.Sub(*k.Since))
+	case k.State == "waiting":
+		return "waiting for " + rounded(now.Sub(*k.Since)) + " in lane " + k.Lane
+	case k.Backoff:
+		return "backing off: again in " + rounded(k.Next.Sub(now))
+	case k.OnHold:
+		return "until its writes are seen, " + rounded(k.Next.Sub(now)) + " at most"
+	default:
+		return "again in " + rounded(k.Next.Sub(now))
+	}
+}
+
+func span(seconds float64) string { return rounded(time.Duration(seconds * float64(time.Second))) }
+
+func rounded(d time.Duration) string {
+	d = max(d, 0)
+	switch {
+	case d < time.Second:
+		return d.Round(time.Millisecond).String()
+	case d < time.Minute:
+		return d.Round(time.Second / 10).String()
+	default:
+		return d.Round(time.Second).String()
+	}
+}
+
+func cause(c causeReport) string {
+	text := c.Trigger + ": " + c.Change + " " + title(c.Namespace, c.Name)
+	if c.OldVersion != "" || c.NewVersion != "" {
+		text += fmt.Sprintf(" %s→%s", c.OldVersion, c.NewVersion)
+	}
+	if c.Merged > 0 {
+		text += fmt.Sprintf(" (+%d)", c.Merged)
+	}
+	return text
+}
+
+// title is namespace and name as kubectl would take them.
+func title(namespace, name string) string {
+	if namespace == "" {
+		return name
+	}
+	return namespace + "/" + name
+}
+
+// maxCauses is how many causes of a key the page shows.
+const maxCauses = 3
+
+func few(causes []causeReport) []causeReport { return causes[:min(len(causes), maxCauses)] }
+func beyond(causes []causeReport) int        { return max(len(causes)-maxCauses, 0) }
