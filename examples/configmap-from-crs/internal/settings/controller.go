@@ -1,0 +1,59 @@
+package settings
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/events"
+
+	"github.com/homeostat/homeostat/examples/configmap-from-crs/internal/api"
+	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/reconcile"
+)
+
+// DefaultConfigMap is the name of the ConfigMaps.
+const DefaultConfigMap = "settings"
+
+// Options of the controller. Nil and zero fields mean the defaults.
+type Options struct {
+	// ConfigMap is the name of the ConfigMap in each namespace; [DefaultConfigMap].
+	ConfigMap string
+	// Events receives warnings; none.
+	Events events.EventRecorder
+	// Leader lets it work only while this replica leads; it always works.
+	Leader reconcile.Leader
+}
+
+// New returns the controller for all namespaces. It starts nothing.
+//
+// The ConfigMaps are its primary objects, since they are what a turn is about:
+// one turn at a time per ConfigMap, however many Settings change.
+func New(
+	client kubernetes.Interface, settings func(namespace string) api.Settings, o *Options,
+) (*reconcile.Controller, error) {
+	var options Options
+	if o != nil {
+		options = *o
+	}
+	name := cmp.Or(options.ConfigMap, DefaultConfigMap)
+	if why := validation.IsDNS1123Subdomain(name); len(why) > 0 {
+		return nil, fmt.Errorf("making controller %q: Options.ConfigMap is %q: %s", Name, name, strings.Join(why, "; "))
+	}
+	outputs := informer.For(client.CoreV1().ConfigMaps(""), &informer.Options{
+		FieldSelector: fields.OneTermEqualSelector("metadata.name", name).String(),
+	})
+	inputs := informer.For(settings(""), nil)
+	return reconcile.New(Name, outputs, &reconciler{client: client, settings: settings, inputs: inputs},
+		&reconcile.Options{Events: options.Events, Leader: options.Leader, Triggers: []reconcile.Trigger{
+			reconcile.Mapped(inputs, func(old, new *api.Setting) ([]reconcile.Key, error) {
+				if new == nil {
+					new = old
+				}
+				return []reconcile.Key{{Namespace: new.Namespace, Name: name}}, nil
+			}),
+		}})
+}

@@ -1,0 +1,143 @@
+package settings
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/homeostat/homeostat/examples/configmap-from-crs/internal/api"
+	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/patch"
+	"github.com/homeostat/homeostat/reconcile"
+)
+
+// Name of the controller: its field manager, and its mark on the ConfigMap.
+const (
+	Name         = "configmap-from-crs"
+	managedByKey = "app.kubernetes.io/managed-by"
+)
+
+// lateCache is when to look again if the server knows more than a cache; the
+// news comes first, usually.
+const lateCache = time.Second
+
+type (
+	request = reconcile.Request[*corev1.ConfigMap]
+	result  = reconcile.Result
+)
+
+// reconciler keeps one ConfigMap at a time.
+type reconciler struct {
+	client   kubernetes.Interface
+	settings func(namespace string) api.Settings
+	inputs   *informer.Informer[*api.Setting]
+}
+
+// Reconcile makes the ConfigMap of the request what its Settings say, and tells
+// them.
+func (r *reconciler) Reconcile(ctx context.Context, request request) (result, error) {
+	data, inputs := render(r.inputs.Snapshot().Namespace(request.Key.Namespace))
+	live, exists := request.Object()
+	if exists && live.Labels[managedByKey] != Name {
+		refuse(inputs, reasonForeign, fmt.Sprintf(
+			"ConfigMap %q exists and is not managed by %s: delete it, or give it the label %s=%s",
+			live.Name, Name, managedByKey, Name))
+		return result{}, r.tell(ctx, inputs)
+	}
+	outcome, err := r.publish(ctx, request.Key, live, data, len(inputs))
+	if apierrors.IsInvalid(err) || apierrors.IsRequestEntityTooLargeError(err) {
+		refuse(inputs, reasonRefused, err.Error())
+		return result{}, errors.Join(reconcile.Terminal(err), r.tell(ctx, inputs))
+	}
+	if err != nil || outcome != (result{}) {
+		return outcome, err
+	}
+	return result{}, r.tell(ctx, inputs)
+}
+
+// publish writes the ConfigMap, or deletes it. A result other than zero means
+// that it could not yet.
+func (r *reconciler) publish(
+	ctx context.Context, key reconcile.Key, live *corev1.ConfigMap, data map[string]string, inputs int,
+) (result, error) {
+	switch {
+	case live == nil && inputs == 0:
+		return result{}, nil
+	case live == nil:
+		return r.create(ctx, key, data)
+	case inputs == 0:
+		return r.retire(ctx, live)
+	case live.Immutable != nil && *live.Immutable && (!maps.Equal(live.Data, data) || live.BinaryData != nil):
+		return result{}, r.delete(ctx, live) // its end is a turn, which makes a new one
+	}
+	_, err := patch.Merge(ctx, r.client.CoreV1().ConfigMaps(key.Namespace), live,
+		&patch.Options{Lock: patch.Lock{ResourceVersion: true, UID: true}}, func(edit *corev1.ConfigMap) {
+			edit.Data, edit.BinaryData = data, nil
+		})
+	return result{}, err
+}
+
+func (r *reconciler) create(ctx context.Context, key reconcile.Key, data map[string]string) (result, error) {
+	created, err := r.client.CoreV1().ConfigMaps(key.Namespace).Create(ctx, &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: key.Namespace, Name: key.Name, Labels: map[string]string{managedByKey: Name},
+		},
+		Data: data,
+	}, metav1.CreateOptions{FieldManager: Name})
+	switch {
+	case apierrors.IsAlreadyExists(err):
+		return reconcile.After(lateCache), nil // whose it is, the cache will tell
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		return result{}, nil // the Settings go with the namespace
+	case err != nil:
+		return result{}, fmt.Errorf("creating ConfigMap %q: %w", key, err)
+	}
+	reconcile.Wrote(ctx, created)
+	return result{}, nil
+}
+
+// retire deletes the ConfigMap if the server, not only the cache, has no
+// Setting left.
+func (r *reconciler) retire(ctx context.Context, live *corev1.ConfigMap) (result, error) {
+	rest, err := r.settings(live.Namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return result{}, fmt.Errorf("confirming that namespace %q has no Settings: %w", live.Namespace, err)
+	}
+	for i := range rest.Items {
+		if rest.Items[i].DeletionTimestamp == nil {
+			return reconcile.After(lateCache), nil
+		}
+	}
+	return result{}, r.delete(ctx, live)
+}
+
+// delete deletes live as it was looked at.
+func (r *reconciler) delete(ctx context.Context, live *corev1.ConfigMap) error {
+	return patch.Delete(ctx, r.client.CoreV1().ConfigMaps(live.Namespace), live,
+		&patch.Options{Lock: patch.Lock{ResourceVersion: true}})
+}
+
+// tell writes the verdicts into those Settings that do not say so yet.
+func (r *reconciler) tell(ctx context.Context, inputs []input) error {
+	var faults []error
+	for _, in := range inputs {
+		in.verdict.ObservedGeneration = in.setting.Generation
+		_, err := patch.Status(ctx, r.settings(in.setting.Namespace), in.setting,
+			&patch.Options{Lock: patch.Lock{ResourceVersion: true}}, func(edit *api.Setting) {
+				meta.SetStatusCondition(&edit.Status.Conditions, in.verdict)
+			})
+		if apierrors.IsNotFound(err) {
+			continue // it has gone meanwhile
+		}
+		faults = append(faults, err)
+	}
+	return errors.Join(faults...)
+}

@@ -1,0 +1,78 @@
+package ingress
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"strings"
+	"text/template"
+
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/homeostat/homeostat/names"
+	"github.com/homeostat/homeostat/reconcile"
+)
+
+// What the zero [Options] mean.
+const (
+	DefaultHost     = "{{.Name}}.{{.Namespace}}.example.com"
+	DefaultPathType = networkingv1.PathTypePrefix
+)
+
+// Options say what the Ingresses look like. Nil and zero fields mean the
+// defaults.
+type Options struct {
+	// Host is a template with .Namespace and .Name of the Service; [DefaultHost].
+	Host string
+	// ClassName is the ingressClassName; empty leaves it to the cluster.
+	ClassName string
+	// PathType of the path /; [DefaultPathType].
+	PathType networkingv1.PathType
+	// Sweep is how orphans are looked for; see package names for the defaults.
+	Sweep names.Options
+	// Leader lets it work only while this replica leads; it always works.
+	Leader reconcile.Leader
+
+	host *template.Template
+}
+
+func (o *Options) withDefaults() (Options, error) {
+	var set Options
+	if o != nil {
+		set = *o
+	}
+	set.Host = cmp.Or(set.Host, DefaultHost)
+	set.PathType = cmp.Or(set.PathType, DefaultPathType)
+	var faults []error
+	var err error
+	if set.host, err = template.New("host").Option("missingkey=error").Parse(set.Host); err != nil {
+		faults = append(faults, fmt.Errorf("Options.Host is %q: %w", set.Host, err))
+	} else if _, err := set.hostOf("default", "web"); err != nil {
+		faults = append(faults, fmt.Errorf("Options.Host is %q: for Service default/web: %w", set.Host, err))
+	}
+	switch set.PathType {
+	case networkingv1.PathTypePrefix, networkingv1.PathTypeExact, networkingv1.PathTypeImplementationSpecific:
+	default:
+		faults = append(faults, fmt.Errorf("Options.PathType is %q: must be Prefix, Exact or ImplementationSpecific",
+			set.PathType))
+	}
+	if set.ClassName != "" {
+		if why := validation.IsDNS1123Subdomain(set.ClassName); len(why) > 0 {
+			faults = append(faults, fmt.Errorf("Options.ClassName is %q: %s", set.ClassName, strings.Join(why, "; ")))
+		}
+	}
+	return set, errors.Join(faults...)
+}
+
+func (o *Options) hostOf(namespace, name string) (string, error) {
+	var host bytes.Buffer
+	if err := o.host.Execute(&host, struct{ Namespace, Name string }{namespace, name}); err != nil {
+		return "", err
+	}
+	if why := validation.IsDNS1123Subdomain(host.String()); len(why) > 0 {
+		return "", fmt.Errorf("host %q: %s", host.String(), strings.Join(why, "; "))
+	}
+	return host.String(), nil
+}

@@ -1,0 +1,137 @@
+package ingress
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/events"
+
+	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/names"
+	"github.com/homeostat/homeostat/reconcile"
+)
+
+type (
+	request = reconcile.Request[*corev1.Service]
+	result  = reconcile.Result
+)
+
+// lateCache is when to look again if the server has an Ingress that the cache
+// does not have; its arrival comes first, usually.
+const lateCache = time.Second
+
+// reconciler keeps the Ingress of one Service at a time.
+type reconciler struct {
+	client    kubernetes.Interface
+	ingresses *informer.Informer[*networkingv1.Ingress]
+	recorder  events.EventRecorder
+	options   Options
+
+	mu     sync.Mutex // guards warned
+	warned map[reconcile.Key]types.UID
+}
+
+// Reconcile makes the Ingress of the request's Service what it must be.
+func (r *reconciler) Reconcile(ctx context.Context, request request) (result, error) {
+	live, exists := r.ingresses.Get(request.Key)
+	service, ok := request.Object()
+	switch {
+	case !ok || !optedIn(service):
+		r.forget(request.Key)
+		if !exists || !ours(live) {
+			return result{}, nil
+		}
+		return result{}, r.clean(ctx, live)
+	case exists && !ours(live):
+		r.warn(service, live)
+		return result{}, nil
+	}
+	r.forget(request.Key)
+	want, err := desired(service, &r.options)
+	if err != nil {
+		r.recorder.Eventf(service, nil, corev1.EventTypeWarning, "NoIngress", "Reconcile", "%s", err.Error())
+		return result{}, reconcile.Terminal(fmt.Errorf("deriving the Ingress of Service %q: %w", request.Key, err))
+	}
+	switch {
+	case !exists:
+		return r.create(ctx, want)
+	case inShape(live, want):
+		return result{}, nil
+	default:
+		return result{}, r.apply(ctx, live, want)
+	}
+}
+
+// create does not apply: an Ingress that the cache has not seen yet may be
+// somebody else's.
+func (r *reconciler) create(ctx context.Context, want *networkingv1.Ingress) (result, error) {
+	created, err := r.client.NetworkingV1().Ingresses(want.Namespace).
+		Create(ctx, want, metav1.CreateOptions{FieldManager: Name})
+	if apierrors.IsAlreadyExists(err) {
+		return reconcile.After(lateCache), nil
+	}
+	if err != nil {
+		return result{}, fmt.Errorf("creating Ingress %s/%s: %w", want.Namespace, want.Name, err)
+	}
+	reconcile.Wrote(ctx, created)
+	return result{}, nil
+}
+
+func (r *reconciler) apply(ctx context.Context, live, want *networkingv1.Ingress) error {
+	applied, err := r.client.NetworkingV1().Ingresses(want.Namespace).
+		Apply(ctx, declaration(live, want), metav1.ApplyOptions{FieldManager: Name, Force: true})
+	if err != nil {
+		return fmt.Errorf("applying Ingress %s/%s: %w", want.Namespace, want.Name, err)
+	}
+	reconcile.Wrote(ctx, applied)
+	return nil
+}
+
+// clean deletes an Ingress of ours, as it was looked at, if the server confirms
+// that its Service does not want it. If the server knows better than the cache,
+// the cache will learn it, and that is a turn of its own.
+func (r *reconciler) clean(ctx context.Context, live *networkingv1.Ingress) error {
+	service, ok, err := names.Live(ctx, r.client.CoreV1().Services(live.Namespace), live.Name)
+	if err != nil || ok && optedIn(service) {
+		return err
+	}
+	err = r.client.NetworkingV1().Ingresses(live.Namespace).Delete(ctx, live.Name, metav1.DeleteOptions{
+		Preconditions: &metav1.Preconditions{UID: &live.UID, ResourceVersion: &live.ResourceVersion},
+	})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("deleting Ingress %s/%s: %w", live.Namespace, live.Name, err)
+	}
+	reconcile.Deleted(ctx, live)
+	return nil
+}
+
+// warn says once, for each Ingress that is in the way, that it is.
+func (r *reconciler) warn(service *corev1.Service, foreign *networkingv1.Ingress) {
+	key := types.NamespacedName{Namespace: service.Namespace, Name: service.Name}
+	r.mu.Lock()
+	known := r.warned[key] == foreign.UID
+	r.warned[key] = foreign.UID
+	r.mu.Unlock()
+	if !known {
+		r.recorder.Eventf(service, foreign, corev1.EventTypeWarning, "IngressNotOurs", "Reconcile",
+			"Ingress %s exists and is not managed by %s: it is left alone; delete it, or give it the labels and the "+
+				"annotation of the README", key.String(), Name)
+	}
+}
+
+func (r *reconciler) forget(key reconcile.Key) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.warned, key)
+}

@@ -1,0 +1,39 @@
+// Command ingress-per-service gives every Service that opts in one Ingress. See
+// README.md.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/homeostat/homeostat/examples/ingress-per-service/internal/ingress"
+	"github.com/homeostat/homeostat/examples/internal/program"
+	"github.com/homeostat/homeostat/reconcile"
+)
+
+func main() {
+	var options ingress.Options
+	os.Exit(program.Program{
+		Name: ingress.Name,
+		Flags: func(fs *flag.FlagSet) {
+			fs.StringVar(&options.Host, "host", ingress.DefaultHost, "`template` of the host, with .Namespace and .Name")
+			fs.StringVar(&options.ClassName, "ingress-class", "", "ingressClassName; empty leaves it to the cluster")
+			fs.StringVar((*string)(&options.PathType), "path-type", string(networkingv1.PathTypePrefix), "pathType of /")
+			fs.IntVar(&options.Sweep.Confirmed, "confirm-orphans", 0,
+				"let the first sweep delete up to so many Ingresses past the brake")
+		},
+		Setup: func(env program.Env) ([]*reconcile.Controller, error) {
+			client, err := kubernetes.NewForConfig(env.Config)
+			if err != nil {
+				return nil, fmt.Errorf("making a client: %w", err)
+			}
+			options.Leader = env.Leader
+			controller, err := ingress.New(client, env.Events, &options)
+			return []*reconcile.Controller{controller}, err
+		},
+	}.Main(os.Args[1:], os.Stderr))
+}

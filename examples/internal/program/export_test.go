@@ -1,0 +1,4 @@
+package program
+
+// FromHere is for tests.
+var FromHere = fromHere

@@ -1,0 +1,198 @@
+package program
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/go-logr/logr"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
+
+	"github.com/homeostat/homeostat/leader"
+	"github.com/homeostat/homeostat/reconcile"
+	"github.com/homeostat/homeostat/status"
+)
+
+// Exit codes.
+const (
+	exitError = 1
+	exitUsage = 2
+)
+
+// A Program is one process.
+type Program struct {
+	// Name stands in logs, in the user agent, in events and on the Lease.
+	Name string
+	// Flags adds the program's own flags; nil adds none.
+	Flags func(*flag.FlagSet)
+	// Setup makes the controllers; nothing runs yet.
+	Setup func(env Env) ([]*reconcile.Controller, error)
+}
+
+// An Env is what controllers are made from.
+type Env struct {
+	// Config is for everything but Events. With leader election, writes are
+	// refused once the Lease may have expired.
+	Config *rest.Config
+	// Events sends events.
+	Events events.EventRecorder
+	// Leader is nil without leader election.
+	Leader reconcile.Leader
+}
+
+type flags struct {
+	kubeconfig  string
+	logFormat   string
+	verbosity   int
+	listenAddr  string
+	leaderElect bool
+	namespace   string
+}
+
+// Main runs the program and returns its exit code. Args are without the
+// program's name.
+func (p Program) Main(args []string, stderr io.Writer) int {
+	f, err := p.parse(args, stderr)
+	if errors.Is(err, flag.ErrHelp) {
+		return 0
+	}
+	if err != nil {
+		p.say(stderr, err)
+		return exitUsage
+	}
+	logger := f.logger(stderr)
+	klog.SetLogger(logger)
+	ctx, stop := signal.NotifyContext(logr.NewContext(context.Background(), logger), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal is not caught
+	config, err := configOf(f.kubeconfig)
+	if err == nil {
+		config.UserAgent = p.Name
+		err = p.run(ctx, config, f)
+	}
+	if err != nil && (ctx.Err() == nil || !errors.Is(err, context.Canceled)) { // stopped before it had begun
+		p.say(stderr, err)
+		return exitError
+	}
+	return 0
+}
+
+func (p Program) parse(args []string, stderr io.Writer) (*flags, error) {
+	f := &flags{}
+	fs := flag.NewFlagSet(p.Name, flag.ContinueOnError)
+	fs.SetOutput(stderr)
+	fs.StringVar(&f.kubeconfig, "kubeconfig", "", "`file` that names the cluster (default: the cluster this runs in, "+
+		"else $KUBECONFIG or ~/.kube/config)")
+	fs.StringVar(&f.logFormat, "log-format", "text", "`format` of the logs: text or json")
+	fs.IntVar(&f.verbosity, "v", 0, "log more with a higher `level`")
+	fs.StringVar(&f.listenAddr, "listen-addr", ":8080", "`address` of /livez, /readyz, /metrics and "+
+		"/debug/homeostat; empty serves none")
+	fs.BoolVar(&f.leaderElect, "leader-elect", false, "work only while holding the Lease of this program's name")
+	fs.StringVar(&f.namespace, "namespace", cmp.Or(os.Getenv("POD_NAMESPACE"), "default"), "`namespace` of the Lease")
+	if p.Flags != nil {
+		p.Flags(fs)
+	}
+	if err := fs.Parse(args); err != nil {
+		return nil, err
+	}
+	var faults []error
+	if fs.NArg() > 0 {
+		faults = append(faults, fmt.Errorf("unexpected argument %q", fs.Arg(0)))
+	}
+	if f.logFormat != "text" && f.logFormat != "json" {
+		faults = append(faults, fmt.Errorf("--log-format is %q: must be text or json", f.logFormat))
+	}
+	return f, errors.Join(faults...)
+}
+
+func (f *flags) logger(out io.Writer) logr.Logger {
+	options := &slog.HandlerOptions{Level: slog.Level(-f.verbosity)}
+	if f.logFormat == "json" {
+		return logr.FromSlogHandler(slog.NewJSONHandler(out, options))
+	}
+	return logr.FromSlogHandler(slog.NewTextHandler(out, options))
+}
+
+// run runs the controllers and answers about them.
+func (p Program) run(ctx context.Context, config *rest.Config, f *flags) error {
+	recorder, stopEvents, err := Recorder(ctx, config, p.Name)
+	if err != nil {
+		return err
+	}
+	defer stopEvents()
+	env := Env{Config: config, Events: recorder}
+	if f.leaderElect {
+		elector, err := p.elector(config, f.namespace)
+		if err != nil {
+			return err
+		}
+		env.Config, env.Leader = elector.Fence(config), elector
+	}
+	controllers, err := p.Setup(env)
+	if err != nil {
+		return err
+	}
+	return p.serve(ctx, f.listenAddr, controllers)
+}
+
+func (p Program) elector(config *rest.Config, namespace string) (*leader.Elector, error) {
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("making a client for the Lease: %w", err)
+	}
+	identity, err := os.Hostname()
+	if err != nil {
+		return nil, fmt.Errorf("naming this replica: %w", err)
+	}
+	return leader.New(leader.Lease{
+		Client: client.CoordinationV1(), Namespace: namespace, Name: p.Name, Identity: identity,
+	}, nil)
+}
+
+// serve runs the controllers, and the status server until they have drained.
+func (p Program) serve(ctx context.Context, address string, controllers []*reconcile.Controller) error {
+	if address == "" {
+		return reconcile.RunAll(ctx, controllers...)
+	}
+	handler, err := status.New(&status.Options{Controllers: controllers, Authorize: fromHere})
+	if err != nil {
+		return err
+	}
+	working, stop := context.WithCancel(ctx)
+	defer stop()
+	serving, done := context.WithCancel(context.WithoutCancel(ctx))
+	ended := make(chan error, 1)
+	go func() {
+		defer stop() // without probes the kubelet would end it anyway
+		ended <- status.Serve(serving, address, handler)
+	}()
+	err = reconcile.RunAll(working, controllers...)
+	done()
+	return errors.Join(err, <-ended)
+}
+
+// fromHere lets everybody see the metrics, which name no objects, and the page
+// only who comes from this machine or by kubectl port-forward.
+func fromHere(r *http.Request) error {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if r.URL.Path == "/metrics" || err == nil && net.ParseIP(host).IsLoopback() {
+		return nil
+	}
+	return errors.New("the page is for this machine and kubectl port-forward")
+}
+
+func (p Program) say(out io.Writer, err error) {
+	_, _ = fmt.Fprintf(out, "%s: %v\n", p.Name, err) // there is no other place to say it
+}

@@ -1,0 +1,152 @@
+package wiretap
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"maps"
+	"net/http"
+	"strings"
+	"sync"
+
+	"k8s.io/client-go/rest"
+)
+
+// A Tap sits between a client and its server. The zero Tap only counts. It is
+// safe for concurrent use; its hooks are called from many goroutines.
+type Tap struct {
+	// Before may answer in the server's place: nil lets the request pass.
+	Before func(*http.Request) *http.Response
+	// Committed is called after the server has answered a write with success,
+	// before the client knows.
+	Committed func(*http.Request)
+
+	mu     sync.Mutex // guards what follows
+	counts map[string]int
+	writes []string
+	killed bool
+}
+
+// ErrKilled is what every request gets after [Tap.Kill].
+var ErrKilled = errors.New("the client was killed")
+
+// Kill cuts the client off, as if its process had died: no further request
+// reaches the server, and no answer reaches the client.
+func (t *Tap) Kill() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.killed = true
+}
+
+func (t *Tap) isKilled() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.killed
+}
+
+// Config returns a copy of c whose requests go through the tap.
+func (t *Tap) Config(c *rest.Config) *rest.Config {
+	out := rest.CopyConfig(c)
+	out.Wrap(func(next http.RoundTripper) http.RoundTripper { return wire{t, next} })
+	out.QPS = -1
+	return out
+}
+
+// Counts returns the number of requests by HTTP method; watches count as WATCH.
+func (t *Tap) Counts() map[string]int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return maps.Clone(t.counts)
+}
+
+// Writes returns the writes that the server has answered with success, as
+// "METHOD path", and forgets them. Leases and Events are left out.
+func (t *Tap) Writes() []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	all := t.writes
+	t.writes = nil
+	return all
+}
+
+// IsWatch tells whether the request opens a watch.
+func IsWatch(r *http.Request) bool {
+	watch := r.URL.Query().Get("watch")
+	return watch == "true" || watch == "1"
+}
+
+// IsWrite tells whether the request changes an object that is not about the
+// program itself.
+func IsWrite(r *http.Request) bool {
+	return r.Method != http.MethodGet &&
+		!strings.HasPrefix(r.URL.Path, "/apis/coordination.k8s.io/") && !strings.HasPrefix(r.URL.Path, "/apis/events.k8s.io/")
+}
+
+// Answer is a response with a body.
+func Answer(r *http.Request, status int, body []byte) *http.Response {
+	return &http.Response{
+		StatusCode: status, Request: r, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(bytes.NewReader(body)),
+	}
+}
+
+// Mute answers the watches of one resource with silence; path is that of its
+// collection, in all namespaces. The lists pass.
+func Mute(path string) func(*http.Request) *http.Response {
+	return func(r *http.Request) *http.Response {
+		if r.URL.Path != path || !IsWatch(r) {
+			return nil
+		}
+		if r.URL.Query().Has("sendInitialEvents") {
+			return Answer(r, http.StatusBadRequest, nil) // list instead
+		}
+		silence, end := io.Pipe()
+		context.AfterFunc(r.Context(), func() { _ = end.CloseWithError(r.Context().Err()) })
+		response := Answer(r, http.StatusOK, nil)
+		response.Body = silence
+		return response
+	}
+}
+
+type wire struct {
+	tap  *Tap
+	next http.RoundTripper
+}
+
+// RoundTrip counts and passes on.
+func (w wire) RoundTrip(r *http.Request) (*http.Response, error) {
+	if w.tap.isKilled() {
+		return nil, ErrKilled
+	}
+	method := r.Method
+	if IsWatch(r) {
+		method = "WATCH"
+	}
+	w.tap.mu.Lock()
+	if w.tap.counts == nil {
+		w.tap.counts = map[string]int{}
+	}
+	w.tap.counts[method]++
+	w.tap.mu.Unlock()
+	if w.tap.Before != nil {
+		if response := w.tap.Before(r); response != nil {
+			return response, nil
+		}
+	}
+	response, err := w.next.RoundTrip(r)
+	if err != nil || !IsWrite(r) || response.StatusCode >= http.StatusBadRequest {
+		return response, err
+	}
+	w.tap.mu.Lock()
+	w.tap.writes = append(w.tap.writes, r.Method+" "+r.URL.Path)
+	w.tap.mu.Unlock()
+	if w.tap.Committed != nil {
+		w.tap.Committed(r)
+	}
+	if w.tap.isKilled() {
+		_ = response.Body.Close() // nobody is there to read it
+		return nil, ErrKilled
+	}
+	return response, nil
+}

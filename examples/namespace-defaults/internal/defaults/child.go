@@ -1,0 +1,103 @@
+package defaults
+
+import (
+	"context"
+	"fmt"
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/patch"
+	"github.com/homeostat/homeostat/reconcile"
+)
+
+// A client writes one kind of output in one namespace.
+type client[T informer.Object] interface {
+	Create(ctx context.Context, object T, opts metav1.CreateOptions) (T, error)
+	patch.Client[T]
+	patch.DeleteClient
+}
+
+// A child is one output of one namespace: what there is, and what there must
+// be.
+type child[T informer.Object] struct {
+	kind    string
+	client  client[T]
+	cache   *informer.Informer[T]
+	want    T
+	inShape func(live, want T) bool
+	shape   func(edit, want T) // sets the spec
+}
+
+func (r *reconciler) quotaOf(n *corev1.Namespace) child[*corev1.ResourceQuota] {
+	return child[*corev1.ResourceQuota]{
+		kind: "ResourceQuota", client: r.client.CoreV1().ResourceQuotas(n.Name), cache: r.quotas,
+		want: r.want.quota, inShape: quotaInShape,
+		shape: func(edit, want *corev1.ResourceQuota) { edit.Spec = *want.Spec.DeepCopy() },
+	}
+}
+
+func (r *reconciler) limitsOf(n *corev1.Namespace) child[*corev1.LimitRange] {
+	return child[*corev1.LimitRange]{
+		kind: "LimitRange", client: r.client.CoreV1().LimitRanges(n.Name), cache: r.limits,
+		want: r.want.limits, inShape: limitsInShape,
+		shape: func(edit, want *corev1.LimitRange) { edit.Spec = *want.Spec.DeepCopy() },
+	}
+}
+
+// ensure makes the child of a namespace what it must be. A result other than
+// zero means that it could not yet; foreign, that the name is somebody else's.
+func (c child[T]) ensure(ctx context.Context, namespace string) (again result, foreign bool, err error) {
+	key := reconcile.Key{Namespace: namespace, Name: Name}
+	live, exists := c.cache.Get(key)
+	switch {
+	case !exists:
+		again, err = c.create(ctx, key)
+		return again, false, err
+	case !ours(live):
+		return result{}, true, nil
+	case c.inShape(live, c.want):
+		return result{}, false, nil
+	}
+	_, err = patch.Merge[T](ctx, c.client, live,
+		&patch.Options{Lock: patch.Lock{ResourceVersion: true, UID: true}}, func(edit T) {
+			annotations := map[string]string{}
+			maps.Copy(annotations, edit.GetAnnotations())
+			annotations[policyKey] = c.want.GetAnnotations()[policyKey]
+			edit.SetAnnotations(annotations)
+			c.shape(edit, c.want)
+		})
+	return result{}, false, err
+}
+
+func (c child[T]) create(ctx context.Context, key reconcile.Key) (result, error) {
+	object, ok := c.want.DeepCopyObject().(T)
+	if !ok {
+		return result{}, fmt.Errorf("creating %s %q: its DeepCopyObject returns another type", c.kind, key)
+	}
+	object.SetNamespace(key.Namespace)
+	created, err := c.client.Create(ctx, object, metav1.CreateOptions{FieldManager: Name})
+	switch {
+	case apierrors.IsAlreadyExists(err):
+		return reconcile.After(lateCache), nil // whose it is, the cache will tell
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause), apierrors.IsNotFound(err):
+		return result{}, nil // the namespace is going or gone
+	case err != nil:
+		return result{}, fmt.Errorf("creating %s %q: %w", c.kind, key, err)
+	}
+	reconcile.Wrote(ctx, created)
+	return result{}, nil
+}
+
+// remove deletes the child if it is ours, as it was looked at.
+func (c child[T]) remove(ctx context.Context, namespace string) error {
+	key := reconcile.Key{Namespace: namespace, Name: Name}
+	live, exists := c.cache.Get(key)
+	if !exists || !ours(live) {
+		return nil
+	}
+	return patch.Delete(ctx, c.client, live, &patch.Options{Lock: patch.Lock{ResourceVersion: true}})
+}

@@ -1,0 +1,94 @@
+package defaults
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+const (
+	// Name of the controller: its field manager, its mark, and the name of what
+	// it creates.
+	Name         = "namespace-defaults"
+	managedByKey = "app.kubernetes.io/managed-by"
+	// policyKey is an annotation with a hash of what was asked for: what the
+	// server has added cannot be told from what an older policy asked for.
+	policyKey = "defaults.homeostat.dev/policy"
+)
+
+// outputs are what the policy makes in every namespace, without a namespace.
+type outputs struct {
+	quota  *corev1.ResourceQuota
+	limits *corev1.LimitRange
+}
+
+func outputsOf(p *Policy) (outputs, error) {
+	quotaHash, err := hashOf(p.Quota)
+	if err != nil {
+		return outputs{}, err
+	}
+	limitsHash, err := hashOf(p.Limits)
+	if err != nil {
+		return outputs{}, err
+	}
+	return outputs{
+		quota:  &corev1.ResourceQuota{ObjectMeta: metaOf(quotaHash), Spec: corev1.ResourceQuotaSpec{Hard: p.Quota}},
+		limits: &corev1.LimitRange{ObjectMeta: metaOf(limitsHash), Spec: corev1.LimitRangeSpec{Limits: p.Limits}},
+	}, nil
+}
+
+func metaOf(hash string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{
+		Name: Name, Labels: map[string]string{managedByKey: Name}, Annotations: map[string]string{policyKey: hash},
+	}
+}
+
+func hashOf(part any) (string, error) {
+	text, err := json.Marshal(part)
+	if err != nil {
+		return "", fmt.Errorf("hashing the policy: %w", err)
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:8]), nil
+}
+
+func ours(o metav1.Object) bool { return o.GetLabels()[managedByKey] == Name }
+
+func samePolicy(live, want metav1.Object) bool {
+	return live.GetAnnotations()[policyKey] == want.GetAnnotations()[policyKey]
+}
+
+func quotaInShape(live, want *corev1.ResourceQuota) bool {
+	return samePolicy(live, want) && apiequality.Semantic.DeepEqual(live.Spec, want.Spec)
+}
+
+// limitsInShape tells whether live has all that want asks for, by the same
+// policy, and nothing of another type.
+func limitsInShape(live, want *corev1.LimitRange) bool {
+	if !samePolicy(live, want) || len(live.Spec.Limits) != len(want.Spec.Limits) {
+		return false
+	}
+	for i, asked := range want.Spec.Limits {
+		has := live.Spec.Limits[i]
+		if has.Type != asked.Type || !covers(has.Max, asked.Max) || !covers(has.Min, asked.Min) ||
+			!covers(has.Default, asked.Default) || !covers(has.DefaultRequest, asked.DefaultRequest) ||
+			!covers(has.MaxLimitRequestRatio, asked.MaxLimitRequestRatio) {
+			return false
+		}
+	}
+	return true
+}
+
+func covers(has, asked corev1.ResourceList) bool {
+	for name, quantity := range asked {
+		if value, ok := has[name]; !ok || value.Cmp(quantity) != 0 {
+			return false
+		}
+	}
+	return true
+}

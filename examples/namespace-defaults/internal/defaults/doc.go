@@ -1,0 +1,18 @@
+// Package defaults gives every eligible namespace an owner, a ResourceQuota and
+// a LimitRange.
+//
+// A namespace without them is nobody's and may use everything. People may name
+// another owner at any time, even while the controller is about to: theirs
+// counts.
+//
+//		Namespaces ─────▶ key ──▶ turn: eligible? ── yes ─▶ owner, if there is none
+//		ResourceQuotas ──▶            │              └────▶ quota and limits by policy
+//		LimitRanges ─────▶            └── exempt ─────────▶ take ours away
+//
+//	  - The owner is written only into the namespace as it was looked at: whoever
+//	    writes in between wins, and the controller looks again.
+//	  - A quota or a limit range of our name without our label is left alone.
+//	  - What the server adds to a LimitRange (it derives defaults from limits) is
+//	    no difference: nothing is written again and again.
+//	  - Terminating namespaces are skipped; what is in them goes with them.
+package defaults

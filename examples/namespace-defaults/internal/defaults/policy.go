@@ -1,0 +1,79 @@
+package defaults
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/yaml"
+)
+
+const (
+	// OwnerKey is the annotation that names the owner of a namespace.
+	OwnerKey = "defaults.homeostat.dev/owner"
+	// ExemptKey is the label that, with the value true, exempts a namespace.
+	ExemptKey = "defaults.homeostat.dev/exempt"
+)
+
+// A Policy says what every eligible namespace has.
+type Policy struct {
+	// Owner of namespaces that have none.
+	Owner string `json:"owner"`
+	// Exempt namespaces by name; the label exempts others.
+	Exempt []string `json:"exempt,omitempty"`
+	// Quota is what a namespace may use in all.
+	Quota corev1.ResourceList `json:"quota"`
+	// Limits are what its containers and Pods may use, and what they get if they
+	// do not say.
+	Limits []corev1.LimitRangeItem `json:"limits"`
+}
+
+// ReadPolicy reads a policy from a file of YAML or JSON. An unknown field is an
+// error: it is a typing error that would give nobody a limit.
+func ReadPolicy(path string) (*Policy, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("reading the policy: %w", err)
+	}
+	raw, err := yaml.ToJSON(text)
+	if err != nil {
+		return nil, fmt.Errorf("reading the policy %q: %w", path, err)
+	}
+	p := &Policy{}
+	decoder := json.NewDecoder(bytes.NewReader(raw))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(p); err != nil {
+		return nil, fmt.Errorf("reading the policy %q: %w", path, err)
+	}
+	if err := p.validate(); err != nil {
+		return nil, fmt.Errorf("reading the policy %q: %w", path, err)
+	}
+	return p, nil
+}
+
+func (p *Policy) validate() error {
+	var faults []error
+	if p.Owner == "" {
+		faults = append(faults, errors.New("owner is empty: it must name who is asked about namespaces of nobody"))
+	}
+	if len(p.Quota) == 0 {
+		faults = append(faults, errors.New("quota is empty: it must limit something, such as pods"))
+	}
+	if len(p.Limits) == 0 {
+		faults = append(faults, errors.New("limits is empty: it must have an item, such as type Container"))
+	}
+	for i, item := range p.Limits {
+		if item.Type == "" {
+			faults = append(faults, fmt.Errorf("limits[%d].type is empty: must be Container, Pod or PersistentVolumeClaim", i))
+		}
+	}
+	return errors.Join(faults...)
+}
+
+func (p *Policy) exempts(n *corev1.Namespace) bool {
+	return n.Labels[ExemptKey] == "true" || slices.Contains(p.Exempt, n.Name)
+}

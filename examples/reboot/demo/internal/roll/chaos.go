@@ -1,0 +1,48 @@
+package roll
+
+import (
+	"context"
+	"slices"
+	"time"
+)
+
+// chaos kills one controller and two agents on the way, and returns whom.
+func (r *roll) chaos(ctx context.Context) []string {
+	var killed []string
+	note := func(name string) {
+		killed = append(killed, name)
+		r.show.say("SIGKILL %s", name)
+	}
+	for ctx.Err() == nil && len(killed) < 3 {
+		done := r.done()
+		switch {
+		case len(killed) == 0 && done >= r.options.Nodes/6 && len(r.controllers) > 1:
+			r.controllers[0].kill()
+			note(r.controllers[0].name)
+		case len(killed) == 1 && done >= r.options.Nodes/4, len(killed) == 2 && done >= r.options.Nodes/2:
+			if name := r.killAgent(killed); name != "" {
+				note(name)
+			}
+		}
+		if pause(ctx, chaosInterval) != nil {
+			break
+		}
+	}
+	return killed
+}
+
+const chaosInterval = 30 * time.Millisecond
+
+// killAgent kills an agent in the middle of a reboot, whose machine is still, or
+// already again, up.
+func (r *roll) killAgent(killed []string) string {
+	nodes, _ := r.witness.Now()
+	for _, m := range r.machines {
+		n := nodes[m.name]
+		name := "the agent of " + m.name
+		if (n.Told || n.Rebooting) && !slices.Contains(killed, name) && m.killAgent() {
+			return name
+		}
+	}
+	return ""
+}

@@ -1,0 +1,173 @@
+package roll
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+)
+
+const (
+	// GroupName is the name of the roll's RebootGroup.
+	GroupName = "demo"
+	label     = "reboot-demo"
+	needed    = "reboot.homeostat.dev/reboot-needed"
+
+	pollInterval = 100 * time.Millisecond
+	tidyTimeout  = 20 * time.Second
+)
+
+// A cluster is where the roll plays.
+type cluster struct {
+	config  *rest.Config
+	core    kubernetes.Interface
+	dynamic dynamic.Interface
+}
+
+func newCluster(config *rest.Config) (*cluster, error) {
+	config = rest.CopyConfig(config)
+	config.QPS = -1 // Twelve kubelets share it.
+	core, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("making a client: %w", err)
+	}
+	d, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("making a client: %w", err)
+	}
+	return &cluster{config, core, d}, nil
+}
+
+func (c *cluster) definitions() dynamic.ResourceInterface {
+	return c.dynamic.Resource(schema.GroupVersionResource{
+		Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions",
+	})
+}
+
+func (c *cluster) groups() dynamic.ResourceInterface {
+	return c.dynamic.Resource(schema.GroupVersionResource{
+		Group: "reboot.homeostat.dev", Version: "v1alpha1", Resource: "rebootgroups",
+	})
+}
+
+// install creates the definition and returns when the server serves it.
+func (c *cluster) install(ctx context.Context, definition string) error {
+	crd := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal([]byte(definition), &crd.Object); err != nil {
+		return fmt.Errorf("reading the definition of RebootGroup: %w", err)
+	}
+	_, err := c.definitions().Apply(ctx, crd.GetName(), crd, metav1.ApplyOptions{FieldManager: "reboot-demo", Force: true})
+	if err != nil {
+		return fmt.Errorf("installing the definition of RebootGroup: %w", err)
+	}
+	for {
+		_, err := c.groups().List(ctx, metav1.ListOptions{})
+		if err == nil {
+			return nil
+		}
+		if !apierrors.IsNotFound(err) {
+			return fmt.Errorf("waiting for RebootGroups to be served: %w", err)
+		}
+		if err := pause(ctx, pollInterval); err != nil {
+			return fmt.Errorf("waiting for RebootGroups to be served: %w", err)
+		}
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.C:
+		return nil
+	}
+}
+
+// furnish creates the group and the nodes.
+func (c *cluster) furnish(ctx context.Context, names []string, most int) error {
+	group := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "reboot.homeostat.dev/v1alpha1", "kind": "RebootGroup",
+		"metadata": map[string]any{"name": GroupName},
+		"spec": map[string]any{
+			"nodeSelector":   map[string]any{"matchLabels": map[string]any{label: "true"}},
+			"maxUnavailable": int64(most), "minReadySeconds": int64(1),
+		},
+	}}
+	if _, err := c.groups().Create(ctx, group, metav1.CreateOptions{}); err != nil {
+		return fmt.Errorf("creating RebootGroup %q: %w", GroupName, err)
+	}
+	for _, name := range names {
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{label: "true"}}}
+		if _, err := c.core.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{}); err != nil {
+			return fmt.Errorf("creating node %q: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// ask annotates the node with reboot-needed, as an administrator would.
+func (c *cluster) ask(ctx context.Context, name string) error {
+	change := map[string]any{"metadata": map[string]any{"annotations": map[string]any{needed: "demo"}}}
+	return c.patch(ctx, name, change)
+}
+
+// report posts a node's status, as a kubelet would.
+func (c *cluster) report(ctx context.Context, name string, ready corev1.ConditionStatus, reason, bootID string) error {
+	now := metav1.Now()
+	status := map[string]any{"conditions": []corev1.NodeCondition{{
+		Type: corev1.NodeReady, Status: ready, Reason: reason, LastHeartbeatTime: now, LastTransitionTime: now,
+	}}}
+	if bootID != "" {
+		status["nodeInfo"] = map[string]any{"bootID": bootID}
+	}
+	return c.patch(ctx, name, map[string]any{"status": status}, "status")
+}
+
+func (c *cluster) patch(ctx context.Context, name string, change map[string]any, subresource ...string) error {
+	data, err := json.Marshal(change)
+	if err != nil {
+		return fmt.Errorf("patching node %q: %w", name, err)
+	}
+	options := metav1.PatchOptions{}
+	_, err = c.core.CoreV1().Nodes().Patch(ctx, name, types.StrategicMergePatchType, data, options, subresource...)
+	if err != nil {
+		return fmt.Errorf("patching node %q: %w", name, err)
+	}
+	return nil
+}
+
+// tidy removes the group and the nodes, while the controllers still run: the
+// group stays until its ledger is empty.
+func (c *cluster) tidy(ctx context.Context, names []string) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tidyTimeout)
+	defer cancel()
+	for _, name := range names {
+		err := c.core.CoreV1().Nodes().Delete(ctx, name, metav1.DeleteOptions{})
+		if err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("deleting node %q: %w", name, err)
+		}
+	}
+	err := c.groups().Delete(ctx, GroupName, metav1.DeleteOptions{})
+	for err == nil {
+		if err = pause(ctx, pollInterval); err == nil {
+			_, err = c.groups().Get(ctx, GroupName, metav1.GetOptions{})
+		}
+	}
+	if !apierrors.IsNotFound(err) {
+		return fmt.Errorf("deleting RebootGroup %q: %w", GroupName, err)
+	}
+	return nil
+}

@@ -1,0 +1,207 @@
+package roll
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// What a machine takes its time for.
+const (
+	shutdownTime   = 300 * time.Millisecond // from the request until the power is off
+	offTime        = 1200 * time.Millisecond
+	offSpread      = 800 * time.Millisecond
+	unknownAfter   = 500 * time.Millisecond // until the node counts as Unknown
+	kubeletLate    = 400 * time.Millisecond // from the boot until the kubelet reports
+	readyLate      = 500 * time.Millisecond // from there until the node is Ready
+	restartPause   = 1 * time.Second        // before a kubelet starts a dead agent again
+	machinePoll    = 20 * time.Millisecond
+	bootIDFileName = "boot_id"
+	rebootFileName = "reboot"
+)
+
+// A machine is what one node runs on, with its kubelet.
+type machine struct {
+	name    string
+	dir     string
+	cluster *cluster
+	start   func(m *machine) (*process, error) // starts the agent
+	say     func(format string, args ...any)
+
+	mu    sync.Mutex // guards what follows
+	boots int
+	up    bool
+	agent *process
+}
+
+func newMachine(name, dir string, c *cluster) (*machine, error) {
+	m := &machine{name: name, dir: filepath.Join(dir, name), cluster: c}
+	if err := os.Mkdir(m.dir, 0o700); err != nil {
+		return nil, fmt.Errorf("making machine %s: %w", name, err)
+	}
+	return m, nil
+}
+
+func (m *machine) bootIDFile() string { return filepath.Join(m.dir, bootIDFileName) }
+func (m *machine) rebootFile() string { return filepath.Join(m.dir, rebootFileName) }
+
+// run boots again and again until ctx ends. Nothing of it is left then.
+func (m *machine) run(ctx context.Context) error {
+	for ctx.Err() == nil {
+		bootID, err := m.powerOn()
+		if err != nil {
+			return err
+		}
+		if err := m.live(ctx, bootID); err != nil {
+			return err
+		}
+		if ctx.Err() != nil {
+			return nil
+		}
+		m.say("%s is off", m.name)
+		if err := m.beOff(ctx); err != nil {
+			return ctxless(ctx, err)
+		}
+	}
+	return nil
+}
+
+// ctxless is nil for an error that is only the end of ctx.
+func ctxless(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// powerOn writes the id of a new boot.
+func (m *machine) powerOn() (string, error) {
+	m.mu.Lock()
+	m.boots++
+	m.up = true
+	bootID := fmt.Sprintf("%s-boot-%d", m.name, m.boots)
+	m.mu.Unlock()
+	if err := os.Remove(m.rebootFile()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("booting machine %s: %w", m.name, err)
+	}
+	if err := os.WriteFile(m.bootIDFile(), []byte(bootID+"\n"), 0o600); err != nil {
+		return "", fmt.Errorf("booting machine %s: %w", m.name, err)
+	}
+	return bootID, nil
+}
+
+// live is one boot: from power on to power off.
+func (m *machine) live(ctx context.Context, bootID string) error {
+	boot, powerOff := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	running.Go(func() { m.reportReady(boot, bootID) })
+	running.Go(func() { m.keepAgent(boot) })
+	err := m.awaitReboot(boot)
+	if err == nil {
+		m.mu.Lock()
+		m.up = false
+		m.mu.Unlock()
+	}
+	powerOff()
+	running.Wait()
+	return ctxless(ctx, err)
+}
+
+// awaitReboot returns nil a moment after the agent has asked for a reboot.
+func (m *machine) awaitReboot(ctx context.Context) error {
+	for {
+		if _, err := os.Stat(m.rebootFile()); err == nil {
+			return pause(ctx, shutdownTime)
+		}
+		if err := pause(ctx, machinePoll); err != nil {
+			return err
+		}
+	}
+}
+
+// beOff lets the node become Unknown, as the control plane would see to.
+func (m *machine) beOff(ctx context.Context) error {
+	if err := pause(ctx, unknownAfter); err != nil {
+		return err
+	}
+	if err := m.cluster.report(ctx, m.name, corev1.ConditionUnknown, "NodeStatusUnknown", ""); err != nil {
+		return err
+	}
+	return pause(ctx, offTime+rand.N(offSpread)-unknownAfter)
+}
+
+// reportReady is the kubelet: late after the boot, and later Ready.
+func (m *machine) reportReady(ctx context.Context, bootID string) {
+	for _, step := range []struct {
+		late   time.Duration
+		status corev1.ConditionStatus
+		reason string
+	}{
+		{kubeletLate, corev1.ConditionFalse, "KubeletNotReady"},
+		{readyLate, corev1.ConditionTrue, "KubeletReady"},
+	} {
+		if pause(ctx, step.late+rand.N(step.late)) != nil {
+			return
+		}
+		for m.cluster.report(ctx, m.name, step.status, step.reason, bootID) != nil {
+			if pause(ctx, restartPause) != nil {
+				return
+			}
+		}
+	}
+}
+
+// keepAgent runs the agent for one boot, and again when it dies.
+func (m *machine) keepAgent(ctx context.Context) {
+	for ctx.Err() == nil {
+		p, err := m.start(m)
+		if err != nil {
+			m.say("%v", err)
+		} else {
+			m.mu.Lock()
+			m.agent = p
+			m.mu.Unlock()
+			select {
+			case <-ctx.Done():
+				p.kill()
+				return
+			case <-p.done:
+			}
+		}
+		if pause(ctx, restartPause) == nil {
+			m.say("the kubelet of %s starts its agent again", m.name)
+		}
+	}
+}
+
+// state returns how often the machine has booted, and whether it is up.
+func (m *machine) state() (boots int, up bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.boots, m.up
+}
+
+// killAgent kills the agent and leaves the machine alone.
+func (m *machine) killAgent() bool {
+	m.mu.Lock()
+	p, up := m.agent, m.up
+	m.mu.Unlock()
+	if !up || p == nil {
+		return false
+	}
+	select {
+	case <-p.done:
+		return false
+	default:
+		p.kill()
+		return true
+	}
+}

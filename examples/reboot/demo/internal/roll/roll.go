@@ -1,0 +1,223 @@
+package roll
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/homeostat/homeostat/examples/reboot/demo/internal/witness"
+)
+
+const (
+	frameInterval = 100 * time.Millisecond
+	// afterglow is how long is watched on after the last release.
+	afterglow = 2 * time.Second
+)
+
+// A roll is one run.
+type roll struct {
+	options     Options
+	dir         string
+	programs    programs
+	cluster     *cluster
+	spawner     *spawner
+	show        *show
+	witness     *witness.Witness
+	controllers []*process
+	machines    []*machine
+
+	mu        sync.Mutex // guards what follows
+	mostSlots int
+	faults    []string
+}
+
+// Run plays a roll and returns how it went. Errors: it could not be played, or ctx
+// has ended. The logs of all processes are kept after a bad verdict.
+func Run(ctx context.Context, o *Options) (verdict Verdict, err error) {
+	options := o.withDefaults()
+	if err := options.validate(); err != nil {
+		return Verdict{}, fmt.Errorf("playing a roll: %w", err)
+	}
+	dir, err := os.MkdirTemp("", "reboot-demo-")
+	if err != nil {
+		return Verdict{}, fmt.Errorf("playing a roll: %w", err)
+	}
+	bounded, cancel := context.WithTimeout(ctx, options.Timeout)
+	defer cancel()
+	r, err := prepare(bounded, options, dir)
+	if err == nil {
+		verdict, err = r.play(bounded)
+	}
+	if ctx.Err() != nil {
+		err = errors.New("interrupted")
+	}
+	switch {
+	case err != nil && (r == nil || ctx.Err() != nil):
+		return verdict, errors.Join(fmt.Errorf("playing a roll: %w", err), os.RemoveAll(dir))
+	case err != nil || !verdict.Good():
+		r.show.say("the logs of all processes are in %s", dir)
+		return verdict, err
+	default:
+		return verdict, os.RemoveAll(dir)
+	}
+}
+
+// prepare makes everything but processes.
+func prepare(ctx context.Context, o Options, dir string) (*roll, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", o.Kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	r := &roll{options: o, dir: dir, show: newShow(o.Out, o.Table)}
+	if r.cluster, err = newCluster(config); err != nil {
+		return nil, err
+	}
+	if r.witness, err = witness.New(config, GroupName); err != nil {
+		return nil, err
+	}
+	r.show.say("building the controller and the agent (the first time takes a minute)")
+	if r.programs, err = build(ctx, r.dir); err != nil {
+		return nil, err
+	}
+	for i := range o.Nodes {
+		m, err := newMachine(fmt.Sprintf("node-%02d", i+1), r.dir, r.cluster)
+		if err != nil {
+			return nil, err
+		}
+		m.start, m.say = r.startAgent, r.show.say
+		r.machines = append(r.machines, m)
+	}
+	return r, nil
+}
+
+func (r *roll) names() []string {
+	var names []string
+	for _, m := range r.machines {
+		names = append(names, m.name)
+	}
+	return names
+}
+
+func (r *roll) startAgent(m *machine) (*process, error) {
+	return r.spawner.start("agent-"+m.name, r.programs.agent,
+		"--kubeconfig", r.options.Kubeconfig, "--node", m.name, "--boot-id-file", m.bootIDFile(),
+		"--reboot-command", "touch "+m.rebootFile(), "--listen-addr", "")
+}
+
+// play runs everything from the first process to the last.
+func (r *roll) play(ctx context.Context) (verdict Verdict, err error) {
+	spawning, stopSpawning := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopSpawning()
+	r.spawner = newSpawner(spawning, r.dir)
+	if err := r.cluster.install(ctx, r.programs.definition); err != nil {
+		return verdict, err
+	}
+	if err := r.cluster.furnish(ctx, r.names(), r.options.Max); err != nil {
+		return verdict, err
+	}
+	defer func() { err = errors.Join(err, r.end(ctx)) }()
+	watching, stopWatching := context.WithCancel(ctx)
+	var background sync.WaitGroup
+	defer background.Wait()
+	defer stopWatching()
+	started := make(chan struct{})
+	background.Go(func() { r.witness.Run(watching, func() { close(started) }) })
+	<-started
+	if err := r.startControllers(); err != nil {
+		return verdict, err
+	}
+	for _, m := range r.machines {
+		background.Go(func() {
+			if err := m.run(watching); err != nil {
+				r.fault("machine %s: %v", m.name, err)
+			}
+		})
+	}
+	return r.ask(ctx)
+}
+
+func (r *roll) startControllers() error {
+	for i := range r.options.Controllers {
+		p, err := r.spawner.start("controller-"+strconv.Itoa(i+1), r.programs.controller,
+			"--kubeconfig", r.options.Kubeconfig, "--listen-addr", "")
+		if err != nil {
+			return err
+		}
+		r.controllers = append(r.controllers, p)
+	}
+	return nil
+}
+
+// ask waits until all nodes are up, asks for the reboots, and waits for the end.
+func (r *roll) ask(ctx context.Context) (Verdict, error) {
+	r.show.say("waiting for %d nodes to be Ready", r.options.Nodes)
+	if err := r.until(ctx, r.allReady); err != nil {
+		return Verdict{}, fmt.Errorf("waiting for the nodes to be Ready: %w", err)
+	}
+	r.show.say("asking for a reboot of every node, with %d controllers and %d agents", len(r.controllers), len(r.machines))
+	began := time.Now()
+	for _, name := range r.names() {
+		if err := r.cluster.ask(ctx, name); err != nil {
+			return Verdict{}, err
+		}
+	}
+	rampage, stopRampage := context.WithCancel(ctx)
+	defer stopRampage()
+	killed := make(chan []string, 1)
+	go func() {
+		if r.options.Calm {
+			killed <- nil
+			return
+		}
+		killed <- r.chaos(rampage)
+	}()
+	if err := r.until(ctx, r.allDone); err != nil {
+		r.fault("not all nodes were rebooted in time: %v", err)
+	}
+	took := time.Since(began)
+	stopRampage()
+	victims := <-killed
+	if ctx.Err() == nil {
+		_ = pause(ctx, afterglow) // The end of ctx is judged with the rest.
+	}
+	return r.judge(took, victims), nil
+}
+
+// until draws frames until the condition holds.
+func (r *roll) until(ctx context.Context, condition func() bool) error {
+	for {
+		r.draw()
+		if condition() {
+			return nil
+		}
+		if err := pause(ctx, frameInterval); err != nil {
+			return err
+		}
+	}
+}
+
+// end stops what runs: first the group and the nodes go, which needs a controller.
+func (r *roll) end(ctx context.Context) error {
+	err := r.cluster.tidy(ctx, r.names())
+	var alive []*process
+	for _, p := range r.controllers {
+		select {
+		case <-p.done:
+		default:
+			alive = append(alive, p)
+		}
+	}
+	return errors.Join(err, stopAll(alive))
+}
+
+func (r *roll) fault(format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.faults = append(r.faults, fmt.Sprintf(format, args...))
+}

@@ -1,0 +1,49 @@
+package roll
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/homeostat/homeostat/examples/reboot/demo/internal/witness"
+)
+
+// A Verdict is how a roll went.
+type Verdict struct {
+	// Nodes were to be rebooted, Rebooted have been, each once.
+	Nodes, Rebooted int
+	// MostSlots is the largest number of slots that were held at once, of Max.
+	MostSlots, Max int
+	// Took is from the first request to the last release.
+	Took time.Duration
+	// Events is how many the witness checked.
+	Events int
+	// Killed are the processes that were killed on the way.
+	Killed []string
+	// Faults are what went wrong; none means that all promises were kept.
+	Faults []string
+}
+
+// Good tells whether all promises were kept.
+func (v Verdict) Good() bool { return len(v.Faults) == 0 }
+
+// Write writes the verdict for a person.
+func (v Verdict) Write(out io.Writer) error {
+	var b strings.Builder
+	word := "PASS"
+	if !v.Good() {
+		word = "FAIL"
+	}
+	fmt.Fprintf(&b, "\nVERDICT %s: %d of %d nodes rebooted once, in %.0fs, with at most %d of %d slots in use\n",
+		word, v.Rebooted, v.Nodes, v.Took.Seconds(), v.MostSlots, v.Max)
+	fmt.Fprintf(&b, "  checked %s on every one of %d watch events\n", strings.Join(witness.Invariants(), ", "), v.Events)
+	if len(v.Killed) > 0 {
+		fmt.Fprintf(&b, "  killed on the way (SIGKILL): %s\n", strings.Join(v.Killed, ", "))
+	}
+	for _, f := range v.Faults {
+		fmt.Fprintf(&b, "  FAULT %s\n", f)
+	}
+	_, err := io.WriteString(out, b.String())
+	return err
+}

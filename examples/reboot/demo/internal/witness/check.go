@@ -1,0 +1,167 @@
+package witness
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// Invariants are the names of what is checked.
+func Invariants() []string { return []string{"I1", "I2", "I3", "I4", "I5"} }
+
+// A Violation is a promise that was broken.
+type Violation struct {
+	Invariant string
+	Version   int64
+	What      string
+}
+
+func (v Violation) String() string {
+	return fmt.Sprintf("%s at version %d: %s", v.Invariant, v.Version, v.What)
+}
+
+// Check goes through a history of one group and its nodes in the order of the
+// versions, and returns every violation.
+func Check(history []Event) []Violation {
+	sorted := slices.Clone(history)
+	slices.SortStableFunc(sorted, func(a, b Event) int { return cmp.Compare(a.Version, b.Version) })
+	r := &referee{nodes: map[string]*seen{}}
+	for _, e := range sorted {
+		r.version = e.Version
+		switch {
+		case e.Node != nil && e.Deleted:
+			delete(r.nodes, e.Node.Name)
+		case e.Node != nil:
+			r.node(e.Node)
+		case e.Deleted:
+			r.ledger = nil
+		default:
+			r.replaced(e.Ledger)
+		}
+		r.always()
+		r.moments = append(r.moments, r.unavailable())
+	}
+	return r.found
+}
+
+// A seen is a node with what happened to it so far.
+type seen struct {
+	Node
+	down     bool            // because of us, and not back yet
+	accepted map[int64]bool  // epochs
+	boots    map[string]bool // but the first
+	first    string
+}
+
+type referee struct {
+	version int64
+	nodes   map[string]*seen
+	ledger  *Ledger
+	// moments are the unavailable nodes after each event since the ledger's last one.
+	moments []map[string]bool
+	found   []Violation
+}
+
+func (r *referee) violated(invariant, format string, args ...any) {
+	r.found = append(r.found, Violation{invariant, r.version, fmt.Sprintf(format, args...)})
+}
+
+func (r *referee) node(n *Node) {
+	s := r.nodes[n.Name]
+	if s == nil || s.UID != n.UID {
+		s = &seen{accepted: map[int64]bool{}, boots: map[string]bool{}, first: n.Boot}
+		r.nodes[n.Name] = s
+	}
+	s.Node = *n
+	if n.Rebooting {
+		s.accepted[n.Epoch] = true
+		s.down = true
+	}
+	if s.down && !n.Rebooting && n.Ready == "True" && n.Boot == n.NewBoot {
+		s.down = false
+	}
+	for _, boot := range []string{n.Boot, n.NewBoot} {
+		if boot != "" && boot != s.first {
+			if s.first == "" {
+				s.first = boot
+				continue
+			}
+			s.boots[boot] = true
+		}
+	}
+	if len(s.boots) > len(s.accepted) {
+		r.violated("I5", "node %s booted %d times for %d accepted reboots", n.Name, len(s.boots), len(s.accepted))
+	}
+}
+
+// replaced looks at what a new version of the ledger adds.
+func (r *referee) replaced(l *Ledger) {
+	before := r.ledger
+	if before == nil {
+		before = &Ledger{Name: l.Name, Max: l.Max}
+	}
+	r.ledger = l
+	var added []Slot
+	for _, s := range l.Slots {
+		if !before.has(s.UID) {
+			added = append(added, s)
+		}
+	}
+	if len(l.Slots) > int(l.Max) && len(added) > 0 {
+		r.violated("I1", "%d slots, at most %d are allowed", len(l.Slots), l.Max)
+	}
+	room := func(unavailable map[string]bool) bool { return fits(before, added, l.Max, unavailable) }
+	if len(added) > 0 && !slices.ContainsFunc(r.moments, room) {
+		r.violated("I4", "slots %v were added to %v while there was no room", added, before.Slots)
+	}
+	r.moments = nil
+}
+
+// fits tells whether there was room for the added slots, one after the other,
+// while those nodes were unavailable.
+func fits(before *Ledger, added []Slot, most int64, unavailable map[string]bool) bool {
+	held := map[string]bool{}
+	for _, s := range before.Slots {
+		held[s.Node] = true
+	}
+	for _, s := range added {
+		others := 0
+		for name := range unavailable {
+			if !held[name] && name != s.Node {
+				others++
+			}
+		}
+		if len(held)+others >= int(most) {
+			return false
+		}
+		held[s.Node] = true
+	}
+	return true
+}
+
+// always holds after every event.
+func (r *referee) always() {
+	for _, name := range slices.Sorted(maps.Keys(r.nodes)) {
+		n := r.nodes[name]
+		if r.ledger != nil && r.ledger.has(n.UID) {
+			continue
+		}
+		switch {
+		case n.Told || n.Rebooting:
+			r.violated("I2", "node %s is told to reboot, or rebooting, without a slot", name)
+		case n.down:
+			r.violated("I3", "node %s is not back from its reboot, and has no slot", name)
+		}
+	}
+}
+
+func (r *referee) unavailable() map[string]bool {
+	all := map[string]bool{}
+	for name, n := range r.nodes {
+		if n.Ready != "True" {
+			all[name] = true
+		}
+	}
+	return all
+}

@@ -1,0 +1,190 @@
+package witness
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+)
+
+// settle is how old an event must be until those before it are taken to be there too.
+const settle = time.Second
+
+const retryPause = 200 * time.Millisecond
+
+// A Witness keeps the history of one RebootGroup and of all nodes. It is safe for
+// concurrent use.
+type Witness struct {
+	client dynamic.Interface
+	group  string
+
+	mu      sync.Mutex // guards what follows
+	history []Event
+	arrived []time.Time
+	nodes   map[string]*Node
+	ledger  *Ledger
+	broken  error // why the history is not complete
+}
+
+// New returns a witness of the group of that name. It has not started.
+func New(config *rest.Config, group string) (*Witness, error) {
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("making a witness: %w", err)
+	}
+	return &Witness{client: client, group: group, nodes: map[string]*Node{}}, nil
+}
+
+// Run watches until ctx ends. Started is called once both watches have their
+// first list: what happens from then on is seen.
+func (w *Witness) Run(ctx context.Context, started func()) {
+	var listed, running sync.WaitGroup
+	for _, resource := range []schema.GroupVersionResource{
+		{Version: "v1", Resource: "nodes"},
+		{Group: "reboot.homeostat.dev", Version: "v1alpha1", Resource: "rebootgroups"},
+	} {
+		listed.Add(1)
+		running.Go(func() { w.follow(ctx, w.client.Resource(resource), sync.OnceFunc(listed.Done)) })
+	}
+	listed.Wait()
+	started()
+	running.Wait()
+}
+
+// follow lists once, and then watches without a gap.
+func (w *Witness) follow(ctx context.Context, client dynamic.ResourceInterface, listed func()) {
+	defer listed()
+	version := ""
+	for ctx.Err() == nil {
+		if version == "" {
+			list, err := client.List(ctx, metav1.ListOptions{})
+			if err != nil {
+				pause(ctx)
+				continue
+			}
+			for i := range list.Items {
+				w.add(&list.Items[i], false)
+			}
+			version = list.GetResourceVersion()
+			listed()
+		}
+		stream, err := client.Watch(ctx, metav1.ListOptions{ResourceVersion: version, AllowWatchBookmarks: true})
+		if apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
+			w.fail(fmt.Errorf("the watch missed events: %w", err))
+			return
+		}
+		if err != nil {
+			pause(ctx)
+			continue
+		}
+		version = w.drink(ctx, stream, version)
+	}
+}
+
+// drink reads a watch to its end and returns the last version that it brought.
+func (w *Witness) drink(ctx context.Context, stream watch.Interface, version string) string {
+	defer stream.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return version
+		case e, ok := <-stream.ResultChan():
+			if !ok {
+				return version
+			}
+			u, isObject := e.Object.(*unstructured.Unstructured)
+			if e.Type == watch.Error || !isObject {
+				if err := apierrors.FromObject(e.Object); apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
+					w.fail(fmt.Errorf("the watch missed events: %w", err))
+				}
+				return version
+			}
+			version = u.GetResourceVersion()
+			if e.Type != watch.Bookmark {
+				w.add(u, e.Type == watch.Deleted)
+			}
+		}
+	}
+}
+
+func pause(ctx context.Context) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(retryPause):
+	}
+}
+
+func (w *Witness) fail(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.broken == nil {
+		w.broken = err
+	}
+}
+
+func (w *Witness) add(u *unstructured.Unstructured, deleted bool) {
+	if u.GetKind() == "RebootGroup" && u.GetName() != w.group {
+		return
+	}
+	e, err := Read(u, deleted)
+	if err != nil {
+		w.fail(err)
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.history, w.arrived = append(w.history, e), append(w.arrived, time.Now())
+	switch {
+	case e.Ledger != nil:
+		w.ledger = e.Ledger
+	case deleted:
+		delete(w.nodes, e.Node.Name)
+	default:
+		w.nodes[e.Node.Name] = e.Node
+	}
+}
+
+// Now returns the newest nodes by name, and the newest ledger.
+func (w *Witness) Now() (map[string]Node, Ledger) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	nodes := map[string]Node{}
+	for name, n := range w.nodes {
+		nodes[name] = *n
+	}
+	if w.ledger == nil {
+		return nodes, Ledger{Name: w.group}
+	}
+	return nodes, *w.ledger
+}
+
+// Violations checks what has been seen so far, the last second aside: an event of
+// the other watch may still be on its way.
+func (w *Witness) Violations() []Violation {
+	w.mu.Lock()
+	n := 0
+	for n < len(w.arrived) && time.Since(w.arrived[n]) > settle {
+		n++
+	}
+	history := w.history[:n:n]
+	w.mu.Unlock()
+	return Check(history)
+}
+
+// Verdict checks the whole history and returns how many events it has. Errors: the
+// history is not complete.
+func (w *Witness) Verdict() (violations []Violation, events int, err error) {
+	w.mu.Lock()
+	history, broken := slices.Clip(w.history), w.broken
+	w.mu.Unlock()
+	return Check(history), len(history), broken
+}

@@ -1,0 +1,57 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/fields"
+
+	"github.com/homeostat/homeostat/examples/reboot/internal/protocol"
+	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/patch"
+	"github.com/homeostat/homeostat/reconcile"
+)
+
+// A NodeClient reads and patches nodes, as clientset.CoreV1().Nodes() does.
+type NodeClient interface {
+	informer.Client[*corev1.Node, *corev1.NodeList]
+	patch.Client[*corev1.Node]
+}
+
+// An Agent acts for one node.
+type Agent struct {
+	options Options
+	nodes   NodeClient
+	control *reconcile.Controller
+}
+
+// New returns an agent that has not started. Errors: every fault of the
+// arguments, joined.
+func New(nodes NodeClient, o *Options) (*Agent, error) {
+	options := o.withDefaults()
+	var faults []error
+	if nodes == nil {
+		faults = append(faults, errors.New("the client is nil"))
+	}
+	if err := errors.Join(append(faults, options.validate())...); err != nil {
+		return nil, fmt.Errorf("making the reboot agent: %w", err)
+	}
+	a := &Agent{options: options, nodes: nodes}
+	own := fields.OneTermEqualSelector("metadata.name", options.Node).String()
+	cache := informer.For(nodes, &informer.Options{FieldSelector: own})
+	control, err := reconcile.New(protocol.AgentManager, cache, reconcile.Func[*corev1.Node](a.reconcile),
+		&reconcile.Options{Workers: 1, Backoff: options.Backoff, BeforeGet: options.BeforeTurn})
+	if err != nil {
+		return nil, fmt.Errorf("making the reboot agent: %w", err)
+	}
+	a.control = control
+	return a, nil
+}
+
+// Run acts until ctx ends, and returns when the last turn has.
+func (a *Agent) Run(ctx context.Context) error { return a.control.Run(ctx) }
+
+// Control returns what runs, to be looked into, or to be run instead of a.
+func (a *Agent) Control() *reconcile.Controller { return a.control }

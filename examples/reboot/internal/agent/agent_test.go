@@ -1,0 +1,151 @@
+package agent_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/homeostat/homeostat/examples/reboot/internal/agent"
+	"github.com/homeostat/homeostat/examples/reboot/internal/machine"
+	"github.com/homeostat/homeostat/examples/reboot/internal/protocol"
+	"github.com/homeostat/homeostat/internal/apisim"
+)
+
+// A stage is one node with its agent, in a bubble.
+type stage struct {
+	*gomega.WithT
+	ctx     context.Context
+	core    kubernetes.Interface
+	sim     *apisim.Server
+	machine *machine.Simulated
+}
+
+func play(t *testing.T, annotations map[string]string, f func(s *stage)) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &stage{WithT: gomega.NewWithT(t), machine: machine.NewSimulated("n", nil)}
+		ctx, stop := context.WithCancel(t.Context())
+		s.ctx = ctx
+		var err error
+		s.sim, err = apisim.New(nil)
+		s.Expect(err).NotTo(gomega.HaveOccurred())
+		s.core = kubernetes.NewForConfigOrDie(s.sim.Config("agent"))
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Annotations: annotations}}
+		_, err = s.core.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{})
+		s.Expect(err).NotTo(gomega.HaveOccurred())
+		a, err := agent.New(s.core.CoreV1().Nodes(), &agent.Options{Node: "n", Machine: s.machine})
+		s.Expect(err).NotTo(gomega.HaveOccurred())
+		ended := make(chan error, 1)
+		go func() { ended <- a.Run(ctx) }()
+		f(s)
+		stop()
+		s.Expect(<-ended).To(gomega.Succeed())
+	})
+}
+
+func (s *stage) pass(d time.Duration) {
+	timer := time.NewTimer(d)
+	<-timer.C
+	synctest.Wait()
+}
+
+func (s *stage) node() *corev1.Node {
+	n, err := s.core.CoreV1().Nodes().Get(s.ctx, "n", metav1.GetOptions{})
+	s.Expect(err).NotTo(gomega.HaveOccurred())
+	return n
+}
+
+func (s *stage) change(patch string) {
+	_, err := s.core.CoreV1().Nodes().Patch(s.ctx, "n", types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	s.Expect(err).NotTo(gomega.HaveOccurred())
+}
+
+func (s *stage) grant() {
+	s.change(fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, protocol.Now, granted()[protocol.Now]))
+}
+
+func granted() map[string]string {
+	return map[string]string{protocol.Now: `{"request":"r","epoch":1}`}
+}
+
+func TestItRebootsOnceAndTellsHowItWent(t *testing.T) {
+	play(t, granted(), func(s *stage) {
+		s.pass(time.Second)
+		s.Expect(s.machine.Off()).To(gomega.BeTrue())
+		s.Expect(s.node().Spec.Unschedulable).To(gomega.BeTrue())
+		s.machine.PowerOn()
+		s.pass(agent.DefaultPatience)
+		state := protocol.Read(s.node())
+		s.Expect(state.Last).To(gomega.HaveValue(gomega.And(gomega.HaveField("FromBootID", "n-boot-1"),
+			gomega.HaveField("ToBootID", "n-boot-2"), gomega.HaveField("Result", protocol.Rebooted))))
+		s.Expect(state.InProgress).To(gomega.BeNil())
+		s.Expect(s.node().Spec.Unschedulable).To(gomega.BeFalse())
+		s.pass(time.Hour)
+		s.Expect(s.machine.BootID(s.ctx)).To(gomega.Equal("n-boot-2"))
+	})
+}
+
+func TestItAsksAgainWhenTheMachineRefuses(t *testing.T) {
+	play(t, nil, func(s *stage) {
+		s.machine.Refuse(errors.New("inhibited"))
+		s.grant()
+		s.pass(time.Minute)
+		s.Expect(s.machine.Off()).To(gomega.BeFalse())
+		s.Expect(protocol.Read(s.node()).InProgress).NotTo(gomega.BeNil())
+		s.machine.Refuse(nil)
+		s.pass(10 * time.Minute)
+		s.Expect(s.machine.Off()).To(gomega.BeTrue())
+	})
+}
+
+func TestItLeavesAloneWhatItCannotRead(t *testing.T) {
+	for _, key := range []string{protocol.Now, protocol.InProgress} {
+		play(t, map[string]string{key: "garbage"}, func(s *stage) {
+			before := s.sim.Version()
+			s.pass(time.Hour)
+			s.Expect(s.sim.Version()).To(gomega.Equal(before))
+			s.Expect(s.machine.Off()).To(gomega.BeFalse())
+		})
+	}
+}
+
+func TestItNotesABootThatNobodyAskedFor(t *testing.T) {
+	last := map[string]string{protocol.LastReboot: `{"request":"r","epoch":1,"fromBootID":"n-boot-0","toBootID":"n-boot-1"}`}
+	play(t, last, func(s *stage) {
+		s.pass(time.Second)
+		s.machine.Crash()
+		s.machine.PowerOn()
+		s.change(`{"metadata":{"labels":{"kubelet":"is back"}}}`)
+		s.pass(time.Second)
+		s.Expect(protocol.Read(s.node()).Last).To(gomega.HaveValue(gomega.And(
+			gomega.HaveField("ToBootID", "n-boot-2"), gomega.HaveField("Epoch", gomega.BeEquivalentTo(1)))))
+	})
+}
+
+func TestItGivesUpTheCordonThatSomebodyElseLifted(t *testing.T) {
+	play(t, nil, func(s *stage) {
+		s.machine.Refuse(errors.New("inhibited"))
+		s.grant()
+		s.pass(time.Second)
+		s.change(`{"spec":{"unschedulable":null}}`)
+		s.pass(time.Minute)
+		s.Expect(protocol.Read(s.node()).InProgress.CordonedByAgent).To(gomega.BeFalse())
+		s.Expect(s.node().Spec.Unschedulable).To(gomega.BeFalse())
+	})
+}
+
+func TestOptionsAreChecked(t *testing.T) {
+	g := gomega.NewWithT(t)
+	_, err := agent.New(nil, &agent.Options{Patience: -1, CallTimeout: -1})
+	g.Expect(err).To(gomega.MatchError(gomega.And(gomega.ContainSubstring("the client is nil"),
+		gomega.ContainSubstring("Options.Node is empty"), gomega.ContainSubstring("Options.Machine is nil"),
+		gomega.ContainSubstring("Options.Patience is -1ns"), gomega.ContainSubstring("Options.CallTimeout is -1ns"))))
+}

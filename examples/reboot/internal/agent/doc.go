@@ -1,0 +1,19 @@
+// Package agent reboots one node when the controller has granted it.
+//
+// An agent dies in the middle of what it does: that is its job. So it keeps
+// nothing in memory. What it does next follows from its node's annotations and
+// from the boot id of the kernel it runs on.
+//
+//	reboot-now ──accept, cordon──▶ in-progress{boot id} ──live look──▶ reboot
+//	                                        │
+//	              kernel has another boot id ▼
+//	                        complete, uncordon what accept cordoned
+//
+// What holds:
+//   - Every write is locked: it replaces the node that was looked at, or fails.
+//   - Right before the reboot a live read must show the same reboot in progress.
+//   - A reboot that is refused, or does not happen, is asked for again.
+//   - A value that it cannot read is left alone, and said so in an event.
+//
+// It does not evict pods, and does not decide when to reboot.
+package agent

@@ -1,0 +1,129 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/homeostat/homeostat/examples/reboot/internal/machine"
+	"github.com/homeostat/homeostat/examples/reboot/internal/mutation"
+	"github.com/homeostat/homeostat/examples/reboot/internal/protocol"
+	"github.com/homeostat/homeostat/patch"
+	"github.com/homeostat/homeostat/reconcile"
+)
+
+// accept takes the reboot on, with the boot that must end.
+func (a *Agent) accept(ctx context.Context, node *corev1.Node, r protocol.Request, bootID string) error {
+	progress := protocol.Progress{Request: r, BootID: bootID, AcceptedAt: now()}
+	err := a.patch(ctx, node, mutation.AcceptLock, func(n *corev1.Node) error {
+		return protocol.Accept(n, progress)
+	})
+	if err != nil {
+		return err
+	}
+	logr.FromContextOrDiscard(ctx).Info("accepted the reboot", "request", r.Request, "epoch", r.Epoch)
+	a.note(node, "Draining", "Drain", "Accepted the reboot for request %q and cordoned the node", r.Request)
+	return nil
+}
+
+// resume brings an accepted reboot about.
+func (a *Agent) resume(
+	ctx context.Context, node *corev1.Node, p protocol.Progress, bootID string,
+) (reconcile.Result, error) {
+	if p.CordonedByAgent && !node.Spec.Unschedulable {
+		return reconcile.Result{}, a.patch(ctx, node, mutation.None, func(n *corev1.Node) error {
+			return protocol.Disown(n, p)
+		})
+	}
+	still, err := a.stillInProgress(ctx, node, p)
+	if err != nil || !still {
+		return reconcile.Result{}, err
+	}
+	if err := a.reboot(ctx, node, p.BootID); err != nil {
+		return reconcile.Result{}, err
+	}
+	logr.FromContextOrDiscard(ctx).Info("asked the machine to reboot", "request", p.Request.Request)
+	return reconcile.After(a.options.Patience), nil
+}
+
+// stillInProgress looks at the live node: the cache may not know yet that the
+// reboot was called off, or that the node is another one.
+func (a *Agent) stillInProgress(ctx context.Context, node *corev1.Node, p protocol.Progress) (bool, error) {
+	if mutation.Has(mutation.LiveCheck) {
+		return true, nil
+	}
+	live, err := a.nodes.Get(ctx, node.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("reading node %q before its reboot: %w", node.Name, err)
+	}
+	state := protocol.Read(live)
+	return live.UID == node.UID && state.InProgress != nil && state.InProgress.Request == p.Request &&
+		state.InProgress.BootID == p.BootID, nil
+}
+
+func (a *Agent) reboot(ctx context.Context, node *corev1.Node, bootID string) error {
+	if mutation.Has(mutation.BootIDIgnored) {
+		bootID, _ = a.bootID(ctx)
+	}
+	limited, cancel := context.WithTimeout(ctx, a.options.CallTimeout)
+	defer cancel()
+	err := a.options.Machine.Reboot(limited, bootID)
+	if errors.Is(err, machine.ErrOtherBoot) {
+		return nil // The next turn sees it too.
+	}
+	if err != nil {
+		a.warn(node, "RebootRefused", "Reboot", err)
+		return fmt.Errorf("rebooting node %q: %w", node.Name, err)
+	}
+	return nil
+}
+
+// complete ends the reboot: the kernel runs another boot than the one that was to end.
+func (a *Agent) complete(ctx context.Context, node *corev1.Node, p protocol.Progress, bootID string) error {
+	outcome := protocol.Outcome{
+		Request: p.Request, FromBootID: p.BootID, ToBootID: bootID, At: now(), Result: protocol.Rebooted,
+	}
+	uncordon := protocol.MayUncordon(node, &p)
+	err := a.patch(ctx, node, mutation.CompleteLock, func(n *corev1.Node) error {
+		return protocol.Complete(n, outcome, uncordon)
+	})
+	if err != nil {
+		return err
+	}
+	logr.FromContextOrDiscard(ctx).Info("the reboot is complete", "request", p.Request.Request, "uncordoned", uncordon)
+	a.note(node, "Rebooted", "Reboot", "Rebooted for request %q: boot %s follows %s", p.Request.Request, bootID, p.BootID)
+	return nil
+}
+
+// restamp tells of a boot that nobody asked for: the controller waits for the
+// kubelet to report the newest.
+func (a *Agent) restamp(ctx context.Context, node *corev1.Node, o protocol.Outcome, bootID string) error {
+	o.ToBootID, o.At = bootID, now()
+	return a.patch(ctx, node, mutation.None, func(n *corev1.Node) error { return protocol.Restamp(n, o) })
+}
+
+// patch edits the node under the lock: it must still be the one of the cache.
+func (a *Agent) patch(
+	ctx context.Context, node *corev1.Node, m mutation.Mutation, edit func(*corev1.Node) error,
+) error {
+	next := node.DeepCopy()
+	if err := edit(next); err != nil {
+		return err
+	}
+	lock := patch.Lock{ResourceVersion: true, UID: true}
+	if mutation.Has(m) {
+		lock = patch.Lock{}
+	}
+	_, err := patch.Merge(ctx, a.nodes, node, &patch.Options{Lock: lock}, func(n *corev1.Node) {
+		n.Annotations, n.Spec.Unschedulable = next.Annotations, next.Spec.Unschedulable
+	})
+	return err
+}

@@ -1,0 +1,86 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-logr/logr"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+)
+
+const preflightInterval = 2 * time.Second
+
+// A Permission is one verb on one resource of the whole cluster.
+type Permission struct {
+	Verb, Group, Resource, Subresource string
+}
+
+func (p Permission) String() string {
+	resource := p.Resource
+	if p.Group != "" {
+		resource += "." + p.Group
+	}
+	if p.Subresource != "" {
+		resource += "/" + p.Subresource
+	}
+	return p.Verb + " " + resource
+}
+
+// preflight returns when the server has said yes to every permission. A server
+// that does not answer is asked again until the timeout. Errors name the server,
+// or the permissions that are missing.
+func preflight(ctx context.Context, config *rest.Config, needs []Permission, timeout time.Duration) error {
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("making a client: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	for {
+		err := review(ctx, client, needs)
+		var answered apierrors.APIStatus
+		if err == nil || errors.As(err, &answered) && !temporary(err) || errors.Is(err, errMissing) {
+			return err
+		}
+		logr.FromContextOrDiscard(ctx).Info("the API server does not answer; asking again",
+			"server", config.Host, "error", err.Error())
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("reaching the API server at %s: no answer in %v: check that it runs and that the "+
+				"kubeconfig names it: %w", config.Host, timeout, err)
+		case <-time.After(preflightInterval):
+		}
+	}
+}
+
+func temporary(err error) bool {
+	return apierrors.IsServerTimeout(err) || apierrors.IsServiceUnavailable(err) || apierrors.IsTooManyRequests(err) ||
+		apierrors.IsInternalError(err) || apierrors.IsTimeout(err)
+}
+
+var errMissing = errors.New("grant it with the ClusterRole of the README")
+
+func review(ctx context.Context, client kubernetes.Interface, needs []Permission) error {
+	var missing []error
+	for _, p := range needs {
+		answer, err := client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx,
+			&authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
+				ResourceAttributes: &authorizationv1.ResourceAttributes{
+					Verb: p.Verb, Group: p.Group, Resource: p.Resource, Subresource: p.Subresource,
+				},
+			}}, metav1.CreateOptions{})
+		if err != nil {
+			return fmt.Errorf("asking whether this may %s: %w", p, err)
+		}
+		if !answer.Status.Allowed {
+			missing = append(missing, fmt.Errorf("missing permission to %s: %w", p, errMissing))
+		}
+	}
+	return errors.Join(missing...)
+}

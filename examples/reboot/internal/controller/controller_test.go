@@ -1,0 +1,150 @@
+package controller_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/homeostat/homeostat/examples/reboot/api"
+	"github.com/homeostat/homeostat/examples/reboot/internal/controller"
+	"github.com/homeostat/homeostat/examples/reboot/internal/protocol"
+	"github.com/homeostat/homeostat/examples/reboot/internal/rules"
+)
+
+func TestItGrantsAsManyAsTheLimitAllowsOldestFirst(t *testing.T) {
+	play(t, func(s *stage) {
+		s.group("g", intstr.FromString("50%"), nil)
+		s.node("n1", nil)
+		s.node("n5", nil)
+		for _, name := range []string{"n4", "n2", "n3"} {
+			s.asking(name)
+			s.pass(time.Second)
+		}
+		s.Expect(s.holders("g")).To(gomega.Equal([]string{"n2", "n4"}))
+		s.Expect(s.state("n4").Now).To(gomega.HaveValue(gomega.Equal(protocol.Request{Request: "r", Epoch: 1})))
+		s.Expect(s.state("n4").Needed).To(gomega.BeNil())
+		s.Expect(s.state("n3").Needed).NotTo(gomega.BeNil())
+		s.Expect(s.condition("g", rules.ConditionWaiting)).To(gomega.Equal(
+			"True MaxUnavailableReached oldest first: n3; 2 of 2 may be unavailable: n4; n2"))
+	})
+}
+
+func TestItRestsWhenThereIsNothingToDo(t *testing.T) {
+	play(t, func(s *stage) {
+		s.group("g", intstr.FromInt32(1), nil)
+		s.asking("n1", "n2", "n3")
+		s.pass(time.Minute)
+		before := s.sim.Version()
+		s.pass(10 * time.Minute)
+		s.Expect(s.sim.Version()).To(gomega.Equal(before), "it writes although nothing changes")
+	})
+}
+
+func TestItTellsOfAFullGroupOnceInAWhile(t *testing.T) {
+	play(t, func(s *stage) {
+		s.group("g", intstr.FromInt32(1), nil)
+		s.asking("n1", "n2")
+		s.pass(time.Minute)
+		s.asking("n3", "n4")
+		s.pass(time.Minute)
+		s.Expect(s.events.count("MaxUnavailableReached")).To(gomega.Equal(1))
+		s.pass(controller.DefaultEventInterval)
+		s.asking("n5")
+		s.pass(time.Minute)
+		s.Expect(s.events.count("MaxUnavailableReached")).To(gomega.Equal(2))
+		s.Expect(s.events.count("Requested")).To(gomega.Equal(5))
+		s.Expect(s.events.count("Granted")).To(gomega.Equal(1))
+	})
+}
+
+func TestItSaysWhoIsStuck(t *testing.T) {
+	play(t, func(s *stage) {
+		s.group("g", intstr.FromInt32(1), nil)
+		s.asking("n1")
+		s.pass(time.Minute)
+		s.Expect(s.condition("g", rules.ConditionStuck)).To(gomega.HavePrefix("False"))
+		s.pass(controller.DefaultStuckAfter)
+		s.Expect(s.condition("g", rules.ConditionStuck)).To(gomega.And(gomega.HavePrefix("True SlotHeldTooLong n1 since"),
+			gomega.HaveSuffix("its agent has not accepted yet")))
+		s.Expect(s.events.count("Stuck")).To(gomega.Equal(1))
+	})
+}
+
+func TestItMakesTheDefaultGroupOnlyWhenItIsMissed(t *testing.T) {
+	play(t, func(s *stage) {
+		s.group("g", intstr.FromInt32(1), &metav1.LabelSelector{MatchLabels: map[string]string{"name": "n1"}})
+		s.asking("n1")
+		s.node("n2", nil)
+		s.pass(time.Minute)
+		_, err := s.groups.Get(s.ctx, api.DefaultName, metav1.GetOptions{})
+		s.Expect(err).To(gomega.MatchError(gomega.ContainSubstring("not found")))
+		s.ask("n2")
+		s.pass(time.Minute)
+		s.Expect(s.holders(api.DefaultName)).To(gomega.Equal([]string{"n2"}))
+		s.Expect(s.holders("g")).To(gomega.Equal([]string{"n1"}))
+		s.Expect(s.condition("g", rules.ConditionOverlap)).To(gomega.HavePrefix("False"), "default is no rival")
+	})
+}
+
+func TestANodeOfTwoGroupsBelongsToTheFirstByName(t *testing.T) {
+	play(t, func(s *stage) {
+		s.group("b", intstr.FromInt32(1), nil)
+		s.group("a", intstr.FromInt32(1), &metav1.LabelSelector{MatchLabels: map[string]string{"name": "n1"}})
+		s.asking("n1", "n2")
+		s.pass(time.Minute)
+		s.Expect(s.holders("a")).To(gomega.Equal([]string{"n1"}))
+		s.Expect(s.holders("b")).To(gomega.Equal([]string{"n2"}))
+		s.Expect(s.condition("a", rules.ConditionOverlap)).To(gomega.And(
+			gomega.HavePrefix("True SelectedByOthers"), gomega.ContainSubstring("n1 (also selected by b)")))
+	})
+}
+
+func TestItStartsNothingWithALimitThatMakesNoSense(t *testing.T) {
+	play(t, func(s *stage) {
+		s.group("g", intstr.FromInt32(0), nil)
+		s.asking("n1")
+		s.pass(time.Minute)
+		s.Expect(s.holders("g")).To(gomega.BeEmpty())
+		s.Expect(s.condition("g", rules.ConditionValid)).To(gomega.HavePrefix(
+			`False InvalidSpec RebootGroup "g": spec.maxUnavailable is 0: set a number of at least 1`))
+		s.Expect(s.condition("g", rules.ConditionWaiting)).To(gomega.ContainSubstring("until the spec is corrected"))
+		s.Expect(s.state("n1").Needed).NotTo(gomega.BeNil())
+	})
+}
+
+func TestItRevokesWhenTheLimitIsLowered(t *testing.T) {
+	play(t, func(s *stage) {
+		s.group("g", intstr.FromInt32(2), nil)
+		s.asking("n1", "n2")
+		s.pass(time.Second)
+		s.Expect(s.holders("g")).To(gomega.HaveLen(2))
+		_, err := s.groups.Patch(s.ctx, "g", types.MergePatchType, []byte(`{"spec":{"maxUnavailable":1}}`), metav1.PatchOptions{})
+		s.Expect(err).NotTo(gomega.HaveOccurred())
+		s.pass(time.Second)
+		s.Expect(s.holders("g")).To(gomega.Equal([]string{"n1"}))
+		s.Expect(s.state("n2")).To(gomega.And(gomega.HaveField("Now", gomega.BeNil()),
+			gomega.HaveField("Needed", gomega.HaveValue(gomega.Equal("r"))), gomega.HaveField("Void", gomega.BeEquivalentTo(1))))
+	})
+}
+
+func TestItReleasesTheSlotOfANodeThatIsGone(t *testing.T) {
+	play(t, func(s *stage) {
+		s.group("g", intstr.FromInt32(1), nil)
+		s.asking("n1", "n2")
+		s.pass(time.Second)
+		s.Expect(s.core.CoreV1().Nodes().Delete(s.ctx, "n1", metav1.DeleteOptions{})).To(gomega.Succeed())
+		s.pass(time.Second)
+		s.Expect(s.holders("g")).To(gomega.Equal([]string{"n2"}))
+	})
+}
+
+func TestOptionsAreChecked(t *testing.T) {
+	g := gomega.NewWithT(t)
+	_, err := controller.New(nil, nil, &controller.Options{StuckAfter: -1, EventInterval: -1})
+	g.Expect(err).To(gomega.MatchError(gomega.And(gomega.ContainSubstring("a client is nil"),
+		gomega.ContainSubstring("Options.StuckAfter is -1ns"), gomega.ContainSubstring("Options.EventInterval is -1ns"))))
+}

@@ -1,0 +1,74 @@
+package controller
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/events"
+
+	"github.com/homeostat/homeostat/examples/reboot/api"
+)
+
+// A recorder words the controller's events.
+type recorder struct {
+	events   events.EventRecorder
+	interval time.Duration
+
+	mu   sync.Mutex // guards last
+	last map[string]time.Time
+}
+
+func newRecorder(e events.EventRecorder, interval time.Duration) *recorder {
+	return &recorder{events: e, interval: interval, last: map[string]time.Time{}}
+}
+
+func (r *recorder) requested(nodes []*corev1.Node, group *api.RebootGroup, joined []string) {
+	for _, n := range nodes {
+		if slices.Contains(joined, n.Name) {
+			r.events.Eventf(n, about(group), corev1.EventTypeNormal, "Requested", "Queue",
+				"A reboot is requested; RebootGroup %s decides when", group.Name)
+		}
+	}
+}
+
+func (r *recorder) granted(node *corev1.Node, group *api.RebootGroup, request string) {
+	r.events.Eventf(node, about(group), corev1.EventTypeNormal, "Granted", "Grant",
+		"RebootGroup %s grants the reboot for request %q", group.Name, request)
+}
+
+// full is sent at most once in an interval for each group.
+func (r *recorder) full(group *api.RebootGroup, limit int) {
+	now := time.Now()
+	r.mu.Lock()
+	last, known := r.last[group.Name]
+	due := !known || now.Sub(last) >= r.interval
+	if due {
+		r.last[group.Name] = now
+	}
+	r.mu.Unlock()
+	if due {
+		r.events.Eventf(about(group), nil, corev1.EventTypeNormal, "MaxUnavailableReached", "Queue",
+			"Requests wait: %d nodes may be unavailable at once", limit)
+	}
+}
+
+func (r *recorder) stuck(group *api.RebootGroup, holders []string) {
+	r.events.Eventf(about(group), nil, corev1.EventTypeWarning, "Stuck", "Watch",
+		"Slots are held for too long: %s", strings.Join(holders, "; "))
+}
+
+// about returns the group with its kind, which a decoded object may lack.
+func about(group *api.RebootGroup) runtime.Object {
+	named := &api.RebootGroup{ObjectMeta: group.ObjectMeta}
+	named.SetGroupVersionKind(api.GroupVersion().WithKind("RebootGroup"))
+	return named
+}
+
+// discard is an event recorder for nobody.
+type discard struct{}
+
+func (discard) Eventf(_, _ runtime.Object, _, _, _, _ string, _ ...any) {}

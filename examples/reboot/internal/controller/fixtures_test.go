@@ -1,0 +1,153 @@
+package controller_test
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/homeostat/homeostat/examples/reboot/api"
+	"github.com/homeostat/homeostat/examples/reboot/internal/controller"
+	"github.com/homeostat/homeostat/examples/reboot/internal/protocol"
+	"github.com/homeostat/homeostat/internal/apisim"
+)
+
+// A stage is a cluster in a bubble, with a controller in it.
+type stage struct {
+	*gomega.WithT
+	ctx    context.Context
+	sim    *apisim.Server
+	core   kubernetes.Interface
+	groups *api.Client
+	events *notebook
+}
+
+// A notebook keeps the reasons of events.
+type notebook struct {
+	mu      sync.Mutex // guards reasons
+	reasons []string
+}
+
+func (n *notebook) Eventf(_, _ runtime.Object, _, reason, _, _ string, _ ...any) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.reasons = append(n.reasons, reason)
+}
+
+func (n *notebook) count(reason string) int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	count := 0
+	for _, r := range n.reasons {
+		if r == reason {
+			count++
+		}
+	}
+	return count
+}
+
+// play runs f beside a controller in virtual time.
+func play(t *testing.T, f func(s *stage)) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &stage{WithT: gomega.NewWithT(t), events: &notebook{}}
+		ctx, stop := context.WithCancel(t.Context())
+		s.ctx = ctx
+		version := api.GroupVersion()
+		var err error
+		s.sim, err = apisim.New(&apisim.Options{Resources: []apisim.Resource{
+			{Group: version.Group, Version: version.Version, Resource: api.Resource, Kind: "RebootGroup", Status: true},
+		}})
+		s.Expect(err).NotTo(gomega.HaveOccurred())
+		config := s.sim.Config("controller")
+		s.core = kubernetes.NewForConfigOrDie(config)
+		s.groups, err = api.NewForConfig(config)
+		s.Expect(err).NotTo(gomega.HaveOccurred())
+		c, err := controller.New(s.core.CoreV1().Nodes(), s.groups, &controller.Options{Events: s.events})
+		s.Expect(err).NotTo(gomega.HaveOccurred())
+		ended := make(chan error, 1)
+		go func() { ended <- c.Run(ctx) }()
+		f(s)
+		stop()
+		s.Expect(<-ended).To(gomega.Succeed())
+	})
+}
+
+// pass lets time pass, and then everybody come to rest.
+func (s *stage) pass(d time.Duration) {
+	timer := time.NewTimer(d)
+	<-timer.C
+	synctest.Wait()
+}
+
+func (s *stage) node(name string, annotations map[string]string) {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
+		Name: name, Labels: map[string]string{"name": name}, Annotations: annotations,
+	}}
+	_, err := s.core.CoreV1().Nodes().Create(s.ctx, node, metav1.CreateOptions{})
+	s.Expect(err).NotTo(gomega.HaveOccurred())
+	const ready = `{"status":{"nodeInfo":{"bootID":"b1"},"conditions":[{"type":"Ready","status":"True"}]}}`
+	_, err = s.core.CoreV1().Nodes().Patch(s.ctx, name, types.StrategicMergePatchType, []byte(ready),
+		metav1.PatchOptions{}, "status")
+	s.Expect(err).NotTo(gomega.HaveOccurred())
+}
+
+func (s *stage) asking(names ...string) {
+	for _, name := range names {
+		s.node(name, map[string]string{protocol.Needed: "r"})
+	}
+}
+
+func (s *stage) group(name string, limit intstr.IntOrString, selector *metav1.LabelSelector) {
+	_, err := s.groups.Create(s.ctx, &api.RebootGroup{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec:       api.RebootGroupSpec{MaxUnavailable: limit, NodeSelector: selector},
+	}, metav1.CreateOptions{})
+	s.Expect(err).NotTo(gomega.HaveOccurred())
+}
+
+func (s *stage) status(name string) api.RebootGroupStatus {
+	g, err := s.groups.Get(s.ctx, name, metav1.GetOptions{})
+	s.Expect(err).NotTo(gomega.HaveOccurred())
+	return g.Status
+}
+
+// condition returns a condition as "status reason message".
+func (s *stage) condition(group, kind string) string {
+	c := meta.FindStatusCondition(s.status(group).Conditions, kind)
+	if c == nil {
+		return "none"
+	}
+	return string(c.Status) + " " + c.Reason + " " + c.Message
+}
+
+func (s *stage) holders(group string) []string {
+	var names []string
+	for _, slot := range s.status(group).Slots {
+		names = append(names, slot.Node)
+	}
+	slices.Sort(names)
+	return names
+}
+
+func (s *stage) state(node string) protocol.State {
+	n, err := s.core.CoreV1().Nodes().Get(s.ctx, node, metav1.GetOptions{})
+	s.Expect(err).NotTo(gomega.HaveOccurred())
+	return protocol.Read(n)
+}
+
+func (s *stage) ask(node string) {
+	const needed = `{"metadata":{"annotations":{"reboot.homeostat.dev/reboot-needed":""}}}`
+	_, err := s.core.CoreV1().Nodes().Patch(s.ctx, node, types.MergePatchType, []byte(needed), metav1.PatchOptions{})
+	s.Expect(err).NotTo(gomega.HaveOccurred())
+}

@@ -1,0 +1,56 @@
+package controller
+
+import (
+	"context"
+	"slices"
+
+	"github.com/go-logr/logr"
+
+	"github.com/homeostat/homeostat/examples/reboot/api"
+	"github.com/homeostat/homeostat/examples/reboot/internal/mutation"
+	"github.com/homeostat/homeostat/examples/reboot/internal/rules"
+)
+
+// reserve gives out free slots and keeps the queue, by live reads: the ledger,
+// then all nodes.
+func (c *Controller) reserve(ctx context.Context, group string) error {
+	ledger, err := c.liveGroup(ctx, group)
+	if err != nil {
+		return err
+	}
+	if ledger.DeletionTimestamp != nil {
+		return nil
+	}
+	nodes := c.cachedNodes()
+	if !mutation.Has(mutation.ReserveLive) {
+		if nodes, err = c.liveNodes(ctx); err != nil {
+			return err
+		}
+	}
+	v := c.view(ledger, nodes)
+	r := rules.Reserve(&ledger.Status, v.open(), v.members, v.now)
+	if len(r.Slots) == 0 && slices.Equal(r.Queue, ledger.Status.Queue) {
+		return nil
+	}
+	if len(r.Slots) > 0 && !slices.Contains(ledger.Finalizers, finalizer) {
+		return c.guard(ctx, ledger) // Then the ledger is another one: look again.
+	}
+	stuck, _ := c.stuck(v)
+	err = c.patchStatus(ctx, ledger, mutation.ReserveLock, func(s *api.RebootGroupStatus) {
+		s.Slots = append(s.Slots, r.Slots...)
+		s.Queue = r.Queue
+		c.describe(v, stuck, s)
+	})
+	if err != nil {
+		return err
+	}
+	logger := logr.FromContextOrDiscard(ctx)
+	for _, slot := range r.Slots {
+		logger.Info("reserved a slot", "node", slot.Node, "request", slot.Request, "epoch", slot.Epoch)
+	}
+	c.recorder.requested(nodes, ledger, r.Joined)
+	if r.Full && v.open() > 0 {
+		c.recorder.full(ledger, v.limit)
+	}
+	return nil
+}

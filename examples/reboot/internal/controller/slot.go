@@ -1,0 +1,89 @@
+package controller
+
+import (
+	"context"
+	"slices"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/homeostat/homeostat/examples/reboot/api"
+	"github.com/homeostat/homeostat/examples/reboot/internal/mutation"
+	"github.com/homeostat/homeostat/examples/reboot/internal/protocol"
+	"github.com/homeostat/homeostat/examples/reboot/internal/rules"
+)
+
+// advance makes the next step about one slot, by live reads: the ledger, then the
+// node.
+func (c *Controller) advance(ctx context.Context, group, node string) error {
+	ledger, err := c.liveGroup(ctx, group)
+	if err != nil {
+		return err
+	}
+	live, err := c.liveNode(ctx, node)
+	if err != nil {
+		return err
+	}
+	at := slices.IndexFunc(ledger.Status.Slots, func(s api.Slot) bool { return s.Node == node })
+	if at < 0 {
+		return nil // Somebody else has released it.
+	}
+	slot := ledger.Status.Slots[at]
+	v := c.view(ledger, c.cachedNodes()) // The cache only tells how many nodes a percentage is of.
+	decision := rules.ForSlot(v.situation(at), slot, live)
+	ctx = logr.NewContext(ctx, logr.FromContextOrDiscard(ctx).WithValues(
+		"node", node, "step", decision.Step, "why", decision.Why))
+	switch decision.Step {
+	case rules.Grant:
+		return c.grant(ctx, ledger, slot, live)
+	case rules.Revoke:
+		return c.revoke(ctx, ledger, slot, live)
+	case rules.Void:
+		return c.patchNode(ctx, live, mutation.None, func(n *corev1.Node) error {
+			protocol.VoidEpoch(n, slot.Epoch)
+			return nil
+		})
+	case rules.Rewrite:
+		return c.writeSlots(ctx, ledger, mutation.RewriteLock, func(slots []api.Slot) []api.Slot {
+			slots[at] = decision.Next
+			return slots
+		})
+	case rules.Release:
+		return c.writeSlots(ctx, ledger, mutation.ReleaseLock, func(slots []api.Slot) []api.Slot {
+			return slices.DeleteFunc(slots, func(s api.Slot) bool { return s.Node == node })
+		})
+	default:
+		return nil
+	}
+}
+
+// grant moves needed to now. The slot that was seen is still there when the node is
+// still as it was seen: the node says so when an epoch is spent, and only then a
+// slot goes.
+func (c *Controller) grant(ctx context.Context, ledger *api.RebootGroup, slot api.Slot, node *corev1.Node) error {
+	request := protocol.Request{Request: *protocol.Read(node).Needed, Epoch: slot.Epoch}
+	err := c.patchNode(ctx, node, mutation.GrantLock, func(n *corev1.Node) error {
+		return protocol.Grant(n, request)
+	})
+	if err != nil {
+		return err
+	}
+	logr.FromContextOrDiscard(ctx).Info("granted", "request", request.Request, "epoch", request.Epoch)
+	c.recorder.granted(node, ledger, request.Request)
+	return nil
+}
+
+// revoke moves now back to needed.
+func (c *Controller) revoke(ctx context.Context, ledger *api.RebootGroup, slot api.Slot, node *corev1.Node) error {
+	state := protocol.Read(node)
+	request := state.Now.Request
+	err := c.patchNode(ctx, node, mutation.RevokeLock, func(n *corev1.Node) error {
+		protocol.Revoke(n, request, max(slot.Epoch, state.Now.Epoch, state.Void))
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	logr.FromContextOrDiscard(ctx).Info("revoked", "request", request, "group", ledger.Name)
+	return nil
+}

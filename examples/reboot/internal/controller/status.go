@@ -1,0 +1,53 @@
+package controller
+
+import (
+	"context"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/homeostat/homeostat/examples/reboot/api"
+	"github.com/homeostat/homeostat/examples/reboot/internal/mutation"
+	"github.com/homeostat/homeostat/examples/reboot/internal/rules"
+)
+
+// describe fills in what people read in a status, as of its slots and queue.
+func (c *Controller) describe(v view, stuck []string, s *api.RebootGroupStatus) {
+	s.ObservedGeneration = v.group.Generation
+	s.Nodes, s.Limit = int32(len(v.members)), int32(v.limit)
+	for _, condition := range rules.Report(rules.Facts{
+		Group: v.group, Faults: v.faults, Limit: v.limit, Members: v.members,
+		Slots: s.Slots, Queue: s.Queue, Stuck: stuck, Overlaps: v.overlaps,
+	}) {
+		condition.LastTransitionTime = metav1.Time{Time: v.now}
+		meta.SetStatusCondition(&s.Conditions, condition)
+	}
+}
+
+// report writes the conditions if they have changed. It goes by the cache: the
+// lock sees to it that it never undoes a later write.
+func (c *Controller) report(ctx context.Context, v view, stuck []string) error {
+	next := v.group.Status.DeepCopy()
+	c.describe(v, stuck, next)
+	before := &v.group.Status
+	if next.ObservedGeneration == before.ObservedGeneration && next.Nodes == before.Nodes &&
+		next.Limit == before.Limit && slices.Equal(next.Conditions, before.Conditions) {
+		return nil
+	}
+	err := c.patchStatus(ctx, v.group, mutation.None, func(s *api.RebootGroupStatus) { *s = *next })
+	if err != nil {
+		return err
+	}
+	if len(stuck) > 0 && !meta.IsStatusConditionTrue(before.Conditions, rules.ConditionStuck) {
+		c.recorder.stuck(v.group, stuck)
+	}
+	return nil
+}
+
+// writeSlots changes the slots of a ledger.
+func (c *Controller) writeSlots(
+	ctx context.Context, ledger *api.RebootGroup, m mutation.Mutation, edit func([]api.Slot) []api.Slot,
+) error {
+	return c.patchStatus(ctx, ledger, m, func(s *api.RebootGroupStatus) { s.Slots = edit(s.Slots) })
+}

@@ -1,0 +1,115 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/homeostat/homeostat/examples/reboot/api"
+	"github.com/homeostat/homeostat/examples/reboot/internal/protocol"
+	"github.com/homeostat/homeostat/examples/reboot/internal/rules"
+	"github.com/homeostat/homeostat/reconcile"
+)
+
+// again looks for the next step: one turn makes at most one.
+func again() reconcile.Result { return reconcile.After(time.Millisecond) }
+
+// reconcile makes the first step that is due in a group.
+func (c *Controller) reconcile(
+	ctx context.Context, request reconcile.Request[*api.RebootGroup],
+) (reconcile.Result, error) {
+	group, ok := request.Object()
+	if !ok {
+		return c.missing(ctx, request.Key.Name)
+	}
+	v := c.view(group, c.cachedNodes())
+	var wait time.Duration
+	for i, slot := range group.Status.Slots {
+		decision := rules.ForSlot(v.situation(i), slot, c.cachedNode(slot.Node))
+		if decision.Step != rules.Wait {
+			return again(), c.advance(ctx, group.Name, slot.Node)
+		}
+		wait = sooner(wait, decision.After)
+	}
+	if group.DeletionTimestamp != nil {
+		return reconcile.Result{}, c.letGo(ctx, group)
+	}
+	r := rules.Reserve(&group.Status, v.open(), v.members, v.now)
+	if len(r.Slots) > 0 || !slices.Equal(r.Queue, group.Status.Queue) {
+		return again(), c.reserve(ctx, group.Name)
+	}
+	stuck, next := c.stuck(v)
+	if err := c.report(ctx, v, stuck); err != nil {
+		return reconcile.Result{}, err
+	}
+	if wait = sooner(wait, next); wait > 0 {
+		return reconcile.After(wait), nil
+	}
+	return reconcile.Result{}, nil
+}
+
+func sooner(a, b time.Duration) time.Duration {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
+}
+
+// missing creates the built-in group when a node that nobody else has needs it.
+func (c *Controller) missing(ctx context.Context, name string) (reconcile.Result, error) {
+	if name != api.DefaultName {
+		return reconcile.Result{}, nil
+	}
+	var groups []*api.RebootGroup
+	for g := range c.groupCache.Snapshot().All() {
+		groups = append(groups, g)
+	}
+	membership := rules.NewMembership(groups)
+	for node := range c.nodeCache.Snapshot().All() {
+		if _, asked := node.Annotations[protocol.Needed]; !asked {
+			continue
+		}
+		if group, _ := membership.Group(node); group == "" {
+			return reconcile.Result{}, c.createDefault(ctx, node.Name)
+		}
+	}
+	return reconcile.Result{}, nil
+}
+
+func (c *Controller) createDefault(ctx context.Context, node string) error {
+	group := &api.RebootGroup{
+		ObjectMeta: metav1.ObjectMeta{Name: api.DefaultName},
+		Spec:       api.RebootGroupSpec{MaxUnavailable: intstr.FromInt32(1)},
+	}
+	created, err := c.groups.Create(ctx, group, metav1.CreateOptions{FieldManager: c.options.Name})
+	if apierrors.IsAlreadyExists(err) {
+		return nil // The cache will show it.
+	}
+	if err != nil {
+		return fmt.Errorf("creating RebootGroup %q: %w", api.DefaultName, err)
+	}
+	reconcile.Wrote(ctx, created)
+	logr.FromContextOrDiscard(ctx).Info("created the built-in group: no group selects a node that asks for a reboot",
+		"group", api.DefaultName, "node", node)
+	return nil
+}
+
+// stuck returns the holders that take too long, and when the next one will.
+func (c *Controller) stuck(v view) (names []string, next time.Duration) {
+	for i, slot := range v.group.Status.Slots {
+		left := slot.Since.Add(c.options.StuckAfter).Sub(v.now)
+		if left > 0 {
+			next = sooner(next, left)
+			continue
+		}
+		decision := rules.ForSlot(v.situation(i), slot, c.cachedNode(slot.Node))
+		names = append(names, fmt.Sprintf("%s since %s: %s", slot.Node, slot.Since.UTC().Format(time.RFC3339), decision.Why))
+	}
+	return names, next
+}

@@ -1,0 +1,128 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/homeostat/homeostat/examples/reboot/api"
+	"github.com/homeostat/homeostat/examples/reboot/internal/rules"
+)
+
+// A view is what one decision is based on: a group and nodes, cached or live.
+type view struct {
+	group    *api.RebootGroup
+	members  []*corev1.Node
+	overlaps map[string][]string
+	limit    int
+	faults   error
+	now      time.Time
+}
+
+// view sorts the nodes of the group out of all nodes. Other groups are those of
+// the cache: they decide who is in this group, not how many may go.
+func (c *Controller) view(group *api.RebootGroup, nodes []*corev1.Node) view {
+	v := view{group: group, overlaps: map[string][]string{}, now: time.Now()}
+	groups := []*api.RebootGroup{group}
+	for g := range c.groupCache.Snapshot().All() {
+		if g.Name != group.Name {
+			groups = append(groups, g)
+		}
+	}
+	membership := rules.NewMembership(groups)
+	for _, n := range nodes {
+		if name, others := membership.Group(n); name == group.Name {
+			v.members = append(v.members, n)
+			if len(others) > 0 {
+				v.overlaps[n.Name] = others
+			}
+		}
+	}
+	_, selector := rules.Selector(group)
+	limit, err := rules.Limit(group, len(v.members))
+	v.limit, v.faults = limit, errors.Join(selector, err)
+	return v
+}
+
+func (c *Controller) cachedNodes() []*corev1.Node {
+	var nodes []*corev1.Node
+	for n := range c.nodeCache.Snapshot().All() {
+		nodes = append(nodes, n)
+	}
+	return nodes
+}
+
+func (c *Controller) liveNodes(ctx context.Context) ([]*corev1.Node, error) {
+	list, err := c.nodes.List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("listing nodes: %w", err)
+	}
+	nodes := make([]*corev1.Node, 0, len(list.Items))
+	for i := range list.Items {
+		nodes = append(nodes, &list.Items[i])
+	}
+	return nodes, nil
+}
+
+func (c *Controller) liveGroup(ctx context.Context, name string) (*api.RebootGroup, error) {
+	group, err := c.groups.Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("reading RebootGroup %q: %w", name, err)
+	}
+	return group, nil
+}
+
+// liveNode returns nil when there is no such node.
+func (c *Controller) liveNode(ctx context.Context, name string) (*corev1.Node, error) {
+	node, err := c.nodes.Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading node %q: %w", name, err)
+	}
+	return node, nil
+}
+
+func (c *Controller) cachedNode(name string) *corev1.Node {
+	node, _ := c.nodeCache.Get(types.NamespacedName{Name: name}) // nil if there is none
+	return node
+}
+
+// closed says why nothing may start in the group, or "".
+func (v view) closed() string {
+	switch {
+	case v.group.DeletionTimestamp != nil:
+		return "the group is being deleted"
+	case v.faults != nil:
+		return "the group's spec is invalid"
+	case v.group.Spec.Paused:
+		return "the group is paused"
+	default:
+		return ""
+	}
+}
+
+// open is the limit, or 0 while nothing may start.
+func (v view) open() int {
+	if v.closed() != "" {
+		return 0
+	}
+	return v.limit
+}
+
+func (v view) situation(slot int) rules.Situation {
+	return rules.Situation{
+		Closed:    v.closed(),
+		Over:      v.faults == nil && slot >= v.limit,
+		Contended: len(v.group.Status.Queue) > 0,
+		MinReady:  time.Duration(v.group.Spec.MinReadySeconds) * time.Second,
+		Now:       v.now,
+	}
+}

@@ -1,0 +1,66 @@
+package controller
+
+import (
+	"context"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/homeostat/homeostat/examples/reboot/api"
+	"github.com/homeostat/homeostat/examples/reboot/internal/mutation"
+	"github.com/homeostat/homeostat/patch"
+)
+
+// finalizer keeps a group, and so its ledger, until no slot is held.
+const finalizer = "reboot.homeostat.dev/ledger"
+
+// lock is the lock of every write: the object must be the one that was read, in
+// the version that was read.
+func lock(m mutation.Mutation) patch.Lock {
+	if mutation.Has(m) {
+		return patch.Lock{}
+	}
+	return patch.Lock{ResourceVersion: true, UID: true}
+}
+
+// patchNode edits a node that was read live.
+func (c *Controller) patchNode(
+	ctx context.Context, node *corev1.Node, m mutation.Mutation, edit func(*corev1.Node) error,
+) error {
+	next := node.DeepCopy()
+	if err := edit(next); err != nil {
+		return err
+	}
+	_, err := patch.Merge(ctx, c.nodes, node, &patch.Options{Lock: lock(m)}, func(n *corev1.Node) {
+		n.Annotations = next.Annotations
+	})
+	return err
+}
+
+// patchStatus edits the status of a group.
+func (c *Controller) patchStatus(
+	ctx context.Context, group *api.RebootGroup, m mutation.Mutation, edit func(*api.RebootGroupStatus),
+) error {
+	_, err := patch.Merge(ctx, c.groups, group, &patch.Options{Lock: lock(m), Subresource: "status"},
+		func(g *api.RebootGroup) { edit(&g.Status) })
+	return err
+}
+
+// guard puts the finalizer on a group, so that its ledger outlives its deletion.
+func (c *Controller) guard(ctx context.Context, group *api.RebootGroup) error {
+	_, err := patch.Merge(ctx, c.groups, group, &patch.Options{Lock: lock(mutation.None)},
+		func(g *api.RebootGroup) { g.Finalizers = append(g.Finalizers, finalizer) })
+	return err
+}
+
+// letGo takes the finalizer off a group that is being deleted and has no slots.
+func (c *Controller) letGo(ctx context.Context, group *api.RebootGroup) error {
+	if len(group.Status.Slots) > 0 || !slices.Contains(group.Finalizers, finalizer) {
+		return nil
+	}
+	_, err := patch.Merge(ctx, c.groups, group, &patch.Options{Lock: lock(mutation.None)},
+		func(g *api.RebootGroup) {
+			g.Finalizers = slices.DeleteFunc(g.Finalizers, func(f string) bool { return f == finalizer })
+		})
+	return err
+}

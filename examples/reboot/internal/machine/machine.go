@@ -1,0 +1,17 @@
+package machine
+
+import (
+	"context"
+	"errors"
+)
+
+// ErrOtherBoot says that the machine has rebooted since: there is nothing to do.
+var ErrOtherBoot = errors.New("the machine runs another boot by now")
+
+// A Machine is what a node runs on.
+type Machine interface {
+	// BootID returns the id of the running kernel's boot.
+	BootID(ctx context.Context) (string, error)
+	// Reboot begins a reboot if bootID is still the running one.
+	Reboot(ctx context.Context, bootID string) error
+}

@@ -1,0 +1,100 @@
+package machine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+)
+
+var errOff = errors.New("the machine is off")
+
+// Simulated is a machine that goes off when it is told to reboot, and comes back
+// in another boot when PowerOn is called. It is safe for concurrent use.
+type Simulated struct {
+	name string
+
+	mu     sync.Mutex // guards what follows
+	boots  int
+	off    bool
+	refuse error
+	down   func(bootID string)
+}
+
+// NewSimulated returns a machine in its first boot. Down, if not nil, is called
+// with the boot that ends whenever the machine goes off.
+func NewSimulated(name string, down func(bootID string)) *Simulated {
+	return &Simulated{name: name, boots: 1, down: down}
+}
+
+// BootID returns the id of the running boot. Errors: the machine is off.
+func (s *Simulated) BootID(context.Context) (string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.off {
+		return "", errOff
+	}
+	return s.bootID(), nil
+}
+
+func (s *Simulated) bootID() string { return fmt.Sprintf("%s-boot-%d", s.name, s.boots) }
+
+// Reboot turns the machine off, unless it refuses.
+func (s *Simulated) Reboot(_ context.Context, bootID string) error {
+	s.mu.Lock()
+	err := s.refuse
+	switch {
+	case s.off:
+		err = errOff
+	case s.bootID() != bootID:
+		err = ErrOtherBoot
+	}
+	if err == nil {
+		s.off = true
+	}
+	s.mu.Unlock()
+	if err != nil {
+		return fmt.Errorf("rebooting %s: %w", s.name, err)
+	}
+	if s.down != nil {
+		s.down(bootID)
+	}
+	return nil
+}
+
+// Crash turns the machine off without anybody having asked.
+func (s *Simulated) Crash() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.off = true
+}
+
+// PowerOn boots a machine that is off and returns the new boot's id.
+func (s *Simulated) PowerOn() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.off {
+		s.off = false
+		s.boots++
+	}
+	return s.bootID()
+}
+
+// Refuse makes Reboot fail with err; nil lets it succeed again.
+func (s *Simulated) Refuse(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.refuse = err
+}
+
+// Off tells whether the machine is off.
+func (s *Simulated) Off() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.off
+}
+
+var (
+	_ Machine = &Host{}
+	_ Machine = &Simulated{}
+)

@@ -1,0 +1,138 @@
+package model_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/homeostat/homeostat/internal/apisim"
+)
+
+// work adds what always happens in the end; chaos what may happen.
+func (w *world) work(name string, enabled func() bool, do func()) {
+	w.sched.Add(&apisim.Extra{Name: name, Enabled: enabled, Do: do})
+}
+
+func (w *world) may(allowed bool, name string, enabled func() bool, do func()) {
+	if allowed {
+		w.sched.Add(&apisim.Extra{Name: name, Enabled: enabled, Do: do, Chaos: true})
+	}
+}
+
+// chaos adds what machines, kubelets and administrators do.
+func (w *world) chaos(ctx context.Context) {
+	for _, name := range w.names() {
+		w.hardware(ctx, name)
+		w.admin(ctx, name)
+	}
+	w.may(w.limits, "admin changes max", nil, func() {
+		limit := 1 + int(w.sim.Version())%3
+		w.patchGroup(ctx, fmt.Sprintf(`{"spec":{"maxUnavailable":%d}}`, limit))
+	})
+	w.may(w.pause, "admin pauses or resumes the group", nil, func() {
+		w.patchGroup(ctx, fmt.Sprintf(`{"spec":{"paused":%t}}`, !w.monitor.groups[groupName].Spec.Paused))
+	})
+}
+
+func (w *world) patchGroup(ctx context.Context, change string) {
+	_, err := w.groups.Patch(ctx, groupName, types.MergePatchType, []byte(change), metav1.PatchOptions{})
+	if err != nil {
+		panic(err)
+	}
+}
+
+func (w *world) hardware(ctx context.Context, name string) {
+	b := w.machines[name]
+	exists := func() bool { return w.monitor.nodes[name] != nil }
+	w.work("power on "+name, b.Off, func() {
+		b.PowerOn()
+		b.boots++
+		b.bootedAt = time.Now()
+	})
+	w.work("kubelet "+name+" reports Ready", func() bool {
+		id, err := b.BootID(ctx)
+		return exists() && err == nil && (id != b.reported || !b.ready) && time.Since(b.bootedAt) >= w.kubelet
+	}, func() { w.report(ctx, name) })
+	w.work("kubelet "+name+" is late, not Ready", func() bool {
+		return exists() && !b.Off() && b.reported != w.bootOf(ctx, name) && b.ready && time.Since(b.bootedAt) >= w.kubelet
+	}, func() { w.status(ctx, name, corev1.ConditionFalse, w.bootOf(ctx, name)) })
+	w.may(true, name+" counts as Unknown", func() bool { return exists() && b.Off() && b.ready },
+		func() { w.status(ctx, name, corev1.ConditionUnknown, "") })
+	w.may(w.flap, name+" is not Ready for once", func() bool { return exists() && !b.Off() && b.ready },
+		func() { w.status(ctx, name, corev1.ConditionFalse, "") })
+	w.may(w.refuse, name+" refuses or obeys", nil, func() {
+		if w.sim.Version()%2 == 0 {
+			b.Refuse(errors.New("the init system says no"))
+		} else {
+			b.Refuse(nil)
+		}
+	})
+}
+
+func (w *world) bootOf(ctx context.Context, name string) string {
+	id, _ := w.machines[name].BootID(ctx) // Empty while it is off.
+	return id
+}
+
+func (w *world) admin(ctx context.Context, name string) {
+	node := func() *nodeView {
+		if n := w.monitor.nodes[name]; n != nil {
+			return n
+		}
+		return &nodeView{}
+	}
+	w.work("admin asks for "+name, func() bool {
+		return node().exists && node().needed == nil && w.asked < w.requests
+	}, func() {
+		w.asked++
+		w.annotate(ctx, name, "reboot-needed", "r")
+	})
+	w.may(w.withdraw, "admin withdraws "+name, func() bool { return node().needed != nil },
+		func() { w.annotate(ctx, name, "reboot-needed", nil) })
+	w.may(w.pause, "admin pauses or resumes "+name, func() bool { return node().exists }, func() {
+		if node().paused {
+			w.annotate(ctx, name, "reboot-paused", nil)
+		} else {
+			w.annotate(ctx, name, "reboot-paused", "true")
+		}
+	})
+	w.may(w.cordon, "admin cordons "+name, func() bool { return node().exists && !node().cordoned && node().inProgress == nil },
+		func() { w.patchNode(ctx, name, map[string]any{"spec": map[string]any{"unschedulable": true}}) })
+	w.may(w.cordon, "admin uncordons "+name, func() bool { return node().cordoned && node().inProgress == nil },
+		func() { w.patchNode(ctx, name, map[string]any{"spec": map[string]any{"unschedulable": nil}}) })
+	w.may(w.abort, "admin calls off "+name, func() bool { return node().inProgress != nil && !w.machines[name].Off() && w.fresh(name) },
+		func() { w.annotate(ctx, name, "reboot-in-progress", nil) })
+	w.may(w.replace, "admin replaces "+name, func() bool { return node().exists && w.asked < w.requests }, func() {
+		w.asked++
+		if err := w.core.CoreV1().Nodes().Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
+			panic(err)
+		}
+		b := w.machines[name]
+		b.reported, b.ready = "", false
+		w.createNode(ctx, name)
+	})
+}
+
+// fresh tells whether the machine has not rebooted yet for what is in progress.
+func (w *world) fresh(name string) bool {
+	n, t := w.monitor.nodes[name], w.monitor.truth(name)
+	return t.acceptedAt[epochOf(n.uid, n.inProgress)] == w.machines[name].boots
+}
+
+// calm ends what only chaos may do, so that every request can complete.
+func (w *world) calm(ctx context.Context) {
+	for _, name := range w.names() {
+		w.machines[name].Refuse(nil)
+		if n := w.monitor.nodes[name]; n != nil && n.paused {
+			w.annotate(ctx, name, "reboot-paused", nil)
+		}
+	}
+	if w.monitor.groups[groupName].Spec.Paused {
+		w.patchGroup(ctx, `{"spec":{"paused":false}}`)
+	}
+}

@@ -1,0 +1,378 @@
+package model_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/homeostat/homeostat/examples/reboot/api"
+	"github.com/homeostat/homeostat/internal/apisim"
+)
+
+const prefix = "reboot.homeostat.dev/"
+
+// written is what any of the operator's annotations may carry.
+type written struct {
+	Request  string `json:"request"`
+	Epoch    int64  `json:"epoch"`
+	ToBootID string `json:"toBootID"`
+}
+
+// A nodeView is what the monitor reads in a node.
+type nodeView struct {
+	uid                     string
+	needed                  *string
+	paused                  bool
+	now, inProgress, last   *written
+	ready, cordoned, exists bool
+	reportedBoot            string
+}
+
+// A truth is what the monitor knows of a node's machine.
+type truth struct {
+	disrupted  bool           // by us, and its kubelet has not reported Ready in the new boot
+	reboots    map[string]int // by UID and epoch
+	acceptedAt map[string]int // boots of the machine when it was accepted
+	ours       bool           // the cordon is the agent's
+	asked      bool           // a request is open
+	rebooted   bool           // since it was asked
+}
+
+// A moment is what the nodes were like at one version.
+type moment map[string]struct{ unavailable, asking bool }
+
+// A monitor checks the invariants after every commit.
+type monitor struct {
+	boots    func(node string) int
+	nodes    map[string]*nodeView
+	truths   map[string]*truth
+	groups   map[string]*api.RebootGroup
+	window   map[string][]moment // since the last commit of that group
+	found    []violation
+	reserved int
+}
+
+type violation struct{ invariant, what string }
+
+// broken returns the first violation of the invariant, or of any if it is "".
+func (m *monitor) broken(invariant string) *violation {
+	for i := range m.found {
+		if invariant == "" || m.found[i].invariant == invariant {
+			return &m.found[i]
+		}
+	}
+	return nil
+}
+
+func newMonitor(boots func(string) int) *monitor {
+	return &monitor{
+		boots: boots, nodes: map[string]*nodeView{}, truths: map[string]*truth{},
+		groups: map[string]*api.RebootGroup{}, window: map[string][]moment{},
+	}
+}
+
+func (m *monitor) violated(invariant, format string, args ...any) {
+	m.found = append(m.found, violation{invariant, fmt.Sprintf(format, args...)})
+}
+
+func (m *monitor) truth(node string) *truth {
+	if m.truths[node] == nil {
+		m.truths[node] = &truth{reboots: map[string]int{}, acceptedAt: map[string]int{}}
+	}
+	return m.truths[node]
+}
+
+// commit is called after every write.
+func (m *monitor) commit(e apisim.Event) {
+	switch e.Resource.Resource {
+	case "nodes":
+		m.nodeCommit(e)
+	case api.Resource:
+		m.groupCommit(e)
+	default:
+		return
+	}
+	m.always()
+	now := m.moment()
+	for name := range m.groups {
+		m.window[name] = append(m.window[name], now)
+	}
+}
+
+func readNode(u *unstructured.Unstructured) *nodeView {
+	var n corev1.Node
+	if u == nil {
+		return &nodeView{}
+	}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &n); err != nil {
+		panic(err)
+	}
+	v := &nodeView{uid: string(n.UID), exists: true, cordoned: n.Spec.Unschedulable, reportedBoot: n.Status.NodeInfo.BootID}
+	if needed, ok := n.Annotations[prefix+"reboot-needed"]; ok {
+		v.needed = &needed
+	}
+	v.paused = n.Annotations[prefix+"reboot-paused"] != ""
+	v.now = annotation(n.Annotations, "reboot-now")
+	v.inProgress = annotation(n.Annotations, "reboot-in-progress")
+	v.last = annotation(n.Annotations, "last-reboot")
+	for _, c := range n.Status.Conditions {
+		v.ready = v.ready || c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	}
+	return v
+}
+
+func annotation(all map[string]string, key string) *written {
+	text, ok := all[prefix+key]
+	if !ok {
+		return nil
+	}
+	w := &written{}
+	if err := json.Unmarshal([]byte(text), w); err != nil {
+		panic(err)
+	}
+	return w
+}
+
+func (m *monitor) nodeCommit(e apisim.Event) {
+	name, before, after := e.Key.Name, readNode(e.Old), readNode(e.New)
+	if !after.exists {
+		delete(m.nodes, name)
+		delete(m.truths, name)
+		return
+	}
+	m.nodes[name] = after
+	if e.Call.Client != "" && before.uid == after.uid {
+		m.moves(name, e.Call.Client == "admin", before, after)
+		m.cordon(name, e.Call.Client == "admin", before, after)
+	}
+}
+
+func same(a, b *written) bool { return a.Request == b.Request && a.Epoch == b.Epoch }
+
+// moves holds I6: keys move only in pairs. Administrators may do as they like.
+func (m *monitor) moves(name string, admin bool, before, after *nodeView) {
+	t := m.truth(name)
+	if admin {
+		m.administered(t, before, after)
+		return
+	}
+	if before.needed != nil && after.needed == nil && (before.now != nil || after.now == nil) {
+		m.violated("I6", "%s: reboot-needed was removed without a grant", name)
+	}
+	if before.needed == nil && after.needed != nil && (before.now == nil || after.now != nil) {
+		m.violated("I6", "%s: reboot-needed appeared without taking reboot-now away", name)
+	}
+	if before.now == nil && after.now != nil &&
+		(before.needed == nil || after.needed != nil || *before.needed != after.now.Request) {
+		m.violated("I6", "%s: reboot-now appeared without taking reboot-needed away", name)
+	}
+	if before.now != nil && after.now == nil {
+		accepted := before.inProgress == nil && after.inProgress != nil && same(before.now, after.inProgress)
+		revoked := after.needed != nil
+		if !accepted && !revoked {
+			m.violated("I6", "%s: reboot-now was lost", name)
+		}
+	}
+	if before.inProgress == nil && after.inProgress != nil {
+		if before.now == nil || after.now != nil {
+			m.violated("I6", "%s: reboot-in-progress appeared without taking reboot-now away", name)
+		}
+		t.acceptedAt[epochOf(after.uid, after.inProgress)] = m.boots(name)
+	}
+	if before.inProgress != nil && after.inProgress == nil {
+		m.completed(name, t, before, after)
+	}
+}
+
+func epochOf(uid string, w *written) string { return fmt.Sprintf("%s/%d", uid, w.Epoch) }
+
+func (m *monitor) completed(name string, t *truth, before, after *nodeView) {
+	switch accepted := t.acceptedAt[epochOf(before.uid, before.inProgress)]; {
+	case after.last == nil || !same(before.inProgress, after.last):
+		m.violated("I6", "%s: reboot-in-progress was lost", name)
+	case m.boots(name) == accepted:
+		m.violated("I6", "%s: reboot-in-progress was completed without a reboot", name)
+	}
+}
+
+func (m *monitor) administered(t *truth, before, after *nodeView) {
+	if after.needed != nil && before.needed == nil {
+		t.asked, t.rebooted = true, false
+	}
+	if after.needed == nil && before.needed != nil && after.now == nil {
+		t.asked = false
+	}
+	if before.inProgress != nil && after.inProgress == nil {
+		t.asked = after.needed != nil // The administrator has called it off.
+	}
+}
+
+// cordon holds I7.
+func (m *monitor) cordon(name string, admin bool, before, after *nodeView) {
+	t := m.truth(name)
+	switch {
+	case !before.cordoned && after.cordoned:
+		t.ours = !admin
+	case before.cordoned && !after.cordoned && !admin && !t.ours:
+		m.violated("I7", "%s: the agent uncordoned what somebody else had cordoned", name)
+	}
+}
+
+// reported is called when a kubelet has reported Ready in the machine's boot.
+func (m *monitor) reported(name string) { m.truth(name).disrupted = false }
+
+// down is called when a machine goes down because its agent said so.
+func (m *monitor) down(name string) {
+	n, t := m.nodes[name], m.truth(name)
+	t.disrupted, t.rebooted = true, true
+	if n == nil {
+		return // The node is gone; whose machine reboots is nobody's business.
+	}
+	if n.inProgress == nil {
+		m.violated("I3", "%s: the machine was rebooted without a reboot in progress", name)
+		return
+	}
+	key := epochOf(n.uid, n.inProgress)
+	if t.reboots[key]++; t.reboots[key] > 1 {
+		m.violated("I5", "%s: rebooted %d times in epoch %d", name, t.reboots[key], n.inProgress.Epoch)
+	}
+	m.always()
+}
+
+func (m *monitor) holds(name, uid string) bool {
+	for _, g := range m.groups {
+		if slices.ContainsFunc(g.Status.Slots, func(s api.Slot) bool { return s.Node == name && string(s.NodeUID) == uid }) {
+			return true
+		}
+	}
+	return false
+}
+
+// always holds I2 and I3.
+func (m *monitor) always() {
+	for name, n := range m.nodes {
+		if m.holds(name, n.uid) {
+			continue
+		}
+		if n.now != nil || n.inProgress != nil {
+			m.violated("I2", "%s: told to reboot, or rebooting, without a slot", name)
+		}
+		if m.truth(name).disrupted {
+			m.violated("I3", "%s: disrupted by us, without a slot", name)
+		}
+	}
+}
+
+func (m *monitor) moment() moment {
+	now := moment{}
+	for name, n := range m.nodes {
+		at := now[name]
+		at.unavailable = !n.ready || n.now != nil || n.inProgress != nil
+		at.asking = n.needed != nil && !n.paused && n.now == nil && n.inProgress == nil
+		now[name] = at
+	}
+	return now
+}
+
+func (m *monitor) groupCommit(e apisim.Event) {
+	name := e.Key.Name
+	before := &api.RebootGroup{}
+	if e.Old != nil {
+		before = readGroup(e.Old)
+	}
+	if e.New == nil {
+		delete(m.groups, name)
+		delete(m.window, name)
+		return
+	}
+	after := readGroup(e.New)
+	m.groups[name] = after
+	if e.Old != nil {
+		m.added(name, before, after)
+	}
+	m.window[name] = nil
+}
+
+func readGroup(u *unstructured.Unstructured) *api.RebootGroup {
+	g := &api.RebootGroup{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, g); err != nil {
+		panic(err)
+	}
+	return g
+}
+
+// added holds I1, I4 and the order of L1 for new slots.
+func (m *monitor) added(name string, before, after *api.RebootGroup) {
+	held := map[string]bool{}
+	for _, s := range before.Status.Slots {
+		held[s.Node] = true
+	}
+	limit := int(after.Spec.MaxUnavailable.IntVal)
+	for _, s := range after.Status.Slots {
+		if slices.ContainsFunc(before.Status.Slots, func(o api.Slot) bool { return o.Node == s.Node && o.NodeUID == s.NodeUID }) {
+			continue
+		}
+		m.reserved++
+		if len(after.Status.Slots) > limit {
+			m.violated("I1", "%s: %d slots, at most %d are allowed", name, len(after.Status.Slots), limit)
+		}
+		if !m.ever(name, func(at moment) bool { return room(at, held, s.Node, limit) }) {
+			m.violated("I4", "%s: a slot for %s beside %v, without room", name, s.Node, before.Status.Slots)
+		}
+		m.order(name, before, s.Node, held, limit)
+		held[s.Node] = true
+	}
+}
+
+func (m *monitor) ever(group string, f func(moment) bool) bool {
+	return slices.ContainsFunc(m.window[group], f)
+}
+
+func room(at moment, held map[string]bool, candidate string, limit int) bool {
+	others := 0
+	for name, n := range at {
+		if n.unavailable && !held[name] && name != candidate {
+			others++
+		}
+	}
+	return len(held)+others < limit
+}
+
+// order says whether somebody older could have had the slot all the time.
+func (m *monitor) order(group string, before *api.RebootGroup, got string, held map[string]bool, limit int) {
+	for _, w := range before.Status.Queue {
+		if w.Node == got {
+			return
+		}
+		if held[w.Node] || m.nodes[w.Node] == nil || m.nodes[w.Node].uid != string(w.NodeUID) {
+			continue
+		}
+		if !m.ever(group, func(at moment) bool { return !at[w.Node].asking || !room(at, held, w.Node, limit) }) {
+			m.violated("L1", "%s: %s got a slot before %s, which is older", group, got, w.Node)
+		}
+	}
+}
+
+// settled says what is left of all requests; "" is nothing.
+func (m *monitor) settled() string {
+	for name, n := range m.nodes {
+		switch t := m.truth(name); {
+		case n.needed != nil || n.now != nil || n.inProgress != nil:
+			return name + " is not done"
+		case t.asked && !t.rebooted:
+			return name + " was asked for, and has not been rebooted"
+		case m.holds(name, n.uid):
+			return name + " still has a slot"
+		}
+	}
+	for name, g := range m.groups {
+		if len(g.Status.Slots)+len(g.Status.Queue) > 0 {
+			return name + " has slots or a queue"
+		}
+	}
+	return ""
+}

@@ -1,0 +1,266 @@
+package model_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/homeostat/homeostat/examples/reboot/api"
+	"github.com/homeostat/homeostat/examples/reboot/internal/agent"
+	"github.com/homeostat/homeostat/examples/reboot/internal/controller"
+	"github.com/homeostat/homeostat/examples/reboot/internal/machine"
+	"github.com/homeostat/homeostat/internal/apisim"
+)
+
+// A scenario is what a world is made of.
+type scenario struct {
+	nodes, limit int
+	odds         apisim.Odds
+	steps        int
+	requests     int // that the administrator makes
+	minReady     int32
+	kubelet      time.Duration // how late a kubelet is after a boot, at least
+	late         float64       // the share of steps at which calls that are late may arrive
+	// Which chaos there is.
+	withdraw, pause, cordon, flap, replace, limits, abort, refuse, kill bool
+}
+
+// A world is a cluster in a bubble.
+type world struct {
+	scenario
+	g        *gomega.WithT
+	sim      *apisim.Server
+	sched    *apisim.Scheduler
+	core     kubernetes.Interface
+	groups   *api.Client
+	monitor  *monitor
+	machines map[string]*box
+	procs    map[string]*proc
+	asked    int
+}
+
+// A box is a machine with its kubelet.
+type box struct {
+	*machine.Simulated
+	boots    int
+	bootedAt time.Time
+	reported string // the boot that the kubelet has reported
+	ready    bool
+}
+
+// A proc is one process that can die and be started again.
+type proc struct {
+	name    string
+	start   func(config *rest.Config, alive func() bool) (func(context.Context) error, error)
+	cancel  context.CancelFunc
+	running bool
+	ended   chan struct{}
+}
+
+const groupName = "g"
+
+func newWorld(t *testing.T, s scenario) *world {
+	g := gomega.NewWithT(t)
+	sim, err := apisim.New(&apisim.Options{Resources: []apisim.Resource{{
+		Group: api.GroupVersion().Group, Version: api.GroupVersion().Version, Resource: api.Resource,
+		Kind: "RebootGroup", Status: true,
+	}}})
+	g.Expect(err).NotTo(gomega.HaveOccurred())
+	w := &world{scenario: s, g: g, sim: sim, machines: map[string]*box{}, procs: map[string]*proc{}}
+	w.core = kubernetes.NewForConfigOrDie(sim.Admin())
+	w.groups, err = api.NewForConfig(sim.Admin())
+	g.Expect(err).NotTo(gomega.HaveOccurred())
+	w.monitor = newMonitor(func(node string) int { return w.machines[node].boots })
+	sim.OnCommit(w.monitor.commit)
+	w.furnish(t.Context())
+	w.sched = sim.Schedule(400)
+	w.sched.OnCrash(func(client string) { w.procs[client].die() })
+	w.processes()
+	w.chaos(t.Context())
+	return w
+}
+
+func (w *world) furnish(ctx context.Context) {
+	_, err := w.groups.Create(ctx, &api.RebootGroup{
+		ObjectMeta: metav1.ObjectMeta{Name: groupName},
+		Spec:       api.RebootGroupSpec{MaxUnavailable: intstr.FromInt(w.limit), MinReadySeconds: w.minReady},
+	}, metav1.CreateOptions{})
+	w.g.Expect(err).NotTo(gomega.HaveOccurred())
+	for i := range w.nodes {
+		name := fmt.Sprintf("n%d", i+1)
+		b := &box{boots: 1}
+		b.Simulated = machine.NewSimulated(name, func(string) { w.goesDown(name) })
+		w.machines[name] = b
+		w.createNode(ctx, name)
+		w.report(ctx, name)
+	}
+}
+
+func (w *world) names() []string {
+	var names []string
+	for i := range w.nodes {
+		names = append(names, fmt.Sprintf("n%d", i+1))
+	}
+	return names
+}
+
+func (w *world) createNode(ctx context.Context, name string) {
+	_, err := w.core.CoreV1().Nodes().Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+	w.g.Expect(err).NotTo(gomega.HaveOccurred())
+}
+
+// goesDown is called by an agent's reboot: the agent dies with its machine.
+func (w *world) goesDown(name string) {
+	w.sched.Note("%s goes down", name)
+	w.monitor.down(name)
+	w.kill("agent-" + name)
+}
+
+// report is the kubelet: Ready, in the boot that runs.
+func (w *world) report(ctx context.Context, name string) {
+	b := w.machines[name]
+	id, err := b.BootID(ctx)
+	w.g.Expect(err).NotTo(gomega.HaveOccurred())
+	w.status(ctx, name, corev1.ConditionTrue, id)
+	b.reported, b.ready = id, true
+}
+
+func (w *world) status(ctx context.Context, name string, ready corev1.ConditionStatus, bootID string) {
+	w.machines[name].ready = ready == corev1.ConditionTrue
+	if w.machines[name].ready {
+		w.monitor.reported(name)
+	}
+	status := map[string]any{"conditions": []corev1.NodeCondition{{
+		Type: corev1.NodeReady, Status: ready, LastTransitionTime: metav1.Now(),
+	}}}
+	if bootID != "" {
+		status["nodeInfo"] = map[string]any{"bootID": bootID}
+	}
+	w.patchNode(ctx, name, map[string]any{"status": status}, "status")
+}
+
+func (w *world) patchNode(ctx context.Context, name string, change map[string]any, subresource ...string) {
+	data, err := json.Marshal(change)
+	w.g.Expect(err).NotTo(gomega.HaveOccurred())
+	_, err = w.core.CoreV1().Nodes().Patch(ctx, name, types.StrategicMergePatchType, data, metav1.PatchOptions{}, subresource...)
+	w.g.Expect(err).NotTo(gomega.HaveOccurred())
+}
+
+func (w *world) annotate(ctx context.Context, name, key string, value any) {
+	w.patchNode(ctx, name, map[string]any{"metadata": map[string]any{"annotations": map[string]any{prefix + key: value}}})
+}
+
+// gated is a machine that a dead process cannot reach.
+type gated struct {
+	machine.Machine
+	alive func() bool
+}
+
+var errDead = errors.New("the process is dead")
+
+func (m gated) Reboot(ctx context.Context, bootID string) error {
+	if !m.alive() {
+		return errDead
+	}
+	return m.Machine.Reboot(ctx, bootID)
+}
+
+func (w *world) processes() {
+	for _, name := range []string{"controller-1", "controller-2"} {
+		w.add(&proc{name: name, start: func(config *rest.Config, _ func() bool) (func(context.Context) error, error) {
+			groups, err := api.NewForConfig(config)
+			if err != nil {
+				return nil, err
+			}
+			c, err := controller.New(kubernetes.NewForConfigOrDie(config).CoreV1().Nodes(), groups, nil)
+			if err != nil {
+				return nil, err
+			}
+			return c.Run, nil
+		}}, nil)
+	}
+	for _, node := range w.names() {
+		b := w.machines[node]
+		w.add(&proc{name: "agent-" + node, start: func(config *rest.Config, alive func() bool) (func(context.Context) error, error) {
+			a, err := agent.New(kubernetes.NewForConfigOrDie(config).CoreV1().Nodes(), &agent.Options{
+				Node: node, Machine: gated{b, alive}, Patience: time.Minute,
+			})
+			if err != nil {
+				return nil, err
+			}
+			return a.Run, nil
+		}}, func() bool { return !b.Off() })
+	}
+}
+
+// add makes a process that is started whenever it does not run and may.
+func (w *world) add(p *proc, may func() bool) {
+	w.procs[p.name] = p
+	w.sched.Add(&apisim.Extra{
+		Name:    "start " + p.name,
+		Enabled: func() bool { return !p.running && (may == nil || may()) },
+		Do:      func() { w.start(p) },
+	})
+	if w.scenario.kill {
+		w.sched.Add(&apisim.Extra{
+			Name: "kill " + p.name, Chaos: true, Enabled: func() bool { return p.running },
+			Do: func() { w.kill(p.name) },
+		})
+	}
+}
+
+func (w *world) start(p *proc) {
+	dead := &atomic.Bool{}
+	ctx, cancel := context.WithCancel(context.Background())
+	run, err := p.start(w.sim.Config(p.name), func() bool { return !dead.Load() })
+	w.g.Expect(err).NotTo(gomega.HaveOccurred())
+	ended := make(chan struct{})
+	p.running, p.ended = true, ended
+	p.cancel = func() {
+		dead.Store(true)
+		cancel()
+	}
+	go func() {
+		defer close(ended)
+		_ = run(ctx) // A dead process tells nobody.
+	}()
+}
+
+func (p *proc) die() {
+	p.running = false
+	p.cancel()
+}
+
+func (w *world) kill(name string) {
+	if p := w.procs[name]; p.running {
+		w.sim.Fence(name)
+		p.die()
+	}
+}
+
+// stop ends everything, so that the bubble can end.
+func (w *world) stop() {
+	for _, p := range w.procs {
+		if p.running {
+			p.die()
+		}
+	}
+	w.sched.Stop()
+	for _, p := range w.procs {
+		if p.ended != nil {
+			<-p.ended
+		}
+	}
+}

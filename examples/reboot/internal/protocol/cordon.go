@@ -1,0 +1,36 @@
+package protocol
+
+import (
+	"encoding/json"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// MayUncordon tells whether the agent's accept write is what keeps the node
+// cordoned. Somebody may have uncordoned and cordoned it since: then the server
+// has another field manager on record for spec.unschedulable.
+func MayUncordon(node *corev1.Node, p *Progress) bool {
+	if !p.CordonedByAgent || !node.Spec.Unschedulable {
+		return false
+	}
+	known, ours := false, false
+	for _, entry := range node.ManagedFields {
+		if entry.FieldsV1 == nil || !hasUnschedulable(entry.FieldsV1.GetRawBytes()) {
+			continue
+		}
+		known = true
+		ours = ours || entry.Manager == AgentManager
+	}
+	return ours || !known
+}
+
+func hasUnschedulable(fields []byte) bool {
+	var owned struct {
+		Spec map[string]json.RawMessage `json:"f:spec"`
+	}
+	if err := json.Unmarshal(fields, &owned); err != nil {
+		return false
+	}
+	_, ok := owned.Spec["f:unschedulable"]
+	return ok
+}

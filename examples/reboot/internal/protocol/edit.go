@@ -1,0 +1,73 @@
+package protocol
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Grant moves reboot-needed to reboot-now.
+func Grant(node *corev1.Node, r Request) error {
+	delete(node.Annotations, Needed)
+	return set(node, Now, r)
+}
+
+// VoidEpoch bars the epoch, and those before it, from being granted.
+func VoidEpoch(node *corev1.Node, epoch int64) {
+	annotate(node, Void, strconv.FormatInt(epoch, 10))
+}
+
+// Revoke moves reboot-now back to reboot-needed and voids the epoch. A newer
+// request stands.
+func Revoke(node *corev1.Node, request string, epoch int64) {
+	VoidEpoch(node, epoch)
+	delete(node.Annotations, Now)
+	if _, ok := node.Annotations[Needed]; !ok {
+		annotate(node, Needed, request)
+	}
+}
+
+// Accept moves reboot-now to reboot-in-progress and cordons the node;
+// p.CordonedByAgent is set here.
+func Accept(node *corev1.Node, p Progress) error {
+	delete(node.Annotations, Now)
+	p.CordonedByAgent = !node.Spec.Unschedulable
+	node.Spec.Unschedulable = true
+	return set(node, InProgress, p)
+}
+
+// Disown keeps the reboot in progress, but no longer claims the cordon.
+func Disown(node *corev1.Node, p Progress) error {
+	p.CordonedByAgent = false
+	return set(node, InProgress, p)
+}
+
+// Complete moves reboot-in-progress to last-reboot, and uncordons the node if told so.
+func Complete(node *corev1.Node, o Outcome, uncordon bool) error {
+	delete(node.Annotations, InProgress)
+	if uncordon {
+		node.Spec.Unschedulable = false
+	}
+	return set(node, LastReboot, o)
+}
+
+// Restamp overwrites last-reboot.
+func Restamp(node *corev1.Node, o Outcome) error { return set(node, LastReboot, o) }
+
+func set(node *corev1.Node, key string, value any) error {
+	text, err := json.Marshal(value)
+	if err != nil {
+		return fmt.Errorf("writing annotation %s of node %q: %w", key, node.Name, err)
+	}
+	annotate(node, key, string(text))
+	return nil
+}
+
+func annotate(node *corev1.Node, key, value string) {
+	if node.Annotations == nil {
+		node.Annotations = map[string]string{}
+	}
+	node.Annotations[key] = value
+}

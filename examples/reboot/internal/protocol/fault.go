@@ -1,0 +1,17 @@
+package protocol
+
+import "fmt"
+
+// A Fault is an annotation that cannot be read.
+type Fault struct {
+	// Node and Key say where it is.
+	Node, Key string
+	// Problem says what is wrong with the value.
+	Problem string
+	// Remedy says what to do.
+	Remedy string
+}
+
+func (f *Fault) Error() string {
+	return fmt.Sprintf("reading annotation %s of node %q: %s: %s", f.Key, f.Node, f.Problem, f.Remedy)
+}

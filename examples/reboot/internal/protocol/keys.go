@@ -1,0 +1,26 @@
+package protocol
+
+// The annotations of a node.
+const (
+	Prefix = "reboot.homeostat.dev/"
+	// Needed asks for a reboot; its value is the request, any short text.
+	Needed = Prefix + "reboot-needed"
+	// Paused keeps a node from being rebooted while it is "true".
+	Paused = Prefix + "reboot-paused"
+	// Now tells the agent to reboot: a [Request] as JSON.
+	Now = Prefix + "reboot-now"
+	// InProgress is what the agent is doing: a [Progress] as JSON.
+	InProgress = Prefix + "reboot-in-progress"
+	// Void says up to which epoch no reboot may be granted any more: a number. The
+	// controller sets it before it gives back a slot that was not used.
+	Void = Prefix + "reboot-void"
+	// LastReboot is how the last one went: an [Outcome] as JSON.
+	LastReboot = Prefix + "last-reboot"
+)
+
+// AgentManager is the field manager of the agent: by it the agent tells its own
+// cordon from somebody else's.
+const AgentManager = "reboot-agent"
+
+// MaxRequest is how many bytes a request may have: it is copied into the ledger.
+const MaxRequest = 253

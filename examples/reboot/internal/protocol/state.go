@@ -1,0 +1,197 @@
+package protocol
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// A Request is one request in one epoch: at most one reboot.
+type Request struct {
+	Request string `json:"request"`
+	Epoch   int64  `json:"epoch"`
+}
+
+// A Progress is a reboot that an agent has accepted.
+type Progress struct {
+	Request `json:",inline"`
+	// BootID is the kernel's boot id when the agent accepted: the reboot is done
+	// when the kernel has another one.
+	BootID string `json:"bootID"`
+	// CordonedByAgent says that the accept write cordoned the node.
+	CordonedByAgent bool        `json:"cordonedByAgent"`
+	AcceptedAt      metav1.Time `json:"acceptedAt"`
+}
+
+// Rebooted is the result of a reboot that took place.
+const Rebooted = "rebooted"
+
+// An Outcome is how a reboot ended.
+type Outcome struct {
+	Request    `json:",inline"`
+	FromBootID string `json:"fromBootID"`
+	// ToBootID is the newest boot that the agent knows.
+	ToBootID string      `json:"toBootID"`
+	At       metav1.Time `json:"at"`
+	Result   string      `json:"result"`
+}
+
+// A State is what the annotations of a node say. A key that is missing, or
+// cannot be read, is nil; Faults has the latter.
+type State struct {
+	Needed     *string
+	Paused     bool
+	Now        *Request
+	InProgress *Progress
+	Last       *Outcome
+	Void       int64
+	Faults     []*Fault
+}
+
+// Read reads the annotations of a node. A reboot-paused that cannot be read
+// counts as paused.
+func Read(node *corev1.Node) State {
+	r := reader{node: node}
+	s := State{Needed: r.needed(), Paused: r.paused(), Void: r.void()}
+	s.Now = decode(&r, Now, func(v *Request) error { return v.check() })
+	s.InProgress = decode(&r, InProgress, func(v *Progress) error {
+		return errors.Join(v.check(), filled("bootID", v.BootID))
+	})
+	s.Last = decode(&r, LastReboot, func(v *Outcome) error {
+		return errors.Join(v.check(), filled("toBootID", v.ToBootID))
+	})
+	s.Faults = r.faults
+	return s
+}
+
+// Fault returns the faults of the given keys, or of all keys, as one error.
+func (s State) Fault(keys ...string) error {
+	var all []error
+	for _, f := range s.Faults {
+		if len(keys) == 0 || slices.Contains(keys, f.Key) {
+			all = append(all, f)
+		}
+	}
+	return errors.Join(all...)
+}
+
+// Spent returns the last epoch in which no reboot can be granted any more, because
+// it took place or is void, and 0 before the first. It never falls.
+func (s State) Spent() int64 {
+	if s.Last == nil {
+		return s.Void
+	}
+	return max(s.Void, s.Last.Epoch)
+}
+
+// Claimed tells whether the node carries reboot-now or reboot-in-progress,
+// readable or not.
+func Claimed(node *corev1.Node) bool {
+	_, now := node.Annotations[Now]
+	_, inProgress := node.Annotations[InProgress]
+	return now || inProgress
+}
+
+func (r Request) check() error {
+	if r.Epoch < 1 {
+		return fmt.Errorf("epoch is %d, must be at least 1", r.Epoch)
+	}
+	return nil
+}
+
+func filled(field, value string) error {
+	if value == "" {
+		return fmt.Errorf("%s is empty", field)
+	}
+	return nil
+}
+
+const operatorOnly = "it is written by the operator only: remove the annotation to let the operator decide anew"
+
+// A reader collects the faults of one node.
+type reader struct {
+	node   *corev1.Node
+	faults []*Fault
+}
+
+func (r *reader) fault(key, remedy, format string, args ...any) {
+	r.faults = append(r.faults, &Fault{
+		Node: r.node.Name, Key: key, Remedy: remedy, Problem: fmt.Sprintf(format, args...),
+	})
+}
+
+func (r *reader) needed() *string {
+	value, ok := r.node.Annotations[Needed]
+	if !ok {
+		return nil
+	}
+	const remedy = "set a short request id, or leave the value empty"
+	if len(value) > MaxRequest {
+		r.fault(Needed, remedy, "the value has %d bytes, at most %d are allowed", len(value), MaxRequest)
+		return nil
+	}
+	if strings.ContainsFunc(value, unicode.IsControl) {
+		r.fault(Needed, remedy, "the value %q has control characters", value)
+		return nil
+	}
+	return &value
+}
+
+func (r *reader) paused() bool {
+	switch value, ok := r.node.Annotations[Paused]; {
+	case !ok, value == "false":
+		return false
+	case value == "true":
+		return true
+	default:
+		r.fault(Paused, `set "true" or remove the annotation; until then the node counts as paused`,
+			"the value %s is neither", clip(value))
+		return true
+	}
+}
+
+func (r *reader) void() int64 {
+	text, ok := r.node.Annotations[Void]
+	if !ok {
+		return 0
+	}
+	epoch, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || epoch < 1 {
+		r.fault(Void, operatorOnly, "the value %s is not a number of at least 1", clip(text))
+		return 0
+	}
+	return epoch
+}
+
+func decode[T any](r *reader, key string, check func(*T) error) *T {
+	text, ok := r.node.Annotations[key]
+	if !ok {
+		return nil
+	}
+	value := new(T)
+	err := json.Unmarshal([]byte(text), value)
+	if err == nil {
+		err = check(value)
+	}
+	if err != nil {
+		r.fault(key, operatorOnly, "the value %s is not what the operator writes (%v)", clip(text), err)
+		return nil
+	}
+	return value
+}
+
+// clip quotes a value for a message.
+func clip(value string) string {
+	const most = 60
+	if len(value) > most {
+		return fmt.Sprintf("%q…", value[:most])
+	}
+	return fmt.Sprintf("%q", value)
+}

@@ -1,0 +1,51 @@
+package rules
+
+import (
+	"errors"
+
+	"github.com/homeostat/homeostat/examples/reboot/internal/mutation"
+	"github.com/homeostat/homeostat/examples/reboot/internal/protocol"
+)
+
+// An AgentStep is what an agent does next.
+type AgentStep string
+
+// The steps of an agent.
+const (
+	Idle     AgentStep = "idle"
+	Accept   AgentStep = "accept"   // reboot-now becomes in-progress
+	Resume   AgentStep = "resume"   // drain, then reboot
+	Complete AgentStep = "complete" // in-progress becomes last-reboot
+	Restamp  AgentStep = "restamp"  // last-reboot learns of a boot that nobody asked for
+)
+
+// Agent returns the agent's next step on a node whose kernel has the given boot
+// id. Errors: an annotation that must be read for it has a fault, or there is no
+// boot id; the node is then left as it is.
+func Agent(s protocol.State, bootID string) (AgentStep, error) {
+	if err := s.Fault(protocol.Now, protocol.InProgress); err != nil {
+		return Idle, err
+	}
+	if bootID == "" {
+		return Idle, errors.New("deciding about a reboot: the kernel's boot id is empty")
+	}
+	switch {
+	case s.InProgress != nil && sameBoot(s.InProgress.BootID, bootID):
+		return Resume, nil
+	case s.InProgress != nil:
+		return Complete, nil
+	case s.Now != nil:
+		return Accept, nil
+	case s.Last != nil && s.Last.ToBootID != bootID:
+		return Restamp, nil
+	default:
+		return Idle, nil
+	}
+}
+
+func sameBoot(accepted, running string) bool {
+	if mutation.Has(mutation.BootIDAssumed) {
+		return false
+	}
+	return accepted == running || mutation.Has(mutation.BootIDIgnored)
+}

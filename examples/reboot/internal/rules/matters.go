@@ -1,0 +1,42 @@
+package rules
+
+import (
+	"maps"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/homeostat/homeostat/examples/reboot/internal/protocol"
+)
+
+// Matters tells whether a change of a node can change any decision: a kubelet's
+// heartbeat does not.
+func Matters(before, after *corev1.Node) bool {
+	return before.UID != after.UID ||
+		!maps.Equal(before.Labels, after.Labels) ||
+		!maps.Equal(ours(before), ours(after)) ||
+		before.Status.NodeInfo.BootID != after.Status.NodeInfo.BootID ||
+		readiness(before) != readiness(after)
+}
+
+func ours(node *corev1.Node) map[string]string {
+	all := map[string]string{}
+	for key, value := range node.Annotations {
+		if strings.HasPrefix(key, protocol.Prefix) {
+			all[key] = value
+		}
+	}
+	return all
+}
+
+func readiness(node *corev1.Node) (is struct {
+	known bool
+	ready corev1.ConditionStatus
+	since int64
+},
+) {
+	if c := readyCondition(node); c != nil {
+		is.known, is.ready, is.since = true, c.Status, c.LastTransitionTime.UnixNano()
+	}
+	return is
+}

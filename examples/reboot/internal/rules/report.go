@@ -1,0 +1,191 @@
+package rules
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/homeostat/homeostat/examples/reboot/api"
+	"github.com/homeostat/homeostat/examples/reboot/internal/protocol"
+)
+
+// The types of a group's conditions.
+const (
+	ConditionValid    = "Valid"    // the spec can be obeyed
+	ConditionWaiting  = "Waiting"  // requests wait; reason and message say for what
+	ConditionStuck    = "Stuck"    // a slot is held longer than it should be
+	ConditionReadable = "Readable" // the annotations of all nodes can be read
+	ConditionOverlap  = "Overlap"  // other groups select nodes of this one
+)
+
+// Reasons of the condition Waiting.
+const (
+	ReasonNobody = "NobodyWaits"
+	ReasonMax    = "MaxUnavailableReached"
+	ReasonPaused = "Paused"
+	ReasonSpec   = "InvalidSpec"
+	ReasonNodes  = "NodesHeldBack"
+	ReasonNext   = "NextInLine"
+)
+
+// A Facts is what the conditions of a group are made of.
+type Facts struct {
+	Group *api.RebootGroup
+	// Faults are what is wrong with the spec.
+	Faults error
+	// Limit is how many nodes may be unavailable.
+	Limit   int
+	Members []*corev1.Node
+	// Slots and Queue are the ledger as it will be.
+	Slots []api.Slot
+	Queue []api.Waiting
+	// Stuck are the holders that take too long.
+	Stuck []string
+	// Overlaps has, for each node that other groups select too, their names.
+	Overlaps map[string][]string
+}
+
+// Report returns the conditions of a group, without times. The text depends only
+// on the facts, so the same facts are no reason to write.
+func Report(f Facts) []metav1.Condition {
+	all := []metav1.Condition{f.valid(), f.waiting(), f.stuck(), f.readable(), f.overlap()}
+	for i := range all {
+		all[i].ObservedGeneration = f.Group.Generation
+	}
+	return all
+}
+
+func (f Facts) valid() metav1.Condition {
+	if f.Faults != nil {
+		return condition(ConditionValid, metav1.ConditionFalse, ReasonSpec, lines(f.Faults.Error()))
+	}
+	return condition(ConditionValid, metav1.ConditionTrue, "Understood",
+		fmt.Sprintf("at most %d of %d nodes are unavailable at once", f.Limit, len(f.Members)))
+}
+
+func (f Facts) waiting() metav1.Condition {
+	if len(f.Queue) == 0 {
+		return condition(ConditionWaiting, metav1.ConditionFalse, ReasonNobody, "no request waits for a slot")
+	}
+	var names []string
+	for _, w := range f.Queue {
+		names = append(names, w.Node)
+	}
+	reason, why := f.obstacle()
+	return condition(ConditionWaiting, metav1.ConditionTrue, reason,
+		fmt.Sprintf("oldest first: %s; %s", some(names), why))
+}
+
+// obstacle says why the queue does not move.
+func (f Facts) obstacle() (reason, why string) {
+	switch {
+	case f.Faults != nil:
+		return ReasonSpec, "nothing is rebooted until the spec is corrected"
+	case f.Group.DeletionTimestamp != nil:
+		return ReasonPaused, "the group is being deleted"
+	case f.Group.Spec.Paused:
+		return ReasonPaused, "the group is paused: set spec.paused to false"
+	}
+	var held []string
+	for _, w := range f.Queue {
+		if reason := f.heldBack(w.Node); reason != "" {
+			held = append(held, reason)
+		}
+	}
+	var others []string
+	for _, n := range f.Members {
+		if Unavailable(n) && !Holds(f.Slots, n.Name) {
+			others = append(others, n.Name)
+		}
+	}
+	slices.Sort(others)
+	switch {
+	case len(held) == len(f.Queue):
+		return ReasonNodes, some(held)
+	case len(f.Slots)+len(others) >= f.Limit:
+		why = fmt.Sprintf("%d of %d may be unavailable: %s", len(f.Slots)+len(others), f.Limit, some(f.holders()))
+		if len(others) > 0 {
+			why += "; not Ready without a slot: " + some(others)
+		}
+		return ReasonMax, why
+	default:
+		return ReasonNext, "a slot is free"
+	}
+}
+
+func (f Facts) holders() []string {
+	var all []string
+	for _, s := range f.Slots {
+		all = append(all, s.Node)
+	}
+	return all
+}
+
+// heldBack says why a node would not get a slot if one were free.
+func (f Facts) heldBack(name string) string {
+	for _, n := range f.Members {
+		if n.Name != name {
+			continue
+		}
+		state := protocol.Read(n)
+		switch {
+		case state.Fault() != nil:
+			return name + " has an annotation that cannot be read"
+		case state.Paused:
+			return name + " is paused: remove its annotation " + protocol.Paused
+		}
+	}
+	return ""
+}
+
+func (f Facts) stuck() metav1.Condition {
+	if len(f.Stuck) == 0 {
+		return condition(ConditionStuck, metav1.ConditionFalse, "NobodyIsStuck", "no slot is held for too long")
+	}
+	return condition(ConditionStuck, metav1.ConditionTrue, "SlotHeldTooLong", some(f.Stuck))
+}
+
+func (f Facts) readable() metav1.Condition {
+	var faults []string
+	for _, n := range f.Members {
+		if err := protocol.Read(n).Fault(); err != nil {
+			faults = append(faults, lines(err.Error()))
+		}
+	}
+	if len(faults) == 0 {
+		return condition(ConditionReadable, metav1.ConditionTrue, "Understood", "all annotations can be read")
+	}
+	slices.Sort(faults)
+	return condition(ConditionReadable, metav1.ConditionFalse, "InvalidAnnotation", some(faults))
+}
+
+func (f Facts) overlap() metav1.Condition {
+	if len(f.Overlaps) == 0 {
+		return condition(ConditionOverlap, metav1.ConditionFalse, "NoOverlap", "no other group selects these nodes")
+	}
+	var all []string
+	for node, groups := range f.Overlaps {
+		all = append(all, fmt.Sprintf("%s (also selected by %s)", node, strings.Join(groups, ", ")))
+	}
+	slices.Sort(all)
+	return condition(ConditionOverlap, metav1.ConditionTrue, "SelectedByOthers",
+		"a node belongs to the first group by name that selects it; narrow a nodeSelector: "+some(all))
+}
+
+func condition(kind string, status metav1.ConditionStatus, reason, message string) metav1.Condition {
+	return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: message}
+}
+
+// some joins the first few of many texts.
+func some(texts []string) string {
+	const most = 5
+	if len(texts) <= most {
+		return strings.Join(texts, "; ")
+	}
+	return fmt.Sprintf("%s; and %d more", strings.Join(texts[:most], "; "), len(texts)-most)
+}
+
+func lines(text string) string { return strings.ReplaceAll(text, "\n", "; ") }

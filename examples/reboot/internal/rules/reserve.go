@@ -1,0 +1,106 @@
+package rules
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/homeostat/homeostat/examples/reboot/api"
+	"github.com/homeostat/homeostat/examples/reboot/internal/protocol"
+)
+
+// MaxQueue bounds the queue of a ledger, which is one object of the API server.
+// Further requests join it by name as it gets shorter.
+const MaxQueue = 1000
+
+// A Reservation is what becomes of a ledger when free slots are given out.
+type Reservation struct {
+	Slots []api.Slot    // the new ones
+	Queue []api.Waiting // all that wait on
+	// Joined are the nodes that are new in the queue or in the slots.
+	Joined []string
+	// Full says that requests wait only because of the limit.
+	Full bool
+}
+
+// Reserve gives out free slots, oldest request first. The age of a request is its
+// place in the ledger's queue; requests that were first seen together stand there
+// by name. Members are the nodes of the group, read after the ledger; a candidate
+// is not counted against itself, a holder of a slot is counted once.
+func Reserve(ledger *api.RebootGroupStatus, limit int, members []*corev1.Node, now time.Time) Reservation {
+	byName := map[string]*corev1.Node{}
+	for _, n := range members {
+		byName[n.Name] = n
+	}
+	var r Reservation
+	waiting := join(ledger, members, now, &r)
+	slots := slices.Clone(ledger.Slots)
+	unavailable := othersUnavailable(ledger.Slots, members)
+	for _, w := range waiting {
+		node := byName[w.Node]
+		state := protocol.Read(node)
+		others := unavailable
+		if Unavailable(node) {
+			others-- // not the candidate itself
+		}
+		full := len(slots)+others >= limit
+		if state.Paused || state.Fault() != nil || full {
+			r.Full = r.Full || full
+			r.Queue = append(r.Queue, w)
+			continue
+		}
+		unavailable = others
+		slot := api.Slot{
+			Node: node.Name, NodeUID: node.UID, Request: *state.Needed, Epoch: state.Spent() + 1,
+			Since: metav1.Time{Time: now},
+		}
+		slots, r.Slots = append(slots, slot), append(r.Slots, slot)
+	}
+	return r
+}
+
+// join returns the queue without those who ask no longer, and with those who are
+// new at its end.
+func join(ledger *api.RebootGroupStatus, members []*corev1.Node, now time.Time, r *Reservation) []api.Waiting {
+	asking := map[string]*corev1.Node{}
+	for _, n := range members {
+		if s := protocol.Read(n); s.Needed != nil && !protocol.Claimed(n) && !Holds(ledger.Slots, n.Name) {
+			asking[n.Name] = n
+		}
+	}
+	var queue []api.Waiting
+	for _, w := range ledger.Queue {
+		if n := asking[w.Node]; n != nil && n.UID == w.NodeUID {
+			queue = append(queue, w)
+			delete(asking, w.Node)
+		}
+	}
+	var joining []api.Waiting
+	for _, n := range asking {
+		joining = append(joining, api.Waiting{Node: n.Name, NodeUID: n.UID, Since: metav1.Time{Time: now}})
+	}
+	slices.SortFunc(joining, func(a, b api.Waiting) int { return cmp.Compare(a.Node, b.Node) })
+	joining = joining[:min(len(joining), max(0, MaxQueue-len(queue)))]
+	for _, w := range joining {
+		r.Joined = append(r.Joined, w.Node)
+	}
+	return append(queue, joining...)
+}
+
+func othersUnavailable(slots []api.Slot, members []*corev1.Node) int {
+	n := 0
+	for _, m := range members {
+		if Unavailable(m) && !Holds(slots, m.Name) {
+			n++
+		}
+	}
+	return n
+}
+
+// Holds tells whether the node of that name has one of the slots.
+func Holds(slots []api.Slot, node string) bool {
+	return slices.ContainsFunc(slots, func(s api.Slot) bool { return s.Node == node })
+}

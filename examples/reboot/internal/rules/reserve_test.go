@@ -1,0 +1,196 @@
+package rules_test
+
+import (
+	"strconv"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/homeostat/homeostat/examples/reboot/api"
+	"github.com/homeostat/homeostat/examples/reboot/internal/protocol"
+	"github.com/homeostat/homeostat/examples/reboot/internal/rules"
+)
+
+func holders(slots []api.Slot) []string {
+	names := []string{}
+	for _, s := range slots {
+		names = append(names, s.Node)
+	}
+	return names
+}
+
+func queued(queue []api.Waiting) []string {
+	names := []string{}
+	for _, w := range queue {
+		names = append(names, w.Node)
+	}
+	return names
+}
+
+func slotsOf(names ...string) []api.Slot {
+	var slots []api.Slot
+	for _, n := range names {
+		slots = append(slots, api.Slot{Node: n, NodeUID: makeNode(n).UID, Epoch: 1})
+	}
+	return slots
+}
+
+func queueOf(names ...string) []api.Waiting {
+	var queue []api.Waiting
+	for _, n := range names {
+		queue = append(queue, api.Waiting{Node: n, NodeUID: makeNode(n).UID})
+	}
+	return queue
+}
+
+var _ = Describe("Reserve", func() {
+	needed, notReady, unknown := annotated(protocol.Needed, "r"), ready(corev1.ConditionFalse), ready(corev1.ConditionUnknown)
+	nodes := func(n ...*corev1.Node) []*corev1.Node { return n }
+
+	DescribeTable("who gets a slot, and who waits",
+		func(ledger api.RebootGroupStatus, limit int, members []*corev1.Node, slots, queue []string, full bool) {
+			r := rules.Reserve(&ledger, limit, members, start)
+			Expect(holders(r.Slots)).To(Equal(slots))
+			Expect(queued(r.Queue)).To(Equal(queue))
+			Expect(r.Full).To(Equal(full))
+		},
+		Entry("nobody asks", api.RebootGroupStatus{}, 1, nodes(makeNode("a")), []string{}, []string{}, false),
+		Entry("by name when first seen together", api.RebootGroupStatus{}, 1,
+			nodes(makeNode("b", needed), makeNode("a", needed)), []string{"a"}, []string{"b"}, true),
+		Entry("oldest first", api.RebootGroupStatus{Queue: queueOf("c", "b")}, 1,
+			nodes(makeNode("a", needed), makeNode("b", needed), makeNode("c", needed)),
+			[]string{"c"}, []string{"b", "a"}, true),
+		Entry("as many as fit", api.RebootGroupStatus{Slots: slotsOf("x")}, 3,
+			nodes(makeNode("a", needed), makeNode("b", needed), makeNode("c", needed), makeNode("x")),
+			[]string{"a", "b"}, []string{"c"}, true),
+		Entry("none over the limit", api.RebootGroupStatus{Slots: slotsOf("x", "y")}, 1,
+			nodes(makeNode("a", needed)), []string{}, []string{"a"}, true),
+		Entry("others NotReady count", api.RebootGroupStatus{}, 1,
+			nodes(makeNode("a", needed), makeNode("x", notReady)), []string{}, []string{"a"}, true),
+		Entry("others Unknown count", api.RebootGroupStatus{}, 1,
+			nodes(makeNode("a", needed), makeNode("x", unknown)), []string{}, []string{"a"}, true),
+		Entry("others without a condition count", api.RebootGroupStatus{}, 1,
+			nodes(makeNode("a", needed), makeNode("x", func(n *corev1.Node) { n.Status.Conditions = nil })),
+			[]string{}, []string{"a"}, true),
+		Entry("others in progress without a slot count", api.RebootGroupStatus{}, 1,
+			nodes(makeNode("a", needed), makeNode("x", annotated(protocol.InProgress, "?"))),
+			[]string{}, []string{"a"}, true),
+		Entry("a candidate does not count against itself", api.RebootGroupStatus{}, 1,
+			nodes(makeNode("a", needed, notReady)), []string{"a"}, []string{}, false),
+		Entry("but a NotReady candidate counts against others", api.RebootGroupStatus{Queue: queueOf("b")}, 1,
+			nodes(makeNode("a", needed, notReady), makeNode("b", needed)), []string{"a"}, []string{"b"}, true),
+		Entry("a holder that is NotReady counts once", api.RebootGroupStatus{Slots: slotsOf("x")}, 2,
+			nodes(makeNode("a", needed), makeNode("x", notReady)), []string{"a"}, []string{}, false),
+		Entry("a paused node keeps its place", api.RebootGroupStatus{}, 1,
+			nodes(makeNode("a", needed, annotated(protocol.Paused, "true")), makeNode("b", needed)),
+			[]string{"b"}, []string{"a"}, false),
+		Entry("a node with a garbled annotation waits", api.RebootGroupStatus{}, 2,
+			nodes(makeNode("a", needed, annotated(protocol.LastReboot, "?")), makeNode("b", needed)),
+			[]string{"b"}, []string{"a"}, false),
+		Entry("a garbled request is none", api.RebootGroupStatus{}, 1,
+			nodes(makeNode("a", annotated(protocol.Needed, "\n"))), []string{}, []string{}, false),
+		Entry("a claimed node is no candidate", api.RebootGroupStatus{}, 2,
+			nodes(makeNode("a", needed, annotated(protocol.Now, nowEpoch1))), []string{}, []string{}, false),
+		Entry("a holder is no candidate", api.RebootGroupStatus{Slots: slotsOf("a")}, 2,
+			nodes(makeNode("a", needed)), []string{}, []string{}, false),
+		Entry("withdrawn requests leave the queue", api.RebootGroupStatus{Queue: queueOf("a", "b")}, 1,
+			nodes(makeNode("a"), makeNode("b", needed)), []string{"b"}, []string{}, false),
+		Entry("a new node of the same name joins at the end",
+			api.RebootGroupStatus{Queue: queueOf("a", "b"), Slots: slotsOf("x")}, 1,
+			nodes(makeNode("a", needed, func(n *corev1.Node) { n.UID = "new" }), makeNode("b", needed)),
+			[]string{}, []string{"b", "a"}, true),
+	)
+
+	It("takes request and epoch from the node", func() {
+		node := makeNode("a", annotated(protocol.Needed, "k"), rebooted(4, "b1", start))
+		Expect(rules.Reserve(&api.RebootGroupStatus{}, 1, nodes(node), start).Slots).To(Equal([]api.Slot{{
+			Node: "a", NodeUID: "uid-a", Request: "k", Epoch: 5, Since: metav1.Time{Time: start},
+		}}))
+	})
+
+	It("takes an epoch that is not void", func() {
+		node := makeNode("a", annotated(protocol.Needed, "k"), rebooted(4, "b1", start), annotated(protocol.Void, "6"))
+		Expect(rules.Reserve(&api.RebootGroupStatus{}, 1, nodes(node), start).Slots[0].Epoch).To(BeEquivalentTo(7))
+	})
+
+	It("bounds the queue", func() {
+		var members []*corev1.Node
+		for i := range rules.MaxQueue + 10 {
+			members = append(members, makeNode("n"+strconv.Itoa(i), needed))
+		}
+		r := rules.Reserve(&api.RebootGroupStatus{Slots: slotsOf("x")}, 1, members, start)
+		Expect(r.Queue).To(HaveLen(rules.MaxQueue))
+	})
+
+	It("keeps the age of those who wait", func() {
+		old := api.Waiting{Node: "a", NodeUID: "uid-a", Since: metav1.Time{Time: start.Add(-time.Hour)}}
+		r := rules.Reserve(&api.RebootGroupStatus{Queue: []api.Waiting{old}}, 0, nodes(makeNode("a", needed)), start)
+		Expect(r.Queue).To(Equal([]api.Waiting{old}))
+		Expect(r.Joined).To(BeEmpty())
+	})
+})
+
+var _ = Describe("Limit", func() {
+	group := func(v intstr.IntOrString) *api.RebootGroup {
+		return &api.RebootGroup{ObjectMeta: metav1.ObjectMeta{Name: "g"}, Spec: api.RebootGroupSpec{MaxUnavailable: v}}
+	}
+	DescribeTable("a number, or a percentage rounded down but at least 1",
+		func(v intstr.IntOrString, nodes, want int) { Expect(rules.Limit(group(v), nodes)).To(Equal(want)) },
+		Entry("number", intstr.FromInt32(2), 12, 2),
+		Entry("percent", intstr.FromString("25%"), 11, 2),
+		Entry("at least one", intstr.FromString("1%"), 12, 1),
+		Entry("no nodes", intstr.FromString("50%"), 0, 1),
+		Entry("all", intstr.FromString("100%"), 12, 12),
+	)
+	DescribeTable("what allows none, or makes no sense, names field and remedy",
+		func(v intstr.IntOrString, value string) {
+			limit, err := rules.Limit(group(v), 12)
+			Expect(limit).To(BeZero())
+			Expect(err).To(MatchError(And(ContainSubstring(`"g"`), ContainSubstring("spec.maxUnavailable is "+value),
+				ContainSubstring("set a number"))))
+		},
+		Entry("0", intstr.FromInt32(0), "0"),
+		Entry("negative", intstr.FromInt32(-1), "-1"),
+		Entry("0%", intstr.FromString("0%"), `"0%"`),
+		Entry("more than all", intstr.FromString("101%"), `"101%"`),
+		Entry("no percent", intstr.FromString("2"), `"2"`),
+		Entry("words", intstr.FromString("two"), `"two"`),
+		Entry("empty", intstr.FromString(""), `""`),
+	)
+})
+
+var _ = Describe("Membership", func() {
+	selecting := func(name string, selector *metav1.LabelSelector) *api.RebootGroup {
+		return &api.RebootGroup{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: api.RebootGroupSpec{NodeSelector: selector}}
+	}
+	web := &metav1.LabelSelector{MatchLabels: map[string]string{"role": "web"}}
+	broken := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "role", Operator: "In"}}}
+	node := makeNode("n", func(n *corev1.Node) { n.Labels = map[string]string{"role": "web"} })
+	deleted := selecting("a", web)
+	deleted.DeletionTimestamp = &metav1.Time{Time: start}
+
+	DescribeTable("one group has the node",
+		func(group string, others []string, groups ...*api.RebootGroup) {
+			got, also := rules.NewMembership(groups).Group(node)
+			Expect(got).To(Equal(group))
+			Expect(also).To(Equal(others))
+		},
+		Entry("no group", "", nil),
+		Entry("one that selects it", "web", nil, selecting("web", web)),
+		Entry("one that does not", "", nil, selecting("db", &metav1.LabelSelector{MatchLabels: map[string]string{"role": "db"}})),
+		Entry("no selector", "all", nil, selecting("all", nil)),
+		Entry("two: the first by name", "a", []string{"b"}, selecting("b", web), selecting("a", nil)),
+		Entry("default comes last, and is no conflict", "web", nil, selecting("default", nil), selecting("web", web)),
+		Entry("a broken selector selects nothing", "default", nil, selecting("a", broken), selecting("default", nil)),
+		Entry("a group on its way out selects nothing", "b", nil, deleted, selecting("b", web)),
+	)
+
+	It("names the field of a broken selector", func() {
+		_, err := rules.Selector(selecting("a", broken))
+		Expect(err).To(MatchError(And(ContainSubstring(`"a"`), ContainSubstring("spec.nodeSelector"), ContainSubstring("correct it"))))
+	})
+})

@@ -1,0 +1,146 @@
+package rules
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/homeostat/homeostat/examples/reboot/api"
+	"github.com/homeostat/homeostat/examples/reboot/internal/mutation"
+	"github.com/homeostat/homeostat/examples/reboot/internal/protocol"
+)
+
+// A SlotStep is what the controller does next about one slot.
+type SlotStep string
+
+// The steps about a slot.
+const (
+	// Wait: nothing; Why says what for.
+	Wait SlotStep = "wait"
+	// Grant: reboot-needed becomes reboot-now.
+	Grant SlotStep = "grant"
+	// Revoke: reboot-now becomes reboot-needed, and the epoch void.
+	Revoke SlotStep = "revoke"
+	// Void: the epoch of a slot that was not granted becomes void.
+	Void SlotStep = "void"
+	// Rewrite: the slot becomes Next, for another request or epoch.
+	Rewrite SlotStep = "rewrite"
+	// Release: the slot is removed.
+	Release SlotStep = "release"
+)
+
+// A SlotDecision is the next step about a slot.
+type SlotDecision struct {
+	Step SlotStep
+	// Next is the new entry for Rewrite.
+	Next api.Slot
+	// After is when to look again although nothing has changed.
+	After time.Duration
+	// Why is for a person.
+	Why string
+}
+
+// A Situation is what a slot's next step depends on besides slot and node.
+type Situation struct {
+	// Closed says why nothing may start in the group: it is paused, invalid,
+	// being deleted. Empty means that it may.
+	Closed string
+	// Over says that the slot is one too many since the limit was lowered.
+	Over bool
+	// Contended says that other requests wait for a slot.
+	Contended bool
+	MinReady  time.Duration
+	Now       time.Time
+}
+
+// ForSlot returns the next step about slot. The node is nil when it is gone.
+func ForSlot(s Situation, slot api.Slot, node *corev1.Node) SlotDecision {
+	if node == nil || node.UID != slot.NodeUID {
+		return SlotDecision{Step: Release, Why: "the node is gone"}
+	}
+	state := protocol.Read(node)
+	if err := state.Fault(protocol.Now, protocol.InProgress, protocol.LastReboot, protocol.Void); err != nil {
+		return SlotDecision{Step: Wait, Why: err.Error()}
+	}
+	barred := s.barred(state)
+	switch {
+	case state.InProgress != nil:
+		return SlotDecision{Step: Wait, Why: "rebooting"}
+	case state.Now != nil && barred == "" && state.Now.Epoch == slot.Epoch:
+		return SlotDecision{Step: Wait, Why: "granted; its agent has not accepted yet"}
+	case state.Now != nil:
+		return SlotDecision{Step: Revoke, Why: barred}
+	case state.Last != nil && state.Last.Epoch >= slot.Epoch:
+		return s.afterReboot(slot, node, state, barred)
+	default:
+		return s.beforeReboot(slot, node, state, barred)
+	}
+}
+
+// barred says why no reboot may start on the node, or "".
+func (s Situation) barred(state protocol.State) string {
+	switch {
+	case s.Closed != "":
+		return s.Closed
+	case s.Over:
+		return "maxUnavailable was lowered"
+	case state.Paused:
+		return "the node is paused"
+	default:
+		return ""
+	}
+}
+
+// afterReboot is about a slot whose reboot is done.
+func (s Situation) afterReboot(slot api.Slot, node *corev1.Node, state protocol.State, barred string) SlotDecision {
+	wait, why := verified(node, state.Last, s.MinReady, s.Now)
+	if state.Needed != nil && barred == "" && (why != "" || !s.Contended) {
+		if mutation.Has(mutation.Rewrite) {
+			return SlotDecision{Step: Grant, Why: "needed again"}
+		}
+		slot.Verify = why != ""
+		return s.rewrite(slot, state, state.Spent()+1)
+	}
+	if why != "" {
+		return SlotDecision{Step: Wait, After: wait, Why: why}
+	}
+	return SlotDecision{Step: Release, Why: "rebooted and Ready"}
+}
+
+// beforeReboot is about a slot that has not been used: it was not granted yet, or
+// was revoked. A grant of its epoch may be on its way until the epoch is void.
+func (s Situation) beforeReboot(slot api.Slot, node *corev1.Node, state protocol.State, barred string) SlotDecision {
+	if state.Needed == nil && barred == "" {
+		barred = "the request was withdrawn"
+	}
+	void := state.Spent() >= slot.Epoch
+	switch {
+	case barred == "" && void:
+		return s.rewrite(slot, state, state.Spent()+1)
+	case barred == "" && slot.Request != *state.Needed:
+		return s.rewrite(slot, state, slot.Epoch)
+	case barred == "":
+		return SlotDecision{Step: Grant, Why: "reserved"}
+	case void || mutation.Has(mutation.ReleaseVoid):
+		return s.unused(slot, node, state, barred)
+	default:
+		return SlotDecision{Step: Void, Why: barred}
+	}
+}
+
+// unused releases a slot, once its node is back from the reboot before.
+func (s Situation) unused(slot api.Slot, node *corev1.Node, state protocol.State, barred string) SlotDecision {
+	if slot.Verify && state.Last != nil {
+		if wait, why := verified(node, state.Last, s.MinReady, s.Now); why != "" {
+			return SlotDecision{Step: Wait, After: wait, Why: barred + "; " + why}
+		}
+	}
+	return SlotDecision{Step: Release, Why: barred}
+}
+
+// rewrite makes the slot one for the request that the node has now.
+func (s Situation) rewrite(slot api.Slot, state protocol.State, epoch int64) SlotDecision {
+	slot.Request, slot.Epoch = *state.Needed, epoch
+	slot.Since.Time = s.Now
+	return SlotDecision{Step: Rewrite, Next: slot, Why: "needed again"}
+}

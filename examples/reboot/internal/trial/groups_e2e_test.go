@@ -1,0 +1,99 @@
+//go:build e2e
+
+package trial_test
+
+import (
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/homeostat/homeostat/examples/reboot/api"
+	"github.com/homeostat/homeostat/examples/reboot/internal/protocol"
+	"github.com/homeostat/homeostat/examples/reboot/internal/rules"
+)
+
+// quiet is how long nothing may happen to believe that nothing will.
+const quiet = 500 * time.Millisecond
+
+var _ = Describe("a RebootGroup", func() {
+	DescribeTable("is refused by the server when its limit allows nothing, or makes no sense",
+		func(ctx SpecContext, limit intstr.IntOrString) {
+			err := createGroup(ctx, "refused", api.RebootGroupSpec{MaxUnavailable: limit})
+			Expect(err).To(MatchError(And(ContainSubstring(`"refused"`), ContainSubstring("spec.maxUnavailable"),
+				ContainSubstring("must be a number of at least 1 or a percentage"), ContainSubstring("set paused to true"))))
+		},
+		Entry("0", intstr.FromInt32(0)), Entry("negative", intstr.FromInt32(-3)), Entry("0%", intstr.FromString("0%")),
+		Entry("more than all", intstr.FromString("101%")), Entry("words", intstr.FromString("two")),
+	)
+
+	It("says in a condition that its selector is broken, and reboots nothing", func(ctx SpecContext) {
+		startController(ctx)
+		createNode(ctx, "broken-1", nil)
+		Expect(createGroup(ctx, "broken", api.RebootGroupSpec{
+			MaxUnavailable: intstr.FromInt32(1),
+			NodeSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
+				{Key: "trial", Operator: metav1.LabelSelectorOpIn},
+			}},
+		})).To(Succeed())
+		Eventually(conditionOf("broken", rules.ConditionValid)).WithContext(ctx).WithTimeout(patience).Should(And(
+			HavePrefix("False InvalidSpec"), ContainSubstring(`RebootGroup "broken": spec.nodeSelector`), ContainSubstring("correct it")))
+	})
+
+	It("says in a condition which annotation cannot be read, and reboots nothing", func(ctx SpecContext) {
+		startController(ctx)
+		startAgent(ctx, "garbled")
+		createNode(ctx, "garbled", map[string]string{protocol.LastReboot: "yesterday", protocol.Needed: "r"})
+		Expect(createGroup(ctx, "garbled", api.RebootGroupSpec{
+			MaxUnavailable: intstr.FromInt32(1), NodeSelector: selecting("garbled"),
+		})).To(Succeed())
+		Eventually(conditionOf("garbled", rules.ConditionReadable)).WithContext(ctx).WithTimeout(patience).Should(And(
+			HavePrefix("False InvalidAnnotation"), ContainSubstring(protocol.LastReboot), ContainSubstring(`"garbled"`),
+			ContainSubstring("remove the annotation")))
+		Eventually(conditionOf("garbled", rules.ConditionWaiting)).WithContext(ctx).WithTimeout(patience).Should(
+			And(HavePrefix("True NodesHeldBack"), ContainSubstring("garbled has an annotation that cannot be read")))
+		annotate(ctx, "garbled", protocol.Now, "at once")
+		Eventually(reasons("garbled")).WithContext(ctx).WithTimeout(patience).Should(ContainElement("InvalidAnnotation"))
+		Consistently(state("garbled")).WithContext(ctx).WithTimeout(quiet).Should(And(
+			HaveField("InProgress", BeNil()), HaveField("Needed", HaveValue(Equal("r")))))
+
+		By("going on once the values are removed")
+		annotate(ctx, "garbled", protocol.Now, nil)
+		annotate(ctx, "garbled", protocol.LastReboot, nil)
+		Eventually(state("garbled")).WithContext(ctx).WithTimeout(patience).Should(HaveField("InProgress", Not(BeNil())))
+	})
+
+	It("is made when a node that nobody selects asks, for one node at a time", func(ctx SpecContext) {
+		DeferCleanup(removeGroup, api.DefaultName)
+		startController(ctx)
+		createNode(ctx, "lonely", map[string]string{protocol.Needed: ""})
+		Eventually(func(ctx SpecContext) (*api.RebootGroup, error) {
+			return groups.Get(ctx, api.DefaultName, metav1.GetOptions{})
+		}).WithContext(ctx).WithTimeout(patience).Should(And(
+			HaveField("Spec.MaxUnavailable", intstr.FromInt32(1)),
+			HaveField("Status.Slots", ConsistOf(HaveField("Node", "lonely")))))
+		Eventually(state("lonely")).WithContext(ctx).WithTimeout(patience).Should(HaveField("Now", HaveValue(Equal(
+			protocol.Request{Request: "", Epoch: 1}))))
+	})
+
+	It("revokes and gives back the slot when it is paused, and loses nothing", func(ctx SpecContext) {
+		startController(ctx)
+		createNode(ctx, "paused", map[string]string{protocol.Needed: "r"})
+		Expect(createGroup(ctx, "paused", api.RebootGroupSpec{
+			MaxUnavailable: intstr.FromInt32(1), NodeSelector: selecting("paused"),
+		})).To(Succeed())
+		Eventually(state("paused")).WithContext(ctx).WithTimeout(patience).Should(HaveField("Now", Not(BeNil())))
+		pauseGroup(ctx, "paused", true)
+		Eventually(func(ctx SpecContext) ([]api.Slot, error) {
+			g, err := groups.Get(ctx, "paused", metav1.GetOptions{})
+			return g.Status.Slots, err
+		}).WithContext(ctx).WithTimeout(patience).Should(BeEmpty())
+		Expect(state("paused")(ctx)).To(And(HaveField("Now", BeNil()), HaveField("Needed", HaveValue(Equal("r")))))
+		Eventually(conditionOf("paused", rules.ConditionWaiting)).WithContext(ctx).WithTimeout(patience).Should(
+			And(HavePrefix("True Paused"), ContainSubstring("set spec.paused to false")))
+		pauseGroup(ctx, "paused", false)
+		Eventually(state("paused")).WithContext(ctx).WithTimeout(patience).Should(HaveField("Now", HaveValue(HaveField("Epoch", BeEquivalentTo(2)))))
+	})
+})
