@@ -1,0 +1,241 @@
+// Package cache_test measures reads from caches of Pods.
+package cache_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/http/httptest"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/rest"
+	clientgocache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/internal/bench/cache/load"
+)
+
+// A reader is what the rivals have in common. Each returns how many objects it
+// has looked at.
+type reader struct {
+	get       func(key types.NamespacedName) int
+	all       func() int
+	namespace func(name string) int
+	label     func(selector labels.Selector) int
+	node      func(name string) int
+}
+
+const byNode = "node"
+
+func nodeOf(obj any) []string { return []string{obj.(*corev1.Pod).Spec.NodeName} }
+
+func homeostat(b *testing.B, config *rest.Config) reader {
+	pods := informer.For(kubernetes.NewForConfigOrDie(config).CoreV1().Pods(""),
+		&informer.Options{Mutations: informer.Never, IndexLabels: []string{"app"}})
+	nodes := informer.NewIndex(pods, func(p *corev1.Pod) []string { return []string{p.Spec.NodeName} })
+	ctx, cancel := context.WithCancel(b.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- pods.Run(ctx) }()
+	b.Cleanup(func() {
+		cancel()
+		<-ended
+	})
+	must(b, pods.WaitForSync(ctx))
+	return reader{
+		get: func(key types.NamespacedName) int {
+			if p, ok := pods.Get(key); ok {
+				return len(p.Name)
+			}
+			return 0
+		},
+		all: func() (n int) {
+			for p := range pods.Snapshot().All() {
+				n += len(p.Name)
+			}
+			return n
+		},
+		namespace: func(name string) (n int) {
+			for p := range pods.Snapshot().Namespace(name) {
+				n += len(p.Name)
+			}
+			return n
+		},
+		label: func(selector labels.Selector) (n int) {
+			for p := range pods.Snapshot().Select("", selector) {
+				n += len(p.Name)
+			}
+			return n
+		},
+		node: func(name string) (n int) {
+			for p := range nodes.Get(name) {
+				n += len(p.Name)
+			}
+			return n
+		},
+	}
+}
+
+func clientGo(b *testing.B, config *rest.Config) reader {
+	factory := informers.NewSharedInformerFactory(kubernetes.NewForConfigOrDie(config), 0)
+	shared := factory.Core().V1().Pods().Informer()
+	must(b, shared.AddIndexers(clientgocache.Indexers{byNode: func(obj any) ([]string, error) { return nodeOf(obj), nil }}))
+	lister := corelisters.NewPodLister(shared.GetIndexer())
+	ctx, cancel := context.WithCancel(b.Context())
+	factory.StartWithContext(ctx)
+	b.Cleanup(func() {
+		cancel()
+		factory.Shutdown()
+	})
+	if !clientgocache.WaitForCacheSync(ctx.Done(), shared.HasSynced) {
+		b.Fatal("not synced")
+	}
+	sum := func(pods []*corev1.Pod, err error) (n int) {
+		must(b, err)
+		for _, p := range pods {
+			n += len(p.Name)
+		}
+		return n
+	}
+	return reader{
+		get: func(key types.NamespacedName) int {
+			p, err := lister.Pods(key.Namespace).Get(key.Name)
+			must(b, err)
+			return len(p.Name)
+		},
+		all:       func() int { return sum(lister.List(labels.Everything())) },
+		namespace: func(name string) int { return sum(lister.Pods(name).List(labels.Everything())) },
+		label:     func(selector labels.Selector) int { return sum(lister.List(selector)) },
+		node: func(name string) (n int) {
+			objects, err := shared.GetIndexer().ByIndex(byNode, name)
+			must(b, err)
+			for _, obj := range objects {
+				n += len(obj.(*corev1.Pod).Name)
+			}
+			return n
+		},
+	}
+}
+
+func controllerRuntime(deepCopy bool) func(b *testing.B, config *rest.Config) reader {
+	return func(b *testing.B, config *rest.Config) reader {
+		noCopy := !deepCopy
+		c, err := cache.New(config, cache.Options{Scheme: scheme.Scheme, Mapper: podMapper{}, DefaultUnsafeDisableDeepCopy: &noCopy})
+		must(b, err)
+		ctx, cancel := context.WithCancel(b.Context())
+		must(b, c.IndexField(ctx, &corev1.Pod{}, byNode, func(o client.Object) []string { return nodeOf(o) }))
+		ended := make(chan error, 1)
+		go func() { ended <- c.Start(ctx) }()
+		b.Cleanup(func() {
+			cancel()
+			<-ended
+		})
+		shared, err := c.GetInformer(ctx, &corev1.Pod{})
+		must(b, err)
+		if !clientgocache.WaitForCacheSync(ctx.Done(), shared.HasSynced) {
+			b.Fatal("not synced")
+		}
+		list := func(opts ...client.ListOption) (n int) {
+			var pods corev1.PodList
+			must(b, c.List(ctx, &pods, opts...))
+			for i := range pods.Items {
+				n += len(pods.Items[i].Name)
+			}
+			return n
+		}
+		return reader{
+			get: func(key types.NamespacedName) int {
+				var p corev1.Pod
+				must(b, c.Get(ctx, key, &p))
+				return len(p.Name)
+			},
+			all:       func() int { return list() },
+			namespace: func(name string) int { return list(client.InNamespace(name)) },
+			label:     func(s labels.Selector) int { return list(client.MatchingLabelsSelector{Selector: s}) },
+			node:      func(name string) int { return list(client.MatchingFields{byNode: name}) },
+		}
+	}
+}
+
+func must(b *testing.B, err error) {
+	b.Helper()
+	if err != nil {
+		b.Fatal(err)
+	}
+}
+
+type podMapper struct{ meta.RESTMapper }
+
+func (podMapper) RESTMapping(kind schema.GroupKind, _ ...string) (*meta.RESTMapping, error) {
+	return &meta.RESTMapping{
+		Resource: corev1.SchemeGroupVersion.WithResource("pods"), GroupVersionKind: corev1.SchemeGroupVersion.WithKind(kind.Kind),
+		Scope: meta.RESTScopeNamespace,
+	}, nil
+}
+
+func BenchmarkReads(b *testing.B) {
+	for _, count := range []int{5_000, 100_000} {
+		b.Run(fmt.Sprintf("pods=%d", count), func(b *testing.B) { reads(b, count) })
+	}
+}
+
+func reads(b *testing.B, count int) {
+	pods, err := load.NewServer(count)
+	must(b, err)
+	server := httptest.NewServer(pods)
+	defer server.Close()
+	config := &rest.Config{Host: server.URL, QPS: -1, ContentConfig: rest.ContentConfig{ContentType: "application/vnd.kubernetes.protobuf"}}
+	keys, order := make([]types.NamespacedName, count), rand.New(rand.NewPCG(1, 1)).Perm(count)
+	for i, n := range order {
+		p := load.Pod(n)
+		keys[i] = types.NamespacedName{Namespace: p.Namespace, Name: p.Name}
+	}
+	for _, impl := range []struct {
+		name string
+		make func(*testing.B, *rest.Config) reader
+	}{
+		{"homeostat", homeostat},
+		{"client-go", clientGo},
+		{"controller-runtime", controllerRuntime(true)},
+		{"controller-runtime-no-copy", controllerRuntime(false)},
+	} {
+		b.Run("impl="+impl.name, func(b *testing.B) {
+			r := impl.make(b, config)
+			row := func(name string, read func(i int) int) {
+				b.Run(name, func(b *testing.B) {
+					b.ReportAllocs()
+					i := 0
+					for b.Loop() {
+						if read(i) == 0 {
+							b.Fatal("nothing found")
+						}
+						i++
+					}
+				})
+			}
+			row("get", func(i int) int { return r.get(keys[i%count]) })
+			row("all", func(int) int { return r.all() })
+			row("namespace-100", func(i int) int { return r.namespace(keys[i%count].Namespace) })
+			apps := make([]labels.Selector, 64)
+			for n := range apps {
+				apps[n] = labels.SelectorFromSet(labels.Set{"app": fmt.Sprint("service-", n*count/load.Replicas/len(apps))})
+			}
+			row("label-50", func(i int) int { return r.label(apps[i%len(apps)]) })
+			names := make([]string, count)
+			for i, n := range order {
+				names[i] = load.Node(n)
+			}
+			row("index", func(i int) int { return r.node(names[i%count]) })
+		})
+	}
+}

@@ -1,0 +1,17 @@
+package main
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// A mapper knows Pods alone, so that controller-runtime need not ask the server.
+type mapper struct{ meta.RESTMapper }
+
+func (mapper) RESTMapping(kind schema.GroupKind, _ ...string) (*meta.RESTMapping, error) {
+	return &meta.RESTMapping{
+		Resource: corev1.SchemeGroupVersion.WithResource("pods"), GroupVersionKind: corev1.SchemeGroupVersion.WithKind(kind.Kind),
+		Scope: meta.RESTScopeNamespace,
+	}, nil
+}
