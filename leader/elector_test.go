@@ -97,7 +97,7 @@ func TestRunLeadsAndReleasesOnAFakeClientset(t *testing.T) {
 func TestLeaseIsReleasedOnlyAfterTheFunctionReturned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
-		api := newLeaseAPI()
+		api := newLeaseAPI(t)
 		e := newElector(t, leaseOf(api.link(1), "a"), nil)
 		ctx, cancel := context.WithCancel(t.Context())
 		var d diary
@@ -132,7 +132,7 @@ func TestLeaseIsReleasedOnlyAfterTheFunctionReturned(t *testing.T) {
 func TestLossIsCampaignedForAgainInTheSameProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
-		api := newLeaseAPI()
+		api := newLeaseAPI(t)
 		a := api.link(1)
 		e := newElector(t, leaseOf(a, "a"), nil)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -170,7 +170,7 @@ func TestLeaseTakenByForceIsLost(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				g := NewWithT(t)
-				api := newLeaseAPI()
+				api := newLeaseAPI(t)
 				e := newElector(t, leaseOf(api.link(1), "a"), nil)
 				ctx, cancel := context.WithCancel(t.Context())
 				var d diary
@@ -191,7 +191,7 @@ func TestLeaseTakenByForceIsLost(t *testing.T) {
 func TestStandbyWaitsAfterTheLeaseItWatchedWasDeleted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
-		api := newLeaseAPI()
+		api := newLeaseAPI(t)
 		cut := api.link(1)
 		a, b := newElector(t, leaseOf(cut, "a"), nil), newElector(t, leaseOf(api.link(2), "b"), nil)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -215,7 +215,7 @@ func TestStandbyWaitsAfterTheLeaseItWatchedWasDeleted(t *testing.T) {
 func TestLostAnswersDoNotEndALeadership(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
-		api := newLeaseAPI()
+		api := newLeaseAPI(t)
 		a := api.link(7)
 		a.loseTell = 0.1
 		e := newElector(t, leaseOf(a, "a"), &leader.Options{
@@ -242,7 +242,7 @@ func TestRunReturnsWhatTheFunctionReturned(t *testing.T) {
 		t.Run(fmt.Sprint(want), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				g := NewWithT(t)
-				api := newLeaseAPI()
+				api := newLeaseAPI(t)
 				fn := func(context.Context) error { return want }
 				err := leader.Run(t.Context(), leaseOf(api.link(1), "a"), nil, fn)
 				if want == nil {
@@ -261,7 +261,7 @@ func TestRunReturnsWhatTheFunctionReturned(t *testing.T) {
 func TestPanicLeavesTheLeaseToExpire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
-		api := newLeaseAPI()
+		api := newLeaseAPI(t)
 		e := newElector(t, leaseOf(api.link(1), "a"), nil)
 		g.Expect(func() {
 			_ = e.Run(t.Context(), func(context.Context) error { panic("oops") })
@@ -276,7 +276,7 @@ func TestPanicLeavesTheLeaseToExpire(t *testing.T) {
 func TestSeveralFunctionsShareOneLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
-		api := newLeaseAPI()
+		api := newLeaseAPI(t)
 		e := newElector(t, leaseOf(api.link(1), "a"), nil)
 		first, stopFirst := context.WithCancel(t.Context())
 		second, stopSecond := context.WithCancel(t.Context())
@@ -302,7 +302,7 @@ func TestSeveralFunctionsShareOneLease(t *testing.T) {
 func TestTwoReplicasWithOneIdentityNeverLeadAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
-		api := newLeaseAPI()
+		api := newLeaseAPI(t)
 		a, twin := newElector(t, leaseOf(api.link(1), "a"), nil), newElector(t, leaseOf(api.link(2), "a"), nil)
 		ctx, cancel := context.WithCancel(t.Context())
 		var d diary
@@ -322,7 +322,7 @@ func TestTwoReplicasWithOneIdentityNeverLeadAtOnce(t *testing.T) {
 func TestMissingPermissionsAreTheReasonNotToBeReady(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
-		api := newLeaseAPI()
+		api := newLeaseAPI(t)
 		l := api.link(1)
 		l.fail = apierrors.NewForbidden(leases, "test", errors.New("no RBAC policy matched"))
 		e := newElector(t, leaseOf(l, "a"), nil)
@@ -393,7 +393,7 @@ func TestRequestThatNeverReturnsIsUnhealthy(t *testing.T) {
 func TestWorkThatOutlivesItsLeadershipIsUnhealthy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
-		api := newLeaseAPI()
+		api := newLeaseAPI(t)
 		e := newElector(t, leaseOf(api.link(1), "a"), nil)
 		ctx, cancel := context.WithCancel(t.Context())
 		release := make(chan struct{})
@@ -416,7 +416,7 @@ func TestWorkThatOutlivesItsLeadershipIsUnhealthy(t *testing.T) {
 func TestStatusTellsWhoLeadsSinceWhen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
-		api := newLeaseAPI()
+		api := newLeaseAPI(t)
 		a, b := newElector(t, leaseOf(api.link(1), "a"), nil), newElector(t, leaseOf(api.link(2), "b"), nil)
 		g.Expect(a.Status().String()).To(Equal("nobody leads"))
 		g.Expect(a.Ready()).To(MatchError(ContainSubstring("nobody leads yet")))

@@ -70,7 +70,7 @@ func write(ctx context.Context, client kubernetes.Interface) error {
 func led(t *testing.T, f func(ctx context.Context, e *leader.Elector, api *leaseAPI, l *link)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		api := newLeaseAPI()
+		api := newLeaseAPI(t)
 		l := api.link(1)
 		e := newElector(t, leaseOf(l, "a"), nil)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -91,7 +91,7 @@ func led(t *testing.T, f func(ctx context.Context, e *leader.Elector, api *lease
 func TestFenceLetsNothingButReadsThroughWhileNotLeading(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
-		e := newElector(t, leaseOf(newLeaseAPI().link(1), "a"), nil)
+		e := newElector(t, leaseOf(newLeaseAPI(t).link(1), "a"), nil)
 		var d diary
 		client, ctx := fencedClient(t, e, d.server), t.Context()
 		maps, pods := client.CoreV1().ConfigMaps("default"), client.CoreV1().Pods("default")
@@ -211,7 +211,7 @@ func TestPauseBetweenPermissionAndSocketSendsNothing(t *testing.T) {
 func TestFenceStaysOpenForWorkThatDrains(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
-		e := newElector(t, leaseOf(newLeaseAPI().link(1), "a"), nil)
+		e := newElector(t, leaseOf(newLeaseAPI(t).link(1), "a"), nil)
 		var d diary
 		client := fencedClient(t, e, d.server)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -297,7 +297,7 @@ func (c suspendClock) Now() time.Time {
 func TestFenceClosesAfterTheMachineWasSuspended(t *testing.T) {
 	g := NewWithT(t)
 	var asleep atomic.Int64
-	e := newElector(t, leaseOf(newLeaseAPI().link(1), "a"), &leader.Options{Clock: suspendClock{asleep: &asleep}})
+	e := newElector(t, leaseOf(newLeaseAPI(t).link(1), "a"), &leader.Options{Clock: suspendClock{asleep: &asleep}})
 	var d diary
 	client := fencedClient(t, e, d.server)
 	g.Expect(e.Run(t.Context(), func(ctx context.Context) error {
@@ -344,7 +344,7 @@ func TestNoWriteOfAnEarlierLeaderFollowsOneOfALater(t *testing.T) {
 // fence all the time and takes long to end.
 func zombies(t *testing.T, seed int64) int {
 	r := rand.New(rand.NewSource(seed))
-	api := newLeaseAPI()
+	api := newLeaseAPI(t)
 	var book ledger
 	ctx, cancel := context.WithCancel(t.Context())
 	var done sync.WaitGroup

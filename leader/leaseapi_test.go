@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"testing"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -29,10 +30,14 @@ type leaseAPI struct {
 	history  []change
 	stored   map[string]*coordinationv1.Lease
 	watchers map[*leaseWatch]bool
+	inFlight sync.WaitGroup // watches, and requests, given up ones too
 }
 
-func newLeaseAPI() *leaseAPI {
-	return &leaseAPI{stored: map[string]*coordinationv1.Lease{}, watchers: map[*leaseWatch]bool{}}
+// newLeaseAPI is empty. The test ends when no request is under way any more.
+func newLeaseAPI(t *testing.T) *leaseAPI {
+	a := &leaseAPI{stored: map[string]*coordinationv1.Lease{}, watchers: map[*leaseWatch]bool{}}
+	t.Cleanup(a.inFlight.Wait)
+	return a
 }
 
 func (a *leaseAPI) newest() int {
@@ -160,7 +165,7 @@ func call[T any](ctx context.Context, l *link, f func() (T, error)) (T, error) {
 		return none, fail
 	}
 	done := make(chan answer[T], 1)
-	go func() {
+	l.api.inFlight.Go(func() {
 		if cut != nil {
 			<-cut
 		}
@@ -173,7 +178,7 @@ func call[T any](ctx context.Context, l *link, f func() (T, error)) (T, error) {
 		if told {
 			done <- answer[T]{value, err}
 		}
-	}()
+	})
 	if ctx.Done() == nil {
 		panic("a request of the lease has no deadline")
 	}
@@ -261,7 +266,7 @@ func (l *link) Watch(ctx context.Context, o metav1.ListOptions) (watch.Interface
 	}
 	l.api.watchers[w] = true
 	l.api.mu.Unlock()
-	go w.pump(ctx)
+	l.api.inFlight.Go(func() { w.pump(ctx) })
 	return w, nil
 }
 

@@ -16,7 +16,7 @@ import (
 func TestSlotRecordDeletedByHandIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
-		api, o := newLeaseAPI(), newOwners()
+		api, o := newLeaseAPI(t), newOwners()
 		a, b := startShards(t, api, o, "a"), startShards(t, api, o, "b")
 		pass(time.Minute)
 		o.movedSince()
@@ -35,7 +35,7 @@ func TestSlotRecordDeletedByHandIsGivenUp(t *testing.T) {
 func TestMemberRecordDeletedByHandEndsTheMembership(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
-		api, o := newLeaseAPI(), newOwners()
+		api, o := newLeaseAPI(t), newOwners()
 		a := startShards(t, api, o, "a")
 		pass(30 * time.Second)
 		open := make(chan struct{})
@@ -61,7 +61,7 @@ func TestRecordsDeletedByHandAreNotTakenWhileTheirOwnerMayWork(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				g := NewWithT(t)
-				api, o := newLeaseAPI(), newOwners()
+				api, o := newLeaseAPI(t), newOwners()
 				a, b := startShards(t, api, o, "a"), startShards(t, api, o, "b")
 				pass(time.Minute)
 				open := make(chan struct{})
@@ -88,7 +88,7 @@ func TestRecordsDeletedByHandAreNotTakenWhileTheirOwnerMayWork(t *testing.T) {
 func TestShortVisitMovesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
-		api, o := newLeaseAPI(), newOwners()
+		api, o := newLeaseAPI(t), newOwners()
 		a := startShards(t, api, o, "a")
 		pass(30 * time.Second)
 		b := startShards(t, api, o, "b")
@@ -104,7 +104,7 @@ func TestShortVisitMovesNothing(t *testing.T) {
 func TestStalledWatchIsBroken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
-		api, o := newLeaseAPI(), newOwners()
+		api, o := newLeaseAPI(t), newOwners()
 		a := startShards(t, api, o, "a")
 		pass(30 * time.Second)
 		stall := make(chan struct{})
@@ -121,7 +121,7 @@ func TestStalledWatchIsBroken(t *testing.T) {
 func TestLateWatchDoesNotBuryTheLiving(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
-		api, o := newLeaseAPI(), newOwners()
+		api, o := newLeaseAPI(t), newOwners()
 		a, b := startShards(t, api, o, "a"), startShards(t, api, o, "b")
 		pass(time.Minute)
 		o.movedSince()
@@ -146,7 +146,7 @@ func TestEachChangeMovesAtMostItsFairShare(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			g := NewWithT(t)
 			r := rand.New(rand.NewSource(seed))
-			api, o := newLeaseAPI(), newOwners()
+			api, o := newLeaseAPI(t), newOwners()
 			alive := map[string]*shardReplica{}
 			for change := range 20 {
 				names := slices.Sorted(maps.Keys(alive))

@@ -43,9 +43,9 @@ type world struct {
 	faults  []string
 }
 
-func newWorld(seed int64) *world {
+func newWorld(t *testing.T, seed int64) *world {
 	w := &world{
-		api: newLeaseAPI(), rand: rand.New(rand.NewSource(seed)),
+		api: newLeaseAPI(t), rand: rand.New(rand.NewSource(seed)),
 		turns: map[int]string{}, working: map[int]int{}, free: map[int]time.Time{},
 		steps: map[string]int{},
 	}
@@ -254,7 +254,7 @@ func TestShardsKeepTheirPromisesOverAMillionSteps(t *testing.T) {
 	total, kinds, worst := 0, map[string]int{}, time.Duration(0)
 	for seed := int64(0); total < steps; seed++ {
 		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(seed)
+			w := newWorld(t, seed)
 			w.run(t)
 			g.Expect(w.faults).To(BeEmpty(), "seed %d", seed)
 			g.Expect(w.worst).To(BeNumerically("<=", 2*leaseDuration), "seed %d", seed)

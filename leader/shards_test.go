@@ -135,7 +135,7 @@ func (r *shardReplica) die() {
 func TestShardsDivideAndFollowTheMembers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
-		api, o := newLeaseAPI(), newOwners()
+		api, o := newLeaseAPI(t), newOwners()
 		a := startShards(t, api, o, "a")
 		pass(10 * time.Second)
 		g.Expect(o.shares()).To(Equal(map[string]int{"a": 64}))
@@ -177,7 +177,7 @@ func TestShardsDivideAndFollowTheMembers(t *testing.T) {
 func TestSlotRecordsChangeOnlyWithTheirOwner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
-		api, o := newLeaseAPI(), newOwners()
+		api, o := newLeaseAPI(t), newOwners()
 		a, b := startShards(t, api, o, "a"), startShards(t, api, o, "b")
 		pass(time.Minute)
 		before, err := api.get("test-slot-7")
@@ -196,7 +196,7 @@ func TestSlotRecordsChangeOnlyWithTheirOwner(t *testing.T) {
 func TestPlannedMoveWaitsForTurnsInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
-		api, o := newLeaseAPI(), newOwners()
+		api, o := newLeaseAPI(t), newOwners()
 		l := api.link(1)
 		a := newShards(t, l, "a", nil)
 		ctx, stop := context.WithCancel(t.Context())
@@ -230,7 +230,7 @@ func TestPlannedMoveWaitsForTurnsInFlight(t *testing.T) {
 func TestStoppingMemberGetsNoMoreSlots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
-		api, o := newLeaseAPI(), newOwners()
+		api, o := newLeaseAPI(t), newOwners()
 		a, b := startShards(t, api, o, "a"), startShards(t, api, o, "b")
 		pass(30 * time.Second)
 		l := api.link(9)
@@ -263,7 +263,7 @@ func TestStoppingMemberGetsNoMoreSlots(t *testing.T) {
 func TestMemberThatTakesNothingIsPassedOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
-		api, o := newLeaseAPI(), newOwners()
+		api, o := newLeaseAPI(t), newOwners()
 		a := startShards(t, api, o, "a")
 		pass(10 * time.Second)
 		// A member that renews and never claims: an elector in its place.
@@ -291,7 +291,7 @@ func TestMemberThatTakesNothingIsPassedOver(t *testing.T) {
 func TestReplicaThatDividesDifferentlyDoesNotJoin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
-		api, o := newLeaseAPI(), newOwners()
+		api, o := newLeaseAPI(t), newOwners()
 		a := startShards(t, api, o, "a")
 		pass(10 * time.Second)
 		for _, other := range []leader.ShardOptions{{Slots: 32}, {By: leader.ByKey}} {
@@ -312,7 +312,7 @@ func TestFunctionOfASlotThatFailsEndsRun(t *testing.T) {
 		t.Run(fmt.Sprint(want), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				g := NewWithT(t)
-				api := newLeaseAPI()
+				api := newLeaseAPI(t)
 				s := newShards(t, api.link(1), "a", nil)
 				err := s.Run(t.Context(), func(ctx context.Context, slot int) error {
 					if slot == 3 {
@@ -336,7 +336,7 @@ func TestFunctionOfASlotThatFailsEndsRun(t *testing.T) {
 func TestShardsNameMissingPermissions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
-		l := newLeaseAPI().link(1)
+		l := newLeaseAPI(t).link(1)
 		l.fail = apierrors.NewForbidden(leases, "test", errors.New("no RBAC policy matched"))
 		s := newShards(t, l, "a", nil)
 		ctx, stop := context.WithCancel(t.Context())
@@ -351,7 +351,7 @@ func TestShardsNameMissingPermissions(t *testing.T) {
 
 func TestKeysOfANamespaceShareASlot(t *testing.T) {
 	g := NewWithT(t)
-	api := newLeaseAPI()
+	api := newLeaseAPI(t)
 	byNamespace := newShards(t, api.link(1), "a", nil)
 	byKey := newShards(t, api.link(1), "a", &leader.ShardOptions{By: leader.ByKey})
 	spread, keys := map[int]bool{}, map[int]bool{}
@@ -367,7 +367,7 @@ func TestKeysOfANamespaceShareASlot(t *testing.T) {
 
 func TestNewShardsRefusesBadInput(t *testing.T) {
 	g := NewWithT(t)
-	lease := leaseOf(newLeaseAPI().link(1), "Bad_Identity")
+	lease := leaseOf(newLeaseAPI(t).link(1), "Bad_Identity")
 	_, err := leader.NewShards(lease, &leader.ShardOptions{
 		Slots: 2000, By: 7, Settle: -1, Member: leader.Options{RenewDeadline: time.Hour},
 	})

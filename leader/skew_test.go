@@ -70,7 +70,7 @@ func TestSkewedClocksNeverLeadAtOnce(t *testing.T) {
 // API in turns.
 func skewed(t *testing.T, offset time.Duration, speed float64) {
 	g := NewWithT(t)
-	api := newLeaseAPI()
+	api := newLeaseAPI(t)
 	links := []*link{api.link(1), api.link(2)}
 	wrong := wrongClock{start: time.Now(), offset: offset, speed: speed}
 	right := wrongClock{start: time.Now(), speed: 2 - speed}
@@ -106,7 +106,7 @@ func TestElectorsNeverOverlapOverRandomSchedules(t *testing.T) {
 func randomSchedule(t *testing.T, seed int64) {
 	g := NewWithT(t)
 	r := rand.New(rand.NewSource(seed))
-	api := newLeaseAPI()
+	api := newLeaseAPI(t)
 	var s throne
 	ctx, cancel := context.WithCancel(t.Context())
 	var done sync.WaitGroup
