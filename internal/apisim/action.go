@@ -53,6 +53,14 @@ func (a Action) WatchID() int {
 	return a.watch.id
 }
 
+// CallID tells parked calls apart; 0 for other actions.
+func (a Action) CallID() int {
+	if a.call == nil {
+		return 0
+	}
+	return a.call.id
+}
+
 // Caller is the place in the program under test, file:line, that made a parked call; "" when it is not known.
 func (a Action) Caller() string {
 	if a.call == nil {

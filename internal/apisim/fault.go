@@ -24,11 +24,13 @@ const (
 	CrashAfter        // a call: it is carried out, then the caller's incarnation dies
 	Expired           // a list or watch: 410; a delivery: 410 in place of the event, history is compacted
 	Dropped           // a delivery: the stream ends in place of the event
+	Duplicated        // a delivery: the event comes twice
 	faults
 )
 
 var faultNames = [faults]string{
 	"none", "500", "409", "429", "unreachable", "lost reply", "late", "crash before", "crash after", "410", "dropped",
+	"duplicated",
 }
 
 func (f Fault) String() string { return faultNames[f] }

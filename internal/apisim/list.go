@@ -77,18 +77,26 @@ func (s *Server) listFrom(t *table, r *request) (cursor, error) {
 		return c, nil
 	}
 	rv := r.query.Get("resourceVersion")
-	if rv == "" || rv == "0" {
+	switch rv {
+	case "":
 		return cursor{Version: s.version}, nil
+	case "0":
+		return cursor{Version: s.cached(t, r.Client)}, nil
 	}
 	wanted, err := strconv.ParseInt(rv, 10, 64)
 	if err != nil {
 		return cursor{}, invalidVersion(rv)
 	}
-	if wanted > s.version {
-		return cursor{}, tooLarge(wanted, s.version)
+	exact := r.query.Get("resourceVersionMatch") == string(metav1.ResourceVersionMatchExact)
+	have := s.version
+	if !exact {
+		have = s.cached(t, r.Client)
 	}
-	if r.query.Get("resourceVersionMatch") != string(metav1.ResourceVersionMatchExact) {
-		return cursor{Version: s.version}, nil
+	if wanted > have {
+		return cursor{}, tooLarge(wanted, have)
+	}
+	if !exact {
+		return cursor{Version: have}, nil
 	}
 	if wanted < t.compacted {
 		return cursor{}, apierrors.NewResourceExpired("The resourceVersion for the provided list is too old.")

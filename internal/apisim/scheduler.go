@@ -21,6 +21,7 @@ type Scheduler struct {
 	parked  []*parked
 	late    []*parked
 	extras  []*Extra
+	calls   int
 	stopped bool
 
 	trace   []string
@@ -31,6 +32,7 @@ type Scheduler struct {
 
 // parked is a call that waits for the scheduler.
 type parked struct {
+	id      int // counts the calls
 	req     *request
 	name    string
 	verdict chan verdict
@@ -92,8 +94,9 @@ func (s *Server) park(ctx context.Context, r *request) (*http.Response, error) {
 		s.mu.Unlock()
 		return nil, context.Canceled
 	}
-	p := &parked{req: r, name: r.String(), verdict: make(chan verdict, 1)}
-	if r.Write() {
+	d.calls++
+	p := &parked{id: d.calls, req: r, name: r.String(), verdict: make(chan verdict, 1)}
+	if r.Write() || r.Verb == "get" {
 		p.stack = stack()
 	}
 	d.parked = append(d.parked, p)
@@ -214,6 +217,10 @@ func (d *Scheduler) deliver(w *watcher, f Fault) {
 	case Expired:
 		w.table.compacted, w.table.history = s.version, nil
 		w.pending = []delivery{{typ: watch.Error, failure: expired(w.seen, s.version)}}
+		w.release()
+	case Duplicated:
+		w.pending = slices.Insert(w.pending, 1, w.pending[0])
+		w.release()
 		w.release()
 	default:
 		w.release()

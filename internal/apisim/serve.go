@@ -71,6 +71,14 @@ func notServed() error {
 
 func (s *Server) get(t *table, r *request) (*output, error) {
 	have := t.objects[r.key()]
+	if version := s.cached(t, r.Client); r.query.Get("resourceVersion") == "0" && version < s.version {
+		have = nil
+		for _, o := range t.at(version) {
+			if o.key == r.key() {
+				have = o
+			}
+		}
+	}
 	if have == nil {
 		return nil, apierrors.NewNotFound(t.res.groupResource(), r.Name)
 	}

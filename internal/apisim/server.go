@@ -27,6 +27,7 @@ type Server struct {
 	random    *rand.Rand
 	uids      int64
 	clients   map[string]*client
+	frozen    map[string]int64 // by client: the version that its cached reads show
 	watches   []*watcher
 	watchIDs  int
 	gate      *Scheduler
@@ -48,6 +49,7 @@ func New(o *Options) (*Server, error) {
 		version: firstVersion,
 		random:  rand.New(rand.NewPCG(opts.Seed, 2)),
 		clients: map[string]*client{},
+		frozen:  map[string]int64{},
 	}
 	for _, r := range append(Builtin(), opts.Resources...) {
 		s.tables[r.GVR()] = newTable(r)

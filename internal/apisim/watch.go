@@ -58,16 +58,7 @@ func (s *Server) startWatch(w *watcher, r *request) error {
 		return err
 	}
 	if initial || from == 0 {
-		for _, o := range w.table.at(s.version) {
-			if w.match.matches(o) {
-				w.push(delivery{typ: watch.Added, obj: o, version: s.version})
-			}
-		}
-		if initial && w.bookmarks {
-			w.push(delivery{typ: watch.Bookmark, version: s.version, initialEnd: true})
-		}
-		w.seen = s.version
-		return nil
+		return s.startAnew(w, r, initial)
 	}
 	w.seen = from
 	missed, there := w.table.since(from)
@@ -76,6 +67,28 @@ func (s *Server) startWatch(w *watcher, r *request) error {
 		w.last = true
 		return nil
 	}
+	for _, e := range missed {
+		w.offer(e)
+	}
+	return nil
+}
+
+// startAnew queues the objects that are there, and what came since they were cached.
+func (s *Server) startAnew(w *watcher, r *request, initial bool) error {
+	version := s.version
+	if r.query.Get("resourceVersion") == "0" {
+		version = s.cached(w.table, r.Client)
+	}
+	for _, o := range w.table.at(version) {
+		if w.match.matches(o) {
+			w.push(delivery{typ: watch.Added, obj: o, version: version})
+		}
+	}
+	if initial && w.bookmarks {
+		w.push(delivery{typ: watch.Bookmark, version: version, initialEnd: true})
+	}
+	w.seen = version
+	missed, _ := w.table.since(version)
 	for _, e := range missed {
 		w.offer(e)
 	}
