@@ -53,7 +53,7 @@ func inScenario(t *testing.T, o *status.Options, f func(c client, s *scenario)) 
 		c := client{NewWithT(t), handler}
 		c.Expect(err).NotTo(HaveOccurred())
 		defer s.run(t.Context())()
-		<-time.After(2 * time.Second)
+		<-time.After(electionTime + 2*time.Second)
 		synctest.Wait()
 		f(c, s)
 	})

@@ -40,7 +40,7 @@ func TestThePageShowsWhatIsGoingOn(t *testing.T) {
 			"d/hopeless | gave up; waits for a change | 1 | – | spec.replicas contradicts spec.paused 2s ago",
 			`patching "broken": <b>the server</b> is busy 2s ago`,
 			"waited for their own writes |1 |",
-			"configmaps | ConfigMap | synced | 8 | 9 | 2s ago | 1 | 1 | rollout, drain |",
+			"configmaps | ConfigMap | synced | 8 | 9 | 3s ago | 1 | 1 | rollout, drain |",
 			"nodes | Node | listing: nodes is forbidden",
 			"last good sweep |never",
 		} {
