@@ -24,6 +24,12 @@ type Report struct {
 	Failure string
 	// Token is the failure's, for [Replay].
 	Token string
+	// Oracle that found it: run, stop, workload, rest, goal, always, tail, state, counts, leader, watch and the like.
+	Oracle string
+	// Trace is what happened up to the failure, a line for each step.
+	Trace []string
+	// Elapsed is how long it took, in real time.
+	Elapsed time.Duration
 }
 
 func (r *Report) String() string {
@@ -40,7 +46,7 @@ func (r *Report) String() string {
 // parallel.
 func Explore(t *testing.T, c *Case, o *Options) *Report {
 	t.Helper()
-	r := search(t, c, o)
+	r := Search(t, c, o)
 	if r.Failure != "" {
 		t.Error(r.Failure)
 		return r
@@ -49,12 +55,13 @@ func Explore(t *testing.T, c *Case, o *Options) *Report {
 	return r
 }
 
-// search is Explore without the failing.
-func search(t *testing.T, c *Case, o *Options) *Report {
+// Search is [Explore] that does not fail the test: for tests which show that a bug would be found.
+func Search(t *testing.T, c *Case, o *Options) *Report {
 	t.Helper()
 	x := newExplorer(t, c, o)
 	x.explore()
 	x.report.Rules = x.rules.rules()
+	x.report.Elapsed = time.Since(x.began)
 	return x.report
 }
 

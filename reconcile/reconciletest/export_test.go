@@ -2,12 +2,6 @@ package reconciletest
 
 import "testing"
 
-// Search is Explore that does not fail the test.
-func Search(t *testing.T, c *Case, o *Options) *Report {
-	t.Helper()
-	return search(t, c, o)
-}
-
 // ReplayText is Replay that does not fail the test.
 func ReplayText(t *testing.T, c *Case, o *Options, token string) string {
 	t.Helper()

@@ -18,6 +18,11 @@ const (
 // fail puts the counter-example into the report.
 func (x *explorer) fail(p plan, out *outcome) {
 	x.report.Token = token(p, out.hash())
+	x.report.Oracle = out.finding.oracle
+	x.report.Trace = out.lines
+	if upTo := out.finding.upTo; upTo > 0 {
+		x.report.Trace = out.lines[:upTo]
+	}
 	x.report.Failure = describe(p, out, x.report.Token)
 }
 
