@@ -29,6 +29,7 @@ var table = map[string][]string{
 	"metrics":                 {"reconcile", "queue", "informer", "names", "internal"},
 	"status":                  {"reconcile", "queue", "informer", "names", "metrics", "internal"},
 	"examples":                sdk,
+	"examples/internal/stage": append([]string{"internal/e2e", "internal/apisim", "examples/internal"}, sdk...),
 	"examples/reboot/demo":    append([]string{"internal/e2e"}, sdk...),
 	"internal":                {},
 }
@@ -37,9 +38,9 @@ var table = map[string][]string{
 var heavy = map[string][]string{
 	"github.com/prometheus/":          {"metrics", "status", "examples"},
 	"github.com/spf13/cobra":          {"examples"},
-	"github.com/onsi/":                {},
+	"github.com/onsi/":                {"examples/internal/stage"},
 	"sigs.k8s.io/controller-runtime/": {},
-	"testing":                         {"reconcile/reconciletest", "internal"},
+	"testing":                         {"reconcile/reconciletest", "internal", "examples/internal/stage"},
 }
 
 type listed struct {

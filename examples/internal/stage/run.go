@@ -1,0 +1,46 @@
+package stage
+
+import (
+	"context"
+	"sync"
+
+	"github.com/homeostat/homeostat/examples/internal/program"
+	"github.com/homeostat/homeostat/examples/internal/wiretap"
+	"github.com/homeostat/homeostat/reconcile"
+)
+
+// A Maker makes the controller that a test is about.
+type Maker func(env program.Env) (*reconcile.Controller, error)
+
+// A Run is a controller that runs until it is stopped.
+type Run struct {
+	*reconcile.Controller
+	// Tap has what the controller sends.
+	Tap  *wiretap.Tap
+	stop func() error
+}
+
+func start(ctx context.Context, c *reconcile.Controller, tap *wiretap.Tap, ended func()) *Run {
+	ctx, cancel := context.WithCancel(ctx)
+	result := make(chan error, 1)
+	go func() { result <- c.Run(ctx) }()
+	return &Run{Controller: c, Tap: tap, stop: sync.OnceValue(func() error {
+		cancel()
+		defer ended()
+		return <-result
+	})}
+}
+
+// Stop ends the controller and returns what its Run returned. Later calls return
+// the same.
+func (r *Run) Stop() error { return r.stop() }
+
+// Idle tells whether no key is being worked on or waits.
+func (r *Run) Idle() bool {
+	stats := r.QueueStats()
+	waiting := stats.Held + stats.Delayed
+	for _, lane := range stats.Lanes {
+		waiting += lane.Depth
+	}
+	return waiting == 0
+}

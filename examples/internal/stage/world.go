@@ -1,0 +1,68 @@
+package stage
+
+import (
+	"testing"
+	"testing/synctest"
+
+	"github.com/onsi/gomega"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/events"
+
+	"github.com/homeostat/homeostat/examples/internal/program"
+	"github.com/homeostat/homeostat/examples/internal/wiretap"
+	"github.com/homeostat/homeostat/internal/apisim"
+)
+
+// Controller is who the controllers are for the simulated server.
+const Controller = "controller"
+
+// A World is a simulated API server and what surrounds it, in a bubble of
+// virtual time.
+type World struct {
+	*gomega.WithT
+	T   *testing.T
+	Sim *apisim.Server
+	// Tap has what all controllers send.
+	Tap *wiretap.Tap
+	// User is the administrator.
+	User kubernetes.Interface
+	// Events has what the controllers tell.
+	Events *events.FakeRecorder
+}
+
+// Simulate calls f in a new world.
+func Simulate(t *testing.T, o *apisim.Options, f func(w *World)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := &World{WithT: gomega.NewWithT(t), T: t, Tap: &wiretap.Tap{}, Events: events.NewFakeRecorder(100)}
+		var err error
+		w.Sim, err = apisim.New(o)
+		w.Expect(err).NotTo(gomega.HaveOccurred())
+		w.User, err = kubernetes.NewForConfig(w.Sim.Admin())
+		w.Expect(err).NotTo(gomega.HaveOccurred())
+		f(w)
+	})
+}
+
+// Start runs a controller, and returns when it has nothing to do.
+func (w *World) Start(make Maker) *Run {
+	w.T.Helper()
+	c, err := make(program.Env{Config: w.Tap.Config(w.Sim.Config(Controller)), Events: w.Events})
+	w.Expect(err).NotTo(gomega.HaveOccurred())
+	stopped := false
+	run := start(w.T.Context(), c, w.Tap, func() { stopped = true })
+	w.T.Cleanup(func() {
+		if !stopped {
+			w.Expect(run.Stop()).To(gomega.Succeed())
+		}
+	})
+	synctest.Wait()
+	return run
+}
+
+// Writes returns what the controllers wrote since the last call, once they have
+// nothing to do.
+func (w *World) Writes() []string {
+	synctest.Wait()
+	return w.Tap.Writes()
+}
