@@ -31,6 +31,9 @@ type leaseAPI struct {
 	stored   map[string]*coordinationv1.Lease
 	watchers map[*leaseWatch]bool
 	inFlight sync.WaitGroup // watches, and requests, given up ones too
+
+	// written is called after each write, if it is set; it must not call back.
+	written func(*coordinationv1.Lease)
 }
 
 // newLeaseAPI is empty. The test ends when no request is under way any more.
@@ -97,6 +100,9 @@ func (a *leaseAPI) store(kind watch.EventType, l *coordinationv1.Lease, uid type
 	l.UID, l.ResourceVersion = uid, strconv.Itoa(a.version)
 	a.stored[l.Name] = l
 	a.announce(kind, l)
+	if a.written != nil {
+		a.written(l)
+	}
 	return l.DeepCopy()
 }
 

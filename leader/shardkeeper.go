@@ -91,7 +91,8 @@ func (k *keeper) run(ctx context.Context) error {
 
 // wait takes in the next thing that happens.
 func (k *keeper) wait(ctx context.Context, tell <-chan sighting) error {
-	timer := k.options.Member.Clock.NewTimer(k.options.Member.RetryPeriod)
+	now := k.now()
+	timer := k.options.Member.Clock.NewTimer(k.due(now).Sub(now))
 	defer timer.Stop()
 	done := ctx.Done()
 	if k.over {
@@ -106,6 +107,26 @@ func (k *keeper) wait(ctx context.Context, tell <-chan sighting) error {
 	case <-timer.C():
 	}
 	return nil
+}
+
+// due is when to decide again if nothing happens: when a lease expires or a
+// target has been waited for long enough, and every RetryPeriod.
+func (k *keeper) due(now time.Time) time.Time {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	next := now.Add(k.options.Member.RetryPeriod)
+	earlier := func(t time.Time) {
+		if t.After(now) && t.Before(next) {
+			next = t
+		}
+	}
+	for _, member := range k.view.members {
+		earlier(member.freeAt(k.view.duration))
+	}
+	for _, since := range k.free {
+		earlier(since.Add(k.options.patience()))
+	}
+	return next
 }
 
 func (k *keeper) saw(s sighting) {
@@ -156,29 +177,32 @@ func (k *keeper) decide(ctx context.Context) {
 		case owner == nobody:
 			k.fill(ctx, slot, &p, now)
 		}
-		if owner != nobody {
+		if owner != nobody && !k.claims[slot] {
 			delete(k.free, slot)
 		}
 	}
 }
 
-// fill takes a free slot, or makes sure that somebody does.
+// fill takes a free slot if it is ours to take, or if the one whose turn it is
+// has not taken it for too long. Whoever sees that takes it then, without
+// another order among them: so several members that do nothing cost no more
+// time than one. Compare-and-swap decides, and shares are evened out later.
 func (k *keeper) fill(ctx context.Context, slot int, p *planner, now time.Time) {
-	target := p.target[slot]
 	since, waiting := k.free[slot]
 	if !waiting {
 		since, k.free[slot] = now, now
 	}
+	waited, target := now.Sub(since), p.target[slot]
 	switch {
-	case target == k.self:
-		if !p.greedy(k.self) || now.Sub(since) >= k.options.Member.RetryPeriod {
-			k.claim(ctx, slot, now)
-			p.owned[k.self]++
+	case waited >= k.options.patience():
+		if target != k.self && target != nobody {
+			k.view.shy[target] = true
 		}
-	case target != nobody && now.Sub(since) >= k.options.Member.RetryPeriod+k.options.Member.RequestTimeout:
-		k.view.shy[target] = true
-		k.free[slot] = now
+	case target != k.self || p.greedy(k.self) && waited < k.options.Member.RetryPeriod:
+		return
 	}
+	k.claim(ctx, slot, now)
+	p.owned[k.self]++
 }
 
 // bury ends the membership of those whose lease has expired by our clock. That

@@ -63,6 +63,10 @@ func (o *ShardOptions) withDefaults() ShardOptions {
 	return set
 }
 
+// patience is how long a free slot is left to the member whose turn it is to
+// take it: until it has looked again, and one request more.
+func (o ShardOptions) patience() time.Duration { return o.Member.RetryPeriod + o.Member.RequestTimeout }
+
 func (o ShardOptions) validate() error {
 	faults := []error{o.Member.validate()}
 	if o.Slots < 1 || o.Slots > maxSlots {

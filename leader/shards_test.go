@@ -111,8 +111,15 @@ func newShards(t *testing.T, l *link, identity string, o *leader.ShardOptions) *
 
 func startShards(t *testing.T, api *leaseAPI, o *owners, identity string) *shardReplica {
 	t.Helper()
+	return startShardsWith(t, api, o, identity, nil)
+}
+
+func startShardsWith(
+	t *testing.T, api *leaseAPI, o *owners, identity string, options *leader.ShardOptions,
+) *shardReplica {
+	t.Helper()
 	l := api.link(int64(len(identity)))
-	r := &shardReplica{Shards: newShards(t, l, identity, nil), link: l}
+	r := &shardReplica{Shards: newShards(t, l, identity, options), link: l}
 	var ctx context.Context
 	ctx, r.stop = context.WithCancel(t.Context())
 	r.wait = background(func() error { return r.Run(ctx, o.work(identity, time.Second)) })
@@ -266,16 +273,8 @@ func TestMemberThatTakesNothingIsPassedOver(t *testing.T) {
 		api, o := newLeaseAPI(t), newOwners()
 		a := startShards(t, api, o, "a")
 		pass(10 * time.Second)
-		// A member that renews and never claims: an elector in its place.
-		l := leaseObject("test-member-b")
-		l.Labels = map[string]string{"leader.homeostat.dev/shards": "test", "leader.homeostat.dev/record": "member"}
-		_, err := api.create(l)
-		g.Expect(err).NotTo(HaveOccurred())
-		lease := leaseOf(api.link(5), "b")
-		lease.Name = "test-member-b"
-		ctx, stop := context.WithCancel(t.Context())
 		var d diary
-		wait := background(func() error { return leader.Run(ctx, lease, nil, untilDone(&d, "b")) })
+		stop := renewOnly(t, api, &d, "b")
 		pass(time.Minute)
 		g.Expect(o.shares()).To(Equal(map[string]int{"a": 64}))
 		moved := len(d.read())
@@ -283,9 +282,51 @@ func TestMemberThatTakesNothingIsPassedOver(t *testing.T) {
 		g.Expect(o.shares()).To(Equal(map[string]int{"a": 64}))
 		g.Expect(d.read()).To(HaveLen(moved))
 		stop()
-		g.Expect(wait()).To(Succeed())
 		a.end(t)
 	})
+}
+
+func TestManyMembersThatTakeNothingCostNoMoreTimeThanOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		api, o := newLeaseAPI(t), newOwners()
+		one := &leader.ShardOptions{Slots: 1}
+		a := startShardsWith(t, api, o, "a", one)
+		pass(5 * time.Second)
+		last := startShardsWith(t, api, o, "g", one) // its score is below that of five idle ones
+		var stops []func()
+		for i := range 6 {
+			stops = append(stops, renewOnly(t, api, &diary{}, fmt.Sprint("idle-", i)))
+		}
+		pass(5 * time.Second)
+		g.Expect(o.shares()).To(Equal(map[string]int{"a": 1}))
+		a.die()
+		pass(21 * time.Second)
+		g.Expect(o.shares()).To(Equal(map[string]int{"g": 1}))
+		for _, stop := range stops {
+			stop()
+		}
+		last.end(t)
+	})
+}
+
+// renewOnly is a member that renews and never claims: an elector in its place.
+func renewOnly(t *testing.T, api *leaseAPI, d *diary, name string) (stop func()) {
+	t.Helper()
+	g := NewWithT(t)
+	lease := leaseOf(api.link(5), name)
+	lease.Name = "test-member-" + name
+	l := leaseObject(lease.Name)
+	l.Labels = map[string]string{"leader.homeostat.dev/shards": "test", "leader.homeostat.dev/record": "member"}
+	_, err := api.create(l)
+	g.Expect(err).NotTo(HaveOccurred())
+	ctx, cancel := context.WithCancel(t.Context())
+	wait := background(func() error { return leader.Run(ctx, lease, nil, untilDone(d, name)) })
+	return func() {
+		t.Helper()
+		cancel()
+		g.Expect(wait()).To(Succeed())
+	}
 }
 
 func TestReplicaThatDividesDifferentlyDoesNotJoin(t *testing.T) {

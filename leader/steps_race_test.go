@@ -3,7 +3,7 @@
 package leader_test
 
 const (
-	steps     = 30_000 // of random shards
-	schedules = 10     // of random electors
-	zombieRun = 5      // of work that outlives its leadership
+	steps     = 100_000 // of random shards
+	schedules = 10      // of random electors
+	zombieRun = 5       // of work that outlives its leadership
 )
