@@ -26,6 +26,8 @@ type CommandOptions struct {
 	Format
 	// Env is added to the environment of this process.
 	Env []string
+	// CleanEnv leaves out the environment of this process: there is Env alone.
+	CleanEnv bool
 	// Dir is the working directory; this process's own.
 	Dir string
 	// MaxOutput bounds the output in bytes; [DefaultMaxOutput]. More is an error.
@@ -57,7 +59,7 @@ func (o CommandOptions) run(ctx context.Context, program string, args []string) 
 	running, kill := context.WithCancel(ctx)
 	defer kill()
 	command := exec.CommandContext(running, program, args...)
-	command.Env = append(os.Environ(), o.Env...)
+	command.Env = o.environment()
 	command.Dir = o.Dir
 	command.WaitDelay = killDelay
 	killWithDescendants(command)
@@ -70,6 +72,13 @@ func (o CommandOptions) run(ctx context.Context, program string, args []string) 
 		return nil, errors.Join(err, context.Cause(ctx), complaints.err())
 	}
 	return Parse(&output.buffer, &o.Format)
+}
+
+func (o CommandOptions) environment() []string {
+	if o.CleanEnv {
+		return append([]string{}, o.Env...) // never nil, which would mean this process's
+	}
+	return append(os.Environ(), o.Env...)
 }
 
 // bounded keeps at most limit bytes, and calls overflow before the first byte

@@ -90,6 +90,13 @@ var _ = Describe("Command", func() {
 		Expect(l.NamesWithUIDs(ctx)).To(Equal([]names.Name{known("default/a", uid1)}))
 	})
 
+	It("gives the program no environment but the given one, if asked to", func(ctx SpecContext) {
+		GinkgoT().Setenv("NAMES_TEST", "leaked")
+		const script = `echo "default/${NAMES_TEST:-clean}"`
+		Expect(sh(nil, script).Names(ctx)).To(Equal(keys("default/leaked")))
+		Expect(sh(&names.CommandOptions{CleanEnv: true}, script).Names(ctx)).To(Equal(keys("default/clean")))
+	})
+
 	It("passes arguments on as they are", func(ctx SpecContext) {
 		Expect(names.Command(nil, "printf", "%s/%s\n", "default", "$HOME").Names(ctx)).To(Equal(keys("default/$HOME")))
 	})
