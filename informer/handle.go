@@ -3,6 +3,7 @@ package informer
 import (
 	"slices"
 	"sync/atomic"
+	"time"
 )
 
 // A handler is a function that wants to hear of every change.
@@ -18,6 +19,7 @@ type handler[T Object] struct {
 // A batch is what one step of the store has to hand on: events to the handlers
 // of that moment, then the notice that this has been done.
 type batch[T Object] struct {
+	came     time.Time // zero if it has no events
 	events   []Event[T]
 	handlers []*handler[T]
 	done     func()
@@ -76,7 +78,9 @@ func (i *Informer[T]) publish(next *state[T], b batch[T]) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.state.Store(next)
-	b.handlers = i.handlers
+	if b.handlers = i.handlers; len(b.events) > 0 {
+		b.came = time.Now()
+	}
 	i.counted.events.Add(int64(len(b.events)))
 	i.batches = append(i.batches, b)
 }
@@ -100,7 +104,7 @@ func (i *Informer[T]) deliver() {
 	i.delivering = true
 	for len(i.batches) > 0 {
 		b := i.batches[0]
-		i.batches[0] = batch[T]{}
+		i.batches[0], i.handing = batch[T]{}, b.came
 		if i.batches = i.batches[1:]; len(i.batches) == 0 {
 			i.batches = nil
 		}
@@ -119,7 +123,21 @@ func (i *Informer[T]) deliver() {
 			i.mu.Lock()
 		}
 	}
-	i.delivering = false
+	i.delivering, i.handing = false, time.Time{}
+}
+
+// waitingSince is when the oldest change came that has not been handed on to
+// every handler: zero if there is none. The caller holds mu.
+func (i *Informer[T]) waitingSince() time.Time {
+	if !i.handing.IsZero() {
+		return i.handing
+	}
+	for _, b := range i.batches {
+		if !b.came.IsZero() {
+			return b.came
+		}
+	}
+	return time.Time{}
 }
 
 func (h *handler[T]) handOn(events []Event[T]) {

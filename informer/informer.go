@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -39,6 +40,7 @@ type Informer[T Object] struct {
 	handlers   []*handler[T]
 	batches    []batch[T] // handed on in this order, by one goroutine at a time
 	delivering bool
+	handing    time.Time // when the changes came that are being handed on
 	session    *session[T]
 	sources    []source
 	view       *view[T] // of Indexer

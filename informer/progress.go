@@ -32,6 +32,7 @@ type progress struct {
 	waits    bool            // for the answer
 	open     bool            // the server has answered it, with more to come
 	watch    watch.Interface // the one that is open
+	opened   time.Time       // when it was
 	deadline time.Time       // by when the server should have closed it
 	err      error           // of the last request, nil if it went well
 
@@ -94,7 +95,7 @@ func (r *reflection[T]) opened(w watch.Interface, timeout *int64) {
 	r.touch()
 	r.mu.Lock()
 	p := &r.progress
-	p.watch, p.bookmarks, p.deadline = w, false, time.Time{}
+	p.watch, p.opened, p.bookmarks, p.deadline = w, time.Now(), false, time.Time{}
 	r.informer.counted.watches.Add(1)
 	if timeout != nil && !r.source.fake {
 		p.deadline = time.Now().Add(time.Duration(*timeout)*time.Second + grace)
@@ -186,6 +187,16 @@ func (r *reflection[T]) lastSign() time.Time {
 		return time.Unix(0, at)
 	}
 	return time.Time{}
+}
+
+// openSince is when the watch was opened that is open now: zero if none is.
+func (r *reflection[T]) openSince() time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.progress.watch == nil {
+		return time.Time{}
+	}
+	return r.progress.opened
 }
 
 func (r *reflection[T]) lastError() error {

@@ -1,15 +1,22 @@
 package informer_test
 
 import (
+	"fmt"
 	"net/http"
+	"reflect"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+	"unsafe"
 
 	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/types"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
+	metadatafake "k8s.io/client-go/metadata/fake"
 
 	"github.com/homeostat/homeostat/informer"
 )
@@ -23,7 +30,7 @@ func TestStatus(t *testing.T) {
 			stream(hold, added(versioned("a", "1", "5")), listEnd("10"), gate, modified(versioned("a", "1", "11")), bookmark("12")),
 			stream(hold, listEnd("20")))
 		nodes.Handle(func(informer.Event[*corev1.Node]) {})
-		g.Expect(nodes.Status()).To(Equal(informer.Status{
+		g.Expect(nodes.Status()).To(show(informer.Status{
 			Name: "nodes", Kind: "Node", Handlers: 1, Reason: "nobody runs the informer",
 		}))
 
@@ -41,9 +48,9 @@ func TestStatus(t *testing.T) {
 		synctest.Wait()
 		synced := time.Now()
 		<-time.After(time.Minute)
-		g.Expect(nodes.Status()).To(Equal(informer.Status{
+		g.Expect(nodes.Status()).To(show(informer.Status{
 			Name: "nodes", Kind: "Node", Running: true, Synced: true, Objects: 1, Handlers: 1, ResourceVersion: "10",
-			LastSign: time.Unix(0, synced.UnixNano()), Lists: 1, Watches: 1, Failures: 2, Events: 1,
+			LastSign: time.Unix(0, synced.UnixNano()), WatchSince: synced, Lists: 1, Watches: 1, Failures: 2, Events: 1,
 		}))
 		close(gate)
 		synctest.Wait()
@@ -53,6 +60,84 @@ func TestStatus(t *testing.T) {
 		synctest.Wait()
 		g.Expect(nodes.Status().Stalls).NotTo(BeZero())
 		g.Expect(nodes.Status().Watches).NotTo(BeEquivalentTo(1))
+	})
+}
+
+// show matches a Status that says the same.
+func show(want informer.Status) types.GomegaMatcher {
+	fields := func(s informer.Status) map[string]any {
+		out := map[string]any{}
+		for field, value := range reflect.ValueOf(s).Fields() {
+			if field.IsExported() {
+				out[field.Name] = value.Interface()
+			}
+		}
+		return out
+	}
+	return WithTransform(fields, Equal(fields(want)))
+}
+
+func TestStatusNamesTheScope(t *testing.T) {
+	g := NewWithT(t)
+	client := fake.NewClientset()
+	pods := informer.ForNamespaces(client.CoreV1().Pods, &informer.Options{
+		Namespaces: []string{"b", "a"}, LabelSelector: "app=web", FieldSelector: "spec.nodeName=n",
+	})
+	g.Expect(pods.Status()).To(show(informer.Status{
+		Name: "pods", Kind: "Pod", Reason: "nobody runs the informer",
+		Namespaces: []string{"a", "b"}, LabelSelector: "app=web", FieldSelector: "spec.nodeName=n",
+	}))
+	g.Expect(pods.SetNamespaces()).To(Succeed())
+	g.Expect(pods.Status().Namespaces).To(BeEmpty(), "all")
+
+	known := metadatafake.NewTestScheme()
+	g.Expect(metav1.AddMetaToScheme(known)).To(Succeed())
+	api := metadatafake.NewSimpleMetadataClient(known).Resource(configMaps)
+	g.Expect(informer.For(informer.Untyped(api), nil).Status().MetadataOnly).To(BeTrue())
+	g.Expect(pods.Status().MetadataOnly).To(BeFalse())
+}
+
+func TestStatusShowsTheLag(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		client := fake.NewClientset(pod("a", "1"))
+		pods := informer.For(client.CoreV1().Pods(""), nil)
+		gate := make(chan struct{})
+		pods.Handle(func(informer.Event[*corev1.Pod]) { <-gate })
+		g.Expect(pods.Status().Lag).To(BeZero())
+		stop := running(t.Context(), pods)
+		defer stop()
+		synctest.Wait()
+		<-time.After(time.Minute)
+		g.Expect(pods.Status().Lag).To(Equal(time.Minute))
+		close(gate)
+		synctest.Wait()
+		g.Expect(pods.Status().Lag).To(BeZero())
+	})
+}
+
+func TestStatusEstimatesTheSize(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		const small, large = 1000, 3000
+		var all []runtime.Object
+		for n := range small + large {
+			c := configMap("a", fmt.Sprint("small", n))
+			if n >= small {
+				c = configMap("b", fmt.Sprint("large", n))
+				c.Data = map[string]string{"text": strings.Repeat("x", 1000) + fmt.Sprint(n)}
+			}
+			all = append(all, c)
+		}
+		in := informer.For(fake.NewClientset(all...).CoreV1().ConfigMaps(""), nil)
+		g.Expect(in.Status().Size()).To(BeZero())
+		stop := running(t.Context(), in)
+		defer stop()
+		g.Expect(in.WaitForSync(t.Context())).To(Succeed())
+		empty, text := int64(unsafe.Sizeof(corev1.ConfigMap{})), int64(1000)
+		want := (small+large)*empty + large*(text+300) // and the map
+		g.Expect(in.Status().Size()).To(BeNumerically("~", want, want/8))
+		g.Expect(informer.Status{}.Size()).To(BeZero())
 	})
 }
 

@@ -268,6 +268,20 @@ func (n *node[T]) appendItems(to []*item[T]) []*item[T] {
 	return to
 }
 
+// appendLeaves appends the leaves of n in order.
+func (n *node[T]) appendLeaves(to []*node[T]) []*node[T] {
+	if n == nil {
+		return to
+	}
+	if n.kids == nil {
+		return append(to, n)
+	}
+	for _, kid := range n.kids {
+		to = kid.appendLeaves(to)
+	}
+	return to
+}
+
 func sortItems[T any](items []*item[T]) {
 	slices.SortStableFunc(items, func(a, b *item[T]) int {
 		return cmp.Or(strings.Compare(a.key.Namespace, b.key.Namespace), strings.Compare(a.key.Name, b.key.Name))

@@ -2,6 +2,7 @@ package share
 
 import (
 	"reflect"
+	"sync"
 	"time"
 	"unsafe"
 
@@ -46,15 +47,44 @@ type field struct {
 	to     *plan // of the elements or of what is pointed to
 }
 
+// plans holds the plan of every type that was ever walked. There is one of each,
+// made once, and none changes any more when it is in there.
+var (
+	plans  sync.Map   // of reflect.Type to *plan
+	making sync.Mutex // held while plans are made
+)
+
+// planOf returns the plan of t.
+func planOf(t reflect.Type) *plan {
+	if p, ok := plans.Load(t); ok {
+		return p.(*plan)
+	}
+	making.Lock()
+	defer making.Unlock()
+	c := compiler{made: map[reflect.Type]*plan{}}
+	p := c.planOf(t)
+	for t, p := range c.made {
+		plans.Store(t, p)
+	}
+	return p
+}
+
+// A compiler makes the plan of a type and of all that it holds.
+type compiler struct{ made map[reflect.Type]*plan }
+
 // planOf compiles the plan of t. A type that contains itself ends at the plan
 // that is being made.
-func (s *Sharer) planOf(t reflect.Type) *plan {
-	if p, ok := s.plans[t]; ok {
+func (c *compiler) planOf(t reflect.Type) *plan {
+	if p, ok := c.made[t]; ok {
 		return p
 	}
-	p := &plan{typ: t, list: reflect.SliceOf(t), size: t.Size(), salt: uint64(len(s.plans)+1) * 0x9e3779b97f4a7c15}
-	s.plans[t] = p
-	s.addFields(p, t, 0)
+	if p, ok := plans.Load(t); ok {
+		return p.(*plan)
+	}
+	p := &plan{typ: t, list: reflect.SliceOf(t), size: t.Size()}
+	p.salt = uint64(uintptr(unsafe.Pointer(p))) * 0x9e3779b97f4a7c15 // no two plans are in one place
+	c.made[t] = p
+	c.addFields(p, t, 0)
 	p.plain = len(p.fields) == 0 || len(p.fields) == 1 && p.fields[0].kind == raw
 	return p
 }
@@ -67,7 +97,7 @@ var (
 	metaType     = reflect.TypeFor[metav1.ObjectMeta]()
 )
 
-func (s *Sharer) addFields(p *plan, t reflect.Type, offset uintptr) {
+func (c *compiler) addFields(p *plan, t reflect.Type, offset uintptr) {
 	add := func(f field) {
 		f.offset, f.size = offset, t.Size()
 		p.fields = append(p.fields, f)
@@ -95,25 +125,25 @@ func (s *Sharer) addFields(p *plan, t reflect.Type, offset uintptr) {
 			add(field{kind: opaque})
 			return
 		}
-		add(field{kind: list, to: s.planOf(t.Elem())})
+		add(field{kind: list, to: c.planOf(t.Elem())})
 	case reflect.Pointer:
 		if t.Elem().Size() == 0 {
 			add(field{kind: opaque})
 			return
 		}
-		add(field{kind: pointer, to: s.planOf(t.Elem())})
+		add(field{kind: pointer, to: c.planOf(t.Elem())})
 	case reflect.Map:
 		add(field{kind: mapKind(t)})
 	case reflect.Struct:
 		for f := range t.Fields() {
-			s.addFields(p, f.Type, offset+f.Offset)
+			c.addFields(p, f.Type, offset+f.Offset)
 		}
 		if t == metaType {
 			p.markAlone(offset)
 		}
 	case reflect.Array:
 		for n := range t.Len() {
-			s.addFields(p, t.Elem(), offset+uintptr(n)*t.Elem().Size())
+			c.addFields(p, t.Elem(), offset+uintptr(n)*t.Elem().Size())
 		}
 	default:
 		add(field{kind: opaque})

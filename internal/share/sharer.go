@@ -17,7 +17,6 @@ import (
 type Sharer struct {
 	mu              sync.Mutex // guards what follows
 	seed            maphash.Seed
-	plans           map[reflect.Type]*plan
 	bytes, quantity *plan
 	marks           []mark                    // of the object that is walked
 	memo            map[unsafe.Pointer]uint64 // hashes of its unstructured content
@@ -56,10 +55,10 @@ const (
 // New returns a Sharer that knows nothing yet.
 func New() *Sharer {
 	s := &Sharer{
-		seed: maphash.MakeSeed(), plans: map[reflect.Type]*plan{}, memo: map[unsafe.Pointer]uint64{},
+		seed: maphash.MakeSeed(), memo: map[unsafe.Pointer]uint64{},
 		known: map[uint64]entry{}, seen: make([]sighting, smallestFilter),
 	}
-	s.bytes, s.quantity = s.planOf(reflect.TypeFor[byte]()), s.planOf(quantityType)
+	s.bytes, s.quantity = planOf(reflect.TypeFor[byte]()), planOf(quantityType)
 	return s
 }
 
@@ -79,7 +78,7 @@ func (s *Sharer) Object(obj any) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	p := s.planOf(t.Elem())
+	p := planOf(t.Elem())
 	s.marks = s.marks[:0]
 	clear(s.memo)
 	s.objects++
