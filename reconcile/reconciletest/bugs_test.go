@@ -197,7 +197,7 @@ func bugs() []bug {
 			"- secrets d/a-child = there", "hint: nobody puts back",
 		}},
 		{"generated name", run(breed(anyName)), []string{"secrets d/a-*"}},
-		{"swallowed error", run(breed(swallow)), []string{"<<< ", "- secrets d/a-child = there"}},
+		{"swallowed error", run(breed(swallow)), []string{"<<< ", "-child = there"}},
 		{"hot loop", run(breed(counting)), []string{
 			"without any fault: it never comes to rest",
 			"compare before you write",

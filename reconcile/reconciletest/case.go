@@ -88,6 +88,8 @@ type Env struct {
 	config  *rest.Config
 	replica int
 	outside any
+
+	remember func(c cache)
 }
 
 // Context ends when the program has to stop, and when it has crashed.
@@ -95,6 +97,15 @@ func (e *Env) Context() context.Context { return e.ctx }
 
 // Outside is what Case.Outside made for this run.
 func (e *Env) Outside() any { return e.outside }
+
+// Cache names a cache of the program, by the resource that it holds and a function that lists its objects: at rest each
+// of them has to be what the server has. A function returns what a client-go Store's List does; what a transformer
+// has taken out of an object counts as an edit.
+//
+//	env.Cache("secrets", factory.Core().V1().Secrets().Informer().GetStore().List)
+func (e *Env) Cache(resource string, list func() []any) {
+	e.remember(cache{resource: resource, list: list})
+}
 
 // Replica is the number of this replica, from 0.
 func (e *Env) Replica() int { return e.replica }

@@ -2,6 +2,7 @@ package reconciletest
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -17,15 +18,18 @@ import (
 func (r *run) pick(enabled []apisim.Action) (apisim.Action, apisim.Fault, bool) {
 	r.letGo()
 	calls := slices.ContainsFunc(enabled, func(a apisim.Action) bool { return a.Kind == apisim.Release })
+	if r.random != nil && !r.tail {
+		r.random.Shuffle(len(enabled), func(i, j int) { enabled[i], enabled[j] = enabled[j], enabled[i] })
+	}
 	for _, a := range enabled {
-		if r.apart(a) {
+		if r.apart(a) || r.waits(a) {
 			continue
 		}
 		switch a.Kind {
 		case apisim.Bookmark, apisim.Chaos:
 			continue
 		case apisim.Deliver:
-			if _, waits := r.held[a.WatchID()]; waits || r.holds(a) {
+			if r.holds(a) {
 				continue
 			}
 			return a, r.deliveryFault(), true
@@ -35,7 +39,7 @@ func (r *run) pick(enabled []apisim.Action) (apisim.Action, apisim.Fault, bool) 
 			}
 			return a, apisim.NoFault, true
 		case apisim.Release:
-			if r.parts(a) {
+			if r.strikes(a) {
 				continue
 			}
 			return a, r.callFault(a), true
@@ -46,13 +50,27 @@ func (r *run) pick(enabled []apisim.Action) (apisim.Action, apisim.Fault, bool) 
 	return apisim.Action{}, apisim.NoFault, false
 }
 
-// letGo ends the holding back of watches whose time is up.
+// letGo ends the holding back of what has been held back for long enough.
 func (r *run) letGo() {
-	for id, since := range r.held {
-		if time.Since(since) >= r.o.Lag {
-			delete(r.held, id)
-		}
+	for _, held := range []map[int]time.Time{r.held, r.slow} {
+		maps.DeleteFunc(held, func(_ int, since time.Time) bool { return time.Since(since) >= r.o.Lag })
 	}
+	r.thaw()
+}
+
+// waits tells whether the action is of something that is held back.
+func (r *run) waits(a apisim.Action) bool {
+	switch a.Kind {
+	case apisim.Deliver:
+		_, held := r.held[a.WatchID()]
+		return held || !r.frozen.IsZero()
+	case apisim.Release:
+		late := shortName(a.Call.Resource.GroupResource()) == r.late && time.Now().Before(r.lateUntil) &&
+			(a.Call.Verb == "list" || a.Call.Verb == "watch")
+		_, held := r.slow[a.CallID()]
+		return held || late
+	}
+	return false
 }
 
 // age lets time pass in a program that is busy for ever: its steps take none, and a slow watch or a back-off elsewhere
@@ -68,7 +86,7 @@ func (r *run) age() {
 
 // holds begins to hold a watch back, if the plan says so.
 func (r *run) holds(a apisim.Action) bool {
-	d, found := r.p.find('d', r.out.deliveries+1)
+	d, found := r.p.find(atDelivery, r.out.deliveries+1)
 	if !found || d.fault != hold || r.tail {
 		return false
 	}
@@ -76,6 +94,31 @@ func (r *run) holds(a apisim.Action) bool {
 	r.held[a.WatchID()] = time.Now()
 	r.line("HELD BACK " + plainly(a))
 	return true
+}
+
+// strikes does what the plan has for a call that is not a fault of it; true: the call is not served now.
+func (r *run) strikes(a apisim.Action) bool {
+	p := r.replica(a.Call.Client)
+	if r.tail || p == nil || boring(a.Call.Resource.Resource) {
+		return false
+	}
+	at := len(r.out.calls) + 1
+	if _, now := r.p.find(rivalled, at); now {
+		r.rival(a.Call)
+	}
+	if d, now := r.p.find(stopped, at); now && !p.halted {
+		r.done(d)
+		r.line("STOP      " + p.client + ", before: " + plainly(a))
+		p.stop()
+		return true
+	}
+	if d, now := r.p.find(atCall, at); now && d.fault == hold {
+		r.done(d)
+		r.slow[a.CallID()] = time.Now()
+		r.line("HELD BACK " + plainly(a))
+		return true
+	}
+	return r.parts(a, p)
 }
 
 // apart tells whether the network does not reach the replica that the action is of.
@@ -92,11 +135,14 @@ func (r *run) apart(a apisim.Action) bool {
 	return false
 }
 
+// done takes a deviation out of what is left of the plan.
+func (r *run) done(d deviation) {
+	r.p = slices.DeleteFunc(slices.Clone(r.p), func(o deviation) bool { return o == d })
+}
+
 // parts begins a partition at a call, if the plan says so.
-func (r *run) parts(a apisim.Action) bool {
-	_, now := r.p.find('p', len(r.out.calls)+1)
-	p := r.replica(a.Call.Client)
-	if !now || r.tail || p == nil || r.parted || boring(a.Call.Resource.Resource) {
+func (r *run) parts(a apisim.Action, p *replica) bool {
+	if _, now := r.p.find(parted, len(r.out.calls)+1); !now || r.parted {
 		return false
 	}
 	r.parted = true
@@ -106,7 +152,7 @@ func (r *run) parts(a apisim.Action) bool {
 }
 
 func (r *run) deliveryFault() apisim.Fault {
-	d, _ := r.p.find('d', r.out.deliveries+1)
+	d, _ := r.p.find(atDelivery, r.out.deliveries+1)
 	if r.tail {
 		return apisim.NoFault
 	}
@@ -114,7 +160,7 @@ func (r *run) deliveryFault() apisim.Fault {
 }
 
 func (r *run) callFault(a apisim.Action) apisim.Fault {
-	d, _ := r.p.find('c', len(r.out.calls)+1)
+	d, _ := r.p.find(atCall, len(r.out.calls)+1)
 	if r.tail || boring(a.Call.Resource.Resource) {
 		return apisim.NoFault
 	}
@@ -177,8 +223,12 @@ func plainly(a apisim.Action) string {
 // called sees every call of the program that the server serves.
 func (r *run) called(c apisim.Call) error {
 	r.out.rules.add(c)
-	if c.Verb == "watch" {
-		r.out.watched[shortName(c.Resource.GroupResource())] = true
+	resource := shortName(c.Resource.GroupResource())
+	switch {
+	case c.Verb == "watch":
+		r.out.watched[resource] = true
+	case !c.Write() && c.Subresource == "" && !boring(c.Resource.Resource):
+		r.out.read[resource] = true
 	}
 	return nil
 }
@@ -188,6 +238,9 @@ func (r *run) committed(e apisim.Event) {
 	resource := shortName(e.Resource.GroupResource())
 	if !boring(e.Resource.Resource) {
 		r.progress = time.Now()
+	}
+	if r.out.watched[resource] && !boring(e.Resource.Resource) {
+		r.versions = append(r.versions, e.Version)
 	}
 	r.gone(e, resource)
 	if ofProgram(e.Call.Client) {
@@ -209,18 +262,21 @@ func (r *run) wrote(e apisim.Event, resource string) {
 	if boring(e.Resource.Resource) {
 		return
 	}
-	if r.tail {
+	if r.tail || r.quiet {
 		r.find(oracleTail, fmt.Sprintf("all was done, and a restart wrote again: %s %s %s", e.Call.Verb, resource,
 			e.Key))
 		return
 	}
+	r.out.writes++
 	if e.Call.Subresource == "" || e.Call.Subresource == "status" {
 		r.out.written[resource] = true
 	}
 	what := resource + " " + stem(e)
 	switch e.Type {
 	case watch.Added:
-		r.created[string(e.New.GetUID())] = output{resource: resource, key: e.Key.String()}
+		made := output{resource: resource, key: e.Key.String()}
+		made.leaf, made.value = r.leaf(resource, e.New)
+		r.created[string(e.New.GetUID())] = made
 		r.alive[what]++
 		r.out.counts["at once there are "+what] = max(r.out.counts["at once there are "+what], r.alive[what])
 	case watch.Deleted:

@@ -86,6 +86,7 @@ func prepare(t *testing.T, c *Case, o *Options) Options {
 type explorer struct {
 	t         *testing.T
 	c         *Case
+	less      cut // what c leaves out of the case that was given
 	o         Options
 	began     time.Time
 	reference *outcome
@@ -101,22 +102,38 @@ func (x *explorer) explore() {
 	}
 	singles := x.singles()
 	x.report.Planned = len(singles)
-	for _, p := range singles {
-		if x.over() || !x.try(p) {
+	if !x.tryAll(singles) {
+		return
+	}
+	before := x.report.Runs
+	tried := x.tryAll(x.pairs())
+	if x.report.Pairs = x.report.Runs - before; !tried {
+		return
+	}
+	for seed := range x.o.Seeds {
+		if !x.tryAll([]plan{seeded(seed+1, singles)}) {
 			return
 		}
 	}
-	for _, p := range x.pairs() {
-		if x.over() || !x.try(p) {
-			return
+}
+
+// tryAll plays the plans of this shard; false: one failed, or the budget is used up.
+func (x *explorer) tryAll(plans []plan) bool {
+	for i, p := range plans {
+		if i%x.o.Shards != x.o.Shard {
+			continue
 		}
-		x.report.Pairs++
+		if x.over() || !x.try(p) {
+			return false
+		}
 	}
+	return true
 }
 
 func (x *explorer) over() bool { return time.Since(x.began) > x.o.Budget }
 
-// refer makes the runs without faults: twice the same, and once at another time with other names.
+// refer makes the runs without faults: twice the same, and once at another time with other names, which has to stay at
+// rest.
 func (x *explorer) refer() bool {
 	first := x.play(nil, setting{seed: 1})
 	x.reference = first
@@ -129,11 +146,13 @@ func (x *explorer) refer() bool {
 	}
 	again := x.play(nil, setting{seed: 1})
 	if i := firstDifference(first.lines, again.lines); i >= 0 {
-		x.t.Logf("two runs without faults differ at line %d: %q and %q. The program decides by chance"+
-			" (order of a map, math/rand, a race of goroutines): tokens may not apply again.", i+1,
-			lineAt(first.lines, i), lineAt(again.lines, i))
+		x.t.Log(chance(first, again, i))
 	}
-	other := x.play(nil, setting{seed: 2, start: 97 * time.Minute})
+	other := x.play(nil, setting{seed: 2, start: 97 * time.Minute, stay: true})
+	if other.finding != nil {
+		x.fail(nil, other)
+		return false
+	}
 	for i := range min(len(first.states), len(other.states)) {
 		x.masked = append(x.masked, first.states[i].mask(other.states[i]))
 	}
@@ -144,6 +163,13 @@ func (x *explorer) refer() bool {
 		}
 	}
 	return true
+}
+
+// chance says where two runs that should be the same are not.
+func chance(first, again *outcome, i int) string {
+	return fmt.Sprintf("two runs without faults differ at line %d: %q and %q. The program decides by chance"+
+		" (the order of a map, math/rand, a race of goroutines): tokens may not apply again.", i+1,
+		lineAt(first.lines, i), lineAt(again.lines, i))
 }
 
 func firstDifference(a, b []string) int {
@@ -162,14 +188,21 @@ func lineAt(lines []string, i int) string {
 	return "(the end)"
 }
 
-// unwatched finds what the program writes and does not watch.
+// unwatched finds what the program writes or reads and does not watch.
 func (x *explorer) unwatched(o *outcome) {
-	for _, resource := range slices.Sorted(maps.Keys(o.written)) {
-		if !o.watched[resource] && !slices.Contains(x.c.Unwatched, resource) {
-			o.finding = &finding{oracle: oracleWatch, text: fmt.Sprintf(
-				"it writes %s and does not watch them: "+
-					"it cannot see when somebody else changes or deletes them", resource)}
-			return
+	if len(o.calls) == 0 {
+		o.finding = &finding{oracle: oracleWatch, text: "the program makes no call: " +
+			"its clients have to be of Env.Client or Env.Config, and not fakes"}
+		return
+	}
+	for verb, resources := range map[string]map[string]bool{"writes": o.written, "reads": o.read} {
+		for _, resource := range slices.Sorted(maps.Keys(resources)) {
+			if !o.watched[resource] && !slices.Contains(x.c.Unwatched, resource) {
+				o.finding = &finding{oracle: oracleWatch, text: fmt.Sprintf(
+					"it %s %s and does not watch them: "+
+						"it cannot see when somebody else changes or deletes them", verb, resource)}
+				return
+			}
 		}
 	}
 }
@@ -203,6 +236,11 @@ func (x *explorer) judge(p plan, out *outcome) {
 		return
 	}
 	if out.finding = x.compare(out); out.finding != nil {
+		return
+	}
+	if most := amplified*x.reference.writes + amplifiedBy; out.writes > most && !slow(p) {
+		out.finding = &finding{oracle: oracleAmplify, text: fmt.Sprintf(
+			"it makes %d writes, and without faults %d", out.writes, x.reference.writes)}
 		return
 	}
 	if !onlyWatches(p) {
@@ -240,10 +278,20 @@ func (x *explorer) compare(out *outcome) *finding {
 	return nil
 }
 
-// onlyWatches tells whether the plan does nothing but to disturb watches.
+// How many writes a run with faults may have: so many times those of the run without, and some more.
+const amplified, amplifiedBy = 5, 30
+
+// slow tells whether the plan makes something come late. Then two sides may undo each other's work for as long.
+func slow(p plan) bool {
+	return slices.ContainsFunc(p, func(d deviation) bool {
+		return (d.at == atDelivery || d.at == atCall) && d.fault == hold || d.at == restarted || d.at == shuffled
+	})
+}
+
+// onlyWatches tells whether the plan does nothing but to make what the program sees old.
 func onlyWatches(p plan) bool {
 	for _, d := range p {
-		if d.at != 'd' {
+		if d.at != atDelivery && !(d.at == atCall && d.fault == hold) {
 			return false
 		}
 	}

@@ -17,7 +17,7 @@ const (
 
 // fail puts the counter-example into the report.
 func (x *explorer) fail(p plan, out *outcome) {
-	x.report.Token = token(p, out.hash())
+	x.report.Token = token(p, out.hash(), x.less)
 	x.report.Oracle = out.finding.oracle
 	x.report.Trace = out.lines
 	if upTo := out.finding.upTo; upTo > 0 {

@@ -15,6 +15,7 @@ const (
 	DefaultSteps       = 20_000
 	DefaultRest        = 2 * time.Minute
 	DefaultLag         = 5 * time.Second
+	DefaultSeeds       = 50
 )
 
 // Options of an exploration. nil and zero fields mean the defaults.
@@ -29,8 +30,13 @@ type Options struct {
 	Rest time.Duration
 	// Lag is how long, in virtual time, a watch is held back. Default [DefaultLag].
 	Lag time.Duration
-	// SkipDrift leaves out the runs in which somebody deletes what the program made.
+	// SkipDrift leaves out the runs in which somebody deletes or edits what the program made.
 	SkipDrift bool
+	// Seeds is how many runs follow in another order, each with some deviations by chance. Default [DefaultSeeds].
+	Seeds int
+	// Shards shares the exploration among so many processes, of which this one is number Shard, from 0: each makes
+	// the runs without faults, and its part of the others. Default: one process makes all.
+	Shard, Shards int
 }
 
 func (o *Options) withDefaults() Options {
@@ -46,6 +52,8 @@ func (o *Options) withDefaults() Options {
 	v.Steps = cmp.Or(v.Steps, DefaultSteps)
 	v.Rest = cmp.Or(v.Rest, DefaultRest)
 	v.Lag = cmp.Or(v.Lag, DefaultLag)
+	v.Seeds = cmp.Or(v.Seeds, DefaultSeeds)
+	v.Shards = cmp.Or(v.Shards, 1)
 	return v
 }
 
@@ -56,8 +64,13 @@ func (o *Options) validate() error {
 			faults = append(faults, fmt.Errorf("%s %v: must not be negative", name, v))
 		}
 	}
-	if o.Steps < 0 {
-		faults = append(faults, fmt.Errorf("Steps %d: must not be negative", o.Steps))
+	for name, v := range map[string]int{"Steps": o.Steps, "Seeds": o.Seeds, "Shards": o.Shards} {
+		if v < 0 {
+			faults = append(faults, fmt.Errorf("%s %d: must not be negative", name, v))
+		}
+	}
+	if o.Shard < 0 || o.Shard >= o.Shards {
+		faults = append(faults, fmt.Errorf("Shard %d: must be from 0 to %d", o.Shard, o.Shards-1))
 	}
 	return errors.Join(faults...)
 }

@@ -22,7 +22,12 @@ const (
 	oracleState    = "state"    // the end is that of the run without faults
 	oracleCounts   = "counts"   // a slow watch alone makes it have or delete nothing more
 	oracleLeader   = "leader"   // only the replica that holds the Lease writes
-	oracleWatch    = "watch"    // what it writes, it watches
+	oracleWatch    = "watch"    // what it writes and reads, it watches
+	oracleLost     = "lost"     // what others write is not wiped away
+	oracleMutation = "mutation" // it does not edit objects of a cache
+	oracleCache    = "cache"    // at rest a cache is what the server has
+	oracleStay     = "stay"     // what is at rest stays so
+	oracleAmplify  = "amplify"  // a fault does not multiply the writes
 )
 
 // finding is what an oracle said.
@@ -39,7 +44,11 @@ type call struct {
 }
 
 // output is an object that the program made.
-type output struct{ resource, key string }
+type output struct {
+	resource, key string
+	leaf          []string // the path of a value that may be edited; nil: there is none
+	value         any      // what an editor makes of it
+}
 
 // outcome is all that is known of one run.
 type outcome struct {
@@ -50,16 +59,19 @@ type outcome struct {
 	decisions  int
 	outputs    []output
 	counts     map[string]int
+	writes     int
 	watched    map[string]bool
+	read       map[string]bool
 	written    map[string]bool
 	rules      ruleSet
 	restedAt   []int   // the lines of the trace until then
+	commits    []int   // the writes to watched resources until then
 	states     []state // at rest: at first, after each step of the workload, and at the end
 }
 
 func newOutcome() *outcome {
 	return &outcome{
-		counts: map[string]int{}, watched: map[string]bool{}, written: map[string]bool{},
+		counts: map[string]int{}, watched: map[string]bool{}, read: map[string]bool{}, written: map[string]bool{},
 		rules: ruleSet{},
 	}
 }

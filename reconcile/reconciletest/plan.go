@@ -10,20 +10,56 @@ import (
 
 // deviation is one difference from the run without faults.
 type deviation struct {
-	// at is c: a call, d: a delivery, w: a step of the workload comes early, x: an output is deleted,
-	// p: the network goes at a call.
-	at    byte
-	index int // 1-based: of the call, the delivery, the decision, the output
+	at    byte // what kind it is: a key of kinds
+	index int  // 1-based: of the call, the delivery, the decision, the rest, the step, the output
 	fault apisim.Fault
+	n     int // how much of it, for some kinds
 }
 
-// hold is the deviation of a delivery that comes late; the simulator knows no such fault.
+// hold is the fault of a call or delivery that comes late; the simulator knows no such fault.
 const hold = apisim.NoFault
+
+// The kinds of deviations.
+const (
+	atCall     = 'c' // a call suffers the fault
+	atDelivery = 'd' // the delivery of an event does
+	early      = 'w' // a step of the workload comes before the decision
+	parted     = 'p' // the network does not reach the caller, from a call on
+	stopped    = 'g' // the caller is told to stop at a call, and starts again
+	rivalled   = 'f' // somebody else writes the object of a call just before it
+	deleted    = 'x' // an output is deleted
+	edited     = 'e' // an output is edited
+	restarted  = 't' // the program restarts at rest, and its caches begin n writes ago
+	unsynced   = 'b' // the program restarts at rest, and the first list of the n-th resource comes late
+	offline    = 'o' // the program is down for n steps of the workload
+	asleep     = 'j' // everything sleeps for an hour at rest
+	shuffled   = 's' // the order of everything is that of a seed
+)
+
+// kinds says of each kind what the number after the dot is: a fault, n, or nothing; and how to tell it.
+var kinds = map[byte]struct {
+	faulty, numbered bool
+	words            string // with the index, and n
+}{
+	atCall:     {faulty: true},
+	atDelivery: {faulty: true},
+	early:      {words: "the next step of the workload comes before decision %d"},
+	parted:     {words: "the network does not reach the caller for a while, from call %d on"},
+	stopped:    {words: "the program is told to stop at call %d, and starts again"},
+	rivalled:   {words: "somebody else writes the same object just before call %d"},
+	deleted:    {words: "somebody deletes output %d"},
+	edited:     {words: "somebody edits output %d"},
+	restarted:  {numbered: true, words: "a restart at rest %d, with caches that begin %d writes ago"},
+	unsynced:   {numbered: true, words: "a restart at rest %d, in which the first list of watched resource %d comes late"},
+	offline:    {numbered: true, words: "the program is down from step %d of the workload on, for %d steps"},
+	asleep:     {words: "everything sleeps for an hour at rest %d"},
+	shuffled:   {words: "the order of everything is that of seed %d"},
+}
 
 var faultCodes = map[string]apisim.Fault{
 	"": hold, "500": apisim.Internal, "409": apisim.Conflict, "429": apisim.Throttled, "refused": apisim.Unreachable,
 	"lost": apisim.LostReply, "late": apisim.Late, "before": apisim.CrashBefore, "after": apisim.CrashAfter,
-	"410": apisim.Expired, "drop": apisim.Dropped,
+	"410": apisim.Expired, "drop": apisim.Dropped, "twice": apisim.Duplicated,
 }
 
 func codeOf(f apisim.Fault) string {
@@ -36,35 +72,43 @@ func codeOf(f apisim.Fault) string {
 }
 
 func (d deviation) String() string {
-	s := string(d.at) + strconv.Itoa(d.index)
+	s := string(rune(d.at)) + strconv.Itoa(d.index)
+	if kinds[d.at].numbered {
+		return s + "." + strconv.Itoa(d.n)
+	}
 	if code := codeOf(d.fault); code != "" {
 		s += "." + code
 	}
 	return s
 }
 
+var callWords = map[apisim.Fault]string{
+	hold:            "a slow network at",
+	apisim.Internal: "500 instead of", apisim.Conflict: "409 instead of", apisim.Throttled: "429 instead of",
+	apisim.Unreachable: "connection refused at", apisim.LostReply: "the reply is lost of",
+	apisim.Late:        "timeout, and later the commit, of",
+	apisim.CrashBefore: "crash before", apisim.CrashAfter: "crash after", apisim.Expired: "410 instead of",
+}
+
+var deliveryWords = map[apisim.Fault]string{
+	hold: "watch held back from", apisim.Dropped: "watch ends at", apisim.Expired: "410 and a new list at",
+	apisim.Duplicated: "an event comes twice at",
+}
+
 // words says what the deviation does.
 func (d deviation) words() string {
-	switch d.at {
-	case 'c':
-		return map[apisim.Fault]string{
-			apisim.Internal: "500 instead of", apisim.Conflict: "409 instead of", apisim.Throttled: "429 instead of",
-			apisim.Unreachable: "connection refused at", apisim.LostReply: "the reply is lost of",
-			apisim.Late:        "timeout, and later the commit, of",
-			apisim.CrashBefore: "crash before", apisim.CrashAfter: "crash after", apisim.Expired: "410 instead of",
-		}[d.fault] + " call " + strconv.Itoa(d.index)
-	case 'd':
-		return map[apisim.Fault]string{
-			hold: "watch held back from", apisim.Dropped: "watch ends at", apisim.Expired: "410 and a new list at",
-		}[d.fault] + " delivery " + strconv.Itoa(d.index)
-	case 'w':
-		return "the next step of the workload comes before decision " + strconv.Itoa(d.index)
-	case 'p':
-		return "the network does not reach the caller for a while, from call " + strconv.Itoa(d.index) + " on"
-	case 'x':
-		return "somebody deletes output " + strconv.Itoa(d.index)
+	k := kinds[d.at]
+	switch {
+	case d.at == atCall:
+		return callWords[d.fault] + " call " + strconv.Itoa(d.index)
+	case d.at == atDelivery:
+		return deliveryWords[d.fault] + " delivery " + strconv.Itoa(d.index)
+	case d.at == restarted && d.n == 0:
+		return fmt.Sprintf("a restart at rest %d", d.index)
+	case k.numbered:
+		return fmt.Sprintf(k.words, d.index, d.n)
 	}
-	return "?"
+	return fmt.Sprintf(k.words, d.index)
 }
 
 // plan is a whole run: its deviations, in order.
@@ -95,40 +139,51 @@ func (p plan) find(at byte, index int) (deviation, bool) {
 	return deviation{}, false
 }
 
-const tokenVersion = "rt1"
-
-// token is what Replay takes: the plan, and a hash of the trace that it gave.
-func token(p plan, hash string) string { return tokenVersion + ":" + hash + ":" + p.String() }
-
-func parseToken(token string) (plan, string, error) {
-	parts := strings.Split(token, ":")
-	if len(parts) != 3 || parts[0] != tokenVersion {
-		return nil, "", fmt.Errorf("reading token %q: want %s:HASH:PLAN as a failed exploration prints it", token,
-			tokenVersion)
+// kind returns the first deviation of a kind.
+func (p plan) kind(at byte) (deviation, bool) {
+	for _, d := range p {
+		if d.at == at {
+			return d, true
+		}
 	}
+	return deviation{}, false
+}
+
+func parsePlan(text string) (plan, error) {
 	var p plan
-	for word := range strings.SplitSeq(parts[2], "+") {
+	for word := range strings.SplitSeq(text, "+") {
 		if word == "" {
 			continue
 		}
 		d, err := parseDeviation(word)
 		if err != nil {
-			return nil, "", fmt.Errorf("reading token %q: %w", token, err)
+			return nil, err
 		}
 		p = append(p, d)
 	}
-	return p, parts[1], nil
+	return p, nil
 }
 
 func parseDeviation(word string) (deviation, error) {
-	where, code, _ := strings.Cut(word, ".")
-	fault, known := faultCodes[code]
-	if !known || !strings.ContainsAny(where[:1], "cdwxp") {
+	where, code, _ := strings.Cut(word[1:], ".")
+	d := deviation{at: word[0]}
+	k, known := kinds[d.at]
+	if !known {
 		return deviation{}, fmt.Errorf("deviation %q is not known", word)
 	}
-	index, err := strconv.Atoi(where[1:])
-	if err != nil || index < 1 {
+	var err error
+	if d.index, err = strconv.Atoi(where); err != nil || d.index < 1 {
 		return deviation{}, fmt.Errorf("deviation %q has no index", word)
 	}
-	return deviation{at: where[0], index: index, fault: fault}, nil
+	if k.numbered {
+		d.n, err = strconv.Atoi(code)
+		if err != nil || d.n < 0 {
+			return deviation{}, fmt.Errorf("deviation %q does not say how much", word)
+		}
+		return d, nil
+	}
+	if d.fault, known = faultCodes[code]; !known || code != "" && !k.faulty {
+		return deviation{}, fmt.Errorf("deviation %q has a fault that is not known", word)
+	}
+	return d, nil
 }

@@ -13,11 +13,12 @@ func Replay(t *testing.T, c *Case, o *Options, token string) {
 
 func replay(t *testing.T, c *Case, o *Options, text string) string {
 	t.Helper()
-	p, hash, err := parseToken(text)
+	p, hash, less, err := parseToken(text)
 	if err != nil {
 		t.Fatal(err)
 	}
-	x := newExplorer(t, c, o)
+	x := newExplorer(t, less.apply(c), o)
+	x.less = less
 	if !x.refer() || len(p) == 0 {
 		return x.report.Failure
 	}

@@ -19,6 +19,9 @@ type replica struct {
 	done    chan error
 	boots   int
 	crashed bool
+	halted  bool      // its Run is over, or about to be: it was told to
+	stopped time.Time // when it was told to stop by the plan
+	caches  []cache
 	down    time.Time // when it boots again; zero: it runs
 	apart   time.Time // until when the network does not reach it
 }
@@ -49,13 +52,21 @@ func (r *run) replica(client string) *replica {
 // boot starts an incarnation of a replica.
 func (r *run) boot(ctx context.Context, p *replica) {
 	p.boots++
-	p.crashed, p.down = false, time.Time{}
+	p.crashed, p.halted, p.down, p.stopped, p.caches = false, false, time.Time{}, time.Time{}, nil
 	boot, cancel := context.WithCancel(ctx)
 	p.cancel = cancel
 	p.done = make(chan error, 1)
-	env, done := &Env{ctx: boot, config: r.sim.Config(p.client), replica: p.id, outside: r.world.outside}, p.done
+	env := &Env{ctx: boot, config: r.sim.Config(p.client), replica: p.id, outside: r.world.outside}
+	env.remember = func(c cache) { p.caches = append(p.caches, c) }
+	done := p.done
 	go func() { done <- r.c.Run(env) }()
 	r.progress = time.Now()
+}
+
+// stop tells the program to stop; the rest of the world goes on.
+func (p *replica) stop() {
+	p.halted, p.stopped = true, time.Now()
+	p.cancel()
 }
 
 func (r *run) bootAll(ctx context.Context) {
@@ -72,6 +83,7 @@ func (r *run) haltAll() {
 			p.cancel()
 			r.join(p, true)
 		}
+		p.halted, p.down, p.stopped = true, time.Time{}, time.Time{}
 	}
 }
 
@@ -79,6 +91,10 @@ func (r *run) haltAll() {
 func (r *run) returned(ctx context.Context) bool {
 	for _, p := range r.replicas {
 		switch {
+		case p.halted && p.stopped.IsZero() && p.down.IsZero():
+			continue
+		case !p.stopped.IsZero() && time.Since(p.stopped) > stopWithin:
+			stuck(stopWithin)
 		case p.crashed:
 			r.join(p, false)
 			r.restart(p, "crashed")
@@ -114,7 +130,13 @@ func (r *run) restart(p *replica, why string) {
 
 // ended judges a Run that has returned by itself.
 func (r *run) ended(p *replica, err error) {
+	if r.mutated(err) {
+		return
+	}
 	switch {
+	case !p.stopped.IsZero():
+		p.stopped = time.Time{}
+		r.restart(p, "stopped")
 	case r.faultless || r.tail:
 		r.find(oracleRun, fmt.Sprintf("Run returned although its context had not ended: %v", err))
 	case p.boots >= mostBoots:
@@ -135,6 +157,7 @@ func (r *run) join(p *replica, serve bool) {
 		select {
 		case err := <-p.done:
 			p.done <- err
+			r.mutated(err)
 			return
 		default:
 		}

@@ -3,7 +3,7 @@ package reconciletest
 import (
 	"context"
 	"fmt"
-	"slices"
+	"math/rand/v2"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -28,6 +28,7 @@ type run struct {
 	c         *Case
 	o         Options
 	p         plan
+	s         setting
 	faultless bool // there was no plan to begin with
 	sim       *apisim.Server
 	sched     *apisim.Scheduler
@@ -40,29 +41,42 @@ type run struct {
 	leader   string                        // the client that took the Lease at last
 
 	tail     bool // the plan is over: the program is only looked at
+	quiet    bool // the program has restarted at rest: nothing is left to write
 	steps    int
 	progress time.Time
 	current  *call
 	created  map[string]output // by uid
 	alive    map[string]int    // how many of one name the program made that are there
 	held     map[int]time.Time // watches that are held back, since when
+	slow     map[int]time.Time // calls that are held back, since when
 	moved    time.Time         // when time passed at last
 	still    int               // steps since
 	served   int               // calls since a late one
 	next     int               // step of the workload
+
+	random    *rand.Rand // orders everything; nil: the order of a good day
+	versions  []int64    // of the writes to what the program watches
+	frozen    time.Time  // until when the program's caches are those of the past, and no event comes
+	late      string     // the resource whose lists and watches come late
+	lateUntil time.Time
+	rivals    map[types.UID]rival // objects that somebody else wrote just before the program did
 }
 
 // setting is in what two references differ: what must not matter.
 type setting struct {
 	seed  uint64
 	start time.Duration
+	stay  bool // it has to stay at rest
 }
 
 func newRun(c *Case, o Options, p plan, s setting) (*run, error) {
 	r := &run{
-		c: c, o: o, p: p, faultless: len(p) == 0, out: newOutcome(),
+		c: c, o: o, p: p, s: s, faultless: len(p) == 0, out: newOutcome(),
 		created: map[string]output{}, leases: map[types.NamespacedName]bool{}, replicas: newReplicas(c.Replicas),
-		alive: map[string]int{}, held: map[int]time.Time{},
+		alive: map[string]int{}, held: map[int]time.Time{}, slow: map[int]time.Time{}, rivals: map[types.UID]rival{},
+	}
+	if d, found := p.kind(shuffled); found {
+		r.random = rand.New(rand.NewPCG(uint64(d.index), 1))
 	}
 	if s.start > 0 {
 		<-time.NewTimer(s.start).C
@@ -109,10 +123,12 @@ func newRun(c *Case, o Options, p plan, s setting) (*run, error) {
 func (r *run) play(ctx context.Context) {
 	r.bootAll(ctx)
 	r.settle(ctx)
+	r.disturbRest(ctx)
 	for r.next < len(r.c.Workload) && r.out.finding == nil {
 		r.rest()
 		r.work(ctx)
 		r.settle(ctx)
+		r.disturbRest(ctx)
 	}
 	r.out.outputs = r.outputs()
 	r.drift(ctx)
@@ -122,14 +138,24 @@ func (r *run) play(ctx context.Context) {
 		}
 	}
 	r.rest()
+	if r.s.stay {
+		r.stay(ctx)
+	}
 	r.lookAgain(ctx)
 	r.finish()
 }
 
-// rest keeps what the server has when the program is at rest.
+// rest keeps what the server has when the program is at rest, and looks whether nothing was lost on the way.
 func (r *run) rest() {
 	r.out.restedAt = append(r.out.restedAt, len(r.out.lines))
 	r.out.states = append(r.out.states, photograph(r.sim, r.c.Ignore))
+	r.out.commits = append(r.out.commits, len(r.versions))
+	if r.out.finding == nil {
+		r.lookForRivals()
+	}
+	if r.out.finding == nil {
+		r.lookIntoCaches()
+	}
 }
 
 // lookAgain restarts the program, so that it looks at every object once more: nothing is left to write.
@@ -152,6 +178,11 @@ func (r *run) finish() {
 // settle lets things happen until nobody has written for long enough.
 func (r *run) settle(ctx context.Context) {
 	r.progress = time.Now()
+	r.live(ctx, func() time.Time { return r.progress.Add(r.o.Rest) })
+}
+
+// live lets things happen until it is that time.
+func (r *run) live(ctx context.Context, until func() time.Time) {
 	for {
 		enabled := r.sched.Enabled() // all is still: what the hooks wrote may be read
 		if r.out.finding != nil {
@@ -163,7 +194,7 @@ func (r *run) settle(ctx context.Context) {
 		if r.early(ctx) {
 			continue
 		}
-		if time.Since(r.progress) >= r.o.Rest {
+		if !time.Now().Before(until()) {
 			return
 		}
 		if r.steps++; r.steps > r.o.Steps {
@@ -176,28 +207,51 @@ func (r *run) settle(ctx context.Context) {
 			r.age()
 			continue
 		}
-		r.sched.Idle(r.patience())
+		r.sched.Idle(r.patience(until()))
 	}
 }
 
 // patience is how long nothing may happen until something has to be decided.
-func (r *run) patience() time.Duration {
-	left := r.o.Rest - time.Since(r.progress)
-	for _, since := range r.held {
-		left = min(left, r.o.Lag-time.Since(since))
-	}
-	for _, p := range r.replicas {
-		for _, until := range []time.Time{p.down, p.apart} {
-			if !until.IsZero() {
-				left = min(left, time.Until(until))
-			}
+func (r *run) patience(until time.Time) time.Duration {
+	left := time.Until(until)
+	sooner := func(t time.Time) {
+		if time.Until(t) > 0 {
+			left = min(left, time.Until(t))
 		}
 	}
+	for _, held := range []map[int]time.Time{r.held, r.slow} {
+		for _, since := range held {
+			sooner(since.Add(r.o.Lag))
+		}
+	}
+	for _, p := range r.replicas {
+		sooner(p.down)
+		sooner(p.apart)
+	}
+	sooner(r.frozen)
+	sooner(r.lateUntil)
 	return max(left, time.Millisecond)
 }
 
-// work does the next step of the workload.
+// work does the next step of the workload: several, and while the program is down, if the plan says so.
 func (r *run) work(ctx context.Context) {
+	d, down := r.p.find(offline, r.next+1)
+	if !down {
+		r.step(ctx)
+		return
+	}
+	r.line("down      the program")
+	r.haltAll()
+	for range min(d.n, len(r.c.Workload)-r.next) {
+		r.step(ctx)
+		r.settle(ctx)
+	}
+	r.line("restart   the program")
+	r.bootAll(ctx)
+}
+
+// step does the next step of the workload.
+func (r *run) step(ctx context.Context) {
 	step := r.c.Workload[r.next]
 	r.next++
 	r.line("others    " + step.Name)
@@ -209,27 +263,11 @@ func (r *run) work(ctx context.Context) {
 
 // early does a step of the workload before its time, if the plan says so.
 func (r *run) early(ctx context.Context) bool {
-	_, now := r.p.find('w', r.out.decisions+1)
+	d, now := r.p.find(early, r.out.decisions+1)
 	if !now || r.tail || r.next >= len(r.c.Workload) {
 		return false
 	}
-	r.p = slices.DeleteFunc(slices.Clone(r.p), func(d deviation) bool { return d.at == 'w' })
-	r.work(ctx)
+	r.done(d)
+	r.step(ctx)
 	return true
-}
-
-// drift deletes an output, if the plan says so.
-func (r *run) drift(ctx context.Context) {
-	for i, o := range r.out.outputs {
-		if _, now := r.p.find('x', i+1); !now || r.out.finding != nil {
-			continue
-		}
-		step := Delete(o.resource, o.key)
-		r.line("others    " + step.Name)
-		r.progress = time.Now()
-		if err := step.Do(ctx, r.world); err != nil {
-			r.line("  " + err.Error())
-		}
-		r.settle(ctx)
-	}
 }

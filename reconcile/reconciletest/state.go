@@ -115,7 +115,7 @@ func current(o *unstructured.Unstructured, key string, v any) any {
 }
 
 func (p *photographer) flatten(title, path string, v any) {
-	if slices.Contains(p.ignore, path) {
+	if slices.Contains(p.ignore, path) || path == "metadata.annotations."+rivalKey {
 		return
 	}
 	switch t := v.(type) {
