@@ -18,7 +18,7 @@ const nobody = ""
 // that have less than the fair share. All replicas come to the same plan from
 // the same records.
 func plan(owners []string, members []string) planner {
-	p := planner{target: slices.Clone(owners), share: map[string]int{}}
+	p := planner{target: slices.Clone(owners), share: map[string]int{}, owned: map[string]int{}}
 	if len(members) == 0 {
 		return p
 	}

@@ -1,6 +1,7 @@
 package leader_test
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"math/rand"
@@ -11,6 +12,8 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+
+	"github.com/homeostat/homeostat/leader"
 )
 
 func TestSlotRecordDeletedByHandIsGivenUp(t *testing.T) {
@@ -115,6 +118,26 @@ func TestStalledWatchIsBroken(t *testing.T) {
 		close(stall)
 		a.end(t)
 		b.end(t)
+	})
+}
+
+func TestReplicaThatSeesNoMemberTakesWhatIsFree(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		api, o := newLeaseAPI(t), newOwners()
+		l := api.link(1)
+		stall := make(chan struct{})
+		l.slow, l.stall = 400*time.Millisecond, stall
+		a := newShards(t, l, "a", &leader.ShardOptions{Slots: 512})
+		ctx, stop := context.WithCancel(t.Context())
+		wait := background(func() error { return a.Run(ctx, o.work("a", 0)) })
+		pass(14 * time.Second) // it has not heard of its own renewals for the last 7 s
+		g.Expect(len(o.owned())).To(BeNumerically(">", 400))
+		close(stall)
+		pass(10 * time.Second)
+		g.Expect(o.shares()).To(Equal(map[string]int{"a": 512}))
+		stop()
+		g.Expect(wait()).To(Succeed())
 	})
 }
 

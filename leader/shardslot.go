@@ -59,13 +59,17 @@ func (k *keeper) check(ctx context.Context, slot int, h *holding, now time.Time)
 		return
 	}
 	name := k.lease.slotName(slot)
-	k.start(name, now, func() error {
+	started := k.start(name, now, func() error {
 		lease, err := k.read(ctx, name)
 		if apierrors.IsNotFound(err) || err == nil && holderOf(lease) != k.self {
 			h.cancel(fmt.Errorf("%w: the record of slot %d", ErrLost, slot))
 		}
 		return err
 	})
+	if started {
+		h.doubt = now
+		k.relist() // it may be the watch that is silent, and then about all slots
+	}
 }
 
 // hold runs the function of a slot that is ours, unless the term is over.

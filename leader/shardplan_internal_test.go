@@ -1,0 +1,17 @@
+package leader
+
+import (
+	"testing"
+
+	. "github.com/onsi/gomega"
+)
+
+// A replica whose own watch is silent sees no member, not even itself, and may
+// take a slot all the same.
+func TestAPlanWithoutMembersLeavesAllAsItIsAndCanBeAddedTo(t *testing.T) {
+	g := NewWithT(t)
+	p := plan([]string{nobody, "a_1"}, nil)
+	g.Expect(p.target).To(Equal([]string{nobody, "a_1"}))
+	p.owned["b_1"]++
+	g.Expect(p.greedy("b_1")).To(BeFalse())
+}
