@@ -28,6 +28,7 @@ func TestAllKindsStayDeeplyEqual(t *testing.T) {
 	fill := apitesting.FuzzerFor(metafuzzer.Funcs, rand.NewSource(1), serializer.NewCodecFactory(scheme.Scheme))
 	s := share.New()
 	kinds := 0
+	var kept []any // the table holds its parts weakly
 	for gvk := range scheme.Scheme.AllKnownTypes() {
 		pristine, err := scheme.Scheme.New(gvk)
 		if err != nil {
@@ -39,6 +40,7 @@ func TestAllKindsStayDeeplyEqual(t *testing.T) {
 			for range 4 {
 				object := pristine.DeepCopyObject()
 				s.Object(object)
+				kept = append(kept, object)
 				if !reflect.DeepEqual(object, pristine) {
 					t.Fatalf("%s has changed", gvk)
 				}
@@ -48,6 +50,7 @@ func TestAllKindsStayDeeplyEqual(t *testing.T) {
 	if kinds < 500 || s.Len() < 1000 {
 		t.Errorf("%d kinds, %d parts: that is too few", kinds, s.Len())
 	}
+	runtime.KeepAlive(kept)
 }
 
 func replica(n int) *corev1.Pod {
