@@ -3,14 +3,21 @@
 package main
 
 import (
+	"fmt"
 	"os"
 
-	"github.com/spf13/cobra"
+	"github.com/homeostat/homeostat/examples/observe/internal/cli"
+	"github.com/homeostat/homeostat/examples/observe/internal/pid1"
 )
 
 func main() {
-	command := &cobra.Command{Use: "observe RESOURCE [flags] [-- COMMAND [ARG...]]"}
-	if command.Execute() != nil {
-		os.Exit(1)
+	code, first, err := pid1.Main()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "error:", err)
+		code = 1
 	}
+	if !first {
+		code = cli.Main(os.Args, os.Stdout, os.Stderr)
+	}
+	os.Exit(code)
 }

@@ -166,7 +166,7 @@ func (p Program) serve(ctx context.Context, address string, controllers []*recon
 	if address == "" {
 		return reconcile.RunAll(ctx, controllers...)
 	}
-	handler, err := status.New(&status.Options{Controllers: controllers, Authorize: fromHere})
+	handler, err := status.New(&status.Options{Controllers: controllers, Authorize: FromHere})
 	if err != nil {
 		return err
 	}
@@ -183,9 +183,10 @@ func (p Program) serve(ctx context.Context, address string, controllers []*recon
 	return errors.Join(err, <-ended)
 }
 
-// fromHere lets everybody see the metrics, which name no objects, and the page
-// only who comes from this machine or by kubectl port-forward.
-func fromHere(r *http.Request) error {
+// FromHere lets everybody see the metrics, which name no objects, and the page
+// only who comes from this machine or by kubectl port-forward. It is for
+// status.Options.Authorize.
+func FromHere(r *http.Request) error {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if r.URL.Path == "/metrics" || err == nil && net.ParseIP(host).IsLoopback() {
 		return nil

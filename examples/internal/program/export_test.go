@@ -1,4 +1,0 @@
-package program
-
-// FromHere is for tests.
-var FromHere = fromHere

@@ -1,0 +1,138 @@
+// Package argument makes arguments of programs from objects, by templates: one
+// argument for each.
+package argument
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"text/template"
+
+	"k8s.io/client-go/util/jsonpath"
+)
+
+// maxSize bounds an argument in bytes, as the kernel does.
+const maxSize = 128 << 10
+
+var errTooLong = fmt.Errorf("the argument is longer than %d bytes", maxSize)
+
+// A Format is the language of templates.
+type Format string
+
+// The formats. Those that end with -file are of templates in files.
+const (
+	JSONPath   Format = "jsonpath"
+	GoTemplate Format = "go-template"
+)
+
+// Formats are the values of --output that choose a format.
+func Formats() []string {
+	return []string{"jsonpath", "go-template", "jsonpath-file", "go-template-file"}
+}
+
+// A List is templates, each of which makes one argument. It is safe for
+// concurrent use.
+type List []execute
+
+type execute func(out *limited, object map[string]any) error
+
+// Parse parses templates. The format is one of [Formats], or one of the older
+// names gotemplate, template, templatefile. Strict makes it an error of an
+// argument if a template asks for what an object does not have; otherwise that
+// is empty.
+func Parse(format string, texts []string, strict bool) (List, error) {
+	language, inFile, err := parseFormat(format)
+	if err != nil {
+		return nil, err
+	}
+	list := make(List, len(texts))
+	for i, text := range texts {
+		if inFile {
+			content, err := os.ReadFile(text)
+			if err != nil {
+				return nil, fmt.Errorf("reading a template: %w", err)
+			}
+			text = strings.TrimSuffix(string(content), "\n")
+		}
+		if list[i], err = parseOne(language, text, strict); err != nil {
+			return nil, fmt.Errorf("template %q: %w", text, err)
+		}
+	}
+	return list, nil
+}
+
+func parseFormat(name string) (language Format, inFile bool, err error) {
+	switch name {
+	case "jsonpath", "jsonpath-file":
+		return JSONPath, name == "jsonpath-file", nil
+	case "go-template", "gotemplate", "template":
+		return GoTemplate, false, nil
+	case "go-template-file", "templatefile":
+		return GoTemplate, true, nil
+	default:
+		return "", false, fmt.Errorf("%q is no format of templates: must be one of %s", name,
+			strings.Join(Formats(), ", "))
+	}
+}
+
+func parseOne(language Format, text string, strict bool) (execute, error) {
+	if language == GoTemplate {
+		return parseGo(text, strict)
+	}
+	if _, err := jsonpath.Parse("template", text); err != nil {
+		return nil, err
+	}
+	return func(out *limited, object map[string]any) error {
+		path := jsonpath.New("template").AllowMissingKeys(!strict) // its state is of one execution
+		if err := path.Parse(text); err != nil {
+			return err
+		}
+		return path.Execute(out, object)
+	}, nil
+}
+
+// parseGo parses a template whose missing keys are empty instead of "<no value>".
+func parseGo(text string, strict bool) (execute, error) {
+	missing := "missingkey=default"
+	if strict {
+		missing = "missingkey=error"
+	}
+	parsed, err := template.New("template").Option(missing).Funcs(template.FuncMap{shownAs: shown}).Parse(text)
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range parsed.Templates() {
+		showAll(t.Tree.Root)
+	}
+	return func(out *limited, object map[string]any) error { return parsed.Execute(out, object) }, nil
+}
+
+// Of returns the arguments for an object, whose keys are those of its JSON.
+//
+// Errors: a template that cannot be executed, named.
+func (l List) Of(object map[string]any) ([]string, error) {
+	arguments := make([]string, len(l))
+	for i, run := range l {
+		var out limited
+		if err := run(&out, object); err != nil {
+			return nil, fmt.Errorf("template %d of %d: %w", i+1, len(l), err)
+		}
+		if strings.ContainsRune(out.buffer.String(), 0) {
+			return nil, fmt.Errorf("template %d of %d: %w", i+1, len(l), errors.New("the argument contains a NUL"))
+		}
+		arguments[i] = out.buffer.String()
+	}
+	return arguments, nil
+}
+
+// limited is a buffer with a bound: a template may repeat what it prints.
+type limited struct{ buffer bytes.Buffer }
+
+func (l *limited) Write(p []byte) (int, error) {
+	if l.buffer.Len()+len(p) > maxSize {
+		return 0, errTooLong
+	}
+	return l.buffer.Write(p)
+}

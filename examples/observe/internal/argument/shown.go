@@ -1,0 +1,45 @@
+package argument
+
+import "text/template/parse"
+
+// shownAs is the name of the function that each value goes through before it is
+// printed.
+const shownAs = "_shown"
+
+// shown makes what is missing empty.
+func shown(value any) any {
+	if value == nil {
+		return ""
+	}
+	return value
+}
+
+// showAll makes every value that is printed below node go through shown.
+func showAll(node parse.Node) {
+	switch n := node.(type) {
+	case *parse.ListNode:
+		if n == nil {
+			return
+		}
+		for _, child := range n.Nodes {
+			showAll(child)
+		}
+	case *parse.ActionNode:
+		if len(n.Pipe.Decl) == 0 {
+			call := &parse.CommandNode{NodeType: parse.NodeCommand, Pos: n.Pos}
+			call.Args = []parse.Node{parse.NewIdentifier(shownAs).SetPos(n.Pos)}
+			n.Pipe.Cmds = append(n.Pipe.Cmds, call)
+		}
+	case *parse.IfNode:
+		showBoth(&n.BranchNode)
+	case *parse.RangeNode:
+		showBoth(&n.BranchNode)
+	case *parse.WithNode:
+		showBoth(&n.BranchNode)
+	}
+}
+
+func showBoth(branch *parse.BranchNode) {
+	showAll(branch.List)
+	showAll(branch.ElseList)
+}

@@ -1,0 +1,133 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/discovery"
+
+	"github.com/homeostat/homeostat/examples/observe/internal/resource"
+)
+
+// helpWidth is what lines of help are wrapped at.
+const helpWidth = 110
+
+const about = `Run a command for every object of a kind, and again whenever one changes.
+
+RESOURCE is anything the cluster can list and watch: plural, singular, kind or
+short name, NAME.GROUP or NAME.VERSION.GROUP. COMMAND gets its own arguments,
+then the namespace (of namespaced kinds), the name, and one argument for each
+--argument. It runs without a shell, and should make what follows from the
+object so, whatever was before: it runs again after every change, after a
+failure until it succeeds, and when this program is started again.
+
+Without COMMAND, changes are shown.`
+
+const examples = `  # show services, and what happens to them
+  %[1]s services -A
+
+  # with the address of each
+  %[1]s services -A -a '{.spec.clusterIP}'
+
+  # run a script for each
+  %[1]s services -A -a '{.spec.clusterIP}' -- ./record.sh
+
+  # and another one for those that are gone, even if that happened while this did not run
+  %[1]s services -A --names ./known.sh --delete ./forget.sh -- ./record.sh
+
+  # once, with the object as JSON on standard input
+  %[1]s namespaces --once --stdin -- jq -r .metadata.name`
+
+// newCommand returns the command line. Name is what users type.
+func newCommand(name string) *cobra.Command {
+	s := &settings{}
+	groups := s.groups()
+	c := &cobra.Command{
+		Use:     name + " RESOURCE [flags] [-- COMMAND [ARG...]]",
+		Short:   "Run a command for every object of a kind, and again whenever one changes",
+		Long:    about,
+		Example: fmt.Sprintf(examples, name),
+		Args:    cobra.ArbitraryArgs,
+		RunE: func(c *cobra.Command, args []string) error {
+			s.listenAddrIsGiven = c.Flags().Changed("listen-addr")
+			return s.run(args, c.ArgsLenAtDash(), c.OutOrStdout(), c.ErrOrStderr())
+		},
+		ValidArgsFunction: s.completeResource,
+		SilenceErrors:     true, SilenceUsage: true,
+		Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: name},
+	}
+	for _, g := range groups {
+		c.Flags().AddFlagSet(g.flags)
+	}
+	c.Flags().SortFlags = false
+	c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return fmt.Errorf("%w (see --help)", err) })
+	c.SetHelpFunc(func(c *cobra.Command, _ []string) { help(c, groups) })
+	c.CompletionOptions.DisableDefaultCmd = true
+	c.SetHelpCommand(&cobra.Command{Hidden: true})
+	c.AddCommand(completion(c))
+	return c
+}
+
+// help writes the flags in their groups.
+func help(c *cobra.Command, groups []group) {
+	out := c.OutOrStdout()
+	_, _ = fmt.Fprintf(out, "%s\n\nUsage:\n  %s\n\nExamples:\n%s\n", c.Long, c.Use, c.Example)
+	for _, g := range groups {
+		_, _ = fmt.Fprintf(out, "\n%s:\n%s", g.title, g.flags.FlagUsagesWrapped(helpWidth))
+	}
+	_, _ = fmt.Fprintf(out, "\nExit codes: 0 ended as asked, 1 could not work, 2 and 3 see --once.\n")
+}
+
+// completion writes scripts for shells.
+func completion(root *cobra.Command) *cobra.Command {
+	shells := map[string]func(io.Writer) error{
+		"bash":       func(w io.Writer) error { return root.GenBashCompletionV2(w, true) },
+		"zsh":        root.GenZshCompletion,
+		"fish":       func(w io.Writer) error { return root.GenFishCompletion(w, true) },
+		"powershell": root.GenPowerShellCompletionWithDesc,
+	}
+	c := &cobra.Command{
+		Use:                   "completion bash|zsh|fish|powershell",
+		Short:                 "Write a script that completes this command in a shell",
+		Long:                  "Write a script that completes this command in a shell:\n\n  source <(observe completion bash)",
+		DisableFlagsInUseLine: true,
+		Args:                  cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs),
+		ValidArgs:             []string{"bash", "zsh", "fish", "powershell"},
+		RunE: func(c *cobra.Command, args []string) error {
+			return shells[args[0]](c.OutOrStdout())
+		},
+	}
+	c.SetHelpFunc(func(c *cobra.Command, _ []string) {
+		_, _ = fmt.Fprintf(c.OutOrStdout(), "%s\n\nUsage:\n  %s\n", c.Long, c.Use)
+	})
+	return c
+}
+
+// completeResource asks the server what there is.
+func (s *settings) completeResource(_ *cobra.Command, args []string, prefix string,
+) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveDefault // files: the command
+	}
+	config, _, err := s.config()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	server, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	all, err := resource.Names(server)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	var fitting []cobra.Completion
+	for _, name := range all {
+		if strings.HasPrefix(name, prefix) {
+			fitting = append(fitting, name)
+		}
+	}
+	return fitting, cobra.ShellCompDirectiveNoFileComp
+}

@@ -1,0 +1,84 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+
+	"github.com/homeostat/homeostat/examples/observe/internal/resource"
+)
+
+// poll is how often --wait looks.
+const poll = time.Second
+
+// find returns the resource, once it may be listed.
+func (s *settings) find(ctx context.Context, config *rest.Config, namespace string) (resource.Resource, error) {
+	server, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return resource.Resource{}, fmt.Errorf("making a client: %w", err)
+	}
+	objects, err := metadata.NewForConfig(config)
+	if err != nil {
+		return resource.Resource{}, fmt.Errorf("making a client: %w", err)
+	}
+	ticker := time.NewTicker(poll)
+	defer ticker.Stop()
+	for waiting := false; ; waiting = true {
+		found, err := s.listable(ctx, server, objects, namespace)
+		if err == nil || !s.wait || !isMissing(err) {
+			return found, s.explain(err)
+		}
+		if !waiting {
+			logr.FromContextOrDiscard(ctx).Info("waiting for the server to have the resource", "resource", s.resource)
+		}
+		select {
+		case <-ctx.Done():
+			return resource.Resource{}, ctx.Err()
+		case <-ticker.C:
+		}
+	}
+}
+
+// listable finds the resource, and asks for one object: what is forbidden is
+// said now, and not retried for ever.
+func (s *settings) listable(
+	ctx context.Context, server discovery.DiscoveryInterface, objects metadata.Interface, namespace string,
+) (resource.Resource, error) {
+	found, err := resource.Find(server, s.resource)
+	if err != nil {
+		return found, err
+	}
+	if !found.Namespaced {
+		namespace = ""
+	}
+	_, err = objects.Resource(found.GroupVersionResource).Namespace(namespace).List(ctx, metav1.ListOptions{
+		LabelSelector: s.selector, FieldSelector: s.fieldSelector, Limit: 1,
+	})
+	if err != nil {
+		return found, fmt.Errorf("listing %s: %w", found.GroupVersionResource.GroupResource(), err)
+	}
+	return found, nil
+}
+
+// isMissing tells whether err may pass when somebody creates a
+// CustomResourceDefinition.
+func isMissing(err error) bool {
+	_, unknown := errors.AsType[*resource.UnknownError](err)
+	return unknown || apierrors.IsNotFound(err)
+}
+
+// explain adds what to do.
+func (s *settings) explain(err error) error {
+	if unknown, ok := errors.AsType[*resource.UnknownError](err); ok && len(unknown.Near) == 0 {
+		return fmt.Errorf("%w; if its CustomResourceDefinition is yet to come, use --wait", err)
+	}
+	return err
+}

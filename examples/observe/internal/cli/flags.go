@@ -1,0 +1,153 @@
+package cli
+
+import (
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/homeostat/homeostat/examples/observe/internal/observer"
+)
+
+// Defaults of flags.
+const (
+	defaultListenAddr    = "127.0.0.1:11251"
+	defaultMaximumErrors = 20
+	defaultRetryCount    = 2
+	defaultTimeout       = 10 * time.Minute
+	defaultGracePeriod   = 20 * time.Second // the kubelet waits for 30
+)
+
+// A group is flags that help shows together.
+type group struct {
+	title string
+	flags *pflag.FlagSet
+}
+
+// groups returns the flags, which set s.
+func (s *settings) groups() []group {
+	return []group{
+		{"Which objects", s.selection()},
+		{"What a command gets", s.input()},
+		{"Objects that are gone", s.deletion()},
+		{"How commands run", s.running()},
+		{"Failures", s.failures()},
+		{"When it ends, and who works", s.life()},
+		{"Output", s.telling()},
+		{"Cluster", s.cluster()},
+	}
+}
+
+// texts is the value of a flag that may be repeated, also under two names.
+type texts []string
+
+func (t *texts) String() string { return strings.Join(*t, " ") }
+func (t *texts) Type() string   { return "text" }
+
+func (t *texts) Set(text string) error {
+	*t = append(*t, text)
+	return nil
+}
+
+func newGroup() *pflag.FlagSet {
+	f := pflag.NewFlagSet("", pflag.ContinueOnError)
+	f.SortFlags = false
+	return f
+}
+
+func (s *settings) selection() *pflag.FlagSet {
+	f := newGroup()
+	f.BoolVarP(&s.allNamespaces, "all-namespaces", "A", false, "observe all namespaces")
+	f.StringVarP(&s.namespace, "namespace", "n", "", "observe this `namespace` (default: the one of the kubeconfig)")
+	f.StringVarP(&s.selector, "selector", "l", "", "only objects with these `labels`, such as app=web,tier!=cache")
+	f.StringVar(&s.fieldSelector, "field-selector", "", "only objects with these `fields`, as far as the server knows them")
+	f.BoolVar(&s.wait, "wait", false, "wait for RESOURCE if the server does not have it yet")
+	return f
+}
+
+func (s *settings) input() *pflag.FlagSet {
+	f := newGroup()
+	f.VarP(&s.templates, "argument", "a", "`template` that makes one more argument from the object; may be repeated")
+	f.Var(&s.templates, "template", "the same as --argument")
+	f.StringVarP(&s.output, "output", "o", "jsonpath",
+		"`format` of templates: jsonpath, go-template, jsonpath-file or go-template-file, FORMAT=TEMPLATE for one; "+
+			"json: jsonpath, and progress as JSON")
+	f.BoolVar(&s.allowMissing, "allow-missing-template-keys", true,
+		"what a template asks for and an object lacks is empty; otherwise the object fails")
+	f.BoolVar(&s.strict, "strict-templates", false, "the same as --allow-missing-template-keys=false")
+	f.StringVar(&s.typeVariable, "type-env-var", "", "`name` of a variable that is set to Sync, Added, Updated or Deleted")
+	f.StringVar(&s.objectVariable, "object-env-var", "", "`name` of a variable that is set to the object's JSON "+
+		"(at most 128 KiB: --stdin has no limit)")
+	f.BoolVar(&s.identity, "identity-env", false,
+		"set OBSERVE_NAMESPACE, OBSERVE_NAME, OBSERVE_UID and OBSERVE_RESOURCE_VERSION")
+	f.BoolVar(&s.stdin, "stdin", false, "give the object's JSON to the command to read")
+	f.StringArrayVar(&s.env, "env", nil, "`NAME` or NAME=VALUE: commands get only these variables, and PATH, HOME, LANG, "+
+		"TZ and TMPDIR; may be repeated (default: the whole environment)")
+	f.BoolVar(&s.allowLeadingDashes, "allow-leading-dashes", false,
+		"let names and templates that begin with - be arguments, even without -- in the command")
+	return f
+}
+
+func (s *settings) deletion() *pflag.FlagSet {
+	f := newGroup()
+	f.StringArrayVarP(&s.delete, "delete", "d", nil,
+		"`command` that runs, with namespace and name, when an object is gone; repeated: its arguments")
+	f.StringArrayVar(&s.names, "names", nil, "`command` that prints all names that the outside world knows, one per line: "+
+		"NAMESPACE/NAME or NAME; --delete runs for those that are gone; repeated: its arguments")
+	f.IntVar(&s.maxOrphans, "max-orphans", 0, "delete nothing if more than so many known names are gone; -1: no limit "+
+		"(default: more than half of them and more than 10)")
+	return f
+}
+
+func (s *settings) running() *pflag.FlagSet {
+	f := newGroup()
+	f.IntVar(&s.workers, "workers", 1, "so many commands at once, but never two for one object")
+	f.DurationVar(&s.timeout, "timeout", defaultTimeout, "end a command that takes longer; 0: never")
+	f.DurationVar(&s.gracePeriod, "grace-period", defaultGracePeriod,
+		"how long commands may go on after a signal to stop")
+	f.DurationVar(&s.minInterval, "min-interval", 0, "least time between two commands for one object")
+	f.DurationVar(&s.resync, "resync-period", 0, "run the command for every object once in each such period, and --names")
+	f.BoolVar(&s.dryRun, "dry-run", false, "show what would run; only --names runs")
+	return f
+}
+
+func (s *settings) failures() *pflag.FlagSet {
+	f := newGroup()
+	f.IntVar(&s.maximumErrors, "maximum-errors", defaultMaximumErrors,
+		"exit after so many failed commands; -1: never")
+	f.IntVar(&s.retryCount, "retry-count", defaultRetryCount, "how often to repeat a command at once "+
+		"that ends with --retry-on-exit-code")
+	f.IntVar(&s.retryOnExitCode, "retry-on-exit-code", 0, "repeat a command at once if it ends with this `code`; 0: none")
+	return f
+}
+
+func (s *settings) life() *pflag.FlagSet {
+	f := newGroup()
+	f.BoolVar(&s.once, "once", false, "exit when each object has had its turn: 0 all succeeded, 2 some failed, "+
+		"3 --names failed")
+	f.DurationVar(&s.exitAfter, "exit-after", 0, "exit with 0 after this time")
+	f.BoolVar(&s.leaderElect, "leader-elect", false, "run commands only while holding a Lease")
+	f.StringVar(&s.lease, "lease", "", "`NAMESPACE/NAME` of the Lease "+
+		"(default: $POD_NAMESPACE or default, and "+observer.Name+"-RESOURCE)")
+	return f
+}
+
+func (s *settings) telling() *pflag.FlagSet {
+	f := newGroup()
+	f.BoolVarP(&s.quiet, "quiet", "q", false, "do not tell what runs")
+	f.BoolVar(&s.quiet, "no-headers", false, "the same as --quiet")
+	f.StringVar(&s.listenAddr, "listen-addr", defaultListenAddr,
+		"`address` of /livez, /readyz, /metrics and /debug/homeostat; empty: none. Not served with --once unless given")
+	f.BoolVar(&s.printMetricsOnExit, "print-metrics-on-exit", false, "write all metrics to standard output at the end")
+	f.StringVar(&s.logFormat, "log-format", "text", "`format` of logs on standard error: text or json")
+	f.IntVarP(&s.verbosity, "v", "v", 0, "log more with a higher `level`")
+	return f
+}
+
+func (s *settings) cluster() *pflag.FlagSet {
+	f := newGroup()
+	f.StringVar(&s.kubeconfig, "kubeconfig", "", "`file` that names the cluster (default: the cluster this runs in, "+
+		"else $KUBECONFIG or ~/.kube/config)")
+	f.StringVar(&s.context, "context", "", "context of the kubeconfig")
+	return f
+}

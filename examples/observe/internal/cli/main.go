@@ -1,0 +1,91 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/go-logr/logr"
+	"k8s.io/klog/v2"
+
+	"github.com/homeostat/homeostat/examples/observe/internal/observer"
+)
+
+// Exit codes.
+const (
+	exitFatal       = 1
+	exitKeysFailed  = 2
+	exitNamesFailed = 3
+)
+
+// Main runs observe and returns its exit code. Args begin with the program's
+// name: kubectl-observe calls itself kubectl observe.
+func Main(args []string, stdout, stderr io.Writer) int {
+	command := newCommand(programName(args[0]))
+	command.SetArgs(args[1:])
+	command.SetOut(stdout)
+	command.SetErr(stderr)
+	err := command.Execute()
+	if err != nil {
+		_, _ = fmt.Fprintf(stderr, "error: %s\n", oneLine(err.Error())) // there is no other place to say it
+	}
+	switch {
+	case err == nil:
+		return 0
+	case errors.Is(err, observer.ErrNamesFailed):
+		return exitNamesFailed
+	case errors.Is(err, observer.ErrKeysFailed):
+		return exitKeysFailed
+	default:
+		return exitFatal
+	}
+}
+
+// programName is what users type.
+func programName(path string) string {
+	if plugin, ok := strings.CutPrefix(strings.TrimSuffix(filepath.Base(path), ".exe"), "kubectl-"); ok {
+		return "kubectl " + plugin
+	}
+	return "observe"
+}
+
+// run checks the settings, and observes.
+func (s *settings) run(args []string, dash int, stdout, stderr io.Writer) error {
+	if err := s.complete(args, dash); err != nil {
+		return fmt.Errorf("%w (see --help)", err)
+	}
+	if err := s.validate(); err != nil {
+		return err
+	}
+	if !s.quiet {
+		for _, warning := range s.warnings() {
+			_, _ = fmt.Fprintf(stderr, "warning: %s\n", warning)
+		}
+	}
+	logger := s.logger(stderr)
+	klog.SetLogger(logger)
+	ctx, stop := signal.NotifyContext(logr.NewContext(context.Background(), logger), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal is not caught
+	if s.exitAfter > 0 {
+		limited, cancel := context.WithTimeoutCause(ctx, s.exitAfter, errExitAfter)
+		defer cancel()
+		ctx = limited
+		context.AfterFunc(ctx, func() {
+			if errors.Is(context.Cause(limited), errExitAfter) {
+				_, _ = fmt.Fprintf(stderr, "Shutting down after %v ...\n", s.exitAfter)
+			}
+		})
+	}
+	err := s.observe(ctx, stdout, stderr)
+	if ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) {
+		return nil // stopped before it had begun
+	}
+	return err
+}

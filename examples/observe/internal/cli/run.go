@@ -1,0 +1,181 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+
+	"github.com/homeostat/homeostat/examples/observe/internal/argument"
+	"github.com/homeostat/homeostat/examples/observe/internal/command"
+	"github.com/homeostat/homeostat/examples/observe/internal/observer"
+	"github.com/homeostat/homeostat/examples/observe/internal/resource"
+	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/leader"
+	"github.com/homeostat/homeostat/names"
+	"github.com/homeostat/homeostat/reconcile"
+)
+
+// never is a time limit that is none.
+const never = time.Duration(math.MaxInt64 / 4)
+
+// observe runs until ctx ends, or until there is nothing left to do.
+func (s *settings) observe(ctx context.Context, stdout, stderr io.Writer) error {
+	format := s.output
+	if format == "json" {
+		format = string(argument.JSONPath)
+	}
+	arguments, err := argument.Parse(format, s.templates, !s.allowMissing)
+	if err != nil {
+		return err
+	}
+	config, namespace, err := s.config()
+	if err != nil {
+		return err
+	}
+	if namespace = cmp.Or(s.namespace, namespace); s.allNamespaces {
+		namespace = ""
+	}
+	found, err := s.find(ctx, config, namespace)
+	if err != nil {
+		return err
+	}
+	if !found.Namespaced {
+		namespace = ""
+	}
+	out, errOut := command.NewOutput(stdout), command.NewOutput(stderr)
+	environment := command.Environment(s.env)
+	options := s.options(found, arguments, environment)
+	if options.Controller.Leader, err = s.leader(config, found); err != nil {
+		return err
+	}
+	runner := &command.Runner{Env: environment, Timeout: s.timeout, Stdout: out, Stderr: errOut}
+	progress := observer.Progress{JSON: s.output == "json"}
+	if !s.quiet {
+		progress.Out = out
+	}
+	o, err := s.observer(config, found, namespace, runner, progress, options)
+	if err != nil {
+		return err
+	}
+	err = s.serve(ctx, o, stdout)
+	summary := o.Summary()
+	if s.once && err == nil && summary.Keys == 0 && !s.quiet {
+		_, _ = fmt.Fprintln(errOut, "Nothing to sync, exiting immediately")
+	}
+	progress.Sum(summary, errOut)
+	return err
+}
+
+func (s *settings) options(found resource.Resource, arguments argument.List, environment []string) observer.Options {
+	o := observer.Options{
+		Each: s.each, Delete: s.delete, Namespaced: found.Namespaced,
+		Arguments: arguments, LeadingDashes: s.allowLeadingDashes,
+		TypeVariable: s.typeVariable, ObjectVariable: s.objectVariable, Identity: s.identity, Stdin: s.stdin,
+		MaxErrors: s.maximumErrors, RetryCount: s.retryCount, RetryExitCode: s.retryOnExitCode,
+		Once: s.once, DryRun: s.dryRun,
+		Controller: reconcile.Options{
+			Workers: s.workers, TurnTimeout: never, Grace: max(s.gracePeriod, 1),
+			Resync: s.resync, MinInterval: s.minInterval,
+		},
+	}
+	if len(s.names) > 0 {
+		o.Names = names.Command(&names.CommandOptions{
+			Format: names.Format{ClusterScoped: !found.Namespaced}, Env: environment, CleanEnv: true,
+		}, s.names[0], s.names[1:]...)
+		o.Controller.Sweep = s.sweep()
+	}
+	return o
+}
+
+// sweep says how the known names are compared.
+func (s *settings) sweep() *names.Options {
+	o := &names.Options{Period: s.resync, Timeout: cmp.Or(s.timeout, never)}
+	switch {
+	case s.maxOrphans > 0:
+		o.MaxCount, o.MaxShare = s.maxOrphans, math.SmallestNonzeroFloat64 // however few of all that are
+	case s.maxOrphans < 0:
+		o.MaxShare = 1
+	}
+	return o
+}
+
+// observer reads whole objects if somebody asks for their content, and metadata
+// alone otherwise.
+func (s *settings) observer(config *rest.Config, found resource.Resource, namespace string,
+	runner observer.Runner, p observer.Progress, o observer.Options,
+) (*observer.Observer, error) {
+	if len(o.Arguments) == 0 && !s.stdin && s.objectVariable == "" {
+		client, err := metadata.NewForConfig(config)
+		if err != nil {
+			return nil, fmt.Errorf("making a client: %w", err)
+		}
+		objects := client.Resource(found.GroupVersionResource)
+		return observerOf(s, found, namespace, runner, p, o, func(ns string) metadata.ResourceInterface {
+			return objects.Namespace(ns)
+		})
+	}
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("making a client: %w", err)
+	}
+	objects := client.Resource(found.GroupVersionResource)
+	return observerOf(s, found, namespace, runner, p, o, func(ns string) dynamic.ResourceInterface {
+		return objects.Namespace(ns)
+	})
+}
+
+func observerOf[C informer.UntypedClient[T, L], T informer.Object, L runtime.Object](
+	s *settings, found resource.Resource, namespace string,
+	runner observer.Runner, p observer.Progress, o observer.Options, in func(namespace string) C,
+) (*observer.Observer, error) {
+	options := &informer.Options{
+		Name: found.GroupVersionResource.Resource, Kind: found.Kind, LabelSelector: s.selector, FieldSelector: s.fieldSelector,
+		DropManagedFields: true, // kubectl does not show them either
+	}
+	client := func(ns string) informer.Client[T, L] { return informer.Untyped[T, L](in(ns)) }
+	if namespace != "" {
+		options.Namespaces = []string{namespace}
+	}
+	objects := informer.ForNamespaces(client, options)
+	return observer.New(objects, func(ns string) names.Getter[T] { return client(ns) }, runner, p, o)
+}
+
+func (s *settings) leader(config *rest.Config, found resource.Resource) (reconcile.Leader, error) {
+	if !s.leaderElect {
+		return nil, nil //nolint:nilnil // without an election, there is no leader
+	}
+	namespace, name, _ := strings.Cut(s.lease, "/")
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("making a client for the Lease: %w", err)
+	}
+	identity, err := os.Hostname()
+	if err != nil {
+		return nil, fmt.Errorf("naming this replica: %w", err)
+	}
+	elector, err := leader.New(leader.Lease{
+		Client:    client.CoordinationV1(),
+		Namespace: cmp.Or(namespace, os.Getenv("POD_NAMESPACE"), "default"),
+		Name:      cmp.Or(name, observer.Name+"-"+found.GroupVersionResource.Resource),
+		Identity:  identity,
+	}, nil)
+	if err != nil {
+		return nil, fmt.Errorf("preparing the leader election: %w", err)
+	}
+	return elector, nil
+}
+
+// errExitAfter ends what --exit-after limits.
+var errExitAfter = errors.New("--exit-after is over")

@@ -1,0 +1,85 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"syscall"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/common/expfmt"
+
+	"github.com/homeostat/homeostat/examples/internal/program"
+	"github.com/homeostat/homeostat/examples/observe/internal/observer"
+	"github.com/homeostat/homeostat/metrics"
+	"github.com/homeostat/homeostat/reconcile"
+	"github.com/homeostat/homeostat/status"
+)
+
+// serve runs the observer, and answers about it until it has drained.
+func (s *settings) serve(ctx context.Context, o *observer.Observer, stdout io.Writer) error {
+	registry := prometheus.NewRegistry()
+	for _, c := range append(o.Collectors(), metrics.New(o.Controller), collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})) {
+		if err := registry.Register(c); err != nil {
+			return fmt.Errorf("registering metrics: %w", err)
+		}
+	}
+	working, stop := context.WithCancel(ctx)
+	defer stop()
+	serving, done := context.WithCancel(context.WithoutCancel(ctx))
+	ended := make(chan error, 1)
+	go func() {
+		err := s.answer(serving, registry, o)
+		if err != nil {
+			stop() // without probes the kubelet would end it anyway
+		}
+		ended <- err
+	}()
+	err := o.Run(working)
+	done()
+	err = errors.Join(err, <-ended)
+	if s.printMetricsOnExit {
+		err = errors.Join(err, dump(registry, stdout))
+	}
+	return err
+}
+
+// answer serves probes and metrics until ctx ends. The default address may be
+// another observer's already; then there are none.
+func (s *settings) answer(ctx context.Context, registry prometheus.Gatherer, o *observer.Observer) error {
+	if s.listenAddr == "" || s.once && !s.listenAddrIsGiven {
+		return nil
+	}
+	handler, err := status.New(&status.Options{
+		Controllers: []*reconcile.Controller{o.Controller}, Gatherer: registry, Authorize: program.FromHere,
+	})
+	if err != nil {
+		return err
+	}
+	quiet := logr.NewContext(ctx, logr.FromContextOrDiscard(ctx).V(1))
+	err = status.Serve(quiet, s.listenAddr, handler)
+	if errors.Is(err, syscall.EADDRINUSE) && !s.listenAddrIsGiven {
+		logr.FromContextOrDiscard(ctx).Info("no probes and metrics: the address is in use; "+
+			"--listen-addr chooses another, or none", "address", s.listenAddr)
+		return nil
+	}
+	return err
+}
+
+// dump writes all metrics as text.
+func dump(registry prometheus.Gatherer, out io.Writer) error {
+	families, err := registry.Gather()
+	if err != nil {
+		return fmt.Errorf("collecting metrics: %w", err)
+	}
+	for _, family := range families {
+		if _, err := expfmt.MetricFamilyToText(out, family); err != nil {
+			return fmt.Errorf("writing metrics: %w", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,43 @@
+package cli
+
+import "time"
+
+// settings are the flags and arguments.
+type settings struct {
+	resource string
+	each     []string
+
+	allNamespaces                      bool
+	namespace, selector, fieldSelector string
+	wait                               bool
+
+	templates                           texts
+	output                              string
+	allowMissing, strict                bool
+	typeVariable, objectVariable        string
+	identity, stdin, allowLeadingDashes bool
+	env                                 []string
+
+	delete, names []string
+	maxOrphans    int
+
+	workers                                   int
+	timeout, gracePeriod, minInterval, resync time.Duration
+	dryRun                                    bool
+
+	maximumErrors, retryCount, retryOnExitCode int
+
+	once        bool
+	exitAfter   time.Duration
+	leaderElect bool
+	lease       string
+
+	quiet              bool
+	listenAddr         string
+	listenAddrIsGiven  bool
+	printMetricsOnExit bool
+	logFormat          string
+	verbosity          int
+
+	kubeconfig, context string
+}

@@ -1,0 +1,87 @@
+package command
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"sync"
+)
+
+// maxLine bounds what is kept of a line that has not ended. Lines up to this
+// length are not mixed with others.
+const maxLine = 64 << 10
+
+// An Output takes lines from many writers and passes them on one at a time. It
+// is safe for concurrent use.
+type Output struct {
+	mu     sync.Mutex // guards writes to out
+	out    io.Writer
+	escape bool
+}
+
+// NewOutput returns an Output to out. If that is a terminal, control characters
+// are made visible: what programs print may come from anybody who may write to
+// the cluster.
+func NewOutput(out io.Writer) *Output {
+	return &Output{out: out, escape: isTerminal(out)}
+}
+
+func isTerminal(out io.Writer) bool {
+	file, ok := out.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := file.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
+
+// Write writes whole lines at once.
+func (o *Output) Write(lines []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if _, err := o.out.Write(o.visible(lines)); err != nil {
+		return 0, err
+	}
+	return len(lines), nil
+}
+
+func (o *Output) visible(lines []byte) []byte {
+	if !o.escape || bytes.IndexFunc(lines, isControl) < 0 {
+		return lines
+	}
+	return Visible(lines)
+}
+
+// Lines returns a writer for one program.
+func (o *Output) Lines() *Lines { return &Lines{to: o} }
+
+// Lines passes on what is written to it line by line. It is for one goroutine.
+type Lines struct {
+	to   *Output
+	rest []byte
+}
+
+// Write passes on the lines that have ended.
+func (l *Lines) Write(p []byte) (int, error) {
+	l.rest = append(l.rest, p...)
+	end := bytes.LastIndexByte(l.rest, '\n') + 1
+	if end == 0 && len(l.rest) > maxLine {
+		end = len(l.rest)
+	}
+	if end == 0 {
+		return len(p), nil
+	}
+	if _, err := l.to.Write(l.rest[:end]); err != nil {
+		return 0, err
+	}
+	l.rest = append(l.rest[:0], l.rest[end:]...)
+	return len(p), nil
+}
+
+// Flush passes on a last line without end, and ends it.
+func (l *Lines) Flush() {
+	if len(l.rest) > 0 {
+		_, _ = l.to.Write(append(l.rest, '\n')) // the program has ended: nobody is left to be told
+		l.rest = nil
+	}
+}

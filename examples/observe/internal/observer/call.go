@@ -1,0 +1,89 @@
+package observer
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/homeostat/homeostat/examples/observe/internal/command"
+	"github.com/homeostat/homeostat/reconcile"
+)
+
+// call returns what to run for an object, or, without one, for its key. Its
+// argv alone is what would run if there is no program.
+func (o *Options) call(program []string, t Type, key reconcile.Key, v version, object runtime.Object,
+) (command.Call, error) {
+	var data []string
+	if o.Namespaced {
+		data = append(data, key.Namespace)
+	}
+	data = append(data, key.Name)
+	c := command.Call{Env: o.variables(t, key, v)}
+	if object != nil {
+		more, err := o.addObject(&c, object)
+		if err != nil {
+			return c, err
+		}
+		data = append(data, more...)
+	}
+	if err := o.checkDashes(program, data); err != nil {
+		return c, err
+	}
+	c.Argv = slices.Concat(program, data)
+	return c, nil
+}
+
+// addObject adds what the program asks for of the object's content, and returns
+// the arguments.
+func (o *Options) addObject(c *command.Call, object runtime.Object) (arguments []string, err error) {
+	if o.Stdin || o.ObjectVariable != "" {
+		content, err := json.Marshal(object)
+		if err != nil {
+			return nil, fmt.Errorf("encoding the object: %w", err)
+		}
+		if o.Stdin {
+			c.Stdin = append(content, '\n')
+		}
+		if o.ObjectVariable != "" {
+			c.Env = append(c.Env, o.ObjectVariable+"="+string(content))
+		}
+	}
+	if len(o.Arguments) == 0 {
+		return nil, nil
+	}
+	whole, ok := object.(runtime.Unstructured)
+	if !ok {
+		return nil, errors.New("templates need whole objects")
+	}
+	return o.Arguments.Of(whole.UnstructuredContent())
+}
+
+func (o *Options) variables(t Type, key reconcile.Key, v version) []string {
+	var all []string
+	if o.TypeVariable != "" {
+		all = append(all, o.TypeVariable+"="+string(t))
+	}
+	if o.Identity {
+		all = append(all, namespaceVariable+"="+key.Namespace, nameVariable+"="+key.Name,
+			uidVariable+"="+string(v.uid), versionVariable+"="+v.resourceVersion)
+	}
+	return all
+}
+
+// checkDashes refuses data that a program may take for a flag.
+func (o *Options) checkDashes(program, data []string) error {
+	if o.LeadingDashes || len(program) == 0 || slices.Contains(program[1:], "--") {
+		return nil
+	}
+	for _, argument := range data {
+		if strings.HasPrefix(argument, "-") {
+			return fmt.Errorf("argument %q from the cluster could be taken for a flag of %q: "+
+				"end the command with -- if it understands that, or use --allow-leading-dashes", argument, program[0])
+		}
+	}
+	return nil
+}

@@ -1,0 +1,73 @@
+package observer
+
+import (
+	"errors"
+	"os/exec"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/homeostat/homeostat/examples/observe/internal/command"
+)
+
+// counts are what has been done, for the summary and for Prometheus under the
+// names that dashboards of oc observe know.
+type counts struct {
+	runs, failures, retries, deletions atomic.Uint64
+	errors                             atomic.Uint64 // the failures that count towards Options.MaxErrors
+
+	changes   *prometheus.CounterVec
+	durations *prometheus.SummaryVec
+	names     *prometheus.SummaryVec
+}
+
+func newCounts() *counts {
+	return &counts{
+		changes: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "observe_counts", Help: "Changes for which the command was run.",
+		}, []string{"type"}),
+		durations: prometheus.NewSummaryVec(prometheus.SummaryOpts{
+			Name: "observe_exec_durations_milliseconds", Help: "How long commands ran, by exit code; -1 is none.",
+		}, []string{"type", "exit_code"}),
+		names: prometheus.NewSummaryVec(prometheus.SummaryOpts{
+			Name: "observe_name_exec_durations_milliseconds", Help: "How long the names command ran, by exit code; -1 is none.",
+		}, []string{"exit_code"}),
+	}
+}
+
+func (c *counts) collectors() []prometheus.Collector {
+	return []prometheus.Collector{c.changes, c.durations, c.names}
+}
+
+func (c *counts) ran(t Type, err error, took time.Duration) {
+	c.runs.Add(1)
+	c.durations.WithLabelValues(string(t), codeOf(err)).Observe(milliseconds(took))
+}
+
+func (c *counts) listed(err error, took time.Duration) {
+	c.names.WithLabelValues(codeOf(err)).Observe(milliseconds(took))
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+// codeOf is the exit code of a run, as a label.
+func codeOf(err error) string {
+	code, _ := exitCode(err)
+	return strconv.Itoa(code)
+}
+
+// exitCode returns the exit code that err is about, and otherwise -1 and false.
+func exitCode(err error) (code int, ok bool) {
+	if err == nil {
+		return 0, true
+	}
+	if exit, ok := errors.AsType[*command.ExitError](err); ok {
+		return exit.Code, true
+	}
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.Exited() {
+		return exit.ExitCode(), true
+	}
+	return -1, false
+}

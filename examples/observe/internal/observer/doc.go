@@ -1,0 +1,14 @@
+// Package observer runs a program for every object of a kind, and again whenever
+// one changes: a reconciler whose turn is somebody's script.
+//
+//		informer ──key──▶ turn: object there ── yes ──▶ COMMAND ARG... namespace name template...
+//		names ───orphan─▶              └── no, and the server agrees ──▶ DELETE ARG... namespace name
+//
+//	  - A turn is about the newest state: changes that come while a command runs or
+//	    waits are one turn. There is one command at a time per key.
+//	  - What has failed is run again, with back-off, until it succeeds; a fault that
+//	    running it again cannot cure waits for the object to change.
+//	  - Whether an object is gone is asked of the server before each delete. An
+//	    object that merely left the selection is not gone.
+//	  - Names that cannot be listed, or make no sense, delete nothing.
+package observer

@@ -1,0 +1,138 @@
+package observer
+
+import (
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/homeostat/homeostat/reconcile"
+)
+
+// A Type says why a program runs, compared with what it was last run for.
+type Type string
+
+// The types of change.
+const (
+	Sync    Type = "Sync"    // the object was there at the start, or nothing has changed
+	Added   Type = "Added"   // the program has not succeeded for it yet
+	Updated Type = "Updated" // it has, for an earlier version
+	Deleted Type = "Deleted"
+)
+
+// version is one state of one object.
+type version struct {
+	uid             types.UID
+	resourceVersion string
+}
+
+// memory is what programs have been run for. It is safe for concurrent use.
+type memory struct {
+	mu      sync.Mutex // guards what follows
+	keys    map[reconcile.Key]*record
+	known   uint64                 // keys that there have been
+	initial map[reconcile.Key]bool // objects of the first list; true once tried
+	untried int                    // objects of the first list that have not been tried
+}
+
+type record struct {
+	tried, succeeded version
+	failing          bool
+}
+
+func newMemory() *memory {
+	return &memory{keys: map[reconcile.Key]*record{}, initial: map[reconcile.Key]bool{}}
+}
+
+// listed notes an object of the first list.
+func (m *memory) listed(key reconcile.Key) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if _, ok := m.initial[key]; !ok {
+		m.initial[key] = false
+		m.untried++
+	}
+}
+
+// of returns what is remembered of a key, for the first time or again.
+func (m *memory) of(key reconcile.Key) *record {
+	r := m.keys[key]
+	if r == nil {
+		r = &record{}
+		m.keys[key] = r
+		m.known++
+	}
+	return r
+}
+
+// begin says which type of change a run for v is about, and whether the last
+// one has failed.
+func (m *memory) begin(key reconcile.Key, v version) (t Type, retry bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r := m.of(key)
+	r.tried = v
+	_, initial := m.initial[key]
+	switch {
+	case r.succeeded == v:
+		t = Sync
+	case r.succeeded.uid == v.uid && v.uid != "":
+		t = Updated
+	case initial && r.succeeded == version{}:
+		t = Sync
+	default:
+		t = Added
+	}
+	return t, r.failing
+}
+
+// beginDelete returns the last state that was tried, and whether that failed.
+func (m *memory) beginDelete(key reconcile.Key) (last version, retry bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r := m.of(key)
+	return r.tried, r.failing
+}
+
+// end notes how a run ended.
+func (m *memory) end(key reconcile.Key, failed bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r := m.of(key)
+	if r.failing = failed; !failed {
+		r.succeeded = r.tried
+	}
+}
+
+// forget drops a key whose object is gone.
+func (m *memory) forget(key reconcile.Key) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.keys, key)
+	delete(m.initial, key)
+}
+
+// first tells whether objects of the first list are still to be tried.
+func (m *memory) first() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.untried > 0
+}
+
+// try notes that a key has had its turn, and tells whether this was the last of
+// the first list.
+func (m *memory) try(key reconcile.Key) (last bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if tried, ok := m.initial[key]; !ok || tried {
+		return false
+	}
+	m.initial[key] = true
+	m.untried--
+	return m.untried == 0
+}
+
+func (m *memory) keysKnown() uint64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.known
+}

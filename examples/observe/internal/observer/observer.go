@@ -1,0 +1,142 @@
+package observer
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/names"
+	"github.com/homeostat/homeostat/reconcile"
+)
+
+// Name of the controller.
+const Name = "observe"
+
+// An Observer is made by [New], and runs once.
+type Observer struct {
+	// Controller is for probes and the page about it.
+	Controller *reconcile.Controller
+
+	options *Options
+	memory  *memory
+	counts  *counts
+	synced  func() bool
+	remove  func()
+	stop    context.CancelCauseFunc // set by Run, before any turn
+}
+
+// New returns an observer of the objects of in. Live reads from the server, in a
+// namespace. Nothing starts before Run.
+func New[T informer.Object](
+	in *informer.Informer[T], live func(namespace string) names.Getter[T], runner Runner, p Progress, o Options,
+) (*Observer, error) {
+	made := &Observer{options: &o, memory: newMemory(), counts: newCounts(), synced: in.HasSynced}
+	r := &reconciler[T]{
+		options: &o, runner: runner, live: live, memory: made.memory, counts: made.counts, progress: p,
+		tooMany: func() { made.stop(ErrTooManyErrors) },
+	}
+	if o.Names != nil {
+		o.Controller.Known = knownNames{UIDLister: o.Names, options: &o, counts: made.counts}
+	}
+	var err error
+	if made.Controller, err = reconcile.New(Name, in, r, &o.Controller); err != nil {
+		return nil, err
+	}
+	made.remove = in.Handle(func(e informer.Event[T]) {
+		if e.Initial {
+			made.memory.listed(reconcile.Key{Namespace: e.New.GetNamespace(), Name: e.New.GetName()})
+		}
+	})
+	return made, nil
+}
+
+// Collectors of what has been done, for Prometheus.
+func (o *Observer) Collectors() []prometheus.Collector { return o.counts.collectors() }
+
+// Summary returns what has been done so far.
+func (o *Observer) Summary() Summary {
+	return Summary{
+		Keys: o.memory.keysKnown(), Runs: o.counts.runs.Load(), Failures: o.counts.failures.Load(),
+		Retries: o.counts.retries.Load(), Deletions: o.counts.deletions.Load(),
+	}
+}
+
+// Run observes until ctx ends, or until there is nothing left to do if it is to
+// run once.
+//
+// Errors: [ErrTooManyErrors], [ErrKeysFailed], [ErrNamesFailed]; those of the
+// controller.
+func (o *Observer) Run(ctx context.Context) error {
+	defer o.remove()
+	working, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	o.stop = stop
+	if o.options.Once {
+		go o.stopWhenIdle(working)
+	}
+	err := o.Controller.Run(working)
+	switch cause := context.Cause(working); {
+	case ctx.Err() != nil:
+		return err
+	case errors.Is(cause, ErrTooManyErrors):
+		return errors.Join(fmt.Errorf("%w of %d, exiting", cause, o.options.MaxErrors), err)
+	case !errors.Is(cause, errIdle):
+		return cmp.Or(err, cause)
+	}
+	return errors.Join(o.verdict(), err)
+}
+
+// errIdle says that everything has been done.
+var errIdle = errors.New("everything has been done")
+
+// stopWhenIdle stops when nothing is left to do. It looks, since nobody tells
+// when a queue, a cache and a sweep have all come to rest.
+func (o *Observer) stopWhenIdle(ctx context.Context) {
+	ticker := time.NewTicker(idleCheck)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			if o.idle() {
+				o.stop(errIdle)
+			}
+		}
+	}
+}
+
+func (o *Observer) idle() bool {
+	if !o.synced() {
+		return false
+	}
+	if sweep := o.Controller.Sweep(); sweep != nil {
+		if s := sweep.Stats(); s.Sweeps+s.Failures == 0 {
+			return false
+		}
+	}
+	q := o.Controller.QueueStats()
+	waiting := q.Held + q.Delayed
+	for _, lane := range q.Lanes {
+		waiting += lane.Depth
+	}
+	return waiting == 0
+}
+
+// verdict is what a single pass came to.
+func (o *Observer) verdict() error {
+	if sweep := o.Controller.Sweep(); sweep != nil {
+		if s := sweep.Stats(); s.Sweeps == 0 {
+			return fmt.Errorf("%w: %w", ErrNamesFailed, sweep.Ready())
+		}
+	}
+	if failing := o.Controller.Stats().Failing; failing > 0 {
+		return fmt.Errorf("%w: %d of %d", ErrKeysFailed, failing, o.memory.keysKnown())
+	}
+	return nil
+}

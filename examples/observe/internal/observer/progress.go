@@ -1,0 +1,89 @@
+package observer
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/homeostat/homeostat/examples/observe/internal/command"
+	"github.com/homeostat/homeostat/reconcile"
+)
+
+// Progress tells in a line each what runs. It is safe for concurrent use if its
+// writer is.
+type Progress struct {
+	// Out takes the lines; nil takes none.
+	Out io.Writer
+	// JSON makes each line an object, for programs.
+	JSON bool
+}
+
+// An entry is a line.
+type entry struct {
+	Time            string    `json:"time"`
+	Type            Type      `json:"type"`
+	ResourceVersion string    `json:"resourceVersion,omitempty"`
+	Namespace       string    `json:"namespace,omitempty"`
+	Name            string    `json:"name,omitempty"`
+	UID             types.UID `json:"uid,omitempty"`
+	Command         []string  `json:"command,omitempty"`
+	*Summary
+}
+
+// turn tells that argv runs for an object.
+func (p Progress) turn(t Type, key reconcile.Key, v version, argv []string) {
+	e := entry{
+		Type: t, ResourceVersion: v.resourceVersion, Namespace: key.Namespace, Name: key.Name, UID: v.uid, Command: argv,
+	}
+	p.tell(e, fmt.Sprintf("%s %s\t%s", t, v.resourceVersion, command.Line(argv)))
+}
+
+// begin tells that the first pass over the objects of the first list begins, end
+// that it is over.
+func (p Progress) begin() { p.tell(entry{Type: "SyncStarted"}, "Sync started") }
+func (p Progress) end()   { p.tell(entry{Type: "SyncEnded"}, "Sync ended") }
+
+// Sum tells a summary: as a line for people, or as an object on Out.
+func (p Progress) Sum(s Summary, people io.Writer) {
+	switch {
+	case p.Out == nil:
+	case p.JSON:
+		p.tell(entry{Type: "Summary", Summary: &s}, "")
+	default:
+		_, _ = fmt.Fprintln(people, s) // there is no other place to say it
+	}
+}
+
+func (p Progress) tell(e entry, text string) {
+	if p.Out == nil {
+		return
+	}
+	e.Time = time.Now().Format(time.RFC3339)
+	line := fmt.Appendf(nil, "# %s %s\n", e.Time, text)
+	if p.JSON {
+		object, _ := json.Marshal(e) // strings and numbers always can be
+		line = append(object, '\n')
+	}
+	_, _ = p.Out.Write(line) // as above
+}
+
+// A Summary is what an [Observer] has done.
+type Summary struct {
+	// Keys are the objects, and names of objects, for which something ran.
+	Keys uint64 `json:"keys"`
+	// Runs of commands, of which Failures failed and Retries came after a
+	// failure, and Deletions that succeeded. Without a command or in a dry run,
+	// Runs are those that would have been.
+	Runs      uint64 `json:"runs"`
+	Failures  uint64 `json:"failures"`
+	Retries   uint64 `json:"retries"`
+	Deletions uint64 `json:"deletions"`
+}
+
+func (s Summary) String() string {
+	return fmt.Sprintf("summary: %d keys, %d runs, %d failures, %d retries, %d deletions",
+		s.Keys, s.Runs, s.Failures, s.Retries, s.Deletions)
+}

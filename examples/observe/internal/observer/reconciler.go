@@ -1,0 +1,139 @@
+package observer
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"github.com/homeostat/homeostat/examples/observe/internal/command"
+	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/names"
+	"github.com/homeostat/homeostat/reconcile"
+)
+
+// A Runner runs programs: a command.Runner.
+type Runner interface {
+	Run(ctx context.Context, call command.Call) error
+}
+
+type reconciler[T informer.Object] struct {
+	options  *Options
+	runner   Runner
+	live     func(namespace string) names.Getter[T]
+	memory   *memory
+	counts   *counts
+	progress Progress
+	started  atomic.Bool
+	tooMany  func()
+}
+
+// Reconcile runs the program that an object, or its end, asks for.
+func (r *reconciler[T]) Reconcile(ctx context.Context, request reconcile.Request[T]) (reconcile.Result, error) {
+	if r.memory.first() && !r.started.Swap(true) {
+		r.progress.begin()
+	}
+	object, found := request.Object()
+	var err error
+	if found {
+		err = r.present(ctx, request.Key, object)
+	} else {
+		err = r.gone(ctx, request.Key)
+	}
+	if r.memory.try(request.Key) {
+		r.progress.end()
+	}
+	if err == nil && !found {
+		r.memory.forget(request.Key)
+	}
+	if r.options.Once && ctx.Err() == nil {
+		err = reconcile.Terminal(err)
+	}
+	return reconcile.Result{}, err
+}
+
+func (r *reconciler[T]) present(ctx context.Context, key reconcile.Key, object T) error {
+	v := version{uid: object.GetUID(), resourceVersion: object.GetResourceVersion()}
+	t, retry := r.memory.begin(key, v)
+	call, err := r.options.call(r.options.Each, t, key, v, object)
+	if err != nil {
+		r.counts.failures.Add(1)
+		r.memory.end(key, true)
+		return reconcile.Terminal(err) // it follows from the object
+	}
+	err = r.run(ctx, turn{t, key, v, call, len(r.options.Each) > 0, retry})
+	r.memory.end(key, err != nil)
+	return err
+}
+
+// gone runs the delete command, once the server has agreed.
+func (r *reconciler[T]) gone(ctx context.Context, key reconcile.Key) error {
+	if len(r.options.Delete) == 0 {
+		return nil
+	}
+	_, exists, err := names.Live(ctx, r.live(key.Namespace), key.Name)
+	if err != nil {
+		return err
+	}
+	if exists {
+		logr.FromContextOrDiscard(ctx).Info("not deleted: the object exists, though it is not, or no longer, observed")
+		return nil
+	}
+	v, retry := r.memory.beginDelete(key)
+	call, err := r.options.call(r.options.Delete, Deleted, key, v, nil)
+	if err != nil {
+		r.counts.failures.Add(1)
+		r.memory.end(key, true)
+		return reconcile.Terminal(err)
+	}
+	err = r.run(ctx, turn{Deleted, key, v, call, true, retry})
+	r.memory.end(key, err != nil)
+	if err == nil {
+		r.counts.deletions.Add(1)
+	}
+	return err
+}
+
+// A turn is one run, and the immediate repetitions of it.
+type turn struct {
+	Type
+	key      reconcile.Key
+	version  version
+	call     command.Call
+	runnable bool
+	retry    bool
+}
+
+func (r *reconciler[T]) run(ctx context.Context, t turn) error {
+	r.counts.changes.WithLabelValues(string(t.Type)).Inc()
+	r.progress.turn(t.Type, t.key, t.version, t.call.Argv)
+	if t.retry {
+		r.counts.retries.Add(1)
+	}
+	if !t.runnable || r.options.DryRun {
+		r.counts.runs.Add(1)
+		return nil
+	}
+	err := r.options.repeat(func() error {
+		began := time.Now()
+		err := r.runner.Run(ctx, t.call)
+		r.counts.ran(t.Type, err, time.Since(began))
+		return err
+	}, func() { r.counts.retries.Add(1) })
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil: // we are stopping, or do not lead any more
+		return err
+	}
+	r.counts.failures.Add(1)
+	if failed := r.counts.errors.Add(1); r.options.MaxErrors != NoLimit && failed >= uint64(r.options.MaxErrors) {
+		r.tooMany()
+	}
+	if errors.Is(err, command.ErrTooLarge) {
+		return reconcile.Terminal(err)
+	}
+	return err
+}
