@@ -189,8 +189,9 @@ func bugs() []bug {
 	}
 	return []bug{
 		{"ready before the work", run(breed(readyFirst)), []string{
-			"crash after call",
-			"the state is another one than without faults, at rest before step 1", "- secrets d/a-child = there",
+			"the reply is lost of call 6",
+			"the state is another one than without faults, at the end", "- secrets d/a-child = there",
+			"without: \"delete configmaps d/b\", ", ">   2 call      patch configmaps d/a   (fixtures_test.go:",
 		}},
 		{"never looks again", run(breed(onceReady)), []string{
 			"somebody deletes output",

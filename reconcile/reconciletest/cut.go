@@ -35,7 +35,9 @@ func (c cut) String() string {
 func (c cut) words(of *Case) string {
 	var parts []string
 	for _, i := range c.objects {
-		parts = append(parts, "object "+strconv.Itoa(i+1))
+		if i < len(of.Objects) {
+			parts = append(parts, title(of.Objects[i]))
+		}
 	}
 	for _, i := range c.steps {
 		if i < len(of.Workload) {
@@ -51,10 +53,10 @@ func (c cut) words(of *Case) string {
 func parseCut(text string) (cut, error) {
 	var c cut
 	for part := range strings.SplitSeq(text, ".") {
-		switch {
-		case part == "":
+		switch part {
+		case "":
 			continue
-		case part == "r":
+		case "r":
 			c.single = true
 			continue
 		}
@@ -74,13 +76,13 @@ func parseCut(text string) (cut, error) {
 	return c, nil
 }
 
-// apply returns the case without what is left out.
+// apply returns the case without what is left out, and then without its goal.
 func (c cut) apply(of *Case) *Case {
 	if c.none() {
 		return of
 	}
 	less := *of
-	less.Objects, less.Workload = nil, nil
+	less.Objects, less.Workload, less.Goal = nil, nil, nil // the goal is of the whole workload
 	for i, o := range of.Objects {
 		if !slices.Contains(c.objects, i) {
 			less.Objects = append(less.Objects, o)
@@ -100,14 +102,14 @@ func (c cut) apply(of *Case) *Case {
 // cuts are the next ones: with one more thing left out, the last steps first.
 func (c cut) next(of *Case) []cut {
 	var all []cut
-	for i := len(of.Workload) - 1; i >= 0; i-- {
+	for i := range slices.Backward(of.Workload) {
 		if !slices.Contains(c.steps, i) {
 			more := c
 			more.steps = append(slices.Clone(c.steps), i)
 			all = append(all, more)
 		}
 	}
-	for i := len(of.Objects) - 1; i >= 0; i-- {
+	for i := range slices.Backward(of.Objects) {
 		if !slices.Contains(c.objects, i) {
 			more := c
 			more.objects = append(slices.Clone(c.objects), i)

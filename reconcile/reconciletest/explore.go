@@ -298,7 +298,7 @@ func slow(p plan) bool {
 // onlyWatches tells whether the plan does nothing but to make what the program sees old.
 func onlyWatches(p plan) bool {
 	for _, d := range p {
-		if d.at != atDelivery && !(d.at == atCall && d.fault == hold) {
+		if d.at != atDelivery && (d.at != atCall || d.fault != hold) {
 			return false
 		}
 	}

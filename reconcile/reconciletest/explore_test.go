@@ -12,7 +12,7 @@ import (
 
 func TestExplorePassesARightController(t *testing.T) {
 	g := gomega.NewWithT(t)
-	report := reconciletest.Search(t, breeding(right), &reconciletest.Options{Budget: 5 * time.Second})
+	report := reconciletest.Search(t, breeding(right), &reconciletest.Options{Budget: time.Second})
 	g.Expect(report.Failure).To(gomega.BeEmpty())
 	t.Log(report, report.Rules)
 	g.Expect(report.Planned).To(gomega.BeNumerically(">", 80))
@@ -34,13 +34,13 @@ func TestOutsideIsOfOneRun(t *testing.T) {
 	c.Goal = func(w *reconciletest.World) error {
 		boots := *w.Outside().(*int)
 		most = max(most, boots)
-		if boots < 1 || boots > 2 {
-			return fmt.Errorf("%d boots: want one, and one more after a crash", boots)
+		if boots < 1 || boots > 4 {
+			return fmt.Errorf("%d boots: want one, and one more after each crash", boots)
 		}
 		return nil
 	}
 	report := reconciletest.Search(t, c, &reconciletest.Options{Budget: time.Second})
 	g.Expect(report.Failure).To(gomega.BeEmpty())
 	g.Expect(made).To(gomega.Equal(report.Runs))
-	g.Expect(most).To(gomega.Equal(2))
+	g.Expect(most).To(gomega.BeNumerically(">", 1))
 }

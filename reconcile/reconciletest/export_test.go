@@ -18,3 +18,21 @@ func Hashes(t *testing.T, c *Case) []string {
 	}
 	return x.hashes
 }
+
+// TraceOf plays the case under the plan of a token, and returns what happened and what was found.
+func TraceOf(t *testing.T, c *Case, o *Options, text string) (lines []string, found string) {
+	t.Helper()
+	x := newExplorer(t, c, o)
+	if !x.refer() {
+		t.Fatal(x.report.Failure)
+	}
+	p, err := parsePlan(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := x.play(p, setting{seed: 1})
+	if x.judge(p, out); out.finding != nil {
+		found = out.finding.text
+	}
+	return out.lines, found
+}

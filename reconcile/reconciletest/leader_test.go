@@ -58,7 +58,7 @@ func TestTwoReplicasHandOver(t *testing.T) {
 	g := gomega.NewWithT(t)
 	c := breeding(nil)
 	c.Run, c.Replicas = led(true, right), 2
-	report := reconciletest.Search(t, c, &reconciletest.Options{Budget: 2 * time.Second, Rest: handOver})
+	report := reconciletest.Search(t, c, &reconciletest.Options{Budget: time.Second, Rest: handOver})
 	t.Log(report)
 	g.Expect(report.Failure).To(gomega.BeEmpty())
 	g.Expect(report.Runs).To(gomega.BeNumerically(">", 2))

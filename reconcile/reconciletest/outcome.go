@@ -97,7 +97,7 @@ func (r *run) line(text string) {
 // find keeps the first finding.
 func (r *run) find(oracle, text string) {
 	if r.out.finding == nil {
-		r.out.finding = &finding{oracle: oracle, text: text}
+		r.out.finding = &finding{oracle: oracle, text: text, upTo: len(r.out.lines)}
 	}
 }
 

@@ -19,6 +19,12 @@ func (x *explorer) singles() []plan {
 	}
 	first = append(first, each(atDelivery, upTo(x.reference.deliveries), hold)...)
 	first = append(first, x.restarts()...)
+	ends := append(each(parted, writes, 0), each(stopped, writes, 0)...)
+	if x.c.Replicas > 1 {
+		first = append(ends, first...) // that is what several are for
+	} else {
+		rest = append(rest, ends...)
+	}
 	rest = append(rest, x.ofWrites(writes)...)
 	rest = append(rest, x.ofReads()...)
 	for _, f := range []apisim.Fault{apisim.Expired, apisim.Dropped, apisim.Duplicated} {
@@ -61,9 +67,6 @@ func (x *explorer) ofWrites(writes []int) []plan {
 		apisim.CrashBefore, apisim.Conflict, apisim.Internal, apisim.Throttled, apisim.Late,
 	} {
 		all = append(all, each(atCall, writes, f)...)
-	}
-	for _, at := range []byte{parted, stopped} {
-		all = append(all, each(at, writes, 0)...)
 	}
 	changes := x.calls(func(c *call) bool { return c.effect && c.Verb != "create" && c.Name != "" })
 	return append(all, each(rivalled, changes, 0)...)

@@ -17,8 +17,8 @@ func replay(t *testing.T, c *Case, o *Options, text string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	x := newExplorer(t, less.apply(c), o)
-	x.less = less
+	x := newExplorer(t, c, o)
+	x.c, x.less = less.apply(c), less
 	if !x.refer() || len(p) == 0 {
 		return x.report.Failure
 	}

@@ -15,12 +15,6 @@ import (
 // rivalKey is the annotation that the rival sets. It is nobody's business, so that everybody has to leave it alone.
 const rivalKey = "reconciletest/rival"
 
-// rival is an object that somebody else wrote just before the program did.
-type rival struct {
-	call   apisim.Call
-	caller string
-}
-
 // rival annotates the object of a call that is about to be served.
 func (r *run) rival(c apisim.Call) {
 	key := c.Name
@@ -35,18 +29,18 @@ func (r *run) rival(c apisim.Call) {
 	r.line("RIVAL     annotates " + resource + " " + key)
 	for _, o := range r.sim.Objects(c.Resource) {
 		if o.GetNamespace() == c.Namespace && o.GetName() == c.Name {
-			r.rivals[o.GetUID()] = rival{call: c}
+			r.rivals[o.GetUID()] = c
 		}
 	}
 }
 
 // lookForRivals finds the annotations that the program has wiped away.
 func (r *run) lookForRivals() {
-	for uid, v := range r.rivals {
-		for _, o := range r.sim.Objects(v.call.Resource) {
+	for uid, c := range r.rivals {
+		for _, o := range r.sim.Objects(c.Resource) {
 			if o.GetUID() == uid && o.GetAnnotations()[rivalKey] == "" {
 				r.find(oracleLost, fmt.Sprintf("it has wiped away what somebody else wrote to %s %s, an annotation",
-					shortName(v.call.Resource.GroupResource()), v.call.Name))
+					shortName(c.Resource.GroupResource()), c.Name))
 			}
 		}
 	}

@@ -59,7 +59,7 @@ type run struct {
 	frozen    time.Time  // until when the program's caches are those of the past, and no event comes
 	late      string     // the resource whose lists and watches come late
 	lateUntil time.Time
-	rivals    map[types.UID]rival // objects that somebody else wrote just before the program did
+	rivals    map[types.UID]apisim.Call // objects that somebody else wrote just before the program did
 }
 
 // setting is in what two references differ: what must not matter.
@@ -73,7 +73,7 @@ func newRun(c *Case, o Options, p plan, s setting) (*run, error) {
 	r := &run{
 		c: c, o: o, p: p, s: s, faultless: len(p) == 0, out: newOutcome(),
 		created: map[string]output{}, leases: map[types.NamespacedName]bool{}, replicas: newReplicas(c.Replicas),
-		alive: map[string]int{}, held: map[int]time.Time{}, slow: map[int]time.Time{}, rivals: map[types.UID]rival{},
+		alive: map[string]int{}, held: map[int]time.Time{}, slow: map[int]time.Time{}, rivals: map[types.UID]apisim.Call{},
 	}
 	if d, found := p.kind(shuffled); found {
 		r.random = rand.New(rand.NewPCG(uint64(d.index), 1))

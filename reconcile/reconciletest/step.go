@@ -3,6 +3,7 @@ package reconciletest
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -17,13 +18,26 @@ type Step struct {
 
 // Create makes an object.
 func Create(obj runtime.Object) Step {
-	name := fmt.Sprintf("%T", obj)
-	if m, ok := obj.(metav1.Object); ok {
-		name = fmt.Sprintf("%T %s", obj, types.NamespacedName{Namespace: m.GetNamespace(), Name: m.GetName()})
-	}
-	return Step{Name: "create " + name, Do: func(_ context.Context, w *World) error {
+	return Step{Name: "create " + title(obj), Do: func(_ context.Context, w *World) error {
 		return w.load(obj)
 	}}
+}
+
+// title is the object's kind, namespace and name.
+func title(obj runtime.Object) string {
+	kind := obj.GetObjectKind().GroupVersionKind().Kind
+	if kind == "" {
+		kind = strings.TrimPrefix(fmt.Sprintf("%T", obj), "*")
+		kind = kind[strings.LastIndex(kind, ".")+1:]
+	}
+	m, ok := obj.(metav1.Object)
+	switch {
+	case !ok:
+		return kind
+	case m.GetNamespace() == "":
+		return kind + " " + m.GetName()
+	}
+	return kind + " " + m.GetNamespace() + "/" + m.GetName()
 }
 
 // Patch merges JSON into an object: Patch("deployments.apps", "namespace/name", `{"spec":{"replicas":3}}`).
