@@ -156,6 +156,25 @@ func TestManyUpdatesEndInOneFinalLinePerPod(t *testing.T) {
 	})
 }
 
+func TestATurnForNoReasonSaysNothingAndNothingIsKeptOfTheGone(t *testing.T) {
+	g := NewWithT(t)
+	p, j := &podlog{}, &journal{}
+	ctx := logr.NewContext(t.Context(), j.logger())
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "1", ResourceVersion: "7"}}
+	for _, exists := range []bool{true, true, false, false} {
+		request := reconcile.NewRequest[*corev1.Pod](reconcile.Key{Name: "a"}, nil, false)
+		if exists {
+			request = reconcile.NewRequest(request.Key, pod, true)
+		}
+		g.Expect(p.Reconcile(ctx, request)).To(Equal(reconcile.Result{}))
+	}
+	g.Expect(j.lines).To(Equal(map[types.UID][]string{"1": {"created 7", "deleted"}}))
+	p.logged.Range(func(key, _ any) bool {
+		t.Errorf("%v is still remembered", key)
+		return true
+	})
+}
+
 // What one boot has logged and not finished is what there is, whatever happens.
 func TestItSurvivesEveryFault(t *testing.T) {
 	pod := func(name string) *corev1.Pod {
