@@ -307,6 +307,7 @@ func (c *comparison) compare() {
 		lane     queue.Lane
 		failures int
 		next     time.Duration
+		backing  bool
 	}
 	want, got := map[string]view{}, map[string]view{}
 	for name, k := range c.model.keys {
@@ -316,11 +317,16 @@ func (c *comparison) compare() {
 		case c.model.ready(k):
 			want[name] = view{state: queue.Waiting, lane: k.lane, failures: k.failures}
 		case k.asked != "":
-			want[name] = view{queue.Delayed, k.lane, k.failures, c.model.when(k) - c.model.now}
+			next := c.model.when(k)
+			want[name] = view{queue.Delayed, k.lane, k.failures, next - c.model.now, next == k.backoff}
 		}
 	}
+	backing := 0
 	for _, e := range c.queue.Entries(100) {
-		v := view{state: e.State}
+		v := view{state: e.State, backing: e.BackingOff}
+		if e.BackingOff {
+			backing++
+		}
 		if e.State != queue.Held {
 			v.lane, v.failures = e.Lane, e.Failures
 		}
@@ -330,6 +336,7 @@ func (c *comparison) compare() {
 		got[e.Key] = v
 	}
 	c.Expect(got).To(Equal(want))
+	c.Expect(c.queue.Stats().BackingOff).To(Equal(backing))
 	failing := 0
 	for _, k := range c.model.keys {
 		failing += min(k.failures, 1)

@@ -43,6 +43,7 @@ const (
 // nothing.
 type memory struct {
 	failures uint32
+	backing  bool  // is delayed by its back-off, and counted
 	backoff  int64 // earliest next turn of a failed key
 	hold     int64 // earliest next turn of a held-back key
 	rest     int64 // earliest next turn by MinInterval

@@ -85,6 +85,7 @@ func (q *Queue[K]) settle(n uint32, now int64) {
 	if m := q.recall(e); m != nil {
 		then = max(then, m.gate())
 		if m.failures == 0 && m.gate() <= now {
+			q.unbacked(e)
 			q.memories.drop(e.memory)
 			e.memory = 0
 		}
@@ -117,12 +118,30 @@ func (q *Queue[K]) enqueue(n uint32, since int64) {
 func (q *Queue[K]) delay(n uint32, then int64) {
 	e := q.at(n)
 	if e.state == delayed && e.at == then {
+		q.unbacked(e)
+		q.backed(e)
 		return
 	}
 	q.unschedule(e)
 	e.state, e.at = delayed, then
+	q.backed(e)
 	q.timers.push(then, n)
 	q.alarm(then)
+}
+
+// backed counts e if it is delayed by its back-off; unbacked is the end of that.
+func (q *Queue[K]) backed(e *record[K]) {
+	if m := q.recall(e); m != nil && m.backoff == e.at {
+		m.backing = true
+		q.counters.backing++
+	}
+}
+
+func (q *Queue[K]) unbacked(e *record[K]) {
+	if m := q.recall(e); m != nil && m.backing {
+		m.backing = false
+		q.counters.backing--
+	}
 }
 
 // unschedule leaves the timer of e to be skipped.
@@ -131,6 +150,7 @@ func (q *Queue[K]) unschedule(e *record[K]) {
 		return
 	}
 	e.state = absent
+	q.unbacked(e)
 	q.timers.stale++
 	q.timers.sweep(q.valid)
 }
@@ -152,7 +172,9 @@ func (q *Queue[K]) promote(now int64) {
 			q.timers.stale--
 			continue
 		}
-		q.at(t.entry).state = absent
+		e := q.at(t.entry)
+		e.state = absent
+		q.unbacked(e)
 		q.settle(t.entry, now)
 	}
 }

@@ -13,6 +13,8 @@ type Stats struct {
 	Retried uint64
 	// Failing is how many keys have failed and not succeeded since.
 	Failing int
+	// BackingOff is how many keys are delayed by their back-off.
+	BackingOff int
 	// HeldBack counts calls of Item.Hold.
 	HeldBack uint64
 	// Held is how many keys workers hold, and OldestHeld for how long at most.
@@ -53,7 +55,7 @@ type counters struct {
 	added, merged, retried uint64
 	heldBack               uint64
 	began                  int64 // keys that began to be pending
-	failing                int
+	failing, backing       int
 	lanes                  [lanes]struct {
 		waited int64
 		waits  [waitBuckets + 1]uint64
@@ -77,7 +79,7 @@ func (q *Queue[K]) Stats() Stats {
 	q.promote(now)
 	s := Stats{
 		Added: q.counters.added, Merged: q.counters.merged, Retried: q.counters.retried,
-		Failing: q.counters.failing, HeldBack: q.counters.heldBack,
+		Failing: q.counters.failing, BackingOff: q.counters.backing, HeldBack: q.counters.heldBack,
 		Held:    q.turns.live,
 		Delayed: len(q.timers.nodes) - q.timers.stale,
 	}

@@ -94,6 +94,41 @@ func TestStatsCountFailingKeysAndHolds(t *testing.T) {
 	})
 }
 
+func TestStatsCountKeysThatBackOff(t *testing.T) {
+	backingOff := func(b *bench, want int) {
+		b.t.Helper()
+		b.Expect(b.Stats().BackingOff).To(Equal(want))
+	}
+	inVirtualTime(t, drawing(1), func(b *bench) {
+		b.Add("a")
+		b.Add("b")
+		b.AddWith("c", queue.Addition{After: time.Hour})
+		b.take().RetryAfter(time.Second)
+		b.take().RetryAfter(time.Minute)
+		backingOff(b, 2)
+		b.Add("a")
+		backingOff(b, 2)
+		b.wait(time.Second)
+		backingOff(b, 1)
+		b.AddWith("b", queue.Addition{Reset: true})
+		backingOff(b, 0)
+		b.take().Done()
+		item := b.take()
+		item.Hold(time.Hour)
+		item.RetryAfter(time.Second)
+		backingOff(b, 0)
+		b.Release(item.Key())
+		backingOff(b, 1)
+		b.Forget(item.Key())
+		b.wait(time.Minute)
+		b.Add(item.Key())
+		backingOff(b, 0)
+		b.take().RetryAfter(time.Minute)
+		b.Drain()
+		backingOff(b, 0)
+	})
+}
+
 func TestWaitsAreCountedByTheirLength(t *testing.T) {
 	for _, wait := range []time.Duration{
 		0, 1023, 1024, 4095, 4096, time.Millisecond, time.Second, 18 * time.Minute, 24 * 365 * time.Hour,
