@@ -3,9 +3,11 @@ package metrics_test
 import (
 	"context"
 	"errors"
+	"math"
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	. "github.com/onsi/gomega"
 	"github.com/prometheus/client_golang/prometheus"
@@ -78,6 +80,83 @@ workqueue_depth{name="test"} 0
 	})
 }
 
+func value(g *WithT, registry *prometheus.Registry, name string) float64 {
+	families, err := registry.Gather()
+	g.Expect(err).NotTo(HaveOccurred())
+	for _, family := range families {
+		if family.GetName() == name {
+			m := family.GetMetric()[0]
+			return m.GetGauge().GetValue() + m.GetCounter().GetValue()
+		}
+	}
+	return math.NaN()
+}
+
+func TestACollectorShowsWhatACacheTakes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		large := named("large")
+		large.Data = map[string]string{"text": strings.Repeat("x", 100_000)}
+		client := fake.NewClientset(large)
+		in := informer.For(client.CoreV1().ConfigMaps("d"), nil)
+		controller, err := reconcile.New("test", in, reconcile.Func[*corev1.ConfigMap](
+			func(context.Context, reconcile.Request[*corev1.ConfigMap]) (reconcile.Result, error) {
+				return reconcile.Result{}, nil
+			}), nil)
+		g.Expect(err).NotTo(HaveOccurred())
+		registry := prometheus.NewPedanticRegistry()
+		g.Expect(registry.Register(metrics.New(controller))).To(Succeed())
+		g.Expect(value(g, registry, "homeostat_informer_bytes")).To(BeZero())
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- controller.Run(ctx) }()
+		synctest.Wait()
+		g.Expect(value(g, registry, "homeostat_informer_bytes")).To(BeNumerically("~", 100_000, 5000))
+		stop()
+		g.Expect(<-ended).To(Succeed())
+	})
+}
+
+func TestACollectorShowsWhichKeysBackOffAndWhichAreKeptBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		client := fake.NewClientset(named("good"), named("bad"), named("unseen"))
+		controller, err := reconcile.New("test", informer.For(client.CoreV1().ConfigMaps("d"), nil),
+			reconcile.Func[*corev1.ConfigMap](
+				func(ctx context.Context, r reconcile.Request[*corev1.ConfigMap]) (reconcile.Result, error) {
+					switch r.Key.Name {
+					case "bad":
+						return reconcile.After(time.Minute), errors.New("bad")
+					case "unseen":
+						later := named("unseen")
+						later.ResourceVersion = "999"
+						reconcile.Wrote(ctx, later)
+					}
+					return reconcile.Result{}, nil
+				}), nil)
+		g.Expect(err).NotTo(HaveOccurred())
+		registry := prometheus.NewPedanticRegistry()
+		g.Expect(registry.Register(metrics.New(controller))).To(Succeed())
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- controller.Run(ctx) }()
+		synctest.Wait()
+		g.Expect(testutil.GatherAndCompare(registry, strings.NewReader(`
+# HELP homeostat_queue_backing_off Keys that wait for the end of their back-off.
+# TYPE homeostat_queue_backing_off gauge
+homeostat_queue_backing_off{name="test"} 1
+# HELP homeostat_queue_failing Keys that are retried: they have failed and not succeeded since.
+# TYPE homeostat_queue_failing gauge
+homeostat_queue_failing{name="test"} 1
+# HELP homeostat_queue_holds_total Turns after which the key was kept back: for its writes to be seen, or because it was getting nowhere.
+# TYPE homeostat_queue_holds_total counter
+homeostat_queue_holds_total{name="test"} 1
+`), "homeostat_queue_backing_off", "homeostat_queue_failing", "homeostat_queue_holds_total")).To(Succeed())
+		stop()
+		g.Expect(<-ended).To(Succeed())
+	})
+}
+
 // always leads, or never does.
 type always bool
 
@@ -116,6 +195,7 @@ func TestACollectorShowsInformersOnceAndWhoLeads(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- reconcile.RunAll(ctx, controllers...) }()
+		<-time.After(time.Second / 2) // which is too soon for a second try
 		synctest.Wait()
 		g.Expect(testutil.GatherAndCompare(registry, strings.NewReader(`
 # HELP homeostat_informer_objects Objects in the cache.
@@ -144,11 +224,18 @@ homeostat_informer_watch_stalls_total{informer="configmaps",kind="ConfigMap"} 0
 homeostat_informer_watch_stalls_total{informer="secrets",kind="Secret"} 0
 # HELP homeostat_informer_watch_silence_seconds Since when the watch that is silent longest has brought neither event nor bookmark.
 # TYPE homeostat_informer_watch_silence_seconds gauge
-homeostat_informer_watch_silence_seconds{informer="configmaps",kind="ConfigMap"} 0
+homeostat_informer_watch_silence_seconds{informer="configmaps",kind="ConfigMap"} 0.5
 # HELP homeostat_informer_synced Whether the first list has been stored and handed on.
 # TYPE homeostat_informer_synced gauge
 homeostat_informer_synced{informer="configmaps",kind="ConfigMap"} 1
 homeostat_informer_synced{informer="secrets",kind="Secret"} 0
+# HELP homeostat_informer_lag_seconds How long the oldest change has been waiting to be handed on.
+# TYPE homeostat_informer_lag_seconds gauge
+homeostat_informer_lag_seconds{informer="configmaps",kind="ConfigMap"} 0
+homeostat_informer_lag_seconds{informer="secrets",kind="Secret"} 0
+# HELP homeostat_informer_watch_age_seconds For how long the watch has been open that is open longest.
+# TYPE homeostat_informer_watch_age_seconds gauge
+homeostat_informer_watch_age_seconds{informer="configmaps",kind="ConfigMap"} 0.5
 # HELP homeostat_leading Whether this replica leads and turns run, of controllers that elect a leader.
 # TYPE homeostat_leading gauge
 homeostat_leading{controller="leads"} 1
@@ -156,7 +243,8 @@ homeostat_leading{controller="standby"} 0
 `), "homeostat_informer_objects", "homeostat_informer_synced", "homeostat_leading",
 			"homeostat_informer_events_total", "homeostat_informer_lists_total", "homeostat_informer_request_failures_total",
 			"homeostat_informer_watches_total", "homeostat_informer_watch_stalls_total",
-			"homeostat_informer_watch_silence_seconds")).To(Succeed())
+			"homeostat_informer_watch_silence_seconds", "homeostat_informer_lag_seconds",
+			"homeostat_informer_watch_age_seconds")).To(Succeed())
 		problems, err := testutil.GatherAndLint(registry)
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(problems).To(BeEmpty())

@@ -11,6 +11,12 @@ var (
 		"Whether the first list has been stored and handed on.", "informer", "kind")
 	objects = named("homeostat_informer_objects",
 		"Objects in the cache.", "informer", "kind")
+	bytes = named("homeostat_informer_bytes",
+		"Memory that the cached objects take, estimated from a few hundred of them.", "informer", "kind")
+	watchAge = named("homeostat_informer_watch_age_seconds",
+		"For how long the watch has been open that is open longest.", "informer", "kind")
+	lag = named("homeostat_informer_lag_seconds",
+		"How long the oldest change has been waiting to be handed on.", "informer", "kind")
 	silence = named("homeostat_informer_watch_silence_seconds",
 		"Since when the watch that is silent longest has brought neither event nor bookmark.", "informer", "kind")
 	lists = named("homeostat_informer_lists_total",
@@ -28,6 +34,11 @@ var (
 func (s sender) informer(i *reconcile.InformerStatus) {
 	s.gauge(truth(i.Synced), synced, i.Name, i.Kind)
 	s.gauge(float64(i.Objects), objects, i.Name, i.Kind)
+	s.gauge(float64(i.Size()), bytes, i.Name, i.Kind)
+	s.gauge(i.Lag.Seconds(), lag, i.Name, i.Kind)
+	if !i.WatchSince.IsZero() {
+		s.gauge(time.Since(i.WatchSince).Seconds(), watchAge, i.Name, i.Kind)
+	}
 	if !i.LastSign.IsZero() {
 		s.gauge(time.Since(i.LastSign).Seconds(), silence, i.Name, i.Kind)
 	}

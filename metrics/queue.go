@@ -20,6 +20,12 @@ var (
 		"How long keys waited for a worker.", "name")
 	delayed = named("homeostat_queue_delayed",
 		"Keys that wait for their time: a timer, the end of a back-off or of a hold.", "name")
+	backingOff = named("homeostat_queue_backing_off",
+		"Keys that wait for the end of their back-off.", "name")
+	queueFailing = named("homeostat_queue_failing",
+		"Keys that are retried: they have failed and not succeeded since.", "name")
+	holds = named("homeostat_queue_holds_total",
+		"Turns after which the key was kept back: for its writes to be seen, or because it was getting nowhere.", "name")
 	laneDepth = named("homeostat_queue_lane_depth",
 		"Keys that wait for a worker, by lane.", "name", "lane")
 	laneOldest = named("homeostat_queue_lane_oldest_seconds",
@@ -51,6 +57,9 @@ func (s sender) queue(name string, stats queue.Stats) {
 	}
 	s.gauge(float64(waiting), depth, name)
 	s.gauge(float64(stats.Delayed), delayed, name)
+	s.gauge(float64(stats.BackingOff), backingOff, name)
+	s.gauge(float64(stats.Failing), queueFailing, name)
+	s.count(stats.HeldBack, holds, name)
 	s.count(stats.Added, addsTotal, name)
 	s.count(stats.Retried, retriesTotal, name)
 	s.gauge(stats.HeldTime.Seconds(), unfinished, name)

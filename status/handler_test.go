@@ -251,7 +251,8 @@ func TestTheSameAsJSON(t *testing.T) {
 					Kind    string
 					Watched bool
 				}
-				Lanes []struct {
+				BackingOff, Retrying int
+				Lanes                []struct {
 					Lane  string
 					Depth int
 				}
@@ -264,8 +265,12 @@ func TestTheSameAsJSON(t *testing.T) {
 			}
 			Informers []struct {
 				Name, Reason string
+				Namespaces   []string
 				Synced       bool
 				Objects      int
+				Bytes        int
+				LagSeconds   float64
+				WatchSince   *time.Time
 			}
 			Problems []struct{ Check string }
 		}
@@ -294,5 +299,11 @@ func TestTheSameAsJSON(t *testing.T) {
 		c.Expect(watched).To(Equal(map[string]bool{"Deployment": true, "Secret": true, "Event": false}))
 		c.Expect(report.Problems).To(HaveLen(3))
 		c.Expect(report.Informers).To(HaveLen(5))
+		maps := report.Informers[0]
+		c.Expect(maps.Namespaces).To(Equal([]string{"d"}))
+		c.Expect(maps.Bytes).To(BeNumerically(">", 1000))
+		c.Expect(maps.LagSeconds).To(BeZero())
+		c.Expect(*maps.WatchSince).To(BeTemporally("==", time.Now().Add(-electionTime-2*time.Second)))
+		c.Expect([]int{rollout.BackingOff, rollout.Retrying}).To(Equal([]int{2, 2}))
 	})
 }

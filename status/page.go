@@ -39,7 +39,8 @@ type view struct {
 
 func newPage(controllers []*reconcile.Controller) (page, error) {
 	t, err := template.New("page").Funcs(template.FuncMap{
-		"ago": ago, "span": span, "state": state, "cause": cause, "few": few, "beyond": beyond,
+		"ago": ago, "since": since, "span": span, "scope": scope, "size": size,
+		"state": state, "cause": cause, "few": few, "beyond": beyond,
 	}).Parse(pageTemplate)
 	if err != nil {
 		return page{}, fmt.Errorf("parsing the page: %w", err)

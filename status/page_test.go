@@ -33,15 +33,17 @@ func TestThePageShowsWhatIsGoingOn(t *testing.T) {
 		for _, fact := range []string{
 			"not ready",
 			"controller/drain it is syncing",
-			"rollout working Reconciles ConfigMap. 1 of 4 workers are busy, 4 keys are delayed; replica-1 leads.",
+			"rollout working Reconciles ConfigMap. 1 of 4 workers are busy; 4 keys are delayed, 2 of them backing off; replica-1 leads.",
+			"keys whose last turn failed |3 | keys that are retried |2 |",
 			"d/slow | running for 2s | 1 | ", "configmaps: added d/slow", "secrets: added d/token",
 			"d/later | again in 9m58s | 1 | ",
 			"d/unseen | until its writes are seen, 58s at most | 1 |",
 			"d/hopeless | gave up; waits for a change | 1 | – | spec.replicas contradicts spec.paused 2s ago",
 			`patching "broken": <b>the server</b> is busy 2s ago`,
 			"waited for their own writes |1 |",
-			"configmaps | ConfigMap | synced | 8 | 9 | 3s ago | 1 | 1 | rollout, drain |",
-			"nodes | Node | listing: nodes is forbidden",
+			"configmaps | ConfigMap | namespace d | synced | 8 | ", "KiB | 9 | 3s ago | 0s | 1 | 1, open for 3s | rollout, drain |",
+			"nodes | Node | everything | listing: nodes is forbidden",
+			"| 0 | 0 B | – | – | 0s | 0 | 0, ",
 			"last good sweep |never",
 		} {
 			c.Expect(seen).To(ContainSubstring(fact))

@@ -38,10 +38,14 @@ type controllerReport struct {
 	Failing  int               `json:"failing"`
 	Held     int               `json:"held"`
 	Delayed  int               `json:"delayed"`
-	Lanes    []laneReport      `json:"lanes"`
-	Sweep    *sweepReport      `json:"sweep,omitempty"`
-	Keys     []keyReport       `json:"keys"`
-	More     bool              `json:"more"` // keys than were asked for
+	// BackingOff are those of the delayed keys that wait for the end of their
+	// back-off, and Retrying all that have failed and not succeeded since.
+	BackingOff int          `json:"backingOff"`
+	Retrying   int          `json:"retrying"`
+	Lanes      []laneReport `json:"lanes"`
+	Sweep      *sweepReport `json:"sweep,omitempty"`
+	Keys       []keyReport  `json:"keys"`
+	More       bool         `json:"more"` // keys than were asked for
 }
 
 type triggerReport struct {
@@ -102,16 +106,24 @@ type informerReport struct {
 	Controllers []string `json:"controllers"`
 	Synced      bool     `json:"synced"`
 	Reason      string   `json:"reason,omitempty"`
-	Objects     int      `json:"objects"`
-	Version     string   `json:"version"`
+	// What is watched, no namespaces meaning all.
+	Namespaces    []string `json:"namespaces,omitempty"`
+	LabelSelector string   `json:"labelSelector,omitempty"`
+	FieldSelector string   `json:"fieldSelector,omitempty"`
+	MetadataOnly  bool     `json:"metadataOnly,omitempty"`
+	Objects       int      `json:"objects"`
+	Bytes         int64    `json:"bytes"` // estimated
+	Version       string   `json:"version"`
 	// LastSign of life from the server.
-	LastSign  *time.Time `json:"lastSign,omitempty"`
-	LastError string     `json:"lastError,omitempty"`
-	Lists     int64      `json:"lists"`
-	Watches   int64      `json:"watches"`
-	Stalls    int64      `json:"stalls"`
-	Failures  int64      `json:"failures"`
-	Events    int64      `json:"events"`
+	LastSign   *time.Time `json:"lastSign,omitempty"`
+	WatchSince *time.Time `json:"watchSince,omitempty"`
+	Lag        float64    `json:"lagSeconds"` // of what is not handed on yet
+	LastError  string     `json:"lastError,omitempty"`
+	Lists      int64      `json:"lists"`
+	Watches    int64      `json:"watches"`
+	Stalls     int64      `json:"stalls"`
+	Failures   int64      `json:"failures"`
+	Events     int64      `json:"events"`
 }
 
 func reportOf(controllers []*reconcile.Controller, keys int) *report {
@@ -125,9 +137,12 @@ func reportOf(controllers []*reconcile.Controller, keys int) *report {
 	for _, i := range informers {
 		r.Informers = append(r.Informers, informerReport{
 			Name: i.Name, Kind: i.Kind, Controllers: i.Controllers,
-			Synced: i.Synced, Reason: i.Reason, Objects: i.Objects, Version: i.ResourceVersion,
-			LastSign: unlessZero(i.LastSign), LastError: i.LastError,
-			Lists: i.Lists, Watches: i.Watches, Stalls: i.Stalls, Failures: i.Failures, Events: i.Events,
+			Synced: i.Synced, Reason: i.Reason,
+			Namespaces: i.Namespaces, LabelSelector: i.LabelSelector, FieldSelector: i.FieldSelector,
+			MetadataOnly: i.MetadataOnly, Objects: i.Objects, Bytes: i.Size(), Version: i.ResourceVersion,
+			LastSign: unlessZero(i.LastSign), WatchSince: unlessZero(i.WatchSince), Lag: i.Lag.Seconds(),
+			LastError: i.LastError,
+			Lists:     i.Lists, Watches: i.Watches, Stalls: i.Stalls, Failures: i.Failures, Events: i.Events,
 		})
 	}
 	for _, f := range known(controllers) {
@@ -144,7 +159,7 @@ func controllerOf(c *reconcile.Controller, informers []reconcile.InformerStatus,
 		Name: status.Name, Kind: status.Kind, Phase: status.Phase, Leader: status.LeaderName,
 		Workers: stats.Workers, Active: stats.Active, Turns: map[string]uint64{},
 		HeldBack: stats.HeldBack, Overdue: stats.Overdue, HotLoops: stats.HotLoops, Failing: stats.Failing,
-		Held: q.Held, Delayed: q.Delayed, Sweep: sweepOf(c),
+		Held: q.Held, Delayed: q.Delayed, BackingOff: q.BackingOff, Retrying: q.Failing, Sweep: sweepOf(c),
 		Outputs: []outputReport{}, Keys: []keyReport{},
 	}
 	for _, t := range status.Triggers {

@@ -57,9 +57,9 @@ func (leading) Run(ctx context.Context, fn func(context.Context) error) error {
 		return fn(ctx)
 	}
 }
-func (leading) String() string                                                { return "replica-1 leads" }
-func (leading) Ready() error                                                  { return nil }
-func (leading) Healthy() error                                                { return nil }
+func (leading) String() string { return "replica-1 leads" }
+func (leading) Ready() error   { return nil }
+func (leading) Healthy() error { return nil }
 
 func newScenario(t *testing.T) *scenario {
 	t.Helper()

@@ -2,6 +2,7 @@ package status
 
 import (
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -27,6 +28,46 @@ func state(now time.Time, k *keyReport) string {
 	default:
 		return "again in " + rounded(k.Next.Sub(now))
 	}
+}
+
+// since says how long something has been going on.
+func since(now time.Time, then *time.Time) string { return rounded(now.Sub(*then)) }
+
+// scope says what an informer watches.
+func scope(i informerReport) string {
+	var parts []string
+	switch len(i.Namespaces) {
+	case 0:
+	case 1:
+		parts = append(parts, "namespace "+i.Namespaces[0])
+	default:
+		parts = append(parts, "namespaces "+strings.Join(i.Namespaces, ", "))
+	}
+	if i.LabelSelector != "" {
+		parts = append(parts, "labels "+i.LabelSelector)
+	}
+	if i.FieldSelector != "" {
+		parts = append(parts, "fields "+i.FieldSelector)
+	}
+	if i.MetadataOnly {
+		parts = append(parts, "metadata only")
+	}
+	if len(parts) == 0 {
+		return "everything"
+	}
+	return strings.Join(parts, "; ")
+}
+
+// size is a number of bytes in the unit that suits it.
+func size(bytes int64) string {
+	value, units := float64(bytes), []string{"KiB", "MiB", "GiB"}
+	if bytes < 1<<10 {
+		return fmt.Sprintf("%d B", bytes)
+	}
+	for value /= 1 << 10; value >= 1<<10 && len(units) > 1; value /= 1 << 10 {
+		units = units[1:]
+	}
+	return fmt.Sprintf("%.1f %s", value, units[0])
 }
 
 func span(seconds float64) string { return rounded(time.Duration(seconds * float64(time.Second))) }
