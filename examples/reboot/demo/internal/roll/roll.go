@@ -132,6 +132,9 @@ func (r *roll) play(ctx context.Context) (verdict Verdict, err error) {
 	if err := r.startControllers(); err != nil {
 		return verdict, err
 	}
+	for _, c := range r.controllers {
+		background.Go(func() { r.announce(watching, c) })
+	}
 	for _, m := range r.machines {
 		background.Go(func() {
 			if err := m.run(watching); err != nil {
@@ -145,7 +148,7 @@ func (r *roll) play(ctx context.Context) (verdict Verdict, err error) {
 func (r *roll) startControllers() error {
 	for i := range r.options.Controllers {
 		p, err := r.spawner.start("controller-"+strconv.Itoa(i+1), r.programs.controller,
-			"--kubeconfig", r.options.Kubeconfig, "--listen-addr", "")
+			"--kubeconfig", r.options.Kubeconfig, "--listen-addr", anyPort)
 		if err != nil {
 			return err
 		}
