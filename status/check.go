@@ -119,7 +119,7 @@ func readyChecks(o *Options) []*check {
 func known(controllers []*reconcile.Controller) []finding {
 	var findings []finding
 	for _, i := range reconcile.Informers(controllers...) {
-		f := finding{name: "informer/" + i.Name, note: fmt.Sprintf("%d objects", i.Objects)}
+		f := finding{name: "informer/" + i.Name, note: counted(i.Objects, "object")}
 		if !i.Synced {
 			f.err = fmt.Errorf("not synced: %s", i.Reason)
 		}

@@ -59,7 +59,7 @@ func (l layout) draw(r *report) graph {
 	for i, in := range r.Informers {
 		n := l.place(0, i, len(r.Informers), rows)
 		n.Class, n.Title = "informer", in.Name
-		n.Text, n.Subtext = l.cut(in.Name), l.cut(fmt.Sprintf("%d objects", in.Objects))
+		n.Text, n.Subtext = l.cut(in.Name), l.cut(counted(in.Objects, "object"))
 		if !in.Synced {
 			n.Class, n.Subtext = "informer bad", "not synced"
 		}

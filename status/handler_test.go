@@ -79,7 +79,7 @@ func TestReadyzVerboseNamesEveryCheck(t *testing.T) {
 		c.Expect(strings.Split(strings.TrimSpace(body), "\n")).To(HaveExactElements(
 			Equal("[+] informer/configmaps: ok, 8 objects"),
 			Equal("[+] informer/deployments: ok, 0 objects"),
-			Equal("[+] informer/secrets: ok, 1 objects"),
+			Equal("[+] informer/secrets: ok, 1 object"),
 			HavePrefix("[-] informer/nodes: "),
 			Equal("[+] informer/configmaps-2: ok, 0 objects"),
 			Equal("[+] controller/rollout: ok, working"),

@@ -33,7 +33,7 @@ func TestThePageShowsWhatIsGoingOn(t *testing.T) {
 		for _, fact := range []string{
 			"not ready",
 			"controller/drain it is syncing",
-			"rollout working Reconciles ConfigMap. 1 of 4 workers are busy; 4 keys are delayed, 2 of them backing off; replica-1 leads.",
+			"rollout working Reconciles ConfigMap. 1 of 4 workers busy; 4 keys delayed, 2 of them backing off; replica-1 leads.",
 			"keys whose last turn failed |3 | keys that are retried |2 |",
 			"d/slow | running for 2s | 1 | ", "configmaps: added d/slow", "secrets: added d/token",
 			"d/later | again in 9m58s | 1 | ",
@@ -128,7 +128,7 @@ func TestTheGraphShowsWhatLeadsToWhat(t *testing.T) {
 			"nodes → drain: primary", "configmaps → drain: owned", "configmaps-2 → drain: owned",
 		))
 		c.Expect(nodes).To(ConsistOf(
-			"informer: configmaps, 8 objects", "informer: deployments, 0 objects", "informer: secrets, 1 objects", "informer: configmaps-2, 0 objects",
+			"informer: configmaps, 8 objects", "informer: deployments, 0 objects", "informer: secrets, 1 object", "informer: configmaps-2, 0 objects",
 			"informer bad: nodes, not synced", "controller: rollout, working", "controller: drain, syncing",
 			"output: Deployment, watched, too", "output: Secret, watched, too", "output bad: Event, not watched",
 		))

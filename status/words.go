@@ -58,6 +58,14 @@ func scope(i informerReport) string {
 	return strings.Join(parts, "; ")
 }
 
+// counted is so many of a thing.
+func counted(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
 // size is a number of bytes in the unit that suits it.
 func size(bytes int64) string {
 	value, units := float64(bytes), []string{"KiB", "MiB", "GiB"}
