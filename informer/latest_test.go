@@ -1,0 +1,230 @@
+package informer_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/fake"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+
+	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/internal/apisim"
+)
+
+// lateNodes is a client whose watches bring every event late, and whose lists
+// are counted and may fail.
+type lateNodes struct {
+	typedcorev1.NodeInterface
+	late   time.Duration
+	lists  atomic.Int64
+	faulty atomic.Int64 // how many lists will fail
+}
+
+func (l *lateNodes) List(ctx context.Context, o metav1.ListOptions) (*corev1.NodeList, error) {
+	l.lists.Add(1)
+	if l.faulty.Add(-1) >= 0 {
+		return nil, errors.New("no list today")
+	}
+	return l.NodeInterface.List(ctx, o)
+}
+
+func (l *lateNodes) Watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+	inner, err := l.NodeInterface.Watch(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	events := make(chan watch.Event)
+	outer := watch.NewProxyWatcher(events)
+	go func() {
+		defer close(events)
+		defer inner.Stop()
+		for e := range inner.ResultChan() {
+			select {
+			case <-time.After(l.late):
+			case <-outer.StopChan():
+				return
+			}
+			select {
+			case events <- e:
+			case <-outer.StopChan():
+				return
+			}
+		}
+	}()
+	return outer, nil
+}
+
+// A latestWorld is a server with nodes, an informer of them, and somebody else
+// who changes them.
+type latestWorld struct {
+	*WithT
+	t      *testing.T
+	client *lateNodes
+	nodes  *informer.Informer[*corev1.Node]
+	other  typedcorev1.NodeInterface
+}
+
+func inLatestWorld(t *testing.T, late time.Duration, objects int, f func(w *latestWorld)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		sim, err := apisim.New(&apisim.Options{NoStreamingLists: true})
+		g.Expect(err).NotTo(HaveOccurred())
+		w := &latestWorld{
+			WithT: g, t: t, other: kubernetes.NewForConfigOrDie(sim.Admin()).CoreV1().Nodes(),
+			client: &lateNodes{
+				NodeInterface: kubernetes.NewForConfigOrDie(sim.Config("c")).CoreV1().Nodes(), late: late,
+			},
+		}
+		for i := range objects {
+			w.create(fmt.Sprintf("n%04d", i))
+		}
+		w.nodes = informer.For(w.client, nil)
+		stop := running(t.Context(), w.nodes)
+		defer stop()
+		g.Expect(w.nodes.WaitForSync(t.Context())).To(Succeed())
+		w.client.lists.Store(0)
+		f(w)
+	})
+}
+
+func (w *latestWorld) create(name string) {
+	w.t.Helper()
+	_, err := w.other.Create(w.t.Context(), node(name), metav1.CreateOptions{})
+	w.Expect(err).NotTo(HaveOccurred())
+}
+
+func (w *latestWorld) label(name string) {
+	w.t.Helper()
+	_, err := w.other.Patch(w.t.Context(), name, types.MergePatchType, []byte(`{"metadata":{"labels":{"new":"yes"}}}`),
+		metav1.PatchOptions{})
+	w.Expect(err).NotTo(HaveOccurred())
+}
+
+func (w *latestWorld) remove(name string) {
+	w.t.Helper()
+	w.Expect(w.other.Delete(w.t.Context(), name, metav1.DeleteOptions{})).To(Succeed())
+}
+
+// latest waits for the latest state and returns how long that took.
+func (w *latestWorld) latest() time.Duration {
+	w.t.Helper()
+	began := time.Now()
+	w.Expect(w.nodes.WaitForLatest(w.t.Context())).To(Succeed())
+	return time.Since(began)
+}
+
+func TestLatestWaitsForWhatTheServerHas(t *testing.T) {
+	const late = 3 * time.Second
+	for name, change := range map[string]func(*latestWorld){
+		"something new": func(w *latestWorld) { w.create("new") },
+		"a change":      func(w *latestWorld) { w.label("n0001") },
+		"a departure":   func(w *latestWorld) { w.remove("n0001") },
+		"a replacement": func(w *latestWorld) { w.remove("n0001"); w.create("n0001") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inLatestWorld(t, late, 3, func(w *latestWorld) {
+				change(w)
+				w.Expect(w.latest()).To(And(BeNumerically(">=", late), BeNumerically("<", 3*late)))
+				have, want := map[string]string{}, map[string]string{}
+				for n := range w.nodes.Snapshot().All() {
+					have[n.Name] = n.ResourceVersion
+				}
+				list, err := w.other.List(w.t.Context(), metav1.ListOptions{})
+				w.Expect(err).NotTo(HaveOccurred())
+				for _, n := range list.Items {
+					want[n.Name] = n.ResourceVersion
+				}
+				w.Expect(have).To(Equal(want))
+			})
+		})
+	}
+}
+
+func TestLatestNeedsNoEventWhereNothingHasChanged(t *testing.T) {
+	inLatestWorld(t, time.Hour, 3, func(w *latestWorld) {
+		w.Expect(w.latest()).To(BeZero())
+		w.Expect(w.client.lists.Load()).To(Equal(int64(1)))
+	})
+}
+
+func TestLatestDoesNotWaitForWhatCameAndWent(t *testing.T) {
+	inLatestWorld(t, 2*time.Second, 3, func(w *latestWorld) {
+		w.create("new")
+		done := make(chan time.Duration, 1)
+		go func() { done <- w.latest() }()
+		synctest.Wait() // it has listed
+		w.label("n0002")
+		w.remove("new")
+		w.Expect(<-done).To(BeNumerically("<", 8*time.Second))
+	})
+}
+
+func TestLatestOfAKindThatChangesAllTheTimeIsNotListedWhole(t *testing.T) {
+	inLatestWorld(t, 0, 501, func(w *latestWorld) {
+		w.create("new")
+		w.Expect(w.latest()).To(BeNumerically("<", time.Second))
+		w.Expect(w.client.lists.Load()).To(Equal(int64(1)), "one page, and then an event")
+	})
+	inLatestWorld(t, time.Hour, 501, func(w *latestWorld) {
+		w.Expect(w.latest()).To(BeNumerically("<=", time.Second))
+		w.Expect(w.client.lists.Load()).To(BeNumerically("<=", 3), "all pages: the watch is silent")
+	})
+}
+
+func TestLatestRepeatsRequestsThatFail(t *testing.T) {
+	inLatestWorld(t, 0, 3, func(w *latestWorld) {
+		w.client.faulty.Store(2)
+		w.Expect(w.latest()).To(Equal(3 * informer.DefaultFirstBackoff))
+		w.client.faulty.Store(1000)
+		ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)
+		defer cancel()
+		err := w.nodes.WaitForLatest(ctx)
+		w.Expect(err).To(MatchError(ContainSubstring("no list today")))
+		w.Expect(err).To(MatchError(ContainSubstring("as new as the server")))
+	})
+}
+
+func TestLatestSaysWhatIsMissing(t *testing.T) {
+	inLatestWorld(t, time.Hour, 3, func(w *latestWorld) {
+		w.create("new")
+		ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)
+		defer cancel()
+		err := w.nodes.WaitForLatest(ctx)
+		w.Expect(err).To(MatchError(context.DeadlineExceeded))
+		w.Expect(err).To(MatchError(ContainSubstring("1 objects are not as at version")))
+	})
+}
+
+func TestLatestOfFakesAndWrappedInformers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		client := fake.NewClientset(node("a"))
+		nodes := informer.For(client.CoreV1().Nodes(), nil)
+		stop := running(t.Context(), nodes)
+		defer stop()
+		g.Expect(nodes.WaitForLatest(t.Context())).To(Succeed())
+
+		factory := informers.NewSharedInformerFactory(client, 0)
+		wrapped := informer.Wrap[*corev1.Node](factory.Core().V1().Nodes().Informer(), nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer factory.Shutdown()
+		defer cancel()
+		factory.Start(ctx.Done())
+		stopWrapped := running(t.Context(), wrapped)
+		defer stopWrapped()
+		g.Expect(wrapped.WaitForLatest(t.Context())).To(MatchError(ContainSubstring("make it with For")))
+	})
+}
