@@ -1,48 +1,42 @@
 package patch
 
-import (
-	"reflect"
+import "github.com/homeostat/homeostat/internal/share"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-)
-
-// A draft is a deep copy of a cached object for an edit. Where the type allows it, it has no managed
-// fields: only the server writes them, and they are often the larger half of an object's metadata.
+// A draft is a deep copy of a cached object for an edit.
 type draft[T Object] struct {
-	obj      T
-	stripped bool
+	obj    T
+	memory *share.Copy // nil if the type has copied itself
 }
 
-func newDraft[T Object](cached T) (draft[T], bool) {
-	from, stripped := cached, false
-	if ownsMetadata(cached) && len(cached.GetManagedFields()) > 0 {
-		shallow := reflect.New(reflect.TypeOf(cached).Elem())
-		shallow.Elem().Set(reflect.ValueOf(cached).Elem())
-		from, stripped = shallow.Interface().(T), true
-		from.SetManagedFields(nil)
+// newDraft copies cached into memory that earlier drafts have had, where the
+// type allows it: then it has no managed fields, which only the server writes
+// and which are often the larger half of an object's metadata.
+func newDraft[T Object](cached T) (d draft[T], ok bool) {
+	if d.memory = share.CopyOf(cached); d.memory != nil {
+		d.obj = d.memory.Object().(T)
+		return d, true
 	}
-	obj, ok := from.DeepCopyObject().(T)
-	return draft[T]{obj, stripped}, ok
-}
-
-// ownsMetadata says whether a copy of the struct alone has metadata of its own.
-func ownsMetadata(obj Object) bool {
-	t := reflect.TypeOf(obj)
-	if t.Kind() != reflect.Pointer || t.Elem().Kind() != reflect.Struct {
-		return false
-	}
-	for i := range min(t.Elem().NumField(), 2) { // the type, then the metadata
-		if t.Elem().Field(i).Type == reflect.TypeFor[metav1.ObjectMeta]() {
-			return true
-		}
-	}
-	return false
+	d.obj, ok = cached.DeepCopyObject().(T)
+	return d, ok
 }
 
 // edited is the copy after the edit, with the managed fields of cached unless the edit has set some.
 func (d draft[T]) edited(cached T) T {
-	if d.stripped && len(d.obj.GetManagedFields()) == 0 {
+	if d.memory != nil && len(d.obj.GetManagedFields()) == 0 {
 		d.obj.SetManagedFields(cached.GetManagedFields())
 	}
 	return d.obj
+}
+
+// equals says at once that nothing has changed, where that is so bit by bit.
+func (d draft[T]) equals(cached, edited T) bool {
+	return d.memory != nil && share.Equal(cached, edited)
+}
+
+// release gives the memory to later drafts. In tests it is emptied first, so
+// that an edit that keeps a part of its draft is found.
+func (d draft[T]) release() {
+	if d.memory != nil {
+		d.memory.Release()
+	}
 }

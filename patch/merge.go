@@ -19,8 +19,12 @@ import (
 // Shape: cached may be shared, it is not written to. One request, or none: then
 // the answer is cached itself and may not be written to either. Kinds of
 // Kubernetes itself are patched by strategic merge, all others by JSON merge,
-// which replaces a changed list as a whole: lock such an edit. The copy has no
-// managed fields: they are the server's. At V(4) the logger of ctx gets a [Diff].
+// which replaces a changed list as a whole: lock such an edit. At V(4) the logger
+// of ctx gets a [Diff].
+//
+// The copy is the edit's until it returns: its memory is used again, so nothing
+// of it may be kept (a DeepCopy may). In tests it is emptied. It has no managed
+// fields: they are the server's.
 //
 // Errors: a refusal by the lock satisfies [IsStale]. What is wrong before any
 // request says so: a nil argument, an edit that changes name, namespace, UID or
@@ -44,6 +48,10 @@ func Merge[T Object](ctx context.Context, c Client[T], cached T, o *Options, edi
 	edited := d.edited(cached)
 	if err := checkIdentity(cached, edited); err != nil {
 		return none, describe("patching", cached, err)
+	}
+	defer d.release()
+	if d.equals(cached, edited) {
+		return cached, nil
 	}
 	return send(ctx, c, cached, edited, &opts)
 }

@@ -192,6 +192,30 @@ var _ = Describe("Merge", func() {
 		}
 	})
 
+	It("empties what an edit has kept of its copy, in tests", func(ctx SpecContext) {
+		var kept *corev1.Node
+		var labels map[string]string
+		_, err := patch.Merge(ctx, c, cached, nil, func(n *corev1.Node) { kept, labels = n, n.Labels })
+		Expect(err).NotTo(HaveOccurred())
+		Expect(kept).To(Equal(&corev1.Node{}))
+		Expect(labels).To(BeEmpty())
+		Expect(cached).To(Equal(node()))
+	})
+
+	It("leaves alone what an edit has put into its copy", func(ctx SpecContext) {
+		wanted := node()
+		for range 3 {
+			_, err := patch.Merge(ctx, c, cached, nil, func(n *corev1.Node) { n.Labels, n.Spec = wanted.Labels, wanted.Spec })
+			Expect(err).NotTo(HaveOccurred())
+			_, err = patch.Merge(ctx, c, cached, nil, func(n *corev1.Node) {
+				n.Labels["zone"] = "b"
+				n.Spec.Taints[0].Key = "edited"
+			})
+			Expect(err).NotTo(HaveOccurred())
+			Expect(wanted).To(Equal(node()))
+		}
+	})
+
 	It("infers its types from generated and fake clients", func(ctx SpecContext) {
 		client := fake.NewClientset(cached)
 		got, err := patch.Merge(ctx, client.CoreV1().Nodes(), cached, nil, func(n *corev1.Node) {

@@ -2,11 +2,34 @@ package share
 
 import (
 	"bytes"
+	"reflect"
 	"slices"
 	"unsafe"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 )
+
+// Equal tells whether two pointers of one type point to values that are deeply
+// equal, bit by bit. It may say no where it does not understand the type.
+func Equal(a, b any) bool {
+	x, p := pointee(a)
+	y, q := pointee(b)
+	return p != nil && p == q && equal(x, y, p)
+}
+
+// pointee returns where obj, a pointer, points to and the plan of that: nil if
+// obj is nil or something else.
+func pointee(obj any) (unsafe.Pointer, *plan) {
+	t := reflect.TypeOf(obj)
+	if t == nil || t.Kind() != reflect.Pointer || t.Elem().Size() == 0 {
+		return nil, nil
+	}
+	at := (*eface)(unsafe.Pointer(&obj)).data
+	if at == nil {
+		return nil, nil
+	}
+	return at, planOf(t.Elem())
+}
 
 // equal tells whether two values of p are deeply equal, bit by bit. Only the
 // places of slices, maps and what is pointed to do not count.
@@ -25,7 +48,7 @@ func equal(a, b unsafe.Pointer, p *plan) bool {
 
 func equalField(a, b unsafe.Pointer, f *field) bool {
 	switch f.kind {
-	case raw:
+	case raw, instant:
 		return equalBytes(a, b, f.size)
 	case text:
 		return *(*string)(a) == *(*string)(b)
@@ -48,6 +71,14 @@ func equalField(a, b unsafe.Pointer, f *field) bool {
 }
 
 func equalBytes(a, b unsafe.Pointer, size uintptr) bool {
+	switch size {
+	case 1:
+		return *(*uint8)(a) == *(*uint8)(b)
+	case 4:
+		return *(*uint32)(a) == *(*uint32)(b)
+	case 8:
+		return *(*uint64)(a) == *(*uint64)(b)
+	}
 	return bytes.Equal(unsafe.Slice((*byte)(a), size), unsafe.Slice((*byte)(b), size))
 }
 

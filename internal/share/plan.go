@@ -2,6 +2,7 @@ package share
 
 import (
 	"reflect"
+	"strings"
 	"sync"
 	"time"
 	"unsafe"
@@ -14,7 +15,8 @@ import (
 type kind uint8
 
 const (
-	raw         kind = iota // bytes that are what they are
+	raw         kind = iota // bytes that are what they are, without pointers
+	instant                 // a time.Time: bytes that are what they are, with the pointer to its location
 	text                    // a string
 	list                    // a slice
 	pointer                 // a pointer to a struct or a scalar
@@ -36,15 +38,18 @@ type plan struct {
 	size   uintptr
 	fields []field
 	plain  bool // raw fields alone: bytes can be compared
+	meta   int  // where the metadata of an object is; -1 if there is none
 	salt   uint64
 }
 
 type field struct {
 	kind   kind
+	hidden bool // of the type's own package alone, which may write to it at any time
 	alone  bool // never equal in two objects: not worth a look
 	offset uintptr
 	size   uintptr
-	to     *plan // of the elements or of what is pointed to
+	to     *plan        // of the elements or of what is pointed to
+	typ    reflect.Type // of what is opaque
 }
 
 // plans holds the plan of every type that was ever walked. There is one of each,
@@ -81,10 +86,17 @@ func (c *compiler) planOf(t reflect.Type) *plan {
 	if p, ok := plans.Load(t); ok {
 		return p.(*plan)
 	}
-	p := &plan{typ: t, list: reflect.SliceOf(t), size: t.Size()}
+	p := &plan{typ: t, list: reflect.SliceOf(t), size: t.Size(), meta: -1}
 	p.salt = uint64(uintptr(unsafe.Pointer(p))) * 0x9e3779b97f4a7c15 // no two plans are in one place
 	c.made[t] = p
 	c.addFields(p, t, 0)
+	if t.Kind() == reflect.Struct {
+		for f := range t.Fields() {
+			if f.Type == metaType {
+				p.meta = int(f.Offset)
+			}
+		}
+	}
 	p.plain = len(p.fields) == 0 || len(p.fields) == 1 && p.fields[0].kind == raw
 	return p
 }
@@ -100,11 +112,14 @@ var (
 func (c *compiler) addFields(p *plan, t reflect.Type, offset uintptr) {
 	add := func(f field) {
 		f.offset, f.size = offset, t.Size()
+		if f.kind == opaque {
+			f.typ = t
+		}
 		p.fields = append(p.fields, f)
 	}
 	switch t {
-	case timeType: // its location is a pointer that is compared as such
-		p.addRaw(offset, t.Size())
+	case timeType:
+		add(field{kind: instant})
 		return
 	case anyType:
 		add(field{kind: dynamic})
@@ -135,9 +150,7 @@ func (c *compiler) addFields(p *plan, t reflect.Type, offset uintptr) {
 	case reflect.Map:
 		add(field{kind: mapKind(t)})
 	case reflect.Struct:
-		for f := range t.Fields() {
-			c.addFields(p, f.Type, offset+f.Offset)
-		}
+		c.addStruct(p, t, offset)
 		if t == metaType {
 			p.markAlone(offset)
 		}
@@ -147,6 +160,42 @@ func (c *compiler) addFields(p *plan, t reflect.Type, offset uintptr) {
 		}
 	default:
 		add(field{kind: opaque})
+	}
+}
+
+func (c *compiler) addStruct(p *plan, t reflect.Type, offset uintptr) {
+	for f := range t.Fields() {
+		own := ownsFields(t) || f.IsExported() || f.Anonymous && f.Type.Kind() == reflect.Struct
+		if own || !points(f.Type) {
+			c.addFields(p, f.Type, offset+f.Offset)
+			continue
+		}
+		p.fields = append(p.fields, field{
+			kind: opaque, hidden: true, offset: offset + f.Offset, size: f.Type.Size(), typ: f.Type,
+		})
+	}
+}
+
+// ownsFields tells whether the unexported fields of t are known to be plain data.
+func ownsFields(t reflect.Type) bool {
+	path := t.PkgPath()
+	return path == "math/big" || path == "gopkg.in/inf.v0" || strings.HasPrefix(path, "k8s.io/apimachinery/")
+}
+
+// points tells whether a value of t may hold pointers.
+func points(t reflect.Type) bool {
+	switch t.Kind() {
+	case reflect.Struct:
+		for f := range t.Fields() {
+			if points(f.Type) {
+				return true
+			}
+		}
+		return false
+	case reflect.Array:
+		return t.Len() > 0 && points(t.Elem())
+	default:
+		return t.Kind() > reflect.Complex128
 	}
 }
 

@@ -68,17 +68,12 @@ type eface struct{ typ, data unsafe.Pointer }
 // Object shares the parts of what obj, a pointer, points to. From now on nobody
 // may write to it.
 func (s *Sharer) Object(obj any) {
-	t := reflect.TypeOf(obj)
-	if t == nil || t.Kind() != reflect.Pointer || t.Elem().Size() == 0 {
-		return
-	}
-	at := (*eface)(unsafe.Pointer(&obj)).data
-	if at == nil {
+	at, p := pointee(obj)
+	if p == nil {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	p := planOf(t.Elem())
 	s.marks = s.marks[:0]
 	clear(s.memo)
 	s.objects++

@@ -3,7 +3,6 @@ package share
 import (
 	"iter"
 	"math/bits"
-	"reflect"
 	"unsafe"
 
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -30,12 +29,7 @@ type sizer struct {
 }
 
 func (s *sizer) object(obj any) {
-	t := reflect.TypeOf(obj)
-	if t == nil || t.Kind() != reflect.Pointer || t.Elem().Size() == 0 {
-		return
-	}
-	at := (*eface)(unsafe.Pointer(&obj)).data
-	if p := planOf(t.Elem()); s.add(at, p.size) {
+	if at, p := pointee(obj); p != nil && s.add(at, p.size) {
 		s.within(at, p)
 	}
 }

@@ -35,7 +35,7 @@ func (s *Sharer) hash(at unsafe.Pointer, p *plan) uint64 {
 		here := unsafe.Add(at, f.offset)
 		var next uint64
 		switch f.kind {
-		case raw:
+		case raw, instant:
 			next = s.hashRaw(here, f.size)
 		case text:
 			next = s.hashText(*(*string)(here), f.alone)

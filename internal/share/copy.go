@@ -1,0 +1,281 @@
+package share
+
+import (
+	"flag"
+	"maps"
+	"math/bits"
+	"reflect"
+	"sync"
+	"time"
+	"unsafe"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// A Copy is a deep copy of an object, in memory that an earlier Copy has had.
+//
+// It belongs to one goroutine.
+type Copy struct {
+	obj   any
+	at    unsafe.Pointer
+	plan  *plan
+	parts []piece // what the copy consists of, in the order of the walk, then spare ones
+	used  int
+}
+
+// A piece is memory that belongs to a Copy: an array of values of plan, or a map.
+type piece struct {
+	at     unsafe.Pointer
+	plan   *plan // nil for maps
+	length int
+	kind   kind
+}
+
+const (
+	lookahead = 4       // spare pieces that are looked at for one of the right shape
+	mostSpare = 1 << 12 // pieces that are kept
+)
+
+// copies holds, by plan, the memory of copies that have been let go: nil if
+// values of the plan may not be copied.
+var copies sync.Map // of *plan to *sync.Pool
+
+func poolOf(p *plan) *sync.Pool {
+	if pool, ok := copies.Load(p); ok {
+		return pool.(*sync.Pool)
+	}
+	var pool *sync.Pool
+	if p.open(map[*plan]bool{}) {
+		pool = &sync.Pool{}
+	}
+	known, _ := copies.LoadOrStore(p, pool)
+	return known.(*sync.Pool)
+}
+
+// open tells whether no value within has hidden fields.
+func (p *plan) open(seen map[*plan]bool) bool {
+	seen[p] = true
+	for n := range p.fields {
+		if f := &p.fields[n]; f.hidden || f.to != nil && !seen[f.to] && !f.to.open(seen) {
+			return false
+		}
+	}
+	return true
+}
+
+// CopyOf returns a deep copy of obj, a pointer to a struct. It is nil if there
+// is something in obj that only its type knows how to copy: unexported pointers,
+// interfaces, unusual maps. If obj is an API object, the copy has no managed
+// fields.
+//
+// What an edit of the copy puts into it is never written to by later copies, nor
+// are objects that obj shares memory with.
+func CopyOf(obj any) *Copy {
+	from, p := pointee(obj)
+	if p == nil {
+		return nil
+	}
+	pool := poolOf(p)
+	if pool == nil {
+		return nil
+	}
+	c, ok := pool.Get().(*Copy)
+	if !ok {
+		fresh := reflect.New(p.typ)
+		c = &Copy{obj: fresh.Interface(), at: fresh.UnsafePointer(), plan: p}
+	}
+	for n := range p.fields {
+		f := &p.fields[n]
+		if to := unsafe.Add(c.at, f.offset); p.manages(f) {
+			*(*header)(to) = header{}
+		} else if !c.copyField(to, unsafe.Add(from, f.offset), f) {
+			c.Release()
+			return nil
+		}
+	}
+	return c
+}
+
+// manages tells whether f is the managed fields of an object.
+func (p *plan) manages(f *field) bool {
+	return p.meta >= 0 && f.offset == uintptr(p.meta)+unsafe.Offsetof(metav1.ObjectMeta{}.ManagedFields)
+}
+
+// Emptied tells whether copies are emptied when they are let go: in tests, so
+// that who uses one afterwards is found. Benchmarks replace it.
+var Emptied = func() bool { return flag.Lookup("test.v") != nil }
+
+// Object is the copy, of the type of the object.
+func (c *Copy) Object() any { return c.obj }
+
+// Release lets later copies have the memory of c. Nobody may use the copy, or
+// any part of it, any more: see Emptied.
+func (c *Copy) Release() {
+	if Emptied() {
+		c.empty()
+	}
+	c.used = 0
+	if len(c.parts) > mostSpare {
+		c.parts = nil
+	}
+	poolOf(c.plan).Put(c)
+}
+
+// empty drops the content of the copy.
+func (c *Copy) empty() {
+	for _, part := range c.parts[:c.used] {
+		switch part.kind {
+		case stringMap:
+			clear(*(*map[string]string)(unsafe.Pointer(&part.at)))
+		case quantityMap:
+			clear(*(*map[string]resource.Quantity)(unsafe.Pointer(&part.at)))
+		default:
+			h := header{part.at, part.length, part.length}
+			reflect.NewAt(part.plan.list, unsafe.Pointer(&h)).Elem().Clear()
+		}
+	}
+	reflect.NewAt(c.plan.typ, c.at).Elem().SetZero()
+}
+
+// take returns memory of that shape which nobody else uses. Its content is that
+// of an earlier copy.
+func (c *Copy) take(k kind, p *plan, length int) unsafe.Pointer {
+	for n := c.used; n < min(len(c.parts), c.used+lookahead); n++ {
+		if part := &c.parts[n]; part.plan == p && part.length == length && part.kind == k {
+			c.parts[c.used], c.parts[n] = c.parts[n], c.parts[c.used]
+			c.used++
+			return c.parts[c.used-1].at
+		}
+	}
+	fresh := piece{plan: p, length: length, kind: k}
+	switch k {
+	case stringMap:
+		m := map[string]string{}
+		fresh.at = *(*unsafe.Pointer)(unsafe.Pointer(&m))
+	case quantityMap:
+		m := map[string]resource.Quantity{}
+		fresh.at = *(*unsafe.Pointer)(unsafe.Pointer(&m))
+	default:
+		fresh.at = reflect.MakeSlice(p.list, length, length).UnsafePointer()
+	}
+	c.parts = append(c.parts, fresh)
+	last := len(c.parts) - 1
+	c.parts[c.used], c.parts[last] = c.parts[last], c.parts[c.used]
+	c.used++
+	return fresh.at
+}
+
+// copy makes the value at to one that is equal to that at from. It fails if it
+// does not understand the value.
+func (c *Copy) copy(to, from unsafe.Pointer, p *plan) bool {
+	for n := range p.fields {
+		f := &p.fields[n]
+		if !c.copyField(unsafe.Add(to, f.offset), unsafe.Add(from, f.offset), f) {
+			return false
+		}
+	}
+	return true
+}
+
+// copyField copies one field. Every word that may be a pointer is written as
+// one, so that the garbage collector sees it.
+func (c *Copy) copyField(to, from unsafe.Pointer, f *field) bool {
+	switch f.kind {
+	case raw:
+		copyRaw(to, from, f.size)
+	case text:
+		*(*string)(to) = *(*string)(from)
+	case instant:
+		*(*time.Time)(to) = *(*time.Time)(from)
+	case list:
+		return c.copyList((*header)(to), (*header)(from), f.to)
+	case pointer:
+		at := *(*unsafe.Pointer)(from)
+		if at == nil {
+			*(*unsafe.Pointer)(to) = nil
+			return true
+		}
+		*(*unsafe.Pointer)(to) = c.take(pointer, f.to, 1)
+		return c.copy(*(*unsafe.Pointer)(to), at, f.to)
+	case stringMap, bytesMap, quantityMap:
+		c.copyMap(to, from, f.kind)
+	case dynamicMap, dynamic:
+		return false
+	default:
+		if !zero(from, f.size) {
+			return false
+		}
+		reflect.NewAt(f.typ, to).Elem().SetZero()
+	}
+	return true
+}
+
+func copyRaw(to, from unsafe.Pointer, size uintptr) {
+	switch size {
+	case 1:
+		*(*uint8)(to) = *(*uint8)(from)
+	case 4:
+		*(*uint32)(to) = *(*uint32)(from)
+	case 8:
+		*(*uint64)(to) = *(*uint64)(from)
+	default:
+		copy(unsafe.Slice((*byte)(to), size), unsafe.Slice((*byte)(from), size))
+	}
+}
+
+func (c *Copy) copyList(to, from *header, elem *plan) bool {
+	if from.len == 0 {
+		*to = header{}
+		if from.data != nil { // empty is not nil; nothing can be appended in place
+			to.data = unsafe.Pointer(&nothing)
+		}
+		return true
+	}
+	*to = header{c.take(list, elem, from.len), from.len, from.len}
+	if elem.plain {
+		copyRaw(to.data, from.data, uintptr(from.len)*elem.size)
+		return true
+	}
+	for n := range uintptr(from.len) {
+		if !c.copy(unsafe.Add(to.data, n*elem.size), unsafe.Add(from.data, n*elem.size), elem) {
+			return false
+		}
+	}
+	return true
+}
+
+// nothing is where empty slices point to.
+var nothing struct{}
+
+// copyMap copies a map. Only values that cannot be edited in place stay in the
+// map of an earlier copy.
+func (c *Copy) copyMap(to, from unsafe.Pointer, k kind) {
+	n := length(*(*unsafe.Pointer)(from))
+	if n == 0 && *(*unsafe.Pointer)(from) == nil {
+		*(*unsafe.Pointer)(to) = nil
+		return
+	}
+	size := bits.Len(uint(n)) // maps of about that size
+	switch k {
+	case stringMap:
+		*(*unsafe.Pointer)(to) = c.take(k, nil, size)
+		if was, is := *(*map[string]string)(to), *(*map[string]string)(from); !maps.Equal(was, is) {
+			clear(was)
+			maps.Copy(was, is)
+		}
+	case quantityMap:
+		*(*unsafe.Pointer)(to) = c.take(k, nil, size)
+		was := *(*map[string]resource.Quantity)(to)
+		clear(was)
+		for key, value := range *(*map[string]resource.Quantity)(from) {
+			was[key] = value.DeepCopy()
+		}
+	default:
+		fresh := make(map[string][]byte, n)
+		for key, value := range *(*map[string][]byte)(from) {
+			fresh[key] = append(value[:0:0], value...)
+		}
+		*(*map[string][]byte)(to) = fresh
+	}
+}
