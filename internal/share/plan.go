@@ -135,18 +135,15 @@ func (c *compiler) addFields(p *plan, t reflect.Type, offset uintptr) {
 		p.addRaw(offset, t.Size())
 	case reflect.String:
 		add(field{kind: text})
-	case reflect.Slice:
-		if t.Elem().Size() == 0 {
-			add(field{kind: opaque})
-			return
+	case reflect.Slice, reflect.Pointer:
+		f := field{kind: opaque}
+		if t.Elem().Size() > 0 {
+			f.kind, f.to = list, c.planOf(t.Elem())
 		}
-		add(field{kind: list, to: c.planOf(t.Elem())})
-	case reflect.Pointer:
-		if t.Elem().Size() == 0 {
-			add(field{kind: opaque})
-			return
+		if t.Kind() == reflect.Pointer && f.to != nil {
+			f.kind = pointer
 		}
-		add(field{kind: pointer, to: c.planOf(t.Elem())})
+		add(f)
 	case reflect.Map:
 		add(field{kind: mapKind(t)})
 	case reflect.Struct:
