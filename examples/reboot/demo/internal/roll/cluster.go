@@ -2,7 +2,6 @@ package roll
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -11,11 +10,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+
+	"github.com/homeostat/homeostat/patch"
 )
 
 const (
@@ -120,34 +120,27 @@ func (c *cluster) furnish(ctx context.Context, names []string, most int) error {
 
 // ask annotates the node with reboot-needed, as an administrator would.
 func (c *cluster) ask(ctx context.Context, name string) error {
-	change := map[string]any{"metadata": map[string]any{"annotations": map[string]any{needed: "demo"}}}
-	return c.patch(ctx, name, change)
+	_, err := patch.Annotations(ctx, c.core.CoreV1().Nodes(), named(name), nil, func(annotations map[string]string) {
+		annotations[needed] = "demo"
+	})
+	return err
 }
 
 // report posts a node's status, as a kubelet would.
 func (c *cluster) report(ctx context.Context, name string, ready corev1.ConditionStatus, reason, bootID string) error {
 	now := metav1.Now()
-	status := map[string]any{"conditions": []corev1.NodeCondition{{
-		Type: corev1.NodeReady, Status: ready, Reason: reason, LastHeartbeatTime: now, LastTransitionTime: now,
-	}}}
-	if bootID != "" {
-		status["nodeInfo"] = map[string]any{"bootID": bootID}
-	}
-	return c.patch(ctx, name, map[string]any{"status": status}, "status")
+	_, err := patch.Status(ctx, c.core.CoreV1().Nodes(), named(name), nil, func(node *corev1.Node) {
+		node.Status.NodeInfo.BootID = bootID
+		node.Status.Conditions = []corev1.NodeCondition{{
+			Type: corev1.NodeReady, Status: ready, Reason: reason, LastHeartbeatTime: now, LastTransitionTime: now,
+		}}
+	})
+	return err
 }
 
-func (c *cluster) patch(ctx context.Context, name string, change map[string]any, subresource ...string) error {
-	data, err := json.Marshal(change)
-	if err != nil {
-		return fmt.Errorf("patching node %q: %w", name, err)
-	}
-	options := metav1.PatchOptions{}
-	_, err = c.core.CoreV1().Nodes().Patch(ctx, name, types.StrategicMergePatchType, data, options, subresource...)
-	if err != nil {
-		return fmt.Errorf("patching node %q: %w", name, err)
-	}
-	return nil
-}
+// named returns a node of which nothing else is known: what an edit of it sets
+// is sent, whatever the server has.
+func named(name string) *corev1.Node { return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}} }
 
 // tidy removes the group and the nodes, while the controllers still run: the
 // group stays until its ledger is empty.
