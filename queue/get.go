@@ -1,6 +1,9 @@
 package queue
 
-import "context"
+import (
+	"context"
+	"runtime"
+)
 
 // Get returns the next key, and waits until there is one.
 //
@@ -28,7 +31,7 @@ func (q *Queue[K]) get(ctx context.Context, patient bool) (Item[K], error) {
 // queue.
 func (q *Queue[K]) await(ctx context.Context, now int64, patient bool) (Item[K], error) {
 	defer q.mu.Unlock()
-	parked := q.options.BeforeGet == nil
+	parked, yielded := q.options.BeforeGet == nil, false
 	for ; ; now = q.now() {
 		q.promote(now)
 		var err error
@@ -42,6 +45,9 @@ func (q *Queue[K]) await(ctx context.Context, now int64, patient bool) (Item[K],
 			err = q.park(ctx)
 		case q.mode == stopped, q.mode == draining && (q.again == 0 || !patient):
 			return Item[K]{}, ErrStopped
+		case !yielded:
+			yielded = true
+			q.yield()
 		default:
 			parked = q.options.BeforeGet == nil
 			err = q.sleep(ctx, now)
@@ -51,6 +57,14 @@ func (q *Queue[K]) await(ctx context.Context, now int64, patient bool) (Item[K],
 			return Item[K]{}, err
 		}
 	}
+}
+
+// yield lets others run, with the lock released. Who adds keys one by one often
+// adds the next one then, which costs less than to sleep and be woken.
+func (q *Queue[K]) yield() {
+	q.mu.Unlock()
+	defer q.mu.Lock()
+	runtime.Gosched()
 }
 
 // park calls the hook of simulators, with the lock released.
