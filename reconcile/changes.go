@@ -3,29 +3,39 @@ package reconcile
 import (
 	"encoding/json"
 	"hash/fnv"
-	"reflect"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/homeostat/homeostat/internal/diff"
 )
 
 // changes returns the paths of the fields that differ between two states of an
 // object, sorted, and a digest of their new values. What the server counts up
-// with every write is left out.
+// with every write is left out. Lists count as one field.
 func changes(before, after metav1.Object) (paths []string, digest uint64) {
-	a, errA := content(before)
-	b, errB := content(after)
-	if errA != nil || errB != nil {
+	p, err := diff.Make(before, after, diff.JSON)
+	if err != nil || p.Data == nil {
 		return nil, 0
 	}
-	values := map[string]any{}
-	compare("", a, b, values)
-	for path := range values {
-		paths = append(paths, path)
+	var changed map[string]any
+	if json.Unmarshal(p.Data, &changed) != nil {
+		return nil, 0
 	}
+	delete(changed, "apiVersion")
+	delete(changed, "kind")
+	if metadata, ok := changed["metadata"].(map[string]any); ok {
+		kept := map[string]any{}
+		for _, name := range []string{"labels", "annotations", "finalizers", "ownerReferences"} {
+			if value, ok := metadata[name]; ok {
+				kept[name] = value
+			}
+		}
+		changed["metadata"] = kept
+	}
+	paths = leaves("", changed, nil)
 	slices.Sort(paths)
-	encoded, err := json.Marshal(values) // sorts its keys
+	encoded, err := json.Marshal(changed) // sorts its keys
 	if err != nil {
 		return nil, 0
 	}
@@ -34,44 +44,17 @@ func changes(before, after metav1.Object) (paths []string, digest uint64) {
 	return paths, hash.Sum64()
 }
 
-func content(object metav1.Object) (map[string]any, error) {
-	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
-	if err != nil {
-		return nil, err
-	}
-	delete(fields, "apiVersion")
-	delete(fields, "kind")
-	if metadata, ok := fields["metadata"].(map[string]any); ok {
-		kept := map[string]any{}
-		for _, name := range []string{"labels", "annotations", "finalizers", "ownerReferences"} {
-			if value, ok := metadata[name]; ok {
-				kept[name] = value
-			}
+// leaves appends the path of each field that a merge patch sets or removes.
+func leaves(path string, changed map[string]any, to []string) []string {
+	for name, value := range changed {
+		below := join(path, name)
+		if deeper, ok := value.(map[string]any); ok && (len(deeper) > 0 || below == "metadata") {
+			to = leaves(below, deeper, to)
+			continue
 		}
-		fields["metadata"] = kept
+		to = append(to, below)
 	}
-	return fields, nil
-}
-
-// compare puts the path of each leaf that differs, with its new value, into
-// values. Lists are leaves.
-func compare(path string, before, after any, values map[string]any) {
-	a, okA := before.(map[string]any)
-	b, okB := after.(map[string]any)
-	if okA && okB {
-		for name := range a {
-			compare(join(path, name), a[name], b[name], values)
-		}
-		for name := range b {
-			if _, ok := a[name]; !ok {
-				compare(join(path, name), nil, b[name], values)
-			}
-		}
-		return
-	}
-	if !reflect.DeepEqual(before, after) {
-		values[path] = after
-	}
+	return to
 }
 
 func join(path, name string) string {

@@ -21,11 +21,11 @@ type Patch struct {
 	Other string
 }
 
-// Make compares before and after, two objects of the same type, neither of which is nil.
+// Make compares before and after, two objects of the same kind, neither of which is nil.
 //
 // A strategic patch is given up for a JSON merge patch where lists have no unique merge key or the
-// server could not merge a value; such a patch replaces whole lists. Types that have no plan
-// are compared by their JSON and get a JSON merge patch.
+// server could not merge a value; such a patch replaces whole lists. Types that have no plan,
+// and objects of different types, are compared by their JSON and get a JSON merge patch.
 func Make(before, after any, s Style) (Patch, error) {
 	p, err := fast(before, after, s)
 	if errors.Is(err, errUnmergeable) {
@@ -44,7 +44,11 @@ const firstBytes = 256
 
 func fast(before, after any, s Style) (Patch, error) {
 	if u, ok := before.(*unstructured.Unstructured); ok {
-		return untyped(u.Object, after.(*unstructured.Unstructured).Object)
+		edited, ok := after.(*unstructured.Unstructured)
+		if !ok {
+			return Patch{}, errNoPlan
+		}
+		return untyped(u.Object, edited.Object)
 	}
 	va, vb := reflect.ValueOf(before), reflect.ValueOf(after)
 	if va.Kind() != reflect.Pointer || va.Type() != vb.Type() {

@@ -4,9 +4,11 @@ import (
 	"encoding/json"
 	"math/rand"
 	"reflect"
+	"strings"
 	"testing"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -242,5 +244,21 @@ func TestEveryBuiltInKindHasAPlan(t *testing.T) {
 		if err != nil || p.Style != diff.Strategic || string(p.Data) != `{"metadata":{"name":"n"}}` {
 			t.Errorf("%v: %s, %v", kind, p.Data, err)
 		}
+	}
+}
+
+func TestObjectsOfDifferentTypes(t *testing.T) {
+	typed := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{"a": "b"}}}
+	untyped := &unstructured.Unstructured{Object: map[string]any{
+		"metadata": map[string]any{"name": "n"}, "spec": map[string]any{},
+		"status": map[string]any{"daemonEndpoints": map[string]any{"kubeletEndpoint": map[string]any{"Port": 0}}, "nodeInfo": nil},
+	}}
+	p, err := diff.Make(untyped, typed, diff.JSON)
+	if err != nil || !strings.Contains(string(p.Data), `"labels":{"a":"b"}`) {
+		t.Errorf("got %s, %v", p.Data, err)
+	}
+	p, err = diff.Make(typed, untyped, diff.JSON)
+	if err != nil || !strings.Contains(string(p.Data), `"labels":`) {
+		t.Errorf("got %s, %v", p.Data, err)
 	}
 }
