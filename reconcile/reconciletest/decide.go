@@ -267,6 +267,11 @@ func (r *run) wrote(e apisim.Event, resource string) {
 			e.Key))
 		return
 	}
+	if e.Old != nil && r.wanted[e.Old.GetUID()] && strings.HasPrefix(e.Call.Verb, "delete") {
+		r.find(oraclePast, fmt.Sprintf("all was done, and a restart with caches of the past deletes %s %s", resource, e.Key))
+		return
+	}
+	r.wipes(e, resource)
 	r.out.writes++
 	if e.Call.Subresource == "" || e.Call.Subresource == "status" {
 		r.out.written[resource] = true

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // Of virtual time.
@@ -58,7 +59,7 @@ func (r *run) reboot(ctx context.Context, why string, before func()) {
 	before()
 	r.bootAll(ctx)
 	r.settle(ctx)
-	r.quiet = false
+	r.quiet, r.wanted = false, nil
 }
 
 // freeze makes the caches of the server those of n writes ago, for a while.
@@ -69,6 +70,12 @@ func (r *run) freeze(n int) {
 	version := r.versions[max(len(r.versions)-n, 0)] - 1
 	for _, p := range r.replicas {
 		r.sim.Freeze(p.client, version)
+	}
+	r.wanted = map[types.UID]bool{}
+	for _, res := range r.sim.Resources() {
+		for _, o := range r.sim.Objects(res.GVR()) {
+			r.wanted[o.GetUID()] = true
+		}
 	}
 	r.frozen = time.Now().Add(r.o.Lag)
 }

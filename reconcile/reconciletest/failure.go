@@ -101,7 +101,7 @@ func readOf(line string) (string, bool) {
 
 // blamesTheLast tells whether the last line is what the oracle found.
 func blamesTheLast(oracle string) bool {
-	return slices.Contains([]string{oracleAlways, oracleTail, oracleLeader}, oracle)
+	return slices.Contains([]string{oracleAlways, oracleTail, oracleLeader, oraclePast, oracleLost}, oracle)
 }
 
 // disturbed lines are shown however long the trace is.

@@ -23,6 +23,7 @@ const (
 	oracleCounts   = "counts"   // a slow watch alone makes it have or delete nothing more
 	oracleLeader   = "leader"   // only the replica that holds the Lease writes
 	oracleWatch    = "watch"    // what it writes and reads, it watches
+	oraclePast     = "past"     // a cache of the past does not make it delete what is wanted
 	oracleLost     = "lost"     // what others write is not wiped away
 	oracleMutation = "mutation" // it does not edit objects of a cache
 	oracleCache    = "cache"    // at rest a cache is what the server has

@@ -26,7 +26,7 @@ const (
 	early      = 'w' // a step of the workload comes before the decision
 	parted     = 'p' // the network does not reach the caller, from a call on
 	stopped    = 'g' // the caller is told to stop at a call, and starts again
-	rivalled   = 'f' // somebody else writes the object of a call just before it
+	rivalled   = 'f' // somebody else writes the object of a call, a read or a write, just before it
 	deleted    = 'x' // an output is deleted
 	edited     = 'e' // an output is edited
 	restarted  = 't' // the program restarts at rest, and its caches begin n writes ago

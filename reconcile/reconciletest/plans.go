@@ -68,7 +68,9 @@ func (x *explorer) ofWrites(writes []int) []plan {
 	} {
 		all = append(all, each(atCall, writes, f)...)
 	}
-	changes := x.calls(func(c *call) bool { return c.effect && c.Verb != "create" && c.Name != "" })
+	changes := x.calls(func(c *call) bool {
+		return c.Name != "" && (c.Verb == "get" || c.effect && c.Verb != "create")
+	})
 	return append(all, each(rivalled, changes, 0)...)
 }
 

@@ -29,20 +29,19 @@ func (r *run) rival(c apisim.Call) {
 	r.line("RIVAL     annotates " + resource + " " + key)
 	for _, o := range r.sim.Objects(c.Resource) {
 		if o.GetNamespace() == c.Namespace && o.GetName() == c.Name {
-			r.rivals[o.GetUID()] = c
+			r.rivals[o.GetUID()] = true
 		}
 	}
 }
 
-// lookForRivals finds the annotations that the program has wiped away.
-func (r *run) lookForRivals() {
-	for uid, c := range r.rivals {
-		for _, o := range r.sim.Objects(c.Resource) {
-			if o.GetUID() == uid && o.GetAnnotations()[rivalKey] == "" {
-				r.find(oracleLost, fmt.Sprintf("it has wiped away what somebody else wrote to %s %s, an annotation",
-					shortName(c.Resource.GroupResource()), c.Name))
-			}
-		}
+// wipes finds a write that takes away what the rival has annotated.
+func (r *run) wipes(e apisim.Event, resource string) {
+	if e.Old == nil || e.New == nil {
+		return
+	}
+	if r.rivals[e.New.GetUID()] && e.Old.GetAnnotations()[rivalKey] != "" && e.New.GetAnnotations()[rivalKey] == "" {
+		r.find(oracleLost, fmt.Sprintf("it wipes away what somebody else has just written to %s %s, an annotation",
+			resource, e.Key))
 	}
 }
 

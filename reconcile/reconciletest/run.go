@@ -54,12 +54,13 @@ type run struct {
 	served   int               // calls since a late one
 	next     int               // step of the workload
 
-	random    *rand.Rand // orders everything; nil: the order of a good day
-	versions  []int64    // of the writes to what the program watches
-	frozen    time.Time  // until when the program's caches are those of the past, and no event comes
-	late      string     // the resource whose lists and watches come late
+	random    *rand.Rand         // orders everything; nil: the order of a good day
+	versions  []int64            // of the writes to what the program watches
+	wanted    map[types.UID]bool // objects that were there before a restart with caches of the past
+	frozen    time.Time          // until when the program's caches are those of the past, and no event comes
+	late      string             // the resource whose lists and watches come late
 	lateUntil time.Time
-	rivals    map[types.UID]apisim.Call // objects that somebody else wrote just before the program did
+	rivals    map[types.UID]bool // objects that somebody else wrote just before the program did
 }
 
 // setting is in what two references differ: what must not matter.
@@ -73,7 +74,7 @@ func newRun(c *Case, o Options, p plan, s setting) (*run, error) {
 	r := &run{
 		c: c, o: o, p: p, s: s, faultless: len(p) == 0, out: newOutcome(),
 		created: map[string]output{}, leases: map[types.NamespacedName]bool{}, replicas: newReplicas(c.Replicas),
-		alive: map[string]int{}, held: map[int]time.Time{}, slow: map[int]time.Time{}, rivals: map[types.UID]apisim.Call{},
+		alive: map[string]int{}, held: map[int]time.Time{}, slow: map[int]time.Time{}, rivals: map[types.UID]bool{},
 	}
 	if d, found := p.kind(shuffled); found {
 		r.random = rand.New(rand.NewPCG(uint64(d.index), 1))
@@ -150,9 +151,6 @@ func (r *run) rest() {
 	r.out.restedAt = append(r.out.restedAt, len(r.out.lines))
 	r.out.states = append(r.out.states, photograph(r.sim, r.c.Ignore))
 	r.out.commits = append(r.out.commits, len(r.versions))
-	if r.out.finding == nil {
-		r.lookForRivals()
-	}
 	if r.out.finding == nil {
 		r.lookIntoCaches()
 	}

@@ -1,0 +1,295 @@
+package reconciletest_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/homeostat/homeostat/reconcile/reconciletest"
+)
+
+// byName deletes the child of a parent that is about to go, whichever child of that name it is.
+func byName(ctx context.Context, b *breeder, p *corev1.ConfigMap) error {
+	if p.Annotations["going"] == "" {
+		return right(ctx, b, p)
+	}
+	err := b.client.CoreV1().Secrets(p.Namespace).Delete(ctx, p.Name+"-child", metav1.DeleteOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+// goneBefore is a parent that has had a life before this one.
+func goneBefore(c *reconciletest.Case) {
+	c.Run, c.Goal = breed(byName), nil
+	c.Workload = []reconciletest.Step{
+		reconciletest.Patch("configmaps", "d/a", `{"metadata":{"annotations":{"going":"yes"}}}`),
+		reconciletest.Delete("configmaps", "d/a"),
+		reconciletest.Create(parent("a")),
+	}
+}
+
+// whole writes the parent as a whole, and takes the version of the newest one so that nobody contradicts.
+func whole(ctx context.Context, b *breeder, p *corev1.ConfigMap) error {
+	if p.Annotations["ready"] != "" {
+		return nil
+	}
+	edit := p.DeepCopy()
+	metav1.SetMetaDataAnnotation(&edit.ObjectMeta, "ready", "yes")
+	newest, err := b.client.CoreV1().ConfigMaps(p.Namespace).Get(ctx, p.Name, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	edit.ResourceVersion = newest.ResourceVersion
+	_, err = b.client.CoreV1().ConfigMaps(p.Namespace).Update(ctx, edit, metav1.UpdateOptions{})
+	return err
+}
+
+// careless edits the object that the cache gave it.
+func careless(ctx context.Context, b *breeder, p *corev1.ConfigMap) error {
+	metav1.SetMetaDataAnnotation(&p.ObjectMeta, "seen", "yes")
+	return right(ctx, b, p)
+}
+
+// filled makes a child with data, and does not look at the data again.
+func filled(ctx context.Context, b *breeder, p *corev1.ConfigMap) error {
+	if len(b.childrenOf(p)) > 0 {
+		return nil
+	}
+	s := child(p)
+	s.Data = map[string][]byte{"key": []byte("value")}
+	return b.create(ctx, s)
+}
+
+// ticking writes every now and then.
+func ticking(every time.Duration) func(env *reconciletest.Env) error {
+	return func(env *reconciletest.Env) error {
+		var join sync.WaitGroup
+		defer join.Wait()
+		join.Go(func() {
+			ticks := time.NewTicker(every)
+			defer ticks.Stop()
+			for {
+				select {
+				case <-env.Context().Done():
+					return
+				case now := <-ticks.C:
+					_, _ = env.Client().CoreV1().ConfigMaps("d").Patch(env.Context(), "a", types.MergePatchType,
+						fmt.Appendf(nil, `{"data":{"x":"%d"}}`, now.Unix()), metav1.PatchOptions{})
+				}
+			}
+		})
+		return breed(right)(env)
+	}
+}
+
+// counted adds one to a count for each event that comes.
+func counted(env *reconciletest.Env) error {
+	ctx, client := env.Context(), env.Client()
+	factory := informers.NewSharedInformerFactory(client, 0)
+	informer := factory.Core().V1().ConfigMaps().Informer()
+	events := make(chan *corev1.ConfigMap, 100)
+	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{UpdateFunc: func(_, obj any) {
+		if p, ok := obj.(*corev1.ConfigMap); ok && p.Labels["parent"] != "" {
+			events <- p
+		}
+	}})
+	if err != nil {
+		return err
+	}
+	factory.StartWithContext(ctx)
+	defer factory.Shutdown()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case p := <-events:
+			if err := countOne(ctx, env, p); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func countOne(ctx context.Context, env *reconciletest.Env, p *corev1.ConfigMap) error {
+	key := "changes-" + p.ResourceVersion
+	data := map[string]string{"of": p.Data["x"]}
+	for range 20 {
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "d", GenerateName: "change-"}, StringData: data}
+		if _, err := env.Client().CoreV1().Secrets("d").Create(ctx, secret, metav1.CreateOptions{}); err == nil {
+			return nil
+		}
+		pause(ctx)
+	}
+	return fmt.Errorf("giving up on %s", key)
+}
+
+// unsyncedInformers deletes what has no parent in a cache that may not be filled yet.
+func unsyncedInformers(env *reconciletest.Env) error {
+	ctx, client := env.Context(), env.Client()
+	factory := informers.NewSharedInformerFactory(client, 0)
+	parents := factory.Core().V1().ConfigMaps()
+	children := factory.Core().V1().Secrets()
+	env.Cache("configmaps", parents.Informer().GetStore().List)
+	parents.Informer()
+	turn := func(s *corev1.Secret) {
+		parent := strings.TrimSuffix(s.Name, "-child")
+		if _, err := parents.Lister().ConfigMaps(s.Namespace).Get(parent); apierrors.IsNotFound(err) {
+			_ = client.CoreV1().Secrets(s.Namespace).Delete(ctx, s.Name, metav1.DeleteOptions{})
+		}
+	}
+	var join sync.WaitGroup
+	_, err := children.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: func(obj any) {
+		if s, ok := obj.(*corev1.Secret); ok {
+			join.Go(func() { turn(s) })
+		}
+	}})
+	if err != nil {
+		return err
+	}
+	factory.StartWithContext(ctx)
+	<-ctx.Done()
+	factory.Shutdown()
+	join.Wait()
+	return nil
+}
+
+// reading asks for something each time that it could watch.
+func reading(ctx context.Context, b *breeder, p *corev1.ConfigMap) error {
+	if _, err := b.client.CoreV1().Namespaces().Get(ctx, p.Namespace, metav1.GetOptions{}); err != nil {
+		return err
+	}
+	return right(ctx, b, p)
+}
+
+// remembering has a cache of its own, which lists once and then believes the events.
+func remembering(env *reconciletest.Env) error {
+	ctx, client := env.Context(), env.Client()
+	var mu sync.Mutex
+	known := map[string]*corev1.ConfigMap{}
+	env.Cache("configmaps", func() []any {
+		mu.Lock()
+		defer mu.Unlock()
+		var all []any
+		for _, p := range known {
+			all = append(all, p)
+		}
+		return all
+	})
+	for ctx.Err() == nil {
+		w, err := client.CoreV1().ConfigMaps("").Watch(ctx, metav1.ListOptions{LabelSelector: "parent"})
+		if err != nil {
+			pause(ctx)
+			continue
+		}
+		for e := range w.ResultChan() {
+			p, ok := e.Object.(*corev1.ConfigMap)
+			if !ok {
+				continue
+			}
+			mu.Lock()
+			if known[p.Name] = p; e.Type == "DELETED" {
+				delete(known, p.Name)
+			}
+			mu.Unlock()
+		}
+		w.Stop()
+	}
+	return nil
+}
+
+// vandal edits what a client-go cache holds.
+func vandal(env *reconciletest.Env) error {
+	factory := informers.NewSharedInformerFactory(env.Client(), 0)
+	store := factory.Core().V1().ConfigMaps().Informer().GetStore()
+	env.Cache("configmaps", store.List)
+	factory.StartWithContext(env.Context())
+	for t := time.NewTicker(time.Second); env.Context().Err() == nil; {
+		select {
+		case <-env.Context().Done():
+		case <-t.C:
+			for _, obj := range store.List() {
+				if p, ok := obj.(*corev1.ConfigMap); ok && p.Name == "a" {
+					p.Data = map[string]string{"y": "1"}
+				}
+			}
+		}
+	}
+	factory.Shutdown()
+	return nil
+}
+
+// Each of them is found by a deviation, and not without it.
+func TestEachDeviationFindsItsBug(t *testing.T) {
+	run := func(f func(env *reconciletest.Env) error) func(c *reconciletest.Case) {
+		return func(c *reconciletest.Case) { c.Run, c.Unwatched = f, []string{"secrets"} }
+	}
+	for _, b := range []struct {
+		name, plan, want string
+		change           func(c *reconciletest.Case)
+	}{
+		{"a cache of the past", "t4.4", "a restart with caches of the past deletes secrets d/a-child", goneBefore},
+		{"a late list", "b1.1", "a restart wrote again: delete secrets d/a-child", func(c *reconciletest.Case) {
+			run(unsyncedInformers)(c)
+			c.Objects = append(c.Objects, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "d", Name: "a-child"}})
+		}},
+		{"absence", "o3.1", "+ secrets d/b-child = there", run(onDelete)},
+		{"a rival", "f6", "it wipes away what somebody else has just written to configmaps d/a", run(breed(whole))},
+		{"an edit", "e1", "- secrets d/a-child: data.key = dmFsdWU=", run(breed(filled))},
+		{"an event that comes twice", "d2.twice", "+ secrets d/change-*2 = there", run(counted)},
+		{"an event that is lost", "d4.drop", "d/b is a ghost", run(remembering)},
+		{"sleep", "j3", "- configmaps d/a: data.x = 1", run(ticking(45 * time.Minute))},
+		{"a slow call", "c2", "- secrets d/a-child = there", func(c *reconciletest.Case) {
+			run(unsyncedInformers)(c)
+			c.Objects = append(c.Objects, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "d", Name: "a-child"}})
+		}},
+	} {
+		t.Run(b.name, func(t *testing.T) {
+			g := gomega.NewWithT(t)
+			c := breeding(right)
+			c.Goal = nil
+			b.change(c)
+			lines, found := reconciletest.TraceOf(t, c, nil, b.plan)
+			t.Logf("%s\n%s", found, strings.Join(lines, "\n"))
+			g.Expect(found).To(gomega.ContainSubstring(b.want))
+		})
+	}
+}
+
+// What is seen without any deviation.
+func TestOraclesWithoutFaults(t *testing.T) {
+	for _, b := range []struct {
+		name, oracle, want string
+		run                func(env *reconciletest.Env) error
+	}{
+		{"mutation", "mutation", `the cached ConfigMap "d/a" was edited in place`, breed(careless)},
+		{"mutation of a client-go cache", "mutation", "d/a was edited in place", vandal},
+		{"clock", "stay", "within 30m0s it has changed", ticking(20 * time.Minute)},
+		{"a read without a watch", "watch", "it reads namespaces and does not watch them", breed(reading)},
+		{"no call", "watch", "the program makes no call", func(env *reconciletest.Env) error {
+			<-env.Context().Done()
+			return nil
+		}},
+	} {
+		t.Run(b.name, func(t *testing.T) {
+			g := gomega.NewWithT(t)
+			c := breeding(right)
+			c.Run, c.Goal = b.run, nil
+			report := reconciletest.Search(t, c, &reconciletest.Options{Budget: testBudget, Steps: 2000})
+			g.Expect(report.Failure).To(gomega.ContainSubstring(b.want))
+			g.Expect(report.Oracle).To(gomega.Equal(b.oracle))
+		})
+	}
+}
