@@ -133,7 +133,7 @@ func TestWrappedInformerSeesVersions(t *testing.T) {
 		defer stop()
 		g.Expect(pods.WaitForSync(ctx)).To(Succeed())
 		var seen bool
-		pods.OnSeen("500", func() { seen = true })
+		pods.OnSeen("", "500", func() { seen = true })
 		g.Expect(seen).To(BeFalse())
 		made := pod("d", "1")
 		made.ResourceVersion = "600"

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"github.com/homeostat/homeostat/informer"
 )
@@ -150,17 +151,17 @@ func TestSeen(t *testing.T) {
 		nodes, _ := scripted(t, nil, stream(hold, added(versioned("a", "1", "5")), listEnd("100"), gate, bookmark("200")))
 		var calls []string
 		call := func(name string) func() { return func() { calls = append(calls, name) } }
-		nodes.OnSeen("50", call("early"))
-		nodes.OnSeen("not a number", call("incomparable"))
-		nodes.OnSeen("150", call("later"))
-		nodes.OnSeen("150", call("cancelled"))()
+		nodes.OnSeen("", "50", call("early"))
+		nodes.OnSeen("", "not a number", call("incomparable"))
+		nodes.OnSeen("", "150", call("later"))
+		nodes.OnSeen("", "150", call("cancelled"))()
 		g.Expect(calls).To(BeEmpty(), "nothing has been seen yet")
 		stop := running(t.Context(), nodes)
 		defer stop()
 		synctest.Wait()
 		g.Expect(calls).To(ConsistOf("early", "incomparable"))
 		g.Expect(nodes.LastResourceVersion()).To(Equal("100"))
-		nodes.OnSeen("99", call("at once"))
+		nodes.OnSeen("", "99", call("at once"))
 		g.Expect(calls).To(HaveLen(3))
 
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -171,6 +172,31 @@ func TestSeen(t *testing.T) {
 		close(gate)
 		synctest.Wait()
 		g.Expect(calls).To(ConsistOf("early", "incomparable", "at once", "later"))
+	})
+}
+
+// The watch of a quiet namespace does not hold up those who wait for another.
+func TestSeenOfANamespace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		gates := map[string]chan struct{}{"a": make(chan struct{}), "b": make(chan struct{})}
+		in := informer.ForNamespaces(func(namespace string) corev1client.NodeInterface { // as if nodes had one
+			client, _ := clientTo("", newScript(stream(hold, listEnd("10"), gates[namespace], bookmark("20"))))
+			return client.CoreV1().Nodes()
+		}, &informer.Options{Namespaces: []string{"a", "b"}})
+		stop := running(t.Context(), in)
+		defer stop()
+		synctest.Wait()
+		var calls []string
+		for _, namespace := range []string{"a", "b", "", "unknown"} {
+			in.OnSeen(namespace, "20", func() { calls = append(calls, namespace) })
+		}
+		close(gates["a"])
+		synctest.Wait()
+		g.Expect(calls).To(Equal([]string{"a"}))
+		close(gates["b"])
+		synctest.Wait()
+		g.Expect(calls).To(ConsistOf("a", "b", "", "unknown"))
 	})
 }
 

@@ -19,6 +19,7 @@ type seen struct {
 }
 
 type waiter struct {
+	namespace  string // whose watch counts, if it has one of its own
 	version    string
 	anyVersion bool // the first list is all that counts
 	call       func()
@@ -38,22 +39,23 @@ func (i *Informer[T]) LastResourceVersion() string {
 	return i.seen.lowest
 }
 
-// OnSeen calls f once, when everything up to version has been stored and
-// handed on: at once, on the caller's goroutine, if that is so already, else on
-// the watch's. f must not block. After cancel, f is not called any more, unless
-// its call has begun.
+// OnSeen calls f once, when everything up to version of a namespace ("" for all)
+// has been stored and handed on: at once, on the caller's goroutine, if that is
+// so already, else on the watch's. f must not block. After cancel, f is not
+// called any more, unless its call has begun.
 //
-// A version that cannot be compared, as with fakes, counts as seen as soon as
-// the cache has synced.
-func (i *Informer[T]) OnSeen(version string, f func()) (cancel func()) {
-	return i.seen.on(&waiter{version: version, call: f})
+// A namespace that has a watch of its own (ForNamespaces) is not held up by
+// those of others, which may be silent for a minute. A version that cannot be
+// compared, as with fakes, counts as seen as soon as the cache has synced.
+func (i *Informer[T]) OnSeen(namespace, version string, f func()) (cancel func()) {
+	return i.seen.on(&waiter{namespace: namespace, version: version, call: f})
 }
 
-// WaitFor returns when everything up to version has been stored and handed on,
-// see OnSeen, and otherwise says how far the cache was when ctx ended.
+// WaitFor returns when everything up to version, of all namespaces, has been
+// stored and handed on, see OnSeen, and otherwise says how far the cache was when ctx ended.
 func (i *Informer[T]) WaitFor(ctx context.Context, version string) error {
 	done := make(chan struct{})
-	defer i.OnSeen(version, func() { close(done) })()
+	defer i.OnSeen("", version, func() { close(done) })()
 	select {
 	case <-done:
 		return nil
@@ -152,6 +154,10 @@ func (s *seen) has(w *waiter) bool {
 	if !s.synced || w.anyVersion {
 		return s.synced
 	}
-	c, err := resourceversion.CompareResourceVersion(s.lowest, w.version)
+	mark, own := s.marks[w.namespace]
+	if !own {
+		mark = s.lowest
+	}
+	c, err := resourceversion.CompareResourceVersion(mark, w.version)
 	return err != nil || c >= 0
 }

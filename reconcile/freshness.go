@@ -90,7 +90,7 @@ func (f *freshness) expect(w *wait, s source, written write) {
 		f.expectDeparture(w, s, written.object)
 		return
 	}
-	cancel := s.OnSeen(written.object.GetResourceVersion(), func() { f.seen(w) })
+	cancel := s.OnSeen(written.object.GetNamespace(), written.object.GetResourceVersion(), func() { f.seen(w) })
 	f.mu.Lock()
 	w.cancels = append(w.cancels, cancel)
 	f.mu.Unlock()

@@ -19,12 +19,13 @@ type source interface { //nolint:interfacebloat // it hides a type parameter, no
 	Kind() string
 	Run(ctx context.Context) error
 	WaitForSync(ctx context.Context) error
+	WaitForLatest(ctx context.Context) error
 	Status() informer.Status
 
 	// concerns tells whether this cache will hold obj.
 	concerns(obj metav1.Object) bool
-	// OnSeen calls f once the cache has seen version.
-	OnSeen(version string, f func()) (cancel func())
+	// OnSeen calls f once the cache has seen version of namespace.
+	OnSeen(namespace, version string, f func()) (cancel func())
 	// cached returns the cache's state of the object of obj's key.
 	cached(obj metav1.Object) metav1.Object
 	// has tells whether the cache holds an object of that key.
