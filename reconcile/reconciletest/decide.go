@@ -110,6 +110,9 @@ func (r *run) strikes(a apisim.Action) bool {
 		r.done(d)
 		r.line("STOP      " + p.client + ", before: " + plainly(a))
 		p.stop()
+		if len(r.replicas) > 1 {
+			r.slow[a.CallID()] = time.Now() // long enough for another one to take the Lease, if it is there to be taken
+		}
 		return true
 	}
 	if d, now := r.p.find(atCall, at); now && d.fault == hold {
