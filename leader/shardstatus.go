@@ -1,6 +1,11 @@
 package leader
 
-import "time"
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
 
 // ShardStatus is who has which slots, as this replica sees it.
 type ShardStatus struct {
@@ -21,6 +26,7 @@ type SlotStatus struct {
 	Owner     string    // empty: nobody
 	Since     time.Time // when this replica saw the record change
 	Claimable bool
+	Alive     bool // the owner's lease has not expired
 	Mine      bool // the function of this slot runs here
 }
 
@@ -40,7 +46,8 @@ func (s *Shards) Status() ShardStatus {
 	for slot := range s.view.slots {
 		owner := s.view.owner(slot, member.Identity, now)
 		status.Slots[slot] = SlotStatus{
-			Owner: owner, Since: s.view.slots[slot].since, Claimable: owner == nobody, Mine: s.working[slot],
+			Owner: owner, Since: s.view.slots[slot].since,
+			Claimable: owner == nobody, Alive: alive[owner], Mine: s.working[slot],
 		}
 		switch {
 		case owner == nobody:
@@ -51,6 +58,46 @@ func (s *Shards) Status() ShardStatus {
 			status.Unavailable++
 		}
 	}
+	slices.Sort(status.Members)
 	status.Mine = len(s.working)
 	return status
+}
+
+// EachSlot tells the slots one by one, in their order: its state is "here",
+// "elsewhere", "claimable" or "unavailable". It is for packages that show them.
+func (s *Shards) EachSlot(f func(slot int, state, owner string, since time.Time)) {
+	status := s.Status()
+	for slot, one := range status.Slots {
+		state := "elsewhere"
+		switch {
+		case one.Mine:
+			state = "here"
+		case one.Claimable:
+			state = "claimable"
+		case !one.Alive:
+			state = "unavailable"
+		}
+		f(slot, state, one.Owner, one.Since)
+	}
+}
+
+// String reads like "21 of 64 slots are here; members: a_02ab.1, b_77c0.1".
+func (s *Shards) String() string {
+	status := s.Status()
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d of %d slots are here; members: %s",
+		status.Mine, len(status.Slots), strings.Join(status.Members, ", "))
+	if len(status.Members) == 0 {
+		b.WriteString("none")
+	}
+	if n := status.Claimable; n > 0 {
+		fmt.Fprintf(&b, "; %d are claimable", n)
+	}
+	if n := status.Unavailable; n > 0 {
+		fmt.Fprintf(&b, "; %d are unavailable", n)
+	}
+	if err := s.Ready(); err != nil {
+		fmt.Fprintf(&b, " (%v)", err)
+	}
+	return b.String()
 }

@@ -43,6 +43,9 @@ func (e *Elector) Status() Status {
 	return s
 }
 
+// String is that of [Status].
+func (e *Elector) String() string { return e.Status().String() }
+
 // Healthy is for livez: an error means that only a restart helps, because work
 // goes on long after its leadership ended or a request never returned.
 func (e *Elector) Healthy() error {

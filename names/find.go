@@ -101,8 +101,12 @@ func (s *Sweep) judge(group []Name) (Orphan, bool) {
 }
 
 // brake refuses what is implausible, unless it was confirmed. A confirmation is
-// about what somebody has just seen, so it ends with the sweep that it met.
+// about what somebody has just seen, so it ends with the sweep that it met; one
+// without any name in scope is none.
 func (s *Sweep) brake(orphans []Orphan, known int) error {
+	if known == 0 {
+		return nil
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	confirmed := s.confirmed

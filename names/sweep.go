@@ -134,6 +134,11 @@ func (s *Sweep) Confirm(orphans int) {
 	s.mu.Lock()
 	s.confirmed = orphans
 	s.mu.Unlock()
+	s.Wake()
+}
+
+// Wake makes Run sweep at once, for example because more names are in scope now.
+func (s *Sweep) Wake() {
 	select {
 	case s.wake <- struct{}{}:
 	default:

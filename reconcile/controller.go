@@ -41,7 +41,10 @@ type Controller struct {
 	reconcile     func(t *turnContext) (Result, error)
 	keys          func() []Key
 	sweep         *names.Sweep // nil without Options.Known
-	started       atomic.Bool
+	slots         *sharing     // nil without Options.Shards
+
+	forgetReplaced func(gone func(Key) bool) // nil without Options.Known
+	started        atomic.Bool
 }
 
 // New returns a controller that reconciles the objects of in with r. The name
@@ -66,6 +69,9 @@ func New[T informer.Object](
 	}
 	c := &Controller{name: name, kind: in.Kind(), options: options, queue: q}
 	c.loops.manager = options.FieldManager
+	if options.Shards != nil {
+		c.slots = &sharing{controller: c, shifts: map[int]*shift{}}
+	}
 	c.sources = sourcesOf(typed[T]{in}, options.Triggers)
 	c.fresh = &freshness{queue: q, deadline: options.FreshnessDeadline, sources: c.sources}
 	c.attachPrimary = func() func() { return in.Handle(func(e informer.Event[T]) { enqueue(c, in.Name(), e) }) }
@@ -184,9 +190,13 @@ func (c *Controller) run(ctx context.Context, faults []error) error {
 	return c.lead(ctx)
 }
 
-// lead works until ctx ends: always, or whenever this replica leads.
+// lead works until ctx ends: always, whenever this replica leads, or on its
+// slots.
 func (c *Controller) lead(ctx context.Context) error {
 	defer c.enter(Stopping)
+	if c.options.Shards != nil {
+		return c.share(ctx)
+	}
 	if c.options.Leader == nil {
 		c.work(ctx, ctx)
 		return nil

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -65,6 +66,14 @@ func (f *failures) drop(key Key) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.byKey, key)
+	f.any.Store(len(f.byKey) > 0)
+}
+
+// forget drops the keys that are another replica's business.
+func (f *failures) forget(gone func(Key) bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	maps.DeleteFunc(f.byKey, func(key Key, _ failure) bool { return gone(key) })
 	f.any.Store(len(f.byKey) > 0)
 }
 

@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"context"
+	"maps"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -34,7 +35,9 @@ func sweepKnown[T informer.Object](c *Controller, in *informer.Informer[T], r Re
 		options = *c.options.Sweep
 	}
 	scope, refused := options.Scope, options.Refused
-	options.Scope = func(n names.Name) bool { return in.MayHold(n.Key) && (scope == nil || scope(n)) }
+	options.Scope = func(n names.Name) bool {
+		return in.MayHold(n.Key) && (scope == nil || scope(n)) && (c.slots == nil || c.slots.admits(n.Key))
+	}
 	options.Refused = func(e *names.RefusedError) {
 		k.warn(e)
 		if refused != nil {
@@ -45,7 +48,7 @@ func sweepKnown[T informer.Object](c *Controller, in *informer.Informer[T], r Re
 	if err != nil {
 		return err
 	}
-	c.sweep = sweep
+	c.sweep, c.forgetReplaced = sweep, k.forget
 	present := c.reconcile
 	c.reconcile = func(t *turnContext) (Result, error) {
 		if !k.isReplaced(t.item.Key()) {
@@ -87,6 +90,13 @@ func (k *known[T]) add(key Key) {
 	k.controller.queue.AddWith(key, queue.Addition{Lane: queue.Background, Cause: queue.Cause{
 		Trigger: "known", Namespace: key.Namespace, Name: key.Name, Change: queue.Orphan,
 	}})
+}
+
+// forget drops what is another replica's business.
+func (k *known[T]) forget(gone func(Key) bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	maps.DeleteFunc(k.replaced, func(key Key, _ struct{}) bool { return gone(key) })
 }
 
 func (k *known[T]) isReplaced(key Key) bool {

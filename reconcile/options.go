@@ -39,6 +39,13 @@ type Options struct {
 	// and without grace; the controller then waits until it leads again.
 	Leader Leader
 
+	// Shards, such as a leader.Shards, lets each replica work on its part of
+	// the keys. A part that has come is looked at whole, when the caches have
+	// seen what the replica that had it wrote; one that goes is drained. Sweeps
+	// of Known look at the names of this replica's part, and so does the brake.
+	// A replica without a part is a standby. Each controller needs its own.
+	Shards Shards
+
 	// Workers is how many keys are reconciled at once; [DefaultWorkers].
 	Workers int
 	// TurnTimeout cancels the context of a turn with [ErrTurnTimeout];
@@ -111,6 +118,9 @@ func (o Options) validate() error {
 	positive("FreshnessDeadline", o.FreshnessDeadline, time.Duration(0), o.FreshnessDeadline > 0)
 	if o.MinInterval < 0 {
 		faults = append(faults, fmt.Errorf("Options.MinInterval is %v: must not be negative", o.MinInterval))
+	}
+	if o.Leader != nil && o.Shards != nil {
+		faults = append(faults, errors.New("Options.Leader and Options.Shards are both set: one replica works, or all do"))
 	}
 	if o.Sweep != nil && o.Known == nil {
 		faults = append(faults, errors.New("Options.Sweep is set without Options.Known: there are no names to sweep"))

@@ -28,10 +28,12 @@ type Status struct {
 	Name  string
 	Kind  string // of the objects that are reconciled
 	Phase Phase
-	// Elects tells whether there is a Leader; LeaderName, who leads or why
-	// nobody does, if the Leader says it (fmt.Stringer).
+	// Elects tells whether there is a Leader, or Shards; LeaderName, who leads or
+	// why nobody does, if the Leader or the Shards say it (fmt.Stringer).
 	Elects     bool
 	LeaderName string
+	// Slots is who has which slot, by number; nil without Shards.
+	Slots []SlotStatus
 	// Triggers are what leads to turns, the primary informer first.
 	Triggers []TriggerStatus
 	// Outputs are the kinds that turns have written.
@@ -67,10 +69,10 @@ type KeyStatus struct {
 func (c *Controller) Status(keys int) Status {
 	s := Status{
 		Name: c.name, Kind: c.kind, Phase: c.Phase(),
-		Elects: c.options.Leader != nil, Outputs: c.outputs.list(),
+		Elects: c.elects() != nil, Slots: c.slotStatus(), Outputs: c.outputs.list(),
 		Triggers: []TriggerStatus{triggerStatus(c.sources[0], "primary")},
 	}
-	if leader, ok := c.options.Leader.(fmt.Stringer); ok {
+	if leader, ok := c.elects().(fmt.Stringer); ok {
 		s.LeaderName = leader.String()
 	}
 	for _, t := range c.options.Triggers {
@@ -97,18 +99,19 @@ func (c *Controller) Phase() Phase {
 func (c *Controller) enter(p Phase) { c.phase.Store(&p) }
 
 // LeaderReady returns nil if this replica leads or stands by as it should, and
-// otherwise what the Leader says is wrong, if it says anything (Ready() error).
+// otherwise what the Leader or the Shards say is wrong, if they say anything
+// (Ready() error).
 func (c *Controller) LeaderReady() error {
-	if leader, ok := c.options.Leader.(interface{ Ready() error }); ok {
+	if leader, ok := c.elects().(interface{ Ready() error }); ok {
 		return leader.Ready()
 	}
 	return nil
 }
 
 // Healthy returns nil, or why only a restart of the process helps, if the
-// Leader says so (Healthy() error).
+// Leader or the Shards say so (Healthy() error).
 func (c *Controller) Healthy() error {
-	if leader, ok := c.options.Leader.(interface{ Healthy() error }); ok {
+	if leader, ok := c.elects().(interface{ Healthy() error }); ok {
 		return leader.Healthy()
 	}
 	return nil

@@ -1,0 +1,207 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/homeostat/homeostat/queue"
+)
+
+// Shards divide the keys into slots and the slots among the replicas; a
+// leader.Shards does. What it also says is used: Ready, Healthy and String, and
+// EachSlot (see [SlotStatus]).
+type Shards interface {
+	// Run calls fn for each slot that this replica gets, until ctx ends, with a
+	// context that ends when the slot is to be given up; fn returns when no turn
+	// of the slot runs any more. If the cause of that end has a method
+	// Draining() bool that returns true, nobody else has the slot before that,
+	// and turns in flight may finish. Otherwise they are cancelled.
+	Run(ctx context.Context, fn func(ctx context.Context, slot int) error) error
+	// Slot returns the slot of a key.
+	Slot(key Key) int
+}
+
+// sweepPause is the time from the last slot that has come to the sweep for its
+// orphans: slots come in crowds.
+const sweepPause = 2 * time.Second
+
+// sharing lets turns run for keys of the slots that this replica has.
+type sharing struct {
+	controller *Controller
+	latest     rounds // waits until the caches are as new as the server
+	fill       rounds // enqueues the keys of new shifts
+
+	mu     sync.Mutex // guards what follows
+	shifts map[int]*shift
+	unused []int // slots whose keys are still to be enqueued
+	sweep  *time.Timer
+}
+
+// A shift is the time for which this replica has a slot.
+type shift struct {
+	turns   context.Context //nolint:containedctx // that of all its turns
+	abandon context.CancelCauseFunc
+	running sync.WaitGroup
+}
+
+// share works on the slots of this replica until ctx ends.
+func (c *Controller) share(ctx context.Context) error {
+	c.enter(Standby)
+	background, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer stop()
+	s := c.slots
+	s.latest = rounds{running: &running, do: func() error { return c.waitForLatest(background) }}
+	s.fill = rounds{running: &running, do: s.enqueue}
+	defer s.sweepNoMore()
+	for range c.options.Workers {
+		running.Go(func() { s.serve(background) })
+	}
+	return c.options.Shards.Run(ctx, func(owned context.Context, slot int) error { return s.own(ctx, owned, slot) })
+}
+
+// waitForLatest waits for the caches, all at once.
+func (c *Controller) waitForLatest(ctx context.Context) error {
+	faults := make([]error, len(c.sources))
+	var waiting sync.WaitGroup
+	for i, source := range c.sources {
+		waiting.Go(func() { faults[i] = source.WaitForLatest(ctx) })
+	}
+	waiting.Wait()
+	return errors.Join(faults...)
+}
+
+// own works on a slot until owned ends. The replica that had it before may have
+// written until a moment ago: turns begin when the caches have seen that.
+func (s *sharing) own(ctx, owned context.Context, slot int) error {
+	if err := s.latest.wait(owned); err != nil || owned.Err() != nil {
+		return err
+	}
+	s.begin(owned, slot)
+	_ = s.fill.wait(context.WithoutCancel(owned)) // it has no errors
+	<-owned.Done()
+	s.end(ctx, owned, slot)
+	return nil
+}
+
+// begin admits turns of a slot. It comes before its keys are enqueued: of a key
+// that was handed out too early nothing is remembered.
+func (s *sharing) begin(owned context.Context, slot int) {
+	w := &shift{}
+	w.turns, w.abandon = context.WithCancelCause(context.WithoutCancel(owned))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.shifts[slot] = w
+	s.unused = append(s.unused, slot)
+	s.controller.enter(Working)
+}
+
+// end admits no more turns of a slot, waits for those that run, and forgets
+// what is another replica's business from now on.
+func (s *sharing) end(ctx, owned context.Context, slot int) {
+	c := s.controller
+	s.mu.Lock()
+	w := s.shifts[slot]
+	delete(s.shifts, slot)
+	switch {
+	case ctx.Err() != nil:
+		c.enter(Stopping)
+	case len(s.shifts) == 0:
+		c.enter(Standby)
+	}
+	s.mu.Unlock()
+	defer w.abandon(nil)
+	cause := context.Cause(owned)
+	if draining, ok := errors.AsType[interface {
+		error
+		Draining() bool
+	}](cause); ok && draining.Draining() {
+		if ctx.Err() != nil {
+			cause = ErrStopping
+		}
+		grace := time.AfterFunc(c.options.Grace, func() { w.abandon(cause) })
+		defer grace.Stop()
+	} else {
+		w.abandon(cause)
+	}
+	w.running.Wait()
+	gone := func(key Key) bool { return c.options.Shards.Slot(key) == slot }
+	c.failures.forget(gone)
+	if c.forgetReplaced != nil {
+		c.forgetReplaced(gone)
+	}
+}
+
+// enter begins a turn of key, unless its slot is another's: then it is nil.
+func (s *sharing) enter(key Key) *shift {
+	slot := s.controller.options.Shards.Slot(key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w := s.shifts[slot]
+	if w != nil {
+		w.running.Add(1)
+	}
+	return w
+}
+
+// admits tells whether a key is this replica's.
+func (s *sharing) admits(key Key) bool {
+	slot := s.controller.options.Shards.Slot(key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.shifts[slot] != nil
+}
+
+// serve hands keys of our slots to turns, and drops the others, until ctx ends.
+func (s *sharing) serve(ctx context.Context) {
+	for {
+		item, err := s.controller.queue.Get(ctx)
+		if err != nil {
+			return
+		}
+		w := s.enter(item.Key())
+		if w == nil {
+			item.Done()
+			continue
+		}
+		s.controller.turn(w.turns, item)
+		w.running.Done()
+	}
+}
+
+// enqueue adds all known keys of the slots that are new, and has orphans looked
+// for when no more come.
+func (s *sharing) enqueue() error {
+	c := s.controller
+	s.mu.Lock()
+	unused := map[int]bool{}
+	for _, slot := range s.unused {
+		unused[slot] = true
+	}
+	s.unused = nil
+	if c.sweep != nil && s.sweep == nil {
+		s.sweep = time.AfterFunc(sweepPause, c.sweep.Wake)
+	} else if s.sweep != nil {
+		s.sweep.Reset(sweepPause)
+	}
+	s.mu.Unlock()
+	for _, key := range c.keys() {
+		if unused[c.options.Shards.Slot(key)] {
+			c.queue.AddWith(key, queue.Addition{Lane: queue.Background, Cause: queue.Cause{
+				Trigger: "slot", Change: queue.Resync, Namespace: key.Namespace, Name: key.Name,
+			}})
+		}
+	}
+	return nil
+}
+
+func (s *sharing) sweepNoMore() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.sweep != nil {
+		s.sweep.Stop()
+	}
+}

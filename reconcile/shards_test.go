@@ -1,0 +1,274 @@
+package reconcile_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/homeostat/homeostat/names"
+	"github.com/homeostat/homeostat/reconcile"
+)
+
+// moves is a cause with which a slot is still ours.
+type moves string
+
+func (m moves) Error() string  { return string(m) }
+func (m moves) Draining() bool { return true }
+
+const errMoves = moves("the slot moves")
+
+// parts are the slots that the test gives and takes; the slot of a key is the
+// first letter of its name.
+type parts struct {
+	mu    sync.Mutex // guards what follows
+	fn    func(ctx context.Context, slot int) error
+	ends  map[int]context.CancelCauseFunc
+	ended map[int]chan error
+}
+
+func newParts() *parts {
+	return &parts{ends: map[int]context.CancelCauseFunc{}, ended: map[int]chan error{}}
+}
+
+func (p *parts) Slot(key reconcile.Key) int { return int(key.Name[0]) }
+
+func (p *parts) Run(ctx context.Context, fn func(ctx context.Context, slot int) error) error {
+	p.mu.Lock()
+	p.fn = fn
+	p.mu.Unlock()
+	<-ctx.Done()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for slot, end := range p.ends {
+		end(errMoves)
+		if err := <-p.ended[slot]; err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *parts) take(letter byte) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	slot, ended := int(letter), make(chan error, 1)
+	ctx, end := context.WithCancelCause(context.Background())
+	p.ends[slot], p.ended[slot] = end, ended
+	go func() { ended <- p.fn(ctx, slot) }()
+}
+
+// leave ends a slot; wait returns what its function returned.
+func (p *parts) leave(letter byte, why error) (wait func() error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	slot := int(letter)
+	p.ends[slot](why)
+	ended := p.ended[slot]
+	delete(p.ends, slot)
+	return func() error { return <-ended }
+}
+
+func (p *parts) EachSlot(f func(slot int, state, owner string, since time.Time)) {
+	f(0, reconcile.SlotHere, "me", time.Time{})
+	f(1, reconcile.SlotClaimable, "", time.Time{})
+}
+
+func (p *parts) String() string { return "1 of 2" }
+func (p *parts) Ready() error   { return errLost }
+
+func TestTurnsRunForTheSlotsThatThisReplicaHas(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.create("a1", "a2", "b1")
+		p := newParts()
+		stop := w.start(&reconcile.Options{Shards: p}, func(_ context.Context, r request) (reconcile.Result, error) {
+			w.ran(r.Key.Name)
+			return nothing, nil
+		})
+		pass(time.Hour)
+		w.Expect(w.turns()).To(BeEmpty(), "it has no slot")
+		p.take('a')
+		w.Expect(w.turns()).To(ConsistOf("a1", "a2"))
+		w.create("a3", "b2")
+		w.Expect(w.turns()).To(Equal([]string{"a3"}))
+		p.take('b')
+		w.Expect(w.turns()).To(ConsistOf("b1", "b2"), "all of it, and nothing of a")
+		w.Expect(p.leave('a', errMoves)()).To(Succeed())
+		w.create("a4", "b3")
+		w.Expect(w.turns()).To(Equal([]string{"b3"}))
+		p.take('a')
+		w.Expect(w.turns()).To(ConsistOf("a1", "a2", "a3", "a4"))
+		w.Expect(stop()).To(Succeed())
+	})
+}
+
+func TestAMovedSlotWaitsForItsTurnsAndALostOneCancelsThem(t *testing.T) {
+	for _, c := range []struct {
+		why   error
+		after time.Duration
+		want  string
+	}{
+		{errMoves, 20 * time.Second, "finished"},
+		{errMoves, time.Hour, "the slot moves"},
+		{errLost, 20 * time.Second, "leadership is lost"},
+	} {
+		inWorld(t, func(w *world) {
+			w.create("a1", "a2", "b1")
+			p := newParts()
+			stop := w.start(&reconcile.Options{Shards: p, Workers: 1, Grace: time.Minute},
+				func(ctx context.Context, r request) (reconcile.Result, error) {
+					if r.Key.Name[0] == 'b' {
+						return nothing, nil
+					}
+					select {
+					case <-ctx.Done():
+						w.ran(context.Cause(ctx).Error())
+						return nothing, ctx.Err()
+					case <-time.After(c.after):
+						w.ran("finished")
+						return nothing, nil
+					}
+				})
+			pass(time.Second)
+			p.take('a')
+			p.take('b')
+			pass(time.Second)
+			began := time.Now()
+			w.Expect(p.leave('a', c.why)()).To(Succeed())
+			w.Expect(w.turns()).To(Equal([]string{c.want}), "and the other key had no turn")
+			switch c.want {
+			case "finished":
+				w.Expect(time.Since(began)).To(Equal(19 * time.Second))
+			case errMoves.Error():
+				w.Expect(time.Since(began)).To(Equal(time.Minute))
+			default:
+				w.Expect(time.Since(began)).To(BeZero())
+			}
+			w.Expect(stop()).To(Succeed())
+		})
+	}
+}
+
+func TestAStopDrainsTheSlotsWithinTheGracePeriod(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.create("a1")
+		p := newParts()
+		stop := w.start(&reconcile.Options{Shards: p, Grace: time.Minute},
+			func(ctx context.Context, _ request) (reconcile.Result, error) {
+				<-ctx.Done()
+				w.ran(context.Cause(ctx).Error())
+				return nothing, ctx.Err()
+			})
+		pass(time.Second)
+		p.take('a')
+		pass(time.Second)
+		began := time.Now()
+		w.Expect(stop()).To(Succeed())
+		w.Expect(time.Since(began)).To(Equal(time.Minute))
+		w.Expect(w.turns()).To(Equal([]string{reconcile.ErrStopping.Error()}))
+	})
+}
+
+func TestTurnsOfASlotBeginWhenTheCacheHasSeenWhatTheLastOwnerWrote(t *testing.T) {
+	inLateWorld(t, 5*time.Second, func(w *lateWorld) {
+		p := newParts()
+		stop := w.start(reconcile.Options{Shards: p})
+		pass(time.Minute)
+		_, err := w.secrets.Create(w.t.Context(),
+			&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "of-the-last-owner"}}, metav1.CreateOptions{})
+		w.Expect(err).NotTo(HaveOccurred())
+		p.take('a')
+		pass(4 * time.Second)
+		w.Expect(w.turns()).To(BeEmpty())
+		pass(10 * time.Second)
+		w.Expect(w.turns()).To(ContainElement("a"))
+		w.Expect(w.count()).To(Equal(1))
+		w.Expect(stop()).To(Succeed())
+	})
+}
+
+func TestOrphansOfASlotAreLookedForWhenItComes(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.create("a1")
+		p := newParts()
+		known := names.Func(func(context.Context) ([]reconcile.Key, error) {
+			return []reconcile.Key{key("a1"), key("a2"), key("b1")}, nil
+		})
+		stop := w.start(&reconcile.Options{Shards: p, Known: known},
+			func(_ context.Context, r request) (reconcile.Result, error) {
+				w.ran(r.Key.Name)
+				return nothing, nil
+			})
+		pass(time.Second)
+		p.take('a')
+		w.Expect(w.turns()).To(Equal([]string{"a1"}))
+		pass(5 * time.Second)
+		w.Expect(w.turns()).To(Equal([]string{"a2"}))
+		p.take('b')
+		pass(5 * time.Second)
+		w.Expect(w.turns()).To(ConsistOf("a2", "b1"))
+		w.Expect(stop()).To(Succeed())
+	})
+}
+
+func TestAControllerForgetsTheFailuresOfASlotThatGoes(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.create("a1", "b1")
+		p := newParts()
+		c, err := reconcile.New("test", w.in, reconcile.Func[*configMap](
+			func(context.Context, request) (reconcile.Result, error) { return nothing, errLost }),
+			&reconcile.Options{Shards: p})
+		w.Expect(err).NotTo(HaveOccurred())
+		stop := w.startRun(c.Run)
+		pass(time.Second)
+		w.Expect(c.Phase()).To(Equal(reconcile.Standby))
+		p.take('a')
+		p.take('b')
+		pass(time.Second)
+		w.Expect(c.Phase()).To(Equal(reconcile.Working))
+		w.Expect(c.Stats().Failing).To(Equal(2))
+		w.Expect(p.leave('a', errMoves)()).To(Succeed())
+		w.Expect(c.Stats().Failing).To(Equal(1))
+		w.Expect(p.leave('b', errMoves)()).To(Succeed())
+		w.Expect(c.Phase()).To(Equal(reconcile.Standby))
+		s := c.Status(0)
+		w.Expect(s.Elects).To(BeTrue())
+		w.Expect(s.LeaderName).To(Equal("1 of 2"))
+		w.Expect(s.Slots).To(Equal([]reconcile.SlotStatus{
+			{State: reconcile.SlotHere, Owner: "me"}, {State: reconcile.SlotClaimable},
+		}))
+		w.Expect(c.LeaderReady()).To(MatchError(errLost))
+		w.Expect(c.Healthy()).To(Succeed())
+		w.Expect(stop()).To(Succeed())
+	})
+}
+
+func TestLeaderAndShardsExcludeEachOther(t *testing.T) {
+	inWorld(t, func(w *world) {
+		_, err := reconcile.New("test", w.in, reconcile.Func[*configMap](
+			func(context.Context, request) (reconcile.Result, error) { return nothing, nil }),
+			&reconcile.Options{Shards: newParts(), Leader: terms{}})
+		w.Expect(err).To(MatchError(ContainSubstring("Options.Leader and Options.Shards are both set")))
+	})
+}
+
+// refusing are shards that cannot run.
+type refusing struct{ *parts }
+
+func (refusing) Run(context.Context, func(context.Context, int) error) error {
+	return errors.New("the replicas divide differently")
+}
+
+func TestRunReturnsTheErrorOfTheShards(t *testing.T) {
+	inWorld(t, func(w *world) {
+		stop := w.start(&reconcile.Options{Shards: refusing{newParts()}},
+			func(context.Context, request) (reconcile.Result, error) { return nothing, nil })
+		pass(time.Second)
+		w.Expect(stop()).To(MatchError(ContainSubstring("divide differently")))
+	})
+}
