@@ -20,7 +20,6 @@ type source interface { //nolint:interfacebloat // it hides a type parameter, no
 	Run(ctx context.Context) error
 	WaitForSync(ctx context.Context) error
 	WaitForLatest(ctx context.Context) error
-	WaitForLatest(ctx context.Context) error
 	Status() informer.Status
 
 	// concerns tells whether this cache will hold obj.
