@@ -178,8 +178,9 @@ func TestIndexReadsAllocateNothing(t *testing.T) {
 					found += len(p.Name)
 				}
 			},
-			"Both": func() {
-				a, b := informer.Both(pods, pods)
+			"Together": func() {
+				var a, b informer.Snapshot[*corev1.Pod]
+				informer.Together(func() { a, b = pods.Snapshot(), pods.Snapshot() }, pods, pods)
 				found += a.Len() + b.Len()
 			},
 		} {
@@ -187,5 +188,33 @@ func TestIndexReadsAllocateNothing(t *testing.T) {
 			g.Expect(testing.AllocsPerRun(100, read)).To(BeZero(), name)
 			g.Expect(found).NotTo(BeZero(), name)
 		}
+	})
+}
+
+func TestTogetherIsConsistent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		client := fake.NewClientset()
+		pods, nodes := informer.For(client.CoreV1().Pods(""), nil), informer.For(client.CoreV1().Nodes(), nil)
+		maps := informer.For(client.CoreV1().ConfigMaps(""), nil)
+		for _, run := range []func(){running(t.Context(), pods), running(t.Context(), nodes), running(t.Context(), maps)} {
+			defer run()
+		}
+		synctest.Wait()
+		var first, second, third, tries int
+		informer.Together(func() {
+			first, second = pods.Snapshot().Len(), nodes.Snapshot().Len()
+			if tries++; tries < 3 { // between two snapshots, a Pod and later its ConfigMap
+				_, err := client.CoreV1().Pods("a").Create(t.Context(), pod("a", fmt.Sprint(tries)), metav1.CreateOptions{})
+				g.Expect(err).NotTo(HaveOccurred())
+				c := configMap("a", fmt.Sprint(tries))
+				_, err = client.CoreV1().ConfigMaps("a").Create(t.Context(), c, metav1.CreateOptions{})
+				g.Expect(err).NotTo(HaveOccurred())
+				synctest.Wait()
+			}
+			third = maps.Snapshot().Len()
+		}, pods, nodes, maps)
+		g.Expect([]int{first, second, third}).To(Equal([]int{2, 0, 2}))
+		g.Expect(tries).To(Equal(3))
 	})
 }
