@@ -32,6 +32,7 @@ var table = map[string][]string{
 	"examples/internal/stage": append([]string{"internal/e2e", "internal/apisim", "examples/internal"}, sdk...),
 	"examples/reboot/demo":    append([]string{"internal/e2e"}, sdk...),
 	"internal":                {},
+	"internal/zoo":            append([]string{"internal", "reconcile/reconciletest"}, sdk...),
 }
 
 // heavy holds the outside modules that only some folders may need.

@@ -1,0 +1,205 @@
+package zoo
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	listers "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+
+	"github.com/homeostat/homeostat/reconcile/reconciletest"
+)
+
+// plain is a controller on client-go as its sample controller is: informers, a work queue, one worker.
+type plain struct {
+	wiring
+	client  kubernetes.Interface
+	world   any
+	apps    cache.SharedIndexInformer
+	others  cache.SharedIndexInformer // Secrets
+	queue   workqueue.TypedRateLimitingInterface[types.NamespacedName]
+	turns   Turn
+	lister  listers.ConfigMapLister
+	synced  []cache.InformerSynced
+	started sync.WaitGroup
+}
+
+func onClientGo(w wiring) Program {
+	return func(env *reconciletest.Env) error {
+		p := newPlain(env.Client(), w)
+		p.world = env.Outside()
+		env.Cache("configmaps", p.apps.GetStore().List)
+		env.Cache("secrets", p.others.GetStore().List)
+		p.handle(p.apps, p.appHandler())
+		p.handle(p.others, p.secretHandler())
+		return p.run(env.Context(), p.synced...)
+	}
+}
+
+func newPlain(client kubernetes.Interface, w wiring) *plain {
+	ofApps := informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = labelApp })
+	apps := informers.NewSharedInformerFactoryWithOptions(client, 0, ofApps).Core().V1().ConfigMaps()
+	return &plain{
+		wiring: w, client: client, turns: w.turn(),
+		apps: apps.Informer(), lister: apps.Lister(),
+		others: informers.NewSharedInformerFactory(client, 0).Core().V1().Secrets().Informer(),
+		queue: workqueue.NewTypedRateLimitingQueue(
+			workqueue.DefaultTypedControllerRateLimiter[types.NamespacedName]()),
+	}
+}
+
+func (p *plain) handle(i cache.SharedIndexInformer, h cache.ResourceEventHandler) {
+	registered, err := i.AddEventHandler(h)
+	if err != nil {
+		panic(err) // it is running already, or stopped
+	}
+	p.synced = append(p.synced, registered.HasSynced)
+}
+
+func (p *plain) appHandler() cache.ResourceEventHandlerFuncs {
+	add := func(obj any) { p.queue.Add(keyOf(obj)) }
+	return cache.ResourceEventHandlerFuncs{AddFunc: add, UpdateFunc: func(_, obj any) { add(obj) }, DeleteFunc: add}
+}
+
+// secretHandler looks at the App that a Secret is of.
+func (p *plain) secretHandler() cache.ResourceEventHandlerFuncs {
+	add := func(obj any) {
+		if s, ok := last(obj).(*corev1.Secret); ok && s.Labels[labelOf] != "" {
+			p.queue.Add(types.NamespacedName{Namespace: namespace, Name: s.Labels[labelOf]})
+		}
+	}
+	return cache.ResourceEventHandlerFuncs{AddFunc: add, UpdateFunc: func(_, obj any) { add(obj) }, DeleteFunc: add}
+}
+
+// last is the object, or the last state of one whose deletion was missed.
+func last(obj any) any {
+	if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		return tombstone.Obj
+	}
+	return obj
+}
+
+func keyOf(obj any) types.NamespacedName {
+	if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		name, _ := cache.ParseObjectName(tombstone.Key)
+		return types.NamespacedName(name)
+	}
+	m := obj.(metav1.Object)
+	return types.NamespacedName{Namespace: m.GetNamespace(), Name: m.GetName()}
+}
+
+// run works until ctx ends, and begins when all of synced are.
+func (p *plain) run(ctx context.Context, synced ...cache.InformerSynced) error {
+	defer p.started.Wait()
+	defer p.queue.ShutDown()
+	p.watch(ctx)
+	if cache.WaitForCacheSync(ctx.Done(), synced...) {
+		p.work(ctx)
+		<-ctx.Done()
+	}
+	return nil
+}
+
+func (p *plain) watch(ctx context.Context) {
+	p.started.Go(func() { p.apps.RunWithContext(ctx) })
+	p.started.Go(func() { p.others.RunWithContext(ctx) })
+}
+
+func (p *plain) work(ctx context.Context) {
+	p.started.Go(func() {
+		for p.next(ctx) {
+			continue
+		}
+	})
+}
+
+func (p *plain) next(ctx context.Context) bool {
+	name, shutdown := p.queue.Get()
+	if shutdown {
+		return false
+	}
+	defer p.queue.Done(name)
+	if err := p.reconcile(ctx, name); err != nil {
+		p.queue.AddRateLimited(name)
+		return true
+	}
+	p.queue.Forget(name)
+	return true
+}
+
+func (p *plain) reconcile(ctx context.Context, name types.NamespacedName) error {
+	app, err := p.lister.ConfigMaps(name.Namespace).Get(name.Name)
+	switch {
+	case apierrors.IsNotFound(err) && p.gone != nil:
+		return p.gone(ctx, p, name)
+	case err != nil:
+		return nil
+	case app.DeletionTimestamp != nil && !p.deleting:
+		return nil
+	}
+	return p.turns(ctx, p, app)
+}
+
+func (p *plain) outside() any { return p.world }
+
+func (p *plain) kube() kubernetes.Interface { return p.client }
+
+func (p *plain) secrets(app string) []*corev1.Secret {
+	var all []*corev1.Secret
+	for _, obj := range p.others.GetStore().List() {
+		if s := obj.(*corev1.Secret); app == "" || s.Labels[labelOf] == app {
+			all = append(all, s)
+		}
+	}
+	slices.SortFunc(all, func(a, b *corev1.Secret) int { return strings.Compare(a.Name, b.Name) })
+	return all
+}
+
+func (p *plain) create(ctx context.Context, s *corev1.Secret) error {
+	_, err := p.client.CoreV1().Secrets(s.Namespace).Create(ctx, s, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		return nil
+	}
+	return err
+}
+
+func (p *plain) remove(ctx context.Context, s *corev1.Secret) error {
+	err := p.client.CoreV1().Secrets(s.Namespace).Delete(ctx, s.Name,
+		metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(s.UID))})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+func (p *plain) annotate(ctx context.Context, app *corev1.ConfigMap, key, value string) error {
+	if app.Annotations[key] == value {
+		return nil
+	}
+	app = app.DeepCopy()
+	metav1.SetMetaDataAnnotation(&app.ObjectMeta, key, value)
+	_, err := p.client.CoreV1().ConfigMaps(app.Namespace).Update(ctx, app, metav1.UpdateOptions{})
+	return err
+}
+
+func (p *plain) finalize(ctx context.Context, app *corev1.ConfigMap, on bool) error {
+	if slices.Contains(app.Finalizers, finalizer) == on {
+		return nil
+	}
+	app = app.DeepCopy()
+	app.Finalizers = slices.DeleteFunc(app.Finalizers, func(f string) bool { return f == finalizer })
+	if on {
+		app.Finalizers = append(app.Finalizers, finalizer)
+	}
+	_, err := p.client.CoreV1().ConfigMaps(app.Namespace).Update(ctx, app, metav1.UpdateOptions{})
+	return err
+}

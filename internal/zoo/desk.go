@@ -1,0 +1,43 @@
+package zoo
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+)
+
+// A Turn looks at one App, as the cache has it, and writes. An error is retried with back-off.
+type Turn func(ctx context.Context, d Desk, app *corev1.ConfigMap) error
+
+// gone is a turn for an App that is not there.
+type gone func(ctx context.Context, d Desk, name types.NamespacedName) error
+
+// A Desk is what a turn may use: reads from the cache, and the writes that are usual in the harness.
+type Desk interface { //nolint:interfacebloat // each is what one kind of turn needs
+	// kube is for what has no place here.
+	kube() kubernetes.Interface
+	// outside is what the program has beside the cluster: reconciletest.Case.Outside.
+	outside() any
+	// secrets are those in the cache that are labelled as an App's; all of them for "".
+	secrets(app string) []*corev1.Secret
+	// create makes a Secret.
+	create(ctx context.Context, s *corev1.Secret) error
+	// remove deletes a Secret that was read.
+	remove(ctx context.Context, s *corev1.Secret) error
+	// annotate sets an annotation of an App that was read, if it is another one.
+	annotate(ctx context.Context, app *corev1.ConfigMap, key, value string) error
+	// finalize adds the finalizer, or takes it off.
+	finalize(ctx context.Context, app *corev1.ConfigMap, on bool) error
+}
+
+// right is how a turn should be: each step looks whether it is done, and ready comes last.
+func right(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
+	if _, there := find(d.secrets(app.Name), app.Name+"-key"); !there {
+		if err := d.create(ctx, newKey(app)); err != nil {
+			return err
+		}
+	}
+	return d.annotate(ctx, app, ready, "yes")
+}

@@ -1,0 +1,19 @@
+// Package zoo holds small controllers with one bug each, and the twin of each without it: what a simulation of faults
+// has to find, and what it must leave in peace. It is a catalogue to read, one file for each class of bug.
+//
+// # The world
+//
+// An App is a ConfigMap with the label app. The controller gives it a Secret, its key, and then the annotation ready:
+//
+//	ConfigMap d/a ──▶ Secret d/a-key ──▶ annotation ready=yes
+//	(label app)       (label of=a)
+//
+// # How a controller is written
+//
+// Most bugs are in a turn, a function that looks at one App and writes. Two harnesses call the same turns: one on
+// client-go (informers, work queue, one worker), one on Homeostat. A [Desk] is what a turn may use; each harness
+// gives it the writes that are usual there. So a bug that a harness takes the ground from shows as one that
+// survives there. The other bugs are in what calls the turns, and are programs of their own.
+//
+// All is found, and all twins are let pass, by the test of this package.
+package zoo

@@ -1,0 +1,103 @@
+package zoo
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/homeostat/homeostat/reconcile/reconciletest"
+)
+
+const classEdge = "unobserved state"
+
+// optIn is the annotation with which an App wants a key.
+const optIn = "wants-key"
+
+func edges() []Specimen {
+	onEvent := always(onRequest(nil))
+	return []Specimen{
+		Specimen{
+			Name: "cleans up when it sees the App gone", Class: classEdge, World: datacenter,
+			Found: "goal", SDKFound: "goal",
+		}.turns(switches(), starts(true)),
+		{
+			Name: "takes the key away in the event handler", Class: classEdge, World: optOut, Found: "state",
+			Bug: handlesOptOut(onEvent), Twin: onClientGo(always(onRequest(removeAll))),
+			SDKTwin: onSDK(always(onRequest(removeAll))),
+			Why:     "no event reaches a Reconciler: it gets a key",
+		},
+	}
+}
+
+// switches turns the machine off when it sees that the App is gone: not if that happened while it was down.
+func switches() wiring {
+	var on map[types.NamespacedName]types.UID
+	return wiring{
+		turn: func() Turn {
+			on = map[types.NamespacedName]types.UID{}
+			return func(_ context.Context, d Desk, app *corev1.ConfigMap) error {
+				on[types.NamespacedName{Namespace: app.Namespace, Name: app.Name}] = app.UID
+				d.outside().(*machines).start(app.UID)
+				return nil
+			}
+		},
+		gone: func(_ context.Context, d Desk, name types.NamespacedName) error {
+			delete(d.outside().(*machines).on, on[name])
+			return nil
+		},
+	}
+}
+
+// onRequest makes a key for Apps that want one; without is for the others.
+func onRequest(without Turn) Turn {
+	return func(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
+		if app.Annotations[optIn] != "" {
+			if _, there := find(d.secrets(app.Name), app.Name+"-key"); there {
+				return nil
+			}
+			return d.create(ctx, newKey(app))
+		}
+		if without == nil {
+			return nil
+		}
+		return without(ctx, d, app)
+	}
+}
+
+func removeAll(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
+	for _, s := range d.secrets(app.Name) {
+		if err := d.remove(ctx, s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// handlesOptOut takes the key away when it is told of the change from wanted to unwanted, and never again.
+func handlesOptOut(w wiring) Program {
+	return func(env *reconciletest.Env) error {
+		p := newPlain(env.Client(), w)
+		p.handle(p.apps, p.appHandler())
+		p.handle(p.others, p.secretHandler())
+		p.handle(p.apps, cache.ResourceEventHandlerFuncs{UpdateFunc: func(before, after any) {
+			had, has := before.(*corev1.ConfigMap), after.(*corev1.ConfigMap)
+			if had.Annotations[optIn] != "" && has.Annotations[optIn] == "" {
+				_ = p.client.CoreV1().Secrets(has.Namespace).Delete(env.Context(), has.Name+"-key", metav1.DeleteOptions{})
+			}
+		}})
+		return p.run(env.Context(), p.synced...)
+	}
+}
+
+func optOut() *reconciletest.Case {
+	c := comeAndGo()
+	c.Workload = []reconciletest.Step{
+		reconciletest.Patch("configmaps", namespace+"/a", `{"metadata":{"annotations":{"wants-key":"yes"}}}`),
+		reconciletest.Patch("configmaps", namespace+"/a", `{"metadata":{"annotations":{"wants-key":null}}}`),
+	}
+	c.Goal = nil
+	return c
+}

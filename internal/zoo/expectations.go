@@ -1,0 +1,97 @@
+package zoo
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/homeostat/homeostat/reconcile/reconciletest"
+)
+
+const classExpectation = "expectations in memory"
+
+func expectations() []Specimen {
+	return []Specimen{
+		Specimen{
+			Name: "remembers by name", Class: classExpectation, World: again, Found: "tail", SDKFound: "tail",
+			Options: reconciletest.Options{SkipDrift: true},
+		}.turns(byName(), byUID()),
+		Specimen{
+			Name: "expects what has failed", Class: classExpectation, World: comeAndGo, Found: "state", SDKFound: "state",
+		}.turns(expects(false), expects(true)),
+	}
+}
+
+// byName remembers for which App it has made a key, until it sees that one gone: it need not.
+func byName() wiring {
+	var made map[types.NamespacedName]bool
+	return wiring{
+		turn: func() Turn {
+			made = map[types.NamespacedName]bool{}
+			return func(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
+				name := types.NamespacedName{Namespace: app.Namespace, Name: app.Name}
+				if !made[name] {
+					if err := d.create(ctx, newKey(app)); err != nil {
+						return err
+					}
+					made[name] = true
+				}
+				return d.annotate(ctx, app, ready, "yes")
+			}
+		},
+		gone: func(_ context.Context, _ Desk, name types.NamespacedName) error {
+			delete(made, name)
+			return nil
+		},
+	}
+}
+
+// byUID forgets by itself: another App of that name is another App. And it looks whether the key is this one's.
+func byUID() wiring {
+	return always(func(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
+		key, there := find(d.secrets(app.Name), app.Name+"-key")
+		if !there || key.OwnerReferences[0].UID != app.UID {
+			if err := d.create(ctx, newKey(app)); err != nil {
+				return err
+			}
+		}
+		return d.annotate(ctx, app, ready, "yes")
+	})
+}
+
+// expects waits for the key that it has made to come into the cache. If the create failed, nothing ever comes, unless
+// it gives the expectation up.
+func expects(givesUp bool) wiring {
+	return wiring{turn: func() Turn {
+		coming := map[types.UID]bool{}
+		return func(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
+			if _, there := find(d.secrets(app.Name), app.Name+"-key"); there {
+				delete(coming, app.UID)
+				return d.annotate(ctx, app, ready, "yes")
+			}
+			if coming[app.UID] {
+				return nil
+			}
+			coming[app.UID] = true
+			err := d.create(ctx, newKey(app))
+			if err != nil && givesUp {
+				delete(coming, app.UID)
+			}
+			return err
+		}
+	}}
+}
+
+// again is a world in which an App is deleted, and made again at once.
+func again() *reconciletest.Case {
+	return with(reconciletest.Step{
+		Name: "delete and create d/a",
+		Do: func(ctx context.Context, w *reconciletest.World) error {
+			if err := reconciletest.Delete("configmaps", namespace+"/a").Do(ctx, w); err != nil {
+				return err
+			}
+			return reconciletest.Create(newApp("a")).Do(ctx, w)
+		},
+	})()
+}

@@ -1,0 +1,69 @@
+package zoo
+
+import (
+	"context"
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/homeostat/homeostat/reconcile/reconciletest"
+)
+
+const classFight = "fight over a field"
+
+func fights() []Specimen {
+	return []Specimen{
+		Specimen{
+			Name: "two answers in one controller", Class: classFight, World: noted, Found: "rest", SDKFound: "rest",
+			Options: reconciletest.Options{Steps: 2000},
+		}.turns(always(bothTiers), always(oneTier)),
+		Specimen{
+			Name: "writes the whole map", Class: classFight, World: checked, Found: "rest", SDKFound: "rest",
+			Options: reconciletest.Options{Steps: 2000},
+		}.turns(always(wholeMap), always(marks)),
+	}
+}
+
+// bothTiers is two rules that each undo what the other did.
+func bothTiers(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
+	if app.Annotations["tier"] != "gold" {
+		return d.annotate(ctx, app, "tier", "gold")
+	}
+	if app.Labels[labelApp] == "yes" {
+		return d.annotate(ctx, app, "tier", "silver")
+	}
+	return nil
+}
+
+func oneTier(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
+	return d.annotate(ctx, app, "tier", "gold")
+}
+
+// wholeMap takes away what others have put there; they put it back.
+func wholeMap(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
+	want := map[string]string{ready: "yes"}
+	if maps.Equal(app.Annotations, want) {
+		return nil
+	}
+	app = app.DeepCopy()
+	app.Annotations = want
+	_, err := d.kube().CoreV1().ConfigMaps(app.Namespace).Update(ctx, app, metav1.UpdateOptions{})
+	return err
+}
+
+// checked is a world in which somebody else marks Apps, too.
+func checked() *reconciletest.Case {
+	c := noted()
+	missing := func(w *reconciletest.World) bool {
+		apps, err := reconciletest.List[corev1.ConfigMap](w, "configmaps")
+		return err == nil && len(apps) > 0 && apps[0].Annotations["checked"] == ""
+	}
+	c.Actors = []reconciletest.Actor{{Name: "checker", Enabled: missing, Do: func(w *reconciletest.World) {
+		step := reconciletest.Patch("configmaps", namespace+"/a", `{"metadata":{"annotations":{"checked":"yes"}}}`)
+		if err := step.Do(context.Background(), w); err != nil {
+			panic(err) // it is there: see missing
+		}
+	}}}
+	return c
+}

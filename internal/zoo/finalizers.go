@@ -1,0 +1,79 @@
+package zoo
+
+import (
+	"context"
+	"errors"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/homeostat/homeostat/reconcile/reconciletest"
+)
+
+const classFinalizer = "finalizer never goes"
+
+func finalizers() []Specimen {
+	return []Specimen{
+		Specimen{
+			Name: "what it cleans up must be there", Class: classFinalizer, World: comeAndGo,
+			Found: "state", SDKFound: "state",
+		}.turns(guarded(strictClean), guarded(removeAll)),
+		Specimen{
+			Name: "will not clean up what is invalid", Class: classFinalizer, World: invalid, Found: "goal", SDKFound: "goal",
+		}.turns(
+			wiring{turn: always(validFirst(guarded(removeAll).turn())).turn, deleting: true},
+			wiring{turn: always(validAlive(guarded(removeAll).turn())).turn, deleting: true},
+		),
+	}
+}
+
+// guarded holds on to Apps until they are clean.
+func guarded(clean Turn) wiring {
+	i := always(func(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
+		if app.DeletionTimestamp != nil {
+			if err := clean(ctx, d, app); err != nil {
+				return err
+			}
+			return d.finalize(ctx, app, false)
+		}
+		if err := d.finalize(ctx, app, true); err != nil {
+			return err
+		}
+		return right(ctx, d, app)
+	})
+	i.deleting = true
+	return i
+}
+
+// strictClean fails for ever if its first try was carried out and the reply got lost.
+func strictClean(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
+	return d.kube().CoreV1().Secrets(app.Namespace).Delete(ctx, app.Name+"-key", metav1.DeleteOptions{})
+}
+
+var errInvalid = errors.New("the size must not be negative")
+
+// validFirst does not even let go of Apps that it does not understand.
+func validFirst(t Turn) Turn {
+	return func(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
+		if app.Data["size"] == "-1" {
+			return errInvalid
+		}
+		return t(ctx, d, app)
+	}
+}
+
+func validAlive(t Turn) Turn {
+	return func(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
+		if app.Data["size"] == "-1" && app.DeletionTimestamp == nil {
+			return errInvalid
+		}
+		return t(ctx, d, app)
+	}
+}
+
+func invalid() *reconciletest.Case {
+	return with(
+		reconciletest.Patch("configmaps", namespace+"/a", `{"data":{"size":"-1"}}`),
+		reconciletest.Delete("configmaps", namespace+"/a"),
+	)()
+}

@@ -1,0 +1,56 @@
+package zoo
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+const classIntermediate = "intermediate state"
+
+func intermediate() []Specimen {
+	return []Specimen{
+		Specimen{
+			Name: "ready before the work", Class: classIntermediate, World: comeAndGo, Found: "state", SDKFound: "state",
+		}.turns(always(readyFirst), always(right)),
+		Specimen{
+			Name: "one of two stands for both", Class: classIntermediate, World: comeAndGo, Found: "state", SDKFound: "state",
+		}.turns(always(oneForBoth), always(eachForItself)),
+	}
+}
+
+// readyFirst says that it is done before it is. A crash in between, and nobody does it.
+func readyFirst(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
+	if app.Annotations[ready] != "" {
+		return nil
+	}
+	if err := d.annotate(ctx, app, ready, "yes"); err != nil {
+		return err
+	}
+	return d.create(ctx, newKey(app))
+}
+
+// oneForBoth takes the key for a sign that the certificate is there, too.
+func oneForBoth(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
+	if _, there := find(d.secrets(app.Name), app.Name+"-key"); !there {
+		if err := d.create(ctx, newKey(app)); err != nil {
+			return err
+		}
+		if err := d.create(ctx, newSecret(app, app.Name+"-cert")); err != nil {
+			return err
+		}
+	}
+	return d.annotate(ctx, app, ready, "yes")
+}
+
+func eachForItself(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
+	for _, name := range []string{app.Name + "-key", app.Name + "-cert"} {
+		if _, there := find(d.secrets(app.Name), name); there {
+			continue
+		}
+		if err := d.create(ctx, newSecret(app, name)); err != nil {
+			return err
+		}
+	}
+	return d.annotate(ctx, app, ready, "yes")
+}

@@ -1,0 +1,76 @@
+package zoo
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/homeostat/homeostat/reconcile/reconciletest"
+)
+
+const classMutation = "edited cache"
+
+func mutations() []Specimen {
+	return []Specimen{
+		Specimen{
+			Name: "edits what the lister gave", Class: classMutation, World: comeAndGo, Found: "mutation", SDKFound: "mutation",
+		}.turns(always(editsShared), always(right)),
+		Specimen{
+			Name: "a helper merges into its argument", Class: classMutation, World: labelLost,
+			Found: "mutation", SDKFound: "mutation",
+		}.turns(always(mergesShared), always(mergesCopy)),
+	}
+}
+
+// editsShared finds its own edit in the cache when it tries again, and believes that it is done.
+func editsShared(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
+	if app.Annotations[ready] != "" {
+		return nil
+	}
+	if err := d.create(ctx, newKey(app)); err != nil {
+		return err
+	}
+	metav1.SetMetaDataAnnotation(&app.ObjectMeta, ready, "yes")
+	_, err := d.kube().CoreV1().ConfigMaps(app.Namespace).Update(ctx, app, metav1.UpdateOptions{})
+	return err
+}
+
+// merge puts what is wanted into a map, and tells whether it was another one.
+func merge(into, want map[string]string) (changed bool) {
+	for k, v := range want {
+		if into[k] != v {
+			into[k], changed = v, true
+		}
+	}
+	return changed
+}
+
+var tier = map[string]string{"tier": "gold"}
+
+// mergesShared does not know that merge writes to what it compares.
+func mergesShared(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
+	if !merge(app.Labels, tier) {
+		return nil
+	}
+	_, err := d.kube().CoreV1().ConfigMaps(app.Namespace).Update(ctx, app, metav1.UpdateOptions{})
+	return err
+}
+
+func mergesCopy(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
+	app = app.DeepCopy()
+	if !merge(app.Labels, tier) {
+		return nil
+	}
+	_, err := d.kube().CoreV1().ConfigMaps(app.Namespace).Update(ctx, app, metav1.UpdateOptions{})
+	return err
+}
+
+func labelLost() *reconciletest.Case {
+	c := comeAndGo()
+	c.Workload = []reconciletest.Step{
+		reconciletest.Patch("configmaps", namespace+"/a", `{"metadata":{"labels":{"tier":null}}}`),
+	}
+	c.Goal = nil
+	return c
+}

@@ -1,0 +1,76 @@
+package zoo
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/homeostat/homeostat/reconcile/reconciletest"
+)
+
+const classOrder = "wrong belief about order"
+
+func orders() []Specimen {
+	return []Specimen{
+		Specimen{
+			Name: "the first that it sees is the first", Class: classOrder, World: laterFirst, Found: "tail", SDKFound: "tail",
+		}.turns(firstSeen(), always(byBirth)),
+		Specimen{
+			Name: "the number of keys is the next name", Class: classOrder, World: comeAndGo,
+			Found: "state", SDKFound: "state",
+		}.turns(always(nextByCount), always(eachByNumber)),
+	}
+}
+
+// firstSeen makes the first App that it hears of the primary: after a restart that is another one.
+func firstSeen() wiring {
+	return wiring{turn: func() Turn {
+		primary := ""
+		return func(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
+			if primary == "" {
+				primary = app.Name
+			}
+			if err := d.annotate(ctx, app, "primary", primary); err != nil {
+				return err
+			}
+			return nil
+		}
+	}}
+}
+
+// byBirth asks the object, and not the order of events.
+func byBirth(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
+	return d.annotate(ctx, app, "born", app.CreationTimestamp.UTC().Format("2006-01-02"))
+}
+
+// laterFirst is a world in which names and births are not in the same order.
+func laterFirst() *reconciletest.Case {
+	c := with(reconciletest.Create(newApp("0")))()
+	c.Goal = nil
+	return c
+}
+
+const enough = 2
+
+// nextByCount takes the name of the second for the next, although it is the first that is missing.
+func nextByCount(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
+	if n := len(d.secrets(app.Name)); n < enough {
+		return d.create(ctx, newSecret(app, fmt.Sprintf("%s-%d", app.Name, n)))
+	}
+	return d.annotate(ctx, app, ready, "yes")
+}
+
+func eachByNumber(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
+	have := d.secrets(app.Name)
+	for n := range enough {
+		name := fmt.Sprintf("%s-%d", app.Name, n)
+		if _, there := find(have, name); there {
+			continue
+		}
+		if err := d.create(ctx, newSecret(app, name)); err != nil {
+			return err
+		}
+	}
+	return d.annotate(ctx, app, ready, "yes")
+}

@@ -1,0 +1,5 @@
+//go:build race
+
+package zoo_test
+
+func init() { raced = true }

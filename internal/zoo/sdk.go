@@ -1,0 +1,108 @@
+package zoo
+
+import (
+	"context"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/patch"
+	"github.com/homeostat/homeostat/reconcile"
+	"github.com/homeostat/homeostat/reconcile/reconciletest"
+)
+
+// sdk is the same controller on Homeostat.
+type sdk struct {
+	wiring
+	client kubernetes.Interface
+	world  any
+	of     *informer.Index[*corev1.Secret, string]
+	turns  Turn
+}
+
+func onSDK(w wiring) Program {
+	return func(env *reconciletest.Env) error {
+		return runSDK(env, env.Client(), w, nil)
+	}
+}
+
+func runSDK(env *reconciletest.Env, client kubernetes.Interface, w wiring, leader reconcile.Leader) error {
+	apps := informer.For(client.CoreV1().ConfigMaps(""), &informer.Options{LabelSelector: labelApp})
+	secrets := informer.For(client.CoreV1().Secrets(""), nil)
+	s := &sdk{wiring: w, client: client, world: env.Outside(), turns: w.turn(), of: informer.NewIndex(secrets, appsOf)}
+	c, err := reconcile.New("apps", apps, s, &reconcile.Options{
+		Leader: leader, Triggers: []reconcile.Trigger{reconcile.Mapped(secrets, appOf)}, Workers: 1,
+	})
+	if err != nil {
+		return err
+	}
+	return c.Run(env.Context())
+}
+
+func appsOf(s *corev1.Secret) []string { return []string{s.Labels[labelOf], ""} }
+
+// appOf looks at the App that a Secret is of.
+func appOf(old, s *corev1.Secret) ([]reconcile.Key, error) {
+	if s == nil {
+		s = old
+	}
+	return []reconcile.Key{{Namespace: namespace, Name: s.Labels[labelOf]}}, nil
+}
+
+func (s *sdk) Reconcile(
+	ctx context.Context, r reconcile.Request[*corev1.ConfigMap],
+) (reconcile.Result, error) {
+	app, there := r.Object()
+	switch {
+	case !there && s.gone != nil:
+		return reconcile.Result{}, s.gone(ctx, s, types.NamespacedName(r.Key))
+	case !there, app.DeletionTimestamp != nil && !s.deleting:
+		return reconcile.Result{}, nil
+	}
+	return reconcile.Result{}, s.turns(ctx, s, app)
+}
+
+func (s *sdk) outside() any { return s.world }
+
+func (s *sdk) kube() kubernetes.Interface { return s.client }
+
+func (s *sdk) secrets(app string) []*corev1.Secret { return slices.Collect(s.of.Get(app)) }
+
+func (s *sdk) create(ctx context.Context, secret *corev1.Secret) error {
+	secrets := s.client.CoreV1().Secrets(secret.Namespace)
+	if secret.Name == "" { // patch.Ensure has no word for a name that is not known
+		made, err := secrets.Create(ctx, secret, metav1.CreateOptions{})
+		if err == nil {
+			reconcile.Wrote(ctx, made)
+		}
+		return err
+	}
+	_, err := patch.Ensure(ctx, secrets, secret, nil, func(*corev1.Secret) {})
+	return err
+}
+
+func (s *sdk) remove(ctx context.Context, secret *corev1.Secret) error {
+	return patch.Delete(ctx, s.client.CoreV1().Secrets(secret.Namespace), secret, nil)
+}
+
+func (s *sdk) annotate(ctx context.Context, app *corev1.ConfigMap, key, value string) error {
+	_, err := patch.Annotations(ctx, s.client.CoreV1().ConfigMaps(app.Namespace), app, nil,
+		func(all map[string]string) { all[key] = value })
+	return err
+}
+
+func (s *sdk) finalize(ctx context.Context, app *corev1.ConfigMap, on bool) error {
+	_, err := patch.Finalizers(ctx, s.client.CoreV1().ConfigMaps(app.Namespace), app, nil,
+		func(all []string) []string {
+			all = slices.DeleteFunc(all, func(f string) bool { return f == finalizer })
+			if on {
+				all = append(all, finalizer)
+			}
+			return all
+		})
+	return err
+}

@@ -1,0 +1,58 @@
+package zoo
+
+import (
+	"slices"
+
+	"github.com/homeostat/homeostat/reconcile/reconciletest"
+)
+
+// A Program is a controller: what reconciletest.Case.Run is.
+type Program = func(env *reconciletest.Env) error
+
+// A Specimen is one bug.
+type Specimen struct {
+	Name  string
+	Class string
+	// World is the case without Run; its Goal holds for the twin.
+	World func() *reconciletest.Case
+	// Options of the exploration. The budget is the test's.
+	Options reconciletest.Options
+
+	// Bug and Twin are on client-go. Found is the oracle that tells them apart.
+	Bug, Twin Program
+	Found     string
+
+	// SDKBug and SDKTwin are on Homeostat. SDKFound is the oracle; "": the bug survives there, and Why says why.
+	// Without SDKBug the bug cannot be written there, and Why says what takes its place.
+	SDKBug, SDKTwin Program
+	SDKFound        string
+	Why             string
+}
+
+// wiring says how turns are called: the same way on both harnesses.
+type wiring struct {
+	// turn makes the turn of one boot.
+	turn func() Turn
+	// deleting calls the turn for Apps that are being deleted, too.
+	deleting bool
+	// gone is called for Apps that are not there.
+	gone gone
+}
+
+// turns fills in the programs of a bug that is in the turn.
+func (s Specimen) turns(bug, twin wiring) Specimen {
+	s.Bug, s.Twin = onClientGo(bug), onClientGo(twin)
+	s.SDKBug, s.SDKTwin = onSDK(bug), onSDK(twin)
+	return s
+}
+
+// always makes a turn that remembers nothing.
+func always(t Turn) wiring { return wiring{turn: func() Turn { return t }} }
+
+// Catalogue lists all specimens, class by class.
+func Catalogue() []Specimen {
+	return slices.Concat(
+		intermediate(), replies(), failures(), staleness(), edges(), travels(), mutations(), unsynced(), lostUpdates(),
+		owners(), expectations(), leaders(), hotLoops(), fights(), finalizers(), triggers(), orders(), stops(),
+	)
+}

@@ -1,0 +1,45 @@
+package zoo
+
+import (
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/homeostat/homeostat/reconcile/reconciletest"
+)
+
+const classStop = "unclean stop"
+
+func stops() []Specimen {
+	return []Specimen{
+		Specimen{
+			Name: "leaves a goroutine behind", Class: classStop, World: noted, Found: "stop", SDKFound: "stop",
+			Options: reconciletest.Options{Steps: 2000},
+		}.turns(always(refreshes(true)), always(refreshes(false))),
+	}
+}
+
+// refreshes starts a goroutine that outlives everything, unless it listens to ctx.
+func refreshes(forever bool) Turn {
+	return func(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
+		if forever {
+			ctx = context.WithoutCancel(ctx)
+		}
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			select {
+			case <-ctx.Done():
+			case <-time.After(time.Second):
+			}
+			for forever {
+				<-make(chan struct{})
+			}
+		}()
+		if !forever {
+			<-done
+		}
+		return d.annotate(ctx, app, ready, "yes")
+	}
+}

@@ -1,0 +1,110 @@
+package zoo
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/homeostat/homeostat/reconcile/reconciletest"
+)
+
+const classTravel = "time travel"
+
+func travels() []Specimen {
+	return []Specimen{
+		Specimen{
+			Name: "cleans up by name", Class: classTravel, World: successor, Found: "past", SDKFound: "past",
+		}.turns(guarded(cleansName), guarded(cleansUID)),
+		Specimen{
+			Name: "starts what a stale list shows", Class: classTravel, World: datacenter, Found: "goal", SDKFound: "goal",
+		}.turns(starts(false), starts(true)),
+	}
+}
+
+// cleansName deletes the key of the successor, if it still sees the one that went.
+func cleansName(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
+	if _, there := find(d.secrets(app.Name), app.Name+"-key"); !there {
+		return nil
+	}
+	return d.kube().CoreV1().Secrets(app.Namespace).Delete(ctx, app.Name+"-key", metav1.DeleteOptions{})
+}
+
+// cleansUID deletes what it saw, or nothing.
+func cleansUID(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
+	return removeAll(ctx, d, app)
+}
+
+// successor is a world in which an App is deleted, and another one of its name comes as soon as it is gone.
+func successor() *reconciletest.Case {
+	c := with(reconciletest.Delete("configmaps", namespace+"/a"))()
+	missing := func(w *reconciletest.World) bool {
+		apps, err := reconciletest.List[corev1.ConfigMap](w, "configmaps")
+		return err == nil && len(apps) == 0
+	}
+	c.Actors = []reconciletest.Actor{{Name: "installer", Enabled: missing, Do: func(w *reconciletest.World) {
+		if err := reconciletest.Create(newApp("a")).Do(context.Background(), w); err != nil {
+			panic(err) // it is missing
+		}
+	}}}
+	return c
+}
+
+// machines are outside of the cluster.
+type machines struct {
+	on     map[types.UID]bool
+	starts map[types.UID]int
+}
+
+func (m *machines) start(uid types.UID) {
+	if !m.on[uid] {
+		m.on[uid] = true
+		m.starts[uid]++
+	}
+}
+
+// starts keeps a machine on for each App. That of an App that is gone must not come back: asking the server, and not a
+// cache, is what tells.
+func starts(asks bool) wiring {
+	i := always(func(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
+		m := d.outside().(*machines)
+		if app.DeletionTimestamp != nil {
+			delete(m.on, app.UID)
+			return d.finalize(ctx, app, false)
+		}
+		if err := d.finalize(ctx, app, true); err != nil || m.on[app.UID] {
+			return err
+		}
+		if asks {
+			live, err := d.kube().CoreV1().ConfigMaps(app.Namespace).Get(ctx, app.Name, metav1.GetOptions{})
+			if err != nil || live.UID != app.UID || live.DeletionTimestamp != nil {
+				return err
+			}
+		}
+		m.start(app.UID)
+		return nil
+	})
+	i.deleting = true
+	return i
+}
+
+func datacenter() *reconciletest.Case {
+	c := comeAndGo()
+	c.Outside = func() any { return &machines{on: map[types.UID]bool{}, starts: map[types.UID]int{}} }
+	c.Goal = func(w *reconciletest.World) error {
+		m := w.Outside().(*machines)
+		for uid, n := range m.starts {
+			if n > 1 {
+				return fmt.Errorf("the machine of %s was started %d times", uid, n)
+			}
+		}
+		apps, err := reconciletest.List[corev1.ConfigMap](w, "configmaps")
+		if err == nil && len(m.on) != len(apps) {
+			err = fmt.Errorf("%d machines are on for %d apps", len(m.on), len(apps))
+		}
+		return err
+	}
+	return c
+}

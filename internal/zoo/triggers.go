@@ -1,0 +1,103 @@
+package zoo
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/reconcile"
+	"github.com/homeostat/homeostat/reconcile/reconciletest"
+)
+
+const classTrigger = "missed watch"
+
+func triggers() []Specimen {
+	blindly, polled, watched := always(blind), always(fromSeed(true)), always(fromSeed(false))
+	return []Specimen{
+		{
+			Name: "does not watch what it makes", Class: classTrigger, World: comeAndGo, Found: "watch", SDKFound: "watch",
+			Bug: unwatched(blindly), Twin: onClientGo(always(right)),
+			SDKBug: unwatchedSDK(blindly), SDKTwin: onSDK(always(right)),
+		},
+		{
+			Name: "does not hear of deletions", Class: classTrigger, World: comeAndGo, Found: "tail",
+			Bug: noDeletes(always(right)), Twin: onClientGo(always(right)), SDKTwin: onSDK(always(right)),
+			Why: "a trigger hears of every change",
+		},
+		Specimen{
+			Name: "does not watch what it reads", Class: classTrigger, World: seeded, Found: "watch", SDKFound: "watch",
+		}.turns(polled, watched),
+	}
+}
+
+// blind makes the key without a look at the cache.
+func blind(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
+	if app.Annotations[ready] != "" {
+		return nil
+	}
+	if err := d.create(ctx, newKey(app)); err != nil {
+		return err
+	}
+	return d.annotate(ctx, app, ready, "yes")
+}
+
+// fromSeed notes a version: that of the seed, a Service, or that of the App itself. When the seed changes, nobody
+// comes.
+func fromSeed(reads bool) Turn {
+	return func(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
+		version := app.Data["version"]
+		if reads {
+			seed, err := d.kube().CoreV1().Services(namespace).Get(ctx, "seed", metav1.GetOptions{})
+			if err != nil {
+				return err
+			}
+			version = seed.Annotations["version"]
+		}
+		return d.annotate(ctx, app, "version", version)
+	}
+}
+
+func seeded() *reconciletest.Case {
+	c := noted()
+	c.Objects = append(c.Objects, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "seed"}})
+	return c
+}
+
+// unwatched has one informer, for what it reconciles.
+func unwatched(w wiring) Program {
+	return func(env *reconciletest.Env) error {
+		p := newPlain(env.Client(), w)
+		p.handle(p.apps, p.appHandler())
+		defer p.started.Wait()
+		defer p.queue.ShutDown()
+		p.started.Go(func() { p.apps.RunWithContext(env.Context()) })
+		if cache.WaitForCacheSync(env.Context().Done(), p.synced...) {
+			p.work(env.Context())
+			<-env.Context().Done()
+		}
+		return nil
+	}
+}
+
+func unwatchedSDK(w wiring) Program {
+	return func(env *reconciletest.Env) error {
+		client := env.Client()
+		apps := informer.For(client.CoreV1().ConfigMaps(""), &informer.Options{LabelSelector: labelApp})
+		return reconcile.Run(env.Context(), "apps", apps, &sdk{wiring: w, client: client, turns: w.turn()})
+	}
+}
+
+// noDeletes forgot one of three functions.
+func noDeletes(w wiring) Program {
+	return func(env *reconciletest.Env) error {
+		p := newPlain(env.Client(), w)
+		p.handle(p.apps, p.appHandler())
+		h := p.secretHandler()
+		h.DeleteFunc = nil
+		p.handle(p.others, h)
+		return p.run(env.Context(), p.synced...)
+	}
+}

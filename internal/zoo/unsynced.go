@@ -1,0 +1,76 @@
+package zoo
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/homeostat/homeostat/reconcile/reconciletest"
+)
+
+const classUnsynced = "cache not filled yet"
+
+func unsynced() []Specimen {
+	tidy := always(right)
+	tidy.gone = removeKey
+	return []Specimen{
+		{
+			Name: "does not wait for its caches", Class: classUnsynced, World: readyApp, Found: "tail",
+			Bug: impatient(tidy, 0), Twin: onClientGo(tidy), SDKTwin: onSDK(tidy),
+			Why: "no turn starts before every informer has handed on its first list",
+		},
+		{
+			Name: "waits for its caches, but not for ever", Class: classUnsynced, World: readyApp, Found: "tail",
+			Bug: impatient(tidy, 500*time.Millisecond), Twin: onClientGo(tidy), SDKTwin: onSDK(tidy),
+			Why: "no turn starts before every informer has handed on its first list",
+		},
+	}
+}
+
+// removeKey takes the key of an App away that is not there.
+func removeKey(ctx context.Context, d Desk, name types.NamespacedName) error {
+	if key, there := find(d.secrets(name.Name), name.Name+"-key"); there {
+		return d.remove(ctx, key)
+	}
+	return nil
+}
+
+// impatient begins to work after a while, whatever the caches hold: an App that it does not know yet is gone, it
+// thinks, and takes its key away.
+func impatient(w wiring, patience time.Duration) Program {
+	return func(env *reconciletest.Env) error {
+		ctx := env.Context()
+		p := newPlain(env.Client(), w)
+		p.handle(p.apps, p.appHandler())
+		p.handle(p.others, p.secretHandler())
+		defer p.started.Wait()
+		defer p.queue.ShutDown()
+		p.watch(ctx)
+		waiting, cancel := context.WithTimeout(ctx, patience)
+		defer cancel()
+		for _, synced := range p.synced {
+			for !synced() && waiting.Err() == nil {
+				select {
+				case <-waiting.Done():
+				case <-time.After(10 * time.Millisecond):
+				}
+			}
+		}
+		p.work(ctx)
+		<-ctx.Done()
+		return nil
+	}
+}
+
+// readyApp is a world in which all is done. The key is what an outage would be about.
+func readyApp() *reconciletest.Case {
+	app := newApp("a")
+	app.UID = types.UID("00000000-0000-4000-8000-0000000000aa")
+	app.Annotations = map[string]string{ready: "yes"}
+	return &reconciletest.Case{
+		Objects: []runtime.Object{app, newKey(app)},
+		Goal:    keys,
+	}
+}
