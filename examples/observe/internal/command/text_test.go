@@ -1,0 +1,59 @@
+package command_test
+
+import (
+	"bytes"
+	"os"
+	"slices"
+	"testing"
+
+	. "github.com/onsi/gomega"
+
+	"github.com/homeostat/homeostat/examples/observe/internal/command"
+)
+
+func TestLine(t *testing.T) {
+	g := NewWithT(t)
+	g.Expect(command.Line(nil)).To(BeEmpty())
+	g.Expect(command.Line([]string{"default", "web"})).To(Equal("default web"))
+	g.Expect(command.Line([]string{"./x", "", "a b", `"`, `\`, "\x1b[31m", "a\nb", "ä", "{}"})).To(
+		Equal(`./x "" "a b" "\"" "\\" "\x1b[31m" "a\nb" ä {}`))
+}
+
+func TestVisible(t *testing.T) {
+	g := NewWithT(t)
+	g.Expect(string(command.Visible([]byte("a\tb\n\x1b[31m\r\x00\x7f\u009bä\xff\ufffd€")))).To(
+		Equal("a\tb\n" + `\x1b[31m\x0d\x00\x7f\x9b` + "ä" + `\xff` + "\ufffd€"))
+}
+
+func TestAnOutputThatIsNoTerminalIsPassedOnAsItIs(t *testing.T) {
+	g := NewWithT(t)
+	var out bytes.Buffer
+	lines := command.NewOutput(&out).Lines()
+	_, err := lines.Write([]byte("\x1b[31mred\n\xff\x00"))
+	g.Expect(err).NotTo(HaveOccurred())
+	lines.Flush()
+	lines.Flush()
+	g.Expect(out.String()).To(Equal("\x1b[31mred\n\xff\x00\n"))
+}
+
+func TestALineWithoutEndIsNotKeptForEver(t *testing.T) {
+	g := NewWithT(t)
+	var out bytes.Buffer
+	lines := command.NewOutput(&out).Lines()
+	for range 100 {
+		_, err := lines.Write(bytes.Repeat([]byte("x"), 1000))
+		g.Expect(err).NotTo(HaveOccurred())
+	}
+	g.Expect(out.Len()).To(BeNumerically(">", 64<<10))
+}
+
+func TestEnvironment(t *testing.T) {
+	g := NewWithT(t)
+	t.Setenv("SECRET_TOKEN", "s")
+	t.Setenv("ZONE", "z")
+	g.Expect(command.Environment(nil)).To(ContainElements("SECRET_TOKEN=s", "ZONE=z", "PATH="+os.Getenv("PATH")))
+	declared := command.Environment([]string{"ZONE", "MODE=fast", "UNSET_VARIABLE"})
+	g.Expect(declared).To(ContainElements("ZONE=z", "MODE=fast", "PATH="+os.Getenv("PATH")))
+	g.Expect(slices.Contains(declared, "SECRET_TOKEN=s")).To(BeFalse())
+	g.Expect(declared).NotTo(ContainElement(HavePrefix("UNSET_VARIABLE")))
+}
