@@ -1,0 +1,6 @@
+#!/bin/sh
+# forget.sh NAMESPACE NAME
+# Takes the record of a Service out of the zone file $ZONE.
+set -eu
+. "$(dirname "$0")/zone.sh"
+replace "; observe $1/$2" ""
