@@ -37,8 +37,8 @@ const examples = `  # show services, and what happens to them
   # and another one for those that are gone, even if that happened while this did not run
   %[1]s services -A --names ./known.sh --delete ./forget.sh -- ./record.sh
 
-  # once, with the object as JSON on standard input
-  %[1]s namespaces --once --stdin -- jq -r .metadata.name`
+  # once, with the object as JSON on standard input (sh -c passes over the arguments that are added)
+  %[1]s namespaces --once --stdin -- sh -c 'grep -o creationTimestamp.*Z'`
 
 // newCommand returns the command line. Name is what users type.
 func newCommand(name string) *cobra.Command {

@@ -59,6 +59,7 @@ func (o *Output) Lines() *Lines { return &Lines{to: o} }
 type Lines struct {
 	to   *Output
 	rest []byte
+	open bool // whether a part of the line that rest goes on has been passed on
 }
 
 // Write passes on the lines that have ended.
@@ -74,14 +75,15 @@ func (l *Lines) Write(p []byte) (int, error) {
 	if _, err := l.to.Write(l.rest[:end]); err != nil {
 		return 0, err
 	}
+	l.open = l.rest[end-1] != '\n'
 	l.rest = append(l.rest[:0], l.rest[end:]...)
 	return len(p), nil
 }
 
 // Flush passes on a last line without end, and ends it.
 func (l *Lines) Flush() {
-	if len(l.rest) > 0 {
+	if len(l.rest) > 0 || l.open {
 		_, _ = l.to.Write(append(l.rest, '\n')) // the program has ended: nobody is left to be told
-		l.rest = nil
+		l.rest, l.open = nil, false
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -45,6 +46,16 @@ func TestALineWithoutEndIsNotKeptForEver(t *testing.T) {
 		g.Expect(err).NotTo(HaveOccurred())
 	}
 	g.Expect(out.Len()).To(BeNumerically(">", 64<<10))
+	lines.Flush()
+	g.Expect(out.String()).To(Equal(strings.Repeat("x", 100_000) + "\n"))
+
+	out.Reset()
+	lines = command.NewOutput(&out).Lines()
+	_, err := lines.Write(bytes.Repeat([]byte("x"), 70_000)) // passed on whole
+	g.Expect(err).NotTo(HaveOccurred())
+	lines.Flush()
+	lines.Flush()
+	g.Expect(out.String()).To(Equal(strings.Repeat("x", 70_000) + "\n"))
 }
 
 func TestEnvironment(t *testing.T) {

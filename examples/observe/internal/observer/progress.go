@@ -75,8 +75,8 @@ type Summary struct {
 	// Keys are the objects, and names of objects, for which something ran.
 	Keys uint64 `json:"keys"`
 	// Runs of commands, of which Failures failed and Retries came after a
-	// failure, and Deletions that succeeded. Without a command or in a dry run,
-	// Runs are those that would have been.
+	// failure, and Deletions that succeeded. Without a command or in a dry run
+	// they are what would have been.
 	Runs      uint64 `json:"runs"`
 	Failures  uint64 `json:"failures"`
 	Retries   uint64 `json:"retries"`

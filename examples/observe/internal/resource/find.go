@@ -1,6 +1,7 @@
 package resource
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -36,7 +37,8 @@ func (e *UnknownError) Error() string {
 
 // Find returns the resource called name: NAME, NAME.GROUP or
 // NAME.VERSION.GROUP, where NAME is plural, singular, kind or short name. Of
-// several, the one that the server lists first is meant.
+// several, the one of the core group is meant, else the one that the server
+// lists first.
 //
 // Errors: [UnknownError]; the resource cannot be listed and watched; the server
 // does not answer. A group whose own server is away is passed over.
@@ -110,5 +112,9 @@ func served(server discovery.DiscoveryInterface) ([]candidate, error) {
 			}
 		}
 	}
+	// The core group comes first for kubectl, too: events are its events.
+	slices.SortStableFunc(all, func(a, b candidate) int {
+		return cmp.Compare(min(len(a.gvr.Group), 1), min(len(b.gvr.Group), 1))
+	})
 	return all, nil
 }

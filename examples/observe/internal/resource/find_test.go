@@ -2,6 +2,7 @@ package resource_test
 
 import (
 	"errors"
+	"slices"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -58,6 +59,9 @@ func TestFind(t *testing.T) {
 		})
 	}
 	g := NewWithT(t)
+	backwards := server()
+	slices.Reverse(backwards.Resources)
+	g.Expect(resource.Find(backwards, "events")).To(HaveField("GroupVersionResource.Group", ""), "as kubectl does")
 	g.Expect(resource.Find(server(), "svc.example.com")).To(HaveField("Kind", "Odd"))
 	g.Expect(resource.Find(server(), "node")).To(HaveField("Namespaced", false))
 	g.Expect(resource.Find(server(), "service")).To(HaveField("Namespaced", true))
