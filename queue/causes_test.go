@@ -2,6 +2,7 @@ package queue_test
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -148,4 +149,58 @@ func TestCausesOfTheObjectThatTheKeyNames(t *testing.T) {
 	item, err := q.Get(t.Context())
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(item.Causes()).To(Equal([]queue.Cause{own, owned}))
+}
+
+// mergedInto is what the list of causes of a key should be after one more.
+func mergedInto(all []queue.Cause, c queue.Cause) []queue.Cause {
+	const most = 1<<16 - 1
+	if c == (queue.Cause{}) {
+		return all
+	}
+	for i := range all {
+		known := &all[i]
+		if known.Trigger == c.Trigger && known.Namespace == c.Namespace && known.Name == c.Name {
+			known.Change, known.NewVersion, known.Merged = c.Change, c.NewVersion, min(known.Merged+c.Merged+1, most)
+			return all
+		}
+	}
+	if len(all) == queue.MaxCauses {
+		last := &all[len(all)-1]
+		last.Merged = min(last.Merged+c.Merged+1, most)
+		return all
+	}
+	c.Merged = min(c.Merged, most)
+	return append(all, c)
+}
+
+func TestCausesAreMergedWhateverTheyAreMadeOf(t *testing.T) {
+	own := types.NamespacedName{Namespace: "default", Name: "web"}
+	for seed := range uint64(300) {
+		random := rand.New(rand.NewPCG(seed, 0))
+		pick := func(of ...string) string { return of[random.IntN(len(of))] }
+		g := NewWithT(t)
+		q, err := queue.New[types.NamespacedName](nil)
+		g.Expect(err).NotTo(HaveOccurred())
+		if seed%3 == 0 { // so many that it cannot know further ones by number
+			for i := range 32 {
+				q.AddWith(types.NamespacedName{}, because(queue.Cause{Trigger: fmt.Sprint(i), Change: queue.Added}))
+			}
+		}
+		q.AddWith(own, queue.Addition{})
+		var want []queue.Cause
+		for range 20 {
+			c := queue.Cause{
+				Trigger: pick("", "pods", "nodes"), Namespace: pick("default", "default", "other"),
+				Name: pick("web", "web", "web-1"), Change: queue.Change(random.IntN(6)), //nolint:gosec // one of six
+				OldVersion: pick("", "1", "x"), NewVersion: pick("", "0", "12", "007", "x"),
+				Merged: []int{0, 0, 0, 3, 1<<16 - 2}[random.IntN(5)],
+			}
+			if random.IntN(10) == 0 {
+				c = queue.Cause{}
+			}
+			q.AddWith(own, because(c))
+			want = mergedInto(want, c)
+		}
+		g.Expect(q.Entries(2)).To(ContainElement(And(HaveField("Key", own), HaveField("Causes", want))), "seed %d", seed)
+	}
 }

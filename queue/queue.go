@@ -81,8 +81,9 @@ func (q *Queue[K]) AddWith(key K, a Addition) {
 	if q.options.Group != nil {
 		name = q.options.Group(key)
 	}
+	hash := q.hash(key) // outside the lock, to hold that for a shorter time
 	q.mu.Lock()
-	q.add(key, name, &a)
+	q.add(key, hash, name, &a)
 	q.mu.Unlock()
 }
 

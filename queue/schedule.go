@@ -5,12 +5,11 @@ import "math"
 // This file decides when a key is handed out. All of it runs under Queue.mu.
 
 // add is AddWith.
-func (q *Queue[K]) add(key K, group string, a *Addition) {
+func (q *Queue[K]) add(key K, hash uint32, group string, a *Addition) {
 	if q.mode != running {
 		return
 	}
 	q.counters.added++
-	hash := q.hash(key)
 	n, place := q.seek(key, hash)
 	if n != 0 {
 		q.merge(n, a)
@@ -33,7 +32,9 @@ func (q *Queue[K]) add(key K, group string, a *Addition) {
 // merge is AddWith for a key that is known already.
 func (q *Queue[K]) merge(n uint32, a *Addition) {
 	e := q.at(n)
-	q.explain(e, &a.Cause)
+	if !q.causes.repeats(e.causes, &e.key, &a.Cause) {
+		q.explain(e, &a.Cause)
+	}
 	if a.Reset {
 		q.forgive(e)
 		e.reset = e.reset || e.state == held
