@@ -15,12 +15,15 @@ import (
 	"syscall"
 
 	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
 
 	"github.com/homeostat/homeostat/leader"
+	"github.com/homeostat/homeostat/metrics"
 	"github.com/homeostat/homeostat/reconcile"
 	"github.com/homeostat/homeostat/status"
 )
@@ -50,6 +53,8 @@ type Env struct {
 	Events events.EventRecorder
 	// Leader is nil without leader election.
 	Leader reconcile.Leader
+	// Metrics takes collectors of the program's own.
+	Metrics prometheus.Registerer
 }
 
 type flags struct {
@@ -132,7 +137,8 @@ func (p Program) run(ctx context.Context, config *rest.Config, f *flags) error {
 		return err
 	}
 	defer stopEvents()
-	env := Env{Config: config, Events: recorder}
+	registry := prometheus.NewRegistry()
+	env := Env{Config: config, Events: recorder, Metrics: registry}
 	if f.leaderElect {
 		elector, err := p.elector(config, f.namespace)
 		if err != nil {
@@ -144,7 +150,10 @@ func (p Program) run(ctx context.Context, config *rest.Config, f *flags) error {
 	if err != nil {
 		return err
 	}
-	return p.serve(ctx, f.listenAddr, controllers)
+	if f.listenAddr == "" {
+		return reconcile.RunAll(ctx, controllers...)
+	}
+	return serve(ctx, f.listenAddr, registry, controllers)
 }
 
 func (p Program) elector(config *rest.Config, namespace string) (*leader.Elector, error) {
@@ -162,11 +171,17 @@ func (p Program) elector(config *rest.Config, namespace string) (*leader.Elector
 }
 
 // serve runs the controllers, and the status server until they have drained.
-func (p Program) serve(ctx context.Context, address string, controllers []*reconcile.Controller) error {
-	if address == "" {
-		return reconcile.RunAll(ctx, controllers...)
+func serve(
+	ctx context.Context, address string, registry *prometheus.Registry, controllers []*reconcile.Controller,
+) error {
+	err := errors.Join(
+		registry.Register(metrics.New(controllers...)),
+		registry.Register(collectors.NewGoCollector()),
+		registry.Register(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})))
+	if err != nil {
+		return fmt.Errorf("registering metrics: %w", err)
 	}
-	handler, err := status.New(&status.Options{Controllers: controllers, Authorize: FromHere})
+	handler, err := status.New(&status.Options{Controllers: controllers, Gatherer: registry, Authorize: FromHere})
 	if err != nil {
 		return err
 	}
