@@ -35,12 +35,12 @@ func start(ctx context.Context, c *reconcile.Controller, tap *wiretap.Tap, ended
 // the same.
 func (r *Run) Stop() error { return r.stop() }
 
-// Idle tells whether no key is being worked on or waits.
+// Idle tells whether it works, and no key is being worked on or waits.
 func (r *Run) Idle() bool {
 	stats := r.QueueStats()
 	waiting := stats.Held + stats.Delayed
 	for _, lane := range stats.Lanes {
 		waiting += lane.Depth
 	}
-	return waiting == 0
+	return r.Phase() == reconcile.Working && waiting == 0
 }

@@ -1,0 +1,43 @@
+package podruntime
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/homeostat/homeostat/informer"
+)
+
+var (
+	totalDesc = prometheus.NewDesc("pod_runtime_seconds_total",
+		"For how long the Pods of a namespace have run, all together.", []string{"namespace"}, nil)
+	unseenDesc = prometheus.NewDesc("pod_runtime_unseen_seconds_total",
+		"For how much longer Pods may have run that vanished while nobody looked.", []string{"namespace"}, nil)
+)
+
+// A Collector is a prometheus.Collector of the ledgers, as they are on the
+// server: a total that goes into a metric has been kept.
+type Collector struct {
+	ledgers *informer.Informer[*corev1.ConfigMap]
+}
+
+// Describe sends what there is.
+func (c *Collector) Describe(out chan<- *prometheus.Desc) {
+	out <- totalDesc
+	out <- unseenDesc
+}
+
+// Collect sends the values of now.
+func (c *Collector) Collect(out chan<- prometheus.Metric) {
+	for object := range c.ledgers.Snapshot().All() {
+		if object.Labels[managedByKey] != Name {
+			continue
+		}
+		l, err := parse(object.Data)
+		if err != nil {
+			continue // its turn says so
+		}
+		counter := prometheus.CounterValue
+		out <- prometheus.MustNewConstMetric(totalDesc, counter, float64(l.Total), object.Namespace)
+		out <- prometheus.MustNewConstMetric(unseenDesc, counter, float64(l.Unseen), object.Namespace)
+	}
+}

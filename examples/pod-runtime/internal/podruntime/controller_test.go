@@ -1,0 +1,257 @@
+package podruntime_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/homeostat/homeostat/examples/internal/program"
+	"github.com/homeostat/homeostat/examples/internal/wiretap"
+	"github.com/homeostat/homeostat/examples/pod-runtime/internal/podruntime"
+	"github.com/homeostat/homeostat/reconcile"
+)
+
+func TestALifeIsCountedOnceAndExactly(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.start()
+		w.runs("a")
+		<-time.After(2 * time.Second)
+		w.Expect(w.Writes()).To(Equal([]string{created}))
+		<-time.After(10 * time.Minute)
+		w.Expect(w.Writes()).To(HaveLen(10), "one for each minute")
+		w.Expect(w.configMap().Data[podruntime.TotalKey]).To(MatchRegexp("^10m[01]s$"))
+		w.status("a", succeeded(time.Now()))
+		w.passes(time.Hour)
+		w.Expect(w.ledger().Total).To(Equal(int64(602)))
+		w.goes("a")
+		w.passes(time.Hour)
+		w.Expect(w.ledger()).To(And(HaveField("Total", int64(602)), HaveField("Closed", int64(602)), HaveField("Pods", BeEmpty())))
+		w.runs("a")
+		w.passes(30 * time.Second)
+		w.goes("a")
+		w.passes(time.Hour)
+		w.Expect(w.ledger()).To(And(HaveField("Total", int64(632)), HaveField("Estimated", 0)))
+	})
+}
+
+func TestNothingIsWrittenWhereNothingRuns(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.start()
+		_, err := w.User.CoreV1().Pods("d").Create(t.Context(), &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Name: "pending"},
+			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}},
+		}, metav1.CreateOptions{})
+		w.Expect(err).NotTo(HaveOccurred())
+		<-time.After(time.Hour)
+		w.Expect(w.Writes()).To(BeEmpty())
+		w.runs("a")
+		w.status("a", succeeded(time.Now()))
+		<-time.After(time.Minute)
+		w.Expect(w.Writes()).NotTo(BeEmpty())
+		<-time.After(time.Hour)
+		w.Expect(w.Writes()).To(BeEmpty(), "what has ended does not grow")
+	})
+}
+
+// A restart after every step of a life, and a crash after every write.
+func TestARestartCountsNothingTwice(t *testing.T) {
+	inWorld(t, func(w *world) {
+		restart := func() {
+			for range 5 {
+				struck := false
+				w.Tap.Committed = func(*http.Request) {
+					if !struck {
+						struck = true
+						w.Sim.Fence("controller")
+					}
+				}
+				stop := w.start()
+				<-time.After(5 * time.Second)
+				stop()
+				if !struck {
+					return
+				}
+			}
+			t.Error("every start writes something")
+		}
+		w.runs("a")
+		w.runs("b")
+		restart()
+		w.status("a", succeeded(time.Now().Add(3*time.Second)))
+		restart()
+		w.goes("a")
+		restart()
+		restart()
+		l := w.ledger()
+		w.Expect(l.Pods).To(HaveLen(1))
+		w.Expect(l.Closed).To(BeNumerically("~", 8+5*4, 30))
+		w.Expect(l.Estimated).To(BeZero())
+		closed := l.Closed
+		w.goes("b")
+		restart()
+		l = w.ledger()
+		w.Expect(l.Closed).To(BeNumerically(">", closed))
+		w.Expect(l.Closed).To(Equal(l.Total))
+		total := l.Total
+		for range 3 {
+			restart()
+			w.Expect(w.ledger().Total).To(Equal(total))
+		}
+	})
+}
+
+func TestWhatVanishesWhileItIsDownIsAnEstimate(t *testing.T) {
+	inWorld(t, func(w *world) {
+		stop := w.start()
+		w.runs("a")
+		w.passes(10*time.Minute + 30*time.Second)
+		stop()
+		<-time.After(3 * time.Hour)
+		w.goes("a")
+		<-time.After(time.Hour)
+		w.start()
+		w.passes(time.Minute)
+		w.Expect(w.ledger()).To(And(
+			HaveField("Total", int64(600)), HaveField("Closed", int64(600)), // up to the last look
+			HaveField("Estimated", 1), HaveField("Unseen", int64(4*3600+30)), HaveField("Pods", BeEmpty()),
+		))
+	})
+}
+
+func TestWhatRunsOnWhileItIsDownIsCounted(t *testing.T) {
+	inWorld(t, func(w *world) {
+		stop := w.start()
+		w.runs("a")
+		w.passes(time.Minute)
+		stop()
+		<-time.After(3 * time.Hour)
+		w.start()
+		w.Expect(w.ledger()).To(And(HaveField("Total", int64(3*3600+60)), HaveField("Estimated", 0)))
+	})
+}
+
+// The first list after a restart is from before a Pod went and was closed.
+func TestAStaleListBringsNobodyBack(t *testing.T) {
+	inWorld(t, func(w *world) {
+		stop := w.start()
+		w.runs("a")
+		before, err := w.User.CoreV1().RESTClient().Get().AbsPath("/api/v1/pods").DoRaw(t.Context())
+		w.Expect(err).NotTo(HaveOccurred())
+		w.passes(time.Minute)
+		w.goes("a")
+		w.passes(time.Minute)
+		stop()
+		total := w.ledger().Total
+		mute, stale := wiretap.Mute("/api/v1/pods"), 0
+		w.Tap.Before = func(r *http.Request) *http.Response {
+			if r.URL.Path == "/api/v1/pods" && r.Method == http.MethodGet && !wiretap.IsWatch(r) {
+				stale++
+				return wiretap.Answer(r, http.StatusOK, before)
+			}
+			return mute(r)
+		}
+		w.start()
+		<-time.After(time.Minute)
+		w.Expect(stale).To(Equal(1))
+		w.Expect(w.Writes()).To(BeEmpty())
+		w.Expect(w.ledger().Total).To(Equal(total))
+	})
+}
+
+func TestATamperedLedgerIsRestored(t *testing.T) {
+	for name, tamper := range map[string]func(w *world){
+		"deleted": func(w *world) {
+			w.Expect(w.User.CoreV1().ConfigMaps("d").Delete(w.T.Context(), podruntime.Name, metav1.DeleteOptions{})).To(Succeed())
+		},
+		"emptied":      func(w *world) { w.edit(func(c *corev1.ConfigMap) { c.Data = nil }) },
+		"unreadable":   func(w *world) { w.edit(func(c *corev1.ConfigMap) { c.Data[podruntime.LedgerKey] = "{" }) },
+		"total edited": func(w *world) { w.edit(func(c *corev1.ConfigMap) { c.Data[podruntime.TotalKey] = "9h" }) },
+		"numbers edited": func(w *world) {
+			w.edit(func(c *corev1.ConfigMap) {
+				c.Data[podruntime.LedgerKey] = strings.Replace(c.Data[podruntime.LedgerKey], `"closedSeconds":0`, `"closedSeconds":9`, 1)
+			})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				w.start()
+				w.runs("a")
+				w.passes(90 * time.Second)
+				data := w.configMap().Data
+				tamper(w)
+				<-time.After(2 * time.Second)
+				w.Expect(w.Writes()).To(HaveLen(1))
+				w.Expect(w.configMap().Data).To(Equal(data))
+			})
+		})
+	}
+}
+
+func (w *world) edit(edit func(*corev1.ConfigMap)) {
+	w.T.Helper()
+	object := w.configMap()
+	edit(object)
+	_, err := w.User.CoreV1().ConfigMaps("d").Update(w.T.Context(), object, metav1.UpdateOptions{})
+	w.Expect(err).NotTo(HaveOccurred())
+}
+
+func TestAnUnreadableLedgerIsNotOverwritten(t *testing.T) {
+	inWorld(t, func(w *world) {
+		stop := w.start()
+		w.runs("a")
+		w.passes(time.Minute)
+		stop()
+		w.edit(func(c *corev1.ConfigMap) { c.Data[podruntime.LedgerKey] = "{" })
+		run := w.Start(maker(period))
+		<-time.After(time.Hour)
+		w.Expect(w.Writes()).To(BeEmpty())
+		w.Expect(run.Status(1).Keys[0].Failure).To(ContainSubstring("restore it, or delete it to begin at zero"))
+	})
+}
+
+func TestAForeignConfigMapIsLeftAlone(t *testing.T) {
+	inWorld(t, func(w *world) {
+		_, err := w.User.CoreV1().ConfigMaps("d").Create(t.Context(),
+			&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: podruntime.Name}}, metav1.CreateOptions{})
+		w.Expect(err).NotTo(HaveOccurred())
+		w.start()
+		w.runs("a")
+		<-time.After(time.Hour)
+		w.Expect(w.Writes()).To(BeEmpty())
+		w.Expect(w.Events.Events).To(Receive(ContainSubstring("NameTaken")))
+	})
+}
+
+func TestTheMetricIsWhatIsKept(t *testing.T) {
+	inWorld(t, func(w *world) {
+		var totals *podruntime.Collector
+		w.Start(func(env program.Env) (*reconcile.Controller, error) {
+			client, err := kubernetes.NewForConfig(env.Config)
+			if err != nil {
+				return nil, err
+			}
+			c, collector, err := podruntime.New(client, nil)
+			totals = collector
+			return c, err
+		})
+		w.runs("a")
+		w.passes(5*time.Minute + 30*time.Second)
+		w.Expect(testutil.CollectAndCompare(totals, strings.NewReader(`
+			# HELP pod_runtime_seconds_total For how long the Pods of a namespace have run, all together.
+			# TYPE pod_runtime_seconds_total counter
+			pod_runtime_seconds_total{namespace="d"} 300
+		`), "pod_runtime_seconds_total")).To(Succeed())
+	})
+}
+
+func TestOptionsAreChecked(t *testing.T) {
+	_, _, err := podruntime.New(nil, &podruntime.Options{Period: time.Millisecond})
+	NewWithT(t).Expect(err).To(MatchError(ContainSubstring("Options.Period is 1ms: must be at least a second")))
+}
