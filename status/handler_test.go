@@ -86,6 +86,7 @@ func TestReadyzVerboseNamesEveryCheck(t *testing.T) {
 			HavePrefix("[-] sweep/rollout: "),
 			Equal("[-] controller/drain: it is syncing"),
 			Equal("[+] leader/rollout: ok"),
+			Equal("[+] leader/drain: ok"),
 			Equal("[+] volumes: ok"),
 			Equal("readyz failed"),
 		))
@@ -96,7 +97,7 @@ func TestLivezDoesNotCareWhetherThereIsWork(t *testing.T) {
 	inScenario(t, nil, func(c client, _ *scenario) {
 		code, body := c.get("/livez?verbose")
 		c.Expect(code).To(Equal(http.StatusOK))
-		c.Expect(body).To(Equal("[+] leader/rollout: ok\nok\n"))
+		c.Expect(body).To(Equal("[+] leader/rollout: ok\n[+] leader/drain: ok\nok\n"))
 	})
 }
 
@@ -247,6 +248,7 @@ func TestTheSameAsJSON(t *testing.T) {
 			Controllers []struct {
 				Name, Phase, Leader string
 				Triggers            []struct{ Informer, Kind, Sort string }
+				Slots               []struct{ State, Owner string }
 				Outputs             []struct {
 					Kind    string
 					Watched bool
@@ -279,6 +281,8 @@ func TestTheSameAsJSON(t *testing.T) {
 		rollout := report.Controllers[0]
 		c.Expect(rollout.Name + " " + rollout.Phase + " " + rollout.Leader).To(Equal("rollout working replica-1 leads"))
 		c.Expect(rollout.Lanes).To(HaveLen(3))
+		c.Expect(rollout.Slots).To(BeEmpty())
+		c.Expect(report.Controllers[1].Slots[3]).To(Equal(struct{ State, Owner string }{"unavailable", "c"}))
 		states := map[string]string{}
 		for _, k := range rollout.Keys {
 			states[k.Name] = fmt.Sprint(k.State, " ", k.Attempt, k.BackingOff, k.OnHold, k.Error != "")

@@ -40,7 +40,7 @@ type view struct {
 func newPage(controllers []*reconcile.Controller) (page, error) {
 	t, err := template.New("page").Funcs(template.FuncMap{
 		"ago": ago, "since": since, "span": span, "scope": scope, "size": size, "counted": counted,
-		"state": state, "cause": cause, "few": few, "beyond": beyond,
+		"state": state, "slot": slot, "cause": cause, "few": few, "beyond": beyond,
 	}).Parse(pageTemplate)
 	if err != nil {
 		return page{}, fmt.Errorf("parsing the page: %w", err)

@@ -51,6 +51,21 @@ func TestThePageShowsWhatIsGoingOn(t *testing.T) {
 	})
 }
 
+func TestThePageShowsWhoHasWhichSlot(t *testing.T) {
+	inScenario(t, nil, func(c client, _ *scenario) {
+		_, body := c.get("/debug/homeostat")
+		c.Expect(text(body)).To(ContainSubstring("0 of 4 workers busy; 0 keys delayed, 0 of them backing off; 1 of 4 slots here."))
+		var slots []string
+		for _, found := range regexp.MustCompile(`<li class="(\w+)" title="([^"]*)">`).FindAllStringSubmatch(body, -1) {
+			slots = append(slots, found[1]+": "+html.UnescapeString(found[2]))
+		}
+		c.Expect(slots).To(Equal([]string{
+			"here: here, a, for 1m0s", "elsewhere: elsewhere, " + hostile + ", for 1h0m0s",
+			"claimable: claimable", "unavailable: unavailable, c",
+		}))
+	})
+}
+
 func TestThePageEscapesWhatItShowsAndShowsNoContents(t *testing.T) {
 	inScenario(t, nil, func(c client, _ *scenario) {
 		_, body := c.get("/debug/homeostat")

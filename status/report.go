@@ -27,6 +27,7 @@ type controllerReport struct {
 	Kind     string            `json:"kind"`
 	Phase    reconcile.Phase   `json:"phase"`
 	Leader   string            `json:"leader,omitempty"`
+	Slots    []slotReport      `json:"slots,omitempty"`
 	Triggers []triggerReport   `json:"triggers"`
 	Outputs  []outputReport    `json:"outputs"`
 	Workers  int               `json:"workers"`
@@ -46,6 +47,12 @@ type controllerReport struct {
 	Sweep      *sweepReport `json:"sweep,omitempty"`
 	Keys       []keyReport  `json:"keys"`
 	More       bool         `json:"more"` // keys than were asked for
+}
+
+type slotReport struct {
+	State string     `json:"state"` // here, elsewhere, claimable or unavailable
+	Owner string     `json:"owner,omitempty"`
+	Since *time.Time `json:"since,omitempty"`
 }
 
 type triggerReport struct {
@@ -161,6 +168,9 @@ func controllerOf(c *reconcile.Controller, informers []reconcile.InformerStatus,
 		HeldBack: stats.HeldBack, Overdue: stats.Overdue, HotLoops: stats.HotLoops, Failing: stats.Failing,
 		Held: q.Held, Delayed: q.Delayed, BackingOff: q.BackingOff, Retrying: q.Failing, Sweep: sweepOf(c),
 		Outputs: []outputReport{}, Keys: []keyReport{},
+	}
+	for _, s := range status.Slots {
+		r.Slots = append(r.Slots, slotReport{s.State, s.Owner, unlessZero(s.Since)})
 	}
 	for _, t := range status.Triggers {
 		r.Triggers = append(r.Triggers, triggerReport{nameOf(t, informers), t.Kind, t.Sort})

@@ -61,6 +61,23 @@ func (leading) String() string { return "replica-1 leads" }
 func (leading) Ready() error   { return nil }
 func (leading) Healthy() error { return nil }
 
+// sharing is a division into slots of which this replica has one.
+type sharing struct{}
+
+func (sharing) Run(ctx context.Context, _ func(context.Context, int) error) error {
+	<-ctx.Done()
+	return nil
+}
+func (sharing) Slot(reconcile.Key) int { return 0 }
+func (sharing) String() string         { return "1 of 4 slots here" }
+
+func (sharing) EachSlot(f func(slot int, state, owner string, since time.Time)) {
+	f(0, reconcile.SlotHere, "a", time.Now().Add(-time.Minute))
+	f(1, reconcile.SlotElsewhere, hostile, time.Now().Add(-time.Hour))
+	f(2, reconcile.SlotClaimable, "", time.Time{})
+	f(3, reconcile.SlotUnavailable, "c", time.Time{})
+}
+
 func newScenario(t *testing.T) *scenario {
 	t.Helper()
 	g := NewWithT(t)
@@ -93,7 +110,7 @@ func newScenario(t *testing.T) *scenario {
 	node, err := reconcile.New("drain", nodes, reconcile.Func[*corev1.Node](
 		func(context.Context, reconcile.Request[*corev1.Node]) (reconcile.Result, error) {
 			return reconcile.Result{}, nil
-		}), &reconcile.Options{Triggers: []reconcile.Trigger{
+		}), &reconcile.Options{Shards: sharing{}, Triggers: []reconcile.Trigger{
 		reconcile.Owned(maps), reconcile.Owned(informer.For(client.CoreV1().ConfigMaps("e"), nil)),
 	}})
 	g.Expect(err).NotTo(HaveOccurred())

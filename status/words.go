@@ -78,6 +78,18 @@ func size(bytes int64) string {
 	return fmt.Sprintf("%.1f %s", value, units[0])
 }
 
+// slot says who has a slot.
+func slot(now time.Time, s slotReport) string {
+	text := s.State
+	if s.Owner != "" {
+		text += ", " + s.Owner
+	}
+	if s.Since != nil {
+		text += ", for " + since(now, s.Since)
+	}
+	return text
+}
+
 func span(seconds float64) string { return rounded(time.Duration(seconds * float64(time.Second))) }
 
 func rounded(d time.Duration) string {
