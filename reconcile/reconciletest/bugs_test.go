@@ -3,6 +3,7 @@ package reconciletest_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"strconv"
 	"testing"
@@ -254,6 +255,26 @@ func TestReplay(t *testing.T) {
 	}
 	g.Expect(reconciletest.ReplayText(t, breeding(right), nil,
 		report.Token)).To(gomega.ContainSubstring("no longer applies"))
+}
+
+// repeats is how often each seed is played; 1000 by hand: go test -run TestSeedsAreDeterministic -repeats 1000.
+var repeats = flag.Int("repeats", 3, "how often TestSeedsAreDeterministic plays each seed")
+
+// A seed gives the same trace each time, and another one gives another.
+func TestSeedsAreDeterministic(t *testing.T) {
+	g := gomega.NewWithT(t)
+	c := breeding(right)
+	c.Workload, c.Goal = c.Workload[1:2], nil
+	times := *repeats
+	if testing.Short() {
+		times = 2
+	}
+	different := map[string]bool{}
+	for seed, hashes := range reconciletest.SeedHashes(t, c, 100, times) {
+		g.Expect(hashes).To(gomega.HaveEach(hashes[0]), "seed %d", seed)
+		different[hashes[0]] = true
+	}
+	g.Expect(len(different)).To(gomega.BeNumerically(">", 50))
 }
 
 // Every run of every deviation takes the same way again: informers, queue, workers and back-off included.

@@ -19,6 +19,23 @@ func Hashes(t *testing.T, c *Case) []string {
 	return x.hashes
 }
 
+// SeedHashes plays each seed so many times, and returns the hashes of the traces.
+func SeedHashes(t *testing.T, c *Case, seeds, times int) [][]string {
+	t.Helper()
+	x := newExplorer(t, c, nil)
+	if !x.refer() {
+		t.Fatal(x.report.Failure)
+	}
+	singles := x.singles()
+	all := make([][]string, seeds)
+	for range times { // seed by seed, so that no two runs of the same are neighbours
+		for seed := range all {
+			all[seed] = append(all[seed], x.play(seeded(seed+1, singles), setting{seed: 1}).hash())
+		}
+	}
+	return all
+}
+
 // TraceOf plays the case under the plan of a token, and returns what happened and what was found.
 func TraceOf(t *testing.T, c *Case, o *Options, text string) (lines []string, found string) {
 	t.Helper()

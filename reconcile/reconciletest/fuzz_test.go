@@ -1,0 +1,9 @@
+package reconciletest_test
+
+import (
+	"testing"
+
+	"github.com/homeostat/homeostat/reconcile/reconciletest"
+)
+
+func FuzzSchedule(f *testing.F) { reconciletest.Fuzz(f, breeding(right), nil) }
