@@ -418,7 +418,7 @@ func TestStatusTellsWhoLeadsSinceWhen(t *testing.T) {
 		g := NewWithT(t)
 		api := newLeaseAPI(t)
 		a, b := newElector(t, leaseOf(api.link(1), "a"), nil), newElector(t, leaseOf(api.link(2), "b"), nil)
-		g.Expect(a.Status().String()).To(Equal("nobody leads"))
+		g.Expect(a.String()).To(Equal("nobody leads"))
 		g.Expect(a.Ready()).To(MatchError(ContainSubstring("nobody leads yet")))
 		ctx, cancel := context.WithCancel(t.Context())
 		var d diary

@@ -88,6 +88,29 @@ func TestRecordsDeletedByHandAreNotTakenWhileTheirOwnerMayWork(t *testing.T) {
 	}
 }
 
+func TestSlotsOfAMemberThatMayBeDeadAreUnavailable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		api, o := newLeaseAPI(t), newOwners()
+		a, b := startShards(t, api, o, "a"), startShards(t, api, o, "b")
+		pass(30 * time.Second)
+		open := make(chan struct{})
+		a.link.set(func(l *link) { l.cut, l.stall = open, open })
+		pass(14 * time.Second)
+		g.Expect(states(a.Shards)).To(Equal(map[string]int{"elsewhere": 32, "claimable": 32}))
+		g.Expect(a.String()).To(MatchRegexp(`^0 of 64 slots are here; members: .*; 32 are claimable`))
+		pass(10 * time.Second)
+		g.Expect(states(a.Shards)).To(Equal(map[string]int{"unavailable": 32, "claimable": 32}))
+		g.Expect(a.String()).To(ContainSubstring("; 32 are unavailable"))
+		a.link.set(func(l *link) { l.cut, l.stall = nil, nil })
+		close(open)
+		pass(30 * time.Second)
+		a.end(t)
+		b.end(t)
+		g.Expect(o.fault).To(BeEmpty())
+	})
+}
+
 func TestShortVisitMovesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)

@@ -126,6 +126,13 @@ func startShardsWith(
 	return r
 }
 
+// states counts the slots by state.
+func states(s *leader.Shards) map[string]int {
+	states := map[string]int{}
+	s.EachSlot(func(_ int, state, _ string, _ time.Time) { states[state]++ })
+	return states
+}
+
 func (r *shardReplica) end(t *testing.T) {
 	t.Helper()
 	r.stop()
@@ -147,6 +154,7 @@ func TestShardsDivideAndFollowTheMembers(t *testing.T) {
 		pass(10 * time.Second)
 		g.Expect(o.shares()).To(Equal(map[string]int{"a": 64}))
 		g.Expect(a.Ready()).To(Succeed())
+		g.Expect(states(a.Shards)).To(Equal(map[string]int{"here": 64}))
 
 		b := startShards(t, api, o, "b")
 		pass(30 * time.Second)
@@ -161,6 +169,7 @@ func TestShardsDivideAndFollowTheMembers(t *testing.T) {
 		g.Expect(s.Owned).To(Equal(64))
 		g.Expect(s.Members).To(HaveLen(3))
 		g.Expect(s.Mine).To(Equal(o.shares()["a"]))
+		g.Expect(a.String()).To(MatchRegexp(`^2[12] of 64 slots are here; members: a_\S+, b_\S+, c_\S+$`))
 
 		share := o.shares()["b"]
 		b.end(t)
@@ -171,6 +180,7 @@ func TestShardsDivideAndFollowTheMembers(t *testing.T) {
 		c.die()
 		pass(8 * time.Second)
 		g.Expect(o.shares()).To(Equal(map[string]int{"a": 32}), "a dead member's slots wait for a lease duration")
+		g.Expect(states(a.Shards)).To(Equal(map[string]int{"here": 32, "elsewhere": 32}))
 		pass(12 * time.Second)
 		g.Expect(o.shares()).To(Equal(map[string]int{"a": 64}))
 		a.end(t)

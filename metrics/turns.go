@@ -48,5 +48,6 @@ func (s sender) turns(c *reconcile.Controller) {
 	s.gauge(float64(stats.Failing), failing, name)
 	if status := c.Status(0); status.Elects {
 		s.gauge(truth(status.Phase == reconcile.Working), leading, name)
+		s.slots(c, status.Slots)
 	}
 }

@@ -1,0 +1,58 @@
+package metrics_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes/fake"
+
+	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/metrics"
+	"github.com/homeostat/homeostat/reconcile"
+)
+
+// threeSlots are shards that only say who has what.
+type threeSlots struct{ reconcile.Shards }
+
+func (threeSlots) EachSlot(f func(slot int, state, owner string, since time.Time)) {
+	f(0, reconcile.SlotHere, "me", time.Time{})
+	f(1, reconcile.SlotElsewhere, "another", time.Time{})
+	f(2, reconcile.SlotClaimable, "", time.Time{})
+}
+
+func TestSlotsAreGauges(t *testing.T) {
+	g := NewWithT(t)
+	controller, err := reconcile.New("test", informer.For(fake.NewClientset().CoreV1().ConfigMaps("d"), nil),
+		reconcile.Func[*corev1.ConfigMap](
+			func(context.Context, reconcile.Request[*corev1.ConfigMap]) (reconcile.Result, error) {
+				return reconcile.Result{}, nil
+			}), &reconcile.Options{Shards: threeSlots{}})
+	g.Expect(err).NotTo(HaveOccurred())
+	registry := prometheus.NewPedanticRegistry()
+	g.Expect(registry.Register(metrics.New(controller))).To(Succeed())
+	g.Expect(testutil.GatherAndCompare(registry, strings.NewReader(`
+# HELP homeostat_leading Whether this replica leads and turns run, of controllers that elect a leader.
+# TYPE homeostat_leading gauge
+homeostat_leading{controller="test"} 0
+# HELP homeostat_slot_owned Whether this replica works on the slot: the sum over the replicas is 1.
+# TYPE homeostat_slot_owned gauge
+homeostat_slot_owned{controller="test",slot="0"} 1
+homeostat_slot_owned{controller="test",slot="1"} 0
+homeostat_slot_owned{controller="test",slot="2"} 0
+# HELP homeostat_slots Slots, by who has them as this replica sees it: here, elsewhere, claimable or unavailable.
+# TYPE homeostat_slots gauge
+homeostat_slots{controller="test",state="claimable"} 1
+homeostat_slots{controller="test",state="elsewhere"} 1
+homeostat_slots{controller="test",state="here"} 1
+homeostat_slots{controller="test",state="unavailable"} 0
+`), "homeostat_leading", "homeostat_slot_owned", "homeostat_slots")).To(Succeed())
+	problems, err := testutil.GatherAndLint(registry)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(problems).To(BeEmpty())
+}
