@@ -18,7 +18,8 @@ import (
 func main() {
 	var options ingress.Options
 	os.Exit(program.Program{
-		Name: ingress.Name,
+		Name:    ingress.Name,
+		Sharded: true,
 		Flags: func(fs *flag.FlagSet) {
 			fs.StringVar(&options.Host, "host", ingress.DefaultHost, "`template` of the host, with .Namespace and .Name")
 			fs.StringVar(&options.ClassName, "ingress-class", "", "ingressClassName; empty leaves it to the cluster")
@@ -31,7 +32,7 @@ func main() {
 			if err != nil {
 				return nil, fmt.Errorf("making a client: %w", err)
 			}
-			options.Leader = env.Leader
+			options.Shards = env.Shards
 			controller, err := ingress.New(client, env.Events, &options)
 			return []*reconcile.Controller{controller}, err
 		},

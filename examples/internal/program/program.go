@@ -1,7 +1,6 @@
 package program
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -17,12 +16,10 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
 
-	"github.com/homeostat/homeostat/leader"
 	"github.com/homeostat/homeostat/metrics"
 	"github.com/homeostat/homeostat/reconcile"
 	"github.com/homeostat/homeostat/status"
@@ -40,19 +37,24 @@ type Program struct {
 	Name string
 	// Flags adds the program's own flags; nil adds none.
 	Flags func(*flag.FlagSet)
+	// Sharded lets all replicas work with --leader-elect, each on its part of
+	// the keys, instead of one: Env has Shards then, and no Leader.
+	Sharded bool
 	// Setup makes the controllers; nothing runs yet.
 	Setup func(env Env) ([]*reconcile.Controller, error)
 }
 
 // An Env is what controllers are made from.
 type Env struct {
-	// Config is for everything but Events. With leader election, writes are
+	// Config is for everything but Events. With --leader-elect, writes are
 	// refused once the Lease may have expired.
 	Config *rest.Config
 	// Events sends events.
 	Events events.EventRecorder
-	// Leader is nil without leader election.
+	// Leader is nil without --leader-elect.
 	Leader reconcile.Leader
+	// Shards are nil without --leader-elect and Program.Sharded.
+	Shards reconcile.Shards
 	// Metrics takes collectors of the program's own.
 	Metrics prometheus.Registerer
 }
@@ -64,6 +66,7 @@ type flags struct {
 	listenAddr  string
 	leaderElect bool
 	namespace   string
+	identity    string
 }
 
 // Main runs the program and returns its exit code. Args are without the
@@ -104,8 +107,7 @@ func (p Program) parse(args []string, stderr io.Writer) (*flags, error) {
 	fs.IntVar(&f.verbosity, "v", 0, "log more with a higher `level`")
 	fs.StringVar(&f.listenAddr, "listen-addr", ":8080", "`address` of /livez, /readyz, /metrics and "+
 		"/debug/homeostat; empty serves none")
-	fs.BoolVar(&f.leaderElect, "leader-elect", false, "work only while holding the Lease of this program's name")
-	fs.StringVar(&f.namespace, "namespace", cmp.Or(os.Getenv("POD_NAMESPACE"), "default"), "`namespace` of the Lease")
+	f.leaseFlags(fs, p.Sharded)
 	if p.Flags != nil {
 		p.Flags(fs)
 	}
@@ -140,11 +142,9 @@ func (p Program) run(ctx context.Context, config *rest.Config, f *flags) error {
 	registry := prometheus.NewRegistry()
 	env := Env{Config: config, Events: recorder, Metrics: registry}
 	if f.leaderElect {
-		elector, err := p.elector(config, f.namespace)
-		if err != nil {
+		if err := p.replicate(&env, f); err != nil {
 			return err
 		}
-		env.Config, env.Leader = elector.Fence(config), elector
 	}
 	controllers, err := p.Setup(env)
 	if err != nil {
@@ -154,20 +154,6 @@ func (p Program) run(ctx context.Context, config *rest.Config, f *flags) error {
 		return reconcile.RunAll(ctx, controllers...)
 	}
 	return serve(ctx, f.listenAddr, registry, controllers)
-}
-
-func (p Program) elector(config *rest.Config, namespace string) (*leader.Elector, error) {
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return nil, fmt.Errorf("making a client for the Lease: %w", err)
-	}
-	identity, err := os.Hostname()
-	if err != nil {
-		return nil, fmt.Errorf("naming this replica: %w", err)
-	}
-	return leader.New(leader.Lease{
-		Client: client.CoordinationV1(), Namespace: namespace, Name: p.Name, Identity: identity,
-	}, nil)
 }
 
 // serve runs the controllers, and the status server until they have drained.

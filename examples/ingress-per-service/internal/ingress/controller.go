@@ -31,7 +31,7 @@ func New(client kubernetes.Interface, recorder events.EventRecorder, o *Options)
 		Known:    names.Objects(ingresses, serviceOf),
 		Sweep:    &options.Sweep,
 		Events:   recorder,
-		Leader:   options.Leader,
+		Shards:   options.Shards,
 	})
 }
 

@@ -32,8 +32,8 @@ type Options struct {
 	PathType networkingv1.PathType
 	// Sweep is how orphans are looked for; see package names for the defaults.
 	Sweep names.Options
-	// Leader lets it work only while this replica leads; it always works.
-	Leader reconcile.Leader
+	// Shards lets it work on this replica's part of the Services; on all.
+	Shards reconcile.Shards
 
 	host *template.Template
 }
