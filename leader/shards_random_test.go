@@ -72,14 +72,13 @@ func (w *world) recorded(l *coordinationv1.Lease) {
 	}
 }
 
-// owned ends a time without an owner; w.mu is held.
+// owned looks at a time without an owner; w.mu is held.
 func (w *world) owned(slot int) {
 	d := time.Since(w.free[slot])
 	if d > 2*leaseDuration {
 		w.fault("slot %d had no owner for %v", slot, d)
 	}
 	w.worst = max(w.worst, d)
-	delete(w.free, slot)
 }
 
 // chance is a random duration up to d, in whole milliseconds.
@@ -140,6 +139,7 @@ func (r *resident) begin(slot int) {
 	defer r.mu.Unlock()
 	if r.working[slot]++; r.working[slot] == 1 {
 		r.owned(slot)
+		delete(r.free, slot)
 	}
 	r.steps["slots taken"]++
 }
