@@ -104,7 +104,7 @@ func parseGo(text string, strict bool) (execute, error) {
 		return nil, err
 	}
 	for _, t := range parsed.Templates() {
-		showAll(t.Tree.Root)
+		showAll(t.Root)
 	}
 	return func(out *limited, object map[string]any) error { return parsed.Execute(out, object) }, nil
 }

@@ -91,7 +91,7 @@ func completion(root *cobra.Command) *cobra.Command {
 	c := &cobra.Command{
 		Use:                   "completion bash|zsh|fish|powershell",
 		Short:                 "Write a script that completes this command in a shell",
-		Long:                  "Write a script that completes this command in a shell:\n\n  source <(observe completion bash)",
+		Long:                  "Write a script that completes this command:\n\n  source <(observe completion bash)",
 		DisableFlagsInUseLine: true,
 		Args:                  cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs),
 		ValidArgs:             []string{"bash", "zsh", "fish", "powershell"},

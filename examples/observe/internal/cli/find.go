@@ -63,7 +63,7 @@ func (s *settings) listable(
 		LabelSelector: s.selector, FieldSelector: s.fieldSelector, Limit: 1,
 	})
 	if err != nil {
-		return found, fmt.Errorf("listing %s: %w", found.GroupVersionResource.GroupResource(), err)
+		return found, fmt.Errorf("listing %s: %w", found.GroupResource(), err)
 	}
 	return found, nil
 }

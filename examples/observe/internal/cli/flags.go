@@ -60,7 +60,7 @@ func (s *settings) selection() *pflag.FlagSet {
 	f.BoolVarP(&s.allNamespaces, "all-namespaces", "A", false, "observe all namespaces")
 	f.StringVarP(&s.namespace, "namespace", "n", "", "observe this `namespace` (default: the one of the kubeconfig)")
 	f.StringVarP(&s.selector, "selector", "l", "", "only objects with these `labels`, such as app=web,tier!=cache")
-	f.StringVar(&s.fieldSelector, "field-selector", "", "only objects with these `fields`, as far as the server knows them")
+	f.StringVar(&s.fieldSelector, "field-selector", "", "only objects with these `fields`, if the server knows them")
 	f.BoolVar(&s.wait, "wait", false, "wait for RESOURCE if the server does not have it yet")
 	return f
 }
@@ -92,7 +92,7 @@ func (s *settings) deletion() *pflag.FlagSet {
 	f := newGroup()
 	f.StringArrayVarP(&s.delete, "delete", "d", nil,
 		"`command` that runs, with namespace and name, when an object is gone; repeated: its arguments")
-	f.StringArrayVar(&s.names, "names", nil, "`command` that prints all names that the outside world knows, one per line: "+
+	f.StringArrayVar(&s.names, "names", nil, "`command` that prints all names that the outside world knows, a line each: "+
 		"NAMESPACE/NAME or NAME; --delete runs for those that are gone; repeated: its arguments")
 	f.IntVar(&s.maxOrphans, "max-orphans", 0, "delete nothing if more than so many known names are gone; -1: no limit "+
 		"(default: more than half of them and more than 10)")

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"strings"
 
 	"github.com/go-logr/logr"
@@ -35,7 +36,7 @@ func (h *terse) WithGroup(string) slog.Handler                { return h }
 
 func (h *terse) WithAttrs(attrs []slog.Attr) slog.Handler {
 	with := *h
-	with.attrs = append(h.attrs[:len(h.attrs):len(h.attrs)], attrs...)
+	with.attrs = append(slices.Clip(h.attrs), attrs...)
 	return &with
 }
 

@@ -77,13 +77,18 @@ func (s *settings) run(args []string, dash int, stdout, stderr io.Writer) error 
 		limited, cancel := context.WithTimeoutCause(ctx, s.exitAfter, errExitAfter)
 		defer cancel()
 		ctx = limited
-		context.AfterFunc(ctx, func() {
-			if errors.Is(context.Cause(limited), errExitAfter) {
-				_, _ = fmt.Fprintf(stderr, "Shutting down after %v ...\n", s.exitAfter)
-			}
-		})
 	}
+	told := make(chan struct{})
+	keepQuiet := context.AfterFunc(ctx, func() {
+		defer close(told)
+		if errors.Is(context.Cause(ctx), errExitAfter) {
+			_, _ = fmt.Fprintf(stderr, "Shutting down after %v ...\n", s.exitAfter)
+		}
+	})
 	err := s.observe(ctx, stdout, stderr)
+	if !keepQuiet() {
+		<-told
+	}
 	if ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) {
 		return nil // stopped before it had begun
 	}

@@ -141,7 +141,7 @@ func observerOf[C informer.UntypedClient[T, L], T informer.Object, L runtime.Obj
 	runner observer.Runner, p observer.Progress, o observer.Options, in func(namespace string) C,
 ) (*observer.Observer, error) {
 	options := &informer.Options{
-		Name: found.GroupVersionResource.Resource, Kind: found.Kind, LabelSelector: s.selector, FieldSelector: s.fieldSelector,
+		Name: found.Resource, Kind: found.Kind, LabelSelector: s.selector, FieldSelector: s.fieldSelector,
 		DropManagedFields: true, // kubectl does not show them either
 	}
 	client := func(ns string) informer.Client[T, L] { return informer.Untyped[T, L](in(ns)) }
@@ -168,7 +168,7 @@ func (s *settings) leader(config *rest.Config, found resource.Resource) (reconci
 	elector, err := leader.New(leader.Lease{
 		Client:    client.CoordinationV1(),
 		Namespace: cmp.Or(namespace, os.Getenv("POD_NAMESPACE"), "default"),
-		Name:      cmp.Or(name, observer.Name+"-"+found.GroupVersionResource.Resource),
+		Name:      cmp.Or(name, observer.Name+"-"+found.Resource),
 		Identity:  identity,
 	}, nil)
 	if err != nil {

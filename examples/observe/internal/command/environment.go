@@ -2,6 +2,7 @@ package command
 
 import (
 	"os"
+	"slices"
 	"strings"
 )
 
@@ -16,7 +17,7 @@ func Environment(declared []string) []string {
 		return os.Environ()
 	}
 	var all []string
-	for _, variable := range append(always[:len(always):len(always)], declared...) {
+	for _, variable := range append(slices.Clip(always), declared...) {
 		if strings.Contains(variable, "=") {
 			all = append(all, variable)
 		} else if value, ok := os.LookupEnv(variable); ok {

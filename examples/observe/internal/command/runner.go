@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -86,7 +87,7 @@ func (r *Runner) run(ctx context.Context, call Call) error {
 	runtime.LockOSThread() // the kernel kills the child when the thread that made it ends
 	defer runtime.UnlockOSThread()
 	c := exec.Command(call.Argv[0], call.Argv[1:]...) //nolint:noctx // the end of ctx begins with SIGTERM
-	c.Env = append(r.Env[:len(r.Env):len(r.Env)], call.Env...)
+	c.Env = append(slices.Clip(r.Env), call.Env...)
 	if call.Stdin != nil {
 		c.Stdin = bytes.NewReader(call.Stdin)
 	}

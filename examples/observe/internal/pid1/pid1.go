@@ -59,7 +59,7 @@ func await(pid int) (int, error) {
 		var status syscall.WaitStatus
 		ended, err := syscall.Wait4(-1, &status, 0, nil)
 		switch {
-		case err == syscall.EINTR: //nolint:errorlint // system calls return the number itself
+		case err == syscall.EINTR:
 		case err != nil:
 			return 0, fmt.Errorf("waiting for processes: %w", err)
 		case ended != pid:

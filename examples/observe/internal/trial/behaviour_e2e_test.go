@@ -48,7 +48,7 @@ var _ = DescribeTable("A single pass", func(_ SpecContext, code int, args []stri
 	Entry("no CRD yet", 1, []string{"widgets.example.com"}, "", "--wait"),
 	Entry("not to be watched", 1, []string{"tokenreviews"}, "", "cannot be observed"),
 	// selection
-	Entry("all namespaces", 0, []string{"services", "-A"}, line("Sync", kubernetes1), ""),
+	Entry("all namespaces", 0, []string{"services", "-A", "-l", "provider=kubernetes"}, line("Sync", kubernetes1), ""),
 	Entry("another namespace", 0, []string{"services", "-n", "kube-public"}, "^$", "Nothing to sync"),
 	Entry("labels", 0, []string{"services", "-l", "component=apiserver"}, line("Sync", kubernetes1), ""),
 	Entry("no such labels", 0, []string{"services", "-l", "component=none"}, "^$", ""),

@@ -114,11 +114,11 @@ var _ = Describe("The scripts", func() {
 	}, SpecTimeout(2*time.Minute))
 
 	It("quota: one for each namespace", func(ctx SpecContext) {
-		script(0, dir, []string{"QUOTA=pods=7"}, "namespaces", "-a", "{.status.phase}", "--", "./quota/quota.sh")
+		script(0, dir, []string{"QUOTA=pods=7"}, "namespaces", "--field-selector=metadata.name="+ns, "-a", "{.status.phase}", "--", "./quota/quota.sh")
 		quota, err := user.CoreV1().ResourceQuotas(ns).Get(ctx, "default", metav1.GetOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		Expect(quota.Spec.Hard).To(Equal(corev1.ResourceList{"pods": resource.MustParse("7")}))
-		script(0, dir, []string{"QUOTA=pods=8"}, "namespaces", "-a", "{.status.phase}", "--", "./quota/quota.sh")
+		script(0, dir, []string{"QUOTA=pods=8"}, "namespaces", "--field-selector=metadata.name="+ns, "-a", "{.status.phase}", "--", "./quota/quota.sh")
 		Expect(user.CoreV1().ResourceQuotas(ns).Get(ctx, "default", metav1.GetOptions{})).To(
 			HaveField("ResourceVersion", quota.ResourceVersion))
 	}, SpecTimeout(2*time.Minute))

@@ -1,0 +1,120 @@
+package cli_test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+
+	"github.com/homeostat/homeostat/examples/observe/internal/cli"
+)
+
+// unreachable is a kubeconfig of a cluster that is not there.
+const unreachable = `
+apiVersion: v1
+kind: Config
+clusters: [{name: c, cluster: {server: "http://127.0.0.1:1"}}]
+users: [{name: u, user: {}}]
+contexts: [{name: x, context: {cluster: c, user: u, namespace: from-context}}]
+current-context: x
+`
+
+// isolated keeps a test from finding a cluster, and returns a folder with a
+// kubeconfig.
+func isolated(t *testing.T) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	t.Setenv("KUBERNETES_SERVICE_HOST", "")
+	t.Setenv("KUBECONFIG", filepath.Join(dir, "none"))
+	t.Setenv("HOME", dir)
+	t.Chdir(dir)
+	NewWithT(t).Expect(os.WriteFile("config", []byte(unreachable), 0o600)).To(Succeed())
+	NewWithT(t).Expect(os.WriteFile("script.sh", []byte("#!/bin/sh\n"), 0o700)).To(Succeed())
+	NewWithT(t).Expect(os.WriteFile("plain.sh", []byte("#!/bin/sh\n"), 0o600)).To(Succeed())
+	return dir
+}
+
+func TestWhatCannotWorkIsOneLineAndExitCode1(t *testing.T) {
+	isolated(t)
+	for name, c := range map[string]struct {
+		args []string
+		says string
+	}{
+		"no resource":                {nil, "you must specify the resource to observe, such as services (see --help)"},
+		"two resources":              {[]string{"a", "b"}, `unexpected argument "b": put -- between`},
+		"no command":                 {[]string{"a", "--"}, "there is no command after --"},
+		"an unknown flag":            {[]string{"a", "--bogus"}, "unknown flag: --bogus (see --help)"},
+		"no number":                  {[]string{"a", "--workers=many"}, "--workers"},
+		"no workers":                 {[]string{"a", "--workers=0"}, "--workers is 0: must be at least 1"},
+		"a negative limit":           {[]string{"a", "--maximum-errors=-2"}, "--maximum-errors is -2: must be at least -1"},
+		"negative orphans":           {[]string{"a", "--max-orphans=-2"}, "--max-orphans is -2"},
+		"negative retries":           {[]string{"a", "--retry-count=-1"}, "--retry-count is -1"},
+		"a negative code":            {[]string{"a", "--retry-on-exit-code=-1"}, "--retry-on-exit-code is -1"},
+		"negative times":             {[]string{"a", "--timeout=-1s", "--resync-period=-1s", "--grace-period=-1s", "--min-interval=-1s", "--exit-after=-1s"}, "--timeout is -1s: must not be negative; --grace-period is -1s: must not be negative; --min-interval is -1s: must not be negative; --resync-period is -1s: must not be negative; --exit-after is -1s: must not be negative"},
+		"labels":                     {[]string{"a", "-l", "a=(b"}, `--selector is "a=(b"`},
+		"fields":                     {[]string{"a", "--field-selector", "a"}, `--field-selector is "a"`},
+		"names without delete":       {[]string{"a", "--names=true"}, "--names needs --delete"},
+		"a log format":               {[]string{"a", "--log-format=xml"}, `--log-format is "xml"`},
+		"a lease":                    {[]string{"a", "--lease=x"}, `--lease is "x": must be NAMESPACE/NAME`},
+		"the name of a variable":     {[]string{"a", "--type-env-var=A=B"}, `--type-env-var is "A=B"`},
+		"another one":                {[]string{"a", "--object-env-var=1 2"}, `--object-env-var is "1 2"`},
+		"no such program":            {[]string{"a", "--", "./none.sh"}, "./none.sh"},
+		"a program of this folder":   {[]string{"a", "--", "script.sh"}, "for the file in this directory use ./script.sh"},
+		"a program that may not run": {[]string{"a", "--delete=./plain.sh", "--names=true"}, "chmod +x ./plain.sh"},
+		"a template":                 {[]string{"a", "-a", "{.b"}, `template "{.b"`},
+		"a format":                   {[]string{"a", "-o", "yaml"}, `"yaml" is no format of templates`},
+		"no cluster":                 {[]string{"a"}, "set --kubeconfig or KUBECONFIG"},
+		"no such file":               {[]string{"a", "--kubeconfig=none"}, "none"},
+		"no such context":            {[]string{"a", "--kubeconfig=config", "--context=y"}, `context "y"`},
+		"no server":                  {[]string{"a", "--kubeconfig=config"}, "connection refused"},
+		"no server to wait for":      {[]string{"a", "--kubeconfig=config", "--wait"}, "connection refused"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			var stdout, stderr bytes.Buffer
+			g.Expect(cli.Main(append([]string{"observe"}, c.args...), &stdout, &stderr)).To(Equal(1))
+			g.Expect(stdout.String()).To(BeEmpty())
+			g.Expect(stderr.String()).To(And(HavePrefix("error: "), ContainSubstring(c.says)))
+			g.Expect(strings.Count(stderr.String(), "\n")).To(Equal(1), stderr.String())
+		})
+	}
+}
+
+func TestWarningsAreForPeople(t *testing.T) {
+	isolated(t)
+	g := NewWithT(t)
+	args := []string{"observe", "a", "--kubeconfig=config", "--delete=true", "-a", ".spec.clusterIP", "-a", "{.b}"}
+	var stderr bytes.Buffer
+	cli.Main(args, &stderr, &stderr)
+	g.Expect(stderr.String()).To(And(
+		ContainSubstring("warning: --delete without --names"),
+		ContainSubstring(`warning: template ".spec.clusterIP" has no {...}`)))
+	g.Expect(strings.Count(stderr.String(), "warning:")).To(Equal(2))
+	stderr.Reset()
+	cli.Main(append(args, "-q"), &stderr, &stderr)
+	g.Expect(stderr.String()).NotTo(ContainSubstring("warning:"))
+}
+
+func TestHelpIsGroupedAndNamesThePlugin(t *testing.T) {
+	g := NewWithT(t)
+	var stdout bytes.Buffer
+	g.Expect(cli.Main([]string{"/usr/local/bin/kubectl-observe", "--help"}, &stdout, &stdout)).To(Equal(0))
+	help := stdout.String()
+	for _, part := range []string{
+		"Usage:\n  kubectl observe RESOURCE", "kubectl observe services -A", "Which objects:\n", "What a command gets:\n",
+		"Objects that are gone:\n", "How commands run:\n", "Failures:\n", "Output:\n", "Cluster:\n", "Exit codes: 0",
+	} {
+		g.Expect(help).To(ContainSubstring(part))
+	}
+	for line := range strings.Lines(help) {
+		g.Expect(len(line)).To(BeNumerically("<=", 112), line)
+	}
+	stdout.Reset()
+	g.Expect(cli.Main([]string{"observe", "completion", "fish"}, &stdout, &stdout)).To(Equal(0))
+	g.Expect(stdout.String()).To(ContainSubstring("complete -c observe"))
+	stdout.Reset()
+	g.Expect(cli.Main([]string{"observe", "completion", "tcsh"}, &stdout, &stdout)).To(Equal(1))
+}

@@ -1,0 +1,35 @@
+package cli
+
+import (
+	"bytes"
+	"errors"
+	"testing"
+
+	. "github.com/onsi/gomega"
+)
+
+func TestLogsForPeopleAreALineEach(t *testing.T) {
+	g := NewWithT(t)
+	var out bytes.Buffer
+	said := func() string {
+		defer out.Reset()
+		return out.String()
+	}
+	s := settings{logFormat: "text"}
+	logger := s.logger(&out).WithName("observe").WithValues("controller", "observe", "attempt", 2)
+	logger.WithValues("namespace", "default", "name", "web").Error(errors.New("exit\nstatus \x1b[31m1"), "turn has failed")
+	g.Expect(said()).To(Equal(`error: default/web: exit; status \x1b[31m1 (turn has failed)` + "\n"))
+	logger.WithValues("namespace", "", "name", "node-1").Error(errors.New("no"), "turn has failed", "in", 3)
+	g.Expect(said()).To(Equal("error: node-1: no (turn has failed in=3)\n"))
+	logger.Info("waiting", "resource", "widgets")
+	g.Expect(said()).To(Equal("observe: waiting resource=widgets\n"))
+	logger.V(1).Info("details")
+	g.Expect(said()).To(BeEmpty())
+
+	s.verbosity = 1
+	s.logger(&out).WithValues("attempt", 2).V(1).Info("details")
+	g.Expect(said()).To(Equal("observe: details attempt=2\n"))
+	s.logFormat = "json"
+	s.logger(&out).Info("a \x1b")
+	g.Expect(said()).To(ContainSubstring(`"msg":"a \u001b"`))
+}
