@@ -195,12 +195,8 @@ func controllerOf(c *reconcile.Controller, informers []reconcile.InformerStatus,
 
 // nameOf returns the name of a trigger's informer as it stands in the report.
 func nameOf(t reconcile.TriggerStatus, informers []reconcile.InformerStatus) string {
-	for _, i := range informers {
-		if i.Feeds(t) {
-			return i.Name
-		}
-	}
-	return t.Informer
+	i := slices.IndexFunc(informers, func(i reconcile.InformerStatus) bool { return i.Feeds(t) })
+	return informers[i].Name // each trigger has one
 }
 
 func sweepOf(c *reconcile.Controller) *sweepReport {

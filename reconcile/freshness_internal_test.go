@@ -1,0 +1,51 @@
+package reconcile
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes/fake"
+
+	"github.com/homeostat/homeostat/informer"
+)
+
+// leased counts who waits for a version to be seen.
+type leased struct {
+	source
+	waiting *int
+}
+
+func (l leased) OnSeen(namespace, version string, f func()) (cancel func()) {
+	*l.waiting++
+	inner := l.source.OnSeen(namespace, version, f)
+	return func() {
+		*l.waiting--
+		inner()
+	}
+}
+
+func TestAnOverdueKeyNoLongerWaitsForWhatItHasNotSeen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		in := informer.For(fake.NewClientset().CoreV1().ConfigMaps("d"), nil)
+		waiting, key := 0, Key{Namespace: "d", Name: "a"}
+		f := &freshness{
+			queue: newTestQueue(g), deadline: time.Minute,
+			sources: []source{leased{typed[*corev1.ConfigMap]{in}, &waiting}},
+		}
+		f.queue.Add(key)
+		item, err := f.queue.Get(t.Context())
+		g.Expect(err).NotTo(HaveOccurred())
+		writes := []write{{object: written("41", "")}, {object: written("42", "")}}
+		g.Expect(f.hold(item, writes, 0)).To(BeTrue())
+		item.After(time.Second)
+		g.Expect(waiting).To(Equal(2))
+		_, err = f.queue.Get(t.Context())
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(f.overdue(key)).To(BeTrue())
+		g.Expect(waiting).To(BeZero())
+	})
+}

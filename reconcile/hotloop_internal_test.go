@@ -1,0 +1,51 @@
+package reconcile
+
+import (
+	"strconv"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/homeostat/homeostat/queue"
+)
+
+func newTestQueue(g *WithT) *queue.Queue[Key] {
+	q, err := queue.New[Key](nil)
+	g.Expect(err).NotTo(HaveOccurred())
+	return q
+}
+
+func written(version, value string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "d", Name: "a", UID: "1", ResourceVersion: version},
+		Data:       map[string]string{"v": value},
+	}
+}
+
+// A key writes and is woken by its write each time, but in between there is a
+// turn without a write: then the write is not what the last turn wrote.
+func TestWhatAnEarlierTurnWroteIsNoEcho(t *testing.T) {
+	g := NewWithT(t)
+	d, q, key := detector{}, newTestQueue(g), Key{Namespace: "d", Name: "a"}
+	turn := func(woken string, writes ...write) bool {
+		q.AddWith(key, queue.Addition{Cause: queue.Cause{Trigger: "maps", Name: "a", NewVersion: woken}})
+		item, err := q.Get(t.Context())
+		g.Expect(err).NotTo(HaveOccurred())
+		defer item.Done()
+		_, slow := d.observe(item, writes)
+		return slow
+	}
+	for _, between := range []bool{true, false} {
+		slowed := false
+		for i := range 50 {
+			before, now := strconv.Itoa(i), strconv.Itoa(i+1)
+			slowed = turn(before, write{before: written(before, before), object: written(now, now)}) || slowed
+			if between {
+				slowed = turn("other") || slowed
+			}
+		}
+		g.Expect(slowed).To(Equal(!between), "a turn in between: %v", between)
+	}
+}
