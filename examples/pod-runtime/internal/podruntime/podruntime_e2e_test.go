@@ -121,7 +121,7 @@ var _ = Describe("pod-runtime", func() {
 			l, err = ledger(ctx)
 			Expect(err).NotTo(HaveOccurred())
 			Expect(l.Closed).To(BeNumerically("~", 7200, 60))
-			Expect(l.Total).To(BeNumerically("~", l.Closed, 3700), "it ran for two hours, as far as was known at first")
+			Expect(l.Total).To(BeNumerically("~", 14400, 60), "it never goes down: at first both seemed to go on")
 			Expect(l.Pods).To(BeEmpty())
 		}, SpecTimeout(3*time.Minute))
 

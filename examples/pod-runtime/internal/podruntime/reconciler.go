@@ -102,7 +102,9 @@ func (r *reconciler) settle(ctx context.Context, namespace string, last Ledger) 
 
 // write makes the ConfigMap say what the ledger says. A result other than zero
 // means that it could not yet.
-func (r *reconciler) write(ctx context.Context, key reconcile.Key, live *corev1.ConfigMap, next Ledger) (result, error) {
+func (r *reconciler) write(
+	ctx context.Context, key reconcile.Key, live *corev1.ConfigMap, next Ledger,
+) (result, error) {
 	if live == nil && next.Write == 0 {
 		return result{}, nil // no Pod has ever run here
 	}

@@ -1,0 +1,82 @@
+package dnszone
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/events"
+
+	"github.com/homeostat/homeostat/examples/dns-zone/internal/zonefile"
+	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/names"
+	"github.com/homeostat/homeostat/reconcile"
+)
+
+// Name of the controller, and its mark in the file.
+const Name = "dns-zone"
+
+// DefaultResync is how soon an edit of the file is noticed.
+const DefaultResync = time.Minute
+
+// maxOrigin leaves room for a Service and its namespace in a name of 253 bytes.
+const maxOrigin = 253 - 2*(validation.DNS1123LabelMaxLength+1)
+
+// Options of the controller. Nil and zero fields mean the defaults.
+type Options struct {
+	// Resync is how often each record is looked at without a change;
+	// [DefaultResync].
+	Resync time.Duration
+	// Sweep is how records of Services that are gone are looked for; see package
+	// names for the defaults.
+	Sweep names.Options
+	// Events receives warnings; none.
+	Events events.EventRecorder
+	// Leader lets it work only while this replica leads; it always works.
+	Leader reconcile.Leader
+}
+
+// New returns the controller for all namespaces. It starts nothing. Errors: the
+// file is not understood, or there is none.
+func New(client kubernetes.Interface, file *zonefile.File, o *Options) (*reconcile.Controller, error) {
+	var options Options
+	if o != nil {
+		options = *o
+	}
+	if err := errors.Join(validate(file), readable(file)); err != nil {
+		return nil, fmt.Errorf("making controller %q: %w", Name, err)
+	}
+	return reconcile.New(Name, informer.For(client.CoreV1().Services(""), nil), &reconciler{client, file},
+		&reconcile.Options{
+			Known: names.Func(func(context.Context) ([]types.NamespacedName, error) { return file.Keys() }),
+			Sweep: &options.Sweep,
+			// The file has no watch.
+			Resync: cmp.Or(options.Resync, DefaultResync),
+			Events: options.Events,
+			Leader: options.Leader,
+		})
+}
+
+func validate(file *zonefile.File) error {
+	var faults []error
+	origin, dot := strings.CutSuffix(file.Origin, ".")
+	if why := validation.IsDNS1123Subdomain(origin); !dot || len(why) > 0 || len(origin) > maxOrigin {
+		faults = append(faults, fmt.Errorf("File.Origin is %q: must be a domain of at most %d bytes with a dot at its end",
+			file.Origin, maxOrigin))
+	}
+	if file.TTL < 0 {
+		faults = append(faults, fmt.Errorf("File.TTL is %d: must not be negative", file.TTL))
+	}
+	return errors.Join(faults...)
+}
+
+func readable(file *zonefile.File) error {
+	_, err := file.Keys()
+	return err
+}

@@ -1,0 +1,59 @@
+package dnszone_test
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+
+	"github.com/homeostat/homeostat/examples/dns-zone/internal/dnszone"
+	"github.com/homeostat/homeostat/examples/dns-zone/internal/zonefile"
+	"github.com/homeostat/homeostat/examples/internal/stage"
+	"github.com/homeostat/homeostat/reconcile/reconciletest"
+)
+
+// exploration is how long it may look, in real time.
+const exploration = 5 * time.Second
+
+// A fault at every call and every event, and the same end.
+func TestItSurvivesEveryFault(t *testing.T) {
+	report := reconciletest.Explore(t, &reconciletest.Case{
+		Outside: func() any { return zone(t.TempDir()) },
+		Run: func(env *reconciletest.Env) error {
+			disk := env.Outside().(*zonefile.File)
+			file := &zonefile.File{Path: disk.Path, Origin: disk.Origin} // what a process remembers goes with it
+			c, err := dnszone.New(env.Client(), file, nil)
+			if err != nil {
+				return err
+			}
+			return c.Run(env.Context())
+		},
+		Workload: []reconciletest.Step{
+			reconciletest.Create(service("a", "10.0.0.1")),
+			reconciletest.Create(service("b", "10.0.0.2")),
+			reconciletest.Delete("services", "d/a"),
+			reconciletest.Create(service("c", "10.0.0.3")),
+			reconciletest.Delete("services", "d/b"),
+			reconciletest.Create(service("b", "10.0.0.4")),
+		},
+		Goal: func(w *reconciletest.World) error {
+			text, err := os.ReadFile(w.Outside().(*zonefile.File).Path)
+			if err != nil {
+				return err
+			}
+			_, ours, _ := strings.Cut(string(text), "it is not\n")
+			if _, want, _ := strings.Cut(with(1, "b 10.0.0.4", "c 10.0.0.3"), "it is not\n"); ours != want {
+				return fmt.Errorf("the file says %q, want %q", ours, want)
+			}
+			return nil
+		},
+	}, &reconciletest.Options{Budget: exploration})
+	rules, err := stage.Rules("../../deploy")
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	missing, unused := report.Compare(rules)
+	NewWithT(t).Expect(missing).To(BeEmpty())
+	NewWithT(t).Expect(unused).To(ConsistOf("create events.events.k8s.io", "patch events.events.k8s.io"), "not told here")
+}

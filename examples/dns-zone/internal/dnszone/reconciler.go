@@ -1,0 +1,66 @@
+package dnszone
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/homeostat/homeostat/examples/dns-zone/internal/zonefile"
+	"github.com/homeostat/homeostat/names"
+	"github.com/homeostat/homeostat/reconcile"
+)
+
+type (
+	request = reconcile.Request[*corev1.Service]
+	result  = reconcile.Result
+)
+
+// reconciler keeps the records of one Service at a time.
+type reconciler struct {
+	client kubernetes.Interface
+	file   *zonefile.File
+}
+
+// Reconcile makes the records of the request's Service what they must be.
+func (r *reconciler) Reconcile(ctx context.Context, request request) (result, error) {
+	service, _ := request.Object()
+	want := addressesOf(service)
+	if len(want) == 0 {
+		known, err := r.file.Keys()
+		if err != nil || !slices.Contains(known, request.Key) {
+			return result{}, err
+		}
+		live, _, err := names.Live(ctx, r.client.CoreV1().Services(request.Key.Namespace), request.Key.Name)
+		if err != nil || len(addressesOf(live)) > 0 {
+			return result{}, err // the server knows better than the cache, which will learn it
+		}
+	}
+	changed, err := r.file.Set(ctx, request.Key, want)
+	if err != nil {
+		return result{}, fmt.Errorf("setting the records of Service %q: %w", request.Key, err)
+	}
+	if changed {
+		logr.FromContextOrDiscard(ctx).Info("records changed", "addresses", want)
+	}
+	return result{}, nil
+}
+
+// addressesOf returns the cluster IPs of a Service, if there is one and it has
+// any.
+func addressesOf(service *corev1.Service) []netip.Addr {
+	if service == nil || service.DeletionTimestamp != nil || service.Spec.Type == corev1.ServiceTypeExternalName {
+		return nil
+	}
+	var all []netip.Addr
+	for _, ip := range service.Spec.ClusterIPs {
+		if address, err := netip.ParseAddr(ip); err == nil { // "None" is none
+			all = append(all, address)
+		}
+	}
+	return all
+}

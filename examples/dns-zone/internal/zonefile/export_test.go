@@ -1,0 +1,10 @@
+package zonefile
+
+// WithSerial returns a text that is understood with another serial.
+func WithSerial(text string, serial uint32) string {
+	z, err := scan([]byte(text))
+	if err != nil {
+		return err.Error()
+	}
+	return string(z.text(serial))
+}

@@ -1,0 +1,177 @@
+package zonefile
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// DefaultTTL of the records, in seconds.
+const DefaultTTL = 60
+
+// A File is a zone file. It is safe for concurrent use, also by several
+// processes.
+type File struct {
+	// Path of the file. Beside it there are .<name>.lock, and for a moment
+	// .<name>.new.
+	Path string
+	// Origin is where the names of the records end, with a dot at its end.
+	Origin string
+	// TTL in seconds; [DefaultTTL].
+	TTL int
+	// Skeleton is the path of what the file is made from if there is none;
+	// without one that is an error.
+	Skeleton string
+
+	mu     sync.Mutex // guards the file, and what follows
+	wrote  bool
+	serial uint32 // the last one written
+}
+
+// errMoved means that somebody else has changed the file since it was read.
+var errMoved = errors.New("somebody else changes it all the time")
+
+const attempts = 5
+
+// Keys returns the keys that have records, each once.
+func (f *File) Keys() ([]types.NamespacedName, error) {
+	var keys []types.NamespacedName
+	err := f.locked(func() error {
+		read, err := f.read()
+		if err != nil {
+			return err
+		}
+		for _, l := range read.zone.lines {
+			if l.ours {
+				keys = append(keys, l.key)
+			}
+		}
+		return nil
+	})
+	slices.SortFunc(keys, compare)
+	return slices.Compact(keys), err
+}
+
+// Set makes addresses, in this order, the records of a key; none removes them.
+// It tells whether the file has changed.
+//
+// Errors: the file is not understood (it names the line), or cannot be read,
+// locked or written. It is as it was then.
+func (f *File) Set(ctx context.Context, key types.NamespacedName, addresses []netip.Addr) (changed bool, err error) {
+	var want [][]byte
+	for _, address := range addresses {
+		want = append(want, record(key, f.Origin, cmp.Or(f.TTL, DefaultTTL), address))
+	}
+	err = f.locked(func() error {
+		err := errMoved
+		for i := 0; i < attempts && errors.Is(err, errMoved); i++ {
+			if err := ctx.Err(); err != nil {
+				return context.Cause(ctx)
+			}
+			changed, err = f.set(key, want)
+		}
+		return err
+	})
+	return changed && err == nil, err
+}
+
+func (f *File) set(key types.NamespacedName, want [][]byte) (changed bool, err error) {
+	read, err := f.read()
+	if err != nil || !read.zone.set(key, want) {
+		return false, err
+	}
+	return true, f.write(read)
+}
+
+// locked calls f while no other process changes the file.
+func (f *File) locked(do func() error) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	unlock, err := lock(f.beside("lock"))
+	if err != nil {
+		return fmt.Errorf("locking %s: %w", f.Path, err)
+	}
+	defer unlock()
+	return do()
+}
+
+func (f *File) beside(what string) string {
+	return filepath.Join(filepath.Dir(f.Path), "."+filepath.Base(f.Path)+"."+what)
+}
+
+// contents are what was read, and when that was.
+type contents struct {
+	zone *zone
+	info fs.FileInfo // nil if there was no file
+}
+
+// read reads the file. If there is none, it is made from the skeleton.
+func (f *File) read() (contents, error) {
+	text, info, err := slurp(f.Path)
+	if errors.Is(err, fs.ErrNotExist) && f.Skeleton != "" {
+		if err := f.begin(); err != nil {
+			return contents{}, err
+		}
+		text, info, err = slurp(f.Path)
+	}
+	if err != nil {
+		return contents{}, fmt.Errorf("reading the zone file: %w", err)
+	}
+	z, err := scan(text)
+	if err != nil {
+		return contents{}, fmt.Errorf("reading the zone file %s: %w", f.Path, err)
+	}
+	return contents{z, info}, nil
+}
+
+// begin makes the file from the skeleton.
+func (f *File) begin() error {
+	text, err := os.ReadFile(f.Skeleton)
+	if err != nil {
+		return fmt.Errorf("reading the skeleton of the zone file: %w", err)
+	}
+	z, err := scan(text)
+	if err != nil {
+		return fmt.Errorf("reading the skeleton of the zone file, %s: %w", f.Skeleton, err)
+	}
+	z.serial-- // the skeleton's is the first one
+	return f.write(contents{z, nil})
+}
+
+// write replaces the file by the next one, unless it is another one by now.
+func (f *File) write(c contents) error {
+	serial := c.zone.serial
+	if f.wrote && int32(serial-f.serial) < 0 { // RFC 1982: somebody has put it back
+		serial = f.serial
+	}
+	serial++
+	mode := fs.FileMode(0o644)
+	if c.info != nil {
+		mode = c.info.Mode().Perm()
+	}
+	if err := store(f.beside("new"), c.zone.text(serial), mode); err != nil {
+		return fmt.Errorf("writing the zone file: %w", err)
+	}
+	now, err := os.Stat(f.Path)
+	if c.info == nil && err == nil || c.info != nil && (err != nil || !same(c.info, now)) {
+		return fmt.Errorf("writing the zone file %s: %w", f.Path, errMoved)
+	}
+	if err := os.Rename(f.beside("new"), f.Path); err != nil {
+		return fmt.Errorf("writing the zone file: %w", err)
+	}
+	f.wrote, f.serial = true, serial
+	return syncDirectory(filepath.Dir(f.Path))
+}
+
+func same(a, b fs.FileInfo) bool {
+	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
+}

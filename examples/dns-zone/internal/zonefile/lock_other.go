@@ -1,0 +1,9 @@
+//go:build !unix
+
+package zonefile
+
+import "errors"
+
+func lock(string) (unlock func(), err error) {
+	return nil, errors.New("file locks need a Unix")
+}

@@ -1,0 +1,44 @@
+// Command dns-zone gives every Service with an IP its records in a zone file. See
+// README.md.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/homeostat/homeostat/examples/dns-zone/internal/dnszone"
+	"github.com/homeostat/homeostat/examples/dns-zone/internal/zonefile"
+	"github.com/homeostat/homeostat/examples/internal/program"
+	"github.com/homeostat/homeostat/reconcile"
+)
+
+func main() {
+	var (
+		file    zonefile.File
+		options dnszone.Options
+	)
+	os.Exit(program.Program{
+		Name: dnszone.Name,
+		Flags: func(fs *flag.FlagSet) {
+			fs.StringVar(&file.Path, "zone", "", "`path` of the zone file; its directory must be writable")
+			fs.StringVar(&file.Skeleton, "skeleton", "", "`path` of what the zone file is made from if there is none")
+			fs.StringVar(&file.Origin, "origin", "", "`domain` under which the records are, with a dot at its end")
+			fs.IntVar(&file.TTL, "ttl", zonefile.DefaultTTL, "of the records, in `seconds`")
+			fs.DurationVar(&options.Resync, "resync", dnszone.DefaultResync, "how soon an edit of the file is noticed")
+			fs.IntVar(&options.Sweep.Confirmed, "confirm-orphans", 0,
+				"let the first sweep remove the records of up to so many Services past the brake")
+		},
+		Setup: func(env program.Env) ([]*reconcile.Controller, error) {
+			client, err := kubernetes.NewForConfig(env.Config)
+			if err != nil {
+				return nil, fmt.Errorf("making a client: %w", err)
+			}
+			options.Events, options.Leader = env.Events, env.Leader
+			controller, err := dnszone.New(client, &file, &options)
+			return []*reconcile.Controller{controller}, err
+		},
+	}.Main(os.Args[1:], os.Stderr))
+}
