@@ -14,10 +14,18 @@
 //     one does the search go on.
 //   - A part becomes known when it is seen for the second time, so that names,
 //     UIDs and times do not fill the table.
-//   - The table holds weakly: it keeps nothing alive, and shrinks.
+//   - An object is first compared with the one before it: in a list, that is
+//     often another replica. The table is asked for the rest.
+//   - The table holds weakly: nothing but the last object is kept alive by it,
+//     and it shrinks.
 //   - The caller owns the object until Object returns, and nobody may write to it
 //     afterwards.
 //
+// The same knowledge of how objects lie in memory serves to measure them
+// ([Size]), to compare them ([Equal]) and to copy them into memory that is there
+// already ([CopyOf]).
+//
 // What it does not look into: interfaces (except in unstructured content),
-// channels, functions, and maps with other keys. They stay as they are.
+// channels, functions, unexported pointers, and maps with other keys. They stay as
+// they are.
 package share

@@ -82,7 +82,7 @@ func (s *Sharer) shareAnyText(v any, t string) any {
 	}
 	if add {
 		boxed := new(string)
-		*boxed = s.shareText(strings.Clone(t), s.textHash(t))
+		*boxed = s.sharedText(strings.Clone(t))
 		s.add(hash, dynamicText, nil, len(t), unsafe.Pointer(boxed))
 		return withData(v, unsafe.Pointer(boxed))
 	}
@@ -108,7 +108,7 @@ func (s *Sharer) shareAnyInner(v any, m map[string]any) any {
 
 func (s *Sharer) shareAnyMap(m map[string]any) {
 	for key, value := range m {
-		m[s.shareText(key, s.textHash(key))] = s.shareAny(value)
+		m[s.sharedText(key)] = s.shareAny(value)
 	}
 }
 

@@ -21,7 +21,7 @@ func (s *Sharer) share(at unsafe.Pointer, p *plan, next int) int {
 		switch f.kind {
 		case text:
 			if t := (*string)(here); *t != "" && !f.alone {
-				*t = s.shareText(*t, s.marks[next].hash)
+				s.shareMarked(t, &s.marks[next])
 				next++
 			}
 		case list:
@@ -38,7 +38,7 @@ func (s *Sharer) share(at unsafe.Pointer, p *plan, next int) int {
 			s.shareAnyMap(*(*map[string]any)(here))
 		case stringMap, bytesMap, quantityMap:
 			if to := (*unsafe.Pointer)(here); length(*to) > 0 {
-				s.shareMap(to, f.kind, s.marks[next].hash)
+				s.shareMap(to, f.kind, &s.marks[next])
 				next = s.marks[next].next
 			}
 		}
@@ -46,17 +46,30 @@ func (s *Sharer) share(at unsafe.Pointer, p *plan, next int) int {
 	return next
 }
 
-func (s *Sharer) shareText(t string, hash uint64) string {
+func (s *Sharer) shareMarked(t *string, m *mark) {
+	if !m.known {
+		*t, m.known = s.shareText(*t, m.hash)
+	}
+}
+
+// shareText returns t or what is equal to it, and whether that is a known part.
+func (s *Sharer) shareText(t string, hash uint64) (shared string, known bool) {
 	at, add := s.find(hash, text, nil, len(t))
 	if at != nil {
 		if known := unsafe.String((*byte)(at), len(t)); known == t {
-			return known
+			return known, s.hit
 		}
 	}
 	if add {
 		t = strings.Clone(t) // for sure on the heap, and nothing else with it
 		s.add(hash, text, nil, len(t), unsafe.Pointer(unsafe.StringData(t)))
 	}
+	return t, add
+}
+
+// sharedText is shareText for who does not ask.
+func (s *Sharer) sharedText(t string) string {
+	t, _ = s.shareText(t, s.textHash(t))
 	return t
 }
 
@@ -66,11 +79,16 @@ const worthCompacting = 64
 
 func (s *Sharer) shareList(h *header, elem *plan, next int) int {
 	m := s.marks[next]
+	if m.known {
+		return m.next
+	}
 	at, add := s.find(m.hash, list, elem, h.len)
 	if at != nil && equalElements(at, h.data, h.len, elem) {
 		h.data, h.cap = at, h.len
+		s.marks[next].known = s.hit
 		return m.next
 	}
+	s.marks[next].known = add
 	if add || uintptr(h.cap-h.len)*elem.size >= worthCompacting {
 		h.data, h.cap = cloned(h.data, h.len, elem), h.len
 		s.marks[next].at = h.data // if the object has it once more, it is this one
@@ -89,11 +107,16 @@ func (s *Sharer) shareList(h *header, elem *plan, next int) int {
 
 func (s *Sharer) sharePointer(to *unsafe.Pointer, p *plan, next int) int {
 	m := s.marks[next]
+	if m.known {
+		return m.next
+	}
 	at, add := s.find(m.hash, pointer, p, 1)
 	if at != nil && equal(at, *to, p) {
 		*to = at
+		s.marks[next].known = s.hit
 		return m.next
 	}
+	s.marks[next].known = add
 	if add {
 		*to = cloned(*to, 1, p)
 		s.add(m.hash, pointer, p, 1, *to)
@@ -134,18 +157,22 @@ func (s *Sharer) hashMap(at unsafe.Pointer, k kind) uint64 {
 	case quantityMap:
 		for key, value := range *(*map[string]resource.Quantity)(at) {
 			s.value = value // a variable of the loop would move to the heap
-			sum += mix(s.textHash(key), s.hash(unsafe.Pointer(&s.value), s.quantity))
+			amount, _ := s.hash(unsafe.Pointer(&s.value), s.quantity, model{})
+			sum += mix(s.textHash(key), amount)
 		}
 	}
 	s.marks = s.marks[:n+1] // the order of a map is another each time
 	return s.shut(n, mix(sum, uint64(k)))
 }
 
-func (s *Sharer) shareMap(to *unsafe.Pointer, k kind, hash uint64) {
+func (s *Sharer) shareMap(to *unsafe.Pointer, k kind, m *mark) {
+	if m.known {
+		return
+	}
 	n := length(*to)
-	at, add := s.find(hash, k, nil, n)
+	at, add := s.find(m.hash, k, nil, n)
 	if at != nil && equalMaps(at, *to, k) {
-		*to = at
+		*to, m.known = at, s.hit
 		return
 	}
 	switch k {
@@ -155,13 +182,14 @@ func (s *Sharer) shareMap(to *unsafe.Pointer, k kind, hash uint64) {
 		s.shareBytes((*map[string][]byte)(unsafe.Pointer(to)), add)
 	case quantityMap:
 		if add {
-			m := (*map[string]resource.Quantity)(unsafe.Pointer(to))
-			*m = maps.Clone(*m)
+			amounts := (*map[string]resource.Quantity)(unsafe.Pointer(to))
+			*amounts = maps.Clone(*amounts)
 		}
 	}
 	if add {
-		s.add(hash, k, nil, n, *to)
+		s.add(m.hash, k, nil, n, *to)
 	}
+	m.known = add
 }
 
 func (s *Sharer) shareStrings(m *map[string]string, clone bool) {
@@ -171,7 +199,7 @@ func (s *Sharer) shareStrings(m *map[string]string, clone bool) {
 	for key, value := range *m {
 		// An assignment replaces the key, too: equal strings may differ in
 		// where they are.
-		(*m)[s.shareText(key, s.textHash(key))] = s.shareText(value, s.textHash(value))
+		(*m)[s.sharedText(key)] = s.sharedText(value)
 	}
 }
 
@@ -183,7 +211,7 @@ func (s *Sharer) shareBytes(m *map[string][]byte, clone bool) {
 		if len(value) > 0 {
 			value = s.shareData(value)
 		}
-		(*m)[s.shareText(key, s.textHash(key))] = value
+		(*m)[s.sharedText(key)] = value
 	}
 }
 

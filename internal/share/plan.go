@@ -35,6 +35,7 @@ const (
 type plan struct {
 	typ    reflect.Type
 	list   reflect.Type // of slices of typ
+	number uint32       // from 1
 	size   uintptr
 	fields []field
 	plain  bool // raw fields alone: bytes can be compared
@@ -56,7 +57,8 @@ type field struct {
 // made once, and none changes any more when it is in there.
 var (
 	plans  sync.Map   // of reflect.Type to *plan
-	making sync.Mutex // held while plans are made
+	making sync.Mutex // held while plans are made; guards made
+	made   uint32     // plans
 )
 
 // planOf returns the plan of t.
@@ -86,8 +88,9 @@ func (c *compiler) planOf(t reflect.Type) *plan {
 	if p, ok := plans.Load(t); ok {
 		return p.(*plan)
 	}
-	p := &plan{typ: t, list: reflect.SliceOf(t), size: t.Size(), meta: -1}
-	p.salt = uint64(uintptr(unsafe.Pointer(p))) * 0x9e3779b97f4a7c15 // no two plans are in one place
+	made++
+	p := &plan{typ: t, list: reflect.SliceOf(t), number: made, size: t.Size(), meta: -1}
+	p.salt = uint64(made) * 0x9e3779b97f4a7c15
 	c.made[t] = p
 	c.addFields(p, t, 0)
 	if t.Kind() == reflect.Struct {

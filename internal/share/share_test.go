@@ -53,6 +53,57 @@ func TestAllKindsStayDeeplyEqual(t *testing.T) {
 	runtime.KeepAlive(kept)
 }
 
+// Objects that have much in common with the one before, in other places and
+// amounts each time, are the same after sharing, and those before stay so.
+func TestMixturesStayDeeplyEqual(t *testing.T) {
+	source := rand.NewSource(3)
+	random := rand.New(source)
+	fill := apitesting.FuzzerFor(metafuzzer.Funcs, source, serializer.NewCodecFactory(scheme.Scheme))
+	s := share.New()
+	for gvk := range scheme.Scheme.AllKnownTypes() {
+		base, err := scheme.Scheme.New(gvk)
+		if err != nil {
+			t.Fatal(err)
+		}
+		other := base.DeepCopyObject()
+		fill.Fill(base)
+		var shared, pristine []any
+		for range 6 {
+			fill.Fill(other)
+			mixture := base.DeepCopyObject()
+			mix(random, reflect.ValueOf(mixture).Elem(), reflect.ValueOf(other.DeepCopyObject()).Elem())
+			pristine = append(pristine, mixture.DeepCopyObject())
+			s.Object(mixture)
+			shared = append(shared, mixture)
+			if !reflect.DeepEqual(shared, pristine) {
+				t.Fatalf("%s has changed", gvk)
+			}
+		}
+	}
+}
+
+// mix makes some parts of to those of from.
+func mix(random *rand.Rand, to, from reflect.Value) {
+	switch {
+	case !to.CanSet():
+	case random.Intn(6) == 0:
+		to.Set(from)
+	case to.Kind() == reflect.Struct:
+		for n := range to.NumField() {
+			mix(random, to.Field(n), from.Field(n))
+		}
+	case to.Kind() == reflect.Pointer && !to.IsNil() && !from.IsNil():
+		mix(random, to.Elem(), from.Elem())
+	case to.Kind() == reflect.Slice:
+		for n := range min(to.Len(), from.Len()) {
+			mix(random, to.Index(n), from.Index(n))
+		}
+		if to.Len() > 0 && random.Intn(4) == 0 {
+			to.Set(to.Slice(random.Intn(to.Len()), to.Len()))
+		}
+	}
+}
+
 func replica(n int) *corev1.Pod {
 	always := corev1.MountPropagationNone
 	return &corev1.Pod{

@@ -6,7 +6,6 @@ import (
 	"runtime"
 	"sync"
 	"unsafe"
-	"weak"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 )
@@ -19,24 +18,19 @@ type Sharer struct {
 	seed            maphash.Seed
 	bytes, quantity *plan
 	marks           []mark                    // of the object that is walked
+	last            unsafe.Pointer            // the object before
+	lastPlan        *plan                     // its
+	before          []mark                    // its
 	memo            map[unsafe.Pointer]uint64 // hashes of its unstructured content
 	value           resource.Quantity         // of the map that is walked
 	opaques         uint64
 
-	known  map[uint64]entry
-	living int        // entries that were alive after the last sweep
-	seen   []sighting // by a part of their hashes; later ones overwrite others
-	news   int        // sightings since seen has this size
+	known table
+	hit   bool       // the last part that was found is a known one
+	seen  []sighting // by a part of their hashes; later ones overwrite others
+	news  int        // sightings since seen has this size
 
 	objects uint32 // that have been walked
-}
-
-// An entry is one known part.
-type entry struct {
-	at     weak.Pointer[byte]
-	plan   *plan // of what is there, if its type is not clear from kind
-	length int   // of a string, slice or map
-	kind   kind
 }
 
 // A sighting is a part that has been seen once.
@@ -49,14 +43,13 @@ const (
 	ways           = 4 // places for a sighting
 	smallestFilter = 1 << 12
 	largestFilter  = 1 << 20
-	fewEntries     = 1 << 10
 )
 
 // New returns a Sharer that knows nothing yet.
 func New() *Sharer {
 	s := &Sharer{
 		seed: maphash.MakeSeed(), memo: map[unsafe.Pointer]uint64{},
-		known: map[uint64]entry{}, seen: make([]sighting, smallestFilter),
+		seen: make([]sighting, smallestFilter),
 	}
 	s.bytes, s.quantity = planOf(reflect.TypeFor[byte]()), planOf(quantityType)
 	return s
@@ -74,12 +67,19 @@ func (s *Sharer) Object(obj any) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.marks = s.marks[:0]
 	clear(s.memo)
 	s.objects++
-	s.hash(at, p)
+	m := model{}
+	if s.last != nil && s.lastPlan == p {
+		m.at = s.last
+	}
+	s.hash(at, p, m)
 	s.share(at, p, 0)
-	clear(s.marks)
+	for n := range s.marks {
+		s.marks[n].at = nil // what has been shared is garbage
+	}
+	s.last, s.lastPlan = at, p
+	s.before, s.marks = s.marks, s.before[:0]
 	runtime.KeepAlive(obj)
 }
 
@@ -87,7 +87,7 @@ func (s *Sharer) Object(obj any) {
 func (s *Sharer) Len() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.known)
+	return s.known.used
 }
 
 // Sweep drops the entries of parts that are gone. It happens by itself when the
@@ -95,30 +95,26 @@ func (s *Sharer) Len() int {
 func (s *Sharer) Sweep() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.sweep()
+	s.known.sweep()
 }
 
-func (s *Sharer) sweep() {
-	for hash, e := range s.known {
-		if e.at.Value() == nil {
-			delete(s.known, hash)
-		}
-	}
-	s.living = len(s.known)
-}
-
-// find returns the known part of that hash and shape, which the caller has yet
-// to compare. Otherwise it tells whether the part should become known.
+// find returns the part of that hash and shape, which the caller has yet to
+// compare: a known one, or an earlier one of this object. Otherwise it tells
+// whether the part should become known.
 func (s *Sharer) find(hash uint64, k kind, p *plan, length int) (at unsafe.Pointer, add bool) {
-	if e, ok := s.known[hash]; ok {
-		if at := e.at.Value(); at != nil {
-			if e.kind == k && e.plan == p && e.length == length {
+	s.hit = false
+	if length > longest || p != nil && p.number >= 1<<planBits {
+		return nil, false
+	}
+	if len(s.known.all) > 0 {
+		if e := s.known.place(hash); e.hash != 0 {
+			if at := e.at.Value(); at == nil {
+				return nil, true
+			} else if s.hit = e.what == shapeOf(k, p, length); s.hit {
 				return unsafe.Pointer(at), false
 			}
 			return nil, false // two parts of one hash: the first one stays
 		}
-		delete(s.known, hash)
-		return nil, true
 	}
 	return s.sighted(hash, k, p, length)
 }
@@ -158,8 +154,5 @@ func (s *Sharer) earlier(hash uint64, k kind, p *plan, length int) unsafe.Pointe
 
 // add makes the part at at, which must be on the heap, known.
 func (s *Sharer) add(hash uint64, k kind, p *plan, length int, at unsafe.Pointer) {
-	if len(s.known) > 2*s.living+fewEntries {
-		s.sweep()
-	}
-	s.known[hash] = entry{at: weak.Make((*byte)(at)), plan: p, length: length, kind: k}
+	s.known.put(hash, shapeOf(k, p, length), at)
 }

@@ -15,6 +15,15 @@ type mark struct {
 	plan   *plan          // see entry
 	length int
 	kind   kind
+	known  bool // the object holds the known part
+}
+
+// A model is the part of the object before that stands where a part of the
+// object that is walked stands: replicas come one after the other, and equal
+// parts of them need no look into the table.
+type model struct {
+	at   unsafe.Pointer // nil if there is none
+	next int            // the first mark of what has not been passed yet
 }
 
 // header is how a slice lies in memory.
@@ -27,40 +36,106 @@ func mix(sum, next uint64) uint64 {
 	return bits.RotateLeft64(sum, 23)*0x9e3779b97f4a7c15 ^ next
 }
 
-// hash returns the hash of the value at at, and marks its parts.
-func (s *Sharer) hash(at unsafe.Pointer, p *plan) uint64 {
-	sum := p.salt
+// hash returns the hash of the value at at, and marks its parts. Those that
+// equal known ones of the model become these. It returns the model's next mark.
+func (s *Sharer) hash(at unsafe.Pointer, p *plan, m model) (sum uint64, next int) {
+	sum = p.salt
 	for n := range p.fields {
 		f := &p.fields[n]
-		here := unsafe.Add(at, f.offset)
-		var next uint64
-		switch f.kind {
-		case raw, instant:
-			next = s.hashRaw(here, f.size)
-		case text:
-			next = s.hashText(*(*string)(here), f.alone)
-		case list:
-			next = s.hashList((*header)(here), f.to)
-		case pointer:
-			if to := *(*unsafe.Pointer)(here); to != nil {
-				n := s.open(pointer, f.to, 1, to)
-				next = s.shut(n, s.hash(to, f.to))
+		here, there := unsafe.Add(at, f.offset), unsafe.Pointer(nil)
+		var before *mark
+		first := m.next + 1
+		if m.at != nil {
+			there = unsafe.Add(m.at, f.offset)
+			if f.marked(there) {
+				before = &s.before[m.next]
+				m.next = before.next
 			}
-		case opaque:
-			if !zero(here, f.size) { // equal to nothing: what holds it is never known
-				s.opaques++
-				next = s.opaques
-			}
-		case dynamic:
-			next = s.hashAny(*(*any)(here))
-		case dynamicMap:
-			next = s.hashAnyMap(*(*map[string]any)(here))
-		default:
-			next = s.hashMap(here, f.kind)
 		}
-		sum = mix(sum, next)
+		sum = mix(sum, s.hashField(here, f, there, before, first))
 	}
-	return sum
+	return sum, m.next
+}
+
+// marked tells whether the field at at has a mark.
+func (f *field) marked(at unsafe.Pointer) bool {
+	switch f.kind {
+	case text:
+		return !f.alone && *(*string)(at) != ""
+	case list:
+		return (*header)(at).len > 0
+	case pointer:
+		return *(*unsafe.Pointer)(at) != nil
+	case stringMap, bytesMap, quantityMap:
+		return length(*(*unsafe.Pointer)(at)) > 0
+	default:
+		return false
+	}
+}
+
+// hashField hashes one field. If before is not nil, it is the mark of the
+// model's field, which is at there, and the marks of what is within that begin
+// at first.
+func (s *Sharer) hashField(here unsafe.Pointer, f *field, there unsafe.Pointer, before *mark, first int) uint64 {
+	if before != nil && before.known && f.marked(here) && equalField(here, there, f) {
+		s.follow(here, there, f, before, first)
+		return before.hash
+	}
+	switch f.kind {
+	case raw, instant:
+		return s.hashRaw(here, f.size)
+	case text:
+		return s.hashText(*(*string)(here), f.alone)
+	case list:
+		h, m := (*header)(here), model{}
+		if before != nil {
+			m = model{(*header)(there).data, first}
+		}
+		return s.hashList(h, f.to, m, (*header)(there))
+	case pointer:
+		to := *(*unsafe.Pointer)(here)
+		if to == nil {
+			return 0
+		}
+		m := model{}
+		if before != nil {
+			m = model{*(*unsafe.Pointer)(there), first}
+		}
+		n := s.open(pointer, f.to, 1, to)
+		sum, _ := s.hash(to, f.to, m)
+		return s.shut(n, sum)
+	case opaque:
+		if zero(here, f.size) {
+			return 0
+		}
+		s.opaques++ // equal to nothing: what holds it is never known
+		return s.opaques
+	case dynamic:
+		return s.hashAny(*(*any)(here))
+	case dynamicMap:
+		return s.hashAnyMap(*(*map[string]any)(here))
+	default:
+		return s.hashMap(here, f.kind)
+	}
+}
+
+// follow makes the field at here the equal one at there, with its marks.
+func (s *Sharer) follow(here, there unsafe.Pointer, f *field, before *mark, first int) {
+	at := *(*unsafe.Pointer)(there) // of whatever kind, the pointer comes first
+	*(*unsafe.Pointer)(here) = at
+	if f.kind == list {
+		h := (*header)(here)
+		h.cap = h.len
+	}
+	shift := len(s.marks) - first + 1
+	m := *before
+	m.next += shift
+	m.at = at
+	s.marks = append(s.marks, m)
+	for _, within := range s.before[first:before.next] {
+		within.next += shift
+		s.marks = append(s.marks, within)
+	}
 }
 
 // open makes the mark of a part whose own parts come next.
@@ -99,7 +174,8 @@ func (s *Sharer) hashText(t string, alone bool) uint64 {
 	return sum
 }
 
-func (s *Sharer) hashList(h *header, elem *plan) uint64 {
+// hashList hashes a list. If m has a place, it is that of the elements of there.
+func (s *Sharer) hashList(h *header, elem *plan, m model, there *header) uint64 {
 	if h.len == 0 {
 		return 1
 	}
@@ -109,7 +185,16 @@ func (s *Sharer) hashList(h *header, elem *plan) uint64 {
 		return s.shut(n, mix(elem.salt, s.dataHash(unsafe.Slice((*byte)(h.data), uintptr(h.len)*elem.size))))
 	}
 	for i := range h.len {
-		sum = mix(sum, s.hash(unsafe.Add(h.data, uintptr(i)*elem.size), elem))
+		var next uint64
+		next, m.next = s.hash(unsafe.Add(h.data, uintptr(i)*elem.size), elem, m)
+		sum = mix(sum, next)
+		switch {
+		case m.at == nil:
+		case i+1 < there.len:
+			m.at = unsafe.Add(m.at, elem.size)
+		default:
+			m.at = nil
+		}
 	}
 	return s.shut(n, sum)
 }
