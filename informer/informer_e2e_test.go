@@ -13,7 +13,9 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 
@@ -47,30 +49,53 @@ func promisesOnTheServer(ctx context.Context, t *testing.T, cluster *e2e.Cluster
 	}
 	o := &informer.Options{LabelSelector: "suite", Kind: "ConfigMap"}
 	t.Run("typed", func(t *testing.T) {
-		keepsPromises(ctx, t, client, informer.For(client.CoreV1().ConfigMaps(""), o))
+		keepsPromises(ctx, t, client, informer.For(client.CoreV1().ConfigMaps(""), o), nothing)
 	})
 	t.Run("several namespaces", func(t *testing.T) {
 		each := *o
 		each.Namespaces = []string{"a", "b", "c"}
-		keepsPromises(ctx, t, client, informer.ForNamespaces(client.CoreV1().ConfigMaps, &each))
+		keepsPromises(ctx, t, client, informer.ForNamespaces(client.CoreV1().ConfigMaps, &each), nothing)
 	})
+	t.Run("wrapped", func(t *testing.T) { wrappedKeepsPromises(ctx, t, client, o) })
 	t.Run("dynamic", func(t *testing.T) {
 		untyped, err := dynamic.NewForConfig(cluster.Config())
 		NewWithT(t).Expect(err).NotTo(HaveOccurred())
-		keepsPromises(ctx, t, client, informer.For(informer.Untyped(untyped.Resource(configMaps)), o))
+		keepsPromises(ctx, t, client, informer.For(informer.Untyped(untyped.Resource(configMaps)), o), nothing)
 	})
 	t.Run("metadata", func(t *testing.T) {
 		untyped, err := metadata.NewForConfig(cluster.Config())
 		NewWithT(t).Expect(err).NotTo(HaveOccurred())
-		keepsPromises(ctx, t, client, informer.For(informer.Untyped(untyped.Resource(configMaps)), o))
+		keepsPromises(ctx, t, client, informer.For(informer.Untyped(untyped.Resource(configMaps)), o), nothing)
 	})
 }
 
-// keepsPromises runs the suite of all informers on the real server.
-func keepsPromises[T informer.Object](ctx context.Context, t *testing.T, client kubernetes.Interface, in *informer.Informer[T]) {
+func nothing(string) {}
+
+func wrappedKeepsPromises(ctx context.Context, t *testing.T, client kubernetes.Interface, o *informer.Options) {
+	g := NewWithT(t)
+	selected := informers.WithTweakListOptions(func(l *metav1.ListOptions) { l.LabelSelector = o.LabelSelector })
+	factory := informers.NewSharedInformerFactoryWithOptions(client, 0, selected)
+	shared := factory.Core().V1().ConfigMaps().Informer()
+	ctx, cancel := context.WithCancel(ctx)
+	factory.StartWithContext(ctx)
+	defer factory.Shutdown()
+	defer cancel()
+	keepsPromises(ctx, t, client, informer.Wrap[*corev1.ConfigMap](shared, o), func(version string) {
+		g.Eventually(func() (int, error) {
+			return resourceversion.CompareResourceVersion(shared.LastSyncResourceVersion(), version)
+		}).WithTimeout(patience).Should(BeNumerically(">=", 0))
+	})
+}
+
+// keepsPromises runs the suite of all informers on the real server. While in
+// does not run, stopped waits until whatever else does has come to version.
+func keepsPromises[T informer.Object](
+	ctx context.Context, t *testing.T, client kubernetes.Interface, in *informer.Informer[T], stopped func(version string),
+) {
 	t.Helper()
 	g := NewWithT(t)
-	var version, before string
+	var version string
+	var written types.NamespacedName
 	base := worldOf(client)
 	w := world{
 		create: func(ctx context.Context, namespace, name string) error {
@@ -78,7 +103,10 @@ func keepsPromises[T informer.Object](ctx context.Context, t *testing.T, client 
 			made.Labels = map[string]string{"suite": ""}
 			created, err := client.CoreV1().ConfigMaps(namespace).Create(ctx, made, metav1.CreateOptions{})
 			if err == nil {
-				version = created.ResourceVersion
+				version, written = created.ResourceVersion, keyOf(created)
+			}
+			if err == nil && !in.Status().Running {
+				stopped(version)
 			}
 			return err
 		},
@@ -88,34 +116,35 @@ func keepsPromises[T informer.Object](ctx context.Context, t *testing.T, client 
 			}
 			now, err := client.CoreV1().ConfigMaps(namespace).Get(ctx, name, metav1.GetOptions{})
 			if err == nil {
-				version = now.ResourceVersion
+				version, written = now.ResourceVersion, keyOf(now)
 			}
 			return err
 		},
 		remove: func(ctx context.Context, namespace, name string) error {
-			before, version = in.LastResourceVersion(), ""
+			version, written = "", types.NamespacedName{Namespace: namespace, Name: name}
 			return base.remove(ctx, namespace, name)
 		},
 	}
 	settled := func() {
 		switch {
 		case !in.Status().Running:
-		case version == "" && before != "":
-			g.Eventually(in.LastResourceVersion).WithTimeout(patience).ShouldNot(Equal(before))
-		case !isSplit(in):
-			g.Expect(in.WaitFor(ctx, version)).To(Succeed())
-		default: // a quiet namespace's watch comes that far with its next bookmark only
-			g.Eventually(func() int { return in.Snapshot().Len() }).WithTimeout(patience).ShouldNot(BeZero())
-			g.Consistently(in.Status, "300ms").ShouldNot(BeZero())
+		case version == "": // a removal, whose version nobody knows
+			g.Eventually(func() bool {
+				_, there := in.Snapshot().Get(written)
+				return there || in.Status().Lag > 0
+			}).WithTimeout(patience).Should(BeFalse())
+		default:
+			seen := make(chan struct{})
+			defer in.OnSeen(written.Namespace, version, func() { close(seen) })()
+			g.Eventually(seen).WithTimeout(patience).Should(BeClosed())
 		}
-		before = ""
 	}
 	promises(g, ctx, in, w, settled)
 	g.Expect(client.CoreV1().ConfigMaps("a").Delete(ctx, "2", metav1.DeleteOptions{})).To(Succeed())
 }
 
-func isSplit[T informer.Object](in *informer.Informer[T]) bool {
-	return !in.MayHold(types.NamespacedName{Namespace: "elsewhere"})
+func keyOf(object metav1.Object) types.NamespacedName {
+	return types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}
 }
 
 func forbiddenOnTheServer(ctx context.Context, t *testing.T, cluster *e2e.Cluster) {

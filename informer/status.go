@@ -77,7 +77,7 @@ func (i *Informer[T]) Status() Status {
 		size: now.size,
 	}
 	if !waiting.IsZero() {
-		s.Lag = time.Since(waiting)
+		s.Lag = max(time.Since(waiting), 1)
 	}
 	if !synced {
 		s.Reason = i.reason()
