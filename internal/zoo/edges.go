@@ -25,8 +25,8 @@ func edges() []Specimen {
 		}.turns(switches(), starts(true)),
 		{
 			Name: "takes the key away in the event handler", Class: classEdge, World: optOut, Found: "state",
-			Bug: handlesOptOut(onEvent), Twin: onClientGo(always(onRequest(removeAll))),
-			SDKTwin: onSDK(always(onRequest(removeAll))),
+			Bug: handlesOptOut(onEvent), Twin: onClientGo(always(onRequest(removeUnwanted))),
+			SDKTwin: onSDK(always(onRequest(removeUnwanted))),
 			Why:     "no event reaches a Reconciler: it gets a key",
 		},
 	}
@@ -67,13 +67,29 @@ func onRequest(without Turn) Turn {
 	}
 }
 
-func removeAll(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
+// removeOwn removes what is of this App, and not of another one of its name.
+func removeOwn(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 	for _, s := range d.secrets(app.Name) {
+		if !metav1.IsControlledBy(s, app) {
+			continue
+		}
 		if err := d.remove(ctx, s); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// removeUnwanted asks the server itself before it destroys: the cache may not know yet that the key is wanted.
+func removeUnwanted(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
+	if len(d.secrets(app.Name)) == 0 {
+		return nil
+	}
+	live, err := d.kube().CoreV1().ConfigMaps(app.Namespace).Get(ctx, app.Name, metav1.GetOptions{})
+	if err != nil || live.Annotations[optIn] != "" {
+		return err
+	}
+	return removeOwn(ctx, d, app)
 }
 
 // handlesOptOut takes the key away when it is told of the change from wanted to unwanted, and never again.

@@ -17,12 +17,12 @@ func finalizers() []Specimen {
 		Specimen{
 			Name: "what it cleans up must be there", Class: classFinalizer, World: comeAndGo,
 			Found: "state", SDKFound: "state",
-		}.turns(guarded(strictClean), guarded(removeAll)),
+		}.turns(guarded(strictClean), guarded(removeOwn)),
 		Specimen{
 			Name: "will not clean up what is invalid", Class: classFinalizer, World: invalid, Found: "goal", SDKFound: "goal",
 		}.turns(
-			wiring{turn: always(validFirst(guarded(removeAll).turn())).turn, deleting: true},
-			wiring{turn: always(validAlive(guarded(removeAll).turn())).turn, deleting: true},
+			wiring{turn: always(validFirst(guarded(removeOwn).turn())).turn, deleting: true},
+			wiring{turn: always(validAlive(guarded(removeOwn).turn())).turn, deleting: true},
 		),
 	}
 }

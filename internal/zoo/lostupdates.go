@@ -19,12 +19,12 @@ func lostUpdates() []Specimen {
 		{
 			Name: "the newest resourceVersion on an old copy", Class: classLostUpdate, World: noted, Found: "state",
 			Bug: onClientGo(always(restamps)), Twin: onClientGo(always(marks)), SDKTwin: onSDK(always(marks)),
-			Why: "package patch sends the difference, and has no update",
+			Why: "as long as package patch writes, which has no update",
 		},
 		{
 			Name: "a merge patch replaces a list", Class: classLostUpdate, World: theirs, Found: "state",
 			Bug: onClientGo(always(replacesList)), Twin: onClientGo(always(finalizes)), SDKTwin: onSDK(always(finalizes)),
-			Why: "patch.Finalizers merges the list, or locks it",
+			Why: "as long as package patch writes, which merges lists or locks them",
 		},
 	}
 }

@@ -17,7 +17,7 @@ func travels() []Specimen {
 	return []Specimen{
 		Specimen{
 			Name: "cleans up by name", Class: classTravel, World: successor, Found: "past", SDKFound: "past",
-		}.turns(guarded(cleansName), guarded(cleansUID)),
+		}.turns(guarded(cleansName), guarded(removeOwn)),
 		Specimen{
 			Name: "starts what a stale list shows", Class: classTravel, World: datacenter, Found: "goal", SDKFound: "goal",
 		}.turns(starts(false), starts(true)),
@@ -30,11 +30,6 @@ func cleansName(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 		return nil
 	}
 	return d.kube().CoreV1().Secrets(app.Namespace).Delete(ctx, app.Name+"-key", metav1.DeleteOptions{})
-}
-
-// cleansUID deletes what it saw, or nothing.
-func cleansUID(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
-	return removeAll(ctx, d, app)
 }
 
 // successor is a world in which an App is deleted, and another one of its name comes as soon as it is gone.
