@@ -37,6 +37,23 @@ func TestAnOutputThatIsNoTerminalIsPassedOnAsItIs(t *testing.T) {
 	g.Expect(out.String()).To(Equal("\x1b[31mred\n\xff\x00\n"))
 }
 
+func TestALineIsPassedOnWhenItHasEnded(t *testing.T) {
+	g := NewWithT(t)
+	var out bytes.Buffer
+	o := command.NewOutput(&out)
+	a, b := o.Lines(), o.Lines()
+	for _, part := range []struct {
+		to   *command.Lines
+		text string
+	}{{a, "a"}, {b, "b\nb"}, {a, "a\na"}, {b, "\n"}} {
+		_, err := part.to.Write([]byte(part.text))
+		g.Expect(err).NotTo(HaveOccurred())
+	}
+	a.Flush()
+	b.Flush()
+	g.Expect(out.String()).To(Equal("b\naa\nb\na\n"))
+}
+
 func TestALineWithoutEndIsNotKeptForEver(t *testing.T) {
 	g := NewWithT(t)
 	var out bytes.Buffer

@@ -14,6 +14,7 @@ import (
 	. "github.com/onsi/gomega"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	clienttesting "k8s.io/client-go/testing"
@@ -75,15 +76,20 @@ func TestWithoutACommandChangesAreShown(t *testing.T) {
 
 func TestAReplacedObjectIsNew(t *testing.T) {
 	inWorld(t, func(w *world) {
-		_, end := w.start(observer.Options{Each: each})
+		o, end := w.start(observer.Options{Each: each})
 		w.progress()
 		w.delete("d", "a")
 		other := service("a", 7)
 		other.SetUID("another")
 		w.put(other)
 		w.Expect(w.progress()).To(Equal([]string{"Added 7\trun it d a"}))
+		w.Expect(o.Summary()).To(HaveField("Keys", BeEquivalentTo(3)))
+		unseen := service("b", 8)
+		unseen.SetUID("third")
+		w.put(unseen) // nobody saw the second go
+		w.Expect(w.progress()).To(Equal([]string{"Added 8\trun it d b"}))
 		w.Expect(end()).To(Succeed())
-	}, service("a", 1))
+	}, service("a", 1), service("b", 1))
 }
 
 func TestChangesDuringARunAreOneMoreRunWithTheNewestState(t *testing.T) {
@@ -242,6 +248,31 @@ func TestRunningOnce(t *testing.T) {
 		w.Expect(err).NotTo(HaveOccurred())
 		w.Expect(o.Summary()).To(BeZero(), "nothing there, nothing done")
 	})
+}
+
+func TestRunningOnceWaitsForNamesAndForRuns(t *testing.T) {
+	inWorld(t, func(w *world) {
+		slow := names.UIDFunc(func(context.Context) ([]names.Name, error) {
+			<-time.After(10 * time.Second)
+			return names.Parse(strings.NewReader("d/gone\n"), nil)
+		})
+		_, err := w.once(observer.Options{Each: each, Delete: []string{"forget"}, Names: slow})
+		w.Expect(err).NotTo(HaveOccurred())
+		w.Expect(w.ran()).To(Equal([]string{"run it d a", "forget d gone"}))
+	}, service("a", 1))
+	inWorld(t, func(w *world) {
+		w.run = func(context.Context, command.Call) error {
+			<-time.After(10 * time.Second)
+			return nil
+		}
+		go func() {
+			<-time.After(5 * time.Second)
+			_, _ = w.of("d").Update(w.t.Context(), service("a", 2), metav1.UpdateOptions{})
+		}()
+		_, err := w.once(observer.Options{Each: each})
+		w.Expect(err).NotTo(HaveOccurred())
+		w.Expect(w.progress()).To(ContainElement("Updated 2\trun it d a"), "what changed meanwhile")
+	}, service("a", 1))
 }
 
 func TestNamesNeverDeleteALiveObject(t *testing.T) {

@@ -25,6 +25,8 @@ func server() *fakediscovery.FakeDiscovery {
 			{Name: "services/status", Kind: "Service", Namespaced: true, Verbs: metav1.Verbs{"get"}},
 			{Name: "events", SingularName: "event", Kind: "Event", Namespaced: true, ShortNames: []string{"ev"}, Verbs: watched},
 			{Name: "nodes", SingularName: "node", Kind: "Node", ShortNames: []string{"no"}, Verbs: watched},
+			{Name: "listed", SingularName: "listed", Kind: "Listed", Verbs: metav1.Verbs{"list"}},
+			{Name: "watched", SingularName: "watched", Kind: "Watched", Verbs: metav1.Verbs{"watch"}},
 			{Name: "bindings", SingularName: "binding", Kind: "Binding", Namespaced: true, Verbs: metav1.Verbs{"create"}},
 		}},
 		{GroupVersion: "events.k8s.io/v1", APIResources: []metav1.APIResource{
@@ -77,6 +79,8 @@ func TestFindSaysWhatIsNear(t *testing.T) {
 		"services.apps":          `the server has no resource "services.apps"; did you mean services?`,
 		"widgets.v9.example.com": `the server has no resource "widgets.v9.example.com"; did you mean widgets?`,
 		"bindings":               `resource "bindings" cannot be observed: the server does not list and watch bindings`,
+		"listed":                 `resource "listed" cannot be observed: the server does not list and watch listed`,
+		"watched":                `resource "watched" cannot be observed: the server does not list and watch watched`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := resource.Find(server(), name)
@@ -106,6 +110,6 @@ func TestFindPassesOverGroupsThatAreAway(t *testing.T) {
 
 func TestNames(t *testing.T) {
 	NewWithT(t).Expect(resource.Names(server())).To(Equal([]string{
-		"events", "events.events.k8s.io", "nodes", "services", "svc", "widgets",
+		"events", "events.events.k8s.io", "nodes", "services", "svc", "watched", "widgets",
 	}))
 }

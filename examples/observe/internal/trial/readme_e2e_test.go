@@ -39,6 +39,7 @@ var _ = Describe("README.md", Serial, func() {
 		for _, r := range [][2]string{ // where people wait for a while, this waits for what they would see
 			{"/tmp/", "$TMP/"},
 			{"services -A", "services -n default"}, // other specs leave thousands elsewhere
+			{"observe namespaces", "observe namespaces --field-selector=metadata.name=default"},
 			{"echo hello &", "echo hello >$TMP/log &"},
 			{"sleep 2", "until grep -q 'Sync ended' $TMP/log; do sleep 0.05; done"},
 			{"kubectl annotate", "until grep -q 'Added' $TMP/log; do sleep 0.05; done; kubectl annotate"},
