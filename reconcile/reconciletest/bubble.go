@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand"
-	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -13,18 +12,10 @@ import (
 	utilrand "k8s.io/apimachinery/pkg/util/rand"
 )
 
-// hangs is how long one run may take in real time: what is longer is blocked on something that is not of the bubble.
-const hangs = time.Minute
-
 // inBubble plays one plan in a bubble of its own.
 func inBubble(t *testing.T, c *Case, o Options, p plan, s setting) (out *outcome, err error) {
 	t.Helper()
-	watchdog := time.AfterFunc(hangs, func() {
-		buf := make([]byte, 1<<20)
-		buf = buf[:runtime.Stack(buf, true)]
-		panic(fmt.Sprintf("reconciletest: a run hangs: it waits for a lock, a socket or a file, which virtual time"+
-			" cannot bring about. All goroutines:\n%s", buf))
-	})
+	watchdog := time.AfterFunc(hangs, hung)
 	defer watchdog.Stop()
 	defer func() {
 		if bad := recover(); bad != nil {

@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
@@ -13,7 +14,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/homeostat/homeostat/informer"
@@ -75,10 +75,9 @@ func counting(ctx context.Context, b *breeder, p *corev1.ConfigMap) error {
 
 // firstLook writes when it has just started.
 func firstLook() turn {
-	seen := map[types.UID]bool{}
+	var seen sync.Map
 	return func(ctx context.Context, b *breeder, p *corev1.ConfigMap) error {
-		if !seen[p.UID] {
-			seen[p.UID] = true
+		if _, known := seen.LoadOrStore(p.UID, true); !known {
 			return annotate(ctx, b, p, "started", strconv.FormatInt(time.Now().UnixNano(), 10))
 		}
 		return nil
@@ -192,7 +191,7 @@ func bugs() []bug {
 		{"ready before the work", run(breed(readyFirst)), []string{
 			"the reply is lost of call 6",
 			"the state is another one than without faults, at the end", "- secrets d/a-child = there",
-			"without: \"delete configmaps d/b\", ", ">   2 call      patch configmaps d/a   (fixtures_test.go:",
+			"without: \"create ConfigMap d/b\", ", ">   2 call      patch configmaps d/a   (fixtures_test.go:",
 		}},
 		{"never looks again", run(breed(onceReady)), []string{
 			"somebody deletes output",

@@ -16,7 +16,7 @@ func TestExplorePassesARightController(t *testing.T) {
 	g.Expect(report.Failure).To(gomega.BeEmpty())
 	t.Log(report, report.Rules)
 	g.Expect(report.Planned).To(gomega.BeNumerically(">", 80))
-	g.Expect(report.Runs).To(gomega.BeNumerically(">", 3))
+	g.Expect(report.Runs).To(gomega.BeNumerically(">=", 3))
 }
 
 // What is outside of the API server outlives a crash, and begins anew with each run.
@@ -39,7 +39,8 @@ func TestOutsideIsOfOneRun(t *testing.T) {
 		}
 		return nil
 	}
-	report := reconciletest.Search(t, c, &reconciletest.Options{Budget: time.Second})
+	c.Workload = c.Workload[:1]
+	report := reconciletest.Search(t, c, &reconciletest.Options{Budget: testBudget, Seeds: 1})
 	g.Expect(report.Failure).To(gomega.BeEmpty())
 	g.Expect(made).To(gomega.Equal(report.Runs))
 	g.Expect(most).To(gomega.BeNumerically(">", 1))

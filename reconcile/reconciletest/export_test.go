@@ -1,6 +1,12 @@
 package reconciletest
 
-import "testing"
+import (
+	"testing"
+	"time"
+)
+
+// Hangs sets how long a run may take in real time.
+func Hangs(d time.Duration) { hangs = d }
 
 // ReplayText is Replay that does not fail the test.
 func ReplayText(t *testing.T, c *Case, o *Options, token string) string {

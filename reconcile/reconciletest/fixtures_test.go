@@ -126,4 +126,4 @@ func breeding(t turn) *reconciletest.Case {
 }
 
 // testBudget is more than any bug of the tests needs.
-const testBudget = 20 * time.Second
+const testBudget = 5 * time.Minute

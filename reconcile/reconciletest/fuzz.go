@@ -6,8 +6,8 @@ import (
 )
 
 // Fuzz explores schedules: each input is a seed, which is an order of everything and a few deviations. Without
-// go test -fuzz it makes the first runs of [Options] Seeds and those in testdata; with it, Go's fuzzer goes on in as many
-// processes as it is told, and keeps the seeds that fail.
+// go test -fuzz it makes as many runs as [Options] has Seeds, and those in testdata; with it, Go's fuzzer goes on in as
+// many processes as it is told, and keeps the seeds that fail.
 //
 //	func FuzzSchedule(f *testing.F) { reconciletest.Fuzz(f, webAppCase(), nil) }
 func Fuzz(f *testing.F, c *Case, o *Options) {

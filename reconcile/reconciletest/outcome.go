@@ -3,9 +3,7 @@ package reconciletest
 import (
 	"fmt"
 	"hash/fnv"
-	"runtime"
 	"strings"
-	"time"
 
 	"github.com/homeostat/homeostat/internal/apisim"
 )
@@ -100,12 +98,4 @@ func (r *run) find(oracle, text string) {
 	if r.out.finding == nil {
 		r.out.finding = &finding{oracle: oracle, text: text, upTo: len(r.out.lines)}
 	}
-}
-
-// stuck ends the test binary in words: a goroutine that does not end cannot be taken out of its bubble.
-func stuck(within time.Duration) {
-	buf := make([]byte, 1<<20)
-	buf = buf[:runtime.Stack(buf, true)]
-	panic(fmt.Sprintf("reconciletest: Run did not return within %v (virtual) after its context had ended; it must join"+
-		" every goroutine that it starts. All goroutines:\n%s", within, buf))
 }

@@ -2,17 +2,15 @@ package reconciletest
 
 import (
 	"slices"
-	"time"
 
 	"github.com/homeostat/homeostat/internal/apisim"
 )
 
-// How long a counter-example is made smaller: so many runs, and not longer than that, in real time.
+// How many runs a counter-example is made smaller for: a time would make the result one of chance.
 const (
-	mostTries   = 200
-	shrinkFor   = 2 * time.Second
-	mostPlaces  = 25 // where a deviation is looked for in a smaller case
-	mostReboots = 3  // of refer
+	mostTries  = 100
+	mostPlaces = 15 // where a deviation is looked for in a smaller case
+	references = 2  // runs without faults, of a smaller case
 )
 
 // example is a counter-example: what of the case, under which plan, with which outcome.
@@ -26,13 +24,12 @@ type example struct {
 type shrinker struct {
 	best  example
 	tries int
-	began time.Time
 }
 
 // smallest returns an example in which no deviation can be left out, none can be a weaker one, and neither an object
 // nor a step of the workload can go, as far as the tries reach.
 func smallest(e example) example {
-	s := &shrinker{best: e, began: time.Now()}
+	s := &shrinker{best: e}
 	if e.out.finding.oracle == oracleRest {
 		return e // each try would take all the steps
 	}
@@ -42,7 +39,7 @@ func smallest(e example) example {
 	return s.best
 }
 
-func (s *shrinker) over() bool { return s.tries >= mostTries || time.Since(s.began) > shrinkFor }
+func (s *shrinker) over() bool { return s.tries >= mostTries }
 
 // try keeps the example if the same oracle finds something in it.
 func (s *shrinker) try(x *explorer, p plan) bool {
@@ -106,8 +103,16 @@ func (s *shrinker) weaker() {
 	}
 }
 
-// less leaves out steps, objects and replicas, and looks for the same deviations in what is left.
+// less leaves out steps, objects and replicas, and looks for the same deviations in what is left: first all steps, or
+// the later half of them, then one by one.
 func (s *shrinker) less() {
+	steps := upTo(len(s.best.x.whole.Workload))
+	for i := range steps {
+		steps[i]--
+	}
+	if len(steps) > 1 && !s.without(cut{steps: steps}) {
+		s.without(cut{steps: steps[len(steps)/2:]})
+	}
 	for again := true; again && !s.over(); {
 		again = false
 		for _, c := range s.best.x.less.next(s.best.x.whole) {
@@ -123,7 +128,7 @@ func (s *shrinker) without(c cut) bool {
 	if len(s.best.p) == 0 {
 		return s.try(x, nil)
 	}
-	s.tries += mostReboots
+	s.tries += references
 	if s.over() || !x.refer() {
 		return false
 	}

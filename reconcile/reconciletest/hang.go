@@ -1,0 +1,93 @@
+package reconciletest
+
+import (
+	"fmt"
+	"regexp"
+	"runtime"
+	"strings"
+	"time"
+)
+
+// hangs is how long one run may take in real time: what is longer is blocked on something that is not of the bubble.
+var hangs = time.Minute //nolint:gochecknoglobals // tests do not wait for a minute
+
+// hung ends the test binary in words: a goroutine that does not end cannot be taken out of its bubble.
+func hung() {
+	panic("reconciletest: a run has taken longer than " + hangs.String() + ", in real time. " + diagnose(goroutines()))
+}
+
+// stuck is for a Run that does not return.
+func stuck(within time.Duration) {
+	panic(fmt.Sprintf("reconciletest: Run did not return within %v (virtual) after its context had ended; it must join"+
+		" every goroutine that it starts. %s", within, diagnose(goroutines())))
+}
+
+func goroutines() string {
+	buf := make([]byte, 4<<20)
+	return string(buf[:runtime.Stack(buf, true)])
+}
+
+// reasons say what a goroutine of the bubble waits for, by the beginning of its state, if that is not of the bubble.
+var reasons = []struct{ state, why string }{
+	{"IO wait", "a socket, a pipe or a terminal: virtual time cannot bring about what comes through it. " +
+		"Take clients from Env.Client or Env.Config; what is not in the API server belongs into Case.Outside"},
+	{"syscall", "a file or another process, which virtual time cannot bring about"},
+	{"sync.Mutex.Lock", "a lock that another goroutine holds while it waits. " +
+		"Reactors of a fake clientset hold its lock as long as they run: nothing in them may wait"},
+	{"sync.RWMutex", "a lock that another goroutine holds while it waits"},
+	{"semacquire", "a lock that another goroutine holds while it waits"},
+	{"running", "nothing: it computes, and does not come to an end"},
+	{"runnable", "nothing: it computes, and does not come to an end"},
+	{"chan receive", "a channel that was made outside of this run"},
+	{"chan send", "a channel that was made outside of this run"},
+	{"select", "a channel that was made outside of this run"},
+}
+
+var header = regexp.MustCompile(`^goroutine (\d+)[^\[]*\[([^\]]*synctest bubble[^\]]*)\]:`)
+
+// diagnose says what the goroutines of the bubble wait for, and where; and then shows them.
+func diagnose(stacks string) string {
+	var words, shown []string
+	for stack := range strings.SplitSeq(stacks, "\n\n") {
+		h := header.FindStringSubmatch(stack)
+		if h == nil {
+			continue
+		}
+		shown = append(shown, stack)
+		if strings.Contains(h[2], "durable") || strings.Contains(stack, "reconciletest.diagnose(") ||
+			strings.Contains(stack, "internal/synctest.") {
+			continue
+		}
+		for _, r := range reasons {
+			if strings.HasPrefix(h[2], r.state) {
+				words = append(words, fmt.Sprintf("goroutine %s, at %s, waits for %s.", h[1], place(stack), r.why))
+				break
+			}
+		}
+	}
+	if len(words) == 0 {
+		words = []string{"All goroutines wait for one another, or for time."}
+	}
+	return strings.Join(words, "\n") + "\n\nThe goroutines of the run:\n\n" + strings.Join(shown, "\n\n")
+}
+
+// inner tells whether a function is of Go itself, whose packages have no dot in the first part of their path, or of the
+// simulated server.
+func inner(function string) bool {
+	root, _, nested := strings.Cut(function, "/")
+	return !nested || !strings.Contains(root, ".") || strings.Contains(function, "/internal/apisim.")
+}
+
+// place is where the program waits: its innermost frame that is neither of Go nor of a library.
+func place(stack string) string {
+	lines := strings.Split(stack, "\n")
+	for i, l := range lines {
+		file, isFile := strings.CutPrefix(l, "\t")
+		if !isFile || i == 0 || strings.Contains(file, "/pkg/mod/") || inner(lines[i-1]) {
+			continue
+		}
+		file, _, _ = strings.Cut(file, " +")
+		return file[strings.LastIndex(file, "/")+1:]
+	}
+	return "an unknown place"
+}
