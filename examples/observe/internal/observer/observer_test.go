@@ -86,7 +86,7 @@ func TestAReplacedObjectIsNew(t *testing.T) {
 		w.Expect(o.Summary()).To(HaveField("Keys", BeEquivalentTo(3)))
 		unseen := service("b", 8)
 		unseen.SetUID("third")
-		w.put(unseen) // nobody saw the second go
+		w.put(unseen)                                              // nobody saw the second go
 		w.Expect(w.progress()[0]).To(Equal("Added 8\trun it d b")) // its end and its beginning may be two turns
 		w.Expect(end()).To(Succeed())
 	}, service("a", 1), service("b", 1))
@@ -272,6 +272,26 @@ func TestRunningOnceWaitsForNamesAndForRuns(t *testing.T) {
 		_, err := w.once(observer.Options{Each: each})
 		w.Expect(err).NotTo(HaveOccurred())
 		w.Expect(w.progress()).To(ContainElement("Updated 2\trun it d a"), "what changed meanwhile")
+	}, service("a", 1))
+}
+
+func TestNamesAreListedAgainAtOnceAfterOneExitCode(t *testing.T) {
+	inWorld(t, func(w *world) {
+		tries := 0
+		began := time.Now()
+		o, err := w.once(observer.Options{
+			Each: each, Delete: []string{"forget"}, RetryCount: 2, RetryExitCode: 7,
+			Names: printed(func() (io.Reader, error) {
+				if tries++; tries < 3 {
+					return nil, fmt.Errorf("listing: %w", &command.ExitError{Program: "names", Code: 7})
+				}
+				return strings.NewReader("d/gone\n"), nil
+			}),
+		})
+		w.Expect(err).NotTo(HaveOccurred())
+		w.Expect(o.Summary()).To(HaveField("Deletions", BeEquivalentTo(1)))
+		w.Expect(time.Since(began)).To(BeNumerically("<", time.Second))
+		w.Expect(testutil.CollectAndCount(o.Collectors()[2])).To(Equal(2), "7 and 0")
 	}, service("a", 1))
 }
 

@@ -133,6 +133,14 @@ var _ = Describe("The end of the process", func() {
 		Expect(logs(s)).To(ContainSubstring("0 failures"))
 	})
 
+	It("ends at once after a second signal, and its commands with it", func() {
+		pid := filepath.Join(GinkgoT().TempDir(), "pid")
+		s := observe("namespaces", "--grace-period=1h", "--", "sh", "-c", `trap "" TERM; echo $$ >"$0"; while :; do sleep 0.1; done`, pid)
+		child := pidFrom(pid)
+		Eventually(func() int { return s.Terminate().ExitCode() }, patience, 100*time.Millisecond).Should(Equal(128 + int(syscall.SIGTERM)))
+		Eventually(alive(child), patience).Should(BeFalse())
+	})
+
 	It("takes its commands with it when it is killed", func() {
 		pid := filepath.Join(GinkgoT().TempDir(), "pid")
 		s := observe("namespaces", "--", "sh", "-c", `echo $$ >"$0"; while :; do sleep 0.1; done`, pid)
