@@ -3,6 +3,7 @@ package reconcile_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"sync"
@@ -295,6 +296,24 @@ func TestStop(t *testing.T) {
 			w.Expect(w.turns()).To(Equal([]string{reconcile.ErrStopping.Error()}))
 		})
 	})
+	t.Run("leaves the caches running until the last turn has ended", func(t *testing.T) {
+		inWorld(t, func(w *world) {
+			w.create("a")
+			stop := w.start(nil, func(context.Context, request) (reconcile.Result, error) {
+				<-time.After(10 * time.Second)
+				w.ran(fmt.Sprint(w.in.Snapshot().Len()))
+				return nothing, nil
+			})
+			pass(time.Second)
+			go func() {
+				<-time.After(time.Second)
+				w.create("b")
+			}()
+			w.Expect(stop()).To(Succeed())
+			w.Expect(w.turns()).To(Equal([]string{"2"}))
+			w.Expect(w.in.Status().Running).To(BeFalse())
+		})
+	})
 	t.Run("takes no new key", func(t *testing.T) {
 		inWorld(t, func(w *world) {
 			w.create("a")
@@ -334,6 +353,22 @@ func TestNewNamesEveryFault(t *testing.T) {
 	} {
 		g.Expect(err).To(MatchError(ContainSubstring(fault)))
 	}
+}
+
+func TestAKeyRestsForTheMinimumIntervalBetweenItsTurns(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.create("a")
+		start := time.Now()
+		stop := w.start(&reconcile.Options{MinInterval: time.Minute}, func(context.Context, request) (reconcile.Result, error) {
+			w.ran(time.Since(start).String())
+			return nothing, nil
+		})
+		pass(time.Second)
+		w.update("a", func(c *configMap) { c.Data = map[string]string{"v": "2"} })
+		pass(time.Hour)
+		w.Expect(w.turns()).To(Equal([]string{"0s", "1m0s"}))
+		w.Expect(stop()).To(Succeed())
+	})
 }
 
 func TestResyncSpreadsAllKeysOverItsPeriod(t *testing.T) {

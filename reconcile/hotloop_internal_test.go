@@ -7,6 +7,7 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/homeostat/homeostat/queue"
 )
@@ -47,5 +48,27 @@ func TestWhatAnEarlierTurnWroteIsNoEcho(t *testing.T) {
 			}
 		}
 		g.Expect(slowed).To(Equal(!between), "a turn in between: %v", between)
+	}
+}
+
+func TestANamesakeStartsAfresh(t *testing.T) {
+	g := NewWithT(t)
+	for _, replaced := range []bool{true, false} {
+		d, q, key := detector{}, newTestQueue(g), Key{Namespace: "d", Name: "a"}
+		slowed := false
+		for i := range 40 {
+			before, now := written(strconv.Itoa(i), "theirs"), written(strconv.Itoa(i+1), "ours")
+			if replaced {
+				before.UID = types.UID(strconv.Itoa(i / 8))
+				now.UID = before.UID
+			}
+			q.Add(key)
+			item, err := q.Get(t.Context())
+			g.Expect(err).NotTo(HaveOccurred())
+			_, slow := d.observe(item, []write{{before: before, object: now}})
+			slowed = slowed || slow
+			item.Done()
+		}
+		g.Expect(slowed).To(Equal(!replaced), "replaced: %v", replaced)
 	}
 }

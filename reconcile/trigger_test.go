@@ -122,3 +122,28 @@ func TestAMapperThatFailsIsRetriedWithWhatHasChangedSince(t *testing.T) {
 		w.Expect(stop()).To(Succeed())
 	})
 }
+
+func TestAMapperThatHangsKeepsNobodyElseWaiting(t *testing.T) {
+	inWorld(t, func(w *world) {
+		release := make(chan struct{})
+		var secrets *informer.Informer[*corev1.Secret]
+		stop := w.startWith(func(in *informer.Informer[*corev1.Secret]) reconcile.Trigger {
+			secrets = in
+			return reconcile.Mapped(in, func(_, after *corev1.Secret) ([]reconcile.Key, error) {
+				<-release
+				return []reconcile.Key{key("for-" + after.Name)}, nil
+			})
+		})
+		w.turns()
+		for _, name := range []string{"s", "t"} {
+			_, err := w.client.CoreV1().Secrets("d").Create(t.Context(), secretOwnedBy(name, "", ""), metav1.CreateOptions{})
+			w.Expect(err).NotTo(HaveOccurred())
+		}
+		w.create("a")
+		w.Expect(w.turns()).To(Equal([]string{"d/a"}))
+		w.Expect(secrets.Snapshot().Len()).To(Equal(2), "the watch goes on")
+		close(release)
+		w.Expect(w.turns()).To(ConsistOf("d/for-s", "d/for-t"))
+		w.Expect(stop()).To(Succeed())
+	})
+}

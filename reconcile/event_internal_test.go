@@ -1,0 +1,19 @@
+package reconcile
+
+import (
+	"testing"
+
+	. "github.com/onsi/gomega"
+
+	"github.com/homeostat/homeostat/queue"
+)
+
+func TestCausesAreToldWithObjectChangeVersionsAndHowManyWereMerged(t *testing.T) {
+	g := NewWithT(t)
+	g.Expect(describe(nil)).To(BeEmpty())
+	g.Expect(describe([]queue.Cause{
+		{Trigger: "nodes", Name: "node-1", Change: queue.Updated, OldVersion: "41", NewVersion: "57"},
+		{Trigger: "pods", Namespace: "d", Name: "a", Change: queue.Deleted, OldVersion: "12", Merged: 3},
+		{Trigger: "resync", Namespace: "d", Name: "b", Change: queue.Resync},
+	})).To(Equal("nodes: updated /node-1 41→57; pods: deleted d/a 12→ (3 merged); resync: resync d/b"))
+}
