@@ -20,9 +20,9 @@ func TestManyInputsMakeOneOutput(t *testing.T) {
 	inWorld(t, func(w *world) {
 		stop := w.start()
 		w.set("a", "colour", "red")
-		w.Expect(w.writes()).To(Equal([]string{created, told("a")}))
+		w.Expect(w.Writes()).To(Equal([]string{created, told("a")}))
 		w.set("b", "size", "10")
-		w.Expect(w.writes()).To(Equal([]string{patched, told("b")}))
+		w.Expect(w.Writes()).To(Equal([]string{patched, told("b")}))
 		w.Expect(w.configMap().Data).To(Equal(map[string]string{"colour": "red", "size": "10"}))
 		w.Expect(w.condition("a")).To(Equal("True Published "))
 
@@ -31,11 +31,11 @@ func TestManyInputsMakeOneOutput(t *testing.T) {
 		edited.Spec.Key, edited.Spec.Value = "color", "blue"
 		_, err = w.settings.Update(t.Context(), edited, metav1.UpdateOptions{})
 		w.Expect(err).NotTo(HaveOccurred())
-		w.Expect(w.writes()).To(Equal([]string{patched, told("a")}))
+		w.Expect(w.Writes()).To(Equal([]string{patched, told("a")}))
 		w.Expect(w.configMap().Data).To(Equal(map[string]string{"color": "blue", "size": "10"}))
 
 		<-time.After(time.Hour)
-		w.Expect(w.writes()).To(BeEmpty())
+		w.Expect(w.Writes()).To(BeEmpty())
 		stop()
 	})
 }
@@ -85,7 +85,7 @@ func tampering() map[string]struct {
 			})
 		}, []string{deleted, created}},
 		"deleted": {func(w *world) {
-			w.Expect(w.user.CoreV1().ConfigMaps("d").Delete(w.t.Context(), "settings", metav1.DeleteOptions{})).To(Succeed())
+			w.Expect(w.User.CoreV1().ConfigMaps("d").Delete(w.T.Context(), "settings", metav1.DeleteOptions{})).To(Succeed())
 		}, []string{created}},
 	}
 }
@@ -96,9 +96,9 @@ func TestATamperedOutputIsRestored(t *testing.T) {
 			inWorld(t, func(w *world) {
 				stop := w.start()
 				w.set("a", "colour", "red")
-				w.Expect(w.writes()).NotTo(BeEmpty())
+				w.Expect(w.Writes()).NotTo(BeEmpty())
 				c.do(w)
-				w.Expect(w.writes()).To(Equal(c.follow))
+				w.Expect(w.Writes()).To(Equal(c.follow))
 				w.Expect(w.configMap().Data).To(Equal(map[string]string{"colour": "red"}))
 				w.Expect(w.configMap().BinaryData).To(BeEmpty())
 				stop()
@@ -115,12 +115,12 @@ func TestWithoutTheOutputWatchNothingIsRestored(t *testing.T) {
 			inWorld(t, func(w *world) {
 				w.set("a", "colour", "red")
 				w.start()()
-				w.Expect(w.writes()).To(Equal([]string{created, told("a")}))
-				w.tap.Before = wiretap.Mute("/api/v1/configmaps")
+				w.Expect(w.Writes()).To(Equal([]string{created, told("a")}))
+				w.Tap.Before = wiretap.Mute("/api/v1/configmaps")
 				stop := w.start()
 				c.do(w)
 				<-time.After(time.Minute)
-				w.Expect(w.writes()).To(BeEmpty())
+				w.Expect(w.Writes()).To(BeEmpty())
 				stop()
 			})
 		})
@@ -132,12 +132,12 @@ func TestTheLastSettingTakesTheOutputWithIt(t *testing.T) {
 		stop := w.start()
 		w.set("a", "colour", "red")
 		w.set("b", "size", "10")
-		w.Expect(w.writes()).To(HaveLen(4))
+		w.Expect(w.Writes()).To(HaveLen(4))
 		w.unset("a")
-		w.Expect(w.writes()).To(Equal([]string{patched}))
+		w.Expect(w.Writes()).To(Equal([]string{patched}))
 		w.Expect(w.configMap().Data).To(Equal(map[string]string{"size": "10"}))
 		w.unset("b")
-		w.Expect(w.writes()).To(Equal([]string{deleted}))
+		w.Expect(w.Writes()).To(Equal([]string{deleted}))
 		stop()
 	})
 }
@@ -146,10 +146,10 @@ func TestTheLastSettingGoneWhileDown(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.set("a", "colour", "red")
 		w.start()()
-		w.Expect(w.writes()).NotTo(BeEmpty())
+		w.Expect(w.Writes()).NotTo(BeEmpty())
 		w.unset("a")
 		stop := w.start()
-		w.Expect(w.writes()).To(Equal([]string{deleted}))
+		w.Expect(w.Writes()).To(Equal([]string{deleted}))
 		stop()
 	})
 }
@@ -159,9 +159,9 @@ func TestAStaleListOfSettingsDeletesNothing(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.set("a", "colour", "red")
 		w.start()()
-		w.Expect(w.writes()).NotTo(BeEmpty())
+		w.Expect(w.Writes()).NotTo(BeEmpty())
 		silent := wiretap.Mute("/apis/config.homeostat.dev/v1alpha1/settings")
-		w.tap.Before = func(r *http.Request) *http.Response {
+		w.Tap.Before = func(r *http.Request) *http.Response {
 			if r.URL.Path == "/apis/config.homeostat.dev/v1alpha1/settings" && !wiretap.IsWatch(r) {
 				return wiretap.Answer(r, http.StatusOK, []byte(`{"apiVersion":"config.homeostat.dev/v1alpha1",`+
 					`"kind":"SettingList","metadata":{"resourceVersion":"1"},"items":[]}`))
@@ -170,7 +170,7 @@ func TestAStaleListOfSettingsDeletesNothing(t *testing.T) {
 		}
 		stop := w.start()
 		<-time.After(time.Minute)
-		w.Expect(w.writes()).To(BeEmpty())
+		w.Expect(w.Writes()).To(BeEmpty())
 		w.Expect(w.configMap().Data).To(Equal(map[string]string{"colour": "red"}))
 		stop()
 	})
@@ -178,21 +178,21 @@ func TestAStaleListOfSettingsDeletesNothing(t *testing.T) {
 
 func TestAForeignConfigMapIsNeverWrittenTo(t *testing.T) {
 	inWorld(t, func(w *world) {
-		_, err := w.user.CoreV1().ConfigMaps("d").Create(t.Context(), &corev1.ConfigMap{
+		_, err := w.User.CoreV1().ConfigMaps("d").Create(t.Context(), &corev1.ConfigMap{
 			ObjectMeta: metav1.ObjectMeta{Name: "settings"}, Data: map[string]string{"theirs": "x"},
 		}, metav1.CreateOptions{})
 		w.Expect(err).NotTo(HaveOccurred())
 		stop := w.start()
 		w.set("a", "colour", "red")
-		w.Expect(w.writes()).To(Equal([]string{told("a")}))
+		w.Expect(w.Writes()).To(Equal([]string{told("a")}))
 		w.Expect(w.condition("a")).To(HavePrefix("False ConfigMapNotOurs"))
 		w.unset("a")
-		w.Expect(w.writes()).To(BeEmpty())
+		w.Expect(w.Writes()).To(BeEmpty())
 
 		w.set("b", "size", "10")
-		w.Expect(w.writes()).To(Equal([]string{told("b")}))
-		w.Expect(w.user.CoreV1().ConfigMaps("d").Delete(t.Context(), "settings", metav1.DeleteOptions{})).To(Succeed())
-		w.Expect(w.writes()).To(Equal([]string{created, told("b")}))
+		w.Expect(w.Writes()).To(Equal([]string{told("b")}))
+		w.Expect(w.User.CoreV1().ConfigMaps("d").Delete(t.Context(), "settings", metav1.DeleteOptions{})).To(Succeed())
+		w.Expect(w.Writes()).To(Equal([]string{created, told("b")}))
 		w.Expect(w.condition("b")).To(Equal("True Published "))
 		stop()
 	})
@@ -202,10 +202,10 @@ func TestAForeignConfigMapIsNeverWrittenTo(t *testing.T) {
 func TestAForeignConfigMapThatComesFirstWins(t *testing.T) {
 	inWorld(t, func(w *world) {
 		first := true
-		w.tap.Before = func(r *http.Request) *http.Response {
+		w.Tap.Before = func(r *http.Request) *http.Response {
 			if first && r.Method == http.MethodPost && r.URL.Path == collection {
 				first = false
-				_, err := w.user.CoreV1().ConfigMaps("d").Create(t.Context(), &corev1.ConfigMap{
+				_, err := w.User.CoreV1().ConfigMaps("d").Create(t.Context(), &corev1.ConfigMap{
 					ObjectMeta: metav1.ObjectMeta{Name: "settings"}, Data: map[string]string{"theirs": "x"},
 				}, metav1.CreateOptions{})
 				w.Expect(err).NotTo(HaveOccurred())
@@ -214,7 +214,7 @@ func TestAForeignConfigMapThatComesFirstWins(t *testing.T) {
 		}
 		stop := w.start()
 		w.set("a", "colour", "red")
-		w.Expect(w.writes()).To(Equal([]string{told("a")}))
+		w.Expect(w.Writes()).To(Equal([]string{told("a")}))
 		w.Expect(w.condition("a")).To(HavePrefix("False ConfigMapNotOurs"))
 		stop()
 	})
@@ -228,17 +228,17 @@ func TestACrashAfterEveryWriteLosesNothing(t *testing.T) {
 		w.set("c", "size", "10")
 		total := 0
 		for range 10 {
-			w.sim.Fence("controller")
+			w.Sim.Fence("controller")
 			struck := false
-			w.tap.Committed = func(*http.Request) {
+			w.Tap.Committed = func(*http.Request) {
 				if !struck {
 					struck = true
-					w.sim.Fence("controller")
+					w.Sim.Fence("controller")
 				}
 			}
 			stop := w.start()
 			<-time.After(time.Second)
-			total += len(w.writes())
+			total += len(w.Writes())
 			stop()
 			if !struck {
 				break
@@ -252,7 +252,7 @@ func TestACrashAfterEveryWriteLosesNothing(t *testing.T) {
 
 func TestWhatTheServerRefusesIsToldToTheInputs(t *testing.T) {
 	inWorld(t, func(w *world) {
-		w.sim.Deny(func(c apisim.Call) error {
+		w.Sim.Deny(func(c apisim.Call) error {
 			if c.Resource.Resource == "configmaps" && c.Verb == "create" {
 				return tooLong()
 			}
@@ -260,7 +260,7 @@ func TestWhatTheServerRefusesIsToldToTheInputs(t *testing.T) {
 		})
 		stop := w.start()
 		w.set("a", "colour", strings.Repeat("x", 10))
-		w.Expect(w.writes()).To(Equal([]string{told("a")}))
+		w.Expect(w.Writes()).To(Equal([]string{told("a")}))
 		w.Expect(w.condition("a")).To(And(HavePrefix("False ConfigMapRefused"), ContainSubstring("Too long")))
 		stop()
 	})

@@ -13,27 +13,28 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/homeostat/homeostat/examples/configmap-from-crs/internal/api"
+	"github.com/homeostat/homeostat/examples/internal/stage"
 	"github.com/homeostat/homeostat/examples/internal/wiretap"
 )
 
 var _ = Describe("configmap-from-crs", func() {
 	var namespace string
 
-	BeforeEach(func(ctx SpecContext) { namespace = newNamespace(ctx) })
+	BeforeEach(func(ctx SpecContext) { namespace = cluster.TemporaryNamespace(ctx) })
 
 	It("publishes, restores and retires the ConfigMap, and is quiet in between", func(ctx SpecContext) {
 		tap := &wiretap.Tap{}
 		startReal(tap)
 		setting(ctx, namespace, "a", "colour", "red")
 		output := outputIn(ctx, namespace)
-		Eventually(ctx, output, patience).Should(Equal(map[string]string{"colour": "red"}))
-		Eventually(ctx, reasonOf(ctx, namespace, "a"), patience).Should(Equal("Published"))
+		Eventually(ctx, output, stage.Patience).Should(Equal(map[string]string{"colour": "red"}))
+		Eventually(ctx, reasonOf(ctx, namespace, "a"), stage.Patience).Should(Equal("Published"))
 		setting(ctx, namespace, "b", "colour", "blue")
-		Eventually(ctx, reasonOf(ctx, namespace, "b"), patience).Should(Equal("KeyTaken"))
+		Eventually(ctx, reasonOf(ctx, namespace, "b"), stage.Patience).Should(Equal("KeyTaken"))
 		for how, tamper := range tamperReal(ctx, namespace) {
 			began := time.Now()
 			tamper()
-			Eventually(ctx, output, patience, 5*time.Millisecond).Should(Equal(map[string]string{"colour": "red"}), how)
+			Eventually(ctx, output, stage.Patience, 5*time.Millisecond).Should(Equal(map[string]string{"colour": "red"}), how)
 			AddReportEntry("restored", ReportEntryVisibilityAlways,
 				fmt.Sprintf("%s, restored in %v", how, time.Since(began).Round(time.Millisecond)))
 		}
@@ -42,18 +43,18 @@ var _ = Describe("configmap-from-crs", func() {
 		for _, name := range []string{"a", "b"} {
 			Expect(userSets(namespace).Delete(ctx, name, metav1.DeleteOptions{})).To(Succeed())
 		}
-		Eventually(ctx, output, patience).Should(BeNil())
+		Eventually(ctx, output, stage.Patience).Should(BeNil())
 	}, SpecTimeout(3*time.Minute))
 
 	It("restores nothing when the output is not watched", func(ctx SpecContext) {
 		setting(ctx, namespace, "a", "colour", "red")
 		output := outputIn(ctx, namespace)
 		stop := startReal(&wiretap.Tap{})
-		Eventually(ctx, reasonOf(ctx, namespace, "a"), patience).Should(Equal("Published"))
+		Eventually(ctx, reasonOf(ctx, namespace, "a"), stage.Patience).Should(Equal("Published"))
 		stop()
 		tap := &wiretap.Tap{Before: wiretap.Mute("/api/v1/configmaps")}
 		startReal(tap)
-		Eventually(ctx, func() int { return tap.Counts()["WATCH"] }, patience).Should(BeNumerically(">=", 2))
+		Eventually(ctx, func() int { return tap.Counts()["WATCH"] }, stage.Patience).Should(BeNumerically(">=", 2))
 		tamperReal(ctx, namespace)["deleted"]()
 		Consistently(ctx, output, 10*time.Second).Should(BeNil(), "red: this is what the watch is for")
 		Expect(tap.Writes()).To(BeEmpty())
@@ -62,26 +63,26 @@ var _ = Describe("configmap-from-crs", func() {
 	It("retires what lost its last Setting while it was down", func(ctx SpecContext) {
 		setting(ctx, namespace, "a", "colour", "red")
 		stop := startReal(&wiretap.Tap{})
-		Eventually(ctx, reasonOf(ctx, namespace, "a"), patience).Should(Equal("Published"))
+		Eventually(ctx, reasonOf(ctx, namespace, "a"), stage.Patience).Should(Equal("Published"))
 		stop()
 		Expect(userSets(namespace).Delete(ctx, "a", metav1.DeleteOptions{})).To(Succeed())
 		tap := &wiretap.Tap{}
 		startReal(tap)
-		Eventually(ctx, outputIn(ctx, namespace), patience).Should(BeNil())
+		Eventually(ctx, outputIn(ctx, namespace), stage.Patience).Should(BeNil())
 		Expect(tap.Writes()).To(Equal([]string{"DELETE /api/v1/namespaces/" + namespace + "/configmaps/settings"}))
 	}, SpecTimeout(3*time.Minute))
 
 	It("never writes to a ConfigMap of others", func(ctx SpecContext) {
-		theirs, err := user.CoreV1().ConfigMaps(namespace).Create(ctx, &corev1.ConfigMap{
+		theirs, err := cluster.User.CoreV1().ConfigMaps(namespace).Create(ctx, &corev1.ConfigMap{
 			ObjectMeta: metav1.ObjectMeta{Name: "settings"}, Data: map[string]string{"theirs": "x"},
 		}, metav1.CreateOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		startReal(&wiretap.Tap{})
 		setting(ctx, namespace, "a", "colour", "red")
-		Eventually(ctx, reasonOf(ctx, namespace, "a"), patience).Should(Equal("ConfigMapNotOurs"))
+		Eventually(ctx, reasonOf(ctx, namespace, "a"), stage.Patience).Should(Equal("ConfigMapNotOurs"))
 		Expect(userSets(namespace).Delete(ctx, "a", metav1.DeleteOptions{})).To(Succeed())
 		Consistently(ctx, func() (string, error) {
-			got, err := user.CoreV1().ConfigMaps(namespace).Get(ctx, "settings", metav1.GetOptions{})
+			got, err := cluster.User.CoreV1().ConfigMaps(namespace).Get(ctx, "settings", metav1.GetOptions{})
 			if err != nil {
 				return "", err
 			}
@@ -102,7 +103,7 @@ var _ = Describe("configmap-from-crs", func() {
 				struck <- struct{}{}
 			}
 			stop := startReal(tap)
-			Eventually(ctx, struck, patience).Should(Receive())
+			Eventually(ctx, struck, stage.Patience).Should(Receive())
 			stop()
 			all = append(all, tap.Writes()...)
 		}

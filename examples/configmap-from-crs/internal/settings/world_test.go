@@ -1,10 +1,8 @@
 package settings_test
 
 import (
-	"context"
 	"fmt"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	. "github.com/onsi/gomega"
@@ -18,64 +16,50 @@ import (
 
 	"github.com/homeostat/homeostat/examples/configmap-from-crs/internal/api"
 	"github.com/homeostat/homeostat/examples/configmap-from-crs/internal/settings"
-	"github.com/homeostat/homeostat/examples/internal/wiretap"
+	"github.com/homeostat/homeostat/examples/internal/program"
+	"github.com/homeostat/homeostat/examples/internal/stage"
 	"github.com/homeostat/homeostat/internal/apisim"
+	"github.com/homeostat/homeostat/reconcile"
 )
 
-// A world is a simulated API server, a user of it, and what the controller
-// wrote.
+// makeController makes the controller under test.
+func makeController(env program.Env) (*reconcile.Controller, error) {
+	client, err := kubernetes.NewForConfig(env.Config)
+	if err != nil {
+		return nil, err
+	}
+	inputs, err := api.NewForConfig(env.Config)
+	if err != nil {
+		return nil, err
+	}
+	return settings.New(client, inputs, nil)
+}
+
+// A world has Settings in the namespace d.
 type world struct {
-	*WithT
-	t        *testing.T
-	sim      *apisim.Server
-	tap      *wiretap.Tap
-	user     kubernetes.Interface
+	*stage.World
 	settings api.Settings
 }
 
 func inWorld(t *testing.T, f func(w *world)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		w := &world{WithT: NewWithT(t), t: t, tap: &wiretap.Tap{}}
-		var err error
-		w.sim, err = apisim.New(&apisim.Options{Resources: []apisim.Resource{{
-			Group: api.Group, Version: api.Version, Resource: api.Resource, Kind: api.Kind, Namespaced: true, Status: true,
-		}}})
+	stage.Simulate(t, &apisim.Options{Resources: []apisim.Resource{{
+		Group: api.Group, Version: api.Version, Resource: api.Resource, Kind: api.Kind, Namespaced: true, Status: true,
+	}}}, func(w *stage.World) {
+		clients, err := api.NewForConfig(w.Sim.Admin())
 		w.Expect(err).NotTo(HaveOccurred())
-		w.user, err = kubernetes.NewForConfig(w.sim.Admin())
-		w.Expect(err).NotTo(HaveOccurred())
-		clients, err := api.NewForConfig(w.sim.Admin())
-		w.Expect(err).NotTo(HaveOccurred())
-		w.settings = clients("d")
-		f(w)
+		f(&world{w, clients("d")})
 	})
 }
 
-// start runs a controller until stop is called.
+// start runs a controller until stop is called, or until the end of the test.
 func (w *world) start() (stop func()) {
-	w.t.Helper()
-	config := w.tap.Config(w.sim.Config("controller"))
-	client, err := kubernetes.NewForConfig(config)
-	w.Expect(err).NotTo(HaveOccurred())
-	inputs, err := api.NewForConfig(config)
-	w.Expect(err).NotTo(HaveOccurred())
-	c, err := settings.New(client, inputs, nil)
-	w.Expect(err).NotTo(HaveOccurred())
-	ctx, cancel := context.WithCancel(w.t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- c.Run(ctx) }()
-	synctest.Wait()
+	w.T.Helper()
+	run := w.Start(makeController)
 	return func() {
-		w.t.Helper()
-		cancel()
-		w.Expect(<-ended).To(Succeed())
+		w.T.Helper()
+		w.Expect(run.Stop()).To(Succeed())
 	}
-}
-
-// writes returns what the controller wrote since the last call.
-func (w *world) writes() []string {
-	synctest.Wait()
-	return w.tap.Writes()
 }
 
 const (
@@ -92,40 +76,40 @@ func told(name string) string {
 
 // set creates a Setting, a second later than the last.
 func (w *world) set(name, key, value string) {
-	w.t.Helper()
+	w.T.Helper()
 	<-time.After(time.Second)
-	_, err := w.settings.Create(w.t.Context(), &api.Setting{
+	_, err := w.settings.Create(w.T.Context(), &api.Setting{
 		ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: api.SettingSpec{Key: key, Value: value},
 	}, metav1.CreateOptions{})
 	w.Expect(err).NotTo(HaveOccurred())
 }
 
 func (w *world) unset(name string) {
-	w.t.Helper()
-	w.Expect(w.settings.Delete(w.t.Context(), name, metav1.DeleteOptions{})).To(Succeed())
+	w.T.Helper()
+	w.Expect(w.settings.Delete(w.T.Context(), name, metav1.DeleteOptions{})).To(Succeed())
 }
 
 // configMap returns the output.
 func (w *world) configMap() *corev1.ConfigMap {
-	w.t.Helper()
-	got, err := w.user.CoreV1().ConfigMaps("d").Get(w.t.Context(), "settings", metav1.GetOptions{})
+	w.T.Helper()
+	got, err := w.User.CoreV1().ConfigMaps("d").Get(w.T.Context(), "settings", metav1.GetOptions{})
 	w.Expect(err).NotTo(HaveOccurred())
 	return got
 }
 
 // tamper edits the output.
 func (w *world) tamper(edit func(*corev1.ConfigMap)) {
-	w.t.Helper()
+	w.T.Helper()
 	object := w.configMap()
 	edit(object)
-	_, err := w.user.CoreV1().ConfigMaps("d").Update(w.t.Context(), object, metav1.UpdateOptions{})
+	_, err := w.User.CoreV1().ConfigMaps("d").Update(w.T.Context(), object, metav1.UpdateOptions{})
 	w.Expect(err).NotTo(HaveOccurred())
 }
 
 // condition returns reason and message of a Setting's Published.
 func (w *world) condition(name string) string {
-	w.t.Helper()
-	setting, err := w.settings.Get(w.t.Context(), name, metav1.GetOptions{})
+	w.T.Helper()
+	setting, err := w.settings.Get(w.T.Context(), name, metav1.GetOptions{})
 	w.Expect(err).NotTo(HaveOccurred())
 	c := meta.FindStatusCondition(setting.Status.Conditions, api.Published)
 	w.Expect(c).NotTo(BeNil())

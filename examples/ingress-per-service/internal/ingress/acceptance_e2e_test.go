@@ -5,7 +5,6 @@ package ingress_test
 import (
 	"context"
 	"net/http"
-	"os"
 	"slices"
 	"time"
 
@@ -15,14 +14,20 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/yaml"
 
+	"github.com/homeostat/homeostat/examples/ingress-per-service/internal/ingress"
+	"github.com/homeostat/homeostat/examples/internal/stage"
 	"github.com/homeostat/homeostat/examples/internal/wiretap"
 	"github.com/homeostat/homeostat/internal/e2e"
+	"github.com/homeostat/homeostat/names"
 )
 
-// quiet is for how long a converged controller is watched writing nothing.
-const quiet = time.Minute
+// quiet is for how long a converged controller is watched writing nothing, while
+// it looks for orphans again and again.
+const (
+	quiet = 15 * time.Second
+	sweep = 3 * time.Second
+)
 
 // A scene is the acceptance scenario up to the moment when the controller is
 // back: A deleted, B's Ingress deleted, C's edited, D's without the mark, E
@@ -40,13 +45,13 @@ func (s *scene) path(name string) string {
 func set(ctx context.Context) *scene {
 	GinkgoHelper()
 	s := &scene{namespace: newNamespace(ctx)}
-	services, ingresses := user.CoreV1().Services(s.namespace), user.NetworkingV1().Ingresses(s.namespace)
-	first := start(account, &wiretap.Tap{}, nil)
+	services, ingresses := cluster.User.CoreV1().Services(s.namespace), cluster.User.NetworkingV1().Ingresses(s.namespace)
+	first := start(cluster.Account, &wiretap.Tap{}, nil)
 	for _, name := range []string{"a", "b", "c", "d", "e"} {
 		expose(ctx, s.namespace, name, 80)
 	}
-	Eventually(ctx, func() int { return ingressesIn(ctx, s.namespace) }, patience).Should(Equal(5))
-	Expect(first.stop()).To(Succeed())
+	Eventually(ctx, func() int { return ingressesIn(ctx, s.namespace) }, stage.Patience).Should(Equal(5))
+	Expect(first.Stop()).To(Succeed())
 
 	Expect(services.Delete(ctx, "a", metav1.DeleteOptions{})).To(Succeed())
 	Expect(ingresses.Delete(ctx, "b", metav1.DeleteOptions{})).To(Succeed())
@@ -89,7 +94,7 @@ func (s *scene) converged(ctx context.Context) {
 	e := ingressOf(ctx, s.namespace, "e")
 	Expect(e.UID).To(Equal(s.e.UID), "e is changed in place")
 	Expect(e.Spec.Rules[0].HTTP.Paths[0].Backend.Service.Port.Number).To(Equal(int32(9090)))
-	service, err := user.CoreV1().Services(s.namespace).Get(ctx, "e", metav1.GetOptions{})
+	service, err := cluster.User.CoreV1().Services(s.namespace).Get(ctx, "e", metav1.GetOptions{})
 	Expect(err).NotTo(HaveOccurred())
 	Expect(types.UID(e.Annotations["ingress.homeostat.dev/service-uid"])).To(Equal(service.UID))
 }
@@ -97,7 +102,7 @@ func (s *scene) converged(ctx context.Context) {
 // warnings counts the Events about Ingresses of others, by Service.
 func (s *scene) warnings(ctx context.Context) map[string]int {
 	GinkgoHelper()
-	all, err := user.EventsV1().Events(s.namespace).List(ctx, metav1.ListOptions{})
+	all, err := cluster.User.EventsV1().Events(s.namespace).List(ctx, metav1.ListOptions{})
 	Expect(err).NotTo(HaveOccurred())
 	counts := map[string]int{}
 	for _, event := range all.Items {
@@ -123,14 +128,15 @@ func accumulate(tap *wiretap.Tap) func() []string {
 var _ = Describe("The acceptance scenario", func() {
 	It("converges by exactly the writes that are due, and then is quiet", func(ctx SpecContext) {
 		s := set(ctx)
-		second := start(account, &wiretap.Tap{}, nil)
-		writes := accumulate(second.tap)
-		Eventually(ctx, writes, patience).Should(HaveLen(len(s.missed)))
-		second.swept(ctx)
+		second := start(cluster.Account, &wiretap.Tap{}, &ingress.Options{Sweep: names.Options{Period: sweep}})
+		writes := accumulate(second.Tap)
+		Eventually(ctx, writes, stage.Patience).Should(HaveLen(len(s.missed)))
+		swept(ctx, second)
 		Consistently(ctx, writes, quiet, time.Second).Should(ConsistOf(s.missed))
+		Expect(second.Sweep().Stats().Sweeps).To(BeNumerically(">=", 3))
 		s.converged(ctx)
 		Expect(s.warnings(ctx)).To(Equal(map[string]int{"d": 1, "g": 1}))
-		Expect(second.stop()).To(Succeed())
+		Expect(second.Stop()).To(Succeed())
 	}, SpecTimeout(5*time.Minute))
 
 	It("deletes nothing when it may not list Ingresses", func(ctx SpecContext) {
@@ -140,14 +146,14 @@ var _ = Describe("The acceptance scenario", func() {
 		})
 		Expect(err).NotTo(HaveOccurred())
 		second := start(restricted, &wiretap.Tap{}, nil)
-		Eventually(ctx, func() int { return second.tap.Counts()[http.MethodGet] }, patience).ShouldNot(BeZero(), "a list")
-		Consistently(ctx, accumulate(second.tap), 10*time.Second).Should(BeEmpty())
+		Eventually(ctx, func() int { return second.Tap.Counts()[http.MethodGet] }, stage.Patience).ShouldNot(BeZero(), "a list")
+		Consistently(ctx, accumulate(second.Tap), 5*time.Second).Should(BeEmpty())
 		Expect(second.Sweep().Ready()).NotTo(Succeed())
-		Expect(second.stop()).To(MatchError(And(ContainSubstring("ingresses"), ContainSubstring("forbidden"))))
+		Expect(second.Stop()).To(MatchError(And(ContainSubstring("ingresses"), ContainSubstring("forbidden"))))
 	}, SpecTimeout(3*time.Minute))
 
 	It("deletes nothing that is live after a stale first list of Services", func(ctx SpecContext) {
-		before, err := user.CoreV1().RESTClient().Get().AbsPath("/api/v1/services").DoRaw(ctx)
+		before, err := cluster.User.CoreV1().RESTClient().Get().AbsPath("/api/v1/services").DoRaw(ctx)
 		Expect(err).NotTo(HaveOccurred())
 		s := set(ctx)
 		listed, mute := 0, wiretap.Mute("/api/v1/services")
@@ -159,19 +165,19 @@ var _ = Describe("The acceptance scenario", func() {
 			}
 			return mute(r)
 		}
-		second := start(account, tap, nil)
+		second := start(cluster.Account, tap, nil)
 		writes := accumulate(tap)
-		second.swept(ctx)
+		swept(ctx, second)
 		Expect(second.Sweep().Stats().Orphans).To(Equal(uint64(3)), "a, c and e have Ingresses of ours; the cache knows no Service")
-		Eventually(ctx, writes, patience).ShouldNot(BeEmpty())
-		Consistently(ctx, writes, 10*time.Second).Should(Equal([]string{"DELETE " + s.path("/a")}))
+		Eventually(ctx, writes, stage.Patience).ShouldNot(BeEmpty())
+		Consistently(ctx, writes, 5*time.Second).Should(Equal([]string{"DELETE " + s.path("/a")}))
 		Expect(listed).To(Equal(1))
-		Expect(second.stop()).To(Succeed())
+		Expect(second.Stop()).To(Succeed())
 
-		third := start(account, &wiretap.Tap{}, nil)
-		Eventually(ctx, accumulate(third.tap), patience).Should(ConsistOf(s.missed[1:]))
+		third := start(cluster.Account, &wiretap.Tap{}, nil)
+		Eventually(ctx, accumulate(third.Tap), stage.Patience).Should(ConsistOf(s.missed[1:]))
 		s.converged(ctx)
-		Expect(third.stop()).To(Succeed())
+		Expect(third.Stop()).To(Succeed())
 	}, SpecTimeout(3*time.Minute))
 
 	It("does no write twice when it crashes after every write", func(ctx SpecContext) {
@@ -185,12 +191,12 @@ var _ = Describe("The acceptance scenario", func() {
 				tap.Kill()
 				struck <- struct{}{}
 			}
-			incarnation := start(account, tap, nil)
+			incarnation := start(cluster.Account, tap, nil)
 			Eventually(ctx, func() bool {
-				return len(struck) > 0 || incarnation.Sweep().Ready() == nil && incarnation.idle()
-			}, patience).Should(BeTrue())
+				return len(struck) > 0 || incarnation.Sweep().Ready() == nil && incarnation.Idle()
+			}, stage.Patience).Should(BeTrue())
 			crashed = len(struck) > 0
-			_ = incarnation.stop() // a killed process says nothing
+			_ = incarnation.Stop() // a killed process says nothing
 			all = append(all, tap.Writes()...)
 			if crashed {
 				crashes++
@@ -206,22 +212,16 @@ var _ = Describe("The acceptance scenario", func() {
 // verbs on one resource. A watch alone would do for a streaming list.
 func shippedRulesWithout(resource string, verbs ...string) []rbacv1.PolicyRule {
 	GinkgoHelper()
-	file, err := os.Open("../../deploy/rbac.yaml")
+	rules, err := stage.Rules("../../deploy")
 	Expect(err).NotTo(HaveOccurred())
-	defer file.Close()
-	role := &rbacv1.ClusterRole{}
-	for decoder := yaml.NewYAMLOrJSONDecoder(file, 4096); role.Kind != "ClusterRole"; {
-		role = &rbacv1.ClusterRole{}
-		Expect(decoder.Decode(role)).To(Succeed(), "looking for the ClusterRole")
-	}
 	removed := 0
-	for i, rule := range role.Rules {
+	for i, rule := range rules {
 		if rule.Resources[0] == resource {
 			kept := slices.DeleteFunc(slices.Clone(rule.Verbs), func(v string) bool { return slices.Contains(verbs, v) })
 			removed += len(rule.Verbs) - len(kept)
-			role.Rules[i].Verbs = kept
+			rules[i].Verbs = kept
 		}
 	}
 	Expect(removed).To(Equal(len(verbs)))
-	return role.Rules
+	return rules
 }

@@ -13,6 +13,7 @@ import (
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/homeostat/homeostat/examples/internal/stage"
 	"github.com/homeostat/homeostat/examples/internal/wiretap"
 )
 
@@ -42,37 +43,37 @@ var _ = Describe("A thousand Services", func() {
 		namespace := newNamespace(ctx)
 		each(0, thousand, func(name string) { expose(ctx, namespace, name, 80) })
 
-		first := start(account, &wiretap.Tap{}, nil)
+		first := start(cluster.Account, &wiretap.Tap{}, nil)
 		report(ctx, first, "created", thousand)
-		Expect(first.tap.Counts()[http.MethodPost]).To(Equal(thousand))
-		Expect(first.stop()).To(Succeed())
+		Expect(first.Tap.Counts()[http.MethodPost]).To(Equal(thousand))
+		Expect(first.Stop()).To(Succeed())
 
 		each(0, goWhile, func(name string) {
-			Expect(user.CoreV1().Services(namespace).Delete(ctx, name, metav1.DeleteOptions{})).To(Succeed())
+			Expect(cluster.User.CoreV1().Services(namespace).Delete(ctx, name, metav1.DeleteOptions{})).To(Succeed())
 		})
-		second := start(account, &wiretap.Tap{}, nil)
+		second := start(cluster.Account, &wiretap.Tap{}, nil)
 		report(ctx, second, "deleted", goWhile)
-		Consistently(ctx, second.tap.Writes, 5*time.Second).Should(BeEmpty())
-		counts := second.tap.Counts()
+		Consistently(ctx, second.Tap.Writes, 5*time.Second).Should(BeEmpty())
+		counts := second.Tap.Counts()
 		Expect(counts[http.MethodDelete]).To(Equal(goWhile))
 		Expect(counts[http.MethodPost] + counts[http.MethodPatch]).To(BeZero())
 		Expect(ingressesIn(ctx, namespace)).To(Equal(thousand - goWhile))
-		Expect(second.stop()).To(Succeed())
+		Expect(second.Stop()).To(Succeed())
 	}, SpecTimeout(8*time.Minute))
 })
 
 // report waits for a number of writes, and prints how long they took and how
 // many requests there were.
-func report(ctx context.Context, r *run, what string, number int) {
+func report(ctx context.Context, r *stage.Run, what string, number int) {
 	GinkgoHelper()
 	began := time.Now()
 	writes := 0
 	Eventually(ctx, func() int {
-		writes += len(r.tap.Writes())
+		writes += len(r.Tap.Writes())
 		return writes
 	}, 4*time.Minute, 10*time.Millisecond).Should(Equal(number))
 	took := time.Since(began)
-	Eventually(ctx, r.idle, patience).Should(BeTrue())
+	Eventually(ctx, r.Idle, stage.Patience).Should(BeTrue())
 	AddReportEntry("converged", ReportEntryVisibilityAlways,
-		fmt.Sprintf("%d Ingresses %s in %v; requests: %v", number, what, took.Round(time.Millisecond), r.tap.Counts()))
+		fmt.Sprintf("%d Ingresses %s in %v; requests: %v", number, what, took.Round(time.Millisecond), r.Tap.Counts()))
 }

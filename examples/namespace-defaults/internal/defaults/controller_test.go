@@ -18,16 +18,16 @@ func TestAnEligibleNamespaceGetsEverything(t *testing.T) {
 	inWorld(t, func(w *world) {
 		stop := w.start()
 		w.create()
-		w.Expect(w.writes()).To(Equal([]string{owned, quotaCreated, limitsCreated}))
+		w.Expect(w.Writes()).To(Equal([]string{owned, quotaCreated, limitsCreated}))
 		w.Expect(w.namespace().Annotations).To(HaveKeyWithValue(defaults.OwnerKey, "platform-team"))
-		quota, err := w.user.CoreV1().ResourceQuotas("team").Get(t.Context(), defaults.Name, metav1.GetOptions{})
+		quota, err := w.User.CoreV1().ResourceQuotas("team").Get(t.Context(), defaults.Name, metav1.GetOptions{})
 		w.Expect(err).NotTo(HaveOccurred())
 		w.Expect(quota.Spec.Hard.Pods().Value()).To(Equal(int64(100)))
-		limits, err := w.user.CoreV1().LimitRanges("team").Get(t.Context(), defaults.Name, metav1.GetOptions{})
+		limits, err := w.User.CoreV1().LimitRanges("team").Get(t.Context(), defaults.Name, metav1.GetOptions{})
 		w.Expect(err).NotTo(HaveOccurred())
 		w.Expect(limits.Spec.Limits).To(HaveLen(1))
 		<-time.After(time.Hour)
-		w.Expect(w.writes()).To(BeEmpty())
+		w.Expect(w.Writes()).To(BeEmpty())
 		stop()
 	})
 }
@@ -36,11 +36,11 @@ func TestAnOwnerIsNeverOverwritten(t *testing.T) {
 	inWorld(t, func(w *world) {
 		stop := w.start()
 		w.create(ownedBy("alice"))
-		w.Expect(w.writes()).To(Equal([]string{quotaCreated, limitsCreated}))
+		w.Expect(w.Writes()).To(Equal([]string{quotaCreated, limitsCreated}))
 		w.edit(ownedBy("bob"))
-		w.Expect(w.writes()).To(BeEmpty())
+		w.Expect(w.Writes()).To(BeEmpty())
 		w.edit(func(n *corev1.Namespace) { delete(n.Annotations, defaults.OwnerKey) })
-		w.Expect(w.writes()).To(Equal([]string{owned}))
+		w.Expect(w.Writes()).To(Equal([]string{owned}))
 		stop()
 	})
 }
@@ -50,7 +50,7 @@ func TestAnOwnerIsNeverOverwritten(t *testing.T) {
 func TestTheUserWinsTheRace(t *testing.T) {
 	inWorld(t, func(w *world) {
 		raced := false
-		w.tap.Before = func(r *http.Request) *http.Response {
+		w.Tap.Before = func(r *http.Request) *http.Response {
 			if !raced && r.Method == http.MethodPatch && r.URL.Path == "/api/v1/namespaces/team" {
 				raced = true
 				w.edit(ownedBy("alice"))
@@ -61,7 +61,7 @@ func TestTheUserWinsTheRace(t *testing.T) {
 		w.create()
 		<-time.After(time.Minute)
 		w.Expect(raced).To(BeTrue())
-		w.Expect(w.writes()).To(Equal([]string{quotaCreated, limitsCreated}))
+		w.Expect(w.Writes()).To(Equal([]string{quotaCreated, limitsCreated}))
 		w.Expect(w.namespace().Annotations).To(HaveKeyWithValue(defaults.OwnerKey, "alice"))
 		stop()
 	})
@@ -77,23 +77,23 @@ func tampering() map[string]struct {
 		follow []string
 	}{
 		"quota deleted": {func(w *world) {
-			w.Expect(w.user.CoreV1().ResourceQuotas("team").Delete(w.t.Context(), defaults.Name, metav1.DeleteOptions{})).To(Succeed())
+			w.Expect(w.User.CoreV1().ResourceQuotas("team").Delete(w.T.Context(), defaults.Name, metav1.DeleteOptions{})).To(Succeed())
 		}, []string{quotaCreated}},
 		"limits deleted": {func(w *world) {
-			w.Expect(w.user.CoreV1().LimitRanges("team").Delete(w.t.Context(), defaults.Name, metav1.DeleteOptions{})).To(Succeed())
+			w.Expect(w.User.CoreV1().LimitRanges("team").Delete(w.T.Context(), defaults.Name, metav1.DeleteOptions{})).To(Succeed())
 		}, []string{limitsCreated}},
 		"quota raised": {func(w *world) {
-			quota, err := w.user.CoreV1().ResourceQuotas("team").Get(w.t.Context(), defaults.Name, metav1.GetOptions{})
+			quota, err := w.User.CoreV1().ResourceQuotas("team").Get(w.T.Context(), defaults.Name, metav1.GetOptions{})
 			w.Expect(err).NotTo(HaveOccurred())
 			quota.Spec.Hard["pods"] = resource.MustParse("100000")
-			_, err = w.user.CoreV1().ResourceQuotas("team").Update(w.t.Context(), quota, metav1.UpdateOptions{})
+			_, err = w.User.CoreV1().ResourceQuotas("team").Update(w.T.Context(), quota, metav1.UpdateOptions{})
 			w.Expect(err).NotTo(HaveOccurred())
 		}, []string{quotaPatched}},
 		"limits raised": {func(w *world) {
-			limits, err := w.user.CoreV1().LimitRanges("team").Get(w.t.Context(), defaults.Name, metav1.GetOptions{})
+			limits, err := w.User.CoreV1().LimitRanges("team").Get(w.T.Context(), defaults.Name, metav1.GetOptions{})
 			w.Expect(err).NotTo(HaveOccurred())
 			limits.Spec.Limits[0].Max["cpu"] = resource.MustParse("100")
-			_, err = w.user.CoreV1().LimitRanges("team").Update(w.t.Context(), limits, metav1.UpdateOptions{})
+			_, err = w.User.CoreV1().LimitRanges("team").Update(w.T.Context(), limits, metav1.UpdateOptions{})
 			w.Expect(err).NotTo(HaveOccurred())
 		}, []string{limitsPatched}},
 	}
@@ -105,9 +105,9 @@ func TestTamperedOutputsAreRestored(t *testing.T) {
 			inWorld(t, func(w *world) {
 				stop := w.start()
 				w.create()
-				w.Expect(w.writes()).To(HaveLen(3))
+				w.Expect(w.Writes()).To(HaveLen(3))
 				c.do(w)
-				w.Expect(w.writes()).To(Equal(c.follow))
+				w.Expect(w.Writes()).To(Equal(c.follow))
 				stop()
 			})
 		})
@@ -120,9 +120,9 @@ func TestWithoutTheWatchesOfItsOutputsNothingIsRestored(t *testing.T) {
 			inWorld(t, func(w *world) {
 				w.create()
 				w.start()()
-				w.Expect(w.writes()).To(HaveLen(3))
+				w.Expect(w.Writes()).To(HaveLen(3))
 				quotas, limits := wiretap.Mute("/api/v1/resourcequotas"), wiretap.Mute("/api/v1/limitranges")
-				w.tap.Before = func(r *http.Request) *http.Response {
+				w.Tap.Before = func(r *http.Request) *http.Response {
 					if silence := quotas(r); silence != nil {
 						return silence
 					}
@@ -131,7 +131,7 @@ func TestWithoutTheWatchesOfItsOutputsNothingIsRestored(t *testing.T) {
 				stop := w.start()
 				c.do(w)
 				<-time.After(time.Minute)
-				w.Expect(w.writes()).To(BeEmpty())
+				w.Expect(w.Writes()).To(BeEmpty())
 				stop()
 			})
 		})
@@ -143,13 +143,13 @@ func TestWhatTheServerDerivesIsNoDifference(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.create()
 		stop := w.start()
-		w.Expect(w.writes()).To(HaveLen(3))
-		limits, err := w.user.CoreV1().LimitRanges("team").Get(t.Context(), defaults.Name, metav1.GetOptions{})
+		w.Expect(w.Writes()).To(HaveLen(3))
+		limits, err := w.User.CoreV1().LimitRanges("team").Get(t.Context(), defaults.Name, metav1.GetOptions{})
 		w.Expect(err).NotTo(HaveOccurred())
 		limits.Spec.Limits[0].Default["cpu"] = resource.MustParse("8")
-		_, err = w.user.CoreV1().LimitRanges("team").Update(t.Context(), limits, metav1.UpdateOptions{})
+		_, err = w.User.CoreV1().LimitRanges("team").Update(t.Context(), limits, metav1.UpdateOptions{})
 		w.Expect(err).NotTo(HaveOccurred())
-		w.Expect(w.writes()).To(BeEmpty())
+		w.Expect(w.Writes()).To(BeEmpty())
 		stop()
 	})
 }
@@ -158,12 +158,12 @@ func TestExemptNamespacesAreLeftAlone(t *testing.T) {
 	inWorld(t, func(w *world) {
 		stop := w.start()
 		w.create(exempt)
-		_, err := w.user.CoreV1().Namespaces().Create(t.Context(),
+		_, err := w.User.CoreV1().Namespaces().Create(t.Context(),
 			&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-system"}}, metav1.CreateOptions{})
 		w.Expect(err).NotTo(HaveOccurred())
-		w.Expect(w.writes()).To(BeEmpty())
+		w.Expect(w.Writes()).To(BeEmpty())
 		w.edit(func(n *corev1.Namespace) { n.Labels = nil })
-		w.Expect(w.writes()).To(Equal([]string{owned, quotaCreated, limitsCreated}))
+		w.Expect(w.Writes()).To(Equal([]string{owned, quotaCreated, limitsCreated}))
 		stop()
 	})
 }
@@ -186,12 +186,12 @@ func TestWhatChangesWhileItIsDown(t *testing.T) {
 			inWorld(t, func(w *world) {
 				w.create()
 				w.start()()
-				w.Expect(w.writes()).To(HaveLen(3))
+				w.Expect(w.Writes()).To(HaveLen(3))
 				c.change(w)
 				stop := w.start()
-				w.Expect(w.writes()).To(Equal(c.follow))
+				w.Expect(w.Writes()).To(Equal(c.follow))
 				<-time.After(time.Hour)
-				w.Expect(w.writes()).To(BeEmpty())
+				w.Expect(w.Writes()).To(BeEmpty())
 				stop()
 			})
 		})
@@ -201,10 +201,10 @@ func TestWhatChangesWhileItIsDown(t *testing.T) {
 func TestATerminatingNamespaceIsSkipped(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.create(func(n *corev1.Namespace) { n.Finalizers = []string{"example.com/wait"} })
-		w.Expect(w.user.CoreV1().Namespaces().Delete(t.Context(), "team", metav1.DeleteOptions{})).To(Succeed())
+		w.Expect(w.User.CoreV1().Namespaces().Delete(t.Context(), "team", metav1.DeleteOptions{})).To(Succeed())
 		stop := w.start()
 		<-time.After(time.Minute)
-		w.Expect(w.writes()).To(BeEmpty())
+		w.Expect(w.Writes()).To(BeEmpty())
 		stop()
 	})
 }
@@ -212,16 +212,16 @@ func TestATerminatingNamespaceIsSkipped(t *testing.T) {
 func TestForeignOutputsAreLeftAlone(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.create()
-		_, err := w.user.CoreV1().ResourceQuotas("team").Create(t.Context(), &corev1.ResourceQuota{
+		_, err := w.User.CoreV1().ResourceQuotas("team").Create(t.Context(), &corev1.ResourceQuota{
 			ObjectMeta: metav1.ObjectMeta{Name: defaults.Name},
 			Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"pods": resource.MustParse("1")}},
 		}, metav1.CreateOptions{})
 		w.Expect(err).NotTo(HaveOccurred())
 		stop := w.start()
-		w.Expect(w.writes()).To(Equal([]string{owned, limitsCreated}))
-		w.Expect(w.recorder.Events).To(Receive(And(ContainSubstring("NameTaken"), ContainSubstring("ResourceQuota"))))
+		w.Expect(w.Writes()).To(Equal([]string{owned, limitsCreated}))
+		w.Expect(w.Events.Events).To(Receive(And(ContainSubstring("NameTaken"), ContainSubstring("ResourceQuota"))))
 		w.edit(exempt)
-		w.Expect(w.writes()).To(Equal([]string{limitsDeleted}))
+		w.Expect(w.Writes()).To(Equal([]string{limitsDeleted}))
 		stop()
 	})
 }
@@ -231,17 +231,17 @@ func TestACrashAfterEveryWriteLosesNothing(t *testing.T) {
 		w.create()
 		var all []string
 		for range 10 {
-			w.sim.Fence("controller")
+			w.Sim.Fence("controller")
 			struck := false
-			w.tap.Committed = func(*http.Request) {
+			w.Tap.Committed = func(*http.Request) {
 				if !struck {
 					struck = true
-					w.sim.Fence("controller")
+					w.Sim.Fence("controller")
 				}
 			}
 			stop := w.start()
 			<-time.After(time.Second)
-			all = append(all, w.writes()...)
+			all = append(all, w.Writes()...)
 			stop()
 			if !struck {
 				break

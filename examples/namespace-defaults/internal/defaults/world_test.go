@@ -1,70 +1,53 @@
 package defaults_test
 
 import (
-	"context"
 	"testing"
-	"testing/synctest"
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/events"
 
-	"github.com/homeostat/homeostat/examples/internal/wiretap"
+	"github.com/homeostat/homeostat/examples/internal/program"
+	"github.com/homeostat/homeostat/examples/internal/stage"
 	"github.com/homeostat/homeostat/examples/namespace-defaults/internal/defaults"
-	"github.com/homeostat/homeostat/internal/apisim"
+	"github.com/homeostat/homeostat/reconcile"
 )
 
-// A world is a simulated API server, a user of it, and what the controller
-// wrote.
+// makerOf makes controllers with a policy.
+func makerOf(policy *defaults.Policy) stage.Maker {
+	return func(env program.Env) (*reconcile.Controller, error) {
+		client, err := kubernetes.NewForConfig(env.Config)
+		if err != nil {
+			return nil, err
+		}
+		return defaults.New(client, policy, &defaults.Options{Events: env.Events})
+	}
+}
+
+// A world has a policy, and perhaps a namespace team.
 type world struct {
-	*WithT
-	t        *testing.T
-	sim      *apisim.Server
-	tap      *wiretap.Tap
-	user     kubernetes.Interface
-	recorder *events.FakeRecorder
-	policy   *defaults.Policy
+	*stage.World
+	policy *defaults.Policy
 }
 
 func inWorld(t *testing.T, f func(w *world)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		w := &world{WithT: NewWithT(t), t: t, tap: &wiretap.Tap{}, recorder: events.NewFakeRecorder(100)}
-		var err error
-		w.policy, err = defaults.ReadPolicy("../../deploy/policy.yaml")
+	stage.Simulate(t, nil, func(w *stage.World) {
+		policy, err := defaults.ReadPolicy("../../deploy/policy.yaml")
 		w.Expect(err).NotTo(HaveOccurred())
-		w.sim, err = apisim.New(nil)
-		w.Expect(err).NotTo(HaveOccurred())
-		w.user, err = kubernetes.NewForConfig(w.sim.Admin())
-		w.Expect(err).NotTo(HaveOccurred())
-		f(w)
+		f(&world{w, policy})
 	})
 }
 
-// start runs a controller until stop is called.
+// start runs a controller until stop is called, or until the end of the test.
 func (w *world) start() (stop func()) {
-	w.t.Helper()
-	client, err := kubernetes.NewForConfig(w.tap.Config(w.sim.Config("controller")))
-	w.Expect(err).NotTo(HaveOccurred())
-	c, err := defaults.New(client, w.policy, &defaults.Options{Events: w.recorder})
-	w.Expect(err).NotTo(HaveOccurred())
-	ctx, cancel := context.WithCancel(w.t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- c.Run(ctx) }()
-	synctest.Wait()
+	w.T.Helper()
+	run := w.Start(makerOf(w.policy))
 	return func() {
-		w.t.Helper()
-		cancel()
-		w.Expect(<-ended).To(Succeed())
+		w.T.Helper()
+		w.Expect(run.Stop()).To(Succeed())
 	}
-}
-
-// writes returns what the controller wrote since the last call.
-func (w *world) writes() []string {
-	synctest.Wait()
-	return w.tap.Writes()
 }
 
 const (
@@ -81,28 +64,28 @@ const (
 
 // create makes the namespace team.
 func (w *world) create(edits ...func(*corev1.Namespace)) {
-	w.t.Helper()
+	w.T.Helper()
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team"}}
 	for _, edit := range edits {
 		edit(namespace)
 	}
-	_, err := w.user.CoreV1().Namespaces().Create(w.t.Context(), namespace, metav1.CreateOptions{})
+	_, err := w.User.CoreV1().Namespaces().Create(w.T.Context(), namespace, metav1.CreateOptions{})
 	w.Expect(err).NotTo(HaveOccurred())
 }
 
 func (w *world) namespace() *corev1.Namespace {
-	w.t.Helper()
-	got, err := w.user.CoreV1().Namespaces().Get(w.t.Context(), "team", metav1.GetOptions{})
+	w.T.Helper()
+	got, err := w.User.CoreV1().Namespaces().Get(w.T.Context(), "team", metav1.GetOptions{})
 	w.Expect(err).NotTo(HaveOccurred())
 	return got
 }
 
 // edit changes the namespace as a user does.
 func (w *world) edit(edit func(*corev1.Namespace)) {
-	w.t.Helper()
+	w.T.Helper()
 	namespace := w.namespace()
 	edit(namespace)
-	_, err := w.user.CoreV1().Namespaces().Update(w.t.Context(), namespace, metav1.UpdateOptions{})
+	_, err := w.User.CoreV1().Namespaces().Update(w.T.Context(), namespace, metav1.UpdateOptions{})
 	w.Expect(err).NotTo(HaveOccurred())
 }
 
