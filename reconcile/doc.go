@@ -22,6 +22,9 @@
 //   - An error is retried with back-off, a panic too; a conflict is repeated
 //     soon and quietly; a [Terminal] error waits for a change; an error with
 //     [After] is retried after exactly that delay.
+//   - With Options.Leader turns run while this replica leads, with Options.Shards
+//     for the keys that are its part, and there from caches that have seen what
+//     the replica before it wrote.
 //   - The stop is graceful: intake, turns in flight, informers.
 //   - A reconciler learns the key and the object, never the event. Logs carry
 //     the causes of a turn.
@@ -29,5 +32,6 @@
 // [Finalizer] and [LimitEvents] are what most controllers need besides.
 //
 // It does not filter events (a controller sees its own), does not elect a
-// leader, and writes nothing but finalizers: package patch does.
+// leader (package leader does), and writes nothing but finalizers: package patch
+// does.
 package reconcile
