@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
@@ -57,6 +58,9 @@ func (s *settings) observe(ctx context.Context, stdout, stderr io.Writer) error 
 	out, errOut := command.NewOutput(stdout), command.NewOutput(stderr)
 	environment := command.Environment(s.env)
 	options := s.options(found, arguments, environment)
+	if options.Controller.Sweep != nil {
+		options.Controller.Sweep.Refused = adviser(logr.FromContextOrDiscard(ctx))
+	}
 	if options.Controller.Leader, err = s.leader(config, found); err != nil {
 		return err
 	}
@@ -109,6 +113,14 @@ func (s *settings) sweep() *names.Options {
 		o.MaxShare = 1
 	}
 	return o
+}
+
+// adviser says in the words of this command line what a refused sweep needs.
+func adviser(logger logr.Logger) func(*names.RefusedError) {
+	return func(e *names.RefusedError) {
+		logger.Info(fmt.Sprintf("too many known names are gone at once: if that is right, start once with --max-orphans=%d",
+			e.Orphans))
+	}
 }
 
 // observer reads whole objects if somebody asks for their content, and metadata

@@ -5,6 +5,7 @@ package trial_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -52,12 +53,8 @@ func asFirst(args ...string) *gexec.Session {
 	c := command(cluster.Kubeconfig(), binary, append([]string{"--listen-addr="}, args...)...)
 	c.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID}
 	session, err := gexec.Start(c, GinkgoWriter, GinkgoWriter)
-	if errors := []error{syscall.EPERM, syscall.ENOSYS, syscall.EINVAL}; err != nil {
-		for _, refused := range errors {
-			if strings.Contains(err.Error(), refused.Error()) {
-				Skip("the kernel refuses a PID namespace: " + err.Error())
-			}
-		}
+	if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.ENOSYS) || errors.Is(err, syscall.EINVAL) {
+		Skip("the kernel refuses a PID namespace: " + err.Error())
 	}
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func() { session.Kill().Wait(patience) })
