@@ -47,7 +47,7 @@ func (s *Sharer) hash(at unsafe.Pointer, p *plan, m model) (sum uint64, next int
 		first := m.next + 1
 		if m.at != nil {
 			there = unsafe.Add(m.at, f.offset)
-			if f.marked(there) {
+			if f.marked(there) && m.next < len(s.before) { // less: somebody wrote to the object before
 				before = &s.before[m.next]
 				m.next = before.next
 			}
