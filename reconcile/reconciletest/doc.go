@@ -3,23 +3,37 @@
 //
 //	Case: Objects, Run, Workload, Always, Goal
 //	  │
-//	  ├─▶ the run without faults: calls 1…n, deliveries 1…m, the state at the end
+//	  ├─▶ the run without faults: calls 1…n, deliveries 1…m, the state at each rest
 //	  │
-//	  ├─▶ one run for each: crash before, crash after, 409, 429, 500, lost reply, late commit of each write;
-//	  │   a partition at each write; 500 and 410 of each read; each watch held back, dropped, expired at each event;
-//	  │   each output deleted; the workload earlier ──▶ the same oracles for each
+//	  ├─▶ one run for each deviation ──▶ the same oracles for each
 //	  │
-//	  └─▶ pairs of crash and slow watch, until the budget is used up ──▶ trace, hint, token for Replay
+//	  ├─▶ pairs of crash and slow watch, then other orders of everything by seed, until the budget is used up
+//	  │
+//	  └─▶ the first that fails, made smaller ──▶ trace, hint, token for Replay
+//
+// # What goes wrong
+//
+//   - A write: crash before, crash after, 409, 429, 500, lost reply, late commit; a partition, a stop of the program, and
+//     somebody else's write to the same object just before it.
+//   - A read: 500, 410; somebody else's write just before it. Any call: it is slow, while the rest goes on.
+//   - An event: its watch is held back, ends, expires; it comes twice.
+//   - At rest: a restart, a restart in which the list of one resource comes late, a restart with caches that begin n
+//     writes ago (time travel: an API server that lags behind), an hour in which nobody moves.
+//   - The program is down for one or two steps of the workload; a step comes early.
+//   - Each output is deleted, and a value of it edited ([Options].SkipDrift leaves that out).
 //
 // # What a run has to show
 //
-//   - It comes to rest, and then Goal holds. Always holds after every single write.
+//   - It comes to rest, stays at rest for half an hour, and then Goal holds. Always holds after every single write.
 //   - At rest, after each step of the workload, the state is that of the run without faults. Identifiers, times and
 //     generated names do not count, nor do Case.Ignore, Events, Leases, and what differs between two runs without
 //     faults.
-//   - Once all is done, a restart of the program writes nothing.
-//   - A slow watch alone does not make it have more objects at once, or delete more, than without.
-//   - What it writes, it watches.
+//   - At rest, a restart of the program writes nothing; with caches of the past, it deletes nothing that is there.
+//   - A slow watch or call alone does not make it have more objects at once, or delete more, than without; another
+//     fault does not multiply its writes.
+//   - What it writes and reads, it watches. What others have written, it does not wipe away.
+//   - It does not edit objects of a cache, and at rest a cache is what the server has: informers of package informer
+//     tell by themselves whether they were edited, other caches are named to [Env.Cache].
 //   - With several replicas, only the one that took the Lease writes.
 //   - Run returns when its context has ended, and leaves no goroutine behind.
 //
@@ -27,15 +41,17 @@
 //
 //   - The client is a real one, over a simulated server that is held against the real one's answers; informers, queues,
 //     back-off and leader election run unmodified. A run takes milliseconds.
-//   - The same case gives the same runs, as far as the program is deterministic; two runs without faults are compared,
-//     and the log says where they differ.
+//   - The same case gives the same runs, and the same seed the same trace, as far as the program is deterministic; two
+//     runs without faults are compared, and the log says where they differ.
 //   - A crash takes effect on the server at once: nothing that this boot sends later has an effect. In the program the
 //     call returns context.Canceled and the context ends.
+//   - A run that hangs ends the test after a minute, and says what it waits for, and where: a socket, a file, a lock,
+//     a channel of somebody else. So does a Run that does not return.
 //
 // # What it does not do
 //
-// It does not disturb clocks, does not show the program an API server of the past, and does not look into caches.
-// Faults of calls for Leases and Events are left out: a partition is what a leader has to survive. Sockets, files and
-// processes are outside of virtual time: a Run that waits for one hangs, and the test ends with all goroutines after
-// a minute. It needs *testing.T: in a Ginkgo suite, put it into a plain test function beside the specs.
+// All replicas have one clock. Caches of the past are those of a whole server: all resources at once. Faults of calls
+// for Leases and Events are left out: a partition is what a leader has to survive. Sockets, files and processes are
+// outside of virtual time. It does not run a case on a real server. It needs *testing.T: in a Ginkgo suite, put it
+// into a plain test function beside the specs.
 package reconciletest

@@ -40,7 +40,8 @@ func (r *Report) String() string {
 }
 
 // Explore runs the case without faults, and then again with each single deviation, and then with pairs of them,
-// until the budget is used up. It fails the test with the first counter-example: what went wrong, the trace, and a
+// and then other orders by seed, until the budget is used up. It fails the test with the first counter-example, made
+// smaller: what went wrong, the trace, a hint, and a
 // token for [Replay].
 //
 // While it runs it sets the global source of math/rand and GODEBUG=randseednop=0: tests that call it cannot be
