@@ -82,6 +82,32 @@ func TestMixturesStayDeeplyEqual(t *testing.T) {
 	}
 }
 
+// Writing to a shared object is a fault, but not one that the next object, or
+// the program, pays for.
+func TestSharedObjectsThatAreWrittenTo(t *testing.T) {
+	source := rand.NewSource(4)
+	random := rand.New(source)
+	fill := apitesting.FuzzerFor(metafuzzer.Funcs, source, serializer.NewCodecFactory(scheme.Scheme))
+	s := share.New()
+	for gvk := range scheme.Scheme.AllKnownTypes() {
+		base, err := scheme.Scheme.New(gvk)
+		if err != nil {
+			t.Fatal(err)
+		}
+		other := base.DeepCopyObject()
+		fill.Fill(base)
+		for range 6 {
+			object := base.DeepCopyObject()
+			s.Object(object)
+			if !reflect.DeepEqual(object, base) {
+				t.Fatalf("%s has changed", gvk)
+			}
+			fill.Fill(other)
+			mix(random, reflect.ValueOf(object).Elem(), reflect.ValueOf(other.DeepCopyObject()).Elem())
+		}
+	}
+}
+
 // mix makes some parts of to those of from.
 func mix(random *rand.Rand, to, from reflect.Value) {
 	switch {

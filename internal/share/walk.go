@@ -47,14 +47,40 @@ func (s *Sharer) hash(at unsafe.Pointer, p *plan, m model) (sum uint64, next int
 		first := m.next + 1
 		if m.at != nil {
 			there = unsafe.Add(m.at, f.offset)
-			if f.marked(there) && m.next < len(s.before) { // less: somebody wrote to the object before
-				before = &s.before[m.next]
-				m.next = before.next
+			if f.marked(there) {
+				if before = s.markOf(m.next, f, there); before == nil {
+					m.at = nil
+				} else {
+					m.next = before.next
+				}
 			}
 		}
 		sum = mix(sum, s.hashField(here, f, there, before, first))
 	}
 	return sum, m.next
+}
+
+// markOf returns mark n of the object before if it is that of the field at at:
+// nil if somebody has written to that object.
+func (s *Sharer) markOf(n int, f *field, at unsafe.Pointer) *mark {
+	if n >= len(s.before) {
+		return nil
+	}
+	m, held := &s.before[n], mark{kind: f.kind, length: 1}
+	switch f.kind {
+	case text:
+		held.length = len(*(*string)(at))
+	case list:
+		held.plan, held.length = f.to, (*header)(at).len
+	case pointer:
+		held.plan = f.to
+	default:
+		held.length = length(*(*unsafe.Pointer)(at))
+	}
+	if m.kind != held.kind || m.plan != held.plan || m.length != held.length {
+		return nil
+	}
+	return m
 }
 
 // marked tells whether the field at at has a mark.
