@@ -184,7 +184,7 @@ func (podMapper) RESTMapping(kind schema.GroupKind, _ ...string) (*meta.RESTMapp
 }
 
 func BenchmarkReads(b *testing.B) {
-	for _, count := range []int{5_000, 100_000} {
+	for _, count := range []int{5_000, 10_000, 100_000} {
 		b.Run(fmt.Sprintf("pods=%d", count), func(b *testing.B) { reads(b, count) })
 	}
 }
