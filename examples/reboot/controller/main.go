@@ -17,16 +17,18 @@ import (
 func main() {
 	options := &controller.Options{}
 	var address string
+	var lease election
 	os.Exit(cli.Main(cli.Command{
 		Name:  "reboot-controller",
 		Usage: "grants nodes leave to reboot, never more at once than their RebootGroup allows",
 		Flags: func(fs *flag.FlagSet) {
 			fs.StringVar(&address, "listen-addr", ":8080", "`address` of probes and metrics; empty serves none")
+			lease.flags(fs)
 			fs.DurationVar(&options.StuckAfter, "stuck-after", controller.DefaultStuckAfter,
 				"how long a slot may be held before the condition Stuck says so")
 		},
 		Needs: needs(),
-		Run:   func(ctx context.Context, config *rest.Config) error { return run(ctx, config, address, options) },
+		Run:   func(ctx context.Context, config *rest.Config) error { return run(ctx, config, address, lease, options) },
 	}, os.Args[1:], os.Stderr))
 }
 
@@ -46,7 +48,18 @@ func needs() []cli.Permission {
 	}
 }
 
-func run(ctx context.Context, config *rest.Config, address string, options *controller.Options) error {
+func run(
+	ctx context.Context, config *rest.Config, address string, lease election, options *controller.Options,
+) error {
+	recorder, stop, err := cli.Events(ctx, config, controller.DefaultName)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	options.Events = recorder
+	if config, options.Leader, err = lease.join(config); err != nil {
+		return err
+	}
 	nodes, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return err
@@ -55,12 +68,6 @@ func run(ctx context.Context, config *rest.Config, address string, options *cont
 	if err != nil {
 		return err
 	}
-	recorder, stop, err := cli.Events(ctx, config, controller.DefaultName)
-	if err != nil {
-		return err
-	}
-	defer stop()
-	options.Events = recorder
 	c, err := controller.New(nodes.CoreV1().Nodes(), groups, options)
 	if err != nil {
 		return err

@@ -64,6 +64,7 @@ func New(nodes NodeClient, groups GroupClient, o *Options) (*Controller, error) 
 				reconcile.Mapped(c.nodeCache, c.groupsOfNode),
 				reconcile.Mapped(c.groupCache, c.groupsOfGroup),
 			},
+			Leader:    options.Leader,
 			Workers:   options.Workers,
 			BeforeGet: options.BeforeTurn,
 		})

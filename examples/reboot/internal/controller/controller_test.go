@@ -1,6 +1,7 @@
 package controller_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -30,6 +31,22 @@ func TestItGrantsAsManyAsTheLimitAllowsOldestFirst(t *testing.T) {
 		s.Expect(s.state("n3").Needed).NotTo(gomega.BeNil())
 		s.Expect(s.condition("g", rules.ConditionWaiting)).To(gomega.Equal(
 			"True MaxUnavailableReached oldest first: n3; 2 of 2 may be unavailable: n4; n2"))
+	})
+}
+
+// standby never leads.
+type standby struct{}
+
+func (standby) Run(ctx context.Context, _ func(context.Context) error) error {
+	<-ctx.Done()
+	return nil
+}
+
+func TestAStandbyGrantsNothing(t *testing.T) {
+	playAs(t, standby{}, func(s *stage) {
+		s.asking("n1")
+		s.pass(time.Minute)
+		s.Expect(s.state("n1").Needed).NotTo(gomega.BeNil())
 	})
 }
 

@@ -20,5 +20,5 @@
 //     slot, however late it arrives.
 //   - Events are sent after the write that they tell of.
 //
-// Leader election saves work; nothing here needs it.
+// Leader election (Options.Leader) saves work; nothing here needs it.
 package controller

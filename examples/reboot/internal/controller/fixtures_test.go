@@ -21,6 +21,7 @@ import (
 	"github.com/homeostat/homeostat/examples/reboot/internal/controller"
 	"github.com/homeostat/homeostat/examples/reboot/internal/protocol"
 	"github.com/homeostat/homeostat/internal/apisim"
+	"github.com/homeostat/homeostat/reconcile"
 )
 
 // A stage is a cluster in a bubble, with a controller in it.
@@ -58,7 +59,10 @@ func (n *notebook) count(reason string) int {
 }
 
 // play runs f beside a controller in virtual time.
-func play(t *testing.T, f func(s *stage)) {
+func play(t *testing.T, f func(s *stage)) { playAs(t, nil, f) }
+
+// playAs is play with a controller that works only while it leads.
+func playAs(t *testing.T, leader reconcile.Leader, f func(s *stage)) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &stage{WithT: gomega.NewWithT(t), events: &notebook{}}
 		ctx, stop := context.WithCancel(t.Context())
@@ -73,7 +77,7 @@ func play(t *testing.T, f func(s *stage)) {
 		s.core = kubernetes.NewForConfigOrDie(config)
 		s.groups, err = api.NewForConfig(config)
 		s.Expect(err).NotTo(gomega.HaveOccurred())
-		c, err := controller.New(s.core.CoreV1().Nodes(), s.groups, &controller.Options{Events: s.events})
+		c, err := controller.New(s.core.CoreV1().Nodes(), s.groups, &controller.Options{Events: s.events, Leader: leader})
 		s.Expect(err).NotTo(gomega.HaveOccurred())
 		ended := make(chan error, 1)
 		go func() { ended <- c.Run(ctx) }()

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"k8s.io/client-go/tools/events"
+
+	"github.com/homeostat/homeostat/reconcile"
 )
 
 // Defaults of Options.
@@ -31,6 +33,8 @@ type Options struct {
 	EventInterval time.Duration
 	// Workers is how many groups are looked at at once; the SDK's default.
 	Workers int
+	// Leader lets it work only while this replica leads; it always works.
+	Leader reconcile.Leader
 	// BeforeTurn is called before a worker takes a group; for simulators.
 	BeforeTurn func(context.Context)
 }
