@@ -257,7 +257,7 @@ func TestReplay(t *testing.T) {
 }
 
 // repeats is how often each seed is played; 1000 by hand: go test -run TestSeedsAreDeterministic -repeats 1000.
-var repeats = flag.Int("repeats", 3, "how often TestSeedsAreDeterministic plays each seed")
+var repeats = flag.Int("repeats", 2, "how often TestSeedsAreDeterministic plays each seed")
 
 // A seed gives the same trace each time, and another one gives another.
 func TestSeedsAreDeterministic(t *testing.T) {

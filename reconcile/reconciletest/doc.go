@@ -13,8 +13,8 @@
 //
 // # What goes wrong
 //
-//   - A write: crash before, crash after, 409, 429, 500, lost reply, late commit; a partition, a stop of the program, and
-//     somebody else's write to the same object just before it.
+//   - A write: crash before, crash after, 409, 429, 500, lost reply, late commit; a partition, a stop of the program,
+//     and somebody else's write to the same object just before it.
 //   - A read: 500, 410; somebody else's write just before it. Any call: it is slow, while the rest goes on.
 //   - An event: its watch is held back, ends, expires; it comes twice.
 //   - At rest: a restart, a restart in which the list of one resource comes late, a restart with caches that begin n

@@ -6,4 +6,4 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
 )
 
-func FuzzSchedule(f *testing.F) { reconciletest.Fuzz(f, breeding(right), nil) }
+func FuzzSchedule(f *testing.F) { reconciletest.Fuzz(f, breeding(right), &reconciletest.Options{Seeds: 20}) }
