@@ -12,8 +12,9 @@ import (
 // drawing returns options whose jitter takes the given share of the ceiling.
 func drawing(share float64) *queue.Options[string] {
 	return &queue.Options[string]{
-		Backoff: queue.Backoff{Base: time.Second, Cap: 5 * time.Second},
-		Rand:    func() float64 { return 1 - share },
+		Backoff: queue.Backoff{
+			Base: time.Second, Cap: 5 * time.Second, Rand: func() float64 { return 1 - share },
+		},
 	}
 }
 
@@ -162,7 +163,7 @@ func TestBackoffIsDrawnBetweenNothingAndTheCeiling(t *testing.T) {
 
 func TestBackoffByDefaultIsCappedAtFiveMinutes(t *testing.T) {
 	options := drawing(1)
-	options.Backoff = queue.Backoff{}
+	options.Backoff.Base, options.Backoff.Cap = 0, 0
 	inVirtualTime(t, options, func(b *bench) {
 		b.Add("a")
 		var longest, first time.Duration

@@ -63,7 +63,7 @@ func (i Item[K]) After(d time.Duration) { i.end(&ending{how: after, delay: d}) }
 // back earlier.
 func (i Item[K]) Retry() {
 	if i.queue != nil {
-		i.end(&ending{how: retry, jitter: i.queue.options.Rand()})
+		i.end(&ending{how: retry, jitter: i.queue.options.Backoff.Rand()})
 	}
 }
 

@@ -193,8 +193,10 @@ type comparison struct {
 func newComparison(t testing.TB, interval time.Duration) *comparison {
 	fake := testingclock.NewFakeClock(time.Now())
 	o := &queue.Options[string]{
-		Clock: fake, MinInterval: interval, Rand: func() float64 { return 0.5 },
-		Backoff: queue.Backoff{Base: 4 * time.Second, Cap: 30 * time.Second},
+		Clock: fake, MinInterval: interval,
+		Backoff: queue.Backoff{
+			Base: 4 * time.Second, Cap: 30 * time.Second, Rand: func() float64 { return 0.5 },
+		},
 	}
 	q, err := queue.New(o)
 	g := NewWithT(t)

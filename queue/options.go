@@ -25,6 +25,9 @@ type Backoff struct {
 	Base time.Duration
 	// Cap bounds the delay after any failure; [DefaultBackoffCap].
 	Cap time.Duration
+	// Rand draws a number in [0, 1), and must be safe for concurrent use;
+	// math/rand/v2.Float64. Give it a seed to repeat a run.
+	Rand func() float64
 }
 
 // ceiling is the longest delay after so many failures in a row.
@@ -60,9 +63,6 @@ type Options[K comparable] struct {
 	BeforeGet func(context.Context)
 	// Clock tells the time and makes timers; the real clock.
 	Clock clock.Clock
-	// Rand returns a number in [0, 1) for the jitter of back-offs, and must be
-	// safe for concurrent use; math/rand/v2.Float64.
-	Rand func() float64
 }
 
 func (o *Options[K]) withDefaults() Options[K] {
@@ -75,8 +75,8 @@ func (o *Options[K]) withDefaults() Options[K] {
 	if set.Clock == nil {
 		set.Clock = clock.RealClock{}
 	}
-	if set.Rand == nil {
-		set.Rand = rand.Float64
+	if set.Backoff.Rand == nil {
+		set.Backoff.Rand = rand.Float64
 	}
 	return set
 }

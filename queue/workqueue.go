@@ -141,7 +141,7 @@ func (w *adapter[K]) ShutDownWithDrain() {
 // addRateLimited counts a failure of key and adds it after its back-off, which
 // other additions break through. It reports false after Drain and Stop.
 func (q *Queue[K]) addRateLimited(key K) bool {
-	jitter := q.options.Rand()
+	jitter := q.options.Backoff.Rand()
 	var group string
 	if q.options.Group != nil {
 		group = q.options.Group(key)

@@ -20,6 +20,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/queue"
 	"github.com/homeostat/homeostat/reconcile"
 )
 
@@ -164,6 +165,31 @@ func TestErrors(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestWhatDrawsTheBackoffCanBeGiven(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.create("a")
+		start, mapped := time.Now(), 0
+		at := func(who string) { w.ran(who + " " + time.Since(start).String()) }
+		stop := w.start(&reconcile.Options{
+			Backoff: queue.Backoff{Base: time.Second, Rand: func() float64 { return 0.5 }},
+			Triggers: []reconcile.Trigger{reconcile.Mapped(w.in, func(_, _ *configMap) ([]reconcile.Key, error) {
+				at("mapper")
+				if mapped++; mapped < 3 {
+					return nil, errors.New("not yet")
+				}
+				return nil, nil
+			})},
+		}, func(context.Context, request) (reconcile.Result, error) {
+			at("turn")
+			return nothing, errors.New("boom")
+		})
+		pass(3 * time.Second)
+		w.Expect(w.turns()).To(ConsistOf(
+			"turn 0s", "turn 500ms", "turn 1.5s", "mapper 0s", "mapper 50ms", "mapper 150ms"))
+		w.Expect(stop()).To(Succeed())
+	})
 }
 
 func TestTerminalRestsUntilTheObjectChanges(t *testing.T) {

@@ -32,7 +32,11 @@ func (t mapped[O]) source() source { return typed[O]{t.in} }
 func (t mapped[O]) sort() string   { return "mapped" }
 
 func (t mapped[O]) attach(c *Controller) (binding, error) {
-	q, err := queue.New[Key](&queue.Options[Key]{Name: c.name + "/" + t.in.Name(), BeforeGet: c.options.BeforeGet})
+	q, err := queue.New[Key](&queue.Options[Key]{
+		Name:      c.name + "/" + t.in.Name(),
+		Backoff:   queue.Backoff{Rand: c.options.Backoff.Rand},
+		BeforeGet: c.options.BeforeGet,
+	})
 	if err != nil {
 		return binding{}, err
 	}
