@@ -6,4 +6,6 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
 )
 
-func FuzzSchedule(f *testing.F) { reconciletest.Fuzz(f, breeding(right), &reconciletest.Options{Seeds: 20}) }
+func FuzzSchedule(f *testing.F) {
+	reconciletest.Fuzz(f, breeding(right), &reconciletest.Options{Seeds: 20})
+}
