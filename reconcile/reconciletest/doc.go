@@ -54,4 +54,8 @@
 // for Leases and Events are left out: a partition is what a leader has to survive. Sockets, files and processes are
 // outside of virtual time. It does not run a case on a real server. It needs *testing.T: in a Ginkgo suite, put it
 // into a plain test function beside the specs.
+//
+// # Beside it
+//
+// [Faithful] makes a fake clientset answer as a server does, for tests that keep one.
 package reconciletest
