@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -155,20 +156,21 @@ func TestAStaleListRemovesNothingThatIsLive(t *testing.T) {
 		w.text()
 		stop()
 		w.goes("b")
-		mute, asked := wiretap.Mute("/api/v1/services"), 0
+		mute := wiretap.Mute("/api/v1/services")
+		var asked atomic.Int32
 		w.Tap.Before = func(r *http.Request) *http.Response {
 			if r.URL.Path == "/api/v1/services" && !wiretap.IsWatch(r) {
 				return wiretap.Answer(r, http.StatusOK, empty)
 			}
 			if strings.HasPrefix(r.URL.Path, "/api/v1/namespaces/d/services/") {
-				asked++
+				asked.Add(1)
 			}
 			return mute(r)
 		}
 		w.start()
 		<-time.After(time.Minute)
 		w.Expect(w.text()).To(Equal(with(4, "a 10.0.0.1")))
-		w.Expect(asked).To(BeNumerically(">=", 2))
+		w.Expect(asked.Load()).To(BeNumerically(">=", int32(2)))
 	})
 }
 

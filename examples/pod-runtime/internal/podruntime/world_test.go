@@ -60,7 +60,8 @@ func (w *world) passes(d time.Duration) {
 	w.Writes()
 }
 
-// runs makes a Pod that starts now.
+// runs makes a Pod that starts a little later: what its creation leads to is over
+// then.
 func (w *world) runs(name string) {
 	w.T.Helper()
 	_, err := w.User.CoreV1().Pods("d").Create(w.T.Context(), &corev1.Pod{
@@ -68,6 +69,7 @@ func (w *world) runs(name string) {
 		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}},
 	}, metav1.CreateOptions{})
 	w.Expect(err).NotTo(HaveOccurred())
+	<-time.After(2 * time.Second)
 	w.status(name, started(time.Now()))
 }
 
