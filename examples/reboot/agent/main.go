@@ -35,11 +35,13 @@ func main() {
 			fs.DurationVar(&options.Patience, "patience", agent.DefaultPatience,
 				"how long to wait for a reboot before asking the machine again")
 		},
-		Needs: []cli.Permission{
-			{Verb: "get", Resource: "nodes"},
-			{Verb: "list", Resource: "nodes"},
-			{Verb: "watch", Resource: "nodes"},
-			{Verb: "patch", Resource: "nodes"},
+		Needs: func() []cli.Permission {
+			return []cli.Permission{
+				{Verb: "get", Resource: "nodes"},
+				{Verb: "list", Resource: "nodes"},
+				{Verb: "watch", Resource: "nodes"},
+				{Verb: "patch", Resource: "nodes"},
+			}
 		},
 		Run: func(ctx context.Context, config *rest.Config) error { return run(ctx, config, address, options) },
 	}, os.Args[1:], os.Stderr))

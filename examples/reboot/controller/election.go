@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"os"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/homeostat/homeostat/examples/reboot/internal/cli"
 	"github.com/homeostat/homeostat/examples/reboot/internal/controller"
 	"github.com/homeostat/homeostat/leader"
 	"github.com/homeostat/homeostat/reconcile"
@@ -26,6 +28,19 @@ func (e *election) flags(fs *flag.FlagSet) {
 		"; two replicas do no harm without it, but twice the work")
 	fs.StringVar(&e.namespace, "namespace", cmp.Or(os.Getenv("POD_NAMESPACE"), "default"), "`namespace` of the Lease")
 	fs.StringVar(&e.identity, "identity", cmp.Or(os.Getenv("POD_NAME"), host), "`name` of this replica on the Lease")
+}
+
+// needs are the permissions on Leases, none without --leader-elect.
+func (e *election) needs() []cli.Permission {
+	if !e.wanted {
+		return nil
+	}
+	group := coordinationv1.GroupName
+	return []cli.Permission{
+		{Verb: "get", Group: group, Resource: "leases", Namespace: e.namespace},
+		{Verb: "create", Group: group, Resource: "leases", Namespace: e.namespace},
+		{Verb: "update", Group: group, Resource: "leases", Namespace: e.namespace},
+	}
 }
 
 // join returns the leader, and a config whose clients write only while this

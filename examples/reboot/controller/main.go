@@ -27,7 +27,7 @@ func main() {
 			fs.DurationVar(&options.StuckAfter, "stuck-after", controller.DefaultStuckAfter,
 				"how long a slot may be held before the condition Stuck says so")
 		},
-		Needs: needs(),
+		Needs: func() []cli.Permission { return append(needs(), lease.needs()...) },
 		Run:   func(ctx context.Context, config *rest.Config) error { return run(ctx, config, address, lease, options) },
 	}, os.Args[1:], os.Stderr))
 }

@@ -29,8 +29,9 @@ type Command struct {
 	Name, Usage string
 	// Flags adds the program's own flags; nil adds none.
 	Flags func(*flag.FlagSet)
-	// Needs are the permissions without which the program does not start.
-	Needs []Permission
+	// Needs returns the permissions without which the program does not start; it is
+	// called when the flags are known.
+	Needs func() []Permission
 	// Run does the work until ctx ends.
 	Run func(ctx context.Context, config *rest.Config) error
 }
@@ -116,7 +117,7 @@ func start(ctx context.Context, c Command, f *common) error {
 		return err
 	}
 	config.UserAgent = c.Name
-	if err := preflight(ctx, config, c.Needs, f.startup); err != nil {
+	if err := preflight(ctx, config, c.Needs(), f.startup); err != nil {
 		if ctx.Err() != nil {
 			return nil // Asked to stop before it began.
 		}

@@ -16,9 +16,9 @@ import (
 
 const preflightInterval = 2 * time.Second
 
-// A Permission is one verb on one resource of the whole cluster.
+// A Permission is one verb on one resource, in one namespace if that is set.
 type Permission struct {
-	Verb, Group, Resource, Subresource string
+	Verb, Group, Resource, Subresource, Namespace string
 }
 
 func (p Permission) String() string {
@@ -28,6 +28,9 @@ func (p Permission) String() string {
 	}
 	if p.Subresource != "" {
 		resource += "/" + p.Subresource
+	}
+	if p.Namespace != "" {
+		resource += " in namespace " + p.Namespace
 	}
 	return p.Verb + " " + resource
 }
@@ -72,7 +75,7 @@ func review(ctx context.Context, client kubernetes.Interface, needs []Permission
 		answer, err := client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx,
 			&authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
 				ResourceAttributes: &authorizationv1.ResourceAttributes{
-					Verb: p.Verb, Group: p.Group, Resource: p.Resource, Subresource: p.Subresource,
+					Verb: p.Verb, Group: p.Group, Resource: p.Resource, Subresource: p.Subresource, Namespace: p.Namespace,
 				},
 			}}, metav1.CreateOptions{})
 		if err != nil {
