@@ -25,7 +25,7 @@ import (
 // quiet is for how long a converged controller is watched writing nothing, while
 // it looks for orphans again and again.
 const (
-	quiet = 15 * time.Second
+	quiet = time.Minute
 	sweep = 3 * time.Second
 )
 
