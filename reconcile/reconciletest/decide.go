@@ -246,9 +246,12 @@ func (r *run) committed(e apisim.Event) {
 		r.versions = append(r.versions, e.Version)
 	}
 	r.gone(e, resource)
-	if ofProgram(e.Call.Client) {
+	switch {
+	case ofProgram(e.Call.Client):
 		r.lead(e)
 		r.wrote(e, resource)
+	case !boring(e.Resource.Resource):
+		r.quiet, r.wanted = false, nil // something else is wanted now
 	}
 	if r.c.Always != nil && r.out.finding == nil {
 		if err := r.c.Always(r.world); err != nil {

@@ -293,3 +293,34 @@ func TestOraclesWithoutFaults(t *testing.T) {
 		})
 	}
 }
+
+// byLife is byName that asks the server itself before it deletes.
+func byLife(ctx context.Context, b *breeder, p *corev1.ConfigMap) error {
+	live, err := b.client.CoreV1().ConfigMaps(p.Namespace).Get(ctx, p.Name, metav1.GetOptions{})
+	if err != nil || live.Annotations["going"] == "" {
+		return err
+	}
+	return byName(ctx, b, live)
+}
+
+// What somebody asks for while the caches are of the past is not held against who does it.
+func TestWhatIsAskedForInThePastWorldMayBeDeleted(t *testing.T) {
+	g := gomega.NewWithT(t)
+	c := breeding(right)
+	c.Run, c.Goal = breed(func(ctx context.Context, b *breeder, p *corev1.ConfigMap) error {
+		if p.Annotations["going"] == "" {
+			return right(ctx, b, p)
+		}
+		return byLife(ctx, b, p)
+	}), nil
+	c.Workload = []reconciletest.Step{
+		reconciletest.Patch("configmaps", "d/a", `{"metadata":{"annotations":{"going":"yes"}}}`),
+	}
+	deleted := 0
+	for decision := range 30 {
+		lines, found := reconciletest.TraceOf(t, c, nil, fmt.Sprintf("t1.1+w%d", decision+1))
+		g.Expect(found).NotTo(gomega.ContainSubstring("deletes secrets"), strings.Join(lines, "\n"))
+		deleted += strings.Count(strings.Join(lines, "\n"), "delete secrets")
+	}
+	g.Expect(deleted).To(gomega.BeNumerically(">", 0))
+}
