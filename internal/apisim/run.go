@@ -29,7 +29,7 @@ type Limits struct {
 	Until func() bool
 }
 
-// Run takes steps as the policy wants them.
+// Run takes steps as the policy wants them. When it returns, every goroutine of the bubble is blocked.
 func (d *Scheduler) Run(p Policy, l Limits) Outcome {
 	for range l.Steps {
 		enabled := d.Enabled()
@@ -48,6 +48,7 @@ func (d *Scheduler) Run(p Policy, l Limits) Outcome {
 			d.Step(enabled[c.Index], c.Fault)
 		}
 	}
+	synctest.Wait() // what the last step has let go
 	return Exhausted
 }
 
