@@ -3,7 +3,7 @@
 package main_test
 
 import (
-	"bufio"
+	"bytes"
 	"encoding/json"
 	"net/http"
 	"os"
@@ -54,13 +54,15 @@ func (r *record) good() bool { return r.Response.Code < http.StatusBadRequest }
 
 // recordsOf are the writes of an account, in the order in which they came.
 func recordsOf(path, username string) []record {
-	file, err := os.Open(path)
+	log, err := os.ReadFile(path)
 	Expect(err).NotTo(HaveOccurred())
-	defer file.Close()
 	var all []record
-	for lines := bufio.NewScanner(file); lines.Scan(); {
+	for line := range bytes.Lines(log) {
+		if !bytes.HasSuffix(line, []byte("\n")) {
+			break // it is being written
+		}
 		var r record
-		Expect(json.Unmarshal(lines.Bytes(), &r)).To(Succeed())
+		Expect(json.Unmarshal(line, &r)).To(Succeed())
 		if r.User.Username == username {
 			all = append(all, r)
 		}

@@ -5,7 +5,6 @@ package main_test
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -147,7 +146,9 @@ var _ = Describe("Three replicas", func() {
 		}
 		Eventually(ctx, func() int { return len(owners(time.Time{})) }, stage.Patience).Should(Equal(3), "each has its part")
 
+		k := kill{began: time.Now()}
 		replicas[0].Kill().Wait(stage.Patience)
+		k.ended = time.Now()
 		replicas[0] = replica(ctx, "second-0")
 		Eventually(ctx, func() int { return len(owners(time.Time{})) }, stage.Patience).Should(Equal(4), "the new one has a part")
 		for i := range replicas {
@@ -160,28 +161,38 @@ var _ = Describe("Three replicas", func() {
 		Eventually(ctx, func() int { return len(owners(rolled)) }, stage.Patience).Should(Equal(3))
 		close(end)
 		living.Wait()
-		judge(all)
+		judge(all, k)
 	}, SpecTimeout(5*time.Minute))
 })
 
+// A kill ends a process at some time between two moments.
+type kill struct{ began, ended time.Time }
+
+// strikes tells whether the process may have died while the request was under way.
+func (k kill) strikes(r *record) bool { return r.Received.Before(k.ended) && r.Answered.After(k.began) }
+
 // judge reads in the audit log who wrote what.
-func judge(teams []*team) {
+func judge(teams []*team, k kill) {
 	GinkgoHelper()
 	records := map[string][]record{}
-	writes, refused := 0, 0
+	writes := 0
+	var refused []string
 	for _, r := range recordsOf(auditLog, username) {
 		records[r.Object.Namespace] = append(records[r.Object.Namespace], r)
 	}
 	damages, longest, changes := 0, time.Duration(0), 0
 	for _, t := range teams {
 		damages, longest = damages+t.damages, max(longest, t.longest)
-		good := 0
+		good, struck := 0, 0
 		var last record
 		for _, r := range records[t.namespace] {
-			if r.good() {
+			switch {
+			case r.good():
 				good++
-			} else {
-				refused++
+			case k.strikes(&r):
+				struck++ // done or not, nobody heard
+			default:
+				refused = append(refused, fmt.Sprintf("%v %s %s/%s: %d", r.Received, r.Verb, t.namespace, r.Object.Name, r.Response.Code))
 			}
 			if last.Verb != "" && last.writer() != r.writer() {
 				changes++
@@ -190,9 +201,9 @@ func judge(teams []*team) {
 			last = r
 		}
 		writes += good
-		Expect(good).To(Equal(1+t.damages), "%s: the create, and one write for each damage", t.namespace)
+		Expect(good).To(And(BeNumerically("<=", 1+t.damages), BeNumerically(">=", 1+t.damages-struck)), "%s: the create, and one write for each damage", t.namespace)
 	}
-	Expect(refused).To(BeZero(), http.StatusText(http.StatusConflict))
+	Expect(refused).To(BeEmpty())
 	AddReportEntry("replicas", ReportEntryVisibilityAlways, fmt.Sprintf(
 		"%d damages, %d writes, %d changes of owner, longest outage %v", damages, writes, changes, longest.Round(time.Millisecond)))
 }

@@ -25,6 +25,8 @@ type Tap struct {
 	mu     sync.Mutex // guards what follows
 	counts map[string]int
 	writes []string
+	passed *sync.Cond // when there are fewer under way
+	under  int        // writes that are under way
 	killed bool
 }
 
@@ -61,10 +63,14 @@ func (t *Tap) Counts() map[string]int {
 }
 
 // Writes returns the writes that the server has answered with success, as
-// "METHOD path", and forgets them. Leases and Events are left out.
+// "METHOD path", and forgets them. Leases and Events are left out. It waits for
+// those under way: others may have seen already what they did.
 func (t *Tap) Writes() []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	for t.under > 0 {
+		t.passed.Wait()
+	}
 	all := t.writes
 	t.writes = nil
 	return all
@@ -134,13 +140,13 @@ func (w wire) RoundTrip(r *http.Request) (*http.Response, error) {
 			return response, nil
 		}
 	}
-	response, err := w.next.RoundTrip(r)
-	if err != nil || !IsWrite(r) || response.StatusCode >= http.StatusBadRequest {
+	if !IsWrite(r) {
+		return w.next.RoundTrip(r)
+	}
+	response, good, err := w.write(r)
+	if !good {
 		return response, err
 	}
-	w.tap.mu.Lock()
-	w.tap.writes = append(w.tap.writes, r.Method+" "+r.URL.Path)
-	w.tap.mu.Unlock()
 	if w.tap.Committed != nil {
 		w.tap.Committed(r)
 	}
@@ -149,4 +155,25 @@ func (w wire) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, ErrKilled
 	}
 	return response, nil
+}
+
+// write passes a write on, and notes it if the server answers with success.
+func (w wire) write(r *http.Request) (response *http.Response, good bool, err error) {
+	t := w.tap
+	t.mu.Lock()
+	if t.passed == nil {
+		t.passed = sync.NewCond(&t.mu)
+	}
+	t.under++
+	t.mu.Unlock()
+	response, err = w.next.RoundTrip(r)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.under--
+	t.passed.Broadcast()
+	good = err == nil && response.StatusCode < http.StatusBadRequest
+	if good {
+		t.writes = append(t.writes, r.Method+" "+r.URL.Path)
+	}
+	return response, good, err
 }
