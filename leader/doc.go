@@ -90,10 +90,11 @@
 //
 // # Use
 //
-// A controller of package reconcile takes an [Elector] as Options.Leader, or [Shards] as Options.Shards, and clients
-// made from the fenced config. Of a slot that has come it waits until its caches have seen what the last owner wrote, takes
-// up all keys and looks for orphans; of one that goes it lets turns in flight finish ([ErrMoved], [ErrStopping]) or
-// cancels them ([ErrLost], [ErrFenced]). Others find the difference in the method Draining of the cause.
+// A controller of package reconcile takes an [Elector] as Options.Leader, or [Shards] as Options.Shards, and
+// clients made from the fenced config. Of a slot that has come it waits until its caches have seen what the last
+// owner wrote, takes up all keys and looks for orphans; of one that goes it lets turns in flight finish
+// ([ErrMoved], [ErrStopping]) or cancels them ([ErrLost], [ErrFenced]). Others find the difference in the method
+// Draining of the cause.
 //
 // # What it does not do
 //

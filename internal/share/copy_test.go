@@ -183,7 +183,9 @@ func TestReleasedCopiesAreEmpty(t *testing.T) {
 
 func TestWhatIsNotCopied(t *testing.T) {
 	for _, obj := range []any{
-		nil, (*corev1.Pod)(nil), corev1.Pod{}, content(1), &runtime.RawExtension{Object: replica(1)},
+		nil, (*corev1.Pod)(nil),
+		corev1.Pod{},
+		content(1), &runtime.RawExtension{Object: replica(1)},
 		&struct{ F func() }{func() {}},
 	} {
 		if c := share.CopyOf(obj); c != nil {

@@ -69,8 +69,10 @@ var _ = DescribeTable("A single pass", func(_ SpecContext, code int, args []stri
 	// what a command gets
 	Entry("a command", 0, []string{"svc", "-a", "{.spec.clusterIP}", "--", "echo", "hello  $HOME"},
 		line("Sync", `echo "hello  \$HOME" default kubernetes 10\.\S+`)+`\nhello  \$HOME default kubernetes 10\.`, ""),
-	Entry("variables", 0, []string{"svc", "--type-env-var=TYPE", "--identity-env", "--",
-		"sh", "-c", `echo "$TYPE/$OBSERVE_NAMESPACE/$OBSERVE_NAME/${#OBSERVE_UID}/$OBSERVE_RESOURCE_VERSION"`},
+	Entry("variables", 0, []string{
+		"svc", "--type-env-var=TYPE", "--identity-env", "--",
+		"sh", "-c", `echo "$TYPE/$OBSERVE_NAMESPACE/$OBSERVE_NAME/${#OBSERVE_UID}/$OBSERVE_RESOURCE_VERSION"`,
+	},
 		`(?m)^Sync/default/kubernetes/36/\d+$`, ""),
 	Entry("the object", 0, []string{"svc", "--object-env-var=OBJECT", "--", "sh", "-c", `echo "$OBJECT"`}, `"clusterIP":"10\.`, ""),
 	Entry("the object to read", 0, []string{"svc", "--stdin", "--", "sh", "-c", "cat"}, `(?m)^\{"apiVersion":"v1","kind":"Service"`, ""),
@@ -83,8 +85,10 @@ var _ = DescribeTable("A single pass", func(_ SpecContext, code int, args []stri
 	Entry("no headers", 0, []string{"svc", "--no-headers", "--", "echo"}, `^default kubernetes\n$`, "^$"),
 	Entry("a failure", 2, []string{"svc", "--", "sh", "-c", "exit 7"}, "Sync ended",
 		`default/kubernetes: command "sh" exited with status code 7 [\s\S]*1 runs, 1 failures, 0 retries[\s\S]*some objects failed`),
-	Entry("an exit code that is repeated", 2, []string{"svc", "--retry-on-exit-code=7", "--retry-count=3", "--",
-		"sh", "-c", "exit 7"}, "", "4 runs, 1 failures, 3 retries"),
+	Entry("an exit code that is repeated", 2, []string{
+		"svc", "--retry-on-exit-code=7", "--retry-count=3", "--",
+		"sh", "-c", "exit 7",
+	}, "", "4 runs, 1 failures, 3 retries"),
 	Entry("a timeout", 2, []string{"svc", "--timeout=100ms", "--", "sh", "-c", "sleep 1000"}, "", "after its timeout of 100ms"),
 	Entry("a dry run", 0, []string{"svc", "--dry-run", "--names=echo", "--names=default/gone", "--delete=rm", "--", "rm"},
 		line("Sync", "rm default kubernetes")+`[\s\S]*Deleted \trm default gone`, "2 runs, 0 failures, 0 retries, 1 deletions"),
@@ -93,19 +97,29 @@ var _ = DescribeTable("A single pass", func(_ SpecContext, code int, args []stri
 	// names
 	Entry("a name that is gone", 0, []string{"svc", "--names=echo", "--names=default/gone", "--delete=echo", "--delete=remove"},
 		`(?m)^# \S+ Deleted \techo remove default gone\nremove default gone$`, "1 deletions"),
-	Entry("a live name, blank lines, CR, twice", 0, []string{"svc", "--names=printf",
-		`--names=\n\r\ndefault/kubernetes\r\n\ndefault/kubernetes\n`, "--delete=echo"}, "Sync ended", "0 deletions"),
+	Entry("a live name, blank lines, CR, twice", 0, []string{
+		"svc", "--names=printf",
+		`--names=\n\r\ndefault/kubernetes\r\n\ndefault/kubernetes\n`, "--delete=echo",
+	}, "Sync ended", "0 deletions"),
 	Entry("a name elsewhere", 0, []string{"svc", "--names=echo", "--names=kube-system/gone", "--delete=echo"}, "", "0 deletions"),
-	Entry("a live name outside the selection", 0, []string{"svc", "-l", "a=b", "--names=echo", "--names=default/kubernetes",
-		"--delete=echo"}, "^$", "not deleted: the object exists[\\s\\S]*0 deletions"),
+	Entry("a live name outside the selection", 0, []string{
+		"svc", "-l", "a=b", "--names=echo", "--names=default/kubernetes",
+		"--delete=echo",
+	}, "^$", "not deleted: the object exists[\\s\\S]*0 deletions"),
 	Entry("garbage", 3, []string{"svc", "--names=echo", "--names=a b c", "--delete=echo"}, "Sync ended", "line 1"),
 	Entry("half garbage", 3, []string{"svc", "--names=printf", `--names=default/gone\n***\n`, "--delete=echo"}, "", "0 deletions"),
-	Entry("names that fail", 3, []string{"svc", "--names=sh", "--names=-c", "--names=echo default/gone; echo no zone >&2; exit 3",
-		"--delete=echo"}, "", "no zone[\\s\\S]*0 deletions"),
-	Entry("too many orphans", 3, []string{"svc", "--max-orphans=1", "--names=printf", `--names=default/a\ndefault/b\n`,
-		"--delete=echo"}, "", "--max-orphans=2\n[\\s\\S]*0 deletions"),
-	Entry("as many orphans as allowed", 0, []string{"svc", "--max-orphans=2", "--names=printf",
-		`--names=default/a\ndefault/b\n`, "--delete=echo"}, "", "2 deletions"),
+	Entry("names that fail", 3, []string{
+		"svc", "--names=sh", "--names=-c", "--names=echo default/gone; echo no zone >&2; exit 3",
+		"--delete=echo",
+	}, "", "no zone[\\s\\S]*0 deletions"),
+	Entry("too many orphans", 3, []string{
+		"svc", "--max-orphans=1", "--names=printf", `--names=default/a\ndefault/b\n`,
+		"--delete=echo",
+	}, "", "--max-orphans=2\n[\\s\\S]*0 deletions"),
+	Entry("as many orphans as allowed", 0, []string{
+		"svc", "--max-orphans=2", "--names=printf",
+		`--names=default/a\ndefault/b\n`, "--delete=echo",
+	}, "", "2 deletions"),
 	// what cannot work
 	Entry("two resources", 1, []string{"svc", "pods"}, "", `unexpected argument "pods": put -- `),
 	Entry("an unknown flag", 1, []string{"svc", "--bogus"}, "", "unknown flag: --bogus"),
