@@ -28,6 +28,13 @@ func controllerRules() []rbacv1.PolicyRule {
 	)
 }
 
+// leaseRules are those of a controller with --leader-elect in the namespace of its Lease, as the README has them.
+func leaseRules() []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{
+		{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"get", "create", "update"}},
+	}
+}
+
 var _ = Describe("the programs", func() {
 	DescribeTable("say what is wrong at the start, and end",
 		func(ctx SpecContext, program string, args []string, code int, texts ...string) {
@@ -67,21 +74,21 @@ var _ = Describe("the programs", func() {
 	})
 
 	DescribeTable("name the permission that is missing",
-		func(ctx SpecContext, program string, rules []rbacv1.PolicyRule, missing string) {
+		func(ctx SpecContext, program, flag string, rules []rbacv1.PolicyRule, missing string) {
 			namespace, err := cluster.Namespace(ctx, "trial")
 			Expect(err).NotTo(HaveOccurred())
 			config, err := cluster.ServiceAccount(ctx, e2e.ServiceAccount{Namespace: namespace, Name: "operator", ClusterRules: rules})
 			Expect(err).NotTo(HaveOccurred())
-			end := execute(ctx, environment(), program, "--kubeconfig", kubeconfigOf(config), "--node", "n")
-			if program == "controller" {
-				end = execute(ctx, environment(), program, "--kubeconfig", kubeconfigOf(config))
-			}
+			end := execute(ctx, environment(), program, "--kubeconfig", kubeconfigOf(config), flag)
 			Expect(end.code).To(Equal(1), end.text)
 			Expect(end.text).To(ContainSubstring("missing permission to " + missing + ": grant it"))
 		},
-		Entry("agent", "agent", []rbacv1.PolicyRule{
+		Entry("agent", "agent", "--node=n", []rbacv1.PolicyRule{
 			{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"get", "list", "watch"}},
 		}, "patch nodes"),
-		Entry("controller", "controller", controllerRules()[:3], "patch rebootgroups.reboot.homeostat.dev/status"),
+		Entry("controller", "controller", "--leader-elect=false", controllerRules()[:3],
+			"patch rebootgroups.reboot.homeostat.dev/status"),
+		Entry("controller of which one works", "controller", "--leader-elect", controllerRules(),
+			"update leases.coordination.k8s.io in namespace default"),
 	)
 })

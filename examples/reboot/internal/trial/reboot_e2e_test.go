@@ -100,7 +100,7 @@ var _ = Describe("a reboot", func() {
 		Expect(err).NotTo(HaveOccurred())
 		kubeconfigs := map[string]string{}
 		for name, rules := range map[string]e2e.ServiceAccount{
-			"controller": {Namespace: namespace, Name: "controller", ClusterRules: controllerRules()},
+			"controller": {Namespace: namespace, Name: "controller", Rules: leaseRules(), ClusterRules: controllerRules()},
 			"agent":      {Namespace: namespace, Name: "agent", ClusterRules: agentRules()},
 		} {
 			config, err := cluster.ServiceAccount(ctx, rules)
@@ -116,7 +116,7 @@ var _ = Describe("a reboot", func() {
 		Expect(os.WriteFile(bootID, []byte("least-boot-1\n"), 0o600)).To(Succeed())
 		address := freeAddress()
 		background(program("controller", "--kubeconfig", kubeconfigs["controller"], "--log-format", "json",
-			"--listen-addr", address))
+			"--listen-addr", address, "--leader-elect", "--namespace", namespace))
 		background(program("agent", "--kubeconfig", kubeconfigs["agent"], "--node", "least", "--boot-id-file", bootID,
 			"--reboot-command", "touch "+asked, "--listen-addr", ""))
 		Eventually(func() error { _, err := os.Stat(asked); return err }).WithTimeout(patience).Should(Succeed())
