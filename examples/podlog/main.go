@@ -3,19 +3,15 @@ package main
 
 import (
 	"context"
-	"flag"
-	"log"
-	"log/slog"
+	"fmt"
 	"os"
-	"os/signal"
 	"sync"
-	"syscall"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/homeostat/homeostat/examples/internal/program"
 	"github.com/homeostat/homeostat/informer"
 	"github.com/homeostat/homeostat/reconcile"
 )
@@ -42,19 +38,16 @@ func (p *podlog) Reconcile(ctx context.Context, request reconcile.Request[*corev
 	return reconcile.Result{}, nil
 }
 
-func main() {
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	flag.StringVar(&rules.ExplicitPath, "kubeconfig", "", "`file` that names the cluster")
-	flag.Parse()
-	ctx := logr.NewContext(context.Background(), logr.FromSlogHandler(slog.NewTextHandler(os.Stderr, nil)))
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
+func setup(env program.Env) ([]*reconcile.Controller, error) {
+	client, err := kubernetes.NewForConfig(env.Config)
 	if err != nil {
-		log.Fatal(err)
+		return nil, fmt.Errorf("making a client: %w", err)
 	}
-	pods := informer.For(kubernetes.NewForConfigOrDie(config).CoreV1().Pods(""), nil)
-	if err := reconcile.Run(ctx, "podlog", pods, &podlog{}); err != nil {
-		log.Fatal(err)
-	}
+	pods := informer.For(client.CoreV1().Pods(""), nil)
+	controller, err := reconcile.New("podlog", pods, &podlog{}, &reconcile.Options{Leader: env.Leader})
+	return []*reconcile.Controller{controller}, err
+}
+
+func main() {
+	os.Exit(program.Program{Name: "podlog", Setup: setup}.Main(os.Args[1:], os.Stderr))
 }

@@ -29,14 +29,14 @@ func TestE2EPodlog(t *testing.T) {
 
 var (
 	cluster *stage.Cluster
-	program string
+	binary  string
 )
 
 var _ = BeforeSuite(func(ctx SpecContext) {
 	cluster = stage.Open(ctx, nil)
 	cluster.Deploy(ctx, "podlog", "deploy")
 	var err error
-	program, err = gexec.Build("github.com/homeostat/homeostat/examples/podlog")
+	binary, err = gexec.Build("github.com/homeostat/homeostat/examples/podlog")
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(gexec.CleanupBuildArtifacts)
 })
@@ -44,7 +44,8 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 // run starts the program under the shipped rights until the end of the spec.
 func run() *gexec.Session {
 	GinkgoHelper()
-	session, err := gexec.Start(exec.Command(program, "--kubeconfig="+stage.KubeconfigOf(cluster.Account)), nil, GinkgoWriter)
+	session, err := gexec.Start(exec.Command(binary, "--listen-addr=", "--kubeconfig="+stage.KubeconfigOf(cluster.Account)),
+		nil, GinkgoWriter)
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func() { session.Kill().Wait(stage.Patience) })
 	return session

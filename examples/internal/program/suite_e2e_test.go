@@ -101,11 +101,13 @@ var _ = DescribeTable("An example program under its own ServiceAccount",
 		Expect(answerOf(address, "/metrics")()).To(ContainSubstring(`controller="` + name + `"`))
 		Expect(answerOf(address, "/debug/homeostat")()).To(HavePrefix("200"))
 
+		deployment, err := cluster.User.AppsV1().Deployments(name).Get(ctx, name, metav1.GetOptions{})
+		Expect(err).NotTo(HaveOccurred())
 		pods := func() (int, error) {
 			all, err := cluster.User.CoreV1().Pods(name).List(ctx, metav1.ListOptions{})
 			return len(all.Items), err
 		}
-		Eventually(pods, stage.Patience).Should(BeNumerically(">=", 2), "the restricted policy admits the Pods of the Deployment")
+		Eventually(pods, stage.Patience).Should(BeNumerically(">=", *deployment.Spec.Replicas), "the restricted policy admits the Pods of the Deployment")
 
 		session.Signal(syscall.SIGTERM)
 		Eventually(session, stage.Patience).Should(gexec.Exit(0))
@@ -120,6 +122,7 @@ var _ = DescribeTable("An example program under its own ServiceAccount",
 		"--policy=../../namespace-defaults/deploy/policy.yaml",
 		SpecTimeout(5*time.Minute)),
 	Entry("pod-runtime", "pod-runtime", "pod-runtime", SpecTimeout(5*time.Minute)),
+	Entry("podlog, where nobody has to lead", "podlog", "", SpecTimeout(5*time.Minute)),
 	Entry("dns-zone, where nobody has to lead", "dns-zone", "", "--skeleton=../../dns-zone/deploy/skeleton",
 		"--origin=svc.example.com.", "--zone=$TMP/db.svc.example.com",
 		SpecTimeout(5*time.Minute)),
