@@ -62,6 +62,7 @@ func New[T informer.Object](
 		Name:        name,
 		Backoff:     options.Backoff,
 		MinInterval: options.MinInterval,
+		Group:       options.Group,
 		BeforeGet:   options.BeforeGet,
 	})
 	if err != nil {

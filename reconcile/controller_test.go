@@ -397,6 +397,21 @@ func TestAKeyRestsForTheMinimumIntervalBetweenItsTurns(t *testing.T) {
 	})
 }
 
+func TestGroupsOfKeysTakeTurns(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.create("a1", "a2", "a3", "a4", "b1", "b2")
+		stop := w.start(&reconcile.Options{
+			Workers: 1, Group: func(key reconcile.Key) string { return key.Name[:1] },
+		}, func(_ context.Context, r request) (reconcile.Result, error) {
+			w.ran(r.Key.Name)
+			return nothing, nil
+		})
+		pass(time.Second)
+		w.Expect(w.turns()).To(Equal([]string{"a1", "b1", "a2", "b2", "a3", "a4"}))
+		w.Expect(stop()).To(Succeed())
+	})
+}
+
 func TestResyncSpreadsAllKeysOverItsPeriod(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.create("a", "b")

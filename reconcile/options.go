@@ -78,6 +78,10 @@ type Options struct {
 	Backoff queue.Backoff
 	// MinInterval is the least time between two turns of one key; none.
 	MinInterval time.Duration
+	// Group makes groups of keys, such as namespaces, take turns, so that one of
+	// 50,000 objects cannot keep the others waiting; one group by default. It
+	// must always return the same for the same key, from any goroutine.
+	Group func(Key) string
 
 	// FieldManager is the default for writes of package patch during a turn;
 	// the controller's name.

@@ -92,6 +92,7 @@ func (s *settings) options(found resource.Resource, arguments argument.List, env
 		Controller: reconcile.Options{
 			Workers: s.workers, TurnTimeout: never, Grace: max(s.gracePeriod, 1),
 			Resync: s.resync, MinInterval: s.minInterval,
+			Group: func(key reconcile.Key) string { return key.Namespace },
 		},
 	}
 	if len(s.names) > 0 {

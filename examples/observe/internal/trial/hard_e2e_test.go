@@ -37,11 +37,11 @@ func parallel(n int, f func(i int)) {
 	running.Wait()
 }
 
-// configMaps creates so many ConfigMaps.
-func configMaps(ctx context.Context, namespace string, n int) {
+// configMaps creates so many ConfigMaps with a label.
+func configMaps(ctx context.Context, namespace, label string, n int) {
 	parallel(n, func(i int) {
 		_, err := user.CoreV1().ConfigMaps(namespace).Create(ctx, &corev1.ConfigMap{
-			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("c-%05d", i), Labels: map[string]string{"many": "yes"}},
+			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("c-%05d", i), Labels: map[string]string{label: "yes"}},
 		}, metav1.CreateOptions{})
 		Expect(err).NotTo(HaveOccurred())
 	})
@@ -64,7 +64,7 @@ func asFirst(args ...string) *gexec.Session {
 var _ = Describe("As PID 1", func() {
 	It("counts 400 commands that fail as 400, though each leaves orphans", func(ctx SpecContext) {
 		ns := namespace(ctx)
-		configMaps(ctx, ns, 400)
+		configMaps(ctx, ns, "many", 400)
 		s := asFirst("configmaps", "-n", ns, "-l", "many", "--once", "--workers=8", "--maximum-errors=-1", "--print-metrics-on-exit",
 			"--", "sh", "-c", "(:) & (:) & exit 3")
 		Eventually(s, patience).Should(gexec.Exit(2))
@@ -192,4 +192,14 @@ var _ = Describe("Large and many", func() {
 		Expect(strings.Count(lines.String(), ns+" s-")).To(Equal(many))
 		Expect(strings.Count(lines.String(), " None\n")).To(Equal(many))
 	}, SpecTimeout(5*time.Minute))
+
+	It("lets namespaces take turns", func(ctx SpecContext) {
+		large, small := namespace(ctx), namespace(ctx)
+		configMaps(ctx, large, "shared", 100)
+		configMaps(ctx, small, "shared", 3)
+		s := observed(0, "configmaps", "-A", "-l", "shared", "--once", "--workers=1", "-q", "--", "echo")
+		lines := strings.Split(strings.TrimSpace(out(s)), "\n")
+		Expect(lines).To(HaveLen(103))
+		Expect(lines[:7]).To(ContainElements(HavePrefix(small+" c-00000"), HavePrefix(small+" c-00001"), HavePrefix(small+" c-00002")))
+	}, SpecTimeout(2*time.Minute))
 })
