@@ -17,6 +17,10 @@ BENCHSTAT := $(BIN)/benchstat-$(BENCHSTAT_VERSION)
 E2E_PACKAGES = $(sort $(shell grep -rl --include='*_test.go' --exclude-dir=bench '^//go:build e2e' . | xargs -rn1 dirname))
 # The packages that have mutation tests: a safeguard is taken out, a named invariant must break.
 MUTATE_PACKAGES = $(sort $(shell grep -rl --include='*_test.go' '^//go:build mutate' . | xargs -rn1 dirname))
+# The packages of this module whose tests count allocations, or take more steps without the race detector.
+EXACT_PACKAGES = $(sort $(shell grep -rlE --include='*_test.go' 'AllocsPerRun|^//go:build !race' . | xargs -rn1 dirname))
+# No debugger looks at these test programs, and linking them without what it needs takes a fifth less.
+LINK = -ldflags=-w
 GO_FILES = $(shell git ls-files --cached --others --exclude-standard '*.go')
 
 .PHONY: help
@@ -28,24 +32,28 @@ demo: controlplane-build ## Roll reboots across 12 nodes of a real API server, k
 	go run ./examples/reboot/demo
 
 .PHONY: test
-test: unit race mutate e2e ## Everything that must be green: unit, race, mutation and real API server tests.
+test: race exact mutate e2e ## Everything that must be green: unit tests under the race detector, mutation and real API server tests.
 
 .PHONY: unit
-unit: ## Unit tests, with exact allocation counts.
+unit: ## Unit tests without the race detector, which is quicker.
 	go test -timeout 10m ./...
-	cd internal/controlplane && CGO_ENABLED=0 go test -trimpath -timeout 5m ./supervisor
 
 .PHONY: race
 race: ## Unit tests under the race detector.
-	go test -race -vet=off -timeout 15m ./...
+	go test -race -vet=off $(LINK) -timeout 15m ./...
+
+.PHONY: exact
+exact: ## Unit tests without it where that matters: allocations are counted, more steps taken.
+	go test -vet=off $(LINK) -timeout 10m $(EXACT_PACKAGES)
 
 .PHONY: mutate
 mutate: ## Take each safeguard out, one at a time, and see a named invariant break.
-	go test -vet=off -tags mutate -run '^TestMutat' -timeout 10m $(MUTATE_PACKAGES)
+	go test -vet=off $(LINK) -tags mutate -run '^TestMutat' -timeout 10m $(MUTATE_PACKAGES)
 
 .PHONY: e2e
 e2e: controlplane-build browser ## Tests against the real API server.
-	go test -vet=off -tags e2e -run '^TestE2E' -p 2 -timeout 20m $(E2E_PACKAGES)
+	cd internal/controlplane && CGO_ENABLED=0 go test -trimpath -vet=off -timeout 5m ./supervisor
+	go test -vet=off $(LINK) -tags e2e -run '^TestE2E' -p 2 -timeout 20m $(E2E_PACKAGES)
 
 .PHONY: browser
 browser:
