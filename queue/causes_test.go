@@ -94,7 +94,10 @@ func TestCauses(t *testing.T) {
 			b.Expect(b.take().Causes()).To(Equal([]queue.Cause{node}))
 		},
 		"versions need not be numbers": func(b *bench) {
-			for _, v := range []string{"", "0", "007", "x1", "1x", strings.Repeat("9", 19), strings.Repeat("9", 30)} {
+			for _, v := range []string{
+				"", "0", "007", "x1", "1x", "four", "seven77", "8 bytes.", "9 bytes..", "12345678", "123456789", "0123456789",
+				"end\x00", "\x00", "a\x00b", strings.Repeat("9", 19), strings.Repeat("9", 30), strings.Repeat("x", 30),
+			} {
 				odd := queue.Cause{Trigger: "pods", Name: "web", OldVersion: v, NewVersion: v}
 				b.AddWith("a", because(odd))
 				item := b.take()
@@ -103,7 +106,10 @@ func TestCauses(t *testing.T) {
 			}
 		},
 		"merging may change the kind of version": func(b *bench) {
-			for _, versions := range [][2]string{{"1", "x"}, {"x", "1"}, {"x", ""}, {"", "x"}, {"1", ""}} {
+			long, opaque := "123456789", "not a number"
+			for _, versions := range [][2]string{
+				{"1", "x"}, {"x", ""}, {"", "x"}, {"1", long}, {long, "1"}, {"1", opaque}, {opaque, "1"}, {long, opaque}, {opaque, long},
+			} {
 				for _, v := range versions {
 					b.AddWith("a", because(queue.Cause{Trigger: "pods", OldVersion: "0", NewVersion: v}))
 				}
@@ -192,8 +198,9 @@ func TestCausesAreMergedWhateverTheyAreMadeOf(t *testing.T) {
 			c := queue.Cause{
 				Trigger: pick("", "pods", "nodes"), Namespace: pick("default", "default", "other"),
 				Name: pick("web", "web", "web-1"), Change: queue.Change(random.IntN(6)), //nolint:gosec // one of six
-				OldVersion: pick("", "1", "x"), NewVersion: pick("", "0", "12", "007", "x"),
-				Merged: []int{0, 0, 0, 3, 1<<16 - 2}[random.IntN(5)],
+				OldVersion: pick("", "1", "x", "123456789", "not a number"),
+				NewVersion: pick("", "0", "12", "007", "x", "123456789", "not a number"),
+				Merged:     []int{0, 0, 0, 3, 1<<16 - 2}[random.IntN(5)],
 			}
 			if random.IntN(10) == 0 {
 				c = queue.Cause{}

@@ -1,32 +1,22 @@
 package queue
 
 import (
-	"strconv"
-
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// A packed cause is a Cause in a third of its size: versions that are numbers
-// are kept as such, and texts only where the key and the list of known triggers
-// do not say them already.
+// A packed cause is a Cause in a third of its size: versions are kept in a word
+// each, and texts only where the key and the list of known triggers do not say
+// them already.
 type packed struct {
-	before, after uint64
-	next          uint32
-	texts         uint32 // what does not fit here, 0 if nothing
-	merged        uint16
-	trigger       uint8 // place in causes.triggers, plus one
-	change        Change
-	form          form
+	before, after         uint64
+	next                  uint32
+	texts                 uint32 // what does not fit here, 0 if nothing
+	merged                uint16
+	trigger               uint8 // place in causes.triggers, plus one
+	change                Change
+	self                  bool // namespace and name are the key's
+	keepsBefore, keepsNew kept
 }
-
-// form says where the texts of a packed cause are.
-type form uint8
-
-const (
-	selfNamed form = 1 << iota // namespace and name are the key's
-	beforeNumber
-	afterNumber
-)
 
 type texts struct{ trigger, namespace, name, before, after string }
 
@@ -62,23 +52,22 @@ func (s *causes) add(head *uint32, key any, c *Cause) {
 }
 
 // repeats is add for the common case, and false if c is none: a change of the
-// key's own object, whose last one was the first of the list at head. It tells
-// by numbers what add tells by texts.
+// key's own object, whose last one was the first of the list at head.
 func (s *causes) repeats(head uint32, key any, c *Cause) bool {
 	own, ok := key.(*types.NamespacedName)
 	if !ok || head == 0 || c.Merged != 0 {
 		return false
 	}
 	p := s.nodes.at(head)
-	if p.trigger == 0 || p.form&selfNamed == 0 || p.merged == most ||
+	if p.trigger == 0 || !p.self || p.merged == most ||
 		own.Name != c.Name || own.Namespace != c.Namespace || s.triggers[p.trigger-1] != c.Trigger {
 		return false
 	}
-	after, ok := number(c.NewVersion)
-	if !ok {
+	after, how := fold(c.NewVersion)
+	if how == apart {
 		return false
 	}
-	p.change, p.after, p.merged, p.form = c.Change, after, p.merged+1, p.form|afterNumber
+	p.change, p.after, p.keepsNew, p.merged = c.Change, after, how, p.merged+1
 	return true
 }
 
@@ -86,24 +75,10 @@ func (s *causes) repeats(head uint32, key any, c *Cause) bool {
 func (s *causes) pack(p *packed, own *types.NamespacedName, c *Cause) {
 	p.change, p.merged = c.Change, saturated(0, c.Merged)
 	p.trigger = s.trigger(c.Trigger)
-	fits := p.trigger != 0 || c.Trigger == ""
-	if own != nil && own.Name == c.Name && own.Namespace == c.Namespace {
-		p.form |= selfNamed
-	} else {
-		fits = false
-	}
-	var ok bool
-	if p.before, ok = number(c.OldVersion); ok {
-		p.form |= beforeNumber
-	} else {
-		fits = fits && c.OldVersion == ""
-	}
-	if p.after, ok = number(c.NewVersion); ok {
-		p.form |= afterNumber
-	} else {
-		fits = fits && c.NewVersion == ""
-	}
-	if !fits {
+	p.self = own != nil && own.Name == c.Name && own.Namespace == c.Namespace
+	p.before, p.keepsBefore = fold(c.OldVersion)
+	p.after, p.keepsNew = fold(c.NewVersion)
+	if !p.self || p.trigger == 0 && c.Trigger != "" || p.keepsBefore == apart || p.keepsNew == apart {
 		p.texts = s.texts.take()
 		*s.texts.at(p.texts) = texts{c.Trigger, c.Namespace, c.Name, c.OldVersion, c.NewVersion}
 	}
@@ -118,19 +93,14 @@ func (s *causes) sameObject(p *packed, own *types.NamespacedName, c *Cause) bool
 // the first to the version after the last.
 func (s *causes) merge(p *packed, c *Cause) {
 	p.change, p.merged = c.Change, saturated(p.merged, c.Merged+1)
-	after, ok := number(c.NewVersion)
-	p.after = after
-	if ok {
-		p.form |= afterNumber
+	p.after, p.keepsNew = fold(c.NewVersion)
+	if p.keepsNew != apart {
 		return
 	}
-	p.form &^= afterNumber
-	if p.texts == 0 && c.NewVersion != "" {
+	if p.texts == 0 {
 		p.texts = s.texts.take()
 	}
-	if p.texts != 0 {
-		s.texts.at(p.texts).after = c.NewVersion
-	}
+	s.texts.at(p.texts).after = c.NewVersion
 }
 
 // names returns the texts of p that tell its object and trigger.
@@ -142,7 +112,7 @@ func (s *causes) names(p *packed, own *types.NamespacedName) (trigger, namespace
 	if p.trigger != 0 {
 		trigger = s.triggers[p.trigger-1]
 	}
-	if p.form&selfNamed != 0 {
+	if p.self {
 		namespace, name = own.Namespace, own.Name
 	}
 	return trigger, namespace, name
@@ -159,15 +129,12 @@ func (s *causes) list(head uint32, key any) []Cause {
 		p := s.nodes.at(n)
 		c := Cause{Change: p.change, Merged: int(p.merged)}
 		c.Trigger, c.Namespace, c.Name = s.names(p, own)
+		var apart texts
 		if p.texts != 0 {
-			c.OldVersion, c.NewVersion = s.texts.at(p.texts).before, s.texts.at(p.texts).after
+			apart = *s.texts.at(p.texts)
 		}
-		if p.form&beforeNumber != 0 {
-			c.OldVersion = strconv.FormatUint(p.before, 10)
-		}
-		if p.form&afterNumber != 0 {
-			c.NewVersion = strconv.FormatUint(p.after, 10)
-		}
+		c.OldVersion = unfold(p.before, p.keepsBefore, apart.before)
+		c.NewVersion = unfold(p.after, p.keepsNew, apart.after)
 		all = append(all, c)
 	}
 	return all
@@ -202,23 +169,6 @@ func (s *causes) trigger(name string) uint8 {
 	}
 	s.triggers = append(s.triggers, name)
 	return uint8(len(s.triggers)) //nolint:gosec // at most maxTriggers
-}
-
-// number reads a version that FormatUint would print the same.
-func number(version string) (uint64, bool) {
-	const safe = 19 // digits that never overflow
-	if version == "" || len(version) > safe || version[0] == '0' && len(version) > 1 {
-		return 0, false
-	}
-	var n uint64
-	for i := range len(version) {
-		digit := version[i] - '0'
-		if digit > 9 {
-			return 0, false
-		}
-		n = 10*n + uint64(digit)
-	}
-	return n, true
 }
 
 const most = 1<<16 - 1
