@@ -66,6 +66,7 @@ func New(nodes NodeClient, groups GroupClient, o *Options) (*Controller, error) 
 			},
 			Leader:    options.Leader,
 			Workers:   options.Workers,
+			Backoff:   options.Backoff,
 			BeforeGet: options.BeforeTurn,
 		})
 	if err != nil {

@@ -61,6 +61,30 @@ func TestItRestsWhenThereIsNothingToDo(t *testing.T) {
 	})
 }
 
+func TestItDoesNotAskAgainAndAgainWhileItsCacheIsBehind(t *testing.T) {
+	play(t, func(s *stage) {
+		s.group("g", intstr.FromInt32(1), nil)
+		s.asking("n1")
+		s.pass(time.Minute)
+		s.groups.shut.Store(true)
+		change := func(json string, subresource ...string) {
+			_, err := s.groups.Patch(s.ctx, "g", types.MergePatchType, []byte(json), metav1.PatchOptions{}, subresource...)
+			s.Expect(err).NotTo(gomega.HaveOccurred())
+		}
+		change(`{"status":{"slots":[]}}`, "status") // by another controller, for the node is gone
+		s.Expect(s.core.CoreV1().Nodes().Delete(s.ctx, "n1", metav1.DeleteOptions{})).To(gomega.Succeed())
+		before := s.groups.reads.Load()
+		s.pass(time.Minute)
+		s.Expect(s.groups.reads.Load() - before).To(gomega.BeNumerically("~", 1, 1))
+
+		s.groups.shut.Store(false)
+		change(`{"metadata":{"labels":{"a":"b"}}}`)
+		s.asking("n2")
+		s.pass(time.Minute)
+		s.Expect(s.holders("g")).To(gomega.Equal([]string{"n2"}), "it goes on when the cache has seen it")
+	})
+}
+
 func TestItTellsOfAFullGroupOnceInAWhile(t *testing.T) {
 	play(t, func(s *stage) {
 		s.group("g", intstr.FromInt32(1), nil)
@@ -104,6 +128,18 @@ func TestItMakesTheDefaultGroupOnlyWhenItIsMissed(t *testing.T) {
 		s.Expect(s.holders(api.DefaultName)).To(gomega.Equal([]string{"n2"}))
 		s.Expect(s.holders("g")).To(gomega.Equal([]string{"n1"}))
 		s.Expect(s.condition("g", rules.ConditionOverlap)).To(gomega.HavePrefix("False"), "default is no rival")
+	})
+}
+
+func TestItMakesNoDefaultGroupBecauseItsCacheIsBehind(t *testing.T) {
+	play(t, func(s *stage) {
+		s.pass(time.Second)
+		s.groups.shut.Store(true)
+		s.group("g", intstr.FromInt32(1), nil)
+		s.asking("n1")
+		s.pass(time.Minute)
+		_, err := s.groups.Get(s.ctx, api.DefaultName, metav1.GetOptions{})
+		s.Expect(err).To(gomega.MatchError(gomega.ContainSubstring("not found")))
 	})
 }
 

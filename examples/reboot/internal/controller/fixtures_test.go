@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/homeostat/homeostat/examples/reboot/api"
@@ -30,8 +32,57 @@ type stage struct {
 	ctx    context.Context
 	sim    *apisim.Server
 	core   kubernetes.Interface
-	groups *api.Client
+	groups *window
 	events *notebook
+}
+
+// A window is a client for groups whose watches show nothing while it is shut, and
+// that counts the live reads.
+type window struct {
+	*api.Client
+	shut  atomic.Bool
+	reads atomic.Int32
+}
+
+func (w *window) Get(ctx context.Context, name string, o metav1.GetOptions) (*api.RebootGroup, error) {
+	w.reads.Add(1)
+	return w.Client.Get(ctx, name, o)
+}
+
+func (w *window) Watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+	inner, err := w.Client.Watch(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	seen := make(chan watch.Event)
+	outer := watch.NewProxyWatcher(seen)
+	go func() {
+		defer close(seen)
+		defer inner.Stop()
+		for {
+			select {
+			case e, ok := <-inner.ResultChan():
+				if !ok || !w.show(e, seen, outer.StopChan()) {
+					return
+				}
+			case <-outer.StopChan():
+				return
+			}
+		}
+	}()
+	return outer, nil
+}
+
+func (w *window) show(e watch.Event, seen chan<- watch.Event, stop <-chan struct{}) bool {
+	if w.shut.Load() {
+		return true
+	}
+	select {
+	case seen <- e:
+		return true
+	case <-stop:
+		return false
+	}
 }
 
 // A notebook keeps the reasons of events.
@@ -75,8 +126,9 @@ func playAs(t *testing.T, leader reconcile.Leader, f func(s *stage)) {
 		s.Expect(err).NotTo(gomega.HaveOccurred())
 		config := s.sim.Config("controller")
 		s.core = kubernetes.NewForConfigOrDie(config)
-		s.groups, err = api.NewForConfig(config)
+		groups, err := api.NewForConfig(config)
 		s.Expect(err).NotTo(gomega.HaveOccurred())
+		s.groups = &window{Client: groups}
 		c, err := controller.New(s.core.CoreV1().Nodes(), s.groups, &controller.Options{Events: s.events, Leader: leader})
 		s.Expect(err).NotTo(gomega.HaveOccurred())
 		ended := make(chan error, 1)

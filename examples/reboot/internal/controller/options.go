@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/client-go/tools/events"
 
+	"github.com/homeostat/homeostat/queue"
 	"github.com/homeostat/homeostat/reconcile"
 )
 
@@ -33,6 +34,8 @@ type Options struct {
 	EventInterval time.Duration
 	// Workers is how many groups are looked at at once; the SDK's default.
 	Workers int
+	// Backoff of failed turns; the SDK's default.
+	Backoff queue.Backoff
 	// Leader lets it work only while this replica leads; it always works.
 	Leader reconcile.Leader
 	// BeforeTurn is called before a worker takes a group; for simulators.

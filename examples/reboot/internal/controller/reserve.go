@@ -12,28 +12,28 @@ import (
 )
 
 // reserve gives out free slots and keeps the queue, by live reads: the ledger,
-// then all nodes.
-func (c *Controller) reserve(ctx context.Context, group string) error {
+// then all nodes. Wrote is false if they ask for nothing.
+func (c *Controller) reserve(ctx context.Context, group string) (wrote bool, err error) {
 	ledger, err := c.liveGroup(ctx, group)
 	if err != nil {
-		return err
+		return false, err
 	}
 	if ledger.DeletionTimestamp != nil {
-		return nil
+		return false, nil
 	}
 	nodes := c.cachedNodes()
 	if !mutation.Has(mutation.ReserveLive) {
 		if nodes, err = c.liveNodes(ctx); err != nil {
-			return err
+			return false, err
 		}
 	}
 	v := c.view(ledger, nodes)
 	r := rules.Reserve(&ledger.Status, v.open(), v.members, v.now)
 	if len(r.Slots) == 0 && slices.Equal(r.Queue, ledger.Status.Queue) {
-		return nil
+		return false, nil
 	}
 	if len(r.Slots) > 0 && !slices.Contains(ledger.Finalizers, finalizer) {
-		return c.guard(ctx, ledger) // Then the ledger is another one: look again.
+		return true, c.guard(ctx, ledger) // Then the ledger is another one: look again.
 	}
 	stuck, _ := c.stuck(v)
 	err = c.patchStatus(ctx, ledger, mutation.ReserveLock, func(s *api.RebootGroupStatus) {
@@ -42,7 +42,7 @@ func (c *Controller) reserve(ctx context.Context, group string) error {
 		c.describe(v, stuck, s)
 	})
 	if err != nil {
-		return err
+		return false, err
 	}
 	logger := logr.FromContextOrDiscard(ctx)
 	for _, slot := range r.Slots {
@@ -52,5 +52,5 @@ func (c *Controller) reserve(ctx context.Context, group string) error {
 	if r.Full && v.open() > 0 {
 		c.recorder.full(ledger, v.limit)
 	}
-	return nil
+	return true, nil
 }

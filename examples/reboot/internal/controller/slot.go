@@ -14,25 +14,36 @@ import (
 )
 
 // advance makes the next step about one slot, by live reads: the ledger, then the
-// node.
-func (c *Controller) advance(ctx context.Context, group, node string) error {
+// node. Wrote is false if they ask for none.
+func (c *Controller) advance(ctx context.Context, group, node string) (wrote bool, err error) {
 	ledger, err := c.liveGroup(ctx, group)
 	if err != nil {
-		return err
+		return false, err
 	}
 	live, err := c.liveNode(ctx, node)
 	if err != nil {
-		return err
+		return false, err
 	}
 	at := slices.IndexFunc(ledger.Status.Slots, func(s api.Slot) bool { return s.Node == node })
 	if at < 0 {
-		return nil // Somebody else has released it.
+		return false, nil // Somebody else has released it.
 	}
 	slot := ledger.Status.Slots[at]
 	v := c.view(ledger, c.cachedNodes()) // The cache only tells how many nodes a percentage is of.
 	decision := rules.ForSlot(v.situation(at), slot, live)
+	if decision.Step == rules.Wait {
+		return false, nil
+	}
+	return true, c.step(ctx, decision, ledger, at, live)
+}
+
+// step writes what was decided about the slot at that place of the ledger.
+func (c *Controller) step(
+	ctx context.Context, decision rules.SlotDecision, ledger *api.RebootGroup, at int, live *corev1.Node,
+) error {
+	slot := ledger.Status.Slots[at]
 	ctx = logr.NewContext(ctx, logr.FromContextOrDiscard(ctx).WithValues(
-		"node", node, "step", decision.Step, "why", decision.Why))
+		"node", slot.Node, "step", decision.Step, "why", decision.Why))
 	switch decision.Step {
 	case rules.Grant:
 		return c.grant(ctx, ledger, slot, live)
@@ -50,7 +61,7 @@ func (c *Controller) advance(ctx context.Context, group, node string) error {
 		})
 	case rules.Release:
 		return c.writeSlots(ctx, ledger, mutation.ReleaseLock, func(slots []api.Slot) []api.Slot {
-			return slices.DeleteFunc(slots, func(s api.Slot) bool { return s.Node == node })
+			return slices.DeleteFunc(slots, func(s api.Slot) bool { return s.Node == slot.Node })
 		})
 	default:
 		return nil

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -17,8 +18,15 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// again looks for the next step: one turn makes at most one.
-func again() reconcile.Result { return reconcile.After(time.Millisecond) }
+// next looks for the next step after one that was written: one turn makes at most
+// one. If there was nothing to write, the cache is behind what was read live, and
+// its events will say when to look again.
+func next(wrote bool, err error) (reconcile.Result, error) {
+	if !wrote || err != nil {
+		return reconcile.Result{}, err
+	}
+	return reconcile.After(time.Millisecond), nil
+}
 
 // reconcile makes the first step that is due in a group.
 func (c *Controller) reconcile(
@@ -33,7 +41,7 @@ func (c *Controller) reconcile(
 	for i, slot := range group.Status.Slots {
 		decision := rules.ForSlot(v.situation(i), slot, c.cachedNode(slot.Node))
 		if decision.Step != rules.Wait {
-			return again(), c.advance(ctx, group.Name, slot.Node)
+			return next(c.advance(ctx, group.Name, slot.Node))
 		}
 		wait = sooner(wait, decision.After)
 	}
@@ -42,13 +50,13 @@ func (c *Controller) reconcile(
 	}
 	r := rules.Reserve(&group.Status, v.open(), v.members, v.now)
 	if len(r.Slots) > 0 || !slices.Equal(r.Queue, group.Status.Queue) {
-		return again(), c.reserve(ctx, group.Name)
+		return next(c.reserve(ctx, group.Name))
 	}
-	stuck, next := c.stuck(v)
+	stuck, later := c.stuck(v)
 	if err := c.report(ctx, v, stuck); err != nil {
 		return reconcile.Result{}, err
 	}
-	if wait = sooner(wait, next); wait > 0 {
+	if wait = sooner(wait, later); wait > 0 {
 		return reconcile.After(wait), nil
 	}
 	return reconcile.Result{}, nil
@@ -66,23 +74,33 @@ func (c *Controller) missing(ctx context.Context, name string) (reconcile.Result
 	if name != api.DefaultName {
 		return reconcile.Result{}, nil
 	}
-	var groups []*api.RebootGroup
-	for g := range c.groupCache.Snapshot().All() {
-		groups = append(groups, g)
-	}
-	membership := rules.NewMembership(groups)
+	membership := rules.NewMembership(slices.Collect(c.groupCache.Snapshot().All()))
 	for node := range c.nodeCache.Snapshot().All() {
-		if _, asked := node.Annotations[protocol.Needed]; !asked {
-			continue
-		}
-		if group, _ := membership.Group(node); group == "" {
+		if alone(membership, node) {
 			return reconcile.Result{}, c.createDefault(ctx, node.Name)
 		}
 	}
 	return reconcile.Result{}, nil
 }
 
-func (c *Controller) createDefault(ctx context.Context, node string) error {
+// alone tells whether the node asks for a reboot, and no group selects it.
+func alone(membership rules.Membership, node *corev1.Node) bool {
+	_, asked := node.Annotations[protocol.Needed]
+	group, _ := membership.Group(node)
+	return asked && group == ""
+}
+
+// createDefault creates the built-in group if the live node needs it, for all that
+// the live groups select.
+func (c *Controller) createDefault(ctx context.Context, name string) error {
+	groups, err := c.liveGroups(ctx)
+	if err != nil {
+		return err
+	}
+	node, err := c.liveNode(ctx, name)
+	if err != nil || node == nil || !alone(rules.NewMembership(groups), node) {
+		return err
+	}
 	group := &api.RebootGroup{
 		ObjectMeta: metav1.ObjectMeta{Name: api.DefaultName},
 		Spec:       api.RebootGroupSpec{MaxUnavailable: intstr.FromInt32(1)},
@@ -96,7 +114,7 @@ func (c *Controller) createDefault(ctx context.Context, node string) error {
 	}
 	reconcile.Wrote(ctx, created)
 	logr.FromContextOrDiscard(ctx).Info("created the built-in group: no group selects a node that asks for a reboot",
-		"group", api.DefaultName, "node", node)
+		"group", api.DefaultName, "node", name)
 	return nil
 }
 

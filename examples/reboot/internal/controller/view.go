@@ -70,6 +70,18 @@ func (c *Controller) liveNodes(ctx context.Context) ([]*corev1.Node, error) {
 	return nodes, nil
 }
 
+func (c *Controller) liveGroups(ctx context.Context) ([]*api.RebootGroup, error) {
+	list, err := c.groups.List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("listing RebootGroups: %w", err)
+	}
+	groups := make([]*api.RebootGroup, 0, len(list.Items))
+	for i := range list.Items {
+		groups = append(groups, &list.Items[i])
+	}
+	return groups, nil
+}
+
 func (c *Controller) liveGroup(ctx context.Context, name string) (*api.RebootGroup, error) {
 	group, err := c.groups.Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
