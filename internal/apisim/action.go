@@ -61,6 +61,15 @@ func (a Action) CallID() int {
 	return a.call.id
 }
 
+// Request tells a parked call from all others that ask for something else: the caller, the object and the body; "" for
+// other actions.
+func (a Action) Request() string {
+	if a.call == nil {
+		return ""
+	}
+	return a.call.name + "\n" + string(a.call.req.body)
+}
+
 // Caller is the place in the program under test, file:line, that made a parked call; "" when it is not known.
 func (a Action) Caller() string {
 	if a.call == nil {

@@ -28,7 +28,8 @@
 //
 // Server-side apply records who owns fields from the first apply to an object on, unless Options.ManagedFields has
 // every write tracked; custom resources have no schema, so that their lists are atomic. Disruption budgets and
-// DaemonSets, Deployments and the like have no controllers here: only the [Collector] acts.
+// DaemonSets, Deployments and the like have no controllers here: only the [Collector] acts. Package reconciletest has
+// actors for Pods and Deployments.
 //
 // It speaks JSON only: [Server.Config] says so. It has no admission but namespace lifecycle, no defaulting, no
 // validation of fields, no conversion between versions, and no schemas of custom resources. TLS, authentication and

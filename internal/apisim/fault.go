@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
@@ -35,6 +36,9 @@ var faultNames = [faults]string{
 
 func (f Fault) String() string { return faultNames[f] }
 
+// RetryAfter is how long the 429 of [Throttled] tells the caller to wait.
+const RetryAfter = time.Second
+
 // timeoutError is what net/http says when no answer came in time.
 type timeoutError struct{}
 
@@ -53,7 +57,8 @@ func (d *Scheduler) suffer(ctx context.Context, p *parked, f Fault) (*http.Respo
 	case Conflict:
 		return respond(nil, apierrors.NewConflict(gr, p.req.Name, errors.New(staleVersion))), nil
 	case Throttled:
-		return respond(nil, apierrors.NewTooManyRequests("the server has received too many requests", 1)), nil
+		return respond(nil, apierrors.NewTooManyRequests("the server has received too many requests",
+			int(RetryAfter.Seconds()))), nil
 	case Expired:
 		return respond(nil, apierrors.NewResourceExpired("injected: the resourceVersion is too old")), nil
 	case Unreachable:

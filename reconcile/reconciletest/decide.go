@@ -55,6 +55,7 @@ func (r *run) letGo() {
 	for _, held := range []map[int]time.Time{r.held, r.slow} {
 		maps.DeleteFunc(held, func(_ int, since time.Time) bool { return time.Since(since) >= r.o.Lag })
 	}
+	maps.DeleteFunc(r.tardy, func(_ string, since time.Time) bool { return time.Since(since) >= tardy })
 	r.thaw()
 }
 
@@ -69,6 +70,8 @@ func (r *run) waits(a apisim.Action) bool {
 			(a.Call.Verb == "list" || a.Call.Verb == "watch")
 		_, held := r.slow[a.CallID()]
 		return held || late
+	case apisim.Work:
+		return r.lags(a)
 	}
 	return false
 }
@@ -172,6 +175,7 @@ func (r *run) callFault(a apisim.Action) apisim.Fault {
 
 // take steps, and keeps the books.
 func (r *run) take(a apisim.Action, f apisim.Fault) {
+	r.putOff(a, f)
 	r.served++
 	if f == apisim.Late {
 		r.served = 0
@@ -198,6 +202,8 @@ func (r *run) take(a apisim.Action, f apisim.Fault) {
 		case apisim.Release:
 			r.out.calls = append(r.out.calls, &call{Call: a.Call})
 			r.current = r.out.calls[len(r.out.calls)-1]
+		case apisim.Work:
+			r.out.acts++
 		}
 	}
 	r.sched.Step(a, f)
@@ -246,6 +252,7 @@ func (r *run) committed(e apisim.Event) {
 		r.versions = append(r.versions, e.Version)
 	}
 	r.gone(e, resource)
+	r.acted(e, resource)
 	switch {
 	case ofProgram(e.Call.Client):
 		r.lead(e)

@@ -20,6 +20,7 @@
 //   - At rest: a restart, a restart in which the list of one resource comes late, a restart with caches that begin n
 //     writes ago (time travel: an API server that lags behind), an hour in which nobody moves.
 //   - The program is down for one or two steps of the workload; a step comes early.
+//   - An actor, such as the garbage collector or a kubelet, is late by a minute.
 //   - Each output is deleted, and a value of it edited ([Options].SkipDrift leaves that out).
 //
 // # What a run has to show
@@ -31,11 +32,19 @@
 //   - At rest, a restart of the program writes nothing; with caches of the past, it deletes nothing that is there.
 //   - A slow watch or call alone does not make it have more objects at once, or delete more, than without; another
 //     fault does not multiply its writes.
+//   - A write that the server has put off, by 429 with Retry-After, does not come again before its time.
 //   - What it writes and reads, it watches. What others have written, it does not wipe away.
 //   - It does not edit objects of a cache, and at rest a cache is what the server has: informers of package informer
 //     tell by themselves whether they were edited, other caches are named to [Env.Cache].
 //   - With several replicas, only the one that took the Lease writes.
 //   - Run returns when its context has ended, and leaves no goroutine behind.
+//
+// # Who else is there
+//
+// The garbage collector always, and who is in Case.Actors: a [Kubelet] that runs Pods, [Deployments] that makes them,
+// and what you write as an [Actor]. Their calls are those of others: nothing of them is held against the program.
+//
+//	Actors: []reconciletest.Actor{reconciletest.Kubelet(nil), reconciletest.Deployments()},
 //
 // # What holds
 //
@@ -52,10 +61,12 @@
 //
 // All replicas have one clock. Caches of the past are those of a whole server: all resources at once. Faults of calls
 // for Leases and Events are left out: a partition is what a leader has to survive. Sockets, files and processes are
-// outside of virtual time. It does not run a case on a real server. It needs *testing.T: in a Ginkgo suite, put it
+// outside of virtual time. It needs *testing.T: in a Ginkgo suite, put it
 // into a plain test function beside the specs.
 //
 // # Beside it
+//
+// [Smoke] plays the same case on a real server, and kills the program after each write.
 //
 // [Faithful] makes a fake clientset answer as a server does, for tests that keep one.
 package reconciletest

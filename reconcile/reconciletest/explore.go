@@ -294,7 +294,8 @@ const amplified, amplifiedBy = 5, 30
 // slow tells whether the plan makes something come late. Then two sides may undo each other's work for as long.
 func slow(p plan) bool {
 	return slices.ContainsFunc(p, func(d deviation) bool {
-		return (d.at == atDelivery || d.at == atCall) && d.fault == hold || d.at == restarted || d.at == shuffled
+		return (d.at == atDelivery || d.at == atCall) && d.fault == hold ||
+			d.at == restarted || d.at == shuffled || d.at == lagging
 	})
 }
 

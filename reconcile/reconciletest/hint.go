@@ -32,6 +32,9 @@ func hint(p plan, f *finding) string {
 		return "Run has to wait for every goroutine that it starts, and to end only with its context"
 	case oracleCounts:
 		return staleCache
+	case oracleRetry:
+		return "the error says when to come again (apierrors.SuggestsClientDelay), and clients wait for so long by " +
+			"themselves: leave them their retries, and wrap errors with %w"
 	case oracleLost:
 		return "it has overwritten the object as a whole, from an old copy: patch only what is yours, " +
 			"or send the resourceVersion that you have read"
@@ -80,6 +83,7 @@ func hintFor(d deviation) string {
 			"and let a finalizer wait for what has to be cleaned up",
 		stopped:  "a stop may come between any two writes: " + halfDone,
 		rivalled: "the object was not the one that was read: a conflict must lead to another look",
+		lagging:  "others take their time: wait for what they report, and neither for a while nor for their first answer",
 		asleep:   "watches and leases are over after a long sleep: all of it has to begin again",
 		shuffled: "it depends on the order in which things happen",
 	}[d.at]

@@ -27,6 +27,7 @@ const (
 	oracleCache    = "cache"    // at rest a cache is what the server has
 	oracleStay     = "stay"     // what is at rest stays so
 	oracleAmplify  = "amplify"  // a fault does not multiply the writes
+	oracleRetry    = "retry"    // what the server has put off is not asked for again before its time
 )
 
 // finding is what an oracle said.
@@ -56,6 +57,7 @@ type outcome struct {
 	calls      []*call
 	deliveries int
 	decisions  int
+	acts       int // of the actors
 	outputs    []output
 	counts     map[string]int
 	writes     int

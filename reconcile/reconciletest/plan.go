@@ -11,7 +11,7 @@ import (
 // deviation is one difference from the run without faults.
 type deviation struct {
 	at    byte // what kind it is: a key of kinds
-	index int  // 1-based: of the call, the delivery, the decision, the rest, the step, the output
+	index int  // 1-based: of the call, the delivery, the decision, the rest, the step, the output, the act
 	fault apisim.Fault
 	n     int // how much of it, for some kinds
 }
@@ -34,6 +34,7 @@ const (
 	offline    = 'o' // the program is down for n steps of the workload
 	asleep     = 'j' // everything sleeps for an hour at rest
 	shuffled   = 's' // the order of everything is that of a seed
+	lagging    = 'a' // an actor is late
 )
 
 // kinds says of each kind what the number after the dot is: a fault, n, or nothing; and how to tell it.
@@ -54,6 +55,7 @@ var kinds = map[byte]struct {
 	offline:    {numbered: true, words: "the program is down from step %d of the workload on, for %d steps"},
 	asleep:     {words: "everything sleeps for an hour at rest %d"},
 	shuffled:   {words: "the order of everything is that of seed %d"},
+	lagging:    {words: "the actor of act %d is late"},
 }
 
 var faultCodes = map[string]apisim.Fault{

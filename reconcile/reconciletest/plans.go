@@ -30,6 +30,7 @@ func (x *explorer) singles() []plan {
 	for _, f := range []apisim.Fault{apisim.Expired, apisim.Dropped, apisim.Duplicated} {
 		rest = append(rest, each(atDelivery, upTo(x.reference.deliveries), f)...)
 	}
+	rest = append(rest, each(lagging, upTo(x.reference.acts), 0)...)
 	rest = append(rest, x.past()...)
 	if !x.o.SkipDrift {
 		rest = append(rest, x.drifts()...)

@@ -45,14 +45,17 @@ type run struct {
 	steps    int
 	progress time.Time
 	current  *call
-	created  map[string]output // by uid
-	alive    map[string]int    // how many of one name the program made that are there
-	held     map[int]time.Time // watches that are held back, since when
-	slow     map[int]time.Time // calls that are held back, since when
-	moved    time.Time         // when time passed at last
-	still    int               // steps since
-	served   int               // calls since a late one
-	next     int               // step of the workload
+	created  map[string]output    // by uid
+	alive    map[string]int       // how many of one name the program made that are there
+	held     map[int]time.Time    // watches that are held back, since when
+	slow     map[int]time.Time    // calls that are held back, since when
+	tardy    map[string]time.Time // actors that are late, since when
+	acting   bool                 // an actor writes
+	later    map[string]time.Time // requests that the server has put off, until when
+	moved    time.Time            // when time passed at last
+	still    int                  // steps since
+	served   int                  // calls since a late one
+	next     int                  // step of the workload
 
 	random    *rand.Rand         // orders everything; nil: the order of a good day
 	versions  []int64            // of the writes to what the program watches
@@ -74,7 +77,8 @@ func newRun(c *Case, o Options, p plan, s setting) (*run, error) {
 	r := &run{
 		c: c, o: o, p: p, s: s, faultless: len(p) == 0, out: newOutcome(),
 		created: map[string]output{}, leases: map[types.NamespacedName]bool{}, replicas: newReplicas(c.Replicas),
-		alive: map[string]int{}, held: map[int]time.Time{}, slow: map[int]time.Time{}, rivals: map[types.UID]bool{},
+		alive: map[string]int{}, held: map[int]time.Time{}, slow: map[int]time.Time{}, tardy: map[string]time.Time{},
+		later: map[string]time.Time{}, rivals: map[types.UID]bool{},
 	}
 	if d, found := p.kind(shuffled); found {
 		r.random = rand.New(rand.NewPCG(uint64(d.index), 1))
@@ -111,11 +115,13 @@ func newRun(c *Case, o Options, p plan, s setting) (*run, error) {
 		p.crashed = true
 		p.cancel()
 	})
-	r.sched.Add(r.sim.Collector().Extra())
+	collector := r.sim.Collector()
+	r.sched.Add(r.extra(Actor{
+		Name: "collect garbage", Enabled: func(*World) bool { return collector.Pending() },
+		Do: func(*World) { collector.Step() },
+	}))
 	for _, a := range c.Actors {
-		r.sched.Add(&apisim.Extra{
-			Name: a.Name, Enabled: func() bool { return a.Enabled(r.world) }, Do: func() { a.Do(r.world) },
-		})
+		r.sched.Add(r.extra(a))
 	}
 	return r, nil
 }
@@ -173,10 +179,16 @@ func (r *run) finish() {
 	r.sched.Stop()
 }
 
-// settle lets things happen until nobody has written for long enough.
+// settle lets things happen until nobody has written for long enough, and nobody is about to by the clock.
 func (r *run) settle(ctx context.Context) {
 	r.progress = time.Now()
-	r.live(ctx, func() time.Time { return r.progress.Add(r.o.Rest) })
+	r.live(ctx, func() time.Time {
+		last := r.progress
+		for _, due := range r.dues() {
+			last = later(last, due)
+		}
+		return last.Add(r.o.Rest)
+	})
 }
 
 // live lets things happen until it is that time.
@@ -228,6 +240,9 @@ func (r *run) patience(until time.Time) time.Duration {
 	}
 	sooner(r.frozen)
 	sooner(r.lateUntil)
+	for _, due := range r.dues() {
+		sooner(due)
+	}
 	return max(left, time.Millisecond)
 }
 

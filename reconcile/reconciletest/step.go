@@ -76,12 +76,3 @@ func Delete(resource, key string) Step {
 		return client.Delete(ctx, object, metav1.DeleteOptions{PropagationPolicy: &policy})
 	}}
 }
-
-// Actor is something in the cluster that acts by itself when it sees reason to: a kubelet, another controller.
-type Actor struct {
-	Name string
-	// Enabled tells whether it would act now.
-	Enabled func(w *World) bool
-	// Do acts: one write, as a rule.
-	Do func(w *World)
-}

@@ -1,0 +1,167 @@
+package reconciletest
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/homeostat/homeostat/internal/apisim"
+)
+
+// Actor is something in the cluster that acts by itself when it sees reason to: a kubelet, another controller. It
+// writes as the administrator: nothing of it is held against the program. In some of the runs it is late.
+//
+// [Kubelet] and [Deployments] make those that most programs live with.
+type Actor struct {
+	Name string
+	// Enabled tells whether it would act now.
+	Enabled func(w *World) bool
+	// Do acts: one write, as a rule.
+	Do func(w *World)
+	// Due is when it will act by the clock; zero: not at all. The world does not count as at rest before. nil: it does
+	// not look at the clock.
+	Due func(w *World) time.Time
+}
+
+// tardy is how much later, in virtual time, an actor acts that is late.
+const tardy = time.Minute
+
+// extra makes an actor an action of the scheduler, and puts what it writes into its line of the trace.
+func (r *run) extra(a Actor) *apisim.Extra {
+	return &apisim.Extra{
+		Name: a.Name, Enabled: func() bool { return a.Enabled(r.world) },
+		Do: func() {
+			r.acting = true
+			a.Do(r.world)
+			r.acting = false
+		},
+	}
+}
+
+// acted notes what an actor has written.
+func (r *run) acted(e apisim.Event, resource string) {
+	last := len(r.out.lines) - 1
+	if !r.acting || last < 0 {
+		return
+	}
+	what := fmt.Sprintf(": %s %s %s", written(e.Call), resource, e.Key)
+	if !strings.HasSuffix(r.out.lines[last], what) { // a Pod that goes is written twice
+		r.out.lines[last] += what
+	}
+}
+
+// written is the verb of a call, and what it is of if that is not the object.
+func written(c apisim.Call) string {
+	if c.Subresource == "" {
+		return c.Verb
+	}
+	return c.Verb + " " + c.Subresource + " of"
+}
+
+// dues are when the actors will act by the clock; now, if their time has come.
+func (r *run) dues() []time.Time {
+	var all []time.Time
+	for _, a := range r.c.Actors {
+		if a.Due == nil {
+			continue
+		}
+		if a.Enabled(r.world) {
+			all = append(all, time.Now())
+		}
+		if at := a.Due(r.world); !at.IsZero() {
+			all = append(all, at)
+		}
+	}
+	for _, since := range r.tardy {
+		all = append(all, since.Add(tardy))
+	}
+	return all
+}
+
+// lags begins to make an actor late, if the plan says so; true: it is late.
+func (r *run) lags(a apisim.Action) bool {
+	name := a.String()
+	if _, late := r.tardy[name]; late {
+		return true
+	}
+	d, now := r.p.find(lagging, r.out.acts+1)
+	if !now || r.tail {
+		return false
+	}
+	r.done(d)
+	r.tardy[name] = time.Now()
+	r.line("HELD BACK " + plainly(a))
+	return true
+}
+
+// A task is one write of a routine.
+type task = func(ctx context.Context, client kubernetes.Interface) error
+
+// routine is an actor that looks at all there is, and does what is to be done, one task after the other. It looks again
+// when something was written, and when it is time.
+type routine struct {
+	// look lists what is to be done now, and says when, by the clock, there will be more; zero: never.
+	look func(w *World, now time.Time) (todo []task, due time.Time, err error)
+
+	world   *World
+	client  kubernetes.Interface
+	version int64 // of the server, when it looked
+	todo    []task
+	due     time.Time
+}
+
+func (r *routine) actor(name string) Actor {
+	return Actor{
+		Name:    name,
+		Enabled: func(w *World) bool { return len(r.refresh(w)) > 0 },
+		Do:      r.do,
+		Due: func(w *World) time.Time {
+			r.refresh(w)
+			return r.due
+		},
+	}
+}
+
+func (r *routine) refresh(w *World) []task {
+	if r.world != w {
+		*r = routine{look: r.look, world: w, client: w.Client(), version: -1}
+	}
+	now, version := time.Now(), w.sim.Version()
+	if version == r.version && (r.due.IsZero() || now.Before(r.due)) {
+		return r.todo
+	}
+	var err error
+	if r.todo, r.due, err = r.look(w, now); err != nil {
+		panic(fmt.Sprintf("reconciletest: an actor cannot read the world: %v", err)) // it is of built-in kinds
+	}
+	r.version = version
+	return r.todo
+}
+
+// do takes the first task. One that fails is left alone until something else has changed: the others go on.
+func (r *routine) do(w *World) {
+	todo := r.refresh(w)
+	if len(todo) == 0 {
+		return
+	}
+	r.todo = todo[1:]
+	_ = todo[0](context.Background(), r.client)
+}
+
+// sooner is the earlier of two times, of which either may be none.
+func sooner(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
