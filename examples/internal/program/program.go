@@ -1,6 +1,7 @@
 package program
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -12,6 +13,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
@@ -35,8 +37,17 @@ const (
 type Program struct {
 	// Name stands in logs, in the user agent, in events and on the Lease.
 	Name string
+	// Usage is the first line of --help: what the program does.
+	Usage string
 	// Flags adds the program's own flags; nil adds none.
 	Flags func(*flag.FlagSet)
+	// Needs are the permissions without which the program ends at its start,
+	// such as "list,watch pods" and "patch widgets.example.com/status"; with
+	// --leader-elect those on its Leases are added. nil asks for none.
+	Needs []string
+	// Alone leaves out --leader-elect: each process has work of its own, such as
+	// that of its node.
+	Alone bool
 	// Sharded lets all replicas work with --leader-elect, each on its part of
 	// the keys, instead of one: Env has Shards then, and no Leader.
 	Sharded bool
@@ -46,6 +57,9 @@ type Program struct {
 
 // An Env is what controllers are made from.
 type Env struct {
+	// Context ends when the process is told to stop. It is for what Setup asks
+	// the server.
+	Context context.Context
 	// Config is for everything but Events. With --leader-elect, writes are
 	// refused once the Lease may have expired.
 	Config *rest.Config
@@ -67,6 +81,7 @@ type flags struct {
 	leaderElect bool
 	namespace   string
 	identity    string
+	startup     time.Duration
 }
 
 // Main runs the program and returns its exit code. Args are without the
@@ -101,13 +116,22 @@ func (p Program) parse(args []string, stderr io.Writer) (*flags, error) {
 	f := &flags{}
 	fs := flag.NewFlagSet(p.Name, flag.ContinueOnError)
 	fs.SetOutput(stderr)
+	fs.Usage = func() {
+		_, _ = fmt.Fprintln(stderr, cmp.Or(p.Usage, "Usage of "+p.Name+":"))
+		fs.PrintDefaults()
+	}
 	fs.StringVar(&f.kubeconfig, "kubeconfig", "", "`file` that names the cluster (default: the cluster this runs in, "+
 		"else $KUBECONFIG or ~/.kube/config)")
 	fs.StringVar(&f.logFormat, "log-format", "text", "`format` of the logs: text or json")
 	fs.IntVar(&f.verbosity, "v", 0, "log more with a higher `level`")
 	fs.StringVar(&f.listenAddr, "listen-addr", ":8080", "`address` of /livez, /readyz, /metrics and "+
 		"/debug/homeostat; empty serves none")
-	f.leaseFlags(fs, p.Sharded)
+	if !p.Alone {
+		f.leaseFlags(fs, p.Sharded)
+	}
+	if p.Needs != nil {
+		fs.DurationVar(&f.startup, "startup-timeout", time.Minute, "how long to wait for the API server at the start")
+	}
 	if p.Flags != nil {
 		p.Flags(fs)
 	}
@@ -120,6 +144,9 @@ func (p Program) parse(args []string, stderr io.Writer) (*flags, error) {
 	}
 	if f.logFormat != "text" && f.logFormat != "json" {
 		faults = append(faults, fmt.Errorf("--log-format is %q: must be text or json", f.logFormat))
+	}
+	if p.Needs != nil && f.startup <= 0 {
+		faults = append(faults, fmt.Errorf("--startup-timeout is %v: must be more than 0", f.startup))
 	}
 	return f, errors.Join(faults...)
 }
@@ -134,13 +161,18 @@ func (f *flags) logger(out io.Writer) logr.Logger {
 
 // run runs the controllers and answers about them.
 func (p Program) run(ctx context.Context, config *rest.Config, f *flags) error {
+	if p.Needs != nil {
+		if err := preflight(ctx, config, p.permissions(f), f.startup); err != nil {
+			return err
+		}
+	}
 	recorder, stopEvents, err := Recorder(ctx, config, p.Name)
 	if err != nil {
 		return err
 	}
 	defer stopEvents()
 	registry := prometheus.NewRegistry()
-	env := Env{Config: config, Events: recorder, Metrics: registry}
+	env := Env{Context: ctx, Config: config, Events: recorder, Metrics: registry}
 	if f.leaderElect {
 		if err := p.replicate(&env, f); err != nil {
 			return err

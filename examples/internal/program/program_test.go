@@ -2,14 +2,20 @@ package program_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"flag"
+	"io"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/homeostat/homeostat/examples/internal/program"
 	"github.com/homeostat/homeostat/reconcile"
@@ -34,7 +40,7 @@ func TestMainSaysWhatIsWrongAndExits(t *testing.T) {
 		Name:  "test",
 		Flags: func(fs *flag.FlagSet) { fs.Int("own", 0, "a flag of its own") },
 		Setup: func(env program.Env) ([]*reconcile.Controller, error) {
-			if env.Config.UserAgent != "test" || env.Events == nil || env.Leader != nil {
+			if env.Context == nil || env.Config.UserAgent != "test" || env.Events == nil || env.Leader != nil {
 				return nil, errors.New("the environment is wrong")
 			}
 			return nil, errors.New("no controllers today")
@@ -60,6 +66,91 @@ func TestMainSaysWhatIsWrongAndExits(t *testing.T) {
 			g.Expect(said.String()).To(ContainSubstring(c.says))
 		})
 	}
+}
+
+// answers is an API server that says what may be done, and knows nothing else.
+func answers(t *testing.T, allowed func(asked authorizationv1.ResourceAttributes) bool) (kubeconfigFile string) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		asked, _, err := scheme.Codecs.UniversalDeserializer().Decode(body, nil, nil)
+		review, ok := asked.(*authorizationv1.SelfSubjectAccessReview)
+		if err != nil || !ok {
+			http.NotFound(w, r)
+			return
+		}
+		review.SetGroupVersionKind(authorizationv1.SchemeGroupVersion.WithKind("SelfSubjectAccessReview"))
+		review.Status.Allowed = allowed(*review.Spec.ResourceAttributes)
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusCreated)
+		_ = json.NewEncoder(w).Encode(review)
+	}))
+	t.Cleanup(server.Close)
+	file := filepath.Join(t.TempDir(), "config")
+	NewWithT(t).Expect(os.WriteFile(file, []byte(strings.Replace(kubeconfig, "http://127.0.0.1:1", server.URL, 1)),
+		0o600)).To(Succeed())
+	return file
+}
+
+func TestAMissingPermissionIsNamedBeforeAnythingStarts(t *testing.T) {
+	p := program.Program{
+		Name: "test", Usage: "test: does nothing",
+		Needs: []string{"list,watch pods", "patch widgets.example.com/status"},
+		Setup: func(program.Env) ([]*reconcile.Controller, error) { return nil, errors.New("it has begun") },
+	}
+	for name, c := range map[string]struct {
+		refused string
+		args    []string
+		says    []string
+	}{
+		"nothing":         {"", nil, []string{"it has begun"}},
+		"a subresource":   {"widgets", nil, []string{"missing permission to patch widgets.example.com/status: grant it"}},
+		"all of a kind":   {"pods", nil, []string{"permission to list pods", "permission to watch pods"}},
+		"an unused Lease": {"leases", nil, []string{"it has begun"}},
+		"a Lease": {
+			"leases",
+			[]string{"--leader-elect", "--namespace=here"},
+			[]string{"permission to update leases.coordination.k8s.io in namespace here"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			file := answers(t, func(asked authorizationv1.ResourceAttributes) bool { return asked.Resource != c.refused })
+			var said bytes.Buffer
+			g.Expect(p.Main(append(c.args, "--kubeconfig="+file, "--listen-addr="), &said)).To(Equal(1))
+			for _, text := range c.says {
+				g.Expect(said.String()).To(ContainSubstring(text))
+			}
+			if c.says[0] != "it has begun" {
+				g.Expect(said.String()).NotTo(ContainSubstring("it has begun"))
+			}
+		})
+	}
+}
+
+func TestAServerThatDoesNotAnswerIsNamed(t *testing.T) {
+	g := NewWithT(t)
+	file := filepath.Join(t.TempDir(), "config")
+	g.Expect(os.WriteFile(file, []byte(kubeconfig), 0o600)).To(Succeed())
+	p := program.Program{Name: "test", Needs: []string{"get pods"}}
+	var said bytes.Buffer
+	g.Expect(p.Main([]string{"--kubeconfig=" + file, "--startup-timeout=1ms"}, &said)).To(Equal(1))
+	g.Expect(said.String()).To(ContainSubstring("reaching the API server at http://127.0.0.1:1: no answer in 1ms"))
+	said.Reset()
+	g.Expect(p.Main([]string{"--startup-timeout=0s"}, &said)).To(Equal(2))
+	g.Expect(said.String()).To(ContainSubstring("--startup-timeout is 0s"))
+}
+
+func TestHelpSaysWhatTheProgramDoes(t *testing.T) {
+	g := NewWithT(t)
+	help := func(p program.Program) string {
+		var said bytes.Buffer
+		g.Expect(p.Main([]string{"-h"}, &said)).To(Equal(0))
+		return said.String()
+	}
+	g.Expect(help(program.Program{Name: "test", Usage: "test: does nothing", Needs: []string{}})).To(And(
+		HavePrefix("test: does nothing\n"), ContainSubstring("-leader-elect"), ContainSubstring("-startup-timeout")))
+	g.Expect(help(program.Program{Name: "test", Alone: true})).To(And(
+		HavePrefix("Usage of test:\n"), Not(ContainSubstring("-leader-elect")), Not(ContainSubstring("-startup-timeout"))))
 }
 
 func TestThePageIsForThisMachine(t *testing.T) {

@@ -2,75 +2,47 @@
 package main
 
 import (
-	"context"
 	"flag"
 	"os"
 
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 
+	"github.com/homeostat/homeostat/examples/internal/program"
 	"github.com/homeostat/homeostat/examples/reboot/api"
-	"github.com/homeostat/homeostat/examples/reboot/internal/cli"
 	"github.com/homeostat/homeostat/examples/reboot/internal/controller"
+	"github.com/homeostat/homeostat/reconcile"
 )
 
 func main() {
 	options := &controller.Options{}
-	var address string
-	var lease election
-	os.Exit(cli.Main(cli.Command{
-		Name:  "reboot-controller",
-		Usage: "grants nodes leave to reboot, never more at once than their RebootGroup allows",
+	groups := api.Resource + "." + api.GroupVersion().Group
+	os.Exit(program.Program{
+		Name:  controller.DefaultName,
+		Usage: controller.DefaultName + ": grants nodes leave to reboot, never more at once than their RebootGroup allows",
+		Needs: []string{
+			"get,list,watch,patch nodes", "get,list,watch,create,patch " + groups, "patch " + groups + "/status",
+		},
 		Flags: func(fs *flag.FlagSet) {
-			fs.StringVar(&address, "listen-addr", ":8080", "`address` of probes and metrics; empty serves none")
-			lease.flags(fs)
 			fs.DurationVar(&options.StuckAfter, "stuck-after", controller.DefaultStuckAfter,
 				"how long a slot may be held before the condition Stuck says so")
 		},
-		Needs: func() []cli.Permission { return append(needs(), lease.needs()...) },
-		Run:   func(ctx context.Context, config *rest.Config) error { return run(ctx, config, address, lease, options) },
-	}, os.Args[1:], os.Stderr))
+		Setup: func(env program.Env) ([]*reconcile.Controller, error) { return setup(env, options) },
+	}.Main(os.Args[1:], os.Stderr))
 }
 
-func needs() []cli.Permission {
-	group := api.GroupVersion().Group
-	return []cli.Permission{
-		{Verb: "get", Resource: "nodes"},
-		{Verb: "list", Resource: "nodes"},
-		{Verb: "watch", Resource: "nodes"},
-		{Verb: "patch", Resource: "nodes"},
-		{Verb: "get", Group: group, Resource: api.Resource},
-		{Verb: "list", Group: group, Resource: api.Resource},
-		{Verb: "watch", Group: group, Resource: api.Resource},
-		{Verb: "create", Group: group, Resource: api.Resource},
-		{Verb: "patch", Group: group, Resource: api.Resource},
-		{Verb: "patch", Group: group, Resource: api.Resource, Subresource: "status"},
-	}
-}
-
-func run(
-	ctx context.Context, config *rest.Config, address string, lease election, options *controller.Options,
-) error {
-	recorder, stop, err := cli.Events(ctx, config, controller.DefaultName)
+func setup(env program.Env, options *controller.Options) ([]*reconcile.Controller, error) {
+	nodes, err := kubernetes.NewForConfig(env.Config)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer stop()
-	options.Events = recorder
-	if config, options.Leader, err = lease.join(config); err != nil {
-		return err
-	}
-	nodes, err := kubernetes.NewForConfig(config)
+	groups, err := api.NewForConfig(env.Config)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	groups, err := api.NewForConfig(config)
-	if err != nil {
-		return err
-	}
+	options.Events, options.Leader = env.Events, env.Leader
 	c, err := controller.New(nodes.CoreV1().Nodes(), groups, options)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return cli.Serve(ctx, address, c.Control())
+	return []*reconcile.Controller{c.Control()}, nil
 }

@@ -28,9 +28,9 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
+	"github.com/homeostat/homeostat/examples/internal/program"
 	"github.com/homeostat/homeostat/examples/reboot/api"
 	"github.com/homeostat/homeostat/examples/reboot/internal/agent"
-	"github.com/homeostat/homeostat/examples/reboot/internal/cli"
 	"github.com/homeostat/homeostat/examples/reboot/internal/controller"
 	"github.com/homeostat/homeostat/examples/reboot/internal/machine"
 	"github.com/homeostat/homeostat/examples/reboot/internal/protocol"
@@ -45,10 +45,10 @@ type outcome struct {
 }
 
 // execute runs one of the programs to its end.
-func execute(ctx context.Context, env []string, program string, args ...string) outcome {
+func execute(ctx context.Context, env []string, name string, args ...string) outcome {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, filepath.Join(programs, program), args...)
+	cmd := exec.CommandContext(ctx, filepath.Join(programs, name), args...)
 	cmd.Env = env
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
@@ -154,7 +154,7 @@ func background(f func(context.Context) error) {
 
 // startController runs a controller in this process.
 func startController(ctx context.Context) {
-	recorder, stop, err := cli.Events(ctx, cluster.Config(), controller.DefaultName)
+	recorder, stop, err := program.Recorder(ctx, cluster.Config(), controller.DefaultName)
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(stop)
 	c, err := controller.New(core.CoreV1().Nodes(), groups, &controller.Options{Events: recorder})
@@ -165,7 +165,7 @@ func startController(ctx context.Context) {
 // startAgent runs an agent in this process, on a machine that is switched on again
 // by the test.
 func startAgent(ctx context.Context, node string) *machine.Simulated {
-	recorder, stop, err := cli.Events(ctx, cluster.Config(), protocol.AgentManager)
+	recorder, stop, err := program.Recorder(ctx, cluster.Config(), protocol.AgentManager)
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(stop)
 	m := machine.NewSimulated(node, nil)
@@ -219,8 +219,8 @@ func reasons(node string) func(ctx SpecContext) []string {
 	}
 }
 
-// program runs one of the programs until its context ends, and then lets it drain.
-func program(name string, args ...string) func(context.Context) error {
+// process runs one of the programs until its context ends, and then lets it drain.
+func process(name string, args ...string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		cmd := exec.CommandContext(ctx, filepath.Join(programs, name), args...)
 		cmd.Env = environment()

@@ -115,9 +115,9 @@ var _ = Describe("a reboot", func() {
 		bootID, asked := filepath.Join(dir, "boot_id"), filepath.Join(dir, "asked")
 		Expect(os.WriteFile(bootID, []byte("least-boot-1\n"), 0o600)).To(Succeed())
 		address := freeAddress()
-		background(program("controller", "--kubeconfig", kubeconfigs["controller"], "--log-format", "json",
+		background(process("controller", "--kubeconfig", kubeconfigs["controller"], "--log-format", "json",
 			"--listen-addr", address, "--leader-elect", "--namespace", namespace))
-		background(program("agent", "--kubeconfig", kubeconfigs["agent"], "--node", "least", "--boot-id-file", bootID,
+		background(process("agent", "--kubeconfig", kubeconfigs["agent"], "--node", "least", "--boot-id-file", bootID,
 			"--reboot-command", "touch "+asked, "--listen-addr", ""))
 		Eventually(func() error { _, err := os.Stat(asked); return err }).WithTimeout(patience).Should(Succeed())
 		Expect(os.WriteFile(bootID, []byte("least-boot-2\n"), 0o600)).To(Succeed())

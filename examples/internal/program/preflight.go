@@ -1,13 +1,15 @@
-package cli
+package program
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
 	authorizationv1 "k8s.io/api/authorization/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -16,12 +18,10 @@ import (
 
 const preflightInterval = 2 * time.Second
 
-// A Permission is one verb on one resource, in one namespace if that is set.
-type Permission struct {
-	Verb, Group, Resource, Subresource, Namespace string
-}
+// permission is one verb on one resource, in one namespace if that is set.
+type permission authorizationv1.ResourceAttributes
 
-func (p Permission) String() string {
+func (p permission) String() string {
 	resource := p.Resource
 	if p.Group != "" {
 		resource += "." + p.Group
@@ -35,18 +35,48 @@ func (p Permission) String() string {
 	return p.Verb + " " + resource
 }
 
+// permissions reads "get,list widgets.example.com/status".
+func permissions(need, namespace string) []permission {
+	verbs, what, _ := strings.Cut(need, " ")
+	what, subresource, _ := strings.Cut(what, "/")
+	resource, group, _ := strings.Cut(what, ".")
+	var all []permission
+	for verb := range strings.SplitSeq(verbs, ",") {
+		all = append(all, permission{
+			Verb: verb, Group: group, Resource: resource, Subresource: subresource, Namespace: namespace,
+		})
+	}
+	return all
+}
+
+// permissions are all that the program needs under these flags.
+func (p Program) permissions(f *flags) []permission {
+	var all []permission
+	for _, need := range p.Needs {
+		all = append(all, permissions(need, "")...)
+	}
+	verbs := "get,create,update"
+	if p.Sharded {
+		verbs += ",list,watch,delete"
+	}
+	if f.leaderElect {
+		all = append(all, permissions(verbs+" leases."+coordinationv1.GroupName, f.namespace)...)
+	}
+	return all
+}
+
 // preflight returns when the server has said yes to every permission. A server
 // that does not answer is asked again until the timeout. Errors name the server,
-// or the permissions that are missing.
-func preflight(ctx context.Context, config *rest.Config, needs []Permission, timeout time.Duration) error {
+// or the permissions that are missing; or ctx has ended.
+func preflight(ctx context.Context, config *rest.Config, needs []permission, timeout time.Duration) error {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return fmt.Errorf("making a client: %w", err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	limited, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	for {
-		err := review(ctx, client, needs)
+		err := review(limited, client, needs)
 		var answered apierrors.APIStatus
 		if err == nil || errors.As(err, &answered) && !temporary(err) || errors.Is(err, errMissing) {
 			return err
@@ -55,6 +85,8 @@ func preflight(ctx context.Context, config *rest.Config, needs []Permission, tim
 			"server", config.Host, "error", err.Error())
 		select {
 		case <-ctx.Done():
+			return ctx.Err()
+		case <-limited.Done():
 			return fmt.Errorf("reaching the API server at %s: no answer in %v: check that it runs and that the "+
 				"kubeconfig names it: %w", config.Host, timeout, err)
 		case <-time.After(preflightInterval):
@@ -69,15 +101,14 @@ func temporary(err error) bool {
 
 var errMissing = errors.New("grant it with the ClusterRole of the README")
 
-func review(ctx context.Context, client kubernetes.Interface, needs []Permission) error {
+func review(ctx context.Context, client kubernetes.Interface, needs []permission) error {
 	var missing []error
 	for _, p := range needs {
+		asked := authorizationv1.ResourceAttributes(p)
 		answer, err := client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx,
-			&authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
-				ResourceAttributes: &authorizationv1.ResourceAttributes{
-					Verb: p.Verb, Group: p.Group, Resource: p.Resource, Subresource: p.Subresource, Namespace: p.Namespace,
-				},
-			}}, metav1.CreateOptions{})
+			&authorizationv1.SelfSubjectAccessReview{
+				Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &asked},
+			}, metav1.CreateOptions{})
 		if err != nil {
 			return fmt.Errorf("asking whether this may %s: %w", p, err)
 		}
