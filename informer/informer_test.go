@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -210,6 +211,30 @@ func TestSeenOnlyGoesForward(t *testing.T) {
 		g.Expect(nodes.WaitForSync(t.Context())).To(Succeed())
 		synctest.Wait()
 		g.Expect(nodes.LastResourceVersion()).To(Equal("15"))
+	})
+}
+
+// A server that has been restored from a backup is behind what was seen. Its list
+// is the truth from then on.
+func TestSeenGoesBackWithANewList(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		gate := make(chan struct{})
+		expired := event("ERROR", failure(http.StatusGone, metav1.StatusReasonExpired))
+		nodes, _ := scripted(t, nil, stream(end, listEnd("100"), expired),
+			stream(hold, added(versioned("a", "1", "40")), listEnd("50"), gate, modified(versioned("a", "1", "60"))))
+		stop := running(t.Context(), nodes)
+		defer stop()
+		<-time.After(time.Minute)
+		synctest.Wait()
+		g.Expect(nodes.LastResourceVersion()).To(Equal("50"))
+		seen := false
+		nodes.OnSeen("", "60", func() { seen = true })
+		g.Expect(seen).To(BeFalse())
+		close(gate)
+		synctest.Wait()
+		g.Expect(seen).To(BeTrue())
+		g.Expect(nodes.LastResourceVersion()).To(Equal("60"))
 	})
 }
 

@@ -56,7 +56,7 @@ func (l *logbook) context(ctx context.Context) context.Context {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		l.lines = append(l.lines, fmt.Sprintf("%s %s", time.Since(began), args))
-	}, funcr.Options{}))
+	}, funcr.Options{Verbosity: 1}))
 }
 
 func (l *logbook) matching(part string) []string {

@@ -45,10 +45,15 @@ type progress struct {
 func (r *reflection[T]) begin(p phase) {
 	r.received.Store(0)
 	r.mu.Lock()
+	opened := r.progress.opened
 	r.progress.phase, r.progress.since = p, time.Now()
 	r.progress.waits, r.progress.open = true, false
-	r.progress.watch = nil
+	r.progress.watch, r.progress.opened = nil, time.Time{}
 	r.mu.Unlock()
+	if !opened.IsZero() {
+		r.log.V(1).Info("the watch has ended", "namespace", r.source.namespace,
+			"after", time.Since(opened).Round(time.Second).String(), "next", p.String())
+	}
 	r.poke()
 }
 
@@ -109,12 +114,16 @@ func (r *reflection[T]) listed() {
 	r.touch()
 	r.mu.Lock()
 	p := &r.progress
+	again := p.listed
 	p.listed = true
 	r.informer.counted.lists.Add(1)
 	if p.phase == phaseStream {
 		p.phase = phaseWatch
 	}
 	r.mu.Unlock()
+	if again {
+		r.log.Info("listed anew, the watch could not go on where it was", "namespace", r.source.namespace)
+	}
 	r.poke()
 }
 

@@ -26,6 +26,7 @@ const afterCalm = 2 * time.Minute
 type reflection[T Object] struct {
 	informer *Informer[T]
 	source   source
+	log      logr.Logger
 	synced   atomic.Bool
 	calls    calls         // lists that the reflector has left behind
 	arrived  atomic.Int64  // when something last came, in Unix nanoseconds
@@ -40,7 +41,7 @@ type reflection[T Object] struct {
 
 func (r *reflection[T]) run(ctx context.Context) {
 	defer r.calls.wait()
-	log, o := logr.FromContextOrDiscard(ctx), r.informer.options
+	log, o := r.log, r.informer.options
 	backoff := wait.Backoff{Duration: o.FirstBackoff, Cap: o.MaxBackoff, Steps: 1 << 10, Factor: 2, Jitter: 1}
 	clock := newClock(ctx)
 	reflector := cache.NewReflectorWithOptions(r, example[T](), r, cache.ReflectorOptions{

@@ -24,7 +24,8 @@ func labelsOf[T Object](keys []string) func(T) []label {
 
 // Select iterates over the objects of a namespace ("" for all) that selector
 // matches. If it asks for a single value of one of Options.IndexLabels, only
-// the objects with that value are looked at, else all of the namespace.
+// the objects with that value are looked at, and none if it asks for nothing
+// else; otherwise all of the namespace.
 //
 // It allocates nothing, unless the objects' GetLabels does (unstructured).
 func (s Snapshot[T]) Select(namespace string, selector labels.Selector) iter.Seq[T] {
@@ -32,10 +33,11 @@ func (s Snapshot[T]) Select(namespace string, selector labels.Selector) iter.Seq
 }
 
 func (s Snapshot[T]) matching(namespace string, selector labels.Selector, yield func(T) bool) {
+	root, all := s.narrowest(selector)
 	match := func(object T) bool {
-		return !selector.Matches(labels.Set(object.GetLabels())) || yield(object)
+		return !all && !selector.Matches(labels.Set(object.GetLabels())) || yield(object)
 	}
-	if root := s.narrowest(selector); namespace == "" {
+	if namespace == "" {
 		root.all(match)
 	} else {
 		root.namespace(namespace, match)
@@ -43,18 +45,20 @@ func (s Snapshot[T]) matching(namespace string, selector labels.Selector, yield 
 }
 
 // narrowest returns the tree with the fewest objects that holds all that
-// selector matches.
-func (s Snapshot[T]) narrowest(selector labels.Selector) *node[T] {
+// selector matches, and whether all of its objects are such.
+func (s Snapshot[T]) narrowest(selector labels.Selector) (root *node[T], all bool) {
 	root, count := s.root(), s.Len()
 	if s.state == nil || s.state.labels == nil {
-		return root
+		return root, false
 	}
 	for _, key := range s.state.indexed {
 		if value, ok := selector.RequiresExactMatch(key); ok {
-			if p := s.state.labels.get(label{key, value}); p.count < count {
+			if p := s.state.labels.get(label{key, value}); p.count <= count {
 				root, count = p.root, p.count
+				requirements, _ := selector.Requirements()
+				all = len(requirements) == 1 // this one
 			}
 		}
 	}
-	return root
+	return root, all
 }

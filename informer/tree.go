@@ -26,11 +26,20 @@ func compareKeys(a, b types.NamespacedName) int {
 	return strings.Compare(a.Name, b.Name)
 }
 
+// An entry is an item with its object once more: a read that hands out objects
+// one after the other finds them side by side, without a look at the items.
+type entry[T any] struct {
+	*item[T]
+	object T
+}
+
+func entryOf[T any](it *item[T]) entry[T] { return entry[T]{it, it.object} }
+
 // A node is a persistent B+ tree of items, in the order of their keys. Nodes
 // never change once they are reachable: every edit copies the path to its leaf,
 // so that a root, once read, is a snapshot. The nil node is the empty tree.
 type node[T any] struct {
-	items []*item[T] // a leaf's items; otherwise the smallest item of each child
+	items []entry[T] // a leaf's items; otherwise the smallest item of each child
 	kids  []*node[T] // nil in a leaf
 }
 
@@ -42,7 +51,11 @@ func build[T any](items []*item[T]) *node[T] {
 	const fill = fanout * 3 / 4
 	var level []*node[T]
 	for chunk := range slices.Chunk(items, fill) {
-		level = append(level, &node[T]{items: slices.Clone(chunk)})
+		leaf := &node[T]{items: make([]entry[T], len(chunk))}
+		for i, it := range chunk {
+			leaf.items[i] = entryOf(it)
+		}
+		level = append(level, leaf)
 	}
 	for len(level) > 1 {
 		var above []*node[T]
@@ -55,11 +68,15 @@ func build[T any](items []*item[T]) *node[T] {
 }
 
 func parent[T any](kids []*node[T]) *node[T] {
-	firsts := make([]*item[T], len(kids))
+	return &node[T]{items: firsts(kids), kids: kids}
+}
+
+func firsts[T any](kids []*node[T]) []entry[T] {
+	all := make([]entry[T], len(kids))
 	for i, kid := range kids {
-		firsts[i] = kid.items[0]
+		all[i] = kid.items[0]
 	}
-	return &node[T]{items: firsts, kids: kids}
+	return all
 }
 
 // search returns the position of the first item of n that is not below key, and
@@ -97,7 +114,7 @@ func (n *node[T]) get(key types.NamespacedName) *item[T] {
 		n = n.kids[n.child(key)]
 	}
 	if at, ok := n.search(key); ok {
-		return n.items[at]
+		return n.items[at].item
 	}
 	return nil
 }
@@ -105,7 +122,7 @@ func (n *node[T]) get(key types.NamespacedName) *item[T] {
 // with returns n with it in place of the item of the same key, if there is one.
 func (n *node[T]) with(it *item[T]) *node[T] {
 	if n == nil {
-		return &node[T]{items: []*item[T]{it}}
+		return &node[T]{items: []entry[T]{entryOf(it)}}
 	}
 	kids := n.insert(it)
 	if len(kids) > 1 {
@@ -122,7 +139,7 @@ func (n *node[T]) insert(it *item[T]) []*node[T] {
 		if exact {
 			end++
 		}
-		return split(&node[T]{items: splice(n.items, at, end, it)})
+		return split(&node[T]{items: splice(n.items, at, end, entryOf(it))})
 	}
 	at := n.child(it.key)
 	kids := n.kids[at].insert(it)
@@ -131,11 +148,7 @@ func (n *node[T]) insert(it *item[T]) []*node[T] {
 
 // replace returns n with kids in place of those from low to high.
 func (n *node[T]) replace(low, high int, kids ...*node[T]) *node[T] {
-	firsts := make([]*item[T], len(kids))
-	for i, kid := range kids {
-		firsts[i] = kid.items[0]
-	}
-	return &node[T]{items: splice(n.items, low, high, firsts...), kids: splice(n.kids, low, high, kids...)}
+	return &node[T]{items: splice(n.items, low, high, firsts(kids)...), kids: splice(n.kids, low, high, kids...)}
 }
 
 func split[T any](n *node[T]) []*node[T] {
@@ -222,8 +235,8 @@ func (n *node[T]) all(yield func(T) bool) bool {
 		}
 		return true
 	}
-	for _, it := range n.items {
-		if !yield(it.object) {
+	for _, e := range n.items {
+		if !yield(e.object) {
 			return false
 		}
 	}
@@ -246,12 +259,30 @@ func (n *node[T]) namespace(name string, yield func(T) bool) bool {
 		return true
 	}
 	at, _ := n.search(first)
-	for _, it := range n.items[at:] {
-		if it.key.Namespace != name || !yield(it.object) {
+	end := n.endOf(name, at)
+	for _, e := range n.items[at:end] {
+		if !yield(e.object) {
 			return false
 		}
 	}
-	return true
+	return end == len(n.items)
+}
+
+// endOf returns the position behind the last item of a namespace in a leaf, where
+// at is that of the first one. It looks at few items: each one is far away.
+func (n *node[T]) endOf(namespace string, at int) int {
+	end := len(n.items)
+	if at == end || n.items[end-1].key.Namespace == namespace {
+		return end
+	}
+	for at < end {
+		if middle := int(uint(at+end) >> 1); n.items[middle].key.Namespace == namespace {
+			at = middle + 1
+		} else {
+			end = middle
+		}
+	}
+	return at
 }
 
 // appendItems appends the items of n in order.
@@ -260,7 +291,10 @@ func (n *node[T]) appendItems(to []*item[T]) []*item[T] {
 		return to
 	}
 	if n.kids == nil {
-		return append(to, n.items...)
+		for _, e := range n.items {
+			to = append(to, e.item)
+		}
+		return to
 	}
 	for _, kid := range n.kids {
 		to = kid.appendItems(to)
