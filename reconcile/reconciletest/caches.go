@@ -39,10 +39,7 @@ func (r *run) lookInto(c cache) error {
 		r.find(oracleCache, fmt.Sprintf("Env.Cache: %v", err))
 		return err
 	}
-	there := map[string]*unstructured.Unstructured{}
-	for _, o := range objects {
-		there[o.GetNamespace()+"/"+o.GetName()] = o
-	}
+	there := named(objects)
 	for _, obj := range c.list() {
 		oracle, err := differs(obj, there)
 		if err != nil {
@@ -110,4 +107,13 @@ func (r *run) mutated(err error) bool {
 		r.find(oracleMutation, mutation.Error())
 	}
 	return found
+}
+
+// named are objects by namespace, a slash, and name.
+func named(objects []*unstructured.Unstructured) map[string]*unstructured.Unstructured {
+	all := map[string]*unstructured.Unstructured{}
+	for _, o := range objects {
+		all[o.GetNamespace()+"/"+o.GetName()] = o
+	}
+	return all
 }

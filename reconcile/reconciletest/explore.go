@@ -1,6 +1,7 @@
 package reconciletest
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -17,6 +18,8 @@ import (
 type Report struct {
 	// Runs were made; Planned is how many single deviations there are, Pairs how many of the runs had two.
 	Runs, Planned, Pairs int
+	// Kills of a [Smoke].
+	Kills int
 	// Calls, Writes and Deliveries of the run without faults.
 	Calls, Writes, Deliveries int
 	// Rules are the fewest with which the program could do all that it did in all runs.
@@ -74,8 +77,13 @@ func newExplorer(t *testing.T, c *Case, o *Options) *explorer {
 
 func prepare(t *testing.T, c *Case, o *Options) Options {
 	t.Helper()
-	opts := o.withDefaults()
-	if err := opts.validate(); err != nil {
+	var given Options
+	if o != nil {
+		given = *o
+	}
+	err := given.share(os.Getenv(ShardVariable))
+	opts := given.withDefaults()
+	if err := errors.Join(err, opts.validate()); err != nil {
 		t.Fatalf("reading the options of an exploration: %v", err)
 	}
 	if err := c.validate(); err != nil {
@@ -102,6 +110,7 @@ type explorer struct {
 	report    *Report
 	rules     ruleSet
 	hashes    []string // of the traces of all runs
+	tried     []string // plans
 }
 
 func (x *explorer) explore() {
@@ -118,11 +127,11 @@ func (x *explorer) explore() {
 	if x.report.Pairs = x.report.Runs - before; !tried {
 		return
 	}
-	for seed := range x.o.Seeds {
-		if !x.tryAll([]plan{seeded(seed+1, singles)}) {
-			return
-		}
+	orders := make([]plan, x.o.Seeds)
+	for i := range orders {
+		orders[i] = seeded(i+1, singles)
 	}
+	x.tryAll(orders)
 }
 
 // tryAll plays the plans of this shard; false: one failed, or the budget is used up.
@@ -233,6 +242,7 @@ func (x *explorer) play(p plan, s setting) *outcome {
 func (x *explorer) try(p plan) bool {
 	out := x.play(p, setting{seed: 1})
 	x.judge(p, out)
+	x.tried = append(x.tried, p.String())
 	if out.finding == nil {
 		return true
 	}

@@ -3,6 +3,8 @@ package reconciletest
 import (
 	"testing"
 	"time"
+
+	"k8s.io/client-go/rest"
 )
 
 // Hangs sets how long a run may take in real time.
@@ -42,6 +44,20 @@ func SeedHashes(t *testing.T, c *Case, seeds, times int) [][]string {
 	return all
 }
 
+// Tried explores, and returns the plans that were tried, in order, beside the report.
+func Tried(t *testing.T, c *Case, o *Options) ([]string, *Report) {
+	t.Helper()
+	x := newExplorer(t, c, o)
+	x.explore()
+	return x.tried, x.report
+}
+
+// SmokeOf is Smoke that does not fail the test.
+func SmokeOf(t *testing.T, c *Case, config *rest.Config, o *SmokeOptions) (*Report, error) {
+	t.Helper()
+	return smoke(t.Context(), c, config, o)
+}
+
 // TraceOf plays the case under the plan of a token, and returns what happened and what was found.
 func TraceOf(t *testing.T, c *Case, o *Options, text string) (lines []string, found string) {
 	t.Helper()
@@ -59,3 +75,6 @@ func TraceOf(t *testing.T, c *Case, o *Options, text string) (lines []string, fo
 	}
 	return out.lines, found
 }
+
+// Share reads the part of a process from a text.
+func Share(o *Options, text string) error { return o.share(text) }

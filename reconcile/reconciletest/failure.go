@@ -35,33 +35,38 @@ func (r *Report) tell(e example) {
 
 // describe is the failure as a person reads it.
 func (r *Report) describe(e example) string {
-	var b strings.Builder
 	what := e.p.words()
 	if len(e.p) == 0 {
 		what = "without any fault"
 	}
-	fmt.Fprintf(&b, "%s: %s\n", what, e.out.finding.text)
-	fmt.Fprintf(&b, "  replay: %s\n", r.Token)
+	what += ": " + e.out.finding.text + "\n  replay: " + r.Token
 	if out := e.x.less.words(e.x.whole); out != "" {
-		fmt.Fprintf(&b, "  without: %s\n", out)
+		what += "\n  without: " + out
 	}
+	return r.words(what, e.p, e.out.finding)
+}
+
+// words are what is wrong, the trace, and the hint.
+func (r *Report) words(what string, p plan, f *finding) string {
+	var b strings.Builder
+	b.WriteString(what + "\n")
 	from := 0
 	switch {
-	case e.out.finding.oracle == oracleRest:
+	case f.oracle == oracleRest:
 		from = len(r.Trace) - showLoop
 	case len(r.Trace) > showAll:
 		from = len(r.Trace) - showLast
 	}
 	for i, l := range r.Trace {
 		mark := " "
-		if disturbed(l) || i == len(r.Trace)-1 && blamesTheLast(e.out.finding.oracle) {
+		if disturbed(l) || i == len(r.Trace)-1 && blamesTheLast(f.oracle) {
 			mark = ">"
 		}
 		if i >= from || mark == ">" {
 			fmt.Fprintf(&b, " %s%4d %s\n", mark, i+1, l)
 		}
 	}
-	if h := hint(e.p, e.out.finding); h != "" {
+	if h := hint(p, f); h != "" {
 		fmt.Fprintf(&b, "  hint: %s\n", h)
 	}
 	return b.String()

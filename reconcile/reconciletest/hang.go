@@ -89,5 +89,7 @@ func place(stack string) string {
 		file, _, _ = strings.Cut(file, " +")
 		return file[strings.LastIndex(file, "/")+1:]
 	}
-	return "an unknown place"
+	return nowhere
 }
+
+const nowhere = "an unknown place"

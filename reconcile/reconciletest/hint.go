@@ -18,6 +18,9 @@ const (
 func hint(p plan, f *finding) string {
 	switch f.oracle {
 	case oracleRest, oracleAmplify:
+		if strings.Contains(f.text, noControllers) {
+			return ""
+		}
 		return "a reconciler that writes every time wakes itself: compare before you write"
 	case oracleTail:
 		return hintForTail(p)

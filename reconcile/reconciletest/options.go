@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 )
@@ -17,6 +19,12 @@ const (
 	DefaultLag         = 5 * time.Second
 	DefaultSeeds       = 50
 )
+
+// ShardVariable is the environment variable that tells a process its part of all explorations whose Options do not: 1/4
+// is the first of four. One process for each core goes through more than several tests in one:
+//
+//	seq 4 | xargs -P 4 -I N env RECONCILETEST_SHARD=N/4 GOMAXPROCS=1 go test -run TestKeySurvives .
+const ShardVariable = "RECONCILETEST_SHARD"
 
 // Options of an exploration. nil and zero fields mean the defaults.
 type Options struct {
@@ -35,7 +43,8 @@ type Options struct {
 	// Seeds is how many runs follow in another order, each with some deviations by chance. Default [DefaultSeeds].
 	Seeds int
 	// Shards shares the exploration among so many processes, of which this one is number Shard, from 0: each makes
-	// the runs without faults, and its part of the others. Default: one process makes all.
+	// the runs without faults, and its part of the others; all together make those that one process would. Each has the
+	// whole Budget. Default: what the environment says, see [ShardVariable], and otherwise one process makes all.
 	Shard, Shards int
 }
 
@@ -55,6 +64,21 @@ func (o *Options) withDefaults() Options {
 	v.Seeds = cmp.Or(v.Seeds, DefaultSeeds)
 	v.Shards = cmp.Or(v.Shards, 1)
 	return v
+}
+
+// share reads which part of the exploration is this process's, unless the options say it.
+func (o *Options) share(text string) error {
+	if o.Shards != 0 || text == "" {
+		return nil
+	}
+	part, of, _ := strings.Cut(text, "/")
+	n, err := strconv.Atoi(part)
+	all, err2 := strconv.Atoi(of)
+	if err != nil || err2 != nil || n < 1 || n > all {
+		return fmt.Errorf("%s=%q: must be from 1/n to n/n", ShardVariable, text)
+	}
+	o.Shard, o.Shards = n-1, all
+	return nil
 }
 
 func (o *Options) validate() error {

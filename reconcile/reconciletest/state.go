@@ -34,13 +34,14 @@ type photographer struct {
 	out    state
 }
 
+// located is an object and the name of its resource.
+type located struct {
+	resource string
+	obj      *unstructured.Unstructured
+}
+
 func photograph(sim *apisim.Server, ignore []string) state {
-	p := &photographer{stands: map[string]string{}, ignore: ignore, out: state{}}
-	type shot struct {
-		title string
-		obj   *unstructured.Unstructured
-	}
-	var all []shot
+	var all []located
 	for _, r := range sim.Resources() {
 		if boring(r.Resource) {
 			continue
@@ -48,14 +49,23 @@ func photograph(sim *apisim.Server, ignore []string) state {
 		objects := sim.Objects(r.GVR())
 		slices.SortFunc(objects, func(a, b *unstructured.Unstructured) int { return strings.Compare(born(a), born(b)) })
 		for _, o := range objects {
-			title := shortName(r.GVR().GroupResource()) + " " + p.name(o)
-			p.stands[string(o.GetUID())] = "uid of " + title
-			all = append(all, shot{title: title, obj: o})
+			all = append(all, located{resource: shortName(r.GVR().GroupResource()), obj: o})
 		}
 	}
-	for _, s := range all {
-		p.out[s.title] = "there"
-		p.shoot(s.title+": ", s.obj)
+	return picture(all, ignore)
+}
+
+// picture is of objects in the order of their creation, those of one resource together.
+func picture(all []located, ignore []string) state {
+	p := &photographer{stands: map[string]string{}, ignore: ignore, out: state{}}
+	titles := make([]string, len(all))
+	for i, l := range all {
+		titles[i] = l.resource + " " + p.name(l.obj)
+		p.stands[string(l.obj.GetUID())] = "uid of " + titles[i]
+	}
+	for i, l := range all {
+		p.out[titles[i]] = "there"
+		p.shoot(titles[i]+": ", l.obj)
 	}
 	return p.out
 }

@@ -23,6 +23,7 @@ import (
 // World is the cluster as an administrator sees it: at once, and without faults.
 type World struct {
 	sim     *apisim.Server
+	remote  *remote // instead of it: a real server
 	outside any
 }
 
@@ -30,10 +31,15 @@ type World struct {
 func (w *World) Outside() any { return w.outside }
 
 // Config is for clients of the administrator.
-func (w *World) Config() *rest.Config { return w.sim.Admin() }
+func (w *World) Config() *rest.Config {
+	if w.remote != nil {
+		return rest.CopyConfig(w.remote.config)
+	}
+	return w.sim.Admin()
+}
 
 // Client is a clientset of the administrator.
-func (w *World) Client() kubernetes.Interface { return kubernetes.NewForConfigOrDie(w.sim.Admin()) }
+func (w *World) Client() kubernetes.Interface { return kubernetes.NewForConfigOrDie(w.Config()) }
 
 // Objects returns the objects of a resource, "pods" or "jobs.batch", by namespace and name. They are shared: read
 // only.
@@ -42,7 +48,17 @@ func (w *World) Objects(resource string) ([]*unstructured.Unstructured, error) {
 	if err != nil {
 		return nil, err
 	}
+	if w.remote != nil {
+		return w.remote.objects(r)
+	}
 	return w.sim.Objects(r.GVR()), nil
+}
+
+func (w *World) resources() []apisim.Resource {
+	if w.remote != nil {
+		return w.remote.resources
+	}
+	return w.sim.Resources()
 }
 
 // List returns the objects of a resource, "pods" or "jobs.batch", as values of their Go type.
@@ -62,6 +78,9 @@ func List[T any](w *World, resource string) ([]T, error) {
 
 // load puts an object into the store, and first its namespace if nobody has.
 func (w *World) load(obj runtime.Object) error {
+	if w.remote != nil {
+		return w.remote.load(obj)
+	}
 	m, ok := obj.(metav1.Object)
 	if ok && m.GetNamespace() != "" {
 		namespaces := w.sim.Objects(corev1.SchemeGroupVersion.WithResource("namespaces"))
@@ -94,7 +113,7 @@ func (w *World) label(ns *corev1.Namespace) error {
 func (w *World) find(resource string) (apisim.Resource, error) {
 	name, group, qualified := strings.Cut(resource, ".")
 	var found []apisim.Resource
-	for _, r := range w.sim.Resources() {
+	for _, r := range w.resources() {
 		if r.Resource == name && (!qualified || r.Group == group) {
 			found = append(found, r)
 		}
@@ -120,7 +139,7 @@ func (w *World) resource(resource, key string) (dynamic.ResourceInterface, strin
 	if err != nil {
 		return nil, "", err
 	}
-	client, err := dynamic.NewForConfig(w.sim.Admin())
+	client, err := dynamic.NewForConfig(w.Config())
 	if err != nil {
 		return nil, "", err
 	}

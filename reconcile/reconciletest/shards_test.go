@@ -1,0 +1,105 @@
+package reconciletest_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/onsi/gomega"
+
+	"github.com/homeostat/homeostat/reconcile/reconciletest"
+)
+
+// shared is an exploration that several make together.
+func shared(t turn) (*reconciletest.Case, reconciletest.Options) {
+	c := breeding(t)
+	c.Workload, c.Goal = nil, nil
+	return c, reconciletest.Options{Budget: testBudget, SkipDrift: true, Seeds: 5}
+}
+
+const shards = 3
+
+// Together processes try what one process tries, each a part of its own; and of each kind: singles, pairs, orders.
+// The test runs itself as those processes.
+func TestShardsAreProcessesThatShareTheRuns(t *testing.T) {
+	c, o := shared(right)
+	plans, report := reconciletest.Tried(t, c, &o)
+	if report.Failure != "" {
+		t.Error(report.Failure)
+	}
+	if os.Getenv(reconciletest.ShardVariable) != "" {
+		for _, p := range plans {
+			t.Log(mark + p)
+		}
+		return
+	}
+	g := gomega.NewWithT(t)
+	var all []string
+	for n := range shards {
+		part := processOf(t, n)
+		g.Expect(len(part)).To(gomega.BeNumerically("~", len(plans)/shards, shards))
+		isOrder := func(plan string) bool { return strings.HasPrefix(plan, "s") }
+		g.Expect(slices.ContainsFunc(part, isOrder)).To(gomega.BeTrue(), "shard %d has orders: %v", n, part)
+		all = append(all, part...)
+	}
+	slices.Sort(all)
+	slices.Sort(plans)
+	g.Expect(all).To(gomega.Equal(plans))
+}
+
+const mark = "tried: "
+
+// processOf returns what the process of a shard tries.
+func processOf(t *testing.T, shard int) []string {
+	t.Helper()
+	g := gomega.NewWithT(t)
+	binary, err := os.Executable()
+	g.Expect(err).NotTo(gomega.HaveOccurred())
+	cmd := exec.CommandContext(t.Context(), binary, "-test.run=^"+t.Name()+"$", "-test.v")
+	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d/%d", reconciletest.ShardVariable, shard+1, shards))
+	out, err := cmd.CombinedOutput()
+	g.Expect(err).NotTo(gomega.HaveOccurred(), string(out))
+	var all []string
+	for line := range strings.Lines(string(out)) {
+		if _, plan, found := strings.Cut(line, mark); found {
+			all = append(all, strings.TrimSpace(plan))
+		}
+	}
+	return all
+}
+
+// What one process finds, one of the shards finds, under the same token.
+func TestShardsFindTheSameFailure(t *testing.T) {
+	g := gomega.NewWithT(t)
+	c, o := shared(premature)
+	_, report := reconciletest.Tried(t, c, &o)
+	g.Expect(report.Token).NotTo(gomega.BeEmpty())
+	var tokens []string
+	for o.Shard, o.Shards = 0, shards; o.Shard < shards; o.Shard++ {
+		_, r := reconciletest.Tried(t, c, &o)
+		tokens = append(tokens, r.Token)
+	}
+	g.Expect(tokens).To(gomega.ContainElement(report.Token))
+}
+
+func TestShardsAreReadFromTheEnvironment(t *testing.T) {
+	for text, want := range map[string]string{
+		"": "", "1/4": "", "4/4": "", "0/4": "n/n", "5/4": "n/n", "1": "n/n", "a/b": "n/n", "1/4/5": "n/n",
+	} {
+		o := reconciletest.Options{}
+		err := reconciletest.Share(&o, text)
+		if (err != nil) != (want != "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v", text, err)
+		}
+		if err == nil && text != "" && fmt.Sprintf("%d/%d", o.Shard+1, o.Shards) != text {
+			t.Errorf("%q: shard %d of %d", text, o.Shard, o.Shards)
+		}
+	}
+	o := reconciletest.Options{Shard: 1, Shards: 2}
+	if err := reconciletest.Share(&o, "1/4"); err != nil || o.Shards != 2 {
+		t.Errorf("the options come first: %v, %v", o, err)
+	}
+}
