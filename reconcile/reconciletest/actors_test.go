@@ -382,3 +382,22 @@ func TestDeploymentsHonourBounds(t *testing.T) {
 	}, func(_ int, w *reconciletest.World) { last = census(t, w) })
 	g.Expect(last).To(gomega.HavePrefix("2 i:2 ready"))
 }
+
+// An actor of the user's, too, can say when it is due: the world is not at rest before.
+func TestActorsAreWaitedFor(t *testing.T) {
+	g := gomega.NewWithT(t)
+	began, rang := time.Time{}, time.Time{}
+	due := func(*reconciletest.World) time.Time {
+		if began.IsZero() {
+			began = time.Now()
+		}
+		return began.Add(time.Hour)
+	}
+	c := &reconciletest.Case{Actors: []reconciletest.Actor{{
+		Name: "clock", Due: due,
+		Enabled: func(w *reconciletest.World) bool { return rang.IsZero() && !time.Now().Before(due(w)) },
+		Do:      func(*reconciletest.World) { rang = time.Now() },
+	}}}
+	reconciletest.Live(t, c, func(int, *reconciletest.World) { g.Expect(rang.Sub(began)).To(gomega.Equal(time.Hour)) })
+	g.Expect(rang).NotTo(gomega.BeZero())
+}

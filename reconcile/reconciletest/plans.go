@@ -9,8 +9,8 @@ import (
 // furthest is how many writes ago the caches of a restart begin at most.
 const furthest = 40
 
-// singles are all plans of one deviation, the likeliest to fail first: crashes, lost replies, slow watches, restarts.
-// The others are mixed, so that a small budget has some of each.
+// singles are all plans of one deviation, the likeliest to fail first: crashes, lost replies, slow watches, restarts,
+// late actors. The others are mixed, so that a small budget has some of each.
 func (x *explorer) singles() []plan {
 	writes := x.calls(func(c *call) bool { return c.effect })
 	var first, rest []plan
@@ -19,6 +19,7 @@ func (x *explorer) singles() []plan {
 	}
 	first = append(first, each(atDelivery, upTo(x.reference.deliveries), hold)...)
 	first = append(first, x.restarts()...)
+	first = append(first, each(lagging, upTo(x.reference.acts), 0)...)
 	ends := append(each(parted, writes, 0), each(stopped, writes, 0)...)
 	if x.c.Replicas > 1 {
 		first = append(ends, first...) // that is what several are for
@@ -30,7 +31,6 @@ func (x *explorer) singles() []plan {
 	for _, f := range []apisim.Fault{apisim.Expired, apisim.Dropped, apisim.Duplicated} {
 		rest = append(rest, each(atDelivery, upTo(x.reference.deliveries), f)...)
 	}
-	rest = append(rest, each(lagging, upTo(x.reference.acts), 0)...)
 	rest = append(rest, x.past()...)
 	if !x.o.SkipDrift {
 		rest = append(rest, x.drifts()...)

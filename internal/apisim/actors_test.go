@@ -1,0 +1,103 @@
+package apisim_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/homeostat/homeostat/reconcile/reconciletest"
+)
+
+const deploymentFile = "testdata/actors/deployment.txt"
+
+// web is the Deployment of which both worlds make ReplicaSet and Pods.
+func web(namespace string) *appsv1.Deployment {
+	labels, size := map[string]string{"run": "web"}, int32(2)
+	return &appsv1.Deployment{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "web", Labels: labels},
+		Spec: appsv1.DeploymentSpec{
+			Replicas: &size, Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels},
+				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}},
+			},
+		},
+	}
+}
+
+// TestDeploymentEndsAsOnTheRealServer holds the actors of package reconciletest against what the real controllers make
+// of a Deployment whose Pods have become ready: TestE2EDeployment recorded it.
+func TestDeploymentEndsAsOnTheRealServer(t *testing.T) {
+	const namespace = "conf-deployment"
+	got := ""
+	c := &reconciletest.Case{
+		Objects: []runtime.Object{web(namespace)},
+		Run: func(env *reconciletest.Env) error {
+			w, err := env.Client().AppsV1().Deployments(namespace).Watch(env.Context(), metav1.ListOptions{})
+			if err != nil {
+				return err
+			}
+			defer w.Stop()
+			<-env.Context().Done()
+			return nil
+		},
+		Actors: []reconciletest.Actor{reconciletest.Kubelet(nil), reconciletest.Deployments()},
+		Goal: func(w *reconciletest.World) error {
+			if got != "" {
+				return nil // it was another run, with another seed
+			}
+			var all []*unstructured.Unstructured
+			for _, resource := range []string{"deployments.apps", "replicasets.apps", "pods"} {
+				objects, err := w.Objects(resource)
+				if err != nil {
+					return err
+				}
+				all = append(all, objects...)
+			}
+			got = picture(t, namespace, all)
+			return nil
+		},
+	}
+	if r := reconciletest.Search(t, c, &reconciletest.Options{Budget: time.Nanosecond}); r.Failure != "" {
+		t.Fatal(r.Failure)
+	}
+	compare(t, deploymentFile, got)
+}
+
+// picture is what both worlds must have in common. The hash of a template is another one, and the simulated world keeps
+// no revisions. What a Pod says of itself is what its kubelet says: of the real one, that is the test.
+func picture(t *testing.T, namespace string, all []*unstructured.Unstructured) string {
+	t.Helper()
+	m, hash := newMask(namespace), ""
+	var b bytes.Buffer
+	for _, o := range all {
+		o = o.DeepCopy()
+		if h := o.GetLabels()[appsv1.DefaultDeploymentUniqueLabelKey]; h != "" {
+			hash = h
+		}
+		unstructured.RemoveNestedField(o.Object, "metadata", "annotations")
+		if o.GetKind() == "Pod" {
+			unstructured.RemoveNestedField(o.Object, "status")
+		}
+		raw, err := json.Marshal(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(&b, "%s\n\n", m.show(raw))
+	}
+	if hash == "" {
+		t.Error("nothing has the hash of a template")
+		return b.String()
+	}
+	return strings.ReplaceAll(b.String(), hash, "$hash")
+}

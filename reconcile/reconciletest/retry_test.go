@@ -1,0 +1,60 @@
+package reconciletest_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/homeostat/homeostat/reconcile/reconciletest"
+)
+
+// hasty has taken its client the retries, and tries again at once. Under a generated name that may be another child.
+func hasty(generated bool) turn {
+	return func(ctx context.Context, b *breeder, p *corev1.ConfigMap) error {
+		if len(b.childrenOf(p)) > 0 {
+			return nil
+		}
+		s := child(p)
+		if generated {
+			s.Name, s.GenerateName = "", p.Name+"-"
+		}
+		var err error
+		for range 2 {
+			err = b.client.CoreV1().RESTClient().Post().Namespace(p.Namespace).Resource("secrets").Body(s).MaxRetries(0).
+				Do(ctx).Error()
+			if !apierrors.IsTooManyRequests(err) {
+				break
+			}
+		}
+		return err
+	}
+}
+
+// Clients of client-go wait by themselves: with right, which leaves them to it, nothing is found.
+func TestWhoDoesNotWaitAsToldIsFound(t *testing.T) {
+	for _, b := range []struct {
+		name, want string
+		turn       turn
+	}{
+		{"hasty", "(429, Retry-After: 1s): 0s later comes again: create secrets d/a-child", hasty(false)},
+		{"hasty, perhaps", "", hasty(true)},
+		{"right", "", right},
+	} {
+		t.Run(b.name, func(t *testing.T) {
+			g := gomega.NewWithT(t)
+			c := breeding(b.turn)
+			c.Workload, c.Goal = nil, nil
+			lines, found := reconciletest.TraceOf(t, c, nil, "c6.429")
+			g.Expect(lines).To(gomega.ContainElement(gomega.ContainSubstring("create secrets")))
+			g.Expect(lines).To(gomega.ContainElement(gomega.HaveSuffix("<<< 429")))
+			if b.want == "" {
+				g.Expect(found).To(gomega.BeEmpty())
+			} else {
+				g.Expect(found).To(gomega.ContainSubstring(b.want))
+			}
+		})
+	}
+}
