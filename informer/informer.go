@@ -130,9 +130,14 @@ func (i *Informer[T]) Name() string {
 	return plural.Resource
 }
 
-// shares makes what object has in common with the others one.
+// shares makes what object has in common with its earlier state, or with the
+// other objects, one.
 func (i *Informer[T]) shares(object T) {
-	if i.sharer != nil {
+	switch it := i.newest.get(keyOf(object)); {
+	case i.sharer == nil:
+	case it != nil:
+		i.sharer.Update(object, it.object)
+	default:
 		i.sharer.Object(object)
 	}
 }

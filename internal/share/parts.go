@@ -17,30 +17,34 @@ import (
 func (s *Sharer) share(at unsafe.Pointer, p *plan, next int) int {
 	for n := range p.fields {
 		f := &p.fields[n]
-		here := unsafe.Add(at, f.offset)
-		switch f.kind {
-		case text:
-			if t := (*string)(here); *t != "" && !f.alone {
-				s.shareMarked(t, &s.marks[next])
-				next++
-			}
-		case list:
-			if h := (*header)(here); h.len > 0 {
-				next = s.shareList(h, f.to, next)
-			}
-		case pointer:
-			if to := (*unsafe.Pointer)(here); *to != nil {
-				next = s.sharePointer(to, f.to, next)
-			}
-		case dynamic:
-			*(*any)(here) = s.shareAny(*(*any)(here))
-		case dynamicMap:
-			s.shareAnyMap(*(*map[string]any)(here))
-		case stringMap, bytesMap, quantityMap:
-			if to := (*unsafe.Pointer)(here); length(*to) > 0 {
-				s.shareMap(to, f.kind, &s.marks[next])
-				next = s.marks[next].next
-			}
+		next = s.shareField(unsafe.Add(at, f.offset), f, next)
+	}
+	return next
+}
+
+func (s *Sharer) shareField(here unsafe.Pointer, f *field, next int) int {
+	switch f.kind {
+	case text:
+		if t := (*string)(here); *t != "" && !f.alone {
+			s.shareMarked(t, &s.marks[next])
+			next++
+		}
+	case list:
+		if h := (*header)(here); h.len > 0 {
+			next = s.shareList(h, f.to, next)
+		}
+	case pointer:
+		if to := (*unsafe.Pointer)(here); *to != nil {
+			next = s.sharePointer(to, f.to, next)
+		}
+	case dynamic:
+		*(*any)(here) = s.shareAny(*(*any)(here))
+	case dynamicMap:
+		s.shareAnyMap(*(*map[string]any)(here))
+	case stringMap, bytesMap, quantityMap:
+		if to := (*unsafe.Pointer)(here); length(*to) > 0 {
+			s.shareMap(to, f.kind, &s.marks[next])
+			next = s.marks[next].next
 		}
 	}
 	return next

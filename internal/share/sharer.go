@@ -42,7 +42,7 @@ type sighting struct {
 const (
 	ways           = 4 // places for a sighting
 	smallestFilter = 1 << 12
-	largestFilter  = 1 << 20
+	largestFilter  = 1 << 18
 )
 
 // New returns a Sharer that knows nothing yet.
