@@ -27,6 +27,8 @@ type plain struct {
 	apps    cache.SharedIndexInformer
 	others  cache.SharedIndexInformer // Secrets
 	queue   workqueue.TypedRateLimitingInterface[types.NamespacedName]
+	list    func() []any                                               // the Secrets that it knows
+	look    func(ctx context.Context, name types.NamespacedName) error // a look at one key
 	turns   Turn
 	lister  listers.ConfigMapLister
 	synced  []cache.InformerSynced
@@ -48,13 +50,15 @@ func onClientGo(w wiring) Program {
 func newPlain(client kubernetes.Interface, w wiring) *plain {
 	ofApps := informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = labelApp })
 	apps := informers.NewSharedInformerFactoryWithOptions(client, 0, ofApps).Core().V1().ConfigMaps()
-	return &plain{
+	others := informers.NewSharedInformerFactory(client, 0).Core().V1().Secrets().Informer()
+	p := &plain{
 		wiring: w, client: client, turns: w.turn(),
-		apps: apps.Informer(), lister: apps.Lister(),
-		others: informers.NewSharedInformerFactory(client, 0).Core().V1().Secrets().Informer(),
+		apps: apps.Informer(), lister: apps.Lister(), others: others, list: others.GetStore().List,
 		queue: workqueue.NewTypedRateLimitingQueue(
 			workqueue.DefaultTypedControllerRateLimiter[types.NamespacedName]()),
 	}
+	p.look = p.reconcile
+	return p
 }
 
 func (p *plain) handle(i cache.SharedIndexInformer, h cache.ResourceEventHandler) {
@@ -128,7 +132,7 @@ func (p *plain) next(ctx context.Context) bool {
 		return false
 	}
 	defer p.queue.Done(name)
-	if err := p.reconcile(ctx, name); err != nil {
+	if err := p.look(ctx, name); err != nil {
 		p.queue.AddRateLimited(name)
 		return true
 	}
@@ -155,7 +159,7 @@ func (p *plain) kube() kubernetes.Interface { return p.client }
 
 func (p *plain) secrets(app string) []*corev1.Secret {
 	var all []*corev1.Secret
-	for _, obj := range p.others.GetStore().List() {
+	for _, obj := range p.list() {
 		if s := obj.(*corev1.Secret); app == "" || s.Labels[labelOf] == app {
 			all = append(all, s)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
 const classFailure = "failed call"
@@ -13,7 +14,24 @@ func failures() []Specimen {
 		Specimen{
 			Name: "an error is swallowed", Class: classFailure, World: comeAndGo, Found: "state", SDKFound: "state",
 		}.turns(always(swallow), always(right)),
+		Specimen{
+			Name: "comes again at once when told to wait", Class: classFailure, World: comeAndGo, Found: "retry",
+			Why: "an error that says when to come again is retried then, and no sooner",
+		}.turns(always(impatientClient), always(right)),
 	}
+}
+
+// impatientClient takes its client the patience: what is left is the back-off of the queue, of milliseconds, and the
+// server that asks for a pause gets more calls than before.
+func impatientClient(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
+	if _, there := find(d.secrets(app.Name), app.Name+"-key"); !there {
+		err := d.kube().CoreV1().RESTClient().Post().Namespace(app.Namespace).Resource("secrets").
+			Body(newKey(app)).MaxRetries(0).Do(ctx).Error()
+		if err != nil && !apierrors.IsAlreadyExists(err) {
+			return err
+		}
+	}
+	return d.annotate(ctx, app, ready, "yes")
 }
 
 // swallow takes every error for a success.

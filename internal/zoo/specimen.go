@@ -53,6 +53,7 @@ func always(t Turn) wiring { return wiring{turn: func() Turn { return t }} }
 func Catalogue() []Specimen {
 	return slices.Concat(
 		intermediate(), replies(), failures(), staleness(), edges(), travels(), mutations(), unsynced(), lostUpdates(),
-		owners(), expectations(), leaders(), hotLoops(), fights(), finalizers(), triggers(), orders(), stops(),
+		owners(), expectations(), leaders(), hotLoops(), fights(), finalizers(), triggers(), ghosts(), orders(), lies(),
+		stops(),
 	)
 }

@@ -1,0 +1,80 @@
+package zoo
+
+import (
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/homeostat/homeostat/reconcile/reconciletest"
+)
+
+const classGhost = "ghost in a cache"
+
+func ghosts() []Specimen {
+	return []Specimen{{
+		Name: "takes no notice of a deletion that was missed", Class: classGhost, World: comeAndGo, Found: "cache",
+		Bug: indexes(false), Twin: indexes(true), SDKTwin: onSDK(always(right)),
+		Why: "no event reaches a Reconciler, and an informer.Index follows its cache by itself",
+	}}
+}
+
+// index is what a program keeps of its own beside the cache, by the events that it gets.
+type index struct {
+	mu   sync.Mutex // guards keys
+	keys map[string]*corev1.Secret
+}
+
+func (i *index) put(obj any) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if s, ok := obj.(*corev1.Secret); ok {
+		i.keys[s.Name] = s
+	}
+}
+
+func (i *index) drop(obj any) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if s, ok := obj.(*corev1.Secret); ok {
+		delete(i.keys, s.Name)
+	}
+}
+
+func (i *index) list() []any {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	var all []any
+	for _, s := range i.keys {
+		all = append(all, s)
+	}
+	return all
+}
+
+// indexes keeps the keys in an index of its own. What was deleted while its watch was broken comes as a tombstone, and
+// not as a Secret: who does not look inside keeps that key for ever, and makes no other one.
+func indexes(tombstones bool) Program {
+	return func(env *reconciletest.Env) error {
+		p := newPlain(env.Client(), always(right))
+		i := &index{keys: map[string]*corev1.Secret{}}
+		p.list = i.list
+		env.Cache("secrets", p.list)
+		p.handle(p.apps, p.appHandler())
+		enqueue := p.secretHandler()
+		put := func(obj any) {
+			i.put(obj)
+			enqueue.OnAdd(obj, false)
+		}
+		p.handle(p.others, cache.ResourceEventHandlerFuncs{
+			AddFunc: put, UpdateFunc: func(_, obj any) { put(obj) },
+			DeleteFunc: func(obj any) {
+				if tombstones {
+					obj = last(obj)
+				}
+				i.drop(obj)
+				enqueue.OnDelete(obj)
+			},
+		})
+		return p.run(env.Context(), p.synced...)
+	}
+}

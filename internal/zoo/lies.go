@@ -1,0 +1,162 @@
+package zoo
+
+import (
+	"context"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/reconcile"
+	"github.com/homeostat/homeostat/reconcile/reconciletest"
+)
+
+const classLie = "status that is not true"
+
+func lies() []Specimen {
+	stamps, works := release(false), release(true)
+	return []Specimen{{
+		Name: "observedGeneration of another copy than the work", Class: classLie, World: released,
+		Options: reconciletest.Options{SkipDrift: true},
+		Bug:     ofDeployments(stamps), Twin: ofDeployments(works), Found: "always",
+		SDKBug: ofDeploymentsSDK(stamps), SDKTwin: ofDeploymentsSDK(works), SDKFound: "always",
+	}}
+}
+
+// work looks at one Deployment, as the cache has it.
+type work func(ctx context.Context, client kubernetes.Interface, cached *appsv1.Deployment) error
+
+// release notes the image of a Deployment in a Secret, and says in the status which generation that was. The status is
+// written to a fresh copy, so that nobody contradicts: whoever has worked on another one says that it has seen
+// a spec that it has not.
+func release(worksOnIt bool) work {
+	return func(ctx context.Context, client kubernetes.Interface, cached *appsv1.Deployment) error {
+		fresh, err := client.AppsV1().Deployments(cached.Namespace).Get(ctx, cached.Name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		of := cached
+		if worksOnIt {
+			of = fresh
+		}
+		if err := noteImage(ctx, client, of); err != nil || fresh.Status.ObservedGeneration == fresh.Generation {
+			return err
+		}
+		fresh.Status.ObservedGeneration = fresh.Generation
+		_, err = client.AppsV1().Deployments(cached.Namespace).UpdateStatus(ctx, fresh, metav1.UpdateOptions{})
+		return err
+	}
+}
+
+const imageNote = "image"
+
+func noteImage(ctx context.Context, client kubernetes.Interface, of *appsv1.Deployment) error {
+	secrets, image := client.CoreV1().Secrets(of.Namespace), imageOf(of)
+	note, err := secrets.Get(ctx, of.Name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		_, err = secrets.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
+			Name: of.Name, Labels: map[string]string{labelOf: of.Name}, Annotations: map[string]string{imageNote: image},
+		}}, metav1.CreateOptions{})
+	case err == nil && note.Annotations[imageNote] != image:
+		metav1.SetMetaDataAnnotation(&note.ObjectMeta, imageNote, image)
+		_, err = secrets.Update(ctx, note, metav1.UpdateOptions{})
+	}
+	return err
+}
+
+func imageOf(d *appsv1.Deployment) string { return d.Spec.Template.Spec.Containers[0].Image }
+
+func ofDeployments(do work) Program {
+	return func(env *reconciletest.Env) error {
+		p := newPlain(env.Client(), always(nil))
+		p.apps = informers.NewSharedInformerFactory(p.client, 0).Apps().V1().Deployments().Informer()
+		p.look = func(ctx context.Context, name types.NamespacedName) error {
+			obj, there, err := p.apps.GetStore().GetByKey(name.String())
+			if err != nil || !there {
+				return err
+			}
+			return do(ctx, p.client, obj.(*appsv1.Deployment))
+		}
+		env.Cache("deployments.apps", p.apps.GetStore().List)
+		env.Cache("secrets", p.others.GetStore().List)
+		p.handle(p.apps, p.appHandler())
+		p.handle(p.others, p.secretHandler())
+		return p.run(env.Context(), p.synced...)
+	}
+}
+
+func ofDeploymentsSDK(do work) Program {
+	return func(env *reconciletest.Env) error {
+		client := env.Client()
+		turn := func(ctx context.Context, r reconcile.Request[*appsv1.Deployment]) (reconcile.Result, error) {
+			d, there := r.Object()
+			if !there {
+				return reconcile.Result{}, nil
+			}
+			return reconcile.Result{}, do(ctx, client, d)
+		}
+		secrets := informer.For(client.CoreV1().Secrets(""), nil)
+		c, err := reconcile.New("deployments", informer.For(client.AppsV1().Deployments(""), nil),
+			reconcile.Func[*appsv1.Deployment](turn),
+			&reconcile.Options{Triggers: []reconcile.Trigger{reconcile.Mapped(secrets, appOf)}, Workers: 1})
+		if err != nil {
+			return err
+		}
+		return c.Run(env.Context())
+	}
+}
+
+// released is a world with a Deployment that gets another image. Whoever waits for observedGeneration may rely on it.
+func released() *reconciletest.Case {
+	labels := map[string]string{"run": "web"}
+	return &reconciletest.Case{
+		Objects: []runtime.Object{&appsv1.Deployment{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "web"},
+			Spec: appsv1.DeploymentSpec{
+				Selector: &metav1.LabelSelector{MatchLabels: labels},
+				Template: corev1.PodTemplateSpec{
+					ObjectMeta: metav1.ObjectMeta{Labels: labels},
+					Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "web", Image: "web:1"}}},
+				},
+			},
+		}},
+		Workload: []reconciletest.Step{reconciletest.Patch("deployments.apps", namespace+"/web",
+			`{"spec":{"template":{"spec":{"containers":[{"name":"web","image":"web:2"}]}}}}`)},
+		Always: observedIsDone,
+	}
+}
+
+func observedIsDone(w *reconciletest.World) error {
+	deployments, err := reconciletest.List[appsv1.Deployment](w, "deployments.apps")
+	if err != nil {
+		return err
+	}
+	notes, err := reconciletest.List[corev1.Secret](w, "secrets")
+	if err != nil {
+		return err
+	}
+	for _, d := range deployments {
+		if d.Status.ObservedGeneration != d.Generation {
+			continue
+		}
+		var noted string
+		for _, s := range notes {
+			if s.Name == d.Name {
+				noted = s.Annotations[imageNote]
+			}
+		}
+		if noted != imageOf(&d) {
+			return fmt.Errorf("generation %d of %s is said to be observed: it has %q, and %q is noted",
+				d.Generation, d.Name, imageOf(&d), noted)
+		}
+	}
+	return nil
+}
