@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -22,18 +23,23 @@ const (
 )
 
 // A Server answers lists (in pages) and streaming lists of Pods in protobuf,
-// from bytes that it has made before.
+// from bytes that it has made before. A POST to /events makes it send count
+// events to a watch, one every so often.
 type Server struct {
 	events [][]byte // framed watch events
 	pods   []corev1.Pod
+	orders chan order // taken by one of the watches
+
+	sending sync.Mutex // held while an order is carried out: guards updates
+	updates []update
 }
 
 // NewServer returns a server of count Pods in the order of namespace and name,
-// as etcd has them.
-func NewServer(count int) (*Server, error) {
-	s := &Server{pods: make([]corev1.Pod, count)}
+// as etcd has them. Pod n is what shape makes.
+func NewServer(count int, shape func(n int) *corev1.Pod) (*Server, error) {
+	s := &Server{pods: make([]corev1.Pod, count), orders: make(chan order)}
 	for n := range s.pods {
-		s.pods[n] = *Pod(n)
+		s.pods[n] = *shape(n)
 	}
 	slices.SortFunc(s.pods, func(a, b corev1.Pod) int {
 		return bytes.Compare([]byte(a.Namespace+"/"+a.Name), []byte(b.Namespace+"/"+b.Name))
@@ -45,7 +51,9 @@ func NewServer(count int) (*Server, error) {
 		}
 		s.events = append(s.events, event)
 	}
-	return s, nil
+	var err error
+	s.updates, err = updatesOf(s.pods)
+	return s, err
 }
 
 // Size is the mean size of a Pod in protobuf.
@@ -75,9 +83,13 @@ func frame(kind watch.EventType, object runtime.Object) ([]byte, error) {
 	return append(binary.BigEndian.AppendUint32(nil, uint32(body.Len())), body.Bytes()...), nil
 }
 
-// ServeHTTP answers list and watch.
+// ServeHTTP answers list and watch, and takes orders.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.URL.Path != "/api/v1/pods" {
+	switch {
+	case r.URL.Path == "/events" && r.Method == http.MethodPost:
+		s.order(w, r)
+		return
+	case r.URL.Path != "/api/v1/pods":
 		http.NotFound(w, r)
 		return
 	}
@@ -102,7 +114,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_, _ = w.Write(event)
 	}
 	w.(http.Flusher).Flush()
-	<-r.Context().Done()
+	s.watch(w, r)
 }
 
 func (s *Server) list(w http.ResponseWriter, limit, from string) {

@@ -1,0 +1,46 @@
+package apart
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Heap returns the statistics of what is left after garbage collections.
+func Heap() runtime.MemStats {
+	var stats runtime.MemStats
+	for range 3 {
+		runtime.GC()
+	}
+	runtime.ReadMemStats(&stats)
+	return stats
+}
+
+// CPUTime is what this process has used on all cores.
+func CPUTime() (time.Duration, error) {
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		return 0, fmt.Errorf("reading the CPU time: %w", err)
+	}
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano()), nil
+}
+
+// PeakRSS is the most memory that this process has had, in bytes.
+func PeakRSS() (int64, error) {
+	text, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return 0, fmt.Errorf("reading the peak of memory: %w", err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if value, ok := strings.CutPrefix(line, "VmHWM:"); ok {
+			var kb int64
+			_, err := fmt.Sscanf(value, "%d kB", &kb)
+			return kb << 10, err
+		}
+	}
+	return 0, errors.New("reading the peak of memory: no VmHWM")
+}

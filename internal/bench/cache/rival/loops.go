@@ -1,0 +1,154 @@
+package rival
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/scheme"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	clientgocache "k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	cr "sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/reconcile"
+)
+
+// A Turn looks at a Pod that is due, as the cache has it.
+type Turn func(pod *corev1.Pod)
+
+type loop struct {
+	name string
+	run  func(ctx context.Context, url string, workers int, turn Turn) error
+}
+
+func loops() []loop {
+	return []loop{
+		{"homeostat", ourLoop},
+		{"controller-runtime", runtimeLoop(true)},
+		{"controller-runtime, no priority queue", runtimeLoop(false)},
+		{"client-go", clientGoLoop},
+	}
+}
+
+// Loops returns the names of the loops.
+func Loops() (names []string) {
+	for _, l := range loops() {
+		names = append(names, l.name)
+	}
+	return names
+}
+
+// Loop runs the loop of that name until ctx ends: a cache of the Pods of the
+// server at url, a queue, and workers that call turn.
+func Loop(ctx context.Context, name, url string, workers int, turn Turn) error {
+	at := slices.Index(Loops(), name)
+	if at < 0 {
+		return fmt.Errorf("there is no loop named %q", name)
+	}
+	return loops()[at].run(ctx, url, workers, turn)
+}
+
+func ourLoop(ctx context.Context, url string, workers int, turn Turn) error {
+	client, err := clientOf(url)
+	if err != nil {
+		return err
+	}
+	c, err := reconcile.New("bench", informer.For(client.CoreV1().Pods(""), nil), reconcile.Func[*corev1.Pod](
+		func(_ context.Context, r reconcile.Request[*corev1.Pod]) (reconcile.Result, error) {
+			if pod, ok := r.Object(); ok {
+				turn(pod)
+			}
+			return reconcile.Result{}, nil
+		}), &reconcile.Options{Workers: workers})
+	if err != nil {
+		return err
+	}
+	return c.Run(ctx)
+}
+
+func runtimeLoop(priority bool) func(ctx context.Context, url string, workers int, turn Turn) error {
+	return func(ctx context.Context, url string, workers int, turn Turn) error {
+		caches, err := cache.New(config(url), cache.Options{Scheme: scheme.Scheme, Mapper: mapper{}})
+		if err != nil {
+			return fmt.Errorf("making a cache: %w", err)
+		}
+		skip := true
+		c, err := controller.NewUnmanaged("bench", controller.Options{
+			Reconciler: cr.Func(func(ctx context.Context, r cr.Request) (cr.Result, error) {
+				var pod corev1.Pod
+				if err := caches.Get(ctx, r.NamespacedName, &pod); err != nil {
+					return cr.Result{}, err
+				}
+				turn(&pod)
+				return cr.Result{}, nil
+			}),
+			MaxConcurrentReconciles: workers, UsePriorityQueue: &priority, SkipNameValidation: &skip, Logger: logr.Discard(),
+		})
+		if err != nil {
+			return fmt.Errorf("making the controller: %w", err)
+		}
+		if err := c.Watch(source.Kind(caches, &corev1.Pod{}, &handler.TypedEnqueueRequestForObject[*corev1.Pod]{})); err != nil {
+			return fmt.Errorf("watching: %w", err)
+		}
+		var running sync.WaitGroup
+		defer running.Wait()
+		running.Go(func() { _ = caches.Start(ctx) })
+		return c.Start(ctx)
+	}
+}
+
+// clientGoLoop is what people write without an SDK.
+func clientGoLoop(ctx context.Context, url string, workers int, turn Turn) error {
+	client, err := clientOf(url)
+	if err != nil {
+		return err
+	}
+	q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[types.NamespacedName]())
+	shared := informers.NewSharedInformerFactory(client, 0).Core().V1().Pods().Informer()
+	lister := corelisters.NewPodLister(shared.GetIndexer())
+	add := func(object any) {
+		if pod, ok := object.(*corev1.Pod); ok {
+			q.Add(types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name})
+		}
+	}
+	registered, err := shared.AddEventHandler(clientgocache.ResourceEventHandlerFuncs{
+		AddFunc: add, UpdateFunc: func(_, object any) { add(object) }, DeleteFunc: add,
+	})
+	if err != nil {
+		return fmt.Errorf("adding a handler: %w", err)
+	}
+	work := func() {
+		for {
+			key, shutdown := q.Get()
+			if shutdown {
+				return
+			}
+			if pod, err := lister.Pods(key.Namespace).Get(key.Name); err == nil {
+				turn(pod)
+			}
+			q.Forget(key)
+			q.Done(key)
+		}
+	}
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer q.ShutDown()
+	running.Go(func() { shared.RunWithContext(ctx) })
+	clientgocache.WaitForCacheSync(ctx.Done(), registered.HasSynced)
+	for range workers {
+		running.Go(work)
+	}
+	<-ctx.Done()
+	return nil
+}
