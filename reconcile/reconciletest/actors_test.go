@@ -401,3 +401,16 @@ func TestActorsAreWaitedFor(t *testing.T) {
 	reconciletest.Live(t, c, func(int, *reconciletest.World) { g.Expect(rang.Sub(began)).To(gomega.Equal(time.Hour)) })
 	g.Expect(rang).NotTo(gomega.BeZero())
 }
+
+func TestDeploymentsWaitForMinReadySeconds(t *testing.T) {
+	g := gomega.NewWithT(t)
+	c := &reconciletest.Case{
+		Objects: []runtime.Object{deployment("web", 1, func(d *appsv1.Deployment) { d.Spec.MinReadySeconds = 300 })},
+		Actors:  []reconciletest.Actor{reconciletest.Kubelet(nil), reconciletest.Deployments()},
+	}
+	writes := reconciletest.Live(t, c, func(_ int, w *reconciletest.World) {
+		g.Expect(census(t, w)).To(gomega.HaveSuffix("1 available" + rolledOut))
+	})
+	g.Expect(writes[len(writes)-2:]).To(gomega.HaveExactElements(
+		gomega.HavePrefix("5m2s update replicasets/status d/web-"), "5m2s update deployments/status d/web"))
+}

@@ -44,7 +44,8 @@ func hint(p plan, f *finding) string {
 	case oracleMutation:
 		return "objects of a cache are shared: copy before you edit, as patch.Merge does"
 	case oracleCache:
-		return "a cache of your own has to be listed anew when its watch has failed"
+		return "a cache of your own has to be listed anew when its watch has failed, and a handler of client-go gets a " +
+			"deletion that was missed as a cache.DeletedFinalStateUnknown: look into it"
 	case oracleState, oracleGoal:
 		if strings.Contains(f.text, "-*") {
 			return generated
