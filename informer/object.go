@@ -33,6 +33,7 @@ type Client[T Object, L runtime.Object] interface {
 // of no interest any more.
 type source struct {
 	namespace string // "" for all
+	server    string // its URL, if the client tells
 	list      func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error)
 	watch     func(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error)
 	fake      bool                      // known to be a fake, so that it cannot stream lists
@@ -43,6 +44,7 @@ type source struct {
 func sourceOf[T Object, L runtime.Object](c Client[T, L]) source {
 	return source{
 		namespace: namespaceOf(c),
+		server:    serverOf(c),
 		list: func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
 			return c.List(ctx, opts)
 		},

@@ -25,6 +25,7 @@ type Status struct {
 	Namespaces                   []string
 	LabelSelector, FieldSelector string
 	MetadataOnly                 bool
+	Server                       string // its URL; empty if the client does not tell, as fakes and shared informers
 
 	ResourceVersion string        // see LastResourceVersion
 	LastSign        time.Time     // of life from the server, by the watch that is silent longest; zero if none runs
@@ -65,12 +66,14 @@ func (i *Informer[T]) Status() Status {
 	watches, running := i.watches()
 	i.mu.Lock()
 	handlers, synced, namespaces, waiting := len(i.handlers), i.isSynced(), i.namespaces(), i.waitingSince()
+	server := i.sources[0].server
 	i.mu.Unlock()
 	now := i.state.Load()
 	s := Status{
 		Name: i.Name(), Kind: i.Kind(), Synced: synced, Objects: now.count, Handlers: handlers,
 		Namespaces: namespaces, LabelSelector: i.options.LabelSelector, FieldSelector: i.options.FieldSelector,
 		MetadataOnly:    reflect.TypeFor[T]() == reflect.TypeFor[*metav1.PartialObjectMetadata](),
+		Server:          server,
 		ResourceVersion: i.LastResourceVersion(),
 		Lists:           i.counted.lists.Load(), Watches: i.counted.watches.Load(), Stalls: i.counted.stalls.Load(),
 		Failures: i.counted.failures.Load(), Events: i.counted.events.Load(),

@@ -31,7 +31,7 @@ func TestStatus(t *testing.T) {
 			stream(hold, listEnd("20")))
 		nodes.Handle(func(informer.Event[*corev1.Node]) {})
 		g.Expect(nodes.Status()).To(show(informer.Status{
-			Name: "nodes", Kind: "Node", Handlers: 1, Reason: "nobody runs the informer",
+			Name: "nodes", Kind: "Node", Handlers: 1, Reason: "nobody runs the informer", Server: "http://script",
 		}))
 
 		stop := running(t.Context(), nodes)
@@ -49,7 +49,7 @@ func TestStatus(t *testing.T) {
 		synced := time.Now()
 		<-time.After(time.Minute)
 		g.Expect(nodes.Status()).To(show(informer.Status{
-			Name: "nodes", Kind: "Node", Running: true, Synced: true, Objects: 1, Handlers: 1, ResourceVersion: "10",
+			Name: "nodes", Kind: "Node", Running: true, Synced: true, Objects: 1, Handlers: 1, ResourceVersion: "10", Server: "http://script",
 			LastSign: time.Unix(0, synced.UnixNano()), WatchSince: synced, Lists: 1, Watches: 1, Failures: 2, Events: 1,
 		}))
 		close(gate)

@@ -27,7 +27,7 @@ func (i *Informer[T]) put(object T) {
 	it := itemOf(object)
 	i.writing.Lock()
 	current := i.state.Load()
-	c := change[T]{current.root.get(it.key), it}
+	c := change[T]{i.newest.get(it.key), it}
 	if !c.matters() {
 		i.writing.Unlock()
 		return
@@ -113,7 +113,7 @@ func (i *Informer[T]) settle(namespace string, items []*item[T], initial bool, d
 	next.reindex(changes)
 	i.newest.fill(all)
 	i.detector.note(i, changes...)
-	var events []Event[T]
+	events := make([]Event[T], 0, len(changes))
 	for _, c := range changes {
 		events = c.events(events)
 	}

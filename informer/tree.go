@@ -1,7 +1,6 @@
 package informer
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 
@@ -314,10 +313,4 @@ func (n *node[T]) appendLeaves(to []*node[T]) []*node[T] {
 		to = kid.appendLeaves(to)
 	}
 	return to
-}
-
-func sortItems[T any](items []*item[T]) {
-	slices.SortStableFunc(items, func(a, b *item[T]) int {
-		return cmp.Or(strings.Compare(a.key.Namespace, b.key.Namespace), strings.Compare(a.key.Name, b.key.Name))
-	})
 }

@@ -55,27 +55,17 @@ func New[T informer.Object](
 	name string, in *informer.Informer[T], r Reconciler[T], o *Options,
 ) (*Controller, error) {
 	options := o.withDefaults(name)
-	if err := errors.Join(validate(name, in, r), options.validate()); err != nil {
-		return nil, fmt.Errorf("making controller %q: %w", name, err)
-	}
-	q, err := queue.New[Key](&queue.Options[Key]{
+	q, refused := queue.New[Key](&queue.Options[Key]{
 		Name:        name,
 		Backoff:     options.Backoff,
 		MinInterval: options.MinInterval,
 		Group:       options.Group,
 		BeforeGet:   options.BeforeGet,
 	})
-	if err != nil {
-		return nil, fmt.Errorf("making controller %q: %w", name, err)
-	}
-	c := &Controller{name: name, kind: in.Kind(), options: options, queue: q}
-	c.loops.manager = options.FieldManager
+	c := &Controller{name: name, options: options, queue: q}
 	if options.Shards != nil {
 		c.slots = &sharing{controller: c, shifts: map[int]*shift{}}
 	}
-	c.sources = sourcesOf(typed[T]{in}, options.Triggers)
-	c.fresh = &freshness{queue: q, deadline: options.FreshnessDeadline, sources: c.sources}
-	c.attachPrimary = func() func() { return in.Handle(func(e informer.Event[T]) { enqueue(c, in.Name(), e) }) }
 	c.reconcile = func(t *turnContext) (Result, error) {
 		key := t.item.Key()
 		object, ok := in.Get(key)
@@ -85,6 +75,17 @@ func New[T informer.Object](
 		}
 		return result, err
 	}
+	if err := errors.Join(validate(name, in, r), options.validate(), refused,
+		oneCluster(typed[T]{in}, options.Triggers), sweepKnown(c, in, r)); err != nil {
+		return nil, fmt.Errorf("making controller %q: %w", name, err)
+	}
+	c.kind, c.loops.manager = in.Kind(), options.FieldManager
+	c.sources = sourcesOf(typed[T]{in}, options.Triggers)
+	c.fresh = &freshness{queue: q, deadline: options.FreshnessDeadline, sources: c.sources}
+	c.attachPrimary = func() func() {
+		feed := feedOf(in)
+		return in.Handle(func(e informer.Event[T]) { enqueue(c, feed, e) })
+	}
 	c.keys = func() []Key {
 		known := in.Snapshot()
 		keys := make([]Key, 0, known.Len())
@@ -92,9 +93,6 @@ func New[T informer.Object](
 			keys = append(keys, Key{Namespace: object.GetNamespace(), Name: object.GetName()})
 		}
 		return keys
-	}
-	if err := sweepKnown(c, in, r); err != nil {
-		return nil, fmt.Errorf("making controller %q: %w", name, err)
 	}
 	return c, nil
 }
@@ -113,9 +111,12 @@ func validate[T informer.Object](name string, in *informer.Informer[T], r Reconc
 	return errors.Join(faults...)
 }
 
-func enqueue[T informer.Object](c *Controller, trigger string, e informer.Event[T]) {
-	object := objectsOf(e)[0]
-	c.queue.AddWith(Key{Namespace: object.GetNamespace(), Name: object.GetName()}, additionOf(trigger, e))
+func enqueue[T informer.Object](c *Controller, feed *feed[T], e informer.Event[T]) {
+	object := e.New
+	if e.Kind == informer.Deleted {
+		object = e.Old
+	}
+	c.queue.AddWith(Key{Namespace: object.GetNamespace(), Name: object.GetName()}, feed.addition(e))
 }
 
 func sourcesOf(primary source, triggers []Trigger) []source {

@@ -20,6 +20,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/names"
 	"github.com/homeostat/homeostat/queue"
 	"github.com/homeostat/homeostat/reconcile"
 )
@@ -370,15 +371,20 @@ func TestAControllerRunsOnce(t *testing.T) {
 func TestNewNamesEveryFault(t *testing.T) {
 	g := NewWithT(t)
 	_, err := reconcile.New[*corev1.ConfigMap]("", nil, nil, &reconcile.Options{
-		Workers: -1, TurnTimeout: -time.Second, MinInterval: -time.Second,
+		Workers: -1, TurnTimeout: -time.Second, Grace: -time.Second, FreshnessDeadline: -time.Second,
+		Resync: -time.Second, MinInterval: -time.Second, Backoff: queue.Backoff{Base: -time.Second, Cap: -time.Minute},
 		FieldManager: strings.Repeat("x", 129), Triggers: []reconcile.Trigger{nil},
+		Known: names.File("names", nil), Sweep: &names.Options{MaxShare: 2},
 	})
 	for _, fault := range []string{
 		"name is empty", "informer is nil", "reconciler is nil", "Options.Workers is -1",
-		"Options.TurnTimeout is -1s", "Options.MinInterval is -1s", "Options.FieldManager", "Options.Triggers[0] is nil",
+		"Options.TurnTimeout is -1s", "Options.Grace is -1s", "Options.FreshnessDeadline is -1s", "Options.Resync is -1s",
+		"Options.MinInterval is -1s", "Options.Backoff.Base is -1s", "Options.Backoff.Cap is -1m0s",
+		"Options.FieldManager", "Options.Triggers[0] is nil", "Options.MaxShare",
 	} {
 		g.Expect(err).To(MatchError(ContainSubstring(fault)))
 	}
+	g.Expect(strings.Count(err.Error(), "MinInterval")).To(Equal(1), "once each")
 }
 
 func TestAKeyRestsForTheMinimumIntervalBetweenItsTurns(t *testing.T) {

@@ -25,7 +25,9 @@
 //   - With Options.Leader turns run while this replica leads, with Options.Shards
 //     for the keys that are its part, and there from caches that have seen what
 //     the replica before it wrote.
-//   - The stop is graceful: intake, turns in flight, informers.
+//   - A controller works on one cluster: a trigger of another is an error of [New],
+//     as far as clients tell which server they talk to.
+//   - The stop is graceful: intake, turns in flight, leadership, informers.
 //   - A reconciler learns the key and the object, never the event. Logs carry
 //     the causes of a turn.
 //

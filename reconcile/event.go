@@ -4,17 +4,36 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/homeostat/homeostat/informer"
 	"github.com/homeostat/homeostat/queue"
 )
 
-// additionOf says how an event enters the queue: what the first list brought
+// A feed makes additions of the events of one informer. What all of them have in
+// common is found out once. Its calls must not overlap.
+type feed[O informer.Object] struct {
+	in      *informer.Informer[O]
+	name    string // of the informer; "" until its kind is known
+	compare []int  // see comparedFields
+}
+
+func feedOf[O informer.Object](in *informer.Informer[O]) *feed[O] {
+	return &feed[O]{in: in, compare: comparedFields(reflect.TypeFor[O]())}
+}
+
+// addition says how an event enters the queue: what the first list brought
 // waits behind what is happening now, and only a change that may cure a failure
 // ends its back-off.
-func additionOf[O informer.Object](trigger string, e informer.Event[O]) queue.Addition {
-	addition := queue.Addition{Lane: queue.Live, Cause: causeOf(trigger, e), Reset: mayCure(e)}
+func (f *feed[O]) addition(e informer.Event[O]) queue.Addition {
+	name := f.name
+	if name == "" {
+		if name = f.in.Name(); f.in.Kind() != "" {
+			f.name = name
+		}
+	}
+	addition := queue.Addition{Lane: queue.Live, Cause: causeOf(name, e), Reset: f.mayCure(e)}
 	if e.Initial {
 		addition.Lane = queue.Background
 	}
@@ -58,7 +77,7 @@ func objectsOf[O informer.Object](e informer.Event[O]) []O {
 // mayCure tells whether the event changes something that a failed turn may
 // have depended on. Status alone does not: a controller that reports its
 // failure there would wake itself.
-func mayCure[O informer.Object](e informer.Event[O]) bool {
+func (f *feed[O]) mayCure(e informer.Event[O]) bool {
 	if e.Initial {
 		return false
 	}
@@ -76,28 +95,39 @@ func mayCure[O informer.Object](e informer.Event[O]) bool {
 	case after.GetGeneration() != 0:
 		return false
 	default:
-		return !onlyStatusDiffers(before, after)
+		return !onlyStatusDiffers(before, after, f.compare)
 	}
 }
 
-// onlyStatusDiffers compares two objects of a kind without generation (Node,
-// Service): all fields but metadata and status. A kind without a status has
-// nothing that could be ignored.
-func onlyStatusDiffers(before, after any) bool {
-	a, b := reflect.Indirect(reflect.ValueOf(before)), reflect.Indirect(reflect.ValueOf(after))
-	if a.Kind() != reflect.Struct || !a.FieldByName("Status").IsValid() {
-		return false
+// comparedFields returns the fields of a kind of which a change may cure: all but
+// metadata and status. They matter for kinds without a generation, such as Node
+// and Service. A kind without a status has nothing that could be ignored: nil.
+func comparedFields(t reflect.Type) (fields []int) {
+	if t.Kind() != reflect.Pointer || t.Elem().Kind() != reflect.Struct {
+		return nil
 	}
-	for i := range a.NumField() {
-		switch a.Type().Field(i).Name {
+	if _, ok := t.Elem().FieldByName("Status"); !ok {
+		return nil
+	}
+	fields = []int{}
+	for f := range t.Elem().Fields() {
+		switch f.Name {
 		case "TypeMeta", "ObjectMeta", "Status":
 		default:
-			if !reflect.DeepEqual(a.Field(i).Interface(), b.Field(i).Interface()) {
-				return false
-			}
+			fields = append(fields, f.Index[0])
 		}
 	}
-	return true
+	return fields
+}
+
+func onlyStatusDiffers(before, after any, compare []int) bool {
+	if compare == nil {
+		return false
+	}
+	a, b := reflect.ValueOf(before).Elem(), reflect.ValueOf(after).Elem()
+	return !slices.ContainsFunc(compare, func(i int) bool {
+		return !reflect.DeepEqual(a.Field(i).Interface(), b.Field(i).Interface())
+	})
 }
 
 // describe renders causes for a log line, such as

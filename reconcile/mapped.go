@@ -40,7 +40,7 @@ func (t mapped[O]) attach(c *Controller) (binding, error) {
 	if err != nil {
 		return binding{}, err
 	}
-	m := &mapping[O]{mapped: t, controller: c, queue: q, events: map[Key]informer.Event[O]{}}
+	m := &mapping[O]{mapped: t, controller: c, queue: q, feed: feedOf(t.in), events: map[Key]informer.Event[O]{}}
 	return binding{detach: t.in.Handle(m.add), run: m.run}, nil
 }
 
@@ -50,6 +50,7 @@ type mapping[O informer.Object] struct {
 	mapped[O]
 	controller *Controller
 	queue      *queue.Queue[Key]
+	feed       *feed[O]
 
 	mu     sync.Mutex // guards events
 	events map[Key]informer.Event[O]
@@ -111,7 +112,7 @@ func (m *mapping[O]) apply(key Key) error {
 		m.restore(key, e)
 		return fmt.Errorf("mapping %s %q to keys of controller %q: %w", m.in.Kind(), key, m.controller.name, err)
 	}
-	addition := additionOf(m.in.Name(), e)
+	addition := m.feed.addition(e)
 	for _, k := range keys {
 		m.controller.queue.AddWith(k, addition)
 	}

@@ -30,7 +30,7 @@ type Leader interface {
 // Options of a [Controller]. Nil and zero fields mean the defaults.
 type Options struct {
 	// Triggers are the other informers to look at: what the reconciler reads
-	// and, above all, what it writes.
+	// and, above all, what it writes. They must be of the same cluster.
 	Triggers []Trigger
 
 	// Leader, such as a leader.Elector, lets turns run only while this replica
@@ -109,6 +109,8 @@ func (o *Options) withDefaults(name string) Options {
 	return set
 }
 
+// validate names what is out of range; queue and names judge what is theirs.
+// validate names what is out of range; queue and names judge what is theirs.
 func (o Options) validate() error {
 	var faults []error
 	positive := func(field string, value, zero any, ok bool) {
@@ -120,9 +122,6 @@ func (o Options) validate() error {
 	positive("TurnTimeout", o.TurnTimeout, time.Duration(0), o.TurnTimeout > 0)
 	positive("Grace", o.Grace, time.Duration(0), o.Grace > 0)
 	positive("FreshnessDeadline", o.FreshnessDeadline, time.Duration(0), o.FreshnessDeadline > 0)
-	if o.MinInterval < 0 {
-		faults = append(faults, fmt.Errorf("Options.MinInterval is %v: must not be negative", o.MinInterval))
-	}
 	if o.Leader != nil && o.Shards != nil {
 		faults = append(faults, errors.New("Options.Leader and Options.Shards are both set: one replica works, or all do"))
 	}

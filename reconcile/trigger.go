@@ -36,8 +36,9 @@ func (t owned[O]) source() source { return typed[O]{t.in} }
 func (t owned[O]) sort() string   { return "owned" }
 
 func (t owned[O]) attach(c *Controller) (binding, error) {
+	feed := feedOf(t.in)
 	return binding{detach: t.in.Handle(func(e informer.Event[O]) {
-		addition := additionOf(t.in.Name(), e)
+		addition := feed.addition(e)
 		for _, key := range ownersOf(c, e) {
 			c.queue.AddWith(key, addition)
 		}
