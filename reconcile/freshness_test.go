@@ -33,6 +33,12 @@ func (l lateSecrets) Watch(ctx context.Context, o metav1.ListOptions) (watch.Int
 	if err != nil {
 		return nil, err
 	}
+	return delayed(inner, l.late), nil
+}
+
+// delayed brings what inner brings, each event so much later once the first
+// list is through.
+func delayed(inner watch.Interface, by time.Duration) watch.Interface {
 	events := make(chan watch.Event)
 	outer := watch.NewProxyWatcher(events)
 	go func() {
@@ -46,7 +52,7 @@ func (l lateSecrets) Watch(ctx context.Context, o metav1.ListOptions) (watch.Int
 				return
 			}
 			if e.Type == watch.Bookmark {
-				late = l.late
+				late = by
 			}
 			select {
 			case events <- e:
@@ -55,7 +61,7 @@ func (l lateSecrets) Watch(ctx context.Context, o metav1.ListOptions) (watch.Int
 			}
 		}
 	}()
-	return outer, nil
+	return outer
 }
 
 // A lateWorld has a ConfigMap "a", a cache of Secrets that is late, and a

@@ -3,6 +3,7 @@ package reconcile_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -85,5 +86,30 @@ func TestALostLeadershipCancelsTurnsAtOnceAndTheyAreRepeatedInTheNext(t *testing
 		pass(2 * time.Minute)
 		w.Expect(w.turns()).To(Equal([]string{"finished"}))
 		w.Expect(stop()).To(Succeed())
+	})
+}
+
+// seen notes what a controller is doing when its leadership may be given up.
+type seen struct{ released func() }
+
+func (l seen) Run(ctx context.Context, fn func(context.Context) error) error {
+	defer l.released()
+	return fn(ctx)
+}
+
+func TestTheLeadershipEndsAfterTheLastTurnAndBeforeTheCaches(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.create("a")
+		stop := w.start(&reconcile.Options{
+			Leader: seen{func() { w.ran(fmt.Sprintf("released, caches run: %v", w.in.Status().Running)) }},
+		}, func(context.Context, request) (reconcile.Result, error) {
+			<-time.After(10 * time.Second)
+			w.ran("turn ends")
+			return nothing, nil
+		})
+		pass(time.Second)
+		w.Expect(stop()).To(Succeed())
+		w.Expect(w.turns()).To(Equal([]string{"turn ends", "released, caches run: true"}))
+		w.Expect(w.in.Status().Running).To(BeFalse())
 	})
 }
