@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	. "github.com/onsi/gomega"
@@ -80,81 +79,63 @@ func untilDone(d *diary, name string) func(context.Context) error {
 }
 
 func TestRunLeadsAndReleasesOnAFakeClientset(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
+	inTrial(t, func(w *trial) {
 		client := fake.NewClientset()
 		lease := leader.Lease{Client: client.CoordinationV1(), Namespace: "default", Name: "test", Identity: "a"}
-		ctx, cancel := context.WithCancel(t.Context())
-		var d diary
-		wait := background(func() error { return leader.Run(ctx, lease, nil, untilDone(&d, "a")) })
+		stop := w.run(func(ctx context.Context) error { return leader.Run(ctx, lease, nil, untilDone(w.diary, "a")) })
 		pass(time.Minute)
-		cancel()
-		g.Expect(wait()).To(Succeed())
-		g.Expect(d.read()).To(Equal([]string{"a leads", "a ends: stopping"}))
+		stop()
+		w.Expect(w.read()).To(Equal([]string{"a leads", "a ends: stopping"}))
 	})
 }
 
 func TestLeaseIsReleasedOnlyAfterTheFunctionReturned(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
-		api := newLeaseAPI(t)
-		e := newElector(t, leaseOf(api.link(1), "a"), nil)
-		ctx, cancel := context.WithCancel(t.Context())
-		var d diary
-		wait := background(func() error {
+	inTrial(t, func(w *trial) {
+		e := w.elector("a")
+		stop := w.run(func(ctx context.Context) error {
 			return e.Run(ctx, func(ctx context.Context) error {
 				<-ctx.Done()
-				d.add("%s", causeOf(ctx))
+				w.add("%s", causeOf(ctx))
 				pass(time.Minute) // drains for four lease durations
-				d.add("drained, still leading: %v", e.Status().Leading)
+				w.add("drained, still leading: %v", e.Status().Leading)
 				return nil
 			})
 		})
-		other := newElector(t, leaseOf(api.link(2), "b"), nil)
+		other := w.elector("b")
 		pass(time.Second)
-		ctx2, cancel2 := context.WithCancel(t.Context())
-		wait2 := background(func() error { return other.Run(ctx2, untilDone(&d, "b")) })
+		stopOther := w.campaign(other, "b")
 		pass(time.Minute)
-		cancel()
-		g.Expect(wait()).To(Succeed())
-		l, err := api.get("test")
-		g.Expect(err).NotTo(HaveOccurred())
-		g.Expect(l.Spec.HolderIdentity).To(BeNil())
+		stop()
+		w.released("test")
 		pass(3 * time.Second)
-		cancel2()
-		g.Expect(wait2()).To(Succeed())
-		g.Expect(d.read()).To(Equal([]string{
+		stopOther()
+		w.Expect(w.read()).To(Equal([]string{
 			"stopping", "drained, still leading: true", "b leads", "b ends: stopping",
 		}))
 	})
 }
 
 func TestLossIsCampaignedForAgainInTheSameProcess(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
-		api := newLeaseAPI(t)
-		a := api.link(1)
-		e := newElector(t, leaseOf(a, "a"), nil)
-		ctx, cancel := context.WithCancel(t.Context())
-		var d diary
-		wait := background(func() error { return e.Run(ctx, untilDone(&d, "a")) })
+	inTrial(t, func(w *trial) {
+		a := w.api.link(1)
+		e := newElector(w.t, leaseOf(a, "a"), nil)
+		stop := w.campaign(e, "a")
 		pass(time.Second)
 		start := time.Now()
 
 		open := make(chan struct{})
 		a.set(func(l *link) { l.cut = open })
 		pass(8 * time.Second)
-		g.Expect(e.Status().Leading).To(BeTrue())
+		w.Expect(e.Status().Leading).To(BeTrue())
 		pass(3 * time.Second)
-		g.Expect(e.Status().Leading).To(BeFalse())
-		g.Expect(e.Ready()).To(MatchError(ContainSubstring("deadline exceeded")))
-		g.Expect(time.Since(start)).To(BeNumerically("<", leader.DefaultLeaseDuration))
+		w.Expect(e.Status().Leading).To(BeFalse())
+		w.Expect(e.Ready()).To(MatchError(ContainSubstring("deadline exceeded")))
+		w.Expect(time.Since(start)).To(BeNumerically("<", leader.DefaultLeaseDuration))
 		a.set(func(l *link) { l.cut = nil })
 		close(open)
 		pass(20 * time.Second)
-		cancel()
-		g.Expect(wait()).To(Succeed())
-		g.Expect(d.read()).To(Equal([]string{"a leads", "a ends: fenced", "a leads", "a ends: stopping"}))
+		stop()
+		w.Expect(w.read()).To(Equal([]string{"a leads", "a ends: fenced", "a leads", "a ends: stopping"}))
 	})
 }
 
@@ -168,282 +149,215 @@ func TestLeaseTakenByForceIsLost(t *testing.T) {
 		"deleted": func(api *leaseAPI) { api.delete("test") },
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				g := NewWithT(t)
-				api := newLeaseAPI(t)
-				e := newElector(t, leaseOf(api.link(1), "a"), nil)
-				ctx, cancel := context.WithCancel(t.Context())
-				var d diary
-				wait := background(func() error { return e.Run(ctx, untilDone(&d, "a")) })
+			inTrial(t, func(w *trial) {
+				e := w.elector("a")
+				stop := w.campaign(e, "a")
 				pass(time.Second)
-				steal(api)
+				steal(w.api)
 				pass(3 * time.Second)
-				g.Expect(d.read()).To(Equal([]string{"a leads", "a ends: lost"}))
+				w.Expect(w.read()).To(Equal([]string{"a leads", "a ends: lost"}))
 				pass(20 * time.Second)
-				cancel()
-				g.Expect(wait()).To(Succeed())
-				g.Expect(d.read()).To(Equal([]string{"a leads", "a ends: lost", "a leads", "a ends: stopping"}))
+				stop()
+				w.Expect(w.read()).To(Equal([]string{"a leads", "a ends: lost", "a leads", "a ends: stopping"}))
 			})
 		})
 	}
 }
 
 func TestStandbyWaitsAfterTheLeaseItWatchedWasDeleted(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
-		api := newLeaseAPI(t)
-		cut := api.link(1)
-		a, b := newElector(t, leaseOf(cut, "a"), nil), newElector(t, leaseOf(api.link(2), "b"), nil)
-		ctx, cancel := context.WithCancel(t.Context())
-		var d diary
-		waitA := background(func() error { return a.Run(ctx, untilDone(&d, "a")) })
+	inTrial(t, func(w *trial) {
+		cut := w.api.link(1)
+		a, b := newElector(w.t, leaseOf(cut, "a"), nil), w.elector("b")
+		stopA := w.campaign(a, "a")
 		pass(time.Second)
-		waitB := background(func() error { return b.Run(ctx, untilDone(&d, "b")) })
+		stopB := w.campaign(b, "b")
 		pass(5 * time.Second)
 		open := make(chan struct{})
 		cut.set(func(l *link) { l.cut = open })
-		api.delete("test")
+		w.api.delete("test")
 		pass(20 * time.Second)
-		g.Expect(d.read()).To(Equal([]string{"a leads", "a ends: fenced", "b leads"}))
+		w.Expect(w.read()).To(Equal([]string{"a leads", "a ends: fenced", "b leads"}))
 		close(open)
-		cancel()
-		g.Expect(waitA()).To(Succeed())
-		g.Expect(waitB()).To(Succeed())
+		stopA()
+		stopB()
 	})
 }
 
 func TestLostAnswersDoNotEndALeadership(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
-		api := newLeaseAPI(t)
-		a := api.link(7)
+	inTrial(t, func(w *trial) {
+		a := w.api.link(7)
 		a.loseTell = 0.1
-		e := newElector(t, leaseOf(a, "a"), &leader.Options{
+		e := newElector(w.t, leaseOf(a, "a"), &leader.Options{
 			LeaseDuration: 60 * time.Second, RetryPeriod: time.Second,
 			RequestTimeout: 3 * time.Second,
 		})
-		ctx, cancel := context.WithCancel(t.Context())
-		var d diary
-		wait := background(func() error { return e.Run(ctx, untilDone(&d, "a")) })
+		stop := w.campaign(e, "a")
 		pass(time.Hour)
 		a.set(func(l *link) { l.loseTell = 0 })
-		cancel()
-		g.Expect(wait()).To(Succeed())
-		g.Expect(d.read()).To(Equal([]string{"a leads", "a ends: stopping"}))
-		l, err := api.get("test")
-		g.Expect(err).NotTo(HaveOccurred())
-		g.Expect(l.Spec.HolderIdentity).To(BeNil())
-		g.Expect(*l.Spec.LeaseTransitions).To(BeEquivalentTo(1))
+		stop()
+		w.Expect(w.read()).To(Equal([]string{"a leads", "a ends: stopping"}))
+		w.Expect(*w.released("test").Spec.LeaseTransitions).To(BeEquivalentTo(1))
 	})
 }
 
 func TestRunReturnsWhatTheFunctionReturned(t *testing.T) {
 	for _, want := range []error{nil, errors.New("broken")} {
 		t.Run(fmt.Sprint(want), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				g := NewWithT(t)
-				api := newLeaseAPI(t)
+			inTrial(t, func(w *trial) {
 				fn := func(context.Context) error { return want }
-				err := leader.Run(t.Context(), leaseOf(api.link(1), "a"), nil, fn)
+				err := leader.Run(w.t.Context(), leaseOf(w.api.link(1), "a"), nil, fn)
 				if want == nil {
-					g.Expect(err).NotTo(HaveOccurred())
+					w.Expect(err).NotTo(HaveOccurred())
 				} else {
-					g.Expect(err).To(MatchError(want))
+					w.Expect(err).To(MatchError(want))
 				}
-				l, err := api.get("test")
-				g.Expect(err).NotTo(HaveOccurred())
-				g.Expect(l.Spec.HolderIdentity).To(BeNil())
+				w.released("test")
 			})
 		})
 	}
 }
 
 func TestPanicLeavesTheLeaseToExpire(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
-		api := newLeaseAPI(t)
-		e := newElector(t, leaseOf(api.link(1), "a"), nil)
-		g.Expect(func() {
-			_ = e.Run(t.Context(), func(context.Context) error { panic("oops") })
+	inTrial(t, func(w *trial) {
+		e := w.elector("a")
+		w.Expect(func() {
+			_ = e.Run(w.t.Context(), func(context.Context) error { panic("oops") })
 		}).To(PanicWith("oops"))
-		l, err := api.get("test")
-		g.Expect(err).NotTo(HaveOccurred())
-		g.Expect(l.Spec.HolderIdentity).To(HaveValue(HavePrefix("a_")))
-		g.Expect(e.Status().Leading).To(BeFalse())
+		l, err := w.api.get("test")
+		w.Expect(err).NotTo(HaveOccurred())
+		w.Expect(l.Spec.HolderIdentity).To(HaveValue(HavePrefix("a_")))
+		w.Expect(e.Status().Leading).To(BeFalse())
 	})
 }
 
 func TestSeveralFunctionsShareOneLease(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
-		api := newLeaseAPI(t)
-		e := newElector(t, leaseOf(api.link(1), "a"), nil)
-		first, stopFirst := context.WithCancel(t.Context())
-		second, stopSecond := context.WithCancel(t.Context())
-		var d diary
-		wait1 := background(func() error { return e.Run(first, untilDone(&d, "1")) })
+	inTrial(t, func(w *trial) {
+		e := w.elector("a")
+		stop1 := w.campaign(e, "1")
 		pass(time.Second)
-		wait2 := background(func() error { return e.Run(second, untilDone(&d, "2")) })
+		stop2 := w.campaign(e, "2")
 		pass(time.Second)
-		stopFirst()
-		g.Expect(wait1()).To(Succeed())
+		stop1()
 		pass(time.Minute)
-		g.Expect(e.Status().Leading).To(BeTrue())
-		stopSecond()
-		g.Expect(wait2()).To(Succeed())
-		g.Expect(d.read()).To(Equal([]string{"1 leads", "2 leads", "1 ends: stopping", "2 ends: stopping"}))
-		l, err := api.get("test")
-		g.Expect(err).NotTo(HaveOccurred())
-		g.Expect(l.Spec.HolderIdentity).To(BeNil())
-		g.Expect(*l.Spec.LeaseTransitions).To(BeEquivalentTo(1))
+		w.Expect(e.Status().Leading).To(BeTrue())
+		stop2()
+		w.Expect(w.read()).To(Equal([]string{"1 leads", "2 leads", "1 ends: stopping", "2 ends: stopping"}))
+		w.Expect(*w.released("test").Spec.LeaseTransitions).To(BeEquivalentTo(1))
 	})
 }
 
 func TestTwoReplicasWithOneIdentityNeverLeadAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
-		api := newLeaseAPI(t)
-		a, twin := newElector(t, leaseOf(api.link(1), "a"), nil), newElector(t, leaseOf(api.link(2), "a"), nil)
-		ctx, cancel := context.WithCancel(t.Context())
-		var d diary
-		wait1 := background(func() error { return a.Run(ctx, untilDone(&d, "1")) })
+	inTrial(t, func(w *trial) {
+		a, twin := w.elector("a"), w.elector("a")
+		stop1 := w.campaign(a, "1")
 		pass(time.Second)
-		wait2 := background(func() error { return twin.Run(ctx, untilDone(&d, "2")) })
+		stop2 := w.campaign(twin, "2")
 		pass(time.Minute)
-		g.Expect(twin.Ready()).To(MatchError(ContainSubstring(`Lease.Identity "a" is also that of the live replica`)))
-		g.Expect(a.Ready()).To(Succeed())
-		g.Expect(d.read()).To(Equal([]string{"1 leads"}))
-		cancel()
-		g.Expect(wait1()).To(Succeed())
-		g.Expect(wait2()).To(Succeed())
+		w.Expect(twin.Ready()).To(MatchError(ContainSubstring(`Lease.Identity "a" is also that of the live replica`)))
+		w.Expect(a.Ready()).To(Succeed())
+		w.Expect(w.read()).To(Equal([]string{"1 leads"}))
+		stop1()
+		stop2()
 	})
 }
 
 func TestMissingPermissionsAreTheReasonNotToBeReady(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
-		api := newLeaseAPI(t)
-		l := api.link(1)
+	inTrial(t, func(w *trial) {
+		l := w.api.link(1)
 		l.fail = apierrors.NewForbidden(leases, "test", errors.New("no RBAC policy matched"))
-		e := newElector(t, leaseOf(l, "a"), nil)
-		ctx, cancel := context.WithCancel(t.Context())
-		var d diary
-		wait := background(func() error { return e.Run(ctx, untilDone(&d, "a")) })
+		e := newElector(w.t, leaseOf(l, "a"), nil)
+		stop := w.campaign(e, "a")
 		pass(time.Minute)
-		g.Expect(e.Ready()).To(MatchError(And(ContainSubstring("grant get, create and update on leases"),
+		w.Expect(e.Ready()).To(MatchError(And(ContainSubstring("grant get, create and update on leases"),
 			ContainSubstring(`namespace "default"`), ContainSubstring("no RBAC policy matched"))))
-		g.Expect(e.Healthy()).To(Succeed(), "a restart does not help")
-		g.Expect(e.Status().Problem).To(MatchError(ContainSubstring("grant")))
+		w.Expect(e.Healthy()).To(Succeed(), "a restart does not help")
+		w.Expect(e.Status().Problem).To(MatchError(ContainSubstring("grant")))
 		l.set(func(l *link) { l.fail = nil })
 		pass(5 * time.Second)
-		g.Expect(e.Ready()).To(Succeed())
-		cancel()
-		g.Expect(wait()).To(Succeed())
+		w.Expect(e.Ready()).To(Succeed())
+		stop()
 	})
 }
 
 func TestMissingNamespaceIsTheReasonNotToBeReady(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
+	inTrial(t, func(w *trial) {
 		client := fake.NewClientset()
 		client.PrependReactor("create", "leases", func(clienttesting.Action) (bool, runtime.Object, error) {
 			return true, nil, apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "away")
 		})
-		e := newElector(t, leader.Lease{
+		e := newElector(w.t, leader.Lease{
 			Client: client.CoordinationV1(), Namespace: "away", Name: "test", Identity: "a",
 		}, nil)
-		ctx, cancel := context.WithCancel(t.Context())
-		var d diary
-		wait := background(func() error { return e.Run(ctx, untilDone(&d, "a")) })
+		stop := w.campaign(e, "a")
 		pass(time.Minute)
-		g.Expect(e.Ready()).To(MatchError(And(ContainSubstring(`namespace "away" must exist`),
+		w.Expect(e.Ready()).To(MatchError(And(ContainSubstring(`namespace "away" must exist`),
 			ContainSubstring(`namespaces "away" not found`))))
-		cancel()
-		g.Expect(wait()).To(Succeed())
-		g.Expect(d.read()).To(BeEmpty())
+		stop()
+		w.Expect(w.read()).To(BeEmpty())
 	})
 }
 
 func TestRequestThatNeverReturnsIsUnhealthy(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
+	inTrial(t, func(w *trial) {
 		client := fake.NewClientset()
 		hang := make(chan struct{})
 		client.PrependReactor("update", "leases", func(clienttesting.Action) (bool, runtime.Object, error) {
 			<-hang // deaf to contexts
 			return false, nil, nil
 		})
-		e := newElector(t, leader.Lease{
+		e := newElector(w.t, leader.Lease{
 			Client: client.CoordinationV1(), Namespace: "default", Name: "test", Identity: "a",
 		}, nil)
-		ctx, cancel := context.WithCancel(t.Context())
-		var d diary
-		wait := background(func() error { return e.Run(ctx, untilDone(&d, "a")) })
+		stop := w.campaign(e, "a")
 		pass(16 * time.Second)
-		g.Expect(d.read()).To(Equal([]string{"a leads", "a ends: fenced"}), "the deadline does not wait for the client")
-		g.Expect(e.Healthy()).To(Succeed())
+		w.Expect(w.read()).To(Equal([]string{"a leads", "a ends: fenced"}), "the deadline does not wait for the client")
+		w.Expect(e.Healthy()).To(Succeed())
 		pass(5 * time.Second)
-		g.Expect(e.Healthy()).To(MatchError(ContainSubstring("a request has been under way")))
+		w.Expect(e.Healthy()).To(MatchError(ContainSubstring("a request has been under way")))
 		close(hang)
-		cancel()
-		g.Expect(wait()).To(Succeed())
+		stop()
 	})
 }
 
 func TestWorkThatOutlivesItsLeadershipIsUnhealthy(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
-		api := newLeaseAPI(t)
-		e := newElector(t, leaseOf(api.link(1), "a"), nil)
-		ctx, cancel := context.WithCancel(t.Context())
+	inTrial(t, func(w *trial) {
+		e := w.elector("a")
 		release := make(chan struct{})
-		wait := background(func() error {
+		stop := w.run(func(ctx context.Context) error {
 			return e.Run(ctx, func(context.Context) error { <-release; return nil })
 		})
 		pass(time.Second)
-		api.delete("test")
+		w.api.delete("test")
 		pass(leader.DefaultDrainTimeout)
-		g.Expect(e.Healthy()).To(Succeed())
+		w.Expect(e.Healthy()).To(Succeed())
 		pass(5 * time.Second)
-		g.Expect(e.Healthy()).To(MatchError(ContainSubstring("after the leadership ended")))
-		cancel()
+		w.Expect(e.Healthy()).To(MatchError(ContainSubstring("after the leadership ended")))
 		close(release)
-		g.Expect(wait()).To(Succeed())
-		g.Expect(e.Healthy()).To(Succeed())
+		stop()
+		w.Expect(e.Healthy()).To(Succeed())
 	})
 }
 
 func TestStatusTellsWhoLeadsSinceWhen(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
-		api := newLeaseAPI(t)
-		a, b := newElector(t, leaseOf(api.link(1), "a"), nil), newElector(t, leaseOf(api.link(2), "b"), nil)
-		g.Expect(a.String()).To(Equal("nobody leads"))
-		g.Expect(a.Ready()).To(MatchError(ContainSubstring("nobody leads yet")))
-		ctx, cancel := context.WithCancel(t.Context())
-		var d diary
+	inTrial(t, func(w *trial) {
+		a, b := w.elector("a"), w.elector("b")
+		w.Expect(a.String()).To(Equal("nobody leads"))
+		w.Expect(a.Ready()).To(MatchError(ContainSubstring("nobody leads yet")))
 		start := time.Now()
-		wait1 := background(func() error { return a.Run(ctx, untilDone(&d, "a")) })
+		stop1 := w.campaign(a, "a")
 		pass(time.Second)
-		wait2 := background(func() error { return b.Run(ctx, untilDone(&d, "b")) })
+		stop2 := w.campaign(b, "b")
 		pass(time.Minute)
 		sa, sb := a.Status(), b.Status()
-		g.Expect(sa.Leading).To(BeTrue())
-		g.Expect(sa.Since).To(Equal(start))
-		g.Expect(sa.TrustedUntil).To(BeTemporally(">", time.Now().Add(7*time.Second)))
-		g.Expect(sb.Leading).To(BeFalse())
-		g.Expect(sb.Leader).To(Equal(sa.Identity))
-		g.Expect(sb.Transitions).To(BeEquivalentTo(1))
-		g.Expect(b.Ready()).To(Succeed())
-		g.Expect(strings.HasPrefix(sb.String(), "a_")).To(BeTrue())
-		cancel()
-		g.Expect(wait1()).To(Succeed())
-		g.Expect(wait2()).To(Succeed())
+		w.Expect(sa.Leading).To(BeTrue())
+		w.Expect(sa.Since).To(Equal(start))
+		w.Expect(sa.TrustedUntil).To(BeTemporally(">", time.Now().Add(7*time.Second)))
+		w.Expect(sb.Leading).To(BeFalse())
+		w.Expect(sb.Leader).To(Equal(sa.Identity))
+		w.Expect(sb.Transitions).To(BeEquivalentTo(1))
+		w.Expect(b.Ready()).To(Succeed())
+		w.Expect(strings.HasPrefix(sb.String(), "a_")).To(BeTrue())
+		stop1()
+		stop2()
 	})
-}
-
-// pass lets virtual time go by.
-func pass(d time.Duration) {
-	<-time.After(d)
-	synctest.Wait()
 }

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	. "github.com/onsi/gomega"
@@ -17,171 +16,148 @@ import (
 )
 
 func TestSlotRecordDeletedByHandIsGivenUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
-		api, o := newLeaseAPI(t), newOwners()
-		a, b := startShards(t, api, o, "a"), startShards(t, api, o, "b")
+	inTrial(t, func(w *trial) {
+		a, b := w.shards("a", nil), w.shards("b", nil)
 		pass(time.Minute)
-		o.movedSince()
-		takes := o.taken(9)
-		api.delete("test-slot-9")
+		w.movedSince()
+		takes := w.taken(9)
+		w.api.delete("test-slot-9")
 		pass(10 * time.Second)
-		g.Expect(o.taken(9)).To(Equal(takes+1), "given up and written down again")
-		g.Expect(o.movedSince()).To(BeZero())
-		g.Expect(o.shares()).To(Equal(map[string]int{"a": 32, "b": 32}))
-		a.end(t)
-		b.end(t)
-		g.Expect(o.fault).To(BeEmpty())
+		w.Expect(w.taken(9)).To(Equal(takes+1), "given up and written down again")
+		w.Expect(w.movedSince()).To(BeZero())
+		w.Expect(w.shares()).To(Equal(map[string]int{"a": 32, "b": 32}))
+		a.end()
+		b.end()
 	})
 }
 
 func TestMemberRecordDeletedByHandEndsTheMembership(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
-		api, o := newLeaseAPI(t), newOwners()
-		a := startShards(t, api, o, "a")
+	inTrial(t, func(w *trial) {
+		a := w.shards("a", nil)
 		pass(30 * time.Second)
 		open := make(chan struct{})
 		a.link.set(func(l *link) { l.cut = open })
-		api.delete("test-member-a")
-		b := startShards(t, api, o, "b") // has never seen the member a
+		w.api.delete("test-member-a")
+		b := w.shards("b", nil) // has never seen the member a
 		pass(14 * time.Second)
-		g.Expect(o.shares()).NotTo(HaveKey("b"))
+		w.Expect(w.shares()).NotTo(HaveKey("b"))
 		pass(10 * time.Second)
-		g.Expect(o.shares()).To(Equal(map[string]int{"b": 64}))
+		w.Expect(w.shares()).To(Equal(map[string]int{"b": 64}))
 		a.link.set(func(l *link) { l.cut = nil })
 		close(open)
 		pass(30 * time.Second)
-		g.Expect(o.shares()).To(Equal(map[string]int{"a": 32, "b": 32}))
-		a.end(t)
-		b.end(t)
-		g.Expect(o.fault).To(BeEmpty())
+		w.Expect(w.shares()).To(Equal(map[string]int{"a": 32, "b": 32}))
+		a.end()
+		b.end()
 	})
 }
 
 func TestRecordsDeletedByHandAreNotTakenWhileTheirOwnerMayWork(t *testing.T) {
 	for _, name := range []string{"test-member-a", "test-slot-%d"} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				g := NewWithT(t)
-				api, o := newLeaseAPI(t), newOwners()
-				a, b := startShards(t, api, o, "a"), startShards(t, api, o, "b")
+			inTrial(t, func(w *trial) {
+				a, b := w.shards("a", nil), w.shards("b", nil)
 				pass(time.Minute)
 				open := make(chan struct{})
 				a.link.set(func(l *link) { l.cut, l.stall = open, open })
-				for slot, owner := range o.owned() {
+				for slot, owner := range w.owned() {
 					if owner == "a" {
 						name = strings.Replace(name, "%d", fmt.Sprint(slot), 1)
 					}
 				}
-				api.delete(name)
+				w.api.delete(name)
 				pass(30 * time.Second)
 				a.link.set(func(l *link) { l.cut, l.stall = nil, nil })
 				close(open)
 				pass(30 * time.Second)
-				g.Expect(o.shares()).To(Equal(map[string]int{"a": 32, "b": 32}))
-				a.end(t)
-				b.end(t)
-				g.Expect(o.fault).To(BeEmpty())
+				w.Expect(w.shares()).To(Equal(map[string]int{"a": 32, "b": 32}))
+				a.end()
+				b.end()
 			})
 		})
 	}
 }
 
 func TestSlotsOfAMemberThatMayBeDeadAreUnavailable(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
-		api, o := newLeaseAPI(t), newOwners()
-		a, b := startShards(t, api, o, "a"), startShards(t, api, o, "b")
+	inTrial(t, func(w *trial) {
+		a, b := w.shards("a", nil), w.shards("b", nil)
 		pass(30 * time.Second)
 		open := make(chan struct{})
 		a.link.set(func(l *link) { l.cut, l.stall = open, open })
 		pass(14 * time.Second)
-		g.Expect(states(a.Shards)).To(Equal(map[string]int{"elsewhere": 32, "claimable": 32}))
-		g.Expect(a.String()).To(MatchRegexp(`^0 of 64 slots are here; members: .*; 32 are claimable`))
+		w.Expect(states(a.Shards)).To(Equal(map[string]int{"elsewhere": 32, "claimable": 32}))
+		w.Expect(a.String()).To(MatchRegexp(`^0 of 64 slots are here; members: .*; 32 are claimable`))
 		pass(10 * time.Second)
-		g.Expect(states(a.Shards)).To(Equal(map[string]int{"unavailable": 32, "claimable": 32}))
-		g.Expect(a.String()).To(ContainSubstring("; 32 are unavailable"))
+		w.Expect(states(a.Shards)).To(Equal(map[string]int{"unavailable": 32, "claimable": 32}))
+		w.Expect(a.String()).To(ContainSubstring("; 32 are unavailable"))
 		a.link.set(func(l *link) { l.cut, l.stall = nil, nil })
 		close(open)
 		pass(30 * time.Second)
-		a.end(t)
-		b.end(t)
-		g.Expect(o.fault).To(BeEmpty())
+		a.end()
+		b.end()
 	})
 }
 
 func TestShortVisitMovesNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
-		api, o := newLeaseAPI(t), newOwners()
-		a := startShards(t, api, o, "a")
+	inTrial(t, func(w *trial) {
+		a := w.shards("a", nil)
 		pass(30 * time.Second)
-		b := startShards(t, api, o, "b")
+		b := w.shards("b", nil)
 		pass(3 * time.Second)
-		b.end(t)
+		b.end()
 		pass(time.Minute)
-		g.Expect(o.shares()).To(Equal(map[string]int{"a": 64}))
-		g.Expect(o.movedSince()).To(BeZero())
-		a.end(t)
+		w.Expect(w.shares()).To(Equal(map[string]int{"a": 64}))
+		w.Expect(w.movedSince()).To(BeZero())
+		a.end()
 	})
 }
 
 func TestStalledWatchIsBroken(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
-		api, o := newLeaseAPI(t), newOwners()
-		a := startShards(t, api, o, "a")
+	inTrial(t, func(w *trial) {
+		a := w.shards("a", nil)
 		pass(30 * time.Second)
 		stall := make(chan struct{})
 		a.link.set(func(l *link) { l.stall = stall })
-		b := startShards(t, api, o, "b")
+		b := w.shards("b", nil)
 		pass(time.Minute)
-		g.Expect(o.shares()).To(Equal(map[string]int{"a": 32, "b": 32}))
+		w.Expect(w.shares()).To(Equal(map[string]int{"a": 32, "b": 32}))
 		close(stall)
-		a.end(t)
-		b.end(t)
+		a.end()
+		b.end()
 	})
 }
 
 func TestReplicaThatSeesNoMemberTakesWhatIsFree(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
-		api, o := newLeaseAPI(t), newOwners()
-		l := api.link(1)
+	inTrial(t, func(w *trial) {
+		l := w.api.link(1)
 		stall := make(chan struct{})
 		l.slow, l.stall = 400*time.Millisecond, stall
-		a := newShards(t, l, "a", &leader.ShardOptions{Slots: 512})
-		ctx, stop := context.WithCancel(t.Context())
-		wait := background(func() error { return a.Run(ctx, o.work("a", 0)) })
+		a := newShards(w.t, l, "a", &leader.ShardOptions{Slots: 512})
+		stop := w.run(func(ctx context.Context) error { return a.Run(ctx, w.work("a", 0)) })
 		pass(14 * time.Second) // it has not heard of its own renewals for the last 7 s
-		g.Expect(len(o.owned())).To(BeNumerically(">", 400))
+		w.Expect(len(w.owned())).To(BeNumerically(">", 400))
 		close(stall)
 		pass(10 * time.Second)
-		g.Expect(o.shares()).To(Equal(map[string]int{"a": 512}))
+		w.Expect(w.shares()).To(Equal(map[string]int{"a": 512}))
 		stop()
-		g.Expect(wait()).To(Succeed())
 	})
 }
 
 func TestLateWatchDoesNotBuryTheLiving(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
-		api, o := newLeaseAPI(t), newOwners()
-		a, b := startShards(t, api, o, "a"), startShards(t, api, o, "b")
+	inTrial(t, func(w *trial) {
+		a, b := w.shards("a", nil), w.shards("b", nil)
 		pass(time.Minute)
-		o.movedSince()
+		w.movedSince()
 		stall := make(chan struct{})
 		a.link.set(func(l *link) { l.stall = stall })
 		pass(10 * time.Minute)
 		a.link.set(func(l *link) { l.stall = nil })
 		close(stall)
 		pass(time.Minute)
-		g.Expect(o.shares()).To(Equal(map[string]int{"a": 32, "b": 32}))
-		g.Expect(o.movedSince()).To(BeZero())
-		a.end(t)
-		b.end(t)
-		g.Expect(o.fault).To(BeEmpty())
+		w.Expect(w.shares()).To(Equal(map[string]int{"a": 32, "b": 32}))
+		w.Expect(w.movedSince()).To(BeZero())
+		a.end()
+		b.end()
 	})
 }
 
@@ -189,10 +165,8 @@ func TestLateWatchDoesNotBuryTheLiving(t *testing.T) {
 // random, and counts the slots that got another owner.
 func TestEachChangeMovesAtMostItsFairShare(t *testing.T) {
 	for _, seed := range []int64{1, 2, 7} {
-		synctest.Test(t, func(t *testing.T) {
-			g := NewWithT(t)
+		inTrial(t, func(w *trial) {
 			r := rand.New(rand.NewSource(seed))
-			api, o := newLeaseAPI(t), newOwners()
 			alive := map[string]*shardReplica{}
 			for change := range 20 {
 				names := slices.Sorted(maps.Keys(alive))
@@ -200,30 +174,29 @@ func TestEachChangeMovesAtMostItsFairShare(t *testing.T) {
 				switch {
 				case len(names) < 2 || len(names) < 8 && r.Intn(2) == 0:
 					name := fmt.Sprint("m", change)
-					alive[name] = startShards(t, api, o, name)
+					alive[name] = w.shards(name, nil)
 					moves, what = 64/len(alive), "joins"
 				case r.Intn(2) == 0:
 					name := names[r.Intn(len(names))]
-					moves, what = o.shares()[name], "leaves"
-					alive[name].end(t)
+					moves, what = w.shares()[name], "leaves"
+					alive[name].end()
 					delete(alive, name)
 				default:
 					name := names[r.Intn(len(names))]
-					moves, what = o.shares()[name], "dies"
+					moves, what = w.shares()[name], "dies"
 					alive[name].die()
 					delete(alive, name)
 				}
 				pass(time.Minute)
-				shares := slices.Sorted(maps.Values(o.shares()))
+				shares := slices.Sorted(maps.Values(w.shares()))
 				n := len(shares)
-				g.Expect(n).To(Equal(len(alive)))
-				g.Expect(shares[n-1]-shares[0]).To(BeNumerically("<=", 1), "seed %d: shares are %v", seed, shares)
-				g.Expect(o.movedSince()).To(BeNumerically("<=", moves), "seed %d: one of %d %s", seed, n, what)
+				w.Expect(n).To(Equal(len(alive)))
+				w.Expect(shares[n-1]-shares[0]).To(BeNumerically("<=", 1), "seed %d: shares are %v", seed, shares)
+				w.Expect(w.movedSince()).To(BeNumerically("<=", moves), "seed %d: one of %d %s", seed, n, what)
 			}
 			for _, r := range alive {
-				r.end(t)
+				r.end()
 			}
-			g.Expect(o.fault).To(BeEmpty())
 		})
 	}
 }

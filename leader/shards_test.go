@@ -8,7 +8,6 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	. "github.com/onsi/gomega"
@@ -94,36 +93,11 @@ func (o *owners) work(name string, drain time.Duration) func(context.Context, in
 	}
 }
 
-// shardReplica is one running replica.
-type shardReplica struct {
-	*leader.Shards
-	link *link
-	stop context.CancelFunc
-	wait func() error
-}
-
 func newShards(t *testing.T, l *link, identity string, o *leader.ShardOptions) *leader.Shards {
 	t.Helper()
 	s, err := leader.NewShards(leaseOf(l, identity), o)
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 	return s
-}
-
-func startShards(t *testing.T, api *leaseAPI, o *owners, identity string) *shardReplica {
-	t.Helper()
-	return startShardsWith(t, api, o, identity, nil)
-}
-
-func startShardsWith(
-	t *testing.T, api *leaseAPI, o *owners, identity string, options *leader.ShardOptions,
-) *shardReplica {
-	t.Helper()
-	l := api.link(int64(len(identity)))
-	r := &shardReplica{Shards: newShards(t, l, identity, options), link: l}
-	var ctx context.Context
-	ctx, r.stop = context.WithCancel(t.Context())
-	r.wait = background(func() error { return r.Run(ctx, o.work(identity, time.Second)) })
-	return r
 }
 
 // states counts the slots by state.
@@ -133,126 +107,98 @@ func states(s *leader.Shards) map[string]int {
 	return states
 }
 
-func (r *shardReplica) end(t *testing.T) {
-	t.Helper()
-	r.stop()
-	NewWithT(t).Expect(r.wait()).To(Succeed())
-}
-
-// die is kill -9: nothing of it reaches the API any more.
-func (r *shardReplica) die() {
-	r.link.set(func(l *link) { l.fail = errors.New("dead") })
-	r.stop()
-	_ = r.wait()
-}
-
 func TestShardsDivideAndFollowTheMembers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
-		api, o := newLeaseAPI(t), newOwners()
-		a := startShards(t, api, o, "a")
+	inTrial(t, func(w *trial) {
+		a := w.shards("a", nil)
 		pass(10 * time.Second)
-		g.Expect(o.shares()).To(Equal(map[string]int{"a": 64}))
-		g.Expect(a.Ready()).To(Succeed())
-		g.Expect(states(a.Shards)).To(Equal(map[string]int{"here": 64}))
+		w.Expect(w.shares()).To(Equal(map[string]int{"a": 64}))
+		w.Expect(a.Ready()).To(Succeed())
+		w.Expect(states(a.Shards)).To(Equal(map[string]int{"here": 64}))
 
-		b := startShards(t, api, o, "b")
+		b := w.shards("b", nil)
 		pass(30 * time.Second)
-		g.Expect(o.shares()).To(Equal(map[string]int{"a": 32, "b": 32}))
-		g.Expect(o.movedSince()).To(Equal(32))
+		w.Expect(w.shares()).To(Equal(map[string]int{"a": 32, "b": 32}))
+		w.Expect(w.movedSince()).To(Equal(32))
 
-		c := startShards(t, api, o, "c")
+		c := w.shards("c", nil)
 		pass(30 * time.Second)
-		g.Expect(slices.Sorted(maps.Values(o.shares()))).To(Equal([]int{21, 21, 22}))
-		g.Expect(o.movedSince()).To(BeNumerically("<=", 22))
+		w.Expect(slices.Sorted(maps.Values(w.shares()))).To(Equal([]int{21, 21, 22}))
+		w.Expect(w.movedSince()).To(BeNumerically("<=", 22))
 		s := a.Status()
-		g.Expect(s.Owned).To(Equal(64))
-		g.Expect(s.Members).To(HaveLen(3))
-		g.Expect(s.Mine).To(Equal(o.shares()["a"]))
-		g.Expect(a.String()).To(MatchRegexp(`^2[12] of 64 slots are here; members: a_\S+, b_\S+, c_\S+$`))
+		w.Expect(s.Owned).To(Equal(64))
+		w.Expect(s.Members).To(HaveLen(3))
+		w.Expect(s.Mine).To(Equal(w.shares()["a"]))
+		w.Expect(a.String()).To(MatchRegexp(`^2[12] of 64 slots are here; members: a_\S+, b_\S+, c_\S+$`))
 
-		share := o.shares()["b"]
-		b.end(t)
+		share := w.shares()["b"]
+		b.end()
 		pass(3 * time.Second)
-		g.Expect(o.shares()).To(Equal(map[string]int{"a": 32, "c": 32}))
-		g.Expect(o.movedSince()).To(Equal(share))
+		w.Expect(w.shares()).To(Equal(map[string]int{"a": 32, "c": 32}))
+		w.Expect(w.movedSince()).To(Equal(share))
 
 		c.die()
 		pass(8 * time.Second)
-		g.Expect(o.shares()).To(Equal(map[string]int{"a": 32}), "a dead member's slots wait for a lease duration")
-		g.Expect(states(a.Shards)).To(Equal(map[string]int{"here": 32, "elsewhere": 32}))
+		w.Expect(w.shares()).To(Equal(map[string]int{"a": 32}), "a dead member's slots wait for a lease duration")
+		w.Expect(states(a.Shards)).To(Equal(map[string]int{"here": 32, "elsewhere": 32}))
 		pass(12 * time.Second)
-		g.Expect(o.shares()).To(Equal(map[string]int{"a": 64}))
-		a.end(t)
-		g.Expect(o.fault).To(BeEmpty())
-		l, err := api.get("test-member-c")
-		g.Expect(err).NotTo(HaveOccurred())
-		g.Expect(l.Spec.HolderIdentity).To(BeNil())
+		w.Expect(w.shares()).To(Equal(map[string]int{"a": 64}))
+		a.end()
+		w.released("test-member-c")
 	})
 }
 
 func TestSlotRecordsChangeOnlyWithTheirOwner(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
-		api, o := newLeaseAPI(t), newOwners()
-		a, b := startShards(t, api, o, "a"), startShards(t, api, o, "b")
+	inTrial(t, func(w *trial) {
+		a, b := w.shards("a", nil), w.shards("b", nil)
 		pass(time.Minute)
-		before, err := api.get("test-slot-7")
-		g.Expect(err).NotTo(HaveOccurred())
-		version := api.newest()
+		before, err := w.api.get("test-slot-7")
+		w.Expect(err).NotTo(HaveOccurred())
+		version := w.api.newest()
 		pass(time.Minute)
-		after, err := api.get("test-slot-7")
-		g.Expect(err).NotTo(HaveOccurred())
-		g.Expect(after.ResourceVersion).To(Equal(before.ResourceVersion))
-		g.Expect(api.newest()-version).To(BeNumerically("~", 60, 2), "two renewals each two seconds, nothing else")
-		a.end(t)
-		b.end(t)
+		after, err := w.api.get("test-slot-7")
+		w.Expect(err).NotTo(HaveOccurred())
+		w.Expect(after.ResourceVersion).To(Equal(before.ResourceVersion))
+		w.Expect(w.api.newest()-version).To(BeNumerically("~", 60, 2), "two renewals each two seconds, nothing else")
+		a.end()
+		b.end()
 	})
 }
 
 func TestPlannedMoveWaitsForTurnsInFlight(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
-		api, o := newLeaseAPI(t), newOwners()
-		l := api.link(1)
-		a := newShards(t, l, "a", nil)
-		ctx, stop := context.WithCancel(t.Context())
-		var d diary
-		wait := background(func() error {
+	inTrial(t, func(w *trial) {
+		l := w.api.link(1)
+		a := newShards(w.t, l, "a", nil)
+		stop := w.run(func(ctx context.Context) error {
 			return a.Run(ctx, func(ctx context.Context, slot int) error {
-				o.take(slot, "a")
-				defer o.leave(slot)
+				w.take(slot, "a")
+				defer w.leave(slot)
 				<-ctx.Done()
 				if errors.Is(context.Cause(ctx), leader.ErrMoved) {
-					d.add("moves")
+					w.add("moves")
 					<-time.After(2 * time.Minute) // turns in flight
 				}
 				return nil
 			})
 		})
 		pass(10 * time.Second)
-		b := startShards(t, api, o, "b")
+		b := w.shards("b", nil)
 		pass(time.Minute)
-		g.Expect(d.read()).To(HaveLen(32))
-		g.Expect(o.shares()).To(Equal(map[string]int{"a": 64}))
+		w.Expect(w.read()).To(HaveLen(32))
+		w.Expect(w.shares()).To(Equal(map[string]int{"a": 64}))
 		pass(2 * time.Minute)
-		g.Expect(o.shares()).To(Equal(map[string]int{"a": 32, "b": 32}))
+		w.Expect(w.shares()).To(Equal(map[string]int{"a": 32, "b": 32}))
 		stop()
-		g.Expect(wait()).To(Succeed())
-		b.end(t)
-		g.Expect(o.fault).To(BeEmpty())
+		b.end()
 	})
 }
 
 func TestStoppingMemberGetsNoMoreSlots(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
-		api, o := newLeaseAPI(t), newOwners()
-		a, b := startShards(t, api, o, "a"), startShards(t, api, o, "b")
+	inTrial(t, func(w *trial) {
+		a, b := w.shards("a", nil), w.shards("b", nil)
 		pass(30 * time.Second)
-		l := api.link(9)
-		c := newShards(t, l, "c", nil)
-		ctx, stop := context.WithCancel(t.Context())
+		l := w.api.link(9)
+		c := newShards(w.t, l, "c", nil)
+		ctx, stop := context.WithCancel(w.t.Context())
 		wait := background(func() error {
 			return c.Run(ctx, func(ctx context.Context, slot int) error {
 				<-ctx.Done()
@@ -263,140 +209,119 @@ func TestStoppingMemberGetsNoMoreSlots(t *testing.T) {
 			})
 		})
 		pass(30 * time.Second)
-		g.Expect(c.Status().Mine).To(BeNumerically(">=", 20))
+		w.Expect(c.Status().Mine).To(BeNumerically(">=", 20))
 		stop()
 		pass(3 * time.Second)
 		even := c.Status().Mine
-		g.Expect(even).To(BeNumerically("<", 20))
-		g.Expect(o.owned()).To(HaveLen(64-even), "what c has given up is with the others at once")
+		w.Expect(even).To(BeNumerically("<", 20))
+		w.Expect(w.owned()).To(HaveLen(64-even), "what c has given up is with the others at once")
 		pass(time.Minute)
-		g.Expect(wait()).To(Succeed())
-		g.Expect(o.shares()).To(Equal(map[string]int{"a": 32, "b": 32}))
-		a.end(t)
-		b.end(t)
+		w.Expect(wait()).To(Succeed())
+		w.Expect(w.shares()).To(Equal(map[string]int{"a": 32, "b": 32}))
+		a.end()
+		b.end()
 	})
 }
 
 func TestMemberThatTakesNothingIsPassedOver(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
-		api, o := newLeaseAPI(t), newOwners()
-		a := startShards(t, api, o, "a")
+	inTrial(t, func(w *trial) {
+		a := w.shards("a", nil)
 		pass(10 * time.Second)
-		var d diary
-		stop := renewOnly(t, api, &d, "b")
+		stop := w.renewOnly("b")
 		pass(time.Minute)
-		g.Expect(o.shares()).To(Equal(map[string]int{"a": 64}))
-		moved := len(d.read())
+		w.Expect(w.shares()).To(Equal(map[string]int{"a": 64}))
+		moved := len(w.read())
 		pass(10 * time.Minute)
-		g.Expect(o.shares()).To(Equal(map[string]int{"a": 64}))
-		g.Expect(d.read()).To(HaveLen(moved))
+		w.Expect(w.shares()).To(Equal(map[string]int{"a": 64}))
+		w.Expect(w.read()).To(HaveLen(moved))
 		stop()
-		a.end(t)
+		a.end()
 	})
 }
 
 func TestManyMembersThatTakeNothingCostNoMoreTimeThanOne(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
-		api, o := newLeaseAPI(t), newOwners()
+	inTrial(t, func(w *trial) {
 		one := &leader.ShardOptions{Slots: 1}
-		a := startShardsWith(t, api, o, "a", one)
+		a := w.shards("a", one)
 		pass(5 * time.Second)
-		last := startShardsWith(t, api, o, "g", one) // its score is below that of five idle ones
+		last := w.shards("g", one) // its score is below that of five idle ones
 		var stops []func()
 		for i := range 6 {
-			stops = append(stops, renewOnly(t, api, &diary{}, fmt.Sprint("idle-", i)))
+			stops = append(stops, w.renewOnly(fmt.Sprint("idle-", i)))
 		}
 		pass(5 * time.Second)
-		g.Expect(o.shares()).To(Equal(map[string]int{"a": 1}))
+		w.Expect(w.shares()).To(Equal(map[string]int{"a": 1}))
 		a.die()
 		pass(21 * time.Second)
-		g.Expect(o.shares()).To(Equal(map[string]int{"g": 1}))
+		w.Expect(w.shares()).To(Equal(map[string]int{"g": 1}))
 		for _, stop := range stops {
 			stop()
 		}
-		last.end(t)
+		last.end()
 	})
 }
 
 // renewOnly is a member that renews and never claims: an elector in its place.
-func renewOnly(t *testing.T, api *leaseAPI, d *diary, name string) (stop func()) {
-	t.Helper()
-	g := NewWithT(t)
-	lease := leaseOf(api.link(5), name)
+func (w *trial) renewOnly(name string) (stop func()) {
+	w.t.Helper()
+	lease := leaseOf(w.api.link(5), name)
 	lease.Name = "test-member-" + name
 	l := leaseObject(lease.Name)
 	l.Labels = map[string]string{"leader.homeostat.dev/shards": "test", "leader.homeostat.dev/record": "member"}
-	_, err := api.create(l)
-	g.Expect(err).NotTo(HaveOccurred())
-	ctx, cancel := context.WithCancel(t.Context())
-	wait := background(func() error { return leader.Run(ctx, lease, nil, untilDone(d, name)) })
-	return func() {
-		t.Helper()
-		cancel()
-		g.Expect(wait()).To(Succeed())
-	}
+	_, err := w.api.create(l)
+	w.Expect(err).NotTo(HaveOccurred())
+	return w.campaign(newElector(w.t, lease, nil), name)
 }
 
 func TestReplicaThatDividesDifferentlyDoesNotJoin(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
-		api, o := newLeaseAPI(t), newOwners()
-		a := startShards(t, api, o, "a")
+	inTrial(t, func(w *trial) {
+		a := w.shards("a", nil)
 		pass(10 * time.Second)
 		for _, other := range []leader.ShardOptions{{Slots: 32}, {By: leader.ByKey}} {
-			b := newShards(t, api.link(2), "b", &other)
-			err := b.Run(t.Context(), o.work("b", 0))
-			g.Expect(err).To(MatchError(leader.ErrDivision))
-			g.Expect(err).To(MatchError(ContainSubstring("stop all replicas and delete lease")))
+			b := newShards(w.t, w.api.link(2), "b", &other)
+			err := b.Run(w.t.Context(), w.work("b", 0))
+			w.Expect(err).To(MatchError(leader.ErrDivision))
+			w.Expect(err).To(MatchError(ContainSubstring("stop all replicas and delete lease")))
 		}
-		b := newShards(t, api.link(2), "b", &leader.ShardOptions{Slots: 32})
-		g.Expect(b.Run(t.Context(), o.work("b", 0))).To(MatchError(ContainSubstring(`slots is "64" there and "32" here`)))
-		g.Expect(o.shares()).To(Equal(map[string]int{"a": 64}))
-		a.end(t)
+		b := newShards(w.t, w.api.link(2), "b", &leader.ShardOptions{Slots: 32})
+		w.Expect(b.Run(w.t.Context(), w.work("b", 0))).To(MatchError(ContainSubstring(`slots is "64" there and "32" here`)))
+		w.Expect(w.shares()).To(Equal(map[string]int{"a": 64}))
+		a.end()
 	})
 }
 
 func TestFunctionOfASlotThatFailsEndsRun(t *testing.T) {
 	for _, want := range []error{nil, errors.New("broken")} {
 		t.Run(fmt.Sprint(want), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				g := NewWithT(t)
-				api := newLeaseAPI(t)
-				s := newShards(t, api.link(1), "a", nil)
-				err := s.Run(t.Context(), func(ctx context.Context, slot int) error {
+			inTrial(t, func(w *trial) {
+				s := newShards(w.t, w.api.link(1), "a", nil)
+				err := s.Run(w.t.Context(), func(ctx context.Context, slot int) error {
 					if slot == 3 {
 						return want
 					}
 					<-ctx.Done()
 					return nil
 				})
-				g.Expect(err).To(MatchError(ContainSubstring("working on slot 3")))
+				w.Expect(err).To(MatchError(ContainSubstring("working on slot 3")))
 				if want != nil {
-					g.Expect(err).To(MatchError(want))
+					w.Expect(err).To(MatchError(want))
 				}
-				l, err := api.get("test-slot-5")
-				g.Expect(err).NotTo(HaveOccurred())
-				g.Expect(l.Spec.HolderIdentity).To(BeNil())
+				w.released("test-slot-5")
 			})
 		})
 	}
 }
 
 func TestShardsNameMissingPermissions(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
-		l := newLeaseAPI(t).link(1)
+	inTrial(t, func(w *trial) {
+		l := w.api.link(1)
 		l.fail = apierrors.NewForbidden(leases, "test", errors.New("no RBAC policy matched"))
-		s := newShards(t, l, "a", nil)
-		ctx, stop := context.WithCancel(t.Context())
-		wait := background(func() error { return s.Run(ctx, newOwners().work("a", 0)) })
+		s := newShards(w.t, l, "a", nil)
+		stop := w.run(func(ctx context.Context) error { return s.Run(ctx, w.work("a", 0)) })
 		pass(time.Minute)
-		g.Expect(s.Ready()).To(MatchError(ContainSubstring("grant get, list, watch, create, update and delete on leases")))
-		g.Expect(s.Run(ctx, nil)).To(MatchError(ContainSubstring("they run already")))
+		w.Expect(s.Ready()).To(MatchError(ContainSubstring("grant get, list, watch, create, update and delete on leases")))
+		w.Expect(s.Run(w.t.Context(), nil)).To(MatchError(ContainSubstring("they run already")))
 		stop()
-		g.Expect(wait()).To(Succeed())
 	})
 }
 

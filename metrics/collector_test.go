@@ -3,54 +3,30 @@ package metrics_test
 import (
 	"context"
 	"errors"
-	"math"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	. "github.com/onsi/gomega"
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/testutil"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/homeostat/homeostat/informer"
-	"github.com/homeostat/homeostat/metrics"
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-func named(name string) *corev1.ConfigMap {
-	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "d", Name: name}}
-}
-
 func TestACollectorShowsWhatControllersDo(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
-		client := fake.NewClientset(named("good"), named("bad"), named("worse"))
-		controller, err := reconcile.New("test", informer.For(client.CoreV1().ConfigMaps("d"), nil),
-			reconcile.Func[*corev1.ConfigMap](
-				func(_ context.Context, r reconcile.Request[*corev1.ConfigMap]) (reconcile.Result, error) {
-					switch r.Key.Name {
-					case "bad":
-						return reconcile.Result{}, reconcile.Terminal(errors.New("bad"))
-					case "worse":
-						return reconcile.Result{}, reconcile.Terminal(errors.New("worse"))
-					}
-					return reconcile.Result{}, nil
-				}), nil)
-		g.Expect(err).NotTo(HaveOccurred())
-		registry := prometheus.NewPedanticRegistry()
-		g.Expect(registry.Register(metrics.New(controller))).To(Succeed())
-
-		ctx, stop := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		go func() { ended <- controller.Run(ctx) }()
-		synctest.Wait()
-		g.Expect(testutil.GatherAndCompare(registry, strings.NewReader(`
+	inStand(t, []runtime.Object{named("good"), named("bad"), named("worse")}, func(s *stand) {
+		s.controller("test", nil, func(_ context.Context, r request) (reconcile.Result, error) {
+			if r.Key.Name == "good" {
+				return nothing, nil
+			}
+			return nothing, reconcile.Terminal(errors.New(r.Key.Name))
+		})
+		stop := s.start()
+		s.shows(`
 # HELP controller_runtime_reconcile_total Turns, by what they came to.
 # TYPE controller_runtime_reconcile_total counter
 controller_runtime_reconcile_total{controller="test",result="conflict"} 0
@@ -70,78 +46,38 @@ workqueue_adds_total{name="test"} 3
 # HELP workqueue_depth Keys that wait for a worker.
 # TYPE workqueue_depth gauge
 workqueue_depth{name="test"} 0
-`), "controller_runtime_reconcile_total", "controller_runtime_reconcile_errors_total", "homeostat_failing_keys",
-			"workqueue_adds_total", "workqueue_depth")).To(Succeed())
-		problems, err := testutil.GatherAndLint(registry)
-		g.Expect(err).NotTo(HaveOccurred())
-		g.Expect(problems).To(BeEmpty())
-		stop()
-		g.Expect(<-ended).To(Succeed())
+`)
+		s.Expect(stop()).To(Succeed())
 	})
 }
 
-func value(g *WithT, registry *prometheus.Registry, name string) float64 {
-	families, err := registry.Gather()
-	g.Expect(err).NotTo(HaveOccurred())
-	for _, family := range families {
-		if family.GetName() == name {
-			m := family.GetMetric()[0]
-			return m.GetGauge().GetValue() + m.GetCounter().GetValue()
-		}
-	}
-	return math.NaN()
-}
-
 func TestACollectorShowsWhatACacheTakes(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
-		large := named("large")
-		large.Data = map[string]string{"text": strings.Repeat("x", 100_000)}
-		client := fake.NewClientset(large)
-		in := informer.For(client.CoreV1().ConfigMaps("d"), nil)
-		controller, err := reconcile.New("test", in, reconcile.Func[*corev1.ConfigMap](
-			func(context.Context, reconcile.Request[*corev1.ConfigMap]) (reconcile.Result, error) {
-				return reconcile.Result{}, nil
-			}), nil)
-		g.Expect(err).NotTo(HaveOccurred())
-		registry := prometheus.NewPedanticRegistry()
-		g.Expect(registry.Register(metrics.New(controller))).To(Succeed())
-		g.Expect(value(g, registry, "homeostat_informer_bytes")).To(BeZero())
-		ctx, stop := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		go func() { ended <- controller.Run(ctx) }()
-		synctest.Wait()
-		g.Expect(value(g, registry, "homeostat_informer_bytes")).To(BeNumerically("~", 100_000, 5000))
-		stop()
-		g.Expect(<-ended).To(Succeed())
+	large := named("large")
+	large.Data = map[string]string{"text": strings.Repeat("x", 100_000)}
+	inStand(t, []runtime.Object{large}, func(s *stand) {
+		s.controller("test", nil, idle)
+		stop := s.start()
+		s.Expect(s.value("homeostat_informer_bytes")).To(BeNumerically("~", 100_000, 5000))
+		s.Expect(stop()).To(Succeed())
+		s.Expect(s.value("homeostat_informer_bytes")).To(BeZero())
 	})
 }
 
 func TestACollectorShowsWhichKeysBackOffAndWhichAreKeptBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
-		client := fake.NewClientset(named("good"), named("bad"), named("unseen"))
-		controller, err := reconcile.New("test", informer.For(client.CoreV1().ConfigMaps("d"), nil),
-			reconcile.Func[*corev1.ConfigMap](
-				func(ctx context.Context, r reconcile.Request[*corev1.ConfigMap]) (reconcile.Result, error) {
-					switch r.Key.Name {
-					case "bad":
-						return reconcile.After(time.Minute), errors.New("bad")
-					case "unseen":
-						later := named("unseen")
-						later.ResourceVersion = "999"
-						reconcile.Wrote(ctx, later)
-					}
-					return reconcile.Result{}, nil
-				}), nil)
-		g.Expect(err).NotTo(HaveOccurred())
-		registry := prometheus.NewPedanticRegistry()
-		g.Expect(registry.Register(metrics.New(controller))).To(Succeed())
-		ctx, stop := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		go func() { ended <- controller.Run(ctx) }()
-		synctest.Wait()
-		g.Expect(testutil.GatherAndCompare(registry, strings.NewReader(`
+	inStand(t, []runtime.Object{named("good"), named("bad"), named("unseen")}, func(s *stand) {
+		s.controller("test", nil, func(ctx context.Context, r request) (reconcile.Result, error) {
+			switch r.Key.Name {
+			case "bad":
+				return reconcile.After(time.Minute), errors.New("bad")
+			case "unseen":
+				later := named("unseen")
+				later.ResourceVersion = "999"
+				reconcile.Wrote(ctx, later)
+			}
+			return nothing, nil
+		})
+		stop := s.start()
+		s.shows(`
 # HELP homeostat_queue_backing_off Keys that wait for the end of their back-off.
 # TYPE homeostat_queue_backing_off gauge
 homeostat_queue_backing_off{name="test"} 1
@@ -151,9 +87,125 @@ homeostat_queue_failing{name="test"} 1
 # HELP homeostat_queue_holds_total Turns after which the key was kept back: for its writes to be seen, or because it was getting nowhere.
 # TYPE homeostat_queue_holds_total counter
 homeostat_queue_holds_total{name="test"} 1
-`), "homeostat_queue_backing_off", "homeostat_queue_failing", "homeostat_queue_holds_total")).To(Succeed())
-		stop()
-		g.Expect(<-ended).To(Succeed())
+`)
+		s.Expect(stop()).To(Succeed())
+	})
+}
+
+// Of three keys one has its turn, which lasts; the others wait.
+func TestACollectorShowsWhatWaitsByLane(t *testing.T) {
+	inStand(t, []runtime.Object{named("a"), named("b"), named("c")}, func(s *stand) {
+		s.controller("test", &reconcile.Options{Workers: 1}, func(context.Context, request) (reconcile.Result, error) {
+			<-time.After(10 * time.Second)
+			return nothing, nil
+		})
+		stop := s.start()
+		<-time.After(5 * time.Second)
+		s.shows(`
+# HELP controller_runtime_active_workers Turns that run now.
+# TYPE controller_runtime_active_workers gauge
+controller_runtime_active_workers{controller="test"} 1
+# HELP controller_runtime_max_concurrent_reconciles Workers: how many turns may run at once.
+# TYPE controller_runtime_max_concurrent_reconciles gauge
+controller_runtime_max_concurrent_reconciles{controller="test"} 1
+# HELP homeostat_queue_lane_depth Keys that wait for a worker, by lane.
+# TYPE homeostat_queue_lane_depth gauge
+homeostat_queue_lane_depth{lane="background",name="test"} 2
+homeostat_queue_lane_depth{lane="live",name="test"} 0
+homeostat_queue_lane_depth{lane="retrying",name="test"} 0
+# HELP homeostat_queue_lane_oldest_seconds Age of the key that is next, by lane.
+# TYPE homeostat_queue_lane_oldest_seconds gauge
+homeostat_queue_lane_oldest_seconds{lane="background",name="test"} 5
+homeostat_queue_lane_oldest_seconds{lane="live",name="test"} 0
+homeostat_queue_lane_oldest_seconds{lane="retrying",name="test"} 0
+# HELP workqueue_depth Keys that wait for a worker.
+# TYPE workqueue_depth gauge
+workqueue_depth{name="test"} 2
+# HELP workqueue_longest_running_processor_seconds For how long a worker has held its key, at most.
+# TYPE workqueue_longest_running_processor_seconds gauge
+workqueue_longest_running_processor_seconds{name="test"} 5
+# HELP workqueue_unfinished_work_seconds For how long workers have held the keys that they hold, in all.
+# TYPE workqueue_unfinished_work_seconds gauge
+workqueue_unfinished_work_seconds{name="test"} 5
+`)
+		s.Expect(stop()).To(Succeed())
+	})
+}
+
+// The cache never sees version 999: the key waits for its deadline.
+func TestACollectorShowsWhatIsOverdue(t *testing.T) {
+	a := named("a")
+	a.ResourceVersion = "1"
+	inStand(t, []runtime.Object{a}, func(s *stand) {
+		turns := 0
+		s.controller("test", nil, func(ctx context.Context, r request) (reconcile.Result, error) {
+			if turns++; turns > 1 {
+				return nothing, nil
+			}
+			later := named("a")
+			later.ResourceVersion = "999"
+			reconcile.Wrote(ctx, later)
+			return reconcile.After(time.Second), nil
+		})
+		stop := s.start()
+		<-time.After(reconcile.DefaultFreshnessDeadline + time.Second)
+		synctest.Wait()
+		s.shows(`
+# HELP homeostat_freshness_holdbacks_total Turns after which the key waited until the caches had seen its writes.
+# TYPE homeostat_freshness_holdbacks_total counter
+homeostat_freshness_holdbacks_total{controller="test"} 1
+# HELP homeostat_freshness_overdue_total Turns that ran before the caches had seen the key's last writes: the deadline had passed.
+# TYPE homeostat_freshness_overdue_total counter
+homeostat_freshness_overdue_total{controller="test"} 1
+`)
+		s.Expect(stop()).To(Succeed())
+	})
+}
+
+func TestACollectorShowsPanicsAndRetries(t *testing.T) {
+	inStand(t, []runtime.Object{named("a")}, func(s *stand) {
+		turns := 0
+		s.controller("test", nil, func(context.Context, request) (reconcile.Result, error) {
+			if turns++; turns == 1 {
+				panic("no way")
+			}
+			return nothing, nil
+		})
+		stop := s.start()
+		<-time.After(time.Second)
+		synctest.Wait()
+		s.shows(`
+# HELP controller_runtime_reconcile_panics_total Turns that panicked.
+# TYPE controller_runtime_reconcile_panics_total counter
+controller_runtime_reconcile_panics_total{controller="test"} 1
+# HELP workqueue_retries_total Turns that ended with a retry.
+# TYPE workqueue_retries_total counter
+workqueue_retries_total{name="test"} 1
+`)
+		s.Expect(stop()).To(Succeed())
+	})
+}
+
+// Every second the same edit of what somebody keeps undoing.
+func TestACollectorShowsHotLoops(t *testing.T) {
+	a := named("a")
+	a.UID, a.ResourceVersion = "1", "1"
+	inStand(t, []runtime.Object{a}, func(s *stand) {
+		turns := 0
+		s.controller("test", nil, func(ctx context.Context, r request) (reconcile.Result, error) {
+			cached, _ := r.Object()
+			written := cached.DeepCopy()
+			turns++
+			written.ResourceVersion, written.Data = "x"+strconv.Itoa(turns), map[string]string{"mine": "yes"}
+			reconcile.Wrote(ctx, written)
+			return reconcile.After(time.Second), nil
+		})
+		stop := s.start()
+		s.Expect(s.value("homeostat_hot_loops_total")).To(BeZero())
+		<-time.After(time.Minute)
+		synctest.Wait()
+		s.Expect(s.value("homeostat_hot_loops_total")).To(BeNumerically(">", 0))
+		s.Expect(stop()).To(Succeed())
 	})
 }
 
@@ -169,35 +221,18 @@ func (a always) Run(ctx context.Context, fn func(context.Context) error) error {
 }
 
 func TestACollectorShowsInformersOnceAndWhoLeads(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
-		client := fake.NewClientset(named("a"), named("b"))
-		client.PrependReactor("list", "secrets", func(clienttesting.Action) (bool, runtime.Object, error) {
+	inStand(t, []runtime.Object{named("a"), named("b")}, func(s *stand) {
+		s.client.PrependReactor("list", "secrets", func(clienttesting.Action) (bool, runtime.Object, error) {
 			return true, nil, errors.New("no role")
 		})
-		good := func(context.Context, reconcile.Request[*corev1.ConfigMap]) (reconcile.Result, error) {
-			return reconcile.Result{}, nil
-		}
-		maps := informer.For(client.CoreV1().ConfigMaps("d"), nil)
-		var controllers []*reconcile.Controller
-		for name, o := range map[string]*reconcile.Options{
-			"leads":   {Leader: always(true)},
-			"standby": {Leader: always(false)},
-			"alone":   {Triggers: []reconcile.Trigger{reconcile.Owned(informer.For(client.CoreV1().Secrets("d"), nil))}},
-		} {
-			c, err := reconcile.New(name, maps, reconcile.Func[*corev1.ConfigMap](good), o)
-			g.Expect(err).NotTo(HaveOccurred())
-			controllers = append(controllers, c)
-		}
-		registry := prometheus.NewPedanticRegistry()
-		registry.MustRegister(metrics.New(controllers...))
-
-		ctx, stop := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		go func() { ended <- reconcile.RunAll(ctx, controllers...) }()
+		secrets := informer.For(s.client.CoreV1().Secrets("d"), nil)
+		s.controller("leads", &reconcile.Options{Leader: always(true)}, idle)
+		s.controller("standby", &reconcile.Options{Leader: always(false)}, idle)
+		s.controller("alone", &reconcile.Options{Triggers: []reconcile.Trigger{reconcile.Owned(secrets)}}, idle)
+		stop := s.start()
 		<-time.After(time.Second / 2) // which is too soon for a second try
 		synctest.Wait()
-		g.Expect(testutil.GatherAndCompare(registry, strings.NewReader(`
+		s.shows(`
 # HELP homeostat_informer_objects Objects in the cache.
 # TYPE homeostat_informer_objects gauge
 homeostat_informer_objects{informer="configmaps",kind="ConfigMap"} 2
@@ -240,15 +275,7 @@ homeostat_informer_watch_age_seconds{informer="configmaps",kind="ConfigMap"} 0.5
 # TYPE homeostat_leading gauge
 homeostat_leading{controller="leads"} 1
 homeostat_leading{controller="standby"} 0
-`), "homeostat_informer_objects", "homeostat_informer_synced", "homeostat_leading",
-			"homeostat_informer_events_total", "homeostat_informer_lists_total", "homeostat_informer_request_failures_total",
-			"homeostat_informer_watches_total", "homeostat_informer_watch_stalls_total",
-			"homeostat_informer_watch_silence_seconds", "homeostat_informer_lag_seconds",
-			"homeostat_informer_watch_age_seconds")).To(Succeed())
-		problems, err := testutil.GatherAndLint(registry)
-		g.Expect(err).NotTo(HaveOccurred())
-		g.Expect(problems).To(BeEmpty())
-		stop()
-		g.Expect(<-ended).To(HaveOccurred(), "one never synced")
+`)
+		s.Expect(stop()).To(HaveOccurred(), "one never synced")
 	})
 }

@@ -1,0 +1,114 @@
+package metrics_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	. "github.com/onsi/gomega"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+
+	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/metrics"
+	"github.com/homeostat/homeostat/reconcile"
+)
+
+type (
+	configMap = corev1.ConfigMap
+	request   = reconcile.Request[*configMap]
+	function  = reconcile.Func[*configMap]
+)
+
+var nothing = reconcile.Result{}
+
+func idle(context.Context, request) (reconcile.Result, error) { return nothing, nil }
+
+func named(name string) *configMap {
+	return &configMap{ObjectMeta: metav1.ObjectMeta{Namespace: "d", Name: name}}
+}
+
+// A stand is controllers of the ConfigMaps of a fake clientset, and the registry
+// that shows what they do, in a bubble of virtual time.
+type stand struct {
+	*WithT
+	t           *testing.T
+	client      *fake.Clientset
+	maps        *informer.Informer[*configMap]
+	registry    *prometheus.Registry
+	controllers []*reconcile.Controller
+}
+
+func inStand(t *testing.T, objects []runtime.Object, f func(s *stand)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		s := &stand{WithT: NewWithT(t), t: t, client: fake.NewClientset(objects...)}
+		s.maps, s.registry = informer.For(s.client.CoreV1().ConfigMaps("d"), nil), prometheus.NewPedanticRegistry()
+		f(s)
+		problems, err := testutil.GatherAndLint(s.registry)
+		s.Expect(err).NotTo(HaveOccurred())
+		s.Expect(problems).To(BeEmpty())
+	})
+}
+
+// controller makes one more controller.
+func (s *stand) controller(name string, o *reconcile.Options, f function) {
+	s.t.Helper()
+	c, err := reconcile.New(name, s.maps, f, o)
+	s.Expect(err).NotTo(HaveOccurred())
+	s.controllers = append(s.controllers, c)
+}
+
+// register shows all controllers made so far.
+func (s *stand) register() {
+	s.t.Helper()
+	s.Expect(s.registry.Register(metrics.New(s.controllers...))).To(Succeed())
+}
+
+// start shows and runs all controllers until stop is called, which returns their
+// error.
+func (s *stand) start() (stop func() error) {
+	s.t.Helper()
+	s.register()
+	ctx, cancel := context.WithCancel(s.t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- reconcile.RunAll(ctx, s.controllers...) }()
+	synctest.Wait()
+	return func() error {
+		cancel()
+		return <-ended
+	}
+}
+
+// shows wants the metrics that text tells of to be as it says.
+func (s *stand) shows(text string) {
+	s.t.Helper()
+	var names []string
+	for line := range strings.Lines(text) {
+		if rest, ok := strings.CutPrefix(line, "# TYPE "); ok {
+			names = append(names, strings.Fields(rest)[0])
+		}
+	}
+	s.Expect(names).NotTo(BeEmpty())
+	s.Expect(testutil.GatherAndCompare(s.registry, strings.NewReader(text), names...)).To(Succeed())
+}
+
+// value returns what a gauge or counter without further labels is at.
+func (s *stand) value(name string) float64 {
+	s.t.Helper()
+	families, err := s.registry.Gather()
+	s.Expect(err).NotTo(HaveOccurred())
+	for _, family := range families {
+		if family.GetName() == name {
+			m := family.GetMetric()[0]
+			return m.GetGauge().GetValue() + m.GetCounter().GetValue()
+		}
+	}
+	s.t.Fatalf("no metric is named %s", name)
+	return 0
+}
