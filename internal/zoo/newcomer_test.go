@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/rest"
 
 	"github.com/homeostat/homeostat/informer"
 	"github.com/homeostat/homeostat/internal/zoo"
@@ -130,6 +131,12 @@ func shop(make makeKey) *reconciletest.Case {
 
 func TestKeySurvives(t *testing.T) {
 	reconciletest.Explore(t, shop(ensureKey), nil)
+}
+
+// keySurvivesHere takes a cluster that is there for tests.
+func keySurvivesHere(t *testing.T, config *rest.Config) {
+	t.Helper()
+	reconciletest.Smoke(t, shop(ensureKey), config, nil)
 }
 
 // What the document shows of a failure is what one looks like: what was done, what is wrong, what is behind it. The trace

@@ -219,6 +219,24 @@ func TestSmokeLeavesOutWhatDiffersAnyway(t *testing.T) {
 	})
 }
 
+// Nor does what only one of the undisturbed runs has left behind.
+func TestSmokeBelievesEitherUndisturbedRun(t *testing.T) {
+	c := breeding(nil)
+	c.Goal, c.Workload = nil, nil
+	runs := 0
+	c.Outside = func() any { runs++; return nil }
+	c.Run = breed(func(ctx context.Context, b *breeder, p *corev1.ConfigMap) error {
+		if runs > 1 {
+			return nil
+		}
+		return b.create(ctx, child(p))
+	})
+	inTown(t, c, nil, func(g gomega.Gomega, r *reconciletest.Report) {
+		g.Expect(r.Failure).To(gomega.BeEmpty())
+		g.Expect(r.Runs).To(gomega.Equal(3))
+	})
+}
+
 // A Run that is killed sends nothing more, whatever it tries.
 func TestSmokeLetsNothingOutAfterAKill(t *testing.T) {
 	c := breeding(func(ctx context.Context, b *breeder, p *corev1.ConfigMap) error {

@@ -26,9 +26,9 @@ func settingOf(namespace, name, key, value string) *api.Setting {
 	}
 }
 
-// A fault at every call and every event, and the same end.
-func TestItSurvivesEveryFault(t *testing.T) {
-	reconciletest.Explore(t, &reconciletest.Case{
+// lifeOfSettings is a world in which Settings come, change and go.
+func lifeOfSettings() *reconciletest.Case {
+	return &reconciletest.Case{
 		Resources: []reconciletest.Resource{{
 			Group: api.Group, Version: api.Version, Resource: api.Resource, Kind: api.Kind, Namespaced: true, Status: true,
 		}},
@@ -64,5 +64,10 @@ func TestItSurvivesEveryFault(t *testing.T) {
 			}
 			return nil
 		},
-	}, &reconciletest.Options{Budget: exploration})
+	}
+}
+
+// A fault at every call and every event, and the same end.
+func TestItSurvivesEveryFault(t *testing.T) {
+	reconciletest.Explore(t, lifeOfSettings(), &reconciletest.Options{Budget: exploration})
 }

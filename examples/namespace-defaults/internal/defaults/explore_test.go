@@ -15,8 +15,9 @@ import (
 // exploration is how long it may look, in real time.
 const exploration = 5 * time.Second
 
-// A fault at every call and every event, and the same end.
-func TestItSurvivesEveryFault(t *testing.T) {
+// lifeOfTeams is a world in which namespaces come, get an owner, and leave the policy.
+func lifeOfTeams(t *testing.T) *reconciletest.Case {
+	t.Helper()
 	team := func(name string) *corev1.Namespace {
 		return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	}
@@ -25,7 +26,7 @@ func TestItSurvivesEveryFault(t *testing.T) {
 		t.Fatal(err)
 	}
 	policy.Exempt = append(policy.Exempt, metav1.NamespaceDefault)
-	reconciletest.Explore(t, &reconciletest.Case{
+	return &reconciletest.Case{
 		Run: func(env *reconciletest.Env) error {
 			c, err := defaults.New(env.Client(), policy, nil)
 			if err != nil {
@@ -62,5 +63,10 @@ func TestItSurvivesEveryFault(t *testing.T) {
 			}
 			return err
 		},
-	}, &reconciletest.Options{Budget: exploration})
+	}
+}
+
+// A fault at every call and every event, and the same end.
+func TestItSurvivesEveryFault(t *testing.T) {
+	reconciletest.Explore(t, lifeOfTeams(t), &reconciletest.Options{Budget: exploration})
 }

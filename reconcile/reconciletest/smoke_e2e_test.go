@@ -1,0 +1,57 @@
+//go:build e2e
+
+package reconciletest_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/homeostat/homeostat/internal/e2e"
+	"github.com/homeostat/homeostat/reconcile/reconciletest"
+)
+
+// The real server's answers are what Smoke lives on: a right controller passes, and one that says that it is ready
+// before it is does not, and both leave the server as it was.
+func TestE2ESmoke(t *testing.T) {
+	g := gomega.NewWithT(t)
+	cluster, err := e2e.Start(t.Context(), nil)
+	g.Expect(err).NotTo(gomega.HaveOccurred())
+	t.Cleanup(func() { g.Expect(cluster.Stop()).To(gomega.Succeed()) })
+
+	report := reconciletest.Smoke(t, breeding(right), cluster.Config(), nil)
+	g.Expect(report.Kills).To(gomega.Equal(4))
+	g.Expect(report.Writes).To(gomega.Equal(4))
+
+	short := breeding(premature)
+	short.Workload = nil
+	report, err = reconciletest.SmokeOf(t, short, cluster.Config(), nil)
+	g.Expect(err).NotTo(gomega.HaveOccurred())
+	t.Log(report.Failure)
+	g.Expect(report.Oracle).To(gomega.Equal("goal"))
+
+	short = breeding(expose) // the server allots addresses: no two runs have the same
+	short.Workload, short.Goal = nil, nil
+	report = reconciletest.Smoke(t, short, cluster.Config(), nil)
+	g.Expect(report.Runs).To(gomega.BeNumerically("<=", 3))
+	t.Log(report.Runs, "runs", report.Elapsed)
+}
+
+// expose makes a Service with a name that follows from the parent.
+func expose(ctx context.Context, b *breeder, p *corev1.ConfigMap) error {
+	services := b.client.CoreV1().Services(p.Namespace)
+	if all, err := services.List(ctx, metav1.ListOptions{LabelSelector: "of=" + p.Name}); err != nil || len(all.Items) > 0 {
+		return err
+	}
+	made := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: p.Name, Labels: map[string]string{"of": p.Name}, OwnerReferences: child(p).OwnerReferences,
+		},
+		Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}},
+	}
+	_, err := services.Create(ctx, made, metav1.CreateOptions{})
+	return err
+}
