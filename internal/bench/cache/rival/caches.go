@@ -8,6 +8,7 @@ import (
 	"io"
 	"slices"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
@@ -18,6 +19,7 @@ import (
 	clientgocache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/homeostat/homeostat/informer"
 )
@@ -145,6 +147,7 @@ func listen(pods interface {
 }
 
 func controllerRuntime(o cache.Options) func(ctx context.Context, url string, heard func()) (Cache, error) {
+	log.SetLogger(logr.Discard())
 	return func(ctx context.Context, url string, heard func()) (Cache, error) {
 		o.Scheme = scheme.Scheme
 		o.Mapper = mapper{}

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	cr "sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
@@ -78,6 +79,7 @@ func ourLoop(ctx context.Context, url string, workers int, turn Turn) error {
 }
 
 func runtimeLoop(priority bool) func(ctx context.Context, url string, workers int, turn Turn) error {
+	log.SetLogger(logr.Discard())
 	return func(ctx context.Context, url string, workers int, turn Turn) error {
 		caches, err := cache.New(config(url), cache.Options{Scheme: scheme.Scheme, Mapper: mapper{}})
 		if err != nil {
