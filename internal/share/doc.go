@@ -16,6 +16,9 @@
 //     UIDs and times do not fill the table.
 //   - An object is first compared with the one before it: in a list, that is
 //     often another replica. The table is asked for the rest.
+//   - An update is compared with the earlier state of its object instead: what has
+//     stayed is taken over and does not become known, and only what is new is
+//     looked for in the table.
 //   - The table holds weakly: nothing but the last object is kept alive by it,
 //     and it shrinks.
 //   - The caller owns the object until Object returns, and nobody may write to it
