@@ -71,11 +71,12 @@ func diagnose(stacks string) string {
 	return strings.Join(words, "\n") + "\n\nThe goroutines of the run:\n\n" + strings.Join(shown, "\n\n")
 }
 
-// inner tells whether a function is of Go itself, whose packages have no dot in the first part of their path, or of the
-// simulated server.
+// inner tells whether a function is of Go itself, whose packages have no dot in the first part of their path, of the
+// simulated server, or of this package, such as Env.Context.
 func inner(function string) bool {
 	root, _, nested := strings.Cut(function, "/")
-	return !nested || !strings.Contains(root, ".") || strings.Contains(function, "/internal/apisim.")
+	return !nested || !strings.Contains(root, ".") || strings.Contains(function, "/internal/apisim.") ||
+		strings.Contains(function, "/reconcile/reconciletest.")
 }
 
 // place is where the program waits: its innermost frame that is neither of Go nor of a library.
