@@ -1,0 +1,279 @@
+package model_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/homeostat/homeostat/examples/reboot/api"
+	"github.com/homeostat/homeostat/examples/reboot/internal/machine"
+	"github.com/homeostat/homeostat/examples/reboot/internal/protocol"
+	"github.com/homeostat/homeostat/examples/reboot/internal/rules"
+	"github.com/homeostat/homeostat/internal/apisim"
+	"github.com/homeostat/homeostat/reconcile/reconciletest"
+)
+
+// A fleet is what an exploration has outside of the API server: the machines, and the
+// monitor that knows the truth about them.
+type fleet struct {
+	names    []string
+	machines map[string]*machine.Simulated
+
+	mu      sync.Mutex // guards what follows
+	monitor *monitor
+	boots   map[string]int  // of each machine
+	dark    map[string]bool // machines that have no power
+	fuse    map[string]int  // how many reboots of a machine end with that
+	away    bool            // the agents of the world
+	seen    map[string]*unstructured.Unstructured
+	nodes   map[string]*corev1.Node // as of the last look, and what they say
+	states  map[string]protocol.State
+	who     string // writes
+	reboots map[string]int
+}
+
+func newFleet(names ...string) *fleet {
+	f := &fleet{
+		names: names, machines: map[string]*machine.Simulated{}, boots: map[string]int{}, dark: map[string]bool{},
+		fuse: map[string]int{},
+		seen: map[string]*unstructured.Unstructured{}, nodes: map[string]*corev1.Node{},
+		states: map[string]protocol.State{}, who: operator, reboots: map[string]int{},
+	}
+	f.monitor = newMonitor(func(node string) int { return f.boots[node] })
+	for _, n := range names {
+		f.boots[n] = 1
+		f.machines[n] = machine.NewSimulated(n, func(string) {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.reboots[n]++
+			f.dark[n] = f.dark[n] || f.reboots[n] == f.fuse[n]
+			f.monitor.down(n)
+		})
+	}
+	return f
+}
+
+func fleetOf(w *reconciletest.World) *fleet { return w.Outside().(*fleet) }
+
+// Who writes, for the monitor.
+const (
+	operator      = "operator"
+	administrator = "admin"
+)
+
+// watched are the resources of which the monitor sees every commit: nodes first, as
+// it counts them when a group changes.
+func watched() []schema.GroupVersionResource {
+	return []schema.GroupVersionResource{
+		corev1.SchemeGroupVersion.WithResource("nodes"), api.GroupVersion().WithResource(api.Resource),
+	}
+}
+
+// look shows the monitor what was committed since the last look: one write, as it is
+// called before the first and after each. Errors: a broken invariant.
+func (f *fleet) look(w *reconciletest.World) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, resource := range watched() {
+		objects, err := w.Objects(resource.GroupResource().String())
+		if err != nil {
+			return err
+		}
+		for _, o := range objects {
+			key := resource.Resource + "/" + o.GetName()
+			before := f.seen[key]
+			if before != nil && before.GetResourceVersion() == o.GetResourceVersion() {
+				continue
+			}
+			f.seen[key] = o
+			if resource.Resource == "nodes" {
+				n := decoded(o)
+				f.nodes[n.Name], f.states[n.Name] = n, protocol.Read(n)
+			}
+			f.monitor.commit(apisim.Event{
+				Resource: resource, Key: types.NamespacedName{Name: o.GetName()}, Call: apisim.Call{Client: f.who},
+				Old: before, New: o,
+			})
+		}
+	}
+	if v := f.monitor.broken(""); v != nil {
+		return fmt.Errorf("%s: %s", v.invariant, v.what)
+	}
+	return nil
+}
+
+// settled says what is left of all requests.
+func (f *fleet) settled() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if left := f.monitor.settled(); left != "" {
+		return fmt.Errorf("L1: %s", left)
+	}
+	return nil
+}
+
+// power switches a machine off, or lets it have power again.
+func (f *fleet) power(name string, on bool) {
+	if !on {
+		f.machines[name].Crash()
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.dark[name] = !on
+}
+
+func (f *fleet) awayNow() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.away
+}
+
+// first returns the first node that f holds for, "" if there is none.
+func (f *fleet) first(holds func(name string) bool) string {
+	for _, n := range f.names {
+		if holds(n) {
+			return n
+		}
+	}
+	return ""
+}
+
+// actor is one that does something for the first node that is due.
+func actor(
+	name string, due func(w *reconciletest.World, node string) bool, do func(w *reconciletest.World, node string) error,
+) reconciletest.Actor {
+	next := func(w *reconciletest.World) string {
+		f := fleetOf(w)
+		return f.first(func(name string) bool {
+			n, _ := f.node(name) // a smaller case may have fewer
+			return n != nil && due(w, name)
+		})
+	}
+	return reconciletest.Actor{
+		Name: name,
+		Enabled: func(w *reconciletest.World) bool {
+			if f := fleetOf(w); len(f.seen) == 0 {
+				_ = f.look(w) // what there is before the first write breaks nothing
+			}
+			return next(w) != ""
+		},
+		Do: func(w *reconciletest.World) {
+			if err := do(w, next(w)); err != nil {
+				panic(err)
+			}
+		},
+	}
+}
+
+// power is a switch that is always on: it boots a machine that has gone off.
+func power() reconciletest.Actor {
+	return actor("power", func(w *reconciletest.World, node string) bool {
+		f := fleetOf(w)
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		return f.machines[node].Off() && !f.dark[node]
+	}, func(w *reconciletest.World, node string) error {
+		f := fleetOf(w)
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.boots[node]++
+		f.machines[node].PowerOn()
+		return nil
+	})
+}
+
+// kubelet reports the boot that runs; a late one when the agent has noted it.
+func kubelet(late bool) reconciletest.Actor {
+	return actor("kubelet", func(w *reconciletest.World, node string) bool {
+		boot := fleetOf(w).boot(node)
+		n, state := fleetOf(w).node(node)
+		noted := state.Last != nil && state.Last.ToBootID == boot || !protocol.Claimed(n)
+		return boot != "" && n.Status.NodeInfo.BootID != boot && (noted || !late)
+	}, func(w *reconciletest.World, node string) error {
+		f := fleetOf(w)
+		f.mu.Lock()
+		f.monitor.reported(node)
+		f.mu.Unlock()
+		_, err := w.Client().CoreV1().Nodes().Patch(context.Background(), node, types.MergePatchType,
+			[]byte(`{"status":{"nodeInfo":{"bootID":"`+f.boot(node)+`"}}}`), metav1.PatchOptions{}, "status")
+		return err
+	})
+}
+
+// boot returns the boot that runs, "" if the machine is off.
+func (f *fleet) boot(node string) string {
+	id, err := f.machines[node].BootID(context.Background())
+	if err != nil {
+		return ""
+	}
+	return id
+}
+
+func decoded(o *unstructured.Unstructured) *corev1.Node {
+	n := &corev1.Node{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, n); err != nil {
+		panic(err)
+	}
+	return n
+}
+
+// node returns a node as it was at the last look, to be read only, and what it says.
+func (f *fleet) node(name string) (*corev1.Node, protocol.State) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.nodes[name], f.states[name]
+}
+
+// agents are those of all nodes: they go by the rules of the real ones, and each step
+// is one write that no fault strikes.
+func agents() reconciletest.Actor {
+	return actor("agent", func(w *reconciletest.World, node string) bool {
+		f := fleetOf(w)
+		boot := f.boot(node)
+		if boot == "" || f.awayNow() {
+			return false
+		}
+		_, state := f.node(node)
+		step, err := rules.Agent(state, boot)
+		return err == nil && step != rules.Idle
+	}, func(w *reconciletest.World, node string) error {
+		f := fleetOf(w)
+		n, state := f.node(node)
+		n = n.DeepCopy()
+		if err := turn(n, state, f.machines[node], f.boot(node)); err != nil {
+			return err
+		}
+		_, err := w.Client().CoreV1().Nodes().Update(context.Background(), n, metav1.UpdateOptions{})
+		return err
+	})
+}
+
+// turn does what an agent does next.
+func turn(n *corev1.Node, state protocol.State, m machine.Machine, boot string) error {
+	step, err := rules.Agent(state, boot)
+	if err != nil {
+		return err
+	}
+	switch step {
+	case rules.Accept:
+		return protocol.Accept(n, protocol.Progress{Request: *state.Now, BootID: boot, AcceptedAt: metav1.Now()})
+	case rules.Resume:
+		return m.Reboot(context.Background(), state.InProgress.BootID)
+	case rules.Complete:
+		p := state.InProgress
+		return protocol.Complete(n, protocol.Outcome{
+			Request: p.Request, FromBootID: p.BootID, ToBootID: boot, At: metav1.Now(), Result: protocol.Rebooted,
+		}, protocol.MayUncordon(n, p))
+	default:
+		o := *state.Last
+		o.ToBootID = boot
+		return protocol.Restamp(n, o)
+	}
+}

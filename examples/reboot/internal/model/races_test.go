@@ -1,0 +1,167 @@
+package model_test
+
+import (
+	"errors"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/homeostat/homeostat/examples/reboot/internal/protocol"
+	"github.com/homeostat/homeostat/reconcile/reconciletest"
+)
+
+// The cases of this file are small, and stop in the middle of a reboot: then one call
+// that is late, or one event, arrives in another world.
+
+// duel has two controllers that both work. The agents are in the world, and the kubelets
+// report a boot after the agents have noted it.
+func duel() *reconciletest.Case {
+	return &reconciletest.Case{
+		Resources: resources(),
+		Objects:   []runtime.Object{node("n1", false), node("n2", true), node("n3", false), group()},
+		Outside: func() any {
+			f := newFleet("n1", "n2", "n3")
+			f.power("n2", false)
+			f.power("n3", false)
+			return f
+		},
+		Replicas: 2,
+		Run:      func(env *reconciletest.Env) error { return runWithAgents(env, false) },
+		Actors:   []reconciletest.Actor{power(), agents(), kubelet(true)},
+		Always:   always,
+		Workload: []reconciletest.Step{
+			byAdmin("ask for all; n2 and n3 have no power", need("n1", "kernel"), need("n2", "kernel"), need("n3", "kernel")),
+			byAdmin("n2 has power; it and n1 are needed again",
+				need("n2", "firmware"), need("n1", "firmware"), machines("", func(f *fleet) { f.power("n2", true) })),
+			byAdmin("n2 fails; n3 has power", ready("n2", "Unknown"), machines("", func(f *fleet) { f.power("n3", true) })),
+			byAdmin("n2 recovers", ready("n2", "True")),
+		},
+		Ignore: everyField(),
+		Goal: func(w *reconciletest.World) error {
+			return errors.Join(fleetOf(w).settled(),
+				cordonsLeft(w, map[string]bool{"n1": false, "n2": true, "n3": false}))
+		},
+	}
+}
+
+// revoking has one controller. Its group is paused after a grant, just when the agents
+// come back: who is first differs from run to run.
+func revoking() *reconciletest.Case {
+	away := func(away bool) reconciletest.Step {
+		return machines("", func(f *fleet) {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.away = away
+		})
+	}
+	return &reconciletest.Case{
+		Resources: resources(),
+		Objects:   []runtime.Object{node("n1", false), group()},
+		Outside:   func() any { return newFleet("n1") },
+		Run:       func(env *reconciletest.Env) error { return runWithAgents(env, false) },
+		Actors:    []reconciletest.Actor{power(), agents(), kubelet(false)},
+		Always:    always,
+		Workload: []reconciletest.Step{
+			byAdmin("ask for n1, whose agent is away", away(true), need("n1", "kernel")),
+			byAdmin("pause; the agent is back", paused("true"), away(false)),
+			byAdmin("resume", paused("false")),
+		},
+		Ignore: everyField(),
+		Goal:   func(w *reconciletest.World) error { return fleetOf(w).settled() },
+	}
+}
+
+// failing has a node that fails just after another one was asked for, and no group: the
+// controller makes the default one.
+func failing() *reconciletest.Case {
+	return &reconciletest.Case{
+		Resources: resources(),
+		Objects:   []runtime.Object{node("n1", false), node("n2", false)},
+		Outside:   func() any { return newFleet("n1", "n2") },
+		Run:       func(env *reconciletest.Env) error { return runWithAgents(env, false) },
+		Actors:    []reconciletest.Actor{power(), agents(), kubelet(false)},
+		Always:    always,
+		Workload: []reconciletest.Step{
+			byAdmin("ask for n1; n2 fails", need("n1", "kernel"), ready("n2", "Unknown")),
+			byAdmin("n2 recovers", ready("n2", "True")),
+		},
+		Ignore: []string{"metadata.annotations." + protocol.Void},
+		Goal:   func(w *reconciletest.World) error { return fleetOf(w).settled() },
+	}
+}
+
+// twins has everything twice, the agent of a node, too: the second is the first, which
+// did not end when it should have. The node does not come back from its second reboot.
+func twins() *reconciletest.Case {
+	return &reconciletest.Case{
+		Resources: resources(),
+		Objects:   []runtime.Object{node("n1", false), group()},
+		Outside:   func() any { return newFleet("n1") },
+		Replicas:  2,
+		Run:       func(env *reconciletest.Env) error { return runWithAgents(env, true) },
+		Actors:    []reconciletest.Actor{power(), kubelet(false)},
+		Always:    always,
+		Workload: []reconciletest.Step{
+			byAdmin("n1 does not reboot when it is told to; ask for n1",
+				machines("", func(f *fleet) { f.machines["n1"].Refuse(errors.New("inhibited")) }), need("n1", "kernel")),
+			byAdmin("n1 is needed again, and does reboot now, but stays off the second time",
+				need("n1", "firmware"), machines("", func(f *fleet) {
+					f.machines["n1"].Refuse(nil)
+					f.mu.Lock()
+					defer f.mu.Unlock()
+					f.fuse["n1"] = 2
+				})),
+			byAdmin("n1 has power again", machines("", func(f *fleet) {
+				f.mu.Lock()
+				defer f.mu.Unlock()
+				f.fuse["n1"], f.dark["n1"] = 0, false
+			})),
+		},
+		Ignore: everyField(),
+		Goal: func(w *reconciletest.World) error {
+			return errors.Join(fleetOf(w).settled(), cordonsLeft(w, map[string]bool{"n1": false}))
+		},
+	}
+}
+
+// meddling has an administrator who cordons a node and calls its reboot off, at any time
+// that is left for it.
+func meddling() *reconciletest.Case {
+	return &reconciletest.Case{
+		Resources: resources(),
+		Objects:   []runtime.Object{node("n1", false), group()},
+		Outside:   func() any { return newFleet("n1") },
+		Run:       func(env *reconciletest.Env) error { return runWithAgents(env, true) },
+		Actors:    []reconciletest.Actor{power(), kubelet(true)},
+		Always:    always,
+		Workload: []reconciletest.Step{
+			byAdmin("ask for n1", need("n1", "kernel")),
+			byAdmin("cordon n1, and call it off", cordon("n1", "true"), calledOff("n1")),
+			byAdmin("uncordon n1", cordon("n1", "null")),
+		},
+		Ignore: everyField(),
+		Goal: func(w *reconciletest.World) error {
+			return errors.Join(fleetOf(w).settled(), cordonsLeft(w, map[string]bool{"n1": false}))
+		},
+	}
+}
+
+func explore(t *testing.T, c *reconciletest.Case) {
+	t.Helper()
+	reconciletest.Explore(t, c, options())
+}
+
+func options() *reconciletest.Options {
+	return &reconciletest.Options{
+		Budget:    *budget,
+		SkipDrift: true, // the default group is made again only when it is needed
+	}
+}
+
+func TestExploreOneLeads(t *testing.T) { explore(t, oneLeads()) }
+func TestExploreBothWork(t *testing.T) { explore(t, bothWork()) }
+func TestExploreDuel(t *testing.T)     { explore(t, duel()) }
+func TestExploreRevoking(t *testing.T) { explore(t, revoking()) }
+func TestExploreFailing(t *testing.T)  { explore(t, failing()) }
+func TestExploreTwins(t *testing.T)    { explore(t, twins()) }
+func TestExploreMeddling(t *testing.T) { explore(t, meddling()) }
