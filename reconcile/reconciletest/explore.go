@@ -16,7 +16,8 @@ import (
 
 // Report says what an exploration covered.
 type Report struct {
-	// Runs were made; Planned is how many single deviations there are, Pairs how many of the runs had two.
+	// Runs were made; Planned is how many single deviations there are for this process, Pairs how many of the runs had
+	// two.
 	Runs, Planned, Pairs int
 	// Kills of a [Smoke].
 	Kills int
@@ -118,7 +119,7 @@ func (x *explorer) explore() {
 		return
 	}
 	singles := x.singles()
-	x.report.Planned = len(singles)
+	x.report.Planned = (len(singles) + x.o.Shards - 1 - x.o.Shard) / x.o.Shards
 	if !x.tryAll(singles) {
 		return
 	}
