@@ -45,10 +45,10 @@ var _ = Describe("a RebootGroup", func() {
 	It("says in a condition which annotation cannot be read, and reboots nothing", func(ctx SpecContext) {
 		startController(ctx)
 		startAgent(ctx, "garbled")
-		createNode(ctx, "garbled", map[string]string{protocol.LastReboot: "yesterday", protocol.Needed: "r"})
 		Expect(createGroup(ctx, "garbled", api.RebootGroupSpec{
 			MaxUnavailable: intstr.FromInt32(1), NodeSelector: selecting("garbled"),
 		})).To(Succeed())
+		createNode(ctx, "garbled", map[string]string{protocol.LastReboot: "yesterday", protocol.Needed: "r"})
 		Eventually(conditionOf("garbled", rules.ConditionReadable)).WithContext(ctx).WithTimeout(patience).Should(And(
 			HavePrefix("False InvalidAnnotation"), ContainSubstring(protocol.LastReboot), ContainSubstring(`"garbled"`),
 			ContainSubstring("remove the annotation")))
@@ -80,10 +80,10 @@ var _ = Describe("a RebootGroup", func() {
 
 	It("revokes and gives back the slot when it is paused, and loses nothing", func(ctx SpecContext) {
 		startController(ctx)
-		createNode(ctx, "paused", map[string]string{protocol.Needed: "r"})
 		Expect(createGroup(ctx, "paused", api.RebootGroupSpec{
 			MaxUnavailable: intstr.FromInt32(1), NodeSelector: selecting("paused"),
 		})).To(Succeed())
+		createNode(ctx, "paused", map[string]string{protocol.Needed: "r"})
 		Eventually(state("paused")).WithContext(ctx).WithTimeout(patience).Should(HaveField("Now", Not(BeNil())))
 		pauseGroup(ctx, "paused", true)
 		Eventually(func(ctx SpecContext) ([]api.Slot, error) {

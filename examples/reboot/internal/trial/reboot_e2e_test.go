@@ -42,10 +42,11 @@ func slotsOf(group string) func(ctx SpecContext) ([]api.Slot, error) {
 // begin asks for a reboot and waits until the machine is off.
 func begin(ctx SpecContext, name string) *machine.Simulated {
 	startController(ctx)
-	createNode(ctx, name, map[string]string{protocol.Needed: "r"})
+	// First the group: a node that asks and is of none gets one from the default group.
 	Expect(createGroup(ctx, name, api.RebootGroupSpec{
 		MaxUnavailable: intstr.FromInt32(1), NodeSelector: selecting(name),
 	})).To(Succeed())
+	createNode(ctx, name, map[string]string{protocol.Needed: "r"})
 	m := startAgent(ctx, name)
 	Eventually(m.Off).WithContext(ctx).WithTimeout(patience).Should(BeTrue())
 	return m
