@@ -93,12 +93,13 @@ func scribble(ctx context.Context, client kubernetes.Interface, namespace, name 
 	defer pace.Stop()
 	refused, tries := 0, 0
 	for n := 0; tries < deafTries; n++ {
-		if ctx.Err() != nil {
+		over := ctx.Err() != nil
+		if over {
 			tries++
 		}
 		body = fmt.Appendf(body[:0], `{"data":{"writer":%q,"n":"%d"}}`, name, n)
 		_, err := client.CoreV1().ConfigMaps(namespace).Patch(deaf, "paper", types.MergePatchType, body, metav1.PatchOptions{})
-		if ctx.Err() != nil && errors.Is(err, leader.ErrFenced) {
+		if over && errors.Is(err, leader.ErrFenced) {
 			refused++
 		}
 		<-pace.C
