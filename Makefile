@@ -14,7 +14,8 @@ GOFUMPT := $(BIN)/gofumpt-$(GOFUMPT_VERSION)
 BENCHSTAT := $(BIN)/benchstat-$(BENCHSTAT_VERSION)
 
 # The packages of this module that have tests against the real API server.
-E2E_PACKAGES = $(sort $(shell grep -rl --include='*_test.go' --exclude-dir=bench '^//go:build e2e' . | xargs -rn1 dirname))
+# The one that takes longest comes first: the lists of packages are backwards.
+E2E_PACKAGES = $(shell grep -rl --include='*_test.go' --exclude-dir=bench '^//go:build e2e' . | xargs -rn1 dirname | sort -ru)
 # The packages that have mutation tests: a safeguard is taken out, a named invariant must break.
 MUTATE_PACKAGES = $(sort $(shell grep -rl --include='*_test.go' '^//go:build mutate' . | xargs -rn1 dirname))
 # The packages of this module whose tests count allocations, or take more steps without the race detector.
@@ -40,7 +41,7 @@ unit: ## Unit tests without the race detector, which is quicker.
 
 .PHONY: race
 race: ## Unit tests under the race detector.
-	go test -race -vet=off $(LINK) -timeout 15m ./...
+	go test -race -vet=off $(LINK) -timeout 15m $$(go list ./... | tac)
 
 .PHONY: exact
 exact: ## Unit tests without it where that matters: allocations are counted, more steps taken.
@@ -53,7 +54,7 @@ mutate: ## Take each safeguard out, one at a time, and see a named invariant bre
 .PHONY: e2e
 e2e: controlplane-build browser ## Tests against the real API server.
 	cd internal/controlplane && CGO_ENABLED=0 go test -trimpath -vet=off -timeout 5m ./supervisor
-	go test -vet=off $(LINK) -tags e2e -run '^TestE2E' -p 2 -timeout 20m $(E2E_PACKAGES)
+	go test -vet=off $(LINK) -tags e2e -run '^TestE2E' -p 3 -timeout 20m $(E2E_PACKAGES)
 
 .PHONY: browser
 browser:
