@@ -14,8 +14,11 @@ GOFUMPT := $(BIN)/gofumpt-$(GOFUMPT_VERSION)
 BENCHSTAT := $(BIN)/benchstat-$(BENCHSTAT_VERSION)
 
 # The packages of this module that have tests against the real API server.
-# The one that takes longest comes first: the lists of packages are backwards.
-E2E_PACKAGES = $(shell grep -rl --include='*_test.go' --exclude-dir=bench '^//go:build e2e' . | xargs -rn1 dirname | sort -ru)
+# Those that take longest come first: most of it is waiting.
+E2E_LONGEST = ./reconcile/reconciletest ./examples/configmap-from-crs/internal/settings \
+  ./examples/ingress-per-service/internal/ingress ./examples/namespace-defaults/internal/defaults
+E2E_PACKAGES = $(E2E_LONGEST) $(filter-out $(E2E_LONGEST),$(sort $(shell grep -rl --include='*_test.go' --exclude-dir=bench \
+  '^//go:build e2e' . | xargs -rn1 dirname)))
 # The packages that have mutation tests: a safeguard is taken out, a named invariant must break.
 MUTATE_PACKAGES = $(sort $(shell grep -rl --include='*_test.go' '^//go:build mutate' . | xargs -rn1 dirname))
 # The packages of this module whose tests count allocations, or take more steps without the race detector.
@@ -41,6 +44,7 @@ unit: ## Unit tests without the race detector, which is quicker.
 
 .PHONY: race
 race: ## Unit tests under the race detector.
+	@# backwards, since the longest come last
 	go test -race -vet=off $(LINK) -timeout 15m $$(go list ./... | tac)
 
 .PHONY: exact
@@ -54,7 +58,7 @@ mutate: ## Take each safeguard out, one at a time, and see a named invariant bre
 .PHONY: e2e
 e2e: controlplane-build browser ## Tests against the real API server.
 	cd internal/controlplane && CGO_ENABLED=0 go test -trimpath -vet=off -timeout 5m ./supervisor
-	go test -vet=off $(LINK) -tags e2e -run '^TestE2E' -p 3 -timeout 20m $(E2E_PACKAGES)
+	go test -vet=off $(LINK) -tags e2e -run '^TestE2E' -p 4 -timeout 20m $(E2E_PACKAGES)
 
 .PHONY: browser
 browser:
