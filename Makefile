@@ -58,7 +58,7 @@ mutate: ## Take each safeguard out, one at a time, and see a named invariant bre
 .PHONY: e2e
 e2e: controlplane-build browser ## Tests against the real API server.
 	cd internal/controlplane && CGO_ENABLED=0 go test -trimpath -vet=off -timeout 5m ./supervisor
-	go test -vet=off $(LINK) -tags e2e -run '^TestE2E' -p 4 -timeout 20m $(E2E_PACKAGES)
+	go test -vet=off $(LINK) -tags e2e -run '^TestE2E' -p 3 -timeout 20m $(E2E_PACKAGES)
 
 .PHONY: browser
 browser:
