@@ -49,5 +49,6 @@ func setup(env program.Env) ([]*reconcile.Controller, error) {
 }
 
 func main() {
-	os.Exit(program.Program{Name: "podlog", Setup: setup}.Main(os.Args[1:], os.Stderr))
+	podlog := program.Program{Name: "podlog", Needs: []string{"list,watch pods"}, Setup: setup}
+	os.Exit(podlog.Main(os.Args[1:], os.Stderr))
 }
