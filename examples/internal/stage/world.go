@@ -3,6 +3,7 @@ package stage
 import (
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/onsi/gomega"
 	"k8s.io/client-go/kubernetes"
@@ -58,6 +59,14 @@ func (w *World) Start(make Maker) *Run {
 	})
 	synctest.Wait()
 	return run
+}
+
+// Pass lets time pass, and then waits until the controllers have nothing to do.
+// What their goroutines did by then happened before Pass returns; what they did
+// before a timer fires did not.
+func (w *World) Pass(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
 }
 
 // Writes returns what the controllers wrote since the last call, once they have

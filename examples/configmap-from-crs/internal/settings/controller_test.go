@@ -34,7 +34,7 @@ func TestManyInputsMakeOneOutput(t *testing.T) {
 		w.Expect(w.Writes()).To(Equal([]string{patched, told("a")}))
 		w.Expect(w.configMap().Data).To(Equal(map[string]string{"color": "blue", "size": "10"}))
 
-		<-time.After(time.Hour)
+		w.Pass(time.Hour)
 		w.Expect(w.Writes()).To(BeEmpty())
 		stop()
 	})
@@ -119,7 +119,7 @@ func TestWithoutTheOutputWatchNothingIsRestored(t *testing.T) {
 				w.Tap.Before = wiretap.Mute("/api/v1/configmaps")
 				stop := w.start()
 				c.do(w)
-				<-time.After(time.Minute)
+				w.Pass(time.Minute)
 				w.Expect(w.Writes()).To(BeEmpty())
 				stop()
 			})
@@ -169,7 +169,7 @@ func TestAStaleListOfSettingsDeletesNothing(t *testing.T) {
 			return silent(r)
 		}
 		stop := w.start()
-		<-time.After(time.Minute)
+		w.Pass(time.Minute)
 		w.Expect(w.Writes()).To(BeEmpty())
 		w.Expect(w.configMap().Data).To(Equal(map[string]string{"colour": "red"}))
 		stop()
@@ -237,7 +237,7 @@ func TestACrashAfterEveryWriteLosesNothing(t *testing.T) {
 				}
 			}
 			stop := w.start()
-			<-time.After(time.Second)
+			w.Pass(time.Second)
 			total += len(w.Writes())
 			stop()
 			if !struck {

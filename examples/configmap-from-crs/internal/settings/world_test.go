@@ -77,7 +77,7 @@ func told(name string) string {
 // set creates a Setting, a second later than the last.
 func (w *world) set(name, key, value string) {
 	w.T.Helper()
-	<-time.After(time.Second)
+	w.Pass(time.Second)
 	_, err := w.settings.Create(w.T.Context(), &api.Setting{
 		ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: api.SettingSpec{Key: key, Value: value},
 	}, metav1.CreateOptions{})

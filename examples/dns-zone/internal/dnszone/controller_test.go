@@ -125,7 +125,7 @@ func TestServicesWithAnIPHaveRecords(t *testing.T) {
 			"A fd00", "AAAA fd00", 1)))
 		w.goes("both")
 		w.Expect(w.text()).To(Equal(with(4, "web 10.0.0.1")))
-		<-time.After(time.Hour)
+		w.Pass(time.Hour)
 		w.Expect(w.text()).To(Equal(with(4, "web 10.0.0.1")), "an hour of resyncs and sweeps changes nothing")
 	})
 }
@@ -140,7 +140,7 @@ func TestWhatGoesWhileItIsDownIsRemovedAndNothingElse(t *testing.T) {
 		stop()
 		w.goes("b")
 		w.start()
-		<-time.After(time.Minute)
+		w.Pass(time.Minute)
 		w.Expect(w.text()).To(Equal(with(5, "a 10.0.0.0", "c 10.0.0.2")))
 	})
 }
@@ -168,7 +168,7 @@ func TestAStaleListRemovesNothingThatIsLive(t *testing.T) {
 			return mute(r)
 		}
 		w.start()
-		<-time.After(time.Minute)
+		w.Pass(time.Minute)
 		w.Expect(w.text()).To(Equal(with(4, "a 10.0.0.1")))
 		w.Expect(asked.Load()).To(BeNumerically(">=", int32(2)))
 	})
@@ -184,7 +184,7 @@ func TestTheBrakeHoldsWhenAlmostAllWouldGo(t *testing.T) {
 			w.Expect(err).NotTo(HaveOccurred())
 		}
 		run := w.Start(maker(w.file))
-		<-time.After(time.Hour)
+		w.Pass(time.Hour)
 		w.Expect(w.text()).To(Equal(with(21, records...)))
 		w.Expect(run.Sweep().Ready()).NotTo(Succeed())
 	})
@@ -206,7 +206,7 @@ func TestAnEditOfTheFileIsUndone(t *testing.T) {
 				w.create(service("web", "10.0.0.1"))
 				w.Expect(w.text()).To(Equal(with(2, "web 10.0.0.1")))
 				w.Expect(os.WriteFile(w.file.Path, []byte(c.edit), 0o600)).To(Succeed())
-				<-time.After(2 * dnszone.DefaultResync)
+				w.Pass(2 * dnszone.DefaultResync)
 				w.Expect(w.text()).To(Equal(c.want))
 			})
 		})
@@ -221,7 +221,7 @@ func TestATurnFailsWhileTheFileIsNotUnderstood(t *testing.T) {
 		w.Expect(w.text()).To(Equal("nothing\n"))
 		w.Expect(run.Status(1).Keys[0].Failure).To(ContainSubstring("there is no SOA record"))
 		w.Expect(os.WriteFile(w.file.Path, []byte(with(1)), 0o600)).To(Succeed())
-		<-time.After(10 * time.Minute)
+		w.Pass(10 * time.Minute)
 		w.Expect(w.text()).To(Equal(with(2, "web 10.0.0.1")))
 	})
 }

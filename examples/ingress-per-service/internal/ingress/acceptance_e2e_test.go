@@ -171,8 +171,8 @@ var _ = Describe("The acceptance scenario", func() {
 		Expect(second.Sweep().Stats().Orphans).To(Equal(uint64(3)), "a, c and e have Ingresses of ours; the cache knows no Service")
 		Eventually(ctx, writes, stage.Patience).ShouldNot(BeEmpty())
 		Consistently(ctx, writes, 5*time.Second).Should(Equal([]string{"DELETE " + s.path("/a")}))
-		Expect(listed).To(Equal(1))
 		Expect(second.Stop()).To(Succeed())
+		Expect(listed).To(Equal(1))
 
 		third := start(cluster.Account, &wiretap.Tap{}, nil)
 		Eventually(ctx, accumulate(third.Tap), stage.Patience).Should(ConsistOf(s.missed[1:]))

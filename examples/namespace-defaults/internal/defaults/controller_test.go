@@ -26,7 +26,7 @@ func TestAnEligibleNamespaceGetsEverything(t *testing.T) {
 		limits, err := w.User.CoreV1().LimitRanges("team").Get(t.Context(), defaults.Name, metav1.GetOptions{})
 		w.Expect(err).NotTo(HaveOccurred())
 		w.Expect(limits.Spec.Limits).To(HaveLen(1))
-		<-time.After(time.Hour)
+		w.Pass(time.Hour)
 		w.Expect(w.Writes()).To(BeEmpty())
 		stop()
 	})
@@ -59,7 +59,7 @@ func TestTheUserWinsTheRace(t *testing.T) {
 		}
 		stop := w.start()
 		w.create()
-		<-time.After(time.Minute)
+		w.Pass(time.Minute)
 		w.Expect(raced).To(BeTrue())
 		w.Expect(w.Writes()).To(Equal([]string{quotaCreated, limitsCreated}))
 		w.Expect(w.namespace().Annotations).To(HaveKeyWithValue(defaults.OwnerKey, "alice"))
@@ -130,7 +130,7 @@ func TestWithoutTheWatchesOfItsOutputsNothingIsRestored(t *testing.T) {
 				}
 				stop := w.start()
 				c.do(w)
-				<-time.After(time.Minute)
+				w.Pass(time.Minute)
 				w.Expect(w.Writes()).To(BeEmpty())
 				stop()
 			})
@@ -190,7 +190,7 @@ func TestWhatChangesWhileItIsDown(t *testing.T) {
 				c.change(w)
 				stop := w.start()
 				w.Expect(w.Writes()).To(Equal(c.follow))
-				<-time.After(time.Hour)
+				w.Pass(time.Hour)
 				w.Expect(w.Writes()).To(BeEmpty())
 				stop()
 			})
@@ -203,7 +203,7 @@ func TestATerminatingNamespaceIsSkipped(t *testing.T) {
 		w.create(func(n *corev1.Namespace) { n.Finalizers = []string{"example.com/wait"} })
 		w.Expect(w.User.CoreV1().Namespaces().Delete(t.Context(), "team", metav1.DeleteOptions{})).To(Succeed())
 		stop := w.start()
-		<-time.After(time.Minute)
+		w.Pass(time.Minute)
 		w.Expect(w.Writes()).To(BeEmpty())
 		stop()
 	})
@@ -240,7 +240,7 @@ func TestACrashAfterEveryWriteLosesNothing(t *testing.T) {
 				}
 			}
 			stop := w.start()
-			<-time.After(time.Second)
+			w.Pass(time.Second)
 			all = append(all, w.Writes()...)
 			stop()
 			if !struck {

@@ -22,9 +22,9 @@ func TestALifeIsCountedOnceAndExactly(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.start()
 		w.runs("a")
-		<-time.After(2 * time.Second)
+		w.Pass(2 * time.Second)
 		w.Expect(w.Writes()).To(Equal([]string{created}))
-		<-time.After(10 * time.Minute)
+		w.Pass(10 * time.Minute)
 		w.Expect(w.Writes()).To(HaveLen(10), "one for each minute")
 		w.Expect(w.configMap().Data[podruntime.TotalKey]).To(MatchRegexp("^10m[01]s$"))
 		w.status("a", succeeded(time.Now()))
@@ -49,13 +49,13 @@ func TestNothingIsWrittenWhereNothingRuns(t *testing.T) {
 			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}},
 		}, metav1.CreateOptions{})
 		w.Expect(err).NotTo(HaveOccurred())
-		<-time.After(time.Hour)
+		w.Pass(time.Hour)
 		w.Expect(w.Writes()).To(BeEmpty())
 		w.runs("a")
 		w.status("a", succeeded(time.Now()))
-		<-time.After(time.Minute)
+		w.Pass(time.Minute)
 		w.Expect(w.Writes()).NotTo(BeEmpty())
-		<-time.After(time.Hour)
+		w.Pass(time.Hour)
 		w.Expect(w.Writes()).To(BeEmpty(), "what has ended does not grow")
 	})
 }
@@ -73,7 +73,7 @@ func TestARestartCountsNothingTwice(t *testing.T) {
 					}
 				}
 				stop := w.start()
-				<-time.After(5 * time.Second)
+				w.Pass(5 * time.Second)
 				stop()
 				if !struck {
 					return
@@ -113,9 +113,9 @@ func TestWhatVanishesWhileItIsDownIsAnEstimate(t *testing.T) {
 		w.runs("a")
 		w.passes(10*time.Minute + 30*time.Second)
 		stop()
-		<-time.After(3 * time.Hour)
+		w.Pass(3 * time.Hour)
 		w.goes("a")
-		<-time.After(time.Hour)
+		w.Pass(time.Hour)
 		w.start()
 		w.passes(time.Minute)
 		w.Expect(w.ledger()).To(And(
@@ -131,7 +131,7 @@ func TestWhatRunsOnWhileItIsDownIsCounted(t *testing.T) {
 		w.runs("a")
 		w.passes(time.Minute)
 		stop()
-		<-time.After(3 * time.Hour)
+		w.Pass(3 * time.Hour)
 		w.start()
 		w.Expect(w.ledger()).To(And(HaveField("Total", int64(3*3600+60)), HaveField("Estimated", 0)))
 	})
@@ -158,7 +158,7 @@ func TestAStaleListBringsNobodyBack(t *testing.T) {
 			return mute(r)
 		}
 		w.start()
-		<-time.After(time.Minute)
+		w.Pass(time.Minute)
 		w.Expect(stale).To(Equal(1))
 		w.Expect(w.Writes()).To(BeEmpty())
 		w.Expect(w.ledger().Total).To(Equal(total))
@@ -186,7 +186,7 @@ func TestATamperedLedgerIsRestored(t *testing.T) {
 				w.passes(90 * time.Second)
 				data := w.configMap().Data
 				tamper(w)
-				<-time.After(2 * time.Second)
+				w.Pass(2 * time.Second)
 				w.Expect(w.Writes()).To(HaveLen(1))
 				w.Expect(w.configMap().Data).To(Equal(data))
 			})
@@ -210,7 +210,7 @@ func TestAnUnreadableLedgerIsNotOverwritten(t *testing.T) {
 		stop()
 		w.edit(func(c *corev1.ConfigMap) { c.Data[podruntime.LedgerKey] = "{" })
 		run := w.Start(maker(period))
-		<-time.After(time.Hour)
+		w.Pass(time.Hour)
 		w.Expect(w.Writes()).To(BeEmpty())
 		w.Expect(run.Status(1).Keys[0].Failure).To(ContainSubstring("restore it, or delete it to begin at zero"))
 	})
@@ -223,7 +223,7 @@ func TestAForeignConfigMapIsLeftAlone(t *testing.T) {
 		w.Expect(err).NotTo(HaveOccurred())
 		w.start()
 		w.runs("a")
-		<-time.After(time.Hour)
+		w.Pass(time.Hour)
 		w.Expect(w.Writes()).To(BeEmpty())
 		w.Expect(w.Events.Events).To(Receive(ContainSubstring("NameTaken")))
 	})

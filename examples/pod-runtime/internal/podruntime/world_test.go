@@ -56,7 +56,7 @@ func (w *world) start() (stop func()) {
 
 // passes lets time pass, and then everything come to rest.
 func (w *world) passes(d time.Duration) {
-	<-time.After(d)
+	w.Pass(d)
 	w.Writes()
 }
 
@@ -69,7 +69,7 @@ func (w *world) runs(name string) {
 		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}},
 	}, metav1.CreateOptions{})
 	w.Expect(err).NotTo(HaveOccurred())
-	<-time.After(2 * time.Second)
+	w.Pass(2 * time.Second)
 	w.status(name, started(time.Now()))
 }
 
