@@ -85,22 +85,23 @@ func CopyOf(obj any) *Copy {
 		fresh := reflect.New(p.typ)
 		c = &Copy{obj: fresh.Interface(), at: fresh.UnsafePointer(), plan: p}
 	}
-	for n := range p.fields {
-		f := &p.fields[n]
-		if to := unsafe.Add(c.at, f.offset); p.manages(f) {
-			*(*header)(to) = header{}
-		} else if !c.copyField(to, unsafe.Add(from, f.offset), f) {
-			c.Release()
-			return nil
-		}
+	if !c.copy(c.at, from, p, p.managed()) {
+		c.Release()
+		return nil
 	}
 	return c
 }
 
-// manages tells whether f is the managed fields of an object.
-func (p *plan) manages(f *field) bool {
-	return p.meta >= 0 && f.offset == uintptr(p.meta)+unsafe.Offsetof(metav1.ObjectMeta{}.ManagedFields)
+// managed is the offset of the managed fields of an object.
+func (p *plan) managed() uintptr {
+	if p.meta < 0 {
+		return everything
+	}
+	return uintptr(p.meta) + unsafe.Offsetof(metav1.ObjectMeta{}.ManagedFields)
 }
+
+// everything is what stands for the offset of a field to leave out if there is none.
+const everything = ^uintptr(0)
 
 // Emptied tells whether copies are emptied when they are let go: in tests, so
 // that who uses one afterwards is found. Benchmarks replace it.
@@ -166,14 +167,20 @@ func (c *Copy) take(k kind, p *plan, length int) unsafe.Pointer {
 	return fresh.at
 }
 
-// copy makes the value at to one that is equal to that at from. It fails if it
-// does not understand the value.
-func (c *Copy) copy(to, from unsafe.Pointer, p *plan) bool {
-	for n := range p.fields {
-		f := &p.fields[n]
-		if !c.copyField(unsafe.Add(to, f.offset), unsafe.Add(from, f.offset), f) {
-			return false
+// copy makes the value at to one that is equal to that at from, but for the list
+// at the offset without. It fails if it does not understand the value.
+func (c *Copy) copy(to, from unsafe.Pointer, p *plan, without uintptr) bool {
+	for n := p.filled(from, to, 0); n < len(p.words); {
+		fields, next := p.fieldsAt(n)
+		for i := range fields {
+			f := &fields[i]
+			if f.offset == without {
+				*(*header)(unsafe.Add(to, f.offset)) = header{}
+			} else if !c.copyField(unsafe.Add(to, f.offset), unsafe.Add(from, f.offset), f) {
+				return false
+			}
 		}
+		n = p.filled(from, to, next)
 	}
 	return true
 }
@@ -197,11 +204,15 @@ func (c *Copy) copyField(to, from unsafe.Pointer, f *field) bool {
 			return true
 		}
 		*(*unsafe.Pointer)(to) = c.take(pointer, f.to, 1)
-		return c.copy(*(*unsafe.Pointer)(to), at, f.to)
+		return c.copy(*(*unsafe.Pointer)(to), at, f.to, everything)
 	case stringMap, bytesMap, quantityMap:
 		c.copyMap(to, from, f.kind)
-	case dynamicMap, dynamic:
-		return false
+	case dynamic:
+		*(*any)(to) = nil
+		return *(*any)(from) == nil
+	case dynamicMap:
+		*(*map[string]any)(to) = nil
+		return *(*map[string]any)(from) == nil
 	default:
 		if !zero(from, f.size) {
 			return false
@@ -237,12 +248,30 @@ func (c *Copy) copyList(to, from *header, elem *plan) bool {
 		copyRaw(to.data, from.data, uintptr(from.len)*elem.size)
 		return true
 	}
+	switch {
+	case elem.texts:
+		copy(*(*[]string)(unsafe.Pointer(to)), *(*[]string)(unsafe.Pointer(from)))
+		return true
+	case elem.flat:
+		list := reflect.NewAt(elem.list, unsafe.Pointer(to)).Elem()
+		reflect.Copy(list, reflect.NewAt(elem.list, unsafe.Pointer(from)).Elem())
+		return true
+	}
 	for n := range uintptr(from.len) {
-		if !c.copy(unsafe.Add(to.data, n*elem.size), unsafe.Add(from.data, n*elem.size), elem) {
+		if !c.copy(unsafe.Add(to.data, n*elem.size), unsafe.Add(from.data, n*elem.size), elem, everything) {
 			return false
 		}
 	}
 	return true
+}
+
+// bigAmount is where a quantity points to an amount that an int64 does not hold.
+var bigAmount, _ = quantityType.FieldByName("d")
+
+// sameAmount tells whether two quantities are the same and point to nothing that
+// could be edited in place.
+func sameAmount(x, y resource.Quantity) bool {
+	return x == y && *(*unsafe.Pointer)(unsafe.Add(unsafe.Pointer(&x), bigAmount.Offset)) == nil
 }
 
 // nothing is where empty slices point to.
@@ -266,9 +295,12 @@ func (c *Copy) copyMap(to, from unsafe.Pointer, k kind) {
 		}
 	case quantityMap:
 		*(*unsafe.Pointer)(to) = c.take(k, nil, size)
-		was := *(*map[string]resource.Quantity)(to)
+		was, is := *(*map[string]resource.Quantity)(to), *(*map[string]resource.Quantity)(from)
+		if len(was) == len(is) && equalEntries(was, is, sameAmount) {
+			return
+		}
 		clear(was)
-		for key, value := range *(*map[string]resource.Quantity)(from) {
+		for key, value := range is {
 			was[key] = value.DeepCopy()
 		}
 	default:

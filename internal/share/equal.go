@@ -37,11 +37,15 @@ func equal(a, b unsafe.Pointer, p *plan) bool {
 	if a == b {
 		return true
 	}
-	for n := range p.fields {
-		f := &p.fields[n]
-		if !equalField(unsafe.Add(a, f.offset), unsafe.Add(b, f.offset), f) {
-			return false
+	for n := p.differs(a, b, 0); n < len(p.words); {
+		fields, next := p.fieldsAt(n)
+		for i := range fields {
+			f := &fields[i]
+			if !equalField(unsafe.Add(a, f.offset), unsafe.Add(b, f.offset), f) {
+				return false
+			}
 		}
+		n = p.differs(a, b, next)
 	}
 	return true
 }
@@ -92,6 +96,9 @@ func equalElements(a, b unsafe.Pointer, length int, elem *plan) bool {
 	}
 	if elem.plain {
 		return equalBytes(a, b, uintptr(length)*elem.size)
+	}
+	if elem.flat && equalBytes(a, b, uintptr(length)*elem.size) {
+		return true
 	}
 	for n := range length {
 		if !equal(unsafe.Add(a, uintptr(n)*elem.size), unsafe.Add(b, uintptr(n)*elem.size), elem) {

@@ -15,9 +15,12 @@ import (
 // share replaces the parts of the value at at by known ones. next is the first
 // mark of the value; the one after it is returned.
 func (s *Sharer) share(at unsafe.Pointer, p *plan, next int) int {
-	for n := range p.fields {
-		f := &p.fields[n]
-		next = s.shareField(unsafe.Add(at, f.offset), f, next)
+	for n := p.filled(at, nil, 0); n < len(p.words); {
+		fields, behind := p.fieldsAt(n)
+		for i := range fields {
+			next = s.shareField(unsafe.Add(at, fields[i].offset), &fields[i], next)
+		}
+		n = p.filled(at, nil, behind)
 	}
 	return next
 }
@@ -145,7 +148,7 @@ func length(m unsafe.Pointer) int {
 func (s *Sharer) hashMap(at unsafe.Pointer, k kind) uint64 {
 	m := *(*unsafe.Pointer)(at)
 	if length(m) == 0 {
-		return 2
+		return 0
 	}
 	n := s.open(k, nil, length(m), m)
 	sum := uint64(k)

@@ -2,6 +2,7 @@ package share
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -38,8 +39,12 @@ type plan struct {
 	number uint32       // from 1
 	size   uintptr
 	fields []field
-	plain  bool // raw fields alone: bytes can be compared
-	meta   int  // where the metadata of an object is; -1 if there is none
+	words  []span // of each word, what is in it
+	whole  bool   // words is one span, of a value that is not looked at by words
+	plain  bool   // raw fields alone: bytes can be compared
+	texts  bool   // one string
+	flat   bool   // nothing but strings and times is pointed to: a copy of the bytes is a deep copy
+	meta   int    // where the metadata of an object is; -1 if there is none
 	salt   uint64
 }
 
@@ -101,6 +106,9 @@ func (c *compiler) planOf(t reflect.Type) *plan {
 		}
 	}
 	p.plain = len(p.fields) == 0 || len(p.fields) == 1 && p.fields[0].kind == raw
+	p.texts = len(p.fields) == 1 && p.fields[0].kind == text && p.size == p.fields[0].size
+	p.flat = !slices.ContainsFunc(p.fields, func(f field) bool { return f.kind > text })
+	p.addWords()
 	return p
 }
 

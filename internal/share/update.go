@@ -37,9 +37,13 @@ func (s *Sharer) update(at, old unsafe.Pointer, p *plan) (same bool) {
 		return true
 	}
 	same = true
-	for n := range p.fields {
-		f := &p.fields[n]
-		same = s.updateField(unsafe.Add(at, f.offset), unsafe.Add(old, f.offset), f) && same
+	for n := p.differs(at, old, 0); n < len(p.words); {
+		fields, next := p.fieldsAt(n)
+		for i := range fields {
+			f := &fields[i]
+			same = s.updateField(unsafe.Add(at, f.offset), unsafe.Add(old, f.offset), f) && same
+		}
+		n = p.differs(at, old, next)
 	}
 	return same
 }

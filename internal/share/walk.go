@@ -38,24 +38,31 @@ func mix(sum, next uint64) uint64 {
 
 // hash returns the hash of the value at at, and marks its parts. Those that
 // equal known ones of the model become these. It returns the model's next mark.
+// What is zero does not count.
 func (s *Sharer) hash(at unsafe.Pointer, p *plan, m model) (sum uint64, next int) {
 	sum = p.salt
-	for n := range p.fields {
-		f := &p.fields[n]
-		here, there := unsafe.Add(at, f.offset), unsafe.Pointer(nil)
-		var before *mark
-		first := m.next + 1
-		if m.at != nil {
-			there = unsafe.Add(m.at, f.offset)
-			if f.marked(there) {
-				if before = s.markOf(m.next, f, there); before == nil {
-					m.at = nil
-				} else {
-					m.next = before.next
+	for n := p.filled(at, m.at, 0); n < len(p.words); {
+		fields, behind := p.fieldsAt(n)
+		for i := range fields {
+			f := &fields[i]
+			here, there := unsafe.Add(at, f.offset), unsafe.Pointer(nil)
+			var before *mark
+			first := m.next + 1
+			if m.at != nil {
+				there = unsafe.Add(m.at, f.offset)
+				if f.marked(there) {
+					if before = s.markOf(m.next, f, there); before == nil {
+						m.at = nil
+					} else {
+						m.next = before.next
+					}
 				}
 			}
+			if h := s.hashField(here, f, there, before, first); h != 0 {
+				sum = mix(sum+uint64(f.offset), h)
+			}
 		}
-		sum = mix(sum, s.hashField(here, f, there, before, first))
+		n = p.filled(at, m.at, behind)
 	}
 	return sum, m.next
 }
@@ -99,7 +106,7 @@ func (f *field) marked(at unsafe.Pointer) bool {
 	}
 }
 
-// hashField hashes one field. If before is not nil, it is the mark of the
+// hashField hashes one field: 0 if that is zero or empty. If before is not nil, it is the mark of the
 // model's field, which is at there, and the marks of what is within that begin
 // at first.
 func (s *Sharer) hashField(here unsafe.Pointer, f *field, there unsafe.Pointer, before *mark, first int) uint64 {
@@ -137,8 +144,14 @@ func (s *Sharer) hashField(here unsafe.Pointer, f *field, there unsafe.Pointer, 
 		s.opaques++ // equal to nothing: what holds it is never known
 		return s.opaques
 	case dynamic:
+		if *(*any)(here) == nil {
+			return 0
+		}
 		return s.hashAny(*(*any)(here))
 	case dynamicMap:
+		if len(*(*map[string]any)(here)) == 0 {
+			return 0
+		}
 		return s.hashAnyMap(*(*map[string]any)(here))
 	default:
 		return s.hashMap(here, f.kind)
@@ -185,6 +198,9 @@ func (s *Sharer) hashRaw(at unsafe.Pointer, size uintptr) uint64 {
 	case 8:
 		return *(*uint64)(at)
 	default:
+		if zero(at, size) {
+			return 0
+		}
 		return maphash.Bytes(s.seed, unsafe.Slice((*byte)(at), size))
 	}
 }
@@ -203,7 +219,7 @@ func (s *Sharer) hashText(t string, alone bool) uint64 {
 // hashList hashes a list. If m has a place, it is that of the elements of there.
 func (s *Sharer) hashList(h *header, elem *plan, m model, there *header) uint64 {
 	if h.len == 0 {
-		return 1
+		return 0
 	}
 	n := s.open(list, elem, h.len, h.data)
 	sum := uint64(h.len)
