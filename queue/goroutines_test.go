@@ -138,3 +138,73 @@ func disturb(b *bench, w *witness, seed uint64) {
 		}
 	}
 }
+
+// Whoever drains or stops a queue, at the same time as others: every worker
+// learns of it, nothing stays, and what waited before a drain has had its turn.
+func TestManyGoroutinesEndTheQueue(t *testing.T) {
+	for name, end := range map[string]func(b *bench, seed uint64){
+		"drain": func(b *bench, _ uint64) { b.Drain() },
+		"stop":  func(b *bench, _ uint64) { b.Stop() },
+		"both": func(b *bench, seed uint64) {
+			if seed%2 == 0 {
+				b.Drain()
+			} else {
+				b.Stop()
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inVirtualTime(t, nil, func(b *bench) {
+				w := &witness{holder: map[string]bool{}, changed: map[string]int{}, looked: map[string]int{}}
+				const before = 100
+				for i := range before {
+					b.Add(fmt.Sprint("before-", i))
+				}
+				ends := make([]error, 8)
+				var workers, others sync.WaitGroup
+				for i := range uint64(8) {
+					workers.Go(func() { ends[i] = workToTheEnd(b, w, i) })
+					others.Go(func() { disturb(b, w, i) })
+					others.Go(func() {
+						b.wait(time.Duration(i%3) * time.Millisecond)
+						end(b, i)
+						end(b, i)
+					})
+				}
+				others.Wait()
+				workers.Wait()
+				b.Expect(ends).To(HaveEach(queue.ErrStopped))
+				b.Expect(w.faults).To(BeEmpty())
+				b.Expect(b.Entries(10)).To(BeEmpty())
+				b.Expect(b.Stats().Held).To(BeZero())
+				b.Expect(b.Len()).To(BeZero())
+				if name == "drain" {
+					for i := range before {
+						b.Expect(w.looked).To(HaveKey(fmt.Sprint("before-", i)))
+					}
+				}
+			})
+		})
+	}
+}
+
+// workToTheEnd takes turns for at most an hour, and returns why there are no more.
+func workToTheEnd(b *bench, w *witness, seed uint64) error {
+	ctx, cancel := context.WithTimeout(b.t.Context(), time.Hour)
+	defer cancel()
+	random := rand.New(rand.NewPCG(seed, 3))
+	for {
+		item, err := b.Get(ctx)
+		if err != nil {
+			return err
+		}
+		w.begin(item.Key())
+		b.wait(time.Duration(random.IntN(1000)) * time.Microsecond)
+		w.end(item.Key())
+		if random.IntN(4) == 0 {
+			item.Retry()
+		} else {
+			item.Done()
+		}
+	}
+}
