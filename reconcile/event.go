@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/internal/share"
 	"github.com/homeostat/homeostat/queue"
 )
 
@@ -89,14 +90,20 @@ func (f *feed[O]) mayCure(e informer.Event[O]) bool {
 	case before.GetUID() != after.GetUID(),
 		before.GetGeneration() != after.GetGeneration(),
 		(before.GetDeletionTimestamp() == nil) != (after.GetDeletionTimestamp() == nil),
-		!maps.Equal(before.GetLabels(), after.GetLabels()),
-		!maps.Equal(before.GetAnnotations(), after.GetAnnotations()):
+		!equalMaps(before.GetLabels(), after.GetLabels()),
+		!equalMaps(before.GetAnnotations(), after.GetAnnotations()):
 		return true
 	case after.GetGeneration() != 0:
 		return false
 	default:
 		return !onlyStatusDiffers(before, after, f.compare)
 	}
+}
+
+// equalMaps is maps.Equal, at once where both are one map: what an update has not
+// changed, the cache shares with the state before.
+func equalMaps(a, b map[string]string) bool {
+	return reflect.ValueOf(a).UnsafePointer() == reflect.ValueOf(b).UnsafePointer() || maps.Equal(a, b)
 }
 
 // comparedFields returns the fields of a kind of which a change may cure: all but
@@ -126,7 +133,8 @@ func onlyStatusDiffers(before, after any, compare []int) bool {
 	}
 	a, b := reflect.ValueOf(before).Elem(), reflect.ValueOf(after).Elem()
 	return !slices.ContainsFunc(compare, func(i int) bool {
-		return !reflect.DeepEqual(a.Field(i).Interface(), b.Field(i).Interface())
+		x, y := a.Field(i).Addr().Interface(), b.Field(i).Addr().Interface()
+		return !share.Equal(x, y) && !reflect.DeepEqual(x, y) // the former is quick, and not sure of everything
 	})
 }
 
