@@ -19,6 +19,10 @@ func main() {
 	var options settings.Options
 	os.Exit(program.Program{
 		Name: settings.Name,
+		// The ConfigMap of --configmap is not known yet.
+		Needs: []string{
+			"list,watch settings.config.homeostat.dev", "patch settings.config.homeostat.dev/status", "create configmaps",
+		},
 		Flags: func(fs *flag.FlagSet) {
 			fs.StringVar(&options.ConfigMap, "configmap", settings.DefaultConfigMap, "`name` of the ConfigMap in each namespace")
 		},

@@ -21,7 +21,8 @@ func main() {
 		options dnszone.Options
 	)
 	os.Exit(program.Program{
-		Name: dnszone.Name,
+		Name:  dnszone.Name,
+		Needs: []string{"get,list,watch services"},
 		Flags: func(fs *flag.FlagSet) {
 			fs.StringVar(&file.Path, "zone", "", "`path` of the zone file; its directory must be writable")
 			fs.StringVar(&file.Skeleton, "skeleton", "", "`path` of what the zone file is made from if there is none")

@@ -20,6 +20,7 @@ func main() {
 	os.Exit(program.Program{
 		Name:    ingress.Name,
 		Sharded: true,
+		Needs:   []string{"get,list,watch services", "list,watch,create,patch,delete ingresses.networking.k8s.io"},
 		Flags: func(fs *flag.FlagSet) {
 			fs.StringVar(&options.Host, "host", ingress.DefaultHost, "`template` of the host, with .Namespace and .Name")
 			fs.StringVar(&options.ClassName, "ingress-class", "", "ingressClassName; empty leaves it to the cluster")

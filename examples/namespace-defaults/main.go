@@ -18,6 +18,11 @@ func main() {
 	var policy string
 	os.Exit(program.Program{
 		Name: defaults.Name,
+		Needs: []string{
+			"list,watch,patch namespaces",
+			"create resourcequotas", "list,watch,patch,delete resourcequotas " + defaults.Name,
+			"create limitranges", "list,watch,patch,delete limitranges " + defaults.Name,
+		},
 		Flags: func(fs *flag.FlagSet) {
 			fs.StringVar(&policy, "policy", "/etc/namespace-defaults/policy.yaml", "`file` of the policy")
 		},

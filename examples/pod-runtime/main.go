@@ -17,7 +17,8 @@ import (
 func main() {
 	var options podruntime.Options
 	os.Exit(program.Program{
-		Name: podruntime.Name,
+		Name:  podruntime.Name,
+		Needs: []string{"list,watch pods", "create configmaps", "list,watch,patch configmaps " + podruntime.Name},
 		Flags: func(fs *flag.FlagSet) {
 			fs.DurationVar(&options.Period, "period", podruntime.DefaultPeriod,
 				"how often the total of a namespace with running Pods is brought up to date")

@@ -29,21 +29,25 @@ func (p permission) String() string {
 	if p.Subresource != "" {
 		resource += "/" + p.Subresource
 	}
+	if p.Name != "" {
+		resource += " " + p.Name
+	}
 	if p.Namespace != "" {
 		resource += " in namespace " + p.Namespace
 	}
 	return p.Verb + " " + resource
 }
 
-// permissions reads "get,list widgets.example.com/status".
+// permissions reads "get,list widgets.example.com/status" and "patch widgets a-name".
 func permissions(need, namespace string) []permission {
 	verbs, what, _ := strings.Cut(need, " ")
+	what, name, _ := strings.Cut(what, " ")
 	what, subresource, _ := strings.Cut(what, "/")
 	resource, group, _ := strings.Cut(what, ".")
 	var all []permission
 	for verb := range strings.SplitSeq(verbs, ",") {
 		all = append(all, permission{
-			Verb: verb, Group: group, Resource: resource, Subresource: subresource, Namespace: namespace,
+			Verb: verb, Group: group, Resource: resource, Subresource: subresource, Name: name, Namespace: namespace,
 		})
 	}
 	return all
@@ -55,14 +59,16 @@ func (p Program) permissions(f *flags) []permission {
 	for _, need := range p.Needs {
 		all = append(all, permissions(need, "")...)
 	}
-	verbs := "get,create,update"
-	if p.Sharded {
-		verbs += ",list,watch,delete"
+	const leases = "leases." + coordinationv1.GroupName
+	switch {
+	case !f.leaderElect:
+		return all
+	case p.Sharded:
+		return append(all, permissions("get,list,watch,create,update,delete "+leases, f.namespace)...)
+	default:
+		all = append(all, permissions("create "+leases, f.namespace)...) // a name cannot restrict it
+		return append(all, permissions("get,update "+leases+" "+p.Name, f.namespace)...)
 	}
-	if f.leaderElect {
-		all = append(all, permissions(verbs+" leases."+coordinationv1.GroupName, f.namespace)...)
-	}
-	return all
 }
 
 // preflight returns when the server has said yes to every permission. A server

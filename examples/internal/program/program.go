@@ -42,8 +42,9 @@ type Program struct {
 	// Flags adds the program's own flags; nil adds none.
 	Flags func(*flag.FlagSet)
 	// Needs are the permissions without which the program ends at its start,
-	// such as "list,watch pods" and "patch widgets.example.com/status"; with
-	// --leader-elect those on its Leases are added. nil asks for none.
+	// such as "list,watch pods", "patch widgets.example.com/status" and "delete
+	// configmaps of-this-name"; with --leader-elect those on its Leases are added.
+	// nil asks for none.
 	Needs []string
 	// Alone leaves out --leader-elect: each process has work of its own, such as
 	// that of its node.

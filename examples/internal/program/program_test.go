@@ -94,7 +94,7 @@ func answers(t *testing.T, allowed func(asked authorizationv1.ResourceAttributes
 func TestAMissingPermissionIsNamedBeforeAnythingStarts(t *testing.T) {
 	p := program.Program{
 		Name: "test", Usage: "test: does nothing",
-		Needs: []string{"list,watch pods", "patch widgets.example.com/status"},
+		Needs: []string{"list,watch pods", "patch widgets.example.com/status", "delete configmaps mine"},
 		Setup: func(program.Env) ([]*reconcile.Controller, error) { return nil, errors.New("it has begun") },
 	}
 	for name, c := range map[string]struct {
@@ -105,16 +105,22 @@ func TestAMissingPermissionIsNamedBeforeAnythingStarts(t *testing.T) {
 		"nothing":         {"", nil, []string{"it has begun"}},
 		"a subresource":   {"widgets", nil, []string{"missing permission to patch widgets.example.com/status: grant it"}},
 		"all of a kind":   {"pods", nil, []string{"permission to list pods", "permission to watch pods"}},
+		"one of a name":   {"configmaps", nil, []string{"permission to delete configmaps mine: grant it"}},
 		"an unused Lease": {"leases", nil, []string{"it has begun"}},
 		"a Lease": {
 			"leases",
 			[]string{"--leader-elect", "--namespace=here"},
-			[]string{"permission to update leases.coordination.k8s.io in namespace here"},
+			[]string{
+				"permission to create leases.coordination.k8s.io in namespace here",
+				"permission to update leases.coordination.k8s.io test in namespace here",
+			},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			file := answers(t, func(asked authorizationv1.ResourceAttributes) bool { return asked.Resource != c.refused })
+			file := answers(t, func(asked authorizationv1.ResourceAttributes) bool {
+				return asked.Resource != c.refused || asked.Name == "" && asked.Resource == "configmaps"
+			})
 			var said bytes.Buffer
 			g.Expect(p.Main(append(c.args, "--kubeconfig="+file, "--listen-addr="), &said)).To(Equal(1))
 			for _, text := range c.says {

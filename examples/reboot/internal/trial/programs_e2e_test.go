@@ -89,6 +89,6 @@ var _ = Describe("the programs", func() {
 		Entry("controller", "controller", "--leader-elect=false", controllerRules()[:3],
 			"patch rebootgroups.reboot.homeostat.dev/status"),
 		Entry("controller of which one works", "controller", "--leader-elect", controllerRules(),
-			"update leases.coordination.k8s.io in namespace default"),
+			"update leases.coordination.k8s.io reboot-controller in namespace default"),
 	)
 })
