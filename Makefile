@@ -14,9 +14,10 @@ GOFUMPT := $(BIN)/gofumpt-$(GOFUMPT_VERSION)
 BENCHSTAT := $(BIN)/benchstat-$(BENCHSTAT_VERSION)
 
 # The packages of this module that have tests against the real API server.
-# Those that take longest come first: most of it is waiting.
+# Those that take longest come first, and several at a time: most of it is waiting.
 E2E_LONGEST = ./reconcile/reconciletest ./examples/configmap-from-crs/internal/settings \
-  ./examples/ingress-per-service/internal/ingress ./examples/namespace-defaults/internal/defaults
+  ./examples/ingress-per-service/internal/ingress ./examples/namespace-defaults/internal/defaults ./leader \
+  ./examples/observe/internal/trial ./examples/reboot/demo/internal/roll ./internal/e2e
 E2E_PACKAGES = $(E2E_LONGEST) $(filter-out $(E2E_LONGEST),$(sort $(shell grep -rl --include='*_test.go' --exclude-dir=bench \
   '^//go:build e2e' . | xargs -rn1 dirname)))
 # The packages that have mutation tests: a safeguard is taken out, a named invariant must break.
@@ -58,7 +59,7 @@ mutate: ## Take each safeguard out, one at a time, and see a named invariant bre
 .PHONY: e2e
 e2e: controlplane-build browser ## Tests against the real API server.
 	cd internal/controlplane && CGO_ENABLED=0 go test -trimpath -vet=off -timeout 5m ./supervisor
-	go test -vet=off $(LINK) -tags e2e -run '^TestE2E' -p 3 -timeout 20m $(E2E_PACKAGES)
+	go test -vet=off $(LINK) -tags e2e -run '^TestE2E' -p 4 -timeout 20m $(E2E_PACKAGES)
 
 .PHONY: browser
 browser:
