@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 	"time"
 )
@@ -36,7 +37,7 @@ type CommandOptions struct {
 
 // Command lists the names that a program prints; see [Parse] for what it may
 // print. It is run without a shell, and killed with its process group when the
-// context ends.
+// context ends; on Linux it is killed, too, if this process is.
 //
 // Errors: an exit code other than 0 (with the end of what the program wrote to
 // standard error), too much output, a line that is no name.
@@ -56,6 +57,8 @@ func Command(o *CommandOptions, program string, args ...string) UIDLister {
 }
 
 func (o CommandOptions) run(ctx context.Context, program string, args []string) ([]Name, error) {
+	runtime.LockOSThread() // the kernel kills the command when the thread that made it ends
+	defer runtime.UnlockOSThread()
 	running, kill := context.WithCancel(ctx)
 	defer kill()
 	command := exec.CommandContext(running, program, args...)

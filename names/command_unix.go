@@ -10,6 +10,6 @@ import (
 // killWithDescendants makes the end of the command's context end the whole
 // process group.
 func killWithDescendants(command *exec.Cmd) {
-	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	command.SysProcAttr = ownGroup()
 	command.Cancel = func() error { return syscall.Kill(-command.Process.Pid, syscall.SIGKILL) }
 }

@@ -146,6 +146,16 @@ var _ = Describe("The end of the process", func() {
 		Eventually(s, patience).Should(gexec.Exit())
 		Eventually(alive(child), patience).Should(BeFalse())
 	})
+
+	It("takes --names with it, too", func() {
+		pid := filepath.Join(GinkgoT().TempDir(), "pid")
+		s := observe("namespaces", "--delete=true", "--names=sh", "--names=-c",
+			`--names=echo $$ >"$0"; while :; do sleep 0.1; done`, "--names="+pid)
+		child := pidFrom(pid)
+		s.Kill()
+		Eventually(s, patience).Should(gexec.Exit())
+		Eventually(alive(child), patience).Should(BeFalse())
+	})
 })
 
 var _ = Describe("Large and many", func() {
