@@ -111,6 +111,13 @@ var _ = Describe("The scripts", func() {
 		Expect(namesOf(ctx, ns)).To(Equal("b c"))
 		Expect(ingresses.Get(ctx, "c", metav1.GetOptions{})).To(HaveField("Spec.DefaultBackend", Not(BeNil())))
 		Expect(logs(s)).To(ContainSubstring("1 deletions"))
+
+		_, err = user.CoreV1().Services(ns).Patch(ctx, "b", types.MergePatchType,
+			[]byte(`{"spec":{"type":"ExternalName","externalName":"example.com","ports":null,"clusterIP":null,"clusterIPs":null}}`),
+			metav1.PatchOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		run()
+		Expect(namesOf(ctx, ns)).To(Equal("c"), "without a port, there is nothing to reach")
 	}, SpecTimeout(2*time.Minute))
 
 	It("quota: one for each namespace", func(ctx SpecContext) {

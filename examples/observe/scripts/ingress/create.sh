@@ -2,7 +2,7 @@
 # create.sh NAMESPACE NAME PORT
 # Keeps an Ingress of the same namespace and name for a Service. One that is not ours is left alone.
 set -eu
-[ -n "$3" ] || exit 0 # no port, nothing to reach
+[ -n "$3" ] || exec "$(dirname "$0")/delete.sh" "$1" "$2" # no port any more, nothing to reach
 found=$(kubectl -n "$1" get ingress "$2" --ignore-not-found -o 'jsonpath={.kind} {.metadata.labels.fromservice}')
 case $found in
 "" | "Ingress true") ;;
