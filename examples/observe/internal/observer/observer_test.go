@@ -183,11 +183,11 @@ func TestArgumentsThatCannotBeMadeFailTheirObjectAlone(t *testing.T) {
 func TestAnObjectTooLargeIsNotRetried(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.run = func(context.Context, command.Call) error { return fmt.Errorf("variable X: %w", command.ErrTooLarge) }
-		o, end := w.start(observer.Options{Each: each})
+		o, end := w.start(observer.Options{Each: each, MaxErrors: 1})
 		<-time.After(time.Hour)
-		w.Expect(o.Summary()).To(Equal(observer.Summary{Keys: 1, Runs: 1, Failures: 1}))
+		w.Expect(o.Summary()).To(Equal(observer.Summary{Keys: 2, Runs: 2, Failures: 2}), "and the others go on")
 		w.Expect(end()).To(Succeed())
-	}, service("a", 1))
+	}, service("a", 1), service("b", 1))
 }
 
 func TestResyncRunsForEveryObjectAgain(t *testing.T) {

@@ -129,11 +129,11 @@ func (r *reconciler[T]) run(ctx context.Context, t turn) error {
 		return err
 	}
 	r.counts.failures.Add(1)
+	if errors.Is(err, command.ErrTooLarge) {
+		return reconcile.Terminal(err) // it follows from the object
+	}
 	if failed := r.counts.errors.Add(1); r.options.MaxErrors != NoLimit && failed >= uint64(r.options.MaxErrors) {
 		r.tooMany()
-	}
-	if errors.Is(err, command.ErrTooLarge) {
-		return reconcile.Terminal(err)
 	}
 	return err
 }
