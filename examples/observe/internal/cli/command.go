@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -23,7 +24,7 @@ then the namespace (of namespaced kinds), the name, and one argument for each
 object so, whatever was before: it runs again after every change, after a
 failure until it succeeds, and when this program is started again.
 
-Without COMMAND, changes are shown.`
+Without COMMAND, changes are shown (deletions with --delete only).`
 
 const examples = `  # show services, and what happens to them
   %[1]s services -A
@@ -40,12 +41,16 @@ const examples = `  # show services, and what happens to them
   # once, with the object as JSON on standard input (sh -c passes over the arguments that are added)
   %[1]s namespaces --once --stdin -- sh -c 'grep -o creationTimestamp.*Z'`
 
-// newCommand returns the command line. Name is what users type.
+const usage = "RESOURCE [flags] [-- COMMAND [ARG...]]"
+
+// newCommand returns the command line. Name is what users type; the file is
+// called the same, with a dash for the blank of a plugin, which is what shells
+// complete.
 func newCommand(name string) *cobra.Command {
 	s := &settings{}
 	groups := s.groups()
 	c := &cobra.Command{
-		Use:     name + " RESOURCE [flags] [-- COMMAND [ARG...]]",
+		Use:     strings.ReplaceAll(name, " ", "-") + " " + usage,
 		Short:   "Run a command for every object of a kind, and again whenever one changes",
 		Long:    about,
 		Example: fmt.Sprintf(examples, name),
@@ -65,7 +70,9 @@ func newCommand(name string) *cobra.Command {
 	c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return fmt.Errorf("%w (see --help)", err) })
 	c.SetHelpFunc(func(c *cobra.Command, _ []string) { help(c, groups) })
 	c.CompletionOptions.DisableDefaultCmd = true
-	c.SetHelpCommand(&cobra.Command{Hidden: true})
+	c.SetHelpCommand(&cobra.Command{
+		Use: "help", Hidden: true, RunE: func(*cobra.Command, []string) error { return c.Help() },
+	})
 	c.AddCommand(completion(c))
 	return c
 }
@@ -73,7 +80,7 @@ func newCommand(name string) *cobra.Command {
 // help writes the flags in their groups.
 func help(c *cobra.Command, groups []group) {
 	out := c.OutOrStdout()
-	_, _ = fmt.Fprintf(out, "%s\n\nUsage:\n  %s\n\nExamples:\n%s\n", c.Long, c.Use, c.Example)
+	_, _ = fmt.Fprintf(out, "%s\n\nUsage:\n  %s %s\n\nExamples:\n%s\n", c.Long, c.DisplayName(), usage, c.Example)
 	for _, g := range groups {
 		_, _ = fmt.Fprintf(out, "\n%s:\n%s", g.title, g.flags.FlagUsagesWrapped(helpWidth))
 	}
@@ -89,18 +96,22 @@ func completion(root *cobra.Command) *cobra.Command {
 		"powershell": root.GenPowerShellCompletionWithDesc,
 	}
 	c := &cobra.Command{
-		Use:                   "completion bash|zsh|fish|powershell",
-		Short:                 "Write a script that completes this command in a shell",
-		Long:                  "Write a script that completes this command:\n\n  source <(observe completion bash)",
+		Use:   "completion bash|zsh|fish|powershell",
+		Short: "Write a script that completes this command in a shell",
+		Long: fmt.Sprintf("Write a script that completes this command:\n\n  source <(%s completion bash)",
+			root.Name()),
 		DisableFlagsInUseLine: true,
-		Args:                  cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs),
 		ValidArgs:             []string{"bash", "zsh", "fish", "powershell"},
-		RunE: func(c *cobra.Command, args []string) error {
-			return shells[args[0]](c.OutOrStdout())
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 || shells[args[0]] == nil {
+				return errors.New("the arguments must name a shell: bash, zsh, fish or powershell")
+			}
+			return nil
 		},
+		RunE: func(c *cobra.Command, args []string) error { return shells[args[0]](c.OutOrStdout()) },
 	}
 	c.SetHelpFunc(func(c *cobra.Command, _ []string) {
-		_, _ = fmt.Fprintf(c.OutOrStdout(), "%s\n\nUsage:\n  %s\n", c.Long, c.Use)
+		_, _ = fmt.Fprintf(c.OutOrStdout(), "%s\n\nUsage:\n  %s\n", c.Long, c.UseLine())
 	})
 	return c
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
+	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -77,8 +79,17 @@ func isMissing(err error) bool {
 
 // explain adds what to do.
 func (s *settings) explain(err error) error {
-	if unknown, ok := errors.AsType[*resource.UnknownError](err); ok && len(unknown.Near) == 0 {
+	unknown, ok := errors.AsType[*resource.UnknownError](err)
+	_, unreachable := errors.AsType[*url.Error](err)
+	switch {
+	case ok && (len(unknown.Near) == 0 || strings.Contains(unknown.Name, ".")):
 		return fmt.Errorf("%w; if its CustomResourceDefinition is yet to come, use --wait", err)
+	case unreachable:
+		return fmt.Errorf("%w; check that the server runs, and that the kubeconfig names it", err)
+	case apierrors.IsForbidden(err) && s.allNamespaces:
+		return fmt.Errorf("%w; grant list and watch of it, or choose a namespace with -n", err)
+	case apierrors.IsForbidden(err):
+		return fmt.Errorf("%w; grant list and watch of it", err)
 	}
 	return err
 }

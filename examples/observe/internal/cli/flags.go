@@ -71,7 +71,7 @@ func (s *settings) input() *pflag.FlagSet {
 	f.Var(&s.templates, "template", "the same as --argument")
 	f.StringVarP(&s.output, "output", "o", "jsonpath",
 		"`format` of templates: jsonpath, go-template, jsonpath-file or go-template-file, FORMAT=TEMPLATE for one; "+
-			"json: jsonpath, and progress as JSON")
+			"json: jsonpath, and progress as JSON, alone on standard output")
 	f.BoolVar(&s.allowMissing, "allow-missing-template-keys", true,
 		"what a template asks for and an object lacks is empty; otherwise the object fails")
 	f.BoolVar(&s.strict, "strict-templates", false, "the same as --allow-missing-template-keys=false")
@@ -107,7 +107,7 @@ func (s *settings) running() *pflag.FlagSet {
 		"how long commands may go on after a signal to stop")
 	f.DurationVar(&s.minInterval, "min-interval", 0, "least time between two commands for one object")
 	f.DurationVar(&s.resync, "resync-period", 0, "run the command for every object once in each such period, and --names")
-	f.BoolVar(&s.dryRun, "dry-run", false, "show what would run; only --names runs")
+	f.BoolVar(&s.dryRun, "dry-run", false, "show what would run; only --names runs, and no Lease is taken")
 	return f
 }
 

@@ -66,6 +66,9 @@ func (s *settings) observe(ctx context.Context, stdout, stderr io.Writer) error 
 	}
 	runner := &command.Runner{Env: environment, Timeout: s.timeout, Stdout: out, Stderr: errOut}
 	progress := observer.Progress{JSON: s.output == "json"}
+	if progress.JSON {
+		runner.Stdout = errOut // who reads objects can read nothing else
+	}
 	if !s.quiet {
 		progress.Out = out
 	}
@@ -73,7 +76,7 @@ func (s *settings) observe(ctx context.Context, stdout, stderr io.Writer) error 
 	if err != nil {
 		return err
 	}
-	err = s.serve(ctx, o, stdout)
+	err = s.serve(ctx, o, runner.Stdout)
 	summary := o.Summary()
 	if s.once && err == nil && summary.Keys == 0 && !s.quiet {
 		_, _ = fmt.Fprintln(errOut, "Nothing to sync, exiting immediately")
@@ -166,7 +169,7 @@ func observerOf[C informer.UntypedClient[T, L], T informer.Object, L runtime.Obj
 }
 
 func (s *settings) leader(config *rest.Config, found resource.Resource) (reconcile.Leader, error) {
-	if !s.leaderElect {
+	if !s.leaderElect || s.dryRun {
 		return nil, nil //nolint:nilnil // without an election, there is no leader
 	}
 	namespace, name, _ := strings.Cut(s.lease, "/")

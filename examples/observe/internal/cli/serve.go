@@ -20,7 +20,7 @@ import (
 )
 
 // serve runs the observer, and answers about it until it has drained.
-func (s *settings) serve(ctx context.Context, o *observer.Observer, stdout io.Writer) error {
+func (s *settings) serve(ctx context.Context, o *observer.Observer, printed io.Writer) error {
 	registry := prometheus.NewRegistry()
 	for _, c := range append(o.Collectors(), metrics.New(o.Controller), collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})) {
@@ -41,9 +41,11 @@ func (s *settings) serve(ctx context.Context, o *observer.Observer, stdout io.Wr
 	}()
 	err := o.Run(working)
 	done()
-	err = errors.Join(err, <-ended)
+	if failed := <-ended; failed != nil {
+		err = failed // that is why the observer ended, too
+	}
 	if s.printMetricsOnExit {
-		err = errors.Join(err, dump(registry, stdout))
+		err = errors.Join(err, dump(registry, printed))
 	}
 	return err
 }

@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -32,6 +33,10 @@ func (s *settings) complete(args []string, dash int) error {
 	default:
 		return fmt.Errorf("unexpected argument %q: put -- between the resource and the command", args[1])
 	}
+	if strings.ContainsAny(s.resource, "/,") {
+		return fmt.Errorf("RESOURCE is %q: must be one kind, all of it; --field-selector=metadata.name=NAME is one object",
+			s.resource)
+	}
 	if s.strict {
 		s.allowMissing = false
 	}
@@ -56,6 +61,9 @@ func (s *settings) validate() error {
 	if s.logFormat != "text" && s.logFormat != "json" {
 		faults = append(faults, fmt.Errorf("--log-format is %q: must be text or json", s.logFormat))
 	}
+	if _, _, err := net.SplitHostPort(s.listenAddr); s.listenAddr != "" && err != nil {
+		faults = append(faults, fmt.Errorf("--listen-addr is %q: %w", s.listenAddr, err))
+	}
 	if s.lease != "" && strings.Count(s.lease, "/") != 1 {
 		faults = append(faults, fmt.Errorf("--lease is %q: must be NAMESPACE/NAME", s.lease))
 	}
@@ -64,8 +72,11 @@ func (s *settings) validate() error {
 			faults = append(faults, fmt.Errorf("--%s is %q: must be the name of a variable", flag, name))
 		}
 	}
-	for _, command := range [][]string{s.each, s.delete, s.names} {
-		faults = append(faults, findable(command))
+	for _, c := range []struct {
+		from    string
+		command []string
+	}{{"COMMAND", s.each}, {"--delete", s.delete}, {"--names", s.names}} {
+		faults = append(faults, findable(c.from, c.command))
 	}
 	return errors.Join(faults...)
 }
@@ -103,22 +114,28 @@ func (s *settings) validateNumbers() []error {
 	return faults
 }
 
-// findable tells whether a program can be run.
-func findable(command []string) error {
+// findable tells whether a program can be run. From is where it was named.
+func findable(from string, command []string) error {
 	if len(command) == 0 {
 		return nil
 	}
-	_, err := exec.LookPath(command[0])
+	program := command[0]
+	_, err := exec.LookPath(program)
 	if err == nil {
 		return nil
 	}
-	if info, here := os.Stat(command[0]); here == nil && !info.IsDir() && filepath.Base(command[0]) == command[0] {
-		return fmt.Errorf("%w: for the file in this directory use ./%s", err, command[0])
+	info, missing := os.Stat(program)
+	switch here := missing == nil && !info.IsDir(); {
+	case here && filepath.Base(program) == program:
+		return fmt.Errorf("%s: %w: for the file in this directory use ./%s", from, err, program)
+	case errors.Is(err, os.ErrPermission):
+		return fmt.Errorf("%s: %w: make it executable (chmod +x %s)", from, err, program)
+	case !here && strings.Contains(program, " ") && from == "COMMAND":
+		return fmt.Errorf("%s: %w: there is no shell: leave out the quotes around it", from, err)
+	case !here && strings.Contains(program, " "):
+		return fmt.Errorf("%s: %w: there is no shell: give each argument a %[1]s of its own", from, err)
 	}
-	if errors.Is(err, os.ErrPermission) {
-		return fmt.Errorf("%w: make it executable (chmod +x %s)", err, command[0])
-	}
-	return err
+	return fmt.Errorf("%s: %w", from, err)
 }
 
 // warnings are about what is allowed and rarely meant.

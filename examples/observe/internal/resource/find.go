@@ -23,7 +23,7 @@ type Resource struct {
 // An UnknownError says that the server has no such resource.
 type UnknownError struct {
 	Name string
-	// Near are names that look like it, the nearest first.
+	// Near are the names that look most like it.
 	Near []string
 }
 

@@ -1,7 +1,6 @@
 package resource
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 )
@@ -12,25 +11,24 @@ const (
 	minLength   = 4 // of a name for which there are any: two edits make anything of less
 )
 
-// near returns the plural names that look most like name, the nearest first.
+// near returns the plural names that look most like name.
 func near(name string, all []candidate) []string {
 	if len(name) < minLength {
 		return nil
 	}
-	distances := map[string]int{}
+	var names []string
+	least := maxDistance
 	for _, c := range all {
 		d := min(distance(name, c.Name), distance(name, strings.ToLower(c.SingularName)))
-		if known, ok := distances[c.Name]; d <= maxDistance && (!ok || d < known) {
-			distances[c.Name] = d
+		if d < least {
+			names, least = nil, d
+		}
+		if d == least {
+			names = append(names, c.Name)
 		}
 	}
-	names := make([]string, 0, len(distances))
-	for n := range distances {
-		names = append(names, n)
-	}
-	slices.SortFunc(names, func(a, b string) int {
-		return cmp.Or(cmp.Compare(distances[a], distances[b]), cmp.Compare(a, b))
-	})
+	slices.Sort(names)
+	names = slices.Compact(names)
 	return names[:min(len(names), maxNear)]
 }
 

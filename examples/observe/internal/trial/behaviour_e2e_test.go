@@ -4,7 +4,9 @@ package trial_test
 
 import (
 	"encoding/json"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -46,6 +48,7 @@ var _ = DescribeTable("A single pass", func(_ SpecContext, code int, args []stri
 	Entry("nothing there", 0, []string{"pods"}, "^$", "Nothing to sync, exiting immediately"),
 	Entry("a near miss", 1, []string{"serivces"}, "", `^error: the server has no resource "serivces"; did you mean services\?\n$`),
 	Entry("no CRD yet", 1, []string{"widgets.example.com"}, "", "--wait"),
+	Entry("no CRD yet, of a name that there is elsewhere", 1, []string{"jobs.example.com"}, "", `did you mean jobs\?.*--wait`),
 	Entry("not to be watched", 1, []string{"tokenreviews"}, "", "cannot be observed"),
 	// selection
 	Entry("all namespaces", 0, []string{"services", "-A", "-l", "provider=kubernetes"}, line("Sync", kubernetes1), ""),
@@ -133,7 +136,7 @@ var _ = DescribeTable("A single pass", func(_ SpecContext, code int, args []stri
 
 var _ = Describe("A process", func() {
 	It("tells programs what it does as JSON", func() {
-		s := observed(0, "svc", "--once", "-o", "json", "--", "true")
+		s := observed(0, "svc", "--once", "-o", "json", "--print-metrics-on-exit", "--", "echo", "no object")
 		var types []string
 		for text := range strings.Lines(out(s)) {
 			var entry struct {
@@ -145,6 +148,7 @@ var _ = Describe("A process", func() {
 			types = append(types, entry.Type)
 		}
 		Expect(types).To(Equal([]string{"SyncStarted", "Sync", "SyncEnded", "Summary"}))
+		Expect(logs(s)).To(And(ContainSubstring("no object default kubernetes\n"), ContainSubstring("observe_counts{")))
 	})
 
 	It("runs for what changes, until it is over", func(ctx SpecContext) {
@@ -231,6 +235,7 @@ var _ = Describe("A process", func() {
 		third := started(command(cluster.Kubeconfig(), binary, "services", "--listen-addr=127.0.0.1:11251"))
 		Eventually(third, patience).Should(gexec.Exit(1))
 		Expect(logs(third)).To(ContainSubstring("address already in use"))
+		Expect(logs(third)).NotTo(ContainSubstring("canceled"), "what follows from that")
 	})
 
 	It("lets one of two replicas work, and the other one after it", func() {
@@ -238,6 +243,8 @@ var _ = Describe("A process", func() {
 		Eventually(one.Out, patience).Should(gbytesSay("first default\n"))
 		two := observe("namespaces", "--leader-elect", "--", "echo", "second")
 		Consistently(two.Out, 2*time.Second).ShouldNot(gbytesSay("second"))
+		dry := observed(0, "namespaces", "--leader-elect", "--dry-run", "--once", "--", "false")
+		Expect(out(dry)).To(MatchRegexp(line("Sync", "false default")), "it needs no Lease")
 		one.Terminate()
 		Eventually(one, patience).Should(gexec.Exit(0))
 		Eventually(two.Out, patience).Should(gbytesSay("second default\n"))
@@ -258,6 +265,30 @@ var _ = Describe("A process", func() {
 		bash := exec.Command("bash", "-n")
 		bash.Stdin = strings.NewReader(out(s))
 		Expect(bash.Run()).To(Succeed())
+
+		completer := []byte("#!/bin/sh\nexec kubectl-observe __complete \"$@\"\n") // as the README says
+		Expect(os.WriteFile(tools+"/kubectl_complete-observe", completer, 0o755)).To(Succeed())
+		s = started(command(cluster.Kubeconfig(), tools+"/kubectl", "__complete", "observe", "serv"))
+		Eventually(s, patience).Should(gexec.Exit(0))
+		Expect(out(s)).To(ContainSubstring("services\n"))
+	})
+
+	It("has examples in its help that run", func() {
+		s := observe("--help")
+		Eventually(s, patience).Should(gexec.Exit(0))
+		_, examples, _ := strings.Cut(out(s), "\nExamples:\n")
+		examples, _, _ = strings.Cut(examples, "\nWhich objects:\n")
+		Expect(strings.Count(examples, "  observe ")).To(Equal(5))
+		// Other specs leave thousands of Services elsewhere.
+		examples = strings.NewReplacer("  observe ", binary+" --once --listen-addr= ", " -A", " -n default").Replace(examples)
+		c := command(cluster.Kubeconfig(), "sh", "-eu", "-c", examples)
+		c.Env = append(c.Env, "RECORD="+c.Dir+"/services.txt")
+		c.Dir = filepath.Join(scripts, "record")
+		s = started(c)
+		Eventually(s, patience).Should(gexec.Exit(0))
+		Expect(out(s)).To(And(
+			MatchRegexp(line("Sync", kubernetes1)), MatchRegexp(line("Sync", kubernetes1+` 10\.\S+`)),
+			MatchRegexp(line("Sync", `\./record\.sh `+kubernetes1+` 10\.\S+`)), ContainSubstring(`creationTimestamp":"20`)))
 	})
 })
 
