@@ -48,6 +48,8 @@ var _ = Describe("README.md", Serial, func() {
 			Expect(commands).To(ContainSubstring(r[0]))
 			commands = strings.ReplaceAll(commands, r[0], r[1])
 		}
+		// The server is a job of the same terminal.
+		commands = "sleep 1000 >/dev/null 2>&1 &\nserver=$!\n" + commands + "kill $server\n"
 		c := command(cluster.Kubeconfig(), "sh", "-eu", "-c", commands)
 		c.Env = append(c.Env, "TMP="+GinkgoT().TempDir())
 		c.Dir = scripts
