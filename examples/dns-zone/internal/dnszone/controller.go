@@ -49,7 +49,7 @@ func New(client kubernetes.Interface, file *zonefile.File, o *Options) (*reconci
 	if o != nil {
 		options = *o
 	}
-	if err := errors.Join(validate(file), readable(file)); err != nil {
+	if err := validate(file); err != nil {
 		return nil, fmt.Errorf("making controller %q: %w", Name, err)
 	}
 	return reconcile.New(Name, informer.For(client.CoreV1().Services(""), nil), &reconciler{client, file},
@@ -65,18 +65,18 @@ func New(client kubernetes.Interface, file *zonefile.File, o *Options) (*reconci
 
 func validate(file *zonefile.File) error {
 	var faults []error
+	if file.Path == "" {
+		faults = append(faults, errors.New("File.Path (--zone) is empty: must be the path of the zone file"))
+	} else if _, err := file.Keys(); err != nil {
+		faults = append(faults, err)
+	}
 	origin, dot := strings.CutSuffix(file.Origin, ".")
 	if why := validation.IsDNS1123Subdomain(origin); !dot || len(why) > 0 || len(origin) > maxOrigin {
-		faults = append(faults, fmt.Errorf("File.Origin is %q: must be a domain of at most %d bytes with a dot at its end",
-			file.Origin, maxOrigin))
+		faults = append(faults, fmt.Errorf(
+			"File.Origin (--origin) is %q: must be a domain of at most %d bytes with a dot at its end", file.Origin, maxOrigin))
 	}
 	if file.TTL < 0 {
-		faults = append(faults, fmt.Errorf("File.TTL is %d: must not be negative", file.TTL))
+		faults = append(faults, fmt.Errorf("File.TTL (--ttl) is %d: must not be negative", file.TTL))
 	}
 	return errors.Join(faults...)
-}
-
-func readable(file *zonefile.File) error {
-	_, err := file.Keys()
-	return err
 }

@@ -230,9 +230,13 @@ func TestOptionsAreChecked(t *testing.T) {
 	file := zone(t.TempDir())
 	file.Origin, file.TTL = "example.com", -1
 	_, err := dnszone.New(nil, file, nil)
-	NewWithT(t).Expect(err).To(MatchError(And(ContainSubstring(`File.Origin is "example.com"`), ContainSubstring("File.TTL is -1"))))
+	NewWithT(t).Expect(err).To(MatchError(And(
+		ContainSubstring(`File.Origin (--origin) is "example.com"`), ContainSubstring("File.TTL (--ttl) is -1"))))
 	_, err = dnszone.New(nil, &zonefile.File{Path: "/none/db", Origin: "example.com."}, nil)
 	NewWithT(t).Expect(err).To(MatchError(os.ErrNotExist))
+	_, err = dnszone.New(nil, &zonefile.File{Origin: "example.com."}, nil)
+	NewWithT(t).Expect(err).To(MatchError(HaveSuffix(
+		`making controller "dns-zone": File.Path (--zone) is empty: must be the path of the zone file`)))
 }
 
 func addresses(all ...string) (parsed []netip.Addr) {

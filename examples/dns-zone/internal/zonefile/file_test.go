@@ -202,6 +202,7 @@ func TestWithoutAFileThereIsAnError(t *testing.T) {
 	f := &zonefile.File{Path: filepath.Join(t.TempDir(), "none"), Origin: "example.com."}
 	_, err := f.Keys()
 	NewWithT(t).Expect(err).To(MatchError(os.ErrNotExist))
+	NewWithT(t).Expect(err).To(MatchError(HaveSuffix(": create it, or name a skeleton")))
 }
 
 // Whatever the file says: if it is understood, setting and removing a record

@@ -253,5 +253,5 @@ func TestTheMetricIsWhatIsKept(t *testing.T) {
 
 func TestOptionsAreChecked(t *testing.T) {
 	_, _, err := podruntime.New(nil, &podruntime.Options{Period: time.Millisecond})
-	NewWithT(t).Expect(err).To(MatchError(ContainSubstring("Options.Period is 1ms: must be at least a second")))
+	NewWithT(t).Expect(err).To(MatchError(ContainSubstring("Options.Period (--period) is 1ms: must be at least a second")))
 }
