@@ -78,6 +78,10 @@ func (r *Runner) Run(ctx context.Context, call Call) error {
 	case errors.Is(err, syscall.E2BIG):
 		return fmt.Errorf("starting command %q: arguments and environment are %w: pass the object with --stdin",
 			program, ErrTooLarge)
+	case errors.Is(err, syscall.ENOEXEC):
+		return fmt.Errorf("starting command: %w: the first line of a script is #!/bin/sh or the like", err)
+	case errors.Is(err, syscall.ENOENT):
+		return fmt.Errorf("starting command: %w: or what its first line names is missing (does it end with CR?)", err)
 	default:
 		return fmt.Errorf("starting command: %w", err)
 	}

@@ -97,6 +97,18 @@ func TestHowRunsEnd(t *testing.T) {
 	d.Expect(d.Run(t.Context(), command.Call{Argv: []string{"/does/not/exist"}})).To(MatchError(os.ErrNotExist))
 }
 
+func TestWhatIsWrongWithTheFirstLineOfAScriptIsSaid(t *testing.T) {
+	d := newDesk(t)
+	script := filepath.Join(t.TempDir(), "script")
+	for first, says := range map[string]string{
+		"echo hello\n":          "the first line of a script is #!/bin/sh",
+		"#!/bin/sh\r\nexit 0\n": "does it end with CR?",
+	} {
+		d.Expect(os.WriteFile(script, []byte(first), 0o700)).To(Succeed())
+		d.Expect(d.Run(t.Context(), command.Call{Argv: []string{script}})).To(MatchError(ContainSubstring(says)))
+	}
+}
+
 func TestWhatTheKernelDoesNotTakeIsNamed(t *testing.T) {
 	d := newDesk(t)
 	big := strings.Repeat("x", command.MaxString)
