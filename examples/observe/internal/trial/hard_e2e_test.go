@@ -80,10 +80,32 @@ var _ = Describe("As PID 1", func() {
 		Eventually(s, patience).Should(gexec.Exit(0))
 	})
 
+	It("waits for orphans, so that none stays a zombie", func() {
+		s := asFirst("namespaces", "--field-selector=metadata.name=default",
+			"--", "sh", "-c", "sleep 1000 >/dev/null 2>&1 & :") // which is killed when its parent has ended
+		Eventually(s.Out, patience).Should(gbytesSay("Sync ended"))
+		Eventually(func() []string { return zombiesOf(s.Command.Process.Pid) }, patience).Should(BeEmpty())
+	})
+
 	It("ends with the code of the program", func() {
 		Eventually(asFirst("serivces"), patience).Should(gexec.Exit(1))
 	})
 })
+
+// zombiesOf returns the children of a process that have ended and that it has
+// not waited for.
+func zombiesOf(parent int) (zombies []string) {
+	GinkgoHelper()
+	all, err := filepath.Glob("/proc/[0-9]*/stat")
+	Expect(err).NotTo(HaveOccurred())
+	for _, file := range all {
+		stat, _ := os.ReadFile(file) // it may be gone
+		if _, state, ok := strings.Cut(string(stat), ") "); ok && strings.HasPrefix(state, fmt.Sprintf("Z %d ", parent)) {
+			zombies = append(zombies, string(stat))
+		}
+	}
+	return zombies
+}
 
 // pidFrom waits for a process id in a file.
 func pidFrom(file string) int {
