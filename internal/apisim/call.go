@@ -53,6 +53,14 @@ var verbs = map[string]string{
 	http.MethodPatch: "patch", http.MethodDelete: "delete",
 }
 
+// ParseCall reads which call a request is, but for who makes it and the name of what it creates, which are not in its
+// path. false: it is of no resource.
+func ParseCall(req *http.Request) (Call, bool) {
+	var c Call
+	ok := c.parsePath(req.Method, req.URL.Path, req.URL.Query())
+	return c, ok
+}
+
 // parsePath reads /api/v1/namespaces/n/pods/p/status and the like.
 func (c *Call) parsePath(method, path string, query url.Values) bool {
 	p := strings.Split(strings.Trim(path, "/"), "/")
@@ -114,6 +122,11 @@ func (r *request) named() {
 
 func (r *request) key() types.NamespacedName {
 	return types.NamespacedName{Namespace: r.Namespace, Name: r.Name}
+}
+
+// rest is what tells it from others of that name: whose selector it is, and what it writes.
+func (r *request) rest() string {
+	return r.query.Get("labelSelector") + "\n" + r.query.Get("fieldSelector") + "\n" + string(r.body)
 }
 
 func (r *request) dryRun() bool { return slices.Contains(r.query["dryRun"], "All") }

@@ -35,6 +35,7 @@ type parked struct {
 	id      int // counts the calls
 	req     *request
 	name    string
+	order   string // among those of that name
 	verdict chan verdict
 	stack   []uintptr
 }
@@ -82,6 +83,9 @@ func (d *Scheduler) Stop() {
 	s.reap()
 }
 
+// Wake tells a scheduler that is idle of something that the server does not know of.
+func (d *Scheduler) Wake() { d.signal() }
+
 // park waits for the scheduler, if there is one, and then serves the call.
 func (s *Server) park(ctx context.Context, r *request) (*http.Response, error) {
 	s.mu.Lock()
@@ -95,7 +99,7 @@ func (s *Server) park(ctx context.Context, r *request) (*http.Response, error) {
 		return nil, context.Canceled
 	}
 	d.calls++
-	p := &parked{id: d.calls, req: r, name: r.String(), verdict: make(chan verdict, 1)}
+	p := &parked{id: d.calls, req: r, name: r.String(), order: r.rest(), verdict: make(chan verdict, 1)}
 	if r.Write() || r.Verb == "get" {
 		p.stack = stack()
 	}
@@ -151,10 +155,10 @@ func (d *Scheduler) Enabled() []Action {
 	s.mu.Lock()
 	var all []Action
 	for _, p := range d.parked {
-		all = append(all, Action{Kind: Release, Call: p.req.Call, name: p.name, order: string(p.req.body), call: p})
+		all = append(all, Action{Kind: Release, Call: p.req.Call, name: p.name, order: p.order, call: p})
 	}
 	for _, p := range d.late {
-		all = append(all, Action{Kind: Commit, Call: p.req.Call, name: p.name, order: string(p.req.body), call: p})
+		all = append(all, Action{Kind: Commit, Call: p.req.Call, name: p.name, order: p.order, call: p})
 	}
 	for _, w := range s.watches {
 		switch {

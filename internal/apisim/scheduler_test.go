@@ -168,3 +168,41 @@ func TestFencedIncarnationHasNoEffect(t *testing.T) {
 		g.Expect(cms.Items).To(gomega.HaveLen(1))
 	})
 }
+
+// Calls that differ in their selectors alone are told apart by them, and not by which came first.
+func TestCallsOfDifferentSelectorsHaveAnOrder(t *testing.T) {
+	for _, first := range []string{"a", "b"} {
+		synctest.Test(t, func(t *testing.T) {
+			g := gomega.NewWithT(t)
+			sim, err := apisim.New(nil)
+			g.Expect(err).NotTo(gomega.HaveOccurred())
+			sched := sim.Schedule(0)
+			maps := kubernetes.NewForConfigOrDie(sim.Config("c")).CoreV1().ConfigMaps("d")
+			var served []string
+			for _, selector := range []string{first, strings.Trim("ab", first)} {
+				go func() {
+					_, err := maps.List(t.Context(), metav1.ListOptions{LabelSelector: selector})
+					g.Expect(err).NotTo(gomega.HaveOccurred())
+					served = append(served, selector)
+				}()
+				synctest.Wait()
+			}
+			g.Expect(sched.Run(apisim.Benign{}, apisim.Limits{Steps: 10, Horizon: time.Second})).To(gomega.Equal(apisim.Quiescent))
+			g.Expect(served).To(gomega.Equal([]string{"a", "b"}))
+		})
+	}
+}
+
+// What the server does not know of ends an idle time, too.
+func TestWakeEndsAnIdleTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := gomega.NewWithT(t)
+		sim, err := apisim.New(nil)
+		g.Expect(err).NotTo(gomega.HaveOccurred())
+		sched := sim.Schedule(0)
+		began := time.Now()
+		time.AfterFunc(time.Second, sched.Wake)
+		g.Expect(sched.Idle(time.Minute)).To(gomega.BeTrue())
+		g.Expect(time.Since(began)).To(gomega.Equal(time.Second))
+	})
+}

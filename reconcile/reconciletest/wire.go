@@ -48,7 +48,7 @@ func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 		return nil, context.Canceled
 	}
-	call, ok := callOf(req)
+	call, ok := apisim.ParseCall(req)
 	switch {
 	case !ok: // the version, the resources
 		return w.next.RoundTrip(req)
@@ -255,44 +255,4 @@ func outside(stack string) string {
 		}
 	}
 	return strings.Join(all, "\n")
-}
-
-// callOf reads a request; false: it is for no object.
-func callOf(req *http.Request) (apisim.Call, bool) {
-	var c apisim.Call
-	p := strings.Split(strings.Trim(req.URL.Path, "/"), "/")
-	switch {
-	case p[0] == "api" && len(p) >= 3:
-		c.Resource.Version, p = p[1], p[2:]
-	case p[0] == "apis" && len(p) >= 4:
-		c.Resource.Group, c.Resource.Version, p = p[1], p[2], p[3:]
-	default:
-		return c, false
-	}
-	if own := len(p) == 3 && (p[2] == "status" || p[2] == "finalize"); p[0] == "namespaces" && len(p) > 2 && !own {
-		c.Namespace, p = p[1], p[2:]
-	}
-	c.Resource.Resource = p[0]
-	if len(p) > 1 {
-		c.Name = p[1]
-	}
-	c.Subresource = strings.Join(p[min(2, len(p)):], "/")
-	c.Verb = verbOf(req, c.Name == "")
-	return c, c.Verb != ""
-}
-
-func verbOf(req *http.Request, collection bool) string {
-	watch := req.URL.Query().Get("watch")
-	switch {
-	case req.Method == http.MethodGet && (watch == "true" || watch == "1"):
-		return "watch"
-	case req.Method == http.MethodGet && collection:
-		return "list"
-	case req.Method == http.MethodDelete && collection:
-		return "deletecollection"
-	}
-	return map[string]string{
-		http.MethodGet: "get", http.MethodPost: "create", http.MethodPut: "update", http.MethodPatch: "patch",
-		http.MethodDelete: "delete",
-	}[req.Method]
 }
