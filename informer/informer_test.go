@@ -176,6 +176,23 @@ func TestSeen(t *testing.T) {
 	})
 }
 
+// Who waits first hears first, so that whoever runs it in a simulation sees the same each time.
+func TestSeenIsToldInOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		nodes, _ := scripted(t, nil, stream(hold, listEnd("100")))
+		var calls, want []int
+		for n := range 20 {
+			want = append(want, n)
+			nodes.OnSeen("", "100", func() { calls = append(calls, n) })
+		}
+		stop := running(t.Context(), nodes)
+		defer stop()
+		synctest.Wait()
+		g.Expect(calls).To(Equal(want))
+	})
+}
+
 // The watch of a quiet namespace does not hold up those who wait for another.
 func TestSeenOfANamespace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

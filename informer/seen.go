@@ -1,8 +1,10 @@
 package informer
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/util/resourceversion"
@@ -16,9 +18,11 @@ type seen struct {
 	synced  bool
 	lowest  string
 	waiting map[*waiter]struct{}
+	waiters uint64 // so far
 }
 
 type waiter struct {
+	number     uint64 // the first to wait is called first
 	namespace  string // whose watch counts, if it has one of its own
 	version    string
 	anyVersion bool // the first list is all that counts
@@ -41,8 +45,8 @@ func (i *Informer[T]) LastResourceVersion() string {
 
 // OnSeen calls f once, when everything up to version of a namespace ("" for all)
 // has been stored and handed on: at once, on the caller's goroutine, if that is
-// so already, else on the watch's. f must not block. After cancel, f is not
-// called any more, unless its call has begun.
+// so already, else on the watch's, first those who came first. f must not block.
+// After cancel, f is not called any more, unless its call has begun.
 //
 // A namespace that has a watch of its own (ForNamespaces) is not held up by
 // those of others, which may be silent for a minute. A version that cannot be
@@ -124,6 +128,7 @@ func (s *seen) settle() {
 		}
 	}
 	s.mu.Unlock()
+	slices.SortFunc(due, func(a, b *waiter) int { return cmp.Compare(a.number, b.number) })
 	for _, w := range due {
 		w.call()
 	}
@@ -141,6 +146,8 @@ func (s *seen) on(w *waiter) (cancel func()) {
 		w.call()
 		return func() {}
 	}
+	s.waiters++
+	w.number = s.waiters
 	s.waiting[w] = struct{}{}
 	s.mu.Unlock()
 	return func() {
