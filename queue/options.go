@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"k8s.io/utils/clock"
+
+	"github.com/homeostat/homeostat/internal/steady"
 )
 
 // What the zero Backoff means.
@@ -59,7 +61,7 @@ type Options[K comparable] struct {
 	Group func(K) string
 	// BeforeGet is called by Get when a key waits and before one is chosen,
 	// and may block. It is a hook for deterministic simulators, which park
-	// workers there.
+	// workers there; reconciletest has one for all queues that have none.
 	BeforeGet func(context.Context)
 	// Clock tells the time and makes timers; the real clock.
 	Clock clock.Clock
@@ -75,10 +77,23 @@ func (o *Options[K]) withDefaults() Options[K] {
 	if set.Clock == nil {
 		set.Clock = clock.RealClock{}
 	}
+	if hooks := steady.Current(); hooks != nil {
+		set.simulate(hooks)
+	}
 	if set.Backoff.Rand == nil {
 		set.Backoff.Rand = rand.Float64
 	}
 	return set
+}
+
+// simulate gives to the simulator what is left to chance.
+func (o *Options[K]) simulate(hooks *steady.Hooks) {
+	if o.BeforeGet == nil {
+		o.BeforeGet = hooks.Gate(o.Name)
+	}
+	if o.Backoff.Rand == nil {
+		o.Backoff.Rand = hooks.Jitter
+	}
 }
 
 func (o Options[K]) validate() error {

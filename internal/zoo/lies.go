@@ -106,7 +106,7 @@ func ofDeploymentsSDK(do work) Program {
 		secrets := informer.For(client.CoreV1().Secrets(""), nil)
 		c, err := reconcile.New("deployments", informer.For(client.AppsV1().Deployments(""), nil),
 			reconcile.Func[*appsv1.Deployment](turn),
-			&reconcile.Options{Triggers: []reconcile.Trigger{reconcile.Mapped(secrets, appOf)}, Workers: 1})
+			&reconcile.Options{Triggers: []reconcile.Trigger{reconcile.Mapped(secrets, appOf)}})
 		if err != nil {
 			return err
 		}

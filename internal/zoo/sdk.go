@@ -35,7 +35,7 @@ func runSDK(env *reconciletest.Env, client kubernetes.Interface, w wiring, leade
 	secrets := informer.For(client.CoreV1().Secrets(""), nil)
 	s := &sdk{wiring: w, client: client, world: env.Outside(), turns: w.turn(), of: informer.NewIndex(secrets, appsOf)}
 	c, err := reconcile.New("apps", apps, s, &reconcile.Options{
-		Leader: leader, Triggers: []reconcile.Trigger{reconcile.Mapped(secrets, appOf)}, Workers: 1,
+		Leader: leader, Triggers: []reconcile.Trigger{reconcile.Mapped(secrets, appOf)},
 	})
 	if err != nil {
 		return err

@@ -18,7 +18,7 @@ func Live(t *testing.T, c *Case, look func(step int, w *World)) []string {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		steady()
+		fixChance()
 		idle := *c
 		idle.Run = func(env *Env) error {
 			<-env.Context().Done()

@@ -28,7 +28,7 @@ func inBubble(t *testing.T, c *Case, o Options, p plan, s setting) (out *outcome
 			}
 		}
 	}()
-	steady()
+	fixChance()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
@@ -42,8 +42,8 @@ func inBubble(t *testing.T, c *Case, o Options, p plan, s setting) (out *outcome
 	return out, err
 }
 
-// steady fixes the sources of chance that client-go has: the jitter of its reflectors and generated names.
-func steady() {
+// fixChance fixes the sources of chance that client-go has: the jitter of its reflectors and generated names.
+func fixChance() {
 	rand.Seed(1) //nolint:staticcheck // client-go takes its jitter from the global source; see Explore
 	utilrand.Seed(1)
 }

@@ -18,8 +18,8 @@ import (
 func (r *run) pick(enabled []apisim.Action) (apisim.Action, apisim.Fault, bool) {
 	r.letGo()
 	calls := slices.ContainsFunc(enabled, func(a apisim.Action) bool { return a.Kind == apisim.Release })
-	if r.random != nil && !r.tail {
-		r.random.Shuffle(len(enabled), func(i, j int) { enabled[i], enabled[j] = enabled[j], enabled[i] })
+	if random := r.chance(); random != nil {
+		random.Shuffle(len(enabled), func(i, j int) { enabled[i], enabled[j] = enabled[j], enabled[i] })
 	}
 	for _, a := range enabled {
 		if r.apart(a) || r.waits(a) {

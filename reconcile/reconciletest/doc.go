@@ -51,7 +51,8 @@
 //   - The client is a real one, over a simulated server that is held against the real one's answers; informers, queues,
 //     back-off and leader election run unmodified. A run takes milliseconds.
 //   - The same case gives the same runs, and the same seed the same trace, as far as the program is deterministic; two
-//     runs without faults are compared, and the log says where they differ.
+//     runs without faults are compared, and the log says where they differ. Of the queues of this module workers begin
+//     their turns one after the other, and keys back off without jitter, so that several workers change nothing.
 //   - A crash takes effect on the server at once: nothing that this boot sends later has an effect. In the program the
 //     call returns context.Canceled and the context ends.
 //   - A run that hangs ends the test after a minute, and says what it waits for, and where: a socket, a file, a lock,

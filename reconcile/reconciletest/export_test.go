@@ -27,6 +27,16 @@ func Hashes(t *testing.T, c *Case) []string {
 	return x.hashes
 }
 
+// Repeat makes the run without faults so many times, and returns the hashes of the traces.
+func Repeat(t *testing.T, c *Case, times int) []string {
+	t.Helper()
+	x := newExplorer(t, c, nil)
+	for range times {
+		x.play(nil, setting{seed: 1})
+	}
+	return x.hashes
+}
+
 // SeedHashes plays each seed so many times, and returns the hashes of the traces.
 func SeedHashes(t *testing.T, c *Case, seeds, times int) [][]string {
 	t.Helper()

@@ -53,7 +53,7 @@ func (r *run) replica(client string) *replica {
 func (r *run) boot(ctx context.Context, p *replica) {
 	p.boots++
 	p.crashed, p.halted, p.down, p.stopped, p.caches = false, false, time.Time{}, time.Time{}, nil
-	boot, cancel := context.WithCancel(ctx)
+	boot, cancel := context.WithCancel(context.WithValue(ctx, clientKey{}, p.client))
 	p.cancel = cancel
 	p.done = make(chan error, 1)
 	env := &Env{ctx: boot, config: r.sim.Config(p.client), replica: p.id, outside: r.world.outside}
@@ -163,6 +163,9 @@ func (r *run) join(p *replica, serve bool) {
 		}
 		if time.Now().After(deadline) {
 			break
+		}
+		if r.gate.open(r.chance()) {
+			continue
 		}
 		if a, f, ok := r.pick(enabled); ok && serve {
 			r.take(a, f)

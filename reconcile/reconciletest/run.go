@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/homeostat/homeostat/internal/apisim"
+	"github.com/homeostat/homeostat/internal/steady"
 )
 
 const (
@@ -35,6 +36,7 @@ type run struct {
 	world     *World
 	out       *outcome
 
+	gate     *gate
 	replicas []*replica
 	parted   bool                          // the partition of the plan has begun
 	leases   map[types.NamespacedName]bool // that the program has written
@@ -110,6 +112,7 @@ func newRun(c *Case, o Options, p plan, s setting) (*run, error) {
 	r.sim.Deny(r.called)
 	r.sim.OnCommit(r.committed)
 	r.sched = r.sim.Schedule(1)
+	r.gate = &gate{wake: r.sched.Wake}
 	r.sched.OnCrash(func(client string) {
 		p := r.replica(client)
 		p.crashed = true
@@ -128,6 +131,7 @@ func newRun(c *Case, o Options, p plan, s setting) (*run, error) {
 
 // play runs all of it. What it finds is in the outcome.
 func (r *run) play(ctx context.Context) {
+	defer steady.Use(r.gate.hooks())()
 	r.bootAll(ctx)
 	r.settle(ctx)
 	r.disturbRest(ctx)
@@ -201,16 +205,20 @@ func (r *run) live(ctx context.Context, until func() time.Time) {
 		if r.returned(ctx) {
 			continue
 		}
-		if r.early(ctx) {
+		entered := r.gate.open(r.chance())
+		if !entered && r.early(ctx) {
 			continue
 		}
-		if !time.Now().Before(until()) {
+		if !entered && !time.Now().Before(until()) {
 			return
 		}
 		if r.steps++; r.steps > r.o.Steps {
 			r.find(oracleRest, fmt.Sprintf("it never comes to rest: %d steps, and the last write was %v ago",
 				r.o.Steps, time.Since(r.progress)))
 			return
+		}
+		if entered {
+			continue
 		}
 		if a, f, ok := r.pick(enabled); ok {
 			r.take(a, f)
@@ -219,6 +227,14 @@ func (r *run) live(ctx context.Context, until func() time.Time) {
 		}
 		r.sched.Idle(r.patience(until()))
 	}
+}
+
+// chance is what orders everything in this run; nil: it is the order of a good day.
+func (r *run) chance() *rand.Rand {
+	if r.tail {
+		return nil
+	}
+	return r.random
 }
 
 // patience is how long nothing may happen until something has to be decided.
