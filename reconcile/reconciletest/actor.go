@@ -3,6 +3,7 @@ package reconciletest
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,6 +14,9 @@ import (
 
 // Actor is something in the cluster that acts by itself when it sees reason to: a kubelet, another controller. It
 // writes as the administrator: nothing of it is held against the program. In some of the runs it is late.
+//
+// The world is at rest when no actor has acted for a while, whether it wrote or not, and none is enabled: one that is
+// enabled for ever leaves it no rest.
 //
 // [Kubelet] and [Deployments] make those that most programs live with.
 type Actor struct {
@@ -79,6 +83,11 @@ func (r *run) dues() []time.Time {
 		all = append(all, since.Add(tardy))
 	}
 	return all
+}
+
+// acts tells whether an actor would act now, or does when it is no longer late.
+func acts(enabled []apisim.Action) bool {
+	return slices.ContainsFunc(enabled, func(a apisim.Action) bool { return a.Kind == apisim.Work })
 }
 
 // lags begins to make an actor late, if the plan says so; true: it is late.

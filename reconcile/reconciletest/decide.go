@@ -207,6 +207,9 @@ func (r *run) take(a apisim.Action, f apisim.Fault) {
 		}
 	}
 	r.sched.Step(a, f)
+	if a.Kind == apisim.Work {
+		r.progress = time.Now() // whether it has written or not; it may have taken its time
+	}
 }
 
 // plainly says what happens in the words of a person.

@@ -209,7 +209,7 @@ func (r *run) live(ctx context.Context, until func() time.Time) {
 		if !entered && r.early(ctx) {
 			continue
 		}
-		if !entered && !time.Now().Before(until()) {
+		if !entered && !acts(enabled) && !time.Now().Before(until()) {
 			return
 		}
 		if r.steps++; r.steps > r.o.Steps {

@@ -1,0 +1,86 @@
+package reconciletest_test
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/onsi/gomega"
+
+	"github.com/homeostat/homeostat/reconcile/reconciletest"
+)
+
+// A lamp is outside of the API server. Somebody switches it on again, and somebody else reports that it is on.
+type lamp struct {
+	mu    sync.Mutex // guards what follows
+	state string
+}
+
+func (l *lamp) is(state string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.state == state
+}
+
+func (l *lamp) set(state string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.state = state
+}
+
+func (l *lamp) on() { l.set("on") }
+
+func lampOf(w *reconciletest.World) *lamp { return w.Outside().(*lamp) }
+
+// lit is a case in which a lamp goes out at the first step; switcher says how it goes on.
+func lit(switcher func(l *lamp)) *reconciletest.Case {
+	c := breeding(right)
+	c.Goal = nil
+	c.Outside = func() any { return &lamp{} }
+	c.Workload = []reconciletest.Step{
+		{Name: "off", Do: func(_ context.Context, w *reconciletest.World) error {
+			lampOf(w).set("off")
+			return nil
+		}},
+		reconciletest.Patch("configmaps", "d/a", `{"data":{"step":"2"}}`),
+	}
+	c.Actors = []reconciletest.Actor{
+		{
+			Name:    "switch",
+			Enabled: func(w *reconciletest.World) bool { return lampOf(w).is("off") },
+			Do: func(w *reconciletest.World) {
+				lampOf(w).set("switched")
+				switcher(lampOf(w))
+			},
+		},
+		{
+			Name:    "report",
+			Enabled: func(w *reconciletest.World) bool { return lampOf(w).is("on") },
+			Do:      func(w *reconciletest.World) { lampOf(w).set("reported") },
+		},
+	}
+	return c
+}
+
+// It is not at rest while an actor has something to do, although nobody writes and Options.Rest is short.
+func TestRestWaitsForActorsThatDoNotWrite(t *testing.T) {
+	for name, b := range map[string]struct {
+		plan     string
+		switcher func(l *lamp)
+	}{
+		"late":                 {"a1", (*lamp).on},
+		"slow":                 {"", func(l *lamp) { <-time.After(time.Minute); l.on() }},
+		"in a while":           {"", func(l *lamp) { time.AfterFunc(20*time.Second, l.on) }},
+		"late, and in a while": {"a1", func(l *lamp) { time.AfterFunc(20*time.Second, l.on) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := gomega.NewWithT(t)
+			lines, found := reconciletest.TraceOf(t, lit(b.switcher), &reconciletest.Options{Rest: 30 * time.Second}, b.plan)
+			trace := strings.Join(lines, "\n")
+			g.Expect(found).To(gomega.BeEmpty())
+			g.Expect(trace).To(gomega.MatchRegexp(`(?s)others    off.*actor     switch.*actor     report.*others    patch`))
+		})
+	}
+}
