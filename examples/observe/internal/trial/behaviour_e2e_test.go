@@ -79,6 +79,7 @@ var _ = DescribeTable("A single pass", func(_ SpecContext, code int, args []stri
 		`(?m)^Sync/default/kubernetes/36/\d+$`, ""),
 	Entry("the object", 0, []string{"svc", "--object-env-var=OBJECT", "--", "sh", "-c", `echo "$OBJECT"`}, `"clusterIP":"10\.`, ""),
 	Entry("the object to read", 0, []string{"svc", "--stdin", "--", "sh", "-c", "cat"}, `(?m)^\{"apiVersion":"v1","kind":"Service"`, ""),
+	Entry("the object as kubectl shows it", 0, []string{"svc", "-q", "--stdin", "--", "sh", "-c", "grep -c managedFields; :"}, `^0\n$`, ""),
 	Entry("only some variables", 0, []string{"svc", "--env=A=1", "--", "sh", "-c", `echo "$A,$HOME,${KUBECONFIG-gone}"`},
 		`(?m)^1,/.*,gone$`, ""),
 	Entry("the whole environment", 0, []string{"svc", "--", "sh", "-c", `echo "${KUBECONFIG-gone}"`}, `(?m)^/.*kubeconfig`, ""),
@@ -115,6 +116,11 @@ var _ = DescribeTable("A single pass", func(_ SpecContext, code int, args []stri
 		"svc", "--names=sh", "--names=-c", "--names=echo default/gone; echo no zone >&2; exit 3",
 		"--delete=echo",
 	}, "", "no zone[\\s\\S]*0 deletions"),
+	Entry("names that hang", 3, []string{"svc", "--timeout=1s", "--names=sleep", "--names=1000", "--delete=echo"},
+		"", "took longer than"),
+	Entry("names with only some variables", 0, []string{
+		"svc", "--env=A=1", "--names=sh", "--names=-c", `--names=echo "${KUBECONFIG-default/gone}"`, "--delete=echo",
+	}, "", "1 deletions"),
 	Entry("too many orphans", 3, []string{
 		"svc", "--max-orphans=1", "--names=printf", `--names=default/a\ndefault/b\n`,
 		"--delete=echo",
@@ -188,6 +194,27 @@ var _ = Describe("A process", func() {
 			Eventually(s.Out, patience).Should(gbytesSay("again default\n"))
 		}
 	})
+
+	It("asks for names again with --resync-period, and runs for no object more often than --min-interval allows", func() {
+		s := observe("services", "--resync-period=1s", "--min-interval=1h", "--delete=echo", "--names=sh", "--names=-c",
+			"--names=echo x >>asked; seq -f default/gone-%g $(wc -l <asked)")
+		Eventually(s.Out, patience).Should(gbytesSay("default gone-4\n"))
+		Expect(strings.Count(out(s), "\t"+kubernetes1+"\n")).To(Equal(1))
+	})
+
+	It("runs so many commands at once as with --workers", func() {
+		s := observe("namespaces", "--once", "--workers=2", "--",
+			"sh", "-c", "echo x >>begun; until [ $(wc -l <begun) -ge 2 ]; do sleep 0.05; done")
+		Eventually(s, patience).Should(gexec.Exit(0))
+	})
+
+	It("holds the Lease that is asked for", func(ctx SpecContext) {
+		ns := namespace(ctx)
+		observed(0, "services", "--once", "--leader-elect", "--lease="+ns+"/mine")
+		lease, err := user.CoordinationV1().Leases(ns).Get(ctx, "mine", metav1.GetOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(lease.Spec.LeaseTransitions).NotTo(BeNil())
+	}, SpecTimeout(2*time.Minute))
 
 	It("waits for a resource", func(ctx SpecContext) {
 		s := observe("gizmos.example.org", "--wait")
