@@ -24,6 +24,7 @@ import (
 type town struct {
 	sim    *apisim.Server
 	before func(r *http.Request) *http.Response // may answer first
+	slow   func(body string) time.Duration      // how long the answer to a write is under way
 }
 
 // virtually runs f in virtual time. client-go's error handler sleeps as long as its clock is behind the last error's.
@@ -95,7 +96,22 @@ func (g gate) RoundTrip(r *http.Request) (*http.Response, error) {
 	if found := g.town.discovery(r.URL.Path); found != nil {
 		return reply(r, http.StatusOK, found), nil
 	}
-	return g.next.RoundTrip(r)
+	if g.town.slow == nil || r.Method == http.MethodGet {
+		return g.next.RoundTrip(r)
+	}
+	var body []byte
+	if r.Body != nil {
+		body, _ = io.ReadAll(r.Body)
+		r = r.Clone(r.Context())
+		r.Body = io.NopCloser(bytes.NewReader(body))
+	}
+	resp, err := g.next.RoundTrip(r)
+	select {
+	case <-time.After(g.town.slow(string(body))):
+		return resp, err
+	case <-r.Context().Done():
+		return nil, r.Context().Err()
+	}
 }
 
 func forbidden(r *http.Request, why string) *http.Response {
