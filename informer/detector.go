@@ -99,7 +99,7 @@ func (i *Informer[T]) CheckMutations(keys ...types.NamespacedName) error {
 	}
 	var found []error
 	if len(keys) == 0 {
-		for _, it := range i.state.Load().root.appendItems(nil) {
+		for _, it := range i.state().root.appendItems(nil) {
 			found = append(found, i.detector.check(i, it))
 		}
 	}

@@ -72,12 +72,12 @@ func (i *Informer[T]) remove(h *handler[T]) {
 	i.forgetIfUnused()
 }
 
-// publish makes next the state and queues what has to be handed on. The caller
+// publish makes next the newest version and queues what has to be handed on. The caller
 // holds writing, and calls deliver when it has let it go.
-func (i *Informer[T]) publish(next *state[T], b batch[T]) {
+func (i *Informer[T]) publish(next *version[T], b batch[T]) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.state.Store(next)
+	i.latest.Store(next)
 	if b.handlers = i.handlers; len(b.events) > 0 {
 		b.came = time.Now()
 	}

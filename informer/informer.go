@@ -26,8 +26,8 @@ type Informer[T Object] struct {
 	scope   scope
 	kind    atomic.Pointer[string]
 
-	state  atomic.Pointer[state[T]] // never nil; stored under mu
-	newest table[T]                 // the objects of the newest state, by key
+	latest atomic.Pointer[version[T]] // never nil; stored under mu
+	newest table[T]                   // the objects of the newest state, by key
 	seen   seen
 
 	counted  counters
@@ -63,7 +63,7 @@ func newInformer[T Object](sources []source, o *Options) *Informer[T] {
 	i := &Informer[T]{options: o.withDefaults(), sources: sources}
 	i.fault = i.options.validate()
 	i.scope = newScope(&i.options)
-	i.state.Store(i.empty())
+	i.latest.Store(versionOf(i.empty()))
 	i.seen.init()
 	if !i.options.NoSharing {
 		i.sharer = share.New()
@@ -89,7 +89,7 @@ func (i *Informer[T]) Get(key types.NamespacedName) (object T, ok bool) {
 
 // Snapshot returns what the cache holds now, at once and without copying. It
 // allocates nothing.
-func (i *Informer[T]) Snapshot() Snapshot[T] { return Snapshot[T]{i.state.Load()} }
+func (i *Informer[T]) Snapshot() Snapshot[T] { return Snapshot[T]{i.state()} }
 
 // empty returns a state without objects, with the indexes of the current one.
 func (i *Informer[T]) empty() *state[T] {
@@ -97,8 +97,8 @@ func (i *Informer[T]) empty() *state[T] {
 	if len(i.options.IndexLabels) > 0 {
 		s.labels = newPostings(labelsOf[T](i.options.IndexLabels))
 	}
-	if current := i.state.Load(); current != nil {
-		for _, x := range current.indexes {
+	if i.latest.Load() != nil {
+		for _, x := range i.state().indexes {
 			s.indexes = append(s.indexes, x.empty())
 		}
 	}

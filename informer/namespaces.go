@@ -114,7 +114,7 @@ func (s *session[T]) release(stays func(namespace string) bool) (gone []*reflect
 // expel removes the objects of namespaces and hands that on.
 func (i *Informer[T]) expel(from func(namespace string) bool) {
 	i.writing.Lock()
-	kept := slices.DeleteFunc(i.state.Load().root.appendItems(nil), func(it *item[T]) bool {
+	kept := slices.DeleteFunc(i.state().root.appendItems(nil), func(it *item[T]) bool {
 		return from(it.key.Namespace)
 	})
 	i.settle("", kept, false, nil)

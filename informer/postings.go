@@ -13,16 +13,20 @@ type index[T Object] interface {
 }
 
 // A posting is the objects of one value.
-type posting[T any] struct {
+type posting[T Object] struct {
 	root  *node[T]
 	count int
 }
 
-func (p posting[T]) with(it *item[T]) posting[T] {
-	if p.root.get(it.key) == nil {
+// with returns p after a change to an item of its value.
+func (p posting[T]) with(c change[T]) posting[T] {
+	if root := p.root.swap(c.old, c.it); root != nil {
+		return posting[T]{root, p.count}
+	}
+	if p.root.get(c.it.key) == nil {
 		p.count++
 	}
-	return posting[T]{p.root.with(it), p.count}
+	return posting[T]{p.root.with(c.it), p.count}
 }
 
 func (p posting[T]) without(it *item[T]) posting[T] {
@@ -74,7 +78,7 @@ func (p *postings[T, V]) apply(changes []change[T]) *postings[T, V] {
 			}
 		}
 		for _, value := range after {
-			next.edit(value, func(p posting[T]) posting[T] { return p.with(c.it) })
+			next.edit(value, func(p posting[T]) posting[T] { return p.with(c) })
 		}
 	}
 	return &next

@@ -136,7 +136,7 @@ func (i *Informer[T]) forgetIfUnused() {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.session == nil && len(i.handlers) == 0 {
-		i.state.Store(i.empty())
+		i.latest.Store(versionOf(i.empty()))
 		i.newest.clear()
 		i.detector.clear()
 	}

@@ -68,7 +68,7 @@ func (i *Informer[T]) Status() Status {
 	handlers, synced, namespaces, waiting := len(i.handlers), i.isSynced(), i.namespaces(), i.waitingSince()
 	server := i.sources[0].server
 	i.mu.Unlock()
-	now := i.state.Load()
+	now := i.state()
 	s := Status{
 		Name: i.Name(), Kind: i.Kind(), Synced: synced, Objects: now.count, Handlers: handlers,
 		Namespaces: namespaces, LabelSelector: i.options.LabelSelector, FieldSelector: i.options.FieldSelector,

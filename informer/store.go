@@ -14,6 +14,9 @@ type state[T Object] struct {
 	indexed []string            // Options.IndexLabels
 }
 
+// state is the newest one.
+func (i *Informer[T]) state() *state[T] { return i.latest.Load().state() }
+
 // A change of one object: old is nil when it was not known, it when it is gone.
 type change[T Object] struct{ old, it *item[T] }
 
@@ -26,7 +29,7 @@ func (i *Informer[T]) put(object T) {
 	i.learnKind(object)
 	it := itemOf(object)
 	i.writing.Lock()
-	current := i.state.Load()
+	current := i.state()
 	c := change[T]{i.newest.get(it.key), it}
 	if !c.matters() {
 		i.writing.Unlock()
@@ -34,16 +37,17 @@ func (i *Informer[T]) put(object T) {
 	}
 	i.newest.put(it)
 	i.detector.note(i, c)
-	i.publish(current.after(c), batch[T]{events: c.events(nil)})
+	i.publish(current.then(c), batch[T]{events: c.events(nil)})
 	i.writing.Unlock()
 	i.deliver()
+	i.state() // before the next change, which begins with it
 }
 
 // drop removes one object, of which last is the final state.
 func (i *Informer[T]) drop(last T) {
 	key := itemOf(last).key
 	i.writing.Lock()
-	current := i.state.Load()
+	current := i.state()
 	c := change[T]{old: current.root.get(key)}
 	if c.old == nil {
 		i.writing.Unlock()
@@ -54,25 +58,27 @@ func (i *Informer[T]) drop(last T) {
 	}
 	i.newest.remove(key)
 	i.detector.note(i, c)
-	i.publish(current.after(c), batch[T]{events: []Event[T]{{Old: last, Kind: Deleted}}})
+	i.publish(current.then(c), batch[T]{events: []Event[T]{{Old: last, Kind: Deleted}}})
 	i.writing.Unlock()
 	i.deliver()
+	i.state()
 }
 
 // after returns s after a change that matters.
 func (s *state[T]) after(c change[T]) *state[T] {
 	next := *s
-	switch c.it {
-	case nil:
+	if c.it == nil {
 		next.root = s.root.without(c.old.key)
 		next.count--
-	default:
+	} else if next.root = s.root.swap(c.old, c.it); next.root == nil {
 		next.root = s.root.with(c.it)
 		if c.old == nil {
 			next.count++
 		}
 	}
-	next.reindex([]change[T]{c})
+	if s.labels != nil || len(s.indexes) > 0 {
+		next.reindex([]change[T]{c})
+	}
 	return &next
 }
 
@@ -107,8 +113,8 @@ func (i *Informer[T]) replace(namespace string, objects []T, initial bool, done 
 // settle publishes the state in which items, which are in order, are the whole
 // content of namespace. The caller holds writing.
 func (i *Informer[T]) settle(namespace string, items []*item[T], initial bool, done func()) {
-	all, changes := i.state.Load().replaced(namespace, items)
-	next := *i.state.Load()
+	all, changes := i.state().replaced(namespace, items)
+	next := *i.state()
 	next.root, next.count = build(all), len(all)
 	next.reindex(changes)
 	i.newest.fill(all)
@@ -122,7 +128,7 @@ func (i *Informer[T]) settle(namespace string, items []*item[T], initial bool, d
 			events[n].Initial = events[n].Kind == Added
 		}
 	}
-	i.publish(&next, batch[T]{events: events, done: done})
+	i.publish(versionOf(&next), batch[T]{events: events, done: done})
 }
 
 // replaced returns all items when items, which are in order, become the whole

@@ -18,8 +18,14 @@ type candidate interface {
 
 type treeStore struct{ root *node[*corev1.Pod] }
 
-func (s *treeStore) put(it *item[*corev1.Pod])                       { s.root = s.root.with(it) }
 func (s *treeStore) get(key types.NamespacedName) *item[*corev1.Pod] { return s.root.get(key) }
+func (s *treeStore) put(it *item[*corev1.Pod]) {
+	root := s.root.swap(it, it) // an update, as the store makes it
+	if root == nil {
+		root = s.root.with(it)
+	}
+	s.root = root
+}
 
 type lockedMap struct {
 	mu  sync.RWMutex

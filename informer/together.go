@@ -27,4 +27,4 @@ func Together(take func(), caches ...interface{ newestState() any }) {
 }
 
 // newestState is another one after every change.
-func (i *Informer[T]) newestState() any { return i.state.Load() }
+func (i *Informer[T]) newestState() any { return i.state() }

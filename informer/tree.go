@@ -130,6 +130,35 @@ func (n *node[T]) with(it *item[T]) *node[T] {
 	return kids[0]
 }
 
+// swap returns n with it in place of old, which has the same key. It looks at
+// fewer keys and copies less than with does: nil if n does not have old, or that
+// is nil.
+func (n *node[T]) swap(old, it *item[T]) *node[T] {
+	if n == nil || old == nil {
+		return nil
+	}
+	next, at := &node[T]{items: n.items}, 0
+	if n.kids == nil {
+		at = slices.IndexFunc(n.items, func(e entry[T]) bool { return e.item == old })
+	} else {
+		at = n.child(it.key)
+		kid := n.kids[at].swap(old, it)
+		if kid == nil {
+			return nil
+		}
+		next.kids = slices.Clone(n.kids)
+		next.kids[at] = kid
+	}
+	if at < 0 {
+		return nil
+	}
+	if n.items[at].item == old {
+		next.items = slices.Clone(n.items)
+		next.items[at] = entryOf(it)
+	}
+	return next
+}
+
 // insert returns what replaces n: one node, or two when it was full.
 func (n *node[T]) insert(it *item[T]) []*node[T] {
 	if n.kids == nil {

@@ -95,8 +95,15 @@ func TestTreeIsASortedMap(t *testing.T) {
 		for step := range 6000 {
 			key := random2()
 			if random.IntN(10) < 4+int(seed%3) {
-				root = root.with(&item[int]{key, step})
-				want[key] = step
+				it, old := &item[int]{key, step}, root.get(key)
+				swapped := root.swap(old, it)
+				if (swapped == nil) != (old == nil) || root.swap(it, it) != nil {
+					t.Fatal("swap works if and only if the tree has the item")
+				}
+				if swapped == nil || step%2 == 0 {
+					swapped = root.with(it)
+				}
+				root, want[key] = swapped, step
 			} else {
 				root = root.without(key)
 				delete(want, key)
@@ -144,8 +151,12 @@ func TestOldRootsStayAsTheyWere(t *testing.T) {
 	for step := range 3000 {
 		key := types.NamespacedName{Namespace: "a", Name: fmt.Sprint(random.IntN(500))}
 		if random.IntN(2) == 0 {
-			root = root.with(&item[int]{key, step})
-			want[key] = step
+			it := &item[int]{key, step}
+			next := root.swap(root.get(key), it)
+			if next == nil {
+				next = root.with(it)
+			}
+			root, want[key] = next, step
 		} else {
 			root = root.without(key)
 			delete(want, key)

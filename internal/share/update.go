@@ -1,6 +1,7 @@
 package share
 
 import (
+	"reflect"
 	"runtime"
 	"unsafe"
 )
@@ -11,8 +12,8 @@ import (
 // write to obj; old is only read.
 func (s *Sharer) Update(obj, old any) {
 	at, p := pointee(obj)
-	before, q := pointee(old)
-	if p == nil || p != q {
+	before := (*eface)(unsafe.Pointer(&old)).data
+	if p == nil || before == nil || reflect.TypeOf(obj) != reflect.TypeOf(old) {
 		s.Object(obj)
 		return
 	}
@@ -90,6 +91,9 @@ func (s *Sharer) updateField(at, old unsafe.Pointer, f *field) (same bool) {
 
 // fresh shares a field that the earlier state does not have.
 func (s *Sharer) fresh(at unsafe.Pointer, f *field) {
+	if f.alone {
+		return
+	}
 	first := len(s.marks)
 	s.hashField(at, f, nil, nil, 0)
 	s.shareField(at, f, first)
