@@ -71,7 +71,11 @@ func newInformer[T Object](sources []source, o *Options) *Informer[T] {
 	if i.options.Mutations.on() {
 		i.detector = &detector[T]{copies: map[*item[T]]T{}}
 	}
-	if kind := i.options.Kind; kind != "" {
+	kind := i.options.Kind
+	if t := reflect.TypeFor[T](); kind == "" && t.Kind() == reflect.Pointer && !isGeneric(t.Elem()) {
+		kind = t.Elem().Name()
+	}
+	if kind != "" {
 		i.kind.Store(&kind)
 	}
 	return i
@@ -111,9 +115,6 @@ func (i *Informer[T]) Kind() string {
 	if kind := i.kind.Load(); kind != nil {
 		return *kind
 	}
-	if t := reflect.TypeFor[T](); t.Kind() == reflect.Pointer && !isGeneric(t.Elem()) {
-		return t.Elem().Name()
-	}
 	return ""
 }
 
@@ -144,7 +145,7 @@ func (i *Informer[T]) shares(object T) {
 
 // learnKind remembers the kind that an object of a generic type carries.
 func (i *Informer[T]) learnKind(object T) {
-	if i.kind.Load() == nil && i.Kind() == "" {
+	if i.kind.Load() == nil {
 		if kind := object.GetObjectKind().GroupVersionKind().Kind; kind != "" {
 			i.kind.Store(&kind)
 		}
