@@ -221,20 +221,70 @@ func TestSmokeLeavesOutWhatDiffersAnyway(t *testing.T) {
 
 // Nor does what only one of the undisturbed runs has left behind.
 func TestSmokeBelievesEitherUndisturbedRun(t *testing.T) {
-	c := breeding(nil)
-	c.Goal, c.Workload = nil, nil
+	for name, breeds := range map[string]func(run int) bool{
+		"the first has more": func(run int) bool { return run == 1 },
+		"the third has less": func(run int) bool { return run != 3 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := breeding(nil)
+			c.Goal, c.Workload = nil, nil
+			runs := 0
+			c.Outside = func() any { runs++; return nil }
+			c.Run = breed(func(ctx context.Context, b *breeder, p *corev1.ConfigMap) error {
+				if breeds(runs) {
+					if err := b.create(ctx, child(p)); err != nil {
+						return err
+					}
+				}
+				if p.Annotations["run"] != "" {
+					return nil
+				}
+				return annotate(ctx, b, p, "run", fmt.Sprint(runs))
+			})
+			inTown(t, c, nil, func(g gomega.Gomega, r *reconciletest.Report) {
+				g.Expect(r.Failure).To(gomega.BeEmpty())
+				g.Expect(r.Runs).To(gomega.Equal(3))
+			})
+		})
+	}
+}
+
+// The third run has to be right, too.
+func TestSmokeJudgesTheThirdRun(t *testing.T) {
 	runs := 0
-	c.Outside = func() any { runs++; return nil }
-	c.Run = breed(func(ctx context.Context, b *breeder, p *corev1.ConfigMap) error {
-		if runs > 1 {
+	c := breeding(func(ctx context.Context, b *breeder, p *corev1.ConfigMap) error {
+		if p.Annotations["run"] != "" {
 			return nil
 		}
-		return b.create(ctx, child(p))
+		return annotate(ctx, b, p, "run", fmt.Sprint(runs))
 	})
+	c.Outside = func() any { runs++; return nil }
+	c.Goal = func(*reconciletest.World) error {
+		if runs == 3 {
+			return errors.New("not this time")
+		}
+		return nil
+	}
 	inTown(t, c, nil, func(g gomega.Gomega, r *reconciletest.Report) {
-		g.Expect(r.Failure).To(gomega.BeEmpty())
+		g.Expect(r.Failure).To(gomega.HavePrefix("on a real server, undisturbed: not this time"))
 		g.Expect(r.Runs).To(gomega.Equal(3))
 	})
+}
+
+// Nor do resources with which nobody in the case has to do.
+func TestSmokeComparesWhatWasAskedFor(t *testing.T) {
+	g, runs := gomega.NewWithT(t), 0
+	var w *town
+	c := breeding(right)
+	c.Outside = func() any {
+		runs++
+		load(t, w, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: fmt.Sprint("job-", runs)}})
+		return nil
+	}
+	r, err := onTown(t, func() *town { w = newTown(t); return w }, c, nil)
+	g.Expect(err).NotTo(gomega.HaveOccurred())
+	g.Expect(r.Failure).To(gomega.BeEmpty())
+	g.Expect(r.Runs).To(gomega.Equal(2))
 }
 
 // A Run that is killed sends nothing more, whatever it tries.

@@ -134,7 +134,7 @@ func TestSmokeEndsWatchesAtAKill(t *testing.T) {
 
 // Who has just begun to watch is not at rest.
 func TestSmokeWaitsForThoseWhoHaveJustBegunToWatch(t *testing.T) {
-	smokeIn(t, scripted(func(ctx context.Context, client kubernetes.Interface) {
+	r := smokeIn(t, scripted(func(ctx context.Context, client kubernetes.Interface) {
 		<-time.After(2 * time.Second)
 		seen, err := client.CoreV1().Pods("default").Watch(ctx, metav1.ListOptions{})
 		if err != nil {
@@ -144,13 +144,19 @@ func TestSmokeWaitsForThoseWhoHaveJustBegunToWatch(t *testing.T) {
 		<-time.After(2 * time.Second)
 		_, _ = put(ctx, client, named("n"))
 	}), 0)
+	gomega.NewWithT(t).Expect(r.Kills).To(gomega.Equal(1))
 }
 
 // A dry run is no write.
 func TestSmokeDoesNotCountDryRuns(t *testing.T) {
-	r := smokeIn(t, scripted(func(ctx context.Context, client kubernetes.Interface) {
+	there := child(parent("a"))
+	there.OwnerReferences = nil
+	c := scripted(func(ctx context.Context, client kubernetes.Interface) {
 		_, _ = put(ctx, client, named("n"), metav1.DryRunAll)
-	}), 0)
+		_ = client.CoreV1().Secrets("d").Delete(ctx, there.Name, metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}})
+	})
+	c.Objects = []runtime.Object{there}
+	r := smokeIn(t, c, 0)
 	gomega.NewWithT(t).Expect(r.Kills + r.Writes).To(gomega.BeZero())
 }
 

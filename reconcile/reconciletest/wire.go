@@ -187,12 +187,21 @@ func newWrite(call apisim.Call, l *life, body []byte, req *http.Request) *write 
 			call.Name = o.GenerateName + "*"
 		}
 	}
-	w := &write{call: call, life: l, dry: slices.Contains(req.URL.Query()["dryRun"], metav1.DryRunAll)}
+	w := &write{call: call, life: l, dry: isDry(call, body, req)}
 	_, w.text, _ = strings.Cut(call.String(), " ")
 	if at := place(outside(string(debug.Stack()))); l != nil && at != nowhere {
 		w.text += "   (" + at + ")"
 	}
 	return w
+}
+
+// isDry tells whether nothing is to be written: deletions say so in their body.
+func isDry(call apisim.Call, body []byte, req *http.Request) bool {
+	var o metav1.DeleteOptions
+	if strings.HasPrefix(call.Verb, "delete") && json.Unmarshal(body, &o) == nil && len(o.DryRun) > 0 {
+		return true
+	}
+	return slices.Contains(req.URL.Query()["dryRun"], metav1.DryRunAll)
 }
 
 func (w *write) key() types.NamespacedName {
