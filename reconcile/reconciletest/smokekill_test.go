@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
@@ -183,4 +184,41 @@ func TestSmokeKillsAfterDeletions(t *testing.T) {
 	})
 	c.Objects = []runtime.Object{one, all, pod}
 	gomega.NewWithT(t).Expect(smokeIn(t, c, 0).Kills).To(gomega.Equal(3))
+}
+
+// Each kill begins the time anew in which it has to come to rest.
+func TestSmokeHasPatienceWithManyKills(t *testing.T) {
+	const writes = 12
+	c := scripted(func(ctx context.Context, client kubernetes.Interface) {
+		<-time.After(15 * time.Second)
+		for i := range writes {
+			_, _ = put(ctx, client, named("n"+strings.Repeat("x", i)))
+		}
+	})
+	g := gomega.NewWithT(t)
+	r, err := onTown(t, func() *town { return newTown(t) }, c, &reconciletest.SmokeOptions{Rest: 20 * time.Second})
+	g.Expect(err).NotTo(gomega.HaveOccurred())
+	g.Expect(r.Failure).To(gomega.BeEmpty())
+	g.Expect(r.Kills).To(gomega.Equal(writes))
+}
+
+// A write that changes nothing is none, also of an object that somebody has written of whom Smoke does not know.
+func TestSmokeKnowsWhatOthersHaveWritten(t *testing.T) {
+	g := gomega.NewWithT(t)
+	var w *town
+	patch := func(ctx context.Context, client kubernetes.Interface, label string) error {
+		_, err := client.CoreV1().ConfigMaps("d").Patch(ctx, "a", types.MergePatchType,
+			[]byte(`{"metadata":{"labels":{"`+label+`":"yes"}}}`), metav1.PatchOptions{})
+		return err
+	}
+	c := scripted(func(ctx context.Context, client kubernetes.Interface) { _ = patch(ctx, client, "own") })
+	c.Objects = []runtime.Object{parent("a")}
+	c.Workload = []reconciletest.Step{{Name: "theirs", Do: func(ctx context.Context, _ *reconciletest.World) error {
+		defer func() { <-time.After(time.Second) }() // the watches show it
+		return patch(ctx, kubernetes.NewForConfigOrDie(w.sim.Admin()), "theirs")
+	}}}
+	r, err := onTown(t, func() *town { w = newTown(t); return w }, c, nil)
+	g.Expect(err).NotTo(gomega.HaveOccurred())
+	g.Expect(r.Failure).To(gomega.BeEmpty())
+	g.Expect(r.Kills).To(gomega.Equal(1))
 }
