@@ -2,6 +2,7 @@ package reconciletest_test
 
 import (
 	"context"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -221,4 +222,20 @@ func TestSmokeKnowsWhatOthersHaveWritten(t *testing.T) {
 	g.Expect(err).NotTo(gomega.HaveOccurred())
 	g.Expect(r.Failure).To(gomega.BeEmpty())
 	g.Expect(r.Kills).To(gomega.Equal(1))
+}
+
+// What cannot be cleaned up is an error, although the program is right.
+func TestSmokeSaysWhatItCannotCleanUp(t *testing.T) {
+	g := gomega.NewWithT(t)
+	_, err := onTown(t, func() *town {
+		w := newTown(t)
+		w.before = func(r *http.Request) *http.Response {
+			if r.Method == http.MethodDelete {
+				return forbidden(r, "it stays")
+			}
+			return nil
+		}
+		return w
+	}, scripted(func(ctx context.Context, client kubernetes.Interface) { _, _ = put(ctx, client, named("n")) }), nil)
+	g.Expect(err).To(gomega.MatchError("cleaning up: deleting configmaps default/n: it stays"))
 }
