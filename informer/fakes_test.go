@@ -174,3 +174,20 @@ func keys[T informer.Object](in *informer.Informer[T]) []string {
 	}
 	return all
 }
+
+// What a controller does as soon as it hears of the first list comes back to it,
+// although a fake's watch begins with what happens after it was opened.
+func TestWhatFollowsFromTheFirstListOfAFakeIsNotLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		api := fake.NewClientset(node("a"), node("b")).CoreV1().Nodes()
+		nodes := informer.For(api, nil)
+		nodes.Handle(func(e informer.Event[*corev1.Node]) {
+			if e.Initial && e.New.Name == "a" {
+				g.Expect(api.Delete(t.Context(), "a", metav1.DeleteOptions{})).To(Succeed())
+			}
+		})
+		syncsAtOnce(t, g, nodes)
+		g.Expect(keys(nodes)).To(Equal([]string{"/b"}))
+	})
+}

@@ -34,6 +34,7 @@ type reflection[T Object] struct {
 	poked    chan struct{} // wakes the watchdog
 	cancel   context.CancelFunc
 	ended    chan struct{} // closed when its goroutines have ended
+	settle   func()        // of the list that is not stored yet; the reflector's goroutine's
 
 	mu       sync.Mutex // guards what follows
 	progress progress
@@ -108,6 +109,7 @@ func (r *reflection[T]) WatchWithContext(ctx context.Context, opts metav1.ListOp
 		return nil, err
 	}
 	r.opened(w, opts.TimeoutSeconds)
+	r.settled()
 	return w, nil
 }
 
@@ -208,12 +210,27 @@ func (r *reflection[T]) Replace(list []any, version string) error {
 		}
 		objects = append(objects, object)
 	}
-	r.informer.replace(r.source.namespace, objects, !r.synced.Load(), func() {
-		r.informer.seen.advance(r.source.namespace, version, true)
-		r.synced.Store(true)
-		r.informer.handedOn()
-	})
+	r.settle = func() {
+		r.informer.replace(r.source.namespace, objects, !r.synced.Load(), func() {
+			r.informer.seen.advance(r.source.namespace, version, true)
+			r.synced.Store(true)
+			r.informer.handedOn()
+		})
+	}
+	if !r.source.fake {
+		r.settled()
+	}
 	return nil
+}
+
+// settled stores the list that has come last, and hands it on. The watches of a
+// fake know no versions, so they are opened before: what a controller wrote
+// between its first list and the watch would never come.
+func (r *reflection[T]) settled() {
+	if settle := r.settle; settle != nil {
+		r.settle = nil
+		settle()
+	}
 }
 
 // Resync is not this store's job.
