@@ -17,13 +17,16 @@ BENCHSTAT := $(BIN)/benchstat-$(BENCHSTAT_VERSION)
 # Those that take longest come first, and several at a time: most of it is waiting.
 E2E_LONGEST = ./reconcile/reconciletest ./examples/configmap-from-crs/internal/settings \
   ./examples/ingress-per-service/internal/ingress ./examples/namespace-defaults/internal/defaults ./leader \
-  ./examples/observe/internal/trial ./examples/reboot/demo/internal/roll ./internal/e2e
+  ./examples/internal/program ./examples/observe/internal/trial ./examples/reboot/demo/internal/roll \
+  ./examples/ingress-per-service ./internal/e2e ./internal/zoo ./examples/reboot/internal/trial
 E2E_PACKAGES = $(E2E_LONGEST) $(filter-out $(E2E_LONGEST),$(sort $(shell grep -rl --include='*_test.go' --exclude-dir=bench \
   '^//go:build e2e' . | xargs -rn1 dirname)))
 # The packages that have mutation tests: a safeguard is taken out, a named invariant must break.
 MUTATE_PACKAGES = $(sort $(shell grep -rl --include='*_test.go' '^//go:build mutate' . | xargs -rn1 dirname))
 # The packages of this module whose tests count allocations, or take more steps without the race detector.
-EXACT_PACKAGES = $(sort $(shell grep -rlE --include='*_test.go' 'AllocsPerRun|^//go:build !race' . | xargs -rn1 dirname))
+# That of leader takes long, and one core.
+EXACT_PACKAGES = ./leader $(filter-out ./leader,$(sort $(shell grep -rlE --include='*_test.go' \
+  'AllocsPerRun|^//go:build !race' . | xargs -rn1 dirname)))
 # No debugger looks at these test programs, and linking them without what it needs takes a fifth less.
 LINK = -ldflags=-w
 GO_FILES = $(shell git ls-files --cached --others --exclude-standard '*.go')
@@ -59,7 +62,7 @@ mutate: ## Take each safeguard out, one at a time, and see a named invariant bre
 .PHONY: e2e
 e2e: controlplane-build browser ## Tests against the real API server.
 	cd internal/controlplane && CGO_ENABLED=0 go test -trimpath -vet=off -timeout 5m ./supervisor
-	go test -vet=off $(LINK) -tags e2e -run '^TestE2E' -p 4 -timeout 20m $(E2E_PACKAGES)
+	go test -vet=off $(LINK) -tags e2e -run '^TestE2E' -p 5 -timeout 20m $(E2E_PACKAGES)
 
 .PHONY: browser
 browser:
