@@ -28,9 +28,9 @@ func (d draft[T]) edited(cached T) T {
 	return d.obj
 }
 
-// equals says at once that nothing has changed, where that is so bit by bit.
-func (d draft[T]) equals(cached, edited T) bool {
-	return d.memory != nil && share.Equal(cached, edited)
+// unchanged says at once that nothing has changed, where that is so bit by bit.
+func (d draft[T]) unchanged(cached T) bool {
+	return d.memory != nil && d.memory.Equal(cached)
 }
 
 // release gives the memory to later drafts. In tests it is emptied first, so

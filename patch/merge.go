@@ -46,12 +46,12 @@ func Merge[T Object](ctx context.Context, c Client[T], cached T, o *Options, edi
 	}
 	edit(d.obj)
 	edited := d.edited(cached)
+	defer d.release()
+	if d.unchanged(cached) {
+		return cached, nil
+	}
 	if err := checkIdentity(cached, edited); err != nil {
 		return none, describe("patching", cached, err)
-	}
-	defer d.release()
-	if d.equals(cached, edited) {
-		return cached, nil
 	}
 	return send(ctx, c, cached, edited, &opts)
 }

@@ -2,8 +2,6 @@ package share
 
 import (
 	"flag"
-	"maps"
-	"math/bits"
 	"reflect"
 	"sync"
 	"time"
@@ -22,9 +20,10 @@ type Copy struct {
 	plan  *plan
 	parts []piece // what the copy consists of, in the order of the walk, then spare ones
 	used  int
+	seen  int // by Equal, of parts
 }
 
-// A piece is memory that belongs to a Copy: an array of values of plan, or a map.
+// A piece is memory that belongs to a Copy: an array of values of plan, or a copied map.
 type piece struct {
 	at     unsafe.Pointer
 	plan   *plan // nil for maps
@@ -37,20 +36,15 @@ const (
 	mostSpare = 1 << 12 // pieces that are kept
 )
 
-// copies holds, by plan, the memory of copies that have been let go: nil if
-// values of the plan may not be copied.
-var copies sync.Map // of *plan to *sync.Pool
-
+// poolOf returns the memory of copies that have been let go: nil if values of
+// the plan may not be copied.
 func poolOf(p *plan) *sync.Pool {
-	if pool, ok := copies.Load(p); ok {
-		return pool.(*sync.Pool)
-	}
-	var pool *sync.Pool
-	if p.open(map[*plan]bool{}) {
-		pool = &sync.Pool{}
-	}
-	known, _ := copies.LoadOrStore(p, pool)
-	return known.(*sync.Pool)
+	p.copyable.Do(func() {
+		if p.open(map[*plan]bool{}) {
+			p.copies = &sync.Pool{}
+		}
+	})
+	return p.copies
 }
 
 // open tells whether no value within has hidden fields.
@@ -110,6 +104,14 @@ var Emptied = func() bool { return flag.Lookup("test.v") != nil }
 // Object is the copy, of the type of the object.
 func (c *Copy) Object() any { return c.obj }
 
+// Equal tells whether the copy, of which an edit may have changed something, is
+// deeply equal to obj, which it is a copy of, bit by bit.
+func (c *Copy) Equal(obj any) bool {
+	at, p := pointee(obj)
+	c.seen = 0
+	return p == c.plan && equal(at, c.at, p, c)
+}
+
 // Release lets later copies have the memory of c. Nobody may use the copy, or
 // any part of it, any more: see Emptied.
 func (c *Copy) Release() {
@@ -120,7 +122,7 @@ func (c *Copy) Release() {
 	if len(c.parts) > mostSpare {
 		c.parts = nil
 	}
-	poolOf(c.plan).Put(c)
+	c.plan.copies.Put(c)
 }
 
 // empty drops the content of the copy.
@@ -128,9 +130,9 @@ func (c *Copy) empty() {
 	for _, part := range c.parts[:c.used] {
 		switch part.kind {
 		case stringMap:
-			clear(*(*map[string]string)(unsafe.Pointer(&part.at)))
+			(*copiedMap[string])(part.at).empty()
 		case quantityMap:
-			clear(*(*map[string]resource.Quantity)(unsafe.Pointer(&part.at)))
+			(*copiedMap[resource.Quantity])(part.at).empty()
 		default:
 			h := header{part.at, part.length, part.length}
 			reflect.NewAt(part.plan.list, unsafe.Pointer(&h)).Elem().Clear()
@@ -152,11 +154,9 @@ func (c *Copy) take(k kind, p *plan, length int) unsafe.Pointer {
 	fresh := piece{plan: p, length: length, kind: k}
 	switch k {
 	case stringMap:
-		m := map[string]string{}
-		fresh.at = *(*unsafe.Pointer)(unsafe.Pointer(&m))
+		fresh.at = unsafe.Pointer(&copiedMap[string]{own: map[string]string{}})
 	case quantityMap:
-		m := map[string]resource.Quantity{}
-		fresh.at = *(*unsafe.Pointer)(unsafe.Pointer(&m))
+		fresh.at = unsafe.Pointer(&copiedMap[resource.Quantity]{own: map[string]resource.Quantity{}})
 	default:
 		fresh.at = reflect.MakeSlice(p.list, length, length).UnsafePointer()
 	}
@@ -265,49 +265,5 @@ func (c *Copy) copyList(to, from *header, elem *plan) bool {
 	return true
 }
 
-// bigAmount is where a quantity points to an amount that an int64 does not hold.
-var bigAmount, _ = quantityType.FieldByName("d")
-
-// sameAmount tells whether two quantities are the same and point to nothing that
-// could be edited in place.
-func sameAmount(x, y resource.Quantity) bool {
-	return x == y && *(*unsafe.Pointer)(unsafe.Add(unsafe.Pointer(&x), bigAmount.Offset)) == nil
-}
-
 // nothing is where empty slices point to.
 var nothing struct{}
-
-// copyMap copies a map. Only values that cannot be edited in place stay in the
-// map of an earlier copy.
-func (c *Copy) copyMap(to, from unsafe.Pointer, k kind) {
-	n := length(*(*unsafe.Pointer)(from))
-	if n == 0 && *(*unsafe.Pointer)(from) == nil {
-		*(*unsafe.Pointer)(to) = nil
-		return
-	}
-	size := bits.Len(uint(n)) // maps of about that size
-	switch k {
-	case stringMap:
-		*(*unsafe.Pointer)(to) = c.take(k, nil, size)
-		if was, is := *(*map[string]string)(to), *(*map[string]string)(from); !maps.Equal(was, is) {
-			clear(was)
-			maps.Copy(was, is)
-		}
-	case quantityMap:
-		*(*unsafe.Pointer)(to) = c.take(k, nil, size)
-		was, is := *(*map[string]resource.Quantity)(to), *(*map[string]resource.Quantity)(from)
-		if len(was) == len(is) && equalEntries(was, is, sameAmount) {
-			return
-		}
-		clear(was)
-		for key, value := range is {
-			was[key] = value.DeepCopy()
-		}
-	default:
-		fresh := make(map[string][]byte, n)
-		for key, value := range *(*map[string][]byte)(from) {
-			fresh[key] = append(value[:0:0], value...)
-		}
-		*(*map[string][]byte)(to) = fresh
-	}
-}

@@ -171,6 +171,53 @@ func TestLargeQuantitiesThatAnEditTookAreCopied(t *testing.T) {
 	}
 }
 
+// A map that is as it was copied may have gone to another place, and what was
+// copied may have been replaced.
+func TestMapsOfCopiesThatWereMoved(t *testing.T) {
+	inTest := share.Emptied
+	defer func() { share.Emptied = inTest }()
+	share.Emptied = func() bool { return false }
+	node := &corev1.Node{}
+	node.Labels, node.Annotations = map[string]string{"a": "1", "b": "2"}, map[string]string{"a": "1", "b": "3"}
+	two := resource.MustParse("2")
+	node.Status.Allocatable = corev1.ResourceList{"cpu": two}
+	edits := map[string]func(*corev1.Node){
+		"swapped labels": func(n *corev1.Node) { n.Labels, n.Annotations = n.Annotations, n.Labels },
+		"swapped quantities": func(n *corev1.Node) {
+			n.Status.Capacity, n.Status.Allocatable = n.Status.Allocatable, n.Status.Capacity
+		},
+		"the same twice": func(n *corev1.Node) { n.Labels = n.Annotations },
+		"none":           func(n *corev1.Node) { n.Labels = nil },
+		"a new map":      func(n *corev1.Node) { n.Labels = map[string]string{"a": "1"} },
+		"a value":        func(n *corev1.Node) { n.Annotations["b"] = "2" },
+		"a key":          func(n *corev1.Node) { delete(n.Annotations, "b"); n.Annotations["c"] = "3" },
+		"one more":       func(n *corev1.Node) { n.Annotations["c"] = "3" },
+		"a quantity":     func(n *corev1.Node) { n.Status.Allocatable["cpu"] = resource.MustParse("3") },
+		"moved, and made anew": func(n *corev1.Node) {
+			n.Status.Capacity, n.Status.Allocatable = n.Status.Allocatable, corev1.ResourceList{"cpu": two}
+		},
+	}
+	for what, edit := range edits {
+		for range 3 { // what an edit leaves is not in the next copy
+			c := share.CopyOf(node)
+			if !c.Equal(node) || !reflect.DeepEqual(c.Object(), node) {
+				t.Fatalf("before %s: the copy is not equal: %v", what, c.Object())
+			}
+			edited := c.Object().(*corev1.Node)
+			if edit(edited); c.Equal(node) {
+				t.Errorf("%s: not seen", what)
+			}
+			edited.Labels = map[string]string{"a": "1", "b": "2"}
+			edited.Annotations = map[string]string{"a": "1", "b": "3"}
+			edited.Status.Capacity, edited.Status.Allocatable = node.Status.Capacity, node.Status.Allocatable
+			if !c.Equal(node) {
+				t.Errorf("%s: undone, and not equal", what)
+			}
+			c.Release()
+		}
+	}
+}
+
 func TestCopiesHaveNoManagedFields(t *testing.T) {
 	pod := replica(1)
 	if c := share.CopyOf(pod); c.Object().(*corev1.Pod).ManagedFields != nil || pod.ManagedFields == nil {

@@ -14,7 +14,7 @@ import (
 func Equal(a, b any) bool {
 	x, p := pointee(a)
 	y, q := pointee(b)
-	return p != nil && p == q && equal(x, y, p)
+	return p != nil && p == q && equal(x, y, p, nil)
 }
 
 // pointee returns where obj, a pointer, points to and the plan of that: nil if
@@ -32,8 +32,9 @@ func pointee(obj any) (unsafe.Pointer, *plan) {
 }
 
 // equal tells whether two values of p are deeply equal, bit by bit. Only the
-// places of slices, maps and what is pointed to do not count.
-func equal(a, b unsafe.Pointer, p *plan) bool {
+// places of slices, maps and what is pointed to do not count. If c is not nil, b
+// is of that copy.
+func equal(a, b unsafe.Pointer, p *plan, c *Copy) bool {
 	if a == b {
 		return true
 	}
@@ -41,7 +42,7 @@ func equal(a, b unsafe.Pointer, p *plan) bool {
 		fields, next := p.fieldsAt(n)
 		for i := range fields {
 			f := &fields[i]
-			if !equalField(unsafe.Add(a, f.offset), unsafe.Add(b, f.offset), f) {
+			if !equalField(unsafe.Add(a, f.offset), unsafe.Add(b, f.offset), f, c) {
 				return false
 			}
 		}
@@ -50,7 +51,7 @@ func equal(a, b unsafe.Pointer, p *plan) bool {
 	return true
 }
 
-func equalField(a, b unsafe.Pointer, f *field) bool {
+func equalField(a, b unsafe.Pointer, f *field, c *Copy) bool {
 	switch f.kind {
 	case raw, instant:
 		return equalBytes(a, b, f.size)
@@ -58,10 +59,10 @@ func equalField(a, b unsafe.Pointer, f *field) bool {
 		return *(*string)(a) == *(*string)(b)
 	case list:
 		x, y := (*header)(a), (*header)(b)
-		return x.len == y.len && (x.data == nil) == (y.data == nil) && equalElements(x.data, y.data, x.len, f.to)
+		return x.len == y.len && (x.data == nil) == (y.data == nil) && equalElements(x.data, y.data, x.len, f.to, c)
 	case pointer:
 		x, y := *(*unsafe.Pointer)(a), *(*unsafe.Pointer)(b)
-		return x == y || x != nil && y != nil && equal(x, y, f.to)
+		return x == y || x != nil && y != nil && equal(x, y, f.to, c)
 	case dynamic:
 		return equalAny(*(*any)(a), *(*any)(b))
 	case dynamicMap:
@@ -70,7 +71,8 @@ func equalField(a, b unsafe.Pointer, f *field) bool {
 	case opaque:
 		return zero(a, f.size) && zero(b, f.size)
 	default:
-		return equalMaps(*(*unsafe.Pointer)(a), *(*unsafe.Pointer)(b), f.kind)
+		x, y := *(*unsafe.Pointer)(a), *(*unsafe.Pointer)(b)
+		return c != nil && f.kind != bytesMap && c.unchanged(x, y, f.kind) || equalMaps(x, y, f.kind)
 	}
 }
 
@@ -90,7 +92,7 @@ func zero(at unsafe.Pointer, size uintptr) bool {
 	return !slices.ContainsFunc(unsafe.Slice((*byte)(at), size), func(b byte) bool { return b != 0 })
 }
 
-func equalElements(a, b unsafe.Pointer, length int, elem *plan) bool {
+func equalElements(a, b unsafe.Pointer, length int, elem *plan, c *Copy) bool {
 	if a == b {
 		return true
 	}
@@ -101,7 +103,7 @@ func equalElements(a, b unsafe.Pointer, length int, elem *plan) bool {
 		return true
 	}
 	for n := range length {
-		if !equal(unsafe.Add(a, uintptr(n)*elem.size), unsafe.Add(b, uintptr(n)*elem.size), elem) {
+		if !equal(unsafe.Add(a, uintptr(n)*elem.size), unsafe.Add(b, uintptr(n)*elem.size), elem, c) {
 			return false
 		}
 	}

@@ -90,7 +90,7 @@ func (s *Sharer) shareList(h *header, elem *plan, next int) int {
 		return m.next
 	}
 	at, add := s.find(m.hash, list, elem, h.len)
-	if at != nil && equalElements(at, h.data, h.len, elem) {
+	if at != nil && equalElements(at, h.data, h.len, elem, nil) {
 		h.data, h.cap = at, h.len
 		s.marks[next].known = s.hit
 		return m.next
@@ -118,7 +118,7 @@ func (s *Sharer) sharePointer(to *unsafe.Pointer, p *plan, next int) int {
 		return m.next
 	}
 	at, add := s.find(m.hash, pointer, p, 1)
-	if at != nil && equal(at, *to, p) {
+	if at != nil && equal(at, *to, p, nil) {
 		*to = at
 		s.marks[next].known = s.hit
 		return m.next

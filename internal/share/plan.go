@@ -46,6 +46,9 @@ type plan struct {
 	flat   bool   // nothing but strings and times is pointed to: a copy of the bytes is a deep copy
 	meta   int    // where the metadata of an object is; -1 if there is none
 	salt   uint64
+
+	copyable sync.Once
+	copies   *sync.Pool // the memory of copies that have been let go; nil if there are none of this type
 }
 
 type field struct {
