@@ -39,6 +39,9 @@ func (r *run) pick(enabled []apisim.Action) (apisim.Action, apisim.Fault, bool) 
 			}
 			return a, apisim.NoFault, true
 		case apisim.Release:
+			if r.stops(a) { // it is going: only once all is still again is it known what can happen
+				return r.pick(r.sched.Enabled())
+			}
 			if r.strikes(a) {
 				continue
 			}
@@ -109,15 +112,6 @@ func (r *run) strikes(a apisim.Action) bool {
 	if _, now := r.p.find(rivalled, at); now {
 		r.rival(a.Call)
 	}
-	if d, now := r.p.find(stopped, at); now && !p.halted {
-		r.done(d)
-		r.line("STOP      " + p.client + ", before: " + plainly(a))
-		p.stop()
-		if len(r.replicas) > 1 {
-			r.slow[a.CallID()] = time.Now() // long enough for another one to take the Lease, if it is there to be taken
-		}
-		return true
-	}
 	if d, now := r.p.find(atCall, at); now && d.fault == hold {
 		r.done(d)
 		r.slow[a.CallID()] = time.Now()
@@ -125,6 +119,25 @@ func (r *run) strikes(a apisim.Action) bool {
 		return true
 	}
 	return r.parts(a, p)
+}
+
+// stops tells the replica to stop before its call is served, if the plan says so.
+func (r *run) stops(a apisim.Action) bool {
+	p := r.replica(a.Call.Client)
+	if r.tail || p == nil || p.halted || boring(a.Call.Resource.Resource) {
+		return false
+	}
+	d, now := r.p.find(stopped, len(r.out.calls)+1)
+	if !now {
+		return false
+	}
+	r.done(d)
+	r.line("STOP      " + p.client + ", before: " + plainly(a))
+	p.stop()
+	if len(r.replicas) > 1 {
+		r.slow[a.CallID()] = time.Now() // long enough for another one to take the Lease, if it is there to be taken
+	}
+	return true
 }
 
 // apart tells whether the network does not reach the replica that the action is of.
