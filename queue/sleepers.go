@@ -55,20 +55,17 @@ func (s *sleeper) rest(ctx context.Context, alarm <-chan time.Time) error {
 		}
 		select {
 		case <-s.awake:
-			return nil
 		case <-ctx.Done():
-			return ctx.Err()
 		}
+		return ctx.Err()
 	}
 	defer s.timer.Stop()
 	select {
 	case <-s.awake:
-		return nil
 	case <-alarm:
-		return nil
 	case <-ctx.Done():
-		return ctx.Err()
 	}
+	return ctx.Err()
 }
 
 // lieDown returns a sleeper that is not in use.

@@ -2,6 +2,7 @@ package queue_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,6 +23,23 @@ func (b *bench) asleep(ctx context.Context) <-chan queue.Item[string] {
 	}()
 	synctest.Wait()
 	return got
+}
+
+// late is a context that has ended, and whose sleepers have not run yet.
+type late struct {
+	context.Context
+
+	done  chan struct{}
+	ended atomic.Bool
+}
+
+func (l *late) Done() <-chan struct{} { return l.done }
+
+func (l *late) Err() error {
+	if l.ended.Load() {
+		return context.Canceled
+	}
+	return nil
 }
 
 func TestSleepers(t *testing.T) {
@@ -54,6 +72,15 @@ func TestSleepers(t *testing.T) {
 					b.take().Done()
 				}
 			}
+		},
+		"who is woken after its context ended takes nothing": func(b *bench) {
+			ctx := &late{Context: b.t.Context(), done: make(chan struct{})}
+			got := b.asleep(ctx)
+			ctx.ended.Store(true)
+			b.Add("a")
+			synctest.Wait()
+			b.Expect(got).To(BeClosed())
+			b.Expect(b.Len()).To(Equal(1))
 		},
 		"each key wakes one": func(b *bench) {
 			first, second, third := b.asleep(b.t.Context()), b.asleep(b.t.Context()), b.asleep(b.t.Context())

@@ -88,9 +88,11 @@ func discard(resp *http.Response) {
 	}
 }
 
+// crash ends the process first, and then what it waits for: the other way round it would depend on which goroutine is
+// faster whether the process still does something about an answer.
 func (d *Scheduler) crash(client string) {
-	d.server.Fence(client)
 	if d.onCrash != nil {
 		d.onCrash(client)
 	}
+	d.server.Fence(client)
 }

@@ -54,7 +54,7 @@ func (s *Server) Schedule(keep int) *Scheduler {
 	return s.gate
 }
 
-// OnCrash is told the client's name after a crash fault fenced it, in the calling goroutine: it cancels the
+// OnCrash is told the client's name before a crash fault fences it, in the calling goroutine: it cancels the
 // contexts of that process. It must not wait for the process to end.
 func (d *Scheduler) OnCrash(f func(client string)) { d.onCrash = f }
 
