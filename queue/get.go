@@ -8,28 +8,32 @@ import (
 // Get returns the next key, and waits until there is one.
 //
 // Errors: [ErrStopped], or ctx.Err() once ctx has ended, even if keys wait.
-func (q *Queue[K]) Get(ctx context.Context) (Item[K], error) { return q.get(ctx, true) }
+func (q *Queue[K]) Get(ctx context.Context) (item Item[K], err error) {
+	err = q.get(ctx, true, &item)
+	return item, err
+}
 
 // get is Get. While a drained queue is empty, a patient caller waits for held
-// keys that were added again.
-func (q *Queue[K]) get(ctx context.Context, patient bool) (Item[K], error) {
+// keys that were added again. The item is filled in where it is wanted: copies
+// of what has just been written cost more than all else.
+func (q *Queue[K]) get(ctx context.Context, patient bool, item *Item[K]) error {
 	if err := ctx.Err(); err != nil {
-		return Item[K]{}, err
+		return err
 	}
 	now := q.now() // outside the lock, to hold that for a shorter time
 	q.mu.Lock()
 	if q.ready == 0 || q.options.BeforeGet != nil {
-		return q.await(ctx, now, patient)
+		return q.await(ctx, now, patient, item)
 	}
 	q.promote(now)
-	item := q.handOut(now)
+	q.handOut(now, item)
 	q.mu.Unlock()
-	return item, nil
+	return nil
 }
 
 // await is the rest of get, for when no key can be had at once. It unlocks the
 // queue.
-func (q *Queue[K]) await(ctx context.Context, now int64, patient bool) (Item[K], error) {
+func (q *Queue[K]) await(ctx context.Context, now int64, patient bool, item *Item[K]) error {
 	defer q.mu.Unlock()
 	parked, yielded := q.options.BeforeGet == nil, false
 	for ; ; now = q.now() {
@@ -37,14 +41,14 @@ func (q *Queue[K]) await(ctx context.Context, now int64, patient bool) (Item[K],
 		var err error
 		switch {
 		case q.ready > 0 && parked:
-			item := q.handOut(now)
+			q.handOut(now, item)
 			q.pass()
-			return item, nil
+			return nil
 		case q.ready > 0:
 			parked = true
 			err = q.park(ctx)
 		case q.mode == stopped, q.mode == draining && (q.again == 0 || !patient):
-			return Item[K]{}, ErrStopped
+			return ErrStopped
 		case !yielded:
 			yielded = true
 			q.yield()
@@ -54,7 +58,7 @@ func (q *Queue[K]) await(ctx context.Context, now int64, patient bool) (Item[K],
 		}
 		if err != nil {
 			q.pass()
-			return Item[K]{}, err
+			return err
 		}
 	}
 }
@@ -76,14 +80,13 @@ func (q *Queue[K]) park(ctx context.Context) error {
 }
 
 // handOut begins a turn of the key whose turn it is.
-func (q *Queue[K]) handOut(now int64) Item[K] {
-	n := q.pop()
-	e := q.at(n)
+func (q *Queue[K]) handOut(now int64, item *Item[K]) {
+	n, e := q.pop()
 	number := q.turns.take()
-	t := q.turns.at(number)
 	q.numbers++
-	*t = turn{entry: n, causes: e.causes, number: q.numbers, since: now, waited: now - e.at}
-	item := Item[K]{queue: q, key: e.key, turn: number, number: q.numbers}
+	t := q.turns.at(number)
+	t.entry, t.causes, t.number, t.since, t.waited = n, e.causes, q.numbers, now, now-e.at
+	item.queue, item.key, item.turn, item.number = q, e.key, number, q.numbers
 	q.counters.waited(e.lane, now-e.at)
 	e.causes, e.reset, e.state, e.pending = 0, false, held, nothing
 	e.at, e.next, e.prev = 0, number, 0
@@ -94,5 +97,4 @@ func (q *Queue[K]) handOut(now int64) Item[K] {
 		m := q.remember(e)
 		m.due, m.rest = 0, until(now, int64(q.options.MinInterval))
 	}
-	return item
 }

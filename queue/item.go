@@ -29,7 +29,7 @@ func (i Item[K]) Causes() []Cause {
 	}
 	i.queue.mu.Lock()
 	defer i.queue.mu.Unlock()
-	t := i.queue.turnOf(i)
+	t := i.queue.turnOf(i.turn, i.number)
 	if t == nil {
 		return nil
 	}
@@ -45,31 +45,35 @@ func (i Item[K]) Hold(d time.Duration) {
 	}
 	i.queue.mu.Lock()
 	defer i.queue.mu.Unlock()
-	if t := i.queue.turnOf(i); t != nil {
+	if t := i.queue.turnOf(i.turn, i.number); t != nil {
 		i.queue.remember(i.queue.at(t.entry)).hold = until(i.queue.now(), int64(d))
 		i.queue.counters.heldBack++
 	}
 }
 
 // Done ends the item with success. Failures are forgotten.
-func (i Item[K]) Done() { i.end(&ending{how: done}) }
+func (i Item[K]) Done() { i.queue.end(i.turn, i.number, &ending{how: done}) }
 
 // After ends the item with success and looks at the key again in d, or earlier
 // if it is added. It comes back in lane Retrying.
-func (i Item[K]) After(d time.Duration) { i.end(&ending{how: after, delay: d}) }
+func (i Item[K]) After(d time.Duration) {
+	i.queue.end(i.turn, i.number, &ending{how: after, delay: d})
+}
 
 // Retry ends the item with failure. The key comes back by [Backoff] in lane
 // Retrying; of what is added until then, only an Addition with Reset brings it
 // back earlier.
 func (i Item[K]) Retry() {
 	if i.queue != nil {
-		i.end(&ending{how: retry, jitter: i.queue.options.Backoff.Rand()})
+		i.queue.end(i.turn, i.number, &ending{how: retry, jitter: i.queue.options.Backoff.Rand()})
 	}
 }
 
 // RetryAfter is Retry with the delay that, for example, a server has asked for:
 // not shorter, not longer, not drawn.
-func (i Item[K]) RetryAfter(d time.Duration) { i.end(&ending{how: retryAfter, delay: d}) }
+func (i Item[K]) RetryAfter(d time.Duration) {
+	i.queue.end(i.turn, i.number, &ending{how: retryAfter, delay: d})
+}
 
 // An ending says how a turn has ended.
 type ending struct {
@@ -88,41 +92,47 @@ const (
 	released // neither success nor failure: failures are remembered
 )
 
-func (i Item[K]) end(with *ending) {
-	if i.queue == nil {
+// end ends an item, which is not handed down: to copy it costs more. The zero
+// item has no queue.
+func (q *Queue[K]) end(place uint32, number uint64, with *ending) {
+	if q == nil {
 		return
 	}
-	i.queue.mu.Lock()
-	if t := i.queue.turnOf(i); t != nil {
-		i.queue.end(i.turn, t, with)
+	q.mu.Lock()
+	if t := q.turnOf(place, number); t != nil {
+		q.finish(place, t, with)
 	}
-	i.queue.mu.Unlock()
+	q.mu.Unlock()
 }
 
 // turnOf returns the turn of an item, nil after its end.
-func (q *Queue[K]) turnOf(i Item[K]) *turn {
-	if !q.turns.has(i.turn) {
+func (q *Queue[K]) turnOf(place uint32, number uint64) *turn {
+	if !q.turns.has(place) {
 		return nil
 	}
-	if t := q.turns.at(i.turn); t.number == i.number {
+	if t := q.turns.at(place); t.number == number {
 		return t
 	}
 	return nil
 }
 
-// end ends a turn.
-func (q *Queue[K]) end(number uint32, t *turn, with *ending) {
+// finish ends a turn.
+func (q *Queue[K]) finish(place uint32, t *turn, with *ending) {
 	n, past := t.entry, t.causes
-	q.turns.drop(number)
+	q.turns.drop(place)
 	e := q.at(n)
 	if e.pending == demand {
 		q.again--
 		q.counters.began-- // it begins to be pending once, now or later
 	}
 	e.state, e.next = absent, 0
-	if with.how == done && e.pending == nothing && e.memory == 0 {
+	if with.how == done && e.memory == 0 && e.pending != timer { // no need to know what time it is
 		q.causes.drop(past)
-		q.discard(n)
+		if e.pending == demand && q.mode != stopped {
+			q.enqueue(n, e, e.at)
+		} else {
+			q.discard(n, e)
+		}
 		q.reportEmpty()
 		return
 	}

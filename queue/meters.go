@@ -118,7 +118,7 @@ func (q *Queue[K]) levels() (began, pending int64) {
 func (q *Queue[K]) waitOf(i Item[K]) time.Duration {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if t := q.turnOf(i); t != nil {
+	if t := q.turnOf(i.turn, i.number); t != nil {
 		return time.Duration(t.waited)
 	}
 	return 0

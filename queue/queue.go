@@ -15,23 +15,24 @@ type Queue[K comparable] struct {
 	epoch   time.Time
 	real    bool // the clock is the real one
 
+	// What each turn needs comes first, so that it is in few cache lines.
 	mu       sync.Mutex // guards what follows
 	mode     mode
-	store[K] // what is known of each key
-	memories slab[memory]
-	turns    slab[turn]
-	groups   slab[group]
-	numberOf map[string]uint32 // of groups
-	causes   causes
-	rings    [lanes]ring
-	timers   timers
+	timed    bool // somebody asks how long keys are held
 	ready    int  // keys in rings
 	again    int  // held keys with a demand
-	timed    bool // somebody asks how long keys are held
 	numbers  uint64
+	timers   timers
 	sleepers sleepers
-	emptied  chan struct{} // closed when nothing waits or is held; nil if nobody asks
+	rings    [lanes]ring
+	store[K] // what is known of each key
+	turns    slab[turn]
+	groups   slab[group]
+	causes   causes
 	counters counters
+	memories slab[memory]
+	numberOf map[string]uint32 // of groups
+	emptied  chan struct{}     // closed when nothing waits or is held; nil if nobody asks
 }
 
 type mode uint8
@@ -101,7 +102,7 @@ func (q *Queue[K]) Forget(key K) {
 		q.forget(m)
 	}
 	if e.state == idle {
-		q.discard(n)
+		q.discard(n, e)
 	}
 }
 
@@ -195,7 +196,7 @@ func (q *Queue[K]) clear(states ...state) {
 	for n, top := uint32(1), q.top; n <= top && q.live > 0; n++ {
 		for _, s := range states {
 			if e := q.at(n); e.state == s {
-				q.discard(n)
+				q.discard(n, e)
 				break
 			}
 		}

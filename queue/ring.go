@@ -21,9 +21,8 @@ type ring struct {
 	skipped int // hand-outs from other lanes since the last from this one
 }
 
-// push puts entry n, linked nowhere, at the end of its lane.
-func (q *Queue[K]) push(n uint32) {
-	e := q.at(n)
+// push puts e, entry n, linked nowhere, at the end of its lane.
+func (q *Queue[K]) push(n uint32, e *record[K]) {
 	r, f := &q.rings[e.lane], &q.groups.at(q.groupOf(e)).fifos[e.lane]
 	e.prev, e.next = f.tail, 0
 	if f.tail != 0 {
@@ -37,9 +36,8 @@ func (q *Queue[K]) push(n uint32) {
 	q.ready++
 }
 
-// unlink takes entry n out of its lane.
-func (q *Queue[K]) unlink(n uint32) {
-	e := q.at(n)
+// unlink takes e out of its lane.
+func (q *Queue[K]) unlink(e *record[K]) {
 	f := &q.groups.at(q.groupOf(e)).fifos[e.lane]
 	if e.prev != 0 {
 		q.at(e.prev).next = e.next
@@ -86,7 +84,7 @@ func (q *Queue[K]) leave(l Lane, g uint32) {
 }
 
 // pop unlinks and returns the entry whose turn it is; there must be one.
-func (q *Queue[K]) pop() uint32 {
+func (q *Queue[K]) pop() (n uint32, e *record[K]) {
 	l := q.choose()
 	r := &q.rings[l]
 	if q.ready > r.waiting {
@@ -102,14 +100,15 @@ func (q *Queue[K]) pop() uint32 {
 	g := r.cursor
 	f := &q.groups.at(g).fifos[l]
 	r.cursor = f.next
-	n := f.head
-	if f.head = q.at(n).next; f.head == 0 {
+	n = f.head
+	e = q.at(n)
+	if f.head = e.next; f.head == 0 {
 		f.tail = 0
 		q.leave(l, g)
 	} else {
 		q.at(f.head).prev = 0
 	}
-	return n
+	return n, e
 }
 
 // choose returns the lane whose turn it is: the highest, unless a lower one has

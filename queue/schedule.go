@@ -15,9 +15,9 @@ func (q *Queue[K]) add(key K, hash uint32, group string, a *Addition) {
 		q.merge(n, a)
 		return
 	}
-	n = q.insert(key, hash, place)
-	q.at(n).tag = q.enter(group, hash)
-	e, now := q.at(n), q.now()
+	n, e := q.insert(key, hash, place)
+	e.tag = q.enter(group, hash)
+	now := q.now()
 	e.lane = min(a.Lane, Background)
 	q.explain(e, &a.Cause)
 	if a.After > 0 {
@@ -26,7 +26,7 @@ func (q *Queue[K]) add(key K, hash uint32, group string, a *Addition) {
 		return
 	}
 	e.pending = demand
-	q.enqueue(n, now)
+	q.enqueue(n, e, now)
 }
 
 // merge is AddWith for a key that is known already.
@@ -44,9 +44,9 @@ func (q *Queue[K]) merge(n uint32, a *Addition) {
 	}
 	if e.state == waiting {
 		if a.Lane < e.lane && a.After <= 0 {
-			q.unlink(n)
+			q.unlink(e)
 			e.lane = a.Lane
-			q.push(n)
+			q.push(n, e)
 		}
 		return
 	}
@@ -96,22 +96,21 @@ func (q *Queue[K]) settle(n uint32, now int64) {
 		q.delay(n, then)
 	case q.mode == running && e.pending != nothing,
 		q.mode == draining && e.pending == demand && then <= now:
-		q.enqueue(n, then)
+		q.enqueue(n, e, then)
 	case q.mode == running && e.memory != 0:
 		q.unschedule(e)
 		e.state = idle
 	default:
-		q.discard(n)
+		q.discard(n, e)
 	}
 }
 
-// enqueue makes entry n wait for a worker; it could have had one since then.
-func (q *Queue[K]) enqueue(n uint32, since int64) {
-	e := q.at(n)
+// enqueue makes e, entry n, wait for a worker; it could have had one since then.
+func (q *Queue[K]) enqueue(n uint32, e *record[K], since int64) {
 	q.unschedule(e)
 	e.state, e.at = waiting, since
 	q.counters.began++
-	q.push(n)
+	q.push(n, e)
 	q.wake()
 }
 
@@ -180,12 +179,11 @@ func (q *Queue[K]) promote(now int64) {
 	}
 }
 
-// discard forgets everything about entry n, which no worker holds.
-func (q *Queue[K]) discard(n uint32) {
-	e := q.at(n)
+// discard forgets everything about e, entry n, which no worker holds.
+func (q *Queue[K]) discard(n uint32, e *record[K]) {
 	q.unschedule(e)
 	if e.state == waiting {
-		q.unlink(n)
+		q.unlink(e)
 	}
 	if e.causes != 0 {
 		q.causes.drop(e.causes)

@@ -45,16 +45,17 @@ func (s *store[K]) seek(key K, hash uint32) (entry, place uint32) {
 }
 
 // insert makes an entry for a key that seek has not found.
-func (s *store[K]) insert(key K, hash, place uint32) uint32 {
-	entry := s.take()
-	s.at(entry).key = key
+func (s *store[K]) insert(key K, hash, place uint32) (entry uint32, e *record[K]) {
+	entry = s.take()
+	e = s.at(entry)
+	e.key = key
 	if 4*s.live > 3*len(s.slots) {
 		s.resize(2 * len(s.slots))
 		s.place(slot{hash, entry})
 	} else {
 		s.slots[place] = slot{hash, entry}
 	}
-	return entry
+	return entry, e
 }
 
 func (s *store[K]) place(added slot) {

@@ -90,8 +90,8 @@ func (w *adapter[K]) NumRequeues(key K) int {
 }
 
 func (w *adapter[K]) Get() (key K, shutdown bool) {
-	item, err := w.queue.get(context.Background(), false)
-	if err != nil {
+	var item Item[K]
+	if err := w.queue.get(context.Background(), false, &item); err != nil {
 		return key, true
 	}
 	w.meters.got(item)
@@ -155,8 +155,9 @@ func (q *Queue[K]) addRateLimited(key K) bool {
 	hash := q.hash(key)
 	n, place := q.seek(key, hash)
 	if n == 0 {
-		n = q.insert(key, hash, place)
-		q.at(n).tag = q.enter(group, hash)
+		var e *record[K]
+		n, e = q.insert(key, hash, place)
+		e.tag = q.enter(group, hash)
 	}
 	m := q.remember(q.at(n))
 	q.failed(m)
@@ -190,7 +191,7 @@ func (q *Queue[K]) release(key K) (time.Duration, bool) {
 	if q.timed {
 		age = time.Duration(q.now() - t.since)
 	}
-	q.end(number, t, &ending{how: released})
+	q.finish(number, t, &ending{how: released})
 	return age, true
 }
 

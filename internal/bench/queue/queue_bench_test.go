@@ -16,8 +16,7 @@ func BenchmarkAddGetDone(b *testing.B) {
 		all := keys(1024)
 		i := 0
 		for b.Loop() {
-			s.add(all[i&1023])
-			s.done(s.get())
+			s.whole(all[i&1023])
 			i++
 		}
 	})

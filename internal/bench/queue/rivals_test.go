@@ -32,6 +32,8 @@ type subject interface {
 	addAfter(k key, d time.Duration)
 	get() turn
 	done(t turn)
+	// whole adds k, gets it, and is done with it.
+	whole(k key)
 	// retry counts a failure of k and adds it with back-off.
 	retry(k key)
 	forget(k key)
@@ -125,6 +127,12 @@ func (s ours) get() turn {
 
 func (s ours) done(t turn) { t.item.Done() }
 
+func (s ours) whole(k key) {
+	s.add(k)
+	item, _ := s.q.Get(s.ctx)
+	item.Done()
+}
+
 // retry needs a turn, as nothing fails without one.
 func (s ours) retry(k key) {
 	s.add(k)
@@ -167,6 +175,12 @@ func (s theirs) done(t turn)                     { s.Done(t.key) }
 func (s theirs) retry(k key)                     { s.AddRateLimited(k) }
 func (s theirs) forget(k key)                    { s.Forget(k) }
 func (s theirs) stop()                           { s.ShutDown() }
+
+func (s theirs) whole(k key) {
+	s.Add(k)
+	got, _ := s.Get()
+	s.Done(got)
+}
 
 func (s theirs) get() turn {
 	k, _ := s.Get()
