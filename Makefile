@@ -64,7 +64,7 @@ mutate: ## Take each safeguard out, one at a time, and see a named invariant bre
 
 .PHONY: e2e
 e2e: controlplane-build browser ## Tests against the real API server.
-	cd internal/controlplane && CGO_ENABLED=0 go test -trimpath -vet=off -timeout 5m ./supervisor
+	cd internal/controlplane && CGO_ENABLED=0 go test -vet=off -timeout 5m ./supervisor
 	go test -vet=off $(LINK) -tags e2e -run '^TestE2E' -p 5 -timeout 20m $(E2E_PACKAGES)
 
 .PHONY: browser
@@ -94,7 +94,7 @@ verify: $(GOFUMPT) lint ## Format, linters, tidy modules, and the modules that s
 	  if [ -n "$$unformatted" ]; then echo "run make fmt; not formatted:"; echo "$$unformatted"; exit 1; fi
 	go mod tidy -diff
 	cd internal/bench && go mod tidy -diff && go vet ./...
-	cd internal/controlplane && go mod tidy -diff && CGO_ENABLED=0 go vet -trimpath ./supervisor
+	cd internal/controlplane && go mod tidy -diff && CGO_ENABLED=0 go vet ./supervisor
 
 .PHONY: bench
 bench: $(BENCHSTAT) ## Benchmarks beside controller-runtime and client-go (BENCH=regexp, COUNT=10).

@@ -111,17 +111,14 @@ func (b *build) run(ctx context.Context) error {
 		return err
 	}
 	b.report.step("fetching modules")
-	flags := []string{
-		"-trimpath",
-		"-ldflags=-s -w -X k8s.io/component-base/version.gitVersion=" + strings.TrimSpace(version),
-	}
-	stale, err := b.output(ctx, append(append([]string{"list"}, flags...),
-		"-deps", "-f", "{{if .Stale}}{{.ImportPath}}{{end}}", ".")...)
+	// Paths are not trimmed, so that what other programs have compiled of the standard library need not be again.
+	link := "-ldflags=-s -w -X k8s.io/component-base/version.gitVersion=" + strings.TrimSpace(version)
+	stale, err := b.output(ctx, "list", link, "-deps", "-f", "{{if .Stale}}{{.ImportPath}}{{end}}", ".")
 	if err != nil {
 		return err
 	}
 	b.report.compile(strings.Fields(stale))
-	if _, err := b.output(ctx, append(append([]string{"build", "-v", "-o", b.program}, flags...), ".")...); err != nil {
+	if _, err := b.output(ctx, "build", "-v", "-o", b.program, link, "."); err != nil {
 		return err
 	}
 	now := time.Now() // The go command leaves the file alone if nothing changed in it.
