@@ -18,9 +18,7 @@ import (
 func (r *run) pick(enabled []apisim.Action) (apisim.Action, apisim.Fault, bool) {
 	r.letGo()
 	calls := slices.ContainsFunc(enabled, func(a apisim.Action) bool { return a.Kind == apisim.Release })
-	if random := r.chance(); random != nil {
-		random.Shuffle(len(enabled), func(i, j int) { enabled[i], enabled[j] = enabled[j], enabled[i] })
-	}
+	r.shuffle(enabled)
 	for _, a := range enabled {
 		if r.apart(a) || r.waits(a) {
 			continue
@@ -51,6 +49,13 @@ func (r *run) pick(enabled []apisim.Action) (apisim.Action, apisim.Fault, bool) 
 		}
 	}
 	return apisim.Action{}, apisim.NoFault, false
+}
+
+// shuffle orders the actions by chance, unless it is a good day.
+func (r *run) shuffle(enabled []apisim.Action) {
+	if random := r.chance(); random != nil {
+		random.Shuffle(len(enabled), func(i, j int) { enabled[i], enabled[j] = enabled[j], enabled[i] })
+	}
 }
 
 // letGo ends the holding back of what has been held back for long enough.
