@@ -159,7 +159,14 @@ func TestEveryInformerKeepsItsPromises(t *testing.T) {
 			factory.StartWithContext(ctx)
 			defer factory.Shutdown()
 			defer cancel()
-			promises(g, ctx, in, worldOf(client), synctest.Wait)
+			synctest.Wait() // a fake tells client-go nothing of what happens between its list and its watch
+			w := worldOf(client)
+			create := w.create
+			w.create = func(ctx context.Context, namespace, name string) error {
+				defer synctest.Wait() // the factory knows it
+				return create(ctx, namespace, name)
+			}
+			promises(g, ctx, in, w, synctest.Wait)
 		},
 		"dynamic fake": func(t *testing.T, g *WithT) {
 			client := dynamicfake.NewSimpleDynamicClient(scheme.Scheme)
