@@ -3,6 +3,7 @@ package queue
 import (
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/utils/clock"
@@ -13,7 +14,8 @@ import (
 type Queue[K comparable] struct {
 	options Options[K]
 	epoch   time.Time
-	real    bool // the clock is the real one
+	real    bool        // the clock is the real one
+	timely  atomic.Bool // the last addition had to know the time
 
 	// What each turn needs comes first, so that it is in few cache lines.
 	mu       sync.Mutex // guards what follows
@@ -83,8 +85,12 @@ func (q *Queue[K]) AddWith(key K, a Addition) {
 		name = q.options.Group(key)
 	}
 	hash := q.hash(key) // outside the lock, to hold that for a shorter time
+	var now int64
+	if q.timely.Load() { // so must this one, most likely
+		now = q.now()
+	}
 	q.mu.Lock()
-	q.add(key, hash, name, &a)
+	q.add(key, hash, name, &a, now)
 	q.mu.Unlock()
 }
 

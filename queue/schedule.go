@@ -4,20 +4,20 @@ import "math"
 
 // This file decides when a key is handed out. All of it runs under Queue.mu.
 
-// add is AddWith.
-func (q *Queue[K]) add(key K, hash uint32, group string, a *Addition) {
+// add is AddWith, at the time now; 0 if nobody has looked at the clock.
+func (q *Queue[K]) add(key K, hash uint32, group string, a *Addition, now int64) {
 	if q.mode != running {
 		return
 	}
 	q.counters.added++
 	n, place := q.seek(key, hash)
 	if n != 0 {
-		q.merge(n, a)
+		q.merge(n, a, now)
 		return
 	}
 	n, e := q.insert(key, hash, place)
 	e.tag = q.enter(group, hash)
-	now := q.now()
+	now = q.clock(now)
 	e.lane = min(a.Lane, Background)
 	q.explain(e, &a.Cause)
 	if a.After > 0 {
@@ -29,8 +29,17 @@ func (q *Queue[K]) add(key K, hash uint32, group string, a *Addition) {
 	q.enqueue(n, e, now)
 }
 
-// merge is AddWith for a key that is known already.
-func (q *Queue[K]) merge(n uint32, a *Addition) {
+// clock is now or, if nobody has looked at the clock yet, what it says.
+func (q *Queue[K]) clock(now int64) int64 {
+	if now == 0 {
+		q.timely.Store(true)
+		now = q.now()
+	}
+	return now
+}
+
+// merge is add for a key that is known already.
+func (q *Queue[K]) merge(n uint32, a *Addition, now int64) {
 	e := q.at(n)
 	if !q.causes.repeats(e.causes, &e.key, &a.Cause) {
 		q.explain(e, &a.Cause)
@@ -43,6 +52,9 @@ func (q *Queue[K]) merge(n uint32, a *Addition) {
 		q.counters.merged++
 	}
 	if e.state == waiting {
+		if now != 0 {
+			q.timely.Store(false)
+		}
 		if a.Lane < e.lane && a.After <= 0 {
 			q.unlink(e)
 			e.lane = a.Lane
@@ -50,7 +62,7 @@ func (q *Queue[K]) merge(n uint32, a *Addition) {
 		}
 		return
 	}
-	now := q.now()
+	now = q.clock(now)
 	q.urge(e, a, now)
 	if e.state != held {
 		q.settle(n, now)

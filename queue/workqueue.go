@@ -161,7 +161,7 @@ func (q *Queue[K]) addRateLimited(key K) bool {
 	}
 	m := q.remember(q.at(n))
 	q.failed(m)
-	q.merge(n, &Addition{Lane: Retrying, After: q.options.Backoff.after(m.failures, jitter)})
+	q.merge(n, &Addition{Lane: Retrying, After: q.options.Backoff.after(m.failures, jitter)}, 0)
 	return true
 }
 
