@@ -29,8 +29,6 @@ EXACT_PACKAGES = ./leader $(filter-out ./leader,$(sort $(shell grep -rlE --inclu
   'AllocsPerRun|^//go:build !race' . | xargs -rn1 dirname)))
 # No debugger looks at these test programs, and linking them without what it needs takes a fifth less.
 LINK = -ldflags=-w
-# Compilers and test programs that collect garbage less often take a twelfth less.
-LAZY = GOGC=400
 GO_FILES = $(shell git ls-files --cached --others --exclude-standard '*.go')
 
 .PHONY: help
@@ -51,16 +49,16 @@ unit: ## Unit tests without the race detector, which is quicker.
 .PHONY: race
 race: ## Unit tests under the race detector.
 	@# backwards, since the longest come last
-	$(LAZY) go test -race -vet=off $(LINK) -timeout 15m $$(go list ./... | tac)
+	go test -race -vet=off $(LINK) -timeout 15m $$(go list ./... | tac)
 
 .PHONY: exact
 exact: ## Unit tests without it where that matters: allocations are counted, more steps taken.
 	@# the race detector takes nothing from explorations, which have had their time
-	$(LAZY) go test -vet=off $(LINK) -timeout 10m -skip '^TestExplore' $(EXACT_PACKAGES)
+	go test -vet=off $(LINK) -timeout 10m -skip '^TestExplore' $(EXACT_PACKAGES)
 
 .PHONY: mutate
 mutate: ## Take each safeguard out, one at a time, and see a named invariant break.
-	$(LAZY) go test -vet=off $(LINK) -tags mutate -run '^TestMutat' -timeout 10m $(MUTATE_PACKAGES)
+	go test -vet=off $(LINK) -tags mutate -run '^TestMutat' -timeout 10m $(MUTATE_PACKAGES)
 
 .PHONY: e2e
 e2e: controlplane-build browser ## Tests against the real API server.
