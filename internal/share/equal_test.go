@@ -10,6 +10,8 @@ import (
 	apitesting "k8s.io/apimachinery/pkg/api/apitesting/fuzzer"
 	metafuzzer "k8s.io/apimachinery/pkg/apis/meta/fuzzer"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/client-go/kubernetes/scheme"
 
@@ -27,18 +29,27 @@ func TestEqualIsDeep(t *testing.T) {
 	}
 }
 
-// Of every built-in kind with random content, a deep copy is equal, and it is
-// not any more once any one value within it has changed.
-func TestEqualSeesEveryChangeOfEveryKind(t *testing.T) {
+// eachKind calls f with an object of every built-in kind with random content.
+func eachKind(t *testing.T, f func(gvk schema.GroupVersionKind, object runtime.Object)) {
+	t.Helper()
 	fill := apitesting.FuzzerFor(metafuzzer.Funcs, rand.NewSource(1), serializer.NewCodecFactory(scheme.Scheme))
-	changes := 0
 	for gvk := range scheme.Scheme.AllKnownTypes() {
 		object, err := scheme.Scheme.New(gvk)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if fill.Fill(object); !share.Equal(object, object.DeepCopyObject()) {
-			continue // it has something that only its type understands
+		fill.Fill(object)
+		f(gvk, object)
+	}
+}
+
+// A deep copy is equal, and it is not any more once any one value within it has
+// changed.
+func TestEqualSeesEveryChangeOfEveryKind(t *testing.T) {
+	changes := 0
+	eachKind(t, func(gvk schema.GroupVersionKind, object runtime.Object) {
+		if !share.Equal(object, object.DeepCopyObject()) {
+			return // it has something that only its type understands
 		}
 		other := object.DeepCopyObject()
 		eachChange(reflect.ValueOf(other).Elem(), func(what string) {
@@ -50,7 +61,7 @@ func TestEqualSeesEveryChangeOfEveryKind(t *testing.T) {
 		if !share.Equal(object, other) {
 			t.Errorf("%s: changes that were undone are seen", gvk)
 		}
-	}
+	})
 	if changes < 20_000 {
 		t.Errorf("%d changes: that is too few", changes)
 	}
@@ -58,20 +69,14 @@ func TestEqualSeesEveryChangeOfEveryKind(t *testing.T) {
 
 // The same goes for what is known to be a copy.
 func TestCopiesSeeEveryChangeOfEveryKind(t *testing.T) {
-	fill := apitesting.FuzzerFor(metafuzzer.Funcs, rand.NewSource(1), serializer.NewCodecFactory(scheme.Scheme))
 	changes := 0
-	for gvk := range scheme.Scheme.AllKnownTypes() {
-		object, err := scheme.Scheme.New(gvk)
-		if err != nil {
-			t.Fatal(err)
-		}
-		fill.Fill(object)
+	eachKind(t, func(gvk schema.GroupVersionKind, object runtime.Object) {
 		if o, ok := object.(metav1.Object); ok {
 			o.SetManagedFields(nil)
 		}
 		c := share.CopyOf(object)
 		if c == nil {
-			continue // it has something that only its type can copy
+			return // it has something that only its type can copy
 		}
 		eachChange(reflect.ValueOf(c.Object()).Elem(), func(what string) {
 			changes++
@@ -82,7 +87,7 @@ func TestCopiesSeeEveryChangeOfEveryKind(t *testing.T) {
 		if !c.Equal(object) && share.Equal(object, c.Object()) {
 			t.Errorf("%s: changes that were undone are seen", gvk)
 		}
-	}
+	})
 	if changes < 20_000 {
 		t.Errorf("%d changes: that is too few", changes)
 	}
