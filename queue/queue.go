@@ -2,7 +2,6 @@ package queue
 
 import (
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -18,7 +17,7 @@ type Queue[K comparable] struct {
 	timely  atomic.Bool // the last addition had to know the time
 
 	// What each turn needs comes first, so that it is in few cache lines.
-	mu       sync.Mutex // guards what follows
+	mu       lock // guards what follows
 	mode     mode
 	timed    bool // somebody asks how long keys are held
 	ready    int  // keys in rings
