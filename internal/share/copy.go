@@ -4,7 +4,6 @@ import (
 	"flag"
 	"reflect"
 	"sync"
-	"time"
 	"unsafe"
 
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -107,9 +106,9 @@ func (c *Copy) Object() any { return c.obj }
 // Equal tells whether the copy, of which an edit may have changed something, is
 // deeply equal to obj, which it is a copy of, bit by bit.
 func (c *Copy) Equal(obj any) bool {
-	at, p := pointee(obj)
 	c.seen = 0
-	return p == c.plan && equal(at, c.at, p, c)
+	x, own := (*eface)(unsafe.Pointer(&obj)), (*eface)(unsafe.Pointer(&c.obj))
+	return x.typ == own.typ && x.data != nil && equal(x.data, c.at, c.plan, c)
 }
 
 // Release lets later copies have the memory of c. Nobody may use the copy, or
@@ -135,10 +134,10 @@ func (c *Copy) empty() {
 			(*copiedMap[resource.Quantity])(part.at).empty()
 		default:
 			h := header{part.at, part.length, part.length}
-			reflect.NewAt(part.plan.list, unsafe.Pointer(&h)).Elem().Clear()
+			valueAt(part.plan.listAt, unsafe.Pointer(&h)).Clear()
 		}
 	}
-	reflect.NewAt(c.plan.typ, c.at).Elem().SetZero()
+	valueAt(c.plan.at, c.at).SetZero()
 }
 
 // take returns memory of that shape which nobody else uses. Its content is that
@@ -146,9 +145,12 @@ func (c *Copy) empty() {
 func (c *Copy) take(k kind, p *plan, length int) unsafe.Pointer {
 	for n := c.used; n < min(len(c.parts), c.used+lookahead); n++ {
 		if part := &c.parts[n]; part.plan == p && part.length == length && part.kind == k {
-			c.parts[c.used], c.parts[n] = c.parts[n], c.parts[c.used]
+			at := part.at
+			if n > c.used {
+				c.parts[c.used], c.parts[n] = c.parts[n], c.parts[c.used]
+			}
 			c.used++
-			return c.parts[c.used-1].at
+			return at
 		}
 	}
 	fresh := piece{plan: p, length: length, kind: k}
@@ -170,95 +172,71 @@ func (c *Copy) take(k kind, p *plan, length int) unsafe.Pointer {
 // copy makes the value at to one that is equal to that at from, but for the list
 // at the offset without. It fails if it does not understand the value.
 func (c *Copy) copy(to, from unsafe.Pointer, p *plan, without uintptr) bool {
-	for n := p.filled(from, to, 0); n < len(p.words); {
-		fields, next := p.fieldsAt(n)
-		for i := range fields {
-			f := &fields[i]
-			if f.offset == without {
-				*(*header)(unsafe.Add(to, f.offset)) = header{}
-			} else if !c.copyField(unsafe.Add(to, f.offset), unsafe.Add(from, f.offset), f) {
-				return false
-			}
+	valueAt(p.at, to).Set(valueAt(p.at, from))
+	return c.deepen(to, from, p, without)
+}
+
+// valueAt is the value at at, whose type is that of a pointer word.
+func valueAt(word, at unsafe.Pointer) reflect.Value {
+	e := eface{word, at}
+	return reflect.ValueOf(*(*any)(unsafe.Pointer(&e))).Elem()
+}
+
+// deepen copies what the value at from points to, for that at to, which has the
+// same words.
+func (c *Copy) deepen(to, from unsafe.Pointer, p *plan, without uintptr) bool {
+	for n := range p.deep {
+		f := &p.deep[n]
+		if *(*uintptr)(unsafe.Add(from, f.offset)) == 0 { // nil, of whatever kind
+			continue
 		}
-		n = p.filled(from, to, next)
+		if f.offset == without {
+			*(*header)(unsafe.Add(to, f.offset)) = header{}
+		} else if !c.copyField(unsafe.Add(to, f.offset), unsafe.Add(from, f.offset), f) {
+			return false
+		}
 	}
 	return true
 }
 
-// copyField copies one field. Every word that may be a pointer is written as
-// one, so that the garbage collector sees it.
+// copyField copies what a field that is not nil points to.
 func (c *Copy) copyField(to, from unsafe.Pointer, f *field) bool {
 	switch f.kind {
-	case raw:
-		copyRaw(to, from, f.size)
-	case text:
-		*(*string)(to) = *(*string)(from)
-	case instant:
-		*(*time.Time)(to) = *(*time.Time)(from)
 	case list:
 		return c.copyList((*header)(to), (*header)(from), f.to)
 	case pointer:
-		at := *(*unsafe.Pointer)(from)
-		if at == nil {
-			*(*unsafe.Pointer)(to) = nil
-			return true
-		}
-		*(*unsafe.Pointer)(to) = c.take(pointer, f.to, 1)
-		return c.copy(*(*unsafe.Pointer)(to), at, f.to, everything)
+		at := c.take(pointer, f.to, 1)
+		*(*unsafe.Pointer)(to) = at
+		return c.copy(at, *(*unsafe.Pointer)(from), f.to, everything)
 	case stringMap, bytesMap, quantityMap:
 		c.copyMap(to, from, f.kind)
-	case dynamic:
-		*(*any)(to) = nil
-		return *(*any)(from) == nil
-	case dynamicMap:
-		*(*map[string]any)(to) = nil
-		return *(*map[string]any)(from) == nil
-	default:
-		if !zero(from, f.size) {
-			return false
-		}
-		reflect.NewAt(f.typ, to).Elem().SetZero()
-	}
-	return true
-}
-
-func copyRaw(to, from unsafe.Pointer, size uintptr) {
-	switch size {
-	case 1:
-		*(*uint8)(to) = *(*uint8)(from)
-	case 4:
-		*(*uint32)(to) = *(*uint32)(from)
-	case 8:
-		*(*uint64)(to) = *(*uint64)(from)
-	default:
-		copy(unsafe.Slice((*byte)(to), size), unsafe.Slice((*byte)(from), size))
+		return true
+	default: // unstructured, or not understood
+		return false
 	}
 }
 
 func (c *Copy) copyList(to, from *header, elem *plan) bool {
-	if from.len == 0 {
-		*to = header{}
-		if from.data != nil { // empty is not nil; nothing can be appended in place
-			to.data = unsafe.Pointer(&nothing)
-		}
+	if from.len == 0 { // empty is not nil; nothing can be appended in place
+		*to = header{data: unsafe.Pointer(&nothing)}
 		return true
 	}
 	*to = header{c.take(list, elem, from.len), from.len, from.len}
-	if elem.plain {
-		copyRaw(to.data, from.data, uintptr(from.len)*elem.size)
-		return true
-	}
 	switch {
+	case elem.plain:
+		size := uintptr(from.len) * elem.size
+		copy(unsafe.Slice((*byte)(to.data), size), unsafe.Slice((*byte)(from.data), size))
+		return true
 	case elem.texts:
 		copy(*(*[]string)(unsafe.Pointer(to)), *(*[]string)(unsafe.Pointer(from)))
 		return true
-	case elem.flat:
-		list := reflect.NewAt(elem.list, unsafe.Pointer(to)).Elem()
-		reflect.Copy(list, reflect.NewAt(elem.list, unsafe.Pointer(from)).Elem())
+	}
+	reflect.Copy(valueAt(elem.listAt, unsafe.Pointer(to)), valueAt(elem.listAt, unsafe.Pointer(from)))
+	if elem.flat {
 		return true
 	}
 	for n := range uintptr(from.len) {
-		if !c.copy(unsafe.Add(to.data, n*elem.size), unsafe.Add(from.data, n*elem.size), elem, everything) {
+		if !c.deepen(unsafe.Add(to.data, n*elem.size), unsafe.Add(from.data, n*elem.size), elem, everything) {
 			return false
 		}
 	}

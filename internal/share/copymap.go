@@ -20,14 +20,9 @@ type pair[V comparable] struct {
 	value V
 }
 
-// copyMap copies a map.
+// copyMap copies a map that is not nil.
 func (c *Copy) copyMap(to, from unsafe.Pointer, k kind) {
-	at := *(*unsafe.Pointer)(from)
-	if at == nil {
-		*(*unsafe.Pointer)(to) = nil
-		return
-	}
-	n := length(at)
+	n := length(*(*unsafe.Pointer)(from))
 	size := bits.Len(uint(n)) // maps of about that size
 	switch k {
 	case stringMap:

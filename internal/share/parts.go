@@ -135,7 +135,7 @@ func (s *Sharer) sharePointer(to *unsafe.Pointer, p *plan, next int) int {
 func cloned(at unsafe.Pointer, length int, p *plan) unsafe.Pointer {
 	from := header{at, length, length}
 	fresh := reflect.MakeSlice(p.list, length, length)
-	reflect.Copy(fresh, reflect.NewAt(p.list, unsafe.Pointer(&from)).Elem())
+	reflect.Copy(fresh, valueAt(p.listAt, unsafe.Pointer(&from)))
 	return fresh.UnsafePointer()
 }
 

@@ -2,7 +2,6 @@ package share
 
 import (
 	"reflect"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -39,12 +38,15 @@ type plan struct {
 	number uint32       // from 1
 	size   uintptr
 	fields []field
-	words  []span // of each word, what is in it
-	whole  bool   // words is one span, of a value that is not looked at by words
-	plain  bool   // raw fields alone: bytes can be compared
-	texts  bool   // one string
-	flat   bool   // nothing but strings and times is pointed to: a copy of the bytes is a deep copy
-	meta   int    // where the metadata of an object is; -1 if there is none
+	deep   []field        // those that point to more than strings and times
+	words  []span         // of each word, what is in it
+	at     unsafe.Pointer // how an interface says that it holds a pointer to typ
+	listAt unsafe.Pointer // the same for list
+	whole  bool           // words is one span, of a value that is not looked at by words
+	plain  bool           // raw fields alone: bytes can be compared
+	texts  bool           // one string
+	flat   bool           // nothing but strings and times is pointed to: a copy of the bytes is a deep copy
+	meta   int            // where the metadata of an object is; -1 if there is none
 	salt   uint64
 
 	copyable sync.Once
@@ -110,9 +112,21 @@ func (c *compiler) planOf(t reflect.Type) *plan {
 	}
 	p.plain = len(p.fields) == 0 || len(p.fields) == 1 && p.fields[0].kind == raw
 	p.texts = len(p.fields) == 1 && p.fields[0].kind == text && p.size == p.fields[0].size
-	p.flat = !slices.ContainsFunc(p.fields, func(f field) bool { return f.kind > text })
+	for _, f := range p.fields {
+		if f.kind > text {
+			p.deep = append(p.deep, f)
+		}
+	}
+	p.flat = len(p.deep) == 0
+	p.at, p.listAt = pointerWord(p.typ), pointerWord(p.list)
 	p.addWords()
 	return p
+}
+
+// pointerWord is how an interface says that it holds a pointer to t.
+func pointerWord(t reflect.Type) unsafe.Pointer {
+	nothing := reflect.Zero(reflect.PointerTo(t)).Interface()
+	return (*eface)(unsafe.Pointer(&nothing)).typ
 }
 
 var (
