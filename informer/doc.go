@@ -12,8 +12,8 @@
 //   - Objects are shared and read-only. Get, Snapshot, Select, indexes and
 //     iteration copy nothing, allocate nothing and never wait for the watch.
 //     Iteration is in the order of namespace and name.
-//   - Equal parts of objects are stored once (Options.NoSharing). Nothing is
-//     dropped.
+//   - Equal parts of objects are stored once (Options.NoSharing), and a spec that
+//     has not changed is not even decoded. Nothing is dropped.
 //   - Objects that somebody edits in place are found, in tests by default, and
 //     named with the fields ([MutationError]).
 //   - When a handler is called, Get already returns the new state.

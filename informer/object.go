@@ -36,6 +36,7 @@ type source struct {
 	server    string // its URL, if the client tells
 	list      func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error)
 	watch     func(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error)
+	stream    stream                    // the bytes of a watch; nil if the client does not tell how it asks
 	fake      bool                      // known to be a fake, so that it cannot stream lists
 	shared    cache.SharedIndexInformer // of Wrap; then there is nothing else
 	lends     bool                      // the objects of its watches may be somebody else's
@@ -48,9 +49,10 @@ func sourceOf[T Object, L runtime.Object](c Client[T, L]) source {
 		list: func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
 			return c.List(ctx, opts)
 		},
-		watch: c.Watch,
-		fake:  isFake(c),
-		lends: lends(c),
+		watch:  c.Watch,
+		stream: streamOf(c),
+		fake:   isFake(c),
+		lends:  lends(c),
 	}
 }
 

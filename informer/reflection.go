@@ -35,6 +35,7 @@ type reflection[T Object] struct {
 	cancel   context.CancelFunc
 	ended    chan struct{} // closed when its goroutines have ended
 	settle   func()        // of the list that is not stored yet; the reflector's goroutine's
+	specs    *specs[T]     // that the watch has decoded; the reflector's goroutine's
 
 	mu       sync.Mutex // guards what follows
 	progress progress
@@ -103,7 +104,7 @@ func (r *reflection[T]) WatchWithContext(ctx context.Context, opts metav1.ListOp
 		phase = phaseStream
 	}
 	r.begin(phase)
-	w, err := r.source.watch(ctx, opts)
+	w, err := r.open(ctx, opts)
 	r.answered(ctx, err)
 	if err != nil {
 		return nil, err
@@ -184,7 +185,7 @@ func (r *reflection[T]) Update(obj any) error {
 	if err != nil {
 		return err
 	}
-	r.informer.put(object)
+	r.informer.put(r.item(object))
 	return nil
 }
 
@@ -195,6 +196,7 @@ func (r *reflection[T]) Delete(obj any) error {
 	if err != nil {
 		return err
 	}
+	r.specs.take(object)
 	r.informer.drop(object)
 	return nil
 }
@@ -202,16 +204,16 @@ func (r *reflection[T]) Delete(obj any) error {
 // Replace makes a list the whole content of the source's part of the store.
 func (r *reflection[T]) Replace(list []any, version string) error {
 	r.listed()
-	objects := make([]T, 0, len(list))
+	items := make([]*item[T], 0, len(list))
 	for _, obj := range list { // owned when they came
 		object, ok := obj.(T)
 		if !ok {
 			return fmt.Errorf("the server sent a %T, not a %s", obj, reflect.TypeFor[T]())
 		}
-		objects = append(objects, object)
+		items = append(items, r.item(object))
 	}
 	r.settle = func() {
-		r.informer.replace(r.source.namespace, objects, !r.synced.Load(), func() {
+		r.informer.replace(r.source.namespace, items, !r.synced.Load(), func() {
 			r.informer.seen.advance(r.source.namespace, version, true)
 			r.synced.Store(true)
 			r.informer.handedOn()

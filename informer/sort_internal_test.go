@@ -15,9 +15,9 @@ func TestItemsAreSortedByKeyAndOtherwiseStay(t *testing.T) {
 		random := rand.New(rand.NewPCG(seed, 0))
 		items := make([]*item[int], random.IntN(300))
 		for n := range items {
-			items[n] = &item[int]{types.NamespacedName{
+			items[n] = &item[int]{key: types.NamespacedName{
 				Namespace: strconv.Itoa(random.IntN(12)), Name: strconv.Itoa(random.IntN(40)),
-			}, n}
+			}, object: n}
 		}
 		want := slices.Clone(items)
 		slices.SortStableFunc(want, func(a, b *item[int]) int { return compareKeys(a.key, b.key) })
@@ -36,9 +36,9 @@ func BenchmarkSort(b *testing.B) {
 	const n = 100_000
 	all := make([]*item[int], n)
 	for i := range all {
-		all[i] = &item[int]{types.NamespacedName{
+		all[i] = &item[int]{key: types.NamespacedName{
 			Namespace: "namespace-" + strconv.Itoa(i%100), Name: "name-" + strconv.Itoa(i),
-		}, i}
+		}, object: i}
 	}
 	rand.New(rand.NewPCG(1, 2)).Shuffle(n, func(i, j int) { all[i], all[j] = all[j], all[i] })
 	for b.Loop() {

@@ -25,9 +25,8 @@ func itemOf[T Object](object T) *item[T] {
 }
 
 // put stores one object and hands the change on.
-func (i *Informer[T]) put(object T) {
-	i.learnKind(object)
-	it := itemOf(object)
+func (i *Informer[T]) put(it *item[T]) {
+	i.learnKind(it.object)
 	i.writing.Lock()
 	current := i.state()
 	c := change[T]{i.newest.get(it.key), it}
@@ -94,13 +93,11 @@ func (s *state[T]) reindex(changes []change[T]) {
 	}
 }
 
-// replace makes objects the whole content of namespace ("" for all), hands on
+// replace makes items the whole content of namespace ("" for all), hands on
 // what that changes, and then calls done.
-func (i *Informer[T]) replace(namespace string, objects []T, initial bool, done func()) {
-	items := make([]*item[T], 0, len(objects))
-	for _, object := range objects {
-		i.learnKind(object)
-		items = append(items, itemOf(object))
+func (i *Informer[T]) replace(namespace string, items []*item[T], initial bool, done func()) {
+	for _, it := range items {
+		i.learnKind(it.object)
 	}
 	sortItems(items)
 

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/homeostat/homeostat/internal/wire"
 )
 
 // fanout is the largest number of entries of a node. Larger nodes make reads
@@ -16,6 +18,7 @@ const fanout = 64
 type item[T any] struct {
 	key    types.NamespacedName
 	object T
+	spec   wire.Fingerprint // of the object's, as it came
 }
 
 func compareKeys(a, b types.NamespacedName) int {

@@ -95,7 +95,7 @@ func TestTreeIsASortedMap(t *testing.T) {
 		for step := range 6000 {
 			key := random2()
 			if random.IntN(10) < 4+int(seed%3) {
-				it, old := &item[int]{key, step}, root.get(key)
+				it, old := &item[int]{key: key, object: step}, root.get(key)
 				swapped := root.swap(old, it)
 				if (swapped == nil) != (old == nil) || root.swap(it, it) != nil {
 					t.Fatal("swap works if and only if the tree has the item")
@@ -134,7 +134,7 @@ func TestBuiltTree(t *testing.T) {
 		}
 		var items []*item[int]
 		for _, key := range want.sorted() {
-			items = append(items, &item[int]{key, want[key]})
+			items = append(items, &item[int]{key: key, object: want[key]})
 		}
 		checkTree(t, build(items), want)
 	}
@@ -151,7 +151,7 @@ func TestOldRootsStayAsTheyWere(t *testing.T) {
 	for step := range 3000 {
 		key := types.NamespacedName{Namespace: "a", Name: fmt.Sprint(random.IntN(500))}
 		if random.IntN(2) == 0 {
-			it := &item[int]{key, step}
+			it := &item[int]{key: key, object: step}
 			next := root.swap(root.get(key), it)
 			if next == nil {
 				next = root.with(it)
@@ -173,7 +173,7 @@ func TestOldRootsStayAsTheyWere(t *testing.T) {
 func TestIterationStopsWhenTold(t *testing.T) {
 	var root *node[int]
 	for n := range 1000 {
-		root = root.with(&item[int]{types.NamespacedName{Namespace: "a", Name: fmt.Sprintf("%04d", n)}, n})
+		root = root.with(&item[int]{key: types.NamespacedName{Namespace: "a", Name: fmt.Sprintf("%04d", n)}, object: n})
 	}
 	for _, walk := range []func(func(int) bool) bool{
 		root.all,

@@ -66,7 +66,7 @@ func TestTableIsAMap(t *testing.T) {
 	for step := range 50_000 {
 		key := types.NamespacedName{Namespace: fmt.Sprint(step % 3), Name: fmt.Sprint(random.IntN(1 + step/10))}
 		if random.IntN(3) > 0 {
-			all.put(&item[int]{key, step})
+			all.put(&item[int]{key: key, object: step})
 			want[key] = step
 		} else {
 			all.remove(key)
@@ -95,7 +95,7 @@ func TestTableIsAMap(t *testing.T) {
 func TestTableIsReadWhileItChanges(t *testing.T) {
 	var all table[int]
 	stays := types.NamespacedName{Name: "stays"}
-	all.put(&item[int]{stays, 1})
+	all.put(&item[int]{key: stays, object: 1})
 	var stop atomic.Bool
 	var readers sync.WaitGroup
 	for range 4 {
@@ -113,8 +113,8 @@ func TestTableIsReadWhileItChanges(t *testing.T) {
 	}
 	for n := range 20_000 {
 		key := types.NamespacedName{Name: fmt.Sprint(n)}
-		all.put(&item[int]{key, n})
-		all.put(&item[int]{stays, n + 2})
+		all.put(&item[int]{key: key, object: n})
+		all.put(&item[int]{key: stays, object: n + 2})
 		if n >= 10 {
 			all.remove(types.NamespacedName{Name: fmt.Sprint(n - 10)})
 		}

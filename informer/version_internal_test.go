@@ -43,7 +43,7 @@ func TestAHandlerDoesNotWaitForTheTree(t *testing.T) {
 		found = i.Snapshot().Len()
 	})
 	for n := range 2 {
-		i.put(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint(n)}})
+		i.put(itemOf(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint(n)}}))
 		if !early || found != n+1 || i.latest.Load().made.Load() == nil {
 			t.Errorf("early is %t, and %d Pods were found: want true and %d", early, found, n+1)
 		}

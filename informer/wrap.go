@@ -100,7 +100,7 @@ func (f *following[T]) store(obj any) {
 		f.first[keyOf(object)] = object
 	default:
 		f.reflection.touch()
-		f.reflection.informer.put(object)
+		f.reflection.informer.put(itemOf(object))
 		f.reflection.UpdateResourceVersion(object.GetResourceVersion())
 	}
 }
