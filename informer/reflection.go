@@ -147,6 +147,7 @@ func (r *reflection[T]) Transformer() cache.TransformFunc {
 func (r *reflection[T]) own(obj any) (T, error) {
 	object, err := r.private(obj)
 	if err == nil {
+		object = r.unshared(object)
 		r.informer.shares(object)
 	}
 	return object, err

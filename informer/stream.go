@@ -79,7 +79,7 @@ func (r *reflection[T]) open(ctx context.Context, opts metav1.ListOptions) (watc
 		}
 		return nil, err
 	}
-	r.specs = &specs[T]{informer: r.informer, decoded: map[wire.Object]wire.Fingerprint{}}
+	r.specs = &specs[T]{informer: r.informer, decoded: map[wire.Object]spec{}}
 	reporter := apierrors.NewClientErrorReporter(http.StatusInternalServerError, http.MethodGet, "ClientWatchDecoding")
 	return watch.NewStreamWatcherWithLogger(r.log, wire.NewDecoder(body, kind, r.specs), reporter), nil
 }
@@ -87,17 +87,35 @@ func (r *reflection[T]) open(ctx context.Context, opts metav1.ListOptions) (watc
 // item returns object as it is stored.
 func (r *reflection[T]) item(object T) *item[T] {
 	it := itemOf(object)
-	it.spec = r.specs.take(object)
+	it.spec = r.specs.take(object).sum
 	return it
 }
 
-// specs are the fingerprints of objects that one watch has decoded, until they
-// are stored.
+// unshared returns object, or a copy of it if its spec is the memory of a state
+// that the cache has replaced since it was decoded: to share it with the new
+// one would write to it, while others read.
+func (r *reflection[T]) unshared(object T) T {
+	s := r.specs.take(object)
+	if it := r.informer.newest.get(keyOf(object)); s.of != nil && (it == nil || any(it.object) != any(s.of)) {
+		object = object.DeepCopyObject().(T)
+		s.of = nil
+	}
+	r.specs.put(object, s)
+	return object
+}
+
+// A spec is where that of an object comes from, see wire.Cache.
+type spec struct {
+	sum wire.Fingerprint
+	of  wire.Object
+}
+
+// specs are those of objects that one watch has decoded, until they are stored.
 type specs[T Object] struct {
 	informer *Informer[T]
 
 	mu      sync.Mutex // guards what follows
-	decoded map[wire.Object]wire.Fingerprint
+	decoded map[wire.Object]spec
 }
 
 // Known implements wire.Cache.
@@ -110,22 +128,28 @@ func (s *specs[T]) Known(o wire.Object) (wire.Object, wire.Fingerprint) {
 }
 
 // Decoded implements wire.Cache.
-func (s *specs[T]) Decoded(o wire.Object, spec wire.Fingerprint) {
+func (s *specs[T]) Decoded(o wire.Object, sum wire.Fingerprint, of wire.Object) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.decoded[o] = spec
+	s.decoded[o] = spec{sum, of}
 }
 
-// take returns the fingerprint of an object that is stored now, or dropped: 0 if
-// it is not known.
-func (s *specs[T]) take(object T) wire.Fingerprint {
+// put notes the spec of an object that has been taken.
+func (s *specs[T]) put(object T, from spec) {
+	if from.sum != 0 {
+		s.Decoded(any(object).(wire.Object), from.sum, from.of)
+	}
+}
+
+// take returns the spec of an object and forgets it: zero if it is not known.
+func (s *specs[T]) take(object T) spec {
 	o, ok := any(object).(wire.Object)
 	if s == nil || !ok {
-		return 0
+		return spec{}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	spec := s.decoded[o]
+	from := s.decoded[o]
 	delete(s.decoded, o)
-	return spec
+	return from
 }

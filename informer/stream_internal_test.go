@@ -22,6 +22,7 @@ import (
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 
+	"github.com/homeostat/homeostat/internal/wire"
 	"github.com/homeostat/homeostat/internal/wire/wiretest"
 )
 
@@ -114,6 +115,40 @@ func (s *specs[T]) pending() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.decoded)
+}
+
+// The sharing writes to an object that comes. What it has from a state that is
+// not the cache's any more may be read by who holds that.
+func TestTheSpecOfAStateThatWasReplacedIsCopied(t *testing.T) {
+	g := NewWithT(t)
+	pods := For(fake.NewClientset().CoreV1().Pods(""), &Options{Mutations: Never})
+	r := &reflection[*corev1.Pod]{informer: pods}
+	r.specs = &specs[*corev1.Pod]{informer: pods, decoded: map[wire.Object]spec{}}
+	state := func() *corev1.Pod {
+		p := podOn("n", "5", "Pending")
+		p.Spec.Containers = []corev1.Container{{Name: "c"}}
+		return p
+	}
+	was, is := state(), state()
+	for _, c := range []struct {
+		cached *corev1.Pod
+		copied bool
+	}{{was, false}, {is, true}, {nil, true}} {
+		pods.newest.clear()
+		if c.cached != nil {
+			pods.newest.put(itemOf(c.cached))
+		}
+		update := podOn("", "6", "Running")
+		update.Spec = was.Spec
+		r.specs.Decoded(update, 7, was)
+		owned, err := r.own(update)
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(owned.Spec).To(Equal(was.Spec))
+		g.Expect(owned.Status.Phase).To(Equal(corev1.PodRunning))
+		g.Expect(&owned.Spec.Containers[0] != &was.Spec.Containers[0]).To(Equal(c.copied))
+		g.Expect(r.item(owned).spec).To(Equal(wire.Fingerprint(7)))
+		g.Expect(r.specs.pending()).To(BeZero())
+	}
 }
 
 // A recorder notes requests, and answers with err or an empty watch.

@@ -20,11 +20,11 @@ import (
 // A Cache is what a Decoder asks for the objects that the reader has.
 type Cache interface {
 	// Known returns the state that the reader has of the object that o, of which
-	// only the metadata is there yet, is a new state of: nil if it has none. The
-	// spec of both will be the same memory, so that nobody may write to it.
+	// only the metadata is there yet, is a new state of: nil if it has none.
 	Known(o Object) (state Object, spec Fingerprint)
-	// Decoded says what the spec of o was decoded from.
-	Decoded(o Object, spec Fingerprint)
+	// Decoded says what the spec of o was decoded from, and of which state it is
+	// the very memory, which others may be reading: nil if it is new.
+	Decoded(o Object, spec Fingerprint, of Object)
 }
 
 // A Fingerprint tells the bytes that a spec was decoded from from others: two
@@ -191,12 +191,16 @@ func (d *Decoder) object(o Object, body []byte, kept bool) error {
 	if err := o.Unmarshal(body[:start]); err != nil {
 		return err
 	}
-	print := Fingerprint(maphash.Bytes(seed, spec) | 1)
-	if state, known := d.cache.Known(o); state != nil && known == print && state.GetUID() == o.GetUID() {
+	sum := Fingerprint(maphash.Bytes(seed, spec) | 1)
+	state, known := d.cache.Known(o)
+	if state != nil && known == sum && state.GetUID() == o.GetUID() {
 		d.kind.reuse(o, state)
-	} else if err := o.Unmarshal(body[start:end]); err != nil {
-		return err
+	} else {
+		state = nil
+		if err := o.Unmarshal(body[start:end]); err != nil {
+			return err
+		}
 	}
-	d.cache.Decoded(o, print)
+	d.cache.Decoded(o, sum, state)
 	return o.Unmarshal(body[end:])
 }

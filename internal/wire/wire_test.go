@@ -62,7 +62,7 @@ func (m *memory) Known(o wire.Object) (wire.Object, wire.Fingerprint) {
 	return state, m.specs[state]
 }
 
-func (m *memory) Decoded(o wire.Object, spec wire.Fingerprint) {
+func (m *memory) Decoded(o wire.Object, spec wire.Fingerprint, _ wire.Object) {
 	m.states[types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}] = o
 	m.specs[o] = spec
 }
