@@ -145,7 +145,11 @@ func TestTheSpecOfAStateThatWasReplacedIsCopied(t *testing.T) {
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(owned.Spec).To(Equal(was.Spec))
 		g.Expect(owned.Status.Phase).To(Equal(corev1.PodRunning))
-		g.Expect(&owned.Spec.Containers[0] != &was.Spec.Containers[0]).To(Equal(c.copied))
+		same := BeIdenticalTo(&was.Spec.Containers[0])
+		if c.copied {
+			same = Not(same)
+		}
+		g.Expect(&owned.Spec.Containers[0]).To(same)
 		g.Expect(r.item(owned).spec).To(Equal(wire.Fingerprint(7)))
 		g.Expect(r.specs.pending()).To(BeZero())
 	}
