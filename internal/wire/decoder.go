@@ -28,7 +28,7 @@ type Cache interface {
 }
 
 // A Fingerprint tells the bytes that a spec was decoded from from others: two
-// have the same one in one case of 2⁶⁴. It is 0 if it is not known.
+// have the same one in one case of 2⁶³. It is 0 if it is not known.
 type Fingerprint uint64
 
 // A Decoder reads the events of a watch, in protobuf or in JSON, whatever the
