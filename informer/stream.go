@@ -116,7 +116,11 @@ type specs[T Object] struct {
 
 	mu      sync.Mutex // guards what follows
 	decoded map[wire.Object]spec
+	grown   bool // by a list; a map keeps the room that it once took
 }
+
+// manySpecs is how many make a map grow that is not kept.
+const manySpecs = 1000
 
 // Known implements wire.Cache.
 func (s *specs[T]) Known(o wire.Object) (wire.Object, wire.Fingerprint) {
@@ -132,6 +136,7 @@ func (s *specs[T]) Decoded(o wire.Object, sum wire.Fingerprint, of wire.Object) 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.decoded[o] = spec{sum, of}
+	s.grown = s.grown || len(s.decoded) > manySpecs
 }
 
 // put notes the spec of an object that has been taken.
@@ -151,5 +156,8 @@ func (s *specs[T]) take(object T) spec {
 	defer s.mu.Unlock()
 	from := s.decoded[o]
 	delete(s.decoded, o)
+	if s.grown && len(s.decoded) == 0 {
+		s.decoded, s.grown = map[wire.Object]spec{}, false
+	}
 	return from
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"reflect"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -153,6 +154,27 @@ func TestTheSpecOfAStateThatWasReplacedIsCopied(t *testing.T) {
 		g.Expect(r.item(owned).spec).To(Equal(wire.Fingerprint(7)))
 		g.Expect(r.specs.pending()).To(BeZero())
 	}
+}
+
+func TestAListLeavesNoRoomBehind(t *testing.T) {
+	g := NewWithT(t)
+	s := &specs[*corev1.Pod]{decoded: map[wire.Object]spec{}}
+	small := reflect.ValueOf(s.decoded).Pointer()
+	one := podOn("n", "1", "")
+	s.Decoded(one, 7, nil)
+	g.Expect(s.take(one).sum).To(Equal(wire.Fingerprint(7)))
+	g.Expect(reflect.ValueOf(s.decoded).Pointer()).To(Equal(small), "a map for each event")
+
+	var all []*corev1.Pod
+	for range 2 * manySpecs {
+		p := podOn("n", "1", "")
+		all = append(all, p)
+		s.Decoded(p, 7, nil)
+	}
+	for _, p := range all {
+		g.Expect(s.take(p).sum).To(Equal(wire.Fingerprint(7)))
+	}
+	g.Expect(reflect.ValueOf(s.decoded).Pointer()).NotTo(Equal(small))
 }
 
 // A recorder notes requests, and answers with err or an empty watch.

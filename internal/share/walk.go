@@ -16,6 +16,7 @@ type mark struct {
 	length int
 	kind   kind
 	known  bool // the object holds the known part
+	bare   bool // and has no marks of what is within
 }
 
 // A model is the part of the object before that stands where a part of the
@@ -121,7 +122,7 @@ func (s *Sharer) hashField(here unsafe.Pointer, f *field, there unsafe.Pointer, 
 		return s.hashText(*(*string)(here), f.alone)
 	case list:
 		h, m := (*header)(here), model{}
-		if before != nil {
+		if before != nil && !before.bare {
 			m = model{(*header)(there).data, first}
 		}
 		return s.hashList(h, f.to, m, (*header)(there))
@@ -131,7 +132,7 @@ func (s *Sharer) hashField(here unsafe.Pointer, f *field, there unsafe.Pointer, 
 			return 0
 		}
 		m := model{}
-		if before != nil {
+		if before != nil && !before.bare {
 			m = model{*(*unsafe.Pointer)(there), first}
 		}
 		n := s.open(pointer, f.to, 1, to)
@@ -158,7 +159,7 @@ func (s *Sharer) hashField(here unsafe.Pointer, f *field, there unsafe.Pointer, 
 	}
 }
 
-// follow makes the field at here the equal one at there, with its marks.
+// follow makes the field at here the equal one at there, with its mark.
 func (s *Sharer) follow(here, there unsafe.Pointer, f *field, before *mark, first int) {
 	at := *(*unsafe.Pointer)(there) // of whatever kind, the pointer comes first
 	*(*unsafe.Pointer)(here) = at
@@ -166,15 +167,9 @@ func (s *Sharer) follow(here, there unsafe.Pointer, f *field, before *mark, firs
 		h := (*header)(here)
 		h.cap = h.len
 	}
-	shift := len(s.marks) - first + 1
 	m := *before
-	m.next += shift
-	m.at = at
+	m.at, m.next, m.bare = at, len(s.marks)+1, before.bare || before.next > first
 	s.marks = append(s.marks, m)
-	for _, within := range s.before[first:before.next] {
-		within.next += shift
-		s.marks = append(s.marks, within)
-	}
 }
 
 // open makes the mark of a part whose own parts come next.
