@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -48,6 +49,7 @@ type world struct {
 	monitor  *monitor
 	machines map[string]*box
 	procs    map[string]*proc
+	ran      sync.WaitGroup // all processes, those that were killed as well
 	asked    int
 }
 
@@ -66,7 +68,6 @@ type proc struct {
 	start   func(config *rest.Config, alive func() bool) (func(context.Context) error, error)
 	cancel  context.CancelFunc
 	running bool
-	ended   chan struct{}
 }
 
 const groupName = "g"
@@ -226,16 +227,12 @@ func (w *world) start(p *proc) {
 	ctx, cancel := context.WithCancel(context.Background())
 	run, err := p.start(w.sim.Config(p.name), func() bool { return !dead.Load() })
 	w.g.Expect(err).NotTo(gomega.HaveOccurred())
-	ended := make(chan struct{})
-	p.running, p.ended = true, ended
+	p.running = true
 	p.cancel = func() {
 		dead.Store(true)
 		cancel()
 	}
-	go func() {
-		defer close(ended)
-		_ = run(ctx) // A dead process tells nobody.
-	}()
+	w.ran.Go(func() { _ = run(ctx) }) // A dead process tells nobody.
 }
 
 func (p *proc) die() {
@@ -258,9 +255,5 @@ func (w *world) stop() {
 		}
 	}
 	w.sched.Stop()
-	for _, p := range w.procs {
-		if p.ended != nil {
-			<-p.ended
-		}
-	}
+	w.ran.Wait()
 }
