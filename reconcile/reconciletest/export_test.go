@@ -63,7 +63,7 @@ func Tried(t *testing.T, c *Case, o *Options) ([]string, *Report) {
 }
 
 // SmokeOf is Smoke that does not fail the test.
-func SmokeOf(t *testing.T, c *Case, config *rest.Config, o *SmokeOptions) (*Report, error) {
+func SmokeOf(t testing.TB, c *Case, config *rest.Config, o *SmokeOptions) (*Report, error) {
 	t.Helper()
 	return smoke(t.Context(), c, config, o)
 }

@@ -10,6 +10,7 @@ import (
 type life struct {
 	client  string
 	replica int
+	tail    bool            // nothing is left to write
 	cut     context.Context //nolint:containedctx // it is the wire
 	sever   context.CancelFunc
 	cancel  context.CancelFunc // the context of the program
@@ -35,7 +36,9 @@ func (t *trial) bootAll(ctx context.Context) {
 }
 
 func (t *trial) boot(ctx context.Context, replica int) *life {
-	l := &life{client: newReplicas(t.s.c.Replicas)[replica].client, replica: replica, done: make(chan error, 1)}
+	l := &life{
+		client: newReplicas(t.s.c.Replicas)[replica].client, replica: replica, tail: t.tail, done: make(chan error, 1),
+	}
 	l.cut, l.sever = context.WithCancel(context.Background())
 	boot, cancel := context.WithCancel(ctx)
 	l.cancel = cancel

@@ -40,20 +40,25 @@ func put(ctx context.Context, client kubernetes.Interface, made metav1.ObjectMet
 
 func named(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Name: name} }
 
-// smokeIn makes a smoke test that has to pass and to leave nothing behind. slow is how long the answers to writes of
-// ConfigMaps called late are under way.
+// late is how long the answers to writes are under way, if there is something in them called late.
+func late(d time.Duration) func(body string) time.Duration {
+	return func(body string) time.Duration {
+		if strings.Contains(body, `"late"`) {
+			return d
+		}
+		return 0
+	}
+}
+
+// smokeIn makes a smoke test that has to pass and to leave nothing behind. slow is how late the answers to late writes
+// are.
 func smokeIn(t *testing.T, c *reconciletest.Case, slow time.Duration) *reconciletest.Report {
 	t.Helper()
 	g := gomega.NewWithT(t)
 	var w *town
 	r, err := onTown(t, func() *town {
 		w = newTown(t)
-		w.slow = func(body string) time.Duration {
-			if strings.Contains(body, `"late"`) {
-				return slow
-			}
-			return 0
-		}
+		w.slow = late(slow)
 		return w
 	}, c, nil)
 	g.Expect(err).NotTo(gomega.HaveOccurred())

@@ -73,6 +73,7 @@ func (s *smoker) try(ctx context.Context, killing bool) (*trial, error) {
 	}
 	err = t.play(ctx)
 	t.halt((*life).kill)
+	t.hear()
 	t.tell(func() { t.over = true })
 	s.rules.addAll(t.out.rules)
 	dirt := t.clean(context.WithoutCancel(ctx))
@@ -86,7 +87,7 @@ func (s *smoker) try(ctx context.Context, killing bool) (*trial, error) {
 	return t, err
 }
 
-// clean deletes what was made, the namespaces at last, and gives what was changed its content back.
+// clean deletes what was made, a namespace after what is in it, and gives what was changed its content back.
 func (t *trial) clean(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, t.s.o.Timeout)
 	defer cancel()
@@ -94,12 +95,9 @@ func (t *trial) clean(ctx context.Context) error {
 	writes := slices.Clone(t.writes)
 	t.mu.Unlock()
 	var made []*write
-	for _, last := range []bool{false, true} {
-		for _, w := range slices.Backward(writes) {
-			isNamespace := w.call.Resource.GroupResource() == namespaces.GroupResource()
-			if w.created && w.call.Resource.Resource != "events" && isNamespace == last {
-				made = append(made, w)
-			}
+	for _, w := range slices.Backward(writes) {
+		if w.created {
+			made = append(made, w)
 		}
 	}
 	for _, w := range made {

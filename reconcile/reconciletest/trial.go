@@ -33,6 +33,7 @@ type trial struct {
 	world   *World
 	lives   []*life     // by replica; nil: it is down
 	rests   [][]located // what was there at each rest
+	tail    bool        // nothing is left to write
 
 	mu       sync.Mutex // guards what follows
 	out      *outcome
@@ -42,7 +43,6 @@ type trial struct {
 	leases   map[types.NamespacedName]*holding
 	progress time.Time
 	kills    int
-	tail     bool // nothing is left to write
 	over     bool // it is only cleaned up
 }
 
@@ -91,7 +91,7 @@ func (t *trial) play(ctx context.Context) error {
 	if t.good() {
 		t.line("restart: all is done, so nothing may be written")
 		t.halt(func(l *life) { l.cancel() })
-		t.tell(func() { t.tail = true })
+		t.tail = true
 		t.bootAll(ctx)
 		t.settle(ctx)
 		t.lookBack(true)
@@ -219,6 +219,15 @@ func (t *trial) awaited() string {
 		}
 	}
 	return t.s.mirror.unfinished(t.s.remote.before)
+}
+
+// hear waits for the answers to the writes that are under way; each has its limit.
+func (t *trial) hear() {
+	unanswered := func(w *write) bool { return !w.changed }
+	for waiting := true; waiting; {
+		t.tell(func() { waiting = slices.ContainsFunc(t.pending, unanswered) })
+		waiting = waiting && wait(context.Background(), glance)
+	}
 }
 
 // goal must hold now, or soon: others may be slow.
@@ -384,7 +393,7 @@ func (t *trial) end(w *write, resp *http.Response, body []byte) {
 		t.pending = slices.DeleteFunc(t.pending, func(p *write) bool { return p == w })
 	}
 	t.allow(w.call, w.life)
-	if w.life == nil || t.over {
+	if w.life == nil {
 		return
 	}
 	t.hold(w)
@@ -399,12 +408,12 @@ func (t *trial) end(w *write, resp *http.Response, body []byte) {
 	}
 	if w.changed {
 		t.out.writes++
-		if t.tail && t.out.finding == nil {
+		if w.life.tail && t.out.finding == nil {
 			t.out.finding = &finding{oracle: oracleTail, upTo: len(t.out.lines) + 1, text: "" +
 				"all was done, and a restart wrote again: " + w.text}
 		}
 	}
-	if w.changed && t.killing && !t.tail && t.kills < t.s.o.Kills && !w.life.killed() {
+	if w.changed && t.killing && !w.life.tail && t.kills < t.s.o.Kills && !w.life.killed() {
 		t.kills++
 		text += "   <<< KILLED AFTER"
 		w.life.kill()
