@@ -26,7 +26,7 @@ type turn struct {
 }
 
 // A subject is a queue under measurement.
-type subject interface {
+type subject interface { //nolint:interfacebloat // it is every call that is measured
 	add(k key)
 	addBackground(k key)
 	addAfter(k key, d time.Duration)

@@ -177,7 +177,8 @@ func startServer(self string) (url, size string, stop func(), err error) {
 // Order makes the server send count events, one every so often ("" for as fast
 // as it can), and returns when it has.
 func Order(url string, count int, every string) error {
-	answer, err := http.Post(fmt.Sprintf("%s/events?count=%d&every=%s", url, count, every), "", http.NoBody) //nolint:noctx // ends with the process
+	order := fmt.Sprintf("%s/events?count=%d&every=%s", url, count, every)
+	answer, err := http.Post(order, "", http.NoBody)
 	if err != nil {
 		return fmt.Errorf("ordering events: %w", err)
 	}

@@ -31,7 +31,9 @@ func main() {
 		Implementations: rival.Loops(),
 		Head:            "p50 | p99 | largest | from the start to the first turn | … to the end of the flood | CPU time",
 		Measure: func(impl, url string, pods int) (string, error) {
-			f := &flood{pods: pods, updates: *updates, began: time.Now(), flowing: make(chan struct{}), over: make(chan struct{})}
+			f := &flood{
+				pods: pods, updates: *updates, began: time.Now(), flowing: make(chan struct{}), over: make(chan struct{}),
+			}
 			return f.measure(impl, url, *workers, *every)
 		},
 	}.Main()
@@ -111,5 +113,6 @@ func (f *flood) measure(impl, url string, workers int, every time.Duration) (row
 		at := min(int(share*float64(len(f.late))), len(f.late)-1)
 		return strconv.FormatFloat(f.late[at].Seconds()*1000, 'f', 2, 64) + " ms"
 	}
-	return fmt.Sprintf("%s | %s | %s | %.2f s | %.2f s | %.2f s", ms(0.5), ms(0.99), ms(1), f.first.Seconds(), f.last.Seconds(), cpu.Seconds()), nil
+	return fmt.Sprintf("%s | %s | %s | %.2f s | %.2f s | %.2f s", ms(0.5), ms(0.99), ms(1),
+		f.first.Seconds(), f.last.Seconds(), cpu.Seconds()), nil
 }

@@ -40,7 +40,7 @@ func Plain(n int) *corev1.Pod {
 				APIVersion: "apps/v1", Kind: "ReplicaSet", Name: owner, UID: types.UID(uid(1_000_000 + deployment)),
 				Controller: new(true), BlockOwnerDeletion: new(true),
 			}},
-			ManagedFields: managedFieldsOf(created, fmt.Sprintf(plainFields, uid(1_000_000+deployment), app), fmt.Sprintf(statusFields, ip(n))),
+			ManagedFields: managedFieldsOf(n, created, fmt.Sprintf(plainFields, uid(1_000_000+deployment), app)),
 		},
 		Spec: plainSpec(n, app),
 	}
@@ -49,18 +49,18 @@ func Plain(n int) *corev1.Pod {
 }
 
 func plainSpec(n int, app string) corev1.PodSpec {
-	token := "kube-api-access-" + suffix(n)
-	s := spec(n, n/Replicas)
+	s := spec(n)
 	return corev1.PodSpec{
 		Containers: []corev1.Container{{
 			Name: app, Image: "registry.example.com/" + app + ":1.27",
-			VolumeMounts:           []corev1.VolumeMount{{Name: token, MountPath: tokenPath, ReadOnly: true}},
+			VolumeMounts:           []corev1.VolumeMount{{Name: token(n), MountPath: tokenPath, ReadOnly: true}},
 			TerminationMessagePath: "/dev/termination-log", TerminationMessagePolicy: corev1.TerminationMessageReadFile,
 			ImagePullPolicy: corev1.PullIfNotPresent,
 		}},
 		Volumes:       s.Volumes[2:],
-		RestartPolicy: s.RestartPolicy, TerminationGracePeriodSeconds: s.TerminationGracePeriodSeconds, DNSPolicy: s.DNSPolicy,
-		ServiceAccountName: "default", DeprecatedServiceAccount: "default", NodeName: s.NodeName, SchedulerName: s.SchedulerName,
+		RestartPolicy: s.RestartPolicy, TerminationGracePeriodSeconds: s.TerminationGracePeriodSeconds,
+		DNSPolicy: s.DNSPolicy, NodeName: s.NodeName, SchedulerName: s.SchedulerName,
+		ServiceAccountName: "default", DeprecatedServiceAccount: "default",
 		SecurityContext: &corev1.PodSecurityContext{}, Tolerations: s.Tolerations,
 		Priority: s.Priority, EnableServiceLinks: s.EnableServiceLinks, PreemptionPolicy: s.PreemptionPolicy,
 	}
@@ -75,7 +75,7 @@ func plainStatus(n int, app string, created metav1.Time) corev1.PodStatus {
 	only.Name, only.Image = app, "registry.example.com/"+app+":1.27"
 	only.ImageID = "registry.example.com/" + app + "@sha256:" + hex(n/Replicas, 64)
 	only.VolumeMounts = []corev1.VolumeMountStatus{{
-		Name: "kube-api-access-" + suffix(n), MountPath: tokenPath, ReadOnly: true,
+		Name: token(n), MountPath: tokenPath, ReadOnly: true,
 		RecursiveReadOnly: new(corev1.RecursiveReadOnlyDisabled),
 	}}
 	only.User = &corev1.ContainerUser{Linux: &corev1.LinuxContainerUser{SupplementalGroups: []int64{0}}}
@@ -84,7 +84,8 @@ func plainStatus(n int, app string, created metav1.Time) corev1.PodStatus {
 }
 
 const plainFields = `{"f:metadata":{"f:generateName":{},"f:labels":{".":{},"f:app":{},"f:pod-template-hash":{}},` +
-	`"f:ownerReferences":{".":{},"k:{\"uid\":\"%s\"}":{}}},"f:spec":{"f:containers":{"k:{\"name\":\"%s\"}":{".":{},"f:image":{},` +
-	`"f:imagePullPolicy":{},"f:name":{},"f:resources":{},"f:terminationMessagePath":{},"f:terminationMessagePolicy":{}}},` +
-	`"f:dnsPolicy":{},"f:enableServiceLinks":{},"f:restartPolicy":{},"f:schedulerName":{},"f:securityContext":{},` +
+	`"f:ownerReferences":{".":{},"k:{\"uid\":\"%s\"}":{}}},` +
+	`"f:spec":{"f:containers":{"k:{\"name\":\"%s\"}":{".":{},"f:image":{},"f:imagePullPolicy":{},"f:name":{},` +
+	`"f:resources":{},"f:terminationMessagePath":{},"f:terminationMessagePolicy":{}}},"f:dnsPolicy":{},` +
+	`"f:enableServiceLinks":{},"f:restartPolicy":{},"f:schedulerName":{},"f:securityContext":{},` +
 	`"f:terminationGracePeriodSeconds":{}}}`

@@ -42,82 +42,102 @@ func Pod(n int) *corev1.Pod {
 				APIVersion: "apps/v1", Kind: "ReplicaSet", Name: owner, UID: types.UID(uid(1_000_000 + deployment)),
 				Controller: new(true), BlockOwnerDeletion: new(true),
 			}},
-			ManagedFields: managedFieldsOf(created, fmt.Sprintf(createdFields, uid(1_000_000+deployment)), fmt.Sprintf(statusFields, ip(n))),
+			ManagedFields: managedFieldsOf(n, created, fmt.Sprintf(createdFields, uid(1_000_000+deployment))),
 		},
 	}
-	p.Spec = spec(n, deployment)
+	p.Spec = spec(n)
 	p.Status = status(n, created)
 	return p
 }
 
-func spec(n, deployment int) corev1.PodSpec {
-	token := "kube-api-access-" + suffix(n)
-	container := func(name string, port int32) corev1.Container {
-		return corev1.Container{
-			Name: name, Image: fmt.Sprintf("registry.example.com/team-%d/%s:v1.27.%d", deployment/2, name, deployment%40),
-			Args: []string{"--config=/etc/service/config.yaml", "--log-level=info", fmt.Sprintf("--listen=:%d", port)},
-			Env: []corev1.EnvVar{
-				{Name: "POD_NAME", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.name"}}},
-				{Name: "POD_NAMESPACE", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.namespace"}}},
-				{Name: "GOMAXPROCS", Value: "2"},
-				{Name: "REGION", Value: "eu-central-1"},
-				{Name: "DATABASE_HOST", Value: fmt.Sprintf("db-%d.team-%d.svc.cluster.local", deployment, deployment/2)},
+func container(n int, name string, port int32) corev1.Container {
+	deployment := n / Replicas
+	return corev1.Container{
+		Name: name, Image: fmt.Sprintf("registry.example.com/team-%d/%s:v1.27.%d", deployment/2, name, deployment%40),
+		Args: []string{"--config=/etc/service/config.yaml", "--log-level=info", fmt.Sprintf("--listen=:%d", port)},
+		Env: []corev1.EnvVar{
+			{Name: "POD_NAME", ValueFrom: &corev1.EnvVarSource{FieldRef: fieldRef("metadata.name")}},
+			{Name: "POD_NAMESPACE", ValueFrom: &corev1.EnvVarSource{FieldRef: fieldRef("metadata.namespace")}},
+			{Name: "GOMAXPROCS", Value: "2"},
+			{Name: "REGION", Value: "eu-central-1"},
+			{Name: "DATABASE_HOST", Value: fmt.Sprintf("db-%d.team-%d.svc.cluster.local", deployment, deployment/2)},
+		},
+		Ports: []corev1.ContainerPort{{Name: "http", ContainerPort: port, Protocol: corev1.ProtocolTCP}},
+		Resources: corev1.ResourceRequirements{
+			Requests: corev1.ResourceList{
+				corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("256Mi"),
 			},
-			Ports: []corev1.ContainerPort{{Name: "http", ContainerPort: port, Protocol: corev1.ProtocolTCP}},
-			Resources: corev1.ResourceRequirements{
-				Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("256Mi")},
-				Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("512Mi")},
-			},
-			VolumeMounts: []corev1.VolumeMount{
-				{Name: "config", MountPath: "/etc/service", ReadOnly: true},
-				{Name: "data", MountPath: "/var/lib/service"},
-				{Name: token, MountPath: tokenPath, ReadOnly: true},
-			},
-			LivenessProbe: probe("/healthz", port), ReadinessProbe: probe("/readyz", port),
-			TerminationMessagePath: "/dev/termination-log", TerminationMessagePolicy: corev1.TerminationMessageReadFile,
-			ImagePullPolicy: corev1.PullIfNotPresent,
-			SecurityContext: &corev1.SecurityContext{
-				AllowPrivilegeEscalation: new(false), ReadOnlyRootFilesystem: new(true), RunAsNonRoot: new(true),
-				Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
-			},
-		}
+			Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("512Mi")},
+		},
+		VolumeMounts: []corev1.VolumeMount{
+			{Name: "config", MountPath: "/etc/service", ReadOnly: true},
+			{Name: "data", MountPath: "/var/lib/service"},
+			{Name: token(n), MountPath: tokenPath, ReadOnly: true},
+		},
+		LivenessProbe: probe("/healthz", port), ReadinessProbe: probe("/readyz", port),
+		TerminationMessagePath: "/dev/termination-log", TerminationMessagePolicy: corev1.TerminationMessageReadFile,
+		ImagePullPolicy: corev1.PullIfNotPresent,
+		SecurityContext: &corev1.SecurityContext{
+			AllowPrivilegeEscalation: new(false), ReadOnlyRootFilesystem: new(true), RunAsNonRoot: new(true),
+			Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+		},
 	}
-	account := fmt.Sprint("service-", deployment)
+}
+
+func fieldRef(path string) *corev1.ObjectFieldSelector {
+	return &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: path}
+}
+
+// token is the volume of a Pod's own token.
+func token(n int) string { return "kube-api-access-" + suffix(n) }
+
+func spec(n int) corev1.PodSpec {
+	account := fmt.Sprint("service-", n/Replicas)
 	return corev1.PodSpec{
-		Containers: []corev1.Container{container("main", 8080), container("proxy", 15000)},
+		Containers: []corev1.Container{container(n, "main", 8080), container(n, "proxy", 15000)},
 		Volumes: []corev1.Volume{
 			{Name: "config", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
 				LocalObjectReference: corev1.LocalObjectReference{Name: account}, DefaultMode: new(int32(420)),
 			}}},
 			{Name: "data", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
-			{Name: token, VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
+			{Name: token(n), VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
 				DefaultMode: new(int32(420)),
 				Sources: []corev1.VolumeProjection{
-					{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{ExpirationSeconds: new(int64(3607)), Path: "token"}},
+					{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{
+						ExpirationSeconds: new(int64(3607)), Path: "token",
+					}},
 					{ConfigMap: &corev1.ConfigMapProjection{
 						LocalObjectReference: corev1.LocalObjectReference{Name: "kube-root-ca.crt"},
 						Items:                []corev1.KeyToPath{{Key: "ca.crt", Path: "ca.crt"}},
 					}},
 					{DownwardAPI: &corev1.DownwardAPIProjection{Items: []corev1.DownwardAPIVolumeFile{{
-						Path: "namespace", FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.namespace"},
+						Path: "namespace", FieldRef: fieldRef("metadata.namespace"),
 					}}}},
 				},
 			}}},
 		},
-		RestartPolicy: corev1.RestartPolicyAlways, TerminationGracePeriodSeconds: new(int64(30)), DNSPolicy: corev1.DNSClusterFirst,
+		RestartPolicy: corev1.RestartPolicyAlways, TerminationGracePeriodSeconds: new(int64(30)),
+		DNSPolicy:          corev1.DNSClusterFirst,
 		ServiceAccountName: account, DeprecatedServiceAccount: account, NodeName: Node(n), SchedulerName: "default-scheduler",
 		SecurityContext: &corev1.PodSecurityContext{FSGroup: new(int64(1000)), RunAsNonRoot: new(true)},
 		Tolerations: []corev1.Toleration{
-			{Key: "node.kubernetes.io/not-ready", Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: new(int64(300))},
-			{Key: "node.kubernetes.io/unreachable", Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: new(int64(300))},
+			toleration("node.kubernetes.io/not-ready"), toleration("node.kubernetes.io/unreachable"),
 		},
 		Priority: new(int32(0)), EnableServiceLinks: new(true), PreemptionPolicy: new(corev1.PreemptLowerPriority),
 	}
 }
 
+func toleration(key string) corev1.Toleration {
+	return corev1.Toleration{
+		Key: key, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute,
+		TolerationSeconds: new(int64(300)),
+	}
+}
+
 func probe(path string, port int32) *corev1.Probe {
+	get := &corev1.HTTPGetAction{Path: path, Port: intstr.FromInt32(port), Scheme: corev1.URISchemeHTTP}
 	return &corev1.Probe{
-		ProbeHandler:   corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path, Port: intstr.FromInt32(port), Scheme: corev1.URISchemeHTTP}},
+		ProbeHandler:   corev1.ProbeHandler{HTTPGet: get},
 		TimeoutSeconds: 1, PeriodSeconds: 10, SuccessThreshold: 1, FailureThreshold: 3,
 	}
 }
@@ -128,7 +148,9 @@ func status(n int, created metav1.Time) corev1.PodStatus {
 	for _, kind := range []corev1.PodConditionType{
 		"PodReadyToStartContainers", corev1.PodInitialized, corev1.PodReady, corev1.ContainersReady, corev1.PodScheduled,
 	} {
-		conditions = append(conditions, corev1.PodCondition{Type: kind, Status: corev1.ConditionTrue, LastTransitionTime: started})
+		conditions = append(conditions, corev1.PodCondition{
+			Type: kind, Status: corev1.ConditionTrue, LastTransitionTime: started,
+		})
 	}
 	var containers []corev1.ContainerStatus
 	for k, name := range []string{"main", "proxy"} {
@@ -150,7 +172,7 @@ func status(n int, created metav1.Time) corev1.PodStatus {
 	}
 }
 
-func managedFieldsOf(created metav1.Time, controllers, kubelets string) []metav1.ManagedFieldsEntry {
+func managedFieldsOf(n int, created metav1.Time, controllers string) []metav1.ManagedFieldsEntry {
 	started := metav1.NewTime(created.Add(3 * time.Second))
 	return []metav1.ManagedFieldsEntry{
 		{
@@ -159,22 +181,27 @@ func managedFieldsOf(created metav1.Time, controllers, kubelets string) []metav1
 		},
 		{
 			Manager: "kubelet", Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "v1", Time: &started,
-			FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(kubelets), Subresource: "status",
+			FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(fmt.Sprintf(statusFields, ip(n))), Subresource: "status",
 		},
 	}
 }
 
 const (
-	createdFields = `{"f:metadata":{"f:annotations":{".":{},"f:checksum/config":{},"f:prometheus.io/port":{},"f:prometheus.io/scrape":{}},` +
-		`"f:generateName":{},"f:labels":{".":{},"f:app":{},"f:pod-template-hash":{},"f:tier":{}},"f:ownerReferences":{".":{},"k:{\"uid\":\"%s\"}":{}}},` +
-		`"f:spec":{"f:containers":{"k:{\"name\":\"main\"}":{".":{},"f:args":{},"f:env":{".":{},"k:{\"name\":\"POD_NAME\"}":{".":{},"f:name":{},` +
-		`"f:valueFrom":{".":{},"f:fieldRef":{}}}},"f:image":{},"f:imagePullPolicy":{},"f:livenessProbe":{".":{},"f:failureThreshold":{},"f:httpGet":{".":{},` +
-		`"f:path":{},"f:port":{},"f:scheme":{}},"f:periodSeconds":{}},"f:name":{},"f:resources":{".":{},"f:limits":{".":{},"f:memory":{}}}}},` +
-		`"f:dnsPolicy":{},"f:enableServiceLinks":{},"f:restartPolicy":{},"f:schedulerName":{},"f:securityContext":{".":{},"f:fsGroup":{}}}}`
-	statusFields = `{"f:status":{"f:conditions":{"k:{\"type\":\"ContainersReady\"}":{".":{},"f:lastProbeTime":{},"f:lastTransitionTime":{},` +
-		`"f:status":{},"f:type":{}},"k:{\"type\":\"Initialized\"}":{".":{},"f:lastProbeTime":{},"f:lastTransitionTime":{},"f:status":{},"f:type":{}},` +
-		`"k:{\"type\":\"Ready\"}":{".":{},"f:lastProbeTime":{},"f:lastTransitionTime":{},"f:status":{},"f:type":{}}},"f:containerStatuses":{},` +
-		`"f:hostIP":{},"f:hostIPs":{},"f:phase":{},"f:podIP":{},"f:podIPs":{".":{},"k:{\"ip\":\"%s\"}":{".":{},"f:ip":{}}},"f:startTime":{}}}`
+	createdFields = `{"f:metadata":{"f:annotations":{".":{},"f:checksum/config":{},"f:prometheus.io/port":{},` +
+		`"f:prometheus.io/scrape":{}},"f:generateName":{},"f:labels":{".":{},"f:app":{},"f:pod-template-hash":{},` +
+		`"f:tier":{}},"f:ownerReferences":{".":{},"k:{\"uid\":\"%s\"}":{}}},` +
+		`"f:spec":{"f:containers":{"k:{\"name\":\"main\"}":{".":{},"f:args":{},"f:env":{".":{},` +
+		`"k:{\"name\":\"POD_NAME\"}":{".":{},"f:name":{},"f:valueFrom":{".":{},"f:fieldRef":{}}}},"f:image":{},` +
+		`"f:imagePullPolicy":{},"f:livenessProbe":{".":{},"f:failureThreshold":{},"f:httpGet":{".":{},"f:path":{},` +
+		`"f:port":{},"f:scheme":{}},"f:periodSeconds":{}},"f:name":{},"f:resources":{".":{},"f:limits":{".":{},` +
+		`"f:memory":{}}}}},"f:dnsPolicy":{},"f:enableServiceLinks":{},"f:restartPolicy":{},"f:schedulerName":{},` +
+		`"f:securityContext":{".":{},"f:fsGroup":{}}}}`
+	statusFields = `{"f:status":{"f:conditions":{"k:{\"type\":\"ContainersReady\"}":{".":{},"f:lastProbeTime":{},` +
+		`"f:lastTransitionTime":{},"f:status":{},"f:type":{}},"k:{\"type\":\"Initialized\"}":{".":{},` +
+		`"f:lastProbeTime":{},"f:lastTransitionTime":{},"f:status":{},"f:type":{}},` +
+		`"k:{\"type\":\"Ready\"}":{".":{},"f:lastProbeTime":{},"f:lastTransitionTime":{},"f:status":{},` +
+		`"f:type":{}}},"f:containerStatuses":{},"f:hostIP":{},"f:hostIPs":{},"f:phase":{},"f:podIP":{},` +
+		`"f:podIPs":{".":{},"k:{\"ip\":\"%s\"}":{".":{},"f:ip":{}}},"f:startTime":{}}}`
 )
 
 // Node returns the name of the node that Pod n runs on.

@@ -17,7 +17,6 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	clientgocache "k8s.io/client-go/tools/cache"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -42,7 +41,9 @@ func starts() []start {
 		{"homeostat, no sharing", ours(&informer.Options{NoSharing: true})},
 		{"client-go", clientGo},
 		{"controller-runtime", controllerRuntime(cache.Options{})},
-		{"controller-runtime, no managedFields", controllerRuntime(cache.Options{DefaultTransform: cache.TransformStripManagedFields()})},
+		{"controller-runtime, no managedFields", controllerRuntime(cache.Options{
+			DefaultTransform: cache.TransformStripManagedFields(),
+		})},
 		{"homeostat, no managedFields", ours(&informer.Options{DropManagedFields: true})},
 	}
 }
@@ -66,7 +67,8 @@ func Sync(ctx context.Context, name, url string, heard func()) (Cache, error) {
 }
 
 func config(url string) *rest.Config {
-	return &rest.Config{Host: url, QPS: -1, ContentConfig: rest.ContentConfig{ContentType: "application/vnd.kubernetes.protobuf"}}
+	protobuf := rest.ContentConfig{ContentType: "application/vnd.kubernetes.protobuf"}
+	return &rest.Config{Host: url, QPS: -1, ContentConfig: protobuf}
 }
 
 func clientOf(url string) (*kubernetes.Clientset, error) {
@@ -179,7 +181,8 @@ func floor(ctx context.Context, url string, heard func()) (Cache, error) {
 		return Cache{}, err
 	}
 	w, err := client.CoreV1().Pods("").Watch(ctx, metav1.ListOptions{
-		AllowWatchBookmarks: true, SendInitialEvents: ptr.To(true), ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan,
+		AllowWatchBookmarks: true, SendInitialEvents: new(true),
+		ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan,
 	})
 	if err != nil {
 		return Cache{}, fmt.Errorf("watching: %w", err)

@@ -100,7 +100,8 @@ func runtimeLoop(priority bool) func(ctx context.Context, url string, workers in
 		if err != nil {
 			return fmt.Errorf("making the controller: %w", err)
 		}
-		if err := c.Watch(source.Kind(caches, &corev1.Pod{}, &handler.TypedEnqueueRequestForObject[*corev1.Pod]{})); err != nil {
+		pods := source.Kind(caches, &corev1.Pod{}, &handler.TypedEnqueueRequestForObject[*corev1.Pod]{})
+		if err := c.Watch(pods); err != nil {
 			return fmt.Errorf("watching: %w", err)
 		}
 		var running sync.WaitGroup

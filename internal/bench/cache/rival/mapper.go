@@ -11,7 +11,8 @@ type mapper struct{ meta.RESTMapper }
 
 func (mapper) RESTMapping(kind schema.GroupKind, _ ...string) (*meta.RESTMapping, error) {
 	return &meta.RESTMapping{
-		Resource: corev1.SchemeGroupVersion.WithResource("pods"), GroupVersionKind: corev1.SchemeGroupVersion.WithKind(kind.Kind),
-		Scope: meta.RESTScopeNamespace,
+		Resource:         corev1.SchemeGroupVersion.WithResource("pods"),
+		GroupVersionKind: corev1.SchemeGroupVersion.WithKind(kind.Kind),
+		Scope:            meta.RESTScopeNamespace,
 	}, nil
 }

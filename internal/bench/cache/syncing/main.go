@@ -55,8 +55,10 @@ func measure(impl, url string, pods int, profile string) (row string, err error)
 		err = writeProfile(profile)
 	}
 	runtime.KeepAlive(cache)
-	return fmt.Sprintf("%.2f s | %.2f s | %d B | %.1f | %d MB", took.Seconds(), cpu.Seconds(),
-		(after.HeapAlloc-before.HeapAlloc)/uint64(pods), float64(after.HeapObjects-before.HeapObjects)/float64(pods), peak>>20), err
+	bytes := (after.HeapAlloc - before.HeapAlloc) / uint64(pods)
+	objects := float64(after.HeapObjects-before.HeapObjects) / float64(pods)
+	return fmt.Sprintf("%.2f s | %.2f s | %d B | %.1f | %d MB",
+		took.Seconds(), cpu.Seconds(), bytes, objects, peak>>20), err
 }
 
 func writeProfile(path string) error {
