@@ -3,7 +3,9 @@
 package leader_test
 
 import (
+	"bytes"
 	"context"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -212,7 +214,9 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.mu.Unlock()
 	switch hold {
 	case holdRequests:
-		<-open // whether or not the client still waits
+		body, _ := io.ReadAll(r.Body) // a server hears that its client has gone when it has read the request
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		<-open
 		p.next.ServeHTTP(w, r)
 	case holdAnswers:
 		answer := httptest.NewRecorder()
