@@ -11,6 +11,7 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+	authenticationv1 "k8s.io/api/authentication/v1"
 )
 
 // auditPolicy records every write of an Ingress, once it is answered.
@@ -27,25 +28,26 @@ rules:
 
 // A record is what the API server says about a write.
 type record struct {
-	Verb string `json:"verb"`
-	User struct {
-		Username string              `json:"username"`
-		Extra    map[string][]string `json:"extra"`
-	} `json:"user"`
+	Verb   string                    `json:"verb"`
+	User   authenticationv1.UserInfo `json:"user"`
 	Object struct {
 		Namespace string `json:"namespace"`
 		Name      string `json:"name"`
 	} `json:"objectRef"`
 	Response struct {
-		Code int `json:"code"`
+		Code    int    `json:"code"`
+		Message string `json:"message"`
 	} `json:"responseStatus"`
 	Received time.Time `json:"requestReceivedTimestamp"`
 	Answered time.Time `json:"stageTimestamp"`
 }
 
 // writer is the token that the write was made with: each replica has its own.
-func (r *record) writer() string {
-	id := r.User.Extra["authentication.kubernetes.io/credential-id"]
+func (r *record) writer() string { return token(&r.User) }
+
+// token is the name of the token that somebody has come with.
+func token(u *authenticationv1.UserInfo) string {
+	id := u.Extra["authentication.kubernetes.io/credential-id"]
 	Expect(id).To(HaveLen(1))
 	return id[0]
 }

@@ -16,10 +16,12 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	"github.com/onsi/gomega/gexec"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
 
 	"github.com/homeostat/homeostat/examples/internal/stage"
 	"github.com/homeostat/homeostat/internal/e2e"
@@ -58,8 +60,13 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	DeferCleanup(gexec.CleanupBuildArtifacts)
 })
 
-// replica starts a process with a token of its own.
-func replica(ctx context.Context, identity string) *gexec.Session {
+// A process is a replica with a token of its own.
+type process struct {
+	*gexec.Session
+	writer string // in the records
+}
+
+func replica(ctx context.Context, identity string) process {
 	GinkgoHelper()
 	account, err := cluster.As(ctx, name, name)
 	Expect(err).NotTo(HaveOccurred())
@@ -67,7 +74,12 @@ func replica(ctx context.Context, identity string) *gexec.Session {
 		"--namespace="+name, "--identity="+identity, "--listen-addr="), GinkgoWriter, GinkgoWriter)
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func() { session.Kill().Wait(stage.Patience) })
-	return session
+	client, err := kubernetes.NewForConfig(account)
+	Expect(err).NotTo(HaveOccurred())
+	self, err := client.AuthenticationV1().SelfSubjectReviews().
+		Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+	Expect(err).NotTo(HaveOccurred())
+	return process{session, token(&self.Status.UserInfo)}
 }
 
 // A team has a Service, and somebody who breaks its Ingress again and again,
@@ -132,7 +144,7 @@ func owners(since time.Time) map[string]int {
 
 var _ = Describe("Three replicas", func() {
 	It("repair each damage by one write, through kill -9 and a rolling restart", func(ctx SpecContext) {
-		var replicas []*gexec.Session
+		var replicas []process
 		for i := range 3 {
 			replicas = append(replicas, replica(ctx, fmt.Sprint("first-", i)))
 		}
@@ -146,9 +158,8 @@ var _ = Describe("Three replicas", func() {
 		}
 		Eventually(ctx, func() int { return len(owners(time.Time{})) }, stage.Patience).Should(Equal(3), "each has its part")
 
-		k := kill{began: time.Now()}
+		k := kill{replicas[0].writer, time.Now()}
 		replicas[0].Kill().Wait(stage.Patience)
-		k.ended = time.Now()
 		replicas[0] = replica(ctx, "second-0")
 		Eventually(ctx, func() int { return len(owners(time.Time{})) }, stage.Patience).Should(Equal(4), "the new one has a part")
 		for i := range replicas {
@@ -165,11 +176,14 @@ var _ = Describe("Three replicas", func() {
 	}, SpecTimeout(5*time.Minute))
 })
 
-// A kill ends a process at some time between two moments.
-type kill struct{ began, ended time.Time }
+// A kill ends a process at a moment, or a little later.
+type kill struct {
+	writer string
+	at     time.Time
+}
 
-// strikes tells whether the process may have died while the request was under way.
-func (k kill) strikes(r *record) bool { return r.Received.Before(k.ended) && r.Answered.After(k.began) }
+// strikes tells whether the process may have died before it had the answer. The server may find its request later still.
+func (k kill) strikes(r *record) bool { return r.writer() == k.writer && r.Answered.After(k.at) }
 
 // judge reads in the audit log who wrote what.
 func judge(teams []*team, k kill) {
@@ -192,7 +206,8 @@ func judge(teams []*team, k kill) {
 			case k.strikes(&r):
 				struck++ // done or not, nobody heard
 			default:
-				refused = append(refused, fmt.Sprintf("%v %s %s/%s: %d", r.Received, r.Verb, t.namespace, r.Object.Name, r.Response.Code))
+				refused = append(refused, fmt.Sprintf("%v to %v, %s %s/%s by %s: %d %s", r.Received, r.Answered, r.Verb,
+					t.namespace, r.Object.Name, r.writer(), r.Response.Code, r.Response.Message))
 			}
 			if last.Verb != "" && last.writer() != r.writer() {
 				changes++
@@ -203,7 +218,7 @@ func judge(teams []*team, k kill) {
 		writes += good
 		Expect(good).To(And(BeNumerically("<=", 1+t.damages), BeNumerically(">=", 1+t.damages-struck)), "%s: the create, and one write for each damage", t.namespace)
 	}
-	Expect(refused).To(BeEmpty())
+	Expect(refused).To(BeEmpty(), "%s was killed at %v", k.writer, k.at)
 	AddReportEntry("replicas", ReportEntryVisibilityAlways, fmt.Sprintf(
 		"%d damages, %d writes, %d changes of owner, longest outage %v", damages, writes, changes, longest.Round(time.Millisecond)))
 }
