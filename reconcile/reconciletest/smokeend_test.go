@@ -73,7 +73,7 @@ func TestSmokeCleansUpWhenItIsInterrupted(t *testing.T) {
 			made = made || news
 			interrupt()
 		}), w.config(), nil)
-		g.Expect(err).To(gomega.MatchError(context.Canceled))
+		g.Expect(err).To(gomega.MatchError("context canceled"), "and there was nothing else")
 		g.Expect(made).To(gomega.BeTrue())
 		g.Expect(w.objects("configmaps")).To(gomega.BeEmpty())
 	})
