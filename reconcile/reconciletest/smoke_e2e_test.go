@@ -4,11 +4,13 @@ package reconciletest_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 
 	"github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 
 	"github.com/homeostat/homeostat/internal/e2e"
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
@@ -38,6 +40,22 @@ func TestE2ESmoke(t *testing.T) {
 	report = reconciletest.Smoke(t, short, cluster.Config(), nil)
 	g.Expect(report.Runs).To(gomega.BeNumerically("<=", 3))
 	t.Log(report.Runs, "runs", report.Elapsed)
+
+	var told atomic.Int32
+	reconciletest.Smoke(t, scripted(func(ctx context.Context, client kubernetes.Interface) {
+		if _, err := client.CoreV1().Events("default").Create(ctx, &corev1.Event{
+			ObjectMeta: metav1.ObjectMeta{GenerateName: "smoke-"}, Reason: "Smoke",
+			InvolvedObject: corev1.ObjectReference{APIVersion: "v1", Kind: "Namespace", Name: "default"},
+		}, metav1.CreateOptions{}); err == nil {
+			told.Add(1)
+		}
+	}), cluster.Config(), nil)
+	g.Expect(told.Load()).To(gomega.BeNumerically(">", 1))
+	client, err := kubernetes.NewForConfig(cluster.Config())
+	g.Expect(err).NotTo(gomega.HaveOccurred())
+	events, err := client.CoreV1().Events("default").List(t.Context(), metav1.ListOptions{FieldSelector: "reason=Smoke"})
+	g.Expect(err).NotTo(gomega.HaveOccurred())
+	g.Expect(events.Items).To(gomega.BeEmpty())
 }
 
 // expose makes a Service with a name that follows from the parent.
