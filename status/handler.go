@@ -20,10 +20,6 @@ func New(o *Options) (http.Handler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making a status handler: %w", err)
 	}
-	debug, err := newPage(options.Controllers)
-	if err != nil {
-		return nil, fmt.Errorf("making a status handler: %w", err)
-	}
 	live, ready := liveChecks(&options), readyChecks(&options)
 	mux := http.NewServeMux()
 	mux.Handle("GET /livez", probe{"livez", func() []finding { return askAll(live) }})
@@ -31,7 +27,7 @@ func New(o *Options) (http.Handler, error) {
 		return append(known(options.Controllers), askAll(ready)...)
 	}})
 	mux.Handle("GET /metrics", authorized(options.Authorize, exposition{options.Gatherer}))
-	mux.Handle("GET /debug/homeostat", authorized(options.Authorize, debug))
+	mux.Handle("GET /debug/homeostat", authorized(options.Authorize, newPage(options.Controllers)))
 	return mux, nil
 }
 

@@ -3,11 +3,9 @@ package status
 import (
 	"bytes"
 	"crypto/sha256"
-	_ "embed" // the template and its style
+	_ "embed" // the style
 	"encoding/base64"
 	"encoding/json"
-	"fmt"
-	"html/template"
 	"net/http"
 	"strconv"
 
@@ -16,74 +14,51 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-//go:embed page.html
-var pageTemplate string
-
 //go:embed page.css
-var pageStyle string
+var pageStyle literal
 
 // A page serves the report as HTML and as JSON.
 type page struct {
 	controllers []*reconcile.Controller
-	template    *template.Template
+	policy      string
 }
 
-// A view is the report with how it is to be shown.
-type view struct {
-	*report
-	Style   template.CSS
-	Graphs  []graph
-	Refresh int // seconds
-	Keys    int
-}
-
-func newPage(controllers []*reconcile.Controller) (page, error) {
-	t, err := template.New("page").Funcs(template.FuncMap{
-		"ago": ago, "since": since, "span": span, "scope": scope, "size": size, "counted": counted,
-		"state": state, "slot": slot, "cause": cause, "few": few, "beyond": beyond,
-	}).Parse(pageTemplate)
-	if err != nil {
-		return page{}, fmt.Errorf("parsing the page: %w", err)
-	}
-	return page{controllers, t}, nil
+func newPage(controllers []*reconcile.Controller) page {
+	digest := sha256.Sum256([]byte(pageStyle))
+	return page{controllers, "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(digest[:]) +
+		"'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"}
 }
 
 func (p page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
 	keys := number(query.Get("keys"), DefaultKeys, MaxKeys)
-	var body bytes.Buffer
-	var err error
-	contentType := "application/json"
+	shown := reportOf(p.controllers, keys)
 	if query.Get("format") == "json" {
-		encoder := json.NewEncoder(&body)
-		encoder.SetIndent("", "  ")
-		err = encoder.Encode(reportOf(p.controllers, keys))
-	} else {
-		contentType = "text/html; charset=utf-8"
-		refresh := number(query.Get("refresh"), int(DefaultRefresh.Seconds()), 3600)
-		err = p.render(&body, keys, refresh)
+		p.serveJSON(w, r, shown)
+		return
 	}
-	if err != nil {
+	o := overview{report: shown, keys: keys, refresh: number(query.Get("refresh"), int(DefaultRefresh.Seconds()), 3600)}
+	o.render()
+	p.serve(w, "text/html; charset=utf-8", &o.out)
+}
+
+func (p page) serveJSON(w http.ResponseWriter, r *http.Request, value any) {
+	var body bytes.Buffer
+	encoder := json.NewEncoder(&body)
+	encoder.SetIndent("", "  ")
+	if err := encoder.Encode(value); err != nil {
 		logr.FromContextOrDiscard(r.Context()).Error(err, "page could not be shown")
 		http.Error(w, "the page could not be shown", http.StatusInternalServerError)
 		return
 	}
-	header(w, contentType)
-	digest := sha256.Sum256([]byte(pageStyle))
-	w.Header().Set("Content-Security-Policy", fmt.Sprintf(
-		"default-src 'none'; style-src 'sha256-%s'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
-		base64.StdEncoding.EncodeToString(digest[:])))
-	w.Header().Set("Referrer-Policy", "no-referrer")
-	_, _ = body.WriteTo(w) // the client may have gone
+	p.serve(w, "application/json", &body)
 }
 
-func (p page) render(body *bytes.Buffer, keys, refresh int) error {
-	data := reportOf(p.controllers, keys)
-	v := view{report: data, Style: template.CSS(pageStyle), Graphs: graphsOf(data), Refresh: refresh, Keys: keys}
-	if err := p.template.Execute(body, v); err != nil {
-		return fmt.Errorf("rendering the page: %w", err)
-	}
-	return nil
+func (p page) serve(w http.ResponseWriter, contentType string, body *bytes.Buffer) {
+	header(w, contentType)
+	w.Header().Set("Content-Security-Policy", p.policy)
+	w.Header().Set("Referrer-Policy", "no-referrer")
+	_, _ = body.WriteTo(w) // the client may have gone
 }
 
 // number reads a query parameter between 0 and most.

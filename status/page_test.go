@@ -34,7 +34,7 @@ func TestThePageShowsWhatIsGoingOn(t *testing.T) {
 			"not ready",
 			"controller/drain it is syncing",
 			"rollout working Reconciles ConfigMap. 1 of 4 workers busy; 4 keys delayed, 2 of them backing off; replica-1 leads.",
-			"keys whose last turn failed |3 | keys that are retried |2 |",
+			"keys whose last reconcile failed |3 |keys that are retried |2 |",
 			"d/slow | running for 2s | 1 | ", "configmaps: added d/slow", "secrets: added d/token",
 			"d/later | again in 9m58s | 1 | ",
 			"d/unseen | until its writes are seen, 58s at most | 1 |",

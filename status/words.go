@@ -2,6 +2,7 @@ package status
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -56,6 +57,33 @@ func scope(i informerReport) string {
 		return "everything"
 	}
 	return strings.Join(parts, "; ")
+}
+
+// condition says how an informer is.
+func condition(i informerReport) string {
+	switch {
+	case !i.Synced:
+		return i.Reason
+	case i.LastError != "":
+		return "synced; last error: " + i.LastError
+	default:
+		return "synced"
+	}
+}
+
+// watching says how the watches of an informer do.
+func watching(now time.Time, i *informerReport) string {
+	text := strconv.FormatInt(i.Watches, 10)
+	if i.WatchSince != nil {
+		text += ", open for " + since(now, i.WatchSince)
+	}
+	if i.Stalls > 0 {
+		text += fmt.Sprintf(", %d stalled", i.Stalls)
+	}
+	if i.Failures > 0 {
+		text += fmt.Sprintf(", %d failures", i.Failures)
+	}
+	return text
 }
 
 // counted is so many of a thing.
@@ -125,6 +153,3 @@ func title(namespace, name string) string {
 
 // maxCauses is how many causes of a key the page shows.
 const maxCauses = 3
-
-func few(causes []causeReport) []causeReport { return causes[:min(len(causes), maxCauses)] }
-func beyond(causes []causeReport) int        { return max(len(causes)-maxCauses, 0) }

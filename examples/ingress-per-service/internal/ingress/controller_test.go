@@ -252,7 +252,7 @@ func TestWithoutTheListOfIngressesNothingIsWritten(t *testing.T) {
 func TestOptionsAreChecked(t *testing.T) {
 	for fault, options := range map[string]ingress.Options{
 		"Options.Host":      {Host: "{{.Nope}}"},
-		"unclosed action":   {Host: "{{.Name"},
+		"are replaced":      {Host: "{{.Name"},
 		"lowercase":         {Host: "{{.Name}}_{{.Namespace}}"},
 		"Options.PathType":  {PathType: "Regex"},
 		"Options.ClassName": {ClassName: "Not A Name"},

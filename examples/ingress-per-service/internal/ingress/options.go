@@ -1,12 +1,10 @@
 package ingress
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
 	"strings"
-	"text/template"
 
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -24,7 +22,8 @@ const (
 // Options say what the Ingresses look like. Nil and zero fields mean the
 // defaults.
 type Options struct {
-	// Host is a template with .Namespace and .Name of the Service; [DefaultHost].
+	// Host is the host, in which {{.Namespace}} and {{.Name}} stand for those of the Service. Defaults to
+	// [DefaultHost].
 	Host string
 	// ClassName is the ingressClassName; empty leaves it to the cluster.
 	ClassName string
@@ -34,8 +33,6 @@ type Options struct {
 	Sweep names.Options
 	// Shards lets it work on this replica's part of the Services; on all.
 	Shards reconcile.Shards
-
-	host *template.Template
 }
 
 func (o *Options) withDefaults() (Options, error) {
@@ -46,10 +43,7 @@ func (o *Options) withDefaults() (Options, error) {
 	set.Host = cmp.Or(set.Host, DefaultHost)
 	set.PathType = cmp.Or(set.PathType, DefaultPathType)
 	var faults []error
-	var err error
-	if set.host, err = template.New("host").Option("missingkey=error").Parse(set.Host); err != nil {
-		faults = append(faults, fmt.Errorf("Options.Host is %q: %w", set.Host, err))
-	} else if _, err := set.hostOf("default", "web"); err != nil {
+	if _, err := set.hostOf("default", "web"); err != nil {
 		faults = append(faults, fmt.Errorf("Options.Host is %q: for Service default/web: %w", set.Host, err))
 	}
 	switch set.PathType {
@@ -67,12 +61,12 @@ func (o *Options) withDefaults() (Options, error) {
 }
 
 func (o *Options) hostOf(namespace, name string) (string, error) {
-	var host bytes.Buffer
-	if err := o.host.Execute(&host, struct{ Namespace, Name string }{namespace, name}); err != nil {
-		return "", err
+	host := strings.NewReplacer("{{.Namespace}}", namespace, "{{.Name}}", name).Replace(o.Host)
+	if strings.Contains(host, "{{") {
+		return "", fmt.Errorf("host %q: only {{.Namespace}} and {{.Name}} are replaced", host)
 	}
-	if why := validation.IsDNS1123Subdomain(host.String()); len(why) > 0 {
-		return "", fmt.Errorf("host %q: %s", host.String(), strings.Join(why, "; "))
+	if why := validation.IsDNS1123Subdomain(host); len(why) > 0 {
+		return "", fmt.Errorf("host %q: %s", host, strings.Join(why, "; "))
 	}
-	return host.String(), nil
+	return host, nil
 }

@@ -1,0 +1,210 @@
+package status
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/homeostat/homeostat/reconcile"
+)
+
+// overview writes the page about everything.
+type overview struct {
+	markup
+	*report
+	refresh int // seconds
+	keys    int // how many of each controller
+}
+
+func (o *overview) render() {
+	title, class, word := "Homeostat", "good", "ready"
+	if len(o.Problems) > 0 {
+		title, class, word = "Homeostat (not ready)", "bad", "not ready"
+	}
+	o.begin(title, o.refresh)
+	o.add("<header>\n<h1>Homeostat</h1>\n")
+	o.badge(class, word)
+	o.add("\n<p>%s ·\n", o.Time.UTC().Format("2006-01-02 15:04:05 MST"))
+	if o.refresh > 0 {
+		o.add(`refreshes every %d s · <a href="?refresh=0&amp;keys=%d">pause</a>`, o.refresh, o.keys)
+	} else {
+		o.add(`<a href="?keys=%d">resume</a>`, o.keys)
+	}
+	o.add("\n"+`· <a href="?format=json&amp;keys=%d">JSON</a></p>`+"\n</header>\n<main>\n", o.keys)
+	o.problems()
+	if len(o.Controllers) == 0 {
+		o.add("<p>There are no controllers.</p>\n")
+	} else {
+		o.graphs()
+	}
+	for i := range o.Controllers {
+		o.controller(&o.Controllers[i])
+	}
+	o.informers()
+	o.add("</main>\n</body>\n</html>\n")
+}
+
+func (o *overview) problems() {
+	if len(o.Problems) == 0 {
+		return
+	}
+	o.add("<section id=\"problems\">\n<h2>Problems</h2>\n<dl>")
+	for _, p := range o.Problems {
+		o.add("<dt>%s</dt><dd>%s</dd>", p.Check, p.Reason)
+	}
+	o.add("</dl>\n</section>\n")
+}
+
+func (o *overview) controller(c *controllerReport) {
+	o.add("<section class=\"controller\">\n<h2>%s ", c.Name)
+	if c.Phase == reconcile.Working || c.Phase == reconcile.Standby {
+		o.badge("good", string(c.Phase))
+	} else {
+		o.badge("bad", string(c.Phase))
+	}
+	o.add("</h2>\n<p>Reconciles %s. %d of %s busy; %s delayed, %d of them backing off",
+		c.Kind, c.Active, counted(c.Workers, "worker"), counted(c.Delayed, "key"), c.BackingOff)
+	if c.Leader != "" {
+		o.add("; %s", c.Leader)
+	}
+	o.add(".</p>\n")
+	o.slots(c.Slots)
+	o.add("<div class=\"facts\">\n")
+	o.lanes(c.Lanes)
+	o.table("Reconciles")
+	for _, result := range slices.Sorted(maps.Keys(c.Turns)) {
+		o.fact(result, strconv.FormatUint(c.Turns[result], 10))
+	}
+	o.endTable()
+	o.facts(c)
+	o.add("</div>\n")
+	o.keyTable(c)
+	o.add("</section>\n")
+}
+
+func (o *overview) slots(slots []slotReport) {
+	if len(slots) == 0 {
+		return
+	}
+	o.add(`<ol class="slots" start="0" aria-label="slots">`)
+	for _, s := range slots {
+		o.add(`<li class="%s" title="%s"></li>`, s.State, slot(o.Time, s))
+	}
+	o.add("</ol>\n")
+}
+
+func (o *overview) lanes(lanes []laneReport) {
+	o.add("<table>\n<caption>Queue</caption>\n" +
+		"<thead><tr><th>lane</th><th>waiting</th><th>oldest</th><th>dispatched</th></tr></thead>\n<tbody>")
+	for _, l := range lanes {
+		oldest := "–"
+		if l.Depth > 0 {
+			oldest = span(l.Oldest)
+		}
+		o.add("<tr><td>%s</td><td>%d</td><td>%s</td><td>%d</td></tr>", l.Lane, l.Depth, oldest, l.HandedOut)
+	}
+	o.endTable()
+}
+
+func (o *overview) facts(c *controllerReport) {
+	o.table("Also")
+	for _, f := range []struct {
+		name  string
+		count uint64
+	}{
+		{"keys whose last reconcile failed", uint64(c.Failing)}, //nolint:gosec // a count
+		{"keys that are retried", uint64(c.Retrying)},           //nolint:gosec // a count
+		{"waited for their own writes", c.HeldBack},
+		{"ran without having seen them", c.Overdue},
+		{"slowed down: no progress", c.HotLoops},
+	} {
+		o.fact(f.name, strconv.FormatUint(f.count, 10))
+	}
+	if s := c.Sweep; s != nil {
+		last := "never"
+		if s.Last != nil {
+			last = ago(o.Time, s.Last)
+		}
+		o.fact("names known outside", strconv.Itoa(s.Known))
+		o.fact("orphans enqueued", strconv.FormatUint(s.Orphans, 10))
+		o.fact("last good sweep", last)
+	}
+	o.endTable()
+}
+
+func (o *overview) keyTable(c *controllerReport) {
+	if len(c.Keys) == 0 {
+		o.add("<p class=\"quiet\">No key is being reconciled, waiting or backing off.</p>\n")
+		return
+	}
+	o.add("<table class=\"keys\">\n<thead><tr><th>key</th><th>state</th><th>attempt</th><th>causes</th>" +
+		"<th>last error</th></tr></thead>\n<tbody>\n")
+	for i := range c.Keys {
+		o.keyRow(&c.Keys[i])
+	}
+	o.endTable()
+	if c.More {
+		o.add(`<p>There are more keys: <a href="?keys=%d">show up to %d</a>.</p>`+"\n", MaxKeys, MaxKeys)
+	}
+}
+
+func (o *overview) keyRow(k *keyReport) {
+	failed := ""
+	if k.Error != "" {
+		failed = " failed"
+	}
+	o.add(`<tr class="%s%s">`+"\n"+`<td data-label="key"><div>`, k.State, failed)
+	if k.Namespace != "" {
+		o.add(`<span class="ns">%s/</span>`, k.Namespace)
+	}
+	o.add("%s</div></td>\n", k.Name)
+	o.cell("state", state(o.Time, k))
+	o.cell("attempt", strconv.Itoa(k.Attempt))
+	o.add(`<td data-label="causes"><div>`)
+	o.causes(k.Causes)
+	o.add("</div></td>\n" + `<td data-label="last error"><div>`)
+	if k.Error == "" {
+		o.add("–")
+	} else {
+		o.add("%s", k.Error)
+	}
+	if k.FailedAt != nil {
+		o.add(" <small>%s</small>", ago(o.Time, k.FailedAt))
+	}
+	o.add("</div></td>\n</tr>\n")
+}
+
+func (o *overview) informers() {
+	if len(o.Informers) == 0 {
+		return
+	}
+	o.add("<section id=\"informers\">\n<h2>Informers</h2>\n<table class=\"keys\">\n<thead><tr><th>informer</th><th>kind</th>" +
+		"<th>scope</th><th>state</th><th>objects</th><th>size</th><th>version seen</th><th>heard</th><th>lag</th>" +
+		"<th>lists</th><th>watches</th><th>used by</th></tr></thead>\n<tbody>\n")
+	for _, i := range o.Informers {
+		class, heard := "", "–"
+		if !i.Synced {
+			class = "failed"
+		}
+		if i.LastSign != nil {
+			heard = ago(o.Time, i.LastSign)
+		}
+		o.add(`<tr class="%s">`+"\n", class)
+		o.cell("informer", i.Name)
+		o.cell("kind", i.Kind)
+		o.cell("scope", scope(i))
+		o.cell("state", condition(i))
+		o.cell("objects", strconv.Itoa(i.Objects))
+		o.cell("size", size(i.Bytes))
+		o.cell("version seen", i.Version)
+		o.cell("heard", heard)
+		o.cell("lag", span(i.Lag))
+		o.cell("lists", strconv.FormatInt(i.Lists, 10))
+		o.cell("watches", watching(o.Time, &i))
+		o.cell("used by", strings.Join(i.Controllers, ", "))
+		o.add("</tr>\n")
+	}
+	o.endTable()
+	o.add("</section>\n")
+}
