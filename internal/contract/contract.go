@@ -1,0 +1,119 @@
+// Package contract ties the promises in a package comment to the tests that hold them.
+//
+// Every sentence of every list item in a package's doc.go is a promise. A package calls [Check] in its
+// contract_test.go, with one test for each sentence. A promise without a test fails, and so does a test whose
+// sentence is no longer in the comment.
+package contract
+
+import (
+	"fmt"
+	"go/doc/comment"
+	"go/parser"
+	"go/token"
+	"maps"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"unicode"
+)
+
+// Tests holds one test for each promise, by its sentence. Doc links lose their brackets, and line breaks are spaces.
+type Tests map[string]func(t *testing.T)
+
+// Check reads doc.go in the directory of the test, and runs the test of each promise as a subtest of that name.
+func Check(t *testing.T, tests Tests) {
+	t.Helper()
+	source, err := os.ReadFile("doc.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	promises, err := sentences(source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, fault := range mismatches(promises, tests) {
+		t.Error(fault)
+	}
+	for _, promise := range promises {
+		if test := tests[promise]; test != nil {
+			t.Run(promise, test)
+		}
+	}
+}
+
+// mismatches returns what is wrong between the promises and their tests.
+func mismatches(promises []string, tests Tests) []string {
+	var wrong []string
+	for _, promise := range promises {
+		if tests[promise] == nil {
+			wrong = append(wrong, fmt.Sprintf("doc.go promises %q: no test holds it", promise))
+		}
+	}
+	for _, sentence := range slices.Sorted(maps.Keys(tests)) {
+		if !slices.Contains(promises, sentence) {
+			wrong = append(wrong, fmt.Sprintf("a test holds %q: doc.go does not promise it", sentence))
+		}
+	}
+	return wrong
+}
+
+// sentences returns the sentences of the list items in the package comment of a Go file, in order.
+func sentences(source []byte) ([]string, error) {
+	file, err := parser.ParseFile(token.NewFileSet(), "doc.go", source, parser.ParseComments|parser.PackageClauseOnly)
+	if err != nil {
+		return nil, fmt.Errorf("reading the package comment: %w", err)
+	}
+	var all []string
+	for _, block := range new(comment.Parser).Parse(file.Doc.Text()).Content {
+		list, ok := block.(*comment.List)
+		if !ok {
+			continue
+		}
+		for _, item := range list.Items {
+			for _, content := range item.Content {
+				if paragraph, ok := content.(*comment.Paragraph); ok {
+					all = append(all, split(plain(paragraph.Text))...)
+				}
+			}
+		}
+	}
+	return all, nil
+}
+
+// link is a doc link, whose brackets a promise does without.
+var link = regexp.MustCompile(`\[([\w.]+)\]`)
+
+// plain returns text without links and line breaks.
+func plain(text []comment.Text) string {
+	var b strings.Builder
+	for _, part := range text {
+		switch part := part.(type) {
+		case comment.Plain:
+			b.WriteString(string(part))
+		case comment.Italic:
+			b.WriteString(string(part))
+		case *comment.Link:
+			b.WriteString(plain(part.Text))
+		case *comment.DocLink:
+			b.WriteString(plain(part.Text))
+		}
+	}
+	return link.ReplaceAllString(strings.Join(strings.Fields(b.String()), " "), "$1")
+}
+
+// split cuts text after each full stop that a capital or the end follows.
+func split(text string) []string {
+	var all []string
+	runes := []rune(text)
+	start := 0
+	for i, r := range runes {
+		last := i == len(runes)-1
+		if last || r == '.' && runes[i+1] == ' ' && i+2 < len(runes) && !unicode.IsLower(runes[i+2]) {
+			all = append(all, strings.TrimSpace(string(runes[start:i+1])))
+			start = i + 1
+		}
+	}
+	return all
+}
