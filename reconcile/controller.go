@@ -33,9 +33,10 @@ type Controller struct {
 	loops   detector
 	stats   stats
 
-	phase    atomic.Pointer[Phase] // nil before Run
-	outputs  outputs
-	failures failures
+	phase     atomic.Pointer[Phase] // nil before Run
+	outputs   outputs
+	failures  failures
+	histories histories
 
 	attachPrimary func() (detach func())
 	reconcile     func(t *turnContext) (Result, error)
@@ -69,7 +70,7 @@ func New[T informer.Object](
 	c.reconcile = func(t *turnContext) (Result, error) {
 		key := t.item.Key()
 		object, ok := in.Get(key)
-		result, err := r.Reconcile(t, Request[T]{Key: key, object: object, found: ok})
+		result, err := r.Reconcile(t.around(), Request[T]{Key: key, object: object, found: ok})
 		if mutated := in.CheckMutations(key); mutated != nil {
 			err = errors.Join(err, fmt.Errorf("the reconciler edited the cache instead of a copy: %w", mutated))
 		}
@@ -81,7 +82,7 @@ func New[T informer.Object](
 	}
 	c.kind, c.loops.manager = in.Kind(), options.FieldManager
 	c.sources = sourcesOf(typed[T]{in}, options.Triggers)
-	c.fresh = &freshness{queue: q, deadline: options.FreshnessDeadline, sources: c.sources}
+	c.fresh = &freshness{queue: q, deadline: options.FreshnessDeadline, sources: c.sources, onSeen: c.histories.seen}
 	c.attachPrimary = func() func() {
 		feed := feedOf(in)
 		return in.Handle(func(e informer.Event[T]) { enqueue(c, feed, e) })

@@ -19,6 +19,7 @@ type freshness struct {
 	queue    *queue.Queue[Key]
 	deadline time.Duration
 	sources  []source
+	onSeen   func(Key)
 	holding  atomic.Bool // whether any key waits: most turns look no further
 
 	mu         sync.Mutex // guards what follows
@@ -130,6 +131,7 @@ func (f *freshness) seen(w *wait) bool {
 	}
 	f.mu.Unlock()
 	if done {
+		f.onSeen(w.key)
 		f.queue.Release(w.key)
 	}
 	return done

@@ -91,6 +91,13 @@ type Options struct {
 	// nowhere, and when a sweep of Known was refused; the log has it in any case.
 	Events events.EventRecorder
 
+	// Around is called at the start of each reconcile, with its context, and returns
+	// the context for the reconciler and what is called when the reconcile has
+	// ended, for example to trace it: see the OpenTelemetry example. Either may be
+	// nil. It runs in the reconcile's goroutine and shares its fate: if it panics,
+	// the reconcile has failed. The error is the reconciler's.
+	Around func(ctx context.Context, key Key) (context.Context, func(Attempt, error))
+
 	// BeforeGet is called before a worker takes a key. It is a hook for
 	// deterministic simulators, which park workers there.
 	BeforeGet func(context.Context)

@@ -33,6 +33,11 @@ type turnContext struct {
 	control  *Controller
 	item     queue.Item[Key]
 	deadline time.Time
+	began    time.Time
+	overdue  bool   // the caches have not seen the key's last writes
+	number   uint64 // in the key's history, 0 if it is not remembered
+	after    func(Attempt, error)
+	reported *Attempt // for after
 
 	mu     sync.Mutex // guards what follows
 	inner  context.Context

@@ -55,22 +55,26 @@ func (c *Controller) work(ctx, leading context.Context) {
 // turn reconciles one key once and ends its item.
 func (c *Controller) turn(ctx context.Context, item queue.Item[Key]) {
 	began := time.Now()
-	t := &turnContext{parent: ctx, control: c, item: item, deadline: began.Add(c.options.TurnTimeout)}
+	t := &turnContext{parent: ctx, control: c, item: item, began: began, deadline: began.Add(c.options.TurnTimeout)}
 	c.stats.active.Add(1)
 	defer c.stats.active.Add(-1)
 	if c.fresh.overdue(item.Key()) {
+		t.overdue = true
 		c.stats.overdue.Add(1)
 		logr.FromContextOrDiscard(t).Info("running on a stale cache: it has not seen this key's own writes in time",
 			"deadline", c.options.FreshnessDeadline)
 	}
 	result, err := c.guarded(t)
 	writes := t.end()
+	t.note(writes, err)
 	if c.fresh.hold(item, writes, c.slowDown(t, writes)) {
 		c.stats.heldBack.Add(1)
 	}
 	c.outputs.add(writes)
 	c.failures.note(item.Key(), err)
-	c.stats.took(c.settle(t, result, err), time.Since(began))
+	outcome := c.settle(t, result, err)
+	c.stats.took(outcome, time.Since(began))
+	t.conclude(outcome, err)
 }
 
 // slowDown returns how long the key must rest because it is getting nowhere,

@@ -1,0 +1,133 @@
+package reconcile
+
+import (
+	"slices"
+	"sync"
+	"time"
+)
+
+// The bounds of what a controller remembers.
+const (
+	historyKeys   = 500              // keys with a history
+	historyLength = 20               // attempts of a key
+	historyWatch  = 10 * time.Minute // how long a call of History records everything
+)
+
+// histories remember the last attempts of some keys.
+type histories struct {
+	mu    sync.Mutex // guards byKey and its values
+	byKey map[Key]*keyHistory
+}
+
+type keyHistory struct {
+	attempts []Attempt // a ring once it is full: number modulo its length
+	number   uint64    // of attempts ever
+	watched  time.Time // until when attempts without an effect have their causes recorded
+}
+
+// History returns the last reconciles of key, the oldest first, at most 20, and
+// none if key is not remembered: a controller remembers 500 keys. One that was
+// written or failed takes the place of the key whose last reconcile is oldest;
+// one that did neither takes no other key's place, and its causes are recorded
+// only during the 10 minutes after a call of History for its key.
+func (c *Controller) History(key Key) []Attempt {
+	h := &c.histories
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	k := h.of(key, true)
+	k.watched = time.Now().Add(historyWatch)
+	first := int(k.number % uint64(max(len(k.attempts), 1))) //nolint:gosec // less than 20
+	if len(k.attempts) < historyLength {
+		first = 0
+	}
+	return slices.Concat(k.attempts[first:], k.attempts[:first])
+}
+
+// add remembers an attempt whose item has not ended, and returns its number, or
+// 0 if it is not remembered.
+func (h *histories) add(t *turnContext, took time.Duration, writes []write, err error) uint64 {
+	eventful := len(writes) > 0 || err != nil || t.overdue
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	k := h.of(t.item.Key(), eventful)
+	if k == nil {
+		return 0
+	}
+	a := t.attempt(took, writes, err)
+	if eventful || k.watched.After(t.began) {
+		a.Causes = t.item.Causes()
+	}
+	if len(k.attempts) < historyLength {
+		k.attempts = append(k.attempts, a)
+	} else {
+		k.attempts[k.number%historyLength] = a
+	}
+	k.number++
+	return k.number
+}
+
+// of returns the history of key, which it makes if there is room, or by force.
+func (h *histories) of(key Key, force bool) *keyHistory {
+	k := h.byKey[key]
+	if k != nil || len(h.byKey) >= historyKeys && !force {
+		return k
+	}
+	if h.byKey == nil {
+		h.byKey = map[Key]*keyHistory{}
+	}
+	if len(h.byKey) >= historyKeys {
+		h.forgetOldest()
+	}
+	k = &keyHistory{}
+	h.byKey[key] = k
+	return k
+}
+
+func (h *histories) forgetOldest() {
+	var oldest Key
+	var at time.Time
+	for key, k := range h.byKey {
+		if last := k.last(); at.IsZero() || last.Before(at) {
+			oldest, at = key, last
+		}
+	}
+	delete(h.byKey, oldest)
+}
+
+// last returns when the key was reconciled or watched for the last time.
+func (k *keyHistory) last() time.Time {
+	last := k.watched.Add(-historyWatch)
+	if len(k.attempts) == 0 {
+		return last
+	}
+	if start := k.attempts[(k.number-1)%historyLength].Start; start.After(last) {
+		return start
+	}
+	return last
+}
+
+// ended notes how attempt number of key ended.
+func (h *histories) ended(key Key, number uint64, o Outcome) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if k := h.byKey[key]; k != nil && 0 < number && number <= k.number && k.number < number+historyLength {
+		k.attempts[(number-1)%historyLength].Outcome = o
+	}
+}
+
+// seen notes that the caches have seen what key wrote last.
+func (h *histories) seen(key Key) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	k := h.byKey[key]
+	if k == nil {
+		return
+	}
+	for i := range k.attempts {
+		a := &k.attempts[(k.number-1-uint64(i))%historyLength] //nolint:gosec // less than 20
+		if len(a.Writes) > 0 {
+			a.Seen = time.Now()
+			return
+		}
+	}
+}

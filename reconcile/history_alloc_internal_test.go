@@ -1,0 +1,32 @@
+//go:build !race
+
+package reconcile
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+)
+
+func TestTheHistoryCostsAReconcileWithoutAnEffectNoAllocation(t *testing.T) {
+	g := NewWithT(t)
+	c := &Controller{queue: newTestQueue(g)}
+	c.queue.Add(Key{Name: "known"})
+	item, err := c.queue.Get(context.WithoutCancel(t.Context()))
+	g.Expect(err).NotTo(HaveOccurred())
+	known := &turnContext{control: c, item: item, began: time.Now()}
+	for i := range historyKeys {
+		c.histories.of(Key{Name: fmt.Sprint(i)}, true)
+	}
+	untracked := &turnContext{control: c, began: time.Now()}
+	g.Expect(testing.AllocsPerRun(100, func() { untracked.note(nil, nil); untracked.conclude(Succeeded, nil) })).To(BeZero())
+	c.histories.of(item.Key(), true)
+	for range historyLength {
+		known.note(nil, nil)
+	}
+	g.Expect(testing.AllocsPerRun(100, func() { known.note(nil, nil); known.conclude(Succeeded, nil) })).To(BeZero())
+	g.Expect(c.histories.byKey).To(HaveLen(historyKeys))
+}
