@@ -1,42 +1,46 @@
 package patch
 
-import "github.com/homeostat/homeostat/internal/share"
+import (
+	"reflect"
 
-// A draft is a deep copy of a cached object for an edit.
-type draft[T Object] struct {
-	obj    T
-	memory *share.Copy // nil if the type has copied itself
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// copyOf returns a deep copy of cached for an edit, and what to compare it with
+// afterwards. Neither has managed fields if the metadata is a Go struct: only the
+// server writes them, and they are often the larger half of an object's
+// metadata. ok is false if the copy is of another type.
+func copyOf[T Object](cached T) (before, edited T, ok bool) {
+	before = withoutManagedFields(cached)
+	edited, ok = before.DeepCopyObject().(T)
+	return before, edited, ok
 }
 
-// newDraft copies cached into memory that earlier drafts have had, where the
-// type allows it: then it has no managed fields, which only the server writes
-// and which are often the larger half of an object's metadata.
-func newDraft[T Object](cached T) (d draft[T], ok bool) {
-	if d.memory = share.CopyOf(cached); d.memory != nil {
-		d.obj = d.memory.Object().(T)
-		return d, true
+// withoutManagedFields returns cached itself if it has no managed fields, and
+// otherwise a shallow copy without them.
+func withoutManagedFields[T Object](cached T) T {
+	theirs := metadataOf(cached)
+	if theirs == nil || len(theirs.ManagedFields) == 0 {
+		return cached
 	}
-	d.obj, ok = cached.DeepCopyObject().(T)
-	return d, ok
-}
-
-// edited is the copy after the edit, with the managed fields of cached unless the edit has set some.
-func (d draft[T]) edited(cached T) T {
-	if d.memory != nil && len(d.obj.GetManagedFields()) == 0 {
-		d.obj.SetManagedFields(cached.GetManagedFields())
+	v := reflect.ValueOf(cached).Elem()
+	shallow := reflect.New(v.Type())
+	shallow.Elem().Set(v)
+	out := shallow.Interface().(T)
+	own := metadataOf(out)
+	if own == theirs { // behind a pointer, so that both have it
+		return cached
 	}
-	return d.obj
+	own.ManagedFields = nil
+	return out
 }
 
-// unchanged says at once that nothing has changed, where that is so bit by bit.
-func (d draft[T]) unchanged(cached T) bool {
-	return d.memory != nil && d.memory.Equal(cached)
-}
-
-// release gives the memory to later drafts. In tests it is emptied first, so
-// that an edit that keeps a part of its draft is found.
-func (d draft[T]) release() {
-	if d.memory != nil {
-		d.memory.Release()
+// metadataOf returns the metadata of an object that is a pointer to a struct, or nil.
+func metadataOf(obj Object) *metav1.ObjectMeta {
+	accessor, ok := obj.(metav1.ObjectMetaAccessor)
+	if !ok || reflect.TypeOf(obj).Kind() != reflect.Pointer {
+		return nil
 	}
+	m, _ := accessor.GetObjectMeta().(*metav1.ObjectMeta)
+	return m
 }

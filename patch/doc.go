@@ -15,8 +15,8 @@
 //   - [Merge] edits anything, [Status] the status subresource, [Ensure] creates
 //     what is missing, [Delete] deletes what was read, an [Applier] applies
 //     configurations server-side and remembers what it has asked.
-//   - The cached object is never written to. The copy is the edit's until it
-//     returns, and is used again: keep nothing of it. In tests it is emptied.
+//   - The cached object is never written to. An edit gets a deep copy, which it
+//     may retain.
 //   - Kinds of Kubernetes itself get a strategic merge patch: lists are merged by
 //     key, so changes by others survive in them. All other kinds, and lists whose
 //     keys are missing or not unique, get a JSON merge patch (RFC 7386), which

@@ -22,9 +22,9 @@ import (
 // which replaces a changed list as a whole: lock such an edit. At V(4) the logger
 // of ctx gets a [Diff].
 //
-// The copy is the edit's until it returns: its memory is used again, so nothing
-// of it may be kept (a DeepCopy may). In tests it is emptied. It has no managed
-// fields: they are the server's.
+// The copy belongs to the edit, which may retain it or parts of it; changes that
+// it makes after it has returned are not sent. The copy of a Go struct has no
+// managed fields: they are the server's.
 //
 // Errors: a refusal by the lock satisfies [IsStale]. What is wrong before any
 // request says so: a nil argument, an edit that changes name, namespace, UID or
@@ -40,27 +40,22 @@ func Merge[T Object](ctx context.Context, c Client[T], cached T, o *Options, edi
 	if err := opts.validate(); err != nil {
 		return none, describe("patching", cached, err)
 	}
-	d, ok := newDraft(cached)
+	before, edited, ok := copyOf(cached)
 	if !ok {
 		return none, describe("patching", cached, errOtherCopy)
 	}
-	edit(d.obj)
-	edited := d.edited(cached)
-	defer d.release()
-	if d.unchanged(cached) {
-		return cached, nil
-	}
+	edit(edited)
 	if err := checkIdentity(cached, edited); err != nil {
 		return none, describe("patching", cached, err)
 	}
-	return send(ctx, c, cached, edited, &opts)
+	return send(ctx, c, cached, before, edited, &opts)
 }
 
-// send writes the difference between cached and edited.
-func send[T Object](ctx context.Context, c Client[T], cached, edited T, o *Options) (T, error) {
+// send writes the difference between before, which is cached without its managed fields, and edited.
+func send[T Object](ctx context.Context, c Client[T], cached, before, edited T, o *Options) (T, error) {
 	var none T
 	style := diff.StyleOf(cached)
-	p, err := diff.Make(cached, edited, style)
+	p, err := diff.Make(before, edited, style)
 	if err != nil {
 		return none, describe("comparing", cached, err)
 	}
@@ -71,7 +66,7 @@ func send[T Object](ctx context.Context, c Client[T], cached, edited T, o *Optio
 		return none, describe("patching", cached, err)
 	}
 	if log := logr.FromContextOrDiscard(ctx).V(4); log.Enabled() {
-		log.Info("patching", "kind", kindOf(cached), "object", cached.GetName(), "diff", Diff(cached, edited))
+		log.Info("patching", "kind", kindOf(cached), "object", cached.GetName(), "diff", Diff(before, edited))
 	}
 	l := o.Lock
 	if p.Style != style && cached.GetResourceVersion() != "" {

@@ -192,16 +192,6 @@ var _ = Describe("Merge", func() {
 		}
 	})
 
-	It("empties what an edit has kept of its copy, in tests", func(ctx SpecContext) {
-		var kept *corev1.Node
-		var labels map[string]string
-		_, err := patch.Merge(ctx, c, cached, nil, func(n *corev1.Node) { kept, labels = n, n.Labels })
-		Expect(err).NotTo(HaveOccurred())
-		Expect(kept).To(Equal(&corev1.Node{}))
-		Expect(labels).To(BeEmpty())
-		Expect(cached).To(Equal(node()))
-	})
-
 	It("leaves alone what an edit has put into its copy", func(ctx SpecContext) {
 		wanted := node()
 		for range 3 {

@@ -50,7 +50,9 @@ func (c *compiler) compile(t reflect.Type) (*node, error) {
 		n.elem, err = c.mapElem(t)
 	case kindStruct:
 		n.isMeta = t == reflect.TypeFor[metav1.ObjectMeta]()
-		err = c.collect(n, t, 0, 0)
+		if err = c.collect(n, t, 0, 0); err == nil {
+			n.layOut()
+		}
 	}
 	return n, err
 }

@@ -53,16 +53,6 @@ func equalNumbers(n *node, a, b unsafe.Pointer) bool {
 	}
 }
 
-func (w *writer) equalStructs(n *node, a, b unsafe.Pointer) bool {
-	for i := range n.fields {
-		f := &n.fields[i]
-		if !w.equalFields(f, f.at(a), f.at(b)) {
-			return false
-		}
-	}
-	return true
-}
-
 // equalFields compares two members, either of which may be left out.
 func (w *writer) equalFields(f *field, a, b unsafe.Pointer) bool {
 	if w.equal(f.node, a, b) {

@@ -27,9 +27,11 @@ const (
 type node struct {
 	kind   kind
 	typ    reflect.Type
-	elem   *node   // of a pointer, slice or map
-	fields []field // of a struct
-	isMeta bool    // metav1.ObjectMeta
+	elem   *node    // of a pointer, slice or map
+	fields []field  // of a struct
+	isMeta bool     // metav1.ObjectMeta
+	layout []*field // of a struct, in the order of their offsets; nil if it is not compared by words
+	first  []int    // of each word, the first of layout that does not end before it
 }
 
 // A field is one member of a struct's JSON object.

@@ -25,8 +25,7 @@
 //     afterwards.
 //
 // The same knowledge of how objects lie in memory serves to measure them
-// ([Size]), to compare them ([Equal]) and to copy them into memory that is there
-// already ([CopyOf]).
+// ([Size]) and to compare them ([Equal]).
 //
 // What it does not look into: interfaces (except in unstructured content),
 // channels, functions, unexported pointers, and maps with other keys. They stay as

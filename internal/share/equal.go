@@ -14,7 +14,7 @@ import (
 func Equal(a, b any) bool {
 	x, p := pointee(a)
 	y, q := pointee(b)
-	return p != nil && p == q && equal(x, y, p, nil)
+	return p != nil && p == q && equal(x, y, p)
 }
 
 // pointee returns where obj, a pointer, points to and the plan of that: nil if
@@ -32,9 +32,8 @@ func pointee(obj any) (unsafe.Pointer, *plan) {
 }
 
 // equal tells whether two values of p are deeply equal, bit by bit. Only the
-// places of slices, maps and what is pointed to do not count. If c is not nil, b
-// is of that copy.
-func equal(a, b unsafe.Pointer, p *plan, c *Copy) bool {
+// places of slices, maps and what is pointed to do not count.
+func equal(a, b unsafe.Pointer, p *plan) bool {
 	if a == b {
 		return true
 	}
@@ -42,7 +41,7 @@ func equal(a, b unsafe.Pointer, p *plan, c *Copy) bool {
 		fields, next := p.fieldsAt(n)
 		for i := range fields {
 			f := &fields[i]
-			if !equalField(unsafe.Add(a, f.offset), unsafe.Add(b, f.offset), f, c) {
+			if !equalField(unsafe.Add(a, f.offset), unsafe.Add(b, f.offset), f) {
 				return false
 			}
 		}
@@ -51,7 +50,7 @@ func equal(a, b unsafe.Pointer, p *plan, c *Copy) bool {
 	return true
 }
 
-func equalField(a, b unsafe.Pointer, f *field, c *Copy) bool {
+func equalField(a, b unsafe.Pointer, f *field) bool {
 	switch f.kind {
 	case raw, instant:
 		return equalBytes(a, b, f.size)
@@ -59,10 +58,10 @@ func equalField(a, b unsafe.Pointer, f *field, c *Copy) bool {
 		return *(*string)(a) == *(*string)(b)
 	case list:
 		x, y := (*header)(a), (*header)(b)
-		return x.len == y.len && (x.data == nil) == (y.data == nil) && equalElements(x.data, y.data, x.len, f.to, c)
+		return x.len == y.len && (x.data == nil) == (y.data == nil) && equalElements(x.data, y.data, x.len, f.to)
 	case pointer:
 		x, y := *(*unsafe.Pointer)(a), *(*unsafe.Pointer)(b)
-		return x == y || x != nil && y != nil && equal(x, y, f.to, c)
+		return x == y || x != nil && y != nil && equal(x, y, f.to)
 	case dynamic:
 		return equalAny(*(*any)(a), *(*any)(b))
 	case dynamicMap:
@@ -72,7 +71,7 @@ func equalField(a, b unsafe.Pointer, f *field, c *Copy) bool {
 		return zero(a, f.size) && zero(b, f.size)
 	default:
 		x, y := *(*unsafe.Pointer)(a), *(*unsafe.Pointer)(b)
-		return c != nil && f.kind != bytesMap && c.unchanged(x, y, f.kind) || equalMaps(x, y, f.kind)
+		return equalMaps(x, y, f.kind)
 	}
 }
 
@@ -92,7 +91,7 @@ func zero(at unsafe.Pointer, size uintptr) bool {
 	return !slices.ContainsFunc(unsafe.Slice((*byte)(at), size), func(b byte) bool { return b != 0 })
 }
 
-func equalElements(a, b unsafe.Pointer, length int, elem *plan, c *Copy) bool {
+func equalElements(a, b unsafe.Pointer, length int, elem *plan) bool {
 	if a == b {
 		return true
 	}
@@ -103,7 +102,7 @@ func equalElements(a, b unsafe.Pointer, length int, elem *plan, c *Copy) bool {
 		return true
 	}
 	for n := range length {
-		if !equal(unsafe.Add(a, uintptr(n)*elem.size), unsafe.Add(b, uintptr(n)*elem.size), elem, c) {
+		if !equal(unsafe.Add(a, uintptr(n)*elem.size), unsafe.Add(b, uintptr(n)*elem.size), elem) {
 			return false
 		}
 	}

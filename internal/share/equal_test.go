@@ -67,32 +67,6 @@ func TestEqualSeesEveryChangeOfEveryKind(t *testing.T) {
 	}
 }
 
-// The same goes for what is known to be a copy.
-func TestCopiesSeeEveryChangeOfEveryKind(t *testing.T) {
-	changes := 0
-	eachKind(t, func(gvk schema.GroupVersionKind, object runtime.Object) {
-		if o, ok := object.(metav1.Object); ok {
-			o.SetManagedFields(nil)
-		}
-		c := share.CopyOf(object)
-		if c == nil {
-			return // it has something that only its type can copy
-		}
-		eachChange(reflect.ValueOf(c.Object()).Elem(), func(what string) {
-			changes++
-			if c.Equal(object) && !reflect.DeepEqual(object, c.Object()) {
-				t.Errorf("%s: a change of %s is not seen", gvk, what)
-			}
-		})
-		if !c.Equal(object) && share.Equal(object, c.Object()) {
-			t.Errorf("%s: changes that were undone are seen", gvk)
-		}
-	})
-	if changes < 20_000 {
-		t.Errorf("%d changes: that is too few", changes)
-	}
-}
-
 // eachChange changes one value within v after the other, calls f, and undoes it.
 func eachChange(v reflect.Value, f func(what string)) {
 	change := func(to reflect.Value) {

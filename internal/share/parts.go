@@ -90,7 +90,7 @@ func (s *Sharer) shareList(h *header, elem *plan, next int) int {
 		return m.next
 	}
 	at, add := s.find(m.hash, list, elem, h.len)
-	if at != nil && equalElements(at, h.data, h.len, elem, nil) {
+	if at != nil && equalElements(at, h.data, h.len, elem) {
 		h.data, h.cap = at, h.len
 		s.marks[next].known = s.hit
 		return m.next
@@ -118,7 +118,7 @@ func (s *Sharer) sharePointer(to *unsafe.Pointer, p *plan, next int) int {
 		return m.next
 	}
 	at, add := s.find(m.hash, pointer, p, 1)
-	if at != nil && equal(at, *to, p, nil) {
+	if at != nil && equal(at, *to, p) {
 		*to = at
 		s.marks[next].known = s.hit
 		return m.next
@@ -245,3 +245,9 @@ func (s *Sharer) textHash(t string) uint64 {
 }
 
 func (s *Sharer) dataHash(data []byte) uint64 { return maphash.Bytes(s.seed, data) }
+
+// valueAt is the value at at, whose type is that of a pointer word.
+func valueAt(word, at unsafe.Pointer) reflect.Value {
+	e := eface{word, at}
+	return reflect.ValueOf(*(*any)(unsafe.Pointer(&e))).Elem()
+}

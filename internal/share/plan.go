@@ -2,6 +2,7 @@ package share
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -38,24 +39,17 @@ type plan struct {
 	number uint32       // from 1
 	size   uintptr
 	fields []field
-	deep   []field        // those that point to more than strings and times
 	words  []span         // of each word, what is in it
-	at     unsafe.Pointer // how an interface says that it holds a pointer to typ
-	listAt unsafe.Pointer // the same for list
+	listAt unsafe.Pointer // how an interface says that it holds a pointer to list
 	whole  bool           // words is one span, of a value that is not looked at by words
 	plain  bool           // raw fields alone: bytes can be compared
-	texts  bool           // one string
 	flat   bool           // nothing but strings and times is pointed to: a copy of the bytes is a deep copy
 	meta   int            // where the metadata of an object is; -1 if there is none
 	salt   uint64
-
-	copyable sync.Once
-	copies   *sync.Pool // the memory of copies that have been let go; nil if there are none of this type
 }
 
 type field struct {
 	kind   kind
-	hidden bool // of the type's own package alone, which may write to it at any time
 	alone  bool // never equal in two objects: not worth a look
 	offset uintptr
 	size   uintptr
@@ -111,14 +105,8 @@ func (c *compiler) planOf(t reflect.Type) *plan {
 		}
 	}
 	p.plain = len(p.fields) == 0 || len(p.fields) == 1 && p.fields[0].kind == raw
-	p.texts = len(p.fields) == 1 && p.fields[0].kind == text && p.size == p.fields[0].size
-	for _, f := range p.fields {
-		if f.kind > text {
-			p.deep = append(p.deep, f)
-		}
-	}
-	p.flat = len(p.deep) == 0
-	p.at, p.listAt = pointerWord(p.typ), pointerWord(p.list)
+	p.flat = !slices.ContainsFunc(p.fields, func(f field) bool { return f.kind > text })
+	p.listAt = pointerWord(p.list)
 	p.addWords()
 	return p
 }
@@ -196,7 +184,7 @@ func (c *compiler) addStruct(p *plan, t reflect.Type, offset uintptr) {
 			continue
 		}
 		p.fields = append(p.fields, field{
-			kind: opaque, hidden: true, offset: offset + f.Offset, size: f.Type.Size(), typ: f.Type,
+			kind: opaque, offset: offset + f.Offset, size: f.Type.Size(), typ: f.Type,
 		})
 	}
 }

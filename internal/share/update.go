@@ -76,7 +76,7 @@ func (s *Sharer) updateField(at, old unsafe.Pointer, f *field) (same bool) {
 		}
 		return same
 	}
-	if same = equalField(at, old, f, nil); !same {
+	if same = equalField(at, old, f); !same {
 		s.fresh(at, f)
 		return false
 	}
@@ -105,7 +105,7 @@ func (s *Sharer) updateList(h, old *header, f *field) (same bool) {
 	case h.data == old.data && h.len == old.len:
 		return true
 	case h.len == 0 || old.len == 0 || f.to.plain:
-		if same = equalField(unsafe.Pointer(h), unsafe.Pointer(old), f, nil); !same {
+		if same = equalField(unsafe.Pointer(h), unsafe.Pointer(old), f); !same {
 			s.fresh(unsafe.Pointer(h), f)
 			return false
 		}

@@ -111,7 +111,7 @@ func (f *field) marked(at unsafe.Pointer) bool {
 // model's field, which is at there, and the marks of what is within that begin
 // at first.
 func (s *Sharer) hashField(here unsafe.Pointer, f *field, there unsafe.Pointer, before *mark, first int) uint64 {
-	if before != nil && before.known && f.marked(here) && equalField(here, there, f, nil) {
+	if before != nil && before.known && f.marked(here) && equalField(here, there, f) {
 		s.follow(here, there, f, before, first)
 		return before.hash
 	}

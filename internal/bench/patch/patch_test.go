@@ -15,7 +15,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/homeostat/homeostat/internal/diff"
-	"github.com/homeostat/homeostat/internal/share"
 	"github.com/homeostat/homeostat/patch"
 )
 
@@ -175,7 +174,6 @@ func all[T object](b *testing.B, kind string, obj T) {
 
 // BenchmarkPatch makes patches of one annotation of a Pod and of a Node, with the copy that each way needs.
 func BenchmarkPatch(b *testing.B) {
-	share.Emptied = func() bool { return false } // as in a program that is no test
 	all[*corev1.Pod](b, "Pod", pod())
 	all[*corev1.Node](b, "Node", node())
 }
