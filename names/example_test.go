@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -70,29 +69,16 @@ func (c counting) Sync(context.Context) error                  { return nil }
 func (c counting) Find(types.NamespacedName) (types.UID, bool) { return "", false }
 func (c counting) Orphan(names.Orphan)                         { *c.orphans++ }
 
-func ExampleParse() {
-	const text = "default/web\r\n\ndefault/db\tf81d4fae-7dec-11d0-a765-00a0c91e6bf6\n"
-	all, err := names.Parse(strings.NewReader(text), nil)
-	for _, name := range all {
-		fmt.Printf("%s %q\n", name.Key, name.UID)
-	}
-	fmt.Println(err)
-
-	_, err = names.Parse(strings.NewReader("default/web 10.0.0.1\n"), nil)
-	fmt.Println(err)
-	// Output:
-	// default/web ""
-	// default/db "f81d4fae-7dec-11d0-a765-00a0c91e6bf6"
-	// <nil>
-	// line 1: second column "10.0.0.1": must be a UID, such as f81d4fae-7dec-11d0-a765-00a0c91e6bf6
-}
-
 // The names of two systems, of which one keeps UIDs.
 func ExampleUnion() {
-	all := names.Union(
-		names.File("testdata/zone", nil),
-		names.Command(nil, "echo", "default/nfs"),
-	)
+	zone := names.UIDFunc(func(context.Context) ([]names.Name, error) {
+		web := types.NamespacedName{Namespace: "default", Name: "web"}
+		return []names.Name{{Key: web, UID: "f81d4fae-7dec-11d0-a765-00a0c91e6bf6"}}, nil
+	})
+	exports := names.Func(func(context.Context) ([]types.NamespacedName, error) {
+		return []types.NamespacedName{{Namespace: "default", Name: "nfs"}}, nil
+	})
+	all := names.Union(zone, exports)
 	known, err := all.NamesWithUIDs(context.Background())
 	for _, name := range known {
 		fmt.Printf("%s %q\n", name.Key, name.UID)

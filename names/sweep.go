@@ -38,7 +38,7 @@ func NewSweep(l Lister, target Target, o *Options) (*Sweep, error) {
 	options := o.withDefaults()
 	faults := []error{options.validate()}
 	if l == nil {
-		faults = append(faults, errors.New("lister is nil: use Objects, Func, Command, File or Union"))
+		faults = append(faults, errors.New("lister is nil: use Objects, Func or Union"))
 	}
 	if target == nil {
 		faults = append(faults, errors.New("target is nil"))

@@ -374,7 +374,7 @@ func TestNewNamesEveryFault(t *testing.T) {
 		Workers: -1, TurnTimeout: -time.Second, Grace: -time.Second, FreshnessDeadline: -time.Second,
 		Resync: -time.Second, MinInterval: -time.Second, Backoff: queue.Backoff{Base: -time.Second, Cap: -time.Minute},
 		FieldManager: strings.Repeat("x", 129), Triggers: []reconcile.Trigger{nil},
-		Known: names.File("names", nil), Sweep: &names.Options{MaxShare: 2},
+		Known: names.Union(), Sweep: &names.Options{MaxShare: 2},
 	})
 	for _, fault := range []string{
 		"name is empty", "informer is nil", "reconciler is nil", "Options.Workers is -1",

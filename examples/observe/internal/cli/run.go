@@ -20,6 +20,7 @@ import (
 
 	"github.com/homeostat/homeostat/examples/observe/internal/argument"
 	"github.com/homeostat/homeostat/examples/observe/internal/command"
+	"github.com/homeostat/homeostat/examples/observe/internal/known"
 	"github.com/homeostat/homeostat/examples/observe/internal/observer"
 	"github.com/homeostat/homeostat/examples/observe/internal/resource"
 	"github.com/homeostat/homeostat/informer"
@@ -55,7 +56,7 @@ func (s *settings) observe(ctx context.Context, stdout, stderr io.Writer) error 
 	if !found.Namespaced {
 		namespace = ""
 	}
-	out, errOut := command.NewOutput(stdout), command.NewOutput(stderr)
+	out, errOut := command.NewOutput(stdout, "standard output"), command.NewOutput(stderr, "standard error")
 	environment := command.Environment(s.env)
 	options := s.options(found, arguments, environment)
 	if options.Controller.Sweep != nil {
@@ -99,9 +100,7 @@ func (s *settings) options(found resource.Resource, arguments argument.List, env
 		},
 	}
 	if len(s.names) > 0 {
-		o.Names = names.Command(&names.CommandOptions{
-			Format: names.Format{ClusterScoped: !found.Namespaced}, Env: environment, CleanEnv: true,
-		}, s.names[0], s.names[1:]...)
+		o.Names = known.Command(known.Format{ClusterScoped: !found.Namespaced}, environment, s.names[0], s.names[1:]...)
 		o.Controller.Sweep = s.sweep()
 	}
 	return o

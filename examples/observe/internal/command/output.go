@@ -2,6 +2,7 @@ package command
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"os"
 	"sync"
@@ -16,14 +17,31 @@ const maxLine = 64 << 10
 type Output struct {
 	mu     sync.Mutex // guards writes to out
 	out    io.Writer
+	name   string
 	escape bool
+
+	failed chan struct{} // closed when err has been set
+	err    error         // of the first write that failed
 }
 
-// NewOutput returns an Output to out. If that is a terminal, control characters
-// are made visible: what programs print may come from anybody who may write to
-// the cluster.
-func NewOutput(out io.Writer) *Output {
-	return &Output{out: out, escape: isTerminal(out)}
+// NewOutput returns an Output to out, which errors call name. If it is a
+// terminal, control characters are made visible: what programs print may come
+// from anyone with write access to the cluster.
+func NewOutput(out io.Writer, name string) *Output {
+	return &Output{out: out, name: name, escape: isTerminal(out), failed: make(chan struct{})}
+}
+
+// Failed is closed when a write has failed. From then on nothing is written.
+func (o *Output) Failed() <-chan struct{} { return o.failed }
+
+// Err returns the error of the write that failed; nil if none did.
+func (o *Output) Err() error {
+	select {
+	case <-o.failed:
+		return o.err
+	default:
+		return nil
+	}
 }
 
 func isTerminal(out io.Writer) bool {
@@ -35,12 +53,18 @@ func isTerminal(out io.Writer) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-// Write writes whole lines at once.
+// Write writes whole lines at once. After an error it writes no more, and
+// returns that error.
 func (o *Output) Write(lines []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if _, err := o.out.Write(o.visible(lines)); err != nil {
+	if err := o.Err(); err != nil {
 		return 0, err
+	}
+	if _, err := o.out.Write(o.visible(lines)); err != nil {
+		o.err = fmt.Errorf("writing to %s: %w", o.name, err)
+		close(o.failed)
+		return 0, o.err
 	}
 	return len(lines), nil
 }
@@ -80,10 +104,12 @@ func (l *Lines) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Flush passes on a last line without end, and ends it.
-func (l *Lines) Flush() {
-	if len(l.rest) > 0 || l.open {
-		_, _ = l.to.Write(append(l.rest, '\n')) // the program has ended: nobody is left to be told
-		l.rest, l.open = nil, false
+// Close passes on a last line without end, and ends it.
+func (l *Lines) Close() error {
+	if len(l.rest) == 0 && !l.open {
+		return nil
 	}
+	_, err := l.to.Write(append(l.rest, '\n'))
+	l.rest, l.open = nil, false
+	return err
 }

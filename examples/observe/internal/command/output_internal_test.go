@@ -11,7 +11,8 @@ import (
 func TestOnATerminalControlCharactersAreVisible(t *testing.T) {
 	g := NewWithT(t)
 	var out bytes.Buffer
-	o := &Output{out: &out, escape: true}
+	o := NewOutput(&out, "standard output")
+	o.escape = true
 	n, err := o.Write([]byte("\x1b[2Jhello\tworld\r\n"))
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(n).To(Equal(17), "of what it was given")

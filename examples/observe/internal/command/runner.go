@@ -1,11 +1,11 @@
 package command
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os/exec"
 	"runtime"
 	"slices"
@@ -20,8 +20,6 @@ const (
 	// MaxString is the longest argument or variable in bytes that Linux takes
 	// (MAX_ARG_STRLEN, with the NUL at its end).
 	MaxString = 128<<10 - 1
-	// lingering is how long what a program left behind may hold its output open.
-	lingering = 2 * time.Second
 )
 
 // A Runner runs programs. It is safe for concurrent use.
@@ -46,15 +44,23 @@ type Call struct {
 	Stdin []byte
 }
 
-// Run runs a program and returns when it has ended. When ctx ends, so does the
-// program.
+// Run runs a program and returns when it has ended and what it printed has been
+// passed on. When ctx ends, so does the program.
 //
-// Errors: [ExitError], [TimeoutError], [ErrTooLarge], the cause of the end of
-// ctx; otherwise the program could not be started.
+// Errors: [ExitError], [TimeoutError], [ErrTooLarge], [ErrNotRead], those of
+// Stdout and Stderr, the cause of the end of ctx; otherwise the program could
+// not be started.
 func (r *Runner) Run(ctx context.Context, call Call) error {
+	return r.run(ctx, call, r.Stdout.Lines(), r.Stderr.Lines())
+}
+
+// run is Run with other writers, each of which is closed in the end.
+func (r *Runner) run(ctx context.Context, call Call, stdout, stderr io.WriteCloser) error {
 	if err := fits(call); err != nil {
 		return err
 	}
+	runtime.LockOSThread() // the kernel kills the child when the thread that made it ends
+	defer runtime.UnlockOSThread()
 	program := call.Argv[0]
 	running := ctx
 	if r.Timeout > 0 {
@@ -62,19 +68,36 @@ func (r *Runner) Run(ctx context.Context, call Call) error {
 		defer cancel()
 		running = limited
 	}
-	err := r.run(running, call)
-	exit, exited := errors.AsType[*exec.ExitError](err)
+	c := exec.Command(program, call.Argv[1:]...) //nolint:noctx // the end of ctx begins with SIGTERM
+	f := newFamily()
+	c.Env = append([]string{}, slices.Concat(r.Env, call.Env, f.mark())...) // never nil, which would mean ours
+	inGroup(c)
+	pipes, err := connect(c, call.Stdin, stdout, stderr)
+	if err != nil {
+		return fmt.Errorf("starting command %q: %w", program, err)
+	}
+	if err := c.Start(); err != nil {
+		pipes.abandon()
+		return explainStart(program, err)
+	}
+	pipes.begin()
+	f.first = c.Process.Pid
+	grace := cmp.Or(r.Grace, DefaultGrace)
+	ended := make(chan struct{})
+	stop := context.AfterFunc(running, func() { f.end(grace, ended) })
+	err = explainEnd(ctx, running, program, c.Wait())
+	close(ended)
+	stop()
+	f.signal(syscall.SIGKILL) // what it left behind
+	if lost := pipes.finish(ctx, grace); lost != nil {
+		return errors.Join(err, fmt.Errorf("passing on the output of command %q: %w", program, lost))
+	}
+	return err
+}
+
+// explainStart says why a program could not be started.
+func explainStart(program string, err error) error {
 	switch {
-	case err == nil:
-		return nil
-	case ctx.Err() != nil:
-		return fmt.Errorf("command %q was ended: %w", program, errors.Join(ctx.Err(), context.Cause(ctx)))
-	case running.Err() != nil:
-		return context.Cause(running)
-	case exited && exit.Exited():
-		return &ExitError{program, exit.ExitCode()}
-	case exited:
-		return fmt.Errorf("command %q ended: %w", program, err)
 	case errors.Is(err, syscall.E2BIG):
 		return fmt.Errorf("starting command %q: arguments and environment are %w: pass the object with --stdin",
 			program, ErrTooLarge)
@@ -87,47 +110,25 @@ func (r *Runner) Run(ctx context.Context, call Call) error {
 	}
 }
 
-func (r *Runner) run(ctx context.Context, call Call) error {
-	runtime.LockOSThread() // the kernel kills the child when the thread that made it ends
-	defer runtime.UnlockOSThread()
-	c := exec.Command(call.Argv[0], call.Argv[1:]...) //nolint:noctx // the end of ctx begins with SIGTERM
-	c.Env = append(slices.Clip(r.Env), call.Env...)
-	if call.Stdin != nil {
-		c.Stdin = bytes.NewReader(call.Stdin)
-	}
-	stdout, stderr := r.Stdout.Lines(), r.Stderr.Lines()
-	defer stdout.Flush()
-	defer stderr.Flush()
-	c.Stdout, c.Stderr = stdout, stderr
-	c.WaitDelay = lingering
-	inGroup(c)
-	if err := c.Start(); err != nil {
-		return err
-	}
-	ended := make(chan struct{})
-	defer context.AfterFunc(ctx, func() { end(c, cmp.Or(r.Grace, DefaultGrace), ended) })()
-	err := c.Wait()
-	close(ended)
-	signalGroup(c, syscall.SIGKILL) // what it left behind
-	if errors.Is(err, exec.ErrWaitDelay) {
-		return nil // the program itself ended well
-	}
-	return err
-}
-
-// end ends a program and what it started, first politely.
-func end(c *exec.Cmd, grace time.Duration, ended <-chan struct{}) {
-	signalGroup(c, syscall.SIGTERM)
-	kill := time.NewTimer(grace)
-	defer kill.Stop()
-	select {
-	case <-ended:
-	case <-kill.C:
-		signalGroup(c, syscall.SIGKILL)
+// explainEnd says why a program that was started did not end well. Running is
+// ctx with the time limit of the run.
+func explainEnd(ctx, running context.Context, program string, err error) error {
+	exit, exited := errors.AsType[*exec.ExitError](err)
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return fmt.Errorf("command %q was ended: %w", program, errors.Join(ctx.Err(), context.Cause(ctx)))
+	case running.Err() != nil:
+		return context.Cause(running)
+	case exited && exit.Exited():
+		return &ExitError{program, exit.ExitCode()}
+	default:
+		return fmt.Errorf("command %q ended: %w", program, err)
 	}
 }
 
-// fits tells whether the kernel can pass the call on.
+// fits reports an error if the kernel cannot pass the call on.
 func fits(call Call) error {
 	for i, argument := range call.Argv {
 		if len(argument) >= MaxString {

@@ -53,7 +53,7 @@ func newDesk(t *testing.T) *desk {
 	t.Helper()
 	d := &desk{WithT: NewWithT(t), stdout: &kept{}, stderr: &kept{}}
 	d.Runner = command.Runner{
-		Env: os.Environ(), Stdout: command.NewOutput(d.stdout), Stderr: command.NewOutput(d.stderr),
+		Env: os.Environ(), Stdout: command.NewOutput(d.stdout, "standard output"), Stderr: command.NewOutput(d.stderr, "standard error"),
 	}
 	return d
 }
@@ -182,6 +182,44 @@ func TestNothingOfARunOutlivesIt(t *testing.T) {
 	d.Eventually(func() bool { return alive(d, child) }, patience).Should(BeFalse())
 }
 
+func TestNothingInASessionOfItsOwnOutlivesARunEither(t *testing.T) {
+	d := newDesk(t)
+	for name, script := range map[string]string{
+		"at its end":       `setsid sh -c 'echo $$ >"$1.tmp"; mv "$1.tmp" "$1"; exec sleep 1000' sh "$1" >/dev/null 2>&1 & while [ ! -e "$1" ]; do :; done`,
+		"with its output":  `setsid sh -c 'echo $$ >"$1.tmp"; mv "$1.tmp" "$1"; exec sleep 1000' sh "$1" & while [ ! -e "$1" ]; do :; done`,
+		"and what it made": `setsid sh -c 'setsid sleep 1000 & echo $! >"$1.tmp"; mv "$1.tmp" "$1"' sh "$1" & while [ ! -e "$1" ]; do :; done`,
+	} {
+		child := filepath.Join(t.TempDir(), "child")
+		d.Expect(d.Run(t.Context(), sh(script, child))).To(Succeed(), name)
+		d.Eventually(func() bool { return alive(d, child) }, patience).Should(BeFalse(), name)
+	}
+}
+
+func TestATimeoutEndsAlsoWhatHasASessionOfItsOwn(t *testing.T) {
+	d := newDesk(t)
+	child := filepath.Join(t.TempDir(), "child")
+	d.Timeout, d.Grace = 2*time.Second, 100*time.Millisecond
+	err := d.Run(t.Context(), sh(`setsid sh -c 'trap "" TERM; echo $$ >"$1.tmp"; mv "$1.tmp" "$1"; while :; do sleep 0.05; done' sh "$1"`, child))
+	d.Expect(err).To(Equal(&command.TimeoutError{Program: "sh", Timeout: d.Timeout}))
+	if _, err := os.Stat(child); err == nil { // it came that far
+		d.Eventually(func() bool { return alive(d, child) }, patience).Should(BeFalse())
+	}
+}
+
+func TestTheFamiliesOfOtherRunsAreLeftAlone(t *testing.T) {
+	d := newDesk(t)
+	ready, stop := filepath.Join(t.TempDir(), "ready"), filepath.Join(t.TempDir(), "stop")
+	other := make(chan error, 1)
+	go func() {
+		other <- d.Run(t.Context(), sh(`setsid sh -c 'touch "$1"; while [ ! -e "$2" ]; do sleep 0.05; done; echo bye' sh "$1" "$2"`, ready, stop))
+	}()
+	d.Eventually(ready, patience).Should(BeAnExistingFile())
+	d.Expect(d.Run(t.Context(), sh("exit 0"))).To(Succeed())
+	d.Expect(os.WriteFile(stop, nil, 0o600)).To(Succeed())
+	d.Eventually(other, patience).Should(Receive(Succeed()))
+	d.Expect(d.stdout.String()).To(Equal("bye\n"))
+}
+
 // alive tells whether the process whose id is in a file is there, and no zombie.
 func alive(d *desk, file string) bool {
 	text, err := os.ReadFile(file)
@@ -224,7 +262,7 @@ func (d *desk) Check(err error) {
 func TestTenMegabytesPass(t *testing.T) {
 	d := newDesk(t)
 	var size counter
-	d.Stdout = command.NewOutput(&size)
+	d.Stdout = command.NewOutput(&size, "standard output")
 	d.Expect(d.Run(t.Context(), sh(`head -c 10485760 /dev/zero`))).To(Succeed())
 	d.Expect(int(size)).To(Equal(10<<20 + 1)) // and the end of the line
 }

@@ -29,18 +29,18 @@ func TestVisible(t *testing.T) {
 func TestAnOutputThatIsNoTerminalIsPassedOnAsItIs(t *testing.T) {
 	g := NewWithT(t)
 	var out bytes.Buffer
-	lines := command.NewOutput(&out).Lines()
+	lines := command.NewOutput(&out, "standard output").Lines()
 	_, err := lines.Write([]byte("\x1b[31mred\n\xff\x00"))
 	g.Expect(err).NotTo(HaveOccurred())
-	lines.Flush()
-	lines.Flush()
+	g.Expect(lines.Close()).To(Succeed())
+	g.Expect(lines.Close()).To(Succeed())
 	g.Expect(out.String()).To(Equal("\x1b[31mred\n\xff\x00\n"))
 }
 
 func TestALineIsPassedOnWhenItHasEnded(t *testing.T) {
 	g := NewWithT(t)
 	var out bytes.Buffer
-	o := command.NewOutput(&out)
+	o := command.NewOutput(&out, "standard output")
 	a, b := o.Lines(), o.Lines()
 	for _, part := range []struct {
 		to   *command.Lines
@@ -49,29 +49,29 @@ func TestALineIsPassedOnWhenItHasEnded(t *testing.T) {
 		_, err := part.to.Write([]byte(part.text))
 		g.Expect(err).NotTo(HaveOccurred())
 	}
-	a.Flush()
-	b.Flush()
+	g.Expect(a.Close()).To(Succeed())
+	g.Expect(b.Close()).To(Succeed())
 	g.Expect(out.String()).To(Equal("b\naa\nb\na\n"))
 }
 
 func TestALineWithoutEndIsNotKeptForEver(t *testing.T) {
 	g := NewWithT(t)
 	var out bytes.Buffer
-	lines := command.NewOutput(&out).Lines()
+	lines := command.NewOutput(&out, "standard output").Lines()
 	for range 100 {
 		_, err := lines.Write(bytes.Repeat([]byte("x"), 1000))
 		g.Expect(err).NotTo(HaveOccurred())
 	}
 	g.Expect(out.Len()).To(BeNumerically(">", 64<<10))
-	lines.Flush()
+	g.Expect(lines.Close()).To(Succeed())
 	g.Expect(out.String()).To(Equal(strings.Repeat("x", 100_000) + "\n"))
 
 	out.Reset()
-	lines = command.NewOutput(&out).Lines()
+	lines = command.NewOutput(&out, "standard output").Lines()
 	_, err := lines.Write(bytes.Repeat([]byte("x"), 70_000)) // passed on whole
 	g.Expect(err).NotTo(HaveOccurred())
-	lines.Flush()
-	lines.Flush()
+	g.Expect(lines.Close()).To(Succeed())
+	g.Expect(lines.Close()).To(Succeed())
 	g.Expect(out.String()).To(Equal(strings.Repeat("x", 70_000) + "\n"))
 }
 

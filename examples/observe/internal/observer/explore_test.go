@@ -18,6 +18,7 @@ import (
 
 	"github.com/homeostat/homeostat/examples/observe/internal/argument"
 	"github.com/homeostat/homeostat/examples/observe/internal/command"
+	"github.com/homeostat/homeostat/examples/observe/internal/known"
 	"github.com/homeostat/homeostat/examples/observe/internal/observer"
 	"github.com/homeostat/homeostat/informer"
 	"github.com/homeostat/homeostat/names"
@@ -58,7 +59,7 @@ func (r *register) names(context.Context) ([]names.Name, error) {
 	for key := range r.list() {
 		fmt.Fprintln(&text, key)
 	}
-	return names.Parse(strings.NewReader(text.String()), nil)
+	return known.Parse(strings.NewReader(text.String()), known.Format{})
 }
 
 func addressed(name, address string) *corev1.Service {

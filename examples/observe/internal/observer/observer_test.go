@@ -21,6 +21,7 @@ import (
 
 	"github.com/homeostat/homeostat/examples/observe/internal/argument"
 	"github.com/homeostat/homeostat/examples/observe/internal/command"
+	"github.com/homeostat/homeostat/examples/observe/internal/known"
 	"github.com/homeostat/homeostat/examples/observe/internal/observer"
 	"github.com/homeostat/homeostat/informer"
 	"github.com/homeostat/homeostat/names"
@@ -204,7 +205,7 @@ func TestResyncRunsForEveryObjectAgain(t *testing.T) {
 
 func TestADryRunRunsNothing(t *testing.T) {
 	inWorld(t, func(w *world) {
-		o, err := w.once(observer.Options{Each: each, Delete: []string{"forget"}, Names: known("d/gone\n"), DryRun: true})
+		o, err := w.once(observer.Options{Each: each, Delete: []string{"forget"}, Names: listing("d/gone\n"), DryRun: true})
 		w.Expect(err).NotTo(HaveOccurred())
 		w.Expect(w.progress()).To(Equal([]string{
 			"Sync started", "Sync 1\trun it d a", "Sync ended", "Deleted \tforget d gone",
@@ -225,8 +226,8 @@ func TestRunningOnce(t *testing.T) {
 	}{
 		"all succeed":         {nil, nil, 2, nil},
 		"some fail":           {failing, nil, 2, observer.ErrKeysFailed},
-		"names are gone":      {nil, known("d/x\nd/a\nd/y\n"), 4, nil},
-		"no names":            {nil, known(""), 2, nil},
+		"names are gone":      {nil, listing("d/x\nd/a\nd/y\n"), 4, nil},
+		"no names":            {nil, listing(""), 2, nil},
 		"names cannot be had": {nil, broken, 2, observer.ErrNamesFailed},
 		"both":                {failing, broken, 2, observer.ErrNamesFailed},
 	} {
@@ -254,7 +255,7 @@ func TestRunningOnceWaitsForNamesAndForRuns(t *testing.T) {
 	inWorld(t, func(w *world) {
 		slow := names.UIDFunc(func(context.Context) ([]names.Name, error) {
 			<-time.After(10 * time.Second)
-			return names.Parse(strings.NewReader("d/gone\n"), nil)
+			return known.Parse(strings.NewReader("d/gone\n"), known.Format{})
 		})
 		_, err := w.once(observer.Options{Each: each, Delete: []string{"forget"}, Names: slow})
 		w.Expect(err).NotTo(HaveOccurred())
@@ -310,7 +311,7 @@ func TestNamesNeverDeleteALiveObject(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world) {
-				o := observer.Options{Each: each, Delete: []string{"forget"}, Names: known(text), Once: true, MaxErrors: -1}
+				o := observer.Options{Each: each, Delete: []string{"forget"}, Names: listing(text), Once: true, MaxErrors: -1}
 				made := w.made(o, &informer.Options{Namespaces: []string{"d"}, LabelSelector: "app=web"})
 				_ = made.Run(w.t.Context()) // malformed lines are its error
 				for _, line := range w.ran() {
@@ -440,7 +441,7 @@ func TestMetricsCountByTypeAndExitCode(t *testing.T) {
 			}
 			return nil
 		}
-		o, err := w.once(observer.Options{Each: each, Delete: []string{"forget"}, Names: known("d/gone\n")})
+		o, err := w.once(observer.Options{Each: each, Delete: []string{"forget"}, Names: listing("d/gone\n")})
 		w.Expect(err).To(HaveOccurred())
 		w.Expect(testutil.CollectAndCompare(o.Collectors()[0], strings.NewReader(`
 # HELP observe_counts Changes for which the command was run.

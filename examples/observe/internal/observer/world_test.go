@@ -20,6 +20,7 @@ import (
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 
 	"github.com/homeostat/homeostat/examples/observe/internal/command"
+	"github.com/homeostat/homeostat/examples/observe/internal/known"
 	"github.com/homeostat/homeostat/examples/observe/internal/observer"
 	"github.com/homeostat/homeostat/informer"
 	"github.com/homeostat/homeostat/names"
@@ -184,11 +185,11 @@ func printed(text func() (io.Reader, error)) names.UIDLister {
 		if err != nil {
 			return nil, err
 		}
-		return names.Parse(r, nil)
+		return known.Parse(r, known.Format{})
 	})
 }
 
-// known is a lister of names that always prints text.
-func known(text string) names.UIDLister {
+// listing is a lister of names that always prints text.
+func listing(text string) names.UIDLister {
 	return printed(func() (io.Reader, error) { return strings.NewReader(text), nil })
 }

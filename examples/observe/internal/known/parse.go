@@ -1,4 +1,4 @@
-package names
+package known
 
 import (
 	"bufio"
@@ -12,23 +12,25 @@ import (
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/homeostat/homeostat/names"
 )
 
-// What the zero [Format] means.
 const (
-	DefaultMaxNames = 1_000_000
+	// defaultMaxNames is what the zero [Format] means.
+	defaultMaxNames = 1_000_000
 	// maxLine is the longest line in bytes: a namespace (63), a name (253), a
 	// UID (36) and much white space.
 	maxLine = 1024
 )
 
-// A Format says what lines of names look like. Nil and zero fields mean the
-// defaults.
+// A Format describes lines of names. Its zero value means namespace/name.
 type Format struct {
-	// ClusterScoped means that a line holds a name without a namespace; the
-	// default is namespace/name. The other kind of name is malformed.
+	// ClusterScoped means that a line holds a name without a namespace. A name of
+	// the other form is malformed.
 	ClusterScoped bool
-	// MaxNames bounds the number of lines; [DefaultMaxNames]. More are an error.
+	// MaxNames bounds the number of lines: more are an error. Defaults to a
+	// million.
 	MaxNames int
 }
 
@@ -43,14 +45,11 @@ var uid = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 // Errors: any other line (it names the line), too many lines, and what r
 // returns. There are no names then: a line that is not understood may be that
 // of a live object.
-func Parse(r io.Reader, f *Format) ([]Name, error) {
-	if f == nil {
-		f = &Format{}
-	}
-	limit := cmp.Or(max(f.MaxNames, 0), DefaultMaxNames)
+func Parse(r io.Reader, f Format) ([]names.Name, error) {
+	limit := cmp.Or(max(f.MaxNames, 0), defaultMaxNames)
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, maxLine)
-	var all []Name
+	var all []names.Name
 	number := 0
 	for lines.Scan() {
 		if number++; number > limit {
@@ -76,23 +75,23 @@ func Parse(r io.Reader, f *Format) ([]Name, error) {
 
 func isBlank(r rune) bool { return r == ' ' || r == '\t' }
 
-func parseLine(columns []string, clusterScoped bool) (Name, error) {
+func parseLine(columns []string, clusterScoped bool) (names.Name, error) {
 	key, err := parseKey(columns[0], clusterScoped)
 	if err != nil {
-		return Name{}, err
+		return names.Name{}, err
 	}
 	switch len(columns) {
 	case 1:
-		return Name{Key: key}, nil
+		return names.Name{Key: key}, nil
 	case 2:
 		lower := strings.ToLower(columns[1])
 		if !uid.MatchString(lower) {
-			return Name{}, fmt.Errorf("second column %q: must be a UID, such as %s", columns[1],
+			return names.Name{}, fmt.Errorf("second column %q: must be a UID, such as %s", columns[1],
 				"f81d4fae-7dec-11d0-a765-00a0c91e6bf6")
 		}
-		return Name{Key: key, UID: types.UID(lower)}, nil
+		return names.Name{Key: key, UID: types.UID(lower)}, nil
 	default:
-		return Name{}, fmt.Errorf("%d columns: must be the name and, optionally, its UID", len(columns))
+		return names.Name{}, fmt.Errorf("%d columns: must be the name and, optionally, its UID", len(columns))
 	}
 }
 

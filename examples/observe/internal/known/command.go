@@ -1,0 +1,43 @@
+package known
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/homeostat/homeostat/examples/observe/internal/command"
+	"github.com/homeostat/homeostat/names"
+)
+
+// maxOutput is how many bytes a command may print.
+const maxOutput = 64 << 20
+
+// Command lists the names that a program prints; see [Parse] for what it may
+// print. The program is run anew each time, without a shell, in the environment
+// of env alone, and is killed with all that it has started when the context ends.
+//
+// Errors: an exit code other than 0 (with the end of what the program wrote to
+// standard error), more than 64 MiB of output, a line that is no name.
+func Command(f Format, env []string, program string, args ...string) names.UIDLister {
+	runner := &command.Runner{Env: env, Grace: 1} // it only reads: nothing is lost if it is killed at once
+	call := command.Call{Argv: append([]string{program}, args...)}
+	return names.UIDFunc(func(ctx context.Context) ([]names.Name, error) {
+		all, err := list(ctx, runner, call, f)
+		if err != nil {
+			return nil, fmt.Errorf("listing names with %q: %w", program, err)
+		}
+		return all, nil
+	})
+}
+
+func list(ctx context.Context, runner *command.Runner, call command.Call, f Format) ([]names.Name, error) {
+	output, err := runner.Capture(ctx, call, maxOutput)
+	if ctx.Err() != nil {
+		return nil, errors.Join(context.Cause(ctx), err) // even without err: it may not have printed all
+	}
+	if err != nil {
+		return nil, err
+	}
+	return Parse(bytes.NewReader(output), f)
+}
