@@ -49,20 +49,31 @@ func browse(t *testing.T, arguments ...string) string {
 // measure is put into the page, in place of the script that it does not have:
 // it writes down what is wrong with the layout.
 const measure = `<script>
+const levels = c => c.match(/[0-9.]+/g).slice(0, 3).map(Number);
+const luminance = c => levels(c).map(v => v / 255).map(v => v <= .03928 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4)
+  .reduce((sum, v, i) => sum + v * [.2126, .7152, .0722][i], 0);
+const contrast = (a, b) => (Math.max(luminance(a), luminance(b)) + .05) / (Math.min(luminance(a), luminance(b)) + .05);
+const backgroundOf = e => { const c = getComputedStyle(e).backgroundColor;
+  return c != "rgba(0, 0, 0, 0)" ? c : e.parentElement ? backgroundOf(e.parentElement) : "rgb(255, 255, 255)"; };
 addEventListener("load", () => {
   const faults = [], root = document.documentElement;
   if (root.scrollWidth > innerWidth) faults.push("wider than the window: " + root.scrollWidth + " > " + innerWidth);
   const shown = [...document.querySelectorAll("svg")].filter(s => getComputedStyle(s).display != "none");
-  if (shown.length != 1) faults.push(shown.length + " graphs are shown");
+  if (shown.length > 1 || shown.length == 0 && document.querySelector("#graph")) faults.push(shown.length + " graphs are shown");
   for (const svg of shown) for (const g of svg.querySelectorAll("g")) {
     const box = g.querySelector("rect").getBoundingClientRect();
     for (const text of g.querySelectorAll("text")) {
       const t = text.getBoundingClientRect();
       if (t.right > box.right + 1 || t.bottom > box.bottom + 1) faults.push("text leaves its box: " + text.textContent);
-      if (t.height < 9) faults.push("text is too small: " + text.textContent);
+      if (t.height < 11) faults.push("text is too small: " + text.textContent);
     }
   }
   if (getComputedStyle(document.querySelector("section")).borderRadius == "0px") faults.push("there is no style");
+  for (const e of document.querySelectorAll("td, th, dd, h3, p, .badge")) {
+    const soft = getComputedStyle(e), box = e.getBoundingClientRect();
+    if (box.width && box.right > innerWidth + 1) faults.push("cut off: " + e.textContent.slice(0, 40));
+    if (contrast(soft.color, backgroundOf(e)) < 4.5) faults.push("too pale: " + e.textContent.slice(0, 40));
+  }
   document.title = "faults: " + (faults.join("; ") || "none");
 });
 </script>`
@@ -96,16 +107,27 @@ func TestE2EThePageIsWellDrawnAtTwoWidths(t *testing.T) {
 	server := httptest.NewServer(measured(handler))
 	defer server.Close()
 
-	for size, height := range map[string]string{"1280": "1700", "400": "3300"} {
-		file := filepath.Join(t.ArtifactDir(), "page-"+size+".png")
-		browse(t, "--window-size="+size+","+height, "--screenshot="+file, server.URL+"/debug/homeostat?refresh=0")
+	const overview, key = "/debug/homeostat?refresh=0", "/debug/homeostat?refresh=0&controller=rollout&key=d/unseen"
+	for name, look := range map[string]struct{ path, size, scheme string }{
+		"wide-light": {overview, "1280,1700", light}, "wide-dark": {overview, "1280,1700", dark},
+		"narrow-light": {overview, "320,3900", light}, "narrow-dark": {overview, "320,3900", dark},
+		"key-wide-light": {key, "1280,700", light}, "key-narrow-dark": {key, "320,900", dark},
+	} {
+		file := filepath.Join(t.ArtifactDir(), "page-"+name+".png")
+		browse(t, look.scheme, "--window-size="+look.size, "--screenshot="+file, server.URL+look.path)
 		picture, err := os.ReadFile(file)
 		g.Expect(err).NotTo(HaveOccurred())
-		g.Expect(len(picture)).To(BeNumerically(">", 10_000), "it is not blank")
+		g.Expect(len(picture)).To(BeNumerically(">", 5_000), "it is not blank")
 
-		page := browse(t, "--window-size="+size+","+height, "--dump-dom", server.URL+"/debug/homeostat?refresh=0&measure")
+		page := browse(t, look.scheme, "--window-size="+look.size, "--dump-dom", server.URL+look.path+"&measure")
 		_, title, _ := strings.Cut(page, "<title>")
 		title, _, _ = strings.Cut(title, "</title>")
-		g.Expect(title).To(Equal("faults: none"), size)
+		g.Expect(title).To(Equal("faults: none"), name)
 	}
 }
+
+// The color schemes, as the browser is told.
+const (
+	dark  = "--blink-settings=preferredColorScheme=0"
+	light = "--blink-settings=preferredColorScheme=1"
+)

@@ -35,7 +35,7 @@ type layout struct {
 
 var layouts = []layout{
 	{class: "wide", node: 200, gap: 110, chars: 26},
-	{class: "narrow", node: 108, gap: 22, chars: 15},
+	{class: "narrow", node: 112, gap: 14, chars: 12},
 }
 
 const (

@@ -11,8 +11,8 @@ import (
 	"github.com/prometheus/common/expfmt"
 )
 
-// New returns a handler of /livez, /readyz, /metrics and /debug/homeostat. It
-// starts nothing, and is safe for concurrent use.
+// New returns a handler of /livez, /readyz, /metrics, /debug/homeostat and,
+// with Options.Authorize, /debug/pprof/. It starts nothing, and is safe for concurrent use.
 //
 // Errors: every fault of the options, joined.
 func New(o *Options) (http.Handler, error) {
@@ -28,6 +28,9 @@ func New(o *Options) (http.Handler, error) {
 	}})
 	mux.Handle("GET /metrics", authorized(options.Authorize, exposition{options.Gatherer}))
 	mux.Handle("GET /debug/homeostat", authorized(options.Authorize, newPage(options.Controllers)))
+	if options.Authorize != nil {
+		mux.Handle("GET /debug/pprof/{profile...}", authorized(options.Authorize, &profiles{}))
+	}
 	return mux, nil
 }
 
@@ -40,6 +43,7 @@ func authorized(authorize func(*http.Request) error, h http.Handler) http.Handle
 		case err == nil:
 			h.ServeHTTP(w, r)
 		case errors.Is(err, ErrUnauthenticated):
+			w.Header().Set("WWW-Authenticate", `Basic realm="password: a bearer token"`)
 			refuse(w, http.StatusUnauthorized)
 		default:
 			refuse(w, http.StatusForbidden)

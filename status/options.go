@@ -28,7 +28,7 @@ const (
 )
 
 // ErrUnauthenticated is for Options.Authorize: an error that wraps it is
-// answered with 401 instead of 403.
+// answered with 401 instead of 403, at which browsers ask for a password.
 var ErrUnauthenticated = errors.New("not authenticated")
 
 // Options of the handler. Nil and zero fields mean the defaults.
@@ -42,8 +42,10 @@ type Options struct {
 	// that does not return counts as failed, and is not called again until it
 	// has. Its error is shown to everybody.
 	Live, Ready map[string]func() error
-	// Authorize is asked before /metrics and /debug/homeostat are served; an
-	// error refuses. By default everybody who can connect may see them.
+	// Authorize is asked before anything but the probes is served; an error
+	// refuses. [Reviewed] makes one that asks the API server. By default everyone
+	// who can connect may see /metrics and /debug/homeostat, and there is no
+	// /debug/pprof/.
 	Authorize func(r *http.Request) error
 }
 

@@ -26,11 +26,7 @@ func (o *overview) render() {
 	o.add("<header>\n<h1>Homeostat</h1>\n")
 	o.badge(class, word)
 	o.add("\n<p>%s ·\n", o.Time.UTC().Format("2006-01-02 15:04:05 MST"))
-	if o.refresh > 0 {
-		o.add(`refreshes every %d s · <a href="?refresh=0&amp;keys=%d">pause</a>`, o.refresh, o.keys)
-	} else {
-		o.add(`<a href="?keys=%d">resume</a>`, o.keys)
-	}
+	o.pace("?keys="+strconv.Itoa(o.keys)+"&", o.refresh)
 	o.add("\n"+`· <a href="?format=json&amp;keys=%d">JSON</a></p>`+"\n</header>\n<main>\n", o.keys)
 	o.problems()
 	if len(o.Controllers) == 0 {
@@ -80,6 +76,8 @@ func (o *overview) controller(c *controllerReport) {
 	o.facts(c)
 	o.add("</div>\n")
 	o.keyTable(c)
+	o.add(`<form><input type="hidden" name="controller" value="%s"><input name="key" required `+
+		`placeholder="namespace/name" aria-label="key"> <button>show this key</button></form>`+"\n", c.Name)
 	o.add("</section>\n")
 }
 
@@ -141,7 +139,7 @@ func (o *overview) keyTable(c *controllerReport) {
 	o.add("<table class=\"keys\">\n<thead><tr><th>key</th><th>state</th><th>attempt</th><th>causes</th>" +
 		"<th>last error</th></tr></thead>\n<tbody>\n")
 	for i := range c.Keys {
-		o.keyRow(&c.Keys[i])
+		o.keyRow(c.Name, &c.Keys[i])
 	}
 	o.endTable()
 	if c.More {
@@ -149,16 +147,17 @@ func (o *overview) keyTable(c *controllerReport) {
 	}
 }
 
-func (o *overview) keyRow(k *keyReport) {
+func (o *overview) keyRow(controller string, k *keyReport) {
 	failed := ""
 	if k.Error != "" {
 		failed = " failed"
 	}
-	o.add(`<tr class="%s%s">`+"\n"+`<td data-label="key"><div>`, k.State, failed)
+	o.add(`<tr class="%s%s">`+"\n"+`<td data-label="key"><div><a href="%s">`, k.State, failed,
+		linkTo(controller, k.Namespace, k.Name))
 	if k.Namespace != "" {
 		o.add(`<span class="ns">%s/</span>`, k.Namespace)
 	}
-	o.add("%s</div></td>\n", k.Name)
+	o.add("%s</a></div></td>\n", k.Name)
 	o.cell("state", state(o.Time, k))
 	o.cell("attempt", strconv.Itoa(k.Attempt))
 	o.add(`<td data-label="causes"><div>`)

@@ -26,18 +26,33 @@ type page struct {
 func newPage(controllers []*reconcile.Controller) page {
 	digest := sha256.Sum256([]byte(pageStyle))
 	return page{controllers, "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(digest[:]) +
-		"'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"}
+		"'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"}
 }
 
 func (p page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
+	asJSON, refresh := query.Get("format") == "json", number(query.Get("refresh"), int(DefaultRefresh.Seconds()), 3600)
+	if query.Has("key") {
+		view, ok := keyViewOf(p.controllers, query)
+		switch {
+		case !ok:
+			http.Error(w, "there is no such controller", http.StatusNotFound)
+		case asJSON:
+			p.serveJSON(w, r, view)
+		default:
+			k := keyPage{keyView: view, refresh: refresh}
+			k.render()
+			p.serve(w, "text/html; charset=utf-8", &k.out)
+		}
+		return
+	}
 	keys := number(query.Get("keys"), DefaultKeys, MaxKeys)
 	shown := reportOf(p.controllers, keys)
-	if query.Get("format") == "json" {
+	if asJSON {
 		p.serveJSON(w, r, shown)
 		return
 	}
-	o := overview{report: shown, keys: keys, refresh: number(query.Get("refresh"), int(DefaultRefresh.Seconds()), 3600)}
+	o := overview{report: shown, keys: keys, refresh: refresh}
 	o.render()
 	p.serve(w, "text/html; charset=utf-8", &o.out)
 }

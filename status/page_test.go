@@ -37,7 +37,7 @@ func TestThePageShowsWhatIsGoingOn(t *testing.T) {
 			"keys whose last reconcile failed |3 |keys that are retried |2 |",
 			"d/slow | running for 2s | 1 | ", "configmaps: added d/slow", "secrets: added d/token",
 			"d/later | again in 9m58s | 1 | ",
-			"d/unseen | until its writes are seen, 58s at most | 1 |",
+			"d/unseen | held back until its writes are seen, for 58s at most | 1 |",
 			"d/hopeless | gave up; waits for a change | 1 | – | spec.replicas contradicts spec.paused 2s ago",
 			`patching "broken": <b>the server</b> is busy 2s ago`,
 			"waited for their own writes |1 |",

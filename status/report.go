@@ -219,18 +219,23 @@ func keyOf(k *reconcile.KeyStatus) keyReport {
 		Namespace: k.Key.Namespace, Name: k.Key.Name, State: k.State.String(), Lane: k.Lane.String(),
 		Attempt: k.Failures + 1, Since: unlessZero(k.Since), Next: unlessZero(k.Next),
 		Backoff: k.BackingOff, OnHold: k.OnHold, Again: k.Again,
-		Causes: []causeReport{}, Error: k.Failure, FailedAt: unlessZero(k.FailedAt),
+		Causes: causesOf(k.Causes), Error: k.Failure, FailedAt: unlessZero(k.FailedAt),
 	}
 	if k.Resting {
 		r.State, r.Lane = "resting", ""
 	}
-	for _, c := range k.Causes {
-		r.Causes = append(r.Causes, causeReport{
+	return r
+}
+
+func causesOf(causes []queue.Cause) []causeReport {
+	all := make([]causeReport, 0, len(causes))
+	for _, c := range causes {
+		all = append(all, causeReport{
 			Trigger: c.Trigger, Change: c.Change.String(), Namespace: c.Namespace, Name: c.Name,
 			OldVersion: c.OldVersion, NewVersion: c.NewVersion, Merged: c.Merged,
 		})
 	}
-	return r
+	return all
 }
 
 func unlessZero(t time.Time) *time.Time {

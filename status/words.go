@@ -25,7 +25,7 @@ func state(now time.Time, k *keyReport) string {
 	case k.Backoff:
 		return "backing off: again in " + rounded(k.Next.Sub(now))
 	case k.OnHold:
-		return "until its writes are seen, " + rounded(k.Next.Sub(now)) + " at most"
+		return "held back until its writes are seen, for " + rounded(k.Next.Sub(now)) + " at most"
 	default:
 		return "again in " + rounded(k.Next.Sub(now))
 	}

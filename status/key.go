@@ -1,0 +1,182 @@
+package status
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/homeostat/homeostat/reconcile"
+)
+
+// A keyView is what the page about one key shows and its JSON says.
+type keyView struct {
+	Time       time.Time `json:"time"`
+	Controller string    `json:"controller"`
+	Namespace  string    `json:"namespace"`
+	Name       string    `json:"name"`
+	// Now is what the key does; null for one that is at rest.
+	Now *keyReport `json:"now"`
+	// Attempts are the last reconciles, the newest first.
+	Attempts []attemptReport `json:"attempts"`
+}
+
+type attemptReport struct {
+	Number     int           `json:"number"`
+	Start      time.Time     `json:"start"`
+	Took       float64       `json:"tookSeconds"`
+	Causes     []causeReport `json:"causes"`
+	Writes     []writeReport `json:"writes"`
+	MoreWrites int           `json:"moreWrites,omitempty"`
+	Seen       *time.Time    `json:"seen,omitempty"`
+	Overdue    bool          `json:"overdue,omitempty"`
+	Outcome    string        `json:"outcome"`
+	Error      string        `json:"error,omitempty"`
+}
+
+type writeReport struct {
+	Kind      string `json:"kind"`
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	Version   string `json:"version,omitempty"`
+	Deleted   bool   `json:"deleted,omitempty"`
+}
+
+// keyViewOf returns what is known of the key that query names, and false if
+// there is no such controller.
+func keyViewOf(controllers []*reconcile.Controller, query url.Values) (*keyView, bool) {
+	name := query.Get("controller")
+	i := slices.IndexFunc(controllers, func(c *reconcile.Controller) bool { return c.Name() == name })
+	if i < 0 {
+		return nil, false
+	}
+	key := reconcile.Key{Name: query.Get("key")}
+	if namespace, name, ok := strings.Cut(key.Name, "/"); ok {
+		key = reconcile.Key{Namespace: namespace, Name: name}
+	}
+	v := &keyView{
+		Time: time.Now(), Controller: name, Namespace: key.Namespace, Name: key.Name, Attempts: []attemptReport{},
+	}
+	status := controllers[i].Status(MaxKeys)
+	if k := slices.IndexFunc(status.Keys, func(k reconcile.KeyStatus) bool { return k.Key == key }); k >= 0 {
+		now := keyOf(&status.Keys[k])
+		v.Now = &now
+	}
+	for _, a := range slices.Backward(controllers[i].History(key)) {
+		v.Attempts = append(v.Attempts, attemptOf(&a))
+	}
+	return v, true
+}
+
+func attemptOf(a *reconcile.Attempt) attemptReport {
+	r := attemptReport{
+		Number: a.Number, Start: a.Start, Took: a.Took.Seconds(), Causes: causesOf(a.Causes), Writes: []writeReport{},
+		MoreWrites: a.MoreWrites, Seen: unlessZero(a.Seen), Overdue: a.Overdue,
+		Outcome: a.Outcome.String(), Error: a.Failure,
+	}
+	for _, w := range a.Writes {
+		r.Writes = append(r.Writes, writeReport{w.Kind, w.Namespace, w.Name, w.ResourceVersion, w.Deleted})
+	}
+	return r
+}
+
+// keyPage writes the page about one key.
+type keyPage struct {
+	markup
+	*keyView
+	refresh int // seconds
+}
+
+// linkTo returns the address of the page about a key, from any page of ours.
+func linkTo(controller, namespace, name string) string {
+	return "?" + url.Values{"controller": {controller}, "key": {title(namespace, name)}}.Encode()
+}
+
+func (p *keyPage) render() {
+	here := linkTo(p.Controller, p.Namespace, p.Name)
+	p.begin(title(p.Namespace, p.Name)+" in "+p.Controller, p.refresh)
+	p.add("<header>\n<h1>%s</h1>\n<p>in controller %s · %s ·\n", title(p.Namespace, p.Name), p.Controller,
+		p.Time.UTC().Format("2006-01-02 15:04:05 MST"))
+	p.pace(here+"&", p.refresh)
+	p.add("\n"+`· <a href="%s">JSON</a> · <a href="?">all keys</a></p>`+"\n</header>\n<main>\n<section>\n", here+"&format=json")
+	now := "at rest: neither waiting nor being reconciled"
+	if p.Now != nil {
+		now = state(p.Time, p.Now)
+	}
+	p.add("<h2>Now</h2>\n<p>%s</p>\n", now)
+	p.add("<h2>Its last reconciles, the newest first</h2>\n")
+	if len(p.Attempts) == 0 {
+		p.add("<p class=\"quiet\">None is remembered. From now on they are, for ten minutes.</p>\n")
+	}
+	p.add("<ol class=\"timeline\">\n")
+	for i := range p.Attempts {
+		p.attempt(&p.Attempts[i])
+	}
+	p.add("</ol>\n</section>\n</main>\n</body>\n</html>\n")
+}
+
+func (p *keyPage) attempt(a *attemptReport) {
+	class := "bad"
+	if a.Error == "" {
+		class = "good"
+	}
+	p.add(`<li class="%s"><h3>%s <small>%s, attempt %d</small></h3>`+"\n<dl class=\"steps\">\n",
+		class, ago(p.Time, &a.Start), a.Start.UTC().Format("15:04:05.000"), a.Number)
+	p.add("<div><dt>cause</dt><dd>")
+	p.causes(a.Causes)
+	p.add("</dd></div>\n<div><dt>reconcile</dt><dd>took %s", span(a.Took))
+	if a.Overdue {
+		p.add(", before its last writes were seen")
+	}
+	p.add("</dd></div>\n<div><dt>writes</dt><dd>")
+	p.writes(a)
+	p.add("</dd></div>\n<div><dt>seen</dt><dd>%s</dd></div>\n<div><dt>outcome</dt><dd>", seen(a))
+	p.badge(class, a.Outcome)
+	if a.Error != "" {
+		p.add(" %s", a.Error)
+	}
+	p.add("</dd></div>\n</dl></li>\n")
+}
+
+func (p *keyPage) writes(a *attemptReport) {
+	if len(a.Writes) == 0 {
+		p.add("–")
+	}
+	for _, w := range a.Writes {
+		text := w.Kind + " " + title(w.Namespace, w.Name)
+		if w.Deleted {
+			text = "deleted " + text
+		} else if w.Version != "" {
+			text += " →" + w.Version
+		}
+		p.add("<div>%s</div>", text)
+	}
+	if a.MoreWrites > 0 {
+		p.add("<div>and %d more</div>", a.MoreWrites)
+	}
+}
+
+// seen says when the caches had seen the writes of an attempt.
+func seen(a *attemptReport) string {
+	switch {
+	case len(a.Writes) == 0:
+		return "–"
+	case a.Seen == nil:
+		return "not yet"
+	default:
+		end := a.Start.Add(time.Duration(a.Took * float64(time.Second)))
+		return fmt.Sprintf("after %s", rounded(a.Seen.Sub(end)))
+	}
+}
+
+// pace writes how often the page refreshes itself, and how to change that. The
+// address goes on after base.
+func (m *markup) pace(base string, refresh int) {
+	if refresh > 0 {
+		m.add(`refreshes every %d s · <a href="%s">pause</a>`, refresh, base+"refresh=0")
+	} else {
+		m.add(`<a href="%s">resume</a>`, base+"refresh="+strconv.Itoa(int(DefaultRefresh.Seconds())))
+	}
+}

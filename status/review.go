@@ -1,0 +1,157 @@
+package status
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	authenticationclient "k8s.io/client-go/kubernetes/typed/authentication/v1"
+	authorizationclient "k8s.io/client-go/kubernetes/typed/authorization/v1"
+)
+
+// How long the answers of the API server hold, and how many are kept.
+const (
+	allowedFor     = time.Minute
+	refusedFor     = 10 * time.Second
+	answersKept    = 1000
+	reviewTimeout  = 10 * time.Second
+	reviewsAtATime = 4
+)
+
+// ReviewClient makes reviews; a kubernetes.Interface is one. It needs the
+// permissions of the ClusterRole system:auth-delegator.
+type ReviewClient interface {
+	AuthenticationV1() authenticationclient.AuthenticationV1Interface
+	AuthorizationV1() authorizationclient.AuthorizationV1Interface
+}
+
+// Reviewed returns an Options.Authorize that asks the API server: a TokenReview
+// says whose bearer token the request carries, and a SubjectAccessReview whether
+// they may "get" its path, such as the nonResourceURL /metrics. For browsers the
+// token may also be the password of basic authentication.
+//
+// An answer holds for a minute if the request was allowed, and for 10 seconds if
+// it was refused; a server that does not answer within 10 seconds refuses. Where
+// the request comes from is no matter: behind a sidecar everything comes from
+// loopback. It is safe for concurrent use.
+func Reviewed(client ReviewClient) func(*http.Request) error {
+	r := &reviewer{client: client, answers: map[question]answer{}, slots: make(chan struct{}, reviewsAtATime)}
+	return r.authorize
+}
+
+type reviewer struct {
+	client ReviewClient
+	slots  chan struct{} // one is taken by each review under way
+
+	mu      sync.Mutex // guards answers
+	answers map[question]answer
+}
+
+type question struct {
+	token [sha256.Size]byte // its digest
+	path  string
+}
+
+type answer struct {
+	err   error
+	until time.Time
+}
+
+func (r *reviewer) authorize(request *http.Request) error {
+	token := tokenOf(request)
+	if token == "" {
+		return fmt.Errorf("the request has no bearer token: %w", ErrUnauthenticated)
+	}
+	asked := question{sha256.Sum256([]byte(token)), request.URL.Path}
+	if known, ok := r.known(asked); ok {
+		return known
+	}
+	ctx, cancel := context.WithTimeout(request.Context(), reviewTimeout)
+	defer cancel()
+	select {
+	case r.slots <- struct{}{}:
+		defer func() { <-r.slots }()
+	case <-ctx.Done():
+		return fmt.Errorf("waiting to review a token: %w", ctx.Err())
+	}
+	refused, err := r.review(ctx, token, asked.path)
+	if err != nil {
+		logr.FromContextOrDiscard(ctx).Error(err, "request refused: access could not be reviewed", "path", asked.path)
+		return err
+	}
+	r.remember(asked, refused)
+	return refused
+}
+
+// tokenOf returns the bearer token, or the password of basic authentication.
+func tokenOf(r *http.Request) string {
+	if _, password, ok := r.BasicAuth(); ok {
+		return password
+	}
+	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if !strings.EqualFold(scheme, "Bearer") {
+		return ""
+	}
+	return strings.TrimSpace(token)
+}
+
+// review returns why the server refuses, or why it could not be asked.
+func (r *reviewer) review(ctx context.Context, token, path string) (refused, err error) {
+	whose, err := r.client.AuthenticationV1().TokenReviews().Create(ctx,
+		&authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}}, metav1.CreateOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("reviewing a token: %w", err)
+	}
+	if !whose.Status.Authenticated {
+		return fmt.Errorf("the token is not valid: %w", ErrUnauthenticated), nil
+	}
+	user := whose.Status.User
+	extra := make(map[string]authorizationv1.ExtraValue, len(user.Extra))
+	for key, values := range user.Extra {
+		extra[key] = authorizationv1.ExtraValue(values)
+	}
+	may, err := r.client.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{
+		Spec: authorizationv1.SubjectAccessReviewSpec{
+			User: user.Username, UID: user.UID, Groups: user.Groups, Extra: extra,
+			NonResourceAttributes: &authorizationv1.NonResourceAttributes{Path: path, Verb: "get"},
+		},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("reviewing access of %q to %s: %w", user.Username, path, err)
+	}
+	if !may.Status.Allowed {
+		return errors.New("the user may not get this path"), nil
+	}
+	return nil, nil
+}
+
+func (r *reviewer) known(asked question) (err error, ok bool) { //nolint:revive // the error is the value
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	known, ok := r.answers[asked]
+	return known.err, ok && time.Now().Before(known.until)
+}
+
+// remember keeps an answer. When there are too many, all are forgotten: it costs
+// a review each.
+func (r *reviewer) remember(asked question, refused error) {
+	holds := allowedFor
+	if refused != nil {
+		holds = refusedFor
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.answers) >= answersKept {
+		clear(r.answers)
+	}
+	r.answers[asked] = answer{refused, time.Now().Add(holds)}
+}
