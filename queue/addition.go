@@ -5,7 +5,8 @@ import "time"
 // An Addition says how a key enters the queue. The zero value is a live change
 // to look at now, of unknown cause.
 type Addition struct {
-	// Lane is where the key waits. A key that waits already only moves up.
+	// Lane is where the key waits. A key that waits already only moves up, also
+	// by an addition with a delay.
 	Lane Lane
 	// After delays the key. The earliest deadline of a key wins, and an addition
 	// without delay beats every timer.

@@ -128,14 +128,33 @@ func TestBackoff(t *testing.T) {
 			item.Retry()
 			b.expectTurn("a", 4*time.Second).Done()
 		},
-		"a cancelled retry does not come, and its failures are forgotten": func(b *bench) {
+		"a cancelled retry does not come, and the key keeps its failures and its back-off": func(b *bench) {
 			b.Add("a")
 			b.take().Retry()
+			b.take().Retry()
+			b.Expect(b.Cancel("a")).To(BeTrue())
+			b.Expect(b.Entries(1)).To(BeEmpty())
+			b.Expect(b.Stats()).To(And(HaveField("Failing", 1), HaveField("BackingOff", 0)))
+			b.Add("a")
+			item := b.expectTurn("a", 3*time.Second)
+			b.Expect(item.Attempt()).To(Equal(3))
+			item.Retry()
 			b.Expect(b.Cancel("a")).To(BeTrue())
 			b.expectNothing()
-			b.Expect(b.Entries(1)).To(BeEmpty())
+			b.Expect(b.Stats().Failing).To(Equal(1))
 			b.Add("a")
-			b.Expect(b.take().Attempt()).To(Equal(1))
+			item = b.take()
+			b.Expect(item.Attempt()).To(Equal(4))
+			item.Done()
+		},
+		"a cancelled retry and Forget leave nothing of the key": func(b *bench) {
+			b.Add("a")
+			b.take().Retry()
+			b.Cancel("a")
+			b.Forget("a")
+			b.Expect(b.Stats()).To(And(HaveField("Failing", 0), HaveField("Delayed", 0)))
+			b.Add("a")
+			b.Expect(b.expectTurn("a", 0).Attempt()).To(Equal(1))
 		},
 		"cancelling a retry does not lose what was added while it backed off": func(b *bench) {
 			b.Add("a")

@@ -39,11 +39,11 @@ func TestLanes(t *testing.T) {
 				b.expectTurn(key, 0).Done()
 			}
 		},
-		"a timer does not move a key up": func(b *bench) {
+		"a delayed addition to a higher lane raises a key that waits already": func(b *bench) {
 			b.AddWith("b", in(queue.Background))
 			b.AddWith("b", queue.Addition{Lane: queue.Live, After: time.Second})
 			b.AddWith("r", in(queue.Retrying))
-			for _, key := range []string{"r", "b"} {
+			for _, key := range []string{"b", "r"} {
 				b.expectTurn(key, 0).Done()
 			}
 		},

@@ -67,9 +67,7 @@ func (m *model) add(name string, a queue.Addition) {
 		k.reset = k.reset || k.held
 	}
 	if waits {
-		if a.After <= 0 {
-			k.lane = min(k.lane, a.Lane)
-		}
+		k.lane = min(k.lane, a.Lane)
 		return
 	}
 	m.ask(k, a)
@@ -97,10 +95,16 @@ func (m *model) cancel(name string) bool {
 		return false
 	}
 	k.asked, k.due = "", 0
-	if !k.held {
-		k.failures, k.backoff = 0, 0
-	}
 	return true
+}
+
+// forget also ends a back-off that nothing waits for.
+func (m *model) forget(name string) {
+	k := m.key(name)
+	k.failures = 0
+	if !k.held && k.asked == "" {
+		k.backoff = 0
+	}
 }
 
 func (m *model) take(name string) {
@@ -246,7 +250,7 @@ func (c *comparison) rarely(arg byte, name string) {
 		c.model.drain()
 	default:
 		c.queue.Forget(name)
-		c.model.key(name).failures = 0
+		c.model.forget(name)
 	}
 }
 

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -17,7 +18,7 @@ type Queue[K comparable] struct {
 	timely  atomic.Bool // the last addition had to know the time
 
 	// What each turn needs comes first, so that it is in few cache lines.
-	mu       lock // guards what follows
+	mu       sync.Mutex // guards what follows
 	mode     mode
 	timed    bool // somebody asks how long keys are held
 	ready    int  // keys in rings
@@ -94,7 +95,8 @@ func (q *Queue[K]) AddWith(key K, a Addition) {
 }
 
 // Forget forgets the failures of key: the next one is its first again. A retry
-// that waits already still comes at its time.
+// that waits already still comes at its time; a back-off that nothing waits for
+// ends.
 func (q *Queue[K]) Forget(key K) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -103,17 +105,21 @@ func (q *Queue[K]) Forget(key K) {
 		return
 	}
 	e := q.at(n)
-	if m := q.recall(e); m != nil {
-		q.forget(m)
+	m := q.recall(e)
+	if m == nil {
+		return
 	}
-	if e.state == idle {
-		q.discard(n, e)
+	q.forget(m)
+	if e.pending == nothing && e.state != held {
+		m.backoff = 0
+		q.settle(n, q.now())
 	}
 }
 
-// Cancel drops the timer of key, a retry included, and tells whether there was
-// one. Additions without delay are not cancelled: a key that was added while it
-// backed off is still handed out at the end of its back-off.
+// Cancel drops the timer of key, a retry included, and reports whether there was
+// one. The key keeps its failures and its back-off until [Queue.Forget].
+// Additions without delay are not cancelled: a key that was added while it
+// backed off is still dispatched at the end of its back-off.
 func (q *Queue[K]) Cancel(key K) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -126,7 +132,6 @@ func (q *Queue[K]) Cancel(key K) bool {
 	q.causes.drop(e.causes)
 	e.causes = 0
 	if e.state != held {
-		q.forgive(e)
 		q.settle(n, q.now())
 	}
 	return true

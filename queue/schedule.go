@@ -55,7 +55,7 @@ func (q *Queue[K]) merge(n uint32, a *Addition, now int64) {
 		if now != 0 {
 			q.timely.Store(false)
 		}
-		if a.Lane < e.lane && a.After <= 0 {
+		if a.Lane < e.lane {
 			q.unlink(e)
 			e.lane = a.Lane
 			q.push(n, e)
@@ -143,7 +143,7 @@ func (q *Queue[K]) delay(n uint32, then int64) {
 
 // backed counts e if it is delayed by its back-off; unbacked is the end of that.
 func (q *Queue[K]) backed(e *record[K]) {
-	if m := q.recall(e); m != nil && m.backoff == e.at {
+	if m := q.recall(e); m != nil && m.backoff == e.at && e.pending != nothing {
 		m.backing = true
 		q.counters.backing++
 	}

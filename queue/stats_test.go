@@ -74,6 +74,8 @@ func TestStatsCountFailingKeysAndHolds(t *testing.T) {
 		item := b.take()
 		item.Retry()
 		b.Cancel("a")
+		failing(b, 1)
+		b.Forget("a")
 		failing(b, 0)
 		w := queue.Workqueue(b.Queue, nil)
 		w.AddRateLimited("c")
