@@ -96,7 +96,7 @@ func (q *Queue[K]) heldEntries(limit int) []Entry[K] {
 func (q *Queue[K]) delayedEntries(limit int, now int64) []Entry[K] {
 	var nodes []timerNode
 	for _, n := range q.timers.nodes {
-		if q.valid(n) && q.at(n.entry).pending != nothing { // others only rest
+		if q.valid(n) && q.leads(n) {
 			nodes = append(nodes, n)
 		}
 	}
@@ -108,13 +108,24 @@ func (q *Queue[K]) delayedEntries(limit int, now int64) []Entry[K] {
 	for _, n := range nodes[:min(limit, len(nodes))] {
 		r := q.at(n.entry)
 		e := q.describe(r, Delayed, r.causes)
-		e.Next = q.time(r.at)
-		if m := q.recall(r); m != nil {
+		e.Next = q.time(n.due)
+		if m := q.recall(r); m != nil && r.pending == nothing {
+			e.Lane, e.Next = Live, q.time(max(n.due, m.gate()))
+		} else if m != nil {
 			e.BackingOff, e.OnHold = m.backoff > now && m.backoff == r.at, m.hold > now && m.hold == r.at
 		}
 		entries = append(entries, e)
 	}
 	return entries
+}
+
+// leads reports whether the key of a timer neither waits nor is held nor only rests until then.
+func (q *Queue[K]) leads(t timerNode) bool {
+	e := q.at(t.entry)
+	if e.state == delayed && e.at == t.due {
+		return e.pending != nothing
+	}
+	return e.pending == nothing && (e.state == delayed || e.state == idle)
 }
 
 func (q *Queue[K]) appendWaiting(entries []Entry[K], limit int, l Lane) []Entry[K] {

@@ -96,9 +96,13 @@ func (m *meters[K]) schedule() bool {
 	return ok
 }
 
+// tick stops with the queue, as client-go's does: the gauges keep their last value.
 func (m *meters[K]) tick() {
-	s := m.queue.Stats()
 	m.publish()
+	s := m.queue.Stats()
+	if m.queue.draining() {
+		return
+	}
 	m.unfinished.Set(s.HeldTime.Seconds())
 	m.longest.Set(s.OldestHeld.Seconds())
 	m.mu.Lock()

@@ -31,6 +31,7 @@ type modelKey struct {
 	due                 time.Duration
 	lane                queue.Lane
 	backoff, hold, rest time.Duration
+	later               time.Duration // a delayed addition by the adapter; 0: none
 	failures            int
 }
 
@@ -91,8 +92,10 @@ func (m *model) ask(k *modelKey, a queue.Addition) {
 
 func (m *model) cancel(name string) bool {
 	k := m.key(name)
+	dropped := k.later != 0
+	k.later = 0
 	if k.asked != "timer" || m.ready(k) {
-		return false
+		return dropped
 	}
 	k.asked, k.due = "", 0
 	return true
@@ -105,6 +108,33 @@ func (m *model) forget(name string) {
 	if !k.held && k.asked == "" {
 		k.backoff = 0
 	}
+}
+
+// addLater is a delayed addition by the adapter, which nothing but an earlier one replaces.
+func (m *model) addLater(name string, d time.Duration) {
+	k := m.key(name)
+	if due := m.now + d; !m.drained && !m.stopped && (k.later == 0 || due < k.later) {
+		k.later = due
+	}
+}
+
+// pass lets d go by, and makes the delayed additions whose time comes, one after the other.
+func (m *model) pass(d time.Duration) {
+	end := m.now + d
+	for {
+		first := ""
+		for name, k := range m.keys {
+			if k.later != 0 && k.later <= end && (first == "" || k.later < m.keys[first].later) {
+				first = name
+			}
+		}
+		if first == "" {
+			break
+		}
+		m.now, m.keys[first].later = m.keys[first].later, 0
+		m.add(first, queue.Addition{})
+	}
+	m.now = end
 }
 
 func (m *model) take(name string) {
@@ -158,6 +188,7 @@ func (m *model) drain() {
 	}
 	m.drained = true
 	for name, k := range m.keys {
+		k.later = 0
 		if !k.held && !m.ready(k) {
 			delete(m.keys, name)
 		}
@@ -167,6 +198,7 @@ func (m *model) drain() {
 func (m *model) stop() {
 	m.stopped = true
 	for name, k := range m.keys {
+		k.later = 0
 		if !k.held {
 			delete(m.keys, name)
 		}
@@ -192,6 +224,7 @@ type comparison struct {
 	queue *queue.Queue[string]
 	model *model
 	held  []queue.Item[string]
+	later int
 }
 
 func newComparison(t testing.TB, interval time.Duration) *comparison {
@@ -228,7 +261,7 @@ func (c *comparison) step(op, arg byte) {
 		c.end(int(arg), op, d)
 	case 12:
 		c.clock.Step(d)
-		c.model.now += d
+		c.model.pass(d)
 	case 13:
 		c.Expect(c.queue.Cancel(name)).To(Equal(c.model.cancel(name)))
 	case 14:
@@ -248,6 +281,11 @@ func (c *comparison) rarely(arg byte, name string) {
 	case arg > 250:
 		c.queue.Drain()
 		c.model.drain()
+	case arg%2 == 0 && arg>>3 > 0:
+		d := time.Duration(arg>>3)*time.Second/2 + time.Duration(c.later)
+		c.later++ // no two end at once
+		queue.Workqueue(c.queue, nil).AddAfter(name, d)
+		c.model.addLater(name, d)
 	default:
 		c.queue.Forget(name)
 		c.model.forget(name)
@@ -325,6 +363,8 @@ func (c *comparison) compare() {
 		case k.asked != "":
 			next := c.model.when(k)
 			want[name] = view{queue.Delayed, k.lane, k.failures, next - c.model.now, next == k.backoff}
+		case k.later != 0:
+			want[name] = view{queue.Delayed, queue.Live, k.failures, max(k.later, c.model.when(k)) - c.model.now, false}
 		}
 	}
 	backing := 0

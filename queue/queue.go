@@ -124,17 +124,20 @@ func (q *Queue[K]) Cancel(key K) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	n := q.find(key, q.hash(key))
-	if n == 0 || q.at(n).pending != timer || q.at(n).state == waiting {
+	if n == 0 {
 		return false
 	}
 	e := q.at(n)
-	q.expect(e, nothing, 0)
-	q.causes.drop(e.causes)
-	e.causes = 0
-	if e.state != held {
+	dropped := q.dropLater(e)
+	if e.pending == timer && e.state != waiting {
+		q.expect(e, nothing, 0)
+		q.causes.drop(e.causes)
+		e.causes, dropped = 0, true
+	}
+	if dropped && e.pending == nothing && e.state != held {
 		q.settle(n, q.now())
 	}
-	return true
+	return dropped
 }
 
 // Release ends what Item.Hold began: key is handed out as soon as something

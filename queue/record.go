@@ -48,6 +48,7 @@ type memory struct {
 	hold     int64 // earliest next turn of a held-back key
 	rest     int64 // earliest next turn by MinInterval
 	due      int64 // the time of what is pending, in place of entry.at
+	later    int64 // the time of a delayed addition that nothing else replaces; 0: none
 }
 
 func (m *memory) gate() int64 { return max(m.backoff, m.hold, m.rest) }

@@ -97,7 +97,7 @@ func (q *Queue[K]) settle(n uint32, now int64) {
 	}
 	if m := q.recall(e); m != nil {
 		then = max(then, m.gate())
-		if m.failures == 0 && m.gate() <= now {
+		if m.failures == 0 && m.later == 0 && m.gate() <= now {
 			q.unbacked(e)
 			q.memories.drop(e.memory)
 			e.memory = 0
@@ -173,10 +173,11 @@ func (q *Queue[K]) valid(t timerNode) bool {
 		return false
 	}
 	e := q.at(t.entry)
-	return e.state == delayed && e.at == t.due
+	return e.state == delayed && e.at == t.due || q.isLater(e, t)
 }
 
-// promote settles the delayed keys whose time has come.
+// promote settles the delayed keys whose time has come. Each timer stands for one thing: if a delayed key has a delayed
+// addition at the same time, that has a timer of its own.
 func (q *Queue[K]) promote(now int64) {
 	for len(q.timers.nodes) > 0 && q.timers.nodes[0].due <= now {
 		t := q.timers.pop()
@@ -185,6 +186,10 @@ func (q *Queue[K]) promote(now int64) {
 			continue
 		}
 		e := q.at(t.entry)
+		if e.state != delayed || e.at != t.due {
+			q.endLater(t.entry, q.recall(e))
+			continue
+		}
 		e.state = absent
 		q.unbacked(e)
 		q.settle(t.entry, now)
@@ -194,6 +199,7 @@ func (q *Queue[K]) promote(now int64) {
 // discard forgets everything about e, entry n, which no worker holds.
 func (q *Queue[K]) discard(n uint32, e *record[K]) {
 	q.unschedule(e)
+	q.dropLater(e)
 	if e.state == waiting {
 		q.unlink(e)
 	}

@@ -21,11 +21,13 @@ type WorkqueueOptions[K comparable] struct {
 
 // Workqueue returns q with the methods and the semantics of client-go's
 // rate-limited queue, for controllers that were written for it. Everything
-// enters lane Live, but for AddRateLimited, which enters Retrying.
+// enters lane Live, in order of arrival.
 //
-// As there, Add breaks through the delay of AddRateLimited, and only Forget
-// forgets failures. ShutDown is [Queue.Drain]; ShutDownWithDrain also waits
-// until every key that waited or was held has been done, or ShutDown is called.
+// As there, a key that is added both at once and with a delay is dispatched for
+// each of them: Add neither waits for AddAfter and AddRateLimited nor replaces
+// them. Of two delays of a key the earlier counts, and only Forget forgets
+// failures. ShutDown is [Queue.Drain]; ShutDownWithDrain also waits until every
+// key that waited or was held has been done, or ShutDown is called.
 func Workqueue[K comparable](q *Queue[K], o *WorkqueueOptions[K]) workqueue.TypedRateLimitingInterface[K] {
 	w := &adapter[K]{queue: q}
 	if o != nil {
@@ -56,19 +58,20 @@ func (w *adapter[K]) AddAfter(key K, d time.Duration) {
 		return
 	}
 	w.meters.retried()
-	w.queue.AddWith(key, Addition{After: d})
+	if d > 0 {
+		w.queue.addLater(key, int64(d), false)
+	} else {
+		w.queue.Add(key)
+	}
 	w.meters.publish()
 }
 
 func (w *adapter[K]) AddRateLimited(key K) {
 	if w.limiter != nil {
-		d := w.limiter.When(key)
-		if w.ShuttingDown() {
-			return
-		}
-		w.meters.retried()
-		w.queue.AddWith(key, Addition{Lane: Retrying, After: d})
-	} else if w.queue.addRateLimited(key) {
+		w.AddAfter(key, w.limiter.When(key))
+		return
+	}
+	if w.queue.addLater(key, 0, true) {
 		w.meters.retried()
 	}
 	w.meters.publish()
@@ -107,14 +110,11 @@ func (w *adapter[K]) Done(key K) {
 
 func (w *adapter[K]) Len() int { return w.queue.Len() }
 
-func (w *adapter[K]) ShuttingDown() bool {
-	w.queue.mu.Lock()
-	defer w.queue.mu.Unlock()
-	return w.queue.mode != running
-}
+func (w *adapter[K]) ShuttingDown() bool { return w.queue.draining() }
 
 func (w *adapter[K]) ShutDown() {
 	w.queue.Drain()
+	w.meters.publish()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.forced != nil {
@@ -125,6 +125,7 @@ func (w *adapter[K]) ShutDown() {
 
 func (w *adapter[K]) ShutDownWithDrain() {
 	w.queue.Drain()
+	w.meters.publish()
 	empty := w.queue.whenEmpty()
 	w.mu.Lock()
 	if w.forced == nil {
@@ -138,31 +139,11 @@ func (w *adapter[K]) ShutDownWithDrain() {
 	}
 }
 
-// addRateLimited counts a failure of key and adds it after its back-off, which
-// other additions break through. It reports false after Drain and Stop.
-func (q *Queue[K]) addRateLimited(key K) bool {
-	jitter := q.options.Backoff.Rand()
-	var group string
-	if q.options.Group != nil {
-		group = q.options.Group(key)
-	}
+// draining reports whether the queue takes no more keys.
+func (q *Queue[K]) draining() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.mode != running {
-		return false
-	}
-	q.counters.added++
-	hash := q.hash(key)
-	n, place := q.seek(key, hash)
-	if n == 0 {
-		var e *record[K]
-		n, e = q.insert(key, hash, place)
-		e.tag = q.enter(group, hash)
-	}
-	m := q.remember(q.at(n))
-	q.failed(m)
-	q.merge(n, &Addition{Lane: Retrying, After: q.options.Backoff.after(m.failures, jitter)}, 0)
-	return true
+	return q.mode != running
 }
 
 // failures is how often key has failed in a row.

@@ -139,7 +139,7 @@ func (s ours) retry(k key) {
 	s.get().item.Retry()
 }
 
-func (s ours) forget(k key) { s.q.Cancel(k) }
+func (s ours) forget(k key) { s.q.Cancel(k); s.q.Forget(k) }
 
 func (s ours) stop() {
 	s.q.Stop()
