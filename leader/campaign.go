@@ -65,16 +65,29 @@ func (e *Elector) try(ctx context.Context) (grant, bool) {
 	}
 }
 
-// free tells whether the Lease may be taken: nobody holds it, we do, or its
-// holder has not changed it for a whole lease duration by our clock.
+// free reports whether the Lease may be taken.
 func (e *Elector) free() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if holder := holderOf(e.seen.lease); holder == e.holder || e.member.was(holder) {
-		return true
-	}
-	return !e.options.Clock.Now().Before(e.seen.freeAt(e.options.LeaseDuration))
+	return !e.options.Clock.Now().Before(e.freeAt())
 }
+
+// freeAt is when the Lease may be taken: at once if it has no holder or we are that, otherwise when the holder has not
+// renewed it for a whole lease duration by our clock; and not before the requests of our own last term can no longer
+// arrive. It is called with mu held.
+func (e *Elector) freeAt() time.Time {
+	at := e.seen.freeAt(e.options.LeaseDuration)
+	if e.ours(holderOf(e.seen.lease)) {
+		at = e.seen.since
+	}
+	if e.quiet.After(at) {
+		return e.quiet
+	}
+	return at
+}
+
+// ours reports whether a holder is this process, in whatever term.
+func (e *Elector) ours(holder string) bool { return holder == e.holder || e.member.was(holder) }
 
 // pause is how long to wait before the next look: not beyond the moment at
 // which the Lease becomes free, and jittered, so that replicas that started
@@ -83,7 +96,7 @@ func (e *Elector) pause() time.Duration {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	period := e.options.RetryPeriod + rand.N(e.options.RetryPeriod/5+1)
-	left := e.seen.freeAt(e.options.LeaseDuration).Sub(e.options.Clock.Now())
+	left := e.freeAt().Sub(e.options.Clock.Now())
 	if left > 0 && left < period {
 		return left
 	}
@@ -103,7 +116,7 @@ func (e *Elector) twin() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	holder := holderOf(e.seen.lease)
-	if !strings.HasPrefix(holder, e.lease.Identity+"_") || !e.seen.since.After(e.seen.first) {
+	if e.ours(holder) || !strings.HasPrefix(holder, e.lease.Identity+"_") || !e.seen.since.After(e.seen.first) {
 		return nil
 	}
 	return fmt.Errorf("campaigning for lease %q: Lease.Identity %q is also that of the live replica %q: "+

@@ -31,6 +31,7 @@ type Elector struct {
 	problem   error     // why the last attempt failed; nil when it did not
 	pending   time.Time // when the request in flight was sent
 	ended     time.Time // when the last leadership ended while functions ran
+	quiet     time.Time // until when a request of an earlier term may still arrive
 }
 
 // campaign is the goroutine that stands for all calls of Run.

@@ -19,18 +19,28 @@ type (
 )
 
 // Fence returns a copy of config whose clients write only while this replica
-// leads: any other request than GET, HEAD and OPTIONS, and any exec, attach,
-// portforward or proxy, is refused with an error that wraps [ErrFenced] once
-// the renew deadline may have passed. Requests that are let through get a
-// deadline that ends with the trust window, in the client and as the timeout
-// parameter in the server. Reads pass.
+// leads: any other request than GET, HEAD and OPTIONS is refused with an error
+// that wraps [ErrFenced] once the renew deadline may have passed. Requests that
+// are let through get a deadline that ends with the trust window, in the client
+// and as the timeout parameter in the server. Reads pass, watches included.
+//
+// A log that is followed and a proxy to a pod, a node or a service are refused
+// in the same way, whatever their method, must be answered within the trust
+// window, and end with the leadership. What switches protocols, such as exec,
+// attach and portforward, is always refused: its connection is out of the
+// reach of a transport. Open it from the config as it was, with the context of
+// the leadership, and close it when that ends.
 //
 // A request made with the context of an earlier leadership is refused even if
 // this replica leads again. Make the elector's own client, and clients that
 // write at any time such as an event recorder's, from the config as it was.
 func (e *Elector) Fence(config *rest.Config) *rest.Config {
 	fenced := rest.CopyConfig(config)
-	fenced.Wrap(func(next http.RoundTripper) http.RoundTripper { return &fence{elector: e, next: next} })
+	base := ""
+	if host, _, err := rest.DefaultServerUrlFor(config); err == nil {
+		base = strings.TrimSuffix(host.Path, "/")
+	}
+	fenced.Wrap(func(next http.RoundTripper) http.RoundTripper { return &fence{elector: e, next: next, base: base} })
 	return fenced
 }
 
@@ -53,65 +63,76 @@ func (e *Elector) permit(ctx context.Context) (*term, time.Duration, error) {
 type fence struct {
 	elector *Elector
 	next    http.RoundTripper
+	base    string // the path of the API server
 }
 
 func (f *fence) RoundTrip(req *http.Request) (*http.Response, error) {
-	if own, _ := req.Context().Value(ownKey{}).(*Elector); own == f.elector || readOnly(req) {
+	kind := kindOf(req, f.base)
+	if own, _ := req.Context().Value(ownKey{}).(*Elector); own == f.elector || kind == reads {
 		return f.next.RoundTrip(req)
 	}
-	t, left, err := f.elector.permit(req.Context())
+	res, err := f.send(req, kind)
 	if err != nil {
-		closeBody(req)
 		return nil, fmt.Errorf("sending %s %s: %w", req.Method, req.URL.Path, err)
 	}
-	if connects(req) {
-		return f.next.RoundTrip(guarded(req.Context(), req, t)) // a stream: its caller's context ends it
+	return res, nil
+}
+
+// send sends a request that is more than a read, if it may be sent now.
+func (f *fence) send(req *http.Request, kind kind) (*http.Response, error) {
+	t, left, err := f.elector.permit(req.Context())
+	if err == nil {
+		err = req.Context().Err()
 	}
-	ctx, cancel := context.WithTimeoutCause(req.Context(), left, ErrFenced)
-	stop := context.AfterFunc(t.ctx, cancel)
-	end := func() { stop(); cancel() }
-	out := guarded(ctx, req, t)
-	limit(out, left)
-	res, err := f.next.RoundTrip(out)
+	if err == nil && kind == upgrades {
+		err = errUpgrade
+	}
 	if err != nil {
-		if ctx.Err() != nil && req.Context().Err() == nil {
-			err = fmt.Errorf("%w: no answer within the trust window: %w", ErrFenced, err)
-		}
+		closeBody(req)
+		return nil, err
+	}
+	ctx, cancel := context.WithCancelCause(req.Context())
+	stopTerm := context.AfterFunc(t.ctx, func() { cancel(ErrFenced) })
+	deadline := time.AfterFunc(left, func() { cancel(ErrFenced) })
+	end := func() { stopTerm(); deadline.Stop(); cancel(nil) }
+	ctx, flight := t.flights.begin(ctx, t.clock.Now().Add(left+t.elector.options.room()))
+	if t.ctx.Err() != nil { // since it was permitted; what begins later is not waited for
+		t.flights.drop(flight)
+		end()
+		closeBody(req)
+		return nil, t.refusal()
+	}
+	out := guarded(ctx, req, t)
+	if kind == writes {
+		limit(out, left)
+	}
+	res, err := f.next.RoundTrip(out)
+	t.flights.end(flight, res)
+	switch {
+	case err != nil && ctx.Err() != nil && req.Context().Err() == nil:
+		err = fmt.Errorf("%w: no answer within the trust window: %w", ErrFenced, err)
+	case err == nil && res.StatusCode == http.StatusSwitchingProtocols:
+		_ = res.Body.Close()
+		err = errUpgrade
+	}
+	if err != nil {
 		end()
 		return nil, err
 	}
 	res.Body = &endingBody{ReadCloser: res.Body, end: end}
+	if kind == streams {
+		deadline.Stop()
+		res.Body = &guardedBody{ReadCloser: res.Body, term: t}
+	}
 	return res, nil
 }
 
+// errUpgrade refuses what switches protocols.
+var errUpgrade = fmt.Errorf("%w: a connection that switches protocols would outlive the leadership: open it with a "+
+	"client of the config as it was, and with the context of the leadership", ErrFenced)
+
 // WrappedRoundTripper lets client-go look through the fence.
 func (f *fence) WrappedRoundTripper() http.RoundTripper { return f.next }
-
-func readOnly(req *http.Request) bool {
-	switch req.Method {
-	case http.MethodGet, http.MethodHead, http.MethodOptions:
-		return !connects(req)
-	}
-	return false
-}
-
-// connects tells whether the request opens a way into a pod, a node or a
-// service, which is a GET when it is a web socket.
-func connects(req *http.Request) bool {
-	parts := strings.Split(strings.Trim(req.URL.Path, "/"), "/")
-	for i, part := range parts {
-		switch part {
-		case "pods", "nodes", "services":
-			if i+2 < len(parts) {
-				switch parts[i+2] {
-				case "exec", "attach", "portforward", "proxy":
-					return true
-				}
-			}
-		}
-	}
-	return false
-}
 
 // guarded returns a copy of the request whose body checks the clock again each
 // time that the transport reads from it. This is the last moment before the

@@ -15,7 +15,7 @@ import (
 const releaseTries = 3
 
 // hold leads until the term ends or the last run has left, and releases the
-// Lease if it is still ours.
+// Lease if it is still ours and no request under it can arrive any more.
 func (e *Elector) hold(ctx context.Context, c *campaign, g grant) {
 	log := logr.FromContextOrDiscard(ctx).WithValues("lease", e.lease.key(), "identity", e.holder)
 	t := e.newTerm(g)
@@ -27,14 +27,19 @@ func (e *Elector) hold(ctx context.Context, c *campaign, g grant) {
 	lost := t.ctx.Err() != nil
 	t.retire(e, ctx.Err() != nil)
 	watch.Wait()
+	e.mu.Lock()
+	e.quiet = t.flights.until()
+	abandoned := c.abandoned
+	e.mu.Unlock()
 	if lost {
 		log.Info("leadership ended", "cause", context.Cause(t.ctx).Error())
 		return
 	}
-	e.mu.Lock()
-	abandoned := c.abandoned
-	e.mu.Unlock()
-	if !abandoned {
+	switch d := t.flights.until().Sub(t.clock.Now()); {
+	case abandoned:
+	case d > 0:
+		log.Info("lease not released, it expires: a request without an answer may still arrive", "within", d)
+	default:
 		e.release(ctx, t)
 	}
 }

@@ -62,6 +62,9 @@ func (o *Options) withDefaults() Options {
 	return set
 }
 
+// room is how long after the end of a trust window the others still wait, so that what was sent in it can arrive.
+func (o Options) room() time.Duration { return o.LeaseDuration - o.RenewDeadline }
+
 func (o Options) validate() error {
 	var faults []error
 	for _, d := range []struct {

@@ -4,7 +4,6 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 )
@@ -18,9 +17,11 @@ type observation struct {
 	first time.Time             // when the holder was first seen
 }
 
-// saw returns the observation after a look at the Lease.
+// saw returns the observation after a look at the Lease. What does not renew it, such as an edit of its labels, does
+// not prolong it either.
 func (o observation) saw(lease *coordinationv1.Lease, now time.Time) observation {
 	if !o.since.IsZero() && sameRecord(o.lease, lease) {
+		o.lease = lease // its resourceVersion may be newer
 		return o
 	}
 	next := observation{lease: lease, held: o.held, since: now, first: o.first}
@@ -42,11 +43,14 @@ func (o observation) freeAt(own time.Duration) time.Time {
 	return o.since.Add(max(own, promisedBy(o.lease)))
 }
 
+// sameRecord reports whether nothing happened between two looks that counts: the same holder in the same term has not
+// renewed the same object.
 func sameRecord(a, b *coordinationv1.Lease) bool {
 	if a == nil || b == nil {
 		return a == b
 	}
-	return a.UID == b.UID && a.ResourceVersion == b.ResourceVersion && equality.Semantic.DeepEqual(a.Spec, b.Spec)
+	return a.UID == b.UID && holderOf(a) == holderOf(b) && a.Spec.RenewTime.Equal(b.Spec.RenewTime) &&
+		ptr.Deref(a.Spec.LeaseTransitions, 0) == ptr.Deref(b.Spec.LeaseTransitions, 0)
 }
 
 func holderOf(l *coordinationv1.Lease) string {
@@ -70,11 +74,19 @@ func taken(l *coordinationv1.Lease, holder string, duration time.Duration, now t
 	next := renewed(l, now)
 	if holderOf(l) != holder {
 		next.Spec.AcquireTime = new(metav1.NewMicroTime(now))
-		next.Spec.LeaseTransitions = new(ptr.Deref(l.Spec.LeaseTransitions, 0) + 1)
+		next.Spec.LeaseTransitions = new(transitions(l))
 	}
 	next.Spec.HolderIdentity = new(holder)
 	next.Spec.LeaseDurationSeconds = new(seconds(duration))
 	return next
+}
+
+// transitions counts the changes of the holder, as client-go's elector does: the first holder of all is none.
+func transitions(l *coordinationv1.Lease) int32 {
+	if l.ResourceVersion == "" {
+		return 0
+	}
+	return ptr.Deref(l.Spec.LeaseTransitions, 0) + 1
 }
 
 // renewed returns a copy of the Lease with a new renew time.

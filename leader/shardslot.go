@@ -114,15 +114,23 @@ func expected(err error) bool {
 	return false
 }
 
-// giveBack releases a slot whose function has returned. A slot of a term that
-// was lost needs no release: its holder is known to be over.
+// giveBack releases a slot whose function has returned, once no request that was
+// cut off can arrive any more. A slot of a term that was lost needs no release:
+// its holder is known to be over. Nor does one of a member that stops and whose
+// own Lease has to expire.
 func (k *keeper) giveBack(ctx context.Context, slot int, h *holding) {
 	h.cancel(nil)
-	if k.over && !errors.Is(context.Cause(ctx), ErrStopping) {
+	quiet := k.quiet()
+	if k.over && (!errors.Is(context.Cause(ctx), ErrStopping) || quiet > 0) {
 		delete(k.own, slot)
 		return
 	}
 	go func() {
+		k.elector.sleep(ctx, quiet)
+		if ctx.Err() != nil && k.quiet() > 0 {
+			k.reports <- func() error { delete(k.own, slot); return nil }
+			return
+		}
 		err := k.release(ctx, h.lease)
 		k.reports <- func() error {
 			delete(k.own, slot)
@@ -132,6 +140,15 @@ func (k *keeper) giveBack(ctx context.Context, slot int, h *holding) {
 			return nil
 		}
 	}()
+}
+
+// quiet is for how long a request of this member that was cut off may still arrive.
+func (k *keeper) quiet() time.Duration {
+	t := k.elector.current.Load()
+	if t == nil {
+		return 0
+	}
+	return max(0, t.flights.cutUntil().Sub(k.now()))
 }
 
 // release gives a slot to anybody. If that fails, the slot is still ours in the

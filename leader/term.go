@@ -19,6 +19,8 @@ type term struct {
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
 
+	flights flights
+
 	// members are the functions that run under this term. New ones are added
 	// under the elector's lock only, while the term is the current one.
 	members sync.WaitGroup

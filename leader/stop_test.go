@@ -1,0 +1,185 @@
+package leader_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptrace"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	. "github.com/onsi/gomega"
+
+	"github.com/homeostat/homeostat/leader"
+)
+
+// deaf is an API server that never answers.
+func deaf(req *http.Request) (*http.Response, error) {
+	_, _ = io.Copy(io.Discard, req.Body)
+	<-req.Context().Done()
+	return nil, req.Context().Err()
+}
+
+// answering is one that answers at once.
+func answering(code int) transport {
+	return func(req *http.Request) (*http.Response, error) { return reply(req, code, "{}"), nil }
+}
+
+// unreachable is one to which no connection can be made: nothing is sent.
+func unreachable(req *http.Request) (*http.Response, error) {
+	if trace := httptrace.ContextClientTrace(req.Context()); trace != nil && trace.GetConn != nil {
+		trace.GetConn("api:443")
+	}
+	return nil, errors.New("connection refused")
+}
+
+// A stop that cut off a request leaves the Lease as it is: the request may still arrive.
+func TestAStopReleasesTheLeaseOnlyIfNoRequestCanArriveAnyMore(t *testing.T) {
+	for name, c := range map[string]struct {
+		server transport
+		method string
+		path   string
+		rest   time.Duration // between the request and the stop
+		freed  bool
+	}{
+		"a write that was cut off":                {deaf, http.MethodPut, "/api/v1/x", 0, false},
+		"a write whose answer is that of a proxy": {answering(http.StatusBadGateway), http.MethodPut, "/api/v1/x", 0, false},
+		"a write that the server gave up":         {answering(http.StatusGatewayTimeout), http.MethodPut, "/api/v1/x", 0, false},
+		"a write that was cut off long ago":       {deaf, http.MethodPut, "/api/v1/x", 16 * time.Second, true},
+		"a write that was done":                   {answering(http.StatusOK), http.MethodPut, "/api/v1/x", 0, true},
+		"a write that was refused":                {answering(http.StatusConflict), http.MethodPut, "/api/v1/x", 0, true},
+		"a write that was not sent":               {unreachable, http.MethodPut, "/api/v1/x", 0, true},
+		"a proxied request that was cut off":      {deaf, http.MethodPost, "/api/v1/nodes/n/proxy/", 0, false},
+		"a read that failed":                      {answering(http.StatusBadGateway), http.MethodGet, "/api/v1/x", 0, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inTrial(t, func(w *trial) {
+				e := w.elector("a")
+				stop := w.run(func(ctx context.Context) error {
+					return e.Run(ctx, func(ctx context.Context) error {
+						asking, cancel := context.WithTimeout(ctx, time.Second)
+						defer cancel()
+						if res, err := through(asking, e, "http://api", c.server, c.method, c.path); err == nil {
+							_ = res.Body.Close()
+						}
+						wait(c.rest)
+						w.add("a is done")
+						<-ctx.Done()
+						return nil
+					})
+				})
+				pass(c.rest + 2*time.Second)
+				stopped := time.Now()
+				stop()
+				w.Expect(time.Since(stopped)).To(BeNumerically("<", time.Second), "nobody waits for the Lease to expire")
+				b := w.elector("b")
+				stopB := w.campaign(b, "b")
+				pass(3 * time.Second)
+				w.Expect(slices.Contains(w.read(), "b leads")).To(Equal(c.freed))
+				pass(15 * time.Second)
+				w.Expect(w.read()).To(ContainElement("b leads"))
+				stopB()
+			})
+		})
+	}
+}
+
+// A request that is under way when the function has returned counts as one that was cut off.
+func TestAStopCountsRequestsThatTheFunctionLeftBehind(t *testing.T) {
+	inTrial(t, func(w *trial) {
+		e := w.elector("a")
+		ended := make(chan struct{})
+		w.Expect(e.Run(w.t.Context(), func(ctx context.Context) error {
+			go func() {
+				_, _ = through(context.WithoutCancel(ctx), e, "http://api", deaf, http.MethodPut, "/api/v1/x")
+				close(ended)
+			}()
+			synctest.Wait()
+			return nil
+		})).To(Succeed())
+		<-ended
+		l, err := w.api.get("test")
+		w.Expect(err).NotTo(HaveOccurred())
+		w.Expect(l.Spec.HolderIdentity).To(HaveValue(HavePrefix("a_")))
+	})
+}
+
+// The own last term counts as alive as long as its requests may arrive: a replica does not lead again before.
+func TestAReplicaDoesNotMeetTheRequestsOfItsOwnLastTerm(t *testing.T) {
+	for name, end := range map[string]func(w *trial, l *link){
+		"after a stop": func(w *trial, _ *link) {},
+		"after a loss": func(w *trial, l *link) {
+			open := make(chan struct{})
+			l.set(func(l *link) { l.cut = open })
+			pass(9200 * time.Millisecond) // until just after the window closed
+			l.set(func(l *link) { l.cut = nil })
+			close(open)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inTrial(t, func(w *trial) {
+				l := w.api.link(1)
+				e := newElector(w.t, leaseOf(l, "a"), nil)
+				var sent, again time.Time
+				terms := 0
+				work := func(ctx context.Context) error {
+					if terms++; terms > 1 {
+						again = time.Now()
+						<-ctx.Done()
+						return nil
+					}
+					<-time.After(2500 * time.Millisecond) // the Lease was renewed half a second ago
+					sent = time.Now()
+					_, err := through(ctx, e, "http://api", deaf, http.MethodPut, "/api/v1/x")
+					w.Expect(err).To(HaveOccurred())
+					<-ctx.Done()
+					return nil
+				}
+				stop := w.run(func(ctx context.Context) error { return e.Run(ctx, work) })
+				pass(3 * time.Second)
+				end(w, l)
+				if name == "after a stop" {
+					stop()
+					stop = w.run(func(ctx context.Context) error { return e.Run(ctx, work) })
+				}
+				pass(20 * time.Second)
+				w.Expect(again.Sub(sent)).To(Equal(14500*time.Millisecond), "when the last renewal before it would have expired")
+				w.Expect(e.Ready()).To(Succeed())
+				stop()
+			})
+		})
+	}
+}
+
+func TestASlotWhoseRequestsWereCutOffIsNotGivenAway(t *testing.T) {
+	inTrial(t, func(w *trial) {
+		a := newShards(w.t, w.api.link(1), "a", nil)
+		var cut time.Time
+		stop := w.run(func(ctx context.Context) error {
+			return a.Run(ctx, func(ctx context.Context, slot int) error {
+				w.take(slot, "a")
+				defer w.leave(slot)
+				<-ctx.Done()
+				if errors.Is(context.Cause(ctx), leader.ErrMoved) {
+					cut = time.Now()
+					asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Nanosecond)
+					defer cancel()
+					_, _ = through(asking, a, "http://api", deaf, http.MethodPut, "/api/v1/x")
+				}
+				return nil
+			})
+		})
+		pass(10 * time.Second)
+		b := w.shards("b", nil)
+		pass(12 * time.Second)
+		w.Expect(cut).NotTo(BeZero())
+		w.Expect(w.shares()).NotTo(HaveKey("b"))
+		pass(20 * time.Second)
+		w.Expect(w.shares()).To(Equal(map[string]int{"a": 32, "b": 32}))
+		stop()
+		b.end()
+	})
+}

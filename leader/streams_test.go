@@ -1,0 +1,171 @@
+package leader_test
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	. "github.com/onsi/gomega"
+	"k8s.io/client-go/rest"
+
+	"github.com/homeostat/homeostat/leader"
+)
+
+// fencer is an elector, or shards.
+type fencer interface {
+	Fence(config *rest.Config) *rest.Config
+}
+
+// through sends one request through the fence of e, to an API server at host.
+func through(ctx context.Context, e fencer, host string, rt transport, method, path string) (*http.Response, error) {
+	config := &rest.Config{Host: host, Transport: rt}
+	client, err := rest.HTTPClientFor(serializing(e.Fence(config)))
+	if err != nil {
+		return nil, err
+	}
+	var body io.Reader
+	if method != http.MethodGet {
+		body = strings.NewReader("x")
+	}
+	req, err := http.NewRequestWithContext(ctx, method, host+path, body)
+	if err != nil {
+		return nil, err
+	}
+	return client.Do(req)
+}
+
+// A path is judged by what it names, not by the words in it.
+func TestFenceReadsPathsAsTheServerDoes(t *testing.T) {
+	const passes, refused = true, false
+	for _, c := range []struct {
+		request string
+		standby bool // what becomes of it while another leads
+		leading bool
+	}{
+		{"GET /api/v1/namespaces/services/configmaps/proxy", passes, passes},
+		{"PUT /api/v1/namespaces/services/configmaps/proxy", refused, passes},
+		{"DELETE /apis/apps/v1/namespaces/pods/deployments/exec", refused, passes},
+		{"GET /apis/apps/v1/namespaces/nodes/deployments/proxy", passes, passes},
+		{"GET /api/v1/namespaces/default/services/proxy", passes, passes},
+		{"GET /api/v1/namespaces/default/services/web/proxy", refused, passes},
+		{"GET /api/v1/namespaces/default/services/web/proxy/some/path", refused, passes},
+		{"POST /api/v1/namespaces/default/services/web/proxy/some/path", refused, passes},
+		{"GET /api/v1/proxy/nodes/node-1/metrics", refused, passes},
+		{"GET /api/v1/nodes/node-1/proxy/metrics", refused, passes},
+		{"GET /api/v1/watch/namespaces/default/pods", passes, passes},
+		{"GET /api/v1/namespaces/exec/status", passes, passes},
+		{"PUT /api/v1/namespaces/exec/finalize", refused, passes},
+		{"GET /api/v1/namespaces/default/pods/p/log", passes, passes},
+		{"GET /api/v1/namespaces/default/pods/p/log?follow=false", passes, passes},
+		{"GET /api/v1/namespaces/default/pods/p/log?follow=true", refused, passes},
+		{"GET /api/v1/namespaces/default/pods?watch=true", passes, passes},
+		{"GET /api/v1/namespaces/default/pods/p/exec?command=ls", refused, refused},
+		{"POST /api/v1/namespaces/default/pods/p/exec?command=ls", refused, refused},
+		{"POST /api/v1/namespaces/default/pods/p/attach", refused, refused},
+		{"POST /api/v1/namespaces/default/pods/p/portforward", refused, refused},
+		{"GET /apis/subresources.kubevirt.io/v1/namespaces/default/virtualmachines/v/portforward/22", refused, refused},
+		{"GET /version", passes, passes},
+		{"GET /apis", passes, passes},
+		{"POST /anything", refused, passes},
+	} {
+		for _, host := range []string{"http://api", "http://api/k8s/clusters/proxy/"} {
+			method, path, _ := strings.Cut(c.request, " ")
+			t.Run(c.request+" at "+host, func(t *testing.T) {
+				var d diary
+				judge := func(ctx context.Context, e *leader.Elector, want bool) {
+					g := NewWithT(t)
+					res, err := through(ctx, e, strings.TrimSuffix(host, "/"), d.server, method, path)
+					if want == refused {
+						g.Expect(err).To(MatchError(leader.ErrFenced))
+						return
+					}
+					g.Expect(err).NotTo(HaveOccurred())
+					_ = res.Body.Close()
+				}
+				synctest.Test(t, func(t *testing.T) {
+					judge(t.Context(), newElector(t, leaseOf(newLeaseAPI(t).link(1), "b"), nil), c.standby)
+				})
+				led(t, func(ctx context.Context, e *leader.Elector, _ *leaseAPI, _ *link) { judge(ctx, e, c.leading) })
+			})
+		}
+	}
+}
+
+// endless is an answer without end, which stops with its request.
+func endless(req *http.Request) (*http.Response, error) {
+	r, w := io.Pipe()
+	context.AfterFunc(req.Context(), func() { _ = w.CloseWithError(req.Context().Err()) })
+	res := reply(req, http.StatusOK, "")
+	res.Body = r
+	return res, nil
+}
+
+func TestStreamsEndWithTheLeadership(t *testing.T) {
+	for _, path := range []string{
+		"/api/v1/namespaces/default/pods/p/log?follow=1", "/api/v1/namespaces/default/services/web/proxy/events",
+	} {
+		t.Run(path, func(t *testing.T) {
+			led(t, func(_ context.Context, e *leader.Elector, _ *leaseAPI, l *link) {
+				g := NewWithT(t)
+				res, err := through(context.Background(), e, "http://api", endless, http.MethodGet, path)
+				g.Expect(err).NotTo(HaveOccurred())
+				g.Expect(res.Request.URL.Query()).NotTo(HaveKey("timeout"), "it is for the other end")
+				ended := make(chan time.Time, 1)
+				go func() {
+					_, _ = io.Copy(io.Discard, res.Body)
+					ended <- time.Now()
+				}()
+				pass(time.Hour)
+				g.Expect(ended).NotTo(Receive(), "renewals keep it open")
+				open, start := make(chan struct{}), time.Now()
+				l.set(func(l *link) { l.cut = open })
+				pass(time.Minute)
+				var at time.Time
+				g.Expect(ended).To(Receive(&at))
+				g.Expect(at.Sub(start)).To(BeNumerically("<=", 10*time.Second))
+				l.set(func(l *link) { l.cut = nil })
+				close(open)
+			})
+		})
+	}
+}
+
+func TestAStreamThatIsNotAnsweredEndsWithTheTrustWindow(t *testing.T) {
+	led(t, func(_ context.Context, e *leader.Elector, _ *leaseAPI, _ *link) {
+		g := NewWithT(t)
+		start := time.Now()
+		_, err := through(context.Background(), e, "http://api", func(req *http.Request) (*http.Response, error) {
+			<-req.Context().Done()
+			return nil, req.Context().Err()
+		}, http.MethodGet, "/api/v1/nodes/n/proxy/")
+		g.Expect(err).To(MatchError(leader.ErrFenced))
+		g.Expect(time.Since(start)).To(BeNumerically("<=", 10*time.Second))
+	})
+}
+
+func TestAnAnswerThatSwitchesProtocolsIsRefused(t *testing.T) {
+	led(t, func(ctx context.Context, e *leader.Elector, _ *leaseAPI, _ *link) {
+		g := NewWithT(t)
+		closed := false
+		_, err := through(ctx, e, "http://api", func(req *http.Request) (*http.Response, error) {
+			res := reply(req, http.StatusSwitchingProtocols, "")
+			res.Body = closing{Reader: strings.NewReader(""), closed: &closed}
+			return res, nil
+		}, http.MethodPost, "/apis/example.com/v1/namespaces/default/machines/m/console")
+		g.Expect(err).To(MatchError(leader.ErrFenced))
+		g.Expect(err).To(MatchError(ContainSubstring("open it with a client of the config as it was")))
+		g.Expect(closed).To(BeTrue())
+	})
+}
+
+type closing struct {
+	io.Reader
+
+	closed *bool
+}
+
+func (c closing) Close() error { *c.closed = true; return nil }
