@@ -43,6 +43,9 @@ func (e *Elector) Status() Status {
 	return s
 }
 
+// LeaseName returns the name of the Lease, without its namespace.
+func (e *Elector) LeaseName() string { return e.lease.Name }
+
 // String is that of [Status].
 func (e *Elector) String() string { return e.Status().String() }
 

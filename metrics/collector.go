@@ -31,6 +31,7 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 		s.queue(controller.Name(), controller.QueueStats())
 		s.sweep(controller.Name(), controller.Sweep())
 	}
+	s.leases(c.controllers)
 	for _, informer := range reconcile.Informers(c.controllers...) {
 		s.informer(&informer)
 	}

@@ -27,25 +27,25 @@ func TestACollectorShowsWhatControllersDo(t *testing.T) {
 		})
 		stop := s.start()
 		s.shows(`
-# HELP controller_runtime_reconcile_total Turns, by what they came to.
-# TYPE controller_runtime_reconcile_total counter
-controller_runtime_reconcile_total{controller="test",result="conflict"} 0
-controller_runtime_reconcile_total{controller="test",result="error"} 0
-controller_runtime_reconcile_total{controller="test",result="requeue_after"} 0
-controller_runtime_reconcile_total{controller="test",result="success"} 1
-controller_runtime_reconcile_total{controller="test",result="terminal"} 2
-# HELP controller_runtime_reconcile_errors_total Turns that returned an error or panicked, terminal errors included.
+# HELP homeostat_reconciles_total Reconciles, by how they ended.
+# TYPE homeostat_reconciles_total counter
+homeostat_reconciles_total{controller="test",outcome="conflict"} 0
+homeostat_reconciles_total{controller="test",outcome="error"} 0
+homeostat_reconciles_total{controller="test",outcome="requeue_after"} 0
+homeostat_reconciles_total{controller="test",outcome="success"} 1
+homeostat_reconciles_total{controller="test",outcome="terminal"} 2
+# HELP controller_runtime_reconcile_errors_total Reconciles that returned an error or panicked, terminal errors and conflicts included.
 # TYPE controller_runtime_reconcile_errors_total counter
 controller_runtime_reconcile_errors_total{controller="test"} 2
-# HELP homeostat_failing_keys Keys whose last turn failed, counted up to 1000.
+# HELP homeostat_failing_keys Keys whose last reconcile failed, counted up to 1000.
 # TYPE homeostat_failing_keys gauge
 homeostat_failing_keys{controller="test"} 2
-# HELP workqueue_adds_total Additions of keys, merged ones included.
+# HELP workqueue_adds_total How often keys that did not wait were added.
 # TYPE workqueue_adds_total counter
-workqueue_adds_total{name="test"} 3
+workqueue_adds_total{controller="test",name="test"} 3
 # HELP workqueue_depth Keys that wait for a worker.
 # TYPE workqueue_depth gauge
-workqueue_depth{name="test"} 0
+workqueue_depth{controller="test",name="test"} 0
 `)
 		s.Expect(stop()).To(Succeed())
 	})
@@ -84,7 +84,7 @@ homeostat_queue_backing_off{name="test"} 1
 # HELP homeostat_queue_failing Keys that are retried: they have failed and not succeeded since.
 # TYPE homeostat_queue_failing gauge
 homeostat_queue_failing{name="test"} 1
-# HELP homeostat_queue_holds_total Turns after which the key was kept back: for its writes to be seen, or because it was getting nowhere.
+# HELP homeostat_queue_holds_total Reconciles after which the key was kept back: for its writes to be seen, or because it was getting nowhere.
 # TYPE homeostat_queue_holds_total counter
 homeostat_queue_holds_total{name="test"} 1
 `)
@@ -102,10 +102,10 @@ func TestACollectorShowsWhatWaitsByLane(t *testing.T) {
 		stop := s.start()
 		<-time.After(5 * time.Second)
 		s.shows(`
-# HELP controller_runtime_active_workers Turns that run now.
+# HELP controller_runtime_active_workers Reconciles that run now.
 # TYPE controller_runtime_active_workers gauge
 controller_runtime_active_workers{controller="test"} 1
-# HELP controller_runtime_max_concurrent_reconciles Workers: how many turns may run at once.
+# HELP controller_runtime_max_concurrent_reconciles Workers: how many reconciles may run at once.
 # TYPE controller_runtime_max_concurrent_reconciles gauge
 controller_runtime_max_concurrent_reconciles{controller="test"} 1
 # HELP homeostat_queue_lane_depth Keys that wait for a worker, by lane.
@@ -120,13 +120,13 @@ homeostat_queue_lane_oldest_seconds{lane="live",name="test"} 0
 homeostat_queue_lane_oldest_seconds{lane="retrying",name="test"} 0
 # HELP workqueue_depth Keys that wait for a worker.
 # TYPE workqueue_depth gauge
-workqueue_depth{name="test"} 2
+workqueue_depth{controller="test",name="test"} 2
 # HELP workqueue_longest_running_processor_seconds For how long a worker has held its key, at most.
 # TYPE workqueue_longest_running_processor_seconds gauge
-workqueue_longest_running_processor_seconds{name="test"} 5
+workqueue_longest_running_processor_seconds{controller="test",name="test"} 5
 # HELP workqueue_unfinished_work_seconds For how long workers have held the keys that they hold, in all.
 # TYPE workqueue_unfinished_work_seconds gauge
-workqueue_unfinished_work_seconds{name="test"} 5
+workqueue_unfinished_work_seconds{controller="test",name="test"} 5
 `)
 		s.Expect(stop()).To(Succeed())
 	})
@@ -151,10 +151,10 @@ func TestACollectorShowsWhatIsOverdue(t *testing.T) {
 		<-time.After(reconcile.DefaultFreshnessDeadline + time.Second)
 		synctest.Wait()
 		s.shows(`
-# HELP homeostat_freshness_holdbacks_total Turns after which the key waited until the caches had seen its writes.
+# HELP homeostat_freshness_holdbacks_total Reconciles after which the key waited until the caches had seen its writes.
 # TYPE homeostat_freshness_holdbacks_total counter
 homeostat_freshness_holdbacks_total{controller="test"} 1
-# HELP homeostat_freshness_overdue_total Turns that ran before the caches had seen the key's last writes: the deadline had passed.
+# HELP homeostat_freshness_overdue_total Reconciles that ran before the caches had seen the key's last writes: the deadline had passed.
 # TYPE homeostat_freshness_overdue_total counter
 homeostat_freshness_overdue_total{controller="test"} 1
 `)
@@ -175,12 +175,12 @@ func TestACollectorShowsPanicsAndRetries(t *testing.T) {
 		<-time.After(time.Second)
 		synctest.Wait()
 		s.shows(`
-# HELP controller_runtime_reconcile_panics_total Turns that panicked.
+# HELP controller_runtime_reconcile_panics_total Reconciles that panicked.
 # TYPE controller_runtime_reconcile_panics_total counter
 controller_runtime_reconcile_panics_total{controller="test"} 1
-# HELP workqueue_retries_total Turns that ended with a retry.
+# HELP workqueue_retries_total Reconciles after which the key was added again with a delay: after an error, a conflict, or with After.
 # TYPE workqueue_retries_total counter
-workqueue_retries_total{name="test"} 1
+workqueue_retries_total{controller="test",name="test"} 1
 `)
 		s.Expect(stop()).To(Succeed())
 	})
@@ -271,7 +271,7 @@ homeostat_informer_lag_seconds{informer="secrets",kind="Secret"} 0
 # HELP homeostat_informer_watch_age_seconds For how long the watch has been open that is open longest.
 # TYPE homeostat_informer_watch_age_seconds gauge
 homeostat_informer_watch_age_seconds{informer="configmaps",kind="ConfigMap"} 0.5
-# HELP homeostat_leading Whether this replica leads and turns run, of controllers that elect a leader.
+# HELP homeostat_leading Whether this replica leads and reconciles, of controllers that elect a leader.
 # TYPE homeostat_leading gauge
 homeostat_leading{controller="leads"} 1
 homeostat_leading{controller="standby"} 0

@@ -5,19 +5,20 @@ import (
 	"github.com/homeostat/homeostat/queue"
 )
 
+// queueLabels are those of controller-runtime, whose queues have their controller's name, too.
+var queueLabels = []string{"name", "controller"}
+
 var (
 	depth = named("workqueue_depth",
-		"Keys that wait for a worker.", "name")
+		"Keys that wait for a worker.", queueLabels...)
 	addsTotal = named("workqueue_adds_total",
-		"Additions of keys, merged ones included.", "name")
-	retriesTotal = named("workqueue_retries_total",
-		"Turns that ended with a retry.", "name")
+		"How often keys that did not wait were added.", queueLabels...)
 	unfinished = named("workqueue_unfinished_work_seconds",
-		"For how long workers have held the keys that they hold, in all.", "name")
+		"For how long workers have held the keys that they hold, in all.", queueLabels...)
 	longest = named("workqueue_longest_running_processor_seconds",
-		"For how long a worker has held its key, at most.", "name")
+		"For how long a worker has held its key, at most.", queueLabels...)
 	waitSeconds = named("workqueue_queue_duration_seconds",
-		"How long keys waited for a worker.", "name")
+		"How long keys waited for a worker.", queueLabels...)
 	delayed = named("homeostat_queue_delayed",
 		"Keys that wait for their time: a timer, the end of a back-off or of a hold.", "name")
 	backingOff = named("homeostat_queue_backing_off",
@@ -25,13 +26,13 @@ var (
 	queueFailing = named("homeostat_queue_failing",
 		"Keys that are retried: they have failed and not succeeded since.", "name")
 	holds = named("homeostat_queue_holds_total",
-		"Turns after which the key was kept back: for its writes to be seen, or because it was getting nowhere.", "name")
+		"Reconciles after which the key was kept back: for its writes to be seen, or because it was getting nowhere.", "name")
 	laneDepth = named("homeostat_queue_lane_depth",
 		"Keys that wait for a worker, by lane.", "name", "lane")
 	laneOldest = named("homeostat_queue_lane_oldest_seconds",
 		"Age of the key that is next, by lane.", "name", "lane")
 	orphansTotal = named("homeostat_orphans_total",
-		"Names that were handed on because their object was gone.", "controller")
+		"Names that were enqueued because their object was deleted.", "controller")
 	sweepErrors = named("homeostat_sweep_errors_total",
 		"Sweeps that cleaned nothing because the names could not be listed or were refused.", "controller")
 	sweepRefused = named("homeostat_sweep_refused_orphans",
@@ -55,16 +56,15 @@ func (s sender) queue(name string, stats queue.Stats) {
 			buckets[queue.WaitBound(i).Seconds()] += below
 		}
 	}
-	s.gauge(float64(waiting), depth, name)
+	s.gauge(float64(waiting), depth, name, name)
 	s.gauge(float64(stats.Delayed), delayed, name)
 	s.gauge(float64(stats.BackingOff), backingOff, name)
 	s.gauge(float64(stats.Failing), queueFailing, name)
 	s.count(stats.HeldBack, holds, name)
-	s.count(stats.Added, addsTotal, name)
-	s.count(stats.Retried, retriesTotal, name)
-	s.gauge(stats.HeldTime.Seconds(), unfinished, name)
-	s.gauge(stats.OldestHeld.Seconds(), longest, name)
-	s.histogram(handedOut, waited, buckets, waitSeconds, name)
+	s.count(stats.Began, addsTotal, name, name)
+	s.gauge(stats.HeldTime.Seconds(), unfinished, name, name)
+	s.gauge(stats.OldestHeld.Seconds(), longest, name, name)
+	s.histogram(handedOut, waited, buckets, waitSeconds, name, name)
 }
 
 func (s sender) sweep(name string, sweep *names.Sweep) {

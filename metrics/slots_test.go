@@ -21,7 +21,7 @@ func TestSlotsAreGauges(t *testing.T) {
 		s.controller("test", &reconcile.Options{Shards: threeSlots{}}, idle)
 		s.register()
 		s.shows(`
-# HELP homeostat_leading Whether this replica leads and turns run, of controllers that elect a leader.
+# HELP homeostat_leading Whether this replica leads and reconciles, of controllers that elect a leader.
 # TYPE homeostat_leading gauge
 homeostat_leading{controller="test"} 0
 # HELP homeostat_slot_owned Whether this replica works on the slot: the sum over the replicas is 1.

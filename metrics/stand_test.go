@@ -9,6 +9,7 @@ import (
 	. "github.com/onsi/gomega"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	dto "github.com/prometheus/client_model/go"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -101,14 +102,48 @@ func (s *stand) shows(text string) {
 // value returns what a gauge or counter without further labels is at.
 func (s *stand) value(name string) float64 {
 	s.t.Helper()
+	m := s.family(name)[0]
+	return m.GetGauge().GetValue() + m.GetCounter().GetValue()
+}
+
+// labelled returns what the counter with that label is at.
+func (s *stand) labelled(name, label, value string) float64 {
+	s.t.Helper()
+	for _, m := range s.family(name) {
+		for _, l := range m.GetLabel() {
+			if l.GetName() == label && l.GetValue() == value {
+				return m.GetCounter().GetValue()
+			}
+		}
+	}
+	s.t.Fatalf("no metric is named %s{%s=%q}", name, label, value)
+	return 0
+}
+
+func (s *stand) histogram(name string) *dto.Histogram {
+	s.t.Helper()
+	return s.family(name)[0].GetHistogram()
+}
+
+func (s *stand) family(name string) []*dto.Metric {
+	s.t.Helper()
 	families, err := s.registry.Gather()
 	s.Expect(err).NotTo(HaveOccurred())
 	for _, family := range families {
 		if family.GetName() == name {
-			m := family.GetMetric()[0]
-			return m.GetGauge().GetValue() + m.GetCounter().GetValue()
+			return family.GetMetric()
 		}
 	}
 	s.t.Fatalf("no metric is named %s", name)
-	return 0
+	return nil
+}
+
+// update gives an object another version.
+func (s *stand) update(name, version string) {
+	s.t.Helper()
+	changed := named(name)
+	changed.ResourceVersion, changed.Labels = version, map[string]string{"version": version}
+	_, err := s.client.CoreV1().ConfigMaps("d").Update(s.t.Context(), changed, metav1.UpdateOptions{})
+	s.Expect(err).NotTo(HaveOccurred())
+	synctest.Wait()
 }

@@ -30,7 +30,7 @@ func TestACollectorShowsOrphans(t *testing.T) {
 			func(context.Context) ([]reconcile.Key, error) { return nil, errors.New("no such file") })}, idle)
 		stop := s.start()
 		s.shows(`
-# HELP homeostat_orphans_total Names that were handed on because their object was gone.
+# HELP homeostat_orphans_total Names that were enqueued because their object was deleted.
 # TYPE homeostat_orphans_total counter
 homeostat_orphans_total{controller="broken"} 0
 homeostat_orphans_total{controller="test"} 3

@@ -3,43 +3,57 @@ package metrics
 import "github.com/homeostat/homeostat/reconcile"
 
 var (
-	turnsTotal = named("controller_runtime_reconcile_total",
-		"Turns, by what they came to.", "controller", "result")
+	resultsTotal = named("controller_runtime_reconcile_total",
+		"Reconciles, by result; terminal errors and conflicts are errors.", "controller", "result")
+	outcomesTotal = named("homeostat_reconciles_total",
+		"Reconciles, by how they ended.", "controller", "outcome")
 	errorsTotal = named("controller_runtime_reconcile_errors_total",
-		"Turns that returned an error or panicked, terminal errors included.", "controller")
+		"Reconciles that returned an error or panicked, terminal errors and conflicts included.", "controller")
 	terminalTotal = named("controller_runtime_terminal_reconcile_errors_total",
-		"Turns that returned a terminal error: not retried until something changes.", "controller")
+		"Reconciles that returned a terminal error: not retried until something changes.", "controller")
 	panicsTotal = named("controller_runtime_reconcile_panics_total",
-		"Turns that panicked.", "controller")
-	turnSeconds = named("controller_runtime_reconcile_time_seconds",
-		"How long turns took.", "controller")
+		"Reconciles that panicked.", "controller")
+	reconcileSeconds = named("controller_runtime_reconcile_time_seconds",
+		"How long reconciles took.", "controller")
+	workSeconds = named("workqueue_work_duration_seconds",
+		"How long workers kept the keys that they have finished.", queueLabels...)
+	retriesTotal = named("workqueue_retries_total",
+		"Reconciles after which the key was added again with a delay: after an error, a conflict, or with After.",
+		queueLabels...)
 	workers = named("controller_runtime_max_concurrent_reconciles",
-		"Workers: how many turns may run at once.", "controller")
+		"Workers: how many reconciles may run at once.", "controller")
 	active = named("controller_runtime_active_workers",
-		"Turns that run now.", "controller")
+		"Reconciles that run now.", "controller")
 	heldBack = named("homeostat_freshness_holdbacks_total",
-		"Turns after which the key waited until the caches had seen its writes.", "controller")
+		"Reconciles after which the key waited until the caches had seen its writes.", "controller")
 	overdue = named("homeostat_freshness_overdue_total",
-		"Turns that ran before the caches had seen the key's last writes: the deadline had passed.", "controller")
+		"Reconciles that ran before the caches had seen the key's last writes: the deadline had passed.", "controller")
 	failing = named("homeostat_failing_keys",
-		"Keys whose last turn failed, counted up to 1000.", "controller")
+		"Keys whose last reconcile failed, counted up to 1000.", "controller")
 	leading = named("homeostat_leading",
-		"Whether this replica leads and turns run, of controllers that elect a leader.", "controller")
+		"Whether this replica leads and reconciles, of controllers that elect a leader.", "controller")
 	hotLoops = named("homeostat_hot_loops_total",
-		"Turns after which the key was slowed down, since it was getting nowhere.", "controller")
+		"Reconciles after which the key was slowed down, since it was getting nowhere.", "controller")
 )
 
 func (s sender) turns(c *reconcile.Controller) {
 	name, stats := c.Name(), c.Stats()
 	total := uint64(0)
 	for i, n := range stats.Turns {
-		s.count(n, turnsTotal, name, reconcile.Outcome(i).String()) //nolint:gosec // a handful of outcomes
+		s.count(n, outcomesTotal, name, reconcile.Outcome(i).String()) //nolint:gosec // a handful of outcomes
 		total += n
 	}
-	s.count(stats.Turns[reconcile.Failed]+stats.Turns[reconcile.GaveUp], errorsTotal, name)
+	succeeded, after := stats.Turns[reconcile.Succeeded], stats.Turns[reconcile.Requeued]
+	errs := total - succeeded - after
+	s.count(succeeded, resultsTotal, name, "success")
+	s.count(after, resultsTotal, name, "requeue_after")
+	s.count(errs, resultsTotal, name, "error")
+	s.count(errs, errorsTotal, name)
+	s.count(after+errs-stats.Turns[reconcile.GaveUp], retriesTotal, name, name)
+	s.histogram(total, stats.DurationsSum, stats.Durations, workSeconds, name, name)
 	s.count(stats.Turns[reconcile.GaveUp], terminalTotal, name)
 	s.count(stats.Panics, panicsTotal, name)
-	s.histogram(total, stats.DurationsSum, stats.Durations, turnSeconds, name)
+	s.histogram(total, stats.DurationsSum, stats.Durations, reconcileSeconds, name)
 	s.gauge(float64(stats.Workers), workers, name)
 	s.gauge(float64(stats.Active), active, name)
 	s.count(stats.HeldBack, heldBack, name)

@@ -9,6 +9,9 @@ import (
 type Stats struct {
 	// Added counts additions; Merged, those that found the key pending already.
 	Added, Merged uint64
+	// Began counts how often a key that did not wait came to wait: what client-go
+	// counts as additions.
+	Began uint64
 	// Retried counts turns that ended with Retry or RetryAfter.
 	Retried uint64
 	// Failing is how many keys have failed and not succeeded since.
@@ -78,7 +81,8 @@ func (q *Queue[K]) Stats() Stats {
 	now := q.now()
 	q.promote(now)
 	s := Stats{
-		Added: q.counters.added, Merged: q.counters.merged, Retried: q.counters.retried,
+		Added: q.counters.added, Merged: q.counters.merged, Began: uint64(q.counters.began), //nolint:gosec // a count
+		Retried: q.counters.retried,
 		Failing: q.counters.failing, BackingOff: q.counters.backing, HeldBack: q.counters.heldBack,
 		Held:    q.turns.live,
 		Delayed: len(q.timers.nodes) - q.timers.stale,

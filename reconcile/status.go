@@ -32,6 +32,8 @@ type Status struct {
 	// why nobody does, if the Leader or the Shards say it (fmt.Stringer).
 	Elects     bool
 	LeaderName string
+	// LeaseName is the name of the Leader's Lease, if it has a method LeaseName() string.
+	LeaseName string
 	// Slots is who has which slot, by number; nil without Shards.
 	Slots []SlotStatus
 	// Triggers are what leads to turns, the primary informer first.
@@ -75,6 +77,9 @@ func (c *Controller) Status(keys int) Status {
 	if leader, ok := c.elects().(fmt.Stringer); ok {
 		s.LeaderName = leader.String()
 	}
+	if lease, ok := c.elects().(leaseNamer); ok {
+		s.LeaseName = lease.LeaseName()
+	}
 	for _, t := range c.options.Triggers {
 		s.Triggers = append(s.Triggers, triggerStatus(t.source(), t.sort()))
 	}
@@ -83,6 +88,9 @@ func (c *Controller) Status(keys int) Status {
 	}
 	return s
 }
+
+// leaseNamer is a Leader that can name its Lease.
+type leaseNamer interface{ LeaseName() string }
 
 func triggerStatus(s source, sort string) TriggerStatus {
 	return TriggerStatus{Informer: s.Name(), Kind: s.Kind(), Sort: sort, source: s}

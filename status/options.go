@@ -36,7 +36,8 @@ type Options struct {
 	// Controllers to show.
 	Controllers []*reconcile.Controller
 	// Gatherer is what /metrics serves, such as a prometheus.Registry. The
-	// default is a registry of the controllers, the Go runtime and the process.
+	// default is a registry of the controllers, client-go's requests, the Go runtime
+	// and the process.
 	Gatherer prometheus.Gatherer
 	// Live and Ready are further checks of /livez and /readyz, by name. One
 	// that does not return counts as failed, and is not called again until it
@@ -61,6 +62,7 @@ func (o *Options) withDefaults() (Options, error) {
 		registry := prometheus.NewRegistry()
 		err := errors.Join(
 			registry.Register(metrics.New(set.Controllers...)),
+			registry.Register(metrics.Requests()),
 			registry.Register(collectors.NewGoCollector()),
 			registry.Register(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})))
 		if err != nil {

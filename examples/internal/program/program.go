@@ -195,6 +195,7 @@ func serve(
 ) error {
 	err := errors.Join(
 		registry.Register(metrics.New(controllers...)),
+		registry.Register(metrics.Requests()),
 		registry.Register(collectors.NewGoCollector()),
 		registry.Register(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})))
 	if err != nil {
