@@ -9,38 +9,61 @@ import (
 	"k8s.io/client-go/metadata"
 )
 
-// Dynamic is a dynamic client with the methods of a generated one, for [Ensure]
-// and [Delete]. The other functions take the dynamic client itself.
-type Dynamic struct{ dynamic.ResourceInterface }
+// Dynamic makes a dynamic client usable with every function of this package:
+//
+//	patch.Ensure(ctx, patch.Dynamic(client.Resource(widgets)), widget, nil, edit)
+//
+// For edits of what exists, client.Resource(widgets).Namespace is enough.
+func Dynamic(client dynamic.NamespaceableResourceInterface) func(namespace string) dynamicClient {
+	return func(namespace string) dynamicClient { return dynamicClient{client.Namespace(namespace)} }
+}
+
+// Metadata makes a metadata client usable with [Delete] as well. For edits,
+// client.Resource(widgets).Namespace is enough.
+func Metadata(client metadata.Getter) func(namespace string) metadataClient {
+	return func(namespace string) metadataClient { return metadataClient{client.Namespace(namespace)} }
+}
 
 var (
-	_ CreateClient[*unstructured.Unstructured] = Dynamic{}
-	_ DeleteClient                             = Dynamic{}
-	_ DeleteClient                             = Metadata{}
+	_ CreateClient[*unstructured.Unstructured]                            = dynamicClient{}
+	_ DeleteClient                                                        = dynamicClient{}
+	_ ApplyClient[*unstructured.Unstructured, *unstructured.Unstructured] = dynamicClient{}
+	_ Client[*metav1.PartialObjectMetadata]                               = metadataClient{}
+	_ DeleteClient                                                        = metadataClient{}
 )
 
-// Get reads the object.
-func (d Dynamic) Get(ctx context.Context, name string, o metav1.GetOptions) (*unstructured.Unstructured, error) {
+// dynamicClient is a dynamic client with the methods of a generated one.
+type dynamicClient struct{ dynamic.ResourceInterface }
+
+func (d dynamicClient) Get(ctx context.Context, name string, o metav1.GetOptions) (*unstructured.Unstructured, error) {
 	return d.ResourceInterface.Get(ctx, name, o)
 }
 
-// Create creates the object.
-func (d Dynamic) Create(
+func (d dynamicClient) Create(
 	ctx context.Context, obj *unstructured.Unstructured, o metav1.CreateOptions,
 ) (*unstructured.Unstructured, error) {
 	return d.ResourceInterface.Create(ctx, obj, o)
 }
 
-// Delete deletes the object.
-func (d Dynamic) Delete(ctx context.Context, name string, o metav1.DeleteOptions) error {
+func (d dynamicClient) Delete(ctx context.Context, name string, o metav1.DeleteOptions) error {
 	return d.ResourceInterface.Delete(ctx, name, o)
 }
 
-// Metadata is a metadata client with the methods of a generated one, for
-// [Delete]. The other functions take the metadata client itself.
-type Metadata struct{ metadata.ResourceInterface }
+func (d dynamicClient) Apply(
+	ctx context.Context, config *unstructured.Unstructured, o metav1.ApplyOptions,
+) (*unstructured.Unstructured, error) {
+	return d.ResourceInterface.Apply(ctx, config.GetName(), config, o)
+}
 
-// Delete deletes the object.
-func (m Metadata) Delete(ctx context.Context, name string, o metav1.DeleteOptions) error {
+func (d dynamicClient) ApplyStatus(
+	ctx context.Context, config *unstructured.Unstructured, o metav1.ApplyOptions,
+) (*unstructured.Unstructured, error) {
+	return d.ResourceInterface.ApplyStatus(ctx, config.GetName(), config, o)
+}
+
+// metadataClient is a metadata client with the Delete of a generated one.
+type metadataClient struct{ metadata.ResourceInterface }
+
+func (m metadataClient) Delete(ctx context.Context, name string, o metav1.DeleteOptions) error {
 	return m.ResourceInterface.Delete(ctx, name, o)
 }

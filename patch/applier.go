@@ -3,7 +3,6 @@ package patch
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
@@ -23,11 +22,17 @@ const maxRemembered = 1 << 17
 // and does not repeat a request that could not change anything. It is safe for
 // concurrent use.
 type Applier[C any, T Object] struct {
-	apply func(context.Context, C, metav1.ApplyOptions) (T, error)
+	of    func(namespace string) ApplyClient[C, T]
 	limit int
 
-	mu     sync.Mutex // guards what follows
-	memory map[types.NamespacedName]applied
+	mu     sync.Mutex // guards memory
+	memory map[endpoint]applied
+}
+
+// endpoint is what a request is sent to.
+type endpoint struct {
+	types.NamespacedName
+	subresource string
 }
 
 // applied is one request that the server has answered.
@@ -39,92 +44,152 @@ type applied struct {
 	listed  bool // owned was there
 }
 
-// NewApplier makes an Applier of a client's method: client.Apply, or
-// client.ApplyStatus for the status subresource.
-func NewApplier[C any, T Object](apply func(context.Context, C, metav1.ApplyOptions) (T, error)) *Applier[C, T] {
-	return &Applier[C, T]{apply: apply, limit: maxRemembered, memory: map[types.NamespacedName]applied{}}
+// NewApplier makes an Applier. of returns the client of a namespace, see [Client].
+func NewApplier[K ApplyClient[C, T], C any, T Object](of func(namespace string) K) *Applier[C, T] {
+	a := &Applier[C, T]{limit: maxRemembered, memory: map[endpoint]applied{}}
+	if of != nil {
+		a.of = func(namespace string) ApplyClient[C, T] { return of(namespace) }
+	}
+	return a
 }
 
 // Apply returns the object as the server has it once it owns, under the field
 // manager, what config says and nothing more. cached is the object as the cache
-// has it, or nil if it has none.
+// has it, or nil if it has none. The UID of cached is put into the request, not
+// into config, as a condition: a recreated object is refused.
 //
-// Shape: no request, and cached itself, if the same was asked last time, cached
-// is the same object and everything asked for is still owned; a change by others
-// of what was asked for takes that ownership away. cached may not be written to.
+// Sends no request, and returns cached itself, if the same was asked last time,
+// cached is the same object and everything asked for is still owned; a change by
+// others of what was asked for takes that ownership away. cached may not be
+// written to.
 //
-// Errors: a field manager that cannot be, a lock (put UID and resourceVersion
-// into config instead), a config without a name. A conflict with another
-// manager, which only [Options].NoForce allows, satisfies [IsStale].
+// With Subresource "status" the status is applied. That of custom kinds is locked
+// by resourceVersion, as [Status] does.
+//
+// Errors: a field manager that cannot be, a lock (put the resourceVersion into
+// config instead), a config without a name or for another object than cached. A
+// conflict with another manager, which only [Options].NoForce allows, satisfies
+// [IsStale], and so does a recreated object.
 func (a *Applier[C, T]) Apply(ctx context.Context, cached T, o *Options, config C) (T, error) {
 	var none T
 	opts := o.withDefaults(ctx)
 	if err := opts.validateApply(); err != nil {
 		return none, fmt.Errorf("applying: %w", err)
 	}
-	data, key, err := encode(config)
+	data, meta, err := encode(config)
+	key := types.NamespacedName{Namespace: meta.Namespace, Name: meta.Name}
+	if err == nil {
+		err = meta.checkAgainst(cached)
+	}
 	if err != nil {
 		return none, fmt.Errorf("applying %q: %w", key, err)
 	}
+	to := endpoint{key, opts.Subresource}
 	request := sha256.Sum256(fmt.Appendf(data, "%s/%t", opts.FieldManager, opts.NoForce))
-	if !opts.DryRun && a.done(key, cached, request, opts.FieldManager) {
+	if !opts.DryRun && a.done(to, cached, request, opts.FieldManager) {
 		return cached, nil
 	}
-	got, err := a.apply(ctx, config, metav1.ApplyOptions{
-		FieldManager: opts.FieldManager, Force: !opts.NoForce, DryRun: opts.dryRun(),
-	})
+	got, err := a.send(ctx, cached, &opts, config, meta)
 	if err != nil {
-		a.Forget(key)
-		return none, fmt.Errorf("applying %q: %w", key, err)
+		a.forget(to)
+		return none, fmt.Errorf("applying %q: %w", key, asConflict(key.Name, err))
 	}
 	if !opts.DryRun {
 		turn.Wrote(ctx, got)
-		a.remember(key, got, request, opts.FieldManager)
+		a.remember(to, got, request, opts.FieldManager)
 	}
 	return got, nil
 }
 
-// Forget drops what is remembered of an object, so that the next Apply sends its
-// request. Call it when the object is gone.
-func (a *Applier[C, T]) Forget(key types.NamespacedName) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	delete(a.memory, key)
+func (a *Applier[C, T]) send(ctx context.Context, cached T, o *Options, config C, meta configMeta) (T, error) {
+	var none T
+	apply, err := a.method(meta, o.Subresource)
+	if err != nil {
+		return none, err
+	}
+	want := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: meta.Namespace, Name: meta.Name}}
+	if !isNil(cached) {
+		if config, err = withCondition(config, meta, cached, o.Subresource); err != nil {
+			return none, err
+		}
+		want.UID = cached.GetUID()
+	}
+	got, err := apply(ctx, config, metav1.ApplyOptions{
+		FieldManager: o.FieldManager, Force: !o.NoForce, DryRun: o.dryRun(),
+	})
+	if err == nil {
+		err = checkAnswer(want, got)
+	}
+	return got, err
 }
 
-// done says whether the request would change nothing.
-func (a *Applier[C, T]) done(key types.NamespacedName, cached T, request [sha256.Size]byte, manager string) bool {
+// method is what the client applies with.
+func (a *Applier[C, T]) method(meta configMeta, subresource string) (
+	func(context.Context, C, metav1.ApplyOptions) (T, error), error,
+) {
+	if a.of == nil {
+		return nil, errNilArgument
+	}
+	c, err := clientFor(a.of, &metav1.PartialObjectMetadata{
+		ObjectMeta: metav1.ObjectMeta{Namespace: meta.Namespace, Name: meta.Name},
+	})
+	if err != nil || subresource == "" {
+		return c.Apply, err
+	}
+	s, ok := c.(interface {
+		ApplyStatus(ctx context.Context, config C, opts metav1.ApplyOptions) (T, error)
+	})
+	if !ok {
+		return nil, errors.New("field Subresource: the client has no ApplyStatus: the kind has no status subresource")
+	}
+	return s.ApplyStatus, nil
+}
+
+// Forget drops what is remembered of an object, so that the next Apply sends its
+// request. Call it when the object is deleted.
+func (a *Applier[C, T]) Forget(key types.NamespacedName) {
+	a.forget(endpoint{key, ""})
+	a.forget(endpoint{key, status})
+}
+
+func (a *Applier[C, T]) forget(to endpoint) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.memory, to)
+}
+
+// done reports whether the request would change nothing.
+func (a *Applier[C, T]) done(to endpoint, cached T, request [sha256.Size]byte, manager string) bool {
 	if isNil(cached) {
 		return false
 	}
 	a.mu.Lock()
-	last, ok := a.memory[key]
+	last, ok := a.memory[to]
 	a.mu.Unlock()
 	if !ok || last.uid != cached.GetUID() || last.request != request || last.version == "" {
 		return false
 	}
-	if order, err := resourceversion.CompareResourceVersion(cached.GetResourceVersion(), last.version); err != nil {
-		return false
-	} else if order <= 0 {
+	version := cached.GetResourceVersion()
+	if order, err := resourceversion.CompareResourceVersion(version, last.version); version == last.version || err == nil && order < 0 {
 		return true // the cache has nothing newer than the answer
 	}
 	owned, listed := ownedBy(cached, manager)
 	return listed && last.listed && owned == last.owned
 }
 
-func (a *Applier[C, T]) remember(key types.NamespacedName, got T, request [sha256.Size]byte, manager string) {
+func (a *Applier[C, T]) remember(to endpoint, got T, request [sha256.Size]byte, manager string) {
 	last := applied{uid: got.GetUID(), request: request, version: got.GetResourceVersion()}
 	last.owned, last.listed = ownedBy(got, manager)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	delete(a.memory, key)
+	delete(a.memory, to)
 	for other := range a.memory {
 		if len(a.memory) < a.limit {
 			break
 		}
 		delete(a.memory, other)
 	}
-	a.memory[key] = last
+	a.memory[to] = last
 }
 
 // ownedBy is a sum of the fields that manager has applied, of all subresources.
@@ -145,34 +210,13 @@ func ownedBy(obj metav1.Object, manager string) (sum [sha256.Size]byte, ok bool)
 	return [sha256.Size]byte(h.Sum(nil)), ok
 }
 
-// encode is the JSON of config and the name in it.
-func encode(config any) ([]byte, types.NamespacedName, error) {
-	var named struct {
-		Metadata struct{ Namespace, Name string }
-	}
-	data, err := json.Marshal(config)
-	if err == nil {
-		err = json.Unmarshal(data, &named)
-	}
-	key := types.NamespacedName{Namespace: named.Metadata.Namespace, Name: named.Metadata.Name}
-	switch {
-	case err != nil:
-		return nil, key, fmt.Errorf("encoding the configuration: %w", err)
-	case key.Name == "":
-		return nil, key, errors.New("the configuration is nil or has no name")
-	case len(data) > MaxBytes:
-		return nil, key, fmt.Errorf("the configuration has %d bytes, a server reads at most %d", len(data), MaxBytes)
-	}
-	return data, key, nil
-}
-
 func (o *Options) validateApply() error {
 	err := o.validate()
-	if o.Lock != (Lock{}) {
-		err = errors.Join(err, errors.New("field Lock: put UID and resourceVersion into the configuration instead"))
+	if o.Lock {
+		err = errors.Join(err, errors.New("field Lock: put the resourceVersion into the configuration instead"))
 	}
-	if o.Subresource != "" {
-		err = errors.Join(err, errors.New("field Subresource: make the Applier of the client's ApplyStatus instead"))
+	if o.Subresource != "" && o.Subresource != status {
+		err = errors.Join(err, fmt.Errorf("field Subresource: %q: only the status can be applied", o.Subresource))
 	}
 	return err
 }

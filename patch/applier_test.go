@@ -21,14 +21,20 @@ type nodeConfig = corev1apply.NodeApplyConfiguration
 // applying answers each apply with a Node of the next resourceVersion.
 type applying struct {
 	asked   []metav1.ApplyOptions
+	configs []*nodeConfig
 	version int
 	err     error
 }
 
 func (a *applying) Apply(_ context.Context, c *nodeConfig, o metav1.ApplyOptions) (*corev1.Node, error) {
-	a.asked = append(a.asked, o)
+	a.asked, a.configs = append(a.asked, o), append(a.configs, c)
 	a.version++
-	return applied(a.version, "doorman", `{"f:metadata":{}}`), a.err
+	n := applied(a.version, "doorman", `{"f:metadata":{}}`)
+	n.Name = *c.Name
+	if c.UID != nil {
+		n.UID = *c.UID
+	}
+	return n, a.err
 }
 
 func applied(version int, manager, fields string) *corev1.Node {
@@ -50,7 +56,7 @@ var _ = Describe("Applier", func() {
 
 	BeforeEach(func() {
 		server = &applying{}
-		a = patch.NewApplier(server.Apply)
+		a = patch.NewApplier(always(server))
 	})
 
 	// asks says how many requests an Apply makes.
@@ -118,14 +124,13 @@ var _ = Describe("Applier", func() {
 	It("refuses bad input before any request", func(ctx SpecContext) {
 		_, err := a.Apply(ctx, nil, nil, nil)
 		Expect(err).To(MatchError(ContainSubstring("nil or has no name")))
-		_, err = a.Apply(ctx, nil, &patch.Options{Lock: patch.Lock{UID: true}, Subresource: "status"}, config("a"))
+		_, err = a.Apply(ctx, nil, &patch.Options{Lock: true, Subresource: "scale"}, config("a"))
 		Expect(err).To(MatchError(And(ContainSubstring("field Lock"), ContainSubstring("field Subresource"))))
 		Expect(server.asked).To(BeEmpty())
 	})
 
 	It("works on fake clientsets, which have no versions and so never skip", func(ctx SpecContext) {
-		client := fake.NewClientset().CoreV1().Nodes()
-		applier := patch.NewApplier(client.Apply)
+		applier := patch.NewApplier(patch.Cluster(fake.NewClientset().CoreV1().Nodes()))
 		got, err := applier.Apply(ctx, nil, nil, config("a"))
 		Expect(err).NotTo(HaveOccurred())
 		got, err = applier.Apply(ctx, got, nil, config("b"))

@@ -2,7 +2,6 @@ package patch
 
 import (
 	"context"
-	"errors"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -10,20 +9,16 @@ import (
 	"github.com/homeostat/homeostat/internal/turn"
 )
 
-// A DeleteClient deletes objects of one kind. Generated, gentype and fake clients
-// are one; [Dynamic] and [Metadata] make one of those clients.
-type DeleteClient interface {
-	Delete(ctx context.Context, name string, opts metav1.DeleteOptions) error
-}
-
-// Delete deletes the object that was read, and never another one of its name: the
-// UID is always a precondition, the resourceVersion is one under
-// [Lock].ResourceVersion. An object that is gone, or on its way, is no error and,
-// if the cache knows, no request.
+// Delete deletes the object that was read, and never a recreated one: the UID is
+// a precondition, and the resourceVersion under [Options].Lock. An object that is
+// deleted already, or about to be, is no error and, if the cache knows, no
+// request. of returns the client of a namespace, see [Client].
 //
 // Errors: [IsStale] if it is another object by now, or a changed one under a lock.
-func Delete[T Object](ctx context.Context, c DeleteClient, cached T, o *Options) error {
-	if isNil(c) || isNil(cached) {
+func Delete[C DeleteClient, T Object](
+	ctx context.Context, of func(namespace string) C, cached T, o *Options,
+) error {
+	if of == nil || isNil(cached) {
 		return errNilArgument
 	}
 	opts := o.withDefaults(ctx)
@@ -33,7 +28,11 @@ func Delete[T Object](ctx context.Context, c DeleteClient, cached T, o *Options)
 	if cached.GetDeletionTimestamp() != nil {
 		return nil
 	}
-	preconditions, err := preconditions(cached, opts.Lock)
+	preconditions, err := deletePreconditions(cached, opts.Lock)
+	if err != nil {
+		return describe("deleting", cached, err)
+	}
+	c, err := clientFor(of, cached)
 	if err != nil {
 		return describe("deleting", cached, err)
 	}
@@ -51,21 +50,4 @@ func Delete[T Object](ctx context.Context, c DeleteClient, cached T, o *Options)
 		turn.Deleted(ctx, cached)
 	}
 	return nil
-}
-
-func preconditions(cached Object, l Lock) (*metav1.Preconditions, error) {
-	var p metav1.Preconditions
-	if uid := cached.GetUID(); uid != "" {
-		p.UID = &uid
-	} else if l.UID {
-		return nil, errors.New("the object has no metadata.uid to lock on: read it from the server first")
-	}
-	if l.ResourceVersion {
-		version := cached.GetResourceVersion()
-		if version == "" {
-			return nil, errors.New("the object has no metadata.resourceVersion to lock on: read it from the server first")
-		}
-		p.ResourceVersion = &version
-	}
-	return &p, nil
 }

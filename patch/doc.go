@@ -23,17 +23,27 @@
 //     replaces changed lists. In the second case the resourceVersion is locked.
 //   - A map of labels or annotations, and a list that is merged by key, is emptied
 //     one by one: what others have added since the read stays.
-//   - The lock is explicit, [Options].Lock; Ensure and Delete always lock the UID.
-//     A refusal satisfies [IsStale]: look again. It is no fault.
+//   - No write reaches another object than the cached one. Functions take no
+//     client but the function that returns that of a namespace
+//     (clientset.CoreV1().Pods; see [Client] and [Cluster]), and ask it for that of
+//     the object; the UID is a condition of every write, so that a recreated object
+//     is refused, too. An answer about another object is an error that names both.
+//   - Where servers ignore the UID, in the status of custom kinds, and where a patch
+//     replaces a list, the resourceVersion is locked; everywhere else that is
+//     explicit, [Options].Lock. A refusal satisfies [IsStale]: look again. It is no
+//     fault.
 //   - Every write has a field manager and is reported to the controller's turn,
 //     which then waits for its cache to see it.
 //   - What is wrong before any request is an error that names it.
 //
-// It does not retry, does not read (Ensure alone does, if the cache was wrong),
-// and cannot ask for a null: merge patches have no word for it.
+// It does not retry and cannot ask for a null: merge patches have no word for it.
+// It reads only where an answer leaves it no choice: Ensure, if the cache was
+// wrong, and a write of a subresource that was not found.
 //
 // Generated, gentype, dynamic and metadata clients work, and so do fake
-// clientsets. But fakes give objects no UID and no resourceVersion, never refuse
-// a lock, ignore dry runs and preconditions of Delete, and let patches of status
-// change everything; [Ensure] needs three requests there to patch.
+// clientsets. The namespace of a dynamic or metadata client, and of one that is
+// wrapped, cannot be seen; only the UID and the answer tell that it is wrong.
+// Fakes give objects no UID and no resourceVersion, never refuse a condition,
+// ignore dry runs and preconditions of Delete, and let patches of status change
+// everything; [Ensure] needs three requests there to patch.
 package patch

@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/client-go/dynamic"
 
 	"github.com/homeostat/homeostat/patch"
 )
@@ -268,7 +269,7 @@ var _ = Describe("The server agrees with", Ordered, func() {
 	})
 
 	It("edits of unstructured objects", func(ctx SpecContext) {
-		c := dynamicOracle{patch.Dynamic{ResourceInterface: untypedClient.Resource(widgetResource).Namespace(space)}}
+		c := dynamicOracle{untypedClient.Resource(widgetResource).Namespace(space)}
 		_, err := widgetClient().Create(ctx, fresh("u"), metav1.CreateOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		set := func(u *unstructured.Unstructured, v any, path ...string) {
@@ -303,7 +304,11 @@ var _ = Describe("The server agrees with", Ordered, func() {
 })
 
 // dynamicOracle is a dynamic client with the methods of a generated one.
-type dynamicOracle struct{ patch.Dynamic }
+type dynamicOracle struct{ dynamic.ResourceInterface }
+
+func (d dynamicOracle) Get(ctx context.Context, name string, o metav1.GetOptions) (*unstructured.Unstructured, error) {
+	return d.ResourceInterface.Get(ctx, name, o)
+}
 
 func (d dynamicOracle) Update(
 	ctx context.Context, u *unstructured.Unstructured, o metav1.UpdateOptions,

@@ -12,74 +12,93 @@ import (
 	"github.com/homeostat/homeostat/internal/turn"
 )
 
-// A CreateClient creates, reads and patches objects of one kind. Generated,
-// gentype and fake clients are one; [Dynamic] makes one of a dynamic client.
-type CreateClient[T Object] interface {
-	Client[T]
-	Get(ctx context.Context, name string, opts metav1.GetOptions) (T, error)
-	Create(ctx context.Context, obj T, opts metav1.CreateOptions) (T, error)
-}
+var (
+	errOtherCopy         = errors.New("its DeepCopyObject returns another type")
+	errCreateSubresource = errors.New("field Subresource: an object is created as a whole: leave it empty")
+)
 
 // Ensure returns the object with edit applied, as the server has it: created if
 // it was not there, patched if it was, untouched if it was right already.
 //
 // base is the cached object, or, if the cache has none, a new one with its name
-// and namespace: an object without UID is created.
+// and namespace: an object without UID is created. of returns the client of a
+// namespace, see [Client].
 //
-// Shape: base is not written to. One request or none. If the cache was wrong and
-// the object exists, two more: it is read and patched, with UID and
-// resourceVersion locked. The edit is called once per object it is tried on.
+// base is not written to. One request or none. If the cache was wrong and the
+// object exists, two more: it is read and patched, locked by its
+// resourceVersion. The edit is called once per object it is tried on, and may
+// retain it.
 //
-// Errors: as [Merge]. An object that has gone since it was read satisfies
-// [IsStale] as well.
-func Ensure[T Object](ctx context.Context, c CreateClient[T], base T, o *Options, edit func(T)) (T, error) {
+// Errors: as [Merge]. An object that was deleted since it was read satisfies
+// [IsStale] as well. An object that is controlled by another owner is not
+// adopted: an edit that gives it a controller is refused.
+func Ensure[C CreateClient[T], T Object](
+	ctx context.Context, of func(namespace string) C, base T, o *Options, edit func(T),
+) (T, error) {
 	var none T
-	if isNil(c) || isNil(base) || edit == nil {
+	if of == nil || isNil(base) || edit == nil {
 		return none, errNilArgument
 	}
 	if base.GetUID() != "" {
-		got, err := Merge(ctx, c, base, o.lockUID(), edit)
+		got, err := merge(ctx, of, base, o, edit, checkController)
 		if apierrors.IsNotFound(err) {
-			err = fmt.Errorf("it has gone since it was read: %w",
+			err = fmt.Errorf("it was deleted since it was read: %w",
 				apierrors.NewConflict(schema.GroupResource{Resource: kindOf(base)}, base.GetName(), err))
 		}
 		return got, err
 	}
-	got, err := create(ctx, c, base, o, edit)
-	if !apierrors.IsAlreadyExists(err) || base.GetName() == "" {
-		return got, err
+	got, err := create(ctx, of, base, o, edit)
+	if err == nil {
+		return got, nil
 	}
-	live, err := c.Get(ctx, base.GetName(), metav1.GetOptions{})
+	if !apierrors.IsAlreadyExists(err) || base.GetName() == "" {
+		return none, describe("creating", base, err)
+	}
+	live, err := read(ctx, of, base)
 	if err != nil {
 		return none, describe("reading", base, err)
 	}
-	return Merge(ctx, c, live, o.lockAll(live), edit)
+	var locked Options
+	if o != nil {
+		locked = *o
+	}
+	locked = locked.lockIf(live, true)
+	return merge(ctx, of, live, &locked, edit, checkController)
 }
 
-func create[T Object](ctx context.Context, c CreateClient[T], base T, o *Options, edit func(T)) (T, error) {
+func create[C CreateClient[T], T Object](
+	ctx context.Context, of func(namespace string) C, base T, o *Options, edit func(T),
+) (T, error) {
 	var none T
 	opts := o.withDefaults(ctx)
 	if err := opts.validate(); err != nil {
-		return none, describe("creating", base, err)
+		return none, err
 	}
 	if opts.Subresource != "" {
-		return none, describe("creating", base, errCreateSubresource)
+		return none, errCreateSubresource
 	}
 	obj, ok := base.DeepCopyObject().(T)
 	if !ok {
-		return none, describe("creating", base, errOtherCopy)
-	}
-	edit(obj)
-	if err := checkIdentity(base, obj); err != nil {
-		return none, describe("creating", base, err)
-	}
-	if obj.GetName() == "" && obj.GetGenerateName() == "" {
-		return none, describe("creating", base, errors.New("it has no name"))
+		return none, errOtherCopy
 	}
 	obj.SetResourceVersion("")
+	edit(obj)
+	if err := checkIdentity(base, obj, ""); err != nil {
+		return none, err
+	}
+	if obj.GetName() == "" && obj.GetGenerateName() == "" {
+		return none, errors.New("it has no name")
+	}
+	c, err := clientFor(of, base)
+	if err != nil {
+		return none, err
+	}
 	got, err := c.Create(ctx, obj, metav1.CreateOptions{FieldManager: opts.FieldManager, DryRun: opts.dryRun()})
 	if err != nil {
-		return none, describe("creating", base, err)
+		return none, err
+	}
+	if err := checkAnswer(base, got); err != nil {
+		return none, err
 	}
 	if !opts.DryRun {
 		turn.Wrote(ctx, got)
@@ -87,24 +106,32 @@ func create[T Object](ctx context.Context, c CreateClient[T], base T, o *Options
 	return got, nil
 }
 
-var (
-	errOtherCopy         = errors.New("its DeepCopyObject returns another type")
-	errCreateSubresource = errors.New("field Subresource: an object is created as a whole: leave it empty")
-)
-
-// lockUID is o that writes to no namesake.
-func (o *Options) lockUID() *Options {
-	var out Options
-	if o != nil {
-		out = *o
+// read reads the object that base is the name of.
+func read[C CreateClient[T], T Object](ctx context.Context, of func(namespace string) C, base T) (T, error) {
+	var none T
+	c, err := clientFor(of, base)
+	if err != nil {
+		return none, err
 	}
-	out.Lock.UID = true
-	return &out
+	live, err := c.Get(ctx, base.GetName(), metav1.GetOptions{})
+	if err == nil {
+		err = checkAnswer(base, live)
+	}
+	return live, err
 }
 
-// lockAll is o with all that obj, as a fake may have answered it, can be locked on.
-func (o *Options) lockAll(obj Object) *Options {
-	out := o.lockUID()
-	out.Lock = Lock{ResourceVersion: obj.GetResourceVersion() != "", UID: obj.GetUID() != ""}
-	return out
+// checkController refuses an edit that makes an owner the controller of an
+// object that another one controls.
+func checkController(cached, edited Object) error {
+	was := metav1.GetControllerOfNoCopy(cached)
+	if was == nil {
+		return nil
+	}
+	for _, is := range edited.GetOwnerReferences() {
+		if is.Controller != nil && *is.Controller && is.UID != was.UID {
+			return fmt.Errorf("%s %q with UID %q controls it, %s %q with UID %q cannot adopt it: choose another name",
+				was.Kind, was.Name, was.UID, is.Kind, is.Name, is.UID)
+		}
+	}
+	return nil
 }

@@ -83,7 +83,7 @@ var _ = Describe("Ensure", func() {
 
 	It("creates what is not there and reports it to the turn", func() {
 		base := configMap("")
-		got, err := patch.Ensure(ctx, s, base, nil, setB)
+		got, err := patch.Ensure(ctx, always(s), base, nil, setB)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(got.Data).To(Equal(map[string]string{"b": "2"}))
 		Expect(base).To(Equal(configMap("")))
@@ -92,7 +92,7 @@ var _ = Describe("Ensure", func() {
 	})
 
 	It("patches what is there, never a namesake", func() {
-		_, err := patch.Ensure(ctx, s, configMap("u3"), nil, setB)
+		_, err := patch.Ensure(ctx, always(s), configMap("u3"), nil, setB)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(s.created).To(BeEmpty())
 		Expect(s.requests[0].body).To(MatchJSON(`{"metadata":{"uid":"u3"},"data":{"b":"2"}}`))
@@ -100,7 +100,7 @@ var _ = Describe("Ensure", func() {
 
 	It("reads and patches, under a lock, what the cache did not know", func() {
 		s.has = configMap("u3")
-		_, err := patch.Ensure(ctx, s, configMap(""), nil, setB)
+		_, err := patch.Ensure(ctx, always(s), configMap(""), nil, setB)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(s.requests[0].body).To(MatchJSON(`{"metadata":{"resourceVersion":"5","uid":"u3"},"data":{"b":"2"}}`))
 	})
@@ -108,37 +108,37 @@ var _ = Describe("Ensure", func() {
 	It("sends nothing when it is right", func() {
 		base := configMap("u3")
 		setB(base)
-		Expect(patch.Ensure(ctx, s, base, nil, setB)).To(BeIdenticalTo(base))
+		Expect(patch.Ensure(ctx, always(s), base, nil, setB)).To(BeIdenticalTo(base))
 		Expect(s.requests).To(BeEmpty())
 	})
 
 	It("asks to look again when the object has gone", func() {
 		s.err = apierrors.NewNotFound(configMaps, "c")
-		_, err := patch.Ensure(ctx, s, configMap("u3"), nil, setB)
+		_, err := patch.Ensure(ctx, always(s), configMap("u3"), nil, setB)
 		Expect(err).To(Satisfy(patch.IsStale))
 	})
 
 	It("refuses bad input before any request", func() {
-		_, err := patch.Ensure(ctx, s, nil, nil, setB)
+		_, err := patch.Ensure(ctx, always(s), nil, nil, setB)
 		Expect(err).To(MatchError(ContainSubstring("must not be nil")))
-		_, err = patch.Ensure(ctx, s, &corev1.ConfigMap{}, nil, setB)
+		_, err = patch.Ensure(ctx, always(s), &corev1.ConfigMap{}, nil, setB)
 		Expect(err).To(MatchError(ContainSubstring("has no name")))
-		_, err = patch.Ensure(ctx, s, configMap(""), &patch.Options{Subresource: "status"}, setB)
+		_, err = patch.Ensure(ctx, always(s), configMap(""), &patch.Options{Subresource: "status"}, setB)
 		Expect(err).To(MatchError(ContainSubstring("leave it empty")))
-		_, err = patch.Ensure(ctx, s, configMap(""), nil, func(m *corev1.ConfigMap) { m.Name = "d" })
+		_, err = patch.Ensure(ctx, always(s), configMap(""), nil, func(m *corev1.ConfigMap) { m.Name = "d" })
 		Expect(err).To(MatchError(ContainSubstring("metadata.name")))
 		Expect(s.created).To(BeEmpty())
 	})
 
 	It("works on fake clientsets, which give no UID", func() {
-		client := fake.NewClientset().CoreV1().ConfigMaps("ns")
+		client := fake.NewClientset().CoreV1().ConfigMaps
 		for range 2 {
 			got, err := patch.Ensure(ctx, client, configMap(""), nil, setB)
 			Expect(err).NotTo(HaveOccurred())
 			Expect(got.Data).To(HaveKeyWithValue("b", "2"))
 		}
 		Expect(patch.Delete(ctx, client, configMap(""), nil)).To(Succeed())
-		_, err := client.Get(ctx, "c", metav1.GetOptions{})
+		_, err := client("ns").Get(ctx, "c", metav1.GetOptions{})
 		Expect(err).To(Satisfy(apierrors.IsNotFound))
 	})
 })
@@ -154,7 +154,7 @@ var _ = Describe("Delete", func() {
 	})
 
 	It("deletes the object that was read, by its UID", func() {
-		Expect(patch.Delete(ctx, s, configMap("u3"), &patch.Options{Propagation: metav1.DeletePropagationForeground})).
+		Expect(patch.Delete(ctx, always(s), configMap("u3"), &patch.Options{Propagation: metav1.DeletePropagationForeground})).
 			To(Succeed())
 		Expect(s.deleted).To(HaveLen(1))
 		Expect(*s.deleted[0].Preconditions.UID).To(BeEquivalentTo("u3"))
@@ -164,30 +164,28 @@ var _ = Describe("Delete", func() {
 	})
 
 	It("locks the resourceVersion on request", func() {
-		Expect(patch.Delete(ctx, s, configMap("u3"), &patch.Options{Lock: patch.Lock{ResourceVersion: true}})).To(Succeed())
+		Expect(patch.Delete(ctx, always(s), configMap("u3"), &patch.Options{Lock: true})).To(Succeed())
 		Expect(*s.deleted[0].Preconditions.ResourceVersion).To(Equal("5"))
 	})
 
 	It("is content with what is gone or on its way", func() {
 		s.has = nil
-		Expect(patch.Delete(ctx, s, configMap("u3"), nil)).To(Succeed())
+		Expect(patch.Delete(ctx, always(s), configMap("u3"), nil)).To(Succeed())
 		now, m := metav1.Now(), configMap("u3")
 		m.DeletionTimestamp = &now
-		Expect(patch.Delete(ctx, s, m, nil)).To(Succeed())
+		Expect(patch.Delete(ctx, always(s), m, nil)).To(Succeed())
 		Expect(s.deleted).To(HaveLen(1))
 		Expect(w.deleted).To(BeEmpty())
 	})
 
 	It("hands a refused precondition on as a value", func() {
 		s.err = apierrors.NewConflict(configMaps, "c", nil)
-		Expect(patch.Delete(ctx, s, configMap("u3"), nil)).To(MatchError(patch.IsStale, "IsStale"))
+		Expect(patch.Delete(ctx, always(s), configMap("u3"), nil)).To(MatchError(patch.IsStale, "IsStale"))
 	})
 
 	It("refuses bad input before any request", func() {
-		Expect(patch.Delete(ctx, s, (*corev1.ConfigMap)(nil), nil)).To(MatchError(ContainSubstring("must not be nil")))
-		for _, l := range []patch.Lock{{UID: true}, {ResourceVersion: true}} {
-			Expect(patch.Delete(ctx, s, configMap(""), &patch.Options{Lock: l})).To(MatchError(ContainSubstring("to lock on")))
-		}
+		Expect(patch.Delete(ctx, always(s), (*corev1.ConfigMap)(nil), nil)).To(MatchError(ContainSubstring("must not be nil")))
+		Expect(patch.Delete(ctx, always(s), configMap(""), &patch.Options{Lock: true})).To(MatchError(ContainSubstring("to lock on")))
 		Expect(s.deleted).To(BeEmpty())
 	})
 })
@@ -207,22 +205,22 @@ var _ = Describe("Dynamic and metadata clients", func() {
 	It("create, patch and delete unstructured objects", func(ctx SpecContext) {
 		scheme := runtime.NewScheme()
 		Expect(corev1.AddToScheme(scheme)).To(Succeed())
-		client := dynamicfake.NewSimpleDynamicClient(scheme).Resource(gvr).Namespace("ns")
+		client := dynamicfake.NewSimpleDynamicClient(scheme).Resource(gvr)
 		edit := func(u *unstructured.Unstructured) {
 			Expect(unstructured.SetNestedField(u.Object, "1", "data", "a")).To(Succeed())
 		}
-		made, err := patch.Ensure(ctx, patch.Dynamic{ResourceInterface: client}, blank(), nil, edit)
+		made, err := patch.Ensure(ctx, patch.Dynamic(client), blank(), nil, edit)
 		Expect(err).NotTo(HaveOccurred())
-		labelled, err := patch.Labels(ctx, client, made, nil, func(l map[string]string) { l["x"] = "y" })
+		labelled, err := patch.Labels(ctx, client.Namespace, made, nil, func(l map[string]string) { l["x"] = "y" })
 		Expect(err).NotTo(HaveOccurred())
-		got, err := patch.Merge(ctx, client, labelled, nil, func(u *unstructured.Unstructured) {
+		got, err := patch.Merge(ctx, client.Namespace, labelled, nil, func(u *unstructured.Unstructured) {
 			unstructured.RemoveNestedField(u.Object, "data", "a")
 			u.SetLabels(nil)
 		})
 		Expect(err).NotTo(HaveOccurred())
 		Expect(got.Object["data"]).To(BeEmpty())
 		Expect(got.GetLabels()).To(BeEmpty())
-		Expect(patch.Delete(ctx, patch.Dynamic{ResourceInterface: client}, got, nil)).To(Succeed())
+		Expect(patch.Delete(ctx, patch.Dynamic(client), got, nil)).To(Succeed())
 	})
 
 	It("patch and delete by metadata alone", func(ctx SpecContext) {
@@ -232,13 +230,13 @@ var _ = Describe("Dynamic and metadata clients", func() {
 			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
 			ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c"},
 		}
-		client := metadatafake.NewSimpleMetadataClient(scheme, cached).Resource(gvr).Namespace("ns")
-		got, err := patch.Annotations(ctx, client, cached, nil, func(a map[string]string) { a["x"] = "y" })
+		client := metadatafake.NewSimpleMetadataClient(scheme, cached).Resource(gvr)
+		got, err := patch.Annotations(ctx, client.Namespace, cached, nil, func(a map[string]string) { a["x"] = "y" })
 		Expect(err).NotTo(HaveOccurred())
 		Expect(got.Annotations).To(HaveKeyWithValue("x", "y"))
-		got, err = patch.Merge(ctx, client, got, nil, func(o *metav1.PartialObjectMetadata) { o.Finalizers = []string{"a/b"} })
+		got, err = patch.Merge(ctx, client.Namespace, got, nil, func(o *metav1.PartialObjectMetadata) { o.Finalizers = []string{"a/b"} })
 		Expect(err).NotTo(HaveOccurred())
 		Expect(got.Finalizers).To(Equal([]string{"a/b"}))
-		Expect(patch.Delete(ctx, patch.Metadata{ResourceInterface: client}, cached, nil)).To(Succeed())
+		Expect(patch.Delete(ctx, patch.Metadata(client), cached, nil)).To(Succeed())
 	})
 })

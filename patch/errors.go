@@ -3,51 +3,44 @@ package patch
 import (
 	"errors"
 	"fmt"
-	"reflect"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 )
 
-// IsStale says that a write was refused because the object is not what it was
-// when it was read: changed, or deleted and created again. It is no fault: look
-// again at the newest object. A controller returns such an error as it is.
+var errNilArgument = errors.New("patching: client, object and edit must not be nil")
+
+// IsStale reports whether a write was refused because the object is not what it
+// was when it was read: changed, or recreated. It is no fault: look again at the
+// newest object. A controller returns such an error as it is.
 func IsStale(err error) bool {
 	return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err)
 }
 
-// describe wraps err with what was done to which object. A refusal of the UID
-// lock, which servers report as an invalid object, becomes a conflict.
+// describe wraps err with what was done to which object. A refusal of the UID,
+// which servers report as an invalid object, becomes a conflict.
 func describe(doing string, obj Object, err error) error {
 	if err == nil {
 		return nil
 	}
-	kind, key := kindOf(obj), types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()}
-	if isOtherUID(err) {
-		err = apierrors.NewConflict(schema.GroupResource{Resource: kind}, obj.GetName(), err)
-	}
-	return fmt.Errorf("%s %s %q: %w", doing, kind, key, err)
+	return fmt.Errorf("%s %s %q: %w", doing, kindOf(obj), keyOf(obj), asConflict(obj.GetName(), err))
 }
 
-func isOtherUID(err error) bool {
-	var status apierrors.APIStatus
-	if !apierrors.IsInvalid(err) || !errors.As(err, &status) || status.Status().Details == nil {
-		return false
+// asConflict makes a conflict of a refused UID, and leaves all other errors alone.
+func asConflict(name string, err error) error {
+	var invalid apierrors.APIStatus
+	if !apierrors.IsInvalid(err) || !errors.As(err, &invalid) || invalid.Status().Details == nil {
+		return err
 	}
-	for _, cause := range status.Status().Details.Causes {
-		if cause.Field == "metadata.uid" && cause.Type == metav1.CauseTypeFieldValueInvalid {
-			return true
+	for _, cause := range invalid.Status().Details.Causes {
+		if cause.Field != "metadata.uid" || cause.Type != metav1.CauseTypeFieldValueInvalid {
+			return err // it would be invalid on the right object, too
 		}
 	}
-	return false
-}
-
-// kindOf is the object's kind as its TypeMeta has it, or else the name of its Go type.
-func kindOf(obj Object) string {
-	if kind := obj.GetObjectKind().GroupVersionKind().Kind; kind != "" {
-		return kind
+	if len(invalid.Status().Details.Causes) == 0 {
+		return err
 	}
-	return reflect.TypeOf(obj).Elem().Name()
+	details := invalid.Status().Details
+	return apierrors.NewConflict(schema.GroupResource{Group: details.Group, Resource: details.Kind}, name, err)
 }

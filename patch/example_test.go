@@ -35,11 +35,11 @@ func exampleNode() *corev1.Node {
 	}
 }
 
-// A lock makes the write conditional on the object that was read.
+// The write is conditional on the UID of the object that was read; a lock makes it conditional on its resourceVersion, too.
 func ExampleMerge() {
-	cached := exampleNode() // from an informer: shared, never written to
-	client := printing{cached}
-	o := &patch.Options{Lock: patch.Lock{ResourceVersion: true, UID: true}}
+	cached := exampleNode()                   // from an informer: shared, never written to
+	client := patch.Cluster(printing{cached}) // clientset.CoreV1().Nodes()
+	o := &patch.Options{Lock: true}
 	_, err := patch.Merge(context.Background(), client, cached, o, func(n *corev1.Node) {
 		n.Spec.Unschedulable = true
 		delete(n.Labels, "zone")
@@ -54,7 +54,7 @@ func ExampleMerge() {
 // An edit that changes nothing sends nothing, so it may be repeated at every turn.
 func ExampleMerge_unchanged() {
 	cached := exampleNode()
-	got, err := patch.Merge(context.Background(), printing{}, cached, nil, func(n *corev1.Node) {
+	got, err := patch.Merge(context.Background(), patch.Cluster(printing{}), cached, nil, func(n *corev1.Node) {
 		n.Labels["zone"] = "a"
 	})
 	fmt.Println(got == cached, err)
@@ -64,20 +64,20 @@ func ExampleMerge_unchanged() {
 // Only the labels are copied.
 func ExampleLabels() {
 	cached := exampleNode()
-	_, err := patch.Labels(context.Background(), printing{cached}, cached, nil, func(l map[string]string) {
+	_, err := patch.Labels(context.Background(), patch.Cluster(printing{cached}), cached, nil, func(l map[string]string) {
 		l["rebooted"] = "true"
 	})
 	fmt.Println(err)
 	// Output:
 	// n1 [] application/strategic-merge-patch+json
-	// {"metadata":{"labels":{"rebooted":"true"}}}
+	// {"metadata":{"uid":"1f","labels":{"rebooted":"true"}}}
 	// <nil>
 }
 
 // Conditions are merged by their type: those of others are not mentioned.
 func ExampleStatus() {
 	cached := exampleNode()
-	_, err := patch.Status(context.Background(), printing{cached}, cached, nil, func(n *corev1.Node) {
+	_, err := patch.Status(context.Background(), patch.Cluster(printing{cached}), cached, nil, func(n *corev1.Node) {
 		n.Status.Conditions = append(n.Status.Conditions, corev1.NodeCondition{
 			Type: "Rebooted", Status: corev1.ConditionTrue, Reason: "Asked",
 		})
@@ -85,13 +85,13 @@ func ExampleStatus() {
 	fmt.Println(err)
 	// Output:
 	// n1 [status] application/strategic-merge-patch+json
-	// {"status":{"conditions":[{"type":"Rebooted","status":"True","lastHeartbeatTime":null,"lastTransitionTime":null,"reason":"Asked"}]}}
+	// {"metadata":{"uid":"1f"},"status":{"conditions":[{"type":"Rebooted","status":"True","lastHeartbeatTime":null,"lastTransitionTime":null,"reason":"Asked"}]}}
 	// <nil>
 }
 
 // The same function creates the object and keeps it right.
 func ExampleEnsure() {
-	ctx, client := context.Background(), fake.NewClientset().CoreV1().ConfigMaps("ns")
+	ctx, client := context.Background(), fake.NewClientset().CoreV1().ConfigMaps
 	base := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "settings"}} // or the cached one
 	for _, color := range []string{"red", "green"} {
 		got, err := patch.Ensure(ctx, client, base, nil, func(m *corev1.ConfigMap) {
@@ -106,18 +106,18 @@ func ExampleEnsure() {
 
 // An object that is gone already is no error.
 func ExampleDelete() {
-	ctx, client := context.Background(), fake.NewClientset(exampleNode()).CoreV1().Nodes()
+	ctx, client := context.Background(), fake.NewClientset(exampleNode()).CoreV1()
 	for range 2 {
-		fmt.Println(patch.Delete(ctx, client, exampleNode(), nil))
+		fmt.Println(patch.Delete(ctx, patch.Cluster(client.Nodes()), exampleNode(), nil))
 	}
 	// Output:
 	// <nil>
 	// <nil>
 }
 
-// The Applier takes a method of a generated client.
+// The Applier takes the client, as all functions do.
 func ExampleApplier() {
-	applier := patch.NewApplier(fake.NewClientset().CoreV1().Nodes().Apply)
+	applier := patch.NewApplier(patch.Cluster(fake.NewClientset().CoreV1().Nodes()))
 	config := corev1apply.Node("n1").WithLabels(map[string]string{"zone": "b"})
 	got, err := applier.Apply(context.Background(), nil, nil, config)
 	fmt.Println(got.Labels, err)

@@ -3,34 +3,79 @@ package patch
 import (
 	"encoding/json"
 	"errors"
+	"reflect"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/homeostat/homeostat/internal/diff"
 )
 
-// lock puts the preconditions of l into the metadata of a merge patch.
-func lock(data []byte, cached Object, l Lock) ([]byte, error) {
-	var faults []error
+var errNoVersion = errors.New("the object has no metadata.resourceVersion to lock on: read it from the server first")
+
+// withPreconditions puts into the metadata of a merge patch what must still be so
+// when the server applies it: the UID of cached, and its resourceVersion if locked.
+// An object without UID, as fakes have them, can only be known by its name.
+func withPreconditions(data []byte, cached Object, locked bool) ([]byte, error) {
 	var members []byte
-	add := func(wanted bool, name, value string) {
-		switch {
-		case !wanted:
-		case value == "":
-			faults = append(faults, errors.New("the object has no metadata."+name+" to lock on: read it from the server first"))
-		default:
-			if len(members) > 0 {
-				members = append(members, ',')
-			}
-			quoted, err := json.Marshal(value)
-			if err != nil {
-				faults = append(faults, err)
-			}
-			members = append(append(members, `"`+name+`":`...), quoted...)
+	if locked {
+		if cached.GetResourceVersion() == "" {
+			return nil, errNoVersion
 		}
+		members = appendMember(members, "resourceVersion", cached.GetResourceVersion())
 	}
-	add(l.ResourceVersion, "resourceVersion", cached.GetResourceVersion())
-	add(l.UID, "uid", string(cached.GetUID()))
-	if len(members) == 0 || len(faults) > 0 {
-		return data, errors.Join(faults...)
+	if uid := string(cached.GetUID()); uid != "" {
+		members = appendMember(members, "uid", uid)
+	}
+	if members == nil {
+		return data, nil
 	}
 	return diff.WithMetadata(data, members), nil
+}
+
+// appendMember appends one member of a JSON object.
+func appendMember(members []byte, name, value string) []byte {
+	if len(members) > 0 {
+		members = append(members, ',')
+	}
+	quoted, err := json.Marshal(value)
+	if err != nil { // no string fails
+		panic(err)
+	}
+	return append(append(members, `"`+name+`":`...), quoted...)
+}
+
+// deletePreconditions is what must still be so when the server deletes cached.
+func deletePreconditions(cached Object, locked bool) (*metav1.Preconditions, error) {
+	var p metav1.Preconditions
+	if uid := cached.GetUID(); uid != "" {
+		p.UID = &uid
+	}
+	if locked {
+		version := cached.GetResourceVersion()
+		if version == "" {
+			return nil, errNoVersion
+		}
+		p.ResourceVersion = &version
+	}
+	return &p, nil
+}
+
+// ignoresUID reports whether servers may overwrite the UID of such a request
+// before they check it: then only the resourceVersion, which no recreated object
+// has either, protects from writing to the wrong object.
+func ignoresUID(obj Object, subresource string) bool {
+	if subresource != status {
+		return false
+	}
+	path := reflect.TypeOf(obj).Elem().PkgPath()
+	return diff.StyleOf(obj) == diff.JSON || strings.HasPrefix(path, "k8s.io/api/flowcontrol/")
+}
+
+// lockIf is o with the lock, if it is needed and cached has a resourceVersion to
+// lock on, which all objects of a real server have.
+func (o *Options) lockIf(cached Object, needed bool) Options {
+	out := *o
+	out.Lock = o.Lock || needed && cached.GetResourceVersion() != ""
+	return out
 }

@@ -27,6 +27,9 @@ type request struct {
 	dryRun, sub         []string
 }
 
+// always returns the client c whatever the namespace.
+func always[C any](c C) func(string) C { return func(string) C { return c } }
+
 // recording answers every patch with answer or err and remembers it.
 type recording[T patch.Object] struct {
 	requests []request
@@ -72,7 +75,7 @@ var _ = Describe("Merge", func() {
 	})
 
 	It("sends only what the edit changed and leaves the cached object alone", func(ctx SpecContext) {
-		got, err := patch.Merge(ctx, c, cached, nil, func(n *corev1.Node) {
+		got, err := patch.Merge(ctx, always(c), cached, nil, func(n *corev1.Node) {
 			n.Annotations["reboot"] = "now"
 			n.Spec.Unschedulable = true
 		})
@@ -83,21 +86,20 @@ var _ = Describe("Merge", func() {
 		Expect(c.requests[0].pt).To(Equal(types.StrategicMergePatchType))
 		Expect(c.requests[0].manager).To(Equal(patch.DefaultFieldManager))
 		Expect(c.requests[0].body).To(MatchJSON(
-			`{"metadata":{"annotations":{"reboot":"now"}},"spec":{"unschedulable":true}}`))
+			`{"metadata":{"uid":"u1","annotations":{"reboot":"now"}},"spec":{"unschedulable":true}}`))
 	})
 
 	It("sends nothing when nothing changed", func(ctx SpecContext) {
-		got, err := patch.Merge(ctx, c, cached, nil, func(n *corev1.Node) { n.Labels["zone"] = "a" })
+		got, err := patch.Merge(ctx, always(c), cached, nil, func(n *corev1.Node) { n.Labels["zone"] = "a" })
 		Expect(err).NotTo(HaveOccurred())
 		Expect(got).To(BeIdenticalTo(cached))
 		Expect(c.requests).To(BeEmpty())
 	})
 
 	It("puts the locked fields into the patch", func(ctx SpecContext) {
-		lock := patch.Lock{ResourceVersion: true, UID: true}
-		_, err := patch.Merge(ctx, c, cached, &patch.Options{Lock: lock}, func(n *corev1.Node) { n.Labels["b"] = "c" })
+		_, err := patch.Merge(ctx, always(c), cached, &patch.Options{Lock: true}, func(n *corev1.Node) { n.Labels["b"] = "c" })
 		Expect(err).NotTo(HaveOccurred())
-		_, err = patch.Merge(ctx, c, cached, &patch.Options{Lock: lock}, func(n *corev1.Node) { n.Spec.PodCIDR = "10.0.0.0/8" })
+		_, err = patch.Merge(ctx, always(c), cached, &patch.Options{Lock: true}, func(n *corev1.Node) { n.Spec.PodCIDR = "10.0.0.0/8" })
 		Expect(err).NotTo(HaveOccurred())
 		Expect(c.requests[0].body).To(MatchJSON(`{"metadata":{"resourceVersion":"7","uid":"u1","labels":{"b":"c"}}}`))
 		Expect(c.requests[1].body).To(MatchJSON(
@@ -106,15 +108,15 @@ var _ = Describe("Merge", func() {
 
 	It("quotes a version as JSON does, whatever a fake has made of it", func(ctx SpecContext) {
 		cached.ResourceVersion = "a\x01\"é"
-		lock := &patch.Options{Lock: patch.Lock{ResourceVersion: true}}
-		_, err := patch.Merge(ctx, c, cached, lock, func(n *corev1.Node) { n.Labels["b"] = "c" })
+		lock := &patch.Options{Lock: true}
+		_, err := patch.Merge(ctx, always(c), cached, lock, func(n *corev1.Node) { n.Labels["b"] = "c" })
 		Expect(err).NotTo(HaveOccurred())
-		Expect(c.requests[0].body).To(MatchJSON(`{"metadata":{"resourceVersion":"a\u0001\"é","labels":{"b":"c"}}}`))
+		Expect(c.requests[0].body).To(MatchJSON(`{"metadata":{"resourceVersion":"a\u0001\"é","uid":"u1","labels":{"b":"c"}}}`))
 	})
 
 	It("tells the turn what it wrote, and uses the turn's field manager", func(ctx SpecContext) {
 		var w written
-		_, err := patch.Merge(turn.NewContext(ctx, &w), c, cached, nil, func(n *corev1.Node) { n.Labels["b"] = "c" })
+		_, err := patch.Merge(turn.NewContext(ctx, &w), always(c), cached, nil, func(n *corev1.Node) { n.Labels["b"] = "c" })
 		Expect(err).NotTo(HaveOccurred())
 		Expect(w.wrote).To(Equal([]string{"n1@8"}))
 		Expect(c.requests[0].manager).To(Equal("doorman"))
@@ -122,7 +124,7 @@ var _ = Describe("Merge", func() {
 
 	It("does not report a dry run as written", func(ctx SpecContext) {
 		var w written
-		_, err := patch.Merge(turn.NewContext(ctx, &w), c, cached, &patch.Options{DryRun: true},
+		_, err := patch.Merge(turn.NewContext(ctx, &w), always(c), cached, &patch.Options{DryRun: true},
 			func(n *corev1.Node) { n.Labels["b"] = "c" })
 		Expect(err).NotTo(HaveOccurred())
 		Expect(c.requests[0].dryRun).To(Equal([]string{metav1.DryRunAll}))
@@ -131,7 +133,7 @@ var _ = Describe("Merge", func() {
 
 	It("hands a conflict on as a value", func(ctx SpecContext) {
 		c.err = apierrors.NewConflict(schema.GroupResource{Resource: "nodes"}, "n1", errors.New("changed"))
-		_, err := patch.Merge(ctx, c, cached, nil, func(n *corev1.Node) { n.Labels["b"] = "c" })
+		_, err := patch.Merge(ctx, always(c), cached, nil, func(n *corev1.Node) { n.Labels["b"] = "c" })
 		Expect(err).To(Satisfy(patch.IsStale))
 		Expect(err).To(MatchError(ContainSubstring(`patching Node "/n1"`)))
 	})
@@ -142,7 +144,7 @@ var _ = Describe("Merge", func() {
 				{Field: "metadata.uid", Type: metav1.CauseTypeFieldValueInvalid},
 			}},
 		}}
-		_, err := patch.Merge(ctx, c, cached, &patch.Options{Lock: patch.Lock{UID: true}},
+		_, err := patch.Merge(ctx, always(c), cached, nil,
 			func(n *corev1.Node) { n.Labels["b"] = "c" })
 		Expect(err).To(Satisfy(apierrors.IsConflict))
 	})
@@ -150,7 +152,7 @@ var _ = Describe("Merge", func() {
 	DescribeTable("refuses bad input before any request",
 		func(ctx SpecContext, want string, o *patch.Options, edit func(*corev1.Node)) {
 			cached.ResourceVersion = ""
-			_, err := patch.Merge(ctx, c, cached, o, edit)
+			_, err := patch.Merge(ctx, always(c), cached, o, edit)
 			Expect(err).To(MatchError(ContainSubstring(want)))
 			Expect(c.requests).To(BeEmpty())
 		},
@@ -161,7 +163,7 @@ var _ = Describe("Merge", func() {
 		Entry("another kind", `changes kind from "" to "Pod"`, nil, func(n *corev1.Node) { n.Kind = "Pod" }),
 		Entry("another version", `metadata.resourceVersion`, nil, func(n *corev1.Node) { n.ResourceVersion = "x" }),
 		Entry("nothing to lock on", "no metadata.resourceVersion to lock on",
-			&patch.Options{Lock: patch.Lock{ResourceVersion: true}}, func(n *corev1.Node) { n.Labels["b"] = "c" }),
+			&patch.Options{Lock: true}, func(n *corev1.Node) { n.Labels["b"] = "c" }),
 		Entry("a patch that is too large", "a server reads at most", nil,
 			func(n *corev1.Node) { n.Annotations["a"] = strings.Repeat("a", patch.MaxBytes) }),
 		Entry("a long field manager", "at most 128",
@@ -173,9 +175,9 @@ var _ = Describe("Merge", func() {
 	)
 
 	It("refuses nil objects and nil clients", func(ctx SpecContext) {
-		_, err := patch.Merge(ctx, c, nil, nil, func(*corev1.Node) {})
+		_, err := patch.Merge(ctx, always(c), nil, nil, func(*corev1.Node) {})
 		Expect(err).To(MatchError(ContainSubstring("must not be nil")))
-		_, err = patch.Merge[*corev1.Node](ctx, nil, cached, nil, func(*corev1.Node) {})
+		_, err = patch.Merge[patch.Client[*corev1.Node]](ctx, nil, cached, nil, func(*corev1.Node) {})
 		Expect(err).To(MatchError(ContainSubstring("must not be nil")))
 	})
 
@@ -183,7 +185,7 @@ var _ = Describe("Merge", func() {
 		for level, want := range map[int]int{3: 0, 4: 1} {
 			var lines []string
 			log := funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{Verbosity: level})
-			_, err := patch.Merge(logr.NewContext(ctx, log), c, cached, nil, func(n *corev1.Node) { n.Labels["zone"] = "b" })
+			_, err := patch.Merge(logr.NewContext(ctx, log), always(c), cached, nil, func(n *corev1.Node) { n.Labels["zone"] = "b" })
 			Expect(err).NotTo(HaveOccurred())
 			Expect(lines).To(HaveLen(want))
 			for _, line := range lines {
@@ -195,9 +197,9 @@ var _ = Describe("Merge", func() {
 	It("leaves alone what an edit has put into its copy", func(ctx SpecContext) {
 		wanted := node()
 		for range 3 {
-			_, err := patch.Merge(ctx, c, cached, nil, func(n *corev1.Node) { n.Labels, n.Spec = wanted.Labels, wanted.Spec })
+			_, err := patch.Merge(ctx, always(c), cached, nil, func(n *corev1.Node) { n.Labels, n.Spec = wanted.Labels, wanted.Spec })
 			Expect(err).NotTo(HaveOccurred())
-			_, err = patch.Merge(ctx, c, cached, nil, func(n *corev1.Node) {
+			_, err = patch.Merge(ctx, always(c), cached, nil, func(n *corev1.Node) {
 				n.Labels["zone"] = "b"
 				n.Spec.Taints[0].Key = "edited"
 			})
@@ -208,7 +210,7 @@ var _ = Describe("Merge", func() {
 
 	It("infers its types from generated and fake clients", func(ctx SpecContext) {
 		client := fake.NewClientset(cached)
-		got, err := patch.Merge(ctx, client.CoreV1().Nodes(), cached, nil, func(n *corev1.Node) {
+		got, err := patch.Merge(ctx, patch.Cluster(client.CoreV1().Nodes()), cached, nil, func(n *corev1.Node) {
 			n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: "new", Effect: corev1.TaintEffectNoExecute})
 			delete(n.Labels, "zone")
 		})
@@ -221,9 +223,9 @@ var _ = Describe("Merge", func() {
 var _ = Describe("Status", func() {
 	It("writes the status subresource", func(ctx SpecContext) {
 		c := &recording[*corev1.Node]{answer: node()}
-		_, err := patch.Status(ctx, c, node(), nil, func(n *corev1.Node) { n.Status.Phase = corev1.NodeRunning })
+		_, err := patch.Status(ctx, always(c), node(), nil, func(n *corev1.Node) { n.Status.Phase = corev1.NodeRunning })
 		Expect(err).NotTo(HaveOccurred())
 		Expect(c.requests[0].sub).To(Equal([]string{"status"}))
-		Expect(c.requests[0].body).To(MatchJSON(`{"status":{"phase":"Running"}}`))
+		Expect(c.requests[0].body).To(MatchJSON(`{"metadata":{"uid":"u1"},"status":{"phase":"Running"}}`))
 	})
 })

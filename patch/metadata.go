@@ -13,30 +13,34 @@ import (
 
 // Labels is [Merge] for an edit of the labels alone: only they are copied. The
 // edit gets a map that is never nil, and may leave it empty.
-func Labels[T Object](ctx context.Context, c Client[T], cached T, o *Options, edit func(map[string]string)) (T, error) {
+func Labels[C Client[T], T Object](
+	ctx context.Context, of func(namespace string) C, cached T, o *Options,
+	edit func(map[string]string),
+) (T, error) {
 	var none T
-	if isNil(c) || isNil(cached) || edit == nil {
+	if of == nil || isNil(cached) || edit == nil {
 		return none, errNilArgument
 	}
 	before := cached.GetLabels()
 	after := copyMap(before)
 	edit(after)
-	return sendMap(ctx, c, cached, o, "labels", before, after)
+	return sendMap(ctx, of, cached, o, "labels", before, after)
 }
 
 // Annotations is [Merge] for an edit of the annotations alone: only they are
 // copied. The edit gets a map that is never nil, and may leave it empty.
-func Annotations[T Object](
-	ctx context.Context, c Client[T], cached T, o *Options, edit func(map[string]string),
+func Annotations[C Client[T], T Object](
+	ctx context.Context, of func(namespace string) C, cached T, o *Options,
+	edit func(map[string]string),
 ) (T, error) {
 	var none T
-	if isNil(c) || isNil(cached) || edit == nil {
+	if of == nil || isNil(cached) || edit == nil {
 		return none, errNilArgument
 	}
 	before := cached.GetAnnotations()
 	after := copyMap(before)
 	edit(after)
-	return sendMap(ctx, c, cached, o, "annotations", before, after)
+	return sendMap(ctx, of, cached, o, "annotations", before, after)
 }
 
 // Finalizers is [Merge] for an edit of the finalizers alone. The edit gets a copy
@@ -45,11 +49,12 @@ func Annotations[T Object](
 // Where a JSON merge patch replaces the whole list, i.e. on kinds that are not
 // of Kubernetes itself, the resourceVersion is always locked, so that a finalizer
 // that somebody else has just added is not lost.
-func Finalizers[T Object](
-	ctx context.Context, c Client[T], cached T, o *Options, edit func([]string) []string,
+func Finalizers[C Client[T], T Object](
+	ctx context.Context, of func(namespace string) C, cached T, o *Options,
+	edit func([]string) []string,
 ) (T, error) {
 	var none T
-	if isNil(c) || isNil(cached) || edit == nil {
+	if of == nil || isNil(cached) || edit == nil {
 		return none, errNilArgument
 	}
 	before := cached.GetFinalizers()
@@ -57,27 +62,25 @@ func Finalizers[T Object](
 	if slices.Equal(before, after) {
 		return cached, nil
 	}
-	return sendList(ctx, c, cached, o, metav1.ObjectMeta{Finalizers: before}, metav1.ObjectMeta{Finalizers: after})
+	return sendList(ctx, of, cached, o, metav1.ObjectMeta{Finalizers: before}, metav1.ObjectMeta{Finalizers: after})
 }
 
 // OwnerReferences is [Merge] for an edit of the owner references alone. The edit
 // gets a deep copy and returns what they are to be. It locks as [Finalizers] does.
-func OwnerReferences[T Object](
-	ctx context.Context, c Client[T], cached T, o *Options,
+func OwnerReferences[C Client[T], T Object](
+	ctx context.Context, of func(namespace string) C, cached T, o *Options,
 	edit func([]metav1.OwnerReference) []metav1.OwnerReference,
 ) (T, error) {
 	var none T
-	if isNil(c) || isNil(cached) || edit == nil {
+	if of == nil || isNil(cached) || edit == nil {
 		return none, errNilArgument
 	}
 	before := cached.GetOwnerReferences()
 	copied := metav1.ObjectMeta{OwnerReferences: before}
 	after := edit(copied.DeepCopy().OwnerReferences)
-	return sendList(ctx, c, cached, o, metav1.ObjectMeta{OwnerReferences: before},
+	return sendList(ctx, of, cached, o, metav1.ObjectMeta{OwnerReferences: before},
 		metav1.ObjectMeta{OwnerReferences: after})
 }
-
-var errNilArgument = errors.New("patching: client, object and edit must not be nil")
 
 func copyMap(m map[string]string) map[string]string {
 	if m == nil {
@@ -86,8 +89,8 @@ func copyMap(m map[string]string) map[string]string {
 	return maps.Clone(m)
 }
 
-func sendMap[T Object](
-	ctx context.Context, c Client[T], cached T, o *Options, member string, before, after map[string]string,
+func sendMap[C Client[T], T Object](
+	ctx context.Context, of func(namespace string) C, cached T, o *Options, member string, before, after map[string]string,
 ) (T, error) {
 	var none T
 	if maps.Equal(before, after) {
@@ -98,7 +101,7 @@ func sendMap[T Object](
 		return none, describe("patching", cached, err)
 	}
 	p := diff.Strings(member, before, after, diff.StyleOf(cached))
-	return post(ctx, c, cached, p, opts.Lock, &opts)
+	return post(ctx, of, cached, p, opts)
 }
 
 // listEdit is the part of an object that an edit of a metadata list concerns.
@@ -106,8 +109,8 @@ type listEdit struct {
 	Metadata metav1.ObjectMeta `json:"metadata"`
 }
 
-func sendList[T Object](
-	ctx context.Context, c Client[T], cached T, o *Options, before, after metav1.ObjectMeta,
+func sendList[C Client[T], T Object](
+	ctx context.Context, of func(namespace string) C, cached T, o *Options, before, after metav1.ObjectMeta,
 ) (T, error) {
 	var none T
 	opts, err := o.forMetadata(ctx)
@@ -121,11 +124,7 @@ func sendList[T Object](
 	if p.Data == nil {
 		return cached, nil
 	}
-	l := opts.Lock
-	if p.Style == diff.JSON && cached.GetResourceVersion() != "" {
-		l.ResourceVersion = true
-	}
-	return post(ctx, c, cached, p, l, &opts)
+	return post(ctx, of, cached, p, opts.lockIf(cached, p.Style == diff.JSON))
 }
 
 // forMetadata is the options of an edit that only the main endpoint takes.

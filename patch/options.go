@@ -25,8 +25,10 @@ const (
 
 // Options says how an edit is written. Nil and the zero value are the defaults.
 type Options struct {
-	// Lock makes the write conditional on the object that was read.
-	Lock Lock
+	// Lock refuses the write if anything has changed the object since it was read,
+	// by its resourceVersion. Without it a patch wins over such changes. That it is
+	// the same object, by its UID, is a condition of every write.
+	Lock bool
 	// Subresource is written instead of the object itself: "status", "scale" and so on.
 	Subresource string
 	// FieldManager is the name that the server records for the change. Default: the
@@ -38,15 +40,6 @@ type Options struct {
 	Propagation metav1.DeletionPropagation
 	// NoForce lets the server refuse what [Applier.Apply] asks of fields that others own.
 	NoForce bool
-}
-
-// A Lock names what of the read object must still be so when the server writes.
-// Without a lock a patch wins over every change made since the read.
-type Lock struct {
-	// ResourceVersion: nobody has changed the object.
-	ResourceVersion bool
-	// UID: it is the same object, not another one of the same name.
-	UID bool
 }
 
 func (o *Options) withDefaults(ctx context.Context) Options {

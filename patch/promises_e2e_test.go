@@ -12,18 +12,32 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	corev1apply "k8s.io/client-go/applyconfigurations/core/v1"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/metadata"
 
 	"github.com/homeostat/homeostat/patch"
 )
 
+// countingApply counts the requests of an Applier.
+type countingApply struct {
+	typedcorev1.ConfigMapInterface
+	n int
+}
+
+func (c *countingApply) Apply(
+	ctx context.Context, config *corev1apply.ConfigMapApplyConfiguration, o metav1.ApplyOptions,
+) (*corev1.ConfigMap, error) {
+	c.n++
+	return c.ConfigMapInterface.Apply(ctx, config, o)
+}
+
 var _ = Describe("On the real server", func() {
-	locked := &patch.Options{Lock: patch.Lock{ResourceVersion: true, UID: true}}
+	locked := &patch.Options{Lock: true}
 
 	stored := func(ctx SpecContext, name string) *corev1.ConfigMap {
 		GinkgoHelper()
 		blank := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: space}}
-		m, err := patch.Ensure(ctx, typed.CoreV1().ConfigMaps(space), blank, nil, setB)
+		m, err := patch.Ensure(ctx, typed.CoreV1().ConfigMaps, blank, nil, setB)
 		Expect(err).NotTo(HaveOccurred())
 		return m
 	}
@@ -31,22 +45,22 @@ var _ = Describe("On the real server", func() {
 	It("a lock refuses a changed object and a namesake, and says that it is stale", func(ctx SpecContext) {
 		c := typed.CoreV1().ConfigMaps(space)
 		old := stored(ctx, "locked")
-		changed, err := patch.Labels(ctx, c, old, nil, func(l map[string]string) { l["a"] = "b" })
+		changed, err := patch.Labels(ctx, always(c), old, nil, func(l map[string]string) { l["a"] = "b" })
 		Expect(err).NotTo(HaveOccurred())
-		_, err = patch.Labels(ctx, c, old, locked, func(l map[string]string) { l["c"] = "d" })
+		_, err = patch.Labels(ctx, always(c), old, locked, func(l map[string]string) { l["c"] = "d" })
 		Expect(err).To(MatchError(patch.IsStale, "IsStale"))
-		Expect(patch.Delete(ctx, c, old, locked)).To(MatchError(patch.IsStale, "IsStale"))
+		Expect(patch.Delete(ctx, always(c), old, locked)).To(MatchError(patch.IsStale, "IsStale"))
 
-		Expect(patch.Delete(ctx, c, changed, locked)).To(Succeed())
+		Expect(patch.Delete(ctx, always(c), changed, locked)).To(Succeed())
 		namesake := stored(ctx, "locked")
-		_, err = patch.Labels(ctx, c, changed, &patch.Options{Lock: patch.Lock{UID: true}},
+		_, err = patch.Labels(ctx, always(c), changed, nil,
 			func(l map[string]string) { l["c"] = "d" })
 		Expect(err).To(MatchError(patch.IsStale, "IsStale"))
 		Expect(err).To(MatchError(apierrors.IsConflict, "IsConflict"))
-		Expect(patch.Delete(ctx, c, changed, nil)).To(MatchError(patch.IsStale, "IsStale"))
-		Expect(patch.Delete(ctx, c, namesake, nil)).To(Succeed())
-		Expect(patch.Delete(ctx, c, namesake, nil)).To(Succeed())
-		_, err = patch.Ensure(ctx, c, namesake, nil, func(m *corev1.ConfigMap) { m.Data["x"] = "y" })
+		Expect(patch.Delete(ctx, always(c), changed, nil)).To(MatchError(patch.IsStale, "IsStale"))
+		Expect(patch.Delete(ctx, always(c), namesake, nil)).To(Succeed())
+		Expect(patch.Delete(ctx, always(c), namesake, nil)).To(Succeed())
+		_, err = patch.Ensure(ctx, always(c), namesake, nil, func(m *corev1.ConfigMap) { m.Data["x"] = "y" })
 		Expect(err).To(MatchError(patch.IsStale, "IsStale"))
 	})
 
@@ -55,37 +69,37 @@ var _ = Describe("On the real server", func() {
 		add := func(f string) func([]string) []string {
 			return func(list []string) []string { return append(list, f) }
 		}
-		mine, err := patch.Finalizers(ctx, c, stored(ctx, "final"), nil, add("example.com/mine"))
+		mine, err := patch.Finalizers(ctx, always(c), stored(ctx, "final"), nil, add("example.com/mine"))
 		Expect(err).NotTo(HaveOccurred())
-		_, err = patch.Finalizers(ctx, c, mine, nil, add("example.com/theirs"))
+		_, err = patch.Finalizers(ctx, always(c), mine, nil, add("example.com/theirs"))
 		Expect(err).NotTo(HaveOccurred())
-		got, err := patch.Finalizers(ctx, c, mine, nil, func([]string) []string { return nil })
+		got, err := patch.Finalizers(ctx, always(c), mine, nil, func([]string) []string { return nil })
 		Expect(err).NotTo(HaveOccurred())
 		Expect(got.Finalizers).To(Equal([]string{"example.com/theirs"}))
 
 		w := widgetClient()
 		custom, err := w.Create(ctx, fresh("final"), metav1.CreateOptions{})
 		Expect(err).NotTo(HaveOccurred())
-		_, err = patch.Finalizers(ctx, w, custom, nil, add("example.com/theirs"))
+		_, err = patch.Finalizers(ctx, always(w), custom, nil, add("example.com/theirs"))
 		Expect(err).NotTo(HaveOccurred())
-		_, err = patch.Finalizers(ctx, w, custom, nil, add("example.com/mine"))
+		_, err = patch.Finalizers(ctx, always(w), custom, nil, add("example.com/mine"))
 		Expect(err).To(MatchError(patch.IsStale, "IsStale"))
 	})
 
 	It("a field that our older type does not know survives", func(ctx SpecContext) {
-		dyn := untypedClient.Resource(widgetResource).Namespace(space)
+		dyn := untypedClient.Resource(widgetResource)
 		newer := &unstructured.Unstructured{Object: map[string]any{
-			"apiVersion": "example.com/v1", "kind": "Widget", "metadata": map[string]any{"name": "newer"},
+			"apiVersion": "example.com/v1", "kind": "Widget", "metadata": map[string]any{"name": "newer", "namespace": space},
 			"spec": map[string]any{"size": int64(1), "bare": map[string]any{}, "invented": map[string]any{"later": "yes"}},
 		}}
-		_, err := patch.Ensure(ctx, patch.Dynamic{ResourceInterface: dyn}, newer, nil, func(*unstructured.Unstructured) {})
+		_, err := patch.Ensure(ctx, patch.Dynamic(dyn), newer, nil, func(*unstructured.Unstructured) {})
 		Expect(err).NotTo(HaveOccurred())
 		w := widgetClient()
 		old, err := w.Get(ctx, "newer", metav1.GetOptions{})
 		Expect(err).NotTo(HaveOccurred())
-		_, err = patch.Merge(ctx, w, old, nil, func(w *widget) { w.Spec.Size = 2 })
+		_, err = patch.Merge(ctx, always(w), old, nil, func(w *widget) { w.Spec.Size = 2 })
 		Expect(err).NotTo(HaveOccurred())
-		got, err := dyn.Get(ctx, "newer", metav1.GetOptions{})
+		got, err := dyn.Namespace(space).Get(ctx, "newer", metav1.GetOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		Expect(got.Object["spec"]).To(Equal(map[string]any{
 			"size": int64(2), "bare": map[string]any{}, "invented": map[string]any{"later": "yes"},
@@ -96,21 +110,14 @@ var _ = Describe("On the real server", func() {
 		c := widgetClient()
 		w, err := c.Create(ctx, fresh("status"), metav1.CreateOptions{})
 		Expect(err).NotTo(HaveOccurred())
-		w, err = patch.Status(ctx, c, w, nil, func(w *widget) { w.Status.Phase = "Ready" })
+		w, err = patch.Status(ctx, always(c), w, nil, func(w *widget) { w.Status.Phase = "Ready" })
 		Expect(err).NotTo(HaveOccurred())
 		Expect(w.Status).To(Equal(widgetStatus{Phase: "Ready", ObservedGeneration: w.Generation}))
 		Expect(w.Generation).NotTo(BeZero())
 	})
 
 	It("an Applier takes a dynamic client", func(ctx SpecContext) {
-		dyn := untypedClient.Resource(widgetResource).Namespace(space)
-		sent := 0
-		a := patch.NewApplier(func(
-			ctx context.Context, u *unstructured.Unstructured, o metav1.ApplyOptions,
-		) (*unstructured.Unstructured, error) {
-			sent++
-			return dyn.Apply(ctx, u.GetName(), u, o)
-		})
+		a := patch.NewApplier(patch.Dynamic(untypedClient.Resource(widgetResource)))
 		var got *unstructured.Unstructured
 		for range 3 {
 			var err error
@@ -120,34 +127,28 @@ var _ = Describe("On the real server", func() {
 			}})
 			Expect(err).NotTo(HaveOccurred())
 		}
-		Expect(sent).To(Equal(1))
 		Expect(got.Object["spec"]).To(HaveKeyWithValue("size", int64(4)))
 	})
 
 	It("metadata clients patch and delete", func(ctx SpecContext) {
 		client, err := metadata.NewForConfig(server.Config())
 		Expect(err).NotTo(HaveOccurred())
-		c := client.Resource(corev1.SchemeGroupVersion.WithResource("configmaps")).Namespace(space)
+		c := client.Resource(corev1.SchemeGroupVersion.WithResource("configmaps"))
 		stored(ctx, "partial")
-		cached, err := c.Get(ctx, "partial", metav1.GetOptions{})
+		cached, err := c.Namespace(space).Get(ctx, "partial", metav1.GetOptions{})
 		Expect(err).NotTo(HaveOccurred())
-		got, err := patch.Merge(ctx, c, cached, locked, func(o *metav1.PartialObjectMetadata) {
+		got, err := patch.Merge(ctx, c.Namespace, cached, locked, func(o *metav1.PartialObjectMetadata) {
 			o.Labels = map[string]string{"a": "b"}
 		})
 		Expect(err).NotTo(HaveOccurred())
 		Expect(got.Labels).To(HaveKeyWithValue("a", "b"))
-		Expect(patch.Delete(ctx, patch.Metadata{ResourceInterface: c}, got, locked)).To(Succeed())
+		Expect(patch.Delete(ctx, patch.Metadata(c), got, locked)).To(Succeed())
 	})
 
 	It("an unchanged apply is not sent again, until somebody takes a field", func(ctx SpecContext) {
 		c := typed.CoreV1().ConfigMaps(space)
-		sent := 0
-		a := patch.NewApplier(func(
-			ctx context.Context, config *corev1apply.ConfigMapApplyConfiguration, o metav1.ApplyOptions,
-		) (*corev1.ConfigMap, error) {
-			sent++
-			return c.Apply(ctx, config, o)
-		})
+		counted := &countingApply{ConfigMapInterface: c}
+		a := patch.NewApplier(always(counted))
 		config := func() *corev1apply.ConfigMapApplyConfiguration {
 			return corev1apply.ConfigMap("applied", space).WithData(map[string]string{"a": "1"})
 		}
@@ -158,16 +159,16 @@ var _ = Describe("On the real server", func() {
 			return got
 		}
 		seen := apply(apply(nil))
-		Expect(sent).To(Equal(1))
-		other, err := patch.Labels(ctx, c, seen, &patch.Options{FieldManager: "other"},
+		Expect(counted.n).To(Equal(1))
+		other, err := patch.Labels(ctx, always(c), seen, &patch.Options{FieldManager: "other"},
 			func(l map[string]string) { l["x"] = "y" })
 		Expect(err).NotTo(HaveOccurred())
 		apply(other)
-		Expect(sent).To(Equal(1))
-		other, err = patch.Merge(ctx, c, other, &patch.Options{FieldManager: "other"},
+		Expect(counted.n).To(Equal(1))
+		other, err = patch.Merge(ctx, always(c), other, &patch.Options{FieldManager: "other"},
 			func(m *corev1.ConfigMap) { m.Data["a"] = "2" })
 		Expect(err).NotTo(HaveOccurred())
 		Expect(apply(other).Data).To(HaveKeyWithValue("a", "1"))
-		Expect(sent).To(Equal(2))
+		Expect(counted.n).To(Equal(2))
 	})
 })

@@ -32,13 +32,13 @@ func TestAnEditMayRetainPartsOfItsCopy(t *testing.T) {
 	g := NewWithT(t)
 	c := &recording[*appsv1.Deployment]{answer: deployment("a", "image-a")}
 	other := &appsv1.Deployment{}
-	_, err := patch.Merge(t.Context(), c, deployment("a", "image-a"), nil, func(edit *appsv1.Deployment) {
+	_, err := patch.Merge(t.Context(), always(c), deployment("a", "image-a"), nil, func(edit *appsv1.Deployment) {
 		other.Spec.Template = edit.Spec.Template
 		other.Labels = edit.Labels
 	})
 	g.Expect(err).NotTo(HaveOccurred())
 	for range 8 {
-		_, err = patch.Merge(t.Context(), c, deployment("b", "image-b"), nil, func(*appsv1.Deployment) {})
+		_, err = patch.Merge(t.Context(), always(c), deployment("b", "image-b"), nil, func(*appsv1.Deployment) {})
 		g.Expect(err).NotTo(HaveOccurred())
 	}
 	g.Expect(other.Spec.Template).To(Equal(deployment("a", "image-a").Spec.Template))
@@ -48,8 +48,9 @@ func TestAnEditMayRetainPartsOfItsCopy(t *testing.T) {
 func TestAGoroutineMayRetainTheCopyOfAnEdit(t *testing.T) {
 	g := NewWithT(t)
 	c := &recording[*appsv1.Deployment]{answer: deployment("a", "image-a")}
+	others := &recording[*appsv1.Deployment]{answer: deployment("b", "image-b")}
 	read, next := make(chan *appsv1.Deployment), make(chan struct{})
-	_, err := patch.Merge(t.Context(), c, deployment("a", "image-a"), nil, func(edit *appsv1.Deployment) {
+	_, err := patch.Merge(t.Context(), always(c), deployment("a", "image-a"), nil, func(edit *appsv1.Deployment) {
 		edit.Labels["edited"] = "yes"
 		go func() {
 			<-next
@@ -60,7 +61,7 @@ func TestAGoroutineMayRetainTheCopyOfAnEdit(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	close(next)
 	for range 8 {
-		_, err = patch.Merge(t.Context(), c, deployment("b", "image-b"), nil, func(edit *appsv1.Deployment) {
+		_, err = patch.Merge(t.Context(), always(others), deployment("b", "image-b"), nil, func(edit *appsv1.Deployment) {
 			edit.Labels["edited"] = "no"
 		})
 		g.Expect(err).NotTo(HaveOccurred())
@@ -79,13 +80,13 @@ func TestEnsureLetsTheEditRetainWhatItCreatesAndPatches(t *testing.T) {
 			s := &store{}
 			s.answer = configMap("u3")
 			var retained *corev1.ConfigMap
-			_, err := patch.Ensure(t.Context(), s, base, nil, func(m *corev1.ConfigMap) {
+			_, err := patch.Ensure(t.Context(), always(s), base, nil, func(m *corev1.ConfigMap) {
 				setB(m)
 				retained = m
 			})
 			g.Expect(err).NotTo(HaveOccurred())
 			for range 8 {
-				_, err = patch.Merge(t.Context(), s, configMap("u4"), nil, func(m *corev1.ConfigMap) { m.Data = nil })
+				_, err = patch.Merge(t.Context(), always(s), configMap("u4"), nil, func(m *corev1.ConfigMap) { m.Data = nil })
 				g.Expect(err).NotTo(HaveOccurred())
 			}
 			g.Expect(retained).To(Equal(want))
@@ -104,7 +105,7 @@ func TestARetainedCopySharesNothingWithTheCache(t *testing.T) {
 	cached := withFields()
 	c := &recording[*corev1.Node]{answer: withFields()}
 	var retained *corev1.Node
-	_, err := patch.Merge(t.Context(), c, cached, nil, func(n *corev1.Node) { retained = n })
+	_, err := patch.Merge(t.Context(), always(c), cached, nil, func(n *corev1.Node) { retained = n })
 	g.Expect(err).NotTo(HaveOccurred())
 	for i := range retained.ManagedFields {
 		retained.ManagedFields[i].Manager = "edited"

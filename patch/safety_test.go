@@ -13,8 +13,9 @@ import (
 // sent is the body of the one request that an edit makes, or "".
 func sent[T patch.Object](ctx SpecContext, cached T, o *patch.Options, edit func(T)) string {
 	GinkgoHelper()
+	cached.SetUID("") // the body is to be the edit alone
 	c := &recording[T]{answer: cached}
-	_, err := patch.Merge(ctx, c, cached, o, edit)
+	_, err := patch.Merge(ctx, always(c), cached, o, edit)
 	Expect(err).NotTo(HaveOccurred())
 	if len(c.requests) == 0 {
 		return ""
@@ -105,7 +106,7 @@ var _ = Describe("A patch never loses anything silently", func() {
 
 	It("replaces, under a lock, a list whose merge key is not unique", func(ctx SpecContext) {
 		c := &recording[*corev1.Service]{answer: service()}
-		_, err := patch.Merge(ctx, c, service(port("dns", 53, udp), port("dns-tcp", 53, tcp)), nil,
+		_, err := patch.Merge(ctx, always(c), service(port("dns", 53, udp), port("dns-tcp", 53, tcp)), nil,
 			func(s *corev1.Service) { s.Spec.Ports[1].Name = "tcp" })
 		Expect(err).NotTo(HaveOccurred())
 		Expect(c.requests[0].pt).To(BeEquivalentTo("application/merge-patch+json"))
@@ -116,9 +117,9 @@ var _ = Describe("A patch never loses anything silently", func() {
 
 	It("refuses an edit that the endpoint would drop", func(ctx SpecContext) {
 		c := &recording[*corev1.Node]{}
-		_, err := patch.Merge(ctx, c, node(), nil, func(n *corev1.Node) { n.Status.Phase = corev1.NodeRunning })
+		_, err := patch.Merge(ctx, always(c), node(), nil, func(n *corev1.Node) { n.Status.Phase = corev1.NodeRunning })
 		Expect(err).To(MatchError(ContainSubstring("use Status")))
-		_, err = patch.Status(ctx, c, node(), nil, func(n *corev1.Node) { n.Spec.Unschedulable = true })
+		_, err = patch.Status(ctx, always(c), node(), nil, func(n *corev1.Node) { n.Spec.Unschedulable = true })
 		Expect(err).To(MatchError(ContainSubstring("spec, which the status subresource ignores")))
 		Expect(c.requests).To(BeEmpty())
 	})
@@ -135,15 +136,16 @@ var _ = Describe("A patch never loses anything silently", func() {
 var _ = Describe("Status of a custom kind", func() {
 	It("notes the generation that it is about", func(ctx SpecContext) {
 		c := &recording[*widget]{answer: gadget()}
-		_, err := patch.Status(ctx, c, gadget(), nil, func(w *widget) { w.Status.Phase = "Ready" })
+		_, err := patch.Status(ctx, always(c), gadget(), nil, func(w *widget) { w.Status.Phase = "Ready" })
 		Expect(err).NotTo(HaveOccurred())
-		Expect(c.requests[0].body).To(MatchJSON(`{"status":{"phase":"Ready","observedGeneration":5}}`))
+		Expect(c.requests[0].body).To(MatchJSON(
+			`{"metadata":{"resourceVersion":"3","uid":"u2"},"status":{"phase":"Ready","observedGeneration":5}}`))
 	})
 
 	It("sends nothing once it has", func(ctx SpecContext) {
 		c, w := &recording[*widget]{}, gadget()
 		w.Status.ObservedGeneration = 5
-		Expect(patch.Status(ctx, c, w, nil, func(*widget) {})).To(BeIdenticalTo(w))
+		Expect(patch.Status(ctx, always(c), w, nil, func(*widget) {})).To(BeIdenticalTo(w))
 		Expect(c.requests).To(BeEmpty())
 	})
 })

@@ -17,15 +17,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/gentype"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 
 	"github.com/homeostat/homeostat/internal/e2e"
 	"github.com/homeostat/homeostat/patch"
@@ -77,20 +74,9 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	Expect(server.Apply(ctx, widgetDefinition)).To(Succeed())
 })
 
-var widgetResource = schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}
-
-// widgets is a typed client of the custom kind, made without generated code.
+// widgetClient is a typed client of the custom kind.
 func widgetClient() *gentype.Client[*widget] {
-	scheme := runtime.NewScheme()
-	scheme.AddKnownTypeWithName(widgetResource.GroupVersion().WithKind("Widget"), &widget{})
-	metav1.AddToGroupVersion(scheme, widgetResource.GroupVersion())
-	config := server.Config()
-	version := widgetResource.GroupVersion()
-	config.GroupVersion, config.APIPath = &version, "/apis"
-	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
-	client, err := rest.RESTClientFor(config)
-	Expect(err).NotTo(HaveOccurred())
-	return gentype.NewClient("widgets", client, runtime.NewParameterCodec(scheme), space, func() *widget { return &widget{} })
+	return widgetClients(GinkgoTB(), server.Config()).typed(space)
 }
 
 // An oracle is a client whose update the server carries out without any patch.
@@ -144,9 +130,9 @@ func one[T patch.Object](ctx context.Context, c oracle[T], cached, edited T, o p
 		return false
 	}
 	theirs, theirError := apimachinery(ctx, c, cached, edited, o)
-	o.Lock = patch.Lock{ResourceVersion: true, UID: true}
+	o.Lock = true
 	sent := &counting[T]{Client: c}
-	got, err := patch.Merge(ctx, sent, cached, &o, func(t T) {
+	got, err := patch.Merge(ctx, always(sent), cached, &o, func(t T) {
 		reflect.ValueOf(t).Elem().Set(reflect.ValueOf(edited.DeepCopyObject()).Elem())
 	})
 	if patch.IsStale(err) {

@@ -10,9 +10,14 @@ import (
 // Status is [Merge] on the status subresource. On custom kinds with a Go type,
 // whose status is their controller's, it also sets status.observedGeneration, if the kind has it,
 // to the generation of cached; an edit need not do so.
-func Status[T Object](ctx context.Context, c Client[T], cached T, o *Options, edit func(T)) (T, error) {
+//
+// The status of custom kinds is always locked by resourceVersion: servers ignore
+// the UID there, and could write to a recreated object.
+func Status[C Client[T], T Object](
+	ctx context.Context, of func(namespace string) C, cached T, o *Options, edit func(T),
+) (T, error) {
 	var none T
-	if isNil(c) || isNil(cached) || edit == nil {
+	if of == nil || isNil(cached) || edit == nil {
 		return none, errNilArgument
 	}
 	var opts Options
@@ -20,7 +25,7 @@ func Status[T Object](ctx context.Context, c Client[T], cached T, o *Options, ed
 		opts = *o
 	}
 	opts.Subresource = status
-	return Merge(ctx, c, cached, &opts, func(obj T) {
+	return Merge(ctx, of, cached, &opts, func(obj T) {
 		edit(obj)
 		if diff.StyleOf(obj) == diff.JSON {
 			observe(obj)

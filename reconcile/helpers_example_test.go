@@ -21,7 +21,7 @@ func Example_conditions() {
 	ctx := context.Background()
 	budget := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: "d", Name: "web", Generation: 3}}
 	client := fake.NewClientset(budget)
-	budgets := client.PolicyV1().PodDisruptionBudgets("d")
+	budgets := client.PolicyV1().PodDisruptionBudgets
 
 	newest := budget
 	for range 2 {

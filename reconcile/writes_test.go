@@ -31,65 +31,68 @@ func (l latePods) Watch(ctx context.Context, o metav1.ListOptions) (watch.Interf
 	return delayed(inner, 5*time.Second), nil
 }
 
+// podClients returns the client of a namespace.
+type podClients func(namespace string) typedcorev1.PodInterface
+
 // writers are all helpers that write, each in a turn that has read pod.
-var writers = map[string]func(ctx context.Context, c typedcorev1.PodInterface, pod *corev1.Pod) error{
-	"patch.Merge": func(ctx context.Context, c typedcorev1.PodInterface, pod *corev1.Pod) error {
+var writers = map[string]func(ctx context.Context, c podClients, pod *corev1.Pod) error{
+	"patch.Merge": func(ctx context.Context, c podClients, pod *corev1.Pod) error {
 		_, err := patch.Merge(ctx, c, pod, nil, func(p *corev1.Pod) { p.Spec.Containers[0].Image = "b" })
 		return err
 	},
-	"patch.Status": func(ctx context.Context, c typedcorev1.PodInterface, pod *corev1.Pod) error {
+	"patch.Status": func(ctx context.Context, c podClients, pod *corev1.Pod) error {
 		_, err := patch.Status(ctx, c, pod, nil, func(p *corev1.Pod) { p.Status.Reason = "b" })
 		return err
 	},
-	"patch.Labels": func(ctx context.Context, c typedcorev1.PodInterface, pod *corev1.Pod) error {
+	"patch.Labels": func(ctx context.Context, c podClients, pod *corev1.Pod) error {
 		_, err := patch.Labels(ctx, c, pod, nil, func(labels map[string]string) { labels["a"] = "b" })
 		return err
 	},
-	"patch.Annotations": func(ctx context.Context, c typedcorev1.PodInterface, pod *corev1.Pod) error {
+	"patch.Annotations": func(ctx context.Context, c podClients, pod *corev1.Pod) error {
 		_, err := patch.Annotations(ctx, c, pod, nil, func(annotations map[string]string) { annotations["a"] = "b" })
 		return err
 	},
-	"patch.Finalizers": func(ctx context.Context, c typedcorev1.PodInterface, pod *corev1.Pod) error {
+	"patch.Finalizers": func(ctx context.Context, c podClients, pod *corev1.Pod) error {
 		_, err := patch.Finalizers(ctx, c, pod, nil, func(names []string) []string { return append(names, "example.com/a") })
 		return err
 	},
-	"patch.OwnerReferences": func(ctx context.Context, c typedcorev1.PodInterface, pod *corev1.Pod) error {
+	"patch.OwnerReferences": func(ctx context.Context, c podClients, pod *corev1.Pod) error {
 		_, err := patch.OwnerReferences(ctx, c, pod, nil, func(owners []metav1.OwnerReference) []metav1.OwnerReference {
 			return append(owners, metav1.OwnerReference{APIVersion: "v1", Kind: "Node", Name: "n", UID: "1"})
 		})
 		return err
 	},
-	"patch.Ensure of what is there": func(ctx context.Context, c typedcorev1.PodInterface, pod *corev1.Pod) error {
+	"patch.Ensure of what is there": func(ctx context.Context, c podClients, pod *corev1.Pod) error {
 		_, err := patch.Ensure(ctx, c, pod, nil, func(p *corev1.Pod) { p.Spec.Containers[0].Image = "b" })
 		return err
 	},
-	"patch.Ensure of what is not": func(ctx context.Context, c typedcorev1.PodInterface, pod *corev1.Pod) error {
+	"patch.Ensure of what is not": func(ctx context.Context, c podClients, pod *corev1.Pod) error {
 		_, err := patch.Ensure(ctx, c, podNamed("another"), nil, func(p *corev1.Pod) { p.Spec = pod.Spec })
 		return err
 	},
-	"an Applier": func(ctx context.Context, c typedcorev1.PodInterface, pod *corev1.Pod) error {
-		_, err := patch.NewApplier(c.Apply).Apply(ctx, pod, nil,
+	"an Applier": func(ctx context.Context, c podClients, pod *corev1.Pod) error {
+		_, err := patch.NewApplier(c).Apply(ctx, pod, nil,
 			applycorev1.Pod(pod.Name, pod.Namespace).WithLabels(map[string]string{"a": "b"}))
 		return err
 	},
-	"an Applier of the status": func(ctx context.Context, c typedcorev1.PodInterface, pod *corev1.Pod) error {
-		_, err := patch.NewApplier(c.ApplyStatus).Apply(ctx, pod, nil,
+	"an Applier of the status": func(ctx context.Context, c podClients, pod *corev1.Pod) error {
+		_, err := patch.NewApplier(c).Apply(ctx, pod, &patch.Options{Subresource: "status"},
 			applycorev1.Pod(pod.Name, pod.Namespace).WithStatus(applycorev1.PodStatus().WithReason("b")))
 		return err
 	},
-	"patch.Delete": func(ctx context.Context, c typedcorev1.PodInterface, pod *corev1.Pod) error {
+	"patch.Delete": func(ctx context.Context, c podClients, pod *corev1.Pod) error {
 		return patch.Delete(ctx, c, pod, nil)
 	},
-	"a Finalizer": func(ctx context.Context, c typedcorev1.PodInterface, pod *corev1.Pod) error {
+	"a Finalizer": func(ctx context.Context, c podClients, pod *corev1.Pod) error {
 		_, _, err := reconcile.Finalizer[*corev1.Pod]{
-			Name: "example.com/a", Client: c, Clean: func(context.Context, *corev1.Pod) error { return nil },
+			Name: "example.com/a", Client: c(pod.Namespace), Clean: func(context.Context, *corev1.Pod) error { return nil },
 		}.Guard(ctx, pod)
 		return err
 	},
-	"another client and Wrote": func(ctx context.Context, c typedcorev1.PodInterface, pod *corev1.Pod) error {
+	"another client and Wrote": func(ctx context.Context, c podClients, pod *corev1.Pod) error {
 		pod = pod.DeepCopy()
 		pod.Labels = map[string]string{"a": "b"}
-		written, err := c.Update(ctx, pod, metav1.UpdateOptions{})
+		written, err := c(pod.Namespace).Update(ctx, pod, metav1.UpdateOptions{})
 		if err == nil {
 			reconcile.Wrote(ctx, written)
 		}
@@ -134,7 +137,7 @@ func TestHelpersThatWriteHoldTheKeyBackUntilTheCacheHasSeenIt(t *testing.T) {
 						w.ran("writes")
 						written = true
 						pod, _ := cached.Get(key("a"))
-						return reconcile.After(time.Second), write(ctx, pods, pod)
+						return reconcile.After(time.Second), write(ctx, client.CoreV1().Pods, pod)
 					})
 				pass(4 * time.Second)
 				w.Expect(w.turns()).To(Equal([]string{"writes"}))

@@ -178,9 +178,6 @@ func statusOnly(t *table, old, obj object) object {
 		return fresh
 	}
 	carry(m, sent, "resourceVersion", "managedFields")
-	if uid := text(sent, "uid"); uid != "" {
-		m["uid"] = uid
-	}
 	return fresh
 }
 

@@ -65,7 +65,7 @@ func generateKey(ctx context.Context, client kubernetes.Interface, app *corev1.C
 
 func ensureKey(ctx context.Context, client kubernetes.Interface, app *corev1.ConfigMap) error {
 	key := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: app.Namespace, Name: app.Name + "-key"}}
-	_, err := patch.Ensure(ctx, client.CoreV1().Secrets(app.Namespace), key, nil, func(key *corev1.Secret) {
+	_, err := patch.Ensure(ctx, client.CoreV1().Secrets, key, nil, func(key *corev1.Secret) {
 		key.OwnerReferences = owner(app)
 	})
 	return err

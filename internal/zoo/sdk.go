@@ -73,30 +73,29 @@ func (s *sdk) kube() kubernetes.Interface { return s.client }
 func (s *sdk) secrets(app string) []*corev1.Secret { return slices.Collect(s.of.Get(app)) }
 
 func (s *sdk) create(ctx context.Context, secret *corev1.Secret) error {
-	secrets := s.client.CoreV1().Secrets(secret.Namespace)
 	if secret.Name == "" { // patch.Ensure has no word for a name that is not known
-		made, err := secrets.Create(ctx, secret, metav1.CreateOptions{})
+		made, err := s.client.CoreV1().Secrets(secret.Namespace).Create(ctx, secret, metav1.CreateOptions{})
 		if err == nil {
 			reconcile.Wrote(ctx, made)
 		}
 		return err
 	}
-	_, err := patch.Ensure(ctx, secrets, secret, nil, func(*corev1.Secret) {})
+	_, err := patch.Ensure(ctx, s.client.CoreV1().Secrets, secret, nil, func(*corev1.Secret) {})
 	return err
 }
 
 func (s *sdk) remove(ctx context.Context, secret *corev1.Secret) error {
-	return patch.Delete(ctx, s.client.CoreV1().Secrets(secret.Namespace), secret, nil)
+	return patch.Delete(ctx, s.client.CoreV1().Secrets, secret, nil)
 }
 
 func (s *sdk) annotate(ctx context.Context, app *corev1.ConfigMap, key, value string) error {
-	_, err := patch.Annotations(ctx, s.client.CoreV1().ConfigMaps(app.Namespace), app, nil,
+	_, err := patch.Annotations(ctx, s.client.CoreV1().ConfigMaps, app, nil,
 		func(all map[string]string) { all[key] = value })
 	return err
 }
 
 func (s *sdk) finalize(ctx context.Context, app *corev1.ConfigMap, on bool) error {
-	_, err := patch.Finalizers(ctx, s.client.CoreV1().ConfigMaps(app.Namespace), app, nil,
+	_, err := patch.Finalizers(ctx, s.client.CoreV1().ConfigMaps, app, nil,
 		func(all []string) []string {
 			all = slices.DeleteFunc(all, func(f string) bool { return f == finalizer })
 			if on {

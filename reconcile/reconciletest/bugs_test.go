@@ -25,7 +25,7 @@ import (
 
 // annotate is a write that does not ask whether it is needed.
 func annotate(ctx context.Context, b *breeder, p *corev1.ConfigMap, key, value string) error {
-	_, err := patch.Merge(ctx, b.client.CoreV1().ConfigMaps(p.Namespace), p, nil, func(edit *corev1.ConfigMap) {
+	_, err := patch.Merge(ctx, b.client.CoreV1().ConfigMaps, p, nil, func(edit *corev1.ConfigMap) {
 		metav1.SetMetaDataAnnotation(&edit.ObjectMeta, key, value)
 	})
 	return err

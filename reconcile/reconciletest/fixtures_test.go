@@ -62,7 +62,7 @@ func (b *breeder) childrenOf(p *corev1.ConfigMap) []*corev1.Secret {
 }
 
 func (b *breeder) ready(ctx context.Context, p *corev1.ConfigMap) error {
-	_, err := patch.Merge(ctx, b.client.CoreV1().ConfigMaps(p.Namespace), p, nil, func(edit *corev1.ConfigMap) {
+	_, err := patch.Merge(ctx, b.client.CoreV1().ConfigMaps, p, nil, func(edit *corev1.ConfigMap) {
 		metav1.SetMetaDataAnnotation(&edit.ObjectMeta, "ready", "yes")
 	})
 	return err

@@ -85,7 +85,7 @@ func serveOne(
 	ctx context.Context, client kubernetes.Interface, s *corev1.ConfigMap, d *appsv1.Deployment, ok served,
 ) (reconcile.Result, error) {
 	image := s.Data["image"]
-	d, err := patch.Ensure(ctx, client.AppsV1().Deployments(s.Namespace), d, nil, func(d *appsv1.Deployment) {
+	d, err := patch.Ensure(ctx, client.AppsV1().Deployments, d, nil, func(d *appsv1.Deployment) {
 		d.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(s, corev1.SchemeGroupVersion.WithKind("ConfigMap"))}
 		c := &d.Spec.Template.Spec.Containers[0]
 		if c.Image != image || d.Annotations["image-since"] == "" {
@@ -103,7 +103,7 @@ func serveOne(
 	case !yes:
 		return reconcile.Result{}, nil
 	}
-	_, err = patch.Annotations(ctx, client.CoreV1().ConfigMaps(s.Namespace), s, nil,
+	_, err = patch.Annotations(ctx, client.CoreV1().ConfigMaps, s, nil,
 		func(all map[string]string) { all["serves"] = image })
 	return reconcile.Result{}, err
 }
@@ -230,7 +230,7 @@ func waitForPod(env *reconciletest.Env) error {
 		if mine.DeletionTimestamp != nil {
 			phase = "going"
 		}
-		_, err := patch.Annotations(ctx, client.CoreV1().ConfigMaps(p.Namespace), p, nil,
+		_, err := patch.Annotations(ctx, client.CoreV1().ConfigMaps, p, nil,
 			func(all map[string]string) { all["pod"] = phase })
 		return reconcile.Result{}, err
 	}

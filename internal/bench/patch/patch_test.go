@@ -61,9 +61,10 @@ func check(b *testing.B, data []byte, err error) {
 }
 
 func merging[T object](c *sink[T]) rival[T] {
+	of := func(string) *sink[T] { return c }
 	return rival[T]{"homeostat", func(b *testing.B, obj T, what string) {
 		c.bytes = 0
-		_, err := patch.Merge(b.Context(), c, obj, nil, func(o T) { set(o, what) })
+		_, err := patch.Merge(b.Context(), of, obj, nil, func(o T) { set(o, what) })
 		if err != nil || (c.bytes > 0) != (what != "") {
 			b.Fatal("wrong patch", c.bytes, err)
 		}
@@ -71,9 +72,10 @@ func merging[T object](c *sink[T]) rival[T] {
 }
 
 func annotating[T object](c *sink[T]) rival[T] {
+	of := func(string) *sink[T] { return c }
 	return rival[T]{"homeostat", func(b *testing.B, obj T, what string) {
 		c.bytes = 0
-		_, err := patch.Annotations(b.Context(), c, obj, nil, func(m map[string]string) {
+		_, err := patch.Annotations(b.Context(), of, obj, nil, func(m map[string]string) {
 			if what != "" {
 				m[key] = what
 			}

@@ -78,8 +78,8 @@ func (r *reconciler) publish(
 	case live.Immutable != nil && *live.Immutable && (!maps.Equal(live.Data, data) || live.BinaryData != nil):
 		return result{}, r.delete(ctx, live) // its end is a turn, which makes a new one
 	}
-	_, err := patch.Merge(ctx, r.client.CoreV1().ConfigMaps(key.Namespace), live,
-		&patch.Options{Lock: patch.Lock{ResourceVersion: true, UID: true}}, func(edit *corev1.ConfigMap) {
+	_, err := patch.Merge(ctx, r.client.CoreV1().ConfigMaps, live,
+		&patch.Options{Lock: true}, func(edit *corev1.ConfigMap) {
 			edit.Data, edit.BinaryData = data, nil
 		})
 	return result{}, err
@@ -121,8 +121,7 @@ func (r *reconciler) retire(ctx context.Context, live *corev1.ConfigMap) (result
 
 // delete deletes live as it was looked at.
 func (r *reconciler) delete(ctx context.Context, live *corev1.ConfigMap) error {
-	return patch.Delete(ctx, r.client.CoreV1().ConfigMaps(live.Namespace), live,
-		&patch.Options{Lock: patch.Lock{ResourceVersion: true}})
+	return patch.Delete(ctx, r.client.CoreV1().ConfigMaps, live, &patch.Options{Lock: true})
 }
 
 // tell writes the verdicts into those Settings that do not say so yet.
@@ -130,8 +129,8 @@ func (r *reconciler) tell(ctx context.Context, inputs []input) error {
 	var faults []error
 	for _, in := range inputs {
 		in.verdict.ObservedGeneration = in.setting.Generation
-		_, err := patch.Status(ctx, r.settings(in.setting.Namespace), in.setting,
-			&patch.Options{Lock: patch.Lock{ResourceVersion: true}}, func(edit *api.Setting) {
+		_, err := patch.Status(ctx, r.settings, in.setting,
+			&patch.Options{Lock: true}, func(edit *api.Setting) {
 				meta.SetStatusCondition(&edit.Status.Conditions, in.verdict)
 			})
 		if apierrors.IsNotFound(err) {

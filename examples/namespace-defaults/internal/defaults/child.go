@@ -25,7 +25,7 @@ type client[T informer.Object] interface {
 // be.
 type child[T informer.Object] struct {
 	kind    string
-	client  client[T]
+	clients func(namespace string) client[T]
 	cache   *informer.Informer[T]
 	want    T
 	inShape func(live, want T) bool
@@ -34,17 +34,19 @@ type child[T informer.Object] struct {
 
 func (r *reconciler) quotaOf(n *corev1.Namespace) child[*corev1.ResourceQuota] {
 	return child[*corev1.ResourceQuota]{
-		kind: "ResourceQuota", client: r.client.CoreV1().ResourceQuotas(n.Name), cache: r.quotas,
-		want: r.want.quota, inShape: quotaInShape,
+		kind: "ResourceQuota", cache: r.quotas, want: r.want.quota, inShape: quotaInShape,
+		clients: func(namespace string) client[*corev1.ResourceQuota] {
+			return r.client.CoreV1().ResourceQuotas(namespace)
+		},
 		shape: func(edit, want *corev1.ResourceQuota) { edit.Spec = *want.Spec.DeepCopy() },
 	}
 }
 
 func (r *reconciler) limitsOf(n *corev1.Namespace) child[*corev1.LimitRange] {
 	return child[*corev1.LimitRange]{
-		kind: "LimitRange", client: r.client.CoreV1().LimitRanges(n.Name), cache: r.limits,
-		want: r.want.limits, inShape: limitsInShape,
-		shape: func(edit, want *corev1.LimitRange) { edit.Spec = *want.Spec.DeepCopy() },
+		kind: "LimitRange", cache: r.limits, want: r.want.limits, inShape: limitsInShape,
+		clients: func(namespace string) client[*corev1.LimitRange] { return r.client.CoreV1().LimitRanges(namespace) },
+		shape:   func(edit, want *corev1.LimitRange) { edit.Spec = *want.Spec.DeepCopy() },
 	}
 }
 
@@ -62,8 +64,8 @@ func (c child[T]) ensure(ctx context.Context, namespace string) (again result, f
 	case c.inShape(live, c.want):
 		return result{}, false, nil
 	}
-	_, err = patch.Merge[T](ctx, c.client, live,
-		&patch.Options{Lock: patch.Lock{ResourceVersion: true, UID: true}}, func(edit T) {
+	_, err = patch.Merge(ctx, c.clients, live,
+		&patch.Options{Lock: true}, func(edit T) {
 			annotations := map[string]string{}
 			maps.Copy(annotations, edit.GetAnnotations())
 			annotations[policyKey] = c.want.GetAnnotations()[policyKey]
@@ -79,7 +81,7 @@ func (c child[T]) create(ctx context.Context, key reconcile.Key) (result, error)
 		return result{}, fmt.Errorf("creating %s %q: its DeepCopyObject returns another type", c.kind, key)
 	}
 	object.SetNamespace(key.Namespace)
-	created, err := c.client.Create(ctx, object, metav1.CreateOptions{FieldManager: Name})
+	created, err := c.clients(key.Namespace).Create(ctx, object, metav1.CreateOptions{FieldManager: Name})
 	switch {
 	case apierrors.IsAlreadyExists(err):
 		return reconcile.After(lateCache), nil // whose it is, the cache will tell
@@ -99,5 +101,5 @@ func (c child[T]) remove(ctx context.Context, namespace string) error {
 	if !exists || !ours(live) {
 		return nil
 	}
-	return patch.Delete(ctx, c.client, live, &patch.Options{Lock: patch.Lock{ResourceVersion: true}})
+	return patch.Delete(ctx, c.clients, live, &patch.Options{Lock: true})
 }

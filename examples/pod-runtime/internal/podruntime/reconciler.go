@@ -115,8 +115,8 @@ func (r *reconciler) write(
 	if live == nil {
 		return r.create(ctx, key, next, data)
 	}
-	_, err = patch.Merge(ctx, r.client.CoreV1().ConfigMaps(key.Namespace), live,
-		&patch.Options{Lock: patch.Lock{ResourceVersion: true, UID: true}}, func(edit *corev1.ConfigMap) {
+	_, err = patch.Merge(ctx, r.client.CoreV1().ConfigMaps, live,
+		&patch.Options{Lock: true}, func(edit *corev1.ConfigMap) {
 			edit.Data, edit.BinaryData = data, nil
 		})
 	if err == nil {

@@ -118,11 +118,8 @@ func (a *Agent) patch(
 	if err := edit(next); err != nil {
 		return err
 	}
-	lock := patch.Lock{ResourceVersion: true, UID: true}
-	if mutation.Has(m) {
-		lock = patch.Lock{}
-	}
-	_, err := patch.Merge(ctx, a.nodes, node, &patch.Options{Lock: lock}, func(n *corev1.Node) {
+	o := &patch.Options{Lock: !mutation.Has(m)}
+	_, err := patch.Merge(ctx, patch.Cluster(a.nodes), node, o, func(n *corev1.Node) {
 		n.Annotations, n.Spec.Unschedulable = next.Annotations, next.Spec.Unschedulable
 	})
 	return err

@@ -14,14 +14,8 @@ import (
 // finalizer keeps a group, and so its ledger, until no slot is held.
 const finalizer = "reboot.homeostat.dev/ledger"
 
-// lock is the lock of every write: the object must be the one that was read, in
-// the version that was read.
-func lock(m mutation.Mutation) patch.Lock {
-	if mutation.Has(m) {
-		return patch.Lock{}
-	}
-	return patch.Lock{ResourceVersion: true, UID: true}
-}
+// lock is the lock of every write: the object must be as it was read.
+func lock(m mutation.Mutation) bool { return !mutation.Has(m) }
 
 // patchNode edits a node that was read live.
 func (c *Controller) patchNode(
@@ -31,7 +25,7 @@ func (c *Controller) patchNode(
 	if err := edit(next); err != nil {
 		return err
 	}
-	_, err := patch.Merge(ctx, c.nodes, node, &patch.Options{Lock: lock(m)}, func(n *corev1.Node) {
+	_, err := patch.Merge(ctx, patch.Cluster(c.nodes), node, &patch.Options{Lock: lock(m)}, func(n *corev1.Node) {
 		n.Annotations = next.Annotations
 	})
 	return err
@@ -41,14 +35,14 @@ func (c *Controller) patchNode(
 func (c *Controller) patchStatus(
 	ctx context.Context, group *api.RebootGroup, m mutation.Mutation, edit func(*api.RebootGroupStatus),
 ) error {
-	_, err := patch.Merge(ctx, c.groups, group, &patch.Options{Lock: lock(m), Subresource: "status"},
+	_, err := patch.Merge(ctx, patch.Cluster(c.groups), group, &patch.Options{Lock: lock(m), Subresource: "status"},
 		func(g *api.RebootGroup) { edit(&g.Status) })
 	return err
 }
 
 // guard puts the finalizer on a group, so that its ledger outlives its deletion.
 func (c *Controller) guard(ctx context.Context, group *api.RebootGroup) error {
-	_, err := patch.Merge(ctx, c.groups, group, &patch.Options{Lock: lock(mutation.None)},
+	_, err := patch.Merge(ctx, patch.Cluster(c.groups), group, &patch.Options{Lock: lock(mutation.None)},
 		func(g *api.RebootGroup) { g.Finalizers = append(g.Finalizers, finalizer) })
 	return err
 }
@@ -58,7 +52,7 @@ func (c *Controller) letGo(ctx context.Context, group *api.RebootGroup) error {
 	if len(group.Status.Slots) > 0 || !slices.Contains(group.Finalizers, finalizer) {
 		return nil
 	}
-	_, err := patch.Merge(ctx, c.groups, group, &patch.Options{Lock: lock(mutation.None)},
+	_, err := patch.Merge(ctx, patch.Cluster(c.groups), group, &patch.Options{Lock: lock(mutation.None)},
 		func(g *api.RebootGroup) {
 			g.Finalizers = slices.DeleteFunc(g.Finalizers, func(f string) bool { return f == finalizer })
 		})
