@@ -59,6 +59,9 @@ func merge[C Client[T], T Object](
 		return none, describe("patching", cached, errOtherCopy)
 	}
 	edit(edited)
+	if len(edited.GetManagedFields()) > 0 { // the edit has taken them from elsewhere, a copy of its own for example
+		before = cached
+	}
 	if err := cmp.Or(checkIdentity(cached, edited, cached.GetResourceVersion()), check(cached, edited)); err != nil {
 		return none, describe("patching", cached, err)
 	}

@@ -45,6 +45,23 @@ func TestAnEditMayRetainPartsOfItsCopy(t *testing.T) {
 	g.Expect(other.Labels).To(Equal(map[string]string{"app": "image-a"}))
 }
 
+// An edit may replace its copy by one of its own, which has the managed fields.
+func TestAnEditMayReplaceItsCopyByAnEditedOne(t *testing.T) {
+	g := NewWithT(t)
+	cached := node()
+	cached.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "m", FieldsV1: metav1.NewFieldsV1(`{}`)}}
+	c := &recording[*corev1.Node]{answer: cached}
+	own := cached.DeepCopy()
+	got, err := patch.Merge(t.Context(), always(c), cached, nil, func(n *corev1.Node) { *n = *own })
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(got).To(BeIdenticalTo(cached))
+	own.Labels["a"] = "b"
+	_, err = patch.Merge(t.Context(), always(c), cached, nil, func(n *corev1.Node) { *n = *own })
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(c.requests).To(HaveLen(1))
+	g.Expect(c.requests[0].body).To(MatchJSON(`{"metadata":{"uid":"u1","labels":{"a":"b"}}}`))
+}
+
 func TestAGoroutineMayRetainTheCopyOfAnEdit(t *testing.T) {
 	g := NewWithT(t)
 	c := &recording[*appsv1.Deployment]{answer: deployment("a", "image-a")}
