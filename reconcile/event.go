@@ -134,7 +134,7 @@ func onlyStatusDiffers(before, after any, compare []int) bool {
 	a, b := reflect.ValueOf(before).Elem(), reflect.ValueOf(after).Elem()
 	return !slices.ContainsFunc(compare, func(i int) bool {
 		x, y := a.Field(i).Addr().Interface(), b.Field(i).Addr().Interface()
-		return !share.Equal(x, y) && !reflect.DeepEqual(x, y) // the former is quick, and not sure of everything
+		return !share.Alike(x, y)
 	})
 }
 

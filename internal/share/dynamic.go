@@ -1,143 +1,133 @@
 package share
 
 import (
-	"maps"
 	"math"
 	"slices"
-	"strings"
-	"unsafe"
 )
 
 // Unstructured content is made of strings, int64, float64, bool, nil, and maps
 // and lists of such. What else there is stays as it is.
 
-// hashAny hashes v, and remembers the hashes of maps and lists within.
-func (s *Sharer) hashAny(v any) uint64 {
-	switch v := v.(type) {
-	case nil:
-		return 3
-	case string:
-		return mix(4, s.textHash(v))
-	case int64:
-		return mix(5, uint64(v))
-	case float64:
-		return mix(6, math.Float64bits(v))
-	case bool:
-		if v {
-			return 7
-		}
-		return 8
-	case map[string]any:
-		return s.hashAnyMap(v)
-	case []any:
-		sum := uint64(len(v))
-		for _, elem := range v {
-			sum = mix(sum, s.hashAny(elem))
-		}
-		if len(v) > 0 {
-			s.memo[unsafe.Pointer(unsafe.SliceData(v))] = sum
-		}
-		return mix(sum, 9)
-	default: // equal to nothing
-		s.opaques++
-		return s.opaques
+// anyOr returns the content at p: nil if p is nil.
+func anyOr(p place) any {
+	if p == nil {
+		return nil
 	}
+	return *anyAt(p)
 }
 
-func (s *Sharer) hashAnyMap(m map[string]any) uint64 {
-	var sum uint64
-	for key, value := range m {
-		sum += mix(s.textHash(key), s.hashAny(value))
+// contentOr is anyOr for a map.
+func contentOr(p place) any {
+	if p == nil {
+		return nil
 	}
-	sum = mix(sum, 10)
-	if len(m) > 0 {
-		s.memo[*(*unsafe.Pointer)(unsafe.Pointer(&m))] = sum
-	}
-	return sum
+	return *mapAt[any](p)
 }
 
-// shareAny returns v or what is known that equals it. An interface holds the
-// place of its value: that of a map, or that of a string's or list's header.
-func (s *Sharer) shareAny(v any) any {
+// any returns v, or an equal value of old, of twin or of the table. An interface
+// holds the place of its value: that of a map, or of a string's or list's header.
+func (w walk) any(v, old, twin any) any {
+	if w.depth == deepest {
+		return v
+	}
+	for _, other := range [...]any{old, twin} {
+		if other != nil && equalAny(v, other) {
+			return other
+		}
+	}
 	switch t := v.(type) {
 	case string:
-		return s.shareAnyText(v, t)
+		if len(t) < worthKnowingText {
+			return v
+		}
+		v, again, hash, what := w.shareAny(v, dynamicText, len(t))
+		if again {
+			w.learn(hash, what, dataOf(v))
+		}
+		return v
 	case map[string]any:
-		return s.shareAnyInner(v, t)
+		return w.content(v, t, old, twin)
 	case []any:
-		return s.shareAnyList(v, t)
+		return w.items(v, t, old, twin)
 	default:
 		return v
 	}
 }
 
-func (s *Sharer) shareAnyText(v any, t string) any {
-	if t == "" {
-		return v
+// shareAny returns v or what is known that equals it. If it is not known but
+// should become so, again is true.
+func (w walk) shareAny(v any, k kind, length int) (shared any, again bool, hash uint64, what shape) {
+	hash, ok := w.hashAny(v)
+	if !ok {
+		return v, false, 0, 0
 	}
-	hash := mix(s.textHash(t), 11)
-	at, add := s.find(hash, dynamicText, nil, len(t))
-	if at != nil && *(*string)(at) == t {
-		return withData(v, at)
+	what = shapeOf(k, nil, length)
+	known, again := w.look(hash, what, w.object, w.learns)
+	if known != nil {
+		if other := withData(v, known); equalAny(v, other) {
+			return other, false, 0, 0
+		}
 	}
-	if add {
-		boxed := new(string)
-		*boxed = s.sharedText(strings.Clone(t))
-		s.add(hash, dynamicText, nil, len(t), unsafe.Pointer(boxed))
-		return withData(v, unsafe.Pointer(boxed))
-	}
-	return v
+	return v, again, hash, what
 }
 
-func (s *Sharer) shareAnyInner(v any, m map[string]any) any {
+func (w walk) content(v any, m map[string]any, old, twin any) any {
 	if len(m) == 0 {
 		return v
 	}
-	hash := s.memo[*(*unsafe.Pointer)(unsafe.Pointer(&m))]
-	at, add := s.find(hash, dynamicMap, nil, len(m))
-	if at != nil && equalAnyMaps(*(*map[string]any)(unsafe.Pointer(&at)), m) {
-		return withData(v, at)
+	shared, again, hash, what := w.shareAny(v, dynamicMap, len(m))
+	if dataOf(shared) != dataOf(v) {
+		return shared
 	}
-	if add {
-		m = maps.Clone(m)
-		s.add(hash, dynamicMap, nil, len(m), *(*unsafe.Pointer)(unsafe.Pointer(&m)))
-	}
-	s.shareAnyMap(m)
-	return m
-}
-
-func (s *Sharer) shareAnyMap(m map[string]any) {
-	for key, value := range m {
-		m[s.sharedText(key)] = s.shareAny(value)
-	}
-}
-
-func (s *Sharer) shareAnyList(v any, l []any) any {
-	if len(l) == 0 {
-		return v
-	}
-	hash := mix(s.memo[unsafe.Pointer(unsafe.SliceData(l))], 12)
-	at, add := s.find(hash, dynamicList, nil, len(l))
-	if at != nil {
-		if known := *(*[]any)(at); equalAny(known, l) {
-			return withData(v, at)
+	inner := w.inside(again)
+	before, _ := old.(map[string]any)
+	other, _ := twin.(map[string]any)
+	for key, value := range before {
+		if own, ok := m[key]; ok {
+			m[key] = inner.any(own, value, other[key]) // and the key, which may be in another place
 		}
 	}
-	if add {
-		boxed := new([]any)
-		*boxed = slices.Clone(l)
-		s.add(hash, dynamicList, nil, len(l), unsafe.Pointer(boxed))
-		v, l = withData(v, unsafe.Pointer(boxed)), *boxed
+	for key, value := range m {
+		if _, ok := before[key]; !ok {
+			m[key] = inner.any(value, nil, other[key])
+		}
 	}
-	for n := range l {
-		l[n] = s.shareAny(l[n])
+	if again {
+		w.learn(hash, what, placeOf(m))
 	}
 	return v
 }
 
-// withData returns an interface of v's type with another value.
-func withData(v any, data unsafe.Pointer) any {
-	(*eface)(unsafe.Pointer(&v)).data = data
+func (w walk) items(v any, l []any, old, twin any) any {
+	if len(l) == 0 {
+		return v
+	}
+	shared, again, hash, what := w.shareAny(v, dynamicList, len(l))
+	if dataOf(shared) != dataOf(v) {
+		return shared
+	}
+	if (cap(l)-len(l))*int(anySize) >= worthClipping {
+		l = slices.Clone(l)
+		v = l
+	}
+	inner := w.inside(again)
+	before, _ := old.([]any)
+	other, _ := twin.([]any)
+	for n := range l {
+		var old, twin any
+		if n < len(before) {
+			old = before[n]
+		}
+		if n > 0 {
+			twin = l[n-1]
+		} else if len(other) > 0 {
+			twin = other[0]
+		}
+		l[n] = inner.any(l[n], old, twin)
+	}
+	if again {
+		w.learn(hash, what, dataOf(v))
+	}
 	return v
 }
 
@@ -145,10 +135,11 @@ func equalAny(a, b any) bool {
 	switch a := a.(type) {
 	case map[string]any:
 		b, ok := b.(map[string]any)
-		return ok && (a == nil) == (b == nil) && equalAnyMaps(a, b)
+		return ok && equalContent(a, b)
 	case []any:
 		b, ok := b.([]any)
-		return ok && (a == nil) == (b == nil) && slices.EqualFunc(a, b, equalAny)
+		return ok && (a == nil) == (b == nil) && len(a) == len(b) &&
+			(placeOfList(a) == placeOfList(b) || slices.EqualFunc(a, b, equalAny))
 	case nil, string, int64, bool:
 		return a == b
 	case float64:
@@ -159,9 +150,12 @@ func equalAny(a, b any) bool {
 	}
 }
 
-func equalAnyMaps(a, b map[string]any) bool {
-	if len(a) != len(b) {
+func equalContent(a, b map[string]any) bool {
+	if (a == nil) != (b == nil) || len(a) != len(b) {
 		return false
+	}
+	if len(a) > 0 && placeOf(a) == placeOf(b) {
+		return true
 	}
 	for key, value := range a {
 		if other, ok := b[key]; !ok || !equalAny(value, other) {

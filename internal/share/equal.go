@@ -4,36 +4,31 @@ import (
 	"bytes"
 	"reflect"
 	"slices"
-	"unsafe"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Equal tells whether two pointers of one type point to values that are deeply
-// equal, bit by bit. It may say no where it does not understand the type.
-func Equal(a, b any) bool {
+// Alike reports whether two pointers of one type point to values that are deeply
+// equal, bit by bit, apart from lazy values: it does not look at them, so that
+// others may be reading both. It may report false where it does not understand
+// the type.
+func Alike(a, b any) bool {
 	x, p := pointee(a)
 	y, q := pointee(b)
-	return p != nil && p == q && equal(x, y, p)
+	return p != nil && p == q && equal(x, y, p, apart)
 }
 
-// pointee returns where obj, a pointer, points to and the plan of that: nil if
-// obj is nil or something else.
-func pointee(obj any) (unsafe.Pointer, *plan) {
-	t := reflect.TypeOf(obj)
-	if t == nil || t.Kind() != reflect.Pointer || t.Elem().Size() == 0 {
-		return nil, nil
-	}
-	at := (*eface)(unsafe.Pointer(&obj)).data
-	if at == nil {
-		return nil, nil
-	}
-	return at, planOf(t.Elem())
-}
+// A mode says what is made of lazy values, which are read in neither.
+type mode uint8
 
-// equal tells whether two values of p are deeply equal, bit by bit. Only the
+const (
+	exact mode = iota // they are equal to nothing
+	apart             // they do not count
+)
+
+// equal reports whether two values of p are deeply equal, bit by bit. Only the
 // places of slices, maps and what is pointed to do not count.
-func equal(a, b unsafe.Pointer, p *plan) bool {
+func equal(a, b place, p *plan, m mode) bool {
 	if a == b {
 		return true
 	}
@@ -41,7 +36,7 @@ func equal(a, b unsafe.Pointer, p *plan) bool {
 		fields, next := p.fieldsAt(n)
 		for i := range fields {
 			f := &fields[i]
-			if !equalField(unsafe.Add(a, f.offset), unsafe.Add(b, f.offset), f) {
+			if !equalField(at(a, f.offset), at(b, f.offset), f, m) {
 				return false
 			}
 		}
@@ -50,48 +45,40 @@ func equal(a, b unsafe.Pointer, p *plan) bool {
 	return true
 }
 
-func equalField(a, b unsafe.Pointer, f *field) bool {
+func equalField(a, b place, f *field, m mode) bool {
 	switch f.kind {
 	case raw, instant:
 		return equalBytes(a, b, f.size)
 	case text:
-		return *(*string)(a) == *(*string)(b)
+		return *textAt(a) == *textAt(b)
 	case list:
-		x, y := (*header)(a), (*header)(b)
-		return x.len == y.len && (x.data == nil) == (y.data == nil) && equalElements(x.data, y.data, x.len, f.to)
+		x, y := listAt(a), listAt(b)
+		return x.len == y.len && (x.data == nil) == (y.data == nil) && equalElements(x.data, y.data, x.len, f.to, m)
 	case pointer:
-		x, y := *(*unsafe.Pointer)(a), *(*unsafe.Pointer)(b)
-		return x == y || x != nil && y != nil && equal(x, y, f.to)
+		x, y := *pointerAt(a), *pointerAt(b)
+		return x == y || x != nil && y != nil && equal(x, y, f.to, m)
 	case dynamic:
-		return equalAny(*(*any)(a), *(*any)(b))
+		return equalAny(*anyAt(a), *anyAt(b))
 	case dynamicMap:
-		x, y := *(*map[string]any)(a), *(*map[string]any)(b)
-		return (x == nil) == (y == nil) && equalAnyMaps(x, y)
+		return equalContent(*mapAt[any](a), *mapAt[any](b))
+	case lazy:
+		return m == apart
 	case opaque:
-		return zero(a, f.size) && zero(b, f.size)
+		return zero(a, f.size) && zero(b, f.size) || m == apart && alike(valueAt(f.word, a), valueAt(f.word, b))
 	default:
-		x, y := *(*unsafe.Pointer)(a), *(*unsafe.Pointer)(b)
-		return equalMaps(x, y, f.kind)
+		return equalMaps(*pointerAt(a), *pointerAt(b), f.kind)
 	}
 }
 
-func equalBytes(a, b unsafe.Pointer, size uintptr) bool {
-	switch size {
-	case 1:
-		return *(*uint8)(a) == *(*uint8)(b)
-	case 4:
-		return *(*uint32)(a) == *(*uint32)(b)
-	case 8:
-		return *(*uint64)(a) == *(*uint64)(b)
-	}
-	return bytes.Equal(unsafe.Slice((*byte)(a), size), unsafe.Slice((*byte)(b), size))
+func equalBytes(a, b place, size uintptr) bool {
+	return bytes.Equal(bytesAt(a, size), bytesAt(b, size))
 }
 
-func zero(at unsafe.Pointer, size uintptr) bool {
-	return !slices.ContainsFunc(unsafe.Slice((*byte)(at), size), func(b byte) bool { return b != 0 })
+func zero(p place, size uintptr) bool {
+	return !slices.ContainsFunc(bytesAt(p, size), func(b byte) bool { return b != 0 })
 }
 
-func equalElements(a, b unsafe.Pointer, length int, elem *plan) bool {
+func equalElements(a, b place, length int, elem *plan, m mode) bool {
 	if a == b {
 		return true
 	}
@@ -101,15 +88,15 @@ func equalElements(a, b unsafe.Pointer, length int, elem *plan) bool {
 	if elem.flat && equalBytes(a, b, uintptr(length)*elem.size) {
 		return true
 	}
-	for n := range length {
-		if !equal(unsafe.Add(a, uintptr(n)*elem.size), unsafe.Add(b, uintptr(n)*elem.size), elem) {
+	for n := range uintptr(length) {
+		if !equal(at(a, n*elem.size), at(b, n*elem.size), elem, m) {
 			return false
 		}
 	}
 	return true
 }
 
-func equalMaps(a, b unsafe.Pointer, k kind) bool {
+func equalMaps(a, b place, k kind) bool {
 	switch {
 	case a == b:
 		return true
@@ -118,14 +105,11 @@ func equalMaps(a, b unsafe.Pointer, k kind) bool {
 	}
 	switch k {
 	case stringMap:
-		return equalEntries(*(*map[string]string)(unsafe.Pointer(&a)), *(*map[string]string)(unsafe.Pointer(&b)),
-			func(x, y string) bool { return x == y })
+		return equalEntries(mapOf[string](a), mapOf[string](b), func(x, y string) bool { return x == y })
 	case bytesMap:
-		return equalEntries(*(*map[string][]byte)(unsafe.Pointer(&a)), *(*map[string][]byte)(unsafe.Pointer(&b)),
-			func(x, y []byte) bool { return (x == nil) == (y == nil) && bytes.Equal(x, y) })
+		return equalEntries(mapOf[[]byte](a), mapOf[[]byte](b), equalData)
 	default:
-		return equalEntries(*(*map[string]resource.Quantity)(unsafe.Pointer(&a)),
-			*(*map[string]resource.Quantity)(unsafe.Pointer(&b)),
+		return equalEntries(mapOf[resource.Quantity](a), mapOf[resource.Quantity](b),
 			func(x, y resource.Quantity) bool { return x == y }) // as stored: 1 is not 1000m
 	}
 }
@@ -133,6 +117,28 @@ func equalMaps(a, b unsafe.Pointer, k kind) bool {
 func equalEntries[V any](a, b map[string]V, equal func(x, y V) bool) bool {
 	for key, value := range a {
 		if other, ok := b[key]; !ok || !equal(value, other) {
+			return false
+		}
+	}
+	return true
+}
+
+// alike compares values of which there is no plan: maps of other types, whose
+// values are compared as if they were in lists.
+func alike(a, b reflect.Value) bool {
+	if a.Kind() != reflect.Map || a.IsNil() != b.IsNil() || a.Len() != b.Len() {
+		return false
+	}
+	elem := a.Type().Elem()
+	x, y := reflect.New(elem), reflect.New(elem)
+	for entries := a.MapRange(); entries.Next(); {
+		other := b.MapIndex(entries.Key())
+		if !other.IsValid() {
+			return false
+		}
+		x.Elem().SetIterValue(entries)
+		y.Elem().Set(other)
+		if !equal(x.UnsafePointer(), y.UnsafePointer(), planOf(elem), apart) {
 			return false
 		}
 	}

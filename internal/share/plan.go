@@ -3,10 +3,8 @@ package share
 import (
 	"reflect"
 	"slices"
-	"strings"
 	"sync"
 	"time"
-	"unsafe"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,7 +15,7 @@ type kind uint8
 
 const (
 	raw         kind = iota // bytes that are what they are, without pointers
-	instant                 // a time.Time: bytes that are what they are, with the pointer to its location
+	instant                 // a constant with pointers, such as a time.Time with its location
 	text                    // a string
 	list                    // a slice
 	pointer                 // a pointer to a struct or a scalar
@@ -28,24 +26,25 @@ const (
 	dynamicMap              // a map of such
 	dynamicText             // what an interface that holds a string points to
 	dynamicList             // the same for a list of unstructured content
+	object                  // a whole object
+	lazy                    // a value that its own methods write to when they read it
 	opaque                  // what this package does not understand
 )
 
 // A plan tells how to walk values of one type. Structs within the type have
 // been flattened into its fields.
 type plan struct {
-	typ    reflect.Type
-	list   reflect.Type // of slices of typ
+	list   reflect.Type // of slices of it
 	number uint32       // from 1
 	size   uintptr
 	fields []field
-	words  []span         // of each word, what is in it
-	listAt unsafe.Pointer // how an interface says that it holds a pointer to list
-	whole  bool           // words is one span, of a value that is not looked at by words
-	plain  bool           // raw fields alone: bytes can be compared
-	flat   bool           // nothing but strings and times is pointed to: a copy of the bytes is a deep copy
-	meta   int            // where the metadata of an object is; -1 if there is none
-	salt   uint64
+	words  []span // of each word, what is in it
+	listAt place  // how an interface says that it holds a pointer to list
+	whole  bool   // words is one span, of a value that is not looked at by words
+	plain  bool   // raw fields alone: bytes can be compared
+	flat   bool   // nothing but strings and times is pointed to: a copy of the bytes is a deep copy
+	lazy   bool   // a value is lazy or has a field that is
+	holds  bool   // values may point to lazy ones, or be such
 }
 
 type field struct {
@@ -53,8 +52,8 @@ type field struct {
 	alone  bool // never equal in two objects: not worth a look
 	offset uintptr
 	size   uintptr
-	to     *plan        // of the elements or of what is pointed to
-	typ    reflect.Type // of what is opaque
+	to     *plan // of the elements or of what is pointed to
+	word   place // see valueAt; of what is lazy or opaque
 }
 
 // plans holds the plan of every type that was ever walked. There is one of each,
@@ -74,14 +73,47 @@ func planOf(t reflect.Type) *plan {
 	defer making.Unlock()
 	c := compiler{made: map[reflect.Type]*plan{}}
 	p := c.planOf(t)
+	c.spread()
 	for t, p := range c.made {
 		plans.Store(t, p)
 	}
 	return p
 }
 
+var (
+	bytesPlan    = planOf(reflect.TypeFor[byte]())
+	quantityPlan = planInMap(quantityType)
+)
+
+// planInMap returns a plan of a lazy type for values in maps. Go lets nothing
+// point into a map, so that their methods have copies to write to. What they
+// point to, the copies share: that remains opaque.
+func planInMap(t reflect.Type) *plan {
+	making.Lock()
+	defer making.Unlock()
+	c := compiler{made: map[reflect.Type]*plan{}, inMap: true}
+	return c.planOf(t)
+}
+
 // A compiler makes the plan of a type and of all that it holds.
-type compiler struct{ made map[reflect.Type]*plan }
+type compiler struct {
+	made  map[reflect.Type]*plan
+	inMap bool // see planInMap
+}
+
+// spread completes holds of the plans.
+func (c *compiler) spread() {
+	for again := true; again; {
+		again = false
+		for _, p := range c.made {
+			if !p.holds && slices.ContainsFunc(p.fields, func(f field) bool {
+				return f.kind == lazy || f.to != nil && f.to.holds
+			}) {
+				p.holds, again = true, true
+			}
+		}
+	}
+}
 
 // planOf compiles the plan of t. A type that contains itself ends at the plan
 // that is being made.
@@ -89,36 +121,22 @@ func (c *compiler) planOf(t reflect.Type) *plan {
 	if p, ok := c.made[t]; ok {
 		return p
 	}
-	if p, ok := plans.Load(t); ok {
+	if p, ok := plans.Load(t); ok && !c.inMap {
 		return p.(*plan)
 	}
 	made++
-	p := &plan{typ: t, list: reflect.SliceOf(t), number: made, size: t.Size(), meta: -1}
-	p.salt = uint64(made) * 0x9e3779b97f4a7c15
+	p := &plan{list: reflect.SliceOf(t), number: made, size: t.Size()}
 	c.made[t] = p
 	c.addFields(p, t, 0)
-	if t.Kind() == reflect.Struct {
-		for f := range t.Fields() {
-			if f.Type == metaType {
-				p.meta = int(f.Offset)
-			}
-		}
-	}
 	p.plain = len(p.fields) == 0 || len(p.fields) == 1 && p.fields[0].kind == raw
 	p.flat = !slices.ContainsFunc(p.fields, func(f field) bool { return f.kind > text })
+	p.lazy = slices.ContainsFunc(p.fields, func(f field) bool { return f.kind == lazy })
 	p.listAt = pointerWord(p.list)
 	p.addWords()
 	return p
 }
 
-// pointerWord is how an interface says that it holds a pointer to t.
-func pointerWord(t reflect.Type) unsafe.Pointer {
-	nothing := reflect.Zero(reflect.PointerTo(t)).Interface()
-	return (*eface)(unsafe.Pointer(&nothing)).typ
-}
-
 var (
-	timeType     = reflect.TypeFor[time.Time]()
 	quantityType = reflect.TypeFor[resource.Quantity]()
 	anyType      = reflect.TypeFor[any]()
 	anyMapType   = reflect.TypeFor[map[string]any]()
@@ -128,20 +146,24 @@ var (
 func (c *compiler) addFields(p *plan, t reflect.Type, offset uintptr) {
 	add := func(f field) {
 		f.offset, f.size = offset, t.Size()
-		if f.kind == opaque {
-			f.typ = t
+		if f.kind == opaque || f.kind == lazy {
+			f.word = pointerWord(t)
 		}
 		p.fields = append(p.fields, f)
 	}
-	switch t {
-	case timeType:
-		add(field{kind: instant})
-		return
-	case anyType:
+	switch {
+	case t == anyType:
 		add(field{kind: dynamic})
 		return
-	case anyMapType:
+	case t == anyMapType:
 		add(field{kind: dynamicMap})
+		return
+	case !hides(t) || c.inMap:
+	case constant[t]:
+		add(field{kind: instant})
+		return
+	default:
+		add(field{kind: lazy})
 		return
 	}
 	switch t.Kind() {
@@ -153,7 +175,7 @@ func (c *compiler) addFields(p *plan, t reflect.Type, offset uintptr) {
 		add(field{kind: text})
 	case reflect.Slice, reflect.Pointer:
 		f := field{kind: opaque}
-		if t.Elem().Size() > 0 {
+		if t.Elem().Size() > 0 && !c.inMap {
 			f.kind, f.to = list, c.planOf(t.Elem())
 		}
 		if t.Kind() == reflect.Pointer && f.to != nil {
@@ -178,38 +200,31 @@ func (c *compiler) addFields(p *plan, t reflect.Type, offset uintptr) {
 
 func (c *compiler) addStruct(p *plan, t reflect.Type, offset uintptr) {
 	for f := range t.Fields() {
-		own := ownsFields(t) || f.IsExported() || f.Anonymous && f.Type.Kind() == reflect.Struct
-		if own || !points(f.Type) {
-			c.addFields(p, f.Type, offset+f.Offset)
-			continue
-		}
-		p.fields = append(p.fields, field{
-			kind: opaque, offset: offset + f.Offset, size: f.Type.Size(), typ: f.Type,
-		})
+		c.addFields(p, f.Type, offset+f.Offset)
 	}
 }
 
-// ownsFields tells whether the unexported fields of t are known to be plain data.
-func ownsFields(t reflect.Type) bool {
-	path := t.PkgPath()
-	return path == "math/big" || path == "gopkg.in/inf.v0" || strings.HasPrefix(path, "k8s.io/apimachinery/")
-}
-
-// points tells whether a value of t may hold pointers.
-func points(t reflect.Type) bool {
-	switch t.Kind() {
-	case reflect.Struct:
-		for f := range t.Fields() {
-			if points(f.Type) {
-				return true
-			}
-		}
+// hides reports whether a type has fields of its package alone. Methods keep
+// there what they have found out, so that such a type is lazy unless it is
+// constant: that is how one finds lazy types. TestTypesThatHideFields knows all
+// of the built-in kinds.
+func hides(t reflect.Type) bool {
+	if t.Kind() != reflect.Struct {
 		return false
-	case reflect.Array:
-		return t.Len() > 0 && points(t.Elem())
-	default:
-		return t.Kind() > reflect.Complex128
 	}
+	for f := range t.Fields() {
+		if !f.IsExported() && !(f.Anonymous && f.Type.Kind() == reflect.Struct) {
+			return true
+		}
+	}
+	return false
+}
+
+// constant are the types with hidden fields that nothing writes to, and of which
+// equal ones have equal bits.
+var constant = map[reflect.Type]bool{
+	reflect.TypeFor[time.Time]():       true,
+	reflect.TypeFor[metav1.FieldsV1](): true, // in a build where it is a unique.Handle
 }
 
 func mapKind(t reflect.Type) kind {
@@ -229,11 +244,12 @@ func mapKind(t reflect.Type) kind {
 
 // markAlone marks what no two objects have in common.
 func (p *plan) markAlone(offset uintptr) {
-	var m metav1.ObjectMeta
-	for n := range p.fields {
-		switch p.fields[n].offset - offset {
-		case unsafe.Offsetof(m.Name), unsafe.Offsetof(m.UID), unsafe.Offsetof(m.ResourceVersion):
-			p.fields[n].alone = true
+	for _, name := range []string{"Name", "UID", "ResourceVersion"} {
+		f, _ := metaType.FieldByName(name)
+		for n := range p.fields {
+			if p.fields[n].offset == offset+f.Offset {
+				p.fields[n].alone = true
+			}
 		}
 	}
 }

@@ -4,155 +4,163 @@ import (
 	"hash/maphash"
 	"reflect"
 	"runtime"
-	"sync"
-	"unsafe"
+	"sync/atomic"
+	"weak"
 
-	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // A Sharer makes equal parts of the objects that it is given one.
 //
-// It is safe for concurrent use; one object is walked at a time.
+// It is safe for concurrent use: objects are walked side by side, and a lock is
+// held for one look at the table.
 type Sharer struct {
-	mu              sync.Mutex // guards what follows
-	seed            maphash.Seed
-	bytes, quantity *plan
-	marks           []mark                    // of the object that is walked
-	last            unsafe.Pointer            // the object before
-	lastPlan        *plan                     // its
-	before          []mark                    // its
-	memo            map[unsafe.Pointer]uint64 // hashes of its unstructured content
-	value           resource.Quantity         // of the map that is walked
-	opaques         uint64
-
-	known table
-	hit   bool       // the last part that was found is a known one
-	seen  []sighting // by a part of their hashes; later ones overwrite others
-	news  int        // sightings since seen has this size
-
-	objects uint32 // that have been walked
+	seed    maphash.Seed
+	objects atomic.Uint32 // that have been walked
+	known   [1 << tableBits]table
 }
 
-// A sighting is a part that has been seen once.
-type sighting struct {
-	hash   uint32 // another part of it
-	object uint32 // in which it was seen
-}
-
-const (
-	ways           = 4 // places for a sighting
-	smallestFilter = 1 << 12
-	largestFilter  = 1 << 18
-)
+// tableBits are the bits of a hash that say which of the tables a part is in.
+const tableBits = 6
 
 // New returns a Sharer that knows nothing yet.
 func New() *Sharer {
-	s := &Sharer{
-		seed: maphash.MakeSeed(), memo: map[unsafe.Pointer]uint64{},
-		seen: make([]sighting, smallestFilter),
-	}
-	s.bytes, s.quantity = planOf(reflect.TypeFor[byte]()), planOf(quantityType)
+	s := &Sharer{seed: maphash.MakeSeed()}
+	s.sweepAfterCollection()
 	return s
 }
 
-// eface is how an interface lies in memory.
-type eface struct{ typ, data unsafe.Pointer }
+// Object shares the parts of what obj, a pointer, points to. Nobody may write to
+// it any more.
+func (s *Sharer) Object(obj any) { s.Update(obj, nil) }
 
-// Object shares the parts of what obj, a pointer, points to. From now on nobody
-// may write to it.
-func (s *Sharer) Object(obj any) {
-	at, p := pointee(obj)
-	if p == nil {
+// Update shares what obj, a pointer, points to with old, an earlier state of the
+// same object: nearly all of it has stayed as it was, and only the rest is looked
+// for in the table. Nobody may write to obj any more; old is only read. If old is
+// nil or of another type, a relative takes its place.
+func (s *Sharer) Update(obj, old any) {
+	to, p := pointee(obj)
+	if p == nil || p.plain {
 		return
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	clear(s.memo)
-	s.objects++
-	m := model{}
-	if s.last != nil && s.lastPlan == p {
-		m.at = s.last
+	w := walk{Sharer: s, object: s.nextObject(), learns: true}
+	families := s.familiesOf(obj, p)
+	if reflect.TypeOf(old) == reflect.TypeOf(obj) && dataOf(old) != nil {
+		w.fields(to, likes{dataOf(old), nil}, p)
+	} else {
+		w.fields(to, likes{s.relative(families, p), nil}, p)
 	}
-	s.hash(at, p, m)
-	s.share(at, p, 0)
-	for n := range s.marks {
-		s.marks[n].at = nil // what has been shared is garbage
+	for _, family := range families {
+		if family != 0 {
+			s.represent(family, shapeOf(object, p, 1), to)
+		}
 	}
-	s.last, s.lastPlan = at, p
-	s.before, s.marks = s.marks, s.before[:0]
 	runtime.KeepAlive(obj)
+	runtime.KeepAlive(old)
 }
 
-// Len returns the number of known parts, some of which may be gone.
-func (s *Sharer) Len() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.known.used
-}
-
-// Sweep drops the entries of parts that are gone. It happens by itself when the
-// table has doubled.
-func (s *Sharer) Sweep() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.known.sweep()
-}
-
-// find returns the part of that hash and shape, which the caller has yet to
-// compare: a known one, or an earlier one of this object. Otherwise it tells
-// whether the part should become known.
-func (s *Sharer) find(hash uint64, k kind, p *plan, length int) (at unsafe.Pointer, add bool) {
-	s.hit = false
-	if length > longest || p != nil && p.number >= 1<<planBits {
-		return nil, false
+func (s *Sharer) nextObject() uint32 {
+	for {
+		if n := s.objects.Add(1); n != 0 {
+			return n
+		}
 	}
-	if len(s.known.all) > 0 {
-		if e := s.known.place(hash); e.hash != 0 {
-			if at := e.at.Value(); at == nil {
-				return nil, true
-			} else if s.hit = e.what == shapeOf(k, p, length); s.hit {
-				return unsafe.Pointer(at), false
+}
+
+// familiesOf returns the hashes of the families of an object, of each of which
+// one living member is known: what its controller owns, if it has one, and its
+// type.
+func (s *Sharer) familiesOf(obj any, p *plan) (families [2]uint64) {
+	families[1] = s.mix(uint64(object), uint64(p.number), 0)
+	o, ok := obj.(metav1.Object)
+	if _, generic := obj.(*unstructured.Unstructured); !ok || generic { // which would allocate to tell its owner
+		return families
+	}
+	if owner := metav1.GetControllerOfNoCopy(o); owner != nil {
+		families[0] = s.mix(uint64(object), uint64(p.number), s.textHash(string(owner.UID)))
+	}
+	return families
+}
+
+// relative returns the member that is known of the closest family.
+func (s *Sharer) relative(families [2]uint64, p *plan) place {
+	for _, family := range families {
+		if family != 0 {
+			if at := s.find(family, shapeOf(object, p, 1)); at != nil {
+				return at
 			}
-			return nil, false // two parts of one hash: the first one stays
-		}
-	}
-	return s.sighted(hash, k, p, length)
-}
-
-// sighted notes a part that is not known, and tells whether another object has
-// it, too. If the same object has it twice, it returns the first of them.
-func (s *Sharer) sighted(hash uint64, k kind, p *plan, length int) (at unsafe.Pointer, add bool) {
-	bucket := s.seen[hash&uint64(len(s.seen)-1)&^(ways-1):][:ways]
-	oldest := &bucket[0]
-	for n := range bucket {
-		switch slot := &bucket[n]; {
-		case slot.hash == uint32(hash>>32) && slot.object == s.objects:
-			return s.earlier(hash, k, p, length), false
-		case slot.hash == uint32(hash>>32) && slot.object != 0:
-			return nil, true
-		case slot.object < oldest.object:
-			oldest = slot
-		}
-	}
-	*oldest = sighting{uint32(hash >> 32), s.objects}
-	if s.news++; s.news > len(s.seen) && len(s.seen) < largestFilter {
-		s.seen, s.news = make([]sighting, 2*len(s.seen)), 0
-	}
-	return nil, false
-}
-
-// earlier returns the first part of the object that is walked with that hash
-// and shape.
-func (s *Sharer) earlier(hash uint64, k kind, p *plan, length int) unsafe.Pointer {
-	for n := range s.marks {
-		if m := &s.marks[n]; m.hash == hash && m.kind == k && m.plan == p && m.length == length {
-			return m.at
 		}
 	}
 	return nil
 }
 
-// add makes the part at at, which must be on the heap, known.
-func (s *Sharer) add(hash uint64, k kind, p *plan, length int, at unsafe.Pointer) {
-	s.known.put(hash, shapeOf(k, p, length), at)
+// represent makes the object at obj known for its family, if no other is.
+func (s *Sharer) represent(family uint64, what shape, obj place) {
+	t := s.tableOf(family)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.get(family, what) == nil {
+		t.put(family, what, byteAt(obj))
+	}
+}
+
+func (s *Sharer) tableOf(hash uint64) *table { return &s.known[hash%(1<<tableBits)] }
+
+// find returns the known part of that hash and shape, which the caller has yet
+// to compare: nil if there is none.
+func (s *Sharer) find(hash uint64, what shape) place {
+	t := s.tableOf(hash)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return place(t.get(hash, what))
+}
+
+// look is find, and reports whether a part that is not known has been seen in
+// another object, too, and so should become known.
+func (s *Sharer) look(hash uint64, what shape, object uint32, notes bool) (at place, again bool) {
+	if hash == 0 || what == 0 {
+		return nil, false
+	}
+	t := s.tableOf(hash)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if at := t.get(hash, what); at != nil {
+		return place(at), false
+	}
+	return nil, notes && t.sighted(hash, object)
+}
+
+// learn makes the part at at known. Nothing writes to it any more.
+func (s *Sharer) learn(hash uint64, what shape, at place) {
+	t := s.tableOf(hash)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.put(hash, what, byteAt(at))
+}
+
+// Len returns the number of known parts, some of which may be dead.
+func (s *Sharer) Len() (n int) {
+	for i := range s.known {
+		t := &s.known[i]
+		t.mu.Lock()
+		n += t.used
+		t.mu.Unlock()
+	}
+	return n
+}
+
+// sweepAfterCollection makes the tables drop what the next garbage collection,
+// and each one after it, finds dead.
+func (s *Sharer) sweepAfterCollection() {
+	type sentinel struct{ _ *byte } // with a pointer, it is an allocation of its own
+	runtime.AddCleanup(&sentinel{}, func(of weak.Pointer[Sharer]) {
+		if s := of.Value(); s != nil {
+			for i := range s.known {
+				s.known[i].sweep()
+			}
+			s.sweepAfterCollection()
+		}
+	}, weak.Make(s))
 }

@@ -3,7 +3,6 @@ package share
 import (
 	"iter"
 	"math/bits"
-	"unsafe"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 )
@@ -15,7 +14,7 @@ import (
 // slices, and maps as Go lays them out. It does not count what the allocator
 // rounds up to.
 func Size[T any](objects iter.Seq[T]) (size int64) {
-	s := sizer{seen: map[unsafe.Pointer]struct{}{}}
+	s := sizer{seen: map[place]struct{}{}}
 	for obj := range objects {
 		s.object(obj)
 	}
@@ -24,81 +23,81 @@ func Size[T any](objects iter.Seq[T]) (size int64) {
 
 // A sizer adds up sizes.
 type sizer struct {
-	seen map[unsafe.Pointer]struct{}
+	seen map[place]struct{}
 	sum  int64
 }
 
 func (s *sizer) object(obj any) {
-	if at, p := pointee(obj); p != nil && s.add(at, p.size) {
-		s.within(at, p)
+	if to, p := pointee(obj); p != nil && s.add(to, p.size) {
+		s.within(to, p)
 	}
 }
 
 // add counts a piece of memory, unless it is known or not there.
-func (s *sizer) add(at unsafe.Pointer, size uintptr) (fresh bool) {
-	if at == nil || size == 0 {
+func (s *sizer) add(p place, size uintptr) (fresh bool) {
+	if p == nil || size == 0 {
 		return false
 	}
-	if _, known := s.seen[at]; known {
+	if _, known := s.seen[p]; known {
 		return false
 	}
-	s.seen[at] = struct{}{}
+	s.seen[p] = struct{}{}
 	s.sum += int64(size)
 	return true
 }
 
-func (s *sizer) text(t string) { s.add(unsafe.Pointer(unsafe.StringData(t)), uintptr(len(t))) }
+func (s *sizer) text(t string) { s.add(placeOfText(t), uintptr(len(t))) }
 
-// within counts what the value at at holds beyond itself.
-func (s *sizer) within(at unsafe.Pointer, p *plan) {
-	for n := range p.fields {
-		f := &p.fields[n]
-		here := unsafe.Add(at, f.offset)
+// within counts what the value at p holds beyond itself. What lazy values hold
+// is not read.
+func (s *sizer) within(p place, of *plan) {
+	for n := range of.fields {
+		f := &of.fields[n]
+		here := at(p, f.offset)
 		switch f.kind {
 		case text:
-			s.text(*(*string)(here))
+			s.text(*textAt(here))
 		case list:
-			h := (*header)(here)
+			h := listAt(here)
 			if s.add(h.data, uintptr(h.cap)*f.to.size) && !f.to.plain {
 				for i := range h.len {
-					s.within(unsafe.Add(h.data, uintptr(i)*f.to.size), f.to)
+					s.within(at(h.data, uintptr(i)*f.to.size), f.to)
 				}
 			}
 		case pointer:
-			if to := *(*unsafe.Pointer)(here); s.add(to, f.to.size) {
+			if to := *pointerAt(here); s.add(to, f.to.size) {
 				s.within(to, f.to)
 			}
 		case stringMap, bytesMap, quantityMap:
-			s.entries(here, f.kind)
+			s.entries(*pointerAt(here), f.kind)
 		case dynamic:
-			s.content(*(*any)(here))
+			s.content(*anyAt(here))
 		case dynamicMap:
-			s.content(*(*map[string]any)(here))
+			s.content(*mapAt[any](here))
 		}
 	}
 }
 
-// entries counts the map at at.
-func (s *sizer) entries(at unsafe.Pointer, k kind) {
-	to := *(*unsafe.Pointer)(at)
+// entries counts a map.
+func (s *sizer) entries(m place, k kind) {
 	switch k {
 	case stringMap:
-		if s.add(to, mapSize(length(to), unsafe.Sizeof(""))) {
-			for key, value := range *(*map[string]string)(at) {
+		if s.add(m, mapSize(length(m), textSize)) {
+			for key, value := range mapOf[string](m) {
 				s.text(key)
 				s.text(value)
 			}
 		}
 	case bytesMap:
-		if s.add(to, mapSize(length(to), unsafe.Sizeof([]byte(nil)))) {
-			for key, value := range *(*map[string][]byte)(at) {
+		if s.add(m, mapSize(length(m), listSize)) {
+			for key, value := range mapOf[[]byte](m) {
 				s.text(key)
-				s.add(unsafe.Pointer(unsafe.SliceData(value)), uintptr(cap(value)))
+				s.add(placeOfList(value), uintptr(cap(value)))
 			}
 		}
 	default:
-		if s.add(to, mapSize(length(to), quantityType.Size())) {
-			for key := range *(*map[string]resource.Quantity)(at) {
+		if s.add(m, mapSize(length(m), quantityType.Size())) {
+			for key := range mapOf[resource.Quantity](m) {
 				s.text(key)
 			}
 		}
@@ -107,23 +106,22 @@ func (s *sizer) entries(at unsafe.Pointer, k kind) {
 
 // content counts what unstructured content holds.
 func (s *sizer) content(v any) {
-	box := (*eface)(unsafe.Pointer(&v)).data // what the interface points to: of a map, the map itself
+	box := dataOf(v) // of a map, the map itself
 	switch v := v.(type) {
 	case string:
-		if s.add(box, unsafe.Sizeof(v)) {
+		if s.add(box, textSize) {
 			s.text(v)
 		}
 	case int64, float64:
-		s.add(box, unsafe.Sizeof(uint64(0)))
+		s.add(box, wordSize)
 	case []any:
-		data := unsafe.Pointer(unsafe.SliceData(v))
-		if s.add(box, unsafe.Sizeof(v)) && s.add(data, uintptr(cap(v))*unsafe.Sizeof(any(nil))) {
+		if s.add(box, listSize) && s.add(placeOfList(v), uintptr(cap(v))*anySize) {
 			for _, elem := range v {
 				s.content(elem)
 			}
 		}
 	case map[string]any:
-		if s.add(box, mapSize(len(v), unsafe.Sizeof(any(nil)))) {
+		if s.add(box, mapSize(len(v), anySize)) {
 			for key, value := range v {
 				s.text(key)
 				s.content(value)
@@ -137,7 +135,7 @@ func (s *sizer) content(v any) {
 // there is but one.
 func mapSize(length int, value uintptr) uintptr {
 	const header = 48
-	group := 8 * (1 + unsafe.Sizeof("") + value)
+	group := 8 * (1 + textSize + value)
 	switch {
 	case length == 0:
 		return header

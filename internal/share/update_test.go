@@ -80,7 +80,6 @@ func TestUpdatesOfUnstructuredStayDeeplyEqual(t *testing.T) {
 
 func TestUpdatesKeepWhatHasStayed(t *testing.T) {
 	s := share.New()
-	place := func(p any) uintptr { return reflect.ValueOf(p).Pointer() }
 	var third [3]*corev1.Pod
 	for n := range third {
 		old, next := replica(n), replica(n)

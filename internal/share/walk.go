@@ -1,237 +1,297 @@
 package share
 
 import (
-	"hash/maphash"
-	"math/bits"
-	"unsafe"
+	"bytes"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// A mark is the hash of one part of the object that is walked. Marks stand in
-// the order of the walk: a part, then the parts within it.
-type mark struct {
-	hash   uint64
-	next   int            // the mark after the parts within
-	at     unsafe.Pointer // where the part is
-	plan   *plan          // see entry
-	length int
-	kind   kind
-	known  bool // the object holds the known part
-	bare   bool // and has no marks of what is within
+// A walk goes through one object, from the whole to its parts, and takes each
+// part from where it first finds an equal one: the same place of an object that
+// is like this one, the element before, or the table. What it has taken it does
+// not look into. These are its invariants:
+//
+//   - It writes only to memory that the object alone has: what it takes from
+//     elsewhere is never walked.
+//   - What it reads elsewhere nobody writes to: lazy values are not looked at.
+//   - A part becomes known after everything within it has been walked.
+//   - What is within a part that becomes known does not, so that it costs one
+//     entry.
+//   - Below deepest parts within parts it does not look, so that it takes time in
+//     proportion to the size of the object.
+type walk struct {
+	*Sharer
+	object uint32
+	learns bool // parts that were seen before
+	depth  int  // parts that the walk is within
 }
 
-// A model is the part of the object before that stands where a part of the
-// object that is walked stands: replicas come one after the other, and equal
-// parts of them need no look into the table.
-type model struct {
-	at   unsafe.Pointer // nil if there is none
-	next int            // the first mark of what has not been passed yet
+// likes are values of the same type as one that is walked: nil where there is
+// none.
+type likes struct {
+	old  place // in another object
+	twin place // in this one, and walked before
 }
 
-// header is how a slice lies in memory.
-type header struct {
-	data     unsafe.Pointer
-	len, cap int
-}
+// sizes below which a part is not worth an entry in the table, which takes about
+// as much. What is smaller is still taken from likes.
+const (
+	worthKnowing     = 64
+	worthKnowingText = 48
 
-func mix(sum, next uint64) uint64 {
-	return bits.RotateLeft64(sum, 23)*0x9e3779b97f4a7c15 ^ next
-}
+	deepest = 10
+)
 
-// hash returns the hash of the value at at, and marks its parts. Those that
-// equal known ones of the model become these. It returns the model's next mark.
-// What is zero does not count.
-func (s *Sharer) hash(at unsafe.Pointer, p *plan, m model) (sum uint64, next int) {
-	sum = p.salt
-	for n := p.filled(at, m.at, 0); n < len(p.words); {
-		fields, behind := p.fieldsAt(n)
+// worthClipping is how many bytes a slice must have to spare for a copy without
+// them. Decoders append, and leave much.
+const worthClipping = 64
+
+// fields shares the parts of the value at p.
+func (w walk) fields(p place, like likes, of *plan) {
+	for n := of.differs(p, like.old, 0); n < len(of.words); {
+		fields, behind := of.fieldsAt(n)
 		for i := range fields {
 			f := &fields[i]
-			here, there := unsafe.Add(at, f.offset), unsafe.Pointer(nil)
-			var before *mark
-			first := m.next + 1
-			if m.at != nil {
-				there = unsafe.Add(m.at, f.offset)
-				if f.marked(there) {
-					if before = s.markOf(m.next, f, there); before == nil {
-						m.at = nil
-					} else {
-						m.next = before.next
-					}
-				}
-			}
-			if h := s.hashField(here, f, there, before, first); h != 0 {
-				sum = mix(sum+uint64(f.offset), h)
-			}
+			w.field(at(p, f.offset), likes{at(like.old, f.offset), at(like.twin, f.offset)}, f)
 		}
-		n = p.filled(at, m.at, behind)
-	}
-	return sum, m.next
-}
-
-// markOf returns mark n of the object before if it is that of the field at at:
-// nil if somebody has written to that object.
-func (s *Sharer) markOf(n int, f *field, at unsafe.Pointer) *mark {
-	if n >= len(s.before) {
-		return nil
-	}
-	m, held := &s.before[n], mark{kind: f.kind, length: 1}
-	switch f.kind {
-	case text:
-		held.length = len(*(*string)(at))
-	case list:
-		held.plan, held.length = f.to, (*header)(at).len
-	case pointer:
-		held.plan = f.to
-	default:
-		held.length = length(*(*unsafe.Pointer)(at))
-	}
-	if m.kind != held.kind || m.plan != held.plan || m.length != held.length {
-		return nil
-	}
-	return m
-}
-
-// marked tells whether the field at at has a mark.
-func (f *field) marked(at unsafe.Pointer) bool {
-	switch f.kind {
-	case text:
-		return !f.alone && *(*string)(at) != ""
-	case list:
-		return (*header)(at).len > 0
-	case pointer:
-		return *(*unsafe.Pointer)(at) != nil
-	case stringMap, bytesMap, quantityMap:
-		return length(*(*unsafe.Pointer)(at)) > 0
-	default:
-		return false
+		n = of.differs(p, like.old, behind)
 	}
 }
 
-// hashField hashes one field: 0 if that is zero or empty. If before is not nil, it is the mark of the
-// model's field, which is at there, and the marks of what is within that begin
-// at first.
-func (s *Sharer) hashField(here unsafe.Pointer, f *field, there unsafe.Pointer, before *mark, first int) uint64 {
-	if before != nil && before.known && f.marked(here) && equalField(here, there, f) {
-		s.follow(here, there, f, before, first)
-		return before.hash
+func (w walk) field(p place, like likes, f *field) {
+	if !f.kind.parted() || w.depth == deepest {
+		return
+	}
+	for _, other := range [...]place{like.old, like.twin} {
+		if other != nil && equalField(p, other, f, exact) {
+			f.take(p, other)
+			return
+		}
 	}
 	switch f.kind {
-	case raw, instant:
-		return s.hashRaw(here, f.size)
 	case text:
-		return s.hashText(*(*string)(here), f.alone)
+		if !f.alone {
+			*textAt(p) = w.text(*textAt(p))
+		}
 	case list:
-		h, m := (*header)(here), model{}
-		if before != nil && !before.bare {
-			m = model{(*header)(there).data, first}
-		}
-		return s.hashList(h, f.to, m, (*header)(there))
+		w.list(listAt(p), like, f.to)
 	case pointer:
-		to := *(*unsafe.Pointer)(here)
-		if to == nil {
-			return 0
-		}
-		m := model{}
-		if before != nil && !before.bare {
-			m = model{*(*unsafe.Pointer)(there), first}
-		}
-		n := s.open(pointer, f.to, 1, to)
-		sum, _ := s.hash(to, f.to, m)
-		return s.shut(n, sum)
-	case opaque:
-		if zero(here, f.size) {
-			return 0
-		}
-		s.opaques++ // equal to nothing: what holds it is never known
-		return s.opaques
+		w.pointer(pointerAt(p), like, f.to)
 	case dynamic:
-		if *(*any)(here) == nil {
-			return 0
-		}
-		return s.hashAny(*(*any)(here))
+		*anyAt(p) = w.any(*anyAt(p), anyOr(like.old), anyOr(like.twin))
 	case dynamicMap:
-		if len(*(*map[string]any)(here)) == 0 {
-			return 0
-		}
-		return s.hashAnyMap(*(*map[string]any)(here))
+		m := mapAt[any](p)
+		*m, _ = w.any(*m, contentOr(like.old), contentOr(like.twin)).(map[string]any)
 	default:
-		return s.hashMap(here, f.kind)
+		w.entries(pointerAt(p), like, f.kind)
 	}
 }
 
-// follow makes the field at here the equal one at there, with its mark.
-func (s *Sharer) follow(here, there unsafe.Pointer, f *field, before *mark, first int) {
-	at := *(*unsafe.Pointer)(there) // of whatever kind, the pointer comes first
-	*(*unsafe.Pointer)(here) = at
-	if f.kind == list {
-		h := (*header)(here)
-		h.cap = h.len
-	}
-	m := *before
-	m.at, m.next, m.bare = at, len(s.marks)+1, before.bare || before.next > first
-	s.marks = append(s.marks, m)
-}
+// parted reports whether fields of this kind have parts.
+func (k kind) parted() bool { return k >= text && k < object }
 
-// open makes the mark of a part whose own parts come next.
-func (s *Sharer) open(k kind, p *plan, length int, at unsafe.Pointer) int {
-	s.marks = append(s.marks, mark{at: at, plan: p, length: length, kind: k})
-	return len(s.marks) - 1
-}
-
-// shut completes the mark of a part.
-func (s *Sharer) shut(n int, hash uint64) uint64 {
-	s.marks[n].hash, s.marks[n].next = hash, len(s.marks)
-	return hash
-}
-
-func (s *Sharer) hashRaw(at unsafe.Pointer, size uintptr) uint64 {
-	switch size {
-	case 1:
-		return uint64(*(*uint8)(at))
-	case 4:
-		return uint64(*(*uint32)(at))
-	case 8:
-		return *(*uint64)(at)
+// take makes the field at p the equal one at other.
+func (f *field) take(p, other place) {
+	switch f.kind {
+	case text:
+		*textAt(p) = *textAt(other)
+	case list:
+		h := listAt(p)
+		h.data, h.cap = listAt(other).data, h.len
+	case dynamic:
+		*anyAt(p) = *anyAt(other)
 	default:
-		if zero(at, size) {
-			return 0
+		*pointerAt(p) = *pointerAt(other)
+	}
+}
+
+// inside returns the walk of what is within a part.
+func (w walk) inside(learned bool) walk {
+	w.depth++
+	w.learns = w.learns && !learned
+	return w
+}
+
+// text returns t or what is known that equals it.
+func (w walk) text(t string) string {
+	if len(t) < worthKnowingText {
+		return t
+	}
+	hash, what := w.textHash(t), shapeOf(text, nil, len(t))
+	known, again := w.look(hash, what, w.object, w.learns)
+	if known != nil {
+		if equal := textOf(known, len(t)); equal == t {
+			return equal
 		}
-		return maphash.Bytes(s.seed, unsafe.Slice((*byte)(at), size))
 	}
+	if again {
+		t = strings.Clone(t) // for sure nothing else with it
+		w.learn(hash, what, placeOfText(t))
+	}
+	return t
 }
 
-func (s *Sharer) hashText(t string, alone bool) uint64 {
-	if t == "" {
-		return 0
-	}
-	sum := maphash.String(s.seed, t)
-	if !alone {
-		s.shut(s.open(text, nil, len(t), unsafe.Pointer(unsafe.StringData(t))), sum)
-	}
-	return sum
-}
-
-// hashList hashes a list. If m has a place, it is that of the elements of there.
-func (s *Sharer) hashList(h *header, elem *plan, m model, there *header) uint64 {
+func (w walk) list(h *header, like likes, elem *plan) {
 	if h.len == 0 {
-		return 0
+		return
 	}
-	n := s.open(list, elem, h.len, h.data)
-	sum := uint64(h.len)
-	if elem.plain {
-		return s.shut(n, mix(elem.salt, s.dataHash(unsafe.Slice((*byte)(h.data), uintptr(h.len)*elem.size))))
-	}
-	for i := range h.len {
-		var next uint64
-		next, m.next = s.hash(unsafe.Add(h.data, uintptr(i)*elem.size), elem, m)
-		sum = mix(sum, next)
-		switch {
-		case m.at == nil:
-		case i+1 < there.len:
-			m.at = unsafe.Add(m.at, elem.size)
-		default:
-			m.at = nil
+	var hash uint64
+	var again bool
+	what := shapeOf(list, elem, h.len)
+	if uintptr(h.len)*elem.size >= worthKnowing {
+		if sum, ok := w.hashList(h, elem); ok {
+			var known place
+			hash = sum
+			if known, again = w.look(hash, what, w.object, w.learns); known != nil &&
+				equalElements(known, h.data, h.len, elem, exact) {
+				h.data, h.cap = known, h.len
+				return
+			}
 		}
 	}
-	return s.shut(n, sum)
+	if uintptr(h.cap-h.len)*elem.size >= worthClipping {
+		*h = clipped(h, elem)
+	}
+	if !elem.plain {
+		w.inside(again).elements(h, like, elem)
+	}
+	if again {
+		h.cap = h.len
+		w.learn(hash, what, h.data)
+	}
+}
+
+// elements shares the parts of the elements of a list.
+func (w walk) elements(h *header, like likes, elem *plan) {
+	var old, twin header
+	if like.old != nil {
+		old = *listAt(like.old)
+	}
+	if like.twin != nil {
+		twin = *listAt(like.twin)
+	}
+	for n := range h.len {
+		var of likes
+		offset := uintptr(n) * elem.size
+		if n < old.len {
+			of.old = at(old.data, offset)
+		}
+		if n > 0 {
+			of.twin = at(h.data, offset-elem.size)
+		} else if twin.len > 0 {
+			of.twin = twin.data
+		}
+		w.fields(at(h.data, offset), of, elem)
+	}
+}
+
+func (w walk) pointer(to *place, like likes, p *plan) {
+	if *to == nil || p.plain && p.size < worthKnowing {
+		return
+	}
+	var hash uint64
+	var again bool
+	what := shapeOf(pointer, p, 1)
+	if p.size >= worthKnowing {
+		if sum, ok := w.hash(*to, p); ok {
+			var known place
+			hash = sum
+			if known, again = w.look(hash, what, w.object, w.learns); known != nil && equal(known, *to, p, exact) {
+				*to = known
+				return
+			}
+		}
+	}
+	var of likes
+	if like.old != nil {
+		of.old = *pointerAt(like.old)
+	}
+	if like.twin != nil {
+		of.twin = *pointerAt(like.twin)
+	}
+	w.inside(again).fields(*to, of, p)
+	if again {
+		w.learn(hash, what, *to)
+	}
+}
+
+// entries shares a map, or its keys and values.
+func (w walk) entries(to *place, like likes, k kind) {
+	n := length(*to)
+	if n == 0 {
+		return
+	}
+	var again bool
+	what := shapeOf(k, nil, n)
+	hash, ok := w.hashMap(*to, k)
+	if ok {
+		var known place
+		if known, again = w.look(hash, what, w.object, w.learns); known != nil && equalMaps(known, *to, k) {
+			*to = known
+			return
+		}
+	}
+	inner := w.inside(again)
+	for _, other := range [...]place{like.old, like.twin} {
+		if other != nil {
+			takeEntries(*to, *pointerAt(other), k)
+		}
+	}
+	switch k {
+	case stringMap:
+		m := mapOf[string](*to)
+		for key, value := range m {
+			m[key] = inner.text(value)
+		}
+	case bytesMap:
+		m := mapOf[[]byte](*to)
+		for key, value := range m {
+			m[key] = inner.data(value)
+		}
+	}
+	if again {
+		w.learn(hash, what, *to)
+	}
+}
+
+// takeEntries takes the entries of other that m has, too.
+func takeEntries(m, other place, k kind) {
+	switch k {
+	case stringMap:
+		takeEqual(mapOf[string](m), mapOf[string](other), func(x, y string) bool { return x == y })
+	case bytesMap:
+		takeEqual(mapOf[[]byte](m), mapOf[[]byte](other), equalData)
+	default:
+		takeEqual(mapOf[resource.Quantity](m), mapOf[resource.Quantity](other),
+			func(x, y resource.Quantity) bool { return x == y })
+	}
+}
+
+func takeEqual[V any](m, other map[string]V, equal func(x, y V) bool) {
+	for key, value := range other {
+		if own, ok := m[key]; ok && equal(own, value) {
+			m[key] = value // and the key, which may be in another place
+		}
+	}
+}
+
+func equalData(x, y []byte) bool { return (x == nil) == (y == nil) && bytes.Equal(x, y) }
+
+func (w walk) data(value []byte) []byte {
+	if len(value) < worthKnowing {
+		return value
+	}
+	hash, what := w.mix(uint64(list), uint64(bytesPlan.number), w.dataHash(value)), shapeOf(list, bytesPlan, len(value))
+	known, again := w.look(hash, what, w.object, w.learns)
+	if known != nil {
+		if equal := bytesAt(known, uintptr(len(value))); bytes.Equal(equal, value) {
+			return equal
+		}
+	}
+	if again {
+		value = value[:len(value):len(value)]
+		w.learn(hash, what, placeOfList(value))
+	}
+	return value
 }

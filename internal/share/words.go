@@ -1,13 +1,8 @@
 package share
 
-import "unsafe"
-
 // Nearly all words of an object are zero, and nearly all words of two states of
 // it are the same. So values are walked by words, and only the fields that have
-// a part in the others are looked at.
-
-// wordSize is the size of a pointer.
-const wordSize = unsafe.Sizeof(uintptr(0))
+// a part in the others are looked at. Words of lazy values are not read.
 
 // A span is the fields that have a part in a word, in the words that they share
 // with others, and so on: fields of different spans share no word.
@@ -19,7 +14,7 @@ type span struct {
 // addWords makes the spans of the fields, which are complete.
 func (p *plan) addWords() {
 	words := int(p.size / wordSize)
-	if p.whole = p.plain || p.size%wordSize != 0 || words >= 1<<16 || len(p.fields) >= 1<<16; p.whole {
+	if p.whole = p.plain || p.lazy || p.size%wordSize != 0 || words >= 1<<16 || len(p.fields) >= 1<<16; p.whole {
 		p.words = []span{{end: uint16(len(p.fields)), next: 1}}
 		return
 	}
@@ -49,8 +44,12 @@ func (p *plan) fieldsAt(n int) (fields []field, next int) {
 	return p.fields[w.first:w.end], int(w.next)
 }
 
-// differs returns the first word from n on that is not the same in a and b.
-func (p *plan) differs(a, b unsafe.Pointer, n int) int {
+// differs returns the first word from n on that is not the same in a and b, or
+// not zero if b is nil.
+func (p *plan) differs(a, b place, n int) int {
+	if b == nil {
+		return p.filled(a, n)
+	}
 	if !p.whole {
 		for n < len(p.words) && wordAt(a, n) == wordAt(b, n) {
 			n++
@@ -59,23 +58,12 @@ func (p *plan) differs(a, b unsafe.Pointer, n int) int {
 	return n
 }
 
-// filled returns the first word from n on that is not zero in a or, unless it is
-// nil, in b.
-func (p *plan) filled(a, b unsafe.Pointer, n int) int {
-	switch {
-	case p.whole:
-	case b == nil:
+// filled returns the first word from n on that is not zero.
+func (p *plan) filled(a place, n int) int {
+	if !p.whole {
 		for n < len(p.words) && wordAt(a, n) == 0 {
-			n++
-		}
-	default:
-		for n < len(p.words) && wordAt(a, n)|wordAt(b, n) == 0 {
 			n++
 		}
 	}
 	return n
-}
-
-func wordAt(at unsafe.Pointer, n int) uintptr {
-	return *(*uintptr)(unsafe.Add(at, uintptr(n)*wordSize))
 }

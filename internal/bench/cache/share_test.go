@@ -1,12 +1,16 @@
 package cache_test
 
 import (
+	"fmt"
+	"math/rand"
+	"runtime"
 	"syscall"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/homeostat/homeostat/internal/bench/cache/apart"
 	"github.com/homeostat/homeostat/internal/bench/cache/load"
 	"github.com/homeostat/homeostat/internal/share"
 )
@@ -48,6 +52,51 @@ func BenchmarkPod(b *testing.B) {
 			n++
 		}
 	})
+}
+
+// BenchmarkHeap prints what a Pod takes of the heap when 24,000 are shared, as a
+// part of what it takes when they are not, by the number of replicas that each
+// Deployment has: in the order of a list, and in the order in which a cluster
+// that has been running for long changes.
+func BenchmarkHeap(b *testing.B) {
+	const count = 24_000
+	for _, replicas := range []int{1, 2, 3, 12, 50} {
+		for _, order := range []string{"list", "random"} {
+			b.Run(fmt.Sprintf("replicas=%d/order=%s", replicas, order), func(b *testing.B) {
+				pods := make([]int, count)
+				for n := range pods {
+					pods[n] = n/replicas*load.Replicas + n%replicas
+				}
+				if order == "random" {
+					rand.New(rand.NewSource(1)).Shuffle(count, func(i, j int) { pods[i], pods[j] = pods[j], pods[i] })
+				}
+				for b.Loop() {
+					plain := heapOf(b, pods, func(*corev1.Pod) {})
+					s := share.New()
+					shared := heapOf(b, pods, func(p *corev1.Pod) { s.Object(p) })
+					b.ReportMetric(shared, "B/Pod")
+					b.ReportMetric(shared/plain, "of-unshared")
+					b.ReportMetric(float64(s.Len())/count, "known/Pod")
+				}
+			})
+		}
+	}
+}
+
+// heapOf returns what a decoded Pod takes of the heap, after edit.
+func heapOf(b *testing.B, pods []int, edit func(*corev1.Pod)) float64 {
+	kept := make([]*corev1.Pod, len(pods))
+	before := apart.Heap()
+	for i, n := range pods {
+		data, err := load.Pod(n).Marshal()
+		must(b, err)
+		kept[i] = &corev1.Pod{}
+		must(b, kept[i].Unmarshal(data))
+		edit(kept[i])
+	}
+	after := apart.Heap()
+	runtime.KeepAlive(kept)
+	return float64(after.HeapAlloc-before.HeapAlloc) / float64(len(pods))
 }
 
 // reportProcessorTime reports what all threads use until the end, besides
