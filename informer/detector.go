@@ -8,6 +8,8 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/homeostat/homeostat/internal/share"
 )
 
 // A Detection says when an informer looks for objects that somebody has edited
@@ -75,8 +77,8 @@ func (d *detector[T]) check(i *Informer[T], it *item[T]) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	before, ok := d.copies[it]
-	if !ok || equality.Semantic.DeepEqual(before, it.object) {
-		return nil
+	if !ok || share.Alike(before, it.object) || equality.Semantic.DeepEqual(before, it.object) {
+		return nil // the former does not touch what the readers of a quantity write to
 	}
 	err := &MutationError{Kind: i.Kind(), Key: it.key, Fields: differences(before, it.object)}
 	d.copies[it] = it.object.DeepCopyObject().(T)

@@ -5,11 +5,11 @@ import (
 	"flag"
 	"path"
 	"reflect"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 )
 
@@ -39,7 +39,7 @@ type source struct {
 	stream    stream                    // the bytes of a watch; nil if the client does not tell how it asks
 	fake      bool                      // known to be a fake, so that it cannot stream lists
 	shared    cache.SharedIndexInformer // of Wrap; then there is nothing else
-	lends     bool                      // the objects of its watches may be somebody else's
+	lends     bool                      // it may retain the objects that it returns
 }
 
 func sourceOf[T Object, L runtime.Object](c Client[T, L]) source {
@@ -85,14 +85,18 @@ func isFake(client any) bool {
 	return t != nil && path.Base(t.PkgPath()) == "fake"
 }
 
-// lends tells whether the client's watches may hand out objects that are not
-// the receiver's alone. Fakes do that, and what a test puts around them.
+// lends reports whether the client may retain the objects that it returns: any
+// may but client-go's own, which decode each anew. They are copied before they
+// are written to.
 func lends(client any) bool {
 	if u, ok := client.(interface{ below() any }); ok {
 		client = u.below()
 	}
-	_, real := client.(interface{ GetClient() rest.Interface })
-	return isFake(client) || !real && inTest()
+	t := reflect.TypeOf(client)
+	for t != nil && t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	return t == nil || isFake(client) || !strings.HasPrefix(t.PkgPath(), "k8s.io/client-go/")
 }
 
 // inTest tells whether go test has built the program: its flags are there in

@@ -46,10 +46,12 @@ type Options struct {
 	// DropManagedFields stores objects without metadata.managedFields.
 	DropManagedFields bool
 	// NoSharing keeps every object by itself. By default equal parts of objects
-	// (labels, containers, managed fields, …) are stored once.
+	// (labels, containers, managed fields, …) are stored once, but for those with
+	// a resource.Quantity outside of a map, which writes to itself when it is read.
 	NoSharing bool
 	// Mutations says when to look for objects that somebody has edited in
-	// place: InTests by default.
+	// place: InTests by default. A resource.Quantity outside of a map is not
+	// compared: it writes to itself when it is read.
 	Mutations Detection
 	// PageSize of a list that is not streamed; 0 leaves it to client-go.
 	PageSize int64

@@ -83,6 +83,9 @@ func (r *reflection[T]) ListWithContext(ctx context.Context, opts metav1.ListOpt
 	if err != nil {
 		return list, err
 	}
+	if r.source.lends {
+		list = list.DeepCopyObject()
+	}
 	// Page by page, so that what is shared is garbage before the next one comes.
 	return list, meta.EachListItem(list, func(obj runtime.Object) error {
 		if object, ok := obj.(T); ok {

@@ -1,7 +1,7 @@
 package informer
 
 import (
-	"k8s.io/apimachinery/pkg/api/equality"
+	"github.com/homeostat/homeostat/internal/share"
 )
 
 // A state is what the store holds at one moment, indexes included. It never
@@ -34,8 +34,8 @@ func (i *Informer[T]) put(it *item[T]) {
 		i.writing.Unlock()
 		return
 	}
+	i.detector.note(i, c) // before others have the object
 	i.newest.put(it)
-	i.detector.note(i, c)
 	i.publish(current.then(c), batch[T]{events: c.events(nil)})
 	i.writing.Unlock()
 	i.deliver()
@@ -114,8 +114,8 @@ func (i *Informer[T]) settle(namespace string, items []*item[T], initial bool, d
 	next := *i.state()
 	next.root, next.count = build(all), len(all)
 	next.reindex(changes)
+	i.detector.note(i, changes...) // before others have the objects
 	i.newest.fill(all)
-	i.detector.note(i, changes...)
 	events := make([]Event[T], 0, len(changes))
 	for _, c := range changes {
 		events = c.events(events)
@@ -179,7 +179,7 @@ func (c change[T]) matters() bool {
 	if a.GetUID() != b.GetUID() || a.GetResourceVersion() != b.GetResourceVersion() {
 		return true
 	}
-	return a.GetResourceVersion() == "" && !equality.Semantic.DeepEqual(a, b)
+	return a.GetResourceVersion() == "" && (share.Lazy(b) || !share.Alike(a, b))
 }
 
 // events appends the events of a change that matters: two when another object

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 
+	"github.com/homeostat/homeostat/internal/share"
 	"github.com/homeostat/homeostat/internal/wire"
 )
 
@@ -87,7 +88,9 @@ func (r *reflection[T]) open(ctx context.Context, opts metav1.ListOptions) (watc
 // item returns object as it is stored.
 func (r *reflection[T]) item(object T) *item[T] {
 	it := itemOf(object)
-	it.spec = r.specs.take(object).sum
+	if it.spec = r.specs.take(object).sum; it.spec != 0 && share.Lazy(object) {
+		it.spec = 0 // the next state must not have the same memory
+	}
 	return it
 }
 

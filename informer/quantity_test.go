@@ -1,0 +1,92 @@
+package informer_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/homeostat/homeostat/informer"
+)
+
+type podLender struct {
+	informer.Client[*corev1.Pod, *corev1.PodList]
+	live *watch.FakeWatcher
+}
+
+func (podLender) List(context.Context, metav1.ListOptions) (*corev1.PodList, error) {
+	return &corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: "1"}}, nil
+}
+
+func (l podLender) Watch(context.Context, metav1.ListOptions) (watch.Interface, error) {
+	return l.live, nil
+}
+
+func (podLender) IsWatchListSemanticsUnSupported() bool { return true }
+
+func limited(n, version int) *corev1.Pod {
+	p := &corev1.Pod{Spec: corev1.PodSpec{Volumes: []corev1.Volume{{
+		Name: "scratch", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{
+			SizeLimit: resource.NewQuantity(1<<30, resource.BinarySI), // its text is not known yet
+		}},
+	}}}}
+	p.Namespace, p.Name, p.UID, p.ResourceVersion = "d", fmt.Sprint("p-", n), "1", fmt.Sprint(version)
+	return p
+}
+
+// readAll reads a Pod in the ways that write to a quantity.
+func readAll(p *corev1.Pod) error {
+	_ = p.Spec.Volumes[0].EmptyDir.SizeLimit.String()
+	_ = p.DeepCopy()
+	if _, err := p.Marshal(); err != nil {
+		return fmt.Errorf("encoding in protobuf: %w", err)
+	}
+	_, err := json.Marshal(p)
+	return err
+}
+
+// Each state of each Pod has a reader of its own, while others are shared and
+// updated, measured, and looked at for mutations. The race detector looks.
+func TestReadersOfDifferentPodsDoNotMeet(t *testing.T) {
+	const pods, rounds = 6, 10
+	g := NewWithT(t)
+	client := podLender{live: watch.NewFake()}
+	in := informer.For[*corev1.Pod](client, &informer.Options{Mutations: informer.Always})
+	var readers sync.WaitGroup
+	faults := make(chan error, pods*rounds)
+	read := make(chan struct{}, pods*rounds)
+	in.Handle(func(e informer.Event[*corev1.Pod]) {
+		readers.Go(func() { faults <- readAll(e.New) })
+		read <- struct{}{}
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- in.Run(ctx) }()
+	g.Expect(in.WaitForSync(ctx)).To(Succeed())
+	for round := range rounds {
+		for n := range pods {
+			if round == 0 {
+				client.live.Add(limited(n, n+10))
+			} else {
+				client.live.Modify(limited(n, (round+1)*100+n))
+			}
+			<-read
+		}
+		_ = in.Status()
+		g.Expect(in.CheckMutations()).To(Succeed())
+	}
+	readers.Wait()
+	cancel()
+	g.Expect(<-ended).To(Succeed())
+	close(faults)
+	for err := range faults {
+		g.Expect(err).NotTo(HaveOccurred())
+	}
+}
