@@ -1,9 +1,14 @@
 package informer
 
 import (
+	"fmt"
+	"runtime/debug"
 	"slices"
 	"sync/atomic"
 	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/klog/v2"
 )
 
 // A handler is a function that wants to hear of every change.
@@ -31,7 +36,7 @@ type batch[T Object] struct {
 //
 // Calls never overlap and are in the order of the changes. They hold up the
 // watch: h must not block. A call that has begun may still be running when
-// remove returns.
+// remove returns. A call that panics is logged and counted, and not repeated.
 func (i *Informer[T]) Handle(h func(Event[T])) (remove func()) {
 	joined := &handler[T]{call: h, joining: true}
 	i.mu.Lock()
@@ -40,7 +45,7 @@ func (i *Informer[T]) Handle(h func(Event[T])) (remove func()) {
 	i.mu.Unlock()
 	for object := range known.All() {
 		if !joined.removed.Load() {
-			h(Event[T]{New: object, Kind: Added, Initial: true})
+			i.call(joined, Event[T]{New: object, Kind: Added, Initial: true})
 		}
 	}
 	i.catchUp(joined)
@@ -58,7 +63,7 @@ func (i *Informer[T]) catchUp(h *handler[T]) {
 		if len(pending) == 0 {
 			return
 		}
-		h.handOn(pending)
+		i.handOn(h, pending)
 	}
 }
 
@@ -114,7 +119,7 @@ func (i *Informer[T]) deliver() {
 				continue
 			}
 			i.mu.Unlock()
-			h.handOn(b.events)
+			i.handOn(h, b.events)
 			i.mu.Lock()
 		}
 		if b.done != nil {
@@ -140,11 +145,38 @@ func (i *Informer[T]) waitingSince() time.Time {
 	return time.Time{}
 }
 
-func (h *handler[T]) handOn(events []Event[T]) {
+func (i *Informer[T]) handOn(h *handler[T], events []Event[T]) {
 	for _, e := range events {
 		if h.removed.Load() {
 			return
 		}
-		h.call(e)
+		i.call(h, e)
 	}
+}
+
+// call delivers one event. A handler that panics misses that event: the others,
+// and the watch, go on.
+func (i *Informer[T]) call(h *handler[T], e Event[T]) {
+	defer func() {
+		if r := recover(); r != nil {
+			i.counted.panics.Add(1)
+			object := e.New
+			if e.Kind == Deleted {
+				object = e.Old
+			}
+			i.log().Error(fmt.Errorf("panic: %v\n%s", r, debug.Stack()), "a handler panicked and has missed an event",
+				"namespace", object.GetNamespace(), "name", object.GetName())
+		}
+	}()
+	h.call(e)
+}
+
+// log is the session's logger, or klog's if there is no session.
+func (i *Informer[T]) log() logr.Logger {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.session != nil {
+		return klog.FromContext(i.session.ctx)
+	}
+	return klog.Background().WithName("informer").WithValues("informer", i.Name())
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/go-logr/logr"
+	"k8s.io/klog/v2"
 )
 
 // A session is the time from the first Run to the end of the last one.
@@ -70,7 +71,7 @@ func (i *Informer[T]) join(ctx context.Context) *session[T] {
 
 // start begins a session. The caller holds mu.
 func (i *Informer[T]) start(ctx context.Context) *session[T] {
-	log := logr.FromContextOrDiscard(ctx).WithName("informer").WithValues("informer", i.Name())
+	log := klog.FromContext(ctx).WithName("informer").WithValues("informer", i.Name())
 	ctx, cancel := context.WithCancel(logr.NewContext(context.WithoutCancel(ctx), log))
 	s := &session[T]{ctx: ctx, cancel: cancel, ended: make(chan struct{})}
 	i.session = s

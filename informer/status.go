@@ -39,6 +39,7 @@ type Status struct {
 	Stalls   int64 // watches that were ended because nothing came
 	Failures int64 // of requests
 	Events   int64 // handed on
+	Panics   int64 // of handlers
 
 	size func() int64
 }
@@ -59,7 +60,7 @@ func (s Status) Size() int64 {
 }
 
 // counters are the counted part of a Status.
-type counters struct{ lists, watches, stalls, failures, events atomic.Int64 }
+type counters struct{ lists, watches, stalls, failures, events, panics atomic.Int64 }
 
 // Status returns what the informer is doing now.
 func (i *Informer[T]) Status() Status {
@@ -77,7 +78,8 @@ func (i *Informer[T]) Status() Status {
 		ResourceVersion: i.LastResourceVersion(),
 		Lists:           i.counted.lists.Load(), Watches: i.counted.watches.Load(), Stalls: i.counted.stalls.Load(),
 		Failures: i.counted.failures.Load(), Events: i.counted.events.Load(),
-		size: now.size,
+		Panics: i.counted.panics.Load(),
+		size:   now.size,
 	}
 	if !waiting.IsZero() {
 		s.Lag = max(time.Since(waiting), 1)

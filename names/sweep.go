@@ -5,10 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime/debug"
 	"sync"
 	"time"
 
-	"github.com/go-logr/logr"
+	"k8s.io/klog/v2"
 )
 
 // A Sweep compares the names that an outside system knows with a cache, at
@@ -55,7 +56,7 @@ func NewSweep(l Lister, target Target, o *Options) (*Sweep, error) {
 // Run sweeps now and then periodically until ctx ends, and returns nil. Sweeps
 // that fail are logged and retried with back-off.
 func (s *Sweep) Run(ctx context.Context) error {
-	logger := logr.FromContextOrDiscard(ctx)
+	logger := klog.FromContext(ctx)
 	pause := s.options.FirstRetry
 	for ctx.Err() == nil {
 		handed, err := s.Once(ctx)
@@ -96,17 +97,29 @@ func jittered(d time.Duration) time.Duration {
 func (s *Sweep) Once(ctx context.Context) (handed int, err error) {
 	s.one.Lock()
 	defer s.one.Unlock()
-	orphans, err := s.find(ctx)
-	if err == nil {
-		for _, orphan := range orphans {
-			s.target.Orphan(orphan)
+	handed, err = s.sweep(ctx)
+	s.record(handed, err)
+	return handed, err
+}
+
+// sweep is Once without its record. A panic of the lister, the target or a
+// function of the options fails it.
+func (s *Sweep) sweep(ctx context.Context) (handed int, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("panic: %v\n%s", r, debug.Stack())
 		}
-		handed = len(orphans)
+	}()
+	orphans, err := s.find(ctx)
+	for _, orphan := range orphans {
+		if err == nil {
+			s.target.Orphan(orphan)
+			handed++
+		}
 	}
 	if refused, ok := errors.AsType[*RefusedError](err); ok && s.options.Refused != nil {
 		s.options.Refused(refused)
 	}
-	s.record(handed, err)
 	return handed, err
 }
 

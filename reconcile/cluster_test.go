@@ -39,7 +39,7 @@ func newWith(in *informer.Informer[*configMap], triggers ...reconcile.Trigger) e
 
 func TestTriggersAreOfTheControllersOwnCluster(t *testing.T) {
 	g := NewWithT(t)
-	toNothing := func(_, _ *unstructured.Unstructured) ([]reconcile.Key, error) { return nil, nil }
+	toNothing := func(_ context.Context, _, _ *unstructured.Unstructured) ([]reconcile.Key, error) { return nil, nil }
 	hub := maps(g, "https://hub:6443")
 	g.Expect(newWith(hub, reconcile.Owned(maps(g, "https://hub:6443/")),
 		reconcile.Mapped(widgets(g, "https://hub:6443"), toNothing))).To(Succeed())

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/go-logr/logr"
+	"k8s.io/klog/v2"
 
 	"github.com/homeostat/homeostat/informer"
 	"github.com/homeostat/homeostat/names"
@@ -32,6 +33,7 @@ type Controller struct {
 	fresh   *freshness
 	loops   detector
 	stats   stats
+	watch   *watch
 
 	phase     atomic.Pointer[Phase] // nil before Run
 	outputs   outputs
@@ -56,14 +58,16 @@ func New[T informer.Object](
 	name string, in *informer.Informer[T], r Reconciler[T], o *Options,
 ) (*Controller, error) {
 	options := o.withDefaults(name)
+	c := &Controller{name: name, options: options}
 	q, refused := queue.New[Key](&queue.Options[Key]{
 		Name:        name,
 		Backoff:     options.Backoff,
 		MinInterval: options.MinInterval,
-		Group:       options.Group,
+		Group:       c.guardedGroup(),
 		BeforeGet:   options.BeforeGet,
 	})
-	c := &Controller{name: name, options: options, queue: q}
+	c.queue = q
+	c.watch = newWatch(c.showOverdue, logOverdue)
 	if options.Shards != nil {
 		c.slots = &sharing{controller: c, shifts: map[int]*shift{}}
 	}
@@ -153,9 +157,19 @@ func (c *Controller) Run(ctx context.Context) error {
 	if c.started.Swap(true) {
 		return fmt.Errorf("running controller %q: it has run already: make a new one", c.name)
 	}
-	faults := make([]error, len(c.sources)) // what each informer ended with
-	err := c.run(ctx, faults)
-	if err = errors.Join(append(faults, err)...); err != nil {
+	ended := make(chan error, 1)
+	go func() {
+		defer c.watch.close()
+		faults := make([]error, len(c.sources)) // what each informer ended with
+		err := c.run(ctx, faults)
+		ended <- errors.Join(append(faults, err)...)
+	}()
+	var err error
+	select {
+	case err = <-ended:
+	case err = <-c.watch.gaveUp:
+	}
+	if err != nil {
 		return fmt.Errorf("running controller %q: %w", c.name, err)
 	}
 	return nil
@@ -164,11 +178,14 @@ func (c *Controller) Run(ctx context.Context) error {
 func (c *Controller) run(ctx context.Context, faults []error) error {
 	c.enter(Syncing)
 	defer c.enter(Stopped)
-	ctx = logr.NewContext(ctx, logr.FromContextOrDiscard(ctx).WithName(c.name))
+	ctx = logr.NewContext(ctx, klog.FromContext(ctx).WithName(c.name))
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var running sync.WaitGroup
-	defer running.Wait()
-	defer stop()
+	defer func() {
+		stop()
+		defer c.watch.giveUpAfter(returnWithin).Stop()
+		running.Wait()
+	}()
 	defer c.queue.Stop()
 
 	detach, err := c.attach(background, &running)

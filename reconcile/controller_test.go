@@ -146,7 +146,7 @@ func TestErrors(t *testing.T) {
 		{"a wrapped terminal error is not", nothing, errors.Join(reconcile.Terminal(errors.New("boom"))), time.Hour, Equal(1), "not retried", ""},
 		{"an error with After waits exactly", reconcile.After(time.Minute), errors.New("boom"), 3*time.Minute + time.Second, Equal(4), "", ""},
 		{"Retry-After is honoured", nothing, throttled, 22 * time.Second, Equal(4), "", ""},
-		{"a conflict is repeated soon and quietly", nothing, conflict, 201 * time.Millisecond, Equal(5), "looking again", "will be retried"},
+		{"a conflict is repeated soon and quietly", nothing, conflict, 151 * time.Millisecond, Equal(3), "repeating soon", "will be retried"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			inWorld(t, func(w *world) {
@@ -175,7 +175,7 @@ func TestWhatDrawsTheBackoffCanBeGiven(t *testing.T) {
 		at := func(who string) { w.ran(who + " " + time.Since(start).String()) }
 		stop := w.start(&reconcile.Options{
 			Backoff: queue.Backoff{Base: time.Second, Rand: func() float64 { return 0.5 }},
-			Triggers: []reconcile.Trigger{reconcile.Mapped(w.in, func(_, _ *configMap) ([]reconcile.Key, error) {
+			Triggers: []reconcile.Trigger{reconcile.Mapped(w.in, func(context.Context, *configMap, *configMap) ([]reconcile.Key, error) {
 				at("mapper")
 				if mapped++; mapped < 3 {
 					return nil, errors.New("not yet")

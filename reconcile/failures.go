@@ -34,20 +34,46 @@ type failures struct {
 }
 
 type failure struct {
-	text     string
-	at       time.Time
-	terminal bool
+	text      string
+	at        time.Time
+	terminal  bool
+	conflicts int  // in a row
+	quiet     bool // it counts and shows only if it is repeated
 }
 
-// note remembers what the turn of key came to, before the key can be handed out
-// again.
-func (f *failures) note(key Key, err error) {
+// note remembers what the attempt of a key came to, before the key can be
+// dispatched again. It returns how often in a row what is repeated was repeated.
+func (f *failures) note(item queue.Item[Key], v verdict) (repeats int) {
+	key := item.Key()
+	failed := failure{at: time.Now(), terminal: v.outcome == GaveUp}
 	switch {
-	case err != nil && !apierrors.IsConflict(err):
-		f.put(key, failure{text: tellSafely(err), at: time.Now(), terminal: isTerminal(err)})
-	case f.any.Load():
-		f.drop(key)
+	case v.stale: // it counts over changes, too, which reset the back-off
+		failed.conflicts = f.conflicts(key) + 1
+		repeats = max(failed.conflicts, item.Attempt())
+	case v.again:
+		repeats = item.Attempt()
 	}
+	switch {
+	case v.stale && repeats <= quickRepeats:
+		failed.quiet = true
+	case v.err != nil, v.again && repeats > quickRepeats:
+		failed.text = v.reason(repeats)
+	case v.loop != "":
+		failed.text = firstLine(v.loop)
+	default:
+		if f.any.Load() {
+			f.drop(key)
+		}
+		return repeats
+	}
+	f.put(key, failed)
+	return repeats
+}
+
+func (f *failures) conflicts(key Key) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.byKey[key].conflicts
 }
 
 func (f *failures) put(key Key, failed failure) {
@@ -80,7 +106,13 @@ func (f *failures) forget(gone func(Key) bool) {
 func (f *failures) count() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return len(f.byKey)
+	n := 0
+	for _, failed := range f.byKey {
+		if !failed.quiet {
+			n++
+		}
+	}
+	return n
 }
 
 // join adds their failures to the entries of a queue, and then the keys that
@@ -93,6 +125,9 @@ func (f *failures) join(entries []queue.Entry[Key], limit int) []KeyStatus {
 	for _, e := range entries {
 		queued[e.Key] = true
 		failed := f.byKey[e.Key]
+		if failed.quiet {
+			failed = failure{}
+		}
 		keys = append(keys, KeyStatus{Entry: e, Failure: failed.text, FailedAt: failed.at})
 	}
 	var resting []KeyStatus

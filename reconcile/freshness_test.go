@@ -97,7 +97,7 @@ func inLateWorld(t *testing.T, late time.Duration, f func(w *lateWorld)) {
 }
 
 func (w *lateWorld) start(o reconcile.Options) (stop func() error) {
-	o.Triggers = []reconcile.Trigger{reconcile.Mapped(w.cached, func(before, after *corev1.Secret) ([]reconcile.Key, error) {
+	o.Triggers = []reconcile.Trigger{reconcile.Mapped(w.cached, func(_ context.Context, before, after *corev1.Secret) ([]reconcile.Key, error) {
 		return []reconcile.Key{key("a")}, nil
 	})}
 	return w.world.start(&o, func(ctx context.Context, r request) (reconcile.Result, error) {

@@ -2,30 +2,39 @@ package reconcile
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"sync"
+	"time"
 
-	"github.com/go-logr/logr"
+	"k8s.io/klog/v2"
 
 	"github.com/homeostat/homeostat/informer"
 	"github.com/homeostat/homeostat/queue"
 )
+
+// slowMapping is how long a mapper may take before the others stop waiting for it.
+const slowMapping = time.Second
 
 // Mapped looks at the keys that f returns for an object of in that changed.
 //
 // f gets the object before and after: nil (the zero O) before its creation and
 // after its deletion. Events that come while f has not run yet are merged: f
 // sees the oldest and the newest object. f may read caches and call the server,
-// since it runs off the watch; it is called again, with back-off, when it
-// returns an error or panics.
-func Mapped[O informer.Object](in *informer.Informer[O], f func(old, new O) ([]Key, error)) Trigger {
+// since it runs off the watch, with a context that ends after
+// Options.TurnTimeout; it is called again, with back-off, when it returns an
+// error or panics. Calls are never about the same object at once, and about
+// different ones only when a call takes longer than a second.
+func Mapped[O informer.Object](
+	in *informer.Informer[O], f func(ctx context.Context, old, new O) ([]Key, error),
+) Trigger {
 	return mapped[O]{in: in, f: f}
 }
 
 type mapped[O informer.Object] struct {
 	in *informer.Informer[O]
-	f  func(old, new O) ([]Key, error)
+	f  func(ctx context.Context, old, new O) ([]Key, error)
 }
 
 func (t mapped[O]) source() source { return typed[O]{t.in} }
@@ -50,9 +59,9 @@ type mapping[O informer.Object] struct {
 	mapped[O]
 	controller *Controller
 	queue      *queue.Queue[Key]
-	feed       *feed[O]
 
-	mu     sync.Mutex // guards events
+	mu     sync.Mutex // guards what follows
+	feed   *feed[O]
 	events map[Key]informer.Event[O]
 }
 
@@ -83,40 +92,78 @@ func merged[O informer.Object](first, second informer.Event[O]) informer.Event[O
 	return second
 }
 
+// run maps events until ctx ends, and returns when the last call has.
 func (m *mapping[O]) run(ctx context.Context) {
-	for {
-		item, err := m.queue.Get(ctx)
-		if err != nil {
-			return
-		}
-		if err := m.apply(item.Key()); err != nil {
-			logr.FromContextOrDiscard(ctx).Error(err, "mapping will be retried",
-				"controller", m.controller.name, "attempt", item.Attempt())
-			item.Retry()
-			continue
-		}
-		item.Done()
-	}
+	var running sync.WaitGroup
+	m.staff(ctx, &running)
+	running.Wait()
 }
 
-func (m *mapping[O]) apply(key Key) error {
-	m.mu.Lock()
-	e, ok := m.events[key]
-	delete(m.events, key)
-	m.mu.Unlock()
+// staff starts a goroutine that maps one object after the other. It is relieved
+// by another one when a call takes long.
+func (m *mapping[O]) staff(ctx context.Context, running *sync.WaitGroup) {
+	m.controller.watch.staff(running, func(s *seat) bool {
+		item, err := m.queue.Get(ctx)
+		if err != nil {
+			return false
+		}
+		relief := time.AfterFunc(slowMapping, func() {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if s.call != nil { // so that running does not end meanwhile
+				s.relieved = true
+				m.staff(ctx, running)
+			}
+		})
+		defer relief.Stop()
+		m.serve(ctx, s, item)
+		return !s.relieved
+	})
+}
+
+// serve maps one object and ends its item, also if the mapper ends the goroutine.
+func (m *mapping[O]) serve(running context.Context, s *seat, item queue.Item[Key]) {
+	ctx, cancel := context.WithTimeoutCause(running, m.controller.options.TurnTimeout, ErrTurnTimeout)
+	defer cancel()
+	call := &mapperCall{Context: ctx, running: running, what: fmt.Sprintf("the mapper of %s for %q", m.in.Name(), item.Key())}
+	e, ok := m.take(item.Key())
 	if !ok {
-		return nil
+		item.Done()
+		return
 	}
-	keys, err := m.call(e)
-	if err != nil {
-		m.restore(key, e)
-		return fmt.Errorf("mapping %s %q to keys of controller %q: %w", m.in.Kind(), key, m.controller.name, err)
+	err := errors.New("the mapper called runtime.Goexit, as require and t.FailNow do in tests: return an error instead")
+	s.take(call)
+	defer func() {
+		if err == nil {
+			item.Done()
+		} else {
+			m.restore(item.Key(), e)
+			err = fmt.Errorf("mapping %s %q to keys of controller %q: %w", m.in.Kind(), item.Key(), m.controller.name, err)
+			klog.FromContext(ctx).Error(err, "mapping will be retried",
+				"controller", m.controller.name, "attempt", item.Attempt())
+			item.Retry()
+		}
+		s.leave()
+	}()
+	var keys []Key
+	if keys, err = m.call(call, e); err != nil {
+		err = safely(err)
+		return
 	}
+	m.mu.Lock()
 	addition := m.feed.addition(e)
+	m.mu.Unlock()
 	for _, k := range keys {
 		m.controller.queue.AddWith(k, addition)
 	}
-	return nil
+}
+
+func (m *mapping[O]) take(key Key) (informer.Event[O], bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e, ok := m.events[key]
+	delete(m.events, key)
+	return e, ok
 }
 
 // restore puts back an event that could not be mapped, under what has come
@@ -130,11 +177,22 @@ func (m *mapping[O]) restore(key Key, e informer.Event[O]) {
 	m.events[key] = e
 }
 
-func (m *mapping[O]) call(e informer.Event[O]) (keys []Key, err error) {
+func (m *mapping[O]) call(ctx context.Context, e informer.Event[O]) (keys []Key, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("panic: %v\n%s", r, debug.Stack())
 		}
 	}()
-	return m.f(e.Old, e.New)
+	return m.f(ctx, e.Old, e.New)
 }
+
+// A mapperCall is the context of one call of a mapper.
+type mapperCall struct {
+	context.Context //nolint:containedctx // it is one
+
+	running context.Context //nolint:containedctx // that of all calls
+	what    string
+}
+
+func (c *mapperCall) subject() string { return c.what }
+func (c *mapperCall) abandoned() bool { return c.running.Err() != nil }

@@ -9,15 +9,17 @@ import (
 // the next change.
 type Result struct {
 	after time.Duration
+	again bool
 }
 
 // After looks again in d, or earlier if a watched object changes. Zero and less
-// look again at once.
+// look again soon, and each time at twice the delay while nothing observed
+// changes, as retries do.
 //
 // Together with an error it replaces the back-off: the retry comes after
-// exactly d.
+// exactly d. Zero and less leave the back-off as it is.
 func After(d time.Duration) Result {
-	return Result{after: max(d, 1)}
+	return Result{after: max(d, 0), again: d <= 0}
 }
 
 // Terminal marks err as one that a retry cannot cure, such as a spec that

@@ -23,11 +23,14 @@ func Run[T informer.Object](ctx context.Context, name string, in *informer.Infor
 // which stops the others. An informer that several of them use is started
 // once and stopped after the last.
 //
-// Errors: a name that two controllers share, before anything starts; otherwise
+// Errors: a nil controller, or a name that two share, before anything starts; otherwise
 // those of each [Controller.Run], joined.
 func RunAll(ctx context.Context, controllers ...*Controller) error {
 	names := map[string]bool{}
-	for _, c := range controllers {
+	for i, c := range controllers {
+		if c == nil {
+			return fmt.Errorf("running controllers: controllers[%d] is nil: New has returned an error", i)
+		}
 		if names[c.name] {
 			return fmt.Errorf("running controllers: two are named %q: logs, metrics and field manager would mix", c.name)
 		}

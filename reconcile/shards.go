@@ -58,7 +58,7 @@ func (c *Controller) share(ctx context.Context) error {
 	s.fill = rounds{running: &running, do: s.enqueue}
 	defer s.sweepNoMore()
 	for range c.options.Workers {
-		running.Go(func() { s.serve(background) })
+		c.watch.staff(&running, func(seat *seat) bool { return s.serve(background, seat) })
 	}
 	return c.options.Shards.Run(ctx, func(owned context.Context, slot int) error { return s.own(ctx, owned, slot) })
 }
@@ -127,6 +127,7 @@ func (s *sharing) end(ctx, owned context.Context, slot int) {
 	} else {
 		w.abandon(cause)
 	}
+	defer c.watch.giveUpAfter(c.options.Grace + returnWithin).Stop()
 	w.running.Wait()
 	gone := func(key Key) bool { return c.options.Shards.Slot(key) == slot }
 	c.failures.forget(gone)
@@ -155,21 +156,21 @@ func (s *sharing) admits(key Key) bool {
 	return s.shifts[slot] != nil
 }
 
-// serve hands keys of our slots to turns, and drops the others, until ctx ends.
-func (s *sharing) serve(ctx context.Context) {
-	for {
-		item, err := s.controller.queue.Get(ctx)
-		if err != nil {
-			return
-		}
-		w := s.enter(item.Key())
-		if w == nil {
-			item.Done()
-			continue
-		}
-		s.controller.turn(w.turns, item)
-		w.running.Done()
+// serve takes the next key and reconciles it if its slot is ours, or else drops
+// it. It returns false when ctx has ended.
+func (s *sharing) serve(ctx context.Context, seat *seat) bool {
+	item, err := s.controller.queue.Get(ctx)
+	if err != nil {
+		return false
 	}
+	w := s.enter(item.Key())
+	if w == nil {
+		item.Done()
+		return true
+	}
+	defer w.running.Done()
+	s.controller.turn(w.turns, item, seat)
+	return true
 }
 
 // enqueue adds all known keys of the slots that are new, and has orphans looked

@@ -32,8 +32,12 @@ func (o Outcome) String() string {
 type Stats struct {
 	// Turns by Outcome.
 	Turns [outcomes]uint64
-	// Panics, which are Failed turns as well.
+	// Panics, which are Failed turns as well, and those of Options.Group.
 	Panics uint64
+	// Stuck calls of reconcilers and mappers have not returned though their
+	// context has ended; Overran counts the log lines that name them.
+	Stuck   int
+	Overran uint64
 	// Active turns, out of Workers at most.
 	Active, Workers int
 	// HeldBack counts turns after which the key had to wait until the caches
@@ -52,7 +56,7 @@ type Stats struct {
 
 type stats struct {
 	turns             [outcomes]atomic.Uint64
-	panics            atomic.Uint64
+	panics, overran   atomic.Uint64
 	active            atomic.Int64
 	heldBack, overdue atomic.Uint64
 	hotLoops          atomic.Uint64
@@ -74,6 +78,8 @@ func (s *stats) took(o Outcome, d time.Duration) {
 func (c *Controller) Stats() Stats {
 	s := Stats{
 		Panics:       c.stats.panics.Load(),
+		Stuck:        c.watch.stuck(),
+		Overran:      c.stats.overran.Load(),
 		Active:       int(c.stats.active.Load()),
 		Workers:      c.options.Workers,
 		HeldBack:     c.stats.heldBack.Load(),

@@ -49,7 +49,7 @@ func TestStatusTellsPhaseTriggersAndOutputs(t *testing.T) {
 		nodes := informer.For(w.client.CoreV1().Nodes(), nil)
 		c := w.made(&reconcile.Options{Triggers: []reconcile.Trigger{
 			reconcile.Owned(secrets),
-			reconcile.Mapped(nodes, func(_, _ *corev1.Node) ([]reconcile.Key, error) { return nil, nil }),
+			reconcile.Mapped(nodes, func(_ context.Context, _, _ *corev1.Node) ([]reconcile.Key, error) { return nil, nil }),
 		}}, func(ctx context.Context, _ request) (reconcile.Result, error) {
 			reconcile.Wrote(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "elsewhere"}})
 			reconcile.Deleted(ctx, &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{Kind: "Job"}})
@@ -135,7 +135,7 @@ func TestStatusForgetsFailuresThatAreOver(t *testing.T) {
 func TestStatusRemembersABoundedNumberOfBoundedFailures(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.create("one")
-		many := func(_, _ *configMap) (keys []reconcile.Key, _ error) {
+		many := func(_ context.Context, _, _ *configMap) (keys []reconcile.Key, _ error) {
 			for i := range 1100 {
 				keys = append(keys, key(fmt.Sprintf("m%d", i)))
 			}

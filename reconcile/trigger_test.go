@@ -61,7 +61,7 @@ func TestOwnedLooksAtTheOwner(t *testing.T) {
 func TestMappedLooksAtWhatTheMapperSays(t *testing.T) {
 	inWorld(t, func(w *world) {
 		stop := w.startWith(func(in *informer.Informer[*corev1.Secret]) reconcile.Trigger {
-			return reconcile.Mapped(in, func(before, after *corev1.Secret) ([]reconcile.Key, error) {
+			return reconcile.Mapped(in, func(_ context.Context, before, after *corev1.Secret) ([]reconcile.Key, error) {
 				switch {
 				case before == nil:
 					return []reconcile.Key{key("added-" + after.Name)}, nil
@@ -93,7 +93,7 @@ func TestAMapperThatFailsIsRetriedWithWhatHasChangedSince(t *testing.T) {
 		var failing atomic.Bool
 		failing.Store(true)
 		stop := w.startWith(func(in *informer.Informer[*corev1.Secret]) reconcile.Trigger {
-			return reconcile.Mapped(in, func(before, after *corev1.Secret) ([]reconcile.Key, error) {
+			return reconcile.Mapped(in, func(_ context.Context, before, after *corev1.Secret) ([]reconcile.Key, error) {
 				if failing.Load() && after.Labels["v"] == "2" {
 					panic("still failing")
 				}
@@ -129,7 +129,7 @@ func TestAMapperThatHangsKeepsNobodyElseWaiting(t *testing.T) {
 		var secrets *informer.Informer[*corev1.Secret]
 		stop := w.startWith(func(in *informer.Informer[*corev1.Secret]) reconcile.Trigger {
 			secrets = in
-			return reconcile.Mapped(in, func(_, after *corev1.Secret) ([]reconcile.Key, error) {
+			return reconcile.Mapped(in, func(_ context.Context, _, after *corev1.Secret) ([]reconcile.Key, error) {
 				<-release
 				return []reconcile.Key{key("for-" + after.Name)}, nil
 			})

@@ -100,7 +100,7 @@ func newScenario(t *testing.T) *scenario {
 		Leader: leading{}, Backoff: queue.Backoff{Base: aeon, Cap: aeon}, FreshnessDeadline: time.Minute,
 		Triggers: []reconcile.Trigger{
 			reconcile.Owned(deployments),
-			reconcile.Mapped(secrets, func(_, _ *corev1.Secret) ([]reconcile.Key, error) {
+			reconcile.Mapped(secrets, func(context.Context, *corev1.Secret, *corev1.Secret) ([]reconcile.Key, error) {
 				return []reconcile.Key{{Namespace: "d", Name: "slow"}}, nil
 			}),
 		},

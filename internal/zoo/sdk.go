@@ -46,7 +46,7 @@ func runSDK(env *reconciletest.Env, client kubernetes.Interface, w wiring, leade
 func appsOf(s *corev1.Secret) []string { return []string{s.Labels[labelOf], ""} }
 
 // appOf looks at the App that a Secret is of.
-func appOf(old, s *corev1.Secret) ([]reconcile.Key, error) {
+func appOf(_ context.Context, old, s *corev1.Secret) ([]reconcile.Key, error) {
 	if s == nil {
 		s = old
 	}

@@ -63,7 +63,7 @@ func crowded(env *reconciletest.Env, t turn) error {
 	parents := informer.For(client.CoreV1().ConfigMaps(""), &informer.Options{LabelSelector: "parent"})
 	b := &breeder{client: client, children: informer.For(client.CoreV1().Secrets(""), nil), turn: t}
 	services := informer.For(client.CoreV1().Services(""), nil)
-	named := func(old, s *corev1.Service) ([]reconcile.Key, error) {
+	named := func(_ context.Context, old, s *corev1.Service) ([]reconcile.Key, error) {
 		if s == nil {
 			s = old
 		}

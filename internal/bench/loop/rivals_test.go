@@ -53,7 +53,7 @@ func newOurs(b *testing.B, s setup) loop {
 			return reconcile.Result{}, nil
 		}),
 		&reconcile.Options{Workers: s.workers, Triggers: []reconcile.Trigger{
-			reconcile.Mapped(informer.For(bell, options), func(_, _ *corev1.ConfigMap) ([]reconcile.Key, error) {
+			reconcile.Mapped(informer.For(bell, options), func(context.Context, *corev1.ConfigMap, *corev1.ConfigMap) ([]reconcile.Key, error) {
 				return due, nil
 			}),
 		}})

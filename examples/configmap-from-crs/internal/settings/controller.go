@@ -2,6 +2,7 @@ package settings
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"strings"
 
@@ -49,7 +50,7 @@ func New(
 	inputs := informer.For(settings(""), nil)
 	return reconcile.New(Name, outputs, &reconciler{client: client, settings: settings, inputs: inputs},
 		&reconcile.Options{Events: options.Events, Leader: options.Leader, Triggers: []reconcile.Trigger{
-			reconcile.Mapped(inputs, func(old, new *api.Setting) ([]reconcile.Key, error) {
+			reconcile.Mapped(inputs, func(_ context.Context, old, new *api.Setting) ([]reconcile.Key, error) {
 				if new == nil {
 					new = old
 				}

@@ -1,6 +1,7 @@
 package ingress
 
 import (
+	"context"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -39,8 +40,8 @@ func New(client kubernetes.Interface, recorder events.EventRecorder, o *Options)
 // one. Ingresses without a Service are left to the sweeps: they have a brake.
 func serviceKey(
 	services *informer.Informer[*corev1.Service],
-) func(old, new *networkingv1.Ingress) ([]reconcile.Key, error) {
-	return func(old, new *networkingv1.Ingress) ([]reconcile.Key, error) {
+) func(_ context.Context, old, new *networkingv1.Ingress) ([]reconcile.Key, error) {
+	return func(_ context.Context, old, new *networkingv1.Ingress) ([]reconcile.Key, error) {
 		if new == nil {
 			new = old
 		}

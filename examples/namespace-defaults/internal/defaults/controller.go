@@ -1,6 +1,7 @@
 package defaults
 
 import (
+	"context"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -52,7 +53,7 @@ func New(client kubernetes.Interface, p *Policy, o *Options) (*reconcile.Control
 func namespaceOf[T interface {
 	informer.Object
 	comparable
-}](old, new T) ([]reconcile.Key, error) {
+}](_ context.Context, old, new T) ([]reconcile.Key, error) {
 	var none T
 	if new == none {
 		new = old

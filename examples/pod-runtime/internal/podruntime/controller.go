@@ -2,6 +2,7 @@ package podruntime
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"time"
 
@@ -61,7 +62,7 @@ func New(client kubernetes.Interface, o *Options) (*reconcile.Controller, *Colle
 }
 
 // ledgerOf looks at the ledger of a Pod that has come, changed or gone.
-func ledgerOf(old, new *corev1.Pod) ([]reconcile.Key, error) {
+func ledgerOf(_ context.Context, old, new *corev1.Pod) ([]reconcile.Key, error) {
 	if new == nil {
 		new = old
 	}

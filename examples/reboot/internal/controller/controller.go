@@ -84,7 +84,7 @@ func (c *Controller) Control() *reconcile.Controller { return c.control }
 
 // groupsOfNode looks at every group when a node changes in a way that may matter:
 // which one it was and is in follows from all of them.
-func (c *Controller) groupsOfNode(before, after *corev1.Node) ([]reconcile.Key, error) {
+func (c *Controller) groupsOfNode(_ context.Context, before, after *corev1.Node) ([]reconcile.Key, error) {
 	if before != nil && after != nil && !rules.Matters(before, after) {
 		return nil, nil
 	}
@@ -93,7 +93,7 @@ func (c *Controller) groupsOfNode(before, after *corev1.Node) ([]reconcile.Key, 
 
 // groupsOfGroup looks at every group when the spec of one changes: it may take
 // nodes from the others.
-func (c *Controller) groupsOfGroup(before, after *api.RebootGroup) ([]reconcile.Key, error) {
+func (c *Controller) groupsOfGroup(_ context.Context, before, after *api.RebootGroup) ([]reconcile.Key, error) {
 	if before != nil && after != nil && before.Generation == after.Generation &&
 		(before.DeletionTimestamp == nil) == (after.DeletionTimestamp == nil) {
 		return nil, nil

@@ -1,0 +1,135 @@
+package reconcile_test
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+
+	"github.com/homeostat/homeostat/names"
+	"github.com/homeostat/homeostat/reconcile"
+)
+
+// explosive is an error whose Error panics if it is a nil pointer.
+type explosive struct{ text string }
+
+func (e *explosive) Error() string { return e.text }
+
+func TestATypedNilErrorIsAFaultOfItsKey(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.create("a", "b")
+		c := w.made(&reconcile.Options{Workers: 1}, func(_ context.Context, r request) (reconcile.Result, error) {
+			var none *explosive
+			if r.Key.Name == "a" {
+				return nothing, none
+			}
+			w.ran(r.Key.Name)
+			return nothing, nil
+		})
+		stop := w.startRun(c.Run)
+		w.Expect(w.turns()).To(Equal([]string{"b"}))
+		w.Expect(keysOf(c)["a"].Failure).To(And(ContainSubstring("*reconcile_test.explosive"), ContainSubstring("return nil")))
+		w.Expect(stop()).To(Succeed())
+	})
+}
+
+func TestAPanicInGroupIsAFaultOfItsKey(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.create("a", "b")
+		c := w.made(&reconcile.Options{Workers: 1, Group: func(k reconcile.Key) string {
+			if k.Name == "a" {
+				panic("no such group")
+			}
+			return k.Name
+		}}, w.recorder())
+		stop := w.startRun(c.Run)
+		w.Expect(w.turns()).To(ConsistOf("object a", "object b"))
+		w.Expect(c.Stats().Panics).To(BeNumerically(">", 0))
+		w.Expect(stop()).To(Succeed())
+	})
+}
+
+func TestAPanicInTheScopeOfASweepFailsTheSweep(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.create("a")
+		c := w.made(&reconcile.Options{Known: knownKeys("lost"), Sweep: &names.Options{
+			Scope: func(names.Name) bool { panic("no such zone") },
+		}}, w.recorder())
+		stop := w.startRun(c.Run)
+		w.Expect(w.turns()).To(Equal([]string{"object a"}))
+		w.Expect(c.Sweep().Ready()).To(MatchError(ContainSubstring("no such zone")))
+		w.Expect(stop()).To(Succeed())
+	})
+}
+
+// A require or a t.FailNow in a reconciler ends its goroutine without a panic.
+func TestGoexitCostsNeitherWorkerNorKey(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.create("a", "b", "c")
+		exits := 0
+		c := w.made(&reconcile.Options{Workers: 2}, func(_ context.Context, r request) (reconcile.Result, error) {
+			if r.Key.Name != "c" && exits < 6 {
+				exits++
+				runtime.Goexit()
+			}
+			w.ran(r.Key.Name)
+			return nothing, nil
+		})
+		stop := w.startRun(c.Run)
+		pass(time.Minute)
+		w.Expect(w.turns()).To(ConsistOf("a", "b", "c"))
+		w.Expect(c.Stats().Panics).To(BeEquivalentTo(6))
+		w.Expect(c.Stats().Active).To(BeZero())
+		w.Expect(strings.Join(w.logged(), "\n")).To(ContainSubstring("runtime.Goexit"))
+		w.Expect(stop()).To(Succeed())
+	})
+}
+
+func TestGoexitCostsNoWorkerOfAShard(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.create("a")
+		exits := 0
+		stop := w.start(&reconcile.Options{Workers: 1, Shards: allShards{}}, func(context.Context, request) (reconcile.Result, error) {
+			if exits++; exits < 3 {
+				runtime.Goexit()
+			}
+			w.ran("a")
+			return nothing, nil
+		})
+		pass(time.Minute)
+		w.Expect(w.turns()).To(Equal([]string{"a"}))
+		w.Expect(stop()).To(Succeed())
+	})
+}
+
+// allShards gives the only slot to this replica.
+type allShards struct{}
+
+func (allShards) Slot(reconcile.Key) int { return 0 }
+func (allShards) Run(ctx context.Context, fn func(ctx context.Context, slot int) error) error {
+	return fn(ctx, 0)
+}
+
+func TestRunAllRefusesNoController(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.Expect(reconcile.RunAll(w.context(), w.controller("one"), nil)).To(MatchError(ContainSubstring("controllers[1] is nil")))
+	})
+}
+
+func TestAnErrorThatPanicsLaterIsAFaultOfItsKey(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.create("a")
+		c := w.made(nil, func(context.Context, request) (reconcile.Result, error) {
+			var none *explosive
+			return nothing, errors.Join(errBoom, none)
+		})
+		stop := w.startRun(c.Run)
+		w.turns()
+		w.Expect(keysOf(c)["a"].Failure).NotTo(BeEmpty())
+		w.Expect(stop()).To(Succeed())
+	})
+}

@@ -1,0 +1,175 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
+)
+
+const (
+	// firstPause is the pause after the first repetition that is nobody's fault:
+	// a conflict of a cache that is behind, or After(0). It doubles.
+	firstPause = 50 * time.Millisecond
+	// quickRepeats is how many of them in a row are quick and quiet. What is
+	// repeated more often backs off as a failure does.
+	quickRepeats = 3
+)
+
+// A verdict is what one attempt came to. Its error is safe to call.
+type verdict struct {
+	outcome Outcome
+	err     error
+	wait    time.Duration // exactly; 0 means by the back-off, or not at all
+	stale   bool          // a conflict that says no more than that the cache is behind
+	again   bool          // After(0): the reconciler wants to be called again
+	loop    string        // the hot loop that the key is in, if it is in one
+}
+
+// attempt calls the reconciler and judges what it came to. A panic becomes an
+// error, also of what the error's own methods do.
+func (c *Controller) attempt(t *turnContext) (v verdict) {
+	defer func() {
+		if r := recover(); r != nil {
+			c.stats.panics.Add(1)
+			v = verdict{outcome: Failed, err: fmt.Errorf("panic: %v\n%s", r, debug.Stack())}
+		}
+	}()
+	result, err := c.reconcile(t)
+	if err == nil && result == (Result{}) {
+		return verdict{}
+	}
+	return judge(t, result, err)
+}
+
+// goexit is the verdict on a reconciler that has ended its goroutine.
+func (c *Controller) goexit() verdict {
+	c.stats.panics.Add(1)
+	return verdict{outcome: Failed, err: errors.New(
+		"the reconciler called runtime.Goexit, as require and t.FailNow do in tests: return an error instead")}
+}
+
+// judge says what a result and an error come to. [Terminal] and [After] win over
+// what they wrap or come with.
+func judge(t *turnContext, result Result, err error) verdict {
+	if err == nil {
+		return verdict{outcome: Requeued, wait: result.after, again: result.again}
+	}
+	err = safely(err)
+	seconds, asked := apierrors.SuggestsClientDelay(err)
+	v := verdict{outcome: Failed, err: err, wait: result.after}
+	switch {
+	case isTerminal(err):
+		v.outcome, v.wait = GaveUp, 0
+	case errors.Is(err, context.Canceled) && t.parent.Err() != nil:
+		v.wait = 0
+	case v.wait > 0:
+	case asked:
+		v.wait = max(time.Duration(seconds)*time.Second, 1)
+	default:
+		v.stale = isStale(err)
+	}
+	return v
+}
+
+// isStale reports whether err is nothing but conflicts of a cache that is
+// behind. A field that another manager owns stays owned, however often one looks.
+func isStale(err error) bool {
+	switch e := err.(type) { //nolint:errorlint // it walks the tree itself
+	case *apierrors.StatusError:
+		_, owned := apierrors.StatusCause(e, metav1.CauseTypeFieldManagerConflict)
+		return apierrors.IsConflict(e) && !owned
+	case interface{ Unwrap() []error }:
+		for _, one := range e.Unwrap() {
+			if !isStale(one) {
+				return false
+			}
+		}
+		return true
+	case interface{ Unwrap() error }:
+		return isStale(e.Unwrap())
+	}
+	return apierrors.ReasonForError(err) == metav1.StatusReasonConflict
+}
+
+// safely returns err, or one that says what is wrong with it if its text cannot
+// be had: a nil pointer in an error is the usual reason.
+func safely(err error) (safe error) {
+	defer func() {
+		if r := recover(); r != nil {
+			safe = fmt.Errorf("the error is a %T whose Error method panics (%v): "+
+				"return nil itself where there is no error, not a nil pointer", err, r)
+		}
+	}()
+	_ = err.Error()
+	return err
+}
+
+// settle ends the item by the verdict, after logging what has to be.
+func (c *Controller) settle(t *turnContext, v verdict) Outcome {
+	logger := klog.FromContext(t)
+	repeats := c.failures.note(t.item, v)
+	switch {
+	case v.again, v.stale:
+		return c.repeat(t, v, repeats)
+	case v.outcome == Succeeded:
+		t.item.Done()
+	case v.outcome == Requeued:
+		t.item.After(v.wait)
+	case v.outcome == GaveUp:
+		logger.Error(v.err, "reconcile failed; it is not retried until something changes")
+		t.item.Done()
+	case t.parent.Err() != nil && errors.Is(v.err, context.Canceled):
+		logger.Info("reconcile was cut off", "cause", context.Cause(t.parent).Error(), "error", v.err.Error())
+		t.item.Retry()
+	default:
+		logger.Error(v.err, "reconcile failed; it will be retried")
+		retry(t, v.wait)
+	}
+	return v.outcome
+}
+
+// repeat ends the item of an attempt that is to be repeated though nothing has
+// failed: quickly and quietly at first, and then as a failure.
+func (c *Controller) repeat(t *turnContext, v verdict, repeats int) Outcome {
+	logger := klog.FromContext(t)
+	if repeats <= quickRepeats {
+		logger.V(1).Info("repeating soon", "repeats", repeats, "conflict", v.stale, "reason", v.reason(repeats))
+		t.item.RetryAfter(firstPause << (repeats - 1))
+		if v.stale {
+			return Conflicted
+		}
+		return v.outcome
+	}
+	// Each attempt in the back-off doubles it; attempts that changes lead to do not.
+	if t.item.Attempt() > quickRepeats || repeats&(repeats-1) == 0 {
+		if v.stale {
+			logger.Error(v.err, "conflict stays; it will be retried", "repeats", repeats)
+		} else {
+			logger.Info("After(0) again and again; the key is slowed down", "repeats", repeats)
+		}
+	}
+	t.item.Retry()
+	return v.outcome
+}
+
+// reason says in a line why an attempt is repeated.
+func (v verdict) reason(repeats int) string {
+	if v.err != nil {
+		return tellSafely(v.err)
+	}
+	return fmt.Sprintf("the reconciler asked to be called again at once, %d times in a row", repeats)
+}
+
+func retry(t *turnContext, wait time.Duration) {
+	if wait > 0 {
+		t.item.RetryAfter(wait)
+		return
+	}
+	t.item.Retry()
+}

@@ -1,0 +1,259 @@
+package reconcile
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/klog/v2"
+)
+
+// returnWithin is how long a call of user code may take to return after its
+// context has ended.
+const returnWithin = 5 * time.Second
+
+// A watch notices calls of user code, of reconcilers and mappers, that do not
+// return after their context has ended. It costs an idle controller nothing: its
+// timer runs only while a call is under way.
+type watch struct {
+	// mark and report are called for each such call, first after returnWithin
+	// and then whenever its age has doubled. The call has not returned before
+	// mark has, which must not call user code.
+	mark   func(c call, text string)
+	report func(c call, text, stack string)
+	gaveUp chan error // has the reason why a stop no longer waits
+
+	armed atomic.Bool
+
+	mu    sync.Mutex // guards what follows
+	seats map[*seat]struct{}
+	timer *time.Timer
+}
+
+// A call of user code is the context that it was given.
+type call interface {
+	context.Context
+	// subject names the call in errors, such as `reconcile of "default/a"`.
+	subject() string
+	// abandoned reports whether the call was cancelled by more than its timeout.
+	abandoned() bool
+}
+
+// A seat is a goroutine that calls user code.
+type seat struct {
+	watch     *watch
+	goroutine []byte // how its stack begins in a dump
+
+	mu       sync.Mutex // guards what follows
+	call     call       // nil if none is under way
+	due      time.Time  // when it is reported next
+	reported bool
+	relieved bool // another goroutine does its work
+}
+
+func newWatch(mark func(c call, text string), report func(c call, text, stack string)) *watch {
+	return &watch{mark: mark, report: report, gaveUp: make(chan error, 1), seats: map[*seat]struct{}{}}
+}
+
+// staff runs serve in a goroutine until it returns false. If user code ends the
+// goroutine (runtime.Goexit), another one takes over.
+func (w *watch) staff(running *sync.WaitGroup, serve func(*seat) bool) {
+	running.Go(func() {
+		s, ended := w.sit(), false
+		defer func() {
+			w.mu.Lock()
+			delete(w.seats, s)
+			w.mu.Unlock()
+			if !ended && !s.relieved {
+				w.staff(running, serve)
+			}
+		}()
+		for serve(s) {
+		}
+		ended = true
+	})
+}
+
+// sit returns the seat of this goroutine.
+func (w *watch) sit() *seat {
+	var header [64]byte
+	name, _, _ := bytes.Cut(header[:runtime.Stack(header[:], false)], []byte("["))
+	s := &seat{watch: w, goroutine: bytes.Clone(name)}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.seats[s] = struct{}{}
+	return s
+}
+
+// take notes that a call begins, leave that it has returned.
+func (s *seat) take(c call) {
+	s.mu.Lock()
+	s.call = c
+	s.mu.Unlock()
+	if !s.watch.armed.Load() {
+		deadline, _ := c.Deadline()
+		s.watch.arm(deadline.Add(returnWithin))
+	}
+}
+
+func (s *seat) leave() {
+	s.mu.Lock()
+	s.call, s.reported, s.due = nil, false, time.Time{}
+	s.mu.Unlock()
+}
+
+func (w *watch) arm(at time.Time) {
+	if w.armed.CompareAndSwap(false, true) {
+		w.mu.Lock()
+		w.timer = time.AfterFunc(time.Until(at), w.look)
+		w.mu.Unlock()
+	}
+}
+
+// look reports the calls that are due, and looks again while calls are under way.
+func (w *watch) look() {
+	w.armed.Store(false) // before the calls are looked at: a later one arms it itself
+	now := time.Now()
+	var next time.Time
+	for _, s := range w.list() {
+		if due := s.look(now); !due.IsZero() && (next.IsZero() || due.Before(next)) {
+			next = due
+		}
+	}
+	if !next.IsZero() {
+		w.arm(next)
+	}
+}
+
+func (w *watch) list() []*seat {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	seats := make([]*seat, 0, len(w.seats))
+	for s := range w.seats {
+		seats = append(seats, s)
+	}
+	return seats
+}
+
+// look reports the seat's call if that is due, and returns when it is due next.
+func (s *seat) look(now time.Time) time.Time {
+	s.mu.Lock()
+	late := s.call
+	if late == nil {
+		s.mu.Unlock()
+		return time.Time{}
+	}
+	deadline, _ := late.Deadline()
+	if s.due.IsZero() {
+		s.due = deadline.Add(returnWithin)
+	}
+	if s.due.After(now) {
+		defer s.mu.Unlock()
+		return s.due
+	}
+	overdue := now.Sub(deadline)
+	due := now.Add(overdue)
+	s.due = due
+	s.reportAndUnlock(late, overdue)
+	return due
+}
+
+// reportAndUnlock reports the seat's call; the caller holds mu.
+func (s *seat) reportAndUnlock(late call, overdue time.Duration) {
+	text := fmt.Sprintf("%s has not returned %v after its context ended", late.subject(), overdue.Round(time.Millisecond))
+	s.reported = true
+	s.watch.mark(late, text)
+	s.mu.Unlock()
+	s.watch.report(late, text, s.stack())
+}
+
+// giveUpAfter makes Run return an error in d if abandoned calls have not
+// returned until then.
+func (w *watch) giveUpAfter(d time.Duration) *time.Timer {
+	return time.AfterFunc(d, func() {
+		var errs []error
+		for _, s := range w.list() {
+			s.mu.Lock()
+			late := s.call
+			if late == nil || !late.abandoned() {
+				s.mu.Unlock()
+				continue
+			}
+			errs = append(errs, fmt.Errorf("%s has not returned though its context has ended; "+
+				"its goroutine, and what it holds, remain until it does", late.subject()))
+			if s.reported {
+				s.mu.Unlock()
+				continue
+			}
+			s.reportAndUnlock(late, returnWithin)
+		}
+		if len(errs) == 0 {
+			return
+		}
+		select {
+		case w.gaveUp <- fmt.Errorf("%w: %w", ErrStopping, errors.Join(errs...)):
+		default: // an earlier timer was faster
+		}
+	})
+}
+
+// stuck returns how many calls are overdue now.
+func (w *watch) stuck() (n int) {
+	for _, s := range w.list() {
+		s.mu.Lock()
+		if s.reported {
+			n++
+		}
+		s.mu.Unlock()
+	}
+	return n
+}
+
+func (w *watch) close() {
+	w.armed.Store(true) // for good
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.timer != nil {
+		w.timer.Stop()
+	}
+}
+
+// stack returns the stack of the seat's goroutine.
+func (s *seat) stack() string {
+	const most = 16 << 20
+	dump := make([]byte, 1<<20)
+	for {
+		n := runtime.Stack(dump, true)
+		if n < len(dump) || n >= most {
+			dump = dump[:n]
+			break
+		}
+		dump = make([]byte, 2*len(dump))
+	}
+	for one := range bytes.SplitSeq(dump, []byte("\n\n")) {
+		if bytes.HasPrefix(one, s.goroutine) {
+			return string(one)
+		}
+	}
+	return "not found among the first stacks"
+}
+
+func (t *turnContext) subject() string { return fmt.Sprintf("the reconcile of %q", t.item.Key()) }
+func (t *turnContext) abandoned() bool { return t.parent.Err() != nil }
+
+// showOverdue counts and shows a call that has not returned in time.
+func (c *Controller) showOverdue(late call, text string) {
+	c.stats.overran.Add(1)
+	if t, ok := late.(*turnContext); ok {
+		c.failures.put(t.item.Key(), failure{text: text, at: time.Now()})
+	}
+}
+
+func logOverdue(late call, text, stack string) {
+	klog.FromContext(late).Error(errors.New(text), "a call ignores its context; it keeps a goroutine", "stack", stack)
+}
