@@ -9,6 +9,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 )
@@ -32,8 +33,10 @@ type Client[T Object, L runtime.Object] interface {
 // A source lists and watches: what is left of a Client when its list type is
 // of no interest any more.
 type source struct {
-	namespace string // "" for all
-	server    string // its URL, if the client tells
+	namespace string                      // "" for all
+	server    string                      // its URL, if the client tells
+	resource  schema.GroupVersionResource // empty as far as the client does not tell
+	boundTo   string                      // the namespace of an untyped client
 	list      func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error)
 	watch     func(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error)
 	stream    stream                    // the bytes of a watch; nil if the client does not tell how it asks
@@ -43,9 +46,12 @@ type source struct {
 }
 
 func sourceOf[T Object, L runtime.Object](c Client[T, L]) source {
+	resource, boundTo := resourceOf(c)
 	return source{
 		namespace: namespaceOf(c),
 		server:    serverOf(c),
+		resource:  resource,
+		boundTo:   boundTo,
 		list: func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
 			return c.List(ctx, opts)
 		},

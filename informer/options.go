@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -28,6 +29,11 @@ type Options struct {
 	// Kind of the objects, if the Go type does not tell: unstructured and
 	// metadata-only objects have the kind of their first object by default.
 	Kind string
+	// Scope says whether the objects have a namespace, such as that of a
+	// RESTMapping (mapping.Scope.Name()). reconcile.Owned needs it. Defaults to
+	// what the client and the Go type tell: kinds of k8s.io/api, clients bound to
+	// a namespace, and ForNamespaces need none.
+	Scope meta.RESTScopeName
 	// Namespaces to watch, for informers made with ForNamespaces. None means
 	// all namespaces.
 	Namespaces []string
@@ -97,6 +103,10 @@ func (o *Options) validate() error {
 		for _, why := range validation.IsDNS1123Label(namespace) {
 			faults = append(faults, fmt.Errorf("options: Namespaces: %q: %s", namespace, why))
 		}
+	}
+	if o.Scope != "" && o.Scope != meta.RESTScopeNameNamespace && o.Scope != meta.RESTScopeNameRoot {
+		faults = append(faults, fmt.Errorf("options: Scope %q: must be %q or %q",
+			o.Scope, meta.RESTScopeNameNamespace, meta.RESTScopeNameRoot))
 	}
 	if o.Mutations > Never {
 		faults = append(faults, fmt.Errorf("options: Mutations %d: must be InTests, Always or Never", o.Mutations))

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -34,6 +35,7 @@ type Controller struct {
 	loops   detector
 	stats   stats
 	watch   *watch
+	owners  owners // if there is a trigger made by Owned
 
 	phase     atomic.Pointer[Phase] // nil before Run
 	outputs   outputs
@@ -83,6 +85,12 @@ func New[T informer.Object](
 	if err := errors.Join(validate(name, in, r), options.validate(), refused,
 		oneCluster(typed[T]{in}, options.Triggers), sweepKnown(c, in, r)); err != nil {
 		return nil, fmt.Errorf("making controller %q: %w", name, err)
+	}
+	if slices.ContainsFunc(options.Triggers, func(t Trigger) bool { return t.sort() == "owned" }) {
+		var err error
+		if c.owners, err = ownersFor(typed[T]{in}); err != nil {
+			return nil, fmt.Errorf("making controller %q: %w", name, err)
+		}
 	}
 	c.kind, c.loops.manager = in.Kind(), options.FieldManager
 	c.sources = sourcesOf(typed[T]{in}, options.Triggers)

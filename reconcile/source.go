@@ -3,6 +3,7 @@ package reconcile
 import (
 	"context"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -21,6 +22,8 @@ type source interface { //nolint:interfacebloat // it hides a type parameter, no
 	WaitForSync(ctx context.Context) error
 	WaitForLatest(ctx context.Context) error
 	Status() informer.Status
+	// Mapping returns kind, resource and scope, as far as they are known.
+	Mapping() (meta.RESTMapping, error)
 
 	// concerns tells whether this cache will hold obj.
 	concerns(obj metav1.Object) bool
@@ -28,8 +31,6 @@ type source interface { //nolint:interfacebloat // it hides a type parameter, no
 	OnSeen(namespace, version string, f func()) (cancel func())
 	// cached returns the cache's state of the object of obj's key.
 	cached(obj metav1.Object) metav1.Object
-	// has tells whether the cache holds an object of that key.
-	has(key Key) bool
 	// departed tells whether the cache no longer holds the object of that UID,
 	// or holds it marked for deletion.
 	departed(key Key, uid types.UID) bool
@@ -58,11 +59,6 @@ func (s typed[T]) cached(obj metav1.Object) metav1.Object {
 		return cached
 	}
 	return nil
-}
-
-func (s typed[T]) has(key Key) bool {
-	_, ok := s.Get(key)
-	return ok
 }
 
 func (s typed[T]) departed(key Key, uid types.UID) bool {

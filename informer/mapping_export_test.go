@@ -1,0 +1,3 @@
+package informer
+
+var BuiltIn = builtIn
