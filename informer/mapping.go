@@ -145,7 +145,7 @@ var clusterScopedKinds = func() map[schema.GroupKind]bool {
 		"networking.k8s.io":            "IPAddress IngressClass ServiceCIDR",
 		"node.k8s.io":                  "RuntimeClass",
 		"rbac.authorization.k8s.io":    "ClusterRole ClusterRoleBinding",
-		"resource.k8s.io":              "DeviceClass DeviceTaintRule ResourceSlice",
+		"resource.k8s.io":              "DeviceClass DeviceTaintRule ResourcePoolStatusRequest ResourceSlice",
 		"scheduling.k8s.io":            "PriorityClass",
 		"storage.k8s.io":               "CSIDriver CSINode StorageClass VolumeAttachment VolumeAttributesClass",
 		"storagemigration.k8s.io":      "StorageVersionMigration",

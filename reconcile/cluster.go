@@ -13,7 +13,13 @@ func oneCluster(own source, triggers []Trigger) error {
 	var faults []error
 	for i, t := range triggers {
 		if t == nil {
-			continue // named elsewhere
+			continue // reported elsewhere
+		}
+		if e, ok := t.(external); ok {
+			if err := e.validate(); err != nil {
+				faults = append(faults, fmt.Errorf("Options.Triggers[%d]: %w", i, err))
+			}
+			continue
 		}
 		s := t.source()
 		if isNil(s) {

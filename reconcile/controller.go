@@ -35,6 +35,7 @@ type Controller struct {
 	loops   detector
 	stats   stats
 	watch   *watch
+	room    room   // of external triggers
 	owners  owners // if there is a trigger made by Owned
 
 	phase     atomic.Pointer[Phase] // nil before Run
@@ -136,7 +137,7 @@ func sourcesOf(primary source, triggers []Trigger) []source {
 	sources := []source{primary}
 	for _, t := range triggers {
 		s := t.source()
-		known := false
+		known := s == nil // an external one
 		for _, other := range sources {
 			known = known || other.identity() == s.identity()
 		}

@@ -2,7 +2,6 @@ package reconcile
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"runtime/debug"
 	"sync"
@@ -131,7 +130,7 @@ func (m *mapping[O]) serve(running context.Context, s *seat, item queue.Item[Key
 		item.Done()
 		return
 	}
-	err := errors.New("the mapper called runtime.Goexit, as require and t.FailNow do in tests: return an error instead")
+	err := errGoexit
 	s.take(call)
 	defer func() {
 		if err == nil {

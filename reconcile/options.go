@@ -144,7 +144,7 @@ func (o Options) validate() error {
 	}
 	for i, t := range o.Triggers {
 		if t == nil {
-			faults = append(faults, fmt.Errorf("Options.Triggers[%d] is nil: use Owned or Mapped", i))
+			faults = append(faults, fmt.Errorf("Options.Triggers[%d] is nil: use Owned, Mapped or External", i))
 		}
 	}
 	return errors.Join(faults...)

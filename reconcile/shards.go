@@ -165,6 +165,7 @@ func (s *sharing) serve(ctx context.Context, seat *seat) bool {
 	}
 	w := s.enter(item.Key())
 	if w == nil {
+		s.controller.room.leave(item.Key())
 		item.Done()
 		return true
 	}

@@ -47,9 +47,9 @@ type Status struct {
 
 // A TriggerStatus is an informer and how its objects lead to keys.
 type TriggerStatus struct {
-	Informer string // its name
-	Kind     string // of its objects
-	Sort     string // "primary", "owned" or "mapped"
+	Informer string // its name, or that of an external trigger
+	Kind     string // of its objects; empty for an external trigger
+	Sort     string // "primary", "owned", "mapped" or "external"
 
 	source source
 }
@@ -81,6 +81,10 @@ func (c *Controller) Status(keys int) Status {
 		s.LeaseName = lease.LeaseName()
 	}
 	for _, t := range c.options.Triggers {
+		if e, ok := t.(external); ok {
+			s.Triggers = append(s.Triggers, TriggerStatus{Informer: e.name, Sort: e.sort()})
+			continue
+		}
 		s.Triggers = append(s.Triggers, triggerStatus(t.source(), t.sort()))
 	}
 	if keys > 0 {
@@ -138,7 +142,7 @@ type InformerStatus struct {
 
 // Feeds tells whether t is a trigger of this informer, whose names may differ.
 func (i InformerStatus) Feeds(t TriggerStatus) bool {
-	return i.source.identity() == t.source.identity()
+	return t.source != nil && i.source.identity() == t.source.identity()
 }
 
 // Informers returns the state of every informer of the controllers, each once,

@@ -1,12 +1,12 @@
 package reconcile
 
-// A Trigger tells for which keys a turn is due when an object of another
-// informer changes. What a controller writes, it must watch: give it a Trigger
+// A Trigger maps changes of another informer's objects, or what happens outside
+// the cluster, to keys to reconcile. What a controller writes, it must watch: give it a Trigger
 // for every kind that it creates or edits, or nobody repairs what somebody
-// else breaks. Triggers are made by [Owned] and [Mapped].
+// else breaks. Triggers are made by [Owned], [Mapped] and [External].
 type Trigger interface {
-	source() source
-	// sort is "owned" or "mapped".
+	source() source // nil for an external one
+	// sort is "owned", "mapped" or "external".
 	sort() string
 	// attach starts feeding c and returns what serves the trigger until the
 	// controller stops; detach ends the feed.

@@ -50,9 +50,10 @@ func (c *Controller) attempt(t *turnContext) (v verdict) {
 // goexit is the verdict on a reconciler that has ended its goroutine.
 func (c *Controller) goexit() verdict {
 	c.stats.panics.Add(1)
-	return verdict{outcome: Failed, err: errors.New(
-		"the reconciler called runtime.Goexit, as require and t.FailNow do in tests: return an error instead")}
+	return verdict{outcome: Failed, err: errGoexit}
 }
+
+var errGoexit = errors.New("runtime.Goexit was called, as require and t.FailNow do in tests: return an error instead")
 
 // judge says what a result and an error come to. [Terminal] and [After] win over
 // what they wrap or come with.

@@ -17,7 +17,7 @@ import (
 // context has ended.
 const returnWithin = 5 * time.Second
 
-// A watch notices calls of user code, of reconcilers and mappers, that do not
+// A watch notices calls of user code (reconcilers, mappers, external triggers) that do not
 // return after their context has ended. It costs an idle controller nothing: its
 // timer runs only while a call is under way.
 type watch struct {
@@ -35,7 +35,8 @@ type watch struct {
 	timer *time.Timer
 }
 
-// A call of user code is the context that it was given.
+// A call of user code is the context that it was given. One without a deadline
+// may take as long as it likes until it is abandoned.
 type call interface {
 	context.Context
 	// subject names the call in errors, such as `reconcile of "default/a"`.
@@ -95,8 +96,10 @@ func (s *seat) take(c call) {
 	s.mu.Lock()
 	s.call = c
 	s.mu.Unlock()
-	if !s.watch.armed.Load() {
-		deadline, _ := c.Deadline()
+	if s.watch.armed.Load() {
+		return
+	}
+	if deadline, ok := c.Deadline(); ok {
 		s.watch.arm(deadline.Add(returnWithin))
 	}
 }
@@ -148,7 +151,11 @@ func (s *seat) look(now time.Time) time.Time {
 		s.mu.Unlock()
 		return time.Time{}
 	}
-	deadline, _ := late.Deadline()
+	deadline, ok := late.Deadline()
+	if !ok {
+		s.mu.Unlock()
+		return time.Time{}
+	}
 	if s.due.IsZero() {
 		s.due = deadline.Add(returnWithin)
 	}

@@ -49,6 +49,7 @@ func (c *Controller) turn(ctx context.Context, item queue.Item[Key], seat *seat)
 	began := time.Now()
 	t := &turnContext{parent: ctx, control: c, item: item, began: began, deadline: began.Add(c.options.TurnTimeout)}
 	c.stats.active.Add(1)
+	c.room.leave(item.Key())
 	if c.fresh.overdue(item.Key()) {
 		t.overdue = true
 		c.stats.overdue.Add(1)

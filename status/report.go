@@ -193,10 +193,14 @@ func controllerOf(c *reconcile.Controller, informers []reconcile.InformerStatus,
 	return r
 }
 
-// nameOf returns the name of a trigger's informer as it stands in the report.
+// nameOf returns the name of a trigger's informer as it stands in the report, or
+// that of an external trigger.
 func nameOf(t reconcile.TriggerStatus, informers []reconcile.InformerStatus) string {
 	i := slices.IndexFunc(informers, func(i reconcile.InformerStatus) bool { return i.Feeds(t) })
-	return informers[i].Name // each trigger has one
+	if i < 0 {
+		return t.Informer
+	}
+	return informers[i].Name
 }
 
 func sweepOf(c *reconcile.Controller) *sweepReport {

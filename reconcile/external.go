@@ -1,0 +1,235 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/klog/v2"
+
+	"github.com/homeostat/homeostat/queue"
+)
+
+// maxExternal is how many keys of external triggers may wait for a worker.
+const maxExternal = 1000
+
+// External looks at keys that come from outside the cluster: webhooks, cloud
+// events, timers. The name stands in causes and logs.
+//
+// A channel gives its keys until it is closed or the controller stops. A
+// function is called when the caches are filled, with a context that ends with
+// the controller, and enqueues keys from any goroutine until it returns; if it
+// returns an error or panics, it is called again, with back-off.
+//
+// At most 1,000 different keys of external triggers wait for a worker: then
+// sends block, and so does enqueue, until there is room or the controller stops,
+// which is its error. Keys wait on a standby, too. What comes while no replica
+// runs is lost: use Options.Resync or Options.Known to look again.
+func External[S chan Key | <-chan Key | func(ctx context.Context, enqueue func(Key) error) error](
+	name string, source S,
+) Trigger {
+	e := external{name: name}
+	switch s := any(source).(type) {
+	case chan Key:
+		e.fromChannel(s)
+	case <-chan Key:
+		e.fromChannel(s)
+	case func(context.Context, func(Key) error) error:
+		e.f = s
+	}
+	return e
+}
+
+type external struct {
+	name string
+	f    func(ctx context.Context, enqueue func(Key) error) error // nil if the source is
+}
+
+func (e *external) fromChannel(keys <-chan Key) {
+	if keys == nil {
+		return
+	}
+	e.f = func(ctx context.Context, enqueue func(Key) error) error {
+		for {
+			select {
+			case <-ctx.Done():
+				return nil
+			case key, ok := <-keys:
+				if !ok {
+					return nil
+				}
+				if err := enqueue(key); err != nil {
+					return err
+				}
+			}
+		}
+	}
+}
+
+func (e external) source() source { return nil }
+func (e external) sort() string   { return "external" }
+
+func (e external) validate() error {
+	var errs []error
+	if e.name == "" {
+		errs = append(errs, errors.New("External needs a name: it stands in causes and logs"))
+	}
+	if e.f == nil {
+		errs = append(errs, fmt.Errorf("External %q has no source", e.name))
+	}
+	return errors.Join(errs...)
+}
+
+func (e external) attach(c *Controller) (binding, error) {
+	return binding{detach: func() {}, run: func(ctx context.Context) { e.run(ctx, c) }}, nil
+}
+
+// run calls the function until it returns nil or ctx ends. It returns when the
+// call has.
+func (e external) run(ctx context.Context, c *Controller) {
+	for _, s := range c.sources {
+		if s.WaitForSync(ctx) != nil {
+			return
+		}
+	}
+	pause, failed := firstCallAgain, false
+	var running sync.WaitGroup
+	defer running.Wait()
+	c.watch.staff(&running, func(s *seat) bool {
+		if failed && !rest(ctx, pause) {
+			return false
+		}
+		if failed {
+			pause = min(2*pause, longestCallAgain)
+		}
+		failed = true
+		return e.call(ctx, c, s) != nil && ctx.Err() == nil
+	})
+}
+
+// The pauses before a function of an external trigger is called again double.
+const (
+	firstCallAgain   = 100 * time.Millisecond
+	longestCallAgain = time.Minute
+)
+
+// rest waits for d. It returns false if ctx ends first.
+func rest(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+// call calls the function, and logs how it failed.
+func (e external) call(ctx context.Context, c *Controller, s *seat) (err error) {
+	err = errGoexit
+	s.take(&externalCall{Context: ctx, what: fmt.Sprintf("the external trigger %q", e.name)})
+	defer func() {
+		s.leave()
+		if r := recover(); r != nil {
+			err = fmt.Errorf("panic: %v\n%s", r, debug.Stack())
+		}
+		if err != nil && ctx.Err() == nil {
+			klog.FromContext(ctx).Error(err, "external trigger failed; it will be called again",
+				"controller", c.name, "trigger", e.name)
+		}
+	}()
+	if err = e.f(ctx, func(key Key) error { return c.room.add(ctx, c, key, e.name) }); err != nil {
+		err = safely(err)
+	}
+	return err
+}
+
+// An externalCall is a call without a timeout: it may take as long as its context.
+type externalCall struct {
+	context.Context //nolint:containedctx // it is one
+
+	what string
+}
+
+func (c *externalCall) subject() string { return c.what }
+func (c *externalCall) abandoned() bool { return c.Err() != nil }
+
+// A room bounds the keys that wait for a worker because of external triggers.
+type room struct {
+	used atomic.Bool // whether any key waits: most reconciles look no further
+
+	mu      sync.Mutex // guards what follows
+	waiting map[Key]struct{}
+	left    chan struct{} // closed when a key has left a full room; nil if no call waits
+}
+
+// add enqueues key once there is room for it.
+func (r *room) add(ctx context.Context, c *Controller, key Key, trigger string) error {
+	for {
+		if ctx.Err() != nil {
+			return fmt.Errorf("enqueueing %q: %w", key, context.Cause(ctx))
+		}
+		left := r.enter(c, key, trigger)
+		if left == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+		case <-left:
+		}
+	}
+}
+
+// enter enqueues key, or returns what is closed when there may be room for it.
+func (r *room) enter(c *Controller, key Key, trigger string) (left chan struct{}) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, ok := r.waiting[key]; !ok && len(r.waiting) >= maxExternal {
+		if r.left == nil {
+			r.left = make(chan struct{})
+		}
+		return r.left
+	}
+	if r.waiting == nil {
+		r.waiting = map[Key]struct{}{}
+	}
+	r.waiting[key] = struct{}{}
+	r.used.Store(true)
+	c.enqueueKey(key, trigger) // under the lock, or the key might be dispatched in between
+	return nil
+}
+
+// leave gives back the place of a key that has been dispatched.
+func (r *room) leave(key Key) {
+	if !r.used.Load() {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.waiting, key)
+	r.used.Store(len(r.waiting) > 0)
+	if r.left != nil {
+		close(r.left)
+		r.left = nil
+	}
+}
+
+// Enqueue reconciles keys soon, whatever is known of them: for tests, command
+// lines and debug pages. It never blocks; see [External] for sources of keys.
+// Before Run the keys wait, and afterwards they are ignored.
+func (c *Controller) Enqueue(keys ...Key) {
+	for _, key := range keys {
+		c.enqueueKey(key, "enqueue")
+	}
+}
+
+func (c *Controller) enqueueKey(key Key, trigger string) {
+	c.queue.AddWith(key, queue.Addition{Reset: true, Cause: queue.Cause{
+		Trigger: trigger, Namespace: key.Namespace, Name: key.Name,
+	}})
+}

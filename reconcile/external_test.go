@@ -1,0 +1,163 @@
+package reconcile_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+
+	"github.com/homeostat/homeostat/reconcile"
+)
+
+func TestExternalKeysFromAChannelAreReconciled(t *testing.T) {
+	inWorld(t, func(w *world) {
+		hooks := make(chan reconcile.Key)
+		c := w.made(&reconcile.Options{Triggers: []reconcile.Trigger{reconcile.External("webhook", hooks)}},
+			func(ctx context.Context, r request) (reconcile.Result, error) {
+				w.ran(r.Key.Name)
+				reconcileLogger(ctx).Info("hello")
+				return nothing, nil
+			})
+		stop := w.startRun(c.Run)
+		hooks <- key("a")
+		w.Expect(w.turns()).To(Equal([]string{"a"}))
+		w.Expect(strings.Join(w.logged(), "\n")).To(ContainSubstring("webhook: unknown d/a"))
+		w.Expect(c.Status(0).Triggers[1]).To(Equal(reconcile.TriggerStatus{Informer: "webhook", Sort: "external"}))
+		w.Expect(reconcile.Informers(c)).To(HaveLen(1))
+		hooks <- key("b")
+		close(hooks)
+		w.Expect(w.turns()).To(Equal([]string{"b"}))
+		w.Expect(stop()).To(Succeed())
+	})
+}
+
+func TestAnExternalFunctionIsCalledAgainWhenItFails(t *testing.T) {
+	inWorld(t, func(w *world) {
+		calls := 0
+		stop := w.start(&reconcile.Options{Triggers: []reconcile.Trigger{
+			reconcile.External("cloud", func(ctx context.Context, enqueue func(reconcile.Key) error) error {
+				calls++
+				if err := enqueue(key(fmt.Sprint(calls))); err != nil {
+					return err
+				}
+				switch calls {
+				case 1:
+					return errBoom
+				case 2:
+					panic("boom")
+				case 3:
+					runtime.Goexit()
+				}
+				<-ctx.Done()
+				return ctx.Err()
+			}),
+		}}, w.recorder())
+		pass(time.Minute)
+		w.Expect(w.turns()).To(Equal([]string{"gone 1", "gone 2", "gone 3", "gone 4"}))
+		w.Expect(strings.Count(strings.Join(w.logged(), "\n"), "external trigger failed")).To(Equal(3))
+		w.Expect(stop()).To(Succeed())
+	})
+}
+
+func TestExternalKeysWaitForRoom(t *testing.T) {
+	inWorld(t, func(w *world) {
+		release := make(chan struct{})
+		enqueued := 0
+		var last error
+		stop := w.start(&reconcile.Options{Workers: 1, Triggers: []reconcile.Trigger{
+			reconcile.External("flood", func(_ context.Context, enqueue func(reconcile.Key) error) error {
+				for i := range 5000 {
+					if last = enqueue(key(fmt.Sprint(i))); last != nil {
+						return last
+					}
+					_ = enqueue(key("0")) // waits already, or again
+					enqueued++
+				}
+				return nil
+			}),
+		}}, func(_ context.Context, r request) (reconcile.Result, error) {
+			<-release
+			return nothing, nil
+		})
+		w.turns()
+		w.Expect(enqueued).To(BeNumerically("~", 1000, 1), "one is with the worker")
+		for range 10 {
+			release <- struct{}{}
+		}
+		w.turns()
+		w.Expect(enqueued).To(BeNumerically("~", 1010, 2))
+		go func() {
+			for range release {
+			}
+		}()
+		go func() {
+			<-time.After(time.Second)
+			close(release)
+		}()
+		w.Expect(stop()).To(Succeed())
+		w.Expect(last).To(Or(BeNil(), MatchError(context.Canceled)))
+	})
+}
+
+func TestExternalKeysComeAfterTheFirstLists(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.create("a")
+		stop := w.start(&reconcile.Options{Triggers: []reconcile.Trigger{
+			reconcile.External("timer", func(_ context.Context, enqueue func(reconcile.Key) error) error {
+				w.ran(fmt.Sprint("synced ", w.in.Status().Synced))
+				return nil
+			}),
+		}}, func(context.Context, request) (reconcile.Result, error) { return nothing, nil })
+		w.Expect(w.turns()).To(Equal([]string{"synced true"}))
+		w.Expect(stop()).To(Succeed())
+	})
+}
+
+func TestAnExternalFunctionThatHangsHoldsUpNoStop(t *testing.T) {
+	inWorld(t, func(w *world) {
+		release := make(chan struct{})
+		stop := w.start(&reconcile.Options{Triggers: []reconcile.Trigger{
+			reconcile.External("deaf", func(context.Context, func(reconcile.Key) error) error {
+				<-release
+				return nil
+			}),
+		}}, w.recorder())
+		pass(time.Hour)
+		w.Expect(strings.Join(w.logged(), "\n")).NotTo(ContainSubstring("has not returned"))
+		w.Expect(stop()).To(MatchError(ContainSubstring(`the external trigger "deaf"`)))
+		close(release)
+		w.turns()
+	})
+}
+
+func TestExternalNeedsANameAndASource(t *testing.T) {
+	g := NewWithT(t)
+	var none chan reconcile.Key
+	g.Expect(newWith(maps(g, "https://hub"), reconcile.External("", none))).To(MatchError(And(
+		ContainSubstring("Options.Triggers[0]"), ContainSubstring("needs a name"), ContainSubstring("no source"))))
+	var closed <-chan reconcile.Key = make(chan reconcile.Key)
+	g.Expect(newWith(maps(g, "https://hub"), reconcile.External("x", closed))).To(Succeed())
+}
+
+func TestEnqueueReconcilesAtOnceAndEndsABackOff(t *testing.T) {
+	inWorld(t, func(w *world) {
+		failing := errors.New("not now")
+		c := w.made(nil, func(_ context.Context, r request) (reconcile.Result, error) {
+			w.ran(r.Key.Name)
+			return reconcile.After(time.Hour), failing
+		})
+		c.Enqueue(key("a"), key("b"))
+		stop := w.startRun(c.Run)
+		w.Expect(w.turns()).To(ConsistOf("a", "b"))
+		failing = nil
+		c.Enqueue(key("a"))
+		w.Expect(w.turns()).To(Equal([]string{"a"}))
+		w.Expect(stop()).To(Succeed())
+		c.Enqueue(key("a"))
+	})
+}
