@@ -1,6 +1,7 @@
 package reconciletest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -44,7 +45,7 @@ func serverResources(config *rest.Config, c *Case) ([]apisim.Resource, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, lists, err := client.ServerGroupsAndResources()
+	groups, lists, err := client.ServerGroupsAndResources()
 	if err != nil && !discovery.IsGroupDiscoveryFailedError(err) {
 		return nil, fmt.Errorf("asking the server for its resources: %w", err)
 	}
@@ -53,7 +54,7 @@ func serverResources(config *rest.Config, c *Case) ([]apisim.Resource, error) {
 		wanted[schema.GroupVersionResource{Group: r.Group, Version: r.Version, Resource: r.Resource}] = true
 	}
 	found := map[schema.GroupResource]apisim.Resource{}
-	for _, list := range lists {
+	for _, list := range preferredFirst(groups, lists) {
 		for _, r := range resourcesOf(list) {
 			_, known := found[r.GVR().GroupResource()]
 			if !known || wanted[r.GVR()] {
@@ -69,6 +70,23 @@ func serverResources(config *rest.Config, c *Case) ([]apisim.Resource, error) {
 	return slices.SortedFunc(maps.Values(found), func(a, b apisim.Resource) int {
 		return strings.Compare(a.GVR().String(), b.GVR().String())
 	}), nil
+}
+
+// preferredFirst sorts lists, which come in no order: of each group, that of the preferred version comes first, then
+// those of the other versions in the server's order.
+func preferredFirst(groups []*metav1.APIGroup, lists []*metav1.APIResourceList) []*metav1.APIResourceList {
+	rank := map[string]int{}
+	for _, group := range groups {
+		for i, v := range group.Versions {
+			rank[v.GroupVersion] = i + 1
+		}
+		rank[group.PreferredVersion.GroupVersion] = 0
+	}
+	sorted := slices.Clone(lists)
+	slices.SortFunc(sorted, func(a, b *metav1.APIResourceList) int {
+		return cmp.Compare(rank[a.GroupVersion], rank[b.GroupVersion])
+	})
+	return sorted
 }
 
 func resourcesOf(list *metav1.APIResourceList) []apisim.Resource {

@@ -35,54 +35,76 @@ func (e *UnknownError) Error() string {
 	return text
 }
 
+// An AmbiguousError says that a name means several resources, and that nothing
+// tells which.
+type AmbiguousError struct {
+	Name string
+	// Choices are names that mean one each: NAME.VERSION.GROUP.
+	Choices []string
+}
+
+func (e *AmbiguousError) Error() string {
+	return fmt.Sprintf("resource %q is ambiguous: choose %s", e.Name, strings.Join(e.Choices, " or "))
+}
+
 // Find returns the resource called name: NAME, NAME.GROUP or
-// NAME.VERSION.GROUP, where NAME is plural, singular, kind or short name. Of
-// several, the one of the core group is meant, else the one that the server
-// lists first.
+// NAME.VERSION.GROUP, where NAME is plural, singular, kind or short name, in this
+// order. Of several groups, the core group is meant, else the first of
+// Kubernetes' own, as kubectl has it; of several versions, the one that the
+// server prefers.
 //
-// Errors: [UnknownError]; the resource cannot be listed and watched; the server
-// does not answer. A group whose own server is away is passed over.
+// Errors: [UnknownError]; [AmbiguousError], if the name means resources of
+// several groups that are not Kubernetes' own: which the server lists first is a
+// matter of their names. The resource cannot be listed and watched; the server
+// does not answer. A group whose own server does not answer is passed over.
 func Find(server discovery.DiscoveryInterface, name string) (Resource, error) {
 	all, err := served(server)
 	if err != nil {
 		return Resource{}, err
 	}
-	wanted := parse(name)
-	best, rank := candidate{}, 0
-	for _, c := range all {
-		if r := wanted.rank(c); r > rank {
-			best, rank = c, r
-		}
-	}
+	best := parse(name).best(all)
 	switch {
-	case rank == 0:
-		return Resource{}, &UnknownError{Name: name, Near: near(wanted.name, all)}
-	case !slices.Contains(best.Verbs, "list") || !slices.Contains(best.Verbs, "watch"):
-		return Resource{}, fmt.Errorf("resource %q cannot be observed: the server does not list and watch %s",
-			name, best.gvr.GroupResource())
+	case len(best) == 0:
+		return Resource{}, &UnknownError{Name: name, Near: near(parse(name).name, all)}
+	case len(best) > 1:
+		return Resource{}, &AmbiguousError{Name: name, Choices: choices(best)}
 	}
-	return Resource{GroupVersionResource: best.gvr, Kind: best.Kind, Namespaced: best.Namespaced}, nil
+	found := best[0]
+	if !slices.Contains(found.Verbs, "list") || !slices.Contains(found.Verbs, "watch") {
+		return Resource{}, fmt.Errorf("resource %q cannot be observed: the server does not list and watch %s",
+			name, found.gvr.GroupResource())
+	}
+	return Resource{GroupVersionResource: found.gvr, Kind: found.Kind, Namespaced: found.Namespaced}, nil
 }
 
-// Names returns the plural names of everything that can be observed, for
-// completion: with the group if the name alone means another one.
+// choices are names of resources that mean nothing else.
+func choices(all []candidate) []string {
+	texts := make([]string, len(all))
+	for i, c := range all {
+		texts[i] = strings.Join([]string{c.gvr.Resource, c.gvr.Version, c.gvr.Group}, ".")
+	}
+	slices.Sort(texts)
+	return texts
+}
+
+// Names returns the names of everything that can be observed, for completion: the
+// plural name, with the group if the plural alone means another resource or is
+// ambiguous.
 func Names(server discovery.DiscoveryInterface) ([]string, error) {
 	all, err := served(server)
 	if err != nil {
 		return nil, err
 	}
 	var names []string
-	seen := map[string]schema.GroupResource{}
 	for _, c := range all {
-		group, known := seen[c.Name]
-		switch {
-		case !slices.Contains(c.Verbs, "watch"):
-		case !known:
-			seen[c.Name] = c.gvr.GroupResource()
-			names = append(names, c.Name)
-		case group != c.gvr.GroupResource():
-			names = append(names, c.gvr.GroupResource().String())
+		if !slices.Contains(c.Verbs, "watch") {
+			continue
 		}
+		name := c.Name
+		if best := parse(name).best(all); len(best) > 1 || best[0].gvr.Group != c.gvr.Group {
+			name = c.gvr.GroupResource().String()
+		}
+		names = append(names, name)
 	}
 	slices.Sort(names)
 	return slices.Compact(names), nil
@@ -95,26 +117,36 @@ type candidate struct {
 	gvr schema.GroupVersionResource
 }
 
+// served returns what the server has, in the order of preference: the core group
+// first, then the groups in the server's order, of each the preferred version
+// first. The lists themselves come in no order.
 func served(server discovery.DiscoveryInterface) ([]candidate, error) {
-	_, lists, err := server.ServerGroupsAndResources()
+	groups, lists, err := server.ServerGroupsAndResources()
 	if _, partial := errors.AsType[*discovery.ErrGroupDiscoveryFailed](err); err != nil && !partial {
 		return nil, fmt.Errorf("asking the server for its resources: %w", err)
 	}
-	var all []candidate
+	resources := map[string][]metav1.APIResource{}
 	for _, list := range lists {
-		version, err := schema.ParseGroupVersion(list.GroupVersion)
-		if err != nil {
-			continue // no client could ask for it
-		}
-		for _, r := range list.APIResources {
-			if !strings.Contains(r.Name, "/") { // a subresource
-				all = append(all, candidate{r, version.WithResource(r.Name)})
+		resources[list.GroupVersion] = list.APIResources
+	}
+	groups = slices.Clone(groups)
+	slices.SortStableFunc(groups, func(a, b *metav1.APIGroup) int {
+		return cmp.Compare(min(len(a.Name), 1), min(len(b.Name), 1))
+	})
+	var all []candidate
+	for _, group := range groups {
+		versions := append([]metav1.GroupVersionForDiscovery{group.PreferredVersion}, group.Versions...)
+		for i, v := range versions {
+			if i > 0 && v == group.PreferredVersion {
+				continue
+			}
+			gv := schema.GroupVersion{Group: group.Name, Version: v.Version}
+			for _, r := range resources[v.GroupVersion] {
+				if !strings.Contains(r.Name, "/") { // a subresource
+					all = append(all, candidate{r, gv.WithResource(r.Name)})
+				}
 			}
 		}
 	}
-	// The core group comes first for kubectl, too: events are its events.
-	slices.SortStableFunc(all, func(a, b candidate) int {
-		return cmp.Compare(min(len(a.gvr.Group), 1), min(len(b.gvr.Group), 1))
-	})
 	return all, nil
 }

@@ -2,6 +2,7 @@ package resource_test
 
 import (
 	"errors"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -9,17 +10,45 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
-	fakediscovery "k8s.io/client-go/discovery/fake"
-	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/homeostat/homeostat/examples/observe/internal/resource"
 )
 
 var watched = metav1.Verbs{"get", "list", "watch"}
 
-// server is what a small cluster serves, in a server's order.
-func server() *fakediscovery.FakeDiscovery {
-	return &fakediscovery.FakeDiscovery{Fake: &clienttesting.Fake{Resources: []*metav1.APIResourceList{
+// A cluster is what a server serves: its groups in the server's order, and the
+// lists of their resources in no order at all, as client-go returns them.
+type cluster struct {
+	discovery.DiscoveryInterface
+
+	lists []*metav1.APIResourceList // in the server's order, the preferred version of a group first
+	err   error
+}
+
+func (c cluster) ServerGroupsAndResources() ([]*metav1.APIGroup, []*metav1.APIResourceList, error) {
+	var groups []*metav1.APIGroup
+	for _, list := range c.lists {
+		gv, err := schema.ParseGroupVersion(list.GroupVersion)
+		if err != nil {
+			return nil, nil, err
+		}
+		v := metav1.GroupVersionForDiscovery{GroupVersion: list.GroupVersion, Version: gv.Version}
+		i := slices.IndexFunc(groups, func(g *metav1.APIGroup) bool { return g.Name == gv.Group })
+		if i < 0 {
+			i = len(groups)
+			groups = append(groups, &metav1.APIGroup{Name: gv.Group, PreferredVersion: v})
+		}
+		groups[i].Versions = append(groups[i].Versions, v)
+	}
+	lists := slices.Clone(c.lists)
+	rand.Shuffle(len(lists), func(i, j int) { lists[i], lists[j] = lists[j], lists[i] })
+	return groups, lists, c.err
+}
+
+// server is a small cluster.
+func server() cluster {
+	widgets := []metav1.APIResource{{Name: "widgets", SingularName: "widget", Kind: "Widget", Verbs: watched}}
+	return cluster{lists: []*metav1.APIResourceList{
 		{GroupVersion: "v1", APIResources: []metav1.APIResource{
 			{Name: "services", SingularName: "service", Kind: "Service", Namespaced: true, ShortNames: []string{"svc"}, Verbs: watched},
 			{Name: "services/status", Kind: "Service", Namespaced: true, Verbs: metav1.Verbs{"get"}},
@@ -33,15 +62,33 @@ func server() *fakediscovery.FakeDiscovery {
 		{GroupVersion: "events.k8s.io/v1", APIResources: []metav1.APIResource{
 			{Name: "events", SingularName: "event", Kind: "Event", Namespaced: true, ShortNames: []string{"ev"}, Verbs: watched},
 		}},
-		{GroupVersion: "example.com/v2", APIResources: []metav1.APIResource{
-			{Name: "widgets", SingularName: "widget", Kind: "Widget", Verbs: watched},
+		{GroupVersion: "autoscaling/v2", APIResources: []metav1.APIResource{
+			{Name: "horizontalpodautoscalers", Kind: "HorizontalPodAutoscaler", Namespaced: true, ShortNames: []string{"hpa"}, Verbs: watched},
 		}},
-		{GroupVersion: "example.com/v1", APIResources: []metav1.APIResource{
-			{Name: "widgets", SingularName: "widget", Kind: "Widget", Verbs: watched},
+		{GroupVersion: "autoscaling/v1", APIResources: []metav1.APIResource{
+			{Name: "horizontalpodautoscalers", Kind: "HorizontalPodAutoscaler", Namespaced: true, ShortNames: []string{"hpa"}, Verbs: watched},
+			{Name: "olds", SingularName: "old", Kind: "Old", Verbs: watched},
+		}},
+		{GroupVersion: "networking.k8s.io/v1", APIResources: []metav1.APIResource{
+			{Name: "ingresses", SingularName: "ingress", Kind: "Ingress", Namespaced: true, ShortNames: []string{"ing"}, Verbs: watched},
+		}},
+		{GroupVersion: "aaa.example.com/v1", APIResources: []metav1.APIResource{
+			{Name: "ingresses", SingularName: "ingress", Kind: "Ingress", Namespaced: true, ShortNames: []string{"ing", "gad"}, Verbs: watched},
+			{Name: "gizmos", SingularName: "gizmo", Kind: "Gizmo", Verbs: watched},
+		}},
+		{GroupVersion: "example.com/v2", APIResources: widgets},
+		{GroupVersion: "example.com/v1", APIResources: append([]metav1.APIResource{
 			{Name: "svc", SingularName: "", Kind: "Odd", Verbs: watched},
+			{Name: "gizmos", SingularName: "gizmo", Kind: "Gizmo", Verbs: watched},
+		}, widgets...)},
+		{GroupVersion: "example.com/v3alpha1", APIResources: []metav1.APIResource{
+			{Name: "gizmos", SingularName: "gizmo", Kind: "Gizmo", Verbs: watched},
 		}},
-	}}}
+	}}
 }
+
+// starts is how often what is to be the same at each start is tried.
+const starts = 50
 
 func TestFind(t *testing.T) {
 	for name, want := range map[string]string{
@@ -51,23 +98,48 @@ func TestFind(t *testing.T) {
 		"events": "/v1 events", "ev": "/v1 events", "events.events.k8s.io": "events.k8s.io/v1 events",
 		"event.v1.events.k8s.io": "events.k8s.io/v1 events",
 		"widgets":                "example.com/v2 widgets", "widget.example.com": "example.com/v2 widgets",
-		"widgets.v1.example.com": "example.com/v1 widgets",
-		"svc":                    "example.com/v1 svc", // a plural comes before a short name
+		"widgets.v1.example.com":     "example.com/v1 widgets",
+		"svc":                        "example.com/v1 svc", // a plural comes before a short name
+		"hpa":                        "autoscaling/v2 horizontalpodautoscalers",
+		"hpa.v1.autoscaling":         "autoscaling/v1 horizontalpodautoscalers",
+		"olds":                       "autoscaling/v1 olds",            // the preferred version does not have it
+		"ingresses":                  "networking.k8s.io/v1 ingresses", // Kubernetes' own, though another is first by name
+		"ing":                        "networking.k8s.io/v1 ingresses",
+		"gizmos.example.com":         "example.com/v1 gizmos",
+		"gizmo.v3alpha1.example.com": "example.com/v3alpha1 gizmos",
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			got, err := resource.Find(server(), name)
-			g.Expect(err).NotTo(HaveOccurred())
-			g.Expect(got.Group + "/" + got.Version + " " + got.GroupVersionResource.Resource).To(Equal(want))
+			for range starts {
+				got, err := resource.Find(server(), name)
+				g.Expect(err).NotTo(HaveOccurred())
+				g.Expect(got.Group + "/" + got.Version + " " + got.GroupVersionResource.Resource).To(Equal(want))
+			}
 		})
 	}
 	g := NewWithT(t)
 	backwards := server()
-	slices.Reverse(backwards.Resources)
+	slices.Reverse(backwards.lists)
 	g.Expect(resource.Find(backwards, "events")).To(HaveField("GroupVersionResource.Group", ""), "as kubectl does")
 	g.Expect(resource.Find(server(), "svc.example.com")).To(HaveField("Kind", "Odd"))
 	g.Expect(resource.Find(server(), "node")).To(HaveField("Namespaced", false))
 	g.Expect(resource.Find(server(), "service")).To(HaveField("Namespaced", true))
+}
+
+func TestFindDoesNotChooseBetweenGroupsThatAreNotKubernetesOwn(t *testing.T) {
+	g := NewWithT(t)
+	for _, name := range []string{"gizmos", "gizmo", "Gizmo"} {
+		for range starts {
+			_, err := resource.Find(server(), name)
+			g.Expect(err).To(Equal(&resource.AmbiguousError{Name: name, Choices: []string{
+				"gizmos.v1.aaa.example.com", "gizmos.v1.example.com",
+			}}))
+		}
+	}
+	_, err := resource.Find(server(), "gizmos")
+	g.Expect(err).To(MatchError(
+		`resource "gizmos" is ambiguous: choose gizmos.v1.aaa.example.com or gizmos.v1.example.com`))
+	g.Expect(resource.Find(server(), "gizmos.v1.aaa.example.com")).To(HaveField("Group", "aaa.example.com"))
 }
 
 func TestFindSaysWhatIsNear(t *testing.T) {
@@ -92,27 +164,20 @@ func TestFindSaysWhatIsNear(t *testing.T) {
 	}
 }
 
-// broken is a server of which some groups or all do not answer.
-type broken struct {
-	discovery.DiscoveryInterface
-	err error
-}
-
-func (b broken) ServerGroupsAndResources() ([]*metav1.APIGroup, []*metav1.APIResourceList, error) {
-	groups, lists, _ := b.DiscoveryInterface.ServerGroupsAndResources()
-	return groups, lists, b.err
-}
-
 func TestFindPassesOverGroupsThatAreAway(t *testing.T) {
 	g := NewWithT(t)
-	partly := &discovery.ErrGroupDiscoveryFailed{Groups: map[schema.GroupVersion]error{{Group: "metrics.k8s.io"}: errors.New("503")}}
-	g.Expect(resource.Find(broken{server(), partly}, "services")).To(HaveField("Kind", "Service"))
-	_, err := resource.Find(broken{server(), errors.New("connection refused")}, "services")
+	partly := server()
+	partly.err = &discovery.ErrGroupDiscoveryFailed{Groups: map[schema.GroupVersion]error{{Group: "metrics.k8s.io"}: errors.New("503")}}
+	g.Expect(resource.Find(partly, "services")).To(HaveField("Kind", "Service"))
+	away := server()
+	away.err = errors.New("connection refused")
+	_, err := resource.Find(away, "services")
 	g.Expect(err).To(MatchError(ContainSubstring("connection refused")))
 }
 
 func TestNames(t *testing.T) {
 	NewWithT(t).Expect(resource.Names(server())).To(Equal([]string{
-		"events", "events.events.k8s.io", "nodes", "services", "svc", "watched", "widgets",
+		"events", "events.events.k8s.io", "gizmos.aaa.example.com", "gizmos.example.com", "horizontalpodautoscalers",
+		"ingresses", "ingresses.aaa.example.com", "nodes", "olds", "services", "svc", "watched", "widgets",
 	}))
 }

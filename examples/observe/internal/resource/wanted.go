@@ -3,6 +3,8 @@ package resource
 import (
 	"slices"
 	"strings"
+
+	"k8s.io/client-go/kubernetes/scheme"
 )
 
 // wanted is what a name may mean: NAME alone, NAME.GROUP or NAME.VERSION.GROUP.
@@ -12,6 +14,31 @@ func parse(name string) wanted {
 	short, rest, _ := strings.Cut(strings.ToLower(name), ".")
 	return wanted{short, rest}
 }
+
+// best returns the candidate that is meant, of all in the order of preference.
+// Several are ambiguous, each the preferred version of another group.
+func (w wanted) best(all []candidate) (best []candidate) {
+	rank := 0
+	for _, c := range all {
+		switch r := w.rank(c); {
+		case r > rank:
+			best, rank = []candidate{c}, r
+		case r == 0 || r < rank:
+		case !slices.ContainsFunc(best, func(b candidate) bool { return b.gvr.Group == c.gvr.Group }):
+			best = append(best, c)
+		}
+	}
+	for _, c := range best {
+		if own(c.gvr.Group) {
+			return []candidate{c}
+		}
+	}
+	return best
+}
+
+// own reports whether a group is Kubernetes' own. Only of these the server's order
+// has a meaning: others have one priority, and come in the order of their names.
+func own(group string) bool { return scheme.Scheme.IsGroupRegistered(group) }
 
 // rank says how well a candidate fits: 0 is not at all.
 func (w wanted) rank(c candidate) int {
