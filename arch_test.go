@@ -39,6 +39,7 @@ var table = map[string][]string{
 var heavy = map[string][]string{
 	"github.com/prometheus/":          {"metrics", "status", "examples"},
 	"github.com/spf13/cobra":          {"examples"},
+	"k8s.io/cli-runtime/":             {"examples/observe"},
 	"github.com/onsi/":                {"examples/internal/stage"},
 	"sigs.k8s.io/controller-runtime/": {},
 	"testing":                         {"reconcile/reconciletest", "internal", "examples/internal/stage"},

@@ -55,8 +55,8 @@ var _ = Describe("The brake", func() {
 		_, err := s.Once(ctx)
 		Expect(err).To(MatchError(And(
 			ContainSubstring("28 of 30 known names are orphans (such as default/name-000002)"),
-			ContainSubstring("MaxCount (10)"),
-			ContainSubstring("MaxShare (50 %)"), ContainSubstring("Confirm(28)"))))
+			ContainSubstring("more than 10 and"),
+			ContainSubstring("more than 50 %"), ContainSubstring("Confirm(28)"))))
 		Expect(refused).To(Equal([]*names.RefusedError{{
 			Orphans: 28, Known: 30, Example: known("default/name-000002", ""), MaxCount: 10, MaxShare: 0.5,
 		}}))

@@ -16,20 +16,21 @@ import (
 // maxSize bounds an argument in bytes, as the kernel does.
 const maxSize = 128 << 10
 
-var errTooLong = fmt.Errorf("the argument is longer than %d bytes", maxSize)
+var errTooLong = fmt.Errorf("the argument is longer than %d bytes: give the object to the command with --stdin", maxSize)
 
 // A Format is the language of templates.
 type Format string
 
 // The formats. Those that end with -file are of templates in files.
 const (
-	JSONPath   Format = "jsonpath"
-	GoTemplate Format = "go-template"
+	JSONPath       Format = "jsonpath"
+	JSONPathAsJSON Format = "jsonpath-as-json" // all results, as a JSON array
+	GoTemplate     Format = "go-template"
 )
 
 // Formats are the values of --output that choose a format.
 func Formats() []string {
-	return []string{"jsonpath", "go-template", "jsonpath-file", "go-template-file"}
+	return []string{"jsonpath", "jsonpath-as-json", "go-template", "jsonpath-file", "go-template-file"}
 }
 
 // A List is templates, each of which makes one argument. It is safe for
@@ -67,6 +68,8 @@ func parseFormat(name string) (language Format, inFile bool, err error) {
 	switch name {
 	case "jsonpath", "jsonpath-file":
 		return JSONPath, name == "jsonpath-file", nil
+	case "jsonpath-as-json":
+		return JSONPathAsJSON, false, nil
 	case "go-template", "gotemplate", "template":
 		return GoTemplate, false, nil
 	case "go-template-file", "templatefile":
@@ -86,6 +89,7 @@ func parseOne(language Format, text string, strict bool) (execute, error) {
 	}
 	return func(out *limited, object map[string]any) error {
 		path := jsonpath.New("template").AllowMissingKeys(!strict) // its state is of one execution
+		path.EnableJSONOutput(language == JSONPathAsJSON)
 		if err := path.Parse(text); err != nil {
 			return err
 		}

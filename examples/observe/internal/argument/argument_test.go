@@ -35,6 +35,8 @@ func TestArgumentsOfAnObject(t *testing.T) {
 		"no field":                         {"jsonpath", "bad{.metadata.labels.unset}key", false, "badkey", ""},
 		"no field, strictly":               {"jsonpath", "{.metadata.labels.unset}", true, "", "labels is not found"},
 		"no index":                         {"jsonpath", "{.spec.ports[7].port}", false, "", "out of bounds"},
+		"all values, as JSON":              {"jsonpath-as-json", "{.spec.ports[*].port}", false, "[\n    80,\n    443\n]\n", ""},
+		"no field, as JSON":                {"jsonpath-as-json", "{.metadata.labels.unset}", false, "[]\n", ""},
 		"text alone":                       {"jsonpath", "plain", false, "plain", ""},
 		"go: a field":                      {"go-template", "{{ .spec.clusterIP }}", false, "10.0.0.1", ""},
 		"go: the older name":               {"gotemplate", "{{ .spec.clusterIP }}", false, "10.0.0.1", ""},
@@ -52,7 +54,7 @@ func TestArgumentsOfAnObject(t *testing.T) {
 			false, "80,443,", "",
 		},
 		"go: a variable":     {"go-template", `{{$x := .no}}{{$x}}{{$y := 1}}{{$y = 2}}{{$y}}`, false, "2", ""},
-		"go: without an end": {"go-template", `{{range 1000000}}0123456789{{end}}`, false, "", "longer than"},
+		"go: without an end": {"go-template", `{{range 1000000}}0123456789{{end}}`, false, "", "longer than 131072 bytes: give the object to the command with --stdin"},
 		"a NUL":              {"go-template", `{{printf "\x00"}}`, false, "", "NUL"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -43,7 +43,7 @@ func TestWhatCannotWorkIsOneLineAndExitCode1(t *testing.T) {
 		args []string
 		says string
 	}{
-		"no resource":             {nil, "you must specify the resource to observe, such as services (see --help)"},
+		"no resource":             {nil, "you must specify at least one argument containing the resource to observe, such as services (see --help)"},
 		"two resources":           {[]string{"a", "b"}, `unexpected argument "b": put -- between`},
 		"one object":              {[]string{"a/b"}, `RESOURCE is "a/b": must be one kind, all of it; --field-selector=metadata.name=NAME is one object`},
 		"an address without port": {[]string{"a", "--listen-addr=local"}, `--listen-addr is "local": `},
@@ -60,7 +60,7 @@ func TestWhatCannotWorkIsOneLineAndExitCode1(t *testing.T) {
 		"negative times":          {[]string{"a", "--timeout=-1s", "--resync-period=-1s", "--grace-period=-1s", "--min-interval=-1s", "--exit-after=-1s"}, "--timeout is -1s: must not be negative; --grace-period is -1s: must not be negative; --min-interval is -1s: must not be negative; --resync-period is -1s: must not be negative; --exit-after is -1s: must not be negative"},
 		"labels":                  {[]string{"a", "-l", "a=(b"}, `--selector is "a=(b"`},
 		"fields":                  {[]string{"a", "--field-selector", "a"}, `--field-selector is "a"`},
-		"names without delete":    {[]string{"a", "--names=true"}, "--names needs --delete"},
+		"names without delete":    {[]string{"a", "--names=true"}, "--delete and --names must both be specified: "},
 		"a log format":            {[]string{"a", "--log-format=xml"}, `--log-format is "xml"`},
 		"a lease":                 {[]string{"a", "--lease=x"}, `--lease is "x": must be NAMESPACE/NAME`},
 		"the name of a variable":  {[]string{"a", "--type-env-var=A=B"}, `--type-env-var is "A=B"`},
@@ -73,6 +73,8 @@ func TestWhatCannotWorkIsOneLineAndExitCode1(t *testing.T) {
 		},
 		"a program of this folder":   {[]string{"a", "--", "script.sh"}, "for the file in this directory use ./script.sh"},
 		"a program that may not run": {[]string{"a", "--delete=./plain.sh", "--names=true"}, "chmod +x ./plain.sh"},
+		"two ways to say templates":  {[]string{"a", "-a", "{.b}", "--template={.c}"}, "--argument and --template cannot be used together"},
+		"no time":                    {[]string{"a", "--kubeconfig=config", "--request-timeout=soon"}, `--request-timeout is "soon": must be a duration`},
 		"a template":                 {[]string{"a", "-a", "{.b"}, `template "{.b"`},
 		"a format":                   {[]string{"a", "-o", "yaml"}, `"yaml" is no format of templates`},
 		"no cluster":                 {[]string{"a"}, "set --kubeconfig or KUBECONFIG"},
@@ -95,7 +97,7 @@ func TestWhatCannotWorkIsOneLineAndExitCode1(t *testing.T) {
 func TestWarningsAreForPeople(t *testing.T) {
 	isolated(t)
 	g := NewWithT(t)
-	args := []string{"observe", "a", "--kubeconfig=config", "--delete=true", "-a", ".spec.clusterIP", "-a", "{.b}"}
+	args := []string{"observe", "a", "--kubeconfig=config", "--delete=true", "--template", ".spec.clusterIP", "--template", "{.b}"}
 	var stderr bytes.Buffer
 	cli.Main(args, &stderr, &stderr)
 	g.Expect(stderr.String()).To(And(
@@ -105,6 +107,26 @@ func TestWarningsAreForPeople(t *testing.T) {
 	stderr.Reset()
 	cli.Main(append(args, "-q"), &stderr, &stderr)
 	g.Expect(stderr.String()).NotTo(ContainSubstring("warning:"))
+	stderr.Reset()
+	cli.Main([]string{"observe", "a", "--kubeconfig=config", "-a", "{.a}", "-a", "{.b}"}, &stderr, &stderr)
+	g.Expect(stderr.String()).To(ContainSubstring("warning: several --argument make one argument, as with oc: use --template"))
+}
+
+func TestOutputThatCannotBeWrittenIsToldAndAnExitCode(t *testing.T) {
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Skip("there is no /dev/full here: ", err)
+	}
+	defer full.Close()
+	isolated(t)
+	for _, args := range [][]string{{"--help"}, {"completion", "bash"}} {
+		g := NewWithT(t)
+		var stderr bytes.Buffer
+		g.Expect(cli.Main(append([]string{"observe"}, args...), full, &stderr)).To(Equal(1))
+		g.Expect(stderr.String()).To(Equal("error: writing to standard output: write /dev/full: no space left on device\n"))
+		var stdout bytes.Buffer
+		g.Expect(cli.Main([]string{"observe"}, &stdout, full)).To(Equal(1))
+	}
 }
 
 func TestHelpIsGroupedAndNamesThePlugin(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/discovery"
 
+	"github.com/homeostat/homeostat/examples/observe/internal/command"
 	"github.com/homeostat/homeostat/examples/observe/internal/resource"
 )
 
@@ -20,7 +21,7 @@ const about = `Run a command for every object of a kind, and again whenever one 
 RESOURCE is anything the cluster can list and watch: plural, singular, kind or
 short name, NAME.GROUP or NAME.VERSION.GROUP. COMMAND gets its own arguments,
 then the namespace (of namespaced kinds), the name, and one argument for each
---argument. It runs without a shell, and should make what follows from the
+--template. It runs without a shell, and should make what follows from the
 object so, whatever was before: it runs again after every change, after a
 failure until it succeeds, and when this program is started again.
 
@@ -46,8 +47,8 @@ const usage = "RESOURCE [flags] [-- COMMAND [ARG...]]"
 // newCommand returns the command line. Name is what users type; the file is
 // called the same, with a dash for the blank of a plugin, which is what shells
 // complete.
-func newCommand(name string) *cobra.Command {
-	s := &settings{}
+func newCommand(name string, out, errOut *command.Output) *cobra.Command {
+	s := &settings{connection: newConnection()}
 	groups := s.groups()
 	c := &cobra.Command{
 		Use:     strings.ReplaceAll(name, " ", "-") + " " + usage,
@@ -57,7 +58,7 @@ func newCommand(name string) *cobra.Command {
 		Args:    cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
 			s.listenAddrIsGiven = c.Flags().Changed("listen-addr")
-			return s.run(args, c.ArgsLenAtDash(), c.OutOrStdout(), c.ErrOrStderr())
+			return s.run(args, c.ArgsLenAtDash(), out, errOut)
 		},
 		ValidArgsFunction: s.completeResource,
 		SilenceErrors:     true, SilenceUsage: true,
@@ -122,7 +123,7 @@ func (s *settings) completeResource(_ *cobra.Command, args []string, prefix stri
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveDefault // files: the command
 	}
-	config, _, err := s.config()
+	config, _, err := s.connection.config()
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -34,19 +33,8 @@ func (s *settings) groups() []group {
 		{"Failures", s.failures()},
 		{"When it ends, and who works", s.life()},
 		{"Output", s.telling()},
-		{"Cluster", s.cluster()},
+		{"Cluster", s.connection.flagSet()},
 	}
-}
-
-// texts is the value of a flag that may be repeated, also under two names.
-type texts []string
-
-func (t *texts) String() string { return strings.Join(*t, " ") }
-func (t *texts) Type() string   { return "text" }
-
-func (t *texts) Set(text string) error {
-	*t = append(*t, text)
-	return nil
 }
 
 func newGroup() *pflag.FlagSet {
@@ -58,7 +46,7 @@ func newGroup() *pflag.FlagSet {
 func (s *settings) selection() *pflag.FlagSet {
 	f := newGroup()
 	f.BoolVarP(&s.allNamespaces, "all-namespaces", "A", false, "observe all namespaces")
-	f.StringVarP(&s.namespace, "namespace", "n", "", "observe this `namespace` (default: the one of the kubeconfig)")
+	f.StringVarP(s.connection.Namespace, "namespace", "n", "", "observe this `namespace` (default: the one of the kubeconfig)")
 	f.StringVarP(&s.selector, "selector", "l", "", "only objects with these `labels`, such as app=web,tier!=cache")
 	f.StringVar(&s.fieldSelector, "field-selector", "", "only objects with these `fields`, if the server knows them")
 	f.BoolVar(&s.wait, "wait", false, "wait for RESOURCE if the server does not have it yet")
@@ -67,11 +55,13 @@ func (s *settings) selection() *pflag.FlagSet {
 
 func (s *settings) input() *pflag.FlagSet {
 	f := newGroup()
-	f.VarP(&s.templates, "argument", "a", "`template` that makes one more argument from the object; may be repeated")
-	f.Var(&s.templates, "template", "the same as --argument")
+	f.StringArrayVar(&s.templates, "template", nil,
+		"`template` that makes one more argument from the object; may be repeated")
+	f.StringArrayVarP(&s.arguments, "argument", "a", nil, "`template` of one argument; repeated: all of them, "+
+		"with blanks between, are the template of one argument, as oc has it")
 	f.StringVarP(&s.output, "output", "o", "jsonpath",
-		"`format` of templates: jsonpath, go-template, jsonpath-file or go-template-file, FORMAT=TEMPLATE for one; "+
-			"json: jsonpath, and progress as JSON, alone on standard output")
+		"`format` of templates: jsonpath, jsonpath-as-json, go-template, jsonpath-file or go-template-file, "+
+			"FORMAT=TEMPLATE for one; json: jsonpath, and progress as JSON, alone on standard output")
 	f.BoolVar(&s.allowMissing, "allow-missing-template-keys", true,
 		"what a template asks for and an object lacks is empty; otherwise the object fails")
 	f.BoolVar(&s.strict, "strict-templates", false, "the same as --allow-missing-template-keys=false")
@@ -141,13 +131,6 @@ func (s *settings) telling() *pflag.FlagSet {
 	f.BoolVar(&s.printMetricsOnExit, "print-metrics-on-exit", false, "write all metrics to standard output at the end")
 	f.StringVar(&s.logFormat, "log-format", "text", "`format` of logs on standard error: text or json")
 	f.IntVarP(&s.verbosity, "v", "v", 0, "log more with a higher `level`")
-	return f
-}
-
-func (s *settings) cluster() *pflag.FlagSet {
-	f := newGroup()
-	f.StringVar(&s.kubeconfig, "kubeconfig", "", "`file` that names the cluster (default: the cluster this runs in, "+
-		"else $KUBECONFIG or ~/.kube/config)")
-	f.StringVar(&s.context, "context", "", "context of the kubeconfig")
+	f.IntVar(&s.verbosity, "loglevel", 0, "the same as --v")
 	return f
 }

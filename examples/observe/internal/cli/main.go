@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/klog/v2"
 
+	"github.com/homeostat/homeostat/examples/observe/internal/command"
 	"github.com/homeostat/homeostat/examples/observe/internal/observer"
 )
 
@@ -27,13 +29,17 @@ const (
 // Main runs observe and returns its exit code. Args begin with the program's
 // name: kubectl-observe calls itself kubectl observe.
 func Main(args []string, stdout, stderr io.Writer) int {
-	command := newCommand(programName(args[0]))
-	command.SetArgs(args[1:])
-	command.SetOut(stdout)
-	command.SetErr(stderr)
-	err := command.Execute()
+	out, errOut := command.NewOutput(stdout, "standard output"), command.NewOutput(stderr, "standard error")
+	c := newCommand(programName(args[0]), out, errOut)
+	c.SetArgs(args[1:])
+	c.SetOut(out)
+	c.SetErr(errOut)
+	err := c.Execute()
+	if lost := cmp.Or(out.Err(), errOut.Err()); lost != nil {
+		err = lost // whatever else there is follows from it
+	}
 	if err != nil {
-		_, _ = fmt.Fprintf(stderr, "error: %s\n", oneLine(err.Error())) // there is no other place to say it
+		_, _ = fmt.Fprintf(errOut, "error: %s\n", oneLine(err.Error())) // there is no other place to say it
 	}
 	switch {
 	case err == nil:
@@ -56,7 +62,7 @@ func programName(path string) string {
 }
 
 // run checks the settings, and observes.
-func (s *settings) run(args []string, dash int, stdout, stderr io.Writer) error {
+func (s *settings) run(args []string, dash int, out, errOut *command.Output) error {
 	if err := s.complete(args, dash); err != nil {
 		return fmt.Errorf("%w (see --help)", err)
 	}
@@ -65,10 +71,10 @@ func (s *settings) run(args []string, dash int, stdout, stderr io.Writer) error 
 	}
 	if !s.quiet {
 		for _, warning := range s.warnings() {
-			_, _ = fmt.Fprintf(stderr, "warning: %s\n", warning)
+			_, _ = fmt.Fprintf(errOut, "warning: %s\n", warning)
 		}
 	}
-	logger := s.logger(stderr)
+	logger := s.logger(errOut)
 	klog.SetLogger(logger)
 	ctx, stop := signal.NotifyContext(logr.NewContext(context.Background(), logger), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -78,14 +84,24 @@ func (s *settings) run(args []string, dash int, stdout, stderr io.Writer) error 
 		defer cancel()
 		ctx = limited
 	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() { // what cannot be told had better not be done
+		select {
+		case <-out.Failed():
+		case <-errOut.Failed():
+		case <-ctx.Done():
+		}
+		cancel()
+	}()
 	told := make(chan struct{})
 	keepQuiet := context.AfterFunc(ctx, func() {
 		defer close(told)
 		if errors.Is(context.Cause(ctx), errExitAfter) {
-			_, _ = fmt.Fprintf(stderr, "Shutting down after %v ...\n", s.exitAfter)
+			_, _ = fmt.Fprintf(errOut, "Shutting down after %v ...\n", s.exitAfter)
 		}
 	})
-	err := s.observe(ctx, stdout, stderr)
+	err := s.observe(ctx, out, errOut)
 	if !keepQuiet() {
 		<-told
 	}

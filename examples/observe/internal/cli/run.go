@@ -5,13 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"os"
 	"strings"
 	"time"
 
-	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
@@ -33,20 +31,20 @@ import (
 const never = time.Duration(math.MaxInt64 / 4)
 
 // observe runs until ctx ends, or until there is nothing left to do.
-func (s *settings) observe(ctx context.Context, stdout, stderr io.Writer) error {
+func (s *settings) observe(ctx context.Context, out, errOut *command.Output) error {
 	format := s.output
 	if format == "json" {
 		format = string(argument.JSONPath)
 	}
-	arguments, err := argument.Parse(format, s.templates, !s.allowMissing)
+	arguments, err := argument.Parse(format, s.texts(), !s.allowMissing)
 	if err != nil {
 		return err
 	}
-	config, namespace, err := s.config()
+	config, namespace, err := s.connection.config()
 	if err != nil {
 		return err
 	}
-	if namespace = cmp.Or(s.namespace, namespace); s.allNamespaces {
+	if s.allNamespaces {
 		namespace = ""
 	}
 	found, err := s.find(ctx, config, namespace)
@@ -56,12 +54,8 @@ func (s *settings) observe(ctx context.Context, stdout, stderr io.Writer) error 
 	if !found.Namespaced {
 		namespace = ""
 	}
-	out, errOut := command.NewOutput(stdout, "standard output"), command.NewOutput(stderr, "standard error")
 	environment := command.Environment(s.env)
 	options := s.options(found, arguments, environment)
-	if options.Controller.Sweep != nil {
-		options.Controller.Sweep.Refused = adviser(logr.FromContextOrDiscard(ctx))
-	}
 	if options.Controller.Leader, err = s.leader(config, found); err != nil {
 		return err
 	}
@@ -108,7 +102,7 @@ func (s *settings) options(found resource.Resource, arguments argument.List, env
 
 // sweep says how the known names are compared.
 func (s *settings) sweep() *names.Options {
-	o := &names.Options{Period: s.resync, Timeout: cmp.Or(s.timeout, never)}
+	o := &names.Options{Period: s.resync, Timeout: cmp.Or(s.timeout, never), Refused: advise}
 	switch {
 	case s.maxOrphans > 0:
 		o.MaxCount, o.MaxShare = s.maxOrphans, math.SmallestNonzeroFloat64 // however few of all that are
@@ -118,12 +112,9 @@ func (s *settings) sweep() *names.Options {
 	return o
 }
 
-// adviser says in the words of this command line what a refused sweep needs.
-func adviser(logger logr.Logger) func(*names.RefusedError) {
-	return func(e *names.RefusedError) {
-		logger.Info(fmt.Sprintf("too many known names are gone at once: if that is right, start once with --max-orphans=%d",
-			e.Orphans))
-	}
+// advise says in the words of this command line what a refused sweep needs.
+func advise(e *names.RefusedError) {
+	e.Advice = fmt.Sprintf("if that is right, start once with --max-orphans=%d", e.Orphans)
 }
 
 // observer reads whole objects if somebody asks for their content, and metadata

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"syscall"
 
 	"github.com/go-logr/logr"
@@ -62,6 +63,7 @@ func (s *settings) answer(ctx context.Context, registry prometheus.Gatherer, o *
 	if err != nil {
 		return err
 	}
+	handler = withHealthz(handler, o.HasSynced)
 	quiet := logr.NewContext(ctx, logr.FromContextOrDiscard(ctx).V(1))
 	err = status.Serve(quiet, s.listenAddr, handler)
 	if errors.Is(err, syscall.EADDRINUSE) && !s.listenAddrIsGiven {
@@ -70,6 +72,23 @@ func (s *settings) answer(ctx context.Context, registry prometheus.Gatherer, o *
 		return nil
 	}
 	return err
+}
+
+// withHealthz adds what oc observe serves: whether the first list is here, with
+// its status codes and under both of its paths.
+func withHealthz(handler http.Handler, synced func() bool) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("/", handler)
+	health := func(w http.ResponseWriter, _ *http.Request) {
+		if !synced() {
+			http.Error(w, "waiting for the first list", http.StatusInternalServerError)
+			return
+		}
+		_, _ = fmt.Fprint(w, "ok") // the client may have gone
+	}
+	mux.HandleFunc("GET /healthz", health)
+	mux.HandleFunc("GET /healthz/ready", health)
+	return mux
 }
 
 // dump writes all metrics as text.

@@ -7,11 +7,11 @@ type settings struct {
 	resource string
 	each     []string
 
-	allNamespaces                      bool
-	namespace, selector, fieldSelector string
-	wait                               bool
+	allNamespaces           bool
+	selector, fieldSelector string
+	wait                    bool
 
-	templates                           texts
+	arguments, templates                []string
 	output                              string
 	allowMissing, strict                bool
 	typeVariable, objectVariable        string
@@ -39,5 +39,5 @@ type settings struct {
 	logFormat          string
 	verbosity          int
 
-	kubeconfig, context string
+	connection *connection
 }

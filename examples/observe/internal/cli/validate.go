@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/client-go/tools/clientcmd"
 )
 
 // complete takes the arguments. Dash is how many of them are before "--", -1 if
@@ -27,7 +28,7 @@ func (s *settings) complete(args []string, dash int) error {
 	}
 	switch len(args) {
 	case 0:
-		return errors.New("you must specify the resource to observe, such as services")
+		return errors.New("you must specify at least one argument containing the resource to observe, such as services")
 	case 1:
 		s.resource = args[0]
 	default:
@@ -43,14 +44,26 @@ func (s *settings) complete(args []string, dash int) error {
 	if format, text, ok := strings.Cut(s.output, "="); ok {
 		s.output, s.templates = format, append(s.templates, text)
 	}
+	if len(s.arguments) > 0 && len(s.templates) > 0 {
+		return errors.New("--argument and --template cannot be used together (oc would drop --template): use --template")
+	}
 	return nil
+}
+
+// texts are the templates, one of each argument.
+func (s *settings) texts() []string {
+	if len(s.arguments) > 0 {
+		return []string{strings.Join(s.arguments, " ")}
+	}
+	return s.templates
 }
 
 // validate finds what is wrong before anything happens.
 func (s *settings) validate() error {
 	faults := s.validateNumbers()
 	if len(s.names) > 0 && len(s.delete) == 0 {
-		faults = append(faults, errors.New("--names needs --delete: it says what to do about names that are gone"))
+		faults = append(faults, errors.New("--delete and --names must both be specified: "+
+			"--delete is what runs for the names of objects that do not exist"))
 	}
 	if _, err := labels.Parse(s.selector); err != nil {
 		faults = append(faults, fmt.Errorf("--selector is %q: %w", s.selector, err))
@@ -63,6 +76,9 @@ func (s *settings) validate() error {
 	}
 	if _, _, err := net.SplitHostPort(s.listenAddr); s.listenAddr != "" && err != nil {
 		faults = append(faults, fmt.Errorf("--listen-addr is %q: %w", s.listenAddr, err))
+	}
+	if _, err := clientcmd.ParseTimeout(*s.connection.Timeout); err != nil {
+		faults = append(faults, fmt.Errorf("--request-timeout is %q: must be a duration such as 30s", *s.connection.Timeout))
 	}
 	if s.lease != "" && strings.Count(s.lease, "/") != 1 {
 		faults = append(faults, fmt.Errorf("--lease is %q: must be NAMESPACE/NAME", s.lease))
@@ -144,8 +160,11 @@ func (s *settings) warnings() []string {
 	if len(s.delete) > 0 && len(s.names) == 0 {
 		all = append(all, "--delete without --names misses objects that go while this does not run")
 	}
-	jsonpath := slices.Contains([]string{"jsonpath", "json"}, s.output)
-	for _, text := range s.templates {
+	if len(s.arguments) > 1 {
+		all = append(all, "several --argument make one argument, as with oc: use --template for one each")
+	}
+	jsonpath := slices.Contains([]string{"jsonpath", "jsonpath-as-json", "json"}, s.output)
+	for _, text := range s.texts() {
 		if jsonpath && text != "" && !strings.Contains(text, "{") {
 			all = append(all, fmt.Sprintf("template %q has no {...}: every command gets these very words", text))
 		}

@@ -2,6 +2,7 @@ package observer
 
 import (
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -37,7 +38,15 @@ type memory struct {
 type record struct {
 	tried, succeeded version
 	failing          bool
+	asked            int // how often the server has been asked since the object left the selection
 }
+
+// How long it takes from one question whether an object that has left the
+// selection still exists to the next: twice as long each time.
+const (
+	firstQuestion = time.Second
+	mostQuestions = 5 * time.Minute
+)
 
 func newMemory() *memory {
 	return &memory{keys: map[reconcile.Key]*record{}, initial: map[reconcile.Key]bool{}}
@@ -70,7 +79,7 @@ func (m *memory) begin(key reconcile.Key, v version) (t Type, retry bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	r := m.of(key)
-	r.tried = v
+	r.tried, r.asked = v, 0
 	_, initial := m.initial[key]
 	switch {
 	case r.succeeded == v:
@@ -83,6 +92,20 @@ func (m *memory) begin(key reconcile.Key, v version) (t Type, retry bool) {
 		t = Added
 	}
 	return t, r.failing
+}
+
+// left notes that an object exists without being observed. It returns when to ask
+// for it again, 0 if it never was observed here, and whether this is the first
+// time.
+func (m *memory) left(key reconcile.Key) (after time.Duration, first bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r := m.keys[key]
+	if r == nil || r.tried == (version{}) {
+		return 0, true
+	}
+	r.asked++
+	return min(firstQuestion<<min(r.asked-1, 10), mostQuestions), r.asked == 1
 }
 
 // beginDelete returns the last state that was tried, and whether that failed.

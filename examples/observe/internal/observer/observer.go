@@ -58,6 +58,9 @@ func New[T informer.Object](
 // Collectors of what has been done, for Prometheus.
 func (o *Observer) Collectors() []prometheus.Collector { return o.counts.collectors() }
 
+// HasSynced reports whether the first list is in the cache.
+func (o *Observer) HasSynced() bool { return o.synced() }
+
 // Summary returns what has been done so far.
 func (o *Observer) Summary() Summary {
 	return Summary{

@@ -343,6 +343,48 @@ func TestBeforeADeleteTheServerIsAsked(t *testing.T) {
 	}, service("a", 1))
 }
 
+func TestAnObjectThatLeavesTheSelectionAndIsDeletedLater(t *testing.T) {
+	inWorld(t, func(w *world) {
+		var exists atomic.Bool
+		exists.Store(true)
+		asked := 0
+		w.client.PrependReactor("get", "services", func(clienttesting.Action) (bool, runtime.Object, error) {
+			asked++
+			return exists.Load(), service("a", 2), nil
+		})
+		o, end := w.start(observer.Options{Each: each, Delete: []string{"forget"}})
+		w.ran()
+		w.delete("d", "a") // for the watch, it has lost its label
+		w.Expect(w.ran()).To(BeEmpty())
+		<-time.After(time.Hour)
+		w.Expect(w.ran()).To(BeEmpty())
+		w.Expect(asked).To(And(BeNumerically(">", 12), BeNumerically("<", 30)), "once in five minutes in the end")
+		exists.Store(false)
+		<-time.After(5 * time.Minute)
+		w.Expect(w.ran()).To(Equal([]string{"forget d a"}))
+		<-time.After(time.Hour)
+		w.Expect(w.ran()).To(BeEmpty(), "that is all")
+		w.Expect(o.Summary()).To(HaveField("Deletions", BeEquivalentTo(1)))
+		w.Expect(end()).To(Succeed())
+	}, service("a", 1))
+}
+
+func TestAnObjectThatComesBackToTheSelectionIsNotDeleted(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.client.PrependReactor("get", "services", func(clienttesting.Action) (bool, runtime.Object, error) {
+			return true, service("a", 2), nil
+		})
+		_, end := w.start(observer.Options{Each: each, Delete: []string{"forget"}})
+		w.progress()
+		w.delete("d", "a")
+		<-time.After(time.Minute)
+		w.put(service("a", 3))
+		<-time.After(time.Hour)
+		w.Expect(w.progress()).To(Equal([]string{"Updated 3\trun it d a"}))
+		w.Expect(end()).To(Succeed())
+	}, service("a", 1))
+}
+
 func TestNamesThatFailDeleteNothingAndAreListedAgain(t *testing.T) {
 	inWorld(t, func(w *world) {
 		var repaired atomic.Bool

@@ -36,20 +36,24 @@ func (r *reconciler[T]) Reconcile(ctx context.Context, request reconcile.Request
 		r.progress.begin()
 	}
 	object, found := request.Object()
+	var after time.Duration
 	var err error
 	if found {
 		err = r.present(ctx, request.Key, object)
 	} else {
-		err = r.gone(ctx, request.Key)
+		after, err = r.gone(ctx, request.Key)
 	}
 	if r.memory.try(request.Key) {
 		r.progress.end()
 	}
-	if err == nil && !found {
+	if err == nil && !found && after == 0 {
 		r.memory.forget(request.Key)
 	}
 	if r.options.Once && ctx.Err() == nil {
 		err = reconcile.Terminal(err)
+	}
+	if err == nil && after > 0 {
+		return reconcile.After(after), nil
 	}
 	return reconcile.Result{}, err
 }
@@ -68,32 +72,40 @@ func (r *reconciler[T]) present(ctx context.Context, key reconcile.Key, object T
 	return err
 }
 
-// gone runs the delete command, once the server has agreed.
-func (r *reconciler[T]) gone(ctx context.Context, key reconcile.Key) error {
+// gone runs the delete command, once the server has agreed. An object that has
+// merely left the selection is asked for again after a while: its deletion is no
+// event of ours any more.
+func (r *reconciler[T]) gone(ctx context.Context, key reconcile.Key) (after time.Duration, err error) {
 	if len(r.options.Delete) == 0 {
-		return nil
+		return 0, nil
 	}
 	_, exists, err := names.Live(ctx, r.live(key.Namespace), key.Name)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if exists {
-		logr.FromContextOrDiscard(ctx).Info("not deleted: the object exists, though it is not, or no longer, observed")
-		return nil
+		after, first := r.memory.left(key)
+		if first {
+			logr.FromContextOrDiscard(ctx).Info("not deleted: the object exists, though it is not, or no longer, observed")
+		}
+		if r.options.Once {
+			return 0, nil
+		}
+		return after, nil
 	}
 	v, retry := r.memory.beginDelete(key)
 	call, err := r.options.call(r.options.Delete, Deleted, key, v, nil)
 	if err != nil {
 		r.counts.failures.Add(1)
 		r.memory.end(key, true)
-		return reconcile.Terminal(err)
+		return 0, reconcile.Terminal(err)
 	}
 	err = r.run(ctx, turn{Deleted, key, v, call, true, retry})
 	r.memory.end(key, err != nil)
 	if err == nil {
 		r.counts.deletions.Add(1)
 	}
-	return err
+	return 0, err
 }
 
 // A turn is one run, and the immediate repetitions of it.
@@ -121,7 +133,10 @@ func (r *reconciler[T]) run(ctx context.Context, t turn) error {
 		err := r.runner.Run(ctx, t.call)
 		r.counts.ran(t.Type, err, time.Since(began))
 		return err
-	}, func() { r.counts.retries.Add(1) })
+	}, func(err error) {
+		r.counts.retries.Add(1)
+		sayRetry(ctx, err)
+	})
 	switch {
 	case err == nil:
 		return nil

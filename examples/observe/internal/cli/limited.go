@@ -1,0 +1,49 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+)
+
+// limited gives every request a deadline, until its answer has been read, but for
+// watches: they are meant to last.
+func limited(timeout time.Duration) func(http.RoundTripper) http.RoundTripper {
+	late := fmt.Errorf("the server did not answer within --request-timeout=%v", timeout)
+	return func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(request *http.Request) (*http.Response, error) {
+			if watch := request.URL.Query().Get("watch"); watch == "true" || watch == "1" {
+				return next.RoundTrip(request)
+			}
+			ctx, cancel := context.WithTimeoutCause(request.Context(), timeout, late)
+			answer, err := next.RoundTrip(request.WithContext(ctx))
+			if err != nil {
+				if context.Cause(ctx) == late {
+					err = late
+				}
+				cancel()
+				return nil, err
+			}
+			answer.Body = &limitedBody{answer.Body, cancel}
+			return answer, nil
+		})
+	}
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// A limitedBody ends the deadline when it is closed.
+type limitedBody struct {
+	io.ReadCloser
+
+	end func()
+}
+
+func (b *limitedBody) Close() error {
+	defer b.end()
+	return b.ReadCloser.Close()
+}
