@@ -31,10 +31,10 @@ const examples = `  # show services, and what happens to them
   %[1]s services -A
 
   # with the address of each
-  %[1]s services -A -a '{.spec.clusterIP}'
+  %[1]s services -A --template '{.spec.clusterIP}'
 
   # run a script for each
-  %[1]s services -A -a '{.spec.clusterIP}' -- ./record.sh
+  %[1]s services -A --template '{.spec.clusterIP}' -- ./record.sh
 
   # and another one for those that are gone, even if that happened while this did not run
   %[1]s services -A --names ./known.sh --delete ./forget.sh -- ./record.sh

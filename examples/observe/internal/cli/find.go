@@ -35,7 +35,11 @@ func (s *settings) find(ctx context.Context, config *rest.Config, namespace stri
 	defer ticker.Stop()
 	for waiting := false; ; waiting = true {
 		found, err := s.listable(ctx, server, objects, namespace)
-		if err == nil || !s.wait || !isMissing(err) {
+		if err == nil {
+			logr.FromContextOrDiscard(ctx).V(1).Info("observing", "resource", found.GroupVersionResource.String())
+			return found, nil
+		}
+		if !s.wait || !isMissing(err) {
 			return found, s.explain(err)
 		}
 		if !waiting {

@@ -58,19 +58,22 @@ var _ = DescribeTable("A single pass", func(_ SpecContext, code int, args []stri
 	Entry("fields", 0, []string{"ns", "--field-selector", "metadata.name=kube-system"}, line("Sync", "kube-system"), "1 keys"),
 	Entry("fields the server does not know", 1, []string{"services", "--field-selector", "a=b"}, "", "field label"),
 	// arguments
-	Entry("a template", 0, []string{"svc", "-a", "{.spec.clusterIP}"}, line("Sync", kubernetes1+` 10\.\d+\.\d+\.1`), ""),
-	Entry("templates", 0, []string{"svc", "-a", "{.metadata.name}", "--template", "x y", "-a", ""},
+	Entry("a template", 0, []string{"svc", "--template", "{.spec.clusterIP}"}, line("Sync", kubernetes1+` 10\.\d+\.\d+\.1`), ""),
+	Entry("templates", 0, []string{"svc", "--template", "{.metadata.name}", "--template", "x y", "--template", ""},
 		line("Sync", kubernetes1+` kubernetes "x y" ""`), "has no {...}"),
-	Entry("a missing field", 0, []string{"svc", "-a", "bad{.metadata.annotations.unset}key"}, "badkey", ""),
-	Entry("a missing field, strictly", 2, []string{"svc", "-a", "bad{.metadata.annotations.unset}key", "--strict-templates"},
+	Entry("a missing field", 0, []string{"svc", "--template", "bad{.metadata.annotations.unset}key"}, "badkey", ""),
+	Entry("a missing field, strictly", 2, []string{"svc", "--template", "bad{.metadata.annotations.unset}key", "--strict-templates"},
 		"Sync started", "annotations is not found"),
-	Entry("the same", 2, []string{"svc", "-a", "{.metadata.annotations.unset}", "--allow-missing-template-keys=false"},
+	Entry("the same", 2, []string{"svc", "--template", "{.metadata.annotations.unset}", "--allow-missing-template-keys=false"},
 		"Sync started", "annotations is not found"),
-	Entry("a Go template", 0, []string{"svc", "-o", "go-template", "-a", "{{.spec.type}}{{.unknown}}"}, "ClusterIP\n", ""),
+	Entry("a Go template", 0, []string{"svc", "-o", "go-template", "--template", "{{.spec.type}}{{.unknown}}"}, "ClusterIP\n", ""),
 	Entry("a Go template in -o", 0, []string{"svc", "-o", "go-template={{.spec.type}}"}, "ClusterIP\n", ""),
 	Entry("no phantom argument", 0, []string{"svc", "--", "sh", "-c", "echo $#", "sh"}, `(?m)^2$`, ""),
+	Entry("several --argument, which make one", 0, []string{"svc", "-a", "{.spec.type}", "--argument", "{.metadata.name}"},
+		line("Sync", kubernetes1+` "ClusterIP kubernetes"`), "several --argument make one"),
+	Entry("JSON", 0, []string{"svc", "-o", "jsonpath-as-json", "--template", "{.spec.ports[*].port}"}, `"\[\\n    443\\n\]\\n"`, ""),
 	// what a command gets
-	Entry("a command", 0, []string{"svc", "-a", "{.spec.clusterIP}", "--", "echo", "hello  $HOME"},
+	Entry("a command", 0, []string{"svc", "--template", "{.spec.clusterIP}", "--", "echo", "hello  $HOME"},
 		line("Sync", `echo "hello  \$HOME" default kubernetes 10\.\S+`)+`\nhello  \$HOME default kubernetes 10\.`, ""),
 	Entry("variables", 0, []string{
 		"svc", "--type-env-var=TYPE", "--identity-env", "--",
@@ -133,9 +136,9 @@ var _ = DescribeTable("A single pass", func(_ SpecContext, code int, args []stri
 	Entry("two resources", 1, []string{"svc", "pods"}, "", `unexpected argument "pods": put -- `),
 	Entry("an unknown flag", 1, []string{"svc", "--bogus"}, "", "unknown flag: --bogus"),
 	Entry("an unknown format", 1, []string{"svc", "-o", "yaml"}, "", `"yaml" is no format`),
-	Entry("a wrong template", 1, []string{"svc", "-a", "{.spec"}, "", "unclosed"),
+	Entry("a wrong template", 1, []string{"svc", "--template", "{.spec"}, "", "unclosed"),
 	Entry("a wrong selector", 1, []string{"svc", "-l", "a=(b"}, "", "--selector"),
-	Entry("names without delete", 1, []string{"svc", "--names=echo"}, "", "--names needs --delete"),
+	Entry("names without delete", 1, []string{"svc", "--names=echo"}, "", "--delete and --names must both be specified"),
 	Entry("no such program", 1, []string{"svc", "--", "./nothing"}, "", "nothing"),
 	Entry("no command", 1, []string{"svc", "--"}, "", "no command after --"),
 )
@@ -160,7 +163,7 @@ var _ = Describe("A process", func() {
 	It("runs for what changes, until it is over", func(ctx SpecContext) {
 		ns := namespace(ctx)
 		service(ctx, ns, "first")
-		s := observe("services", "-n", ns, "-a", "{.metadata.annotations.a}", "--exit-after=1h",
+		s := observe("services", "-n", ns, "--template", "{.metadata.annotations.a}", "--exit-after=1h",
 			"--delete=echo", "--delete=gone", "--", "echo", "is")
 		Eventually(s.Out, patience).Should(gbytesSay("Sync ended"))
 		made := service(ctx, ns, "web")
@@ -249,7 +252,7 @@ var _ = Describe("A process", func() {
 		s := observe("services", "--listen-addr="+address, "--names=false", "--delete=true", "--", "sh", "-c", "echo begun; sleep 1000")
 		Eventually(s.Out, patience).Should(gbytesSay("begun"))
 		Eventually(answerOf(address, "/livez"), patience).Should(HavePrefix("200"))
-		Eventually(answerOf(address, "/readyz"), patience).Should(And(HavePrefix("503"), ContainSubstring("exit status 1")))
+		Eventually(answerOf(address, "/readyz"), patience).Should(And(HavePrefix("503"), ContainSubstring("status code 1")))
 		Expect(answerOf(address, "/metrics")()).To(ContainSubstring(`observe_counts{type="Sync"} 1`))
 	})
 

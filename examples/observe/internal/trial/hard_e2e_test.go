@@ -193,7 +193,7 @@ var _ = Describe("Large and many", func() {
 		Expect(out(s)).To(MatchRegexp(`(?m)^\s*1000\d\d\d$`))
 		s = observed(2, append(selected, "--object-env-var=OBJECT", "--", "true")...)
 		Expect(logs(s)).To(MatchRegexp(`big: variable OBJECT has 1000\d\d\d bytes, larger than the kernel takes .*--stdin`))
-		s = observed(2, append(selected, "-a", "{.data.data}", "--", "true")...)
+		s = observed(2, append(selected, "--template", "{.data.data}", "--", "true")...)
 		Expect(logs(s)).To(ContainSubstring("the argument is longer than 131072 bytes"))
 	}, SpecTimeout(2*time.Minute))
 
@@ -217,7 +217,7 @@ var _ = Describe("Large and many", func() {
 			Expect(err).NotTo(HaveOccurred())
 		})
 		var lines, complaints bytes.Buffer
-		c := command(cluster.Kubeconfig(), binary, "services", "-n", ns, "--once", "--workers=4", "-a", "{.spec.clusterIP}")
+		c := command(cluster.Kubeconfig(), binary, "services", "-n", ns, "--once", "--workers=4", "--template", "{.spec.clusterIP}")
 		c.Stdout, c.Stderr = &lines, &complaints
 		Expect(c.Run()).To(Succeed())
 		Expect(complaints.String()).To(ContainSubstring("10000 keys, 10000 runs, 0 failures"))

@@ -6,12 +6,14 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	"github.com/onsi/gomega/gexec"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -58,7 +60,7 @@ var _ = Describe("The scripts", func() {
 	It("record: a line for each Service, also after deletions while down", func(ctx SpecContext) {
 		run := func() {
 			GinkgoHelper()
-			script(0, dir, nil, "services", in, "-a", "{.spec.clusterIP}",
+			script(0, dir, nil, "services", in, "--template", "{.spec.clusterIP}",
 				"--names", "./record/known.sh", "--delete", "./record/forget.sh", "--", "./record/record.sh")
 		}
 		a := service(ctx, ns, "a")
@@ -79,8 +81,8 @@ var _ = Describe("The scripts", func() {
 		mine := namespace(ctx)
 		_, err := user.CoreV1().Namespaces().Apply(ctx, ownedBy(mine, "me"), metav1.ApplyOptions{FieldManager: "me"})
 		Expect(err).NotTo(HaveOccurred())
-		script(0, dir, []string{"OWNER=team"}, "namespaces", "-a", "{.metadata.resourceVersion}",
-			"-a", "{.metadata.annotations.owner}", "-a", "{.metadata.deletionTimestamp}", "--", "./set-owner/set-owner.sh")
+		script(0, dir, []string{"OWNER=team"}, "namespaces", "--template", "{.metadata.resourceVersion}",
+			"--template", "{.metadata.annotations.owner}", "--template", "{.metadata.deletionTimestamp}", "--", "./set-owner/set-owner.sh")
 		Expect(ownerOf(ctx, ns)).To(Equal("team"))
 		Expect(ownerOf(ctx, mine)).To(Equal("me"))
 	}, SpecTimeout(2*time.Minute))
@@ -88,7 +90,7 @@ var _ = Describe("The scripts", func() {
 	It("ingress: created, restored, left alone, and deleted though its Service went while down", func(ctx SpecContext) {
 		run := func() *gexec.Session {
 			GinkgoHelper()
-			return script(0, dir, nil, "services", in, "-a", "{.spec.ports[0].port}",
+			return script(0, dir, nil, "services", in, "--template", "{.spec.ports[0].port}",
 				"--names", "./ingress/names.sh", "--delete", "./ingress/delete.sh", "--", "./ingress/create.sh")
 		}
 		ingresses := user.NetworkingV1().Ingresses(ns)
@@ -121,12 +123,12 @@ var _ = Describe("The scripts", func() {
 	}, SpecTimeout(2*time.Minute))
 
 	It("quota: one for each namespace", func(ctx SpecContext) {
-		script(0, dir, []string{"QUOTA=pods=7"}, "namespaces", "--field-selector=metadata.name="+ns, "-a", "{.status.phase}", "--", "./quota/quota.sh")
+		script(0, dir, []string{"QUOTA=pods=7"}, "namespaces", "--field-selector=metadata.name="+ns, "--template", "{.status.phase}", "--", "./quota/quota.sh")
 		quota, err := user.CoreV1().ResourceQuotas(ns).Get(ctx, "default", metav1.GetOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		Expect(quota.Spec.Hard).To(Equal(corev1.ResourceList{"pods": resource.MustParse("7")}))
 		// Its status is the quota controller's, so the resourceVersion may go on.
-		script(0, dir, []string{"QUOTA=pods=8"}, "namespaces", "--field-selector=metadata.name="+ns, "-a", "{.status.phase}", "--", "./quota/quota.sh")
+		script(0, dir, []string{"QUOTA=pods=8"}, "namespaces", "--field-selector=metadata.name="+ns, "--template", "{.status.phase}", "--", "./quota/quota.sh")
 		Expect(user.CoreV1().ResourceQuotas(ns).Get(ctx, "default", metav1.GetOptions{})).To(
 			HaveField("Spec.Hard", quota.Spec.Hard))
 	}, SpecTimeout(2*time.Minute))
@@ -138,7 +140,7 @@ var _ = Describe("The scripts", func() {
 		run := func() string {
 			GinkgoHelper()
 			return out(script(0, dir, nil, "nodes", "-q", "--field-selector=metadata.name="+node.Name,
-				"-a", `{.status.conditions[?(@.type=="Ready")].status}`,
+				"--template", `{.status.conditions[?(@.type=="Ready")].status}`,
 				"--names", "./notify-not-ready/names.sh", "--delete", "./notify-not-ready/gone.sh", "--", "./notify-not-ready/notify.sh"))
 		}
 		Expect(run()).To(Equal("node " + node.Name + " is not ready (Ready is not known)\n"))
@@ -158,7 +160,7 @@ var _ = Describe("The scripts", func() {
 		Expect(os.WriteFile(filepath.Join(dir, "zone.db"), []byte(zone), 0o600)).To(Succeed())
 		run := func() string {
 			GinkgoHelper()
-			script(0, dir, nil, "services", in, "-a", "{.spec.clusterIP}",
+			script(0, dir, nil, "services", in, "--template", "{.spec.clusterIP}",
 				"--names", "./dns-zone/known.sh", "--delete", "./dns-zone/forget.sh", "--", "./dns-zone/record.sh")
 			return content(dir, "zone.db")
 		}
@@ -185,7 +187,7 @@ var _ = Describe("The scripts", func() {
 		variables := []string{"ROOT=" + filepath.Join(dir, "root"), "SERVER=nfs1"}
 		run := func() {
 			GinkgoHelper()
-			script(0, dir, variables, "pvc", in, "-a", "{.spec.storageClassName}", "-a", "{.spec.resources.requests.storage}",
+			script(0, dir, variables, "pvc", in, "--template", "{.spec.storageClassName}", "--template", "{.spec.resources.requests.storage}",
 				"--names", "./nfs-export/names.sh", "--delete", "./nfs-export/unexport.sh", "--", "./nfs-export/export.sh")
 		}
 		run()
@@ -224,8 +226,10 @@ var _ = Describe("The scripts", func() {
 			_, err = pods.UpdateStatus(ctx, made, metav1.UpdateOptions{})
 			Expect(err).NotTo(HaveOccurred())
 		}
-		script(0, dir, nil, "pods", in, "-a", "{.metadata.uid}", "-a", "{.metadata.ownerReferences[?(@.controller==true)].name}",
-			"-a", "{.status.containerStatuses[*].restartCount}", "--", "./reap-restarts/reap.sh")
+		notify := filepath.Join(dir, "notify")
+		Expect(os.WriteFile(notify, []byte("#!/bin/sh\necho \"$1\" >>told\n"), 0o700)).To(Succeed())
+		script(0, dir, []string{"NOTIFY=" + notify}, "pods", in, "--template", "{.metadata.uid}", "--template", "{.metadata.ownerReferences[?(@.controller==true)].name}",
+			"--template", "{.status.containerStatuses[*].restartCount}", "--", "./reap-restarts/reap.sh")
 		Eventually(ctx, func() (names []string, err error) {
 			all, err := pods.List(ctx, metav1.ListOptions{})
 			for _, pod := range all.Items {
@@ -235,21 +239,117 @@ var _ = Describe("The scripts", func() {
 			}
 			return names, err
 		}, patience).Should(ConsistOf("seldom", "lonely"))
+		Expect(content(dir, "told")).To(Equal("Pod " + ns + "/often of " + ns + " is deleted after 120 restarts\n"))
+		events, err := user.CoreV1().Events(ns).List(ctx, metav1.ListOptions{FieldSelector: "reason=Reaped"})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(events.Items).To(ConsistOf(And(HaveField("InvolvedObject.Name", "often"), HaveField("Type", "Warning"),
+			HaveField("Message", "deleted after 120 restarts, so that its owner makes a new one"))))
 	}, SpecTimeout(2*time.Minute))
 
-	It("failed-scheduling: the Pod says why it waits", func(ctx SpecContext) {
-		pod := podNamed("waiting")
-		pod.Spec.NodeSelector = map[string]string{"no": "where"}
-		_, err := user.CoreV1().Pods(ns).Create(ctx, pod, metav1.CreateOptions{})
+	It("failed-scheduling: the Deployment says since when, and why", func(ctx SpecContext) {
+		lonely := podNamed("lonely")
+		lonely.Spec.NodeSelector = map[string]string{"no": "where"}
+		_, err := user.CoreV1().Pods(ns).Create(ctx, lonely, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		deployments := user.AppsV1().Deployments(ns)
+		template := corev1.PodTemplateSpec{
+			ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "web"}}, Spec: *lonely.Spec.DeepCopy(),
+		}
+		_, err = deployments.Create(ctx, &appsv1.Deployment{
+			ObjectMeta: metav1.ObjectMeta{Name: "web"},
+			Spec: appsv1.DeploymentSpec{
+				Replicas: new(int32(2)), Template: template,
+				Selector: &metav1.LabelSelector{MatchLabels: template.Labels},
+			},
+		}, metav1.CreateOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		c := command(cluster.Kubeconfig(), binary, "--listen-addr=", "events", in,
-			"--field-selector=reason=FailedScheduling,involvedObject.kind=Pod", "-a", "{.involvedObject.name}",
-			"-a", "{.involvedObject.uid}", "-a", "{.message}", "--", filepath.Join(scripts, "failed-scheduling/annotate.sh"))
+			"--field-selector=reason=FailedScheduling,involvedObject.kind=Pod", "--template", "{.involvedObject.name}",
+			"--template", "{.involvedObject.uid}", "--template", "{.message}", "--template", "{.metadata.creationTimestamp}",
+			"--template", "{.lastTimestamp}", "--template", "{.series.lastObservedTime}",
+			"--", filepath.Join(scripts, "failed-scheduling/annotate.sh"))
 		started(c)
-		Eventually(ctx, func() (string, error) {
-			pod, err := user.CoreV1().Pods(ns).Get(ctx, "waiting", metav1.GetOptions{})
-			return pod.Annotations["failed-scheduling"], err
-		}, patience).Should(ContainSubstring("nodes"))
+		told := And(HaveKeyWithValue("failed-scheduling", MatchRegexp(`^20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\S*Z$`)),
+			HaveKeyWithValue("failed-scheduling-message", MatchRegexp(`^(web-\S+|lonely): .*nodes`)))
+		Eventually(ctx, func() (map[string]string, error) {
+			d, err := deployments.Get(ctx, "web", metav1.GetOptions{})
+			return d.Annotations, err
+		}, patience).Should(told)
+		Eventually(ctx, func() (map[string]string, error) {
+			pod, err := user.CoreV1().Pods(ns).Get(ctx, "lonely", metav1.GetOptions{})
+			return pod.Annotations, err
+		}, patience).Should(told)
+		pods, err := user.CoreV1().Pods(ns).List(ctx, metav1.ListOptions{LabelSelector: "app=web"})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(pods.Items).To(HaveEach(HaveField("Annotations", Not(HaveKey("failed-scheduling")))))
+	}, SpecTimeout(2*time.Minute))
+
+	It("inventory: a line for each node, also after deletions while down", func(ctx SpecContext) {
+		nodes := user.CoreV1().Nodes()
+		var names []string
+		for _, address := range []string{"192.0.2.1", "192.0.2.2"} {
+			node, err := nodes.Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{
+				GenerateName: "observe-", Labels: map[string]string{"inventory": ns},
+			}}, metav1.CreateOptions{})
+			Expect(err).NotTo(HaveOccurred())
+			node.Status.Addresses = []corev1.NodeAddress{{Type: "Hostname", Address: "x"}, {Type: "InternalIP", Address: address}}
+			_, err = nodes.UpdateStatus(ctx, node, metav1.UpdateOptions{})
+			Expect(err).NotTo(HaveOccurred())
+			DeferCleanup(func(ctx SpecContext) { _ = nodes.Delete(ctx, node.Name, metav1.DeleteOptions{}) }) // or the test has
+			names = append(names, node.Name)
+		}
+		run := func() string {
+			GinkgoHelper()
+			script(0, dir, nil, "nodes", "-l", "inventory="+ns, "--template", `{.status.addresses[?(@.type=="InternalIP")].address}`,
+				"--names", "./inventory/known.sh", "--delete", "./inventory/remove.sh", "--", "./inventory/add.sh")
+			return content(dir, "inventory.txt")
+		}
+		lines := []string{names[0] + " 192.0.2.1\n", names[1] + " 192.0.2.2\n"}
+		slices.Sort(lines)
+		Expect(run()).To(Equal(lines[0] + lines[1]))
+		Expect(nodes.Delete(ctx, names[0], metav1.DeleteOptions{})).To(Succeed())
+		Expect(run()).To(Equal(names[1] + " 192.0.2.2\n"))
+	}, SpecTimeout(2*time.Minute))
+
+	It("tidy-completed: Pods that are done go after a while, and not earlier", func(ctx SpecContext) {
+		pods := user.CoreV1().Pods(ns)
+		for name, ago := range map[string]time.Duration{"old": time.Hour, "young": 0, "running": 0} {
+			pod := podNamed(name)
+			pod.Spec.SchedulerName = "nobody" // or it would edit the Pod meanwhile
+			made, err := pods.Create(ctx, pod, metav1.CreateOptions{})
+			Expect(err).NotTo(HaveOccurred())
+			if made.Status.Phase = corev1.PodSucceeded; name == "running" {
+				made.Status.Phase = corev1.PodRunning
+			}
+			for i, container := range []string{"a", "b"} {
+				ended := metav1.NewTime(time.Now().Add(-ago - time.Duration(i)*time.Hour))
+				made.Status.ContainerStatuses = append(made.Status.ContainerStatuses, corev1.ContainerStatus{
+					Name: container, State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{FinishedAt: ended}},
+				})
+			}
+			_, err = pods.UpdateStatus(ctx, made, metav1.UpdateOptions{})
+			Expect(err).NotTo(HaveOccurred())
+		}
+		left := func() (names []string, err error) {
+			all, err := pods.List(ctx, metav1.ListOptions{})
+			for _, pod := range all.Items {
+				if pod.DeletionTimestamp == nil {
+					names = append(names, pod.Name)
+				}
+			}
+			return names, err
+		}
+		args := []string{
+			"pods", in, "--field-selector=status.phase=Succeeded", "--template", "{.metadata.uid}",
+			"--template", "{.status.phase}", "--template", "{.status.containerStatuses[*].state.terminated.finishedAt}",
+		}
+		script(0, dir, []string{"AFTER=1800"}, append(slices.Clone(args), "--", "./tidy-completed/tidy.sh")...)
+		Eventually(ctx, left, patience).Should(ConsistOf("young", "running"))
+		c := command(cluster.Kubeconfig(), binary, append(args, "--listen-addr=", "--resync-period=1s",
+			"--", filepath.Join(scripts, "tidy-completed/tidy.sh"))...)
+		c.Env = append(c.Env, "AFTER=5")
+		started(c) // it is too early at first, and nothing changes
+		Eventually(ctx, left, patience).Should(ConsistOf("running"))
 	}, SpecTimeout(2*time.Minute))
 })
 

@@ -1,3 +1,4 @@
+# shellcheck shell=sh
 # zone.sh is for the other scripts: replace MARK LINE puts LINE in place of the line that ends with
 # MARK, at the end if there is none; without LINE, the line goes.
 replace() {
