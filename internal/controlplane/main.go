@@ -99,7 +99,7 @@ func report(err error) int {
 }
 
 // run starts a control plane and returns when it has stopped: on SIGTERM, SIGINT or SIGHUP, when the parent process
-// is gone, or with -control at the end of the input.
+// is gone, or with -control at the end of the input. Which of these it was, it says in the log.
 func run(args []string, in io.Reader, out, log io.Writer) error {
 	o, control, err := parse(args, log)
 	if err != nil {
@@ -113,10 +113,10 @@ func run(args []string, in io.Reader, out, log io.Writer) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	defer stop()
 	ctx, cancel := supervisor.WithParent(ctx)
-	defer cancel()
+	defer cancel(nil)
 	if control {
 		go func() { // It ends with the input, at the latest with this process.
-			defer cancel()
+			defer cancel(errors.New("the standard input has ended, which -control reads"))
 			if err := s.Control(ctx, in, out); err != nil {
 				_, _ = fmt.Fprintln(log, "controlplane:", err)
 			}

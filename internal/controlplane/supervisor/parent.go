@@ -2,18 +2,22 @@ package supervisor
 
 import (
 	"context"
+	"errors"
 	"os"
 	"time"
 )
 
 const parentInterval = 500 * time.Millisecond
 
-// WithParent returns a context that also ends when the process that started this one is gone, however it went.
-func WithParent(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancel(ctx)
+// ErrParentEnded is the cause of the end of a context of [WithParent].
+var ErrParentEnded = errors.New("the process that started this one has ended")
+
+// WithParent returns a context that also ends when the process that started this one has ended, however it did.
+func WithParent(ctx context.Context) (context.Context, context.CancelCauseFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
 	go func() {
-		defer cancel()
 		until(ctx, os.Getppid(), os.Getppid)
+		cancel(ErrParentEnded) // unless ctx has ended before
 	}()
 	return ctx, cancel
 }

@@ -29,7 +29,8 @@ func New(o *Options) (*Supervisor, error) {
 }
 
 // Run starts the control plane and returns when it has stopped again: nil because ctx ended, else an error. When a
-// component ended unasked, the error is an [*ExitError]. Run may be called once.
+// component ended unasked, the error is an [*ExitError]. That ctx ended, and its cause, is a line of the progress. Run
+// may be called once.
 func (s *Supervisor) Run(ctx context.Context) (err error) {
 	defer close(s.over)
 	data, err := openDataDir(s.options.DataDir, s.options.Port)
@@ -45,6 +46,7 @@ func (s *Supervisor) Run(ctx context.Context) (err error) {
 	if err := s.serve(ctx, p); ctx.Err() == nil {
 		return err
 	}
+	p.say("ending: %v", context.Cause(ctx))
 	return nil
 }
 

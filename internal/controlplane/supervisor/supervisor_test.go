@@ -12,6 +12,7 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/gbytes"
 	"github.com/onsi/gomega/gleak"
 
 	"github.com/homeostat/homeostat/internal/controlplane/supervisor"
@@ -24,30 +25,31 @@ const long = time.Minute
 type running struct {
 	*supervisor.Supervisor
 	dir    string
-	cancel context.CancelFunc
+	cancel context.CancelCauseFunc
 	ready  chan string
 	result chan error
+	said   *gbytes.Buffer
 }
 
 func start(o *supervisor.Options) *running {
 	GinkgoHelper()
-	r := &running{ready: make(chan string, 1), result: make(chan error, 1)}
+	r := &running{said: gbytes.NewBuffer(), ready: make(chan string, 1), result: make(chan error, 1)}
 	r.dir = filepath.Join(GinkgoT().TempDir(), "data")
 	o.DataDir = r.dir
-	o.Progress = GinkgoWriter
+	o.Progress = io.MultiWriter(GinkgoWriter, r.said)
 	o.Ready = func(kubeconfig string) { r.ready <- kubeconfig }
 	var err error
 	r.Supervisor, err = supervisor.New(o)
 	Expect(err).NotTo(HaveOccurred())
 	var ctx context.Context
-	ctx, r.cancel = context.WithCancel(context.Background())
+	ctx, r.cancel = context.WithCancelCause(context.Background())
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
 		r.result <- r.Run(ctx)
 	}()
 	DeferCleanup(func() {
-		r.cancel()
+		r.cancel(nil)
 		Eventually(over).WithTimeout(long).Should(BeClosed())
 	})
 	return r
@@ -91,11 +93,12 @@ var _ = Describe("Supervisor", func() {
 			ContainSubstring(`flags for "kubelet": must be for one of`))))
 	})
 
-	It("tells when everything is ready, and ends with its context", func() {
+	It("tells when everything is ready, and ends with its context, and says why", func() {
 		r := start(&supervisor.Options{Scheduler: true})
 		Expect(r.awaitReady()).To(Equal(filepath.Join(r.dir, "admin.kubeconfig")))
-		r.cancel()
+		r.cancel(errors.New("terminated signal received"))
 		Eventually(r.result).WithTimeout(long).Should(Receive(BeNil()))
+		Expect(r.said).To(gbytes.Say("controlplane: ending: terminated signal received\n"))
 		_, err := r.etcd()
 		Expect(err).To(MatchError(ContainSubstring("connection refused")))
 	})
@@ -178,7 +181,7 @@ var _ = Describe("Supervisor", func() {
 		It("refuses when it has stopped", func(ctx SpecContext) {
 			r := start(&supervisor.Options{})
 			r.awaitReady()
-			r.cancel()
+			r.cancel(nil)
 			Eventually(r.result).WithTimeout(long).Should(Receive(BeNil()))
 			Expect(r.Restart(ctx)).To(MatchError(supervisor.ErrStopped))
 			Expect(r.Kill(ctx, supervisor.Etcd)).To(MatchError(supervisor.ErrStopped))
@@ -215,7 +218,7 @@ var _ = Describe("The watch for the parent", func() {
 	It("ends with its context", func() {
 		ctx, cancel := supervisor.WithParent(GinkgoT().Context())
 		Expect(ctx.Err()).NotTo(HaveOccurred())
-		cancel()
+		cancel(nil)
 		Expect(ctx.Err()).To(MatchError(context.Canceled))
 	})
 })
