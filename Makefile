@@ -87,9 +87,15 @@ fmt: $(GOFUMPT) ## Format every Go file.
 	$(GOFUMPT) -w $(GO_FILES)
 
 .PHONY: lint
-lint: $(GOLANGCI_LINT) ## Run the linters.
+lint: $(GOLANGCI_LINT) shellcheck ## Run the linters.
 	$(GOLANGCI_LINT) run --build-tags e2e,mutate ./...
 	cd internal/bench && $(GOLANGCI_LINT) run --build-tags e2e ./...
+
+.PHONY: shellcheck
+shellcheck:
+	@command -v shellcheck >/dev/null || { echo "installing shellcheck, which looks at the scripts of examples/observe"; \
+	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq shellcheck >/dev/null; }
+	shellcheck examples/observe/scripts/*/*.sh
 
 .PHONY: verify
 verify: $(GOFUMPT) lint ## Format, linters, tidy modules, and the modules that stand apart.
@@ -98,6 +104,7 @@ verify: $(GOFUMPT) lint ## Format, linters, tidy modules, and the modules that s
 	go mod tidy -diff
 	cd internal/bench && go mod tidy -diff
 	cd internal/controlplane && go mod tidy -diff && CGO_ENABLED=0 go vet ./supervisor
+	cd internal/coredns && go mod tidy -diff && CGO_ENABLED=0 go vet .
 
 .PHONY: bench
 bench: $(BENCHSTAT) ## Benchmarks beside controller-runtime and client-go (BENCH=regexp, COUNT=10).

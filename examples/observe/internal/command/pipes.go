@@ -18,6 +18,9 @@ const (
 	// maxLeft bounds what is read after the end of a program, in bytes: more than
 	// this a pipe cannot hold (/proc/sys/fs/pipe-max-size).
 	maxLeft = 1 << 20
+	// unread is how long our reader may pause once we are to end: longer than a
+	// pump waits for a process that holds the output open.
+	unread = lingering + time.Second
 )
 
 // ErrNotRead says that what a program printed could not be passed on before the
@@ -94,9 +97,8 @@ func closeAll(files []*os.File) {
 }
 
 // finish returns once all has been passed on that the program, which has ended,
-// has printed: however slowly that is read, but for ctx, after whose end the
-// reader has the grace period.
-func (p *pipes) finish(ctx context.Context, grace time.Duration) error {
+// has printed, however slowly that is read; after the end of ctx only for a while.
+func (p *pipes) finish(ctx context.Context) error {
 	if p.stdin != nil {
 		_ = p.stdin.SetDeadline(time.Now()) // what it has not read by now it never will
 	}
@@ -105,7 +107,7 @@ func (p *pipes) finish(ctx context.Context, grace time.Duration) error {
 	}
 	var errs []error
 	for _, pump := range p.pumps {
-		errs = append(errs, pump.wait(ctx, grace))
+		errs = append(errs, pump.wait(ctx))
 	}
 	return errors.Join(errs...)
 }
@@ -158,13 +160,13 @@ func (p *pump) end() {
 func (p *pump) expire() { _ = p.from.SetReadDeadline(time.Now().Add(lingering)) }
 
 // wait returns when pass has.
-func (p *pump) wait(ctx context.Context, grace time.Duration) error {
+func (p *pump) wait(ctx context.Context) error {
 	select {
 	case err := <-p.done:
 		return err
 	case <-ctx.Done():
 	}
-	patience := time.NewTimer(grace)
+	patience := time.NewTimer(unread)
 	defer patience.Stop()
 	select {
 	case err := <-p.done:

@@ -40,7 +40,6 @@ func TestNoLineIsLostIfOurReaderPauses(t *testing.T) {
 
 func TestAReaderThatNeverReadsIsNotWaitedForAtTheEnd(t *testing.T) {
 	d := newDesk(t)
-	d.Grace = 50 * time.Millisecond
 	never := make(chan struct{})
 	defer close(never)
 	stuck := &pausing{d.stdout, never}

@@ -89,7 +89,7 @@ func (r *Runner) run(ctx context.Context, call Call, stdout, stderr io.WriteClos
 	close(ended)
 	stop()
 	f.signal(syscall.SIGKILL) // what it left behind
-	if lost := pipes.finish(ctx, grace); lost != nil {
+	if lost := pipes.finish(ctx); lost != nil {
 		return errors.Join(err, fmt.Errorf("passing on the output of command %q: %w", program, lost))
 	}
 	return err

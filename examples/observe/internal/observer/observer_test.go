@@ -347,9 +347,9 @@ func TestAnObjectThatLeavesTheSelectionAndIsDeletedLater(t *testing.T) {
 	inWorld(t, func(w *world) {
 		var exists atomic.Bool
 		exists.Store(true)
-		asked := 0
+		var asked atomic.Int32
 		w.client.PrependReactor("get", "services", func(clienttesting.Action) (bool, runtime.Object, error) {
-			asked++
+			asked.Add(1)
 			return exists.Load(), service("a", 2), nil
 		})
 		o, end := w.start(observer.Options{Each: each, Delete: []string{"forget"}})
@@ -358,7 +358,7 @@ func TestAnObjectThatLeavesTheSelectionAndIsDeletedLater(t *testing.T) {
 		w.Expect(w.ran()).To(BeEmpty())
 		<-time.After(time.Hour)
 		w.Expect(w.ran()).To(BeEmpty())
-		w.Expect(asked).To(And(BeNumerically(">", 12), BeNumerically("<", 30)), "once in five minutes in the end")
+		w.Expect(asked.Load()).To(And(BeNumerically(">", 12), BeNumerically("<", 30)), "once in five minutes in the end")
 		exists.Store(false)
 		<-time.After(5 * time.Minute)
 		w.Expect(w.ran()).To(Equal([]string{"forget d a"}))

@@ -127,7 +127,7 @@ var _ = DescribeTable("A single pass", func(_ SpecContext, code int, args []stri
 	Entry("too many orphans", 3, []string{
 		"svc", "--max-orphans=1", "--names=printf", `--names=default/a\ndefault/b\n`,
 		"--delete=echo",
-	}, "", "--max-orphans=2\n[\\s\\S]*0 deletions"),
+	}, "", "safety limit: 2 of 2[^\n]*--max-orphans=2 [\\s\\S]*0 deletions"),
 	Entry("as many orphans as allowed", 0, []string{
 		"svc", "--max-orphans=2", "--names=printf",
 		`--names=default/a\ndefault/b\n`, "--delete=echo",
