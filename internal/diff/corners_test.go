@@ -157,3 +157,26 @@ func TestTypedValuesInTrees(t *testing.T) {
 		}
 	}
 }
+
+// encoding/json writes "" as 0, and omitempty leaves it out.
+func TestANumberThatIsNowLeftOutIsRemoved(t *testing.T) {
+	type numbers struct {
+		N json.Number `json:"n,omitempty"`
+	}
+	type lists struct {
+		List []numbers `json:"list"`
+	}
+	for _, row := range []struct {
+		before, after any
+		want          string
+	}{
+		{&numbers{"0"}, &numbers{}, `{"n":null}`},
+		{&numbers{}, &numbers{"0"}, `{"n":0}`},
+		{&lists{[]numbers{{"0"}}}, &lists{[]numbers{{}}}, `{"list":[{}]}`},
+	} {
+		p, err := diff.Make(row.before, row.after, diff.JSON)
+		if err != nil || string(p.Data) != row.want {
+			t.Errorf("%v to %v: %v, %s, want %s", row.before, row.after, err, p.Data, row.want)
+		}
+	}
+}

@@ -55,10 +55,11 @@ func equalNumbers(n *node, a, b unsafe.Pointer) bool {
 
 // equalFields compares two members, either of which may be left out.
 func (w *writer) equalFields(f *field, a, b unsafe.Pointer) bool {
-	if w.equal(f.node, a, b) {
-		return true
+	if !w.equal(f.node, a, b) {
+		return f.omitted(a) && f.omitted(b)
 	}
-	return f.omitted(a) && f.omitted(b)
+	// What has the same JSON may be left out on one side alone: json.Number "0" and "", both written as 0.
+	return f.node.kind != kindOpaque && !f.omitZero || f.omitted(a) == f.omitted(b)
 }
 
 func (w *writer) equalSlices(n *node, a, b *slice) bool {

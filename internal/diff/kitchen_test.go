@@ -47,6 +47,8 @@ type union struct {
 	Type string  `json:"type,omitempty"`
 	One  *inline `json:"one,omitempty"`
 	Two  *inline `json:"two,omitempty"`
+
+	Extra map[string]string `json:"extra,omitempty"`
 }
 
 type item struct {

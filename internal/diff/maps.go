@@ -3,7 +3,6 @@ package diff
 import (
 	"reflect"
 	"slices"
-	"strings"
 	"unsafe"
 )
 
@@ -50,13 +49,6 @@ func (w *writer) stringsDiff(a, b map[string]string) {
 		}
 	}
 	w.buf = append(w.buf, '}')
-}
-
-// checkKey refuses a key that the server would take for a directive.
-func (w *writer) checkKey(k string) {
-	if w.style == Strategic && strings.HasPrefix(k, "$") {
-		w.fail(errUnmergeable)
-	}
 }
 
 func (w *writer) entriesDiff(n *node, a, b reflect.Value) {
@@ -135,7 +127,7 @@ func (n *node) emptyJSON() string {
 func (w *writer) wholeMap(n *node, p unsafe.Pointer) {
 	m := n.value(p)
 	if n.elem.emptyJSON() == "" || m.IsNil() {
-		w.marshal(m.Interface())
+		w.marshalNew(m.Interface())
 		return
 	}
 	filled := reflect.MakeMap(n.typ)
@@ -148,7 +140,7 @@ func (w *writer) wholeMap(n *node, p unsafe.Pointer) {
 		}
 		filled.SetMapIndex(it.Key(), v)
 	}
-	w.marshal(filled.Interface())
+	w.marshalNew(filled.Interface())
 }
 
 // wholeUnlessNull writes a value that was not there before: null would ask to remove it.

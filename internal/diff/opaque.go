@@ -65,6 +65,7 @@ func (w *writer) opaqueDiff(n *node, a, b unsafe.Pointer) {
 		return
 	}
 	if isFlat(n.typ) || !structured(x) || !structured(y) {
+		w.checkKeys(y)
 		w.raw(y)
 		return
 	}

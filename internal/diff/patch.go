@@ -68,7 +68,7 @@ func fast(before, after any, s Style) (Patch, error) {
 			continue
 		}
 		start := w.begin()
-		w.member(f, x, y)
+		w.member(f, x, y, false)
 		p.note(f.name, len(w.buf) > start)
 	}
 	return p.done(&w)

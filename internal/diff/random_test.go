@@ -48,7 +48,7 @@ var filler = sync.OnceValue(func() *randfill.Filler {
 
 // word is one of few strings, so that keys meet.
 func word(r *rand.Rand) string {
-	return [...]string{"", "a", "b", "c", "d", "e/f", "é<\"&>", "x\u2028y", "longer than the others", "$x"}[r.Intn(10)]
+	return [...]string{"", "a", "b", "c", "d", "e/f", "é<\"&>", "x\u2028y", "longer than the others", "$patch", "$retainKeys"}[r.Intn(11)]
 }
 
 func quantity(r *rand.Rand) resource.Quantity {
@@ -57,8 +57,10 @@ func quantity(r *rand.Rand) resource.Quantity {
 
 // document has no null: no merge patch can ask for one.
 func document(r *rand.Rand) []byte {
-	switch r.Intn(4) {
+	switch r.Intn(5) {
 	case 0:
+		return []byte(`{"a":{"$patch":"delete"}}`)
+	case 4:
 		return []byte(`{"a":1,"b":{"c":[1,2]}}`)
 	case 1:
 		return []byte(`{"a":1,"b":{"d":0}}`)

@@ -36,6 +36,31 @@ var behaviours = []struct{ name, before, after, strategic, merge string }{
 		"a key like a directive", `{"labels":{"a":"1"}}`, `{"labels":{"a":"1","$patch":"replace"}}`,
 		`{"labels":{"$patch":"replace"}}`, `=`,
 	},
+	{
+		"a new map with a key like a directive", `{}`, `{"labels":{"$patch":"replace"}}`,
+		`{"labels":{"$patch":"replace"}}`, `=`,
+	},
+	{
+		"a new map with a key like a list's order", `{}`, `{"labels":{"$setElementOrder/a":"b"}}`,
+		`{"labels":{"$setElementOrder/a":"b"}}`, `=`,
+	},
+	{
+		"a key like a directive deep in what is new", `{}`, `{"items":[{"name":"a","union":{"extra":{"$patch":"delete"}}}]}`,
+		`{"items":[{"name":"a","union":{"extra":{"$patch":"delete"}}}]}`, `=`,
+	},
+	{
+		"a key like a directive in a new raw object", `{"raw":null}`, `{"raw":{"a":{"$patch":"delete"}}}`,
+		`{"raw":{"a":{"$patch":"delete"}}}`, `=`,
+	},
+	{
+		"a value like a directive, which is none", `{"scalars":["a"]}`, `{"scalars":["a","$patch"],"atomic":{"type":"$patch"}}`,
+		`{"scalars":["$patch"],"$setElementOrder/scalars":["a","$patch"],"atomic":{"type":"$patch"}}`,
+		`{"scalars":["a","$patch"],"atomic":{"type":"$patch"}}`,
+	},
+	{
+		"a map emptied directly below a union", `{"union":{"type":"1","extra":{"a":"b"}}}`, `{"union":{"type":"1"}}`,
+		`{"union":{"extra":null,"$retainKeys":["type"]}}`, `{"union":{"extra":null}}`,
+	},
 	{"a struct in a map added", `{}`, `{"structs":{"a":{"type":"x"}}}`, `{"structs":{"a":{"type":"x"}}}`, `=`},
 	{
 		"a struct in a map changed", `{"structs":{"a":{"type":"x"}}}`, `{"structs":{"a":{"type":"y"}}}`,

@@ -16,7 +16,7 @@ func (w *writer) structDiff(n *node, a, b unsafe.Pointer, retain bool) {
 	start := len(w.buf)
 	for i := range n.fields {
 		f := &n.fields[i]
-		w.member(f, f.at(a), f.at(b))
+		w.member(f, f.at(a), f.at(b), retain)
 	}
 	if retain && len(w.buf) > start {
 		w.retained(n, b)
@@ -40,8 +40,9 @@ func (w *writer) retained(n *node, b unsafe.Pointer) {
 	w.marshal(names)
 }
 
-// member writes one member of an object, if it differs. Either side may be left out of the JSON.
-func (w *writer) member(f *field, a, b unsafe.Pointer) {
+// member writes one member of an object, if it differs. Either side may be left out of the JSON. If it is
+// retained, the patch names all members that are to stay, and no other may have a value.
+func (w *writer) member(f *field, a, b unsafe.Pointer, retained bool) {
 	if w.quick(f.node, a, b) {
 		return
 	}
@@ -51,7 +52,7 @@ func (w *writer) member(f *field, a, b unsafe.Pointer) {
 	case noB && w.style == JSON && f.byKey:
 		w.key("", f.name)
 		w.stringsDiff(*(*map[string]string)(a), nil)
-	case noB && w.emptied(f):
+	case noB && !retained && w.emptied(f):
 		w.change(f, a, b)
 	case noB:
 		w.key("", f.name)

@@ -79,8 +79,15 @@ func (w *writer) whole(n *node, p unsafe.Pointer) {
 	case kindMap:
 		w.wholeMap(n, p)
 	default:
-		w.marshal(n.value(p).Addr().Interface())
+		w.marshalNew(n.value(p).Addr().Interface())
 	}
+}
+
+// marshalNew writes a value that may hold maps, with keys of any kind.
+func (w *writer) marshalNew(v any) {
+	start := len(w.buf)
+	w.marshal(v)
+	w.checkKeys(w.buf[start:])
 }
 
 // nested writes open, what f writes and closing; it takes all of it back, and
