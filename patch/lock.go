@@ -1,7 +1,6 @@
 package patch
 
 import (
-	"encoding/json"
 	"errors"
 	"reflect"
 	"strings"
@@ -17,7 +16,7 @@ var errNoVersion = errors.New("the object has no metadata.resourceVersion to loc
 // when the server applies it: the UID of cached, and its resourceVersion if locked.
 // An object without UID, as fakes have them, can only be known by its name.
 func withPreconditions(data []byte, cached Object, locked bool) ([]byte, error) {
-	var members []byte
+	members := make([]byte, 0, 96)
 	if locked {
 		if cached.GetResourceVersion() == "" {
 			return nil, errNoVersion
@@ -27,7 +26,7 @@ func withPreconditions(data []byte, cached Object, locked bool) ([]byte, error) 
 	if uid := string(cached.GetUID()); uid != "" {
 		members = appendMember(members, "uid", uid)
 	}
-	if members == nil {
+	if len(members) == 0 {
 		return data, nil
 	}
 	return diff.WithMetadata(data, members), nil
@@ -38,11 +37,8 @@ func appendMember(members []byte, name, value string) []byte {
 	if len(members) > 0 {
 		members = append(members, ',')
 	}
-	quoted, err := json.Marshal(value)
-	if err != nil { // no string fails
-		panic(err)
-	}
-	return append(append(members, `"`+name+`":`...), quoted...)
+	members = append(append(append(members, '"'), name...), `":`...)
+	return diff.AppendString(members, value)
 }
 
 // deletePreconditions is what must still be so when the server deletes cached.

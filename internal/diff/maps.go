@@ -8,6 +8,13 @@ import (
 
 // mapDiff writes the keys that differ, in their order, or nothing.
 func (w *writer) mapDiff(n *node, a, b unsafe.Pointer) {
+	if n.typ == reflect.TypeFor[map[string]string]() {
+		x, y := *(*map[string]string)(a), *(*map[string]string)(b)
+		if w.style == Strategic || x != nil && y != nil {
+			w.stringsDiff(x, y)
+			return
+		}
+	}
 	if w.equalMaps(n, a, b) {
 		return
 	}
@@ -17,13 +24,12 @@ func (w *writer) mapDiff(n *node, a, b unsafe.Pointer) {
 		w.null()
 	case w.style == JSON && va.IsNil():
 		w.whole(n, b)
-	case n.typ == reflect.TypeFor[map[string]string]():
-		w.stringsDiff(*(*map[string]string)(a), *(*map[string]string)(b))
 	default:
 		w.nested('{', '}', func() { w.entriesDiff(n, va, vb) })
 	}
 }
 
+// stringsDiff writes the keys that differ, or nothing.
 func (w *writer) stringsDiff(a, b map[string]string) {
 	var space [8]string
 	changed := space[:0]
@@ -36,6 +42,9 @@ func (w *writer) stringsDiff(a, b map[string]string) {
 		if _, ok := b[k]; !ok {
 			changed = append(changed, k)
 		}
+	}
+	if len(changed) == 0 {
+		return
 	}
 	slices.Sort(changed)
 	w.buf = append(w.buf, '{')

@@ -46,16 +46,19 @@ func (w *writer) raw(data []byte) { w.buf = append(w.buf, data...) }
 func (w *writer) null() { w.buf = append(w.buf, "null"...) }
 
 // text writes s as JSON.
-func (w *writer) text(s string) {
+func (w *writer) text(s string) { w.buf = AppendString(w.buf, s) }
+
+// AppendString appends s as JSON.
+func AppendString(buf []byte, s string) []byte {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
-			w.marshal(s)
-			return
+			quoted, _ := json.Marshal(s) // which fails for no string
+			return append(buf, quoted...)
 		}
 	}
-	w.buf = append(w.buf, '"')
-	w.buf = append(w.buf, s...)
-	w.buf = append(w.buf, '"')
+	buf = append(buf, '"')
+	buf = append(buf, s...)
+	return append(buf, '"')
 }
 
 func (w *writer) marshal(v any) {

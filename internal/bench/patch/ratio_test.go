@@ -1,6 +1,7 @@
 package patch_test
 
 import (
+	"runtime"
 	"slices"
 	"testing"
 	"time"
@@ -18,6 +19,7 @@ const (
 // reports the median of the ratios of their processor time: on a busy machine that
 // is what can be compared. Run it with -benchtime 1x.
 func BenchmarkInAlternation(b *testing.B) {
+	defer runtime.KeepAlive(cache())
 	alternate[*corev1.Pod](b, "Pod", pod())
 	alternate[*corev1.Node](b, "Node", node())
 }
