@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
-	"net/http"
 	"os"
 	"os/signal"
 	"syscall"
@@ -186,12 +184,13 @@ func (p Program) run(ctx context.Context, config *rest.Config, f *flags) error {
 	if f.listenAddr == "" {
 		return reconcile.RunAll(ctx, controllers...)
 	}
-	return serve(ctx, f.listenAddr, registry, controllers)
+	return serve(ctx, config, f.listenAddr, registry, controllers)
 }
 
 // serve runs the controllers, and the status server until they have drained.
 func serve(
-	ctx context.Context, address string, registry *prometheus.Registry, controllers []*reconcile.Controller,
+	ctx context.Context, config *rest.Config, address string, registry *prometheus.Registry,
+	controllers []*reconcile.Controller,
 ) error {
 	err := errors.Join(
 		registry.Register(metrics.New(controllers...)),
@@ -201,7 +200,11 @@ func serve(
 	if err != nil {
 		return fmt.Errorf("registering metrics: %w", err)
 	}
-	handler, err := status.New(&status.Options{Controllers: controllers, Gatherer: registry, Authorize: FromHere})
+	access, err := Access(config)
+	if err != nil {
+		return err
+	}
+	handler, err := status.New(&status.Options{Controllers: controllers, Gatherer: registry, Authorize: access})
 	if err != nil {
 		return err
 	}
@@ -216,17 +219,6 @@ func serve(
 	err = reconcile.RunAll(working, controllers...)
 	done()
 	return errors.Join(err, <-ended)
-}
-
-// FromHere lets everybody see the metrics, which name no objects, and the page
-// only who comes from this machine or by kubectl port-forward. It is for
-// status.Options.Authorize.
-func FromHere(r *http.Request) error {
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
-	if r.URL.Path == "/metrics" || err == nil && net.ParseIP(host).IsLoopback() {
-		return nil
-	}
-	return errors.New("the page is for this machine and kubectl port-forward")
 }
 
 func (p Program) say(out io.Writer, err error) {

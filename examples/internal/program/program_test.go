@@ -16,9 +16,11 @@ import (
 	. "github.com/onsi/gomega"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 
 	"github.com/homeostat/homeostat/examples/internal/program"
 	"github.com/homeostat/homeostat/reconcile"
+	"github.com/homeostat/homeostat/status"
 )
 
 const kubeconfig = `
@@ -159,16 +161,18 @@ func TestHelpSaysWhatTheProgramDoes(t *testing.T) {
 		HavePrefix("Usage of test:\n"), Not(ContainSubstring("-leader-elect")), Not(ContainSubstring("-startup-timeout"))))
 }
 
-func TestThePageIsForThisMachine(t *testing.T) {
+func TestThePageNeedsATokenFromThisMachineToo(t *testing.T) {
 	g := NewWithT(t)
+	access, err := program.Access(&rest.Config{Host: "http://127.0.0.1:1"})
+	g.Expect(err).NotTo(HaveOccurred())
 	from := func(path, address string) error {
 		r := httptest.NewRequest("GET", path, nil)
 		r.RemoteAddr = address
-		return program.FromHere(r)
+		return access(r)
 	}
 	g.Expect(from("/metrics", "10.0.0.1:1")).To(Succeed())
-	g.Expect(from("/debug/homeostat", "10.0.0.1:1")).NotTo(Succeed())
-	g.Expect(from("/debug/homeostat", "nobody")).NotTo(Succeed())
-	g.Expect(from("/debug/homeostat", "127.0.0.1:1")).To(Succeed())
-	g.Expect(from("/debug/homeostat", "[::1]:1")).To(Succeed())
+	for _, path := range []string{"/debug/homeostat", "/debug/pprof/heap"} {
+		g.Expect(from(path, "127.0.0.1:1")).To(MatchError(status.ErrUnauthenticated))
+		g.Expect(from(path, "10.0.0.1:1")).To(MatchError(status.ErrUnauthenticated))
+	}
 }

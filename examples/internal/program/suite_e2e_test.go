@@ -21,9 +21,11 @@ import (
 	. "github.com/onsi/gomega"
 	"github.com/onsi/gomega/gexec"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/homeostat/homeostat/examples/internal/stage"
+	"github.com/homeostat/homeostat/internal/e2e"
 )
 
 func TestE2EPrograms(t *testing.T) {
@@ -70,6 +72,34 @@ func answerOf(address, path string) func() (string, error) {
 	}
 }
 
+// readerOf returns the token of an account that may get the page and nothing else.
+func readerOf(ctx context.Context, namespace string) string {
+	GinkgoHelper()
+	reader, err := cluster.ServiceAccount(ctx, e2e.ServiceAccount{
+		Namespace: namespace, Name: "reader", ClusterRules: []rbacv1.PolicyRule{
+			{NonResourceURLs: []string{"/debug/homeostat"}, Verbs: []string{"get"}},
+		},
+	})
+	Expect(err).NotTo(HaveOccurred())
+	return reader.BearerToken
+}
+
+// pageFor returns status and body of the page for whom the token is of.
+func pageFor(ctx context.Context, address, token string) (string, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/debug/homeostat", http.NoBody)
+	if err != nil {
+		return "", err
+	}
+	request.Header.Set("Authorization", "Bearer "+token)
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return "", err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	return fmt.Sprintf("%d %s", response.StatusCode, body), err
+}
+
 func lease(ctx context.Context, namespace, name string) func() (*coordinationv1.Lease, error) {
 	return func() (*coordinationv1.Lease, error) {
 		return cluster.User.CoordinationV1().Leases(namespace).Get(ctx, name, metav1.GetOptions{})
@@ -99,7 +129,8 @@ var _ = DescribeTable("An example program under its own ServiceAccount",
 			Eventually(lease(ctx, name, leaseName), stage.Patience).Should(HaveField("Spec.HolderIdentity", Not(BeNil())))
 		}
 		Expect(answerOf(address, "/metrics")()).To(ContainSubstring(`controller="` + name + `"`))
-		Expect(answerOf(address, "/debug/homeostat")()).To(HavePrefix("200"))
+		Expect(answerOf(address, "/debug/homeostat")()).To(HavePrefix("401"))
+		Expect(pageFor(ctx, address, readerOf(ctx, name))).To(HavePrefix("200"))
 
 		deployment, err := cluster.User.AppsV1().Deployments(name).Get(ctx, name, metav1.GetOptions{})
 		Expect(err).NotTo(HaveOccurred())

@@ -71,7 +71,7 @@ func (s *settings) observe(ctx context.Context, out, errOut *command.Output) err
 	if err != nil {
 		return err
 	}
-	err = s.serve(ctx, o, runner.Stdout)
+	err = s.serve(ctx, config, o, runner.Stdout)
 	summary := o.Summary()
 	if s.once && err == nil && summary.Keys == 0 && !s.quiet {
 		_, _ = fmt.Fprintln(errOut, "Nothing to sync, exiting immediately")

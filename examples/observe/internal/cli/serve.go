@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/common/expfmt"
+	"k8s.io/client-go/rest"
 
 	"github.com/homeostat/homeostat/examples/internal/program"
 	"github.com/homeostat/homeostat/examples/observe/internal/observer"
@@ -21,7 +22,9 @@ import (
 )
 
 // serve runs the observer, and answers about it until it has drained.
-func (s *settings) serve(ctx context.Context, o *observer.Observer, printed io.Writer) error {
+func (s *settings) serve(
+	ctx context.Context, config *rest.Config, o *observer.Observer, printed io.Writer,
+) error {
 	registry := prometheus.NewRegistry()
 	for _, c := range append(o.Collectors(), metrics.New(o.Controller), collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})) {
@@ -34,7 +37,7 @@ func (s *settings) serve(ctx context.Context, o *observer.Observer, printed io.W
 	serving, done := context.WithCancel(context.WithoutCancel(ctx))
 	ended := make(chan error, 1)
 	go func() {
-		err := s.answer(serving, registry, o)
+		err := s.answer(serving, config, registry, o)
 		if err != nil {
 			stop() // without probes the kubelet would end it anyway
 		}
@@ -53,12 +56,18 @@ func (s *settings) serve(ctx context.Context, o *observer.Observer, printed io.W
 
 // answer serves probes and metrics until ctx ends. The default address may be
 // another observer's already; then there are none.
-func (s *settings) answer(ctx context.Context, registry prometheus.Gatherer, o *observer.Observer) error {
+func (s *settings) answer(
+	ctx context.Context, config *rest.Config, registry prometheus.Gatherer, o *observer.Observer,
+) error {
 	if s.listenAddr == "" || s.once && !s.listenAddrIsGiven {
 		return nil
 	}
+	access, err := program.Access(config)
+	if err != nil {
+		return err
+	}
 	handler, err := status.New(&status.Options{
-		Controllers: []*reconcile.Controller{o.Controller}, Gatherer: registry, Authorize: program.FromHere,
+		Controllers: []*reconcile.Controller{o.Controller}, Gatherer: registry, Authorize: access,
 	})
 	if err != nil {
 		return err

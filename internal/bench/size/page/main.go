@@ -1,0 +1,39 @@
+// Command page is a controller with probes, metrics and the debug page.
+package main
+
+import (
+	"context"
+	"os"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/reconcile"
+	"github.com/homeostat/homeostat/status"
+)
+
+func main() {
+	config, err := clientcmd.BuildConfigFromFlags("", os.Args[1])
+	if err != nil {
+		panic(err)
+	}
+	client := kubernetes.NewForConfigOrDie(config)
+	controller, err := reconcile.New("page", informer.For(client.CoreV1().ConfigMaps(""), nil),
+		reconcile.Func[*corev1.ConfigMap](
+			func(context.Context, reconcile.Request[*corev1.ConfigMap]) (reconcile.Result, error) {
+				return reconcile.Result{}, nil
+			}), nil)
+	if err != nil {
+		panic(err)
+	}
+	handler, err := status.New(&status.Options{
+		Controllers: []*reconcile.Controller{controller}, Authorize: status.Reviewed(client),
+	})
+	if err != nil {
+		panic(err)
+	}
+	go func() { panic(status.Serve(context.Background(), "", handler)) }()
+	panic(controller.Run(context.Background()))
+}

@@ -1,0 +1,31 @@
+// Command smallest is a controller and what it cannot do without.
+package main
+
+import (
+	"context"
+	"os"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/reconcile"
+)
+
+func main() {
+	config, err := clientcmd.BuildConfigFromFlags("", os.Args[1])
+	if err != nil {
+		panic(err)
+	}
+	client := kubernetes.NewForConfigOrDie(config)
+	controller, err := reconcile.New("smallest", informer.For(client.CoreV1().ConfigMaps(""), nil),
+		reconcile.Func[*corev1.ConfigMap](
+			func(context.Context, reconcile.Request[*corev1.ConfigMap]) (reconcile.Result, error) {
+				return reconcile.Result{}, nil
+			}), nil)
+	if err != nil {
+		panic(err)
+	}
+	panic(controller.Run(context.Background()))
+}
