@@ -1,21 +1,21 @@
 // Package metrics shows Prometheus what controllers do.
 //
-// Controllers count all the time, at the price of an addition each; nothing is
-// computed until somebody scrapes. There is no global registry: register the
-// collector where you want it.
+// Controllers count all the time, and nothing is computed before a scrape. There
+// is no global registry: register the collectors where you want them.
 //
 //	queue.Stats ─────┐
 //	reconcile.Stats ─┼─▶ Collector ◀── scrape ── prometheus.Registry (yours)
-//	informer.Status ─┘
+//	informer.Status ─┘                              │
+//	client-go ─────────▶ Requests  ◀────────────────┘
 //
 // The contract:
 //
-//   - What means the same as in controller-runtime and client-go has the same
-//     name there and here (controller_runtime_*, workqueue_*), so that dashboards
-//     and alerts go on working. What only Homeostat has is named homeostat_*.
-//   - Labels are names of controllers, informers, lanes and outcomes: never names
-//     or contents of objects.
-//   - A scrape takes no lock for longer than a snapshot of counters.
+//   - A name that client-go or controller-runtime has, too, means here what it
+//     means there: workqueue_*, controller_runtime_*, rest_client_* and
+//     leader_election_master_status. All other names begin with homeostat_.
+//   - A conflict counts as an error and as a retry, as it does there.
+//   - Labels are names of controllers, informers, kinds, lanes, slots, outcomes,
+//     Leases and servers, never names or contents of objects.
 //
 // It serves nothing over HTTP: package status does.
 package metrics

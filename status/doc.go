@@ -4,24 +4,29 @@
 //	                         ┌─▶ /livez    does only a restart help?
 //	Controller ─┐            ├─▶ /readyz   is every cache there, and who leads?
 //	 informers  ├─▶ Handler ─┤
-//	 queue      ┘            ├─▶ /metrics          ┐ behind
-//	                         └─▶ /debug/homeostat  ┘ Options.Authorize
+//	 queue      ┘            ├─▶ /metrics          ┐
+//	                         ├─▶ /debug/homeostat  ├ behind Options.Authorize
+//	                         └─▶ /debug/pprof/     ┘
 //
 // The contract:
 //
-//   - Probes never wait for work: they read what is known, and give checks that
-//     ask others a fraction of a second. /readyz?verbose names every check; a
-//     check that fails is named, with its reason, in any case.
+//   - Probes do not wait for work: they read what is known, and give checks that
+//     call other code half a second. /readyz?verbose names every check. A check
+//     that fails is named, with its reason, in any case.
 //   - A standby is ready. A controller that has not been run, whose caches are
 //     not complete or whose sweep fails is not.
-//   - The page is one HTML document that needs neither scripts nor anything from
-//     elsewhere, and refreshes itself. /debug/homeostat?format=json is the same
-//     for programs; ?keys=N shows more keys, ?refresh=SECONDS is the pace, 0 none.
+//   - /debug/homeostat is one HTML document that needs neither scripts nor
+//     anything from elsewhere, and refreshes itself. Each key on it leads to its
+//     own page, with its last reconciles: causes, writes, when they were seen, outcome.
+//   - ?format=json is the same for programs, ?keys=N shows more keys, and
+//     ?refresh=SECONDS sets the pace, 0 none.
 //   - Nothing of an object but its name, kind and versions is shown. Errors of
-//     reconcilers are cut to their first line; values that the API server quotes
-//     from an invalid object are left out.
+//     reconcilers are cut to their first line. Values that the API server quotes
+//     from an invalid object are left out. All of it is escaped.
+//   - Authorize guards all but the probes. Without it there are no profiles.
+//     With [Reviewed] only a token counts, not where a request comes from.
 //   - [Serve] listens on loopback unless told otherwise.
+//   - Every request is a GET.
 //
-// It does not authenticate anybody by itself, does not serve TLS, and changes
-// nothing: every request is a GET.
+// It does not serve TLS.
 package status

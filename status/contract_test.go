@@ -1,0 +1,135 @@
+package status_test
+
+import (
+	"context"
+	"errors"
+	"html"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/client-go/kubernetes/fake"
+
+	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/internal/contract"
+	"github.com/homeostat/homeostat/reconcile"
+	"github.com/homeostat/homeostat/status"
+)
+
+func TestContract(t *testing.T) {
+	contract.Check(t, contract.Tests{
+		"Probes do not wait for work: they read what is known, and give checks that call other code half a second.": func(t *testing.T) {
+			TestProbesDoNotWaitForChecksThatHang(t)
+			TestLivezDoesNotCareWhetherThereIsWork(t)
+		},
+		"/readyz?verbose names every check.":                         TestReadyzVerboseNamesEveryCheck,
+		"A check that fails is named, with its reason, in any case.": TestReadyzNamesWhatIsNotReadyAndWhy,
+		"A standby is ready.":                                        testStandby,
+		"A controller that has not been run, whose caches are not complete or whose sweep fails is not.": testNotReady,
+		"/debug/homeostat is one HTML document that needs neither scripts nor anything from elsewhere, and refreshes itself.": func(t *testing.T) {
+			TestThePageNeedsNothingFromElsewhere(t)
+			TestThePageRefreshesAtThePaceOneAsksFor(t)
+		},
+		"Each key on it leads to its own page, with its last reconciles: causes, writes, when they were seen, outcome.": func(t *testing.T) {
+			TestEachKeyOnThePageLeadsToItsOwn(t)
+			TestThePageOfAKeyShowsItsLastReconcilesAsATimeline(t)
+		},
+		"?format=json is the same for programs, ?keys=N shows more keys, and ?refresh=SECONDS sets the pace, 0 none.": func(t *testing.T) {
+			TestTheSameAsJSON(t)
+			TestThePageShowsAsManyKeysAsOneAsksFor(t)
+			TestThePageRefreshesAtThePaceOneAsksFor(t)
+		},
+		"Nothing of an object but its name, kind and versions is shown.":         TestThePageEscapesWhatItShowsAndShowsNoContents,
+		"Errors of reconcilers are cut to their first line.":                     testErrors,
+		"Values that the API server quotes from an invalid object are left out.": testErrors,
+		"All of it is escaped.":                                              TestThePageEscapesWhatItShowsAndShowsNoContents,
+		"Authorize guards all but the probes.":                               TestAuthorizeGuardsMetricsAndThePageButNotTheProbes,
+		"Without it there are no profiles.":                                  TestProfilesNeedAuthorize,
+		"With Reviewed only a token counts, not where a request comes from.": TestLoopbackAloneIsNoProof,
+		"Serve listens on loopback unless told otherwise.":                   TestTheDefaultIsLoopback,
+		"Every request is a GET.":                                            TestNothingCanBeWritten,
+	})
+}
+
+// standby never leads.
+type standby struct{}
+
+func (standby) Run(ctx context.Context, _ func(context.Context) error) error {
+	<-ctx.Done()
+	return nil
+}
+
+// inOne calls f with the page of one controller, which run starts.
+func inOne(t *testing.T, o *reconcile.Options, err error, f func(c client, run func() (stop func()))) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		server := fake.NewClientset(&corev1.ConfigMap{ObjectMeta: object("a")})
+		one, made := reconcile.New("one", informer.For(server.CoreV1().ConfigMaps("d"), nil), reconcile.Func[*corev1.ConfigMap](
+			func(context.Context, reconcile.Request[*corev1.ConfigMap]) (reconcile.Result, error) {
+				return reconcile.Result{}, err
+			}), o)
+		g.Expect(made).NotTo(HaveOccurred())
+		handler, made := status.New(&status.Options{Controllers: []*reconcile.Controller{one}})
+		g.Expect(made).NotTo(HaveOccurred())
+		f(client{g, handler}, func() func() {
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan error, 1)
+			go func() { ended <- one.Run(ctx) }()
+			<-time.After(time.Millisecond)
+			synctest.Wait()
+			return func() {
+				cancel()
+				g.Expect(<-ended).To(Succeed())
+			}
+		})
+	})
+}
+
+func testStandby(t *testing.T) {
+	inOne(t, &reconcile.Options{Leader: standby{}}, nil, func(c client, run func() (stop func())) {
+		defer run()()
+		code, body := c.get("/readyz?verbose")
+		c.Expect(code).To(Equal(http.StatusOK))
+		c.Expect(body).To(ContainSubstring("[+] controller/one: ok, standby"))
+	})
+}
+
+func testNotReady(t *testing.T) {
+	TestReadyzNamesWhatIsNotReadyAndWhy(t) // caches and sweep
+	inOne(t, nil, nil, func(c client, run func() (stop func())) {
+		code, body := c.get("/readyz")
+		c.Expect(code).To(Equal(http.StatusServiceUnavailable))
+		c.Expect(body).To(ContainSubstring("[-] controller/one: it is made"))
+		defer run()()
+		code, _ = c.get("/readyz")
+		c.Expect(code).To(Equal(http.StatusOK))
+	})
+}
+
+func testErrors(t *testing.T) {
+	invalid := apierrors.NewInvalid(schema.GroupKind{Kind: "Secret"}, "token", field.ErrorList{
+		field.Invalid(field.NewPath("data", "key"), secret, "not like this"),
+	})
+	for text, err := range map[string]error{
+		"the first line":                      errors.New("the first line\n" + secret),
+		`Secret "token" is invalid: data.key`: invalid,
+	} {
+		inOne(t, nil, err, func(c client, run func() (stop func())) {
+			defer run()()
+			for _, target := range []string{"", "?format=json", "?controller=one&key=d/a", "?controller=one&key=d/a&format=json"} {
+				_, body := c.get("/debug/homeostat" + target)
+				c.Expect(body).NotTo(ContainSubstring(secret), target)
+				if target == "" || target == "?controller=one&key=d/a" {
+					c.Expect(html.UnescapeString(body)).To(ContainSubstring(text), target)
+				}
+			}
+		})
+	}
+}
