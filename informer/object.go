@@ -3,6 +3,7 @@ package informer
 import (
 	"context"
 	"flag"
+	"fmt"
 	"path"
 	"reflect"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 )
 
@@ -39,7 +41,8 @@ type source struct {
 	boundTo   string                      // the namespace of an untyped client
 	list      func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error)
 	watch     func(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error)
-	stream    stream                    // the bytes of a watch; nil if the client does not tell how it asks
+	rest      rest.Interface            // what a client of client-go for a built-in kind sends requests with; else nil
+	client    string                    // its Go type
 	fake      bool                      // known to be a fake, so that it cannot stream lists
 	shared    cache.SharedIndexInformer // of Wrap; then there is nothing else
 	lends     bool                      // it may retain the objects that it returns
@@ -56,7 +59,8 @@ func sourceOf[T Object, L runtime.Object](c Client[T, L]) source {
 			return c.List(ctx, opts)
 		},
 		watch:  c.Watch,
-		stream: streamOf(c),
+		rest:   generatedOf(c),
+		client: fmt.Sprintf("%T", c),
 		fake:   isFake(c),
 		lends:  lends(c),
 	}

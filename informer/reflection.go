@@ -15,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/homeostat/homeostat/internal/wire"
 )
 
 // afterCalm is how long a watch must have lasted for the back-off to start anew.
@@ -33,12 +35,15 @@ type reflection[T Object] struct {
 	received atomic.Int64  // objects of the list that is coming
 	poked    chan struct{} // wakes the watchdog
 	cancel   context.CancelFunc
-	ended    chan struct{} // closed when its goroutines have ended
-	settle   func()        // of the list that is not stored yet; the reflector's goroutine's
-	specs    *specs[T]     // that the watch has decoded; the reflector's goroutine's
+	ended    chan struct{}            // closed when its goroutines have ended
+	settle   func()                   // of the list that is not stored yet; the reflector's goroutine's
+	misnamed bool                     // the server has not found the resource by its name; the reflector's goroutine's
+	streamed map[any]wire.Fingerprint // specs of the objects of a streaming list, until that is stored; its, too
 
 	mu       sync.Mutex // guards what follows
 	progress progress
+	specs    *wire.Specs // that the watch leaves out; nil if none. Written by the reflector's goroutine
+	whole    string      // why none are
 }
 
 func (r *reflection[T]) run(ctx context.Context) {
@@ -107,6 +112,7 @@ func (r *reflection[T]) WatchWithContext(ctx context.Context, opts metav1.ListOp
 		phase = phaseStream
 	}
 	r.begin(phase)
+	r.streamed = map[any]wire.Fingerprint{}
 	w, err := r.open(ctx, opts)
 	r.answered(ctx, err)
 	if err != nil {
@@ -141,19 +147,32 @@ func (r *reflection[T]) Transformer() cache.TransformFunc {
 	return func(obj any) (any, error) {
 		r.received.Add(1)
 		r.touch()
-		return r.own(obj)
+		it, err := r.own(obj)
+		if err != nil {
+			return nil, err
+		}
+		if it.spec != (wire.Fingerprint{}) {
+			r.streamed[it.object] = it.spec
+		}
+		return it.object, nil
 	}
 }
 
-// own returns obj as it may be kept: nobody else's, edited, and sharing what it
-// has in common with the others.
-func (r *reflection[T]) own(obj any) (T, error) {
+// own returns obj as it may be kept: complete, nobody else's, edited, and sharing
+// what it has in common with the others.
+func (r *reflection[T]) own(obj any) (*item[T], error) {
 	object, err := r.private(obj)
-	if err == nil {
-		object = r.unshared(object)
-		r.informer.shares(object)
+	if err != nil {
+		return nil, err
 	}
-	return object, err
+	spec, err := r.complete(object)
+	if err != nil {
+		return nil, err
+	}
+	r.informer.shares(object)
+	it := itemOf(object)
+	it.spec = spec
+	return it, nil
 }
 
 // private returns obj with its type, nobody else's, and edited.
@@ -185,11 +204,11 @@ func (r *reflection[T]) Add(obj any) error { return r.Update(obj) }
 // Update stores the new state of an object.
 func (r *reflection[T]) Update(obj any) error {
 	r.touch()
-	object, err := r.own(obj)
+	it, err := r.own(obj)
 	if err != nil {
 		return err
 	}
-	r.informer.put(r.item(object))
+	r.informer.put(it)
 	return nil
 }
 
@@ -200,7 +219,6 @@ func (r *reflection[T]) Delete(obj any) error {
 	if err != nil {
 		return err
 	}
-	r.specs.take(object)
 	r.informer.drop(object)
 	return nil
 }
@@ -214,8 +232,11 @@ func (r *reflection[T]) Replace(list []any, version string) error {
 		if !ok {
 			return fmt.Errorf("the server sent a %T, not a %s", obj, reflect.TypeFor[T]())
 		}
-		items = append(items, r.item(object))
+		it := itemOf(object)
+		it.spec = r.streamed[object]
+		items = append(items, it)
 	}
+	r.streamed = nil
 	r.settle = func() {
 		r.informer.replace(r.source.namespace, items, !r.synced.Load(), func() {
 			r.informer.seen.advance(r.source.namespace, version, true)

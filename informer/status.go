@@ -1,6 +1,7 @@
 package informer
 
 import (
+	"cmp"
 	"reflect"
 	"slices"
 	"sync/atomic"
@@ -32,6 +33,10 @@ type Status struct {
 	WatchSince      time.Time     // when the watch was opened that is open longest; zero if none is
 	Lag             time.Duration // how long the oldest change has been waiting to be handed on; 0 if none waits
 	LastError       string        // of a request that has failed and not been repeated with success
+
+	// FullDecode says why specs that have not changed are decoded, too, such as
+	// `the server sends "application/json"`. It is empty while they are left out.
+	FullDecode string
 
 	// Counted since the informer was made.
 	Lists    int64 // stored, so all but the first of each Run were relists
@@ -98,6 +103,7 @@ func (i *Informer[T]) Status() Status {
 		if err := r.lastError(); err != nil {
 			s.LastError = err.Error()
 		}
+		s.FullDecode = cmp.Or(s.FullDecode, r.fullDecode())
 	}
 	return s
 }

@@ -51,6 +51,7 @@ func TestStatus(t *testing.T) {
 		g.Expect(nodes.Status()).To(show(informer.Status{
 			Name: "nodes", Kind: "Node", Running: true, Synced: true, Objects: 1, Handlers: 1, ResourceVersion: "10", Server: "http://script",
 			LastSign: time.Unix(0, synced.UnixNano()), WatchSince: synced, Lists: 1, Watches: 1, Failures: 2, Events: 1,
+			FullDecode: `the server sends "application/json"`,
 		}))
 		close(gate)
 		synctest.Wait()

@@ -11,19 +11,18 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// An Object is an API object that decodes itself from protobuf, and keeps what
-// it has had before.
+// An Object is an API object that decodes itself from protobuf.
 type Object interface {
 	metav1.Object
 	runtime.Object
 	Unmarshal(data []byte) error
 }
 
-// A Kind says where the spec of a type of objects is.
+// A Kind is a type of objects that have a spec.
 type Kind struct {
 	typ   reflect.Type
-	field int              // of the struct
-	spec  protowire.Number // of the message
+	field int              // Spec, in the struct
+	spec  protowire.Number // and in the message
 }
 
 // KindOf returns the Kind of t. There is none unless t is a pointer to a struct
@@ -45,9 +44,10 @@ func KindOf(t reflect.Type) (k Kind, ok bool) {
 	return k, err == nil && k.spec > metadataNumber
 }
 
-func (k Kind) fresh() Object { return reflect.New(k.typ).Interface().(Object) }
+// name of the kind, such as "Pod".
+func (k Kind) name() string { return k.typ.Name() }
 
-// reuse makes the spec of from that of to.
-func (k Kind) reuse(to, from Object) {
+// copySpec makes the spec of from that of to: a shallow copy.
+func (k Kind) copySpec(to, from Object) {
 	reflect.ValueOf(to).Elem().Field(k.field).Set(reflect.ValueOf(from).Elem().Field(k.field))
 }

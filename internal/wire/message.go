@@ -1,45 +1,33 @@
 package wire
 
-import (
-	"fmt"
+import "google.golang.org/protobuf/encoding/protowire"
 
-	"google.golang.org/protobuf/encoding/protowire"
-)
-
-// A message looks for fields in messages, and remembers the first fault.
-type message struct{ err error }
-
-// of returns the content of a field of data that is a string, bytes or another
-// message: nil if it is not there, and the last one if it is repeated.
-func (m *message) of(data []byte, number protowire.Number) []byte {
-	_, content, _ := m.find(data, number)
-	return content
+// A part is a field of a message that is a string, bytes or another message.
+type part struct {
+	start, end int // of the field with its tag
+	content    []byte
 }
 
-// find returns where the field begins, what is in it, and where it ends.
-func (m *message) find(data []byte, number protowire.Number) (start int, content []byte, end int) {
-	for at := 0; at < len(data) && m.err == nil; {
+// only returns the part of data with that number. It reports false if data is
+// malformed, or the part is missing or there more than once.
+func only(data []byte, number protowire.Number) (p part, ok bool) {
+	for at := 0; at < len(data); {
 		found, kind, tag := protowire.ConsumeTag(data[at:])
 		if tag < 0 {
-			m.malformed("%w", protowire.ParseError(tag))
-			break
+			return part{}, false
 		}
 		size := protowire.ConsumeFieldValue(found, kind, data[at+tag:])
 		if size < 0 {
-			m.malformed("%w", protowire.ParseError(size))
-			break
+			return part{}, false
 		}
-		if found == number && kind == protowire.BytesType {
-			start, end = at, at+tag+size
-			content, _ = protowire.ConsumeBytes(data[at+tag : end])
+		if found == number {
+			if ok || kind != protowire.BytesType {
+				return part{}, false
+			}
+			p, ok = part{start: at, end: at + tag + size}, true
+			p.content, _ = protowire.ConsumeBytes(data[at+tag : p.end])
 		}
 		at += tag + size
 	}
-	return start, content, end
-}
-
-func (m *message) malformed(format string, args ...any) {
-	if m.err == nil {
-		m.err = fmt.Errorf("malformed: "+format, args...)
-	}
+	return p, ok
 }

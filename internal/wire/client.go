@@ -1,0 +1,92 @@
+package wire
+
+import (
+	"fmt"
+	"mime"
+	"net/http"
+	"reflect"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/features"
+	"k8s.io/client-go/rest"
+)
+
+// Through returns a copy of c whose watches leave out what s knows. It differs
+// from c in its transport alone, which is in an exported field; whatever else a
+// client has is copied as it is. If that would not be safe, it says why: use c.
+func (s *Specs) Through(c rest.Interface) (through rest.Interface, why string) {
+	from, ok := c.(*rest.RESTClient)
+	if !ok || from == nil {
+		return nil, fmt.Sprintf("the client sends its requests with a %T", c)
+	}
+	// Such a client notes in itself, while others use it, that the server speaks none.
+	if features.FeatureGates().Enabled(features.ClientsAllowCBOR) {
+		return nil, "the client may speak CBOR"
+	}
+	if !copyable(reflect.TypeFor[rest.RESTClient](), cborFlag) {
+		return nil, "the rest.RESTClient of this client-go cannot be copied"
+	}
+	to := &rest.RESTClient{}
+	reflect.ValueOf(to).Elem().Set(reflect.ValueOf(from).Elem())
+	client := http.Client{}
+	if from.Client != nil {
+		client = *from.Client
+	}
+	if client.Transport == nil {
+		client.Transport = http.DefaultTransport
+	}
+	client.Transport = &transport{client.Transport, s}
+	to.Client = &client
+	return to, ""
+}
+
+// cborFlag is the one field that changes: never, without CBOR.
+const cborFlag = "sawUnsupportedMediaTypeForCBOR"
+
+// copyable reports whether values of t can be copied while they are used: nothing
+// in them is a lock, nor marked by one as go vet knows it, but for a field except.
+func copyable(t reflect.Type, except string) bool {
+	if reflect.PointerTo(t).Implements(reflect.TypeFor[sync.Locker]()) {
+		return false
+	}
+	switch t.Kind() {
+	case reflect.Array:
+		return copyable(t.Elem(), except)
+	case reflect.Struct:
+		for f := range t.Fields() {
+			if f.Name != except && !copyable(f.Type, except) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// A transport changes the bodies of watches.
+type transport struct {
+	next  http.RoundTripper
+	specs *Specs
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	answer, err := t.next.RoundTrip(r)
+	if err != nil || answer.StatusCode != http.StatusOK {
+		return answer, err
+	}
+	mediaType, _, err := mime.ParseMediaType(answer.Header.Get("Content-Type"))
+	switch encoding := answer.Header.Get("Content-Encoding"); {
+	case err != nil || mediaType != runtime.ContentTypeProtobuf:
+		t.specs.because(fmt.Sprintf("the server sends %q", answer.Header.Get("Content-Type")))
+	case encoding != "":
+		t.specs.because(fmt.Sprintf("the server sends content encoded with %q", encoding))
+	default:
+		t.specs.because("")
+		answer.Body = newBody(answer.Body, t.specs)
+	}
+	return answer, nil
+}
+
+// WrappedRoundTripper returns the transport below, as client-go's own do.
+func (t *transport) WrappedRoundTripper() http.RoundTripper { return t.next }

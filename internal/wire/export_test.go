@@ -1,0 +1,20 @@
+package wire
+
+import (
+	"io"
+	"reflect"
+)
+
+// Body returns the body of a watch in protobuf as its reader sees it.
+func (s *Specs) Body(of io.ReadCloser) io.ReadCloser { return newBody(of, s) }
+
+// Noted is how many specs have not been taken.
+func (s *Specs) Noted() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.noted)
+}
+
+func Copyable(t reflect.Type) bool { return copyable(t, cborFlag) }
+
+const MaxFrame = maxFrame

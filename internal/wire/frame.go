@@ -1,0 +1,154 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/binary"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// Numbers of the fields of messages.
+const (
+	typeNumber   protowire.Number = 1 // of metav1.WatchEvent
+	objectNumber protowire.Number = 2
+	rawNumber    protowire.Number = 1 // of runtime.RawExtension
+
+	typeMetaNumber        protowire.Number = 1 // of runtime.Unknown
+	bodyNumber            protowire.Number = 2
+	contentEncodingNumber protowire.Number = 3
+	kindNumber            protowire.Number = 2 // of runtime.TypeMeta
+
+	metadataNumber  protowire.Number = 1 // of any object
+	nameNumber      protowire.Number = 1 // of metav1.ObjectMeta
+	namespaceNumber protowire.Number = 3
+	selfLinkNumber  protowire.Number = 4
+	uidNumber       protowire.Number = 5
+)
+
+// magic is what an object in protobuf begins with.
+var magic = []byte("k8s\x00")
+
+// A frame is an event as the server sends it, taken apart: a metav1.WatchEvent,
+// in it a runtime.RawExtension, in it, after the magic, a runtime.Unknown, and in
+// it the object.
+type frame struct {
+	event              []byte
+	object, raw, body  part
+	extension, unknown []byte // what raw and body are parts of
+	spec               part
+	key                types.NamespacedName
+	uid                types.UID
+}
+
+// parse takes an event apart. It reports false if that is not an object of kind k
+// that was added or modified, with exactly one of all that matters.
+func parse(event []byte, k Kind) (f frame, ok bool) {
+	f.event = event
+	t, ok := only(event, typeNumber)
+	if what := watch.EventType(t.content); !ok || what != watch.Added && what != watch.Modified {
+		return f, false
+	}
+	if f.object, ok = only(event, objectNumber); !ok {
+		return f, false
+	}
+	f.extension = f.object.content
+	if f.raw, ok = only(f.extension, rawNumber); !ok {
+		return f, false
+	}
+	if f.unknown, ok = bytes.CutPrefix(f.raw.content, magic); !ok {
+		return f, false
+	}
+	meta, ok := only(f.unknown, typeMetaNumber)
+	if !ok {
+		return f, false
+	}
+	if kind, ok := only(meta.content, kindNumber); !ok || string(kind.content) != k.name() {
+		return f, false
+	}
+	if encoding, ok := only(f.unknown, contentEncodingNumber); ok && len(encoding.content) > 0 {
+		return f, false
+	}
+	if f.body, ok = only(f.unknown, bodyNumber); !ok {
+		return f, false
+	}
+	if f.spec, ok = only(f.body.content, k.spec); !ok {
+		return f, false
+	}
+	metadata, ok := only(f.body.content, metadataNumber)
+	return f, ok && f.identify(metadata.content)
+}
+
+// identify reads name, namespace and UID. It reports false if the object has a
+// selfLink, which is where the mark goes.
+func (f *frame) identify(metadata []byte) bool {
+	for len(metadata) > 0 {
+		number, kind, tag := protowire.ConsumeTag(metadata)
+		if tag < 0 {
+			return false
+		}
+		size := protowire.ConsumeFieldValue(number, kind, metadata[tag:])
+		if size < 0 {
+			return false
+		}
+		if kind == protowire.BytesType {
+			content, _ := protowire.ConsumeBytes(metadata[tag : tag+size])
+			switch number {
+			case nameNumber:
+				f.key.Name = string(content)
+			case namespaceNumber:
+				f.key.Namespace = string(content)
+			case uidNumber:
+				f.uid = types.UID(content)
+			case selfLinkNumber:
+				if len(content) > 0 {
+					return false
+				}
+			}
+		}
+		metadata = metadata[tag+size:]
+	}
+	return f.uid != ""
+}
+
+// appendMarked appends the event with its length in front, the object marked by
+// mark, and without its spec if that is to be cut.
+func (f *frame) appendMarked(to []byte, mark string, cut bool) []byte {
+	body := f.body.content
+	before, after := body, []byte(nil)
+	if cut {
+		before, after = body[:f.spec.start], body[f.spec.end:]
+	}
+	link := protowire.SizeTag(selfLinkNumber) + protowire.SizeBytes(len(mark))
+	size := len(before) + len(after) + sizeOf(metadataNumber, link)
+	unknown := len(f.unknown) - (f.body.end - f.body.start) + sizeOf(bodyNumber, size)
+	raw := len(magic) + unknown
+	extension := len(f.extension) - (f.raw.end - f.raw.start) + sizeOf(rawNumber, raw)
+	event := len(f.event) - (f.object.end - f.object.start) + sizeOf(objectNumber, extension)
+
+	to = binary.BigEndian.AppendUint32(to, uint32(event))
+	to = append(to, f.event[:f.object.start]...)
+	to = appendHead(to, objectNumber, extension)
+	to = append(to, f.extension[:f.raw.start]...)
+	to = appendHead(to, rawNumber, raw)
+	to = append(to, magic...)
+	to = append(to, f.unknown[:f.body.start]...)
+	to = appendHead(to, bodyNumber, size)
+	to = append(append(to, before...), after...)
+	to = appendHead(to, metadataNumber, link) // once more: it adds to the first one
+	to = protowire.AppendString(protowire.AppendTag(to, selfLinkNumber, protowire.BytesType), mark)
+	to = append(to, f.unknown[f.body.end:]...)
+	to = append(to, f.extension[f.raw.end:]...)
+	return append(to, f.event[f.object.end:]...)
+}
+
+// sizeOf is the size of a field with content of n bytes.
+func sizeOf(number protowire.Number, n int) int {
+	return protowire.SizeTag(number) + protowire.SizeBytes(n)
+}
+
+// appendHead appends what comes before the content of a field.
+func appendHead(to []byte, number protowire.Number, n int) []byte {
+	return protowire.AppendVarint(protowire.AppendTag(to, number, protowire.BytesType), uint64(n))
+}
