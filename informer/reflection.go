@@ -42,8 +42,8 @@ type reflection[T Object] struct {
 
 	mu       sync.Mutex // guards what follows
 	progress progress
-	specs    *wire.Specs // that the watch leaves out; nil if none. Written by the reflector's goroutine
-	whole    string      // why none are
+	specs    *wire.Specs // of the objects of the watch; nil if all are decoded. Written by the reflector's goroutine
+	whole    string      // why they are
 }
 
 func (r *reflection[T]) run(ctx context.Context) {
@@ -158,14 +158,10 @@ func (r *reflection[T]) Transformer() cache.TransformFunc {
 	}
 }
 
-// own returns obj as it may be kept: complete, nobody else's, edited, and sharing
-// what it has in common with the others.
+// own returns obj as it may be kept: nobody else's, edited, and sharing what it
+// has in common with the others.
 func (r *reflection[T]) own(obj any) (*item[T], error) {
-	object, err := r.private(obj)
-	if err != nil {
-		return nil, err
-	}
-	spec, err := r.complete(object)
+	object, spec, err := r.private(obj)
 	if err != nil {
 		return nil, err
 	}
@@ -175,17 +171,21 @@ func (r *reflection[T]) own(obj any) (*item[T], error) {
 	return it, nil
 }
 
-// private returns obj with its type, nobody else's, and edited.
-func (r *reflection[T]) private(obj any) (T, error) {
+// private returns obj with its type, nobody else's, and edited, and the fingerprint
+// of its spec, if that is known.
+func (r *reflection[T]) private(obj any) (object T, spec wire.Fingerprint, err error) {
 	object, ok := obj.(T)
 	if !ok {
-		return object, fmt.Errorf("the server sent a %T, not a %s", obj, reflect.TypeFor[T]())
+		return object, spec, fmt.Errorf("the server sent a %T, not a %s", obj, reflect.TypeFor[T]())
+	}
+	if object, spec, err = r.take(object); err != nil {
+		return object, spec, err
 	}
 	if r.source.lends {
 		object = object.DeepCopyObject().(T)
 	}
 	r.edit(object)
-	return object, nil
+	return object, spec, nil
 }
 
 func (r *reflection[T]) edit(object T) {
@@ -215,7 +215,7 @@ func (r *reflection[T]) Update(obj any) error {
 // Delete removes an object.
 func (r *reflection[T]) Delete(obj any) error {
 	r.touch()
-	object, err := r.private(obj)
+	object, _, err := r.private(obj)
 	if err != nil {
 		return err
 	}

@@ -19,8 +19,8 @@ import (
 )
 
 // Most updates of an object change its status and not its spec, which is the
-// larger part and takes as long to decode. So package wire leaves specs that the
-// cache has out of what client-go's watch reads, and they are put back here.
+// larger part and takes as long to decode. So package wire decodes the objects of
+// client-go's watch, but not the specs that the cache has.
 
 // generated is where the typed clients of the built-in kinds are. What a program
 // puts around one is somewhere else, and may do more than they do.
@@ -37,10 +37,10 @@ func generatedOf(client any) rest.Interface {
 	return c.GetClient()
 }
 
-// open opens a watch: one that leaves out specs if that is known to be safe, and
-// otherwise the client's own.
+// open opens a watch: one whose known specs are not decoded if that is known to be
+// safe, and otherwise the client's own.
 func (r *reflection[T]) open(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
-	specs, client, why := r.leavingOut()
+	specs, client, why := r.sparing()
 	r.read(specs, why)
 	if why == "" {
 		w, err := client.Watch(ctx, opts)
@@ -52,9 +52,9 @@ func (r *reflection[T]) open(ctx context.Context, opts metav1.ListOptions) (watc
 	return w, err
 }
 
-// leavingOut returns a client like the source's whose watches leave out specs,
-// or says why there is none.
-func (r *reflection[T]) leavingOut() (specs *wire.Specs, client *gentype.Client[T], why string) {
+// sparing returns a client like the source's whose watches do not decode known
+// specs, or says why there is none.
+func (r *reflection[T]) sparing() (specs *wire.Specs, client *gentype.Client[T], why string) {
 	kind, ok := wire.KindOf(reflect.TypeFor[T]())
 	o := &r.informer.options
 	switch {
@@ -117,25 +117,24 @@ func (r *reflection[T]) fullDecode() string {
 	return r.whole
 }
 
-// complete gives object the spec that was left out of what came, and returns the
-// fingerprint of its spec.
+// take returns the object that has come, if it is a placeholder for it that has,
+// and the fingerprint of its spec.
 //
-// The memory of the spec is that of a state which readers have. Sharing writes to
-// what comes, but for what the state of the cache has in common with it: so if
-// that is not the cache's any more, the spec is copied.
-func (r *reflection[T]) complete(object T) (wire.Fingerprint, error) {
-	to, ok := any(object).(wire.Object)
+// Its spec may be the memory of a state that readers have. Sharing writes to what
+// comes, but not to what the state of the cache has in common with it: so if that
+// is not the cache's any more, the object is copied.
+func (r *reflection[T]) take(came T) (object T, sum wire.Fingerprint, err error) {
+	o, ok := any(came).(wire.Object)
 	if !ok || r.specs == nil {
-		return wire.Fingerprint{}, nil
+		return came, wire.Fingerprint{}, nil
 	}
-	spec, err := r.specs.Take(to)
-	if err != nil || spec.Of == nil {
-		return spec.Fingerprint, err
+	taken, spec, err := r.specs.Take(o)
+	if err != nil {
+		return came, wire.Fingerprint{}, err
 	}
-	from := spec.Of
-	if it := r.informer.newest.get(keyOf(object)); it == nil || any(it.object) != any(from) {
-		from = from.DeepCopyObject().(wire.Object)
+	object = taken.(T)
+	if it := r.informer.newest.get(keyOf(object)); spec.Of != nil && (it == nil || any(it.object) != any(spec.Of)) {
+		object = object.DeepCopyObject().(T)
 	}
-	r.specs.CopySpec(to, from)
-	return spec.Fingerprint, nil
+	return object, spec.Fingerprint, nil
 }

@@ -140,7 +140,7 @@ func TestTheSpecOfAStateThatWasReplacedIsCopied(t *testing.T) {
 		g.Expect(err).NotTo(HaveOccurred())
 		known = wire.State{Object: was, Spec: stored.spec}
 		update := received(t, r.specs, state("Running"))
-		g.Expect(update.Spec).To(Equal(corev1.PodSpec{}), "left out")
+		g.Expect(update.Spec).To(Equal(corev1.PodSpec{}), "a placeholder")
 		if c.cached != nil {
 			pods.newest.put(itemOf(c.cached))
 		}

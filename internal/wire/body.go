@@ -11,7 +11,7 @@ import (
 // in pieces: how large one may be is for the client to decide.
 const maxFrame = 4 << 20
 
-// A body is that of a watch in protobuf, with marked objects. It ends as the one
+// A body is that of a watch in protobuf, with placeholders for objects. It ends as the one
 // below ends, with the same error after the same bytes of a frame that is not
 // complete.
 type body struct {
@@ -62,7 +62,7 @@ func (b *body) next() {
 	if b.ready = b.read(head, head+int(size)); b.err != nil {
 		return
 	}
-	if made, ok := b.specs.mark(b.made[:0], b.frame[head:]); ok {
+	if made, ok := b.specs.replace(b.made[:0], b.frame[head:]); ok {
 		b.made, b.ready = made, made
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Through returns a copy of c whose watches leave out what s knows. It differs
+// Through returns a copy of c whose watches bring placeholders. It differs
 // from c in its transport alone, which is in an exported field; whatever else a
 // client has is copied as it is. If that would not be safe, it says why: use c.
 func (s *Specs) Through(c rest.Interface) (through rest.Interface, why string) {

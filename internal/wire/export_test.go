@@ -8,11 +8,11 @@ import (
 // Body returns the body of a watch in protobuf as its reader sees it.
 func (s *Specs) Body(of io.ReadCloser) io.ReadCloser { return newBody(of, s) }
 
-// Noted is how many specs have not been taken.
-func (s *Specs) Noted() int {
+// Untaken is how many objects have not been taken.
+func (s *Specs) Untaken() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.noted)
+	return len(s.decoded)
 }
 
 func Copyable(t reflect.Type) bool { return copyable(t, cborFlag) }

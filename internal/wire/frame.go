@@ -25,6 +25,7 @@ const (
 	namespaceNumber protowire.Number = 3
 	selfLinkNumber  protowire.Number = 4
 	uidNumber       protowire.Number = 5
+	versionNumber   protowire.Number = 6
 )
 
 // magic is what an object in protobuf begins with.
@@ -40,6 +41,7 @@ type frame struct {
 	spec               part
 	key                types.NamespacedName
 	uid                types.UID
+	version            []byte
 }
 
 // parse takes an event apart. It reports false if that is not an object of kind k
@@ -101,6 +103,8 @@ func (f *frame) identify(metadata []byte) bool {
 				f.key.Namespace = string(content)
 			case uidNumber:
 				f.uid = types.UID(content)
+			case versionNumber:
+				f.version = content
 			case selfLinkNumber:
 				if len(content) > 0 {
 					return false
@@ -112,17 +116,25 @@ func (f *frame) identify(metadata []byte) bool {
 	return f.uid != ""
 }
 
-// appendMarked appends the event with its length in front, the object marked by
-// mark, and without its spec if that is to be cut.
-func (f *frame) appendMarked(to []byte, mark string, cut bool) []byte {
-	body := f.body.content
-	before, after := body, []byte(nil)
-	if cut {
-		before, after = body[:f.spec.start], body[f.spec.end:]
+// appendPlaceholder appends the event with its length in front and a placeholder
+// for its object: that has its identity alone, and mark as its selfLink.
+func (f *frame) appendPlaceholder(to []byte, mark string) []byte {
+	fields := [...]struct {
+		number protowire.Number
+		text   string
+	}{
+		{nameNumber, f.key.Name},
+		{namespaceNumber, f.key.Namespace},
+		{selfLinkNumber, mark},
+		{uidNumber, string(f.uid)},
+		{versionNumber, string(f.version)},
 	}
-	link := protowire.SizeTag(selfLinkNumber) + protowire.SizeBytes(len(mark))
-	size := len(before) + len(after) + sizeOf(metadataNumber, link)
-	unknown := len(f.unknown) - (f.body.end - f.body.start) + sizeOf(bodyNumber, size)
+	metadata := 0
+	for _, field := range fields {
+		metadata += sizeOf(field.number, len(field.text))
+	}
+	body := sizeOf(metadataNumber, metadata)
+	unknown := len(f.unknown) - (f.body.end - f.body.start) + sizeOf(bodyNumber, body)
 	raw := len(magic) + unknown
 	extension := len(f.extension) - (f.raw.end - f.raw.start) + sizeOf(rawNumber, raw)
 	event := len(f.event) - (f.object.end - f.object.start) + sizeOf(objectNumber, extension)
@@ -134,13 +146,27 @@ func (f *frame) appendMarked(to []byte, mark string, cut bool) []byte {
 	to = appendHead(to, rawNumber, raw)
 	to = append(to, magic...)
 	to = append(to, f.unknown[:f.body.start]...)
-	to = appendHead(to, bodyNumber, size)
-	to = append(append(to, before...), after...)
-	to = appendHead(to, metadataNumber, link) // once more: it adds to the first one
-	to = protowire.AppendString(protowire.AppendTag(to, selfLinkNumber, protowire.BytesType), mark)
+	to = appendHead(to, bodyNumber, body)
+	to = appendHead(to, metadataNumber, metadata)
+	for _, field := range fields {
+		to = append(appendHead(to, field.number, len(field.text)), field.text...)
+	}
 	to = append(to, f.unknown[f.body.end:]...)
 	to = append(to, f.extension[f.raw.end:]...)
 	return append(to, f.event[f.object.end:]...)
+}
+
+// decode returns the object, with the spec of state unless that is nil.
+func (f *frame) decode(k Kind, state Object) (Object, error) {
+	o, body := k.fresh(), f.body.content
+	if state == nil {
+		return o, o.Unmarshal(body)
+	}
+	if err := o.Unmarshal(body[:f.spec.start]); err != nil { // which keeps what is there already
+		return nil, err
+	}
+	k.copySpec(o, state)
+	return o, o.Unmarshal(body[f.spec.end:])
 }
 
 // sizeOf is the size of a field with content of n bytes.

@@ -11,7 +11,8 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// An Object is an API object that decodes itself from protobuf.
+// An Object is an API object that decodes itself from protobuf, and keeps what it
+// has had before.
 type Object interface {
 	metav1.Object
 	runtime.Object
@@ -46,6 +47,8 @@ func KindOf(t reflect.Type) (k Kind, ok bool) {
 
 // name of the kind, such as "Pod".
 func (k Kind) name() string { return k.typ.Name() }
+
+func (k Kind) fresh() Object { return reflect.New(k.typ).Interface().(Object) }
 
 // copySpec makes the spec of from that of to: a shallow copy.
 func (k Kind) copySpec(to, from Object) {

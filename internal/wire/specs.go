@@ -16,64 +16,65 @@ type State struct {
 	Spec   Fingerprint
 }
 
-// A Spec is that of an object which a watch has brought.
+// A Spec is where that of an object comes from.
 type Spec struct {
 	Fingerprint Fingerprint // zero if it is not known
-	Of          Object      // the state whose spec it is, if the object came without; else nil
+	Of          Object      // the state of the cache whose very memory it is; nil if it was decoded
 }
 
-// Specs are those of the objects of one watch: which of them were left out, and
-// what their fingerprints are. It is safe for concurrent use.
+// Specs are those of the objects of one watch, which it decodes, but for specs
+// that the cache has. It is safe for concurrent use.
 type Specs struct {
 	kind   Kind
 	known  func(types.NamespacedName) State
 	prefix string // of marks: no server and no other watch has it
 
-	mu    sync.Mutex // guards what follows
-	last  uint64
-	noted map[uint64]Spec // by the number in the mark, until it is taken
-	why   string
+	mu      sync.Mutex // guards what follows
+	last    uint64
+	decoded map[uint64]decoded // by the number in the mark, until it is taken
+	why     string
+}
+
+type decoded struct {
+	object Object
+	spec   Spec
 }
 
 // NewSpecs returns the Specs of a watch whose objects are of kind k. known returns
 // what the cache has under a key: the zero State if nothing.
 func NewSpecs(k Kind, known func(types.NamespacedName) State) *Specs {
-	return &Specs{kind: k, known: known, prefix: "left-out:" + rand.Text() + "/", noted: map[uint64]Spec{}}
+	return &Specs{kind: k, known: known, prefix: "decoded:" + rand.Text() + "/", decoded: map[uint64]decoded{}}
 }
 
-// errNotNoted cannot happen: every mark is noted before it is sent, and taken once.
-var errNotNoted = errors.New("the object came without its spec, and what that is has not been noted")
+// errNotDecoded cannot happen: what a mark stands for is noted before it is sent.
+var errNotDecoded = errors.New("a placeholder came whose object is not known")
 
-// Take returns the spec of an object that the watch has brought and takes off its
-// mark. An object without a mark, or of another watch, is whole: the zero Spec.
-func (s *Specs) Take(o Object) (Spec, error) {
+// Take returns the object that a placeholder stands for, once, and where its spec
+// comes from. Any other object is returned as it is, with the zero Spec.
+func (s *Specs) Take(o Object) (Object, Spec, error) {
 	if s == nil {
-		return Spec{}, nil
+		return o, Spec{}, nil
 	}
 	text, marked := strings.CutPrefix(o.GetSelfLink(), s.prefix)
 	if !marked {
-		return Spec{}, nil
+		return o, Spec{}, nil
 	}
-	o.SetSelfLink("")
 	number, err := strconv.ParseUint(text, 36, 64)
 	if err != nil {
-		return Spec{}, errNotNoted
+		return nil, Spec{}, errNotDecoded
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	spec, ok := s.noted[number]
+	d, ok := s.decoded[number]
 	if !ok {
-		return Spec{}, errNotNoted
+		return nil, Spec{}, errNotDecoded
 	}
-	delete(s.noted, number)
-	return spec, nil
+	delete(s.decoded, number)
+	return d.object, d.spec, nil
 }
 
-// CopySpec makes the spec of from that of to: a shallow copy.
-func (s *Specs) CopySpec(to, from Object) { s.kind.copySpec(to, from) }
-
-// Why says why no spec is left out, such as "the server sends application/json".
-// It is empty if specs are.
+// Why says why all specs are decoded, such as "the server sends application/json".
+// It is empty if known ones are not.
 func (s *Specs) Why() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -86,9 +87,9 @@ func (s *Specs) because(why string) {
 	s.why = why
 }
 
-// mark appends an event with a mark on its object, and without its spec if the
-// cache has that: false if it has to stay as it is.
-func (s *Specs) mark(to, event []byte) (marked []byte, ok bool) {
+// replace appends an event with a placeholder for its object, which it decodes:
+// false if the event has to stay as it is.
+func (s *Specs) replace(to, event []byte) (replaced []byte, ok bool) {
 	f, ok := parse(event, s.kind)
 	if !ok {
 		return nil, false
@@ -98,14 +99,18 @@ func (s *Specs) mark(to, event []byte) (marked []byte, ok bool) {
 	if state.Object != nil && state.Spec == spec.Fingerprint && state.Object.GetUID() == f.uid {
 		spec.Of = state.Object
 	}
-	return f.appendMarked(to, s.prefix+strconv.FormatUint(s.note(spec), 36), spec.Of != nil), true
+	object, err := f.decode(s.kind, spec.Of)
+	if err != nil { // the client says so
+		return nil, false
+	}
+	return f.appendPlaceholder(to, s.prefix+strconv.FormatUint(s.note(decoded{object, spec}), 36)), true
 }
 
-// note remembers a spec and returns its number.
-func (s *Specs) note(spec Spec) uint64 {
+// note remembers an object and returns its number.
+func (s *Specs) note(d decoded) uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.last++
-	s.noted[s.last] = spec
+	s.decoded[s.last] = d
 	return s.last
 }
