@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/homeostat/homeostat/internal/share"
 	"github.com/homeostat/homeostat/internal/wire"
 )
 
@@ -167,7 +168,9 @@ func (r *reflection[T]) own(obj any) (*item[T], error) {
 	}
 	r.informer.shares(object)
 	it := itemOf(object)
-	it.spec = spec
+	if spec != (wire.Fingerprint{}) && !share.Lazy(object) { // or the next state would have the same memory
+		it.spec = spec
+	}
 	return it, nil
 }
 

@@ -18,6 +18,7 @@ import (
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -154,6 +155,25 @@ func TestTheSpecOfAStateThatWasReplacedIsCopied(t *testing.T) {
 			same = Not(same)
 		}
 		g.Expect(&it.object.Spec.Containers[0]).To(same)
+	}
+}
+
+// Methods of a quantity write to it when they read it: readers of two states of
+// an object must not meet there.
+func TestASpecThatReadersWriteToIsDecodedAgain(t *testing.T) {
+	g := NewWithT(t)
+	kind, _ := wire.KindOf(reflect.TypeFor[*corev1.Pod]())
+	pods := For(fake.NewClientset().CoreV1().Pods(""), &Options{Mutations: Never})
+	r := &reflection[*corev1.Pod]{informer: pods}
+	r.specs = wire.NewSpecs(kind, func(types.NamespacedName) wire.State { return wire.State{} })
+	for _, limit := range []*resource.Quantity{nil, resource.NewQuantity(1, resource.BinarySI)} {
+		p := podOn("n", "5", "Pending")
+		p.Spec.Volumes = []corev1.Volume{{
+			Name: "v", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: limit}},
+		}}
+		it, err := r.own(received(t, r.specs, p))
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(it.spec == wire.Fingerprint{}).To(Equal(limit != nil))
 	}
 }
 
