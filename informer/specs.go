@@ -89,13 +89,13 @@ func clientOf[T Object](c rest.Interface, resource, namespace string) *gentype.C
 }
 
 func (r *reflection[T]) resource() schema.GroupVersionResource {
-	return resourceOf(reflect.TypeFor[T](), r.source.rest)
+	return namedAfter(reflect.TypeFor[T](), r.source.rest)
 }
 
-// resourceOf returns the resource of a built-in kind that c reads. Their names are
+// namedAfter returns the resource of a built-in kind that c reads. Their names are
 // part of the API and never change, and all of them follow from the kind: a test
 // asks all generated clients.
-func resourceOf(kind reflect.Type, c rest.Interface) schema.GroupVersionResource {
+func namedAfter(kind reflect.Type, c rest.Interface) schema.GroupVersionResource {
 	plural, _ := meta.UnsafeGuessKindToResource(c.APIVersion().WithKind(kind.Elem().Name()))
 	return plural
 }

@@ -271,7 +271,7 @@ func TestRequestsAreThoseOfTheClient(t *testing.T) {
 			g.Expect(client.MethodByName("Watch").Call(in)[1].Interface()).To(MatchError(errEnough))
 			through, why := (&wire.Specs{}).Through(theirs.GetClient())
 			g.Expect(why).To(BeEmpty())
-			resource := resourceOf(kind, theirs.GetClient()).Resource
+			resource := namedAfter(kind, theirs.GetClient()).Resource
 			_, err := clientOf[*corev1.Pod](through, resource, theirs.GetNamespace()).Watch(ctx, opts)
 			g.Expect(err).To(MatchError(errEnough))
 			cancel()
