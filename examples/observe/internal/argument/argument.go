@@ -16,7 +16,8 @@ import (
 // maxSize bounds an argument in bytes, as the kernel does.
 const maxSize = 128 << 10
 
-var errTooLong = fmt.Errorf("the argument is longer than %d bytes: give the object to the command with --stdin", maxSize)
+var errTooLong = fmt.Errorf("the argument is longer than %d bytes: give the object to the command with --stdin",
+	maxSize)
 
 // A Format is the language of templates.
 type Format string

@@ -36,7 +36,7 @@ func (s *settings) find(ctx context.Context, config *rest.Config, namespace stri
 	for waiting := false; ; waiting = true {
 		found, err := s.listable(ctx, server, objects, namespace)
 		if err == nil {
-			logr.FromContextOrDiscard(ctx).V(1).Info("observing", "resource", found.GroupVersionResource.String())
+			logr.FromContextOrDiscard(ctx).V(1).Info("observing", "resource", found.String())
 			return found, nil
 		}
 		if !s.wait || !isMissing(err) {

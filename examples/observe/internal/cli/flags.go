@@ -46,7 +46,8 @@ func newGroup() *pflag.FlagSet {
 func (s *settings) selection() *pflag.FlagSet {
 	f := newGroup()
 	f.BoolVarP(&s.allNamespaces, "all-namespaces", "A", false, "observe all namespaces")
-	f.StringVarP(s.connection.Namespace, "namespace", "n", "", "observe this `namespace` (default: the one of the kubeconfig)")
+	f.StringVarP(s.connection.Namespace, "namespace", "n", "",
+		"observe this `namespace` (default: the one of the kubeconfig)")
 	f.StringVarP(&s.selector, "selector", "l", "", "only objects with these `labels`, such as app=web,tier!=cache")
 	f.StringVar(&s.fieldSelector, "field-selector", "", "only objects with these `fields`, if the server knows them")
 	f.BoolVar(&s.wait, "wait", false, "wait for RESOURCE if the server does not have it yet")

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -20,7 +21,7 @@ func limited(timeout time.Duration) func(http.RoundTripper) http.RoundTripper {
 			ctx, cancel := context.WithTimeoutCause(request.Context(), timeout, late)
 			answer, err := next.RoundTrip(request.WithContext(ctx))
 			if err != nil {
-				if context.Cause(ctx) == late {
+				if errors.Is(context.Cause(ctx), late) {
 					err = late
 				}
 				cancel()
