@@ -39,10 +39,10 @@ func sweepKnown[T informer.Object](c *Controller, in *informer.Informer[T], r Re
 		return in.MayHold(n.Key) && (scope == nil || scope(n)) && (c.slots == nil || c.slots.admits(n.Key))
 	}
 	options.Refused = func(e *names.RefusedError) {
-		k.warn(e)
 		if refused != nil {
-			refused(e)
+			refused(e) // it may set the advice
 		}
+		k.warn(e)
 	}
 	sweep, err := names.NewSweep(c.options.Known, k, &options)
 	if err != nil {

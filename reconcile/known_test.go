@@ -165,16 +165,20 @@ func TestKnownBrakeWarns(t *testing.T) {
 		recorder := events.NewFakeRecorder(10)
 		refused := 0
 		c, err := reconcile.New("test", w.in, reconcile.Func[*configMap](w.recorder()), &reconcile.Options{
-			Known:  knownKeys("a", "b", "c"),
-			Sweep:  &names.Options{MaxCount: 2, Refused: func(*names.RefusedError) { refused++ }},
+			Known: knownKeys("a", "b", "c"),
+			Sweep: &names.Options{MaxCount: 2, Refused: func(e *names.RefusedError) {
+				refused++
+				e.Advice = "start once with --confirm-orphans=3"
+			}},
 			Events: recorder,
 		})
 		w.Expect(err).NotTo(HaveOccurred())
 		stop := w.startRun(c.Run)
 		w.Expect(w.turns()).To(BeEmpty())
-		w.Expect(recorder.Events).To(Receive(And(ContainSubstring("OrphansRefused"), ContainSubstring("3 of 3 known names"))))
+		w.Expect(recorder.Events).To(Receive(And(ContainSubstring("OrphansRefused"), ContainSubstring("3 of 3 known names"),
+			ContainSubstring("--confirm-orphans=3"))))
 		w.Expect(refused).To(Equal(1))
-		w.Expect(w.logged()).To(ContainElement(And(ContainSubstring("3 of 3 known names"), ContainSubstring("MaxCount"))))
+		w.Expect(w.logged()).To(ContainElement(And(ContainSubstring("3 of 3 known names"), ContainSubstring("--confirm-orphans=3"))))
 		c.Sweep().Confirm(3)
 		w.Expect(w.turns()).To(ConsistOf("gone a", "gone b", "gone c"))
 		w.Expect(stop()).To(Succeed())

@@ -52,6 +52,9 @@ func New(client kubernetes.Interface, file *zonefile.File, o *Options) (*reconci
 	if err := validate(file); err != nil {
 		return nil, fmt.Errorf("making controller %q: %w", Name, err)
 	}
+	if options.Sweep.Refused == nil {
+		options.Sweep.Refused = advise
+	}
 	return reconcile.New(Name, informer.For(client.CoreV1().Services(""), nil), &reconciler{client, file},
 		&reconcile.Options{
 			Known: names.Func(func(context.Context) ([]types.NamespacedName, error) { return file.Keys() }),
@@ -61,6 +64,11 @@ func New(client kubernetes.Interface, file *zonefile.File, o *Options) (*reconci
 			Events: options.Events,
 			Leader: options.Leader,
 		})
+}
+
+// advise says in the words of the command line what a refused sweep needs.
+func advise(e *names.RefusedError) {
+	e.Advice = fmt.Sprintf("if their Services are deleted indeed, start once with --confirm-orphans=%d", e.Orphans)
 }
 
 func validate(file *zonefile.File) error {

@@ -245,3 +245,16 @@ func addresses(all ...string) (parsed []netip.Addr) {
 	}
 	return parsed
 }
+
+func TestASweepThatIsRefusedNamesTheFlag(t *testing.T) {
+	inWorld(t, func(w *world) {
+		var records strings.Builder
+		for i := range 20 {
+			fmt.Fprintf(&records, "s%d.d.example.com. 60 IN A 10.0.0.9 ; managed-by=dns-zone d/s%d\n", i, i)
+		}
+		w.Expect(os.WriteFile(w.file.Path, []byte(skeleton+records.String()), 0o600)).To(Succeed())
+		defer w.start()()
+		w.Expect(w.Events.Events).To(Receive(And(ContainSubstring("20 of 20 known names"),
+			HaveSuffix("start once with --confirm-orphans=20"))))
+	})
+}
