@@ -1,30 +1,34 @@
-// Package names finds what was left behind by objects that are gone.
+// Package names finds what was left behind by deleted objects.
 //
-// A controller that was down, or whose selector has changed, is never told
-// about the objects that went meanwhile: only the outside system, which still
+// A controller that was down, or whose selector has changed, never hears of the
+// objects that were deleted meanwhile: only the outside system, which still
 // knows their names, can tell. This package compares its names with the cache
-// and hands on the difference as ordinary keys.
+// and enqueues the difference as ordinary keys.
 //
 //	Lister ──1. names──▶ Sweep ◀──2. newest objects── Target (the cache)
 //	                       │ 3. scope: whose names are they?
-//	                       │ 4. brake: is so much to go plausible?
+//	                       │ 4. safety limit: is it plausible that so many are orphans?
 //	                       └──────5. orphans──▶ Target (the queue)
 //
 // The contract:
 //
-//   - Names first, then the synced cache. An object that is created and
-//     registered in between is in the cache by the time that it is looked up.
-//   - All names or an error. An error of the Lister, a cache that does not sync
-//     and a name that makes no sense have one effect: nothing is handed on, the
+//   - The names are listed first, and then the cache is synced: an object that
+//     is created and registered in between is no orphan.
+//   - All names or none: if the Lister fails, panics or takes longer than
+//     Options.Timeout, or the cache does not sync, no orphan is enqueued, the
 //     sweep is retried with back-off, and [Sweep.Ready] says why.
-//   - An orphan is a suspicion. Whether the object is gone is decided by the
-//     reconciler at its own turn; a deleter that must be sure asks [Live] first.
-//   - A brake refuses a sweep in which both too large a share and too large a
-//     number of the names would go: a wrong selector or an empty cache looks
-//     exactly like that. [Sweep.Confirm] lets one sweep pass.
-//   - A name with a UID is an orphan, too, if its object was replaced by a
-//     namesake: the Target hands it on as gone, and then as new.
+//   - A sweep in which more than MaxCount names and more than MaxShare of them
+//     would be orphans is refused. [Sweep.Confirm] lets one sweep pass.
+//   - A name with a UID is an orphan, too, if its object was recreated:
+//     Orphan.Replaced says so.
+//   - [Live] asks the server, not a cache, and tells a deleted object from an
+//     error.
 //
-// It does not delete anything, and it keeps no inventory: the outside system is
-// the inventory.
+// A wrong selector or an empty cache looks exactly like a cluster whose objects
+// are all deleted, hence the safety limit. An orphan is a suspicion: whether the
+// object is deleted is decided by its reconciler, which asks Live before it
+// deletes what cannot be had back.
+//
+// The package does not delete anything, and it keeps no inventory: the outside
+// system is the inventory.
 package names

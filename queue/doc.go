@@ -1,4 +1,4 @@
-// Package queue hands keys to workers: each key once however often it was
+// Package queue dispatches keys to workers: each key once however often it was
 // added, never to two workers at a time, and at the right moment. Controllers
 // need that because events come in bursts, while what counts is only which
 // objects to look at.
@@ -11,27 +11,27 @@
 //
 // The contract:
 //
-//   - A key that was added many times while it waited is handed out once.
+//   - A key that was added many times while it waited is dispatched once.
 //   - A key is held by at most one worker. If it was added meanwhile, it is
-//     handed out again when its turn has ended.
+//     dispatched again when its item has ended.
 //   - The earliest deadline of a delayed key wins, and an addition without delay
-//     beats a timer. Timers can be replaced and cancelled.
-//   - Live keys go before retries, and those before background keys. A lower
-//     lane ages: of [RetryingShare] and [BackgroundShare] hand-outs in a row, at
-//     least one comes from it.
+//     beats a timer. A timer can be replaced by a later one, and cancelled.
+//   - Live keys go before retries, and those before background keys. While a key
+//     waits in lane Retrying, one of [RetryingShare] dispatches in a row comes
+//     from there, and while one waits in Background, one of [BackgroundShare].
 //   - With Options.Group, the groups of a lane take turns: the n-th key of a
-//     group is handed out after at most n·g keys of its lane, where g is the
+//     group is dispatched after at most n·g keys of its lane, where g is the
 //     number of groups that have keys there.
 //   - A failed key backs off by itself: evenly jittered, doubling, capped at
-//     minutes. RetryAfter is honoured to the letter. An addition leaves the
-//     back-off as it is, unless it says Reset: then it ends it.
-//   - A key can be kept back until something has been seen, with a deadline
-//     (Item.Hold, Release), and by a minimum interval between its turns.
-//   - Drain finishes what waits, Stop finishes what is held. Both may be called
-//     again and from anywhere.
-//   - Each turn knows why it happens; the list of causes is bounded.
+//     five minutes. RetryAfter retries after exactly its delay. An addition
+//     leaves the back-off as it is, unless it says Reset: then it ends it.
+//   - A held key can be kept back (Item.Hold) until Release or a deadline. With
+//     Options.MinInterval, a key is not dispatched twice within it.
+//   - After Drain, what waits is still dispatched; after Stop, nothing is. Both
+//     may be called again, in any order and by any goroutine.
+//   - Each item knows why its key was added, in at most [MaxCauses] causes.
 //   - Nothing runs in the background: no goroutine is ever started, and timers
-//     exist only while somebody waits in Get.
+//     exist only while a caller waits in Get.
 //
 // The queue holds keys only. It does not know objects, call reconcilers or
 // survive a restart, and what it counts is read from Stats. [Workqueue] makes a

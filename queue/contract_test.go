@@ -1,0 +1,449 @@
+package queue_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	testingclock "k8s.io/utils/clock/testing"
+
+	"github.com/homeostat/homeostat/internal/contract"
+	"github.com/homeostat/homeostat/queue"
+)
+
+// held runs f with a queue in virtual time, as the test of a promise.
+func held(o *queue.Options[string], f func(b *bench)) func(t *testing.T) {
+	return func(t *testing.T) { inVirtualTime(t, o, f) }
+}
+
+func TestContract(t *testing.T) {
+	contract.Check(t, contract.Tests{
+		"A key that was added many times while it waited is dispatched once.": held(nil, addsManyTimes),
+		"A key is held by at most one worker.":                                held(nil, manyWorkers),
+		"If it was added meanwhile, it is dispatched again when its item has ended.": held(
+			drawing(1), addedMeanwhile),
+		"The earliest deadline of a delayed key wins, and an addition without delay beats a timer.": held(nil, deadlines),
+		"A timer can be replaced by a later one, and cancelled.":                                    held(nil, replaced),
+		"Live keys go before retries, and those before background keys.":                            held(drawing(1), lanes),
+		"While a key waits in lane Retrying, one of RetryingShare dispatches in a row comes from there, and while one " +
+			"waits in Background, one of BackgroundShare.": held(nil, ageing),
+		"With Options.Group, the groups of a lane take turns: the n-th key of a group is dispatched after at most n·g keys " +
+			"of its lane, where g is the number of groups that have keys there.": held(grouped(), turns),
+		"A failed key backs off by itself: evenly jittered, doubling, capped at five minutes.": backsOff,
+		"RetryAfter retries after exactly its delay.":                                          held(nil, retriesExactly),
+		"An addition leaves the back-off as it is, unless it says Reset: then it ends it.":     held(drawing(1), resets),
+		"A held key can be kept back (Item.Hold) until Release or a deadline.":                 held(nil, keepsBack),
+		"With Options.MinInterval, a key is not dispatched twice within it.": held(
+			&queue.Options[string]{MinInterval: time.Minute}, rests),
+		"After Drain, what waits is still dispatched; after Stop, nothing is.":                                             held(nil, ends),
+		"Both may be called again, in any order and by any goroutine.":                                                     endsInAnyOrder,
+		"Each item knows why its key was added, in at most MaxCauses causes.":                                              held(nil, knowsCauses),
+		"Nothing runs in the background: no goroutine is ever started, and timers exist only while a caller waits in Get.": background,
+	})
+}
+
+// addsManyTimes adds in every way there is, in turns, with other keys in between.
+func addsManyTimes(b *bench) {
+	for i := range 1000 {
+		b.AddWith("a", queue.Addition{Lane: queue.Lane(i % 3), Reset: i%5 == 0, Replace: i%7 == 0}) //nolint:gosec // one of three
+		b.AddWith("a", queue.Addition{After: time.Duration(i%3) * time.Second})
+		b.Add(fmt.Sprint("other-", i%4))
+	}
+	seen := map[string]int{}
+	for range 5 {
+		item := b.take()
+		seen[item.Key()]++
+		item.Done()
+	}
+	b.Expect(seen).To(HaveLen(5))
+	b.expectNothing()
+}
+
+func manyWorkers(b *bench) {
+	var mu sync.Mutex
+	holders, most := map[string]int{}, 0
+	ctx, cancel := context.WithTimeout(b.t.Context(), time.Minute)
+	defer cancel()
+	var workers sync.WaitGroup
+	for i := range uint64(16) {
+		workers.Go(func() {
+			random := rand.New(rand.NewPCG(i, 5))
+			for {
+				item, err := b.Get(ctx)
+				if err != nil {
+					return
+				}
+				mu.Lock()
+				holders[item.Key()]++
+				most = max(most, holders[item.Key()])
+				mu.Unlock()
+				b.AddWith(item.Key(), queue.Addition{Reset: true, After: time.Duration(random.IntN(3)) * time.Millisecond})
+				b.Release(item.Key())
+				b.wait(time.Duration(1+random.IntN(5)) * time.Millisecond)
+				mu.Lock()
+				holders[item.Key()]--
+				mu.Unlock()
+				[]func(){item.Done, item.Retry, func() { item.After(0) }, func() { item.RetryAfter(0) }}[random.IntN(4)]()
+			}
+		})
+	}
+	for i := range 5 {
+		b.Add(fmt.Sprint(i))
+	}
+	workers.Wait()
+	b.Expect(most).To(Equal(1))
+	b.Expect(holders).To(HaveLen(5))
+}
+
+// addedMeanwhile ends the item in each way. A back-off comes first; the addition is not lost in it.
+func addedMeanwhile(b *bench) {
+	for at, end := range map[time.Duration]func(queue.Item[string]){
+		0: queue.Item[string].Done, 1: func(i queue.Item[string]) { i.After(time.Hour) },
+		time.Second:     queue.Item[string].Retry,
+		2 * time.Second: func(i queue.Item[string]) { i.RetryAfter(2 * time.Second) },
+	} {
+		b.Add("a")
+		item, before := b.take(), b.now()
+		b.Add("a")
+		b.wait(time.Minute)
+		b.Expect(b.Len()).To(BeZero(), "it is held")
+		end(item)
+		again := b.take()
+		b.Expect(again.Key()).To(Equal("a"))
+		b.Expect(b.now() - before - time.Minute).To(Equal(at.Truncate(time.Second)))
+		again.Done()
+		b.expectNothing()
+	}
+}
+
+func deadlines(b *bench) {
+	delays := []time.Duration{7, 3, 5, 9, 4}
+	for first := range delays { // whatever comes first and last
+		start := b.now()
+		for i := range delays {
+			b.AddWith("a", queue.Addition{After: delays[(first+i)%len(delays)] * time.Second})
+		}
+		b.expectTurn("a", start+3*time.Second).Done()
+		b.expectNothing()
+	}
+	start := b.now()
+	b.AddWith("a", queue.Addition{After: time.Second})
+	b.Add("a")
+	b.AddWith("a", queue.Addition{After: time.Millisecond})
+	b.expectTurn("a", start).Done()
+	b.expectNothing()
+}
+
+func replaced(b *bench) {
+	b.AddWith("a", queue.Addition{After: time.Second})
+	b.AddWith("a", queue.Addition{After: time.Minute, Replace: true})
+	b.expectTurn("a", time.Minute).After(time.Second)
+	b.AddWith("a", queue.Addition{After: time.Minute, Replace: true})
+	b.expectTurn("a", 2*time.Minute).Retry()
+	b.Expect(b.Cancel("a")).To(BeTrue())
+	b.AddWith("b", queue.Addition{After: time.Second})
+	b.Expect(b.Cancel("b")).To(BeTrue())
+	b.expectNothing()
+}
+
+func lanes(b *bench) {
+	b.Add("retry")
+	b.Add("again")
+	b.take().Retry()
+	b.take().After(time.Second)
+	b.AddWith("background", queue.Addition{Lane: queue.Background})
+	b.wait(time.Second)
+	b.Add("live-1")
+	b.Add("live-2")
+	var got []string
+	for range 5 {
+		item := b.take()
+		got = append(got, item.Key())
+		item.Done()
+	}
+	b.Expect(got[:2]).To(Equal([]string{"live-1", "live-2"}))
+	b.Expect(got[2:4]).To(ConsistOf("retry", "again"))
+	b.Expect(got[4]).To(Equal("background"))
+}
+
+// ageing keeps all lanes full, and empties the lower ones now and then.
+func ageing(b *bench) {
+	passed := map[string]int{}
+	for i := range 5000 {
+		b.Add(fmt.Sprint("l", i%100))
+		if i%400 < 300 {
+			b.AddWith(fmt.Sprint("r", i%7), queue.Addition{Lane: queue.Retrying})
+			b.AddWith(fmt.Sprint("b", i%9), queue.Addition{Lane: queue.Background})
+		}
+		s := b.Stats().Lanes
+		waits := map[string]bool{"r": s[queue.Retrying].Depth > 0, "b": s[queue.Background].Depth > 0}
+		item := b.take()
+		lane := item.Key()[:1]
+		item.Done()
+		for l, share := range map[string]int{"r": queue.RetryingShare, "b": queue.BackgroundShare} {
+			if passed[l]++; lane == l || !waits[l] {
+				passed[l] = 0
+			}
+			b.Expect(passed[l]).To(BeNumerically("<", share), "%s in dispatch %d", l, i)
+		}
+	}
+}
+
+// turns adds groups of very different sizes, and further keys while they are served.
+func turns(b *bench) {
+	type place struct{ turn, nth, groups int }
+	dispatched, nth := 0, map[string]int{}
+	expected := map[string]place{}
+	add := func(group string, n int) {
+		for range n {
+			nth[group]++
+			key := fmt.Sprintf("%s-%d", group, nth[group])
+			b.Add(key)
+			expected[key] = place{dispatched, len(b.waiting(group)), 5}
+		}
+	}
+	add("a", 500)
+	for _, group := range []string{"b", "c", "d", "e"} {
+		add(group, 5)
+	}
+	for b.Len() > 0 {
+		item := b.take()
+		dispatched++
+		was := expected[item.Key()]
+		b.Expect(dispatched-was.turn).To(BeNumerically("<=", was.nth*was.groups), item.Key())
+		item.Done()
+		if dispatched == 100 {
+			add("b", 3)
+		}
+	}
+}
+
+// waiting returns the keys of a group that wait.
+func (b *bench) waiting(group string) []string {
+	var keys []string
+	for _, e := range b.Entries(10_000) {
+		if strings.HasPrefix(e.Key, group) && e.State == queue.Waiting {
+			keys = append(keys, e.Key)
+		}
+	}
+	return keys
+}
+
+func backsOff(t *testing.T) {
+	t.Run("doubling, capped", held(&queue.Options[string]{
+		Backoff: queue.Backoff{Rand: func() float64 { return 0 }},
+	}, func(b *bench) {
+		b.Add("a")
+		at, delay := time.Duration(0), queue.DefaultBackoffBase
+		for range 20 {
+			b.expectTurn("a", at).Retry()
+			at += min(delay, 5*time.Minute)
+			delay *= 2
+		}
+	}))
+	t.Run("evenly jittered", held(nil, func(b *bench) {
+		const keys, tenths = 5000, 10
+		for i := range keys {
+			b.Add(fmt.Sprint(i))
+		}
+		for range keys {
+			b.take().Retry()
+		}
+		counted := make([]int, tenths)
+		for range keys {
+			b.take().Done()
+			counted[min(int(b.now()*tenths/queue.DefaultBackoffBase), tenths-1)]++
+		}
+		b.Expect(counted).To(HaveEach(BeNumerically("~", keys/tenths, 100)))
+	}))
+}
+
+func retriesExactly(b *bench) {
+	at := time.Duration(0)
+	b.Add("a")
+	for _, d := range []time.Duration{time.Nanosecond, time.Hour, 0, 3 * time.Second, 23 * time.Hour} {
+		b.take().RetryAfter(d)
+		b.AddWith("a", queue.Addition{After: d / 2})
+		at += d
+		item := b.expectTurn("a", at)
+		b.Add("a")
+		item.RetryAfter(d)
+		at += d
+		b.expectTurn("a", at).RetryAfter(0)
+	}
+}
+
+func resets(b *bench) {
+	b.Add("a")
+	b.take().Retry()
+	b.take().Retry() // two seconds
+	for lane := range queue.Lane(3) {
+		b.AddWith("a", queue.Addition{Lane: lane, Replace: true, After: time.Duration(lane)})
+	}
+	b.Expect(b.Len()).To(BeZero())
+	item := b.expectTurn("a", 3*time.Second)
+	b.Expect(item.Attempt()).To(Equal(3))
+	item.Retry()
+	b.AddWith("a", queue.Addition{Reset: true, Lane: queue.Background})
+	item = b.expectTurn("a", 3*time.Second)
+	b.Expect(item.Attempt()).To(Equal(1))
+	item.Retry()
+	b.expectTurn("a", 4*time.Second).Done()
+}
+
+func keepsBack(b *bench) {
+	b.Add("a")
+	item := b.take()
+	item.Hold(time.Minute)
+	b.AddWith("a", queue.Addition{Reset: true})
+	item.Done()
+	b.Add("a")
+	b.Expect(b.Len()).To(BeZero())
+	item = b.expectTurn("a", time.Minute)
+	item.Hold(time.Hour)
+	item.After(0)
+	b.Expect(b.Len()).To(BeZero())
+	b.Release("a")
+	b.expectTurn("a", time.Minute).Done()
+}
+
+func rests(b *bench) {
+	last := -time.Minute
+	b.Add("a")
+	for i := range 12 {
+		item := b.take()
+		b.Expect(b.now() - last).To(BeNumerically(">=", time.Minute))
+		last = b.now()
+		b.AddWith("a", queue.Addition{Reset: true})
+		b.wait(time.Duration(i*7) * time.Second)
+		[]func(){item.Done, item.Retry, func() { item.After(0) }, func() { item.RetryAfter(0) }}[i%4]()
+		b.Release("a")
+		b.Add("a")
+	}
+}
+
+func ends(b *bench) {
+	for _, lane := range []queue.Lane{queue.Live, queue.Retrying, queue.Background} {
+		b.AddWith(lane.String(), queue.Addition{Lane: lane})
+	}
+	b.AddWith("later", queue.Addition{After: time.Second})
+	b.Drain()
+	b.Add("late")
+	for _, key := range []string{"live", "retrying", "background"} {
+		b.expectTurn(key, 0).Retry()
+	}
+	_, err := b.Get(b.t.Context())
+	b.Expect(err).To(MatchError(queue.ErrStopped))
+
+	inVirtualTimeOf(b, func(b *bench) {
+		b.Add("held")
+		item := b.take()
+		b.Add("waits")
+		b.Add("held")
+		b.AddWith("later", queue.Addition{After: time.Second})
+		b.Stop()
+		item.After(0)
+		b.Add("late")
+		b.wait(time.Minute)
+		b.Expect(b.Len()).To(BeZero())
+		_, err := b.Get(b.t.Context())
+		b.Expect(err).To(MatchError(queue.ErrStopped))
+	})
+}
+
+// inVirtualTimeOf runs f with another queue in the bubble of b.
+func inVirtualTimeOf(b *bench, f func(b *bench)) {
+	b.t.Helper()
+	q, err := queue.New[string](nil)
+	b.Expect(err).NotTo(HaveOccurred())
+	f(&bench{WithT: b.WithT, Queue: q, t: b.t, start: time.Now()})
+}
+
+func endsInAnyOrder(t *testing.T) {
+	for seed := range uint64(20) {
+		inVirtualTime(t, nil, func(b *bench) {
+			random := rand.New(rand.NewPCG(seed, 6))
+			for i := range 10 {
+				b.Add(fmt.Sprint(i))
+			}
+			item := b.take()
+			waiter := b.asleep(b.t.Context())
+			<-waiter
+			var callers sync.WaitGroup
+			for range 6 {
+				end := []func(){b.Drain, b.Stop}[random.IntN(2)]
+				callers.Go(func() { end(); end() })
+			}
+			callers.Wait()
+			item.Done()
+			b.Stop()
+			_, err := b.Get(b.t.Context())
+			b.Expect(err).To(MatchError(queue.ErrStopped))
+		})
+	}
+}
+
+func knowsCauses(b *bench) {
+	var want []queue.Cause
+	for i := range 5 * queue.MaxCauses {
+		c := queue.Cause{Trigger: "pods", Namespace: "default", Name: fmt.Sprint(i), Change: queue.Updated, NewVersion: "7"}
+		b.AddWith("a", queue.Addition{Cause: c})
+		want = append(want, c)
+		got := b.Entries(1)[0].Causes
+		b.Expect(len(got)).To(Equal(min(len(want), queue.MaxCauses)))
+	}
+	got := b.take().Causes()
+	b.Expect(got).To(HaveLen(queue.MaxCauses))
+	b.Expect(got[:queue.MaxCauses-1]).To(Equal(want[:queue.MaxCauses-1]))
+	all := 0
+	for _, c := range got {
+		all += 1 + c.Merged
+	}
+	b.Expect(all).To(Equal(len(want)), "no addition is forgotten, only its details")
+}
+
+// background looks for goroutines and timers after each kind of call.
+func background(t *testing.T) {
+	g := NewWithT(t)
+	fake := testingclock.NewFakeClock(time.Now())
+	before := runtime.NumGoroutine()
+	q, err := queue.New(&queue.Options[string]{Clock: fake, MinInterval: time.Second})
+	g.Expect(err).NotTo(HaveOccurred())
+	nothing := func(after string) {
+		t.Helper()
+		g.Expect(runtime.NumGoroutine()).To(Equal(before), after)
+		g.Expect(fake.HasWaiters()).To(BeFalse(), after)
+	}
+	nothing("New")
+	for i, end := range []func(queue.Item[string]){
+		queue.Item[string].Done, queue.Item[string].Retry, func(i queue.Item[string]) { i.After(time.Hour) },
+	} {
+		q.Add(fmt.Sprint(i))
+		item, err := q.Get(t.Context())
+		g.Expect(err).NotTo(HaveOccurred())
+		item.Hold(time.Minute)
+		end(item)
+		nothing("the end of an item")
+	}
+	q.AddWith("a", queue.Addition{After: time.Hour})
+	nothing("a timer")
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		_, err := q.Get(ctx)
+		ended <- err
+	}()
+	g.Eventually(fake.HasWaiters).Should(BeTrue(), "a caller waits for the timer")
+	cancel()
+	g.Expect(<-ended).To(MatchError(context.Canceled))
+	g.Eventually(fake.HasWaiters).Should(BeFalse())
+	q.Drain()
+	g.Eventually(runtime.NumGoroutine).Should(Equal(before))
+	nothing("Drain")
+}
