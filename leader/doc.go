@@ -11,13 +11,16 @@
 //
 // # Contract
 //
-//   - fn's context is the leadership. Its cause wraps [ErrLost], [ErrFenced] or [ErrStopping].
+//   - fn's context is the leadership: it ends with a cause that wraps [ErrLost], [ErrFenced] or [ErrStopping].
 //   - The Lease is released only after every function under it has returned. Until then it is renewed if the process is
 //     stopping, so that a drain may take longer than a lease.
+//   - A stop that cut off a request does not release the Lease, which expires: the request may still arrive. This replica
+//     does not lead again, either, before it can no longer arrive.
 //   - A lost leadership does not end the process: once fn has returned, the replica campaigns again.
 //   - Several calls of [Elector.Run] share one Lease. The last to return releases it.
-//   - Times that stand in the Lease are never compared with a local clock. A standby takes the Lease when it has not
-//     changed for a lease duration since the standby first saw it so, by its own monotonic clock.
+//   - Times that stand in the Lease are never compared with a local clock. A standby takes the Lease when its holder has
+//     not renewed it for a lease duration since the standby first saw it so, by its own monotonic clock. Other edits of
+//     the Lease do not prolong it.
 //   - [Elector.Fence] makes clients that refuse to write outside the trust window.
 //
 // # Trust window
@@ -34,29 +37,38 @@
 // good renewal there is time for at least one more try: RetryPeriod + RequestTimeout < RenewDeadline. [New] refuses
 // options that break either rule.
 //
-// A fenced request gets a deadline at the end of the window, and so does the API server, by the timeout parameter. The
-// clock is read when the request starts and again each time the transport takes bytes of its body.
+//   - A fenced request gets a deadline at the end of the window, and so does the API server, by the timeout parameter.
+//   - The clock is read when the request starts and again each time the transport takes bytes of its body.
+//   - A followed log and a proxied request are answered within the window and end with the leadership.
+//   - What switches protocols, such as exec, attach and portforward, is refused.
+//
+// A request that was cut off may still be on its way, or be worked on by the server until its timeout. It can no longer
+// arrive when the Lease would have expired if the last renewal before it had been the last of all: s + LeaseDuration.
+// Until then the Lease keeps its holder. The same holds for an answer of 500 and above, which may be that of a proxy that
+// has given up. A request that got no connection was not sent.
 //
 // The clock is CLOCK_MONOTONIC. It runs on while a process is stopped by SIGSTOP, a debugger or a starved cgroup, so
-// that such a process finds its window closed. It stands still only while the whole machine is suspended; fences
-// therefore believe the wall clock as well, if that says that more time has passed.
+// that such a process finds its window closed. It stands still only while the whole machine is suspended:
+//
+//   - Fences believe the wall clock as well, if that says that more time has passed.
 //
 // # Failures
 //
-//   - The API server is away: the leader works until the window closes, then its context ends with [ErrFenced]. Nobody
-//     else can take the Lease either. It campaigns again at once.
+//   - The API server is away: the leader works until the window closes, then its context ends with [ErrFenced] and it
+//     campaigns again.
 //   - An answer is lost: the next renewal meets a conflict, finds its own name in the Lease and renews that.
-//   - The process is paused for longer than the lease: another leads. When it goes on, its fence is closed before any
-//     code runs, and its context ends.
-//   - The process dies: the Lease expires. The others wait LeaseDuration and up to 1.2 × RetryPeriod, 17.4 s.
-//   - The process panics: the Lease is not released, because nobody knows what still runs.
+//   - The process is paused for longer than the lease: another leads, and when it goes on its fence is closed at once.
+//   - The process dies: the Lease expires, and another leads within LeaseDuration and 1.2 × RetryPeriod, 17.4 s.
+//   - The process panics: the Lease is not released.
 //   - fn does not return after a loss: writes are fenced, others lead, and [Elector.Healthy] fails after DrainTimeout.
 //   - The release fails: the Lease expires.
 //   - The Lease is deleted or taken by hand: the leader notices at its next renewal. A standby that watched it waits a
-//     lease duration; one that starts just then cannot know. Do not delete Leases.
+//     lease duration.
 //   - Two replicas have one identity: each adds a random suffix, so that one of them leads. The other says so in
 //     [Elector.Ready] and [Status].
 //   - Permissions or the namespace are missing: [Elector.Ready] and [Status] name them.
+//
+// A standby that starts just when the Lease is deleted cannot know that it was held: do not delete Leases.
 //
 // # Shards
 //
@@ -64,35 +76,30 @@
 // namespace. Each replica is a member by a Lease of its own, with the trust window above; each slot has a record that
 // changes only when its owner does. All of them are watched.
 //
-//		free ──▶ claimed by its target ──▶ worked on ──▶ target is another ──▶ draining ──▶ released (free)
-//		 ▲       compare-and-swap           fn runs      members are settled   ErrMoved
-//		 └────── owner's membership is over ◀───┘ ErrLost, ErrFenced
+//	free ──▶ claimed by its target ──▶ worked on ──▶ target is another ──▶ draining ──▶ released (free)
+//	 ▲       compare-and-swap           fn runs      members are settled   ErrMoved
+//	 └────── owner's membership is over ◀───┘ ErrLost, ErrFenced
 //
-//	  - A slot is given to another only after its function has returned.
-//	  - A slot of a dead member is free once the member's record has been changed by compare-and-swap after a whole lease
-//	    duration without renewal. The swap fails if the member lives and only the watch is late, so that a late watch
-//	    cannot make two owners.
-//	  - Each term of a membership has a name of its own, so that nobody mistakes an old owner for a new one.
-//	  - Who has a slot keeps it. A free slot goes to the member with the highest rendezvous score among those that have
-//	    less than their share, and living members give up slots only while shares differ by more than one, after the
-//	    members have been the same for ShardOptions.Settle. So a new member gets its share and nothing else moves.
-//	  - A member that renews but does not take what is its turn to take is passed over: after RetryPeriod +
-//	    RequestTimeout, 5 s, whoever sees the slot free takes it. One that stops says so, drains all slots at once and
-//	    gets no more.
-//	  - A slot is without owner for the drain after a planned move; after a death for LeaseDuration and the time of a few
-//	    requests, and 5 s longer if those whose turn it is fail too. If the network delivers a renewal after its sender
-//	    was fenced, its lease runs once more: 5 s on top. So while one replica is undisturbed it is never more than
-//	    2 × LeaseDuration, 30 s, whatever happens to the others. A successor that dies before it has begun to work was
-//	    the owner: its death counts anew.
-//	    In many millions of random steps the longest was 24 s.
-//	  - The number of slots, the hash and the part of the key are written down. A replica that disagrees does not join:
-//	    [ErrDivision].
+// What holds for slots:
+//
+//   - A slot is given to another only after its function has returned, and not while a request of its member that was cut
+//     off can still arrive.
+//   - The slots of a dead member are free once the member's record has been changed by compare-and-swap after a whole
+//     lease duration without renewal. A late watch makes no second owner: the swap fails if the member lives.
+//   - Each term of a membership has a holder's name of its own.
+//   - A member that joins for less than ShardOptions.Settle moves no slot. After that, shares differ by one at most, and no
+//     more slots move than that takes.
+//   - A member that renews but does not take its slots is passed over.
+//   - A member that stops gives up its slots as they are drained, and gets no more.
+//   - While one replica is undisturbed, a slot is without owner for 2 × LeaseDuration, 30 s, at most, whatever happens to
+//     the others.
+//   - A replica that disagrees with the recorded number of slots, hash or part of the key does not join: [ErrDivision].
 //
 // # Use
 //
 // A controller of package reconcile takes an [Elector] as Options.Leader, or [Shards] as Options.Shards, and
 // clients made from the fenced config. Of a slot that has come it waits until its caches have seen what the last
-// owner wrote, takes up all keys and looks for orphans; of one that goes it lets turns in flight finish
+// owner wrote, takes up all keys and looks for orphans; of one that goes it lets attempts in flight finish
 // ([ErrMoved], [ErrStopping]) or cancels them ([ErrLost], [ErrFenced]). Others find the difference in the method
 // Draining of the cause.
 //

@@ -365,3 +365,5 @@ func (c *lateLeases) Leases(namespace string) coordinationclient.LeaseInterface 
 func leaseObject(name string) *coordinationv1.Lease {
 	return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: name}}
 }
+
+func microTime(t time.Time) metav1.MicroTime { return metav1.NewMicroTime(t) }

