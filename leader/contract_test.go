@@ -193,8 +193,10 @@ func takenAfterALeaseDuration(w *trial) {
 	stop()
 }
 
-// oneLostAnswer loses the answer to one renewal: the next one costs a conflict and a look, and nothing else.
+// oneLostAnswer loses the answer to the renewal after two seconds, which is given up after five: the next one, after
+// seven, renews the Lease although its first request meets a conflict.
 func oneLostAnswer(w *trial) {
+	start := time.Now()
 	l := w.api.link(1)
 	e := newElector(w.t, leaseOf(l, "a"), nil)
 	stop := w.campaign(e, "a")
@@ -202,6 +204,10 @@ func oneLostAnswer(w *trial) {
 	l.set(func(l *link) { l.loseTell = 1 })
 	pass(2 * time.Second)
 	l.set(func(l *link) { l.loseTell = 0 })
+	pass(4500 * time.Millisecond)
+	lease, err := w.api.get("test")
+	w.Expect(err).NotTo(HaveOccurred())
+	w.Expect(lease.Spec.RenewTime.Time).To(BeTemporally("~", start.Add(7*time.Second), time.Millisecond))
 	pass(30 * time.Second)
 	w.Expect(w.read()).To(Equal([]string{"a leads"}))
 	stop()
