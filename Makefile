@@ -54,11 +54,13 @@ unit: ## Unit tests without the race detector, which is quicker.
 race: ## Unit tests under the race detector.
 	@# backwards, since the longest come last
 	$(TEST) -race -timeout 15m $$(go list ./... | tac)
+	cd examples/tracing && $(TEST) -race -timeout 5m ./...
 
 .PHONY: exact
 exact: ## Unit tests without it where that matters: allocations are counted, more steps taken.
 	@# the race detector takes nothing from explorations, which have had their time
 	$(TEST) -timeout 10m -skip '^TestExplore' $(EXACT_PACKAGES)
+	cd internal/bench && $(TEST) -timeout 10m ./size
 
 .PHONY: mutate
 mutate: ## Take each safeguard out, one at a time, and see a named invariant break.
@@ -90,6 +92,7 @@ fmt: $(GOFUMPT) ## Format every Go file.
 lint: $(GOLANGCI_LINT) shellcheck ## Run the linters.
 	$(GOLANGCI_LINT) run --build-tags e2e,mutate ./...
 	cd internal/bench && $(GOLANGCI_LINT) run --build-tags e2e ./...
+	cd examples/tracing && $(GOLANGCI_LINT) run ./...
 
 .PHONY: shellcheck
 shellcheck:
@@ -103,6 +106,7 @@ verify: $(GOFUMPT) lint ## Format, linters, tidy modules, and the modules that s
 	  if [ -n "$$unformatted" ]; then echo "run make fmt; not formatted:"; echo "$$unformatted"; exit 1; fi
 	go mod tidy -diff
 	cd internal/bench && go mod tidy -diff
+	cd examples/tracing && go mod tidy -diff
 	cd internal/controlplane && go mod tidy -diff && CGO_ENABLED=0 go vet ./supervisor
 	cd internal/coredns && go mod tidy -diff && CGO_ENABLED=0 go vet .
 

@@ -93,7 +93,7 @@ type Options struct {
 
 	// Around is called at the start of each reconcile, with its context, and returns
 	// the context for the reconciler and what is called when the reconcile has
-	// ended, for example to trace it: see the OpenTelemetry example. Either may be
+	// ended, for example to trace it; examples/tracing does so with OpenTelemetry. Either may be
 	// nil. It runs in the reconcile's goroutine and shares its fate: if it panics,
 	// the reconcile has failed. The error is the reconciler's.
 	Around func(ctx context.Context, key Key) (context.Context, func(Attempt, error))
