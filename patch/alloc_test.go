@@ -24,7 +24,7 @@ func (s silent) Patch(
 
 func TestAllocations(t *testing.T) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
-		Name: "p", Annotations: map[string]string{"a": "1", "b": "2"}, Finalizers: []string{"f"},
+		Name: "p", UID: "6f8b1c9e-0000-4000-8000-000000000001", Annotations: map[string]string{"a": "1", "b": "2"}, Finalizers: []string{"f"},
 		ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "m", FieldsV1: metav1.NewFieldsV1(`{}`)}},
 	}}
 	for range 20 { // what an edit of the metadata must not copy

@@ -3,32 +3,32 @@ package diff
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 )
 
 const metadataMember = `"metadata":{`
 
 // WithMetadata returns patch with members, written as JSON without braces, added
-// to its metadata object. patch must be a result of [Patch] without them.
+// to its metadata object. It may overwrite both. patch must be compact JSON.
 func WithMetadata(patch, members []byte) []byte {
-	out := make([]byte, 0, len(patch)+len(members)+len(metadataMember)+2)
-	if at := metadataAt(patch); at > 0 {
-		out = append(append(out, patch[:at]...), members...)
-		if patch[at] != '}' {
-			out = append(out, ',')
-		}
-		return append(out, patch[at:]...)
+	at := metadataAt(patch)
+	if at == 0 {
+		at = 1
+		members = append(append([]byte(metadataMember), members...), '}')
 	}
-	out = append(append(append(append(out, '{'), metadataMember...), members...), '}')
-	if patch[1] != '}' {
-		out = append(out, ',')
+	if patch[at] != '}' {
+		members = append(members, ',')
 	}
-	return append(out, patch[1:]...)
+	return slices.Insert(patch, at, members...)
 }
 
 // metadataAt is the index of the first byte inside the metadata object, or 0.
 func metadataAt(patch []byte) int {
 	if bytes.HasPrefix(patch[1:], []byte(metadataMember)) {
 		return 1 + len(metadataMember)
+	}
+	if !bytes.Contains(patch, []byte(metadataMember)) {
+		return 0
 	}
 	d := json.NewDecoder(bytes.NewReader(patch))
 	if _, err := d.Token(); err != nil {
