@@ -170,7 +170,8 @@ func (a *Applier[C, T]) done(to endpoint, cached T, request [sha256.Size]byte, m
 		return false
 	}
 	version := cached.GetResourceVersion()
-	if order, err := resourceversion.CompareResourceVersion(version, last.version); version == last.version || err == nil && order < 0 {
+	order, err := resourceversion.CompareResourceVersion(version, last.version)
+	if version == last.version || err == nil && order < 0 {
 		return true // the cache has nothing newer than the answer
 	}
 	owned, listed := ownedBy(cached, manager)

@@ -63,13 +63,12 @@ func clientFor[C any](of func(namespace string) C, obj Object) (C, error) {
 	namespace := obj.GetNamespace()
 	c := of(namespace)
 	if isNil(c) {
-		return c, fmt.Errorf("there is no client for namespace %q: "+
-			"pass clientset.CoreV1().Pods for a namespaced kind, patch.Cluster(clientset.CoreV1().Nodes()) for a cluster-scoped one",
-			namespace)
+		return c, fmt.Errorf("there is no client for namespace %q: pass clientset.CoreV1().Pods for a namespaced kind, "+
+			"patch.Cluster(clientset.CoreV1().Nodes()) for a cluster-scoped one", namespace)
 	}
 	if bound, visible := namespaceOf(c); visible && bound != namespace {
-		return c, fmt.Errorf("the client is of namespace %q and would write %q instead: pass clientset.CoreV1().Pods, for example",
-			bound, types.NamespacedName{Namespace: bound, Name: obj.GetName()})
+		return c, fmt.Errorf("the client is of namespace %q and would write %q instead: "+
+			"pass clientset.CoreV1().Pods, for example", bound, types.NamespacedName{Namespace: bound, Name: obj.GetName()})
 	}
 	return c, nil
 }

@@ -59,7 +59,8 @@ func withCondition[C any](config C, meta configMeta, cached Object, subresource 
 	if meta.UID == "" && cached.GetUID() != "" {
 		members = appendMember(members, "uid", string(cached.GetUID()))
 	}
-	if version := cached.GetResourceVersion(); version != "" && meta.ResourceVersion == "" && ignoresUID(cached, subresource) {
+	version := cached.GetResourceVersion()
+	if version != "" && meta.ResourceVersion == "" && ignoresUID(cached, subresource) {
 		members = appendMember(members, "resourceVersion", version)
 	}
 	if members == nil {
@@ -76,7 +77,8 @@ func withCondition[C any](config C, meta configMeta, cached Object, subresource 
 		return config, fmt.Errorf("putting the UID into the configuration: %w", err)
 	}
 	if again, err := json.Marshal(copied); err != nil || !sameJSON(again, data) {
-		return config, errors.Join(err, errors.New("its configuration loses something on the way through JSON: put the UID into it"))
+		return config, errors.Join(err,
+			errors.New("the configuration loses something on its way through JSON: put the UID into it"))
 	}
 	return copied, nil
 }

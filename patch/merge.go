@@ -44,7 +44,8 @@ func Merge[C Client[T], T Object](
 
 // merge is Merge of an edit that has to pass another check, too.
 func merge[C Client[T], T Object](
-	ctx context.Context, of func(namespace string) C, cached T, o *Options, edit func(T), check func(cached, edited Object) error,
+	ctx context.Context, of func(namespace string) C, cached T, o *Options,
+	edit func(T), check func(cached, edited Object) error,
 ) (T, error) {
 	var none T
 	if of == nil || isNil(cached) || edit == nil {

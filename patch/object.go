@@ -48,6 +48,6 @@ func checkAnswer(want, got Object) error {
 		!differs(string(want.GetUID()), string(got.GetUID())) {
 		return nil
 	}
-	return fmt.Errorf("the client has written %q with UID %q instead of %q with UID %q: it is of another namespace or kind",
-		keyOf(got), got.GetUID(), keyOf(want), want.GetUID())
+	return fmt.Errorf("the client has written %q with UID %q instead of %q with UID %q: "+
+		"it is of another namespace or kind", keyOf(got), got.GetUID(), keyOf(want), want.GetUID())
 }

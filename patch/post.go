@@ -33,7 +33,8 @@ func tryPost[C Client[T], T Object](
 		return none, err
 	}
 	if len(data) > MaxBytes {
-		return none, fmt.Errorf("the patch has %d bytes, a server reads at most %d: make the object smaller", len(data), MaxBytes)
+		return none, fmt.Errorf("the patch has %d bytes, a server reads at most %d: make the object smaller",
+			len(data), MaxBytes)
 	}
 	c, err := clientFor(of, cached)
 	if err != nil {
@@ -62,7 +63,9 @@ func tryPost[C Client[T], T Object](
 
 // whatIsMissing tells a kind without the subresource from a deleted object, for
 // which servers answer the same: it reads the object, if the client can.
-func whatIsMissing[C Client[T], T Object](ctx context.Context, c C, cached T, subresource string, notFound error) error {
+func whatIsMissing[C Client[T], T Object](
+	ctx context.Context, c C, cached T, subresource string, notFound error,
+) error {
 	var got T
 	var err error
 	switch c := any(c).(type) {
@@ -80,6 +83,6 @@ func whatIsMissing[C Client[T], T Object](ctx context.Context, c C, cached T, su
 	if err != nil || isNil(got) || got.GetUID() != cached.GetUID() {
 		return notFound
 	}
-	return fmt.Errorf("its kind has no subresource %q: add it to the CustomResourceDefinition, or edit the object itself (%s)",
-		subresource, notFound)
+	return fmt.Errorf("its kind has no subresource %q: add it to the CustomResourceDefinition, or edit the object itself",
+		subresource) // not wrapping notFound: the object is there
 }
