@@ -47,7 +47,7 @@ type Options struct {
 	// brake, as [Sweep.Confirm] does for the next one; none.
 	Confirmed int
 	// Refused is called after a sweep that the brake has refused, for example to
-	// post an Event. It must not block for long.
+	// post an Event. It may set the error's Advice. It must not block for long.
 	Refused func(*RefusedError)
 }
 
