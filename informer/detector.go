@@ -5,9 +5,9 @@ import (
 	"errors"
 	"sync"
 
-	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
 
 	"github.com/homeostat/homeostat/internal/share"
 )
@@ -124,7 +124,7 @@ func (d *detector[T]) last(ctx context.Context, i *Informer[T]) error {
 	d.found = nil
 	d.mu.Unlock()
 	for _, err := range found {
-		logr.FromContextOrDiscard(ctx).Error(err, "a cached object was edited", "informer", i.Name())
+		klog.FromContext(ctx).Error(err, "a cached object was edited", "informer", i.Name())
 	}
 	return errors.Join(found...)
 }

@@ -1,6 +1,7 @@
 package informer
 
 import (
+	"errors"
 	"reflect"
 	"strings"
 	"sync"
@@ -62,6 +63,9 @@ func For[T Object, L runtime.Object](c Client[T, L], o *Options) *Informer[T] {
 func newInformer[T Object](sources []source, o *Options) *Informer[T] {
 	i := &Informer[T]{options: o.withDefaults(), sources: sources}
 	i.fault = i.options.validate()
+	for _, s := range sources {
+		i.fault = errors.Join(i.fault, s.fault)
+	}
 	i.scope = newScope(&i.options)
 	i.latest.Store(versionOf(i.empty()))
 	i.seen.init()

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/go-logr/logr"
+	"k8s.io/klog/v2"
 )
 
 // busyKind is how long the watch of a kind with more objects than a page may
@@ -37,7 +37,7 @@ func (i *Informer[T]) WaitForLatest(ctx context.Context) error {
 		}
 		final := errors.Is(err, errWrapped) || i.fault != nil
 		if !final && ctx.Err() == nil {
-			logr.FromContextOrDiscard(ctx).Error(err, "how new the server is is not known, trying again",
+			klog.FromContext(ctx).Error(err, "how new the server is is not known, trying again",
 				"informer", i.Name(), "retryIn", pause)
 			i.pause(ctx, pause)
 			pause = min(2*pause, i.options.MaxBackoff)

@@ -19,7 +19,13 @@ var errFixedScope = errors.New("the client is bound to its namespace: make the i
 // It starts nothing, see For.
 func ForNamespaces[C Client[T, L], T Object, L runtime.Object](of func(namespace string) C, o *Options) *Informer[T] {
 	bound := func(namespace string) source {
+		if of == nil {
+			return source{namespace: namespace, fault: errNoClients}
+		}
 		s := sourceOf[T, L](of(namespace))
+		if s.fault != nil {
+			s.fault = errNilClientOf(namespace)
+		}
 		s.namespace = namespace
 		return s
 	}
@@ -67,6 +73,12 @@ func (i *Informer[T]) SetNamespaces(namespaces ...string) error {
 	for _, namespace := range wanted {
 		if !slices.ContainsFunc(kept, func(s source) bool { return s.namespace == namespace }) {
 			fresh = append(fresh, i.of(namespace))
+		}
+	}
+	for _, s := range fresh {
+		if s.fault != nil {
+			i.mu.Unlock()
+			return fmt.Errorf("changing the namespaces of the informer of %s: %w", i.Name(), s.fault)
 		}
 	}
 	i.sources = slices.Concat(kept, fresh)

@@ -45,10 +45,14 @@ type source struct {
 	client    string                    // its Go type
 	fake      bool                      // known to be a fake, so that it cannot stream lists
 	shared    cache.SharedIndexInformer // of Wrap; then there is nothing else
+	fault     error                     // of what it was made from; then there is nothing else
 	lends     bool                      // it may retain the objects that it returns
 }
 
 func sourceOf[T Object, L runtime.Object](c Client[T, L]) source {
+	if isNil(c) {
+		return source{fault: errNoClient}
+	}
 	resource, boundTo := resourceOf(c)
 	return source{
 		namespace: namespaceOf(c),

@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-logr/logr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apimachinery/pkg/watch"
 )
 
@@ -30,11 +31,13 @@ type progress struct {
 	phase    phase
 	since    time.Time       // of the request
 	waits    bool            // for the answer
+	quiet    time.Duration   // how long it may take until that is logged again
 	open     bool            // the server has answered it, with more to come
 	watch    watch.Interface // the one that is open
 	opened   time.Time       // when it was
 	deadline time.Time       // by when the server should have closed it
 	err      error           // of the last request, nil if it went well
+	troubles troubles        // that have been logged since a request went well
 
 	bookmarks bool // this watch has brought some
 	vain      bool // streaming lists never end
@@ -47,7 +50,7 @@ func (r *reflection[T]) begin(p phase) {
 	r.mu.Lock()
 	opened := r.progress.opened
 	r.progress.phase, r.progress.since = p, time.Now()
-	r.progress.waits, r.progress.open = true, false
+	r.progress.waits, r.progress.open, r.progress.quiet = true, false, 0
 	r.progress.watch, r.progress.opened = nil, time.Time{}
 	r.mu.Unlock()
 	if !opened.IsZero() {
@@ -63,7 +66,7 @@ func (r *reflection[T]) answered(ctx context.Context, err error) {
 	defer r.mu.Unlock()
 	r.progress.waits = false
 	if err == nil {
-		r.progress.open, r.progress.err = true, nil
+		r.progress.open, r.progress.err, r.progress.troubles = true, nil, nil
 		return
 	}
 	if ctx.Err() != nil {
@@ -72,14 +75,15 @@ func (r *reflection[T]) answered(ctx context.Context, err error) {
 	r.progress.err = fmt.Errorf("%s: %w", r.progress.phase, err)
 	r.informer.counted.failures.Add(1)
 	log := logr.FromContextOrDiscard(ctx)
+	again := utilnet.IsConnectionRefused(err) || apierrors.IsTooManyRequests(err) // by the reflector: no list follows
 	switch {
 	case ctx.Err() != nil:
-	case r.progress.phase == phaseStream:
+	case r.progress.phase == phaseStream && !again && !errors.Is(err, errCutOff):
 		log.V(1).Info("streaming the list failed, listing instead", "reason", err.Error())
 	case apierrors.IsResourceExpired(err), apierrors.IsGone(err):
 		log.V(1).Info("resource version has expired, listing anew", "reason", err.Error())
 	default:
-		log.Error(err, "request failed, trying again", "phase", r.progress.phase.String(), "namespace", r.source.namespace)
+		r.complain(log, err, "request failed, trying again")
 	}
 }
 
@@ -91,7 +95,46 @@ func (r *reflection[T]) failed(ctx context.Context, err error) {
 		return
 	}
 	r.progress.err, r.progress.open = err, false
-	logr.FromContextOrDiscard(ctx).Error(err, "list or watch failed, trying again", "namespace", r.source.namespace)
+	r.complain(logr.FromContextOrDiscard(ctx), err, "list or watch failed, trying again")
+}
+
+// complain logs why it does not go on, with what waits for it: at V(0) if that is
+// new or has gone on for twice as long. The caller holds mu.
+func (r *reflection[T]) complain(log logr.Logger, err error, message string) {
+	details := []any{"phase", r.progress.phase.String(), "waiting", r.waits(), "namespace", r.source.namespace}
+	if r.progress.troubles.tell(r.progress.phase.String()+err.Error(), time.Now()) {
+		log.Error(err, message, details...)
+		return
+	}
+	log.V(1).Info(message, append(details, "reason", err.Error())...)
+}
+
+// waits says what waits for the server.
+func (r *reflection[T]) waits() string {
+	if r.synced.Load() {
+		return "changes"
+	}
+	return "the first list"
+}
+
+// noticeSilence logs that a request has no answer, and returns when to look again.
+func (r *reflection[T]) noticeSilence(ctx context.Context) (next time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	p := &r.progress
+	if !p.waits {
+		return time.Time{}
+	}
+	if next = p.since.Add(max(answerWarning, p.quiet)); time.Now().Before(next) {
+		return next
+	}
+	silence := time.Since(p.since)
+	p.quiet = 2 * silence
+	if p.troubles.tell("no answer", time.Now()) {
+		logr.FromContextOrDiscard(ctx).Info("the server has not answered yet", "phase", p.phase.String(),
+			"waiting", r.waits(), "for", silence.String(), "server", r.source.server, "namespace", r.source.namespace)
+	}
+	return p.since.Add(p.quiet)
 }
 
 // opened notes a watch that the server should close after timeout seconds.

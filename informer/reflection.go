@@ -2,6 +2,7 @@ package informer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
 	"sync"
@@ -84,7 +85,12 @@ func (r *reflection[T]) ListWithContext(ctx context.Context, opts metav1.ListOpt
 	defer r.calls.end()
 	r.narrow(&opts)
 	r.begin(phaseList)
-	list, err := r.source.list(ctx, opts)
+	limit, d := until(ctx, r.informer.options.WatchIdle, 0)
+	defer d.end()
+	list, err := r.source.list(limit, opts)
+	if err != nil && errors.Is(context.Cause(limit), errNoAnswer) {
+		err = errNoAnswer
+	}
 	r.answered(ctx, err)
 	if err != nil {
 		return list, err
@@ -114,14 +120,11 @@ func (r *reflection[T]) WatchWithContext(ctx context.Context, opts metav1.ListOp
 	}
 	r.begin(phase)
 	r.streamed = map[any]wire.Fingerprint{}
-	w, err := r.open(ctx, opts)
-	r.answered(ctx, err)
-	if err != nil {
-		return nil, err
+	w, err := r.openInTime(ctx, opts, phase)
+	if err == nil {
+		r.settled()
 	}
-	r.opened(w, opts.TimeoutSeconds)
-	r.settled()
-	return w, nil
+	return w, err
 }
 
 func (r *reflection[T]) narrow(opts *metav1.ListOptions) {

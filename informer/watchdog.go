@@ -34,6 +34,9 @@ func (r *reflection[T]) watchdog(ctx context.Context) {
 		if idle := r.endSilence(ctx); due.IsZero() || !idle.IsZero() && idle.Before(due) {
 			due = idle
 		}
+		if quiet := r.noticeSilence(ctx); due.IsZero() || !quiet.IsZero() && quiet.Before(due) {
+			due = quiet
+		}
 		if !r.sleepUntil(ctx, due) {
 			return
 		}

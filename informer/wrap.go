@@ -23,7 +23,11 @@ import (
 func Wrap[T Object](shared cache.SharedIndexInformer, o *Options) *Informer[T] {
 	options := o.withDefaults()
 	options.NoSharing = true
-	return newInformer[T]([]source{{shared: shared}}, &options)
+	s := source{shared: shared}
+	if isNil(shared) {
+		s.fault = errNoShared
+	}
+	return newInformer[T]([]source{s}, &options)
 }
 
 // following carries what a shared informer tells into the store.
