@@ -23,8 +23,9 @@
 //   - Nothing is lost: what vanished while the watch was down is handed on as
 //     Deleted, once; an object that took the name of another is first Deleted
 //     and then Added.
-//   - A watch that brings nothing any more, and a streaming list without an end,
-//     are noticed and replaced.
+//   - A watch that brings nothing any more, a streaming list without an end, and
+//     a request without an answer are noticed and replaced. A server that cannot
+//     be reached is in the log within two seconds, with the cause.
 //   - Run may be called by many at once. The first call starts the watch, the
 //     last one to end stops it and every goroutine.
 //   - It works with client-go's fake clients, and in testing/synctest.
