@@ -120,7 +120,7 @@ func causes(w *trial) {
 		end(l, stop)
 		got := <-cause
 		for _, other := range []error{leader.ErrStopping, leader.ErrLost, leader.ErrFenced} {
-			w.Expect(errors.Is(got, other)).To(Equal(other == want), "%v is %v", got, other)
+			w.Expect(errors.Is(got, other)).To(Equal(errors.Is(other, want)), "%v is %v", got, other)
 		}
 		w.Expect(wait()).To(Succeed())
 		pass(time.Minute)

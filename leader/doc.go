@@ -14,13 +14,13 @@
 //   - fn's context is the leadership: it ends with a cause that wraps [ErrLost], [ErrFenced] or [ErrStopping].
 //   - The Lease is released only after every function under it has returned. Until then it is renewed if the process is
 //     stopping, so that a drain may take longer than a lease.
-//   - A stop that cut off a request does not release the Lease, which expires: the request may still arrive. This replica
-//     does not lead again, either, before it can no longer arrive.
+//   - A stop that cut off a request does not release the Lease, which expires: the request may still arrive. This
+//     replica does not lead again, either, before it can no longer arrive.
 //   - A lost leadership does not end the process: once fn has returned, the replica campaigns again.
 //   - Several calls of [Elector.Run] share one Lease. The last to return releases it.
-//   - Times that stand in the Lease are never compared with a local clock. A standby takes the Lease when its holder has
-//     not renewed it for a lease duration since the standby first saw it so, by its own monotonic clock. Other edits of
-//     the Lease do not prolong it.
+//   - Times that stand in the Lease are never compared with a local clock. A standby takes the Lease when its holder
+//     has not renewed it for a lease duration since the standby first saw it so, by its own monotonic clock. Other
+//     edits of the Lease do not prolong it.
 //   - [Elector.Fence] makes clients that refuse to write outside the trust window.
 //
 // # Trust window
@@ -44,8 +44,8 @@
 //
 // A request that was cut off may still be on its way, or be worked on by the server until its timeout. It can no longer
 // arrive when the Lease would have expired if the last renewal before it had been the last of all: s + LeaseDuration.
-// Until then the Lease keeps its holder. The same holds for an answer of 500 and above, which may be that of a proxy that
-// has given up. A request that got no connection was not sent.
+// Until then the Lease keeps its holder. The same holds for an answer of 500 and above, which may be that of a proxy
+// that has given up. A request that got no connection was not sent.
 //
 // The clock is CLOCK_MONOTONIC. It runs on while a process is stopped by SIGSTOP, a debugger or a starved cgroup, so
 // that such a process finds its window closed. It stands still only while the whole machine is suspended:
@@ -87,8 +87,8 @@
 //   - The slots of a dead member are free once the member's record has been changed by compare-and-swap after a whole
 //     lease duration without renewal. A late watch makes no second owner: the swap fails if the member lives.
 //   - Each term of a membership has a holder's name of its own.
-//   - A member that joins for less than ShardOptions.Settle moves no slot. After that, shares differ by one at most, and no
-//     more slots move than that takes.
+//   - A member that joins for less than ShardOptions.Settle moves no slot. After that, shares differ by one at most,
+//     and no more slots move than that takes.
 //   - A member that renews but does not take its slots is passed over.
 //   - A member that stops gives up its slots as they are drained, and gets no more.
 //   - While one replica is undisturbed, a slot is without owner for 2 × LeaseDuration, 30 s, at most, whatever happens to

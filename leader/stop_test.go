@@ -145,7 +145,10 @@ func TestAReplicaDoesNotMeetTheRequestsOfItsOwnLastTerm(t *testing.T) {
 					stop()
 					stop = w.run(func(ctx context.Context) error { return e.Run(ctx, work) })
 				}
-				pass(20 * time.Second)
+				pass(3 * time.Second)
+				w.Expect(again).To(BeZero())
+				w.Expect(e.Status().Problem).NotTo(HaveOccurred(), "its own old name is no twin")
+				pass(17 * time.Second)
 				w.Expect(again.Sub(sent)).To(Equal(14500*time.Millisecond), "when the last renewal before it would have expired")
 				w.Expect(e.Ready()).To(Succeed())
 				stop()

@@ -396,7 +396,7 @@ func knowsCauses(b *bench) {
 		b.AddWith("a", queue.Addition{Cause: c})
 		want = append(want, c)
 		got := b.Entries(1)[0].Causes
-		b.Expect(len(got)).To(Equal(min(len(want), queue.MaxCauses)))
+		b.Expect(got).To(HaveLen(min(len(want), queue.MaxCauses)))
 	}
 	got := b.take().Causes()
 	b.Expect(got).To(HaveLen(queue.MaxCauses))

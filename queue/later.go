@@ -3,8 +3,8 @@ package queue
 // This file is for the adapter to client-go's workqueue, where a delayed addition is not merged with one without delay:
 // both lead to a dispatch. The time of the delayed one is memory.later.
 
-// addLater adds key after delay, whatever is added until then. Of two such additions the earlier counts. If failed, it is
-// a failure of key, and the delay its back-off. It reports false after Drain and Stop.
+// addLater adds key after delay, whatever is added until then. Of two such additions the earlier counts. If failed, it
+// is a failure of key, and the delay its back-off. It reports false after Drain and Stop.
 func (q *Queue[K]) addLater(key K, delay int64, failed bool) bool {
 	var jitter float64
 	if failed {
