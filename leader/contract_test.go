@@ -42,7 +42,7 @@ func TestContract(t *testing.T) {
 		"Several calls of Elector.Run share one Lease.": TestSeveralFunctionsShareOneLease,
 		"The last to return releases it.":               trying(releasedLast),
 		"Times that stand in the Lease are never compared with a local clock.": all(
-			trying(timesOfAnotherCentury), TestSkewedClocksNeverLeadAtOnce),
+			trying(timesOfAnotherCentury), skewedClocksNeverLeadAtOnce),
 		"A standby takes the Lease when its holder has not renewed it for a lease duration since the standby first saw it so, " +
 			"by its own monotonic clock.": trying(takenAfterALeaseDuration),
 		"Other edits of the Lease do not prolong it.": TestALeaseThatOnlyOthersTouchExpires,
@@ -81,11 +81,10 @@ func TestContract(t *testing.T) {
 			"off can still arrive.": all(TestPlannedMoveWaitsForTurnsInFlight, TestASlotWhoseRequestsWereCutOffIsNotGivenAway),
 		"The slots of a dead member are free once the member's record has been changed by compare-and-swap after a whole lease " +
 			"duration without renewal.": all(TestShardsDivideAndFollowTheMembers, TestTheRecordOfADeadMemberThatOthersTouchExpires),
-		"A late watch makes no second owner: the swap fails if the member lives.": TestLateWatchDoesNotBuryTheLiving,
-		"Each term of a membership has a holder's name of its own.":               trying(termsHaveNames),
-		"A member that joins for less than ShardOptions.Settle moves no slot.":    TestShortVisitMovesNothing,
-		"After that, shares differ by one at most, and no more slots move than that takes.": all(
-			TestEachChangeMovesAtMostItsFairShare),
+		"A late watch makes no second owner: the swap fails if the member lives.":           TestLateWatchDoesNotBuryTheLiving,
+		"Each term of a membership has a holder's name of its own.":                         trying(termsHaveNames),
+		"A member that joins for less than ShardOptions.Settle moves no slot.":              TestShortVisitMovesNothing,
+		"After that, shares differ by one at most, and no more slots move than that takes.": eachChangeMovesAtMostItsFairShare,
 		"A member that renews but does not take its slots is passed over.": all(
 			TestMemberThatTakesNothingIsPassedOver, TestManyMembersThatTakeNothingCostNoMoreTimeThanOne),
 		"A member that stops gives up its slots as they are drained, and gets no more.": TestStoppingMemberGetsNoMoreSlots,

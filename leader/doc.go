@@ -82,8 +82,8 @@
 //
 // What holds for slots:
 //
-//   - A slot is given to another only after its function has returned, and not while a request of its member that was cut
-//     off can still arrive.
+//   - A slot is given to another only after its function has returned, and not while a request of its member that was
+//     cut off can still arrive.
 //   - The slots of a dead member are free once the member's record has been changed by compare-and-swap after a whole
 //     lease duration without renewal. A late watch makes no second owner: the swap fails if the member lives.
 //   - Each term of a membership has a holder's name of its own.
@@ -91,8 +91,8 @@
 //     and no more slots move than that takes.
 //   - A member that renews but does not take its slots is passed over.
 //   - A member that stops gives up its slots as they are drained, and gets no more.
-//   - While one replica is undisturbed, a slot is without owner for 2 × LeaseDuration, 30 s, at most, whatever happens to
-//     the others.
+//   - While one replica is undisturbed, a slot is without owner for 2 × LeaseDuration, 30 s, at most, whatever happens
+//     to the others.
 //   - A replica that disagrees with the recorded number of slots, hash or part of the key does not join: [ErrDivision].
 //
 // # Use

