@@ -111,8 +111,12 @@ func eachChange(v reflect.Value, f func(what string)) {
 			was := v.MapIndex(key)
 			v.SetMapIndex(key, reflect.Value{})
 			f(v.Type().String())
-			v.SetMapIndex(key, reflect.Zero(v.Type().Elem()))
-			f(v.Type().String())
+			value := reflect.New(was.Type()).Elem()
+			value.Set(was)
+			eachChange(value, func(what string) {
+				v.SetMapIndex(key, value)
+				f(what)
+			})
 			v.SetMapIndex(key, was)
 		}
 	case reflect.Struct:
