@@ -9,6 +9,10 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes/fake"
+
+	"github.com/homeostat/homeostat/informer"
 )
 
 func TestTheHistoryCostsAReconcileWithoutAnEffectNoAllocation(t *testing.T) {
@@ -29,4 +33,23 @@ func TestTheHistoryCostsAReconcileWithoutAnEffectNoAllocation(t *testing.T) {
 	}
 	g.Expect(testing.AllocsPerRun(100, func() { known.note(nil, nil); known.conclude(Succeeded, nil) })).To(BeZero())
 	g.Expect(c.histories.byKey).To(HaveLen(historyKeys))
+}
+
+func TestAReconcileWithoutAnEffectIsOneAllocation(t *testing.T) {
+	g := NewWithT(t)
+	c, err := New("test", informer.For(fake.NewClientset().CoreV1().ConfigMaps("d"), nil), Func[*corev1.ConfigMap](
+		func(context.Context, Request[*corev1.ConfigMap]) (Result, error) { return Result{}, nil }), nil)
+	g.Expect(err).NotTo(HaveOccurred())
+	ctx := context.WithoutCancel(t.Context())
+	seat := c.watch.sit()
+	c.watch.armed.Store(true)
+	once := func() {
+		c.queue.Add(Key{Name: "a"})
+		item, _ := c.queue.Get(ctx)
+		c.turn(ctx, item, seat)
+	}
+	for range historyLength {
+		once()
+	}
+	g.Expect(testing.AllocsPerRun(100, once)).To(BeNumerically("<=", 1))
 }

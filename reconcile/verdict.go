@@ -113,7 +113,6 @@ func safely(err error) (safe error) {
 
 // settle ends the item by the verdict, after logging what has to be.
 func (c *Controller) settle(t *turnContext, v verdict) Outcome {
-	logger := klog.FromContext(t)
 	repeats := c.failures.note(t.item, v)
 	switch {
 	case v.again, v.stale:
@@ -123,13 +122,13 @@ func (c *Controller) settle(t *turnContext, v verdict) Outcome {
 	case v.outcome == Requeued:
 		t.item.After(v.wait)
 	case v.outcome == GaveUp:
-		logger.Error(v.err, "reconcile failed; it is not retried until something changes")
+		klog.FromContext(t).Error(v.err, "reconcile failed; it is not retried until something changes")
 		t.item.Done()
 	case t.parent.Err() != nil && errors.Is(v.err, context.Canceled):
-		logger.Info("reconcile was cut off", "cause", context.Cause(t.parent).Error(), "error", v.err.Error())
+		klog.FromContext(t).Info("reconcile was cut off", "cause", context.Cause(t.parent).Error(), "error", v.err.Error())
 		t.item.Retry()
 	default:
-		logger.Error(v.err, "reconcile failed; it will be retried")
+		klog.FromContext(t).Error(v.err, "reconcile failed; it will be retried")
 		retry(t, v.wait)
 	}
 	return v.outcome
