@@ -27,7 +27,8 @@ const (
 
 // failures are the errors of keys whose last turn failed.
 type failures struct {
-	any atomic.Bool // whether there is one: turns that succeed look no further
+	any     atomic.Bool  // whether there is one: turns that succeed look no further
+	written atomic.Int64 // when a reconcile last wrote, in nanoseconds
 
 	mu    sync.Mutex // guards byKey
 	byKey map[Key]failure
@@ -37,8 +38,10 @@ type failure struct {
 	text      string
 	at        time.Time
 	terminal  bool
-	conflicts int  // in a row
-	quiet     bool // it counts and shows only if it is repeated
+	conflicts int       // in a row
+	quiet     bool      // it counts and shows only if it is repeated
+	missing   string    // the permission without which a write was refused
+	since     time.Time // when the first of the attempts in a row failed so
 }
 
 // note remembers what the attempt of a key came to, before the key can be
@@ -58,6 +61,9 @@ func (f *failures) note(item queue.Item[Key], v verdict) (repeats int) {
 		failed.quiet = true
 	case v.err != nil, v.again && repeats > quickRepeats:
 		failed.text = v.reason(repeats)
+		if v.err != nil {
+			failed.missing, failed.since = missingPermission(v.err), failed.at
+		}
 	case v.loop != "":
 		failed.text = firstLine(v.loop)
 	default:
@@ -82,7 +88,11 @@ func (f *failures) put(key Key, failed failure) {
 	if f.byKey == nil {
 		f.byKey = map[Key]failure{}
 	}
-	if _, ok := f.byKey[key]; ok || len(f.byKey) < maxFailures {
+	before, ok := f.byKey[key]
+	if before.missing != "" && failed.missing != "" {
+		failed.since = before.since
+	}
+	if ok || len(f.byKey) < maxFailures {
 		f.byKey[key] = failed
 		f.any.Store(true)
 	}

@@ -74,6 +74,9 @@ func (c *Controller) turn(ctx context.Context, item queue.Item[Key], seat *seat)
 func (c *Controller) finish(t *turnContext, v verdict, began time.Time) {
 	defer c.stats.active.Add(-1)
 	writes := t.end()
+	if len(writes) > 0 {
+		c.failures.written.Store(time.Now().UnixNano())
+	}
 	t.note(writes, v.err)
 	slow, loop := c.slowDown(t, writes)
 	if v.err == nil && slow > 0 {

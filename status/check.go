@@ -15,6 +15,7 @@ type finding struct {
 	name string
 	note string // when all is well
 	err  error
+	mild bool // the process is ready nevertheless
 }
 
 // A check asks somebody who may not answer. At most one call is under way.
@@ -130,10 +131,12 @@ func known(controllers []*reconcile.Controller) []finding {
 		f := finding{name: "controller/" + c.Name(), note: string(phase)}
 		if phase != reconcile.Working && phase != reconcile.Standby {
 			f.err = fmt.Errorf("it is %s", phase)
+		} else {
+			f.err = c.Refused()
 		}
 		findings = append(findings, f)
 		if sweep := c.Sweep(); sweep != nil {
-			findings = append(findings, finding{name: "sweep/" + c.Name(), err: sweep.Ready()})
+			findings = append(findings, finding{name: "sweep/" + c.Name(), err: sweep.Ready(), mild: true})
 		}
 	}
 	return findings

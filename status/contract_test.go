@@ -31,7 +31,11 @@ func TestContract(t *testing.T) {
 		"/readyz?verbose names every check.":                         TestReadyzVerboseNamesEveryCheck,
 		"A check that fails is named, with its reason, in any case.": TestReadyzNamesWhatIsNotReadyAndWhy,
 		"A standby is ready.":                                        testStandby,
-		"A controller that has not been run, whose caches are not complete or whose sweep fails is not.": testNotReady,
+		"A controller that has not been run, whose caches are not complete or whose every write has been refused for a minute is not.": func(t *testing.T) {
+			testNotReady(t)
+			TestReadyzNamesTheMissingPermissionAndForgivesTheOutsideSystem(t)
+		},
+		"A sweep that fails is named, and leaves the process ready: Options.Ready may ask for more.": TestReadyzNamesTheMissingPermissionAndForgivesTheOutsideSystem,
 		"/debug/homeostat is one HTML document that needs neither scripts nor anything from elsewhere, and refreshes itself.": func(t *testing.T) {
 			TestThePageNeedsNothingFromElsewhere(t)
 			TestThePageRefreshesAtThePaceOneAsksFor(t)

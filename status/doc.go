@@ -14,7 +14,9 @@
 //     call other code half a second. /readyz?verbose names every check. A check
 //     that fails is named, with its reason, in any case.
 //   - A standby is ready. A controller that has not been run, whose caches are
-//     not complete or whose sweep fails is not.
+//     not complete or whose every write has been refused for a minute is not. A
+//     sweep that fails is named, and leaves the process ready: Options.Ready may
+//     ask for more.
 //   - /debug/homeostat is one HTML document that needs neither scripts nor
 //     anything from elsewhere, and refreshes itself. Each key on it leads to its
 //     own page, with its last reconciles: causes, writes, when they were seen, outcome.

@@ -66,7 +66,7 @@ func TestReadyzNamesWhatIsNotReadyAndWhy(t *testing.T) {
 		c.Expect(code).To(Equal(http.StatusServiceUnavailable))
 		c.Expect(strings.Split(strings.TrimSpace(body), "\n")).To(HaveExactElements(
 			Equal("[-] informer/nodes: not synced: listing: nodes is forbidden: no role allows it "+hostile),
-			Equal("[-] sweep/rollout: listing names: no such command"),
+			Equal("[!] sweep/rollout: listing names: no such command"),
 			Equal("[-] controller/drain: it is syncing"),
 			Equal("readyz failed"),
 		))
@@ -84,7 +84,7 @@ func TestReadyzVerboseNamesEveryCheck(t *testing.T) {
 			HavePrefix("[-] informer/nodes: "),
 			Equal("[+] informer/configmaps-2: ok, 0 objects"),
 			Equal("[+] controller/rollout: ok, working"),
-			HavePrefix("[-] sweep/rollout: "),
+			HavePrefix("[!] sweep/rollout: "),
 			Equal("[-] controller/drain: it is syncing"),
 			Equal("[+] leader/rollout: ok"),
 			Equal("[+] leader/drain: ok"),

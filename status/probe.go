@@ -6,7 +6,9 @@ import (
 	"strings"
 )
 
-// A probe answers what findings come to: 200, or 503 with what is wrong.
+// A probe answers what findings come to: 200, or 503 with what is wrong. What is
+// wrong outside of the cluster is named, too, and changes nothing else: every
+// replica would be unready at once.
 type probe struct {
 	name string
 	find func() []finding
@@ -18,6 +20,8 @@ func (p probe) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var text strings.Builder
 	for _, f := range p.find() {
 		switch {
+		case f.mild && f.err != nil:
+			fmt.Fprintf(&text, "[!] %s: %s\n", f.name, oneLine(f.err.Error()))
 		case f.err != nil:
 			status, result = http.StatusServiceUnavailable, p.name+" failed"
 			fmt.Fprintf(&text, "[-] %s: %s\n", f.name, oneLine(f.err.Error()))

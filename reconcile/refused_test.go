@@ -1,0 +1,86 @@
+package reconcile_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/homeostat/homeostat/reconcile"
+)
+
+// errForbidden is as the API server's authorizer words it.
+func errForbidden(verb, resource, group, where string) error {
+	return fmt.Errorf("patching: %w", apierrors.NewForbidden(schema.GroupResource{Group: group, Resource: resource}, "a",
+		fmt.Errorf("User %q cannot %s resource %q in API group %q %s", "robot", verb, resource, group, where)))
+}
+
+func TestAControllerWhoseEveryWriteIsRefusedSaysWhichPermissionIsMissing(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.create("a", "b", "c")
+		allowed := false
+		c := w.made(nil, func(ctx context.Context, r request) (reconcile.Result, error) {
+			object, _ := r.Object()
+			switch {
+			case r.Key.Name == "c":
+				return nothing, apierrors.NewForbidden(schema.GroupResource{}, "c", errors.New("exceeded quota"))
+			case allowed:
+				reconcile.Wrote(ctx, object)
+				return nothing, nil
+			case r.Key.Name == "a":
+				return nothing, errForbidden("patch", "deployments/scale", "apps", `in the namespace "d"`)
+			default:
+				return nothing, errors.Join(errStale, errForbidden("delete", "nodes", "", "at the cluster scope"))
+			}
+		})
+		w.Expect(c.Refused()).To(Succeed())
+		stop := w.startRun(c.Run)
+		pass(59 * time.Second)
+		w.Expect(c.Refused()).To(Succeed())
+		pass(2 * time.Second)
+		w.Expect(c.Refused()).To(MatchError(HaveSuffix(
+			`missing permissions: delete nodes at the cluster scope, patch deployments.apps/scale in namespace "d"`)))
+		allowed = true
+		w.update("a", func(o *configMap) { o.Labels = map[string]string{"v": "2"} })
+		w.turns()
+		w.Expect(c.Refused()).To(Succeed(), "not every write")
+		w.Expect(stop()).To(Succeed())
+	})
+}
+
+func TestReadsThatAreRefusedAreNoWrites(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.create("a")
+		c := w.made(nil, func(context.Context, request) (reconcile.Result, error) {
+			return nothing, errForbidden("get", "secrets", "", `in the namespace "d"`)
+		})
+		stop := w.startRun(c.Run)
+		pass(5 * time.Minute)
+		w.Expect(c.Refused()).To(Succeed())
+		w.Expect(stop()).To(Succeed())
+	})
+}
+
+func TestAStandbyIsNotRefused(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.create("a")
+		leadership := terms{make(chan bool)}
+		c := w.made(&reconcile.Options{Leader: leadership}, func(context.Context, request) (reconcile.Result, error) {
+			return nothing, errForbidden("update", "pods", "", `in the namespace "d"`)
+		})
+		stop := w.startRun(c.Run)
+		w.turns()
+		leadership.change <- true
+		pass(2 * time.Minute)
+		w.Expect(c.Refused()).To(HaveOccurred())
+		leadership.change <- false
+		pass(2 * time.Minute)
+		w.Expect(c.Refused()).To(Succeed())
+		w.Expect(stop()).To(Succeed())
+	})
+}
