@@ -21,8 +21,10 @@ const (
 	suspicious = 5
 	// patience is how many writes in a row may repeat the last one.
 	patience = 5
-	// calm is the time without a write after which everything is forgiven.
-	calm = time.Minute
+	// calm is the time without a write, that for which the key was slowed down
+	// aside, after which everything is forgiven: the next edit of another client
+	// is an isolated one, and is repaired at once.
+	calm = 10 * time.Second
 	// The delay of a key starts at slowest>>6 and doubles up to slowest.
 	slowest = time.Minute
 	// tracked bounds the number of objects that are remembered.
@@ -50,6 +52,7 @@ type history struct {
 	paths   []string
 	digest  uint64
 	repeats int
+	slowed  time.Duration // for how long the last write delayed the key
 	newest  metav1.Object // as it was last written; nil unless that is suspicious
 }
 
@@ -138,7 +141,7 @@ func (d *detector) judge(w write, own bool) (hotLoop, bool) {
 		return hotLoop{}, false
 	}
 	now := time.Now()
-	if now.Sub(h.last) > calm {
+	if now.Sub(h.last) > calm+h.slowed {
 		*h = history{}
 	}
 	h.last = now
@@ -163,9 +166,12 @@ func (d *detector) judge(w write, own bool) (hotLoop, bool) {
 	}
 	h.paths, h.digest = paths, digest
 	if h.repeats <= patience || len(paths) == 0 {
+		h.slowed = 0
 		return hotLoop{}, false
 	}
-	return hotLoop{object: w.object, paths: paths, rival: rivalOf(before, d.manager), repeats: h.repeats}, true
+	loop := hotLoop{object: w.object, paths: paths, rival: rivalOf(before, d.manager), repeats: h.repeats}
+	h.slowed = loop.delay()
+	return loop, true
 }
 
 // history returns what is known of an object, and nil if too many others are
@@ -189,7 +195,7 @@ func (d *detector) history(uid types.UID) *history {
 // forgive forgets the objects that are calm.
 func (d *detector) forgive() {
 	for uid, h := range d.objects {
-		if time.Since(h.last) > calm {
+		if time.Since(h.last) > calm+h.slowed {
 			delete(d.objects, uid)
 		}
 	}

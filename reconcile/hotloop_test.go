@@ -139,3 +139,40 @@ func TestABusyControllerThatGetsOnIsNeverSlowedDown(t *testing.T) {
 		})
 	}
 }
+
+// A rival that edits now and then is repaired within a second, however often; only one that answers is a loop.
+func TestAnIsolatedEditIsRepairedWithinASecond(t *testing.T) {
+	inServedWorld(t, func(w *world, maps, theirs typedcorev1.ConfigMapInterface) {
+		c := w.made(nil, func(ctx context.Context, r request) (reconcile.Result, error) {
+			if object, _ := r.Object(); object.Data["owner"] != "us" {
+				return nothing, set(ctx, maps, "test", object, "owner", "us")
+			}
+			return nothing, nil
+		})
+		stop := w.startRun(c.Run)
+		repaired := func() {
+			w.t.Helper()
+			w.insist(theirs, "rival", "owner", "them")
+			pass(time.Second)
+			object, err := maps.Get(t.Context(), "a", metav1.GetOptions{})
+			w.Expect(err).NotTo(HaveOccurred())
+			w.Expect(object.Data["owner"]).To(Equal("us"))
+		}
+		for range 30 {
+			repaired()
+			pass(15 * time.Second)
+		}
+		w.Expect(c.Stats().HotLoops).To(BeZero())
+		for range 60 { // a real loop
+			w.insist(theirs, "rival", "owner", "them")
+			pass(200 * time.Millisecond)
+		}
+		w.Expect(c.Stats().HotLoops).NotTo(BeZero())
+		w.Expect(c.Stats().Failing).To(Equal(1))
+		w.Expect(keysOf(c)["a"].Failure).To(And(ContainSubstring("hot loop"), ContainSubstring("data.owner")))
+		pass(2 * time.Minute)
+		repaired()
+		w.Expect(c.Stats().Failing).To(BeZero())
+		w.Expect(stop()).To(Succeed())
+	})
+}
