@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/klog/v2"
 )
 
 // A phase is what a reflection is doing.
@@ -74,7 +75,7 @@ func (r *reflection[T]) answered(ctx context.Context, err error) {
 	}
 	r.progress.err = fmt.Errorf("%s: %w", r.progress.phase, err)
 	r.informer.counted.failures.Add(1)
-	log := logr.FromContextOrDiscard(ctx)
+	log := klog.FromContext(ctx)
 	again := utilnet.IsConnectionRefused(err) || apierrors.IsTooManyRequests(err) // by the reflector: no list follows
 	switch {
 	case ctx.Err() != nil:
@@ -95,7 +96,7 @@ func (r *reflection[T]) failed(ctx context.Context, err error) {
 		return
 	}
 	r.progress.err, r.progress.open = err, false
-	r.complain(logr.FromContextOrDiscard(ctx), err, "list or watch failed, trying again")
+	r.complain(klog.FromContext(ctx), err, "list or watch failed, trying again")
 }
 
 // complain logs why it does not go on, with what waits for it: at V(0) if that is
@@ -131,7 +132,7 @@ func (r *reflection[T]) noticeSilence(ctx context.Context) (next time.Time) {
 	silence := time.Since(p.since)
 	p.quiet = 2 * silence
 	if p.troubles.tell("no answer", time.Now()) {
-		logr.FromContextOrDiscard(ctx).Info("the server has not answered yet", "phase", p.phase.String(),
+		klog.FromContext(ctx).Info("the server has not answered yet", "phase", p.phase.String(),
 			"waiting", r.waits(), "for", silence.String(), "server", r.source.server, "namespace", r.source.namespace)
 	}
 	return p.since.Add(p.quiet)

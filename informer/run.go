@@ -85,7 +85,7 @@ func (i *Informer[T]) start(ctx context.Context) *session[T] {
 func (i *Informer[T]) watch(s *session[T], from source) {
 	ctx, cancel := context.WithCancel(s.ctx)
 	r := &reflection[T]{
-		informer: i, source: from, cancel: cancel, log: logr.FromContextOrDiscard(ctx),
+		informer: i, source: from, cancel: cancel, log: klog.FromContext(ctx),
 		poked: make(chan struct{}, 1), ended: make(chan struct{}),
 	}
 	s.watches = append(slices.Clip(s.watches), r)

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/go-logr/logr"
+	"k8s.io/klog/v2"
 )
 
 // poke makes the watchdog look again at once.
@@ -25,7 +25,7 @@ func (r *reflection[T]) watchdog(ctx context.Context) {
 		if !r.synced.Load() {
 			due = started.Add(warning)
 			if !time.Now().Before(due) {
-				logr.FromContextOrDiscard(ctx).Info("still waiting for the first list",
+				klog.FromContext(ctx).Info("still waiting for the first list",
 					"reason", r.reason(), "after", time.Since(started).Round(time.Second).String())
 				warning *= 2
 				continue
@@ -88,7 +88,7 @@ func (r *reflection[T]) endSilence(ctx context.Context) (next time.Time) {
 	if next.IsZero() || time.Now().Before(next) {
 		return next
 	}
-	logr.FromContextOrDiscard(ctx).Info(message, "namespace", r.source.namespace,
+	klog.FromContext(ctx).Info(message, "namespace", r.source.namespace,
 		"silentFor", time.Since(r.lastSign()).Round(time.Second).String())
 	r.informer.counted.stalls.Add(1)
 	p.vain = p.vain || p.phase == phaseStream

@@ -7,10 +7,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-logr/logr"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
 )
 
 // run campaigns and leads until ctx ends, which is when the last call of Run
@@ -130,7 +130,7 @@ func (e *Elector) failed(ctx context.Context, err error) {
 	e.problem = err
 	e.mu.Unlock()
 	if news {
-		logr.FromContextOrDiscard(ctx).Error(err, "lease request failed", "lease", e.lease.key())
+		klog.FromContext(ctx).Error(err, "lease request failed", "lease", e.lease.key())
 	}
 }
 

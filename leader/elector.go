@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/go-logr/logr"
+	"k8s.io/klog/v2"
 )
 
 // Elector turns a Lease into contexts. Any number of functions may run under
@@ -82,7 +82,7 @@ func (e *Elector) Run(ctx context.Context, fn func(context.Context) error) error
 			return unlessStopped(ctx, err)
 		}
 		if err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, ErrLost) && !errors.Is(err, ErrFenced) {
-			logr.FromContextOrDiscard(ctx).Error(err, "work ended with its leadership")
+			klog.FromContext(ctx).Error(err, "work ended with its leadership")
 		}
 	}
 }

@@ -6,8 +6,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-logr/logr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/klog/v2"
 )
 
 // releaseTries bounds the conflicts that a release fights: each means that a
@@ -17,7 +17,7 @@ const releaseTries = 3
 // hold leads until the term ends or the last run has left, and releases the
 // Lease if it is still ours and no request under it can arrive any more.
 func (e *Elector) hold(ctx context.Context, c *campaign, g grant) {
-	log := logr.FromContextOrDiscard(ctx).WithValues("lease", e.lease.key(), "identity", e.holder)
+	log := klog.FromContext(ctx).WithValues("lease", e.lease.key(), "identity", e.holder)
 	t := e.newTerm(g)
 	var watch sync.WaitGroup
 	watch.Go(t.watch)
@@ -123,7 +123,7 @@ func (e *Elector) renew(ctx context.Context, t *term) error {
 // release gives the Lease back, so that the next leader need not wait for it
 // to expire. If that fails, it expires.
 func (e *Elector) release(ctx context.Context, t *term) {
-	log := logr.FromContextOrDiscard(ctx).WithValues("lease", e.lease.key())
+	log := klog.FromContext(ctx).WithValues("lease", e.lease.key())
 	lease := t.record()
 	for range releaseTries {
 		after, err := e.update(ctx, released(lease, e.options.Clock.Now()))

@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-logr/logr"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/klog/v2"
 )
 
 // maxRequests bounds the requests that a keeper has under way.
@@ -214,7 +214,7 @@ func (k *keeper) bury(ctx context.Context, now time.Time) {
 		k.start(lease.Name, now, func() error {
 			_, err := k.update(ctx, released(lease, now))
 			if err == nil {
-				logr.FromContextOrDiscard(ctx).Info("member is gone", "member", holderOf(lease))
+				klog.FromContext(ctx).Info("member is gone", "member", holderOf(lease))
 			}
 			return err
 		})

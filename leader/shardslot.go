@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/go-logr/logr"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
 )
 
 // claim takes a slot by compare-and-swap: the record must still be the one that
@@ -83,7 +83,7 @@ func (k *keeper) hold(ctx context.Context, slot int, lease *coordinationv1.Lease
 		return
 	}
 	k.work(slot, true)
-	logr.FromContextOrDiscard(ctx).V(1).Info("slot taken", "slot", slot)
+	klog.FromContext(ctx).V(1).Info("slot taken", "slot", slot)
 	go func() {
 		err := k.fn(owned, slot)
 		ended := owned.Err() != nil

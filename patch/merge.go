@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/go-logr/logr"
+	"k8s.io/klog/v2"
 
 	"github.com/homeostat/homeostat/internal/diff"
 )
@@ -77,7 +77,7 @@ func merge[C Client[T], T Object](
 	if err := checkEndpoint(p, style, opts.Subresource); err != nil {
 		return none, describe("patching", cached, err)
 	}
-	if log := logr.FromContextOrDiscard(ctx).V(4); log.Enabled() {
+	if log := klog.FromContext(ctx).V(4); log.Enabled() {
 		log.Info("patching", "kind", kindOf(cached), "object", cached.GetName(), "diff", Diff(before, edited))
 	}
 	replaces := p.Style != style // whole lists that could not be merged by key

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/go-logr/logr"
+	"k8s.io/klog/v2"
 
 	"github.com/homeostat/homeostat/queue"
 )
@@ -97,7 +97,7 @@ func (t *turnContext) conclude(o Outcome, err error) {
 	}
 	defer func() {
 		if r := recover(); r != nil {
-			logr.FromContextOrDiscard(t).Error(fmt.Errorf("panic: %v", r), "Options.Around panicked after a reconcile")
+			klog.FromContext(t).Error(fmt.Errorf("panic: %v", r), "Options.Around panicked after a reconcile")
 		}
 	}()
 	t.reported.Outcome = o

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"net/http"
 
-	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/common/expfmt"
+	"k8s.io/klog/v2"
 )
 
 // New returns a handler of /livez, /readyz, /metrics, /debug/homeostat and,
@@ -66,7 +66,7 @@ func (e exposition) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	format := expfmt.NegotiateAccept(r.Header, expfmt.DefaultAcceptedFormats()...)
 	var body bytes.Buffer
 	if err := e.encode(&body, format); err != nil {
-		logr.FromContextOrDiscard(r.Context()).Error(err, "metrics could not be served")
+		klog.FromContext(r.Context()).Error(err, "metrics could not be served")
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}

@@ -9,7 +9,7 @@ import (
 	"net/http"
 	"strconv"
 
-	"github.com/go-logr/logr"
+	"k8s.io/klog/v2"
 
 	"github.com/homeostat/homeostat/reconcile"
 )
@@ -62,7 +62,7 @@ func (p page) serveJSON(w http.ResponseWriter, r *http.Request, value any) {
 	encoder := json.NewEncoder(&body)
 	encoder.SetIndent("", "  ")
 	if err := encoder.Encode(value); err != nil {
-		logr.FromContextOrDiscard(r.Context()).Error(err, "page could not be shown")
+		klog.FromContext(r.Context()).Error(err, "page could not be shown")
 		http.Error(w, "the page could not be shown", http.StatusInternalServerError)
 		return
 	}

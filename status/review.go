@@ -10,12 +10,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-logr/logr"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	authenticationclient "k8s.io/client-go/kubernetes/typed/authentication/v1"
 	authorizationclient "k8s.io/client-go/kubernetes/typed/authorization/v1"
+	"k8s.io/klog/v2"
 )
 
 // How long the answers of the API server hold, and how many are kept.
@@ -85,7 +85,7 @@ func (r *reviewer) authorize(request *http.Request) error {
 	}
 	refused, err := r.review(ctx, token, asked.path)
 	if err != nil {
-		logr.FromContextOrDiscard(ctx).Error(err, "request refused: access could not be reviewed", "path", asked.path)
+		klog.FromContext(ctx).Error(err, "request refused: access could not be reviewed", "path", asked.path)
 		return err
 	}
 	r.remember(asked, refused)

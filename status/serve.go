@@ -9,7 +9,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/go-logr/logr"
+	"k8s.io/klog/v2"
 )
 
 // DefaultAddress is loopback: what the page shows is nobody else's business
@@ -45,7 +45,7 @@ func Serve(ctx context.Context, address string, h http.Handler) error {
 		IdleTimeout:       idleTimeout,
 		BaseContext:       func(net.Listener) context.Context { return background },
 	}
-	logr.FromContextOrDiscard(ctx).Info("serving status", "address", listener.Addr().String())
+	klog.FromContext(ctx).Info("serving status", "address", listener.Addr().String())
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(listener) }()
 	select {
