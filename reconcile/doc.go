@@ -13,25 +13,36 @@
 //
 // The contract:
 //
-//   - No turn starts before every informer of the controller has handed on its
-//     first list.
-//   - One turn at a time per key; as many keys at once as there are workers.
-//   - Read your writes: the next turn of a key starts when the caches have seen
-//     what the last one wrote. Package patch reports its writes by itself,
-//     others are reported with [Wrote] and [Deleted]. A deadline bounds the wait.
-//   - An error is retried with back-off, a panic too; a conflict is repeated
-//     soon and quietly; a [Terminal] error waits for a change; an error with
-//     [After] is retried after exactly that delay.
-//   - With Options.Leader turns run while this replica leads, with Options.Shards
-//     for the keys that are its part, and there from caches that have seen what
-//     the replica before it wrote.
+//   - No reconcile starts before every informer of the controller has delivered
+//     its first list.
+//   - One reconcile at a time per key; as many keys at once as there are workers.
+//   - Read your writes: the next reconcile of a key starts when the caches have
+//     seen what the last one wrote. A deadline bounds the wait.
+//   - An attempt after which nothing observed has changed doubles the key's
+//     delay, whatever its kind: error, panic, conflict, [After] of zero or less. The
+//     first three conflicts in a row are repeated soon and quietly. One that stays
+//     is a failure, and so is a conflict with another field manager at once.
+//   - A [Terminal] error waits for a change, and an error with [After] is retried
+//     after exactly that delay, whatever they wrap.
+//   - A key that writes the same again and again is slowed down and named, never
+//     dropped. An isolated edit of another client is repaired at once.
+//   - A key's fault stays its own: a panic, runtime.Goexit, or an error that cannot
+//     be printed costs neither a worker nor another key. A call that ignores its
+//     context is logged with its stack, counted and shown.
+//   - With Options.Leader reconciles run while this replica leads, with
+//     Options.Shards for the keys of its shards. A shard that has come is worked on
+//     from caches that have seen what the replica before wrote.
 //   - A controller works on one cluster: a trigger of another is an error of [New],
 //     as far as clients tell which server they talk to.
-//   - The stop is graceful: intake, turns in flight, leadership, informers.
+//   - The stop is graceful: no new keys, then the end of the reconciles in flight,
+//     then that of the informers. What ignores it is named by the error of Run, and
+//     keeps the leadership until it ends.
+//   - Keys from outside the cluster come through [External], with back-pressure.
 //   - A reconciler learns the key and the object, never the event. Logs carry
-//     the causes of a turn.
+//     the causes of a reconcile. Without a logger in the context they go to klog's.
 //
-// [Finalizer] and [LimitEvents] are what most controllers need besides.
+// Package patch reports its writes by itself; others are reported with [Wrote] and
+// [Deleted]. [Finalizer] and [LimitEvents] are what most controllers need besides.
 //
 // It does not filter events (a controller sees its own), does not elect a
 // leader (package leader does), and writes nothing but finalizers: package patch

@@ -75,12 +75,16 @@ func TestAReconcileThatIgnoresTheStopKeepsTheLeadership(t *testing.T) {
 		w.create("deaf")
 		release := make(chan struct{})
 		leadership := terms{make(chan bool)}
-		stop := w.start(&reconcile.Options{Leader: leadership}, deafTo(release))
+		c := w.made(&reconcile.Options{Leader: leadership}, deafTo(release))
+		stop := w.startRun(c.Run)
 		leadership.change <- true
 		pass(time.Second)
 		w.Expect(stop()).To(MatchError(ContainSubstring("d/deaf")))
+		pass(time.Hour)
+		w.Expect(c.Phase()).To(Equal(reconcile.Stopping), "the function that leads has not returned")
 		close(release)
 		synctest.Wait()
+		w.Expect(c.Phase()).To(Equal(reconcile.Stopped))
 	})
 }
 

@@ -1,0 +1,68 @@
+package reconcile_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+
+	"github.com/homeostat/homeostat/internal/contract"
+	"github.com/homeostat/homeostat/reconcile"
+)
+
+func all(tests ...func(*testing.T)) func(*testing.T) {
+	return func(t *testing.T) {
+		for _, test := range tests {
+			test(t)
+		}
+	}
+}
+
+func TestAsManyKeysAtOnceAsThereAreWorkers(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.create("a", "b", "c", "d", "e")
+		c := w.made(&reconcile.Options{Workers: 3}, func(context.Context, request) (reconcile.Result, error) {
+			<-time.After(time.Second)
+			return nothing, nil
+		})
+		stop := w.startRun(c.Run)
+		w.turns()
+		w.Expect(c.Stats().Active).To(Equal(3))
+		pass(3 * time.Second)
+		w.Expect(c.Stats().Turns[reconcile.Succeeded]).To(BeEquivalentTo(5))
+		w.Expect(stop()).To(Succeed())
+	})
+}
+
+// Every sentence of the contract in doc.go is held by the tests beside it.
+func TestContract(t *testing.T) {
+	contract.Check(t, contract.Tests{
+		"No reconcile starts before every informer of the controller has delivered its first list.":               TestNoTurnBeforeEveryCacheHasItsFirstList,
+		"One reconcile at a time per key; as many keys at once as there are workers.":                             all(TestOneKeyIsNeverWorkedOnTwiceAtOnce, TestAsManyKeysAtOnceAsThereAreWorkers),
+		"Read your writes: the next reconcile of a key starts when the caches have seen what the last one wrote.": TestAControllerReadsItsOwnWrites,
+		"A deadline bounds the wait.": TestAKeyWaitsNoLongerThanTheDeadline,
+		"An attempt after which nothing observed has changed doubles the key's delay, whatever its kind: error, panic, conflict, After of zero or less.": TestEveryKindOfRepetitionDoublesItsDelay,
+		"The first three conflicts in a row are repeated soon and quietly.":                                                                              TestTheFirstConflictsAreQuickAndQuiet,
+		"One that stays is a failure, and so is a conflict with another field manager at once.": all(
+			TestAConflictThatStaysIsLoggedCountedAndShown, TestAConflictWithAnotherFieldManagerIsNoStaleCache),
+		"A Terminal error waits for a change, and an error with After is retried after exactly that delay, whatever they wrap.": all(
+			TestTerminalRestsUntilTheObjectChanges, TestTerminalAndAfterWinOverWhatTheyWrap),
+		"A key that writes the same again and again is slowed down and named, never dropped.": TestAControllerThatWakesItselfIsSlowedDownAndNamed,
+		"An isolated edit of another client is repaired at once.":                             TestAnIsolatedEditIsRepairedWithinASecond,
+		"A key's fault stays its own: a panic, runtime.Goexit, or an error that cannot be printed costs neither a worker nor another key.": all(
+			TestAPanicIsAnErrorOfItsKey, TestGoexitCostsNeitherWorkerNorKey, TestATypedNilErrorIsAFaultOfItsKey),
+		"A call that ignores its context is logged with its stack, counted and shown.": TestAReconcileThatIgnoresItsTimeoutIsNamed,
+		"With Options.Leader reconciles run while this replica leads, with Options.Shards for the keys of its shards.": all(
+			TestTurnsRunOnlyWhileThisReplicaLeads, TestTurnsRunForTheSlotsThatThisReplicaHas),
+		"A shard that has come is worked on from caches that have seen what the replica before wrote.":                                  TestTurnsOfASlotBeginWhenTheCacheHasSeenWhatTheLastOwnerWrote,
+		"A controller works on one cluster: a trigger of another is an error of New, as far as clients tell which server they talk to.": TestTriggersAreOfTheControllersOwnCluster,
+		"The stop is graceful: no new keys, then the end of the reconciles in flight, then that of the informers.":                      TestStop,
+		"What ignores it is named by the error of Run, and keeps the leadership until it ends.": all(
+			TestAReconcileThatIgnoresTheStopIsNamedByRun, TestAReconcileThatIgnoresTheStopKeepsTheLeadership),
+		"Keys from outside the cluster come through External, with back-pressure.": all(TestExternalKeysFromAChannelAreReconciled, TestExternalKeysWaitForRoom),
+		"A reconciler learns the key and the object, never the event.":             TestAReconcilerCannotReadCauses,
+		"Logs carry the causes of a reconcile.":                                    TestTheLogOfATurnNamesKeyAndCauses,
+		"Without a logger in the context they go to klog's.":                       TestWithoutALoggerInTheContextKlogsIsUsed,
+	})
+}
