@@ -379,3 +379,14 @@ func TestATableOfDeadPartsShrinksByItself(t *testing.T) {
 		t.Errorf("%d parts are known of objects that are dead", left)
 	}
 }
+
+// An address that one object has twice is in it once.
+func TestTextsThatAnObjectHasTwiceAreOne(t *testing.T) {
+	s := share.New()
+	p := replica(1)
+	p.Status.PodIP, p.Status.PodIPs = fmt.Sprint("10.0.0.", 7), []corev1.PodIP{{IP: fmt.Sprint("10.0.0.", 7)}}
+	s.Object(p)
+	if a, b := p.Status.PodIP, p.Status.PodIPs[0].IP; a != b || unsafe.StringData(a) != unsafe.StringData(b) {
+		t.Error("they are not one")
+	}
+}

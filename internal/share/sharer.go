@@ -45,7 +45,8 @@ func (s *Sharer) Update(obj, old any) {
 	if p == nil || p.plain {
 		return
 	}
-	w := walk{Sharer: s, object: s.nextObject(), learns: true}
+	recent := spare.Get().(*texts)
+	w := walk{Sharer: s, object: s.nextObject(), learns: true, recent: recent}
 	families := s.familiesOf(obj, p)
 	if reflect.TypeOf(old) == reflect.TypeOf(obj) && dataOf(old) != nil {
 		w.fields(to, likes{dataOf(old), nil}, p)
@@ -57,6 +58,8 @@ func (s *Sharer) Update(obj, old any) {
 			s.represent(family, shapeOf(object, p, 1), to)
 		}
 	}
+	*recent = texts{}
+	spare.Put(recent)
 	runtime.KeepAlive(obj)
 	runtime.KeepAlive(old)
 }

@@ -85,3 +85,29 @@ func TestSizeOfOddArguments(t *testing.T) {
 		t.Errorf("once %d, twice %d", once, twice)
 	}
 }
+
+// The worst there is: small objects that have nothing in common, two of each.
+func TestSharingTakesNoMemoryWhereThereIsNothingToShare(t *testing.T) {
+	const objects = 20_000
+	for replicas := range 3 {
+		of := func(n int) *corev1.ConfigMap {
+			team := fmt.Sprint("a team whose number is ", n/(replicas+1))
+			c := &corev1.ConfigMap{Data: map[string]string{"owner": team, fmt.Sprint("key-", n/(replicas+1)): "value of it, " + team}}
+			c.Name, c.Namespace = fmt.Sprint("c-", n), team
+			return c
+		}
+		_, plain := heap(objects, of)
+		s := share.New()
+		all, shared := heap(objects, func(n int) *corev1.ConfigMap {
+			c := of(n)
+			s.Object(c)
+			return c
+		})
+		t.Logf("%d of each: %.0f bytes each, %.0f shared", replicas+1, plain, shared)
+		if shared > 1.1*plain {
+			t.Errorf("%d of each: %.0f bytes each, %.0f shared", replicas+1, plain, shared)
+		}
+		runtime.KeepAlive(all)
+		runtime.KeepAlive(s)
+	}
+}

@@ -54,12 +54,12 @@ func shapeOf(k kind, p *plan, length int) shape {
 }
 
 const (
-	smallestTable = 1 << 4
+	smallestTable = 1 << 2
 	longestProbe  = 32
 	ways          = 4 // places for a sighting
 
-	smallestFilter = 1 << 6
-	largestFilter  = 1 << 12
+	smallestFilter = 1 << 3
+	largestFilter  = 1 << 10
 )
 
 // place returns the entry of that hash and shape, or the free one that ends the

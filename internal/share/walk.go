@@ -3,6 +3,7 @@ package share
 import (
 	"bytes"
 	"strings"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 )
@@ -25,7 +26,14 @@ type walk struct {
 	object uint32
 	learns bool // parts that were seen before
 	depth  int  // parts that the walk is within
+	recent *texts
 }
+
+// texts are some texts of the object that is walked: an address or the name of a
+// volume is in it more than once, and in no other object.
+type texts [64]string
+
+var spare = sync.Pool{New: func() any { return &texts{} }} // empty ones
 
 // likes are values of the same type as one that is walked: nil where there is
 // none.
@@ -113,12 +121,24 @@ func (w walk) inside(learned bool) walk {
 	return w
 }
 
-// text returns t or what is known that equals it.
+// text returns t or what equals it in the object or in the table.
 func (w walk) text(t string) string {
+	if t == "" {
+		return t
+	}
+	hash := w.textHash(t)
+	recent := &w.recent[hash%uint64(len(w.recent))]
+	if *recent != t {
+		*recent = w.knownText(t, hash)
+	}
+	return *recent
+}
+
+func (w walk) knownText(t string, hash uint64) string {
 	if len(t) < worthKnowingText {
 		return t
 	}
-	hash, what := w.textHash(t), shapeOf(text, nil, len(t))
+	what := shapeOf(text, nil, len(t))
 	known, again := w.look(hash, what, w.object, w.learns)
 	if known != nil {
 		if equal := textOf(known, len(t)); equal == t {

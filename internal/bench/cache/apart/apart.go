@@ -32,7 +32,7 @@ type Program struct {
 func (p Program) Main() {
 	o := options{}
 	flag.IntVar(&o.pods, "pods", 100_000, "number of Pods")
-	flag.StringVar(&o.shape, "shape", "full", "of the Pods: full or plain")
+	flag.StringVar(&o.shape, "shape", "full", "of the Pods: full, plain or unlike")
 	flag.StringVar(&o.only, "impl", "", "these implementations alone, with / between them")
 	flag.IntVar(&o.rounds, "rounds", 1, "runs of each implementation")
 	flag.StringVar(&o.server, "server", "", "URL of the server; empty starts one")

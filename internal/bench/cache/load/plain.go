@@ -9,15 +9,17 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Shape returns what makes the Pods of that name: "full" or "plain".
+// Shape returns what makes the Pods of that name: "full", "plain" or "unlike".
 func Shape(name string) (func(n int) *corev1.Pod, error) {
 	switch name {
 	case "full":
 		return Pod, nil
 	case "plain":
 		return Plain, nil
+	case "unlike":
+		return Unlike, nil
 	default:
-		return nil, fmt.Errorf("shape %q: must be full or plain", name)
+		return nil, fmt.Errorf("shape %q: must be full, plain or unlike", name)
 	}
 }
 
