@@ -60,6 +60,6 @@ func TestObjectsOfOtherClientsAreNotWrittenTo(t *testing.T) {
 	}
 	for _, own := range []*corev1.ConfigMap{&l.list.Items[0], watched} {
 		g.Expect(own.Labels).To(BeEmpty())
-		g.Expect(cap(own.ManagedFields)).To(Equal(100))
+		g.Expect(own.ManagedFields).To(HaveCap(100))
 	}
 }

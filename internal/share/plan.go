@@ -151,19 +151,8 @@ func (c *compiler) addFields(p *plan, t reflect.Type, offset uintptr) {
 		}
 		p.fields = append(p.fields, f)
 	}
-	switch {
-	case t == anyType:
-		add(field{kind: dynamic})
-		return
-	case t == anyMapType:
-		add(field{kind: dynamicMap})
-		return
-	case !hides(t) || c.inMap:
-	case constant[t]:
-		add(field{kind: instant})
-		return
-	default:
-		add(field{kind: lazy})
+	if k, special := c.special(t); special {
+		add(field{kind: k})
 		return
 	}
 	switch t.Kind() {
@@ -198,6 +187,22 @@ func (c *compiler) addFields(p *plan, t reflect.Type, offset uintptr) {
 	}
 }
 
+// special returns the kind of a field that its reflect.Kind does not tell.
+func (c *compiler) special(t reflect.Type) (k kind, special bool) {
+	switch {
+	case t == anyType:
+		return dynamic, true
+	case t == anyMapType:
+		return dynamicMap, true
+	case !hides(t) || c.inMap:
+		return 0, false
+	case constant[t]:
+		return instant, true
+	default:
+		return lazy, true
+	}
+}
+
 func (c *compiler) addStruct(p *plan, t reflect.Type, offset uintptr) {
 	for f := range t.Fields() {
 		c.addFields(p, f.Type, offset+f.Offset)
@@ -213,7 +218,7 @@ func hides(t reflect.Type) bool {
 		return false
 	}
 	for f := range t.Fields() {
-		if !f.IsExported() && !(f.Anonymous && f.Type.Kind() == reflect.Struct) {
+		if !f.IsExported() && (!f.Anonymous || f.Type.Kind() != reflect.Struct) {
 			return true
 		}
 	}

@@ -2,6 +2,7 @@ package share
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"sync"
 
@@ -310,7 +311,7 @@ func (w walk) data(value []byte) []byte {
 		}
 	}
 	if again {
-		value = value[:len(value):len(value)]
+		value = slices.Clip(value)
 		w.learn(hash, what, placeOfList(value))
 	}
 	return value
