@@ -396,9 +396,9 @@ func TestOnlyClientsOfClientGoAreKnown(t *testing.T) {
 }
 
 // opened opens watches of server, one after the other, and returns what Status says of it, and what was asked.
-func opened(t *testing.T, o *Options, client func(*kubernetes.Clientset) typedcorev1.PodInterface, times int, server tripper) (
-	why string, asked []string, err error,
-) {
+func opened(
+	t *testing.T, o *Options, client func(*kubernetes.Clientset) typedcorev1.PodInterface, times int, server tripper,
+) (why string, asked []string, err error) {
 	t.Helper()
 	noted := tripper(func(r *http.Request) (*http.Response, error) {
 		asked = append(asked, r.URL.Path)

@@ -1,6 +1,7 @@
 package informer_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/x509"
 	"errors"
@@ -157,7 +158,8 @@ func (b *begun) RoundTrip(r *http.Request) (*http.Response, error) {
 	}}}
 	ctx, cancel := context.WithTimeout(r.Context(), 5*time.Second)
 	context.AfterFunc(ctx, cancel)
-	answer.Body = io.NopCloser(io.MultiReader(strings.NewReader(string(wiretest.Bytes(runtime.ContentTypeProtobuf, end))), ending{ctx}))
+	list := bytes.NewReader(wiretest.Bytes(runtime.ContentTypeProtobuf, end))
+	answer.Body = io.NopCloser(io.MultiReader(list, ending{ctx}))
 	return answer, nil
 }
 
@@ -170,7 +172,9 @@ func (e ending) Read([]byte) (int, error) {
 }
 
 // asks runs an informer for a while and returns what was asked.
-func asks(t *testing.T, during time.Duration, next func(n int, r *http.Request) (*http.Response, error)) (asked []string) {
+func asks(
+	t *testing.T, during time.Duration, next func(n int, r *http.Request) (*http.Response, error),
+) (asked []string) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		server := &begun{began: time.Now(), next: next}

@@ -97,7 +97,8 @@ func (m *memory) take(s *wire.Specs, o wire.Object) (wire.Object, error) {
 	if spec.Of != nil {
 		m.left++
 	}
-	m.states[types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}] = wire.State{Object: o, Spec: spec.Fingerprint}
+	key := types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}
+	m.states[key] = wire.State{Object: o, Spec: spec.Fingerprint}
 	return o, nil
 }
 
