@@ -64,22 +64,16 @@ func (i *Informer[T]) SetNamespaces(namespaces ...string) error {
 	stays := func(namespace string) bool { return slices.Contains(wanted, namespace) }
 
 	i.mu.Lock()
-	var fresh, kept []source
+	var kept []source
 	for _, s := range i.sources {
 		if stays(s.namespace) {
 			kept = append(kept, s)
 		}
 	}
-	for _, namespace := range wanted {
-		if !slices.ContainsFunc(kept, func(s source) bool { return s.namespace == namespace }) {
-			fresh = append(fresh, i.of(namespace))
-		}
-	}
-	for _, s := range fresh {
-		if s.fault != nil {
-			i.mu.Unlock()
-			return fmt.Errorf("changing the namespaces of the informer of %s: %w", i.Name(), s.fault)
-		}
+	fresh, err := i.missing(wanted, kept)
+	if err != nil {
+		i.mu.Unlock()
+		return fmt.Errorf("changing the namespaces of the informer of %s: %w", i.Name(), err)
 	}
 	i.sources = slices.Concat(kept, fresh)
 	session := i.session
@@ -106,6 +100,17 @@ func (i *Informer[T]) SetNamespaces(namespaces ...string) error {
 	i.mu.Unlock()
 	i.handedOn()
 	return nil
+}
+
+// missing returns sources of the wanted namespaces that are not among kept.
+func (i *Informer[T]) missing(wanted []string, kept []source) (fresh []source, err error) {
+	for _, namespace := range wanted {
+		if !slices.ContainsFunc(kept, func(s source) bool { return s.namespace == namespace }) {
+			s := i.of(namespace)
+			fresh, err = append(fresh, s), errors.Join(err, s.fault)
+		}
+	}
+	return fresh, err
 }
 
 // release removes the watches of namespaces that do not stay and returns them.

@@ -216,7 +216,8 @@ func TestAWatchThatLeavesOutSpecsIsRequestWatch(t *testing.T) {
 			g.Expect(theirs.Requests).NotTo(BeEmpty())
 			g.Expect(theirs.Metrics).NotTo(BeEmpty())
 			g.Expect(theirs.Events).To(HaveLen(c.events))
-			g.Expect(m.left > 0).To(Equal(c.left))
+			left := m.left > 0
+			g.Expect(left).To(Equal(c.left))
 			g.Expect(why).To(Equal(c.why))
 		})
 	}
