@@ -140,18 +140,21 @@ func (f *failures) join(entries []queue.Entry[Key], limit int) []KeyStatus {
 		}
 		keys = append(keys, KeyStatus{Entry: e, Failure: failed.text, FailedAt: failed.at})
 	}
-	var resting []KeyStatus
+	var resting []*KeyStatus // pointers: code that sorts large structs is large itself
 	for key, failed := range f.byKey {
 		if failed.terminal && !queued[key] {
-			resting = append(resting, KeyStatus{
+			resting = append(resting, &KeyStatus{
 				Entry: queue.Entry[Key]{Key: key}, Resting: true, Failure: failed.text, FailedAt: failed.at,
 			})
 		}
 	}
-	slices.SortFunc(resting, func(a, b KeyStatus) int {
+	slices.SortFunc(resting, func(a, b *KeyStatus) int {
 		return cmp.Or(b.FailedAt.Compare(a.FailedAt), cmp.Compare(a.Key.String(), b.Key.String()))
 	})
-	return append(keys, resting[:min(len(resting), max(limit-len(keys), 0))]...)
+	for _, k := range resting[:min(len(resting), max(limit-len(keys), 0))] {
+		keys = append(keys, *k)
+	}
+	return keys
 }
 
 // tellSafely returns the first line of an error, without the values that the
