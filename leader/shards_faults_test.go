@@ -161,10 +161,15 @@ func TestLateWatchDoesNotBuryTheLiving(t *testing.T) {
 	})
 }
 
-// eachChangeMovesAtMostItsFairShare changes the members one at a time, at
+// TestEachChangeMovesAtMostItsFairShare changes the members one at a time, at
 // random, and counts the slots that got another owner.
-func eachChangeMovesAtMostItsFairShare(t *testing.T) {
-	for _, seed := range []int64{1, 2, 7} {
+func TestEachChangeMovesAtMostItsFairShare(t *testing.T) {
+	changeMembers(t, 1, 2, 7)
+}
+
+func changeMembers(t *testing.T, seeds ...int64) {
+	t.Helper()
+	for _, seed := range seeds {
 		inTrial(t, func(w *trial) {
 			r := rand.New(rand.NewSource(seed))
 			alive := map[string]*shardReplica{}

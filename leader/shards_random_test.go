@@ -273,9 +273,18 @@ func (r *resident) sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// promisesOverAMillionSteps counts turns, requests and
+// oneWorld is one of the many below.
+func oneWorld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1)
+		w.run(t)
+		NewWithT(t).Expect(w.faults).To(BeEmpty())
+	})
+}
+
+// TestShardsKeepTheirPromisesOverAMillionSteps counts turns, requests and
 // changes of members as steps.
-func promisesOverAMillionSteps(t *testing.T) {
+func TestShardsKeepTheirPromisesOverAMillionSteps(t *testing.T) {
 	g := NewWithT(t)
 	total, kinds, worst := 0, map[string]int{}, time.Duration(0)
 	for seed := int64(0); total < steps; seed++ {
