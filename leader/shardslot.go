@@ -126,7 +126,9 @@ func (k *keeper) giveBack(ctx context.Context, slot int, h *holding) {
 		return
 	}
 	go func() {
-		k.elector.sleep(ctx, quiet)
+		if quiet > 0 {
+			k.elector.sleep(ctx, quiet)
+		}
 		if ctx.Err() != nil && k.quiet() > 0 {
 			k.reports <- func() error { delete(k.own, slot); return nil }
 			return
