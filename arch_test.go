@@ -13,7 +13,7 @@ import (
 const module = "github.com/homeostat/homeostat"
 
 // sdk is what an example may stand on: the public packages.
-var sdk = []string{"queue", "informer", "patch", "names", "leader", "reconcile", "metrics", "status"}
+var sdk = []string{"queue", "informer", "patch", "names", "leader", "cluster", "reconcile", "metrics", "status"}
 
 // table is the import table of the project: for each folder, which of our
 // folders its packages (tests aside) may import. A folder stands for itself and
@@ -24,6 +24,7 @@ var table = map[string][]string{
 	"patch":                   {"internal"},
 	"names":                   {"internal"},
 	"leader":                  {"internal"},
+	"cluster":                 {"internal"},
 	"reconcile":               {"informer", "queue", "names", "internal"},
 	"reconcile/reconciletest": append([]string{"internal"}, sdk...),
 	"metrics":                 {"reconcile", "queue", "informer", "names", "internal"},

@@ -3,6 +3,7 @@ package informer
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -23,17 +24,18 @@ const (
 // server had at one moment.
 type gap[T Object] struct {
 	reflection *reflection[T]
-	version    string // of the server at that moment
-	next       string // where the list goes on
+	only       *types.NamespacedName // nothing else matters; nil for all objects
+	version    string                // of the server at that moment
+	next       string                // where the list goes on
 	pages      int
 
 	listed map[types.NamespacedName]struct{}
 	behind map[types.NamespacedName]string // the version to come, or "" for what is to go
 }
 
-func newGap[T Object](r *reflection[T]) *gap[T] {
+func newGap[T Object](r *reflection[T], only *types.NamespacedName) *gap[T] {
 	return &gap[T]{
-		reflection: r, listed: map[types.NamespacedName]struct{}{}, behind: map[types.NamespacedName]string{},
+		reflection: r, only: only, listed: map[types.NamespacedName]struct{}{}, behind: map[types.NamespacedName]string{},
 	}
 }
 
@@ -45,6 +47,9 @@ func (g *gap[T]) list(ctx context.Context) (more bool, err error) {
 	defer cancel()
 	options := metav1.ListOptions{Limit: gapPage, Continue: g.next}
 	g.reflection.narrow(&options)
+	if g.only != nil {
+		options.FieldSelector = selecting(*g.only, options.FieldSelector)
+	}
 	page, err := g.reflection.source.list(ctx, options)
 	if err != nil {
 		return false, fmt.Errorf("listing: %w", err)
@@ -66,6 +71,9 @@ func (g *gap[T]) list(ctx context.Context) (more bool, err error) {
 // compare notes an object that is newer at the server.
 func (g *gap[T]) compare(item T) {
 	key := keyOf(item)
+	if g.only != nil && key != *g.only {
+		return // fakes do not know field selectors
+	}
 	g.listed[key] = struct{}{}
 	cached, ok := g.reflection.informer.Snapshot().Get(key)
 	if !ok || older(cached.GetResourceVersion(), item.GetResourceVersion()) {
@@ -77,16 +85,39 @@ func (g *gap[T]) compare(item T) {
 // last page.
 func (g *gap[T]) compareGone() {
 	known := g.reflection.informer.Snapshot()
+	if g.only != nil {
+		if object, ok := known.Get(*g.only); ok {
+			g.compareMissing(object)
+		}
+		return
+	}
 	all := known.All()
 	if namespace := g.reflection.source.namespace; namespace != "" {
 		all = known.Namespace(namespace)
 	}
 	for object := range all {
-		key := keyOf(object)
-		if _, there := g.listed[key]; !there && !older(g.version, object.GetResourceVersion()) {
-			g.behind[key] = ""
-		}
+		g.compareMissing(object)
 	}
+}
+
+func (g *gap[T]) compareMissing(cached T) {
+	key := keyOf(cached)
+	if _, there := g.listed[key]; !there && !older(g.version, cached.GetResourceVersion()) {
+		g.behind[key] = ""
+	}
+}
+
+// selecting returns a field selector of one object, and of what selector wants
+// besides.
+func selecting(key types.NamespacedName, selector string) string {
+	terms := []string{"metadata.name=" + key.Name}
+	if key.Namespace != "" {
+		terms = append(terms, "metadata.namespace="+key.Namespace)
+	}
+	if selector != "" {
+		terms = append(terms, selector)
+	}
+	return strings.Join(terms, ",")
 }
 
 // reached tells whether the watch has come as far as the server was.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 )
 
@@ -28,10 +29,24 @@ var (
 //
 // Errors: that of ctx, with what is missing; requests that fail are repeated. A
 // wrapped informer fails at once.
-func (i *Informer[T]) WaitForLatest(ctx context.Context) error {
+func (i *Informer[T]) WaitForLatest(ctx context.Context) error { return i.waitForLatest(ctx, nil) }
+
+// WaitForObject returns when the cache is, about the object of key, at least as
+// new as the server was at the time of the call: it has the object then, or has
+// none if the server has none in scope.
+//
+// Sends one request. A key outside the informer's namespaces needs none.
+//
+// Errors: as [Informer.WaitForLatest].
+func (i *Informer[T]) WaitForObject(ctx context.Context, key types.NamespacedName) error {
+	return i.waitForLatest(ctx, &key)
+}
+
+// waitForLatest waits for one object, or for all.
+func (i *Informer[T]) waitForLatest(ctx context.Context, only *types.NamespacedName) error {
 	pause := i.options.FirstBackoff
 	for {
-		err := i.catchUpAll(ctx)
+		err := i.catchUpAll(ctx, only)
 		if err == nil {
 			return nil
 		}
@@ -60,16 +75,19 @@ func (i *Informer[T]) pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-func (i *Informer[T]) catchUpAll(ctx context.Context) error {
+func (i *Informer[T]) catchUpAll(ctx context.Context, only *types.NamespacedName) error {
 	if err := i.WaitForSync(ctx); err != nil {
 		return err
 	}
 	watches, _ := i.watches()
 	for _, r := range watches {
+		if only != nil && r.source.namespace != "" && r.source.namespace != only.Namespace {
+			continue
+		}
 		if r.source.shared != nil {
 			return errWrapped
 		}
-		if err := r.catchUp(ctx); err != nil {
+		if err := r.catchUp(ctx, only); err != nil {
 			return err
 		}
 	}
@@ -77,8 +95,8 @@ func (i *Informer[T]) catchUpAll(ctx context.Context) error {
 }
 
 // catchUp asks what there is, and waits until the watch has brought it.
-func (r *reflection[T]) catchUp(ctx context.Context) error {
-	g := newGap(r)
+func (r *reflection[T]) catchUp(ctx context.Context, only *types.NamespacedName) error {
+	g := newGap(r, only)
 	for {
 		more, err := g.list(ctx)
 		if err != nil {

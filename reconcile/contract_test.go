@@ -55,7 +55,10 @@ func TestContract(t *testing.T) {
 		"A call that ignores its context is logged with its stack, counted and shown.": TestAReconcileThatIgnoresItsTimeoutIsNamed,
 		"With Options.Leader reconciles run while this replica leads, with Options.Shards for the keys of its shards.": all(
 			TestTurnsRunOnlyWhileThisReplicaLeads, TestTurnsRunForTheSlotsThatThisReplicaHas),
-		"A shard that has come is worked on from caches that have seen what the replica before wrote.":                                  TestTurnsOfASlotBeginWhenTheCacheHasSeenWhatTheLastOwnerWrote,
+		"A new leader, and the new owner of a shard, begin on caches that have seen what the replica before wrote.": all(
+			TestANewLeaderBeginsWhenItsCachesHaveSeenWhatTheLastOneWrote,
+			TestTurnsOfASlotBeginWhenTheCacheHasSeenWhatTheLastOwnerWrote),
+		"A minute bounds that wait.": TestANewLeaderWaitsNoLongerThanAMinute,
 		"A controller works on one cluster: a trigger of another is an error of New, as far as clients tell which server they talk to.": TestTriggersAreOfTheControllersOwnCluster,
 		"The stop is graceful: no new keys, then the end of the reconciles in flight, then that of the informers.":                      TestStop,
 		"What ignores it is named by the error of Run, and keeps the leadership until it ends.": all(

@@ -232,6 +232,7 @@ func (c *Controller) lead(ctx context.Context) error {
 	}
 	c.enter(Standby)
 	return c.options.Leader.Run(ctx, func(leading context.Context) error {
+		c.takeOver(leading)
 		c.work(ctx, leading)
 		if ctx.Err() == nil {
 			c.enter(Standby)
@@ -247,7 +248,7 @@ type binding struct {
 }
 
 func (c *Controller) attach(ctx context.Context, running *sync.WaitGroup) (detach func(), err error) {
-	undo := []func(){c.fresh.attach(), c.attachPrimary()}
+	undo := []func(){c.fresh.attach(ctx, running), c.attachPrimary()}
 	detach = func() {
 		for _, f := range undo {
 			f()

@@ -30,8 +30,9 @@
 //     be printed costs neither a worker nor another key. A call that ignores its
 //     context is logged with its stack, counted and shown.
 //   - With Options.Leader reconciles run while this replica leads, with
-//     Options.Shards for the keys of its shards. A shard that has come is worked on
-//     from caches that have seen what the replica before wrote.
+//     Options.Shards for the keys of its shards. A new leader, and the new owner of
+//     a shard, begin on caches that have seen what the replica before wrote. A
+//     minute bounds that wait.
 //   - A controller works on one cluster: a trigger of another is an error of [New],
 //     as far as clients tell which server they talk to.
 //   - The stop is graceful: no new keys, then the end of the reconciles in flight,
@@ -41,8 +42,11 @@
 //   - A reconciler learns the key and the object, never the event. Logs carry
 //     the causes of a reconcile. Without a logger in the context they go to klog's.
 //
-// Package patch reports its writes by itself; others are reported with [Wrote] and
-// [Deleted]. [Finalizer] and [LimitEvents] are what most controllers need besides.
+// Clients made from the config of package cluster report what they write, and so
+// does package patch; writes of other clients, such as fakes, are reported with
+// [Wrote] and [Deleted]. If the answer to a write was lost, the next reconcile
+// starts when the caches are as new as the server was after that. [Finalizer] and
+// [LimitEvents] are what most controllers need besides.
 //
 // It does not filter events (a controller sees its own), does not elect a
 // leader (package leader does), and writes nothing but finalizers: package patch

@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/internal/turn"
 )
 
 // leased counts who waits for a version to be seen.
@@ -27,19 +28,23 @@ func (l leased) OnSeen(namespace, version string, f func()) (cancel func()) {
 	}
 }
 
+func (leased) LastResourceVersion() string { return "40" }
+
 func TestAnOverdueKeyNoLongerWaitsForWhatItHasNotSeen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
 		in := informer.For(fake.NewClientset().CoreV1().ConfigMaps("d"), nil)
 		waiting, key := 0, Key{Namespace: "d", Name: "a"}
 		f := &freshness{
-			queue: newTestQueue(g), deadline: time.Minute,
+			queue: newTestQueue(g), deadline: time.Minute, onSeen: func(Key) {},
 			sources: []source{leased{typed[*corev1.ConfigMap]{in}, &waiting}},
 		}
 		f.queue.Add(key)
 		item, err := f.queue.Get(t.Context())
 		g.Expect(err).NotTo(HaveOccurred())
-		writes := []write{{object: written("41", "")}, {object: written("42", "")}}
+		writes := []write{
+			{object: written("41", ""), outcome: turn.Written}, {object: written("42", ""), outcome: turn.Written},
+		}
 		g.Expect(f.hold(item, writes, 0)).To(BeTrue())
 		item.After(time.Second)
 		g.Expect(waiting).To(Equal(2))

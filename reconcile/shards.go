@@ -54,24 +54,13 @@ func (c *Controller) share(ctx context.Context) error {
 	defer running.Wait()
 	defer stop()
 	s := c.slots
-	s.latest = rounds{running: &running, do: func() error { return c.waitForLatest(background) }}
+	s.latest = rounds{running: &running, do: func() error { c.takeOver(background); return nil }}
 	s.fill = rounds{running: &running, do: s.enqueue}
 	defer s.sweepNoMore()
 	for range c.options.Workers {
 		c.watch.staff(&running, func(seat *seat) bool { return s.serve(background, seat) })
 	}
 	return c.options.Shards.Run(ctx, func(owned context.Context, slot int) error { return s.own(ctx, owned, slot) })
-}
-
-// waitForLatest waits for the caches, all at once.
-func (c *Controller) waitForLatest(ctx context.Context) error {
-	faults := make([]error, len(c.sources))
-	var waiting sync.WaitGroup
-	for i, source := range c.sources {
-		waiting.Go(func() { faults[i] = source.WaitForLatest(ctx) })
-	}
-	waiting.Wait()
-	return errors.Join(faults...)
 }
 
 // own works on a slot until owned ends. The replica that had it before may have

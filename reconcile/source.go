@@ -2,13 +2,16 @@ package reconcile
 
 import (
 	"context"
+	"reflect"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 
 	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/internal/answer"
 )
 
 // A source is an informer without its type: what a controller needs of every
@@ -18,77 +21,152 @@ type source interface { //nolint:interfacebloat // it hides a type parameter, no
 	identity() any
 	Name() string
 	Kind() string
+	Resource() schema.GroupResource
 	Run(ctx context.Context) error
 	WaitForSync(ctx context.Context) error
 	WaitForLatest(ctx context.Context) error
+	WaitForObject(ctx context.Context, key Key) error
+	LastResourceVersion() string
 	Status() informer.Status
 	// Mapping returns kind, resource and scope, as far as they are known.
 	Mapping() (meta.RESTMapping, error)
 
-	// concerns tells whether this cache will hold obj.
-	concerns(obj metav1.Object) bool
+	// matches reports whether w is to a kind, and in a namespace, that the
+	// informer watches.
+	matches(w *write) bool
+	// covers reports whether the object that w left is in the informer's scope, and
+	// whether that is known.
+	covers(w *write) (in, known bool)
 	// OnSeen calls f once the cache has seen version of namespace.
 	OnSeen(namespace, version string, f func()) (cancel func())
-	// cached returns the cache's state of the object of obj's key.
-	cached(obj metav1.Object) metav1.Object
-	// departed tells whether the cache no longer holds the object of that UID,
-	// or holds it marked for deletion.
-	departed(key Key, uid types.UID) bool
-	// watchDepartures calls f after every event that may have changed departed.
-	watchDepartures(f func(types.UID)) (remove func())
+	// cached returns the cache's object of that key, nil if it has none.
+	cached(key Key) metav1.Object
+	// observe calls f after each event with the object before and after, nil if
+	// there is none.
+	observe(f func(before, after metav1.Object)) (remove func())
 }
 
 type typed[T informer.Object] struct{ *informer.Informer[T] }
 
 func (s typed[T]) identity() any { return s.Informer }
 
-func (s typed[T]) concerns(obj metav1.Object) bool {
-	object, ok := obj.(T)
-	if !ok {
-		return false
+func (s typed[T]) matches(w *write) bool {
+	switch own := s.Resource(); {
+	case w.resource.Resource == "":
+		if !s.isOfKind(w.object) {
+			return false
+		}
+	case own.Resource != "":
+		if own != w.resource {
+			return false
+		}
+	default: // of a wrapped informer, the kind is all that is known
+		guess, _ := meta.UnsafeGuessKindToResource(schema.GroupVersionKind{Kind: s.Kind()})
+		if guess.Resource != w.resource.Resource {
+			return false
+		}
 	}
-	// One Go type may stand for many kinds: unstructured and metadata-only.
-	if kind := runtime.Object(object).GetObjectKind().GroupVersionKind().Kind; kind != "" && kind != s.Kind() {
-		return false
-	}
-	return s.Covers(obj)
+	key := w.key()
+	ofMany := key.Name == "" && w.resource.Resource != ""
+	return ofMany && (key.Namespace == "" || s.Status().FieldSelector != "") || s.MayHold(key)
 }
 
-func (s typed[T]) cached(obj metav1.Object) metav1.Object {
-	if cached, ok := s.Get(Key{Namespace: obj.GetNamespace(), Name: obj.GetName()}); ok {
+// isOfKind reports whether obj, of any Go type, is of the informer's kind.
+func (s typed[T]) isOfKind(obj metav1.Object) bool {
+	var kind schema.GroupVersionKind
+	if object, ok := obj.(runtime.Object); ok {
+		kind = object.GetObjectKind().GroupVersionKind()
+	}
+	_, same := obj.(T)
+	generic := isGeneric(reflect.TypeFor[T]())
+	switch {
+	case same && (!generic || kind.Kind == ""):
+		return true
+	case !same && !generic && !isGeneric(reflect.TypeOf(obj)):
+		return false // two Go types are two kinds
+	case kind.Kind == "":
+		return kindOf(obj) == s.Kind()
+	}
+	own := s.Resource()
+	return kind.Kind == s.Kind() && (own.Resource == "" || own.Group == kind.Group)
+}
+
+// isGeneric reports whether one Go type stands for many kinds.
+func isGeneric(t reflect.Type) bool {
+	return t.Implements(reflect.TypeFor[runtime.Unstructured]()) || t == reflect.TypeFor[*metav1.PartialObjectMetadata]()
+}
+
+func (s typed[T]) covers(w *write) (in, known bool) {
+	status := s.Status()
+	if status.LabelSelector == "" && status.FieldSelector == "" {
+		return true, true
+	}
+	got, partial := w.object.(*answer.Object)
+	switch {
+	case !partial:
+		return s.Covers(w.object), true
+	case got.Unlabelled:
+		return false, false
+	case status.FieldSelector == "":
+		return s.Covers(got), true
+	}
+	whole := reflect.New(reflect.TypeFor[T]().Elem()).Interface()
+	if got.Into(whole) != nil {
+		return false, false
+	}
+	return s.Covers(whole.(T)), true
+}
+
+func (s typed[T]) cached(key Key) metav1.Object {
+	if cached, ok := s.Get(key); ok {
 		return cached
 	}
 	return nil
 }
 
-func (s typed[T]) departed(key Key, uid types.UID) bool {
-	cached, ok := s.Get(key)
-	return !ok || cached.GetUID() != uid || cached.GetDeletionTimestamp() != nil
-}
-
-func (s typed[T]) watchDepartures(f func(types.UID)) (remove func()) {
+func (s typed[T]) observe(f func(before, after metav1.Object)) (remove func()) {
 	return s.Handle(func(e informer.Event[T]) {
-		switch {
-		case e.Kind == informer.Deleted:
-			f(e.Old.GetUID())
-		case e.New.GetDeletionTimestamp() != nil:
-			f(e.New.GetUID())
+		switch e.Kind {
+		case informer.Added:
+			f(nil, e.New)
+		case informer.Updated:
+			f(e.Old, e.New)
+		case informer.Deleted:
+			f(e.Old, nil)
 		}
 	})
 }
 
 // cachedBefore returns the state of an object that a write has changed, unless
 // the cache is ahead already.
-func (c *Controller) cachedBefore(written metav1.Object) metav1.Object {
+func (c *Controller) cachedBefore(w *write) metav1.Object {
 	for _, s := range c.sources {
-		if !s.concerns(written) {
+		if !s.matches(w) {
 			continue
 		}
-		before := s.cached(written)
-		if before != nil && before.GetUID() == written.GetUID() &&
-			before.GetResourceVersion() != written.GetResourceVersion() {
+		before := s.cached(w.key())
+		if before != nil && before.GetUID() == w.object.GetUID() &&
+			before.GetResourceVersion() != w.object.GetResourceVersion() {
 			return before
 		}
 	}
 	return nil
+}
+
+// kindOfResource returns the kind of a resource that one of the informers
+// watches, "" if none does.
+func (c *Controller) kindOfResource(resource schema.GroupResource) string {
+	for _, s := range c.sources {
+		if s.Resource() == resource {
+			return s.Kind()
+		}
+	}
+	return ""
+}
+
+// ordered reports whether a resourceVersion can be compared with others. Those of
+// fakes cannot.
+func ordered(version string) bool {
+	_, err := resourceversion.CompareResourceVersion(version, "1")
+	return err == nil
 }

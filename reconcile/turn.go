@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/homeostat/homeostat/internal/turn"
 	"github.com/homeostat/homeostat/queue"
@@ -16,14 +15,6 @@ import (
 // ErrTurnTimeout is the cause (context.Cause) of a turn that took longer than
 // Options.TurnTimeout.
 var ErrTurnTimeout = errors.New("the turn took longer than its timeout")
-
-// A write is what the server answered to a turn's create, update or patch, or
-// the object whose delete it accepted.
-type write struct {
-	object  metav1.Object
-	before  metav1.Object // the cached state that it changed; nil if there was none
-	deleted bool
-}
 
 // turnContext is the context of one turn: its deadline, its logger and the
 // recorder of its writes in a single allocation. Timer and logger are made only
@@ -39,11 +30,12 @@ type turnContext struct {
 	after    func(Attempt, error)
 	reported *Attempt // for after
 
-	mu     sync.Mutex // guards what follows
-	inner  context.Context
-	cancel context.CancelFunc
-	ended  bool
-	writes []write
+	mu       sync.Mutex // guards what follows
+	inner    context.Context
+	cancel   context.CancelFunc
+	ended    bool
+	writes   []write
+	requests []*request // that have not been answered
 }
 
 func (t *turnContext) Deadline() (time.Time, bool) {
@@ -99,40 +91,3 @@ func (t *turnContext) logger(base logr.Logger) logr.Logger {
 	return base.WithValues("controller", t.control.name, "kind", t.control.kind,
 		"namespace", key.Namespace, "name", key.Name, "attempt", t.item.Attempt(), "causes", describe(t.item.Causes()))
 }
-
-func (t *turnContext) Wrote(obj metav1.Object) {
-	t.record(write{object: obj, before: t.control.cachedBefore(obj)})
-}
-
-func (t *turnContext) Deleted(obj metav1.Object) { t.record(write{object: obj, deleted: true}) }
-func (t *turnContext) FieldManager() string      { return t.control.options.FieldManager }
-
-func (t *turnContext) record(w write) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.writes = append(t.writes, w)
-}
-
-// end cancels what still uses the turn's context and returns its writes. Writes
-// that are reported later are the next turn's business: they have no key to
-// hold back.
-func (t *turnContext) end() []write {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.ended = true
-	if t.cancel != nil {
-		t.cancel()
-	}
-	return t.writes
-}
-
-// Wrote reports that this turn has created or changed obj, as the server
-// returned it: the controller's caches must have seen this before the next turn
-// of the same key. Package patch reports its own writes; call Wrote after
-// writing in another way. Outside a turn it does nothing.
-func Wrote(ctx context.Context, obj metav1.Object) { turn.Wrote(ctx, obj) }
-
-// Deleted reports that the server has accepted a delete of obj in this turn, as
-// [Wrote] does for other writes. The caches have seen it when the object with
-// that UID is gone or marked for deletion.
-func Deleted(ctx context.Context, obj metav1.Object) { turn.Deleted(ctx, obj) }

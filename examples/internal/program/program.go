@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
 
+	"github.com/homeostat/homeostat/cluster"
 	"github.com/homeostat/homeostat/metrics"
 	"github.com/homeostat/homeostat/reconcile"
 	"github.com/homeostat/homeostat/status"
@@ -59,8 +60,9 @@ type Env struct {
 	// Context ends when the process is told to stop. It is for what Setup asks
 	// the server.
 	Context context.Context
-	// Config is for everything but Events. With --leader-elect, writes are
-	// refused once the Lease may have expired.
+	// Config is for everything but Events. What reconciles write with it is seen,
+	// see package cluster. With --leader-elect, writes are refused once the Lease
+	// may have expired.
 	Config *rest.Config
 	// Events sends events.
 	Events events.EventRecorder
@@ -99,11 +101,7 @@ func (p Program) Main(args []string, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(logr.NewContext(context.Background(), logger), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal is not caught
-	config, err := configOf(f.kubeconfig)
-	if err == nil {
-		config.UserAgent = p.Name
-		err = p.run(ctx, config, f)
-	}
+	err = p.reach(ctx, f)
 	if err != nil && (ctx.Err() == nil || !errors.Is(err, context.Canceled)) { // stopped before it had begun
 		p.say(stderr, err)
 		return exitError
@@ -156,6 +154,19 @@ func (f *flags) logger(out io.Writer) logr.Logger {
 		return logr.FromSlogHandler(slog.NewJSONHandler(out, options))
 	}
 	return logr.FromSlogHandler(slog.NewTextHandler(out, options))
+}
+
+// reach runs the program on the cluster that the flags name.
+func (p Program) reach(ctx context.Context, f *flags) error {
+	config, err := configOf(f.kubeconfig)
+	if err != nil {
+		return err
+	}
+	c, err := cluster.New(config, &cluster.Options{UserAgent: p.Name})
+	if err != nil {
+		return err
+	}
+	return p.run(ctx, c.Config(), f)
 }
 
 // run runs the controllers and answers about them.

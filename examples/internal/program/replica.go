@@ -7,14 +7,9 @@ import (
 	"os"
 
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 
 	"github.com/homeostat/homeostat/leader"
 )
-
-// leaseQPS is for the client of the Leases alone: a replica that comes or goes
-// writes many at once.
-const leaseQPS = 100
 
 func (f *flags) leaseFlags(fs *flag.FlagSet, sharded bool) {
 	usage := "work only while holding the Lease of this program's name"
@@ -29,9 +24,7 @@ func (f *flags) leaseFlags(fs *flag.FlagSet, sharded bool) {
 
 // replicate makes env that of one of several replicas.
 func (p Program) replicate(env *Env, f *flags) error {
-	config := rest.CopyConfig(env.Config)
-	config.QPS, config.Burst = leaseQPS, leaseQPS
-	client, err := kubernetes.NewForConfig(config)
+	client, err := kubernetes.NewForConfig(env.Config)
 	if err != nil {
 		return fmt.Errorf("making a client for the Lease: %w", err)
 	}

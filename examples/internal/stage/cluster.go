@@ -87,7 +87,7 @@ func (c *Cluster) Start(as *rest.Config, tap *wiretap.Tap, make Maker) *Run {
 	config := tap.Config(as)
 	recorder, stopEvents, err := program.Recorder(ctx, config, "test")
 	gomega.Expect(err).NotTo(gomega.HaveOccurred())
-	controller, err := make(program.Env{Config: config, Events: recorder})
+	controller, err := make(program.Env{Config: Reach(config), Events: recorder})
 	gomega.Expect(err).NotTo(gomega.HaveOccurred())
 	stopped := false
 	run := start(ctx, controller, tap, func() { stopped = true; stopEvents() })

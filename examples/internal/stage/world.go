@@ -48,7 +48,7 @@ func Simulate(t *testing.T, o *apisim.Options, f func(w *World)) {
 // Start runs a controller, and returns when it has nothing to do.
 func (w *World) Start(make Maker) *Run {
 	w.T.Helper()
-	c, err := make(program.Env{Config: w.Tap.Config(w.Sim.Config(Controller)), Events: w.Events})
+	c, err := make(program.Env{Config: Reach(w.Tap.Config(w.Sim.Config(Controller))), Events: w.Events})
 	w.Expect(err).NotTo(gomega.HaveOccurred())
 	stopped := false
 	run := start(w.T.Context(), c, w.Tap, func() { stopped = true })

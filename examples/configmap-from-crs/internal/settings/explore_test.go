@@ -12,6 +12,7 @@ import (
 
 	"github.com/homeostat/homeostat/examples/configmap-from-crs/internal/api"
 	"github.com/homeostat/homeostat/examples/configmap-from-crs/internal/settings"
+	"github.com/homeostat/homeostat/examples/internal/stage"
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
 )
 
@@ -33,11 +34,11 @@ func lifeOfSettings() *reconciletest.Case {
 			Group: api.Group, Version: api.Version, Resource: api.Resource, Kind: api.Kind, Namespaced: true, Status: true,
 		}},
 		Run: func(env *reconciletest.Env) error {
-			inputs, err := api.NewForConfig(env.Config())
+			inputs, err := api.NewForConfig(stage.Reach(env.Config()))
 			if err != nil {
 				return err
 			}
-			c, err := settings.New(env.Client(), inputs, nil)
+			c, err := settings.New(stage.Client(env.Config()), inputs, nil)
 			if err != nil {
 				return err
 			}

@@ -86,7 +86,7 @@ func (r *reconciler) publish(
 }
 
 func (r *reconciler) create(ctx context.Context, key reconcile.Key, data map[string]string) (result, error) {
-	created, err := r.client.CoreV1().ConfigMaps(key.Namespace).Create(ctx, &corev1.ConfigMap{
+	_, err := r.client.CoreV1().ConfigMaps(key.Namespace).Create(ctx, &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: key.Namespace, Name: key.Name, Labels: map[string]string{managedByKey: Name},
 		},
@@ -100,7 +100,6 @@ func (r *reconciler) create(ctx context.Context, key reconcile.Key, data map[str
 	case err != nil:
 		return result{}, fmt.Errorf("creating ConfigMap %q: %w", key, err)
 	}
-	reconcile.Wrote(ctx, created)
 	return result{}, nil
 }
 

@@ -25,7 +25,7 @@ func TestItSurvivesEveryFault(t *testing.T) {
 		Run: func(env *reconciletest.Env) error {
 			disk := env.Outside().(*zonefile.File)
 			file := &zonefile.File{Path: disk.Path, Origin: disk.Origin} // what a process remembers goes with it
-			c, err := dnszone.New(env.Client(), file, nil)
+			c, err := dnszone.New(stage.Client(env.Config()), file, nil)
 			if err != nil {
 				return err
 			}

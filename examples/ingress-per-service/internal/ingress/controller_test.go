@@ -3,6 +3,7 @@ package ingress_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -12,10 +13,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
 	clientgo "k8s.io/client-go/testing"
 
 	"github.com/homeostat/homeostat/examples/ingress-per-service/internal/ingress"
+	"github.com/homeostat/homeostat/examples/internal/program"
+	"github.com/homeostat/homeostat/examples/internal/stage"
 	"github.com/homeostat/homeostat/names"
+	"github.com/homeostat/homeostat/reconcile"
 )
 
 func TestIngressOfAService(t *testing.T) {
@@ -190,12 +195,15 @@ func TestWhatWentWhileDownIsCleanedOnce(t *testing.T) {
 	services, ingresses := converged(t, 5)
 	optedOut := services[1].(*corev1.Service).DeepCopy()
 	optedOut.Labels = nil
-	inWorld(t, func(w *world) {
-		_, stop := w.start(nil)
-		<-time.After(time.Hour)
-		w.Expect(w.writes()).To(ConsistOf("delete ingresses s-000", "delete ingresses s-001"))
-		stop()
-	}, append(ingresses, append([]runtime.Object{optedOut}, services[2:]...)...)...)
+	stage.Simulate(t, nil, func(w *stage.World) {
+		w.Expect(w.Sim.Load(slices.Concat(ingresses, []runtime.Object{optedOut}, services[2:])...)).To(Succeed())
+		w.Start(func(env program.Env) (*reconcile.Controller, error) {
+			return ingress.New(kubernetes.NewForConfigOrDie(env.Config), env.Events, nil)
+		})
+		w.Pass(time.Hour)
+		const of = "DELETE /apis/networking.k8s.io/v1/namespaces/d/ingresses/"
+		w.Expect(w.Writes()).To(ConsistOf(of+"s-000", of+"s-001"))
+	})
 }
 
 func TestTheBrakeRefusesToCleanEverything(t *testing.T) {

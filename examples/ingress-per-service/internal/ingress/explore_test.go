@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/tools/events"
 
 	"github.com/homeostat/homeostat/examples/ingress-per-service/internal/ingress"
+	"github.com/homeostat/homeostat/examples/internal/stage"
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
 )
 
@@ -20,7 +21,7 @@ const exploration = 5 * time.Second
 func TestItSurvivesEveryFault(t *testing.T) {
 	reconciletest.Explore(t, &reconciletest.Case{
 		Run: func(env *reconciletest.Env) error {
-			c, err := ingress.New(env.Client(), &events.FakeRecorder{}, nil)
+			c, err := ingress.New(stage.Client(env.Config()), &events.FakeRecorder{}, nil)
 			if err != nil {
 				return err
 			}

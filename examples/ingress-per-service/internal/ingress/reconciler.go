@@ -73,7 +73,7 @@ func (r *reconciler) Reconcile(ctx context.Context, request request) (result, er
 // create does not apply: an Ingress that the cache has not seen yet may be
 // somebody else's.
 func (r *reconciler) create(ctx context.Context, want *networkingv1.Ingress) (result, error) {
-	created, err := r.client.NetworkingV1().Ingresses(want.Namespace).
+	_, err := r.client.NetworkingV1().Ingresses(want.Namespace).
 		Create(ctx, want, metav1.CreateOptions{FieldManager: Name})
 	if apierrors.IsAlreadyExists(err) {
 		return reconcile.After(lateCache), nil
@@ -81,17 +81,15 @@ func (r *reconciler) create(ctx context.Context, want *networkingv1.Ingress) (re
 	if err != nil {
 		return result{}, fmt.Errorf("creating Ingress %s/%s: %w", want.Namespace, want.Name, err)
 	}
-	reconcile.Wrote(ctx, created)
 	return result{}, nil
 }
 
 func (r *reconciler) apply(ctx context.Context, live, want *networkingv1.Ingress) error {
-	applied, err := r.client.NetworkingV1().Ingresses(want.Namespace).
+	_, err := r.client.NetworkingV1().Ingresses(want.Namespace).
 		Apply(ctx, declaration(live, want), metav1.ApplyOptions{FieldManager: Name, Force: true})
 	if err != nil {
 		return fmt.Errorf("applying Ingress %s/%s: %w", want.Namespace, want.Name, err)
 	}
-	reconcile.Wrote(ctx, applied)
 	return nil
 }
 
@@ -112,7 +110,6 @@ func (r *reconciler) clean(ctx context.Context, live *networkingv1.Ingress) erro
 	if err != nil {
 		return fmt.Errorf("deleting Ingress %s/%s: %w", live.Namespace, live.Name, err)
 	}
-	reconcile.Deleted(ctx, live)
 	return nil
 }
 

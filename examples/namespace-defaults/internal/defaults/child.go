@@ -81,7 +81,7 @@ func (c child[T]) create(ctx context.Context, key reconcile.Key) (result, error)
 		return result{}, fmt.Errorf("creating %s %q: its DeepCopyObject returns another type", c.kind, key)
 	}
 	object.SetNamespace(key.Namespace)
-	created, err := c.clients(key.Namespace).Create(ctx, object, metav1.CreateOptions{FieldManager: Name})
+	_, err := c.clients(key.Namespace).Create(ctx, object, metav1.CreateOptions{FieldManager: Name})
 	switch {
 	case apierrors.IsAlreadyExists(err):
 		return reconcile.After(lateCache), nil // whose it is, the cache will tell
@@ -90,7 +90,6 @@ func (c child[T]) create(ctx context.Context, key reconcile.Key) (result, error)
 	case err != nil:
 		return result{}, fmt.Errorf("creating %s %q: %w", c.kind, key, err)
 	}
-	reconcile.Wrote(ctx, created)
 	return result{}, nil
 }
 

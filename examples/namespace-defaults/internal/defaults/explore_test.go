@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/homeostat/homeostat/examples/internal/stage"
 	"github.com/homeostat/homeostat/examples/namespace-defaults/internal/defaults"
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
 )
@@ -28,7 +29,7 @@ func lifeOfTeams(t *testing.T) *reconciletest.Case {
 	policy.Exempt = append(policy.Exempt, metav1.NamespaceDefault)
 	return &reconciletest.Case{
 		Run: func(env *reconciletest.Env) error {
-			c, err := defaults.New(env.Client(), policy, nil)
+			c, err := defaults.New(stage.Client(env.Config()), policy, nil)
 			if err != nil {
 				return err
 			}

@@ -36,7 +36,7 @@ func TestItSurvivesEveryFault(t *testing.T) {
 	report := reconciletest.Explore(t, &reconciletest.Case{
 		Outside: func() any { return &witness{entered: map[string]bool{}, ended: map[string]bool{}} },
 		Run: func(env *reconciletest.Env) error {
-			c, _, err := podruntime.New(env.Client(), &podruntime.Options{Period: 24 * time.Hour})
+			c, _, err := podruntime.New(stage.Client(env.Config()), &podruntime.Options{Period: 24 * time.Hour})
 			if err != nil {
 				return err
 			}

@@ -128,7 +128,7 @@ func (r *reconciler) write(
 func (r *reconciler) create(
 	ctx context.Context, key reconcile.Key, next Ledger, data map[string]string,
 ) (result, error) {
-	created, err := r.client.CoreV1().ConfigMaps(key.Namespace).Create(ctx, &corev1.ConfigMap{
+	_, err := r.client.CoreV1().ConfigMaps(key.Namespace).Create(ctx, &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: key.Namespace, Name: key.Name, Labels: map[string]string{managedByKey: Name},
 		},
@@ -144,7 +144,6 @@ func (r *reconciler) create(
 		return result{}, fmt.Errorf("creating ConfigMap %q: %w", key, err)
 	}
 	r.kept.Store(key, next)
-	reconcile.Wrote(ctx, created)
 	return result{}, nil
 }
 

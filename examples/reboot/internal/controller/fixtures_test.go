@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 
+	world "github.com/homeostat/homeostat/examples/internal/stage"
 	"github.com/homeostat/homeostat/examples/reboot/api"
 	"github.com/homeostat/homeostat/examples/reboot/internal/controller"
 	"github.com/homeostat/homeostat/examples/reboot/internal/protocol"
@@ -124,7 +125,7 @@ func playAs(t *testing.T, leader reconcile.Leader, f func(s *stage)) {
 			{Group: version.Group, Version: version.Version, Resource: api.Resource, Kind: "RebootGroup", Status: true},
 		}})
 		s.Expect(err).NotTo(gomega.HaveOccurred())
-		config := s.sim.Config("controller")
+		config := world.Reach(s.sim.Config("controller"))
 		s.core = kubernetes.NewForConfigOrDie(config)
 		groups, err := api.NewForConfig(config)
 		s.Expect(err).NotTo(gomega.HaveOccurred())

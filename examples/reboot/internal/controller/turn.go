@@ -105,14 +105,13 @@ func (c *Controller) createDefault(ctx context.Context, name string) error {
 		ObjectMeta: metav1.ObjectMeta{Name: api.DefaultName},
 		Spec:       api.RebootGroupSpec{MaxUnavailable: intstr.FromInt32(1)},
 	}
-	created, err := c.groups.Create(ctx, group, metav1.CreateOptions{FieldManager: c.options.Name})
+	_, err = c.groups.Create(ctx, group, metav1.CreateOptions{FieldManager: c.options.Name})
 	if apierrors.IsAlreadyExists(err) {
 		return nil // The cache will show it.
 	}
 	if err != nil {
 		return fmt.Errorf("creating RebootGroup %q: %w", api.DefaultName, err)
 	}
-	reconcile.Wrote(ctx, created)
 	logr.FromContextOrDiscard(ctx).Info("created the built-in group: no group selects a node that asks for a reboot",
 		"group", api.DefaultName, "node", name)
 	return nil

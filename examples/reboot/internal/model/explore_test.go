@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/homeostat/homeostat/examples/internal/stage"
 	"github.com/homeostat/homeostat/examples/reboot/api"
 	"github.com/homeostat/homeostat/examples/reboot/internal/agent"
 	"github.com/homeostat/homeostat/examples/reboot/internal/controller"
@@ -139,7 +140,7 @@ func machines(name string, do func(f *fleet)) reconciletest.Step {
 }
 
 func newController(env *reconciletest.Env, lead bool) (*controller.Controller, error) {
-	config := env.Config()
+	config := stage.Reach(env.Config())
 	options := controller.Options{Backoff: backoff()}
 	if lead {
 		elector, err := leader.New(leader.Lease{
@@ -257,7 +258,7 @@ func runWithAgents(env *reconciletest.Env, withAgents bool) error {
 		if !withAgents {
 			break
 		}
-		a, err := agent.New(env.Client().CoreV1().Nodes(), &agent.Options{
+		a, err := agent.New(stage.Client(env.Config()).CoreV1().Nodes(), &agent.Options{
 			Node: n, Machine: gated{f.machines[n], func() bool { return env.Context().Err() == nil }},
 			Patience: 10 * time.Second, Backoff: backoff(),
 		})

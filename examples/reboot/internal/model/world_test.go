@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/homeostat/homeostat/examples/internal/stage"
 	"github.com/homeostat/homeostat/examples/reboot/api"
 	"github.com/homeostat/homeostat/examples/reboot/internal/agent"
 	"github.com/homeostat/homeostat/examples/reboot/internal/controller"
@@ -225,7 +226,7 @@ func (w *world) add(p *proc, may func() bool) {
 func (w *world) start(p *proc) {
 	dead := &atomic.Bool{}
 	ctx, cancel := context.WithCancel(context.Background())
-	run, err := p.start(w.sim.Config(p.name), func() bool { return !dead.Load() })
+	run, err := p.start(stage.Reach(w.sim.Config(p.name)), func() bool { return !dead.Load() })
 	w.g.Expect(err).NotTo(gomega.HaveOccurred())
 	p.running = true
 	p.cancel = func() {

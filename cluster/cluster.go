@@ -1,0 +1,56 @@
+package cluster
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"k8s.io/client-go/rest"
+)
+
+// Options of a [Cluster]. Nil and zero fields mean the defaults.
+type Options struct {
+	// UserAgent of the requests. Defaults to that of the config.
+	UserAgent string
+}
+
+// Cluster is one API server. It is made by [New] and safe for concurrent use.
+type Cluster struct {
+	config *rest.Config
+}
+
+// New returns the cluster that config reaches. It sends nothing.
+//
+// The config's QPS is kept if it is set, otherwise clients do not limit their
+// rate. The config itself is not modified.
+//
+// Errors: a config that names no server, or that contradicts itself.
+func New(config *rest.Config, o *Options) (*Cluster, error) {
+	if config == nil {
+		return nil, errors.New("making a cluster: the rest.Config is nil")
+	}
+	server, _, err := rest.DefaultServerUrlFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("making a cluster of host %q: %w", config.Host, err)
+	}
+	if _, err := config.TransportConfig(); err != nil {
+		return nil, fmt.Errorf("making a cluster of host %q: %w", config.Host, err)
+	}
+	if o == nil {
+		o = &Options{}
+	}
+	c := &Cluster{config: rest.CopyConfig(config)}
+	c.config.UserAgent = cmp.Or(o.UserAgent, config.UserAgent)
+	if config.QPS == 0 && config.RateLimiter == nil {
+		c.config.QPS = -1
+	}
+	c.config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return &observer{next: next, prefix: server.Path}
+	})
+	return c, nil
+}
+
+// Config returns a new rest.Config of the cluster. Generated clientsets are made
+// from it, and any other client that takes one.
+func (c *Cluster) Config() *rest.Config { return rest.CopyConfig(c.config) }

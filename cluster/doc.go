@@ -1,0 +1,26 @@
+// Package cluster reaches one API server the way a controller should. It makes
+// the rest.Config from which all other clients are made: generated, dynamic,
+// metadata and controller-runtime's.
+//
+//	rest.Config ──▶ cluster.New ──▶ Config() ──▶ any client ──▶ writes are seen
+//
+// The contract:
+//
+//   - Every write is seen: what a client of that config writes with the context
+//     of a reconcile is noted, before it is sent and when it is answered, and
+//     package reconcile lets the key rest until its caches show it. The client
+//     need not report anything.
+//   - Clients are not throttled on their side: the server has flow control.
+//   - Requests and answers are not changed. Watches, exec, logs and proxies are
+//     passed through without being looked at, and so is all that is sent
+//     outside a reconcile.
+//   - It may be combined with a leader's fence, in either order.
+//
+// An answer may get lost after the server has carried out the request. What
+// came of such a write is not known, and neither is it after an answer with a
+// status of 500 or more. The key then waits until the caches are as new as the
+// server was after that. A request that the server carries out even later is
+// not waited for.
+//
+// It does not retry, and does not cache.
+package cluster

@@ -1,0 +1,175 @@
+package cluster
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/homeostat/homeostat/internal/answer"
+	"github.com/homeostat/homeostat/internal/turn"
+)
+
+// observer tells reconciles of the writes that are sent with their contexts.
+type observer struct {
+	next   http.RoundTripper
+	prefix string // of the server's URL, before /api and /apis
+}
+
+// WrappedRoundTripper lets client-go look through the observer.
+func (o *observer) WrappedRoundTripper() http.RoundTripper { return o.next }
+
+func (o *observer) RoundTrip(req *http.Request) (*http.Response, error) {
+	reconcile := turn.ObserverOf(req.Context())
+	if reconcile == nil {
+		return o.next.RoundTrip(req)
+	}
+	r, ok := parse(req, o.prefix)
+	if !ok {
+		return o.next.RoundTrip(req)
+	}
+	ended := reconcile.Sending(r.Write)
+	res, err := o.next.RoundTrip(req)
+	if err != nil {
+		if neverSent(err) {
+			ended(turn.Refused, nil)
+		} else {
+			ended(turn.Uncertain, r.named(req))
+		}
+		return nil, err
+	}
+	ended(r.judge(req, res))
+	return res, nil
+}
+
+// neverSent reports whether a request that failed cannot have reached the
+// server: there was no connection, or a fence below refused it.
+func neverSent(err error) bool {
+	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
+		return true
+	}
+	refusal, ok := errors.AsType[interface {
+		error
+		NeverSent() bool
+	}](err)
+	return ok && refusal.NeverSent()
+}
+
+// judge returns what became of the write, and leaves the answer as it was.
+func (r *request) judge(req *http.Request, res *http.Response) (turn.Outcome, *answer.Object) {
+	switch {
+	case res.StatusCode >= http.StatusInternalServerError, res.StatusCode == http.StatusRequestTimeout:
+		return turn.Uncertain, r.named(req)
+	case res.StatusCode < http.StatusOK, res.StatusCode >= http.StatusMultipleChoices:
+		return turn.Refused, nil
+	case r.Name == "" && r.method != http.MethodPost: // a collection: the answer may be as large
+		return turn.Uncertain, r.named(req)
+	}
+	object := read(res)
+	if object == nil {
+		return turn.Uncertain, r.named(req)
+	}
+	return r.outcome(req, object)
+}
+
+// outcome returns what an answer of success means.
+func (r *request) outcome(req *http.Request, got *answer.Object) (turn.Outcome, *answer.Object) {
+	if got.Status != nil {
+		return r.deleted(req, got.Status)
+	}
+	switch {
+	case got.UID == "" && got.ResourceVersion == "": // a review, a token: nothing is stored
+		return turn.Refused, nil
+	case got.UID == "" || got.ResourceVersion == "":
+		return turn.Uncertain, r.named(req)
+	case r.Name != "" && got.Name != r.Name:
+		return turn.Uncertain, r.named(req)
+	case r.subresource != "" && !slices.Contains(wholes, r.subresource):
+		got.Unlabelled = true
+		return turn.Written, got
+	case r.isNamespace() && got.DeletionTimestamp != nil && len(got.Finalizers) == 0:
+		return turn.Uncertain, r.named(req) // it may have finalizers in its spec
+	case !r.Delete && isRemoved(&got.ObjectMeta):
+		return turn.Removed, got // the answer has the resourceVersion of before
+	}
+	return turn.Written, got
+}
+
+// deleted returns what a Status of success means.
+func (r *request) deleted(req *http.Request, s *metav1.Status) (turn.Outcome, *answer.Object) {
+	object := r.named(req)
+	if !r.Delete || s.Status != metav1.StatusSuccess {
+		return turn.Uncertain, object
+	}
+	if s.Details != nil {
+		object.UID = s.Details.UID
+	}
+	if r.subresource != "" {
+		return turn.Accepted, object // evicted pods take time to end
+	}
+	return turn.Removed, object
+}
+
+// wholes are the subresources that answer with the object itself.
+var wholes = []string{"status", "ephemeralcontainers", "resize", "approval", "finalize"}
+
+// isRemoved reports whether an update has left nothing for a deleted object to
+// wait for.
+func isRemoved(o *metav1.ObjectMeta) bool {
+	return o.DeletionTimestamp != nil && len(o.Finalizers) == 0 &&
+		(o.DeletionGracePeriodSeconds == nil || *o.DeletionGracePeriodSeconds == 0)
+}
+
+// named returns an object with as much of its name as the request says.
+func (r *request) named(req *http.Request) *answer.Object {
+	object := &answer.Object{Unlabelled: true}
+	object.Namespace, object.Name = r.Namespace, r.Name
+	if r.method == http.MethodPost && r.Name == "" {
+		if body := sent(req); body != nil {
+			object.Name = body.Name
+		}
+	}
+	return object
+}
+
+// read returns the object of an answer, nil if it cannot be told, and puts the
+// body back as it came, with its error if it broke off.
+func read(res *http.Response) *answer.Object {
+	if res.Body == nil || res.Body == http.NoBody || !answer.Readable(res.Header.Get("Content-Type")) {
+		return nil
+	}
+	rest := res.Body
+	data, err := readAll(rest)
+	after := io.Reader(rest)
+	if err != nil {
+		after = broken{err}
+	}
+	res.Body = &putBack{Reader: io.MultiReader(bytes.NewReader(data), after), Closer: rest}
+	if err != nil || len(data) > answer.MaxBytes {
+		return nil
+	}
+	object, err := answer.Read(res.Header.Get("Content-Type"), res.Header.Get("Content-Encoding"), data)
+	if err != nil {
+		return nil
+	}
+	return object
+}
+
+// readAll reads a body, and no more than one byte too many.
+func readAll(body io.Reader) ([]byte, error) {
+	return io.ReadAll(io.LimitReader(body, answer.MaxBytes+1))
+}
+
+type putBack struct {
+	io.Reader
+	io.Closer
+}
+
+// broken is the rest of a body that broke off.
+type broken struct{ err error }
+
+func (b broken) Read([]byte) (int, error) { return 0, b.err }

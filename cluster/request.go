@@ -1,0 +1,115 @@
+package cluster
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/homeostat/homeostat/internal/answer"
+	"github.com/homeostat/homeostat/internal/turn"
+)
+
+// request is what the URL and the method of a write say.
+type request struct {
+	turn.Write
+
+	method      string
+	subresource string
+}
+
+// streams are the subresources that are ways into a pod, a node or a service.
+var streams = []string{"exec", "attach", "portforward", "proxy", "log"}
+
+// parse returns the write that req is; false if it is none, or one that no
+// cache can show.
+func parse(req *http.Request, prefix string) (request, bool) {
+	r := request{method: req.Method}
+	switch req.Method {
+	case http.MethodPost, http.MethodPut, http.MethodPatch:
+	case http.MethodDelete:
+		r.Delete = true
+	default:
+		return request{}, false
+	}
+	if !r.parsePath(strings.TrimPrefix(req.URL.Path, prefix)) || slices.Contains(streams, r.subresource) {
+		return request{}, false
+	}
+	if r.subresource == "eviction" && r.method == http.MethodPost {
+		r.Delete = true
+	}
+	return r, !r.isDryRun(req)
+}
+
+// parsePath reads /api/v1/… and /apis/group/version/….
+func (r *request) parsePath(path string) bool {
+	parts := strings.Split(strings.Trim(path, "/"), "/")
+	switch {
+	case len(parts) > 2 && parts[0] == "api":
+		parts = parts[2:]
+	case len(parts) > 3 && parts[0] == "apis":
+		r.Resource.Group, parts = parts[1], parts[3:]
+	default:
+		return false
+	}
+	if parts[0] == "namespaces" && len(parts) > 2 && parts[2] != "status" && parts[2] != "finalize" {
+		r.Namespace, parts = parts[1], parts[2:]
+	}
+	r.Resource.Resource = parts[0]
+	if len(parts) > 1 {
+		r.Name = parts[1]
+	}
+	if len(parts) > 2 {
+		r.subresource = parts[2]
+	}
+	return true
+}
+
+// isDryRun reports whether the request asks for nothing to be stored.
+func (r *request) isDryRun(req *http.Request) bool {
+	if req.URL.Query().Get("dryRun") != "" {
+		return true
+	}
+	if !r.Delete {
+		return false
+	}
+	body := sent(req)
+	if body == nil {
+		return false
+	}
+	if r.subresource == "eviction" {
+		var e policyv1.Eviction
+		return body.Into(&e) == nil && e.DeleteOptions != nil && len(e.DeleteOptions.DryRun) > 0
+	}
+	var options metav1.DeleteOptions
+	return body.Into(&options) == nil && len(options.DryRun) > 0
+}
+
+// sent returns the object that a request carries, nil if it is none.
+func sent(req *http.Request) *answer.Object {
+	if req.GetBody == nil {
+		return nil
+	}
+	body, err := req.GetBody()
+	if err != nil {
+		return nil
+	}
+	defer body.Close() //nolint:errcheck // it is a copy
+	data, err := readAll(body)
+	if err != nil || len(data) == 0 {
+		return nil
+	}
+	o, err := answer.Read(req.Header.Get("Content-Type"), req.Header.Get("Content-Encoding"), data)
+	if err != nil {
+		return nil
+	}
+	return o
+}
+
+// isNamespace reports whether the request is about a namespace itself.
+func (r *request) isNamespace() bool {
+	return r.Resource == schema.GroupResource{Resource: "namespaces"}
+}

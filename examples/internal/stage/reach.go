@@ -1,0 +1,23 @@
+package stage
+
+import (
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/homeostat/homeostat/cluster"
+)
+
+// Reach returns config as a program has it: what reconciles write is seen. It
+// panics if config is not usable.
+func Reach(config *rest.Config) *rest.Config {
+	c, err := cluster.New(config, nil)
+	if err != nil {
+		panic(err)
+	}
+	return c.Config()
+}
+
+// Client returns a client of what Reach returns.
+func Client(config *rest.Config) kubernetes.Interface {
+	return kubernetes.NewForConfigOrDie(Reach(config))
+}

@@ -1,0 +1,86 @@
+package answer
+
+import (
+	"bytes"
+	"errors"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// The envelope of a protobuf object is k8s.io/apimachinery's runtime.Unknown
+// behind four bytes. In every kind of object, field 1 is its ObjectMeta.
+var envelope = []byte{'k', '8', 's', 0}
+
+const (
+	fieldTypeMeta = 1 // of runtime.Unknown
+	fieldRaw      = 2 // of runtime.Unknown
+	fieldMetadata = 1 // of an object
+)
+
+var errNoEnvelope = errors.New("the body does not begin as Kubernetes' protobuf does")
+
+func (o *Object) readProtobuf() error {
+	typeMeta, raw, err := splitProtobuf(o.body)
+	if err != nil {
+		return err
+	}
+	var meta runtime.TypeMeta
+	if err := meta.Unmarshal(typeMeta); err != nil {
+		return err
+	}
+	o.APIVersion, o.Kind = meta.APIVersion, meta.Kind
+	if o.isStatus() {
+		o.Status = &metav1.Status{}
+		return o.Status.Unmarshal(raw)
+	}
+	o.part = o.is("PartialObjectMetadata")
+	encoded, err := fieldOf(raw, fieldMetadata)
+	if err != nil {
+		return err
+	}
+	var all metav1.ObjectMeta
+	if err := all.Unmarshal(encoded); err != nil {
+		return err
+	}
+	o.ObjectMeta = metadata{
+		all.Name, all.Namespace, all.UID, all.ResourceVersion, all.Labels,
+		all.DeletionTimestamp, all.DeletionGracePeriodSeconds, all.Finalizers,
+	}.objectMeta()
+	return nil
+}
+
+// splitProtobuf returns the encoded TypeMeta and the encoded object.
+func splitProtobuf(body []byte) (typeMeta, raw []byte, err error) {
+	unknown, ok := bytes.CutPrefix(body, envelope)
+	if !ok {
+		return nil, nil, errNoEnvelope
+	}
+	if typeMeta, err = fieldOf(unknown, fieldTypeMeta); err != nil {
+		return nil, nil, err
+	}
+	raw, err = fieldOf(unknown, fieldRaw)
+	return typeMeta, raw, err
+}
+
+// fieldOf returns the bytes of a field of message, none if it has no such field.
+// It reads no further than that.
+func fieldOf(message []byte, wanted protowire.Number) ([]byte, error) {
+	for len(message) > 0 {
+		number, kind, n := protowire.ConsumeTag(message)
+		if n < 0 {
+			return nil, protowire.ParseError(n)
+		}
+		message = message[n:]
+		if number == wanted && kind == protowire.BytesType {
+			value, n := protowire.ConsumeBytes(message)
+			return value, protowire.ParseError(min(n, 0))
+		}
+		if n = protowire.ConsumeFieldValue(number, kind, message); n < 0 {
+			return nil, protowire.ParseError(n)
+		}
+		message = message[n:]
+	}
+	return nil, nil
+}

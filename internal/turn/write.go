@@ -1,0 +1,53 @@
+package turn
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/homeostat/homeostat/internal/answer"
+)
+
+// Write is what the request of a write says.
+type Write struct {
+	Resource schema.GroupResource
+	// Namespace and Name of the object. Name is empty if the server makes it, or
+	// if the request is about a whole collection.
+	Namespace, Name string
+	// Delete says that the request deletes what it names.
+	Delete bool
+}
+
+// Outcome is what became of a write.
+type Outcome uint8
+
+const (
+	// Refused means that the server has written nothing.
+	Refused Outcome = iota
+	// Written means that the server has the object as it answered.
+	Written
+	// Removed means that the server does not have the object any more.
+	Removed
+	// Accepted means that the object is marked for deletion or removed.
+	Accepted
+	// Uncertain means that the answer does not tell what the server has.
+	Uncertain
+)
+
+// Observer is a [Recorder] that is told of writes by the transport that sends
+// them.
+type Observer interface {
+	Recorder
+
+	// Sending is called before a write is sent. The caller calls ended once, with
+	// what became of it: the object of the answer, or as much of its name as is
+	// known, and nil if it was refused.
+	Sending(w Write) (ended func(Outcome, *answer.Object))
+}
+
+// ObserverOf returns the Observer of the reconcile that ctx belongs to, nil if
+// there is none.
+func ObserverOf(ctx context.Context) Observer {
+	o, _ := ctx.Value(Key{}).(Observer)
+	return o
+}

@@ -1,0 +1,153 @@
+package reconcile
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/homeostat/homeostat/internal/turn"
+)
+
+// expect makes w wait for each cache that has to show written. Earlier are the
+// writes of the same reconcile before it.
+//
+//	outcome    the cache has seen it when it
+//	─────────  ────────────────────────────────────────────────────────────────
+//	Written    has come to the answer's resourceVersion, if the object is in
+//	           scope before or after
+//	Removed    has dropped the object of that UID
+//	Accepted   has dropped it, or has it marked for deletion
+//	Uncertain  is as new as the server was after the answer, or its loss
+func (f *freshness) expect(w *wait, written *write, earlier []write) {
+	for i, s := range f.sources {
+		if written.outcome == turn.Refused || !s.matches(written) {
+			continue
+		}
+		at := place{i, written.key()}
+		switch written.outcome {
+		case turn.Written:
+			f.expectVersion(w, at, written, earlier)
+		case turn.Removed, turn.Accepted:
+			f.expectRemoval(w, at, written)
+		default:
+			f.askAbout(w, at)
+		}
+	}
+}
+
+// expectVersion makes w wait for the cache to have come to the version of an
+// object that the server has.
+func (f *freshness) expectVersion(w *wait, at place, written *write, earlier []write) {
+	s := f.sources[at.source]
+	if !f.wasShown(at, written, earlier) {
+		switch in, known := s.covers(written); {
+		case !known:
+			f.askAbout(w, at)
+			return
+		case !in:
+			return
+		}
+	}
+	version := written.object.GetResourceVersion()
+	if !ordered(version) || !ordered(s.LastResourceVersion()) {
+		f.expectContent(w, at, written.object)
+		return
+	}
+	release := f.share(w)
+	f.onEnd(w, s.OnSeen(at.key.Namespace, version, release))
+}
+
+// wasShown reports whether the cache has shown the object before the write, or
+// will show it because of an earlier write of the same reconcile.
+func (f *freshness) wasShown(at place, written *write, earlier []write) bool {
+	uid := written.object.GetUID()
+	if cached := f.sources[at.source].cached(at.key); cached != nil && cached.GetUID() == uid {
+		return true
+	}
+	for _, n := range written.notes {
+		if n.source == at.source && n.had == uid && uid != "" {
+			return true
+		}
+	}
+	for i := range earlier {
+		if other := &earlier[i]; other.key() == at.key && other.object.GetUID() == uid {
+			return true
+		}
+	}
+	return false
+}
+
+// expectContent makes w wait for the event of an object whose version cannot be
+// compared, unless the cache has that object already.
+func (f *freshness) expectContent(w *wait, at place, object metav1.Object) {
+	already := f.expectEvent(w, at, func(_, after metav1.Object) bool {
+		return after == nil || after.GetUID() == object.GetUID()
+	})
+	cached := f.sources[at.source].cached(at.key)
+	if cached == nil || cached.GetUID() != object.GetUID() ||
+		cached.GetResourceVersion() != object.GetResourceVersion() {
+		return
+	}
+	if object.GetResourceVersion() != "" {
+		already()
+	} else if paths, _ := changes(cached, object); len(paths) == 0 {
+		already()
+	}
+}
+
+// expectRemoval makes w wait until the cache has dropped an object, or, if that
+// is enough, has it marked for deletion.
+func (f *freshness) expectRemoval(w *wait, at place, written *write) {
+	s, uid := f.sources[at.source], written.object.GetUID()
+	had := types.UID("")
+	for _, n := range written.notes {
+		if n.source == at.source {
+			had = n.had
+		}
+	}
+	if written.resource.Resource != "" && uid == "" {
+		if uid = had; uid == "" {
+			f.askAbout(w, at)
+			return
+		}
+	}
+	marked := func(o metav1.Object) bool {
+		return written.outcome == turn.Accepted && o.GetUID() == uid && o.GetDeletionTimestamp() != nil
+	}
+	already := f.expectEvent(w, at, func(before, after metav1.Object) bool {
+		return after == nil && before.GetUID() == uid || after != nil && marked(after)
+	})
+	switch cached := s.cached(at.key); {
+	case cached != nil && cached.GetUID() == uid:
+		if marked(cached) {
+			already()
+		}
+	case f.removedSince(written.notes, at.source, uid), had == uid && written.resource.Resource != "":
+		already()
+	default:
+		f.expectUnseen(w, at, written, already)
+	}
+}
+
+// expectUnseen is about an object that was removed and that the cache does not
+// have: it has not seen it yet, or does not see it any more, or it is not in
+// scope.
+func (f *freshness) expectUnseen(w *wait, at place, written *write, already func()) {
+	s := f.sources[at.source]
+	in, known := s.covers(written)
+	version := written.object.GetResourceVersion()
+	switch {
+	case known && !in:
+		already()
+	case ordered(version) && ordered(s.LastResourceVersion()):
+		f.onEnd(w, s.OnSeen(at.key.Namespace, version, func() {
+			if cached := s.cached(at.key); cached == nil || cached.GetUID() != written.object.GetUID() {
+				already()
+			}
+		}))
+	case written.resource.Resource == "":
+		already() // versions of a fake do not tell, and its watch is as fast as it is
+	case !known:
+		already()
+		f.askAbout(w, at)
+	}
+}
