@@ -1,0 +1,56 @@
+package cluster_test
+
+import (
+	"context"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/homeostat/homeostat/cluster"
+	"github.com/homeostat/homeostat/leader"
+	"github.com/homeostat/homeostat/reconcile"
+)
+
+// A fence may be put around the config of a cluster, or a cluster around a fenced
+// config: writes are fenced and seen.
+func TestAFenceAndAClusterComposeInEitherOrder(t *testing.T) {
+	for _, fenceOutside := range []bool{false, true} {
+		inFixture(t, true, nil, func(x *fixture) {
+			elector, err := leader.New(leader.Lease{
+				Client: x.admin.CoordinationV1(), Namespace: "d", Name: "l", Identity: "me",
+			}, nil)
+			x.Expect(err).NotTo(HaveOccurred())
+			inner := x.config
+			if !fenceOutside {
+				inner = elector.Fence(inner)
+			}
+			c, err := cluster.New(inner, nil)
+			x.Expect(err).NotTo(HaveOccurred())
+			outer := c.Config()
+			if fenceOutside {
+				outer = elector.Fence(outer)
+			}
+			x.generated = kubernetes.NewForConfigOrDie(outer)
+			create := func(ctx context.Context) error {
+				_, err := x.generated.CoreV1().Secrets("d").Create(ctx,
+					&corev1.Secret{ObjectMeta: metav1.ObjectMeta{GenerateName: "s-"}}, metav1.CreateOptions{})
+				return err
+			}
+			x.Expect(create(x.t.Context())).To(MatchError(leader.ErrFenced), "not leading yet")
+			in := x.secrets(nil)
+			acts := 0
+			x.run(&reconcile.Options{Triggers: ofSecrets(in), Leader: elector}, func(ctx context.Context) error {
+				if in.Snapshot().Len() > 0 {
+					return nil
+				}
+				acts++
+				return create(ctx)
+			})
+			x.Expect(acts).To(Equal(1))
+			x.Expect(create(x.t.Context())).To(MatchError(leader.ErrFenced), "not leading any more")
+		})
+	}
+}
