@@ -42,6 +42,8 @@ type fixture struct {
 	server *apisim.Server
 	admin  kubernetes.Interface
 
+	namespace string // of the objects
+
 	config    *rest.Config // of the clients that the reconciler writes with
 	generated kubernetes.Interface
 	dynamic   dynamic.Interface
@@ -70,7 +72,7 @@ func inFixture(t *testing.T, plain bool, wrap func(http.RoundTripper) http.Round
 			g.Expect(err).NotTo(HaveOccurred())
 			config = c.Config()
 		}
-		x := &fixture{WithT: g, t: t, server: server, config: config}
+		x := &fixture{WithT: g, t: t, server: server, namespace: "d", config: config}
 		x.admin, err = kubernetes.NewForConfig(server.Admin())
 		g.Expect(err).NotTo(HaveOccurred())
 		x.generated, err = kubernetes.NewForConfig(config)
@@ -92,7 +94,7 @@ func (x *fixture) maps() *informer.Informer[*corev1.ConfigMap] {
 
 // secrets is a cache that is late.
 func (x *fixture) secrets(o *informer.Options) *informer.Informer[*corev1.Secret] {
-	return informer.For(lateSecrets{x.generated.CoreV1().Secrets("d")}, o)
+	return informer.For(lateSecrets{x.generated.CoreV1().Secrets(x.namespace)}, o)
 }
 
 // run runs a controller for a minute. It reconciles d/a again a second after each
@@ -115,7 +117,7 @@ func (x *fixture) note(format string, args ...any) {
 
 func (x *fixture) createSecret(name string, labels map[string]string) *corev1.Secret {
 	x.t.Helper()
-	s, err := x.admin.CoreV1().Secrets("d").Create(x.t.Context(),
+	s, err := x.admin.CoreV1().Secrets(x.namespace).Create(x.t.Context(),
 		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}, metav1.CreateOptions{})
 	x.Expect(err).NotTo(HaveOccurred())
 	return s
@@ -123,7 +125,7 @@ func (x *fixture) createSecret(name string, labels map[string]string) *corev1.Se
 
 func (x *fixture) countSecrets() int {
 	x.t.Helper()
-	list, err := x.admin.CoreV1().Secrets("d").List(x.t.Context(), metav1.ListOptions{})
+	list, err := x.admin.CoreV1().Secrets(x.namespace).List(x.t.Context(), metav1.ListOptions{})
 	x.Expect(err).NotTo(HaveOccurred())
 	return len(list.Items)
 }

@@ -62,12 +62,12 @@ const mergeDone = `{"metadata":{"labels":{"todo":"no"}}}`
 
 var seenCases = map[string]seenCase{
 	"a create of a generated client": {todo: none, act: func(ctx context.Context, x *fixture) error {
-		_, err := x.generated.CoreV1().Secrets("d").Create(ctx,
+		_, err := x.generated.CoreV1().Secrets(x.namespace).Create(ctx,
 			&corev1.Secret{ObjectMeta: metav1.ObjectMeta{GenerateName: "s-"}}, metav1.CreateOptions{})
 		return err
 	}},
 	"a create of a dynamic client": {todo: none, act: func(ctx context.Context, x *fixture) error {
-		_, err := x.dynamic.Resource(coreSecrets).Namespace("d").Create(ctx, &unstructured.Unstructured{
+		_, err := x.dynamic.Resource(coreSecrets).Namespace(x.namespace).Create(ctx, &unstructured.Unstructured{
 			Object: map[string]any{"kind": "Secret", "apiVersion": "v1", "metadata": map[string]any{"generateName": "s-"}},
 		}, metav1.CreateOptions{})
 		return err
@@ -75,7 +75,7 @@ var seenCases = map[string]seenCase{
 	"a patch of a metadata client": {
 		before: existing, options: &informer.Options{LabelSelector: "todo=yes"}, todo: some,
 		act: func(ctx context.Context, x *fixture) error {
-			_, err := x.metadata.Resource(coreSecrets).Namespace("d").Patch(ctx, "s", types.MergePatchType,
+			_, err := x.metadata.Resource(coreSecrets).Namespace(x.namespace).Patch(ctx, "s", types.MergePatchType,
 				[]byte(mergeDone), metav1.PatchOptions{})
 			return err
 		},
@@ -83,17 +83,17 @@ var seenCases = map[string]seenCase{
 	"a server-side apply after which the object leaves the selector": {
 		before: existing, options: &informer.Options{LabelSelector: "todo=yes"}, todo: some,
 		act: func(ctx context.Context, x *fixture) error {
-			_, err := x.generated.CoreV1().Secrets("d").Apply(ctx,
-				applycorev1.Secret("s", "d").WithLabels(map[string]string{"todo": "no"}),
+			_, err := x.generated.CoreV1().Secrets(x.namespace).Apply(ctx,
+				applycorev1.Secret("s", x.namespace).WithLabels(map[string]string{"todo": "no"}),
 				metav1.ApplyOptions{FieldManager: "test", Force: true})
 			return err
 		},
 	},
 	"a delete": {before: existing, todo: some, act: func(ctx context.Context, x *fixture) error {
-		return x.generated.CoreV1().Secrets("d").Delete(ctx, "s", metav1.DeleteOptions{})
+		return x.generated.CoreV1().Secrets(x.namespace).Delete(ctx, "s", metav1.DeleteOptions{})
 	}},
 	"a delete of a collection": {before: existing, todo: some, act: func(ctx context.Context, x *fixture) error {
-		return x.generated.CoreV1().Secrets("d").DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
+		return x.generated.CoreV1().Secrets(x.namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
 	}},
 	"a create whose answer is lost": {
 		todo: none,
@@ -101,7 +101,7 @@ var seenCases = map[string]seenCase{
 			return &lost{RoundTripper: next, method: http.MethodPost}
 		},
 		act: func(ctx context.Context, x *fixture) error {
-			_, err := x.generated.CoreV1().Secrets("d").Create(ctx,
+			_, err := x.generated.CoreV1().Secrets(x.namespace).Create(ctx,
 				&corev1.Secret{ObjectMeta: metav1.ObjectMeta{GenerateName: "s-"}}, metav1.CreateOptions{})
 			return err
 		},
@@ -112,14 +112,14 @@ var seenCases = map[string]seenCase{
 			return &lost{RoundTripper: next, method: http.MethodPatch}
 		},
 		act: func(ctx context.Context, x *fixture) error {
-			_, err := x.generated.CoreV1().Secrets("d").Patch(ctx, "s", types.MergePatchType, []byte(mergeDone),
+			_, err := x.generated.CoreV1().Secrets(x.namespace).Patch(ctx, "s", types.MergePatchType, []byte(mergeDone),
 				metav1.PatchOptions{})
 			return err
 		},
 	},
 	"a removal of the last finalizer": {
 		before: func(x *fixture) {
-			secrets := x.admin.CoreV1().Secrets("d")
+			secrets := x.admin.CoreV1().Secrets(x.namespace)
 			_, err := secrets.Create(x.t.Context(), &corev1.Secret{
 				ObjectMeta: metav1.ObjectMeta{Name: "s", Finalizers: []string{"example.com/a"}},
 			}, metav1.CreateOptions{})
@@ -128,7 +128,7 @@ var seenCases = map[string]seenCase{
 		},
 		todo: some,
 		act: func(ctx context.Context, x *fixture) error {
-			_, err := x.generated.CoreV1().Secrets("d").Patch(ctx, "s", types.MergePatchType,
+			_, err := x.generated.CoreV1().Secrets(x.namespace).Patch(ctx, "s", types.MergePatchType,
 				[]byte(`{"metadata":{"finalizers":[]}}`), metav1.PatchOptions{})
 			return err
 		},
@@ -180,7 +180,7 @@ func TestADeleteOfWhatTheCacheHasNotSeenIsWaitedFor(t *testing.T) {
 				deleted = true
 				x.createSecret("s", nil)
 				<-time.After(2 * time.Second) // the cache would show it for that long
-				return x.generated.CoreV1().Secrets("d").Delete(ctx, "s", metav1.DeleteOptions{})
+				return x.generated.CoreV1().Secrets(x.namespace).Delete(ctx, "s", metav1.DeleteOptions{})
 			})
 			if plain {
 				x.Expect(x.runs).To(ContainElement("1"), "this is what the package is for")
@@ -208,7 +208,7 @@ func TestWhatNoCacheWillShowHoldsNothingUp(t *testing.T) {
 	secret := func(name string) *corev1.Secret { return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}} }
 	for name, act := range map[string]func(ctx context.Context, x *fixture) error{
 		"a kind of the same name in another group": func(ctx context.Context, x *fixture) error {
-			_, err := x.dynamic.Resource(otherSecrets).Namespace("d").Create(ctx, &unstructured.Unstructured{
+			_, err := x.dynamic.Resource(otherSecrets).Namespace(x.namespace).Create(ctx, &unstructured.Unstructured{
 				Object: map[string]any{"kind": "Secret", "apiVersion": "example.com/v1", "metadata": map[string]any{"name": "s"}},
 			}, metav1.CreateOptions{})
 			return err
@@ -218,25 +218,25 @@ func TestWhatNoCacheWillShowHoldsNothingUp(t *testing.T) {
 			return err
 		},
 		"outside the selector": func(ctx context.Context, x *fixture) error {
-			_, err := x.generated.CoreV1().Secrets("d").Create(ctx, secret("s"), metav1.CreateOptions{})
+			_, err := x.generated.CoreV1().Secrets(x.namespace).Create(ctx, secret("s"), metav1.CreateOptions{})
 			return err
 		},
 		"a dry run": func(ctx context.Context, x *fixture) error {
-			_, err := x.generated.CoreV1().Secrets("d").Create(ctx, &corev1.Secret{
+			_, err := x.generated.CoreV1().Secrets(x.namespace).Create(ctx, &corev1.Secret{
 				ObjectMeta: metav1.ObjectMeta{Name: "s", Labels: map[string]string{"todo": "yes"}},
 			}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 			return err
 		},
 		"a dry run of a delete": func(ctx context.Context, x *fixture) error {
-			return x.generated.CoreV1().Secrets("d").Delete(ctx, "there", metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}})
+			return x.generated.CoreV1().Secrets(x.namespace).Delete(ctx, "there", metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}})
 		},
 		"a write that is refused": func(ctx context.Context, x *fixture) error {
-			_, err := x.generated.CoreV1().Secrets("d").Create(ctx, secret("there"), metav1.CreateOptions{})
+			_, err := x.generated.CoreV1().Secrets(x.namespace).Create(ctx, secret("there"), metav1.CreateOptions{})
 			x.Expect(err).To(HaveOccurred())
 			return nil
 		},
 		"a change that changes nothing": func(ctx context.Context, x *fixture) error {
-			_, err := x.generated.CoreV1().Secrets("d").Patch(ctx, "there", types.MergePatchType,
+			_, err := x.generated.CoreV1().Secrets(x.namespace).Patch(ctx, "there", types.MergePatchType,
 				[]byte(`{"metadata":{"labels":{"todo":"yes"}}}`), metav1.PatchOptions{})
 			return err
 		},
