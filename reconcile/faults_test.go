@@ -5,6 +5,7 @@ import (
 	"errors"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -70,10 +71,9 @@ func TestAPanicInTheScopeOfASweepFailsTheSweep(t *testing.T) {
 func TestGoexitCostsNeitherWorkerNorKey(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.create("a", "b", "c")
-		exits := 0
+		var exits atomic.Int32
 		c := w.made(&reconcile.Options{Workers: 2}, func(_ context.Context, r request) (reconcile.Result, error) {
-			if r.Key.Name != "c" && exits < 6 {
-				exits++
+			if r.Key.Name != "c" && exits.Add(1) <= 6 {
 				runtime.Goexit()
 			}
 			w.ran(r.Key.Name)

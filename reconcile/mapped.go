@@ -124,7 +124,8 @@ func (m *mapping[O]) staff(ctx context.Context, running *sync.WaitGroup) {
 func (m *mapping[O]) serve(running context.Context, s *seat, item queue.Item[Key]) {
 	ctx, cancel := context.WithTimeoutCause(running, m.controller.options.TurnTimeout, ErrTurnTimeout)
 	defer cancel()
-	call := &mapperCall{Context: ctx, running: running, what: fmt.Sprintf("the mapper of %s for %q", m.in.Name(), item.Key())}
+	what := fmt.Sprintf("the mapper of %s for %q", m.in.Name(), item.Key())
+	call := &mapperCall{Context: ctx, running: running, what: what}
 	e, ok := m.take(item.Key())
 	if !ok {
 		item.Done()
