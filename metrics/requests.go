@@ -32,7 +32,7 @@ var requests = sync.OnceValue(func() *requestCollector {
 	}
 	c := &requestCollector{
 		results:   counter("rest_client_requests_total", "Requests, by status code, method and host."),
-		retries:   counter("rest_client_request_retries_total", "Requests that were repeated, by status code, verb and host."),
+		retries:   counter("rest_client_request_retries_total", "Requests that were repeated, by code, method and host."),
 		durations: histogram("rest_client_request_duration_seconds", "How long requests took, by verb and host."),
 		throttled: histogram("rest_client_rate_limiter_duration_seconds",
 			"How long requests waited for the client's own rate limiter, by verb and host."),

@@ -97,10 +97,12 @@ func linkTo(controller, namespace, name string) string {
 func (p *keyPage) render() {
 	here := linkTo(p.Controller, p.Namespace, p.Name)
 	p.begin(title(p.Namespace, p.Name)+" in "+p.Controller, p.refresh)
-	p.add("<header>\n<h1>%s</h1>\n<p>in controller %s · %s ·\n", title(p.Namespace, p.Name), p.Controller,
+	p.add("<header>\n<h1>%s</h1>\n", title(p.Namespace, p.Name))
+	p.add("<p>in controller %s · %s ·\n", p.Controller,
 		p.Time.UTC().Format("2006-01-02 15:04:05 MST"))
 	p.pace(here+"&", p.refresh)
-	p.add("\n"+`· <a href="%s">JSON</a> · <a href="?">all keys</a></p>`+"\n</header>\n<main>\n<section>\n", here+"&format=json")
+	p.add("\n"+`· <a href="%s">JSON</a> · <a href="?">all keys</a></p>`+"\n</header>\n", here+"&format=json")
+	p.add("<main>\n<section>\n")
 	now := "at rest: neither waiting nor being reconciled"
 	if p.Now != nil {
 		now = state(p.Time, p.Now)

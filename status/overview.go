@@ -178,7 +178,8 @@ func (o *overview) informers() {
 	if len(o.Informers) == 0 {
 		return
 	}
-	o.add("<section id=\"informers\">\n<h2>Informers</h2>\n<table class=\"keys\">\n<thead><tr><th>informer</th><th>kind</th>" +
+	o.add("<section id=\"informers\">\n<h2>Informers</h2>\n<table class=\"keys\">\n" +
+		"<thead><tr><th>informer</th><th>kind</th>" +
 		"<th>scope</th><th>state</th><th>objects</th><th>size</th><th>version seen</th><th>heard</th><th>lag</th>" +
 		"<th>lists</th><th>watches</th><th>used by</th></tr></thead>\n<tbody>\n")
 	for _, i := range o.Informers {
