@@ -2,6 +2,7 @@ package informer
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -51,16 +52,15 @@ func compare(a, b reflect.Value, path string, paths *[]string) {
 }
 
 func compareMaps(a, b reflect.Value, path string, paths *[]string) {
-	keys := a.MapKeys()
-	for _, key := range b.MapKeys() {
-		if !a.MapIndex(key).IsValid() {
-			keys = append(keys, key)
+	keys := map[string]reflect.Value{}
+	for _, m := range []reflect.Value{a, b} {
+		for _, key := range m.MapKeys() {
+			keys[fmt.Sprint(key)] = key
 		}
 	}
-	slices.SortFunc(keys, func(x, y reflect.Value) int { return strings.Compare(fmt.Sprint(x), fmt.Sprint(y)) })
-	for _, key := range keys {
-		at := join(path, fmt.Sprint(key))
-		x, y := a.MapIndex(key), b.MapIndex(key)
+	for _, name := range slices.Sorted(maps.Keys(keys)) {
+		at := join(path, name)
+		x, y := a.MapIndex(keys[name]), b.MapIndex(keys[name])
 		if x.IsValid() && y.IsValid() {
 			compare(x, y, at, paths)
 		} else if len(*paths) < mostFields {

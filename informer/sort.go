@@ -29,11 +29,12 @@ func sortItems[T any](items []*item[T]) {
 	for n, namespace := range slices.Sorted(maps.Keys(number)) {
 		number[namespace] = uint32(n) //nolint:gosec // there are not that many
 	}
-	places := make([]place[T], len(items))
+	places, sorted := make([]place[T], len(items)), make([]*place[T], len(items))
 	for n, it := range items {
 		places[n] = place[T]{it, number[it.key.Namespace], uint32(n)} //nolint:gosec // there are not that many
+		sorted[n] = &places[n]
 	}
-	slices.SortFunc(places, func(a, b place[T]) int {
+	slices.SortFunc(sorted, func(a, b *place[T]) int {
 		if a.namespace != b.namespace {
 			return cmp.Compare(a.namespace, b.namespace)
 		}
@@ -42,7 +43,7 @@ func sortItems[T any](items []*item[T]) {
 		}
 		return cmp.Compare(a.before, b.before)
 	})
-	for n := range places {
-		items[n] = places[n].it
+	for n, at := range sorted {
+		items[n] = at.it
 	}
 }

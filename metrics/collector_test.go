@@ -209,6 +209,37 @@ func TestACollectorShowsHotLoops(t *testing.T) {
 	})
 }
 
+func TestACollectorShowsCallsThatDoNotReturn(t *testing.T) {
+	inStand(t, []runtime.Object{named("a")}, func(s *stand) {
+		release := make(chan struct{})
+		s.controller("test", &reconcile.Options{TurnTimeout: time.Second},
+			func(context.Context, request) (reconcile.Result, error) {
+				<-release
+				return reconcile.Result{}, nil
+			})
+		stop := s.start()
+		s.Expect(s.value("homeostat_stuck_calls")).To(BeZero())
+		<-time.After(time.Minute)
+		synctest.Wait()
+		s.Expect(s.value("homeostat_stuck_calls")).To(Equal(1.0))
+		s.Expect(s.value("homeostat_stuck_call_reports_total")).To(BeNumerically(">", 0))
+		close(release)
+		synctest.Wait()
+		s.Expect(s.value("homeostat_stuck_calls")).To(BeZero())
+		s.Expect(stop()).To(Succeed())
+	})
+}
+
+func TestACollectorShowsPanicsOfHandlers(t *testing.T) {
+	inStand(t, []runtime.Object{named("a")}, func(s *stand) {
+		s.controller("test", nil, idle)
+		s.maps.Handle(func(informer.Event[*configMap]) { panic("broken") })
+		stop := s.start()
+		s.Expect(s.value("homeostat_informer_handler_panics_total")).To(Equal(1.0))
+		s.Expect(stop()).To(Succeed())
+	})
+}
+
 // always leads, or never does.
 type always bool
 

@@ -27,6 +27,8 @@ var (
 		"Watches that were ended because nothing came.", "informer", "kind")
 	failures = named("homeostat_informer_request_failures_total",
 		"Lists and watches that failed.", "informer", "kind")
+	handlerPanics = named("homeostat_informer_handler_panics_total",
+		"Panics of handlers, each of which missed that event.", "informer", "kind")
 	events = named("homeostat_informer_events_total",
 		"Changes that were handed on.", "informer", "kind")
 )
@@ -44,6 +46,7 @@ func (s sender) informer(i *reconcile.InformerStatus) {
 	}
 	for m, n := range map[metric]int64{
 		lists: i.Lists, watches: i.Watches, stalls: i.Stalls, failures: i.Failures, events: i.Events,
+		handlerPanics: i.Panics,
 	} {
 		s.count(uint64(n), m, i.Name, i.Kind) //nolint:gosec // a count
 	}

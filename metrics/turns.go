@@ -32,6 +32,10 @@ var (
 		"Keys whose last reconcile failed, counted up to 1000.", "controller")
 	leading = named("homeostat_leading",
 		"Whether this replica leads and reconciles, of controllers that elect a leader.", "controller")
+	stuckCalls = named("homeostat_stuck_calls",
+		"Calls of reconcilers and mappers that have not returned though their context has ended.", "controller")
+	stuckReports = named("homeostat_stuck_call_reports_total",
+		"Log lines about calls that have not returned though their context has ended.", "controller")
 	hotLoops = named("homeostat_hot_loops_total",
 		"Reconciles after which the key was slowed down, since it was getting nowhere.", "controller")
 )
@@ -59,6 +63,8 @@ func (s sender) turns(c *reconcile.Controller) {
 	s.count(stats.HeldBack, heldBack, name)
 	s.count(stats.Overdue, overdue, name)
 	s.count(stats.HotLoops, hotLoops, name)
+	s.gauge(float64(stats.Stuck), stuckCalls, name)
+	s.count(stats.Overran, stuckReports, name)
 	s.gauge(float64(stats.Failing), failing, name)
 	if status := c.Status(0); status.Elects {
 		s.gauge(truth(status.Phase == reconcile.Working), leading, name)

@@ -18,7 +18,7 @@ func (s *Sweep) find(ctx context.Context) ([]Orphan, error) {
 	if err := s.sync(ctx); err != nil { // after the names, never before
 		return nil, fmt.Errorf("waiting for the cache: %w", err)
 	}
-	slices.SortFunc(known, compareNames)
+	known = sorted(known)
 	inScope, outOfScope := 0, 0
 	var orphans []Orphan
 	for len(known) > 0 {
@@ -43,7 +43,22 @@ func (s *Sweep) find(ctx context.Context) ([]Orphan, error) {
 	return orphans, s.brake(orphans, inScope)
 }
 
-func compareNames(a, b Name) int {
+// sorted returns names in the order of their keys. It sorts pointers, for which a
+// program has the code anyway.
+func sorted(names []Name) []Name {
+	order := make([]*Name, len(names))
+	for i := range names {
+		order[i] = &names[i]
+	}
+	slices.SortFunc(order, compareNames)
+	result := make([]Name, len(names))
+	for i, name := range order {
+		result[i] = *name
+	}
+	return result
+}
+
+func compareNames(a, b *Name) int {
 	if c := strings.Compare(a.Key.Namespace, b.Key.Namespace); c != 0 {
 		return c
 	}

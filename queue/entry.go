@@ -76,13 +76,13 @@ func (q *Queue[K]) Entries(limit int) []Entry[K] {
 }
 
 func (q *Queue[K]) heldEntries(limit int) []Entry[K] {
-	var running []turn
+	var running []*turn // pointers: a program then has no code of its own to sort turns
 	for n := uint32(1); n <= q.turns.top; n++ {
 		if t := q.turns.at(n); t.number != 0 {
-			running = append(running, *t)
+			running = append(running, t)
 		}
 	}
-	slices.SortFunc(running, func(a, b turn) int { return cmp.Compare(a.number, b.number) })
+	slices.SortFunc(running, func(a, b *turn) int { return cmp.Compare(a.number, b.number) })
 	entries := make([]Entry[K], 0, min(limit, len(running)))
 	for _, t := range running[:min(limit, len(running))] {
 		r := q.at(t.entry)
@@ -94,16 +94,16 @@ func (q *Queue[K]) heldEntries(limit int) []Entry[K] {
 }
 
 func (q *Queue[K]) delayedEntries(limit int, now int64) []Entry[K] {
-	var nodes []timerNode
-	for _, n := range q.timers.nodes {
-		if q.valid(n) && q.leads(n) {
+	var nodes []*timerNode
+	for i := range q.timers.nodes {
+		if n := &q.timers.nodes[i]; q.valid(*n) && q.leads(*n) {
 			nodes = append(nodes, n)
 		}
 	}
-	slices.SortFunc(nodes, func(a, b timerNode) int {
+	slices.SortFunc(nodes, func(a, b *timerNode) int {
 		return cmp.Or(cmp.Compare(a.due, b.due), cmp.Compare(a.entry, b.entry))
 	})
-	nodes = slices.CompactFunc(nodes, func(a, b timerNode) bool { return a.entry == b.entry })
+	nodes = slices.CompactFunc(nodes, func(a, b *timerNode) bool { return a.entry == b.entry })
 	var entries []Entry[K]
 	for _, n := range nodes[:min(limit, len(nodes))] {
 		r := q.at(n.entry)

@@ -1,8 +1,8 @@
 package status
 
 import (
-	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 )
 
@@ -107,17 +107,17 @@ func (g *graph) connect(n node, c *controllerReport, informers, outputs map[stri
 
 // outputsOf returns each written kind once: watched if all who write it do.
 func outputsOf(r *report) []outputReport {
-	var kinds []outputReport
+	watched := map[string]bool{}
 	for _, c := range r.Controllers {
 		for _, o := range c.Outputs {
-			if i := slices.IndexFunc(kinds, func(k outputReport) bool { return k.Kind == o.Kind }); i >= 0 {
-				kinds[i].Watched = kinds[i].Watched && o.Watched
-			} else {
-				kinds = append(kinds, o)
-			}
+			before, seen := watched[o.Kind]
+			watched[o.Kind] = o.Watched && (before || !seen)
 		}
 	}
-	slices.SortStableFunc(kinds, func(a, b outputReport) int { return cmp.Compare(a.Kind, b.Kind) })
+	kinds := make([]outputReport, 0, len(watched))
+	for _, kind := range slices.Sorted(maps.Keys(watched)) {
+		kinds = append(kinds, outputReport{kind, watched[kind]})
+	}
 	return kinds
 }
 

@@ -4,18 +4,17 @@ import (
 	"fmt"
 	"net/http"
 	"runtime/pprof"
-	"runtime/trace"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
 )
 
-// maxProfile bounds how long a profile or a trace takes, which must end before
+// maxProfile bounds how long a profile takes, which must end before
 // the server cuts the answer off.
 const maxProfile = answerTimeout - 5*time.Second
 
-// profiles serves what `go tool pprof` and `go tool trace` fetch.
+// profiles serves what `go tool pprof` fetches. Traces of the scheduler are left out: they cost every program 60 kB.
 // net/http/pprof would serve it on http.DefaultServeMux, too, where nothing asks Options.Authorize.
 type profiles struct{ busy atomic.Bool }
 
@@ -25,15 +24,13 @@ func (p *profiles) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p.list(w)
 	case "profile":
 		p.during(w, r, func() error { return pprof.StartCPUProfile(w) }, pprof.StopCPUProfile)
-	case "trace":
-		p.during(w, r, func() error { return trace.Start(w) }, trace.Stop)
 	default:
 		p.snapshot(w, r, name)
 	}
 }
 
 func (p *profiles) list(w http.ResponseWriter) {
-	names := []string{"profile?seconds=N", "trace?seconds=N"}
+	names := []string{"profile?seconds=N"}
 	for _, profile := range pprof.Profiles() {
 		names = append(names, fmt.Sprintf("%s (%d)", profile.Name(), profile.Count()))
 	}

@@ -31,7 +31,7 @@ func TestProfilesAreServedToWhomAuthorizeAllows(t *testing.T) {
 	code, body = c.get("/debug/pprof/goroutine?debug=1")
 	c.Expect(code).To(Equal(http.StatusOK))
 	c.Expect(body).To(HavePrefix("goroutine profile: total "))
-	for _, target := range []string{"/debug/pprof/heap", "/debug/pprof/profile?seconds=0", "/debug/pprof/trace?seconds=0"} {
+	for _, target := range []string{"/debug/pprof/heap", "/debug/pprof/profile?seconds=0"} {
 		code, body := c.get(target)
 		c.Expect(code).To(Equal(http.StatusOK), target)
 		c.Expect(body).NotTo(BeEmpty(), target)
@@ -66,7 +66,7 @@ func TestOneRecordingAtATimeWhichEndsWithItsClient(t *testing.T) {
 		first <- code
 	}()
 	second := func() int {
-		code, _ := c.get("/debug/pprof/trace?seconds=0")
+		code, _ := c.get("/debug/pprof/profile?seconds=0")
 		return code
 	}
 	c.Eventually(second, 10*time.Second).Should(Equal(http.StatusConflict))
