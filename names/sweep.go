@@ -97,10 +97,12 @@ func jittered(d time.Duration) time.Duration {
 func (s *Sweep) Once(ctx context.Context) (handed int, err error) {
 	s.one.Lock()
 	defer s.one.Unlock()
-	handed, err = s.sweep(ctx)
-	s.record(handed, err)
-	return handed, err
+	err = errGoexit
+	defer func() { s.record(handed, err) }()
+	return s.sweep(ctx)
 }
+
+var errGoexit = errors.New("runtime.Goexit was called, as require and t.FailNow do in tests: return an error instead")
 
 // sweep is Once without its record. A panic of the lister, the target or a
 // function of the options fails it.

@@ -90,12 +90,14 @@ func (t *turnContext) note(writes []write, err error) {
 
 // conclude says how the reconcile ended. A panic of Options.Around is logged and
 // no more: the key has been reconciled.
-func (t *turnContext) conclude(o Outcome, err error) {
+func (t *turnContext) conclude(o Outcome, err error, seat *seat) {
 	t.control.histories.ended(t.item.Key(), t.number, o)
 	if t.reported == nil {
 		return
 	}
+	seat.take(&hookCall{t, time.Now().Add(t.control.options.TurnTimeout)})
 	defer func() {
+		seat.leave()
 		if r := recover(); r != nil {
 			klog.FromContext(t).Error(fmt.Errorf("panic: %v", r), "Options.Around panicked after a reconcile")
 		}

@@ -52,7 +52,8 @@ func TestContract(t *testing.T) {
 		"An isolated edit of another client is repaired at once.":                             TestAnIsolatedEditIsRepairedWithinASecond,
 		"A key's fault stays its own: a panic, runtime.Goexit, or an error that cannot be printed costs neither a worker nor another key.": all(
 			TestAPanicIsAnErrorOfItsKey, TestGoexitCostsNeitherWorkerNorKey, TestATypedNilErrorIsAFaultOfItsKey),
-		"A call that ignores its context is logged with its stack, counted and shown.": TestAReconcileThatIgnoresItsTimeoutIsNamed,
+		"A call that ignores its context is logged with its stack, counted and shown.": all(
+			TestAReconcileThatIgnoresItsTimeoutIsNamed, TestAHookThatHangsIsNamed),
 		"With Options.Leader reconciles run while this replica leads, with Options.Shards for the keys of its shards.": all(
 			TestTurnsRunOnlyWhileThisReplicaLeads, TestTurnsRunForTheSlotsThatThisReplicaHas),
 		"A new leader, and the new owner of a shard, begin on caches that have seen what the replica before wrote.": all(
@@ -62,7 +63,8 @@ func TestContract(t *testing.T) {
 		"A controller works on one cluster: a trigger of another is an error of New, as far as clients tell which server they talk to.": TestTriggersAreOfTheControllersOwnCluster,
 		"The stop is graceful: no new keys, then the end of the reconciles in flight, then that of the informers.":                      TestStop,
 		"What ignores it is named by the error of Run, and keeps the leadership until it ends.": all(
-			TestAReconcileThatIgnoresTheStopIsNamedByRun, TestAReconcileThatIgnoresTheStopKeepsTheLeadership),
+			TestAReconcileThatIgnoresTheStopIsNamedByRun, TestAReconcileThatIgnoresTheStopKeepsTheLeadership,
+			TestAListOfKnownNamesThatHangsHoldsUpNoStop),
 		"Keys from outside the cluster come through External, with back-pressure.": all(TestExternalKeysFromAChannelAreReconciled, TestExternalKeysWaitForRoom),
 		"A reconciler learns the key and the object, never the event.":             TestAReconcilerCannotReadCauses,
 		"Logs carry the causes of a reconcile.":                                    TestTheLogOfATurnNamesKeyAndCauses,

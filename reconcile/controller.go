@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/go-logr/logr"
 	"k8s.io/klog/v2"
@@ -192,7 +193,7 @@ func (c *Controller) run(ctx context.Context, faults []error) error {
 	var running sync.WaitGroup
 	defer func() {
 		stop()
-		defer c.watch.giveUpAfter(returnWithin).Stop()
+		defer time.AfterFunc(returnWithin, c.watch.giveUp).Stop()
 		running.Wait()
 	}()
 	defer c.queue.Stop()
@@ -214,7 +215,7 @@ func (c *Controller) run(ctx context.Context, faults []error) error {
 		running.Go(func() { c.resync(background) })
 	}
 	if c.sweep != nil {
-		running.Go(func() { _ = c.sweep.Run(ctx) }) // it ends with ctx and has no other error
+		c.sweepUntil(ctx, &running)
 	}
 	return c.lead(ctx)
 }

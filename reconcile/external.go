@@ -27,8 +27,10 @@ const maxExternal = 1000
 //
 // At most 1,000 different keys of external triggers wait for a worker: then
 // sends block, and so does enqueue, until there is room or the controller stops,
-// which is its error. Keys wait on a standby, too. What comes while no replica
-// runs is lost: use Options.Resync or Options.Known to look again.
+// which is its error. Keys wait for the leadership, too. With Options.Shards a
+// replica drops the keys of shards that it does not have: give each replica all
+// keys. What comes while no replica runs is lost: use Options.Resync or
+// Options.Known to look again.
 func External[S chan Key | <-chan Key | func(ctx context.Context, enqueue func(Key) error) error](
 	name string, source S,
 ) Trigger {
@@ -132,7 +134,7 @@ func rest(ctx context.Context, d time.Duration) bool {
 // call calls the function, and logs how it failed.
 func (e external) call(ctx context.Context, c *Controller, s *seat) (err error) {
 	err = errGoexit
-	s.take(&externalCall{Context: ctx, what: fmt.Sprintf("the external trigger %q", e.name)})
+	s.take(&openCall{Context: ctx, what: fmt.Sprintf("the external trigger %q", e.name)})
 	defer func() {
 		s.leave()
 		if r := recover(); r != nil {
@@ -148,16 +150,6 @@ func (e external) call(ctx context.Context, c *Controller, s *seat) (err error) 
 	}
 	return err
 }
-
-// An externalCall is a call without a timeout: it may take as long as its context.
-type externalCall struct {
-	context.Context //nolint:containedctx // it is one
-
-	what string
-}
-
-func (c *externalCall) subject() string { return c.what }
-func (c *externalCall) abandoned() bool { return c.Err() != nil }
 
 // A room bounds the keys that wait for a worker because of external triggers.
 type room struct {
@@ -221,7 +213,8 @@ func (r *room) leave(key Key) {
 
 // Enqueue reconciles keys soon, whatever is known of them: for tests, command
 // lines and debug pages. It never blocks; see [External] for sources of keys.
-// Before Run the keys wait, and afterwards they are ignored.
+// Before Run the keys wait, and afterwards they are ignored. With Options.Shards
+// those of shards that this replica does not have are dropped.
 func (c *Controller) Enqueue(keys ...Key) {
 	for _, key := range keys {
 		c.enqueueKey(key, "enqueue")

@@ -54,6 +54,28 @@ func TestAPanicInGroupIsAFaultOfItsKey(t *testing.T) {
 	})
 }
 
+// badSlots panics on key "bad", as a Slot may that looks up the owner of a key.
+type badSlots struct{ allShards }
+
+func (badSlots) Slot(k reconcile.Key) int {
+	if k.Name == "bad" {
+		panic("no such owner")
+	}
+	return 0
+}
+
+func TestAPanicInSlotIsAFaultOfItsKey(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.create("a", "bad")
+		c := w.made(&reconcile.Options{Workers: 1, Shards: badSlots{}}, w.recorder())
+		stop := w.startRun(c.Run)
+		w.create("b")
+		w.Expect(w.turns()).To(ConsistOf("object a", "object b"))
+		w.Expect(c.Stats().Panics).To(BeNumerically(">", 0))
+		w.Expect(stop()).To(Succeed())
+	})
+}
+
 func TestAPanicInTheScopeOfASweepFailsTheSweep(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.create("a")

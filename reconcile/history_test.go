@@ -12,6 +12,7 @@ import (
 	. "github.com/onsi/gomega/gstruct"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/homeostat/homeostat/names"
 	"github.com/homeostat/homeostat/queue"
 	"github.com/homeostat/homeostat/reconcile"
 )
@@ -155,6 +156,32 @@ func TestAroundIsCalledAtTheStartAndAtTheEndOfEachReconcile(t *testing.T) {
 		w.Expect(w.turns()).To(Equal([]string{"start a", "span of a", "end a terminal true"}))
 		w.Expect(ended).To(HaveExactElements(And(
 			HaveField("Causes", HaveLen(1)), HaveField("Writes", HaveExactElements(HaveField("Namespace", "elsewhere"))))))
+		w.Expect(stop()).To(Succeed())
+	})
+}
+
+// The reconcile of a deleted object whose name is taken again is a reconcile.
+func TestAroundIsCalledForARecreatedObjectToo(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.create("a")
+		around := 0
+		c := w.made(&reconcile.Options{
+			Known: names.UIDFunc(func(context.Context) ([]names.Name, error) {
+				return []names.Name{{Key: key("a"), UID: "another"}}, nil
+			}),
+			Around: func(context.Context, reconcile.Key) (context.Context, func(reconcile.Attempt, error)) {
+				around++
+				return nil, nil
+			},
+		}, w.recorder())
+		_, err := w.client.CoreV1().ConfigMaps("d").Update(t.Context(), &configMap{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "d", Name: "a", UID: "new"},
+		}, metav1.UpdateOptions{})
+		w.Expect(err).NotTo(HaveOccurred())
+		stop := w.startRun(c.Run)
+		runs := w.turns()
+		w.Expect(runs).To(ContainElement("gone a"))
+		w.Expect(around).To(Equal(len(runs)))
 		w.Expect(stop()).To(Succeed())
 	})
 }

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
 
 	"github.com/homeostat/homeostat/informer"
 	"github.com/homeostat/homeostat/names"
@@ -54,7 +55,7 @@ func sweepKnown[T informer.Object](c *Controller, in *informer.Informer[T], r Re
 		if !k.isReplaced(t.item.Key()) {
 			return present(t)
 		}
-		result, err := r.Reconcile(t, Request[T]{Key: t.item.Key()})
+		result, err := r.Reconcile(t.around(), Request[T]{Key: t.item.Key()})
 		if err == nil {
 			k.handedOn(t.item.Key())
 		}
@@ -66,6 +67,25 @@ func sweepKnown[T informer.Object](c *Controller, in *informer.Informer[T], r Re
 // Sweep returns the sweep of Options.Known: its Ready, its Stats, and its
 // Confirm. It is nil without Options.Known.
 func (c *Controller) Sweep() *names.Sweep { return c.sweep }
+
+// sweepUntil sweeps until ctx ends, also after a lister has ended the goroutine
+// (runtime.Goexit).
+func (c *Controller) sweepUntil(ctx context.Context, running *sync.WaitGroup) {
+	ended := false
+	c.watch.staff(running, func(s *seat) bool {
+		if ended {
+			klog.FromContext(ctx).Error(errGoexit, "sweep for orphans has failed; nothing is cleaned", "retryIn", longestCallAgain)
+			if !rest(ctx, longestCallAgain) {
+				return false
+			}
+		}
+		ended = true
+		s.take(&openCall{Context: ctx, what: "the sweep of Options.Known"})
+		defer s.leave()
+		_ = c.sweep.Run(ctx) // it ends with ctx and has no other error
+		return false
+	})
+}
 
 func (k *known[T]) Sync(ctx context.Context) error { return k.in.WaitForSync(ctx) }
 

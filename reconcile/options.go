@@ -91,11 +91,11 @@ type Options struct {
 	// nowhere, and when a sweep of Known was refused; the log has it in any case.
 	Events events.EventRecorder
 
-	// Around is called at the start of each reconcile, with its context, and returns
-	// the context for the reconciler and what is called when the reconcile has
-	// ended, for example to trace it; examples/tracing does so with OpenTelemetry. Either may be
-	// nil. It runs in the reconcile's goroutine and shares its fate: if it panics,
-	// the reconcile has failed. The error is the reconciler's.
+	// Around is called at the start of each reconcile, with its context. It returns a
+	// context for the reconciler, made from that one, and a function that is called
+	// when the reconcile has ended, for example to trace it (examples/tracing). Either
+	// may be nil. If Around panics, the reconcile has failed; a panic of the function
+	// is logged. The error is the reconciler's.
 	Around func(ctx context.Context, key Key) (context.Context, func(Attempt, error))
 
 	// BeforeGet is called before a worker takes a key. It is a hook for

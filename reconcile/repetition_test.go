@@ -159,3 +159,15 @@ func TestAConflictBesideAnotherErrorIsThatError(t *testing.T) {
 	g.Expect(c.Stats().Turns[reconcile.Failed]).To(BeEquivalentTo(1))
 	g.Expect(log).To(ContainSubstring("boom"))
 }
+
+// several is an error that joins none, as fmt.Errorf("%w, %w", nil, nil) does.
+type several struct{ error }
+
+func (several) Unwrap() []error { return nil }
+
+func TestAnErrorThatJoinsNoneIsNoConflict(t *testing.T) {
+	g := NewWithT(t)
+	_, c, _ := repeating(t, 10*time.Millisecond, func(int) (reconcile.Result, error) { return nothing, several{errBoom} })
+	g.Expect(c.Stats().Turns[reconcile.Failed]).To(BeEquivalentTo(1))
+	g.Expect(c.Stats().Turns[reconcile.Conflicted]).To(BeZero())
+}

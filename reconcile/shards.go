@@ -116,9 +116,9 @@ func (s *sharing) end(ctx, owned context.Context, slot int) {
 	} else {
 		w.abandon(cause)
 	}
-	defer c.watch.giveUpAfter(c.options.Grace + returnWithin).Stop()
+	defer c.watch.giveUpOnceStopped(ctx, c.options.Grace+returnWithin)()
 	w.running.Wait()
-	gone := func(key Key) bool { return c.options.Shards.Slot(key) == slot }
+	gone := func(key Key) bool { return c.slot(key) == slot }
 	c.failures.forget(gone)
 	if c.forgetReplaced != nil {
 		c.forgetReplaced(gone)
@@ -127,7 +127,7 @@ func (s *sharing) end(ctx, owned context.Context, slot int) {
 
 // enter begins a turn of key, unless its slot is another's: then it is nil.
 func (s *sharing) enter(key Key) *shift {
-	slot := s.controller.options.Shards.Slot(key)
+	slot := s.controller.slot(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	w := s.shifts[slot]
@@ -139,7 +139,7 @@ func (s *sharing) enter(key Key) *shift {
 
 // admits tells whether a key is this replica's.
 func (s *sharing) admits(key Key) bool {
-	slot := s.controller.options.Shards.Slot(key)
+	slot := s.controller.slot(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.shifts[slot] != nil
@@ -180,7 +180,7 @@ func (s *sharing) enqueue() error {
 	}
 	s.mu.Unlock()
 	for _, key := range c.keys() {
-		if unused[c.options.Shards.Slot(key)] {
+		if unused[c.slot(key)] {
 			c.queue.AddWith(key, queue.Addition{Lane: queue.Background, Cause: queue.Cause{
 				Trigger: "slot", Change: queue.Resync, Namespace: key.Namespace, Name: key.Name,
 			}})

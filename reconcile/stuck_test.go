@@ -10,6 +10,7 @@ import (
 
 	. "github.com/onsi/gomega"
 
+	"github.com/homeostat/homeostat/names"
 	"github.com/homeostat/homeostat/reconcile"
 )
 
@@ -152,4 +153,102 @@ func TestGoexitInAMapperIsRetried(t *testing.T) {
 		w.Expect(w.turns()).To(ConsistOf("object a", "gone mapped"))
 		w.Expect(stop()).To(Succeed())
 	})
+}
+
+// What ends with the reconcile belongs to it: the hook that Options.Around returns is watched, too.
+func TestAHookThatHangsIsNamed(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.create("a")
+		release := make(chan struct{})
+		c := w.made(&reconcile.Options{
+			TurnTimeout: time.Minute, Grace: time.Minute,
+			Around: func(context.Context, reconcile.Key) (context.Context, func(reconcile.Attempt, error)) {
+				return nil, func(reconcile.Attempt, error) { <-release }
+			},
+		}, w.recorder())
+		stop := w.startRun(c.Run)
+		pass(2 * time.Minute)
+		w.Expect(c.Stats().Stuck).To(Equal(1))
+		w.Expect(c.Stats().Failing).To(BeZero(), "the key has been reconciled")
+		w.Expect(strings.Join(w.logged(), "\n")).To(ContainSubstring(`Options.Around after the reconcile of \"d/a\"`))
+		began := time.Now()
+		w.Expect(stop()).To(MatchError(ContainSubstring(`Options.Around after the reconcile of "d/a"`)))
+		w.Expect(time.Since(began)).To(BeNumerically("<", 2*time.Minute))
+		close(release)
+		synctest.Wait()
+		w.Expect(c.Stats().Stuck).To(BeZero())
+	})
+}
+
+func TestAListOfKnownNamesThatHangsHoldsUpNoStop(t *testing.T) {
+	inWorld(t, func(w *world) {
+		release := make(chan struct{})
+		c := w.made(&reconcile.Options{Known: names.Func(func(context.Context) ([]reconcile.Key, error) {
+			<-release
+			return nil, nil
+		})}, w.recorder())
+		stop := w.startRun(c.Run)
+		pass(time.Hour)
+		w.Expect(strings.Join(w.logged(), "\n")).NotTo(ContainSubstring("has not returned"), "Sweep.Ready says it")
+		began := time.Now()
+		w.Expect(stop()).To(MatchError(ContainSubstring("the sweep of Options.Known")))
+		w.Expect(time.Since(began)).To(BeNumerically("<", 10*time.Second))
+		close(release)
+		synctest.Wait()
+	})
+}
+
+func TestGoexitInAListOfKnownNamesFailsTheSweep(t *testing.T) {
+	inWorld(t, func(w *world) {
+		calls := 0
+		stop := w.start(&reconcile.Options{Known: names.Func(func(context.Context) ([]reconcile.Key, error) {
+			if calls++; calls < 3 {
+				runtime.Goexit()
+			}
+			return []reconcile.Key{key("lost")}, nil
+		})}, w.recorder())
+		pass(time.Hour)
+		w.Expect(w.turns()).To(ContainElement("gone lost"))
+		w.Expect(stop()).To(Succeed())
+	})
+}
+
+// Run ends when it is told to. Until then a reconcile that ignores the loss of the leadership, or the move of its
+// slot, is a fault of its key.
+func TestAReconcileThatIgnoresALossDoesNotEndRun(t *testing.T) {
+	for name, loss := range map[string]func(o *reconcile.Options) (take, lose func()){
+		"leader": func(o *reconcile.Options) (take, lose func()) {
+			l := terms{make(chan bool)}
+			o.Leader = l
+			return func() { l.change <- true }, func() { l.change <- false }
+		},
+		"slot": func(o *reconcile.Options) (take, lose func()) {
+			p := newParts()
+			o.Shards = p
+			return func() { p.take('d') }, func() { p.leave('d', errMoves) }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				w.create("deaf")
+				release, ended, o := make(chan struct{}), false, &reconcile.Options{}
+				take, lose := loss(o)
+				c := w.made(o, deafTo(release))
+				stop := w.startRun(func(ctx context.Context) error {
+					defer func() { ended = true }()
+					return c.Run(ctx)
+				})
+				w.turns()
+				take()
+				pass(time.Second)
+				lose()
+				pass(time.Hour)
+				w.Expect(ended).To(BeFalse())
+				w.Expect(c.Stats().Stuck).To(Equal(1), "it is logged, counted and shown")
+				w.Expect(stop()).To(MatchError(ContainSubstring("d/deaf")))
+				close(release)
+				synctest.Wait()
+			})
+		})
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -86,12 +87,8 @@ func isStale(err error) bool {
 		_, owned := apierrors.StatusCause(e, metav1.CauseTypeFieldManagerConflict)
 		return apierrors.IsConflict(e) && !owned
 	case interface{ Unwrap() []error }:
-		for _, one := range e.Unwrap() {
-			if !isStale(one) {
-				return false
-			}
-		}
-		return true
+		errs := e.Unwrap()
+		return len(errs) > 0 && !slices.ContainsFunc(errs, func(one error) bool { return !isStale(one) })
 	case interface{ Unwrap() error }:
 		return isStale(e.Unwrap())
 	}

@@ -179,34 +179,51 @@ func (s *seat) reportAndUnlock(late call, overdue time.Duration) {
 	s.watch.report(late, text, s.stack())
 }
 
-// giveUpAfter makes Run return an error in d if abandoned calls have not
-// returned until then.
-func (w *watch) giveUpAfter(d time.Duration) *time.Timer {
-	return time.AfterFunc(d, func() {
-		var errs []error
-		for _, s := range w.list() {
-			s.mu.Lock()
-			late := s.call
-			if late == nil || !late.abandoned() {
-				s.mu.Unlock()
-				continue
-			}
-			errs = append(errs, fmt.Errorf("%s has not returned though its context has ended; "+
-				"its goroutine, and what it holds, remain until it does", late.subject()))
-			if s.reported {
-				s.mu.Unlock()
-				continue
-			}
-			s.reportAndUnlock(late, returnWithin)
-		}
-		if len(errs) == 0 {
-			return
-		}
+// giveUpOnceStopped makes Run return an error d after the end of ctx, its
+// context, if abandoned calls have not returned until then.
+func (w *watch) giveUpOnceStopped(ctx context.Context, d time.Duration) (cancel func()) {
+	returned := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		timer := time.NewTimer(d)
+		defer timer.Stop()
 		select {
-		case w.gaveUp <- fmt.Errorf("%w: %w", ErrStopping, errors.Join(errs...)):
-		default: // an earlier timer was faster
+		case <-returned:
+		case <-timer.C:
+			w.giveUp()
 		}
 	})
+	return func() {
+		stop()
+		close(returned)
+	}
+}
+
+// giveUp makes Run return an error that names the abandoned calls, if there are
+// any.
+func (w *watch) giveUp() {
+	var errs []error
+	for _, s := range w.list() {
+		s.mu.Lock()
+		late := s.call
+		if late == nil || !late.abandoned() {
+			s.mu.Unlock()
+			continue
+		}
+		errs = append(errs, fmt.Errorf("%s has not returned though its context has ended; "+
+			"its goroutine, and what it holds, remain until it does", late.subject()))
+		if s.reported {
+			s.mu.Unlock()
+			continue
+		}
+		s.reportAndUnlock(late, returnWithin)
+	}
+	if len(errs) == 0 {
+		return
+	}
+	select {
+	case w.gaveUp <- fmt.Errorf("%w: %w", ErrStopping, errors.Join(errs...)):
+	default: // an earlier timer was faster
+	}
 }
 
 // stuck returns how many calls are overdue now.
@@ -249,6 +266,28 @@ func (s *seat) stack() string {
 	}
 	return "not found among the first stacks"
 }
+
+// A hookCall is the call of what Options.Around has returned.
+type hookCall struct {
+	*turnContext
+
+	until time.Time
+}
+
+func (h *hookCall) Deadline() (time.Time, bool) { return h.until, true }
+func (h *hookCall) subject() string {
+	return fmt.Sprintf("the function of Options.Around after the reconcile of %q", h.item.Key())
+}
+
+// An openCall is a call without a timeout: it may take as long as its context.
+type openCall struct {
+	context.Context //nolint:containedctx // it is one
+
+	what string
+}
+
+func (c *openCall) subject() string { return c.what }
+func (c *openCall) abandoned() bool { return c.Err() != nil }
 
 func (t *turnContext) subject() string { return fmt.Sprintf("the reconcile of %q", t.item.Key()) }
 func (t *turnContext) abandoned() bool { return t.parent.Err() != nil }

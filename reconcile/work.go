@@ -39,7 +39,7 @@ func (c *Controller) work(ctx, leading context.Context) {
 		abandon(ErrStopping)
 	})
 	defer grace.Stop()
-	defer c.watch.giveUpAfter(c.options.Grace + returnWithin).Stop()
+	defer c.watch.giveUpOnceStopped(ctx, c.options.Grace+returnWithin)()
 	workers.Wait()
 }
 
@@ -64,14 +64,14 @@ func (c *Controller) turn(ctx context.Context, item queue.Item[Key], seat *seat)
 			v = c.goexit()
 		}
 		seat.leave()
-		c.finish(t, v, began)
+		c.finish(t, v, began, seat)
 	}()
 	v = c.attempt(t)
 	returned = true
 }
 
 // finish ends the item of an attempt by what it came to and what it wrote.
-func (c *Controller) finish(t *turnContext, v verdict, began time.Time) {
+func (c *Controller) finish(t *turnContext, v verdict, began time.Time, seat *seat) {
 	defer c.stats.active.Add(-1)
 	writes := t.end()
 	if len(writes) > 0 {
@@ -88,7 +88,7 @@ func (c *Controller) finish(t *turnContext, v verdict, began time.Time) {
 	c.outputs.add(writes)
 	outcome := c.settle(t, v)
 	c.stats.took(outcome, time.Since(began))
-	t.conclude(outcome, v.err)
+	t.conclude(outcome, v.err, seat)
 }
 
 // slowDown returns how long the key must rest because it is getting nowhere,

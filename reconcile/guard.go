@@ -1,0 +1,46 @@
+package reconcile
+
+import (
+	"fmt"
+	"runtime/debug"
+
+	"k8s.io/klog/v2"
+)
+
+// guardedGroup returns Options.Group without its panics: keys that it panics on
+// are one group. It returns nil if there is none.
+func (c *Controller) guardedGroup() func(Key) string {
+	if c.options.Group == nil {
+		return nil
+	}
+	return func(key Key) (group string) {
+		defer func() {
+			if r := recover(); r != nil {
+				group = ""
+				c.logPanic(r, "Options.Group panicked; the key has no group", key)
+			}
+		}()
+		return c.options.Group(key)
+	}
+}
+
+// slot returns the slot of key, or -1, which no replica has, if Shards.Slot
+// panics.
+func (c *Controller) slot(key Key) (slot int) {
+	defer func() {
+		if r := recover(); r != nil {
+			slot = -1
+			c.logPanic(r, "Shards.Slot panicked; no replica reconciles the key", key)
+		}
+	}()
+	return c.options.Shards.Slot(key)
+}
+
+// logPanic counts a panic about key, and logs every one that doubles their
+// number, since each event of the key leads to one.
+func (c *Controller) logPanic(r any, message string, key Key) {
+	if n := c.stats.panics.Add(1); n&(n-1) == 0 {
+		klog.Background().Error(fmt.Errorf("panic: %v\n%s", r, debug.Stack()), message,
+			"controller", c.name, "key", key.String())
+	}
+}
