@@ -26,12 +26,12 @@ func TestTheHistoryCostsAReconcileWithoutAnEffectNoAllocation(t *testing.T) {
 		c.histories.of(Key{Name: fmt.Sprint(i)}, true)
 	}
 	untracked := &turnContext{control: c, began: time.Now()}
-	g.Expect(testing.AllocsPerRun(100, func() { untracked.note(nil, nil); untracked.conclude(Succeeded, nil) })).To(BeZero())
+	g.Expect(testing.AllocsPerRun(100, func() { untracked.note(nil, nil); untracked.conclude(Succeeded, nil, nil) })).To(BeZero())
 	c.histories.of(item.Key(), true)
 	for range historyLength {
 		known.note(nil, nil)
 	}
-	g.Expect(testing.AllocsPerRun(100, func() { known.note(nil, nil); known.conclude(Succeeded, nil) })).To(BeZero())
+	g.Expect(testing.AllocsPerRun(100, func() { known.note(nil, nil); known.conclude(Succeeded, nil, nil) })).To(BeZero())
 	g.Expect(c.histories.byKey).To(HaveLen(historyKeys))
 }
 
