@@ -59,9 +59,8 @@ func NewApplier[K ApplyClient[C, T], C any, T Object](of func(namespace string) 
 // into config, as a condition: a recreated object is refused.
 //
 // Sends no request, and returns cached itself, if the same was asked last time,
-// cached is the same object and everything asked for is still owned; a change by
-// others of what was asked for takes that ownership away. cached may not be
-// written to.
+// cached is the same object, and everything asked for is still owned and has the
+// value that the server gave it then. cached may not be written to.
 //
 // With Subresource "status" the status is applied. That of custom kinds is locked
 // by resourceVersion, as [Status] does.
@@ -175,7 +174,24 @@ func (a *Applier[C, T]) done(to endpoint, cached T, request [sha256.Size]byte, m
 		return true // the cache has nothing newer than the answer
 	}
 	owned, listed := ownedBy(cached, manager)
-	return listed && last.listed && owned == last.owned
+	if !listed || !last.listed || owned != last.owned {
+		return false
+	}
+	if err == nil {
+		a.confirm(to, last, version)
+	}
+	return true
+}
+
+// confirm notes that the last request is still good at a version of the object, so
+// that it is not looked at again.
+func (a *Applier[C, T]) confirm(to endpoint, last applied, version string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.memory[to] == last {
+		last.version = version
+		a.memory[to] = last
+	}
 }
 
 func (a *Applier[C, T]) remember(to endpoint, got T, request [sha256.Size]byte, manager string) {
@@ -191,24 +207,6 @@ func (a *Applier[C, T]) remember(to endpoint, got T, request [sha256.Size]byte, 
 		delete(a.memory, other)
 	}
 	a.memory[to] = last
-}
-
-// ownedBy is a sum of the fields that manager has applied, of all subresources.
-func ownedBy(obj metav1.Object, manager string) (sum [sha256.Size]byte, ok bool) {
-	h := sha256.New()
-	entries := obj.GetManagedFields()
-	for i := range entries {
-		e := &entries[i]
-		if e.Manager != manager || e.Operation != metav1.ManagedFieldsOperationApply || e.FieldsV1 == nil {
-			continue
-		}
-		ok = true
-		for _, part := range []string{e.APIVersion, e.Subresource, e.FieldsV1.GetRawString()} {
-			h.Write([]byte(part))
-			h.Write([]byte{0})
-		}
-	}
-	return [sha256.Size]byte(h.Sum(nil)), ok
 }
 
 func (o *Options) validateApply() error {

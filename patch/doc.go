@@ -17,7 +17,7 @@
 //     configurations server-side and remembers what it has asked.
 //   - The cached object is never written to. An edit gets a deep copy, which it
 //     may retain.
-//   - Kinds of Kubernetes itself get a strategic merge patch: lists are merged by
+//   - Go types of k8s.io/api get a strategic merge patch: lists are merged by
 //     key, so changes by others survive in them. All other kinds, and lists whose
 //     keys are missing or not unique, get a JSON merge patch (RFC 7386), which
 //     replaces changed lists. In the second case the resourceVersion is locked.
@@ -28,15 +28,16 @@
 //     (clientset.CoreV1().Pods; see [Client] and [Cluster]), and ask it for that of
 //     the object; the UID is a condition of every write, so that a recreated object
 //     is refused, too. An answer about another object is an error that names both.
-//   - Where servers ignore the UID, in the status of custom kinds, and where a patch
-//     replaces a list, the resourceVersion is locked; everywhere else that is
-//     explicit, [Options].Lock. A refusal satisfies [IsStale]: look again. It is no
-//     fault.
+//   - Where servers ignore the UID, in the status and the scale of custom kinds, and
+//     where strategic merge has no word for the change of a list, the
+//     resourceVersion is locked; everywhere else that is explicit, [Options].Lock.
+//     A refusal satisfies [IsStale]: look again. It is no fault.
 //   - Every write has a field manager and is reported to the controller's turn,
 //     which then waits for its cache to see it.
 //   - What is wrong before any request is an error that names it.
 //
-// It does not retry and cannot ask for a null: merge patches have no word for it.
+// It does not retry. It cannot store a null, as an unstructured object may have
+// one: a null in a merge patch removes the member.
 // It reads only where an answer leaves it no choice: Ensure, if the cache was
 // wrong, and a write of a subresource that was not found.
 //

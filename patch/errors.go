@@ -3,6 +3,7 @@ package patch
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -28,19 +29,18 @@ func describe(doing string, obj Object, err error) error {
 }
 
 // asConflict makes a conflict of a refused UID, and leaves all other errors alone.
+// A patch may be invalid on a recreated object for other reasons as well, since it
+// was made for another one: the UID decides.
 func asConflict(name string, err error) error {
 	var invalid apierrors.APIStatus
 	if !apierrors.IsInvalid(err) || !errors.As(err, &invalid) || invalid.Status().Details == nil {
 		return err
 	}
-	for _, cause := range invalid.Status().Details.Causes {
-		if cause.Field != "metadata.uid" || cause.Type != metav1.CauseTypeFieldValueInvalid {
-			return err // it would be invalid on the right object, too
-		}
-	}
-	if len(invalid.Status().Details.Causes) == 0 {
+	details := invalid.Status().Details
+	if !slices.ContainsFunc(details.Causes, func(cause metav1.StatusCause) bool {
+		return cause.Field == "metadata.uid" && cause.Type == metav1.CauseTypeFieldValueInvalid
+	}) {
 		return err
 	}
-	details := invalid.Status().Details
 	return apierrors.NewConflict(schema.GroupResource{Group: details.Group, Resource: details.Kind}, name, err)
 }

@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"strings"
 
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/homeostat/homeostat/internal/diff"
@@ -61,11 +62,12 @@ func deletePreconditions(cached Object, locked bool) (*metav1.Preconditions, err
 // before they check it: then only the resourceVersion, which no recreated object
 // has either, protects from writing to the wrong object.
 func ignoresUID(obj Object, subresource string) bool {
-	if subresource != status {
+	if subresource == "" {
 		return false
 	}
 	path := reflect.TypeOf(obj).Elem().PkgPath()
-	return diff.StyleOf(obj) == diff.JSON || strings.HasPrefix(path, "k8s.io/api/flowcontrol/")
+	_, isScale := obj.(*autoscalingv1.Scale) // perhaps of a custom kind
+	return diff.StyleOf(obj) == diff.JSON || isScale || strings.HasPrefix(path, "k8s.io/api/flowcontrol/")
 }
 
 // lockIf is o with the lock, if it is needed and cached has a resourceVersion to

@@ -19,9 +19,10 @@ import (
 // one is ever written to.
 //
 // cached may be shared, it is not written to. One request, or none: then the
-// answer is cached itself and may not be written to either. Kinds of Kubernetes
-// itself are patched by strategic merge, all others by JSON merge, which replaces
-// a changed list as a whole: lock such an edit. At V(4) the logger of ctx gets a
+// answer is cached itself and may not be written to either. Go types of
+// k8s.io/api are patched by strategic merge, all others, unstructured objects of
+// the same kinds too, by JSON merge, which replaces a changed list as a whole: lock
+// such an edit. At V(4) the logger of ctx gets a
 // [Diff].
 //
 // The copy belongs to the edit, which may retain it or parts of it; changes that
@@ -31,8 +32,9 @@ import (
 // Errors: a refusal because of the UID or the lock satisfies [IsStale]. What is
 // wrong before any request says so: a nil argument, a client of another
 // namespace, an edit that changes name, namespace, UID or kind, an edit that the
-// endpoint would silently drop (status without the status subresource and the
-// other way round), a lock on an object that has no resourceVersion, a patch of
+// endpoint would silently drop (all but the status in the status subresource, and
+// the status of a Go type of k8s.io/api without it; of other types it is not known
+// whether they have the subresource), a lock on an object that has no resourceVersion, a patch of
 // more than [MaxBytes]. A kind without the subresource is named as that, after
 // one read that tells it from a deleted object. An answer about another object,
 // which a client may give whose namespace does not show, names both.

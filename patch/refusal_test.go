@@ -26,11 +26,11 @@ func TestAnInvalidFieldIsNoStaleCache(t *testing.T) {
 		causes field.ErrorList
 		stale  bool
 	}{
-		"another UID, as servers say it":   {field.ErrorList{uid, uid}, true},
-		"an invalid label":                 {field.ErrorList{label}, false},
-		"an owner without UID":             {field.ErrorList{owner, owner}, false},
-		"another UID and an invalid label": {field.ErrorList{label, uid}, false},
-		"nothing":                          {nil, false},
+		"another UID, as servers say it":            {field.ErrorList{uid, uid}, true},
+		"an invalid label":                          {field.ErrorList{label}, false},
+		"an owner without UID":                      {field.ErrorList{owner, owner}, false},
+		"another UID, on which the edit is invalid": {field.ErrorList{label, uid}, true},
+		"nothing": {nil, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)

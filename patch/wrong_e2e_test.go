@@ -9,6 +9,7 @@ import (
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"github.com/homeostat/homeostat/patch"
@@ -49,6 +50,48 @@ var _ = Describe("On the real server, no write reaches another object", func() {
 
 	It("in the status of a custom kind, where the server ignores the UID", func(ctx SpecContext) {
 		recreatedStatus(ctx, GinkgoTB(), widgetClients(GinkgoTB(), server.Config()), space)
+	})
+
+	It("in the scale of a custom kind, where the server ignores it, too", func(ctx SpecContext) {
+		c := widgetClients(GinkgoTB(), server.Config()).dynamic.Namespace(space)
+		create := func() *unstructured.Unstructured {
+			_, err := c.Create(ctx, &unstructured.Unstructured{Object: map[string]any{
+				"apiVersion": "example.com/v1", "kind": "Widget",
+				"metadata": map[string]any{"name": "scaled"}, "spec": map[string]any{"size": int64(1)},
+			}}, metav1.CreateOptions{})
+			Expect(err).NotTo(HaveOccurred())
+			scale, err := c.Get(ctx, "scaled", metav1.GetOptions{}, "scale")
+			Expect(err).NotTo(HaveOccurred())
+			return scale
+		}
+		scale := func(cached *unstructured.Unstructured) error {
+			_, err := patch.Merge(ctx, always(c), cached, &patch.Options{Subresource: "scale"}, func(u *unstructured.Unstructured) {
+				Expect(unstructured.SetNestedField(u.Object, int64(7), "spec", "replicas")).To(Succeed())
+			})
+			return err
+		}
+		cached := create()
+		Expect(c.Delete(ctx, "scaled", metav1.DeleteOptions{})).To(Succeed())
+		recreated := create()
+		Expect(scale(cached)).To(MatchError(patch.IsStale, "IsStale"))
+		now, err := c.Get(ctx, "scaled", metav1.GetOptions{}, "scale")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(now).To(Equal(recreated))
+		Expect(scale(recreated)).To(Succeed())
+	})
+
+	It("whose edit would be invalid on the recreated object", func(ctx SpecContext) {
+		b, err := server.Namespace(ctx, "patch-shape")
+		Expect(err).NotTo(HaveOccurred())
+		pods, now := typed.CoreV1().Pods(b), int64(0)
+		cached, err := pods.Create(ctx, blankPod(b), metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(pods.Delete(ctx, "x", metav1.DeleteOptions{GracePeriodSeconds: &now})).To(Succeed())
+		recreated := blankPod(b)
+		recreated.Spec.Containers[0].Name = "another"
+		_, err = pods.Create(ctx, recreated, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(podWrites["Merge"](ctx, typed.CoreV1().Pods, cached)).To(MatchError(patch.IsStale, "IsStale"))
 	})
 
 	It("in the status of a FlowSchema, where the server ignores it, too", func(ctx SpecContext) {

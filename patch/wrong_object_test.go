@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -224,6 +225,19 @@ func TestTheStatusOfARecreatedCustomObjectIsNotWritten(t *testing.T) {
 	}}})
 	g.Expect(err).NotTo(HaveOccurred())
 	recreatedStatus(t.Context(), t, widgetClients(t, sim.Config("controller")), "b")
+}
+
+// Nor do they check it in the scale of custom kinds.
+func TestTheScaleOfACustomKindIsLocked(t *testing.T) {
+	g := NewWithT(t)
+	c := &recording[*autoscalingv1.Scale]{answer: &autoscalingv1.Scale{ObjectMeta: configMap("u3").ObjectMeta}}
+	cached := &autoscalingv1.Scale{ObjectMeta: configMap("u3").ObjectMeta}
+	cached.ResourceVersion = "5"
+	_, err := patch.Merge(t.Context(), always(c), cached, &patch.Options{Subresource: "scale"},
+		func(s *autoscalingv1.Scale) { s.Spec.Replicas = 7 })
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(c.requests[0].body).To(MatchJSON(
+		`{"metadata":{"resourceVersion":"5","uid":"u3"},"spec":{"replicas":7}}`))
 }
 
 // The UID goes into the request of an Applier, not into the caller's configuration.

@@ -1,0 +1,125 @@
+package patch
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// ownedBy returns a sum of the fields that manager has applied to obj, of all
+// subresources, with their values: another replica may have applied different
+// values under the same name, which changes no ownership. It is not ok if the
+// managed fields are missing or cannot be read.
+func ownedBy(obj Object, manager string) (sum [sha256.Size]byte, ok bool) {
+	h := sha256.New()
+	var content map[string]any
+	for _, e := range obj.GetManagedFields() {
+		if e.Manager != manager || e.Operation != metav1.ManagedFieldsOperationApply || e.FieldsV1 == nil {
+			continue
+		}
+		if content == nil {
+			if content, ok = contentOf(obj); !ok {
+				return sum, false
+			}
+		}
+		var fields map[string]any
+		if json.Unmarshal([]byte(e.FieldsV1.GetRawString()), &fields) != nil {
+			return sum, false
+		}
+		fmt.Fprintf(h, "%q %q\n", e.APIVersion, e.Subresource)
+		writeOwned(h, fields, content)
+	}
+	return [sha256.Size]byte(h.Sum(nil)), content != nil
+}
+
+// contentOf returns obj as JSON has it, with no more metadata than can be applied.
+// The result shares memory with an unstructured obj; do not modify what is in it.
+func contentOf(obj Object) (map[string]any, bool) {
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
+	if err != nil {
+		return nil, false
+	}
+	content = maps.Clone(content)
+	meta, _ := content["metadata"].(map[string]any)
+	applied := map[string]any{}
+	for _, name := range []string{"labels", "annotations", "finalizers", "ownerReferences"} {
+		applied[name] = meta[name]
+	}
+	content["metadata"] = applied
+	return content, true
+}
+
+// writeOwned writes the values of fields, which are in the form of
+// [metav1.FieldsV1], to w. The whole value counts where no part of it is named.
+func writeOwned(w io.Writer, fields map[string]any, value any) {
+	for _, step := range slices.Sorted(maps.Keys(fields)) {
+		if step == "." {
+			continue
+		}
+		part := partOf(value, step)
+		below, _ := fields[step].(map[string]any)
+		fmt.Fprintf(w, "%q {", step)
+		if len(below) == 0 {
+			fmt.Fprint(w, textOf(part))
+		}
+		writeOwned(w, below, part)
+		fmt.Fprint(w, "}")
+	}
+}
+
+// partOf returns the part of value to which one step of a [metav1.FieldsV1] leads,
+// and nil if there is none.
+func partOf(value any, step string) any {
+	kind, name, _ := strings.Cut(step, ":")
+	object, _ := value.(map[string]any)
+	list, _ := value.([]any)
+	switch kind {
+	case "f":
+		return object[name]
+	case "i":
+		if i, err := strconv.Atoi(name); err == nil && 0 <= i && i < len(list) {
+			return list[i]
+		}
+	case "k", "v":
+		var want any
+		if json.Unmarshal([]byte(name), &want) != nil {
+			return nil
+		}
+		for _, element := range list {
+			if isElement(element, want, kind == "k") {
+				return element
+			}
+		}
+	}
+	return nil
+}
+
+// isElement reports whether element of a list has the members of want, if the list
+// has keys, and otherwise whether it is want.
+func isElement(element, want any, keys bool) bool {
+	if !keys {
+		return textOf(element) == textOf(want)
+	}
+	members, _ := element.(map[string]any)
+	wanted, _ := want.(map[string]any)
+	for name, value := range wanted {
+		if textOf(members[name]) != textOf(value) {
+			return false
+		}
+	}
+	return members != nil
+}
+
+// textOf is the JSON of a value.
+func textOf(value any) string {
+	text, _ := json.Marshal(value) // of JSON's own types
+	return string(text)
+}
