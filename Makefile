@@ -60,7 +60,7 @@ race: ## Unit tests under the race detector.
 exact: ## Unit tests without it where that matters: allocations are counted, more steps taken.
 	@# the race detector takes nothing from explorations, which have had their time
 	$(TEST) -timeout 10m -skip '^TestExplore' $(EXACT_PACKAGES)
-	cd internal/bench && $(TEST) -timeout 10m ./size
+	cd internal/bench && $(TEST) -timeout 10m ./size ./ownwrites
 
 .PHONY: mutate
 mutate: ## Take each safeguard out, one at a time, and see a named invariant break.
