@@ -8,13 +8,13 @@
 //
 //   - Every write is seen: what a client of that config writes with the context
 //     of a reconcile is noted, before it is sent and when it is answered, and
-//     package reconcile lets the key rest until its caches show it. The client
-//     need not report anything.
+//     package reconcile holds the key until its caches show it. The client need
+//     not report anything. A write that no cache will show holds nothing up.
 //   - Clients are not throttled on their side: the server has flow control.
 //   - Requests and answers are not changed. Watches, exec, logs and proxies are
-//     passed through without being looked at, and so is all that is sent
-//     outside a reconcile.
-//   - It may be combined with a leader's fence, in either order.
+//     passed through unread. So is all that is sent outside a reconcile.
+//   - It may be combined with a leader's fence, in either order. A write that a
+//     fence below refuses, before it is sent, is not waited for.
 //
 // An answer may get lost after the server has carried out the request. What
 // came of such a write is not known, and neither is it after an answer with a

@@ -54,3 +54,26 @@ func TestAFenceAndAClusterComposeInEitherOrder(t *testing.T) {
 		})
 	}
 }
+
+// A fence below refuses the write before it is sent. A write that may have been
+// sent would be waited for, five seconds.
+func TestAWriteThatAFenceRefusesHoldsNothingUp(t *testing.T) {
+	inFixture(t, true, nil, func(x *fixture) {
+		elector, err := leader.New(leader.Lease{
+			Client: x.admin.CoordinationV1(), Namespace: "d", Name: "l", Identity: "me",
+		}, nil)
+		x.Expect(err).NotTo(HaveOccurred())
+		c, err := cluster.New(elector.Fence(x.config), nil)
+		x.Expect(err).NotTo(HaveOccurred())
+		x.generated = kubernetes.NewForConfigOrDie(c.Config())
+		in := x.secrets(nil)
+		n := turns(x, in, func(ctx context.Context) error {
+			x.createSecret("other", nil)
+			secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{GenerateName: "s-"}}
+			_, err := x.generated.CoreV1().Secrets("d").Create(ctx, secret, metav1.CreateOptions{})
+			x.Expect(err).To(MatchError(leader.ErrFenced))
+			return nil
+		})
+		x.Expect(n).To(BeNumerically(">=", 59))
+	})
+}

@@ -52,10 +52,7 @@ func neverSent(err error) bool {
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
 		return true
 	}
-	refusal, ok := errors.AsType[interface {
-		error
-		NeverSent() bool
-	}](err)
+	refusal, ok := errors.AsType[turn.NeverSent](err)
 	return ok && refusal.NeverSent()
 }
 
@@ -73,7 +70,11 @@ func (r *request) judge(req *http.Request, res *http.Response) (turn.Outcome, *a
 	if object == nil {
 		return turn.Uncertain, r.named(req)
 	}
-	return r.outcome(req, object)
+	became, of := r.outcome(req, object)
+	if became == turn.Removed && res.StatusCode == http.StatusAccepted {
+		became = turn.Accepted // the server is still at it
+	}
+	return became, of
 }
 
 // outcome returns what an answer of success means.

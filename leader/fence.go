@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"k8s.io/client-go/rest"
+
+	"github.com/homeostat/homeostat/internal/turn"
 )
 
 // termKey is the context key of the term that a function runs under, ownKey
@@ -89,7 +91,7 @@ func (f *fence) send(req *http.Request, kind kind) (*http.Response, error) {
 	}
 	if err != nil {
 		closeBody(req)
-		return nil, err
+		return nil, unsent{err}
 	}
 	ctx, cancel := context.WithCancelCause(req.Context())
 	stopTerm := context.AfterFunc(t.ctx, func() { cancel(ErrFenced) })
@@ -100,7 +102,7 @@ func (f *fence) send(req *http.Request, kind kind) (*http.Response, error) {
 		t.flights.drop(flight)
 		end()
 		closeBody(req)
-		return nil, t.refusal()
+		return nil, unsent{t.refusal()}
 	}
 	out := guarded(ctx, req, t)
 	if kind == writes {
@@ -126,6 +128,16 @@ func (f *fence) send(req *http.Request, kind kind) (*http.Response, error) {
 	}
 	return res, nil
 }
+
+// unsent is why a fence refused a request before it sent anything.
+type unsent struct{ error }
+
+var _ turn.NeverSent = unsent{}
+
+func (u unsent) Unwrap() error { return u.error }
+
+// NeverSent reports true.
+func (unsent) NeverSent() bool { return true }
 
 // errUpgrade refuses what switches protocols.
 var errUpgrade = fmt.Errorf("%w: a connection that switches protocols would outlive the leadership: open it with a "+
