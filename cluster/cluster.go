@@ -25,16 +25,20 @@ type Cluster struct {
 // The config's QPS is kept if it is set, otherwise clients do not limit their
 // rate. The config itself is not modified.
 //
-// Errors: a config that names no server, or that contradicts itself.
+// Errors: a config of which no client can be made: one that names no server, that
+// contradicts itself, or whose certificates cannot be read.
 func New(config *rest.Config, o *Options) (*Cluster, error) {
 	if config == nil {
 		return nil, errors.New("making a cluster: the rest.Config is nil")
+	}
+	if config.Host == "" { // which client-go takes for localhost
+		return nil, errors.New("making a cluster: field Host of the rest.Config is empty: name the server")
 	}
 	server, _, err := rest.DefaultServerUrlFor(config)
 	if err != nil {
 		return nil, fmt.Errorf("making a cluster of host %q: %w", config.Host, err)
 	}
-	if _, err := config.TransportConfig(); err != nil {
+	if _, err := rest.TransportFor(config); err != nil {
 		return nil, fmt.Errorf("making a cluster of host %q: %w", config.Host, err)
 	}
 	if o == nil {
