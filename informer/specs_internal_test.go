@@ -272,7 +272,7 @@ func TestRequestsAreThoseOfTheClient(t *testing.T) {
 			})
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // against throttling
 			in := []reflect.Value{reflect.ValueOf(ctx), reflect.ValueOf(opts)}
-			watchErr, _ := client.MethodByName("Watch").Call(in)[1].Interface().(error)
+			watchErr, _ := reflect.TypeAssert[error](client.MethodByName("Watch").Call(in)[1])
 			g.Expect(watchErr).To(MatchError(errEnough))
 			through, why := (&wire.Specs{}).Through(theirs.GetClient())
 			g.Expect(why).To(BeEmpty())

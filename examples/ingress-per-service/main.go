@@ -22,7 +22,7 @@ func main() {
 		Sharded: true,
 		Needs:   []string{"get,list,watch services", "list,watch,create,patch,delete ingresses.networking.k8s.io"},
 		Flags: func(fs *flag.FlagSet) {
-			fs.StringVar(&options.Host, "host", ingress.DefaultHost, "`host`, in which {{.Namespace}} and {{.Name}} are replaced")
+			fs.StringVar(&options.Host, "host", ingress.DefaultHost, "`host`, with {{.Namespace}} and {{.Name}} replaced")
 			fs.StringVar(&options.ClassName, "ingress-class", "", "ingressClassName; empty leaves it to the cluster")
 			fs.StringVar((*string)(&options.PathType), "path-type", string(networkingv1.PathTypePrefix), "pathType of /")
 			fs.IntVar(&options.Sweep.Confirmed, "confirm-orphans", 0,

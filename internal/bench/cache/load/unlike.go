@@ -27,21 +27,9 @@ func mark(v reflect.Value, by string) {
 			mark(v.Elem(), by)
 		}
 	case reflect.Slice:
-		if raw, ok := reflect.TypeAssert[[]byte](v); ok && len(raw) > 0 {
-			v.SetBytes(append(raw, by...))
-			return
-		}
-		for n := range v.Len() {
-			mark(v.Index(n), by)
-		}
+		markList(v, by)
 	case reflect.Map:
-		if m, ok := reflect.TypeAssert[map[string]string](v); ok && len(m) > 0 {
-			marked := make(map[string]string, len(m))
-			for key, value := range m {
-				marked[key+by] = value + by
-			}
-			v.Set(reflect.ValueOf(marked))
-		}
+		markMap(v, by)
 	case reflect.Struct:
 		for n := range v.NumField() {
 			if v.Type().Field(n).IsExported() && v.Type().PkgPath() != "k8s.io/apimachinery/pkg/api/resource" {
@@ -49,4 +37,26 @@ func mark(v reflect.Value, by string) {
 			}
 		}
 	}
+}
+
+func markList(v reflect.Value, by string) {
+	if raw, ok := reflect.TypeAssert[[]byte](v); ok && len(raw) > 0 {
+		v.SetBytes(append(raw, by...))
+		return
+	}
+	for n := range v.Len() {
+		mark(v.Index(n), by)
+	}
+}
+
+func markMap(v reflect.Value, by string) {
+	m, ok := reflect.TypeAssert[map[string]string](v)
+	if !ok || len(m) == 0 {
+		return
+	}
+	marked := make(map[string]string, len(m))
+	for key, value := range m {
+		marked[key+by] = value + by
+	}
+	v.Set(reflect.ValueOf(marked))
 }

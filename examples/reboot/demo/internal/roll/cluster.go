@@ -120,7 +120,8 @@ func (c *cluster) furnish(ctx context.Context, names []string, most int) error {
 
 // ask annotates the node with reboot-needed, as an administrator would.
 func (c *cluster) ask(ctx context.Context, name string) error {
-	_, err := patch.Annotations(ctx, patch.Cluster(c.core.CoreV1().Nodes()), named(name), nil, func(annotations map[string]string) {
+	nodes := patch.Cluster(c.core.CoreV1().Nodes())
+	_, err := patch.Annotations(ctx, nodes, named(name), nil, func(annotations map[string]string) {
 		annotations[needed] = "demo"
 	})
 	return err
