@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
+	runtimeobject "k8s.io/apimachinery/pkg/runtime"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"github.com/homeostat/homeostat/names"
 	"github.com/homeostat/homeostat/reconcile"
@@ -72,6 +75,53 @@ func TestAPanicInSlotIsAFaultOfItsKey(t *testing.T) {
 		w.create("b")
 		w.Expect(w.turns()).To(ConsistOf("object a", "object b"))
 		w.Expect(c.Stats().Panics).To(BeNumerically(">", 0))
+		w.Expect(stop()).To(Succeed())
+	})
+}
+
+// A client of a fake may answer with a nil object.
+func TestAReportOfNoObjectIsAFaultOfItsKey(t *testing.T) {
+	for name, report := range map[string]func(context.Context){
+		"wrote a nil pointer":   func(ctx context.Context) { reconcile.Wrote(ctx, (*configMap)(nil)) },
+		"deleted a nil pointer": func(ctx context.Context) { reconcile.Deleted(ctx, (*configMap)(nil)) },
+		"deleted nil":           func(ctx context.Context) { reconcile.Deleted(ctx, nil) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				w.create("a", "b")
+				c := w.made(&reconcile.Options{Workers: 1}, func(ctx context.Context, r request) (reconcile.Result, error) {
+					if r.Key.Name == "a" {
+						report(ctx)
+					}
+					w.ran(r.Key.Name)
+					return nothing, nil
+				})
+				stop := w.startRun(c.Run)
+				w.Expect(w.turns()).To(Equal([]string{"b"}))
+				w.Expect(keysOf(c)["a"].Failure).To(ContainSubstring("panic: "))
+				w.Expect(stop()).To(Succeed())
+			})
+		})
+	}
+}
+
+type panickyRecorder struct{}
+
+func (panickyRecorder) Eventf(_, _ runtimeobject.Object, _, _, _, _ string, _ ...any) {
+	panic("no such sink")
+}
+
+func TestAPanicInARecorderOfEventsIsLogged(t *testing.T) {
+	inServedWorld(t, func(w *world, maps, _ typedcorev1.ConfigMapInterface) {
+		runs := 0
+		stop := w.start(&reconcile.Options{Events: panickyRecorder{}}, func(ctx context.Context, r request) (reconcile.Result, error) {
+			object, _ := r.Object()
+			runs++
+			return nothing, set(ctx, maps, "test", object, "last", strconv.Itoa(runs))
+		})
+		pass(time.Hour)
+		w.Expect(runs).To(BeNumerically(">", 15), "it goes on")
+		w.Expect(strings.Join(w.logged(), "\n")).To(ContainSubstring("Options.Events panicked"))
 		w.Expect(stop()).To(Succeed())
 	})
 }

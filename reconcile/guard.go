@@ -1,9 +1,12 @@
 package reconcile
 
 import (
+	"context"
 	"fmt"
 	"runtime/debug"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/klog/v2"
 )
 
@@ -34,6 +37,19 @@ func (c *Controller) slot(key Key) (slot int) {
 		}
 	}()
 	return c.options.Shards.Slot(key)
+}
+
+// warn sends a warning about an object to Options.Events, if that is set.
+func (c *Controller) warn(ctx context.Context, about runtime.Object, reason, action, format string, args ...any) {
+	if c.options.Events == nil {
+		return
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			klog.FromContext(ctx).Error(fmt.Errorf("panic: %v\n%s", r, debug.Stack()), "Options.Events panicked")
+		}
+	}()
+	c.options.Events.Eventf(about, nil, corev1.EventTypeWarning, reason, action, format, args...)
 }
 
 // logPanic counts a panic about key, and logs every one that doubles their

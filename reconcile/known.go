@@ -135,11 +135,8 @@ func (k *known[T]) handedOn(key Key) {
 }
 
 func (k *known[T]) warn(e *names.RefusedError) {
-	if k.controller.options.Events == nil {
-		return
-	}
 	about := &corev1.ObjectReference{
 		Kind: k.controller.kind, Namespace: e.Example.Key.Namespace, Name: e.Example.Key.Name, UID: e.Example.UID,
 	}
-	k.controller.options.Events.Eventf(about, nil, corev1.EventTypeWarning, "OrphansRefused", "Sweep", "%s", e.Error())
+	k.controller.warn(context.Background(), about, "OrphansRefused", "Sweep", "%s", e.Error())
 }

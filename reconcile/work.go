@@ -5,7 +5,6 @@ import (
 	"sync"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/klog/v2"
 
@@ -101,9 +100,8 @@ func (c *Controller) slowDown(t *turnContext, writes []write) (time.Duration, st
 	c.stats.hotLoops.Add(1)
 	if n := loop.repeats - patience; n&(n-1) == 0 {
 		klog.FromContext(t).Info("hot loop: the key is slowed down", "object", loop.String(), "delay", loop.delay())
-		if object, ok := loop.object.(runtime.Object); ok && c.options.Events != nil {
-			c.options.Events.Eventf(object, nil, corev1.EventTypeWarning, "HotLoop", "Reconcile",
-				"Controller %s is slowed down: %s", c.name, loop)
+		if object, ok := loop.object.(runtime.Object); ok {
+			c.warn(t, object, "HotLoop", "Reconcile", "Controller %s is slowed down: %s", c.name, loop)
 		}
 	}
 	return loop.delay(), "hot loop: " + loop.String()

@@ -102,6 +102,7 @@ func (t *turnContext) answered(r *request, outcome turn.Outcome, object *answer.
 // record notes a write that was reported. If the transport has seen it, only the
 // whole object is new.
 func (t *turnContext) record(w write) {
+	_ = w.key() // of a nil object it panics, here and now: that is the reconcile's fault
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for i := range t.writes {
