@@ -63,8 +63,8 @@ func NewShards(lease Lease, o *ShardOptions) (*Shards, error) {
 // owner.
 func (s *Shards) Slot(key types.NamespacedName) int { return slotOfKey(key, s.options) }
 
-// Fence is [Elector.Fence]: clients of the returned config write only while
-// this replica is a member that the others cannot have buried.
+// Fence is [Elector.Fence]: clients of the returned config write only while no
+// other replica can have declared this membership expired.
 func (s *Shards) Fence(config *rest.Config) *rest.Config { return s.elector.Fence(config) }
 
 // Healthy is for livez, like [Elector.Healthy].

@@ -23,7 +23,7 @@ type ShardStatus struct {
 
 // SlotStatus is the state of one slot.
 type SlotStatus struct {
-	Owner     string    // empty: nobody
+	Owner     string    // empty if there is none
 	Since     time.Time // when this replica saw the record change
 	Claimable bool
 	Alive     bool // the owner's lease has not expired
@@ -63,7 +63,7 @@ func (s *Shards) Status() ShardStatus {
 	return status
 }
 
-// EachSlot tells the slots one by one, in their order: its state is "here",
+// EachSlot calls f for each slot, in their order: its state is "here",
 // "elsewhere", "claimable" or "unavailable". It is for packages that show them.
 func (s *Shards) EachSlot(f func(slot int, state, owner string, since time.Time)) {
 	status := s.Status()

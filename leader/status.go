@@ -15,7 +15,7 @@ type Status struct {
 	Identity string // this replica's, with its random suffix
 
 	Leading      bool      // this replica leads, and may write
-	Leader       string    // the holder last seen; empty: nobody
+	Leader       string    // the holder last seen; empty if there was none
 	Since        time.Time // when this replica first saw that holder
 	Transitions  int32     // how often the Lease changed hands
 	TrustedUntil time.Time // while leading: when writes end without a renewal

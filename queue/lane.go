@@ -2,8 +2,8 @@ package queue
 
 import "fmt"
 
-// A Lane says how urgent a key is. A higher lane goes first, but never for
-// ever: see [RetryingShare] and [BackgroundShare].
+// A Lane says how urgent a key is. A higher lane goes first, but not
+// forever: see [RetryingShare] and [BackgroundShare].
 type Lane uint8
 
 // The lanes, the most urgent first.
@@ -13,7 +13,7 @@ const (
 	// Retrying is for keys that come back by themselves: after a failure, or
 	// because their turn asked to look again later.
 	Retrying
-	// Background is for what nobody waits for: the first list, resyncs, sweeps.
+	// Background is for what can wait: the first list, resyncs, sweeps.
 	Background
 
 	lanes = 3
@@ -22,7 +22,7 @@ const (
 // How long a lower lane can be passed over, whatever arrives in higher lanes.
 const (
 	// RetryingShare bounds the ageing of lane Retrying: while a key waits there,
-	// at least one of so many consecutive hand-outs comes from it.
+	// at least one of RetryingShare consecutive dispatches comes from it.
 	RetryingShare = 8
 	// BackgroundShare is the same for lane Background.
 	BackgroundShare = 16

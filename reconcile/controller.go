@@ -158,11 +158,14 @@ func (c *Controller) QueueStats() queue.Stats { return c.queue.Stats() }
 // Run starts the informers, waits until each has its first list, and then
 // reconciles until ctx ends.
 //
-// The stop is graceful and in this order: no new turns; turns in flight go on
-// for at most Options.Grace, then their context is cancelled with
-// [ErrStopping]; informers that nobody else uses stop. Run returns when all of
-// it has ended: nil, or an error that says which cache never synced and why, or
-// which cached objects were edited in place (informer.Options.Mutations).
+// The stop is graceful and in this order: no new reconciles; those in flight go
+// on for at most Options.Grace, then their context is cancelled with
+// [ErrStopping]; informers that no other controller uses stop. Run returns when
+// all of it has ended, or soon after the grace period if something does not end.
+//
+// Errors: which cache never synced, and why; which cached objects were modified
+// in place (informer.Options.Mutations); what ignores its context, with
+// [ErrStopping]: its goroutine goes on, and keeps the leadership.
 func (c *Controller) Run(ctx context.Context) error {
 	if c.started.Swap(true) {
 		return fmt.Errorf("running controller %q: it has run already: make a new one", c.name)

@@ -3,7 +3,7 @@
 //
 // Such a function is easy to write and easily called wrongly: before the cache
 // is filled, twice at once for one object, on a cache that has not seen the
-// function's own last write, not at all after somebody changed its output. This
+// function's own last write, not at all after another client changed its output. This
 // package calls it correctly.
 //
 //	informer ──key──▶ queue ──key──▶ worker ──Request──▶ Reconciler

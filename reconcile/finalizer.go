@@ -51,7 +51,7 @@ type FinalizerClient[T informer.Object] interface {
 //
 // Shape: at most one request, and none if the finalizer is as it should be; the
 // cached object is not written to. The patch is locked by resourceVersion and
-// UID, so that no finalizer of anybody else is lost.
+// UID, so that no finalizer of another client is lost.
 //
 // Errors: that of Clean; a conflict if the object has changed, which a
 // controller repeats by itself.

@@ -14,8 +14,8 @@ const (
 	EventBurst      = 100 // at once
 )
 
-// A LimitedRecorder passes on so many events that the API server can take them,
-// and counts the others. client-go's recorder merges what repeats about one
+// A LimitedRecorder passes on as many events as the API server can take, and
+// counts the others. client-go's recorder merges what repeats about one
 // object, but starts a goroutine and a request for each object: a controller
 // that warns about each of 50,000 starts 50,000.
 //

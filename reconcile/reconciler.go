@@ -14,8 +14,8 @@ import (
 // after an error, after a restart, and sometimes for no reason at all.
 //
 // A returned error is retried with back-off, unless it is [Terminal]. A
-// conflict (HTTP 409) is not a failure: the turn is repeated once the cache has
-// moved on.
+// conflict (HTTP 409) of a cache that is behind is no failure at first: the
+// reconcile is repeated soon, and becomes a failure if the conflict stays.
 type Reconciler[T informer.Object] interface {
 	Reconcile(ctx context.Context, request Request[T]) (Result, error)
 }

@@ -23,7 +23,7 @@ type Request[T informer.Object] struct {
 	found  bool
 }
 
-// NewRequest returns the request of a turn about key; found tells whether the
+// NewRequest returns the request of a turn about key; found reports whether the
 // cache holds object. Controllers make their own: this is for unit tests that
 // call a Reconciler directly.
 func NewRequest[T informer.Object](key Key, object T, found bool) Request[T] {

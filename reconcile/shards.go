@@ -16,7 +16,7 @@ type Shards interface {
 	// Run calls fn for each slot that this replica gets, until ctx ends, with a
 	// context that ends when the slot is to be given up; fn returns when no turn
 	// of the slot runs any more. If the cause of that end has a method
-	// Draining() bool that returns true, nobody else has the slot before that,
+	// Draining() bool that returns true, no other replica has the slot before that,
 	// and turns in flight may finish. Otherwise they are cancelled.
 	Run(ctx context.Context, fn func(ctx context.Context, slot int) error) error
 	// Slot returns the slot of a key.

@@ -7,14 +7,14 @@ const (
 	SlotHere        = "here"        // this replica works on it
 	SlotElsewhere   = "elsewhere"   // a living replica has it
 	SlotClaimable   = "claimable"   // it is free to take
-	SlotUnavailable = "unavailable" // its owner may be dead, and nobody may take it yet
+	SlotUnavailable = "unavailable" // its owner may be dead; no replica may take it yet
 )
 
 // A SlotStatus is who has a slot, as this replica sees it. Shards say it by a
 // method EachSlot(func(slot int, state, owner string, since time.Time)).
 type SlotStatus struct {
 	State string // SlotHere, SlotElsewhere, SlotClaimable or SlotUnavailable
-	Owner string // empty: nobody
+	Owner string // empty if there is none
 	Since time.Time
 }
 

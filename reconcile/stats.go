@@ -34,8 +34,9 @@ type Stats struct {
 	Turns [outcomes]uint64
 	// Panics, which are Failed turns as well, and those of Options.Group.
 	Panics uint64
-	// Stuck calls of reconcilers and mappers have not returned though their
-	// context has ended; Overran counts the log lines that name them.
+	// Stuck calls (of reconcilers, mappers, external triggers and hooks) have not
+	// returned though their context has ended; Overran counts the log lines that
+	// name them.
 	Stuck   int
 	Overran uint64
 	// Active turns, out of Workers at most.
@@ -48,7 +49,7 @@ type Stats struct {
 	// HotLoops counts turns after which the key was slowed down, since it wrote
 	// an object again and again without getting anywhere.
 	HotLoops uint64
-	// Durations of turns: how many took at most so many seconds, by upper
+	// Durations of turns: how many took at most that many seconds, by upper
 	// bound; their sum in seconds.
 	Durations    map[float64]uint64
 	DurationsSum float64

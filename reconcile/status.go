@@ -28,8 +28,8 @@ type Status struct {
 	Name  string
 	Kind  string // of the objects that are reconciled
 	Phase Phase
-	// Elects tells whether there is a Leader, or Shards; LeaderName, who leads or
-	// why nobody does, if the Leader or the Shards say it (fmt.Stringer).
+	// Elects reports whether there is a Leader, or Shards; LeaderName, which replica
+	// leads or why none does, if the Leader or the Shards say it (fmt.Stringer).
 	Elects     bool
 	LeaderName string
 	// LeaseName is the name of the Leader's Lease, if it has a method LeaseName() string.
@@ -66,7 +66,7 @@ type KeyStatus struct {
 	FailedAt time.Time
 }
 
-// Status returns what the controller is doing, with at most so many keys. It
+// Status returns what the controller is doing, with at most that many keys. It
 // never waits for a turn.
 func (c *Controller) Status(keys int) Status {
 	s := Status{
@@ -140,7 +140,7 @@ type InformerStatus struct {
 	source source
 }
 
-// Feeds tells whether t is a trigger of this informer, whose names may differ.
+// Feeds reports whether t is a trigger of this informer, whose names may differ.
 func (i InformerStatus) Feeds(t TriggerStatus) bool {
 	return t.source != nil && i.source.identity() == t.source.identity()
 }

@@ -1,9 +1,10 @@
 package reconcile
 
 // A Trigger maps changes of another informer's objects, or what happens outside
-// the cluster, to keys to reconcile. What a controller writes, it must watch: give it a Trigger
-// for every kind that it creates or edits, or nobody repairs what somebody
-// else breaks. Triggers are made by [Owned], [Mapped] and [External].
+// the cluster, to keys to reconcile. What a controller writes, it must watch:
+// give it a Trigger for every kind that it creates or edits, or it does not
+// notice what other clients change there. Triggers are made by [Owned], [Mapped]
+// and [External].
 type Trigger interface {
 	source() source // nil for an external one
 	// sort is "owned", "mapped" or "external".

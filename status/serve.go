@@ -12,8 +12,8 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// DefaultAddress is loopback: what the page shows is nobody else's business
-// until somebody decides so.
+// DefaultAddress is loopback: who else may see the page is for the program to
+// decide.
 const DefaultAddress = "127.0.0.1:8080"
 
 // How patient a server is with its clients.
