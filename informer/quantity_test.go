@@ -37,6 +37,7 @@ func limited(n, version int) *corev1.Pod {
 			SizeLimit: resource.NewQuantity(1<<30, resource.BinarySI), // its text is not known yet
 		}},
 	}}}}
+	p.Spec.Overhead = corev1.ResourceList{"memory": resource.MustParse("100000000000000000000000")}
 	p.Namespace, p.Name, p.UID, p.ResourceVersion = "d", fmt.Sprint("p-", n), "1", fmt.Sprint(version)
 	return p
 }

@@ -10,8 +10,8 @@ import (
 
 // Alike reports whether two pointers of one type point to values that are deeply
 // equal, bit by bit, apart from lazy values: it does not look at them, so that
-// others may be reading both. It may report false where it does not understand
-// the type.
+// others may be reading both. Quantities in maps are equal if their amounts are.
+// It may report false where it does not understand the type.
 func Alike(a, b any) bool {
 	x, p := pointee(a)
 	y, q := pointee(b)
@@ -66,7 +66,7 @@ func equalField(a, b place, f *field, m mode) bool {
 	case opaque:
 		return zero(a, f.size) && zero(b, f.size) || m == apart && alike(valueAt(f.word, a), valueAt(f.word, b))
 	default:
-		return equalMaps(*pointerAt(a), *pointerAt(b), f.kind)
+		return equalMaps(*pointerAt(a), *pointerAt(b), f.kind, m)
 	}
 }
 
@@ -96,7 +96,7 @@ func equalElements(a, b place, length int, elem *plan, m mode) bool {
 	return true
 }
 
-func equalMaps(a, b place, k kind) bool {
+func equalMaps(a, b place, k kind, m mode) bool {
 	switch {
 	case a == b:
 		return true
@@ -110,8 +110,14 @@ func equalMaps(a, b place, k kind) bool {
 		return equalEntries(mapOf[[]byte](a), mapOf[[]byte](b), equalData)
 	default:
 		return equalEntries(mapOf[resource.Quantity](a), mapOf[resource.Quantity](b),
-			func(x, y resource.Quantity) bool { return x == y }) // as stored: 1 is not 1000m
+			func(x, y resource.Quantity) bool { return x == y || m == apart && sameAmount(x, y) })
 	}
+}
+
+// sameAmount reports whether two quantities are equal whose digits, beyond 64 bits,
+// are in different places. It has copies of both to write to.
+func sameAmount(x, y resource.Quantity) bool {
+	return x.Format == y.Format && x.Cmp(y) == 0
 }
 
 func equalEntries[V any](a, b map[string]V, equal func(x, y V) bool) bool {

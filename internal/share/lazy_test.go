@@ -133,6 +133,21 @@ func TestMapsWithBigNumbersAreNotShared(t *testing.T) {
 	g.Expect(digits(last)).NotTo(Equal(digits(next)))
 }
 
+// A detector of mutations compares deeply what is not alike, and then reads lazy
+// values, too, at the same time as their readers write to them.
+func TestAlikeKnowsMapsWithBigNumbers(t *testing.T) {
+	g := NewWithT(t)
+	with := func(amount string) *corev1.Pod {
+		p := measured(1)
+		p.Spec.Overhead = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(amount)}
+		return p
+	}
+	const big, bigger = "100000000000000000000000", "100000000000000000000001"
+	g.Expect(share.Alike(with(big), with(big).DeepCopy())).To(BeTrue())
+	g.Expect(share.Alike(with(big), with(bigger))).To(BeFalse())
+	g.Expect(share.Alike(with("1"), with("2"))).To(BeFalse())
+}
+
 // A change of nothing but a lazy value is not seen by Alike, any other is.
 func TestAlikeDoesNotLookAtLazyValues(t *testing.T) {
 	g := NewWithT(t)

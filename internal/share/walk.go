@@ -248,7 +248,7 @@ func (w walk) entries(to *place, like likes, k kind) {
 	hash, ok := w.hashMap(*to, k)
 	if ok {
 		var known place
-		if known, again = w.look(hash, what, w.object, w.learns); known != nil && equalMaps(known, *to, k) {
+		if known, again = w.look(hash, what, w.object, w.learns); known != nil && equalMaps(known, *to, k, exact) {
 			*to = known
 			return
 		}
