@@ -26,6 +26,7 @@ type Status struct {
 	Namespaces                   []string
 	LabelSelector, FieldSelector string
 	MetadataOnly                 bool
+	Wrapped                      bool   // made by Wrap, so that WaitForLatest is an error
 	Server                       string // its URL; empty if the client does not tell, as fakes and shared informers
 
 	ResourceVersion string        // see LastResourceVersion
@@ -72,14 +73,14 @@ func (i *Informer[T]) Status() Status {
 	watches, running := i.watches()
 	i.mu.Lock()
 	handlers, synced, namespaces, waiting := len(i.handlers), i.isSynced(), i.namespaces(), i.waitingSince()
-	server := i.sources[0].server
+	server, wrapped := i.sources[0].server, i.sources[0].shared != nil
 	i.mu.Unlock()
 	now := i.state()
 	s := Status{
 		Name: i.Name(), Kind: i.Kind(), Synced: synced, Objects: now.count, Handlers: handlers,
 		Namespaces: namespaces, LabelSelector: i.options.LabelSelector, FieldSelector: i.options.FieldSelector,
-		MetadataOnly:    reflect.TypeFor[T]() == reflect.TypeFor[*metav1.PartialObjectMetadata](),
-		Server:          server,
+		MetadataOnly: reflect.TypeFor[T]() == reflect.TypeFor[*metav1.PartialObjectMetadata](),
+		Server:       server, Wrapped: wrapped,
 		ResourceVersion: i.LastResourceVersion(),
 		Lists:           i.counted.lists.Load(), Watches: i.counted.watches.Load(), Stalls: i.counted.stalls.Load(),
 		Failures: i.counted.failures.Load(), Events: i.counted.events.Load(),

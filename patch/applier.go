@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 
+	"github.com/homeostat/homeostat/internal/bound"
 	"github.com/homeostat/homeostat/internal/turn"
 )
 
@@ -129,7 +130,7 @@ func (a *Applier[C, T]) method(meta configMeta, subresource string) (
 	if a.of == nil {
 		return nil, errNilArgument
 	}
-	c, err := clientFor(a.of, &metav1.PartialObjectMetadata{
+	c, err := bound.ClientFor(a.of, &metav1.PartialObjectMetadata{
 		ObjectMeta: metav1.ObjectMeta{Namespace: meta.Namespace, Name: meta.Name},
 	})
 	if err != nil || subresource == "" {

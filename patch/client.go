@@ -2,7 +2,6 @@ package patch
 
 import (
 	"context"
-	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -54,33 +53,5 @@ func Cluster[C any](client C) func(namespace string) C {
 			return none
 		}
 		return client
-	}
-}
-
-// clientFor returns the client that reaches obj. A client that shows its
-// namespace, as generated, gentype and fake ones do, must be of that of obj.
-func clientFor[C any](of func(namespace string) C, obj Object) (C, error) {
-	namespace := obj.GetNamespace()
-	c := of(namespace)
-	if isNil(c) {
-		return c, fmt.Errorf("there is no client for namespace %q: pass clientset.CoreV1().Pods for a namespaced kind, "+
-			"patch.Cluster(clientset.CoreV1().Nodes()) for a cluster-scoped one", namespace)
-	}
-	if bound, visible := namespaceOf(c); visible && bound != namespace {
-		return c, fmt.Errorf("the client is of namespace %q and would write %q instead: "+
-			"pass clientset.CoreV1().Pods, for example", bound, types.NamespacedName{Namespace: bound, Name: obj.GetName()})
-	}
-	return c, nil
-}
-
-// namespaceOf is the namespace of a client that shows it.
-func namespaceOf(client any) (namespace string, visible bool) {
-	switch c := client.(type) {
-	case interface{ GetNamespace() string }: // gentype and all generated clients
-		return c.GetNamespace(), true
-	case interface{ Namespace() string }: // their fakes
-		return c.Namespace(), true
-	default:
-		return "", false
 	}
 }

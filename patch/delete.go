@@ -6,6 +6,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/homeostat/homeostat/internal/bound"
 	"github.com/homeostat/homeostat/internal/turn"
 )
 
@@ -32,7 +33,7 @@ func Delete[C DeleteClient, T Object](
 	if err != nil {
 		return describe("deleting", cached, err)
 	}
-	c, err := clientFor(of, cached)
+	c, err := bound.ClientFor(of, cached)
 	if err != nil {
 		return describe("deleting", cached, err)
 	}

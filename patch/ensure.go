@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/homeostat/homeostat/internal/bound"
 	"github.com/homeostat/homeostat/internal/turn"
 )
 
@@ -89,7 +90,7 @@ func create[C CreateClient[T], T Object](
 	if obj.GetName() == "" && obj.GetGenerateName() == "" {
 		return none, errors.New("it has no name")
 	}
-	c, err := clientFor(of, base)
+	c, err := bound.ClientFor(of, base)
 	if err != nil {
 		return none, err
 	}
@@ -109,7 +110,7 @@ func create[C CreateClient[T], T Object](
 // read reads the object that base is the name of.
 func read[C CreateClient[T], T Object](ctx context.Context, of func(namespace string) C, base T) (T, error) {
 	var none T
-	c, err := clientFor(of, base)
+	c, err := bound.ClientFor(of, base)
 	if err != nil {
 		return none, err
 	}

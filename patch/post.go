@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/homeostat/homeostat/internal/bound"
 	"github.com/homeostat/homeostat/internal/diff"
 	"github.com/homeostat/homeostat/internal/turn"
 )
@@ -36,7 +37,7 @@ func tryPost[C Client[T], T Object](
 		return none, fmt.Errorf("the patch has %d bytes, a server reads at most %d: make the object smaller",
 			len(data), MaxBytes)
 	}
-	c, err := clientFor(of, cached)
+	c, err := bound.ClientFor(of, cached)
 	if err != nil {
 		return none, err
 	}

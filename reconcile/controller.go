@@ -85,7 +85,7 @@ func New[T informer.Object](
 		return result, err
 	}
 	if err := errors.Join(validate(name, in, r), options.validate(), refused,
-		oneCluster(typed[T]{in}, options.Triggers), sweepKnown(c, in, r)); err != nil {
+		oneCluster(typed[T]{in}, options.Triggers), noneWrapped(&options, typed[T]{in}), sweepKnown(c, in, r)); err != nil {
 		return nil, fmt.Errorf("making controller %q: %w", name, err)
 	}
 	if slices.ContainsFunc(options.Triggers, func(t Trigger) bool { return t.sort() == "owned" }) {

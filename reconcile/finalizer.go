@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/internal/bound"
 	"github.com/homeostat/homeostat/internal/turn"
 )
 
@@ -26,11 +27,13 @@ import (
 //
 // What lives in the cluster needs none: owner references do that. It is safe
 // for concurrent use.
-type Finalizer[T informer.Object] struct {
+type Finalizer[T informer.Object, C FinalizerClient[T]] struct {
 	// Name with a domain, such as "example.com/volumes".
 	Name string
-	// Client patches the objects.
-	Client FinalizerClient[T]
+	// Client returns the client of a namespace, as clientset.CoreV1().Pods and
+	// patch.Cluster(clientset.CoreV1().Nodes()) do. It is called with the namespace
+	// of the object.
+	Client func(namespace string) C
 	// Clean is called in each turn until it returns nil. It must be idempotent,
 	// and is called again if the process dies before its success is recorded.
 	Clean func(ctx context.Context, object T) error
@@ -46,7 +49,7 @@ type FinalizerClient[T informer.Object] interface {
 
 // Guard returns true, and the object as the server has it, once the object has
 // the finalizer: what it guards may be done now. It returns false if the object
-// is being deleted; then Clean has been called, and the finalizer is gone if it
+// is being deleted; then Clean has been called, and the finalizer is removed if it
 // succeeded.
 //
 // Shape: at most one request, and none if the finalizer is as it should be; the
@@ -54,17 +57,23 @@ type FinalizerClient[T informer.Object] interface {
 // UID, so that no finalizer of another client is lost.
 //
 // Errors: that of Clean; a conflict if the object has changed, which a
-// controller repeats by itself.
-func (f Finalizer[T]) Guard(ctx context.Context, cached T) (live bool, newest T, err error) {
+// controller repeats by itself; a terminal error, before Clean is called, if the
+// client is of another namespace.
+func (f Finalizer[T, C]) Guard(ctx context.Context, cached T) (live bool, newest T, err error) {
 	if err := f.validate(); err != nil {
 		return false, cached, Terminal(err)
+	}
+	client, err := bound.ClientFor(f.Client, cached)
+	if err != nil {
+		return false, cached, Terminal(fmt.Errorf("guarding %s by finalizer %q: %w",
+			types.NamespacedName{Namespace: cached.GetNamespace(), Name: cached.GetName()}, f.Name, err))
 	}
 	has := slices.Contains(cached.GetFinalizers(), f.Name)
 	switch deleting := cached.GetDeletionTimestamp() != nil; {
 	case deleting && !has, !deleting && has:
 		return !deleting, cached, nil
 	case !deleting:
-		newest, err = f.patch(ctx, cached, append(slices.Clone(cached.GetFinalizers()), f.Name))
+		newest, err = f.patch(ctx, client, cached, append(slices.Clone(cached.GetFinalizers()), f.Name))
 		if err != nil {
 			return false, cached, fmt.Errorf("adding finalizer %q: %w", f.Name, err)
 		}
@@ -74,7 +83,7 @@ func (f Finalizer[T]) Guard(ctx context.Context, cached T) (live bool, newest T,
 		return false, cached, fmt.Errorf("cleaning up for finalizer %q: %w", f.Name, err)
 	}
 	without := slices.DeleteFunc(slices.Clone(cached.GetFinalizers()), func(name string) bool { return name == f.Name })
-	newest, err = f.patch(ctx, cached, without)
+	newest, err = f.patch(ctx, client, cached, without)
 	switch {
 	case apierrors.IsNotFound(err):
 		return false, cached, nil
@@ -84,7 +93,7 @@ func (f Finalizer[T]) Guard(ctx context.Context, cached T) (live bool, newest T,
 	return false, newest, nil
 }
 
-func (f Finalizer[T]) validate() error {
+func (f Finalizer[T, C]) validate() error {
 	var faults []error
 	for _, why := range validation.IsQualifiedName(f.Name) {
 		faults = append(faults, fmt.Errorf("Finalizer.Name is %q: %s", f.Name, why))
@@ -99,7 +108,7 @@ func (f Finalizer[T]) validate() error {
 }
 
 // patch sets the whole list: a JSON merge patch can do no less, hence the lock.
-func (f Finalizer[T]) patch(ctx context.Context, cached T, finalizers []string) (T, error) {
+func (f Finalizer[T, C]) patch(ctx context.Context, client C, cached T, finalizers []string) (T, error) {
 	metadata := map[string]any{"finalizers": finalizers}
 	if version := cached.GetResourceVersion(); version != "" {
 		metadata["resourceVersion"] = version
@@ -111,7 +120,7 @@ func (f Finalizer[T]) patch(ctx context.Context, cached T, finalizers []string) 
 	if err != nil {
 		return cached, err
 	}
-	newest, err := f.Client.Patch(ctx, cached.GetName(), types.MergePatchType, data,
+	newest, err := client.Patch(ctx, cached.GetName(), types.MergePatchType, data,
 		metav1.PatchOptions{FieldManager: turn.FieldManager(ctx)})
 	if err != nil {
 		return cached, err

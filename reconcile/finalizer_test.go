@@ -10,18 +10,21 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/homeostat/homeostat/internal/turn"
 	"github.com/homeostat/homeostat/reconcile"
 )
 
+type configMaps = typedcorev1.ConfigMapInterface
+
 const mine = "example.com/mine"
 
 // A guarded is a finalizer, what it cleaned, and what it sent and reported.
 type guarded struct {
 	*world
-	reconcile.Finalizer[*configMap]
+	reconcile.Finalizer[*configMap, configMaps]
 	cleaned []string
 	fault   error
 	wrote   []string
@@ -37,8 +40,8 @@ func withFinalizer(t *testing.T, object *configMap, f func(g *guarded, guard fun
 		w.Expect(err).NotTo(HaveOccurred())
 		w.client.ClearActions()
 		g := &guarded{world: w}
-		g.Finalizer = reconcile.Finalizer[*configMap]{
-			Name: mine, Client: w.client.CoreV1().ConfigMaps("d"),
+		g.Finalizer = reconcile.Finalizer[*configMap, configMaps]{
+			Name: mine, Client: w.client.CoreV1().ConfigMaps,
 			Clean: func(_ context.Context, o *configMap) error {
 				g.cleaned = append(g.cleaned, o.Name)
 				return g.fault
@@ -149,8 +152,29 @@ func TestAFinalizersConflictIsAConflict(t *testing.T) {
 
 func TestAFaultyFinalizerSaysWhat(t *testing.T) {
 	g := NewWithT(t)
-	_, _, err := reconcile.Finalizer[*configMap]{Name: "no domain!"}.Guard(t.Context(), configMapNamed("a"))
+	_, _, err := reconcile.Finalizer[*configMap, configMaps]{Name: "no domain!"}.Guard(t.Context(), configMapNamed("a"))
 	g.Expect(err).To(MatchError(And(
 		ContainSubstring(`Finalizer.Name is "no domain!"`),
 		ContainSubstring("Finalizer.Client is nil"), ContainSubstring("Finalizer.Clean is nil"))))
+}
+
+// Without the check, Clean would be called for d/a, and the patch would go to
+// another object.
+func TestAFinalizersClientIsThatOfTheObject(t *testing.T) {
+	object := dying(mine)
+	withFinalizer(t, object, func(g *guarded, guard func(*configMap) (bool, *configMap, error)) {
+		for want, client := range map[string]func(string) configMaps{
+			`the client is of namespace "e" and would write "e/a" instead`: func(string) configMaps {
+				return g.client.CoreV1().ConfigMaps("e")
+			},
+			`there is no client for namespace "d"`: func(string) configMaps { return nil },
+		} {
+			g.Client = client
+			live, _, err := guard(object)
+			g.Expect(live).To(BeFalse())
+			g.Expect(err).To(MatchError(And(ContainSubstring("guarding d/a"), ContainSubstring(want))))
+			g.Expect(g.cleaned).To(BeEmpty())
+			g.Expect(g.patches()).To(BeEmpty())
+		}
+	})
 }

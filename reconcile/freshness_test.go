@@ -36,26 +36,37 @@ func (l lateSecrets) Watch(ctx context.Context, o metav1.ListOptions) (watch.Int
 	return delayed(inner, l.late), nil
 }
 
-// delayed brings what inner brings, each event so much later once the first
-// list is through.
+// delayed brings each event of inner that much later, once the first list is
+// through.
 func delayed(inner watch.Interface, by time.Duration) watch.Interface {
+	type due struct {
+		watch.Event
+		at time.Time
+	}
+	arrived := make(chan due, 1000)
 	events := make(chan watch.Event)
 	outer := watch.NewProxyWatcher(events)
 	go func() {
-		defer close(events)
-		defer inner.Stop()
+		defer close(arrived)
 		late := time.Duration(0)
 		for e := range inner.ResultChan() {
-			select {
-			case <-time.After(late):
-			case <-outer.StopChan():
-				return
-			}
+			arrived <- due{e, time.Now().Add(late)}
 			if e.Type == watch.Bookmark {
 				late = by
 			}
+		}
+	}()
+	go func() {
+		defer close(events)
+		defer inner.Stop()
+		for e := range arrived {
 			select {
-			case events <- e:
+			case <-time.After(time.Until(e.at)):
+			case <-outer.StopChan():
+				return
+			}
+			select {
+			case events <- e.Event:
 			case <-outer.StopChan():
 				return
 			}

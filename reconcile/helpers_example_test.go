@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/fake"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"github.com/homeostat/homeostat/patch"
 	"github.com/homeostat/homeostat/reconcile"
@@ -46,8 +47,8 @@ func Example_conditions() {
 func ExampleFinalizer() {
 	client := fake.NewClientset(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "d", Name: "disk"}})
 	disks := client.CoreV1().ConfigMaps("d")
-	finalizer := reconcile.Finalizer[*corev1.ConfigMap]{
-		Name: "example.com/disk", Client: disks,
+	finalizer := reconcile.Finalizer[*corev1.ConfigMap, typedcorev1.ConfigMapInterface]{
+		Name: "example.com/disk", Client: client.CoreV1().ConfigMaps,
 		Clean: func(_ context.Context, disk *corev1.ConfigMap) error {
 			fmt.Println("wiping", disk.Name)
 			return nil

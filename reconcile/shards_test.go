@@ -10,7 +10,10 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clientinformers "k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/fake"
 
+	"github.com/homeostat/homeostat/informer"
 	"github.com/homeostat/homeostat/names"
 	"github.com/homeostat/homeostat/reconcile"
 )
@@ -271,4 +274,25 @@ func TestRunReturnsTheErrorOfTheShards(t *testing.T) {
 		pass(time.Second)
 		w.Expect(stop()).To(MatchError(ContainSubstring("divide differently")))
 	})
+}
+
+// A wrapped informer cannot tell whether its cache has seen what the last owner
+// of a slot wrote.
+func TestShardsTakeNoWrappedInformer(t *testing.T) {
+	g := NewWithT(t)
+	client := fake.NewClientset()
+	factory := clientinformers.NewSharedInformerFactory(client, 0)
+	wrapped := informer.Wrap[*configMap](factory.Core().V1().ConfigMaps().Informer(), &informer.Options{Name: "shared"})
+	own := informer.For(client.CoreV1().ConfigMaps("d"), nil)
+	r := reconcile.Func[*configMap](func(context.Context, request) (reconcile.Result, error) { return nothing, nil })
+	fault := MatchError(ContainSubstring("the informer of shared is made by informer.Wrap"))
+	wayOut := MatchError(ContainSubstring("make it with informer.For"))
+
+	_, err := reconcile.New("test", wrapped, r, &reconcile.Options{Shards: newParts()})
+	g.Expect(err).To(And(fault, wayOut))
+	triggers := []reconcile.Trigger{reconcile.Owned(wrapped)}
+	_, err = reconcile.New("test", own, r, &reconcile.Options{Shards: newParts(), Triggers: triggers})
+	g.Expect(err).To(And(fault, wayOut))
+	_, err = reconcile.New("test", own, r, &reconcile.Options{Triggers: triggers})
+	g.Expect(err).NotTo(HaveOccurred(), "without shards")
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -30,6 +31,22 @@ func (c *Controller) takeOver(ctx context.Context) {
 	if err := c.waitForLatest(limited); err != nil && ctx.Err() == nil {
 		log.Error(err, "taking over on caches that may not have seen the last writes")
 	}
+}
+
+// noneWrapped names each informer whose cache cannot be compared with the server:
+// the new owner of a shard would act on what the last one has changed.
+func noneWrapped(o *Options, own source) error {
+	if o.Shards == nil || isNil(own) || slices.Contains(o.Triggers, nil) {
+		return nil // or reported elsewhere
+	}
+	var errs []error
+	for _, s := range sourcesOf(own, o.Triggers) {
+		if !isNil(s) && s.Status().Wrapped {
+			errs = append(errs, fmt.Errorf("Options.Shards is set, and the informer of %s is made by informer.Wrap: it does not "+
+				"know whether its cache shows what the last owner of a shard wrote: make it with informer.For", s.Name()))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // waitForLatest waits for the caches, all at once.

@@ -84,8 +84,8 @@ var writers = map[string]func(ctx context.Context, c podClients, pod *corev1.Pod
 		return patch.Delete(ctx, c, pod, nil)
 	},
 	"a Finalizer": func(ctx context.Context, c podClients, pod *corev1.Pod) error {
-		_, _, err := reconcile.Finalizer[*corev1.Pod]{
-			Name: "example.com/a", Client: c(pod.Namespace), Clean: func(context.Context, *corev1.Pod) error { return nil },
+		_, _, err := reconcile.Finalizer[*corev1.Pod, typedcorev1.PodInterface]{
+			Name: "example.com/a", Client: c, Clean: func(context.Context, *corev1.Pod) error { return nil },
 		}.Guard(ctx, pod)
 		return err
 	},

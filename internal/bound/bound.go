@@ -1,0 +1,51 @@
+// Package bound finds the client that reaches an object. A client of another
+// namespace would write to an object of the same name there.
+package bound
+
+import (
+	"fmt"
+	"reflect"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// ClientFor returns the client that reaches obj. A client that shows its
+// namespace, as generated, gentype and fake ones do, must be of that of obj.
+func ClientFor[C any](of func(namespace string) C, obj metav1.Object) (C, error) {
+	namespace := obj.GetNamespace()
+	c := of(namespace)
+	if isNil(c) {
+		return c, fmt.Errorf("there is no client for namespace %q: pass clientset.CoreV1().Pods for a namespaced kind, "+
+			"patch.Cluster(clientset.CoreV1().Nodes()) for a cluster-scoped one", namespace)
+	}
+	if bound, visible := namespaceOf(c); visible && bound != namespace {
+		return c, fmt.Errorf("the client is of namespace %q and would write %q instead: "+
+			"pass clientset.CoreV1().Pods, for example", bound, types.NamespacedName{Namespace: bound, Name: obj.GetName()})
+	}
+	return c, nil
+}
+
+// namespaceOf is the namespace of a client that shows it.
+func namespaceOf(client any) (namespace string, visible bool) {
+	switch c := client.(type) {
+	case interface{ GetNamespace() string }: // gentype and all generated clients
+		return c.GetNamespace(), true
+	case interface{ Namespace() string }: // their fakes
+		return c.Namespace(), true
+	default:
+		return "", false
+	}
+}
+
+func isNil(client any) bool {
+	v := reflect.ValueOf(client)
+	switch v.Kind() {
+	case reflect.Invalid:
+		return true
+	case reflect.Pointer, reflect.Interface, reflect.Func, reflect.Map, reflect.Slice, reflect.Chan:
+		return v.IsNil()
+	default:
+		return false
+	}
+}
