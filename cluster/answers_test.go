@@ -112,7 +112,9 @@ func answered(t *testing.T, method, path string, res *http.Response, in *body) [
 	} else {
 		g.Expect(err).To(MatchError(in.err))
 	}
-	g.Expect(string(data) == whole.String()).To(BeTrue(), "the body has changed")
+	if string(data) != whole.String() { // it may be long
+		t.Error("the body has changed")
+	}
 	g.Expect(got.Body.Close()).To(Succeed())
 	g.Expect(in.closed).To(BeTrue())
 	return r.notes

@@ -123,13 +123,6 @@ func (x *fixture) createSecret(name string, labels map[string]string) *corev1.Se
 	return s
 }
 
-func (x *fixture) countSecrets() int {
-	x.t.Helper()
-	list, err := x.admin.CoreV1().Secrets(x.namespace).List(x.t.Context(), metav1.ListOptions{})
-	x.Expect(err).NotTo(HaveOccurred())
-	return len(list.Items)
-}
-
 // ofSecrets is a trigger that wakes no key.
 func ofSecrets(in *informer.Informer[*corev1.Secret]) []reconcile.Trigger {
 	return []reconcile.Trigger{reconcile.Mapped(in, func(context.Context, *corev1.Secret, *corev1.Secret) ([]reconcile.Key, error) {

@@ -97,7 +97,7 @@ func sent(req *http.Request) *answer.Object {
 	if err != nil {
 		return nil
 	}
-	defer body.Close() //nolint:errcheck // it is a copy
+	defer body.Close() // a copy
 	data, err := readAll(body)
 	if err != nil || len(data) == 0 {
 		return nil

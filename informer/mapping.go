@@ -7,7 +7,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/rest"
 )
 
 // Mapping returns the kind, the resource and the scope of the objects, as far as
@@ -20,12 +19,9 @@ func (i *Informer[T]) Mapping() (meta.RESTMapping, error) {
 	i.mu.Lock()
 	first, bound := i.sources[0], i.of != nil
 	i.mu.Unlock()
-	m := meta.RESTMapping{Resource: first.resource}
-	m.GroupVersionKind = first.resource.GroupVersion().WithKind(i.Kind())
-	known, clusterScoped, builtIn := builtIn(reflect.TypeFor[T]())
-	if builtIn && m.GroupVersionKind.Version == "" {
-		m.GroupVersionKind.Group, m.GroupVersionKind.Version = known.Group, known.Version
-	}
+	m := meta.RESTMapping{Resource: resourceFor[T](first)}
+	m.GroupVersionKind = m.Resource.GroupVersion().WithKind(i.Kind())
+	_, clusterScoped, builtIn := builtIn(reflect.TypeFor[T]())
 	switch {
 	case i.options.Scope == meta.RESTScopeNameRoot:
 		m.Scope = meta.RESTScopeRoot
@@ -53,44 +49,6 @@ func (i *Informer[T]) checkKind(resource string) error {
 		return fmt.Errorf("informer.Options.Kind is %q: the Go type is %s", kind, t)
 	}
 	return nil
-}
-
-// resourceOf returns what a client of client-go, real or fake, reads, and the
-// namespace that an untyped client is bound to: empty as far as it does not tell.
-// A client-go that names its fields otherwise makes a test fail.
-func resourceOf(client any) (resource schema.GroupVersionResource, namespace string) {
-	if u, ok := client.(interface{ below() any }); ok {
-		client = u.below()
-	}
-	v := reflect.Indirect(reflect.ValueOf(client))
-	field, ok := fieldOf(v, "resource")
-	switch {
-	case !ok:
-	case field.Type() == reflect.TypeFor[schema.GroupVersionResource]():
-		part := func(name string) string { return field.FieldByName(name).String() }
-		resource = schema.GroupVersionResource{Group: part("Group"), Version: part("Version"), Resource: part("Resource")}
-	case field.Kind() == reflect.String:
-		if c, ok := client.(interface{ GetClient() rest.Interface }); ok {
-			resource = c.GetClient().APIVersion().WithResource(field.String())
-		}
-	}
-	if field, ok := fieldOf(v, "namespace"); ok && field.Kind() == reflect.String {
-		namespace = field.String()
-	}
-	return resource, namespace
-}
-
-// fieldOf returns a field of v or of what is embedded in it.
-func fieldOf(v reflect.Value, name string) (reflect.Value, bool) {
-	if v.Kind() != reflect.Struct {
-		return reflect.Value{}, false
-	}
-	f, ok := v.Type().FieldByName(name)
-	if !ok {
-		return reflect.Value{}, false
-	}
-	value, err := v.FieldByIndexErr(f.Index)
-	return value, err == nil
 }
 
 // builtIn returns what a Go type of k8s.io/api stands for. Clients of all
@@ -134,8 +92,8 @@ var clusterScopedKinds = func() map[schema.GroupKind]bool {
 	kinds := map[schema.GroupKind]bool{}
 	for group, names := range map[string]string{
 		"": "ComponentStatus Namespace Node PersistentVolume",
-		"admissionregistration.k8s.io": "MutatingAdmissionPolicy MutatingAdmissionPolicyBinding MutatingWebhookConfiguration " +
-			"ValidatingAdmissionPolicy ValidatingAdmissionPolicyBinding ValidatingWebhookConfiguration",
+		"admissionregistration.k8s.io": "MutatingAdmissionPolicy MutatingAdmissionPolicyBinding " +
+			"MutatingWebhookConfiguration ValidatingAdmissionPolicy ValidatingAdmissionPolicyBinding ValidatingWebhookConfiguration",
 		"authentication.k8s.io":        "SelfSubjectReview TokenReview",
 		"authorization.k8s.io":         "SelfSubjectAccessReview SelfSubjectRulesReview SubjectAccessReview",
 		"certificates.k8s.io":          "CertificateSigningRequest ClusterTrustBundle",

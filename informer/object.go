@@ -39,7 +39,6 @@ type source struct {
 	server    string                      // its URL, if the client tells
 	resource  schema.GroupVersionResource // empty as far as the client does not tell
 	boundTo   string                      // the namespace of an untyped client
-	written   schema.GroupResource        // resource, also that of an embedded client
 	list      func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error)
 	watch     func(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error)
 	rest      rest.Interface            // what a client of client-go for a built-in kind sends requests with; else nil
@@ -60,7 +59,6 @@ func sourceOf[T Object, L runtime.Object](c Client[T, L]) source {
 		server:    serverOf(c),
 		resource:  resource,
 		boundTo:   boundTo,
-		written:   writtenTo(c),
 		list: func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
 			return c.List(ctx, opts)
 		},

@@ -74,7 +74,8 @@ func (c *Controller) sweepUntil(ctx context.Context, running *sync.WaitGroup) {
 	ended := false
 	c.watch.staff(running, func(s *seat) bool {
 		if ended {
-			klog.FromContext(ctx).Error(errGoexit, "sweep for orphans has failed; nothing is cleaned", "retryIn", longestCallAgain)
+			klog.FromContext(ctx).Error(errGoexit, "sweep for orphans has failed; nothing is cleaned",
+				"retryIn", longestCallAgain)
 			if !rest(ctx, longestCallAgain) {
 				return false
 			}

@@ -1,0 +1,121 @@
+package informer
+
+import (
+	"net/url"
+	"reflect"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+)
+
+// Clients of client-go do not tell what they read. This file, and no other, reads
+// fields of theirs that are not exported. It assumes of client-go v0.37:
+//
+//   - What a generated client embeds, and its fake, have a field "resource": a plural
+//     name beside a method GetClient, or a schema.GroupVersionResource. So have the
+//     clients of packages dynamic and metadata and their fakes, and a "namespace".
+//   - Clients have a field "client" that leads to a rest.RESTClient, and that has the
+//     URL of the server in a field "base".
+//
+// Where that is not so, the resource is guessed from the Go type if it is a
+// built-in one, and is otherwise unknown, as the server then is: tests fail.
+
+// resourceOf returns what a client of client-go, real or fake, reads, also if
+// another type embeds the client, and the namespace that an untyped client is
+// bound to: empty as far as it does not tell.
+func resourceOf(client any) (resource schema.GroupVersionResource, namespace string) {
+	if u, ok := client.(interface{ below() any }); ok {
+		client = u.below()
+	}
+	const deepest = 6 // types that embed one another
+	for range deepest {
+		v := reflect.Indirect(reflect.ValueOf(client))
+		if field, ok := fieldOf(v, "namespace"); ok && field.Kind() == reflect.String {
+			namespace = field.String()
+		}
+		if field, ok := fieldOf(v, "resource"); ok {
+			return readResource(client, field), namespace
+		}
+		if client = embeddedIn(v); client == nil {
+			break
+		}
+	}
+	return resource, namespace
+}
+
+// readResource returns what the field of a client says.
+func readResource(client any, field reflect.Value) (resource schema.GroupVersionResource) {
+	if field.Type() == reflect.TypeFor[schema.GroupVersionResource]() {
+		part := func(name string) string { return field.FieldByName(name).String() }
+		return schema.GroupVersionResource{Group: part("Group"), Version: part("Version"), Resource: part("Resource")}
+	}
+	if c, ok := client.(interface{ GetClient() rest.Interface }); ok && field.Kind() == reflect.String {
+		return c.GetClient().APIVersion().WithResource(field.String())
+	}
+	return resource
+}
+
+// embeddedIn returns the first interface that a struct embeds, nil if there is
+// none.
+func embeddedIn(v reflect.Value) any {
+	if v.Kind() != reflect.Struct {
+		return nil
+	}
+	for n := range v.NumField() {
+		if f := v.Type().Field(n); f.Anonymous && f.IsExported() && f.Type.Kind() == reflect.Interface {
+			return v.Field(n).Interface()
+		}
+	}
+	return nil
+}
+
+// fieldOf returns a field of v or of a struct that is embedded in it.
+func fieldOf(v reflect.Value, name string) (reflect.Value, bool) {
+	if v.Kind() != reflect.Struct {
+		return reflect.Value{}, false
+	}
+	f, ok := v.Type().FieldByName(name)
+	if !ok {
+		return reflect.Value{}, false
+	}
+	value, err := v.FieldByIndexErr(f.Index)
+	return value, err == nil
+}
+
+// serverOf returns the URL of the server that a client of client-go talks to:
+// empty if it is a fake, or something else that does not tell.
+func serverOf(client any) string {
+	if u, ok := client.(interface{ below() any }); ok {
+		client = u.below()
+	}
+	if c, ok := client.(interface{ GetClient() rest.Interface }); ok {
+		client = c.GetClient()
+	}
+	const deepest = 10 // pointers, interfaces and structs around the URL
+	v := reflect.ValueOf(client)
+	for range deepest {
+		switch {
+		case v.Kind() == reflect.Pointer, v.Kind() == reflect.Interface:
+			v = v.Elem()
+		case v.Kind() != reflect.Struct: // or nil
+			return ""
+		case v.Type() == reflect.TypeFor[url.URL]():
+			part := func(field string) string { return v.FieldByName(field).String() }
+			return part("Scheme") + "://" + part("Host") + strings.TrimSuffix(part("Path"), "/")
+		case v.Type() == reflect.TypeFor[rest.RESTClient]():
+			v = v.FieldByName("base")
+		default:
+			v = ownField(v, "client")
+		}
+	}
+	return ""
+}
+
+// ownField returns a field of v that is not one of an embedded struct.
+func ownField(v reflect.Value, name string) reflect.Value {
+	if f, ok := v.Type().FieldByName(name); ok && len(f.Index) == 1 {
+		return v.Field(f.Index[0])
+	}
+	return reflect.Value{}
+}
