@@ -18,7 +18,7 @@
 //   - The cached object is never written to. An edit gets a deep copy, which it
 //     may retain.
 //   - Go types of k8s.io/api get a strategic merge patch: lists are merged by
-//     key, so changes by others survive in them. All other kinds, and lists whose
+//     key, so changes by others survive in them. All other types, and lists whose
 //     keys are missing or not unique, get a JSON merge patch (RFC 7386), which
 //     replaces changed lists. In the second case the resourceVersion is locked.
 //   - A map of labels or annotations, and a list that is merged by key, is emptied
@@ -32,14 +32,14 @@
 //     where strategic merge has no word for the change of a list, the
 //     resourceVersion is locked; everywhere else that is explicit, [Options].Lock.
 //     A refusal satisfies [IsStale]: look again. It is no fault.
-//   - Every write has a field manager and is reported to the controller's turn,
-//     which then waits for its cache to see it.
+//   - Every write has a field manager and is reported to the reconcile whose context
+//     it has; the key is then held until the caches show it.
 //   - What is wrong before any request is an error that names it.
 //
 // It does not retry. It cannot store a null, as an unstructured object may have
-// one: a null in a merge patch removes the member.
-// It reads only where an answer leaves it no choice: Ensure, if the cache was
-// wrong, and a write of a subresource that was not found.
+// one: a null in a merge patch removes the member. It reads only where an answer
+// leaves it no choice: Ensure, if the cache was wrong, and a write of a subresource
+// that was not found.
 //
 // Generated, gentype, dynamic and metadata clients work, and so do fake
 // clientsets. The namespace of a dynamic or metadata client, and of one that is

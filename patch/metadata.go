@@ -46,9 +46,9 @@ func Annotations[C Client[T], T Object](
 // Finalizers is [Merge] for an edit of the finalizers alone. The edit gets a copy
 // and returns what they are to be.
 //
-// Where a JSON merge patch replaces the whole list, i.e. on kinds that are not
-// of Kubernetes itself, the resourceVersion is always locked, so that a finalizer
-// that somebody else has just added is not lost.
+// Where a JSON merge patch replaces the whole list, i.e. on all but Go
+// types of k8s.io/api, the resourceVersion is always locked, so that a finalizer
+// that another client has just added is not lost.
 func Finalizers[C Client[T], T Object](
 	ctx context.Context, of func(namespace string) C, cached T, o *Options,
 	edit func([]string) []string,
