@@ -167,7 +167,7 @@ func delayed(inner watch.Interface) watch.Interface {
 		defer inner.Stop()
 		for e := range arrived {
 			select {
-			case <-time.After(time.Until(e.at)):
+			case <-time.After(max(time.Until(e.at), 1)):
 			case <-outer.StopChan():
 				return
 			}

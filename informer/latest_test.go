@@ -52,7 +52,7 @@ func (l *lateNodes) Watch(ctx context.Context, o metav1.ListOptions) (watch.Inte
 		defer inner.Stop()
 		for e := range inner.ResultChan() {
 			select {
-			case <-time.After(l.late):
+			case <-time.After(max(l.late, 1)):
 			case <-outer.StopChan():
 				return
 			}

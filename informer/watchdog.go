@@ -48,7 +48,7 @@ func (r *reflection[T]) watchdog(ctx context.Context) {
 func (r *reflection[T]) sleepUntil(ctx context.Context, due time.Time) bool {
 	var timeout <-chan time.Time
 	if !due.IsZero() {
-		timer := time.NewTimer(time.Until(due))
+		timer := time.NewTimer(max(time.Until(due), 1))
 		defer timer.Stop()
 		timeout = timer.C
 	}

@@ -374,7 +374,7 @@ func (l *ledger) late(r *rand.Rand, name string) transport {
 	var mu sync.Mutex
 	return func(req *http.Request) (*http.Response, error) {
 		mu.Lock()
-		way := time.Duration(r.Int63n(int64(4 * time.Second)))
+		way := time.Duration(1 + r.Int63n(int64(4*time.Second)))
 		mu.Unlock()
 		var term int32
 		body, err := io.ReadAll(req.Body)

@@ -81,11 +81,12 @@ func (w *world) owned(slot int) {
 	w.worst = max(w.worst, d)
 }
 
-// chance is a random duration up to d, in whole milliseconds.
+// chance is a random duration up to d, in whole milliseconds, and never zero:
+// see CONTRIBUTING.md.
 func (w *world) chance(d time.Duration) time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return time.Duration(w.rand.Int63n(int64(d/time.Millisecond))) * time.Millisecond
+	return time.Duration(1+w.rand.Int63n(int64(d/time.Millisecond))) * time.Millisecond
 }
 
 func (w *world) step(kind string) {

@@ -60,10 +60,12 @@ func delayed(inner watch.Interface, by time.Duration) watch.Interface {
 		defer close(events)
 		defer inner.Stop()
 		for e := range arrived {
-			select {
-			case <-time.After(time.Until(e.at)):
-			case <-outer.StopChan():
-				return
+			if late := time.Until(e.at); late > 0 {
+				select {
+				case <-time.After(late):
+				case <-outer.StopChan():
+					return
+				}
 			}
 			select {
 			case events <- e.Event:
