@@ -177,7 +177,7 @@ func (r *reflection[T]) own(obj any) (*item[T], error) {
 	return it, nil
 }
 
-// private returns obj with its type, nobody else's, and edited, and the fingerprint
+// private returns obj with its type, not shared with a client, transformed, and the fingerprint
 // of its spec, if that is known.
 func (r *reflection[T]) private(obj any) (object T, spec wire.Fingerprint, err error) {
 	object, ok := obj.(T)

@@ -64,7 +64,7 @@ func podOn(node, version, phase string) *corev1.Pod {
 	}
 }
 
-// secondNode runs an informer, makes the cache's state another one than was
+// secondNode runs an informer, makes the cache's state a different one from what was
 // sent, sends an update, and returns where that has its spec from.
 func secondNode(t *testing.T, o *Options, update *corev1.Pod) string {
 	t.Helper()
@@ -96,7 +96,7 @@ func secondNode(t *testing.T, o *Options, update *corev1.Pod) string {
 		node = got.Spec.NodeName
 		server.send(watch.Deleted, podOn("sent", "99", "Running"))
 		g.Expect(pods.WaitFor(ctx, "99")).To(Succeed())
-		g.Expect(pods.session.watches[0].streamed).To(BeNil(), "fingerprints of objects that nobody holds")
+		g.Expect(pods.session.watches[0].streamed).To(BeNil(), "fingerprints of objects that are not held")
 		cancel()
 		g.Expect(<-ended).To(Succeed())
 	})

@@ -177,7 +177,7 @@ func paths(t *testing.T, c *e2e.Cluster) {
 		return err
 	})).To(Succeed())
 	got, err := objects.Get(t.Context(), "proxy", metav1.GetOptions{})
-	g.Expect(err).NotTo(HaveOccurred(), "it is a read, also while nobody leads")
+	g.Expect(err).NotTo(HaveOccurred(), "it is a read, also while no replica leads")
 	g.Expect(got.Data).To(HaveKey("a"))
 	g.Expect(objects.Delete(t.Context(), "proxy", metav1.DeleteOptions{})).To(MatchError(leader.ErrFenced))
 	_, err = client.CoreV1().Services("default").ProxyGet("", "kubernetes", "", "", nil).DoRaw(t.Context())

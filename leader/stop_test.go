@@ -74,7 +74,7 @@ func TestAStopReleasesTheLeaseOnlyIfNoRequestCanArriveAnyMore(t *testing.T) {
 				pass(c.rest + 2*time.Second)
 				stopped := time.Now()
 				stop()
-				w.Expect(time.Since(stopped)).To(BeNumerically("<", time.Second), "nobody waits for the Lease to expire")
+				w.Expect(time.Since(stopped)).To(BeNumerically("<", time.Second), "no replica waits for the Lease to expire")
 				b := w.elector("b")
 				stopB := w.campaign(b, "b")
 				pass(3 * time.Second)

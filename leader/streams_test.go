@@ -43,7 +43,7 @@ func TestFenceReadsPathsAsTheServerDoes(t *testing.T) {
 	const passes, refused = true, false
 	for _, c := range []struct {
 		request string
-		standby bool // what becomes of it while another leads
+		standby bool // whether another replica leads
 		leading bool
 	}{
 		{"GET /api/v1/namespaces/services/configmaps/proxy", passes, passes},

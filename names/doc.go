@@ -7,7 +7,7 @@
 //
 //	Lister ──1. names──▶ Sweep ◀──2. newest objects── Target (the cache)
 //	                       │ 3. scope: whose names are they?
-//	                       │ 4. safety limit: is it plausible that so many are orphans?
+//	                       │ 4. safety limit: are that many orphans plausible?
 //	                       └──────5. orphans──▶ Target (the queue)
 //
 // The contract:

@@ -122,7 +122,7 @@ func read[C CreateClient[T], T Object](ctx context.Context, of func(namespace st
 }
 
 // checkController refuses an edit that makes an owner the controller of an
-// object that another one controls.
+// object that a different owner controls.
 func checkController(cached, edited Object) error {
 	was := metav1.GetControllerOfNoCopy(cached)
 	if was == nil {

@@ -30,7 +30,7 @@ func describe(doing string, obj Object, err error) error {
 
 // asConflict makes a conflict of a refused UID, and leaves all other errors alone.
 // A patch may be invalid on a recreated object for other reasons as well, since it
-// was made for another one: the UID decides.
+// was made for a different object: the UID decides.
 func asConflict(name string, err error) error {
 	var invalid apierrors.APIStatus
 	if !apierrors.IsInvalid(err) || !errors.As(err, &invalid) || invalid.Status().Details == nil {

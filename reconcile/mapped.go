@@ -99,7 +99,7 @@ func (m *mapping[O]) run(ctx context.Context) {
 }
 
 // staff starts a goroutine that maps one object after the other. It is relieved
-// by another one when a call takes long.
+// by a second one when a call takes long.
 func (m *mapping[O]) staff(ctx context.Context, running *sync.WaitGroup) {
 	m.controller.watch.staff(running, func(s *seat) bool {
 		item, err := m.queue.Get(ctx)

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// firstPause is the pause after the first repetition that is nobody's fault:
+	// firstPause is the pause after the first repetition that is no failure:
 	// a conflict of a cache that is behind, or After(0). It doubles.
 	firstPause = 50 * time.Millisecond
 	// quickRepeats is how many of them in a row are quick and quiet. What is

@@ -62,7 +62,7 @@ func newWatch(mark func(c call, text string), report func(c call, text, stack st
 }
 
 // staff runs serve in a goroutine until it returns false. If user code ends the
-// goroutine (runtime.Goexit), another one takes over.
+// goroutine (runtime.Goexit), a new one takes over.
 func (w *watch) staff(running *sync.WaitGroup, serve func(*seat) bool) {
 	running.Go(func() {
 		s, ended := w.sit(), false

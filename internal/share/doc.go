@@ -23,7 +23,7 @@
 //     garbage collection the table drops what is dead, and shrinks.
 //   - Hashes are keyed and searches bounded: what an object costs does not depend
 //     on what its author has chosen. No lock is held for longer than one search.
-//   - The caller owns the object until Object or Update returns, and nobody may
+//   - The caller owns the object until Object or Update returns, and nothing may
 //     write to it afterwards.
 //
 // # Lazy values

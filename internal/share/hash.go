@@ -9,7 +9,7 @@ import (
 )
 
 // All hashes are keyed with a seed that is another in each Sharer, so that
-// nobody can make objects whose parts have hashes of their choice. Functions
+// no tenant can make objects whose parts have hashes of their choice. Functions
 // report false for what must not be shared: values that are lazy, or that this
 // package does not understand. What is zero or empty has the hash 0.
 

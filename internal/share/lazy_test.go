@@ -86,7 +86,7 @@ func TestLazyValuesAreNotShared(t *testing.T) {
 }
 
 // Each object has a reader of its own, as keys have workers, and none of them
-// may meet memory that another one's reading writes to. The race detector looks.
+// may meet memory that a reader of another object writes to. The race detector looks.
 func TestReadersOfDifferentObjectsDoNotMeet(t *testing.T) {
 	const objects, rounds = 8, 20
 	g := NewWithT(t)
@@ -187,7 +187,7 @@ func TestAlikeComparesMapsOfAnyKind(t *testing.T) {
 
 // What a type's methods write when they read it, they keep in fields of its own
 // package. These are all such types that built-in kinds are made of: of a new
-// one, somebody has to find out what its methods do. Until then it is not shared.
+// one, find out what its methods do. Until then it is not shared.
 func TestTypesThatHideFields(t *testing.T) {
 	found := map[string]bool{}
 	seen := map[reflect.Type]bool{}

@@ -36,7 +36,7 @@ const (
 	anySize  = unsafe.Sizeof(eface{})
 )
 
-// at returns the place that is so many bytes behind p: nil if p is nil.
+// at returns the place that is n bytes behind p: nil if p is nil.
 func at(p place, offset uintptr) place {
 	if p == nil {
 		return nil

@@ -32,13 +32,13 @@ func New() *Sharer {
 	return s
 }
 
-// Object shares the parts of what obj, a pointer, points to. Nobody may write to
+// Object shares the parts of what obj, a pointer, points to. Do not write to
 // it any more.
 func (s *Sharer) Object(obj any) { s.Update(obj, nil) }
 
 // Update shares what obj, a pointer, points to with old, an earlier state of the
 // same object: nearly all of it has stayed as it was, and only the rest is looked
-// for in the table. Nobody may write to obj any more; old is only read. If old is
+// for in the table. Do not write to obj afterwards; old is only read. If old is
 // nil or of another type, a relative takes its place.
 func (s *Sharer) Update(obj, old any) {
 	to, p := pointee(obj)

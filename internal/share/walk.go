@@ -16,7 +16,7 @@ import (
 //
 //   - It writes only to memory that the object alone has: what it takes from
 //     elsewhere is never walked.
-//   - What it reads elsewhere nobody writes to: lazy values are not looked at.
+//   - What it reads elsewhere nothing writes to: lazy values are not looked at.
 //   - A part becomes known after everything within it has been walked.
 //   - What is within a part that becomes known does not, so that it costs one
 //     entry.

@@ -11,7 +11,7 @@
 // reads the body of a response, as ever, which only happens to be shorter.
 //
 //   - A placeholder has the identity and the resourceVersion of its object, and a
-//     mark that nobody else can make, in a field that no server sends.
+//     mark that no one else can make, in a field that no server sends.
 //   - A frame that is not exactly as expected, a media type that is not protobuf,
 //     an answer that is not 200: all of that passes through as it is.
 package wire

@@ -93,7 +93,7 @@ func conformances() []conformance {
 			},
 			left: true, events: most,
 		},
-		{name: "429 for ever", server: server{status(429, "slow", "Retry-After", "3")}},
+		{name: "429 forever", server: server{status(429, "slow", "Retry-After", "3")}},
 		{name: "429 without Retry-After", server: server{status(429, "slow")}},
 		{name: "500", server: server{status(500, "oh")}},
 		{

@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// What becomes of a reconciler that writes if its cache, which is late, says that
+// How a reconciler fares that writes if its cache, which is late, says that
 // this has not been done yet.
 const (
 	once    = "once"         // the next read shows the write, and waited for it

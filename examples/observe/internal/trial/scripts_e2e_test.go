@@ -212,7 +212,7 @@ var _ = Describe("The scripts", func() {
 		pods := user.CoreV1().Pods(ns)
 		for name, restarts := range map[string]int32{"often": 60, "seldom": 40, "lonely": 60} {
 			pod := podNamed(name)
-			pod.Spec.SchedulerName = "nobody" // or it would edit the Pod meanwhile
+			pod.Spec.SchedulerName = "none" // or it would edit the Pod meanwhile
 			if name != "lonely" {
 				pod.OwnerReferences = []metav1.OwnerReference{{
 					APIVersion: "v1", Kind: "Namespace", Name: ns, UID: namespaceUID(ctx, ns), Controller: new(true),
