@@ -93,7 +93,8 @@ var clusterScopedKinds = func() map[schema.GroupKind]bool {
 	for group, names := range map[string]string{
 		"": "ComponentStatus Namespace Node PersistentVolume",
 		"admissionregistration.k8s.io": "MutatingAdmissionPolicy MutatingAdmissionPolicyBinding " +
-			"MutatingWebhookConfiguration ValidatingAdmissionPolicy ValidatingAdmissionPolicyBinding ValidatingWebhookConfiguration",
+			"MutatingWebhookConfiguration ValidatingAdmissionPolicy ValidatingAdmissionPolicyBinding " +
+			"ValidatingWebhookConfiguration",
 		"authentication.k8s.io":        "SelfSubjectReview TokenReview",
 		"authorization.k8s.io":         "SelfSubjectAccessReview SelfSubjectRulesReview SubjectAccessReview",
 		"certificates.k8s.io":          "CertificateSigningRequest ClusterTrustBundle",
