@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/homeostat/homeostat/examples/reboot/api"
 	"github.com/homeostat/homeostat/examples/reboot/internal/mutation"
@@ -35,7 +36,17 @@ func (c *Controller) patchNode(
 func (c *Controller) patchStatus(
 	ctx context.Context, group *api.RebootGroup, m mutation.Mutation, edit func(*api.RebootGroupStatus),
 ) error {
-	_, err := patch.Merge(ctx, patch.Cluster(c.groups), group, &patch.Options{Lock: lock(m), Subresource: "status"},
+	if mutation.Has(m) {
+		// Package patch locks the status of a custom kind by itself: without the lock is to edit what was read as if
+		// it were what the server has now.
+		live, err := c.groups.Get(ctx, group.Name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		group = group.DeepCopy()
+		group.ResourceVersion = live.ResourceVersion
+	}
+	_, err := patch.Merge(ctx, patch.Cluster(c.groups), group, &patch.Options{Lock: true, Subresource: "status"},
 		func(g *api.RebootGroup) { edit(&g.Status) })
 	return err
 }
