@@ -252,7 +252,8 @@ var _ = Describe("A process", func() {
 		s := observe("services", "--listen-addr="+address, "--names=false", "--delete=true", "--", "sh", "-c", "echo begun; sleep 1000")
 		Eventually(s.Out, patience).Should(gbytesSay("begun"))
 		Eventually(answerOf(address, "/livez"), patience).Should(HavePrefix("200"))
-		Eventually(answerOf(address, "/readyz"), patience).Should(And(HavePrefix("503"), ContainSubstring("status code 1")))
+		Eventually(answerOf(address, "/readyz"), patience).Should(And(
+			HavePrefix("200 [!] sweep/observe: "), ContainSubstring("status code 1")), "it is shown, and services go on")
 		Expect(answerOf(address, "/metrics")()).To(ContainSubstring(`observe_counts{type="Sync"} 1`))
 	})
 
