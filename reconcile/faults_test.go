@@ -51,7 +51,8 @@ func TestAPanicInGroupIsAFaultOfItsKey(t *testing.T) {
 			return k.Name
 		}}, w.recorder())
 		stop := w.startRun(c.Run)
-		w.Expect(w.turns()).To(ConsistOf("object a", "object b"))
+		// The slot's keys are all enqueued when it comes, so a key may be reconciled once more.
+		w.Expect(w.turns()).To(And(ContainElements("object a", "object b"), HaveEach(Not(ContainSubstring("bad")))))
 		w.Expect(c.Stats().Panics).To(BeNumerically(">", 0))
 		w.Expect(stop()).To(Succeed())
 	})
@@ -73,7 +74,8 @@ func TestAPanicInSlotIsAFaultOfItsKey(t *testing.T) {
 		c := w.made(&reconcile.Options{Workers: 1, Shards: badSlots{}}, w.recorder())
 		stop := w.startRun(c.Run)
 		w.create("b")
-		w.Expect(w.turns()).To(ConsistOf("object a", "object b"))
+		// The slot's keys are all enqueued when it comes, so a key may be reconciled once more.
+		w.Expect(w.turns()).To(And(ContainElements("object a", "object b"), HaveEach(Not(ContainSubstring("bad")))))
 		w.Expect(c.Stats().Panics).To(BeNumerically(">", 0))
 		w.Expect(stop()).To(Succeed())
 	})
