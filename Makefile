@@ -18,7 +18,7 @@ BENCHSTAT := $(BIN)/benchstat-$(BENCHSTAT_VERSION)
 E2E_LONGEST = ./reconcile/reconciletest ./examples/configmap-from-crs/internal/settings \
   ./examples/ingress-per-service/internal/ingress ./examples/namespace-defaults/internal/defaults ./leader \
   ./examples/internal/program ./examples/observe/internal/trial ./examples/reboot/demo/internal/roll \
-  ./examples/ingress-per-service ./internal/e2e ./internal/zoo ./examples/reboot/internal/trial
+  ./examples/ingress-per-service ./internal/proof/e2e ./internal/proof/zoo ./examples/reboot/internal/trial
 E2E_PACKAGES = $(E2E_LONGEST) $(filter-out $(E2E_LONGEST),$(sort $(shell grep -rl --include='*_test.go' --exclude-dir=bench \
   '^//go:build e2e' . | xargs -rn1 dirname)))
 # The packages that have mutation tests: a safeguard is taken out, a named invariant must break.
@@ -60,7 +60,7 @@ race: ## Unit tests under the race detector.
 exact: ## Unit tests without it where that matters: allocations are counted, more steps taken.
 	@# the race detector takes nothing from explorations, which have had their time
 	$(TEST) -timeout 10m -skip '^TestExplore' $(EXACT_PACKAGES)
-	cd internal/bench && $(TEST) -timeout 10m ./size ./ownwrites
+	cd internal/proof/bench && $(TEST) -timeout 10m ./size ./ownwrites
 
 .PHONY: mutate
 mutate: ## Take each safeguard out, one at a time, and see a named invariant break.
@@ -68,7 +68,7 @@ mutate: ## Take each safeguard out, one at a time, and see a named invariant bre
 
 .PHONY: e2e
 e2e: controlplane-build browser ## Tests against the real API server.
-	cd internal/controlplane && CGO_ENABLED=0 go test -vet=off -timeout 5m ./supervisor
+	cd internal/proof/controlplane && CGO_ENABLED=0 go test -vet=off -timeout 5m ./supervisor
 	$(TEST) -tags e2e -run '^TestE2E' -p 5 -timeout 20m $(E2E_PACKAGES)
 
 .PHONY: browser
@@ -82,7 +82,7 @@ controlplane: controlplane-build ## Run etcd, kube-apiserver and kube-controller
 
 .PHONY: controlplane-build
 controlplane-build: ## Build bin/controlplane (5 to 6 minutes the first time).
-	go run ./internal/e2e/build
+	go run ./internal/proof/e2e/build
 
 .PHONY: fmt
 fmt: $(GOFUMPT) ## Format every Go file.
@@ -91,7 +91,7 @@ fmt: $(GOFUMPT) ## Format every Go file.
 .PHONY: lint
 lint: $(GOLANGCI_LINT) shellcheck ## Run the linters.
 	$(GOLANGCI_LINT) run --build-tags e2e,mutate ./...
-	cd internal/bench && $(GOLANGCI_LINT) run --build-tags e2e ./...
+	cd internal/proof/bench && $(GOLANGCI_LINT) run --build-tags e2e ./...
 	cd examples/tracing && $(GOLANGCI_LINT) run ./...
 
 .PHONY: shellcheck
@@ -105,14 +105,14 @@ verify: $(GOFUMPT) lint ## Format, linters, tidy modules, and the modules that s
 	@unformatted="$$($(GOFUMPT) -l $(GO_FILES))"; \
 	  if [ -n "$$unformatted" ]; then echo "run make fmt; not formatted:"; echo "$$unformatted"; exit 1; fi
 	go mod tidy -diff
-	cd internal/bench && go mod tidy -diff
+	cd internal/proof/bench && go mod tidy -diff
 	cd examples/tracing && go mod tidy -diff
-	cd internal/controlplane && go mod tidy -diff && CGO_ENABLED=0 go vet ./supervisor
-	cd internal/coredns && go mod tidy -diff && CGO_ENABLED=0 go vet .
+	cd internal/proof/controlplane && go mod tidy -diff && CGO_ENABLED=0 go vet ./supervisor
+	cd internal/proof/coredns && go mod tidy -diff && CGO_ENABLED=0 go vet .
 
 .PHONY: bench
 bench: $(BENCHSTAT) ## Benchmarks beside controller-runtime and client-go (BENCH=regexp, COUNT=10).
-	cd internal/bench && go test -run '^$$' -bench '$(or $(BENCH),.)' -benchmem -count $(or $(COUNT),10) -timeout 3h ./... | tee $(BIN)/bench.txt
+	cd internal/proof/bench && go test -run '^$$' -bench '$(or $(BENCH),.)' -benchmem -count $(or $(COUNT),10) -timeout 3h ./... | tee $(BIN)/bench.txt
 	$(BENCHSTAT) -col /impl $(BIN)/bench.txt
 
 .PHONY: cover

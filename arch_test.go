@@ -30,10 +30,10 @@ var table = map[string][]string{
 	"metrics":                 {"reconcile", "queue", "informer", "names", "internal"},
 	"status":                  {"reconcile", "queue", "informer", "names", "metrics", "internal"},
 	"examples":                sdk,
-	"examples/internal/stage": append([]string{"internal/e2e", "internal/apisim", "examples/internal"}, sdk...),
-	"examples/reboot/demo":    append([]string{"internal/e2e"}, sdk...),
+	"examples/internal/stage": append([]string{"internal/proof/e2e", "internal/apisim", "examples/internal"}, sdk...),
+	"examples/reboot/demo":    append([]string{"internal/proof/e2e"}, sdk...),
 	"internal":                {},
-	"internal/zoo":            append([]string{"internal", "reconcile/reconciletest"}, sdk...),
+	"internal/proof/zoo":      append([]string{"internal", "reconcile/reconciletest"}, sdk...),
 }
 
 // heavy holds the outside modules that only some folders may need.

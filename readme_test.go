@@ -12,7 +12,7 @@ import (
 func TestDocumentsShowCodeThatRuns(t *testing.T) {
 	for document, source := range map[string]string{
 		"README.md":       "reconcile/example_test.go",
-		"docs/testing.md": "internal/zoo/newcomer_test.go",
+		"docs/testing.md": "internal/proof/zoo/newcomer_test.go",
 	} {
 		blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(read(t, document), -1)
 		if len(blocks) == 0 {

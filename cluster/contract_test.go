@@ -3,7 +3,7 @@ package cluster_test
 import (
 	"testing"
 
-	"github.com/homeostat/homeostat/internal/contract"
+	"github.com/homeostat/homeostat/internal/proof/contract"
 )
 
 // all runs several tests of one promise.

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
-	"github.com/homeostat/homeostat/internal/share"
+	"github.com/homeostat/homeostat/internal/intern"
 )
 
 // A Detection says when an informer looks for objects that somebody has edited
@@ -77,7 +77,7 @@ func (d *detector[T]) check(i *Informer[T], it *item[T]) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	before, ok := d.copies[it]
-	if !ok || share.Alike(before, it.object) || equality.Semantic.DeepEqual(before, it.object) {
+	if !ok || intern.Alike(before, it.object) || equality.Semantic.DeepEqual(before, it.object) {
 		return nil // the former does not touch what the readers of a quantity write to
 	}
 	err := &MutationError{Kind: i.Kind(), Key: it.key, Fields: differences(before, it.object)}

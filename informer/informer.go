@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/homeostat/homeostat/internal/share"
+	"github.com/homeostat/homeostat/internal/intern"
 )
 
 // An Informer keeps a copy of all objects of one kind, as far as they are in
@@ -32,8 +32,8 @@ type Informer[T Object] struct {
 	seen   seen
 
 	counted  counters
-	sharer   *share.Sharer // nil if off
-	detector *detector[T]  // nil if off
+	sharer   *intern.Sharer // nil if off
+	detector *detector[T]   // nil if off
 
 	writing sync.Mutex // held by who computes and stores the next state
 
@@ -70,7 +70,7 @@ func newInformer[T Object](sources []source, o *Options) *Informer[T] {
 	i.latest.Store(versionOf(i.empty()))
 	i.seen.init()
 	if !i.options.NoSharing {
-		i.sharer = share.New()
+		i.sharer = intern.New()
 	}
 	if i.options.Mutations.on() {
 		i.detector = &detector[T]{copies: map[*item[T]]T{}}

@@ -19,7 +19,7 @@ import (
 	"k8s.io/client-go/metadata"
 
 	"github.com/homeostat/homeostat/informer"
-	"github.com/homeostat/homeostat/internal/e2e"
+	"github.com/homeostat/homeostat/internal/proof/e2e"
 )
 
 const patience = 90 * time.Second

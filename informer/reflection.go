@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/homeostat/homeostat/internal/share"
+	"github.com/homeostat/homeostat/internal/intern"
 	"github.com/homeostat/homeostat/internal/wire"
 )
 
@@ -171,7 +171,7 @@ func (r *reflection[T]) own(obj any) (*item[T], error) {
 	}
 	r.informer.shares(object)
 	it := itemOf(object)
-	if spec != (wire.Fingerprint{}) && !share.Lazy(object) { // or the next state would have the same memory
+	if spec != (wire.Fingerprint{}) && !intern.Lazy(object) { // or the next state would have the same memory
 		it.spec = spec
 	}
 	return it, nil

@@ -9,7 +9,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/homeostat/homeostat/internal/share"
+	"github.com/homeostat/homeostat/internal/intern"
 )
 
 // A Status is what an informer is doing, for metrics and debug pages.
@@ -129,7 +129,7 @@ const sampled = 5
 func (s *state[T]) size() int64 {
 	leaves := s.root.appendLeaves(nil)
 	step, objects := max(1, len(leaves)/sampled), 0
-	size := share.Size(func(yield func(T) bool) {
+	size := intern.Size(func(yield func(T) bool) {
 		for at := step / 2; at < len(leaves); at += step {
 			for _, it := range leaves[at].items {
 				objects++

@@ -1,7 +1,7 @@
 package informer
 
 import (
-	"github.com/homeostat/homeostat/internal/share"
+	"github.com/homeostat/homeostat/internal/intern"
 )
 
 // A state is what the store holds at one moment, indexes included. It never
@@ -179,7 +179,7 @@ func (c change[T]) matters() bool {
 	if a.GetUID() != b.GetUID() || a.GetResourceVersion() != b.GetResourceVersion() {
 		return true
 	}
-	return a.GetResourceVersion() == "" && (share.Lazy(b) || !share.Alike(a, b))
+	return a.GetResourceVersion() == "" && (intern.Lazy(b) || !intern.Alike(a, b))
 }
 
 // events appends the events of a change that matters: two when another object

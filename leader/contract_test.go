@@ -10,7 +10,7 @@ import (
 
 	. "github.com/onsi/gomega"
 
-	"github.com/homeostat/homeostat/internal/contract"
+	"github.com/homeostat/homeostat/internal/proof/contract"
 	"github.com/homeostat/homeostat/leader"
 )
 

@@ -19,7 +19,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
-	"github.com/homeostat/homeostat/internal/contract"
+	"github.com/homeostat/homeostat/internal/proof/contract"
 	"github.com/homeostat/homeostat/names"
 )
 

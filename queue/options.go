@@ -10,7 +10,7 @@ import (
 
 	"k8s.io/utils/clock"
 
-	"github.com/homeostat/homeostat/internal/steady"
+	"github.com/homeostat/homeostat/internal/simhook"
 )
 
 // What the zero Backoff means.
@@ -77,7 +77,7 @@ func (o *Options[K]) withDefaults() Options[K] {
 	if set.Clock == nil {
 		set.Clock = clock.RealClock{}
 	}
-	if hooks := steady.Current(); hooks != nil {
+	if hooks := simhook.Current(); hooks != nil {
 		set.simulate(hooks)
 	}
 	if set.Backoff.Rand == nil {
@@ -87,7 +87,7 @@ func (o *Options[K]) withDefaults() Options[K] {
 }
 
 // simulate gives to the simulator what is left to chance.
-func (o *Options[K]) simulate(hooks *steady.Hooks) {
+func (o *Options[K]) simulate(hooks *simhook.Hooks) {
 	if o.BeforeGet == nil {
 		o.BeforeGet = hooks.Gate(o.Name)
 	}

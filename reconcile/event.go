@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/homeostat/homeostat/informer"
-	"github.com/homeostat/homeostat/internal/share"
+	"github.com/homeostat/homeostat/internal/intern"
 	"github.com/homeostat/homeostat/queue"
 )
 
@@ -134,7 +134,7 @@ func onlyStatusDiffers(before, after any, compare []int) bool {
 	a, b := reflect.ValueOf(before).Elem(), reflect.ValueOf(after).Elem()
 	return !slices.ContainsFunc(compare, func(i int) bool {
 		x, y := a.Field(i).Addr().Interface(), b.Field(i).Addr().Interface()
-		return !share.Alike(x, y)
+		return !intern.Alike(x, y)
 	})
 }
 

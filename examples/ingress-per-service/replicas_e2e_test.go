@@ -24,7 +24,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/homeostat/homeostat/examples/internal/stage"
-	"github.com/homeostat/homeostat/internal/e2e"
+	"github.com/homeostat/homeostat/internal/proof/e2e"
 )
 
 func TestE2EReplicas(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 
 	"github.com/onsi/gomega"
 
-	"github.com/homeostat/homeostat/internal/e2e"
+	"github.com/homeostat/homeostat/internal/proof/e2e"
 )
 
 var update = flag.Bool("update", false, "record the answers of the real server")

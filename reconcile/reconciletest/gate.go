@@ -7,7 +7,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/homeostat/homeostat/internal/steady"
+	"github.com/homeostat/homeostat/internal/simhook"
 )
 
 // gate lets the workers of Homeostat's queues in, one at a time and when all else is still: then what waits for them
@@ -31,8 +31,8 @@ type worker struct {
 type clientKey struct{}
 
 // hooks are those of all queues that the program makes during this run.
-func (g *gate) hooks() *steady.Hooks {
-	return &steady.Hooks{Gate: g.of, Jitter: func() float64 { return 0.5 }}
+func (g *gate) hooks() *simhook.Hooks {
+	return &simhook.Hooks{Gate: g.of, Jitter: func() float64 { return 0.5 }}
 }
 
 // of is what a queue calls before it hands out a key.

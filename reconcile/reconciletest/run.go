@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/homeostat/homeostat/internal/apisim"
-	"github.com/homeostat/homeostat/internal/steady"
+	"github.com/homeostat/homeostat/internal/simhook"
 )
 
 const (
@@ -131,7 +131,7 @@ func newRun(c *Case, o Options, p plan, s setting) (*run, error) {
 
 // play runs all of it. What it finds is in the outcome.
 func (r *run) play(ctx context.Context) {
-	defer steady.Use(r.gate.hooks())()
+	defer simhook.Use(r.gate.hooks())()
 	r.bootAll(ctx)
 	r.settle(ctx)
 	r.disturbRest(ctx)

@@ -25,7 +25,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/homeostat/homeostat/examples/internal/stage"
-	"github.com/homeostat/homeostat/internal/e2e"
+	"github.com/homeostat/homeostat/internal/proof/e2e"
 )
 
 func TestE2EPrograms(t *testing.T) {

@@ -17,7 +17,7 @@ import (
 
 	"github.com/homeostat/homeostat/examples/internal/program"
 	"github.com/homeostat/homeostat/examples/internal/wiretap"
-	"github.com/homeostat/homeostat/internal/e2e"
+	"github.com/homeostat/homeostat/internal/proof/e2e"
 )
 
 // Patience is how long anything may take on a busy machine.

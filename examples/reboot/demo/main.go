@@ -12,7 +12,7 @@ import (
 	"syscall"
 
 	"github.com/homeostat/homeostat/examples/reboot/demo/internal/roll"
-	"github.com/homeostat/homeostat/internal/e2e"
+	"github.com/homeostat/homeostat/internal/proof/e2e"
 )
 
 func main() {

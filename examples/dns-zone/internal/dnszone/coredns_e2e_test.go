@@ -31,7 +31,7 @@ func served(ctx context.Context, zone string) nameServer {
 	GinkgoHelper()
 	dir := GinkgoT().TempDir()
 	program := filepath.Join(dir, "coredns")
-	build := exec.CommandContext(ctx, "go", "build", "-C", "../../../../internal/coredns", "-o", program, ".")
+	build := exec.CommandContext(ctx, "go", "build", "-C", "../../../../internal/proof/coredns", "-o", program, ".")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	build.Stdout, build.Stderr = GinkgoWriter, GinkgoWriter
 	Expect(build.Run()).To(Succeed())

@@ -23,7 +23,7 @@ import (
 
 	"github.com/homeostat/homeostat/examples/dns-zone/internal/dnszone"
 	"github.com/homeostat/homeostat/examples/internal/stage"
-	"github.com/homeostat/homeostat/internal/e2e"
+	"github.com/homeostat/homeostat/internal/proof/e2e"
 )
 
 func TestE2EDNSZone(t *testing.T) {

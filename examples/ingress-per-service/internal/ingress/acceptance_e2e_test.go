@@ -18,7 +18,7 @@ import (
 	"github.com/homeostat/homeostat/examples/ingress-per-service/internal/ingress"
 	"github.com/homeostat/homeostat/examples/internal/stage"
 	"github.com/homeostat/homeostat/examples/internal/wiretap"
-	"github.com/homeostat/homeostat/internal/e2e"
+	"github.com/homeostat/homeostat/internal/proof/e2e"
 	"github.com/homeostat/homeostat/names"
 )
 

@@ -8,7 +8,7 @@ import (
 	"github.com/onsi/gomega"
 
 	"github.com/homeostat/homeostat/examples/reboot/demo/internal/roll"
-	"github.com/homeostat/homeostat/internal/e2e"
+	"github.com/homeostat/homeostat/internal/proof/e2e"
 )
 
 // TestE2ERoll rolls twelve nodes, two at a time, with two controllers at once, and

@@ -1,0 +1,121 @@
+package intern
+
+import (
+	"fmt"
+	"math/bits"
+	"math/rand"
+	"reflect"
+	"testing"
+
+	"github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// attackers is how many parts an object of about a megabyte has.
+const attackers = 20_000
+
+// chosen returns numbers that all had their place in one and the same run of the
+// table when a number was hashed by a function without a key, and random ones.
+func chosen(random *rand.Rand) (same, others []int64) {
+	const golden = 0x9e3779b97f4a7c15
+	inverse := uint64(golden)
+	for range 6 { // Newton's method, modulo 2⁶⁴
+		inverse *= 2 - golden*inverse
+	}
+	salt := uint64(planOf(reflect.TypeFor[int64]()).number) * golden
+	for n := range uint64(attackers) {
+		same = append(same, int64(bits.RotateLeft64(salt, 23)*golden^n*inverse))
+		others = append(others, int64(random.Uint64()))
+	}
+	return same, others
+}
+
+// tolerant and privileged return Pods that hold these numbers.
+func tolerant(numbers []int64) *corev1.Pod {
+	p := &corev1.Pod{}
+	for n := range numbers {
+		p.Spec.Tolerations = append(p.Spec.Tolerations, corev1.Toleration{TolerationSeconds: &numbers[n]})
+	}
+	return p
+}
+
+func privileged(numbers []int64) *corev1.Pod {
+	p := &corev1.Pod{}
+	for n := range numbers {
+		p.Spec.Containers = append(p.Spec.Containers,
+			corev1.Container{SecurityContext: &corev1.SecurityContext{RunAsUser: &numbers[n]}})
+	}
+	return p
+}
+
+// probes counts the entries that are looked at while some Pods with the numbers come.
+func probes(pod func(numbers []int64) *corev1.Pod, numbers []int64) (sum uint64) {
+	s := New()
+	for n := range 3 {
+		p := pod(numbers).DeepCopy()
+		p.Name, p.Spec.Hostname = fmt.Sprint("p-", n), fmt.Sprint("h-", n)
+		for i := range p.Spec.Containers { // so that each is looked for by itself
+			p.Spec.Containers[i].Name = fmt.Sprint("c-", n)
+			p.Spec.Containers[(i+n)%len(p.Spec.Containers)].SecurityContext = pod(numbers[i : i+1]).Spec.Containers[0].SecurityContext
+		}
+		s.Object(p)
+	}
+	for i := range s.known {
+		sum += s.known[i].probes
+	}
+	return sum
+}
+
+// Whoever may create an object chooses its numbers. They must not cost others more than any numbers do.
+func TestChosenNumbersCostNoMoreThanRandomOnes(t *testing.T) {
+	same, others := chosen(rand.New(rand.NewSource(1)))
+	for name, pod := range map[string]func([]int64) *corev1.Pod{"tolerations": tolerant, "security contexts": privileged} {
+		t.Run(name, func(t *testing.T) {
+			g := gomega.NewWithT(t)
+			attack, random := probes(pod, same), probes(pod, others)
+			t.Logf("%d probes, %d with random numbers", attack, random)
+			g.Expect(attack).To(gomega.BeNumerically("<=", 2*random))
+			g.Expect(attack).To(gomega.BeNumerically("<=", 3*attackers*20), "a few for each part")
+		})
+	}
+}
+
+// Even if all hashes were the same, a search would end, and what finds no room would not be known.
+func TestASearchIsShortWhateverTheHashes(t *testing.T) {
+	g := gomega.NewWithT(t)
+	var all table
+	parts := make([]byte, 1000)
+	for n := range parts {
+		before := all.probes
+		all.put(1<<63, shapeOf(text, nil, n), &parts[n])
+		g.Expect(all.get(1<<63, shapeOf(text, nil, n+1))).To(gomega.BeNil())
+		all.sighted(1<<63, uint32(n))
+		g.Expect(all.probes-before).To(gomega.BeNumerically("<=", longestProbe*(longestProbe+2)+ways), "with a rebuild")
+	}
+	g.Expect(all.used).To(gomega.BeNumerically("<=", longestProbe))
+}
+
+func TestHashesAreKeyed(t *testing.T) {
+	g := gomega.NewWithT(t)
+	type numbers struct {
+		A int64
+		B *int32
+		C float64
+	}
+	b := int32(3)
+	value := &numbers{1, &b, 2}
+	for name, hash := range map[string]func(s *Sharer) (uint64, bool){
+		"structs": func(s *Sharer) (uint64, bool) { return s.hash(pointee(value)) },
+		"content": func(s *Sharer) (uint64, bool) {
+			return s.hashAny(map[string]any{"a": int64(1), "b": []any{2.5, true, "c"}})
+		},
+	} {
+		s := New()
+		x, ok := hash(s)
+		g.Expect(ok).To(gomega.BeTrue())
+		again, _ := hash(s)
+		g.Expect(again).To(gomega.Equal(x), name)
+		other, _ := hash(New())
+		g.Expect(other).NotTo(gomega.Equal(x), name)
+	}
+}

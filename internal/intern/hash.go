@@ -1,0 +1,175 @@
+package intern
+
+import (
+	"encoding/binary"
+	"hash/maphash"
+	"math"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// All hashes are keyed with a seed that is another in each Sharer, so that
+// no tenant can make objects whose parts have hashes of their choice. Functions
+// report false for what must not be shared: values that are lazy, or that this
+// package does not understand. What is zero or empty has the hash 0.
+
+// mix is a hash of three numbers.
+func (s *Sharer) mix(a, b, c uint64) uint64 {
+	var all [24]byte
+	binary.LittleEndian.PutUint64(all[:], a)
+	binary.LittleEndian.PutUint64(all[8:], b)
+	binary.LittleEndian.PutUint64(all[16:], c)
+	return maphash.Bytes(s.seed, all[:])
+}
+
+func (s *Sharer) textHash(t string) uint64 {
+	if t == "" {
+		return 0
+	}
+	return maphash.String(s.seed, t)
+}
+
+func (s *Sharer) dataHash(data []byte) uint64 { return maphash.Bytes(s.seed, data) }
+
+// hash returns the hash of the value at p.
+func (s *Sharer) hash(p place, of *plan) (sum uint64, ok bool) {
+	sum = uint64(of.number)
+	for n := of.filled(p, 0); n < len(of.words); {
+		fields, behind := of.fieldsAt(n)
+		for i := range fields {
+			f := &fields[i]
+			h, ok := s.hashField(at(p, f.offset), f)
+			if !ok {
+				return 0, false
+			}
+			if h != 0 {
+				sum = s.mix(sum, uint64(f.offset), h)
+			}
+		}
+		n = of.filled(p, behind)
+	}
+	return sum, true
+}
+
+func (s *Sharer) hashField(p place, f *field) (sum uint64, ok bool) {
+	switch f.kind {
+	case raw, instant:
+		if zero(p, f.size) {
+			return 0, true
+		}
+		return s.dataHash(bytesAt(p, f.size)), true
+	case text:
+		return s.textHash(*textAt(p)), true
+	case list:
+		return s.hashList(listAt(p), f.to)
+	case pointer:
+		if to := *pointerAt(p); to != nil {
+			return s.hash(to, f.to)
+		}
+		return 0, true
+	case opaque:
+		return 0, zero(p, f.size)
+	case lazy:
+		return 0, false
+	case dynamic:
+		return s.hashAny(*anyAt(p))
+	case dynamicMap:
+		return s.hashAny(*mapAt[any](p))
+	default:
+		return s.hashMap(*pointerAt(p), f.kind)
+	}
+}
+
+func (s *Sharer) hashList(h *header, elem *plan) (sum uint64, ok bool) {
+	switch {
+	case h.len == 0:
+		return 0, true
+	case elem.plain:
+		return s.mix(uint64(list), uint64(elem.number), s.dataHash(bytesAt(h.data, uintptr(h.len)*elem.size))), true
+	}
+	sum = uint64(h.len)
+	for n := range uintptr(h.len) {
+		next, ok := s.hash(at(h.data, n*elem.size), elem)
+		if !ok {
+			return 0, false
+		}
+		sum = s.mix(uint64(list), sum, next)
+	}
+	return sum, true
+}
+
+// hashMap adds up the hashes of the entries, whose order is another each time.
+func (s *Sharer) hashMap(m place, k kind) (sum uint64, ok bool) {
+	if length(m) == 0 {
+		return 0, true
+	}
+	switch k {
+	case stringMap:
+		for key, value := range mapOf[string](m) {
+			sum += s.mix(uint64(k), s.textHash(key), s.textHash(value))
+		}
+	case bytesMap:
+		for key, value := range mapOf[[]byte](m) {
+			sum += s.mix(uint64(k), s.textHash(key), s.dataHash(value))
+		}
+	case quantityMap:
+		var amount resource.Quantity
+		for key, value := range mapOf[resource.Quantity](m) {
+			amount = value // in a map it is not lazy: what reads it has a copy
+			h, ok := s.hash(placeOfValue(&amount), quantityPlan)
+			if !ok { // it holds a big number, which copies share
+				return 0, false
+			}
+			sum += s.mix(uint64(k), s.textHash(key), h)
+		}
+	}
+	return s.mix(uint64(k), sum, uint64(length(m))), true
+}
+
+// hashAny hashes unstructured content: strings, int64, float64, bool, nil, and
+// maps and lists of such.
+func (s *Sharer) hashAny(v any) (sum uint64, ok bool) {
+	const (
+		truth = iota + 1
+		whole
+		float
+		maps
+		lists
+	)
+	switch v := v.(type) {
+	case nil:
+		return 0, true
+	case string:
+		return s.textHash(v), true
+	case int64:
+		return s.mix(whole, uint64(v), 0), true
+	case float64:
+		return s.mix(float, math.Float64bits(v), 0), true
+	case bool:
+		if v {
+			return s.mix(truth, 1, 0), true
+		}
+		return s.mix(truth, 0, 0), true
+	case map[string]any:
+		for key, value := range v {
+			h, ok := s.hashAny(value)
+			if !ok {
+				return 0, false
+			}
+			sum += s.mix(maps, s.textHash(key), h)
+		}
+		return s.mix(maps, sum, uint64(len(v))), true
+	case []any:
+		sum = uint64(len(v))
+		for _, elem := range v {
+			h, ok := s.hashAny(elem)
+			if !ok {
+				return 0, false
+			}
+			sum = s.mix(lists, sum, h)
+		}
+		return s.mix(lists, sum, uint64(len(v))), true
+	default:
+		return 0, false
+	}
+}

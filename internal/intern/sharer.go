@@ -1,0 +1,169 @@
+package intern
+
+import (
+	"hash/maphash"
+	"reflect"
+	"runtime"
+	"sync/atomic"
+	"weak"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// A Sharer makes equal parts of the objects that it is given one.
+//
+// It is safe for concurrent use: objects are walked side by side, and a lock is
+// held for one look at the table.
+type Sharer struct {
+	seed    maphash.Seed
+	objects atomic.Uint32 // that have been walked
+	known   [1 << tableBits]table
+}
+
+// tableBits are the bits of a hash that say which of the tables a part is in.
+const tableBits = 6
+
+// New returns a Sharer that knows nothing yet.
+func New() *Sharer {
+	s := &Sharer{seed: maphash.MakeSeed()}
+	s.sweepAfterCollection()
+	return s
+}
+
+// Object shares the parts of what obj, a pointer, points to. Do not write to
+// it any more.
+func (s *Sharer) Object(obj any) { s.Update(obj, nil) }
+
+// Update shares what obj, a pointer, points to with old, an earlier state of the
+// same object: nearly all of it has stayed as it was, and only the rest is looked
+// for in the table. Do not write to obj afterwards; old is only read. If old is
+// nil or of another type, a relative takes its place.
+func (s *Sharer) Update(obj, old any) {
+	to, p := pointee(obj)
+	if p == nil || p.plain {
+		return
+	}
+	recent := spare.Get().(*texts)
+	w := walk{Sharer: s, object: s.nextObject(), learns: true, recent: recent}
+	families := s.familiesOf(obj, p)
+	if reflect.TypeOf(old) == reflect.TypeOf(obj) && dataOf(old) != nil {
+		w.fields(to, likes{dataOf(old), nil}, p)
+	} else {
+		w.fields(to, likes{s.relative(families, p), nil}, p)
+	}
+	for _, family := range families {
+		if family != 0 {
+			s.represent(family, shapeOf(object, p, 1), to)
+		}
+	}
+	*recent = texts{}
+	spare.Put(recent)
+	runtime.KeepAlive(obj)
+	runtime.KeepAlive(old)
+}
+
+func (s *Sharer) nextObject() uint32 {
+	for {
+		if n := s.objects.Add(1); n != 0 {
+			return n
+		}
+	}
+}
+
+// familiesOf returns the hashes of the families of an object, of each of which
+// one living member is known: what its controller owns, if it has one, and its
+// type.
+func (s *Sharer) familiesOf(obj any, p *plan) (families [2]uint64) {
+	families[1] = s.mix(uint64(object), uint64(p.number), 0)
+	o, ok := obj.(metav1.Object)
+	if _, generic := obj.(*unstructured.Unstructured); !ok || generic { // which would allocate to tell its owner
+		return families
+	}
+	if owner := metav1.GetControllerOfNoCopy(o); owner != nil {
+		families[0] = s.mix(uint64(object), uint64(p.number), s.textHash(string(owner.UID)))
+	}
+	return families
+}
+
+// relative returns the member that is known of the closest family.
+func (s *Sharer) relative(families [2]uint64, p *plan) place {
+	for _, family := range families {
+		if family != 0 {
+			if at := s.find(family, shapeOf(object, p, 1)); at != nil {
+				return at
+			}
+		}
+	}
+	return nil
+}
+
+// represent makes the object at obj known for its family, if no other is.
+func (s *Sharer) represent(family uint64, what shape, obj place) {
+	t := s.tableOf(family)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.get(family, what) == nil {
+		t.put(family, what, byteAt(obj))
+	}
+}
+
+func (s *Sharer) tableOf(hash uint64) *table { return &s.known[hash%(1<<tableBits)] }
+
+// find returns the known part of that hash and shape, which the caller has yet
+// to compare: nil if there is none.
+func (s *Sharer) find(hash uint64, what shape) place {
+	t := s.tableOf(hash)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return place(t.get(hash, what))
+}
+
+// look is find, and reports whether a part that is not known has been seen in
+// another object, too, and so should become known.
+func (s *Sharer) look(hash uint64, what shape, object uint32, notes bool) (at place, again bool) {
+	if hash == 0 || what == 0 {
+		return nil, false
+	}
+	t := s.tableOf(hash)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if at := t.get(hash, what); at != nil {
+		return place(at), false
+	}
+	return nil, notes && t.sighted(hash, object)
+}
+
+// learn makes the part at at known. Nothing writes to it any more.
+func (s *Sharer) learn(hash uint64, what shape, at place) {
+	t := s.tableOf(hash)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.put(hash, what, byteAt(at))
+}
+
+// Len returns the number of known parts, some of which may be dead.
+func (s *Sharer) Len() (n int) {
+	for i := range s.known {
+		t := &s.known[i]
+		t.mu.Lock()
+		n += t.used
+		t.mu.Unlock()
+	}
+	return n
+}
+
+// sweepAfterCollection makes the tables drop what the next garbage collection,
+// and each one after it, finds dead.
+func (s *Sharer) sweepAfterCollection() {
+	type sentinel struct{ _ *byte } // with a pointer, it is an allocation of its own
+	runtime.AddCleanup(&sentinel{}, func(of weak.Pointer[Sharer]) {
+		if s := of.Value(); s != nil {
+			for i := range s.known {
+				s.known[i].sweep()
+			}
+			s.sweepAfterCollection()
+		}
+	}, weak.Make(s))
+}

@@ -1,0 +1,191 @@
+// Package apart measures caches, each in a process of its own, against one
+// server in another process: what one uses is not counted for the next.
+package apart
+
+import (
+	"bufio"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"runtime"
+	"runtime/pprof"
+	"slices"
+	"strings"
+
+	"github.com/homeostat/homeostat/internal/proof/bench/cache/load"
+)
+
+// A Program measures the Implementations and prints a table.
+type Program struct {
+	Implementations []string
+	Head            string // of the table, with a first column for the name
+	Measure         func(impl, url string, pods int) (row string, err error)
+}
+
+// Main reads the flags and runs p. Each process runs the same program: the first
+// one starts the others.
+func (p Program) Main() {
+	o := options{}
+	flag.IntVar(&o.pods, "pods", 100_000, "number of Pods")
+	flag.StringVar(&o.shape, "shape", "full", "of the Pods: full, plain or unlike")
+	flag.StringVar(&o.only, "impl", "", "these implementations alone, with / between them")
+	flag.IntVar(&o.rounds, "rounds", 1, "runs of each implementation")
+	flag.StringVar(&o.server, "server", "", "URL of the server; empty starts one")
+	flag.BoolVar(&o.serve, "serve", false, "be the server")
+	flag.StringVar(&o.profile, "cpuprofile", "", "write a profile of the last implementation to this file")
+	flag.Parse()
+	if err := p.run(&o); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+type options struct {
+	pods, rounds        int
+	shape, only, server string
+	serve               bool
+	profile             string
+}
+
+func (p Program) run(o *options) error {
+	only := p.Implementations
+	if o.only != "" {
+		only = strings.Split(o.only, "/")
+	}
+	for _, impl := range only {
+		if !slices.Contains(p.Implementations, impl) {
+			return fmt.Errorf("-impl %q: must be one of %s", impl, strings.Join(p.Implementations, ", "))
+		}
+	}
+	switch {
+	case o.serve:
+		return serve(o)
+	case o.server == "":
+		return p.measureAll(only, o)
+	}
+	stop, err := startProfile(o.profile)
+	if err != nil {
+		return err
+	}
+	row, err := p.Measure(only[0], o.server, o.pods)
+	if err := errors.Join(err, stop()); err != nil {
+		return fmt.Errorf("measuring %s: %w", only[0], err)
+	}
+	fmt.Printf("| %s | %s |\n", only[0], row)
+	return nil
+}
+
+// startProfile writes a profile to a file, if there is one.
+func startProfile(path string) (stop func() error, err error) {
+	if path == "" {
+		return func() error { return nil }, nil
+	}
+	file, err := os.Create(path)
+	if err != nil {
+		return nil, fmt.Errorf("writing the profile: %w", err)
+	}
+	if err := pprof.StartCPUProfile(file); err != nil {
+		return nil, fmt.Errorf("writing the profile: %w", errors.Join(err, file.Close()))
+	}
+	return func() error {
+		pprof.StopCPUProfile()
+		return file.Close()
+	}, nil
+}
+
+// serve is the server, until its parent closes the standard input.
+func serve(o *options) error {
+	shape, err := load.Shape(o.shape)
+	if err != nil {
+		return err
+	}
+	s, err := load.NewServer(o.pods, shape)
+	if err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return fmt.Errorf("listening: %w", err)
+	}
+	fmt.Printf("http://%s %d\n", listener.Addr(), s.Size())
+	go func() { // the parent's end is this process's end
+		_, _ = bufio.NewReader(os.Stdin).ReadString('\n')
+		os.Exit(0)
+	}()
+	return http.Serve(listener, s) //nolint:gosec // a benchmark on loopback
+}
+
+func (p Program) measureAll(impls []string, o *options) error {
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("finding this program: %w", err)
+	}
+	url, size, stop, err := startServer(self)
+	if err != nil {
+		return fmt.Errorf("starting the server: %w", err)
+	}
+	defer stop()
+	fmt.Printf("%d Pods (%s) of %s bytes in protobuf, %d replicas of each Deployment; %s, GOMAXPROCS=%d\n\n",
+		o.pods, o.shape, size, load.Replicas, runtime.Version(), runtime.GOMAXPROCS(0))
+	fmt.Printf("| implementation | %s |\n|---%s|\n", p.Head, strings.Repeat("|--:", strings.Count(p.Head, "|")+1))
+	for range o.rounds {
+		for _, impl := range impls {
+			command := exec.Command(self, append(slices.Clone(os.Args[1:]), "-impl", impl, "-server", url)...)
+			command.Stdout, command.Stderr = os.Stdout, os.Stderr
+			if err := command.Run(); err != nil {
+				return fmt.Errorf("measuring %s: %w", impl, err)
+			}
+		}
+	}
+	return nil
+}
+
+// startServer starts this program as the server, and tells its URL and the size
+// of its Pods.
+func startServer(self string) (url, size string, stop func(), err error) {
+	server := exec.Command(self, append(slices.Clone(os.Args[1:]), "-serve")...)
+	server.Stderr = os.Stderr
+	stdin, err := server.StdinPipe()
+	if err != nil {
+		return "", "", nil, err
+	}
+	out, err := server.StdoutPipe()
+	if err != nil {
+		return "", "", nil, errors.Join(err, stdin.Close())
+	}
+	if err := server.Start(); err != nil {
+		return "", "", nil, err
+	}
+	stop = func() {
+		_ = stdin.Close()
+		_ = server.Wait()
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		stop()
+		return "", "", nil, err
+	}
+	url, size, _ = strings.Cut(strings.TrimSpace(line), " ")
+	return url, size, stop, nil
+}
+
+// Order makes the server send count events, one every so often ("" for as fast
+// as it can), and returns when it has.
+func Order(url string, count int, every string) error {
+	order := fmt.Sprintf("%s/events?count=%d&every=%s", url, count, every)
+	answer, err := http.Post(order, "", http.NoBody)
+	if err != nil {
+		return fmt.Errorf("ordering events: %w", err)
+	}
+	text, _ := io.ReadAll(answer.Body)
+	_ = answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		return fmt.Errorf("ordering events: %s %s", answer.Status, text)
+	}
+	return nil
+}

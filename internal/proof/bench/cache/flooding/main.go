@@ -1,0 +1,118 @@
+// Command flooding measures how long a fresh update waits for its turn while the
+// objects of a first list wait for theirs: from the server, which writes the
+// time of sending into the resourceVersion, over HTTP, the cache and the queue
+// to the reconciler. Turns take a millisecond. Each implementation runs in a
+// process of its own against one server process.
+//
+//	go run ./cache/flooding -pods 100000
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/homeostat/homeostat/internal/proof/bench/cache/apart"
+	"github.com/homeostat/homeostat/internal/proof/bench/cache/load"
+	"github.com/homeostat/homeostat/internal/proof/bench/cache/rival"
+)
+
+func main() {
+	workers := flag.Int("workers", 16, "workers of the loop")
+	updates := flag.Int("updates", 400, "fresh updates")
+	every := flag.Duration("every", 5*time.Millisecond, "from one update to the next")
+	apart.Program{
+		Implementations: rival.Loops(),
+		Head:            "p50 | p99 | largest | from the start to the first turn | … to the end of the flood | CPU time",
+		Measure: func(impl, url string, pods int) (string, error) {
+			f := &flood{
+				pods: pods, updates: *updates, began: time.Now(), flowing: make(chan struct{}), over: make(chan struct{}),
+			}
+			return f.measure(impl, url, *workers, *every)
+		},
+	}.Main()
+}
+
+// A flood is the first turns of all Pods, and the updates that come in between.
+type flood struct {
+	pods, updates int
+	began         time.Time
+	flowing, over chan struct{} // closed after some turns, and after everything
+
+	mu          sync.Mutex // guards what follows
+	first, last time.Duration
+	known       map[string]struct{} // names of Pods that have had their turn
+	versions    map[string]struct{} // of updates
+	late        []time.Duration
+}
+
+// enough turns show that the flood has begun.
+const enough = 100
+
+func (f *flood) turn(pod *corev1.Pod) {
+	now := time.Now()
+	f.note(pod, now)
+	<-time.After(time.Millisecond)
+}
+
+func (f *flood) note(pod *corev1.Pod, now time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.known == nil {
+		f.known, f.versions, f.first = make(map[string]struct{}, f.pods), map[string]struct{}{}, now.Sub(f.began)
+	}
+	before := len(f.known)
+	f.known[pod.Name] = struct{}{}
+	fresh := false
+	if sent, ok := load.SentAt(pod); ok {
+		if _, again := f.versions[pod.ResourceVersion]; !again {
+			f.versions[pod.ResourceVersion] = struct{}{}
+			f.late = append(f.late, now.Sub(sent))
+			fresh = true
+		}
+	}
+	if len(f.known) == enough && before < enough {
+		close(f.flowing)
+	}
+	if (fresh || len(f.known) > before) && len(f.known) == f.pods && len(f.late) == f.updates {
+		f.last = now.Sub(f.began)
+		close(f.over)
+	}
+}
+
+func (f *flood) measure(impl, url string, workers int, every time.Duration) (row string, err error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- rival.Loop(ctx, impl, url, workers, f.turn) }()
+	select {
+	case <-f.flowing:
+	case err := <-ended:
+		return "", err
+	}
+	if err := apart.Order(url, f.updates, every.String()); err != nil {
+		return "", err
+	}
+	<-f.over
+	cpu, err := apart.CPUTime()
+	if err != nil {
+		return "", err
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		return "", err
+	}
+	slices.Sort(f.late)
+	ms := func(share float64) string {
+		at := min(int(share*float64(len(f.late))), len(f.late)-1)
+		return strconv.FormatFloat(f.late[at].Seconds()*1000, 'f', 2, 64) + " ms"
+	}
+	return fmt.Sprintf("%s | %s | %s | %.2f s | %.2f s | %.2f s", ms(0.5), ms(0.99), ms(1),
+		f.first.Seconds(), f.last.Seconds(), cpu.Seconds()), nil
+}

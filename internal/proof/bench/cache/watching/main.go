@@ -1,0 +1,74 @@
+// Command watching measures what a cache does with the events of a watch over
+// HTTP, from the bytes to the handler: how many it takes per second, and what
+// one costs. Each implementation runs in a process of its own against one server
+// process that sends prepared bytes as fast as they are taken.
+//
+//	go run ./cache/watching
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"github.com/homeostat/homeostat/internal/proof/bench/cache/apart"
+	"github.com/homeostat/homeostat/internal/proof/bench/cache/rival"
+)
+
+func main() {
+	events := flag.Int("events", 100_000, "number of events")
+	apart.Program{
+		Implementations: []string{"floor", "homeostat", "homeostat, no sharing", "client-go", "controller-runtime"},
+		Head:            "events per second | CPU time per event | allocations per event | allocated per event",
+		Measure: func(impl, url string, pods int) (string, error) {
+			return measure(impl, url, pods, *events)
+		},
+	}.Main()
+}
+
+// A counter tells when it has come to each of its goals.
+type counter struct {
+	n       atomic.Int64
+	goals   [2]int64
+	reached chan struct{}
+}
+
+func (c *counter) count() {
+	if n := c.n.Add(1); n == c.goals[0] || n == c.goals[1] {
+		c.reached <- struct{}{}
+	}
+}
+
+func measure(impl, url string, pods, events int) (row string, err error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	c := &counter{goals: [2]int64{int64(pods), int64(pods + events)}, reached: make(chan struct{}, 2)}
+	if _, err := rival.Sync(ctx, impl, url, c.count); err != nil {
+		return "", err
+	}
+	<-c.reached
+	before, began := apart.Heap(), time.Now()
+	used, err := apart.CPUTime()
+	if err != nil {
+		return "", err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- apart.Order(url, events, "") }()
+	<-c.reached
+	took := time.Since(began)
+	if err := <-ended; err != nil {
+		return "", err
+	}
+	now, err := apart.CPUTime()
+	if err != nil {
+		return "", err
+	}
+	var after runtime.MemStats
+	runtime.ReadMemStats(&after)
+	n := float64(events)
+	return fmt.Sprintf("%.0f | %.1f µs | %.0f | %.0f B", n/took.Seconds(), float64((now-used).Nanoseconds())/n/1000,
+		float64(after.Mallocs-before.Mallocs)/n, float64(after.TotalAlloc-before.TotalAlloc)/n), nil
+}

@@ -1,0 +1,64 @@
+// Package size_test measures what a program weighs: its file, and its memory at
+// rest.
+package size_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+// limit is the most that ingress-per-service may weigh, as a part of its twin. It has 0.97 of it.
+const limit = 0.98
+
+// programs are what is built: the folder and package of each, seen from here.
+var programs = []struct{ name, folder, pkg string }{
+	{"smallest", ".", "./smallest"},
+	{"smallest-with-page", ".", "./page"},
+	{"ingress-per-service/impl=homeostat", "../../../..", "./examples/ingress-per-service"},
+	{"ingress-per-service/impl=controller-runtime", ".", "./twin"},
+}
+
+// build builds one of the programs, unstripped and without the paths of this machine, and returns its file.
+func build(tb testing.TB, folder, pkg string) string {
+	tb.Helper()
+	file := filepath.Join(tb.TempDir(), "program")
+	command := exec.CommandContext(tb.Context(), "go", "build", "-trimpath", "-o", file, pkg)
+	command.Dir = folder
+	if out, err := command.CombinedOutput(); err != nil {
+		tb.Fatalf("building %s: %v\n%s", pkg, err, out)
+	}
+	return file
+}
+
+func megabytes(tb testing.TB, file string) float64 {
+	tb.Helper()
+	info, err := os.Stat(file)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return float64(info.Size()) / 1e6
+}
+
+func BenchmarkSize(b *testing.B) {
+	for _, p := range programs {
+		b.Run(p.name, func(b *testing.B) {
+			size := 0.0
+			for b.Loop() {
+				size = megabytes(b, build(b, p.folder, p.pkg))
+			}
+			b.ReportMetric(0, "ns/op")
+			b.ReportMetric(size, "MB")
+		})
+	}
+}
+
+func TestAProgramIsNotLargerThanItsTwin(t *testing.T) {
+	ours := megabytes(t, build(t, "../../../..", "./examples/ingress-per-service"))
+	twin := megabytes(t, build(t, ".", "./twin"))
+	t.Logf("ours %.1f MB, the twin %.1f MB", ours, twin)
+	if ours > limit*twin {
+		t.Errorf("ingress-per-service has %.1f MB, its twin %.1f: must be at most %v of that", ours, twin, limit)
+	}
+}

@@ -1,6 +1,0 @@
-//go:build !race
-
-package share_test
-
-// churned is how many objects come and go.
-const churned = 1_000_000

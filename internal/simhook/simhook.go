@@ -1,0 +1,28 @@
+// Package simhook makes queues deterministic while reconciletest runs them: package queue asks it, reconciletest
+// answers, and neither imports the other.
+package simhook
+
+import (
+	"context"
+	"sync/atomic"
+)
+
+// Hooks are what queues have in place of chance.
+type Hooks struct {
+	// Gate returns what a queue of that name calls before it chooses a key, as queue.Options.BeforeGet.
+	Gate func(queue string) func(context.Context)
+	// Jitter takes the place of math/rand/v2.Float64.
+	Jitter func() float64
+}
+
+// It is the process's because a program makes its queues without any context, and one simulation runs at a time.
+var current atomic.Pointer[Hooks]
+
+// Use gives h to all queues that are made until end is called.
+func Use(h *Hooks) (end func()) {
+	current.Store(h)
+	return func() { current.Store(nil) }
+}
+
+// Current returns the hooks of the simulation that runs; nil: none.
+func Current() *Hooks { return current.Load() }
