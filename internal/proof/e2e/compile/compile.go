@@ -26,7 +26,7 @@ func ControlPlane(ctx context.Context, progress io.Writer) (string, error) {
 		return "", err
 	}
 	b := &build{
-		sources: filepath.Join(root, "internal", "controlplane"),
+		sources: filepath.Join(root, "internal", "proof", "controlplane"),
 		program: filepath.Join(root, "bin", "controlplane"),
 		report:  &report{out: progress},
 	}
@@ -52,7 +52,7 @@ func moduleRoot() (string, error) {
 		return "", fmt.Errorf("finding the working directory: %w", err)
 	}
 	for dir := start; ; dir = filepath.Dir(dir) {
-		if _, err := os.Stat(filepath.Join(dir, "internal", "controlplane", "go.mod")); err == nil {
+		if _, err := os.Stat(filepath.Join(dir, "internal", "proof", "controlplane", "go.mod")); err == nil {
 			return dir, nil
 		}
 		if dir == filepath.Dir(dir) {

@@ -31,7 +31,7 @@ var _ = Describe("ControlPlane", func() {
 	It("finds the repository from inside of it", func() {
 		root, err := compile.ModuleRoot()
 		Expect(err).NotTo(HaveOccurred())
-		Expect(filepath.Join(root, "internal", "e2e", "compile", "compile_test.go")).To(BeAnExistingFile())
+		Expect(filepath.Join(root, "internal", "proof", "e2e", "compile", "compile_test.go")).To(BeAnExistingFile())
 	})
 
 	It("says so when it runs outside of the repository", func() {
