@@ -15,7 +15,7 @@ import (
 
 	"github.com/homeostat/homeostat/cluster"
 	"github.com/homeostat/homeostat/internal/answer"
-	"github.com/homeostat/homeostat/internal/turn"
+	"github.com/homeostat/homeostat/internal/ownwrites"
 )
 
 // reconciling is a reconcile that notes what the transport tells it.
@@ -27,12 +27,12 @@ func (*reconciling) Wrote(metav1.Object)   {}
 func (*reconciling) Deleted(metav1.Object) {}
 func (*reconciling) FieldManager() string  { return "" }
 
-func (r *reconciling) Sending(w turn.Write) func(turn.Outcome, *answer.Object) {
+func (r *reconciling) Sending(w ownwrites.Write) func(ownwrites.Outcome, *answer.Object) {
 	r.notes = append(r.notes, fmt.Sprintf("%s %s/%s", w.Resource.String(), w.Namespace, w.Name))
-	return func(o turn.Outcome, object *answer.Object) {
-		note := map[turn.Outcome]string{
-			turn.Refused: "refused", turn.Written: "written", turn.Removed: "removed",
-			turn.Accepted: "accepted", turn.Uncertain: "uncertain",
+	return func(o ownwrites.Outcome, object *answer.Object) {
+		note := map[ownwrites.Outcome]string{
+			ownwrites.Refused: "refused", ownwrites.Written: "written", ownwrites.Removed: "removed",
+			ownwrites.Accepted: "accepted", ownwrites.Uncertain: "uncertain",
 		}[o]
 		if object != nil {
 			note += fmt.Sprintf(" %s/%s %s@%s", object.Namespace, object.Name, object.UID, object.ResourceVersion)
@@ -105,7 +105,7 @@ func answered(t *testing.T, method, path string, res *http.Response, in *body) [
 	in.Reader = io.TeeReader(in.Reader, whole)
 	res.Body = in
 	var r reconciling
-	got := through(turn.NewContext(t.Context(), &r), g, method, path, res)
+	got := through(ownwrites.NewContext(t.Context(), &r), g, method, path, res)
 	data, err := io.ReadAll(got.Body)
 	if errors.Is(in.err, io.EOF) {
 		g.Expect(err).NotTo(HaveOccurred())
@@ -169,7 +169,7 @@ func TestStreamsAndReadsArePassedThrough(t *testing.T) {
 			endless := &body{Reader: &strings.Reader{}}
 			res := &http.Response{StatusCode: http.StatusOK, Body: endless, Header: http.Header{"Content-Type": {"application/json"}}}
 			var r reconciling
-			got := through(turn.NewContext(t.Context(), &r), g, c.method, c.path, res)
+			got := through(ownwrites.NewContext(t.Context(), &r), g, c.method, c.path, res)
 			g.Expect(got.Body).To(BeIdenticalTo(endless))
 			g.Expect(r.notes).To(BeEmpty())
 		})

@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/homeostat/homeostat/internal/answer"
-	"github.com/homeostat/homeostat/internal/turn"
+	"github.com/homeostat/homeostat/internal/ownwrites"
 )
 
 // observer tells reconciles of the writes that are sent with their contexts.
@@ -24,7 +24,7 @@ type observer struct {
 func (o *observer) WrappedRoundTripper() http.RoundTripper { return o.next }
 
 func (o *observer) RoundTrip(req *http.Request) (*http.Response, error) {
-	reconcile := turn.ObserverOf(req.Context())
+	reconcile := ownwrites.ObserverOf(req.Context())
 	if reconcile == nil {
 		return o.next.RoundTrip(req)
 	}
@@ -36,9 +36,9 @@ func (o *observer) RoundTrip(req *http.Request) (*http.Response, error) {
 	res, err := o.next.RoundTrip(req)
 	if err != nil {
 		if neverSent(err) {
-			ended(turn.Refused, nil)
+			ended(ownwrites.Refused, nil)
 		} else {
-			ended(turn.Uncertain, r.named(req))
+			ended(ownwrites.Uncertain, r.named(req))
 		}
 		return nil, err
 	}
@@ -52,67 +52,67 @@ func neverSent(err error) bool {
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
 		return true
 	}
-	refusal, ok := errors.AsType[turn.NeverSent](err)
+	refusal, ok := errors.AsType[ownwrites.NeverSent](err)
 	return ok && refusal.NeverSent()
 }
 
 // judge returns what became of the write, and leaves the answer as it was.
-func (r *request) judge(req *http.Request, res *http.Response) (turn.Outcome, *answer.Object) {
+func (r *request) judge(req *http.Request, res *http.Response) (ownwrites.Outcome, *answer.Object) {
 	switch {
 	case res.StatusCode >= http.StatusInternalServerError, res.StatusCode == http.StatusRequestTimeout:
-		return turn.Uncertain, r.named(req)
+		return ownwrites.Uncertain, r.named(req)
 	case res.StatusCode < http.StatusOK, res.StatusCode >= http.StatusMultipleChoices:
-		return turn.Refused, nil
+		return ownwrites.Refused, nil
 	case r.Name == "" && r.method != http.MethodPost: // a collection: the answer may be as large
-		return turn.Uncertain, r.named(req)
+		return ownwrites.Uncertain, r.named(req)
 	}
 	object := read(res)
 	if object == nil {
-		return turn.Uncertain, r.named(req)
+		return ownwrites.Uncertain, r.named(req)
 	}
 	became, of := r.outcome(req, object)
-	if became == turn.Removed && res.StatusCode == http.StatusAccepted {
-		became = turn.Accepted // the server is still at it
+	if became == ownwrites.Removed && res.StatusCode == http.StatusAccepted {
+		became = ownwrites.Accepted // the server is still at it
 	}
 	return became, of
 }
 
 // outcome returns what an answer of success means.
-func (r *request) outcome(req *http.Request, got *answer.Object) (turn.Outcome, *answer.Object) {
+func (r *request) outcome(req *http.Request, got *answer.Object) (ownwrites.Outcome, *answer.Object) {
 	if got.Status != nil {
 		return r.deleted(req, got.Status)
 	}
 	switch {
 	case got.UID == "" && got.ResourceVersion == "": // a review, a token: nothing is stored
-		return turn.Refused, nil
+		return ownwrites.Refused, nil
 	case got.UID == "" || got.ResourceVersion == "":
-		return turn.Uncertain, r.named(req)
+		return ownwrites.Uncertain, r.named(req)
 	case r.Name != "" && got.Name != r.Name:
-		return turn.Uncertain, r.named(req)
+		return ownwrites.Uncertain, r.named(req)
 	case r.subresource != "" && !slices.Contains(wholes, r.subresource):
 		got.Unlabelled = true
-		return turn.Written, got
+		return ownwrites.Written, got
 	case r.isNamespace() && got.DeletionTimestamp != nil && len(got.Finalizers) == 0:
-		return turn.Uncertain, r.named(req) // it may have finalizers in its spec
+		return ownwrites.Uncertain, r.named(req) // it may have finalizers in its spec
 	case !r.Delete && isRemoved(&got.ObjectMeta):
-		return turn.Removed, got // the answer has the resourceVersion of before
+		return ownwrites.Removed, got // the answer has the resourceVersion of before
 	}
-	return turn.Written, got
+	return ownwrites.Written, got
 }
 
 // deleted returns what a Status of success means.
-func (r *request) deleted(req *http.Request, s *metav1.Status) (turn.Outcome, *answer.Object) {
+func (r *request) deleted(req *http.Request, s *metav1.Status) (ownwrites.Outcome, *answer.Object) {
 	object := r.named(req)
 	if !r.Delete || s.Status != metav1.StatusSuccess {
-		return turn.Uncertain, object
+		return ownwrites.Uncertain, object
 	}
 	if s.Details != nil {
 		object.UID = s.Details.UID
 	}
 	if r.subresource != "" {
-		return turn.Accepted, object // evicted pods take time to end
+		return ownwrites.Accepted, object // evicted pods take time to end
 	}
-	return turn.Removed, object
+	return ownwrites.Removed, object
 }
 
 // wholes are the subresources that answer with the object itself.

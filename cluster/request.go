@@ -10,12 +10,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/homeostat/homeostat/internal/answer"
-	"github.com/homeostat/homeostat/internal/turn"
+	"github.com/homeostat/homeostat/internal/ownwrites"
 )
 
 // request is what the URL and the method of a write say.
 type request struct {
-	turn.Write
+	ownwrites.Write
 
 	method      string
 	subresource string

@@ -10,7 +10,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/homeostat/homeostat/internal/turn"
+	"github.com/homeostat/homeostat/internal/ownwrites"
 )
 
 // termKey is the context key of the term that a function runs under, ownKey
@@ -132,7 +132,7 @@ func (f *fence) send(req *http.Request, kind kind) (*http.Response, error) {
 // unsent is why a fence refused a request before it sent anything.
 type unsent struct{ error }
 
-var _ turn.NeverSent = unsent{}
+var _ ownwrites.NeverSent = unsent{}
 
 func (u unsent) Unwrap() error { return u.error }
 

@@ -27,7 +27,7 @@ func (c *Collector) Describe(chan<- *prometheus.Desc) {}
 func (c *Collector) Collect(out chan<- prometheus.Metric) {
 	s := sender{out: out}
 	for _, controller := range c.controllers {
-		s.turns(controller)
+		s.reconciles(controller)
 		s.queue(controller.Name(), controller.QueueStats())
 		s.sweep(controller.Name(), controller.Sweep())
 	}

@@ -212,7 +212,7 @@ func TestACollectorShowsHotLoops(t *testing.T) {
 func TestACollectorShowsCallsThatDoNotReturn(t *testing.T) {
 	inStand(t, []runtime.Object{named("a")}, func(s *stand) {
 		release := make(chan struct{})
-		s.controller("test", &reconcile.Options{TurnTimeout: time.Second},
+		s.controller("test", &reconcile.Options{ReconcileTimeout: time.Second},
 			func(context.Context, request) (reconcile.Result, error) {
 				<-release
 				return reconcile.Result{}, nil

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 
 	"github.com/homeostat/homeostat/internal/bound"
-	"github.com/homeostat/homeostat/internal/turn"
+	"github.com/homeostat/homeostat/internal/ownwrites"
 )
 
 // maxRemembered is how many objects an Applier remembers. Beyond it an arbitrary
@@ -95,7 +95,7 @@ func (a *Applier[C, T]) Apply(ctx context.Context, cached T, o *Options, config 
 		return none, fmt.Errorf("applying %q: %w", key, asConflict(key.Name, err))
 	}
 	if !opts.DryRun {
-		turn.Wrote(ctx, got)
+		ownwrites.Wrote(ctx, got)
 		a.remember(to, got, request, opts.FieldManager)
 	}
 	return got, nil

@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/homeostat/homeostat/internal/bound"
-	"github.com/homeostat/homeostat/internal/turn"
+	"github.com/homeostat/homeostat/internal/ownwrites"
 )
 
 // Delete deletes the object that was read, and never a recreated one: the UID is
@@ -48,7 +48,7 @@ func Delete[C DeleteClient, T Object](
 		return describe("deleting", cached, err)
 	}
 	if !opts.DryRun {
-		turn.Deleted(ctx, cached)
+		ownwrites.Deleted(ctx, cached)
 	}
 	return nil
 }

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/homeostat/homeostat/internal/bound"
-	"github.com/homeostat/homeostat/internal/turn"
+	"github.com/homeostat/homeostat/internal/ownwrites"
 )
 
 var (
@@ -102,7 +102,7 @@ func create[C CreateClient[T], T Object](
 		return none, err
 	}
 	if !opts.DryRun {
-		turn.Wrote(ctx, got)
+		ownwrites.Wrote(ctx, got)
 	}
 	return got, nil
 }

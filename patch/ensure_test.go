@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	metadatafake "k8s.io/client-go/metadata/fake"
 
-	"github.com/homeostat/homeostat/internal/turn"
+	"github.com/homeostat/homeostat/internal/ownwrites"
 	"github.com/homeostat/homeostat/patch"
 )
 
@@ -78,7 +78,7 @@ var _ = Describe("Ensure", func() {
 	BeforeEach(func(spec SpecContext) {
 		s, w = &store{}, &written{}
 		s.answer = configMap("u3")
-		ctx = turn.NewContext(spec, w)
+		ctx = ownwrites.NewContext(spec, w)
 	})
 
 	It("creates what is not there and reports it to the turn", func() {
@@ -150,7 +150,7 @@ var _ = Describe("Delete", func() {
 
 	BeforeEach(func(spec SpecContext) {
 		s, w = &store{has: configMap("u3")}, &written{}
-		ctx = turn.NewContext(spec, w)
+		ctx = ownwrites.NewContext(spec, w)
 	})
 
 	It("deletes the object that was read, by its UID", func() {

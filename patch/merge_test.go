@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 
-	"github.com/homeostat/homeostat/internal/turn"
+	"github.com/homeostat/homeostat/internal/ownwrites"
 	"github.com/homeostat/homeostat/patch"
 )
 
@@ -116,7 +116,7 @@ var _ = Describe("Merge", func() {
 
 	It("tells the turn what it wrote, and uses the turn's field manager", func(ctx SpecContext) {
 		var w written
-		_, err := patch.Merge(turn.NewContext(ctx, &w), always(c), cached, nil, func(n *corev1.Node) { n.Labels["b"] = "c" })
+		_, err := patch.Merge(ownwrites.NewContext(ctx, &w), always(c), cached, nil, func(n *corev1.Node) { n.Labels["b"] = "c" })
 		Expect(err).NotTo(HaveOccurred())
 		Expect(w.wrote).To(Equal([]string{"n1@8"}))
 		Expect(c.requests[0].manager).To(Equal("doorman"))
@@ -124,7 +124,7 @@ var _ = Describe("Merge", func() {
 
 	It("does not report a dry run as written", func(ctx SpecContext) {
 		var w written
-		_, err := patch.Merge(turn.NewContext(ctx, &w), always(c), cached, &patch.Options{DryRun: true},
+		_, err := patch.Merge(ownwrites.NewContext(ctx, &w), always(c), cached, &patch.Options{DryRun: true},
 			func(n *corev1.Node) { n.Labels["b"] = "c" })
 		Expect(err).NotTo(HaveOccurred())
 		Expect(c.requests[0].dryRun).To(Equal([]string{metav1.DryRunAll}))

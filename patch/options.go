@@ -10,7 +10,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/homeostat/homeostat/internal/turn"
+	"github.com/homeostat/homeostat/internal/ownwrites"
 )
 
 const (
@@ -47,7 +47,7 @@ func (o *Options) withDefaults(ctx context.Context) Options {
 	if o != nil {
 		out = *o
 	}
-	out.FieldManager = cmp.Or(out.FieldManager, turn.FieldManager(ctx), DefaultFieldManager)
+	out.FieldManager = cmp.Or(out.FieldManager, ownwrites.FieldManager(ctx), DefaultFieldManager)
 	return out
 }
 

@@ -10,7 +10,7 @@ import (
 
 	"github.com/homeostat/homeostat/internal/bound"
 	"github.com/homeostat/homeostat/internal/diff"
-	"github.com/homeostat/homeostat/internal/turn"
+	"github.com/homeostat/homeostat/internal/ownwrites"
 )
 
 // post sends the patch to the object that cached is, under the conditions of o.
@@ -57,7 +57,7 @@ func tryPost[C Client[T], T Object](
 		return none, err
 	}
 	if !o.DryRun {
-		turn.Wrote(ctx, answer)
+		ownwrites.Wrote(ctx, answer)
 	}
 	return answer, nil
 }

@@ -95,7 +95,7 @@ func (t *turnContext) conclude(o Outcome, err error, seat *seat) {
 	if t.reported == nil {
 		return
 	}
-	seat.take(&hookCall{t, time.Now().Add(t.control.options.TurnTimeout)})
+	seat.take(&hookCall{t, time.Now().Add(t.control.options.ReconcileTimeout)})
 	defer func() {
 		seat.leave()
 		if r := recover(); r != nil {

@@ -30,7 +30,7 @@ func TestAsManyKeysAtOnceAsThereAreWorkers(t *testing.T) {
 		w.turns()
 		w.Expect(c.Stats().Active).To(Equal(3))
 		pass(3 * time.Second)
-		w.Expect(c.Stats().Turns[reconcile.Succeeded]).To(BeEquivalentTo(5))
+		w.Expect(c.Stats().Reconciles[reconcile.Succeeded]).To(BeEquivalentTo(5))
 		w.Expect(stop()).To(Succeed())
 	})
 }

@@ -229,13 +229,13 @@ func TestAPanicIsAnErrorOfItsKey(t *testing.T) {
 func TestATurnHasADeadlineAndItsCause(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.create("a")
-		stop := w.start(&reconcile.Options{TurnTimeout: time.Minute}, func(ctx context.Context, _ request) (reconcile.Result, error) {
+		stop := w.start(&reconcile.Options{ReconcileTimeout: time.Minute}, func(ctx context.Context, _ request) (reconcile.Result, error) {
 			start := time.Now()
 			child, cancel := context.WithCancel(ctx)
 			defer cancel()
 			<-child.Done()
 			w.ran(time.Since(start).String())
-			w.Expect(context.Cause(child)).To(MatchError(reconcile.ErrTurnTimeout))
+			w.Expect(context.Cause(child)).To(MatchError(reconcile.ErrReconcileTimeout))
 			w.Expect(ctx.Err()).To(MatchError(context.DeadlineExceeded))
 			return nothing, nil
 		})
@@ -371,14 +371,14 @@ func TestAControllerRunsOnce(t *testing.T) {
 func TestNewNamesEveryFault(t *testing.T) {
 	g := NewWithT(t)
 	_, err := reconcile.New[*corev1.ConfigMap]("", nil, nil, &reconcile.Options{
-		Workers: -1, TurnTimeout: -time.Second, Grace: -time.Second, FreshnessDeadline: -time.Second,
+		Workers: -1, ReconcileTimeout: -time.Second, Grace: -time.Second, FreshnessDeadline: -time.Second,
 		Resync: -time.Second, MinInterval: -time.Second, Backoff: queue.Backoff{Base: -time.Second, Cap: -time.Minute},
 		FieldManager: strings.Repeat("x", 129), Triggers: []reconcile.Trigger{nil},
 		Known: names.Union(), Sweep: &names.Options{MaxShare: 2},
 	})
 	for _, fault := range []string{
 		"name is empty", "informer is nil", "reconciler is nil", "Options.Workers is -1",
-		"Options.TurnTimeout is -1s", "Options.Grace is -1s", "Options.FreshnessDeadline is -1s", "Options.Resync is -1s",
+		"Options.ReconcileTimeout is -1s", "Options.Grace is -1s", "Options.FreshnessDeadline is -1s", "Options.Resync is -1s",
 		"Options.MinInterval is -1s", "Options.Backoff.Base is -1s", "Options.Backoff.Cap is -1m0s",
 		"Options.FieldManager", "Options.Triggers[0] is nil", "Options.MaxShare",
 	} {

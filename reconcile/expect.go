@@ -4,7 +4,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/homeostat/homeostat/internal/turn"
+	"github.com/homeostat/homeostat/internal/ownwrites"
 )
 
 // expect makes w wait for each cache that has to show written. Earlier are the
@@ -19,14 +19,14 @@ import (
 //	Uncertain  is as new as the server was after the answer, or its loss
 func (f *freshness) expect(w *wait, written *write, earlier []write) {
 	for i, s := range f.sources {
-		if written.outcome == turn.Refused || !s.matches(written) {
+		if written.outcome == ownwrites.Refused || !s.matches(written) {
 			continue
 		}
 		at := place{i, written.key()}
 		switch written.outcome {
-		case turn.Written:
+		case ownwrites.Written:
 			f.expectVersion(w, at, written, earlier)
-		case turn.Removed, turn.Accepted:
+		case ownwrites.Removed, ownwrites.Accepted:
 			f.expectRemoval(w, at, written)
 		default:
 			f.askAbout(w, at)
@@ -111,7 +111,7 @@ func (f *freshness) expectRemoval(w *wait, at place, written *write) {
 		}
 	}
 	marked := func(o metav1.Object) bool {
-		return written.outcome == turn.Accepted && o.GetUID() == uid && o.GetDeletionTimestamp() != nil
+		return written.outcome == ownwrites.Accepted && o.GetUID() == uid && o.GetDeletionTimestamp() != nil
 	}
 	already := f.expectEvent(w, at, func(before, after metav1.Object) bool {
 		return after == nil && before.GetUID() == uid || after != nil && marked(after)

@@ -14,7 +14,7 @@ import (
 
 	"github.com/homeostat/homeostat/informer"
 	"github.com/homeostat/homeostat/internal/bound"
-	"github.com/homeostat/homeostat/internal/turn"
+	"github.com/homeostat/homeostat/internal/ownwrites"
 )
 
 // A Finalizer keeps objects from vanishing before Clean has undone what a
@@ -121,10 +121,10 @@ func (f Finalizer[T, C]) patch(ctx context.Context, client C, cached T, finalize
 		return cached, err
 	}
 	newest, err := client.Patch(ctx, cached.GetName(), types.MergePatchType, data,
-		metav1.PatchOptions{FieldManager: turn.FieldManager(ctx)})
+		metav1.PatchOptions{FieldManager: ownwrites.FieldManager(ctx)})
 	if err != nil {
 		return cached, err
 	}
-	turn.Wrote(ctx, newest)
+	ownwrites.Wrote(ctx, newest)
 	return newest, nil
 }

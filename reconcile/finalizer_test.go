@@ -13,7 +13,7 @@ import (
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	clienttesting "k8s.io/client-go/testing"
 
-	"github.com/homeostat/homeostat/internal/turn"
+	"github.com/homeostat/homeostat/internal/ownwrites"
 	"github.com/homeostat/homeostat/reconcile"
 )
 
@@ -47,7 +47,7 @@ func withFinalizer(t *testing.T, object *configMap, f func(g *guarded, guard fun
 				return g.fault
 			},
 		}
-		f(g, func(o *configMap) (bool, *configMap, error) { return g.Guard(turn.NewContext(t.Context(), g), o) })
+		f(g, func(o *configMap) (bool, *configMap, error) { return g.Guard(ownwrites.NewContext(t.Context(), g), o) })
 	})
 }
 

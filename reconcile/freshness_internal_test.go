@@ -10,7 +10,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/homeostat/homeostat/informer"
-	"github.com/homeostat/homeostat/internal/turn"
+	"github.com/homeostat/homeostat/internal/ownwrites"
 )
 
 // leased counts who waits for a version to be seen.
@@ -43,7 +43,7 @@ func TestAnOverdueKeyNoLongerWaitsForWhatItHasNotSeen(t *testing.T) {
 		item, err := f.queue.Get(t.Context())
 		g.Expect(err).NotTo(HaveOccurred())
 		writes := []write{
-			{object: written("41", ""), outcome: turn.Written}, {object: written("42", ""), outcome: turn.Written},
+			{object: written("41", ""), outcome: ownwrites.Written}, {object: written("42", ""), outcome: ownwrites.Written},
 		}
 		g.Expect(f.hold(item, writes, 0)).To(BeTrue())
 		item.After(time.Second)

@@ -205,7 +205,7 @@ func TestAPanicOfAroundIsTheKeysAlone(t *testing.T) {
 		w.create("end", "start", "third")
 		stop := w.startRun(c.Run)
 		w.Expect(w.turns()).To(ConsistOf("end", "third"))
-		w.Expect(c.Stats().Turns[reconcile.Succeeded]).To(Equal(uint64(2)))
+		w.Expect(c.Stats().Reconciles[reconcile.Succeeded]).To(Equal(uint64(2)))
 		w.Expect(keysOf(c)).To(HaveKeyWithValue("start", HaveField("Failure", "panic: at the start")))
 		w.Expect(w.logged()).To(ContainElement(ContainSubstring("Options.Around panicked after a reconcile")))
 		w.Expect(stop()).To(Succeed())

@@ -22,7 +22,7 @@ const slowMapping = time.Second
 // after its deletion. Events that come while f has not run yet are merged: f
 // sees the oldest and the newest object. f may read caches and call the server,
 // since it runs off the watch, with a context that ends after
-// Options.TurnTimeout; it is called again, with back-off, when it returns an
+// Options.ReconcileTimeout; it is called again, with back-off, when it returns an
 // error or panics. Calls are never about the same object at once, and about
 // different ones only when a call takes longer than a second.
 func Mapped[O informer.Object](
@@ -122,7 +122,7 @@ func (m *mapping[O]) staff(ctx context.Context, running *sync.WaitGroup) {
 
 // serve maps one object and ends its item, also if the mapper ends the goroutine.
 func (m *mapping[O]) serve(running context.Context, s *seat, item queue.Item[Key]) {
-	ctx, cancel := context.WithTimeoutCause(running, m.controller.options.TurnTimeout, ErrTurnTimeout)
+	ctx, cancel := context.WithTimeoutCause(running, m.controller.options.ReconcileTimeout, ErrReconcileTimeout)
 	defer cancel()
 	what := fmt.Sprintf("the mapper of %s for %q", m.in.Name(), item.Key())
 	call := &mapperCall{Context: ctx, running: running, what: what}

@@ -16,7 +16,7 @@ import (
 // What the zero Options mean.
 const (
 	DefaultWorkers           = 4
-	DefaultTurnTimeout       = 2 * time.Minute
+	DefaultReconcileTimeout  = 2 * time.Minute
 	DefaultGrace             = 30 * time.Second
 	DefaultFreshnessDeadline = 10 * time.Second
 )
@@ -48,9 +48,9 @@ type Options struct {
 
 	// Workers is how many keys are reconciled at once; [DefaultWorkers].
 	Workers int
-	// TurnTimeout cancels the context of a turn with [ErrTurnTimeout];
-	// [DefaultTurnTimeout].
-	TurnTimeout time.Duration
+	// ReconcileTimeout cancels the context of a turn with [ErrReconcileTimeout];
+	// [DefaultReconcileTimeout].
+	ReconcileTimeout time.Duration
 	// Grace is how long turns in flight may go on after the stop before their
 	// context is cancelled; [DefaultGrace].
 	Grace time.Duration
@@ -109,7 +109,7 @@ func (o *Options) withDefaults(name string) Options {
 		set = *o
 	}
 	set.Workers = cmp.Or(set.Workers, DefaultWorkers)
-	set.TurnTimeout = cmp.Or(set.TurnTimeout, DefaultTurnTimeout)
+	set.ReconcileTimeout = cmp.Or(set.ReconcileTimeout, DefaultReconcileTimeout)
 	set.Grace = cmp.Or(set.Grace, DefaultGrace)
 	set.FreshnessDeadline = cmp.Or(set.FreshnessDeadline, DefaultFreshnessDeadline)
 	set.FieldManager = cmp.Or(set.FieldManager, name)
@@ -126,7 +126,7 @@ func (o Options) validate() error {
 		}
 	}
 	positive("Workers", o.Workers, 0, o.Workers > 0)
-	positive("TurnTimeout", o.TurnTimeout, time.Duration(0), o.TurnTimeout > 0)
+	positive("ReconcileTimeout", o.ReconcileTimeout, time.Duration(0), o.ReconcileTimeout > 0)
 	positive("Grace", o.Grace, time.Duration(0), o.Grace > 0)
 	positive("FreshnessDeadline", o.FreshnessDeadline, time.Duration(0), o.FreshnessDeadline > 0)
 	if o.Leader != nil && o.Shards != nil {

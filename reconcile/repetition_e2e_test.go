@@ -48,6 +48,6 @@ func TestE2EAConflictOfAnApplyBacksOff(t *testing.T) {
 	defer cancel()
 	g.Expect(c.Run(ctx)).To(Succeed())
 	g.Expect(requests.Load()).To(And(BeNumerically(">", 2), BeNumerically("<", 40)))
-	g.Expect(c.Stats().Turns[reconcile.Conflicted]).To(BeZero(), "it is a failure at once")
+	g.Expect(c.Stats().Reconciles[reconcile.Conflicted]).To(BeZero(), "it is a failure at once")
 	g.Expect(c.Stats().Failing).To(Equal(1))
 }

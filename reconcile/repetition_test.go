@@ -84,8 +84,8 @@ func TestTheFirstConflictsAreQuickAndQuiet(t *testing.T) {
 	g.Expect(at[3]).To(BeNumerically("<", 400*time.Millisecond))
 	g.Expect(log).NotTo(ContainSubstring(`"error"`))
 	g.Expect(log).NotTo(ContainSubstring(`"level"=0`))
-	g.Expect(c.Stats().Turns[reconcile.Conflicted]).To(BeEquivalentTo(3))
-	g.Expect(c.Stats().Turns[reconcile.Failed]).To(BeZero())
+	g.Expect(c.Stats().Reconciles[reconcile.Conflicted]).To(BeEquivalentTo(3))
+	g.Expect(c.Stats().Reconciles[reconcile.Failed]).To(BeZero())
 	g.Expect(c.Stats().Failing).To(BeZero())
 }
 
@@ -96,10 +96,10 @@ func TestAConflictThatStaysIsLoggedCountedAndShown(t *testing.T) {
 		stop := w.startRun(c.Run)
 		pass(20 * time.Second)
 		w.Expect(c.Stats().Failing).To(Equal(1))
-		w.Expect(c.Stats().Turns[reconcile.Failed]).To(BeNumerically(">", 3))
+		w.Expect(c.Stats().Reconciles[reconcile.Failed]).To(BeNumerically(">", 3))
 		w.Expect(keysOf(c)["a"].Failure).To(ContainSubstring("newer"))
 		log := strings.Join(w.logged(), "\n")
-		w.Expect(strings.Count(log, "conflict stays")).To(BeEquivalentTo(c.Stats().Turns[reconcile.Failed]))
+		w.Expect(strings.Count(log, "conflict stays")).To(BeEquivalentTo(c.Stats().Reconciles[reconcile.Failed]))
 		w.Expect(log).To(MatchRegexp(`conflict stays.*"causes"="configmaps: added d/a`), "causes survive a conflict")
 		w.Expect(stop()).To(Succeed())
 	})
@@ -124,8 +124,8 @@ func TestAConflictAtEveryChangeIsNotQuietForever(t *testing.T) {
 func TestAConflictWithAnotherFieldManagerIsNoStaleCache(t *testing.T) {
 	g := NewWithT(t)
 	_, c, log := repeating(t, 10*time.Millisecond, func(int) (reconcile.Result, error) { return nothing, errOwned })
-	g.Expect(c.Stats().Turns[reconcile.Failed]).To(BeEquivalentTo(1))
-	g.Expect(c.Stats().Turns[reconcile.Conflicted]).To(BeZero())
+	g.Expect(c.Stats().Reconciles[reconcile.Failed]).To(BeEquivalentTo(1))
+	g.Expect(c.Stats().Reconciles[reconcile.Conflicted]).To(BeZero())
 	g.Expect(log).To(ContainSubstring("kubectl"))
 }
 
@@ -146,7 +146,7 @@ func TestTerminalAndAfterWinOverWhatTheyWrap(t *testing.T) {
 			g := NewWithT(t)
 			at, controller, _ := repeating(t, time.Minute, func(int) (reconcile.Result, error) { return c.result, c.err })
 			g.Expect(at).To(HaveLen(c.runs))
-			g.Expect(controller.Stats().Turns[c.outcome]).To(BeEquivalentTo(c.runs))
+			g.Expect(controller.Stats().Reconciles[c.outcome]).To(BeEquivalentTo(c.runs))
 		})
 	}
 }
@@ -156,7 +156,7 @@ func TestAConflictBesideAnotherErrorIsThatError(t *testing.T) {
 	_, c, log := repeating(t, 10*time.Millisecond, func(int) (reconcile.Result, error) {
 		return nothing, errors.Join(errStale, errBoom)
 	})
-	g.Expect(c.Stats().Turns[reconcile.Failed]).To(BeEquivalentTo(1))
+	g.Expect(c.Stats().Reconciles[reconcile.Failed]).To(BeEquivalentTo(1))
 	g.Expect(log).To(ContainSubstring("boom"))
 }
 
@@ -168,6 +168,6 @@ func (several) Unwrap() []error { return nil }
 func TestAnErrorThatJoinsNoneIsNoConflict(t *testing.T) {
 	g := NewWithT(t)
 	_, c, _ := repeating(t, 10*time.Millisecond, func(int) (reconcile.Result, error) { return nothing, several{errBoom} })
-	g.Expect(c.Stats().Turns[reconcile.Failed]).To(BeEquivalentTo(1))
-	g.Expect(c.Stats().Turns[reconcile.Conflicted]).To(BeZero())
+	g.Expect(c.Stats().Reconciles[reconcile.Failed]).To(BeEquivalentTo(1))
+	g.Expect(c.Stats().Reconciles[reconcile.Conflicted]).To(BeZero())
 }

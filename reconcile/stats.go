@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// turnBuckets are the upper bounds of the histogram of turn times, in seconds.
-var turnBuckets = [...]float64{
+// durationBuckets are the upper bounds of the histogram of turn times, in seconds.
+var durationBuckets = [...]float64{
 	0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120,
 }
 
@@ -30,8 +30,8 @@ func (o Outcome) String() string {
 
 // Stats are counts of a controller since it was made.
 type Stats struct {
-	// Turns by Outcome.
-	Turns [outcomes]uint64
+	// Reconciles by Outcome.
+	Reconciles [outcomes]uint64
 	// Panics, which are Failed turns as well, and those of Options.Group.
 	Panics uint64
 	// Stuck calls (of reconcilers, mappers, external triggers and hooks) have not
@@ -56,20 +56,20 @@ type Stats struct {
 }
 
 type stats struct {
-	turns             [outcomes]atomic.Uint64
+	reconciles        [outcomes]atomic.Uint64
 	panics, overran   atomic.Uint64
 	active            atomic.Int64
 	heldBack, overdue atomic.Uint64
 	hotLoops          atomic.Uint64
-	durations         [len(turnBuckets) + 1]atomic.Uint64
+	durations         [len(durationBuckets) + 1]atomic.Uint64
 	nanoseconds       atomic.Uint64
 }
 
 func (s *stats) took(o Outcome, d time.Duration) {
-	s.turns[o].Add(1)
+	s.reconciles[o].Add(1)
 	s.nanoseconds.Add(uint64(d))
 	i, seconds := 0, d.Seconds()
-	for i < len(turnBuckets) && seconds > turnBuckets[i] {
+	for i < len(durationBuckets) && seconds > durationBuckets[i] {
 		i++
 	}
 	s.durations[i].Add(1)
@@ -87,14 +87,14 @@ func (c *Controller) Stats() Stats {
 		Overdue:      c.stats.overdue.Load(),
 		Failing:      c.failures.count(),
 		HotLoops:     c.stats.hotLoops.Load(),
-		Durations:    make(map[float64]uint64, len(turnBuckets)),
+		Durations:    make(map[float64]uint64, len(durationBuckets)),
 		DurationsSum: time.Duration(c.stats.nanoseconds.Load()).Seconds(),
 	}
-	for i := range s.Turns {
-		s.Turns[i] = c.stats.turns[i].Load()
+	for i := range s.Reconciles {
+		s.Reconciles[i] = c.stats.reconciles[i].Load()
 	}
 	below := uint64(0)
-	for i, bound := range turnBuckets {
+	for i, bound := range durationBuckets {
 		below += c.stats.durations[i].Load()
 		s.Durations[bound] = below
 	}

@@ -28,7 +28,7 @@ func TestAReconcileThatIgnoresItsTimeoutIsNamed(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.create("deaf", "b")
 		release := make(chan struct{})
-		c := w.made(&reconcile.Options{TurnTimeout: time.Minute}, deafTo(release))
+		c := w.made(&reconcile.Options{ReconcileTimeout: time.Minute}, deafTo(release))
 		stop := w.startRun(c.Run)
 		pass(59 * time.Second)
 		w.Expect(c.Stats().Stuck).To(BeZero())
@@ -93,13 +93,13 @@ func TestAMapperHasAContextAndATimeout(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.create("a")
 		calls := 0
-		stop := w.start(&reconcile.Options{TurnTimeout: time.Minute, Triggers: []reconcile.Trigger{
+		stop := w.start(&reconcile.Options{ReconcileTimeout: time.Minute, Triggers: []reconcile.Trigger{
 			reconcile.Mapped(w.in, func(ctx context.Context, _, _ *configMap) ([]reconcile.Key, error) {
 				if calls++; calls > 1 {
 					return []reconcile.Key{key("mapped")}, nil
 				}
 				<-ctx.Done()
-				w.Expect(context.Cause(ctx)).To(MatchError(reconcile.ErrTurnTimeout))
+				w.Expect(context.Cause(ctx)).To(MatchError(reconcile.ErrReconcileTimeout))
 				return nil, ctx.Err()
 			}),
 		}}, w.recorder())
@@ -161,7 +161,7 @@ func TestAHookThatHangsIsNamed(t *testing.T) {
 		w.create("a")
 		release := make(chan struct{})
 		c := w.made(&reconcile.Options{
-			TurnTimeout: time.Minute, Grace: time.Minute,
+			ReconcileTimeout: time.Minute, Grace: time.Minute,
 			Around: func(context.Context, reconcile.Key) (context.Context, func(reconcile.Attempt, error)) {
 				return nil, func(reconcile.Attempt, error) { <-release }
 			},

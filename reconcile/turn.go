@@ -8,13 +8,13 @@ import (
 
 	"github.com/go-logr/logr"
 
-	"github.com/homeostat/homeostat/internal/turn"
+	"github.com/homeostat/homeostat/internal/ownwrites"
 	"github.com/homeostat/homeostat/queue"
 )
 
-// ErrTurnTimeout is the cause (context.Cause) of a turn that took longer than
-// Options.TurnTimeout.
-var ErrTurnTimeout = errors.New("the turn took longer than its timeout")
+// ErrReconcileTimeout is the cause (context.Cause) of a turn that took longer than
+// Options.ReconcileTimeout.
+var ErrReconcileTimeout = errors.New("the turn took longer than its timeout")
 
 // turnContext is the context of one turn: its deadline, its logger and the
 // recorder of its writes in a single allocation. Timer and logger are made only
@@ -58,7 +58,7 @@ func (t *turnContext) timed() context.Context {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.inner == nil {
-		t.inner, t.cancel = context.WithDeadlineCause(t.parent, t.deadline, ErrTurnTimeout)
+		t.inner, t.cancel = context.WithDeadlineCause(t.parent, t.deadline, ErrReconcileTimeout)
 		if t.ended {
 			t.cancel()
 		}
@@ -70,7 +70,7 @@ func (t *turnContext) timed() context.Context {
 // else is the parent's, or the timed context's once there is one, so that
 // contexts made from this one are cancelled without a goroutine each.
 func (t *turnContext) Value(key any) any {
-	if _, ok := key.(turn.Key); ok {
+	if _, ok := key.(ownwrites.Key); ok {
 		return t
 	}
 	t.mu.Lock()

@@ -46,7 +46,7 @@ func (c *Controller) work(ctx, leading context.Context) {
 // the goroutine (runtime.Goexit).
 func (c *Controller) turn(ctx context.Context, item queue.Item[Key], seat *seat) {
 	began := time.Now()
-	t := &turnContext{parent: ctx, control: c, item: item, began: began, deadline: began.Add(c.options.TurnTimeout)}
+	t := &turnContext{parent: ctx, control: c, item: item, began: began, deadline: began.Add(c.options.ReconcileTimeout)}
 	c.stats.active.Add(1)
 	c.room.leave(item.Key())
 	if c.fresh.overdue(item.Key()) {

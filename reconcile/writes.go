@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/homeostat/homeostat/internal/answer"
-	"github.com/homeostat/homeostat/internal/turn"
+	"github.com/homeostat/homeostat/internal/ownwrites"
 )
 
 // write is one write of a reconcile, as the transport saw it, or as [Wrote] or
@@ -19,7 +19,7 @@ type write struct {
 	before  metav1.Object // the cached state that it changed; nil if there was none
 	deleted bool
 
-	outcome  turn.Outcome
+	outcome  ownwrites.Outcome
 	resource schema.GroupResource // empty if it was reported
 	notes    []*note              // what the caches have shown since before it was sent
 	// whenAnswered calls f with the write as it was answered; nil if it was before
@@ -38,11 +38,11 @@ type request struct {
 
 // Wrote reports a write of a client without a transport of package cluster.
 func (t *turnContext) Wrote(obj metav1.Object) {
-	w := write{object: obj, outcome: turn.Written}
+	w := write{object: obj, outcome: ownwrites.Written}
 	if ordered(obj.GetResourceVersion()) && isRemoved(obj) {
-		w.outcome = turn.Removed
+		w.outcome = ownwrites.Removed
 		if kindOf(obj) == "Namespace" { // it may have finalizers in its spec
-			w.outcome = turn.Uncertain
+			w.outcome = ownwrites.Uncertain
 		}
 	}
 	w.before = t.control.cachedBefore(&w)
@@ -51,29 +51,29 @@ func (t *turnContext) Wrote(obj metav1.Object) {
 
 // Deleted reports a delete of a client without a transport of package cluster.
 func (t *turnContext) Deleted(obj metav1.Object) {
-	t.record(write{object: obj, deleted: true, outcome: turn.Accepted})
+	t.record(write{object: obj, deleted: true, outcome: ownwrites.Accepted})
 }
 
 // FieldManager is the default of package patch.
 func (t *turnContext) FieldManager() string { return t.control.options.FieldManager }
 
 // Sending is called by a transport of package cluster before it sends a write.
-func (t *turnContext) Sending(w turn.Write) (ended func(turn.Outcome, *answer.Object)) {
+func (t *turnContext) Sending(w ownwrites.Write) (ended func(ownwrites.Outcome, *answer.Object)) {
 	object := &answer.Object{Unlabelled: true}
 	object.Kind, object.Namespace, object.Name = t.control.kindOfResource(w.Resource), w.Namespace, w.Name
-	r := &request{write: write{object: object, deleted: w.Delete, outcome: turn.Uncertain, resource: w.Resource}}
+	r := &request{write: write{object: object, deleted: w.Delete, outcome: ownwrites.Uncertain, resource: w.Resource}}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.ended {
-		return func(turn.Outcome, *answer.Object) {}
+		return func(ownwrites.Outcome, *answer.Object) {}
 	}
 	r.write.notes = t.control.fresh.note(&r.write)
 	t.requests = append(t.requests, r)
-	return func(outcome turn.Outcome, object *answer.Object) { t.answered(r, outcome, object) }
+	return func(outcome ownwrites.Outcome, object *answer.Object) { t.answered(r, outcome, object) }
 }
 
 // answered notes what became of a request.
-func (t *turnContext) answered(r *request, outcome turn.Outcome, object *answer.Object) {
+func (t *turnContext) answered(r *request, outcome ownwrites.Outcome, object *answer.Object) {
 	w := r.write
 	w.outcome = outcome
 	if object != nil {
@@ -86,7 +86,7 @@ func (t *turnContext) answered(r *request, outcome turn.Outcome, object *answer.
 	ended, late := t.ended, r.late
 	if !ended {
 		t.requests = slices.DeleteFunc(t.requests, func(other *request) bool { return other == r })
-		if outcome != turn.Refused {
+		if outcome != ownwrites.Refused {
 			t.writes = append(t.writes, w)
 		}
 	}
@@ -94,7 +94,7 @@ func (t *turnContext) answered(r *request, outcome turn.Outcome, object *answer.
 	switch {
 	case late != nil:
 		late(w)
-	case !ended && outcome == turn.Refused:
+	case !ended && outcome == ownwrites.Refused:
 		t.control.fresh.forgetNotes(w.notes)
 	}
 }
@@ -170,9 +170,9 @@ func isRemoved(obj metav1.Object) bool {
 // reconcile of the same key. Clients of package cluster and package patch report
 // by themselves; call Wrote after a write of any other client, such as a fake.
 // Outside a reconcile it does nothing.
-func Wrote(ctx context.Context, obj metav1.Object) { turn.Wrote(ctx, obj) }
+func Wrote(ctx context.Context, obj metav1.Object) { ownwrites.Wrote(ctx, obj) }
 
 // Deleted reports that the server has accepted a delete of obj in this
 // reconcile, as [Wrote] does for other writes. The caches have seen it when the
 // object with that UID is removed or marked for deletion.
-func Deleted(ctx context.Context, obj metav1.Object) { turn.Deleted(ctx, obj) }
+func Deleted(ctx context.Context, obj metav1.Object) { ownwrites.Deleted(ctx, obj) }

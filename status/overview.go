@@ -69,8 +69,8 @@ func (o *overview) controller(c *controllerReport) {
 	o.add("<div class=\"facts\">\n")
 	o.lanes(c.Lanes)
 	o.table("Reconciles")
-	for _, result := range slices.Sorted(maps.Keys(c.Turns)) {
-		o.fact(result, strconv.FormatUint(c.Turns[result], 10))
+	for _, result := range slices.Sorted(maps.Keys(c.Reconciles)) {
+		o.fact(result, strconv.FormatUint(c.Reconciles[result], 10))
 	}
 	o.endTable()
 	o.facts(c)

@@ -23,22 +23,22 @@ type problem struct {
 }
 
 type controllerReport struct {
-	Name     string            `json:"name"`
-	Kind     string            `json:"kind"`
-	Phase    reconcile.Phase   `json:"phase"`
-	Leader   string            `json:"leader,omitempty"`
-	Slots    []slotReport      `json:"slots,omitempty"`
-	Triggers []triggerReport   `json:"triggers"`
-	Outputs  []outputReport    `json:"outputs"`
-	Workers  int               `json:"workers"`
-	Active   int               `json:"active"`
-	Turns    map[string]uint64 `json:"turns"`
-	HeldBack uint64            `json:"heldBack"`
-	Overdue  uint64            `json:"overdue"`
-	HotLoops uint64            `json:"hotLoops"`
-	Failing  int               `json:"failing"`
-	Held     int               `json:"held"`
-	Delayed  int               `json:"delayed"`
+	Name       string            `json:"name"`
+	Kind       string            `json:"kind"`
+	Phase      reconcile.Phase   `json:"phase"`
+	Leader     string            `json:"leader,omitempty"`
+	Slots      []slotReport      `json:"slots,omitempty"`
+	Triggers   []triggerReport   `json:"triggers"`
+	Outputs    []outputReport    `json:"outputs"`
+	Workers    int               `json:"workers"`
+	Active     int               `json:"active"`
+	Reconciles map[string]uint64 `json:"reconciles"`
+	HeldBack   uint64            `json:"heldBack"`
+	Overdue    uint64            `json:"overdue"`
+	HotLoops   uint64            `json:"hotLoops"`
+	Failing    int               `json:"failing"`
+	Held       int               `json:"held"`
+	Delayed    int               `json:"delayed"`
 	// BackingOff are those of the delayed keys that wait for the end of their
 	// back-off, and Retrying all that have failed and not succeeded since.
 	BackingOff int          `json:"backingOff"`
@@ -164,7 +164,7 @@ func controllerOf(c *reconcile.Controller, informers []reconcile.InformerStatus,
 	status, stats, q := c.Status(keys+1), c.Stats(), c.QueueStats()
 	r := controllerReport{
 		Name: status.Name, Kind: status.Kind, Phase: status.Phase, Leader: status.LeaderName,
-		Workers: stats.Workers, Active: stats.Active, Turns: map[string]uint64{},
+		Workers: stats.Workers, Active: stats.Active, Reconciles: map[string]uint64{},
 		HeldBack: stats.HeldBack, Overdue: stats.Overdue, HotLoops: stats.HotLoops, Failing: stats.Failing,
 		Held: q.Held, Delayed: q.Delayed, BackingOff: q.BackingOff, Retrying: q.Failing, Sweep: sweepOf(c),
 		Outputs: []outputReport{}, Keys: []keyReport{},
@@ -179,8 +179,8 @@ func controllerOf(c *reconcile.Controller, informers []reconcile.InformerStatus,
 		watched := slices.ContainsFunc(status.Triggers, func(t reconcile.TriggerStatus) bool { return t.Kind == kind })
 		r.Outputs = append(r.Outputs, outputReport{kind, watched})
 	}
-	for i, n := range stats.Turns {
-		r.Turns[reconcile.Outcome(i).String()] = n //nolint:gosec // a handful of outcomes
+	for i, n := range stats.Reconciles {
+		r.Reconciles[reconcile.Outcome(i).String()] = n //nolint:gosec // a handful of outcomes
 	}
 	for i, l := range q.Lanes {
 		lane := queue.Lane(i).String() //nolint:gosec // one of three

@@ -88,7 +88,7 @@ func (s *settings) options(found resource.Resource, arguments argument.List, env
 		MaxErrors: s.maximumErrors, RetryCount: s.retryCount, RetryExitCode: s.retryOnExitCode,
 		Once: s.once, DryRun: s.dryRun,
 		Controller: reconcile.Options{
-			Workers: s.workers, TurnTimeout: never, Grace: max(s.gracePeriod, 1),
+			Workers: s.workers, ReconcileTimeout: never, Grace: max(s.gracePeriod, 1),
 			Resync: s.resync, MinInterval: s.minInterval,
 			Group: func(key reconcile.Key) string { return key.Namespace },
 		},

@@ -1,4 +1,4 @@
-package turn
+package ownwrites
 
 import (
 	"context"
@@ -8,13 +8,13 @@ import (
 	"github.com/homeostat/homeostat/internal/answer"
 )
 
-// Write is what the request of a write says.
+// Write describes the request of a write.
 type Write struct {
 	Resource schema.GroupResource
 	// Namespace and Name of the object. Name is empty if the server makes it, or
 	// if the request is about a whole collection.
 	Namespace, Name string
-	// Delete says that the request deletes what it names.
+	// Delete reports whether the request deletes what it names.
 	Delete bool
 }
 
@@ -26,16 +26,15 @@ const (
 	Refused Outcome = iota
 	// Written means that the server has the object as it answered.
 	Written
-	// Removed means that the server does not have the object any more.
+	// Removed means that the server no longer has the object.
 	Removed
 	// Accepted means that the object is marked for deletion or removed.
 	Accepted
-	// Uncertain means that the answer does not tell what the server has.
+	// Uncertain means that the answer does not show what the server has.
 	Uncertain
 )
 
-// Observer is a [Recorder] that is told of writes by the transport that sends
-// them.
+// Observer is a [Recorder] that the transport calls for each write it sends.
 type Observer interface {
 	Recorder
 
@@ -50,4 +49,14 @@ type Observer interface {
 func ObserverOf(ctx context.Context) Observer {
 	o, _ := ctx.Value(Key{}).(Observer)
 	return o
+}
+
+// NeverSent is implemented by errors of a transport that know whether the request
+// was sent. Package cluster does not wait for a write that was not; the errors of
+// a fence of package leader implement it.
+type NeverSent interface {
+	error
+	// NeverSent reports whether no byte of the request can have reached the
+	// server.
+	NeverSent() bool
 }

@@ -40,22 +40,22 @@ var (
 		"Reconciles after which the key was slowed down, since it was getting nowhere.", "controller")
 )
 
-func (s sender) turns(c *reconcile.Controller) {
+func (s sender) reconciles(c *reconcile.Controller) {
 	name, stats := c.Name(), c.Stats()
 	total := uint64(0)
-	for i, n := range stats.Turns {
+	for i, n := range stats.Reconciles {
 		s.count(n, outcomesTotal, name, reconcile.Outcome(i).String()) //nolint:gosec // a handful of outcomes
 		total += n
 	}
-	succeeded, after := stats.Turns[reconcile.Succeeded], stats.Turns[reconcile.Requeued]
+	succeeded, after := stats.Reconciles[reconcile.Succeeded], stats.Reconciles[reconcile.Requeued]
 	errs := total - succeeded - after
 	s.count(succeeded, resultsTotal, name, "success")
 	s.count(after, resultsTotal, name, "requeue_after")
 	s.count(errs, resultsTotal, name, "error")
 	s.count(errs, errorsTotal, name)
-	s.count(after+errs-stats.Turns[reconcile.GaveUp], retriesTotal, name, name)
+	s.count(after+errs-stats.Reconciles[reconcile.GaveUp], retriesTotal, name, name)
 	s.histogram(total, stats.DurationsSum, stats.Durations, workSeconds, name, name)
-	s.count(stats.Turns[reconcile.GaveUp], terminalTotal, name)
+	s.count(stats.Reconciles[reconcile.GaveUp], terminalTotal, name)
 	s.count(stats.Panics, panicsTotal, name)
 	s.histogram(total, stats.DurationsSum, stats.Durations, reconcileSeconds, name)
 	s.gauge(float64(stats.Workers), workers, name)
