@@ -38,13 +38,13 @@ func promises[T informer.Object](g *WithT, ctx context.Context, in *informer.Inf
 	tell := func(prefix string) func(informer.Event[T]) {
 		return func(e informer.Event[T]) {
 			object := e.New
-			if e.Kind == informer.Deleted {
+			if e.Type == informer.Deleted {
 				object = e.Old
 			}
 			_, stored := in.Get(types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()})
 			mu.Lock()
 			defer mu.Unlock()
-			told = append(told, fmt.Sprintf("%s %s %s/%s=%s initial=%v stored=%v", prefix, e.Kind,
+			told = append(told, fmt.Sprintf("%s %s %s/%s=%s initial=%v stored=%v", prefix, e.Type,
 				object.GetNamespace(), object.GetName(), object.GetLabels()["v"], e.Initial, stored))
 		}
 	}
@@ -148,7 +148,7 @@ func TestEveryInformerKeepsItsPromises(t *testing.T) {
 		},
 		"no sharing": func(t *testing.T, g *WithT) {
 			client := fake.NewClientset()
-			in := informer.For(client.CoreV1().ConfigMaps(""), &informer.Options{NoSharing: true, Mutations: informer.Never})
+			in := informer.For(client.CoreV1().ConfigMaps(""), &informer.Options{NoSharing: true, MutationCheck: "never"})
 			promises(g, t.Context(), in, worldOf(client), synctest.Wait)
 		},
 		"wrapped": func(t *testing.T, g *WithT) {

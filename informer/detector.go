@@ -12,22 +12,10 @@ import (
 	"github.com/homeostat/homeostat/internal/intern"
 )
 
-// A Detection says when an informer looks for objects that somebody has edited
+// checksMutations reports whether to look for cached objects that were modified
 // in place.
-type Detection uint8
-
-const (
-	// InTests looks in programs that go test has built.
-	InTests Detection = iota
-	// Always looks. It keeps a copy of every object and compares, so it is for
-	// finding a fault.
-	Always
-	// Never looks.
-	Never
-)
-
-func (d Detection) on() bool {
-	return d == Always || d == InTests && inTest()
+func (o *Options) checksMutations() bool {
+	return o.MutationCheck == checkAlways || o.MutationCheck == checkInTests && inTest()
 }
 
 // A detector knows what each object of the store was when it came.
@@ -91,7 +79,7 @@ func (d *detector[T]) check(i *Informer[T], it *item[T]) error {
 // CheckMutations compares the objects of keys, or all objects if there are
 // none, with what they were when they came from the server. Its error is made
 // of a [MutationError] for each object that somebody has edited in place since
-// the last check. It is nil if Options.Mutations does not say to look.
+// the last check. It is nil if Options.MutationCheck does not say to look.
 //
 // Controllers call it after each turn, to know whose turn it was. Run returns
 // all that has been found, too.

@@ -14,9 +14,9 @@ func TestMutationsAreLookedForInTestsAndByOption(t *testing.T) {
 		if !inTests {
 			flag.CommandLine = flag.NewFlagSet("program", flag.ContinueOnError)
 		}
-		for when, on := range map[Detection]bool{InTests: inTests, Always: true, Never: false} {
-			if when.on() != on {
-				t.Errorf("in tests %v: detection %d is %v", inTests, when, when.on())
+		for when, on := range map[string]bool{checkInTests: inTests, checkAlways: true, checkNever: false} {
+			if o := (&Options{MutationCheck: when}); o.checksMutations() != on {
+				t.Errorf("in tests %v: MutationCheck %q is %v", inTests, when, !on)
 			}
 		}
 	}

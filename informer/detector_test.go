@@ -101,7 +101,7 @@ func TestMutationOfUnstructured(t *testing.T) {
 func TestMutationsAreNotLookedForWhenTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
-		pods := informer.For(fake.NewClientset(webPod()).CoreV1().Pods(""), &informer.Options{Mutations: informer.Never})
+		pods := informer.For(fake.NewClientset(webPod()).CoreV1().Pods(""), &informer.Options{MutationCheck: "never"})
 		stop := running(t.Context(), pods)
 		defer stop()
 		g.Expect(pods.WaitForSync(t.Context())).To(Succeed())

@@ -1,21 +1,21 @@
 package informer
 
-// A Change says what an Event is about.
-type Change uint8
+// Type says what happened to the object of an [Event].
+type Type uint8
 
 const (
-	// Added means that the object was not known before. Old is nil.
-	Added Change = iota + 1
-	// Updated means that the object has another content than before.
+	// Added means that the object was not cached before. Old is nil.
+	Added Type = iota + 1
+	// Updated means that the object has changed.
 	Updated
-	// Deleted means that the object is gone, or no longer matches the
-	// informer's selectors. New is nil, Old its last known state.
+	// Deleted means that the object was deleted, or no longer matches the
+	// informer's selectors. New is nil; Old is its last known state.
 	Deleted
 )
 
-// String returns added, updated or deleted.
-func (c Change) String() string {
-	switch c {
+// String returns "added", "updated" or "deleted".
+func (t Type) String() string {
+	switch t {
 	case Added:
 		return "added"
 	case Updated:
@@ -27,16 +27,16 @@ func (c Change) String() string {
 	}
 }
 
-// An Event tells a handler that an object has changed. Both objects are shared
-// with every reader of the cache: read only.
+// Event tells a handler that an object has changed. Both objects are shared with
+// every reader of the cache; do not modify them.
 //
-// An object that was deleted and created again under the same name, even while
-// the watch was down, is first Deleted and then Added: Old and New of one event
-// are always the same object, by UID.
+// Old and New of one event are always the same object, by UID: a recreated
+// object is first Deleted and then Added, even if both happened while the watch
+// was down.
 type Event[T Object] struct {
 	Old, New T
-	Kind     Change
-	// Initial is true for an object that was not new when the handler first
-	// heard of it: it came with the first list, or was known before the handler.
+	Type     Type
+	// Initial is true for an object that existed before the handler could see it:
+	// it came with the first list, or was cached when the handler was added.
 	Initial bool
 }

@@ -55,7 +55,7 @@ func ExampleInformer_Handle() {
 
 	nodes := informer.For(clientset.CoreV1().Nodes(), nil)
 	remove := nodes.Handle(func(e informer.Event[*corev1.Node]) {
-		fmt.Println(e.Kind, e.New.Name, e.Initial)
+		fmt.Println(e.Type, e.New.Name, e.Initial)
 	})
 	defer remove()
 	ended := make(chan error)

@@ -31,7 +31,7 @@ var _ = Describe("Informer against a scripted server", func() {
 			listener := httptest.NewServer(server)
 			client, done := clientTo(listener.URL, nil)
 			nodes = informer.For(client.CoreV1().Nodes(), &informer.Options{
-				FirstBackoff: time.Millisecond, MaxBackoff: 10 * time.Millisecond, StreamIdle: 20 * time.Millisecond,
+				BackoffBase: time.Millisecond, BackoffCap: 10 * time.Millisecond, StreamIdle: 20 * time.Millisecond,
 			})
 			nodes.Handle(told.hear)
 			ctx, cancel := context.WithCancel(ctx)

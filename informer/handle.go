@@ -45,7 +45,7 @@ func (i *Informer[T]) Handle(h func(Event[T])) (remove func()) {
 	i.mu.Unlock()
 	for object := range known.All() {
 		if !joined.removed.Load() {
-			i.call(joined, Event[T]{New: object, Kind: Added, Initial: true})
+			i.call(joined, Event[T]{New: object, Type: Added, Initial: true})
 		}
 	}
 	i.catchUp(joined)
@@ -161,7 +161,7 @@ func (i *Informer[T]) call(h *handler[T], e Event[T]) {
 		if r := recover(); r != nil {
 			i.counted.panics.Add(1)
 			object := e.New
-			if e.Kind == Deleted {
+			if e.Type == Deleted {
 				object = e.Old
 			}
 			i.log().Error(fmt.Errorf("panic: %v\n%s", r, debug.Stack()), "a handler panicked and has missed an event",

@@ -2,6 +2,7 @@ package informer
 
 import (
 	"errors"
+	"fmt"
 	"reflect"
 	"strings"
 	"sync"
@@ -54,8 +55,8 @@ type Informer[T Object] struct {
 //
 //	nodes := informer.For(clientset.CoreV1().Nodes(), nil)
 //
-// It starts nothing, see Run. Faults of the options come out of Run and
-// WaitForSync.
+// It starts nothing, see Run. Wrong options are reported by Validate, Run
+// and WaitForSync, and by reconcile.New.
 func For[T Object, L runtime.Object](c Client[T, L], o *Options) *Informer[T] {
 	return newInformer[T]([]source{sourceOf(c)}, o)
 }
@@ -72,7 +73,7 @@ func newInformer[T Object](sources []source, o *Options) *Informer[T] {
 	if !i.options.NoSharing {
 		i.sharer = intern.New()
 	}
-	if i.options.Mutations.on() {
+	if i.options.checksMutations() {
 		i.detector = &detector[T]{copies: map[*item[T]]T{}}
 	}
 	kind := i.options.Kind
@@ -111,6 +112,15 @@ func (i *Informer[T]) empty() *state[T] {
 		}
 	}
 	return s
+}
+
+// Validate returns what is wrong with the options and the client, joined: nil if
+// nothing is. [Informer.Run] and [Informer.WaitForSync] return the same.
+func (i *Informer[T]) Validate() error {
+	if i.fault == nil {
+		return nil
+	}
+	return fmt.Errorf("informer of %s: %w", i.Name(), i.fault)
 }
 
 // Kind of the objects, such as "Node". It is empty for unstructured and

@@ -193,7 +193,7 @@ func kindThatComesAndGoes(ctx context.Context, t *testing.T, cluster *e2e.Cluste
 	resource := widgets
 	resource.Resource = "gadgets"
 	in := informer.For(informer.Untyped(client.Resource(resource)), &informer.Options{
-		Kind: "Gadget", FirstBackoff: 50 * time.Millisecond, MaxBackoff: 200 * time.Millisecond,
+		Kind: "Gadget", BackoffBase: 50 * time.Millisecond, BackoffCap: 200 * time.Millisecond,
 	})
 	stop := running(ctx, in)
 	defer stop()
@@ -217,10 +217,10 @@ func serverThatDies(ctx context.Context, t *testing.T, cluster *e2e.Cluster, cli
 		_, err := maps.Create(ctx, configMap("default", name), metav1.CreateOptions{})
 		g.Expect(err).NotTo(HaveOccurred())
 	}
-	in := informer.For(maps, &informer.Options{FirstBackoff: 50 * time.Millisecond, MaxBackoff: 500 * time.Millisecond})
+	in := informer.For(maps, &informer.Options{BackoffBase: 50 * time.Millisecond, BackoffCap: 500 * time.Millisecond})
 	gone := make(chan string, 100)
 	in.Handle(func(e informer.Event[*corev1.ConfigMap]) {
-		if e.Kind == informer.Deleted {
+		if e.Type == informer.Deleted {
 			gone <- e.Old.Name
 		}
 	})

@@ -28,20 +28,21 @@ var _ = Describe("Options", func() {
 
 	It("name every fault, its field and its value", func() {
 		Expect(run(&informer.Options{
-			LabelSelector: "a in", FieldSelector: "a", Namespaces: []string{"UPPER"}, PageSize: -1,
-			SyncWarning: -1, StreamIdle: -1, WatchIdle: -1, FirstBackoff: -1, MaxBackoff: -1,
+			LabelSelector: "a in", FieldSelector: "a", Namespaces: []string{"UPPER"}, PageSize: -1, MutationCheck: "maybe",
+			SyncWarning: -1, StreamIdle: -1, WatchIdle: -1, BackoffBase: -1, BackoffCap: -1,
 		})).To(MatchError(And(
-			ContainSubstring("running the informer of nodes: options: "),
-			ContainSubstring("waiting for the first list of nodes: options: "),
-			ContainSubstring(`LabelSelector "a in"`),
-			ContainSubstring(`FieldSelector "a"`),
-			ContainSubstring(`Namespaces: "UPPER"`),
-			ContainSubstring("PageSize -1: must not be negative"),
-			ContainSubstring("SyncWarning -1ns: must not be negative"),
-			ContainSubstring("StreamIdle -1ns: must not be negative"),
-			ContainSubstring("WatchIdle -1ns: must not be negative"),
-			ContainSubstring("FirstBackoff -1ns: must not be negative"),
-			ContainSubstring("MaxBackoff -1ns: must not be negative"),
+			ContainSubstring("running the informer of nodes: Options."),
+			ContainSubstring("waiting for the first list of nodes: Options."),
+			ContainSubstring(`Options.LabelSelector is "a in": `),
+			ContainSubstring(`Options.FieldSelector is "a": `),
+			ContainSubstring(`Options.Namespaces[0] is "UPPER": `),
+			ContainSubstring(`Options.MutationCheck is "maybe": must be "always", "never" or empty`),
+			ContainSubstring("Options.PageSize is -1: must not be negative"),
+			ContainSubstring("Options.SyncWarning is -1ns: must not be negative"),
+			ContainSubstring("Options.StreamIdle is -1ns: must not be negative"),
+			ContainSubstring("Options.WatchIdle is -1ns: must not be negative"),
+			ContainSubstring("Options.BackoffBase is -1ns: must not be negative"),
+			ContainSubstring("Options.BackoffCap is -1ns: must not be negative"),
 		)))
 	})
 
@@ -52,12 +53,12 @@ var _ = Describe("Options", func() {
 
 var _ = Describe("Change", func() {
 	It("has a name", func() {
-		Expect(fmt.Sprint(informer.Added, informer.Updated, informer.Deleted, informer.Change(0))).
+		Expect(fmt.Sprint(informer.Added, informer.Updated, informer.Deleted, informer.Type(0))).
 			To(Equal("added updated deleted unknown"))
 	})
 })
 
-var _ = Describe("Covers", func() {
+var _ = Describe("Matches", func() {
 	web := pod("d", "web-1")
 	web.Labels = map[string]string{"app": "web"}
 	web.Spec.NodeName = "node-1"
@@ -66,7 +67,7 @@ var _ = Describe("Covers", func() {
 		func(labels, fields string, covered bool) {
 			in := informer.For(fake.NewClientset().CoreV1().Pods(""),
 				&informer.Options{LabelSelector: labels, FieldSelector: fields})
-			Expect(in.Covers(web)).To(Equal(covered))
+			Expect(in.Matches(web)).To(Equal(covered))
 		},
 		Entry("everything", "", "", true),
 		Entry("the label", "app=web", "", true),
@@ -80,7 +81,7 @@ var _ = Describe("Covers", func() {
 
 	It("knows the namespace of the client", func() {
 		in := informer.For(fake.NewClientset().CoreV1().Pods("e"), nil)
-		Expect(in.Covers(web)).To(BeFalse())
+		Expect(in.Matches(web)).To(BeFalse())
 	})
 })
 

@@ -44,7 +44,7 @@ func (i *Informer[T]) WaitForObject(ctx context.Context, key types.NamespacedNam
 
 // waitForLatest waits for one object, or for all.
 func (i *Informer[T]) waitForLatest(ctx context.Context, only *types.NamespacedName) error {
-	pause := i.options.FirstBackoff
+	pause := i.options.BackoffBase
 	for {
 		err := i.catchUpAll(ctx, only)
 		if err == nil {
@@ -55,7 +55,7 @@ func (i *Informer[T]) waitForLatest(ctx context.Context, only *types.NamespacedN
 			klog.FromContext(ctx).Error(err, "how new the server is is not known, trying again",
 				"informer", i.Name(), "retryIn", pause)
 			i.pause(ctx, pause)
-			pause = min(2*pause, i.options.MaxBackoff)
+			pause = min(2*pause, i.options.BackoffCap)
 		}
 		if ctx.Err() != nil && !errors.Is(err, context.Cause(ctx)) {
 			err = fmt.Errorf("%w: %w", context.Cause(ctx), err)

@@ -187,7 +187,7 @@ func TestLatestOfAKindThatChangesAllTheTimeIsNotListedWhole(t *testing.T) {
 func TestLatestRepeatsRequestsThatFail(t *testing.T) {
 	inLatestWorld(t, 0, 3, func(w *latestWorld) {
 		w.client.faulty.Store(2)
-		w.Expect(w.latest()).To(Equal(3 * informer.DefaultFirstBackoff))
+		w.Expect(w.latest()).To(Equal(3 * 800 * time.Millisecond))
 		w.client.faulty.Store(1000)
 		ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)
 		defer cancel()

@@ -45,6 +45,12 @@ func scripted(t *testing.T, o *informer.Options, steps ...step) (*informer.Infor
 }
 
 // A logbook collects log lines with the time since the test began.
+// The defaults of StreamIdle and WatchIdle.
+const (
+	streamIdle = 30 * time.Second
+	watchIdle  = 5 * time.Minute
+)
+
 type logbook struct {
 	mu    sync.Mutex // guards lines
 	lines []string
@@ -133,7 +139,7 @@ func TestBusyStreamWithoutBookmarkIsGivenUp(t *testing.T) {
 		stop := running(t.Context(), nodes)
 		defer stop()
 		g.Expect(nodes.WaitForSync(t.Context())).To(Succeed())
-		g.Expect(time.Since(began)).To(BeNumerically("~", 10*informer.DefaultStreamIdle, time.Second))
+		g.Expect(time.Since(began)).To(BeNumerically("~", 10*streamIdle, time.Second))
 		g.Expect(server.asked()[:2]).To(Equal([]string{"stream", "list 0"}))
 	})
 }
@@ -147,7 +153,7 @@ func TestFrozenWatchIsOpenedAgain(t *testing.T) {
 		logs := &logbook{}
 		stop := running(logs.context(t.Context()), nodes)
 		defer stop()
-		<-time.After(informer.DefaultWatchIdle - time.Second)
+		<-time.After(watchIdle - time.Second)
 		synctest.Wait()
 		g.Expect(server.asked()).To(Equal([]string{"stream"}))
 		<-time.After(10 * time.Second)

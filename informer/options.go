@@ -14,68 +14,79 @@ import (
 
 // Defaults of Options.
 const (
-	DefaultSyncWarning  = 10 * time.Second
-	DefaultStreamIdle   = 30 * time.Second
-	DefaultWatchIdle    = 5 * time.Minute
-	DefaultFirstBackoff = 800 * time.Millisecond
-	DefaultMaxBackoff   = 30 * time.Second
+	defaultSyncWarning = 10 * time.Second
+	defaultStreamIdle  = 30 * time.Second
+	defaultWatchIdle   = 5 * time.Minute
+	defaultBackoffBase = 800 * time.Millisecond
+	defaultBackoffCap  = 30 * time.Second
 )
 
-// Options of an Informer. Nil and zero fields mean the defaults.
+// Values of Options.MutationCheck.
+const (
+	checkInTests = ""
+	checkAlways  = "always"
+	checkNever   = "never"
+)
+
+// Options of an [Informer]. Nil and zero fields mean the defaults.
 type Options struct {
-	// Name in logs, errors and metrics. The default is the plural of the kind,
-	// such as "nodes".
+	// Name in logs, errors and metrics. Defaults to the plural of the kind, such
+	// as "nodes".
 	Name string
-	// Kind of the objects, if the Go type does not tell: unstructured and
-	// metadata-only objects have the kind of their first object by default.
+	// Kind of the objects, for Go types that serve many kinds. Defaults to the
+	// name of the Go type; for unstructured and metadata-only objects, to the kind
+	// of the first object.
 	Kind string
-	// Scope says whether the objects have a namespace, such as that of a
-	// RESTMapping (mapping.Scope.Name()). reconcile.Owned needs it. Defaults to
-	// what the client and the Go type tell: kinds of k8s.io/api, clients bound to
-	// a namespace, and ForNamespaces need none.
+	// Scope says whether the objects have a namespace, as mapping.Scope.Name() of
+	// a RESTMapping does. reconcile.Owned needs it. Defaults to what the client and
+	// the Go type say: kinds of k8s.io/api, clients bound to a namespace, and
+	// ForNamespaces need no Scope.
 	Scope meta.RESTScopeName
-	// Namespaces to watch, for informers made with ForNamespaces. None means
-	// all namespaces.
+	// Namespaces to watch, for informers made with [ForNamespaces]. Defaults to all
+	// namespaces.
 	Namespaces []string
-	// LabelSelector such as "app=web,tier!=cache": the server sends only what
-	// matches.
+	// LabelSelector, such as "app=web,tier!=cache", limits what the server sends.
 	LabelSelector string
-	// FieldSelector such as "spec.nodeName=node-1". Servers know few fields.
+	// FieldSelector, such as "spec.nodeName=node-1", limits what the server sends.
+	// Servers support few fields.
 	FieldSelector string
-	// IndexLabels are label keys with few objects per value, such as "app":
-	// Snapshot.Select finds the objects of one value by an index.
+	// IndexLabels are label keys with few objects per value, such as "app".
+	// [Snapshot.Select] finds the objects of one value by an index.
 	IndexLabels []string
-	// Transform edits an object before it is stored, to drop what nobody
-	// reads. It must keep name, namespace, UID and resourceVersion, and must be
+	// Transform modifies an object before it is stored, to drop what no reader
+	// needs. It must keep name, namespace, UID and resourceVersion, and must be
 	// idempotent.
 	Transform func(Object)
 	// DropManagedFields stores objects without metadata.managedFields.
 	DropManagedFields bool
-	// NoSharing keeps every object by itself. By default equal parts of objects
-	// (labels, containers, managed fields, …) are stored once, but for those with
-	// a resource.Quantity outside of a map, which writes to itself when it is read.
+	// NoSharing stores every object separately. By default equal parts of objects
+	// (labels, containers, managed fields, …) are stored once, except those with a
+	// resource.Quantity outside of a map, which writes to itself when it is read.
 	NoSharing bool
-	// Mutations says when to look for objects that somebody has edited in
-	// place: InTests by default. A resource.Quantity outside of a map is not
-	// compared: it writes to itself when it is read.
-	Mutations Detection
-	// PageSize of a list that is not streamed; 0 leaves it to client-go.
+	// MutationCheck says when to look for cached objects that were modified in
+	// place: "always", which keeps a copy of every object and is meant for finding
+	// a bug, or "never". A resource.Quantity outside of a map is not compared.
+	// Defaults to looking in programs that go test has built.
+	MutationCheck string
+	// PageSize of a list that is not streamed. Defaults to client-go's.
 	PageSize int64
 
-	// SyncWarning is how long the first list may take until a log line says
-	// what it is waiting for; the line is repeated at twice the interval each
-	// time.
+	// SyncWarning is how long the first list may take before the log says what it
+	// is waiting for. The message is repeated at doubled intervals. Defaults to 10
+	// seconds.
 	SyncWarning time.Duration
-	// StreamIdle is how long a streaming list may bring neither an object nor
-	// the bookmark that ends it, until it is given up for a plain list.
+	// StreamIdle is how long a streaming list may bring neither an object nor its
+	// final bookmark before a plain list replaces it. Defaults to 30 seconds.
 	StreamIdle time.Duration
 	// WatchIdle is how long a watch may bring neither an event nor a bookmark
-	// until it counts as stalled and is opened again. Only watches of servers
-	// that send bookmarks are judged.
+	// before it counts as stalled and is reopened. Applies only to servers that send
+	// bookmarks. Defaults to 5 minutes.
 	WatchIdle time.Duration
-	// FirstBackoff and MaxBackoff bound the pauses between failed attempts to
-	// list or watch: they double, with jitter.
-	FirstBackoff, MaxBackoff time.Duration
+	// BackoffBase is the first pause between failed attempts to list or watch. The
+	// pauses double, with jitter. Defaults to 800 milliseconds.
+	BackoffBase time.Duration
+	// BackoffCap is the longest of these pauses. Defaults to 30 seconds.
+	BackoffCap time.Duration
 }
 
 func (o *Options) withDefaults() Options {
@@ -83,36 +94,42 @@ func (o *Options) withDefaults() Options {
 		o = &Options{}
 	}
 	out := *o
-	out.SyncWarning = cmp.Or(o.SyncWarning, DefaultSyncWarning)
-	out.StreamIdle = cmp.Or(o.StreamIdle, DefaultStreamIdle)
-	out.WatchIdle = cmp.Or(o.WatchIdle, DefaultWatchIdle)
-	out.FirstBackoff = cmp.Or(o.FirstBackoff, DefaultFirstBackoff)
-	out.MaxBackoff = max(cmp.Or(o.MaxBackoff, DefaultMaxBackoff), out.FirstBackoff)
+	out.SyncWarning = cmp.Or(o.SyncWarning, defaultSyncWarning)
+	out.StreamIdle = cmp.Or(o.StreamIdle, defaultStreamIdle)
+	out.WatchIdle = cmp.Or(o.WatchIdle, defaultWatchIdle)
+	out.BackoffBase = cmp.Or(o.BackoffBase, defaultBackoffBase)
+	out.BackoffCap = max(cmp.Or(o.BackoffCap, defaultBackoffCap), out.BackoffBase)
 	return out
 }
 
+// validate returns all errors, joined.
 func (o *Options) validate() error {
-	var faults []error
+	var errs []error
+	wrong := func(field string, value any, why string) {
+		errs = append(errs, fmt.Errorf("Options.%s is %v: %s", field, value, why))
+	}
+	quoted := func(field, value string, why string) { wrong(field, fmt.Sprintf("%q", value), why) }
 	if _, err := labels.Parse(o.LabelSelector); err != nil {
-		faults = append(faults, fmt.Errorf("options: LabelSelector %q: %w", o.LabelSelector, err))
+		quoted("LabelSelector", o.LabelSelector, err.Error())
 	}
 	if _, err := fields.ParseSelector(o.FieldSelector); err != nil {
-		faults = append(faults, fmt.Errorf("options: FieldSelector %q: %w", o.FieldSelector, err))
+		quoted("FieldSelector", o.FieldSelector, err.Error())
 	}
-	for _, namespace := range o.Namespaces {
+	for n, namespace := range o.Namespaces {
 		for _, why := range validation.IsDNS1123Label(namespace) {
-			faults = append(faults, fmt.Errorf("options: Namespaces: %q: %s", namespace, why))
+			quoted(fmt.Sprintf("Namespaces[%d]", n), namespace, why)
 		}
 	}
 	if o.Scope != "" && o.Scope != meta.RESTScopeNameNamespace && o.Scope != meta.RESTScopeNameRoot {
-		faults = append(faults, fmt.Errorf("options: Scope %q: must be %q or %q",
-			o.Scope, meta.RESTScopeNameNamespace, meta.RESTScopeNameRoot))
+		quoted("Scope", string(o.Scope),
+			fmt.Sprintf("must be %q or %q", meta.RESTScopeNameNamespace, meta.RESTScopeNameRoot))
 	}
-	if o.Mutations > Never {
-		faults = append(faults, fmt.Errorf("options: Mutations %d: must be InTests, Always or Never", o.Mutations))
+	if o.MutationCheck != checkInTests && o.MutationCheck != checkAlways && o.MutationCheck != checkNever {
+		quoted("MutationCheck", o.MutationCheck, fmt.Sprintf("must be %q, %q or empty", checkAlways, checkNever))
 	}
+	const negative = "must not be negative"
 	if o.PageSize < 0 {
-		faults = append(faults, fmt.Errorf("options: PageSize %d: must not be negative", o.PageSize))
+		wrong("PageSize", o.PageSize, negative)
 	}
 	for _, d := range []struct {
 		field string
@@ -121,12 +138,12 @@ func (o *Options) validate() error {
 		{"SyncWarning", o.SyncWarning},
 		{"StreamIdle", o.StreamIdle},
 		{"WatchIdle", o.WatchIdle},
-		{"FirstBackoff", o.FirstBackoff},
-		{"MaxBackoff", o.MaxBackoff},
+		{"BackoffBase", o.BackoffBase},
+		{"BackoffCap", o.BackoffCap},
 	} {
 		if d.value < 0 {
-			faults = append(faults, fmt.Errorf("options: %s %s: must not be negative", d.field, d.value))
+			wrong(d.field, d.value, negative)
 		}
 	}
-	return errors.Join(faults...)
+	return errors.Join(errs...)
 }

@@ -59,7 +59,7 @@ func TestReadersOfDifferentPodsDoNotMeet(t *testing.T) {
 	const pods, rounds = 6, 10
 	g := NewWithT(t)
 	client := podLender{live: watch.NewFake()}
-	in := informer.For[*corev1.Pod](client, &informer.Options{Mutations: informer.Always})
+	in := informer.For[*corev1.Pod](client, &informer.Options{MutationCheck: "always"})
 	var readers sync.WaitGroup
 	faults := make(chan error, pods*rounds)
 	read := make(chan struct{}, pods*rounds)

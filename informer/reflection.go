@@ -51,7 +51,7 @@ type reflection[T Object] struct {
 func (r *reflection[T]) run(ctx context.Context) {
 	defer r.calls.wait()
 	log, o := r.log, r.informer.options
-	backoff := wait.Backoff{Duration: o.FirstBackoff, Cap: o.MaxBackoff, Steps: 1 << 10, Factor: 2, Jitter: 1}
+	backoff := wait.Backoff{Duration: o.BackoffBase, Cap: o.BackoffCap, Steps: 1 << 10, Factor: 2, Jitter: 1}
 	clock := newClock(ctx)
 	reflector := cache.NewReflectorWithOptions(r, example[T](), r, cache.ReflectorOptions{
 		Logger:  &log,

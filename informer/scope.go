@@ -28,10 +28,10 @@ func newScope(o *Options) scope {
 	return s
 }
 
-// Covers tells whether obj, as it is, belongs into this cache: by namespace,
+// Matches tells whether obj, as it is, belongs into this cache: by namespace,
 // labels and fields. Fields are compared as they stand in obj; a field that it
 // does not have is empty.
-func (i *Informer[T]) Covers(obj metav1.Object) bool {
+func (i *Informer[T]) Matches(obj metav1.Object) bool {
 	if !i.inScope(obj.GetNamespace()) || !i.scope.labels.Matches(labels.Set(obj.GetLabels())) {
 		return false
 	}

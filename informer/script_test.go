@@ -213,7 +213,7 @@ type record struct {
 }
 
 func (r *record) hear(e informer.Event[*corev1.Node]) {
-	line := e.Kind.String()
+	line := e.Type.String()
 	if e.Initial {
 		line = "known"
 	}

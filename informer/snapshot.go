@@ -11,6 +11,15 @@ import (
 //
 // Iteration is in the order of namespace and name and allocates nothing.
 // Objects are shared with every reader, so read only.
+//
+// Snapshots of one informer are equal (==) only if nothing has changed between them.
+// So those of several informers are of the same moment if the first ones are
+// still the newest when the last one has been taken:
+//
+//	n, p := nodes.Snapshot(), pods.Snapshot()
+//	for n != nodes.Snapshot() {
+//		n, p = nodes.Snapshot(), pods.Snapshot()
+//	}
 type Snapshot[T Object] struct{ state *state[T] }
 
 // Get returns the object of key as of the snapshot.

@@ -74,7 +74,7 @@ func secondNode(t *testing.T, o *Options, update *corev1.Pod) string {
 		server := newWired()
 		clientset, err := kubernetes.NewForConfig(&rest.Config{Host: "http://wired", Transport: server, QPS: -1})
 		g.Expect(err).NotTo(HaveOccurred())
-		o.Mutations = Never
+		o.MutationCheck = checkNever
 		pods := For(clientset.CoreV1().Pods(""), o)
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)
@@ -132,7 +132,7 @@ func TestTheSpecOfAStateThatWasReplacedIsCopied(t *testing.T) {
 		copied bool
 	}{{was, false}, {is, true}, {nil, true}} {
 		g := NewWithT(t)
-		pods := For(fake.NewClientset().CoreV1().Pods(""), &Options{Mutations: Never})
+		pods := For(fake.NewClientset().CoreV1().Pods(""), &Options{MutationCheck: checkNever})
 		r := &reflection[*corev1.Pod]{informer: pods}
 		// An update comes while the cache has the state was, whose spec it has, too.
 		known := wire.State{}
@@ -163,7 +163,7 @@ func TestTheSpecOfAStateThatWasReplacedIsCopied(t *testing.T) {
 func TestASpecThatReadersWriteToIsDecodedAgain(t *testing.T) {
 	g := NewWithT(t)
 	kind, _ := wire.KindOf(reflect.TypeFor[*corev1.Pod]())
-	pods := For(fake.NewClientset().CoreV1().Pods(""), &Options{Mutations: Never})
+	pods := For(fake.NewClientset().CoreV1().Pods(""), &Options{MutationCheck: checkNever})
 	r := &reflection[*corev1.Pod]{informer: pods}
 	r.specs = wire.NewSpecs(kind, func(types.NamespacedName) wire.State { return wire.State{} })
 	for _, limit := range []*resource.Quantity{nil, resource.NewQuantity(1, resource.BinarySI)} {
@@ -345,7 +345,7 @@ func cutWatch(t *testing.T, err error) (asked []string) {
 		})
 		clientset, err := kubernetes.NewForConfig(&rest.Config{Host: "http://wired", Transport: server, QPS: -1})
 		g.Expect(err).NotTo(HaveOccurred())
-		pods := For(clientset.CoreV1().Pods(""), &Options{Mutations: Never})
+		pods := For(clientset.CoreV1().Pods(""), &Options{MutationCheck: checkNever})
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)
 		go func() { ended <- pods.Run(ctx) }()

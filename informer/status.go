@@ -30,7 +30,7 @@ type Status struct {
 	Server                       string // its URL; empty if the client does not tell, as fakes and shared informers
 
 	ResourceVersion string        // see LastResourceVersion
-	LastSign        time.Time     // of life from the server, by the watch that is silent longest; zero if none runs
+	LastActivity    time.Time     // of life from the server, by the watch that is silent longest; zero if none runs
 	WatchSince      time.Time     // when the watch was opened that is open longest; zero if none is
 	Lag             time.Duration // how long the oldest change has been waiting to be handed on; 0 if none waits
 	LastError       string        // of a request that has failed and not been repeated with success
@@ -95,8 +95,8 @@ func (i *Informer[T]) Status() Status {
 	}
 	s.Running = running
 	for _, r := range watches {
-		if sign := r.lastSign(); !sign.IsZero() && (s.LastSign.IsZero() || sign.Before(s.LastSign)) {
-			s.LastSign = sign
+		if sign := r.lastSign(); !sign.IsZero() && (s.LastActivity.IsZero() || sign.Before(s.LastActivity)) {
+			s.LastActivity = sign
 		}
 		if since := r.openSince(); !since.IsZero() && (s.WatchSince.IsZero() || since.Before(s.WatchSince)) {
 			s.WatchSince = since

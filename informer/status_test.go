@@ -50,14 +50,14 @@ func TestStatus(t *testing.T) {
 		<-time.After(time.Minute)
 		g.Expect(nodes.Status()).To(show(informer.Status{
 			Name: "nodes", Kind: "Node", Running: true, Synced: true, Objects: 1, Handlers: 1, ResourceVersion: "10", Server: "http://script",
-			LastSign: time.Unix(0, synced.UnixNano()), WatchSince: synced, Lists: 1, Watches: 1, Failures: 2, Events: 1,
+			LastActivity: time.Unix(0, synced.UnixNano()), WatchSince: synced, Lists: 1, Watches: 1, Failures: 2, Events: 1,
 			FullDecode: `the server sends "application/json"`,
 		}))
 		close(gate)
 		synctest.Wait()
 		g.Expect(nodes.Status().ResourceVersion).To(Equal("12"))
 		g.Expect(nodes.Status().Events).To(BeEquivalentTo(2))
-		<-time.After(2 * informer.DefaultWatchIdle)
+		<-time.After(2 * watchIdle)
 		synctest.Wait()
 		g.Expect(nodes.Status().Stalls).NotTo(BeZero())
 		g.Expect(nodes.Status().Watches).NotTo(BeEquivalentTo(1))
@@ -153,7 +153,7 @@ func TestNamespacesChangeWhileRunning(t *testing.T) {
 			if object == nil {
 				object = e.Old
 			}
-			told = append(told, e.Kind.String()+" "+object.Namespace)
+			told = append(told, e.Type.String()+" "+object.Namespace)
 		})
 		change := func(namespaces ...string) []string {
 			told = nil
@@ -167,7 +167,7 @@ func TestNamespacesChangeWhileRunning(t *testing.T) {
 		g.Expect(keys(pods)).To(Equal([]string{"a/1", "b/1"}))
 
 		g.Expect(change("b", "c")).To(Equal([]string{"deleted a", "added c"}))
-		g.Expect(pods.Covers(pod("a", "1"))).To(BeFalse())
+		g.Expect(pods.Matches(pod("a", "1"))).To(BeFalse())
 		g.Expect(change("b", "c")).To(BeEmpty())
 		g.Expect(change()).To(Equal([]string{"added a"}), "all")
 		g.Expect(change("c")).To(Equal([]string{"deleted a", "deleted b"}))
@@ -193,5 +193,5 @@ func TestNamespacesThatCannotBeSet(t *testing.T) {
 	fixed := informer.For(client.CoreV1().Pods("a"), nil)
 	g.Expect(fixed.SetNamespaces("b")).To(MatchError(ContainSubstring("make the informer with ForNamespaces")))
 	pods := informer.ForNamespaces(client.CoreV1().Pods, nil)
-	g.Expect(pods.SetNamespaces("Not A Name")).To(MatchError(ContainSubstring(`Namespaces: "Not A Name"`)))
+	g.Expect(pods.SetNamespaces("Not A Name")).To(MatchError(ContainSubstring(`Namespaces[0] is "Not A Name"`)))
 }

@@ -57,7 +57,7 @@ func (i *Informer[T]) drop(last T) {
 	}
 	i.newest.remove(key)
 	i.detector.note(i, c)
-	i.publish(current.then(c), batch[T]{events: []Event[T]{{Old: last, Kind: Deleted}}})
+	i.publish(current.then(c), batch[T]{events: []Event[T]{{Old: last, Type: Deleted}}})
 	i.writing.Unlock()
 	i.deliver()
 	i.state()
@@ -122,7 +122,7 @@ func (i *Informer[T]) settle(namespace string, items []*item[T], initial bool, d
 	}
 	if initial {
 		for n := range events {
-			events[n].Initial = events[n].Kind == Added
+			events[n].Initial = events[n].Type == Added
 		}
 	}
 	i.publish(versionOf(&next), batch[T]{events: events, done: done})
@@ -187,12 +187,12 @@ func (c change[T]) matters() bool {
 func (c change[T]) events(to []Event[T]) []Event[T] {
 	switch {
 	case c.old == nil:
-		return append(to, Event[T]{New: c.it.object, Kind: Added})
+		return append(to, Event[T]{New: c.it.object, Type: Added})
 	case c.it == nil:
-		return append(to, Event[T]{Old: c.old.object, Kind: Deleted})
+		return append(to, Event[T]{Old: c.old.object, Type: Deleted})
 	case c.old.object.GetUID() != c.it.object.GetUID():
-		return append(to, Event[T]{Old: c.old.object, Kind: Deleted}, Event[T]{New: c.it.object, Kind: Added})
+		return append(to, Event[T]{Old: c.old.object, Type: Deleted}, Event[T]{New: c.it.object, Type: Added})
 	default:
-		return append(to, Event[T]{Old: c.old.object, New: c.it.object, Kind: Updated})
+		return append(to, Event[T]{Old: c.old.object, New: c.it.object, Type: Updated})
 	}
 }

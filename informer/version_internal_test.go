@@ -36,7 +36,7 @@ func TestAVersionHasOneState(t *testing.T) {
 // A handler hears of a change before it has its place in the tree. If it looks
 // for it there, it finds it.
 func TestAHandlerDoesNotWaitForTheTree(t *testing.T) {
-	i := newInformer[*corev1.Pod](nil, &Options{Mutations: Never})
+	i := newInformer[*corev1.Pod](nil, &Options{MutationCheck: checkNever})
 	early, found := false, 0
 	i.Handle(func(Event[*corev1.Pod]) {
 		early = i.latest.Load().made.Load() == nil

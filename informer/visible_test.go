@@ -9,8 +9,6 @@ import (
 	. "github.com/onsi/gomega"
 	"github.com/onsi/gomega/types"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/homeostat/homeostat/informer"
 )
 
 // later does what s does after a while: a watch that ends at once counts as one
@@ -78,7 +76,7 @@ func TestFaultsAreVisible(t *testing.T) {
 			log:    "the streaming list does not end, listing instead",
 		},
 		"a silent watch": {
-			steps: []step{began(hold, bookmark("20"))}, after: 2 * informer.DefaultWatchIdle,
+			steps: []step{began(hold, bookmark("20"))}, after: 2 * watchIdle,
 			status: HaveField("Stalls", BeNumerically(">=", 1)),
 			log:    "the watch has stalled, opening another",
 		},
@@ -140,7 +138,7 @@ func TestNoGapLosesADeletion(t *testing.T) {
 				nodes.Handle(told.hear)
 				stop := running(t.Context(), nodes)
 				defer stop()
-				<-time.After(3 * informer.DefaultWatchIdle)
+				<-time.After(3 * watchIdle)
 				synctest.Wait()
 				g.Expect(told.heard()).To(Equal([]string{"known a/1", "known b/2", "deleted a/1"}))
 				g.Expect(keys(nodes)).To(Equal([]string{"/b"}))

@@ -41,8 +41,8 @@ func (s sender) informer(i *reconcile.InformerStatus) {
 	if !i.WatchSince.IsZero() {
 		s.gauge(time.Since(i.WatchSince).Seconds(), watchAge, i.Name, i.Kind)
 	}
-	if !i.LastSign.IsZero() {
-		s.gauge(time.Since(i.LastSign).Seconds(), silence, i.Name, i.Kind)
+	if !i.LastActivity.IsZero() {
+		s.gauge(time.Since(i.LastActivity).Seconds(), silence, i.Name, i.Kind)
 	}
 	for m, n := range map[metric]int64{
 		lists: i.Lists, watches: i.Watches, stalls: i.Stalls, failures: i.Failures, events: i.Events,

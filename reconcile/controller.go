@@ -85,7 +85,8 @@ func New[T informer.Object](
 		return result, err
 	}
 	if err := errors.Join(validate(name, in, r), options.validate(), refused,
-		oneCluster(typed[T]{in}, options.Triggers), noneWrapped(&options, typed[T]{in}), sweepKnown(c, in, r)); err != nil {
+		oneCluster(typed[T]{in}, options.Triggers), noneWrapped(&options, typed[T]{in}),
+		validateInformers(typed[T]{in}, options.Triggers), sweepKnown(c, in, r)); err != nil {
 		return nil, fmt.Errorf("making controller %q: %w", name, err)
 	}
 	if slices.ContainsFunc(options.Triggers, func(t Trigger) bool { return t.sort() == "owned" }) {
@@ -126,9 +127,23 @@ func validate[T informer.Object](name string, in *informer.Informer[T], r Reconc
 	return errors.Join(faults...)
 }
 
+// validateInformers returns what is wrong with the options of the informers.
+func validateInformers(own source, triggers []Trigger) error {
+	if isNil(own) || slices.Contains(triggers, nil) {
+		return nil // reported elsewhere
+	}
+	var errs []error
+	for _, s := range sourcesOf(own, triggers) {
+		if !isNil(s) {
+			errs = append(errs, s.Validate())
+		}
+	}
+	return errors.Join(errs...)
+}
+
 func enqueue[T informer.Object](c *Controller, feed *feed[T], e informer.Event[T]) {
 	object := e.New
-	if e.Kind == informer.Deleted {
+	if e.Type == informer.Deleted {
 		object = e.Old
 	}
 	c.queue.AddWith(Key{Namespace: object.GetNamespace(), Name: object.GetName()}, feed.addition(e))
@@ -164,7 +179,7 @@ func (c *Controller) QueueStats() queue.Stats { return c.queue.Stats() }
 // all of it has ended, or soon after the grace period if something does not end.
 //
 // Errors: which cache never synced, and why; which cached objects were modified
-// in place (informer.Options.Mutations); what ignores its context, with
+// in place (informer.Options.MutationCheck); what ignores its context, with
 // [ErrStopping]: its goroutine goes on, and keeps the leadership.
 func (c *Controller) Run(ctx context.Context) error {
 	if c.started.Swap(true) {

@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/homeostat/homeostat/informer"
@@ -385,6 +386,19 @@ func TestNewNamesEveryFault(t *testing.T) {
 		g.Expect(err).To(MatchError(ContainSubstring(fault)))
 	}
 	g.Expect(strings.Count(err.Error(), "MinInterval")).To(Equal(1), "once each")
+}
+
+func TestNewNamesTheFaultsOfItsInformers(t *testing.T) {
+	g := NewWithT(t)
+	client := fake.NewClientset().CoreV1()
+	primary := informer.For(client.ConfigMaps(""), &informer.Options{PageSize: -1})
+	owned := informer.For(client.Secrets(""), &informer.Options{LabelSelector: "a in"})
+	r := reconcile.Func[*corev1.ConfigMap](func(context.Context, request) (reconcile.Result, error) { return nothing, nil })
+	_, err := reconcile.New("test", primary, r, &reconcile.Options{Triggers: []reconcile.Trigger{reconcile.Owned(owned)}})
+	g.Expect(err).To(MatchError(And(
+		ContainSubstring("informer of configmaps: Options.PageSize is -1: must not be negative"),
+		ContainSubstring(`informer of secrets: Options.LabelSelector is "a in"`),
+	)))
 }
 
 func TestAKeyRestsForTheMinimumIntervalBetweenItsTurns(t *testing.T) {

@@ -43,7 +43,7 @@ func (f *feed[O]) addition(e informer.Event[O]) queue.Addition {
 
 func causeOf[O informer.Object](trigger string, e informer.Event[O]) queue.Cause {
 	cause := queue.Cause{Trigger: trigger}
-	switch e.Kind {
+	switch e.Type {
 	case informer.Added:
 		cause.Change = queue.Added
 	case informer.Updated:
@@ -51,11 +51,11 @@ func causeOf[O informer.Object](trigger string, e informer.Event[O]) queue.Cause
 	case informer.Deleted:
 		cause.Change = queue.Deleted
 	}
-	if e.Kind != informer.Added {
+	if e.Type != informer.Added {
 		cause.Namespace, cause.Name = e.Old.GetNamespace(), e.Old.GetName()
 		cause.OldVersion = e.Old.GetResourceVersion()
 	}
-	if e.Kind != informer.Deleted {
+	if e.Type != informer.Deleted {
 		cause.Namespace, cause.Name = e.New.GetNamespace(), e.New.GetName()
 		cause.NewVersion = e.New.GetResourceVersion()
 	}
@@ -65,7 +65,7 @@ func causeOf[O informer.Object](trigger string, e informer.Event[O]) queue.Cause
 // objectsOf returns the object before and after the event, as far as there is
 // one.
 func objectsOf[O informer.Object](e informer.Event[O]) []O {
-	switch e.Kind {
+	switch e.Type {
 	case informer.Added:
 		return []O{e.New}
 	case informer.Deleted:
@@ -82,7 +82,7 @@ func (f *feed[O]) mayCure(e informer.Event[O]) bool {
 	if e.Initial {
 		return false
 	}
-	if e.Kind != informer.Updated {
+	if e.Type != informer.Updated {
 		return true
 	}
 	before, after := e.Old, e.New

@@ -37,7 +37,7 @@ func sweepKnown[T informer.Object](c *Controller, in *informer.Informer[T], r Re
 	}
 	scope, refused := options.Scope, options.Refused
 	options.Scope = func(n names.Name) bool {
-		return in.MayHold(n.Key) && (scope == nil || scope(n)) && (c.slots == nil || c.slots.admits(n.Key))
+		return in.InScope(n.Key) && (scope == nil || scope(n)) && (c.slots == nil || c.slots.admits(n.Key))
 	}
 	options.Refused = func(e *names.RefusedError) {
 		if refused != nil {

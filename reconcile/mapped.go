@@ -78,14 +78,14 @@ func (m *mapping[O]) add(e informer.Event[O]) {
 
 // merged is one event for two, of which the mapper has seen neither.
 func merged[O informer.Object](first, second informer.Event[O]) informer.Event[O] {
-	if first.Kind != informer.Added {
+	if first.Type != informer.Added {
 		second.Old = first.Old
-		if second.Kind == informer.Added {
-			second.Kind = informer.Updated
+		if second.Type == informer.Added {
+			second.Type = informer.Updated
 		}
-	} else if second.Kind == informer.Updated {
+	} else if second.Type == informer.Updated {
 		var none O
-		second.Old, second.Kind = none, informer.Added
+		second.Old, second.Type = none, informer.Added
 	}
 	second.Initial = first.Initial && second.Initial
 	return second

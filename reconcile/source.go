@@ -22,6 +22,8 @@ type source interface { //nolint:interfacebloat // it hides a type parameter, no
 	Name() string
 	Kind() string
 	Resource() schema.GroupResource
+	// Validate returns what is wrong with the informer's options.
+	Validate() error
 	Run(ctx context.Context) error
 	WaitForSync(ctx context.Context) error
 	WaitForLatest(ctx context.Context) error
@@ -68,7 +70,7 @@ func (s typed[T]) matches(w *write) bool {
 	}
 	key := w.key()
 	ofMany := key.Name == "" && w.resource.Resource != ""
-	return ofMany && (key.Namespace == "" || s.Status().FieldSelector != "") || s.MayHold(key)
+	return ofMany && (key.Namespace == "" || s.Status().FieldSelector != "") || s.InScope(key)
 }
 
 // isOfKind reports whether obj, of any Go type, is of the informer's kind.
@@ -104,17 +106,17 @@ func (s typed[T]) covers(w *write) (in, known bool) {
 	got, partial := w.object.(*answer.Object)
 	switch {
 	case !partial:
-		return s.Covers(w.object), true
+		return s.Matches(w.object), true
 	case got.Unlabelled:
 		return false, false
 	case status.FieldSelector == "":
-		return s.Covers(got), true
+		return s.Matches(got), true
 	}
 	whole := reflect.New(reflect.TypeFor[T]().Elem()).Interface()
 	if got.Into(whole) != nil {
 		return false, false
 	}
-	return s.Covers(whole.(T)), true
+	return s.Matches(whole.(T)), true
 }
 
 func (s typed[T]) cached(key Key) metav1.Object {
@@ -126,7 +128,7 @@ func (s typed[T]) cached(key Key) metav1.Object {
 
 func (s typed[T]) observe(f func(before, after metav1.Object)) (remove func()) {
 	return s.Handle(func(e informer.Event[T]) {
-		switch e.Kind {
+		switch e.Type {
 		case informer.Added:
 			f(nil, e.New)
 		case informer.Updated:

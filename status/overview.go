@@ -187,8 +187,8 @@ func (o *overview) informers() {
 		if !i.Synced {
 			class = "failed"
 		}
-		if i.LastSign != nil {
-			heard = ago(o.Time, i.LastSign)
+		if i.LastActivity != nil {
+			heard = ago(o.Time, i.LastActivity)
 		}
 		o.add(`<tr class="%s">`+"\n", class)
 		o.cell("informer", i.Name)

@@ -121,16 +121,16 @@ type informerReport struct {
 	Objects       int      `json:"objects"`
 	Bytes         int64    `json:"bytes"` // estimated
 	Version       string   `json:"version"`
-	// LastSign of life from the server.
-	LastSign   *time.Time `json:"lastSign,omitempty"`
-	WatchSince *time.Time `json:"watchSince,omitempty"`
-	Lag        float64    `json:"lagSeconds"` // of what is not handed on yet
-	LastError  string     `json:"lastError,omitempty"`
-	Lists      int64      `json:"lists"`
-	Watches    int64      `json:"watches"`
-	Stalls     int64      `json:"stalls"`
-	Failures   int64      `json:"failures"`
-	Events     int64      `json:"events"`
+	// LastActivity of life from the server.
+	LastActivity *time.Time `json:"lastActivity,omitempty"`
+	WatchSince   *time.Time `json:"watchSince,omitempty"`
+	Lag          float64    `json:"lagSeconds"` // of what is not handed on yet
+	LastError    string     `json:"lastError,omitempty"`
+	Lists        int64      `json:"lists"`
+	Watches      int64      `json:"watches"`
+	Stalls       int64      `json:"stalls"`
+	Failures     int64      `json:"failures"`
+	Events       int64      `json:"events"`
 }
 
 func reportOf(controllers []*reconcile.Controller, keys int) *report {
@@ -147,7 +147,7 @@ func reportOf(controllers []*reconcile.Controller, keys int) *report {
 			Synced: i.Synced, Reason: i.Reason,
 			Namespaces: i.Namespaces, LabelSelector: i.LabelSelector, FieldSelector: i.FieldSelector,
 			MetadataOnly: i.MetadataOnly, Objects: i.Objects, Bytes: i.Size(), Version: i.ResourceVersion,
-			LastSign: unlessZero(i.LastSign), WatchSince: unlessZero(i.WatchSince), Lag: i.Lag.Seconds(),
+			LastActivity: unlessZero(i.LastActivity), WatchSince: unlessZero(i.WatchSince), Lag: i.Lag.Seconds(),
 			LastError: i.LastError,
 			Lists:     i.Lists, Watches: i.Watches, Stalls: i.Stalls, Failures: i.Failures, Events: i.Events,
 		})

@@ -106,7 +106,7 @@ func TestManyUpdatesEndInOneFinalLinePerPod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
 		api, j := server{watch.NewFake()}, &journal{}
-		pods := informer.For(api, &informer.Options{Mutations: informer.Never}) // the other test looks
+		pods := informer.For(api, &informer.Options{MutationCheck: "never"}) // the other test looks
 		ctx, stop := context.WithCancel(logr.NewContext(t.Context(), j.logger()))
 		ended := make(chan error, 1)
 		go func() { ended <- reconcile.Run(ctx, "podlog", pods, &podlog{}) }()

@@ -57,7 +57,7 @@ func nodeOf(obj any) []string { return []string{obj.(*corev1.Pod).Spec.NodeName}
 
 func homeostat(b *testing.B, config *rest.Config) cached {
 	pods := informer.For(kubernetes.NewForConfigOrDie(config).CoreV1().Pods(""),
-		&informer.Options{Mutations: informer.Never, IndexLabels: []string{"app"}})
+		&informer.Options{MutationCheck: "never", IndexLabels: []string{"app"}})
 	nodes := informer.NewIndex(pods, func(p *corev1.Pod) []string { return []string{p.Spec.NodeName} })
 	ctx, cancel := context.WithCancel(b.Context())
 	ended := make(chan error, 1)

@@ -44,7 +44,7 @@ var rivals = []struct {
 }
 
 func newOurs(b *testing.B, s setup) loop {
-	options := &informer.Options{Mutations: informer.Never}
+	options := &informer.Options{MutationCheck: "never"}
 	bell := newMemory(1) // an event of it is mapped to many keys
 	var due []key
 	c, err := reconcile.New("bench", informer.For(s.server, options), reconcile.Func[*corev1.ConfigMap](

@@ -10,7 +10,7 @@ import (
 	"github.com/homeostat/homeostat/informer"
 )
 
-func TestMayHold(t *testing.T) {
+func TestInScope(t *testing.T) {
 	client := fake.NewClientset().CoreV1()
 	for name, c := range map[string]struct {
 		namespace string
@@ -33,7 +33,7 @@ func TestMayHold(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := informer.For(client.Pods(c.namespace), &c.options)
-			NewWithT(t).Expect(in.MayHold(c.key)).To(Equal(c.expected))
+			NewWithT(t).Expect(in.InScope(c.key)).To(Equal(c.expected))
 		})
 	}
 }
