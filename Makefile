@@ -23,6 +23,11 @@ E2E_PACKAGES = $(E2E_LONGEST) $(filter-out $(E2E_LONGEST),$(sort $(shell grep -r
   '^//go:build e2e' . | xargs -rn1 dirname)))
 # The packages that have mutation tests: a safeguard is taken out, a named invariant must break.
 MUTATE_PACKAGES = $(sort $(shell grep -rl --include='*_test.go' '^//go:build mutate' . | xargs -rn1 dirname))
+# The packages whose mutants the tests have to kill, and how many of each are tried (MUTANTS=100 for the full score).
+MUTATED_PACKAGES = ./queue ./reconcile ./names ./leader ./patch ./informer ./internal/diff ./internal/intern
+MUTANTS = 6
+# Fewer killed, in percent of all those tried, are an error.
+MUTANTS_KILLED = 75
 # The packages of this module whose tests count allocations, or take more steps without the race detector.
 # That of leader takes long, and one core.
 EXACT_PACKAGES = ./leader $(filter-out ./leader,$(sort $(shell grep -rlE --include='*_test.go' \
@@ -63,8 +68,9 @@ exact: ## Unit tests without it where that matters: allocations are counted, mor
 	cd internal/proof/bench && $(TEST) -timeout 10m ./size ./ownwrites
 
 .PHONY: mutate
-mutate: ## Take each safeguard out, one at a time, and see a named invariant break.
+mutate: ## Take each safeguard out, and change the library here and there: tests must see it (MUTANTS=6).
 	$(TEST) -tags mutate -run '^TestMutat' -timeout 10m $(MUTATE_PACKAGES)
+	go run ./internal/proof/mutate -n $(MUTANTS) -min $(MUTANTS_KILLED) $(MUTATED_PACKAGES)
 
 .PHONY: e2e
 e2e: controlplane-build browser ## Tests against the real API server.

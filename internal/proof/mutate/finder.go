@@ -1,0 +1,189 @@
+package main
+
+import (
+	"go/ast"
+	"go/token"
+	"slices"
+	"strings"
+)
+
+// finder collects the sites of a file.
+type finder struct {
+	fset   *token.FileSet
+	path   string
+	source []byte
+	in     string
+	found  []*site
+}
+
+// swaps are the operators, and what each becomes.
+var swaps = map[token.Token]string{
+	token.LSS: "<=", token.LEQ: "<", token.GTR: ">=", token.GEQ: ">",
+	token.EQL: "!=", token.NEQ: "==", token.LAND: "||", token.LOR: "&&",
+	token.ADD: "-", token.SUB: "+", token.INC: "--", token.DEC: "++",
+	token.ADD_ASSIGN: "-=", token.SUB_ASSIGN: "+=",
+}
+
+// literals are the constants, and what each becomes.
+var literals = map[string]string{"0": "1", "1": "0", "true": "false", "false": "true"}
+
+// function finds the sites of a function's body. Function literals in it have results of their own.
+func (f *finder) function(of *ast.FuncType, body ast.Node) {
+	ast.Inspect(body, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.FuncLit:
+			f.function(n.Type, n.Body)
+			return false
+		case *ast.ReturnStmt:
+			f.results(of, n)
+		case ast.Stmt:
+			f.statement(n)
+		case ast.Expr:
+			f.expression(n)
+		}
+		return true
+	})
+}
+
+func (f *finder) statement(n ast.Stmt) {
+	switch n := n.(type) {
+	case *ast.IfStmt:
+		f.negate(n.Cond)
+		if n.Else != nil {
+			f.replace(n.Body.End(), n.Else.End(), "")
+		}
+	case *ast.SwitchStmt:
+		for _, c := range n.Body.List {
+			if n.Tag == nil {
+				f.negate(c.(*ast.CaseClause).List...)
+			}
+		}
+	case *ast.ExprStmt:
+		if call, ok := n.X.(*ast.CallExpr); ok && !logs(call) {
+			f.replace(n.Pos(), n.End(), "", f.blank(call.Args))
+		}
+	case *ast.DeferStmt:
+		f.replace(n.Pos(), n.End(), "", f.blank(n.Call.Args))
+	case *ast.BranchStmt:
+		if n.Tok == token.CONTINUE || n.Tok == token.BREAK {
+			f.replace(n.Pos(), n.End(), "")
+		}
+	case *ast.IncDecStmt:
+		f.replace(n.TokPos, n.End(), swaps[n.Tok])
+	case *ast.AssignStmt:
+		f.assignment(n)
+	}
+}
+
+// assignment removes one to fields, elements or what a pointer refers to, but not what computes the value.
+func (f *finder) assignment(n *ast.AssignStmt) {
+	if to, ok := swaps[n.Tok]; ok {
+		f.replace(n.TokPos, n.TokPos+token.Pos(len(to)), to)
+	}
+	local := func(e ast.Expr) bool { _, ok := e.(*ast.Ident); return ok }
+	if n.Tok != token.DEFINE && !slices.ContainsFunc(n.Lhs, local) {
+		f.replace(n.Pos(), n.End(), f.blank(n.Rhs), "")
+	}
+}
+
+func (f *finder) expression(n ast.Expr) {
+	switch n := n.(type) {
+	case *ast.BinaryExpr:
+		if to, ok := swaps[n.Op]; ok && !isText(n.X) && !isText(n.Y) {
+			f.replace(n.OpPos, n.OpPos+token.Pos(len(n.Op.String())), to)
+		}
+	case *ast.BasicLit:
+		f.literal(n, n.Value)
+	case *ast.Ident:
+		f.literal(n, n.Name)
+	}
+}
+
+func (f *finder) literal(n ast.Expr, text string) {
+	if to, ok := literals[text]; ok {
+		f.replace(n.Pos(), n.End(), to)
+	}
+}
+
+// results makes each result of a return zero that does not look so.
+func (f *finder) results(of *ast.FuncType, n *ast.ReturnStmt) {
+	var types []string
+	if of.Results != nil {
+		for _, field := range of.Results.List {
+			for range max(1, len(field.Names)) {
+				types = append(types, f.text(field.Type))
+			}
+		}
+	}
+	if len(n.Results) == 1 && len(types) > 1 {
+		f.replace(n.Results[0].Pos(), n.Results[0].End(), "*new("+strings.Join(types, "), *new(")+")")
+		return
+	}
+	for i, result := range n.Results {
+		if text := f.text(result); literals[text] == "" && text != "nil" && text != `""` && !strings.HasSuffix(text, "{}") {
+			f.replace(result.Pos(), result.End(), "*new("+types[i]+")")
+		}
+	}
+}
+
+// negate turns conditions round. What is compared by == or != has a mutation of its own for that.
+func (f *finder) negate(conditions ...ast.Expr) {
+	for _, c := range conditions {
+		if b, ok := c.(*ast.BinaryExpr); !ok || b.Op != token.EQL && b.Op != token.NEQ {
+			f.replace(c.Pos(), c.End(), "!("+f.text(c)+")")
+		}
+	}
+}
+
+// blank returns a statement that computes the expressions and uses their values for nothing.
+func (f *finder) blank(list []ast.Expr) string {
+	var left, right []string
+	for _, e := range list {
+		left, right = append(left, "_"), append(right, f.text(e))
+	}
+	if len(list) == 0 {
+		return ""
+	}
+	return strings.Join(left, ", ") + " = " + strings.Join(right, ", ")
+}
+
+func (f *finder) replace(from, to token.Pos, texts ...string) {
+	start, end := f.fset.Position(from), f.fset.Position(to)
+	f.found = append(f.found, &site{
+		file: f.path, line: start.Line, in: f.in, start: start.Offset, end: end.Offset,
+		texts: slices.Compact(texts), source: f.source,
+	})
+}
+
+func (f *finder) text(n ast.Node) string {
+	return string(f.source[f.fset.Position(n.Pos()).Offset:f.fset.Position(n.End()).Offset])
+}
+
+func isText(e ast.Expr) bool {
+	literal, ok := e.(*ast.BasicLit)
+	return ok && literal.Kind == token.STRING
+}
+
+// logs reports whether a call writes to a log, which no test has to see.
+func logs(call *ast.CallExpr) bool {
+	method, ok := call.Fun.(*ast.SelectorExpr)
+	if !ok || method.Sel.Name != "Info" && method.Sel.Name != "Error" {
+		return false
+	}
+	receiver := method.X
+	for {
+		switch r := receiver.(type) {
+		case *ast.CallExpr:
+			receiver = r.Fun
+		case *ast.SelectorExpr:
+			if strings.HasPrefix(strings.ToLower(r.Sel.Name), "log") {
+				return true
+			}
+			receiver = r.X
+		case *ast.Ident:
+			return strings.HasPrefix(strings.ToLower(r.Name), "log") || r.Name == "klog"
+		default:
+			return false
+		}
+	}
+}

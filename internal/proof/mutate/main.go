@@ -1,0 +1,115 @@
+// Command mutate measures how much of a package its tests hold: it changes one place of the source at a time, and
+// sees whether a test turns red. A change that all tests let pass is printed.
+//
+//	go run ./internal/proof/mutate -n 100 ./queue ./patch
+//
+// Sources on disk stay as they are: a mutant is compiled by an overlay. What is drawn depends on the seed and on the
+// text of each place, not on lines or other places. See docs/testing-internals.md.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// testedBy names the packages whose tests hold another one's behaviour, too, below the root of the module.
+var testedBy = map[string][]string{
+	"internal/diff":   {"patch"},
+	"internal/intern": {"informer"},
+	"patch":           {"cluster"},
+}
+
+type options struct {
+	mutants, workers int
+	seed             uint64
+	timeout          time.Duration
+	minimum          float64
+	packages         []string
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	err := run(ctx, os.Args[1:], os.Stdout)
+	stop()
+	if err != nil {
+		_, _ = fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func parse(arguments []string, out io.Writer) (*options, error) {
+	o := &options{}
+	flags := flag.NewFlagSet("mutate", flag.ContinueOnError)
+	flags.SetOutput(out)
+	flags.IntVar(&o.mutants, "n", 20, "mutants of each package")
+	flags.Uint64Var(&o.seed, "seed", 1, "of the draw")
+	flags.DurationVar(&o.timeout, "timeout", 0, "a mutant is dead after that; 0: three times what the tests take, and 5s")
+	flags.IntVar(&o.workers, "j", runtime.NumCPU(), "mutants at a time")
+	flags.Float64Var(&o.minimum, "min", 0, "fail when fewer percent of all mutants are killed")
+	if err := flags.Parse(arguments); err != nil {
+		return nil, err
+	}
+	if o.packages = flags.Args(); len(o.packages) == 0 {
+		return nil, fmt.Errorf("name the packages to mutate, for example ./queue")
+	}
+	return o, nil
+}
+
+func run(ctx context.Context, arguments []string, out io.Writer) error {
+	o, err := parse(arguments, out)
+	if err != nil {
+		return err
+	}
+	packages, err := list(ctx, o.packages...)
+	if err != nil {
+		return err
+	}
+	temp, err := os.MkdirTemp("", "mutate")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(temp) }()
+	var all score
+	table := &strings.Builder{}
+	for _, p := range packages {
+		name := strings.TrimPrefix(p.ImportPath, p.Module.Path+"/")
+		t := &trial{options: *o, of: p, name: name, suites: []*suite{{dir: p.Dir, temp: temp}}}
+		for _, other := range testedBy[name] {
+			t.suites = append(t.suites, &suite{dir: filepath.Join(p.Module.Dir, other), temp: temp})
+		}
+		s, err := t.run(ctx)
+		if err != nil {
+			return err
+		}
+		printSurvivors(out, s)
+		all.killed += s.killed
+		all.survivors = append(all.survivors, s.survivors...)
+		_, _ = fmt.Fprintf(table, "| %s | %d | %d | %d | %d | %d | %.0f %% | %s |\n", s.name, s.sites, s.equivalent, s.tried(), s.killed, s.timeouts, s.percent(), s.took.Round(time.Second))
+	}
+	_, _ = fmt.Fprintf(out, "seed %d\n| package | sites | equivalent | mutants | killed | by time | score | took |\n"+
+		"|---|---|---|---|---|---|---|---|\n%s", o.seed, table)
+	if all.percent() < o.minimum {
+		return fmt.Errorf("%.1f %% of the mutants are killed: want %.1f %%", all.percent(), o.minimum)
+	}
+	return nil
+}
+
+func printSurvivors(out io.Writer, s *score) {
+	here, _ := os.Getwd()
+	for _, survivor := range s.survivors {
+		path, err := filepath.Rel(here, survivor.file)
+		if err != nil {
+			path = survivor.file
+		}
+		_, _ = fmt.Fprintf(out, "%s:%d survives\n%s\n", path, survivor.line, survivor.key())
+	}
+}

@@ -1,0 +1,152 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+)
+
+func mutate(t *testing.T, arguments ...string) (string, error) {
+	t.Helper()
+	var out bytes.Buffer
+	err := run(t.Context(), arguments, &out)
+	return out.String(), err
+}
+
+func TestMutantsAreKilledAndSurvive(t *testing.T) {
+	g := NewWithT(t)
+	out, err := mutate(t, "-n", "100", "-timeout", "2s", "-min", "62", "./testdata/sample")
+	survivors, table, _ := strings.Cut(out, "seed 1\n")
+	g.Expect(survivors).To(Equal(`testdata/sample/sample.go:21 survives
+in Tally.Add
+- t.Last = name
++ _ = name
+
+testdata/sample/sample.go:26 survives
+in Wait
+- for n > 0 {
++ for n >= 0 {
+
+testdata/sample/sample.go:26 survives
+in Wait
+- for n > 0 {
++ for n > 1 {
+
+`))
+	g.Expect(table).To(ContainSubstring("| internal/proof/mutate/testdata/sample | 9 | 1 | 8 | 5 | 1 | 62 % |"))
+	g.Expect(err).NotTo(HaveOccurred())
+}
+
+func TestTooFewKilledIsAnError(t *testing.T) {
+	g := NewWithT(t)
+	_, err := mutate(t, "-n", "100", "-timeout", "2s", "-min", "63", "./testdata/sample")
+	g.Expect(err).To(MatchError(ContainSubstring("want 63")))
+}
+
+func TestRedWithoutAMutantIsAnError(t *testing.T) {
+	g := NewWithT(t)
+	_, err := mutate(t, "-n", "1", "./testdata/red")
+	g.Expect(err).To(MatchError(And(ContainSubstring("without a mutant"), ContainSubstring("red on purpose"))))
+}
+
+func TestNoPackageIsAnError(t *testing.T) {
+	_, err := mutate(t)
+	NewWithT(t).Expect(err).To(MatchError(ContainSubstring("name the packages")))
+}
+
+func TestSitesOfEachKind(t *testing.T) {
+	for name, c := range map[string]struct {
+		body string
+		want []string // After the mutation, in the order of the source.
+	}{
+		"negated":             {"if ok() { a() }", []string{"if !(ok()) { a() }", "if ok() { }"}},
+		"equal":               {"if x == y { x = y }", []string{"if x != y { x = y }"}},
+		"boundary":            {"if x < y { x = y }", []string{"if !(x < y) { x = y }", "if x <= y { x = y }"}},
+		"and":                 {"z = v && w", []string{"z = v || w"}},
+		"case":                {"switch { case v: x = y }", []string{"switch { case !(v): x = y }"}},
+		"no case":             {"switch v { case w: x = y }", nil},
+		"else":                {"if x == y { x = y } else { y = x }", []string{"if x == y { x = y }", "if x != y { x = y } else { y = x }"}},
+		"call":                {"a(x)", []string{""}},
+		"log":                 {`log.Info("x", y); c.log().V(y).Info("x")`, nil},
+		"defer":               {"defer a()", []string{""}},
+		"continue":            {"for { continue }", []string{"for { }"}},
+		"field":               {"s.f = x", []string{"_ = x"}},
+		"element":             {"s[x] += y", []string{"s[x] -= y", "_ = y"}},
+		"local":               {"x = y; x := y", nil},
+		"arithmetic":          {"x = y + z - w", []string{"x = y + z + w", "x = y - z - w"}},
+		"text":                {`x = "a" + y`, nil},
+		"increment":           {"x++", []string{"x--"}},
+		"constants":           {"x, y, z = 0, 1, 2", []string{"x, y, z = 1, 1, 2", "x, y, z = 0, 0, 2"}},
+		"result":              {"return x, nil", []string{"return *new(int), nil"}},
+		"results":             {"return a()", []string{"return *new(int), *new(error)"}},
+		"flag":                {"return false, err", []string{"return true, err", "return false, *new(error)"}},
+		"of a function in it": {"x = func() bool { return v }", []string{"x = func() bool { return *new(bool) }"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			found, err := sitesOf("x.go", []byte("package x\nfunc f() (int, error) {\n"+c.body+"\n}"))
+			g.Expect(err).NotTo(HaveOccurred())
+			var got []string
+			for _, s := range found {
+				_, after := s.lines(s.texts[0])
+				got = append(got, after)
+			}
+			g.Expect(got).To(ConsistOf(c.want))
+		})
+	}
+}
+
+func TestSitesAreNamedByContent(t *testing.T) {
+	g := NewWithT(t)
+	found, err := sitesOf("x.go", []byte("package x\n\nfunc (q *Q[T]) f() {\n\ta()\n\ta()\n}\n"))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(found).To(HaveLen(2))
+	g.Expect(found[0].key()).To(Equal("in Q.f\n- a()\n+\n"))
+	g.Expect(found[1].key()).To(Equal("in Q.f #2\n- a()\n+\n"))
+	moved, err := sitesOf("y.go", []byte("package x\nfunc b() { c() }\nfunc (q *Q[T]) f() {\n\ta()\n\ta()\n}\n"))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(moved[1].order(1)).To(Equal(found[0].order(1)))
+	g.Expect(moved[1].order(2)).NotTo(Equal(found[0].order(1)))
+}
+
+func TestEquivalentsAreKeptHonest(t *testing.T) {
+	const mutant = "in f\n- a()\n+\n"
+	for name, c := range map[string]struct{ list, want string }{
+		"no reason":    {mutant, "want the lines"},
+		"twice":        {mutant + "because x\n\n" + mutant + "because y", "listed twice"},
+		"not in there": {"in f\n- b()\n+\nbecause x", "not there (any more):\nin f\n- b()"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			trial := &trial{of: listed{Dir: t.TempDir(), GoFiles: []string{"x.go"}}}
+			g.Expect(os.Mkdir(filepath.Join(trial.of.Dir, "testdata"), 0o750)).To(Succeed())
+			g.Expect(os.WriteFile(filepath.Join(trial.of.Dir, "x.go"), []byte("package x\nfunc f() { a() }"), 0o600)).To(Succeed())
+			g.Expect(os.WriteFile(filepath.Join(trial.of.Dir, equivalentsFile), []byte(c.list), 0o600)).To(Succeed())
+			sites, err := trial.sites()
+			g.Expect(err).NotTo(HaveOccurred())
+			_, err = trial.withoutEquivalents(sites)
+			g.Expect(err).To(MatchError(ContainSubstring(c.want)))
+		})
+	}
+}
+
+func TestNoMoreMutantsThanAskedFor(t *testing.T) {
+	g := NewWithT(t)
+	out, err := mutate(t, "-n", "2", "-j", "1", "-timeout", "2s", "./testdata/sample")
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(out).To(ContainSubstring("/sample | 9 | 1 | 2 |"))
+}
+
+func TestSlowTestsRunLast(t *testing.T) {
+	g := NewWithT(t)
+	const out = "--- PASS: TestA (0.99s)\n--- PASS: TestB (2.00s)\n    --- PASS: TestA/c (5.00s)\n--- PASS: TestC (3.00s)\n"
+	quick, late := []string{"-test.skip", "^(TestB|TestC)$"}, []string{"-test.run", "^(TestB|TestC)$"}
+	g.Expect(rounds(out, 6*time.Second, 0)).To(Equal([]round{{quick, 8 * time.Second}, {late, 20 * time.Second}}))
+	g.Expect(rounds(out, 6*time.Second, time.Minute)).To(Equal([]round{{quick, time.Minute}, {late, time.Minute}}))
+	g.Expect(rounds("", time.Second, 0)).To(Equal([]round{{nil, 8 * time.Second}}))
+}

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"slices"
+	"strings"
+)
+
+// site is one mutation of a file: the bytes from start to end become one of texts, the first that compiles.
+type site struct {
+	file       string
+	line       int
+	in         string // The function around it, for example Queue.Add.
+	nth        int    // Counts the sites of one function that read the same, from 1.
+	start, end int
+	texts      []string
+	source     []byte
+}
+
+// key names the site by content, so that moved lines keep their mutants and their reasons.
+func (s *site) key() string {
+	before, after := s.lines(s.texts[0])
+	where := s.in
+	if s.nth > 1 {
+		where = fmt.Sprintf("%s #%d", s.in, s.nth)
+	}
+	return fmt.Sprintf("in %s\n- %s\n%s\n", where, before, strings.TrimSpace("+ "+after))
+}
+
+// lines returns the lines around the site before and after the mutation, each as one line.
+func (s *site) lines(text string) (before, after string) {
+	first := bytes.LastIndexByte(s.source[:s.start], '\n') + 1
+	last := len(s.source)
+	if i := bytes.IndexByte(s.source[s.end:], '\n'); i >= 0 {
+		last = s.end + i
+	}
+	join := func(parts ...string) string { return strings.Join(strings.Fields(strings.Join(parts, "")), " ") }
+	return join(string(s.source[first:last])), join(string(s.source[first:s.start]), text, string(s.source[s.end:last]))
+}
+
+// mutated returns the file with the i-th text in place.
+func (s *site) mutated(i int) []byte {
+	return slices.Concat(s.source[:s.start], []byte(s.texts[i]), s.source[s.end:])
+}
+
+// order is the site's place in the draw of a seed. It does not depend on other sites.
+func (s *site) order(seed uint64) string {
+	sum := sha256.Sum256(fmt.Append(nil, seed, "\n", s.key()))
+	return string(sum[:])
+}
+
+// sitesOf lists the sites of a file, in the order of the source.
+func sitesOf(path string, source []byte) ([]*site, error) {
+	fset := token.NewFileSet()
+	file, err := parser.ParseFile(fset, path, source, parser.SkipObjectResolution)
+	if err != nil {
+		return nil, fmt.Errorf("parsing %s: %w", path, err)
+	}
+	f := &finder{fset: fset, path: path, source: source}
+	for _, d := range file.Decls {
+		if fn, ok := d.(*ast.FuncDecl); ok && fn.Body != nil {
+			f.in = nameOf(fn)
+			f.function(fn.Type, fn.Body)
+		}
+	}
+	seen := map[string]int{}
+	for _, s := range f.found {
+		k := s.key()
+		seen[k]++
+		s.nth = seen[k]
+	}
+	return f.found, nil
+}
+
+func nameOf(fn *ast.FuncDecl) string {
+	if fn.Recv == nil {
+		return fn.Name.Name
+	}
+	of := fn.Recv.List[0].Type
+	if star, ok := of.(*ast.StarExpr); ok {
+		of = star.X
+	}
+	switch generic := of.(type) {
+	case *ast.IndexExpr:
+		of = generic.X
+	case *ast.IndexListExpr:
+		of = generic.X
+	}
+	return fmt.Sprintf("%s.%s", of, fn.Name.Name)
+}
+
+// draw returns the sites in the order of a seed.
+func draw(sites []*site, seed uint64) []*site {
+	drawn := slices.Clone(sites)
+	slices.SortStableFunc(drawn, func(a, b *site) int { return strings.Compare(a.order(seed), b.order(seed)) })
+	return drawn
+}

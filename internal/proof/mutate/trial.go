@@ -1,0 +1,205 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/homeostat/homeostat/internal/proof/mutate/overlay"
+)
+
+// listed is a package as go list describes it.
+type listed struct {
+	ImportPath, Dir string
+	GoFiles         []string
+	Module          struct{ Path, Dir string }
+}
+
+// score is what became of the mutants of a package.
+type score struct {
+	name                  string
+	sites, equivalent     int
+	killed, timeouts, not int // not: do not compile, and are not counted.
+	survivors             []*site
+	took                  time.Duration
+}
+
+// tried is the number of mutants that compiled.
+func (s *score) tried() int { return s.killed + len(s.survivors) }
+
+// percent is the part of the mutants that a test has found.
+func (s *score) percent() float64 { return 100 * float64(s.killed) / float64(max(1, s.tried())) }
+
+func list(ctx context.Context, patterns ...string) ([]listed, error) {
+	arguments := append([]string{"list", "-json=ImportPath,Dir,GoFiles,Module"}, patterns...)
+	command := exec.CommandContext(ctx, "go", arguments...)
+	command.Stderr = os.Stderr
+	out, err := command.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := command.Start(); err != nil {
+		return nil, fmt.Errorf("listing packages: %w", err)
+	}
+	var packages []listed
+	for d := json.NewDecoder(out); d.More(); {
+		var p listed
+		if err := d.Decode(&p); err != nil {
+			return nil, fmt.Errorf("reading the list of packages: %w", err)
+		}
+		packages = append(packages, p)
+	}
+	return packages, command.Wait()
+}
+
+// trial mutates one package.
+type trial struct {
+	options
+	of     listed
+	name   string   // Below the root of the module.
+	suites []*suite // Those of the package first, then those of packages that test it, too.
+
+	mu    sync.Mutex // Guards the fields below.
+	drawn []*site    // Those that are still to be tried.
+	want  int        // The number of them that may be begun.
+	score score
+	err   error
+}
+
+func (t *trial) run(ctx context.Context) (*score, error) {
+	start := time.Now()
+	sites, err := t.sites()
+	if err != nil {
+		return nil, err
+	}
+	t.score = score{name: t.name, sites: len(sites)}
+	if sites, err = t.withoutEquivalents(sites); err != nil {
+		return nil, err
+	}
+	t.drawn, t.want = draw(sites, t.seed), t.mutants
+	if err := t.suites[0].measure(ctx, t.timeout); err != nil {
+		return nil, err
+	}
+	var workers sync.WaitGroup
+	for range t.workers {
+		workers.Go(func() { t.work(ctx) })
+	}
+	workers.Wait()
+	slices.SortFunc(t.score.survivors, func(a, b *site) int {
+		return cmp.Or(cmp.Compare(a.file, b.file), cmp.Compare(a.line, b.line))
+	})
+	t.score.took = time.Since(start)
+	return &t.score, t.err
+}
+
+func (t *trial) sites() ([]*site, error) {
+	var all []*site
+	for _, name := range t.of.GoFiles {
+		path := filepath.Join(t.of.Dir, name)
+		source, err := os.ReadFile(path)
+		if err != nil {
+			return nil, err
+		}
+		found, err := sitesOf(path, source)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, found...)
+	}
+	return all, nil
+}
+
+// withoutEquivalents takes out the sites that the package's list gives a reason for.
+func (t *trial) withoutEquivalents(sites []*site) ([]*site, error) {
+	path := filepath.Join(t.of.Dir, equivalentsFile)
+	source, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return sites, nil
+	} else if err != nil {
+		return nil, err
+	}
+	known, err := equivalents(string(source))
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", path, err)
+	}
+	t.score.equivalent = len(known)
+	rest := slices.DeleteFunc(sites, func(s *site) bool {
+		_, ok := known[s.key()]
+		delete(known, s.key())
+		return ok
+	})
+	for _, k := range slices.Sorted(maps.Keys(known)) {
+		return nil, fmt.Errorf("%s lists a mutant that is not there (any more):\n%s", path, k)
+	}
+	return rest, nil
+}
+
+// work tries mutants until enough of them have compiled.
+func (t *trial) work(ctx context.Context) {
+	for {
+		s := t.next()
+		if s == nil {
+			return
+		}
+		killed, err := t.try(ctx, s)
+		t.mu.Lock()
+		switch {
+		case errors.Is(err, overlay.ErrBuild):
+			t.score.not++
+			t.want++
+		case errors.Is(err, errTimeout):
+			t.score.killed++
+			t.score.timeouts++
+		case err != nil:
+			t.err, t.want = errors.Join(t.err, err), 0
+		case killed:
+			t.score.killed++
+		default:
+			t.score.survivors = append(t.score.survivors, s)
+		}
+		t.mu.Unlock()
+	}
+}
+
+func (t *trial) next() *site {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.want == 0 || len(t.drawn) == 0 {
+		return nil
+	}
+	s := t.drawn[0]
+	t.drawn = t.drawn[1:]
+	t.want--
+	return s
+}
+
+// try reports whether any test finds the mutant of a site.
+func (t *trial) try(ctx context.Context, s *site) (killed bool, err error) {
+	for i := range s.texts {
+		files := overlay.Files{s.file: s.mutated(i)}
+		killed, err = t.suites[0].kills(ctx, files)
+		if errors.Is(err, overlay.ErrBuild) {
+			continue
+		}
+		for _, other := range t.suites[1:] {
+			if killed || err != nil {
+				return killed, err
+			}
+			if err := other.measure(ctx, t.timeout); err != nil {
+				return false, fmt.Errorf("measuring: %w", err)
+			}
+			killed, err = other.kills(ctx, files)
+		}
+		return killed, err
+	}
+	return false, err
+}
