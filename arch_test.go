@@ -26,6 +26,7 @@ var table = map[string][]string{
 	"leader":                  {"internal"},
 	"cluster":                 {"internal"},
 	"reconcile":               {"informer", "queue", "names", "internal"},
+	"reconcile/inspect":       {"informer", "queue"},
 	"reconcile/reconciletest": append([]string{"internal"}, sdk...),
 	"metrics":                 {"reconcile", "queue", "informer", "names", "internal"},
 	"status":                  {"reconcile", "queue", "informer", "names", "metrics", "internal"},

@@ -4,6 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/homeostat/homeostat/reconcile"
+	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
 // A Collector is a prometheus.Collector of controllers, their queues and their
@@ -32,7 +33,7 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 		s.sweep(controller.Name(), controller.Sweep())
 	}
 	s.leases(c.controllers)
-	for _, informer := range reconcile.Informers(c.controllers...) {
+	for _, informer := range inspect.Informers(c.controllers...) {
 		s.informer(&informer)
 	}
 }

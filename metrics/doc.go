@@ -4,7 +4,7 @@
 // is no global registry: register the collectors where you want them.
 //
 //	queue.Stats ─────┐
-//	reconcile.Stats ─┼─▶ Collector ◀── scrape ── prometheus.Registry (yours)
+//	inspect.Stats ───┼─▶ Collector ◀── scrape ── prometheus.Registry (yours)
 //	informer.Status ─┘                              │
 //	client-go ─────────▶ Requests  ◀────────────────┘
 //

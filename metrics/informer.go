@@ -3,7 +3,7 @@ package metrics
 import (
 	"time"
 
-	"github.com/homeostat/homeostat/reconcile"
+	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
 var (
@@ -33,7 +33,7 @@ var (
 		"Changes that were handed on.", "informer", "kind")
 )
 
-func (s sender) informer(i *reconcile.InformerStatus) {
+func (s sender) informer(i *inspect.InformerStatus) {
 	s.gauge(truth(i.Synced), synced, i.Name, i.Kind)
 	s.gauge(float64(i.Objects), objects, i.Name, i.Kind)
 	s.gauge(float64(i.Size()), bytes, i.Name, i.Kind)

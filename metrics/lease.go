@@ -1,6 +1,9 @@
 package metrics
 
-import "github.com/homeostat/homeostat/reconcile"
+import (
+	"github.com/homeostat/homeostat/reconcile"
+	"github.com/homeostat/homeostat/reconcile/inspect"
+)
 
 var master = named("leader_election_master_status",
 	"Whether this replica holds the Lease: 1 on one replica, 0 on the others.", "name")
@@ -10,7 +13,7 @@ func (s sender) leases(controllers []*reconcile.Controller) {
 	held := map[string]bool{}
 	for _, c := range controllers {
 		if status := c.Status(0); status.LeaseName != "" {
-			held[status.LeaseName] = held[status.LeaseName] || status.Phase == reconcile.Working
+			held[status.LeaseName] = held[status.LeaseName] || status.Phase == inspect.Working
 		}
 	}
 	for name, leads := range held {

@@ -23,6 +23,7 @@ import (
 	"github.com/homeostat/homeostat/leader"
 	"github.com/homeostat/homeostat/metrics"
 	"github.com/homeostat/homeostat/reconcile"
+	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
 // What follows is what client-go v0.37 and controller-runtime v0.25 count under these names.
@@ -183,7 +184,7 @@ type onLease struct {
 
 func (l onLease) LeaseName() string { return l.name }
 
-var _ interface{ LeaseName() string } = (*leader.Elector)(nil)
+var _ inspect.LeaseNamer = (*leader.Elector)(nil)
 
 func TestTheMasterStatusIsThatOfTheLease(t *testing.T) {
 	inStand(t, nil, func(s *stand) {

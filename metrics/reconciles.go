@@ -1,6 +1,9 @@
 package metrics
 
-import "github.com/homeostat/homeostat/reconcile"
+import (
+	"github.com/homeostat/homeostat/reconcile"
+	"github.com/homeostat/homeostat/reconcile/inspect"
+)
 
 var (
 	resultsTotal = named("controller_runtime_reconcile_total",
@@ -44,18 +47,18 @@ func (s sender) reconciles(c *reconcile.Controller) {
 	name, stats := c.Name(), c.Stats()
 	total := uint64(0)
 	for i, n := range stats.Reconciles {
-		s.count(n, outcomesTotal, name, reconcile.Outcome(i).String()) //nolint:gosec // a handful of outcomes
+		s.count(n, outcomesTotal, name, inspect.Outcome(i).String()) //nolint:gosec // a handful of outcomes
 		total += n
 	}
-	succeeded, after := stats.Reconciles[reconcile.Succeeded], stats.Reconciles[reconcile.Requeued]
+	succeeded, after := stats.Reconciles[inspect.Succeeded], stats.Reconciles[inspect.Requeued]
 	errs := total - succeeded - after
 	s.count(succeeded, resultsTotal, name, "success")
 	s.count(after, resultsTotal, name, "requeue_after")
 	s.count(errs, resultsTotal, name, "error")
 	s.count(errs, errorsTotal, name)
-	s.count(after+errs-stats.Reconciles[reconcile.GaveUp], retriesTotal, name, name)
+	s.count(after+errs-stats.Reconciles[inspect.GaveUp], retriesTotal, name, name)
 	s.histogram(total, stats.DurationsSum, stats.Durations, workSeconds, name, name)
-	s.count(stats.Reconciles[reconcile.GaveUp], terminalTotal, name)
+	s.count(stats.Reconciles[inspect.GaveUp], terminalTotal, name)
 	s.count(stats.Panics, panicsTotal, name)
 	s.histogram(total, stats.DurationsSum, stats.Durations, reconcileSeconds, name)
 	s.gauge(float64(stats.Workers), workers, name)
@@ -67,7 +70,7 @@ func (s sender) reconciles(c *reconcile.Controller) {
 	s.count(stats.Overran, stuckReports, name)
 	s.gauge(float64(stats.Failing), failing, name)
 	if status := c.Status(0); status.Elects {
-		s.gauge(truth(status.Phase == reconcile.Working), leading, name)
+		s.gauge(truth(status.Phase == inspect.Working), leading, name)
 		s.slots(c, status.Slots)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"strconv"
 
 	"github.com/homeostat/homeostat/reconcile"
+	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
 var (
@@ -14,16 +15,16 @@ var (
 )
 
 // slots sends who has which slot, of controllers that share their work.
-func (s sender) slots(c *reconcile.Controller, all []reconcile.SlotStatus) {
+func (s sender) slots(c *reconcile.Controller, all []inspect.SlotStatus) {
 	if all == nil {
 		return
 	}
 	counts := map[string]int{
-		reconcile.SlotHere: 0, reconcile.SlotElsewhere: 0, reconcile.SlotClaimable: 0, reconcile.SlotUnavailable: 0,
+		inspect.SlotHere: 0, inspect.SlotElsewhere: 0, inspect.SlotClaimable: 0, inspect.SlotUnavailable: 0,
 	}
 	for slot, status := range all {
 		counts[status.State]++
-		s.gauge(truth(status.State == reconcile.SlotHere), slotOwned, c.Name(), strconv.Itoa(slot))
+		s.gauge(truth(status.State == inspect.SlotHere), slotOwned, c.Name(), strconv.Itoa(slot))
 	}
 	for state, n := range counts {
 		s.gauge(float64(n), slots, c.Name(), state)

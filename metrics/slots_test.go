@@ -5,15 +5,16 @@ import (
 	"time"
 
 	"github.com/homeostat/homeostat/reconcile"
+	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
 // threeSlots are shards that only say who has what.
 type threeSlots struct{ reconcile.Shards }
 
 func (threeSlots) EachSlot(f func(slot int, state, owner string, since time.Time)) {
-	f(0, reconcile.SlotHere, "me", time.Time{})
-	f(1, reconcile.SlotElsewhere, "another", time.Time{})
-	f(2, reconcile.SlotClaimable, "", time.Time{})
+	f(0, inspect.SlotHere, "me", time.Time{})
+	f(1, inspect.SlotElsewhere, "another", time.Time{})
+	f(2, inspect.SlotClaimable, "", time.Time{})
 }
 
 func TestSlotsAreGauges(t *testing.T) {

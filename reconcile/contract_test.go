@@ -9,6 +9,7 @@ import (
 
 	"github.com/homeostat/homeostat/internal/proof/contract"
 	"github.com/homeostat/homeostat/reconcile"
+	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
 func all(tests ...func(*testing.T)) func(*testing.T) {
@@ -30,7 +31,7 @@ func TestAsManyKeysAtOnceAsThereAreWorkers(t *testing.T) {
 		w.turns()
 		w.Expect(c.Stats().Active).To(Equal(3))
 		pass(3 * time.Second)
-		w.Expect(c.Stats().Reconciles[reconcile.Succeeded]).To(BeEquivalentTo(5))
+		w.Expect(c.Stats().Reconciles[inspect.Succeeded]).To(BeEquivalentTo(5))
 		w.Expect(stop()).To(Succeed())
 	})
 }

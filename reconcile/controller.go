@@ -16,6 +16,7 @@ import (
 	"github.com/homeostat/homeostat/informer"
 	"github.com/homeostat/homeostat/names"
 	"github.com/homeostat/homeostat/queue"
+	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
 // ErrStopping is the cause (context.Cause) of turns that were still running
@@ -39,7 +40,7 @@ type Controller struct {
 	room    room   // of external triggers
 	owners  owners // if there is a trigger made by Owned
 
-	phase     atomic.Pointer[Phase] // nil before Run
+	phase     atomic.Pointer[inspect.Phase] // nil before Run
 	outputs   outputs
 	failures  failures
 	histories histories
@@ -89,7 +90,7 @@ func New[T informer.Object](
 		validateInformers(typed[T]{in}, options.Triggers), sweepKnown(c, in, r)); err != nil {
 		return nil, fmt.Errorf("making controller %q: %w", name, err)
 	}
-	if slices.ContainsFunc(options.Triggers, func(t Trigger) bool { return t.sort() == "owned" }) {
+	if slices.ContainsFunc(options.Triggers, func(t Trigger) bool { return t.triggerType() == "owned" }) {
 		var err error
 		if c.owners, err = ownersFor(typed[T]{in}); err != nil {
 			return nil, fmt.Errorf("making controller %q: %w", name, err)
@@ -204,8 +205,8 @@ func (c *Controller) Run(ctx context.Context) error {
 }
 
 func (c *Controller) run(ctx context.Context, faults []error) error {
-	c.enter(Syncing)
-	defer c.enter(Stopped)
+	c.enter(inspect.Syncing)
+	defer c.enter(inspect.Stopped)
 	ctx = logr.NewContext(ctx, klog.FromContext(ctx).WithName(c.name))
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var running sync.WaitGroup
@@ -241,7 +242,7 @@ func (c *Controller) run(ctx context.Context, faults []error) error {
 // lead works until ctx ends: always, whenever this replica leads, or on its
 // slots.
 func (c *Controller) lead(ctx context.Context) error {
-	defer c.enter(Stopping)
+	defer c.enter(inspect.Stopping)
 	if c.options.Shards != nil {
 		return c.share(ctx)
 	}
@@ -249,12 +250,12 @@ func (c *Controller) lead(ctx context.Context) error {
 		c.work(ctx, ctx)
 		return nil
 	}
-	c.enter(Standby)
+	c.enter(inspect.Standby)
 	return c.options.Leader.Run(ctx, func(leading context.Context) error {
 		c.takeOver(leading)
 		c.work(ctx, leading)
 		if ctx.Err() == nil {
-			c.enter(Standby)
+			c.enter(inspect.Standby)
 		}
 		return nil
 	})

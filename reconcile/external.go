@@ -72,8 +72,8 @@ func (e *external) fromChannel(keys <-chan Key) {
 	}
 }
 
-func (e external) source() source { return nil }
-func (e external) sort() string   { return "external" }
+func (e external) source() source      { return nil }
+func (e external) triggerType() string { return "external" }
 
 func (e external) validate() error {
 	var errs []error

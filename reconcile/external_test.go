@@ -12,6 +12,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/homeostat/homeostat/reconcile"
+	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
 func TestExternalKeysFromAChannelAreReconciled(t *testing.T) {
@@ -27,8 +28,8 @@ func TestExternalKeysFromAChannelAreReconciled(t *testing.T) {
 		hooks <- key("a")
 		w.Expect(w.turns()).To(Equal([]string{"a"}))
 		w.Expect(strings.Join(w.logged(), "\n")).To(ContainSubstring("webhook: unknown d/a"))
-		w.Expect(c.Status(0).Triggers[1]).To(Equal(reconcile.TriggerStatus{Informer: "webhook", Sort: "external"}))
-		w.Expect(reconcile.Informers(c)).To(HaveLen(1))
+		w.Expect(c.Status(0).Triggers[1]).To(Equal(inspect.TriggerStatus{Informer: "webhook", Type: "external"}))
+		w.Expect(inspect.Informers(c)).To(HaveLen(1))
 		hooks <- key("b")
 		close(hooks)
 		w.Expect(w.turns()).To(Equal([]string{"b"}))

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/homeostat/homeostat/queue"
+	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
 const (
@@ -48,7 +49,7 @@ type failure struct {
 // dispatched again. It returns how often in a row what is repeated was repeated.
 func (f *failures) note(item queue.Item[Key], v verdict) (repeats int) {
 	key := item.Key()
-	failed := failure{at: time.Now(), terminal: v.outcome == GaveUp}
+	failed := failure{at: time.Now(), terminal: v.outcome == inspect.GaveUp}
 	switch {
 	case v.stale: // it counts over changes, too, which reset the back-off
 		failed.conflicts = f.conflicts(key) + 1
@@ -127,10 +128,10 @@ func (f *failures) count() int {
 
 // join adds their failures to the entries of a queue, and then the keys that
 // gave up: at most limit in all.
-func (f *failures) join(entries []queue.Entry[Key], limit int) []KeyStatus {
+func (f *failures) join(entries []queue.Entry[Key], limit int) []inspect.KeyStatus {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	keys := make([]KeyStatus, 0, len(entries))
+	keys := make([]inspect.KeyStatus, 0, len(entries))
 	queued := make(map[Key]bool, len(entries))
 	for _, e := range entries {
 		queued[e.Key] = true
@@ -138,17 +139,17 @@ func (f *failures) join(entries []queue.Entry[Key], limit int) []KeyStatus {
 		if failed.quiet {
 			failed = failure{}
 		}
-		keys = append(keys, KeyStatus{Entry: e, Failure: failed.text, FailedAt: failed.at})
+		keys = append(keys, inspect.KeyStatus{Entry: e, Failure: failed.text, FailedAt: failed.at})
 	}
-	var resting []*KeyStatus // pointers: code that sorts large structs is large itself
+	var resting []*inspect.KeyStatus // pointers: code that sorts large structs is large itself
 	for key, failed := range f.byKey {
 		if failed.terminal && !queued[key] {
-			resting = append(resting, &KeyStatus{
+			resting = append(resting, &inspect.KeyStatus{
 				Entry: queue.Entry[Key]{Key: key}, Resting: true, Failure: failed.text, FailedAt: failed.at,
 			})
 		}
 	}
-	slices.SortFunc(resting, func(a, b *KeyStatus) int {
+	slices.SortFunc(resting, func(a, b *inspect.KeyStatus) int {
 		return cmp.Or(b.FailedAt.Compare(a.FailedAt), cmp.Compare(a.Key.String(), b.Key.String()))
 	})
 	for _, k := range resting[:min(len(resting), max(limit-len(keys), 0))] {

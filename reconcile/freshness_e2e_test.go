@@ -17,6 +17,7 @@ import (
 	"github.com/homeostat/homeostat/informer"
 	"github.com/homeostat/homeostat/internal/proof/e2e"
 	"github.com/homeostat/homeostat/reconcile"
+	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
 // On a real server, with a cache that is half a second late: five ConfigMaps,
@@ -81,7 +82,7 @@ func secretsOfTouchedMaps(
 	ended := make(chan error, 1)
 	go func() { ended <- c.Run(ctx) }()
 
-	g.Eventually(c.Phase, time.Minute).Should(Equal(reconcile.Working))
+	g.Eventually(c.Phase, time.Minute).Should(Equal(inspect.Working))
 	for round := range 20 {
 		for i := range 5 {
 			object := &configMap{ObjectMeta: metav1.ObjectMeta{

@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"github.com/homeostat/homeostat/reconcile/inspect"
 	"slices"
 	"sync"
 	"time"
@@ -20,9 +21,9 @@ type histories struct {
 }
 
 type keyHistory struct {
-	attempts []Attempt // a ring once it is full: number modulo its length
-	number   uint64    // of attempts ever
-	watched  time.Time // until when attempts without an effect have their causes recorded
+	attempts []inspect.Attempt // a ring once it is full: number modulo its length
+	number   uint64            // of attempts ever
+	watched  time.Time         // until when attempts without an effect have their causes recorded
 }
 
 // History returns the last reconciles of key, the oldest first, at most 20, and
@@ -30,7 +31,7 @@ type keyHistory struct {
 // written or failed takes the place of the key whose last reconcile is oldest;
 // one that did neither takes no other key's place, and its causes are recorded
 // only during the 10 minutes after a call of History for its key.
-func (c *Controller) History(key Key) []Attempt {
+func (c *Controller) History(key Key) []inspect.Attempt {
 	h := &c.histories
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -107,7 +108,7 @@ func (k *keyHistory) last() time.Time {
 }
 
 // ended notes how attempt number of key ended.
-func (h *histories) ended(key Key, number uint64, o Outcome) {
+func (h *histories) ended(key Key, number uint64, o inspect.Outcome) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if k := h.byKey[key]; k != nil && 0 < number && number <= k.number && k.number < number+historyLength {

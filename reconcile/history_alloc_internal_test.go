@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
 func TestTheHistoryCostsAReconcileWithoutAnEffectNoAllocation(t *testing.T) {
@@ -26,12 +27,12 @@ func TestTheHistoryCostsAReconcileWithoutAnEffectNoAllocation(t *testing.T) {
 		c.histories.of(Key{Name: fmt.Sprint(i)}, true)
 	}
 	untracked := &turnContext{control: c, began: time.Now()}
-	g.Expect(testing.AllocsPerRun(100, func() { untracked.note(nil, nil); untracked.conclude(Succeeded, nil, nil) })).To(BeZero())
+	g.Expect(testing.AllocsPerRun(100, func() { untracked.note(nil, nil); untracked.conclude(inspect.Succeeded, nil, nil) })).To(BeZero())
 	c.histories.of(item.Key(), true)
 	for range historyLength {
 		known.note(nil, nil)
 	}
-	g.Expect(testing.AllocsPerRun(100, func() { known.note(nil, nil); known.conclude(Succeeded, nil, nil) })).To(BeZero())
+	g.Expect(testing.AllocsPerRun(100, func() { known.note(nil, nil); known.conclude(inspect.Succeeded, nil, nil) })).To(BeZero())
 	g.Expect(c.histories.byKey).To(HaveLen(historyKeys))
 }
 

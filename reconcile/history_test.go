@@ -15,6 +15,7 @@ import (
 	"github.com/homeostat/homeostat/names"
 	"github.com/homeostat/homeostat/queue"
 	"github.com/homeostat/homeostat/reconcile"
+	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
 func TestHistoryTellsCausesWritesWhenTheyWereSeenAndTheOutcome(t *testing.T) {
@@ -44,15 +45,15 @@ func TestHistoryTellsCausesWritesWhenTheyWereSeenAndTheOutcome(t *testing.T) {
 			MatchAllFields(Fields{
 				"Key": Equal(key("a")), "Number": Equal(1), "Start": Equal(began), "Took": Equal(2 * time.Second),
 				"Causes":     HaveExactElements(HaveField("Change", queue.Added)),
-				"Writes":     HaveExactElements(reconcile.Write{Kind: "ConfigMap", Namespace: "d", Name: "a", ResourceVersion: "2"}),
+				"Writes":     HaveExactElements(inspect.Write{Kind: "ConfigMap", Namespace: "d", Name: "a", ResourceVersion: "2"}),
 				"MoreWrites": BeZero(), "Seen": Equal(began.Add(2 * time.Second)), "Overdue": BeFalse(),
-				"Outcome": Equal(reconcile.Succeeded), "Failure": BeEmpty(),
+				"Outcome": Equal(inspect.Succeeded), "Failure": BeEmpty(),
 			}),
 			MatchFields(IgnoreExtras, Fields{
 				"Causes":  HaveExactElements(HaveField("NewVersion", "2")),
 				"Writes":  BeEmpty(),
 				"Seen":    BeZero(),
-				"Outcome": Equal(reconcile.GaveUp), "Failure": Equal("no more"),
+				"Outcome": Equal(inspect.GaveUp), "Failure": Equal("no more"),
 			}),
 		))
 		w.Expect(c.History(key("b"))).To(BeEmpty())
@@ -78,7 +79,7 @@ func TestHistoryHasTheLastTwentyAttemptsAndTenWritesOfEach(t *testing.T) {
 		attempts := c.History(key("a"))
 		w.Expect(attempts).To(HaveLen(20))
 		w.Expect(attempts[0]).To(And(HaveField("Number", 6), HaveField("Failure", "attempt 6")))
-		w.Expect(attempts[18]).To(And(HaveField("Number", 24), HaveField("Outcome", reconcile.Failed)))
+		w.Expect(attempts[18]).To(And(HaveField("Number", 24), HaveField("Outcome", inspect.Failed)))
 		w.Expect(attempts[19]).To(And(HaveField("Writes", HaveLen(10)), HaveField("MoreWrites", 3)))
 		w.Expect(stop()).To(Succeed())
 	})
@@ -120,7 +121,7 @@ func TestCausesOfReconcilesWithoutAnEffectAreRecordedWhileTheyAreLookedAt(t *tes
 		w.create("a")
 		stop := w.startRun(c.Run)
 		pass(time.Second)
-		touch := func(label string) []reconcile.Attempt {
+		touch := func(label string) []inspect.Attempt {
 			w.update("a", func(m *configMap) { m.Labels = map[string]string{"touched": label} })
 			pass(time.Second)
 			return c.History(key("a"))
@@ -138,10 +139,10 @@ type spanKey struct{}
 func TestAroundIsCalledAtTheStartAndAtTheEndOfEachReconcile(t *testing.T) {
 	inWorld(t, func(w *world) {
 		broken := errors.New("broken")
-		var ended []reconcile.Attempt
-		o := &reconcile.Options{Around: func(ctx context.Context, k reconcile.Key) (context.Context, func(reconcile.Attempt, error)) {
+		var ended []inspect.Attempt
+		o := &reconcile.Options{Around: func(ctx context.Context, k reconcile.Key) (context.Context, func(inspect.Attempt, error)) {
 			w.ran("start " + k.Name)
-			return context.WithValue(ctx, spanKey{}, "span of "+k.Name), func(a reconcile.Attempt, err error) {
+			return context.WithValue(ctx, spanKey{}, "span of "+k.Name), func(a inspect.Attempt, err error) {
 				w.ran(fmt.Sprint("end ", a.Key.Name, " ", a.Outcome, " ", errors.Is(err, broken)))
 				ended = append(ended, a)
 			}
@@ -169,7 +170,7 @@ func TestAroundIsCalledForARecreatedObjectToo(t *testing.T) {
 			Known: names.UIDFunc(func(context.Context) ([]names.Name, error) {
 				return []names.Name{{Key: key("a"), UID: "another"}}, nil
 			}),
-			Around: func(context.Context, reconcile.Key) (context.Context, func(reconcile.Attempt, error)) {
+			Around: func(context.Context, reconcile.Key) (context.Context, func(inspect.Attempt, error)) {
 				around++
 				return nil, nil
 			},
@@ -188,12 +189,12 @@ func TestAroundIsCalledForARecreatedObjectToo(t *testing.T) {
 
 func TestAPanicOfAroundIsTheKeysAlone(t *testing.T) {
 	inWorld(t, func(w *world) {
-		o := &reconcile.Options{Around: func(_ context.Context, k reconcile.Key) (context.Context, func(reconcile.Attempt, error)) {
+		o := &reconcile.Options{Around: func(_ context.Context, k reconcile.Key) (context.Context, func(inspect.Attempt, error)) {
 			switch k.Name {
 			case "start":
 				panic("at the start")
 			case "end":
-				return nil, func(reconcile.Attempt, error) { panic("at the end") }
+				return nil, func(inspect.Attempt, error) { panic("at the end") }
 			default:
 				return nil, nil
 			}
@@ -205,7 +206,7 @@ func TestAPanicOfAroundIsTheKeysAlone(t *testing.T) {
 		w.create("end", "start", "third")
 		stop := w.startRun(c.Run)
 		w.Expect(w.turns()).To(ConsistOf("end", "third"))
-		w.Expect(c.Stats().Reconciles[reconcile.Succeeded]).To(Equal(uint64(2)))
+		w.Expect(c.Stats().Reconciles[inspect.Succeeded]).To(Equal(uint64(2)))
 		w.Expect(keysOf(c)).To(HaveKeyWithValue("start", HaveField("Failure", "panic: at the start")))
 		w.Expect(w.logged()).To(ContainElement(ContainSubstring("Options.Around panicked after a reconcile")))
 		w.Expect(stop()).To(Succeed())

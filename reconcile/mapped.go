@@ -36,8 +36,8 @@ type mapped[O informer.Object] struct {
 	f  func(ctx context.Context, old, new O) ([]Key, error)
 }
 
-func (t mapped[O]) source() source { return typed[O]{t.in} }
-func (t mapped[O]) sort() string   { return "mapped" }
+func (t mapped[O]) source() source      { return typed[O]{t.in} }
+func (t mapped[O]) triggerType() string { return "mapped" }
 
 func (t mapped[O]) attach(c *Controller) (binding, error) {
 	q, err := queue.New[Key](&queue.Options[Key]{

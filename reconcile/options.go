@@ -11,14 +11,15 @@ import (
 
 	"github.com/homeostat/homeostat/names"
 	"github.com/homeostat/homeostat/queue"
+	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
 // What the zero Options mean.
 const (
-	DefaultWorkers           = 4
-	DefaultReconcileTimeout  = 2 * time.Minute
-	DefaultGrace             = 30 * time.Second
-	DefaultFreshnessDeadline = 10 * time.Second
+	defaultWorkers           = 4
+	defaultReconcileTimeout  = 2 * time.Minute
+	defaultGrace             = 30 * time.Second
+	defaultFreshnessDeadline = 10 * time.Second
 )
 
 // A Leader calls fn while this replica leads, each time with a context that
@@ -96,7 +97,7 @@ type Options struct {
 	// when the reconcile has ended, for example to trace it (examples/tracing). Either
 	// may be nil. If Around panics, the reconcile has failed; a panic of the function
 	// is logged. The error is the reconciler's.
-	Around func(ctx context.Context, key Key) (context.Context, func(Attempt, error))
+	Around func(ctx context.Context, key Key) (context.Context, func(inspect.Attempt, error))
 
 	// BeforeGet is called before a worker takes a key. It is a hook for
 	// deterministic simulators, which park workers there.
@@ -108,10 +109,10 @@ func (o *Options) withDefaults(name string) Options {
 	if o != nil {
 		set = *o
 	}
-	set.Workers = cmp.Or(set.Workers, DefaultWorkers)
-	set.ReconcileTimeout = cmp.Or(set.ReconcileTimeout, DefaultReconcileTimeout)
-	set.Grace = cmp.Or(set.Grace, DefaultGrace)
-	set.FreshnessDeadline = cmp.Or(set.FreshnessDeadline, DefaultFreshnessDeadline)
+	set.Workers = cmp.Or(set.Workers, defaultWorkers)
+	set.ReconcileTimeout = cmp.Or(set.ReconcileTimeout, defaultReconcileTimeout)
+	set.Grace = cmp.Or(set.Grace, defaultGrace)
+	set.FreshnessDeadline = cmp.Or(set.FreshnessDeadline, defaultFreshnessDeadline)
 	set.FieldManager = cmp.Or(set.FieldManager, name)
 	return set
 }

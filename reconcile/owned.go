@@ -24,8 +24,8 @@ func Owned[O informer.Object](in *informer.Informer[O]) Trigger {
 
 type owned[O informer.Object] struct{ in *informer.Informer[O] }
 
-func (t owned[O]) source() source { return typed[O]{t.in} }
-func (t owned[O]) sort() string   { return "owned" }
+func (t owned[O]) source() source      { return typed[O]{t.in} }
+func (t owned[O]) triggerType() string { return "owned" }
 
 func (t owned[O]) attach(c *Controller) (binding, error) {
 	feed := feedOf(t.in)

@@ -3,6 +3,7 @@ package reconcile
 import (
 	"errors"
 	"fmt"
+	"github.com/homeostat/homeostat/reconcile/inspect"
 	"regexp"
 	"slices"
 	"strings"
@@ -41,7 +42,7 @@ func missingPermission(err error) string {
 // Refused returns nil, or an error that names the missing permissions if the API
 // server has refused every write for a minute and keys still fail because of that.
 func (c *Controller) Refused() error {
-	if c.Phase() != Working {
+	if c.Phase() != inspect.Working {
 		return nil
 	}
 	since, missing := c.failures.refused()

@@ -16,6 +16,7 @@ import (
 	"github.com/homeostat/homeostat/informer"
 	"github.com/homeostat/homeostat/internal/proof/e2e"
 	"github.com/homeostat/homeostat/reconcile"
+	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
 // A server-side apply of a field that another manager owns was repeated 291 times in 20 seconds.
@@ -48,6 +49,6 @@ func TestE2EAConflictOfAnApplyBacksOff(t *testing.T) {
 	defer cancel()
 	g.Expect(c.Run(ctx)).To(Succeed())
 	g.Expect(requests.Load()).To(And(BeNumerically(">", 2), BeNumerically("<", 40)))
-	g.Expect(c.Stats().Reconciles[reconcile.Conflicted]).To(BeZero(), "it is a failure at once")
+	g.Expect(c.Stats().Reconciles[inspect.Conflicted]).To(BeZero(), "it is a failure at once")
 	g.Expect(c.Stats().Failing).To(Equal(1))
 }

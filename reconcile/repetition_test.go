@@ -14,6 +14,7 @@ import (
 
 	"github.com/homeostat/homeostat/queue"
 	"github.com/homeostat/homeostat/reconcile"
+	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
 var (
@@ -84,8 +85,8 @@ func TestTheFirstConflictsAreQuickAndQuiet(t *testing.T) {
 	g.Expect(at[3]).To(BeNumerically("<", 400*time.Millisecond))
 	g.Expect(log).NotTo(ContainSubstring(`"error"`))
 	g.Expect(log).NotTo(ContainSubstring(`"level"=0`))
-	g.Expect(c.Stats().Reconciles[reconcile.Conflicted]).To(BeEquivalentTo(3))
-	g.Expect(c.Stats().Reconciles[reconcile.Failed]).To(BeZero())
+	g.Expect(c.Stats().Reconciles[inspect.Conflicted]).To(BeEquivalentTo(3))
+	g.Expect(c.Stats().Reconciles[inspect.Failed]).To(BeZero())
 	g.Expect(c.Stats().Failing).To(BeZero())
 }
 
@@ -96,10 +97,10 @@ func TestAConflictThatStaysIsLoggedCountedAndShown(t *testing.T) {
 		stop := w.startRun(c.Run)
 		pass(20 * time.Second)
 		w.Expect(c.Stats().Failing).To(Equal(1))
-		w.Expect(c.Stats().Reconciles[reconcile.Failed]).To(BeNumerically(">", 3))
+		w.Expect(c.Stats().Reconciles[inspect.Failed]).To(BeNumerically(">", 3))
 		w.Expect(keysOf(c)["a"].Failure).To(ContainSubstring("newer"))
 		log := strings.Join(w.logged(), "\n")
-		w.Expect(strings.Count(log, "conflict stays")).To(BeEquivalentTo(c.Stats().Reconciles[reconcile.Failed]))
+		w.Expect(strings.Count(log, "conflict stays")).To(BeEquivalentTo(c.Stats().Reconciles[inspect.Failed]))
 		w.Expect(log).To(MatchRegexp(`conflict stays.*"causes"="configmaps: added d/a`), "causes survive a conflict")
 		w.Expect(stop()).To(Succeed())
 	})
@@ -124,8 +125,8 @@ func TestAConflictAtEveryChangeIsNotQuietForever(t *testing.T) {
 func TestAConflictWithAnotherFieldManagerIsNoStaleCache(t *testing.T) {
 	g := NewWithT(t)
 	_, c, log := repeating(t, 10*time.Millisecond, func(int) (reconcile.Result, error) { return nothing, errOwned })
-	g.Expect(c.Stats().Reconciles[reconcile.Failed]).To(BeEquivalentTo(1))
-	g.Expect(c.Stats().Reconciles[reconcile.Conflicted]).To(BeZero())
+	g.Expect(c.Stats().Reconciles[inspect.Failed]).To(BeEquivalentTo(1))
+	g.Expect(c.Stats().Reconciles[inspect.Conflicted]).To(BeZero())
 	g.Expect(log).To(ContainSubstring("kubectl"))
 }
 
@@ -135,12 +136,12 @@ func TestTerminalAndAfterWinOverWhatTheyWrap(t *testing.T) {
 		result  reconcile.Result
 		err     error
 		runs    int
-		outcome reconcile.Outcome
+		outcome inspect.Outcome
 	}{
-		{"a terminal conflict", nothing, reconcile.Terminal(errStale), 1, reconcile.GaveUp},
-		{"a terminal error beside a conflict", nothing, errors.Join(errStale, reconcile.Terminal(errBoom)), 1, reconcile.GaveUp},
-		{"a terminal error with After(0)", reconcile.After(0), reconcile.Terminal(errBoom), 1, reconcile.GaveUp},
-		{"a conflict with After", reconcile.After(25 * time.Second), errStale, 3, reconcile.Failed},
+		{"a terminal conflict", nothing, reconcile.Terminal(errStale), 1, inspect.GaveUp},
+		{"a terminal error beside a conflict", nothing, errors.Join(errStale, reconcile.Terminal(errBoom)), 1, inspect.GaveUp},
+		{"a terminal error with After(0)", reconcile.After(0), reconcile.Terminal(errBoom), 1, inspect.GaveUp},
+		{"a conflict with After", reconcile.After(25 * time.Second), errStale, 3, inspect.Failed},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -156,7 +157,7 @@ func TestAConflictBesideAnotherErrorIsThatError(t *testing.T) {
 	_, c, log := repeating(t, 10*time.Millisecond, func(int) (reconcile.Result, error) {
 		return nothing, errors.Join(errStale, errBoom)
 	})
-	g.Expect(c.Stats().Reconciles[reconcile.Failed]).To(BeEquivalentTo(1))
+	g.Expect(c.Stats().Reconciles[inspect.Failed]).To(BeEquivalentTo(1))
 	g.Expect(log).To(ContainSubstring("boom"))
 }
 
@@ -168,6 +169,6 @@ func (several) Unwrap() []error { return nil }
 func TestAnErrorThatJoinsNoneIsNoConflict(t *testing.T) {
 	g := NewWithT(t)
 	_, c, _ := repeating(t, 10*time.Millisecond, func(int) (reconcile.Result, error) { return nothing, several{errBoom} })
-	g.Expect(c.Stats().Reconciles[reconcile.Failed]).To(BeEquivalentTo(1))
-	g.Expect(c.Stats().Reconciles[reconcile.Conflicted]).To(BeZero())
+	g.Expect(c.Stats().Reconciles[inspect.Failed]).To(BeEquivalentTo(1))
+	g.Expect(c.Stats().Reconciles[inspect.Conflicted]).To(BeZero())
 }

@@ -7,11 +7,12 @@ import (
 	"time"
 
 	"github.com/homeostat/homeostat/queue"
+	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
 // Shards divide the keys into slots and the slots among the replicas; a
 // leader.Shards does. What it also says is used: Ready, Healthy and String, and
-// EachSlot (see [SlotStatus]).
+// EachSlot (see inspect.SlotStatus).
 type Shards interface {
 	// Run calls fn for each slot that this replica gets, until ctx ends, with a
 	// context that ends when the slot is to be given up; fn returns when no turn
@@ -48,7 +49,7 @@ type shift struct {
 
 // share works on the slots of this replica until ctx ends.
 func (c *Controller) share(ctx context.Context) error {
-	c.enter(Standby)
+	c.enter(inspect.Standby)
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -85,7 +86,7 @@ func (s *sharing) begin(owned context.Context, slot int) {
 	defer s.mu.Unlock()
 	s.shifts[slot] = w
 	s.unused = append(s.unused, slot)
-	s.controller.enter(Working)
+	s.controller.enter(inspect.Working)
 }
 
 // end admits no more turns of a slot, waits for those that run, and forgets
@@ -97,9 +98,9 @@ func (s *sharing) end(ctx, owned context.Context, slot int) {
 	delete(s.shifts, slot)
 	switch {
 	case ctx.Err() != nil:
-		c.enter(Stopping)
+		c.enter(inspect.Stopping)
 	case len(s.shifts) == 0:
-		c.enter(Standby)
+		c.enter(inspect.Standby)
 	}
 	s.mu.Unlock()
 	defer w.abandon(nil)

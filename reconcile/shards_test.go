@@ -16,6 +16,7 @@ import (
 	"github.com/homeostat/homeostat/informer"
 	"github.com/homeostat/homeostat/names"
 	"github.com/homeostat/homeostat/reconcile"
+	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
 // moves is a cause with which a slot is still ours.
@@ -78,12 +79,13 @@ func (p *parts) leave(letter byte, why error) (wait func() error) {
 }
 
 func (p *parts) EachSlot(f func(slot int, state, owner string, since time.Time)) {
-	f(0, reconcile.SlotHere, "me", time.Time{})
-	f(1, reconcile.SlotClaimable, "", time.Time{})
+	f(0, inspect.SlotHere, "me", time.Time{})
+	f(1, inspect.SlotClaimable, "", time.Time{})
 }
 
 func (p *parts) String() string { return "1 of 2" }
 func (p *parts) Ready() error   { return errLost }
+func (p *parts) Healthy() error { return nil }
 
 func TestTurnsRunForTheSlotsThatThisReplicaHas(t *testing.T) {
 	inWorld(t, func(w *world) {
@@ -229,21 +231,21 @@ func TestAControllerForgetsTheFailuresOfASlotThatGoes(t *testing.T) {
 		w.Expect(err).NotTo(HaveOccurred())
 		stop := w.startRun(c.Run)
 		pass(time.Second)
-		w.Expect(c.Phase()).To(Equal(reconcile.Standby))
+		w.Expect(c.Phase()).To(Equal(inspect.Standby))
 		p.take('a')
 		p.take('b')
 		pass(time.Second)
-		w.Expect(c.Phase()).To(Equal(reconcile.Working))
+		w.Expect(c.Phase()).To(Equal(inspect.Working))
 		w.Expect(c.Stats().Failing).To(Equal(2))
 		w.Expect(p.leave('a', errMoves)()).To(Succeed())
 		w.Expect(c.Stats().Failing).To(Equal(1))
 		w.Expect(p.leave('b', errMoves)()).To(Succeed())
-		w.Expect(c.Phase()).To(Equal(reconcile.Standby))
+		w.Expect(c.Phase()).To(Equal(inspect.Standby))
 		s := c.Status(0)
 		w.Expect(s.Elects).To(BeTrue())
 		w.Expect(s.LeaderName).To(Equal("1 of 2"))
-		w.Expect(s.Slots).To(Equal([]reconcile.SlotStatus{
-			{State: reconcile.SlotHere, Owner: "me"}, {State: reconcile.SlotClaimable},
+		w.Expect(s.Slots).To(Equal([]inspect.SlotStatus{
+			{State: inspect.SlotHere, Owner: "me"}, {State: inspect.SlotClaimable},
 		}))
 		w.Expect(c.LeaderReady()).To(MatchError(errLost))
 		w.Expect(c.Healthy()).To(Succeed())

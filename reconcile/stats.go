@@ -3,6 +3,8 @@ package reconcile
 import (
 	"sync/atomic"
 	"time"
+
+	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
 // durationBuckets are the upper bounds of the histogram of turn times, in seconds.
@@ -10,53 +12,8 @@ var durationBuckets = [...]float64{
 	0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120,
 }
 
-// An Outcome is what a turn came to.
-type Outcome uint8
-
-// The outcomes of a turn.
-const (
-	Succeeded  Outcome = iota // the invariant holds
-	Requeued                  // with After
-	Conflicted                // with a conflict: repeated quietly
-	Failed                    // with an error or a panic: will be retried
-	GaveUp                    // with a terminal error
-	outcomes
-)
-
-// String returns the outcome as it stands in metrics.
-func (o Outcome) String() string {
-	return [...]string{"success", "requeue_after", "conflict", "error", "terminal", ""}[o]
-}
-
-// Stats are counts of a controller since it was made.
-type Stats struct {
-	// Reconciles by Outcome.
-	Reconciles [outcomes]uint64
-	// Panics, which are Failed turns as well, and those of Options.Group.
-	Panics uint64
-	// Stuck calls (of reconcilers, mappers, external triggers and hooks) have not
-	// returned though their context has ended; Overran counts the log lines that
-	// name them.
-	Stuck   int
-	Overran uint64
-	// Active turns, out of Workers at most.
-	Active, Workers int
-	// HeldBack counts turns after which the key had to wait until the caches
-	// saw its writes; Overdue those of them that ran at their deadline.
-	HeldBack, Overdue uint64
-	// Failing keys are those whose last turn failed, up to 1000 of them.
-	Failing int
-	// HotLoops counts turns after which the key was slowed down, since it wrote
-	// an object again and again without getting anywhere.
-	HotLoops uint64
-	// Durations of turns: how many took at most that many seconds, by upper
-	// bound; their sum in seconds.
-	Durations    map[float64]uint64
-	DurationsSum float64
-}
-
 type stats struct {
-	reconciles        [outcomes]atomic.Uint64
+	reconciles        [len(inspect.Stats{}.Reconciles)]atomic.Uint64
 	panics, overran   atomic.Uint64
 	active            atomic.Int64
 	heldBack, overdue atomic.Uint64
@@ -65,7 +22,7 @@ type stats struct {
 	nanoseconds       atomic.Uint64
 }
 
-func (s *stats) took(o Outcome, d time.Duration) {
+func (s *stats) took(o inspect.Outcome, d time.Duration) {
 	s.reconciles[o].Add(1)
 	s.nanoseconds.Add(uint64(d))
 	i, seconds := 0, d.Seconds()
@@ -76,8 +33,8 @@ func (s *stats) took(o Outcome, d time.Duration) {
 }
 
 // Stats returns the controller's counts.
-func (c *Controller) Stats() Stats {
-	s := Stats{
+func (c *Controller) Stats() inspect.Stats {
+	s := inspect.Stats{
 		Panics:       c.stats.panics.Load(),
 		Stuck:        c.watch.stuck(),
 		Overran:      c.stats.overran.Load(),

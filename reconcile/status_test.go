@@ -22,6 +22,7 @@ import (
 	"github.com/homeostat/homeostat/informer"
 	"github.com/homeostat/homeostat/queue"
 	"github.com/homeostat/homeostat/reconcile"
+	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
 func (w *world) made(o *reconcile.Options, f reconcFn) *reconcile.Controller {
@@ -31,12 +32,12 @@ func (w *world) made(o *reconcile.Options, f reconcFn) *reconcile.Controller {
 	return c
 }
 
-func trigger(informer, kind, sort string) types.GomegaMatcher {
-	return MatchFields(IgnoreExtras, Fields{"Informer": Equal(informer), "Kind": Equal(kind), "Sort": Equal(sort)})
+func trigger(informer, kind, triggerType string) types.GomegaMatcher {
+	return MatchFields(IgnoreExtras, Fields{"Informer": Equal(informer), "Kind": Equal(kind), "Type": Equal(triggerType)})
 }
 
-func keysOf(c *reconcile.Controller) map[string]reconcile.KeyStatus {
-	keys := map[string]reconcile.KeyStatus{}
+func keysOf(c *reconcile.Controller) map[string]inspect.KeyStatus {
+	keys := map[string]inspect.KeyStatus{}
 	for _, k := range c.Status(100).Keys {
 		keys[k.Key.Name] = k
 	}
@@ -55,12 +56,12 @@ func TestStatusTellsPhaseTriggersAndOutputs(t *testing.T) {
 			reconcile.Deleted(ctx, &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{Kind: "Job"}})
 			return nothing, nil
 		})
-		w.Expect(c.Phase()).To(Equal(reconcile.Made))
+		w.Expect(c.Phase()).To(Equal(inspect.Created))
 		w.create("a")
 		stop := w.startRun(c.Run)
 		w.turns()
 		w.Expect(c.Status(0)).To(MatchFields(IgnoreExtras, Fields{
-			"Name": Equal("test"), "Kind": Equal("ConfigMap"), "Phase": Equal(reconcile.Working),
+			"Name": Equal("test"), "Kind": Equal("ConfigMap"), "Phase": Equal(inspect.Working),
 			"Triggers": HaveExactElements(
 				trigger("configmaps", "ConfigMap", "primary"),
 				trigger("secrets", "Secret", "owned"),
@@ -69,7 +70,7 @@ func TestStatusTellsPhaseTriggersAndOutputs(t *testing.T) {
 			"Outputs": Equal([]string{"Job", "Secret"}), "Keys": BeEmpty(),
 		}))
 		w.Expect(stop()).To(Succeed())
-		w.Expect(c.Phase()).To(Equal(reconcile.Stopped))
+		w.Expect(c.Phase()).To(Equal(inspect.Stopped))
 	})
 }
 
@@ -186,18 +187,18 @@ func TestStatusTellsWhoLeads(t *testing.T) {
 		stop := w.startRun(c.Run)
 		w.turns()
 		w.Expect(c.Status(0)).To(MatchFields(IgnoreExtras, Fields{
-			"Phase": Equal(reconcile.Standby), "Elects": BeTrue(), "LeaderName": Equal("replica-2 leads"),
+			"Phase": Equal(inspect.Standby), "Elects": BeTrue(), "LeaderName": Equal("replica-2 leads"),
 		}))
 		w.Expect(c.LeaderReady()).To(MatchError("no permission"))
 		w.Expect(c.Healthy()).To(MatchError("stuck"))
 		leadership.change <- true
 		w.turns()
-		w.Expect(c.Phase()).To(Equal(reconcile.Working))
+		w.Expect(c.Phase()).To(Equal(inspect.Working))
 		leadership.change <- false
 		w.turns()
-		w.Expect(c.Phase()).To(Equal(reconcile.Standby))
+		w.Expect(c.Phase()).To(Equal(inspect.Standby))
 		w.Expect(stop()).To(Succeed())
-		w.Expect(c.Phase()).To(Equal(reconcile.Stopped))
+		w.Expect(c.Phase()).To(Equal(inspect.Stopped))
 	})
 }
 
@@ -224,7 +225,7 @@ func TestAStoppingControllerSaysSo(t *testing.T) {
 		w.turns()
 		cancel()
 		w.turns()
-		w.Expect(c.Phase()).To(Equal(reconcile.Stopping))
+		w.Expect(c.Phase()).To(Equal(inspect.Stopping))
 		close(release)
 		w.Expect(<-ended).To(Succeed())
 	})
@@ -245,7 +246,7 @@ func TestInformersAreListedOnceAndNamedApart(t *testing.T) {
 		w.create("a", "b")
 		stop := w.startRun(func(ctx context.Context) error { return reconcile.RunAll(ctx, one, two) })
 		w.turns()
-		informers := reconcile.Informers(one, two)
+		informers := inspect.Informers(one, two)
 		w.Expect(informers).To(HaveLen(3))
 		w.Expect(informers[0]).To(MatchFields(IgnoreExtras, Fields{
 			"Controllers": Equal([]string{"one", "two"}),
@@ -261,8 +262,8 @@ func TestInformersAreListedOnceAndNamedApart(t *testing.T) {
 		w.Expect(informers[2].Status).To(MatchFields(IgnoreExtras, Fields{
 			"Name": Equal("secrets"), "Synced": BeFalse(), "Reason": ContainSubstring("no role"),
 		}))
-		w.Expect(one.Phase()).To(Equal(reconcile.Working))
-		w.Expect(two.Phase()).To(Equal(reconcile.Syncing))
+		w.Expect(one.Phase()).To(Equal(inspect.Working))
+		w.Expect(two.Phase()).To(Equal(inspect.Syncing))
 		w.Expect(stop()).To(HaveOccurred())
 	})
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/homeostat/homeostat/names"
 	"github.com/homeostat/homeostat/reconcile"
+	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
 // deafTo is a reconciler that does not listen to its context.
@@ -82,10 +83,10 @@ func TestAReconcileThatIgnoresTheStopKeepsTheLeadership(t *testing.T) {
 		pass(time.Second)
 		w.Expect(stop()).To(MatchError(ContainSubstring("d/deaf")))
 		pass(time.Hour)
-		w.Expect(c.Phase()).To(Equal(reconcile.Stopping), "the function that leads has not returned")
+		w.Expect(c.Phase()).To(Equal(inspect.Stopping), "the function that leads has not returned")
 		close(release)
 		synctest.Wait()
-		w.Expect(c.Phase()).To(Equal(reconcile.Stopped))
+		w.Expect(c.Phase()).To(Equal(inspect.Stopped))
 	})
 }
 
@@ -162,8 +163,8 @@ func TestAHookThatHangsIsNamed(t *testing.T) {
 		release := make(chan struct{})
 		c := w.made(&reconcile.Options{
 			ReconcileTimeout: time.Minute, Grace: time.Minute,
-			Around: func(context.Context, reconcile.Key) (context.Context, func(reconcile.Attempt, error)) {
-				return nil, func(reconcile.Attempt, error) { <-release }
+			Around: func(context.Context, reconcile.Key) (context.Context, func(inspect.Attempt, error)) {
+				return nil, func(inspect.Attempt, error) { <-release }
 			},
 		}, w.recorder())
 		stop := w.startRun(c.Run)

@@ -7,8 +7,8 @@ package reconcile
 // and [External].
 type Trigger interface {
 	source() source // nil for an external one
-	// sort is "owned", "mapped" or "external".
-	sort() string
+	// triggerType is "owned", "mapped" or "external".
+	triggerType() string
 	// attach starts feeding c and returns what serves the trigger until the
 	// controller stops; detach ends the feed.
 	attach(c *Controller) (binding, error)

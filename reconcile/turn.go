@@ -10,6 +10,7 @@ import (
 
 	"github.com/homeostat/homeostat/internal/ownwrites"
 	"github.com/homeostat/homeostat/queue"
+	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
 // ErrReconcileTimeout is the cause (context.Cause) of a turn that took longer than
@@ -27,8 +28,8 @@ type turnContext struct {
 	began    time.Time
 	overdue  bool   // the caches have not seen the key's last writes
 	number   uint64 // in the key's history, 0 if it is not remembered
-	after    func(Attempt, error)
-	reported *Attempt // for after
+	after    func(inspect.Attempt, error)
+	reported *inspect.Attempt // for after
 
 	mu       sync.Mutex // guards what follows
 	inner    context.Context

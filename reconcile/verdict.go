@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/homeostat/homeostat/reconcile/inspect"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
@@ -24,7 +25,7 @@ const (
 
 // A verdict is what one attempt came to. Its error is safe to call.
 type verdict struct {
-	outcome Outcome
+	outcome inspect.Outcome
 	err     error
 	wait    time.Duration // exactly; 0 means by the back-off, or not at all
 	stale   bool          // a conflict that says no more than that the cache is behind
@@ -38,7 +39,7 @@ func (c *Controller) attempt(t *turnContext) (v verdict) {
 	defer func() {
 		if r := recover(); r != nil {
 			c.stats.panics.Add(1)
-			v = verdict{outcome: Failed, err: fmt.Errorf("panic: %v\n%s", r, debug.Stack())}
+			v = verdict{outcome: inspect.Failed, err: fmt.Errorf("panic: %v\n%s", r, debug.Stack())}
 		}
 	}()
 	result, err := c.reconcile(t)
@@ -51,7 +52,7 @@ func (c *Controller) attempt(t *turnContext) (v verdict) {
 // goexit is the verdict on a reconciler that has ended its goroutine.
 func (c *Controller) goexit() verdict {
 	c.stats.panics.Add(1)
-	return verdict{outcome: Failed, err: errGoexit}
+	return verdict{outcome: inspect.Failed, err: errGoexit}
 }
 
 var errGoexit = errors.New("runtime.Goexit was called, as require and t.FailNow do in tests: return an error instead")
@@ -60,14 +61,14 @@ var errGoexit = errors.New("runtime.Goexit was called, as require and t.FailNow 
 // what they wrap or come with.
 func judge(t *turnContext, result Result, err error) verdict {
 	if err == nil {
-		return verdict{outcome: Requeued, wait: result.after, again: result.again}
+		return verdict{outcome: inspect.Requeued, wait: result.after, again: result.again}
 	}
 	err = safely(err)
 	seconds, asked := apierrors.SuggestsClientDelay(err)
-	v := verdict{outcome: Failed, err: err, wait: result.after}
+	v := verdict{outcome: inspect.Failed, err: err, wait: result.after}
 	switch {
 	case isTerminal(err):
-		v.outcome, v.wait = GaveUp, 0
+		v.outcome, v.wait = inspect.GaveUp, 0
 	case errors.Is(err, context.Canceled) && t.parent.Err() != nil:
 		v.wait = 0
 	case v.wait > 0:
@@ -109,16 +110,16 @@ func safely(err error) (safe error) {
 }
 
 // settle ends the item by the verdict, after logging what has to be.
-func (c *Controller) settle(t *turnContext, v verdict) Outcome {
+func (c *Controller) settle(t *turnContext, v verdict) inspect.Outcome {
 	repeats := c.failures.note(t.item, v)
 	switch {
 	case v.again, v.stale:
 		return c.repeat(t, v, repeats)
-	case v.outcome == Succeeded:
+	case v.outcome == inspect.Succeeded:
 		t.item.Done()
-	case v.outcome == Requeued:
+	case v.outcome == inspect.Requeued:
 		t.item.After(v.wait)
-	case v.outcome == GaveUp:
+	case v.outcome == inspect.GaveUp:
 		klog.FromContext(t).Error(v.err, "reconcile failed; it is not retried until something changes")
 		t.item.Done()
 	case t.parent.Err() != nil && errors.Is(v.err, context.Canceled):
@@ -133,13 +134,13 @@ func (c *Controller) settle(t *turnContext, v verdict) Outcome {
 
 // repeat ends the item of an attempt that is to be repeated though nothing has
 // failed: quickly and quietly at first, and then as a failure.
-func (c *Controller) repeat(t *turnContext, v verdict, repeats int) Outcome {
+func (c *Controller) repeat(t *turnContext, v verdict, repeats int) inspect.Outcome {
 	logger := klog.FromContext(t)
 	if repeats <= quickRepeats {
 		logger.V(1).Info("repeating soon", "repeats", repeats, "conflict", v.stale, "reason", v.reason(repeats))
 		t.item.RetryAfter(firstPause << (repeats - 1))
 		if v.stale {
-			return Conflicted
+			return inspect.Conflicted
 		}
 		return v.outcome
 	}

@@ -9,13 +9,14 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/homeostat/homeostat/queue"
+	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
 // work runs the workers until leading has ended and every turn with it. If it
 // ended because ctx did, turns in flight have the grace period to finish; if
 // not, the leadership was lost, and another replica may be at work already.
 func (c *Controller) work(ctx, leading context.Context) {
-	c.enter(Working)
+	c.enter(inspect.Working)
 	turns, abandon := context.WithCancelCause(context.WithoutCancel(leading))
 	defer abandon(nil)
 	var workers sync.WaitGroup
@@ -29,7 +30,7 @@ func (c *Controller) work(ctx, leading context.Context) {
 		})
 	}
 	<-leading.Done()
-	c.enter(Stopping)
+	c.enter(inspect.Stopping)
 	if ctx.Err() == nil {
 		abandon(context.Cause(leading))
 	}

@@ -14,7 +14,7 @@ import (
 
 	. "github.com/onsi/gomega"
 
-	"github.com/homeostat/homeostat/reconcile"
+	"github.com/homeostat/homeostat/reconcile/inspect"
 	"github.com/homeostat/homeostat/status"
 )
 
@@ -102,7 +102,7 @@ func TestE2EThePageIsWellDrawnAtTwoWidths(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	defer s.run(t.Context())()
 	g.Eventually(func() int { return len(s.controllers[0].Status(100).Keys) }, 10*time.Second).Should(Equal(6))
-	g.Eventually(func() []reconcile.InformerStatus { return reconcile.Informers(s.controllers...) }, 10*time.Second).
+	g.Eventually(func() []inspect.InformerStatus { return inspect.Informers(s.controllers...) }, 10*time.Second).
 		Should(ContainElement(HaveField("Objects", 8)))
 	server := httptest.NewServer(measured(handler))
 	defer server.Close()

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/homeostat/homeostat/reconcile"
+	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
 // A finding is what a check came to.
@@ -119,7 +120,7 @@ func readyChecks(o *Options) []*check {
 // known is what needs no asking: informers, phases, sweeps.
 func known(controllers []*reconcile.Controller) []finding {
 	var findings []finding
-	for _, i := range reconcile.Informers(controllers...) {
+	for _, i := range inspect.Informers(controllers...) {
 		f := finding{name: "informer/" + i.Name, note: counted(i.Objects, "object")}
 		if !i.Synced {
 			f.err = fmt.Errorf("not synced: %s", i.Reason)
@@ -129,7 +130,7 @@ func known(controllers []*reconcile.Controller) []finding {
 	for _, c := range controllers {
 		phase := c.Phase()
 		f := finding{name: "controller/" + c.Name(), note: string(phase)}
-		if phase != reconcile.Working && phase != reconcile.Standby {
+		if phase != inspect.Working && phase != inspect.Standby {
 			f.err = fmt.Errorf("it is %s", phase)
 		} else {
 			f.err = c.Refused()

@@ -92,11 +92,11 @@ func (g *graph) connect(n node, c *controllerReport, informers, outputs map[stri
 	for _, t := range c.Triggers {
 		from, ok := informers[t.Informer]
 		if i, twice := drawn[t.Informer]; twice {
-			g.Edges[i].Title += " and " + t.Sort
+			g.Edges[i].Title += " and " + t.Type
 		} else if ok {
 			drawn[t.Informer] = len(g.Edges)
 			g.Edges = append(g.Edges, edge{
-				t.Sort, curve(from, n), fmt.Sprintf("%s → %s: %s", t.Informer, c.Name, t.Sort),
+				t.Type, curve(from, n), fmt.Sprintf("%s → %s: %s", t.Informer, c.Name, t.Type),
 			})
 		}
 	}

@@ -249,7 +249,7 @@ func TestTheSameAsJSON(t *testing.T) {
 		var report struct {
 			Controllers []struct {
 				Name, Phase, Leader string
-				Triggers            []struct{ Informer, Kind, Sort string }
+				Triggers            []struct{ Informer, Kind, Type string }
 				Slots               []struct{ State, Owner string }
 				Outputs             []struct {
 					Kind    string

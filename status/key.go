@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/homeostat/homeostat/reconcile"
+	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
 // A keyView is what the page about one key shows and its JSON says.
@@ -60,7 +61,7 @@ func keyViewOf(controllers []*reconcile.Controller, query url.Values) (*keyView,
 		Time: time.Now(), Controller: name, Namespace: key.Namespace, Name: key.Name, Attempts: []attemptReport{},
 	}
 	status := controllers[i].Status(MaxKeys)
-	if k := slices.IndexFunc(status.Keys, func(k reconcile.KeyStatus) bool { return k.Key == key }); k >= 0 {
+	if k := slices.IndexFunc(status.Keys, func(k inspect.KeyStatus) bool { return k.Key == key }); k >= 0 {
 		now := keyOf(&status.Keys[k])
 		v.Now = &now
 	}
@@ -70,7 +71,7 @@ func keyViewOf(controllers []*reconcile.Controller, query url.Values) (*keyView,
 	return v, true
 }
 
-func attemptOf(a *reconcile.Attempt) attemptReport {
+func attemptOf(a *inspect.Attempt) attemptReport {
 	r := attemptReport{
 		Number: a.Number, Start: a.Start, Took: a.Took.Seconds(), Causes: causesOf(a.Causes), Writes: []writeReport{},
 		MoreWrites: a.MoreWrites, Seen: unlessZero(a.Seen), Overdue: a.Overdue,

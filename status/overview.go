@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/homeostat/homeostat/reconcile"
+	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
 // overview writes the page about everything.
@@ -54,7 +54,7 @@ func (o *overview) problems() {
 
 func (o *overview) controller(c *controllerReport) {
 	o.add("<section class=\"controller\">\n<h2>%s ", c.Name)
-	if c.Phase == reconcile.Working || c.Phase == reconcile.Standby {
+	if c.Phase == inspect.Working || c.Phase == inspect.Standby {
 		o.badge("good", string(c.Phase))
 	} else {
 		o.badge("bad", string(c.Phase))

@@ -6,6 +6,7 @@ import (
 
 	"github.com/homeostat/homeostat/queue"
 	"github.com/homeostat/homeostat/reconcile"
+	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
 // A report is what the page shows and its JSON says.
@@ -25,7 +26,7 @@ type problem struct {
 type controllerReport struct {
 	Name       string            `json:"name"`
 	Kind       string            `json:"kind"`
-	Phase      reconcile.Phase   `json:"phase"`
+	Phase      inspect.Phase     `json:"phase"`
 	Leader     string            `json:"leader,omitempty"`
 	Slots      []slotReport      `json:"slots,omitempty"`
 	Triggers   []triggerReport   `json:"triggers"`
@@ -58,7 +59,7 @@ type slotReport struct {
 type triggerReport struct {
 	Informer string `json:"informer"`
 	Kind     string `json:"kind"`
-	Sort     string `json:"sort"`
+	Type     string `json:"type"`
 }
 
 type outputReport struct {
@@ -137,7 +138,7 @@ func reportOf(controllers []*reconcile.Controller, keys int) *report {
 	r := &report{
 		Time: time.Now(), Controllers: []controllerReport{}, Informers: []informerReport{}, Problems: []problem{},
 	}
-	informers := reconcile.Informers(controllers...)
+	informers := inspect.Informers(controllers...)
 	for _, c := range controllers {
 		r.Controllers = append(r.Controllers, controllerOf(c, informers, keys))
 	}
@@ -160,7 +161,7 @@ func reportOf(controllers []*reconcile.Controller, keys int) *report {
 	return r
 }
 
-func controllerOf(c *reconcile.Controller, informers []reconcile.InformerStatus, keys int) controllerReport {
+func controllerOf(c *reconcile.Controller, informers []inspect.InformerStatus, keys int) controllerReport {
 	status, stats, q := c.Status(keys+1), c.Stats(), c.QueueStats()
 	r := controllerReport{
 		Name: status.Name, Kind: status.Kind, Phase: status.Phase, Leader: status.LeaderName,
@@ -173,14 +174,14 @@ func controllerOf(c *reconcile.Controller, informers []reconcile.InformerStatus,
 		r.Slots = append(r.Slots, slotReport{s.State, s.Owner, unlessZero(s.Since)})
 	}
 	for _, t := range status.Triggers {
-		r.Triggers = append(r.Triggers, triggerReport{nameOf(t, informers), t.Kind, t.Sort})
+		r.Triggers = append(r.Triggers, triggerReport{nameOf(t, informers), t.Kind, t.Type})
 	}
 	for _, kind := range status.Outputs {
-		watched := slices.ContainsFunc(status.Triggers, func(t reconcile.TriggerStatus) bool { return t.Kind == kind })
+		watched := slices.ContainsFunc(status.Triggers, func(t inspect.TriggerStatus) bool { return t.Kind == kind })
 		r.Outputs = append(r.Outputs, outputReport{kind, watched})
 	}
 	for i, n := range stats.Reconciles {
-		r.Reconciles[reconcile.Outcome(i).String()] = n //nolint:gosec // a handful of outcomes
+		r.Reconciles[inspect.Outcome(i).String()] = n //nolint:gosec // a handful of outcomes
 	}
 	for i, l := range q.Lanes {
 		lane := queue.Lane(i).String() //nolint:gosec // one of three
@@ -195,8 +196,8 @@ func controllerOf(c *reconcile.Controller, informers []reconcile.InformerStatus,
 
 // nameOf returns the name of a trigger's informer as it stands in the report, or
 // that of an external trigger.
-func nameOf(t reconcile.TriggerStatus, informers []reconcile.InformerStatus) string {
-	i := slices.IndexFunc(informers, func(i reconcile.InformerStatus) bool { return i.Feeds(t) })
+func nameOf(t inspect.TriggerStatus, informers []inspect.InformerStatus) string {
+	i := slices.IndexFunc(informers, func(i inspect.InformerStatus) bool { return i.Feeds(t) })
 	if i < 0 {
 		return t.Informer
 	}
@@ -218,7 +219,7 @@ func sweepOf(c *reconcile.Controller) *sweepReport {
 	return r
 }
 
-func keyOf(k *reconcile.KeyStatus) keyReport {
+func keyOf(k *inspect.KeyStatus) keyReport {
 	r := keyReport{
 		Namespace: k.Key.Namespace, Name: k.Key.Name, State: k.State.String(), Lane: k.Lane.String(),
 		Attempt: k.Failures + 1, Since: unlessZero(k.Since), Next: unlessZero(k.Next),

@@ -19,6 +19,7 @@ import (
 	"github.com/homeostat/homeostat/names"
 	"github.com/homeostat/homeostat/queue"
 	"github.com/homeostat/homeostat/reconcile"
+	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
 // hostile is a name that no API server would take, but a display must.
@@ -70,12 +71,14 @@ func (sharing) Run(ctx context.Context, _ func(context.Context, int) error) erro
 }
 func (sharing) Slot(reconcile.Key) int { return 0 }
 func (sharing) String() string         { return "1 of 4 slots here" }
+func (sharing) Ready() error           { return nil }
+func (sharing) Healthy() error         { return nil }
 
 func (sharing) EachSlot(f func(slot int, state, owner string, since time.Time)) {
-	f(0, reconcile.SlotHere, "a", time.Now().Add(-time.Minute))
-	f(1, reconcile.SlotElsewhere, hostile, time.Now().Add(-time.Hour))
-	f(2, reconcile.SlotClaimable, "", time.Time{})
-	f(3, reconcile.SlotUnavailable, "c", time.Time{})
+	f(0, inspect.SlotHere, "a", time.Now().Add(-time.Minute))
+	f(1, inspect.SlotElsewhere, hostile, time.Now().Add(-time.Hour))
+	f(2, inspect.SlotClaimable, "", time.Time{})
+	f(3, inspect.SlotUnavailable, "c", time.Time{})
 }
 
 func newScenario(t *testing.T) *scenario {

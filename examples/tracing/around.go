@@ -8,6 +8,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/homeostat/homeostat/reconcile"
+	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
 // Around returns a hook that makes a span of each reconcile of the named
@@ -15,16 +16,16 @@ import (
 // cause and each write.
 func Around(
 	controller string, tracer trace.Tracer,
-) func(context.Context, reconcile.Key) (context.Context, func(reconcile.Attempt, error)) {
-	return func(ctx context.Context, key reconcile.Key) (context.Context, func(reconcile.Attempt, error)) {
+) func(context.Context, reconcile.Key) (context.Context, func(inspect.Attempt, error)) {
+	return func(ctx context.Context, key reconcile.Key) (context.Context, func(inspect.Attempt, error)) {
 		ctx, span := tracer.Start(ctx, "reconcile "+controller, trace.WithSpanKind(trace.SpanKindConsumer),
 			trace.WithAttributes(
 				attribute.String("k8s.namespace.name", key.Namespace), attribute.String("k8s.object.name", key.Name)))
-		return ctx, func(a reconcile.Attempt, err error) { end(span, &a, err) }
+		return ctx, func(a inspect.Attempt, err error) { end(span, &a, err) }
 	}
 }
 
-func end(span trace.Span, a *reconcile.Attempt, err error) {
+func end(span trace.Span, a *inspect.Attempt, err error) {
 	span.SetAttributes(
 		attribute.Int("reconcile.attempt", a.Number), attribute.String("reconcile.outcome", a.Outcome.String()))
 	for _, c := range a.Causes {

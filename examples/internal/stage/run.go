@@ -7,6 +7,7 @@ import (
 	"github.com/homeostat/homeostat/examples/internal/program"
 	"github.com/homeostat/homeostat/examples/internal/wiretap"
 	"github.com/homeostat/homeostat/reconcile"
+	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
 // A Maker makes the controller that a test is about.
@@ -42,5 +43,5 @@ func (r *Run) Idle() bool {
 	for _, lane := range stats.Lanes {
 		waiting += lane.Depth
 	}
-	return r.Phase() == reconcile.Working && waiting == 0
+	return r.Phase() == inspect.Working && waiting == 0
 }
