@@ -19,9 +19,15 @@ import (
 	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
-// ErrStopping is the cause (context.Cause) of turns that were still running
-// when the grace period of a stopping controller ended.
-var ErrStopping = errors.New("the controller is stopping and its grace period is over")
+// The causes (context.Cause) with which the context of a reconcile ends.
+var (
+	// ErrStopping is the cause if the reconcile was still running when the grace
+	// period of a stopping controller ended.
+	ErrStopping = errors.New("the controller is stopping and its grace period is over")
+	// ErrReconcileTimeout is the cause if the reconcile took longer than
+	// Options.ReconcileTimeout.
+	ErrReconcileTimeout = errors.New("the reconcile took longer than its timeout")
+)
 
 // A Controller calls a Reconciler for every object of an informer, and again
 // whenever the object or what its triggers watch has changed.

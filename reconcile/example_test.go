@@ -59,15 +59,23 @@ func Example() {
 }
 
 // A Reconciler is called directly in a unit test.
-func ExampleNewRequest() {
+func ExampleRequest_WithObject() {
 	greet := reconcile.Func[*corev1.ConfigMap](
 		func(_ context.Context, r reconcile.Request[*corev1.ConfigMap]) (reconcile.Result, error) {
-			if _, ok := r.Object(); !ok {
+			object, ok := r.Object()
+			if !ok {
 				return reconcile.Result{}, reconcile.Terminal(errors.New("nobody to greet"))
 			}
+			fmt.Println("hello", object.Name)
 			return reconcile.After(time.Hour), nil
 		})
-	_, err := greet(context.Background(), reconcile.NewRequest[*corev1.ConfigMap](reconcile.Key{Name: "a"}, nil, false))
+	present := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a"}}
+	_, err := greet(context.Background(), reconcile.Request[*corev1.ConfigMap]{}.WithObject(present))
 	fmt.Println(err)
-	// Output: nobody to greet
+	_, err = greet(context.Background(), reconcile.Request[*corev1.ConfigMap]{Key: reconcile.Key{Name: "b"}})
+	fmt.Println(err)
+	// Output:
+	// hello a
+	// <nil>
+	// nobody to greet
 }

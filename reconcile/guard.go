@@ -7,6 +7,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/klog/v2"
 )
 
@@ -37,6 +39,36 @@ func (c *Controller) slot(key Key) (slot int) {
 		}
 	}()
 	return c.options.Shards.Slot(key)
+}
+
+const (
+	eventsPerSecond = 5   // in the long run
+	eventBurst      = 100 // at once
+)
+
+// limitEvents returns a recorder that passes as many events on to r as the API
+// server can take, and drops the others; nil if r is. client-go's recorder merges
+// what repeats about one object, but starts a goroutine and a request for each
+// object: a controller that warns about each of 50,000 would start 50,000.
+func limitEvents(r events.EventRecorder) events.EventRecorder {
+	if r == nil {
+		return nil
+	}
+	return &limitedRecorder{r, flowcontrol.NewTokenBucketPassiveRateLimiter(eventsPerSecond, eventBurst)}
+}
+
+type limitedRecorder struct {
+	recorder events.EventRecorder
+	limit    flowcontrol.PassiveRateLimiter
+}
+
+// Eventf passes the event on, or drops it.
+func (l *limitedRecorder) Eventf(
+	regarding, related runtime.Object, eventtype, reason, action, note string, args ...any,
+) {
+	if l.limit.TryAccept() {
+		l.recorder.Eventf(regarding, related, eventtype, reason, action, note, args...)
+	}
 }
 
 // warn sends a warning about an object to Options.Events, if that is set.

@@ -70,12 +70,12 @@ func ExampleFinalizer() {
 
 	ctx := context.Background()
 	disk, _ := disks.Get(ctx, "disk", metav1.GetOptions{})
-	_, err := keep(ctx, reconcile.NewRequest(reconcile.Key{Namespace: "d", Name: "disk"}, disk, true))
+	_, err := keep(ctx, reconcile.Request[*corev1.ConfigMap]{}.WithObject(disk))
 	fmt.Println(err)
 	disk, _ = disks.Get(ctx, "disk", metav1.GetOptions{})
 	now := metav1.Now()
 	disk.DeletionTimestamp = &now
-	_, err = keep(ctx, reconcile.NewRequest(reconcile.Key{Namespace: "d", Name: "disk"}, disk, true))
+	_, err = keep(ctx, reconcile.Request[*corev1.ConfigMap]{}.WithObject(disk))
 	fmt.Println(err)
 	// Output:
 	// formatting disk which has [example.com/disk]

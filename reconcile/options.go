@@ -89,7 +89,8 @@ type Options struct {
 	FieldManager string
 
 	// Events receives a warning when a key is slowed down because it is getting
-	// nowhere, and when a sweep of Known was refused; the log has it in any case.
+	// nowhere, and when a sweep of Known was refused: at most 100 at once, and five
+	// a second in the long run. The log has them all.
 	Events events.EventRecorder
 
 	// Around is called at the start of each reconcile, with its context. It returns a
@@ -114,6 +115,7 @@ func (o *Options) withDefaults(name string) Options {
 	set.Grace = cmp.Or(set.Grace, defaultGrace)
 	set.FreshnessDeadline = cmp.Or(set.FreshnessDeadline, defaultFreshnessDeadline)
 	set.FieldManager = cmp.Or(set.FieldManager, name)
+	set.Events = limitEvents(set.Events)
 	return set
 }
 

@@ -23,16 +23,16 @@ type Request[T informer.Object] struct {
 	found  bool
 }
 
-// NewRequest returns the request of a turn about key; found reports whether the
-// cache holds object. Controllers make their own: this is for unit tests that
-// call a Reconciler directly.
-func NewRequest[T informer.Object](key Key, object T, found bool) Request[T] {
-	return Request[T]{Key: key, object: object, found: found}
-}
-
-// Object returns the newest object of the cache, as of the start of the turn.
-// False means that it is gone: clean up what it left.
+// Object returns the cached object, as of the start of the reconcile, and whether
+// there is one. If not, the object is deleted: clean up what it left.
 //
-// Shape: shared with every reader of the cache, so read only. Edit it through
-// package patch, or a DeepCopy.
+// The object is shared with every reader of the cache; do not modify it. Change
+// it through package patch, or change a DeepCopy.
 func (r Request[T]) Object() (object T, ok bool) { return r.object, r.found }
+
+// WithObject returns a request about object. It is for unit tests, which call a
+// Reconciler directly: Request[*corev1.Pod]{}.WithObject(pod), or, for a deleted
+// object, Request[*corev1.Pod]{Key: key}. Controllers make their own requests.
+func (r Request[T]) WithObject(object T) Request[T] {
+	return Request[T]{Key: Key{Namespace: object.GetNamespace(), Name: object.GetName()}, object: object, found: true}
+}

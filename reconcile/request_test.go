@@ -23,7 +23,7 @@ func TestAReconcilerCannotReadCauses(t *testing.T) {
 	for method := range request.Methods() {
 		methods = append(methods, method.Name)
 	}
-	g.Expect(methods).To(Equal([]string{"Object"}))
+	g.Expect(methods).To(Equal([]string{"Object", "WithObject"}))
 	method, ok := reflect.TypeFor[reconcile.Reconciler[*corev1.ConfigMap]]().MethodByName("Reconcile")
 	g.Expect(ok).To(BeTrue())
 	g.Expect(method.Type.NumIn()).To(Equal(2), "a context and the request")

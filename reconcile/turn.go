@@ -2,7 +2,6 @@ package reconcile
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"time"
 
@@ -12,10 +11,6 @@ import (
 	"github.com/homeostat/homeostat/queue"
 	"github.com/homeostat/homeostat/reconcile/inspect"
 )
-
-// ErrReconcileTimeout is the cause (context.Cause) of a turn that took longer than
-// Options.ReconcileTimeout.
-var ErrReconcileTimeout = errors.New("the turn took longer than its timeout")
 
 // turnContext is the context of one turn: its deadline, its logger and the
 // recorder of its writes in a single allocation. Timer and logger are made only

@@ -162,9 +162,9 @@ func TestATurnForNoReasonSaysNothingAndNothingIsKeptOfTheGone(t *testing.T) {
 	ctx := logr.NewContext(t.Context(), j.logger())
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "1", ResourceVersion: "7"}}
 	for _, exists := range []bool{true, true, false, false} {
-		request := reconcile.NewRequest[*corev1.Pod](reconcile.Key{Name: "a"}, nil, false)
+		request := reconcile.Request[*corev1.Pod]{Key: reconcile.Key{Name: "a"}}
 		if exists {
-			request = reconcile.NewRequest(request.Key, pod, true)
+			request = request.WithObject(pod)
 		}
 		g.Expect(p.Reconcile(ctx, request)).To(Equal(reconcile.Result{}))
 	}
