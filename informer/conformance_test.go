@@ -21,6 +21,7 @@ import (
 	metadatafake "k8s.io/client-go/metadata/fake"
 
 	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/informer/clientgo"
 )
 
 // A world is a server with ConfigMaps, and somebody who changes them.
@@ -154,7 +155,7 @@ func TestEveryInformerKeepsItsPromises(t *testing.T) {
 		"wrapped": func(t *testing.T, g *WithT) {
 			client := fake.NewClientset()
 			factory := informers.NewSharedInformerFactory(client, 0)
-			in := informer.Wrap[*corev1.ConfigMap](factory.Core().V1().ConfigMaps().Informer(), nil)
+			in := clientgo.Wrap[*corev1.ConfigMap](factory.Core().V1().ConfigMaps().Informer(), nil)
 			ctx, cancel := context.WithCancel(t.Context())
 			factory.StartWithContext(ctx)
 			defer factory.Shutdown()

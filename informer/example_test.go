@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
-	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/homeostat/homeostat/informer"
@@ -98,29 +97,6 @@ func ExampleNewIndex() {
 	// Output:
 	// on node-2: db-1
 	// web: web-1
-	// <nil>
-}
-
-// Follow a shared informer that the program has already.
-func ExampleWrap() {
-	clientset := fake.NewClientset(pod("shop", "web-1"))
-	factory := informers.NewSharedInformerFactory(clientset, 0)
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-
-	pods := informer.Wrap[*corev1.Pod](factory.Core().V1().Pods().Informer(), nil)
-	factory.StartWithContext(ctx)
-	ended := make(chan error)
-	go func() { ended <- pods.Run(ctx) }()
-	if err := pods.WaitForSync(ctx); err != nil {
-		fmt.Println(err)
-	}
-	fmt.Println(pods.Snapshot().Len())
-	cancel()
-	factory.Shutdown()
-	fmt.Println(<-ended)
-	// Output:
-	// 1
 	// <nil>
 }
 

@@ -45,7 +45,6 @@ type Informer[T Object] struct {
 	handing    time.Time // when the changes came that are being handed on
 	session    *session[T]
 	sources    []source
-	view       *view[T] // of Indexer
 
 	of       func(namespace string) source // nil if the namespaces are fixed
 	settling sync.Mutex                    // held while the namespaces change

@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/metadata"
 
 	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/informer/clientgo"
 	"github.com/homeostat/homeostat/internal/proof/e2e"
 )
 
@@ -79,7 +80,7 @@ func wrappedKeepsPromises(ctx context.Context, t *testing.T, client kubernetes.I
 	factory.StartWithContext(ctx)
 	defer factory.Shutdown()
 	defer cancel()
-	keepsPromises(ctx, t, client, informer.Wrap[*corev1.ConfigMap](shared, o), func(version string) {
+	keepsPromises(ctx, t, client, clientgo.Wrap[*corev1.ConfigMap](shared, o), func(version string) {
 		// Its LastSyncResourceVersion runs ahead of its store.
 		g.Eventually(shared.GetStore().List).WithTimeout(patience).Should(ContainElement(HaveField("ResourceVersion", version)))
 	})

@@ -84,7 +84,7 @@ func (i *Informer[T]) catchUpAll(ctx context.Context, only *types.NamespacedName
 		if only != nil && r.source.namespace != "" && r.source.namespace != only.Namespace {
 			continue
 		}
-		if r.source.shared != nil {
+		if r.source.follows != nil {
 			return errWrapped
 		}
 		if err := r.catchUp(ctx, only); err != nil {

@@ -20,6 +20,7 @@ import (
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/informer/clientgo"
 	"github.com/homeostat/homeostat/internal/apisim"
 )
 
@@ -218,7 +219,7 @@ func TestLatestOfFakesAndWrappedInformers(t *testing.T) {
 		g.Expect(nodes.WaitForLatest(t.Context())).To(Succeed())
 
 		factory := informers.NewSharedInformerFactory(client, 0)
-		wrapped := informer.Wrap[*corev1.Node](factory.Core().V1().Nodes().Informer(), nil)
+		wrapped := clientgo.Wrap[*corev1.Node](factory.Core().V1().Nodes().Informer(), nil)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer factory.Shutdown()
 		defer cancel()

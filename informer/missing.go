@@ -11,7 +11,6 @@ var (
 	errNoClient  = errors.New("informer.For: the client is nil: pass one such as clientset.CoreV1().Pods(\"\")")
 	errNoClients = errors.New("informer.ForNamespaces: the function that returns clients is nil: " +
 		"pass one such as clientset.CoreV1().Pods")
-	errNoShared = errors.New("informer.Wrap: the shared informer is nil")
 )
 
 // errNilClientOf is what a function of ForNamespaces that returns no client leads to.

@@ -13,7 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/cache"
+
+	"github.com/homeostat/homeostat/informer/internal/follow"
 )
 
 // An Object is any API object: *corev1.Pod, *unstructured.Unstructured, a
@@ -41,17 +42,20 @@ type source struct {
 	boundTo   string                      // the namespace of an untyped client
 	list      func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error)
 	watch     func(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error)
-	rest      rest.Interface            // what a client of client-go for a built-in kind sends requests with; else nil
-	client    string                    // its Go type
-	fake      bool                      // known to be a fake, so that it cannot stream lists
-	shared    cache.SharedIndexInformer // of Wrap; then there is nothing else
-	fault     error                     // of what it was made from; then there is nothing else
-	lends     bool                      // it may retain the objects that it returns
+	rest      rest.Interface // what a client of client-go for a built-in kind sends requests with; else nil
+	client    string         // its Go type
+	fake      bool           // known to be a fake, so that it cannot stream lists
+	follows   any            // a *follow.Client[T]; then there is nothing else
+	fault     error          // of what it was made from; then there is nothing else
+	lends     bool           // it may retain the objects that it returns
 }
 
 func sourceOf[T Object, L runtime.Object](c Client[T, L]) source {
 	if isNil(c) {
 		return source{fault: errNoClient}
+	}
+	if f, ok := any(c).(*follow.Client[T]); ok {
+		return source{follows: f, fault: f.Err}
 	}
 	resource, boundTo := resourceOf(c)
 	return source{

@@ -200,7 +200,7 @@ func (r *reflection[T]) reason() string {
 	if r.source.namespace != "" {
 		where = fmt.Sprintf("namespace %q: ", r.source.namespace)
 	}
-	if r.source.shared != nil && p.err == nil && !p.listed {
+	if r.source.follows != nil && p.err == nil && !p.listed {
 		return "the wrapped informer has not synced: has it been started?"
 	}
 	where += p.waiting()

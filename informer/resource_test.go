@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/informer/clientgo"
 )
 
 func TestTheResourceIsThatOfTheClient(t *testing.T) {
@@ -51,8 +52,8 @@ func TestTheResourceIsThatOfTheGoTypeWhereTheClientDoesNotTell(t *testing.T) {
 	g.Expect(informer.For(&hidingNodes{}, nil).Resource()).To(Equal(nodes))
 	g.Expect(informer.For(&olderNodes{}, nil).Resource()).To(Equal(nodes))
 	factory := clientinformers.NewSharedInformerFactory(fake.NewClientset(), 0)
-	g.Expect(informer.Wrap[*corev1.Node](factory.Core().V1().Nodes().Informer(), nil).Resource()).To(Equal(nodes))
-	g.Expect(informer.Wrap[*appsv1.Deployment](factory.Apps().V1().Deployments().Informer(), nil).Resource()).
+	g.Expect(clientgo.Wrap[*corev1.Node](factory.Core().V1().Nodes().Informer(), nil).Resource()).To(Equal(nodes))
+	g.Expect(clientgo.Wrap[*appsv1.Deployment](factory.Apps().V1().Deployments().Informer(), nil).Resource()).
 		To(Equal(schema.GroupResource{Group: "apps", Resource: "deployments"}))
-	g.Expect(informer.Wrap[*unstructured.Unstructured](factory.Core().V1().Nodes().Informer(), nil).Resource()).To(BeZero())
+	g.Expect(clientgo.Wrap[*unstructured.Unstructured](factory.Core().V1().Nodes().Informer(), nil).Resource()).To(BeZero())
 }

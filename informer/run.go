@@ -8,6 +8,8 @@ import (
 
 	"github.com/go-logr/logr"
 	"k8s.io/klog/v2"
+
+	"github.com/homeostat/homeostat/informer/internal/follow"
 )
 
 // A session is the time from the first Run to the end of the last one.
@@ -93,8 +95,11 @@ func (i *Informer[T]) watch(s *session[T], from source) {
 		defer close(r.ended)
 		var dog sync.WaitGroup
 		dog.Go(func() { r.watchdog(ctx) })
-		if from.shared != nil {
-			r.follow(ctx)
+		if client, ok := from.follows.(*follow.Client[T]); ok {
+			if err := client.Follow(ctx, follower[T]{r}); err != nil {
+				r.failed(ctx, err)
+				<-ctx.Done()
+			}
 		} else {
 			r.run(ctx)
 		}

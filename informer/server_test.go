@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/informer/clientgo"
 )
 
 // olderNodes is as client generators made them before client-go's gentype.
@@ -78,5 +79,5 @@ func TestTheServerIsUnknownWhereTheClientDoesNotTell(t *testing.T) {
 	g.Expect(informer.For(informer.Untyped(dynamicfake.NewSimpleDynamicClient(scheme.Scheme).Resource(configMaps)), nil).
 		Status()).To(unknown)
 	shared := clientinformers.NewSharedInformerFactory(client, 0).Core().V1().Nodes().Informer()
-	g.Expect(informer.Wrap[*corev1.Node](shared, nil).Status()).To(unknown)
+	g.Expect(clientgo.Wrap[*corev1.Node](shared, nil).Status()).To(unknown)
 }

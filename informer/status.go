@@ -73,7 +73,7 @@ func (i *Informer[T]) Status() Status {
 	watches, running := i.watches()
 	i.mu.Lock()
 	handlers, synced, namespaces, waiting := len(i.handlers), i.isSynced(), i.namespaces(), i.waitingSince()
-	server, wrapped := i.sources[0].server, i.sources[0].shared != nil
+	server, wrapped := i.sources[0].server, i.sources[0].follows != nil
 	i.mu.Unlock()
 	now := i.state()
 	s := Status{

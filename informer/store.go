@@ -1,6 +1,9 @@
 package informer
 
 import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/homeostat/homeostat/internal/intern"
 )
 
@@ -195,4 +198,8 @@ func (c change[T]) events(to []Event[T]) []Event[T] {
 	default:
 		return append(to, Event[T]{Old: c.old.object, New: c.it.object, Type: Updated})
 	}
+}
+
+func keyOf(object metav1.Object) types.NamespacedName {
+	return types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}
 }

@@ -244,7 +244,6 @@ func TestNilClientsAreNamed(t *testing.T) {
 		byNamespaces + `the client of namespace "a" is nil`: {
 			fault(informer.ForNamespaces(nothing, a)),
 		},
-		"informer.Wrap: the shared informer is nil": {fault(informer.Wrap[*corev1.Pod](nil, nil))},
 	} {
 		for _, run := range of {
 			g.Expect(run()).To(MatchError(ContainSubstring(why)))

@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/informer/clientgo"
 	"github.com/homeostat/homeostat/names"
 	"github.com/homeostat/homeostat/reconcile"
 	"github.com/homeostat/homeostat/reconcile/inspect"
@@ -284,10 +285,10 @@ func TestShardsTakeNoWrappedInformer(t *testing.T) {
 	g := NewWithT(t)
 	client := fake.NewClientset()
 	factory := clientinformers.NewSharedInformerFactory(client, 0)
-	wrapped := informer.Wrap[*configMap](factory.Core().V1().ConfigMaps().Informer(), &informer.Options{Name: "shared"})
+	wrapped := clientgo.Wrap[*configMap](factory.Core().V1().ConfigMaps().Informer(), &informer.Options{Name: "shared"})
 	own := informer.For(client.CoreV1().ConfigMaps("d"), nil)
 	r := reconcile.Func[*configMap](func(context.Context, request) (reconcile.Result, error) { return nothing, nil })
-	fault := MatchError(ContainSubstring("the informer of shared is made by informer.Wrap"))
+	fault := MatchError(ContainSubstring("the informer of shared is made by clientgo.Wrap"))
 	wayOut := MatchError(ContainSubstring("make it with informer.For"))
 
 	_, err := reconcile.New("test", wrapped, r, &reconcile.Options{Shards: newParts()})

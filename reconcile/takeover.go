@@ -42,7 +42,7 @@ func noneWrapped(o *Options, own source) error {
 	var errs []error
 	for _, s := range sourcesOf(own, o.Triggers) {
 		if !isNil(s) && s.Status().Wrapped {
-			errs = append(errs, fmt.Errorf("Options.Shards is set, and the informer of %s is made by informer.Wrap: it does "+
+			errs = append(errs, fmt.Errorf("Options.Shards is set, and the informer of %s is made by clientgo.Wrap: it does "+
 				"not know whether its cache shows what the last owner of a shard wrote: make it with informer.For", s.Name()))
 		}
 	}

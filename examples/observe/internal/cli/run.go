@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
@@ -128,8 +130,8 @@ func (s *settings) observer(config *rest.Config, found resource.Resource, namesp
 			return nil, fmt.Errorf("making a client: %w", err)
 		}
 		objects := client.Resource(found.GroupVersionResource)
-		return observerOf(s, found, namespace, runner, p, o, func(ns string) metadata.ResourceInterface {
-			return objects.Namespace(ns)
+		return observerOf(s, found, namespace, runner, p, o, func(ns string) metadataClient {
+			return informer.Untyped(objects.Namespace(ns))
 		})
 	}
 	client, err := dynamic.NewForConfig(config)
@@ -137,20 +139,24 @@ func (s *settings) observer(config *rest.Config, found resource.Resource, namesp
 		return nil, fmt.Errorf("making a client: %w", err)
 	}
 	objects := client.Resource(found.GroupVersionResource)
-	return observerOf(s, found, namespace, runner, p, o, func(ns string) dynamic.ResourceInterface {
-		return objects.Namespace(ns)
+	return observerOf(s, found, namespace, runner, p, o, func(ns string) dynamicClient {
+		return informer.Untyped(objects.Namespace(ns))
 	})
 }
 
-func observerOf[C informer.UntypedClient[T, L], T informer.Object, L runtime.Object](
+type (
+	metadataClient = informer.Client[*metav1.PartialObjectMetadata, *metav1.PartialObjectMetadataList]
+	dynamicClient  = informer.Client[*unstructured.Unstructured, *unstructured.UnstructuredList]
+)
+
+func observerOf[T informer.Object, L runtime.Object](
 	s *settings, found resource.Resource, namespace string,
-	runner observer.Runner, p observer.Progress, o observer.Options, in func(namespace string) C,
+	runner observer.Runner, p observer.Progress, o observer.Options, client func(namespace string) informer.Client[T, L],
 ) (*observer.Observer, error) {
 	options := &informer.Options{
 		Name: found.Resource, Kind: found.Kind, LabelSelector: s.selector, FieldSelector: s.fieldSelector,
 		DropManagedFields: true, // kubectl does not show them either
 	}
-	client := func(ns string) informer.Client[T, L] { return informer.Untyped[T, L](in(ns)) }
 	if namespace != "" {
 		options.Namespaces = []string{namespace}
 	}

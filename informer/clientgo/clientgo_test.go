@@ -1,4 +1,4 @@
-package informer_test
+package clientgo_test
 
 import (
 	"context"
@@ -18,17 +18,36 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/informer/clientgo"
 )
+
+func pod(namespace, name string) *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+}
+
+// run runs in and returns when it has synced.
+func run(t *testing.T, g *WithT, in *informer.Informer[*corev1.Pod]) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- in.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		g.Expect(<-ended).To(Succeed())
+	})
+	g.Expect(in.WaitForSync(ctx)).To(Succeed())
+}
 
 func TestListersReadTheCache(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
-		web := webPod()
+		web := pod("d", "web-1")
+		web.Labels = map[string]string{"app": "web"}
 		web.Spec.NodeName = "node-1"
 		client := fake.NewClientset(web, pod("d", "2"), pod("e", "1"))
 		pods := informer.For(client.CoreV1().Pods(""), nil)
-		syncsAtOnce(t, g, pods)
-		lister := corelisters.NewPodLister(pods.Indexer())
+		run(t, g, pods)
+		lister := corelisters.NewPodLister(clientgo.Indexer(pods))
 
 		all, err := lister.List(labels.Everything())
 		g.Expect(err).NotTo(HaveOccurred())
@@ -62,11 +81,10 @@ func TestIndexerIsThatOfClientGo(t *testing.T) {
 			return []string{p.Spec.NodeName, "any"}, nil
 		}}
 		pods := informer.For(client.CoreV1().Pods(""), nil)
-		view := pods.Indexer()
+		view := clientgo.Indexer(pods)
 		g.Expect(view.AddIndexers(byNodes)).To(Succeed())
 		g.Expect(view.AddIndexers(byNodes)).To(MatchError(ContainSubstring(`one named "node" already`)))
-		syncsAtOnce(t, g, pods)
-		g.Expect(pods.Indexer()).To(BeIdenticalTo(view))
+		run(t, g, pods)
 
 		g.Expect(view.ListKeys()).To(Equal([]string{"d/1", "d/2", "e/1", "e/2"}))
 		g.Expect(view.List()).To(HaveLen(4))
@@ -109,10 +127,9 @@ func TestWrappedInformerThatIsNotStarted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
 		factory := informers.NewSharedInformerFactory(fake.NewClientset(), 0)
-		pods := informer.Wrap[*corev1.Pod](factory.Core().V1().Pods().Informer(), nil)
+		pods := clientgo.Wrap[*corev1.Pod](factory.Core().V1().Pods().Informer(), nil)
 		g.Expect(pods.Name()).To(Equal("pods"))
-		stop := running(t.Context(), pods)
-		defer stop()
+		go func() { _ = pods.Run(t.Context()) }()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		g.Expect(pods.WaitForSync(ctx)).To(MatchError(ContainSubstring("the wrapped informer has not synced")))
@@ -124,14 +141,12 @@ func TestWrappedInformerSeesVersions(t *testing.T) {
 		g := NewWithT(t)
 		client := fake.NewClientset()
 		factory := informers.NewSharedInformerFactory(client, 0)
-		pods := informer.Wrap[*corev1.Pod](factory.Core().V1().Pods().Informer(), nil)
+		pods := clientgo.Wrap[*corev1.Pod](factory.Core().V1().Pods().Informer(), nil)
 		ctx, cancel := context.WithCancel(t.Context())
 		factory.StartWithContext(ctx)
 		defer factory.Shutdown()
 		defer cancel()
-		stop := running(ctx, pods)
-		defer stop()
-		g.Expect(pods.WaitForSync(ctx)).To(Succeed())
+		run(t, g, pods)
 		var seen bool
 		pods.OnSeen("", "500", func() { seen = true })
 		g.Expect(seen).To(BeFalse())
@@ -143,4 +158,11 @@ func TestWrappedInformerSeesVersions(t *testing.T) {
 		g.Expect(seen).To(BeTrue())
 		g.Expect(pods.LastResourceVersion()).To(Equal("600"))
 	})
+}
+
+func TestANilSharedInformerIsNamed(t *testing.T) {
+	g := NewWithT(t)
+	const why = "clientgo.Wrap: the shared informer is nil"
+	g.Expect(clientgo.Wrap[*corev1.Pod](nil, nil).Run(t.Context())).To(MatchError(ContainSubstring(why)))
+	g.Expect(clientgo.Wrap[*corev1.Pod](cache.SharedIndexInformer(nil), nil).Validate()).To(MatchError(ContainSubstring(why)))
 }

@@ -1,0 +1,198 @@
+package clientgo
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/homeostat/homeostat/informer"
+)
+
+// errReadOnly answers writes through Indexer.
+var errReadOnly = errors.New("the cache of an informer can only be read")
+
+// Indexer returns a view of i's cache for code that reads through client-go's
+// interfaces, generated listers for example:
+//
+//	lister := corelisters.NewPodLister(clientgo.Indexer(pods))
+//
+// The view always shows the newest state. It has the index cache.NamespaceIndex;
+// each one that AddIndexers adds is an index of the informer, see
+// [informer.NewIndex], so make the view once. Writes through it return an error.
+// Unlike the informer's own reads, it allocates a slice for every list. The
+// objects are shared; do not modify them.
+//
+// It is safe for concurrent use.
+func Indexer[T informer.Object](i *informer.Informer[T]) cache.Indexer {
+	return &view[T]{informer: i, indexes: map[string]index[T]{
+		cache.NamespaceIndex: {cache.MetaNamespaceIndexFunc, func(s informer.Snapshot[T], value string) iter.Seq[T] {
+			return s.Namespace(value) // the cache is in the order of namespaces
+		}},
+	}}
+}
+
+// view implements [cache.Indexer].
+type view[T informer.Object] struct {
+	informer *informer.Informer[T]
+
+	mu      sync.Mutex // guards indexes
+	indexes map[string]index[T]
+}
+
+type index[T informer.Object] struct {
+	of cache.IndexFunc
+	in func(s informer.Snapshot[T], value string) iter.Seq[T]
+}
+
+func (v *view[T]) Add(any) error               { return errReadOnly }
+func (v *view[T]) Update(any) error            { return errReadOnly }
+func (v *view[T]) Delete(any) error            { return errReadOnly }
+func (v *view[T]) Replace([]any, string) error { return errReadOnly }
+func (v *view[T]) Resync() error               { return nil }
+func (v *view[T]) Bookmark(string)             {}
+
+func (v *view[T]) LastStoreSyncResourceVersion() string { return v.informer.LastResourceVersion() }
+
+func (v *view[T]) List() []any {
+	s := v.informer.Snapshot()
+	return appendAny(make([]any, 0, s.Len()), s.All())
+}
+
+func (v *view[T]) ListKeys() []string { return keysOf(v.informer.Snapshot().All()) }
+
+func (v *view[T]) Get(obj any) (found any, exists bool, err error) {
+	key, err := cache.MetaNamespaceKeyFunc(obj)
+	if err != nil {
+		return nil, false, v.failed(err)
+	}
+	return v.GetByKey(key)
+}
+
+func (v *view[T]) GetByKey(key string) (found any, exists bool, err error) {
+	namespace, name, err := cache.SplitMetaNamespaceKey(key)
+	if err != nil {
+		return nil, false, v.failed(err)
+	}
+	if object, ok := v.informer.Get(types.NamespacedName{Namespace: namespace, Name: name}); ok {
+		return object, true, nil
+	}
+	return nil, false, nil
+}
+
+func (v *view[T]) Index(name string, obj any) ([]any, error) {
+	x, err := v.index(name)
+	if err != nil {
+		return nil, err
+	}
+	values, err := x.of(obj)
+	if err != nil {
+		return nil, v.failed(fmt.Errorf("index %q: %w", name, err))
+	}
+	var found []any
+	known := map[types.NamespacedName]bool{}
+	s := v.informer.Snapshot()
+	for _, value := range values {
+		for object := range x.in(s, value) {
+			if key := keyOf(object); len(values) == 1 || !known[key] {
+				known[key] = len(values) > 1
+				found = append(found, object)
+			}
+		}
+	}
+	return found, nil
+}
+
+func (v *view[T]) IndexKeys(name, value string) ([]string, error) {
+	x, err := v.index(name)
+	if err != nil {
+		return nil, err
+	}
+	return keysOf(x.in(v.informer.Snapshot(), value)), nil
+}
+
+func (v *view[T]) ByIndex(name, value string) ([]any, error) {
+	x, err := v.index(name)
+	if err != nil {
+		return nil, err
+	}
+	return appendAny(nil, x.in(v.informer.Snapshot(), value)), nil
+}
+
+func (v *view[T]) ListIndexFuncValues(name string) []string {
+	values := map[string]struct{}{}
+	if x, err := v.index(name); err == nil {
+		for object := range v.informer.Snapshot().All() {
+			of, _ := x.of(object) // an object that it fails for is not in the index
+			for _, value := range of {
+				values[value] = struct{}{}
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(values))
+}
+
+func (v *view[T]) GetIndexers() cache.Indexers {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	all := cache.Indexers{}
+	for name, x := range v.indexes {
+		all[name] = x.of
+	}
+	return all
+}
+
+func (v *view[T]) AddIndexers(added cache.Indexers) error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for name := range added {
+		if v.indexes[name].of != nil && name != cache.NamespaceIndex {
+			return fmt.Errorf("adding indexes to the cache of %s: there is one named %q already", v.informer.Name(), name)
+		}
+	}
+	for name, of := range added {
+		if name != cache.NamespaceIndex {
+			v.indexes[name] = index[T]{of, informer.NewIndex(v.informer, func(object T) []string {
+				values, err := of(object)
+				if err != nil {
+					return nil // not in this index
+				}
+				return values
+			}).In}
+		}
+	}
+	return nil
+}
+
+func (v *view[T]) index(name string) (index[T], error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if x := v.indexes[name]; x.of != nil {
+		return x, nil
+	}
+	return index[T]{}, v.failed(fmt.Errorf("there is no index named %q", name))
+}
+
+func (v *view[T]) failed(err error) error {
+	return fmt.Errorf("reading the cache of %s: %w", v.informer.Name(), err)
+}
+
+func appendAny[T informer.Object](to []any, seq iter.Seq[T]) []any {
+	for object := range seq {
+		to = append(to, object)
+	}
+	return to
+}
+
+func keysOf[T informer.Object](seq iter.Seq[T]) []string {
+	var keys []string
+	for object := range seq {
+		keys = append(keys, cache.MetaObjectToName(object).String())
+	}
+	return keys
+}

@@ -1,0 +1,147 @@
+package clientgo
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/informer/internal/follow"
+)
+
+var errNoShared = errors.New("clientgo.Wrap: the shared informer is nil")
+
+// Wrap returns an informer of the objects of shared, for programs that have
+// client-go's informers already:
+//
+//	pods := clientgo.Wrap[*corev1.Pod](factory.Core().V1().Pods().Informer(), nil)
+//
+// Its Run follows shared and does not start it: that remains its factory's job.
+// The objects are those of shared, without a copy. Options about what to watch,
+// how to watch it, and how to store it do not apply.
+//
+// A wrapped informer cannot ask the server: WaitForLatest and WaitForObject
+// return an error, and a controller with shards refuses it. A nil shared is
+// reported as a wrong option is, see [informer.For].
+func Wrap[T informer.Object](shared cache.SharedIndexInformer, o *informer.Options) *informer.Informer[T] {
+	var options informer.Options
+	if o != nil {
+		options = *o
+	}
+	options.NoSharing = true
+	client := &follow.Client[T]{Follow: func(ctx context.Context, to follow.Store[T]) error {
+		return followShared(ctx, shared, to)
+	}}
+	if v := reflect.ValueOf(shared); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
+		client.Err = errNoShared
+	}
+	return informer.For(client, &options)
+}
+
+// following carries the events of a shared informer into a store.
+type following[T informer.Object] struct {
+	shared cache.SharedIndexInformer
+	to     follow.Store[T]
+	began  string // the resourceVersion of shared when following began
+
+	// mu guards what follows, and is held during calls of the store: the first
+	// objects become one list, which no event may overtake.
+	mu    sync.Mutex
+	first map[types.NamespacedName]T // nil once they are stored
+	ended bool
+}
+
+func followShared[T informer.Object](ctx context.Context, shared cache.SharedIndexInformer, to follow.Store[T]) error {
+	f := &following[T]{
+		shared: shared, to: to, first: map[types.NamespacedName]T{}, began: shared.LastSyncResourceVersion(),
+	}
+	registration, err := shared.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    f.put,
+		UpdateFunc: func(_, obj any) { f.put(obj) },
+		DeleteFunc: f.delete,
+	})
+	if err != nil {
+		return fmt.Errorf("following the wrapped informer: %w", err)
+	}
+	select {
+	case <-registration.HasSyncedChecker().Done():
+		f.storeFirst()
+		<-ctx.Done()
+	case <-ctx.Done():
+	}
+	f.mu.Lock()
+	f.ended = true
+	f.mu.Unlock()
+	// It fails only if shared has stopped, and then no event follows.
+	_ = shared.RemoveEventHandler(registration)
+	return nil
+}
+
+// storeFirst stores the first objects as one list.
+func (f *following[T]) storeFirst() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	list, newest := make([]T, 0, len(f.first)), ""
+	for _, object := range f.first {
+		list = append(list, object)
+		rv := object.GetResourceVersion()
+		if c, err := resourceversion.CompareResourceVersion(rv, newest); newest == "" || err == nil && c > 0 {
+			newest = rv
+		}
+	}
+	f.first = nil
+	if len(list) == 0 {
+		newest = cmp.Or(f.began, f.shared.LastSyncResourceVersion())
+	}
+	f.to.Replace(list, newest)
+}
+
+func (f *following[T]) put(obj any) {
+	object, ok := obj.(T)
+	if !ok {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch {
+	case f.ended:
+	case f.first != nil:
+		f.first[keyOf(object)] = object
+	default:
+		f.to.Put(object)
+	}
+}
+
+func (f *following[T]) delete(obj any) {
+	rv := ""
+	if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		obj = unknown.Obj
+	} else if object, ok := obj.(metav1.Object); ok {
+		rv = object.GetResourceVersion()
+	}
+	object, ok := obj.(T)
+	if !ok {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch {
+	case f.ended:
+	case f.first != nil:
+		delete(f.first, keyOf(object))
+	default:
+		f.to.Delete(object, rv)
+	}
+}
+
+func keyOf(object metav1.Object) types.NamespacedName {
+	return types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}
+}
