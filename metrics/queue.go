@@ -41,30 +41,30 @@ var (
 )
 
 func (s sender) queue(name string, stats queue.Stats) {
-	waiting, handedOut, waited := 0, uint64(0), 0.0
+	waiting, dispatched, waited := 0, uint64(0), 0.0
 	buckets := map[float64]uint64{}
 	for l, lane := range stats.Lanes {
 		label := queue.Lane(l).String() //nolint:gosec // one of three
 		s.gauge(float64(lane.Depth), laneDepth, name, label)
 		s.gauge(lane.Oldest.Seconds(), laneOldest, name, label)
 		waiting += lane.Depth
-		handedOut += lane.HandedOut
+		dispatched += lane.Dispatched
 		waited += lane.Waited.Seconds()
 		below := uint64(0)
 		for i, n := range lane.Waits[:len(lane.Waits)-1] {
 			below += n
-			buckets[queue.WaitBound(i).Seconds()] += below
+			buckets[lane.WaitBound(i).Seconds()] += below
 		}
 	}
 	s.gauge(float64(waiting), depth, name, name)
 	s.gauge(float64(stats.Delayed), delayed, name)
 	s.gauge(float64(stats.BackingOff), backingOff, name)
 	s.gauge(float64(stats.Failing), queueFailing, name)
-	s.count(stats.HeldBack, holds, name)
+	s.count(stats.Holds, holds, name)
 	s.count(stats.Began, addsTotal, name, name)
 	s.gauge(stats.HeldTime.Seconds(), unfinished, name, name)
 	s.gauge(stats.OldestHeld.Seconds(), longest, name, name)
-	s.histogram(handedOut, waited, buckets, waitSeconds, name, name)
+	s.histogram(dispatched, waited, buckets, waitSeconds, name, name)
 }
 
 func (s sender) sweep(name string, sweep *names.Sweep) {

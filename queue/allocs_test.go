@@ -22,21 +22,21 @@ func TestNothingAllocatesPerTurn(t *testing.T) {
 	ctx := t.Context()
 	for name, turn := range map[string]func(q *queue.Queue[types.NamespacedName], k types.NamespacedName){
 		"add, get, done": func(q *queue.Queue[types.NamespacedName], k types.NamespacedName) {
-			q.AddWith(k, queue.Addition{Lane: queue.Background, Cause: queue.Cause{
+			q.AddWithOptions(k, queue.AddOptions{Lane: queue.Background, Cause: queue.Cause{
 				Trigger: "pods", Namespace: k.Namespace, Name: k.Name, OldVersion: "12", NewVersion: "13",
 			}})
 			item, _ := q.Get(ctx)
 			item.Done()
 		},
 		"a cause of another object": func(q *queue.Queue[types.NamespacedName], k types.NamespacedName) {
-			q.AddWith(k, queue.Addition{Cause: queue.Cause{Trigger: "pods", Name: "other", NewVersion: "x"}})
+			q.AddWithOptions(k, queue.AddOptions{Cause: queue.Cause{Trigger: "pods", Name: "other", NewVersion: "x"}})
 			item, _ := q.Get(ctx)
 			item.Done()
 		},
 		"add many times": func(q *queue.Queue[types.NamespacedName], k types.NamespacedName) {
 			for range 3 {
 				q.Add(k)
-				q.AddWith(k, queue.Addition{After: time.Second})
+				q.AddWithOptions(k, queue.AddOptions{After: time.Second})
 			}
 			item, _ := q.Get(ctx)
 			q.Add(k)
@@ -48,7 +48,7 @@ func TestNothingAllocatesPerTurn(t *testing.T) {
 			q.Add(k)
 			item, _ := q.Get(ctx)
 			item.Retry()
-			q.AddWith(k, queue.Addition{Reset: true})
+			q.AddWithOptions(k, queue.AddOptions{ResetBackoff: true})
 			item, _ = q.Get(ctx)
 			item.Done()
 		},
@@ -62,7 +62,7 @@ func TestNothingAllocatesPerTurn(t *testing.T) {
 			item.Done()
 		},
 		"set and cancel timers": func(q *queue.Queue[types.NamespacedName], k types.NamespacedName) {
-			q.AddWith(k, queue.Addition{After: time.Hour})
+			q.AddWithOptions(k, queue.AddOptions{After: time.Hour})
 			q.Cancel(k)
 		},
 		"look at the numbers": func(q *queue.Queue[types.NamespacedName], _ types.NamespacedName) {
@@ -115,7 +115,7 @@ func TestSleepersDoNotAllocate(t *testing.T) {
 	allocs := testing.AllocsPerRun(500, func() {
 		q.Add("a")
 		<-got
-		q.AddWith("b", queue.Addition{After: time.Microsecond})
+		q.AddWithOptions("b", queue.AddOptions{After: time.Microsecond})
 		<-got
 	})
 	g.Expect(allocs).To(BeZero())

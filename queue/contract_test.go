@@ -17,42 +17,53 @@ import (
 	"github.com/homeostat/homeostat/queue"
 )
 
+// What the package comment says.
+const (
+	retryingShare   = 8
+	backgroundShare = 16
+	maxCauses       = 8
+)
+
 // held runs f with a queue in virtual time, as the test of a promise.
-func held(o *queue.Options[string], f func(b *bench)) func(t *testing.T) {
+func held(o *queue.Options[string], f func(b *fixture)) func(t *testing.T) {
 	return func(t *testing.T) { inVirtualTime(t, o, f) }
+}
+
+// drawn is held for a queue whose back-offs are as long as they can be.
+func drawn(f func(b *fixture)) func(t *testing.T) {
+	return func(t *testing.T) { inVirtualTime(t, drawing(t, 1), f) }
 }
 
 func TestContract(t *testing.T) {
 	contract.Check(t, contract.Tests{
-		"A key that was added many times while it waited is dispatched once.": held(nil, addsManyTimes),
-		"A key is held by at most one worker.":                                held(nil, manyWorkers),
-		"If it was added meanwhile, it is dispatched again when its item has ended.": held(
-			drawing(1), addedMeanwhile),
+		"A key that was added many times while it waited is dispatched once.":                       held(nil, addsManyTimes),
+		"A key is held by at most one worker.":                                                      held(nil, manyWorkers),
+		"If it was added meanwhile, it is dispatched again when its item has ended.":                drawn(addedMeanwhile),
 		"The earliest deadline of a delayed key wins, and an addition without delay beats a timer.": held(nil, deadlines),
 		"A timer can be replaced by a later one, and cancelled.":                                    held(nil, replaced),
-		"Live keys go before retries, and those before background keys.":                            held(drawing(1), lanes),
-		"While a key waits in lane Retrying, one of RetryingShare dispatches in a row comes from there, and while one " +
-			"waits in Background, one of BackgroundShare.": held(nil, ageing),
+		"Live keys go before retries, and those before background keys.":                            drawn(lanes),
+		"While a key waits in lane Retrying, one of 8 dispatches in a row comes from there, and while one " +
+			"waits in Background, one of 16.": held(nil, ageing),
 		"With Options.Group, the groups of a lane take turns: the n-th key of a group is dispatched after at most n·g keys " +
 			"of its lane, where g is the number of groups that have keys there.": held(grouped(), turns),
-		"A failed key backs off by itself: evenly jittered, doubling, capped at five minutes.": backsOff,
-		"RetryAfter retries after exactly its delay.":                                          held(nil, retriesExactly),
-		"An addition leaves the back-off as it is, unless it says Reset: then it ends it.":     held(drawing(1), resets),
-		"A held key can be kept back (Item.Hold) until Release or a deadline.":                 held(nil, keepsBack),
+		"A failed key backs off by itself: evenly jittered, doubling, capped at five minutes.":    backsOff,
+		"RetryAfter retries after exactly its delay.":                                             held(nil, retriesExactly),
+		"An addition leaves the back-off as it is, unless it says ResetBackoff: then it ends it.": drawn(resets),
+		"A held key can be kept back (Item.Hold) until Release or a deadline.":                    held(nil, keepsBack),
 		"With Options.MinInterval, a key is not dispatched twice within it.": held(
 			&queue.Options[string]{MinInterval: time.Minute}, rests),
 		"After Drain, what waits is still dispatched; after Stop, nothing is.":                                             held(nil, ends),
 		"Both may be called again, in any order and by any goroutine.":                                                     endsInAnyOrder,
-		"Each item knows why its key was added, in at most MaxCauses causes.":                                              held(nil, knowsCauses),
+		"Each item knows why its key was added, in at most eight causes.":                                                  held(nil, knowsCauses),
 		"Nothing runs in the background: no goroutine is ever started, and timers exist only while a caller waits in Get.": background,
 	})
 }
 
 // addsManyTimes adds in every way there is, in turns, with other keys in between.
-func addsManyTimes(b *bench) {
+func addsManyTimes(b *fixture) {
 	for i := range 1000 {
-		b.AddWith("a", queue.Addition{Lane: queue.Lane(i % 3), Reset: i%5 == 0, Replace: i%7 == 0}) //nolint:gosec // one of three
-		b.AddWith("a", queue.Addition{After: time.Duration(i%3) * time.Second})
+		b.AddWithOptions("a", queue.AddOptions{Lane: queue.Lane(i % 3), ResetBackoff: i%5 == 0, Replace: i%7 == 0}) //nolint:gosec // one of three
+		b.AddWithOptions("a", queue.AddOptions{After: time.Duration(i%3) * time.Second})
 		b.Add(fmt.Sprint("other-", i%4))
 	}
 	seen := map[string]int{}
@@ -65,7 +76,7 @@ func addsManyTimes(b *bench) {
 	b.expectNothing()
 }
 
-func manyWorkers(b *bench) {
+func manyWorkers(b *fixture) {
 	var mu sync.Mutex
 	holders, most := map[string]int{}, 0
 	ctx, cancel := context.WithTimeout(b.t.Context(), time.Minute)
@@ -83,7 +94,7 @@ func manyWorkers(b *bench) {
 				holders[item.Key()]++
 				most = max(most, holders[item.Key()])
 				mu.Unlock()
-				b.AddWith(item.Key(), queue.Addition{Reset: true, After: time.Duration(random.IntN(3)) * time.Millisecond})
+				b.AddWithOptions(item.Key(), queue.AddOptions{ResetBackoff: true, After: time.Duration(random.IntN(3)) * time.Millisecond})
 				b.Release(item.Key())
 				b.wait(time.Duration(1+random.IntN(5)) * time.Millisecond)
 				mu.Lock()
@@ -102,7 +113,7 @@ func manyWorkers(b *bench) {
 }
 
 // addedMeanwhile ends the item in each way. A back-off comes first; the addition is not lost in it.
-func addedMeanwhile(b *bench) {
+func addedMeanwhile(b *fixture) {
 	for at, end := range map[time.Duration]func(queue.Item[string]){
 		0: queue.Item[string].Done, 1: func(i queue.Item[string]) { i.After(time.Hour) },
 		time.Second:     queue.Item[string].Retry,
@@ -122,42 +133,42 @@ func addedMeanwhile(b *bench) {
 	}
 }
 
-func deadlines(b *bench) {
+func deadlines(b *fixture) {
 	delays := []time.Duration{7, 3, 5, 9, 4}
 	for first := range delays { // whatever comes first and last
 		start := b.now()
 		for i := range delays {
-			b.AddWith("a", queue.Addition{After: delays[(first+i)%len(delays)] * time.Second})
+			b.AddWithOptions("a", queue.AddOptions{After: delays[(first+i)%len(delays)] * time.Second})
 		}
 		b.expectTurn("a", start+3*time.Second).Done()
 		b.expectNothing()
 	}
 	start := b.now()
-	b.AddWith("a", queue.Addition{After: time.Second})
+	b.AddWithOptions("a", queue.AddOptions{After: time.Second})
 	b.Add("a")
-	b.AddWith("a", queue.Addition{After: time.Millisecond})
+	b.AddWithOptions("a", queue.AddOptions{After: time.Millisecond})
 	b.expectTurn("a", start).Done()
 	b.expectNothing()
 }
 
-func replaced(b *bench) {
-	b.AddWith("a", queue.Addition{After: time.Second})
-	b.AddWith("a", queue.Addition{After: time.Minute, Replace: true})
+func replaced(b *fixture) {
+	b.AddWithOptions("a", queue.AddOptions{After: time.Second})
+	b.AddWithOptions("a", queue.AddOptions{After: time.Minute, Replace: true})
 	b.expectTurn("a", time.Minute).After(time.Second)
-	b.AddWith("a", queue.Addition{After: time.Minute, Replace: true})
+	b.AddWithOptions("a", queue.AddOptions{After: time.Minute, Replace: true})
 	b.expectTurn("a", 2*time.Minute).Retry()
 	b.Expect(b.Cancel("a")).To(BeTrue())
-	b.AddWith("b", queue.Addition{After: time.Second})
+	b.AddWithOptions("b", queue.AddOptions{After: time.Second})
 	b.Expect(b.Cancel("b")).To(BeTrue())
 	b.expectNothing()
 }
 
-func lanes(b *bench) {
+func lanes(b *fixture) {
 	b.Add("retry")
 	b.Add("again")
 	b.take().Retry()
 	b.take().After(time.Second)
-	b.AddWith("background", queue.Addition{Lane: queue.Background})
+	b.AddWithOptions("background", queue.AddOptions{Lane: queue.Background})
 	b.wait(time.Second)
 	b.Add("live-1")
 	b.Add("live-2")
@@ -173,20 +184,20 @@ func lanes(b *bench) {
 }
 
 // ageing keeps all lanes full, and empties the lower ones now and then.
-func ageing(b *bench) {
+func ageing(b *fixture) {
 	passed := map[string]int{}
 	for i := range 5000 {
 		b.Add(fmt.Sprint("l", i%100))
 		if i%400 < 300 {
-			b.AddWith(fmt.Sprint("r", i%7), queue.Addition{Lane: queue.Retrying})
-			b.AddWith(fmt.Sprint("b", i%9), queue.Addition{Lane: queue.Background})
+			b.AddWithOptions(fmt.Sprint("r", i%7), queue.AddOptions{Lane: queue.Retrying})
+			b.AddWithOptions(fmt.Sprint("b", i%9), queue.AddOptions{Lane: queue.Background})
 		}
 		s := b.Stats().Lanes
 		waits := map[string]bool{"r": s[queue.Retrying].Depth > 0, "b": s[queue.Background].Depth > 0}
 		item := b.take()
 		lane := item.Key()[:1]
 		item.Done()
-		for l, share := range map[string]int{"r": queue.RetryingShare, "b": queue.BackgroundShare} {
+		for l, share := range map[string]int{"r": retryingShare, "b": backgroundShare} {
 			if passed[l]++; lane == l || !waits[l] {
 				passed[l] = 0
 			}
@@ -196,7 +207,7 @@ func ageing(b *bench) {
 }
 
 // turns adds groups of very different sizes, and further keys while they are served.
-func turns(b *bench) {
+func turns(b *fixture) {
 	type place struct{ turn, nth, groups int }
 	dispatched, nth := 0, map[string]int{}
 	expected := map[string]place{}
@@ -225,7 +236,7 @@ func turns(b *bench) {
 }
 
 // waiting returns the keys of a group that wait.
-func (b *bench) waiting(group string) []string {
+func (b *fixture) waiting(group string) []string {
 	var keys []string
 	for _, e := range b.Entries(10_000) {
 		if strings.HasPrefix(e.Key, group) && e.State == queue.Waiting {
@@ -236,18 +247,19 @@ func (b *bench) waiting(group string) []string {
 }
 
 func backsOff(t *testing.T) {
-	t.Run("doubling, capped", held(&queue.Options[string]{
-		Backoff: queue.Backoff{Rand: func() float64 { return 0 }},
-	}, func(b *bench) {
-		b.Add("a")
-		at, delay := time.Duration(0), queue.DefaultBackoffBase
-		for range 20 {
-			b.expectTurn("a", at).Retry()
-			at += min(delay, 5*time.Minute)
-			delay *= 2
-		}
+	const base = 100 * time.Millisecond
+	t.Run("doubling, capped", drawn(func(b *fixture) {
+		another(b, func(b *fixture) {
+			b.Add("a")
+			at, delay := time.Duration(0), base
+			for range 20 {
+				b.expectTurn("a", at).Retry()
+				at += min(delay, 5*time.Minute)
+				delay *= 2
+			}
+		})
 	}))
-	t.Run("evenly jittered", held(nil, func(b *bench) {
+	t.Run("evenly jittered", held(nil, func(b *fixture) {
 		const keys, tenths = 5000, 10
 		for i := range keys {
 			b.Add(fmt.Sprint(i))
@@ -258,18 +270,18 @@ func backsOff(t *testing.T) {
 		counted := make([]int, tenths)
 		for range keys {
 			b.take().Done()
-			counted[min(int(b.now()*tenths/queue.DefaultBackoffBase), tenths-1)]++
+			counted[min(int(b.now()*tenths/base), tenths-1)]++
 		}
 		b.Expect(counted).To(HaveEach(BeNumerically("~", keys/tenths, 100)))
 	}))
 }
 
-func retriesExactly(b *bench) {
+func retriesExactly(b *fixture) {
 	at := time.Duration(0)
 	b.Add("a")
 	for _, d := range []time.Duration{time.Nanosecond, time.Hour, 0, 3 * time.Second, 23 * time.Hour} {
 		b.take().RetryAfter(d)
-		b.AddWith("a", queue.Addition{After: d / 2})
+		b.AddWithOptions("a", queue.AddOptions{After: d / 2})
 		at += d
 		item := b.expectTurn("a", at)
 		b.Add("a")
@@ -279,29 +291,29 @@ func retriesExactly(b *bench) {
 	}
 }
 
-func resets(b *bench) {
+func resets(b *fixture) {
 	b.Add("a")
 	b.take().Retry()
 	b.take().Retry() // two seconds
 	for lane := range queue.Lane(3) {
-		b.AddWith("a", queue.Addition{Lane: lane, Replace: true, After: time.Duration(lane)})
+		b.AddWithOptions("a", queue.AddOptions{Lane: lane, Replace: true, After: time.Duration(lane)})
 	}
 	b.Expect(b.Len()).To(BeZero())
 	item := b.expectTurn("a", 3*time.Second)
 	b.Expect(item.Attempt()).To(Equal(3))
 	item.Retry()
-	b.AddWith("a", queue.Addition{Reset: true, Lane: queue.Background})
+	b.AddWithOptions("a", queue.AddOptions{ResetBackoff: true, Lane: queue.Background})
 	item = b.expectTurn("a", 3*time.Second)
 	b.Expect(item.Attempt()).To(Equal(1))
 	item.Retry()
 	b.expectTurn("a", 4*time.Second).Done()
 }
 
-func keepsBack(b *bench) {
+func keepsBack(b *fixture) {
 	b.Add("a")
 	item := b.take()
 	item.Hold(time.Minute)
-	b.AddWith("a", queue.Addition{Reset: true})
+	b.AddWithOptions("a", queue.AddOptions{ResetBackoff: true})
 	item.Done()
 	b.Add("a")
 	b.Expect(b.Len()).To(BeZero())
@@ -313,14 +325,14 @@ func keepsBack(b *bench) {
 	b.expectTurn("a", time.Minute).Done()
 }
 
-func rests(b *bench) {
+func rests(b *fixture) {
 	last := -time.Minute
 	b.Add("a")
 	for i := range 12 {
 		item := b.take()
 		b.Expect(b.now() - last).To(BeNumerically(">=", time.Minute))
 		last = b.now()
-		b.AddWith("a", queue.Addition{Reset: true})
+		b.AddWithOptions("a", queue.AddOptions{ResetBackoff: true})
 		b.wait(time.Duration(i*7) * time.Second)
 		[]func(){item.Done, item.Retry, func() { item.After(0) }, func() { item.RetryAfter(0) }}[i%4]()
 		b.Release("a")
@@ -328,11 +340,11 @@ func rests(b *bench) {
 	}
 }
 
-func ends(b *bench) {
+func ends(b *fixture) {
 	for _, lane := range []queue.Lane{queue.Live, queue.Retrying, queue.Background} {
-		b.AddWith(lane.String(), queue.Addition{Lane: lane})
+		b.AddWithOptions(lane.String(), queue.AddOptions{Lane: lane})
 	}
-	b.AddWith("later", queue.Addition{After: time.Second})
+	b.AddWithOptions("later", queue.AddOptions{After: time.Second})
 	b.Drain()
 	b.Add("late")
 	for _, key := range []string{"live", "retrying", "background"} {
@@ -341,12 +353,12 @@ func ends(b *bench) {
 	_, err := b.Get(b.t.Context())
 	b.Expect(err).To(MatchError(queue.ErrStopped))
 
-	inVirtualTimeOf(b, func(b *bench) {
+	another(b, func(b *fixture) {
 		b.Add("held")
 		item := b.take()
 		b.Add("waits")
 		b.Add("held")
-		b.AddWith("later", queue.Addition{After: time.Second})
+		b.AddWithOptions("later", queue.AddOptions{After: time.Second})
 		b.Stop()
 		item.After(0)
 		b.Add("late")
@@ -357,17 +369,17 @@ func ends(b *bench) {
 	})
 }
 
-// inVirtualTimeOf runs f with another queue in the bubble of b.
-func inVirtualTimeOf(b *bench, f func(b *bench)) {
+// another runs f with another queue in the bubble of b.
+func another(b *fixture, f func(b *fixture)) {
 	b.t.Helper()
 	q, err := queue.New[string](nil)
 	b.Expect(err).NotTo(HaveOccurred())
-	f(&bench{WithT: b.WithT, Queue: q, t: b.t, start: time.Now()})
+	f(&fixture{WithT: b.WithT, Queue: q, t: b.t, start: time.Now()})
 }
 
 func endsInAnyOrder(t *testing.T) {
 	for seed := range uint64(20) {
-		inVirtualTime(t, nil, func(b *bench) {
+		inVirtualTime(t, nil, func(b *fixture) {
 			random := rand.New(rand.NewPCG(seed, 6))
 			for i := range 10 {
 				b.Add(fmt.Sprint(i))
@@ -389,18 +401,18 @@ func endsInAnyOrder(t *testing.T) {
 	}
 }
 
-func knowsCauses(b *bench) {
+func knowsCauses(b *fixture) {
 	var want []queue.Cause
-	for i := range 5 * queue.MaxCauses {
-		c := queue.Cause{Trigger: "pods", Namespace: "default", Name: fmt.Sprint(i), Change: queue.Updated, NewVersion: "7"}
-		b.AddWith("a", queue.Addition{Cause: c})
+	for i := range 5 * maxCauses {
+		c := queue.Cause{Trigger: "pods", Namespace: "default", Name: fmt.Sprint(i), Type: "updated", NewVersion: "7"}
+		b.AddWithOptions("a", queue.AddOptions{Cause: c})
 		want = append(want, c)
 		got := b.Entries(1)[0].Causes
-		b.Expect(got).To(HaveLen(min(len(want), queue.MaxCauses)))
+		b.Expect(got).To(HaveLen(min(len(want), maxCauses)))
 	}
 	got := b.take().Causes()
-	b.Expect(got).To(HaveLen(queue.MaxCauses))
-	b.Expect(got[:queue.MaxCauses-1]).To(Equal(want[:queue.MaxCauses-1]))
+	b.Expect(got).To(HaveLen(maxCauses))
+	b.Expect(got[:maxCauses-1]).To(Equal(want[:maxCauses-1]))
 	all := 0
 	for _, c := range got {
 		all += 1 + c.Merged
@@ -431,7 +443,7 @@ func background(t *testing.T) {
 		end(item)
 		nothing("the end of an item")
 	}
-	q.AddWith("a", queue.Addition{After: time.Hour})
+	q.AddWithOptions("a", queue.AddOptions{After: time.Hour})
 	nothing("a timer")
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)

@@ -3,11 +3,11 @@
 // need that because events come in bursts, while what counts is only which
 // objects to look at.
 //
-//	Add, AddWith ──▶ [live]       ──┐
-//	      │          [retrying]   ──┼──▶ Get ──▶ Item ──▶ Done
-//	      │          [background] ──┘              │
-//	      │               ▲ its time has come      ├──▶ After
-//	      └──────────▶ timers ◀── hold, interval ──┴──▶ Retry, RetryAfter
+//	Add, ────▶ [live]       ──┐
+//	AddWith-   [retrying]   ──┼──▶ Get ──▶ Item ──▶ Done
+//	Options    [background] ──┘              │
+//	      │         ▲ its time has come      ├──▶ After
+//	      └────▶ timers ◀── hold, interval ──┴──▶ Retry, RetryAfter
 //
 // The contract:
 //
@@ -17,23 +17,23 @@
 //   - The earliest deadline of a delayed key wins, and an addition without delay
 //     beats a timer. A timer can be replaced by a later one, and cancelled.
 //   - Live keys go before retries, and those before background keys. While a key
-//     waits in lane Retrying, one of [RetryingShare] dispatches in a row comes
-//     from there, and while one waits in Background, one of [BackgroundShare].
+//     waits in lane Retrying, one of 8 dispatches in a row comes from there, and
+//     while one waits in Background, one of 16.
 //   - With Options.Group, the groups of a lane take turns: the n-th key of a
 //     group is dispatched after at most n·g keys of its lane, where g is the
 //     number of groups that have keys there.
 //   - A failed key backs off by itself: evenly jittered, doubling, capped at
 //     five minutes. RetryAfter retries after exactly its delay. An addition
-//     leaves the back-off as it is, unless it says Reset: then it ends it.
+//     leaves the back-off as it is, unless it says ResetBackoff: then it ends it.
 //   - A held key can be kept back (Item.Hold) until Release or a deadline. With
 //     Options.MinInterval, a key is not dispatched twice within it.
 //   - After Drain, what waits is still dispatched; after Stop, nothing is. Both
 //     may be called again, in any order and by any goroutine.
-//   - Each item knows why its key was added, in at most [MaxCauses] causes.
+//   - Each item knows why its key was added, in at most eight causes.
 //   - Nothing runs in the background: no goroutine is ever started, and timers
 //     exist only while a caller waits in Get.
 //
 // The queue holds keys only. It does not know objects, call reconcilers or
-// survive a restart, and what it counts is read from Stats. [Workqueue] makes a
-// queue usable where client-go's is expected.
+// survive a restart, and what it counts is read from Stats. Package
+// queue/workqueue makes a queue usable where client-go's is expected.
 package queue

@@ -34,7 +34,7 @@ func (s State) String() string {
 }
 
 // An Entry is what the queue knows of one key, at one moment.
-type Entry[K comparable] struct {
+type EntryStatus[K comparable] struct {
 	Key   K
 	State State
 	// Lane is the one that the key waits or will wait in.
@@ -48,8 +48,8 @@ type Entry[K comparable] struct {
 	// BackingOff says that the delay is a back-off; OnHold, that it is an
 	// [Item.Hold].
 	BackingOff, OnHold bool
-	// Again says that a held key was added again.
-	Again bool
+	// Readded says that a held key was added again.
+	Readded bool
 	// Causes are of the turn that the key waits for, or of the one that runs.
 	Causes []Cause
 }
@@ -59,7 +59,7 @@ type Entry[K comparable] struct {
 //
 // It looks at every delayed and held key and copies limit of them, under the
 // lock of the queue: it is for people, not for programs.
-func (q *Queue[K]) Entries(limit int) []Entry[K] {
+func (q *Queue[K]) Entries(limit int) []EntryStatus[K] {
 	if limit <= 0 {
 		return nil
 	}
@@ -75,7 +75,7 @@ func (q *Queue[K]) Entries(limit int) []Entry[K] {
 	return entries
 }
 
-func (q *Queue[K]) heldEntries(limit int) []Entry[K] {
+func (q *Queue[K]) heldEntries(limit int) []EntryStatus[K] {
 	var running []*turn // pointers: a program then has no code of its own to sort turns
 	for n := uint32(1); n <= q.turns.top; n++ {
 		if t := q.turns.at(n); t.number != 0 {
@@ -83,17 +83,17 @@ func (q *Queue[K]) heldEntries(limit int) []Entry[K] {
 		}
 	}
 	slices.SortFunc(running, func(a, b *turn) int { return cmp.Compare(a.number, b.number) })
-	entries := make([]Entry[K], 0, min(limit, len(running)))
+	entries := make([]EntryStatus[K], 0, min(limit, len(running)))
 	for _, t := range running[:min(limit, len(running))] {
 		r := q.at(t.entry)
 		e := q.describe(r, Held, t.causes)
-		e.Since, e.Again = q.time(t.since), r.pending == demand
+		e.Since, e.Readded = q.time(t.since), r.pending == demand
 		entries = append(entries, e)
 	}
 	return entries
 }
 
-func (q *Queue[K]) delayedEntries(limit int, now int64) []Entry[K] {
+func (q *Queue[K]) delayedEntries(limit int, now int64) []EntryStatus[K] {
 	var nodes []*timerNode
 	for i := range q.timers.nodes {
 		if n := &q.timers.nodes[i]; q.valid(*n) && q.leads(*n) {
@@ -104,7 +104,7 @@ func (q *Queue[K]) delayedEntries(limit int, now int64) []Entry[K] {
 		return cmp.Or(cmp.Compare(a.due, b.due), cmp.Compare(a.entry, b.entry))
 	})
 	nodes = slices.CompactFunc(nodes, func(a, b *timerNode) bool { return a.entry == b.entry })
-	var entries []Entry[K]
+	var entries []EntryStatus[K]
 	for _, n := range nodes[:min(limit, len(nodes))] {
 		r := q.at(n.entry)
 		e := q.describe(r, Delayed, r.causes)
@@ -128,7 +128,7 @@ func (q *Queue[K]) leads(t timerNode) bool {
 	return e.pending == nothing && (e.state == delayed || e.state == idle)
 }
 
-func (q *Queue[K]) appendWaiting(entries []Entry[K], limit int, l Lane) []Entry[K] {
+func (q *Queue[K]) appendWaiting(entries []EntryStatus[K], limit int, l Lane) []EntryStatus[K] {
 	first := q.rings[l].cursor
 	for g := first; g != 0; {
 		f := &q.groups.at(g).fifos[l]
@@ -145,8 +145,8 @@ func (q *Queue[K]) appendWaiting(entries []Entry[K], limit int, l Lane) []Entry[
 	return entries
 }
 
-func (q *Queue[K]) describe(r *record[K], s State, why uint32) Entry[K] {
-	e := Entry[K]{Key: r.key, State: s, Lane: r.lane, Causes: q.causes.list(why, &r.key)}
+func (q *Queue[K]) describe(r *record[K], s State, why uint32) EntryStatus[K] {
+	e := EntryStatus[K]{Key: r.key, State: s, Lane: r.lane, Causes: q.causes.list(why, &r.key)}
 	if m := q.recall(r); m != nil {
 		e.Failures = int(m.failures)
 	}

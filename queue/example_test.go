@@ -57,19 +57,19 @@ func ExampleItem_Retry() {
 	// Output: attempt 3
 }
 
-func ExampleQueue_AddWith() {
+func ExampleQueue_AddWithOptions() {
 	q, err := queue.New[string](nil)
 	if err != nil {
 		panic(err)
 	}
 	// The first list is less urgent than what changes now.
-	q.AddWith("default/old", queue.Addition{Lane: queue.Background})
-	q.AddWith("default/web", queue.Addition{
+	q.AddWithOptions("default/old", queue.AddOptions{Lane: queue.Background})
+	q.AddWithOptions("default/web", queue.AddOptions{
 		// The spec has changed: whatever failed before is worth another try.
-		Reset: true,
+		ResetBackoff: true,
 		Cause: queue.Cause{
 			Trigger: "deployments", Namespace: "default", Name: "web",
-			Change: queue.Updated, OldVersion: "41", NewVersion: "57",
+			Type: "updated", OldVersion: "41", NewVersion: "57",
 		},
 	})
 
@@ -79,7 +79,7 @@ func ExampleQueue_AddWith() {
 	}
 	defer item.Done()
 	for _, c := range item.Causes() {
-		fmt.Printf("%s: %s was %s by %s\n", item.Key(), c.Name, c.Change, c.Trigger)
+		fmt.Printf("%s: %s was %s by %s\n", item.Key(), c.Name, c.Type, c.Trigger)
 	}
 	// Output: default/web: web was updated by deployments
 }
@@ -114,32 +114,11 @@ func ExampleQueue_Entries() {
 		panic(err)
 	}
 	q.Add("default/web")
-	q.AddWith("default/db", queue.Addition{After: time.Hour})
+	q.AddWithOptions("default/db", queue.AddOptions{After: time.Hour})
 	for _, e := range q.Entries(10) {
 		fmt.Println(e.Key, "is", e.State)
 	}
 	// Output:
 	// default/db is delayed
 	// default/web is waiting
-}
-
-// A controller that was written for client-go's queue runs on this one.
-func ExampleWorkqueue() {
-	q, err := queue.New[string](nil)
-	if err != nil {
-		panic(err)
-	}
-	w := queue.Workqueue(q, nil)
-	w.Add("default/web")
-	key, shutdown := w.Get()
-	fmt.Println(key, shutdown)
-	w.Forget(key)
-	w.Done(key)
-
-	w.ShutDown()
-	_, shutdown = w.Get()
-	fmt.Println(shutdown)
-	// Output:
-	// default/web false
-	// true
 }

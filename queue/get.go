@@ -22,7 +22,7 @@ func (q *Queue[K]) get(ctx context.Context, patient bool, item *Item[K]) error {
 	}
 	now := q.now() // outside the lock, to hold that for a shorter time
 	q.mu.Lock()
-	if q.ready == 0 || q.options.BeforeGet != nil {
+	if q.ready == 0 || q.gate != nil {
 		return q.await(ctx, now, patient, item)
 	}
 	q.promote(now)
@@ -35,7 +35,7 @@ func (q *Queue[K]) get(ctx context.Context, patient bool, item *Item[K]) error {
 // queue.
 func (q *Queue[K]) await(ctx context.Context, now int64, patient bool, item *Item[K]) error {
 	defer q.mu.Unlock()
-	parked, yielded := q.options.BeforeGet == nil, false
+	parked, yielded := q.gate == nil, false
 	for ; ; now = q.now() {
 		q.promote(now)
 		var err error
@@ -53,7 +53,7 @@ func (q *Queue[K]) await(ctx context.Context, now int64, patient bool, item *Ite
 			yielded = true
 			q.yield()
 		default:
-			parked = q.options.BeforeGet == nil
+			parked = q.gate == nil
 			err = q.sleep(ctx, now)
 		}
 		if err != nil {
@@ -75,7 +75,7 @@ func (q *Queue[K]) yield() {
 func (q *Queue[K]) park(ctx context.Context) error {
 	q.mu.Unlock()
 	defer q.mu.Lock()
-	q.options.BeforeGet(ctx)
+	q.gate(ctx)
 	return ctx.Err()
 }
 

@@ -58,7 +58,7 @@ func TestManyGoroutines(t *testing.T) {
 	}
 	for name, o := range options {
 		t.Run(name, func(t *testing.T) {
-			inVirtualTime(t, o, func(b *bench) {
+			inVirtualTime(t, o, func(b *fixture) {
 				w := &witness{holder: map[string]bool{}, changed: map[string]int{}, looked: map[string]int{}}
 				ctx, cancel := context.WithCancel(b.t.Context())
 				var workers, others sync.WaitGroup
@@ -80,7 +80,7 @@ func TestManyGoroutines(t *testing.T) {
 	}
 }
 
-func work(ctx context.Context, b *bench, w *witness, seed uint64) {
+func work(ctx context.Context, b *fixture, w *witness, seed uint64) {
 	random := rand.New(rand.NewPCG(seed, 1))
 	for {
 		patience, cancel := context.WithTimeout(ctx, time.Duration(random.IntN(50))*time.Millisecond)
@@ -114,7 +114,7 @@ func work(ctx context.Context, b *bench, w *witness, seed uint64) {
 	}
 }
 
-func disturb(b *bench, w *witness, seed uint64) {
+func disturb(b *fixture, w *witness, seed uint64) {
 	random := rand.New(rand.NewPCG(seed, 2))
 	for range 2000 {
 		key := fmt.Sprintf("ns-%02d/%d", random.IntN(4), random.IntN(10))
@@ -129,11 +129,11 @@ func disturb(b *bench, w *witness, seed uint64) {
 			b.wait(time.Duration(random.IntN(2000)) * time.Microsecond)
 		default:
 			w.change(key)
-			b.AddWith(key, queue.Addition{
-				Lane:  queue.Lane(random.IntN(3)),
-				After: time.Duration(max(random.IntN(6)-3, 0)) * time.Millisecond,
-				Reset: random.IntN(3) == 0,
-				Cause: queue.Cause{Trigger: "test", Name: key, NewVersion: fmt.Sprint(random.IntN(9))},
+			b.AddWithOptions(key, queue.AddOptions{
+				Lane:         queue.Lane(random.IntN(3)),
+				After:        time.Duration(max(random.IntN(6)-3, 0)) * time.Millisecond,
+				ResetBackoff: random.IntN(3) == 0,
+				Cause:        queue.Cause{Trigger: "test", Name: key, NewVersion: fmt.Sprint(random.IntN(9))},
 			})
 		}
 	}
@@ -142,10 +142,10 @@ func disturb(b *bench, w *witness, seed uint64) {
 // Whoever drains or stops a queue, at the same time as others: every worker
 // learns of it, nothing stays, and what waited before a drain has had its turn.
 func TestManyGoroutinesEndTheQueue(t *testing.T) {
-	for name, end := range map[string]func(b *bench, seed uint64){
-		"drain": func(b *bench, _ uint64) { b.Drain() },
-		"stop":  func(b *bench, _ uint64) { b.Stop() },
-		"both": func(b *bench, seed uint64) {
+	for name, end := range map[string]func(b *fixture, seed uint64){
+		"drain": func(b *fixture, _ uint64) { b.Drain() },
+		"stop":  func(b *fixture, _ uint64) { b.Stop() },
+		"both": func(b *fixture, seed uint64) {
 			if seed%2 == 0 {
 				b.Drain()
 			} else {
@@ -154,7 +154,7 @@ func TestManyGoroutinesEndTheQueue(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inVirtualTime(t, nil, func(b *bench) {
+			inVirtualTime(t, nil, func(b *fixture) {
 				w := &witness{holder: map[string]bool{}, changed: map[string]int{}, looked: map[string]int{}}
 				const before = 100
 				for i := range before {
@@ -189,7 +189,7 @@ func TestManyGoroutinesEndTheQueue(t *testing.T) {
 }
 
 // workToTheEnd takes turns for at most an hour, and returns why there are no more.
-func workToTheEnd(b *bench, w *witness, seed uint64) error {
+func workToTheEnd(b *fixture, w *witness, seed uint64) error {
 	ctx, cancel := context.WithTimeout(b.t.Context(), time.Hour)
 	defer cancel()
 	random := rand.New(rand.NewPCG(seed, 3))

@@ -20,7 +20,7 @@ func (i Item[K]) Key() K { return i.key }
 // Attempt returns 1, and one more for each failure in a row before.
 func (i Item[K]) Attempt() int { return int(i.failures) + 1 }
 
-// Causes returns why the key was handed out, at most [MaxCauses] of them, the
+// Causes returns why the key was handed out, at most eight of them, the
 // oldest first. A retry has the causes of the turn that failed as well. It is
 // nil after the end.
 func (i Item[K]) Causes() []Cause {
@@ -47,7 +47,7 @@ func (i Item[K]) Hold(d time.Duration) {
 	defer i.queue.mu.Unlock()
 	if t := i.queue.turnOf(i.turn, i.number); t != nil {
 		i.queue.remember(i.queue.at(t.entry)).hold = until(i.queue.now(), int64(d))
-		i.queue.counters.heldBack++
+		i.queue.counters.holds++
 	}
 }
 
@@ -61,11 +61,11 @@ func (i Item[K]) After(d time.Duration) {
 }
 
 // Retry ends the item with failure. The key comes back by [Backoff] in lane
-// Retrying; of what is added until then, only an Addition with Reset brings it
+// Retrying; of what is added until then, only an addition with ResetBackoff brings it
 // back earlier.
 func (i Item[K]) Retry() {
 	if i.queue != nil {
-		i.queue.end(i.turn, i.number, &ending{how: retry, jitter: i.queue.options.Backoff.Rand()})
+		i.queue.end(i.turn, i.number, &ending{how: retry, jitter: i.queue.jitter()})
 	}
 }
 
@@ -142,7 +142,7 @@ func (q *Queue[K]) finish(place uint32, t *turn, with *ending) {
 		q.forgive(e)
 	case after:
 		q.forgive(e)
-		q.urge(e, &Addition{Lane: Retrying, After: with.delay}, now)
+		q.urge(e, &AddOptions{Lane: Retrying, After: with.delay}, now)
 	case retry, retryAfter:
 		past = q.fail(e, past, with, now)
 	case released:
@@ -176,7 +176,7 @@ func (q *Queue[K]) fail(e *record[K], past uint32, with *ending, now int64) uint
 	later := e.causes
 	e.causes = past
 	for _, c := range q.causes.list(later, &e.key) {
-		q.explain(e, &c)
+		q.causes.add(&e.causes, &e.key, &c)
 	}
 	return later
 }

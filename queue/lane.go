@@ -3,7 +3,8 @@ package queue
 import "fmt"
 
 // A Lane says how urgent a key is. A higher lane goes first, but not
-// forever: see [RetryingShare] and [BackgroundShare].
+// forever: while a key waits in a lower lane, one of 8 dispatches in a row comes
+// from Retrying, and one of 16 from Background.
 type Lane uint8
 
 // The lanes, the most urgent first.
@@ -21,11 +22,11 @@ const (
 
 // How long a lower lane can be passed over, whatever arrives in higher lanes.
 const (
-	// RetryingShare bounds the ageing of lane Retrying: while a key waits there,
-	// at least one of RetryingShare consecutive dispatches comes from it.
-	RetryingShare = 8
-	// BackgroundShare is the same for lane Background.
-	BackgroundShare = 16
+	// retryingShare bounds the ageing of lane Retrying: while a key waits there,
+	// at least one of retryingShare consecutive dispatches comes from it.
+	retryingShare = 8
+	// backgroundShare is the same for lane Background.
+	backgroundShare = 16
 )
 
 // String returns the name of the lane in lower case.

@@ -11,61 +11,61 @@ import (
 )
 
 func TestLanes(t *testing.T) {
-	in := func(l queue.Lane) queue.Addition { return queue.Addition{Lane: l} }
-	for name, f := range map[string]func(b *bench){
-		"live goes before retrying before background": func(b *bench) {
-			b.AddWith("b", in(queue.Background))
-			b.AddWith("r", in(queue.Retrying))
-			b.AddWith("l", in(queue.Live))
+	in := func(l queue.Lane) queue.AddOptions { return queue.AddOptions{Lane: l} }
+	for name, f := range map[string]func(b *fixture){
+		"live goes before retrying before background": func(b *fixture) {
+			b.AddWithOptions("b", in(queue.Background))
+			b.AddWithOptions("r", in(queue.Retrying))
+			b.AddWithOptions("l", in(queue.Live))
 			for _, key := range []string{"l", "r", "b"} {
 				b.expectTurn(key, 0).Done()
 			}
 		},
-		"a key that is added to a higher lane moves up": func(b *bench) {
-			b.AddWith("b1", in(queue.Background))
-			b.AddWith("b2", in(queue.Background))
-			b.AddWith("l", in(queue.Live))
-			b.AddWith("b2", in(queue.Live))
+		"a key that is added to a higher lane moves up": func(b *fixture) {
+			b.AddWithOptions("b1", in(queue.Background))
+			b.AddWithOptions("b2", in(queue.Background))
+			b.AddWithOptions("l", in(queue.Live))
+			b.AddWithOptions("b2", in(queue.Live))
 			for _, key := range []string{"l", "b2", "b1"} {
 				b.expectTurn(key, 0).Done()
 			}
 			b.expectNothing()
 		},
-		"a key that is added to a lower lane stays": func(b *bench) {
-			b.AddWith("a", in(queue.Live))
-			b.AddWith("r", in(queue.Retrying))
-			b.AddWith("a", in(queue.Background))
+		"a key that is added to a lower lane stays": func(b *fixture) {
+			b.AddWithOptions("a", in(queue.Live))
+			b.AddWithOptions("r", in(queue.Retrying))
+			b.AddWithOptions("a", in(queue.Background))
 			for _, key := range []string{"a", "r"} {
 				b.expectTurn(key, 0).Done()
 			}
 		},
-		"a delayed addition to a higher lane raises a key that waits already": func(b *bench) {
-			b.AddWith("b", in(queue.Background))
-			b.AddWith("b", queue.Addition{Lane: queue.Live, After: time.Second})
-			b.AddWith("r", in(queue.Retrying))
+		"a delayed addition to a higher lane raises a key that waits already": func(b *fixture) {
+			b.AddWithOptions("b", in(queue.Background))
+			b.AddWithOptions("b", queue.AddOptions{Lane: queue.Live, After: time.Second})
+			b.AddWithOptions("r", in(queue.Retrying))
 			for _, key := range []string{"b", "r"} {
 				b.expectTurn(key, 0).Done()
 			}
 		},
-		"a delayed key waits in its lane when its time has come": func(b *bench) {
-			b.AddWith("b", queue.Addition{Lane: queue.Background, After: time.Second})
-			b.AddWith("l", queue.Addition{Lane: queue.Live, After: time.Second})
+		"a delayed key waits in its lane when its time has come": func(b *fixture) {
+			b.AddWithOptions("b", queue.AddOptions{Lane: queue.Background, After: time.Second})
+			b.AddWithOptions("l", queue.AddOptions{Lane: queue.Live, After: time.Second})
 			b.wait(time.Second)
 			for _, key := range []string{"l", "b"} {
 				b.expectTurn(key, time.Second).Done()
 			}
 		},
-		"a key held while it is added waits in the lane of the addition": func(b *bench) {
+		"a key held while it is added waits in the lane of the addition": func(b *fixture) {
 			b.Add("a")
 			item := b.take()
-			b.AddWith("a", in(queue.Background))
-			b.AddWith("r", in(queue.Retrying))
+			b.AddWithOptions("a", in(queue.Background))
+			b.AddWithOptions("r", in(queue.Retrying))
 			item.Done()
 			for _, key := range []string{"r", "a"} {
 				b.expectTurn(key, 0).Done()
 			}
 		},
-		"retries and second looks wait in lane Retrying": func(b *bench) {
+		"retries and second looks wait in lane Retrying": func(b *fixture) {
 			for _, key := range []string{"retry", "after"} {
 				b.Add(key)
 			}
@@ -78,16 +78,16 @@ func TestLanes(t *testing.T) {
 				b.expectTurn(key, time.Second).Done()
 			}
 		},
-		"an addition during a back-off leaves the key in lane Retrying": func(b *bench) {
+		"an addition during a back-off leaves the key in lane Retrying": func(b *fixture) {
 			b.Add("a")
 			b.take().RetryAfter(time.Second)
-			b.AddWith("a", in(queue.Live))
+			b.AddWithOptions("a", in(queue.Live))
 			b.wait(time.Second)
 			b.Expect(b.Stats().Lanes[queue.Retrying].Depth).To(Equal(1))
 		},
-		"a lane out of range is the lowest": func(b *bench) {
-			b.AddWith("a", in(queue.Lane(200)))
-			b.AddWith("b", queue.Addition{Lane: 200, After: time.Second})
+		"a lane out of range is the lowest": func(b *fixture) {
+			b.AddWithOptions("a", in(queue.Lane(200)))
+			b.AddWithOptions("b", queue.AddOptions{Lane: 200, After: time.Second})
 			b.wait(time.Second)
 			b.Expect(b.Stats().Lanes[queue.Background].Depth).To(Equal(2))
 		},
@@ -99,11 +99,11 @@ func TestLanes(t *testing.T) {
 // A worker that takes a millisecond a turn never sees lane Live empty: a new
 // live key comes for each one that is done.
 func TestEndlessLiveKeysDoNotStarveLowerLanes(t *testing.T) {
-	inVirtualTime(t, nil, func(b *bench) {
+	inVirtualTime(t, nil, func(b *fixture) {
 		const each = 5
 		for i := range each {
-			b.AddWith(fmt.Sprintf("background-%d", i), queue.Addition{Lane: queue.Background})
-			b.AddWith(fmt.Sprintf("retrying-%d", i), queue.Addition{Lane: queue.Retrying})
+			b.AddWithOptions(fmt.Sprintf("background-%d", i), queue.AddOptions{Lane: queue.Background})
+			b.AddWithOptions(fmt.Sprintf("retrying-%d", i), queue.AddOptions{Lane: queue.Retrying})
 		}
 		live := 0
 		for range 3 {
@@ -121,20 +121,20 @@ func TestEndlessLiveKeysDoNotStarveLowerLanes(t *testing.T) {
 		}
 		for i := range each {
 			b.Expect(served).To(HaveKeyWithValue(fmt.Sprintf("retrying-%d", i),
-				And(BeNumerically(">", 0), BeNumerically("<=", (i+1)*queue.RetryingShare))))
+				And(BeNumerically(">", 0), BeNumerically("<=", (i+1)*retryingShare))))
 			b.Expect(served).To(HaveKeyWithValue(fmt.Sprintf("background-%d", i),
-				And(BeNumerically(">", 0), BeNumerically("<=", (i+1)*queue.BackgroundShare))))
+				And(BeNumerically(">", 0), BeNumerically("<=", (i+1)*backgroundShare))))
 		}
-		b.Expect(b.Stats().Lanes[queue.Live].HandedOut).To(BeNumerically("==", 200-2*each))
+		b.Expect(b.Stats().Lanes[queue.Live].Dispatched).To(BeNumerically("==", 200-2*each))
 	})
 }
 
 // The bounds hold for any mixture: of RetryingShare hand-outs in a row during
 // which a key waits in Retrying, one comes from there; the same for Background.
 func TestSharesHoldWhateverIsAdded(t *testing.T) {
-	inVirtualTime(t, nil, func(b *bench) {
+	inVirtualTime(t, nil, func(b *fixture) {
 		lane := map[string]queue.Lane{}
-		shares := map[queue.Lane]int{queue.Retrying: queue.RetryingShare, queue.Background: queue.BackgroundShare}
+		shares := map[queue.Lane]int{queue.Retrying: retryingShare, queue.Background: backgroundShare}
 		passed := map[queue.Lane]int{}
 		state := uint64(42)
 		for i := range 20_000 {
@@ -143,7 +143,7 @@ func TestSharesHoldWhateverIsAdded(t *testing.T) {
 				l := queue.Lane((state >> (50 + 4*j)) % 3)
 				key := fmt.Sprintf("%d-%d", i, j)
 				lane[key] = l
-				b.AddWith(key, queue.Addition{Lane: l})
+				b.AddWithOptions(key, queue.AddOptions{Lane: l})
 			}
 			if b.Len() == 0 {
 				continue
@@ -174,8 +174,8 @@ func grouped() *queue.Options[string] {
 }
 
 func TestGroups(t *testing.T) {
-	for name, f := range map[string]func(b *bench){
-		"take turns inside a lane": func(b *bench) {
+	for name, f := range map[string]func(b *fixture){
+		"take turns inside a lane": func(b *fixture) {
 			for _, key := range []string{"a1", "a2", "a3", "b1", "c1", "b2"} {
 				b.Add(key)
 			}
@@ -184,7 +184,7 @@ func TestGroups(t *testing.T) {
 			}
 			b.expectNothing()
 		},
-		"a large group delays a key of another by one turn": func(b *bench) {
+		"a large group delays a key of another by one turn": func(b *fixture) {
 			for i := range 50_000 {
 				b.Add(fmt.Sprintf("a%d", i))
 			}
@@ -193,9 +193,9 @@ func TestGroups(t *testing.T) {
 			b.take().Done()
 			b.expectTurn("b1", 0).Done()
 		},
-		"take turns in each lane apart": func(b *bench) {
+		"take turns in each lane apart": func(b *fixture) {
 			for _, key := range []string{"a1", "a2", "b1", "b2"} {
-				b.AddWith(key, queue.Addition{Lane: queue.Background})
+				b.AddWithOptions(key, queue.AddOptions{Lane: queue.Background})
 			}
 			for _, key := range []string{"a3", "a4", "b3"} {
 				b.Add(key)
@@ -204,9 +204,9 @@ func TestGroups(t *testing.T) {
 				b.expectTurn(key, 0).Done()
 			}
 		},
-		"keep their order when a key moves up": func(b *bench) {
+		"keep their order when a key moves up": func(b *fixture) {
 			for _, key := range []string{"a1", "a2", "a3", "b1"} {
-				b.AddWith(key, queue.Addition{Lane: queue.Background})
+				b.AddWithOptions(key, queue.AddOptions{Lane: queue.Background})
 			}
 			b.Add("a2")
 			b.Add("b1")
@@ -214,12 +214,12 @@ func TestGroups(t *testing.T) {
 				b.expectTurn(key, 0).Done()
 			}
 		},
-		"are forgotten with their last key": func(b *bench) {
+		"are forgotten with their last key": func(b *fixture) {
 			for i := range 10_000 {
 				b.Add(fmt.Sprintf("%c1", rune('一'+i)))
 				b.take().Done()
 			}
-			b.Expect(b.Stats().Lanes[queue.Live].HandedOut).To(BeNumerically("==", 10_000))
+			b.Expect(b.Stats().Lanes[queue.Live].Dispatched).To(BeNumerically("==", 10_000))
 			b.expectNothing()
 		},
 	} {
@@ -230,7 +230,7 @@ func TestGroups(t *testing.T) {
 // With g groups in a lane, the n-th key of a group is handed out after at most
 // n·g keys of that lane.
 func TestGroupsWaitABoundedNumberOfTurns(t *testing.T) {
-	inVirtualTime(t, grouped(), func(b *bench) {
+	inVirtualTime(t, grouped(), func(b *fixture) {
 		const groups, keys = 7, 5
 		for i := range 1000 {
 			b.Add(fmt.Sprintf("z%d", i))

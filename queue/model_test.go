@@ -10,7 +10,9 @@ import (
 	. "github.com/onsi/gomega"
 	testingclock "k8s.io/utils/clock/testing"
 
+	"github.com/homeostat/homeostat/internal/simhook"
 	"github.com/homeostat/homeostat/queue"
+	"github.com/homeostat/homeostat/queue/workqueue"
 )
 
 // A model is what a queue promises, written down without regard to speed: a map
@@ -57,13 +59,13 @@ func (m *model) ready(k *modelKey) bool {
 // when is the earliest time at which k, if it is not held, may be handed out.
 func (m *model) when(k *modelKey) time.Duration { return max(k.due, k.backoff, k.hold, k.rest) }
 
-func (m *model) add(name string, a queue.Addition) {
+func (m *model) add(name string, a queue.AddOptions) {
 	if m.drained || m.stopped {
 		return
 	}
 	k := m.key(name)
 	waits := m.ready(k)
-	if a.Reset {
+	if a.ResetBackoff {
 		k.failures, k.backoff = 0, 0
 		k.reset = k.reset || k.held
 	}
@@ -74,7 +76,7 @@ func (m *model) add(name string, a queue.Addition) {
 	m.ask(k, a)
 }
 
-func (m *model) ask(k *modelKey, a queue.Addition) {
+func (m *model) ask(k *modelKey, a queue.AddOptions) {
 	if k.asked == "" {
 		k.lane = a.Lane
 	} else if k.backoff <= m.now {
@@ -132,7 +134,7 @@ func (m *model) pass(d time.Duration) {
 			break
 		}
 		m.now, m.keys[first].later = m.keys[first].later, 0
-		m.add(first, queue.Addition{})
+		m.add(first, queue.AddOptions{})
 	}
 	m.now = end
 }
@@ -171,7 +173,7 @@ func (m *model) end(name, how string, d time.Duration) {
 		k.failures, k.backoff = 0, 0
 	case "after":
 		k.failures, k.backoff = 0, 0
-		m.ask(k, queue.Addition{Lane: queue.Retrying, After: d})
+		m.ask(k, queue.AddOptions{Lane: queue.Retrying, After: d})
 	case "retry":
 		m.fail(k, 0, true)
 	case "retryAfter":
@@ -229,11 +231,10 @@ type comparison struct {
 
 func newComparison(t testing.TB, interval time.Duration) *comparison {
 	fake := testingclock.NewFakeClock(time.Now())
+	defer simhook.Use(&simhook.Hooks{Jitter: func() float64 { return 0.5 }})()
 	o := &queue.Options[string]{
 		Clock: fake, MinInterval: interval,
-		Backoff: queue.Backoff{
-			Base: 4 * time.Second, Cap: 30 * time.Second, Rand: func() float64 { return 0.5 },
-		},
+		Backoff: queue.Backoff{Base: 4 * time.Second, Cap: 30 * time.Second},
 	}
 	q, err := queue.New(o)
 	g := NewWithT(t)
@@ -249,11 +250,11 @@ func (c *comparison) step(op, arg byte) {
 	d := time.Duration(arg>>3) * time.Second / 2
 	switch op % 16 {
 	case 0, 1, 2, 3:
-		a := queue.Addition{Lane: queue.Lane(arg % 3), Reset: arg%5 == 0, Replace: arg%11 == 0}
+		a := queue.AddOptions{Lane: queue.Lane(arg % 3), ResetBackoff: arg%5 == 0, Replace: arg%11 == 0}
 		if op%2 == 0 {
 			a.After = d
 		}
-		c.queue.AddWith(name, a)
+		c.queue.AddWithOptions(name, a)
 		c.model.add(name, a)
 	case 4, 5, 6, 7:
 		c.get()
@@ -284,7 +285,7 @@ func (c *comparison) rarely(arg byte, name string) {
 	case arg%2 == 0 && arg>>3 > 0:
 		d := time.Duration(arg>>3)*time.Second/2 + time.Duration(c.later)
 		c.later++ // no two end at once
-		queue.Workqueue(c.queue, nil).AddAfter(name, d)
+		workqueue.New(c.queue, nil).AddAfter(name, d)
 		c.model.addLater(name, d)
 	default:
 		c.queue.Forget(name)
@@ -304,7 +305,7 @@ func (c *comparison) get() {
 	c.Expect(c.model.ready(k)).To(BeTrue(), "%s is not ready", item.Key())
 	c.Expect(item.Attempt()).To(Equal(k.failures + 1))
 	for l, share := range map[queue.Lane]int{
-		queue.Live: 1 << 30, queue.Retrying: queue.RetryingShare, queue.Background: queue.BackgroundShare,
+		queue.Live: 1 << 30, queue.Retrying: retryingShare, queue.Background: backgroundShare,
 	} {
 		if c.model.passed[l]++; l == k.lane || depths[l] == 0 {
 			c.model.passed[l] = 0

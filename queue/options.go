@@ -2,68 +2,32 @@ package queue
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"k8s.io/utils/clock"
-
-	"github.com/homeostat/homeostat/internal/simhook"
 )
 
-// What the zero Backoff means.
 const (
-	DefaultBackoffBase = 100 * time.Millisecond
-	DefaultBackoffCap  = 5 * time.Minute
+	defaultBackoffBase = 100 * time.Millisecond
+	defaultBackoffCap  = 5 * time.Minute
 )
-
-// Backoff says how long a failed key rests. After the n-th failure in a row the
-// delay is drawn evenly between nothing and min(Cap, Base·2ⁿ⁻¹), so that keys
-// which failed together do not return together.
-type Backoff struct {
-	// Base bounds the delay after the first failure; [DefaultBackoffBase].
-	Base time.Duration
-	// Cap bounds the delay after any failure; [DefaultBackoffCap].
-	Cap time.Duration
-	// Rand draws a number in [0, 1), and must be safe for concurrent use;
-	// math/rand/v2.Float64. Give it a seed to repeat a run.
-	Rand func() float64
-}
-
-// ceiling is the longest delay after so many failures in a row.
-func (b Backoff) ceiling(failures uint32) time.Duration {
-	const enough = 62
-	shift := min(failures-1, enough)
-	if b.Base > b.Cap>>shift {
-		return b.Cap
-	}
-	return b.Base << shift
-}
-
-// after draws the delay of a key that has failed so often in a row.
-func (b Backoff) after(failures uint32, jitter float64) time.Duration {
-	return time.Duration((1 - jitter) * float64(b.ceiling(failures)))
-}
 
 // Options of a [Queue]. Nil and zero fields mean the defaults.
 type Options[K comparable] struct {
-	// Name stands in metrics and on debug pages.
+	// Name appears in metrics and on debug pages.
 	Name string
-	// Backoff of keys whose turn failed.
+	// Backoff delays the retries of failed keys.
 	Backoff Backoff
-	// MinInterval is the least time between two hand-outs of one key; none.
+	// MinInterval is the least time between two dispatches of one key. Defaults
+	// to none.
 	MinInterval time.Duration
-	// Group makes groups of keys take turns inside a lane, so that a large one
-	// cannot keep the others waiting; by default there is one group. It must
-	// always return the same for the same key, and be safe for concurrent use.
+	// Group returns the group of a key. Groups take turns inside a lane, so that
+	// a large one cannot keep the others waiting. It must always return the same
+	// for the same key, and be safe for concurrent use. Defaults to one group.
 	Group func(K) string
-	// BeforeGet is called by Get when a key waits and before one is chosen,
-	// and may block. It is a hook for deterministic simulators, which park
-	// workers there; reconciletest has one for all queues that have none.
-	BeforeGet func(context.Context)
-	// Clock tells the time and makes timers; the real clock.
+	// Clock tells the time and makes timers. Defaults to the real clock.
 	Clock clock.Clock
 }
 
@@ -72,41 +36,71 @@ func (o *Options[K]) withDefaults() Options[K] {
 	if o != nil {
 		set = *o
 	}
-	set.Backoff.Base = cmp.Or(set.Backoff.Base, DefaultBackoffBase)
-	set.Backoff.Cap = cmp.Or(set.Backoff.Cap, max(DefaultBackoffCap, set.Backoff.Base))
+	set.Backoff.Base = cmp.Or(set.Backoff.Base, defaultBackoffBase)
+	set.Backoff.Cap = cmp.Or(set.Backoff.Cap, max(defaultBackoffCap, set.Backoff.Base))
 	if set.Clock == nil {
 		set.Clock = clock.RealClock{}
-	}
-	if hooks := simhook.Current(); hooks != nil {
-		set.simulate(hooks)
-	}
-	if set.Backoff.Rand == nil {
-		set.Backoff.Rand = rand.Float64
 	}
 	return set
 }
 
-// simulate gives to the simulator what is left to chance.
-func (o *Options[K]) simulate(hooks *simhook.Hooks) {
-	if o.BeforeGet == nil {
-		o.BeforeGet = hooks.Gate(o.Name)
-	}
-	if o.Backoff.Rand == nil {
-		o.Backoff.Rand = hooks.Jitter
-	}
-}
-
-func (o Options[K]) validate() error {
-	var faults []error
+func (o *Options[K]) validate() error {
+	var errs []error
 	if o.Backoff.Base < 0 {
-		faults = append(faults, fmt.Errorf("Options.Backoff.Base is %v: must not be negative", o.Backoff.Base))
+		errs = append(errs, fmt.Errorf("Options.Backoff.Base is %v: must not be negative", o.Backoff.Base))
 	}
 	if o.Backoff.Cap < o.Backoff.Base {
-		faults = append(faults, fmt.Errorf("Options.Backoff.Cap is %v: must be at least Base, %v",
+		errs = append(errs, fmt.Errorf("Options.Backoff.Cap is %v: must be at least Base, %v",
 			o.Backoff.Cap, o.Backoff.Base))
 	}
 	if o.MinInterval < 0 {
-		faults = append(faults, fmt.Errorf("Options.MinInterval is %v: must not be negative", o.MinInterval))
+		errs = append(errs, fmt.Errorf("Options.MinInterval is %v: must not be negative", o.MinInterval))
 	}
-	return errors.Join(faults...)
+	return errors.Join(errs...)
+}
+
+// Backoff says how long a failed key waits for its retry. After the n-th failure
+// in a row the delay is drawn evenly between nothing and min(Cap, Base·2ⁿ⁻¹), so
+// that keys which failed together do not return together.
+type Backoff struct {
+	// Base bounds the delay after the first failure. Defaults to 100 ms.
+	Base time.Duration
+	// Cap bounds the delay after any failure. Defaults to five minutes, or Base
+	// if that is longer.
+	Cap time.Duration
+}
+
+// ceiling returns the longest delay after n failures in a row.
+func (b Backoff) ceiling(n uint32) time.Duration {
+	const enough = 62
+	shift := min(n-1, enough)
+	if b.Base > b.Cap>>shift {
+		return b.Cap
+	}
+	return b.Base << shift
+}
+
+// after returns the delay after n failures in a row. The jitter is in [0, 1).
+func (b Backoff) after(n uint32, jitter float64) time.Duration {
+	return time.Duration((1 - jitter) * float64(b.ceiling(n)))
+}
+
+// AddOptions say how a key enters the queue. The zero value is a live change to
+// reconcile now, of unknown cause.
+type AddOptions struct {
+	// Lane is where the key waits. A key that waits already only moves up, also
+	// by an addition with a delay.
+	Lane Lane
+	// After delays the key. The earliest deadline of a key wins, and an addition
+	// without delay beats every timer.
+	After time.Duration
+	// Replace makes After replace the key's timer, earlier or later, instead of
+	// competing with it. It does not delay a key that waits already.
+	Replace bool
+	// ResetBackoff ends the key's back-off and forgets its failures, since what
+	// caused them may have changed (a generation, UID, label or annotation). An
+	// addition without it neither shortens nor lengthens a back-off.
+	ResetBackoff bool
+	// Cause is remembered until the dispatch that it leads to; see [Item.Causes].
+	Cause Cause
 }

@@ -1,12 +1,16 @@
 package queue
 
 import (
+	"context"
 	"fmt"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"k8s.io/utils/clock"
+
+	"github.com/homeostat/homeostat/internal/simhook"
 )
 
 // A Queue hands out keys, each to one worker at a time. It is made by [New],
@@ -14,15 +18,16 @@ import (
 type Queue[K comparable] struct {
 	options Options[K]
 	epoch   time.Time
-	real    bool        // the clock is the real one
-	timely  atomic.Bool // the last addition had to know the time
+	real    bool                  // the clock is the real one
+	timely  atomic.Bool           // the last addition had to know the time
+	gate    func(context.Context) // called before a key is chosen; nil without a simulator
+	jitter  func() float64
 
 	// What each turn needs comes first, so that it is in few cache lines.
 	mu       sync.Mutex // guards what follows
 	mode     mode
-	timed    bool // somebody asks how long keys are held
-	ready    int  // keys in rings
-	again    int  // held keys with a demand
+	ready    int // keys in rings
+	again    int // held keys with a demand
 	numbers  uint64
 	timers   timers
 	sleepers sleepers
@@ -53,7 +58,15 @@ func New[K comparable](o *Options[K]) (*Queue[K], error) {
 	if err := options.validate(); err != nil {
 		return nil, fmt.Errorf("making queue %q: %w", options.Name, err)
 	}
-	q := &Queue[K]{options: options, epoch: options.Clock.Now(), store: newStore[K]()}
+	q := &Queue[K]{options: options, epoch: options.Clock.Now(), store: newStore[K](), jitter: rand.Float64}
+	if hooks := simhook.Current(); hooks != nil {
+		if hooks.Jitter != nil {
+			q.jitter = hooks.Jitter
+		}
+		if hooks.Gate != nil {
+			q.gate = hooks.Gate(options.Name)
+		}
+	}
 	_, q.real = options.Clock.(clock.RealClock)
 	if options.Group == nil {
 		q.groups.take()
@@ -75,11 +88,11 @@ func (q *Queue[K]) now() int64 {
 }
 
 // Add makes key wait in lane Live, unless it does already.
-func (q *Queue[K]) Add(key K) { q.AddWith(key, Addition{}) }
+func (q *Queue[K]) Add(key K) { q.AddWithOptions(key, AddOptions{}) }
 
-// AddWith makes key wait as a says. A key that is held by a worker is handed
+// AddWithOptions makes key wait as a says. A key that is held by a worker is handed
 // out again when its turn has ended. After Drain or Stop it does nothing.
-func (q *Queue[K]) AddWith(key K, a Addition) {
+func (q *Queue[K]) AddWithOptions(key K, a AddOptions) {
 	var name string
 	if q.options.Group != nil {
 		name = q.options.Group(key)

@@ -151,7 +151,7 @@ var _ = Describe("Queue", func() {
 	When("it is drained", func() {
 		It("hands out what waits, and then says that it has stopped", func(ctx SpecContext) {
 			q.Add("a")
-			q.AddWith("b", queue.Addition{After: time.Millisecond})
+			q.AddWithOptions("b", queue.AddOptions{After: time.Millisecond})
 			q.Drain()
 			q.Add("c")
 			Expect(drained(ctx, q)).To(Equal([]string{"a"}))
@@ -200,7 +200,7 @@ var _ = Describe("Queue", func() {
 		It("drops what waits, and lets what is held end", func(ctx SpecContext) {
 			q.Add("a")
 			q.Add("b")
-			q.AddWith("c", queue.Addition{After: time.Second})
+			q.AddWithOptions("c", queue.AddOptions{After: time.Second})
 			held := next(ctx, q)
 			q.Add("a")
 			q.Stop()
@@ -211,40 +211,6 @@ var _ = Describe("Queue", func() {
 			Expect(q.Entries(10)).To(BeEmpty())
 			_, err := q.Get(ctx)
 			Expect(err).To(MatchError(queue.ErrStopped))
-		})
-	})
-
-	When("there is a hook before Get", func() {
-		It("is called when a key waits, and the choice comes after it", func(ctx SpecContext) {
-			var calls []int
-			q = made(&queue.Options[string]{BeforeGet: func(context.Context) {
-				calls = append(calls, q.Len())
-				q.AddWith("urgent", queue.Addition{Lane: queue.Live})
-			}})
-			q.AddWith("idle", queue.Addition{Lane: queue.Background})
-			item, err := q.Get(ctx)
-			Expect(err).NotTo(HaveOccurred())
-			Expect(item.Key()).To(Equal("urgent"))
-			Expect(calls).To(Equal([]int{1}))
-		})
-
-		It("is not called while nothing waits", func(ctx SpecContext) {
-			called := false
-			q = made(&queue.Options[string]{BeforeGet: func(context.Context) { called = true }})
-			short, cancel := context.WithTimeout(ctx, time.Millisecond)
-			defer cancel()
-			_, err := q.Get(short)
-			Expect(err).To(MatchError(context.DeadlineExceeded))
-			Expect(called).To(BeFalse())
-		})
-
-		It("gives the key to nobody if the context ends in it", func(ctx SpecContext) {
-			short, cancel := context.WithCancel(ctx)
-			q = made(&queue.Options[string]{BeforeGet: func(context.Context) { cancel() }})
-			q.Add("a")
-			_, err := q.Get(short)
-			Expect(err).To(MatchError(context.Canceled))
-			Expect(q.Len()).To(Equal(1))
 		})
 	})
 
@@ -270,9 +236,6 @@ var _ = Describe("Queue", func() {
 		Entry(nil, queue.Retrying, "retrying"),
 		Entry(nil, queue.Background, "background"),
 		Entry(nil, queue.Lane(9), "lane(9)"),
-		Entry(nil, queue.Unknown, "unknown"),
-		Entry(nil, queue.Orphan, "orphan"),
-		Entry(nil, queue.Change(9), "change(9)"),
 		Entry(nil, queue.Waiting, "waiting"),
 		Entry(nil, queue.Delayed, "delayed"),
 		Entry(nil, queue.Held, "held"),

@@ -119,9 +119,9 @@ func (q *Queue[K]) choose() Lane {
 	switch {
 	case live.waiting == q.ready:
 		return Live
-	case retrying.waiting > 0 && retrying.skipped >= RetryingShare-1:
+	case retrying.waiting > 0 && retrying.skipped >= retryingShare-1:
 		return Retrying
-	case background.waiting > 0 && background.skipped >= BackgroundShare-2:
+	case background.waiting > 0 && background.skipped >= backgroundShare-2:
 		return Background
 	case live.waiting > 0:
 		return Live

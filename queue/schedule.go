@@ -4,8 +4,8 @@ import "math"
 
 // This file decides when a key is handed out. All of it runs under Queue.mu.
 
-// add is AddWith, at the time now; 0 if nobody has looked at the clock.
-func (q *Queue[K]) add(key K, hash uint32, group string, a *Addition, now int64) {
+// add is AddWithOptions, at the time now; 0 if nobody has looked at the clock.
+func (q *Queue[K]) add(key K, hash uint32, group string, a *AddOptions, now int64) {
 	if q.mode != running {
 		return
 	}
@@ -19,7 +19,7 @@ func (q *Queue[K]) add(key K, hash uint32, group string, a *Addition, now int64)
 	e.tag = q.enter(group, hash)
 	now = q.clock(now)
 	e.lane = min(a.Lane, Background)
-	q.explain(e, &a.Cause)
+	q.causes.add(&e.causes, &e.key, &a.Cause)
 	if a.After > 0 {
 		e.pending = timer
 		q.delay(n, until(now, int64(a.After)))
@@ -39,12 +39,10 @@ func (q *Queue[K]) clock(now int64) int64 {
 }
 
 // merge is add for a key that is known already.
-func (q *Queue[K]) merge(n uint32, a *Addition, now int64) {
+func (q *Queue[K]) merge(n uint32, a *AddOptions, now int64) {
 	e := q.at(n)
-	if !q.causes.repeats(e.causes, &e.key, &a.Cause) {
-		q.explain(e, &a.Cause)
-	}
-	if a.Reset {
+	q.causes.add(&e.causes, &e.key, &a.Cause)
+	if a.ResetBackoff {
 		q.forgive(e)
 		e.reset = e.reset || e.state == held
 	}
@@ -71,7 +69,7 @@ func (q *Queue[K]) merge(n uint32, a *Addition, now int64) {
 
 // urge merges an addition into what is pending for e: a demand beats a timer,
 // the earlier of two timers wins.
-func (q *Queue[K]) urge(e *record[K], a *Addition, now int64) {
+func (q *Queue[K]) urge(e *record[K], a *AddOptions, now int64) {
 	if m := q.recall(e); e.pending == nothing {
 		e.lane = min(a.Lane, Background)
 	} else if m == nil || m.backoff <= now {
@@ -211,13 +209,6 @@ func (q *Queue[K]) discard(n uint32, e *record[K]) {
 		q.memories.drop(e.memory)
 	}
 	q.remove(n, q.exit(e))
-}
-
-// explain adds a cause to the next turn of e.
-func (q *Queue[K]) explain(e *record[K], c *Cause) {
-	if !c.empty() {
-		q.causes.add(&e.causes, &e.key, c)
-	}
 }
 
 // until is a time that far in the future, or the end of time.

@@ -3,6 +3,7 @@ package queue_test
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 
 	. "github.com/onsi/gomega"
 
@@ -10,30 +11,56 @@ import (
 	"github.com/homeostat/homeostat/queue"
 )
 
-// Queues that are made while a simulator runs leave to it what is left to chance, but not what their options say.
+// Queues that are made while a simulator runs leave to it what is left to chance, and others do not.
 func TestASimulatorDecidesForQueues(t *testing.T) {
-	g := NewWithT(t)
-	asked, own := map[string]int{}, 0
-	count := func() float64 { own++; return 0 }
+	asked := map[string]int{}
 	end := simhook.Use(&simhook.Hooks{
 		Gate:   func(name string) func(context.Context) { return func(context.Context) { asked["gate of "+name]++ } },
 		Jitter: func() float64 { asked["jitter"]++; return 0 },
 	})
-	fails := func(o *queue.Options[int]) {
-		q, err := queue.New(o)
-		g.Expect(err).NotTo(HaveOccurred())
-		q.Add(1)
-		item, err := q.Get(t.Context())
-		g.Expect(err).NotTo(HaveOccurred())
-		item.Retry()
+	fails := func(b *fixture) {
+		b.Add("a")
+		b.take().Retry()
 	}
-	fails(&queue.Options[int]{Name: "keys"})
-	want := map[string]int{"gate of keys": 1, "jitter": 1}
-	g.Expect(asked).To(Equal(want))
-
-	fails(&queue.Options[int]{Backoff: queue.Backoff{Rand: count}, BeforeGet: func(context.Context) { count() }})
+	inVirtualTime(t, &queue.Options[string]{Name: "keys"}, fails)
 	end()
-	fails(nil)
-	g.Expect(asked).To(Equal(want))
-	g.Expect(own).To(Equal(2))
+	inVirtualTime(t, nil, fails)
+	NewWithT(t).Expect(asked).To(Equal(map[string]int{"gate of keys": 1, "jitter": 1}))
+}
+
+// gated runs f with a queue that calls gate before it chooses a key.
+func gated(t *testing.T, gate, f func(b *fixture)) {
+	t.Helper()
+	var b *fixture
+	t.Cleanup(simhook.Use(&simhook.Hooks{
+		Gate: func(string) func(context.Context) { return func(context.Context) { gate(b) } },
+	}))
+	inVirtualTime(t, nil, func(made *fixture) { b = made; f(b) })
+}
+
+func TestTheGateIsPassedWhenAKeyWaitsAndBeforeOneIsChosen(t *testing.T) {
+	var waiting []int
+	gated(t, func(b *fixture) {
+		waiting = append(waiting, b.Len())
+		b.Add("urgent")
+	}, func(b *fixture) {
+		got := b.asleep(b.t.Context())
+		b.Expect(waiting).To(BeEmpty())
+		b.AddWithOptions("idle", queue.AddOptions{Lane: queue.Background})
+		synctest.Wait()
+		b.Expect(got).To(Receive(HaveField("Key()", "urgent")))
+		b.Expect(waiting).To(Equal([]int{1}))
+	})
+}
+
+func TestACallerWhoseContextEndsInTheGateTakesNothing(t *testing.T) {
+	var cancel context.CancelFunc
+	gated(t, func(*fixture) { cancel() }, func(b *fixture) {
+		ctx, end := context.WithCancel(b.t.Context())
+		cancel = end
+		b.Add("a")
+		_, err := b.Get(ctx)
+		b.Expect(err).To(MatchError(context.Canceled))
+		b.Expect(b.Len()).To(Equal(1))
+	})
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // asleep calls Get in a goroutine, and returns when that sleeps.
-func (b *bench) asleep(ctx context.Context) <-chan queue.Item[string] {
+func (b *fixture) asleep(ctx context.Context) <-chan queue.Item[string] {
 	got := make(chan queue.Item[string], 1)
 	go func() {
 		if item, err := b.Get(ctx); err == nil {
@@ -43,18 +43,18 @@ func (l *late) Err() error {
 }
 
 func TestSleepers(t *testing.T) {
-	for name, f := range map[string]func(b *bench){
-		"another keeps watch when the one who did gives up": func(b *bench) {
+	for name, f := range map[string]func(b *fixture){
+		"another keeps watch when the one who did gives up": func(b *fixture) {
 			short, cancel := context.WithTimeout(b.t.Context(), time.Second)
 			defer cancel()
-			b.AddWith("a", queue.Addition{After: time.Minute})
+			b.AddWithOptions("a", queue.AddOptions{After: time.Minute})
 			watchman, other := b.asleep(short), b.asleep(b.t.Context())
 			b.wait(time.Minute)
 			synctest.Wait()
 			b.Expect(watchman).To(BeClosed())
 			b.Expect(other).To(Receive())
 		},
-		"a key is not lost on one who gives up as it is woken": func(b *bench) {
+		"a key is not lost on one who gives up as it is woken": func(b *fixture) {
 			for range 100 {
 				ctx, cancel := context.WithCancel(b.t.Context())
 				first, last := b.asleep(b.t.Context()), b.asleep(ctx)
@@ -73,7 +73,7 @@ func TestSleepers(t *testing.T) {
 				}
 			}
 		},
-		"who is woken after its context ended takes nothing": func(b *bench) {
+		"who is woken after its context ended takes nothing": func(b *fixture) {
 			ctx := &late{Context: b.t.Context(), done: make(chan struct{})}
 			got := b.asleep(ctx)
 			ctx.ended.Store(true)
@@ -82,10 +82,10 @@ func TestSleepers(t *testing.T) {
 			b.Expect(got).To(BeClosed())
 			b.Expect(b.Len()).To(Equal(1))
 		},
-		"each key wakes one": func(b *bench) {
+		"each key wakes one": func(b *fixture) {
 			first, second, third := b.asleep(b.t.Context()), b.asleep(b.t.Context()), b.asleep(b.t.Context())
-			b.AddWith("a", queue.Addition{After: time.Second})
-			b.AddWith("b", queue.Addition{After: time.Second})
+			b.AddWithOptions("a", queue.AddOptions{After: time.Second})
+			b.AddWithOptions("b", queue.AddOptions{After: time.Second})
 			b.Add("c")
 			b.wait(2 * time.Second)
 			synctest.Wait()
@@ -93,7 +93,7 @@ func TestSleepers(t *testing.T) {
 				b.Expect(got).To(Receive())
 			}
 		},
-		"a drained queue keeps them while a held key will come again": func(b *bench) {
+		"a drained queue keeps them while a held key will come again": func(b *fixture) {
 			b.Add("a")
 			held := b.take()
 			b.Add("a")
@@ -105,7 +105,7 @@ func TestSleepers(t *testing.T) {
 			synctest.Wait()
 			b.Expect(got).To(Receive())
 		},
-		"a drained queue lets them go when no held key will come again": func(b *bench) {
+		"a drained queue lets them go when no held key will come again": func(b *fixture) {
 			b.Add("a")
 			held := b.take()
 			b.Add("a")
@@ -118,8 +118,8 @@ func TestSleepers(t *testing.T) {
 			b.Expect(got).To(BeClosed())
 			b.Expect(other).To(BeClosed())
 		},
-		"a stopped queue lets them go": func(b *bench) {
-			b.AddWith("a", queue.Addition{After: time.Hour})
+		"a stopped queue lets them go": func(b *fixture) {
+			b.AddWithOptions("a", queue.AddOptions{After: time.Hour})
 			watchman, other := b.asleep(b.t.Context()), b.asleep(b.t.Context())
 			b.Stop()
 			synctest.Wait()

@@ -18,8 +18,8 @@ type Stats struct {
 	Failing int
 	// BackingOff is how many keys are delayed by their back-off.
 	BackingOff int
-	// HeldBack counts calls of Item.Hold.
-	HeldBack uint64
+	// Holds counts calls of Item.Hold.
+	Holds uint64
 	// Held is how many keys workers hold, and OldestHeld for how long at most.
 	Held       int
 	OldestHeld time.Duration
@@ -38,8 +38,8 @@ type LaneStats struct {
 	Depth int
 	// Oldest is the age of the key that is next, of all groups.
 	Oldest time.Duration
-	// HandedOut counts hand-outs.
-	HandedOut uint64
+	// Dispatched counts hand-outs.
+	Dispatched uint64
 	// Waited is the sum of how long keys had waited when they were handed out.
 	Waited time.Duration
 	// Waits counts hand-outs by how long the key had waited: less than
@@ -49,14 +49,14 @@ type LaneStats struct {
 
 const waitBuckets = 15
 
-// WaitBound returns the upper bound of a bucket of [LaneStats]: 1.024 µs, four
-// times as much, and so on.
-func WaitBound(bucket int) time.Duration { return 1 << (10 + 2*bucket) }
+// WaitBound returns the upper bound of a bucket of Waits: 1.024 µs, four times as
+// much, and so on.
+func (LaneStats) WaitBound(bucket int) time.Duration { return 1 << (10 + 2*bucket) }
 
 // counters are counted under Queue.mu.
 type counters struct {
 	added, merged, retried uint64
-	heldBack               uint64
+	holds                  uint64
 	began                  int64 // keys that began to be pending
 	failing, backing       int
 	lanes                  [lanes]struct {
@@ -83,7 +83,7 @@ func (q *Queue[K]) Stats() Stats {
 	s := Stats{
 		Added: q.counters.added, Merged: q.counters.merged, Began: uint64(q.counters.began), //nolint:gosec // a count
 		Retried: q.counters.retried,
-		Failing: q.counters.failing, BackingOff: q.counters.backing, HeldBack: q.counters.heldBack,
+		Failing: q.counters.failing, BackingOff: q.counters.backing, Holds: q.counters.holds,
 		Held:    q.turns.live,
 		Delayed: len(q.timers.nodes) - q.timers.stale,
 	}
@@ -103,7 +103,7 @@ func (q *Queue[K]) Stats() Stats {
 			Waits:  counted.waits,
 		}
 		for _, count := range counted.waits {
-			s.Lanes[l].HandedOut += count
+			s.Lanes[l].Dispatched += count
 		}
 	}
 	return s

@@ -8,16 +8,17 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/homeostat/homeostat/queue"
+	"github.com/homeostat/homeostat/queue/workqueue"
 )
 
 func TestStats(t *testing.T) {
-	inVirtualTime(t, nil, func(b *bench) {
+	inVirtualTime(t, nil, func(b *fixture) {
 		b.Add("a")
 		b.Add("a")
-		b.AddWith("b", queue.Addition{Lane: queue.Background})
-		b.AddWith("c", queue.Addition{After: time.Hour})
+		b.AddWithOptions("b", queue.AddOptions{Lane: queue.Background})
+		b.AddWithOptions("c", queue.AddOptions{After: time.Hour})
 		b.wait(time.Second)
-		b.AddWith("d", queue.Addition{Lane: queue.Background})
+		b.AddWithOptions("d", queue.AddOptions{Lane: queue.Background})
 		b.wait(time.Second)
 
 		s := b.Stats()
@@ -37,7 +38,7 @@ func TestStats(t *testing.T) {
 		b.Expect(s.Held).To(Equal(2))
 		b.Expect(s.OldestHeld).To(Equal(time.Second))
 		b.Expect(s.HeldTime).To(Equal(2 * time.Second))
-		b.Expect(s.Lanes[queue.Live].HandedOut).To(BeNumerically("==", 1))
+		b.Expect(s.Lanes[queue.Live].Dispatched).To(BeNumerically("==", 1))
 		b.Expect(s.Lanes[queue.Live].Waited).To(Equal(2 * time.Second))
 		b.Expect(s.Lanes[queue.Live].Oldest).To(BeZero())
 
@@ -52,11 +53,11 @@ func TestStats(t *testing.T) {
 }
 
 func TestStatsCountFailingKeysAndHolds(t *testing.T) {
-	failing := func(b *bench, want int) {
+	failing := func(b *fixture, want int) {
 		b.t.Helper()
 		b.Expect(b.Stats().Failing).To(Equal(want))
 	}
-	inVirtualTime(t, drawing(1), func(b *bench) {
+	inVirtualTime(t, drawing(t, 1), func(b *fixture) {
 		b.Add("a")
 		b.Add("b")
 		b.take().Retry()
@@ -66,7 +67,7 @@ func TestStatsCountFailingKeysAndHolds(t *testing.T) {
 		failing(b, 2)
 		b.take().Done()
 		failing(b, 1)
-		b.AddWith("a", queue.Addition{Reset: true})
+		b.AddWithOptions("a", queue.AddOptions{ResetBackoff: true})
 		failing(b, 0)
 		b.take().Retry()
 		b.Forget("a")
@@ -77,7 +78,7 @@ func TestStatsCountFailingKeysAndHolds(t *testing.T) {
 		failing(b, 1)
 		b.Forget("a")
 		failing(b, 0)
-		w := queue.Workqueue(b.Queue, nil)
+		w := workqueue.New(b.Queue, nil)
 		w.AddRateLimited("c")
 		failing(b, 1)
 		w.Forget("c")
@@ -85,26 +86,26 @@ func TestStatsCountFailingKeysAndHolds(t *testing.T) {
 		w.AddRateLimited("c")
 		b.Stop()
 		failing(b, 0)
-		b.Expect(b.Stats().HeldBack).To(BeZero())
+		b.Expect(b.Stats().Holds).To(BeZero())
 	})
-	inVirtualTime(t, nil, func(b *bench) {
+	inVirtualTime(t, nil, func(b *fixture) {
 		b.Add("a")
 		item := b.take()
 		item.Hold(time.Second)
 		item.Done()
-		b.Expect(b.Stats().HeldBack).To(BeNumerically("==", 1))
+		b.Expect(b.Stats().Holds).To(BeNumerically("==", 1))
 	})
 }
 
 func TestStatsCountKeysThatBackOff(t *testing.T) {
-	backingOff := func(b *bench, want int) {
+	backingOff := func(b *fixture, want int) {
 		b.t.Helper()
 		b.Expect(b.Stats().BackingOff).To(Equal(want))
 	}
-	inVirtualTime(t, drawing(1), func(b *bench) {
+	inVirtualTime(t, drawing(t, 1), func(b *fixture) {
 		b.Add("a")
 		b.Add("b")
-		b.AddWith("c", queue.Addition{After: time.Hour})
+		b.AddWithOptions("c", queue.AddOptions{After: time.Hour})
 		b.take().RetryAfter(time.Second)
 		b.take().RetryAfter(time.Minute)
 		backingOff(b, 2)
@@ -112,7 +113,7 @@ func TestStatsCountKeysThatBackOff(t *testing.T) {
 		backingOff(b, 2)
 		b.wait(time.Second)
 		backingOff(b, 1)
-		b.AddWith("b", queue.Addition{Reset: true})
+		b.AddWithOptions("b", queue.AddOptions{ResetBackoff: true})
 		backingOff(b, 0)
 		b.take().Done()
 		item := b.take()
@@ -135,14 +136,15 @@ func TestWaitsAreCountedByTheirLength(t *testing.T) {
 	for _, wait := range []time.Duration{
 		0, 1023, 1024, 4095, 4096, time.Millisecond, time.Second, 18 * time.Minute, 24 * 365 * time.Hour,
 	} {
-		inVirtualTime(t, nil, func(b *bench) {
+		inVirtualTime(t, nil, func(b *fixture) {
 			b.Add("a")
 			b.wait(wait)
 			b.take().Done()
-			waits := b.Stats().Lanes[queue.Live].Waits
+			lane := b.Stats().Lanes[queue.Live]
+			waits := lane.Waits
 			for bucket, count := range waits {
-				above := bucket == 0 || wait >= queue.WaitBound(bucket-1)
-				below := bucket == len(waits)-1 || wait < queue.WaitBound(bucket)
+				above := bucket == 0 || wait >= lane.WaitBound(bucket-1)
+				below := bucket == len(waits)-1 || wait < lane.WaitBound(bucket)
 				want := 0
 				if above && below {
 					want = 1
@@ -154,7 +156,7 @@ func TestWaitsAreCountedByTheirLength(t *testing.T) {
 }
 
 func TestEntries(t *testing.T) {
-	inVirtualTime(t, drawing(1), func(b *bench) {
+	inVirtualTime(t, drawing(t, 1), func(b *fixture) {
 		cause := queue.Cause{Trigger: "pods", Name: "web"}
 		b.Add("failing")
 		b.take().Retry()
@@ -167,17 +169,17 @@ func TestEntries(t *testing.T) {
 		item = b.take()
 		item.Hold(time.Hour)
 		item.Done()
-		b.AddWith("held", because(cause))
+		b.AddWithOptions("held", because(cause))
 		b.take()
 		b.wait(time.Second / 2)
 		b.Add("held")
-		b.AddWith("background", queue.Addition{Lane: queue.Background})
-		b.AddWith("waiting", because(cause))
-		b.AddWith("delayed", queue.Addition{After: time.Hour})
+		b.AddWithOptions("background", queue.AddOptions{Lane: queue.Background})
+		b.AddWithOptions("waiting", because(cause))
+		b.AddWithOptions("delayed", queue.AddOptions{After: time.Hour})
 
 		at := func(d time.Duration) time.Time { return b.start.Add(d) }
-		entries := []queue.Entry[string]{
-			{Key: "held", State: queue.Held, Since: at(0), Again: true, Causes: []queue.Cause{cause}},
+		entries := []queue.EntryStatus[string]{
+			{Key: "held", State: queue.Held, Since: at(0), Readded: true, Causes: []queue.Cause{cause}},
 			{
 				Key: "failing", State: queue.Delayed, Lane: queue.Retrying,
 				Failures: 1, Next: at(time.Second), BackingOff: true,
@@ -207,7 +209,7 @@ func TestEntries(t *testing.T) {
 }
 
 func TestEntriesOfGroups(t *testing.T) {
-	inVirtualTime(t, grouped(), func(b *bench) {
+	inVirtualTime(t, grouped(), func(b *fixture) {
 		for i := range 3 {
 			b.Add(fmt.Sprintf("a%d", i))
 			b.Add(fmt.Sprintf("b%d", i))

@@ -12,8 +12,8 @@ import (
 	"github.com/homeostat/homeostat/queue"
 )
 
-// A bench is a queue in virtual time.
-type bench struct {
+// A fixture is a queue in virtual time.
+type fixture struct {
 	*WithT
 	*queue.Queue[string]
 	t     *testing.T
@@ -21,10 +21,10 @@ type bench struct {
 }
 
 // inVirtualTime runs f in a bubble of virtual time, with a queue.
-func inVirtualTime(t *testing.T, o *queue.Options[string], f func(b *bench)) {
+func inVirtualTime(t *testing.T, o *queue.Options[string], f func(b *fixture)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		b := &bench{WithT: NewWithT(t), t: t, start: time.Now()}
+		b := &fixture{WithT: NewWithT(t), t: t, start: time.Now()}
 		var err error
 		b.Queue, err = queue.New(o)
 		b.Expect(err).NotTo(HaveOccurred())
@@ -33,10 +33,10 @@ func inVirtualTime(t *testing.T, o *queue.Options[string], f func(b *bench)) {
 }
 
 // now is how long the bubble has lasted.
-func (b *bench) now() time.Duration { return time.Since(b.start) }
+func (b *fixture) now() time.Duration { return time.Since(b.start) }
 
 // take waits for the next item, for a day at most.
-func (b *bench) take() queue.Item[string] {
+func (b *fixture) take() queue.Item[string] {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.t.Context(), 24*time.Hour)
 	defer cancel()
@@ -46,7 +46,7 @@ func (b *bench) take() queue.Item[string] {
 }
 
 // expectTurn takes the next item and wants it to be key, at this time.
-func (b *bench) expectTurn(key string, at time.Duration) queue.Item[string] {
+func (b *fixture) expectTurn(key string, at time.Duration) queue.Item[string] {
 	b.t.Helper()
 	item := b.take()
 	b.Expect(item.Key()).To(Equal(key))
@@ -55,7 +55,7 @@ func (b *bench) expectTurn(key string, at time.Duration) queue.Item[string] {
 }
 
 // expectNothing wants no item for a day.
-func (b *bench) expectNothing() {
+func (b *fixture) expectNothing() {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.t.Context(), 24*time.Hour)
 	defer cancel()
@@ -64,110 +64,110 @@ func (b *bench) expectNothing() {
 }
 
 // wait lets d pass.
-func (b *bench) wait(d time.Duration) { <-time.After(d) }
+func (b *fixture) wait(d time.Duration) { <-time.After(d) }
 
 func TestTimers(t *testing.T) {
-	addition := func(d time.Duration) queue.Addition { return queue.Addition{After: d} }
-	for name, f := range map[string]func(b *bench){
-		"a delayed key comes at its time": func(b *bench) {
-			b.AddWith("a", addition(time.Second))
+	addition := func(d time.Duration) queue.AddOptions { return queue.AddOptions{After: d} }
+	for name, f := range map[string]func(b *fixture){
+		"a delayed key comes at its time": func(b *fixture) {
+			b.AddWithOptions("a", addition(time.Second))
 			b.Expect(b.Len()).To(BeZero())
 			b.expectTurn("a", time.Second).Done()
 			b.expectNothing()
 		},
-		"the earliest deadline wins, whichever comes first": func(b *bench) {
-			b.AddWith("a", addition(3*time.Second))
-			b.AddWith("a", addition(time.Second))
-			b.AddWith("a", addition(2*time.Second))
+		"the earliest deadline wins, whichever comes first": func(b *fixture) {
+			b.AddWithOptions("a", addition(3*time.Second))
+			b.AddWithOptions("a", addition(time.Second))
+			b.AddWithOptions("a", addition(2*time.Second))
 			b.expectTurn("a", time.Second).Done()
 			b.expectNothing()
 		},
-		"an addition without delay beats a timer": func(b *bench) {
-			b.AddWith("a", addition(time.Second))
+		"an addition without delay beats a timer": func(b *fixture) {
+			b.AddWithOptions("a", addition(time.Second))
 			b.Add("a")
 			b.expectTurn("a", 0).Done()
 			b.expectNothing()
 		},
-		"a timer does not delay a key that waits": func(b *bench) {
+		"a timer does not delay a key that waits": func(b *fixture) {
 			b.Add("a")
-			b.AddWith("a", addition(time.Second))
+			b.AddWithOptions("a", addition(time.Second))
 			b.expectTurn("a", 0).Done()
 			b.expectNothing()
 		},
-		"timers of several keys come in order": func(b *bench) {
-			b.AddWith("c", addition(3*time.Second))
-			b.AddWith("a", addition(time.Second))
-			b.AddWith("b", addition(2*time.Second))
-			b.AddWith("b2", addition(2*time.Second))
+		"timers of several keys come in order": func(b *fixture) {
+			b.AddWithOptions("c", addition(3*time.Second))
+			b.AddWithOptions("a", addition(time.Second))
+			b.AddWithOptions("b", addition(2*time.Second))
+			b.AddWithOptions("b2", addition(2*time.Second))
 			b.expectTurn("a", time.Second).Done()
 			b.expectTurn("b", 2*time.Second).Done()
 			b.expectTurn("b2", 2*time.Second).Done()
 			b.expectTurn("c", 3*time.Second).Done()
 		},
-		"a timer can be replaced by a later one": func(b *bench) {
-			b.AddWith("a", addition(time.Second))
-			b.AddWith("a", queue.Addition{After: time.Minute, Replace: true})
+		"a timer can be replaced by a later one": func(b *fixture) {
+			b.AddWithOptions("a", addition(time.Second))
+			b.AddWithOptions("a", queue.AddOptions{After: time.Minute, Replace: true})
 			b.expectTurn("a", time.Minute).Done()
 			b.expectNothing()
 		},
-		"a timer that is moved away and back is one timer": func(b *bench) {
-			b.AddWith("a", addition(time.Minute))
-			b.AddWith("a", queue.Addition{After: time.Hour, Replace: true})
-			b.AddWith("a", queue.Addition{After: time.Minute, Replace: true})
+		"a timer that is moved away and back is one timer": func(b *fixture) {
+			b.AddWithOptions("a", addition(time.Minute))
+			b.AddWithOptions("a", queue.AddOptions{After: time.Hour, Replace: true})
+			b.AddWithOptions("a", queue.AddOptions{After: time.Minute, Replace: true})
 			b.Expect(b.Entries(10)).To(HaveLen(1))
 			b.Expect(b.Stats().Delayed).To(Equal(1))
 			b.expectTurn("a", time.Minute).Done()
 			b.expectNothing()
 			b.Expect(b.Stats().Delayed).To(BeZero())
 		},
-		"replacing does not delay a key that waits": func(b *bench) {
+		"replacing does not delay a key that waits": func(b *fixture) {
 			b.Add("a")
-			b.AddWith("a", queue.Addition{After: time.Minute, Replace: true})
+			b.AddWithOptions("a", queue.AddOptions{After: time.Minute, Replace: true})
 			b.expectTurn("a", 0).Done()
 			b.expectNothing()
 		},
-		"a timer can be cancelled": func(b *bench) {
-			b.AddWith("a", addition(time.Second))
+		"a timer can be cancelled": func(b *fixture) {
+			b.AddWithOptions("a", addition(time.Second))
 			b.Expect(b.Cancel("a")).To(BeTrue())
 			b.Expect(b.Cancel("a")).To(BeFalse())
 			b.expectNothing()
 			b.Expect(b.Entries(1)).To(BeEmpty())
 		},
-		"a key that waits has no timer to cancel": func(b *bench) {
+		"a key that waits has no timer to cancel": func(b *fixture) {
 			b.Add("a")
-			b.AddWith("b", addition(time.Second))
+			b.AddWithOptions("b", addition(time.Second))
 			b.wait(time.Second)
 			b.Expect(b.Cancel("a")).To(BeFalse())
 			b.Expect(b.Len()).To(Equal(2))
 			b.Expect(b.Cancel("b")).To(BeFalse())
 			b.Expect(b.Cancel("c")).To(BeFalse())
 		},
-		"a timer can be set and cancelled while the key is held": func(b *bench) {
+		"a timer can be set and cancelled while the key is held": func(b *fixture) {
 			b.Add("a")
 			held := b.take()
-			b.AddWith("a", addition(time.Second))
+			b.AddWithOptions("a", addition(time.Second))
 			b.Expect(b.Cancel("a")).To(BeTrue())
 			held.Done()
 			b.expectNothing()
 		},
-		"a timer set while the key is held counts from then": func(b *bench) {
+		"a timer set while the key is held counts from then": func(b *fixture) {
 			b.Add("a")
 			held := b.take()
-			b.AddWith("a", addition(3*time.Second))
+			b.AddWithOptions("a", addition(3*time.Second))
 			b.wait(time.Second)
 			held.Done()
 			b.expectTurn("a", 3*time.Second).Done()
 		},
-		"a timer that ends while the key is held leads to another turn": func(b *bench) {
+		"a timer that ends while the key is held leads to another turn": func(b *fixture) {
 			b.Add("a")
 			held := b.take()
-			b.AddWith("a", addition(time.Second))
+			b.AddWithOptions("a", addition(time.Second))
 			b.wait(time.Minute)
 			held.Done()
 			b.expectTurn("a", time.Minute).Done()
 			b.expectNothing()
 		},
-		"After looks again later, or earlier if the key is added": func(b *bench) {
+		"After looks again later, or earlier if the key is added": func(b *fixture) {
 			b.Add("a")
 			b.take().After(time.Minute)
 			b.expectTurn("a", time.Minute).After(time.Minute)
@@ -176,30 +176,30 @@ func TestTimers(t *testing.T) {
 			b.expectTurn("a", time.Minute+time.Second).Done()
 			b.expectNothing()
 		},
-		"After without delay looks again at once": func(b *bench) {
+		"After without delay looks again at once": func(b *fixture) {
 			b.Add("a")
 			b.take().After(-time.Second)
 			b.expectTurn("a", 0).Done()
 			b.expectNothing()
 		},
-		"a timer at the end of time does not overflow": func(b *bench) {
-			b.AddWith("a", addition(1<<63-1))
+		"a timer at the end of time does not overflow": func(b *fixture) {
+			b.AddWithOptions("a", addition(1<<63-1))
 			b.expectNothing()
 			b.Expect(b.Entries(1)).To(HaveLen(1))
 		},
-		"a worker that sleeps towards a timer wakes up for an earlier one": func(b *bench) {
-			b.AddWith("late", addition(time.Hour))
+		"a worker that sleeps towards a timer wakes up for an earlier one": func(b *fixture) {
+			b.AddWithOptions("late", addition(time.Hour))
 			go func() {
 				b.wait(time.Second)
-				b.AddWith("early", addition(time.Second))
+				b.AddWithOptions("early", addition(time.Second))
 			}()
 			b.expectTurn("early", 2*time.Second).Done()
 			b.expectTurn("late", time.Hour).Done()
 		},
-		"a worker that sleeps without a timer notices the first one": func(b *bench) {
+		"a worker that sleeps without a timer notices the first one": func(b *fixture) {
 			go func() {
 				b.wait(time.Second)
-				b.AddWith("a", addition(time.Second))
+				b.AddWithOptions("a", addition(time.Second))
 			}()
 			b.expectTurn("a", 2*time.Second).Done()
 		},
@@ -215,11 +215,11 @@ func TestTimersThatMoveOftenCostNoMemory(t *testing.T) {
 		runtime.ReadMemStats(&m)
 		return m.HeapAlloc
 	}
-	inVirtualTime(t, nil, func(b *bench) {
+	inVirtualTime(t, nil, func(b *fixture) {
 		before := heap()
 		for range 300_000 {
-			b.AddWith("a", queue.Addition{After: time.Hour, Replace: true})
-			b.AddWith("a", queue.Addition{After: 2 * time.Hour, Replace: true})
+			b.AddWithOptions("a", queue.AddOptions{After: time.Hour, Replace: true})
+			b.AddWithOptions("a", queue.AddOptions{After: 2 * time.Hour, Replace: true})
 		}
 		const room = 1 << 20
 		b.Expect(heap()).To(BeNumerically("<", before+room))
@@ -230,7 +230,7 @@ func TestTimersThatMoveOftenCostNoMemory(t *testing.T) {
 }
 
 func TestSeveralSleepersShareTheTimers(t *testing.T) {
-	inVirtualTime(t, nil, func(b *bench) {
+	inVirtualTime(t, nil, func(b *fixture) {
 		type turn struct {
 			key string
 			at  time.Duration
@@ -252,7 +252,7 @@ func TestSeveralSleepersShareTheTimers(t *testing.T) {
 		}
 		synctest.Wait()
 		for i, key := range []string{"a", "b", "c", "d"} {
-			b.AddWith(key, queue.Addition{After: time.Duration(i+1) * time.Second})
+			b.AddWithOptions(key, queue.AddOptions{After: time.Duration(i+1) * time.Second})
 		}
 		b.wait(time.Minute)
 		cancel()

@@ -75,7 +75,6 @@ func New[T informer.Object](
 		Backoff:     options.Backoff,
 		MinInterval: options.MinInterval,
 		Group:       c.guardedGroup(),
-		BeforeGet:   options.BeforeGet,
 	})
 	c.queue = q
 	c.watch = newWatch(c.showOverdue, logOverdue)
@@ -153,7 +152,7 @@ func enqueue[T informer.Object](c *Controller, feed *feed[T], e informer.Event[T
 	if e.Type == informer.Deleted {
 		object = e.Old
 	}
-	c.queue.AddWith(Key{Namespace: object.GetNamespace(), Name: object.GetName()}, feed.addition(e))
+	c.queue.AddWithOptions(Key{Namespace: object.GetNamespace(), Name: object.GetName()}, feed.addition(e))
 }
 
 func sourcesOf(primary source, triggers []Trigger) []source {

@@ -21,6 +21,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/internal/simhook"
 	"github.com/homeostat/homeostat/names"
 	"github.com/homeostat/homeostat/queue"
 	"github.com/homeostat/homeostat/reconcile"
@@ -169,13 +170,14 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-func TestWhatDrawsTheBackoffCanBeGiven(t *testing.T) {
+func TestASimulatorDrawsTheBackoff(t *testing.T) {
+	t.Cleanup(simhook.Use(&simhook.Hooks{Jitter: func() float64 { return 0.5 }}))
 	inWorld(t, func(w *world) {
 		w.create("a")
 		start, mapped := time.Now(), 0
 		at := func(who string) { w.ran(who + " " + time.Since(start).String()) }
 		stop := w.start(&reconcile.Options{
-			Backoff: queue.Backoff{Base: time.Second, Rand: func() float64 { return 0.5 }},
+			Backoff: queue.Backoff{Base: time.Second},
 			Triggers: []reconcile.Trigger{reconcile.Mapped(w.in, func(context.Context, *configMap, *configMap) ([]reconcile.Key, error) {
 				at("mapper")
 				if mapped++; mapped < 3 {

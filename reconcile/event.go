@@ -27,14 +27,14 @@ func feedOf[O informer.Object](in *informer.Informer[O]) *feed[O] {
 // addition says how an event enters the queue: what the first list brought
 // waits behind what is happening now, and only a change that may cure a failure
 // ends its back-off.
-func (f *feed[O]) addition(e informer.Event[O]) queue.Addition {
+func (f *feed[O]) addition(e informer.Event[O]) queue.AddOptions {
 	name := f.name
 	if name == "" {
 		if name = f.in.Name(); f.in.Kind() != "" {
 			f.name = name
 		}
 	}
-	addition := queue.Addition{Lane: queue.Live, Cause: causeOf(name, e), Reset: f.mayCure(e)}
+	addition := queue.AddOptions{Lane: queue.Live, Cause: causeOf(name, e), ResetBackoff: f.mayCure(e)}
 	if e.Initial {
 		addition.Lane = queue.Background
 	}
@@ -42,15 +42,7 @@ func (f *feed[O]) addition(e informer.Event[O]) queue.Addition {
 }
 
 func causeOf[O informer.Object](trigger string, e informer.Event[O]) queue.Cause {
-	cause := queue.Cause{Trigger: trigger}
-	switch e.Type {
-	case informer.Added:
-		cause.Change = queue.Added
-	case informer.Updated:
-		cause.Change = queue.Updated
-	case informer.Deleted:
-		cause.Change = queue.Deleted
-	}
+	cause := queue.Cause{Trigger: trigger, Type: e.Type.String()}
 	if e.Type != informer.Added {
 		cause.Namespace, cause.Name = e.Old.GetNamespace(), e.Old.GetName()
 		cause.OldVersion = e.Old.GetResourceVersion()
@@ -146,7 +138,7 @@ func describe(causes []queue.Cause) string {
 		if i > 0 {
 			b.WriteString("; ")
 		}
-		fmt.Fprintf(&b, "%s: %s %s/%s", c.Trigger, c.Change, c.Namespace, c.Name)
+		fmt.Fprintf(&b, "%s: %s %s/%s", c.Trigger, c.Type, c.Namespace, c.Name)
 		if c.OldVersion != "" || c.NewVersion != "" {
 			fmt.Fprintf(&b, " %s→%s", c.OldVersion, c.NewVersion)
 		}

@@ -12,8 +12,8 @@ func TestCausesAreToldWithObjectChangeVersionsAndHowManyWereMerged(t *testing.T)
 	g := NewWithT(t)
 	g.Expect(describe(nil)).To(BeEmpty())
 	g.Expect(describe([]queue.Cause{
-		{Trigger: "nodes", Name: "node-1", Change: queue.Updated, OldVersion: "41", NewVersion: "57"},
-		{Trigger: "pods", Namespace: "d", Name: "a", Change: queue.Deleted, OldVersion: "12", Merged: 3},
-		{Trigger: "resync", Namespace: "d", Name: "b", Change: queue.Resync},
+		{Trigger: "nodes", Name: "node-1", Type: "updated", OldVersion: "41", NewVersion: "57"},
+		{Trigger: "pods", Namespace: "d", Name: "a", Type: "deleted", OldVersion: "12", Merged: 3},
+		{Trigger: "resync", Namespace: "d", Name: "b", Type: "resync"},
 	})).To(Equal("nodes: updated /node-1 41→57; pods: deleted d/a 12→ (3 merged); resync: resync d/b"))
 }

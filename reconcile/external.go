@@ -222,7 +222,7 @@ func (c *Controller) Enqueue(keys ...Key) {
 }
 
 func (c *Controller) enqueueKey(key Key, trigger string) {
-	c.queue.AddWith(key, queue.Addition{Reset: true, Cause: queue.Cause{
-		Trigger: trigger, Namespace: key.Namespace, Name: key.Name,
+	c.queue.AddWithOptions(key, queue.AddOptions{ResetBackoff: true, Cause: queue.Cause{
+		Trigger: trigger, Type: "enqueued", Namespace: key.Namespace, Name: key.Name,
 	}})
 }

@@ -27,7 +27,7 @@ func TestExternalKeysFromAChannelAreReconciled(t *testing.T) {
 		stop := w.startRun(c.Run)
 		hooks <- key("a")
 		w.Expect(w.turns()).To(Equal([]string{"a"}))
-		w.Expect(strings.Join(w.logged(), "\n")).To(ContainSubstring("webhook: unknown d/a"))
+		w.Expect(strings.Join(w.logged(), "\n")).To(ContainSubstring("webhook: enqueued d/a"))
 		w.Expect(c.Status(0).Triggers[1]).To(Equal(inspect.TriggerStatus{Informer: "webhook", Type: "external"}))
 		w.Expect(inspect.Informers(c)).To(HaveLen(1))
 		hooks <- key("b")

@@ -128,7 +128,7 @@ func (f *failures) count() int {
 
 // join adds their failures to the entries of a queue, and then the keys that
 // gave up: at most limit in all.
-func (f *failures) join(entries []queue.Entry[Key], limit int) []inspect.KeyStatus {
+func (f *failures) join(entries []queue.EntryStatus[Key], limit int) []inspect.KeyStatus {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	keys := make([]inspect.KeyStatus, 0, len(entries))
@@ -139,13 +139,13 @@ func (f *failures) join(entries []queue.Entry[Key], limit int) []inspect.KeyStat
 		if failed.quiet {
 			failed = failure{}
 		}
-		keys = append(keys, inspect.KeyStatus{Entry: e, Failure: failed.text, FailedAt: failed.at})
+		keys = append(keys, inspect.KeyStatus{EntryStatus: e, Failure: failed.text, FailedAt: failed.at})
 	}
 	var resting []*inspect.KeyStatus // pointers: code that sorts large structs is large itself
 	for key, failed := range f.byKey {
 		if failed.terminal && !queued[key] {
 			resting = append(resting, &inspect.KeyStatus{
-				Entry: queue.Entry[Key]{Key: key}, Resting: true, Failure: failed.text, FailedAt: failed.at,
+				EntryStatus: queue.EntryStatus[Key]{Key: key}, Resting: true, Failure: failed.text, FailedAt: failed.at,
 			})
 		}
 	}

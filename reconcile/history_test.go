@@ -13,7 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/homeostat/homeostat/names"
-	"github.com/homeostat/homeostat/queue"
 	"github.com/homeostat/homeostat/reconcile"
 	"github.com/homeostat/homeostat/reconcile/inspect"
 )
@@ -44,7 +43,7 @@ func TestHistoryTellsCausesWritesWhenTheyWereSeenAndTheOutcome(t *testing.T) {
 		w.Expect(c.History(key("a"))).To(HaveExactElements(
 			MatchAllFields(Fields{
 				"Key": Equal(key("a")), "Number": Equal(1), "Start": Equal(began), "Took": Equal(2 * time.Second),
-				"Causes":     HaveExactElements(HaveField("Change", queue.Added)),
+				"Causes":     HaveExactElements(HaveField("Type", "added")),
 				"Writes":     HaveExactElements(inspect.Write{Kind: "ConfigMap", Namespace: "d", Name: "a", ResourceVersion: "2"}),
 				"MoreWrites": BeZero(), "Seen": Equal(began.Add(2 * time.Second)), "Overdue": BeFalse(),
 				"Outcome": Equal(inspect.Succeeded), "Failure": BeEmpty(),

@@ -31,7 +31,7 @@ func TestWhatAnEarlierTurnWroteIsNoEcho(t *testing.T) {
 	g := NewWithT(t)
 	d, q, key := detector{}, newTestQueue(g), Key{Namespace: "d", Name: "a"}
 	turn := func(woken string, writes ...write) bool {
-		q.AddWith(key, queue.Addition{Cause: queue.Cause{Trigger: "maps", Name: "a", NewVersion: woken}})
+		q.AddWithOptions(key, queue.AddOptions{Cause: queue.Cause{Trigger: "maps", Name: "a", NewVersion: woken}})
 		item, err := q.Get(t.Context())
 		g.Expect(err).NotTo(HaveOccurred())
 		defer item.Done()

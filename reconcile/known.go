@@ -108,8 +108,8 @@ func (k *known[T]) Orphan(o names.Orphan) {
 }
 
 func (k *known[T]) add(key Key) {
-	k.controller.queue.AddWith(key, queue.Addition{Lane: queue.Background, Cause: queue.Cause{
-		Trigger: "known", Namespace: key.Namespace, Name: key.Name, Change: queue.Orphan,
+	k.controller.queue.AddWithOptions(key, queue.AddOptions{Lane: queue.Background, Cause: queue.Cause{
+		Trigger: "known", Namespace: key.Namespace, Name: key.Name, Type: "orphan",
 	}})
 }
 

@@ -40,11 +40,7 @@ func (t mapped[O]) source() source      { return typed[O]{t.in} }
 func (t mapped[O]) triggerType() string { return "mapped" }
 
 func (t mapped[O]) attach(c *Controller) (binding, error) {
-	q, err := queue.New[Key](&queue.Options[Key]{
-		Name:      c.name + "/" + t.in.Name(),
-		Backoff:   queue.Backoff{Rand: c.options.Backoff.Rand},
-		BeforeGet: c.options.BeforeGet,
-	})
+	q, err := queue.New[Key](&queue.Options[Key]{Name: c.name + "/" + t.in.Name()})
 	if err != nil {
 		return binding{}, err
 	}
@@ -73,7 +69,7 @@ func (m *mapping[O]) add(e informer.Event[O]) {
 	}
 	m.events[key] = e
 	m.mu.Unlock()
-	m.queue.AddWith(key, queue.Addition{Reset: true})
+	m.queue.AddWithOptions(key, queue.AddOptions{ResetBackoff: true})
 }
 
 // merged is one event for two, of which the mapper has seen neither.
@@ -154,7 +150,7 @@ func (m *mapping[O]) serve(running context.Context, s *seat, item queue.Item[Key
 	addition := m.feed.addition(e)
 	m.mu.Unlock()
 	for _, k := range keys {
-		m.controller.queue.AddWith(k, addition)
+		m.controller.queue.AddWithOptions(k, addition)
 	}
 }
 

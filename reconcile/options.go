@@ -75,7 +75,7 @@ type Options struct {
 	// and the log says so.
 	FreshnessDeadline time.Duration
 
-	// Backoff of keys whose turn failed; queue.DefaultBackoffBase and queue.DefaultBackoffCap.
+	// Backoff of keys whose turn failed. Defaults to 100 ms, doubling up to five minutes.
 	Backoff queue.Backoff
 	// MinInterval is the least time between two turns of one key; none.
 	MinInterval time.Duration
@@ -99,10 +99,6 @@ type Options struct {
 	// may be nil. If Around panics, the reconcile has failed; a panic of the function
 	// is logged. The error is the reconciler's.
 	Around func(ctx context.Context, key Key) (context.Context, func(inspect.Attempt, error))
-
-	// BeforeGet is called before a worker takes a key. It is a hook for
-	// deterministic simulators, which park workers there.
-	BeforeGet func(context.Context)
 }
 
 func (o *Options) withDefaults(name string) Options {

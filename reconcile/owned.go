@@ -32,7 +32,7 @@ func (t owned[O]) attach(c *Controller) (binding, error) {
 	return binding{detach: t.in.Handle(func(e informer.Event[O]) {
 		addition := feed.addition(e)
 		for _, key := range ownersOf(c.owners, e) {
-			c.queue.AddWith(key, addition)
+			c.queue.AddWithOptions(key, addition)
 		}
 	})}, nil
 }

@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/homeostat/homeostat/queue"
+	"github.com/homeostat/homeostat/internal/simhook"
 	"github.com/homeostat/homeostat/reconcile"
 	"github.com/homeostat/homeostat/reconcile/inspect"
 )
@@ -34,11 +34,11 @@ func repeating(t *testing.T, within time.Duration, f func(n int) (reconcile.Resu
 	inWorld(t, func(w *world) {
 		w.create("a")
 		began := time.Now()
-		c = w.made(&reconcile.Options{Backoff: queue.Backoff{Rand: func() float64 { return 0 }}},
-			func(context.Context, request) (reconcile.Result, error) {
-				at = append(at, time.Since(began))
-				return f(len(at))
-			})
+		defer simhook.Use(&simhook.Hooks{Jitter: func() float64 { return 0 }})()
+		c = w.made(nil, func(context.Context, request) (reconcile.Result, error) {
+			at = append(at, time.Since(began))
+			return f(len(at))
+		})
 		stop := w.startRun(c.Run)
 		pass(within)
 		log = strings.Join(w.logged(), "\n")

@@ -20,10 +20,10 @@ func (c *Controller) resync(ctx context.Context) {
 		}
 		keys := c.keys()
 		for i, key := range keys {
-			c.queue.AddWith(key, queue.Addition{
+			c.queue.AddWithOptions(key, queue.AddOptions{
 				Lane:  queue.Background,
 				After: c.options.Resync * time.Duration(i) / time.Duration(len(keys)),
-				Cause: queue.Cause{Trigger: "resync", Change: queue.Resync, Namespace: key.Namespace, Name: key.Name},
+				Cause: queue.Cause{Trigger: "resync", Type: "resync", Namespace: key.Namespace, Name: key.Name},
 			})
 		}
 	}

@@ -182,8 +182,8 @@ func (s *sharing) enqueue() error {
 	s.mu.Unlock()
 	for _, key := range c.keys() {
 		if unused[c.slot(key)] {
-			c.queue.AddWith(key, queue.Addition{Lane: queue.Background, Cause: queue.Cause{
-				Trigger: "slot", Change: queue.Resync, Namespace: key.Namespace, Name: key.Name,
+			c.queue.AddWithOptions(key, queue.AddOptions{Lane: queue.Background, Cause: queue.Cause{
+				Trigger: "slot", Type: "resync", Namespace: key.Namespace, Name: key.Name,
 			}})
 		}
 	}

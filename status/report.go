@@ -185,7 +185,7 @@ func controllerOf(c *reconcile.Controller, informers []inspect.InformerStatus, k
 	}
 	for i, l := range q.Lanes {
 		lane := queue.Lane(i).String() //nolint:gosec // one of three
-		r.Lanes = append(r.Lanes, laneReport{lane, l.Depth, l.Oldest.Seconds(), l.HandedOut})
+		r.Lanes = append(r.Lanes, laneReport{lane, l.Depth, l.Oldest.Seconds(), l.Dispatched})
 	}
 	r.More = len(status.Keys) > keys
 	for _, k := range status.Keys[:min(len(status.Keys), keys)] {
@@ -223,7 +223,7 @@ func keyOf(k *inspect.KeyStatus) keyReport {
 	r := keyReport{
 		Namespace: k.Key.Namespace, Name: k.Key.Name, State: k.State.String(), Lane: k.Lane.String(),
 		Attempt: k.Failures + 1, Since: unlessZero(k.Since), Next: unlessZero(k.Next),
-		Backoff: k.BackingOff, OnHold: k.OnHold, Again: k.Again,
+		Backoff: k.BackingOff, OnHold: k.OnHold, Again: k.Readded,
 		Causes: causesOf(k.Causes), Error: k.Failure, FailedAt: unlessZero(k.FailedAt),
 	}
 	if k.Resting {
@@ -236,7 +236,7 @@ func causesOf(causes []queue.Cause) []causeReport {
 	all := make([]causeReport, 0, len(causes))
 	for _, c := range causes {
 		all = append(all, causeReport{
-			Trigger: c.Trigger, Change: c.Change.String(), Namespace: c.Namespace, Name: c.Name,
+			Trigger: c.Trigger, Change: c.Type, Namespace: c.Namespace, Name: c.Name,
 			OldVersion: c.OldVersion, NewVersion: c.NewVersion, Merged: c.Merged,
 		})
 	}

@@ -30,7 +30,7 @@ func end(span trace.Span, a *inspect.Attempt, err error) {
 		attribute.Int("reconcile.attempt", a.Number), attribute.String("reconcile.outcome", a.Outcome.String()))
 	for _, c := range a.Causes {
 		span.AddEvent("cause", trace.WithAttributes(
-			attribute.String("trigger", c.Trigger), attribute.String("change", c.Change.String()),
+			attribute.String("trigger", c.Trigger), attribute.String("change", c.Type),
 			attribute.String("object", c.Namespace+"/"+c.Name), attribute.String("resourceVersion", c.NewVersion)))
 	}
 	for _, w := range a.Writes {

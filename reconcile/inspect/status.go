@@ -59,7 +59,7 @@ type TriggerStatus struct {
 // KeyStatus describes one key: why it is queued and how its last reconcile
 // ended.
 type KeyStatus struct {
-	queue.Entry[types.NamespacedName]
+	queue.EntryStatus[types.NamespacedName]
 
 	// Resting reports whether the key is not in the queue, since its last reconcile
 	// ended with a terminal error.

@@ -42,7 +42,7 @@ func New(nodes NodeClient, o *Options) (*Agent, error) {
 	own := fields.OneTermEqualSelector("metadata.name", options.Node).String()
 	cache := informer.For(nodes, &informer.Options{FieldSelector: own})
 	control, err := reconcile.New(protocol.AgentManager, cache, reconcile.Func[*corev1.Node](a.reconcile),
-		&reconcile.Options{Workers: 1, Backoff: options.Backoff, BeforeGet: options.BeforeTurn})
+		&reconcile.Options{Workers: 1, Backoff: options.Backoff})
 	if err != nil {
 		return nil, fmt.Errorf("making the reboot agent: %w", err)
 	}

@@ -2,7 +2,6 @@ package agent
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -35,8 +34,6 @@ type Options struct {
 	CallTimeout time.Duration
 	// Backoff of failed turns, such as refused reboots; the SDK's default.
 	Backoff queue.Backoff
-	// BeforeTurn is called before a turn begins; for simulators.
-	BeforeTurn func(context.Context)
 }
 
 func (o *Options) withDefaults() Options {

@@ -64,10 +64,9 @@ func New(nodes NodeClient, groups GroupClient, o *Options) (*Controller, error) 
 				reconcile.Mapped(c.nodeCache, c.groupsOfNode),
 				reconcile.Mapped(c.groupCache, c.groupsOfGroup),
 			},
-			Leader:    options.Leader,
-			Workers:   options.Workers,
-			Backoff:   options.Backoff,
-			BeforeGet: options.BeforeTurn,
+			Leader:  options.Leader,
+			Workers: options.Workers,
+			Backoff: options.Backoff,
 		})
 	if err != nil {
 		return nil, fmt.Errorf("making the reboot controller: %w", err)

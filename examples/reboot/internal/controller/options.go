@@ -2,7 +2,6 @@ package controller
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -38,8 +37,6 @@ type Options struct {
 	Backoff queue.Backoff
 	// Leader lets it work only while this replica leads; it always works.
 	Leader reconcile.Leader
-	// BeforeTurn is called before a worker takes a group; for simulators.
-	BeforeTurn func(context.Context)
 }
 
 func (o *Options) withDefaults() Options {

@@ -141,7 +141,7 @@ func machines(name string, do func(f *fleet)) reconciletest.Step {
 
 func newController(env *reconciletest.Env, lead bool) (*controller.Controller, error) {
 	config := stage.Reach(env.Config())
-	options := controller.Options{Backoff: backoff()}
+	options := controller.Options{Backoff: queue.Backoff{Cap: time.Minute}}
 	if lead {
 		elector, err := leader.New(leader.Lease{
 			Client: env.Client().CoordinationV1(), Namespace: metav1.NamespaceDefault, Name: controller.DefaultName,
@@ -260,7 +260,7 @@ func runWithAgents(env *reconciletest.Env, withAgents bool) error {
 		}
 		a, err := agent.New(stage.Client(env.Config()).CoreV1().Nodes(), &agent.Options{
 			Node: n, Machine: gated{f.machines[n], func() bool { return env.Context().Err() == nil }},
-			Patience: 10 * time.Second, Backoff: backoff(),
+			Patience: 10 * time.Second, Backoff: queue.Backoff{Cap: time.Minute},
 		})
 		if err != nil {
 			return err
@@ -282,9 +282,4 @@ func runWithAgents(env *reconciletest.Env, withAgents bool) error {
 		faults = append(faults, <-ended)
 	}
 	return errors.Join(faults...)
-}
-
-// backoff is one without chance.
-func backoff() queue.Backoff {
-	return queue.Backoff{Cap: time.Minute, Rand: func() float64 { return 0.5 }}
 }

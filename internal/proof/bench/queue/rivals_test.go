@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 
 	"github.com/homeostat/homeostat/queue"
+	adapter "github.com/homeostat/homeostat/queue/workqueue"
 )
 
 type key = types.NamespacedName
@@ -103,18 +104,18 @@ func newOurs() subject {
 }
 
 func (s ours) add(k key) {
-	s.q.AddWith(k, queue.Addition{Cause: queue.Cause{
+	s.q.AddWithOptions(k, queue.AddOptions{Cause: queue.Cause{
 		Trigger: "pods", Namespace: k.Namespace, Name: k.Name,
-		Change: queue.Updated, OldVersion: "1234567", NewVersion: "1234568",
+		Type: "updated", OldVersion: "1234567", NewVersion: "1234568",
 	}})
 }
 
 func (s ours) addBackground(k key) {
-	s.q.AddWith(k, queue.Addition{Lane: queue.Background})
+	s.q.AddWithOptions(k, queue.AddOptions{Lane: queue.Background})
 }
 
 func (s ours) addAfter(k key, d time.Duration) {
-	s.q.AddWith(k, queue.Addition{After: d}) // like Item.After, which has no cause
+	s.q.AddWithOptions(k, queue.AddOptions{After: d}) // like Item.After, which has no cause
 }
 
 func (s ours) get() turn {
@@ -156,7 +157,7 @@ func newOursAdapted() subject {
 	if err != nil {
 		panic(err)
 	}
-	return theirs{queue.Workqueue(q, nil)}
+	return theirs{adapter.New(q, nil)}
 }
 
 func newClientGo(p workqueue.MetricsProvider) subject {

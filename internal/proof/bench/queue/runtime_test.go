@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/homeostat/homeostat/queue"
+	adapter "github.com/homeostat/homeostat/queue/workqueue"
 )
 
 // A controller of controller-runtime runs on our queue: first turns, retries
@@ -28,7 +29,7 @@ func TestControllerRuntimeRunsOnOurQueue(t *testing.T) {
 			t.Fatal(err)
 		}
 		made = q
-		return queue.Workqueue(q, &queue.WorkqueueOptions[reconcile.Request]{RateLimiter: limiter})
+		return adapter.New(q, &adapter.Options[reconcile.Request]{RateLimiter: limiter})
 	}
 
 	requests := map[string]reconcile.Request{}

@@ -1,4 +1,4 @@
-package queue_test
+package workqueue_test
 
 import (
 	"fmt"
@@ -9,9 +9,11 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
-	"k8s.io/client-go/util/workqueue"
+	clientgo "k8s.io/client-go/util/workqueue"
 
+	"github.com/homeostat/homeostat/internal/simhook"
 	"github.com/homeostat/homeostat/queue"
+	"github.com/homeostat/homeostat/queue/workqueue"
 )
 
 // rivals are our adapter and client-go's queue, driven by the same operations.
@@ -29,12 +31,13 @@ func inRivalry(t *testing.T, f func(r *rivals)) {
 	synctest.Test(t, func(t *testing.T) {
 		const base, most = 10 * time.Millisecond, time.Second
 		r := &rivals{WithT: NewWithT(t), gauges: [2]*gauges{{}, {}}}
+		defer simhook.Use(&simhook.Hooks{Jitter: func() float64 { return 0 }})()
 		r.both[0] = adapted(t, &queue.Options[string]{
-			Backoff: queue.Backoff{Base: base, Cap: most, Rand: func() float64 { return 0 }},
-		}, &queue.WorkqueueOptions[string]{Metrics: r.gauges[0]})
-		r.both[1] = workqueue.NewTypedRateLimitingQueueWithConfig(
-			workqueue.NewTypedItemExponentialFailureRateLimiter[string](base, most),
-			workqueue.TypedRateLimitingQueueConfig[string]{Name: "rival", MetricsProvider: r.gauges[1]})
+			Backoff: queue.Backoff{Base: base, Cap: most},
+		}, &workqueue.Options[string]{Metrics: r.gauges[0]})
+		r.both[1] = clientgo.NewTypedRateLimitingQueueWithConfig(
+			clientgo.NewTypedItemExponentialFailureRateLimiter[string](base, most),
+			clientgo.TypedRateLimitingQueueConfig[string]{Name: "rival", MetricsProvider: r.gauges[1]})
 		defer func() {
 			for _, q := range r.both {
 				q.ShutDown()
@@ -132,7 +135,7 @@ func (r *rivals) step(random *rand.Rand) {
 	}
 }
 
-func TestWorkqueueDoesWhatClientGoDoes(t *testing.T) {
+func TestDoesWhatClientGoDoes(t *testing.T) {
 	for seed := range uint64(200) {
 		inRivalry(t, func(r *rivals) {
 			random := rand.New(rand.NewPCG(seed, 4))
@@ -150,7 +153,7 @@ func TestWorkqueueDoesWhatClientGoDoes(t *testing.T) {
 	}
 }
 
-func TestWorkqueueDispatchesAnAdditionAndADelayedOneOfAKeyEach(t *testing.T) {
+func dispatchesForEach(t *testing.T) {
 	for name, both := range map[string]func(q limited){
 		"the delayed one first": func(q limited) { q.AddAfter("a", time.Second); q.Add("a") },
 		"the delayed one last":  func(q limited) { q.Add("a"); q.AddAfter("a", time.Second) },
@@ -179,7 +182,7 @@ func TestWorkqueueDispatchesAnAdditionAndADelayedOneOfAKeyEach(t *testing.T) {
 }
 
 // The gauges of unfinished work keep their last value after the shutdown, although a key is still held.
-func TestWorkqueueGaugesStopWithIt(t *testing.T) {
+func TestGaugesStopWithIt(t *testing.T) {
 	for name, shutDown := range map[string]func(limited){
 		"ShutDown":          limited.ShutDown,
 		"ShutDownWithDrain": func(q limited) { go q.ShutDownWithDrain() },

@@ -1,4 +1,4 @@
-package queue_test
+package workqueue_test
 
 import (
 	"runtime"
@@ -9,21 +9,23 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
-	"k8s.io/client-go/util/workqueue"
+	clientgo "k8s.io/client-go/util/workqueue"
 	testingclock "k8s.io/utils/clock/testing"
 
+	"github.com/homeostat/homeostat/internal/simhook"
 	"github.com/homeostat/homeostat/queue"
+	"github.com/homeostat/homeostat/queue/workqueue"
 )
 
 // These tests hold the adapter to what client-go's own tests ask of its queues.
 
-type limited = workqueue.TypedRateLimitingInterface[string]
+type limited = clientgo.TypedRateLimitingInterface[string]
 
-func adapted(t *testing.T, o *queue.Options[string], w *queue.WorkqueueOptions[string]) limited {
+func adapted(t *testing.T, o *queue.Options[string], w *workqueue.Options[string]) limited {
 	t.Helper()
 	q, err := queue.New(o)
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
-	return queue.Workqueue(q, w)
+	return workqueue.New(q, w)
 }
 
 // shutDowns are the two ways to shut down.
@@ -50,7 +52,7 @@ func consume(q limited, workers int, handle func(key string)) *sync.WaitGroup {
 	return &running
 }
 
-func TestWorkqueueHandsKeysFromProducersToConsumers(t *testing.T) {
+func TestHandsKeysFromProducersToConsumers(t *testing.T) {
 	for name, shutDown := range shutDowns {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -91,7 +93,7 @@ func TestWorkqueueHandsKeysFromProducersToConsumers(t *testing.T) {
 	}
 }
 
-func TestWorkqueueHandsOutAgainWhatIsAddedWhileHeld(t *testing.T) {
+func TestHandsOutAgainWhatIsAddedWhileHeld(t *testing.T) {
 	for name, shutDown := range shutDowns {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -122,7 +124,7 @@ func TestWorkqueueHandsOutAgainWhatIsAddedWhileHeld(t *testing.T) {
 	}
 }
 
-func TestWorkqueueCountsAKeyOnce(t *testing.T) {
+func TestCountsAKeyOnce(t *testing.T) {
 	g := NewWithT(t)
 	q := adapted(t, nil, nil)
 	for _, step := range []struct {
@@ -134,7 +136,7 @@ func TestWorkqueueCountsAKeyOnce(t *testing.T) {
 	}
 }
 
-func TestWorkqueueTakesBackAKeyThatIsHeld(t *testing.T) {
+func TestTakesBackAKeyThatIsHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
 		q := adapted(t, nil, nil)
@@ -182,7 +184,7 @@ func blocked(f func()) func() bool {
 	}
 }
 
-func TestWorkqueueShutDown(t *testing.T) {
+func TestShutDown(t *testing.T) {
 	for name, f := range map[string]func(g *WithT, q limited){
 		"with drain waits for what is held": func(g *WithT, q limited) {
 			waits := blocked(q.ShutDownWithDrain)
@@ -252,11 +254,11 @@ func TestWorkqueueShutDown(t *testing.T) {
 	}
 }
 
-func TestWorkqueueDoesNotKeepKeysAlive(t *testing.T) {
+func TestDoesNotKeepKeysAlive(t *testing.T) {
 	type big [1 << 10]byte
 	q, err := queue.New[*big](nil)
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
-	w := queue.Workqueue(q, nil)
+	w := workqueue.New(q, nil)
 	collected := make(chan struct{})
 	func() {
 		key := new(big)
@@ -272,7 +274,7 @@ func TestWorkqueueDoesNotKeepKeysAlive(t *testing.T) {
 	runtime.KeepAlive(w)
 }
 
-func TestWorkqueueDelaysByAFakeClock(t *testing.T) {
+func TestDelaysByAFakeClock(t *testing.T) {
 	const ms = time.Millisecond
 	type step struct {
 		pass time.Duration
@@ -326,7 +328,7 @@ func TestWorkqueueDelaysByAFakeClock(t *testing.T) {
 	}
 }
 
-func TestWorkqueueWakesAWorkerByAFakeClock(t *testing.T) {
+func TestWakesAWorkerByAFakeClock(t *testing.T) {
 	g := NewWithT(t)
 	fake := testingclock.NewFakeClock(time.Now())
 	q := adapted(t, &queue.Options[string]{Clock: fake}, nil)
@@ -346,50 +348,52 @@ func TestWorkqueueWakesAWorkerByAFakeClock(t *testing.T) {
 	}
 }
 
-func TestWorkqueueLimitsRates(t *testing.T) {
-	o := drawing(1)
-	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[string](time.Second, 5*time.Second)
-	for name, w := range map[string]*queue.WorkqueueOptions[string]{
-		"by its own back-off": nil, "by a given limiter": {RateLimiter: limiter},
+func TestLimitsRates(t *testing.T) {
+	t.Cleanup(simhook.Use(&simhook.Hooks{Jitter: func() float64 { return 0 }}))
+	o := &queue.Options[string]{Backoff: queue.Backoff{Base: time.Second, Cap: 5 * time.Second}}
+	limiter := clientgo.NewTypedItemExponentialFailureRateLimiter[string](time.Second, 5*time.Second)
+	for name, w := range map[string]*workqueue.Options[string]{
+		"by the queue's back-off": nil, "by a given limiter": {RateLimiter: limiter},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inVirtualTime(t, o, func(b *bench) {
-				q := queue.Workqueue(b.Queue, w)
+			synctest.Test(t, func(t *testing.T) {
+				g := NewWithT(t)
+				q := adapted(t, o, w)
 				turn := func(key string, want time.Duration) {
-					b.t.Helper()
-					before := b.now()
+					t.Helper()
+					before := time.Now()
 					q.AddRateLimited(key)
 					got, _ := q.Get()
-					b.Expect(got).To(Equal(key))
-					b.Expect(b.now() - before).To(Equal(want))
+					g.Expect(got).To(Equal(key))
+					g.Expect(time.Since(before)).To(Equal(want))
 					q.Done(key)
 				}
 				turn("one", time.Second)
 				turn("one", 2*time.Second)
-				b.Expect(q.NumRequeues("one")).To(Equal(2))
+				g.Expect(q.NumRequeues("one")).To(Equal(2))
 				turn("two", time.Second)
 				turn("two", 2*time.Second)
 				turn("one", 4*time.Second)
 				turn("one", 5*time.Second)
 				q.Forget("one")
-				b.Expect(q.NumRequeues("one")).To(BeZero())
-				b.Expect(q.NumRequeues("two")).To(Equal(2))
+				g.Expect(q.NumRequeues("one")).To(BeZero())
+				g.Expect(q.NumRequeues("two")).To(Equal(2))
 				turn("one", time.Second)
 
 				q.AddRateLimited("one")
 				q.Add("one")
-				b.Expect(q.Len()).To(Equal(1), "Add breaks through")
-				b.Expect(q.NumRequeues("one")).To(Equal(2), "and does not forget")
+				g.Expect(q.Len()).To(Equal(1), "Add breaks through")
+				g.Expect(q.NumRequeues("one")).To(Equal(2), "and does not forget")
 				q.Get()
 				q.AddRateLimited("one")
 				q.Forget("one")
 				q.Done("one")
 				q.Forget("two")
-				b.Expect(q.Len()).To(BeZero(), "Forget does not bring a retry forward")
+				g.Expect(q.Len()).To(BeZero(), "Forget does not bring a retry forward")
 				q.Get()
 				q.Done("one")
-				b.Expect(b.Entries(10)).To(BeEmpty())
-				b.expectNothing()
+				<-time.After(24 * time.Hour)
+				g.Expect(q.Len()).To(BeZero())
 			})
 		})
 	}

@@ -1,4 +1,4 @@
-package queue_test
+package workqueue_test
 
 import (
 	"sync"
@@ -6,10 +6,11 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
-	"k8s.io/client-go/util/workqueue"
+	clientgo "k8s.io/client-go/util/workqueue"
 	testingclock "k8s.io/utils/clock/testing"
 
 	"github.com/homeostat/homeostat/queue"
+	"github.com/homeostat/homeostat/queue/workqueue"
 )
 
 // A gauge stands in for each of client-go's kinds of metric.
@@ -40,39 +41,39 @@ type gauges struct {
 
 func (p *gauges) named(name string, m *gauge) *gauge { p.names = append(p.names, name); return m }
 
-func (p *gauges) NewDepthMetric(name string) workqueue.GaugeMetric {
+func (p *gauges) NewDepthMetric(name string) clientgo.GaugeMetric {
 	return p.named(name, &p.depth)
 }
 
-func (p *gauges) NewAddsMetric(name string) workqueue.CounterMetric {
+func (p *gauges) NewAddsMetric(name string) clientgo.CounterMetric {
 	return p.named(name, &p.adds)
 }
 
-func (p *gauges) NewLatencyMetric(name string) workqueue.HistogramMetric {
+func (p *gauges) NewLatencyMetric(name string) clientgo.HistogramMetric {
 	return p.named(name, &p.latency)
 }
 
-func (p *gauges) NewWorkDurationMetric(name string) workqueue.HistogramMetric {
+func (p *gauges) NewWorkDurationMetric(name string) clientgo.HistogramMetric {
 	return p.named(name, &p.duration)
 }
 
-func (p *gauges) NewUnfinishedWorkSecondsMetric(name string) workqueue.SettableGaugeMetric {
+func (p *gauges) NewUnfinishedWorkSecondsMetric(name string) clientgo.SettableGaugeMetric {
 	return p.named(name, &p.unfinished)
 }
 
-func (p *gauges) NewLongestRunningProcessorSecondsMetric(name string) workqueue.SettableGaugeMetric {
+func (p *gauges) NewLongestRunningProcessorSecondsMetric(name string) clientgo.SettableGaugeMetric {
 	return p.named(name, &p.longest)
 }
 
-func (p *gauges) NewRetriesMetric(name string) workqueue.CounterMetric {
+func (p *gauges) NewRetriesMetric(name string) clientgo.CounterMetric {
 	return p.named(name, &p.retry)
 }
 
-func TestWorkqueueMetrics(t *testing.T) {
+func TestMetrics(t *testing.T) {
 	g := NewWithT(t)
 	m := &gauges{}
 	fake := testingclock.NewFakeClock(time.Unix(0, 0))
-	q := adapted(t, &queue.Options[string]{Name: "test", Clock: fake}, &queue.WorkqueueOptions[string]{Metrics: m})
+	q := adapted(t, &queue.Options[string]{Name: "test", Clock: fake}, &workqueue.Options[string]{Metrics: m})
 	g.Expect(m.names).To(HaveLen(7))
 	g.Expect(m.names).To(HaveEach("test"))
 

@@ -1,4 +1,4 @@
-package queue
+package workqueue
 
 import (
 	"sync"
@@ -6,11 +6,15 @@ import (
 
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
+
+	"github.com/homeostat/homeostat/queue"
+	"github.com/homeostat/homeostat/queue/internal/keyed"
 )
 
 // meters keeps client-go's metrics of a queue.
 type meters[K comparable] struct {
-	queue                        *Queue[K]
+	keys                         keyed.Queue[K]
+	stats                        func() queue.Stats
 	depth                        workqueue.GaugeMetric
 	adds, retries                workqueue.CounterMetric
 	latency, duration            workqueue.HistogramMetric
@@ -20,13 +24,12 @@ type meters[K comparable] struct {
 	ticking                      bool
 }
 
-func newMeters[K comparable](q *Queue[K], p workqueue.MetricsProvider) *meters[K] {
-	q.mu.Lock()
-	q.timed = true
-	q.mu.Unlock()
-	name := q.options.Name
+func newMeters[K comparable](
+	name string, keys keyed.Queue[K], stats func() queue.Stats, p workqueue.MetricsProvider,
+) *meters[K] {
 	return &meters[K]{
-		queue:      q,
+		keys:       keys,
+		stats:      stats,
 		depth:      p.NewDepthMetric(name),
 		adds:       p.NewAddsMetric(name),
 		retries:    p.NewRetriesMetric(name),
@@ -50,7 +53,7 @@ func (m *meters[K]) publish() {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	adds, depth := m.queue.levels()
+	depth, adds := m.keys.Pending()
 	for ; m.publishedAdd < adds; m.publishedAdd++ {
 		m.adds.Inc()
 	}
@@ -62,12 +65,12 @@ func (m *meters[K]) publish() {
 	}
 }
 
-func (m *meters[K]) got(i Item[K]) {
+func (m *meters[K]) got(waited time.Duration) {
 	if m == nil {
 		return
 	}
 	m.publish()
-	m.latency.Observe(m.queue.waitOf(i).Seconds())
+	m.latency.Observe(waited.Seconds())
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if !m.ticking {
@@ -75,12 +78,12 @@ func (m *meters[K]) got(i Item[K]) {
 	}
 }
 
-func (m *meters[K]) did(held time.Duration) {
+func (m *meters[K]) did(age time.Duration) {
 	if m == nil {
 		return
 	}
 	m.publish()
-	m.duration.Observe(held.Seconds())
+	m.duration.Observe(age.Seconds())
 }
 
 // unfinishedPeriod is how often the gauges of unfinished work are set.
@@ -88,7 +91,7 @@ const unfinishedPeriod = 500 * time.Millisecond
 
 // schedule makes tick run once, if the clock can.
 func (m *meters[K]) schedule() bool {
-	c, ok := m.queue.options.Clock.(clock.WithDelayedExecution)
+	c, ok := m.keys.Clock().(clock.WithDelayedExecution)
 	if ok {
 		// A fake clock calls back while it holds its lock.
 		c.AfterFunc(unfinishedPeriod, func() { go m.tick() })
@@ -99,8 +102,8 @@ func (m *meters[K]) schedule() bool {
 // tick stops with the queue, as client-go's does: the gauges keep their last value.
 func (m *meters[K]) tick() {
 	m.publish()
-	s := m.queue.Stats()
-	if m.queue.draining() {
+	s := m.stats()
+	if m.keys.Draining() {
 		return
 	}
 	m.unfinished.Set(s.HeldTime.Seconds())
@@ -108,22 +111,4 @@ func (m *meters[K]) tick() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.ticking = s.Held > 0 && m.schedule()
-}
-
-// levels returns how often a key has begun to be pending, and how many are.
-func (q *Queue[K]) levels() (began, pending int64) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.promoteNow()
-	return q.counters.began, int64(q.ready + q.again)
-}
-
-// waitOf returns how long the key of an item had waited.
-func (q *Queue[K]) waitOf(i Item[K]) time.Duration {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if t := q.turnOf(i.turn, i.number); t != nil {
-		return time.Duration(t.waited)
-	}
-	return 0
 }

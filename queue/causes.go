@@ -1,0 +1,211 @@
+package queue
+
+import (
+	"strconv"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// A Cause is one reason why a key is dispatched. It explains the dispatch, in
+// logs and on debug pages; the queue decides nothing by it.
+type Cause struct {
+	// Trigger names the source of the addition, such as an informer.
+	Trigger string
+	// Type is what happened to the object, such as "added", "updated" or
+	// "deleted".
+	Type string
+	// Namespace and Name are those of the object that changed, which need not
+	// be the key's.
+	Namespace, Name string
+	// OldVersion and NewVersion are the object's resourceVersions before and
+	// after the change.
+	OldVersion, NewVersion string
+	// Merged counts further changes of the same object, seen by the same
+	// trigger, that this cause stands for. Type and NewVersion are those of the
+	// last one.
+	Merged int
+}
+
+// maxCauses bounds the list of causes that a key carries. Causes beyond it are
+// counted in Merged of the last one.
+const maxCauses = 8
+
+// packedCause is a Cause in a third of its size. A resourceVersion becomes a
+// number, and strings that the key or the list of known names has are not
+// stored.
+type packedCause struct {
+	oldVersion, newVersion uint64 // 0: see texts
+	next                   uint32
+	texts                  uint32 // what does not fit here; 0 if everything does
+	merged                 uint16
+	trigger, kind          uint8 // index in causes.known, plus one; 0: see texts
+	ofKey                  bool  // namespace and name are the key's
+}
+
+// causes holds the lists of causes of all keys. A list is the number of its
+// first cause; 0 is the empty list.
+type causes struct {
+	nodes slab[packedCause]
+	texts slab[Cause]
+	known []string // triggers and types
+}
+
+// add appends c to list, which belongs to key, a pointer. A cause of the same
+// object by the same trigger absorbs it.
+func (s *causes) add(list *uint32, key any, c *Cause) {
+	if *c == (Cause{}) {
+		return
+	}
+	own, _ := key.(*types.NamespacedName)
+	link := list
+	for length := 1; *link != 0; length++ {
+		p := s.nodes.at(*link)
+		switch {
+		case s.sameObject(p, own, c):
+			s.merge(p, c)
+			return
+		case length == maxCauses:
+			p.merged = addSaturated(p.merged, c.Merged+1)
+			return
+		}
+		link = &p.next
+	}
+	*link = s.nodes.take()
+	s.pack(s.nodes.at(*link), own, c)
+}
+
+// pack fills p, which is zero.
+func (s *causes) pack(p *packedCause, own *types.NamespacedName, c *Cause) {
+	p.merged = addSaturated(0, c.Merged)
+	p.trigger, p.kind = s.intern(c.Trigger), s.intern(c.Type)
+	p.ofKey = own != nil && own.Name == c.Name && own.Namespace == c.Namespace
+	p.oldVersion, p.newVersion = encodeVersion(c.OldVersion), encodeVersion(c.NewVersion)
+	if !p.ofKey || p.trigger == 0 && c.Trigger != "" || p.kind == 0 && c.Type != "" ||
+		p.oldVersion == 0 && c.OldVersion != "" || p.newVersion == 0 && c.NewVersion != "" {
+		p.texts = s.texts.take()
+		*s.texts.at(p.texts) = *c
+	}
+}
+
+// sameObject reports whether p is a cause of the object and by the trigger of c.
+func (s *causes) sameObject(p *packedCause, own *types.NamespacedName, c *Cause) bool {
+	if p.trigger != 0 {
+		if s.known[p.trigger-1] != c.Trigger {
+			return false
+		}
+	} else if s.textsOf(p).Trigger != c.Trigger {
+		return false
+	}
+	if p.ofKey {
+		return own.Name == c.Name && own.Namespace == c.Namespace
+	}
+	t := s.texts.at(p.texts)
+	return t.Name == c.Name && t.Namespace == c.Namespace
+}
+
+// textsOf returns what p does not hold itself.
+func (s *causes) textsOf(p *packedCause) Cause {
+	if p.texts == 0 {
+		return Cause{}
+	}
+	return *s.texts.at(p.texts)
+}
+
+// merge makes p cover one more change of its object.
+func (s *causes) merge(p *packedCause, c *Cause) {
+	p.merged = addSaturated(p.merged, c.Merged+1)
+	p.newVersion = encodeVersion(c.NewVersion)
+	if p.kind == 0 || s.known[p.kind-1] != c.Type {
+		p.kind = s.intern(c.Type)
+	}
+	if p.texts == 0 && (p.kind == 0 && c.Type != "" || p.newVersion == 0 && c.NewVersion != "") {
+		p.texts = s.texts.take()
+	}
+	if p.texts != 0 {
+		t := s.texts.at(p.texts)
+		t.Type, t.NewVersion = c.Type, c.NewVersion
+	}
+}
+
+// list returns the causes of a list of key, a pointer.
+func (s *causes) list(first uint32, key any) []Cause {
+	if first == 0 {
+		return nil
+	}
+	all := make([]Cause, 0, 1)
+	for n := first; n != 0; n = s.nodes.at(n).next {
+		p := s.nodes.at(n)
+		c := s.textsOf(p)
+		c.Merged = int(p.merged)
+		if p.trigger != 0 {
+			c.Trigger = s.known[p.trigger-1]
+		}
+		if p.kind != 0 {
+			c.Type = s.known[p.kind-1]
+		}
+		if own, ok := key.(*types.NamespacedName); ok && p.ofKey {
+			c.Namespace, c.Name = own.Namespace, own.Name
+		}
+		if p.oldVersion != 0 {
+			c.OldVersion = strconv.FormatUint(p.oldVersion, 10)
+		}
+		if p.newVersion != 0 {
+			c.NewVersion = strconv.FormatUint(p.newVersion, 10)
+		}
+		all = append(all, c)
+	}
+	return all
+}
+
+// drop frees a list.
+func (s *causes) drop(first uint32) {
+	for first != 0 {
+		p := s.nodes.at(first)
+		next := p.next
+		if p.texts != 0 {
+			s.texts.drop(p.texts)
+		}
+		s.nodes.drop(first)
+		first = next
+	}
+}
+
+// maxKnown bounds the list of known names, which is searched.
+const maxKnown = 32
+
+// intern returns the index of name among the known names, plus one, and 0 if it
+// is empty or there is no room for it.
+func (s *causes) intern(name string) uint8 {
+	for i, known := range s.known {
+		if known == name {
+			return uint8(i + 1) //nolint:gosec // at most maxKnown
+		}
+	}
+	if name == "" || len(s.known) == maxKnown {
+		return 0
+	}
+	s.known = append(s.known, name)
+	return uint8(len(s.known)) //nolint:gosec // at most maxKnown
+}
+
+// encodeVersion returns the number that prints as version, and 0 if there is
+// none.
+func encodeVersion(version string) (n uint64) {
+	const safe = 19 // digits that never overflow
+	if version == "" || len(version) > safe || version[0] == '0' {
+		return 0
+	}
+	for i := range len(version) {
+		digit := version[i] - '0'
+		if digit > 9 {
+			return 0
+		}
+		n = 10*n + uint64(digit)
+	}
+	return n
+}
+
+func addSaturated(n uint16, more int) uint16 {
+	const most = 1<<16 - 1
+	return uint16(min(int(n)+max(more, 0), most)) //nolint:gosec // bounded by most
+}

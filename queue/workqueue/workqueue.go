@@ -1,0 +1,135 @@
+package workqueue
+
+import (
+	"sync"
+	"time"
+
+	"k8s.io/client-go/util/workqueue"
+
+	"github.com/homeostat/homeostat/queue"
+	"github.com/homeostat/homeostat/queue/internal/keyed"
+)
+
+// Options of a queue. Nil and zero fields mean the defaults.
+type Options[K comparable] struct {
+	// RateLimiter decides the delays of AddRateLimited and counts failures for
+	// NumRequeues. Defaults to the queue's back-off.
+	RateLimiter workqueue.TypedRateLimiter[K]
+	// Metrics makes the metrics that client-go's queues keep, under the name of
+	// the queue. The gauges of unfinished work are set twice a second while a
+	// key is held. Defaults to none.
+	Metrics workqueue.MetricsProvider
+}
+
+// New returns q with the methods and the semantics of client-go's rate-limited
+// queue. It is safe for concurrent use, as q is, which can still be used itself.
+func New[K comparable](q *queue.Queue[K], o *Options[K]) workqueue.TypedRateLimitingInterface[K] {
+	w := &adapter[K]{queue: q, keys: q.ByKey()}
+	if o != nil {
+		w.limiter = o.RateLimiter
+		if o.Metrics != nil {
+			w.meters = newMeters(q.Name(), w.keys, q.Stats, o.Metrics)
+		}
+	}
+	return w
+}
+
+type adapter[K comparable] struct {
+	queue   *queue.Queue[K]
+	keys    keyed.Queue[K]
+	limiter workqueue.TypedRateLimiter[K]
+	meters  *meters[K] // nil without metrics
+
+	mu     sync.Mutex // guards forced
+	forced chan struct{}
+}
+
+func (w *adapter[K]) Add(key K) {
+	w.queue.Add(key)
+	w.meters.publish()
+}
+
+func (w *adapter[K]) AddAfter(key K, d time.Duration) {
+	if w.ShuttingDown() {
+		return
+	}
+	w.meters.retried()
+	if d > 0 {
+		w.keys.AddLater(key, d, false)
+	} else {
+		w.queue.Add(key)
+	}
+	w.meters.publish()
+}
+
+func (w *adapter[K]) AddRateLimited(key K) {
+	if w.limiter != nil {
+		w.AddAfter(key, w.limiter.When(key))
+		return
+	}
+	if w.keys.AddLater(key, 0, true) {
+		w.meters.retried()
+	}
+	w.meters.publish()
+}
+
+func (w *adapter[K]) Forget(key K) {
+	if w.limiter != nil {
+		w.limiter.Forget(key)
+		return
+	}
+	w.queue.Forget(key)
+}
+
+func (w *adapter[K]) NumRequeues(key K) int {
+	if w.limiter != nil {
+		return w.limiter.NumRequeues(key)
+	}
+	return w.keys.Failures(key)
+}
+
+func (w *adapter[K]) Get() (key K, shutdown bool) {
+	key, waited, err := w.keys.Get(w.meters != nil)
+	if err != nil {
+		return key, true
+	}
+	w.meters.got(waited)
+	return key, false
+}
+
+func (w *adapter[K]) Done(key K) {
+	if age, ok := w.keys.Done(key, w.meters != nil); ok {
+		w.meters.did(age)
+	}
+}
+
+func (w *adapter[K]) Len() int { return w.queue.Len() }
+
+func (w *adapter[K]) ShuttingDown() bool { return w.keys.Draining() }
+
+func (w *adapter[K]) ShutDown() {
+	w.queue.Drain()
+	w.meters.publish()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.forced != nil {
+		close(w.forced)
+		w.forced = nil
+	}
+}
+
+func (w *adapter[K]) ShutDownWithDrain() {
+	w.queue.Drain()
+	w.meters.publish()
+	empty := w.keys.Empty()
+	w.mu.Lock()
+	if w.forced == nil {
+		w.forced = make(chan struct{})
+	}
+	forced := w.forced
+	w.mu.Unlock()
+	select {
+	case <-empty:
+	case <-forced:
+	}
+}
