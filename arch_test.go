@@ -21,7 +21,7 @@ var sdk = []string{"queue", "informer", "patch", "names", "leader", "cluster", "
 var table = map[string][]string{
 	"queue":                   {"internal"},
 	"informer":                {"internal"},
-	"patch":                   {"internal"},
+	"patch":                   {"informer", "internal"},
 	"names":                   {"internal"},
 	"leader":                  {"internal"},
 	"cluster":                 {"internal"},

@@ -37,15 +37,6 @@ func TestAllocations(t *testing.T) {
 		most float64
 		run  func() (*corev1.Pod, error)
 	}{
-		{"an annotation", 6, func() (*corev1.Pod, error) {
-			return patch.Annotations(ctx, always(c), pod, nil, func(a map[string]string) { a["a"] = "changed" })
-		}},
-		{"an unchanged annotation", 2, func() (*corev1.Pod, error) {
-			return patch.Annotations(ctx, always(c), pod, nil, func(a map[string]string) { a["a"] = "1" })
-		}},
-		{"unchanged finalizers", 1, func() (*corev1.Pod, error) {
-			return patch.Finalizers(ctx, always(c), pod, nil, func(f []string) []string { return f })
-		}},
 		{"any edit", most + 3, func() (*corev1.Pod, error) {
 			return patch.Merge(ctx, always(c), pod, nil, func(p *corev1.Pod) { p.Spec.NodeName = "n" })
 		}},

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 
+	"github.com/homeostat/homeostat/informer"
 	"github.com/homeostat/homeostat/internal/bound"
 	"github.com/homeostat/homeostat/internal/ownwrites"
 )
@@ -22,8 +23,8 @@ const maxRemembered = 1 << 17
 // An Applier applies configurations of type C to objects of type T, server-side,
 // and does not repeat a request that could not change anything. It is safe for
 // concurrent use.
-type Applier[C any, T Object] struct {
-	of    func(namespace string) ApplyClient[C, T]
+type Applier[C any, T informer.Object] struct {
+	of    func(namespace string) applyClient[C, T]
 	limit int
 
 	mu     sync.Mutex // guards memory
@@ -46,10 +47,12 @@ type applied struct {
 }
 
 // NewApplier makes an Applier. of returns the client of a namespace, see [Client].
-func NewApplier[K ApplyClient[C, T], C any, T Object](of func(namespace string) K) *Applier[C, T] {
+func NewApplier[K interface {
+	Apply(ctx context.Context, config C, opts metav1.ApplyOptions) (T, error)
+}, C any, T informer.Object](of func(namespace string) K) *Applier[C, T] {
 	a := &Applier[C, T]{limit: maxRemembered, memory: map[endpoint]applied{}}
 	if of != nil {
-		a.of = func(namespace string) ApplyClient[C, T] { return of(namespace) }
+		a.of = func(namespace string) applyClient[C, T] { return of(namespace) }
 	}
 	return a
 }

@@ -4,48 +4,46 @@ import (
 	"context"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/metadata"
+
+	"github.com/homeostat/homeostat/informer"
 )
 
 // A Client patches objects of one kind in one namespace, or of one cluster-scoped
 // kind. Generated, gentype, dynamic, metadata and fake clients have this method.
 //
-// Functions of this package take no Client but the function that returns that of
-// a namespace, and call it with the namespace of the object:
+// Functions of this package do not take a Client but the function that returns the
+// one of a namespace, and call it with the namespace of the object:
 //
 //	patch.Merge(ctx, clientset.CoreV1().Pods, pod, nil, edit)
 //	patch.Merge(ctx, patch.Cluster(clientset.CoreV1().Nodes()), node, nil, edit)
 //	patch.Merge(ctx, dynamicClient.Resource(widgets).Namespace, widget, nil, edit)
-type Client[T Object] interface {
+type Client[T informer.Object] interface {
 	Patch(
 		ctx context.Context, name string, pt types.PatchType, data []byte,
 		opts metav1.PatchOptions, subresources ...string,
 	) (T, error)
 }
 
-// A CreateClient creates, reads and patches objects of one kind. Generated,
-// gentype and fake clients are one; [Dynamic] makes one of a dynamic client.
-type CreateClient[T Object] interface {
+// A CreateClient creates, reads and patches objects of one kind, for [Ensure].
+// Generated, gentype and fake clients implement it; [Dynamic] adapts a dynamic
+// client.
+type CreateClient[T informer.Object] interface {
 	Client[T]
 	Get(ctx context.Context, name string, opts metav1.GetOptions) (T, error)
 	Create(ctx context.Context, obj T, opts metav1.CreateOptions) (T, error)
 }
 
-// A DeleteClient deletes objects of one kind. Generated, gentype and fake clients
-// are one; [Dynamic] and [Metadata] make one of those clients.
-type DeleteClient interface {
-	Delete(ctx context.Context, name string, opts metav1.DeleteOptions) error
-}
-
-// An ApplyClient applies configurations of type C to objects of type T. Generated,
-// gentype and fake clients are one; [Dynamic] makes one of a dynamic client.
-type ApplyClient[C any, T Object] interface {
+// applyClient applies configurations of type C to objects of type T.
+type applyClient[C any, T informer.Object] interface {
 	Apply(ctx context.Context, config C, opts metav1.ApplyOptions) (T, error)
 }
 
-// Cluster makes the client of a cluster-scoped kind usable here. The function
-// that it returns has no client for a namespace: objects that are in one are
-// refused.
+// Cluster adapts the client of a cluster-scoped kind. The function that it returns
+// has no client for a namespace: a write of an object that is in one is refused.
 func Cluster[C any](client C) func(namespace string) C {
 	return func(namespace string) C {
 		if namespace != "" {
@@ -54,4 +52,61 @@ func Cluster[C any](client C) func(namespace string) C {
 		}
 		return client
 	}
+}
+
+// Dynamic adapts a dynamic client to every function of this package:
+//
+//	patch.Ensure(ctx, patch.Dynamic(client.Resource(widgets)), widget, nil, edit)
+//
+// For [Merge] and [Status], client.Resource(widgets).Namespace is enough.
+func Dynamic(client dynamic.NamespaceableResourceInterface) func(namespace string) dynamicClient {
+	return func(namespace string) dynamicClient { return dynamicClient{client.Namespace(namespace)} }
+}
+
+// Metadata adapts a metadata client to [Delete]. For [Merge],
+// client.Resource(widgets).Namespace is enough.
+func Metadata(client metadata.Getter) func(namespace string) metadataClient {
+	return func(namespace string) metadataClient { return metadataClient{client.Namespace(namespace)} }
+}
+
+var (
+	_ CreateClient[*unstructured.Unstructured]                            = dynamicClient{}
+	_ applyClient[*unstructured.Unstructured, *unstructured.Unstructured] = dynamicClient{}
+	_ Client[*metav1.PartialObjectMetadata]                               = metadataClient{}
+)
+
+// dynamicClient is a dynamic client with the methods of a generated one.
+type dynamicClient struct{ dynamic.ResourceInterface }
+
+func (d dynamicClient) Get(ctx context.Context, name string, o metav1.GetOptions) (*unstructured.Unstructured, error) {
+	return d.ResourceInterface.Get(ctx, name, o)
+}
+
+func (d dynamicClient) Create(
+	ctx context.Context, obj *unstructured.Unstructured, o metav1.CreateOptions,
+) (*unstructured.Unstructured, error) {
+	return d.ResourceInterface.Create(ctx, obj, o)
+}
+
+func (d dynamicClient) Delete(ctx context.Context, name string, o metav1.DeleteOptions) error {
+	return d.ResourceInterface.Delete(ctx, name, o)
+}
+
+func (d dynamicClient) Apply(
+	ctx context.Context, config *unstructured.Unstructured, o metav1.ApplyOptions,
+) (*unstructured.Unstructured, error) {
+	return d.ResourceInterface.Apply(ctx, config.GetName(), config, o)
+}
+
+func (d dynamicClient) ApplyStatus(
+	ctx context.Context, config *unstructured.Unstructured, o metav1.ApplyOptions,
+) (*unstructured.Unstructured, error) {
+	return d.ResourceInterface.ApplyStatus(ctx, config.GetName(), config, o)
+}
+
+// metadataClient is a metadata client with the Delete of a generated one.
+type metadataClient struct{ metadata.ResourceInterface }
+
+func (m metadataClient) Delete(ctx context.Context, name string, o metav1.DeleteOptions) error {
+	return m.ResourceInterface.Delete(ctx, name, o)
 }

@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/homeostat/homeostat/informer"
 	"github.com/homeostat/homeostat/internal/diff"
 )
 
@@ -33,14 +34,14 @@ func encode(config any) ([]byte, configMeta, error) {
 		return nil, meta, fmt.Errorf("encoding the configuration: %w", err)
 	case meta.Name == "":
 		return nil, meta, errors.New("the configuration is nil or has no name")
-	case len(data) > MaxBytes:
-		return nil, meta, fmt.Errorf("the configuration has %d bytes, a server reads at most %d", len(data), MaxBytes)
+	case len(data) > maxBytes:
+		return nil, meta, fmt.Errorf("the configuration has %d bytes, a server reads at most %d", len(data), maxBytes)
 	}
 	return data, meta, nil
 }
 
 // checkAgainst refuses a configuration of another object than cached.
-func (m configMeta) checkAgainst(cached Object) error {
+func (m configMeta) checkAgainst(cached informer.Object) error {
 	if isNil(cached) {
 		return nil
 	}
@@ -54,7 +55,7 @@ func (m configMeta) checkAgainst(cached Object) error {
 
 // withCondition returns config, or a copy of it that has the UID of cached, and
 // its resourceVersion where servers ignore the UID.
-func withCondition[C any](config C, meta configMeta, cached Object, subresource string) (C, error) {
+func withCondition[C any](config C, meta configMeta, cached informer.Object, subresource string) (C, error) {
 	var members []byte
 	if meta.UID == "" && cached.GetUID() != "" {
 		members = appendMember(members, "uid", string(cached.GetUID()))

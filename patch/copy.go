@@ -3,6 +3,7 @@ package patch
 import (
 	"reflect"
 
+	"github.com/homeostat/homeostat/informer"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -10,7 +11,7 @@ import (
 // afterwards. Neither has managed fields if the metadata is a Go struct: only the
 // server writes them, and they are often the larger half of an object's
 // metadata. ok is false if the copy is of another type.
-func copyOf[T Object](cached T) (before, edited T, ok bool) {
+func copyOf[T informer.Object](cached T) (before, edited T, ok bool) {
 	before = withoutManagedFields(cached)
 	edited, ok = before.DeepCopyObject().(T)
 	return before, edited, ok
@@ -18,7 +19,7 @@ func copyOf[T Object](cached T) (before, edited T, ok bool) {
 
 // withoutManagedFields returns cached itself if it has no managed fields, and
 // otherwise a shallow copy without them.
-func withoutManagedFields[T Object](cached T) T {
+func withoutManagedFields[T informer.Object](cached T) T {
 	theirs := metadataOf(cached)
 	if theirs == nil || len(theirs.ManagedFields) == 0 {
 		return cached
@@ -36,7 +37,7 @@ func withoutManagedFields[T Object](cached T) T {
 }
 
 // metadataOf returns the metadata of an object that is a pointer to a struct, or nil.
-func metadataOf(obj Object) *metav1.ObjectMeta {
+func metadataOf(obj informer.Object) *metav1.ObjectMeta {
 	accessor, ok := obj.(metav1.ObjectMetaAccessor)
 	if !ok || reflect.TypeOf(obj).Kind() != reflect.Pointer {
 		return nil

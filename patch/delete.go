@@ -6,6 +6,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/homeostat/homeostat/informer"
 	"github.com/homeostat/homeostat/internal/bound"
 	"github.com/homeostat/homeostat/internal/ownwrites"
 )
@@ -16,7 +17,9 @@ import (
 // request. of returns the client of a namespace, see [Client].
 //
 // Errors: [IsStale] if it is another object by now, or a changed one under a lock.
-func Delete[C DeleteClient, T Object](
+func Delete[C interface {
+	Delete(ctx context.Context, name string, opts metav1.DeleteOptions) error
+}, T informer.Object](
 	ctx context.Context, of func(namespace string) C, cached T, o *Options,
 ) error {
 	if of == nil || isNil(cached) {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/homeostat/homeostat/informer"
 	"github.com/homeostat/homeostat/internal/diff"
 )
 
@@ -19,7 +20,7 @@ const (
 //
 // Values of Secrets are replaced by their size. Long values and long lists of
 // lines are cut. resourceVersion, generation and managedFields are left out.
-func Diff(before, after Object) string {
+func Diff(before, after informer.Object) string {
 	switch {
 	case isNil(before) && isNil(after):
 		return ""
@@ -44,7 +45,7 @@ func Diff(before, after Object) string {
 	return strings.Join(d.lines, "\n")
 }
 
-func tree(o Object) map[string]any {
+func tree(o informer.Object) map[string]any {
 	var out map[string]any
 	if data, err := json.Marshal(o); err != nil || json.Unmarshal(data, &out) != nil {
 		return nil

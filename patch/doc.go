@@ -7,20 +7,22 @@
 //
 //	cached ──deep copy──▶ edit ──▶ compare ──┬─ equal ─────▶ no request, cached
 //	  (shared, read only)                    └─ different ─▶ PATCH ──▶ answer
-//	Labels, Annotations, Finalizers,                ▲          │
-//	OwnerReferences: only these are copied     Options.Lock    └──▶ the controller's turn
+//	                                                ▲          │
+//	                                           Options.Lock    └──▶ the reconcile's record
 //
 // The contract:
 //
 //   - [Merge] edits anything, [Status] the status subresource, [Ensure] creates
 //     what is missing, [Delete] deletes what was read, an [Applier] applies
-//     configurations server-side and remembers what it has asked.
+//     configurations server-side and remembers what it has asked, a [Finalizer]
+//     cleans up outside the cluster.
 //   - The cached object is never written to. An edit gets a deep copy, which it
 //     may retain.
 //   - Go types of k8s.io/api get a strategic merge patch: lists are merged by
 //     key, so changes by others survive in them. All other types, and lists whose
 //     keys are missing or not unique, get a JSON merge patch (RFC 7386), which
-//     replaces changed lists. In the second case the resourceVersion is locked.
+//     replaces changed lists. In the second case, and if finalizers or owner
+//     references change, the resourceVersion is locked.
 //   - A map of labels or annotations, and a list that is merged by key, is emptied
 //     one by one: what others have added since the read stays.
 //   - No write reaches another object than the cached one. Functions take no

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/dynamic"
 
+	"github.com/homeostat/homeostat/informer"
 	"github.com/homeostat/homeostat/patch"
 )
 
@@ -57,7 +58,7 @@ func words(r *rand.Rand, m map[string]string) map[string]string {
 	return m
 }
 
-func someMetadata(r *rand.Rand, o patch.Object) {
+func someMetadata(r *rand.Rand, o informer.Object) {
 	switch r.Intn(3) {
 	case 0:
 		o.SetLabels(words(r, o.GetLabels()))

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/homeostat/homeostat/informer"
 	"github.com/homeostat/homeostat/internal/bound"
 	"github.com/homeostat/homeostat/internal/ownwrites"
 )
@@ -33,7 +34,7 @@ var (
 // Errors: as [Merge]. An object that was deleted since it was read satisfies
 // [IsStale] as well. An object that is controlled by another owner is not
 // adopted: an edit that gives it a controller is refused.
-func Ensure[C CreateClient[T], T Object](
+func Ensure[C CreateClient[T], T informer.Object](
 	ctx context.Context, of func(namespace string) C, base T, o *Options, edit func(T),
 ) (T, error) {
 	var none T
@@ -67,7 +68,7 @@ func Ensure[C CreateClient[T], T Object](
 	return merge(ctx, of, live, &locked, edit, checkController)
 }
 
-func create[C CreateClient[T], T Object](
+func create[C CreateClient[T], T informer.Object](
 	ctx context.Context, of func(namespace string) C, base T, o *Options, edit func(T),
 ) (T, error) {
 	var none T
@@ -108,7 +109,7 @@ func create[C CreateClient[T], T Object](
 }
 
 // read reads the object that base is the name of.
-func read[C CreateClient[T], T Object](ctx context.Context, of func(namespace string) C, base T) (T, error) {
+func read[C CreateClient[T], T informer.Object](ctx context.Context, of func(namespace string) C, base T) (T, error) {
 	var none T
 	c, err := bound.ClientFor(of, base)
 	if err != nil {
@@ -123,7 +124,7 @@ func read[C CreateClient[T], T Object](ctx context.Context, of func(namespace st
 
 // checkController refuses an edit that makes an owner the controller of an
 // object that a different owner controls.
-func checkController(cached, edited Object) error {
+func checkController(cached, edited informer.Object) error {
 	was := metav1.GetControllerOfNoCopy(cached)
 	if was == nil {
 		return nil

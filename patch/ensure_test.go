@@ -211,7 +211,8 @@ var _ = Describe("Dynamic and metadata clients", func() {
 		}
 		made, err := patch.Ensure(ctx, patch.Dynamic(client), blank(), nil, edit)
 		Expect(err).NotTo(HaveOccurred())
-		labelled, err := patch.Labels(ctx, client.Namespace, made, nil, func(l map[string]string) { l["x"] = "y" })
+		labelled, err := patch.Merge(ctx, client.Namespace, made, nil,
+			func(u *unstructured.Unstructured) { u.SetLabels(map[string]string{"x": "y"}) })
 		Expect(err).NotTo(HaveOccurred())
 		got, err := patch.Merge(ctx, client.Namespace, labelled, nil, func(u *unstructured.Unstructured) {
 			unstructured.RemoveNestedField(u.Object, "data", "a")
@@ -231,7 +232,8 @@ var _ = Describe("Dynamic and metadata clients", func() {
 			ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c"},
 		}
 		client := metadatafake.NewSimpleMetadataClient(scheme, cached).Resource(gvr)
-		got, err := patch.Annotations(ctx, client.Namespace, cached, nil, func(a map[string]string) { a["x"] = "y" })
+		got, err := patch.Merge(ctx, client.Namespace, cached, nil,
+			func(o *metav1.PartialObjectMetadata) { metav1.SetMetaDataAnnotation(&o.ObjectMeta, "x", "y") })
 		Expect(err).NotTo(HaveOccurred())
 		Expect(got.Annotations).To(HaveKeyWithValue("x", "y"))
 		got, err = patch.Merge(ctx, client.Namespace, got, nil, func(o *metav1.PartialObjectMetadata) { o.Finalizers = []string{"a/b"} })

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/homeostat/homeostat/informer"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -21,7 +22,7 @@ func IsStale(err error) bool {
 
 // describe wraps err with what was done to which object. A refusal of the UID,
 // which servers report as an invalid object, becomes a conflict.
-func describe(doing string, obj Object, err error) error {
+func describe(doing string, obj informer.Object, err error) error {
 	if err == nil {
 		return nil
 	}

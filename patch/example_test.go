@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	corev1apply "k8s.io/client-go/applyconfigurations/core/v1"
 	"k8s.io/client-go/kubernetes/fake"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"github.com/homeostat/homeostat/patch"
 )
@@ -59,19 +60,6 @@ func ExampleMerge_unchanged() {
 	})
 	fmt.Println(got == cached, err)
 	// Output: true <nil>
-}
-
-// Only the labels are copied.
-func ExampleLabels() {
-	cached := exampleNode()
-	_, err := patch.Labels(context.Background(), patch.Cluster(printing{cached}), cached, nil, func(l map[string]string) {
-		l["rebooted"] = "true"
-	})
-	fmt.Println(err)
-	// Output:
-	// n1 [] application/strategic-merge-patch+json
-	// {"metadata":{"uid":"1f","labels":{"rebooted":"true"}}}
-	// <nil>
 }
 
 // Conditions are merged by their type: those of others are not mentioned.
@@ -141,4 +129,28 @@ func ExampleDiff() {
 	// Output:
 	// data.password: (6 bytes) → (14 bytes)
 	// metadata.labels.rotated: none → "true"
+}
+
+// What a reconciler makes outside the cluster, it guards first.
+func ExampleFinalizer() {
+	ctx := context.Background()
+	disk := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "d", Name: "disk"}}
+	client := fake.NewClientset(disk)
+	finalizer := patch.Finalizer[*corev1.ConfigMap, typedcorev1.ConfigMapInterface]{
+		Name: "example.com/disk", Client: client.CoreV1().ConfigMaps,
+		Clean: func(_ context.Context, disk *corev1.ConfigMap) error {
+			fmt.Println("wiping", disk.Name)
+			return nil
+		},
+	}
+	live, disk, err := finalizer.Guard(ctx, disk)
+	fmt.Println(live, disk.Finalizers, err)
+	now := metav1.Now()
+	disk.DeletionTimestamp = &now // as the cache has it once it is being deleted
+	live, disk, err = finalizer.Guard(ctx, disk)
+	fmt.Println(live, disk.Finalizers, err)
+	// Output:
+	// true [example.com/disk] <nil>
+	// wiping disk
+	// false [] <nil>
 }

@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/klog/v2"
 
+	"github.com/homeostat/homeostat/informer"
 	"github.com/homeostat/homeostat/internal/diff"
 )
 
@@ -35,19 +36,19 @@ import (
 // endpoint would silently drop (all but the status in the status subresource, and
 // the status of a Go type of k8s.io/api without it; of other types it is not known
 // whether they have the subresource), a lock on an object that has no resourceVersion, a patch of
-// more than [MaxBytes]. A kind without the subresource is named as that, after
+// more than 3 MiB. A kind without the subresource is named as that, after
 // one read that tells it from a deleted object. An answer about another object,
 // which a client may give whose namespace does not show, names both.
-func Merge[C Client[T], T Object](
+func Merge[C Client[T], T informer.Object](
 	ctx context.Context, of func(namespace string) C, cached T, o *Options, edit func(T),
 ) (T, error) {
-	return merge(ctx, of, cached, o, edit, func(_, _ Object) error { return nil })
+	return merge(ctx, of, cached, o, edit, func(_, _ informer.Object) error { return nil })
 }
 
 // merge is Merge of an edit that has to pass another check, too.
-func merge[C Client[T], T Object](
+func merge[C Client[T], T informer.Object](
 	ctx context.Context, of func(namespace string) C, cached T, o *Options,
-	edit func(T), check func(cached, edited Object) error,
+	edit func(T), check func(cached, edited informer.Object) error,
 ) (T, error) {
 	var none T
 	if of == nil || isNil(cached) || edit == nil {
@@ -82,7 +83,8 @@ func merge[C Client[T], T Object](
 	if log := klog.FromContext(ctx).V(4); log.Enabled() {
 		log.Info("patching", "kind", kindOf(cached), "object", cached.GetName(), "diff", Diff(before, edited))
 	}
-	replaces := p.Style != style // whole lists that could not be merged by key
+	// Lists that are replaced as a whole, although others may add to them.
+	replaces := p.Style != style || style == diff.JSON && changesSharedLists(before, edited)
 	return post(ctx, of, cached, p, opts.lockIf(cached, replaces || ignoresUID(cached, opts.Subresource)))
 }
 
@@ -100,7 +102,7 @@ func checkEndpoint(p diff.Patch, s diff.Style, subresource string) error {
 }
 
 // checkIdentity refuses an edit that makes another object of cached, or gives it another resourceVersion than it had.
-func checkIdentity(cached, edited Object, version string) error {
+func checkIdentity(cached, edited informer.Object, version string) error {
 	var faults []error
 	changed := func(field, was, is string) {
 		if was != is {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"testing"
 
 	"github.com/go-logr/logr"
 	"github.com/go-logr/logr/funcr"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 
+	"github.com/homeostat/homeostat/informer"
 	"github.com/homeostat/homeostat/internal/ownwrites"
 	"github.com/homeostat/homeostat/patch"
 )
@@ -31,7 +33,7 @@ type request struct {
 func always[C any](c C) func(string) C { return func(string) C { return c } }
 
 // recording answers every patch with answer or err and remembers it.
-type recording[T patch.Object] struct {
+type recording[T informer.Object] struct {
 	requests []request
 	answer   T
 	err      error
@@ -229,3 +231,43 @@ var _ = Describe("Status", func() {
 		Expect(c.requests[0].body).To(MatchJSON(`{"metadata":{"uid":"u1"},"status":{"phase":"Running"}}`))
 	})
 })
+
+// Other clients add to these lists, and a JSON merge patch replaces them.
+func TestFinalizersAndOwnersOfCustomKindsAreLocked(t *testing.T) {
+	owner := metav1.OwnerReference{APIVersion: "v1", Kind: "Pod", Name: "a", UID: "1"}
+	for want, edit := range map[string]func(*widget){
+		`{"metadata":{"resourceVersion":"3","uid":"u2","finalizers":["old","new"]}}`: func(w *widget) {
+			w.Finalizers = append(w.Finalizers, "new")
+		},
+		`{"metadata":{"resourceVersion":"3","uid":"u2","ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"a","uid":"1"}]}}`: func(w *widget) {
+			w.OwnerReferences = []metav1.OwnerReference{owner}
+		},
+		`{"metadata":{"uid":"u2","labels":{"a":"b"}}}`: func(w *widget) { w.Labels = map[string]string{"a": "b"} },
+	} {
+		g := NewWithT(t)
+		c := &recording[*widget]{answer: gadget()}
+		_, err := patch.Merge(t.Context(), always(c), gadget(), nil, edit)
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(c.requests[0].body).To(MatchJSON(want))
+	}
+}
+
+func TestMetadataOfBuiltInKindsIsMergedByElement(t *testing.T) {
+	finalizers := func(list ...string) func(*corev1.Node) { return func(n *corev1.Node) { n.Finalizers = list } }
+	for want, edit := range map[string]func(*corev1.Node){
+		`{"metadata":{"uid":"u1","$deleteFromPrimitiveList/finalizers":["theirs","mine"]}}`:                    finalizers(),
+		`{"metadata":{"uid":"u1","$deleteFromPrimitiveList/finalizers":["mine"]}}`:                             finalizers("theirs"),
+		`{"metadata":{"uid":"u1","finalizers":["new"],"$setElementOrder/finalizers":["theirs","mine","new"]}}`: finalizers("theirs", "mine", "new"),
+		`{"metadata":{"uid":"u1","ownerReferences":[{"uid":"1","name":"b"}]}}`:                                 func(n *corev1.Node) { n.OwnerReferences[0].Name = "b" },
+		`{"metadata":{"uid":"u1","resourceVersion":"7","annotations":{"$patch":"replace"}}}`:                   func(n *corev1.Node) { n.Annotations["$patch"] = "replace" },
+	} {
+		g := NewWithT(t)
+		cached := node()
+		cached.Finalizers = []string{"theirs", "mine"}
+		cached.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: "a", UID: "1"}}
+		c := &recording[*corev1.Node]{answer: node()}
+		_, err := patch.Merge(t.Context(), always(c), cached, nil, edit)
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(c.requests[0].body).To(MatchJSON(want))
+	}
+}

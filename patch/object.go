@@ -4,17 +4,10 @@ import (
 	"fmt"
 	"reflect"
 
+	"github.com/homeostat/homeostat/informer"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 )
-
-// An Object is anything the API server stores: a pointer to a generated type,
-// to a custom type, to unstructured.Unstructured or to PartialObjectMetadata.
-type Object interface {
-	metav1.Object
-	runtime.Object
-}
 
 // isNil reports whether v is nil or an interface that holds a nil pointer or function.
 func isNil(v any) bool {
@@ -26,7 +19,7 @@ func isNil(v any) bool {
 }
 
 // kindOf is the object's kind as its TypeMeta has it, or else the name of its Go type.
-func kindOf(obj Object) string {
+func kindOf(obj informer.Object) string {
 	if kind := obj.GetObjectKind().GroupVersionKind().Kind; kind != "" {
 		return kind
 	}
@@ -39,7 +32,7 @@ func keyOf(obj metav1.Object) types.NamespacedName {
 
 // checkAnswer refuses the answer to a write of want that is about another object.
 // What fakes leave empty is not compared.
-func checkAnswer(want, got Object) error {
+func checkAnswer(want, got informer.Object) error {
 	if isNil(got) {
 		return fmt.Errorf("the client has returned neither an object nor an error")
 	}

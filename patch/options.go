@@ -14,13 +14,10 @@ import (
 )
 
 const (
-	// DefaultFieldManager is the field manager of writes outside a controller's turn.
-	DefaultFieldManager = "homeostat"
-	// MaxBytes is the largest patch that a server reads.
-	MaxBytes = 3 << 20
-
-	maxFieldManager = 128
-	status          = "status"
+	defaultFieldManager = "homeostat"
+	maxFieldManager     = 128     // bytes, as the server has it
+	maxBytes            = 3 << 20 // of a patch that a server reads
+	status              = "status"
 )
 
 // Options says how an edit is written. Nil and the zero value are the defaults.
@@ -31,12 +28,14 @@ type Options struct {
 	Lock bool
 	// Subresource is written instead of the object itself: "status", "scale" and so on.
 	Subresource string
-	// FieldManager is the name that the server records for the change. Default: the
-	// controller whose turn this is, otherwise [DefaultFieldManager]. At most 128 bytes.
+	// FieldManager is the name that the server records for the change, of at most 128
+	// bytes. Defaults to the name of the controller whose reconcile this is, elsewhere
+	// to "homeostat".
 	FieldManager string
 	// DryRun lets the server check the write and answer it without storing it.
 	DryRun bool
-	// Propagation says what [Delete] does to the objects that the deleted one owns. Default: the server's.
+	// Propagation is what [Delete] does to the objects that the deleted one owns.
+	// Defaults to the server's policy for the kind.
 	Propagation metav1.DeletionPropagation
 	// NoForce lets the server refuse what [Applier.Apply] asks of fields that others own.
 	NoForce bool
@@ -47,7 +46,7 @@ func (o *Options) withDefaults(ctx context.Context) Options {
 	if o != nil {
 		out = *o
 	}
-	out.FieldManager = cmp.Or(out.FieldManager, ownwrites.FieldManager(ctx), DefaultFieldManager)
+	out.FieldManager = cmp.Or(out.FieldManager, ownwrites.FieldManager(ctx), defaultFieldManager)
 	return out
 }
 

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/homeostat/homeostat/informer"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 )
@@ -18,7 +19,7 @@ import (
 // subresources, with their values: another replica may have applied different
 // values under the same name, which changes no ownership. It is not ok if the
 // managed fields are missing or cannot be read.
-func ownedBy(obj Object, manager string) (sum [sha256.Size]byte, ok bool) {
+func ownedBy(obj informer.Object, manager string) (sum [sha256.Size]byte, ok bool) {
 	h := sha256.New()
 	var content map[string]any
 	for _, e := range obj.GetManagedFields() {
@@ -42,7 +43,7 @@ func ownedBy(obj Object, manager string) (sum [sha256.Size]byte, ok bool) {
 
 // contentOf returns obj as JSON has it, with no more metadata than can be applied.
 // The result shares memory with an unstructured obj; do not modify what is in it.
-func contentOf(obj Object) (map[string]any, bool) {
+func contentOf(obj informer.Object) (map[string]any, bool) {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
 	if err != nil {
 		return nil, false

@@ -8,13 +8,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/homeostat/homeostat/informer"
 	"github.com/homeostat/homeostat/internal/bound"
 	"github.com/homeostat/homeostat/internal/diff"
 	"github.com/homeostat/homeostat/internal/ownwrites"
 )
 
 // post sends the patch to the object that cached is, under the conditions of o.
-func post[C Client[T], T Object](
+func post[C Client[T], T informer.Object](
 	ctx context.Context, of func(namespace string) C, cached T, p diff.Patch, o Options,
 ) (T, error) {
 	answer, err := tryPost(ctx, of, cached, p, o)
@@ -25,7 +26,7 @@ func post[C Client[T], T Object](
 	return answer, nil
 }
 
-func tryPost[C Client[T], T Object](
+func tryPost[C Client[T], T informer.Object](
 	ctx context.Context, of func(namespace string) C, cached T, p diff.Patch, o Options,
 ) (T, error) {
 	var none T
@@ -33,9 +34,9 @@ func tryPost[C Client[T], T Object](
 	if err != nil {
 		return none, err
 	}
-	if len(data) > MaxBytes {
+	if len(data) > maxBytes {
 		return none, fmt.Errorf("the patch has %d bytes, a server reads at most %d: make the object smaller",
-			len(data), MaxBytes)
+			len(data), maxBytes)
 	}
 	c, err := bound.ClientFor(of, cached)
 	if err != nil {
@@ -64,7 +65,7 @@ func tryPost[C Client[T], T Object](
 
 // whatIsMissing tells a kind without the subresource from a deleted object, for
 // which servers answer the same: it reads the object, if the client can.
-func whatIsMissing[C Client[T], T Object](
+func whatIsMissing[C Client[T], T informer.Object](
 	ctx context.Context, c C, cached T, subresource string, notFound error,
 ) error {
 	var got T

@@ -31,6 +31,10 @@ func (c *countingApply) Apply(
 	return c.ConfigMapInterface.Apply(ctx, config, o)
 }
 
+func labelled(key string) func(*corev1.ConfigMap) {
+	return func(m *corev1.ConfigMap) { metav1.SetMetaDataLabel(&m.ObjectMeta, key, "yes") }
+}
+
 var _ = Describe("On the real server", func() {
 	locked := &patch.Options{Lock: true}
 
@@ -45,16 +49,15 @@ var _ = Describe("On the real server", func() {
 	It("a lock refuses a changed object and a namesake, and says that it is stale", func(ctx SpecContext) {
 		c := typed.CoreV1().ConfigMaps(space)
 		old := stored(ctx, "locked")
-		changed, err := patch.Labels(ctx, always(c), old, nil, func(l map[string]string) { l["a"] = "b" })
+		changed, err := patch.Merge(ctx, always(c), old, nil, labelled("a"))
 		Expect(err).NotTo(HaveOccurred())
-		_, err = patch.Labels(ctx, always(c), old, locked, func(l map[string]string) { l["c"] = "d" })
+		_, err = patch.Merge(ctx, always(c), old, locked, labelled("c"))
 		Expect(err).To(MatchError(patch.IsStale, "IsStale"))
 		Expect(patch.Delete(ctx, always(c), old, locked)).To(MatchError(patch.IsStale, "IsStale"))
 
 		Expect(patch.Delete(ctx, always(c), changed, locked)).To(Succeed())
 		namesake := stored(ctx, "locked")
-		_, err = patch.Labels(ctx, always(c), changed, nil,
-			func(l map[string]string) { l["c"] = "d" })
+		_, err = patch.Merge(ctx, always(c), changed, nil, labelled("c"))
 		Expect(err).To(MatchError(patch.IsStale, "IsStale"))
 		Expect(err).To(MatchError(apierrors.IsConflict, "IsConflict"))
 		Expect(patch.Delete(ctx, always(c), changed, nil)).To(MatchError(patch.IsStale, "IsStale"))
@@ -66,23 +69,26 @@ var _ = Describe("On the real server", func() {
 
 	It("finalizers that others add meanwhile survive, of built-in and of custom kinds", func(ctx SpecContext) {
 		c := typed.CoreV1().ConfigMaps(space)
-		add := func(f string) func([]string) []string {
-			return func(list []string) []string { return append(list, f) }
+		add := func(f string) func(*corev1.ConfigMap) {
+			return func(m *corev1.ConfigMap) { m.Finalizers = append(m.Finalizers, f) }
 		}
-		mine, err := patch.Finalizers(ctx, always(c), stored(ctx, "final"), nil, add("example.com/mine"))
+		mine, err := patch.Merge(ctx, always(c), stored(ctx, "final"), nil, add("example.com/mine"))
 		Expect(err).NotTo(HaveOccurred())
-		_, err = patch.Finalizers(ctx, always(c), mine, nil, add("example.com/theirs"))
+		_, err = patch.Merge(ctx, always(c), mine, nil, add("example.com/theirs"))
 		Expect(err).NotTo(HaveOccurred())
-		got, err := patch.Finalizers(ctx, always(c), mine, nil, func([]string) []string { return nil })
+		got, err := patch.Merge(ctx, always(c), mine, nil, func(m *corev1.ConfigMap) { m.Finalizers = nil })
 		Expect(err).NotTo(HaveOccurred())
 		Expect(got.Finalizers).To(Equal([]string{"example.com/theirs"}))
 
 		w := widgetClient()
 		custom, err := w.Create(ctx, fresh("final"), metav1.CreateOptions{})
 		Expect(err).NotTo(HaveOccurred())
-		_, err = patch.Finalizers(ctx, always(w), custom, nil, add("example.com/theirs"))
+		addTo := func(f string) func(*widget) {
+			return func(w *widget) { w.Finalizers = append(w.Finalizers, f) }
+		}
+		_, err = patch.Merge(ctx, always(w), custom, nil, addTo("example.com/theirs"))
 		Expect(err).NotTo(HaveOccurred())
-		_, err = patch.Finalizers(ctx, always(w), custom, nil, add("example.com/mine"))
+		_, err = patch.Merge(ctx, always(w), custom, nil, addTo("example.com/mine"))
 		Expect(err).To(MatchError(patch.IsStale, "IsStale"))
 	})
 
@@ -160,8 +166,7 @@ var _ = Describe("On the real server", func() {
 		}
 		seen := apply(apply(nil))
 		Expect(counted.n).To(Equal(1))
-		other, err := patch.Labels(ctx, always(c), seen, &patch.Options{FieldManager: "other"},
-			func(l map[string]string) { l["x"] = "y" })
+		other, err := patch.Merge(ctx, always(c), seen, &patch.Options{FieldManager: "other"}, labelled("x"))
 		Expect(err).NotTo(HaveOccurred())
 		apply(other)
 		Expect(counted.n).To(Equal(1))

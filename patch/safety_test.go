@@ -7,11 +7,12 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/homeostat/homeostat/informer"
 	"github.com/homeostat/homeostat/patch"
 )
 
 // sent is the body of the one request that an edit makes, or "".
-func sent[T patch.Object](ctx SpecContext, cached T, o *patch.Options, edit func(T)) string {
+func sent[T informer.Object](ctx SpecContext, cached T, o *patch.Options, edit func(T)) string {
 	GinkgoHelper()
 	cached.SetUID("") // the body is to be the edit alone
 	c := &recording[T]{answer: cached}

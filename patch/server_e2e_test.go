@@ -24,6 +24,7 @@ import (
 	"k8s.io/client-go/gentype"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/homeostat/homeostat/informer"
 	"github.com/homeostat/homeostat/internal/proof/e2e"
 	"github.com/homeostat/homeostat/patch"
 )
@@ -80,7 +81,7 @@ func widgetClient() *gentype.Client[*widget] {
 }
 
 // An oracle is a client whose update the server carries out without any patch.
-type oracle[T patch.Object] interface {
+type oracle[T informer.Object] interface {
 	patch.Client[T]
 	Get(ctx context.Context, name string, opts metav1.GetOptions) (T, error)
 	Update(ctx context.Context, obj T, opts metav1.UpdateOptions) (T, error)
@@ -97,7 +98,7 @@ const (
 
 // agree makes random edits of an object and asks the server after each whether the patch gave what
 // an update with the whole object would have given.
-func agree[T patch.Object](ctx context.Context, c oracle[T], name string, o patch.Options, edits ...func(*rand.Rand, T)) {
+func agree[T informer.Object](ctx context.Context, c oracle[T], name string, o patch.Options, edits ...func(*rand.Rand, T)) {
 	GinkgoHelper()
 	var j judged
 	r := rand.New(rand.NewSource(GinkgoRandomSeed()))
@@ -119,7 +120,7 @@ func agree[T patch.Object](ctx context.Context, c oracle[T], name string, o patc
 }
 
 // one judges a single edit; false means that the object changed meanwhile.
-func one[T patch.Object](ctx context.Context, c oracle[T], cached, edited T, o patch.Options, j *judged) bool {
+func one[T informer.Object](ctx context.Context, c oracle[T], cached, edited T, o patch.Options, j *judged) bool {
 	GinkgoHelper()
 	update := c.Update
 	if o.Subresource != "" {
@@ -155,7 +156,7 @@ func one[T patch.Object](ctx context.Context, c oracle[T], cached, edited T, o p
 }
 
 // apimachinery is what the server makes of apimachinery's patch.
-func apimachinery[T patch.Object](ctx context.Context, c oracle[T], cached, edited T, o patch.Options) (T, error) {
+func apimachinery[T informer.Object](ctx context.Context, c oracle[T], cached, edited T, o patch.Options) (T, error) {
 	before, after := []byte(jsonOf(cached)), []byte(jsonOf(edited))
 	pt := types.StrategicMergePatchType
 	data, err := strategicpatch.CreateTwoWayMergePatch(before, after, edited)
@@ -175,7 +176,7 @@ func apimachinery[T patch.Object](ctx context.Context, c oracle[T], cached, edit
 }
 
 // counting notes the requests of a client.
-type counting[T patch.Object] struct {
+type counting[T informer.Object] struct {
 	patch.Client[T]
 	n    int
 	last []byte
@@ -190,9 +191,9 @@ func (c *counting[T]) Patch(
 }
 
 // same compares what two writes have stored.
-func same(a, b patch.Object) bool {
-	x, y := a.DeepCopyObject().(patch.Object), b.DeepCopyObject().(patch.Object)
-	for _, o := range []patch.Object{x, y} {
+func same(a, b informer.Object) bool {
+	x, y := a.DeepCopyObject().(informer.Object), b.DeepCopyObject().(informer.Object)
+	for _, o := range []informer.Object{x, y} {
 		o.SetResourceVersion("")
 		o.SetManagedFields(nil)
 		o.SetGeneration(0)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"reflect"
 
+	"github.com/homeostat/homeostat/informer"
 	"github.com/homeostat/homeostat/internal/diff"
 )
 
@@ -13,7 +14,7 @@ import (
 //
 // The status of custom kinds is always locked by resourceVersion: servers ignore
 // the UID there, and could write to a recreated object.
-func Status[C Client[T], T Object](
+func Status[C Client[T], T informer.Object](
 	ctx context.Context, of func(namespace string) C, cached T, o *Options, edit func(T),
 ) (T, error) {
 	var none T
@@ -34,7 +35,7 @@ func Status[C Client[T], T Object](
 }
 
 // observe notes the generation that obj's status is about.
-func observe(obj Object) {
+func observe(obj informer.Object) {
 	v := reflect.ValueOf(obj).Elem()
 	if v.Kind() != reflect.Struct || obj.GetGeneration() == 0 {
 		return

@@ -121,10 +121,9 @@ var _ = Describe("On the real server, no write reaches another object", func() {
 		Expect(err).NotTo(HaveOccurred())
 		cached, err := typed.CoreV1().Pods(b).Create(ctx, blankPod(b), metav1.CreateOptions{})
 		Expect(err).NotTo(HaveOccurred())
-		_, err = patch.OwnerReferences(ctx, typed.CoreV1().Pods, cached, nil,
-			func([]metav1.OwnerReference) []metav1.OwnerReference {
-				return []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: "n"}}
-			})
+		_, err = patch.Merge(ctx, typed.CoreV1().Pods, cached, nil, func(p *corev1.Pod) {
+			p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: "n"}}
+		})
 		Expect(err).To(MatchError(apierrors.IsInvalid, "IsInvalid"))
 		Expect(err).NotTo(MatchError(patch.IsStale, "IsStale"))
 	})

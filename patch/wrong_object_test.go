@@ -31,24 +31,6 @@ var podWrites = map[string]func(ctx context.Context, of podClients, pod *corev1.
 		_, err := patch.Status(ctx, of, pod, nil, func(p *corev1.Pod) { p.Status.Reason = "wrong" })
 		return err
 	},
-	"Labels": func(ctx context.Context, of podClients, pod *corev1.Pod) error {
-		_, err := patch.Labels(ctx, of, pod, nil, func(m map[string]string) { m["wrong"] = "yes" })
-		return err
-	},
-	"Annotations": func(ctx context.Context, of podClients, pod *corev1.Pod) error {
-		_, err := patch.Annotations(ctx, of, pod, nil, func(m map[string]string) { m["wrong"] = "yes" })
-		return err
-	},
-	"Finalizers": func(ctx context.Context, of podClients, pod *corev1.Pod) error {
-		_, err := patch.Finalizers(ctx, of, pod, nil, func(f []string) []string { return append(f, "example.com/wrong") })
-		return err
-	},
-	"OwnerReferences": func(ctx context.Context, of podClients, pod *corev1.Pod) error {
-		_, err := patch.OwnerReferences(ctx, of, pod, nil, func(r []metav1.OwnerReference) []metav1.OwnerReference {
-			return append(r, metav1.OwnerReference{APIVersion: "v1", Kind: "Node", Name: "wrong", UID: "1"})
-		})
-		return err
-	},
 	"Ensure": func(ctx context.Context, of podClients, pod *corev1.Pod) error {
 		_, err := patch.Ensure(ctx, of, pod, nil, func(p *corev1.Pod) { p.Spec.Containers[0].Image = "wrong" })
 		return err
@@ -67,6 +49,8 @@ var podWrites = map[string]func(ctx context.Context, of podClients, pod *corev1.
 		return patch.Delete(ctx, of, pod, nil)
 	},
 }
+
+func relabel(p *corev1.Pod) { p.Labels = map[string]string{"a": "b"} }
 
 // hidden is a client whose namespace cannot be seen, as that of a dynamic client.
 type hidden struct{ typedcorev1.PodInterface }
@@ -198,12 +182,11 @@ func TestAClusterScopedClientTakesNoNamespacedObject(t *testing.T) {
 		"there is no client for namespace": patch.Cluster(client.CoreV1().Pods("a")),
 		"must not be nil":                  nil,
 	} {
-		_, err := patch.Labels(t.Context(), of, blankPod("a"), nil, func(m map[string]string) { m["a"] = "b" })
+		_, err := patch.Merge(t.Context(), of, blankPod("a"), nil, relabel)
 		g.Expect(err).To(MatchError(ContainSubstring(name)))
 	}
 	inNoNamespace := blankPod("")
-	_, err := patch.Labels(t.Context(), patch.Cluster(client.CoreV1().Pods("a")), inNoNamespace, nil,
-		func(m map[string]string) { m["a"] = "b" })
+	_, err := patch.Merge(t.Context(), patch.Cluster(client.CoreV1().Pods("a")), inNoNamespace, nil, relabel)
 	g.Expect(err).To(MatchError(And(ContainSubstring(`"a/x"`), ContainSubstring(`"/x"`))))
 	g.Expect(client.Actions()).To(BeEmpty())
 }

@@ -11,12 +11,18 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"github.com/homeostat/homeostat/cluster"
 	"github.com/homeostat/homeostat/informer"
 	"github.com/homeostat/homeostat/internal/apisim"
+	"github.com/homeostat/homeostat/patch"
 	"github.com/homeostat/homeostat/reconcile"
 )
+
+type configMaps = typedcorev1.ConfigMapInterface
+
+const mine = "example.com/mine"
 
 // lateMaps is a client whose watch brings every event late, once the first list
 // is through.
@@ -61,7 +67,7 @@ func TestALateCacheDoesNotCleanUpAgain(t *testing.T) {
 					g.Expect(maps("d").Delete(t.Context(), object.Name, metav1.DeleteOptions{})).To(Succeed())
 				}
 				w := &world{WithT: g, t: t, in: informer.For(lateMaps{maps("d"), 5 * time.Second}, nil)}
-				finalizer := reconcile.Finalizer[*configMap, configMaps]{
+				finalizer := patch.Finalizer[*configMap, configMaps]{
 					Name: mine, Client: maps, Clean: func(_ context.Context, o *configMap) error { w.ran(o.Name); return nil },
 				}
 				stop := w.start(nil, func(ctx context.Context, r request) (reconcile.Result, error) {

@@ -1,8 +1,9 @@
 package reconcile
 
 import (
-	"errors"
 	"time"
+
+	"github.com/homeostat/homeostat/internal/terminal"
 )
 
 // A Result says when to look again without a change. The zero value waits for
@@ -25,18 +26,4 @@ func After(d time.Duration) Result {
 // Terminal marks err as one that a retry cannot cure, such as a spec that
 // contradicts itself. It is logged and counted, and the key rests until a
 // watched object changes. Terminal(nil) is nil.
-func Terminal(err error) error {
-	if err == nil {
-		return nil
-	}
-	return terminalError{err}
-}
-
-type terminalError struct{ error }
-
-func (e terminalError) Unwrap() error { return e.error }
-
-func isTerminal(err error) bool {
-	_, ok := errors.AsType[terminalError](err)
-	return ok
-}
+func Terminal(err error) error { return terminal.Mark(err) }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/homeostat/homeostat/internal/terminal"
 	"github.com/homeostat/homeostat/reconcile/inspect"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -67,7 +68,7 @@ func judge(t *turnContext, result Result, err error) verdict {
 	seconds, asked := apierrors.SuggestsClientDelay(err)
 	v := verdict{outcome: inspect.Failed, err: err, wait: result.after}
 	switch {
-	case isTerminal(err):
+	case terminal.Is(err):
 		v.outcome, v.wait = inspect.GaveUp, 0
 	case errors.Is(err, context.Canceled) && t.parent.Err() != nil:
 		v.wait = 0

@@ -44,24 +44,6 @@ var writers = map[string]func(ctx context.Context, c podClients, pod *corev1.Pod
 		_, err := patch.Status(ctx, c, pod, nil, func(p *corev1.Pod) { p.Status.Reason = "b" })
 		return err
 	},
-	"patch.Labels": func(ctx context.Context, c podClients, pod *corev1.Pod) error {
-		_, err := patch.Labels(ctx, c, pod, nil, func(labels map[string]string) { labels["a"] = "b" })
-		return err
-	},
-	"patch.Annotations": func(ctx context.Context, c podClients, pod *corev1.Pod) error {
-		_, err := patch.Annotations(ctx, c, pod, nil, func(annotations map[string]string) { annotations["a"] = "b" })
-		return err
-	},
-	"patch.Finalizers": func(ctx context.Context, c podClients, pod *corev1.Pod) error {
-		_, err := patch.Finalizers(ctx, c, pod, nil, func(names []string) []string { return append(names, "example.com/a") })
-		return err
-	},
-	"patch.OwnerReferences": func(ctx context.Context, c podClients, pod *corev1.Pod) error {
-		_, err := patch.OwnerReferences(ctx, c, pod, nil, func(owners []metav1.OwnerReference) []metav1.OwnerReference {
-			return append(owners, metav1.OwnerReference{APIVersion: "v1", Kind: "Node", Name: "n", UID: "1"})
-		})
-		return err
-	},
 	"patch.Ensure of what is there": func(ctx context.Context, c podClients, pod *corev1.Pod) error {
 		_, err := patch.Ensure(ctx, c, pod, nil, func(p *corev1.Pod) { p.Spec.Containers[0].Image = "b" })
 		return err
@@ -84,7 +66,7 @@ var writers = map[string]func(ctx context.Context, c podClients, pod *corev1.Pod
 		return patch.Delete(ctx, c, pod, nil)
 	},
 	"a Finalizer": func(ctx context.Context, c podClients, pod *corev1.Pod) error {
-		_, _, err := reconcile.Finalizer[*corev1.Pod, typedcorev1.PodInterface]{
+		_, _, err := patch.Finalizer[*corev1.Pod, typedcorev1.PodInterface]{
 			Name: "example.com/a", Client: c, Clean: func(context.Context, *corev1.Pod) error { return nil },
 		}.Guard(ctx, pod)
 		return err

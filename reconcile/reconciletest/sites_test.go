@@ -103,8 +103,8 @@ func serveOne(
 	case !yes:
 		return reconcile.Result{}, nil
 	}
-	_, err = patch.Annotations(ctx, client.CoreV1().ConfigMaps, s, nil,
-		func(all map[string]string) { all["serves"] = image })
+	_, err = patch.Merge(ctx, client.CoreV1().ConfigMaps, s, nil,
+		func(edit *corev1.ConfigMap) { metav1.SetMetaDataAnnotation(&edit.ObjectMeta, "serves", image) })
 	return reconcile.Result{}, err
 }
 
@@ -230,8 +230,8 @@ func waitForPod(env *reconciletest.Env) error {
 		if mine.DeletionTimestamp != nil {
 			phase = "going"
 		}
-		_, err := patch.Annotations(ctx, client.CoreV1().ConfigMaps, p, nil,
-			func(all map[string]string) { all["pod"] = phase })
+		_, err := patch.Merge(ctx, client.CoreV1().ConfigMaps, p, nil,
+			func(edit *corev1.ConfigMap) { metav1.SetMetaDataAnnotation(&edit.ObjectMeta, "pod", phase) })
 		return reconcile.Result{}, err
 	}
 	parents := informer.For(client.CoreV1().ConfigMaps(""), &informer.Options{LabelSelector: "parent"})

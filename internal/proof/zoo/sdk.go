@@ -89,19 +89,18 @@ func (s *sdk) remove(ctx context.Context, secret *corev1.Secret) error {
 }
 
 func (s *sdk) annotate(ctx context.Context, app *corev1.ConfigMap, key, value string) error {
-	_, err := patch.Annotations(ctx, s.client.CoreV1().ConfigMaps, app, nil,
-		func(all map[string]string) { all[key] = value })
+	_, err := patch.Merge(ctx, s.client.CoreV1().ConfigMaps, app, nil,
+		func(edit *corev1.ConfigMap) { metav1.SetMetaDataAnnotation(&edit.ObjectMeta, key, value) })
 	return err
 }
 
 func (s *sdk) finalize(ctx context.Context, app *corev1.ConfigMap, on bool) error {
-	_, err := patch.Finalizers(ctx, s.client.CoreV1().ConfigMaps, app, nil,
-		func(all []string) []string {
-			all = slices.DeleteFunc(all, func(f string) bool { return f == finalizer })
+	_, err := patch.Merge(ctx, s.client.CoreV1().ConfigMaps, app, nil,
+		func(edit *corev1.ConfigMap) {
+			edit.Finalizers = slices.DeleteFunc(edit.Finalizers, func(f string) bool { return f == finalizer })
 			if on {
-				all = append(all, finalizer)
+				edit.Finalizers = append(edit.Finalizers, finalizer)
 			}
-			return all
 		})
 	return err
 }

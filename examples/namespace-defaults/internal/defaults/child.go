@@ -18,7 +18,7 @@ import (
 type client[T informer.Object] interface {
 	Create(ctx context.Context, object T, opts metav1.CreateOptions) (T, error)
 	patch.Client[T]
-	patch.DeleteClient
+	Delete(ctx context.Context, name string, opts metav1.DeleteOptions) error
 }
 
 // A child is one output of one namespace: what there is, and what there must

@@ -15,12 +15,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/homeostat/homeostat/informer"
 	"github.com/homeostat/homeostat/internal/diff"
 	"github.com/homeostat/homeostat/patch"
 )
 
 // sink takes a patch and sends nothing, as the rivals' Data does.
-type sink[T patch.Object] struct {
+type sink[T informer.Object] struct {
 	answer T
 	bytes  int
 }
@@ -34,7 +35,7 @@ func (s *sink[T]) Patch(
 
 // object is what both kinds are to the benchmarks.
 type object interface {
-	patch.Object
+	informer.Object
 	client.Object
 }
 
@@ -66,21 +67,6 @@ func merging[T object](c *sink[T]) rival[T] {
 	return rival[T]{"homeostat", func(b *testing.B, obj T, what string) {
 		c.bytes = 0
 		_, err := patch.Merge(b.Context(), of, obj, nil, func(o T) { set(o, what) })
-		if err != nil || (c.bytes > 0) != (what != "") {
-			b.Fatal("wrong patch", c.bytes, err)
-		}
-	}}
-}
-
-func annotating[T object](c *sink[T]) rival[T] {
-	of := func(string) *sink[T] { return c }
-	return rival[T]{"homeostat", func(b *testing.B, obj T, what string) {
-		c.bytes = 0
-		_, err := patch.Annotations(b.Context(), of, obj, nil, func(m map[string]string) {
-			if what != "" {
-				m[key] = what
-			}
-		})
 		if err != nil || (c.bytes > 0) != (what != "") {
 			b.Fatal("wrong patch", c.bytes, err)
 		}
@@ -154,10 +140,8 @@ func all[T object](b *testing.B, kind string, obj T) {
 	crs := rival[T]{"strategicmergefrom", strategicMergeFrom[T]}
 	k8s := rival[T]{"apimachinery", twoWay[T]}
 	eq := rival[T]{"deepequal", deepEqual[T]}
-	run(b, kind, "annotation", value, obj, annotating(c), cr, crs, k8s)
 	run(b, kind, "merge", value, obj, merging(c), cr, crs, k8s)
 	run(b, kind, "unchanged", "", obj, merging(c), eq)
-	run(b, kind, "unchangedannotation", "", obj, annotating(c), eq)
 	edited := obj.DeepCopyObject()
 	run(b, kind, "comparedequal", "", obj, rival[T]{"homeostat", func(b *testing.B, obj T, _ string) {
 		if p, err := diff.Make(obj, edited, diff.Strategic); err != nil || p.Data != nil {

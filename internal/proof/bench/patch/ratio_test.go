@@ -33,10 +33,8 @@ func alternate[T object](b *testing.B, kind string, obj T) {
 		ours, other rival[T]
 	}{
 		{"unchanged", "", merging(c), eq},
-		{"unchangedannotation", "", annotating(c), eq},
 		{"merge", value, merging(c), from},
 		{"merge", value, merging(c), strategic},
-		{"annotation", value, annotating(c), from},
 	} {
 		b.Run("kind="+kind+"/row="+row.name+"/against="+row.other.name, func(b *testing.B) {
 			for b.Loop() {

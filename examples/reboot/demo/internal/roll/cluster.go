@@ -121,8 +121,8 @@ func (c *cluster) furnish(ctx context.Context, names []string, most int) error {
 // ask annotates the node with reboot-needed, as an administrator would.
 func (c *cluster) ask(ctx context.Context, name string) error {
 	nodes := patch.Cluster(c.core.CoreV1().Nodes())
-	_, err := patch.Annotations(ctx, nodes, named(name), nil, func(annotations map[string]string) {
-		annotations[needed] = "demo"
+	_, err := patch.Merge(ctx, nodes, named(name), nil, func(node *corev1.Node) {
+		metav1.SetMetaDataAnnotation(&node.ObjectMeta, needed, "demo")
 	})
 	return err
 }

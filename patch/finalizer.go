@@ -1,0 +1,100 @@
+package patch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/internal/bound"
+	"github.com/homeostat/homeostat/internal/terminal"
+)
+
+// A Finalizer keeps objects from being removed before Clean has undone what a
+// reconciler did for them outside the cluster.
+//
+//	live, object, err := finalizer.Guard(ctx, object)
+//	if err != nil || !live {
+//		return reconcile.Result{}, err
+//	}
+//
+// What lives in the cluster needs none: owner references do that. It is safe for
+// concurrent use.
+type Finalizer[T informer.Object, C Client[T]] struct {
+	// Name with a domain, such as "example.com/volumes".
+	Name string
+	// Client returns the client of a namespace, as clientset.CoreV1().Pods and
+	// [Cluster] do. It is called with the namespace of the object.
+	Client func(namespace string) C
+	// Clean is called in each reconcile of an object that is being deleted, until it
+	// returns nil. It must be idempotent: it is called again if the process dies
+	// before its success is recorded.
+	Clean func(ctx context.Context, object T) error
+}
+
+// Guard returns true, and the object as the server has it, once the object has
+// the finalizer: what it guards may be done now. It returns false if the object
+// is being deleted; then Clean has been called, and the finalizer is removed if it
+// succeeded.
+//
+// Sends at most one request, and none if the finalizer is as it should be. The
+// cached object is not written to. The patch is locked by resourceVersion and
+// UID, so that no finalizer of another client is lost.
+//
+// Errors: that of Clean; a conflict ([IsStale]) if the object has changed, which a
+// controller repeats by itself; a terminal error, before Clean is called, if a
+// field is wrong or the client is of another namespace.
+func (f Finalizer[T, C]) Guard(ctx context.Context, cached T) (live bool, newest T, err error) {
+	if err := f.validate(); err != nil {
+		return false, cached, terminal.Mark(err)
+	}
+	if _, err := bound.ClientFor(f.Client, cached); err != nil {
+		return false, cached, terminal.Mark(fmt.Errorf("guarding %s by finalizer %q: %w", keyOf(cached), f.Name, err))
+	}
+	has := slices.Contains(cached.GetFinalizers(), f.Name)
+	switch deleting := cached.GetDeletionTimestamp() != nil; {
+	case deleting && !has, !deleting && has:
+		return !deleting, cached, nil
+	case !deleting:
+		newest, err = f.set(ctx, cached, append(slices.Clone(cached.GetFinalizers()), f.Name))
+		if err != nil {
+			return false, cached, fmt.Errorf("adding finalizer %q: %w", f.Name, err)
+		}
+		return true, newest, nil
+	}
+	if err := f.Clean(ctx, cached); err != nil {
+		return false, cached, fmt.Errorf("cleaning up for finalizer %q: %w", f.Name, err)
+	}
+	without := slices.DeleteFunc(slices.Clone(cached.GetFinalizers()), func(name string) bool { return name == f.Name })
+	newest, err = f.set(ctx, cached, without)
+	switch {
+	case apierrors.IsNotFound(err):
+		return false, cached, nil
+	case err != nil:
+		return false, cached, fmt.Errorf("removing finalizer %q: %w", f.Name, err)
+	}
+	return false, newest, nil
+}
+
+func (f Finalizer[T, C]) set(ctx context.Context, cached T, finalizers []string) (T, error) {
+	locked := (&Options{}).lockIf(cached, true)
+	return Merge(ctx, f.Client, cached, &locked, func(edited T) { edited.SetFinalizers(finalizers) })
+}
+
+func (f Finalizer[T, C]) validate() error {
+	var errs []error
+	for _, why := range validation.IsQualifiedName(f.Name) {
+		errs = append(errs, fmt.Errorf("Finalizer.Name is %q: %s", f.Name, why))
+	}
+	if f.Client == nil {
+		errs = append(errs, errors.New("Finalizer.Client is nil"))
+	}
+	if f.Clean == nil {
+		errs = append(errs, errors.New("Finalizer.Clean is nil"))
+	}
+	return errors.Join(errs...)
+}

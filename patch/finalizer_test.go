@@ -1,0 +1,179 @@
+package patch_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/fake"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+
+	"github.com/homeostat/homeostat/internal/ownwrites"
+	"github.com/homeostat/homeostat/internal/terminal"
+	"github.com/homeostat/homeostat/patch"
+)
+
+const (
+	mine   = "example.com/mine"
+	theirs = "example.com/theirs"
+)
+
+// guarded is a finalizer with its server, and what was cleaned up and reported.
+type guarded struct {
+	patch.Finalizer[*widget, *recording[*widget]]
+	recording[*widget]
+	written
+	cleaned []string
+	fault   error
+}
+
+func newGuarded() *guarded {
+	g := &guarded{}
+	g.Finalizer = patch.Finalizer[*widget, *recording[*widget]]{
+		Name: mine, Client: always(&g.recording),
+		Clean: func(_ context.Context, w *widget) error {
+			g.cleaned = append(g.cleaned, w.Name)
+			return g.fault
+		},
+	}
+	return g
+}
+
+// guard calls Guard for an object with the finalizers; the answer is another such object.
+func (g *guarded) guard(t *testing.T, cached *widget, answer ...string) (live bool, newest *widget, err error) {
+	t.Helper()
+	g.answer = cached.DeepCopyObject().(*widget)
+	g.answer.Finalizers = answer
+	return g.Guard(ownwrites.NewContext(t.Context(), &g.written), cached)
+}
+
+func finalized(finalizers ...string) *widget {
+	w := gadget()
+	w.Finalizers = finalizers
+	return w
+}
+
+func deleting(finalizers ...string) *widget {
+	w := finalized(finalizers...)
+	now := metav1.Now()
+	w.DeletionTimestamp = &now
+	return w
+}
+
+func TestAFinalizerIsAddedOnceAndBesideOthers(t *testing.T) {
+	g, f := NewWithT(t), newGuarded()
+	cached := finalized(theirs)
+	live, newest, err := f.guard(t, cached, theirs, mine)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(live).To(BeTrue())
+	g.Expect(newest.Finalizers).To(Equal([]string{theirs, mine}))
+	g.Expect(cached).To(Equal(finalized(theirs)), "the cache is not written to")
+	g.Expect(f.requests).To(HaveLen(1))
+	g.Expect(f.requests[0].body).To(MatchJSON(
+		`{"metadata":{"finalizers":["example.com/theirs","example.com/mine"],"resourceVersion":"3","uid":"u2"}}`))
+	g.Expect(f.requests[0].manager).To(Equal("doorman"))
+	g.Expect(f.wrote).To(Equal([]string{"w@3"}), "the next reconcile sees it")
+	live, _, err = f.guard(t, newest)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(live).To(BeTrue())
+	g.Expect(f.requests).To(HaveLen(1))
+	g.Expect(f.cleaned).To(BeEmpty())
+}
+
+func TestAFinalizerIsRemovedAfterCleaning(t *testing.T) {
+	g, f := NewWithT(t), newGuarded()
+	live, newest, err := f.guard(t, deleting(theirs, mine), theirs)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(live).To(BeFalse())
+	g.Expect(f.cleaned).To(Equal([]string{"w"}))
+	g.Expect(f.requests[0].body).To(MatchJSON(
+		`{"metadata":{"finalizers":["example.com/theirs"],"resourceVersion":"3","uid":"u2"}}`))
+	live, _, err = f.guard(t, newest)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(live).To(BeFalse())
+	g.Expect(f.cleaned).To(HaveLen(1), "nothing is left to clean")
+}
+
+func TestAFinalizerStaysUntilCleaningSucceeds(t *testing.T) {
+	g, f := NewWithT(t), newGuarded()
+	f.fault = errors.New("volume is in use")
+	live, _, err := f.guard(t, deleting(mine))
+	g.Expect(live).To(BeFalse())
+	g.Expect(err).To(MatchError(`cleaning up for finalizer "example.com/mine": volume is in use`))
+	g.Expect(f.requests).To(BeEmpty())
+}
+
+func TestAFinalizerIsNotAddedToAnObjectThatIsBeingDeleted(t *testing.T) {
+	g, f := NewWithT(t), newGuarded()
+	live, _, err := f.guard(t, deleting(theirs))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(live).To(BeFalse())
+	g.Expect(f.requests).To(BeEmpty())
+	g.Expect(f.cleaned).To(BeEmpty())
+}
+
+func TestAFinalizersConflictIsAConflict(t *testing.T) {
+	g, f := NewWithT(t), newGuarded()
+	f.err = apierrors.NewConflict(configMaps, "w", errors.New("changed"))
+	cached := finalized()
+	live, newest, err := f.guard(t, cached)
+	g.Expect(err).To(MatchError(patch.IsStale, "IsStale"))
+	g.Expect(live).To(BeFalse())
+	g.Expect(newest).To(BeIdenticalTo(cached))
+	g.Expect(f.wrote).To(BeEmpty())
+	f.err = apierrors.NewNotFound(configMaps, "w")
+	_, _, err = f.guard(t, deleting(mine))
+	g.Expect(err).NotTo(HaveOccurred(), "a deleted object needs no finalizer removed")
+}
+
+// The list of a built-in kind is merged by its elements, and locked all the same.
+func TestAFinalizerOfABuiltInKindIsLocked(t *testing.T) {
+	g := NewWithT(t)
+	c := &recording[*corev1.Node]{answer: node()}
+	f := patch.Finalizer[*corev1.Node, *recording[*corev1.Node]]{
+		Name: mine, Client: always(c), Clean: func(context.Context, *corev1.Node) error { return nil },
+	}
+	_, _, err := f.Guard(t.Context(), node())
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(c.requests[0].pt).To(Equal(types.StrategicMergePatchType))
+	g.Expect(c.requests[0].body).To(MatchJSON(
+		`{"metadata":{"resourceVersion":"7","uid":"u1","finalizers":["example.com/mine"]}}`))
+}
+
+func TestAWrongFinalizerSaysWhatAndIsTerminal(t *testing.T) {
+	g := NewWithT(t)
+	_, _, err := patch.Finalizer[*widget, *recording[*widget]]{Name: "no domain!"}.Guard(t.Context(), gadget())
+	g.Expect(err).To(MatchError(And(
+		ContainSubstring(`Finalizer.Name is "no domain!"`),
+		ContainSubstring("Finalizer.Client is nil"), ContainSubstring("Finalizer.Clean is nil"))))
+	g.Expect(terminal.Is(err)).To(BeTrue())
+}
+
+// Without the check, Clean would be called for d/x, and the patch would go to
+// another object.
+func TestAFinalizersClientIsThatOfTheObject(t *testing.T) {
+	client := fake.NewClientset().CoreV1()
+	for want, of := range map[string]podClients{
+		`the client is of namespace "e" and would write "e/x" instead`: func(string) typedcorev1.PodInterface { return client.Pods("e") },
+		`there is no client for namespace "d"`:                         func(string) typedcorev1.PodInterface { return nil },
+	} {
+		g := NewWithT(t)
+		object := blankPod("d")
+		now := metav1.Now()
+		object.DeletionTimestamp, object.Finalizers = &now, []string{mine}
+		live, _, err := patch.Finalizer[*corev1.Pod, typedcorev1.PodInterface]{
+			Name: mine, Client: of, Clean: func(context.Context, *corev1.Pod) error {
+				t.Error("cleaned up")
+				return nil
+			},
+		}.Guard(t.Context(), object)
+		g.Expect(live).To(BeFalse())
+		g.Expect(err).To(MatchError(And(ContainSubstring("guarding d/x"), ContainSubstring(want))))
+		g.Expect(terminal.Is(err)).To(BeTrue())
+	}
+}
