@@ -69,7 +69,7 @@ exact: ## Unit tests without it where that matters: allocations are counted, mor
 
 .PHONY: mutate
 mutate: ## Take each safeguard out, and change the library here and there: tests must see it (MUTANTS=6).
-	$(TEST) -tags mutate -run '^TestMutat' -timeout 10m $(MUTATE_PACKAGES)
+	$(TEST) -tags mutate -run '^TestMutant' -timeout 20m $(MUTATE_PACKAGES)
 	go run ./internal/proof/mutate -n $(MUTANTS) -min $(MUTANTS_KILLED) $(MUTATED_PACKAGES)
 
 .PHONY: e2e

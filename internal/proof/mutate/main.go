@@ -93,7 +93,8 @@ func run(ctx context.Context, arguments []string, out io.Writer) error {
 		printSurvivors(out, s)
 		all.killed += s.killed
 		all.survivors = append(all.survivors, s.survivors...)
-		_, _ = fmt.Fprintf(table, "| %s | %d | %d | %d | %d | %d | %.0f %% | %s |\n", s.name, s.sites, s.equivalent, s.tried(), s.killed, s.timeouts, s.percent(), s.took.Round(time.Second))
+		_, _ = fmt.Fprintf(table, "| %s | %d | %d | %d | %d | %d | %.0f %% | %s |\n",
+			s.name, s.sites, s.equivalent, s.tried(), s.killed, s.timeouts, s.percent(), s.took.Round(time.Second))
 	}
 	_, _ = fmt.Fprintf(out, "seed %d\n| package | sites | equivalent | mutants | killed | by time | score | took |\n"+
 		"|---|---|---|---|---|---|---|---|\n%s", o.seed, table)

@@ -11,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/homeostat/homeostat/examples/reboot/internal/machine"
-	"github.com/homeostat/homeostat/examples/reboot/internal/mutation"
 	"github.com/homeostat/homeostat/examples/reboot/internal/protocol"
 	"github.com/homeostat/homeostat/patch"
 	"github.com/homeostat/homeostat/reconcile"
@@ -20,7 +19,7 @@ import (
 // accept takes the reboot on, with the boot that must end.
 func (a *Agent) accept(ctx context.Context, node *corev1.Node, r protocol.Request, bootID string) error {
 	progress := protocol.Progress{Request: r, BootID: bootID, AcceptedAt: now()}
-	err := a.patch(ctx, node, mutation.AcceptLock, func(n *corev1.Node) error {
+	err := a.patch(ctx, node, func(n *corev1.Node) error {
 		return protocol.Accept(n, progress)
 	})
 	if err != nil {
@@ -36,7 +35,7 @@ func (a *Agent) resume(
 	ctx context.Context, node *corev1.Node, p protocol.Progress, bootID string,
 ) (reconcile.Result, error) {
 	if p.CordonedByAgent && !node.Spec.Unschedulable {
-		return reconcile.Result{}, a.patch(ctx, node, mutation.None, func(n *corev1.Node) error {
+		return reconcile.Result{}, a.patch(ctx, node, func(n *corev1.Node) error {
 			return protocol.Disown(n, p)
 		})
 	}
@@ -54,9 +53,6 @@ func (a *Agent) resume(
 // stillInProgress looks at the live node: the cache may not know yet that the
 // reboot was called off, or that the node is another one.
 func (a *Agent) stillInProgress(ctx context.Context, node *corev1.Node, p protocol.Progress) (bool, error) {
-	if mutation.Has(mutation.LiveCheck) {
-		return true, nil
-	}
 	live, err := a.nodes.Get(ctx, node.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return false, nil
@@ -70,9 +66,6 @@ func (a *Agent) stillInProgress(ctx context.Context, node *corev1.Node, p protoc
 }
 
 func (a *Agent) reboot(ctx context.Context, node *corev1.Node, bootID string) error {
-	if mutation.Has(mutation.BootIDIgnored) {
-		bootID, _ = a.bootID(ctx)
-	}
 	limited, cancel := context.WithTimeout(ctx, a.options.CallTimeout)
 	defer cancel()
 	err := a.options.Machine.Reboot(limited, bootID)
@@ -92,7 +85,7 @@ func (a *Agent) complete(ctx context.Context, node *corev1.Node, p protocol.Prog
 		Request: p.Request, FromBootID: p.BootID, ToBootID: bootID, At: now(), Result: protocol.Rebooted,
 	}
 	uncordon := protocol.MayUncordon(node, &p)
-	err := a.patch(ctx, node, mutation.CompleteLock, func(n *corev1.Node) error {
+	err := a.patch(ctx, node, func(n *corev1.Node) error {
 		return protocol.Complete(n, outcome, uncordon)
 	})
 	if err != nil {
@@ -107,19 +100,16 @@ func (a *Agent) complete(ctx context.Context, node *corev1.Node, p protocol.Prog
 // kubelet to report the newest.
 func (a *Agent) restamp(ctx context.Context, node *corev1.Node, o protocol.Outcome, bootID string) error {
 	o.ToBootID, o.At = bootID, now()
-	return a.patch(ctx, node, mutation.None, func(n *corev1.Node) error { return protocol.Restamp(n, o) })
+	return a.patch(ctx, node, func(n *corev1.Node) error { return protocol.Restamp(n, o) })
 }
 
 // patch edits the node under the lock: it must still be the one of the cache.
-func (a *Agent) patch(
-	ctx context.Context, node *corev1.Node, m mutation.Mutation, edit func(*corev1.Node) error,
-) error {
+func (a *Agent) patch(ctx context.Context, node *corev1.Node, edit func(*corev1.Node) error) error {
 	next := node.DeepCopy()
 	if err := edit(next); err != nil {
 		return err
 	}
-	o := &patch.Options{Lock: !mutation.Has(m)}
-	_, err := patch.Merge(ctx, patch.Cluster(a.nodes), node, o, func(n *corev1.Node) {
+	_, err := patch.Merge(ctx, patch.Cluster(a.nodes), node, &patch.Options{Lock: true}, func(n *corev1.Node) {
 		n.Annotations, n.Spec.Unschedulable = next.Annotations, next.Spec.Unschedulable
 	})
 	return err

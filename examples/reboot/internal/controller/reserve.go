@@ -7,7 +7,6 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/homeostat/homeostat/examples/reboot/api"
-	"github.com/homeostat/homeostat/examples/reboot/internal/mutation"
 	"github.com/homeostat/homeostat/examples/reboot/internal/rules"
 )
 
@@ -21,11 +20,9 @@ func (c *Controller) reserve(ctx context.Context, group string) (wrote bool, err
 	if ledger.DeletionTimestamp != nil {
 		return false, nil
 	}
-	nodes := c.cachedNodes()
-	if !mutation.Has(mutation.ReserveLive) {
-		if nodes, err = c.liveNodes(ctx); err != nil {
-			return false, err
-		}
+	nodes, err := c.liveNodes(ctx)
+	if err != nil {
+		return false, err
 	}
 	v := c.view(ledger, nodes)
 	r := rules.Reserve(&ledger.Status, v.open(), v.members, v.now)
@@ -36,7 +33,7 @@ func (c *Controller) reserve(ctx context.Context, group string) (wrote bool, err
 		return true, c.guard(ctx, ledger) // Then the ledger is another one: look again.
 	}
 	stuck, _ := c.stuck(v)
-	err = c.patchStatus(ctx, ledger, mutation.ReserveLock, func(s *api.RebootGroupStatus) {
+	err = c.patchStatus(ctx, ledger, func(s *api.RebootGroupStatus) {
 		s.Slots = append(s.Slots, r.Slots...)
 		s.Queue = r.Queue
 		c.describe(v, stuck, s)

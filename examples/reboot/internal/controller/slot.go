@@ -8,7 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/homeostat/homeostat/examples/reboot/api"
-	"github.com/homeostat/homeostat/examples/reboot/internal/mutation"
 	"github.com/homeostat/homeostat/examples/reboot/internal/protocol"
 	"github.com/homeostat/homeostat/examples/reboot/internal/rules"
 )
@@ -50,17 +49,17 @@ func (c *Controller) step(
 	case rules.Revoke:
 		return c.revoke(ctx, ledger, slot, live)
 	case rules.Void:
-		return c.patchNode(ctx, live, mutation.None, func(n *corev1.Node) error {
+		return c.patchNode(ctx, live, func(n *corev1.Node) error {
 			protocol.VoidEpoch(n, slot.Epoch)
 			return nil
 		})
 	case rules.Rewrite:
-		return c.writeSlots(ctx, ledger, mutation.RewriteLock, func(slots []api.Slot) []api.Slot {
+		return c.writeSlots(ctx, ledger, func(slots []api.Slot) []api.Slot {
 			slots[at] = decision.Next
 			return slots
 		})
 	case rules.Release:
-		return c.writeSlots(ctx, ledger, mutation.ReleaseLock, func(slots []api.Slot) []api.Slot {
+		return c.writeSlots(ctx, ledger, func(slots []api.Slot) []api.Slot {
 			return slices.DeleteFunc(slots, func(s api.Slot) bool { return s.Node == slot.Node })
 		})
 	default:
@@ -73,7 +72,7 @@ func (c *Controller) step(
 // slot goes.
 func (c *Controller) grant(ctx context.Context, ledger *api.RebootGroup, slot api.Slot, node *corev1.Node) error {
 	request := protocol.Request{Request: *protocol.Read(node).Needed, Epoch: slot.Epoch}
-	err := c.patchNode(ctx, node, mutation.GrantLock, func(n *corev1.Node) error {
+	err := c.patchNode(ctx, node, func(n *corev1.Node) error {
 		return protocol.Grant(n, request)
 	})
 	if err != nil {
@@ -88,7 +87,7 @@ func (c *Controller) grant(ctx context.Context, ledger *api.RebootGroup, slot ap
 func (c *Controller) revoke(ctx context.Context, ledger *api.RebootGroup, slot api.Slot, node *corev1.Node) error {
 	state := protocol.Read(node)
 	request := state.Now.Request
-	err := c.patchNode(ctx, node, mutation.RevokeLock, func(n *corev1.Node) error {
+	err := c.patchNode(ctx, node, func(n *corev1.Node) error {
 		protocol.Revoke(n, request, max(slot.Epoch, state.Now.Epoch, state.Void))
 		return nil
 	})

@@ -8,7 +8,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/homeostat/homeostat/examples/reboot/api"
-	"github.com/homeostat/homeostat/examples/reboot/internal/mutation"
 	"github.com/homeostat/homeostat/examples/reboot/internal/rules"
 )
 
@@ -35,7 +34,7 @@ func (c *Controller) report(ctx context.Context, v view, stuck []string) error {
 		next.Limit == before.Limit && slices.Equal(next.Conditions, before.Conditions) {
 		return nil
 	}
-	err := c.patchStatus(ctx, v.group, mutation.None, func(s *api.RebootGroupStatus) { *s = *next })
+	err := c.patchStatus(ctx, v.group, func(s *api.RebootGroupStatus) { *s = *next })
 	if err != nil {
 		return err
 	}
@@ -46,8 +45,6 @@ func (c *Controller) report(ctx context.Context, v view, stuck []string) error {
 }
 
 // writeSlots changes the slots of a ledger.
-func (c *Controller) writeSlots(
-	ctx context.Context, ledger *api.RebootGroup, m mutation.Mutation, edit func([]api.Slot) []api.Slot,
-) error {
-	return c.patchStatus(ctx, ledger, m, func(s *api.RebootGroupStatus) { s.Slots = edit(s.Slots) })
+func (c *Controller) writeSlots(ctx context.Context, ledger *api.RebootGroup, edit func([]api.Slot) []api.Slot) error {
+	return c.patchStatus(ctx, ledger, func(s *api.RebootGroupStatus) { s.Slots = edit(s.Slots) })
 }

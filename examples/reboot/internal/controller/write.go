@@ -5,47 +5,30 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/homeostat/homeostat/examples/reboot/api"
-	"github.com/homeostat/homeostat/examples/reboot/internal/mutation"
 	"github.com/homeostat/homeostat/patch"
 )
 
 // finalizer keeps a group, and so its ledger, until no slot is held.
 const finalizer = "reboot.homeostat.dev/ledger"
 
-// lock is the lock of every write: the object must be as it was read.
-func lock(m mutation.Mutation) bool { return !mutation.Has(m) }
-
-// patchNode edits a node that was read live.
-func (c *Controller) patchNode(
-	ctx context.Context, node *corev1.Node, m mutation.Mutation, edit func(*corev1.Node) error,
-) error {
+// patchNode edits a node that was read live: it must be as it was read.
+func (c *Controller) patchNode(ctx context.Context, node *corev1.Node, edit func(*corev1.Node) error) error {
 	next := node.DeepCopy()
 	if err := edit(next); err != nil {
 		return err
 	}
-	_, err := patch.Merge(ctx, patch.Cluster(c.nodes), node, &patch.Options{Lock: lock(m)}, func(n *corev1.Node) {
+	_, err := patch.Merge(ctx, patch.Cluster(c.nodes), node, &patch.Options{Lock: true}, func(n *corev1.Node) {
 		n.Annotations = next.Annotations
 	})
 	return err
 }
 
-// patchStatus edits the status of a group.
+// patchStatus edits the status of a group: it must be as it was read.
 func (c *Controller) patchStatus(
-	ctx context.Context, group *api.RebootGroup, m mutation.Mutation, edit func(*api.RebootGroupStatus),
+	ctx context.Context, group *api.RebootGroup, edit func(*api.RebootGroupStatus),
 ) error {
-	if mutation.Has(m) {
-		// Package patch locks the status of a custom kind by itself: without the lock is to edit what was read as if
-		// it were what the server has now.
-		live, err := c.groups.Get(ctx, group.Name, metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
-		group = group.DeepCopy()
-		group.ResourceVersion = live.ResourceVersion
-	}
 	_, err := patch.Merge(ctx, patch.Cluster(c.groups), group, &patch.Options{Lock: true, Subresource: "status"},
 		func(g *api.RebootGroup) { edit(&g.Status) })
 	return err
@@ -53,7 +36,7 @@ func (c *Controller) patchStatus(
 
 // guard puts the finalizer on a group, so that its ledger outlives its deletion.
 func (c *Controller) guard(ctx context.Context, group *api.RebootGroup) error {
-	_, err := patch.Merge(ctx, patch.Cluster(c.groups), group, &patch.Options{Lock: lock(mutation.None)},
+	_, err := patch.Merge(ctx, patch.Cluster(c.groups), group, &patch.Options{Lock: true},
 		func(g *api.RebootGroup) { g.Finalizers = append(g.Finalizers, finalizer) })
 	return err
 }
@@ -63,7 +46,7 @@ func (c *Controller) letGo(ctx context.Context, group *api.RebootGroup) error {
 	if len(group.Status.Slots) > 0 || !slices.Contains(group.Finalizers, finalizer) {
 		return nil
 	}
-	_, err := patch.Merge(ctx, patch.Cluster(c.groups), group, &patch.Options{Lock: lock(mutation.None)},
+	_, err := patch.Merge(ctx, patch.Cluster(c.groups), group, &patch.Options{Lock: true},
 		func(g *api.RebootGroup) {
 			g.Finalizers = slices.DeleteFunc(g.Finalizers, func(f string) bool { return f == finalizer })
 		})

@@ -15,7 +15,7 @@
 //     operator.
 //   - A failure of an exploration prints a token for reconciletest.Replay, one of
 //     the model its seed for the flag -seed.
-//   - With the build tag mutate each safeguard is taken out, one at a time, and a
-//     named invariant must break: in an exploration, and in the model where no
-//     single fault shows it.
+//   - With the build tag mutate each safeguard is taken out of the sources, one at a
+//     time and by an overlay, and a named invariant must break: in an exploration, and
+//     in the model where no single fault shows it.
 package model

@@ -3,7 +3,6 @@ package rules
 import (
 	"errors"
 
-	"github.com/homeostat/homeostat/examples/reboot/internal/mutation"
 	"github.com/homeostat/homeostat/examples/reboot/internal/protocol"
 )
 
@@ -30,7 +29,7 @@ func Agent(s protocol.State, bootID string) (AgentStep, error) {
 		return Idle, errors.New("deciding about a reboot: the kernel's boot id is empty")
 	}
 	switch {
-	case s.InProgress != nil && sameBoot(s.InProgress.BootID, bootID):
+	case s.InProgress != nil && s.InProgress.BootID == bootID:
 		return Resume, nil
 	case s.InProgress != nil:
 		return Complete, nil
@@ -41,11 +40,4 @@ func Agent(s protocol.State, bootID string) (AgentStep, error) {
 	default:
 		return Idle, nil
 	}
-}
-
-func sameBoot(accepted, running string) bool {
-	if mutation.Has(mutation.BootIDAssumed) {
-		return false
-	}
-	return accepted == running || mutation.Has(mutation.BootIDIgnored)
 }

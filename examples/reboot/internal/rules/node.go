@@ -5,7 +5,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/homeostat/homeostat/examples/reboot/internal/mutation"
 	"github.com/homeostat/homeostat/examples/reboot/internal/protocol"
 )
 
@@ -35,7 +34,7 @@ func verified(
 	switch {
 	case ready == nil || ready.Status != corev1.ConditionTrue:
 		return 0, "not Ready yet after its reboot"
-	case node.Status.NodeInfo.BootID != o.ToBootID && !mutation.Has(mutation.ReleaseBootID):
+	case node.Status.NodeInfo.BootID != o.ToBootID:
 		return 0, "its kubelet does not report the new boot yet"
 	}
 	since := ready.LastTransitionTime.Time

@@ -6,7 +6,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/homeostat/homeostat/examples/reboot/api"
-	"github.com/homeostat/homeostat/examples/reboot/internal/mutation"
 	"github.com/homeostat/homeostat/examples/reboot/internal/protocol"
 )
 
@@ -95,9 +94,6 @@ func (s Situation) barred(state protocol.State) string {
 func (s Situation) afterReboot(slot api.Slot, node *corev1.Node, state protocol.State, barred string) SlotDecision {
 	wait, why := verified(node, state.Last, s.MinReady, s.Now)
 	if state.Needed != nil && barred == "" && (why != "" || !s.Contended) {
-		if mutation.Has(mutation.Rewrite) {
-			return SlotDecision{Step: Grant, Why: "needed again"}
-		}
 		slot.Verify = why != ""
 		return s.rewrite(slot, state, state.Spent()+1)
 	}
@@ -121,7 +117,7 @@ func (s Situation) beforeReboot(slot api.Slot, node *corev1.Node, state protocol
 		return s.rewrite(slot, state, slot.Epoch)
 	case barred == "":
 		return SlotDecision{Step: Grant, Why: "reserved"}
-	case void || mutation.Has(mutation.ReleaseVoid):
+	case void:
 		return s.unused(slot, node, state, barred)
 	default:
 		return SlotDecision{Step: Void, Why: barred}
