@@ -35,6 +35,7 @@ var table = map[string][]string{
 	"examples/reboot/demo":    append([]string{"internal/proof/e2e"}, sdk...),
 	"internal":                {},
 	"internal/proof/zoo":      append([]string{"internal", "reconcile/reconciletest"}, sdk...),
+	"internal/proof/breeding": append([]string{"internal", "reconcile/reconciletest"}, sdk...),
 }
 
 // heavy holds the outside modules that only some folders may need.

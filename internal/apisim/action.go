@@ -75,7 +75,7 @@ func (a Action) Caller() string {
 	if a.call == nil {
 		return ""
 	}
-	return a.call.caller()
+	return callerOf(a.call.stack)
 }
 
 func compareActions(a, b Action) int {

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
+	"github.com/homeostat/homeostat/reconcile/reconciletest/actors"
 )
 
 const deploymentFile = "testdata/actors/deployment.txt"
@@ -51,7 +52,7 @@ func TestDeploymentEndsAsOnTheRealServer(t *testing.T) {
 			<-env.Context().Done()
 			return nil
 		},
-		Actors: []reconciletest.Actor{reconciletest.Kubelet(nil), reconciletest.Deployments()},
+		Actors: []reconciletest.Actor{actors.Kubelet(nil), actors.Deployments()},
 		Goal: func(w *reconciletest.World) error {
 			if got != "" {
 				return nil // it was another run, with another seed

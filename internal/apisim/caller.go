@@ -17,30 +17,29 @@ func stack() []uintptr {
 	return slices.Clone(pcs[:n])
 }
 
-// ours begins the names of our own packages.
-const ours = "github.com/homeostat/homeostat/"
+// Caller is the place in the program, file:line, that makes the request which the calling goroutine serves; "" when it
+// is not known.
+func Caller() string { return callerOf(stack()) }
 
-// machinery is what lies between a program and the server.
+const module = "github.com/homeostat/homeostat/"
+
+// machinery begins the names of the functions between a program and the server.
 var machinery = []string{
-	"k8s.io/", "net/http.", "runtime.", "testing.", "sigs.k8s.io/",
-	ours + "patch.", ours + "leader.", ours + "informer.", ours + "names.", ours + "reconcile.",
+	"k8s.io/", "net/http.", "runtime.", "testing.", "sigs.k8s.io/", module + "internal/apisim.",
+	module + "patch.", module + "leader.", module + "informer.", module + "names.", module + "reconcile.",
+	module + "cluster.", module + "reconcile/reconciletest.", module + "reconcile/reconciletest/live.",
 }
 
-// caller is the innermost frame that is neither of a client nor of this package.
-func (p *parked) caller() string {
-	if len(p.stack) == 0 {
-		return ""
-	}
-	frames := runtime.CallersFrames(p.stack)
-	for {
-		f, more := frames.Next()
-		inner := strings.Contains(f.Function, "/internal/apisim.") ||
-			slices.ContainsFunc(machinery, func(m string) bool { return strings.HasPrefix(f.Function, m) })
+// callerOf is the innermost frame of the program.
+func callerOf(stack []uintptr) string {
+	frames := runtime.CallersFrames(stack)
+	for more := len(stack) > 0; more; {
+		var f runtime.Frame
+		f, more = frames.Next()
+		inner := slices.ContainsFunc(machinery, func(m string) bool { return strings.HasPrefix(f.Function, m) })
 		if f.Function != "" && !inner {
 			return filepath.Base(f.File) + ":" + strconv.Itoa(f.Line)
 		}
-		if !more {
-			return ""
-		}
 	}
+	return ""
 }

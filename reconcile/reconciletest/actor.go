@@ -1,15 +1,13 @@
 package reconciletest
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
-	"k8s.io/client-go/kubernetes"
-
 	"github.com/homeostat/homeostat/internal/apisim"
+	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/plan"
 )
 
 // Actor is something in the cluster that acts by itself when it sees reason to: a kubelet, another controller. It
@@ -96,7 +94,7 @@ func (r *run) lags(a apisim.Action) bool {
 	if _, late := r.tardy[name]; late {
 		return true
 	}
-	d, now := r.p.find(lagging, r.out.acts+1)
+	d, now := r.p.Find(plan.Lagging, r.out.acts+1)
 	if !now || r.tail {
 		return false
 	}
@@ -104,68 +102,6 @@ func (r *run) lags(a apisim.Action) bool {
 	r.tardy[name] = time.Now()
 	r.line("HELD BACK " + plainly(a))
 	return true
-}
-
-// A task is one write of a routine.
-type task = func(ctx context.Context, client kubernetes.Interface) error
-
-// routine is an actor that looks at all there is, and does what is to be done, one task after the other. It looks again
-// when something was written, and when it is time.
-type routine struct {
-	// look lists what is to be done now, and says when, by the clock, there will be more; zero: never.
-	look func(w *World, now time.Time) (todo []task, due time.Time, err error)
-
-	world   *World
-	client  kubernetes.Interface
-	version int64 // of the server, when it looked
-	todo    []task
-	due     time.Time
-}
-
-func (r *routine) actor(name string) Actor {
-	return Actor{
-		Name:    name,
-		Enabled: func(w *World) bool { return len(r.refresh(w)) > 0 },
-		Do:      r.do,
-		Due: func(w *World) time.Time {
-			r.refresh(w)
-			return r.due
-		},
-	}
-}
-
-func (r *routine) refresh(w *World) []task {
-	if r.world != w {
-		*r = routine{look: r.look, world: w, client: w.Client(), version: -1}
-	}
-	now, version := time.Now(), w.sim.Version()
-	if version == r.version && (r.due.IsZero() || now.Before(r.due)) {
-		return r.todo
-	}
-	var err error
-	if r.todo, r.due, err = r.look(w, now); err != nil {
-		panic(fmt.Sprintf("reconciletest: an actor cannot read the world: %v", err)) // it is of built-in kinds
-	}
-	r.version = version
-	return r.todo
-}
-
-// do takes the first task. One that fails is left alone until something else has changed: the others go on.
-func (r *routine) do(w *World) {
-	todo := r.refresh(w)
-	if len(todo) == 0 {
-		return
-	}
-	r.todo = todo[1:]
-	_ = todo[0](context.Background(), r.client)
-}
-
-// sooner is the earlier of two times, of which either may be none.
-func sooner(a, b time.Time) time.Time {
-	if a.IsZero() || !b.IsZero() && b.Before(a) {
-		return b
-	}
-	return a
 }
 
 func later(a, b time.Time) time.Time {

@@ -18,76 +18,57 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/homeostat/homeostat/informer"
-	"github.com/homeostat/homeostat/patch"
+	"github.com/homeostat/homeostat/internal/proof/breeding"
 	"github.com/homeostat/homeostat/reconcile"
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
 )
 
-// annotate is a write that does not ask whether it is needed.
-func annotate(ctx context.Context, b *breeder, p *corev1.ConfigMap, key, value string) error {
-	_, err := patch.Merge(ctx, b.client.CoreV1().ConfigMaps, p, nil, func(edit *corev1.ConfigMap) {
-		metav1.SetMetaDataAnnotation(&edit.ObjectMeta, key, value)
-	})
-	return err
-}
-
-// readyFirst says that it is done before it is.
-func readyFirst(ctx context.Context, b *breeder, p *corev1.ConfigMap) error {
-	if p.Annotations["ready"] != "" {
-		return nil
-	}
-	if err := b.ready(ctx, p); err != nil {
-		return err
-	}
-	return b.create(ctx, child(p))
-}
-
 // onceReady never looks again.
-func onceReady(ctx context.Context, b *breeder, p *corev1.ConfigMap) error {
+func onceReady(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) error {
 	if p.Annotations["ready"] != "" {
 		return nil
 	}
-	return right(ctx, b, p)
+	return breeding.Right(ctx, b, p)
 }
 
 // anyName gives the child a new name each time, and trusts the cache to know whether there is one.
-func anyName(ctx context.Context, b *breeder, p *corev1.ConfigMap) error {
-	if len(b.childrenOf(p)) == 0 {
-		s := child(p)
+func anyName(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) error {
+	if len(b.ChildrenOf(p)) == 0 {
+		s := breeding.Child(p)
 		s.Name, s.GenerateName = "", p.Name+"-"
-		if err := b.create(ctx, s); err != nil {
+		if err := b.Create(ctx, s); err != nil {
 			return err
 		}
 	}
-	return b.ready(ctx, p)
+	return b.Ready(ctx, p)
 }
 
 // swallow takes every error for a success.
-func swallow(ctx context.Context, b *breeder, p *corev1.ConfigMap) error {
-	_ = right(ctx, b, p)
+func swallow(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) error {
+	_ = breeding.Right(ctx, b, p)
 	return nil
 }
 
 // counting writes each time.
-func counting(ctx context.Context, b *breeder, p *corev1.ConfigMap) error {
+func counting(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) error {
 	n, _ := strconv.Atoi(p.Annotations["turns"])
-	return annotate(ctx, b, p, "turns", strconv.Itoa(n+1))
+	return b.Annotate(ctx, p, "turns", strconv.Itoa(n+1))
 }
 
 // firstLook writes when it has just started.
-func firstLook() turn {
+func firstLook() breeding.Breed {
 	var seen sync.Map
-	return func(ctx context.Context, b *breeder, p *corev1.ConfigMap) error {
+	return func(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) error {
 		if _, known := seen.LoadOrStore(p.UID, true); !known {
-			return annotate(ctx, b, p, "started", strconv.FormatInt(time.Now().UnixNano(), 10))
+			return b.Annotate(ctx, p, "started", strconv.FormatInt(time.Now().UnixNano(), 10))
 		}
 		return nil
 	}
 }
 
-// bootEach makes a fresh turn for each boot.
-func bootEach(t func() turn) func(env *reconciletest.Env) error {
-	return func(env *reconciletest.Env) error { return breed(t())(env) }
+// bootEach makes a fresh breeding for each boot.
+func bootEach(t func() breeding.Breed) func(env *reconciletest.Env) error {
+	return func(env *reconciletest.Env) error { return breeding.Run(t())(env) }
 }
 
 // noTrigger does not hear of what happens to its children.
@@ -101,7 +82,7 @@ func noTrigger(env *reconciletest.Env) error {
 		if !ok || p.DeletionTimestamp != nil {
 			return reconcile.Result{}, nil
 		}
-		_, err := client.CoreV1().Secrets(p.Namespace).Create(ctx, child(p), metav1.CreateOptions{})
+		_, err := client.CoreV1().Secrets(p.Namespace).Create(ctx, breeding.Child(p), metav1.CreateOptions{})
 		if apierrors.IsAlreadyExists(err) {
 			err = nil
 		}
@@ -154,7 +135,7 @@ func onEvent(ctx context.Context, env *reconciletest.Env, kind watch.EventType, 
 		if kind == watch.Deleted {
 			err = secrets.Delete(ctx, p.Name+"-child", metav1.DeleteOptions{})
 		} else {
-			s := child(p)
+			s := breeding.Child(p)
 			s.OwnerReferences = nil
 			_, err = secrets.Create(ctx, s, metav1.CreateOptions{})
 		}
@@ -189,18 +170,18 @@ func bugs() []bug {
 		return func(c *reconciletest.Case) { c.Run = f; c.Goal = nil }
 	}
 	return []bug{
-		{"ready before the work", run(breed(readyFirst)), []string{
+		{"ready before the work", run(breeding.Run(breeding.Premature)), []string{
 			"the reply is lost of call 6",
-			"the state is another one than without faults, at the end", "- secrets d/a-child = there",
-			"without: \"create ConfigMap d/b\", ", ">   2 call      patch configmaps d/a   (fixtures_test.go:",
+			"the state differs from the run without faults, at the end", "- secrets d/a-child = there",
+			"without: \"create ConfigMap d/b\", ", ">   2 call      patch configmaps d/a   (breeding.go:",
 		}},
-		{"never looks again", run(breed(onceReady)), []string{
-			"somebody deletes output",
-			"- secrets d/a-child = there", "hint: nobody puts back",
+		{"never looks again", run(breeding.Run(onceReady)), []string{
+			"another client deletes output",
+			"- secrets d/a-child = there", "hint: nothing puts back",
 		}},
-		{"generated name", run(breed(anyName)), []string{"secrets d/a-*"}},
-		{"swallowed error", run(breed(swallow)), []string{"<<< ", "-child = there"}},
-		{"hot loop", run(breed(counting)), []string{
+		{"generated name", run(breeding.Run(anyName)), []string{"secrets d/a-*"}},
+		{"swallowed error", run(breeding.Run(swallow)), []string{"<<< ", "-child = there"}},
+		{"hot loop", run(breeding.Run(counting)), []string{
 			"without any fault: it never comes to rest",
 			"compare before you write",
 		}},
@@ -233,9 +214,9 @@ func TestExploreFindsBugs(t *testing.T) {
 	for _, b := range bugs() {
 		t.Run(b.name, func(t *testing.T) {
 			g := gomega.NewWithT(t)
-			c := breeding(right)
+			c := breeding.Case(breeding.Right)
 			b.change(c)
-			report := reconciletest.Search(t, c, &reconciletest.Options{Budget: testBudget, Steps: 2000})
+			report := reconciletest.Search(t, c, &reconciletest.Options{Budget: breeding.Budget, Steps: 2000})
 			t.Logf("%d runs\n%s", report.Runs, report.Failure)
 			for _, w := range b.want {
 				g.Expect(report.Failure).To(gomega.ContainSubstring(w))
@@ -247,13 +228,13 @@ func TestExploreFindsBugs(t *testing.T) {
 // A token plays the same counter-example again, and says so when the program is another one by now.
 func TestReplay(t *testing.T) {
 	g := gomega.NewWithT(t)
-	c := breeding(readyFirst)
-	report := reconciletest.Search(t, c, &reconciletest.Options{Budget: testBudget})
+	c := breeding.Case(breeding.Premature)
+	report := reconciletest.Search(t, c, &reconciletest.Options{Budget: breeding.Budget})
 	g.Expect(report.Token).To(gomega.HavePrefix("rt1:"))
 	for range 5 {
 		g.Expect(reconciletest.ReplayText(t, c, nil, report.Token)).To(gomega.Equal(report.Failure))
 	}
-	g.Expect(reconciletest.ReplayText(t, breeding(right), nil,
+	g.Expect(reconciletest.ReplayText(t, breeding.Case(breeding.Right), nil,
 		report.Token)).To(gomega.ContainSubstring("no longer applies"))
 }
 
@@ -263,7 +244,7 @@ var repeats = flag.Int("repeats", 2, "how often TestSeedsAreDeterministic plays 
 // A seed gives the same trace each time, and another one gives another.
 func TestSeedsAreDeterministic(t *testing.T) {
 	g := gomega.NewWithT(t)
-	c := breeding(right)
+	c := breeding.Case(breeding.Right)
 	c.Workload, c.Goal = c.Workload[1:2], nil
 	times := *repeats
 	if testing.Short() {
@@ -283,7 +264,7 @@ func TestSeedsAreDeterministic(t *testing.T) {
 // Every run of every deviation takes the same way again: informers, queue, workers and back-off included.
 func TestRunsAreDeterministic(t *testing.T) {
 	g := gomega.NewWithT(t)
-	c := breeding(right)
+	c := breeding.Case(breeding.Right)
 	c.Workload, c.Goal = c.Workload[1:2], nil
 	first := reconciletest.Hashes(t, c)
 	g.Expect(len(first)).To(gomega.BeNumerically(">", 40))

@@ -5,113 +5,112 @@ import (
 	"errors"
 	"fmt"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"github.com/homeostat/homeostat/internal/apisim"
+	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/backend"
+	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/state"
 )
 
-// Case is a program under test and the world that it runs in.
+// Case is a program under test and the world that it runs in. Each run begins from it anew; nothing in it is modified.
 type Case struct {
-	// Objects are there before the program starts, status and all, and so are their namespaces.
+	// Objects are in the cluster before the program starts, status and all. Their namespaces are created.
 	Objects []runtime.Object
-	// Resources are the custom resources that the server knows beside the built-in ones.
-	Resources []Resource
-	// Outside makes what is not in the API server and outlives a crash, such as machines: once for each run, before the
-	// first boot. [Env.Outside] and [World.Outside] return it.
+	// Resources are the custom resources that the server serves, beside the usual built-in ones: Group, Version, Name
+	// (the plural), Kind and Namespaced. Each has the status subresource. Their objects have no schema: every field is
+	// stored as it is sent.
+	Resources []metav1.APIResource
+	// Outside makes what is not in the API server and outlives a crash, such as machines. It is called once for each
+	// run, before the first boot; [Env.Outside] and [World.Outside] return its result.
 	Outside func() any
-	// Run starts the program and returns when the context of env has ended, with every goroutine that it started.
-	// It is called once for each boot: in memory nothing but package variables outlives a crash.
+	// Run starts the program and returns after the context of env has ended and every goroutine that it started has
+	// returned. It is called for each boot: only package variables outlive a crash. Required.
 	Run func(env *Env) error
-	// Replicas is how many run at once; 1. With more, the one that holds the Lease may write, the others may not.
+	// Replicas is the number of replicas, from 1 to 10. Of several, only the one that holds the Lease may write.
+	// Defaults to 1.
 	Replicas int
-	// Workload is what others do, one step after the other, each when the program has come to rest.
+	// Workload is what other clients do: one step after the other, each when the program has come to rest.
 	Workload []Step
-	// Actors are what else lives in the cluster; the garbage collector is always there.
+	// Actors are the other controllers of the cluster. The garbage collector is always there. See package actors for
+	// those of Pods and Deployments.
 	Actors []Actor
-	// Always must hold after every single write, in every run.
+	// Always must hold after every write, in every run. It is called with the write committed and everything else
+	// stopped.
 	Always func(w *World) error
-	// Goal must hold when the program has come to rest after the workload, without faults and with them.
+	// Goal must hold at rest after the workload, with faults and without.
 	Goal func(w *World) error
-	// Ignore lists fields that may differ at the end from the run without faults: "status.lastProbeTime".
+	// Ignore lists fields that may differ from the run without faults, such as "status.lastProbeTime".
 	Ignore []string
-	// Unwatched lists resources ("pods", "jobs.batch") that the program may write without watching them.
+	// Unwatched lists resources, such as "pods" or "jobs.batch", that the program may write or read without a watch.
 	Unwatched []string
 }
 
 const mostReplicas = 10
 
-func (c *Case) validate() error {
-	var faults []error
+// Validate returns everything that is wrong with the case, joined; nil if it can be run.
+func (c *Case) Validate() error {
+	var errs []error
 	if c.Run == nil {
-		faults = append(faults, errors.New("Run: must be set"))
+		errs = append(errs, errors.New("Case.Run is nil: must be set"))
 	}
 	if c.Replicas < 0 || c.Replicas > mostReplicas {
-		faults = append(faults, fmt.Errorf("Replicas %d: must be from 0 to %d", c.Replicas, mostReplicas))
+		errs = append(errs, fmt.Errorf("Case.Replicas is %d: must be from 0 to %d", c.Replicas, mostReplicas))
 	}
 	for i, s := range c.Workload {
 		if s.Do == nil || s.Name == "" {
-			faults = append(faults, fmt.Errorf("Workload[%d] %q: Name and Do must be set", i, s.Name))
+			errs = append(errs, fmt.Errorf("Case.Workload[%d] is %q: Name and Do must be set", i, s.Name))
 		}
 	}
 	for i, a := range c.Actors {
 		if a.Do == nil || a.Enabled == nil || a.Name == "" {
-			faults = append(faults, fmt.Errorf("Actors[%d] %q: Name, Enabled and Do must be set", i, a.Name))
+			errs = append(errs, fmt.Errorf("Case.Actors[%d] is %q: Name, Enabled and Do must be set", i, a.Name))
 		}
 	}
-	return errors.Join(faults...)
-}
-
-// Resource is a custom resource.
-type Resource struct {
-	Group, Version, Resource, Kind string
-	Namespaced                     bool
-	// Status says that the resource has the status subresource.
-	Status bool
+	return errors.Join(errs...)
 }
 
 func (c *Case) resources() []apisim.Resource {
 	var all []apisim.Resource
 	for _, r := range c.Resources {
 		all = append(all, apisim.Resource{
-			Group: r.Group, Version: r.Version, Resource: r.Resource, Kind: r.Kind,
-			Namespaced: r.Namespaced, Status: r.Status,
+			Group: r.Group, Version: r.Version, Resource: r.Name, Kind: r.Kind, Namespaced: r.Namespaced, Status: true,
 		})
 	}
 	return all
 }
 
-// Env is what one boot of the program gets.
-type Env struct {
-	ctx     context.Context //nolint:containedctx // it is the life of this boot
-	config  *rest.Config
-	replica int
-	outside any
+// Env is what one boot of the program gets: one process, from its start to its stop or crash.
+//
+// Concurrency: its methods may be called from any goroutine of that boot.
+type Env struct{ boot backend.Boot }
 
-	remember func(c cache)
-}
+// Boot calls Run with an Env of b. It is for package live.
+func (c *Case) Boot(b backend.Boot) error { return c.Run(&Env{boot: b}) }
 
-// Context ends when the program has to stop, and when it has crashed.
-func (e *Env) Context() context.Context { return e.ctx }
+// Context returns the context of this boot. It ends when the program has to stop, and when it has crashed.
+func (e *Env) Context() context.Context { return e.boot.Context }
 
-// Outside is what Case.Outside made for this run.
-func (e *Env) Outside() any { return e.outside }
+// Outside returns what Case.Outside made for this run; nil if the case has none.
+func (e *Env) Outside() any { return e.boot.Outside }
 
-// Cache names a cache of the program, by the resource that it holds and a function that lists its objects: at rest each
-// of them has to be what the server has. A function returns what a client-go Store's List does; what a transformer
-// has taken out of an object counts as an edit.
+// Cache names a cache of the program, by the resource that it holds and a function that lists its objects: at rest it
+// has to hold what the server has. The function returns what the List of a client-go Store returns. What a transformer
+// has removed from an object counts as modified.
 //
 //	env.Cache("secrets", factory.Core().V1().Secrets().Informer().GetStore().List)
 func (e *Env) Cache(resource string, list func() []any) {
-	e.remember(cache{resource: resource, list: list})
+	e.boot.Remember(state.Cache{Resource: resource, List: list})
 }
 
-// Replica is the number of this replica, from 0.
-func (e *Env) Replica() int { return e.replica }
+// Replica returns the number of this replica, from 0.
+func (e *Env) Replica() int { return e.boot.Replica }
 
-// Config is the program's way to the API server. The server speaks JSON only, and the configuration says so.
-func (e *Env) Config() *rest.Config { return rest.CopyConfig(e.config) }
+// Config returns the program's configuration for the API server. The server speaks JSON only and does not throttle; the
+// configuration is set up for both. The caller owns it.
+func (e *Env) Config() *rest.Config { return rest.CopyConfig(e.boot.Config) }
 
-// Client is a clientset on [Env.Config].
+// Client returns a clientset on [Env.Config].
 func (e *Env) Client() kubernetes.Interface { return kubernetes.NewForConfigOrDie(e.Config()) }

@@ -11,6 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/homeostat/homeostat/internal/apisim"
+	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/plan"
+	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/report"
+	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/state"
 )
 
 // pick takes what comes first on a good day, unless the plan has something else: events before calls, calls before
@@ -74,7 +77,7 @@ func (r *run) waits(a apisim.Action) bool {
 		_, held := r.held[a.WatchID()]
 		return held || !r.frozen.IsZero()
 	case apisim.Release:
-		late := shortName(a.Call.Resource.GroupResource()) == r.late && time.Now().Before(r.lateUntil) &&
+		late := a.Call.Resource.GroupResource().String() == r.late && time.Now().Before(r.lateUntil) &&
 			(a.Call.Verb == "list" || a.Call.Verb == "watch")
 		_, held := r.slow[a.CallID()]
 		return held || late
@@ -97,8 +100,8 @@ func (r *run) age() {
 
 // holds begins to hold a watch back, if the plan says so.
 func (r *run) holds(a apisim.Action) bool {
-	d, found := r.p.find(atDelivery, r.out.deliveries+1)
-	if !found || d.fault != hold || r.tail {
+	d, found := r.p.Find(plan.AtDelivery, r.out.deliveries+1)
+	if !found || d.Fault != plan.Hold || r.tail {
 		return false
 	}
 	r.out.deliveries++
@@ -110,14 +113,14 @@ func (r *run) holds(a apisim.Action) bool {
 // strikes does what the plan has for a call that is not a fault of it; true: the call is not served now.
 func (r *run) strikes(a apisim.Action) bool {
 	p := r.replica(a.Call.Client)
-	if r.tail || p == nil || boring(a.Call.Resource.Resource) {
+	if r.tail || p == nil || state.Ignored(a.Call.Resource.Resource) {
 		return false
 	}
 	at := len(r.out.calls) + 1
-	if _, now := r.p.find(rivalled, at); now {
+	if _, now := r.p.Find(plan.Rivalled, at); now {
 		r.rival(a.Call)
 	}
-	if d, now := r.p.find(atCall, at); now && d.fault == hold {
+	if d, now := r.p.Find(plan.AtCall, at); now && d.Fault == plan.Hold {
 		r.done(d)
 		r.slow[a.CallID()] = time.Now()
 		r.line("HELD BACK " + plainly(a))
@@ -129,10 +132,10 @@ func (r *run) strikes(a apisim.Action) bool {
 // stops tells the replica to stop before its call is served, if the plan says so.
 func (r *run) stops(a apisim.Action) bool {
 	p := r.replica(a.Call.Client)
-	if r.tail || p == nil || p.halted || boring(a.Call.Resource.Resource) {
+	if r.tail || p == nil || p.halted || state.Ignored(a.Call.Resource.Resource) {
 		return false
 	}
-	d, now := r.p.find(stopped, len(r.out.calls)+1)
+	d, now := r.p.Find(plan.Stopped, len(r.out.calls)+1)
 	if !now {
 		return false
 	}
@@ -160,13 +163,13 @@ func (r *run) apart(a apisim.Action) bool {
 }
 
 // done takes a deviation out of what is left of the plan.
-func (r *run) done(d deviation) {
-	r.p = slices.DeleteFunc(slices.Clone(r.p), func(o deviation) bool { return o == d })
+func (r *run) done(d plan.Deviation) {
+	r.p = slices.DeleteFunc(slices.Clone(r.p), func(o plan.Deviation) bool { return o == d })
 }
 
 // parts begins a partition at a call, if the plan says so.
 func (r *run) parts(a apisim.Action, p *replica) bool {
-	if _, now := r.p.find(parted, len(r.out.calls)+1); !now || r.parted {
+	if _, now := r.p.Find(plan.Parted, len(r.out.calls)+1); !now || r.parted {
 		return false
 	}
 	r.parted = true
@@ -176,19 +179,19 @@ func (r *run) parts(a apisim.Action, p *replica) bool {
 }
 
 func (r *run) deliveryFault() apisim.Fault {
-	d, _ := r.p.find(atDelivery, r.out.deliveries+1)
+	d, _ := r.p.Find(plan.AtDelivery, r.out.deliveries+1)
 	if r.tail {
 		return apisim.NoFault
 	}
-	return d.fault
+	return d.Fault
 }
 
 func (r *run) callFault(a apisim.Action) apisim.Fault {
-	d, _ := r.p.find(atCall, len(r.out.calls)+1)
-	if r.tail || boring(a.Call.Resource.Resource) {
+	d, _ := r.p.Find(plan.AtCall, len(r.out.calls)+1)
+	if r.tail || state.Ignored(a.Call.Resource.Resource) {
 		return apisim.NoFault
 	}
-	return d.fault
+	return d.Fault
 }
 
 // take steps, and keeps the books.
@@ -209,10 +212,10 @@ func (r *run) take(a apisim.Action, f apisim.Fault) {
 	if f != apisim.NoFault {
 		text += "   <<< " + strings.ToUpper(f.String())
 	}
-	if quiet := boring(a.Call.Resource.Resource); !quiet {
+	if quiet := state.Ignored(a.Call.Resource.Resource); !quiet {
 		r.line(text)
 	}
-	if !r.tail && !boring(a.Call.Resource.Resource) {
+	if !r.tail && !state.Ignored(a.Call.Resource.Resource) {
 		r.out.decisions++
 		switch a.Kind {
 		case apisim.Deliver:
@@ -252,12 +255,12 @@ func plainly(a apisim.Action) string {
 
 // called sees every call of the program that the server serves.
 func (r *run) called(c apisim.Call) error {
-	r.out.rules.add(c)
-	resource := shortName(c.Resource.GroupResource())
+	r.out.rules.Add(c)
+	resource := c.Resource.GroupResource().String()
 	switch {
 	case c.Verb == "watch":
 		r.out.watched[resource] = true
-	case !c.Write() && c.Subresource == "" && !boring(c.Resource.Resource):
+	case !c.Write() && c.Subresource == "" && !state.Ignored(c.Resource.Resource):
 		r.out.read[resource] = true
 	}
 	return nil
@@ -265,11 +268,11 @@ func (r *run) called(c apisim.Call) error {
 
 // committed sees every write.
 func (r *run) committed(e apisim.Event) {
-	resource := shortName(e.Resource.GroupResource())
-	if !boring(e.Resource.Resource) {
+	resource := e.Resource.GroupResource().String()
+	if !state.Ignored(e.Resource.Resource) {
 		r.progress = time.Now()
 	}
-	if r.out.watched[resource] && !boring(e.Resource.Resource) {
+	if r.out.watched[resource] && !state.Ignored(e.Resource.Resource) {
 		r.versions = append(r.versions, e.Version)
 	}
 	r.gone(e, resource)
@@ -278,12 +281,12 @@ func (r *run) committed(e apisim.Event) {
 	case ofProgram(e.Call.Client):
 		r.lead(e)
 		r.wrote(e, resource)
-	case !boring(e.Resource.Resource):
+	case !state.Ignored(e.Resource.Resource):
 		r.quiet, r.wanted = false, nil // something else is wanted now
 	}
 	if r.c.Always != nil && r.out.finding == nil {
 		if err := r.c.Always(r.world); err != nil {
-			r.find(oracleAlways, fmt.Sprintf("after %s %s %s: %v", strings.ToLower(string(e.Type)), resource,
+			r.find(report.Always, fmt.Sprintf("after %s %s %s: %v", strings.ToLower(string(e.Type)), resource,
 				e.Key, err))
 		}
 	}
@@ -293,16 +296,16 @@ func (r *run) wrote(e apisim.Event, resource string) {
 	if r.current != nil {
 		r.current.effect = true
 	}
-	if boring(e.Resource.Resource) {
+	if state.Ignored(e.Resource.Resource) {
 		return
 	}
 	if r.tail || r.quiet {
-		r.find(oracleTail, fmt.Sprintf("all was done, and a restart wrote again: %s %s %s", e.Call.Verb, resource,
+		r.find(report.Tail, fmt.Sprintf("all was done, and a restart wrote again: %s %s %s", e.Call.Verb, resource,
 			e.Key))
 		return
 	}
 	if e.Old != nil && r.wanted[e.Old.GetUID()] && strings.HasPrefix(e.Call.Verb, "delete") {
-		r.find(oraclePast, fmt.Sprintf("all was done, and a restart with caches of the past deletes %s %s", resource, e.Key))
+		r.find(report.Past, fmt.Sprintf("all was done, and a restart with caches of the past deletes %s %s", resource, e.Key))
 		return
 	}
 	r.wipes(e, resource)
@@ -350,12 +353,12 @@ func (r *run) lead(e apisim.Event) {
 		}
 		return
 	}
-	late := slices.ContainsFunc(r.p, func(d deviation) bool { return d.fault == apisim.Late })
-	if boring(e.Resource.Resource) || len(r.leases) != 1 || late || r.leader == e.Call.Client {
+	late := slices.ContainsFunc(r.p, func(d plan.Deviation) bool { return d.Fault == apisim.Late })
+	if state.Ignored(e.Resource.Resource) || len(r.leases) != 1 || late || r.leader == e.Call.Client {
 		return
 	}
-	r.find(oracleLeader, fmt.Sprintf("%s wrote %s %s, and the Lease is of %q",
-		e.Call.Client, shortName(e.Resource.GroupResource()), e.Key, r.leader))
+	r.find(report.Leader, fmt.Sprintf("%s wrote %s %s, and the Lease is of %q",
+		e.Call.Client, e.Resource.GroupResource().String(), e.Key, r.leader))
 }
 
 // stem is the object's name, without what was generated.

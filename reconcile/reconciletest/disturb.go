@@ -10,6 +10,10 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/plan"
+	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/report"
+	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/state"
 )
 
 // Of virtual time.
@@ -23,10 +27,10 @@ func (r *run) stay(ctx context.Context) {
 	until := time.Now().Add(staying)
 	r.live(ctx, func() time.Time { return until })
 	before := r.out.states[len(r.out.states)-1]
-	after := photograph(r.sim, r.c.Ignore)
-	if diff := after.differences(before, nil); len(diff) > 0 {
-		r.find(oracleStay, fmt.Sprintf("it was at rest, and within %v it has changed (- before, + after):\n    %s",
-			staying, strings.Join(shorten(diff, 20), "\n    ")))
+	after := state.OfServer(r.sim, r.c.Ignore)
+	if diff := after.Diff(before, nil); len(diff) > 0 {
+		r.find(report.Stay, fmt.Sprintf("it was at rest, and within %v it has changed (- before, + after):\n    %s",
+			staying, strings.Join(diff, "\n    ")))
 	}
 }
 
@@ -34,17 +38,17 @@ func (r *run) stay(ctx context.Context) {
 func (r *run) disturbRest(ctx context.Context) {
 	rest := len(r.out.states) + 1
 	for _, d := range r.p {
-		if d.index != rest || r.out.finding != nil {
+		if d.Index != rest || r.out.finding != nil {
 			continue
 		}
-		switch d.at {
-		case restarted:
-			r.quiet = d.n == 0
-			r.reboot(ctx, d.words(), func() { r.freeze(d.n) })
-		case unsynced:
+		switch d.At {
+		case plan.Restarted:
+			r.quiet = d.N == 0
+			r.reboot(ctx, d.Words(), func() { r.freeze(d.N) })
+		case plan.Unsynced:
 			r.quiet = true
-			r.reboot(ctx, d.words(), func() { r.delay(d.n) })
-		case asleep:
+			r.reboot(ctx, d.Words(), func() { r.delay(d.N) })
+		case plan.Asleep:
 			r.line("ASLEEP    " + nap.String())
 			r.sched.Wait(nap)
 			r.settle(ctx)
@@ -108,9 +112,9 @@ func (r *run) drift(ctx context.Context) {
 		steps := []struct {
 			at byte
 			do Step
-		}{{deleted, Delete(o.resource, o.key)}, {edited, edit(o)}}
+		}{{plan.Deleted, Delete(o.resource, o.key)}, {plan.Edited, edit(o)}}
 		for _, s := range steps {
-			if _, now := r.p.find(s.at, i+1); !now || r.out.finding != nil {
+			if _, now := r.p.Find(s.at, i+1); !now || r.out.finding != nil {
 				continue
 			}
 			r.line("others    " + s.do.Name)

@@ -12,6 +12,11 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+
+	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/plan"
+	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/report"
+	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/rules"
+	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/state"
 )
 
 // Report says what an exploration covered.
@@ -35,6 +40,12 @@ type Report struct {
 	Trace []string
 	// Elapsed is how long it took, in real time.
 	Elapsed time.Duration
+}
+
+// Compare holds the rules of a Role or ClusterRole against what the program did: missing are the calls that the
+// rules do not allow, unused the verbs that they allow and no run needed, as "verb resource.group".
+func (r *Report) Compare(granted []rbacv1.PolicyRule) (missing, unused []string) {
+	return rules.Compare(r.Rules, granted)
 }
 
 func (r *Report) String() string {
@@ -66,14 +77,14 @@ func Search(t *testing.T, c *Case, o *Options) *Report {
 	t.Helper()
 	x := newExplorer(t, c, o)
 	x.explore()
-	x.report.Rules = x.rules.rules()
+	x.report.Rules = x.rules.Rules()
 	x.report.Elapsed = time.Since(x.began)
 	return x.report
 }
 
 func newExplorer(t *testing.T, c *Case, o *Options) *explorer {
 	t.Helper()
-	return &explorer{t: t, c: c, whole: c, o: prepare(t, c, o), began: time.Now(), report: &Report{}, rules: ruleSet{}}
+	return &explorer{t: t, c: c, whole: c, o: prepare(t, c, o), began: time.Now(), report: &Report{}, rules: rules.Set{}}
 }
 
 func prepare(t *testing.T, c *Case, o *Options) Options {
@@ -82,12 +93,12 @@ func prepare(t *testing.T, c *Case, o *Options) Options {
 	if o != nil {
 		given = *o
 	}
-	err := given.share(os.Getenv(ShardVariable))
+	err := given.share(os.Getenv(shardVariable))
 	opts := given.withDefaults()
 	if err := errors.Join(err, opts.validate()); err != nil {
 		t.Fatalf("reading the options of an exploration: %v", err)
 	}
-	if err := c.validate(); err != nil {
+	if err := c.Validate(); err != nil {
 		t.Fatalf("reading the case of an exploration: %v", err)
 	}
 	t.Setenv("GODEBUG", strings.TrimPrefix(os.Getenv("GODEBUG")+",randseednop=0", ","))
@@ -101,15 +112,15 @@ func prepare(t *testing.T, c *Case, o *Options) Options {
 type explorer struct {
 	t         *testing.T
 	c         *Case
-	whole     *Case // that was given
-	less      cut   // what c leaves out of it
-	quiet     bool  // it logs nothing
+	whole     *Case    // that was given
+	less      plan.Cut // what c leaves out of it
+	quiet     bool     // it logs nothing
 	o         Options
 	began     time.Time
 	reference *outcome
 	masked    []map[string]bool
 	report    *Report
-	rules     ruleSet
+	rules     rules.Set
 	hashes    []string // of the traces of all runs
 	tried     []string // plans
 }
@@ -128,7 +139,7 @@ func (x *explorer) explore() {
 	if x.report.Pairs = x.report.Runs - before; !tried {
 		return
 	}
-	orders := make([]plan, x.o.Seeds)
+	orders := make([]plan.Plan, x.o.Seeds)
 	for i := range orders {
 		orders[i] = seeded(i+1, singles)
 	}
@@ -136,7 +147,7 @@ func (x *explorer) explore() {
 }
 
 // tryAll plays the plans of this shard; false: one failed, or the budget is used up.
-func (x *explorer) tryAll(plans []plan) bool {
+func (x *explorer) tryAll(plans []plan.Plan) bool {
 	for i, p := range plans {
 		if i%x.o.Shards != x.o.Shard {
 			continue
@@ -174,7 +185,7 @@ func (x *explorer) refer() bool {
 		return false
 	}
 	for i := range min(len(first.states), len(other.states)) {
-		x.masked = append(x.masked, first.states[i].mask(other.states[i]))
+		x.masked = append(x.masked, first.states[i].Mask(other.states[i]))
 	}
 	x.report.Calls, x.report.Deliveries = len(first.calls), first.deliveries
 	for _, c := range first.calls {
@@ -211,14 +222,14 @@ func lineAt(lines []string, i int) string {
 // unwatched finds what the program writes or reads and does not watch.
 func (x *explorer) unwatched(o *outcome) {
 	if len(o.calls) == 0 {
-		o.finding = &finding{oracle: oracleWatch, text: "the program makes no call: " +
+		o.finding = &report.Finding{Oracle: report.Watch, Text: "the program makes no call: " +
 			"its clients have to be of Env.Client or Env.Config, and not fakes"}
 		return
 	}
 	for verb, resources := range map[string]map[string]bool{"writes": o.written, "reads": o.read} {
 		for _, resource := range slices.Sorted(maps.Keys(resources)) {
 			if !o.watched[resource] && !slices.Contains(x.c.Unwatched, resource) {
-				o.finding = &finding{oracle: oracleWatch, text: fmt.Sprintf(
+				o.finding = &report.Finding{Oracle: report.Watch, Text: fmt.Sprintf(
 					"it %s %s and does not watch them: "+
 						"it cannot see when somebody else changes or deletes them", verb, resource)}
 				return
@@ -227,20 +238,20 @@ func (x *explorer) unwatched(o *outcome) {
 	}
 }
 
-func (x *explorer) play(p plan, s setting) *outcome {
+func (x *explorer) play(p plan.Plan, s setting) *outcome {
 	x.t.Helper()
 	x.report.Runs++
 	out, err := inBubble(x.t, x.c, x.o, p, s)
 	if err != nil {
 		x.t.Fatalf("setting up the case: %v", err)
 	}
-	x.rules.addAll(out.rules)
+	x.rules.AddAll(out.rules)
 	x.hashes = append(x.hashes, out.hash())
 	return out
 }
 
 // try plays one plan and judges it; false: it failed.
-func (x *explorer) try(p plan) bool {
+func (x *explorer) try(p plan.Plan) bool {
 	out := x.play(p, setting{seed: 1})
 	x.judge(p, out)
 	x.tried = append(x.tried, p.String())
@@ -252,15 +263,16 @@ func (x *explorer) try(p plan) bool {
 }
 
 // judge asks the oracles that compare with the reference.
-func (x *explorer) judge(p plan, out *outcome) {
+func (x *explorer) judge(p plan.Plan, out *outcome) {
 	if out.finding != nil {
 		return
 	}
-	if out.finding = x.compare(out); out.finding != nil {
+	if at, differs := state.Compare(out.states, x.reference.states, x.masked); differs != "" {
+		out.finding = &report.Finding{Oracle: report.State, UpTo: out.restedAt[at], Text: differs}
 		return
 	}
 	if most := amplified*x.reference.writes + amplifiedBy; out.writes > most && !slow(p) {
-		out.finding = &finding{oracle: oracleAmplify, text: fmt.Sprintf(
+		out.finding = &report.Finding{Oracle: report.Amplify, Text: fmt.Sprintf(
 			"it makes %d writes, and without faults %d", out.writes, x.reference.writes)}
 		return
 	}
@@ -269,60 +281,54 @@ func (x *explorer) judge(p plan, out *outcome) {
 	}
 	for _, what := range slices.Sorted(maps.Keys(out.counts)) {
 		if n, want := out.counts[what], x.reference.counts[what]; n > want {
-			out.finding = &finding{
-				oracle: oracleCounts,
-				text:   fmt.Sprintf("%s: %d, and without the delay %d", what, n, want),
+			out.finding = &report.Finding{
+				Oracle: report.Counts,
+				Text:   fmt.Sprintf("%s: %d, and without the delay %d", what, n, want),
 			}
 			return
 		}
 	}
 }
 
-// compare holds what the server has at rest against the run without faults. A step that came early leaves only the end
-// to be compared.
-func (x *explorer) compare(out *outcome) *finding {
-	want := x.reference.states
-	for i := range want {
-		have, when := out.states, fmt.Sprintf("at rest before step %d of the workload", i+1)
-		at := i
-		if last := len(want) - 1; i == last {
-			at, when = len(have)-1, "at the end"
-		} else if len(have) != len(want) {
-			continue
-		}
-		if diff := have[at].differences(want[i], x.masked[i]); len(diff) > 0 {
-			return &finding{oracle: oracleState, upTo: out.restedAt[at], text: "" +
-				"the state is another one than without faults, " + when +
-				" (- without, + with):\n    " + strings.Join(shorten(diff, 20), "\n    ")}
-		}
-	}
-	return nil
-}
-
 // How many writes a run with faults may have: so many times those of the run without, and some more.
 const amplified, amplifiedBy = 5, 30
 
 // slow tells whether the plan makes something come late. Then two sides may undo each other's work for as long.
-func slow(p plan) bool {
-	return slices.ContainsFunc(p, func(d deviation) bool {
-		return (d.at == atDelivery || d.at == atCall) && d.fault == hold ||
-			d.at == restarted || d.at == shuffled || d.at == lagging
+func slow(p plan.Plan) bool {
+	return slices.ContainsFunc(p, func(d plan.Deviation) bool {
+		return (d.At == plan.AtDelivery || d.At == plan.AtCall) && d.Fault == plan.Hold ||
+			d.At == plan.Restarted || d.At == plan.Shuffled || d.At == plan.Lagging
 	})
 }
 
 // onlyWatches tells whether the plan does nothing but to make what the program sees old.
-func onlyWatches(p plan) bool {
+func onlyWatches(p plan.Plan) bool {
 	for _, d := range p {
-		if d.at != atDelivery && (d.at != atCall || d.fault != hold) {
+		if d.At != plan.AtDelivery && (d.At != plan.AtCall || d.Fault != plan.Hold) {
 			return false
 		}
 	}
 	return true
 }
 
-func shorten(lines []string, most int) []string {
-	if len(lines) <= most {
-		return lines
+// fail puts the counter-example into the report, made as small as possible.
+func (x *explorer) fail(p plan.Plan, out *outcome) {
+	if x.quiet {
+		return
 	}
-	return append(slices.Clone(lines[:most]), fmt.Sprintf("… and %d more", len(lines)-most))
+	runs := x.report.Runs
+	e := smallest(example{x: x, p: p, out: out})
+	x.report.Runs = runs
+	r, f := x.report, e.out.finding
+	r.Token = plan.Token(e.p, e.out.hash(), e.x.less)
+	r.Oracle, r.Trace = f.Oracle, f.Trace(e.out.lines)
+	what := e.p.Words()
+	if len(e.p) == 0 {
+		what = "without any fault"
+	}
+	what += ": " + f.Text + "\n  replay: " + r.Token
+	if out := omitted(e.x.less, e.x.whole); out != "" {
+		what += "\n  without: " + out
+	}
+	r.Failure = f.Words(what, r.Trace, e.p)
 }

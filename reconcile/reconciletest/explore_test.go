@@ -7,12 +7,13 @@ import (
 
 	"github.com/onsi/gomega"
 
+	"github.com/homeostat/homeostat/internal/proof/breeding"
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
 )
 
 func TestExplorePassesARightController(t *testing.T) {
 	g := gomega.NewWithT(t)
-	report := reconciletest.Search(t, breeding(right), &reconciletest.Options{Budget: time.Second})
+	report := reconciletest.Search(t, breeding.Case(breeding.Right), &reconciletest.Options{Budget: time.Second})
 	g.Expect(report.Failure).To(gomega.BeEmpty())
 	t.Log(report, report.Rules)
 	g.Expect(report.Planned).To(gomega.BeNumerically(">", 80))
@@ -22,7 +23,7 @@ func TestExplorePassesARightController(t *testing.T) {
 // What is outside of the API server outlives a crash, and begins anew with each run.
 func TestOutsideIsOfOneRun(t *testing.T) {
 	g := gomega.NewWithT(t)
-	c := breeding(right)
+	c := breeding.Case(breeding.Right)
 	made := 0
 	c.Outside = func() any { made++; return new(int) }
 	inner := c.Run
@@ -40,7 +41,7 @@ func TestOutsideIsOfOneRun(t *testing.T) {
 		return nil
 	}
 	c.Workload = c.Workload[:1]
-	report := reconciletest.Search(t, c, &reconciletest.Options{Budget: testBudget, Seeds: 1})
+	report := reconciletest.Search(t, c, &reconciletest.Options{Budget: breeding.Budget, Seeds: 1})
 	g.Expect(report.Failure).To(gomega.BeEmpty())
 	g.Expect(made).To(gomega.Equal(report.Runs))
 	g.Expect(most).To(gomega.BeNumerically(">", 1))

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"k8s.io/client-go/rest"
+	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/plan"
 )
 
 // Hangs sets how long a run may take in real time.
@@ -62,12 +62,6 @@ func Tried(t *testing.T, c *Case, o *Options) ([]string, *Report) {
 	return x.tried, x.report
 }
 
-// SmokeOf is Smoke that does not fail the test.
-func SmokeOf(t testing.TB, c *Case, config *rest.Config, o *SmokeOptions) (*Report, error) {
-	t.Helper()
-	return smoke(t.Context(), c, config, o)
-}
-
 // TraceOf plays the case under the plan of a token, and returns what happened and what was found.
 func TraceOf(t *testing.T, c *Case, o *Options, text string) (lines []string, found string) {
 	t.Helper()
@@ -75,13 +69,13 @@ func TraceOf(t *testing.T, c *Case, o *Options, text string) (lines []string, fo
 	if !x.refer() {
 		t.Fatal(x.report.Failure)
 	}
-	p, err := parsePlan(text)
+	p, err := plan.Parse(text)
 	if err != nil {
 		t.Fatal(err)
 	}
 	out := x.play(p, setting{seed: 1})
 	if x.judge(p, out); out.finding != nil {
-		found = out.finding.text
+		found = out.finding.Text
 	}
 	return out.lines, found
 }

@@ -3,9 +3,10 @@ package reconciletest_test
 import (
 	"testing"
 
+	"github.com/homeostat/homeostat/internal/proof/breeding"
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
 )
 
 func FuzzSchedule(f *testing.F) {
-	reconciletest.Fuzz(f, breeding(right), &reconciletest.Options{Seeds: 20})
+	reconciletest.Fuzz(f, breeding.Case(breeding.Right), &reconciletest.Options{Seeds: 20})
 }

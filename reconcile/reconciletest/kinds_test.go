@@ -16,15 +16,16 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/homeostat/homeostat/internal/proof/breeding"
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
 )
 
 // byName deletes the child of a parent that is about to go, whichever child of that name it is.
-func byName(ctx context.Context, b *breeder, p *corev1.ConfigMap) error {
+func byName(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) error {
 	if p.Annotations["going"] == "" {
-		return right(ctx, b, p)
+		return breeding.Right(ctx, b, p)
 	}
-	err := b.client.CoreV1().Secrets(p.Namespace).Delete(ctx, p.Name+"-child", metav1.DeleteOptions{})
+	err := b.Client.CoreV1().Secrets(p.Namespace).Delete(ctx, p.Name+"-child", metav1.DeleteOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
@@ -33,44 +34,44 @@ func byName(ctx context.Context, b *breeder, p *corev1.ConfigMap) error {
 
 // goneBefore is a parent that has had a life before this one.
 func goneBefore(c *reconciletest.Case) {
-	c.Run, c.Goal = breed(byName), nil
+	c.Run, c.Goal = breeding.Run(byName), nil
 	c.Workload = []reconciletest.Step{
 		reconciletest.Patch("configmaps", "d/a", `{"metadata":{"annotations":{"going":"yes"}}}`),
 		reconciletest.Delete("configmaps", "d/a"),
-		reconciletest.Create(parent("a")),
+		reconciletest.Create(breeding.Parent("a")),
 	}
 }
 
 // whole writes the parent as a whole, and takes the version of the newest one so that nobody contradicts.
-func whole(ctx context.Context, b *breeder, p *corev1.ConfigMap) error {
+func whole(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) error {
 	if p.Annotations["ready"] != "" {
 		return nil
 	}
 	edit := p.DeepCopy()
 	metav1.SetMetaDataAnnotation(&edit.ObjectMeta, "ready", "yes")
-	newest, err := b.client.CoreV1().ConfigMaps(p.Namespace).Get(ctx, p.Name, metav1.GetOptions{})
+	newest, err := b.Client.CoreV1().ConfigMaps(p.Namespace).Get(ctx, p.Name, metav1.GetOptions{})
 	if err != nil {
 		return err
 	}
 	edit.ResourceVersion = newest.ResourceVersion
-	_, err = b.client.CoreV1().ConfigMaps(p.Namespace).Update(ctx, edit, metav1.UpdateOptions{})
+	_, err = b.Client.CoreV1().ConfigMaps(p.Namespace).Update(ctx, edit, metav1.UpdateOptions{})
 	return err
 }
 
 // careless edits the object that the cache gave it.
-func careless(ctx context.Context, b *breeder, p *corev1.ConfigMap) error {
+func careless(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) error {
 	metav1.SetMetaDataAnnotation(&p.ObjectMeta, "seen", "yes")
-	return right(ctx, b, p)
+	return breeding.Right(ctx, b, p)
 }
 
 // filled makes a child with data, and does not look at the data again.
-func filled(ctx context.Context, b *breeder, p *corev1.ConfigMap) error {
-	if len(b.childrenOf(p)) > 0 {
+func filled(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) error {
+	if len(b.ChildrenOf(p)) > 0 {
 		return nil
 	}
-	s := child(p)
+	s := breeding.Child(p)
 	s.Data = map[string][]byte{"key": []byte("value")}
-	return b.create(ctx, s)
+	return b.Create(ctx, s)
 }
 
 // ticking writes every now and then.
@@ -91,7 +92,7 @@ func ticking(every time.Duration) func(env *reconciletest.Env) error {
 				}
 			}
 		})
-		return breed(right)(env)
+		return breeding.Run(breeding.Right)(env)
 	}
 }
 
@@ -167,11 +168,11 @@ func unsyncedInformers(env *reconciletest.Env) error {
 }
 
 // reading asks for something each time that it could watch.
-func reading(ctx context.Context, b *breeder, p *corev1.ConfigMap) error {
-	if _, err := b.client.CoreV1().Namespaces().Get(ctx, p.Namespace, metav1.GetOptions{}); err != nil {
+func reading(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) error {
+	if _, err := b.Client.CoreV1().Namespaces().Get(ctx, p.Namespace, metav1.GetOptions{}); err != nil {
 		return err
 	}
-	return right(ctx, b, p)
+	return breeding.Right(ctx, b, p)
 }
 
 // remembering has a cache of its own, which lists once and then believes the events.
@@ -246,8 +247,8 @@ func TestEachDeviationFindsItsBug(t *testing.T) {
 			c.Objects = append(c.Objects, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "d", Name: "a-child"}})
 		}},
 		{"absence", "o3.1", "+ secrets d/b-child = there", run(onDelete)},
-		{"a rival", "f6", "it wipes away what somebody else has just written to configmaps d/a", run(breed(whole))},
-		{"an edit", "e1", "- secrets d/a-child: data.key = dmFsdWU=", run(breed(filled))},
+		{"a rival", "f6", "it wipes away what somebody else has just written to configmaps d/a", run(breeding.Run(whole))},
+		{"an edit", "e1", "- secrets d/a-child: data.key = dmFsdWU=", run(breeding.Run(filled))},
 		{"an event that comes twice", "d2.twice", "+ secrets d/change-*2 = there", run(counted)},
 		{"an event that is lost", "d4.drop", "d/b is a ghost", run(remembering)},
 		{"sleep", "j3", "- configmaps d/a: data.x = 1", run(ticking(45 * time.Minute))},
@@ -258,7 +259,7 @@ func TestEachDeviationFindsItsBug(t *testing.T) {
 	} {
 		t.Run(b.name, func(t *testing.T) {
 			g := gomega.NewWithT(t)
-			c := breeding(right)
+			c := breeding.Case(breeding.Right)
 			c.Goal = nil
 			b.change(c)
 			lines, found := reconciletest.TraceOf(t, c, nil, b.plan)
@@ -274,10 +275,10 @@ func TestOraclesWithoutFaults(t *testing.T) {
 		name, oracle, want string
 		run                func(env *reconciletest.Env) error
 	}{
-		{"mutation", "mutation", `the cached ConfigMap "d/a" was edited in place`, breed(careless)},
-		{"mutation of a client-go cache", "mutation", "d/a was edited in place", vandal},
+		{"mutation", "mutation", `the cached ConfigMap "d/a" was edited in place`, breeding.Run(careless)},
+		{"mutation of a client-go cache", "mutation", "d/a was modified in place", vandal},
 		{"clock", "stay", "within 30m0s it has changed", ticking(20 * time.Minute)},
-		{"a read without a watch", "watch", "it reads namespaces and does not watch them", breed(reading)},
+		{"a read without a watch", "watch", "it reads namespaces and does not watch them", breeding.Run(reading)},
 		{"no call", "watch", "the program makes no call", func(env *reconciletest.Env) error {
 			<-env.Context().Done()
 			return nil
@@ -285,9 +286,9 @@ func TestOraclesWithoutFaults(t *testing.T) {
 	} {
 		t.Run(b.name, func(t *testing.T) {
 			g := gomega.NewWithT(t)
-			c := breeding(right)
+			c := breeding.Case(breeding.Right)
 			c.Run, c.Goal = b.run, nil
-			report := reconciletest.Search(t, c, &reconciletest.Options{Budget: testBudget, Steps: 2000})
+			report := reconciletest.Search(t, c, &reconciletest.Options{Budget: breeding.Budget, Steps: 2000})
 			g.Expect(report.Failure).To(gomega.ContainSubstring(b.want))
 			g.Expect(report.Oracle).To(gomega.Equal(b.oracle))
 		})
@@ -295,8 +296,8 @@ func TestOraclesWithoutFaults(t *testing.T) {
 }
 
 // byLife is byName that asks the server itself before it deletes.
-func byLife(ctx context.Context, b *breeder, p *corev1.ConfigMap) error {
-	live, err := b.client.CoreV1().ConfigMaps(p.Namespace).Get(ctx, p.Name, metav1.GetOptions{})
+func byLife(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) error {
+	live, err := b.Client.CoreV1().ConfigMaps(p.Namespace).Get(ctx, p.Name, metav1.GetOptions{})
 	if err != nil || live.Annotations["going"] == "" {
 		return err
 	}
@@ -306,10 +307,10 @@ func byLife(ctx context.Context, b *breeder, p *corev1.ConfigMap) error {
 // What somebody asks for while the caches are of the past is not held against who does it.
 func TestWhatIsAskedForInThePastWorldMayBeDeleted(t *testing.T) {
 	g := gomega.NewWithT(t)
-	c := breeding(right)
-	c.Run, c.Goal = breed(func(ctx context.Context, b *breeder, p *corev1.ConfigMap) error {
+	c := breeding.Case(breeding.Right)
+	c.Run, c.Goal = breeding.Run(func(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) error {
 		if p.Annotations["going"] == "" {
-			return right(ctx, b, p)
+			return breeding.Right(ctx, b, p)
 		}
 		return byLife(ctx, b, p)
 	}), nil

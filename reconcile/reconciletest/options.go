@@ -10,41 +10,41 @@ import (
 	"time"
 )
 
-// What the zero Options mean.
 const (
-	DefaultBudget      = 10 * time.Second
-	DefaultShortBudget = 2 * time.Second
-	DefaultSteps       = 20_000
-	DefaultRest        = 2 * time.Minute
-	DefaultLag         = 5 * time.Second
-	DefaultSeeds       = 50
+	defaultBudget      = 10 * time.Second
+	defaultShortBudget = 2 * time.Second
+	defaultSteps       = 20_000
+	defaultRest        = 2 * time.Minute
+	defaultLag         = 5 * time.Second
+	defaultSeeds       = 50
 )
 
-// ShardVariable is the environment variable that tells a process its part of all explorations whose Options do not: 1/4
-// is the first of four. One process for each core goes through more than several tests in one:
-//
-//	seq 4 | xargs -P 4 -I N env RECONCILETEST_SHARD=N/4 GOMAXPROCS=1 go test -run TestKeySurvives .
-const ShardVariable = "RECONCILETEST_SHARD"
+// shardVariable is the environment variable with the part of a process: 1/4 is the first of four.
+const shardVariable = "RECONCILETEST_SHARD"
 
 // Options of an exploration. nil and zero fields mean the defaults.
 type Options struct {
-	// Budget is how long the exploration may take, in real time. Default [DefaultBudget], with go test -short
-	// [DefaultShortBudget]. The runs are the same ones in the same order; a smaller budget makes fewer.
+	// Budget is how long the exploration may take, in real time. The runs are always the same ones in the same order; a
+	// smaller budget makes fewer of them. Defaults to 10 seconds, with go test -short to 2 seconds.
 	Budget time.Duration
-	// Steps bounds one run; more mean that it never comes to rest. Default [DefaultSteps].
+	// Steps is the longest run: one that takes more counts as never coming to rest. Defaults to 20,000.
 	Steps int
-	// Rest is how long, in virtual time, nobody may write until the program counts as at rest. It must be
-	// longer than the longest back-off of the program after one failure. Default [DefaultRest].
+	// Rest is how long, in virtual time, no client may write until the program counts as at rest. It must be longer
+	// than the longest back-off of the program after one failure. Defaults to 2 minutes.
 	Rest time.Duration
-	// Lag is how long, in virtual time, a watch is held back. Default [DefaultLag].
+	// Lag is how long, in virtual time, a watch or a slow call is held back. Defaults to 5 seconds.
 	Lag time.Duration
-	// SkipDrift leaves out the runs in which somebody deletes or edits what the program made.
+	// SkipDrift leaves out the runs in which another client deletes or edits what the program made.
 	SkipDrift bool
-	// Seeds is how many runs follow in another order, each with some deviations by chance. Default [DefaultSeeds].
+	// Seeds is the number of runs in another order, each with a few random deviations, that follow the planned ones.
+	// Defaults to 50.
 	Seeds int
-	// Shards shares the exploration among so many processes, of which this one is number Shard, from 0: each makes
-	// the runs without faults, and its part of the others; all together make those that one process would. Each has the
-	// whole Budget. Default: what the environment says, see [ShardVariable], and otherwise one process makes all.
+	// Shards divides the exploration among processes, of which this one is number Shard, from 0. Each makes the runs
+	// without faults, and its part of the others; together they make the runs that one process would. Each has the
+	// whole Budget. Defaults to the environment variable RECONCILETEST_SHARD, where 1/4 is the first of four, and
+	// otherwise to one process:
+	//
+	//	seq 4 | xargs -P 4 -I N env RECONCILETEST_SHARD=N/4 GOMAXPROCS=1 go test -run TestKeySurvives .
 	Shard, Shards int
 }
 
@@ -53,20 +53,20 @@ func (o *Options) withDefaults() Options {
 	if o != nil {
 		v = *o
 	}
-	budget := DefaultBudget
+	budget := defaultBudget
 	if testing.Short() {
-		budget = DefaultShortBudget
+		budget = defaultShortBudget
 	}
 	v.Budget = cmp.Or(v.Budget, budget)
-	v.Steps = cmp.Or(v.Steps, DefaultSteps)
-	v.Rest = cmp.Or(v.Rest, DefaultRest)
-	v.Lag = cmp.Or(v.Lag, DefaultLag)
-	v.Seeds = cmp.Or(v.Seeds, DefaultSeeds)
+	v.Steps = cmp.Or(v.Steps, defaultSteps)
+	v.Rest = cmp.Or(v.Rest, defaultRest)
+	v.Lag = cmp.Or(v.Lag, defaultLag)
+	v.Seeds = cmp.Or(v.Seeds, defaultSeeds)
 	v.Shards = cmp.Or(v.Shards, 1)
 	return v
 }
 
-// share reads which part of the exploration is this process's, unless the options say it.
+// share reads the part of this process from the environment, unless the options name it.
 func (o *Options) share(text string) error {
 	if o.Shards != 0 || text == "" {
 		return nil
@@ -75,26 +75,32 @@ func (o *Options) share(text string) error {
 	n, err := strconv.Atoi(part)
 	all, err2 := strconv.Atoi(of)
 	if err != nil || err2 != nil || n < 1 || n > all {
-		return fmt.Errorf("%s=%q: must be from 1/n to n/n", ShardVariable, text)
+		return fmt.Errorf("%s=%q: must be from 1/n to n/n", shardVariable, text)
 	}
 	o.Shard, o.Shards = n-1, all
 	return nil
 }
 
 func (o *Options) validate() error {
-	var faults []error
-	for name, v := range map[string]time.Duration{"Budget": o.Budget, "Rest": o.Rest, "Lag": o.Lag} {
-		if v < 0 {
-			faults = append(faults, fmt.Errorf("%s %v: must not be negative", name, v))
-		}
-	}
-	for name, v := range map[string]int{"Steps": o.Steps, "Seeds": o.Seeds, "Shards": o.Shards} {
-		if v < 0 {
-			faults = append(faults, fmt.Errorf("%s %d: must not be negative", name, v))
+	var errs []error
+	for _, v := range []struct {
+		name     string
+		value    any
+		negative bool
+	}{
+		{"Budget", o.Budget, o.Budget < 0},
+		{"Steps", o.Steps, o.Steps < 0},
+		{"Rest", o.Rest, o.Rest < 0},
+		{"Lag", o.Lag, o.Lag < 0},
+		{"Seeds", o.Seeds, o.Seeds < 0},
+		{"Shards", o.Shards, o.Shards < 0},
+	} {
+		if v.negative {
+			errs = append(errs, fmt.Errorf("Options.%s is %v: must not be negative", v.name, v.value))
 		}
 	}
 	if o.Shard < 0 || o.Shard >= o.Shards {
-		faults = append(faults, fmt.Errorf("Shard %d: must be from 0 to %d", o.Shard, o.Shards-1))
+		errs = append(errs, fmt.Errorf("Options.Shard is %d: must be from 0 to %d", o.Shard, o.Shards-1))
 	}
-	return errors.Join(faults...)
+	return errors.Join(errs...)
 }

@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/homeostat/homeostat/internal/apisim"
+	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/plan"
 )
 
 // furthest is how many writes ago the caches of a restart begin at most.
@@ -11,16 +12,16 @@ const furthest = 40
 
 // singles are all plans of one deviation, the likeliest to fail first: crashes, lost replies, slow watches, restarts,
 // late actors. The others are mixed, so that a small budget has some of each.
-func (x *explorer) singles() []plan {
+func (x *explorer) singles() []plan.Plan {
 	writes := x.calls(func(c *call) bool { return c.effect })
-	var first, rest []plan
+	var first, rest []plan.Plan
 	for _, f := range []apisim.Fault{apisim.CrashAfter, apisim.LostReply} {
-		first = append(first, each(atCall, writes, f)...)
+		first = append(first, each(plan.AtCall, writes, f)...)
 	}
-	first = append(first, each(atDelivery, upTo(x.reference.deliveries), hold)...)
+	first = append(first, each(plan.AtDelivery, upTo(x.reference.deliveries), plan.Hold)...)
 	first = append(first, x.restarts()...)
-	first = append(first, each(lagging, upTo(x.reference.acts), 0)...)
-	ends := append(each(parted, writes, 0), each(stopped, writes, 0)...)
+	first = append(first, each(plan.Lagging, upTo(x.reference.acts), 0)...)
+	ends := append(each(plan.Parted, writes, 0), each(plan.Stopped, writes, 0)...)
 	if x.c.Replicas > 1 {
 		first = append(ends, first...) // that is what several are for
 	} else {
@@ -29,92 +30,92 @@ func (x *explorer) singles() []plan {
 	rest = append(rest, x.ofWrites(writes)...)
 	rest = append(rest, x.ofReads()...)
 	for _, f := range []apisim.Fault{apisim.Expired, apisim.Dropped, apisim.Duplicated} {
-		rest = append(rest, each(atDelivery, upTo(x.reference.deliveries), f)...)
+		rest = append(rest, each(plan.AtDelivery, upTo(x.reference.deliveries), f)...)
 	}
 	rest = append(rest, x.past()...)
 	if !x.o.SkipDrift {
 		rest = append(rest, x.drifts()...)
 	}
 	if len(x.c.Workload) > 0 {
-		rest = append(rest, each(early, upTo(x.reference.decisions), 0)...)
+		rest = append(rest, each(plan.Early, upTo(x.reference.decisions), 0)...)
 	}
 	return append(first, mixed(rest)...)
 }
 
 // restarts are at rest: the program finds the world as it left it, or as it was not there to see.
-func (x *explorer) restarts() []plan {
-	var all []plan
+func (x *explorer) restarts() []plan.Plan {
+	var all []plan.Plan
 	steps := len(x.c.Workload)
 	for rest := range x.reference.states {
-		all = append(all, numbered(restarted, rest+1, 0))
+		all = append(all, numbered(plan.Restarted, rest+1, 0))
 	}
 	for rest := range x.reference.states {
 		for i := range len(x.reference.watched) {
-			all = append(all, numbered(unsynced, rest+1, i+1))
+			all = append(all, numbered(plan.Unsynced, rest+1, i+1))
 		}
 	}
 	for n := 1; n <= 2; n++ {
 		for step := 1; step+n-1 <= steps; step++ {
-			all = append(all, numbered(offline, step, n))
+			all = append(all, numbered(plan.Offline, step, n))
 		}
 	}
-	return append(all, each(asleep, upTo(len(x.reference.states)), 0)...)
+	return append(all, each(plan.Asleep, upTo(len(x.reference.states)), 0)...)
 }
 
 // ofWrites are what can go wrong with a write.
-func (x *explorer) ofWrites(writes []int) []plan {
-	var all []plan
+func (x *explorer) ofWrites(writes []int) []plan.Plan {
+	var all []plan.Plan
 	for _, f := range []apisim.Fault{
 		apisim.CrashBefore, apisim.Conflict, apisim.Internal, apisim.Throttled, apisim.Late,
 	} {
-		all = append(all, each(atCall, writes, f)...)
+		all = append(all, each(plan.AtCall, writes, f)...)
 	}
 	changes := x.calls(func(c *call) bool {
 		return c.Name != "" && (c.Verb == "get" || c.effect && c.Verb != "create")
 	})
-	return append(all, each(rivalled, changes, 0)...)
+	return append(all, each(plan.Rivalled, changes, 0)...)
 }
 
 // ofReads are what can go wrong with a read; and any call may be slow.
-func (x *explorer) ofReads() []plan {
+func (x *explorer) ofReads() []plan.Plan {
 	reads := x.calls(func(c *call) bool { return !c.Write() })
 	lists := x.calls(func(c *call) bool { return !c.Write() && c.Verb != "get" })
 	slow := x.calls(func(c *call) bool { return c.Verb != "watch" })
-	all := each(atCall, reads, apisim.Internal)
-	all = append(all, each(atCall, lists, apisim.Expired)...)
-	return append(all, each(atCall, slow, hold)...)
+	all := each(plan.AtCall, reads, apisim.Internal)
+	all = append(all, each(plan.AtCall, lists, apisim.Expired)...)
+	return append(all, each(plan.AtCall, slow, plan.Hold)...)
 }
 
 // past are restarts with caches that begin in the past.
-func (x *explorer) past() []plan {
-	var all []plan
+func (x *explorer) past() []plan.Plan {
+	var all []plan.Plan
 	for rest, commits := range x.reference.commits {
 		for n := range min(commits, furthest) {
-			all = append(all, numbered(restarted, rest+1, n+1))
+			all = append(all, numbered(plan.Restarted, rest+1, n+1))
 		}
 	}
 	return all
 }
 
-func (x *explorer) drifts() []plan {
+func (x *explorer) drifts() []plan.Plan {
 	var some []int
 	for i, o := range x.reference.outputs {
 		if o.leaf != nil {
 			some = append(some, i+1)
 		}
 	}
-	return append(each(deleted, upTo(len(x.reference.outputs)), 0), each(edited, some, 0)...)
+	return append(each(plan.Deleted, upTo(len(x.reference.outputs)), 0), each(plan.Edited, some, 0)...)
 }
 
-func each(at byte, indices []int, f apisim.Fault) []plan {
-	var all []plan
+func each(at byte, indices []int, f apisim.Fault) []plan.Plan {
+	var all []plan.Plan
 	for _, i := range indices {
-		all = append(all, plan{{at: at, index: i, fault: f}})
+		all = append(all, plan.Plan{{At: at, Index: i, Fault: f}})
 	}
 	return all
 }
 
-func numbered(at byte, index, n int) plan { return plan{{at: at, index: index, n: n}} }
+func numbered(at byte, index, n int) plan.Plan { return plan.Plan{{At: at, Index: index, N: n}} }
 
 func upTo(n int) []int {
 	all := make([]int, n)
@@ -125,7 +126,7 @@ func upTo(n int) []int {
 }
 
 // mixed is in an order that is always the same.
-func mixed(all []plan) []plan {
+func mixed(all []plan.Plan) []plan.Plan {
 	rng := rand.New(rand.NewPCG(1, 1))
 	rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	return all
@@ -142,12 +143,12 @@ func (x *explorer) calls(want func(c *call) bool) []int {
 }
 
 // pairs are a crash or a lost reply together with a slow watch: the pairs that find most.
-func (x *explorer) pairs() []plan {
-	var all []plan
+func (x *explorer) pairs() []plan.Plan {
+	var all []plan.Plan
 	for _, i := range x.calls(func(c *call) bool { return c.effect }) {
 		for d := range x.reference.deliveries {
 			for _, f := range []apisim.Fault{apisim.CrashAfter, apisim.LostReply} {
-				all = append(all, plan{{at: atCall, index: i, fault: f}, {at: atDelivery, index: d + 1, fault: hold}})
+				all = append(all, plan.Plan{{At: plan.AtCall, Index: i, Fault: f}, {At: plan.AtDelivery, Index: d + 1, Fault: plan.Hold}})
 			}
 		}
 	}
@@ -158,9 +159,9 @@ func (x *explorer) pairs() []plan {
 const mostAtOnce = 3
 
 // seeded is the plan of a seed: another order of everything, and a few of the deviations.
-func seeded(seed int, singles []plan) plan {
+func seeded(seed int, singles []plan.Plan) plan.Plan {
 	rng := rand.New(rand.NewPCG(uint64(seed), 2))
-	p := plan{{at: shuffled, index: seed}}
+	p := plan.Plan{{At: plan.Shuffled, Index: seed}}
 	if len(singles) == 0 {
 		return p
 	}

@@ -1,6 +1,10 @@
 package reconciletest
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/plan"
+)
 
 // Replay plays the run of a token that a failed [Explore] printed. It fails the test with the counter-example if it
 // is still one, and when the program no longer takes the way that the token describes.
@@ -13,12 +17,12 @@ func Replay(t *testing.T, c *Case, o *Options, token string) {
 
 func replay(t *testing.T, c *Case, o *Options, text string) string {
 	t.Helper()
-	p, hash, less, err := parseToken(text)
+	p, hash, less, err := plan.ParseToken(text)
 	if err != nil {
 		t.Fatal(err)
 	}
 	x := newExplorer(t, c, o)
-	x.c, x.less = less.apply(c), less
+	x.c, x.less = applyCut(less, c), less
 	if !x.refer() || len(p) == 0 {
 		return x.report.Failure
 	}

@@ -2,14 +2,16 @@ package reconciletest
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
-)
 
-// program begins the names of the clients under test: one for each replica.
-const program = "program"
+	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/backend"
+	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/report"
+	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/state"
+)
 
 // replica is one process of the program and its restarts.
 type replica struct {
@@ -21,7 +23,7 @@ type replica struct {
 	crashed bool
 	halted  bool      // its Run is over, or about to be: it was told to
 	stopped time.Time // when it was told to stop by the plan
-	caches  []cache
+	caches  []state.Cache
 	down    time.Time // when it boots again; zero: it runs
 	apart   time.Time // until when the network does not reach it
 }
@@ -29,16 +31,12 @@ type replica struct {
 func newReplicas(n int) []*replica {
 	var all []*replica
 	for id := range max(n, 1) {
-		name := program
-		if n > 1 {
-			name += "-" + strconv.Itoa(id)
-		}
-		all = append(all, &replica{id: id, client: name})
+		all = append(all, &replica{id: id, client: backend.ClientOf(n, id)})
 	}
 	return all
 }
 
-func ofProgram(client string) bool { return strings.HasPrefix(client, program) }
+func ofProgram(client string) bool { return strings.HasPrefix(client, backend.Program) }
 
 func (r *run) replica(client string) *replica {
 	for _, p := range r.replicas {
@@ -56,10 +54,11 @@ func (r *run) boot(ctx context.Context, p *replica) {
 	boot, cancel := context.WithCancel(context.WithValue(ctx, clientKey{}, p.client))
 	p.cancel = cancel
 	p.done = make(chan error, 1)
-	env := &Env{ctx: boot, config: r.sim.Config(p.client), replica: p.id, outside: r.world.outside}
-	env.remember = func(c cache) { p.caches = append(p.caches, c) }
-	done := p.done
-	go func() { done <- r.c.Run(env) }()
+	done, b := p.done, backend.Boot{
+		Context: boot, Config: r.sim.Config(p.client), Replica: p.id, Outside: r.world.outside,
+		Remember: func(c state.Cache) { p.caches = append(p.caches, c) },
+	}
+	go func() { done <- r.c.Boot(b) }()
 	r.progress = time.Now()
 }
 
@@ -138,9 +137,9 @@ func (r *run) ended(p *replica, err error) {
 		p.stopped = time.Time{}
 		r.restart(p, "stopped")
 	case r.faultless || r.tail:
-		r.find(oracleRun, fmt.Sprintf("Run returned although its context had not ended: %v", err))
+		r.find(report.Run, fmt.Sprintf("Run returned although its context had not ended: %v", err))
 	case p.boots >= mostBoots:
-		r.find(oracleRun, fmt.Sprintf("Run returned %d times although its context had not ended, at last: %v",
+		r.find(report.Run, fmt.Sprintf("Run returned %d times although its context had not ended, at last: %v",
 			p.boots, err))
 	default:
 		p.cancel()
@@ -174,4 +173,33 @@ func (r *run) join(p *replica, serve bool) {
 		r.sched.Idle(time.Second)
 	}
 	stuck(stopWithin)
+}
+
+// checkCaches compares the caches of the replicas that run with the server.
+func (r *run) checkCaches() {
+	for _, p := range r.replicas {
+		if p.halted || !p.down.IsZero() {
+			continue
+		}
+		for _, c := range p.caches {
+			objects, err := r.world.Objects(c.Resource)
+			if err != nil {
+				r.find(report.Cache, fmt.Sprintf("Env.Cache: %v", err))
+				return
+			}
+			if edited, err := c.Check(objects); err != nil {
+				r.find(report.OfCache(edited), err.Error())
+				return
+			}
+		}
+	}
+}
+
+// mutated reports whether Run has returned because an informer found a modified object.
+func (r *run) mutated(err error) bool {
+	mutation, found := errors.AsType[*informer.MutationError](err)
+	if found {
+		r.find(report.Mutation, mutation.Error())
+	}
+	return found
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/onsi/gomega"
 
+	"github.com/homeostat/homeostat/internal/proof/breeding"
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
 )
 
@@ -36,7 +37,7 @@ func lampOf(w *reconciletest.World) *lamp { return w.Outside().(*lamp) }
 
 // lit is a case in which a lamp goes out at the first step; switcher says how it goes on.
 func lit(switcher func(l *lamp)) *reconciletest.Case {
-	c := breeding(right)
+	c := breeding.Case(breeding.Right)
 	c.Goal = nil
 	c.Outside = func() any { return &lamp{} }
 	c.Workload = []reconciletest.Step{
@@ -83,4 +84,29 @@ func TestRestWaitsForActorsThatDoNotWrite(t *testing.T) {
 			g.Expect(trace).To(gomega.MatchRegexp(`(?s)others    off.*actor     switch.*actor     report.*others    patch`))
 		})
 	}
+}
+
+func TestRestWaitsForAnActorThatIsDue(t *testing.T) {
+	g := gomega.NewWithT(t)
+	c := breeding.Case(breeding.Right)
+	c.Goal, c.Workload = nil, c.Workload[:1]
+	c.Outside = func() any { return &lamp{} }
+	began := time.Time{}
+	due := func(w *reconciletest.World) time.Time {
+		switch {
+		case lampOf(w).is("on"):
+			return time.Time{}
+		case lampOf(w).is(""):
+			lampOf(w).set("off")
+			began = time.Now()
+		}
+		return began.Add(time.Hour)
+	}
+	c.Actors = []reconciletest.Actor{{
+		Name: "clock", Due: due, Do: func(w *reconciletest.World) { lampOf(w).on() },
+		Enabled: func(w *reconciletest.World) bool { return !lampOf(w).is("on") && !time.Now().Before(due(w)) },
+	}}
+	lines, found := reconciletest.TraceOf(t, c, nil, "")
+	g.Expect(found).To(gomega.BeEmpty())
+	g.Expect(strings.Join(lines, "\n")).To(gomega.MatchRegexp(`(?s)actor     clock.*others    create`))
 }

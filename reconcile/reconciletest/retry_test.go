@@ -8,22 +8,23 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/homeostat/homeostat/internal/proof/breeding"
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
 )
 
 // hasty has taken its client the retries, and tries again at once. Under a generated name that may be another child.
-func hasty(generated bool) turn {
-	return func(ctx context.Context, b *breeder, p *corev1.ConfigMap) error {
-		if len(b.childrenOf(p)) > 0 {
+func hasty(generated bool) breeding.Breed {
+	return func(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) error {
+		if len(b.ChildrenOf(p)) > 0 {
 			return nil
 		}
-		s := child(p)
+		s := breeding.Child(p)
 		if generated {
 			s.Name, s.GenerateName = "", p.Name+"-"
 		}
 		var err error
 		for range 2 {
-			err = b.client.CoreV1().RESTClient().Post().Namespace(p.Namespace).Resource("secrets").Body(s).MaxRetries(0).
+			err = b.Client.CoreV1().RESTClient().Post().Namespace(p.Namespace).Resource("secrets").Body(s).MaxRetries(0).
 				Do(ctx).Error()
 			if !apierrors.IsTooManyRequests(err) {
 				break
@@ -37,15 +38,15 @@ func hasty(generated bool) turn {
 func TestWhoDoesNotWaitAsToldIsFound(t *testing.T) {
 	for _, b := range []struct {
 		name, want string
-		turn       turn
+		breed      breeding.Breed
 	}{
 		{"hasty", "(429, Retry-After: 1s): 0s later comes again: create secrets d/a-child", hasty(false)},
 		{"hasty, perhaps", "", hasty(true)},
-		{"right", "", right},
+		{"right", "", breeding.Right},
 	} {
 		t.Run(b.name, func(t *testing.T) {
 			g := gomega.NewWithT(t)
-			c := breeding(b.turn)
+			c := breeding.Case(b.breed)
 			c.Workload, c.Goal = nil, nil
 			lines, found := reconciletest.TraceOf(t, c, nil, "c6.429")
 			g.Expect(lines).To(gomega.ContainElement(gomega.ContainSubstring("create secrets")))

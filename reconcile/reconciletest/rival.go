@@ -7,13 +7,13 @@ import (
 	"maps"
 	"slices"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/homeostat/homeostat/internal/apisim"
+	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/report"
+	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/state"
 )
-
-// rivalKey is the annotation that the rival sets. It is nobody's business, so that everybody has to leave it alone.
-const rivalKey = "reconciletest/rival"
 
 // rival annotates the object of a call that is about to be served.
 func (r *run) rival(c apisim.Call) {
@@ -21,8 +21,8 @@ func (r *run) rival(c apisim.Call) {
 	if c.Namespace != "" {
 		key = c.Namespace + "/" + c.Name
 	}
-	resource := shortName(c.Resource.GroupResource())
-	step := Patch(resource, key, `{"metadata":{"annotations":{"`+rivalKey+`":"was here"}}}`)
+	resource := c.Resource.GroupResource().String()
+	step := Patch(resource, key, `{"metadata":{"annotations":{"`+state.RivalKey+`":"was here"}}}`)
 	if err := step.Do(context.Background(), r.world); err != nil {
 		return // it is not there
 	}
@@ -39,8 +39,8 @@ func (r *run) wipes(e apisim.Event, resource string) {
 	if e.Old == nil || e.New == nil {
 		return
 	}
-	if r.rivals[e.New.GetUID()] && e.Old.GetAnnotations()[rivalKey] != "" && e.New.GetAnnotations()[rivalKey] == "" {
-		r.find(oracleLost, fmt.Sprintf("it wipes away what somebody else has just written to %s %s, an annotation",
+	if r.rivals[e.New.GetUID()] && e.Old.GetAnnotations()[state.RivalKey] != "" && e.New.GetAnnotations()[state.RivalKey] == "" {
+		r.find(report.Lost, fmt.Sprintf("it wipes away what somebody else has just written to %s %s, an annotation",
 			resource, e.Key))
 	}
 }
@@ -68,7 +68,7 @@ var editable = map[string]string{
 // leaf finds a value of a new object that somebody else could change, and what they would make of it.
 func (r *run) leaf(resource string, o *unstructured.Unstructured) ([]string, any) {
 	at, known := editable[resource]
-	if !known && slices.ContainsFunc(r.c.Resources, func(x Resource) bool { return resource == x.Resource+"."+x.Group }) {
+	if !known && slices.ContainsFunc(r.c.Resources, func(x metav1.APIResource) bool { return resource == x.Name+"."+x.Group }) {
 		at, known = "spec", true
 	}
 	content, _ := o.Object[at].(map[string]any)

@@ -7,12 +7,13 @@ import (
 	"github.com/onsi/gomega"
 	rbacv1 "k8s.io/api/rbac/v1"
 
+	"github.com/homeostat/homeostat/internal/proof/breeding"
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
 )
 
 func TestReportComparesRules(t *testing.T) {
 	g := gomega.NewWithT(t)
-	report := reconciletest.Search(t, breeding(right), &reconciletest.Options{Budget: time.Second})
+	report := reconciletest.Search(t, breeding.Case(breeding.Right), &reconciletest.Options{Budget: time.Second})
 	missing, unused := report.Compare([]rbacv1.PolicyRule{
 		{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{
 			"list", "watch", "patch",

@@ -6,12 +6,14 @@ import (
 	"math/rand/v2"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/homeostat/homeostat/internal/apisim"
 	"github.com/homeostat/homeostat/internal/simhook"
+	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/backend"
+	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/plan"
+	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/report"
+	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/state"
 )
 
 const (
@@ -28,7 +30,7 @@ const (
 type run struct {
 	c         *Case
 	o         Options
-	p         plan
+	p         plan.Plan
 	s         setting
 	faultless bool // there was no plan to begin with
 	sim       *apisim.Server
@@ -75,15 +77,15 @@ type setting struct {
 	stay  bool // it has to stay at rest
 }
 
-func newRun(c *Case, o Options, p plan, s setting) (*run, error) {
+func newRun(c *Case, o Options, p plan.Plan, s setting) (*run, error) {
 	r := &run{
 		c: c, o: o, p: p, s: s, faultless: len(p) == 0, out: newOutcome(),
 		created: map[string]output{}, leases: map[types.NamespacedName]bool{}, replicas: newReplicas(c.Replicas),
 		alive: map[string]int{}, held: map[int]time.Time{}, slow: map[int]time.Time{}, tardy: map[string]time.Time{},
 		later: map[string]time.Time{}, rivals: map[types.UID]bool{},
 	}
-	if d, found := p.kind(shuffled); found {
-		r.random = rand.New(rand.NewPCG(uint64(d.index), 1))
+	if d, found := p.First(plan.Shuffled); found {
+		r.random = rand.New(rand.NewPCG(uint64(d.Index), 1))
 	}
 	if s.start > 0 {
 		<-time.NewTimer(s.start).C
@@ -96,18 +98,9 @@ func newRun(c *Case, o Options, p plan, s setting) (*run, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.world = &World{sim: r.sim}
-	if c.Outside != nil {
-		r.world.outside = c.Outside()
-	}
-	for _, obj := range c.Objects {
-		err := r.world.load(obj)
-		if ns, ok := obj.(*corev1.Namespace); ok && apierrors.IsAlreadyExists(err) {
-			err = r.world.label(ns) // every cluster has it
-		}
-		if err != nil {
-			return nil, err
-		}
+	r.world = c.On(backend.Simulated{Server: r.sim})
+	if err := backend.Begin(r.world.server, c.Objects...); err != nil {
+		return nil, err
 	}
 	r.sim.Deny(r.called)
 	r.sim.OnCommit(r.committed)
@@ -145,7 +138,7 @@ func (r *run) play(ctx context.Context) {
 	r.drift(ctx)
 	if r.out.finding == nil && r.c.Goal != nil {
 		if err := r.c.Goal(r.world); err != nil {
-			r.find(oracleGoal, err.Error())
+			r.find(report.Goal, err.Error())
 		}
 	}
 	r.rest()
@@ -159,10 +152,10 @@ func (r *run) play(ctx context.Context) {
 // rest keeps what the server has when the program is at rest, and looks whether nothing was lost on the way.
 func (r *run) rest() {
 	r.out.restedAt = append(r.out.restedAt, len(r.out.lines))
-	r.out.states = append(r.out.states, photograph(r.sim, r.c.Ignore))
+	r.out.states = append(r.out.states, state.OfServer(r.sim, r.c.Ignore))
 	r.out.commits = append(r.out.commits, len(r.versions))
 	if r.out.finding == nil {
-		r.lookIntoCaches()
+		r.checkCaches()
 	}
 }
 
@@ -213,7 +206,7 @@ func (r *run) live(ctx context.Context, until func() time.Time) {
 			return
 		}
 		if r.steps++; r.steps > r.o.Steps {
-			r.find(oracleRest, fmt.Sprintf("it never comes to rest: %d steps, and the last write was %v ago",
+			r.find(report.Rest, fmt.Sprintf("it never comes to rest: %d steps, and the last write was %v ago",
 				r.o.Steps, time.Since(r.progress)))
 			return
 		}
@@ -264,14 +257,14 @@ func (r *run) patience(until time.Time) time.Duration {
 
 // work does the next step of the workload: several, and while the program is down, if the plan says so.
 func (r *run) work(ctx context.Context) {
-	d, down := r.p.find(offline, r.next+1)
+	d, down := r.p.Find(plan.Offline, r.next+1)
 	if !down {
 		r.step(ctx)
 		return
 	}
 	r.line("down      the program")
 	r.haltAll()
-	for range min(d.n, len(r.c.Workload)-r.next) {
+	for range min(d.N, len(r.c.Workload)-r.next) {
 		r.step(ctx)
 		r.settle(ctx)
 	}
@@ -286,13 +279,13 @@ func (r *run) step(ctx context.Context) {
 	r.line("others    " + step.Name)
 	r.progress = time.Now()
 	if err := step.Do(ctx, r.world); err != nil && r.faultless {
-		r.find(oracleWorkload, fmt.Sprintf("step %q of the workload: %v", step.Name, err))
+		r.find(report.Workload, fmt.Sprintf("step %q of the workload: %v", step.Name, err))
 	}
 }
 
 // early does a step of the workload before its time, if the plan says so.
 func (r *run) early(ctx context.Context) bool {
-	d, now := r.p.find(early, r.out.decisions+1)
+	d, now := r.p.Find(plan.Early, r.out.decisions+1)
 	if !now || r.tail || r.next >= len(r.c.Workload) {
 		return false
 	}

@@ -15,19 +15,20 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/homeostat/homeostat/internal/proof/breeding"
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
 )
 
 // shared is an exploration that several make together.
 func shared(c *reconciletest.Case) (*reconciletest.Case, *reconciletest.Options) {
 	c.Workload, c.Goal = nil, nil
-	return c, &reconciletest.Options{Budget: testBudget, SkipDrift: true, Seeds: 5}
+	return c, &reconciletest.Options{Budget: breeding.Budget, SkipDrift: true, Seeds: 5}
 }
 
 // once makes one Secret, and watches nothing: there is little to explore.
 func once() *reconciletest.Case {
 	return &reconciletest.Case{
-		Objects:   []runtime.Object{parent("a")}, // and its namespace
+		Objects:   []runtime.Object{breeding.Parent("a")}, // and its namespace
 		Unwatched: []string{"secrets"},
 		Run: func(env *reconciletest.Env) error {
 			ctx, secrets := env.Context(), env.Client().CoreV1().Secrets("d")
@@ -63,7 +64,7 @@ func TestShardsAreProcessesThatShareTheRuns(t *testing.T) {
 	if singles := slices.DeleteFunc(slices.Clone(plans), isOrder); len(singles) != report.Planned {
 		t.Errorf("%d single deviations, and the report says %d: %v", len(singles), report.Planned, singles)
 	}
-	if os.Getenv(reconciletest.ShardVariable) != "" {
+	if os.Getenv("RECONCILETEST_SHARD") != "" {
 		for _, p := range plans {
 			t.Log(mark + p)
 		}
@@ -92,7 +93,7 @@ func processOf(t *testing.T, shard int) []string {
 	binary, err := os.Executable()
 	g.Expect(err).NotTo(gomega.HaveOccurred())
 	cmd := exec.CommandContext(t.Context(), binary, "-test.run=^"+t.Name()+"$", "-test.v")
-	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d/%d", reconciletest.ShardVariable, shard+1, shards))
+	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d/%d", "RECONCILETEST_SHARD", shard+1, shards))
 	out, err := cmd.CombinedOutput()
 	g.Expect(err).NotTo(gomega.HaveOccurred(), string(out))
 	var all []string
@@ -107,7 +108,7 @@ func processOf(t *testing.T, shard int) []string {
 // What one process finds, one of the shards finds, under the same token.
 func TestShardsFindTheSameFailure(t *testing.T) {
 	g := gomega.NewWithT(t)
-	c, o := shared(breeding(premature))
+	c, o := shared(breeding.Case(breeding.Premature))
 	_, report := reconciletest.Tried(t, c, o)
 	g.Expect(report.Token).NotTo(gomega.BeEmpty())
 	var tokens []string

@@ -2,8 +2,14 @@ package reconciletest
 
 import (
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/homeostat/homeostat/internal/apisim"
+	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/backend"
+	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/plan"
+	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/report"
+	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/rules"
 )
 
 // How many runs a counter-example is made smaller for: a time would make the result one of chance.
@@ -16,7 +22,7 @@ const (
 // example is a counter-example: what of the case, under which plan, with which outcome.
 type example struct {
 	x   *explorer
-	p   plan
+	p   plan.Plan
 	out *outcome
 }
 
@@ -30,7 +36,7 @@ type shrinker struct {
 // nor a step of the workload can go, as far as the tries reach.
 func smallest(e example) example {
 	s := &shrinker{best: e}
-	if e.out.finding.oracle == oracleRest {
+	if e.out.finding.Oracle == report.Rest {
 		return e // each try would take all the steps
 	}
 	s.fewer()
@@ -42,7 +48,7 @@ func smallest(e example) example {
 func (s *shrinker) over() bool { return s.tries >= mostTries }
 
 // try keeps the example if the same oracle finds something in it.
-func (s *shrinker) try(x *explorer, p plan) bool {
+func (s *shrinker) try(x *explorer, p plan.Plan) bool {
 	if s.over() {
 		return false
 	}
@@ -54,7 +60,7 @@ func (s *shrinker) try(x *explorer, p plan) bool {
 	if len(p) > 0 {
 		x.judge(p, out)
 	}
-	if out.finding == nil || !same(out.finding.oracle, s.best.out.finding.oracle) {
+	if out.finding == nil || !same(out.finding.Oracle, s.best.out.finding.Oracle) {
 		return false
 	}
 	s.best = example{x: x, p: p, out: out}
@@ -63,7 +69,7 @@ func (s *shrinker) try(x *explorer, p plan) bool {
 
 // same oracles: a smaller case has no goal, and the state tells instead.
 func same(a, b string) bool {
-	return a == b || a == oracleState && b == oracleGoal
+	return a == b || a == report.State && b == report.Goal
 }
 
 // fewer leaves out deviations, until each that is left is needed.
@@ -83,19 +89,19 @@ var (
 		apisim.Conflict, apisim.Internal, apisim.Throttled, apisim.Expired, apisim.LostReply, apisim.Late,
 		apisim.CrashBefore, apisim.CrashAfter,
 	}
-	deliveryStrength = []apisim.Fault{apisim.Duplicated, hold, apisim.Dropped, apisim.Expired}
+	deliveryStrength = []apisim.Fault{apisim.Duplicated, plan.Hold, apisim.Dropped, apisim.Expired}
 )
 
 // weaker puts the weakest fault in place of each that does it.
 func (s *shrinker) weaker() {
 	for i, d := range s.best.p {
-		order := map[byte][]apisim.Fault{atCall: callStrength, atDelivery: deliveryStrength}[d.at]
-		if d.at == atCall && d.fault == hold {
+		order := map[byte][]apisim.Fault{plan.AtCall: callStrength, plan.AtDelivery: deliveryStrength}[d.At]
+		if d.At == plan.AtCall && d.Fault == plan.Hold {
 			continue
 		}
-		for _, f := range order[:max(slices.Index(order, d.fault), 0)] {
+		for _, f := range order[:max(slices.Index(order, d.Fault), 0)] {
 			p := slices.Clone(s.best.p)
-			p[i].fault = f
+			p[i].Fault = f
 			if s.try(s.best.x, p) {
 				break
 			}
@@ -110,12 +116,12 @@ func (s *shrinker) less() {
 	for i := range steps {
 		steps[i]--
 	}
-	if len(steps) > 1 && !s.without(cut{steps: steps}) {
-		s.without(cut{steps: steps[len(steps)/2:]})
+	if len(steps) > 1 && !s.without(plan.Cut{Steps: steps}) {
+		s.without(plan.Cut{Steps: steps[len(steps)/2:]})
 	}
 	for again := true; again && !s.over(); {
 		again = false
-		for _, c := range s.best.x.less.next(s.best.x.whole) {
+		for _, c := range nextCuts(s.best.x.less, s.best.x.whole) {
 			if again = s.without(c); again {
 				break
 			}
@@ -123,7 +129,7 @@ func (s *shrinker) less() {
 	}
 }
 
-func (s *shrinker) without(c cut) bool {
+func (s *shrinker) without(c plan.Cut) bool {
 	x := s.best.x.with(c)
 	if len(s.best.p) == 0 {
 		return s.try(x, nil)
@@ -132,26 +138,26 @@ func (s *shrinker) without(c cut) bool {
 	if s.over() || !x.refer() {
 		return false
 	}
-	return slices.ContainsFunc(x.alike(s.best.p), func(p plan) bool { return s.try(x, p) })
+	return slices.ContainsFunc(x.alike(s.best.p), func(p plan.Plan) bool { return s.try(x, p) })
 }
 
 // with is an explorer of a smaller case.
-func (x *explorer) with(c cut) *explorer {
+func (x *explorer) with(c plan.Cut) *explorer {
 	return &explorer{
-		t: x.t, c: c.apply(x.whole), whole: x.whole, less: c, o: x.o, began: x.began, report: &Report{}, rules: ruleSet{},
+		t: x.t, c: applyCut(c, x.whole), whole: x.whole, less: c, o: x.o, began: x.began, report: &Report{}, rules: rules.Set{},
 		quiet: true,
 	}
 }
 
 // alike are plans of the same kinds of deviations, at other places.
-func (x *explorer) alike(p plan) []plan {
+func (x *explorer) alike(p plan.Plan) []plan.Plan {
 	singles := x.singles()
-	all := []plan{p}
+	all := []plan.Plan{p}
 	for i, d := range p {
-		var next []plan
+		var next []plan.Plan
 		for _, single := range singles {
 			at := single[0]
-			if at.at != d.at || at.fault != d.fault || len(next) >= mostPlaces {
+			if at.At != d.At || at.Fault != d.Fault || len(next) >= mostPlaces {
 				continue
 			}
 			other := slices.Clone(p)
@@ -159,6 +165,73 @@ func (x *explorer) alike(p plan) []plan {
 			next = append(next, other)
 		}
 		all = append(all, next...)
+	}
+	return all
+}
+
+// omitted names what a cut leaves out of a case; "" for nothing.
+func omitted(c plan.Cut, of *Case) string {
+	var parts []string
+	for _, i := range c.Objects {
+		if i < len(of.Objects) {
+			parts = append(parts, backend.Title(of.Objects[i]))
+		}
+	}
+	for _, i := range c.Steps {
+		if i < len(of.Workload) {
+			parts = append(parts, strconv.Quote(of.Workload[i].Name))
+		}
+	}
+	if c.Single {
+		parts = append(parts, "all replicas but one")
+	}
+	return strings.Join(parts, ", ")
+}
+
+// applyCut returns the case without what is left out, and then without its goal, which is of the whole workload.
+func applyCut(c plan.Cut, of *Case) *Case {
+	if c.None() {
+		return of
+	}
+	less := *of
+	less.Objects, less.Workload, less.Goal = without(of.Objects, c.Objects), without(of.Workload, c.Steps), nil
+	if c.Single {
+		less.Replicas = 1
+	}
+	return &less
+}
+
+func without[T any](all []T, indices []int) []T {
+	var left []T
+	for i, v := range all {
+		if !slices.Contains(indices, i) {
+			left = append(left, v)
+		}
+	}
+	return left
+}
+
+// nextCuts leave out one thing more: the last steps first.
+func nextCuts(c plan.Cut, of *Case) []plan.Cut {
+	var all []plan.Cut
+	for i := range slices.Backward(of.Workload) {
+		if !slices.Contains(c.Steps, i) {
+			more := c
+			more.Steps = append(slices.Clone(c.Steps), i)
+			all = append(all, more)
+		}
+	}
+	for i := range slices.Backward(of.Objects) {
+		if !slices.Contains(c.Objects, i) {
+			more := c
+			more.Objects = append(slices.Clone(c.Objects), i)
+			all = append(all, more)
+		}
+	}
+	if of.Replicas > 1 && !c.Single {
+		more := c
+		more.Single = true
+		all = append(all, more)
 	}
 	return all
 }

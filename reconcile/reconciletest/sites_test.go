@@ -17,9 +17,11 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/internal/proof/breeding"
 	"github.com/homeostat/homeostat/patch"
 	"github.com/homeostat/homeostat/reconcile"
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
+	"github.com/homeostat/homeostat/reconcile/reconciletest/actors"
 )
 
 // A site is a ConfigMap with the label site and an image; it gets a Deployment, and when all of its Pods run that
@@ -56,23 +58,38 @@ func patient(d *appsv1.Deployment) (bool, time.Duration) {
 	return err == nil && left <= 0, left
 }
 
+// deployment is of two Pods.
+func deployment(name string) *appsv1.Deployment {
+	labels := map[string]string{"run": name}
+	return &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "d", Name: name},
+		Spec: appsv1.DeploymentSpec{
+			Replicas: new(int32(2)), Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels},
+				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i:1"}}},
+			},
+		},
+	}
+}
+
 func serve(ok served) func(env *reconciletest.Env) error {
 	return func(env *reconciletest.Env) error {
 		client := env.Client()
 		sites := informer.For(client.CoreV1().ConfigMaps(""), &informer.Options{LabelSelector: "site"})
 		deployments := informer.For(client.AppsV1().Deployments(""), nil)
-		turn := func(ctx context.Context, r reconcile.Request[*corev1.ConfigMap]) (reconcile.Result, error) {
+		one := func(ctx context.Context, r reconcile.Request[*corev1.ConfigMap]) (reconcile.Result, error) {
 			s, there := r.Object()
 			if !there {
 				return reconcile.Result{}, nil
 			}
 			d, known := deployments.Snapshot().Get(types.NamespacedName(r.Key))
 			if !known {
-				d = deployment(s.Name, 2)
+				d = deployment(s.Name)
 			}
 			return serveOne(ctx, client, s, d, ok)
 		}
-		c, err := reconcile.New("sites", sites, reconcile.Func[*corev1.ConfigMap](turn),
+		c, err := reconcile.New("sites", sites, reconcile.Func[*corev1.ConfigMap](one),
 			&reconcile.Options{Triggers: []reconcile.Trigger{reconcile.Owned(deployments)}})
 		if err != nil {
 			return err
@@ -112,7 +129,7 @@ func serving(ok served) *reconciletest.Case {
 	return &reconciletest.Case{
 		Objects: []runtime.Object{site("shop", "shop:1")},
 		Run:     serve(ok),
-		Actors:  []reconciletest.Actor{reconciletest.Kubelet(nil), reconciletest.Deployments()},
+		Actors:  []reconciletest.Actor{actors.Kubelet(nil), actors.Deployments()},
 		Workload: []reconciletest.Step{
 			reconciletest.Patch("configmaps", "d/shop", `{"data":{"image":"shop:2"}}`),
 			reconciletest.Delete("configmaps", "d/shop"),
@@ -171,7 +188,7 @@ func TestActorsShowWhatAProgramDoesNotWaitFor(t *testing.T) {
 			c := serving(b.ok)
 			c.Always = saysTrue
 			if b.plan == "" {
-				report := reconciletest.Search(t, c, &reconciletest.Options{Budget: testBudget, SkipDrift: true})
+				report := reconciletest.Search(t, c, &reconciletest.Options{Budget: breeding.Budget, SkipDrift: true})
 				t.Log(report.Failure)
 				g.Expect(report.Failure).To(gomega.ContainSubstring(b.want))
 				return
@@ -198,9 +215,9 @@ func TestActorsAreDeterministic(t *testing.T) {
 func TestKubeletMakesAWaiterGoOn(t *testing.T) {
 	g := gomega.NewWithT(t)
 	c := &reconciletest.Case{
-		Objects:  []runtime.Object{parent("a")},
+		Objects:  []runtime.Object{breeding.Parent("a")},
 		Run:      waitForPod,
-		Actors:   []reconciletest.Actor{reconciletest.Kubelet(nil)},
+		Actors:   []reconciletest.Actor{actors.Kubelet(nil)},
 		Workload: []reconciletest.Step{reconciletest.Delete("pods", "d/a"), reconciletest.Delete("configmaps", "d/a")},
 	}
 	report := reconciletest.Search(t, c, &reconciletest.Options{Budget: time.Second})
@@ -211,16 +228,19 @@ func TestKubeletMakesAWaiterGoOn(t *testing.T) {
 func waitForPod(env *reconciletest.Env) error {
 	client := env.Client()
 	pods := informer.For(client.CoreV1().Pods(""), nil)
-	turn := func(ctx context.Context, r reconcile.Request[*corev1.ConfigMap]) (reconcile.Result, error) {
+	one := func(ctx context.Context, r reconcile.Request[*corev1.ConfigMap]) (reconcile.Result, error) {
 		p, there := r.Object()
 		if !there {
 			return reconcile.Result{}, nil
 		}
 		mine, known := pods.Snapshot().Get(types.NamespacedName(r.Key))
 		if !known {
-			_, err := client.CoreV1().Pods(p.Namespace).Create(ctx, pod(p.Name, func(made *corev1.Pod) {
-				made.OwnerReferences = child(p).OwnerReferences
-			}), metav1.CreateOptions{})
+			_, err := client.CoreV1().Pods(p.Namespace).Create(ctx, &corev1.Pod{
+				ObjectMeta: metav1.ObjectMeta{
+					Namespace: p.Namespace, Name: p.Name, OwnerReferences: breeding.Child(p).OwnerReferences,
+				},
+				Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}},
+			}, metav1.CreateOptions{})
 			if apierrors.IsAlreadyExists(err) {
 				err = nil
 			}
@@ -235,7 +255,7 @@ func waitForPod(env *reconciletest.Env) error {
 		return reconcile.Result{}, err
 	}
 	parents := informer.For(client.CoreV1().ConfigMaps(""), &informer.Options{LabelSelector: "parent"})
-	c, err := reconcile.New("waiter", parents, reconcile.Func[*corev1.ConfigMap](turn),
+	c, err := reconcile.New("waiter", parents, reconcile.Func[*corev1.ConfigMap](one),
 		&reconcile.Options{Triggers: []reconcile.Trigger{reconcile.Owned(pods)}})
 	if err != nil {
 		return err

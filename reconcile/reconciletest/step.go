@@ -2,77 +2,60 @@ package reconciletest
 
 import (
 	"context"
-	"fmt"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/backend"
 )
 
-// Step is one thing that somebody else does. It goes to the server at once and never fails by chance.
+// Step is one act of another client, such as a user. It goes to the server at once and gets no fault.
 type Step struct {
+	// Name describes the step in traces. Required.
 	Name string
-	Do   func(ctx context.Context, w *World) error
+	// Do acts. An error fails the test if it comes without faults; with faults the step counts as done. Required.
+	Do func(ctx context.Context, w *World) error
 }
 
-// Create makes an object.
+// Create returns a step that creates an object, status and all, and first its namespace if there is none.
 func Create(obj runtime.Object) Step {
-	return Step{Name: "create " + title(obj), Do: func(_ context.Context, w *World) error {
-		return w.load(obj)
+	return Step{Name: "create " + backend.Title(obj), Do: func(_ context.Context, w *World) error {
+		return w.server.Load(obj)
 	}}
 }
 
-// title is the object's kind, namespace and name.
-func title(obj runtime.Object) string {
-	kind := obj.GetObjectKind().GroupVersionKind().Kind
-	if kind == "" {
-		kind = strings.TrimPrefix(fmt.Sprintf("%T", obj), "*")
-		kind = kind[strings.LastIndex(kind, ".")+1:]
-	}
-	m, ok := obj.(metav1.Object)
-	switch {
-	case !ok:
-		return kind
-	case m.GetNamespace() == "":
-		return kind + " " + m.GetName()
-	}
-	return kind + " " + m.GetNamespace() + "/" + m.GetName()
-}
-
-// Patch merges JSON into an object: Patch("deployments.apps", "namespace/name", `{"spec":{"replicas":3}}`).
+// Patch returns a step that applies a JSON merge patch to an object, or to its status:
+//
+//	reconciletest.Patch("deployments.apps", "namespace/name", `{"spec":{"replicas":3}}`)
+//	reconciletest.Patch("nodes/status", "name", `{"status":{"phase":"Running"}}`)
+//
+// The key of an object without a namespace is its name.
 func Patch(resource, key, json string) Step {
-	return patchStep("patch "+resource+" "+key+" "+json, resource, key, json, "")
-}
-
-// PatchStatus merges JSON into an object through its status subresource.
-func PatchStatus(resource, key, json string) Step {
-	return patchStep("patch status of "+resource+" "+key+" "+json, resource, key, json, "status")
-}
-
-func patchStep(name, resource, key, json, subresource string) Step {
-	return Step{Name: name, Do: func(ctx context.Context, w *World) error {
-		client, object, err := w.resource(resource, key)
+	resource, subresource, status := strings.Cut(resource, "/")
+	verb, subresources := "patch ", []string(nil)
+	if status {
+		verb, subresources = "patch "+subresource+" of ", []string{subresource}
+	}
+	return Step{Name: verb + resource + " " + key + " " + json, Do: func(ctx context.Context, w *World) error {
+		client, name, err := backend.Client(w.server, resource, key)
 		if err != nil {
 			return err
 		}
-		var sub []string
-		if subresource != "" {
-			sub = append(sub, subresource)
-		}
-		_, err = client.Patch(ctx, object, types.MergePatchType, []byte(json), metav1.PatchOptions{}, sub...)
+		_, err = client.Patch(ctx, name, types.MergePatchType, []byte(json), metav1.PatchOptions{}, subresources...)
 		return err
 	}}
 }
 
-// Delete deletes an object, its dependents in the background.
+// Delete returns a step that deletes an object; its dependents are deleted in the background.
 func Delete(resource, key string) Step {
 	return Step{Name: "delete " + resource + " " + key, Do: func(ctx context.Context, w *World) error {
-		client, object, err := w.resource(resource, key)
+		client, name, err := backend.Client(w.server, resource, key)
 		if err != nil {
 			return err
 		}
 		policy := metav1.DeletePropagationBackground
-		return client.Delete(ctx, object, metav1.DeleteOptions{PropagationPolicy: &policy})
+		return client.Delete(ctx, name, metav1.DeleteOptions{PropagationPolicy: &policy})
 	}}
 }

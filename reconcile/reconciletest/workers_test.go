@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/internal/proof/breeding"
 	"github.com/homeostat/homeostat/reconcile"
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
 )
@@ -24,12 +25,12 @@ import (
 // A crowd is more parents than there are workers. All of them change at once when the program boots, and each change
 // comes from three sides: the parents, their children, and Services of their names. Each turn makes a call, so that one
 // turn more or less shows.
-func crowd(t func() turn) *reconciletest.Case {
+func crowd(t func() breeding.Breed) *reconciletest.Case {
 	c := &reconciletest.Case{Run: func(env *reconciletest.Env) error { return crowded(env, t()) }}
 	for i := range 6 {
-		p := parent(fmt.Sprint("p", i))
+		p := breeding.Parent(fmt.Sprint("p", i))
 		p.UID = types.UID(fmt.Sprint("uid-", i))
-		c.Objects = append(c.Objects, p, child(p),
+		c.Objects = append(c.Objects, p, breeding.Child(p),
 			&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "d", Name: p.Name}})
 	}
 	c.Workload = []reconciletest.Step{
@@ -40,17 +41,17 @@ func crowd(t func() turn) *reconciletest.Case {
 }
 
 // seen is right, and has a look at the parent first.
-func seen(ctx context.Context, b *breeder, p *corev1.ConfigMap) error {
-	if _, err := b.client.CoreV1().ConfigMaps(p.Namespace).Get(ctx, p.Name, metav1.GetOptions{}); err != nil {
+func seen(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) error {
+	if _, err := b.Client.CoreV1().ConfigMaps(p.Namespace).Get(ctx, p.Name, metav1.GetOptions{}); err != nil {
 		return err
 	}
-	return right(ctx, b, p)
+	return breeding.Right(ctx, b, p)
 }
 
 // shy is seen, but the first turn of each parent fails.
-func shy() turn {
+func shy() breeding.Breed {
 	var failed sync.Map
-	return func(ctx context.Context, b *breeder, p *corev1.ConfigMap) error {
+	return func(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) error {
 		if _, again := failed.LoadOrStore(p.Name, true); !again {
 			return errors.New("not the first time")
 		}
@@ -58,10 +59,10 @@ func shy() turn {
 	}
 }
 
-func crowded(env *reconciletest.Env, t turn) error {
+func crowded(env *reconciletest.Env, t breeding.Breed) error {
 	client := env.Client()
 	parents := informer.For(client.CoreV1().ConfigMaps(""), &informer.Options{LabelSelector: "parent"})
-	b := &breeder{client: client, children: informer.For(client.CoreV1().Secrets(""), nil), turn: t}
+	b := &breeding.Breeder{Client: client, Children: informer.For(client.CoreV1().Secrets(""), nil), Breed: t}
 	services := informer.For(client.CoreV1().Services(""), nil)
 	named := func(_ context.Context, old, s *corev1.Service) ([]reconcile.Key, error) {
 		if s == nil {
@@ -71,7 +72,7 @@ func crowded(env *reconciletest.Env, t turn) error {
 	}
 	c, err := reconcile.New("crowd", parents, b, &reconcile.Options{
 		Workers:  4,
-		Triggers: []reconcile.Trigger{reconcile.Mapped(services, named), reconcile.Owned(b.children)},
+		Triggers: []reconcile.Trigger{reconcile.Mapped(services, named), reconcile.Owned(b.Children)},
 	})
 	if err != nil {
 		return err
@@ -82,7 +83,7 @@ func crowded(env *reconciletest.Env, t turn) error {
 // Several workers, mappers and all, take the same way each time. The log has what one process compares with another.
 func TestWorkersAreDeterministic(t *testing.T) {
 	g := gomega.NewWithT(t)
-	c := crowd(func() turn { return seen })
+	c := crowd(func() breeding.Breed { return seen })
 	plain := reconciletest.Repeat(t, c, 20)
 	g.Expect(plain).To(gomega.HaveEach(plain[0]))
 	sum := fnv.New32a()
@@ -104,7 +105,7 @@ func TestBackOffIsDeterministic(t *testing.T) {
 // What comes from three sides at once is one turn.
 func TestMappersAreHeardBeforeATurnBegins(t *testing.T) {
 	g := gomega.NewWithT(t)
-	c := crowd(func() turn { return seen })
+	c := crowd(func() breeding.Breed { return seen })
 	for _, o := range c.Objects {
 		if p, ok := o.(*corev1.ConfigMap); ok {
 			metav1.SetMetaDataAnnotation(&p.ObjectMeta, "ready", "yes")
@@ -119,7 +120,7 @@ func TestMappersAreHeardBeforeATurnBegins(t *testing.T) {
 // A run that ends in the middle ends for those, too, who wait for their turn.
 func TestWorkersThatWaitCanBeStopped(t *testing.T) {
 	g := gomega.NewWithT(t)
-	c := crowd(func() turn { return seen })
+	c := crowd(func() breeding.Breed { return seen })
 	c.Always = func(w *reconciletest.World) error {
 		all, err := reconciletest.List[corev1.ConfigMap](w, "configmaps")
 		g.Expect(err).NotTo(gomega.HaveOccurred())

@@ -1,67 +1,63 @@
 package reconciletest
 
 import (
-	"context"
-	"encoding/json"
 	"fmt"
-	"slices"
-	"strings"
 
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"github.com/homeostat/homeostat/internal/apisim"
+	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/backend"
 )
 
-// World is the cluster as an administrator sees it: at once, and without faults.
+// World is the cluster as an administrator sees it: live, not cached, and without faults. Steps of the workload, actors,
+// Goal and Always get it.
+//
+// Concurrency: its methods may be called from the function that it was given to, and not after that has returned.
 type World struct {
-	sim     *apisim.Server
-	remote  *remote // instead of it: a real server
+	server  backend.Server
 	outside any
 }
 
-// Outside is what Case.Outside made for this run.
-func (w *World) Outside() any { return w.outside }
-
-// Config is for clients of the administrator.
-func (w *World) Config() *rest.Config {
-	if w.remote != nil {
-		return rest.CopyConfig(w.remote.config)
+// On returns the World of the case on a server, and makes what is outside of it. It is for package live.
+func (c *Case) On(server backend.Server) *World {
+	w := &World{server: server}
+	if c.Outside != nil {
+		w.outside = c.Outside()
 	}
-	return w.sim.Admin()
+	return w
 }
 
-// Client is a clientset of the administrator.
+// Outside returns what Case.Outside made for this run; nil if the case has none.
+func (w *World) Outside() any { return w.outside }
+
+// Config returns an administrator's configuration: its requests get no fault and are never held back.
+func (w *World) Config() *rest.Config { return w.server.Config() }
+
+// Client returns a clientset on [World.Config].
 func (w *World) Client() kubernetes.Interface { return kubernetes.NewForConfigOrDie(w.Config()) }
 
-// Objects returns the objects of a resource, "pods" or "jobs.batch", by namespace and name. They are shared: read
-// only.
+// Version returns a number that grows with each write: an [Actor] that has looked at this version need not look again.
+// On a real server it is 0.
+func (w *World) Version() int64 { return w.server.Version() }
+
+// Objects returns the objects of a resource, "pods" or "jobs.batch", sorted by namespace and name. The objects are
+// shared; do not modify them.
+//
+// Errors: the server does not serve the resource; on a real server also what its list returned.
 func (w *World) Objects(resource string) ([]*unstructured.Unstructured, error) {
-	r, err := w.find(resource)
+	r, err := backend.Find(w.server, resource)
 	if err != nil {
 		return nil, err
 	}
-	if w.remote != nil {
-		return w.remote.objects(r)
-	}
-	return w.sim.Objects(r.GVR()), nil
+	return w.server.Objects(r)
 }
 
-func (w *World) resources() []apisim.Resource {
-	if w.remote != nil {
-		return w.remote.resources
-	}
-	return w.sim.Resources()
-}
-
-// List returns the objects of a resource, "pods" or "jobs.batch", as values of their Go type.
+// List returns the objects of a resource, "pods" or "jobs.batch", as values of their Go type, sorted by namespace and
+// name. The caller owns them.
+//
+// Errors: those of [World.Objects], and an object that does not decode into T.
 func List[T any](w *World, resource string) ([]T, error) {
 	objects, err := w.Objects(resource)
 	if err != nil {
@@ -75,79 +71,3 @@ func List[T any](w *World, resource string) ([]T, error) {
 	}
 	return all, nil
 }
-
-// load puts an object into the store, and first its namespace if nobody has.
-func (w *World) load(obj runtime.Object) error {
-	if w.remote != nil {
-		return w.remote.load(obj)
-	}
-	m, ok := obj.(metav1.Object)
-	if ok && m.GetNamespace() != "" {
-		namespaces := w.sim.Objects(corev1.SchemeGroupVersion.WithResource("namespaces"))
-		known := slices.ContainsFunc(namespaces,
-			func(n *unstructured.Unstructured) bool { return n.GetName() == m.GetNamespace() })
-		if !known {
-			if err := w.sim.Load(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: m.GetNamespace()}}); err != nil {
-				return err
-			}
-		}
-	}
-	return w.sim.Load(obj.DeepCopyObject())
-}
-
-// label gives a namespace that is there the labels and annotations of another.
-func (w *World) label(ns *corev1.Namespace) error {
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"labels":      ns.Labels,
-		"annotations": ns.Annotations,
-	}})
-	if err != nil {
-		return err
-	}
-	_, err = w.Client().CoreV1().Namespaces().
-		Patch(context.Background(), ns.Name, types.MergePatchType, patch, metav1.PatchOptions{})
-	return err
-}
-
-// find resolves "pods", "deployments.apps" and "events.events.k8s.io".
-func (w *World) find(resource string) (apisim.Resource, error) {
-	name, group, qualified := strings.Cut(resource, ".")
-	var found []apisim.Resource
-	for _, r := range w.resources() {
-		if r.Resource == name && (!qualified || r.Group == group) {
-			found = append(found, r)
-		}
-	}
-	switch len(found) {
-	case 0:
-		return apisim.Resource{}, fmt.Errorf("finding resource %q: the server does not have it: "+
-			"add it to Case.Resources", resource)
-	case 1:
-		return found[0], nil
-	}
-	for _, r := range found {
-		if r.Group == group {
-			return r, nil
-		}
-	}
-	return found[0], nil
-}
-
-// resource gives the administrator's client for a resource and the namespace in "namespace/name".
-func (w *World) resource(resource, key string) (dynamic.ResourceInterface, string, error) {
-	r, err := w.find(resource)
-	if err != nil {
-		return nil, "", err
-	}
-	client, err := dynamic.NewForConfig(w.Config())
-	if err != nil {
-		return nil, "", err
-	}
-	namespace, name, found := strings.Cut(key, "/")
-	if !found {
-		return client.Resource(r.GVR()), namespace, nil
-	}
-	return client.Resource(r.GVR()).Namespace(namespace), name, nil
-}
-
-func shortName(r schema.GroupResource) string { return r.String() }

@@ -22,6 +22,8 @@ import (
 	"github.com/homeostat/homeostat/patch"
 	"github.com/homeostat/homeostat/reconcile"
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
+	"github.com/homeostat/homeostat/reconcile/reconciletest/fakes"
+	"github.com/homeostat/homeostat/reconcile/reconciletest/live"
 )
 
 type makeKey = func(ctx context.Context, client kubernetes.Interface, app *corev1.ConfigMap) error
@@ -98,7 +100,7 @@ func TestKeyOnAFake(t *testing.T) {
 
 func TestKeyOnAFaithfulFake(t *testing.T) {
 	client := fake.NewClientset(newApp())
-	if err := reconciletest.Faithful(client); err != nil {
+	if err := fakes.Faithful(client); err != nil {
 		t.Fatal(err)
 	}
 	app, err := client.CoreV1().ConfigMaps("default").Get(t.Context(), "shop", metav1.GetOptions{})
@@ -136,7 +138,7 @@ func TestKeySurvives(t *testing.T) {
 // keySurvivesHere takes a cluster that is there for tests.
 func keySurvivesHere(t *testing.T, config *rest.Config) {
 	t.Helper()
-	reconciletest.Smoke(t, shop(ensureKey), config, nil)
+	live.Smoke(t, shop(ensureKey), config, nil)
 }
 
 // What the document shows of a failure is what one looks like: what was done, what is wrong, what is behind it. The trace

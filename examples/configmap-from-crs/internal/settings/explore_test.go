@@ -30,8 +30,8 @@ func settingOf(namespace, name, key, value string) *api.Setting {
 // lifeOfSettings is a world in which Settings come, change and go.
 func lifeOfSettings() *reconciletest.Case {
 	return &reconciletest.Case{
-		Resources: []reconciletest.Resource{{
-			Group: api.Group, Version: api.Version, Resource: api.Resource, Kind: api.Kind, Namespaced: true, Status: true,
+		Resources: []metav1.APIResource{{
+			Group: api.Group, Version: api.Version, Name: api.Resource, Kind: api.Kind, Namespaced: true,
 		}},
 		Run: func(env *reconciletest.Env) error {
 			inputs, err := api.NewForConfig(stage.Reach(env.Config()))

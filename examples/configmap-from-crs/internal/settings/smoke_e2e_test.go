@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/homeostat/homeostat/internal/proof/e2e"
-	"github.com/homeostat/homeostat/reconcile/reconciletest"
+	"github.com/homeostat/homeostat/reconcile/reconciletest/live"
 )
 
 // The case of the exploration, on a real server: killed after every write.
@@ -28,5 +28,5 @@ func TestE2ESmoke(t *testing.T) {
 	if err := cluster.Apply(t.Context(), string(crd)); err != nil {
 		t.Fatal(err)
 	}
-	reconciletest.Smoke(t, lifeOfSettings(), cluster.Config(), nil)
+	live.Smoke(t, lifeOfSettings(), cluster.Config(), nil)
 }

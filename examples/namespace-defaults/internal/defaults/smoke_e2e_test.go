@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/homeostat/homeostat/internal/proof/e2e"
-	"github.com/homeostat/homeostat/reconcile/reconciletest"
+	"github.com/homeostat/homeostat/reconcile/reconciletest/live"
 )
 
 // The case of the exploration, on a real server: killed after every write.
@@ -20,5 +20,5 @@ func TestE2ESmoke(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	reconciletest.Smoke(t, lifeOfTeams(t), cluster.Config(), nil)
+	live.Smoke(t, lifeOfTeams(t), cluster.Config(), nil)
 }

@@ -31,7 +31,7 @@ func TestItSurvivesEveryFault(t *testing.T) {
 		}
 	}
 	status := func(name, status string) reconciletest.Step {
-		return reconciletest.PatchStatus("pods", "d/"+name, `{"status":`+status+`}`)
+		return reconciletest.Patch("pods/status", "d/"+name, `{"status":`+status+`}`)
 	}
 	report := reconciletest.Explore(t, &reconciletest.Case{
 		Outside: func() any { return &witness{entered: map[string]bool{}, ended: map[string]bool{}} },

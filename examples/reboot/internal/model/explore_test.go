@@ -69,10 +69,10 @@ func group() *api.RebootGroup {
 	}
 }
 
-func resources() []reconciletest.Resource {
+func resources() []metav1.APIResource {
 	gv := api.GroupVersion()
-	return []reconciletest.Resource{{
-		Group: gv.Group, Version: gv.Version, Resource: api.Resource, Kind: "RebootGroup", Status: true,
+	return []metav1.APIResource{{
+		Group: gv.Group, Version: gv.Version, Name: api.Resource, Kind: "RebootGroup",
 	}}
 }
 
@@ -108,7 +108,7 @@ func cordon(name, json string) reconciletest.Step {
 }
 
 func ready(name, status string) reconciletest.Step {
-	return reconciletest.PatchStatus("nodes", name, `{"status":{"conditions":[{"type":"Ready","status":"`+status+`"}]}}`)
+	return reconciletest.Patch("nodes/status", name, `{"status":{"conditions":[{"type":"Ready","status":"`+status+`"}]}}`)
 }
 
 func paused(json string) reconciletest.Step {

@@ -1,0 +1,80 @@
+// Package actors has the controllers that most programs live with, for the worlds of package reconciletest: kubelets
+// that run Pods, and the controllers of Deployments and ReplicaSets.
+//
+//	case.Actors = []reconciletest.Actor{actors.Kubelet(nil), actors.Deployments()}
+//
+// They write as other clients: nothing of it is held against the program. Each act is late, by a minute, in some of the
+// runs.
+package actors
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/homeostat/homeostat/reconcile/reconciletest"
+)
+
+// task is one write of a routine.
+type task = func(ctx context.Context, client kubernetes.Interface) error
+
+// routine is an actor that looks at everything, and then does one task after the other. It looks again when something
+// was written, and when it is time.
+type routine struct {
+	// look returns what is to be done now, and when there will be more by the clock; zero: never.
+	look func(w *reconciletest.World, now time.Time) (todo []task, due time.Time, err error)
+
+	world   *reconciletest.World
+	client  kubernetes.Interface
+	version int64 // of the world, when it looked
+	todo    []task
+	due     time.Time
+}
+
+func (r *routine) actor(name string) reconciletest.Actor {
+	return reconciletest.Actor{
+		Name:    name,
+		Enabled: func(w *reconciletest.World) bool { return len(r.refresh(w)) > 0 },
+		Do:      r.do,
+		Due: func(w *reconciletest.World) time.Time {
+			r.refresh(w)
+			return r.due
+		},
+	}
+}
+
+func (r *routine) refresh(w *reconciletest.World) []task {
+	if r.world != w {
+		*r = routine{look: r.look, world: w, client: w.Client(), version: -1}
+	}
+	now, version := time.Now(), w.Version()
+	if version == r.version && (r.due.IsZero() || now.Before(r.due)) {
+		return r.todo
+	}
+	var err error
+	if r.todo, r.due, err = r.look(w, now); err != nil {
+		panic(fmt.Sprintf("actors: reading built-in kinds: %v", err)) // every world has them
+	}
+	r.version = version
+	return r.todo
+}
+
+// do takes the first task. One that fails is not retried until something else has changed: the others go on.
+func (r *routine) do(w *reconciletest.World) {
+	todo := r.refresh(w)
+	if len(todo) == 0 {
+		return
+	}
+	r.todo = todo[1:]
+	_ = todo[0](context.Background(), r.client)
+}
+
+// sooner is the earlier of two times; the zero time is never.
+func sooner(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}

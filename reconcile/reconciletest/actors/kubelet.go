@@ -1,0 +1,251 @@
+package actors
+
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"hash/fnv"
+	"net/netip"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/homeostat/homeostat/reconcile/reconciletest"
+)
+
+const defaultStart = 2 * time.Second
+
+// KubeletOptions of a [Kubelet]. nil and zero fields mean the defaults.
+type KubeletOptions struct {
+	// Start is how long, in virtual time, a Pod takes from its creation until it is ready. Defaults to 2 seconds.
+	Start time.Duration
+}
+
+// Kubelet returns an actor that runs Pods: the scheduler and the kubelets of all Nodes in one.
+//
+//   - A Pod without a node gets the first Node by name that is schedulable, does not report that it is not ready, and
+//     has the labels of the Pod's nodeSelector; without any such Node it waits. In a world without Nodes it gets the
+//     node "node". Pods with a different schedulerName are left alone.
+//   - A Pod with a node runs, with an address, and is ready, after [KubeletOptions].Start; with readiness gates, when
+//     they are open.
+//   - A Pod that is being deleted stays until its grace period is over, ready as it was, and is then removed.
+//   - A Node whose condition Ready is Unknown is out of reach: its Pods are neither started nor removed.
+//
+// Containers never fail and never end: a step of the workload may report that, with [reconciletest.Patch] of pods/status. There
+// are no resources, taints, probes and volumes.
+func Kubelet(o *KubeletOptions) reconciletest.Actor {
+	if o == nil {
+		o = &KubeletOptions{}
+	}
+	k := kubelet{start: cmp.Or(o.Start, defaultStart)}
+	return (&routine{look: k.look}).actor("kubelet")
+}
+
+type kubelet struct{ start time.Duration }
+
+func (k kubelet) look(w *reconciletest.World, now time.Time) (todo []task, due time.Time, err error) {
+	pods, err := reconciletest.List[corev1.Pod](w, "pods")
+	if err != nil || len(pods) == 0 {
+		return nil, time.Time{}, err
+	}
+	nodes, err := reconciletest.List[corev1.Node](w, "nodes")
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	for i := range pods {
+		do, at := k.next(&pods[i], nodes, now)
+		if do != nil {
+			todo = append(todo, do)
+		}
+		due = sooner(due, at)
+	}
+	return todo, due, nil
+}
+
+// next is what a Pod needs now, or when it will need something.
+func (k kubelet) next(pod *corev1.Pod, nodes []corev1.Node, now time.Time) (do task, at time.Time) {
+	if pod.Spec.NodeName == "" {
+		return schedule(pod, nodes), time.Time{}
+	}
+	if outOfReach(pod.Spec.NodeName, nodes) {
+		return nil, time.Time{}
+	}
+	if pod.DeletionTimestamp != nil {
+		switch at := pod.DeletionTimestamp.Time; {
+		case pod.DeletionGracePeriodSeconds == nil || *pod.DeletionGracePeriodSeconds == 0:
+			return nil, time.Time{} // it waits for a finalizer
+		case now.Before(at):
+			return nil, at
+		}
+		return remove(pod), time.Time{}
+	}
+	switch pod.Status.Phase {
+	case corev1.PodPending, "":
+		if at := pod.CreationTimestamp.Add(k.start); now.Before(at) {
+			return nil, at
+		}
+		return report(started(pod, metav1.NewTime(now))), time.Time{}
+	case corev1.PodRunning:
+		return regate(pod, metav1.NewTime(now)), time.Time{}
+	case corev1.PodSucceeded, corev1.PodFailed, corev1.PodUnknown:
+	}
+	return nil, time.Time{}
+}
+
+// anyNode is where Pods run in a world without Nodes.
+const anyNode = "node"
+
+// schedule binds a Pod to a Node; nil: it is not ours, or there is none for it.
+func schedule(pod *corev1.Pod, nodes []corev1.Node) task {
+	if s := pod.Spec.SchedulerName; s != "" && s != corev1.DefaultSchedulerName || pod.DeletionTimestamp != nil {
+		return nil
+	}
+	target := anyNode
+	if len(nodes) > 0 {
+		wanted := labels.SelectorFromSet(pod.Spec.NodeSelector)
+		i := slices.IndexFunc(nodes, func(n corev1.Node) bool {
+			ready := cmp.Or(nodeReady(&n), corev1.ConditionTrue)
+			return !n.Spec.Unschedulable && ready == corev1.ConditionTrue && wanted.Matches(labels.Set(n.Labels))
+		})
+		if i < 0 {
+			return nil
+		}
+		target = nodes[i].Name
+	}
+	return func(ctx context.Context, client kubernetes.Interface) error {
+		return client.CoreV1().Pods(pod.Namespace).Bind(ctx, &corev1.Binding{
+			ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID},
+			Target:     corev1.ObjectReference{Kind: "Node", Name: target},
+		}, metav1.CreateOptions{})
+	}
+}
+
+// nodeReady is the status of a Node's condition Ready; "": it has none.
+func nodeReady(n *corev1.Node) corev1.ConditionStatus {
+	for _, c := range n.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			return c.Status
+		}
+	}
+	return ""
+}
+
+func outOfReach(name string, nodes []corev1.Node) bool {
+	return slices.ContainsFunc(nodes, func(n corev1.Node) bool {
+		return n.Name == name && nodeReady(&n) == corev1.ConditionUnknown
+	})
+}
+
+// remove lets a Pod go that has ended.
+func remove(pod *corev1.Pod) task {
+	return func(ctx context.Context, client kubernetes.Interface) error {
+		now := int64(0)
+		return client.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{
+			GracePeriodSeconds: &now, Preconditions: &metav1.Preconditions{UID: &pod.UID},
+		})
+	}
+}
+
+func report(pod *corev1.Pod) task {
+	return func(ctx context.Context, client kubernetes.Interface) error {
+		_, err := client.CoreV1().Pods(pod.Namespace).UpdateStatus(ctx, pod, metav1.UpdateOptions{})
+		return err
+	}
+}
+
+// started is the Pod with all of its containers running.
+func started(pod *corev1.Pod, now metav1.Time) *corev1.Pod {
+	pod = pod.DeepCopy()
+	s := &pod.Status
+	s.Phase, s.StartTime, s.ObservedGeneration = corev1.PodRunning, &now, pod.Generation
+	s.PodIP = address(pod)
+	s.PodIPs = []corev1.PodIP{{IP: s.PodIP}}
+	s.InitContainerStatuses, s.ContainerStatuses = nil, nil
+	yes := true
+	for _, c := range pod.Spec.InitContainers {
+		s.InitContainerStatuses = append(s.InitContainerStatuses, corev1.ContainerStatus{
+			Name: c.Name, Image: c.Image, Ready: true, Started: new(bool),
+			State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
+				Reason: "Completed", StartedAt: now, FinishedAt: now,
+			}},
+		})
+	}
+	for _, c := range pod.Spec.Containers {
+		s.ContainerStatuses = append(s.ContainerStatuses, corev1.ContainerStatus{
+			Name: c.Name, Image: c.Image, Ready: true, Started: &yes,
+			State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: now}},
+		})
+	}
+	for _, t := range []corev1.PodConditionType{
+		corev1.PodReadyToStartContainers, corev1.PodInitialized, corev1.ContainersReady,
+	} {
+		setPodCondition(pod, corev1.PodCondition{Type: t, Status: corev1.ConditionTrue}, now)
+	}
+	setPodCondition(pod, readiness(pod), now)
+	return pod
+}
+
+// address follows from the Pod's UID: no two have the same, but by a rare chance.
+func address(pod *corev1.Pod) string {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(pod.UID))
+	var ip [4]byte
+	binary.BigEndian.PutUint32(ip[:], h.Sum32())
+	ip[0] = 10
+	return netip.AddrFrom4(ip).String()
+}
+
+// readiness is the condition Ready of a Pod that runs: it takes all of its gates.
+func readiness(pod *corev1.Pod) corev1.PodCondition {
+	for _, gate := range pod.Spec.ReadinessGates {
+		open := slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+			return c.Type == gate.ConditionType && c.Status == corev1.ConditionTrue
+		})
+		if !open {
+			return corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionFalse, Reason: "ReadinessGatesNotReady"}
+		}
+	}
+	return corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionTrue}
+}
+
+// regate reports a Pod whose gates have opened or closed; nil: there is nothing to report.
+func regate(pod *corev1.Pod, now metav1.Time) task {
+	if len(pod.Spec.ReadinessGates) == 0 {
+		return nil
+	}
+	fresh := pod.DeepCopy()
+	if !setPodCondition(fresh, readiness(pod), now) {
+		return nil
+	}
+	return report(fresh)
+}
+
+// setPodCondition tells whether the condition was another one.
+func setPodCondition(pod *corev1.Pod, c corev1.PodCondition, now metav1.Time) (changed bool) {
+	c.LastTransitionTime = now
+	all := pod.Status.Conditions
+	i := slices.IndexFunc(all, func(have corev1.PodCondition) bool { return have.Type == c.Type })
+	switch {
+	case i < 0:
+		pod.Status.Conditions = append(all, c)
+	case all[i].Status == c.Status:
+		return false
+	default:
+		all[i] = c
+	}
+	return true
+}
+
+// podReady returns the condition Ready, if it is true.
+func podReady(pod *corev1.Pod) (corev1.PodCondition, bool) {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
+			return c, true
+		}
+	}
+	return corev1.PodCondition{}, false
+}

@@ -1,0 +1,157 @@
+// Package backend connects a World and an Env of package reconciletest with the server behind them: the simulated one,
+// or a real one.
+package backend
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/homeostat/homeostat/internal/apisim"
+	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/state"
+)
+
+// Namespaces is the resource of namespaces.
+var Namespaces = corev1.SchemeGroupVersion.WithResource("namespaces")
+
+// Server is what stands behind a World.
+type Server interface {
+	// Config is the administrator's.
+	Config() *rest.Config
+	// Resources returns what the server serves, in order.
+	Resources() []apisim.Resource
+	// Objects returns the objects of a resource by namespace and name. They are shared; do not modify them.
+	Objects(r apisim.Resource) ([]*unstructured.Unstructured, error)
+	// Load creates an object, status and all, and first its namespace if there is none.
+	Load(obj runtime.Object) error
+	// Version grows with each write, as far as the server counts them.
+	Version() int64
+}
+
+// Boot is what one start of the program gets.
+type Boot struct {
+	Context  context.Context //nolint:containedctx // it is the life of this boot
+	Config   *rest.Config
+	Replica  int
+	Outside  any
+	Remember func(c state.Cache)
+}
+
+// Simulated is the simulated server.
+type Simulated struct{ *apisim.Server }
+
+// Config is the administrator's.
+func (s Simulated) Config() *rest.Config { return s.Admin() }
+
+// Objects returns the objects of a resource.
+func (s Simulated) Objects(r apisim.Resource) ([]*unstructured.Unstructured, error) {
+	return s.Server.Objects(r.GVR()), nil
+}
+
+// Load creates an object, and first its namespace if there is none.
+func (s Simulated) Load(obj runtime.Object) error {
+	if m, ok := obj.(metav1.Object); ok && m.GetNamespace() != "" {
+		err := s.Server.Load(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: m.GetNamespace()}})
+		if err != nil && !apierrors.IsAlreadyExists(err) {
+			return err
+		}
+	}
+	return s.Server.Load(obj.DeepCopyObject())
+}
+
+// Begin loads the objects of a case. A namespace that every cluster has gets the labels and annotations of the case's.
+func Begin(s Server, objects ...runtime.Object) error {
+	for _, obj := range objects {
+		err := s.Load(obj)
+		if ns, ok := obj.(*corev1.Namespace); ok && apierrors.IsAlreadyExists(err) {
+			err = label(s, ns)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func label(s Server, ns *corev1.Namespace) error {
+	body, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"labels": ns.Labels, "annotations": ns.Annotations,
+	}})
+	if err != nil {
+		return err
+	}
+	_, err = kubernetes.NewForConfigOrDie(s.Config()).CoreV1().Namespaces().
+		Patch(context.Background(), ns.Name, types.MergePatchType, body, metav1.PatchOptions{})
+	return err
+}
+
+// Find resolves "pods", "deployments.apps" and "events.events.k8s.io".
+func Find(s Server, resource string) (apisim.Resource, error) {
+	name, group, qualified := strings.Cut(resource, ".")
+	found := slices.DeleteFunc(slices.Clone(s.Resources()), func(r apisim.Resource) bool {
+		return r.Resource != name || qualified && r.Group != group
+	})
+	if len(found) == 0 {
+		return apisim.Resource{}, fmt.Errorf("finding resource %q: the server does not serve it: "+
+			"add it to Case.Resources", resource)
+	}
+	return found[max(slices.IndexFunc(found, func(r apisim.Resource) bool { return r.Group == group }), 0)], nil
+}
+
+// Client returns the administrator's client for a resource in the namespace of "namespace/name", and the name.
+func Client(s Server, resource, key string) (dynamic.ResourceInterface, string, error) {
+	r, err := Find(s, resource)
+	if err != nil {
+		return nil, "", err
+	}
+	client, err := dynamic.NewForConfig(s.Config())
+	if err != nil {
+		return nil, "", err
+	}
+	namespace, name, found := strings.Cut(key, "/")
+	if !found {
+		return client.Resource(r.GVR()), namespace, nil
+	}
+	return client.Resource(r.GVR()).Namespace(namespace), name, nil
+}
+
+// Title is an object's kind, namespace and name.
+func Title(obj runtime.Object) string {
+	kind := obj.GetObjectKind().GroupVersionKind().Kind
+	if kind == "" {
+		kind = strings.TrimPrefix(fmt.Sprintf("%T", obj), "*")
+		kind = kind[strings.LastIndex(kind, ".")+1:]
+	}
+	m, ok := obj.(metav1.Object)
+	switch {
+	case !ok:
+		return kind
+	case m.GetNamespace() == "":
+		return kind + " " + m.GetName()
+	}
+	return kind + " " + m.GetNamespace() + "/" + m.GetName()
+}
+
+// ClientOf is the name of a replica's client.
+func ClientOf(replicas, replica int) string {
+	if replicas < 2 {
+		return Program
+	}
+	return Program + "-" + strconv.Itoa(replica)
+}
+
+// Program begins the names of the clients under test.
+const Program = "program"

@@ -1,0 +1,85 @@
+package plan
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+const tokenVersion = "rt1"
+
+// Token names a run for Replay: the hash of its trace, the plan, and what was left out of the case.
+func Token(p Plan, hash string, less Cut) string {
+	text := tokenVersion + ":" + hash + ":" + p.String()
+	if !less.None() {
+		text += ":" + less.String()
+	}
+	return text
+}
+
+// ParseToken reads what [Token] wrote.
+func ParseToken(token string) (p Plan, hash string, less Cut, err error) {
+	parts := strings.Split(token, ":")
+	if len(parts) == 3 {
+		parts = append(parts, "")
+	}
+	if len(parts) != 4 || parts[0] != tokenVersion {
+		return nil, "", Cut{}, fmt.Errorf("reading token %q: want %s:HASH:PLAN as a failed exploration prints it", token,
+			tokenVersion)
+	}
+	if p, err = Parse(parts[2]); err == nil {
+		less, err = parseCut(parts[3])
+	}
+	if err != nil {
+		return nil, "", Cut{}, fmt.Errorf("reading token %q: %w", token, err)
+	}
+	return p, parts[1], less, nil
+}
+
+// Cut is what is left out of a case to make its counter-example smaller: objects and steps by index from 0, and all
+// replicas but one.
+type Cut struct {
+	Objects, Steps []int
+	Single         bool
+}
+
+// None reports whether nothing is left out.
+func (c Cut) None() bool { return len(c.Objects) == 0 && len(c.Steps) == 0 && !c.Single }
+
+// String is "o1.o2.w0.r": the objects and steps that are left out, and r for the replicas.
+func (c Cut) String() string {
+	var parts []string
+	for _, i := range c.Objects {
+		parts = append(parts, "o"+strconv.Itoa(i))
+	}
+	for _, i := range c.Steps {
+		parts = append(parts, "w"+strconv.Itoa(i))
+	}
+	if c.Single {
+		parts = append(parts, "r")
+	}
+	return strings.Join(parts, ".")
+}
+
+func parseCut(text string) (Cut, error) {
+	var c Cut
+	for part := range strings.SplitSeq(text, ".") {
+		switch part {
+		case "":
+			continue
+		case "r":
+			c.Single = true
+			continue
+		}
+		i, err := strconv.Atoi(part[1:])
+		if err != nil || i < 0 || part[0] != 'o' && part[0] != 'w' {
+			return Cut{}, fmt.Errorf("%q is neither an object nor a step", part)
+		}
+		if part[0] == 'o' {
+			c.Objects = append(c.Objects, i)
+		} else {
+			c.Steps = append(c.Steps, i)
+		}
+	}
+	return c, nil
+}

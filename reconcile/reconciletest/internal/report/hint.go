@@ -1,0 +1,98 @@
+package report
+
+import (
+	"strings"
+
+	"github.com/homeostat/homeostat/internal/apisim"
+	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/plan"
+)
+
+// NoControllers explains a cluster that never comes to rest. A finding with it gets no hint.
+const NoControllers = "is there a kube-controller-manager? It ends namespaces and collects garbage; envtest has none"
+
+const (
+	staleCache = "it trusts a cache that has not seen its own writes: " +
+		"wait for it, or give children names that do not depend on it"
+	generated = "a second try, or an old cache, gives a second object when the server makes up the name: " +
+		"let names follow from the owner"
+	halfDone    = "the next reconcile must find the work half done: write what says that it is done last"
+	syncedFirst = "it acts before all of its caches are there: wait until each has synced"
+)
+
+var oracleHints = map[string]string{
+	Rest:    "a reconciler that writes every time wakes itself: compare before you write",
+	Amplify: "a reconciler that writes every time wakes itself: compare before you write",
+	Tail: "the first reconcile of an object writes although nothing is to do: " +
+		"compare before you write, keep times that did not change",
+	Stay: "something writes by the clock: compare before you write, or name the field in Case.Ignore",
+	Watch: "give the controller a trigger for every kind that it reads or writes (reconcile.Owned, reconcile.Mapped), " +
+		"or name it in Case.Unwatched",
+	Leader: "a leader that may have lost its Lease must not write: leader.Elector.Fence makes clients that do not",
+	Stop:   "Run has to wait for every goroutine that it starts, and to end only with its context",
+	Run:    "Run has to wait for every goroutine that it starts, and to end only with its context",
+	Counts: staleCache,
+	Retry: "the error says when to retry (apierrors.SuggestsClientDelay), and clients wait for that long by " +
+		"themselves: leave them their retries, and wrap errors with %w",
+	Lost: "it has overwritten the object as a whole, from an old copy: patch only your own fields, " +
+		"or send the resourceVersion that you have read",
+	Mutation: "objects of a cache are shared: copy before you edit, as patch.Merge does",
+	Cache: "a cache of your own has to be listed anew when its watch has failed, and a handler of client-go gets a " +
+		"deletion that was missed as a cache.DeletedFinalStateUnknown: look into it",
+}
+
+var deviationHints = map[byte]string{
+	plan.AtDelivery: "events can be lost, and can come twice: decide by the state that is there, not by the events that came",
+	plan.Deleted:    "nothing puts back what was deleted: is there a trigger for this kind that finds the owner?",
+	plan.Edited:     "nothing puts back what was edited: compare the object with what it should be",
+	plan.Parted:     "calls that hang, and then time out, must lead to another attempt",
+	plan.Early:      "the object changed in the middle of its own reconcile",
+	plan.Restarted: "a cache may be of the past after a restart: give deletes the UID of the object that you mean, " +
+		"and ask the server itself before you destroy",
+	plan.Unsynced: syncedFirst,
+	plan.Offline: "what happens while the program is down gives no event: look at what is there, " +
+		"and let a finalizer wait for what has to be cleaned up",
+	plan.Stopped:  "a stop may come between any two writes: " + halfDone,
+	plan.Rivalled: "the object was not the one that was read: a conflict must lead to another attempt",
+	plan.Lagging:  "actors take their time: wait for what they report, and neither for a while nor for their first answer",
+	plan.Asleep:   "watches and leases are over after a long sleep: all of it has to begin again",
+	plan.Shuffled: "it depends on the order in which things happen",
+}
+
+// hint names the usual reason for a finding; "" if there is none.
+func hint(p plan.Plan, f *Finding) string {
+	_, unsynced := p.First(plan.Unsynced)
+	switch {
+	case strings.Contains(f.Text, NoControllers):
+		return ""
+	case f.Oracle == Tail && unsynced:
+		return syncedFirst
+	case oracleHints[f.Oracle] != "":
+		return oracleHints[f.Oracle]
+	case (f.Oracle == State || f.Oracle == Goal) && strings.Contains(f.Text, "-*"):
+		return generated
+	}
+	for _, d := range p {
+		if text := hintFor(d); text != "" {
+			return text
+		}
+	}
+	return ""
+}
+
+func hintFor(d plan.Deviation) string {
+	switch {
+	case d.At == plan.AtDelivery && d.Fault == plan.Hold:
+		return staleCache
+	case d.At != plan.AtCall:
+		return deviationHints[d.At]
+	}
+	switch d.Fault {
+	case plan.Hold:
+		return "one call is slow, and the rest goes on: nothing may depend on which comes first"
+	case apisim.LostReply, apisim.Late:
+		return "a timeout does not say that nothing was written: " + halfDone + "; and let names follow from the owner"
+	case apisim.CrashAfter, apisim.CrashBefore:
+		return halfDone
+	}
+	return "an error of one call must lead to another attempt"
+}

@@ -1,0 +1,126 @@
+// Package report words what an oracle has found: the finding, the trace that leads to it, and a hint.
+package report
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/plan"
+)
+
+// The oracles: each tells a wrong run from a right one by one rule.
+const (
+	Run      = "run"      // Run returns only when its context has ended
+	Stop     = "stop"     // no goroutine is left behind
+	Workload = "workload" // the workload works without faults
+	Rest     = "rest"     // the program comes to rest
+	Goal     = "goal"     // the goal holds at rest
+	Always   = "always"   // the invariant holds after every write
+	Tail     = "tail"     // at rest a restart writes nothing
+	State    = "state"    // the state at rest is that of the run without faults
+	Counts   = "counts"   // a slow watch alone does not make it have or delete more
+	Leader   = "leader"   // only the replica that holds the Lease writes
+	Watch    = "watch"    // the program watches what it writes and reads
+	Past     = "past"     // a cache of the past does not make it delete what is wanted
+	Lost     = "lost"     // writes of other clients are not lost
+	Mutation = "mutation" // the program does not modify objects of a cache
+	Cache    = "cache"    // at rest a cache is what the server has
+	Stay     = "stay"     // what is at rest stays so
+	Amplify  = "amplify"  // a fault does not multiply the writes
+	Retry    = "retry"    // a request that the server has put off is not repeated before its time
+)
+
+// Finding is what an oracle found.
+type Finding struct {
+	Oracle string
+	Text   string
+	UpTo   int // the lines of the trace that matter; 0: all
+}
+
+// OfCache is the oracle of a cache that differs from the server: edited says that the program has modified an object.
+func OfCache(edited bool) string {
+	if edited {
+		return Mutation
+	}
+	return Cache
+}
+
+// Trace returns the lines up to the finding. Lists and watches that follow each other become one line.
+func (f *Finding) Trace(lines []string) []string {
+	if f.UpTo > 0 {
+		lines = lines[:f.UpTo]
+	}
+	var all, resources []string
+	flush := func() {
+		if len(resources) > 0 {
+			all = append(all, "call      list and watch "+strings.Join(resources, ", "))
+			resources = nil
+		}
+	}
+	for _, l := range lines {
+		resource, reads := readOf(l)
+		if !reads {
+			flush()
+			all = append(all, l)
+		} else if !slices.Contains(resources, resource) {
+			resources = append(resources, resource)
+		}
+	}
+	flush()
+	return all
+}
+
+// readOf returns the resource of a list or watch without a fault.
+func readOf(line string) (string, bool) {
+	for _, begin := range []string{"call      list ", "call      watch "} {
+		if rest, found := strings.CutPrefix(line, begin); found && !disturbed(line) {
+			return strings.Join(strings.Fields(rest), " "), true
+		}
+	}
+	return "", false
+}
+
+const (
+	showAll  = 60 // lines of a trace that are shown whole
+	showLast = 40
+	showLoop = 12 // lines of a run that never comes to rest
+)
+
+// Words returns the failure as a developer reads it: what was done and found, the trace, and the hint. Lines that matter are marked with >.
+func (f *Finding) Words(what string, trace []string, p plan.Plan) string {
+	var b strings.Builder
+	b.WriteString(what + "\n")
+	from := 0
+	switch {
+	case f.Oracle == Rest:
+		from = len(trace) - showLoop
+	case len(trace) > showAll:
+		from = len(trace) - showLast
+	}
+	for i, l := range trace {
+		mark := " "
+		if disturbed(l) || i == len(trace)-1 && blamesLastLine(f.Oracle) {
+			mark = ">"
+		}
+		if i >= from || mark == ">" {
+			fmt.Fprintf(&b, " %s%4d %s\n", mark, i+1, l)
+		}
+	}
+	if h := hint(p, f); h != "" {
+		fmt.Fprintf(&b, "  hint: %s\n", h)
+	}
+	return b.String()
+}
+
+// blamesLastLine reports whether the last line is what the oracle found.
+func blamesLastLine(oracle string) bool {
+	return slices.Contains([]string{Always, Tail, Leader, Past, Lost}, oracle)
+}
+
+// disturbed lines are shown in full, however long the trace is.
+func disturbed(line string) bool {
+	return strings.Contains(line, "<<<") || slices.ContainsFunc([]string{
+		"HELD BACK", "APART", "STOP", "RIVAL", "ASLEEP", "others", "down", "restart   the", "thaw",
+	}, func(begin string) bool { return strings.HasPrefix(line, begin) })
+}

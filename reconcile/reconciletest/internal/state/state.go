@@ -1,0 +1,239 @@
+// Package state compares what the server holds at rest in two runs, leaving out what no two runs can have in common.
+package state
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/homeostat/homeostat/internal/apisim"
+)
+
+// State holds one entry for each field of each object: "configmaps d/a: data.x" → "1". Identifiers, times and generated
+// names are replaced by placeholders.
+type State map[string]string
+
+// Located is an object with the name of its resource.
+type Located struct {
+	Resource string // "pods", "jobs.batch"
+	Object   *unstructured.Unstructured
+}
+
+// Ignored reports whether a resource is left out of every comparison: Events and Leases show nothing of where the
+// program arrived.
+func Ignored(resource string) bool { return resource == "events" || resource == "leases" }
+
+// KeyOf is an object's namespace, a slash, and its name; the name alone if it has no namespace.
+func KeyOf(o *unstructured.Unstructured) string {
+	if o.GetNamespace() == "" {
+		return o.GetName()
+	}
+	return o.GetNamespace() + "/" + o.GetName()
+}
+
+// RivalKey is the annotation that a rival's write sets. It is left out of every comparison.
+const RivalKey = "reconciletest/rival"
+
+var timestamp = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$`)
+
+// volatile fields of the metadata record how an object came to be.
+var volatile = []string{
+	"resourceVersion", "uid", "creationTimestamp", "managedFields", "generation", "selfLink", "deletionTimestamp",
+	"name", "namespace",
+}
+
+// normalizer replaces what two runs cannot have in common.
+type normalizer struct {
+	placeholders map[string]string // by identifier or generated name
+	ignore       []string
+	out          State
+}
+
+// OfServer returns the state of a simulated server, without the ignored fields.
+func OfServer(sim *apisim.Server, ignore []string) State {
+	var all []Located
+	for _, r := range sim.Resources() {
+		if Ignored(r.Resource) {
+			continue
+		}
+		objects := sim.Objects(r.GVR())
+		slices.SortFunc(objects, func(a, b *unstructured.Unstructured) int { return strings.Compare(serial(a), serial(b)) })
+		for _, o := range objects {
+			all = append(all, Located{Resource: r.GVR().GroupResource().String(), Object: o})
+		}
+	}
+	return Of(all, ignore)
+}
+
+// Of returns the state of objects in the order of their creation, those of one resource together.
+func Of(all []Located, ignore []string) State {
+	n := &normalizer{placeholders: map[string]string{}, ignore: ignore, out: State{}}
+	titles := make([]string, len(all))
+	for i, l := range all {
+		titles[i] = l.Resource + " " + n.name(l.Object)
+		n.placeholders[string(l.Object.GetUID())] = "uid of " + titles[i]
+	}
+	for i, l := range all {
+		n.out[titles[i]] = "there"
+		n.add(titles[i]+": ", l.Object)
+	}
+	return n.out
+}
+
+// serial orders objects by creation: the simulated server counts in the last part of the UID.
+func serial(o *unstructured.Unstructured) string {
+	uid := string(o.GetUID())
+	return uid[strings.LastIndex(uid, "-")+1:]
+}
+
+// name is the object's namespace and name, with a number in place of the generated part.
+func (n *normalizer) name(o *unstructured.Unstructured) string {
+	name, prefix := o.GetName(), o.GetGenerateName()
+	if prefix != "" && strings.HasPrefix(name, prefix) {
+		i := 1
+		for slices.Contains(slices.Collect(maps.Values(n.placeholders)), fmt.Sprintf("%s*%d", prefix, i)) {
+			i++
+		}
+		n.placeholders[name] = fmt.Sprintf("%s*%d", prefix, i)
+		name = n.placeholders[name]
+	}
+	if ns := o.GetNamespace(); ns != "" {
+		return ns + "/" + name
+	}
+	return name
+}
+
+func (n *normalizer) add(title string, o *unstructured.Unstructured) {
+	for key, v := range o.Object {
+		switch key {
+		case "apiVersion", "kind":
+		case "metadata":
+			m := maps.Clone(v.(map[string]any))
+			for _, f := range volatile {
+				delete(m, f)
+			}
+			n.flatten(title, "metadata", m)
+		default:
+			n.flatten(title, key, upToDate(o, key, v))
+		}
+	}
+}
+
+// upToDate replaces status.observedGeneration by whether it is the generation.
+func upToDate(o *unstructured.Unstructured, key string, v any) any {
+	status, ok := v.(map[string]any)
+	if key != "status" || !ok || status["observedGeneration"] == nil {
+		return v
+	}
+	status = maps.Clone(status)
+	seen, _, _ := unstructured.NestedInt64(o.Object, "status", "observedGeneration")
+	status["observedGeneration"] = "of an older spec"
+	if seen == o.GetGeneration() {
+		status["observedGeneration"] = "of this spec"
+	}
+	return status
+}
+
+func (n *normalizer) flatten(title, path string, v any) {
+	if slices.Contains(n.ignore, path) || path == "metadata.annotations."+RivalKey {
+		return
+	}
+	switch t := v.(type) {
+	case map[string]any:
+		for k, sub := range t {
+			n.flatten(title, path+"."+k, sub)
+		}
+	case []any:
+		for i, sub := range t {
+			n.flatten(title, fmt.Sprintf("%s[%d]", path, i), sub)
+		}
+	case string:
+		n.out[title+path] = n.text(t)
+	default:
+		text, _ := json.Marshal(v)
+		n.out[title+path] = string(text)
+	}
+}
+
+func (n *normalizer) text(s string) string {
+	if placeholder, ok := n.placeholders[s]; ok {
+		return placeholder
+	}
+	if timestamp.MatchString(s) {
+		return "a time"
+	}
+	return s
+}
+
+const most = 20 // lines of a diff
+
+// Diff lists how s differs from want, but for masked fields: "- " begins what want has, "+ " what s has. It shows 20
+// lines at most.
+func (s State) Diff(want State, masked map[string]bool) []string {
+	keys := maps.Clone(map[string]string(s))
+	maps.Copy(keys, want)
+	var lines []string
+	for _, k := range slices.Sorted(maps.Keys(keys)) {
+		have, has := s[k]
+		should, had := want[k]
+		if masked[k] || has == had && have == should || s.lacks(k) || want.lacks(k) {
+			continue
+		}
+		if had {
+			lines = append(lines, "- "+k+" = "+should)
+		}
+		if has {
+			lines = append(lines, "+ "+k+" = "+have)
+		}
+	}
+	if len(lines) > most {
+		return append(lines[:most:most], fmt.Sprintf("… and %d more", len(lines)-most))
+	}
+	return lines
+}
+
+// lacks reports whether the key is a field of an object that is not there at all.
+func (s State) lacks(key string) bool {
+	title, _, field := strings.Cut(key, ": ")
+	return field && s[title] == ""
+}
+
+// Mask returns the fields in which two right runs differ.
+func (s State) Mask(other State) map[string]bool {
+	masked := map[string]bool{}
+	for k, v := range s {
+		if w, ok := other[k]; ok && v != w {
+			masked[k] = true
+		}
+	}
+	return masked
+}
+
+// Compare holds the states of one run at each rest against those of the run without faults, with the mask of each. A run
+// with fewer or more rests is compared at its end alone. It returns the rest that differs, from 0, and a description of
+// the difference; "" for none.
+func Compare(have, want []State, masks []map[string]bool) (at int, differs string) {
+	for i := range want {
+		when := fmt.Sprintf("at rest before step %d of the workload", i+1)
+		at = i
+		if i == len(want)-1 {
+			at, when = len(have)-1, "at the end"
+		} else if len(have) != len(want) {
+			continue
+		}
+		var mask map[string]bool
+		if i < len(masks) {
+			mask = masks[i]
+		}
+		if diff := have[at].Diff(want[i], mask); len(diff) > 0 {
+			return at, "the state differs from the run without faults, " + when + " (- without, + with):\n    " +
+				strings.Join(diff, "\n    ")
+		}
+	}
+	return 0, ""
+}

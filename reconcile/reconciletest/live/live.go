@@ -1,0 +1,205 @@
+// Package live plays the cases of package reconciletest on a real API server, and kills the program after each write.
+package live
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/homeostat/homeostat/internal/apisim"
+	"github.com/homeostat/homeostat/reconcile/reconciletest"
+	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/plan"
+	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/report"
+	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/state"
+)
+
+const (
+	defaultRest    = 3 * time.Second
+	defaultTimeout = 2 * time.Minute
+	defaultKills   = 20
+)
+
+// Options of [Smoke]. nil and zero fields mean the defaults. All times are real.
+type Options struct {
+	// Rest is how long no client may write until the program counts as at rest. It must be longer than the longest
+	// back-off of the program after one failure. Defaults to 3 seconds.
+	Rest time.Duration
+	// Timeout bounds the time until the program is at rest, or has stopped, and the time to clean up. It must be longer
+	// than Rest. Defaults to 2 minutes.
+	Timeout time.Duration
+	// Kills is how often the program is killed at most; what it writes after that, it writes undisturbed. Defaults to 20.
+	Kills int
+	// Program is the program's configuration for the server, such as that of its ServiceAccount: what its Role lacks
+	// shows. Defaults to the administrator's.
+	Program *rest.Config
+}
+
+func (o *Options) withDefaults() Options {
+	var v Options
+	if o != nil {
+		v = *o
+	}
+	v.Rest = cmp.Or(v.Rest, defaultRest)
+	v.Timeout = cmp.Or(v.Timeout, defaultTimeout)
+	v.Kills = cmp.Or(v.Kills, defaultKills)
+	return v
+}
+
+func (o *Options) validate() error {
+	var errs []error
+	if o.Rest < 0 {
+		errs = append(errs, fmt.Errorf("Options.Rest is %v: must not be negative", o.Rest))
+	}
+	if o.Timeout <= o.Rest {
+		errs = append(errs, fmt.Errorf("Options.Timeout is %v: must be longer than Rest, which is %v", o.Timeout, o.Rest))
+	}
+	if o.Kills < 0 {
+		errs = append(errs, fmt.Errorf("Options.Kills is %d: must not be negative", o.Kills))
+	}
+	return errors.Join(errs...)
+}
+
+// Smoke runs the case of [reconciletest.Explore] on a real server, to which config leads as an administrator: of kind,
+// envtest, any cluster that is there for tests. It explores nothing; it plays the case twice, in real time.
+//
+//   - Undisturbed, and at the end the program is stopped and started again.
+//   - Then the program is killed after each of its writes, before it sees the answer, and started again; and each step
+//     of the workload happens while it is down. A kill ends its network at once, and then its context.
+//
+// Both times the program has to come to rest after each step; Goal holds at the end, Always after each write; a
+// restart at the end writes nothing; Run returns when its context has ended, and not before; caches named to
+// [reconciletest.Env.Cache] have what the server has, and no object of an informer was modified. At each rest the state
+// is that of the undisturbed run, but for what Explore leaves out, and for what differs between two undisturbed runs: a
+// third is made when the second one ends elsewhere.
+//
+// Always is checked for each write when the program has come to rest, in the order of their resourceVersions:
+// [reconciletest.World.Objects] and [reconciletest.List] show what there was after each. Both leave out what the cluster
+// had before, but for the namespaces that every cluster has, and what it gives each namespace: kube-root-ca.crt and the
+// default ServiceAccount.
+//
+// Case.Actors do not act: the cluster has controllers of its own; where it has none, as envtest, nothing collects
+// garbage or ends namespaces. Identifiers, creation times, generations, defaults and validation are the server's. The
+// CRDs of Case.Resources have to be installed. There are no other faults, no old caches and no partitions: that is what
+// Explore is for.
+//
+// It refuses to begin when an object of the case is there already. At the end it deletes what the case and the program
+// made, and namespaces with everything in them; what was there before and was changed gets its content back. Two of
+// them must not use one cluster at the same time.
+//
+// Returns a report with the failure that the test was failed with, if any; Planned, Pairs, Deliveries and Token stay
+// zero. It ends the test at once, by Fatal, when there is nothing to judge: wrong options, no connection, a server that
+// cannot be cleaned up. Any testing.TB will do, also Ginkgo's GinkgoTB.
+func Smoke(t testing.TB, c *reconciletest.Case, config *rest.Config, o *Options) *reconciletest.Report {
+	t.Helper()
+	r, err := smoke(t.Context(), c, config, o)
+	if err != nil {
+		t.Fatalf("running the case on a real server: %v", err)
+	}
+	if r.Failure != "" {
+		t.Error(r.Failure)
+		return r
+	}
+	t.Logf("%d runs, %d kills; undisturbed: %d calls, %d writes", r.Runs, r.Kills, r.Calls, r.Writes)
+	return r
+}
+
+// smoke returns an error if there is nothing to judge.
+func smoke(ctx context.Context, c *reconciletest.Case, config *rest.Config, o *Options) (*reconciletest.Report, error) {
+	opts := o.withDefaults()
+	if err := errors.Join(opts.validate(), c.Validate()); err != nil {
+		return nil, err
+	}
+	began := time.Now()
+	s, err := newSmoker(ctx, c, config, opts)
+	if err != nil {
+		return nil, err
+	}
+	defer s.stop()
+	if err := s.begin(ctx); err != nil {
+		return nil, err
+	}
+	err = s.play(ctx)
+	s.report.Elapsed = time.Since(began)
+	s.report.Rules = s.rules.Rules()
+	return s.report, err
+}
+
+// play makes the runs, and reports the first that is not right.
+func (s *smoker) play(ctx context.Context) error {
+	plain, err := s.try(ctx, false)
+	if err != nil || s.fail(plain, false) {
+		return err
+	}
+	s.report.Calls, s.report.Writes = plain.out.calls, plain.out.writes
+	killed, err := s.try(ctx, true)
+	if err != nil {
+		return err
+	}
+	s.report.Kills = killed.kills
+	if s.fail(killed, true) || s.same(plain, killed, nil) == nil {
+		return nil
+	}
+	again, err := s.try(ctx, false) // what differs between two right ones does not count
+	if err != nil || s.fail(again, false) {
+		return err
+	}
+	if s.same(again, killed, plain) != nil {
+		killed.out.finding = s.same(plain, killed, again)
+		s.fail(killed, true)
+	}
+	return nil
+}
+
+// same compares two runs, but for what differs between the first and the other one, if there is another.
+func (s *smoker) same(want, have, other *trial) *report.Finding {
+	states := s.statesOf(want)
+	masks := make([]map[string]bool, len(states))
+	if other != nil {
+		for i, o := range s.statesOf(other) {
+			masks[i] = states[i].Mask(o)
+		}
+	}
+	if at, differs := state.Compare(s.statesOf(have), states, masks); differs != "" {
+		return &report.Finding{Oracle: report.State, UpTo: have.out.restedAt[at], Text: differs}
+	}
+	return nil
+}
+
+// statesOf are the states at each rest, of what anybody has asked for in any run.
+func (s *smoker) statesOf(t *trial) []state.State {
+	var all []state.State
+	for _, objects := range t.rests {
+		var asked []state.Located
+		for _, o := range objects {
+			if s.mirror.touched(o.Resource) {
+				asked = append(asked, o)
+			}
+		}
+		all = append(all, state.Of(asked, s.c.Ignore))
+	}
+	return all
+}
+
+// fail puts the finding of a run into the report, if there is one.
+func (s *smoker) fail(t *trial, killing bool) bool {
+	f := t.out.finding
+	if f == nil {
+		return false
+	}
+	what, p := "on a real server, undisturbed", plan.Plan(nil)
+	if killing {
+		what = fmt.Sprintf("on a real server, killed after each write (%d kills), and down at each step", t.kills)
+		p = plan.Plan{{At: plan.AtCall, Fault: apisim.CrashAfter}}
+	}
+	s.report.Oracle, s.report.Trace = f.Oracle, f.Trace(t.out.lines)
+	s.report.Failure = f.Words(what+": "+f.Text, s.report.Trace, p)
+	if len(s.c.Actors) > 0 {
+		s.report.Failure += "  note: Case.Actors do not act on a real server\n"
+	}
+	return true
+}

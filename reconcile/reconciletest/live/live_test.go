@@ -1,0 +1,387 @@
+package live_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/internal/proof/breeding"
+	"github.com/homeostat/homeostat/reconcile/reconciletest"
+	"github.com/homeostat/homeostat/reconcile/reconciletest/live"
+)
+
+// inTown makes a smoke test in virtual time, and wants no error.
+func inTown(
+	t *testing.T, c *reconciletest.Case, o *live.Options, look func(g gomega.Gomega, r *reconciletest.Report),
+) {
+	t.Helper()
+	virtually(t, func(t *testing.T) {
+		g := gomega.NewWithT(t)
+		r, err := live.Try(t, c, newTown(t).collect(t).config(), o)
+		g.Expect(err).NotTo(gomega.HaveOccurred())
+		t.Log(r.Failure)
+		look(g, r)
+	})
+}
+
+func TestSmokePassesARightController(t *testing.T) {
+	virtually(t, func(t *testing.T) {
+		g, w := gomega.NewWithT(t), newTown(t).collect(t)
+		live.Smoke(t, breeding.Case(breeding.Right), w.config(), nil)
+		again := live.Smoke(t, breeding.Case(breeding.Right), w.config(), nil)
+		g.Expect(again.Runs).To(gomega.Equal(2))
+		g.Expect(again.Kills).To(gomega.Equal(4), "two children, two annotations")
+		g.Expect(again.Writes).To(gomega.Equal(4))
+		missing, unused := again.Compare(again.Rules)
+		g.Expect(append(missing, unused...)).To(gomega.BeEmpty())
+		g.Expect(again.Rules).To(gomega.HaveLen(2))
+		g.Expect(again.Rules[1].Verbs).To(gomega.Equal([]string{"create", "list", "watch"}))
+		g.Expect(w.objects("secrets")).To(gomega.BeEmpty())
+		g.Expect(w.objects("namespaces")).To(gomega.HaveLen(4), "the one of the case is gone")
+	})
+}
+
+func TestSmokeFindsWhatAKillLeavesUndone(t *testing.T) {
+	c := breeding.Case(breeding.Premature)
+	inTown(t, c, nil, func(g gomega.Gomega, r *reconciletest.Report) {
+		g.Expect(r.Oracle).To(gomega.Equal("goal"))
+		g.Expect(r.Failure).To(gomega.ContainSubstring("killed after each write (2 kills)"))
+		g.Expect(r.Failure).To(gomega.MatchRegexp(`> +2 call      patch configmaps d/a   \(breeding.go:\d+\)   <<< KILLED AFTER`))
+		g.Expect(r.Failure).To(gomega.ContainSubstring("hint: the next reconcile must find the work half done"))
+		g.Expect(r.Failure).NotTo(gomega.ContainSubstring("Actors"))
+	})
+	c.Goal = nil
+	c.Actors = []reconciletest.Actor{{
+		Name: "nobody", Enabled: func(*reconciletest.World) bool { panic("asked") }, Do: func(*reconciletest.World) {},
+	}}
+	inTown(t, c, nil, func(g gomega.Gomega, r *reconciletest.Report) {
+		g.Expect(r.Oracle).To(gomega.Equal("state"))
+		g.Expect(r.Failure).To(gomega.ContainSubstring("- secrets d/a-child = there"))
+		g.Expect(r.Failure).To(gomega.ContainSubstring("note: Case.Actors do not act"))
+	})
+}
+
+func TestSmokeKillsNoMoreThanItIsTold(t *testing.T) {
+	inTown(t, breeding.Case(breeding.Right), &live.Options{Kills: 1}, func(g gomega.Gomega, r *reconciletest.Report) {
+		g.Expect(r.Failure).To(gomega.BeEmpty())
+		g.Expect(r.Kills).To(gomega.Equal(1))
+	})
+}
+
+// A program that cleans up only what it sees go passes undisturbed, and not when it is down meanwhile.
+func TestSmokeFindsWhatIsMissedWhileDown(t *testing.T) {
+	c := breeding.Case(nil)
+	c.Goal = nil
+	c.Run = breeding.Run(func(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) error {
+		orphan := breeding.Child(p)
+		orphan.OwnerReferences = nil
+		return b.Create(ctx, orphan)
+	})
+	inner := c.Run
+	c.Run = func(env *reconciletest.Env) error {
+		go func() {
+			seen, err := env.Client().CoreV1().ConfigMaps("d").Watch(env.Context(), metav1.ListOptions{LabelSelector: "parent"})
+			for err == nil {
+				e, open := <-seen.ResultChan()
+				if !open {
+					return
+				}
+				if p, ok := e.Object.(*corev1.ConfigMap); ok && e.Type == "DELETED" {
+					_ = env.Client().CoreV1().Secrets("d").Delete(env.Context(), p.Name+"-child", metav1.DeleteOptions{})
+				}
+			}
+		}()
+		return inner(env)
+	}
+	inTown(t, c, nil, func(g gomega.Gomega, r *reconciletest.Report) {
+		g.Expect(r.Oracle).To(gomega.Equal("state"))
+		g.Expect(r.Failure).To(gomega.ContainSubstring("+ secrets d/b-child = there"))
+	})
+}
+
+// What holds at rest may not hold in between.
+func TestSmokeHoldsAlwaysAgainstEveryWrite(t *testing.T) {
+	c := breeding.Case(func(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) error {
+		if p.Annotations["step"] != "" {
+			return nil
+		}
+		if err := b.Annotate(ctx, p, "step", "wrong"); err != nil {
+			return err
+		}
+		return b.Annotate(ctx, p, "step", "right")
+	})
+	c.Goal, c.Workload = nil, nil
+	asked := 0
+	c.Always = func(w *reconciletest.World) error {
+		asked++
+		all, err := reconciletest.List[corev1.ConfigMap](w, "configmaps")
+		if err != nil || len(all) != 1 {
+			return fmt.Errorf("%d ConfigMaps, %w", len(all), err)
+		}
+		if all[0].Annotations["step"] == "wrong" {
+			return errors.New("it is wrong for a moment")
+		}
+		return nil
+	}
+	inTown(t, c, nil, func(g gomega.Gomega, r *reconciletest.Report) {
+		g.Expect(r.Oracle).To(gomega.Equal("always"))
+		g.Expect(r.Failure).To(gomega.ContainSubstring("after update configmaps d/a, by program: it is wrong for a moment"))
+		g.Expect(r.Trace[len(r.Trace)-1]).To(gomega.ContainSubstring("call      patch configmaps d/a"))
+		g.Expect(asked).To(gomega.Equal(1), "there was one write until then")
+	})
+}
+
+func TestSmokeWantsARestartToWriteNothing(t *testing.T) {
+	c := breeding.Case(breeding.Right)
+	boots, inner := 0, c.Run
+	c.Run = func(env *reconciletest.Env) error {
+		boots++
+		_, err := env.Client().CoreV1().ConfigMaps("d").Patch(env.Context(), "a", types.MergePatchType,
+			fmt.Appendf(nil, `{"data":{"boots":"%d"}}`, boots), metav1.PatchOptions{})
+		return errors.Join(err, inner(env))
+	}
+	inTown(t, c, nil, func(g gomega.Gomega, r *reconciletest.Report) {
+		g.Expect(r.Oracle).To(gomega.Equal("tail"))
+		g.Expect(r.Failure).To(gomega.HavePrefix(
+			"on a real server, undisturbed: all was done, and a restart wrote again: patch configmaps d/a"))
+		g.Expect(r.Runs).To(gomega.Equal(1))
+	})
+	boots = 0
+	c.Run = func(env *reconciletest.Env) error { // the same write, which changes nothing
+		_, err := env.Client().CoreV1().ConfigMaps("d").Patch(env.Context(), "a", types.MergePatchType,
+			[]byte(`{"data":{"booted":"yes"}}`), metav1.PatchOptions{})
+		return errors.Join(err, inner(env))
+	}
+	inTown(t, c, nil, func(g gomega.Gomega, r *reconciletest.Report) {
+		g.Expect(r.Failure).To(gomega.BeEmpty())
+	})
+}
+
+func TestSmokeFindsARunThatEndsOrDoesNot(t *testing.T) {
+	c := breeding.Case(breeding.Right)
+	c.Run = func(*reconciletest.Env) error { return errors.New("no luck") }
+	inTown(t, c, nil, func(g gomega.Gomega, r *reconciletest.Report) {
+		g.Expect(r.Failure).To(gomega.ContainSubstring("Run returned although its context had not ended: no luck"))
+	})
+	const long = time.Hour
+	inner := breeding.Run(breeding.Right)
+	c.Run = func(env *reconciletest.Env) error {
+		err := inner(env)
+		if env.Context().Err() != nil {
+			<-time.After(long)
+		}
+		return err
+	}
+	inTown(t, c, nil, func(g gomega.Gomega, r *reconciletest.Report) {
+		g.Expect(r.Oracle).To(gomega.Equal("stop"))
+		g.Expect(r.Failure).To(gomega.ContainSubstring("Run did not return within 2m0s"))
+		<-time.After(long) // it ends at last
+	})
+}
+
+// What differs between two undisturbed runs does not count; a third shows it.
+func TestSmokeLeavesOutWhatDiffersAnyway(t *testing.T) {
+	number := 0
+	c := breeding.Case(func(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) error {
+		if p.Annotations["number"] != "" {
+			return nil
+		}
+		number++
+		return b.Annotate(ctx, p, "number", fmt.Sprint(number))
+	})
+	c.Goal = nil
+	inTown(t, c, nil, func(g gomega.Gomega, r *reconciletest.Report) {
+		g.Expect(r.Failure).To(gomega.BeEmpty())
+		g.Expect(r.Runs).To(gomega.Equal(3))
+	})
+	c.Ignore = []string{"metadata.annotations.number"}
+	inTown(t, c, nil, func(g gomega.Gomega, r *reconciletest.Report) {
+		g.Expect(r.Failure).To(gomega.BeEmpty())
+		g.Expect(r.Runs).To(gomega.Equal(2))
+	})
+}
+
+// Nor does what only one of the undisturbed runs has left behind.
+func TestSmokeBelievesEitherUndisturbedRun(t *testing.T) {
+	for name, breeds := range map[string]func(run int) bool{
+		"the first has more": func(run int) bool { return run == 1 },
+		"the third has less": func(run int) bool { return run != 3 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := breeding.Case(nil)
+			c.Goal, c.Workload = nil, nil
+			runs := 0
+			c.Outside = func() any { runs++; return nil }
+			c.Run = breeding.Run(func(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) error {
+				if breeds(runs) {
+					if err := b.Create(ctx, breeding.Child(p)); err != nil {
+						return err
+					}
+				}
+				if p.Annotations["run"] != "" {
+					return nil
+				}
+				return b.Annotate(ctx, p, "run", fmt.Sprint(runs))
+			})
+			inTown(t, c, nil, func(g gomega.Gomega, r *reconciletest.Report) {
+				g.Expect(r.Failure).To(gomega.BeEmpty())
+				g.Expect(r.Runs).To(gomega.Equal(3))
+			})
+		})
+	}
+}
+
+// The third run has to be right, too.
+func TestSmokeJudgesTheThirdRun(t *testing.T) {
+	runs := 0
+	c := breeding.Case(func(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) error {
+		if p.Annotations["run"] != "" {
+			return nil
+		}
+		return b.Annotate(ctx, p, "run", fmt.Sprint(runs))
+	})
+	c.Outside = func() any { runs++; return nil }
+	c.Goal = func(*reconciletest.World) error {
+		if runs == 3 {
+			return errors.New("not this time")
+		}
+		return nil
+	}
+	inTown(t, c, nil, func(g gomega.Gomega, r *reconciletest.Report) {
+		g.Expect(r.Failure).To(gomega.HavePrefix("on a real server, undisturbed: not this time"))
+		g.Expect(r.Runs).To(gomega.Equal(3))
+	})
+}
+
+// Nor do resources with which nobody in the case has to do.
+func TestSmokeComparesWhatWasAskedFor(t *testing.T) {
+	g, runs := gomega.NewWithT(t), 0
+	var w *town
+	c := breeding.Case(breeding.Right)
+	c.Outside = func() any {
+		runs++
+		load(t, w, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: fmt.Sprint("job-", runs)}})
+		return nil
+	}
+	r, err := onTown(t, func() *town { w = newTown(t); return w }, c, nil)
+	g.Expect(err).NotTo(gomega.HaveOccurred())
+	g.Expect(r.Failure).To(gomega.BeEmpty())
+	g.Expect(r.Runs).To(gomega.Equal(2))
+}
+
+// A Run that is killed sends nothing more, whatever it tries.
+func TestSmokeLetsNothingOutAfterAKill(t *testing.T) {
+	c := breeding.Case(func(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) error {
+		if p.Annotations["first"] == "" {
+			_ = b.Annotate(ctx, p, "first", "done")
+			_ = b.Annotate(context.WithoutCancel(ctx), p, "second", "done")
+		}
+		return nil
+	})
+	c.Goal, c.Workload = nil, nil
+	inTown(t, c, nil, func(g gomega.Gomega, r *reconciletest.Report) {
+		g.Expect(r.Oracle).To(gomega.Equal("state"))
+		g.Expect(r.Failure).To(gomega.ContainSubstring("- configmaps d/a: metadata.annotations.second = done"))
+	})
+}
+
+func TestSmokeLooksIntoCaches(t *testing.T) {
+	c := breeding.Case(breeding.Right)
+	inner := c.Run
+	c.Run = func(env *reconciletest.Env) error {
+		ghost := breeding.Child(breeding.Parent("x"))
+		env.Cache("secrets", func() []any { return []any{ghost} })
+		return inner(env)
+	}
+	inTown(t, c, nil, func(g gomega.Gomega, r *reconciletest.Report) {
+		g.Expect(r.Oracle).To(gomega.Equal("cache"))
+		g.Expect(r.Failure).To(gomega.ContainSubstring("d/x-child is a ghost"))
+	})
+	c.Run = func(env *reconciletest.Env) error {
+		return errors.Join(inner(env), fmt.Errorf("running: %w", &informer.MutationError{}))
+	}
+	inTown(t, c, nil, func(g gomega.Gomega, r *reconciletest.Report) {
+		g.Expect(r.Oracle).To(gomega.Equal("mutation"))
+	})
+}
+
+// What is outside of the API server outlives a kill, and begins anew with each run.
+func TestSmokeKeepsWhatIsOutside(t *testing.T) {
+	c := breeding.Case(breeding.Right)
+	c.Outside = func() any { return new(int) }
+	inner := c.Run
+	c.Run = func(env *reconciletest.Env) error {
+		*env.Outside().(*int)++
+		return inner(env)
+	}
+	var boots []int
+	c.Goal = func(w *reconciletest.World) error {
+		boots = append(boots, *w.Outside().(*int))
+		return nil
+	}
+	inTown(t, c, nil, func(g gomega.Gomega, r *reconciletest.Report) {
+		g.Expect(r.Failure).To(gomega.BeEmpty())
+		g.Expect(boots).To(gomega.Equal([]int{1, 1 + 4 + 3}), "four kills, three steps")
+	})
+}
+
+// A replica that was killed may leave a Lease behind, until which expires the others wait: that is no rest.
+func TestSmokeWaitsForTheNextLeader(t *testing.T) {
+	c := breeding.Case(nil)
+	c.Run, c.Replicas = breeding.Led(true, breeding.Right), 2
+	c.Workload = c.Workload[:1]
+	c.Goal = nil
+	inTown(t, c, nil, func(g gomega.Gomega, r *reconciletest.Report) {
+		g.Expect(r.Failure).To(gomega.BeEmpty())
+		g.Expect(r.Kills).To(gomega.Equal(4))
+	})
+}
+
+func TestSmokeSaysWhyThereIsNoRest(t *testing.T) {
+	c := breeding.Case(nil)
+	c.Run = func(env *reconciletest.Env) error {
+		for n := 0; ; n++ {
+			select {
+			case <-env.Context().Done():
+				return nil
+			case <-time.After(time.Second):
+			}
+			_, _ = env.Client().CoreV1().ConfigMaps("d").Patch(env.Context(), "a", types.MergePatchType,
+				fmt.Appendf(nil, `{"data":{"n":"%d"}}`, n), metav1.PatchOptions{})
+		}
+	}
+	c.Goal = nil
+	inTown(t, c, nil, func(g gomega.Gomega, r *reconciletest.Report) {
+		g.Expect(r.Oracle).To(gomega.Equal("rest"))
+		g.Expect(r.Failure).To(gomega.ContainSubstring("it has not come to rest within 2m0s: the last write, "))
+		g.Expect(r.Failure).To(gomega.ContainSubstring("was update configmaps d/a, by program"))
+	})
+	virtually(t, func(t *testing.T) { // without a garbage collector
+		g := gomega.NewWithT(t)
+		c := breeding.Case(breeding.Right)
+		c.Workload = []reconciletest.Step{reconciletest.Delete("configmaps", "d/a")}
+		r, err := live.Try(t, c, newTown(t).config(), nil)
+		g.Expect(err).NotTo(gomega.HaveOccurred())
+		g.Expect(r.Failure).To(gomega.ContainSubstring("secrets d/a-child is garbage, its owner being gone, and nobody collects it"))
+		g.Expect(r.Failure).To(gomega.ContainSubstring("envtest has none"))
+		g.Expect(r.Failure).To(gomega.ContainSubstring("and cleaning up: waiting for the end of namespaces d:"))
+	})
+}
+
+func TestSmokeFindsAWorkloadThatFails(t *testing.T) {
+	c := breeding.Case(breeding.Right)
+	c.Objects = []runtime.Object{breeding.Parent("a"), breeding.Parent("b")}
+	inTown(t, c, nil, func(g gomega.Gomega, r *reconciletest.Report) {
+		g.Expect(r.Oracle).To(gomega.Equal("workload"))
+		g.Expect(r.Failure).To(gomega.ContainSubstring(`step "create ConfigMap d/b" of the workload: creating ConfigMap d/b`))
+	})
+}

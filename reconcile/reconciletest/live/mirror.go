@@ -1,0 +1,346 @@
+package live
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
+	toolscache "k8s.io/client-go/tools/cache"
+
+	"github.com/homeostat/homeostat/internal/apisim"
+	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/state"
+)
+
+// commit is one write, as a watch shows it.
+type commit struct {
+	resource apisim.Resource
+	key      types.NamespacedName
+	version  uint64
+	old, new *unstructured.Unstructured // nil: there was none, there is none
+	at       time.Time
+}
+
+func (c *commit) words() string {
+	verb, obj := "update", c.new
+	switch {
+	case c.new == nil:
+		verb, obj = "delete", c.old
+	case c.old == nil:
+		verb = "create"
+	}
+	return verb + " " + c.resource.GVR().GroupResource().String() + " " + state.KeyOf(obj)
+}
+
+// mirror is what a server has, by watches of all its resources, and how it came to that.
+type mirror struct {
+	mu      sync.Mutex // guards what follows, and the tables
+	tables  map[schema.GroupVersionResource]*mirrored
+	history []*commit                     // that nobody has taken yet
+	asked   map[schema.GroupResource]bool // resources that the program, the case or the workload has to do with
+}
+
+// mirrored is one resource; a reflector fills it.
+type mirrored struct {
+	m        *mirror
+	resource apisim.Resource
+	objects  map[types.NamespacedName]*unstructured.Unstructured
+	version  uint64
+	synced   bool
+	last     *commit
+}
+
+// newMirror begins to watch. It ends, and returns from stop, when it is told to.
+func newMirror(ctx context.Context, client dynamic.Interface, resources []apisim.Resource) (m *mirror, stop func()) {
+	m = &mirror{tables: map[schema.GroupVersionResource]*mirrored{}, asked: map[schema.GroupResource]bool{}}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	var running sync.WaitGroup
+	quiet := logr.Discard() // what matters, unsynced says
+	for _, r := range resources {
+		table := &mirrored{m: m, resource: r, objects: map[types.NamespacedName]*unstructured.Unstructured{}}
+		m.tables[r.GVR()] = table
+		all := client.Resource(r.GVR())
+		lw := toolscache.ToListWatcherWithWatchListSemantics(&toolscache.ListWatch{
+			ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+				return all.List(ctx, o)
+			},
+			WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+				return all.Watch(ctx, o)
+			},
+		}, client)
+		reflector := toolscache.NewReflectorWithOptions(lw, &unstructured.Unstructured{}, table, toolscache.ReflectorOptions{
+			Name: "reconciletest", TypeDescription: r.Kind, Logger: &quiet,
+		})
+		running.Go(func() { reflector.RunWithContext(ctx) })
+	}
+	return m, func() {
+		cancel()
+		running.Wait()
+	}
+}
+
+// unsynced returns the resources that have not been listed yet.
+func (m *mirror) unsynced() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var all []string
+	for gvr, t := range m.tables {
+		if !t.synced {
+			all = append(all, gvr.GroupResource().String())
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// take returns what has been written since the last time, in order.
+func (m *mirror) take() []*commit {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	all := m.history
+	m.history = nil
+	slices.SortStableFunc(all, func(a, b *commit) int { return cmp.Compare(a.version, b.version) })
+	return all
+}
+
+// touch makes a resource one that matters.
+func (m *mirror) touch(r schema.GroupResource) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.asked[r] = true
+}
+
+// touched tells whether a resource, by its short name, matters.
+func (m *mirror) touched(short string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.asked[schema.ParseGroupResource(short)]
+}
+
+// lastCommit is the last write to a resource that matters; nil: none.
+func (m *mirror) lastCommit() *commit {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var last *commit
+	for gvr, t := range m.tables {
+		if t.last != nil && m.asked[gvr.GroupResource()] && (last == nil || t.last.at.After(last.at)) {
+			last = t.last
+		}
+	}
+	return last
+}
+
+// object is the newest one of that name; nil: there is none, or nobody watches its resource.
+func (m *mirror) object(r schema.GroupResource, key types.NamespacedName) *unstructured.Unstructured {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if t := m.table(r); t != nil {
+		return t.objects[key]
+	}
+	return nil
+}
+
+// table is of whatever version is watched. The lock is held.
+func (m *mirror) table(r schema.GroupResource) *mirrored {
+	for gvr, t := range m.tables {
+		if gvr.GroupResource() == r {
+			return t
+		}
+	}
+	return nil
+}
+
+// shows tells whether the watches have come as far as a write.
+func (m *mirror) shows(w *write) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	t := m.table(w.call.Resource.GroupResource())
+	switch {
+	case t == nil:
+		return true
+	case w.version > 0:
+		return t.version >= w.version
+	case w.call.Verb == "delete" && w.uid != "":
+		o := t.objects[w.key()]
+		return o == nil || o.GetUID() != w.uid
+	}
+	return true
+}
+
+// uids are those of all objects.
+func (m *mirror) uids() map[types.UID]bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	all := map[types.UID]bool{}
+	for _, t := range m.tables {
+		for _, o := range t.objects {
+			all[o.GetUID()] = true
+		}
+	}
+	return all
+}
+
+// unfinished is an object that somebody has yet to take away, its owners being gone, or it being deleted; "": none.
+// Those that were there before do not count.
+func (m *mirror) unfinished(before map[types.UID]*unstructured.Unstructured) string {
+	known := m.uids()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for gvr, t := range m.tables {
+		for _, o := range t.objects {
+			what := gvr.GroupResource().String() + " " + state.KeyOf(o)
+			switch {
+			case before[o.GetUID()] != nil:
+			case m.orphaned(o, known):
+				return what + " is garbage, its owner being gone, and nobody collects it"
+			case o.GetDeletionTimestamp() != nil && ofServer(o):
+				return what + " is being deleted, and does not end"
+			}
+		}
+	}
+	return ""
+}
+
+// orphaned tells whether it had owners, all of which are gone. The lock is held.
+func (m *mirror) orphaned(o *unstructured.Unstructured, known map[types.UID]bool) bool {
+	owners := o.GetOwnerReferences()
+	for _, owner := range owners {
+		group, _, _ := strings.Cut(owner.APIVersion, "/")
+		if group == owner.APIVersion {
+			group = ""
+		}
+		if known[owner.UID] || !m.watches(schema.GroupKind{Group: group, Kind: owner.Kind}) {
+			return false
+		}
+	}
+	return len(owners) > 0
+}
+
+func (m *mirror) watches(kind schema.GroupKind) bool {
+	for _, t := range m.tables {
+		if t.resource.Group == kind.Group && t.resource.Kind == kind.Kind {
+			return true
+		}
+	}
+	return false
+}
+
+// ofServer tells whether the server's own controllers are what an object's deletion waits for.
+func ofServer(o *unstructured.Unstructured) bool {
+	own := []string{metav1.FinalizerDeleteDependents, metav1.FinalizerOrphanDependents, string(corev1.FinalizerKubernetes)}
+	return !slices.ContainsFunc(o.GetFinalizers(), func(f string) bool { return !slices.Contains(own, f) })
+}
+
+// Add is an event.
+func (t *mirrored) Add(obj any) error { return t.put(obj) }
+
+// Update is an event.
+func (t *mirrored) Update(obj any) error { return t.put(obj) }
+
+func (t *mirrored) put(obj any) error {
+	o, err := read(obj)
+	if err != nil {
+		return err
+	}
+	t.m.mu.Lock()
+	defer t.m.mu.Unlock()
+	t.set(o)
+	return nil
+}
+
+// set is under the lock.
+func (t *mirrored) set(o *unstructured.Unstructured) {
+	key := types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}
+	old := t.objects[key]
+	t.objects[key] = o
+	t.commit(&commit{key: key, version: versionOf(o), old: old, new: o})
+}
+
+// Delete is an event.
+func (t *mirrored) Delete(obj any) error {
+	o, err := read(obj)
+	if err != nil {
+		return err
+	}
+	t.m.mu.Lock()
+	defer t.m.mu.Unlock()
+	t.drop(types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}, versionOf(o))
+	return nil
+}
+
+// drop is under the lock.
+func (t *mirrored) drop(key types.NamespacedName, version uint64) {
+	old := t.objects[key]
+	if old == nil {
+		return
+	}
+	delete(t.objects, key)
+	t.commit(&commit{key: key, version: version, old: old})
+}
+
+func (t *mirrored) commit(c *commit) {
+	c.resource, c.at = t.resource, time.Now()
+	t.version = max(t.version, c.version)
+	t.last = c
+	t.m.history = append(t.m.history, c)
+}
+
+// Replace is a list: what is not in it has been deleted.
+func (t *mirrored) Replace(list []any, version string) error {
+	t.m.mu.Lock()
+	defer t.m.mu.Unlock()
+	listed, err := strconv.ParseUint(version, 10, 64)
+	if err != nil {
+		return fmt.Errorf("reading the version of a list of %s: %w", t.resource.Resource, err)
+	}
+	there := map[types.NamespacedName]bool{}
+	for _, obj := range list {
+		o, err := read(obj)
+		if err != nil {
+			return err
+		}
+		key := types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}
+		there[key] = true
+		if old := t.objects[key]; old == nil || old.GetResourceVersion() != o.GetResourceVersion() {
+			t.set(o)
+		}
+	}
+	for key := range t.objects {
+		if !there[key] {
+			t.drop(key, listed)
+		}
+	}
+	t.version, t.synced = max(t.version, listed), true
+	return nil
+}
+
+// Resync does nothing.
+func (t *mirrored) Resync() error { return nil }
+
+func read(obj any) (*unstructured.Unstructured, error) {
+	o, ok := obj.(*unstructured.Unstructured)
+	if !ok {
+		return nil, fmt.Errorf("reading an event: it holds a %T", obj)
+	}
+	return o, nil
+}
+
+func versionOf(o *unstructured.Unstructured) uint64 { return parseVersion(o.GetResourceVersion()) }
+
+func parseVersion(text string) uint64 {
+	v, _ := strconv.ParseUint(text, 10, 64)
+	return v
+}

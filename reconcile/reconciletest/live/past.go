@@ -1,0 +1,76 @@
+package live
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/homeostat/homeostat/internal/apisim"
+	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/state"
+)
+
+// past is what there was when a write had come about.
+type past struct {
+	tables map[schema.GroupVersionResource]map[types.NamespacedName]*unstructured.Unstructured
+	byUID  map[types.UID]*unstructured.Unstructured
+	births map[types.UID]int
+}
+
+func newPast() *past {
+	return &past{
+		tables: map[schema.GroupVersionResource]map[types.NamespacedName]*unstructured.Unstructured{},
+		byUID:  map[types.UID]*unstructured.Unstructured{}, births: map[types.UID]int{},
+	}
+}
+
+// advance makes it one write later.
+func (p *past) advance(c *commit) {
+	gvr := c.resource.GVR()
+	if p.tables[gvr] == nil {
+		p.tables[gvr] = map[types.NamespacedName]*unstructured.Unstructured{}
+	}
+	if c.old != nil {
+		delete(p.byUID, c.old.GetUID())
+	}
+	if c.new == nil {
+		delete(p.tables[gvr], c.key)
+		return
+	}
+	uid := c.new.GetUID()
+	p.tables[gvr][c.key], p.byUID[uid] = c.new, c.new
+	if _, born := p.births[uid]; !born {
+		p.births[uid] = len(p.births)
+	}
+}
+
+func (p *past) objects(
+	res apisim.Resource, want func(string, *unstructured.Unstructured) bool,
+) []*unstructured.Unstructured {
+	var all []*unstructured.Unstructured
+	for _, o := range p.tables[res.GVR()] {
+		if want(res.Resource, o) {
+			all = append(all, o)
+		}
+	}
+	slices.SortFunc(all, byName)
+	return all
+}
+
+// all are the objects in the order of their creation, by resource.
+func (p *past) all(resources []apisim.Resource, want func(string, *unstructured.Unstructured) bool) []state.Located {
+	var all []state.Located
+	for _, r := range resources {
+		objects := p.objects(r, want)
+		slices.SortFunc(objects, func(a, b *unstructured.Unstructured) int {
+			return p.births[a.GetUID()] - p.births[b.GetUID()]
+		})
+		for _, o := range objects {
+			all = append(all, state.Located{Resource: r.GVR().GroupResource().String(), Object: o})
+		}
+	}
+	return all
+}
+
+func everything(string, *unstructured.Unstructured) bool { return true }

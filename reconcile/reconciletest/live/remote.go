@@ -1,0 +1,342 @@
+package live
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+
+	"github.com/homeostat/homeostat/internal/apisim"
+	"github.com/homeostat/homeostat/reconcile/reconciletest"
+	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/backend"
+	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/state"
+)
+
+// usual are the namespaces that every cluster has, a simulated one too.
+var usual = []string{"default", "kube-system", "kube-public", "kube-node-lease"}
+
+// accountWithin is how long a namespace may take to get its default ServiceAccount, without which it takes no Pods.
+const accountWithin = 30 * time.Second
+
+// remote is a real server behind a World.
+type remote struct {
+	config    *rest.Config // the administrator's
+	dynamic   dynamic.Interface
+	resources []apisim.Resource // that can be listed and watched, each in one version
+	before    map[types.UID]*unstructured.Unstructured
+	uids      map[types.UID]types.UID // of the objects of a case → of the server
+	asOf      *past                   // set while somebody looks back
+}
+
+// serverResources are those that can be listed and watched, in the version that the case names, or the server prefers.
+func serverResources(config *rest.Config, c *reconciletest.Case) ([]apisim.Resource, error) {
+	client, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	groups, lists, err := client.ServerGroupsAndResources()
+	if err != nil && !discovery.IsGroupDiscoveryFailedError(err) {
+		return nil, fmt.Errorf("asking the server for its resources: %w", err)
+	}
+	wanted := map[schema.GroupVersionResource]bool{}
+	for _, r := range c.Resources {
+		wanted[schema.GroupVersionResource{Group: r.Group, Version: r.Version, Resource: r.Name}] = true
+	}
+	found := map[schema.GroupResource]apisim.Resource{}
+	for _, list := range preferredFirst(groups, lists) {
+		for _, r := range resourcesOf(list) {
+			_, known := found[r.GVR().GroupResource()]
+			if !known || wanted[r.GVR()] {
+				found[r.GVR().GroupResource()] = r
+			}
+			delete(wanted, r.GVR())
+		}
+	}
+	for missing := range wanted {
+		return nil, fmt.Errorf("finding Case.Resources %s of version %s: the server does not have it: install its CRD first",
+			missing.GroupResource(), missing.Version)
+	}
+	return slices.SortedFunc(maps.Values(found), func(a, b apisim.Resource) int {
+		return strings.Compare(a.GVR().String(), b.GVR().String())
+	}), nil
+}
+
+// preferredFirst sorts lists, which come in no order: of each group, that of the preferred version comes first, then
+// those of the other versions in the server's order.
+func preferredFirst(groups []*metav1.APIGroup, lists []*metav1.APIResourceList) []*metav1.APIResourceList {
+	rank := map[string]int{}
+	for _, group := range groups {
+		for i, v := range group.Versions {
+			rank[v.GroupVersion] = i + 1
+		}
+		rank[group.PreferredVersion.GroupVersion] = 0
+	}
+	sorted := slices.Clone(lists)
+	slices.SortFunc(sorted, func(a, b *metav1.APIResourceList) int {
+		return cmp.Compare(rank[a.GroupVersion], rank[b.GroupVersion])
+	})
+	return sorted
+}
+
+func resourcesOf(list *metav1.APIResourceList) []apisim.Resource {
+	gv, err := schema.ParseGroupVersion(list.GroupVersion)
+	if err != nil {
+		return nil
+	}
+	var all []apisim.Resource
+	for _, r := range list.APIResources {
+		if !slices.Contains(r.Verbs, "list") || !slices.Contains(r.Verbs, "watch") || state.Ignored(r.Name) {
+			continue
+		}
+		status := func(s metav1.APIResource) bool { return s.Name == r.Name+"/status" }
+		all = append(all, apisim.Resource{
+			Group: gv.Group, Version: gv.Version, Resource: r.Name, Kind: r.Kind, Namespaced: r.Namespaced,
+			Status: slices.ContainsFunc(list.APIResources, status),
+		})
+	}
+	return all
+}
+
+// Config is the administrator's.
+func (r *remote) Config() *rest.Config { return rest.CopyConfig(r.config) }
+
+// Resources returns what can be listed and watched, each in one version.
+func (r *remote) Resources() []apisim.Resource { return r.resources }
+
+// Version is not known: a real server does not count its writes.
+func (r *remote) Version() int64 { return 0 }
+
+// Objects returns those of the case, by namespace and name.
+func (r *remote) Objects(res apisim.Resource) ([]*unstructured.Unstructured, error) {
+	if r.asOf != nil {
+		return r.asOf.objects(res, r.visible), nil
+	}
+	list, err := r.dynamic.Resource(res.GVR()).List(context.Background(), metav1.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("listing %s: %w", res.Resource, err)
+	}
+	var all []*unstructured.Unstructured
+	for i := range list.Items {
+		if o := &list.Items[i]; r.visible(res.Resource, o) {
+			all = append(all, o)
+		}
+	}
+	slices.SortFunc(all, byName)
+	return all, nil
+}
+
+func byName(a, b *unstructured.Unstructured) int {
+	return strings.Compare(state.KeyOf(a), state.KeyOf(b))
+}
+
+// visible tells whether an object is of the case and not of the cluster.
+func (r *remote) visible(resource string, o *unstructured.Unstructured) bool {
+	switch {
+	case resource == "namespaces" && slices.Contains(usual, o.GetName()):
+		return true
+	case resource == "configmaps" && o.GetName() == "kube-root-ca.crt":
+		return false
+	case resource == "serviceaccounts" && o.GetName() == "default":
+		return false
+	}
+	return r.before[o.GetUID()] == nil
+}
+
+// content is an object as it is sent to the server.
+func (r *remote) content(obj runtime.Object) (*unstructured.Unstructured, apisim.Resource, error) {
+	gvk := obj.GetObjectKind().GroupVersionKind()
+	if gvk.Empty() {
+		kinds, _, err := scheme.Scheme.ObjectKinds(obj)
+		if err != nil {
+			return nil, apisim.Resource{}, err
+		}
+		gvk = kinds[0]
+	}
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
+	if err != nil {
+		return nil, apisim.Resource{}, err
+	}
+	o := &unstructured.Unstructured{Object: content}
+	o.SetGroupVersionKind(gvk)
+	for _, res := range r.resources {
+		if res.Group == gvk.Group && res.Kind == gvk.Kind {
+			res.Version = gvk.Version // it is sent in its own
+			return o.DeepCopy(), res, nil
+		}
+	}
+	return nil, apisim.Resource{}, fmt.Errorf("the server has no kind %v: install its CRD first", gvk)
+}
+
+func (r *remote) at(res apisim.Resource, namespace string) dynamic.ResourceInterface {
+	if res.Namespaced {
+		return r.dynamic.Resource(res.GVR()).Namespace(namespace)
+	}
+	return r.dynamic.Resource(res.GVR())
+}
+
+// Load creates an object, status and all, and first its namespace if there is none. It waits for the ServiceAccount that
+// a new namespace gets, if the object needs one.
+func (r *remote) Load(obj runtime.Object) error {
+	ctx, cancel := context.WithTimeout(context.Background(), accountWithin)
+	defer cancel()
+	o, res, err := r.content(obj)
+	if err == nil && res.Namespaced {
+		err = r.namespace(ctx, o.GetNamespace())
+	}
+	if err == nil {
+		err = r.create(ctx, res, o)
+	}
+	if err != nil {
+		return fmt.Errorf("creating %s: %w", backend.Title(obj), err)
+	}
+	return nil
+}
+
+func (r *remote) namespace(ctx context.Context, name string) error {
+	ns := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": name},
+	}}
+	_, err := r.dynamic.Resource(backend.Namespaces).Create(ctx, ns, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		return nil
+	}
+	return err
+}
+
+func (r *remote) create(ctx context.Context, res apisim.Resource, o *unstructured.Unstructured) error {
+	given := o.DeepCopy()
+	for _, field := range []string{
+		"resourceVersion", "uid", "creationTimestamp", "managedFields", "generation", "selfLink", "deletionTimestamp",
+		"deletionGracePeriodSeconds",
+	} {
+		unstructured.RemoveNestedField(o.Object, "metadata", field)
+	}
+	owners := o.GetOwnerReferences()
+	for i := range owners {
+		if uid, known := r.uids[owners[i].UID]; known {
+			owners[i].UID = uid
+		}
+	}
+	if len(owners) > 0 {
+		o.SetOwnerReferences(owners)
+	}
+	client := r.at(res, o.GetNamespace())
+	made, err := client.Create(ctx, o, metav1.CreateOptions{})
+	for apierrors.IsForbidden(err) && strings.Contains(err.Error(), "serviceaccount") && wait(ctx, time.Second) {
+		made, err = client.Create(ctx, o, metav1.CreateOptions{})
+	}
+	if err != nil {
+		return err
+	}
+	r.uids[given.GetUID()] = made.GetUID()
+	if status, ok := given.Object["status"].(map[string]any); ok && len(status) > 0 && res.Status {
+		made.Object["status"] = status
+		if _, err = client.UpdateStatus(ctx, made, metav1.UpdateOptions{}); err != nil {
+			return fmt.Errorf("writing its status: %w", err)
+		}
+	}
+	if given.GetDeletionTimestamp() != nil {
+		return client.Delete(ctx, made.GetName(), metav1.DeleteOptions{})
+	}
+	return nil
+}
+
+// wait returns after a while, or with false when the context has ended.
+func wait(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// refuse finds an object of the case that is there already.
+func (r *remote) refuse(ctx context.Context, c *reconciletest.Case) error {
+	for i, obj := range c.Objects {
+		o, res, err := r.content(obj)
+		if err != nil {
+			return fmt.Errorf("reading Case.Objects[%d], %s: %w", i, backend.Title(obj), err)
+		}
+		if res.Resource == "namespaces" && slices.Contains(usual, o.GetName()) {
+			continue
+		}
+		_, err = r.at(res, o.GetNamespace()).Get(ctx, o.GetName(), metav1.GetOptions{})
+		switch {
+		case err == nil:
+			return fmt.Errorf("%s, which is Case.Objects[%d], is there already: delete it, if it is of an earlier test, "+
+				"or take a cluster that is there for tests alone", backend.Title(obj), i)
+		case !apierrors.IsNotFound(err):
+			return fmt.Errorf("looking for %s: %w", backend.Title(obj), err)
+		}
+	}
+	return nil
+}
+
+// begin is the state of the cluster before a run: what is not of the case.
+func (r *remote) begin(p *past) {
+	r.uids = map[types.UID]types.UID{}
+	r.before = maps.Clone(p.byUID)
+}
+
+// put gives an object the content that it had before.
+func (r *remote) put(ctx context.Context, res apisim.Resource, had *unstructured.Unstructured) error {
+	client := r.at(res, had.GetNamespace())
+	now, err := client.Get(ctx, had.GetName(), metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("%s %s was there before, and the program has deleted it, or: %w", res.Resource, state.KeyOf(had), err)
+	}
+	o := had.DeepCopy()
+	o.SetResourceVersion(now.GetResourceVersion())
+	o.SetManagedFields(nil)
+	if _, err = client.Update(ctx, o, metav1.UpdateOptions{}); err != nil {
+		return fmt.Errorf("giving %s %s its content back: %w", res.Resource, state.KeyOf(had), err)
+	}
+	return nil
+}
+
+// remove deletes what was made, even if its finalizer waits for the program.
+func (r *remote) remove(ctx context.Context, w *write) error {
+	client := r.of(w)
+	policy := metav1.DeletePropagationBackground
+	err := client.Delete(ctx, w.call.Name, metav1.DeleteOptions{
+		PropagationPolicy: &policy, Preconditions: &metav1.Preconditions{UID: &w.uid}, GracePeriodSeconds: new(int64),
+	})
+	if err == nil {
+		_, err = client.Patch(ctx, w.call.Name, types.MergePatchType,
+			[]byte(`{"metadata":{"uid":"`+string(w.uid)+`","finalizers":null}}`), metav1.PatchOptions{})
+	}
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) || apierrors.IsInvalid(err) {
+		return nil // it is gone, or another one
+	}
+	return err
+}
+
+// isGone tells whether what was made is no longer there.
+func (r *remote) isGone(ctx context.Context, w *write) bool {
+	o, err := r.of(w).Get(ctx, w.call.Name, metav1.GetOptions{})
+	return apierrors.IsNotFound(err) || err == nil && o.GetUID() != w.uid
+}
+
+func (r *remote) of(w *write) dynamic.ResourceInterface {
+	if w.call.Namespace != "" {
+		return r.dynamic.Resource(w.call.Resource).Namespace(w.call.Namespace)
+	}
+	return r.dynamic.Resource(w.call.Resource)
+}

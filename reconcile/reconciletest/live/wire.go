@@ -1,0 +1,249 @@
+package live
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+
+	"github.com/homeostat/homeostat/internal/apisim"
+)
+
+// wire is the way of one life of the program, or of the administrator, to a real server. It notes what goes over it,
+// and can be cut.
+type wire struct {
+	next http.RoundTripper
+	t    *trial
+	life *life // nil: the administrator's
+}
+
+// wired is a configuration whose requests go over a wire. Their bodies are JSON, so that the wire can read them.
+func (t *trial) wired(config *rest.Config, l *life) *rest.Config {
+	c := rest.CopyConfig(config)
+	c.QPS, c.WarningHandler = -1, rest.NoWarnings{}
+	c.ContentType, c.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
+	c.UserAgent = "reconciletest"
+	if l != nil {
+		c.UserAgent = l.client
+	}
+	c.Wrap(func(next http.RoundTripper) http.RoundTripper { return &wire{next: next, t: t, life: l} })
+	return c
+}
+
+// RoundTrip passes a request on, unless the wire is cut.
+func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
+	if w.isCut() {
+		if req.Body != nil {
+			_ = req.Body.Close()
+		}
+		return nil, context.Canceled
+	}
+	call, ok := apisim.ParseCall(req)
+	switch {
+	case !ok: // the version, the resources
+		return w.next.RoundTrip(req)
+	case call.Write():
+		return w.write(req, call)
+	}
+	return w.read(req, call)
+}
+
+func (w *wire) isCut() bool { return w.life != nil && w.life.cut.Err() != nil }
+
+// read ends when its caller wants it to, and when the wire is cut.
+func (w *wire) read(req *http.Request, call apisim.Call) (*http.Response, error) {
+	ctx, cancel := context.WithCancel(req.Context())
+	end := func() { cancel() }
+	if w.life != nil {
+		unhook := context.AfterFunc(w.life.cut, cancel)
+		end = func() { unhook(); cancel() }
+	}
+	w.t.asks(call, w.life)
+	if call.Verb == "watch" && req.URL.Query().Has("sendInitialEvents") {
+		list := call
+		list.Verb = "list" // where a server does not stream, the client lists
+		w.t.tell(func() { w.t.allow(list, w.life) })
+	}
+	resp, err := w.next.RoundTrip(req.WithContext(ctx))
+	if err != nil {
+		end()
+		return nil, err
+	}
+	if call.Verb == "watch" {
+		w.t.moved()
+	}
+	if resp.StatusCode != http.StatusSwitchingProtocols {
+		resp.Body = &stream{ReadCloser: resp.Body, end: end}
+	}
+	return resp, nil
+}
+
+// stream is the body of an answer.
+type stream struct {
+	io.ReadCloser
+	end func()
+}
+
+// Close is the caller's end of it.
+func (s *stream) Close() error {
+	s.end()
+	return s.ReadCloser.Close()
+}
+
+type answer struct {
+	resp *http.Response
+	err  error
+}
+
+// write goes to the server to its end, whatever becomes of its caller: what was written is known.
+func (w *wire) write(req *http.Request, call apisim.Call) (*http.Response, error) {
+	var body []byte
+	if req.Body != nil {
+		var err error
+		body, err = io.ReadAll(req.Body)
+		_ = req.Body.Close()
+		if err != nil {
+			return nil, err
+		}
+	}
+	wr := newWrite(call, w.life, body, req)
+	w.t.begin(wr)
+	done := make(chan answer, 1)
+	go func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(req.Context()), w.t.s.o.Timeout)
+		defer cancel()
+		out := req.Clone(ctx)
+		out.Body = io.NopCloser(bytes.NewReader(body))
+		a, body := w.send(out)
+		w.t.end(wr, a.resp, body)
+		done <- a
+	}()
+	var cut <-chan struct{}
+	if w.life != nil {
+		cut = w.life.cut.Done()
+	}
+	select {
+	case a := <-done:
+		if w.isCut() {
+			return nil, context.Canceled
+		}
+		return a.resp, a.err
+	case <-cut:
+		return nil, context.Canceled
+	case <-req.Context().Done():
+		return nil, req.Context().Err()
+	}
+}
+
+func (w *wire) send(req *http.Request) (answer, []byte) {
+	resp, err := w.next.RoundTrip(req)
+	if err != nil {
+		return answer{err: err}, nil
+	}
+	body, err := io.ReadAll(resp.Body)
+	_ = resp.Body.Close()
+	if err != nil {
+		return answer{err: err}, nil
+	}
+	resp.Body = io.NopCloser(bytes.NewReader(body))
+	return answer{resp: resp}, body
+}
+
+// write is a write and what came of it.
+type write struct {
+	call    apisim.Call
+	life    *life
+	text    string // for the trace
+	dry     bool
+	known   uint64 // the object's version that was known before
+	code    int
+	version uint64 // that it gave the object; 0: none
+	uid     types.UID
+	created bool
+	changed bool // something
+	lease   lease
+}
+
+// lease is what a write to a Lease says.
+type lease struct {
+	HolderIdentity       string `json:"holderIdentity"`
+	LeaseDurationSeconds int    `json:"leaseDurationSeconds"`
+}
+
+func newWrite(call apisim.Call, l *life, body []byte, req *http.Request) *write {
+	var o metav1.PartialObjectMetadata
+	if call.Verb == "create" && call.Subresource == "" && json.Unmarshal(body, &o) == nil {
+		if call.Name = o.Name; o.Name == "" {
+			call.Name = o.GenerateName + "*"
+		}
+	}
+	w := &write{call: call, life: l, dry: isDry(call, body, req)}
+	_, w.text, _ = strings.Cut(call.String(), " ")
+	if at := apisim.Caller(); l != nil && at != "" {
+		w.text += "   (" + at + ")"
+	}
+	return w
+}
+
+// isDry tells whether nothing is to be written: deletions say so in their body.
+func isDry(call apisim.Call, body []byte, req *http.Request) bool {
+	var o metav1.DeleteOptions
+	if strings.HasPrefix(call.Verb, "delete") && json.Unmarshal(body, &o) == nil && len(o.DryRun) > 0 {
+		return true
+	}
+	return slices.Contains(req.URL.Query()["dryRun"], metav1.DryRunAll)
+}
+
+func (w *write) key() types.NamespacedName {
+	return types.NamespacedName{Namespace: w.call.Namespace, Name: w.call.Name}
+}
+
+// title names the object.
+func (w *write) title() string {
+	return w.call.Resource.GroupResource().String() + " " + strings.TrimPrefix(w.key().String(), "/")
+}
+
+// answered reads from the answer what the write has changed.
+func (w *write) answered(code int, body []byte) {
+	w.code = code
+	if code >= http.StatusMultipleChoices || w.dry {
+		return
+	}
+	var o struct {
+		Kind     string                `json:"kind"`
+		Metadata metav1.ObjectMeta     `json:"metadata"`
+		Details  *metav1.StatusDetails `json:"details"`
+		Items    []json.RawMessage     `json:"items"`
+		Spec     lease                 `json:"spec"`
+	}
+	if json.Unmarshal(body, &o) != nil {
+		return
+	}
+	w.created = code == http.StatusCreated && w.call.Subresource == "" && o.Metadata.UID != ""
+	if w.created {
+		w.call.Name, w.call.Namespace = o.Metadata.Name, o.Metadata.Namespace
+	}
+	w.uid, w.lease = o.Metadata.UID, o.Spec
+	version := parseVersion(o.Metadata.ResourceVersion)
+	switch {
+	case w.call.Verb == "deletecollection":
+		w.changed = len(o.Items) > 0
+	case o.Kind == "Status":
+		w.changed = true
+		if o.Details != nil {
+			w.uid = o.Details.UID
+		}
+	case version > w.known:
+		w.version, w.changed = version, true
+	case w.call.Verb == "delete" && o.Metadata.DeletionTimestamp == nil:
+		w.changed = true // and gone at once
+	}
+}
