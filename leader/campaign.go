@@ -11,6 +11,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
+
+	"github.com/homeostat/homeostat/leader/internal/record"
 )
 
 // run campaigns and leads until ctx ends, which is when the last call of Run
@@ -29,7 +31,7 @@ func (e *Elector) run(ctx context.Context, c *campaign) {
 			e.nextTerm()
 			continue
 		}
-		e.sleep(ctx, e.pause())
+		record.Sleep(ctx, e.options.Clock, e.pause())
 	}
 }
 
@@ -38,7 +40,7 @@ func (e *Elector) run(ctx context.Context, c *campaign) {
 func (e *Elector) try(ctx context.Context) (grant, bool) {
 	lease, err := e.get(ctx)
 	if err != nil && !apierrors.IsNotFound(err) {
-		e.failed(ctx, e.lease.explain("reading", err))
+		e.failed(ctx, e.explain("reading", err))
 		return grant{}, false
 	}
 	e.observe(lease)
@@ -50,7 +52,7 @@ func (e *Elector) try(ctx context.Context) (grant, bool) {
 	if lease == nil {
 		lease, err = e.create(ctx, sent)
 	} else {
-		lease, err = e.update(ctx, taken(lease, e.holder, e.options.LeaseDuration, sent))
+		lease, err = e.update(ctx, record.Taken(lease, e.holder, e.options.LeaseDuration, sent))
 	}
 	switch {
 	case err == nil:
@@ -60,7 +62,7 @@ func (e *Elector) try(ctx context.Context) (grant, bool) {
 	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err):
 		return grant{}, false // another was faster
 	default:
-		e.failed(ctx, e.lease.explain("taking", err))
+		e.failed(ctx, e.explain("taking", err))
 		return grant{}, false
 	}
 }
@@ -76,9 +78,9 @@ func (e *Elector) free() bool {
 // renewed it for a whole lease duration by our clock; and not before the requests of our own last term can no longer
 // arrive. It is called with mu held.
 func (e *Elector) freeAt() time.Time {
-	at := e.seen.freeAt(e.options.LeaseDuration)
-	if e.ours(holderOf(e.seen.lease)) {
-		at = e.seen.since
+	at := e.seen.FreeAt(e.options.LeaseDuration)
+	if e.ours(record.Holder(e.seen.Lease)) {
+		at = e.seen.Since
 	}
 	if e.quiet.After(at) {
 		return e.quiet
@@ -87,7 +89,7 @@ func (e *Elector) freeAt() time.Time {
 }
 
 // ours reports whether a holder is this process, in whatever term.
-func (e *Elector) ours(holder string) bool { return holder == e.holder || e.member.was(holder) }
+func (e *Elector) ours(holder string) bool { return holder == e.holder || e.member.Was(holder) }
 
 // pause is how long to wait before the next look: not beyond the moment at
 // which the Lease becomes free, and jittered, so that replicas that started
@@ -108,15 +110,15 @@ func (e *Elector) observe(lease *coordinationv1.Lease) {
 	now := e.options.Clock.Now()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.seen = e.seen.saw(lease, now)
+	e.seen = e.seen.See(lease, now)
 }
 
 // twin is the complaint about another live process with our identity.
 func (e *Elector) twin() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	holder := holderOf(e.seen.lease)
-	if e.ours(holder) || !strings.HasPrefix(holder, e.lease.Identity+"_") || !e.seen.since.After(e.seen.first) {
+	holder := record.Holder(e.seen.Lease)
+	if e.ours(holder) || !strings.HasPrefix(holder, e.lease.Identity+"_") || !e.seen.Since.After(e.seen.First) {
 		return nil
 	}
 	return fmt.Errorf("campaigning for lease %q: Lease.Identity %q is also that of the live replica %q: "+
@@ -135,7 +137,7 @@ func (e *Elector) failed(ctx context.Context, err error) {
 }
 
 func (e *Elector) get(ctx context.Context) (*coordinationv1.Lease, error) {
-	ctx, end := e.request(ctx, e.options.RequestTimeout)
+	ctx, end := e.request(ctx)
 	defer end()
 	lease, err := e.lease.Client.Leases(e.lease.Namespace).Get(ctx, e.lease.Name, metav1.GetOptions{})
 	if err != nil {
@@ -145,26 +147,26 @@ func (e *Elector) get(ctx context.Context) (*coordinationv1.Lease, error) {
 }
 
 func (e *Elector) create(ctx context.Context, now time.Time) (*coordinationv1.Lease, error) {
-	ctx, end := e.request(ctx, e.options.RequestTimeout)
+	ctx, end := e.request(ctx)
 	defer end()
-	lease := taken(&coordinationv1.Lease{
+	lease := record.Taken(&coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{Namespace: e.lease.Namespace, Name: e.lease.Name},
 	}, e.holder, e.options.LeaseDuration, now)
-	e.member.mark(lease)
+	e.member.Mark(lease)
 	return e.lease.Client.Leases(e.lease.Namespace).Create(ctx, lease, metav1.CreateOptions{})
 }
 
 func (e *Elector) update(ctx context.Context, lease *coordinationv1.Lease) (*coordinationv1.Lease, error) {
-	ctx, end := e.request(ctx, e.options.RequestTimeout)
+	ctx, end := e.request(ctx)
 	defer end()
-	e.member.mark(lease)
+	e.member.Mark(lease)
 	return e.lease.Client.Leases(e.lease.Namespace).Update(ctx, lease, metav1.UpdateOptions{})
 }
 
 // request returns a context for one request of the Lease: it outlives the
 // campaign, but not the timeout, and passes our own fence.
-func (e *Elector) request(ctx context.Context, timeout time.Duration) (context.Context, func()) {
-	ctx, cancel := context.WithTimeout(context.WithValue(context.WithoutCancel(ctx), ownKey{}, e), timeout)
+func (e *Elector) request(ctx context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithTimeout(record.WithOwn(ctx, e), e.options.RequestTimeout)
 	e.mu.Lock()
 	e.pending = e.options.Clock.Now()
 	e.mu.Unlock()
@@ -176,11 +178,16 @@ func (e *Elector) request(ctx context.Context, timeout time.Duration) (context.C
 	}
 }
 
-func (e *Elector) sleep(ctx context.Context, d time.Duration) {
-	timer := e.options.Clock.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C():
+func (e *Elector) explain(doing string, err error) error {
+	return record.Explain(doing, e.lease.key(), e.verbs, err)
+}
+
+// nextTerm gives the holder of a member's next term its name.
+func (e *Elector) nextTerm() {
+	if e.member == nil {
+		return
 	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.holder = e.member.NextHolder()
 }

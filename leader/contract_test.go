@@ -3,20 +3,29 @@ package leader_test
 import (
 	"context"
 	"errors"
-	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/homeostat/homeostat/internal/proof/contract"
+	"github.com/homeostat/homeostat/internal/proof/leaseapi"
 	"github.com/homeostat/homeostat/leader"
+	"github.com/homeostat/homeostat/reconcile"
+	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
-// trying is the test of a promise in a trial.
-func trying(f func(w *trial)) func(t *testing.T) {
-	return func(t *testing.T) { inTrial(t, f) }
+// What package reconcile asks of a Leader.
+var (
+	_ reconcile.Leader   = (*leader.Elector)(nil)
+	_ inspect.Elector    = (*leader.Elector)(nil)
+	_ inspect.LeaseNamer = (*leader.Elector)(nil)
+)
+
+// trying is the test of a promise in a fixture.
+func trying(f func(x *fixture)) func(t *testing.T) {
+	return func(t *testing.T) { inBubble(t, f) }
 }
 
 // all runs several tests of one promise.
@@ -76,40 +85,26 @@ func TestContract(t *testing.T) {
 		"The other says so in Elector.Ready and Status.":                                        trying(twins),
 		"Permissions or the namespace are missing: Elector.Ready and Status name them.": all(
 			TestMissingPermissionsAreTheReasonNotToBeReady, TestMissingNamespaceIsTheReasonNotToBeReady),
-
-		"A slot is given to another only after its function has returned, and not while a request of its member that was cut " +
-			"off can still arrive.": all(TestPlannedMoveWaitsForTurnsInFlight, TestASlotWhoseRequestsWereCutOffIsNotGivenAway),
-		"The slots of a dead member are free once the member's record has been changed by compare-and-swap after a whole lease " +
-			"duration without renewal.": all(TestShardsDivideAndFollowTheMembers, TestTheRecordOfADeadMemberThatOthersTouchExpires),
-		"A late watch makes no second owner: the swap fails if the member lives.":           TestLateWatchDoesNotBuryTheLiving,
-		"Each term of a membership has a holder's name of its own.":                         trying(termsHaveNames),
-		"A member that joins for less than ShardOptions.Settle moves no slot.":              TestShortVisitMovesNothing,
-		"After that, shares differ by one at most, and no more slots move than that takes.": func(t *testing.T) { changeMembers(t, 3) },
-		"A member that renews but does not take its slots is passed over.": all(
-			TestMemberThatTakesNothingIsPassedOver, TestManyMembersThatTakeNothingCostNoMoreTimeThanOne),
-		"A member that stops gives up its slots as they are drained, and gets no more.": TestStoppingMemberGetsNoMoreSlots,
-		"While one replica is undisturbed, a slot is without owner for 2 × LeaseDuration, 30 s, at most, whatever happens to " +
-			"the others.": oneWorld,
-		"A replica that disagrees with the recorded number of slots, hash or part of the key does not join: ErrDivision.": all(
-			TestReplicaThatDividesDifferentlyDoesNotJoin, trying(anotherHash)),
 	})
 }
 
 // causes ends leaderships in each way, and wants each to be told apart.
-func causes(w *trial) {
-	for want, end := range map[error]func(l *link, stop context.CancelFunc){
-		leader.ErrStopping: func(_ *link, stop context.CancelFunc) { stop() },
-		leader.ErrLost:     func(*link, context.CancelFunc) { w.api.delete("test") },
-		leader.ErrFenced:   func(l *link, _ context.CancelFunc) { l.set(func(l *link) { l.fail = errors.New("away") }) },
+func causes(x *fixture) {
+	for want, end := range map[error]func(l *leaseapi.Link, stop context.CancelFunc){
+		leader.ErrStopping: func(_ *leaseapi.Link, stop context.CancelFunc) { stop() },
+		leader.ErrLost:     func(*leaseapi.Link, context.CancelFunc) { x.api.Delete("test") },
+		leader.ErrFenced: func(l *leaseapi.Link, _ context.CancelFunc) {
+			l.Set(func(l *leaseapi.Link) { l.Fail = errors.New("away") })
+		},
 	} {
-		l := w.api.link(1)
-		e := newElector(w.t, leaseOf(l, "a"), nil)
-		ctx, stop := context.WithCancel(w.t.Context())
+		l := x.api.Link(1)
+		e := newElector(x.t, leaseOf(l, "a"), nil)
+		ctx, stop := context.WithCancel(x.t.Context())
 		cause := make(chan error, 1)
 		wait := background(func() error {
 			return e.Run(ctx, func(ctx context.Context) error {
 				<-ctx.Done()
-				w.Expect(ctx.Err()).To(MatchError(context.Canceled))
+				x.Expect(ctx.Err()).To(MatchError(context.Canceled))
 				cause <- context.Cause(ctx)
 				stop()
 				return nil
@@ -119,214 +114,177 @@ func causes(w *trial) {
 		end(l, stop)
 		got := <-cause
 		for _, other := range []error{leader.ErrStopping, leader.ErrLost, leader.ErrFenced} {
-			w.Expect(errors.Is(got, other)).To(Equal(errors.Is(other, want)), "%v is %v", got, other)
+			x.Expect(errors.Is(got, other)).To(Equal(errors.Is(other, want)), "%v is %v", got, other)
 		}
-		w.Expect(wait()).To(Succeed())
+		x.Expect(wait()).To(Succeed())
 		pass(time.Minute)
 	}
 }
 
 // releasedLast lets three functions under one Lease return one after the other, the stop long past.
-func releasedLast(w *trial) {
-	e := w.elector("a")
+func releasedLast(x *fixture) {
+	e := x.elector("a")
 	var stops []func()
 	for i := range 3 {
-		stops = append(stops, w.run(func(ctx context.Context) error {
+		stops = append(stops, x.run(func(ctx context.Context) error {
 			return e.Run(ctx, func(ctx context.Context) error {
 				<-ctx.Done()
-				wait(time.Duration(i+1) * time.Minute)
+				leaseapi.Wait(time.Duration(i+1) * time.Minute)
 				return nil
 			})
 		}))
 	}
 	pass(time.Minute)
-	w.api.written = nil
+	x.api.Written = nil
 	for i, stop := range stops {
-		l, err := w.api.get("test")
-		w.Expect(err).NotTo(HaveOccurred())
-		w.Expect(l.Spec.HolderIdentity).To(HaveValue(HavePrefix("a_")), "%d have returned", i)
+		l, err := x.api.Get("test")
+		x.Expect(err).NotTo(HaveOccurred())
+		x.Expect(l.Spec.HolderIdentity).To(HaveValue(HavePrefix("a_")), "%d have returned", i)
 		stop()
 	}
-	w.released("test")
+	x.released("test")
 }
 
 // timesOfAnotherCentury writes times into the Lease that are long past, or far in the future.
-func timesOfAnotherCentury(w *trial) {
+func timesOfAnotherCentury(x *fixture) {
 	for _, years := range []int{-100, 100} {
-		w.api.delete("test")
-		l := leaseObject("test")
+		x.api.Delete("test")
+		l := leaseapi.Object("test")
 		l.Spec.HolderIdentity, l.Spec.LeaseDurationSeconds = new("other"), new(int32(15))
-		l.Spec.RenewTime = new(microTime(time.Now().AddDate(years, 0, 0)))
+		l.Spec.RenewTime = new(metav1.NewMicroTime(time.Now().AddDate(years, 0, 0)))
 		l.Spec.AcquireTime = l.Spec.RenewTime
-		_, err := w.api.create(l)
-		w.Expect(err).NotTo(HaveOccurred())
-		e := w.elector("a")
-		stop := w.campaign(e, "a")
+		_, err := x.api.Create(l)
+		x.Expect(err).NotTo(HaveOccurred())
+		e := x.elector("a")
+		stop := x.campaign(e, "a")
 		pass(15*time.Second - time.Nanosecond)
-		w.Expect(e.Status().Leading).To(BeFalse(), "%d years", years)
+		x.Expect(e.Status().Leading).To(BeFalse(), "%d years", years)
 		pass(time.Nanosecond)
-		w.Expect(e.Status().Leading).To(BeTrue(), "%d years", years)
+		x.Expect(e.Status().Leading).To(BeTrue(), "%d years", years)
 		stop()
 	}
 }
 
 // takenAfterALeaseDuration renews the Lease by hand at odd moments, and then no more.
-func takenAfterALeaseDuration(w *trial) {
-	l := leaseObject("test")
+func takenAfterALeaseDuration(x *fixture) {
+	l := leaseapi.Object("test")
 	l.Spec.HolderIdentity, l.Spec.LeaseDurationSeconds = new("other"), new(int32(15))
-	l, err := w.api.create(l)
-	w.Expect(err).NotTo(HaveOccurred())
-	e := w.elector("a")
-	stop := w.campaign(e, "a")
+	l, err := x.api.Create(l)
+	x.Expect(err).NotTo(HaveOccurred())
+	e := x.elector("a")
+	stop := x.campaign(e, "a")
 	for _, d := range []time.Duration{14 * time.Second, 7 * time.Second, 11 * time.Second} {
 		pass(d)
-		w.Expect(e.Status().Leading).To(BeFalse())
-		l.Spec.RenewTime = new(microTime(time.Now()))
-		l, err = w.api.update(l)
-		w.Expect(err).NotTo(HaveOccurred())
+		x.Expect(e.Status().Leading).To(BeFalse())
+		l.Spec.RenewTime = new(metav1.NewMicroTime(time.Now()))
+		l, err = x.api.Update(l)
+		x.Expect(err).NotTo(HaveOccurred())
 	}
 	pass(15*time.Second - time.Nanosecond)
-	w.Expect(e.Status().Leading).To(BeFalse())
+	x.Expect(e.Status().Leading).To(BeFalse())
 	pass(2400 * time.Millisecond) // when it has seen the last renewal for as long
-	w.Expect(e.Status().Leading).To(BeTrue())
+	x.Expect(e.Status().Leading).To(BeTrue())
 	stop()
 }
 
 // oneLostAnswer loses the answer to the renewal after two seconds, which is given up after five: the next one, after
 // seven, renews the Lease although its first request meets a conflict.
-func oneLostAnswer(w *trial) {
+func oneLostAnswer(x *fixture) {
 	start := time.Now()
-	l := w.api.link(1)
-	e := newElector(w.t, leaseOf(l, "a"), nil)
-	stop := w.campaign(e, "a")
+	l := x.api.Link(1)
+	e := newElector(x.t, leaseOf(l, "a"), nil)
+	stop := x.campaign(e, "a")
 	pass(time.Second)
-	l.set(func(l *link) { l.loseTell = 1 })
+	l.Set(func(l *leaseapi.Link) { l.LoseTell = 1 })
 	pass(2 * time.Second)
-	l.set(func(l *link) { l.loseTell = 0 })
+	l.Set(func(l *leaseapi.Link) { l.LoseTell = 0 })
 	pass(4500 * time.Millisecond)
-	lease, err := w.api.get("test")
-	w.Expect(err).NotTo(HaveOccurred())
-	w.Expect(lease.Spec.RenewTime.Time).To(BeTemporally("~", start.Add(7*time.Second), time.Millisecond))
+	lease, err := x.api.Get("test")
+	x.Expect(err).NotTo(HaveOccurred())
+	x.Expect(lease.Spec.RenewTime.Time).To(BeTemporally("~", start.Add(7*time.Second), time.Millisecond))
 	pass(30 * time.Second)
-	w.Expect(w.read()).To(Equal([]string{"a leads"}))
+	x.Expect(x.read()).To(Equal([]string{"a leads"}))
 	stop()
 }
 
 // diesAtAnyTime kills the leader at many moments between two renewals, and wants the longest wait of all.
 func diesAtAnyTime(t *testing.T) {
 	for moment := range 21 {
-		inTrial(t, func(w *trial) {
-			dying := w.api.link(1)
-			stopA := w.campaign(newElector(w.t, leaseOf(dying, "a"), nil), "a")
+		inBubble(t, func(x *fixture) {
+			dying := x.api.Link(1)
+			stopA := x.campaign(newElector(x.t, leaseOf(dying, "a"), nil), "a")
 			pass(time.Second)
-			b := w.elector("b")
-			stopB := w.campaign(b, "b")
+			b := x.elector("b")
+			stopB := x.campaign(b, "b")
 			pass(10*time.Second + time.Duration(moment)*100*time.Millisecond)
-			dying.set(func(l *link) { l.fail = errors.New("dead") })
+			dying.Set(func(l *leaseapi.Link) { l.Fail = errors.New("dead") })
 			pass(17400 * time.Millisecond)
-			w.Expect(b.Status().Leading).To(BeTrue())
+			x.Expect(b.Status().Leading).To(BeTrue())
 			stopB()
 			stopA()
 		})
 	}
 }
 
-func outlivesItsLeadership(w *trial) {
-	l := w.api.link(1)
-	e := newElector(w.t, leaseOf(l, "a"), nil)
+func outlivesItsLeadership(x *fixture) {
+	l := x.api.Link(1)
+	e := newElector(x.t, leaseOf(l, "a"), nil)
 	var d diary
-	client := fencedClient(w.t, e, d.server)
+	client := fencedClient(x.t, e, d.server)
 	release := make(chan struct{})
-	stop := w.run(func(ctx context.Context) error {
+	stop := x.run(func(ctx context.Context) error {
 		return e.Run(ctx, func(ctx context.Context) error {
 			<-release
-			w.Expect(write(context.WithoutCancel(ctx), client)).To(MatchError(leader.ErrFenced))
+			x.Expect(write(context.WithoutCancel(ctx), client)).To(MatchError(leader.ErrFenced))
 			return nil
 		})
 	})
 	pass(time.Second)
-	b := w.elector("b")
-	stopB := w.campaign(b, "b")
+	b := x.elector("b")
+	stopB := x.campaign(b, "b")
 	pass(5 * time.Second)
-	l.set(func(l *link) { l.fail = errors.New("away") })
+	l.Set(func(l *leaseapi.Link) { l.Fail = errors.New("away") })
 	pass(20 * time.Second)
-	l.set(func(l *link) { l.fail = nil })
-	w.Expect(b.Status().Leading).To(BeTrue())
-	w.Expect(e.Healthy()).To(Succeed())
-	pass(leader.DefaultDrainTimeout)
-	w.Expect(e.Healthy()).To(MatchError(ContainSubstring("Options.DrainTimeout")))
-	w.Expect(write(context.Background(), client)).To(MatchError(leader.ErrFenced))
-	w.Expect(d.read()).To(BeEmpty())
+	l.Set(func(l *leaseapi.Link) { l.Fail = nil })
+	x.Expect(b.Status().Leading).To(BeTrue())
+	x.Expect(e.Healthy()).To(Succeed())
+	pass(time.Minute)
+	x.Expect(e.Healthy()).To(MatchError(ContainSubstring("Options.DrainTimeout")))
+	x.Expect(write(context.Background(), client)).To(MatchError(leader.ErrFenced))
+	x.Expect(d.read()).To(BeEmpty())
 	close(release)
 	pass(time.Second)
-	w.Expect(e.Healthy()).To(Succeed())
+	x.Expect(e.Healthy()).To(Succeed())
 	stop()
 	stopB()
 }
 
-func releaseFails(w *trial) {
-	l := w.api.link(1)
-	stop := w.campaign(newElector(w.t, leaseOf(l, "a"), nil), "a")
+func releaseFails(x *fixture) {
+	l := x.api.Link(1)
+	stop := x.campaign(newElector(x.t, leaseOf(l, "a"), nil), "a")
 	pass(time.Second)
-	l.set(func(l *link) { l.fail = errors.New("away") })
+	l.Set(func(l *leaseapi.Link) { l.Fail = errors.New("away") })
 	stop()
-	b := w.elector("b")
-	stopB := w.campaign(b, "b")
+	b := x.elector("b")
+	stopB := x.campaign(b, "b")
 	pass(14 * time.Second)
-	w.Expect(b.Status().Leading).To(BeFalse())
+	x.Expect(b.Status().Leading).To(BeFalse())
 	pass(3400 * time.Millisecond)
-	w.Expect(b.Status().Leading).To(BeTrue())
+	x.Expect(b.Status().Leading).To(BeTrue())
 	stopB()
 }
 
-func twins(w *trial) {
-	a, twin := w.elector("a"), w.elector("a")
-	stop := w.campaign(a, "1")
+func twins(x *fixture) {
+	a, twin := x.elector("a"), x.elector("a")
+	stop := x.campaign(a, "1")
 	pass(time.Second)
-	stopTwin := w.campaign(twin, "2")
+	stopTwin := x.campaign(twin, "2")
 	pass(time.Minute)
 	for _, err := range []error{twin.Ready(), twin.Status().Problem} {
-		w.Expect(err).To(MatchError(ContainSubstring("is also that of the live replica")))
+		x.Expect(err).To(MatchError(ContainSubstring("is also that of the live replica")))
 	}
-	w.Expect(a.Status().Problem).NotTo(HaveOccurred())
-	w.Expect(a.Status().Identity).NotTo(Equal(twin.Status().Identity))
+	x.Expect(a.Status().Problem).NotTo(HaveOccurred())
+	x.Expect(a.Status().Identity).NotTo(Equal(twin.Status().Identity))
 	stop()
 	stopTwin()
-}
-
-// termsHaveNames ends memberships by hand, and wants no holder's name twice.
-func termsHaveNames(w *trial) {
-	seen := map[string]bool{}
-	a := w.shards("a", nil)
-	for range 5 {
-		pass(20 * time.Second)
-		l, err := w.api.get("test-member-a")
-		w.Expect(err).NotTo(HaveOccurred())
-		w.Expect(seen).NotTo(HaveKey(*l.Spec.HolderIdentity))
-		seen[*l.Spec.HolderIdentity] = true
-		slot, err := w.api.get("test-slot-0")
-		w.Expect(err).NotTo(HaveOccurred())
-		w.Expect(slot.Spec.HolderIdentity).To(Equal(l.Spec.HolderIdentity))
-		w.api.delete("test-member-a")
-	}
-	pass(time.Minute)
-	a.end()
-}
-
-func anotherHash(w *trial) {
-	a := w.shards("a", nil)
-	pass(10 * time.Second)
-	a.end()
-	l, err := w.api.get("test")
-	w.Expect(err).NotTo(HaveOccurred())
-	for name := range l.Annotations {
-		if strings.HasSuffix(name, "/hash") {
-			l.Annotations[name] = "another"
-		}
-	}
-	_, err = w.api.update(l)
-	w.Expect(err).NotTo(HaveOccurred())
-	b := newShards(w.t, w.api.link(2), "b", nil)
-	w.Expect(b.Run(w.t.Context(), w.work("b", 0))).To(MatchError(leader.ErrDivision))
-	synctest.Wait()
 }

@@ -1,7 +1,6 @@
 package leader
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +10,8 @@ import (
 	"time"
 
 	"k8s.io/klog/v2"
+
+	"github.com/homeostat/homeostat/leader/internal/record"
 )
 
 // Elector turns a Lease into contexts. Any number of functions may run under
@@ -19,15 +20,16 @@ import (
 type Elector struct {
 	lease   Lease
 	options Options
-	holder  string      // Identity and a random suffix
-	member  *membership // of shards; nil for a plain elector
+	holder  string         // Identity and a random suffix
+	member  *record.Member // of shards; nil for a plain elector
+	verbs   string         // what the client needs on leases
 
 	current atomic.Pointer[term] // nil while we do not lead; read by fences
 
 	mu        sync.Mutex // guards what follows
 	campaign  *campaign
 	published chan struct{} // closed when current gets a term
-	seen      observation
+	seen      record.Observation
 	problem   error     // why the last attempt failed; nil when it did not
 	pending   time.Time // when the request in flight was sent
 	ended     time.Time // when the last leadership ended while functions ran
@@ -49,13 +51,21 @@ func New(lease Lease, o *Options) (*Elector, error) {
 	if err := errors.Join(lease.validate(), set.validate()); err != nil {
 		return nil, fmt.Errorf("making an elector for lease %q: %w", lease.key(), err)
 	}
-	lease.verbs = cmp.Or(lease.verbs, "get, create and update")
-	return &Elector{
+	e := &Elector{
 		lease:     lease,
 		options:   set,
 		holder:    fmt.Sprintf("%s_%08x", lease.Identity, rand.Uint32()),
+		verbs:     "get, create and update",
 		published: make(chan struct{}),
-	}, nil
+	}
+	if m, ok := lease.Client.(*record.Member); ok {
+		e.member, e.verbs = m, m.Verbs
+		e.holder = m.Join(e.holder, record.Timing{
+			LeaseDuration: set.LeaseDuration, RequestTimeout: set.RequestTimeout,
+			RetryPeriod: set.RetryPeriod, Clock: set.Clock,
+		})
+	}
+	return e, nil
 }
 
 // Run calls fn each time that this replica leads, with a context that is the

@@ -5,12 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/rest"
 	clienttesting "k8s.io/client-go/testing"
@@ -71,32 +69,6 @@ func ExampleReactor() {
 	_, err = clientset.CoreV1().Nodes().Create(context.Background(), &corev1.Node{}, metav1.CreateOptions{})
 	fmt.Println(err)
 	// Output: fenced: may not lead any more: lease "default/reboot" is not held
-}
-
-func ExampleShards() {
-	clientset := fake.NewClientset()
-	shards, err := leader.NewShards(leader.Lease{
-		Client: clientset.CoordinationV1(), Namespace: "default", Name: "ingress", Identity: "ingress-7d9f",
-	}, &leader.ShardOptions{Slots: 4})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	ctx, stop := context.WithCancel(context.Background())
-	var slots sync.WaitGroup
-	slots.Add(4)
-	go func() { slots.Wait(); stop() }()
-	err = shards.Run(ctx, func(ctx context.Context, slot int) error {
-		slots.Done() // caches fresh, keys of the slot taken up, workers started
-		<-ctx.Done()
-		return nil // turns in flight have ended: now another replica may have the slot
-	})
-	fmt.Println(err)
-	fmt.Println(shards.Slot(types.NamespacedName{Namespace: "team-a", Name: "web"}) ==
-		shards.Slot(types.NamespacedName{Namespace: "team-a", Name: "api"}))
-	// Output:
-	// <nil>
-	// true
 }
 
 func ExampleNew_badOptions() {

@@ -11,14 +11,11 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/homeostat/homeostat/internal/ownwrites"
+	"github.com/homeostat/homeostat/leader/internal/record"
 )
 
-// termKey is the context key of the term that a function runs under, ownKey
-// that of the elector whose own request it is.
-type (
-	termKey struct{}
-	ownKey  struct{}
-)
+// termKey is the context key of the term that a function runs under.
+type termKey struct{}
 
 // Fence returns a copy of config whose clients write only while this replica
 // leads: any other request than GET, HEAD and OPTIONS is refused with an error
@@ -70,7 +67,7 @@ type fence struct {
 
 func (f *fence) RoundTrip(req *http.Request) (*http.Response, error) {
 	kind := kindOf(req, f.base)
-	if own, _ := req.Context().Value(ownKey{}).(*Elector); own == f.elector || kind == reads {
+	if record.IsOwn(req.Context(), f.elector) || kind == reads {
 		return f.next.RoundTrip(req)
 	}
 	res, err := f.send(req, kind)

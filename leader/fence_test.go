@@ -22,10 +22,12 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/kubernetes/scheme"
+	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/rest"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/utils/clock"
 
+	"github.com/homeostat/homeostat/internal/proof/leaseapi"
 	"github.com/homeostat/homeostat/leader"
 )
 
@@ -67,11 +69,11 @@ func write(ctx context.Context, client kubernetes.Interface) error {
 }
 
 // led runs f in a bubble where e leads over l, and ends the leadership after.
-func led(t *testing.T, f func(ctx context.Context, e *leader.Elector, api *leaseAPI, l *link)) {
+func led(t *testing.T, f func(ctx context.Context, e *leader.Elector, api *leaseapi.API, l *leaseapi.Link)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		api := newLeaseAPI(t)
-		l := api.link(1)
+		api := leaseapi.New(t)
+		l := api.Link(1)
 		e := newElector(t, leaseOf(l, "a"), nil)
 		ctx, cancel := context.WithCancel(t.Context())
 		terms := make(chan context.Context, 10)
@@ -91,7 +93,7 @@ func led(t *testing.T, f func(ctx context.Context, e *leader.Elector, api *lease
 func TestFenceLetsNothingButReadsThroughWhileNotLeading(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
-		e := newElector(t, leaseOf(newLeaseAPI(t).link(1), "a"), nil)
+		e := newElector(t, leaseOf(leaseapi.New(t).Link(1), "a"), nil)
 		var d diary
 		client, ctx := fencedClient(t, e, d.server), t.Context()
 		maps, pods := client.CoreV1().ConfigMaps("default"), client.CoreV1().Pods("default")
@@ -118,7 +120,7 @@ func TestFenceLetsNothingButReadsThroughWhileNotLeading(t *testing.T) {
 }
 
 func TestFenceIsOpenWhileLeading(t *testing.T) {
-	led(t, func(ctx context.Context, e *leader.Elector, _ *leaseAPI, _ *link) {
+	led(t, func(ctx context.Context, e *leader.Elector, _ *leaseapi.API, _ *leaseapi.Link) {
 		g := NewWithT(t)
 		var d diary
 		client := fencedClient(t, e, d.server)
@@ -132,12 +134,12 @@ func TestFenceIsOpenWhileLeading(t *testing.T) {
 }
 
 func TestFenceClosesAtTheRenewDeadline(t *testing.T) {
-	led(t, func(ctx context.Context, e *leader.Elector, _ *leaseAPI, l *link) {
+	led(t, func(ctx context.Context, e *leader.Elector, _ *leaseapi.API, l *leaseapi.Link) {
 		g := NewWithT(t)
 		var d diary
 		client := fencedClient(t, e, d.server)
 		open := make(chan struct{})
-		l.set(func(l *link) { l.cut = open })
+		l.Set(func(l *leaseapi.Link) { l.Cut = open })
 		pass(10*time.Second - time.Nanosecond)
 		g.Expect(write(ctx, client)).To(Succeed())
 		pass(time.Nanosecond)
@@ -147,7 +149,7 @@ func TestFenceClosesAtTheRenewDeadline(t *testing.T) {
 		bodiless := client.CoreV1().RESTClient().Delete().Resource("pods").Name("p")
 		g.Expect(bodiless.Do(context.WithoutCancel(ctx)).Error()).To(MatchError(leader.ErrFenced))
 		close(open)
-		l.set(func(l *link) { l.cut = nil })
+		l.Set(func(l *leaseapi.Link) { l.Cut = nil })
 		pass(time.Minute)
 		g.Expect(e.Status().Leading).To(BeTrue(), "leads again")
 		g.Expect(write(context.Background(), client)).To(Succeed())
@@ -157,7 +159,7 @@ func TestFenceClosesAtTheRenewDeadline(t *testing.T) {
 }
 
 func TestRequestEndsInsideTheTrustWindow(t *testing.T) {
-	led(t, func(ctx context.Context, e *leader.Elector, _ *leaseAPI, l *link) {
+	led(t, func(ctx context.Context, e *leader.Elector, _ *leaseapi.API, l *leaseapi.Link) {
 		g := NewWithT(t)
 		start := time.Now()
 		var timeout string
@@ -167,7 +169,7 @@ func TestRequestEndsInsideTheTrustWindow(t *testing.T) {
 			return nil, req.Context().Err()
 		})
 		open := make(chan struct{})
-		l.set(func(l *link) { l.cut = open })
+		l.Set(func(l *leaseapi.Link) { l.Cut = open })
 		pass(4 * time.Second)
 		err := write(context.Background(), client)
 		g.Expect(err).To(MatchError(leader.ErrFenced))
@@ -179,7 +181,7 @@ func TestRequestEndsInsideTheTrustWindow(t *testing.T) {
 }
 
 func TestCallersShorterTimeoutStays(t *testing.T) {
-	led(t, func(ctx context.Context, e *leader.Elector, _ *leaseAPI, _ *link) {
+	led(t, func(ctx context.Context, e *leader.Elector, _ *leaseapi.API, _ *leaseapi.Link) {
 		var timeout string
 		client := fencedClient(t, e, func(req *http.Request) (*http.Response, error) {
 			timeout = req.URL.Query().Get("timeout")
@@ -193,7 +195,7 @@ func TestCallersShorterTimeoutStays(t *testing.T) {
 }
 
 func TestPauseBetweenPermissionAndSocketSendsNothing(t *testing.T) {
-	led(t, func(ctx context.Context, e *leader.Elector, _ *leaseAPI, l *link) {
+	led(t, func(ctx context.Context, e *leader.Elector, _ *leaseapi.API, l *leaseapi.Link) {
 		g := NewWithT(t)
 		var d diary
 		client := fencedClient(t, e, func(req *http.Request) (*http.Response, error) {
@@ -201,7 +203,7 @@ func TestPauseBetweenPermissionAndSocketSendsNothing(t *testing.T) {
 			return d.server(req)
 		})
 		open := make(chan struct{})
-		l.set(func(l *link) { l.cut = open })
+		l.Set(func(l *leaseapi.Link) { l.Cut = open })
 		g.Expect(write(context.Background(), client)).To(MatchError(leader.ErrFenced))
 		g.Expect(d.read()).To(BeEmpty())
 		close(open)
@@ -211,7 +213,7 @@ func TestPauseBetweenPermissionAndSocketSendsNothing(t *testing.T) {
 func TestFenceStaysOpenForWorkThatDrains(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
-		e := newElector(t, leaseOf(newLeaseAPI(t).link(1), "a"), nil)
+		e := newElector(t, leaseOf(leaseapi.New(t).Link(1), "a"), nil)
 		var d diary
 		client := fencedClient(t, e, d.server)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -275,7 +277,7 @@ func TestReactorFencesAFakeClientset(t *testing.T) {
 		_, err := client.CoreV1().ConfigMaps("default").Get(t.Context(), "x", metav1.GetOptions{})
 		g.Expect(err).NotTo(HaveOccurred())
 		another := client.CoordinationV1().Leases("default")
-		_, err = another.Create(t.Context(), leaseObject("another"), metav1.CreateOptions{})
+		_, err = another.Create(t.Context(), leaseapi.Object("another"), metav1.CreateOptions{})
 		g.Expect(err).To(MatchError(leader.ErrFenced))
 	})
 }
@@ -297,7 +299,7 @@ func (c suspendClock) Now() time.Time {
 func TestFenceClosesAfterTheMachineWasSuspended(t *testing.T) {
 	g := NewWithT(t)
 	var asleep atomic.Int64
-	e := newElector(t, leaseOf(newLeaseAPI(t).link(1), "a"), &leader.Options{Clock: suspendClock{asleep: &asleep}})
+	e := newElector(t, leaseOf(leaseapi.New(t).Link(1), "a"), &leader.Options{Clock: suspendClock{asleep: &asleep}})
 	var d diary
 	client := fencedClient(t, e, d.server)
 	g.Expect(e.Run(t.Context(), func(ctx context.Context) error {
@@ -344,13 +346,13 @@ func TestNoWriteOfAnEarlierLeaderFollowsOneOfALater(t *testing.T) {
 // fence all the time and takes long to end.
 func zombies(t *testing.T, seed int64) int {
 	r := rand.New(rand.NewSource(seed))
-	api := newLeaseAPI(t)
+	api := leaseapi.New(t)
 	var book ledger
 	ctx, cancel := context.WithCancel(t.Context())
 	var done sync.WaitGroup
 	for i := range 3 {
 		name := fmt.Sprint(i)
-		l := api.link(r.Int63())
+		l := api.Link(r.Int63())
 		e := newElector(t, leaseOf(l, name), nil)
 		cuts := rand.New(rand.NewSource(r.Int63()))
 		r := rand.New(rand.NewSource(r.Int63()))
@@ -404,7 +406,7 @@ func deafWork(ctx context.Context, e *leader.Elector, client *http.Client) error
 		if res, err := client.Do(req); err == nil {
 			_ = res.Body.Close()
 		}
-		wait(time.Second)
+		leaseapi.Wait(time.Second)
 		if ctx.Err() != nil {
 			after++
 		}
@@ -412,13 +414,13 @@ func deafWork(ctx context.Context, e *leader.Elector, client *http.Client) error
 	return nil
 }
 
-func cutting(ctx context.Context, l *link, r *rand.Rand) {
+func cutting(ctx context.Context, l *leaseapi.Link, r *rand.Rand) {
 	for ctx.Err() == nil {
-		wait(time.Duration(r.Int63n(int64(2 * time.Minute))))
+		leaseapi.Wait(time.Duration(r.Int63n(int64(2 * time.Minute))))
 		open := make(chan struct{})
-		l.set(func(l *link) { l.cut = open })
-		wait(time.Duration(r.Int63n(int64(time.Minute))))
-		l.set(func(l *link) { l.cut = nil })
+		l.Set(func(l *leaseapi.Link) { l.Cut = open })
+		leaseapi.Wait(time.Duration(r.Int63n(int64(time.Minute))))
+		l.Set(func(l *leaseapi.Link) { l.Cut = nil })
 		close(open)
 	}
 }
@@ -426,4 +428,11 @@ func cutting(ctx context.Context, l *link, r *rand.Rand) {
 func serializing(c *rest.Config) *rest.Config {
 	c.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
 	return c
+}
+
+// lateLeases is a client that is set after the elector was made.
+type lateLeases struct{ kubernetes.Interface }
+
+func (c *lateLeases) Leases(namespace string) coordinationclient.LeaseInterface {
+	return c.CoordinationV1().Leases(namespace)
 }

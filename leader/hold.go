@@ -8,11 +8,9 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/klog/v2"
-)
 
-// releaseTries bounds the conflicts that a release fights: each means that a
-// renewal of ours whose answer was lost came through after all.
-const releaseTries = 3
+	"github.com/homeostat/homeostat/leader/internal/record"
+)
 
 // hold leads until the term ends or the last run has left, and releases the
 // Lease if it is still ours and no request under it can arrive any more.
@@ -48,6 +46,7 @@ func (e *Elector) publish(t *term) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.current.Store(t)
+	e.member.Begin(t.flights.cutUntil)
 	close(e.published)
 	e.published = make(chan struct{})
 }
@@ -80,7 +79,7 @@ func (e *Elector) renewUntilOver(ctx context.Context, t *term) {
 		case <-t.ctx.Done():
 			timer.Stop()
 			return
-		case <-e.member.nudged():
+		case <-e.member.Nudged():
 			timer.Stop()
 		case <-timer.C():
 		}
@@ -95,12 +94,12 @@ func (e *Elector) renewUntilOver(ctx context.Context, t *term) {
 // change before.
 func (e *Elector) renew(ctx context.Context, t *term) error {
 	sent := e.options.Clock.Now()
-	lease, err := e.update(ctx, renewed(t.record(), sent))
+	lease, err := e.update(ctx, record.Renewed(t.record(), sent))
 	if apierrors.IsConflict(err) {
-		if lease, err = e.get(ctx); err == nil && holderOf(lease) == e.holder {
+		if lease, err = e.get(ctx); err == nil && record.Holder(lease) == e.holder {
 			// An answer to us was lost, or somebody edited the object.
 			sent = e.options.Clock.Now()
-			lease, err = e.update(ctx, renewed(lease, sent))
+			lease, err = e.update(ctx, record.Renewed(lease, sent))
 		}
 	}
 	switch {
@@ -109,10 +108,10 @@ func (e *Elector) renew(ctx context.Context, t *term) error {
 		t.cancel(fmt.Errorf("%w: it was deleted", ErrLost))
 		return nil
 	case err != nil:
-		return e.lease.explain("renewing", err)
-	case holderOf(lease) != e.holder:
+		return e.explain("renewing", err)
+	case record.Holder(lease) != e.holder:
 		e.observe(lease)
-		t.cancel(fmt.Errorf("%w: %q holds it", ErrLost, holderOf(lease)))
+		t.cancel(fmt.Errorf("%w: %q holds it", ErrLost, record.Holder(lease)))
 		return nil
 	}
 	e.observe(lease)
@@ -125,8 +124,8 @@ func (e *Elector) renew(ctx context.Context, t *term) error {
 func (e *Elector) release(ctx context.Context, t *term) {
 	log := klog.FromContext(ctx).WithValues("lease", e.lease.key())
 	lease := t.record()
-	for range releaseTries {
-		after, err := e.update(ctx, released(lease, e.options.Clock.Now()))
+	for range record.ReleaseTries {
+		after, err := e.update(ctx, record.Released(lease, e.options.Clock.Now()))
 		if err == nil {
 			e.observe(after)
 			log.Info("released the lease")
@@ -140,7 +139,7 @@ func (e *Elector) release(ctx context.Context, t *term) {
 			return
 		}
 		e.observe(lease)
-		if holderOf(lease) != e.holder {
+		if record.Holder(lease) != e.holder {
 			return
 		}
 	}

@@ -26,8 +26,6 @@ type Lease struct {
 	// is added in the Lease, so that two processes with one identity are told
 	// apart and never lead at once.
 	Identity string
-
-	verbs string // what Client may have to do
 }
 
 // Run leads while it holds the lease: [New] and [Elector.Run] in one line.

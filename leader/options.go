@@ -9,11 +9,9 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// What the zero [Options] mean. The other durations follow the lease duration:
-// with 15 s they are 10 s, 3 s and 2 s.
 const (
-	DefaultLeaseDuration = 15 * time.Second
-	DefaultDrainTimeout  = time.Minute
+	defaultLeaseDuration = 15 * time.Second
+	defaultDrainTimeout  = time.Minute
 )
 
 // driftShare is the part of the lease duration that is set aside for clocks
@@ -23,26 +21,27 @@ const driftShare = 50
 
 // Options of an [Elector]. Nil and zero fields mean the defaults.
 type Options struct {
-	// LeaseDuration is how long the others wait, after the last change of the
-	// Lease that they saw, before they take it; [DefaultLeaseDuration].
+	// LeaseDuration is how long the other replicas wait, after the last change
+	// of the Lease that they saw, before they take it. Defaults to 15 s.
 	LeaseDuration time.Duration
 	// RenewDeadline is how long a leader trusts a renewal, from the moment it
-	// was sent; two thirds of LeaseDuration.
+	// was sent. Defaults to two thirds of LeaseDuration, 10 s.
 	RenewDeadline time.Duration
-	// RequestTimeout bounds each request for the Lease; a fifth of
-	// LeaseDuration.
+	// RequestTimeout bounds each request for the Lease. Defaults to a fifth of
+	// LeaseDuration, 3 s.
 	RequestTimeout time.Duration
-	// RetryPeriod is the time between renewals, and between looks at a Lease
-	// that another holds; two fifteenths of LeaseDuration.
+	// RetryPeriod is the time between renewals, and between reads of a Lease
+	// that another replica holds. Defaults to two fifteenths of LeaseDuration,
+	// 2 s.
 	RetryPeriod time.Duration
 
 	// DrainTimeout is how long the function given to [Elector.Run] may go on
-	// after the leadership was lost before [Elector.Healthy] reports it;
-	// [DefaultDrainTimeout].
+	// after the leadership was lost before [Elector.Healthy] reports it.
+	// Defaults to 1 min.
 	DrainTimeout time.Duration
 
-	// Clock tells the time; the system's. Tests use it for clocks that are
-	// wrong.
+	// Clock tells the time; tests set one that is wrong. Defaults to the
+	// system's.
 	Clock clock.Clock
 }
 
@@ -51,11 +50,11 @@ func (o *Options) withDefaults() Options {
 	if o != nil {
 		set = *o
 	}
-	set.LeaseDuration = cmp.Or(set.LeaseDuration, DefaultLeaseDuration)
+	set.LeaseDuration = cmp.Or(set.LeaseDuration, defaultLeaseDuration)
 	set.RenewDeadline = cmp.Or(set.RenewDeadline, set.LeaseDuration*2/3)
 	set.RequestTimeout = cmp.Or(set.RequestTimeout, set.LeaseDuration/5)
 	set.RetryPeriod = cmp.Or(set.RetryPeriod, set.LeaseDuration*2/15)
-	set.DrainTimeout = cmp.Or(set.DrainTimeout, DefaultDrainTimeout)
+	set.DrainTimeout = cmp.Or(set.DrainTimeout, defaultDrainTimeout)
 	if set.Clock == nil {
 		set.Clock = clock.RealClock{}
 	}

@@ -24,6 +24,7 @@ import (
 
 	"github.com/homeostat/homeostat/internal/proof/e2e"
 	"github.com/homeostat/homeostat/leader"
+	"github.com/homeostat/homeostat/leader/shard"
 )
 
 const e2eSlots = 8
@@ -35,9 +36,9 @@ func shardReplicaMain(
 ) error {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM)
 	defer stop()
-	shards, err := leader.NewShards(leader.Lease{
+	shards, err := shard.New(leader.Lease{
 		Client: client.CoordinationV1(), Namespace: namespace, Name: "test", Identity: name,
-	}, &leader.ShardOptions{Slots: e2eSlots, Member: leader.Options{LeaseDuration: replicaLease}})
+	}, &shard.Options{Slots: e2eSlots, Member: leader.Options{LeaseDuration: replicaLease}})
 	if err != nil {
 		return err
 	}

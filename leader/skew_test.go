@@ -11,6 +11,7 @@ import (
 
 	. "github.com/onsi/gomega"
 
+	"github.com/homeostat/homeostat/internal/proof/leaseapi"
 	"github.com/homeostat/homeostat/leader"
 )
 
@@ -51,7 +52,7 @@ func (s *throne) reign(name string, tail time.Duration) func(context.Context) er
 		s.take(name)
 		defer s.leave(name)
 		<-ctx.Done()
-		wait(tail)
+		leaseapi.Wait(tail)
 		return nil
 	}
 }
@@ -70,8 +71,8 @@ func skewedClocksNeverLeadAtOnce(t *testing.T) {
 // API in turns.
 func skewed(t *testing.T, offset time.Duration, speed float64) {
 	g := NewWithT(t)
-	api := newLeaseAPI(t)
-	links := []*link{api.link(1), api.link(2)}
+	api := leaseapi.New(t)
+	links := []*leaseapi.Link{api.Link(1), api.Link(2)}
 	wrong := wrongClock{start: time.Now(), offset: offset, speed: speed}
 	right := wrongClock{start: time.Now(), speed: 2 - speed}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -84,9 +85,9 @@ func skewed(t *testing.T, offset time.Duration, speed float64) {
 	for round := range 20 {
 		pass(time.Minute)
 		l, open := links[round%2], make(chan struct{})
-		l.set(func(l *link) { l.cut = open })
+		l.Set(func(l *leaseapi.Link) { l.Cut = open })
 		pass(40 * time.Second)
-		l.set(func(l *link) { l.cut = nil })
+		l.Set(func(l *leaseapi.Link) { l.Cut = nil })
 		close(open)
 	}
 	cancel()
@@ -106,13 +107,13 @@ func TestElectorsNeverOverlapOverRandomSchedules(t *testing.T) {
 func randomSchedule(t *testing.T, seed int64) {
 	g := NewWithT(t)
 	r := rand.New(rand.NewSource(seed))
-	api := newLeaseAPI(t)
+	api := leaseapi.New(t)
 	var s throne
 	ctx, cancel := context.WithCancel(t.Context())
 	var done sync.WaitGroup
 	for i := range 3 {
-		l := api.link(seed*3 + int64(i))
-		l.set(func(l *link) { l.slow = time.Duration(r.Int63n(int64(2 * time.Second))) })
+		l := api.Link(seed*3 + int64(i))
+		l.Set(func(l *leaseapi.Link) { l.Slow = time.Duration(r.Int63n(int64(2 * time.Second))) })
 		r := rand.New(rand.NewSource(r.Int63()))
 		done.Go(func() { replicaLife(ctx, l, r, fmt.Sprint(i), &s) })
 	}
@@ -123,7 +124,7 @@ func randomSchedule(t *testing.T, seed int64) {
 	g.Expect(s.reigns).To(BeNumerically(">", 5), "seed %d", seed)
 }
 
-func replicaLife(ctx context.Context, l *link, r *rand.Rand, name string, s *throne) {
+func replicaLife(ctx context.Context, l *leaseapi.Link, r *rand.Rand, name string, s *throne) {
 	for ctx.Err() == nil {
 		e, err := leader.New(leaseOf(l, name), nil)
 		if err != nil {
@@ -132,15 +133,15 @@ func replicaLife(ctx context.Context, l *link, r *rand.Rand, name string, s *thr
 		run, stop := context.WithCancel(ctx)
 		end := background(func() error { return e.Run(run, s.reign(name, 3*time.Second)) })
 		for range r.Intn(10) {
-			wait(time.Duration(r.Int63n(int64(time.Minute))))
+			leaseapi.Wait(time.Duration(r.Int63n(int64(time.Minute))))
 			open := make(chan struct{})
 			lose := r.Float64()
-			l.set(func(l *link) { l.loseAsk, l.loseTell = lose*r.Float64(), lose*r.Float64() })
+			l.Set(func(l *leaseapi.Link) { l.LoseAsk, l.LoseTell = lose*r.Float64(), lose*r.Float64() })
 			if r.Intn(2) == 0 {
-				l.set(func(l *link) { l.cut = open })
+				l.Set(func(l *leaseapi.Link) { l.Cut = open })
 			}
-			wait(time.Duration(r.Int63n(int64(40 * time.Second))))
-			l.set(func(l *link) { l.loseAsk, l.loseTell, l.cut = 0, 0, nil })
+			leaseapi.Wait(time.Duration(r.Int63n(int64(40 * time.Second))))
+			l.Set(func(l *leaseapi.Link) { l.LoseAsk, l.LoseTell, l.Cut = 0, 0, nil })
 			close(open)
 		}
 		stop()

@@ -7,6 +7,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
+
+	"github.com/homeostat/homeostat/leader/internal/record"
 )
 
 // Status is who leads, as this replica sees it.
@@ -30,12 +32,12 @@ func (e *Elector) Status() Status {
 	s := Status{
 		Lease:    e.lease.key(),
 		Identity: e.holder,
-		Leader:   holderOf(e.seen.lease),
-		Since:    e.seen.first,
+		Leader:   record.Holder(e.seen.Lease),
+		Since:    e.seen.First,
 		Problem:  e.problem,
 	}
-	if e.seen.lease != nil {
-		s.Transitions = ptr.Deref(e.seen.lease.Spec.LeaseTransitions, 0)
+	if e.seen.Lease != nil {
+		s.Transitions = ptr.Deref(e.seen.Lease.Spec.LeaseTransitions, 0)
 	}
 	if t != nil && t.left() > 0 {
 		s.Leading, s.TrustedUntil = true, t.until()

@@ -13,7 +13,7 @@ import (
 
 	. "github.com/onsi/gomega"
 
-	"github.com/homeostat/homeostat/leader"
+	"github.com/homeostat/homeostat/internal/proof/leaseapi"
 )
 
 // deaf is an API server that never answers.
@@ -56,17 +56,17 @@ func TestAStopReleasesTheLeaseOnlyIfNoRequestCanArriveAnyMore(t *testing.T) {
 		"a read that failed":                      {answering(http.StatusBadGateway), http.MethodGet, "/api/v1/x", 0, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inTrial(t, func(w *trial) {
-				e := w.elector("a")
-				stop := w.run(func(ctx context.Context) error {
+			inBubble(t, func(x *fixture) {
+				e := x.elector("a")
+				stop := x.run(func(ctx context.Context) error {
 					return e.Run(ctx, func(ctx context.Context) error {
 						asking, cancel := context.WithTimeout(ctx, time.Second)
 						defer cancel()
 						if res, err := through(asking, e, "http://api", c.server, c.method, c.path); err == nil {
 							_ = res.Body.Close()
 						}
-						wait(c.rest)
-						w.add("a is done")
+						leaseapi.Wait(c.rest)
+						x.add("a is done")
 						<-ctx.Done()
 						return nil
 					})
@@ -74,13 +74,13 @@ func TestAStopReleasesTheLeaseOnlyIfNoRequestCanArriveAnyMore(t *testing.T) {
 				pass(c.rest + 2*time.Second)
 				stopped := time.Now()
 				stop()
-				w.Expect(time.Since(stopped)).To(BeNumerically("<", time.Second), "no replica waits for the Lease to expire")
-				b := w.elector("b")
-				stopB := w.campaign(b, "b")
+				x.Expect(time.Since(stopped)).To(BeNumerically("<", time.Second), "no replica waits for the Lease to expire")
+				b := x.elector("b")
+				stopB := x.campaign(b, "b")
 				pass(3 * time.Second)
-				w.Expect(slices.Contains(w.read(), "b leads")).To(Equal(c.freed))
+				x.Expect(slices.Contains(x.read(), "b leads")).To(Equal(c.freed))
 				pass(15 * time.Second)
-				w.Expect(w.read()).To(ContainElement("b leads"))
+				x.Expect(x.read()).To(ContainElement("b leads"))
 				stopB()
 			})
 		})
@@ -89,10 +89,10 @@ func TestAStopReleasesTheLeaseOnlyIfNoRequestCanArriveAnyMore(t *testing.T) {
 
 // A request that is under way when the function has returned counts as one that was cut off.
 func TestAStopCountsRequestsThatTheFunctionLeftBehind(t *testing.T) {
-	inTrial(t, func(w *trial) {
-		e := w.elector("a")
+	inBubble(t, func(x *fixture) {
+		e := x.elector("a")
 		ended := make(chan struct{})
-		w.Expect(e.Run(w.t.Context(), func(ctx context.Context) error {
+		x.Expect(e.Run(x.t.Context(), func(ctx context.Context) error {
 			go func() {
 				_, _ = through(context.WithoutCancel(ctx), e, "http://api", deaf, http.MethodPut, "/api/v1/x")
 				close(ended)
@@ -101,28 +101,28 @@ func TestAStopCountsRequestsThatTheFunctionLeftBehind(t *testing.T) {
 			return nil
 		})).To(Succeed())
 		<-ended
-		l, err := w.api.get("test")
-		w.Expect(err).NotTo(HaveOccurred())
-		w.Expect(l.Spec.HolderIdentity).To(HaveValue(HavePrefix("a_")))
+		l, err := x.api.Get("test")
+		x.Expect(err).NotTo(HaveOccurred())
+		x.Expect(l.Spec.HolderIdentity).To(HaveValue(HavePrefix("a_")))
 	})
 }
 
 // The own last term counts as alive as long as its requests may arrive: a replica does not lead again before.
 func TestAReplicaDoesNotMeetTheRequestsOfItsOwnLastTerm(t *testing.T) {
-	for name, end := range map[string]func(w *trial, l *link){
-		"after a stop": func(w *trial, _ *link) {},
-		"after a loss": func(w *trial, l *link) {
+	for name, end := range map[string]func(x *fixture, l *leaseapi.Link){
+		"after a stop": func(x *fixture, _ *leaseapi.Link) {},
+		"after a loss": func(x *fixture, l *leaseapi.Link) {
 			open := make(chan struct{})
-			l.set(func(l *link) { l.cut = open })
+			l.Set(func(l *leaseapi.Link) { l.Cut = open })
 			pass(9200 * time.Millisecond) // until just after the window closed
-			l.set(func(l *link) { l.cut = nil })
+			l.Set(func(l *leaseapi.Link) { l.Cut = nil })
 			close(open)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inTrial(t, func(w *trial) {
-				l := w.api.link(1)
-				e := newElector(w.t, leaseOf(l, "a"), nil)
+			inBubble(t, func(x *fixture) {
+				l := x.api.Link(1)
+				e := newElector(x.t, leaseOf(l, "a"), nil)
 				var sent, again time.Time
 				terms := 0
 				work := func(ctx context.Context) error {
@@ -134,54 +134,25 @@ func TestAReplicaDoesNotMeetTheRequestsOfItsOwnLastTerm(t *testing.T) {
 					<-time.After(2500 * time.Millisecond) // the Lease was renewed half a second ago
 					sent = time.Now()
 					_, err := through(ctx, e, "http://api", deaf, http.MethodPut, "/api/v1/x")
-					w.Expect(err).To(HaveOccurred())
+					x.Expect(err).To(HaveOccurred())
 					<-ctx.Done()
 					return nil
 				}
-				stop := w.run(func(ctx context.Context) error { return e.Run(ctx, work) })
+				stop := x.run(func(ctx context.Context) error { return e.Run(ctx, work) })
 				pass(3 * time.Second)
-				end(w, l)
+				end(x, l)
 				if name == "after a stop" {
 					stop()
-					stop = w.run(func(ctx context.Context) error { return e.Run(ctx, work) })
+					stop = x.run(func(ctx context.Context) error { return e.Run(ctx, work) })
 				}
 				pass(3 * time.Second)
-				w.Expect(again).To(BeZero())
-				w.Expect(e.Status().Problem).NotTo(HaveOccurred(), "its own old name is no twin")
+				x.Expect(again).To(BeZero())
+				x.Expect(e.Status().Problem).NotTo(HaveOccurred(), "its own old name is no twin")
 				pass(17 * time.Second)
-				w.Expect(again.Sub(sent)).To(Equal(14500*time.Millisecond), "when the last renewal before it would have expired")
-				w.Expect(e.Ready()).To(Succeed())
+				x.Expect(again.Sub(sent)).To(Equal(14500*time.Millisecond), "when the last renewal before it would have expired")
+				x.Expect(e.Ready()).To(Succeed())
 				stop()
 			})
 		})
 	}
-}
-
-func TestASlotWhoseRequestsWereCutOffIsNotGivenAway(t *testing.T) {
-	inTrial(t, func(w *trial) {
-		a := newShards(w.t, w.api.link(1), "a", nil)
-		stop := w.run(func(ctx context.Context) error {
-			return a.Run(ctx, func(ctx context.Context, slot int) error {
-				w.take(slot, "a")
-				defer w.leave(slot)
-				<-ctx.Done()
-				if errors.Is(context.Cause(ctx), leader.ErrMoved) {
-					w.add("cut off")
-					asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Nanosecond)
-					defer cancel()
-					_, _ = through(asking, a, "http://api", deaf, http.MethodPut, "/api/v1/x")
-				}
-				return nil
-			})
-		})
-		pass(10 * time.Second)
-		b := w.shards("b", nil)
-		pass(12 * time.Second)
-		w.Expect(w.read()).To(HaveLen(32))
-		w.Expect(w.shares()).NotTo(HaveKey("b"))
-		pass(20 * time.Second)
-		w.Expect(w.shares()).To(Equal(map[string]int{"a": 32, "b": 32}))
-		stop()
-		b.end()
-	})
 }

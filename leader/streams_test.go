@@ -12,6 +12,7 @@ import (
 	. "github.com/onsi/gomega"
 	"k8s.io/client-go/rest"
 
+	"github.com/homeostat/homeostat/internal/proof/leaseapi"
 	"github.com/homeostat/homeostat/leader"
 )
 
@@ -87,9 +88,11 @@ func TestFenceReadsPathsAsTheServerDoes(t *testing.T) {
 					_ = res.Body.Close()
 				}
 				synctest.Test(t, func(t *testing.T) {
-					judge(t.Context(), newElector(t, leaseOf(newLeaseAPI(t).link(1), "b"), nil), c.standby)
+					judge(t.Context(), newElector(t, leaseOf(leaseapi.New(t).Link(1), "b"), nil), c.standby)
 				})
-				led(t, func(ctx context.Context, e *leader.Elector, _ *leaseAPI, _ *link) { judge(ctx, e, c.leading) })
+				led(t, func(ctx context.Context, e *leader.Elector, _ *leaseapi.API, _ *leaseapi.Link) {
+					judge(ctx, e, c.leading)
+				})
 			})
 		}
 	}
@@ -97,8 +100,8 @@ func TestFenceReadsPathsAsTheServerDoes(t *testing.T) {
 
 // endless is an answer without end, which stops with its request.
 func endless(req *http.Request) (*http.Response, error) {
-	r, w := io.Pipe()
-	context.AfterFunc(req.Context(), func() { _ = w.CloseWithError(req.Context().Err()) })
+	r, x := io.Pipe()
+	context.AfterFunc(req.Context(), func() { _ = x.CloseWithError(req.Context().Err()) })
 	res := reply(req, http.StatusOK, "")
 	res.Body = r
 	return res, nil
@@ -109,7 +112,7 @@ func TestStreamsEndWithTheLeadership(t *testing.T) {
 		"/api/v1/namespaces/default/pods/p/log?follow=1", "/api/v1/namespaces/default/services/web/proxy/events",
 	} {
 		t.Run(path, func(t *testing.T) {
-			led(t, func(_ context.Context, e *leader.Elector, _ *leaseAPI, l *link) {
+			led(t, func(_ context.Context, e *leader.Elector, _ *leaseapi.API, l *leaseapi.Link) {
 				g := NewWithT(t)
 				res, err := through(context.Background(), e, "http://api", endless, http.MethodGet, path)
 				g.Expect(err).NotTo(HaveOccurred())
@@ -122,12 +125,12 @@ func TestStreamsEndWithTheLeadership(t *testing.T) {
 				pass(time.Hour)
 				g.Expect(ended).NotTo(Receive(), "renewals keep it open")
 				open, start := make(chan struct{}), time.Now()
-				l.set(func(l *link) { l.cut = open })
+				l.Set(func(l *leaseapi.Link) { l.Cut = open })
 				pass(time.Minute)
 				var at time.Time
 				g.Expect(ended).To(Receive(&at))
 				g.Expect(at.Sub(start)).To(BeNumerically("<=", 10*time.Second))
-				l.set(func(l *link) { l.cut = nil })
+				l.Set(func(l *leaseapi.Link) { l.Cut = nil })
 				close(open)
 			})
 		})
@@ -135,7 +138,7 @@ func TestStreamsEndWithTheLeadership(t *testing.T) {
 }
 
 func TestAStreamThatIsNotAnsweredEndsWithTheTrustWindow(t *testing.T) {
-	led(t, func(_ context.Context, e *leader.Elector, _ *leaseAPI, _ *link) {
+	led(t, func(_ context.Context, e *leader.Elector, _ *leaseapi.API, _ *leaseapi.Link) {
 		g := NewWithT(t)
 		start := time.Now()
 		_, err := through(context.Background(), e, "http://api", func(req *http.Request) (*http.Response, error) {
@@ -148,7 +151,7 @@ func TestAStreamThatIsNotAnsweredEndsWithTheTrustWindow(t *testing.T) {
 }
 
 func TestAnAnswerThatSwitchesProtocolsIsRefused(t *testing.T) {
-	led(t, func(ctx context.Context, e *leader.Elector, _ *leaseAPI, _ *link) {
+	led(t, func(ctx context.Context, e *leader.Elector, _ *leaseapi.API, _ *leaseapi.Link) {
 		g := NewWithT(t)
 		closed := false
 		_, err := through(ctx, e, "http://api", func(req *http.Request) (*http.Response, error) {

@@ -3,8 +3,8 @@ package metrics
 import (
 	"strconv"
 
+	"github.com/homeostat/homeostat/leader/shard"
 	"github.com/homeostat/homeostat/reconcile"
-	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
 var (
@@ -15,18 +15,16 @@ var (
 )
 
 // slots sends who has which slot, of controllers that share their work.
-func (s sender) slots(c *reconcile.Controller, all []inspect.SlotStatus) {
+func (s sender) slots(c *reconcile.Controller, all []shard.SlotStatus) {
 	if all == nil {
 		return
 	}
-	counts := map[string]int{
-		inspect.SlotHere: 0, inspect.SlotElsewhere: 0, inspect.SlotClaimable: 0, inspect.SlotUnavailable: 0,
-	}
+	counts := map[shard.State]int{shard.Here: 0, shard.Elsewhere: 0, shard.Claimable: 0, shard.Unavailable: 0}
 	for slot, status := range all {
 		counts[status.State]++
-		s.gauge(truth(status.State == inspect.SlotHere), slotOwned, c.Name(), strconv.Itoa(slot))
+		s.gauge(truth(status.State == shard.Here), slotOwned, c.Name(), strconv.Itoa(slot))
 	}
 	for state, n := range counts {
-		s.gauge(float64(n), slots, c.Name(), state)
+		s.gauge(float64(n), slots, c.Name(), string(state))
 	}
 }

@@ -2,19 +2,18 @@ package metrics_test
 
 import (
 	"testing"
-	"time"
 
+	"github.com/homeostat/homeostat/leader/shard"
 	"github.com/homeostat/homeostat/reconcile"
-	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
 // threeSlots are shards that only say who has what.
-type threeSlots struct{ reconcile.Shards }
+type threeSlots struct{ shard.Assignment }
 
-func (threeSlots) EachSlot(f func(slot int, state, owner string, since time.Time)) {
-	f(0, inspect.SlotHere, "me", time.Time{})
-	f(1, inspect.SlotElsewhere, "another", time.Time{})
-	f(2, inspect.SlotClaimable, "", time.Time{})
+func (threeSlots) Status() shard.Status {
+	return shard.Status{Slots: []shard.SlotStatus{
+		{State: shard.Here, Owner: "me"}, {State: shard.Elsewhere, Owner: "another"}, {State: shard.Claimable},
+	}}
 }
 
 func TestSlotsAreGauges(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/client-go/tools/events"
 
+	"github.com/homeostat/homeostat/leader/shard"
 	"github.com/homeostat/homeostat/names"
 	"github.com/homeostat/homeostat/queue"
 	"github.com/homeostat/homeostat/reconcile/inspect"
@@ -23,7 +24,8 @@ const (
 )
 
 // A Leader calls fn while this replica leads, each time with a context that
-// ends with the leadership. It returns when ctx has ended and fn has returned.
+// ends with the leadership. It returns when ctx has ended and fn has returned. It
+// may also implement inspect.Elector and inspect.LeaseNamer.
 type Leader interface {
 	Run(ctx context.Context, fn func(ctx context.Context) error) error
 }
@@ -40,12 +42,12 @@ type Options struct {
 	// and without grace; the controller then waits until it leads again.
 	Leader Leader
 
-	// Shards, such as a leader.Shards, lets each replica work on its part of
+	// Shards, such as a [shard.Shards], lets each replica work on its part of
 	// the keys. A part that has come is looked at whole, when the caches have
 	// seen what the replica that had it wrote; one that goes is drained. Sweeps
 	// of Known look at the names of this replica's part, and so does the brake.
 	// A replica without a part is a standby. Each controller needs its own.
-	Shards Shards
+	Shards shard.Assignment
 
 	// Workers is how many keys are reconciled at once; [DefaultWorkers].
 	Workers int

@@ -6,23 +6,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/homeostat/homeostat/leader/shard"
 	"github.com/homeostat/homeostat/queue"
 	"github.com/homeostat/homeostat/reconcile/inspect"
 )
-
-// Shards divide the keys into slots and the slots among the replicas; a
-// leader.Shards does. What it also says is used: Ready, Healthy and String, and
-// EachSlot (see inspect.SlotStatus).
-type Shards interface {
-	// Run calls fn for each slot that this replica gets, until ctx ends, with a
-	// context that ends when the slot is to be given up; fn returns when no turn
-	// of the slot runs any more. If the cause of that end has a method
-	// Draining() bool that returns true, no other replica has the slot before that,
-	// and turns in flight may finish. Otherwise they are cancelled.
-	Run(ctx context.Context, fn func(ctx context.Context, slot int) error) error
-	// Slot returns the slot of a key.
-	Slot(key Key) int
-}
 
 // sweepPause is the time from the last slot that has come to the sweep for its
 // orphans: slots come in crowds.
@@ -105,10 +92,7 @@ func (s *sharing) end(ctx, owned context.Context, slot int) {
 	s.mu.Unlock()
 	defer w.abandon(nil)
 	cause := context.Cause(owned)
-	if draining, ok := errors.AsType[interface {
-		error
-		Draining() bool
-	}](cause); ok && draining.Draining() {
+	if draining, ok := errors.AsType[shard.Draining](cause); ok && draining.Draining() {
 		if ctx.Err() != nil {
 			cause = ErrStopping
 		}

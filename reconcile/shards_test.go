@@ -15,6 +15,7 @@ import (
 
 	"github.com/homeostat/homeostat/informer"
 	"github.com/homeostat/homeostat/informer/clientgo"
+	"github.com/homeostat/homeostat/leader/shard"
 	"github.com/homeostat/homeostat/names"
 	"github.com/homeostat/homeostat/reconcile"
 	"github.com/homeostat/homeostat/reconcile/inspect"
@@ -79,9 +80,8 @@ func (p *parts) leave(letter byte, why error) (wait func() error) {
 	return func() error { return <-ended }
 }
 
-func (p *parts) EachSlot(f func(slot int, state, owner string, since time.Time)) {
-	f(0, inspect.SlotHere, "me", time.Time{})
-	f(1, inspect.SlotClaimable, "", time.Time{})
+func (p *parts) Status() shard.Status {
+	return shard.Status{Slots: []shard.SlotStatus{{State: shard.Here, Owner: "me"}, {State: shard.Claimable}}}
 }
 
 func (p *parts) String() string { return "1 of 2" }
@@ -245,8 +245,8 @@ func TestAControllerForgetsTheFailuresOfASlotThatGoes(t *testing.T) {
 		s := c.Status(0)
 		w.Expect(s.Elects).To(BeTrue())
 		w.Expect(s.LeaderName).To(Equal("1 of 2"))
-		w.Expect(s.Slots).To(Equal([]inspect.SlotStatus{
-			{State: inspect.SlotHere, Owner: "me"}, {State: inspect.SlotClaimable},
+		w.Expect(s.Slots).To(Equal([]shard.SlotStatus{
+			{State: shard.Here, Owner: "me"}, {State: shard.Claimable},
 		}))
 		w.Expect(c.LeaderReady()).To(MatchError(errLost))
 		w.Expect(c.Healthy()).To(Succeed())

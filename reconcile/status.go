@@ -1,8 +1,7 @@
 package reconcile
 
 import (
-	"time"
-
+	"github.com/homeostat/homeostat/leader/shard"
 	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
@@ -90,16 +89,9 @@ func (c *Controller) elects() any {
 	return nil
 }
 
-func (c *Controller) slotStatus() []inspect.SlotStatus {
-	shards, ok := c.elects().(interface {
-		EachSlot(f func(slot int, state, owner string, since time.Time))
-	})
-	if !ok {
-		return nil
+func (c *Controller) slotStatus() []shard.SlotStatus {
+	if r, ok := c.options.Shards.(shard.Reporter); ok {
+		return r.Status().Slots
 	}
-	var all []inspect.SlotStatus
-	shards.EachSlot(func(_ int, state, owner string, since time.Time) {
-		all = append(all, inspect.SlotStatus{State: state, Owner: owner, Since: since})
-	})
-	return all
+	return nil
 }

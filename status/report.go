@@ -171,7 +171,7 @@ func controllerOf(c *reconcile.Controller, informers []inspect.InformerStatus, k
 		Outputs: []outputReport{}, Keys: []keyReport{},
 	}
 	for _, s := range status.Slots {
-		r.Slots = append(r.Slots, slotReport{s.State, s.Owner, unlessZero(s.Since)})
+		r.Slots = append(r.Slots, slotReport{string(s.State), s.Owner, unlessZero(s.Since)})
 	}
 	for _, t := range status.Triggers {
 		r.Triggers = append(r.Triggers, triggerReport{nameOf(t, informers), t.Kind, t.Type})

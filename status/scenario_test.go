@@ -16,10 +16,10 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/leader/shard"
 	"github.com/homeostat/homeostat/names"
 	"github.com/homeostat/homeostat/queue"
 	"github.com/homeostat/homeostat/reconcile"
-	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
 // hostile is a name that no API server would take, but a display must.
@@ -74,11 +74,13 @@ func (sharing) String() string         { return "1 of 4 slots here" }
 func (sharing) Ready() error           { return nil }
 func (sharing) Healthy() error         { return nil }
 
-func (sharing) EachSlot(f func(slot int, state, owner string, since time.Time)) {
-	f(0, inspect.SlotHere, "a", time.Now().Add(-time.Minute))
-	f(1, inspect.SlotElsewhere, hostile, time.Now().Add(-time.Hour))
-	f(2, inspect.SlotClaimable, "", time.Time{})
-	f(3, inspect.SlotUnavailable, "c", time.Time{})
+func (sharing) Status() shard.Status {
+	return shard.Status{Slots: []shard.SlotStatus{
+		{State: shard.Here, Owner: "a", Since: time.Now().Add(-time.Minute)},
+		{State: shard.Elsewhere, Owner: hostile, Since: time.Now().Add(-time.Hour)},
+		{State: shard.Claimable},
+		{State: shard.Unavailable, Owner: "c"},
+	}}
 }
 
 func newScenario(t *testing.T) *scenario {

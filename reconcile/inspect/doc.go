@@ -7,7 +7,7 @@
 //
 //	Controller.Status ──▶ Status ─┬─▶ TriggerStatus ──Feeds── InformerStatus ◀── Informers
 //	                              ├─▶ KeyStatus
-//	                              └─▶ SlotStatus
+//	                              └─▶ shard.SlotStatus
 //	Controller.Stats ───▶ Stats, by Outcome
 //	Controller.History ─▶ Attempt ──▶ Write
 package inspect

@@ -7,6 +7,7 @@ import (
 
 	"github.com/homeostat/homeostat/informer"
 	"github.com/homeostat/homeostat/leader"
+	"github.com/homeostat/homeostat/leader/shard"
 	"github.com/homeostat/homeostat/reconcile"
 	"github.com/homeostat/homeostat/reconcile/inspect"
 )
@@ -15,7 +16,7 @@ import (
 var (
 	_ inspect.Elector    = (*leader.Elector)(nil)
 	_ inspect.LeaseNamer = (*leader.Elector)(nil)
-	_ inspect.Elector    = (*leader.Shards)(nil)
+	_ inspect.Elector    = (*shard.Shards)(nil)
 )
 
 // user is what a controller says of its informers.

@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/homeostat/homeostat/leader/shard"
 	"github.com/homeostat/homeostat/queue"
 )
 
@@ -34,8 +35,9 @@ type Status struct {
 	LeaderName string
 	// LeaseName is the name of the Leader's Lease; empty if it is no [LeaseNamer].
 	LeaseName string
-	// Slots are the owners of the slots, by number; nil without Shards.
-	Slots []SlotStatus
+	// Slots are the owners of the slots, by number; nil unless Options.Shards is a
+	// [shard.Reporter].
+	Slots []shard.SlotStatus
 	// Triggers lead to reconciles; the primary informer comes first.
 	Triggers []TriggerStatus
 	// Outputs are the kinds that reconciles have written, sorted.
@@ -88,19 +90,4 @@ type Elector interface {
 type LeaseNamer interface {
 	// LeaseName returns the name of the Lease, without its namespace.
 	LeaseName() string
-}
-
-// The states of a slot.
-const (
-	SlotHere        = "here"        // this replica works on it
-	SlotElsewhere   = "elsewhere"   // a living replica has it
-	SlotClaimable   = "claimable"   // it is free to take
-	SlotUnavailable = "unavailable" // its owner may be dead; no replica may take it yet
-)
-
-// SlotStatus describes the owner of one slot, as this replica sees it.
-type SlotStatus struct {
-	State string // SlotHere, SlotElsewhere, SlotClaimable or SlotUnavailable
-	Owner string // empty if there is none
-	Since time.Time
 }

@@ -21,6 +21,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/homeostat/homeostat/cluster"
+	"github.com/homeostat/homeostat/leader/shard"
 	"github.com/homeostat/homeostat/metrics"
 	"github.com/homeostat/homeostat/reconcile"
 	"github.com/homeostat/homeostat/status"
@@ -69,7 +70,7 @@ type Env struct {
 	// Leader is nil without --leader-elect.
 	Leader reconcile.Leader
 	// Shards are nil without --leader-elect and Program.Sharded.
-	Shards reconcile.Shards
+	Shards shard.Assignment
 	// Metrics takes collectors of the program's own.
 	Metrics prometheus.Registerer
 }

@@ -9,6 +9,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/homeostat/homeostat/leader"
+	"github.com/homeostat/homeostat/leader/shard"
 )
 
 func (f *flags) leaseFlags(fs *flag.FlagSet, sharded bool) {
@@ -32,7 +33,7 @@ func (p Program) replicate(env *Env, f *flags) error {
 		Client: client.CoordinationV1(), Namespace: f.namespace, Name: p.Name, Identity: f.identity,
 	}
 	if p.Sharded {
-		shards, err := leader.NewShards(lease, nil)
+		shards, err := shard.New(lease, nil)
 		if err != nil {
 			return err
 		}

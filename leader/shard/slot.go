@@ -1,4 +1,4 @@
-package leader
+package shard
 
 import (
 	"context"
@@ -10,14 +10,17 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
+
+	"github.com/homeostat/homeostat/leader"
+	"github.com/homeostat/homeostat/leader/internal/record"
 )
 
 // claim takes a slot by compare-and-swap: the record must still be the one that
 // we have seen.
 func (k *keeper) claim(ctx context.Context, slot int, now time.Time) {
-	record := k.view.slots[slot].lease
-	started := k.start(k.lease.slotName(slot), now, func() error {
-		lease, err := k.take(ctx, slot, record, now)
+	seen := k.view.slots[slot].Lease
+	started := k.start(k.records.slotName(slot), now, func() error {
+		lease, err := k.take(ctx, slot, seen, now)
 		k.reports <- func() error {
 			delete(k.claims, slot)
 			if err == nil {
@@ -33,36 +36,36 @@ func (k *keeper) claim(ctx context.Context, slot int, now time.Time) {
 }
 
 func (k *keeper) take(
-	ctx context.Context, slot int, record *coordinationv1.Lease, now time.Time,
+	ctx context.Context, slot int, seen *coordinationv1.Lease, now time.Time,
 ) (*coordinationv1.Lease, error) {
-	duration := k.options.Member.LeaseDuration
-	if record != nil {
-		return k.update(ctx, taken(record, k.self, duration, now))
+	duration := k.member.Timing.LeaseDuration
+	if seen != nil {
+		return k.update(ctx, record.Taken(seen, k.self, duration, now))
 	}
 	ctx, end := k.request(ctx)
 	defer end()
-	lease := taken(k.lease.newSlot(slot), k.self, duration, now)
-	return k.lease.Client.Leases(k.lease.Namespace).Create(ctx, lease, metav1.CreateOptions{})
+	lease := record.Taken(k.records.newSlot(slot), k.self, duration, now)
+	return k.records.leases().Create(ctx, lease, metav1.CreateOptions{})
 }
 
 // check looks after a slot of ours whose record shows another holder for longer
 // than a watch is late: somebody edited or deleted it.
 func (k *keeper) check(ctx context.Context, slot int, h *holding, now time.Time) {
-	if holderOf(k.view.slots[slot].lease) == k.self {
+	if record.Holder(k.view.slots[slot].Lease) == k.self {
 		h.doubt = time.Time{}
 		return
 	}
 	if h.doubt.IsZero() {
 		h.doubt = now
 	}
-	if now.Sub(h.doubt) < k.options.Member.RetryPeriod {
+	if now.Sub(h.doubt) < k.member.Timing.RetryPeriod {
 		return
 	}
-	name := k.lease.slotName(slot)
+	name := k.records.slotName(slot)
 	started := k.start(name, now, func() error {
 		lease, err := k.read(ctx, name)
-		if apierrors.IsNotFound(err) || err == nil && holderOf(lease) != k.self {
-			h.cancel(fmt.Errorf("%w: the record of slot %d", ErrLost, slot))
+		if apierrors.IsNotFound(err) || err == nil && record.Holder(lease) != k.self {
+			h.cancel(fmt.Errorf("%w: the record of slot %d", leader.ErrLost, slot))
 		}
 		return err
 	})
@@ -102,11 +105,11 @@ func (k *keeper) returned(ctx context.Context, slot int, h *holding, ended bool,
 	case err == nil:
 		err = errReturned
 	}
-	return fmt.Errorf("working on slot %d of %q: %w", slot, k.lease.key(), err)
+	return fmt.Errorf("working on slot %d of %q: %w", slot, k.records.key(), err)
 }
 
 func expected(err error) bool {
-	for _, cause := range []error{context.Canceled, ErrMoved, ErrStopping, ErrLost, ErrFenced} {
+	for _, cause := range []error{context.Canceled, ErrMoved, leader.ErrStopping, leader.ErrLost, leader.ErrFenced} {
 		if errors.Is(err, cause) {
 			return true
 		}
@@ -121,13 +124,13 @@ func expected(err error) bool {
 func (k *keeper) giveBack(ctx context.Context, slot int, h *holding) {
 	h.cancel(nil)
 	quiet := k.quiet()
-	if k.over && (!errors.Is(context.Cause(ctx), ErrStopping) || quiet > 0) {
+	if k.over && (!errors.Is(context.Cause(ctx), leader.ErrStopping) || quiet > 0) {
 		delete(k.own, slot)
 		return
 	}
 	go func() {
 		if quiet > 0 {
-			k.elector.sleep(ctx, quiet)
+			record.Sleep(ctx, k.member.Timing.Clock, quiet)
 		}
 		if ctx.Err() != nil && k.quiet() > 0 {
 			k.reports <- func() error { delete(k.own, slot); return nil }
@@ -136,9 +139,9 @@ func (k *keeper) giveBack(ctx context.Context, slot int, h *holding) {
 		err := k.release(ctx, h.lease)
 		k.reports <- func() error {
 			delete(k.own, slot)
-			name := k.lease.slotName(slot)
+			name := k.records.slotName(slot)
 			k.settle(name, err)
-			k.later[name] = k.now().Add(k.options.Member.RetryPeriod / 2) // until the watch shows it
+			k.later[name] = k.now().Add(k.member.Timing.RetryPeriod / 2) // until the watch shows it
 			return nil
 		}
 	}()
@@ -146,22 +149,18 @@ func (k *keeper) giveBack(ctx context.Context, slot int, h *holding) {
 
 // quiet is for how long a request of this member that was cut off may still arrive.
 func (k *keeper) quiet() time.Duration {
-	t := k.elector.current.Load()
-	if t == nil {
-		return 0
-	}
-	return max(0, t.flights.cutUntil().Sub(k.now()))
+	return max(0, k.member.CutUntil().Sub(k.now()))
 }
 
 // release gives a slot to anybody. If that fails, the slot is still ours in the
 // record, and is taken up again or left with the membership.
 func (k *keeper) release(ctx context.Context, lease *coordinationv1.Lease) error {
-	for range releaseTries {
-		_, err := k.update(ctx, released(lease, k.now()))
+	for range record.ReleaseTries {
+		_, err := k.update(ctx, record.Released(lease, k.now()))
 		if !apierrors.IsConflict(err) {
 			return err
 		}
-		if lease, err = k.read(ctx, lease.Name); err != nil || holderOf(lease) != k.self {
+		if lease, err = k.read(ctx, lease.Name); err != nil || record.Holder(lease) != k.self {
 			return err
 		}
 	}
@@ -171,19 +170,19 @@ func (k *keeper) release(ctx context.Context, lease *coordinationv1.Lease) error
 func (k *keeper) read(ctx context.Context, name string) (*coordinationv1.Lease, error) {
 	ctx, end := k.request(ctx)
 	defer end()
-	return k.lease.Client.Leases(k.lease.Namespace).Get(ctx, name, metav1.GetOptions{})
+	return k.records.leases().Get(ctx, name, metav1.GetOptions{})
 }
 
 func (k *keeper) update(ctx context.Context, lease *coordinationv1.Lease) (*coordinationv1.Lease, error) {
 	ctx, end := k.request(ctx)
 	defer end()
-	return k.lease.Client.Leases(k.lease.Namespace).Update(ctx, lease, metav1.UpdateOptions{})
+	return k.records.leases().Update(ctx, lease, metav1.UpdateOptions{})
 }
 
 func (k *keeper) remove(ctx context.Context, lease *coordinationv1.Lease) error {
 	ctx, end := k.request(ctx)
 	defer end()
-	return k.lease.Client.Leases(k.lease.Namespace).Delete(ctx, lease.Name, metav1.DeleteOptions{
+	return k.records.leases().Delete(ctx, lease.Name, metav1.DeleteOptions{
 		Preconditions: &metav1.Preconditions{UID: &lease.UID, ResourceVersion: &lease.ResourceVersion},
 	})
 }

@@ -1,4 +1,4 @@
-package leader
+package shard
 
 import (
 	"context"
@@ -9,6 +9,9 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/klog/v2"
+
+	"github.com/homeostat/homeostat/leader"
+	"github.com/homeostat/homeostat/leader/internal/record"
 )
 
 // maxRequests bounds the requests that a keeper has under way.
@@ -45,12 +48,10 @@ type holding struct {
 }
 
 func newKeeper(s *Shards, fn func(ctx context.Context, slot int) error) *keeper {
-	s.elector.mu.Lock()
-	defer s.elector.mu.Unlock()
 	return &keeper{
 		Shards:  s,
 		fn:      fn,
-		self:    s.elector.holder,
+		self:    s.elector.Status().Identity,
 		own:     map[int]*holding{},
 		claims:  map[int]bool{},
 		busy:    map[string]bool{},
@@ -74,12 +75,12 @@ func (k *keeper) run(ctx context.Context) error {
 	for !k.over || len(k.own)+len(k.busy) > 0 {
 		if err := k.wait(ctx, tell); err != nil && k.err == nil {
 			k.err = err
-			cancel(fmt.Errorf("%w: %w", ErrStopping, err))
+			cancel(fmt.Errorf("%w: %w", leader.ErrStopping, err))
 		}
 		if ctx.Err() != nil && !k.over {
 			k.over = true
-			if errors.Is(context.Cause(ctx), ErrStopping) {
-				k.elector.member.leave()
+			if errors.Is(context.Cause(ctx), leader.ErrStopping) {
+				k.member.Leave()
 			}
 		}
 		if !k.over && k.synced {
@@ -92,7 +93,7 @@ func (k *keeper) run(ctx context.Context) error {
 // wait takes in the next thing that happens.
 func (k *keeper) wait(ctx context.Context, tell <-chan sighting) error {
 	now := k.now()
-	timer := k.options.Member.Clock.NewTimer(k.due(now).Sub(now))
+	timer := k.member.Timing.Clock.NewTimer(k.due(now).Sub(now))
 	defer timer.Stop()
 	done := ctx.Done()
 	if k.over {
@@ -114,19 +115,25 @@ func (k *keeper) wait(ctx context.Context, tell <-chan sighting) error {
 func (k *keeper) due(now time.Time) time.Time {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	next := now.Add(k.options.Member.RetryPeriod)
+	next := now.Add(k.member.Timing.RetryPeriod)
 	earlier := func(t time.Time) {
 		if t.After(now) && t.Before(next) {
 			next = t
 		}
 	}
 	for _, member := range k.view.members {
-		earlier(member.freeAt(k.view.duration))
+		earlier(member.FreeAt(k.view.duration))
 	}
 	for _, since := range k.free {
-		earlier(since.Add(k.options.patience()))
+		earlier(since.Add(k.patience()))
 	}
 	return next
+}
+
+// patience is how long a free slot is left to the member whose turn it is to
+// take it: until it has looked again, and one request more.
+func (k *keeper) patience() time.Duration {
+	return k.member.Timing.RetryPeriod + k.member.Timing.RequestTimeout
 }
 
 func (k *keeper) saw(s sighting) {
@@ -149,7 +156,7 @@ func (k *keeper) decide(ctx context.Context) {
 	now := k.now()
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.view.stale(k.elector.lease.Name, now) {
+	if k.view.stale(k.records.memberName(identityOf(k.self)), now) {
 		k.relist()
 	}
 	k.bury(ctx, now)
@@ -194,11 +201,11 @@ func (k *keeper) fill(ctx context.Context, slot int, p *planner, now time.Time) 
 	}
 	waited, target := now.Sub(since), p.target[slot]
 	switch {
-	case waited >= k.options.patience():
+	case waited >= k.patience():
 		if target != k.self && target != nobody {
 			k.view.shy[target] = true
 		}
-	case target != k.self || p.greedy(k.self) && waited < k.options.Member.RetryPeriod:
+	case target != k.self || p.greedy(k.self) && waited < k.member.Timing.RetryPeriod:
 		return
 	}
 	k.claim(ctx, slot, now)
@@ -212,9 +219,9 @@ func (k *keeper) bury(ctx context.Context, now time.Time) {
 	dead, tombs := k.view.dead(k.self, now)
 	for _, lease := range dead {
 		k.start(lease.Name, now, func() error {
-			_, err := k.update(ctx, released(lease, now))
+			_, err := k.update(ctx, record.Released(lease, now))
 			if err == nil {
-				klog.FromContext(ctx).Info("member is gone", "member", holderOf(lease))
+				klog.FromContext(ctx).Info("member is gone", "member", record.Holder(lease))
 			}
 			return err
 		})
@@ -248,12 +255,12 @@ func (k *keeper) settle(name string, err error) {
 	if err == nil {
 		return
 	}
-	k.later[name] = k.now().Add(k.options.Member.RetryPeriod / 2)
+	k.later[name] = k.now().Add(k.member.Timing.RetryPeriod / 2)
 	if wasFaster(err) {
 		k.relist()
 		return
 	}
-	k.failed(k.lease.explain("writing a record of", err))
+	k.failed(k.records.explain("writing a record of", err))
 }
 
 func (k *keeper) relist() {

@@ -1,4 +1,4 @@
-package leader
+package shard
 
 import (
 	"fmt"
@@ -9,12 +9,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
+
+	"github.com/homeostat/homeostat/leader/internal/record"
 )
 
 // The labels and annotations of the records. There is one Lease that says how
 // the keys are divided, one for each member and one for each slot.
 const (
-	groupLabel      = "leader.homeostat.dev/shards" // the name of the Lease given to NewShards
+	groupLabel      = "leader.homeostat.dev/shards" // the name of the Lease given to [New]
 	kindLabel       = "leader.homeostat.dev/record"
 	memberKind      = "member"
 	slotKind        = "slot"
@@ -24,44 +27,64 @@ const (
 	byAnnotation    = "leader.homeostat.dev/by"
 )
 
+// verbs are what the client needs on leases.
+const verbs = "get, list, watch, create, update and delete"
+
 // hashName is written down: replicas with another hash must not join.
 const hashName = "fnv1a-64+fmix64"
 
-func (l Lease) memberName(identity string) string { return l.Name + "-member-" + identity }
-
-func (l Lease) slotName(slot int) string { return l.Name + "-slot-" + strconv.Itoa(slot) }
-
-func (l Lease) selector() string {
-	return labels.Set{groupLabel: l.Name}.String()
+// records names and makes the Leases of the shards.
+type records struct {
+	client    coordinationclient.LeasesGetter
+	namespace string
+	name      string
 }
 
-func (l Lease) memberLabels() map[string]string {
-	return map[string]string{groupLabel: l.Name, kindLabel: memberKind}
+func (r records) key() types.NamespacedName {
+	return types.NamespacedName{Namespace: r.namespace, Name: r.name}
+}
+
+func (r records) leases() coordinationclient.LeaseInterface { return r.client.Leases(r.namespace) }
+
+func (r records) explain(doing string, err error) error {
+	return record.Explain(doing, r.key(), verbs, err)
+}
+
+func (r records) memberName(identity string) string { return r.name + "-member-" + identity }
+
+func (r records) slotName(slot int) string { return r.name + "-slot-" + strconv.Itoa(slot) }
+
+func (r records) selector() string {
+	return labels.Set{groupLabel: r.name}.String()
+}
+
+func (r records) memberLabels() map[string]string {
+	return map[string]string{groupLabel: r.name, kindLabel: memberKind}
 }
 
 // newSlot is the record of a slot that nobody has had yet.
-func (l Lease) newSlot(slot int) *coordinationv1.Lease {
+func (r records) newSlot(slot int) *coordinationv1.Lease {
 	return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
-		Namespace: l.Namespace,
-		Name:      l.slotName(slot),
-		Labels:    map[string]string{groupLabel: l.Name, kindLabel: slotKind, slotLabel: strconv.Itoa(slot)},
+		Namespace: r.namespace,
+		Name:      r.slotName(slot),
+		Labels:    map[string]string{groupLabel: r.name, kindLabel: slotKind, slotLabel: strconv.Itoa(slot)},
 	}}
 }
 
 // slotOf is the slot that a record is of.
-func (l Lease) slotOf(lease *coordinationv1.Lease, slots int) (int, bool) {
+func (r records) slotOf(lease *coordinationv1.Lease, slots int) (int, bool) {
 	if lease.Labels[kindLabel] != slotKind {
 		return 0, false
 	}
 	slot, err := strconv.Atoi(lease.Labels[slotLabel])
-	return slot, err == nil && slot >= 0 && slot < slots && lease.Name == l.slotName(slot)
+	return slot, err == nil && slot >= 0 && slot < slots && lease.Name == r.slotName(slot)
 }
 
 // division is the record of how the keys are divided.
-func (l Lease) division(o ShardOptions) *coordinationv1.Lease {
+func (r records) division(o Options) *coordinationv1.Lease {
 	return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
-		Namespace: l.Namespace,
-		Name:      l.Name,
+		Namespace: r.namespace,
+		Name:      r.name,
 		Annotations: map[string]string{
 			slotsAnnotation: strconv.Itoa(o.Slots),
 			hashAnnotation:  hashName,
@@ -82,7 +105,7 @@ func disagreement(there, here *coordinationv1.Lease) error {
 		return nil
 	}
 	return fmt.Errorf("%w: %s: stop all replicas and delete lease %q before they divide in another way",
-		ErrDivision, strings.Join(differ, ", "), here.Name)
+		ErrConfig, strings.Join(differ, ", "), here.Name)
 }
 
 // identityOf is the identity in the name of a holder.
@@ -93,7 +116,7 @@ func identityOf(holder string) string {
 	return holder
 }
 
-func slotOfKey(key types.NamespacedName, o ShardOptions) int {
+func slotOfKey(key types.NamespacedName, o Options) int {
 	text := key.Namespace
 	if o.By == ByKey {
 		text += "/" + key.Name

@@ -1,4 +1,6 @@
-package leader_test
+// Package leaseapi simulates the part of an API server that Leases need, and
+// slow, lossy and broken ways to it.
+package leaseapi
 
 import (
 	"context"
@@ -7,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"testing"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -16,15 +17,15 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/kubernetes"
 	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 )
 
-var leases = schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}
+// Leases is the resource.
+var Leases = schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}
 
-// leaseAPI is the part of an API server that leases need: resource versions,
+// API is the part of an API server that Leases need: resource versions,
 // conflicts and watches.
-type leaseAPI struct {
+type API struct {
 	mu       sync.Mutex
 	version  int
 	history  []change
@@ -32,33 +33,35 @@ type leaseAPI struct {
 	watchers map[*leaseWatch]bool
 	inFlight sync.WaitGroup // watches, and requests, given up ones too
 
-	// written is called after each write, if it is set; it must not call back.
-	written func(*coordinationv1.Lease)
+	// Written is called after each write, if it is set; it must not call back.
+	Written func(*coordinationv1.Lease)
 }
 
-// newLeaseAPI is empty. The test ends when no request is under way any more.
-func newLeaseAPI(t *testing.T) *leaseAPI {
-	a := &leaseAPI{stored: map[string]*coordinationv1.Lease{}, watchers: map[*leaseWatch]bool{}}
+// New returns an empty API. The test ends when no request is under way any more.
+func New(t interface{ Cleanup(f func()) }) *API {
+	a := &API{stored: map[string]*coordinationv1.Lease{}, watchers: map[*leaseWatch]bool{}}
 	t.Cleanup(a.inFlight.Wait)
 	return a
 }
 
-func (a *leaseAPI) newest() int {
+// Newest returns the newest resourceVersion.
+func (a *API) Newest() int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.version
 }
 
-func (a *leaseAPI) get(name string) (*coordinationv1.Lease, error) {
+// Get returns a Lease.
+func (a *API) Get(name string) (*coordinationv1.Lease, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if l := a.stored[name]; l != nil {
 		return l.DeepCopy(), nil
 	}
-	return nil, apierrors.NewNotFound(leases, name)
+	return nil, apierrors.NewNotFound(Leases, name)
 }
 
-func (a *leaseAPI) list(selector string) *coordinationv1.LeaseList {
+func (a *API) list(selector string) *coordinationv1.LeaseList {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	out := &coordinationv1.LeaseList{ListMeta: metav1.ListMeta{ResourceVersion: strconv.Itoa(a.version)}}
@@ -71,42 +74,45 @@ func (a *leaseAPI) list(selector string) *coordinationv1.LeaseList {
 	return out
 }
 
-func (a *leaseAPI) create(l *coordinationv1.Lease) (*coordinationv1.Lease, error) {
+// Create adds a Lease.
+func (a *API) Create(l *coordinationv1.Lease) (*coordinationv1.Lease, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.stored[l.Name] != nil {
-		return nil, apierrors.NewAlreadyExists(leases, l.Name)
+		return nil, apierrors.NewAlreadyExists(Leases, l.Name)
 	}
 	return a.store(watch.Added, l, types.UID("uid-"+strconv.Itoa(a.version))), nil
 }
 
-func (a *leaseAPI) update(l *coordinationv1.Lease) (*coordinationv1.Lease, error) {
+// Update replaces a Lease if its resourceVersion is the newest.
+func (a *API) Update(l *coordinationv1.Lease) (*coordinationv1.Lease, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	old := a.stored[l.Name]
 	switch {
 	case old == nil:
-		return nil, apierrors.NewNotFound(leases, l.Name)
+		return nil, apierrors.NewNotFound(Leases, l.Name)
 	case old.ResourceVersion != l.ResourceVersion:
-		return nil, apierrors.NewConflict(leases, l.Name, errors.New("the object has been modified"))
+		return nil, apierrors.NewConflict(Leases, l.Name, errors.New("the object has been modified"))
 	}
 	return a.store(watch.Modified, l, old.UID), nil
 }
 
 // store is called with the lock held.
-func (a *leaseAPI) store(kind watch.EventType, l *coordinationv1.Lease, uid types.UID) *coordinationv1.Lease {
+func (a *API) store(kind watch.EventType, l *coordinationv1.Lease, uid types.UID) *coordinationv1.Lease {
 	a.version++
 	l = l.DeepCopy()
 	l.UID, l.ResourceVersion = uid, strconv.Itoa(a.version)
 	a.stored[l.Name] = l
 	a.announce(kind, l)
-	if a.written != nil {
-		a.written(l)
+	if a.Written != nil {
+		a.Written(l)
 	}
 	return l.DeepCopy()
 }
 
-func (a *leaseAPI) delete(name string) {
+// Delete deletes a Lease, if it is there.
+func (a *API) Delete(name string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if l := a.stored[name]; l != nil {
@@ -117,7 +123,7 @@ func (a *leaseAPI) delete(name string) {
 	}
 }
 
-func (a *leaseAPI) announce(kind watch.EventType, l *coordinationv1.Lease) {
+func (a *API) announce(kind watch.EventType, l *coordinationv1.Lease) {
 	c := change{version: a.version, event: watch.Event{Type: kind, Object: l.DeepCopy()}}
 	a.history = append(a.history, c)
 	for w := range a.watchers {
@@ -125,30 +131,33 @@ func (a *leaseAPI) announce(kind watch.EventType, l *coordinationv1.Lease) {
 	}
 }
 
-// link is one replica's way to the API: it may be slow, lose requests or lose
+// Link is one replica's way to the API: it may be slow, lose requests or lose
 // answers. A request that its client has given up still arrives.
-type link struct {
+type Link struct {
 	coordinationclient.LeaseInterface
-	api *leaseAPI
+	api *API
 
 	mu       sync.Mutex
 	rand     *rand.Rand
-	slow     time.Duration // the most that a way takes
-	loseAsk  float64       // the share of requests that never arrive
-	loseTell float64       // the share of answers that never arrive
-	fail     error
-	calls    int
-	cut      chan struct{} // while not nil: requests wait until it closes
-	stall    chan struct{} // while not nil: events wait until it closes
+	Slow     time.Duration // the most that a way takes
+	LoseAsk  float64       // the share of requests that never arrive
+	LoseTell float64       // the share of answers that never arrive
+	Fail     error
+	Calls    int
+	Cut      chan struct{} // while not nil: requests wait until it closes
+	Stall    chan struct{} // while not nil: events wait until it closes
 }
 
-func (a *leaseAPI) link(seed int64) *link {
-	return &link{api: a, rand: rand.New(rand.NewSource(seed))}
+// Link returns a good way to the API; the seed is that of its later faults.
+func (a *API) Link(seed int64) *Link {
+	return &Link{api: a, rand: rand.New(rand.NewSource(seed))}
 }
 
-func (l *link) Leases(string) coordinationclient.LeaseInterface { return l }
+// Leases returns the link, whatever the namespace.
+func (l *Link) Leases(string) coordinationclient.LeaseInterface { return l }
 
-func (l *link) set(f func(*link)) {
+// Set changes the link while it is used.
+func (l *Link) Set(f func(*Link)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	f(l)
@@ -159,12 +168,12 @@ type answer[T any] struct {
 	err   error
 }
 
-func call[T any](ctx context.Context, l *link, f func() (T, error)) (T, error) {
+func call[T any](ctx context.Context, l *Link, f func() (T, error)) (T, error) {
 	l.mu.Lock()
 	there, back := l.way(), l.way()
-	asked, told := l.rand.Float64() >= l.loseAsk, l.rand.Float64() >= l.loseTell
-	fail, cut := l.fail, l.cut
-	l.calls++
+	asked, told := l.rand.Float64() >= l.LoseAsk, l.rand.Float64() >= l.LoseTell
+	fail, cut := l.Fail, l.Cut
+	l.Calls++
 	l.mu.Unlock()
 	var none T
 	if fail != nil {
@@ -175,12 +184,12 @@ func call[T any](ctx context.Context, l *link, f func() (T, error)) (T, error) {
 		if cut != nil {
 			<-cut
 		}
-		wait(there)
+		Wait(there)
 		if !asked {
 			return
 		}
 		value, err := f()
-		wait(back)
+		Wait(back)
 		if told {
 			done <- answer[T]{value, err}
 		}
@@ -196,51 +205,57 @@ func call[T any](ctx context.Context, l *link, f func() (T, error)) (T, error) {
 	}
 }
 
-func (l *link) way() time.Duration {
-	if l.slow == 0 {
+func (l *Link) way() time.Duration {
+	if l.Slow == 0 {
 		return 0
 	}
-	return time.Duration(l.rand.Int63n(int64(l.slow)))
+	return time.Duration(l.rand.Int63n(int64(l.Slow)))
 }
 
-func wait(d time.Duration) {
+// Wait blocks for d, and not at all for zero.
+func Wait(d time.Duration) {
 	if d > 0 {
 		<-time.After(d)
 	}
 }
 
-func (l *link) Get(ctx context.Context, name string, _ metav1.GetOptions) (*coordinationv1.Lease, error) {
-	return call(ctx, l, func() (*coordinationv1.Lease, error) { return l.api.get(name) })
+// Get is that of a client.
+func (l *Link) Get(ctx context.Context, name string, _ metav1.GetOptions) (*coordinationv1.Lease, error) {
+	return call(ctx, l, func() (*coordinationv1.Lease, error) { return l.api.Get(name) })
 }
 
-func (l *link) Create(
+// Create is that of a client.
+func (l *Link) Create(
 	ctx context.Context, lease *coordinationv1.Lease, _ metav1.CreateOptions,
 ) (*coordinationv1.Lease, error) {
-	return call(ctx, l, func() (*coordinationv1.Lease, error) { return l.api.create(lease) })
+	return call(ctx, l, func() (*coordinationv1.Lease, error) { return l.api.Create(lease) })
 }
 
-func (l *link) Update(
+// Update is that of a client.
+func (l *Link) Update(
 	ctx context.Context, lease *coordinationv1.Lease, _ metav1.UpdateOptions,
 ) (*coordinationv1.Lease, error) {
-	return call(ctx, l, func() (*coordinationv1.Lease, error) { return l.api.update(lease) })
+	return call(ctx, l, func() (*coordinationv1.Lease, error) { return l.api.Update(lease) })
 }
 
-func (l *link) Delete(ctx context.Context, name string, o metav1.DeleteOptions) error {
+// Delete is that of a client.
+func (l *Link) Delete(ctx context.Context, name string, o metav1.DeleteOptions) error {
 	_, err := call(ctx, l, func() (struct{}, error) {
-		old, err := l.api.get(name)
+		old, err := l.api.Get(name)
 		switch {
 		case err != nil:
 			return struct{}{}, err
 		case old.ResourceVersion != *o.Preconditions.ResourceVersion:
-			return struct{}{}, apierrors.NewConflict(leases, name, errors.New("the precondition does not hold"))
+			return struct{}{}, apierrors.NewConflict(Leases, name, errors.New("the precondition does not hold"))
 		}
-		l.api.delete(name)
+		l.api.Delete(name)
 		return struct{}{}, nil
 	})
 	return err
 }
 
-func (l *link) List(ctx context.Context, o metav1.ListOptions) (*coordinationv1.LeaseList, error) {
+// List is that of a client.
+func (l *Link) List(ctx context.Context, o metav1.ListOptions) (*coordinationv1.LeaseList, error) {
 	return call(ctx, l, func() (*coordinationv1.LeaseList, error) { return l.api.list(o.LabelSelector), nil })
 }
 
@@ -255,7 +270,8 @@ func selects(selector string, l *coordinationv1.Lease) bool {
 	return l.Labels[key] == value
 }
 
-func (l *link) Watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+// Watch is that of a client.
+func (l *Link) Watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 	since, err := strconv.Atoi(o.ResourceVersion)
 	if err != nil {
 		return nil, err
@@ -278,7 +294,7 @@ func (l *link) Watch(ctx context.Context, o metav1.ListOptions) (watch.Interface
 
 // leaseWatch delivers events in order, each after the link's delay.
 type leaseWatch struct {
-	link     *link
+	link     *Link
 	selector string
 	events   chan watch.Event
 	more     chan struct{}
@@ -320,7 +336,7 @@ func (w *leaseWatch) pump(ctx context.Context) {
 			continue
 		}
 		w.link.mu.Lock()
-		way, stall := w.link.way(), w.link.stall
+		way, stall := w.link.way(), w.link.Stall
 		w.link.mu.Unlock()
 		if stall != nil {
 			select {
@@ -331,7 +347,7 @@ func (w *leaseWatch) pump(ctx context.Context) {
 			case <-stall:
 			}
 		}
-		wait(way)
+		Wait(way)
 		for _, c := range batch {
 			select {
 			case <-ctx.Done():
@@ -344,8 +360,10 @@ func (w *leaseWatch) pump(ctx context.Context) {
 	}
 }
 
+// ResultChan returns the events.
 func (w *leaseWatch) ResultChan() <-chan watch.Event { return w.events }
 
+// Stop ends the watch.
 func (w *leaseWatch) Stop() {
 	w.once.Do(func() {
 		w.link.api.mu.Lock()
@@ -355,15 +373,7 @@ func (w *leaseWatch) Stop() {
 	})
 }
 
-// lateLeases is a client that is set after the elector was made.
-type lateLeases struct{ kubernetes.Interface }
-
-func (c *lateLeases) Leases(namespace string) coordinationclient.LeaseInterface {
-	return c.CoordinationV1().Leases(namespace)
-}
-
-func leaseObject(name string) *coordinationv1.Lease {
+// Object returns a Lease with a name and nothing else.
+func Object(name string) *coordinationv1.Lease {
 	return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: name}}
 }
-
-func microTime(t time.Time) metav1.MicroTime { return metav1.NewMicroTime(t) }

@@ -1,4 +1,4 @@
-package leader_test
+package shard_test
 
 import (
 	"context"
@@ -19,20 +19,21 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/client-go/rest"
 
-	"github.com/homeostat/homeostat/leader"
+	"github.com/homeostat/homeostat/internal/proof/leaseapi"
+	"github.com/homeostat/homeostat/leader/shard"
 )
 
 const (
 	worldSlots    = 64
 	worldReplicas = 5
 	worldTime     = 15 * time.Minute
-	leaseDuration = leader.DefaultLeaseDuration
+	leaseDuration = 15 * time.Second
 )
 
 // world is replicas that join, leave, die, are paused and lose the API at
 // random, and what may never be seen of them.
 type world struct {
-	api  *leaseAPI
+	api  *leaseapi.API
 	rand *rand.Rand
 
 	mu      sync.Mutex
@@ -46,14 +47,14 @@ type world struct {
 
 func newWorld(t *testing.T, seed int64) *world {
 	w := &world{
-		api: newLeaseAPI(t), rand: rand.New(rand.NewSource(seed)),
+		api: leaseapi.New(t), rand: rand.New(rand.NewSource(seed)),
 		turns: map[int]string{}, working: map[int]int{}, free: map[int]time.Time{},
 		steps: map[string]int{},
 	}
 	for slot := range worldSlots {
 		w.free[slot] = time.Now()
 	}
-	w.api.written = w.recorded
+	w.api.Written = w.recorded
 	return w
 }
 
@@ -103,7 +104,7 @@ func (w *world) fault(format string, args ...any) {
 type resident struct {
 	*world
 	name string
-	link *link
+	link *leaseapi.Link
 	dead chan struct{} // closed when the process is killed
 }
 
@@ -206,10 +207,10 @@ func (r *resident) live(ctx context.Context) {
 }
 
 func (r *resident) once(ctx context.Context) {
-	r.link = r.api.link(r.chance(time.Hour).Nanoseconds())
-	r.link.slow = r.chance(400*time.Millisecond) + time.Millisecond
+	r.link = r.api.Link(r.chance(time.Hour).Nanoseconds())
+	r.link.Slow = r.chance(400*time.Millisecond) + time.Millisecond
 	r.dead = make(chan struct{})
-	s, err := leader.NewShards(leaseOf(r.link, r.name), &leader.ShardOptions{Slots: worldSlots})
+	s, err := shard.New(leaseOf(r.link, r.name), &shard.Options{Slots: worldSlots})
 	if err != nil {
 		panic(err)
 	}
@@ -231,7 +232,7 @@ func (r *resident) once(ctx context.Context) {
 	if ctx.Err() == nil && r.chance(time.Second) < 500*time.Millisecond {
 		r.step("kills")
 		close(r.dead)
-		r.link.set(func(l *link) { l.fail = errors.New("killed") })
+		r.link.Set(func(l *leaseapi.Link) { l.Fail = errors.New("killed") })
 	} else {
 		r.step("leaves")
 	}
@@ -239,7 +240,7 @@ func (r *resident) once(ctx context.Context) {
 	if err := end(); err != nil {
 		panic(err)
 	}
-	r.link.set(func(l *link) { r.step2("requests of leases", l.calls) })
+	r.link.Set(func(l *leaseapi.Link) { r.step2("requests of leases", l.Calls) })
 }
 
 func (r *resident) step2(kind string, n int) {
@@ -254,16 +255,16 @@ func (r *resident) partition(ctx context.Context) {
 	r.step("partitions")
 	open := make(chan struct{})
 	kind := r.chance(3 * time.Millisecond)
-	r.link.set(func(l *link) {
+	r.link.Set(func(l *leaseapi.Link) {
 		if kind != 0 {
-			l.cut = open
+			l.Cut = open
 		}
 		if kind != time.Millisecond {
-			l.stall = open
+			l.Stall = open
 		}
 	})
 	r.sleep(ctx, r.chance(40*time.Second))
-	r.link.set(func(l *link) { l.cut, l.stall = nil, nil })
+	r.link.Set(func(l *leaseapi.Link) { l.Cut, l.Stall = nil, nil })
 	close(open)
 }
 
@@ -311,8 +312,8 @@ func (w *world) run(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	// The first replica stays and is never disturbed: there is always somebody
 	// to take a slot.
-	anchor := &resident{world: w, name: "anchor", link: w.api.link(1), dead: make(chan struct{})}
-	s := newShards(t, anchor.link, "anchor", &leader.ShardOptions{Slots: worldSlots})
+	anchor := &resident{world: w, name: "anchor", link: w.api.Link(1), dead: make(chan struct{})}
+	s := newShards(t, anchor.link, "anchor", &shard.Options{Slots: worldSlots})
 	tr, err := rest.TransportFor(s.Fence(&rest.Config{Host: "http://api", Transport: transport(anchor.write)}))
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 	var done sync.WaitGroup

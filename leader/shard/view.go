@@ -1,34 +1,36 @@
-package leader
+package shard
 
 import (
 	"slices"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+
+	"github.com/homeostat/homeostat/leader/internal/record"
 )
 
 // view is what a replica knows of the records, and since when by its own clock.
 type view struct {
-	lease    Lease
+	records  records
 	duration time.Duration
 	renewal  time.Duration // within which a member that is well renews
-	process  string        // the start of all our own holders
+	member   *record.Member
 
-	members map[string]observation // by name of the record
-	slots   []observation
+	members map[string]record.Observation // by name of the record
+	slots   []record.Observation
 	shy     map[string]bool // members that left a slot that was theirs to take
 	changed time.Time       // when the members were last others than before
 	last    []string        // the members at that time
 }
 
-func newView(l Lease, o ShardOptions, process string) *view {
+func newView(r records, o Options, m *record.Member) *view {
 	return &view{
-		lease:    l,
-		duration: o.Member.LeaseDuration,
-		renewal:  2*o.Member.RetryPeriod + o.Member.RequestTimeout,
-		process:  process,
-		members:  map[string]observation{},
-		slots:    make([]observation, o.Slots),
+		records:  r,
+		duration: m.Timing.LeaseDuration,
+		renewal:  2*m.Timing.RetryPeriod + m.Timing.RequestTimeout,
+		member:   m,
+		members:  map[string]record.Observation{},
+		slots:    make([]record.Observation, o.Slots),
 		shy:      map[string]bool{},
 	}
 }
@@ -41,16 +43,16 @@ func (v *view) see(lease *coordinationv1.Lease, deleted bool, now time.Time) {
 	}
 	switch lease.Labels[kindLabel] {
 	case memberKind:
-		if holder := holderOf(v.members[lease.Name].lease); holder != holderOf(next) {
+		if holder := record.Holder(v.members[lease.Name].Lease); holder != record.Holder(next) {
 			delete(v.shy, holder)
 		}
-		v.members[lease.Name] = v.members[lease.Name].saw(next, now)
+		v.members[lease.Name] = v.members[lease.Name].See(next, now)
 	case slotKind:
-		if slot, ok := v.lease.slotOf(lease, len(v.slots)); ok {
-			if holder := holderOf(next); holder != holderOf(v.slots[slot].lease) {
+		if slot, ok := v.records.slotOf(lease, len(v.slots)); ok {
+			if holder := record.Holder(next); holder != record.Holder(v.slots[slot].Lease) {
 				delete(v.shy, holder) // it does take slots
 			}
-			v.slots[slot] = v.slots[slot].saw(next, now)
+			v.slots[slot] = v.slots[slot].See(next, now)
 		}
 	}
 }
@@ -63,47 +65,47 @@ func (v *view) replace(list []coordinationv1.Lease, now time.Time) {
 		v.see(&list[i], false, now)
 	}
 	for name, o := range v.members {
-		if o.lease != nil && !there[name] {
-			v.members[name] = o.saw(nil, now)
+		if o.Lease != nil && !there[name] {
+			v.members[name] = o.See(nil, now)
 		}
 	}
 	for slot, o := range v.slots {
-		if o.lease == nil || !there[o.lease.Name] {
-			v.slots[slot] = o.saw(nil, now)
+		if o.Lease == nil || !there[o.Lease.Name] {
+			v.slots[slot] = o.See(nil, now)
 		}
 	}
 }
 
 // over tells whether the term of a holder has ended for certain, so that its
 // slots may be taken.
-func (v *view) over(slot observation, holder, self string, now time.Time) bool {
+func (v *view) over(slot record.Observation, holder, self string, now time.Time) bool {
 	if holder == self {
 		return false
 	}
-	if len(holder) > len(v.process) && holder[:len(v.process)+1] == v.process+"." {
+	if v.member.Was(holder) {
 		return true // an earlier term of ours
 	}
-	member, known := v.members[v.lease.memberName(identityOf(holder))]
+	member, known := v.members[v.records.memberName(identityOf(holder))]
 	switch {
 	case !known:
-		return !now.Before(slot.since.Add(v.duration))
-	case member.lease == nil:
-		return !now.Before(member.freeAt(v.duration))
+		return !now.Before(slot.Since.Add(v.duration))
+	case member.Lease == nil:
+		return !now.Before(member.FreeAt(v.duration))
 	default:
-		return holderOf(member.lease) != holder
+		return record.Holder(member.Lease) != holder
 	}
 }
 
 // owner is who may work on a slot: nobody if it may be taken.
 func (v *view) owner(slot int, self string, now time.Time) string {
 	o := v.slots[slot]
-	if o.lease == nil {
-		if now.Before(o.freeAt(v.duration)) {
-			return o.held // deleted by hand while it was held
+	if o.Lease == nil {
+		if now.Before(o.FreeAt(v.duration)) {
+			return o.Held // deleted by hand while it was held
 		}
 		return nobody
 	}
-	holder := holderOf(o.lease)
+	holder := record.Holder(o.Lease)
 	if holder != nobody && v.over(o, holder, self, now) {
 		return nobody
 	}
@@ -123,11 +125,11 @@ func (v *view) owners(self string, now time.Time) []string {
 func (v *view) living(now time.Time) []string {
 	var living []string
 	for _, o := range v.members {
-		holder := holderOf(o.lease)
-		if holder == nobody || v.shy[holder] || now.Sub(o.since) > v.renewal {
+		holder := record.Holder(o.Lease)
+		if holder == nobody || v.shy[holder] || now.Sub(o.Since) > v.renewal {
 			continue
 		}
-		if o.lease.Annotations[leavingAnnotation] == "" {
+		if o.Lease.Annotations[record.LeavingAnnotation] == "" {
 			living = append(living, holder)
 		}
 	}
@@ -142,16 +144,16 @@ func (v *view) living(now time.Time) []string {
 // that are long gone.
 func (v *view) dead(self string, now time.Time) (dead, tombs []*coordinationv1.Lease) {
 	for name, o := range v.members {
-		switch holder := holderOf(o.lease); {
-		case o.lease == nil:
-			if !now.Before(o.freeAt(v.duration).Add(v.duration)) {
+		switch holder := record.Holder(o.Lease); {
+		case o.Lease == nil:
+			if !now.Before(o.FreeAt(v.duration).Add(v.duration)) {
 				delete(v.members, name)
 			}
 		case holder == self:
-		case holder != nobody && !now.Before(o.freeAt(v.duration)):
-			dead = append(dead, o.lease)
-		case holder == nobody && !now.Before(o.since.Add(2*v.duration)):
-			tombs = append(tombs, o.lease)
+		case holder != nobody && !now.Before(o.FreeAt(v.duration)):
+			dead = append(dead, o.Lease)
+		case holder == nobody && !now.Before(o.Since.Add(2*v.duration)):
+			tombs = append(tombs, o.Lease)
 		}
 	}
 	return dead, tombs

@@ -1,4 +1,4 @@
-package leader
+package shard
 
 import (
 	"context"
@@ -9,6 +9,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/homeostat/homeostat/leader/internal/record"
 )
 
 // sighting is what the watch tells the keeper: a list, an event or an error.
@@ -26,27 +28,27 @@ func (s *Shards) watch(ctx context.Context, tell chan<- sighting, again <-chan s
 	for ctx.Err() == nil {
 		if err := s.watchOnce(ctx, tell, again); err != nil {
 			send(ctx, tell, sighting{err: err})
-			s.elector.sleep(ctx, s.options.Member.RetryPeriod)
+			record.Sleep(ctx, s.member.Timing.Clock, s.member.Timing.RetryPeriod)
 			continue
 		}
-		s.elector.sleep(ctx, s.options.Member.RetryPeriod/10) // a server that ends each watch at once
+		record.Sleep(ctx, s.member.Timing.Clock, s.member.Timing.RetryPeriod/10) // a server that ends each watch at once
 	}
 }
 
 func (s *Shards) watchOnce(ctx context.Context, tell chan<- sighting, again <-chan struct{}) error {
-	client := s.lease.Client.Leases(s.lease.Namespace)
-	options := metav1.ListOptions{LabelSelector: s.lease.selector()}
+	client := s.records.leases()
+	options := metav1.ListOptions{LabelSelector: s.records.selector()}
 	asking, end := s.request(ctx)
 	list, err := client.List(asking, options)
 	end()
 	if err != nil {
-		return s.lease.explain("listing the records of", err)
+		return s.records.explain("listing the records of", err)
 	}
 	send(ctx, tell, sighting{list: list.Items})
 	options.ResourceVersion = list.ResourceVersion
 	w, err := client.Watch(ctx, options)
 	if err != nil {
-		return s.lease.explain("watching the records of", err)
+		return s.records.explain("watching the records of", err)
 	}
 	defer w.Stop()
 	for {
@@ -69,7 +71,7 @@ func (s *Shards) watchOnce(ctx context.Context, tell chan<- sighting, again <-ch
 func (s *Shards) pass(ctx context.Context, tell chan<- sighting, event watch.Event) error {
 	switch lease, ok := event.Object.(*coordinationv1.Lease); {
 	case event.Type == watch.Error:
-		return fmt.Errorf("watching the records of lease %q: %w", s.lease.key(), apierrors.FromObject(event.Object))
+		return fmt.Errorf("watching the records of lease %q: %w", s.records.key(), apierrors.FromObject(event.Object))
 	case ok && event.Type != watch.Bookmark:
 		send(ctx, tell, sighting{event: lease, deleted: event.Type == watch.Deleted})
 	}
@@ -87,5 +89,5 @@ func send(ctx context.Context, tell chan<- sighting, s sighting) {
 // it must be broken.
 func (v *view) stale(own string, now time.Time) bool {
 	o, ok := v.members[own]
-	return ok && now.Sub(o.since) >= v.duration
+	return ok && now.Sub(o.Since) >= v.duration
 }

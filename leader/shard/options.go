@@ -1,0 +1,93 @@
+package shard
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/homeostat/homeostat/leader"
+)
+
+const (
+	defaultSlots = 64
+	maxSlots     = 1024 // bounds the number of records in the API server
+)
+
+// KeyPart is the part of a key that decides on its slot.
+type KeyPart uint8
+
+const (
+	// ByNamespace keeps the objects of a namespace together.
+	ByNamespace KeyPart = iota
+	// ByKey divides by namespace and name. Pass [Shards.Slot] the key of the
+	// root owner, so that an object and what it owns stay together.
+	ByKey
+)
+
+// String returns what is written to the API server.
+func (p KeyPart) String() string {
+	switch p {
+	case ByNamespace:
+		return "namespace"
+	case ByKey:
+		return "namespace/name"
+	default:
+		return fmt.Sprintf("KeyPart(%d)", uint8(p))
+	}
+}
+
+// Options of [Shards]. Nil and zero fields mean the defaults. Slots and By must
+// be the same in all replicas.
+type Options struct {
+	// Slots is the number of slots that the keys are divided into, up to 1024.
+	// Defaults to 64.
+	Slots int
+	// By is the part of a key that decides on its slot. Defaults to
+	// [ByNamespace].
+	By KeyPart
+	// Settle is how long the members must have been the same before slots move
+	// from one living member to another. Defaults to a third of the lease
+	// duration.
+	Settle time.Duration
+	// Member are the durations of the membership; see [leader.Options].
+	Member leader.Options
+}
+
+func (o *Options) withDefaults() Options {
+	var set Options
+	if o != nil {
+		set = *o
+	}
+	set.Slots = cmp.Or(set.Slots, defaultSlots)
+	return set
+}
+
+func (o Options) validate() error {
+	var errs []error
+	if o.Slots < 1 || o.Slots > maxSlots {
+		errs = append(errs, fmt.Errorf("Options.Slots is %d: must be from 1 to %d", o.Slots, maxSlots))
+	}
+	if o.By > ByKey {
+		errs = append(errs, fmt.Errorf("Options.By is %v: must be ByNamespace or ByKey", o.By))
+	}
+	if o.Settle < 0 {
+		errs = append(errs, fmt.Errorf("Options.Settle is %v: must not be negative", o.Settle))
+	}
+	return errors.Join(errs...)
+}
+
+// validateNames checks what the names of the records are made of.
+func (r records) validateNames(identity string) error {
+	var errs []error
+	for _, why := range validation.IsValidLabelValue(r.name) {
+		errs = append(errs, fmt.Errorf("Lease.Name is %q: %s", r.name, why))
+	}
+	for _, why := range validation.IsDNS1123Subdomain(r.memberName(identity)) {
+		errs = append(errs, fmt.Errorf("Lease.Identity is %q: as part of the name %q it is not valid: %s",
+			identity, r.memberName(identity), why))
+	}
+	return errors.Join(errs...)
+}

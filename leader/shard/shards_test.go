@@ -1,0 +1,318 @@
+package shard_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/homeostat/homeostat/internal/proof/leaseapi"
+	"github.com/homeostat/homeostat/leader"
+	"github.com/homeostat/homeostat/leader/shard"
+)
+
+func TestShardsDivideAndFollowTheMembers(t *testing.T) {
+	inBubble(t, func(x *fixture) {
+		a := x.shards("a", nil)
+		pass(10 * time.Second)
+		x.Expect(x.shares()).To(Equal(map[string]int{"a": 64}))
+		x.Expect(a.Ready()).To(Succeed())
+		x.Expect(states(a.Shards)).To(Equal(map[shard.State]int{shard.Here: 64}))
+
+		b := x.shards("b", nil)
+		pass(30 * time.Second)
+		x.Expect(x.shares()).To(Equal(map[string]int{"a": 32, "b": 32}))
+		x.Expect(x.movedSince()).To(Equal(32))
+
+		c := x.shards("c", nil)
+		pass(30 * time.Second)
+		x.Expect(slices.Sorted(maps.Values(x.shares()))).To(Equal([]int{21, 21, 22}))
+		x.Expect(x.movedSince()).To(BeNumerically("<=", 22))
+		s := a.Status()
+		x.Expect(s.Count(shard.Here) + s.Count(shard.Elsewhere)).To(Equal(64))
+		x.Expect(s.Members).To(HaveLen(3))
+		x.Expect(s.Count(shard.Here)).To(Equal(x.shares()["a"]))
+		x.Expect(a.String()).To(MatchRegexp(`^2[12] of 64 slots are here; members: a_\S+, b_\S+, c_\S+$`))
+
+		share := x.shares()["b"]
+		b.end()
+		pass(3 * time.Second)
+		x.Expect(x.shares()).To(Equal(map[string]int{"a": 32, "c": 32}))
+		x.Expect(x.movedSince()).To(Equal(share))
+
+		c.die()
+		pass(8 * time.Second)
+		x.Expect(x.shares()).To(Equal(map[string]int{"a": 32}), "a dead member's slots wait for a lease duration")
+		x.Expect(states(a.Shards)).To(Equal(map[shard.State]int{shard.Here: 32, shard.Elsewhere: 32}))
+		pass(12 * time.Second)
+		x.Expect(x.shares()).To(Equal(map[string]int{"a": 64}))
+		a.end()
+		x.released("test-member-c")
+	})
+}
+
+func TestSlotRecordsChangeOnlyWithTheirOwner(t *testing.T) {
+	inBubble(t, func(x *fixture) {
+		a, b := x.shards("a", nil), x.shards("b", nil)
+		pass(time.Minute)
+		before, err := x.api.Get("test-slot-7")
+		x.Expect(err).NotTo(HaveOccurred())
+		version := x.api.Newest()
+		pass(time.Minute)
+		after, err := x.api.Get("test-slot-7")
+		x.Expect(err).NotTo(HaveOccurred())
+		x.Expect(after.ResourceVersion).To(Equal(before.ResourceVersion))
+		x.Expect(x.api.Newest()-version).To(BeNumerically("~", 60, 2), "two renewals each two seconds, nothing else")
+		a.end()
+		b.end()
+	})
+}
+
+func TestPlannedMoveWaitsForTurnsInFlight(t *testing.T) {
+	inBubble(t, func(x *fixture) {
+		l := x.api.Link(1)
+		a := newShards(x.t, l, "a", nil)
+		stop := x.run(func(ctx context.Context) error {
+			return a.Run(ctx, func(ctx context.Context, slot int) error {
+				x.take(slot, "a")
+				defer x.leave(slot)
+				<-ctx.Done()
+				if errors.Is(context.Cause(ctx), shard.ErrMoved) {
+					x.add("moves")
+					<-time.After(2 * time.Minute) // turns in flight
+				}
+				return nil
+			})
+		})
+		pass(10 * time.Second)
+		b := x.shards("b", nil)
+		pass(time.Minute)
+		x.Expect(x.read()).To(HaveLen(32))
+		x.Expect(x.shares()).To(Equal(map[string]int{"a": 64}))
+		pass(2 * time.Minute)
+		x.Expect(x.shares()).To(Equal(map[string]int{"a": 32, "b": 32}))
+		stop()
+		b.end()
+	})
+}
+
+func TestStoppingMemberGetsNoMoreSlots(t *testing.T) {
+	inBubble(t, func(x *fixture) {
+		a, b := x.shards("a", nil), x.shards("b", nil)
+		pass(30 * time.Second)
+		l := x.api.Link(9)
+		c := newShards(x.t, l, "c", nil)
+		ctx, stop := context.WithCancel(x.t.Context())
+		wait := background(func() error {
+			return c.Run(ctx, func(ctx context.Context, slot int) error {
+				<-ctx.Done()
+				if slot%2 == 0 {
+					<-time.After(time.Minute) // half of the slots drain slowly
+				}
+				return nil
+			})
+		})
+		pass(30 * time.Second)
+		x.Expect(c.Status().Count(shard.Here)).To(BeNumerically(">=", 20))
+		stop()
+		pass(3 * time.Second)
+		even := c.Status().Count(shard.Here)
+		x.Expect(even).To(BeNumerically("<", 20))
+		x.Expect(x.owned()).To(HaveLen(64-even), "what c has given up is with the others at once")
+		pass(time.Minute)
+		x.Expect(wait()).To(Succeed())
+		x.Expect(x.shares()).To(Equal(map[string]int{"a": 32, "b": 32}))
+		a.end()
+		b.end()
+	})
+}
+
+func TestMemberThatTakesNothingIsPassedOver(t *testing.T) {
+	inBubble(t, func(x *fixture) {
+		a := x.shards("a", nil)
+		pass(10 * time.Second)
+		stop := x.renewOnly("b")
+		pass(time.Minute)
+		x.Expect(x.shares()).To(Equal(map[string]int{"a": 64}))
+		moved := len(x.read())
+		pass(10 * time.Minute)
+		x.Expect(x.shares()).To(Equal(map[string]int{"a": 64}))
+		x.Expect(x.read()).To(HaveLen(moved))
+		stop()
+		a.end()
+	})
+}
+
+func TestManyMembersThatTakeNothingCostNoMoreTimeThanOne(t *testing.T) {
+	inBubble(t, func(x *fixture) {
+		one := &shard.Options{Slots: 1}
+		a := x.shards("a", one)
+		pass(5 * time.Second)
+		last := x.shards("g", one) // its score is below that of five idle ones
+		var stops []func()
+		for i := range 6 {
+			stops = append(stops, x.renewOnly(fmt.Sprint("idle-", i)))
+		}
+		pass(5 * time.Second)
+		x.Expect(x.shares()).To(Equal(map[string]int{"a": 1}))
+		a.die()
+		pass(21 * time.Second)
+		x.Expect(x.shares()).To(Equal(map[string]int{"g": 1}))
+		for _, stop := range stops {
+			stop()
+		}
+		last.end()
+	})
+}
+
+func TestReplicaThatDividesDifferentlyDoesNotJoin(t *testing.T) {
+	inBubble(t, func(x *fixture) {
+		a := x.shards("a", nil)
+		pass(10 * time.Second)
+		for _, other := range []shard.Options{{Slots: 32}, {By: shard.ByKey}} {
+			b := newShards(x.t, x.api.Link(2), "b", &other)
+			err := b.Run(x.t.Context(), x.work("b", 0))
+			x.Expect(err).To(MatchError(shard.ErrConfig))
+			x.Expect(err).To(MatchError(ContainSubstring("stop all replicas and delete lease")))
+		}
+		b := newShards(x.t, x.api.Link(2), "b", &shard.Options{Slots: 32})
+		x.Expect(b.Run(x.t.Context(), x.work("b", 0))).To(MatchError(ContainSubstring(`slots is "64" there and "32" here`)))
+		x.Expect(x.shares()).To(Equal(map[string]int{"a": 64}))
+		a.end()
+	})
+}
+
+func TestFunctionOfASlotThatFailsEndsRun(t *testing.T) {
+	for _, want := range []error{nil, errors.New("broken")} {
+		t.Run(fmt.Sprint(want), func(t *testing.T) {
+			inBubble(t, func(x *fixture) {
+				s := newShards(x.t, x.api.Link(1), "a", nil)
+				err := s.Run(x.t.Context(), func(ctx context.Context, slot int) error {
+					if slot == 3 {
+						return want
+					}
+					<-ctx.Done()
+					return nil
+				})
+				x.Expect(err).To(MatchError(ContainSubstring("working on slot 3")))
+				if want != nil {
+					x.Expect(err).To(MatchError(want))
+				}
+				x.released("test-slot-5")
+			})
+		})
+	}
+}
+
+func TestShardsNameMissingPermissions(t *testing.T) {
+	inBubble(t, func(x *fixture) {
+		l := x.api.Link(1)
+		l.Fail = apierrors.NewForbidden(leaseapi.Leases, "test", errors.New("no RBAC policy matched"))
+		s := newShards(x.t, l, "a", nil)
+		stop := x.run(func(ctx context.Context) error { return s.Run(ctx, x.work("a", 0)) })
+		pass(time.Minute)
+		x.Expect(s.Ready()).To(MatchError(ContainSubstring("grant get, list, watch, create, update and delete on leases")))
+		x.Expect(s.Run(x.t.Context(), nil)).To(MatchError(ContainSubstring("they run already")))
+		stop()
+	})
+}
+
+func TestKeysOfANamespaceShareASlot(t *testing.T) {
+	g := NewWithT(t)
+	api := leaseapi.New(t)
+	byNamespace := newShards(t, api.Link(1), "a", nil)
+	byKey := newShards(t, api.Link(1), "a", &shard.Options{By: shard.ByKey})
+	spread, keys := map[int]bool{}, map[int]bool{}
+	for i := range 1000 {
+		key := types.NamespacedName{Namespace: "team", Name: fmt.Sprint(i)}
+		g.Expect(byNamespace.Slot(key)).To(Equal(byNamespace.Slot(types.NamespacedName{Namespace: "team"})))
+		keys[byKey.Slot(key)] = true
+		spread[byNamespace.Slot(types.NamespacedName{Namespace: fmt.Sprint("ns-", i)})] = true
+	}
+	g.Expect(spread).To(HaveLen(64))
+	g.Expect(keys).To(HaveLen(64))
+}
+
+func TestNewRefusesBadInput(t *testing.T) {
+	g := NewWithT(t)
+	lease := leaseOf(leaseapi.New(t).Link(1), "Bad_Identity")
+	_, err := shard.New(lease, &shard.Options{
+		Slots: 2000, By: 7, Settle: -1, Member: leader.Options{RenewDeadline: time.Hour},
+	})
+	for _, want := range []string{
+		`Lease.Identity is "Bad_Identity"`, "Options.Slots is 2000: must be from 1 to 1024",
+		"Options.By is KeyPart(7)", "Options.Settle is -1ns", "Options.RenewDeadline is 1h0m0s",
+	} {
+		g.Expect(err).To(MatchError(ContainSubstring(want)))
+	}
+}
+
+func TestTheRecordOfADeadMemberThatOthersTouchExpires(t *testing.T) {
+	inBubble(t, func(x *fixture) {
+		a, b := x.shards("a", nil), x.shards("b", nil)
+		pass(time.Minute)
+		b.die()
+		rest := x.touch("test-member-b")
+		pass(25 * time.Second)
+		x.Expect(x.shares()).To(Equal(map[string]int{"a": 64}))
+		rest()
+		a.end()
+	})
+}
+
+func TestASlotThatOthersTouchCanStillBeTaken(t *testing.T) {
+	inBubble(t, func(x *fixture) {
+		a := x.shards("a", nil)
+		pass(10 * time.Second)
+		var rests []func()
+		for slot := range 64 {
+			rests = append(rests, x.touch(fmt.Sprintf("test-slot-%d", slot)))
+		}
+		pass(15 * time.Second)
+		b := x.shards("b", nil)
+		pass(time.Minute)
+		x.Expect(x.shares()).To(Equal(map[string]int{"a": 32, "b": 32}))
+		for _, rest := range rests {
+			rest()
+		}
+		a.end()
+		b.end()
+	})
+}
+
+func TestASlotWhoseRequestsWereCutOffIsNotGivenAway(t *testing.T) {
+	inBubble(t, func(x *fixture) {
+		a := newShards(x.t, x.api.Link(1), "a", nil)
+		stop := x.run(func(ctx context.Context) error {
+			return a.Run(ctx, func(ctx context.Context, slot int) error {
+				x.take(slot, "a")
+				defer x.leave(slot)
+				<-ctx.Done()
+				if errors.Is(context.Cause(ctx), shard.ErrMoved) {
+					x.add("cut off")
+					asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Nanosecond)
+					defer cancel()
+					_, _ = through(asking, a, "http://api", deaf, http.MethodPut, "/api/v1/x")
+				}
+				return nil
+			})
+		})
+		pass(10 * time.Second)
+		b := x.shards("b", nil)
+		pass(12 * time.Second)
+		x.Expect(x.read()).To(HaveLen(32))
+		x.Expect(x.shares()).NotTo(HaveKey("b"))
+		pass(20 * time.Second)
+		x.Expect(x.shares()).To(Equal(map[string]int{"a": 32, "b": 32}))
+		stop()
+		b.end()
+	})
+}
