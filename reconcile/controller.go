@@ -1,17 +1,11 @@
 package reconcile
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"reflect"
 	"slices"
-	"sync"
 	"sync/atomic"
-	"time"
-
-	"github.com/go-logr/logr"
-	"k8s.io/klog/v2"
 
 	"github.com/homeostat/homeostat/informer"
 	"github.com/homeostat/homeostat/names"
@@ -147,147 +141,28 @@ func validateInformers(own source, triggers []Trigger) error {
 	return errors.Join(errs...)
 }
 
-func enqueue[T informer.Object](c *Controller, feed *feed[T], e informer.Event[T]) {
-	object := e.New
-	if e.Type == informer.Deleted {
-		object = e.Old
-	}
-	c.queue.AddWithOptions(Key{Namespace: object.GetNamespace(), Name: object.GetName()}, feed.addition(e))
-}
-
-func sourcesOf(primary source, triggers []Trigger) []source {
-	sources := []source{primary}
-	for _, t := range triggers {
-		s := t.source()
-		known := s == nil // an external one
-		for _, other := range sources {
-			known = known || other.identity() == s.identity()
-		}
-		if !known {
-			sources = append(sources, s)
-		}
-	}
-	return sources
-}
-
 // Name returns the controller's name.
 func (c *Controller) Name() string { return c.name }
 
 // QueueStats returns what the controller's queue has done and holds.
 func (c *Controller) QueueStats() queue.Stats { return c.queue.Stats() }
 
-// Run starts the informers, waits until each has its first list, and then
-// reconciles until ctx ends.
-//
-// The stop is graceful and in this order: no new reconciles; those in flight go
-// on for at most Options.Grace, then their context is cancelled with
-// [ErrStopping]; informers that no other controller uses stop. Run returns when
-// all of it has ended, or soon after the grace period if something does not end.
-//
-// Errors: which cache never synced, and why; which cached objects were modified
-// in place (informer.Options.MutationCheck); what ignores its context, with
-// [ErrStopping]: its goroutine goes on, and keeps the leadership.
-func (c *Controller) Run(ctx context.Context) error {
-	if c.started.Swap(true) {
-		return fmt.Errorf("running controller %q: it has run already: make a new one", c.name)
+// Enqueue reconciles keys soon, whatever is known of them: for tests, command
+// lines and debug pages. It never blocks; see [External] for sources of keys.
+// Before Run the keys wait, and afterwards they are ignored. With Options.Shards
+// those of shards that this replica does not have are dropped.
+func (c *Controller) Enqueue(keys ...Key) {
+	for _, key := range keys {
+		c.enqueueKey(key, "enqueue")
 	}
-	ended := make(chan error, 1)
-	go func() {
-		defer c.watch.close()
-		faults := make([]error, len(c.sources)) // what each informer ended with
-		err := c.run(ctx, faults)
-		ended <- errors.Join(append(faults, err)...)
-	}()
-	var err error
-	select {
-	case err = <-ended:
-	case err = <-c.watch.gaveUp:
-	}
-	if err != nil {
-		return fmt.Errorf("running controller %q: %w", c.name, err)
-	}
-	return nil
 }
 
-func (c *Controller) run(ctx context.Context, faults []error) error {
-	c.enter(inspect.Syncing)
-	defer c.enter(inspect.Stopped)
-	ctx = logr.NewContext(ctx, klog.FromContext(ctx).WithName(c.name))
-	background, stop := context.WithCancel(context.WithoutCancel(ctx))
-	var running sync.WaitGroup
-	defer func() {
-		stop()
-		defer time.AfterFunc(returnWithin, c.watch.giveUp).Stop()
-		running.Wait()
-	}()
-	defer c.queue.Stop()
-
-	detach, err := c.attach(background, &running)
-	defer detach()
-	if err != nil {
-		return err
-	}
-	for i, s := range c.sources {
-		running.Go(func() { faults[i] = s.Run(background) })
-	}
-	for _, s := range c.sources {
-		if err := s.WaitForSync(ctx); err != nil {
-			return fmt.Errorf("waiting for the cache of %s: %w", s.Name(), err)
-		}
-	}
-	if c.options.Resync > 0 {
-		running.Go(func() { c.resync(background) })
-	}
-	if c.sweep != nil {
-		c.sweepUntil(ctx, &running)
-	}
-	return c.lead(ctx)
+func (c *Controller) enqueueKey(key Key, trigger string) {
+	c.queue.AddWithOptions(key, queue.AddOptions{ResetBackoff: true, Cause: queue.Cause{
+		Trigger: trigger, Type: "enqueued", Namespace: key.Namespace, Name: key.Name,
+	}})
 }
 
-// lead works until ctx ends: always, whenever this replica leads, or on its
-// slots.
-func (c *Controller) lead(ctx context.Context) error {
-	defer c.enter(inspect.Stopping)
-	if c.options.Shards != nil {
-		return c.share(ctx)
-	}
-	if c.options.Leader == nil {
-		c.work(ctx, ctx)
-		return nil
-	}
-	c.enter(inspect.Standby)
-	return c.options.Leader.Run(ctx, func(leading context.Context) error {
-		c.takeOver(leading)
-		c.work(ctx, leading)
-		if ctx.Err() == nil {
-			c.enter(inspect.Standby)
-		}
-		return nil
-	})
-}
-
-// A binding connects a trigger with a running controller.
-type binding struct {
-	detach func()                // ends the feed
-	run    func(context.Context) // nil, or what must run for the feed to work
-}
-
-func (c *Controller) attach(ctx context.Context, running *sync.WaitGroup) (detach func(), err error) {
-	undo := []func(){c.fresh.attach(ctx, running), c.attachPrimary()}
-	detach = func() {
-		for _, f := range undo {
-			f()
-		}
-	}
-	for _, t := range c.options.Triggers {
-		b, err := t.attach(c)
-		if err != nil {
-			return detach, err
-		}
-		undo = append(undo, b.detach)
-		if b.run != nil {
-			running.Go(func() { b.run(ctx) })
-		}
-	}
-	return detach, nil
-}
+// Sweep returns the sweep of Options.Known: its Ready, its Stats, and its
+// Confirm. It is nil without Options.Known.
+func (c *Controller) Sweep() *names.Sweep { return c.sweep }

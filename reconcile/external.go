@@ -10,8 +10,6 @@ import (
 	"time"
 
 	"k8s.io/klog/v2"
-
-	"github.com/homeostat/homeostat/queue"
 )
 
 // maxExternal is how many keys of external triggers may wait for a worker.
@@ -72,7 +70,8 @@ func (e *external) fromChannel(keys <-chan Key) {
 	}
 }
 
-func (e external) source() source      { return nil }
+func (e external) source() source { return nil }
+
 func (e external) triggerType() string { return "external" }
 
 func (e external) validate() error {
@@ -209,20 +208,4 @@ func (r *room) leave(key Key) {
 		close(r.left)
 		r.left = nil
 	}
-}
-
-// Enqueue reconciles keys soon, whatever is known of them: for tests, command
-// lines and debug pages. It never blocks; see [External] for sources of keys.
-// Before Run the keys wait, and afterwards they are ignored. With Options.Shards
-// those of shards that this replica does not have are dropped.
-func (c *Controller) Enqueue(keys ...Key) {
-	for _, key := range keys {
-		c.enqueueKey(key, "enqueue")
-	}
-}
-
-func (c *Controller) enqueueKey(key Key, trigger string) {
-	c.queue.AddWithOptions(key, queue.AddOptions{ResetBackoff: true, Cause: queue.Cause{
-		Trigger: trigger, Type: "enqueued", Namespace: key.Namespace, Name: key.Name,
-	}})
 }

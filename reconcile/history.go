@@ -1,10 +1,11 @@
 package reconcile
 
 import (
-	"github.com/homeostat/homeostat/reconcile/inspect"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
 // The bounds of what a controller remembers.
@@ -131,4 +132,25 @@ func (h *histories) seen(key Key) {
 			return
 		}
 	}
+}
+
+// maxWritesKept bounds the writes that an inspect.Attempt lists.
+const maxWritesKept = 10
+
+// attempt describes what t did, but for causes and outcome.
+func (t *turnContext) attempt(took time.Duration, writes []write, err error) inspect.Attempt {
+	a := inspect.Attempt{
+		Key: t.item.Key(), Number: t.item.Attempt(), Start: t.began, Took: took, Overdue: t.overdue,
+		MoreWrites: max(len(writes)-maxWritesKept, 0),
+	}
+	for _, w := range writes[:len(writes)-a.MoreWrites] {
+		a.Writes = append(a.Writes, inspect.Write{
+			Kind: kindOf(w.object), Namespace: w.object.GetNamespace(), Name: w.object.GetName(),
+			ResourceVersion: w.object.GetResourceVersion(), Deleted: w.deleted,
+		})
+	}
+	if err != nil {
+		a.Failure = tellSafely(err)
+	}
+	return a
 }

@@ -36,7 +36,8 @@ type mapped[O informer.Object] struct {
 	f  func(ctx context.Context, old, new O) ([]Key, error)
 }
 
-func (t mapped[O]) source() source      { return typed[O]{t.in} }
+func (t mapped[O]) source() source { return typed[O]{t.in} }
+
 func (t mapped[O]) triggerType() string { return "mapped" }
 
 func (t mapped[O]) attach(c *Controller) (binding, error) {
@@ -191,4 +192,5 @@ type mapperCall struct {
 }
 
 func (c *mapperCall) subject() string { return c.what }
+
 func (c *mapperCall) abandoned() bool { return c.running.Err() != nil }

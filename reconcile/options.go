@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
+	"slices"
 	"time"
 
 	"k8s.io/client-go/tools/events"
@@ -154,3 +156,55 @@ func (o Options) validate() error {
 // maxFieldManager is the API server's limit on the length of a field manager
 // (apimachinery, metav1 validation: FieldManagerMaxLength).
 const maxFieldManager = 128
+
+// oneCluster names every trigger without an informer, and every one whose
+// informer reads from another server than the controller's own. Informers that
+// do not know their server, as those of fakes, are not compared.
+func oneCluster(own source, triggers []Trigger) error {
+	var faults []error
+	for i, t := range triggers {
+		if t == nil {
+			continue // reported elsewhere
+		}
+		if e, ok := t.(external); ok {
+			if err := e.validate(); err != nil {
+				faults = append(faults, fmt.Errorf("Options.Triggers[%d]: %w", i, err))
+			}
+			continue
+		}
+		s := t.source()
+		if isNil(s) {
+			faults = append(faults, fmt.Errorf("Options.Triggers[%d] has no informer: make one with informer.For", i))
+			continue
+		}
+		if isNil(own) {
+			continue
+		}
+		if here, there := own.Status().Server, s.Status().Server; here != there && here != "" && there != "" {
+			faults = append(faults, fmt.Errorf(
+				"Options.Triggers[%d]: the informer of %s reads from %s, that of the controller's own %s from %s: "+
+					"versions of two clusters cannot be compared; give the other cluster a controller of its own, "+
+					"which writes what it finds into an object of this one",
+				i, s.Name(), there, own.Name(), here))
+		}
+	}
+	return errors.Join(faults...)
+}
+
+func isNil(s source) bool { return reflect.ValueOf(s.identity()).IsNil() }
+
+// noneWrapped names each informer whose cache cannot be compared with the server:
+// the new owner of a shard would act on what the last one has changed.
+func noneWrapped(o *Options, own source) error {
+	if o.Shards == nil || isNil(own) || slices.Contains(o.Triggers, nil) {
+		return nil // or reported elsewhere
+	}
+	var errs []error
+	for _, s := range sourcesOf(own, o.Triggers) {
+		if !isNil(s) && s.Status().Wrapped {
+			errs = append(errs, fmt.Errorf("Options.Shards is set, and the informer of %s is made by clientgo.Wrap: it does "+
+				"not know whether its cache shows what the last owner of a shard wrote: make it with informer.For", s.Name()))
+		}
+	}
+	return errors.Join(errs...)
+}

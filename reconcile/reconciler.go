@@ -2,8 +2,12 @@ package reconcile
 
 import (
 	"context"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/internal/terminal"
 )
 
 // A Reconciler keeps an invariant: it compares what is with what should be, and
@@ -27,3 +31,56 @@ type Func[T informer.Object] func(ctx context.Context, request Request[T]) (Resu
 func (f Func[T]) Reconcile(ctx context.Context, request Request[T]) (Result, error) {
 	return f(ctx, request)
 }
+
+// Key names the object that a turn is about: namespace and name, where the
+// namespace of a cluster-scoped object is empty.
+type Key = types.NamespacedName
+
+// A Request asks a Reconciler to look at one object and to make what follows
+// from it so.
+//
+// It says nothing about what happened, because a level-driven controller must
+// not depend on it: events are merged, missed and repeated.
+type Request[T informer.Object] struct {
+	// Key is the object's namespace and name.
+	Key Key
+
+	object T
+	found  bool
+}
+
+// Object returns the cached object, as of the start of the reconcile, and whether
+// there is one. If not, the object is deleted: clean up what it left.
+//
+// The object is shared with every reader of the cache; do not modify it. Change
+// it through package patch, or change a DeepCopy.
+func (r Request[T]) Object() (object T, ok bool) { return r.object, r.found }
+
+// WithObject returns a request about object. It is for unit tests, which call a
+// Reconciler directly: Request[*corev1.Pod]{}.WithObject(pod), or, for a deleted
+// object, Request[*corev1.Pod]{Key: key}. Controllers make their own requests.
+func (r Request[T]) WithObject(object T) Request[T] {
+	return Request[T]{Key: Key{Namespace: object.GetNamespace(), Name: object.GetName()}, object: object, found: true}
+}
+
+// A Result says when to look again without a change. The zero value waits for
+// the next change.
+type Result struct {
+	after time.Duration
+	again bool
+}
+
+// After looks again in d, or earlier if a watched object changes. Zero and less
+// look again soon, and each time at twice the delay while nothing observed
+// changes, as retries do.
+//
+// Together with an error it replaces the back-off: the retry comes after
+// exactly d. Zero and less leave the back-off as it is.
+func After(d time.Duration) Result {
+	return Result{after: max(d, 0), again: d <= 0}
+}
+
+// Terminal marks err as one that a retry cannot cure, such as a spec that
+// contradicts itself. It is logged and counted, and the key rests until a
+// watched object changes. Terminal(nil) is nil.
+func Terminal(err error) error { return terminal.Mark(err) }

@@ -2,7 +2,10 @@ package reconcile
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"reflect"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,6 +20,7 @@ import (
 // A source is an informer without its type: what a controller needs of every
 // informer that it watches.
 type source interface { //nolint:interfacebloat // it hides a type parameter, not an implementation
+
 	// identity is the informer itself, to tell two sources of one informer.
 	identity() any
 	Name() string
@@ -171,4 +175,34 @@ func (c *Controller) kindOfResource(resource schema.GroupResource) string {
 func ordered(version string) bool {
 	_, err := resourceversion.CompareResourceVersion(version, "1")
 	return err == nil
+}
+
+func sourcesOf(primary source, triggers []Trigger) []source {
+	sources := []source{primary}
+	for _, t := range triggers {
+		s := t.source()
+		known := s == nil // an external one
+		for _, other := range sources {
+			known = known || other.identity() == s.identity()
+		}
+		if !known {
+			sources = append(sources, s)
+		}
+	}
+	return sources
+}
+
+// waitForLatest waits for the caches, all at once.
+func (c *Controller) waitForLatest(ctx context.Context) error {
+	errs := make([]error, len(c.sources))
+	var waiting sync.WaitGroup
+	for i, s := range c.sources {
+		waiting.Go(func() {
+			if err := s.WaitForLatest(ctx); err != nil {
+				errs[i] = fmt.Errorf("informer of %s: %w", s.Name(), err)
+			}
+		})
+	}
+	waiting.Wait()
+	return errors.Join(errs...)
 }

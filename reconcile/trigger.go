@@ -1,5 +1,21 @@
 package reconcile
 
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/internal/intern"
+	"github.com/homeostat/homeostat/queue"
+)
+
 // A Trigger maps changes of another informer's objects, or what happens outside
 // the cluster, to keys to reconcile. What a controller writes, it must watch:
 // give it a Trigger for every kind that it creates or edits, or it does not
@@ -12,4 +28,240 @@ type Trigger interface {
 	// attach starts feeding c and returns what serves the trigger until the
 	// controller stops; detach ends the feed.
 	attach(c *Controller) (binding, error)
+}
+
+func enqueue[T informer.Object](c *Controller, feed *feed[T], e informer.Event[T]) {
+	object := e.New
+	if e.Type == informer.Deleted {
+		object = e.Old
+	}
+	c.queue.AddWithOptions(Key{Namespace: object.GetNamespace(), Name: object.GetName()}, feed.addition(e))
+}
+
+// Owned looks at the controller owner (metav1.GetControllerOf) of every object
+// of in that changes, if the owner is of the controller's kind and API group.
+// [New] must know whether that kind has a namespace: see informer.Options.Scope.
+//
+// The owner's UID is not compared: when a child of a deleted owner goes, a
+// recreated owner may have been waiting for the name.
+func Owned[O informer.Object](in *informer.Informer[O]) Trigger {
+	return owned[O]{in}
+}
+
+type owned[O informer.Object] struct{ in *informer.Informer[O] }
+
+func (t owned[O]) source() source { return typed[O]{t.in} }
+
+func (t owned[O]) triggerType() string { return "owned" }
+
+func (t owned[O]) attach(c *Controller) (binding, error) {
+	feed := feedOf(t.in)
+	return binding{detach: t.in.Handle(func(e informer.Event[O]) {
+		addition := feed.addition(e)
+		for _, key := range ownersOf(c.owners, e) {
+			c.queue.AddWithOptions(key, addition)
+		}
+	})}, nil
+}
+
+// owners are what the objects of a controller look like in owner references.
+type owners struct {
+	kind, group string
+	anyGroup    bool // the group is unknown
+	namespaced  bool
+}
+
+// ownersFor returns what owner references to the objects of in look like.
+//
+// Errors: its kind or its scope is unknown, or is not what the client reads.
+func ownersFor(in source) (owners, error) {
+	mapping, err := in.Mapping()
+	if err != nil {
+		return owners{}, fmt.Errorf("%w: correct it, or use Mapped instead of Owned", err)
+	}
+	var errs []error
+	if mapping.GroupVersionKind.Kind == "" {
+		errs = append(errs, errors.New("Owned needs the kind of the controller's own objects: set informer.Options.Kind"))
+	}
+	if mapping.Scope == nil {
+		errs = append(errs, errors.New("Owned needs to know whether the controller's own objects have a namespace: "+
+			"make their informer with informer.ForNamespaces, or set informer.Options.Scope"))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return owners{}, err
+	}
+	return owners{
+		kind: mapping.GroupVersionKind.Kind, group: mapping.GroupVersionKind.Group,
+		anyGroup:   mapping.GroupVersionKind.Version == "",
+		namespaced: mapping.Scope.Name() == meta.RESTScopeNameNamespace,
+	}, nil
+}
+
+// keyOf returns the key of the controller owner of child, if it is one of o.
+func (o owners) keyOf(child metav1.Object) (Key, bool) {
+	owner := metav1.GetControllerOfNoCopy(child)
+	if owner == nil || owner.Kind != o.kind {
+		return Key{}, false
+	}
+	group, _, found := strings.Cut(owner.APIVersion, "/")
+	if !found {
+		group = "" // "v1" is a version of the core group
+	}
+	if group != o.group && !o.anyGroup {
+		return Key{}, false
+	}
+	if !o.namespaced {
+		return Key{Name: owner.Name}, true
+	}
+	// A namespaced owner of a cluster-scoped child is none: garbage collection removes such children.
+	return Key{Namespace: child.GetNamespace(), Name: owner.Name}, child.GetNamespace() != ""
+}
+
+// ownersOf returns the keys of the owners before and after an event: one,
+// unless a child was handed over.
+func ownersOf[O informer.Object](o owners, e informer.Event[O]) []Key {
+	var keys []Key
+	for _, child := range objectsOf(e) {
+		if key, ok := o.keyOf(child); ok && !slices.Contains(keys, key) {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+// A feed makes additions of the events of one informer. What all of them have in
+// common is found out once. Its calls must not overlap.
+type feed[O informer.Object] struct {
+	in      *informer.Informer[O]
+	name    string // of the informer; "" until its kind is known
+	compare []int  // see comparedFields
+}
+
+func feedOf[O informer.Object](in *informer.Informer[O]) *feed[O] {
+	return &feed[O]{in: in, compare: comparedFields(reflect.TypeFor[O]())}
+}
+
+// addition says how an event enters the queue: what the first list brought
+// waits behind what is happening now, and only a change that may cure a failure
+// ends its back-off.
+func (f *feed[O]) addition(e informer.Event[O]) queue.AddOptions {
+	name := f.name
+	if name == "" {
+		if name = f.in.Name(); f.in.Kind() != "" {
+			f.name = name
+		}
+	}
+	addition := queue.AddOptions{Lane: queue.Live, Cause: causeOf(name, e), ResetBackoff: f.mayCure(e)}
+	if e.Initial {
+		addition.Lane = queue.Background
+	}
+	return addition
+}
+
+func causeOf[O informer.Object](trigger string, e informer.Event[O]) queue.Cause {
+	cause := queue.Cause{Trigger: trigger, Type: e.Type.String()}
+	if e.Type != informer.Added {
+		cause.Namespace, cause.Name = e.Old.GetNamespace(), e.Old.GetName()
+		cause.OldVersion = e.Old.GetResourceVersion()
+	}
+	if e.Type != informer.Deleted {
+		cause.Namespace, cause.Name = e.New.GetNamespace(), e.New.GetName()
+		cause.NewVersion = e.New.GetResourceVersion()
+	}
+	return cause
+}
+
+// objectsOf returns the object before and after the event, as far as there is
+// one.
+func objectsOf[O informer.Object](e informer.Event[O]) []O {
+	switch e.Type {
+	case informer.Added:
+		return []O{e.New}
+	case informer.Deleted:
+		return []O{e.Old}
+	default:
+		return []O{e.Old, e.New}
+	}
+}
+
+// mayCure tells whether the event changes something that a failed turn may
+// have depended on. Status alone does not: a controller that reports its
+// failure there would wake itself.
+func (f *feed[O]) mayCure(e informer.Event[O]) bool {
+	if e.Initial {
+		return false
+	}
+	if e.Type != informer.Updated {
+		return true
+	}
+	before, after := e.Old, e.New
+	switch {
+	case before.GetUID() != after.GetUID(),
+		before.GetGeneration() != after.GetGeneration(),
+		(before.GetDeletionTimestamp() == nil) != (after.GetDeletionTimestamp() == nil),
+		!equalMaps(before.GetLabels(), after.GetLabels()),
+		!equalMaps(before.GetAnnotations(), after.GetAnnotations()):
+		return true
+	case after.GetGeneration() != 0:
+		return false
+	default:
+		return !onlyStatusDiffers(before, after, f.compare)
+	}
+}
+
+// equalMaps is maps.Equal, at once where both are one map: what an update has not
+// changed, the cache shares with the state before.
+func equalMaps(a, b map[string]string) bool {
+	return reflect.ValueOf(a).UnsafePointer() == reflect.ValueOf(b).UnsafePointer() || maps.Equal(a, b)
+}
+
+// comparedFields returns the fields of a kind of which a change may cure: all but
+// metadata and status. They matter for kinds without a generation, such as Node
+// and Service. A kind without a status has nothing that could be ignored: nil.
+func comparedFields(t reflect.Type) (fields []int) {
+	if t.Kind() != reflect.Pointer || t.Elem().Kind() != reflect.Struct {
+		return nil
+	}
+	if _, ok := t.Elem().FieldByName("Status"); !ok {
+		return nil
+	}
+	fields = []int{}
+	for f := range t.Elem().Fields() {
+		switch f.Name {
+		case "TypeMeta", "ObjectMeta", "Status":
+		default:
+			fields = append(fields, f.Index[0])
+		}
+	}
+	return fields
+}
+
+func onlyStatusDiffers(before, after any, compare []int) bool {
+	if compare == nil {
+		return false
+	}
+	a, b := reflect.ValueOf(before).Elem(), reflect.ValueOf(after).Elem()
+	return !slices.ContainsFunc(compare, func(i int) bool {
+		x, y := a.Field(i).Addr().Interface(), b.Field(i).Addr().Interface()
+		return !intern.Alike(x, y)
+	})
+}
+
+// describe renders causes for a log line, such as
+// "nodes: updated /node-1 41→57; pods: deleted d/a 12→ (3 merged)".
+func describe(causes []queue.Cause) string {
+	var b strings.Builder
+	for i, c := range causes {
+		if i > 0 {
+			b.WriteString("; ")
+		}
+		fmt.Fprintf(&b, "%s: %s %s/%s", c.Trigger, c.Type, c.Namespace, c.Name)
+		if c.OldVersion != "" || c.NewVersion != "" {
+			fmt.Fprintf(&b, " %s→%s", c.OldVersion, c.NewVersion)
+		}
+		if c.Merged > 0 {
+			fmt.Fprintf(&b, " (%d merged)", c.Merged)
+		}
+	}
+	return b.String()
 }

@@ -2,10 +2,12 @@ package reconcile
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
+	"k8s.io/klog/v2"
 
 	"github.com/homeostat/homeostat/internal/ownwrites"
 	"github.com/homeostat/homeostat/queue"
@@ -86,4 +88,48 @@ func (t *turnContext) logger(base logr.Logger) logr.Logger {
 	key := t.item.Key()
 	return base.WithValues("controller", t.control.name, "kind", t.control.kind,
 		"namespace", key.Namespace, "name", key.Name, "attempt", t.item.Attempt(), "causes", describe(t.item.Causes()))
+}
+
+// around calls Options.Around, if there is one, and returns the context of the
+// reconcile. It runs under the guard of the reconcile itself.
+func (t *turnContext) around() context.Context {
+	if t.control.options.Around == nil {
+		return t
+	}
+	ctx, after := t.control.options.Around(t, t.item.Key())
+	t.after = after
+	if ctx == nil {
+		return t
+	}
+	return ctx
+}
+
+// note remembers the reconcile, before its item ends: then the key may be
+// dispatched again, and the causes are forgotten.
+func (t *turnContext) note(writes []write, err error) {
+	took := time.Since(t.began)
+	t.number = t.control.histories.add(t, took, writes, err)
+	if t.after != nil {
+		a := t.attempt(took, writes, err)
+		a.Causes = t.item.Causes()
+		t.reported = &a
+	}
+}
+
+// conclude says how the reconcile ended. A panic of Options.Around is logged and
+// no more: the key has been reconciled.
+func (t *turnContext) conclude(o inspect.Outcome, err error, seat *seat) {
+	t.control.histories.ended(t.item.Key(), t.number, o)
+	if t.reported == nil {
+		return
+	}
+	seat.take(&hookCall{t, time.Now().Add(t.control.options.ReconcileTimeout)})
+	defer func() {
+		seat.leave()
+		if r := recover(); r != nil {
+			klog.FromContext(t).Error(fmt.Errorf("panic: %v", r), "Options.Around panicked after a reconcile")
+		}
+	}()
+	t.reported.Outcome = o
+	t.after(*t.reported, err)
 }

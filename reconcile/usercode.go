@@ -6,10 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	k8sruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/klog/v2"
 )
 
@@ -275,6 +280,7 @@ type hookCall struct {
 }
 
 func (h *hookCall) Deadline() (time.Time, bool) { return h.until, true }
+
 func (h *hookCall) subject() string {
 	return fmt.Sprintf("the function of Options.Around after the reconcile of %q", h.item.Key())
 }
@@ -287,9 +293,11 @@ type openCall struct {
 }
 
 func (c *openCall) subject() string { return c.what }
+
 func (c *openCall) abandoned() bool { return c.Err() != nil }
 
 func (t *turnContext) subject() string { return fmt.Sprintf("the reconcile of %q", t.item.Key()) }
+
 func (t *turnContext) abandoned() bool { return t.parent.Err() != nil }
 
 // showOverdue counts and shows a call that has not returned in time.
@@ -302,4 +310,85 @@ func (c *Controller) showOverdue(late call, text string) {
 
 func logOverdue(late call, text, stack string) {
 	klog.FromContext(late).Error(errors.New(text), "a call ignores its context; it keeps a goroutine", "stack", stack)
+}
+
+// guardedGroup returns Options.Group without its panics: keys that it panics on
+// are one group. It returns nil if there is none.
+func (c *Controller) guardedGroup() func(Key) string {
+	if c.options.Group == nil {
+		return nil
+	}
+	return func(key Key) (group string) {
+		defer func() {
+			if r := recover(); r != nil {
+				group = ""
+				c.logPanic(r, "Options.Group panicked; the key has no group", key)
+			}
+		}()
+		return c.options.Group(key)
+	}
+}
+
+// slot returns the slot of key, or -1, which no replica has, if Shards.Slot
+// panics.
+func (c *Controller) slot(key Key) (slot int) {
+	defer func() {
+		if r := recover(); r != nil {
+			slot = -1
+			c.logPanic(r, "Shards.Slot panicked; no replica reconciles the key", key)
+		}
+	}()
+	return c.options.Shards.Slot(key)
+}
+
+const (
+	eventsPerSecond = 5   // in the long run
+	eventBurst      = 100 // at once
+)
+
+// limitEvents returns a recorder that passes as many events on to r as the API
+// server can take, and drops the others; nil if r is. client-go's recorder merges
+// what repeats about one object, but starts a goroutine and a request for each
+// object: a controller that warns about each of 50,000 would start 50,000.
+func limitEvents(r events.EventRecorder) events.EventRecorder {
+	if r == nil {
+		return nil
+	}
+	return &limitedRecorder{r, flowcontrol.NewTokenBucketPassiveRateLimiter(eventsPerSecond, eventBurst)}
+}
+
+type limitedRecorder struct {
+	recorder events.EventRecorder
+	limit    flowcontrol.PassiveRateLimiter
+}
+
+// Eventf passes the event on, or drops it.
+func (l *limitedRecorder) Eventf(
+	regarding, related k8sruntime.Object, eventtype, reason, action, note string, args ...any,
+) {
+	if l.limit.TryAccept() {
+		l.recorder.Eventf(regarding, related, eventtype, reason, action, note, args...)
+	}
+}
+
+// warn sends a warning about an object to Options.Events, if that is set.
+func (c *Controller) warn(ctx context.Context, about k8sruntime.Object, reason, action, format string, args ...any) {
+	if c.options.Events == nil {
+		return
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			klog.FromContext(ctx).Error(fmt.Errorf("panic: %v\n%s", r, debug.Stack()), "Options.Events panicked")
+		}
+	}()
+	c.options.Events.Eventf(about, nil, corev1.EventTypeWarning, reason, action, format, args...)
+}
+
+// logPanic counts a panic about key, and logs every one that doubles their
+// number, since each event of the key leads to one.
+func (c *Controller) logPanic(r any, message string, key Key) {
+	if n := c.stats.panics.Add(1); n&(n-1) == 0 {
+		klog.Background().Error(fmt.Errorf("panic: %v\n%s", r, debug.Stack()), message,
+			"controller", c.name, "key", key.String())
+	}
 }

@@ -64,10 +64,6 @@ func sweepKnown[T informer.Object](c *Controller, in *informer.Informer[T], r Re
 	return nil
 }
 
-// Sweep returns the sweep of Options.Known: its Ready, its Stats, and its
-// Confirm. It is nil without Options.Known.
-func (c *Controller) Sweep() *names.Sweep { return c.sweep }
-
 // sweepUntil sweeps until ctx ends, also after a lister has ended the goroutine
 // (runtime.Goexit).
 func (c *Controller) sweepUntil(ctx context.Context, running *sync.WaitGroup) {
