@@ -20,6 +20,9 @@ func (s *Specs) Through(c rest.Interface) (through rest.Interface, why string) {
 	if !ok || from == nil {
 		return nil, fmt.Sprintf("the client sends its requests with a %T", c)
 	}
+	if refused != nil {
+		return nil, refused.Error()
+	}
 	// Such a client notes in itself, while others use it, that the server speaks none.
 	if features.FeatureGates().Enabled(features.ClientsAllowCBOR) {
 		return nil, "the client may speak CBOR"

@@ -156,10 +156,15 @@ func (f *frame) appendPlaceholder(to []byte, mark string) []byte {
 	return append(to, f.event[f.object.end:]...)
 }
 
-// decode returns the object, with the spec of state unless that is nil.
-func (f *frame) decode(k Kind, state Object) (Object, error) {
+// decode returns the object, with the spec of state if known. Its lists have room
+// for as many elements as those of state, which may be nil.
+func (f *frame) decode(k Kind, state Object, known bool) (Object, error) {
 	o, body := k.fresh(), f.body.content
-	if state == nil {
+	if state != nil {
+		k.makeRoom(o, state)
+		defer k.dropEmpty(o)
+	}
+	if !known {
 		return o, o.Unmarshal(body)
 	}
 	if err := o.Unmarshal(body[:f.spec.start]); err != nil { // which keeps what is there already

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -24,6 +25,7 @@ type Kind struct {
 	typ   reflect.Type
 	field int              // Spec, in the struct
 	spec  protowire.Number // and in the message
+	lists [][]int          // in the metadata and the status
 }
 
 // KindOf returns the Kind of t. There is none unless t is a pointer to a struct
@@ -41,8 +43,24 @@ func KindOf(t reflect.Type) (k Kind, ok bool) {
 		return Kind{}, false
 	}
 	number, err := strconv.ParseInt(tag[1], 10, 32)
-	k = Kind{t.Elem(), f.Index[0], protowire.Number(number)}
+	k = Kind{t.Elem(), f.Index[0], protowire.Number(number), listsOf(t.Elem(), "ObjectMeta", "Status")}
 	return k, err == nil && k.spec > metadataNumber
+}
+
+// listsOf returns the lists of structs that are fields of these fields of t.
+func listsOf(t reflect.Type, names ...string) (lists [][]int) {
+	for _, name := range names {
+		f, ok := t.FieldByName(name)
+		if !ok || f.Type.Kind() != reflect.Struct {
+			continue
+		}
+		for in := range f.Type.Fields() {
+			if in.Type.Kind() == reflect.Slice && in.Type.Elem().Kind() == reflect.Struct {
+				lists = append(lists, append(slices.Clone(f.Index), in.Index...))
+			}
+		}
+	}
+	return lists
 }
 
 // name of the kind, such as "Pod".
@@ -53,4 +71,25 @@ func (k Kind) fresh() Object { return reflect.New(k.typ).Interface().(Object) }
 // copySpec makes the spec of from that of to: a shallow copy.
 func (k Kind) copySpec(to, from Object) {
 	reflect.ValueOf(to).Elem().Field(k.field).Set(reflect.ValueOf(from).Elem().Field(k.field))
+}
+
+// makeRoom gives the lists of o, which has nothing yet, room for as many elements as those of
+// like have: what decodes appends one by one, and would leave a list behind each time it grows.
+func (k Kind) makeRoom(o, like Object) {
+	to, from := reflect.ValueOf(o).Elem(), reflect.ValueOf(like).Elem()
+	for _, list := range k.lists {
+		if n := from.FieldByIndex(list).Len(); n > 0 {
+			to.FieldByIndex(list).Grow(n)
+		}
+	}
+}
+
+// dropEmpty makes the lists of o that have room alone nil, as they would have been.
+func (k Kind) dropEmpty(o Object) {
+	of := reflect.ValueOf(o).Elem()
+	for _, list := range k.lists {
+		if f := of.FieldByIndex(list); f.Len() == 0 {
+			f.SetZero()
+		}
+	}
 }

@@ -94,12 +94,12 @@ func (s *Specs) replace(to, event []byte) (replaced []byte, ok bool) {
 	if !ok {
 		return nil, false
 	}
-	spec := Spec{Fingerprint: fingerprint(f.spec.content)}
+	spec := Spec{Fingerprint: fingerprint(to, f.spec.content)}
 	state := s.known(f.key)
 	if state.Object != nil && state.Spec == spec.Fingerprint && state.Object.GetUID() == f.uid {
 		spec.Of = state.Object
 	}
-	object, err := f.decode(s.kind, spec.Of)
+	object, err := f.decode(s.kind, state.Object, spec.Of != nil)
 	if err != nil { // the client says so
 		return nil, false
 	}
