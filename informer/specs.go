@@ -122,7 +122,8 @@ func (r *reflection[T]) fullDecode() string {
 //
 // Its spec may be the memory of a state that readers have. Sharing writes to what
 // comes, but not to what the state of the cache has in common with it: so if that
-// is not the cache's any more, the object is copied.
+// is not the cache's any more, the object gets the spec of the state that is, if it
+// is the same, and else is copied.
 func (r *reflection[T]) take(came T) (object T, sum wire.Fingerprint, err error) {
 	o, ok := any(came).(wire.Object)
 	if !ok || r.specs == nil {
@@ -133,7 +134,11 @@ func (r *reflection[T]) take(came T) (object T, sum wire.Fingerprint, err error)
 		return came, wire.Fingerprint{}, err
 	}
 	object = taken.(T)
-	if it := r.informer.newest.get(keyOf(object)); spec.Of != nil && (it == nil || any(it.object) != any(spec.Of)) {
+	switch it := r.informer.newest.get(keyOf(object)); {
+	case spec.Of == nil || it != nil && any(it.object) == any(spec.Of):
+	case it != nil && it.spec == spec.Fingerprint:
+		r.specs.CopySpec(taken, any(it.object).(wire.Object))
+	default:
 		object = object.DeepCopyObject().(T)
 	}
 	return object, spec.Fingerprint, nil

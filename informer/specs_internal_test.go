@@ -129,8 +129,9 @@ func TestTheSpecOfAStateThatWasReplacedIsCopied(t *testing.T) {
 	was, is := state("Pending"), state("Pending")
 	for _, c := range []struct {
 		cached *corev1.Pod // when the update is stored
-		copied bool
-	}{{was, false}, {is, true}, {nil, true}} {
+		known  bool        // the fingerprint of its spec is
+		from   *corev1.Pod // nil if the spec is copied
+	}{{was, true, was}, {is, false, nil}, {is, true, is}, {nil, false, nil}} {
 		g := NewWithT(t)
 		pods := For(fake.NewClientset().CoreV1().Pods(""), &Options{MutationCheck: checkNever})
 		r := &reflection[*corev1.Pod]{informer: pods}
@@ -143,18 +144,20 @@ func TestTheSpecOfAStateThatWasReplacedIsCopied(t *testing.T) {
 		update := received(t, r.specs, state("Running"))
 		g.Expect(update.Spec).To(Equal(corev1.PodSpec{}), "a placeholder")
 		if c.cached != nil {
-			pods.newest.put(itemOf(c.cached))
+			it := itemOf(c.cached)
+			if c.known {
+				it.spec = stored.spec
+			}
+			pods.newest.put(it)
 		}
-		it, err := r.own(update)
+		object, sum, err := r.take(update) // before it is shared
 		g.Expect(err).NotTo(HaveOccurred())
-		g.Expect(it.spec).To(Equal(stored.spec))
-		want := state("Running")
-		g.Expect(it.object).To(Equal(want))
-		same := BeIdenticalTo(&was.Spec.Containers[0])
-		if c.copied {
-			same = Not(same)
+		g.Expect(sum).To(Equal(stored.spec))
+		g.Expect(object).To(Equal(state("Running")))
+		for _, state := range []*corev1.Pod{was, is} {
+			same := &object.Spec.Containers[0] == &state.Spec.Containers[0]
+			g.Expect(same).To(Equal(state == c.from))
 		}
-		g.Expect(&it.object.Spec.Containers[0]).To(same)
 	}
 }
 

@@ -4,71 +4,121 @@ import (
 	"bufio"
 	"encoding/binary"
 	"io"
+	"net/http"
+	"sync"
 )
 
-// maxFrame is the size of the largest event that is looked into, twice that of
-// the largest object that a server stores by default. Larger ones pass through
-// in pieces: how large one may be is for the client to decide.
-const maxFrame = 4 << 20
+const (
+	// maxFrame is the size of the largest event that is looked into, twice that of
+	// the largest object that a server stores by default. Larger ones pass through
+	// in pieces: how large one may be is for the client to decide.
+	maxFrame = 4 << 20
+	// maxPiece is the size of the largest such piece.
+	maxPiece = 32 << 10
+	// ahead is how many events are decoded before the client asks for them, so that
+	// decoding and storing do not wait for each other at every event.
+	ahead = 16
+	// maxKept is the size of the largest buffer that is used again.
+	maxKept = 4 << 10
+)
 
-// A body is that of a watch in protobuf, with placeholders for objects. It ends as the one
+// body is that of a watch in protobuf, with placeholders for objects. It ends as the one
 // below ends, with the same error after the same bytes of a frame that is not
 // complete.
+//
+// A goroutine decodes ahead of the reader, from the first Read to Close or the end.
 type body struct {
-	io.Closer
-	in    *bufio.Reader
-	specs *Specs
+	below       io.ReadCloser
+	start, stop sync.Once
+	closed      chan struct{}
+	pieces      chan piece
+	free        chan []byte // buffers to be used again
 
+	current piece  // the reader's
+	ready   []byte // of it, what has not been read yet
+
+	in    *bufio.Reader // the goroutine's, and what follows
+	specs *Specs
 	frame []byte // as it came, its length in front
-	made  []byte // in its place
-	ready []byte // of these, what has not been read yet
 	large int    // bytes to come of a frame that passes through
-	err   error  // after what is ready
+	err   error  // of in
+}
+
+// piece is what a frame has become, or a part of a large one, and the error that follows it.
+type piece struct {
+	bytes []byte
+	err   error
 }
 
 func newBody(of io.ReadCloser, s *Specs) *body {
-	return &body{Closer: of, in: bufio.NewReader(of), specs: s}
+	return &body{
+		below: of, in: bufio.NewReader(of), specs: s,
+		closed: make(chan struct{}), pieces: make(chan piece, ahead), free: make(chan []byte, ahead),
+	}
 }
 
 // Read implements [io.Reader].
 func (b *body) Read(p []byte) (n int, err error) {
+	b.start.Do(func() { go b.decode() })
 	for len(b.ready) == 0 {
-		switch {
-		case b.err != nil:
-			return 0, b.err
-		case b.large > 0:
-			n, err = b.in.Read(p[:min(len(p), b.large)])
-			b.large -= n
-			return n, err
+		if b.current.err != nil {
+			return 0, b.current.err
 		}
-		b.next()
+		b.release(b.current.bytes)
+		next, ok := <-b.pieces
+		if !ok {
+			next.err = http.ErrBodyReadAfterClose
+		}
+		b.current, b.ready = next, next.bytes
 	}
 	n = copy(p, b.ready)
 	b.ready = b.ready[n:]
 	return n, nil
 }
 
-// next reads a frame.
-func (b *body) next() {
-	const head = 4
-	if b.ready = b.read(0, head); b.err != nil {
-		return
-	}
-	size := binary.BigEndian.Uint32(b.ready)
-	if size > maxFrame {
-		b.large = int(size)
-		return
-	}
-	if b.ready = b.read(head, head+int(size)); b.err != nil {
-		return
-	}
-	if made, ok := b.specs.replace(b.made[:0], b.frame[head:]); ok {
-		b.made, b.ready = made, made
+// Close implements [io.Closer].
+func (b *body) Close() error {
+	b.stop.Do(func() { close(b.closed) })
+	return b.below.Close()
+}
+
+// decode makes pieces until there are no more.
+func (b *body) decode() {
+	defer close(b.pieces)
+	for b.err == nil {
+		p := piece{bytes: b.next(b.buffer())}
+		p.err = b.err
+		select {
+		case b.pieces <- p:
+		case <-b.closed:
+			return
+		}
 	}
 }
 
-// read reads the bytes of the frame between from and to, and returns what there is of it.
-func (b *body) read(from, to int) []byte {
+// next reads a frame, or a part of a large one, and appends what becomes of it.
+func (b *body) next(to []byte) []byte {
+	if b.large > 0 {
+		b.read(0, min(b.large, maxPiece))
+		b.large -= len(b.frame)
+		return append(to, b.frame...)
+	}
+	const head = 4
+	if b.read(0, head) {
+		if size := int(binary.BigEndian.Uint32(b.frame)); size > maxFrame {
+			b.large = size
+		} else if b.read(head, head+size) {
+			if made, ok := b.specs.replace(to, b.frame[head:]); ok {
+				return made
+			}
+		}
+	}
+	return append(to, b.frame...)
+}
+
+// read reads the bytes of the frame between from and to. It reports whether all have come:
+// if not, b.err says why.
+func (b *body) read(from, to int) bool {
 	if to > cap(b.frame) {
 		b.frame = append(make([]byte, 0, to+to/4), b.frame[:from]...)
 	}
@@ -79,5 +129,26 @@ func (b *body) read(from, to int) []byte {
 		from += n
 	}
 	b.frame = b.frame[:from]
-	return b.frame
+	return from == to
+}
+
+// buffer returns an empty one.
+func (b *body) buffer() []byte {
+	select {
+	case used := <-b.free:
+		return used[:0]
+	default:
+		return nil
+	}
+}
+
+// release takes a buffer back.
+func (b *body) release(used []byte) {
+	if cap(used) == 0 || cap(used) > maxKept {
+		return
+	}
+	select {
+	case b.free <- used:
+	default:
+	}
 }

@@ -1,7 +1,6 @@
 package wire_test
 
 import (
-	"bytes"
 	"compress/gzip"
 	"context"
 	"encoding/json"
@@ -129,10 +128,29 @@ func (c *cut) Read(p []byte) (n int, err error) {
 
 func (*cut) Close() error { return nil }
 
+// A paced reader lets a moment pass between two frames, in which the object before is taken.
+type paced struct {
+	sent []byte
+	rest int // of the current frame
+}
+
+func (r *paced) Read(p []byte) (n int, err error) {
+	if len(r.sent) == 0 {
+		return 0, io.EOF
+	}
+	if r.rest == 0 {
+		time.Sleep(time.Millisecond) // of the bubble
+		r.rest = frameSize(r.sent)
+	}
+	n = copy(p[:min(len(p), r.rest)], r.sent)
+	r.sent, r.rest = r.sent[n:], r.rest-n
+	return n, nil
+}
+
 // stream answers with sent, then err; without err it goes silent.
 func stream(mediaType string, sent []byte, err error, header ...string) func(*http.Request) (*http.Response, error) {
 	return sending(http.StatusOK, func(ctx context.Context) io.ReadCloser {
-		return &cut{bytes.NewReader(sent), err, ctx}
+		return &cut{&paced{sent: sent}, err, ctx}
 	}, append([]string{"Content-Type", mediaType}, header...)...)
 }
 
@@ -226,6 +244,7 @@ func TestAWatchThatLeavesOutSpecsIsRequestWatch(t *testing.T) {
 func TestACompressedWatchIsRead(t *testing.T) {
 	g := NewWithT(t)
 	sent := protobuf(around(pod("1", "x", "Pending"))...)
+	first, taken := frameSize(sent), make(chan struct{})
 	listener := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", watched)
 		if !strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
@@ -233,7 +252,11 @@ func TestACompressedWatchIsRead(t *testing.T) {
 		}
 		w.Header().Set("Content-Encoding", "gzip")
 		z := gzip.NewWriter(w)
-		_, _ = z.Write(sent)
+		_, _ = z.Write(sent[:first])
+		_ = z.Flush()
+		w.(http.Flusher).Flush()
+		<-taken
+		_, _ = z.Write(sent[first:])
 		_ = z.Close()
 	}))
 	defer listener.Close()
@@ -247,7 +270,9 @@ func TestACompressedWatchIsRead(t *testing.T) {
 	for e := range w.ResultChan() {
 		o, err := m.take(specs, e.Object.(wire.Object))
 		g.Expect(err).NotTo(HaveOccurred())
-		phases = append(phases, o.(*corev1.Pod).Status.Phase)
+		if phases = append(phases, o.(*corev1.Pod).Status.Phase); len(phases) == 1 {
+			close(taken)
+		}
 	}
 	g.Expect(phases).To(Equal([]corev1.PodPhase{"Pending", "", "Pending"}))
 	g.Expect(m.left).To(Equal(1))

@@ -18,3 +18,5 @@ func (s *Specs) Untaken() int {
 func Copyable(t reflect.Type) bool { return copyable(t, cborFlag) }
 
 const MaxFrame = maxFrame
+
+const Ahead = ahead

@@ -73,6 +73,9 @@ func (s *Specs) Take(o Object) (Object, Spec, error) {
 	return d.object, d.spec, nil
 }
 
+// CopySpec makes the spec of from that of to, which has the same one: a shallow copy.
+func (s *Specs) CopySpec(to, from Object) { s.kind.copySpec(to, from) }
+
 // Why says why all specs are decoded, such as "the server sends application/json".
 // It is empty if known ones are not.
 func (s *Specs) Why() string {

@@ -2,6 +2,7 @@ package wire_test
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -49,6 +50,7 @@ type decoder struct {
 	*restwatch.Decoder
 	specs  *wire.Specs
 	memory *memory
+	server *stepped
 }
 
 func ours(sent []byte, kind reflect.Type, m *memory) *decoder {
@@ -56,11 +58,50 @@ func ours(sent []byte, kind reflect.Type, m *memory) *decoder {
 	if !ok {
 		panic(kind)
 	}
-	specs := wire.NewSpecs(k, m.known)
-	return &decoder{theirs(runtime.ContentTypeProtobuf, specs.Body(reader(sent))), specs, m}
+	specs, server := wire.NewSpecs(k, m.known), &stepped{sent: sent, step: make(chan struct{}, 1)}
+	return &decoder{theirs(runtime.ContentTypeProtobuf, specs.Body(server)), specs, m, server}
+}
+
+// stepped sends the next frame when it is told to: after the object before has been taken.
+type stepped struct {
+	sent []byte
+	rest int // of the current frame
+	step chan struct{}
+}
+
+func (s *stepped) Read(p []byte) (n int, err error) {
+	if s.rest == 0 {
+		if _, open := <-s.step; !open {
+			return 0, io.ErrClosedPipe
+		}
+		s.rest = frameSize(s.sent)
+	}
+	n = copy(p[:min(len(p), s.rest)], s.sent)
+	s.sent, s.rest = s.sent[n:], s.rest-n
+	if n == 0 {
+		err = io.EOF
+	}
+	return n, err
+}
+
+func (s *stepped) Close() error {
+	close(s.step)
+	return nil
+}
+
+// frameSize is how long the first frame of sent is, or what there is of it.
+func frameSize(sent []byte) int {
+	if len(sent) < 4 {
+		return len(sent)
+	}
+	return int(min(uint64(len(sent)), 4+uint64(binary.BigEndian.Uint32(sent))))
 }
 
 func (d *decoder) Decode() (watch.EventType, runtime.Object, error) {
+	select {
+	case d.server.step <- struct{}{}:
+	default: // it has not come to the end of the last one, and will not
+	}
 	t, o, err := d.Decoder.Decode()
 	if err != nil {
 		return t, o, err
@@ -143,6 +184,7 @@ func same(t *testing.T, gvk schema.GroupVersionKind, sent []byte, kind reflect.T
 	t.Helper()
 	m := newMemory()
 	a, b := ours(sent, kind, m), theirs(runtime.ContentTypeProtobuf, reader(sent))
+	defer a.Close()
 	for n := 0; ; n++ {
 		typeA, objectA, errA := a.Decode()
 		typeB, objectB, errB := b.Decode()
@@ -179,6 +221,7 @@ func modified(objects ...*corev1.Pod) []watch.Event {
 
 func decoded(t *testing.T, d *decoder, n int) []*corev1.Pod {
 	t.Helper()
+	defer d.Close()
 	var all []*corev1.Pod
 	for range n {
 		_, o, err := d.Decode()
@@ -259,6 +302,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add(protobuf(watch.Event{Type: watch.Error, Object: &metav1.Status{Code: 410}}))
 	f.Fuzz(func(t *testing.T, sent []byte) {
 		a := ours(sent, podType, newMemory())
+		defer a.Close()
 		b := theirs(runtime.ContentTypeProtobuf, reader(sent))
 		for range 10 {
 			kind, object, err := a.Decode()
