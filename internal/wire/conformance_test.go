@@ -139,7 +139,7 @@ func (r *paced) Read(p []byte) (n int, err error) {
 		return 0, io.EOF
 	}
 	if r.rest == 0 {
-		time.Sleep(time.Millisecond) // of the bubble
+		<-time.After(time.Millisecond) // of the bubble
 		r.rest = frameSize(r.sent)
 	}
 	n = copy(p[:min(len(p), r.rest)], r.sent)
