@@ -15,7 +15,7 @@ BENCHSTAT := $(BIN)/benchstat-$(BENCHSTAT_VERSION)
 
 # The packages of this module that have tests against the real API server.
 # Those that take longest come first, and several at a time: most of it is waiting.
-E2E_LONGEST = ./reconcile/reconciletest ./examples/configmap-from-crs/internal/settings \
+E2E_LONGEST = ./reconcile/reconciletest/live ./examples/configmap-from-crs/internal/settings \
   ./examples/ingress-per-service/internal/ingress ./examples/namespace-defaults/internal/defaults ./leader \
   ./examples/internal/program ./examples/observe/internal/trial ./examples/reboot/demo/internal/roll \
   ./examples/ingress-per-service ./internal/proof/e2e ./internal/proof/zoo ./examples/reboot/internal/trial

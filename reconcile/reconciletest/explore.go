@@ -226,9 +226,9 @@ func (x *explorer) unwatched(o *outcome) {
 			"its clients have to be of Env.Client or Env.Config, and not fakes"}
 		return
 	}
-	for verb, resources := range map[string]map[string]bool{"writes": o.written, "reads": o.read} {
+	for verb, resources := range map[string]map[string]bool{"writes": o.uses.written, "reads": o.uses.read} {
 		for _, resource := range slices.Sorted(maps.Keys(resources)) {
-			if !o.watched[resource] && !slices.Contains(x.c.Unwatched, resource) {
+			if !o.uses.watched[resource] && !slices.Contains(x.c.Unwatched, resource) {
 				o.finding = &report.Finding{Oracle: report.Watch, Text: fmt.Sprintf(
 					"it %s %s and does not watch them: "+
 						"it cannot see when somebody else changes or deletes them", verb, resource)}

@@ -247,7 +247,7 @@ func TestEachDeviationFindsItsBug(t *testing.T) {
 			c.Objects = append(c.Objects, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "d", Name: "a-child"}})
 		}},
 		{"absence", "o3.1", "+ secrets d/b-child = there", run(onDelete)},
-		{"a rival", "f6", "it wipes away what somebody else has just written to configmaps d/a", run(breeding.Run(whole))},
+		{"a rival", "f6", "it overwrites what another client has just written to configmaps d/a", run(breeding.Run(whole))},
 		{"an edit", "e1", "- secrets d/a-child: data.key = dmFsdWU=", run(breeding.Run(filled))},
 		{"an event that comes twice", "d2.twice", "+ secrets d/change-*2 = there", run(counted)},
 		{"an event that is lost", "d4.drop", "d/b is a ghost", run(remembering)},

@@ -1,53 +1,56 @@
 package reconciletest
 
 import (
+	"context"
 	"fmt"
 	"hash/fnv"
+	"math/rand"
 	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	utilrand "k8s.io/apimachinery/pkg/util/rand"
 
 	"github.com/homeostat/homeostat/internal/apisim"
+	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/plan"
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/report"
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/rules"
+	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/stacks"
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/state"
 )
 
-// call is one call of the program.
-type call struct {
-	apisim.Call
-	effect bool
-}
-
-// output is an object that the program made.
-type output struct {
-	resource, key string
-	leaf          []string // the path of a value that may be edited; nil: there is none
-	value         any      // what an editor makes of it
-}
-
-// outcome is all that is known of one run.
+// outcome is everything that is known of one run.
 type outcome struct {
 	finding    *report.Finding
-	lines      []string
+	lines      []string // the trace
 	calls      []*call
 	deliveries int
 	decisions  int
 	acts       int // of the actors
-	outputs    []output
-	counts     map[string]int
 	writes     int
-	watched    map[string]bool
-	read       map[string]bool
-	written    map[string]bool
+	outputs    []output
+	counts     map[string]int // how many objects there were, and were deleted
+	uses       uses
 	rules      rules.Set
-	restedAt   []int         // the lines of the trace until then
-	commits    []int         // the writes to watched resources until then
-	states     []state.State // at rest: at first, after each step of the workload, and at the end
+	restedAt   []int         // the length of the trace at each rest
+	commits    []int         // the number of writes to watched resources at each rest
+	states     []state.State // at each rest: at first, after each step of the workload, and at the end
 }
+
+// call is one call of the program.
+type call struct {
+	apisim.Call
+	effect bool // it has written
+}
+
+// uses holds the resources that the program watches, reads and writes.
+type uses struct{ watched, read, written map[string]bool }
 
 func newOutcome() *outcome {
 	return &outcome{
-		counts: map[string]int{}, watched: map[string]bool{}, read: map[string]bool{}, written: map[string]bool{},
-		rules: rules.Set{},
+		counts: map[string]int{}, rules: rules.Set{},
+		uses: uses{watched: map[string]bool{}, read: map[string]bool{}, written: map[string]bool{}},
 	}
 }
 
@@ -55,23 +58,47 @@ func newOutcome() *outcome {
 func (o *outcome) hash() string {
 	h := fnv.New32a()
 	for _, l := range o.lines {
-		text, _, _ := strings.Cut(l, "   (") // lines of code move
+		text, _, _ := strings.Cut(l, "   (") // without the line of code, which moves
 		_, _ = h.Write([]byte(text))
 	}
 	return fmt.Sprintf("%08x", h.Sum32())
 }
 
-const mostLines = 100_000
-
-func (r *run) line(text string) {
-	if len(r.out.lines) < mostLines {
-		r.out.lines = append(r.out.lines, text)
-	}
+// inBubble plays one plan in a bubble of its own.
+func inBubble(t *testing.T, c *Case, o Options, p plan.Plan, s setting) (out *outcome, err error) {
+	t.Helper()
+	watchdog := time.AfterFunc(hangs, hung)
+	defer watchdog.Stop()
+	defer func() {
+		if bad := recover(); bad != nil {
+			if text := fmt.Sprint(bad); !strings.Contains(text, "blocked goroutines remain") {
+				panic(bad)
+			}
+			out.finding = &report.Finding{
+				Oracle: report.Stop,
+				Text:   "Run has returned, and goroutines that it started are still there",
+			}
+		}
+	}()
+	rand.Seed(1) //nolint:staticcheck // client-go takes its jitter from the global source; see Explore
+	utilrand.Seed(1)
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		var r *run
+		if r, err = newRun(c, o, p, s); err != nil {
+			return
+		}
+		out = r.out
+		r.play(ctx)
+	})
+	return out, err
 }
 
-// find keeps the first finding.
-func (r *run) find(oracle, text string) {
-	if r.out.finding == nil {
-		r.out.finding = &report.Finding{Oracle: oracle, Text: text, UpTo: len(r.out.lines)}
-	}
+// hangs is how long one run may take in real time: a longer one waits for something outside of the bubble.
+var hangs = time.Minute //nolint:gochecknoglobals // tests do not wait for a minute
+
+// hung ends the test binary with an explanation: a goroutine that does not end cannot be taken out of its bubble.
+func hung() {
+	panic("reconciletest: a run has taken longer than " + hangs.String() + ", in real time. " + stacks.Diagnose())
 }

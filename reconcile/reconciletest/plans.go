@@ -50,7 +50,7 @@ func (x *explorer) restarts() []plan.Plan {
 		all = append(all, numbered(plan.Restarted, rest+1, 0))
 	}
 	for rest := range x.reference.states {
-		for i := range len(x.reference.watched) {
+		for i := range len(x.reference.uses.watched) {
 			all = append(all, numbered(plan.Unsynced, rest+1, i+1))
 		}
 	}

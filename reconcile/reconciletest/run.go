@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -16,74 +17,85 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/state"
 )
 
+// Virtual times of a run.
 const (
-	stopWithin   = 2 * time.Minute  // of virtual time, from the end of its context to the return of Run
-	restartAfter = 10 * time.Second // of virtual time, when Run has returned by itself
-	takeOver     = 30 * time.Second // of virtual time, from a crash to the next boot, where there are other replicas
-	partition    = 45 * time.Second // of virtual time
-	mostBoots    = 20
-	busySteps    = 30
-	busyTime     = 500 * time.Millisecond
+	stopWithin   = 2 * time.Minute  // from the end of its context to the return of Run
+	restartAfter = 10 * time.Second // from a Run that returned by itself to the next boot
+	takeOver     = 30 * time.Second // from a crash to the next boot, where there are other replicas
+	partition    = 45 * time.Second
+	actorDelay   = time.Minute // how late a late actor is
+	sleepTime    = time.Hour
+	stayTime     = 30 * time.Minute
 )
 
-// run is one run of a case under a plan, inside a bubble.
-type run struct {
+// core is what all parts of a run share.
+type core struct {
 	c         *Case
 	o         Options
-	p         plan.Plan
-	s         setting
-	faultless bool // there was no plan to begin with
 	sim       *apisim.Server
 	sched     *apisim.Scheduler
 	world     *World
 	out       *outcome
-
-	gate     *gate
-	replicas []*replica
-	parted   bool                          // the partition of the plan has begun
-	leases   map[types.NamespacedName]bool // that the program has written
-	leader   string                        // the client that took the Lease at last
-
-	tail     bool // the plan is over: the program is only looked at
-	quiet    bool // the program has restarted at rest: nothing is left to write
-	steps    int
-	progress time.Time
-	current  *call
-	created  map[string]output    // by uid
-	alive    map[string]int       // how many of one name the program made that are there
-	held     map[int]time.Time    // watches that are held back, since when
-	slow     map[int]time.Time    // calls that are held back, since when
-	tardy    map[string]time.Time // actors that are late, since when
-	acting   bool                 // an actor writes
-	later    map[string]time.Time // requests that the server has put off, until when
-	moved    time.Time            // when time passed at last
-	still    int                  // steps since
-	served   int                  // calls since a late one
-	next     int                  // step of the workload
-
-	random    *rand.Rand         // orders everything; nil: the order of a good day
-	versions  []int64            // of the writes to what the program watches
-	wanted    map[types.UID]bool // objects that were there before a restart with caches of the past
-	frozen    time.Time          // until when the program's caches are those of the past, and no event comes
-	late      string             // the resource whose lists and watches come late
-	lateUntil time.Time
-	rivals    map[types.UID]bool // objects that somebody else wrote just before the program did
+	plan      plan.Plan  // what is left of it
+	faultless bool       // the plan was empty from the beginning
+	tail      bool       // the plan is over: the program may not write any more
+	progress  time.Time  // of the last write or act that keeps the program from being at rest
+	random    *rand.Rand // orders everything; nil: the usual order
 }
 
-// setting is in what two references differ: what must not matter.
+const mostLines = 100_000
+
+func (r *core) line(text string) {
+	if len(r.out.lines) < mostLines {
+		r.out.lines = append(r.out.lines, text)
+	}
+}
+
+// find keeps the first finding.
+func (r *core) find(oracle, text string) {
+	if r.out.finding == nil {
+		r.out.finding = &report.Finding{Oracle: oracle, Text: text, UpTo: len(r.out.lines)}
+	}
+}
+
+// chance is the source of chance that orders everything; nil: the order is the usual one.
+func (r *core) chance() *rand.Rand {
+	if r.tail {
+		return nil
+	}
+	return r.random
+}
+
+// planned returns the deviation of that kind at that index. Once the plan is over there is none.
+func (r *core) planned(kind byte, index int) (plan.Deviation, bool) {
+	if r.tail {
+		return plan.Deviation{}, false
+	}
+	return r.plan.Find(kind, index)
+}
+
+// run is one run of a case under a plan, inside a bubble.
+type run struct {
+	*core
+	setting setting
+	fleet   *fleet
+	gate    *gate
+	delays  *delays
+	judge   *judge
+	chooser *chooser
+	steps   int
+	next    int // step of the workload
+}
+
+// setting is what may differ between two runs without making a difference.
 type setting struct {
 	seed  uint64
 	start time.Duration
-	stay  bool // it has to stay at rest
+	stay  bool // the program has to stay at rest
 }
 
 func newRun(c *Case, o Options, p plan.Plan, s setting) (*run, error) {
-	r := &run{
-		c: c, o: o, p: p, s: s, faultless: len(p) == 0, out: newOutcome(),
-		created: map[string]output{}, leases: map[types.NamespacedName]bool{}, replicas: newReplicas(c.Replicas),
-		alive: map[string]int{}, held: map[int]time.Time{}, slow: map[int]time.Time{}, tardy: map[string]time.Time{},
-		later: map[string]time.Time{}, rivals: map[types.UID]bool{},
-	}
+	r := &core{c: c, o: o, plan: p, faultless: len(p) == 0, out: newOutcome()}
 	if d, found := p.First(plan.Shuffled); found {
 		r.random = rand.New(rand.NewPCG(uint64(d.Index), 1))
 	}
@@ -92,8 +104,7 @@ func newRun(c *Case, o Options, p plan.Plan, s setting) (*run, error) {
 	}
 	var err error
 	r.sim, err = apisim.New(&apisim.Options{
-		Resources: c.resources(), NoStreamingLists: true, Lifecycle: true,
-		Seed: s.seed,
+		Resources: c.resources(), NoStreamingLists: true, Lifecycle: true, Seed: s.seed,
 	})
 	if err != nil {
 		return nil, err
@@ -102,30 +113,30 @@ func newRun(c *Case, o Options, p plan.Plan, s setting) (*run, error) {
 	if err := backend.Begin(r.world.server, c.Objects...); err != nil {
 		return nil, err
 	}
-	r.sim.Deny(r.called)
-	r.sim.OnCommit(r.committed)
+	fleet, delays := newFleet(r), newDelays(r)
+	judge := newJudge(r, len(fleet.replicas) > 1)
+	r.sim.Deny(judge.called)
+	r.sim.OnCommit(judge.committed)
 	r.sched = r.sim.Schedule(1)
-	r.gate = &gate{wake: r.sched.Wake}
-	r.sched.OnCrash(func(client string) {
-		p := r.replica(client)
-		p.crashed = true
-		p.cancel()
-	})
+	r.sched.OnCrash(fleet.crash)
 	collector := r.sim.Collector()
-	r.sched.Add(r.extra(Actor{
+	r.sched.Add(judge.extra(Actor{
 		Name: "collect garbage", Enabled: func(*World) bool { return collector.Pending() },
 		Do: func(*World) { collector.Step() },
 	}))
 	for _, a := range c.Actors {
-		r.sched.Add(r.extra(a))
+		r.sched.Add(judge.extra(a))
 	}
-	return r, nil
+	return &run{
+		core: r, setting: s, fleet: fleet, gate: &gate{wake: r.sched.Wake}, delays: delays, judge: judge,
+		chooser: &chooser{core: r, fleet: fleet, delays: delays, judge: judge, retryAt: map[string]time.Time{}},
+	}, nil
 }
 
-// play runs all of it. What it finds is in the outcome.
+// play runs everything. What it finds is in the outcome.
 func (r *run) play(ctx context.Context) {
 	defer simhook.Use(r.gate.hooks())()
-	r.bootAll(ctx)
+	r.fleet.bootAll(ctx)
 	r.settle(ctx)
 	r.disturbRest(ctx)
 	for r.next < len(r.c.Workload) && r.out.finding == nil {
@@ -134,7 +145,7 @@ func (r *run) play(ctx context.Context) {
 		r.settle(ctx)
 		r.disturbRest(ctx)
 	}
-	r.out.outputs = r.outputs()
+	r.out.outputs = r.judge.outputs()
 	r.drift(ctx)
 	if r.out.finding == nil && r.c.Goal != nil {
 		if err := r.c.Goal(r.world); err != nil {
@@ -142,56 +153,48 @@ func (r *run) play(ctx context.Context) {
 		}
 	}
 	r.rest()
-	if r.s.stay {
+	if r.setting.stay {
 		r.stay(ctx)
 	}
-	r.lookAgain(ctx)
-	r.finish()
-}
-
-// rest keeps what the server has when the program is at rest, and looks whether nothing was lost on the way.
-func (r *run) rest() {
-	r.out.restedAt = append(r.out.restedAt, len(r.out.lines))
-	r.out.states = append(r.out.states, state.OfServer(r.sim, r.c.Ignore))
-	r.out.commits = append(r.out.commits, len(r.versions))
-	if r.out.finding == nil {
-		r.checkCaches()
+	if r.out.finding == nil { // a restart lets the program reconcile everything once more
+		r.tail = true
+		r.line("restart: all is done, so nothing may be written")
+		r.haltAll()
+		r.fleet.bootAll(ctx)
+		r.settle(ctx)
 	}
-}
-
-// lookAgain restarts the program, so that it looks at every object once more: nothing is left to write.
-func (r *run) lookAgain(ctx context.Context) {
-	if r.out.finding != nil {
-		return
-	}
-	r.tail = true
-	r.line("restart: all is done, so nothing may be written")
-	r.haltAll()
-	r.bootAll(ctx)
-	r.settle(ctx)
-}
-
-func (r *run) finish() {
 	r.haltAll()
 	r.sched.Stop()
 }
 
-// settle lets things happen until nobody has written for long enough, and nobody is about to by the clock.
+// rest records what the server has when the program is at rest, and compares the program's caches with it.
+func (r *run) rest() {
+	r.out.restedAt = append(r.out.restedAt, len(r.out.lines))
+	r.out.states = append(r.out.states, state.OfServer(r.sim, r.c.Ignore))
+	r.out.commits = append(r.out.commits, len(r.judge.versions))
+	if r.out.finding == nil {
+		r.fleet.checkCaches()
+	}
+}
+
+// settle lets things happen until nothing was written for long enough, and no actor is due.
 func (r *run) settle(ctx context.Context) {
 	r.progress = time.Now()
 	r.live(ctx, func() time.Time {
 		last := r.progress
 		for _, due := range r.dues() {
-			last = later(last, due)
+			if due.After(last) {
+				last = due
+			}
 		}
 		return last.Add(r.o.Rest)
 	})
 }
 
-// live lets things happen until it is that time.
+// live lets things happen until that time.
 func (r *run) live(ctx context.Context, until func() time.Time) {
 	for {
-		enabled := r.sched.Enabled() // all is still: what the hooks wrote may be read
+		enabled := r.sched.Enabled() // every goroutine is blocked: what the hooks wrote may be read
 		if r.out.finding != nil {
 			return
 		}
@@ -213,51 +216,53 @@ func (r *run) live(ctx context.Context, until func() time.Time) {
 		if entered {
 			continue
 		}
-		if a, f, ok := r.pick(enabled); ok {
-			r.take(a, f)
-			r.age()
+		if a, f, ok := r.chooser.pick(enabled); ok {
+			r.chooser.take(a, f)
+			r.chooser.age()
 			continue
 		}
 		r.sched.Idle(r.patience(until()))
 	}
 }
 
-// chance is what orders everything in this run; nil: it is the order of a good day.
-func (r *run) chance() *rand.Rand {
-	if r.tail {
-		return nil
-	}
-	return r.random
-}
-
 // patience is how long nothing may happen until something has to be decided.
 func (r *run) patience(until time.Time) time.Duration {
 	left := time.Until(until)
-	sooner := func(t time.Time) {
-		if time.Until(t) > 0 {
-			left = min(left, time.Until(t))
+	for _, at := range append(r.delays.ends(), r.dues()...) {
+		if d := time.Until(at); d > 0 {
+			left = min(left, d)
 		}
 	}
-	for _, held := range []map[int]time.Time{r.held, r.slow} {
-		for _, since := range held {
-			sooner(since.Add(r.o.Lag))
+	for _, p := range r.fleet.replicas {
+		for _, at := range []time.Time{p.down, p.apart} {
+			if d := time.Until(at); d > 0 {
+				left = min(left, d)
+			}
 		}
-	}
-	for _, p := range r.replicas {
-		sooner(p.down)
-		sooner(p.apart)
-	}
-	sooner(r.frozen)
-	sooner(r.lateUntil)
-	for _, due := range r.dues() {
-		sooner(due)
 	}
 	return max(left, time.Millisecond)
 }
 
-// work does the next step of the workload: several, and while the program is down, if the plan says so.
+// dues are the times at which actors will act; now, for those whose time has come.
+func (r *run) dues() []time.Time {
+	var all []time.Time
+	for _, a := range r.c.Actors {
+		if a.Due == nil {
+			continue
+		}
+		if a.Enabled(r.world) {
+			all = append(all, time.Now())
+		}
+		if at := a.Due(r.world); !at.IsZero() {
+			all = append(all, at)
+		}
+	}
+	return append(all, r.delays.actorsDue()...)
+}
+
+// work does the next step of the workload, or, if the plan says so, several while the program is down.
 func (r *run) work(ctx context.Context) {
-	d, down := r.p.Find(plan.Offline, r.next+1)
+	d, down := r.plan.Find(plan.Offline, r.next+1)
 	if !down {
 		r.step(ctx)
 		return
@@ -269,10 +274,9 @@ func (r *run) work(ctx context.Context) {
 		r.settle(ctx)
 	}
 	r.line("restart   the program")
-	r.bootAll(ctx)
+	r.fleet.bootAll(ctx)
 }
 
-// step does the next step of the workload.
 func (r *run) step(ctx context.Context) {
 	step := r.c.Workload[r.next]
 	r.next++
@@ -285,11 +289,73 @@ func (r *run) step(ctx context.Context) {
 
 // early does a step of the workload before its time, if the plan says so.
 func (r *run) early(ctx context.Context) bool {
-	d, now := r.p.Find(plan.Early, r.out.decisions+1)
-	if !now || r.tail || r.next >= len(r.c.Workload) {
+	d, now := r.planned(plan.Early, r.out.decisions+1)
+	if !now || r.next >= len(r.c.Workload) {
 		return false
 	}
-	r.done(d)
+	r.chooser.done(d)
 	r.step(ctx)
 	return true
+}
+
+// stay lets time pass. Nothing but times may change.
+func (r *run) stay(ctx context.Context) {
+	until := time.Now().Add(stayTime)
+	r.live(ctx, func() time.Time { return until })
+	before := r.out.states[len(r.out.states)-1]
+	if diff := state.OfServer(r.sim, r.c.Ignore).Diff(before, nil); len(diff) > 0 {
+		r.find(report.Stay, fmt.Sprintf("it was at rest, and has changed within %v (- before, + after):\n    %s",
+			stayTime, strings.Join(diff, "\n    ")))
+	}
+}
+
+// disturbRest does what the plan has for this rest, and comes to rest again.
+func (r *run) disturbRest(ctx context.Context) {
+	rest := len(r.out.states) + 1
+	for _, d := range r.plan {
+		if d.Index != rest || r.out.finding != nil {
+			continue
+		}
+		switch d.At {
+		case plan.Restarted:
+			r.judge.quiet = d.N == 0
+			r.reboot(ctx, d.Words(), func() { r.freeze(d.N) })
+		case plan.Unsynced:
+			r.judge.quiet = true
+			r.reboot(ctx, d.Words(), func() { r.delays.holdLists(d.N) })
+		case plan.Asleep:
+			r.line("ASLEEP    " + sleepTime.String())
+			r.sched.Wait(sleepTime)
+			r.settle(ctx)
+		}
+	}
+}
+
+// reboot restarts the program in another world.
+func (r *run) reboot(ctx context.Context, why string, change func()) {
+	r.line("restart   the program: " + why)
+	r.haltAll()
+	change()
+	r.fleet.bootAll(ctx)
+	r.settle(ctx)
+	r.judge.quiet, r.judge.wanted = false, nil
+}
+
+// freeze makes the server's caches those of n writes ago, for a while.
+func (r *run) freeze(n int) {
+	versions := r.judge.versions
+	if n == 0 || len(versions) == 0 {
+		return
+	}
+	version := versions[max(len(versions)-n, 0)] - 1
+	for _, p := range r.fleet.replicas {
+		r.sim.Freeze(p.client, version)
+	}
+	r.judge.wanted = map[types.UID]bool{}
+	for _, res := range r.sim.Resources() {
+		for _, o := range r.sim.Objects(res.GVR()) {
+			r.judge.wanted[o.GetUID()] = true
+		}
+	}
+	r.delays.frozen = time.Now().Add(r.o.Lag)
 }

@@ -2,6 +2,7 @@ package reconciletest
 
 import (
 	"fmt"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -70,4 +71,24 @@ func List[T any](w *World, resource string) ([]T, error) {
 		}
 	}
 	return all, nil
+}
+
+// Actor is something in the cluster that acts by itself, such as a kubelet or another controller. It writes as another
+// client: nothing of it is held against the program. In some of the runs it is late, by a minute.
+//
+// The world is at rest when no actor has acted for a while, whether it wrote or not, and none is enabled: one that is
+// enabled forever never lets it rest.
+//
+// Package actors has those that most programs live with.
+//
+// Concurrency: one goroutine calls the functions of all actors.
+type Actor struct {
+	// Name describes the actor in traces. Required.
+	Name string
+	// Enabled reports whether it would act now. Required.
+	Enabled func(w *World) bool
+	// Do acts: usually by one write. Required.
+	Do func(w *World)
+	// Due returns when it will act by the clock; zero: never. The world is not at rest before. nil means never.
+	Due func(w *World) time.Time
 }

@@ -1,0 +1,291 @@
+package reconciletest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/homeostat/homeostat/internal/apisim"
+	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/plan"
+	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/report"
+	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/state"
+)
+
+const (
+	busySteps = 30 // at one moment, until time passes
+	busyTime  = 500 * time.Millisecond
+)
+
+// chooser decides which action is next, and which fault strikes it.
+type chooser struct {
+	*core
+	fleet  *fleet
+	delays *delays
+	judge  *judge
+
+	parted  bool                 // the partition of the plan has begun
+	retryAt map[string]time.Time // by request: when the server told the program to retry it
+	moved   time.Time            // when time passed last
+	still   int                  // steps since then
+	served  int                  // calls since a late one
+}
+
+// pick returns the usual next action, unless the plan has something else: events before calls, calls before actors. It
+// returns false if nothing can happen now.
+func (r *chooser) pick(enabled []apisim.Action) (apisim.Action, apisim.Fault, bool) {
+	r.delays.release(r.fleet.replicas)
+	calls := slices.ContainsFunc(enabled, func(a apisim.Action) bool { return a.Kind == apisim.Release })
+	if random := r.chance(); random != nil {
+		random.Shuffle(len(enabled), func(i, j int) { enabled[i], enabled[j] = enabled[j], enabled[i] })
+	}
+	for _, a := range enabled {
+		if r.isApart(a) || r.delays.hold(a) || a.Kind == apisim.Work && r.isLate(a) {
+			continue
+		}
+		switch a.Kind {
+		case apisim.Bookmark, apisim.Chaos:
+			continue
+		case apisim.Deliver:
+			if r.holdWatch(a) {
+				continue
+			}
+			d, _ := r.planned(plan.AtDelivery, r.out.deliveries+1)
+			return a, d.Fault, true
+		case apisim.Commit:
+			if calls && r.served < 2 { // late means after the caller's next call
+				continue
+			}
+			return a, apisim.NoFault, true
+		case apisim.Release:
+			if r.stop(a) { // what can happen is known only when every goroutine is blocked again
+				return r.pick(r.sched.Enabled())
+			}
+			if r.strike(a) {
+				continue
+			}
+			return a, r.callFault(a), true
+		case apisim.Work:
+			return a, apisim.NoFault, true
+		}
+	}
+	return apisim.Action{}, apisim.NoFault, false
+}
+
+// acts reports whether an actor would act now, or once it is no longer late.
+func acts(enabled []apisim.Action) bool {
+	return slices.ContainsFunc(enabled, func(a apisim.Action) bool { return a.Kind == apisim.Work })
+}
+
+// isLate reports whether an actor is late. It begins to be if the plan says so.
+func (r *chooser) isLate(a apisim.Action) bool {
+	name := a.String()
+	if _, late := r.delays.actors[name]; late {
+		return true
+	}
+	d, now := r.planned(plan.Lagging, r.out.acts+1)
+	if !now {
+		return false
+	}
+	r.done(d)
+	r.delays.actors[name] = time.Now()
+	r.line("HELD BACK " + describe(a))
+	return true
+}
+
+// age lets time pass in a program that is always busy: its steps take none, and delays elsewhere would last forever.
+func (r *chooser) age() {
+	if now := time.Now(); now.After(r.moved) {
+		r.moved, r.still = now, 0
+	}
+	if r.still++; r.still > busySteps {
+		r.sched.Wait(busyTime)
+	}
+}
+
+// holdWatch begins to hold a watch back, if the plan says so.
+func (r *chooser) holdWatch(a apisim.Action) bool {
+	d, found := r.planned(plan.AtDelivery, r.out.deliveries+1)
+	if !found || d.Fault != plan.Hold {
+		return false
+	}
+	r.out.deliveries++
+	r.delays.watches[a.WatchID()] = time.Now()
+	r.line("HELD BACK " + describe(a))
+	return true
+}
+
+// strike does what the plan has for a call that is not a fault of it. It reports whether the call is not served now.
+func (r *chooser) strike(a apisim.Action) bool {
+	p := r.fleet.of(a.Call.Client)
+	if r.tail || p == nil || state.Ignored(a.Call.Resource.Resource) {
+		return false
+	}
+	at := len(r.out.calls) + 1
+	if _, now := r.planned(plan.Rivalled, at); now {
+		r.rival(a.Call)
+	}
+	if d, now := r.planned(plan.AtCall, at); now && d.Fault == plan.Hold {
+		r.done(d)
+		r.delays.calls[a.CallID()] = time.Now()
+		r.line("HELD BACK " + describe(a))
+		return true
+	}
+	if _, now := r.planned(plan.Parted, at); !now || r.parted {
+		return false
+	}
+	r.parted = true
+	p.apart = time.Now().Add(partition)
+	r.line("APART     " + p.client + ", before: " + describe(a))
+	return true
+}
+
+// rival annotates the object of a call that is about to be served.
+func (r *chooser) rival(c apisim.Call) {
+	key := c.Name
+	if c.Namespace != "" {
+		key = c.Namespace + "/" + c.Name
+	}
+	resource := c.Resource.GroupResource().String()
+	step := Patch(resource, key, `{"metadata":{"annotations":{"`+state.RivalKey+`":"was here"}}}`)
+	if err := step.Do(context.Background(), r.world); err != nil {
+		return // there is no such object
+	}
+	r.line("RIVAL     annotates " + resource + " " + key)
+	for _, o := range r.sim.Objects(c.Resource) {
+		if o.GetNamespace() == c.Namespace && o.GetName() == c.Name {
+			r.judge.rivals[o.GetUID()] = true
+		}
+	}
+}
+
+// stop tells the replica to stop before its call is served, if the plan says so.
+func (r *chooser) stop(a apisim.Action) bool {
+	p := r.fleet.of(a.Call.Client)
+	if r.tail || p == nil || p.halted || state.Ignored(a.Call.Resource.Resource) {
+		return false
+	}
+	d, now := r.planned(plan.Stopped, len(r.out.calls)+1)
+	if !now {
+		return false
+	}
+	r.done(d)
+	r.line("STOP      " + p.client + ", before: " + describe(a))
+	p.stop()
+	if len(r.fleet.replicas) > 1 {
+		r.delays.calls[a.CallID()] = time.Now() // long enough for another replica to take the Lease, if it is free
+	}
+	return true
+}
+
+// isApart reports whether the network does not reach the replica that the action is of.
+func (r *chooser) isApart(a apisim.Action) bool {
+	p := r.fleet.of(a.Call.Client)
+	if p == nil || p.apart.IsZero() || a.Kind == apisim.Commit {
+		return false
+	}
+	if time.Now().Before(p.apart) {
+		return true
+	}
+	r.line("together  " + p.client)
+	p.apart = time.Time{}
+	return false
+}
+
+// done removes a deviation from what is left of the plan.
+func (r *chooser) done(d plan.Deviation) {
+	r.plan = slices.DeleteFunc(slices.Clone(r.plan), func(o plan.Deviation) bool { return o == d })
+}
+
+func (r *chooser) callFault(a apisim.Action) apisim.Fault {
+	if state.Ignored(a.Call.Resource.Resource) {
+		return apisim.NoFault
+	}
+	d, _ := r.planned(plan.AtCall, len(r.out.calls)+1)
+	return d.Fault
+}
+
+// take makes an action happen, and records it.
+func (r *chooser) take(a apisim.Action, f apisim.Fault) {
+	r.checkRetry(a, f)
+	r.served++
+	if f == apisim.Late {
+		r.served = 0
+	}
+	r.judge.current = nil
+	if !state.Ignored(a.Call.Resource.Resource) {
+		r.line(r.text(a, f))
+		r.count(a)
+	}
+	r.sched.Step(a, f)
+	if a.Kind == apisim.Work {
+		r.progress = time.Now() // whether it has written or not; it may have taken its time
+	}
+}
+
+// text is the line of the trace for an action.
+func (r *chooser) text(a apisim.Action, f apisim.Fault) string {
+	text := describe(a)
+	if len(r.fleet.replicas) > 1 && ofProgram(a.Call.Client) {
+		text += "   of " + a.Call.Client
+	}
+	if caller := a.Caller(); caller != "" {
+		text += "   (" + caller + ")"
+	}
+	if f != apisim.NoFault {
+		text += "   <<< " + strings.ToUpper(f.String())
+	}
+	return text
+}
+
+func (r *chooser) count(a apisim.Action) {
+	if r.tail {
+		return
+	}
+	r.out.decisions++
+	switch a.Kind {
+	case apisim.Deliver:
+		r.out.deliveries++
+	case apisim.Release:
+		r.judge.current = &call{Call: a.Call}
+		r.out.calls = append(r.out.calls, r.judge.current)
+	case apisim.Work:
+		r.out.acts++
+	}
+}
+
+// checkRetry records a request that gets 429 with Retry-After, and finds one that the same boot repeats before its
+// time. Two requests for a generated name may be equal without being retries.
+func (r *chooser) checkRetry(a apisim.Action, f apisim.Fault) {
+	if a.Kind != apisim.Release || r.tail || strings.HasSuffix(a.Call.Name, "*") {
+		return
+	}
+	request, now := a.Request(), time.Now()
+	if until := r.retryAt[request]; now.Before(until) {
+		since := now.Sub(until.Add(-apisim.RetryAfter))
+		r.find(report.Retry, fmt.Sprintf("it does not wait as it is told (429, Retry-After: %v): %v later comes again: %s",
+			apisim.RetryAfter, since, strings.TrimSpace(strings.TrimPrefix(describe(a), "call"))))
+	}
+	if delete(r.retryAt, request); f == apisim.Throttled {
+		r.retryAt[request] = now.Add(apisim.RetryAfter)
+	}
+}
+
+// describe words an action for the trace.
+func describe(a apisim.Action) string {
+	_, after, _ := strings.Cut(a.String(), " ")
+	after = strings.TrimPrefix(after, fmt.Sprintf("%s#%d ", a.Call.Client, a.Call.Incarnation))
+	switch a.Kind {
+	case apisim.Deliver:
+		if f := strings.Fields(after); len(f) >= 6 { // watch 3 configmaps ADDED 104 d/a
+			return "deliver   " + f[3] + " " + f[2] + " " + f[5]
+		}
+		return "deliver   " + after
+	case apisim.Commit:
+		return "late      " + after
+	case apisim.Release:
+		return "call      " + after
+	}
+	return "actor     " + after
+}

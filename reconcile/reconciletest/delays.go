@@ -1,0 +1,87 @@
+package reconciletest
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/homeostat/homeostat/internal/apisim"
+)
+
+// delays is what the plan holds back at present.
+type delays struct {
+	*core
+	watches   map[int]time.Time    // by the ID of the watch: since when
+	calls     map[int]time.Time    // by the ID of the call: since when
+	actors    map[string]time.Time // by the action: since when
+	frozen    time.Time            // until when the program's caches are those of the past, and no event comes
+	lists     string               // the resource whose lists and watches come late
+	listsTill time.Time
+}
+
+func newDelays(r *core) *delays {
+	return &delays{
+		core: r, watches: map[int]time.Time{}, calls: map[int]time.Time{}, actors: map[string]time.Time{},
+	}
+}
+
+// release ends the delays that have lasted long enough.
+func (d *delays) release(replicas []*replica) {
+	for _, held := range []map[int]time.Time{d.watches, d.calls} {
+		maps.DeleteFunc(held, func(_ int, since time.Time) bool { return time.Since(since) >= d.o.Lag })
+	}
+	maps.DeleteFunc(d.actors, func(_ string, since time.Time) bool { return time.Since(since) >= actorDelay })
+	if d.frozen.IsZero() || time.Now().Before(d.frozen) {
+		return
+	}
+	d.frozen = time.Time{}
+	d.line("thaw      the caches see what happened since")
+	for _, p := range replicas {
+		d.sim.Thaw(p.client)
+	}
+}
+
+// hold reports whether a delivery or a call is held back.
+func (d *delays) hold(a apisim.Action) bool {
+	switch a.Kind {
+	case apisim.Deliver:
+		_, held := d.watches[a.WatchID()]
+		return held || !d.frozen.IsZero()
+	case apisim.Release:
+		late := a.Call.Resource.GroupResource().String() == d.lists && time.Now().Before(d.listsTill) &&
+			(a.Call.Verb == "list" || a.Call.Verb == "watch")
+		_, held := d.calls[a.CallID()]
+		return held || late
+	}
+	return false
+}
+
+// holdLists delays the lists of the n-th of the watched resources.
+func (d *delays) holdLists(n int) {
+	watched := slices.Sorted(maps.Keys(d.out.uses.watched))
+	if n < 1 || n > len(watched) {
+		return
+	}
+	d.lists, d.listsTill = watched[n-1], time.Now().Add(d.o.Lag)
+	d.line("HELD BACK lists of " + d.lists)
+}
+
+// ends are the times at which watches, calls and lists are released.
+func (d *delays) ends() []time.Time {
+	all := []time.Time{d.frozen, d.listsTill}
+	for _, held := range []map[int]time.Time{d.watches, d.calls} {
+		for _, since := range held {
+			all = append(all, since.Add(d.o.Lag))
+		}
+	}
+	return all
+}
+
+// actorsDue are the times at which late actors are released.
+func (d *delays) actorsDue() []time.Time {
+	var all []time.Time
+	for _, since := range d.actors {
+		all = append(all, since.Add(actorDelay))
+	}
+	return all
+}

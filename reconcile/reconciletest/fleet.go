@@ -1,0 +1,227 @@
+package reconciletest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/backend"
+	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/report"
+	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/stacks"
+	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/state"
+)
+
+const mostBoots = 20 // of a Run that returns by itself
+
+// fleet is the replicas of the program.
+type fleet struct {
+	*core
+	replicas []*replica
+}
+
+// replica is one process of the program and its restarts.
+type replica struct {
+	id      int
+	client  string
+	cancel  context.CancelFunc
+	done    chan error
+	boots   int
+	crashed bool
+	halted  bool      // its Run has returned, or was told to
+	stopped time.Time // when the plan told it to stop
+	caches  []state.Cache
+	down    time.Time // when it boots again; zero: it runs
+	apart   time.Time // until when the network does not reach it
+}
+
+func newFleet(r *core) *fleet {
+	f := &fleet{core: r}
+	for id := range max(r.c.Replicas, 1) {
+		f.replicas = append(f.replicas, &replica{id: id, client: backend.ClientOf(r.c.Replicas, id)})
+	}
+	return f
+}
+
+func ofProgram(client string) bool { return strings.HasPrefix(client, backend.Program) }
+
+// of returns the replica with that client; nil: it is none of the program.
+func (f *fleet) of(client string) *replica {
+	for _, p := range f.replicas {
+		if p.client == client {
+			return p
+		}
+	}
+	return nil
+}
+
+func (f *fleet) crash(client string) {
+	p := f.of(client)
+	p.crashed = true
+	p.cancel()
+}
+
+// boot starts an incarnation of a replica.
+func (f *fleet) boot(ctx context.Context, p *replica) {
+	p.boots++
+	p.crashed, p.halted, p.down, p.stopped, p.caches = false, false, time.Time{}, time.Time{}, nil
+	boot, cancel := context.WithCancel(context.WithValue(ctx, clientKey{}, p.client))
+	p.cancel = cancel
+	p.done = make(chan error, 1)
+	done, b := p.done, backend.Boot{
+		Context: boot, Config: f.sim.Config(p.client), Replica: p.id, Outside: f.world.outside,
+		Remember: func(c state.Cache) { p.caches = append(p.caches, c) },
+	}
+	go func() { done <- f.c.Boot(b) }()
+	f.progress = time.Now()
+}
+
+func (f *fleet) bootAll(ctx context.Context) {
+	for _, p := range f.replicas {
+		f.boot(ctx, p)
+	}
+}
+
+// stop tells the replica to stop; everything else goes on.
+func (p *replica) stop() {
+	p.halted, p.stopped = true, time.Now()
+	p.cancel()
+}
+
+// restart leaves the replica down: for a while if another one can take over.
+func (f *fleet) restart(p *replica, why string) {
+	p.crashed = false
+	p.down = time.Now()
+	if len(f.replicas) > 1 {
+		p.down = p.down.Add(takeOver)
+	}
+	f.line("down      " + p.client + ": " + why)
+}
+
+// ended judges a Run that has returned by itself.
+func (f *fleet) ended(p *replica, err error) {
+	if f.mutated(err) {
+		return
+	}
+	switch {
+	case !p.stopped.IsZero():
+		p.stopped = time.Time{}
+		f.restart(p, "stopped")
+	case f.faultless || f.tail:
+		f.find(report.Run, fmt.Sprintf("Run returned although its context had not ended: %v", err))
+	case p.boots >= mostBoots:
+		f.find(report.Run, fmt.Sprintf("Run returned %d times although its context had not ended, at last: %v",
+			p.boots, err))
+	default:
+		p.cancel()
+		p.down = time.Now().Add(restartAfter)
+		f.line(fmt.Sprintf("down      %s: Run returned: %v", p.client, err))
+	}
+}
+
+// mutated reports whether Run has returned because an informer found a modified object.
+func (f *fleet) mutated(err error) bool {
+	mutation, found := errors.AsType[*informer.MutationError](err)
+	if found {
+		f.find(report.Mutation, mutation.Error())
+	}
+	return found
+}
+
+// checkCaches compares the caches of the replicas that run with the server.
+func (f *fleet) checkCaches() {
+	for _, p := range f.replicas {
+		if p.halted || !p.down.IsZero() {
+			continue
+		}
+		for _, c := range p.caches {
+			objects, err := f.world.Objects(c.Resource)
+			if err != nil {
+				f.find(report.Cache, fmt.Sprintf("Env.Cache: %v", err))
+				return
+			}
+			if edited, err := c.Check(objects); err != nil {
+				f.find(report.OfCache(edited), err.Error())
+				return
+			}
+		}
+	}
+}
+
+// haltAll stops the replicas: their calls are served until they have returned.
+func (r *run) haltAll() {
+	for _, p := range r.fleet.replicas {
+		p.apart = time.Time{}
+		if p.down.IsZero() {
+			p.cancel()
+			r.join(p, true)
+		}
+		p.halted, p.down, p.stopped = true, time.Time{}, time.Time{}
+	}
+}
+
+// returned reports whether a replica has crashed, ended, or booted again.
+func (r *run) returned(ctx context.Context) bool {
+	for _, p := range r.fleet.replicas {
+		switch {
+		case p.halted && p.stopped.IsZero() && p.down.IsZero():
+			continue
+		case !p.stopped.IsZero() && time.Since(p.stopped) > stopWithin:
+			stuck()
+		case p.crashed:
+			r.join(p, false)
+			r.fleet.restart(p, "crashed")
+			return true
+		case !p.down.IsZero():
+			if time.Now().Before(p.down) {
+				continue
+			}
+			r.line("restart   " + p.client)
+			r.fleet.boot(ctx, p)
+			return true
+		}
+		select {
+		case err := <-p.done:
+			p.done <- err
+			r.fleet.ended(p, err)
+			return true
+		default:
+		}
+	}
+	return false
+}
+
+// join waits until Run has returned.
+func (r *run) join(p *replica, serve bool) {
+	deadline := time.Now().Add(stopWithin)
+	for range 100_000 {
+		enabled := r.sched.Enabled()
+		select {
+		case err := <-p.done:
+			p.done <- err
+			r.fleet.mutated(err)
+			return
+		default:
+		}
+		if time.Now().After(deadline) {
+			break
+		}
+		if r.gate.open(r.chance()) {
+			continue
+		}
+		if a, f, ok := r.chooser.pick(enabled); ok && serve {
+			r.chooser.take(a, f)
+			continue
+		}
+		r.sched.Idle(time.Second)
+	}
+	stuck()
+}
+
+// stuck is for a Run that does not return.
+func stuck() {
+	panic(fmt.Sprintf("reconciletest: Run did not return within %v (virtual) after its context had ended; it must join"+
+		" every goroutine that it starts. %s", stopWithin, stacks.Diagnose()))
+}

@@ -1,0 +1,202 @@
+package reconciletest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/homeostat/homeostat/internal/apisim"
+	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/plan"
+	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/report"
+	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/state"
+)
+
+// judge sees every call that the server serves and every write that it commits, and holds the program against them.
+type judge struct {
+	*core
+	several bool // there is more than one replica
+
+	current  *call // that is being served
+	acting   bool  // an actor writes
+	quiet    bool  // the program has restarted at rest: nothing is left to write
+	created  map[types.UID]output
+	alive    map[string]int                // by name: how many objects of the program there are
+	versions []int64                       // of the writes to what the program watches
+	wanted   map[types.UID]bool            // objects that were there before a restart with caches of the past
+	rivals   map[types.UID]bool            // objects that another client wrote just before the program did
+	leases   map[types.NamespacedName]bool // that the program has written
+	leader   string                        // the client that took the Lease last
+}
+
+func newJudge(r *core, several bool) *judge {
+	return &judge{
+		core: r, several: several, created: map[types.UID]output{}, alive: map[string]int{},
+		rivals: map[types.UID]bool{}, leases: map[types.NamespacedName]bool{},
+	}
+}
+
+// extra makes an actor an action of the scheduler, and puts what it writes into its line of the trace.
+func (r *judge) extra(a Actor) *apisim.Extra {
+	return &apisim.Extra{
+		Name: a.Name, Enabled: func() bool { return a.Enabled(r.world) },
+		Do: func() {
+			r.acting = true
+			a.Do(r.world)
+			r.acting = false
+		},
+	}
+}
+
+// acted adds what an actor has written to the last line of the trace.
+func (r *judge) acted(e apisim.Event, resource string) {
+	last := len(r.out.lines) - 1
+	if !r.acting || last < 0 {
+		return
+	}
+	verb := e.Call.Verb
+	if e.Call.Subresource != "" {
+		verb += " " + e.Call.Subresource + " of"
+	}
+	what := fmt.Sprintf(": %s %s %s", verb, resource, e.Key)
+	if !strings.HasSuffix(r.out.lines[last], what) { // a Pod that is removed is written twice
+		r.out.lines[last] += what
+	}
+}
+
+// called sees every call of the program that the server serves.
+func (r *judge) called(c apisim.Call) error {
+	r.out.rules.Add(c)
+	resource := c.Resource.GroupResource().String()
+	switch {
+	case c.Verb == "watch":
+		r.out.uses.watched[resource] = true
+	case !c.Write() && c.Subresource == "" && !state.Ignored(c.Resource.Resource):
+		r.out.uses.read[resource] = true
+	}
+	return nil
+}
+
+// committed sees every write.
+func (r *judge) committed(e apisim.Event) {
+	resource, ignored := e.Resource.GroupResource().String(), state.Ignored(e.Resource.Resource)
+	if !ignored {
+		r.progress = time.Now()
+	}
+	if r.out.uses.watched[resource] && !ignored {
+		r.versions = append(r.versions, e.Version)
+	}
+	if e.New == nil {
+		if _, made := r.created[e.Old.GetUID()]; made {
+			r.alive[resource+" "+stem(e)]--
+		}
+	}
+	r.acted(e, resource)
+	switch {
+	case ofProgram(e.Call.Client):
+		r.checkLeader(e)
+		r.wrote(e, resource)
+	case !ignored:
+		r.quiet, r.wanted = false, nil // the program may have to write again
+	}
+	if r.c.Always != nil && r.out.finding == nil {
+		if err := r.c.Always(r.world); err != nil {
+			r.find(report.Always, fmt.Sprintf("after %s %s %s: %v", strings.ToLower(string(e.Type)), resource,
+				e.Key, err))
+		}
+	}
+}
+
+// wrote judges a write of the program.
+func (r *judge) wrote(e apisim.Event, resource string) {
+	if r.current != nil {
+		r.current.effect = true
+	}
+	if state.Ignored(e.Resource.Resource) {
+		return
+	}
+	if r.tail || r.quiet {
+		r.find(report.Tail, fmt.Sprintf("all was done, and a restart wrote again: %s %s %s", e.Call.Verb, resource,
+			e.Key))
+		return
+	}
+	if e.Old != nil && r.wanted[e.Old.GetUID()] && strings.HasPrefix(e.Call.Verb, "delete") {
+		r.find(report.Past, fmt.Sprintf("all was done, and a restart with caches of the past deletes %s %s", resource, e.Key))
+		return
+	}
+	if e.Old != nil && e.New != nil && r.rivals[e.New.GetUID()] &&
+		e.Old.GetAnnotations()[state.RivalKey] != "" && e.New.GetAnnotations()[state.RivalKey] == "" {
+		r.find(report.Lost, fmt.Sprintf("it overwrites what another client has just written to %s %s, an annotation",
+			resource, e.Key))
+	}
+	r.out.writes++
+	if e.Call.Subresource == "" || e.Call.Subresource == "status" {
+		r.out.uses.written[resource] = true
+	}
+	what := resource + " " + stem(e)
+	switch e.Type {
+	case watch.Added:
+		made := output{resource: resource, key: e.Key.String()}
+		made.leaf, made.value = leaf(r.c, resource, e.New)
+		r.created[e.New.GetUID()] = made
+		r.alive[what]++
+		r.out.counts["at once there are "+what] = max(r.out.counts["at once there are "+what], r.alive[what])
+	case watch.Deleted:
+		r.out.counts["it deletes "+what]++
+	}
+}
+
+// checkLeader holds writes of several replicas against the Lease, if there is exactly one.
+func (r *judge) checkLeader(e apisim.Event) {
+	if !r.several {
+		return
+	}
+	if e.Resource.Resource == "leases" {
+		r.leases[e.Key] = true
+		r.leader = ""
+		if e.New != nil {
+			if holder, _, _ := unstructured.NestedString(e.New.Object, "spec", "holderIdentity"); holder != "" {
+				r.leader = e.Call.Client
+			}
+		}
+		return
+	}
+	late := slices.ContainsFunc(r.plan, func(d plan.Deviation) bool { return d.Fault == apisim.Late })
+	if state.Ignored(e.Resource.Resource) || len(r.leases) != 1 || late || r.leader == e.Call.Client {
+		return
+	}
+	r.find(report.Leader, fmt.Sprintf("%s wrote %s %s, and the holder of the Lease is %q",
+		e.Call.Client, e.Resource.GroupResource(), e.Key, r.leader))
+}
+
+// stem is the object's name, without what was generated.
+func stem(e apisim.Event) string {
+	o := e.New
+	if o == nil {
+		o = e.Old
+	}
+	if prefix := o.GetGenerateName(); prefix != "" {
+		return e.Key.Namespace + "/" + prefix + "*"
+	}
+	return e.Key.String()
+}
+
+// outputs returns the objects that the program made and that are there.
+func (r *judge) outputs() []output {
+	var all []output
+	for _, res := range r.sim.Resources() {
+		for _, o := range r.sim.Objects(res.GVR()) {
+			if made, ok := r.created[o.GetUID()]; ok {
+				if o.GetNamespace() == "" {
+					made.key = o.GetName()
+				}
+				all = append(all, made)
+			}
+		}
+	}
+	return all
+}
