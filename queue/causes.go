@@ -26,6 +26,11 @@ type Cause struct {
 	Merged int
 }
 
+func (c *Cause) empty() bool {
+	return c.Trigger == "" && c.Name == "" && c.Namespace == "" && c.Type == "" &&
+		c.OldVersion == "" && c.NewVersion == "" && c.Merged == 0
+}
+
 // maxCauses bounds the list of causes that a key carries. Causes beyond it are
 // counted in Merged of the last one.
 const maxCauses = 8
@@ -50,12 +55,9 @@ type causes struct {
 	known []string // triggers and types
 }
 
-// add appends c to list, which belongs to key, a pointer. A cause of the same
+// add appends c, which is not empty, to list, which belongs to key, a pointer. A cause of the same
 // object by the same trigger absorbs it.
 func (s *causes) add(list *uint32, key any, c *Cause) {
-	if *c == (Cause{}) {
-		return
-	}
 	own, _ := key.(*types.NamespacedName)
 	link := list
 	for length := 1; *link != 0; length++ {

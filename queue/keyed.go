@@ -14,146 +14,100 @@ func (q *Queue[K]) ByKey() keyed.Queue[K] { return byKey[K]{q} }
 
 // byKey is a queue without items. A delayed addition is not merged with one
 // without delay: both lead to a dispatch. The time of the delayed one is
-// memory.later.
-type byKey[K comparable] struct{ *Queue[K] }
+// retryState.later.
+type byKey[K comparable] struct{ queue *Queue[K] }
 
-func (q byKey[K]) AddLater(key K, d time.Duration, failed bool) bool {
-	delay := int64(d)
+func (b byKey[K]) AddLater(key K, delay time.Duration, failed bool) bool {
+	q, s := b.queue, &b.queue.schedule
 	var jitter float64
 	if failed {
 		jitter = q.jitter()
 	}
-	var group string
-	if q.options.Group != nil {
-		group = q.options.Group(key)
-	}
+	group, hash := q.groupOf(key), s.table.hash(key)
 	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.mode != running {
+	defer q.unlock()
+	if s.mode != running {
 		return false
 	}
-	q.counters.added++
-	hash := q.hash(key)
-	n, place := q.seek(key, hash)
+	s.counters.added++
+	n, place := s.table.find(key, hash)
 	if n == 0 {
-		var e *record[K]
-		n, e = q.insert(key, hash, place)
-		e.tag = q.enter(group, hash)
+		var e *entry[K]
+		n, e = s.table.insert(key, hash, place)
+		e.tag = s.lanes.enter(group, hash)
 		e.state = idle
 	}
-	m := q.remember(q.at(n))
+	r := s.ensureRetryState(s.table.at(n))
 	if failed {
-		q.failed(m)
-		delay = int64(q.options.Backoff.after(m.failures, jitter))
+		s.retries.fail(r)
+		delay = s.options.Backoff.after(r.failures, jitter)
 	}
-	q.setLater(n, m, until(q.now(), delay))
+	s.setLater(n, r, deadline(s.now(), delay))
 	return true
 }
 
-// setLater sets the time of the delayed addition of entry n, unless it has an earlier one.
-func (q *Queue[K]) setLater(n uint32, m *memory, due int64) {
-	if m.later != 0 {
-		q.counters.merged++
-		if m.later <= due {
-			return
-		}
-		q.timers.stale++
-	}
-	m.later = due
-	q.timers.push(due, n)
-	q.timers.sweep(q.valid)
-	q.alarm(due)
-}
-
-// dropLater forgets the delayed addition of e and reports whether there was one.
-func (q *Queue[K]) dropLater(e *record[K]) bool {
-	m := q.recall(e)
-	if m == nil || m.later == 0 {
-		return false
-	}
-	m.later = 0
-	q.timers.stale++
-	q.timers.sweep(q.valid)
-	return true
-}
-
-// endLater adds the key of entry n, since the time of its delayed addition has come.
-func (q *Queue[K]) endLater(n uint32, m *memory) {
-	due := m.later
-	m.later = 0
-	q.merge(n, &AddOptions{}, due)
-}
-
-// isLater reports whether a timer is that of the delayed addition of e.
-func (q *Queue[K]) isLater(e *record[K], t timerNode) bool {
-	m := q.recall(e)
-	return m != nil && m.later == t.due
-}
-
-func (q byKey[K]) Get(timed bool) (key K, waited time.Duration, err error) {
+func (b byKey[K]) Get(timed bool) (key K, waited time.Duration, err error) {
 	var item Item[K]
-	if err := q.get(context.Background(), false, &item); err != nil {
+	if err := b.queue.get(context.Background(), false, &item); err != nil {
 		return key, 0, err
 	}
 	if timed {
-		q.mu.Lock()
-		defer q.mu.Unlock()
-		if t := q.turnOf(item.turn, item.number); t != nil {
-			waited = time.Duration(t.waited)
+		b.queue.mu.Lock()
+		defer b.queue.unlock()
+		if l := b.queue.schedule.leaseOf(item.lease, item.ticket); l != nil {
+			waited = time.Duration(l.waited)
 		}
 	}
 	return item.key, waited, nil
 }
 
-func (q byKey[K]) Done(key K, timed bool) (age time.Duration, ok bool) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	n := q.find(key, q.hash(key))
-	if n == 0 || q.at(n).state != held {
+func (b byKey[K]) Done(key K, timed bool) (age time.Duration, ok bool) {
+	b.queue.mu.Lock()
+	defer b.queue.unlock()
+	s := &b.queue.schedule
+	n, e := s.table.get(key)
+	if n == 0 || e.state != held {
 		return 0, false
 	}
-	number := q.at(n).next
-	t := q.turns.at(number)
+	place := e.next
 	if timed {
-		age = time.Duration(q.now() - t.since)
+		age = time.Duration(s.now() - s.leases.at(place).since)
 	}
-	q.finish(number, t, &ending{how: released})
+	s.finish(place, &ending{how: released})
 	return age, true
 }
 
-func (q byKey[K]) Failures(key K) int {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if n := q.find(key, q.hash(key)); n != 0 {
-		if m := q.recall(q.at(n)); m != nil {
-			return int(m.failures)
-		}
+func (b byKey[K]) Failures(key K) int {
+	b.queue.mu.Lock()
+	defer b.queue.unlock()
+	s := &b.queue.schedule
+	if n, e := s.table.get(key); n != 0 && e.retry != 0 {
+		return int(s.retries.at(e.retry).failures)
 	}
 	return 0
 }
 
-func (q byKey[K]) Pending() (pending, began int64) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.promoteNow()
-	return int64(q.ready + q.again), q.counters.began
+func (b byKey[K]) Pending() (pending, began int64) {
+	b.queue.mu.Lock()
+	defer b.queue.unlock()
+	s := &b.queue.schedule
+	s.promoteNow()
+	return int64(s.lanes.ready + s.readded), s.counters.began
 }
 
-func (q byKey[K]) Draining() bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.mode != running
+func (b byKey[K]) Draining() bool {
+	b.queue.mu.Lock()
+	defer b.queue.unlock()
+	return b.queue.schedule.mode != running
 }
 
-func (q byKey[K]) Clock() clock.Clock { return q.options.Clock }
+func (b byKey[K]) Clock() clock.Clock { return b.queue.schedule.options.Clock }
 
-func (q byKey[K]) Empty() <-chan struct{} {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.emptied == nil {
-		q.emptied = make(chan struct{})
+func (b byKey[K]) Empty() <-chan struct{} {
+	b.queue.mu.Lock()
+	defer b.queue.unlock()
+	if b.queue.emptied == nil {
+		b.queue.emptied = make(chan struct{})
 	}
-	empty := q.emptied
-	q.reportEmpty()
-	return empty
+	return b.queue.emptied
 }

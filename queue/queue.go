@@ -2,53 +2,30 @@ package queue
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"sync"
-	"sync/atomic"
-	"time"
-
-	"k8s.io/utils/clock"
 
 	"github.com/homeostat/homeostat/internal/simhook"
 )
 
-// A Queue hands out keys, each to one worker at a time. It is made by [New],
+// ErrStopped is returned by [Queue.Get] when no key will come any more: after
+// Stop, and after Drain once the last waiting key has been dispatched.
+var ErrStopped = errors.New("the queue has stopped")
+
+// A Queue dispatches keys, each to one worker at a time. It is made by [New],
 // and safe for concurrent use.
 type Queue[K comparable] struct {
-	options Options[K]
-	epoch   time.Time
-	real    bool                  // the clock is the real one
-	timely  atomic.Bool           // the last addition had to know the time
-	gate    func(context.Context) // called before a key is chosen; nil without a simulator
-	jitter  func() float64
+	gate   func(context.Context) // called before a key is chosen; nil without a simulator
+	jitter func() float64
 
-	// What each turn needs comes first, so that it is in few cache lines.
-	mu       sync.Mutex // guards what follows
-	mode     mode
-	ready    int // keys in rings
-	again    int // held keys with a demand
-	numbers  uint64
-	timers   timers
-	sleepers sleepers
-	rings    [lanes]ring
-	store[K] // what is known of each key
-	turns    slab[turn]
-	groups   slab[group]
-	causes   causes
-	counters counters
-	memories slab[memory]
-	numberOf map[string]uint32 // of groups
-	emptied  chan struct{}     // closed when nothing waits or is held; nil if nobody asks
+	mu       sync.Mutex // guards what follows; released by unlock
+	waiters  waiters
+	schedule schedule[K]
+	emptied  chan struct{} // closed when nothing waits or is held; nil if nobody waits for that
 }
-
-type mode uint8
-
-const (
-	running mode = iota
-	draining
-	stopped
-)
 
 // New returns an empty queue. It starts nothing: no goroutine, no timer.
 //
@@ -58,7 +35,7 @@ func New[K comparable](o *Options[K]) (*Queue[K], error) {
 	if err := options.validate(); err != nil {
 		return nil, fmt.Errorf("making queue %q: %w", options.Name, err)
 	}
-	q := &Queue[K]{options: options, epoch: options.Clock.Now(), store: newStore[K](), jitter: rand.Float64}
+	q := &Queue[K]{jitter: rand.Float64, waiters: waiters{clock: options.Clock}}
 	if hooks := simhook.Current(); hooks != nil {
 		if hooks.Jitter != nil {
 			q.jitter = hooks.Jitter
@@ -67,44 +44,60 @@ func New[K comparable](o *Options[K]) (*Queue[K], error) {
 			q.gate = hooks.Gate(options.Name)
 		}
 	}
-	_, q.real = options.Clock.(clock.RealClock)
+	s := &q.schedule
+	s.options, s.epoch, s.table = options, options.Clock.Now(), newTable[K]()
+	s.lanes.entries = &s.table.slab
 	if options.Group == nil {
-		q.groups.take()
+		s.lanes.groups.take() // onlyGroup
 	} else {
-		q.numberOf = map[string]uint32{}
+		s.lanes.numberOf = map[string]uint32{}
 	}
 	return q, nil
 }
 
 // Name returns the name that the queue was given.
-func (q *Queue[K]) Name() string { return q.options.Name }
+func (q *Queue[K]) Name() string { return q.schedule.options.Name }
 
-// now is the time since the epoch, and more than 0.
-func (q *Queue[K]) now() int64 {
-	if q.real {
-		return int64(time.Since(q.epoch)) + 1
+// unlock releases mu and wakes the callers of Get that have something to do.
+func (q *Queue[K]) unlock() {
+	s := &q.schedule
+	if s.mode != running && s.lanes.ready == 0 && s.readded == 0 {
+		q.waiters.wakeAll()
+		if s.leases.live == 0 && q.emptied != nil {
+			close(q.emptied)
+			q.emptied = nil
+		}
 	}
-	return int64(q.options.Clock.Since(q.epoch)) + 1
+	if w := &q.waiters; len(w.idle) > 0 || w.timer != nil {
+		w.notify(s.lanes.ready, s.timers.next())
+	}
+	q.mu.Unlock()
 }
 
-// Add makes key wait in lane Live, unless it does already.
+// Add makes key wait in lane Live, unless it waits there already.
 func (q *Queue[K]) Add(key K) { q.AddWithOptions(key, AddOptions{}) }
 
-// AddWithOptions makes key wait as a says. A key that is held by a worker is handed
-// out again when its turn has ended. After Drain or Stop it does nothing.
+// AddWithOptions makes key wait as a says. A key that is held by a worker is
+// dispatched again when its item has ended. After Drain or Stop it does nothing.
 func (q *Queue[K]) AddWithOptions(key K, a AddOptions) {
-	var name string
-	if q.options.Group != nil {
-		name = q.options.Group(key)
-	}
-	hash := q.hash(key) // outside the lock, to hold that for a shorter time
+	s := &q.schedule
+	group := q.groupOf(key)
+	hash := s.table.hash(key) // outside the lock, to hold that for a shorter time
 	var now int64
-	if q.timely.Load() { // so must this one, most likely
-		now = q.now()
+	if s.needsClock.Load() {
+		now = s.now()
 	}
 	q.mu.Lock()
-	q.add(key, hash, name, &a, now)
-	q.mu.Unlock()
+	s.add(key, hash, group, &a, now)
+	q.unlock()
+}
+
+// groupOf calls the user's function, outside the lock.
+func (q *Queue[K]) groupOf(key K) string {
+	if group := q.schedule.options.Group; group != nil {
+		return group(key)
+	}
+	return ""
 }
 
 // Forget forgets the failures of key: the next one is its first again. A retry
@@ -112,20 +105,17 @@ func (q *Queue[K]) AddWithOptions(key K, a AddOptions) {
 // ends.
 func (q *Queue[K]) Forget(key K) {
 	q.mu.Lock()
-	defer q.mu.Unlock()
-	n := q.find(key, q.hash(key))
-	if n == 0 {
+	defer q.unlock()
+	s := &q.schedule
+	n, e := s.table.get(key)
+	if n == 0 || e.retry == 0 {
 		return
 	}
-	e := q.at(n)
-	m := q.recall(e)
-	if m == nil {
-		return
-	}
-	q.forget(m)
+	r := s.retries.at(e.retry)
+	s.retries.forget(r)
 	if e.pending == nothing && e.state != held {
-		m.backoff = 0
-		q.settle(n, q.now())
+		r.backoff = 0
+		s.reschedule(n, s.now())
 	}
 }
 
@@ -135,96 +125,134 @@ func (q *Queue[K]) Forget(key K) {
 // backed off is still dispatched at the end of its back-off.
 func (q *Queue[K]) Cancel(key K) bool {
 	q.mu.Lock()
-	defer q.mu.Unlock()
-	n := q.find(key, q.hash(key))
+	defer q.unlock()
+	s := &q.schedule
+	n, e := s.table.get(key)
 	if n == 0 {
 		return false
 	}
-	e := q.at(n)
-	dropped := q.dropLater(e)
+	dropped := s.dropLater(e)
 	if e.pending == timer && e.state != waiting {
-		q.expect(e, nothing, 0)
-		q.causes.drop(e.causes)
+		s.setPending(e, nothing, 0)
+		s.causes.drop(e.causes)
 		e.causes, dropped = 0, true
 	}
 	if dropped && e.pending == nothing && e.state != held {
-		q.settle(n, q.now())
+		s.reschedule(n, s.now())
 	}
 	return dropped
 }
 
-// Release ends what Item.Hold began: key is handed out as soon as something
-// asks for it.
+// Release ends the hold that [Item.Hold] began: key is dispatched as soon as it
+// is added, or at once if it has been.
 func (q *Queue[K]) Release(key K) {
 	q.mu.Lock()
-	defer q.mu.Unlock()
-	n := q.find(key, q.hash(key))
-	if n == 0 {
+	defer q.unlock()
+	s := &q.schedule
+	n, e := s.table.get(key)
+	if n == 0 || e.retry == 0 || s.retries.at(e.retry).hold == 0 {
 		return
 	}
-	e := q.at(n)
-	m := q.recall(e)
-	if m == nil || m.hold == 0 {
-		return
-	}
-	m.hold = 0
+	s.retries.at(e.retry).hold = 0
 	if e.state == delayed {
-		q.settle(n, q.now())
+		s.reschedule(n, s.now())
 	}
 }
 
-// Len returns how many keys wait for a worker now; keys that are held or
-// delayed do not count.
+// Len returns how many keys wait for a worker now. Keys that are held or delayed
+// do not count.
 func (q *Queue[K]) Len() int {
 	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.promoteNow()
-	return q.ready
-}
-
-func (q *Queue[K]) promoteNow() {
-	if len(q.timers.nodes) > 0 {
-		q.promote(q.now())
-	}
+	defer q.unlock()
+	q.schedule.promoteNow()
+	return q.schedule.lanes.ready
 }
 
 // Drain ends the intake: later additions, timers and retries are dropped, while
-// keys that wait are still handed out. When none is left, Get returns
+// keys that wait are still dispatched. When none is left, Get returns
 // [ErrStopped].
 func (q *Queue[K]) Drain() {
 	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.mode != running {
+	defer q.unlock()
+	if q.schedule.mode != running {
 		return
 	}
-	q.promoteNow()
-	q.mode = draining
-	q.clear(delayed, idle)
-	q.timers = timers{}
-	q.rouseAll()
-	q.reportEmpty()
+	q.schedule.promoteNow()
+	q.schedule.end(draining, delayed, idle)
+	q.waiters.wakeAll()
 }
 
 // Stop drops everything that waits; Get returns [ErrStopped]. Items that are
 // held may be ended as usual, or not at all.
 func (q *Queue[K]) Stop() {
 	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.mode = stopped
-	q.clear(waiting, delayed, idle)
-	q.timers = timers{}
-	q.rouseAll()
-	q.reportEmpty()
+	defer q.unlock()
+	q.schedule.end(stopped, waiting, delayed, idle)
+	q.waiters.wakeAll()
 }
 
-// clear discards the entries in the given states.
-func (q *Queue[K]) clear(states ...state) {
-	for n, top := uint32(1), q.top; n <= top && q.live > 0; n++ {
-		for _, s := range states {
-			if e := q.at(n); e.state == s {
-				q.discard(n, e)
-				break
-			}
+// Get returns the next key, and waits until there is one.
+//
+// Errors: [ErrStopped], or ctx.Err() once ctx has ended, even if keys wait.
+func (q *Queue[K]) Get(ctx context.Context) (item Item[K], err error) {
+	err = q.get(ctx, true, &item)
+	return item, err
+}
+
+// get is Get. In a drained queue without waiting keys, a patient caller waits
+// for held keys that were added again.
+func (q *Queue[K]) get(ctx context.Context, patient bool, item *Item[K]) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	s := &q.schedule
+	now := s.now() // outside the lock, to hold that for a shorter time
+	q.mu.Lock()
+	defer q.unlock()
+	admitted, yielded := q.gate == nil, false
+	for ; ; now = s.now() {
+		s.promote(now)
+		var err error
+		switch {
+		case s.lanes.ready > 0 && admitted:
+			item.queue = q
+			s.dispatch(now, item)
+			return nil
+		case s.lanes.ready > 0:
+			admitted = true
+			err = q.passGate(ctx)
+		case s.mode == stopped, s.mode == draining && (s.readded == 0 || !patient):
+			return ErrStopped
+		case !yielded:
+			yielded = true
+			q.yield()
+		default:
+			admitted = q.gate == nil
+			err = q.waiters.wait(ctx, &q.mu, now, s.timers.next())
+		}
+		if err != nil {
+			return err
 		}
 	}
+}
+
+// yield lets other goroutines run, with mu released. A producer often adds its
+// next key during the yield, which is cheaper than to wait and be woken.
+func (q *Queue[K]) yield() {
+	q.unlock()
+	defer q.mu.Lock()
+	runtime.Gosched()
+}
+
+// passGate calls the hook of a simulator, with mu released. Meanwhile the caller
+// counts as woken for a key.
+func (q *Queue[K]) passGate(ctx context.Context) error {
+	q.waiters.waking++
+	q.unlock()
+	defer func() {
+		q.mu.Lock()
+		q.waiters.waking--
+	}()
+	q.gate(ctx)
+	return ctx.Err()
 }

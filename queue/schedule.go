@@ -1,220 +1,340 @@
 package queue
 
-import "math"
+import (
+	"math"
+	"slices"
+	"sync/atomic"
+	"time"
+)
 
-// This file decides when a key is handed out. All of it runs under Queue.mu.
+// schedule decides when a key is dispatched. Queue.mu guards it, except for its
+// clock and options. It wakes nobody: Queue.unlock does.
+type schedule[K comparable] struct {
+	options Options[K]
+	epoch   time.Time
+	// needsClock is whether the last addition had to know the time: the next one
+	// most likely has to, too, and reads the clock before it takes the lock.
+	needsClock atomic.Bool
 
-// add is AddWithOptions, at the time now; 0 if nobody has looked at the clock.
-func (q *Queue[K]) add(key K, hash uint32, group string, a *AddOptions, now int64) {
-	if q.mode != running {
+	mode       mode
+	readded    int    // held keys with a demand
+	lastTicket uint64 // of a lease
+	timers     timers
+	lanes      lanes[K]
+	table      table[K]
+	leases     slab[lease]
+	causes     causes
+	counters   counters
+	retries    retries
+}
+
+type mode uint8
+
+const (
+	running mode = iota
+	draining
+	stopped
+)
+
+// now returns the time since the epoch, which is more than 0.
+func (s *schedule[K]) now() int64 { return int64(s.options.Clock.Since(s.epoch)) + 1 }
+
+// time is the inverse of now.
+func (s *schedule[K]) time(at int64) time.Time { return s.epoch.Add(time.Duration(at - 1)) }
+
+// deadline returns the time after a delay, at most the end of time.
+func deadline(now int64, delay time.Duration) int64 {
+	if int64(delay) > math.MaxInt64-now {
+		return math.MaxInt64
+	}
+	return now + max(int64(delay), 0)
+}
+
+// add adds a key at the time now, 0 if the clock has not been read.
+func (s *schedule[K]) add(key K, hash uint32, group string, a *AddOptions, now int64) {
+	if s.mode != running {
 		return
 	}
-	q.counters.added++
-	n, place := q.seek(key, hash)
+	s.counters.added++
+	n, place := s.table.find(key, hash)
 	if n != 0 {
-		q.merge(n, a, now)
+		s.merge(n, a, now)
 		return
 	}
-	n, e := q.insert(key, hash, place)
-	e.tag = q.enter(group, hash)
-	now = q.clock(now)
+	n, e := s.table.insert(key, hash, place)
+	e.tag = s.lanes.enter(group, hash)
+	now = s.clock(now)
 	e.lane = min(a.Lane, Background)
-	q.causes.add(&e.causes, &e.key, &a.Cause)
+	if !a.Cause.empty() {
+		s.causes.add(&e.causes, &e.key, &a.Cause)
+	}
 	if a.After > 0 {
 		e.pending = timer
-		q.delay(n, until(now, int64(a.After)))
+		s.delay(n, deadline(now, a.After))
 		return
 	}
 	e.pending = demand
-	q.enqueue(n, e, now)
+	s.enqueue(n, e, now)
 }
 
-// clock is now or, if nobody has looked at the clock yet, what it says.
-func (q *Queue[K]) clock(now int64) int64 {
+// clock returns now or, if that is 0, what the clock says.
+func (s *schedule[K]) clock(now int64) int64 {
 	if now == 0 {
-		q.timely.Store(true)
-		now = q.now()
+		s.needsClock.Store(true)
+		now = s.now()
 	}
 	return now
 }
 
-// merge is add for a key that is known already.
-func (q *Queue[K]) merge(n uint32, a *AddOptions, now int64) {
-	e := q.at(n)
-	q.causes.add(&e.causes, &e.key, &a.Cause)
+// merge adds a key that has entry n.
+func (s *schedule[K]) merge(n uint32, a *AddOptions, now int64) {
+	e := s.table.at(n)
+	if !a.Cause.empty() {
+		s.causes.add(&e.causes, &e.key, &a.Cause)
+	}
 	if a.ResetBackoff {
-		q.forgive(e)
+		s.clearFailures(e)
 		e.reset = e.reset || e.state == held
 	}
 	if e.pending != nothing {
-		q.counters.merged++
+		s.counters.merged++
 	}
 	if e.state == waiting {
 		if now != 0 {
-			q.timely.Store(false)
+			s.needsClock.Store(false)
 		}
 		if a.Lane < e.lane {
-			q.unlink(e)
+			s.lanes.unlink(e)
 			e.lane = a.Lane
-			q.push(n, e)
+			s.lanes.push(n, e)
 		}
 		return
 	}
-	now = q.clock(now)
-	q.urge(e, a, now)
+	now = s.clock(now)
+	s.mergeAddition(e, a, now)
 	if e.state != held {
-		q.settle(n, now)
+		s.reschedule(n, now)
 	}
 }
 
-// urge merges an addition into what is pending for e: a demand beats a timer,
-// the earlier of two timers wins.
-func (q *Queue[K]) urge(e *record[K], a *AddOptions, now int64) {
-	if m := q.recall(e); e.pending == nothing {
+// mergeAddition merges an addition into what is pending for e: a demand beats a
+// timer, and of two timers the earlier wins.
+func (s *schedule[K]) mergeAddition(e *entry[K], a *AddOptions, now int64) {
+	if r := s.retries.of(e.retry); e.pending == nothing {
 		e.lane = min(a.Lane, Background)
-	} else if m == nil || m.backoff <= now {
+	} else if r == nil || r.backoff <= now {
 		e.lane = min(e.lane, a.Lane)
 	}
-	due := until(now, int64(a.After))
+	due := deadline(now, a.After)
 	switch {
 	case e.pending == demand:
 	case a.After <= 0:
-		q.expect(e, demand, now)
-	case e.pending == nothing || a.Replace || due < q.due(e):
-		q.expect(e, timer, due)
+		s.setPending(e, demand, now)
+	case e.pending == nothing || a.Replace || due < s.due(e):
+		s.setPending(e, timer, due)
 	}
 }
 
-// settle puts entry n, which no worker holds, where it belongs by what is
-// pending for it and by what it has to wait for.
-func (q *Queue[K]) settle(n uint32, now int64) {
-	e := q.at(n)
-	then := int64(0)
-	if e.pending != nothing {
-		then = q.due(e)
+// setPending sets what is pending for e, which must not be waiting. Unless a
+// worker holds e, reschedule must follow.
+func (s *schedule[K]) setPending(e *entry[K], p pending, due int64) {
+	if e.state == held && (e.pending == demand) != (p == demand) {
+		if p == demand {
+			s.readded++
+			s.counters.began++
+		} else {
+			s.readded--
+		}
 	}
-	if m := q.recall(e); m != nil {
-		then = max(then, m.gate())
-		if m.failures == 0 && m.later == 0 && m.gate() <= now {
-			q.unbacked(e)
-			q.memories.drop(e.memory)
-			e.memory = 0
+	e.pending = p
+	if r := s.retries.of(e.retry); r != nil {
+		r.due = due
+		return
+	}
+	s.unschedule(e)
+	e.at = due
+}
+
+// due returns the time of what is pending for e.
+func (s *schedule[K]) due(e *entry[K]) int64 {
+	if r := s.retries.of(e.retry); r != nil {
+		return r.due
+	}
+	return e.at
+}
+
+// ensureRetryState returns the retryState of e, a new one if it has none.
+func (s *schedule[K]) ensureRetryState(e *entry[K]) *retryState {
+	if e.retry == 0 {
+		e.retry = s.retries.take()
+		s.retries.at(e.retry).due = e.at
+	}
+	return s.retries.at(e.retry)
+}
+
+// clearFailures ends back-off and failures of e.
+func (s *schedule[K]) clearFailures(e *entry[K]) {
+	if r := s.retries.of(e.retry); r != nil {
+		s.retries.forget(r)
+		r.backoff = 0
+	}
+}
+
+// reschedule puts entry n, which no worker holds, where it belongs by what is
+// pending for it and by what it has to wait for.
+func (s *schedule[K]) reschedule(n uint32, now int64) {
+	e := s.table.at(n)
+	at := int64(0)
+	if e.pending != nothing {
+		at = s.due(e)
+	}
+	if r := s.retries.of(e.retry); r != nil {
+		at = max(at, r.earliest())
+		if r.failures == 0 && r.later == 0 && r.earliest() <= now {
+			s.retries.setBackingOff(r, false)
+			s.retries.drop(e.retry)
+			e.retry = 0
 		}
 	}
 	switch {
-	case q.mode == running && then > now:
-		q.delay(n, then)
-	case q.mode == running && e.pending != nothing,
-		q.mode == draining && e.pending == demand && then <= now:
-		q.enqueue(n, e, then)
-	case q.mode == running && e.memory != 0:
-		q.unschedule(e)
+	case s.mode == running && at > now:
+		s.delay(n, at)
+	case s.mode == running && e.pending != nothing,
+		s.mode == draining && e.pending == demand && at <= now:
+		s.enqueue(n, e, at)
+	case s.mode == running && e.retry != 0:
+		s.unschedule(e)
 		e.state = idle
 	default:
-		q.discard(n, e)
+		s.remove(n, e)
 	}
 }
 
-// enqueue makes e, entry n, wait for a worker; it could have had one since then.
-func (q *Queue[K]) enqueue(n uint32, e *record[K], since int64) {
-	q.unschedule(e)
+// enqueue makes e, entry n, wait for a worker; since is when it could first have
+// had one.
+func (s *schedule[K]) enqueue(n uint32, e *entry[K], since int64) {
+	s.unschedule(e)
 	e.state, e.at = waiting, since
-	q.counters.began++
-	q.push(n, e)
-	q.wake()
+	s.counters.began++
+	s.lanes.push(n, e)
 }
 
-// delay makes entry n wait until then.
-func (q *Queue[K]) delay(n uint32, then int64) {
-	e := q.at(n)
-	if e.state == delayed && e.at == then {
-		q.unbacked(e)
-		q.backed(e)
-		return
+// delay makes entry n wait for a time.
+func (s *schedule[K]) delay(n uint32, until int64) {
+	e := s.table.at(n)
+	if e.state != delayed || e.at != until {
+		s.unschedule(e)
+		e.state, e.at = delayed, until
+		s.timers.push(until, n)
 	}
-	q.unschedule(e)
-	e.state, e.at = delayed, then
-	q.backed(e)
-	q.timers.push(then, n)
-	q.alarm(then)
+	r := s.retries.of(e.retry)
+	s.retries.setBackingOff(r, r != nil && r.backoff == until && e.pending != nothing)
 }
 
-// backed counts e if it is delayed by its back-off; unbacked is the end of that.
-func (q *Queue[K]) backed(e *record[K]) {
-	if m := q.recall(e); m != nil && m.backoff == e.at && e.pending != nothing {
-		m.backing = true
-		q.counters.backing++
-	}
-}
-
-func (q *Queue[K]) unbacked(e *record[K]) {
-	if m := q.recall(e); m != nil && m.backing {
-		m.backing = false
-		q.counters.backing--
-	}
-}
-
-// unschedule leaves the timer of e to be skipped.
-func (q *Queue[K]) unschedule(e *record[K]) {
+// unschedule makes the timer of e stale.
+func (s *schedule[K]) unschedule(e *entry[K]) {
 	if e.state != delayed {
 		return
 	}
 	e.state = absent
-	q.unbacked(e)
-	q.timers.stale++
-	q.timers.sweep(q.valid)
+	s.retries.setBackingOff(s.retries.of(e.retry), false)
+	s.timers.expire(s.current)
 }
 
-// valid tells whether a timer is the one that its entry waits for.
-func (q *Queue[K]) valid(t timerNode) bool {
-	if !q.has(t.entry) {
+// current reports whether a timer is the one that its entry waits for.
+func (s *schedule[K]) current(t timerNode) bool {
+	if !s.table.has(t.entry) {
 		return false
 	}
-	e := q.at(t.entry)
-	return e.state == delayed && e.at == t.due || q.isLater(e, t)
+	e := s.table.at(t.entry)
+	if e.state == delayed && e.at == t.due {
+		return true
+	}
+	r := s.retries.of(e.retry)
+	return r != nil && r.later == t.due
 }
 
-// promote settles the delayed keys whose time has come. Each timer stands for one thing: if a delayed key has a delayed
-// addition at the same time, that has a timer of its own.
-func (q *Queue[K]) promote(now int64) {
-	for len(q.timers.nodes) > 0 && q.timers.nodes[0].due <= now {
-		t := q.timers.pop()
-		if !q.valid(t) {
-			q.timers.stale--
+// promote reschedules the delayed keys whose time has come. Each timer stands
+// for one thing: a delayed key with a later addition at the same time has two.
+func (s *schedule[K]) promote(now int64) {
+	for len(s.timers.nodes) > 0 && s.timers.nodes[0].due <= now {
+		t := s.timers.pop()
+		if !s.current(t) {
+			s.timers.stale--
 			continue
 		}
-		e := q.at(t.entry)
+		e := s.table.at(t.entry)
 		if e.state != delayed || e.at != t.due {
-			q.endLater(t.entry, q.recall(e))
+			s.retries.at(e.retry).later = 0
+			s.merge(t.entry, &AddOptions{}, t.due)
 			continue
 		}
 		e.state = absent
-		q.unbacked(e)
-		q.settle(t.entry, now)
+		s.retries.setBackingOff(s.retries.of(e.retry), false)
+		s.reschedule(t.entry, now)
 	}
 }
 
-// discard forgets everything about e, entry n, which no worker holds.
-func (q *Queue[K]) discard(n uint32, e *record[K]) {
-	q.unschedule(e)
-	q.dropLater(e)
+// promoteNow is promote when the caller does not need the time.
+func (s *schedule[K]) promoteNow() {
+	if len(s.timers.nodes) > 0 {
+		s.promote(s.now())
+	}
+}
+
+// setLater sets the time of the addition by key of entry n, unless it has an
+// earlier one.
+func (s *schedule[K]) setLater(n uint32, r *retryState, due int64) {
+	if r.later != 0 {
+		s.counters.merged++
+		if r.later <= due {
+			return
+		}
+		s.timers.stale++
+	}
+	r.later = due
+	s.timers.push(due, n)
+	s.timers.sweep(s.current)
+}
+
+// dropLater forgets the addition by key of e and reports whether there was one.
+func (s *schedule[K]) dropLater(e *entry[K]) bool {
+	r := s.retries.of(e.retry)
+	if r == nil || r.later == 0 {
+		return false
+	}
+	r.later = 0
+	s.timers.expire(s.current)
+	return true
+}
+
+// remove forgets everything about e, entry n, which no worker holds.
+func (s *schedule[K]) remove(n uint32, e *entry[K]) {
+	s.unschedule(e)
+	s.dropLater(e)
 	if e.state == waiting {
-		q.unlink(e)
+		s.lanes.unlink(e)
 	}
-	if e.causes != 0 {
-		q.causes.drop(e.causes)
+	s.causes.drop(e.causes)
+	if r := s.retries.of(e.retry); r != nil {
+		s.retries.forget(r)
+		s.retries.drop(e.retry)
 	}
-	if m := q.recall(e); m != nil {
-		q.forget(m)
-		q.memories.drop(e.memory)
+	hash := e.tag
+	if s.options.Group != nil {
+		hash = s.table.hash(e.key)
+		s.lanes.exit(e.tag)
 	}
-	q.remove(n, q.exit(e))
+	s.table.remove(n, hash)
 }
 
-// until is a time that far in the future, or the end of time.
-func until(now, delay int64) int64 {
-	if delay > math.MaxInt64-now {
-		return math.MaxInt64
+// end changes the mode and removes the entries in the given states.
+func (s *schedule[K]) end(m mode, states ...state) {
+	s.mode = m
+	for n, top := uint32(1), s.table.top; n <= top && s.table.live > 0; n++ {
+		if e := s.table.at(n); slices.Contains(states, e.state) {
+			s.remove(n, e)
+		}
 	}
-	return now + max(delay, 0)
+	s.timers = timers{}
 }

@@ -29,7 +29,7 @@ type Stats struct {
 	// back-off, of a hold, or of the minimum interval.
 	Delayed int
 	// Lanes are by [Lane].
-	Lanes [lanes]LaneStats
+	Lanes [laneCount]LaneStats
 }
 
 // LaneStats is the part of [Stats] that differs by lane.
@@ -59,7 +59,7 @@ type counters struct {
 	holds                  uint64
 	began                  int64 // keys that began to be pending
 	failing, backing       int
-	lanes                  [lanes]struct {
+	lanes                  [laneCount]struct {
 		waited int64
 		waits  [waitBuckets + 1]uint64
 	}
@@ -73,54 +73,41 @@ func (c *counters) waited(l Lane, wait int64) {
 	c.lanes[l].waits[min(bucket, waitBuckets)]++
 }
 
-// Stats returns a snapshot. It costs what the number of groups and of held keys
-// is, not that of waiting keys.
+// Stats returns a snapshot. Its cost grows with the number of groups and of held
+// keys, not with that of waiting keys.
 func (q *Queue[K]) Stats() Stats {
 	q.mu.Lock()
-	defer q.mu.Unlock()
-	now := q.now()
-	q.promote(now)
-	s := Stats{
-		Added: q.counters.added, Merged: q.counters.merged, Began: uint64(q.counters.began), //nolint:gosec // a count
-		Retried: q.counters.retried,
-		Failing: q.counters.failing, BackingOff: q.counters.backing, Holds: q.counters.holds,
-		Held:    q.turns.live,
-		Delayed: len(q.timers.nodes) - q.timers.stale,
+	defer q.unlock()
+	s := &q.schedule
+	now := s.now()
+	s.promote(now)
+	stats := Stats{
+		Added: s.counters.added, Merged: s.counters.merged, Began: uint64(s.counters.began), //nolint:gosec // a count
+		Retried: s.retries.failed, Failing: s.retries.failing, BackingOff: s.retries.backingOff,
+		Holds: s.counters.holds, Held: s.leases.live,
+		Delayed: len(s.timers.nodes) - s.timers.stale,
 	}
-	for n := uint32(1); n <= q.turns.top; n++ {
-		if t := q.turns.at(n); t.number != 0 {
-			age := time.Duration(now - t.since)
-			s.HeldTime += age
-			s.OldestHeld = max(s.OldestHeld, age)
+	for n := uint32(1); n <= s.leases.top; n++ {
+		if l := s.leases.at(n); l.ticket != 0 {
+			age := time.Duration(now - l.since)
+			stats.HeldTime += age
+			stats.OldestHeld = max(stats.OldestHeld, age)
 		}
 	}
-	for l := range s.Lanes {
-		counted := &q.counters.lanes[l]
-		s.Lanes[l] = LaneStats{
-			Depth:  q.rings[l].waiting,
-			Oldest: q.oldest(Lane(l), now), //nolint:gosec // one of three
+	for l := range stats.Lanes {
+		counted, since := &s.counters.lanes[l], now
+		for head := range s.lanes.heads(Lane(l)) { //nolint:gosec // one of three
+			since = min(since, s.table.at(head).at)
+		}
+		stats.Lanes[l] = LaneStats{
+			Depth:  s.lanes.rings[l].waiting,
+			Oldest: time.Duration(now - since),
 			Waited: time.Duration(counted.waited),
 			Waits:  counted.waits,
 		}
 		for _, count := range counted.waits {
-			s.Lanes[l].Dispatched += count
+			stats.Lanes[l].Dispatched += count
 		}
 	}
-	return s
-}
-
-// oldest is the age of the oldest head of the groups of a lane.
-func (q *Queue[K]) oldest(l Lane, now int64) time.Duration {
-	first := q.rings[l].cursor
-	if first == 0 {
-		return 0
-	}
-	since := now
-	for g := first; ; {
-		f := &q.groups.at(g).fifos[l]
-		since = min(since, q.at(f.head).at)
-		if g = f.next; g == first {
-			return time.Duration(now - since)
-		}
-	}
+	return stats
 }

@@ -1,8 +1,8 @@
 package queue
 
-// timers is a heap with four children a node, the earliest on top. A node is
-// never moved on purpose or taken out: when its entry has gone elsewhere it is
-// stale, and is skipped. So a sift touches nothing but the heap.
+// timers is a heap of timers with four children a node, the earliest on top.
+// Deletion is lazy: a node whose entry was rescheduled is stale, and skipped when
+// it is popped. So a sift touches nothing but the heap.
 type timers struct {
 	nodes []timerNode
 	added uint32
@@ -71,14 +71,28 @@ func (t *timers) sift(i int, node timerNode) {
 	nodes[i] = node
 }
 
+// next returns when the earliest timer fires, 0 if there is none.
+func (t *timers) next() int64 {
+	if len(t.nodes) == 0 {
+		return 0
+	}
+	return t.nodes[0].due
+}
+
+// expire counts a node that has become stale.
+func (t *timers) expire(current func(timerNode) bool) {
+	t.stale++
+	t.sweep(current)
+}
+
 // sweep drops stale nodes when they are the majority.
-func (t *timers) sweep(valid func(timerNode) bool) {
+func (t *timers) sweep(current func(timerNode) bool) {
 	if t.stale < chunkSize || t.stale < len(t.nodes)/2 {
 		return
 	}
 	kept := t.nodes[:0]
 	for _, n := range t.nodes {
-		if valid(n) {
+		if current(n) {
 			kept = append(kept, n)
 		}
 	}

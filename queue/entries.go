@@ -1,0 +1,161 @@
+package queue
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// State says what a key of the queue does.
+type State uint8
+
+// The states of a key.
+const (
+	// Waiting for a worker.
+	Waiting State = iota + 1
+	// Delayed until EntryStatus.Next.
+	Delayed
+	// Held by a worker.
+	Held
+)
+
+// String returns the name of the state in lower case.
+func (s State) String() string {
+	switch s {
+	case Waiting:
+		return "waiting"
+	case Delayed:
+		return "delayed"
+	case Held:
+		return "held"
+	default:
+		return "unknown"
+	}
+}
+
+// EntryStatus describes one key of a queue, at one moment.
+type EntryStatus[K comparable] struct {
+	Key   K
+	State State
+	// Lane is the one where the key waits, or will wait.
+	Lane Lane
+	// Failures counts failures in a row.
+	Failures int
+	// Since is when the key began to wait, or was dispatched. Zero if it is
+	// delayed.
+	Since time.Time
+	// Next is when a delayed key will wait for a worker.
+	Next time.Time
+	// BackingOff is true if the delay is a back-off, and OnHold if it is an
+	// [Item.Hold].
+	BackingOff, OnHold bool
+	// Readded is true for a held key that was added again.
+	Readded bool
+	// Causes are those of the dispatch that the key waits for, or of the current
+	// one if it is held.
+	Causes []Cause
+}
+
+// Entries returns at most limit keys: first those held, longest first; then
+// those delayed, next first; then those waiting, by lane and in no order within.
+//
+// It looks at every delayed and held key and copies limit of them, under the
+// lock of the queue: it is for people, not for programs.
+func (q *Queue[K]) Entries(limit int) []EntryStatus[K] {
+	if limit <= 0 {
+		return nil
+	}
+	q.mu.Lock()
+	defer q.unlock()
+	s := &q.schedule
+	now := s.now()
+	s.promote(now)
+	l := listing[K]{schedule: s, limit: limit}
+	l.addHeld()
+	l.addDelayed(now)
+	for lane := range Lane(laneCount) {
+		l.addWaiting(lane)
+	}
+	return l.entries
+}
+
+// listing collects the status of keys, up to a limit.
+type listing[K comparable] struct {
+	*schedule[K]
+
+	limit   int
+	entries []EntryStatus[K]
+}
+
+// room returns how many of n more keys fit.
+func (l *listing[K]) room(n int) int { return min(n, l.limit-len(l.entries)) }
+
+func (l *listing[K]) addHeld() {
+	var leases []*lease // pointers: a program then has no code of its own to sort leases
+	for n := uint32(1); n <= l.leases.top; n++ {
+		if h := l.leases.at(n); h.ticket != 0 {
+			leases = append(leases, h)
+		}
+	}
+	slices.SortFunc(leases, func(a, b *lease) int { return cmp.Compare(a.ticket, b.ticket) })
+	for _, h := range leases[:l.room(len(leases))] {
+		e := l.table.at(h.entry)
+		status := l.describe(e, Held, h.causes)
+		status.Since, status.Readded = l.time(h.since), e.pending == demand
+		l.entries = append(l.entries, status)
+	}
+}
+
+func (l *listing[K]) addDelayed(now int64) {
+	var nodes []*timerNode
+	for i := range l.timers.nodes {
+		if t := &l.timers.nodes[i]; l.current(*t) && l.leads(t) {
+			nodes = append(nodes, t)
+		}
+	}
+	slices.SortFunc(nodes, func(a, b *timerNode) int {
+		return cmp.Or(cmp.Compare(a.due, b.due), cmp.Compare(a.entry, b.entry))
+	})
+	nodes = slices.CompactFunc(nodes, func(a, b *timerNode) bool { return a.entry == b.entry })
+	for _, t := range nodes[:l.room(len(nodes))] {
+		e := l.table.at(t.entry)
+		status := l.describe(e, Delayed, e.causes)
+		status.Next = l.time(t.due)
+		if r := l.retries.of(e.retry); r != nil && e.pending == nothing {
+			status.Lane, status.Next = Live, l.time(max(t.due, r.earliest()))
+		} else if r != nil {
+			status.BackingOff = r.backoff > now && r.backoff == e.at
+			status.OnHold = r.hold > now && r.hold == e.at
+		}
+		l.entries = append(l.entries, status)
+	}
+}
+
+// leads reports whether a timer leads to a dispatch of its key, which neither
+// waits nor is held.
+func (l *listing[K]) leads(t *timerNode) bool {
+	e := l.table.at(t.entry)
+	if e.state == delayed && e.at == t.due {
+		return e.pending != nothing
+	}
+	return e.pending == nothing && (e.state == delayed || e.state == idle)
+}
+
+func (l *listing[K]) addWaiting(lane Lane) {
+	for head := range l.lanes.heads(lane) {
+		for n := head; n != 0 && l.room(1) > 0; n = l.table.at(n).next {
+			e := l.table.at(n)
+			status := l.describe(e, Waiting, e.causes)
+			status.Since = l.time(e.at)
+			l.entries = append(l.entries, status)
+		}
+	}
+}
+
+func (l *listing[K]) describe(e *entry[K], s State, causes uint32) EntryStatus[K] {
+	status := EntryStatus[K]{Key: e.key, State: s, Lane: e.lane, Causes: l.causes.list(causes, &e.key)}
+	if r := l.retries.of(e.retry); r != nil {
+		status.Failures = int(r.failures)
+	}
+	return status
+}

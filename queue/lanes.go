@@ -1,0 +1,238 @@
+package queue
+
+import (
+	"fmt"
+	"iter"
+)
+
+// A Lane says how urgent a key is. Keys of a higher lane are dispatched first,
+// but not forever: while a key waits in a lower lane, one of 8 dispatches in a
+// row comes from Retrying, and one of 16 from Background.
+type Lane uint8
+
+// The lanes, the most urgent first.
+const (
+	// Live is for what changes now.
+	Live Lane = iota
+	// Retrying is for keys that return by themselves: after a failure, or
+	// because they were to be reconciled again later.
+	Retrying
+	// Background is for what can wait: the first list, resyncs, sweeps.
+	Background
+
+	laneCount = 3
+)
+
+// Of so many dispatches in a row one comes from the lane, while a key waits
+// there.
+const (
+	retryingShare   = 8
+	backgroundShare = 16
+)
+
+// String returns the name of the lane in lower case.
+func (l Lane) String() string {
+	switch l {
+	case Live:
+		return "live"
+	case Retrying:
+		return "retrying"
+	case Background:
+		return "background"
+	default:
+		return fmt.Sprintf("lane(%d)", uint8(l))
+	}
+}
+
+// lanes holds the waiting keys in the order of their dispatch: by lane, by
+// group, and first in, first out.
+type lanes[K comparable] struct {
+	entries  *slab[entry[K]]
+	rings    [laneCount]ring
+	ready    int // keys in all rings
+	groups   slab[group]
+	numberOf map[string]uint32 // of groups; nil if there is only one
+}
+
+// ring is the groups with waiting keys of one lane, which take turns.
+type ring struct {
+	cursor  uint32 // the next group, 0 if there is none
+	waiting int
+	skipped int // dispatches from other lanes since the last from this one
+}
+
+// group is the keys that share one place in each ring.
+type group struct {
+	name  string
+	users int // entries of this group
+	fifos [laneCount]fifo
+}
+
+// fifo is the waiting keys of one group in one lane, linked by their entries,
+// and the group's neighbours in the ring.
+type fifo struct {
+	head, tail uint32
+	next, prev uint32
+}
+
+// push puts e, entry n, at the end of its lane.
+func (l *lanes[K]) push(n uint32, e *entry[K]) {
+	g := l.groupOf(e)
+	r, f := &l.rings[e.lane], &l.groups.at(g).fifos[e.lane]
+	e.prev, e.next = f.tail, 0
+	if f.tail != 0 {
+		l.entries.at(f.tail).next = n
+	} else {
+		f.head = n
+		l.join(e.lane, g)
+	}
+	f.tail = n
+	r.waiting++
+	l.ready++
+}
+
+// unlink takes e out of its lane.
+func (l *lanes[K]) unlink(e *entry[K]) {
+	g := l.groupOf(e)
+	f := &l.groups.at(g).fifos[e.lane]
+	if e.prev != 0 {
+		l.entries.at(e.prev).next = e.next
+	} else {
+		f.head = e.next
+	}
+	if e.next != 0 {
+		l.entries.at(e.next).prev = e.prev
+	} else {
+		f.tail = e.prev
+	}
+	if f.head == 0 {
+		l.leave(e.lane, g)
+	}
+	l.rings[e.lane].waiting--
+	l.ready--
+}
+
+// join puts a group at the end of a ring.
+func (l *lanes[K]) join(lane Lane, g uint32) {
+	r, f := &l.rings[lane], &l.groups.at(g).fifos[lane]
+	if r.cursor == 0 {
+		r.cursor, f.next, f.prev = g, g, g
+		return
+	}
+	first := &l.groups.at(r.cursor).fifos[lane]
+	f.next, f.prev = r.cursor, first.prev
+	l.groups.at(first.prev).fifos[lane].next = g
+	first.prev = g
+}
+
+// leave takes a group out of a ring.
+func (l *lanes[K]) leave(lane Lane, g uint32) {
+	r, f := &l.rings[lane], &l.groups.at(g).fifos[lane]
+	if f.next == g {
+		r.cursor = 0
+		return
+	}
+	l.groups.at(f.prev).fifos[lane].next = f.next
+	l.groups.at(f.next).fifos[lane].prev = f.prev
+	if r.cursor == g {
+		r.cursor = f.next
+	}
+}
+
+// pop unlinks and returns the next entry; there must be one.
+func (l *lanes[K]) pop() (n uint32, e *entry[K]) {
+	lane := l.choose()
+	r := &l.rings[lane]
+	if l.ready > r.waiting {
+		for other := range l.rings {
+			if l.rings[other].waiting > 0 {
+				l.rings[other].skipped++
+			}
+		}
+	}
+	r.skipped = 0
+	r.waiting--
+	l.ready--
+	g := r.cursor
+	f := &l.groups.at(g).fifos[lane]
+	r.cursor = f.next
+	n = f.head
+	e = l.entries.at(n)
+	if f.head = e.next; f.head == 0 {
+		f.tail = 0
+		l.leave(lane, g)
+	} else {
+		l.entries.at(f.head).prev = 0
+	}
+	return n, e
+}
+
+// choose returns the next lane: the highest, unless a lower one has been skipped
+// for as long as its share allows. Background is due one dispatch early, since
+// Retrying may be due at the same time.
+func (l *lanes[K]) choose() Lane {
+	live, retrying, background := &l.rings[Live], &l.rings[Retrying], &l.rings[Background]
+	switch {
+	case live.waiting == l.ready:
+		return Live
+	case retrying.waiting > 0 && retrying.skipped >= retryingShare-1:
+		return Retrying
+	case background.waiting > 0 && background.skipped >= backgroundShare-2:
+		return Background
+	case live.waiting > 0:
+		return Live
+	case retrying.waiting > 0:
+		return Retrying
+	default:
+		return Background
+	}
+}
+
+// onlyGroup is the group of all keys of a queue without groups.
+const onlyGroup = 1
+
+// groupOf returns the number of the group of e.
+func (l *lanes[K]) groupOf(e *entry[K]) uint32 {
+	if l.numberOf == nil {
+		return onlyGroup
+	}
+	return e.tag
+}
+
+// enter counts one more key in the group of that name. It returns the key's tag.
+func (l *lanes[K]) enter(name string, hash uint32) (tag uint32) {
+	if l.numberOf == nil {
+		return hash
+	}
+	g, ok := l.numberOf[name]
+	if !ok {
+		g = l.groups.take()
+		l.groups.at(g).name = name
+		l.numberOf[name] = g
+	}
+	l.groups.at(g).users++
+	return g
+}
+
+// exit undoes enter in a queue with groups.
+func (l *lanes[K]) exit(tag uint32) {
+	g := l.groups.at(tag)
+	g.users--
+	if g.users == 0 {
+		delete(l.numberOf, g.name)
+		l.groups.drop(tag)
+	}
+}
+
+// heads yields the first key of each group that has keys in a lane.
+func (l *lanes[K]) heads(lane Lane) iter.Seq[uint32] {
+	return func(yield func(uint32) bool) {
+		first := l.rings[lane].cursor
+		for g := first; g != 0; {
+			f := &l.groups.at(g).fifos[lane]
+			if g = f.next; !yield(f.head) || g == first {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,175 @@
+package queue
+
+import "hash/maphash"
+
+// table finds the entry of a key by open addressing. Keys are stored in the
+// entries alone, which makes it much smaller than a map.
+type table[K comparable] struct {
+	slab[entry[K]]
+	slots []slot
+	mask  uint32
+	seed  maphash.Seed
+}
+
+// slot holds the number of an entry, 0 if it is free, and the hash of its key,
+// so that neither growing nor removing has to look at entries.
+type slot struct{ hash, entry uint32 }
+
+const smallTable = 64
+
+func newTable[K comparable]() table[K] {
+	return table[K]{slots: make([]slot, smallTable), mask: smallTable - 1, seed: maphash.MakeSeed()}
+}
+
+func (t *table[K]) hash(key K) uint32 {
+	return uint32(maphash.Comparable(t.seed, key)) //nolint:gosec // the low bits are what is wanted
+}
+
+// find returns the number of key's entry, or 0 and the slot where it belongs.
+func (t *table[K]) find(key K, hash uint32) (n, place uint32) {
+	for i := hash & t.mask; ; i = (i + 1) & t.mask {
+		found := t.slots[i]
+		if found.entry == 0 {
+			return 0, i
+		}
+		if found.hash == hash && t.at(found.entry).key == key {
+			return found.entry, i
+		}
+	}
+}
+
+// get returns the number of key's entry and the entry; 0 and nil if there is
+// none.
+func (t *table[K]) get(key K) (n uint32, e *entry[K]) {
+	if n, _ = t.find(key, t.hash(key)); n == 0 {
+		return 0, nil
+	}
+	return n, t.at(n)
+}
+
+// insert adds an entry for a key that find has not found.
+func (t *table[K]) insert(key K, hash, place uint32) (n uint32, e *entry[K]) {
+	n = t.take()
+	e = t.at(n)
+	e.key = key
+	if 4*t.live > 3*len(t.slots) {
+		t.resize(2 * len(t.slots))
+		t.place(slot{hash, n})
+	} else {
+		t.slots[place] = slot{hash, n}
+	}
+	return n, e
+}
+
+func (t *table[K]) place(added slot) {
+	i := added.hash & t.mask
+	for t.slots[i].entry != 0 {
+		i = (i + 1) & t.mask
+	}
+	t.slots[i] = added
+}
+
+func (t *table[K]) resize(size int) {
+	old := t.slots
+	t.slots = make([]slot, size)
+	t.mask = uint32(size - 1) //nolint:gosec // a table of 2³² slots does not fit
+	for _, o := range old {
+		if o.entry != 0 {
+			t.place(o)
+		}
+	}
+}
+
+// remove deletes entry n, whose key has that hash. Entries that it displaced
+// move up, so that no tombstones are left.
+func (t *table[K]) remove(n, hash uint32) {
+	hole := hash & t.mask
+	for t.slots[hole].entry != n {
+		hole = (hole + 1) & t.mask
+	}
+	for i := (hole + 1) & t.mask; t.slots[i].entry != 0; i = (i + 1) & t.mask {
+		home := t.slots[i].hash & t.mask
+		if (i-home)&t.mask >= (i-hole)&t.mask {
+			t.slots[hole] = t.slots[i]
+			hole = i
+		}
+	}
+	t.slots[hole] = slot{}
+	t.drop(n)
+	if t.live == 0 && len(t.slots) > keptChunks*chunkSize*2 {
+		t.slots, t.mask = make([]slot, smallTable), smallTable-1
+	}
+}
+
+// Slabs grow by chunks, so that growing copies nothing and pointers stay valid.
+const (
+	chunkBits = 8
+	chunkSize = 1 << chunkBits
+	// keptChunks is what an empty slab keeps for the next burst.
+	keptChunks = 16
+	// blockChunks is how many chunks a larger slab grows by: the allocator
+	// wastes an eighth of a single one.
+	blockChunks = 4
+)
+
+// slab holds values by a small number. Numbers start at 1, so that 0 can mean
+// none, and are reused.
+type slab[T any] struct {
+	chunks []*[chunkSize]T
+	free   []uint32
+	top    uint32 // the highest number ever used
+	live   int
+}
+
+// at returns the value of number i, which must have been taken.
+func (s *slab[T]) at(i uint32) *T {
+	return &s.chunks[i>>chunkBits][i&(chunkSize-1)]
+}
+
+// has reports whether at can be asked for i.
+func (s *slab[T]) has(i uint32) bool {
+	return int(i>>chunkBits) < len(s.chunks)
+}
+
+// take returns the number of a zero value.
+func (s *slab[T]) take() uint32 {
+	s.live++
+	if n := len(s.free); n > 0 {
+		i := s.free[n-1]
+		s.free = s.free[:n-1]
+		return i
+	}
+	s.top++
+	if !s.has(s.top) {
+		s.grow()
+	}
+	return s.top
+}
+
+func (s *slab[T]) grow() {
+	if len(s.chunks) < blockChunks {
+		s.chunks = append(s.chunks, new([chunkSize]T))
+		return
+	}
+	block := new([blockChunks][chunkSize]T)
+	for i := range block {
+		s.chunks = append(s.chunks, &block[i])
+	}
+}
+
+// drop frees number i. A slab that becomes empty frees the memory of a burst.
+func (s *slab[T]) drop(i uint32) {
+	var zero T
+	*s.at(i) = zero
+	s.live--
+	if s.live > 0 {
+		s.free = append(s.free, i)
+		return
+	}
+	s.top = 0
+	s.free = s.free[:0]
+	if len(s.chunks) > keptChunks {
+		s.chunks = append([]*[chunkSize]T(nil), s.chunks[:keptChunks]...)
+		s.free = nil
+	}
+}
