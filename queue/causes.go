@@ -62,11 +62,10 @@ func (s *causes) add(list *uint32, key any, c *Cause) {
 	link := list
 	for length := 1; *link != 0; length++ {
 		p := s.nodes.at(*link)
-		switch {
-		case s.sameObject(p, own, c):
-			s.merge(p, c)
+		if s.absorb(p, own, c) {
 			return
-		case length == maxCauses:
+		}
+		if length == maxCauses {
 			p.merged = addSaturated(p.merged, c.Merged+1)
 			return
 		}
@@ -89,32 +88,19 @@ func (s *causes) pack(p *packedCause, own *types.NamespacedName, c *Cause) {
 	}
 }
 
-// sameObject reports whether p is a cause of the object and by the trigger of c.
-func (s *causes) sameObject(p *packedCause, own *types.NamespacedName, c *Cause) bool {
-	if p.trigger != 0 {
-		if s.known[p.trigger-1] != c.Trigger {
+// absorb merges c into p if it is of the same object and trigger, and reports
+// whether it is.
+func (s *causes) absorb(p *packedCause, own *types.NamespacedName, c *Cause) bool {
+	if p.ofKey {
+		if own.Name != c.Name || own.Namespace != c.Namespace {
 			return false
 		}
-	} else if s.textsOf(p).Trigger != c.Trigger {
+	} else if t := s.texts.at(p.texts); t.Name != c.Name || t.Namespace != c.Namespace {
 		return false
 	}
-	if p.ofKey {
-		return own.Name == c.Name && own.Namespace == c.Namespace
+	if p.trigger != 0 && s.known[p.trigger-1] != c.Trigger || p.trigger == 0 && s.textsOf(p).Trigger != c.Trigger {
+		return false
 	}
-	t := s.texts.at(p.texts)
-	return t.Name == c.Name && t.Namespace == c.Namespace
-}
-
-// textsOf returns what p does not hold itself.
-func (s *causes) textsOf(p *packedCause) Cause {
-	if p.texts == 0 {
-		return Cause{}
-	}
-	return *s.texts.at(p.texts)
-}
-
-// merge makes p cover one more change of its object.
-func (s *causes) merge(p *packedCause, c *Cause) {
 	p.merged = addSaturated(p.merged, c.Merged+1)
 	p.newVersion = encodeVersion(c.NewVersion)
 	if p.kind == 0 || s.known[p.kind-1] != c.Type {
@@ -127,6 +113,15 @@ func (s *causes) merge(p *packedCause, c *Cause) {
 		t := s.texts.at(p.texts)
 		t.Type, t.NewVersion = c.Type, c.NewVersion
 	}
+	return true
+}
+
+// textsOf returns what p does not hold itself.
+func (s *causes) textsOf(p *packedCause) Cause {
+	if p.texts == 0 {
+		return Cause{}
+	}
+	return *s.texts.at(p.texts)
 }
 
 // list returns the causes of a list of key, a pointer.
