@@ -60,7 +60,7 @@ func keyViewOf(controllers []*reconcile.Controller, query url.Values) (*keyView,
 	v := &keyView{
 		Time: time.Now(), Controller: name, Namespace: key.Namespace, Name: key.Name, Attempts: []attemptReport{},
 	}
-	status := controllers[i].Status(MaxKeys)
+	status := controllers[i].Status(maxKeys)
 	if k := slices.IndexFunc(status.Keys, func(k inspect.KeyStatus) bool { return k.Key == key }); k >= 0 {
 		now := keyOf(&status.Keys[k])
 		v.Now = &now
@@ -180,6 +180,6 @@ func (m *markup) pace(base string, refresh int) {
 	if refresh > 0 {
 		m.add(`refreshes every %d s · <a href="%s">pause</a>`, refresh, base+"refresh=0")
 	} else {
-		m.add(`<a href="%s">resume</a>`, base+"refresh="+strconv.Itoa(int(DefaultRefresh.Seconds())))
+		m.add(`<a href="%s">resume</a>`, base+"refresh="+strconv.Itoa(int(defaultRefresh.Seconds())))
 	}
 }

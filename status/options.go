@@ -19,12 +19,12 @@ const (
 	// patience bounds how long a probe waits for all its checks together. The
 	// kubelet's default is a second.
 	patience = 500 * time.Millisecond
-	// DefaultKeys is how many keys of each controller the page shows; with
-	// ?keys=N up to MaxKeys.
-	DefaultKeys = 50
-	MaxKeys     = 1000 // see DefaultKeys
-	// DefaultRefresh is how often the page refreshes itself.
-	DefaultRefresh = 5 * time.Second
+	// defaultKeys is how many keys of each controller the page shows; with
+	// ?keys=N up to maxKeys.
+	defaultKeys = 50
+	maxKeys     = 1000 // see defaultKeys
+	// defaultRefresh is how often the page refreshes itself.
+	defaultRefresh = 5 * time.Second
 )
 
 // ErrUnauthenticated is for Options.Authorize: an error that wraps it is

@@ -143,7 +143,7 @@ func (o *overview) keyTable(c *controllerReport) {
 	}
 	o.endTable()
 	if c.More {
-		o.add(`<p>There are more keys: <a href="?keys=%d">show up to %d</a>.</p>`+"\n", MaxKeys, MaxKeys)
+		o.add(`<p>There are more keys: <a href="?keys=%d">show up to %d</a>.</p>`+"\n", maxKeys, maxKeys)
 	}
 }
 

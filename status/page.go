@@ -31,7 +31,7 @@ func newPage(controllers []*reconcile.Controller) page {
 
 func (p page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
-	asJSON, refresh := query.Get("format") == "json", number(query.Get("refresh"), int(DefaultRefresh.Seconds()), 3600)
+	asJSON, refresh := query.Get("format") == "json", number(query.Get("refresh"), int(defaultRefresh.Seconds()), 3600)
 	if query.Has("key") {
 		view, ok := keyViewOf(p.controllers, query)
 		switch {
@@ -46,7 +46,7 @@ func (p page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		return
 	}
-	keys := number(query.Get("keys"), DefaultKeys, MaxKeys)
+	keys := number(query.Get("keys"), defaultKeys, maxKeys)
 	shown := reportOf(p.controllers, keys)
 	if asJSON {
 		p.serveJSON(w, r, shown)

@@ -12,9 +12,9 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// DefaultAddress is loopback: who else may see the page is for the program to
+// defaultAddress is loopback: who else may see the page is for the program to
 // decide.
-const DefaultAddress = "127.0.0.1:8080"
+const defaultAddress = "127.0.0.1:8080"
 
 // How patient a server is with its clients.
 const (
@@ -26,12 +26,12 @@ const (
 
 // Serve answers at address with h until ctx ends, then lets answers that are
 // under way finish, and returns nil after every goroutine has ended. The
-// address is [DefaultAddress] if empty; ":8080" is everywhere, which the kubelet
+// address is 127.0.0.1:8080 if empty; ":8080" is everywhere, which the kubelet
 // needs, and Options.Authorize then, too.
 //
 // Errors: the address cannot be listened on, or the listener broke.
 func Serve(ctx context.Context, address string, h http.Handler) error {
-	address = cmp.Or(address, DefaultAddress)
+	address = cmp.Or(address, defaultAddress)
 	var config net.ListenConfig
 	listener, err := config.Listen(ctx, "tcp", address)
 	if err != nil {
