@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,68 +13,76 @@ import (
 	"github.com/homeostat/homeostat/leader/internal/record"
 )
 
-// Elector turns a Lease into contexts. Any number of functions may run under
-// it, each in its own call of [Elector.Run]: they share one Lease, which is
-// campaigned for while at least one of them runs. It is safe for concurrent use.
-type Elector struct {
-	lease   Lease
-	options Options
-	holder  string         // Identity and a random suffix
-	member  *record.Member // of shards; nil for a plain elector
-	verbs   string         // what the client needs on leases
+// Why a leadership ended: what [context.Cause] of its context wraps.
+var (
+	// ErrLost means that another replica holds the Lease, or that it was deleted.
+	ErrLost = errors.New("the lease is lost")
+	// ErrStopping means that the context given to Run ended. The Lease is held
+	// and renewed until the function returns.
+	ErrStopping error = record.Draining("stopping")
+	// ErrFenced means that no renewal succeeded within the renew deadline, so
+	// that another replica may lead. It is also the error of a request that a
+	// fence refused.
+	ErrFenced = errors.New("fenced: may not lead any more")
+)
 
-	current atomic.Pointer[term] // nil while we do not lead; read by fences
+// Elector turns a Lease into contexts. Any number of functions may run under
+// it, each in its own call of [Elector.Run]: they share one Lease, which the
+// elector campaigns for while at least one of them runs. It is safe for
+// concurrent use.
+type Elector struct {
+	options   Options
+	candidate *candidate
+
+	current atomic.Pointer[term] // nil while this replica does not lead; read by fences
 
 	mu        sync.Mutex // guards what follows
 	campaign  *campaign
-	published chan struct{} // closed when current gets a term
-	seen      record.Observation
-	problem   error     // why the last attempt failed; nil when it did not
-	pending   time.Time // when the request in flight was sent
-	ended     time.Time // when the last leadership ended while functions ran
-	quiet     time.Time // until when a request of an earlier term may still arrive
+	published chan struct{} // closed when current becomes a term
+	ended     time.Time     // when the last leadership ended while functions ran
 }
 
-// campaign is the goroutine that stands for all calls of Run.
+// campaign is the goroutine that campaigns and leads for all calls of Run.
 type campaign struct {
 	cancel    context.CancelFunc
 	done      chan struct{}
 	runs      int
 	closing   bool
-	abandoned bool // a function panicked: who knows what still runs
+	abandoned bool // a function panicked, and goroutines of it may still run
 }
 
-// New checks lease and options. It starts nothing.
+// New checks lease and options. It starts nothing and sends nothing.
+//
+// Errors: all faults of lease and options, joined.
 func New(lease Lease, o *Options) (*Elector, error) {
 	set := o.withDefaults()
 	if err := errors.Join(lease.validate(), set.validate()); err != nil {
 		return nil, fmt.Errorf("making an elector for lease %q: %w", lease.key(), err)
 	}
-	e := &Elector{
-		lease:     lease,
-		options:   set,
-		holder:    fmt.Sprintf("%s_%08x", lease.Identity, rand.Uint32()),
-		verbs:     "get, create and update",
-		published: make(chan struct{}),
-	}
-	if m, ok := lease.Client.(*record.Member); ok {
-		e.member, e.verbs = m, m.Verbs
-		e.holder = m.Join(e.holder, record.Timing{
-			LeaseDuration: set.LeaseDuration, RequestTimeout: set.RequestTimeout,
-			RetryPeriod: set.RetryPeriod, Clock: set.Clock,
-		})
-	}
+	e := &Elector{options: set, published: make(chan struct{})}
+	e.candidate = newCandidate(lease, set, e)
 	return e, nil
+}
+
+// Run leads while it holds the lease: [New] and [Elector.Run] in one line.
+func Run(ctx context.Context, lease Lease, o *Options, fn func(context.Context) error) error {
+	e, err := New(lease, o)
+	if err != nil {
+		return err
+	}
+	return e.Run(ctx, fn)
 }
 
 // Run calls fn each time that this replica leads, with a context that is the
 // leadership: it ends with a cause that wraps [ErrLost], [ErrStopping] or
-// [ErrFenced]. The lease is released only after fn has returned, and renewed
-// until then if ctx ended. A lost leadership is campaigned for again.
+// [ErrFenced]. The Lease is released only after fn has returned, and renewed
+// until then if ctx ended. After a lost leadership Run campaigns again. It
+// returns when fn has returned and ctx has ended, or when fn returned while
+// this replica led.
 //
-// Errors: that of fn, if fn returned it while it led or while ctx ended; nil if
-// ctx ended or fn is done. An error that fn returned because of a lost
-// leadership is logged.
+// Errors: that of fn, if fn returned it while this replica led or while ctx
+// ended; nil if ctx ended or fn is done. An error that fn returned because of a
+// lost leadership is logged.
 func (e *Elector) Run(ctx context.Context, fn func(context.Context) error) error {
 	c := e.join(ctx)
 	clean := false
@@ -89,12 +96,20 @@ func (e *Elector) Run(ctx context.Context, fn func(context.Context) error) error
 		err := e.lead(ctx, t, fn)
 		if ctx.Err() != nil || t.ctx.Err() == nil {
 			clean = true
-			return unlessStopped(ctx, err)
+			if ctx.Err() != nil && (isEnd(err) || errors.Is(err, ErrStopping) || errors.Is(err, ctx.Err())) {
+				return nil
+			}
+			return err
 		}
-		if err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, ErrLost) && !errors.Is(err, ErrFenced) {
-			klog.FromContext(ctx).Error(err, "work ended with its leadership")
+		if err != nil && !isEnd(err) {
+			klog.FromContext(ctx).Error(err, "work failed when its leadership ended")
 		}
 	}
+}
+
+// isEnd reports whether err is how a function returns whose leadership was lost.
+func isEnd(err error) bool {
+	return errors.Is(err, context.Canceled) || errors.Is(err, ErrLost) || errors.Is(err, ErrFenced)
 }
 
 // lead calls fn under a term that was entered.
@@ -107,7 +122,7 @@ func (e *Elector) lead(ctx context.Context, t *term, fn func(context.Context) er
 	return fn(lead)
 }
 
-// enter waits for a term and joins it; nil when ctx ended first.
+// enter waits for a term and joins it. It returns nil if ctx ended first.
 func (e *Elector) enter(ctx context.Context) *term {
 	for ctx.Err() == nil {
 		e.mu.Lock()
@@ -126,6 +141,7 @@ func (e *Elector) enter(ctx context.Context) *term {
 	return nil
 }
 
+// join returns the campaign that runs, or begins one.
 func (e *Elector) join(ctx context.Context) *campaign {
 	for {
 		e.mu.Lock()
@@ -161,10 +177,98 @@ func (e *Elector) leave(c *campaign, clean bool) {
 	}
 }
 
-func unlessStopped(ctx context.Context, err error) error {
-	if ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, ErrStopping) ||
-		errors.Is(err, ErrLost) || errors.Is(err, ErrFenced) || errors.Is(err, ctx.Err())) {
-		return nil
+// run campaigns and leads until ctx ends, which is when the last call of Run
+// leaves.
+func (e *Elector) run(ctx context.Context, c *campaign) {
+	defer func() {
+		e.mu.Lock()
+		e.campaign = nil
+		e.mu.Unlock()
+		close(c.done)
+	}()
+	for ctx.Err() == nil {
+		if g, ok := e.candidate.try(ctx); ok {
+			e.hold(ctx, c, g)
+		} else {
+			record.Sleep(ctx, e.options.Clock, e.candidate.pause())
+		}
 	}
-	return err
+}
+
+// hold leads until the term ends or the last run has left. Then it releases the
+// Lease, if this replica still holds it and no request under it can arrive any
+// more.
+func (e *Elector) hold(ctx context.Context, c *campaign, g grant) {
+	log := klog.FromContext(ctx).WithValues("lease", e.candidate.lease.key(), "identity", e.candidate.holder)
+	t := newTerm(e, g)
+	var watch sync.WaitGroup
+	watch.Go(t.watch)
+	e.publish(t)
+	log.Info("leading")
+	e.renewUntilOver(ctx, t)
+	lost := t.ctx.Err() != nil
+	e.retire(t, ctx.Err() != nil)
+	watch.Wait()
+	e.mu.Lock()
+	abandoned := c.abandoned
+	e.mu.Unlock()
+	arriving := t.flights.until().Sub(t.clock.Now())
+	switch {
+	case lost:
+		log.Info("leadership ended", "cause", context.Cause(t.ctx).Error())
+	case abandoned:
+	case arriving > 0:
+		log.Info("lease left to expire: a request without an answer may still arrive", "within", arriving)
+	default:
+		e.candidate.release(ctx, t)
+	}
+	e.candidate.nextTerm(t.flights.until())
+}
+
+// publish lets functions enter the term.
+func (e *Elector) publish(t *term) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.current.Store(t)
+	e.candidate.member.Begin(t.flights.cutUntil)
+	close(e.published)
+	e.published = make(chan struct{})
+}
+
+// retire lets no more functions enter the term, and waits for those in it.
+func (e *Elector) retire(t *term, stopping bool) {
+	e.mu.Lock()
+	if t.ctx.Err() != nil {
+		e.ended = e.options.Clock.Now()
+	}
+	e.current.Store(nil)
+	e.mu.Unlock()
+	t.members.Wait()
+	e.mu.Lock()
+	e.ended = time.Time{}
+	e.mu.Unlock()
+	if stopping {
+		t.cancel(ErrStopping)
+	}
+}
+
+// renewUntilOver renews the Lease until the term ends or ctx does.
+func (e *Elector) renewUntilOver(ctx context.Context, t *term) {
+	for {
+		timer := e.options.Clock.NewTimer(e.options.RetryPeriod)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-t.ctx.Done():
+			timer.Stop()
+			return
+		case <-e.candidate.member.Nudged():
+			timer.Stop()
+		case <-timer.C():
+		}
+		if t.ctx.Err() == nil {
+			e.candidate.report(ctx, e.candidate.renew(ctx, t))
+		}
+	}
 }

@@ -282,8 +282,8 @@ func TestWorkThatOutlivesItsLeadershipIsUnhealthy(t *testing.T) {
 func TestStatusTellsWhoLeadsSinceWhen(t *testing.T) {
 	inBubble(t, func(x *fixture) {
 		a, b := x.elector("a"), x.elector("b")
-		x.Expect(a.String()).To(Equal("nobody leads"))
-		x.Expect(a.Ready()).To(MatchError(ContainSubstring("nobody leads yet")))
+		x.Expect(a.String()).To(Equal("no replica leads"))
+		x.Expect(a.Ready()).To(MatchError(ContainSubstring("no replica leads yet")))
 		start := time.Now()
 		stop1 := x.campaign(a, "a")
 		pass(time.Second)

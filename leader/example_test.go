@@ -7,11 +7,8 @@ import (
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/rest"
-	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/homeostat/homeostat/leader"
 )
@@ -54,23 +51,6 @@ func ExampleElector_Fence() {
 	// Output: true
 }
 
-func ExampleReactor() {
-	clientset := fake.NewClientset()
-	lease := leader.Lease{
-		Client: clientset.CoordinationV1(), Namespace: "default", Name: "reboot", Identity: "reboot-7d9f",
-	}
-	elector, err := leader.New(lease, nil)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	clientset.PrependReactor("*", "*", leader.Reactor[clienttesting.Action](elector))
-
-	_, err = clientset.CoreV1().Nodes().Create(context.Background(), &corev1.Node{}, metav1.CreateOptions{})
-	fmt.Println(err)
-	// Output: fenced: may not lead any more: lease "default/reboot" is not held
-}
-
 func ExampleNew_badOptions() {
 	lease := leader.Lease{Client: fake.NewClientset().CoordinationV1(), Namespace: "default", Name: "reboot"}
 	_, err := leader.New(lease, &leader.Options{RenewDeadline: 14 * time.Second})
@@ -80,6 +60,5 @@ func ExampleNew_badOptions() {
 	//   Lease.Identity is empty:
 	//   use a name that no other replica has, such as the pod's
 	// Options.RenewDeadline is 14s:
-	//   with RequestTimeout 3s and 300ms for drift it must stay below LeaseDuration 15s:
-	//   a late write could meet the next leader
+	//   must be less than LeaseDuration 15s minus RequestTimeout 3s and 300ms for drift, or a late write could meet the next leader
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,21 +19,21 @@ import (
 type termKey struct{}
 
 // Fence returns a copy of config whose clients write only while this replica
-// leads: any other request than GET, HEAD and OPTIONS is refused with an error
-// that wraps [ErrFenced] once the renew deadline may have passed. Requests that
-// are let through get a deadline that ends with the trust window, in the client
-// and as the timeout parameter in the server. Reads pass, watches included.
+// leads. A request other than GET, HEAD and OPTIONS is refused with an error
+// that wraps [ErrFenced] once the renew deadline may have passed; one that is
+// let through gets a deadline at the end of the trust window, in the client and
+// as the timeout parameter in the server. Reads pass, watches included.
 //
-// A log that is followed and a proxy to a pod, a node or a service are refused
-// in the same way, whatever their method, must be answered within the trust
-// window, and end with the leadership. What switches protocols, such as exec,
-// attach and portforward, is always refused: its connection is out of the
-// reach of a transport. Open it from the config as it was, with the context of
-// the leadership, and close it when that ends.
+// A followed log, and a proxied request to a pod, node or service, is refused
+// in the same way whatever its method. It must be answered within the trust
+// window, and ends with the leadership. Requests that switch protocols, such as
+// exec, attach and portforward, are always refused, since a transport cannot end
+// them: open them from the original config, with the context of the leadership,
+// and close them when it ends.
 //
 // A request made with the context of an earlier leadership is refused even if
 // this replica leads again. Make the elector's own client, and clients that
-// write at any time such as an event recorder's, from the config as it was.
+// write at any time such as an event recorder's, from the original config.
 func (e *Elector) Fence(config *rest.Config) *rest.Config {
 	fenced := rest.CopyConfig(config)
 	base := ""
@@ -50,7 +51,7 @@ func (e *Elector) permit(ctx context.Context) (*term, time.Duration, error) {
 		t = of
 	}
 	if t == nil {
-		return nil, 0, fmt.Errorf("%w: lease %q is not held", ErrFenced, e.lease.key())
+		return nil, 0, fmt.Errorf("%w: lease %q is not held", ErrFenced, e.candidate.lease.key())
 	}
 	left := t.left()
 	if left == 0 {
@@ -59,6 +60,7 @@ func (e *Elector) permit(ctx context.Context) (*term, time.Duration, error) {
 	return t, left, nil
 }
 
+// fence is the transport of a fenced client.
 type fence struct {
 	elector *Elector
 	next    http.RoundTripper
@@ -77,7 +79,7 @@ func (f *fence) RoundTrip(req *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-// send sends a request that is more than a read, if it may be sent now.
+// send sends a request of another kind than reads, if it may be sent now.
 func (f *fence) send(req *http.Request, kind kind) (*http.Response, error) {
 	t, left, err := f.elector.permit(req.Context())
 	if err == nil {
@@ -95,7 +97,7 @@ func (f *fence) send(req *http.Request, kind kind) (*http.Response, error) {
 	deadline := time.AfterFunc(left, func() { cancel(ErrFenced) })
 	end := func() { stopTerm(); deadline.Stop(); cancel(nil) }
 	ctx, flight := t.flights.begin(ctx, t.clock.Now().Add(left+t.elector.options.room()))
-	if t.ctx.Err() != nil { // since it was permitted; what begins later is not waited for
+	if t.ctx.Err() != nil { // since it was permitted; flights that begin later are not waited for
 		t.flights.drop(flight)
 		end()
 		closeBody(req)
@@ -126,7 +128,7 @@ func (f *fence) send(req *http.Request, kind kind) (*http.Response, error) {
 	return res, nil
 }
 
-// unsent is why a fence refused a request before it sent anything.
+// unsent is the error of a request that a fence refused before sending any of it.
 type unsent struct{ error }
 
 var _ ownwrites.NeverSent = unsent{}
@@ -136,17 +138,17 @@ func (u unsent) Unwrap() error { return u.error }
 // NeverSent reports true.
 func (unsent) NeverSent() bool { return true }
 
-// errUpgrade refuses what switches protocols.
+// errUpgrade is the error of a request that switches protocols.
 var errUpgrade = fmt.Errorf("%w: a connection that switches protocols would outlive the leadership: open it with a "+
-	"client of the config as it was, and with the context of the leadership", ErrFenced)
+	"client of the original config, and with the context of the leadership", ErrFenced)
 
 // WrappedRoundTripper lets client-go look through the fence.
 func (f *fence) WrappedRoundTripper() http.RoundTripper { return f.next }
 
-// guarded returns a copy of the request whose body checks the clock again each
-// time that the transport reads from it. This is the last moment before the
-// bytes leave: a process that is paused between the permission and the socket
-// breaks the request off instead of completing it.
+// guarded returns a copy of the request whose body checks the clock each time
+// that the transport reads from it. That is the last moment before the bytes
+// leave: a process that was paused after the permission breaks the request off
+// instead of completing it.
 func guarded(ctx context.Context, req *http.Request, t *term) *http.Request {
 	out := req.Clone(ctx)
 	if req.Body == nil || req.Body == http.NoBody {
@@ -181,6 +183,7 @@ func closeBody(req *http.Request) {
 	}
 }
 
+// guardedBody can be read only while its term is trusted.
 type guardedBody struct {
 	io.ReadCloser
 	term *term
@@ -197,7 +200,7 @@ func (b *guardedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// endingBody frees the deadline of a request when its answer has been read.
+// endingBody frees the deadline of a request when its answer was read.
 type endingBody struct {
 	io.ReadCloser
 	end func()
@@ -214,4 +217,76 @@ func (b *endingBody) Read(p []byte) (int, error) {
 func (b *endingBody) Close() error {
 	b.end()
 	return b.ReadCloser.Close()
+}
+
+// kind classifies requests by how a fence treats them.
+type kind int
+
+const (
+	reads    kind = iota // passes
+	writes               // passes within the trust window
+	streams              // passes while the leadership lasts
+	upgrades             // is refused: it switches protocols, and no fence can end it
+)
+
+// kindOf returns the kind of a request. base is the path of the API server, which stands before /api and /apis.
+func kindOf(req *http.Request, base string) kind {
+	t := targetOf(req.URL.Path, base)
+	switch {
+	case t.connects("exec", "attach", "portforward") || req.Header.Get("Upgrade") != "":
+		return upgrades
+	case t.verb == "proxy" || t.connects("proxy"):
+		return streams
+	case t.resource == "pods" && t.subresource == "log" && follows(req):
+		return streams
+	}
+	switch req.Method {
+	case http.MethodGet, http.MethodHead, http.MethodOptions:
+		return reads
+	}
+	return writes
+}
+
+// follows reports whether a request for a log waits for more of it.
+func follows(req *http.Request) bool {
+	follow := req.URL.Query()["follow"]
+	return len(follow) > 0 && follow[0] != "false" && follow[0] != "0"
+}
+
+// target is what a path of the API server names, by the server's own rules: see RequestInfo in
+// https://pkg.go.dev/k8s.io/apiserver/pkg/endpoints/request. It is zero for a path that is no resource's.
+type target struct {
+	verb                  string // of the old paths /api/v1/proxy/… and /api/v1/watch/…
+	resource, subresource string
+}
+
+func targetOf(path, base string) target {
+	parts := strings.Split(strings.Trim(strings.TrimPrefix(path, base), "/"), "/")
+	versioned := 2 // api, v1
+	if parts[0] == "apis" {
+		versioned = 3 // apis, apps, v1
+	}
+	if parts[0] != "api" && parts[0] != "apis" || len(parts) <= versioned {
+		return target{}
+	}
+	parts = parts[versioned:]
+	var t target
+	if parts[0] == "proxy" || parts[0] == "watch" {
+		t.verb, parts = parts[0], parts[1:]
+	}
+	if len(parts) > 2 && parts[0] == "namespaces" && parts[2] != "status" && parts[2] != "finalize" {
+		parts = parts[2:]
+	}
+	if len(parts) > 0 {
+		t.resource = parts[0]
+	}
+	if len(parts) > 2 && t.verb != "proxy" {
+		t.subresource = parts[2]
+	}
+	return t
+}
+
+// connects reports whether the target is one of the subresources that connect to a pod, a node, a service or the like.
+func (t target) connects(ways ...string) bool {
+	return t.subresource != "" && slices.Contains(ways, t.subresource)
 }

@@ -20,11 +20,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/kubernetes/scheme"
 	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/rest"
-	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/utils/clock"
 
 	"github.com/homeostat/homeostat/internal/proof/leaseapi"
@@ -255,30 +253,6 @@ func TestElectorsOwnLeasePassesItsFence(t *testing.T) {
 			"POST /apis/coordination.k8s.io/v1/namespaces/default/leases",
 			"PUT /apis/coordination.k8s.io/v1/namespaces/default/leases/test",
 		}))
-	})
-}
-
-func TestReactorFencesAFakeClientset(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
-		client := fake.NewClientset()
-		lease := leader.Lease{Client: client.CoordinationV1(), Namespace: "default", Name: "test", Identity: "a"}
-		e := newElector(t, lease, nil)
-		client.PrependReactor("*", "*", leader.Reactor[clienttesting.Action](e))
-		create := func(ctx context.Context) error {
-			cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "x"}}
-			_, err := client.CoreV1().ConfigMaps("default").Create(ctx, cm, metav1.CreateOptions{})
-			return err
-		}
-		g.Expect(create(t.Context())).To(MatchError(leader.ErrFenced))
-		g.Expect(e.Run(t.Context(), func(ctx context.Context) error { return create(ctx) })).To(Succeed())
-		g.Expect(client.CoreV1().ConfigMaps("default").Delete(t.Context(), "x", metav1.DeleteOptions{})).
-			To(MatchError(leader.ErrFenced))
-		_, err := client.CoreV1().ConfigMaps("default").Get(t.Context(), "x", metav1.GetOptions{})
-		g.Expect(err).NotTo(HaveOccurred())
-		another := client.CoordinationV1().Leases("default")
-		_, err = another.Create(t.Context(), leaseapi.Object("another"), metav1.CreateOptions{})
-		g.Expect(err).To(MatchError(leader.ErrFenced))
 	})
 }
 

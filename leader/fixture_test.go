@@ -61,7 +61,7 @@ func (x *fixture) elector(identity string) *leader.Elector {
 	return newElector(x.t, leaseOf(x.api.Link(x.links), identity), nil)
 }
 
-// released wants the lease to be nobody's, and returns it.
+// released wants the lease to have no holder, and returns it.
 func (x *fixture) released(name string) *coordinationv1.Lease {
 	x.t.Helper()
 	l, err := x.api.Get(name)

@@ -4,22 +4,67 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/utils/clock"
 )
 
 const (
 	defaultLeaseDuration = 15 * time.Second
 	defaultDrainTimeout  = time.Minute
+
+	// driftShare is the part of the lease duration that is set aside for clocks
+	// of different speed: 1 % for the leader's, 1 % for the observer's.
+	driftShare = 50
 )
 
-// driftShare is the part of the lease duration that is set aside for clocks
-// that do not run at the same speed: 1 % for the leader's, 1 % for the
-// observer's.
-const driftShare = 50
+// Lease names a Lease of coordination.k8s.io/v1 and the replica that campaigns
+// for it. All fields are required.
+type Lease struct {
+	// Client reads and writes the Lease: clientset.CoordinationV1() of a real or
+	// a fake clientset. It needs the verbs get, create and update on leases. Use
+	// a separate clientset: under a rate limiter shared with the work, busy work
+	// delays renewals.
+	Client coordinationclient.LeasesGetter
 
-// Options of an [Elector]. Nil and zero fields mean the defaults.
+	Namespace string
+	Name      string
+
+	// Identity names this replica, such as the name of its pod. The Lease has a
+	// random suffix as well, so that two processes with the same identity are
+	// told apart and never lead at once.
+	Identity string
+}
+
+func (l Lease) key() types.NamespacedName {
+	return types.NamespacedName{Namespace: l.Namespace, Name: l.Name}
+}
+
+func (l Lease) validate() error {
+	var errs []error
+	if l.Client == nil {
+		errs = append(errs, errors.New("Lease.Client is nil: use clientset.CoordinationV1()"))
+	}
+	for _, f := range []struct{ field, value, wayOut string }{
+		{"Namespace", l.Namespace, "the namespace that the replicas run in"},
+		{"Name", l.Name, "a name that all replicas share, such as the controller's"},
+		{"Identity", l.Identity, "a name that no other replica has, such as the pod's"},
+	} {
+		if f.value == "" {
+			errs = append(errs, fmt.Errorf("Lease.%s is empty: use %s", f.field, f.wayOut))
+		}
+	}
+	if strings.ContainsAny(l.Identity, " \t\r\n") {
+		errs = append(errs, fmt.Errorf("Lease.Identity is %q: must not contain white space", l.Identity))
+	}
+	return errors.Join(errs...)
+}
+
+// Options of an [Elector]. Nil and zero fields mean the defaults. See "Trust
+// window" in the package's documentation for the bounds between the durations.
 type Options struct {
 	// LeaseDuration is how long the other replicas wait, after the last change
 	// of the Lease that they saw, before they take it. Defaults to 15 s.
@@ -61,38 +106,39 @@ func (o *Options) withDefaults() Options {
 	return set
 }
 
-// room is how long after the end of a trust window the others still wait, so that what was sent in it can arrive.
+// room returns how long after the end of a trust window the other replicas
+// still wait, so that what was sent in the window can arrive.
 func (o Options) room() time.Duration { return o.LeaseDuration - o.RenewDeadline }
 
 func (o Options) validate() error {
-	var faults []error
+	var errs []error
 	for _, d := range []struct {
 		field string
 		value time.Duration
 	}{
-		{"Options.LeaseDuration", o.LeaseDuration},
-		{"Options.RenewDeadline", o.RenewDeadline},
-		{"Options.RequestTimeout", o.RequestTimeout},
-		{"Options.RetryPeriod", o.RetryPeriod},
-		{"Options.DrainTimeout", o.DrainTimeout},
+		{"LeaseDuration", o.LeaseDuration},
+		{"RenewDeadline", o.RenewDeadline},
+		{"RequestTimeout", o.RequestTimeout},
+		{"RetryPeriod", o.RetryPeriod},
+		{"DrainTimeout", o.DrainTimeout},
 	} {
 		if d.value <= 0 {
-			faults = append(faults, fmt.Errorf("%s is %v: must be more than 0s", d.field, d.value))
+			errs = append(errs, fmt.Errorf("Options.%s is %v: must be positive", d.field, d.value))
 		}
 	}
-	if len(faults) > 0 {
-		return errors.Join(faults...)
+	if len(errs) > 0 {
+		return errors.Join(errs...)
 	}
 	drift := o.LeaseDuration / driftShare
 	if o.RenewDeadline+o.RequestTimeout+drift >= o.LeaseDuration {
-		faults = append(faults, fmt.Errorf("Options.RenewDeadline is %v: with RequestTimeout %v and %v for drift "+
-			"it must stay below LeaseDuration %v: a late write could meet the next leader",
-			o.RenewDeadline, o.RequestTimeout, drift, o.LeaseDuration))
+		errs = append(errs, fmt.Errorf("Options.RenewDeadline is %v: must be less than LeaseDuration %v minus "+
+			"RequestTimeout %v and %v for drift, or a late write could meet the next leader",
+			o.RenewDeadline, o.LeaseDuration, o.RequestTimeout, drift))
 	}
 	if o.RetryPeriod+o.RequestTimeout >= o.RenewDeadline {
-		faults = append(faults, fmt.Errorf("Options.RetryPeriod is %v: with RequestTimeout %v it must stay below "+
-			"RenewDeadline %v, or one failed renewal ends the leadership",
-			o.RetryPeriod, o.RequestTimeout, o.RenewDeadline))
+		errs = append(errs, fmt.Errorf("Options.RetryPeriod is %v: must be less than RenewDeadline %v minus "+
+			"RequestTimeout %v, or one failed renewal ends the leadership",
+			o.RetryPeriod, o.RenewDeadline, o.RequestTimeout))
 	}
-	return errors.Join(faults...)
+	return errors.Join(errs...)
 }

@@ -21,7 +21,7 @@ func TestNewDerivesTheOtherDurationsFromTheLeaseDuration(t *testing.T) {
 func TestNewNamesEachMissingFieldAndTheWayOut(t *testing.T) {
 	_, err := leader.New(leader.Lease{}, nil)
 	NewWithT(t).Expect(err).To(MatchError(And(
-		ContainSubstring("Lease.Client is empty: use clientset.CoordinationV1()"),
+		ContainSubstring("Lease.Client is nil: use clientset.CoordinationV1()"),
 		ContainSubstring("Lease.Namespace is empty"),
 		ContainSubstring("Lease.Name is empty"),
 		ContainSubstring("Lease.Identity is empty"),
@@ -39,16 +39,16 @@ func TestNewRefusesDurationsThatBreakTheTrustWindow(t *testing.T) {
 		wants   []string
 	}{
 		"a negative one": {leader.Options{LeaseDuration: -1, DrainTimeout: -1}, []string{
-			"Options.LeaseDuration is -1ns: must be more than 0s", "Options.DrainTimeout is -1ns",
+			"Options.LeaseDuration is -1ns: must be positive", "Options.DrainTimeout is -1ns",
 		}},
 		"no room for a late write": {leader.Options{RenewDeadline: 12 * time.Second}, []string{
-			"Options.RenewDeadline is 12s: with RequestTimeout 3s and 300ms for drift it must stay below LeaseDuration 15s",
+			"Options.RenewDeadline is 12s: must be less than LeaseDuration 15s minus RequestTimeout 3s and 300ms for drift",
 		}},
 		"drift alone breaks it": {leader.Options{RenewDeadline: 11700 * time.Millisecond}, []string{
 			"Options.RenewDeadline is 11.7s",
 		}},
 		"no second try": {leader.Options{RetryPeriod: 7 * time.Second}, []string{
-			"Options.RetryPeriod is 7s: with RequestTimeout 3s it must stay below RenewDeadline 10s",
+			"Options.RetryPeriod is 7s: must be less than RenewDeadline 10s minus RequestTimeout 3s",
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -11,33 +11,41 @@ import (
 	"github.com/homeostat/homeostat/leader/internal/record"
 )
 
-// Status is who leads, as this replica sees it.
+// Status describes the leadership, as this replica sees it.
 type Status struct {
 	Lease    types.NamespacedName
 	Identity string // this replica's, with its random suffix
 
-	Leading      bool      // this replica leads, and may write
-	Leader       string    // the holder last seen; empty if there was none
-	Since        time.Time // when this replica first saw that holder
-	Transitions  int32     // how often the Lease changed hands
-	TrustedUntil time.Time // while leading: when writes end without a renewal
-	Problem      error     // why the last request for the Lease failed, and the way out
+	// Leading reports whether this replica leads and may write, and TrustedUntil
+	// until when if no renewal succeeds; it is zero for a standby.
+	Leading      bool
+	TrustedUntil time.Time
+	// Leader is the holder last seen, empty if there was none, and Since when
+	// this replica first saw it.
+	Leader string
+	Since  time.Time
+
+	Transitions int32 // how often the Lease changed hands
+	// Problem is why the last request for the Lease failed, with the way out;
+	// nil if it did not.
+	Problem error
 }
 
-// Status returns who leads, since when, and what is wrong.
+// Status returns which replica leads, since when, and what is wrong. It sends
+// no request.
 func (e *Elector) Status() Status {
-	t := e.current.Load()
-	e.mu.Lock()
-	defer e.mu.Unlock()
+	t, c := e.current.Load(), e.candidate
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	s := Status{
-		Lease:    e.lease.key(),
-		Identity: e.holder,
-		Leader:   record.Holder(e.seen.Lease),
-		Since:    e.seen.First,
-		Problem:  e.problem,
+		Lease:    c.lease.key(),
+		Identity: c.holder,
+		Leader:   record.Holder(c.seen.Lease),
+		Since:    c.seen.First,
+		Problem:  c.problem,
 	}
-	if e.seen.Lease != nil {
-		s.Transitions = ptr.Deref(e.seen.Lease.Spec.LeaseTransitions, 0)
+	if c.seen.Lease != nil {
+		s.Transitions = ptr.Deref(c.seen.Lease.Spec.LeaseTransitions, 0)
 	}
 	if t != nil && t.left() > 0 {
 		s.Leading, s.TrustedUntil = true, t.until()
@@ -46,30 +54,34 @@ func (e *Elector) Status() Status {
 }
 
 // LeaseName returns the name of the Lease, without its namespace.
-func (e *Elector) LeaseName() string { return e.lease.Name }
+func (e *Elector) LeaseName() string { return e.candidate.lease.Name }
 
 // String is that of [Status].
 func (e *Elector) String() string { return e.Status().String() }
 
-// Healthy is for livez: an error means that only a restart helps, because work
-// goes on long after its leadership ended or a request never returned.
+// Healthy is for livez. An error means that only a restart helps: a function
+// goes on long after its leadership ended, or a request never returned.
 func (e *Elector) Healthy() error {
-	now := e.options.Clock.Now()
+	now, c := e.options.Clock.Now(), e.candidate
 	e.mu.Lock()
-	defer e.mu.Unlock()
-	if d := now.Sub(e.ended); !e.ended.IsZero() && d > e.options.DrainTimeout {
+	ended := e.ended
+	e.mu.Unlock()
+	c.mu.Lock()
+	pending := c.pending
+	c.mu.Unlock()
+	if d := now.Sub(ended); !ended.IsZero() && d > e.options.DrainTimeout {
 		return fmt.Errorf("leading by lease %q: work still runs %v after the leadership ended, "+
-			"Options.DrainTimeout is %v", e.lease.key(), d.Round(time.Second), e.options.DrainTimeout)
+			"Options.DrainTimeout is %v", c.lease.key(), d.Round(time.Second), e.options.DrainTimeout)
 	}
-	if d := now.Sub(e.pending); !e.pending.IsZero() && d > e.options.LeaseDuration {
+	if d := now.Sub(pending); !pending.IsZero() && d > e.options.LeaseDuration {
 		return fmt.Errorf("asking for lease %q: a request has been under way for %v, "+
-			"Options.RequestTimeout is %v", e.lease.key(), d.Round(time.Second), e.options.RequestTimeout)
+			"Options.RequestTimeout is %v", c.lease.key(), d.Round(time.Second), e.options.RequestTimeout)
 	}
 	return nil
 }
 
-// Ready is for readyz: nil if this replica leads or another does, otherwise the
-// reason, such as missing permissions. A standby is ready.
+// Ready is for readyz. It returns nil if this or another replica leads, and
+// otherwise why none does, such as missing permissions. A standby is ready.
 func (e *Elector) Ready() error {
 	s := e.Status()
 	switch {
@@ -78,7 +90,7 @@ func (e *Elector) Ready() error {
 	case s.Problem != nil:
 		return s.Problem
 	case s.Leader == "":
-		return fmt.Errorf("campaigning for lease %q: nobody leads yet", s.Lease)
+		return fmt.Errorf("campaigning for lease %q: no replica leads yet", s.Lease)
 	default:
 		return nil
 	}
@@ -88,7 +100,7 @@ func (e *Elector) Ready() error {
 func (s Status) String() string {
 	var b strings.Builder
 	if s.Leader == "" {
-		b.WriteString("nobody leads")
+		b.WriteString("no replica leads")
 	} else {
 		fmt.Fprintf(&b, "%s leads since %s", s.Leader, s.Since.Format(time.TimeOnly))
 	}

@@ -160,7 +160,7 @@ func TestAnAnswerThatSwitchesProtocolsIsRefused(t *testing.T) {
 			return res, nil
 		}, http.MethodPost, "/apis/example.com/v1/namespaces/default/machines/m/console")
 		g.Expect(err).To(MatchError(leader.ErrFenced))
-		g.Expect(err).To(MatchError(ContainSubstring("open it with a client of the config as it was")))
+		g.Expect(err).To(MatchError(ContainSubstring("open it with a client of the original config")))
 		g.Expect(closed).To(BeTrue())
 	})
 }

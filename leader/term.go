@@ -3,7 +3,10 @@ package leader
 import (
 	"context"
 	"fmt"
+	"net/http"
+	"net/http/httptrace"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -16,13 +19,12 @@ type term struct {
 	elector *Elector
 	clock   clock.Clock
 	trust   time.Duration
-	ctx     context.Context
+	ctx     context.Context //nolint:containedctx // it is the leadership
 	cancel  context.CancelCauseFunc
-
 	flights flights
 
-	// members are the functions that run under this term. New ones are added
-	// under the elector's lock only, while the term is the current one.
+	// members are the functions that run under this term. They enter under the
+	// elector's lock, while the term is the current one.
 	members sync.WaitGroup
 
 	mu    sync.Mutex // guards what follows
@@ -30,21 +32,21 @@ type term struct {
 	sent  time.Time // when the last successful renewal was sent
 }
 
-// grant is a Lease that the API server wrote in our name.
+// grant is a Lease that the API server wrote with this replica as the holder.
 type grant struct {
 	lease *coordinationv1.Lease
 	sent  time.Time
 }
 
-func (e *Elector) newTerm(g grant) *term {
+func newTerm(e *Elector, g grant) *term {
 	t := &term{elector: e, clock: e.options.Clock, trust: e.options.RenewDeadline, lease: g.lease, sent: g.sent}
 	t.ctx, t.cancel = context.WithCancelCause(context.Background())
 	return t
 }
 
-// left is how long the term may still be trusted; 0 when it may not. The
-// monotonic clock decides; a wall clock that says "longer ago" is believed too,
-// because it runs on while the machine is suspended.
+// left returns how long the term may still be trusted, 0 if it may not. The
+// wall clock is believed as well if by it more time has passed than by the
+// monotonic clock, which stands still while the machine is suspended.
 func (t *term) left() time.Duration {
 	if t.ctx.Err() != nil {
 		return 0
@@ -56,8 +58,7 @@ func (t *term) left() time.Duration {
 	return max(0, t.trust-age)
 }
 
-// monotonicLeft is [term.left] by the monotonic clock alone, the clock of
-// timers.
+// monotonicLeft is [term.left] by the monotonic clock alone, that of timers.
 func (t *term) monotonicLeft() time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -82,8 +83,8 @@ func (t *term) renewed(g grant) {
 	t.lease, t.sent = g.lease, g.sent
 }
 
-// watch ends the term when it may not be trusted any more, whatever the
-// requests in flight do. It returns when the term has ended.
+// watch ends the term when its trust window closes, whatever the requests in
+// flight do. It returns when the term has ended.
 func (t *term) watch() {
 	for {
 		left := t.monotonicLeft()
@@ -101,11 +102,85 @@ func (t *term) watch() {
 	}
 }
 
-// refusal is why nothing may be written under the term.
+// refusal returns why nothing may be written under the term.
 func (t *term) refusal() error {
 	cause := context.Cause(t.ctx)
 	if cause == nil {
 		return fmt.Errorf("%w: no renewal for %v", ErrFenced, t.trust)
 	}
 	return fmt.Errorf("%w: %w", ErrFenced, cause)
+}
+
+// flights are the requests that a term let through and that may still arrive at
+// the API server. A request without an answer may arrive until the Lease would
+// have expired if the last renewal before it had been the last of all.
+type flights struct {
+	mu   sync.Mutex // guards what follows
+	open map[*flight]bool
+	cut  time.Time // until when one that ended without an answer may arrive
+}
+
+// flight is one request under way.
+type flight struct {
+	until    time.Time // it cannot arrive later
+	wanted   atomic.Int32
+	occupied atomic.Int32
+}
+
+// begin notes a request that may arrive until then. Its context lets the
+// transport report whether it was sent at all.
+func (f *flights) begin(ctx context.Context, until time.Time) (context.Context, *flight) {
+	one := &flight{until: until}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.open == nil {
+		f.open = map[*flight]bool{}
+	}
+	f.open[one] = true
+	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GetConn: func(string) { one.wanted.Add(1) },
+		GotConn: func(httptrace.GotConnInfo) { one.occupied.Add(1) },
+	}), one
+}
+
+// drop forgets a request that was not sent.
+func (f *flights) drop(one *flight) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.open, one)
+}
+
+// end notes the answer to a request; nil means none. An answer of 500 or above
+// counts as none: a proxy may have sent it, or a server that has given up
+// waiting for its own work.
+func (f *flights) end(one *flight, res *http.Response) {
+	answered := res != nil && res.StatusCode < http.StatusInternalServerError
+	unsent := one.wanted.Load() > 0 && one.occupied.Load() == 0 // it waited for a connection and got none
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.open, one)
+	if !answered && !unsent && one.until.After(f.cut) {
+		f.cut = one.until
+	}
+}
+
+// cutUntil returns until when a request that was cut off may still arrive.
+func (f *flights) cutUntil() time.Time {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.cut
+}
+
+// until returns until when any request may still arrive, those under way
+// included.
+func (f *flights) until() time.Time {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	last := f.cut
+	for one := range f.open {
+		if one.until.After(last) {
+			last = one.until
+		}
+	}
+	return last
 }
