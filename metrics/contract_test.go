@@ -94,7 +94,9 @@ func inEverything(t *testing.T, f func(s *stand)) {
 	inStand(t, []runtime.Object{named("object-good"), named("object-bad")}, func(s *stand) {
 		s.controller("test", &reconcile.Options{
 			Leader: onLease{true, "lease"},
-			Known:  names.Func(func(context.Context) ([]reconcile.Key, error) { return []reconcile.Key{{Name: "object-gone"}}, nil }),
+			Known: names.Func(func(context.Context) ([]names.Name, error) {
+				return []names.Name{{Key: reconcile.Key{Name: "object-gone"}}}, nil
+			}),
 		}, func(_ context.Context, r request) (reconcile.Result, error) {
 			if r.Key.Name == "object-bad" {
 				return nothing, errors.New("object-bad is bad")

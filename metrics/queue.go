@@ -36,7 +36,7 @@ var (
 	sweepErrors = named("homeostat_sweep_errors_total",
 		"Sweeps that cleaned nothing because the names could not be listed or were refused.", "controller")
 	sweepRefused = named("homeostat_sweep_refused_orphans",
-		"Orphans that the brake holds back: more than names.Options.MaxCount and MaxShare allow. "+
+		"Orphans that the safety limit holds back: more than names.Options.MaxCount and MaxShare allow. "+
 			"If they are gone indeed, let one sweep pass with Sweep.Confirm or names.Options.Confirmed.", "controller")
 )
 

@@ -14,12 +14,12 @@ import (
 
 // gone are the names of so many objects that are not there.
 func gone(n int) names.Func {
-	return func(context.Context) ([]reconcile.Key, error) {
-		var keys []reconcile.Key
+	return func(context.Context) ([]names.Name, error) {
+		var all []names.Name
 		for i := range n {
-			keys = append(keys, reconcile.Key{Namespace: "d", Name: fmt.Sprintf("gone-%02d", i)})
+			all = append(all, names.Name{Key: reconcile.Key{Namespace: "d", Name: fmt.Sprintf("gone-%02d", i)}})
 		}
-		return keys, nil
+		return all, nil
 	}
 }
 
@@ -27,7 +27,7 @@ func TestACollectorShowsOrphans(t *testing.T) {
 	inStand(t, nil, func(s *stand) {
 		s.controller("test", &reconcile.Options{Known: gone(3)}, idle)
 		s.controller("broken", &reconcile.Options{Known: names.Func(
-			func(context.Context) ([]reconcile.Key, error) { return nil, errors.New("no such file") })}, idle)
+			func(context.Context) ([]names.Name, error) { return nil, errors.New("no such file") })}, idle)
 		stop := s.start()
 		s.shows(`
 # HELP homeostat_orphans_total Names that were enqueued because their object was deleted.
@@ -48,7 +48,7 @@ func TestARefusedSweepShowsHowManyOrphansWaitAndTheWayOut(t *testing.T) {
 		s.controller("test", &reconcile.Options{Known: gone(30)}, idle)
 		stop := s.start()
 		s.shows(`
-# HELP homeostat_sweep_refused_orphans Orphans that the brake holds back: more than names.Options.MaxCount and MaxShare allow. If they are gone indeed, let one sweep pass with Sweep.Confirm or names.Options.Confirmed.
+# HELP homeostat_sweep_refused_orphans Orphans that the safety limit holds back: more than names.Options.MaxCount and MaxShare allow. If they are gone indeed, let one sweep pass with Sweep.Confirm or names.Options.Confirmed.
 # TYPE homeostat_sweep_refused_orphans gauge
 homeostat_sweep_refused_orphans{controller="test"} 30
 `)

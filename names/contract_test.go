@@ -15,7 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
@@ -36,36 +35,29 @@ func TestContract(t *testing.T) {
 	})
 }
 
-func sweepOf(t *testing.T, l names.Lister, w *world, o *names.Options) *names.Sweep {
-	t.Helper()
-	s, err := names.NewSweep(l, w, o)
-	NewWithT(t).Expect(err).NotTo(HaveOccurred())
-	return s
-}
-
 // createdInBetween creates an object and registers it at every moment at which the sweep asks for something.
 func createdInBetween(t *testing.T) {
 	for _, moment := range []string{"before the listing", "during the listing", "before the sync"} {
 		t.Run(moment, func(t *testing.T) {
 			g := NewWithT(t)
-			w := newWorld("default/a")
-			w.known = keys("default/a")
+			f := newFixture("default/a")
+			f.known = listing("default/a")
 			create := func(now string) {
 				if now == moment { // the object first, then its name, as a reconciler does
-					w.live[key("default/new")] = uid2
-					w.known = append(w.known, key("default/new"))
+					f.live[key("default/new")] = uid2
+					f.known = append(f.known, known("default/new", ""))
 				}
 			}
-			lister := names.Func(func(ctx context.Context) ([]types.NamespacedName, error) {
+			lister := names.Func(func(ctx context.Context) ([]names.Name, error) {
 				create("before the listing")
-				all, err := w.Names(ctx)
+				all, err := f.Names(ctx)
 				create("during the listing")
-				all = slices.Concat(all, w.known)
+				all = slices.Concat(all, f.known)
 				create("before the sync")
 				return all, err
 			})
-			g.Expect(sweepOf(t, lister, w, nil).Once(t.Context())).To(BeZero())
-			g.Expect(w.asked).To(Equal([]string{"names", "sync", "find"}))
+			g.Expect(f.sweep(t, lister, nil).Once(t.Context())).To(BeZero())
+			g.Expect(f.asked).To(Equal([]string{"names", "sync", "find"}))
 		})
 	}
 }
@@ -76,35 +68,35 @@ func allNamesOrNone(t *testing.T) {
 		syncErr error
 		why     string
 	}{
-		"the lister fails": {names.Func(func(context.Context) ([]types.NamespacedName, error) {
-			return keys("default/gone"), errors.New("half of the zone")
+		"the lister fails": {names.Func(func(context.Context) ([]names.Name, error) {
+			return listing("default/gone"), errors.New("half of the zone")
 		}), nil, "half of the zone"},
 		"one of several listers fails": {names.Union(
-			names.Func(func(context.Context) ([]types.NamespacedName, error) { return keys("default/gone"), nil }),
-			names.Func(func(context.Context) ([]types.NamespacedName, error) { return nil, errors.New("second zone") }),
+			names.Func(func(context.Context) ([]names.Name, error) { return listing("default/gone"), nil }),
+			names.Func(func(context.Context) ([]names.Name, error) { return nil, errors.New("second zone") }),
 		), nil, "second zone"},
-		"the lister panics": {names.Func(func(context.Context) ([]types.NamespacedName, error) {
+		"the lister panics": {names.Func(func(context.Context) ([]names.Name, error) {
 			panic("no zone")
 		}), nil, "no zone"},
-		"the lister takes too long": {names.Func(func(ctx context.Context) ([]types.NamespacedName, error) {
+		"the lister takes too long": {names.Func(func(ctx context.Context) ([]names.Name, error) {
 			<-ctx.Done()
-			return keys("default/gone"), nil // as if that were all
+			return listing("default/gone"), nil // as if that were all
 		}), nil, "Options.Timeout"},
-		"the cache does not sync": {names.Func(func(context.Context) ([]types.NamespacedName, error) {
-			return keys("default/gone"), nil
+		"the cache does not sync": {names.Func(func(context.Context) ([]names.Name, error) {
+			return listing("default/gone"), nil
 		}), errors.New("services is forbidden"), "services is forbidden"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				g := NewWithT(t)
-				w := newWorld("default/a")
-				w.syncErr = c.syncErr
+				f := newFixture("default/a")
+				f.syncErr = c.syncErr
 				var tries []time.Time
-				counting := names.Func(func(ctx context.Context) ([]types.NamespacedName, error) {
+				counting := names.Func(func(ctx context.Context) ([]names.Name, error) {
 					defer func() { tries = append(tries, time.Now()) }()
 					return c.lister.Names(ctx)
 				})
-				s := sweepOf(t, counting, w, &names.Options{Timeout: time.Second})
+				s := f.sweep(t, counting, &names.Options{Timeout: time.Second})
 				ctx, cancel := context.WithCancel(t.Context())
 				ended := make(chan error)
 				go func() { ended <- s.Run(ctx) }()
@@ -112,7 +104,7 @@ func allNamesOrNone(t *testing.T) {
 				g.Expect(s.Ready()).To(MatchError(ContainSubstring(c.why)))
 				cancel()
 				g.Expect(<-ended).To(Succeed())
-				g.Expect(w.orphans).To(BeEmpty())
+				g.Expect(f.orphans).To(BeEmpty())
 				g.Expect(len(tries)).To(BeNumerically(">", 4))
 				g.Expect(tries[4].Sub(tries[3])).To(BeNumerically(">", tries[2].Sub(tries[1])))
 			})
@@ -126,50 +118,50 @@ func refusesTooMany(t *testing.T) {
 	for i := range 2 * (known + 1) {
 		orphans, most := i/2, []int{5, 15}[i%2]
 		g := NewWithT(t)
-		w := newWorld()
-		w.known = many(known)
-		for _, k := range w.known[orphans:] {
-			w.live[k] = uid1
+		f := newFixture()
+		f.known = many(known)
+		for _, n := range f.known[orphans:] {
+			f.live[n.Key] = uid1
 		}
-		_, err := sweepOf(t, w, w, &names.Options{MaxCount: most, MaxShare: share}).Once(t.Context())
+		_, err := f.sweep(t, nil, &names.Options{MaxCount: most, MaxShare: share}).Once(t.Context())
 		if orphans > most && float64(orphans) > share*known {
 			g.Expect(err).To(BeAssignableToTypeOf(&names.RefusedError{}), "%d orphans", orphans)
-			g.Expect(w.orphans).To(BeEmpty())
+			g.Expect(f.orphans).To(BeEmpty())
 		} else {
 			g.Expect(err).NotTo(HaveOccurred(), "%d orphans", orphans)
-			g.Expect(w.orphans).To(HaveLen(orphans))
+			g.Expect(f.orphans).To(HaveLen(orphans))
 		}
 	}
 }
 
 func confirmedOnce(t *testing.T) {
 	g := NewWithT(t)
-	w := newWorld()
-	w.known = many(20)
-	s := sweepOf(t, w, w, nil)
+	f := newFixture()
+	f.known = many(20)
+	s := f.sweep(t, nil, nil)
 	_, err := s.Once(t.Context())
 	g.Expect(err).To(HaveOccurred())
 	s.Confirm(20)
 	g.Expect(s.Once(t.Context())).To(Equal(20))
-	w.orphans = nil
+	f.orphans = nil
 	_, err = s.Once(t.Context())
 	g.Expect(err).To(BeAssignableToTypeOf(&names.RefusedError{}))
 	s.Confirm(19) // fewer than there are
 	_, err = s.Once(t.Context())
 	g.Expect(err).To(BeAssignableToTypeOf(&names.RefusedError{}))
-	g.Expect(w.orphans).To(BeEmpty())
+	g.Expect(f.orphans).To(BeEmpty())
 }
 
 func recreated(t *testing.T) {
 	g := NewWithT(t)
-	w := newWorld("default/same", "default/recreated", "default/nameless")
-	lister := names.UIDFunc(func(context.Context) ([]names.Name, error) {
+	f := newFixture("default/same", "default/recreated", "default/nameless")
+	lister := names.Func(func(context.Context) ([]names.Name, error) {
 		return []names.Name{
 			known("default/same", uid1), known("default/recreated", uid2), known("default/nameless", ""), known("default/gone", uid2),
 		}, nil
 	})
-	g.Expect(sweepOf(t, lister, w, nil).Once(t.Context())).To(Equal(2))
-	g.Expect(w.orphans).To(ConsistOf(
+	g.Expect(f.sweep(t, lister, nil).Once(t.Context())).To(Equal(2))
+	g.Expect(f.orphans).To(ConsistOf(
 		names.Orphan{Name: known("default/recreated", uid2), Replaced: true}, names.Orphan{Name: known("default/gone", uid2)},
 	))
 }

@@ -27,7 +27,7 @@
 // A wrong selector or an empty cache looks exactly like a cluster whose objects
 // are all deleted, hence the safety limit. An orphan is a suspicion: whether the
 // object is deleted is decided by its reconciler, which asks Live before it
-// deletes what cannot be had back.
+// deletes what cannot be restored.
 //
 // The package does not delete anything, and it keeps no inventory: the outside
 // system is the inventory.

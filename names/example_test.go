@@ -13,10 +13,10 @@ import (
 // A zone file still knows two names of a cluster in which only default/web is
 // left.
 func Example() {
-	zone := names.Func(func(context.Context) ([]types.NamespacedName, error) {
-		return []types.NamespacedName{
-			{Namespace: "default", Name: "web"},
-			{Namespace: "default", Name: "deleted-while-we-were-down"},
+	zone := names.Func(func(context.Context) ([]names.Name, error) {
+		return []names.Name{
+			{Key: types.NamespacedName{Namespace: "default", Name: "web"}},
+			{Key: types.NamespacedName{Namespace: "default", Name: "deleted-while-we-were-down"}},
 		}, nil
 	})
 	sweep, err := names.NewSweep(zone, cluster{"default/web": "2f7a"}, nil)
@@ -42,10 +42,10 @@ func (c cluster) Find(key types.NamespacedName) (types.UID, bool) {
 
 func (c cluster) Orphan(o names.Orphan) { fmt.Println(o.Key, "looks orphaned") }
 
-// The brake refuses a sweep that would clean everything, until somebody says
-// that this is right.
+// The safety limit refuses a sweep that would clean everything, until its number
+// is confirmed.
 func ExampleSweep_Confirm() {
-	zone := names.Func(func(context.Context) ([]types.NamespacedName, error) { return many(12), nil })
+	zone := returning(many(12), nil)
 	sweep, err := names.NewSweep(zone, counting{new(int)}, nil)
 	if err != nil {
 		fmt.Println(err)
@@ -55,8 +55,8 @@ func ExampleSweep_Confirm() {
 	refused, _ := errors.AsType[*names.RefusedError](err)
 	fmt.Println("refused:", refused.Orphans, "of", refused.Known)
 	sweep.Confirm(12)
-	handed, err := sweep.Once(context.Background())
-	fmt.Println(handed, err)
+	enqueued, err := sweep.Once(context.Background())
+	fmt.Println(enqueued, err)
 	// Output:
 	// refused: 12 of 12
 	// 12 <nil>
@@ -69,17 +69,17 @@ func (c counting) Sync(context.Context) error                  { return nil }
 func (c counting) Find(types.NamespacedName) (types.UID, bool) { return "", false }
 func (c counting) Orphan(names.Orphan)                         { *c.orphans++ }
 
-// The names of two systems, of which one keeps UIDs.
+// The names of two systems, one of which keeps UIDs.
 func ExampleUnion() {
-	zone := names.UIDFunc(func(context.Context) ([]names.Name, error) {
+	zone := names.Func(func(context.Context) ([]names.Name, error) {
 		web := types.NamespacedName{Namespace: "default", Name: "web"}
 		return []names.Name{{Key: web, UID: "f81d4fae-7dec-11d0-a765-00a0c91e6bf6"}}, nil
 	})
-	exports := names.Func(func(context.Context) ([]types.NamespacedName, error) {
-		return []types.NamespacedName{{Namespace: "default", Name: "nfs"}}, nil
+	exports := names.Func(func(context.Context) ([]names.Name, error) {
+		return []names.Name{{Key: types.NamespacedName{Namespace: "default", Name: "nfs"}}}, nil
 	})
 	all := names.Union(zone, exports)
-	known, err := all.NamesWithUIDs(context.Background())
+	known, err := all.Names(context.Background())
 	for _, name := range known {
 		fmt.Printf("%s %q\n", name.Key, name.UID)
 	}

@@ -4,10 +4,38 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
 )
+
+// A RefusedError is the answer of the safety limit: so many names look orphaned
+// that a mistake is more likely.
+type RefusedError struct {
+	// Orphans of Known names would have been enqueued.
+	Orphans, Known int
+	// Example is one of the orphans.
+	Example Name
+	// MaxCount and MaxShare are the limits; both were exceeded.
+	MaxCount int
+	MaxShare float64
+	// Advice is what to do about it. [Options].Refused may set it to the words of
+	// the program's own flags. Defaults to the ways of this package.
+	Advice string
+}
+
+// Error names the numbers and the ways to let the sweep pass.
+func (e *RefusedError) Error() string {
+	advice := e.Advice
+	if advice == "" {
+		advice = fmt.Sprintf("if they are deleted indeed, let one sweep pass with Confirm(%d) or Options.Confirmed, "+
+			"or raise Options.MaxCount or Options.MaxShare", e.Orphans)
+	}
+	return fmt.Sprintf("safety limit: %d of %d known names are orphans (such as %s), more than %d "+
+		"and more than %g %%: nothing is cleaned; %s",
+		e.Orphans, e.Known, e.Example.Key, e.MaxCount, math.Round(1e4*e.MaxShare)/100, advice)
+}
 
 // find returns the orphans, in the order of their keys.
 func (s *Sweep) find(ctx context.Context) ([]Orphan, error) {
@@ -40,11 +68,11 @@ func (s *Sweep) find(ctx context.Context) ([]Orphan, error) {
 	s.mu.Lock()
 	s.stats.Known, s.stats.OutOfScope = inScope, outOfScope
 	s.mu.Unlock()
-	return orphans, s.brake(orphans, inScope)
+	return orphans, s.checkLimit(orphans, inScope)
 }
 
-// sorted returns names in the order of their keys. It sorts pointers, for which a
-// program has the code anyway.
+// sorted returns a copy of names in the order of their keys. It sorts pointers,
+// for which a program has the code anyway.
 func sorted(names []Name) []Name {
 	order := make([]*Name, len(names))
 	for i := range names {
@@ -72,9 +100,9 @@ func (s *Sweep) list(ctx context.Context) ([]Name, error) {
 	defer s.setListing(time.Time{})
 	known, err := list(ctx, s.lister)
 	if ctx.Err() != nil {
-		err = errors.Join(context.Cause(ctx), err) // even without err: nobody knows whether those are all
+		err = errors.Join(context.Cause(ctx), err) // even without err: those may not be all
 	}
-	return slices.Clone(known), err // the lister's own slice is not ours to sort
+	return known, err
 }
 
 func (s *Sweep) sync(ctx context.Context) error {
@@ -83,8 +111,8 @@ func (s *Sweep) sync(ctx context.Context) error {
 	return s.target.Sync(ctx)
 }
 
-func (s *Sweep) timeout(who string) error {
-	return fmt.Errorf("%s took longer than Options.Timeout (%v)", who, s.options.Timeout)
+func (s *Sweep) timeout(subject string) error {
+	return fmt.Errorf("%s took longer than Options.Timeout (%v)", subject, s.options.Timeout)
 }
 
 func (s *Sweep) setListing(since time.Time) {
@@ -100,25 +128,24 @@ func (s *Sweep) inScope(name Name) bool {
 	return s.options.Scope == nil || s.options.Scope(name)
 }
 
-// judge looks at what is known under one key. If any of it may be about the
-// object that is there, it is no orphan.
+// judge decides about the names of one key. If any of them may be that of the
+// cached object, there is no orphan.
 func (s *Sweep) judge(group []Name) (Orphan, bool) {
-	live, found := s.target.Find(group[0].Key)
+	cached, found := s.target.Find(group[0].Key)
 	if !found {
 		return Orphan{Name: group[0]}, true
 	}
 	for _, name := range group {
-		if name.UID == "" || name.UID == live || live == "" {
+		if name.UID == "" || name.UID == cached || cached == "" {
 			return Orphan{}, false
 		}
 	}
 	return Orphan{Name: group[0], Replaced: true}, true
 }
 
-// brake refuses what is implausible, unless it was confirmed. A confirmation is
-// about what somebody has just seen, so it ends with the sweep that it met; one
-// without any name in scope is none.
-func (s *Sweep) brake(orphans []Orphan, known int) error {
+// checkLimit refuses what is implausible, unless it was confirmed. A confirmation
+// applies to the next sweep that lists at least one name in scope, then expires.
+func (s *Sweep) checkLimit(orphans []Orphan, known int) error {
 	if known == 0 {
 		return nil
 	}

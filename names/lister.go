@@ -2,57 +2,102 @@ package names
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"iter"
 	"runtime/debug"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
+
+// A Name is the name of an object, as an outside system keeps it.
+type Name struct {
+	// Key is the object's namespace and name. The namespace of a cluster-scoped
+	// object is empty.
+	Key types.NamespacedName
+	// UID tells the object from one that was recreated under its name. Empty if the
+	// outside system does not keep it.
+	UID types.UID
+}
 
 // A Lister knows the names that an outside system keeps.
 //
 // Names returns all of them, or an error. A Lister that returns a part without
 // an error is safe (what is missing is not cleaned), one that invents names is
-// not. It must return soon after ctx ends, and may return a name twice.
+// not. It must return soon after ctx ends, and may return a name twice. The
+// caller does not modify the slice.
 type Lister interface {
-	Names(ctx context.Context) ([]types.NamespacedName, error)
+	Names(ctx context.Context) ([]Name, error)
 }
 
-// A UIDLister is a [Lister] that knows UIDs, too: of all its names or of some.
-// A [Sweep] then calls NamesWithUIDs alone.
-type UIDLister interface {
-	Lister
-	NamesWithUIDs(ctx context.Context) ([]Name, error)
+// Func is a function that is a [Lister].
+type Func func(ctx context.Context) ([]Name, error)
+
+// Names calls f.
+func (f Func) Names(ctx context.Context) ([]Name, error) { return f(ctx) }
+
+// Union lists the names of all listers, one lister after the other.
+//
+// Errors: those of all listers that failed, each with its place in the arguments.
+// Then there are no names at all.
+func Union(listers ...Lister) Lister {
+	return Func(func(ctx context.Context) ([]Name, error) {
+		var union []Name
+		var errs []error
+		for i, l := range listers {
+			all, err := list(ctx, l)
+			if err != nil {
+				errs = append(errs, fmt.Errorf("lister %d of %d: %w", i+1, len(listers), err))
+			}
+			union = append(union, all...)
+		}
+		if err := errors.Join(errs...); err != nil {
+			return nil, err
+		}
+		return union, nil
+	})
 }
 
-// list asks l in the richest way that it knows. A panic is an error of l.
+// list calls l. A panic is an error of l.
 func list(ctx context.Context, l Lister) (all []Name, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			all, err = nil, fmt.Errorf("panic: %v\n%s", r, debug.Stack())
 		}
 	}()
-	if with, ok := l.(UIDLister); ok {
-		return with.NamesWithUIDs(ctx)
-	}
-	keys, err := l.Names(ctx)
-	if err != nil {
-		return nil, err
-	}
-	all = make([]Name, len(keys))
-	for i, key := range keys {
-		all[i].Key = key
-	}
-	return all, nil
+	return l.Names(ctx)
 }
 
-// keysOf adapts NamesWithUIDs to Names.
-func keysOf(all []Name, err error) ([]types.NamespacedName, error) {
-	if err != nil {
-		return nil, err
-	}
-	keys := make([]types.NamespacedName, len(all))
-	for i, name := range all {
-		keys[i] = name.Key
-	}
-	return keys, nil
+// A Cache holds the objects of one kind; an informer is one. Its snapshots, of
+// type S, are consistent views of it.
+type Cache[T any, S interface{ All() iter.Seq[T] }] interface {
+	// WaitForSync returns nil once the cache holds its first list.
+	WaitForSync(ctx context.Context) error
+	// Snapshot returns the objects that the cache holds now.
+	Snapshot() S
+}
+
+// Objects lists the names that the objects of a cache stand for, such as the
+// Services for which there are Ingresses. The marker returns the name that an
+// object stands for, and false if the object is not one of ours. It must not
+// modify the object.
+//
+// Names waits for the cache's first list; if that does not come before its
+// context ends, the error is the cache's own.
+func Objects[T metav1.Object, S interface{ All() iter.Seq[T] }](
+	cache Cache[T, S], marker func(T) (Name, bool),
+) Lister {
+	return Func(func(ctx context.Context) ([]Name, error) {
+		if err := cache.WaitForSync(ctx); err != nil {
+			return nil, fmt.Errorf("waiting for the cache that holds the names: %w", err)
+		}
+		var all []Name
+		for object := range cache.Snapshot().All() {
+			if name, ok := marker(object); ok {
+				all = append(all, name)
+			}
+		}
+		return all, nil
+	})
 }

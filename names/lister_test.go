@@ -1,10 +1,9 @@
 package names_test
 
 import (
-	"context"
 	"errors"
+	"testing"
 
-	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -12,47 +11,33 @@ import (
 	"github.com/homeostat/homeostat/names"
 )
 
-var _ = Describe("Objects", func() {
-	marker := func(s *corev1.Service) (names.Name, bool) {
-		return names.Name{Key: types.NamespacedName{Namespace: s.Namespace, Name: s.Name}, UID: s.UID},
-			s.Labels["managed-by"] == "me"
-	}
+func ours(s *corev1.Service) (names.Name, bool) {
+	return names.Name{Key: types.NamespacedName{Namespace: s.Namespace, Name: s.Name}, UID: s.UID},
+		s.Labels["managed-by"] == "me"
+}
 
-	It("lists the names behind marked objects only", func(ctx SpecContext) {
-		cache := &store{objects: []*corev1.Service{
-			service("a", map[string]string{"managed-by": "me"}), service("b", map[string]string{"managed-by": "you"}),
-			service("c", nil),
-		}}
-		l := names.Objects(cache, marker)
-		Expect(l.NamesWithUIDs(ctx)).To(Equal([]names.Name{known("default/a", uid1)}))
-		Expect(l.Names(ctx)).To(Equal(keys("default/a")))
-	})
+func TestObjectsListsTheNamesOfMarkedObjectsOnly(t *testing.T) {
+	cache := &store{objects: []*corev1.Service{
+		service("a", map[string]string{"managed-by": "me"}), service("b", map[string]string{"managed-by": "you"}),
+		service("c", nil),
+	}}
+	NewWithT(t).Expect(names.Objects(cache, ours).Names(t.Context())).To(Equal([]names.Name{known("default/a", uid1)}))
+}
 
-	It("is an error before the cache has its first list", func(ctx SpecContext) {
-		forbidden := errors.New("ingresses is forbidden")
-		_, err := names.Objects(&store{err: forbidden}, marker).Names(ctx)
-		Expect(err).To(MatchError(forbidden))
-	})
-})
+func TestObjectsIsAnErrorBeforeTheCacheHasItsFirstList(t *testing.T) {
+	forbidden := errors.New("ingresses is forbidden")
+	_, err := names.Objects(&store{err: forbidden}, ours).Names(t.Context())
+	NewWithT(t).Expect(err).To(MatchError(forbidden))
+	NewWithT(t).Expect(err).To(MatchError(ContainSubstring("waiting for the cache that holds the names")))
+}
 
-var _ = Describe("Union", func() {
-	one := names.Func(func(context.Context) ([]types.NamespacedName, error) { return keys("default/a"), nil })
-	two := names.UIDFunc(func(context.Context) ([]names.Name, error) {
-		return []names.Name{known("default/b", uid2)}, nil
-	})
-
-	It("lists the names of all, with the UIDs that are known", func(ctx SpecContext) {
-		Expect(names.Union(one, two).NamesWithUIDs(ctx)).To(Equal(
-			[]names.Name{known("default/a", ""), known("default/b", uid2)}))
-	})
-
-	It("has no names if one has none to give", func(ctx SpecContext) {
-		away := errors.New("away")
-		all, err := names.Union(one, names.Func(func(context.Context) ([]types.NamespacedName, error) {
-			return nil, away
-		}), two).NamesWithUIDs(ctx)
-		Expect(err).To(MatchError(away))
-		Expect(err).To(MatchError(ContainSubstring("lister 2 of 3")))
-		Expect(all).To(BeNil())
-	})
-})
+func TestUnionListsTheNamesOfAllListers(t *testing.T) {
+	g := NewWithT(t)
+	one, two := returning(listing("default/a"), nil), returning([]names.Name{known("default/b", uid2)}, nil)
+	g.Expect(names.Union(one, two).Names(t.Context())).To(Equal([]names.Name{known("default/a", ""), known("default/b", uid2)}))
+	away, late := errors.New("away"), errors.New("late")
+	all, err := names.Union(one, returning(nil, away), two, returning(listing("default/c"), late)).Names(t.Context())
+	g.Expect(err).To(And(MatchError(away), MatchError(late)))
+	g.Expect(err).To(MatchError(And(ContainSubstring("lister 2 of 4"), ContainSubstring("lister 4 of 4"))))
+	g.Expect(all).To(BeNil())
+}

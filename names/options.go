@@ -7,47 +7,50 @@ import (
 	"time"
 )
 
-// What the zero [Options] mean.
 const (
-	DefaultPeriod     = 10 * time.Minute
-	DefaultTimeout    = time.Minute
-	DefaultMaxShare   = 0.5
-	DefaultMaxCount   = 10
-	DefaultFirstRetry = time.Second
-	DefaultMaxRetry   = 5 * time.Minute
+	defaultPeriod      = 10 * time.Minute
+	defaultTimeout     = time.Minute
+	defaultMaxShare    = 0.5
+	defaultMaxCount    = 10
+	defaultBackoffBase = time.Second
+	defaultBackoffCap  = 5 * time.Minute
 )
 
 // Options of a [Sweep]. Nil and zero fields mean the defaults.
 type Options struct {
-	// Namespaces are those whose names are ours to clean; all. Names elsewhere
-	// are counted and left alone.
+	// Namespaces are those whose names are ours to clean. Names elsewhere are counted
+	// and left alone. Defaults to all namespaces.
 	Namespaces []string
-	// Scope says whether a name is ours to clean; all are. It is the place for a
-	// prefix, a zone, a shard. What a selector or a marker says about objects
-	// belongs into the marker of [Objects].
+	// Scope reports whether a name is ours to clean: the place for a prefix, a zone, a
+	// shard. To filter by the content of an object, use the marker function of
+	// [Objects]. Defaults to all names.
 	Scope func(Name) bool
 
-	// Period is the time from one sweep to the next; [DefaultPeriod], plus up to
-	// a tenth so that replicas do not sweep in step.
+	// Period is the time from one sweep to the next. Up to a tenth is added, so that
+	// replicas do not sweep in step. Defaults to 10 minutes.
 	Period time.Duration
-	// Timeout bounds the listing of names, and the wait for the cache;
-	// [DefaultTimeout].
+	// Timeout bounds the listing of names, and the wait for the cache. Defaults to a
+	// minute.
 	Timeout time.Duration
-	// FirstRetry and MaxRetry bound the pauses after failed sweeps: they double,
-	// with jitter; [DefaultFirstRetry], [DefaultMaxRetry].
-	FirstRetry, MaxRetry time.Duration
+	// BackoffBase is the pause after a first failed sweep. It doubles with each
+	// further one, with jitter. Defaults to a second.
+	BackoffBase time.Duration
+	// BackoffCap is the longest pause after a failed sweep; [Options].Period is another
+	// bound. Defaults to 5 minutes, or BackoffBase if that is more.
+	BackoffCap time.Duration
 
-	// MaxShare and MaxCount are the brake: a sweep is refused if more than this
-	// share of the names in scope and more than this number of them are
-	// orphans; [DefaultMaxShare], [DefaultMaxCount]. A share of 1 switches the
-	// brake off.
+	// MaxShare is one half of the safety limit: a sweep is refused if more than this
+	// share of the names in scope, and more than MaxCount of them, are orphans. A share
+	// of 1 switches the limit off. Defaults to 0.5.
 	MaxShare float64
+	// MaxCount is the other half of the safety limit. Defaults to 10.
 	MaxCount int
-	// Confirmed lets the first sweep hand on up to so many orphans past the
-	// brake, as [Sweep.Confirm] does for the next one; none.
+	// Confirmed lets the first sweep enqueue up to that many orphans past the safety
+	// limit, as [Sweep.Confirm] does for the next one. Defaults to 0.
 	Confirmed int
-	// Refused is called after a sweep that the brake has refused, for example to
-	// post an Event. It may set the error's Advice. It must not block for long.
+	// Refused is called after a sweep that the safety limit has refused, for example to
+	// post an Event. It may set the error's Advice. It must not block for long: the
+	// sweep waits for it.
 	Refused func(*RefusedError)
 }
 
@@ -56,37 +59,37 @@ func (o *Options) withDefaults() Options {
 	if o != nil {
 		set = *o
 	}
-	set.Period = cmp.Or(set.Period, DefaultPeriod)
-	set.Timeout = cmp.Or(set.Timeout, DefaultTimeout)
-	set.FirstRetry = cmp.Or(set.FirstRetry, DefaultFirstRetry)
-	set.MaxRetry = cmp.Or(set.MaxRetry, max(DefaultMaxRetry, set.FirstRetry))
-	set.MaxShare = cmp.Or(set.MaxShare, DefaultMaxShare)
-	set.MaxCount = cmp.Or(set.MaxCount, DefaultMaxCount)
+	set.Period = cmp.Or(set.Period, defaultPeriod)
+	set.Timeout = cmp.Or(set.Timeout, defaultTimeout)
+	set.BackoffBase = cmp.Or(set.BackoffBase, defaultBackoffBase)
+	set.BackoffCap = cmp.Or(set.BackoffCap, max(defaultBackoffCap, set.BackoffBase))
+	set.MaxShare = cmp.Or(set.MaxShare, defaultMaxShare)
+	set.MaxCount = cmp.Or(set.MaxCount, defaultMaxCount)
 	return set
 }
 
 func (o Options) validate() error {
-	var faults []error
+	var errs []error
 	for _, d := range []struct {
 		field string
 		value time.Duration
-	}{{"Period", o.Period}, {"Timeout", o.Timeout}, {"FirstRetry", o.FirstRetry}, {"MaxRetry", o.MaxRetry}} {
+	}{{"Period", o.Period}, {"Timeout", o.Timeout}, {"BackoffBase", o.BackoffBase}, {"BackoffCap", o.BackoffCap}} {
 		if d.value <= 0 {
-			faults = append(faults, fmt.Errorf("%s is %v: must be more than 0", "Options."+d.field, d.value))
+			errs = append(errs, fmt.Errorf("Options.%s is %v: must be more than 0", d.field, d.value))
 		}
 	}
-	if o.MaxRetry < o.FirstRetry {
-		faults = append(faults, fmt.Errorf("Options.MaxRetry is %v: must not be less than FirstRetry (%v)",
-			o.MaxRetry, o.FirstRetry))
+	if o.BackoffCap < o.BackoffBase {
+		errs = append(errs, fmt.Errorf("Options.BackoffCap is %v: must not be less than BackoffBase (%v)",
+			o.BackoffCap, o.BackoffBase))
 	}
-	if !(o.MaxShare > 0 && o.MaxShare <= 1) { // not a number is neither
-		faults = append(faults, fmt.Errorf("Options.MaxShare is %v: must be more than 0 and at most 1", o.MaxShare))
+	if !(o.MaxShare > 0 && o.MaxShare <= 1) { // NaN is neither
+		errs = append(errs, fmt.Errorf("Options.MaxShare is %v: must be more than 0 and at most 1", o.MaxShare))
 	}
 	if o.MaxCount < 0 {
-		faults = append(faults, fmt.Errorf("Options.MaxCount is %d: must not be negative", o.MaxCount))
+		errs = append(errs, fmt.Errorf("Options.MaxCount is %d: must not be negative", o.MaxCount))
 	}
 	if o.Confirmed < 0 {
-		faults = append(faults, fmt.Errorf("Options.Confirmed is %d: must not be negative", o.Confirmed))
+		errs = append(errs, fmt.Errorf("Options.Confirmed is %d: must not be negative", o.Confirmed))
 	}
-	return errors.Join(faults...)
+	return errors.Join(errs...)
 }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/homeostat/homeostat/names"
 )
@@ -21,16 +20,16 @@ func times(t *testing.T, d time.Duration, o *names.Options, l names.Func) []time
 	defer cancel()
 	var calls []time.Duration
 	start := time.Now()
-	s, err := names.NewSweep(names.Func(func(ctx context.Context) ([]types.NamespacedName, error) {
+	s, err := names.NewSweep(names.Func(func(ctx context.Context) ([]names.Name, error) {
 		calls = append(calls, time.Since(start))
 		return l(ctx)
-	}), newWorld(), o)
+	}), newFixture(), o)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(s.Run(ctx)).To(Succeed())
 	return calls
 }
 
-func nothing(context.Context) ([]types.NamespacedName, error) { return nil, nil }
+func nothing(context.Context) ([]names.Name, error) { return nil, nil }
 
 func TestRunSweepsAtStartAndPeriodically(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -39,8 +38,8 @@ func TestRunSweepsAtStartAndPeriodically(t *testing.T) {
 		g.Expect(len(calls)).To(BeNumerically("~", 6, 1))
 		g.Expect(calls[0]).To(BeZero())
 		for i := 1; i < len(calls); i++ {
-			g.Expect(calls[i] - calls[i-1]).To(BeNumerically(">=", names.DefaultPeriod))
-			g.Expect(calls[i] - calls[i-1]).To(BeNumerically("<=", names.DefaultPeriod*11/10))
+			g.Expect(calls[i] - calls[i-1]).To(BeNumerically(">=", 10*time.Minute))
+			g.Expect(calls[i] - calls[i-1]).To(BeNumerically("<=", 11*time.Minute))
 		}
 	})
 }
@@ -48,10 +47,10 @@ func TestRunSweepsAtStartAndPeriodically(t *testing.T) {
 func TestRunRetriesWithBackOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
-		calls := times(t, 20*time.Minute, nil, func(context.Context) ([]types.NamespacedName, error) {
+		calls := times(t, 20*time.Minute, nil, func(context.Context) ([]names.Name, error) {
 			return nil, errors.New("away")
 		})
-		for i, pause := 1, time.Second; i < len(calls); i, pause = i+1, min(2*pause, names.DefaultMaxRetry) {
+		for i, pause := 1, time.Second; i < len(calls); i, pause = i+1, min(2*pause, 5*time.Minute) {
 			g.Expect(calls[i] - calls[i-1]).To(BeNumerically(">=", pause))
 			g.Expect(calls[i] - calls[i-1]).To(BeNumerically("<=", pause*11/10))
 		}
@@ -64,7 +63,7 @@ func TestRunForgetsTheBackOffAfterASuccess(t *testing.T) {
 		g := NewWithT(t)
 		n := 0
 		calls := times(t, 3*time.Minute, &names.Options{Period: time.Minute},
-			func(context.Context) ([]types.NamespacedName, error) {
+			func(context.Context) ([]names.Name, error) {
 				if n++; n == 4 {
 					return nil, nil
 				}
@@ -79,15 +78,15 @@ func TestRunForgetsTheBackOffAfterASuccess(t *testing.T) {
 func TestASlowListerIsCutOffAndCleansNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
-		w := newWorld()
-		s, err := names.NewSweep(names.Func(func(ctx context.Context) ([]types.NamespacedName, error) {
+		f := newFixture()
+		s, err := names.NewSweep(names.Func(func(ctx context.Context) ([]names.Name, error) {
 			<-ctx.Done()
-			return keys("default/gone"), nil // as if it had not noticed
-		}), w, &names.Options{Timeout: 5 * time.Second})
+			return listing("default/gone"), nil // as if it had not noticed
+		}), f, &names.Options{Timeout: 5 * time.Second})
 		g.Expect(err).NotTo(HaveOccurred())
 		_, err = s.Once(t.Context())
 		g.Expect(err).To(MatchError(ContainSubstring("the lister took longer than Options.Timeout (5s)")))
-		g.Expect(w.orphans).To(BeEmpty())
+		g.Expect(f.orphans).To(BeEmpty())
 		g.Expect(s.Ready()).To(MatchError(err))
 	})
 }
@@ -97,13 +96,13 @@ func TestReadyNamesAListerThatIgnoresItsContext(t *testing.T) {
 		g := NewWithT(t)
 		release := make(chan struct{})
 		first := true
-		s, err := names.NewSweep(names.Func(func(context.Context) ([]types.NamespacedName, error) {
+		s, err := names.NewSweep(names.Func(func(context.Context) ([]names.Name, error) {
 			if !first {
 				<-release
 			}
 			first = false
 			return nil, nil
-		}), newWorld(), &names.Options{Timeout: 5 * time.Second, Period: time.Minute})
+		}), newFixture(), &names.Options{Timeout: 5 * time.Second, Period: time.Minute})
 		g.Expect(err).NotTo(HaveOccurred())
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
@@ -121,9 +120,9 @@ func TestReadyNamesAListerThatIgnoresItsContext(t *testing.T) {
 func TestConfirmSweepsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
-		w := newWorld()
-		w.known = many(20)
-		s, err := names.NewSweep(w, w, &names.Options{FirstRetry: time.Hour, Period: time.Hour})
+		f := newFixture()
+		f.known = many(20)
+		s, err := names.NewSweep(f, f, &names.Options{BackoffBase: time.Hour, Period: time.Hour})
 		g.Expect(err).NotTo(HaveOccurred())
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
@@ -134,7 +133,7 @@ func TestConfirmSweepsAtOnce(t *testing.T) {
 		s.Confirm(20)
 		synctest.Wait()
 		g.Expect(s.Ready()).To(Succeed())
-		g.Expect(w.orphans).To(HaveLen(20))
+		g.Expect(f.orphans).To(HaveLen(20))
 		g.Expect(time.Since(start)).To(BeZero())
 		cancel()
 		g.Expect(<-ended).To(Succeed())

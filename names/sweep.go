@@ -9,11 +9,52 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 )
 
+// ErrNotSwept is what [Sweep.Ready] returns until the first sweep has ended.
+var ErrNotSwept = errors.New("the first sweep for orphans has not ended yet")
+
+// A Target is a cache of objects and the queue of a controller that reconciles
+// them. Its methods are called by one goroutine at a time.
+type Target interface {
+	// Sync returns nil once the cache holds its first list. A Target that can
+	// make sure that the cache is no older than the call does so.
+	Sync(ctx context.Context) error
+	// Find returns the UID of the cached object of key, and false if there is none.
+	Find(key types.NamespacedName) (types.UID, bool)
+	// Orphan enqueues the key behind live work. It must not block. If the object
+	// was replaced, the first reconcile sees it as deleted, and the next one as new.
+	Orphan(orphan Orphan)
+}
+
+// An Orphan is a name whose object is probably deleted.
+type Orphan struct {
+	Name
+	// Replaced means that an object of that key exists, with another UID.
+	Replaced bool
+}
+
+// Stats counts what a [Sweep] has done since it was made.
+type Stats struct {
+	// Sweeps is how many have ended well; Failures how many have not, Refusals by the
+	// safety limit included.
+	Sweeps, Failures, Refusals uint64
+	// Orphans is how many were enqueued, counted again in every sweep.
+	Orphans uint64
+	// Refused is how many orphans the safety limit has held back in the last sweep.
+	// Zero once a sweep has ended well.
+	Refused int
+	// Known and OutOfScope are the numbers of different names in the last
+	// listing that succeeded.
+	Known, OutOfScope int
+	// LastSuccess is when the last sweep ended that ended well. Zero if none did.
+	LastSuccess time.Time
+}
+
 // A Sweep compares the names that an outside system knows with a cache, at
-// start and periodically, and hands on the orphans.
+// start and periodically, and enqueues the orphans.
 //
 // It is made by [NewSweep]. Its methods are safe for concurrent use; one Run or
 // Once works at a time.
@@ -23,28 +64,28 @@ type Sweep struct {
 	options Options
 	wake    chan struct{}
 
-	one sync.Mutex // held during a sweep, so it guards no field
+	one sync.Mutex // held during a sweep; it guards no field
 
 	mu        sync.Mutex // guards what follows
 	stats     Stats
 	err       error
-	listing   time.Time // since when names are being listed; zero if they are not
+	listing   time.Time // when the listing began; zero between listings
 	confirmed int
 }
 
 // NewSweep returns a sweep of the names of l for target. It starts nothing.
 //
-// Errors: every fault of the arguments, joined.
+// Errors: all wrong arguments and options, joined.
 func NewSweep(l Lister, target Target, o *Options) (*Sweep, error) {
 	options := o.withDefaults()
-	faults := []error{options.validate()}
+	errs := []error{options.validate()}
 	if l == nil {
-		faults = append(faults, errors.New("lister is nil: use Objects, Func or Union"))
+		errs = append(errs, errors.New("lister is nil: use Objects, Func or Union"))
 	}
 	if target == nil {
-		faults = append(faults, errors.New("target is nil"))
+		errs = append(errs, errors.New("target is nil"))
 	}
-	if err := errors.Join(faults...); err != nil {
+	if err := errors.Join(errs...); err != nil {
 		return nil, fmt.Errorf("making a sweep: %w", err)
 	}
 	return &Sweep{
@@ -53,31 +94,31 @@ func NewSweep(l Lister, target Target, o *Options) (*Sweep, error) {
 	}, nil
 }
 
-// Run sweeps now and then periodically until ctx ends, and returns nil. Sweeps
-// that fail are logged and retried with back-off.
+// Run sweeps now and then periodically until ctx ends, and returns nil. A sweep
+// that fails is logged to the logger of ctx and retried with back-off.
 func (s *Sweep) Run(ctx context.Context) error {
 	logger := klog.FromContext(ctx)
-	pause := s.options.FirstRetry
+	pause := s.options.BackoffBase
 	for ctx.Err() == nil {
-		handed, err := s.Once(ctx)
+		enqueued, err := s.Once(ctx)
 		if ctx.Err() != nil {
 			return nil
 		}
 		wait := jittered(s.options.Period)
 		if err != nil {
 			wait = jittered(min(pause, s.options.Period))
-			pause = min(2*pause, s.options.MaxRetry)
-			logger.Error(err, "sweep for orphans has failed; nothing is cleaned", "retryIn", wait)
+			pause = min(2*pause, s.options.BackoffCap)
+			logger.Error(err, "sweep for orphans failed, nothing is cleaned; retrying", "retryIn", wait)
 		} else {
-			pause = s.options.FirstRetry
-			logger.V(1).Info("swept for orphans", "orphans", handed)
+			pause = s.options.BackoffBase
+			logger.V(1).Info("swept for orphans", "orphans", enqueued)
 		}
-		s.rest(ctx, wait)
+		s.sleep(ctx, wait)
 	}
 	return nil
 }
 
-func (s *Sweep) rest(ctx context.Context, wait time.Duration) {
+func (s *Sweep) sleep(ctx context.Context, wait time.Duration) {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	select {
@@ -92,21 +133,24 @@ func jittered(d time.Duration) time.Duration {
 	return d + time.Duration(rand.Int64N(int64(d)/10+1))
 }
 
-// Once sweeps now and returns how many orphans were handed on: all of them, or
-// none and the reason.
-func (s *Sweep) Once(ctx context.Context) (handed int, err error) {
+// Once sweeps now and returns how many orphans it has enqueued: all of them, or
+// none and the reason. It waits for a sweep that is under way.
+//
+// Errors: that of the lister or of the target's Sync, their panics included, and
+// a [RefusedError].
+func (s *Sweep) Once(ctx context.Context) (enqueued int, err error) {
 	s.one.Lock()
 	defer s.one.Unlock()
 	err = errGoexit
-	defer func() { s.record(handed, err) }()
+	defer func() { s.record(enqueued, err) }()
 	return s.sweep(ctx)
 }
 
 var errGoexit = errors.New("runtime.Goexit was called, as require and t.FailNow do in tests: return an error instead")
 
-// sweep is Once without its record. A panic of the lister, the target or a
-// function of the options fails it.
-func (s *Sweep) sweep(ctx context.Context) (handed int, err error) {
+// sweep is Once without its record. It recovers from a panic of the lister, the
+// target or a function of the options.
+func (s *Sweep) sweep(ctx context.Context) (enqueued int, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("panic: %v\n%s", r, debug.Stack())
@@ -116,23 +160,23 @@ func (s *Sweep) sweep(ctx context.Context) (handed int, err error) {
 	for _, orphan := range orphans {
 		if err == nil {
 			s.target.Orphan(orphan)
-			handed++
+			enqueued++
 		}
 	}
 	if refused, ok := errors.AsType[*RefusedError](err); ok && s.options.Refused != nil {
 		s.options.Refused(refused)
 	}
-	return handed, err
+	return enqueued, err
 }
 
-func (s *Sweep) record(handed int, err error) {
+func (s *Sweep) record(enqueued int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.err = err
 	if err == nil {
 		s.stats.Sweeps++
 		s.stats.Refused = 0
-		s.stats.Orphans += uint64(handed)
+		s.stats.Orphans += uint64(enqueued)
 		s.stats.LastSuccess = time.Now()
 		return
 	}
@@ -143,8 +187,8 @@ func (s *Sweep) record(handed int, err error) {
 	}
 }
 
-// Confirm lets the next sweep hand on up to that many orphans past the brake, once,
-// and makes Run sweep at once. The [RefusedError] says how many there are.
+// Confirm lets the next sweep enqueue up to that many orphans past the safety
+// limit, once, and makes Run sweep at once. The [RefusedError] has their number.
 func (s *Sweep) Confirm(orphans int) {
 	s.mu.Lock()
 	s.confirmed = orphans
@@ -160,8 +204,9 @@ func (s *Sweep) Wake() {
 	}
 }
 
-// Ready returns nil if the last sweep ended well, and otherwise why orphans are
-// not being cleaned.
+// Ready returns nil if the last sweep ended well, and otherwise the reason why
+// orphans are not being cleaned: [ErrNotSwept] before the first one, the error of
+// the last one, or a lister that ignores the end of its context.
 func (s *Sweep) Ready() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

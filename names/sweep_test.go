@@ -3,175 +3,131 @@ package names_test
 import (
 	"context"
 	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
 
-	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/homeostat/homeostat/names"
 )
 
-var _ = Describe("Sweep", func() {
-	var w *world
+func TestNamesOfDeletedObjectsAreEnqueuedInOrderAndOnceEach(t *testing.T) {
+	g, f := NewWithT(t), newFixture("default/a", "default/b")
+	f.known = listing("other/a", "default/z", "default/a", "default/gone", "default/gone", "default/b")
+	before := slices.Clone(f.known)
+	g.Expect(f.sweep(t, nil, nil).Once(t.Context())).To(Equal(3))
+	g.Expect(f.orphans).To(Equal([]names.Orphan{
+		{Name: known("default/gone", "")}, {Name: known("default/z", "")}, {Name: known("other/a", "")},
+	}))
+	g.Expect(f.known).To(Equal(before), "the lister's slice stays as it was")
+}
 
-	BeforeEach(func() { w = newWorld("default/a", "default/b") })
+func TestASweepCountsAndTellsWhenItSucceeded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, f := NewWithT(t), newFixture("default/a")
+		f.known = listing("default/a", "default/gone", "other/gone")
+		s := f.sweep(t, nil, &names.Options{Namespaces: []string{"default"}})
+		g.Expect(s.Ready()).To(MatchError(names.ErrNotSwept))
+		g.Expect(s.Once(t.Context())).To(Equal(1))
+		g.Expect(s.Ready()).To(Succeed())
+		g.Expect(s.Stats()).To(Equal(names.Stats{Sweeps: 1, Orphans: 1, Known: 2, OutOfScope: 1, LastSuccess: time.Now()}))
+		g.Expect(s.Once(t.Context())).To(Equal(1))
+		g.Expect(s.Stats().Orphans).To(Equal(uint64(2)), "counted again in every sweep")
+	})
+}
 
-	sweepOf := func(l names.Lister, o *names.Options) *names.Sweep {
-		GinkgoHelper()
-		s, err := names.NewSweep(l, w, o)
-		Expect(err).NotTo(HaveOccurred())
-		return s
+func TestAFailedSweepEnqueuesNothingAndSaysWhy(t *testing.T) {
+	broken := errors.New("the zone server is away")
+	for want, c := range map[string]struct {
+		lister  names.Lister
+		options names.Options
+		syncErr error
+		asked   []string
+	}{
+		"listing names: the zone server is away":         {lister: returning(listing("default/gone"), broken)},
+		"listing names: panic: no zone":                  {lister: names.Func(func(context.Context) ([]names.Name, error) { panic("no zone") })},
+		"waiting for the cache: the zone server is away": {syncErr: broken, asked: []string{"names", "sync"}},
+		"panic: no scope": {
+			options: names.Options{Scope: func(names.Name) bool { panic("no scope") }}, asked: []string{"names", "sync"},
+		},
+	} {
+		t.Run(want, func(t *testing.T) {
+			g, f := NewWithT(t), newFixture()
+			f.known, f.syncErr = listing("default/gone"), c.syncErr
+			s := f.sweep(t, c.lister, &c.options)
+			_, err := s.Once(t.Context())
+			g.Expect(err).To(MatchError(ContainSubstring(want)))
+			g.Expect(f.orphans).To(BeEmpty())
+			g.Expect(f.asked).To(Equal(c.asked))
+			g.Expect(s.Ready()).To(MatchError(err))
+			g.Expect(s.Stats()).To(Equal(names.Stats{Failures: 1}))
+		})
 	}
+}
 
-	When("objects were deleted while nobody watched", func() {
-		It("hands on their names, sorted and once each", func(ctx SpecContext) {
-			w.known = keys("default/z", "default/a", "default/gone", "default/gone", "default/b")
-			Expect(sweepOf(w, nil).Once(ctx)).To(Equal(2))
-			Expect(w.orphans).To(Equal([]names.Orphan{
-				{Name: known("default/gone", "")}, {Name: known("default/z", "")},
-			}))
-		})
-
-		It("leaves the lister's own slice as it was", func(ctx SpecContext) {
-			own := []names.Name{known("default/b", ""), known("default/a", "")}
-			s := sweepOf(names.UIDFunc(func(context.Context) ([]names.Name, error) { return own, nil }), nil)
-			Expect(s.Once(ctx)).To(BeZero())
-			Expect(own).To(Equal([]names.Name{known("default/b", ""), known("default/a", "")}))
-		})
-
-		It("is ready and counts", func(ctx SpecContext) {
-			w.known = keys("default/a", "default/gone", "other/gone")
-			s := sweepOf(w, &names.Options{Namespaces: []string{"default"}})
-			Expect(s.Ready()).To(MatchError(names.ErrNotSwept))
-			Expect(s.Once(ctx)).To(Equal(1))
-			Expect(s.Ready()).To(Succeed())
-			stats := s.Stats()
-			Expect(stats.LastSuccess.IsZero()).To(BeFalse())
-			stats.LastSuccess = names.Stats{}.LastSuccess
-			Expect(stats).To(Equal(names.Stats{Sweeps: 1, Orphans: 1, Known: 2, OutOfScope: 1}))
-		})
+func TestNamesOutOfScopeAreLeftAlone(t *testing.T) {
+	g, f := NewWithT(t), newFixture()
+	f.known = listing("default/mine-gone", "default/theirs-gone", "other/mine-gone")
+	s := f.sweep(t, nil, &names.Options{
+		Namespaces: []string{"default"},
+		Scope:      func(n names.Name) bool { return n.Key.Name[0] == 'm' },
 	})
+	g.Expect(s.Once(t.Context())).To(Equal(1))
+	g.Expect(f.orphans).To(Equal([]names.Orphan{{Name: known("default/mine-gone", "")}}))
+	g.Expect(s.Stats().OutOfScope).To(Equal(2))
+}
 
-	It("asks for the names first, and then for the cache", func(ctx SpecContext) {
-		w.known = keys("default/gone")
-		Expect(sweepOf(w, nil).Once(ctx)).To(Equal(1))
-		Expect(w.asked).To(Equal([]string{"names", "sync", "find", "orphan"}))
-	})
-
-	When("a second replica creates and registers an object meanwhile", func() {
-		It("does not take it for an orphan", func(ctx SpecContext) {
-			register := names.Func(func(ctx context.Context) ([]types.NamespacedName, error) {
-				w.live[key("default/new")] = uid2 // committed, not yet in our cache
-				w.known = append(w.known, key("default/new"))
-				return w.Names(ctx)
-			})
-			Expect(sweepOf(register, nil).Once(ctx)).To(BeZero())
-			Expect(w.orphans).To(BeEmpty())
+func TestAUIDDecidesWhetherTheObjectWasRecreated(t *testing.T) {
+	for name, c := range map[string]struct {
+		cached  types.UID
+		all     []names.Name
+		orphans []names.Orphan
+	}{
+		"recreated":                {uid1, []names.Name{known("default/a", uid2)}, []names.Orphan{{Name: known("default/a", uid2), Replaced: true}}},
+		"the same object":          {uid1, []names.Name{known("default/a", uid1)}, nil},
+		"no UID in the system":     {uid1, []names.Name{known("default/a", "")}, nil},
+		"no UID in the cache":      {"", []names.Name{known("default/a", uid2)}, nil},
+		"an old and a new record":  {uid1, []names.Name{known("default/a", uid2), known("default/a", uid1)}, nil},
+		"a record without a UID":   {uid1, []names.Name{known("default/a", uid2), known("default/a", "")}, nil},
+		"deleted, with two values": {uid1, []names.Name{known("default/b", uid2), known("default/b", uid1)}, []names.Orphan{{Name: known("default/b", uid2)}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g, f := NewWithT(t), newFixture()
+			f.live[key("default/a")] = c.cached
+			g.Expect(f.sweep(t, returning(c.all, nil), nil).Once(t.Context())).To(Equal(len(c.orphans)))
+			g.Expect(f.orphans).To(Equal(c.orphans))
 		})
-	})
+	}
+}
 
-	When("the lister fails", func() {
-		It("hands on nothing, not even what it returned, and is not ready", func(ctx SpecContext) {
-			broken := errors.New("the zone server is away")
-			s := sweepOf(names.Func(func(context.Context) ([]types.NamespacedName, error) {
-				return keys("default/gone"), broken
-			}), nil)
-			_, err := s.Once(ctx)
-			Expect(err).To(MatchError(broken))
-			Expect(w.orphans).To(BeEmpty())
-			Expect(w.asked).To(BeEmpty())
-			Expect(s.Ready()).To(MatchError(broken))
-			Expect(s.Stats()).To(Equal(names.Stats{Failures: 1}))
-		})
-
-		It("treats a panic as an error", func(ctx SpecContext) {
-			s := sweepOf(names.Func(func(context.Context) ([]types.NamespacedName, error) { panic("no zone") }), nil)
-			_, err := s.Once(ctx)
-			Expect(err).To(MatchError(ContainSubstring("panic: no zone")))
-		})
-	})
-
-	It("hands on nothing when no name is known", func(ctx SpecContext) {
-		Expect(sweepOf(w, nil).Once(ctx)).To(BeZero())
-		Expect(w.orphans).To(BeEmpty())
-	})
-
-	When("the cache is not synced", func() {
-		It("hands on nothing and says what is missing", func(ctx SpecContext) {
-			w.known, w.syncErr = keys("default/gone"), errors.New("services is forbidden")
-			s := sweepOf(w, nil)
-			_, err := s.Once(ctx)
-			Expect(err).To(MatchError(ContainSubstring("waiting for the cache: services is forbidden")))
-			Expect(s.Ready()).To(MatchError(w.syncErr))
-			Expect(w.asked).To(Equal([]string{"names", "sync"}))
-		})
-	})
-
-	When("names are out of scope", func() {
-		It("leaves them alone", func(ctx SpecContext) {
-			w.known = keys("default/mine-gone", "default/theirs-gone", "other/mine-gone")
-			s := sweepOf(w, &names.Options{
-				Namespaces: []string{"default"},
-				Scope:      func(n names.Name) bool { return n.Key.Name[0] == 'm' },
-			})
-			Expect(s.Once(ctx)).To(Equal(1))
-			Expect(w.orphans).To(Equal([]names.Orphan{{Name: known("default/mine-gone", "")}}))
-			Expect(s.Stats().OutOfScope).To(Equal(2))
-		})
-	})
-
-	When("UIDs are known", func() {
-		DescribeTable("decides by them",
-			func(ctx SpecContext, expected []names.Orphan, all ...names.Name) {
-				s := sweepOf(names.UIDFunc(func(context.Context) ([]names.Name, error) { return all, nil }), nil)
-				_, err := s.Once(ctx)
-				Expect(err).NotTo(HaveOccurred())
-				Expect(w.orphans).To(Equal(expected))
-			},
-			Entry("deleted and recreated while down",
-				[]names.Orphan{{Name: known("default/a", uid2), Replaced: true}}, known("default/a", uid2)),
-			Entry("the same object", nil, known("default/a", uid1)),
-			Entry("no UID is no contradiction", nil, known("default/a", "")),
-			Entry("old and new record of one name: the live one counts", nil,
-				known("default/a", uid2), known("default/a", uid1)),
-			Entry("one record without a UID may be the live one", nil,
-				known("default/a", uid2), known("default/a", "")),
-			Entry("gone for good",
-				[]names.Orphan{{Name: known("default/gone", uid2)}}, known("default/gone", uid2)),
-		)
-
-		It("cannot decide against a cache that has none", func(ctx SpecContext) {
-			w.live[key("default/a")] = ""
-			s := sweepOf(names.UIDFunc(func(context.Context) ([]names.Name, error) {
-				return []names.Name{known("default/a", uid2)}, nil
-			}), nil)
-			Expect(s.Once(ctx)).To(BeZero())
-		})
-	})
-
-	It("compares 100,000 names", func(ctx SpecContext) {
-		w.known = many(100_000)
-		for i, k := range w.known {
-			if i%100 != 0 {
-				w.live[k] = uid1
-			}
+func TestASweepComparesManyNames(t *testing.T) {
+	g, f := NewWithT(t), newFixture()
+	f.known = many(100_000)
+	for i, n := range f.known {
+		if i%100 != 0 {
+			f.live[n.Key] = uid1
 		}
-		Expect(sweepOf(w, nil).Once(ctx)).To(Equal(1000))
-		Expect(w.orphans).To(HaveLen(1000))
-		Expect(w.orphans[999].Key).To(Equal(w.known[99_900]))
-	})
-})
+	}
+	g.Expect(f.sweep(t, nil, nil).Once(t.Context())).To(Equal(1000))
+	g.Expect(f.orphans).To(HaveLen(1000))
+	g.Expect(f.orphans[999].Key).To(Equal(f.known[99_900].Key))
+}
 
-var _ = Describe("NewSweep", func() {
-	It("names every fault", func() {
-		_, err := names.NewSweep(nil, nil, &names.Options{
-			Period: -1, Timeout: -1, FirstRetry: 2, MaxRetry: 1, MaxShare: 1.5, MaxCount: -1, Confirmed: -1,
-		})
-		for _, fault := range []string{
-			"lister is nil", "target is nil", "Options.Period is -1ns", "Options.Timeout is -1ns",
-			"Options.MaxRetry is 1ns", "Options.MaxShare is 1.5", "Options.MaxCount is -1", "Options.Confirmed is -1",
-		} {
-			Expect(err).To(MatchError(ContainSubstring(fault)))
-		}
+func TestNewSweepNamesEveryWrongArgument(t *testing.T) {
+	g := NewWithT(t)
+	_, err := names.NewSweep(nil, nil, &names.Options{
+		Period: -1, Timeout: -1, BackoffBase: 2, BackoffCap: 1, MaxShare: 1.5, MaxCount: -1, Confirmed: -1,
 	})
-})
+	g.Expect(err).To(MatchError("making a sweep: " +
+		"Options.Period is -1ns: must be more than 0\n" +
+		"Options.Timeout is -1ns: must be more than 0\n" +
+		"Options.BackoffCap is 1ns: must not be less than BackoffBase (2ns)\n" +
+		"Options.MaxShare is 1.5: must be more than 0 and at most 1\n" +
+		"Options.MaxCount is -1: must not be negative\n" +
+		"Options.Confirmed is -1: must not be negative\n" +
+		"lister is nil: use Objects, Func or Union\n" +
+		"target is nil"))
+}

@@ -166,7 +166,7 @@ func TestAroundIsCalledForARecreatedObjectToo(t *testing.T) {
 		w.create("a")
 		around := 0
 		c := w.made(&reconcile.Options{
-			Known: names.UIDFunc(func(context.Context) ([]names.Name, error) {
+			Known: names.Func(func(context.Context) ([]names.Name, error) {
 				return []names.Name{{Key: key("a"), UID: "another"}}, nil
 			}),
 			Around: func(context.Context, reconcile.Key) (context.Context, func(inspect.Attempt, error)) {

@@ -34,10 +34,10 @@ func (w *world) recorder() reconcFn {
 }
 
 func knownKeys(all ...string) names.Func {
-	return func(context.Context) ([]types.NamespacedName, error) {
-		var out []types.NamespacedName
+	return func(context.Context) ([]names.Name, error) {
+		var out []names.Name
 		for _, name := range all {
-			out = append(out, key(name))
+			out = append(out, names.Name{Key: key(name)})
 		}
 		return out, nil
 	}
@@ -55,9 +55,9 @@ func TestKnownHandsOnWhatWentWhileDown(t *testing.T) {
 func TestKnownSweepsAgainLater(t *testing.T) {
 	inWorld(t, func(w *world) {
 		var left atomic.Bool
-		lister := names.Func(func(context.Context) ([]types.NamespacedName, error) {
+		lister := names.Func(func(context.Context) ([]names.Name, error) {
 			if left.Load() {
-				return []types.NamespacedName{key("left-behind")}, nil
+				return []names.Name{{Key: key("left-behind")}}, nil
 			}
 			return nil, nil
 		})
@@ -77,7 +77,7 @@ func TestKnownHandsOnAReplacedObjectAsGoneAndThenAsNew(t *testing.T) {
 		}, metav1.CreateOptions{})
 		w.Expect(err).NotTo(HaveOccurred())
 		release := make(chan struct{})
-		lister := names.UIDFunc(func(context.Context) ([]names.Name, error) {
+		lister := names.Func(func(context.Context) ([]names.Name, error) {
 			<-release
 			return []names.Name{{Key: key("a"), UID: "1"}}, nil
 		})
@@ -101,8 +101,8 @@ func TestKnownHandsOnAReplacedObjectAsGoneAndThenAsNew(t *testing.T) {
 
 func TestKnownLeavesNamesAloneThatTheCacheWouldNotHold(t *testing.T) {
 	inWorld(t, func(w *world) {
-		lister := names.Func(func(context.Context) ([]types.NamespacedName, error) {
-			return []types.NamespacedName{key("gone"), key("theirs"), {Namespace: "other", Name: "x"}}, nil
+		lister := names.Func(func(context.Context) ([]names.Name, error) {
+			return []names.Name{{Key: key("gone")}, {Key: key("theirs")}, {Key: types.NamespacedName{Namespace: "other", Name: "x"}}}, nil
 		})
 		stop := w.start(&reconcile.Options{Known: lister, Sweep: &names.Options{
 			Scope: func(n names.Name) bool { return n.Key.Name != "theirs" },
@@ -146,8 +146,8 @@ func TestKnownThatFailsCleansNothingAndSaysSo(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.create("live")
 		c, err := reconcile.New("test", w.in, reconcile.Func[*configMap](w.recorder()), &reconcile.Options{
-			Known: names.Func(func(context.Context) ([]types.NamespacedName, error) {
-				return []types.NamespacedName{key("gone")}, errors.New("zone server is away")
+			Known: names.Func(func(context.Context) ([]names.Name, error) {
+				return []names.Name{{Key: key("gone")}}, errors.New("zone server is away")
 			}),
 		})
 		w.Expect(err).NotTo(HaveOccurred())

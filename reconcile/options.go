@@ -47,7 +47,7 @@ type Options struct {
 	// Shards, such as a [shard.Shards], lets each replica work on its part of
 	// the keys. A part that has come is looked at whole, when the caches have
 	// seen what the replica that had it wrote; one that goes is drained. Sweeps
-	// of Known look at the names of this replica's part, and so does the brake.
+	// of Known look at the names of this replica's part, and so does the safety limit.
 	// A replica without a part is a standby. Each controller needs its own.
 	Shards shard.Assignment
 

@@ -70,7 +70,7 @@ func (c *Controller) sweepUntil(ctx context.Context, running *sync.WaitGroup) {
 	ended := false
 	c.watch.staff(running, func(s *seat) bool {
 		if ended {
-			klog.FromContext(ctx).Error(errGoexit, "sweep for orphans has failed; nothing is cleaned",
+			klog.FromContext(ctx).Error(errGoexit, "sweep for orphans failed, nothing is cleaned; retrying",
 				"retryIn", longestCallAgain)
 			if !rest(ctx, longestCallAgain) {
 				return false

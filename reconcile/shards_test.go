@@ -16,7 +16,6 @@ import (
 	"github.com/homeostat/homeostat/informer"
 	"github.com/homeostat/homeostat/informer/clientgo"
 	"github.com/homeostat/homeostat/leader/shard"
-	"github.com/homeostat/homeostat/names"
 	"github.com/homeostat/homeostat/reconcile"
 	"github.com/homeostat/homeostat/reconcile/inspect"
 )
@@ -202,9 +201,7 @@ func TestOrphansOfASlotAreLookedForWhenItComes(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.create("a1")
 		p := newParts()
-		known := names.Func(func(context.Context) ([]reconcile.Key, error) {
-			return []reconcile.Key{key("a1"), key("a2"), key("b1")}, nil
-		})
+		known := knownKeys("a1", "a2", "b1")
 		stop := w.start(&reconcile.Options{Shards: p, Known: known},
 			func(_ context.Context, r request) (reconcile.Result, error) {
 				w.ran(r.Key.Name)

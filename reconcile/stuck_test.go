@@ -184,7 +184,7 @@ func TestAHookThatHangsIsNamed(t *testing.T) {
 func TestAListOfKnownNamesThatHangsHoldsUpNoStop(t *testing.T) {
 	inWorld(t, func(w *world) {
 		release := make(chan struct{})
-		c := w.made(&reconcile.Options{Known: names.Func(func(context.Context) ([]reconcile.Key, error) {
+		c := w.made(&reconcile.Options{Known: names.Func(func(context.Context) ([]names.Name, error) {
 			<-release
 			return nil, nil
 		})}, w.recorder())
@@ -202,11 +202,11 @@ func TestAListOfKnownNamesThatHangsHoldsUpNoStop(t *testing.T) {
 func TestGoexitInAListOfKnownNamesFailsTheSweep(t *testing.T) {
 	inWorld(t, func(w *world) {
 		calls := 0
-		stop := w.start(&reconcile.Options{Known: names.Func(func(context.Context) ([]reconcile.Key, error) {
+		stop := w.start(&reconcile.Options{Known: names.Func(func(context.Context) ([]names.Name, error) {
 			if calls++; calls < 3 {
 				runtime.Goexit()
 			}
-			return []reconcile.Key{key("lost")}, nil
+			return []names.Name{{Key: key("lost")}}, nil
 		})}, w.recorder())
 		pass(time.Hour)
 		w.Expect(w.turns()).To(ContainElement("gone lost"))

@@ -32,7 +32,7 @@ func TestReadyzNamesTheMissingPermissionAndForgivesTheOutsideSystem(t *testing.T
 				}
 				return reconcile.Result{}, apierrors.NewForbidden(schema.GroupResource{Resource: "nodes"}, "n",
 					errors.New(`User "robot" cannot patch resource "nodes" in API group "" at the cluster scope`))
-			}), &reconcile.Options{Known: names.Func(func(context.Context) ([]reconcile.Key, error) {
+			}), &reconcile.Options{Known: names.Func(func(context.Context) ([]names.Name, error) {
 			return nil, errors.New("cloud is down")
 		})})
 		g := NewWithT(t)

@@ -109,7 +109,7 @@ func newScenario(t *testing.T) *scenario {
 				return []reconcile.Key{{Namespace: "d", Name: "slow"}}, nil
 			}),
 		},
-		Known: names.Func(func(context.Context) ([]reconcile.Key, error) { return nil, errors.New("no such command") }),
+		Known: names.Func(func(context.Context) ([]names.Name, error) { return nil, errors.New("no such command") }),
 	})
 	g.Expect(err).NotTo(HaveOccurred())
 	node, err := reconcile.New("drain", nodes, reconcile.Func[*corev1.Node](

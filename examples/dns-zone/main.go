@@ -30,7 +30,7 @@ func main() {
 			fs.IntVar(&file.TTL, "ttl", zonefile.DefaultTTL, "of the records, in `seconds`")
 			fs.DurationVar(&options.Resync, "resync", dnszone.DefaultResync, "how soon an edit of the file is noticed")
 			fs.IntVar(&options.Sweep.Confirmed, "confirm-orphans", 0,
-				"let the first sweep remove the records of up to so many Services past the brake")
+				"let the first sweep remove the records of up to N Services past the safety limit")
 		},
 		Setup: func(env program.Env) ([]*reconcile.Controller, error) {
 			client, err := kubernetes.NewForConfig(env.Config)

@@ -26,7 +26,7 @@ func main() {
 			fs.StringVar(&options.ClassName, "ingress-class", "", "ingressClassName; empty leaves it to the cluster")
 			fs.StringVar((*string)(&options.PathType), "path-type", string(networkingv1.PathTypePrefix), "pathType of /")
 			fs.IntVar(&options.Sweep.Confirmed, "confirm-orphans", 0,
-				"let the first sweep delete up to so many Ingresses past the brake")
+				"let the first sweep delete up to N Ingresses past the safety limit")
 		},
 		Setup: func(env program.Env) ([]*reconcile.Controller, error) {
 			client, err := kubernetes.NewForConfig(env.Config)

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/events"
@@ -57,13 +56,25 @@ func New(client kubernetes.Interface, file *zonefile.File, o *Options) (*reconci
 	}
 	return reconcile.New(Name, informer.For(client.CoreV1().Services(""), nil), &reconciler{client, file},
 		&reconcile.Options{
-			Known: names.Func(func(context.Context) ([]types.NamespacedName, error) { return file.Keys() }),
+			Known: namesIn(file),
 			Sweep: &options.Sweep,
 			// The file has no watch.
 			Resync: cmp.Or(options.Resync, DefaultResync),
 			Events: options.Events,
 			Leader: options.Leader,
 		})
+}
+
+// namesIn lists the names that have a line in file.
+func namesIn(file *zonefile.File) names.Func {
+	return func(context.Context) ([]names.Name, error) {
+		keys, err := file.Keys()
+		all := make([]names.Name, len(keys))
+		for i, key := range keys {
+			all[i].Key = key
+		}
+		return all, err
+	}
 }
 
 // advise says in the words of the command line what a refused sweep needs.

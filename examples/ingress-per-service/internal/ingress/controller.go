@@ -37,7 +37,7 @@ func New(client kubernetes.Interface, recorder events.EventRecorder, o *Options)
 }
 
 // serviceKey looks at the Service of an Ingress that has changed, if there is
-// one. Ingresses without a Service are left to the sweeps: they have a brake.
+// one. Ingresses without a Service are left to the sweeps: they have a safety limit.
 func serviceKey(
 	services *informer.Informer[*corev1.Service],
 ) func(_ context.Context, old, new *networkingv1.Ingress) ([]reconcile.Key, error) {

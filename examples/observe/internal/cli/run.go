@@ -161,7 +161,7 @@ func observerOf[T informer.Object, L runtime.Object](
 		options.Namespaces = []string{namespace}
 	}
 	objects := informer.ForNamespaces(client, options)
-	return observer.New(objects, func(ns string) names.Getter[T] { return client(ns) }, runner, p, o)
+	return observer.New(objects, func(ns string) observer.Getter[T] { return client(ns) }, runner, p, o)
 }
 
 func (s *settings) leader(config *rest.Config, found resource.Resource) (reconcile.Leader, error) {

@@ -19,10 +19,10 @@ const maxOutput = 64 << 20
 //
 // Errors: an exit code other than 0 (with the end of what the program wrote to
 // standard error), more than 64 MiB of output, a line that is no name.
-func Command(f Format, env []string, program string, args ...string) names.UIDLister {
+func Command(f Format, env []string, program string, args ...string) names.Lister {
 	runner := &command.Runner{Env: env, Grace: 1} // it only reads: nothing is lost if it is killed at once
 	call := command.Call{Argv: append([]string{program}, args...)}
-	return names.UIDFunc(func(ctx context.Context) ([]names.Name, error) {
+	return names.Func(func(ctx context.Context) ([]names.Name, error) {
 		all, err := list(ctx, runner, call, f)
 		if err != nil {
 			return nil, fmt.Errorf("listing names with %q: %w", program, err)

@@ -23,21 +23,21 @@ import (
 const patience = time.Minute
 
 // printed lists what a script prints.
-func printed(script string, env ...string) names.UIDLister {
+func printed(script string, env ...string) names.Lister {
 	return known.Command(known.Format{}, append(env, "PATH="+os.Getenv("PATH")), "sh", "-c", script)
 }
 
 func TestCommandListsWhatTheProgramPrints(t *testing.T) {
 	g := NewWithT(t)
-	g.Expect(printed(`echo noise >&2; echo "$ZONE/a `+string(uid1)+`"`, "ZONE=default").NamesWithUIDs(t.Context())).To(
+	g.Expect(printed(`echo noise >&2; echo "$ZONE/a `+string(uid1)+`"`, "ZONE=default").Names(t.Context())).To(
 		Equal([]names.Name{name("default/a", uid1)}))
-	g.Expect(known.Command(known.Format{}, nil, "printf", "%s/%s\n", "default", "$HOME").NamesWithUIDs(t.Context())).To(
+	g.Expect(known.Command(known.Format{}, nil, "printf", "%s/%s\n", "default", "$HOME").Names(t.Context())).To(
 		Equal([]names.Name{name("default/$HOME", "")}), "there is no shell")
 }
 
 func TestCommandHasTheGivenEnvironmentAlone(t *testing.T) {
 	t.Setenv("KNOWN_TEST", "leaked")
-	NewWithT(t).Expect(printed(`echo "default/${KNOWN_TEST:-clean}"`).NamesWithUIDs(t.Context())).To(
+	NewWithT(t).Expect(printed(`echo "default/${KNOWN_TEST:-clean}"`).Names(t.Context())).To(
 		Equal([]names.Name{name("default/clean", "")}))
 }
 
@@ -53,7 +53,7 @@ func TestCommandHasNoNamesButAReason(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			g := NewWithT(t)
-			all, err := printed(c.script).NamesWithUIDs(t.Context())
+			all, err := printed(c.script).Names(t.Context())
 			for _, says := range c.says {
 				g.Expect(err).To(MatchError(ContainSubstring(says)))
 			}

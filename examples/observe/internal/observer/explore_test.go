@@ -79,10 +79,10 @@ func observeServices(env *reconciletest.Env, arguments argument.List) error {
 	}
 	outside := env.Outside().(*register)
 	o, err := observer.New(informer.ForNamespaces(of, &informer.Options{Kind: "Service"}),
-		func(ns string) names.Getter[*unstructured.Unstructured] { return of(ns) },
+		func(ns string) observer.Getter[*unstructured.Unstructured] { return of(ns) },
 		outside, observer.Progress{Out: io.Discard},
 		observer.Options{
-			Each: []string{"record"}, Delete: []string{"forget"}, Names: names.UIDFunc(outside.names),
+			Each: []string{"record"}, Delete: []string{"forget"}, Names: names.Func(outside.names),
 			Namespaced: true, Arguments: arguments, MaxErrors: observer.NoLimit,
 		})
 	if err != nil {

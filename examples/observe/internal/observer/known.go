@@ -6,27 +6,21 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/homeostat/homeostat/names"
 )
 
 // knownNames lists names, repeats what may be repeated, and counts.
 type knownNames struct {
-	names.UIDLister
-
+	lister  names.Lister
 	options *Options
 	counts  *counts
 }
 
-func (k knownNames) Names(ctx context.Context) ([]types.NamespacedName, error) {
-	return k.UIDLister.Names(ctx)
-}
-
-func (k knownNames) NamesWithUIDs(ctx context.Context) (all []names.Name, err error) {
+func (k knownNames) Names(ctx context.Context) (all []names.Name, err error) {
 	err = k.options.repeat(func() error {
 		began := time.Now()
-		all, err = k.UIDLister.NamesWithUIDs(ctx)
+		all, err = k.lister.Names(ctx)
 		k.counts.listed(err, time.Since(began))
 		return err
 	}, func(err error) { sayRetry(ctx, err) })

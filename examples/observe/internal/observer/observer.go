@@ -10,7 +10,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/homeostat/homeostat/informer"
-	"github.com/homeostat/homeostat/names"
 	"github.com/homeostat/homeostat/reconcile"
 )
 
@@ -33,7 +32,7 @@ type Observer struct {
 // New returns an observer of the objects of in. Live reads from the server, in a
 // namespace. Nothing starts before Run.
 func New[T informer.Object](
-	in *informer.Informer[T], live func(namespace string) names.Getter[T], runner Runner, p Progress, o Options,
+	in *informer.Informer[T], live func(namespace string) Getter[T], runner Runner, p Progress, o Options,
 ) (*Observer, error) {
 	made := &Observer{options: &o, memory: newMemory(), counts: newCounts(), synced: in.HasSynced}
 	r := &reconciler[T]{
@@ -41,7 +40,7 @@ func New[T informer.Object](
 		tooMany: func() { made.stop(ErrTooManyErrors) },
 	}
 	if o.Names != nil {
-		o.Controller.Known = knownNames{UIDLister: o.Names, options: &o, counts: made.counts}
+		o.Controller.Known = knownNames{lister: o.Names, options: &o, counts: made.counts}
 	}
 	var err error
 	if made.Controller, err = reconcile.New(Name, in, r, &o.Controller); err != nil {

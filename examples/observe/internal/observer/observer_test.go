@@ -220,7 +220,7 @@ func TestRunningOnce(t *testing.T) {
 	broken := printed(func() (io.Reader, error) { return nil, errors.New("no zone") })
 	for name, c := range map[string]struct {
 		run   func(context.Context, command.Call) error
-		names names.UIDLister
+		names names.Lister
 		ran   int
 		err   error
 	}{
@@ -253,7 +253,7 @@ func TestRunningOnce(t *testing.T) {
 
 func TestRunningOnceWaitsForNamesAndForRuns(t *testing.T) {
 	inWorld(t, func(w *world) {
-		slow := names.UIDFunc(func(context.Context) ([]names.Name, error) {
+		slow := names.Func(func(context.Context) ([]names.Name, error) {
 			<-time.After(10 * time.Second)
 			return known.Parse(strings.NewReader("d/gone\n"), known.Format{})
 		})

@@ -17,7 +17,7 @@ type Options struct {
 	// shows changes and runs nothing. Delete is what runs for one that is gone.
 	Each, Delete []string
 	// Names lists the names that the outside world knows; nil knows of none.
-	Names names.UIDLister
+	Names names.Lister
 	// Namespaced kinds have their namespace as an argument.
 	Namespaced bool
 	// Arguments come after the name.

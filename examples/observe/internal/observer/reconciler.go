@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/homeostat/homeostat/examples/observe/internal/command"
 	"github.com/homeostat/homeostat/informer"
@@ -19,10 +20,15 @@ type Runner interface {
 	Run(ctx context.Context, call command.Call) error
 }
 
+// A Getter reads one object from the server.
+type Getter[T informer.Object] interface {
+	Get(ctx context.Context, name string, opts metav1.GetOptions) (T, error)
+}
+
 type reconciler[T informer.Object] struct {
 	options  *Options
 	runner   Runner
-	live     func(namespace string) names.Getter[T]
+	live     func(namespace string) Getter[T]
 	memory   *memory
 	counts   *counts
 	progress Progress

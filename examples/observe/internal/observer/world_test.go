@@ -111,7 +111,7 @@ func (w *world) made(o observer.Options, in *informer.Options) *observer.Observe
 	}
 	in.Kind = "Service"
 	made, err := observer.New(informer.ForNamespaces(client, in),
-		func(ns string) names.Getter[*unstructured.Unstructured] { return client(ns) },
+		func(ns string) observer.Getter[*unstructured.Unstructured] { return client(ns) },
 		w, observer.Progress{Out: w}, o)
 	w.Expect(err).NotTo(HaveOccurred())
 	return made
@@ -179,8 +179,8 @@ func service(name string, version int) *unstructured.Unstructured {
 }
 
 // printed is a lister of names that prints text, each time it is asked.
-func printed(text func() (io.Reader, error)) names.UIDLister {
-	return names.UIDFunc(func(context.Context) ([]names.Name, error) {
+func printed(text func() (io.Reader, error)) names.Lister {
+	return names.Func(func(context.Context) ([]names.Name, error) {
 		r, err := text()
 		if err != nil {
 			return nil, err
@@ -190,6 +190,6 @@ func printed(text func() (io.Reader, error)) names.UIDLister {
 }
 
 // listing is a lister of names that always prints text.
-func listing(text string) names.UIDLister {
+func listing(text string) names.Lister {
 	return printed(func() (io.Reader, error) { return strings.NewReader(text), nil })
 }
