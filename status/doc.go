@@ -6,7 +6,7 @@
 //	 informers  ├─▶ Handler ─┤
 //	 queue      ┘            ├─▶ /metrics          ┐
 //	                         ├─▶ /debug/homeostat  ├ behind Options.Authorize
-//	                         └─▶ /debug/pprof/     ┘
+//	                         └─▶ /debug/pprof/     ┘ with Options.Profiles
 //
 // The contract:
 //

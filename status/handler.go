@@ -12,7 +12,7 @@ import (
 )
 
 // New returns a handler of /livez, /readyz, /metrics, /debug/homeostat and,
-// with Options.Authorize, /debug/pprof/. It starts nothing, and is safe for concurrent use.
+// with Options.Authorize and Options.Profiles, /debug/pprof/. It starts nothing, and is safe for concurrent use.
 //
 // Errors: every fault of the options, joined.
 func New(o *Options) (http.Handler, error) {
@@ -28,8 +28,8 @@ func New(o *Options) (http.Handler, error) {
 	}})
 	mux.Handle("GET /metrics", authorized(options.Authorize, exposition{options.Gatherer}))
 	mux.Handle("GET /debug/homeostat", authorized(options.Authorize, newPage(options.Controllers)))
-	if options.Authorize != nil {
-		mux.Handle("GET /debug/pprof/{profile...}", authorized(options.Authorize, &profiles{}))
+	if options.Authorize != nil && options.Profiles != nil {
+		mux.Handle("GET /debug/pprof/", authorized(options.Authorize, options.Profiles))
 	}
 	return mux, nil
 }

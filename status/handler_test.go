@@ -19,6 +19,7 @@ import (
 
 	"github.com/homeostat/homeostat/reconcile"
 	"github.com/homeostat/homeostat/status"
+	"github.com/homeostat/homeostat/status/profiles"
 )
 
 // A client asks a handler without a network.
@@ -312,4 +313,19 @@ func TestTheSameAsJSON(t *testing.T) {
 		c.Expect(*maps.WatchSince).To(BeTemporally("==", time.Now().Add(-electionTime-2*time.Second)))
 		c.Expect([]int{rollout.BackingOff, rollout.Retrying}).To(Equal([]int{2, 2}))
 	})
+}
+
+func TestProfilesNeedAuthorize(t *testing.T) {
+	for want, authorize := range map[int]func(*http.Request) error{
+		http.StatusNotFound:  nil,
+		http.StatusForbidden: func(*http.Request) error { return errors.New("no") },
+	} {
+		g := NewWithT(t)
+		handler, err := status.New(&status.Options{Authorize: authorize, Profiles: profiles.Handler()})
+		g.Expect(err).NotTo(HaveOccurred())
+		code, _ := client{g, handler}.get("/debug/pprof/heap")
+		g.Expect(code).To(Equal(want))
+	}
+	_, registered := http.DefaultServeMux.Handler(httptest.NewRequest(http.MethodGet, "/debug/pprof/heap", http.NoBody))
+	NewWithT(t).Expect(registered).To(BeEmpty(), "the program's default mux serves none, either")
 }

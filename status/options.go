@@ -48,6 +48,9 @@ type Options struct {
 	// who can connect may see /metrics and /debug/homeostat, and there is no
 	// /debug/pprof/.
 	Authorize func(r *http.Request) error
+	// Profiles serves what is below /debug/pprof/, behind Authorize and not without it.
+	// Package status/profiles has one. Defaults to none: profiles add 300 kB to a program.
+	Profiles http.Handler
 }
 
 func (o *Options) withDefaults() (Options, error) {

@@ -18,6 +18,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/homeostat/homeostat/status"
+	"github.com/homeostat/homeostat/status/profiles"
 )
 
 // reviews is an API server that knows the tokens "good" and "other", and lets
@@ -80,7 +81,7 @@ func TestReviewedAsksTheServerWhoseTokenItIsAndWhatTheyMay(t *testing.T) {
 
 func TestLoopbackAloneIsNoProof(t *testing.T) {
 	g := NewWithT(t)
-	handler, err := status.New(&status.Options{Authorize: status.Reviewed(newReviews())})
+	handler, err := status.New(&status.Options{Authorize: status.Reviewed(newReviews()), Profiles: profiles.Handler()})
 	g.Expect(err).NotTo(HaveOccurred())
 	for _, path := range []string{"/metrics", "/debug/homeostat", "/debug/homeostat?key=a", "/debug/pprof/heap"} {
 		response := client{g, handler}.response(requestWith(path, ""))

@@ -19,6 +19,7 @@ import (
 	"github.com/homeostat/homeostat/metrics"
 	"github.com/homeostat/homeostat/reconcile"
 	"github.com/homeostat/homeostat/status"
+	"github.com/homeostat/homeostat/status/profiles"
 )
 
 // serve runs the observer, and answers about it until it has drained.
@@ -67,7 +68,8 @@ func (s *settings) answer(
 		return err
 	}
 	handler, err := status.New(&status.Options{
-		Controllers: []*reconcile.Controller{o.Controller}, Gatherer: registry, Authorize: access,
+		Controllers: []*reconcile.Controller{o.Controller}, Gatherer: registry,
+		Authorize: access, Profiles: profiles.Handler(),
 	})
 	if err != nil {
 		return err

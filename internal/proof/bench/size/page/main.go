@@ -12,6 +12,7 @@ import (
 	"github.com/homeostat/homeostat/informer"
 	"github.com/homeostat/homeostat/reconcile"
 	"github.com/homeostat/homeostat/status"
+	"github.com/homeostat/homeostat/status/profiles"
 )
 
 func main() {
@@ -29,7 +30,8 @@ func main() {
 		panic(err)
 	}
 	handler, err := status.New(&status.Options{
-		Controllers: []*reconcile.Controller{controller}, Authorize: status.Reviewed(client),
+		Controllers: []*reconcile.Controller{controller},
+		Authorize:   status.Reviewed(client), Profiles: profiles.Handler(),
 	})
 	if err != nil {
 		panic(err)

@@ -1,0 +1,101 @@
+// Package profiles serves what `go tool pprof` fetches, to whom status.Options.Authorize allows:
+//
+//	status.New(&status.Options{Authorize: status.Reviewed(client), Profiles: profiles.Handler()})
+//
+// It is a package of its own because runtime/pprof adds 300 kB to a program. net/http/pprof
+// would serve the profiles on http.DefaultServeMux, too, where nothing asks Authorize.
+package profiles
+
+import (
+	"fmt"
+	"net/http"
+	"runtime/pprof"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// maxSeconds bounds how long a profile takes, which must end before status.Serve
+// cuts the answer off, after 30 seconds.
+const maxSeconds = 25
+
+// Handler returns a handler of the paths below /debug/pprof/: a list, the profiles of
+// runtime/pprof by name, and a CPU profile of ?seconds=N, 25 at most. Traces of the
+// scheduler are left out. It is safe for concurrent use, and makes one CPU profile at a time.
+func Handler() http.Handler { return &handler{} }
+
+type handler struct{ busy atomic.Bool }
+
+func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	switch name := strings.TrimPrefix(r.URL.Path, "/debug/pprof/"); name {
+	case "":
+		h.list(w)
+	case "profile":
+		h.during(w, r, func() error { return pprof.StartCPUProfile(w) }, pprof.StopCPUProfile)
+	default:
+		h.snapshot(w, r, name)
+	}
+}
+
+func (h *handler) list(w http.ResponseWriter) {
+	names := []string{"profile?seconds=N"}
+	for _, profile := range pprof.Profiles() {
+		names = append(names, fmt.Sprintf("%s (%d)", profile.Name(), profile.Count()))
+	}
+	slices.Sort(names)
+	header(w, "text/plain; charset=utf-8")
+	_, _ = fmt.Fprintln(w, strings.Join(names, "\n"))
+}
+
+func (h *handler) snapshot(w http.ResponseWriter, r *http.Request, name string) {
+	profile := pprof.Lookup(name)
+	if profile == nil {
+		http.Error(w, "there is no such profile", http.StatusNotFound)
+		return
+	}
+	debug := number(r, "debug", 0, 2)
+	contentType := "application/octet-stream"
+	if debug > 0 {
+		contentType = "text/plain; charset=utf-8"
+	}
+	header(w, contentType)
+	_ = profile.WriteTo(w, debug) // the client may have gone
+}
+
+// during records for as long as the client asks, one recording at a time.
+func (h *handler) during(w http.ResponseWriter, r *http.Request, start func() error, stop func()) {
+	if h.busy.Swap(true) {
+		http.Error(w, "another profile is being taken", http.StatusConflict)
+		return
+	}
+	defer h.busy.Store(false)
+	seconds := number(r, "seconds", 10, maxSeconds)
+	header(w, "application/octet-stream")
+	if err := start(); err != nil {
+		http.Error(w, fmt.Sprintf("taking a profile: %v", err), http.StatusConflict)
+		return
+	}
+	defer stop()
+	select {
+	case <-time.After(time.Duration(seconds) * time.Second):
+	case <-r.Context().Done():
+	}
+}
+
+// number reads a query parameter between 0 and most.
+func number(r *http.Request, name string, otherwise, most int) int {
+	n, err := strconv.Atoi(r.URL.Query().Get(name))
+	if err != nil || n < 0 {
+		return otherwise
+	}
+	return min(n, most)
+}
+
+func header(w http.ResponseWriter, contentType string) {
+	h := w.Header()
+	h.Set("Content-Type", contentType)
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+}
