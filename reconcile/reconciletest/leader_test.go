@@ -43,5 +43,5 @@ func TestZombieWriteIsFound(t *testing.T) {
 	c.Replicas, c.Goal, c.Ignore = 2, nil, []string{"metadata.annotations.by"}
 	report := reconciletest.Search(t, c, &reconciletest.Options{Budget: breeding.Budget, Rest: handOver})
 	t.Logf("%d runs\n%s", report.Runs, report.Failure)
-	g.Expect(report.Failure).To(gomega.ContainSubstring("the Lease is of"))
+	g.Expect(report.Failure).To(gomega.ContainSubstring("the holder of the Lease is"))
 }

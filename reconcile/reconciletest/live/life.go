@@ -2,9 +2,12 @@ package live
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"sync"
 	"time"
 
+	"github.com/homeostat/homeostat/informer"
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/backend"
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/report"
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/state"
@@ -12,17 +15,18 @@ import (
 
 // life is one start of a replica until its end.
 type life struct {
-	client  string
-	replica int
-	tail    bool            // nothing is left to write
-	cut     context.Context //nolint:containedctx // it is the wire
-	sever   context.CancelFunc
-	cancel  context.CancelFunc // the context of the program
-	done    chan error
-	caches  []state.Cache
+	client string
+	tail   bool            // nothing is left to write
+	cut    context.Context //nolint:containedctx // it ends with the network
+	sever  context.CancelFunc
+	cancel context.CancelFunc // the context of the program
+	done   chan error
+
+	mu     sync.Mutex // guards what follows
+	caches []state.Cache
 }
 
-// kill takes the network away, and then everything else.
+// kill takes the network away, and then ends the context.
 func (l *life) kill() {
 	l.sever()
 	l.cancel()
@@ -30,44 +34,42 @@ func (l *life) kill() {
 
 func (l *life) killed() bool { return l.cut.Err() != nil }
 
-// bootAll starts the replicas that do not run.
+// bootAll starts the replicas that are down.
 func (t *trial) bootAll(ctx context.Context) {
 	for i, l := range t.lives {
-		if l == nil && t.good() {
+		if l == nil && t.journal.good() {
 			t.lives[i] = t.boot(ctx, i)
 		}
 	}
 }
 
 func (t *trial) boot(ctx context.Context, replica int) *life {
-	l := &life{
-		client: backend.ClientOf(t.s.c.Replicas, replica), replica: replica, tail: t.tail, done: make(chan error, 1),
-	}
+	l := &life{client: backend.ClientOf(t.s.c.Replicas, replica), tail: t.tail, done: make(chan error, 1)}
 	l.cut, l.sever = context.WithCancel(context.Background())
 	boot, cancel := context.WithCancel(ctx)
 	l.cancel = cancel
 	b := backend.Boot{
-		Context: boot, Config: t.wired(t.s.program, l), Replica: replica, Outside: t.world.Outside(),
+		Context: boot, Config: t.journal.wired(t.s.program, l, t.s.o.Timeout), Replica: replica, Outside: t.world.Outside(),
 		Remember: func(c state.Cache) {
-			t.mu.Lock()
-			defer t.mu.Unlock()
+			l.mu.Lock()
+			defer l.mu.Unlock()
 			l.caches = append(l.caches, c)
 		},
 	}
 	go func() { l.done <- t.s.c.Boot(b) }()
-	t.moved()
+	t.journal.moved()
 	return l
 }
 
-// tend starts again what was killed, and looks whether a Run has ended that was not to.
-func (t *trial) tend(ctx context.Context) {
+// restartKilled starts what was killed, and finds a Run that has returned by itself.
+func (t *trial) restartKilled(ctx context.Context) {
 	for i, l := range t.lives {
 		if l == nil {
 			continue
 		}
 		if l.killed() {
 			t.join(l)
-			t.line("restart   " + l.client)
+			t.journal.line("restart   " + l.client)
 			t.lives[i] = t.boot(ctx, i)
 			continue
 		}
@@ -75,7 +77,7 @@ func (t *trial) tend(ctx context.Context) {
 		case err := <-l.done:
 			l.done <- err
 			if !t.mutated(err) {
-				t.find(report.Run, fmt.Sprintf("Run returned although its context had not ended: %v", err))
+				t.journal.find(report.Run, fmt.Sprintf("Run returned although its context had not ended: %v", err))
 			}
 		default:
 		}
@@ -105,8 +107,17 @@ func (t *trial) join(l *life) {
 	case err := <-l.done:
 		t.mutated(err)
 	case <-timer.C:
-		t.find(report.Stop, fmt.Sprintf("Run did not return within %v after its context had ended: "+
+		t.journal.find(report.Stop, fmt.Sprintf("Run did not return within %v after its context had ended: "+
 			"it must join every goroutine that it starts", t.s.o.Timeout))
 	}
 	l.kill()
+}
+
+// mutated reports whether Run has returned because an informer found a modified object.
+func (t *trial) mutated(err error) bool {
+	mutation, found := errors.AsType[*informer.MutationError](err)
+	if found {
+		t.journal.find(report.Mutation, mutation.Error())
+	}
+	return found
 }

@@ -11,11 +11,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/homeostat/homeostat/internal/apisim"
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
-	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/plan"
-	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/report"
-	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/state"
 )
 
 const (
@@ -127,79 +123,4 @@ func smoke(ctx context.Context, c *reconciletest.Case, config *rest.Config, o *O
 	s.report.Elapsed = time.Since(began)
 	s.report.Rules = s.rules.Rules()
 	return s.report, err
-}
-
-// play makes the runs, and reports the first that is not right.
-func (s *smoker) play(ctx context.Context) error {
-	plain, err := s.try(ctx, false)
-	if err != nil || s.fail(plain, false) {
-		return err
-	}
-	s.report.Calls, s.report.Writes = plain.out.calls, plain.out.writes
-	killed, err := s.try(ctx, true)
-	if err != nil {
-		return err
-	}
-	s.report.Kills = killed.kills
-	if s.fail(killed, true) || s.same(plain, killed, nil) == nil {
-		return nil
-	}
-	again, err := s.try(ctx, false) // what differs between two right ones does not count
-	if err != nil || s.fail(again, false) {
-		return err
-	}
-	if s.same(again, killed, plain) != nil {
-		killed.out.finding = s.same(plain, killed, again)
-		s.fail(killed, true)
-	}
-	return nil
-}
-
-// same compares two runs, but for what differs between the first and the other one, if there is another.
-func (s *smoker) same(want, have, other *trial) *report.Finding {
-	states := s.statesOf(want)
-	masks := make([]map[string]bool, len(states))
-	if other != nil {
-		for i, o := range s.statesOf(other) {
-			masks[i] = states[i].Mask(o)
-		}
-	}
-	if at, differs := state.Compare(s.statesOf(have), states, masks); differs != "" {
-		return &report.Finding{Oracle: report.State, UpTo: have.out.restedAt[at], Text: differs}
-	}
-	return nil
-}
-
-// statesOf are the states at each rest, of what anybody has asked for in any run.
-func (s *smoker) statesOf(t *trial) []state.State {
-	var all []state.State
-	for _, objects := range t.rests {
-		var asked []state.Located
-		for _, o := range objects {
-			if s.mirror.touched(o.Resource) {
-				asked = append(asked, o)
-			}
-		}
-		all = append(all, state.Of(asked, s.c.Ignore))
-	}
-	return all
-}
-
-// fail puts the finding of a run into the report, if there is one.
-func (s *smoker) fail(t *trial, killing bool) bool {
-	f := t.out.finding
-	if f == nil {
-		return false
-	}
-	what, p := "on a real server, undisturbed", plan.Plan(nil)
-	if killing {
-		what = fmt.Sprintf("on a real server, killed after each write (%d kills), and down at each step", t.kills)
-		p = plan.Plan{{At: plan.AtCall, Fault: apisim.CrashAfter}}
-	}
-	s.report.Oracle, s.report.Trace = f.Oracle, f.Trace(t.out.lines)
-	s.report.Failure = f.Words(what+": "+f.Text, s.report.Trace, p)
-	if len(s.c.Actors) > 0 {
-		s.report.Failure += "  note: Case.Actors do not act on a real server\n"
-	}
-	return true
 }

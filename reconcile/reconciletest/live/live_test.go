@@ -371,7 +371,7 @@ func TestSmokeSaysWhyThereIsNoRest(t *testing.T) {
 		c.Workload = []reconciletest.Step{reconciletest.Delete("configmaps", "d/a")}
 		r, err := live.Try(t, c, newTown(t).config(), nil)
 		g.Expect(err).NotTo(gomega.HaveOccurred())
-		g.Expect(r.Failure).To(gomega.ContainSubstring("secrets d/a-child is garbage, its owner being gone, and nobody collects it"))
+		g.Expect(r.Failure).To(gomega.ContainSubstring("secrets d/a-child is garbage, since its owner is deleted, and is not collected"))
 		g.Expect(r.Failure).To(gomega.ContainSubstring("envtest has none"))
 		g.Expect(r.Failure).To(gomega.ContainSubstring("and cleaning up: waiting for the end of namespaces d:"))
 	})

@@ -45,15 +45,15 @@ func (c *commit) words() string {
 	return verb + " " + c.resource.GVR().GroupResource().String() + " " + state.KeyOf(obj)
 }
 
-// mirror is what a server has, by watches of all its resources, and how it came to that.
+// mirror is a copy of everything that a server has, kept by watches, and the history of its writes.
 type mirror struct {
-	mu      sync.Mutex // guards what follows, and the tables
-	tables  map[schema.GroupVersionResource]*mirrored
-	history []*commit                     // that nobody has taken yet
-	asked   map[schema.GroupResource]bool // resources that the program, the case or the workload has to do with
+	mu       sync.Mutex // guards what follows, and the tables
+	tables   map[schema.GroupVersionResource]*mirrored
+	history  []*commit                     // not drained yet
+	followed map[schema.GroupResource]bool // the resources that the program, the case or the workload reads or writes
 }
 
-// mirrored is one resource; a reflector fills it.
+// mirrored is one resource: the store of a reflector.
 type mirrored struct {
 	m        *mirror
 	resource apisim.Resource
@@ -63,9 +63,9 @@ type mirrored struct {
 	last     *commit
 }
 
-// newMirror begins to watch. It ends, and returns from stop, when it is told to.
+// newMirror begins to watch. stop ends that, and returns when no goroutine is left.
 func newMirror(ctx context.Context, client dynamic.Interface, resources []apisim.Resource) (m *mirror, stop func()) {
-	m = &mirror{tables: map[schema.GroupVersionResource]*mirrored{}, asked: map[schema.GroupResource]bool{}}
+	m = &mirror{tables: map[schema.GroupVersionResource]*mirrored{}, followed: map[schema.GroupResource]bool{}}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var running sync.WaitGroup
 	quiet := logr.Discard() // what matters, unsynced says
@@ -92,7 +92,7 @@ func newMirror(ctx context.Context, client dynamic.Interface, resources []apisim
 	}
 }
 
-// unsynced returns the resources that have not been listed yet.
+// unsynced returns the resources that have not been listed yet, sorted.
 func (m *mirror) unsynced() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -106,8 +106,8 @@ func (m *mirror) unsynced() []string {
 	return all
 }
 
-// take returns what has been written since the last time, in order.
-func (m *mirror) take() []*commit {
+// drain returns what has been written since the last time, in order.
+func (m *mirror) drain() []*commit {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	all := m.history
@@ -116,34 +116,34 @@ func (m *mirror) take() []*commit {
 	return all
 }
 
-// touch makes a resource one that matters.
-func (m *mirror) touch(r schema.GroupResource) {
+// follow makes a resource one that matters.
+func (m *mirror) follow(r schema.GroupResource) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.asked[r] = true
+	m.followed[r] = true
 }
 
-// touched tells whether a resource, by its short name, matters.
-func (m *mirror) touched(short string) bool {
+// follows reports whether a resource, such as "jobs.batch", matters.
+func (m *mirror) follows(short string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.asked[schema.ParseGroupResource(short)]
+	return m.followed[schema.ParseGroupResource(short)]
 }
 
-// lastCommit is the last write to a resource that matters; nil: none.
+// lastCommit returns the last write to a resource that matters; nil: none.
 func (m *mirror) lastCommit() *commit {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var last *commit
 	for gvr, t := range m.tables {
-		if t.last != nil && m.asked[gvr.GroupResource()] && (last == nil || t.last.at.After(last.at)) {
+		if t.last != nil && m.followed[gvr.GroupResource()] && (last == nil || t.last.at.After(last.at)) {
 			last = t.last
 		}
 	}
 	return last
 }
 
-// object is the newest one of that name; nil: there is none, or nobody watches its resource.
+// object returns the newest object of that name; nil: there is none, or its resource cannot be watched.
 func (m *mirror) object(r schema.GroupResource, key types.NamespacedName) *unstructured.Unstructured {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -153,7 +153,7 @@ func (m *mirror) object(r schema.GroupResource, key types.NamespacedName) *unstr
 	return nil
 }
 
-// table is of whatever version is watched. The lock is held.
+// table returns the resource in the version that is watched. The lock is held.
 func (m *mirror) table(r schema.GroupResource) *mirrored {
 	for gvr, t := range m.tables {
 		if gvr.GroupResource() == r {
@@ -163,7 +163,7 @@ func (m *mirror) table(r schema.GroupResource) *mirrored {
 	return nil
 }
 
-// shows tells whether the watches have come as far as a write.
+// shows reports whether the watches have delivered a write.
 func (m *mirror) shows(w *write) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -180,7 +180,7 @@ func (m *mirror) shows(w *write) bool {
 	return true
 }
 
-// uids are those of all objects.
+// uids returns the UIDs of all objects.
 func (m *mirror) uids() map[types.UID]bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -193,8 +193,8 @@ func (m *mirror) uids() map[types.UID]bool {
 	return all
 }
 
-// unfinished is an object that somebody has yet to take away, its owners being gone, or it being deleted; "": none.
-// Those that were there before do not count.
+// unfinished describes an object that the cluster still has to delete; "" for none. Those that were there before do not
+// count.
 func (m *mirror) unfinished(before map[types.UID]*unstructured.Unstructured) string {
 	known := m.uids()
 	m.mu.Lock()
@@ -205,16 +205,16 @@ func (m *mirror) unfinished(before map[types.UID]*unstructured.Unstructured) str
 			switch {
 			case before[o.GetUID()] != nil:
 			case m.orphaned(o, known):
-				return what + " is garbage, its owner being gone, and nobody collects it"
+				return what + " is garbage, since its owner is deleted, and is not collected"
 			case o.GetDeletionTimestamp() != nil && ofServer(o):
-				return what + " is being deleted, and does not end"
+				return what + " is being deleted, and stays"
 			}
 		}
 	}
 	return ""
 }
 
-// orphaned tells whether it had owners, all of which are gone. The lock is held.
+// orphaned reports whether the object had owners, all of which are deleted. The lock is held.
 func (m *mirror) orphaned(o *unstructured.Unstructured, known map[types.UID]bool) bool {
 	owners := o.GetOwnerReferences()
 	for _, owner := range owners {
@@ -238,16 +238,16 @@ func (m *mirror) watches(kind schema.GroupKind) bool {
 	return false
 }
 
-// ofServer tells whether the server's own controllers are what an object's deletion waits for.
+// ofServer reports whether an object's deletion waits for nothing but the server's own controllers.
 func ofServer(o *unstructured.Unstructured) bool {
 	own := []string{metav1.FinalizerDeleteDependents, metav1.FinalizerOrphanDependents, string(corev1.FinalizerKubernetes)}
 	return !slices.ContainsFunc(o.GetFinalizers(), func(f string) bool { return !slices.Contains(own, f) })
 }
 
-// Add is an event.
+// Add stores a new object.
 func (t *mirrored) Add(obj any) error { return t.put(obj) }
 
-// Update is an event.
+// Update stores a changed object.
 func (t *mirrored) Update(obj any) error { return t.put(obj) }
 
 func (t *mirrored) put(obj any) error {
@@ -261,7 +261,7 @@ func (t *mirrored) put(obj any) error {
 	return nil
 }
 
-// set is under the lock.
+// set stores an object. The lock is held.
 func (t *mirrored) set(o *unstructured.Unstructured) {
 	key := types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}
 	old := t.objects[key]
@@ -269,7 +269,7 @@ func (t *mirrored) set(o *unstructured.Unstructured) {
 	t.commit(&commit{key: key, version: versionOf(o), old: old, new: o})
 }
 
-// Delete is an event.
+// Delete removes an object.
 func (t *mirrored) Delete(obj any) error {
 	o, err := read(obj)
 	if err != nil {
@@ -281,7 +281,7 @@ func (t *mirrored) Delete(obj any) error {
 	return nil
 }
 
-// drop is under the lock.
+// drop removes an object. The lock is held.
 func (t *mirrored) drop(key types.NamespacedName, version uint64) {
 	old := t.objects[key]
 	if old == nil {
@@ -298,13 +298,13 @@ func (t *mirrored) commit(c *commit) {
 	t.m.history = append(t.m.history, c)
 }
 
-// Replace is a list: what is not in it has been deleted.
+// Replace stores a list: what is not in it has been deleted.
 func (t *mirrored) Replace(list []any, version string) error {
 	t.m.mu.Lock()
 	defer t.m.mu.Unlock()
 	listed, err := strconv.ParseUint(version, 10, 64)
 	if err != nil {
-		return fmt.Errorf("reading the version of a list of %s: %w", t.resource.Resource, err)
+		return fmt.Errorf("reading the resourceVersion of a list of %s: %w", t.resource.Resource, err)
 	}
 	there := map[types.NamespacedName]bool{}
 	for _, obj := range list {
@@ -327,7 +327,7 @@ func (t *mirrored) Replace(list []any, version string) error {
 	return nil
 }
 
-// Resync does nothing.
+// Resync does nothing: the mirror has no handlers.
 func (t *mirrored) Resync() error { return nil }
 
 func read(obj any) (*unstructured.Unstructured, error) {

@@ -11,7 +11,7 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/state"
 )
 
-// past is what there was when a write had come about.
+// past is what the server had after one of its writes.
 type past struct {
 	tables map[schema.GroupVersionResource]map[types.NamespacedName]*unstructured.Unstructured
 	byUID  map[types.UID]*unstructured.Unstructured
@@ -25,7 +25,7 @@ func newPast() *past {
 	}
 }
 
-// advance makes it one write later.
+// advance moves to the next write.
 func (p *past) advance(c *commit) {
 	gvr := c.resource.GVR()
 	if p.tables[gvr] == nil {
@@ -58,7 +58,7 @@ func (p *past) objects(
 	return all
 }
 
-// all are the objects in the order of their creation, by resource.
+// all returns the objects by resource, in the order of their creation.
 func (p *past) all(resources []apisim.Resource, want func(string, *unstructured.Unstructured) bool) []state.Located {
 	var all []state.Located
 	for _, r := range resources {

@@ -26,10 +26,10 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/state"
 )
 
-// usual are the namespaces that every cluster has, a simulated one too.
+// usual are the namespaces that every cluster has.
 var usual = []string{"default", "kube-system", "kube-public", "kube-node-lease"}
 
-// accountWithin is how long a namespace may take to get its default ServiceAccount, without which it takes no Pods.
+// accountWithin is how long a new namespace may take to get its default ServiceAccount, which Pods need.
 const accountWithin = 30 * time.Second
 
 // remote is a real server behind a World.
@@ -38,11 +38,11 @@ type remote struct {
 	dynamic   dynamic.Interface
 	resources []apisim.Resource // that can be listed and watched, each in one version
 	before    map[types.UID]*unstructured.Unstructured
-	uids      map[types.UID]types.UID // of the objects of a case → of the server
-	asOf      *past                   // set while somebody looks back
+	uids      map[types.UID]types.UID // by the UID in the case: that of the server
+	asOf      *past                   // what Objects returns while Always is checked; nil: what the server has
 }
 
-// serverResources are those that can be listed and watched, in the version that the case names, or the server prefers.
+// serverResources returns what can be listed and watched, in the version that the case names or the server prefers.
 func serverResources(config *rest.Config, c *reconciletest.Case) ([]apisim.Resource, error) {
 	client, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
@@ -75,8 +75,7 @@ func serverResources(config *rest.Config, c *reconciletest.Case) ([]apisim.Resou
 	}), nil
 }
 
-// preferredFirst sorts lists, which come in no order: of each group, that of the preferred version comes first, then
-// those of the other versions in the server's order.
+// preferredFirst sorts the lists of each group: the preferred version first, then the others in the server's order.
 func preferredFirst(groups []*metav1.APIGroup, lists []*metav1.APIResourceList) []*metav1.APIResourceList {
 	rank := map[string]int{}
 	for _, group := range groups {
@@ -143,7 +142,7 @@ func byName(a, b *unstructured.Unstructured) int {
 	return strings.Compare(state.KeyOf(a), state.KeyOf(b))
 }
 
-// visible tells whether an object is of the case and not of the cluster.
+// visible reports whether an object is of the case and not of the cluster.
 func (r *remote) visible(resource string, o *unstructured.Unstructured) bool {
 	switch {
 	case resource == "namespaces" && slices.Contains(usual, o.GetName()):
@@ -156,7 +155,7 @@ func (r *remote) visible(resource string, o *unstructured.Unstructured) bool {
 	return r.before[o.GetUID()] == nil
 }
 
-// content is an object as it is sent to the server.
+// content returns an object as it is sent to the server.
 func (r *remote) content(obj runtime.Object) (*unstructured.Unstructured, apisim.Resource, error) {
 	gvk := obj.GetObjectKind().GroupVersionKind()
 	if gvk.Empty() {
@@ -255,7 +254,7 @@ func (r *remote) create(ctx context.Context, res apisim.Resource, o *unstructure
 	return nil
 }
 
-// wait returns after a while, or with false when the context has ended.
+// wait returns true after d, and false when the context ends before.
 func wait(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -267,7 +266,7 @@ func wait(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// refuse finds an object of the case that is there already.
+// refuse returns an error if an object of the case is there already.
 func (r *remote) refuse(ctx context.Context, c *reconciletest.Case) error {
 	for i, obj := range c.Objects {
 		o, res, err := r.content(obj)
@@ -289,10 +288,31 @@ func (r *remote) refuse(ctx context.Context, c *reconciletest.Case) error {
 	return nil
 }
 
-// begin is the state of the cluster before a run: what is not of the case.
+// begin records what the cluster has before a trial.
 func (r *remote) begin(p *past) {
 	r.uids = map[types.UID]types.UID{}
 	r.before = maps.Clone(p.byUID)
+}
+
+// restore gives what was there before and was written its content back.
+func (r *remote) restore(ctx context.Context, writes []*write) error {
+	done := map[types.UID]bool{}
+	for _, w := range writes {
+		had := r.before[w.uid]
+		if had == nil || done[w.uid] {
+			continue
+		}
+		done[w.uid] = true
+		for _, res := range r.resources {
+			if res.GVR().GroupResource() != w.call.Resource.GroupResource() {
+				continue
+			}
+			if err := r.put(ctx, res, had); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // put gives an object the content that it had before.
@@ -300,18 +320,18 @@ func (r *remote) put(ctx context.Context, res apisim.Resource, had *unstructured
 	client := r.at(res, had.GetNamespace())
 	now, err := client.Get(ctx, had.GetName(), metav1.GetOptions{})
 	if err != nil {
-		return fmt.Errorf("%s %s was there before, and the program has deleted it, or: %w", res.Resource, state.KeyOf(had), err)
+		return fmt.Errorf("restoring %s %s, which was there before: %w", res.Resource, state.KeyOf(had), err)
 	}
 	o := had.DeepCopy()
 	o.SetResourceVersion(now.GetResourceVersion())
 	o.SetManagedFields(nil)
 	if _, err = client.Update(ctx, o, metav1.UpdateOptions{}); err != nil {
-		return fmt.Errorf("giving %s %s its content back: %w", res.Resource, state.KeyOf(had), err)
+		return fmt.Errorf("restoring %s %s, which was there before: %w", res.Resource, state.KeyOf(had), err)
 	}
 	return nil
 }
 
-// remove deletes what was made, even if its finalizer waits for the program.
+// remove deletes what was made, and its finalizers.
 func (r *remote) remove(ctx context.Context, w *write) error {
 	client := r.of(w)
 	policy := metav1.DeletePropagationBackground
@@ -323,12 +343,12 @@ func (r *remote) remove(ctx context.Context, w *write) error {
 			[]byte(`{"metadata":{"uid":"`+string(w.uid)+`","finalizers":null}}`), metav1.PatchOptions{})
 	}
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) || apierrors.IsInvalid(err) {
-		return nil // it is gone, or another one
+		return nil // it is deleted, or a recreated object
 	}
 	return err
 }
 
-// isGone tells whether what was made is no longer there.
+// isGone reports whether what was made is deleted.
 func (r *remote) isGone(ctx context.Context, w *write) bool {
 	o, err := r.of(w).Get(ctx, w.call.Name, metav1.GetOptions{})
 	return apierrors.IsNotFound(err) || err == nil && o.GetUID() != w.uid

@@ -8,16 +8,18 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
+	"github.com/homeostat/homeostat/internal/apisim"
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
+	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/plan"
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/report"
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/rules"
+	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/state"
 )
 
-// smoker makes the runs of one Smoke.
+// smoker makes the trials of one Smoke.
 type smoker struct {
 	c       *reconciletest.Case
 	o       Options
@@ -25,7 +27,7 @@ type smoker struct {
 	program *rest.Config
 	remote  *remote
 	mirror  *mirror
-	stop    func() // the mirror
+	stop    func() // ends the mirror
 	past    *past
 	report  *reconciletest.Report
 	rules   rules.Set
@@ -53,21 +55,47 @@ func newSmoker(ctx context.Context, c *reconciletest.Case, config *rest.Config, 
 	return s, nil
 }
 
-// begin waits for the watches, and refuses to take what is there for what the case will make.
+// begin waits for the watches, and refuses a cluster that has an object of the case.
 func (s *smoker) begin(ctx context.Context) error {
 	until := time.Now().Add(s.o.Timeout)
 	for missing := s.mirror.unsynced(); len(missing) > 0; missing = s.mirror.unsynced() {
-		if time.Now().After(until) || !wait(ctx, glance) {
+		if time.Now().After(until) || !wait(ctx, pollInterval) {
 			return fmt.Errorf("watching the server: no list within %v of %s", s.o.Timeout, strings.Join(missing, ", "))
 		}
 	}
-	for _, c := range s.mirror.take() {
+	for _, c := range s.mirror.drain() {
 		s.past.advance(c)
 	}
 	return s.remote.refuse(ctx, s.c)
 }
 
-// try makes one run, and puts the server back into its former state.
+// play makes the trials, and reports the first that is wrong.
+func (s *smoker) play(ctx context.Context) error {
+	plain, err := s.try(ctx, false)
+	if err != nil || s.fail(plain) {
+		return err
+	}
+	s.report.Calls, s.report.Writes = plain.journal.out.calls, plain.journal.out.writes
+	killed, err := s.try(ctx, true)
+	if err != nil {
+		return err
+	}
+	s.report.Kills = killed.journal.kills
+	if s.fail(killed) || s.compare(plain, killed, nil) == nil {
+		return nil
+	}
+	again, err := s.try(ctx, false) // what differs between two undisturbed trials does not count
+	if err != nil || s.fail(again) {
+		return err
+	}
+	if s.compare(again, killed, plain) != nil {
+		killed.journal.out.finding = s.compare(plain, killed, again)
+		s.fail(killed)
+	}
+	return nil
+}
+
+// try makes one trial, and puts the server back into its former state.
 func (s *smoker) try(ctx context.Context, killing bool) (*trial, error) {
 	s.report.Runs++
 	s.remote.begin(s.past)
@@ -77,79 +105,59 @@ func (s *smoker) try(ctx context.Context, killing bool) (*trial, error) {
 	}
 	err = t.play(ctx)
 	t.halt((*life).kill)
-	t.hear()
-	t.tell(func() { t.over = true })
-	s.rules.AddAll(t.out.rules)
 	dirt := t.clean(context.WithoutCancel(ctx))
+	s.rules.AddAll(t.journal.out.rules)
 	switch {
 	case dirt == nil:
-	case t.good():
+	case t.journal.good():
 		err = errors.Join(err, fmt.Errorf("cleaning up: %w", dirt))
 	default:
-		t.out.finding.Text += fmt.Sprintf("\n  and cleaning up: %v", dirt)
+		t.journal.out.finding.Text += fmt.Sprintf("\n  and cleaning up: %v", dirt)
 	}
 	return t, err
 }
 
-// clean deletes what was made, a namespace after what is in it, and gives what was changed its content back.
-func (t *trial) clean(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, t.s.o.Timeout)
-	defer cancel()
-	t.mu.Lock()
-	writes := slices.Clone(t.writes)
-	t.mu.Unlock()
-	var made []*write
-	for _, w := range slices.Backward(writes) {
-		if w.created {
-			made = append(made, w)
+// compare returns how the states of two trials differ, but for what differs between the first and other, if not nil.
+func (s *smoker) compare(want, have, other *trial) *report.Finding {
+	states := s.statesOf(want)
+	masks := make([]map[string]bool, len(states))
+	if other != nil {
+		for i, o := range s.statesOf(other) {
+			masks[i] = states[i].Mask(o)
 		}
 	}
-	for _, w := range made {
-		if err := t.s.remote.remove(ctx, w); err != nil {
-			return fmt.Errorf("deleting %s: %w", w.title(), err)
-		}
+	at, differs := state.Compare(s.statesOf(have), states, masks)
+	if differs == "" {
+		return nil
 	}
-	for _, w := range made {
-		for !t.s.remote.isGone(ctx, w) {
-			if !wait(ctx, glance) {
-				return fmt.Errorf("waiting for the end of %s: %w (%s)", w.title(), ctx.Err(), report.NoControllers)
-			}
-		}
-	}
-	return errors.Join(t.restore(ctx, writes), t.becalm(ctx))
+	return &report.Finding{Oracle: report.State, UpTo: have.journal.out.restedAt[at], Text: differs}
 }
 
-// restore looks at what was there before and was written.
-func (t *trial) restore(ctx context.Context, writes []*write) error {
-	done := map[types.UID]bool{}
-	for _, w := range writes {
-		had := t.s.remote.before[w.uid]
-		if had == nil || done[w.uid] {
-			continue
-		}
-		done[w.uid] = true
-		for _, res := range t.s.remote.resources {
-			if res.GVR().GroupResource() != w.call.Resource.GroupResource() {
-				continue
-			}
-			if err := t.s.remote.put(ctx, res, had); err != nil {
-				return err
-			}
-		}
+// statesOf returns the states at each rest, of the resources that matter in any trial.
+func (s *smoker) statesOf(t *trial) []state.State {
+	var all []state.State
+	for _, objects := range t.rests {
+		objects = slices.DeleteFunc(slices.Clone(objects), func(o state.Located) bool { return !s.mirror.follows(o.Resource) })
+		all = append(all, state.Of(objects, s.c.Ignore))
 	}
-	return nil
+	return all
 }
 
-// becalm waits until the cluster has done what is left, and the watches show it.
-func (t *trial) becalm(ctx context.Context) error {
-	t.tell(func() { t.leases = map[types.NamespacedName]*holding{} })
-	for why := t.awaited(); why != ""; why = t.awaited() {
-		if !wait(ctx, glance) {
-			return fmt.Errorf("waiting for the cluster: %s (%s)", why, report.NoControllers)
-		}
+// fail puts the finding of a trial into the report, if there is one.
+func (s *smoker) fail(t *trial) bool {
+	out := t.journal.out
+	if out.finding == nil {
+		return false
 	}
-	for _, c := range t.s.mirror.take() {
-		t.s.past.advance(c)
+	what, p := "on a real server, undisturbed", plan.Plan(nil)
+	if t.killing {
+		what = fmt.Sprintf("on a real server, killed after each write (%d kills), and down at each step", t.journal.kills)
+		p = plan.Plan{{At: plan.AtCall, Fault: apisim.CrashAfter}}
 	}
-	return nil
+	s.report.Oracle, s.report.Trace = out.finding.Oracle, out.finding.Trace(out.lines)
+	s.report.Failure = out.finding.Words(what+": "+out.finding.Text, s.report.Trace, p)
+	if len(s.c.Actors) > 0 {
+		s.report.Failure += "  note: Case.Actors do not act on a real server\n"
+	}
+	return true
 }

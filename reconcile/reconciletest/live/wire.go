@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -17,16 +18,17 @@ import (
 	"github.com/homeostat/homeostat/internal/apisim"
 )
 
-// wire is the way of one life of the program, or of the administrator, to a real server. It notes what goes over it,
-// and can be cut.
+// wire carries the requests of one life of the program, or of the administrator, to a real server. It records them, and
+// can be cut.
 type wire struct {
-	next http.RoundTripper
-	t    *trial
-	life *life // nil: the administrator's
+	next    http.RoundTripper
+	journal *journal
+	life    *life // nil: the administrator's
+	timeout time.Duration
 }
 
-// wired is a configuration whose requests go over a wire. Their bodies are JSON, so that the wire can read them.
-func (t *trial) wired(config *rest.Config, l *life) *rest.Config {
+// wired returns a configuration whose requests go over a wire. Their bodies are JSON, which the wire can read.
+func (j *journal) wired(config *rest.Config, l *life, timeout time.Duration) *rest.Config {
 	c := rest.CopyConfig(config)
 	c.QPS, c.WarningHandler = -1, rest.NoWarnings{}
 	c.ContentType, c.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
@@ -34,7 +36,9 @@ func (t *trial) wired(config *rest.Config, l *life) *rest.Config {
 	if l != nil {
 		c.UserAgent = l.client
 	}
-	c.Wrap(func(next http.RoundTripper) http.RoundTripper { return &wire{next: next, t: t, life: l} })
+	c.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return &wire{next: next, journal: j, life: l, timeout: timeout}
+	})
 	return c
 }
 
@@ -58,7 +62,7 @@ func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 
 func (w *wire) isCut() bool { return w.life != nil && w.life.cut.Err() != nil }
 
-// read ends when its caller wants it to, and when the wire is cut.
+// read ends with its caller's context, and when the wire is cut.
 func (w *wire) read(req *http.Request, call apisim.Call) (*http.Response, error) {
 	ctx, cancel := context.WithCancel(req.Context())
 	end := func() { cancel() }
@@ -66,11 +70,11 @@ func (w *wire) read(req *http.Request, call apisim.Call) (*http.Response, error)
 		unhook := context.AfterFunc(w.life.cut, cancel)
 		end = func() { unhook(); cancel() }
 	}
-	w.t.asks(call, w.life)
+	w.journal.read(call, w.life)
 	if call.Verb == "watch" && req.URL.Query().Has("sendInitialEvents") {
 		list := call
 		list.Verb = "list" // where a server does not stream, the client lists
-		w.t.tell(func() { w.t.allow(list, w.life) })
+		w.journal.needs(list, w.life)
 	}
 	resp, err := w.next.RoundTrip(req.WithContext(ctx))
 	if err != nil {
@@ -78,7 +82,7 @@ func (w *wire) read(req *http.Request, call apisim.Call) (*http.Response, error)
 		return nil, err
 	}
 	if call.Verb == "watch" {
-		w.t.moved()
+		w.journal.moved()
 	}
 	if resp.StatusCode != http.StatusSwitchingProtocols {
 		resp.Body = &stream{ReadCloser: resp.Body, end: end}
@@ -86,13 +90,13 @@ func (w *wire) read(req *http.Request, call apisim.Call) (*http.Response, error)
 	return resp, nil
 }
 
-// stream is the body of an answer.
+// stream is the body of an answer; end is called when it is closed.
 type stream struct {
 	io.ReadCloser
 	end func()
 }
 
-// Close is the caller's end of it.
+// Close ends the request.
 func (s *stream) Close() error {
 	s.end()
 	return s.ReadCloser.Close()
@@ -103,7 +107,7 @@ type answer struct {
 	err  error
 }
 
-// write goes to the server to its end, whatever becomes of its caller: what was written is known.
+// write goes on after its caller has given up or was killed, so that its effect is known.
 func (w *wire) write(req *http.Request, call apisim.Call) (*http.Response, error) {
 	var body []byte
 	if req.Body != nil {
@@ -115,15 +119,15 @@ func (w *wire) write(req *http.Request, call apisim.Call) (*http.Response, error
 		}
 	}
 	wr := newWrite(call, w.life, body, req)
-	w.t.begin(wr)
+	w.journal.begin(wr)
 	done := make(chan answer, 1)
 	go func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(req.Context()), w.t.s.o.Timeout)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(req.Context()), w.timeout)
 		defer cancel()
 		out := req.Clone(ctx)
 		out.Body = io.NopCloser(bytes.NewReader(body))
 		a, body := w.send(out)
-		w.t.end(wr, a.resp, body)
+		w.journal.end(wr, a.resp, body)
 		done <- a
 	}()
 	var cut <-chan struct{}
@@ -157,22 +161,22 @@ func (w *wire) send(req *http.Request) (answer, []byte) {
 	return answer{resp: resp}, body
 }
 
-// write is a write and what came of it.
+// write is a write and its result.
 type write struct {
 	call    apisim.Call
 	life    *life
 	text    string // for the trace
 	dry     bool
-	known   uint64 // the object's version that was known before
+	known   uint64 // the object's resourceVersion before, as far as known
 	code    int
-	version uint64 // that it gave the object; 0: none
+	version uint64 // the resourceVersion that it gave the object; 0: none
 	uid     types.UID
 	created bool
 	changed bool // something
 	lease   lease
 }
 
-// lease is what a write to a Lease says.
+// lease is the spec of a Lease.
 type lease struct {
 	HolderIdentity       string `json:"holderIdentity"`
 	LeaseDurationSeconds int    `json:"leaseDurationSeconds"`
@@ -193,7 +197,7 @@ func newWrite(call apisim.Call, l *life, body []byte, req *http.Request) *write 
 	return w
 }
 
-// isDry tells whether nothing is to be written: deletions say so in their body.
+// isDry reports whether the request is a dry run: deletions say so in their body.
 func isDry(call apisim.Call, body []byte, req *http.Request) bool {
 	var o metav1.DeleteOptions
 	if strings.HasPrefix(call.Verb, "delete") && json.Unmarshal(body, &o) == nil && len(o.DryRun) > 0 {
@@ -211,7 +215,7 @@ func (w *write) title() string {
 	return w.call.Resource.GroupResource().String() + " " + strings.TrimPrefix(w.key().String(), "/")
 }
 
-// answered reads from the answer what the write has changed.
+// answered derives from the answer what the write has changed.
 func (w *write) answered(code int, body []byte) {
 	w.code = code
 	if code >= http.StatusMultipleChoices || w.dry {
@@ -244,6 +248,6 @@ func (w *write) answered(code int, body []byte) {
 	case version > w.known:
 		w.version, w.changed = version, true
 	case w.call.Verb == "delete" && o.Metadata.DeletionTimestamp == nil:
-		w.changed = true // and gone at once
+		w.changed = true // and is deleted at once
 	}
 }
