@@ -47,10 +47,10 @@ func TestTriggersAreOfTheControllersOwnCluster(t *testing.T) {
 	err := newWith(hub, reconcile.Owned(maps(g, "https://hub:6443")),
 		reconcile.Mapped(widgets(g, "https://spoke:6443"), toNothing), reconcile.Owned(maps(g, "https://hub:6443/clusters/b")))
 	g.Expect(err).To(MatchError(And(
-		ContainSubstring(`making controller "test": Options.Triggers[1]: the informer of widgets reads from https://spoke:6443, `+
+		ContainSubstring(`making controller "test": Options.Triggers[1] watches another cluster: the informer of widgets reads from https://spoke:6443, `+
 			"that of the controller's own configmaps from https://hub:6443"),
 		ContainSubstring("give the other cluster a controller of its own"),
-		ContainSubstring("Options.Triggers[2]: the informer of configmaps reads from https://hub:6443/clusters/b"),
+		ContainSubstring("Options.Triggers[2] watches another cluster: the informer of configmaps reads from https://hub:6443/clusters/b"),
 		Not(ContainSubstring("Triggers[0]")),
 	)))
 }

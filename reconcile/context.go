@@ -3,7 +3,6 @@ package reconcile
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -14,12 +13,11 @@ import (
 	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
-// turnContext is the context of one turn: its deadline, its logger and the
-// recorder of its writes in a single allocation. Timer and logger are made only
-// when asked for.
-type turnContext struct {
+// reconcileContext is the context of one reconcile: its deadline, its logger and
+// the recorder of its writes in a single allocation. Timer and logger are made at
+// their first use.
+type reconcileContext struct {
 	parent   context.Context
-	control  *Controller
 	item     queue.Item[Key]
 	deadline time.Time
 	began    time.Time
@@ -28,46 +26,37 @@ type turnContext struct {
 	after    func(inspect.Attempt, error)
 	reported *inspect.Attempt // for after
 
-	mu       sync.Mutex // guards what follows
-	inner    context.Context
-	cancel   context.CancelFunc
-	ended    bool
-	writes   []write
-	requests []*request // that have not been answered
+	recorder
+	inner context.Context // nil until Done or Err is called; guarded by mu
 }
 
-func (t *turnContext) Deadline() (time.Time, bool) {
+func (t *reconcileContext) Deadline() (time.Time, bool) {
 	if d, ok := t.parent.Deadline(); ok && d.Before(t.deadline) {
 		return d, true
 	}
 	return t.deadline, true
 }
 
-func (t *turnContext) Done() <-chan struct{} {
-	return t.timed().Done()
-}
+func (t *reconcileContext) Done() <-chan struct{} { return t.timed().Done() }
+func (t *reconcileContext) Err() error            { return t.timed().Err() }
 
-func (t *turnContext) Err() error {
-	return t.timed().Err()
-}
-
-// timed is the context that carries the deadline, made at its first use.
-func (t *turnContext) timed() context.Context {
+// timed returns the context that carries the deadline.
+func (t *reconcileContext) timed() context.Context {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.inner == nil {
 		t.inner, t.cancel = context.WithDeadlineCause(t.parent, t.deadline, ErrReconcileTimeout)
-		if t.ended {
+		if t.closed {
 			t.cancel()
 		}
 	}
 	return t.inner
 }
 
-// Value answers for the recorder and adds the turn's names to the logger; all
-// else is the parent's, or the timed context's once there is one, so that
-// contexts made from this one are cancelled without a goroutine each.
-func (t *turnContext) Value(key any) any {
+// Value returns the recorder, and adds the key to the logger; all else is the
+// parent's, or the timed context's once there is one, so that contexts made from
+// this one are cancelled without a goroutine each.
+func (t *reconcileContext) Value(key any) any {
 	if _, ok := key.(ownwrites.Key); ok {
 		return t
 	}
@@ -84,15 +73,15 @@ func (t *turnContext) Value(key any) any {
 	return value
 }
 
-func (t *turnContext) logger(base logr.Logger) logr.Logger {
+func (t *reconcileContext) logger(base logr.Logger) logr.Logger {
 	key := t.item.Key()
-	return base.WithValues("controller", t.control.name, "kind", t.control.kind,
+	return base.WithValues("controller", t.control.name, "kind", t.control.primary.kind,
 		"namespace", key.Namespace, "name", key.Name, "attempt", t.item.Attempt(), "causes", describe(t.item.Causes()))
 }
 
-// around calls Options.Around, if there is one, and returns the context of the
-// reconcile. It runs under the guard of the reconcile itself.
-func (t *turnContext) around() context.Context {
+// around calls Options.Around, if there is one, and returns the context for the
+// reconciler. A panic of Around is one of the reconcile.
+func (t *reconcileContext) around() context.Context {
 	if t.control.options.Around == nil {
 		return t
 	}
@@ -104,28 +93,28 @@ func (t *turnContext) around() context.Context {
 	return ctx
 }
 
-// note remembers the reconcile, before its item ends: then the key may be
-// dispatched again, and the causes are forgotten.
-func (t *turnContext) note(writes []write, err error) {
+// remember adds the attempt to the key's history. Call it before the item ends:
+// then the key may be dispatched again, and its causes are forgotten.
+func (t *reconcileContext) remember(writes []write, err error) {
 	took := time.Since(t.began)
 	t.number = t.control.histories.add(t, took, writes, err)
 	if t.after != nil {
-		a := t.attempt(took, writes, err)
+		a := t.describe(took, writes, err)
 		a.Causes = t.item.Causes()
 		t.reported = &a
 	}
 }
 
-// conclude says how the reconcile ended. A panic of Options.Around is logged and
-// no more: the key has been reconciled.
-func (t *turnContext) conclude(o inspect.Outcome, err error, seat *seat) {
+// conclude records the outcome and calls what Options.Around returned. A panic
+// there is only logged: the key has been reconciled.
+func (t *reconcileContext) conclude(o inspect.Outcome, err error, w *worker) {
 	t.control.histories.ended(t.item.Key(), t.number, o)
 	if t.reported == nil {
 		return
 	}
-	seat.take(&hookCall{t, time.Now().Add(t.control.options.ReconcileTimeout)})
+	w.begin(&hookCall{t, time.Now().Add(t.control.options.ReconcileTimeout)})
 	defer func() {
-		seat.leave()
+		w.end()
 		if r := recover(); r != nil {
 			klog.FromContext(t).Error(fmt.Errorf("panic: %v", r), "Options.Around panicked after a reconcile")
 		}

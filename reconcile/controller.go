@@ -4,8 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/homeostat/homeostat/informer"
 	"github.com/homeostat/homeostat/names"
@@ -23,90 +23,86 @@ var (
 	ErrReconcileTimeout = errors.New("the reconcile took longer than its timeout")
 )
 
-// A Controller calls a Reconciler for every object of an informer, and again
+// Controller calls a Reconciler for every object of an informer, and again
 // whenever the object or what its triggers watch has changed.
 //
-// It is made by [New], runs once, and is safe for concurrent use.
+// It is made by [New], and runs once. Its methods may be called at any time, from
+// any goroutine; those that return types of package inspect never wait for a
+// reconcile.
 type Controller struct {
-	name    string
-	kind    string
-	options Options
-	sources []source // each informer once, the primary first
-	queue   *queue.Queue[Key]
-	fresh   *freshness
-	loops   detector
-	stats   stats
-	watch   *watch
-	room    room   // of external triggers
-	owners  owners // if there is a trigger made by Owned
+	name     string
+	options  Options
+	primary  primary
+	sources  sources // each informer once, the primary first
+	owners   owners  // if there is a trigger made by Owned
+	queue    *queue.Queue[Key]
+	external externalKeys
+	fresh    *freshness
+	loops    loopDetector
+	watchdog *watchdog
+	orphans  *orphans     // nil without Options.Known
+	slots    *shardRunner // nil without Options.Shards
+	phase    atomic.Pointer[inspect.Phase]
+	records  // for people and metrics
+}
 
-	phase     atomic.Pointer[inspect.Phase] // nil before Run
-	outputs   outputs
-	failures  failures
-	histories histories
-
-	attachPrimary func() (detach func())
-	reconcile     func(t *turnContext) (Result, error)
-	keys          func() []Key
-	sweep         *names.Sweep // nil without Options.Known
-	slots         *sharing     // nil without Options.Shards
-
-	forgetReplaced func(gone func(Key) bool) // nil without Options.Known
-	started        atomic.Bool
+// primary is what a controller needs of the informer of its own objects and of
+// its reconciler, without their type parameter.
+type primary struct {
+	kind      string
+	attach    func() (detach func())
+	reconcile func(*reconcileContext) (Result, error)
+	keys      func() []Key // all that are cached
 }
 
 // New returns a controller that reconciles the objects of in with r. The name
-// stands in logs and metrics, and is the field manager of what is written.
+// stands in logs and metrics, and is the default field manager of what r writes.
+// A nil o means the defaults.
 //
-// Nothing starts before Run. Errors: every fault of the arguments, joined.
+// It starts nothing. Errors: every fault of the arguments and of the options,
+// those of the informers included, joined.
 func New[T informer.Object](
 	name string, in *informer.Informer[T], r Reconciler[T], o *Options,
 ) (*Controller, error) {
 	options := o.withDefaults(name)
 	c := &Controller{name: name, options: options}
-	q, refused := queue.New[Key](&queue.Options[Key]{
-		Name:        name,
-		Backoff:     options.Backoff,
-		MinInterval: options.MinInterval,
-		Group:       c.guardedGroup(),
+	c.watchdog = newWatchdog(c.showOverdue, logOverdue)
+	var refused error
+	c.queue, refused = queue.New[Key](&queue.Options[Key]{
+		Name: name, Backoff: options.Backoff, MinInterval: options.MinInterval, Group: guardedGroup(c),
 	})
-	c.queue = q
-	c.watch = newWatch(c.showOverdue, logOverdue)
 	if options.Shards != nil {
-		c.slots = &sharing{controller: c, shifts: map[int]*shift{}}
+		c.slots = &shardRunner{controller: c, runs: map[int]*slotRun{}}
 	}
-	c.reconcile = func(t *turnContext) (Result, error) {
+	c.primary.reconcile = func(t *reconcileContext) (Result, error) {
 		key := t.item.Key()
 		object, ok := in.Get(key)
 		result, err := r.Reconcile(t.around(), Request[T]{Key: key, object: object, found: ok})
 		if mutated := in.CheckMutations(key); mutated != nil {
-			err = errors.Join(err, fmt.Errorf("the reconciler edited the cache instead of a copy: %w", mutated))
+			err = errors.Join(err, fmt.Errorf("the reconciler modified the cache instead of a copy: %w", mutated))
 		}
 		return result, err
 	}
-	if err := errors.Join(validate(name, in, r), options.validate(), refused,
-		oneCluster(typed[T]{in}, options.Triggers), noneWrapped(&options, typed[T]{in}),
-		validateInformers(typed[T]{in}, options.Triggers), sweepKnown(c, in, r)); err != nil {
+	err := errors.Join(validate(name, in, r), options.validate(typed[T]{in}), refused, sweepKnown(c, in, r))
+	if err == nil {
+		c.owners, err = ownersFor(typed[T]{in}, options.Triggers)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("making controller %q: %w", name, err)
 	}
-	if slices.ContainsFunc(options.Triggers, func(t Trigger) bool { return t.triggerType() == "owned" }) {
-		var err error
-		if c.owners, err = ownersFor(typed[T]{in}); err != nil {
-			return nil, fmt.Errorf("making controller %q: %w", name, err)
-		}
-	}
-	c.kind, c.loops.manager = in.Kind(), options.FieldManager
+	c.loops.manager = options.FieldManager
 	c.sources = sourcesOf(typed[T]{in}, options.Triggers)
-	c.fresh = &freshness{queue: q, deadline: options.FreshnessDeadline, sources: c.sources, onSeen: c.histories.seen}
-	c.attachPrimary = func() func() {
+	c.fresh = &freshness{queue: c.queue, deadline: options.FreshnessDeadline, sources: c.sources, onSeen: c.histories.seen}
+	c.primary.kind = in.Kind()
+	c.primary.attach = func() func() {
 		feed := feedOf(in)
-		return in.Handle(func(e informer.Event[T]) { enqueue(c, feed, e) })
+		return in.Handle(func(e informer.Event[T]) { c.queue.AddWithOptions(keyOf(objectOf(e)), feed.addition(e)) })
 	}
-	c.keys = func() []Key {
-		known := in.Snapshot()
-		keys := make([]Key, 0, known.Len())
-		for object := range known.All() {
-			keys = append(keys, Key{Namespace: object.GetNamespace(), Name: object.GetName()})
+	c.primary.keys = func() []Key {
+		cached := in.Snapshot()
+		keys := make([]Key, 0, cached.Len())
+		for object := range cached.All() {
+			keys = append(keys, keyOf(object))
 		}
 		return keys
 	}
@@ -114,29 +110,15 @@ func New[T informer.Object](
 }
 
 func validate[T informer.Object](name string, in *informer.Informer[T], r Reconciler[T]) error {
-	var faults []error
+	var errs []error
 	if name == "" {
-		faults = append(faults, errors.New("name is empty: it stands in logs and metrics and is the field manager"))
+		errs = append(errs, errors.New("name is empty: it stands in logs and metrics and is the field manager"))
 	}
 	if in == nil {
-		faults = append(faults, errors.New("informer is nil: make one with informer.For"))
+		errs = append(errs, errors.New("informer is nil: make one with informer.For"))
 	}
 	if v := reflect.ValueOf(r); !v.IsValid() || (v.Kind() == reflect.Func || v.Kind() == reflect.Pointer) && v.IsNil() {
-		faults = append(faults, errors.New("reconciler is nil"))
-	}
-	return errors.Join(faults...)
-}
-
-// validateInformers returns what is wrong with the options of the informers.
-func validateInformers(own source, triggers []Trigger) error {
-	if isNil(own) || slices.Contains(triggers, nil) {
-		return nil // reported elsewhere
-	}
-	var errs []error
-	for _, s := range sourcesOf(own, triggers) {
-		if !isNil(s) {
-			errs = append(errs, s.Validate())
-		}
+		errs = append(errs, errors.New("reconciler is nil"))
 	}
 	return errors.Join(errs...)
 }
@@ -144,25 +126,37 @@ func validateInformers(own source, triggers []Trigger) error {
 // Name returns the controller's name.
 func (c *Controller) Name() string { return c.name }
 
-// QueueStats returns what the controller's queue has done and holds.
+// QueueStats returns counts of the controller's queue, and what it holds now.
 func (c *Controller) QueueStats() queue.Stats { return c.queue.Stats() }
 
-// Enqueue reconciles keys soon, whatever is known of them: for tests, command
-// lines and debug pages. It never blocks; see [External] for sources of keys.
-// Before Run the keys wait, and afterwards they are ignored. With Options.Shards
-// those of shards that this replica does not have are dropped.
+// Enqueue reconciles keys soon, whether or not they have an object: for tests,
+// command lines and debug pages. It never blocks; see [External] for sources of
+// keys. Keys added before Run wait for it, those added afterwards are ignored.
+// With Options.Shards, keys of shards that this replica does not have are dropped.
 func (c *Controller) Enqueue(keys ...Key) {
 	for _, key := range keys {
-		c.enqueueKey(key, "enqueue")
+		c.enqueue(key, "enqueue")
 	}
 }
 
-func (c *Controller) enqueueKey(key Key, trigger string) {
+func (c *Controller) enqueue(key Key, trigger string) {
 	c.queue.AddWithOptions(key, queue.AddOptions{ResetBackoff: true, Cause: queue.Cause{
 		Trigger: trigger, Type: "enqueued", Namespace: key.Namespace, Name: key.Name,
 	}})
 }
 
+// enqueueBehind adds key behind all other work.
+func (c *Controller) enqueueBehind(key Key, trigger, causeType string, after time.Duration) {
+	c.queue.AddWithOptions(key, queue.AddOptions{Lane: queue.Background, After: after, Cause: queue.Cause{
+		Trigger: trigger, Type: causeType, Namespace: key.Namespace, Name: key.Name,
+	}})
+}
+
 // Sweep returns the sweep of Options.Known: its Ready, its Stats, and its
 // Confirm. It is nil without Options.Known.
-func (c *Controller) Sweep() *names.Sweep { return c.sweep }
+func (c *Controller) Sweep() *names.Sweep {
+	if c.orphans == nil {
+		return nil
+	}
+	return c.orphans.sweep
+}

@@ -143,12 +143,12 @@ func TestErrors(t *testing.T) {
 		log      string
 		unlogged string
 	}{
-		{"an error is retried", nothing, errors.New("boom"), time.Hour, BeNumerically(">", 10), "it will be retried", ""},
-		{"a terminal error is not", nothing, reconcile.Terminal(errors.New("boom")), time.Hour, Equal(1), "not retried", ""},
-		{"a wrapped terminal error is not", nothing, errors.Join(reconcile.Terminal(errors.New("boom"))), time.Hour, Equal(1), "not retried", ""},
+		{"an error is retried", nothing, errors.New("boom"), time.Hour, BeNumerically(">", 10), "reconcile failed, retrying", ""},
+		{"a terminal error is not", nothing, reconcile.Terminal(errors.New("boom")), time.Hour, Equal(1), "waiting for a change", "retrying"},
+		{"a wrapped terminal error is not", nothing, errors.Join(reconcile.Terminal(errors.New("boom"))), time.Hour, Equal(1), "waiting for a change", "retrying"},
 		{"an error with After waits exactly", reconcile.After(time.Minute), errors.New("boom"), 3*time.Minute + time.Second, Equal(4), "", ""},
 		{"Retry-After is honoured", nothing, throttled, 22 * time.Second, Equal(4), "", ""},
-		{"a conflict is repeated soon and quietly", nothing, conflict, 151 * time.Millisecond, Equal(3), "repeating soon", "will be retried"},
+		{"a conflict is repeated soon and quietly", nothing, conflict, 151 * time.Millisecond, Equal(3), "repeated soon", "retrying"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			inWorld(t, func(w *world) {
@@ -476,7 +476,7 @@ func TestAReconcilerThatEditsTheCacheIsNamedAndFailsItsTest(t *testing.T) {
 		})
 		pass(time.Minute)
 		w.Expect(strings.Join(w.logged(), "\n")).To(And(
-			ContainSubstring("edited the cache instead of a copy"), ContainSubstring(`"controller"="test"`), ContainSubstring("data")))
+			ContainSubstring("modified the cache instead of a copy"), ContainSubstring(`"controller"="test"`), ContainSubstring("data")))
 		w.Expect(stop()).To(MatchError(And(ContainSubstring(`controller "test"`), ContainSubstring("d/a"))))
 	})
 }

@@ -77,10 +77,10 @@ func (e external) triggerType() string { return "external" }
 func (e external) validate() error {
 	var errs []error
 	if e.name == "" {
-		errs = append(errs, errors.New("External needs a name: it stands in causes and logs"))
+		errs = append(errs, errors.New("is an External without a name: it stands in causes and logs"))
 	}
 	if e.f == nil {
-		errs = append(errs, fmt.Errorf("External %q has no source", e.name))
+		errs = append(errs, fmt.Errorf("is an External without a source, named %q", e.name))
 	}
 	return errors.Join(errs...)
 }
@@ -100,8 +100,8 @@ func (e external) run(ctx context.Context, c *Controller) {
 	pause, failed := firstCallAgain, false
 	var running sync.WaitGroup
 	defer running.Wait()
-	c.watch.staff(&running, func(s *seat) bool {
-		if failed && !rest(ctx, pause) {
+	c.watchdog.spawn(&running, func(s *worker) bool {
+		if failed && !sleep(ctx, pause) {
 			return false
 		}
 		if failed {
@@ -118,8 +118,8 @@ const (
 	longestCallAgain = time.Minute
 )
 
-// rest waits for d. It returns false if ctx ends first.
-func rest(ctx context.Context, d time.Duration) bool {
+// sleep waits for d. It returns false if ctx ends first.
+func sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
@@ -131,27 +131,27 @@ func rest(ctx context.Context, d time.Duration) bool {
 }
 
 // call calls the function, and logs how it failed.
-func (e external) call(ctx context.Context, c *Controller, s *seat) (err error) {
+func (e external) call(ctx context.Context, c *Controller, s *worker) (err error) {
 	err = errGoexit
-	s.take(&openCall{Context: ctx, what: fmt.Sprintf("the external trigger %q", e.name)})
+	s.begin(&openCall{Context: ctx, what: fmt.Sprintf("the external trigger %q", e.name)})
 	defer func() {
-		s.leave()
+		s.end()
 		if r := recover(); r != nil {
 			err = fmt.Errorf("panic: %v\n%s", r, debug.Stack())
 		}
 		if err != nil && ctx.Err() == nil {
-			klog.FromContext(ctx).Error(err, "external trigger failed; it will be called again",
+			klog.FromContext(ctx).Error(err, "external trigger failed, retrying",
 				"controller", c.name, "trigger", e.name)
 		}
 	}()
-	if err = e.f(ctx, func(key Key) error { return c.room.add(ctx, c, key, e.name) }); err != nil {
-		err = safely(err)
+	if err = e.f(ctx, func(key Key) error { return c.external.add(ctx, c, key, e.name) }); err != nil {
+		err = printable(err)
 	}
 	return err
 }
 
 // A room bounds the keys that wait for a worker because of external triggers.
-type room struct {
+type externalKeys struct {
 	used atomic.Bool // whether any key waits: most reconciles look no further
 
 	mu      sync.Mutex // guards what follows
@@ -160,7 +160,7 @@ type room struct {
 }
 
 // add enqueues key once there is room for it.
-func (r *room) add(ctx context.Context, c *Controller, key Key, trigger string) error {
+func (r *externalKeys) add(ctx context.Context, c *Controller, key Key, trigger string) error {
 	for {
 		if ctx.Err() != nil {
 			return fmt.Errorf("enqueueing %q: %w", key, context.Cause(ctx))
@@ -177,7 +177,7 @@ func (r *room) add(ctx context.Context, c *Controller, key Key, trigger string) 
 }
 
 // enter enqueues key, or returns what is closed when there may be room for it.
-func (r *room) enter(c *Controller, key Key, trigger string) (left chan struct{}) {
+func (r *externalKeys) enter(c *Controller, key Key, trigger string) (left chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if _, ok := r.waiting[key]; !ok && len(r.waiting) >= maxExternal {
@@ -191,12 +191,12 @@ func (r *room) enter(c *Controller, key Key, trigger string) (left chan struct{}
 	}
 	r.waiting[key] = struct{}{}
 	r.used.Store(true)
-	c.enqueueKey(key, trigger) // under the lock, or the key might be dispatched in between
+	c.enqueue(key, trigger) // under the lock, or the key might be dispatched in between
 	return nil
 }
 
-// leave gives back the place of a key that has been dispatched.
-func (r *room) leave(key Key) {
+// dispatched makes room when a key has been dispatched.
+func (r *externalKeys) dispatched(key Key) {
 	if !r.used.Load() {
 		return
 	}

@@ -140,7 +140,7 @@ func TestExternalNeedsANameAndASource(t *testing.T) {
 	g := NewWithT(t)
 	var none chan reconcile.Key
 	g.Expect(newWith(maps(g, "https://hub"), reconcile.External("", none))).To(MatchError(And(
-		ContainSubstring("Options.Triggers[0]"), ContainSubstring("needs a name"), ContainSubstring("no source"))))
+		ContainSubstring("Options.Triggers[0]"), ContainSubstring("without a name"), ContainSubstring("without a source"))))
 	var closed <-chan reconcile.Key = make(chan reconcile.Key)
 	g.Expect(newWith(maps(g, "https://hub"), reconcile.External("x", closed))).To(Succeed())
 }

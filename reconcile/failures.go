@@ -159,9 +159,9 @@ func (f *failures) join(entries []queue.EntryStatus[Key], limit int) []inspect.K
 	return keys
 }
 
-// tellSafely returns the first line of an error, without the values that the
+// summaryOf returns the first line of an error, without the values that the
 // API server quotes when it calls an object invalid.
-func tellSafely(err error) string {
+func summaryOf(err error) string {
 	text := err.Error()
 	if status, ok := errors.AsType[*apierrors.StatusError](err); ok && apierrors.IsInvalid(status) {
 		text = strings.ReplaceAll(text, status.Error(), withoutValues(status.Status()))

@@ -21,18 +21,18 @@ import (
 type freshness struct {
 	queue    *queue.Queue[Key]
 	deadline time.Duration
-	sources  []source
+	sources  sources
 	onSeen   func(Key)
 	holding  atomic.Bool // whether any key waits: most reconciles look no further
 	watching atomic.Bool // whether any event matters: most do not
 
 	mu      sync.Mutex // guards what follows
 	waits   map[Key]*wait
-	notes   map[place][]*note
-	expects map[place][]*expectation
+	notes   map[objectRef][]*note
+	expects map[objectRef][]*expectation
 	asking  context.Context //nolint:containedctx // of questions to the server, from attach to detach
 	running *sync.WaitGroup // counts them
-	rounds  []*rounds       // of such questions about everything, by source
+	latest  []*coalescer    // one for each source, to ask about all its objects
 }
 
 // wait is what one key still has to see.
@@ -43,22 +43,22 @@ type wait struct {
 	expects []*expectation
 }
 
-// place is where an object is, or would be, in one cache.
-type place struct {
+// objectRef is where an object is, or would be, in one cache.
+type objectRef struct {
 	source int
 	key    Key
 }
 
 // note is what one cache has shown of an object since before a request was sent.
 type note struct {
-	place
+	objectRef
 	had     types.UID   // then; "" if none
 	removed []types.UID // since
 }
 
 // expectation is an event that a key waits for.
 type expectation struct {
-	place
+	objectRef
 	wait *wait
 	met  func(before, after metav1.Object) bool
 	done bool
@@ -69,9 +69,9 @@ type expectation struct {
 func (f *freshness) attach(ctx context.Context, running *sync.WaitGroup) (detach func()) {
 	f.mu.Lock()
 	f.asking, f.running = ctx, running
-	f.rounds = nil
+	f.latest = nil
 	for _, s := range f.sources {
-		f.rounds = append(f.rounds, &rounds{running: running, do: func() error { return s.WaitForLatest(ctx) }})
+		f.latest = append(f.latest, &coalescer{running: running, do: func() error { return s.WaitForLatest(ctx) }})
 	}
 	f.mu.Unlock()
 	removes := make([]func(), 0, len(f.sources))
@@ -200,22 +200,22 @@ func (f *freshness) forget(w *wait) (cancels []func()) {
 	delete(f.waits, w.key)
 	f.holding.Store(len(f.waits) > 0)
 	for _, e := range w.expects {
-		drop(f.expects, e.place, e)
+		drop(f.expects, e.objectRef, e)
 	}
-	f.settleWatching()
+	f.updateWatching()
 	return w.cancels
 }
 
-// settleWatching notes whether events matter; f.mu is held.
-func (f *freshness) settleWatching() { f.watching.Store(len(f.notes)+len(f.expects) > 0) }
+// updateWatching notes whether events matter; f.mu is held.
+func (f *freshness) updateWatching() { f.watching.Store(len(f.notes)+len(f.expects) > 0) }
 
-// drop removes one element from the slice of a place.
-func drop[E interface{ *note | *expectation }](from map[place][]E, at place, gone E) {
-	rest := slices.DeleteFunc(slices.Clone(from[at]), func(e E) bool { return e == gone })
-	if len(rest) == 0 {
+// drop removes one element from the slice of an object.
+func drop[E interface{ *note | *expectation }](from map[objectRef][]E, at objectRef, gone E) {
+	sleep := slices.DeleteFunc(slices.Clone(from[at]), func(e E) bool { return e == gone })
+	if len(sleep) == 0 {
 		delete(from, at)
 	} else {
-		from[at] = rest
+		from[at] = sleep
 	}
 }
 
@@ -229,13 +229,13 @@ func (f *freshness) note(w *write) (notes []*note) {
 		if !s.matches(w) {
 			continue
 		}
-		n := &note{place: place{i, w.key()}}
+		n := &note{objectRef: objectRef{i, w.key()}}
 		f.mu.Lock()
 		if f.notes == nil {
-			f.notes = map[place][]*note{}
+			f.notes = map[objectRef][]*note{}
 		}
-		f.notes[n.place] = append(f.notes[n.place], n)
-		f.settleWatching()
+		f.notes[n.objectRef] = append(f.notes[n.objectRef], n)
+		f.updateWatching()
 		f.mu.Unlock()
 		if cached := s.cached(n.key); cached != nil {
 			n.had = cached.GetUID()
@@ -252,9 +252,9 @@ func (f *freshness) forgetNotes(notes []*note) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, n := range notes {
-		drop(f.notes, n.place, n)
+		drop(f.notes, n.objectRef, n)
 	}
-	f.settleWatching()
+	f.updateWatching()
 }
 
 // removedSince reports whether the cache has dropped the object since before the
@@ -276,7 +276,7 @@ func (f *freshness) observed(source int, before, after metav1.Object) {
 	if object == nil {
 		object = before
 	}
-	at := place{source, Key{Namespace: object.GetNamespace(), Name: object.GetName()}}
+	at := objectRef{source, Key{Namespace: object.GetNamespace(), Name: object.GetName()}}
 	var met []*expectation
 	f.mu.Lock()
 	if after == nil {
@@ -298,20 +298,20 @@ func (f *freshness) observed(source int, before, after metav1.Object) {
 
 // expectEvent makes w wait for an event that met returns true for. The caller
 // calls the returned function if the cache is found to be so already.
-func (f *freshness) expectEvent(w *wait, at place, met func(before, after metav1.Object) bool) (already func()) {
-	e := &expectation{place: at, wait: w, met: met}
+func (f *freshness) expectEvent(w *wait, at objectRef, met func(before, after metav1.Object) bool) (already func()) {
+	e := &expectation{objectRef: at, wait: w, met: met}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.waits[w.key] != w {
 		return func() {}
 	}
 	if f.expects == nil {
-		f.expects = map[place][]*expectation{}
+		f.expects = map[objectRef][]*expectation{}
 	}
 	w.left++
 	w.expects = append(w.expects, e)
 	f.expects[at] = append(f.expects[at], e)
-	f.settleWatching()
+	f.updateWatching()
 	return func() {
 		f.mu.Lock()
 		first := !e.done
@@ -343,9 +343,9 @@ func (f *freshness) ask(w *wait, source int, question func(ctx context.Context) 
 
 // askAbout makes w wait until the cache is, about one object, as new as the
 // server; about all objects if there is no name.
-func (f *freshness) askAbout(w *wait, at place) {
+func (f *freshness) askAbout(w *wait, at objectRef) {
 	if at.key.Name == "" {
-		f.ask(w, at.source, f.rounds[at.source].wait)
+		f.ask(w, at.source, f.latest[at.source].wait)
 		return
 	}
 	f.ask(w, at.source, func(ctx context.Context) error { return f.sources[at.source].WaitForObject(ctx, at.key) })

@@ -159,7 +159,7 @@ func TestAKeyWaitsNoLongerThanTheDeadline(t *testing.T) {
 		w.Expect(w.turns()).To(HaveLen(1))
 		pass(2 * time.Second)
 		w.Expect(w.turns()).To(HaveLen(1))
-		w.Expect(strings.Join(w.logged(), "\n")).To(ContainSubstring("running on a stale cache"))
+		w.Expect(strings.Join(w.logged(), "\n")).To(ContainSubstring("caches have not seen this key"))
 		w.Expect(stop()).To(Succeed())
 	})
 }

@@ -22,7 +22,7 @@ func (f *freshness) expect(w *wait, written *write, earlier []write) {
 		if written.outcome == ownwrites.Refused || !s.matches(written) {
 			continue
 		}
-		at := place{i, written.key()}
+		at := objectRef{i, written.key()}
 		switch written.outcome {
 		case ownwrites.Written:
 			f.expectVersion(w, at, written, earlier)
@@ -36,7 +36,7 @@ func (f *freshness) expect(w *wait, written *write, earlier []write) {
 
 // expectVersion makes w wait for the cache to have come to the version of an
 // object that the server has.
-func (f *freshness) expectVersion(w *wait, at place, written *write, earlier []write) {
+func (f *freshness) expectVersion(w *wait, at objectRef, written *write, earlier []write) {
 	s := f.sources[at.source]
 	if !f.wasShown(at, written, earlier) {
 		switch in, known := s.covers(written); {
@@ -58,7 +58,7 @@ func (f *freshness) expectVersion(w *wait, at place, written *write, earlier []w
 
 // wasShown reports whether the cache has shown the object before the write, or
 // will show it because of an earlier write of the same reconcile.
-func (f *freshness) wasShown(at place, written *write, earlier []write) bool {
+func (f *freshness) wasShown(at objectRef, written *write, earlier []write) bool {
 	uid := written.object.GetUID()
 	if cached := f.sources[at.source].cached(at.key); cached != nil && cached.GetUID() == uid {
 		return true
@@ -78,7 +78,7 @@ func (f *freshness) wasShown(at place, written *write, earlier []write) bool {
 
 // expectContent makes w wait for the event of an object whose version cannot be
 // compared, unless the cache has that object already.
-func (f *freshness) expectContent(w *wait, at place, object metav1.Object) {
+func (f *freshness) expectContent(w *wait, at objectRef, object metav1.Object) {
 	already := f.expectEvent(w, at, func(_, after metav1.Object) bool {
 		return after == nil || after.GetUID() == object.GetUID()
 	})
@@ -96,7 +96,7 @@ func (f *freshness) expectContent(w *wait, at place, object metav1.Object) {
 
 // expectRemoval makes w wait until the cache has dropped an object, or, if that
 // is enough, has it marked for deletion.
-func (f *freshness) expectRemoval(w *wait, at place, written *write) {
+func (f *freshness) expectRemoval(w *wait, at objectRef, written *write) {
 	s, uid := f.sources[at.source], written.object.GetUID()
 	had := types.UID("")
 	for _, n := range written.notes {
@@ -131,7 +131,7 @@ func (f *freshness) expectRemoval(w *wait, at place, written *write) {
 // expectUnseen is about an object that was removed and that the cache does not
 // have: it has not seen it yet, or does not see it any more, or it is not in
 // scope.
-func (f *freshness) expectUnseen(w *wait, at place, written *write, already func()) {
+func (f *freshness) expectUnseen(w *wait, at objectRef, written *write, already func()) {
 	s := f.sources[at.source]
 	in, known := s.covers(written)
 	version := written.object.GetResourceVersion()

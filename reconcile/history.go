@@ -47,7 +47,7 @@ func (c *Controller) History(key Key) []inspect.Attempt {
 
 // add remembers an attempt whose item has not ended, and returns its number, or
 // 0 if it is not remembered.
-func (h *histories) add(t *turnContext, took time.Duration, writes []write, err error) uint64 {
+func (h *histories) add(t *reconcileContext, took time.Duration, writes []write, err error) uint64 {
 	eventful := len(writes) > 0 || err != nil || t.overdue
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -55,7 +55,7 @@ func (h *histories) add(t *turnContext, took time.Duration, writes []write, err 
 	if k == nil {
 		return 0
 	}
-	a := t.attempt(took, writes, err)
+	a := t.describe(took, writes, err)
 	if eventful || k.watched.After(t.began) {
 		a.Causes = t.item.Causes()
 	}
@@ -137,8 +137,8 @@ func (h *histories) seen(key Key) {
 // maxWritesKept bounds the writes that an inspect.Attempt lists.
 const maxWritesKept = 10
 
-// attempt describes what t did, but for causes and outcome.
-func (t *turnContext) attempt(took time.Duration, writes []write, err error) inspect.Attempt {
+// describe returns the attempt, without its causes and outcome.
+func (t *reconcileContext) describe(took time.Duration, writes []write, err error) inspect.Attempt {
 	a := inspect.Attempt{
 		Key: t.item.Key(), Number: t.item.Attempt(), Start: t.began, Took: took, Overdue: t.overdue,
 		MoreWrites: max(len(writes)-maxWritesKept, 0),
@@ -150,7 +150,7 @@ func (t *turnContext) attempt(took time.Duration, writes []write, err error) ins
 		})
 	}
 	if err != nil {
-		a.Failure = tellSafely(err)
+		a.Failure = summaryOf(err)
 	}
 	return a
 }

@@ -22,17 +22,17 @@ func TestTheHistoryCostsAReconcileWithoutAnEffectNoAllocation(t *testing.T) {
 	c.queue.Add(Key{Name: "known"})
 	item, err := c.queue.Get(context.WithoutCancel(t.Context()))
 	g.Expect(err).NotTo(HaveOccurred())
-	known := &turnContext{control: c, item: item, began: time.Now()}
+	known := &reconcileContext{recorder: recorder{control: c}, item: item, began: time.Now()}
 	for i := range historyKeys {
 		c.histories.of(Key{Name: fmt.Sprint(i)}, true)
 	}
-	untracked := &turnContext{control: c, began: time.Now()}
-	g.Expect(testing.AllocsPerRun(100, func() { untracked.note(nil, nil); untracked.conclude(inspect.Succeeded, nil, nil) })).To(BeZero())
+	untracked := &reconcileContext{recorder: recorder{control: c}, began: time.Now()}
+	g.Expect(testing.AllocsPerRun(100, func() { untracked.remember(nil, nil); untracked.conclude(inspect.Succeeded, nil, nil) })).To(BeZero())
 	c.histories.of(item.Key(), true)
 	for range historyLength {
-		known.note(nil, nil)
+		known.remember(nil, nil)
 	}
-	g.Expect(testing.AllocsPerRun(100, func() { known.note(nil, nil); known.conclude(inspect.Succeeded, nil, nil) })).To(BeZero())
+	g.Expect(testing.AllocsPerRun(100, func() { known.remember(nil, nil); known.conclude(inspect.Succeeded, nil, nil) })).To(BeZero())
 	g.Expect(c.histories.byKey).To(HaveLen(historyKeys))
 }
 
@@ -42,12 +42,12 @@ func TestAReconcileWithoutAnEffectIsOneAllocation(t *testing.T) {
 		func(context.Context, Request[*corev1.ConfigMap]) (Result, error) { return Result{}, nil }), nil)
 	g.Expect(err).NotTo(HaveOccurred())
 	ctx := context.WithoutCancel(t.Context())
-	seat := c.watch.sit()
-	c.watch.armed.Store(true)
+	worker := c.watchdog.register()
+	c.watchdog.armed.Store(true)
 	once := func() {
 		c.queue.Add(Key{Name: "a"})
 		item, _ := c.queue.Get(ctx)
-		c.turn(ctx, item, seat)
+		c.reconcileOnce(ctx, item, worker)
 	}
 	for range historyLength {
 		once()

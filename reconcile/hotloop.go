@@ -23,7 +23,7 @@ import (
 // When a controller counts as getting nowhere.
 const (
 	// suspicious is how many writes to one object, none quieter than calm
-	// apart, make the detector compare them.
+	// apart, make the loopDetector compare them.
 	suspicious = 5
 	// patience is how many writes in a row may repeat the last one.
 	patience = 5
@@ -37,22 +37,22 @@ const (
 	tracked = 10_000
 )
 
-// A detector notices that a controller writes an object again and again
+// A loopDetector notices that a controller writes an object again and again
 // without getting anywhere: the same change once more, because somebody undoes
 // it, or another value in the same fields, woken by nothing but its own writes.
 //
 // It delays the key and never drops it, and remembers objects by UID, so that
 // a namesake starts afresh.
-type detector struct {
+type loopDetector struct {
 	manager string
 	wrote   atomic.Bool // whether any key's last turn did: most turns look no further
 
 	mu      sync.Mutex // guards what follows
-	objects map[types.UID]*history
+	objects map[types.UID]*writeStreak
 	echoes  map[Key][]string // the versions that a key's last turn wrote
 }
 
-type history struct {
+type writeStreak struct {
 	writes  int
 	last    time.Time
 	paths   []string
@@ -62,7 +62,7 @@ type history struct {
 	newest  metav1.Object // as it was last written; nil unless that is suspicious
 }
 
-// A HotLoop is what the detector found about one object.
+// A HotLoop is what the loopDetector found about one object.
 type hotLoop struct {
 	object  metav1.Object
 	paths   []string
@@ -85,13 +85,13 @@ func (l hotLoop) String() string {
 
 // observe looks at the writes of one turn and returns the worst loop, if there
 // is one.
-func (d *detector) observe(item queue.Item[Key], writes []write) (worst hotLoop, found bool) {
+func (d *loopDetector) observe(item queue.Item[Key], writes []write) (worst hotLoop, found bool) {
 	if len(writes) == 0 && !d.wrote.Load() {
 		return hotLoop{}, false
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	own := d.ownEcho(item)
+	own := d.onlyOwnWrites(item)
 	d.remember(item.Key(), writes)
 	d.wrote.Store(len(d.echoes) > 0)
 	for _, w := range writes {
@@ -102,9 +102,9 @@ func (d *detector) observe(item queue.Item[Key], writes []write) (worst hotLoop,
 	return worst, found
 }
 
-// ownEcho tells whether nothing woke the turn but what the key's last one
+// onlyOwnWrites tells whether nothing woke the turn but what the key's last one
 // wrote.
-func (d *detector) ownEcho(item queue.Item[Key]) bool {
+func (d *loopDetector) onlyOwnWrites(item queue.Item[Key]) bool {
 	written := d.echoes[item.Key()]
 	if len(written) == 0 {
 		return false
@@ -118,13 +118,13 @@ func (d *detector) ownEcho(item queue.Item[Key]) bool {
 	return len(causes) > 0
 }
 
-func (d *detector) remember(key Key, writes []write) {
+func (d *loopDetector) remember(key Key, writes []write) {
 	if len(writes) == 0 {
 		delete(d.echoes, key)
 		return
 	}
 	if d.echoes == nil {
-		d.echoes, d.objects = map[Key][]string{}, map[types.UID]*history{}
+		d.echoes, d.objects = map[Key][]string{}, map[types.UID]*writeStreak{}
 	}
 	versions := make([]string, 0, len(writes))
 	for _, w := range writes {
@@ -135,20 +135,20 @@ func (d *detector) remember(key Key, writes []write) {
 	}
 }
 
-func (d *detector) judge(w write, own bool) (hotLoop, bool) {
+func (d *loopDetector) judge(w write, own bool) (hotLoop, bool) {
 	if w.deleted || w.object.GetUID() == "" {
 		return hotLoop{}, false
 	}
 	if _, ok := d.objects[w.object.GetUID()]; !ok && w.before == nil {
 		return hotLoop{}, false // created
 	}
-	h := d.history(w.object.GetUID())
+	h := d.streak(w.object.GetUID())
 	if h == nil {
 		return hotLoop{}, false
 	}
 	now := time.Now()
 	if now.Sub(h.last) > calm+h.slowed {
-		*h = history{}
+		*h = writeStreak{}
 	}
 	h.last = now
 	before := w.before
@@ -180,26 +180,26 @@ func (d *detector) judge(w write, own bool) (hotLoop, bool) {
 	return loop, true
 }
 
-// history returns what is known of an object, and nil if too many others are
-// known: a detector must not become the leak.
-func (d *detector) history(uid types.UID) *history {
+// streak returns what is known of an object, and nil if too many others are
+// known: a loopDetector must not become the leak.
+func (d *loopDetector) streak(uid types.UID) *writeStreak {
 	h, ok := d.objects[uid]
 	if ok {
 		return h
 	}
 	if len(d.objects) >= tracked {
-		d.forgive()
+		d.forgetCalm()
 	}
 	if len(d.objects) >= tracked {
 		return nil
 	}
-	h = &history{}
+	h = &writeStreak{}
 	d.objects[uid] = h
 	return h
 }
 
-// forgive forgets the objects that are calm.
-func (d *detector) forgive() {
+// forgetCalm forgets the objects that are calm.
+func (d *loopDetector) forgetCalm() {
 	for uid, h := range d.objects {
 		if time.Since(h.last) > calm+h.slowed {
 			delete(d.objects, uid)
@@ -223,7 +223,7 @@ func rivalOf(object metav1.Object, us string) string {
 // object, sorted, and a digest of their new values. What the server counts up
 // with every write is left out. Lists count as one field.
 func changes(before, after metav1.Object) (paths []string, digest uint64) {
-	before, after = whole(before, after), whole(after, before)
+	before, after = decoded(before, after), decoded(after, before)
 	if before == nil || after == nil {
 		return nil, 0
 	}
@@ -257,9 +257,9 @@ func changes(before, after metav1.Object) (paths []string, digest uint64) {
 	return paths, hash.Sum64()
 }
 
-// whole returns the object that a transport saw, with the Go type of like; nil if
+// decoded returns the object that a transport saw, with the Go type of like; nil if
 // the answer does not tell. Other objects are returned as they are.
-func whole(object, like metav1.Object) metav1.Object {
+func decoded(object, like metav1.Object) metav1.Object {
 	got, ok := object.(*answer.Object)
 	if !ok {
 		return object

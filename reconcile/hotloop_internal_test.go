@@ -29,7 +29,7 @@ func written(version, value string) *corev1.ConfigMap {
 // turn without a write: then the write is not what the last turn wrote.
 func TestWhatAnEarlierTurnWroteIsNoEcho(t *testing.T) {
 	g := NewWithT(t)
-	d, q, key := detector{}, newTestQueue(g), Key{Namespace: "d", Name: "a"}
+	d, q, key := loopDetector{}, newTestQueue(g), Key{Namespace: "d", Name: "a"}
 	turn := func(woken string, writes ...write) bool {
 		q.AddWithOptions(key, queue.AddOptions{Cause: queue.Cause{Trigger: "maps", Name: "a", NewVersion: woken}})
 		item, err := q.Get(t.Context())
@@ -54,7 +54,7 @@ func TestWhatAnEarlierTurnWroteIsNoEcho(t *testing.T) {
 func TestANamesakeStartsAfresh(t *testing.T) {
 	g := NewWithT(t)
 	for _, replaced := range []bool{true, false} {
-		d, q, key := detector{}, newTestQueue(g), Key{Namespace: "d", Name: "a"}
+		d, q, key := loopDetector{}, newTestQueue(g), Key{Namespace: "d", Name: "a"}
 		slowed := false
 		for i := range 40 {
 			before, now := written(strconv.Itoa(i), "theirs"), written(strconv.Itoa(i+1), "ours")

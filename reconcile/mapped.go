@@ -62,8 +62,7 @@ type mapping[O informer.Object] struct {
 }
 
 func (m *mapping[O]) add(e informer.Event[O]) {
-	object := objectsOf(e)[0]
-	key := Key{Namespace: object.GetNamespace(), Name: object.GetName()}
+	key := keyOf(objectOf(e))
 	m.mu.Lock()
 	if earlier, ok := m.events[key]; ok {
 		e = merged(earlier, e)
@@ -91,14 +90,14 @@ func merged[O informer.Object](first, second informer.Event[O]) informer.Event[O
 // run maps events until ctx ends, and returns when the last call has.
 func (m *mapping[O]) run(ctx context.Context) {
 	var running sync.WaitGroup
-	m.staff(ctx, &running)
+	m.spawn(ctx, &running)
 	running.Wait()
 }
 
-// staff starts a goroutine that maps one object after the other. It is relieved
+// spawn starts a goroutine that maps one object after the other. It is replaced
 // by a second one when a call takes long.
-func (m *mapping[O]) staff(ctx context.Context, running *sync.WaitGroup) {
-	m.controller.watch.staff(running, func(s *seat) bool {
+func (m *mapping[O]) spawn(ctx context.Context, running *sync.WaitGroup) {
+	m.controller.watchdog.spawn(running, func(s *worker) bool {
 		item, err := m.queue.Get(ctx)
 		if err != nil {
 			return false
@@ -107,18 +106,18 @@ func (m *mapping[O]) staff(ctx context.Context, running *sync.WaitGroup) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			if s.call != nil { // so that running does not end meanwhile
-				s.relieved = true
-				m.staff(ctx, running)
+				s.replaced = true
+				m.spawn(ctx, running)
 			}
 		})
 		defer relief.Stop()
 		m.serve(ctx, s, item)
-		return !s.relieved
+		return !s.replaced
 	})
 }
 
 // serve maps one object and ends its item, also if the mapper ends the goroutine.
-func (m *mapping[O]) serve(running context.Context, s *seat, item queue.Item[Key]) {
+func (m *mapping[O]) serve(running context.Context, s *worker, item queue.Item[Key]) {
 	ctx, cancel := context.WithTimeoutCause(running, m.controller.options.ReconcileTimeout, ErrReconcileTimeout)
 	defer cancel()
 	what := fmt.Sprintf("the mapper of %s for %q", m.in.Name(), item.Key())
@@ -129,22 +128,22 @@ func (m *mapping[O]) serve(running context.Context, s *seat, item queue.Item[Key
 		return
 	}
 	err := errGoexit
-	s.take(call)
+	s.begin(call)
 	defer func() {
 		if err == nil {
 			item.Done()
 		} else {
 			m.restore(item.Key(), e)
 			err = fmt.Errorf("mapping %s %q to keys of controller %q: %w", m.in.Kind(), item.Key(), m.controller.name, err)
-			klog.FromContext(ctx).Error(err, "mapping will be retried",
+			klog.FromContext(ctx).Error(err, "mapping failed, retrying",
 				"controller", m.controller.name, "attempt", item.Attempt())
 			item.Retry()
 		}
-		s.leave()
+		s.end()
 	}()
 	var keys []Key
 	if keys, err = m.call(call, e); err != nil {
-		err = safely(err)
+		err = printable(err)
 		return
 	}
 	m.mu.Lock()

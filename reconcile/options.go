@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
-	"slices"
 	"time"
 
 	"k8s.io/client-go/tools/events"
@@ -119,13 +117,17 @@ func (o *Options) withDefaults(name string) Options {
 	return set
 }
 
-// validate names what is out of range; queue and names judge what is theirs.
-// validate names what is out of range; queue and names judge what is theirs.
-func (o Options) validate() error {
-	var faults []error
+// maxFieldManager is the API server's limit on the length of a field manager
+// (apimachinery, metav1 validation: FieldManagerMaxLength).
+const maxFieldManager = 128
+
+// validate returns what is wrong with the options, and with the informers that
+// they name; queue and names validate what is theirs.
+func (o Options) validate(own source) error {
+	var errs []error
 	positive := func(field string, value, zero any, ok bool) {
 		if !ok {
-			faults = append(faults, fmt.Errorf("Options.%s is %v: must be more than %v", field, value, zero))
+			errs = append(errs, fmt.Errorf("Options.%s is %v: must be more than %v", field, value, zero))
 		}
 	}
 	positive("Workers", o.Workers, 0, o.Workers > 0)
@@ -133,78 +135,54 @@ func (o Options) validate() error {
 	positive("Grace", o.Grace, time.Duration(0), o.Grace > 0)
 	positive("FreshnessDeadline", o.FreshnessDeadline, time.Duration(0), o.FreshnessDeadline > 0)
 	if o.Leader != nil && o.Shards != nil {
-		faults = append(faults, errors.New("Options.Leader and Options.Shards are both set: one replica works, or all do"))
+		errs = append(errs, errors.New("Options.Leader and Options.Shards are both set: one replica works, or all do"))
 	}
 	if o.Sweep != nil && o.Known == nil {
-		faults = append(faults, errors.New("Options.Sweep is set without Options.Known: there are no names to sweep"))
+		errs = append(errs, errors.New("Options.Sweep is set without Options.Known: there are no names to sweep"))
 	}
 	if o.Resync < 0 {
-		faults = append(faults, fmt.Errorf("Options.Resync is %v: must not be negative", o.Resync))
+		errs = append(errs, fmt.Errorf("Options.Resync is %v: must not be negative", o.Resync))
 	}
 	if len(o.FieldManager) > maxFieldManager {
-		faults = append(faults, fmt.Errorf("Options.FieldManager is %q: the API server takes at most %d bytes",
+		errs = append(errs, fmt.Errorf("Options.FieldManager is %q: the API server takes at most %d bytes",
 			o.FieldManager, maxFieldManager))
 	}
 	for i, t := range o.Triggers {
-		if t == nil {
-			faults = append(faults, fmt.Errorf("Options.Triggers[%d] is nil: use Owned, Mapped or External", i))
+		if err := validateTrigger(t, own); err != nil {
+			errs = append(errs, fmt.Errorf("Options.Triggers[%d] %w", i, err))
 		}
 	}
-	return errors.Join(faults...)
-}
-
-// maxFieldManager is the API server's limit on the length of a field manager
-// (apimachinery, metav1 validation: FieldManagerMaxLength).
-const maxFieldManager = 128
-
-// oneCluster names every trigger without an informer, and every one whose
-// informer reads from another server than the controller's own. Informers that
-// do not know their server, as those of fakes, are not compared.
-func oneCluster(own source, triggers []Trigger) error {
-	var faults []error
-	for i, t := range triggers {
-		if t == nil {
-			continue // reported elsewhere
-		}
-		if e, ok := t.(external); ok {
-			if err := e.validate(); err != nil {
-				faults = append(faults, fmt.Errorf("Options.Triggers[%d]: %w", i, err))
-			}
-			continue
-		}
-		s := t.source()
-		if isNil(s) {
-			faults = append(faults, fmt.Errorf("Options.Triggers[%d] has no informer: make one with informer.For", i))
-			continue
-		}
-		if isNil(own) {
-			continue
-		}
-		if here, there := own.Status().Server, s.Status().Server; here != there && here != "" && there != "" {
-			faults = append(faults, fmt.Errorf(
-				"Options.Triggers[%d]: the informer of %s reads from %s, that of the controller's own %s from %s: "+
-					"versions of two clusters cannot be compared; give the other cluster a controller of its own, "+
-					"which writes what it finds into an object of this one",
-				i, s.Name(), there, own.Name(), here))
-		}
-	}
-	return errors.Join(faults...)
-}
-
-func isNil(s source) bool { return reflect.ValueOf(s.identity()).IsNil() }
-
-// noneWrapped names each informer whose cache cannot be compared with the server:
-// the new owner of a shard would act on what the last one has changed.
-func noneWrapped(o *Options, own source) error {
-	if o.Shards == nil || isNil(own) || slices.Contains(o.Triggers, nil) {
-		return nil // or reported elsewhere
-	}
-	var errs []error
 	for _, s := range sourcesOf(own, o.Triggers) {
-		if !isNil(s) && s.Status().Wrapped {
+		errs = append(errs, s.Validate())
+		if o.Shards != nil && s.Status().Wrapped {
 			errs = append(errs, fmt.Errorf("Options.Shards is set, and the informer of %s is made by clientgo.Wrap: it does "+
 				"not know whether its cache shows what the last owner of a shard wrote: make it with informer.For", s.Name()))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// validateTrigger returns what is wrong with a trigger of a controller whose own
+// informer is own. Informers that do not know their server, such as those of
+// fakes, are not compared.
+func validateTrigger(t Trigger, own source) error {
+	if t == nil {
+		return errors.New("is nil: use Owned, Mapped or External")
+	}
+	if e, ok := t.(external); ok {
+		return e.validate()
+	}
+	s := t.source()
+	if isNil(s) {
+		return errors.New("has no informer: make one with informer.For")
+	}
+	if isNil(own) {
+		return nil
+	}
+	if here, there := own.Status().Server, s.Status().Server; here != there && here != "" && there != "" {
+		return fmt.Errorf("watches another cluster: the informer of %s reads from %s, that of the controller's own %s from %s: "+
+			"versions of two clusters cannot be compared; give the other cluster a controller of its own, "+
+			"which writes what it finds into an object of this one", s.Name(), there, own.Name(), here)
+	}
+	return nil
 }

@@ -11,12 +11,17 @@ import (
 
 	"github.com/homeostat/homeostat/informer"
 	"github.com/homeostat/homeostat/names"
-	"github.com/homeostat/homeostat/queue"
 )
+
+// orphans are the known names without an object, which Options.Known leads to.
+type orphans struct {
+	sweep  *names.Sweep
+	forget func(gone func(Key) bool) // drops the keys of another replica
+}
 
 // known connects the sweeps of Options.Known with the controller: its primary
 // informer is the cache, its queue takes the orphans.
-type known[T informer.Object] struct {
+type orphanTarget[T informer.Object] struct {
 	controller *Controller
 	in         *informer.Informer[T]
 
@@ -30,14 +35,14 @@ func sweepKnown[T informer.Object](c *Controller, in *informer.Informer[T], r Re
 	if c.options.Known == nil {
 		return nil
 	}
-	k := &known[T]{controller: c, in: in, replaced: map[Key]struct{}{}}
+	k := &orphanTarget[T]{controller: c, in: in, replaced: map[Key]struct{}{}}
 	options := names.Options{}
 	if c.options.Sweep != nil {
 		options = *c.options.Sweep
 	}
 	scope, refused := options.Scope, options.Refused
 	options.Scope = func(n names.Name) bool {
-		return in.InScope(n.Key) && (scope == nil || scope(n)) && (c.slots == nil || c.slots.admits(n.Key))
+		return in.InScope(n.Key) && (scope == nil || scope(n)) && (c.slots == nil || c.slots.owns(n.Key))
 	}
 	options.Refused = func(e *names.RefusedError) {
 		if refused != nil {
@@ -49,44 +54,44 @@ func sweepKnown[T informer.Object](c *Controller, in *informer.Informer[T], r Re
 	if err != nil {
 		return err
 	}
-	c.sweep, c.forgetReplaced = sweep, k.forget
-	present := c.reconcile
-	c.reconcile = func(t *turnContext) (Result, error) {
-		if !k.isReplaced(t.item.Key()) {
+	c.orphans = &orphans{sweep, k.forget}
+	present := c.primary.reconcile
+	c.primary.reconcile = func(t *reconcileContext) (Result, error) {
+		if !k.wasReplaced(t.item.Key()) {
 			return present(t)
 		}
 		result, err := r.Reconcile(t.around(), Request[T]{Key: t.item.Key()})
 		if err == nil {
-			k.handedOn(t.item.Key())
+			k.cleanedUp(t.item.Key())
 		}
 		return result, err
 	}
 	return nil
 }
 
-// sweepUntil sweeps until ctx ends, also after a lister has ended the goroutine
+// run sweeps until ctx ends, also after a lister has ended the goroutine
 // (runtime.Goexit).
-func (c *Controller) sweepUntil(ctx context.Context, running *sync.WaitGroup) {
+func (o *orphans) run(ctx context.Context, running *sync.WaitGroup, watchdog *watchdog) {
 	ended := false
-	c.watch.staff(running, func(s *seat) bool {
+	watchdog.spawn(running, func(w *worker) bool {
 		if ended {
 			klog.FromContext(ctx).Error(errGoexit, "sweep for orphans failed, nothing is cleaned; retrying",
 				"retryIn", longestCallAgain)
-			if !rest(ctx, longestCallAgain) {
+			if !sleep(ctx, longestCallAgain) {
 				return false
 			}
 		}
 		ended = true
-		s.take(&openCall{Context: ctx, what: "the sweep of Options.Known"})
-		defer s.leave()
-		_ = c.sweep.Run(ctx) // it ends with ctx and has no other error
+		w.begin(&openCall{Context: ctx, what: "the sweep of Options.Known"})
+		defer w.end()
+		_ = o.sweep.Run(ctx) // it ends with ctx and has no other error
 		return false
 	})
 }
 
-func (k *known[T]) Sync(ctx context.Context) error { return k.in.WaitForSync(ctx) }
+func (k *orphanTarget[T]) Sync(ctx context.Context) error { return k.in.WaitForSync(ctx) }
 
-func (k *known[T]) Find(key Key) (types.UID, bool) {
+func (k *orphanTarget[T]) Find(key Key) (types.UID, bool) {
 	object, ok := k.in.Get(key)
 	if !ok {
 		return "", false
@@ -94,7 +99,7 @@ func (k *known[T]) Find(key Key) (types.UID, bool) {
 	return object.GetUID(), true
 }
 
-func (k *known[T]) Orphan(o names.Orphan) {
+func (k *orphanTarget[T]) Orphan(o names.Orphan) {
 	if o.Replaced {
 		k.mu.Lock()
 		k.replaced[o.Key] = struct{}{}
@@ -103,37 +108,33 @@ func (k *known[T]) Orphan(o names.Orphan) {
 	k.add(o.Key)
 }
 
-func (k *known[T]) add(key Key) {
-	k.controller.queue.AddWithOptions(key, queue.AddOptions{Lane: queue.Background, Cause: queue.Cause{
-		Trigger: "known", Namespace: key.Namespace, Name: key.Name, Type: "orphan",
-	}})
-}
+func (k *orphanTarget[T]) add(key Key) { k.controller.enqueueBehind(key, "known", "orphan", 0) }
 
 // forget drops what is another replica's business.
-func (k *known[T]) forget(gone func(Key) bool) {
+func (k *orphanTarget[T]) forget(gone func(Key) bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	maps.DeleteFunc(k.replaced, func(key Key, _ struct{}) bool { return gone(key) })
 }
 
-func (k *known[T]) isReplaced(key Key) bool {
+func (k *orphanTarget[T]) wasReplaced(key Key) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	_, ok := k.replaced[key]
 	return ok
 }
 
-// handedOn notes that the old object's end has been seen to: now the new one.
-func (k *known[T]) handedOn(key Key) {
+// cleanedUp notes that the old object's end has been seen to: now the new one.
+func (k *orphanTarget[T]) cleanedUp(key Key) {
 	k.mu.Lock()
 	delete(k.replaced, key)
 	k.mu.Unlock()
 	k.add(key)
 }
 
-func (k *known[T]) warn(e *names.RefusedError) {
+func (k *orphanTarget[T]) warn(e *names.RefusedError) {
 	about := &corev1.ObjectReference{
-		Kind: k.controller.kind, Namespace: e.Example.Key.Namespace, Name: e.Example.Key.Name, UID: e.Example.UID,
+		Kind: k.controller.primary.kind, Namespace: e.Example.Key.Namespace, Name: e.Example.Key.Name, UID: e.Example.UID,
 	}
 	k.controller.warn(context.Background(), about, "OrphansRefused", "Sweep", "%s", e.Error())
 }

@@ -18,42 +18,79 @@ import (
 	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
-// turn reconciles one key once and ends its item, also if the reconciler ends
-// the goroutine (runtime.Goexit).
-func (c *Controller) turn(ctx context.Context, item queue.Item[Key], seat *seat) {
+const (
+	// firstPause is the pause before the first repetition of an attempt that has
+	// not failed: after a conflict of a stale cache, or After(0). It doubles.
+	firstPause = 50 * time.Millisecond
+	// quickRepeats is how many such attempts in a row are repeated quickly and
+	// quietly. Later ones back off as failures do.
+	quickRepeats = 3
+)
+
+var errGoexit = errors.New("runtime.Goexit was called, as require and t.FailNow do in tests: return an error instead")
+
+// verdict is how an attempt ended. The Error method of its err does not panic.
+type verdict struct {
+	outcome inspect.Outcome
+	err     error
+	wait    time.Duration // exactly; 0 means by the back-off, or not at all
+	stale   bool          // a conflict that shows only that the cache is behind
+	again   bool          // After(0)
+	loop    string        // the hot loop that the key is in, if any
+}
+
+// reconcileOnce reconciles one key and ends its item, also if the reconciler ends
+// the goroutine (runtime.Goexit). Reconcilers see ctx as the parent.
+func (c *Controller) reconcileOnce(ctx context.Context, item queue.Item[Key], w *worker) {
 	began := time.Now()
-	t := &turnContext{parent: ctx, control: c, item: item, began: began, deadline: began.Add(c.options.ReconcileTimeout)}
+	t := &reconcileContext{parent: ctx, item: item, began: began, deadline: began.Add(c.options.ReconcileTimeout)}
+	t.control = c
 	c.stats.active.Add(1)
-	c.room.leave(item.Key())
+	c.external.dispatched(item.Key())
 	if c.fresh.overdue(item.Key()) {
 		t.overdue = true
 		c.stats.overdue.Add(1)
-		klog.FromContext(t).Info("running on a stale cache: it has not seen this key's own writes in time",
+		klog.FromContext(t).Info("caches have not seen this key's own writes in time, reconciling",
 			"deadline", c.options.FreshnessDeadline)
 	}
-	seat.take(t)
-	var v verdict
-	returned := false
+	w.begin(t)
+	v := verdict{outcome: inspect.Failed, err: errGoexit}
 	defer func() {
-		if !returned {
-			v = c.goexit()
+		if v.err == errGoexit { //nolint:errorlint // itself, and not one that a reconciler has wrapped
+			c.stats.panics.Add(1)
 		}
-		seat.leave()
-		c.finish(t, v, began, seat)
+		w.end()
+		t.finish(v, w)
 	}()
-	v = c.attempt(t)
-	returned = true
+	v = t.attempt()
 }
 
-// finish ends the item of an attempt by what it came to and what it wrote.
-func (c *Controller) finish(t *turnContext, v verdict, began time.Time, seat *seat) {
+// attempt calls the reconciler. A panic becomes an error, also one of the
+// returned error's own methods.
+func (t *reconcileContext) attempt() (v verdict) {
+	defer func() {
+		if r := recover(); r != nil {
+			t.control.stats.panics.Add(1)
+			v = verdict{outcome: inspect.Failed, err: fmt.Errorf("panic: %v\n%s", r, debug.Stack())}
+		}
+	}()
+	result, err := t.control.primary.reconcile(t)
+	if err == nil && result == (Result{}) {
+		return verdict{}
+	}
+	return t.verdictOf(result, err)
+}
+
+// finish holds the key for what the attempt wrote, and ends its item.
+func (t *reconcileContext) finish(v verdict, w *worker) {
+	c := t.control
 	defer c.stats.active.Add(-1)
-	writes := t.end()
+	writes := t.close()
 	if len(writes) > 0 {
 		c.failures.written.Store(time.Now().UnixNano())
 	}
-	t.note(writes, v.err)
-	slow, loop := c.slowDown(t, writes)
+	t.remember(writes, v.err)
+	slow, loop := t.slowDown(writes)
 	if v.err == nil && slow > 0 {
 		v.loop = loop
 	}
@@ -61,21 +98,22 @@ func (c *Controller) finish(t *turnContext, v verdict, began time.Time, seat *se
 		c.stats.heldBack.Add(1)
 	}
 	c.outputs.add(writes)
-	outcome := c.settle(t, v)
-	c.stats.took(outcome, time.Since(began))
-	t.conclude(outcome, v.err, seat)
+	outcome := t.endItem(v)
+	c.stats.count(outcome, time.Since(t.began))
+	t.conclude(outcome, v.err, w)
 }
 
-// slowDown returns how long the key must rest because it is getting nowhere,
-// and why, and logs it when that begins and at every doubling.
-func (c *Controller) slowDown(t *turnContext, writes []write) (time.Duration, string) {
+// slowDown returns for how long to hold a key that is in a hot loop, and why. It
+// logs the loop when it is detected and at every doubling.
+func (t *reconcileContext) slowDown(writes []write) (time.Duration, string) {
+	c := t.control
 	loop, found := c.loops.observe(t.item, writes)
 	if !found {
 		return 0, ""
 	}
 	c.stats.hotLoops.Add(1)
 	if n := loop.repeats - patience; n&(n-1) == 0 {
-		klog.FromContext(t).Info("hot loop: the key is slowed down", "object", loop.String(), "delay", loop.delay())
+		klog.FromContext(t).Info("hot loop detected, slowing the key down", "object", loop.String(), "delay", loop.delay())
 		if object, ok := loop.object.(runtime.Object); ok {
 			c.warn(t, object, "HotLoop", "Reconcile", "Controller %s is slowed down: %s", c.name, loop)
 		}
@@ -83,62 +121,19 @@ func (c *Controller) slowDown(t *turnContext, writes []write) (time.Duration, st
 	return loop.delay(), "hot loop: " + loop.String()
 }
 
-const (
-	// firstPause is the pause after the first repetition that is no failure:
-	// a conflict of a cache that is behind, or After(0). It doubles.
-	firstPause = 50 * time.Millisecond
-	// quickRepeats is how many of them in a row are quick and quiet. What is
-	// repeated more often backs off as a failure does.
-	quickRepeats = 3
-)
-
-// A verdict is what one attempt came to. Its error is safe to call.
-type verdict struct {
-	outcome inspect.Outcome
-	err     error
-	wait    time.Duration // exactly; 0 means by the back-off, or not at all
-	stale   bool          // a conflict that says no more than that the cache is behind
-	again   bool          // After(0): the reconciler wants to be called again
-	loop    string        // the hot loop that the key is in, if it is in one
-}
-
-// attempt calls the reconciler and judges what it came to. A panic becomes an
-// error, also of what the error's own methods do.
-func (c *Controller) attempt(t *turnContext) (v verdict) {
-	defer func() {
-		if r := recover(); r != nil {
-			c.stats.panics.Add(1)
-			v = verdict{outcome: inspect.Failed, err: fmt.Errorf("panic: %v\n%s", r, debug.Stack())}
-		}
-	}()
-	result, err := c.reconcile(t)
-	if err == nil && result == (Result{}) {
-		return verdict{}
-	}
-	return judge(t, result, err)
-}
-
-// goexit is the verdict on a reconciler that has ended its goroutine.
-func (c *Controller) goexit() verdict {
-	c.stats.panics.Add(1)
-	return verdict{outcome: inspect.Failed, err: errGoexit}
-}
-
-var errGoexit = errors.New("runtime.Goexit was called, as require and t.FailNow do in tests: return an error instead")
-
-// judge says what a result and an error come to. [Terminal] and [After] win over
-// what they wrap or come with.
-func judge(t *turnContext, result Result, err error) verdict {
+// verdictOf returns the verdict on what a reconciler returned. [Terminal] and
+// [After] win over what they wrap or come with.
+func (t *reconcileContext) verdictOf(result Result, err error) verdict {
 	if err == nil {
 		return verdict{outcome: inspect.Requeued, wait: result.after, again: result.again}
 	}
-	err = safely(err)
+	err = printable(err)
 	seconds, asked := apierrors.SuggestsClientDelay(err)
 	v := verdict{outcome: inspect.Failed, err: err, wait: result.after}
 	switch {
 	case terminal.Is(err):
 		v.outcome, v.wait = inspect.GaveUp, 0
-	case errors.Is(err, context.Canceled) && t.parent.Err() != nil:
+	case t.wasCutOff(err):
 		v.wait = 0
 	case v.wait > 0:
 	case asked:
@@ -149,8 +144,14 @@ func judge(t *turnContext, result Result, err error) verdict {
 	return v
 }
 
-// isStale reports whether err is nothing but conflicts of a cache that is
-// behind. A field that another manager owns stays owned, however often one looks.
+// wasCutOff reports whether err says only that the controller cancelled the
+// reconcile.
+func (t *reconcileContext) wasCutOff(err error) bool {
+	return errors.Is(err, context.Canceled) && t.parent.Err() != nil
+}
+
+// isStale reports whether err is nothing but conflicts that a newer cache cures. A
+// conflict with another field manager is not one.
 func isStale(err error) bool {
 	switch e := err.(type) { //nolint:errorlint // it walks the tree itself
 	case *apierrors.StatusError:
@@ -165,9 +166,9 @@ func isStale(err error) bool {
 	return apierrors.ReasonForError(err) == metav1.StatusReasonConflict
 }
 
-// safely returns err, or one that says what is wrong with it if its text cannot
-// be had: a nil pointer in an error is the usual reason.
-func safely(err error) (safe error) {
+// printable returns err, or an error about it if its Error method panics, usually
+// because of a nil pointer.
+func printable(err error) (safe error) {
 	defer func() {
 		if r := recover(); r != nil {
 			safe = fmt.Errorf("the error is a %T whose Error method panics (%v): "+
@@ -178,65 +179,61 @@ func safely(err error) (safe error) {
 	return err
 }
 
-// settle ends the item by the verdict, after logging what has to be.
-func (c *Controller) settle(t *turnContext, v verdict) inspect.Outcome {
-	repeats := c.failures.note(t.item, v)
+// endItem ends the item by the verdict, and logs what has failed.
+func (t *reconcileContext) endItem(v verdict) inspect.Outcome {
+	repeats := t.control.failures.note(t.item, v)
 	switch {
 	case v.again, v.stale:
-		return c.repeat(t, v, repeats)
+		return t.repeat(v, repeats)
 	case v.outcome == inspect.Succeeded:
 		t.item.Done()
 	case v.outcome == inspect.Requeued:
 		t.item.After(v.wait)
 	case v.outcome == inspect.GaveUp:
-		klog.FromContext(t).Error(v.err, "reconcile failed; it is not retried until something changes")
+		klog.FromContext(t).Error(v.err, "reconcile failed, waiting for a change")
 		t.item.Done()
-	case t.parent.Err() != nil && errors.Is(v.err, context.Canceled):
+	case t.wasCutOff(v.err):
 		klog.FromContext(t).Info("reconcile was cut off", "cause", context.Cause(t.parent).Error(), "error", v.err.Error())
 		t.item.Retry()
 	default:
-		klog.FromContext(t).Error(v.err, "reconcile failed; it will be retried")
-		retry(t, v.wait)
+		klog.FromContext(t).Error(v.err, "reconcile failed, retrying")
+		if v.wait > 0 {
+			t.item.RetryAfter(v.wait)
+		} else {
+			t.item.Retry()
+		}
 	}
 	return v.outcome
 }
 
-// repeat ends the item of an attempt that is to be repeated though nothing has
+// repeat ends the item of an attempt that is to be repeated though it has not
 // failed: quickly and quietly at first, and then as a failure.
-func (c *Controller) repeat(t *turnContext, v verdict, repeats int) inspect.Outcome {
+func (t *reconcileContext) repeat(v verdict, repeats int) inspect.Outcome {
 	logger := klog.FromContext(t)
 	if repeats <= quickRepeats {
-		logger.V(1).Info("repeating soon", "repeats", repeats, "conflict", v.stale, "reason", v.reason(repeats))
+		logger.V(1).Info("reconcile is repeated soon", "repeats", repeats, "conflict", v.stale, "reason", v.reason(repeats))
 		t.item.RetryAfter(firstPause << (repeats - 1))
 		if v.stale {
 			return inspect.Conflicted
 		}
 		return v.outcome
 	}
-	// Each attempt in the back-off doubles it; attempts that changes lead to do not.
+	// An attempt that the back-off leads to doubles it; one that a change leads to does not.
 	if t.item.Attempt() > quickRepeats || repeats&(repeats-1) == 0 {
 		if v.stale {
-			logger.Error(v.err, "conflict stays; it will be retried", "repeats", repeats)
+			logger.Error(v.err, "conflict stays, retrying", "repeats", repeats)
 		} else {
-			logger.Info("After(0) again and again; the key is slowed down", "repeats", repeats)
+			logger.Info("reconciler keeps asking for After(0), slowing the key down", "repeats", repeats)
 		}
 	}
 	t.item.Retry()
 	return v.outcome
 }
 
-// reason says in a line why an attempt is repeated.
+// reason returns in one line why an attempt is repeated.
 func (v verdict) reason(repeats int) string {
 	if v.err != nil {
-		return tellSafely(v.err)
+		return summaryOf(v.err)
 	}
 	return fmt.Sprintf("the reconciler asked to be called again at once, %d times in a row", repeats)
-}
-
-func retry(t *turnContext, wait time.Duration) {
-	if wait > 0 {
-		t.item.RetryAfter(wait)
-		return
-	}
-	t.item.Retry()
 }

@@ -11,9 +11,12 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/homeostat/homeostat/informer"
-	"github.com/homeostat/homeostat/queue"
 	"github.com/homeostat/homeostat/reconcile/inspect"
 )
+
+// takeoverDeadline bounds how long a new leader, or the new owner of a slot, waits
+// for its caches.
+const takeoverDeadline = time.Minute
 
 // Run makes a controller with the default options and runs it until ctx ends:
 // [New] and [Controller.Run] in one line.
@@ -45,16 +48,16 @@ func RunAll(ctx context.Context, controllers ...*Controller) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	var running sync.WaitGroup
-	faults := make([]error, len(controllers))
+	errs := make([]error, len(controllers))
 	for i, c := range controllers {
 		running.Go(func() {
-			if faults[i] = c.Run(ctx); faults[i] != nil {
+			if errs[i] = c.Run(ctx); errs[i] != nil {
 				stop()
 			}
 		})
 	}
 	running.Wait()
-	return errors.Join(faults...)
+	return errors.Join(errs...)
 }
 
 // Run starts the informers, waits until each has its first list, and then
@@ -69,20 +72,21 @@ func RunAll(ctx context.Context, controllers ...*Controller) error {
 // in place (informer.Options.MutationCheck); what ignores its context, with
 // [ErrStopping]: its goroutine goes on, and keeps the leadership.
 func (c *Controller) Run(ctx context.Context) error {
-	if c.started.Swap(true) {
+	syncing := inspect.Syncing
+	if !c.phase.CompareAndSwap(nil, &syncing) {
 		return fmt.Errorf("running controller %q: it has run already: make a new one", c.name)
 	}
 	ended := make(chan error, 1)
 	go func() {
-		defer c.watch.close()
-		faults := make([]error, len(c.sources)) // what each informer ended with
-		err := c.run(ctx, faults)
-		ended <- errors.Join(append(faults, err)...)
+		defer c.watchdog.close()
+		errs := make([]error, len(c.sources)) // how each informer ended
+		err := c.run(ctx, errs)
+		ended <- errors.Join(append(errs, err)...)
 	}()
 	var err error
 	select {
 	case err = <-ended:
-	case err = <-c.watch.gaveUp:
+	case err = <-c.watchdog.gaveUp:
 	}
 	if err != nil {
 		return fmt.Errorf("running controller %q: %w", c.name, err)
@@ -90,15 +94,14 @@ func (c *Controller) Run(ctx context.Context) error {
 	return nil
 }
 
-func (c *Controller) run(ctx context.Context, faults []error) error {
-	c.enter(inspect.Syncing)
+func (c *Controller) run(ctx context.Context, errs []error) error {
 	defer c.enter(inspect.Stopped)
 	ctx = logr.NewContext(ctx, klog.FromContext(ctx).WithName(c.name))
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var running sync.WaitGroup
 	defer func() {
 		stop()
-		defer time.AfterFunc(returnWithin, c.watch.giveUp).Stop()
+		defer time.AfterFunc(returnWithin, c.watchdog.giveUp).Stop()
 		running.Wait()
 	}()
 	defer c.queue.Stop()
@@ -109,7 +112,7 @@ func (c *Controller) run(ctx context.Context, faults []error) error {
 		return err
 	}
 	for i, s := range c.sources {
-		running.Go(func() { faults[i] = s.Run(background) })
+		running.Go(func() { errs[i] = s.Run(background) })
 	}
 	for _, s := range c.sources {
 		if err := s.WaitForSync(ctx); err != nil {
@@ -119,42 +122,16 @@ func (c *Controller) run(ctx context.Context, faults []error) error {
 	if c.options.Resync > 0 {
 		running.Go(func() { c.resync(background) })
 	}
-	if c.sweep != nil {
-		c.sweepUntil(ctx, &running)
+	if c.orphans != nil {
+		c.orphans.run(ctx, &running, c.watchdog)
 	}
 	return c.lead(ctx)
 }
 
-// lead works until ctx ends: always, whenever this replica leads, or on its
-// slots.
-func (c *Controller) lead(ctx context.Context) error {
-	defer c.enter(inspect.Stopping)
-	if c.options.Shards != nil {
-		return c.share(ctx)
-	}
-	if c.options.Leader == nil {
-		c.work(ctx, ctx)
-		return nil
-	}
-	c.enter(inspect.Standby)
-	return c.options.Leader.Run(ctx, func(leading context.Context) error {
-		c.takeOver(leading)
-		c.work(ctx, leading)
-		if ctx.Err() == nil {
-			c.enter(inspect.Standby)
-		}
-		return nil
-	})
-}
-
-// A binding connects a trigger with a running controller.
-type binding struct {
-	detach func()                // ends the feed
-	run    func(context.Context) // nil, or what must run for the feed to work
-}
-
+// attach connects the informers and triggers with the queue, until detach is
+// called.
 func (c *Controller) attach(ctx context.Context, running *sync.WaitGroup) (detach func(), err error) {
-	undo := []func(){c.fresh.attach(ctx, running), c.attachPrimary()}
+	undo := []func(){c.fresh.attach(ctx, running), c.primary.attach()}
 	detach = func() {
 		for _, f := range undo {
 			f()
@@ -173,19 +150,59 @@ func (c *Controller) attach(ctx context.Context, running *sync.WaitGroup) (detac
 	return detach, nil
 }
 
-// work runs the workers until leading has ended and every turn with it. If it
-// ended because ctx did, turns in flight have the grace period to finish; if
-// not, the leadership was lost, and another replica may be at work already.
+// lead works until ctx ends: always, whenever this replica leads, or on its
+// slots.
+func (c *Controller) lead(ctx context.Context) error {
+	defer c.enter(inspect.Stopping)
+	if c.slots != nil {
+		return c.slots.run(ctx)
+	}
+	if c.options.Leader == nil {
+		c.work(ctx, ctx)
+		return nil
+	}
+	c.enter(inspect.Standby)
+	return c.options.Leader.Run(ctx, func(leading context.Context) error {
+		c.takeOver(leading)
+		c.work(ctx, leading)
+		if ctx.Err() == nil {
+			c.enter(inspect.Standby)
+		}
+		return nil
+	})
+}
+
+// takeOver waits until the caches are as new as the server is now. The replica
+// before this one may have written until a moment ago, but does so no longer.
+//
+// It gives up after a minute, with a log line: a server that does not answer
+// reads for that long must not keep the controller from its work forever.
+func (c *Controller) takeOver(ctx context.Context) {
+	log := klog.FromContext(ctx)
+	limited, cancel := context.WithTimeout(ctx, takeoverDeadline)
+	defer cancel()
+	slow := time.AfterFunc(c.options.FreshnessDeadline, func() {
+		log.Info("caches may not have seen the last writes of another replica, waiting", "timeout", takeoverDeadline)
+	})
+	defer slow.Stop()
+	if err := c.sources.waitForLatest(limited); err != nil && ctx.Err() == nil {
+		log.Error(err, "caches may not have seen the last writes of another replica, taking over")
+	}
+}
+
+// work runs the workers until leading has ended and every reconcile with it. If
+// ctx has ended, reconciles in flight have the grace period to finish; if not,
+// the leadership was lost, and another replica may be working already.
 func (c *Controller) work(ctx, leading context.Context) {
 	c.enter(inspect.Working)
-	turns, abandon := context.WithCancelCause(context.WithoutCancel(leading))
+	reconciles, abandon := context.WithCancelCause(context.WithoutCancel(leading))
 	defer abandon(nil)
 	var workers sync.WaitGroup
 	for range c.options.Workers {
-		c.watch.staff(&workers, func(seat *seat) bool {
+		c.watchdog.spawn(&workers, func(w *worker) bool {
 			item, err := c.queue.Get(leading)
 			if err == nil {
-				c.turn(turns, item, seat)
+				c.reconcileOnce(reconciles, item, w)
 			}
 			return err == nil
 		})
@@ -196,37 +213,15 @@ func (c *Controller) work(ctx, leading context.Context) {
 		abandon(context.Cause(leading))
 	}
 	grace := time.AfterFunc(c.options.Grace, func() {
-		klog.FromContext(ctx).Info("grace period is over, cancelling turns", "grace", c.options.Grace)
+		klog.FromContext(ctx).Info("grace period is over, cancelling reconciles", "grace", c.options.Grace)
 		abandon(ErrStopping)
 	})
 	defer grace.Stop()
-	defer c.watch.giveUpOnceStopped(ctx, c.options.Grace+returnWithin)()
+	defer c.watchdog.giveUpAfter(ctx, c.options.Grace+returnWithin)()
 	workers.Wait()
 }
 
-// takeoverDeadline bounds how long a new leader, or the new owner of a slot, waits
-// for its caches.
-const takeoverDeadline = time.Minute
-
-// takeOver waits until the caches are as new as the server is now. The replica
-// before this one may have written until a moment ago, but does not any more.
-//
-// It gives up after a minute, with a log line: a server that does not answer
-// reads that long must not keep the controller from its work for good.
-func (c *Controller) takeOver(ctx context.Context) {
-	log := klog.FromContext(ctx)
-	limited, cancel := context.WithTimeout(ctx, takeoverDeadline)
-	defer cancel()
-	slow := time.AfterFunc(c.options.FreshnessDeadline, func() {
-		log.Info("taking over: waiting for caches that may not have seen the last writes", "timeout", takeoverDeadline)
-	})
-	defer slow.Stop()
-	if err := c.waitForLatest(limited); err != nil && ctx.Err() == nil {
-		log.Error(err, "taking over on caches that may not have seen the last writes")
-	}
-}
-
-// resync enqueues all known keys once in each period, evenly spread, until ctx
+// resync enqueues all cached keys once in each period, evenly spread, until ctx
 // ends.
 func (c *Controller) resync(ctx context.Context) {
 	period := time.NewTicker(c.options.Resync)
@@ -237,13 +232,9 @@ func (c *Controller) resync(ctx context.Context) {
 			return
 		case <-period.C:
 		}
-		keys := c.keys()
+		keys := c.primary.keys()
 		for i, key := range keys {
-			c.queue.AddWithOptions(key, queue.AddOptions{
-				Lane:  queue.Background,
-				After: c.options.Resync * time.Duration(i) / time.Duration(len(keys)),
-				Cause: queue.Cause{Trigger: "resync", Type: "resync", Namespace: key.Namespace, Name: key.Name},
-			})
+			c.enqueueBehind(key, "resync", "resync", c.options.Resync*time.Duration(i)/time.Duration(len(keys)))
 		}
 	}
 }

@@ -7,53 +7,52 @@ import (
 	"time"
 
 	"github.com/homeostat/homeostat/leader/shard"
-	"github.com/homeostat/homeostat/queue"
 	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
-// sweepPause is the time from the last slot that has come to the sweep for its
-// orphans: slots come in crowds.
+// sweepPause is the time from the last new slot to the sweep for its orphans:
+// slots come in groups.
 const sweepPause = 2 * time.Second
 
-// sharing lets turns run for keys of the slots that this replica has.
-type sharing struct {
+// shardRunner reconciles the keys of the slots that this replica has.
+type shardRunner struct {
 	controller *Controller
-	latest     rounds // waits until the caches are as new as the server
-	fill       rounds // enqueues the keys of new shifts
+	latest     coalescer // waits until the caches are as new as the server
+	fill       coalescer // enqueues the keys of new slots
 
-	mu     sync.Mutex // guards what follows
-	shifts map[int]*shift
-	unused []int // slots whose keys are still to be enqueued
-	sweep  *time.Timer
+	mu    sync.Mutex // guards what follows
+	runs  map[int]*slotRun
+	empty []int // slots whose keys are still to be enqueued
+	sweep *time.Timer
 }
 
-// A shift is the time for which this replica has a slot.
-type shift struct {
-	turns   context.Context //nolint:containedctx // that of all its turns
-	abandon context.CancelCauseFunc
-	running sync.WaitGroup
+// slotRun is the time for which this replica has a slot.
+type slotRun struct {
+	reconciles context.Context //nolint:containedctx // the parent of all its reconciles
+	abandon    context.CancelCauseFunc
+	running    sync.WaitGroup
 }
 
-// share works on the slots of this replica until ctx ends.
-func (c *Controller) share(ctx context.Context) error {
+// run works on the slots of this replica until ctx ends.
+func (s *shardRunner) run(ctx context.Context) error {
+	c := s.controller
 	c.enter(inspect.Standby)
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer stop()
-	s := c.slots
-	s.latest = rounds{running: &running, do: func() error { c.takeOver(background); return nil }}
-	s.fill = rounds{running: &running, do: s.enqueue}
-	defer s.sweepNoMore()
+	s.latest = coalescer{running: &running, do: func() error { c.takeOver(background); return nil }}
+	s.fill = coalescer{running: &running, do: s.enqueue}
+	defer s.cancelSweep()
 	for range c.options.Workers {
-		c.watch.staff(&running, func(seat *seat) bool { return s.serve(background, seat) })
+		c.watchdog.spawn(&running, func(w *worker) bool { return s.reconcileNext(background, w) })
 	}
-	return c.options.Shards.Run(ctx, func(owned context.Context, slot int) error { return s.own(ctx, owned, slot) })
+	return c.options.Shards.Run(ctx, func(owned context.Context, slot int) error { return s.runSlot(ctx, owned, slot) })
 }
 
-// own works on a slot until owned ends. The replica that had it before may have
-// written until a moment ago: turns begin when the caches have seen that.
-func (s *sharing) own(ctx, owned context.Context, slot int) error {
+// runSlot works on a slot until owned ends. It begins when the caches have seen
+// what the last owner wrote.
+func (s *shardRunner) runSlot(ctx, owned context.Context, slot int) error {
 	if err := s.latest.wait(owned); err != nil || owned.Err() != nil {
 		return err
 	}
@@ -64,117 +63,127 @@ func (s *sharing) own(ctx, owned context.Context, slot int) error {
 	return nil
 }
 
-// begin admits turns of a slot. It comes before its keys are enqueued: of a key
-// that was handed out too early nothing is remembered.
-func (s *sharing) begin(owned context.Context, slot int) {
-	w := &shift{}
-	w.turns, w.abandon = context.WithCancelCause(context.WithoutCancel(owned))
+// begin lets the keys of a slot be reconciled. Call it before enqueuing them: a
+// key dispatched earlier would be dropped.
+func (s *shardRunner) begin(owned context.Context, slot int) {
+	r := &slotRun{}
+	r.reconciles, r.abandon = context.WithCancelCause(context.WithoutCancel(owned))
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.shifts[slot] = w
-	s.unused = append(s.unused, slot)
+	s.runs[slot] = r
+	s.empty = append(s.empty, slot)
 	s.controller.enter(inspect.Working)
 }
 
-// end admits no more turns of a slot, waits for those that run, and forgets
-// what is another replica's business from now on.
-func (s *sharing) end(ctx, owned context.Context, slot int) {
+// end stops reconciling the keys of a slot, waits for the reconciles in flight,
+// and forgets what the controller has remembered of the keys.
+func (s *shardRunner) end(ctx, owned context.Context, slot int) {
 	c := s.controller
 	s.mu.Lock()
-	w := s.shifts[slot]
-	delete(s.shifts, slot)
+	r := s.runs[slot]
+	delete(s.runs, slot)
 	switch {
 	case ctx.Err() != nil:
 		c.enter(inspect.Stopping)
-	case len(s.shifts) == 0:
+	case len(s.runs) == 0:
 		c.enter(inspect.Standby)
 	}
 	s.mu.Unlock()
-	defer w.abandon(nil)
+	defer r.abandon(nil)
 	cause := context.Cause(owned)
 	if draining, ok := errors.AsType[shard.Draining](cause); ok && draining.Draining() {
 		if ctx.Err() != nil {
 			cause = ErrStopping
 		}
-		grace := time.AfterFunc(c.options.Grace, func() { w.abandon(cause) })
+		grace := time.AfterFunc(c.options.Grace, func() { r.abandon(cause) })
 		defer grace.Stop()
 	} else {
-		w.abandon(cause)
+		r.abandon(cause)
 	}
-	defer c.watch.giveUpOnceStopped(ctx, c.options.Grace+returnWithin)()
-	w.running.Wait()
-	gone := func(key Key) bool { return c.slot(key) == slot }
-	c.failures.forget(gone)
-	if c.forgetReplaced != nil {
-		c.forgetReplaced(gone)
+	defer c.watchdog.giveUpAfter(ctx, c.options.Grace+returnWithin)()
+	r.running.Wait()
+	moved := func(key Key) bool { return s.slotOf(key) == slot }
+	c.failures.forget(moved)
+	if c.orphans != nil {
+		c.orphans.forget(moved)
 	}
 }
 
-// enter begins a turn of key, unless its slot is another's: then it is nil.
-func (s *sharing) enter(key Key) *shift {
-	slot := s.controller.slot(key)
+// slotOf returns the slot of key, or -1, which no replica has, if Shards.Slot
+// panics.
+func (s *shardRunner) slotOf(key Key) (slot int) {
+	defer func() {
+		if r := recover(); r != nil {
+			slot = -1
+			s.controller.logPanic(r, "Shards.Slot panicked; no replica reconciles the key", s.controller.name, key)
+		}
+	}()
+	return s.controller.options.Shards.Slot(key)
+}
+
+// owns reports whether this replica reconciles key.
+func (s *shardRunner) owns(key Key) bool {
+	slot := s.slotOf(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	w := s.shifts[slot]
-	if w != nil {
-		w.running.Add(1)
-	}
-	return w
+	return s.runs[slot] != nil
 }
 
-// admits tells whether a key is this replica's.
-func (s *sharing) admits(key Key) bool {
-	slot := s.controller.slot(key)
+// enter begins a reconcile of key in the run of its slot. It returns nil if
+// another replica has the slot.
+func (s *shardRunner) enter(key Key) *slotRun {
+	slot := s.slotOf(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.shifts[slot] != nil
+	r := s.runs[slot]
+	if r != nil {
+		r.running.Add(1)
+	}
+	return r
 }
 
-// serve takes the next key and reconciles it if its slot is ours, or else drops
-// it. It returns false when ctx has ended.
-func (s *sharing) serve(ctx context.Context, seat *seat) bool {
+// reconcileNext takes the next key and reconciles it if this replica has its
+// slot, or else drops it. It returns false when ctx has ended.
+func (s *shardRunner) reconcileNext(ctx context.Context, w *worker) bool {
 	item, err := s.controller.queue.Get(ctx)
 	if err != nil {
 		return false
 	}
-	w := s.enter(item.Key())
-	if w == nil {
-		s.controller.room.leave(item.Key())
+	r := s.enter(item.Key())
+	if r == nil {
+		s.controller.external.dispatched(item.Key())
 		item.Done()
 		return true
 	}
-	defer w.running.Done()
-	s.controller.turn(w.turns, item, seat)
+	defer r.running.Done()
+	s.controller.reconcileOnce(r.reconciles, item, w)
 	return true
 }
 
-// enqueue adds all known keys of the slots that are new, and has orphans looked
-// for when no more come.
-func (s *sharing) enqueue() error {
+// enqueue adds all cached keys of the new slots, and plans a sweep for orphans.
+func (s *shardRunner) enqueue() error {
 	c := s.controller
 	s.mu.Lock()
-	unused := map[int]bool{}
-	for _, slot := range s.unused {
-		unused[slot] = true
+	empty := map[int]bool{}
+	for _, slot := range s.empty {
+		empty[slot] = true
 	}
-	s.unused = nil
-	if c.sweep != nil && s.sweep == nil {
-		s.sweep = time.AfterFunc(sweepPause, c.sweep.Wake)
+	s.empty = nil
+	if c.orphans != nil && s.sweep == nil {
+		s.sweep = time.AfterFunc(sweepPause, c.orphans.sweep.Wake)
 	} else if s.sweep != nil {
 		s.sweep.Reset(sweepPause)
 	}
 	s.mu.Unlock()
-	for _, key := range c.keys() {
-		if unused[c.slot(key)] {
-			c.queue.AddWithOptions(key, queue.AddOptions{Lane: queue.Background, Cause: queue.Cause{
-				Trigger: "slot", Type: "resync", Namespace: key.Namespace, Name: key.Name,
-			}})
+	for _, key := range c.primary.keys() {
+		if empty[s.slotOf(key)] {
+			c.enqueueBehind(key, "slot", "resync", 0)
 		}
 	}
 	return nil
 }
 
-func (s *sharing) sweepNoMore() {
+func (s *shardRunner) cancelSweep() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.sweep != nil {
@@ -182,24 +191,24 @@ func (s *sharing) sweepNoMore() {
 	}
 }
 
-// rounds do something for all who ask at about the same time: each waits for
-// one round that began after it had asked. It is safe for concurrent use.
-type rounds struct {
+// coalescer runs a function for all callers that ask at about the same time. Each
+// waits for one call that began after it asked. It is safe for concurrent use.
+type coalescer struct {
 	do      func() error
 	running *sync.WaitGroup // counts the goroutine
 
 	mu   sync.Mutex // guards what follows
 	busy bool
-	next *round // that has not begun
+	next *coalescedCall // that has not begun
 }
 
-type round struct {
+type coalescedCall struct {
 	done chan struct{}
 	err  error
 }
 
-// wait returns what the round came to, or nil when ctx has ended.
-func (r *rounds) wait(ctx context.Context) error {
+// wait returns what the call returned, or nil when ctx has ended.
+func (r *coalescer) wait(ctx context.Context) error {
 	mine := r.join()
 	select {
 	case <-ctx.Done():
@@ -209,11 +218,11 @@ func (r *rounds) wait(ctx context.Context) error {
 	}
 }
 
-func (r *rounds) join() *round {
+func (r *coalescer) join() *coalescedCall {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.next == nil {
-		r.next = &round{done: make(chan struct{})}
+		r.next = &coalescedCall{done: make(chan struct{})}
 	}
 	if !r.busy {
 		r.busy = true
@@ -222,8 +231,8 @@ func (r *rounds) join() *round {
 	return r.next
 }
 
-// run does rounds while somebody waits for one.
-func (r *rounds) run() {
+// run calls the function while any caller waits.
+func (r *coalescer) run() {
 	for {
 		r.mu.Lock()
 		now := r.next

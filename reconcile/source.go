@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -145,8 +146,8 @@ func (s typed[T]) observe(f func(before, after metav1.Object)) (remove func()) {
 
 // cachedBefore returns the state of an object that a write has changed, unless
 // the cache is ahead already.
-func (c *Controller) cachedBefore(w *write) metav1.Object {
-	for _, s := range c.sources {
+func (all sources) cachedBefore(w *write) metav1.Object {
+	for _, s := range all {
 		if !s.matches(w) {
 			continue
 		}
@@ -161,8 +162,8 @@ func (c *Controller) cachedBefore(w *write) metav1.Object {
 
 // kindOfResource returns the kind of a resource that one of the informers
 // watches, "" if none does.
-func (c *Controller) kindOfResource(resource schema.GroupResource) string {
-	for _, s := range c.sources {
+func (all sources) kindOfResource(resource schema.GroupResource) string {
+	for _, s := range all {
 		if s.Resource() == resource {
 			return s.Kind()
 		}
@@ -177,26 +178,32 @@ func ordered(version string) bool {
 	return err == nil
 }
 
-func sourcesOf(primary source, triggers []Trigger) []source {
-	sources := []source{primary}
+// sources are the informers of a controller.
+type sources []source
+
+// sourcesOf returns the informers of a controller, each once, the primary first.
+func sourcesOf(primary source, triggers []Trigger) (all sources) {
+	candidates := []source{primary}
 	for _, t := range triggers {
-		s := t.source()
-		known := s == nil // an external one
-		for _, other := range sources {
-			known = known || other.identity() == s.identity()
-		}
-		if !known {
-			sources = append(sources, s)
+		if t != nil {
+			candidates = append(candidates, t.source())
 		}
 	}
-	return sources
+	for _, s := range candidates {
+		if s != nil && !isNil(s) && !slices.ContainsFunc(all, func(o source) bool { return o.identity() == s.identity() }) {
+			all = append(all, s)
+		}
+	}
+	return all
 }
 
+func isNil(s source) bool { return reflect.ValueOf(s.identity()).IsNil() }
+
 // waitForLatest waits for the caches, all at once.
-func (c *Controller) waitForLatest(ctx context.Context) error {
-	errs := make([]error, len(c.sources))
+func (all sources) waitForLatest(ctx context.Context) error {
+	errs := make([]error, len(all))
 	var waiting sync.WaitGroup
-	for i, s := range c.sources {
+	for i, s := range all {
 		waiting.Go(func() {
 			if err := s.WaitForLatest(ctx); err != nil {
 				errs[i] = fmt.Errorf("informer of %s: %w", s.Name(), err)

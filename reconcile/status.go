@@ -9,11 +9,11 @@ import (
 )
 
 // Status returns what the controller is doing, with at most that many keys. It
-// never waits for a turn.
+// never waits for a reconcile.
 func (c *Controller) Status(keys int) inspect.Status {
 	s := inspect.Status{
-		Name: c.name, Kind: c.kind, Phase: c.Phase(),
-		Elects: c.elects() != nil, Slots: c.slotStatus(), Outputs: c.outputs.list(),
+		Name: c.name, Kind: c.primary.kind, Phase: c.Phase(),
+		Elects: c.elects() != nil, Outputs: c.outputs.list(),
 		Triggers: []inspect.TriggerStatus{triggerStatus(c.sources[0], "primary")},
 	}
 	if leader, ok := c.elects().(inspect.Elector); ok {
@@ -21,6 +21,9 @@ func (c *Controller) Status(keys int) inspect.Status {
 	}
 	if lease, ok := c.elects().(inspect.LeaseNamer); ok {
 		s.LeaseName = lease.LeaseName()
+	}
+	if r, ok := c.options.Shards.(shard.Reporter); ok {
+		s.Slots = r.Status().Slots
 	}
 	for _, t := range c.options.Triggers {
 		if e, ok := t.(external); ok {
@@ -92,16 +95,17 @@ func (c *Controller) elects() any {
 	return nil
 }
 
-func (c *Controller) slotStatus() []shard.SlotStatus {
-	if r, ok := c.options.Shards.(shard.Reporter); ok {
-		return r.Status().Slots
-	}
-	return nil
-}
-
-// durationBuckets are the upper bounds of the histogram of turn times, in seconds.
+// durationBuckets are the upper bounds of the histogram of durations, in seconds.
 var durationBuckets = [...]float64{
 	0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120,
+}
+
+// records are what a controller remembers for people and metrics.
+type records struct {
+	stats     stats
+	outputs   outputs
+	failures  failures
+	histories histories
 }
 
 type stats struct {
@@ -114,7 +118,8 @@ type stats struct {
 	nanoseconds       atomic.Uint64
 }
 
-func (s *stats) took(o inspect.Outcome, d time.Duration) {
+// count adds a reconcile.
+func (s *stats) count(o inspect.Outcome, d time.Duration) {
 	s.reconciles[o].Add(1)
 	s.nanoseconds.Add(uint64(d))
 	i, seconds := 0, d.Seconds()
@@ -128,7 +133,7 @@ func (s *stats) took(o inspect.Outcome, d time.Duration) {
 func (c *Controller) Stats() inspect.Stats {
 	s := inspect.Stats{
 		Panics:       c.stats.panics.Load(),
-		Stuck:        c.watch.stuck(),
+		Stuck:        c.watchdog.stuck(),
 		Overran:      c.stats.overran.Load(),
 		Active:       int(c.stats.active.Load()),
 		Workers:      c.options.Workers,

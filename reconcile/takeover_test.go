@@ -42,10 +42,10 @@ func TestANewLeaderWaitsNoLongerThanAMinute(t *testing.T) {
 		leadership.change <- true
 		pass(59 * time.Second)
 		w.Expect(w.turns()).To(BeEmpty())
-		w.Expect(strings.Join(w.logged(), "\n")).To(ContainSubstring("taking over: waiting for caches"))
+		w.Expect(strings.Join(w.logged(), "\n")).To(ContainSubstring("last writes of another replica, waiting"))
 		pass(2 * time.Second)
 		w.Expect(w.turns()).NotTo(BeEmpty())
-		w.Expect(strings.Join(w.logged(), "\n")).To(ContainSubstring("taking over on caches that may not have seen"))
+		w.Expect(strings.Join(w.logged(), "\n")).To(ContainSubstring("another replica, taking over"))
 		w.Expect(stop()).To(Succeed())
 	})
 }
@@ -60,7 +60,7 @@ func TestALeadershipThatEndsMeanwhileEndsTheWait(t *testing.T) {
 		leadership.change <- false
 		pass(5 * time.Minute)
 		w.Expect(w.turns()).To(BeEmpty())
-		w.Expect(strings.Join(w.logged(), "\n")).NotTo(ContainSubstring("taking over on caches"))
+		w.Expect(strings.Join(w.logged(), "\n")).NotTo(ContainSubstring("taking over"))
 		w.Expect(stop()).To(Succeed())
 	})
 }

@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -30,12 +31,10 @@ type Trigger interface {
 	attach(c *Controller) (binding, error)
 }
 
-func enqueue[T informer.Object](c *Controller, feed *feed[T], e informer.Event[T]) {
-	object := e.New
-	if e.Type == informer.Deleted {
-		object = e.Old
-	}
-	c.queue.AddWithOptions(Key{Namespace: object.GetNamespace(), Name: object.GetName()}, feed.addition(e))
+// binding connects a trigger with a running controller.
+type binding struct {
+	detach func()                // ends the feed
+	run    func(context.Context) // nil, or what must run for the feed to work
 }
 
 // Owned looks at the controller owner (metav1.GetControllerOf) of every object
@@ -74,7 +73,10 @@ type owners struct {
 // ownersFor returns what owner references to the objects of in look like.
 //
 // Errors: its kind or its scope is unknown, or is not what the client reads.
-func ownersFor(in source) (owners, error) {
+func ownersFor(in source, triggers []Trigger) (owners, error) {
+	if !slices.ContainsFunc(triggers, func(t Trigger) bool { return t.triggerType() == "owned" }) {
+		return owners{}, nil
+	}
 	mapping, err := in.Mapping()
 	if err != nil {
 		return owners{}, fmt.Errorf("%w: correct it, or use Mapped instead of Owned", err)
@@ -151,7 +153,7 @@ func (f *feed[O]) addition(e informer.Event[O]) queue.AddOptions {
 			f.name = name
 		}
 	}
-	addition := queue.AddOptions{Lane: queue.Live, Cause: causeOf(name, e), ResetBackoff: f.mayCure(e)}
+	addition := queue.AddOptions{Lane: queue.Live, Cause: causeOf(name, e), ResetBackoff: f.resetsBackoff(e)}
 	if e.Initial {
 		addition.Lane = queue.Background
 	}
@@ -171,6 +173,19 @@ func causeOf[O informer.Object](trigger string, e informer.Event[O]) queue.Cause
 	return cause
 }
 
+// objectOf returns the object after the event, or before its deletion.
+func objectOf[O informer.Object](e informer.Event[O]) O {
+	if e.Type == informer.Deleted {
+		return e.Old
+	}
+	return e.New
+}
+
+// keyOf returns the key of object.
+func keyOf(object metav1.Object) Key {
+	return Key{Namespace: object.GetNamespace(), Name: object.GetName()}
+}
+
 // objectsOf returns the object before and after the event, as far as there is
 // one.
 func objectsOf[O informer.Object](e informer.Event[O]) []O {
@@ -184,10 +199,10 @@ func objectsOf[O informer.Object](e informer.Event[O]) []O {
 	}
 }
 
-// mayCure tells whether the event changes something that a failed turn may
+// resetsBackoff tells whether the event changes something that a failed turn may
 // have depended on. Status alone does not: a controller that reports its
 // failure there would wake itself.
-func (f *feed[O]) mayCure(e informer.Event[O]) bool {
+func (f *feed[O]) resetsBackoff(e informer.Event[O]) bool {
 	if e.Initial {
 		return false
 	}

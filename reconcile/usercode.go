@@ -25,7 +25,7 @@ const returnWithin = 5 * time.Second
 // A watch notices calls of user code (reconcilers, mappers, external triggers) that do not
 // return after their context has ended. It costs an idle controller nothing: its
 // timer runs only while a call is under way.
-type watch struct {
+type watchdog struct {
 	// mark and report are called for each such call, first after returnWithin
 	// and then whenever its age has doubled. The call has not returned before
 	// mark has, which must not call user code.
@@ -35,9 +35,9 @@ type watch struct {
 
 	armed atomic.Bool
 
-	mu    sync.Mutex // guards what follows
-	seats map[*seat]struct{}
-	timer *time.Timer
+	mu      sync.Mutex // guards what follows
+	workers map[*worker]struct{}
+	timer   *time.Timer
 }
 
 // A call of user code is the context that it was given. One without a deadline
@@ -50,33 +50,33 @@ type call interface {
 	abandoned() bool
 }
 
-// A seat is a goroutine that calls user code.
-type seat struct {
-	watch     *watch
+// A worker is a goroutine that calls user code.
+type worker struct {
+	watchdog  *watchdog
 	goroutine []byte // how its stack begins in a dump
 
 	mu       sync.Mutex // guards what follows
 	call     call       // nil if none is under way
 	due      time.Time  // when it is reported next
 	reported bool
-	relieved bool // another goroutine does its work
+	replaced bool // another goroutine does its work
 }
 
-func newWatch(mark func(c call, text string), report func(c call, text, stack string)) *watch {
-	return &watch{mark: mark, report: report, gaveUp: make(chan error, 1), seats: map[*seat]struct{}{}}
+func newWatchdog(mark func(c call, text string), report func(c call, text, stack string)) *watchdog {
+	return &watchdog{mark: mark, report: report, gaveUp: make(chan error, 1), workers: map[*worker]struct{}{}}
 }
 
-// staff runs serve in a goroutine until it returns false. If user code ends the
+// spawn runs serve in a goroutine until it returns false. If user code ends the
 // goroutine (runtime.Goexit), a new one takes over.
-func (w *watch) staff(running *sync.WaitGroup, serve func(*seat) bool) {
+func (w *watchdog) spawn(running *sync.WaitGroup, serve func(*worker) bool) {
 	running.Go(func() {
-		s, ended := w.sit(), false
+		s, ended := w.register(), false
 		defer func() {
 			w.mu.Lock()
-			delete(w.seats, s)
+			delete(w.workers, s)
 			w.mu.Unlock()
-			if !ended && !s.relieved {
-				w.staff(running, serve)
+			if !ended && !s.replaced {
+				w.spawn(running, serve)
 			}
 		}()
 		for serve(s) {
@@ -85,37 +85,37 @@ func (w *watch) staff(running *sync.WaitGroup, serve func(*seat) bool) {
 	})
 }
 
-// sit returns the seat of this goroutine.
-func (w *watch) sit() *seat {
+// register returns the worker of this goroutine.
+func (w *watchdog) register() *worker {
 	var header [64]byte
 	name, _, _ := bytes.Cut(header[:runtime.Stack(header[:], false)], []byte("["))
-	s := &seat{watch: w, goroutine: bytes.Clone(name)}
+	s := &worker{watchdog: w, goroutine: bytes.Clone(name)}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.seats[s] = struct{}{}
+	w.workers[s] = struct{}{}
 	return s
 }
 
 // take notes that a call begins, leave that it has returned.
-func (s *seat) take(c call) {
+func (s *worker) begin(c call) {
 	s.mu.Lock()
 	s.call = c
 	s.mu.Unlock()
-	if s.watch.armed.Load() {
+	if s.watchdog.armed.Load() {
 		return
 	}
 	if deadline, ok := c.Deadline(); ok {
-		s.watch.arm(deadline.Add(returnWithin))
+		s.watchdog.arm(deadline.Add(returnWithin))
 	}
 }
 
-func (s *seat) leave() {
+func (s *worker) end() {
 	s.mu.Lock()
 	s.call, s.reported, s.due = nil, false, time.Time{}
 	s.mu.Unlock()
 }
 
-func (w *watch) arm(at time.Time) {
+func (w *watchdog) arm(at time.Time) {
 	if w.armed.CompareAndSwap(false, true) {
 		w.mu.Lock()
 		w.timer = time.AfterFunc(time.Until(at), w.look)
@@ -124,7 +124,7 @@ func (w *watch) arm(at time.Time) {
 }
 
 // look reports the calls that are due, and looks again while calls are under way.
-func (w *watch) look() {
+func (w *watchdog) look() {
 	w.armed.Store(false) // before the calls are looked at: a later one arms it itself
 	now := time.Now()
 	var next time.Time
@@ -138,18 +138,18 @@ func (w *watch) look() {
 	}
 }
 
-func (w *watch) list() []*seat {
+func (w *watchdog) list() []*worker {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	seats := make([]*seat, 0, len(w.seats))
-	for s := range w.seats {
-		seats = append(seats, s)
+	workers := make([]*worker, 0, len(w.workers))
+	for s := range w.workers {
+		workers = append(workers, s)
 	}
-	return seats
+	return workers
 }
 
-// look reports the seat's call if that is due, and returns when it is due next.
-func (s *seat) look(now time.Time) time.Time {
+// look reports the worker's call if that is due, and returns when it is due next.
+func (s *worker) look(now time.Time) time.Time {
 	s.mu.Lock()
 	late := s.call
 	if late == nil {
@@ -175,18 +175,18 @@ func (s *seat) look(now time.Time) time.Time {
 	return due
 }
 
-// reportAndUnlock reports the seat's call; the caller holds mu.
-func (s *seat) reportAndUnlock(late call, overdue time.Duration) {
+// reportAndUnlock reports the worker's call; the caller holds mu.
+func (s *worker) reportAndUnlock(late call, overdue time.Duration) {
 	text := fmt.Sprintf("%s has not returned %v after its context ended", late.subject(), overdue.Round(time.Millisecond))
 	s.reported = true
-	s.watch.mark(late, text)
+	s.watchdog.mark(late, text)
 	s.mu.Unlock()
-	s.watch.report(late, text, s.stack())
+	s.watchdog.report(late, text, s.stack())
 }
 
-// giveUpOnceStopped makes Run return an error d after the end of ctx, its
+// giveUpAfter makes Run return an error d after the end of ctx, its
 // context, if abandoned calls have not returned until then.
-func (w *watch) giveUpOnceStopped(ctx context.Context, d time.Duration) (cancel func()) {
+func (w *watchdog) giveUpAfter(ctx context.Context, d time.Duration) (cancel func()) {
 	returned := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		timer := time.NewTimer(d)
@@ -205,7 +205,7 @@ func (w *watch) giveUpOnceStopped(ctx context.Context, d time.Duration) (cancel 
 
 // giveUp makes Run return an error that names the abandoned calls, if there are
 // any.
-func (w *watch) giveUp() {
+func (w *watchdog) giveUp() {
 	var errs []error
 	for _, s := range w.list() {
 		s.mu.Lock()
@@ -232,7 +232,7 @@ func (w *watch) giveUp() {
 }
 
 // stuck returns how many calls are overdue now.
-func (w *watch) stuck() (n int) {
+func (w *watchdog) stuck() (n int) {
 	for _, s := range w.list() {
 		s.mu.Lock()
 		if s.reported {
@@ -243,7 +243,7 @@ func (w *watch) stuck() (n int) {
 	return n
 }
 
-func (w *watch) close() {
+func (w *watchdog) close() {
 	w.armed.Store(true) // for good
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -252,8 +252,8 @@ func (w *watch) close() {
 	}
 }
 
-// stack returns the stack of the seat's goroutine.
-func (s *seat) stack() string {
+// stack returns the stack of the worker's goroutine.
+func (s *worker) stack() string {
 	const most = 16 << 20
 	dump := make([]byte, 1<<20)
 	for {
@@ -274,7 +274,7 @@ func (s *seat) stack() string {
 
 // A hookCall is the call of what Options.Around has returned.
 type hookCall struct {
-	*turnContext
+	*reconcileContext
 
 	until time.Time
 }
@@ -296,25 +296,25 @@ func (c *openCall) subject() string { return c.what }
 
 func (c *openCall) abandoned() bool { return c.Err() != nil }
 
-func (t *turnContext) subject() string { return fmt.Sprintf("the reconcile of %q", t.item.Key()) }
+func (t *reconcileContext) subject() string { return fmt.Sprintf("the reconcile of %q", t.item.Key()) }
 
-func (t *turnContext) abandoned() bool { return t.parent.Err() != nil }
+func (t *reconcileContext) abandoned() bool { return t.parent.Err() != nil }
 
 // showOverdue counts and shows a call that has not returned in time.
-func (c *Controller) showOverdue(late call, text string) {
-	c.stats.overran.Add(1)
-	if t, ok := late.(*turnContext); ok {
-		c.failures.put(t.item.Key(), failure{text: text, at: time.Now()})
+func (r *records) showOverdue(late call, text string) {
+	r.stats.overran.Add(1)
+	if t, ok := late.(*reconcileContext); ok {
+		r.failures.put(t.item.Key(), failure{text: text, at: time.Now()})
 	}
 }
 
 func logOverdue(late call, text, stack string) {
-	klog.FromContext(late).Error(errors.New(text), "a call ignores its context; it keeps a goroutine", "stack", stack)
+	klog.FromContext(late).Error(errors.New(text), "call ignores its context and keeps a goroutine", "stack", stack)
 }
 
 // guardedGroup returns Options.Group without its panics: keys that it panics on
-// are one group. It returns nil if there is none.
-func (c *Controller) guardedGroup() func(Key) string {
+// have the group "". It returns nil if there is no Options.Group.
+func guardedGroup(c *Controller) func(Key) string {
 	if c.options.Group == nil {
 		return nil
 	}
@@ -322,23 +322,11 @@ func (c *Controller) guardedGroup() func(Key) string {
 		defer func() {
 			if r := recover(); r != nil {
 				group = ""
-				c.logPanic(r, "Options.Group panicked; the key has no group", key)
+				c.logPanic(r, "Options.Group panicked; the key has no group", c.name, key)
 			}
 		}()
 		return c.options.Group(key)
 	}
-}
-
-// slot returns the slot of key, or -1, which no replica has, if Shards.Slot
-// panics.
-func (c *Controller) slot(key Key) (slot int) {
-	defer func() {
-		if r := recover(); r != nil {
-			slot = -1
-			c.logPanic(r, "Shards.Slot panicked; no replica reconciles the key", key)
-		}
-	}()
-	return c.options.Shards.Slot(key)
 }
 
 const (
@@ -384,11 +372,11 @@ func (c *Controller) warn(ctx context.Context, about k8sruntime.Object, reason, 
 	c.options.Events.Eventf(about, nil, corev1.EventTypeWarning, reason, action, format, args...)
 }
 
-// logPanic counts a panic about key, and logs every one that doubles their
-// number, since each event of the key leads to one.
-func (c *Controller) logPanic(r any, message string, key Key) {
-	if n := c.stats.panics.Add(1); n&(n-1) == 0 {
-		klog.Background().Error(fmt.Errorf("panic: %v\n%s", r, debug.Stack()), message,
-			"controller", c.name, "key", key.String())
+// logPanic counts a panic about key. It logs only each one that doubles their
+// number, since every event of the key leads to a panic.
+func (r *records) logPanic(panicked any, message, controller string, key Key) {
+	if n := r.stats.panics.Add(1); n&(n-1) == 0 {
+		klog.Background().Error(fmt.Errorf("panic: %v\n%s", panicked, debug.Stack()), message,
+			"controller", controller, "key", key.String())
 	}
 }

@@ -31,17 +31,29 @@ type write struct {
 	whenAnswered func(f func(write))
 }
 
-func (w *write) key() Key { return Key{Namespace: w.object.GetNamespace(), Name: w.object.GetName()} }
+func (w *write) key() Key { return keyOf(w.object) }
 
-// request is a write that was sent. The reconcile's mu guards it.
+// recorder records the writes of one reconcile. It is an ownwrites.Observer, and
+// safe for concurrent use.
+type recorder struct {
+	control *Controller
+
+	mu       sync.Mutex // guards what follows
+	cancel   context.CancelFunc
+	closed   bool // the reconcile has ended
+	writes   []write
+	requests []*request // that have not been answered
+}
+
+// request is a write that was sent. The recorder's mu guards it.
 type request struct {
 	write write // as far as it is known
 	ended bool
-	late  func(write) // to call when it is answered, after the end of the reconcile
+	late  func(write) // to call when it is answered after the end of the reconcile
 }
 
 // Wrote reports a write of a client without a transport of package cluster.
-func (t *turnContext) Wrote(obj metav1.Object) {
+func (r *recorder) Wrote(obj metav1.Object) {
 	w := write{object: obj, outcome: ownwrites.Written}
 	if ordered(obj.GetResourceVersion()) && isRemoved(obj) {
 		w.outcome = ownwrites.Removed
@@ -49,75 +61,106 @@ func (t *turnContext) Wrote(obj metav1.Object) {
 			w.outcome = ownwrites.Uncertain
 		}
 	}
-	w.before = t.control.cachedBefore(&w)
-	t.record(w)
+	w.before = r.control.sources.cachedBefore(&w)
+	r.record(w)
 }
 
 // Deleted reports a delete of a client without a transport of package cluster.
-func (t *turnContext) Deleted(obj metav1.Object) {
-	t.record(write{object: obj, deleted: true, outcome: ownwrites.Accepted})
+func (r *recorder) Deleted(obj metav1.Object) {
+	r.record(write{object: obj, deleted: true, outcome: ownwrites.Accepted})
 }
 
-// FieldManager is the default of package patch.
-func (t *turnContext) FieldManager() string { return t.control.options.FieldManager }
+// FieldManager returns the default of package patch.
+func (r *recorder) FieldManager() string { return r.control.options.FieldManager }
 
 // Sending is called by a transport of package cluster before it sends a write.
-func (t *turnContext) Sending(w ownwrites.Write) (ended func(ownwrites.Outcome, *answer.Object)) {
+func (r *recorder) Sending(w ownwrites.Write) (ended func(ownwrites.Outcome, *answer.Object)) {
 	object := &answer.Object{Unlabelled: true}
-	object.Kind, object.Namespace, object.Name = t.control.kindOfResource(w.Resource), w.Namespace, w.Name
-	r := &request{write: write{object: object, deleted: w.Delete, outcome: ownwrites.Uncertain, resource: w.Resource}}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.ended {
+	object.Kind, object.Namespace, object.Name = r.control.sources.kindOfResource(w.Resource), w.Namespace, w.Name
+	req := &request{write: write{object: object, deleted: w.Delete, outcome: ownwrites.Uncertain, resource: w.Resource}}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
 		return func(ownwrites.Outcome, *answer.Object) {}
 	}
-	r.write.notes = t.control.fresh.note(&r.write)
-	t.requests = append(t.requests, r)
-	return func(outcome ownwrites.Outcome, object *answer.Object) { t.answered(r, outcome, object) }
+	req.write.notes = r.control.fresh.note(&req.write)
+	r.requests = append(r.requests, req)
+	return func(outcome ownwrites.Outcome, object *answer.Object) { r.answered(req, outcome, object) }
 }
 
-// answered notes what became of a request.
-func (t *turnContext) answered(r *request, outcome ownwrites.Outcome, object *answer.Object) {
-	w := r.write
+// answered records what became of a request.
+func (r *recorder) answered(req *request, outcome ownwrites.Outcome, object *answer.Object) {
+	w := req.write
 	w.outcome = outcome
 	if object != nil {
 		object.Kind = cmp.Or(w.object.(*answer.Object).Kind, object.Kind, w.resource.Resource)
 		w.object = object
-		w.before = t.control.cachedBefore(&w)
+		w.before = r.control.sources.cachedBefore(&w)
 	}
-	t.mu.Lock()
-	r.write, r.ended = w, true
-	ended, late := t.ended, r.late
-	if !ended {
-		t.requests = slices.DeleteFunc(t.requests, func(other *request) bool { return other == r })
+	r.mu.Lock()
+	req.write, req.ended = w, true
+	closed, late := r.closed, req.late
+	if !closed {
+		r.requests = slices.DeleteFunc(r.requests, func(other *request) bool { return other == req })
 		if outcome != ownwrites.Refused {
-			t.writes = append(t.writes, w)
+			r.writes = append(r.writes, w)
 		}
 	}
-	t.mu.Unlock()
+	r.mu.Unlock()
 	switch {
 	case late != nil:
 		late(w)
-	case !ended && outcome == ownwrites.Refused:
-		t.control.fresh.forgetNotes(w.notes)
+	case !closed && outcome == ownwrites.Refused:
+		r.control.fresh.forgetNotes(w.notes)
 	}
 }
 
-// record notes a write that was reported. If the transport has seen it, only the
-// whole object is new.
-func (t *turnContext) record(w write) {
-	_ = w.key() // of a nil object it panics, here and now: that is the reconcile's fault
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for i := range t.writes {
-		if known := &t.writes[i]; known.isReportedBy(&w) {
+// record adds a write that was reported. If the transport has recorded it, only
+// the whole object is new.
+func (r *recorder) record(w write) {
+	_ = w.key() // panics if the object is nil: here, where the reconciler is to blame
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range r.writes {
+		if known := &r.writes[i]; known.isReportedBy(&w) {
 			if !w.deleted {
 				known.object = w.object
 			}
 			return
 		}
 	}
-	t.writes = append(t.writes, w)
+	r.writes = append(r.writes, w)
+}
+
+// close cancels the context of the reconcile and returns its writes, those that
+// have not been answered among them. Later writes are not recorded.
+func (r *recorder) close() []write {
+	r.mu.Lock()
+	r.closed = true
+	writes := r.writes
+	for _, req := range r.requests {
+		w := req.write
+		w.whenAnswered = func(f func(write)) { r.whenAnswered(req, f) }
+		writes = append(writes, w)
+	}
+	cancel := r.cancel
+	r.mu.Unlock()
+	if cancel != nil {
+		cancel()
+	}
+	return writes
+}
+
+// whenAnswered calls f with the write of req once it is answered.
+func (r *recorder) whenAnswered(req *request, f func(write)) {
+	r.mu.Lock()
+	if !req.ended {
+		req.late = f
+		r.mu.Unlock()
+		return
+	}
+	r.mu.Unlock()
+	f(req.write)
 }
 
 // isReportedBy reports whether w, which the transport has seen, is the write that
@@ -129,41 +172,9 @@ func (w *write) isReportedBy(report *write) bool {
 	return w.deleted && report.deleted || w.object.GetResourceVersion() == report.object.GetResourceVersion()
 }
 
-// end cancels what still uses the reconcile's context and returns its writes,
-// those that have not been answered among them. Writes that begin later are the
-// next reconcile's business: they have no key to hold.
-func (t *turnContext) end() []write {
-	t.mu.Lock()
-	t.ended = true
-	writes := t.writes
-	for _, r := range t.requests {
-		w := r.write
-		w.whenAnswered = func(f func(write)) { t.whenAnswered(r, f) }
-		writes = append(writes, w)
-	}
-	cancel := t.cancel
-	t.mu.Unlock()
-	if cancel != nil {
-		cancel()
-	}
-	return writes
-}
-
-// whenAnswered calls f with the write of r once it is answered.
-func (t *turnContext) whenAnswered(r *request, f func(write)) {
-	t.mu.Lock()
-	if !r.ended {
-		r.late = f
-		t.mu.Unlock()
-		return
-	}
-	t.mu.Unlock()
-	f(r.write)
-}
-
-// isRemoved reports whether a write has left nothing for a deleted object to wait
-// for: the server has removed it, and has answered with the resourceVersion of
-// before.
+// isRemoved reports whether a write has removed the last finalizer of a deleted
+// object. Then the server has removed the object, and has answered with the
+// resourceVersion of before.
 func isRemoved(obj metav1.Object) bool {
 	grace := obj.GetDeletionGracePeriodSeconds()
 	return obj.GetDeletionTimestamp() != nil && len(obj.GetFinalizers()) == 0 && (grace == nil || *grace == 0)
@@ -181,8 +192,8 @@ func Wrote(ctx context.Context, obj metav1.Object) { ownwrites.Wrote(ctx, obj) }
 // object with that UID is removed or marked for deletion.
 func Deleted(ctx context.Context, obj metav1.Object) { ownwrites.Deleted(ctx, obj) }
 
-// maxOutputs bounds the kinds that are remembered: a controller of any kinds
-// must not make them a leak.
+// maxOutputs bounds the kinds that are remembered, since a controller may write
+// any number of kinds.
 const maxOutputs = 100
 
 // outputs are the kinds that a controller has written.
@@ -191,7 +202,7 @@ type outputs struct {
 	kinds map[string]struct{}
 }
 
-// add is called for each write, which has cost a request.
+// add is called after each reconcile.
 func (o *outputs) add(writes []write) {
 	if len(writes) == 0 {
 		return
@@ -216,7 +227,7 @@ func (o *outputs) list() []string {
 	return slices.Sorted(maps.Keys(o.kinds))
 }
 
-// kindOf returns the kind that obj says it has, or else the name of its type.
+// kindOf returns the kind in obj's type meta, or else the name of its type.
 func kindOf(obj metav1.Object) string {
 	if object, ok := obj.(runtime.Object); ok {
 		if kind := object.GetObjectKind().GroupVersionKind().Kind; kind != "" {
