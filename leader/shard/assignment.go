@@ -2,41 +2,43 @@ package shard
 
 import (
 	"context"
+	"errors"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/homeostat/homeostat/leader"
 	"github.com/homeostat/homeostat/leader/internal/record"
 )
 
 // Assignment divides keys into slots and assigns the slots to the replicas.
 // [Shards] is one; a controller of package reconcile takes any. It may also
-// implement [Reporter], fmt.Stringer, and what package reconcile/inspect asks
-// of an elector.
+// implement [Reporter], and what package reconcile/inspect asks of an elector.
 type Assignment interface {
-	// Run calls fn for each slot that this replica gets, in a goroutine of its
-	// own, with a context that ends when the slot is to be released, until ctx
-	// ends. fn returns when no reconcile of the slot runs any more. No other
-	// replica gets the slot before that if the cause of the context's end is
-	// [Draining]; otherwise another replica may have it already.
+	// Run calls fn for each slot that this replica gets, until ctx ends. Each
+	// call has a goroutine of its own, and a context that ends when the slot is
+	// to be released. fn returns when no reconcile of the slot runs any more. No
+	// other replica gets the slot before that if the context's cause is a
+	// [Draining] that reports true; otherwise another may have it already.
 	Run(ctx context.Context, fn func(ctx context.Context, slot int) error) error
 	// Slot returns the slot of a key. It must be the same in all replicas.
 	Slot(key types.NamespacedName) int
 }
 
 // Reporter is an optional interface of an [Assignment] that knows the owners of
-// the slots. Metrics and status pages show them.
+// its slots. Metrics and status pages show them.
 type Reporter interface {
+	// Status may be called at any time, from any goroutine.
 	Status() Status
 }
 
-// Draining is the cause with which the context of a slot, or of a leadership,
-// ends if its owner keeps it until the function returns. Then reconciles in
-// flight may finish; after any other cause they must be cancelled.
-// [leader.ErrStopping] and [ErrMoved] implement it.
+// Draining is the cause with which the context of a slot ends if this replica
+// keeps the slot until the function returns. Reconciles in flight may finish
+// then; after any other cause they must be cancelled. [ErrMoved] and
+// [leader.ErrStopping] implement it.
 type Draining interface {
 	error
-	// Draining reports whether the owner keeps the slot until the function
-	// returns.
+	// Draining reports whether this replica keeps the slot.
 	Draining() bool
 }
 
@@ -45,3 +47,49 @@ var (
 	_ Reporter   = (*Shards)(nil)
 	_ Draining   = record.Draining("")
 )
+
+var (
+	// ErrMoved is the cause with which the context of a slot ends when the slot
+	// is assigned to another replica. This replica keeps it until the function
+	// returns.
+	ErrMoved error = record.Draining("the slot moves to another replica")
+	// ErrConfig means that this replica's Options.Slots or Options.By differ
+	// from those of the other replicas.
+	ErrConfig = errors.New("the replicas divide the keys differently")
+)
+
+// Status describes the owners of all slots, as this replica sees them.
+type Status struct {
+	Member  leader.Status // this replica's membership
+	Members []string      // the live members, sorted
+	Slots   []SlotStatus  // by number
+}
+
+// SlotStatus describes the owner of one slot, as this replica sees it.
+type SlotStatus struct {
+	State State
+	Owner string    // empty if there is none
+	Since time.Time // when this replica saw the slot's record change
+}
+
+// State is the state of a slot.
+type State string
+
+// The states of a slot.
+const (
+	Here        State = "here"        // this replica works on it
+	Elsewhere   State = "elsewhere"   // another live replica owns it
+	Claimable   State = "claimable"   // it may be taken
+	Unavailable State = "unavailable" // its owner may be dead, but it may not be taken yet
+)
+
+// Count returns the number of slots in a state.
+func (s Status) Count(state State) int {
+	n := 0
+	for _, slot := range s.Slots {
+		if slot.State == state {
+			n++
+		}
+	}
+	return n
+}

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/klog/v2"
 
 	"github.com/homeostat/homeostat/leader"
@@ -17,48 +17,41 @@ import (
 // maxRequests bounds the requests that a keeper has under way.
 const maxRequests = 16
 
-// errReturned is what a function that returned too early gets.
-var errReturned = errors.New("the function of a slot returned before its context ended")
-
-// keeper takes and gives slots during one term of the membership. One goroutine
-// decides; requests and functions run in their own and report to it.
+// keeper takes and releases slots during one term of the membership. One
+// goroutine decides; requests and functions run in their own goroutines and
+// report to it. What is not guarded by the mutex of Shards is that goroutine's.
 type keeper struct {
 	*Shards
-	fn   func(ctx context.Context, slot int) error
-	self string
+
+	fn      func(ctx context.Context, slot int) error
+	self    string // the holder of this term
+	watcher *watcher
 
 	own     map[int]*holding
-	claims  map[int]bool         // slots asked for; they count as ours
+	claims  map[int]bool         // slots with a claim under way; they count as owned
 	busy    map[string]bool      // records with a request under way
-	later   map[string]time.Time // records to leave alone until then
-	free    map[int]time.Time    // since when a slot waits for its target
+	later   map[string]time.Time // records not to be written before then
+	free    map[int]time.Time    // since when a slot has been waiting for its target
 	reports chan func() error    // run by the deciding goroutine
-	again   chan struct{}        // asks the watch to list again
-	synced  bool
-	over    bool
+	synced  bool                 // the first list has come
+	over    bool                 // the term has ended
 	err     error
-}
-
-// holding is a slot whose function runs, or that is being released.
-type holding struct {
-	lease  *coordinationv1.Lease
-	cancel context.CancelCauseFunc
-	moving bool
-	doubt  time.Time // since when the watch shows another holder
 }
 
 func newKeeper(s *Shards, fn func(ctx context.Context, slot int) error) *keeper {
 	return &keeper{
-		Shards:  s,
-		fn:      fn,
-		self:    s.elector.Status().Identity,
+		Shards: s,
+		fn:     fn,
+		self:   s.elector.Status().Identity,
+		watcher: &watcher{
+			records: s.records, timing: s.member.Timing, updates: make(chan update), relist: make(chan struct{}, 1),
+		},
 		own:     map[int]*holding{},
 		claims:  map[int]bool{},
 		busy:    map[string]bool{},
 		later:   map[string]time.Time{},
 		free:    map[int]time.Time{},
 		reports: make(chan func() error),
-		again:   make(chan struct{}, 1),
 	}
 }
 
@@ -68,12 +61,11 @@ func (k *keeper) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var watching sync.WaitGroup
-	tell := make(chan sighting)
-	watching.Go(func() { k.watch(ctx, tell, k.again) })
+	watching.Go(func() { k.watcher.run(ctx) })
 	defer watching.Wait()
 	defer cancel(nil)
 	for !k.over || len(k.own)+len(k.busy) > 0 {
-		if err := k.wait(ctx, tell); err != nil && k.err == nil {
+		if err := k.wait(ctx); err != nil && k.err == nil {
 			k.err = err
 			cancel(fmt.Errorf("%w: %w", leader.ErrStopping, err))
 		}
@@ -90,8 +82,8 @@ func (k *keeper) run(ctx context.Context) error {
 	return k.err
 }
 
-// wait takes in the next thing that happens.
-func (k *keeper) wait(ctx context.Context, tell <-chan sighting) error {
+// wait blocks until something has happened, and notes it.
+func (k *keeper) wait(ctx context.Context) error {
 	now := k.now()
 	timer := k.member.Timing.Clock.NewTimer(k.due(now).Sub(now))
 	defer timer.Stop()
@@ -103,15 +95,16 @@ func (k *keeper) wait(ctx context.Context, tell <-chan sighting) error {
 	case <-done:
 	case report := <-k.reports:
 		return report()
-	case s := <-tell:
-		k.saw(s)
+	case u := <-k.watcher.updates:
+		k.update(u)
 	case <-timer.C():
 	}
 	return nil
 }
 
-// due is when to decide again if nothing happens: when a lease expires or a
-// target has been waited for long enough, and every RetryPeriod.
+// due returns when to decide again if nothing happens: when a lease expires,
+// when a slot has waited for its target for long enough, or after a retry
+// period.
 func (k *keeper) due(now time.Time) time.Time {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -130,36 +123,37 @@ func (k *keeper) due(now time.Time) time.Time {
 	return next
 }
 
-// patience is how long a free slot is left to the member whose turn it is to
-// take it: until it has looked again, and one request more.
+// patience returns how long a free slot is left to its target: until that has
+// decided again and made one request.
 func (k *keeper) patience() time.Duration {
 	return k.member.Timing.RetryPeriod + k.member.Timing.RequestTimeout
 }
 
-func (k *keeper) saw(s sighting) {
+func (k *keeper) update(u update) {
 	now := k.now()
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.problem = s.err
+	k.problem = u.err
 	switch {
-	case s.err != nil:
-	case s.event != nil:
-		k.view.see(s.event, s.deleted, now)
+	case u.err != nil:
+	case u.event != nil:
+		k.view.observe(u.event, u.deleted, now)
 	default:
 		k.synced = true
-		k.view.replace(s.list, now)
+		k.view.replace(u.list, now)
 	}
 }
 
-// decide compares what is with what ought to be, and starts what it takes.
+// decide compares the owners with the plan and starts the requests that it
+// takes.
 func (k *keeper) decide(ctx context.Context) {
 	now := k.now()
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.view.stale(k.records.memberName(identityOf(k.self)), now) {
+	if k.view.isStale(k.self, now) {
 		k.relist()
 	}
-	k.bury(ctx, now)
+	k.expire(ctx, now)
 	owners := k.view.owners(k.self, now)
 	for slot := range k.own {
 		owners[slot] = k.self
@@ -167,7 +161,7 @@ func (k *keeper) decide(ctx context.Context) {
 	for slot := range k.claims {
 		owners[slot] = k.self
 	}
-	p := plan(owners, k.view.living(now))
+	p := makePlan(owners, k.view.assignable(now))
 	settled := now.Sub(k.view.changed) >= k.options.Settle
 	for slot, owner := range owners {
 		h := k.own[slot]
@@ -181,20 +175,20 @@ func (k *keeper) decide(ctx context.Context) {
 			k.check(ctx, slot, h, now)
 		case owner == k.self: // an answer was lost, or a release failed
 			k.claim(ctx, slot, now)
-		case owner == nobody:
+		case owner == unowned:
 			k.fill(ctx, slot, &p, now)
 		}
-		if owner != nobody && !k.claims[slot] {
+		if owner != unowned && !k.claims[slot] {
 			delete(k.free, slot)
 		}
 	}
 }
 
-// fill takes a free slot if it is ours to take, or if the one whose turn it is
-// has not taken it for too long. Whoever sees that takes it then, without
-// another order among them: so several members that do nothing cost no more
-// time than one. Compare-and-swap decides, and shares are evened out later.
-func (k *keeper) fill(ctx context.Context, slot int, p *planner, now time.Time) {
+// fill claims a free slot if it is assigned to this replica, or if its target
+// has not taken it for too long. In that case every replica claims it at once,
+// and compare-and-swap decides: several members that take nothing then cost no
+// more time than one. Shares are evened out later.
+func (k *keeper) fill(ctx context.Context, slot int, p *plan, now time.Time) {
 	since, waiting := k.free[slot]
 	if !waiting {
 		since, k.free[slot] = now, now
@@ -202,37 +196,37 @@ func (k *keeper) fill(ctx context.Context, slot int, p *planner, now time.Time) 
 	waited, target := now.Sub(since), p.target[slot]
 	switch {
 	case waited >= k.patience():
-		if target != k.self && target != nobody {
-			k.view.shy[target] = true
+		if target != k.self && target != unowned {
+			k.view.unresponsive[target] = true
 		}
-	case target != k.self || p.greedy(k.self) && waited < k.member.Timing.RetryPeriod:
+	case target != k.self || p.isGreedy(k.self) && waited < k.member.Timing.RetryPeriod:
 		return
 	}
 	k.claim(ctx, slot, now)
 	p.owned[k.self]++
 }
 
-// bury ends the membership of those whose lease has expired by our clock. That
-// is a compare-and-swap on their own record: it fails if they live after all
-// and only our watch is late.
-func (k *keeper) bury(ctx context.Context, now time.Time) {
-	dead, tombs := k.view.dead(k.self, now)
-	for _, lease := range dead {
+// expire ends the membership of members whose lease has expired by this
+// replica's clock. That is a compare-and-swap on their own record: if they live
+// after all and only this replica's watch is late, it fails.
+func (k *keeper) expire(ctx context.Context, now time.Time) {
+	expired, old := k.view.expired(k.self, now)
+	for _, lease := range expired {
 		k.start(lease.Name, now, func() error {
-			_, err := k.update(ctx, record.Released(lease, now))
+			_, err := k.records.update(ctx, record.Released(lease, now))
 			if err == nil {
-				klog.FromContext(ctx).Info("member is gone", "member", record.Holder(lease))
+				klog.FromContext(ctx).Info("membership expired", "member", record.Holder(lease))
 			}
 			return err
 		})
 	}
-	for _, lease := range tombs {
-		k.start(lease.Name, now, func() error { return k.remove(ctx, lease) })
+	for _, lease := range old {
+		k.start(lease.Name, now, func() error { return k.records.remove(ctx, lease) })
 	}
 }
 
-// start runs a request of a record in its own goroutine, one at a time. It
-// tells whether it did.
+// start runs a request for a record in a goroutine of its own, and reports
+// whether it did: there is one request for a record at a time.
 func (k *keeper) start(name string, now time.Time, request func() error) bool {
 	if k.busy[name] || len(k.busy) >= maxRequests || now.Before(k.later[name]) {
 		return false
@@ -242,30 +236,30 @@ func (k *keeper) start(name string, now time.Time, request func() error) bool {
 		err := request()
 		k.reports <- func() error {
 			delete(k.busy, name)
-			k.settle(name, err)
+			k.finish(name, err)
 			return nil
 		}
 	}()
 	return true
 }
 
-// settle decides when a record may be written next, after a request.
-func (k *keeper) settle(name string, err error) {
+// finish decides after a request when its record may be written next.
+func (k *keeper) finish(name string, err error) {
 	delete(k.later, name)
 	if err == nil {
 		return
 	}
 	k.later[name] = k.now().Add(k.member.Timing.RetryPeriod / 2)
-	if wasFaster(err) {
-		k.relist()
+	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) {
+		k.relist() // another replica was faster
 		return
 	}
-	k.failed(k.records.explain("writing a record of", err))
+	k.report(k.records.explain("writing a record of", err))
 }
 
 func (k *keeper) relist() {
 	select {
-	case k.again <- struct{}{}:
+	case k.watcher.relist <- struct{}{}:
 	default:
 	}
 }

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"k8s.io/apimachinery/pkg/util/validation"
-
 	"github.com/homeostat/homeostat/leader"
 )
 
@@ -75,19 +73,6 @@ func (o Options) validate() error {
 	}
 	if o.Settle < 0 {
 		errs = append(errs, fmt.Errorf("Options.Settle is %v: must not be negative", o.Settle))
-	}
-	return errors.Join(errs...)
-}
-
-// validateNames checks what the names of the records are made of.
-func (r records) validateNames(identity string) error {
-	var errs []error
-	for _, why := range validation.IsValidLabelValue(r.name) {
-		errs = append(errs, fmt.Errorf("Lease.Name is %q: %s", r.name, why))
-	}
-	for _, why := range validation.IsDNS1123Subdomain(r.memberName(identity)) {
-		errs = append(errs, fmt.Errorf("Lease.Identity is %q: as part of the name %q it is not valid: %s",
-			identity, r.memberName(identity), why))
 	}
 	return errors.Join(errs...)
 }

@@ -6,42 +6,47 @@ import (
 	"slices"
 )
 
-// nobody is the owner of a slot that may be taken.
-const nobody = ""
+// plan is the intended owner of each slot. All replicas compute the same plan
+// from the same records.
+type plan struct {
+	members        []string
+	target         []string       // by slot
+	owned          map[string]int // the number of slots that each member has
+	share          map[string]int // the number that each is to have
+	floor, ceiling int            // of a fair share
+}
 
-// plan says who ought to have each slot. owners are the holders now; those that
-// are not members keep what they have until they give it up. The members end
-// with shares that differ by one at most, and no more slots move from one
-// living member to another than that takes: who has a slot keeps it.
+// makePlan returns the plan for the present owners. Owners that are not members
+// keep their slots until they release them. The shares of the members differ by
+// one at most, and no more slots move from one live member to another than that
+// takes.
 //
-// A free slot goes to the member with the highest rendezvous score among those
-// that have less than the fair share. All replicas come to the same plan from
-// the same records.
-func plan(owners []string, members []string) planner {
-	p := planner{target: slices.Clone(owners), share: map[string]int{}, owned: map[string]int{}}
+// An unowned slot goes to the member with the highest rendezvous score among
+// those below the fair share.
+func makePlan(owners, members []string) plan {
+	p := plan{target: slices.Clone(owners), share: map[string]int{}, owned: map[string]int{}}
 	if len(members) == 0 {
 		return p
 	}
-	p.members = slices.Clone(members)
-	slices.Sort(p.members)
+	p.members = slices.Sorted(slices.Values(members))
 	for _, m := range p.members {
 		p.share[m] = 0
 	}
-	mine := 0 // slots that the members divide among themselves
+	divided := 0 // slots that the members divide among themselves
 	for _, owner := range owners {
 		if _, ok := p.share[owner]; ok {
 			p.share[owner]++
-			mine++
-		} else if owner == nobody {
-			mine++
+			divided++
+		} else if owner == unowned {
+			divided++
 		}
 	}
-	p.floor = mine / len(p.members)
-	p.ceiling = p.floor + min(1, mine%len(p.members))
+	p.floor = divided / len(p.members)
+	p.ceiling = p.floor + min(1, divided%len(p.members))
 	p.owned = maps.Clone(p.share)
 	for slot, owner := range owners {
-		if owner == nobody {
-			p.give(slot)
+		if owner == unowned {
+			p.assign(slot)
 		}
 	}
 	for p.move() {
@@ -49,18 +54,11 @@ func plan(owners []string, members []string) planner {
 	return p
 }
 
-type planner struct {
-	members        []string
-	target         []string
-	owned          map[string]int // how many slots each member has
-	share          map[string]int // how many each is to have
-	floor, ceiling int
-}
-
-// greedy tells whether one more slot would be more than others have yet a right
-// to. Replicas whose records differ by a moment could otherwise both take the
-// one slot too many, and a third would get too few.
-func (p *planner) greedy(member string) bool {
+// isGreedy reports whether one more slot for member would be one too many while
+// other members are below their share. Replicas whose records differ by a moment
+// could otherwise both take the last slot above the floor, and a third would get
+// too few.
+func (p *plan) isGreedy(member string) bool {
 	if p.owned[member] < p.floor {
 		return false
 	}
@@ -72,16 +70,16 @@ func (p *planner) greedy(member string) bool {
 	return false
 }
 
-// give plans a free slot.
-func (p *planner) give(slot int) {
+// assign plans an unowned slot.
+func (p *plan) assign(slot int) {
 	for _, limit := range []int{p.floor, p.ceiling} {
-		best, score := nobody, uint64(0)
+		best, score := unowned, uint64(0)
 		for _, m := range p.members {
-			if s := preference(identityOf(m), slot); p.share[m] < limit && (best == nobody || s > score) {
+			if s := preference(identityOf(m), slot); p.share[m] < limit && (best == unowned || s > score) {
 				best, score = m, s
 			}
 		}
-		if best != nobody {
+		if best != unowned {
 			p.target[slot] = best
 			p.share[best]++
 			return
@@ -89,9 +87,9 @@ func (p *planner) give(slot int) {
 	}
 }
 
-// move plans one slot from the member with the most to that with the fewest, if
-// somebody has more or less than a fair share.
-func (p *planner) move() bool {
+// move plans one slot from the member with the most to the one with the fewest.
+// It reports false if all shares are fair.
+func (p *plan) move() bool {
 	byShare := func(a, b string) int { return cmp.Compare(p.share[a], p.share[b]) }
 	most, fewest := slices.MaxFunc(p.members, byShare), slices.MinFunc(p.members, byShare)
 	if p.share[most] <= p.ceiling && p.share[fewest] >= p.floor {

@@ -10,8 +10,8 @@ import (
 // take a slot all the same.
 func TestAPlanWithoutMembersLeavesAllAsItIsAndCanBeAddedTo(t *testing.T) {
 	g := NewWithT(t)
-	p := plan([]string{nobody, "a_1"}, nil)
-	g.Expect(p.target).To(Equal([]string{nobody, "a_1"}))
+	p := makePlan([]string{unowned, "a_1"}, nil)
+	g.Expect(p.target).To(Equal([]string{unowned, "a_1"}))
 	p.owned["b_1"]++
-	g.Expect(p.greedy("b_1")).To(BeFalse())
+	g.Expect(p.isGreedy("b_1")).To(BeFalse())
 }

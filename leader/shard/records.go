@@ -1,23 +1,29 @@
 package shard
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 
+	"github.com/homeostat/homeostat/leader"
 	"github.com/homeostat/homeostat/leader/internal/record"
 )
 
-// The labels and annotations of the records. There is one Lease that says how
-// the keys are divided, one for each member and one for each slot.
+// The labels and annotations of the records. There is one Lease with the
+// configuration, one for each member and one for each slot.
 const (
-	groupLabel      = "leader.homeostat.dev/shards" // the name of the Lease given to [New]
+	groupLabel      = "leader.homeostat.dev/shards" // the name of the Lease given to New
 	kindLabel       = "leader.homeostat.dev/record"
 	memberKind      = "member"
 	slotKind        = "slot"
@@ -27,51 +33,50 @@ const (
 	byAnnotation    = "leader.homeostat.dev/by"
 )
 
-// verbs are what the client needs on leases.
-const verbs = "get, list, watch, create, update and delete"
+const (
+	verbs    = "get, list, watch, create, update and delete" // that the client needs on leases
+	hashName = "fnv1a-64+fmix64"                             // recorded: replicas must have the same hash
+	unowned  = ""                                            // the owner of a slot that may be taken
+)
 
-// hashName is written down: replicas with another hash must not join.
-const hashName = "fnv1a-64+fmix64"
-
-// records names and makes the Leases of the shards.
+// records reads and writes the Leases of the shards. Its requests do not end
+// with their context, and pass the owner's fence.
 type records struct {
 	client    coordinationclient.LeasesGetter
 	namespace string
 	name      string
+	owner     *leader.Elector
+	timeout   time.Duration // of each request
 }
 
 func (r records) key() types.NamespacedName {
 	return types.NamespacedName{Namespace: r.namespace, Name: r.name}
 }
 
-func (r records) leases() coordinationclient.LeaseInterface { return r.client.Leases(r.namespace) }
-
-func (r records) explain(doing string, err error) error {
-	return record.Explain(doing, r.key(), verbs, err)
-}
-
 func (r records) memberName(identity string) string { return r.name + "-member-" + identity }
 
 func (r records) slotName(slot int) string { return r.name + "-slot-" + strconv.Itoa(slot) }
 
-func (r records) selector() string {
-	return labels.Set{groupLabel: r.name}.String()
-}
+func (r records) selector() string { return labels.Set{groupLabel: r.name}.String() }
 
 func (r records) memberLabels() map[string]string {
 	return map[string]string{groupLabel: r.name, kindLabel: memberKind}
 }
 
-// newSlot is the record of a slot that nobody has had yet.
-func (r records) newSlot(slot int) *coordinationv1.Lease {
-	return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
-		Namespace: r.namespace,
-		Name:      r.slotName(slot),
-		Labels:    map[string]string{groupLabel: r.name, kindLabel: slotKind, slotLabel: strconv.Itoa(slot)},
-	}}
+// validate checks the parts of the records' names.
+func (r records) validate(identity string) error {
+	var errs []error
+	for _, why := range validation.IsValidLabelValue(r.name) {
+		errs = append(errs, fmt.Errorf("Lease.Name is %q: %s", r.name, why))
+	}
+	for _, why := range validation.IsDNS1123Subdomain(r.memberName(identity)) {
+		errs = append(errs, fmt.Errorf("Lease.Identity is %q: as part of the name %q it is not valid: %s",
+			identity, r.memberName(identity), why))
+	}
+	return errors.Join(errs...)
 }
 
-// slotOf is the slot that a record is of.
+// slotOf returns the slot that a record is about, and false for other records.
 func (r records) slotOf(lease *coordinationv1.Lease, slots int) (int, bool) {
 	if lease.Labels[kindLabel] != slotKind {
 		return 0, false
@@ -80,35 +85,100 @@ func (r records) slotOf(lease *coordinationv1.Lease, slots int) (int, bool) {
 	return slot, err == nil && slot >= 0 && slot < slots && lease.Name == r.slotName(slot)
 }
 
-// division is the record of how the keys are divided.
-func (r records) division(o Options) *coordinationv1.Lease {
-	return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
-		Namespace: r.namespace,
-		Name:      r.name,
-		Annotations: map[string]string{
-			slotsAnnotation: strconv.Itoa(o.Slots),
-			hashAnnotation:  hashName,
-			byAnnotation:    o.By.String(),
-		},
-	}}
+func (r records) leases() coordinationclient.LeaseInterface { return r.client.Leases(r.namespace) }
+
+func (r records) request(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(record.WithOwn(ctx, r.owner), r.timeout)
 }
 
-// disagreement compares the recorded division with ours.
-func disagreement(there, here *coordinationv1.Lease) error {
+func (r records) explain(doing string, err error) error {
+	return record.Explain(doing, r.key(), verbs, err)
+}
+
+func (r records) list(ctx context.Context) (*coordinationv1.LeaseList, error) {
+	ctx, end := r.request(ctx)
+	defer end()
+	return r.leases().List(ctx, metav1.ListOptions{LabelSelector: r.selector()})
+}
+
+func (r records) read(ctx context.Context, name string) (*coordinationv1.Lease, error) {
+	ctx, end := r.request(ctx)
+	defer end()
+	return r.leases().Get(ctx, name, metav1.GetOptions{})
+}
+
+// update replaces a record if its resourceVersion is still that of lease.
+func (r records) update(ctx context.Context, lease *coordinationv1.Lease) (*coordinationv1.Lease, error) {
+	ctx, end := r.request(ctx)
+	defer end()
+	return r.leases().Update(ctx, lease, metav1.UpdateOptions{})
+}
+
+// take makes holder the owner of a slot if its record is still the seen one;
+// nil means that there is none.
+func (r records) take(
+	ctx context.Context, slot int, seen *coordinationv1.Lease, holder string, d time.Duration, now time.Time,
+) (*coordinationv1.Lease, error) {
+	if seen != nil {
+		return r.update(ctx, record.Taken(seen, holder, d, now))
+	}
+	ctx, end := r.request(ctx)
+	defer end()
+	return r.leases().Create(ctx, record.Taken(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
+		Namespace: r.namespace,
+		Name:      r.slotName(slot),
+		Labels:    map[string]string{groupLabel: r.name, kindLabel: slotKind, slotLabel: strconv.Itoa(slot)},
+	}}, holder, d, now), metav1.CreateOptions{})
+}
+
+// remove deletes a record if it is still as it was seen.
+func (r records) remove(ctx context.Context, lease *coordinationv1.Lease) error {
+	ctx, end := r.request(ctx)
+	defer end()
+	return r.leases().Delete(ctx, lease.Name, metav1.DeleteOptions{
+		Preconditions: &metav1.Preconditions{UID: &lease.UID, ResourceVersion: &lease.ResourceVersion},
+	})
+}
+
+// config returns the recorded configuration, which is o if there was none.
+func (r records) config(ctx context.Context, o Options) (map[string]string, error) {
+	ctx, end := r.request(ctx)
+	defer end()
+	lease, err := r.leases().Get(ctx, r.name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		lease, err = r.leases().Create(ctx, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
+			Namespace: r.namespace, Name: r.name, Annotations: o.annotations(),
+		}}, metav1.CreateOptions{})
+	}
+	if err != nil {
+		return nil, r.explain("reading", err)
+	}
+	return lease.Annotations, nil
+}
+
+// annotations returns what all replicas must agree on.
+func (o Options) annotations() map[string]string {
+	return map[string]string{
+		slotsAnnotation: strconv.Itoa(o.Slots), hashAnnotation: hashName, byAnnotation: o.By.String(),
+	}
+}
+
+// compare returns an [ErrConfig] if the recorded configuration differs from o.
+func (r records) compare(recorded map[string]string, o Options) error {
 	var differ []string
 	for _, a := range []string{slotsAnnotation, hashAnnotation, byAnnotation} {
-		if x, y := there.Annotations[a], here.Annotations[a]; x != y {
-			differ = append(differ, fmt.Sprintf("%s is %q there and %q here", a, x, y))
+		if there, here := recorded[a], o.annotations()[a]; there != here {
+			differ = append(differ, fmt.Sprintf("%s is %q there and %q here", a, there, here))
 		}
 	}
 	if len(differ) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%w: %s: stop all replicas and delete lease %q before they divide in another way",
-		ErrConfig, strings.Join(differ, ", "), here.Name)
+	return fmt.Errorf("%w: %s: stop all replicas and delete lease %q before changing the configuration",
+		ErrConfig, strings.Join(differ, ", "), r.name)
 }
 
-// identityOf is the identity in the name of a holder.
+// identityOf returns the identity in the name of a holder.
 func identityOf(holder string) string {
 	if i := strings.LastIndexByte(holder, '_'); i >= 0 {
 		return holder[:i]
@@ -121,31 +191,25 @@ func slotOfKey(key types.NamespacedName, o Options) int {
 	if o.By == ByKey {
 		text += "/" + key.Name
 	}
-	return int(hash64(text) % uint64(o.Slots))
+	return int(mix(fnv1a(text)) % uint64(o.Slots))
 }
 
-// preference is the rendezvous score of a member for a slot.
+// preference returns the rendezvous score of a member for a slot.
 func preference(identity string, slot int) uint64 {
-	return mix(fnv1a(fnv1a(fnvOffset, identity), "/"+strconv.Itoa(slot)))
+	return mix(fnv1a(identity + "/" + strconv.Itoa(slot)))
 }
 
-// hash64 is FNV-1a with the finalizer of MurmurHash3, without which similar
-// names have similar hashes. It decides on slots, so it is part of what the
-// replicas agree on.
-func hash64(text string) uint64 { return mix(fnv1a(fnvOffset, text)) }
-
-const (
-	fnvOffset = 14695981039346656037
-	fnvPrime  = 1099511628211
-)
-
-func fnv1a(h uint64, text string) uint64 {
+// fnv1a is FNV-1a with 64 bits. The replicas agree on it and on mix.
+func fnv1a(text string) uint64 {
+	h := uint64(14695981039346656037)
 	for i := range len(text) {
-		h = (h ^ uint64(text[i])) * fnvPrime
+		h = (h ^ uint64(text[i])) * 1099511628211
 	}
 	return h
 }
 
+// mix is the finalizer of MurmurHash3. Without it, similar names have similar
+// hashes.
 func mix(x uint64) uint64 {
 	x ^= x >> 33
 	x *= 0xff51afd7ed558ccd

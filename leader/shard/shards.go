@@ -5,12 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
@@ -18,8 +17,8 @@ import (
 	"github.com/homeostat/homeostat/leader/internal/record"
 )
 
-// Shards divide keys into slots and the slots among the replicas, so that each
-// slot is owned by one of them at a time. It is safe for concurrent use.
+// Shards is the [Assignment] by Leases: each slot is owned by at most one
+// replica at a time. It is safe for concurrent use.
 type Shards struct {
 	records records
 	options Options
@@ -29,14 +28,16 @@ type Shards struct {
 	mu      sync.Mutex // guards what follows
 	running bool
 	view    *view
-	problem error
+	problem error        // why the last request failed; nil if it did not
 	working map[int]bool // slots whose function runs
 }
 
-// New checks lease and options. It starts nothing. The Lease's name is that of
-// the record of how the keys are divided, and the start of the names of all
-// others; besides get, create and update, its client needs list, watch and
-// delete.
+// New checks lease and options. It starts nothing and sends nothing. Besides
+// get, create and update, the Lease's client needs the verbs list, watch and
+// delete on leases. The Lease's name is that of the record of the configuration,
+// and the start of the names of all others.
+//
+// Errors: all faults of lease and options, joined.
 func New(lease leader.Lease, o *Options) (*Shards, error) {
 	set := o.withDefaults()
 	errs := []error{set.validate()}
@@ -45,7 +46,7 @@ func New(lease leader.Lease, o *Options) (*Shards, error) {
 	}
 	r := records{client: lease.Client, namespace: lease.Namespace, name: lease.Name}
 	if lease.Name != "" && lease.Identity != "" {
-		errs = append(errs, r.validateNames(lease.Identity))
+		errs = append(errs, r.validate(lease.Identity))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, fmt.Errorf("making shards %q: %w", r.key(), err)
@@ -57,28 +58,30 @@ func New(lease leader.Lease, o *Options) (*Shards, error) {
 		return nil, err
 	}
 	set.Settle = cmp.Or(set.Settle, member.Timing.LeaseDuration/3)
+	r.owner, r.timeout = elector, member.Timing.RequestTimeout
 	return &Shards{
 		records: r,
 		options: set,
 		elector: elector,
 		member:  member,
-		view:    newView(r, set, member),
+		view:    newView(r, set.Slots, member),
 		working: map[int]bool{},
 	}, nil
 }
 
-// Slot returns the slot of a key. With [ByKey], give it the key of the root
+// Slot returns the slot of a key. With [ByKey], pass it the key of the root
 // owner.
 func (s *Shards) Slot(key types.NamespacedName) int { return slotOfKey(key, s.options) }
 
-// Fence is [leader.Elector.Fence]: clients of the returned config write only while no
-// other replica can have declared this membership expired.
+// Fence is [leader.Elector.Fence]: clients of the returned config write only
+// while no other replica can have declared this membership expired.
 func (s *Shards) Fence(config *rest.Config) *rest.Config { return s.elector.Fence(config) }
 
 // Healthy is for livez, like [leader.Elector.Healthy].
 func (s *Shards) Healthy() error { return s.elector.Healthy() }
 
-// Ready is for readyz: nil once this replica is a member and knows the slots.
+// Ready is for readyz. It returns nil if this replica is a member and can read
+// and write the records, and otherwise why not.
 func (s *Shards) Ready() error {
 	s.mu.Lock()
 	problem := s.problem
@@ -94,15 +97,15 @@ func (s *Shards) Ready() error {
 
 // Run joins the replicas and calls fn for each slot that this replica gets, in
 // a goroutine of its own, with a context that is the ownership: it ends with a
-// cause that wraps [ErrMoved], [leader.ErrLost], [leader.ErrFenced] or [leader.ErrStopping]. The
-// slot is given to another only after fn has returned. So fn first makes sure
-// that its caches are at least as new as its call, then takes up all keys of
-// the slot, works, and after its context has ended waits for the turns in
-// flight.
+// cause that wraps [ErrMoved], [leader.ErrLost], [leader.ErrFenced] or
+// [leader.ErrStopping]. No other replica gets the slot before fn has returned.
+// So fn first makes sure that its caches are at least as new as its call, then
+// enqueues all keys of the slot and works. When its context has ended it waits
+// for reconciles in flight, and returns.
 //
-// Errors: [ErrConfig], if the replicas divide differently; that of fn, if it
-// returned before its context ended; nil if ctx ended. Run may be called again
-// after it has returned.
+// Errors: [ErrConfig], if the replicas divide the keys differently; that of fn,
+// if it returned before its context ended; nil if ctx ended. Run may be called
+// again after it has returned.
 func (s *Shards) Run(ctx context.Context, fn func(ctx context.Context, slot int) error) error {
 	s.mu.Lock()
 	if s.running {
@@ -116,55 +119,85 @@ func (s *Shards) Run(ctx context.Context, fn func(ctx context.Context, slot int)
 		s.running = false
 		s.mu.Unlock()
 	}()
-	if err := s.agree(ctx); err != nil {
-		if ctx.Err() != nil {
-			return nil
-		}
+	if err := s.checkConfig(ctx); err != nil {
 		return fmt.Errorf("joining shards %q: %w", s.records.key(), err)
+	}
+	if ctx.Err() != nil {
+		return nil
 	}
 	return s.elector.Run(ctx, func(ctx context.Context) error { return newKeeper(s, fn).run(ctx) })
 }
 
-// agree writes down how the keys are divided, or compares it. It tries again
-// until ctx ends if the API server does not answer.
-func (s *Shards) agree(ctx context.Context) error {
-	here := s.records.division(s.options)
-	for {
-		there, err := s.divide(ctx)
+// checkConfig compares this replica's configuration with the recorded one, and
+// records it if it is the first. It retries until the API server answers or ctx
+// ends.
+func (s *Shards) checkConfig(ctx context.Context) error {
+	for ctx.Err() == nil {
+		recorded, err := s.records.config(ctx, s.options)
+		s.report(err)
 		if err == nil {
-			s.failed(nil)
-			return disagreement(there, here)
+			return s.records.compare(recorded, s.options)
 		}
-		s.failed(err)
-		record.Sleep(ctx, s.member.Timing.Clock, s.member.Timing.RetryPeriod)
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
+		s.sleep(ctx, s.member.Timing.RetryPeriod)
+	}
+	return nil
+}
+
+// Status returns the owners of all slots, and since when they own them. It
+// sends no request.
+func (s *Shards) Status() Status {
+	now, member := s.now(), s.elector.Status()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	status := Status{Member: member, Slots: make([]SlotStatus, len(s.view.slots))}
+	live := map[string]bool{}
+	for _, o := range s.view.members {
+		if holder := record.Holder(o.Lease); holder != unowned && now.Before(o.FreeAt(s.view.duration)) {
+			live[holder] = true
+			status.Members = append(status.Members, holder)
 		}
 	}
-}
-
-func (s *Shards) divide(ctx context.Context) (*coordinationv1.Lease, error) {
-	ctx, end := s.request(ctx)
-	defer end()
-	client := s.records.leases()
-	there, err := client.Get(ctx, s.records.name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		there, err = client.Create(ctx, s.records.division(s.options), metav1.CreateOptions{})
+	slices.Sort(status.Members)
+	for slot := range status.Slots {
+		owner, state := s.view.owner(slot, member.Identity, now), Elsewhere
+		switch {
+		case s.working[slot]:
+			state = Here
+		case owner == unowned:
+			state = Claimable
+		case !live[owner]:
+			state = Unavailable
+		}
+		status.Slots[slot] = SlotStatus{State: state, Owner: owner, Since: s.view.slots[slot].Since}
 	}
-	if err != nil {
-		return nil, s.records.explain("reading", err)
+	return status
+}
+
+// String reads like "21 of 64 slots are here; members: a_02ab.1, b_77c0.1".
+func (s *Shards) String() string {
+	status := s.Status()
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d of %d slots are here; members: %s",
+		status.Count(Here), len(status.Slots), cmp.Or(strings.Join(status.Members, ", "), "none"))
+	for _, state := range []State{Claimable, Unavailable} {
+		if n := status.Count(state); n > 0 {
+			fmt.Fprintf(&b, "; %d are %s", n, state)
+		}
 	}
-	return there, nil
+	if err := s.Ready(); err != nil {
+		fmt.Fprintf(&b, " (%v)", err)
+	}
+	return b.String()
 }
 
-func (s *Shards) request(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(record.WithOwn(ctx, s.elector), s.member.Timing.RequestTimeout)
-}
-
-func (s *Shards) failed(err error) {
+func (s *Shards) report(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.problem = err
 }
 
 func (s *Shards) now() time.Time { return s.member.Timing.Clock.Now() }
+
+func (s *Shards) sleep(ctx context.Context, d time.Duration) {
+	record.Sleep(ctx, s.member.Timing.Clock, d)
+}

@@ -289,30 +289,39 @@ func TestASlotThatOthersTouchCanStillBeTaken(t *testing.T) {
 }
 
 func TestASlotWhoseRequestsWereCutOffIsNotGivenAway(t *testing.T) {
-	inBubble(t, func(x *fixture) {
-		a := newShards(x.t, x.api.Link(1), "a", nil)
-		stop := x.run(func(ctx context.Context) error {
-			return a.Run(ctx, func(ctx context.Context, slot int) error {
-				x.take(slot, "a")
-				defer x.leave(slot)
-				<-ctx.Done()
-				if errors.Is(context.Cause(ctx), shard.ErrMoved) {
-					x.add("cut off")
-					asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Nanosecond)
-					defer cancel()
-					_, _ = through(asking, a, "http://api", deaf, http.MethodPut, "/api/v1/x")
-				}
-				return nil
+	for name, meanwhile := range map[string]func(x *fixture){
+		"while its member stays":      func(*fixture) {},
+		"when its membership is lost": func(x *fixture) { x.api.Delete("test-member-a") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(x *fixture) {
+				a := newShards(x.t, x.api.Link(1), "a", nil)
+				stop := x.run(func(ctx context.Context) error {
+					return a.Run(ctx, func(ctx context.Context, slot int) error {
+						x.take(slot, "a")
+						defer x.leave(slot)
+						<-ctx.Done()
+						if errors.Is(context.Cause(ctx), shard.ErrMoved) {
+							x.add("cut off")
+							asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Nanosecond)
+							defer cancel()
+							_, _ = through(asking, a, "http://api", deaf, http.MethodPut, "/api/v1/x")
+						}
+						return nil
+					})
+				})
+				pass(10 * time.Second)
+				b := x.shards("b", nil)
+				pass(8 * time.Second)
+				x.Expect(x.read()).To(HaveLen(32))
+				meanwhile(x)
+				pass(4 * time.Second)
+				x.Expect(x.shares()).NotTo(HaveKey("b"))
+				pass(35 * time.Second)
+				x.Expect(x.shares()).To(Equal(map[string]int{"a": 32, "b": 32}))
+				stop()
+				b.end()
 			})
 		})
-		pass(10 * time.Second)
-		b := x.shards("b", nil)
-		pass(12 * time.Second)
-		x.Expect(x.read()).To(HaveLen(32))
-		x.Expect(x.shares()).NotTo(HaveKey("b"))
-		pass(20 * time.Second)
-		x.Expect(x.shares()).To(Equal(map[string]int{"a": 32, "b": 32}))
-		stop()
-		b.end()
-	})
+	}
 }

@@ -1,42 +1,48 @@
 package shard
 
 import (
+	"context"
+	"fmt"
 	"slices"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/homeostat/homeostat/leader/internal/record"
 )
 
-// view is what a replica knows of the records, and since when by its own clock.
+// view is the records as this replica last saw them, and since when by its own
+// clock. The mutex of Shards guards it.
 type view struct {
 	records  records
-	duration time.Duration
-	renewal  time.Duration // within which a member that is well renews
 	member   *record.Member
+	duration time.Duration // of a lease
+	renewal  time.Duration // within which a healthy member renews
 
-	members map[string]record.Observation // by name of the record
-	slots   []record.Observation
-	shy     map[string]bool // members that left a slot that was theirs to take
-	changed time.Time       // when the members were last others than before
-	last    []string        // the members at that time
+	members      map[string]record.Observation // by name of the record
+	slots        []record.Observation
+	unresponsive map[string]bool // members that did not take a slot assigned to them
+	last         []string        // the members that slots may go to
+	changed      time.Time       // when those last changed
 }
 
-func newView(r records, o Options, m *record.Member) *view {
+func newView(r records, slots int, m *record.Member) *view {
 	return &view{
-		records:  r,
-		duration: m.Timing.LeaseDuration,
-		renewal:  2*m.Timing.RetryPeriod + m.Timing.RequestTimeout,
-		member:   m,
-		members:  map[string]record.Observation{},
-		slots:    make([]record.Observation, o.Slots),
-		shy:      map[string]bool{},
+		records:      r,
+		member:       m,
+		duration:     m.Timing.LeaseDuration,
+		renewal:      2*m.Timing.RetryPeriod + m.Timing.RequestTimeout,
+		members:      map[string]record.Observation{},
+		slots:        make([]record.Observation, slots),
+		unresponsive: map[string]bool{},
 	}
 }
 
-// see takes in a record. deleted means that it is gone.
-func (v *view) see(lease *coordinationv1.Lease, deleted bool, now time.Time) {
+// observe notes a record of an event or a list.
+func (v *view) observe(lease *coordinationv1.Lease, deleted bool, now time.Time) {
 	next := lease
 	if deleted {
 		next = nil
@@ -44,46 +50,46 @@ func (v *view) see(lease *coordinationv1.Lease, deleted bool, now time.Time) {
 	switch lease.Labels[kindLabel] {
 	case memberKind:
 		if holder := record.Holder(v.members[lease.Name].Lease); holder != record.Holder(next) {
-			delete(v.shy, holder)
+			delete(v.unresponsive, holder)
 		}
 		v.members[lease.Name] = v.members[lease.Name].See(next, now)
 	case slotKind:
 		if slot, ok := v.records.slotOf(lease, len(v.slots)); ok {
 			if holder := record.Holder(next); holder != record.Holder(v.slots[slot].Lease) {
-				delete(v.shy, holder) // it does take slots
+				delete(v.unresponsive, holder) // it does take slots
 			}
 			v.slots[slot] = v.slots[slot].See(next, now)
 		}
 	}
 }
 
-// replace takes in a list: what is not in it is gone.
+// replace notes a list: a record that is not in it was deleted.
 func (v *view) replace(list []coordinationv1.Lease, now time.Time) {
-	there := map[string]bool{}
+	listed := map[string]bool{}
 	for i := range list {
-		there[list[i].Name] = true
-		v.see(&list[i], false, now)
+		listed[list[i].Name] = true
+		v.observe(&list[i], false, now)
 	}
 	for name, o := range v.members {
-		if o.Lease != nil && !there[name] {
+		if o.Lease != nil && !listed[name] {
 			v.members[name] = o.See(nil, now)
 		}
 	}
 	for slot, o := range v.slots {
-		if o.Lease == nil || !there[o.Lease.Name] {
+		if o.Lease == nil || !listed[o.Lease.Name] {
 			v.slots[slot] = o.See(nil, now)
 		}
 	}
 }
 
-// over tells whether the term of a holder has ended for certain, so that its
-// slots may be taken.
-func (v *view) over(slot record.Observation, holder, self string, now time.Time) bool {
-	if holder == self {
+// ended reports whether the term of the slot's holder is certain to have ended,
+// so that the slot may be taken.
+func (v *view) ended(slot record.Observation, holder, self string, now time.Time) bool {
+	switch {
+	case holder == self:
 		return false
-	}
-	if v.member.Was(holder) {
-		return true // an earlier term of ours
+	case v.member.Was(holder): // an earlier term of this process
+		return true
 	}
 	member, known := v.members[v.records.memberName(identityOf(holder))]
 	switch {
@@ -96,18 +102,19 @@ func (v *view) over(slot record.Observation, holder, self string, now time.Time)
 	}
 }
 
-// owner is who may work on a slot: nobody if it may be taken.
+// owner returns the member that may work on a slot, unowned if the slot may be
+// taken.
 func (v *view) owner(slot int, self string, now time.Time) string {
 	o := v.slots[slot]
 	if o.Lease == nil {
 		if now.Before(o.FreeAt(v.duration)) {
-			return o.Held // deleted by hand while it was held
+			return o.Held // another client deleted the record of a slot that was held
 		}
-		return nobody
+		return unowned
 	}
 	holder := record.Holder(o.Lease)
-	if holder != nobody && v.over(o, holder, self, now) {
-		return nobody
+	if holder != unowned && v.ended(o, holder, self, now) {
+		return unowned
 	}
 	return holder
 }
@@ -120,29 +127,29 @@ func (v *view) owners(self string, now time.Time) []string {
 	return owners
 }
 
-// living are the members that slots may go to: those that renew, take slots and
-// are not about to leave.
-func (v *view) living(now time.Time) []string {
-	var living []string
+// assignable returns the members that slots may go to, sorted: those that
+// renew, take slots and are not leaving.
+func (v *view) assignable(now time.Time) []string {
+	var members []string
 	for _, o := range v.members {
 		holder := record.Holder(o.Lease)
-		if holder == nobody || v.shy[holder] || now.Sub(o.Since) > v.renewal {
+		if holder == unowned || v.unresponsive[holder] || now.Sub(o.Since) > v.renewal {
 			continue
 		}
 		if o.Lease.Annotations[record.LeavingAnnotation] == "" {
-			living = append(living, holder)
+			members = append(members, holder)
 		}
 	}
-	slices.Sort(living)
-	if !slices.Equal(living, v.last) {
-		v.last, v.changed = living, now
+	slices.Sort(members)
+	if !slices.Equal(members, v.last) {
+		v.last, v.changed = members, now
 	}
-	return living
+	return members
 }
 
-// dead are the members whose lease has expired by our clock, and tombs those
-// that are long gone.
-func (v *view) dead(self string, now time.Time) (dead, tombs []*coordinationv1.Lease) {
+// expired returns the records of members whose lease has expired by this
+// replica's clock, and those of members that ended long ago and can be deleted.
+func (v *view) expired(self string, now time.Time) (expired, old []*coordinationv1.Lease) {
 	for name, o := range v.members {
 		switch holder := record.Holder(o.Lease); {
 		case o.Lease == nil:
@@ -150,11 +157,88 @@ func (v *view) dead(self string, now time.Time) (dead, tombs []*coordinationv1.L
 				delete(v.members, name)
 			}
 		case holder == self:
-		case holder != nobody && !now.Before(o.FreeAt(v.duration)):
-			dead = append(dead, o.Lease)
-		case holder == nobody && !now.Before(o.Since.Add(2*v.duration)):
-			tombs = append(tombs, o.Lease)
+		case holder != unowned && !now.Before(o.FreeAt(v.duration)):
+			expired = append(expired, o.Lease)
+		case holder == unowned && !now.Before(o.Since.Add(2*v.duration)):
+			old = append(old, o.Lease)
 		}
 	}
-	return dead, tombs
+	return expired, old
+}
+
+// isStale reports whether the watch has not shown this replica's own renewals
+// for so long that it must be broken.
+func (v *view) isStale(self string, now time.Time) bool {
+	o, ok := v.members[v.records.memberName(identityOf(self))]
+	return ok && now.Sub(o.Since) >= v.duration
+}
+
+// update is a list, an event or an error of the watch.
+type update struct {
+	list    []coordinationv1.Lease
+	event   *coordinationv1.Lease
+	deleted bool
+	err     error
+}
+
+// watcher lists and watches the records. There are few of them, so that a list
+// costs less than closing gaps in a watch would.
+type watcher struct {
+	records records
+	timing  record.Timing
+	updates chan update
+	relist  chan struct{} // asks for another list
+}
+
+// run lists and watches until ctx ends, again whenever the watch ends.
+func (w *watcher) run(ctx context.Context) {
+	for ctx.Err() == nil {
+		pause := w.timing.RetryPeriod / 10 // for a server that ends each watch at once
+		if err := w.once(ctx); err != nil {
+			w.send(ctx, update{err: err})
+			pause = w.timing.RetryPeriod
+		}
+		record.Sleep(ctx, w.timing.Clock, pause)
+	}
+}
+
+func (w *watcher) once(ctx context.Context) error {
+	list, err := w.records.list(ctx)
+	if err != nil {
+		return w.records.explain("listing the records of", err)
+	}
+	w.send(ctx, update{list: list.Items})
+	events, err := w.records.leases().Watch(ctx, metav1.ListOptions{
+		LabelSelector: w.records.selector(), ResourceVersion: list.ResourceVersion,
+	})
+	if err != nil {
+		return w.records.explain("watching the records of", err)
+	}
+	defer events.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-w.relist:
+			return nil
+		case event, open := <-events.ResultChan():
+			if !open {
+				return nil
+			}
+			if event.Type == watch.Error {
+				return fmt.Errorf("watching the records of lease %q: %w",
+					w.records.key(), apierrors.FromObject(event.Object))
+			}
+			if lease, ok := event.Object.(*coordinationv1.Lease); ok && event.Type != watch.Bookmark {
+				w.send(ctx, update{event: lease, deleted: event.Type == watch.Deleted})
+			}
+		}
+	}
+}
+
+func (w *watcher) send(ctx context.Context, u update) {
+	select {
+	case <-ctx.Done():
+	case w.updates <- u:
+	}
 }
