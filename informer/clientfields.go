@@ -9,8 +9,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Clients of client-go do not tell what they read. This file, and no other, reads
-// fields of theirs that are not exported. It assumes of client-go v0.37:
+// Clients of client-go do not say what they read. This file, and no other, reads
+// their unexported fields. It assumes of client-go v0.37:
 //
 //   - What a generated client embeds, and its fake, have a field "resource": a plural
 //     name beside a method GetClient, or a schema.GroupVersionResource. So have the
@@ -18,16 +18,14 @@ import (
 //   - Clients have a field "client" that leads to a rest.RESTClient, and that has the
 //     URL of the server in a field "base".
 //
-// Where that is not so, the resource is guessed from the Go type if it is a
-// built-in one, and is otherwise unknown, as the server then is: tests fail.
+// Otherwise the resource is derived from the Go type of a built-in kind, or
+// unknown, and so is the server; tests fail then.
 
-// resourceOf returns what a client of client-go, real or fake, reads, also if
-// another type embeds the client, and the namespace that an untyped client is
-// bound to: empty as far as it does not tell.
+// resourceOf returns the resource that a client of client-go, real or fake, reads,
+// also if another type embeds the client, and the namespace that an untyped client
+// is bound to: empty as far as they are unknown.
 func resourceOf(client any) (resource schema.GroupVersionResource, namespace string) {
-	if u, ok := client.(interface{ below() any }); ok {
-		client = u.below()
-	}
+	client = unwrapped(client)
 	const deepest = 6 // types that embed one another
 	for range deepest {
 		v := reflect.Indirect(reflect.ValueOf(client))
@@ -44,7 +42,7 @@ func resourceOf(client any) (resource schema.GroupVersionResource, namespace str
 	return resource, namespace
 }
 
-// readResource returns what the field of a client says.
+// readResource returns the resource in a field of a client.
 func readResource(client any, field reflect.Value) (resource schema.GroupVersionResource) {
 	if field.Type() == reflect.TypeFor[schema.GroupVersionResource]() {
 		part := func(name string) string { return field.FieldByName(name).String() }
@@ -70,7 +68,7 @@ func embeddedIn(v reflect.Value) any {
 	return nil
 }
 
-// fieldOf returns a field of v or of a struct that is embedded in it.
+// fieldOf returns a field of v or of a struct embedded in it.
 func fieldOf(v reflect.Value, name string) (reflect.Value, bool) {
 	if v.Kind() != reflect.Struct {
 		return reflect.Value{}, false
@@ -83,12 +81,10 @@ func fieldOf(v reflect.Value, name string) (reflect.Value, bool) {
 	return value, err == nil
 }
 
-// serverOf returns the URL of the server that a client of client-go talks to:
-// empty if it is a fake, or something else that does not tell.
+// serverOf returns the URL of the server that a client of client-go sends requests
+// to: empty for fakes and other clients.
 func serverOf(client any) string {
-	if u, ok := client.(interface{ below() any }); ok {
-		client = u.below()
-	}
+	client = unwrapped(client)
 	if c, ok := client.(interface{ GetClient() rest.Interface }); ok {
 		client = c.GetClient()
 	}

@@ -25,7 +25,7 @@ func vandalize(p *corev1.Pod) {
 	p.Spec.Containers = append(p.Spec.Containers, corev1.Container{})
 }
 
-var vandalized = []string{"metadata.annotations.new", "metadata.labels.app", "spec.containers[0].image", "spec.containers[1]"}
+var vandalized = []string{"metadata.annotations", "metadata.labels.app", "spec.containers[0].image", "spec.containers[1]"}
 
 func webPod() *corev1.Pod {
 	p := pod("d", "web-1")
@@ -53,7 +53,7 @@ func TestMutationIsFoundAndNamed(t *testing.T) {
 		mutation, ok := errors.AsType[*informer.MutationError](err)
 		g.Expect(ok).To(BeTrue())
 		g.Expect(mutation).To(Equal(&informer.MutationError{Kind: "Pod", Key: key, Fields: vandalized}))
-		g.Expect(err).To(MatchError(ContainSubstring(`the cached Pod "d/web-1" was edited in place (metadata.annotations.new, `)))
+		g.Expect(err).To(MatchError(ContainSubstring(`the cached Pod "d/web-1" was modified in place (metadata.annotations, `)))
 		g.Expect(pods.CheckMutations()).To(Succeed(), "each is told once")
 
 		cancel()
@@ -94,7 +94,7 @@ func TestMutationOfUnstructured(t *testing.T) {
 			w.SetLabels(map[string]string{"color": "red"})
 		}
 		cancel()
-		g.Expect(<-ended).To(MatchError(ContainSubstring(`the cached Widget "d/a" was edited in place (metadata.labels)`)))
+		g.Expect(<-ended).To(MatchError(ContainSubstring(`the cached Widget "d/a" was modified in place (metadata.labels)`)))
 	})
 }
 

@@ -1,163 +1,286 @@
 package informer
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"reflect"
-	"strings"
-	"sync"
 	"sync/atomic"
-	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/homeostat/homeostat/internal/intern"
 )
 
-// An Informer keeps a copy of all objects of one kind, as far as they are in
-// its scope, and tells its handlers what changes.
+// Informer keeps a read-only copy of all objects of one kind that are in its scope,
+// and delivers changes to handlers.
 //
-// It is safe for concurrent use. Its reads never wait for its writes, nor the
-// other way round.
+// It is safe for concurrent use. Reads never block on writes, or writes on reads.
+// The objects it returns are shared; do not modify them.
 type Informer[T Object] struct {
-	options Options
-	fault   error // what is wrong with the options
-	scope   scope
-	kind    atomic.Pointer[string]
-
-	latest atomic.Pointer[version[T]] // never nil; stored under mu
-	newest table[T]                   // the objects of the newest state, by key
-	seen   seen
-
-	counted  counters
-	sharer   *intern.Sharer // nil if off
-	detector *detector[T]   // nil if off
-
-	writing sync.Mutex // held by who computes and stores the next state
-
-	mu         sync.Mutex // guards what follows
-	handlers   []*handler[T]
-	batches    []batch[T] // handed on in this order, by one goroutine at a time
-	delivering bool
-	handing    time.Time // when the changes came that are being handed on
-	session    *session[T]
-	sources    []source
-
-	of       func(namespace string) source // nil if the namespaces are fixed
-	settling sync.Mutex                    // held while the namespaces change
+	options  Options
+	err      error // what is wrong with the options and the client
+	scope    scope
+	identity *identity
+	counted  *counters
+	store    *store[T]
+	feed     *feed[T]
 }
 
 // For returns an informer of the objects that c reads:
 //
 //	nodes := informer.For(clientset.CoreV1().Nodes(), nil)
 //
-// It starts nothing, see Run. Wrong options are reported by Validate, Run
-// and WaitForSync, and by reconcile.New.
+// It starts nothing, see [Informer.Run]. Wrong options are reported by Validate,
+// Run and WaitForSync, and by reconcile.New.
 func For[T Object, L runtime.Object](c Client[T, L], o *Options) *Informer[T] {
 	return newInformer[T]([]source{sourceOf(c)}, o)
 }
 
-func newInformer[T Object](sources []source, o *Options) *Informer[T] {
-	i := &Informer[T]{options: o.withDefaults(), sources: sources}
-	i.fault = i.options.validate()
-	for _, s := range sources {
-		i.fault = errors.Join(i.fault, s.fault)
+// ForNamespaces returns an informer of Options.Namespaces that lists and watches
+// each of them separately, so that permissions in these namespaces are enough:
+//
+//	pods := informer.ForNamespaces(clientset.CoreV1().Pods, &informer.Options{Namespaces: []string{"a", "b"}})
+//
+// It starts nothing, see [For].
+func ForNamespaces[C Client[T, L], T Object, L runtime.Object](of func(namespace string) C, o *Options) *Informer[T] {
+	connect := func(namespace string) source {
+		if of == nil {
+			return source{namespace: namespace, err: errNoClients}
+		}
+		s := sourceOf[T, L](of(namespace))
+		if s.err != nil {
+			s.err = fmt.Errorf("informer.ForNamespaces: the client of namespace %q is nil", namespace)
+		}
+		s.namespace = namespace
+		return s
 	}
-	i.scope = newScope(&i.options)
-	i.latest.Store(versionOf(i.empty()))
-	i.seen.init()
-	if !i.options.NoSharing {
-		i.sharer = intern.New()
+	var sources []source
+	for _, namespace := range namespacesOf(o.withDefaults().Namespaces) {
+		sources = append(sources, connect(namespace))
 	}
-	if i.options.checksMutations() {
-		i.detector = &detector[T]{copies: map[*item[T]]T{}}
-	}
-	kind := i.options.Kind
-	if t := reflect.TypeFor[T](); kind == "" && t.Kind() == reflect.Pointer && !isGeneric(t.Elem()) {
-		kind = t.Elem().Name()
-	}
-	if kind != "" {
-		i.kind.Store(&kind)
-	}
+	i := newInformer[T](sources, o)
+	i.feed.connect = connect
 	return i
 }
 
-// Get returns the newest object of key. It allocates nothing.
+func newInformer[T Object](sources []source, o *Options) *Informer[T] {
+	i := &Informer[T]{options: o.withDefaults(), counted: &counters{}}
+	i.err = i.options.validate()
+	for _, s := range sources {
+		i.err = errors.Join(i.err, s.err)
+	}
+	i.scope = newScope(&i.options)
+	i.identity = newIdentity[T](&i.options)
+	i.store = newStore[T](&i.options, i.identity)
+	i.feed = &feed[T]{
+		options: &i.options, identity: i.identity, counted: i.counted, store: i.store, sources: sources,
+	}
+	i.feed.marks.init()
+	i.store.delivery.counted, i.store.delivery.log = i.counted, i.feed.log
+	return i
+}
+
+// Validate returns what is wrong with the options and the client, joined: nil if
+// nothing is. Run and WaitForSync return the same.
+func (i *Informer[T]) Validate() error {
+	if i.err == nil {
+		return nil
+	}
+	return fmt.Errorf("informer of %s: %w", i.Name(), i.err)
+}
+
+// Kind returns the kind of the objects, such as "Node". For unstructured and
+// metadata-only objects it is empty until one has been received, unless
+// Options.Kind is set.
+func (i *Informer[T]) Kind() string { return i.identity.Kind() }
+
+// Name returns the name in logs, errors and metrics, such as "nodes".
+func (i *Informer[T]) Name() string { return i.identity.Name() }
+
+// Run lists and watches until ctx ends, then returns nil. It fails at once if the
+// options are wrong; all other errors are logged and retried. If cached objects
+// were modified in place, it returns a [MutationError] for each of them.
 //
-// Shape: the object is shared with every reader, so read only.
+// Calls may overlap: the first one starts the watch, with the values of its
+// context, and the last one to end stops it and returns after every goroutine has
+// ended. Then the informer can be run again. When no Run is active and no handler
+// is registered, the cache is cleared.
+func (i *Informer[T]) Run(ctx context.Context) error {
+	err := i.err
+	if err == nil {
+		err = i.feed.run(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("running the informer of %s: %w", i.Name(), err)
+	}
+	return nil
+}
+
+// HasSynced reports whether the informer is running and its first list has been
+// stored and delivered to every handler.
+func (i *Informer[T]) HasSynced() bool { return i.feed.hasSynced() }
+
+// WaitForSync returns when HasSynced is true.
+//
+// Errors: wrong options, and that of ctx, with what is missing and why, for example
+// that the server forbids the list.
+func (i *Informer[T]) WaitForSync(ctx context.Context) error {
+	if i.err != nil {
+		return fmt.Errorf("waiting for the first list of %s: %w", i.Name(), i.err)
+	}
+	if waitFor(ctx, i.feed.marks.onSynced) {
+		return nil
+	}
+	return fmt.Errorf("waiting for the first list of %s: %s: %w", i.Name(), i.feed.whyNotSynced(), context.Cause(ctx))
+}
+
+// waitFor waits for the call of what on is given, and reports whether that came
+// before the end of ctx.
+func waitFor(ctx context.Context, on func(f func()) (cancel func())) bool {
+	done := make(chan struct{})
+	defer on(func() { close(done) })()
+	select {
+	case <-done:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// Get returns the newest object of key. The object is shared; do not modify it. It
+// allocates nothing.
 func (i *Informer[T]) Get(key types.NamespacedName) (object T, ok bool) {
-	if it := i.newest.get(key); it != nil {
+	if it := i.store.table.get(key); it != nil {
 		return it.object, true
 	}
 	return object, false
 }
 
-// Snapshot returns what the cache holds now, at once and without copying. It
-// allocates nothing.
-func (i *Informer[T]) Snapshot() Snapshot[T] { return Snapshot[T]{i.state()} }
+// Snapshot returns the content of the cache. It copies and allocates nothing.
+func (i *Informer[T]) Snapshot() Snapshot[T] { return i.store.snapshot() }
 
-// empty returns a state without objects, with the indexes of the current one.
-func (i *Informer[T]) empty() *state[T] {
-	s := &state[T]{indexed: i.options.IndexLabels}
-	if len(i.options.IndexLabels) > 0 {
-		s.labels = newPostings(labelsOf[T](i.options.IndexLabels))
+// Handle calls h for every change from now on, after it has been stored, until
+// remove is called. Objects that are cached already are replayed first, as Added,
+// before Handle returns.
+//
+// Calls do not overlap and are in the order of the changes. h must not block, since
+// the watch waits for it. A call that has begun may still be running when remove
+// returns. If h panics, that is logged and counted, and h misses the event.
+func (i *Informer[T]) Handle(h func(Event[T])) (remove func()) {
+	added := i.store.delivery.add(h, i.store.snapshot)
+	return func() {
+		i.store.delivery.remove(added)
+		i.feed.clearIfUnused()
 	}
-	if i.latest.Load() != nil {
-		for _, x := range i.state().indexes {
-			s.indexes = append(s.indexes, x.empty())
-		}
-	}
-	return s
 }
 
-// Validate returns what is wrong with the options and the client, joined: nil if
-// nothing is. [Informer.Run] and [Informer.WaitForSync] return the same.
-func (i *Informer[T]) Validate() error {
-	if i.fault == nil {
+// SetNamespaces makes an informer of [ForNamespaces] watch these namespaces: all if
+// there are none. Watches of namespaces that it has already go on. Objects of
+// others are delivered as Deleted before SetNamespaces returns; HasSynced is false
+// until new ones have been listed. It must not be called by a handler.
+//
+// Errors: wrong names; an informer that is not made with ForNamespaces.
+func (i *Informer[T]) SetNamespaces(namespaces ...string) error {
+	err := (&Options{Namespaces: namespaces}).validate()
+	if err == nil {
+		err = i.feed.setNamespaces(namespacesOf(namespaces))
+	}
+	if err != nil {
+		return fmt.Errorf("changing the namespaces of the informer of %s: %w", i.Name(), err)
+	}
+	return nil
+}
+
+// LastResourceVersion returns the newest resourceVersion up to which the cache has
+// stored and delivered everything, by events and bookmarks. It is empty before the
+// first list. With several namespaces it is the oldest of their watches'.
+func (i *Informer[T]) LastResourceVersion() string { return i.feed.marks.lowest() }
+
+// OnSeen calls f once, when everything up to a resourceVersion has been stored and
+// delivered for a namespace ("" for all): before OnSeen returns if that is so
+// already, else on the goroutine of the watch, in the order of the calls of OnSeen.
+// f must not block. After cancel, f is not called, unless its call has begun.
+//
+// A namespace with a watch of its own (ForNamespaces) does not wait for the watches
+// of others, which may be silent for a minute. A resourceVersion that cannot be
+// compared, as with fakes, is seen when the cache has synced.
+func (i *Informer[T]) OnSeen(namespace, resourceVersion string, f func()) (cancel func()) {
+	return i.feed.marks.on(&waiter{namespace: namespace, rv: resourceVersion, call: f})
+}
+
+// WaitFor returns when everything up to a resourceVersion has been stored and
+// delivered for all namespaces, see OnSeen.
+//
+// Errors: that of ctx, with how far the cache was.
+func (i *Informer[T]) WaitFor(ctx context.Context, resourceVersion string) error {
+	if waitFor(ctx, func(f func()) func() { return i.OnSeen("", resourceVersion, f) }) {
 		return nil
 	}
-	return fmt.Errorf("informer of %s: %w", i.Name(), i.fault)
+	return fmt.Errorf("waiting for the cache of %s to see resourceVersion %q (it has seen %q): %w",
+		i.Name(), resourceVersion, i.LastResourceVersion(), context.Cause(ctx))
 }
 
-// Kind of the objects, such as "Node". It is empty for unstructured and
-// metadata-only objects until one has been seen, unless Options.Kind tells.
-func (i *Informer[T]) Kind() string {
-	if kind := i.kind.Load(); kind != nil {
-		return *kind
-	}
-	return ""
+// WaitForLatest returns when the cache is at least as new as the server was at the
+// time of the call. The watch does not show that: if the objects do not change, it
+// is silent for a minute.
+//
+// It lists the objects page by page and retains only their resourceVersions. It
+// stops listing when the watch has come as far.
+//
+// Errors: that of ctx, with what is missing; failed requests are retried. A wrapped
+// informer fails at once.
+func (i *Informer[T]) WaitForLatest(ctx context.Context) error { return i.waitForLatest(ctx, nil) }
+
+// WaitForObject returns when the cache is at least as new as the server was at the
+// time of the call about the object of key: then it has the object, or none if the
+// server has none in scope.
+//
+// It sends one request, and none if key is outside the informer's namespaces.
+//
+// Errors: as [Informer.WaitForLatest].
+func (i *Informer[T]) WaitForObject(ctx context.Context, key types.NamespacedName) error {
+	return i.waitForLatest(ctx, &key)
 }
 
-// Name in logs, errors and metrics, such as "nodes".
-func (i *Informer[T]) Name() string {
-	if i.options.Name != "" {
-		return i.options.Name
+func (i *Informer[T]) waitForLatest(ctx context.Context, only *types.NamespacedName) error {
+	if err := i.feed.waitForLatest(ctx, only, i.WaitForSync); err != nil {
+		return fmt.Errorf("waiting until the cache of %s is as new as the server: %w", i.Name(), err)
 	}
-	kind := i.Kind()
-	if kind == "" {
-		return "objects"
-	}
-	plural, _ := meta.UnsafeGuessKindToResource(schema.GroupVersionKind{Kind: kind})
-	return plural.Resource
+	return nil
 }
 
-// shares makes what object has in common with its earlier state, or with the
-// other objects, one.
-func (i *Informer[T]) shares(object T) {
-	switch it := i.newest.get(keyOf(object)); {
-	case i.sharer == nil:
-	case it != nil:
-		i.sharer.Update(object, it.object)
-	default:
-		i.sharer.Object(object)
-	}
+// CheckMutations compares the cached objects of keys, or all if there are none,
+// with what the server sent. It returns one joined [MutationError] per object
+// modified in place since the last check; nil if Options.MutationCheck turns it off.
+//
+// Controllers call it after each reconcile, to name the one to blame. Run returns
+// all that were found, too.
+func (i *Informer[T]) CheckMutations(keys ...types.NamespacedName) error {
+	return i.store.checkMutations(keys...)
 }
 
-// learnKind remembers the kind that an object of a generic type carries.
-func (i *Informer[T]) learnKind(object T) {
+// identity is what an informer is called.
+type identity struct {
+	name string // Options.Name
+	kind atomic.Pointer[string]
+}
+
+func newIdentity[T Object](o *Options) *identity {
+	id := &identity{name: o.Name}
+	kind := o.Kind
+	if t := reflect.TypeFor[T](); kind == "" && t.Kind() == reflect.Pointer && !isGeneric(t.Elem()) {
+		kind = t.Elem().Name()
+	}
+	if kind != "" {
+		id.kind.Store(&kind)
+	}
+	return id
+}
+
+// learnKind remembers the kind of an object if that is not known.
+func (i *identity) learnKind(object Object) {
 	if i.kind.Load() == nil {
 		if kind := object.GetObjectKind().GroupVersionKind().Kind; kind != "" {
 			i.kind.Store(&kind)
@@ -165,7 +288,21 @@ func (i *Informer[T]) learnKind(object T) {
 	}
 }
 
-// isGeneric tells whether one Go type stands for many kinds.
-func isGeneric(t reflect.Type) bool {
-	return t.Name() == "Unstructured" || strings.HasPrefix(t.Name(), "PartialObjectMetadata")
+func (i *identity) Kind() string {
+	if kind := i.kind.Load(); kind != nil {
+		return *kind
+	}
+	return ""
+}
+
+func (i *identity) Name() string {
+	if i.name != "" {
+		return i.name
+	}
+	kind := i.Kind()
+	if kind == "" {
+		return "objects"
+	}
+	plural, _ := meta.UnsafeGuessKindToResource(schema.GroupVersionKind{Kind: kind})
+	return plural.Resource
 }

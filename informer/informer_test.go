@@ -169,7 +169,7 @@ func TestSeen(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		err := nodes.WaitFor(ctx, "150")
-		g.Expect(err).To(MatchError(ContainSubstring(`cache of nodes to see version "150" (it has seen "100")`)))
+		g.Expect(err).To(MatchError(ContainSubstring(`cache of nodes to see resourceVersion "150" (it has seen "100")`)))
 		g.Expect(err).To(MatchError(context.DeadlineExceeded))
 		close(gate)
 		synctest.Wait()

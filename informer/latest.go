@@ -4,15 +4,27 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 )
 
-// busyKind is how long the watch of a kind with more objects than a page may
-// take to come as far as the server is, before they are all listed.
-const busyKind = time.Second
+const (
+	// watchCatchUp is how long to wait for the watch before listing the remaining
+	// pages.
+	watchCatchUp = time.Second
+	// catchUpPage is how many objects one request brings.
+	catchUpPage = 500
+	// catchUpTimeout bounds each request.
+	catchUpTimeout = 30 * time.Second
+	// catchUpPoll is the pause between two looks at the cache.
+	catchUpPoll = 10 * time.Millisecond
+)
 
 // Why WaitForLatest cannot know.
 var (
@@ -20,121 +32,184 @@ var (
 	errEnded   = errors.New("the watch has ended")
 )
 
-// WaitForLatest returns when the cache is at least as new as the server was at
-// the time of the call. The watch alone does not tell: that of a kind that
-// nobody changes is silent for a minute.
-//
-// Shape: the objects are listed, page by page, and dropped when their versions
-// have been compared; not all of them if the watch comes as far meanwhile.
-//
-// Errors: that of ctx, with what is missing; requests that fail are repeated. A
-// wrapped informer fails at once.
-func (i *Informer[T]) WaitForLatest(ctx context.Context) error { return i.waitForLatest(ctx, nil) }
-
-// WaitForObject returns when the cache is, about the object of key, at least as
-// new as the server was at the time of the call: it has the object then, or has
-// none if the server has none in scope.
-//
-// Sends one request. A key outside the informer's namespaces needs none.
-//
-// Errors: as [Informer.WaitForLatest].
-func (i *Informer[T]) WaitForObject(ctx context.Context, key types.NamespacedName) error {
-	return i.waitForLatest(ctx, &key)
-}
-
-// waitForLatest waits for one object, or for all.
-func (i *Informer[T]) waitForLatest(ctx context.Context, only *types.NamespacedName) error {
-	pause := i.options.BackoffBase
+// waitForLatest waits until the cache is as new as the server, about one object or
+// all.
+func (f *feed[T]) waitForLatest(ctx context.Context, only *types.NamespacedName, synced func(context.Context) error) error {
+	pause := f.options.BackoffBase
 	for {
-		err := i.catchUpAll(ctx, only)
-		if err == nil {
-			return nil
+		err := synced(ctx)
+		watches, _ := f.current()
+		for n := 0; err == nil && n < len(watches); n++ {
+			if of := watches[n].source.namespace; only == nil || of == "" || of == only.Namespace {
+				err = watches[n].catchUp(ctx, only)
+			}
 		}
-		final := errors.Is(err, errWrapped) || i.fault != nil
-		if !final && ctx.Err() == nil {
-			klog.FromContext(ctx).Error(err, "how new the server is is not known, trying again",
-				"informer", i.Name(), "retryIn", pause)
-			i.pause(ctx, pause)
-			pause = min(2*pause, i.options.BackoffCap)
+		final := errors.Is(err, errWrapped) || f.options.validate() != nil
+		if err != nil && !final && ctx.Err() == nil {
+			klog.FromContext(ctx).Error(err, "cannot determine the server's resourceVersion, retrying",
+				"informer", f.identity.Name(), "retryIn", pause)
+			select {
+			case <-ctx.Done():
+			case <-time.After(pause):
+			}
+			pause = min(2*pause, f.options.BackoffCap)
 		}
-		if ctx.Err() != nil && !errors.Is(err, context.Cause(ctx)) {
+		if ctx.Err() != nil && err != nil && !errors.Is(err, context.Cause(ctx)) {
 			err = fmt.Errorf("%w: %w", context.Cause(ctx), err)
 		}
-		if final || ctx.Err() != nil {
-			return fmt.Errorf("waiting until the cache of %s is as new as the server: %w", i.Name(), err)
-		}
-	}
-}
-
-func (i *Informer[T]) pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	}
-}
-
-func (i *Informer[T]) catchUpAll(ctx context.Context, only *types.NamespacedName) error {
-	if err := i.WaitForSync(ctx); err != nil {
-		return err
-	}
-	watches, _ := i.watches()
-	for _, r := range watches {
-		if only != nil && r.source.namespace != "" && r.source.namespace != only.Namespace {
-			continue
-		}
-		if r.source.follows != nil {
-			return errWrapped
-		}
-		if err := r.catchUp(ctx, only); err != nil {
+		if err == nil || final || ctx.Err() != nil {
 			return err
 		}
 	}
-	return nil
 }
 
-// catchUp asks what there is, and waits until the watch has brought it.
-func (r *reflection[T]) catchUp(ctx context.Context, only *types.NamespacedName) error {
-	g := newGap(r, only)
-	for {
-		more, err := g.list(ctx)
+// catchUp lists what the server has, and waits until the watch has delivered it.
+func (r *reflectorStore[T]) catchUp(ctx context.Context, only *types.NamespacedName) error {
+	if r.source.follows != nil {
+		return errWrapped
+	}
+	b := &backlog[T]{
+		reflector: r, only: only, listed: map[types.NamespacedName]struct{}{}, behind: map[types.NamespacedName]string{},
+	}
+	for page := 1; ; page++ {
+		more, err := b.addPage(ctx)
 		if err != nil {
-			return err
+			return fmt.Errorf("listing: %w", err)
 		}
 		if !more {
 			break
 		}
-		if g.pages == 1 && r.await(ctx, busyKind, g.reached) == nil {
-			return nil
+		if page == 1 {
+			limited, cancel := context.WithTimeout(ctx, watchCatchUp)
+			err := b.wait(limited, b.reached)
+			if cancel(); err == nil {
+				return nil
+			}
 		}
 	}
-	g.compareGone()
-	if err := r.await(ctx, 0, g.closed); err != nil {
-		return fmt.Errorf("%d objects are not as at version %s: %w", len(g.behind), g.version, err)
+	b.addMissing()
+	if err := b.wait(ctx, b.empty); err != nil {
+		return fmt.Errorf("%d objects are not as at resourceVersion %s: %w", len(b.behind), b.rv, err)
 	}
 	return nil
 }
 
-// await looks every few milliseconds whether something is so, for no longer
-// than limit if there is one.
-func (r *reflection[T]) await(ctx context.Context, limit time.Duration, so func() bool) error {
-	const often = 10 * time.Millisecond
-	if limit > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, limit)
-		defer cancel()
+// backlog is the set of objects that one watch still has to deliver to reach a
+// given resourceVersion of the server.
+type backlog[T Object] struct {
+	reflector *reflectorStore[T]
+	only      *types.NamespacedName // the only object that counts; nil for all
+	rv        string                // of the server
+	next      string                // where the list continues
+
+	listed map[types.NamespacedName]struct{}
+	behind map[types.NamespacedName]string // the resourceVersion to come, "" for a deletion
+}
+
+// addPage requests one page of the list, and reports whether there are more.
+// Without a resourceVersion, the server answers with what is committed, not with
+// what it has cached.
+func (b *backlog[T]) addPage(ctx context.Context) (more bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, catchUpTimeout)
+	defer cancel()
+	options := metav1.ListOptions{Limit: catchUpPage, Continue: b.next}
+	b.reflector.applySelectors(&options)
+	if b.only != nil {
+		options.FieldSelector = selecting(*b.only, options.FieldSelector)
 	}
-	ticker := time.NewTicker(often)
+	page, err := b.reflector.source.list(ctx, options)
+	if err != nil {
+		return false, err
+	}
+	list, err := meta.ListAccessor(page)
+	if err != nil {
+		return false, err
+	}
+	b.rv, b.next = list.GetResourceVersion(), list.GetContinue()
+	return b.next != "", meta.EachListItem(page, func(object runtime.Object) error {
+		if item, ok := object.(T); ok {
+			b.add(item)
+		}
+		return nil
+	})
+}
+
+// add adds an object if it is newer at the server.
+func (b *backlog[T]) add(item T) {
+	key := keyOf(item)
+	if b.only != nil && key != *b.only {
+		return // fakes do not know field selectors
+	}
+	b.listed[key] = struct{}{}
+	cached, ok := b.reflector.feed.store.snapshot().Get(key)
+	if !ok || older(cached.GetResourceVersion(), item.GetResourceVersion()) {
+		b.behind[key] = item.GetResourceVersion()
+	}
+}
+
+// addMissing adds the cached objects that the server has not listed; it follows the
+// last page.
+func (b *backlog[T]) addMissing() {
+	cached := b.reflector.feed.store.snapshot()
+	all := cached.All()
+	if namespace := b.reflector.source.namespace; namespace != "" {
+		all = cached.Namespace(namespace)
+	}
+	for object := range all {
+		key := keyOf(object)
+		if _, listed := b.listed[key]; !listed && (b.only == nil || *b.only == key) && !older(b.rv, object.GetResourceVersion()) {
+			b.behind[key] = ""
+		}
+	}
+}
+
+// reached reports whether the watch has come as far as the server was.
+func (b *backlog[T]) reached() bool { return !older(b.mark(), b.rv) }
+
+func (b *backlog[T]) mark() string { return b.reflector.feed.marks.of(b.reflector.source.namespace) }
+
+// empty removes what has been delivered and reports whether nothing is left.
+func (b *backlog[T]) empty() bool {
+	if b.reached() {
+		return true
+	}
+	cached := b.reflector.feed.store.snapshot() // it is never ahead of Get
+	for key, rv := range b.behind {
+		object, ok := cached.Get(key)
+		switch {
+		case rv == "" && (!ok || older(b.rv, object.GetResourceVersion())),
+			rv != "" && ok && !older(object.GetResourceVersion(), rv),
+			rv != "" && !older(b.mark(), rv): // it was deleted again
+			delete(b.behind, key)
+		}
+	}
+	return len(b.behind) == 0
+}
+
+// wait returns when done returns true, or ctx or the watch ends.
+func (b *backlog[T]) wait(ctx context.Context, done func() bool) error {
+	ticker := time.NewTicker(catchUpPoll)
 	defer ticker.Stop()
-	for !so() {
+	for !done() {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case <-r.ended:
+		case <-b.reflector.ended:
 			return errEnded
 		case <-ticker.C:
 		}
 	}
 	return nil
+}
+
+// selecting returns a field selector of one object that also includes selector.
+func selecting(key types.NamespacedName, selector string) string {
+	terms := []string{"metadata.name=" + key.Name}
+	if key.Namespace != "" {
+		terms = append(terms, "metadata.namespace="+key.Namespace)
+	}
+	if selector != "" {
+		terms = append(terms, selector)
+	}
+	return strings.Join(terms, ",")
 }

@@ -205,7 +205,7 @@ func TestLatestSaysWhatIsMissing(t *testing.T) {
 		defer cancel()
 		err := w.nodes.WaitForLatest(ctx)
 		w.Expect(err).To(MatchError(context.DeadlineExceeded))
-		w.Expect(err).To(MatchError(ContainSubstring("1 objects are not as at version")))
+		w.Expect(err).To(MatchError(ContainSubstring("1 objects are not as at resourceVersion")))
 	})
 }
 

@@ -160,7 +160,7 @@ func TestFrozenWatchIsOpenedAgain(t *testing.T) {
 		synctest.Wait()
 		g.Expect(server.asked()).To(ConsistOf("stream", HaveSuffix(" 20")), "goes on, or lists again")
 		g.Expect(nodes.Snapshot().Len()).To(BeZero())
-		g.Expect(logs.matching("the watch has stalled")).To(HaveLen(1))
+		g.Expect(logs.matching("watch stalled")).To(HaveLen(1))
 	})
 }
 
@@ -248,7 +248,7 @@ func TestWaitForSyncWithoutRun(t *testing.T) {
 		nodes, _ := scripted(t, nil)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		g.Expect(nodes.WaitForSync(ctx)).To(MatchError(ContainSubstring("nobody runs the informer")))
+		g.Expect(nodes.WaitForSync(ctx)).To(MatchError(ContainSubstring("the informer is not running")))
 	})
 }
 
@@ -269,7 +269,7 @@ func TestHasSyncedWaitsForHandlers(t *testing.T) {
 		g.Expect(nodes.HasSynced()).To(BeFalse())
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		g.Expect(nodes.WaitForSync(ctx)).To(MatchError(ContainSubstring("being handed on to the handlers")))
+		g.Expect(nodes.WaitForSync(ctx)).To(MatchError(ContainSubstring("being delivered to the handlers")))
 		close(busy)
 		synctest.Wait()
 		g.Expect(nodes.HasSynced()).To(BeTrue())

@@ -1,10 +1,12 @@
 package informer
 
 import (
+	"hash/maphash"
+	"math/bits"
 	"slices"
 )
 
-// An index is what a state knows of its objects by one function of them.
+// index finds the objects of a state by the values that a function gives them.
 type index[T Object] interface {
 	// after returns the index after changes.
 	after(changes []change[T]) index[T]
@@ -12,7 +14,7 @@ type index[T Object] interface {
 	empty() index[T]
 }
 
-// A posting is the objects of one value.
+// posting holds the objects of one value.
 type posting[T Object] struct {
 	root  *node[T]
 	count int
@@ -36,31 +38,31 @@ func (p posting[T]) without(it *item[T]) posting[T] {
 	return posting[T]{p.root.without(it.key), p.count}
 }
 
-// postings finds objects by the values that of gives them. They never change.
+// postings is the index of the values that of gives objects. It is immutable.
 type postings[T Object, V comparable] struct {
 	of   func(T) []V
-	hash hasher[V]
+	seed maphash.Seed
 	root *trie[V, posting[T]]
 }
 
 func newPostings[T Object, V comparable](of func(T) []V) *postings[T, V] {
-	return &postings[T, V]{of: of, hash: newHasher[V]()}
+	return &postings[T, V]{of: of, seed: maphash.MakeSeed()}
 }
 
 func (p *postings[T, V]) after(changes []change[T]) index[T] { return p.apply(changes) }
 func (p *postings[T, V]) empty() index[T]                    { return newPostings(p.of) }
 
 func (p *postings[T, V]) get(value V) posting[T] {
-	known, _ := p.root.get(p.hash.hash(value), value)
+	known, _ := p.root.get(maphash.Comparable(p.seed, value), value)
 	return known
 }
 
-// many is how many changes are cheaper made value by value than one by one.
-const many = 64
+// manyChanges are cheaper to apply value by value than one by one.
+const manyChanges = 64
 
 func (p *postings[T, V]) apply(changes []change[T]) *postings[T, V] {
 	next := *p
-	if len(changes) >= many {
+	if len(changes) >= manyChanges {
 		next.applyMany(changes)
 		return &next
 	}
@@ -84,9 +86,9 @@ func (p *postings[T, V]) apply(changes []change[T]) *postings[T, V] {
 	return &next
 }
 
-// edit replaces the objects of one value.
+// edit replaces the posting of one value.
 func (p *postings[T, V]) edit(value V, edit func(posting[T]) posting[T]) {
-	hash := p.hash.hash(value)
+	hash := maphash.Comparable(p.seed, value)
 	known, _ := p.root.get(hash, value)
 	if known = edit(known); known.root == nil {
 		p.root = p.root.without(hash, value, 0)
@@ -95,7 +97,7 @@ func (p *postings[T, V]) edit(value V, edit func(posting[T]) posting[T]) {
 	p.root = p.root.with(hash, value, known, 0)
 }
 
-// applyMany collects the changes of each value first.
+// applyMany groups the changes by value first.
 func (p *postings[T, V]) applyMany(changes []change[T]) {
 	edited := map[V]map[*item[T]]bool{} // whether the item stays
 	note := func(it *item[T], stays bool) {
@@ -130,4 +132,131 @@ func (p *postings[T, V]) applyMany(changes []change[T]) {
 			return posting[T]{build(kept), len(kept)}
 		})
 	}
+}
+
+// trie is a persistent hash map: nodes never change once they are reachable. The
+// nil trie is empty.
+type trie[V comparable, P any] struct {
+	set  uint32         // which of the 32 branches there are
+	kids []branch[V, P] // in order
+}
+
+// branch is either a deeper trie or one leaf.
+type branch[V comparable, P any] struct {
+	deeper *trie[V, P]
+	leaf   *leaf[V, P]
+}
+
+// leaf holds one value; next is another one with the same hash, nearly always nil.
+type leaf[V comparable, P any] struct {
+	hash  uint64
+	value V
+	known P
+	next  *leaf[V, P]
+}
+
+// trieBits of the hash select a branch.
+const trieBits = 5
+
+// position returns the bit of hash's branch at depth, and its index in kids.
+func (t *trie[V, P]) position(hash uint64, depth uint) (bit uint32, at int) {
+	bit = 1 << (hash >> depth & (1<<trieBits - 1))
+	return bit, bits.OnesCount32(t.set & (bit - 1))
+}
+
+func (t *trie[V, P]) get(hash uint64, value V) (known P, ok bool) {
+	for depth := uint(0); t != nil; depth += trieBits {
+		bit, at := t.position(hash, depth)
+		if t.set&bit == 0 {
+			return known, false
+		}
+		b := t.kids[at]
+		if b.leaf == nil {
+			t = b.deeper
+			continue
+		}
+		for l := b.leaf; l != nil && l.hash == hash; l = l.next {
+			if l.value == value {
+				return l.known, true
+			}
+		}
+		return known, false
+	}
+	return known, false
+}
+
+// with returns t with known under value.
+func (t *trie[V, P]) with(hash uint64, value V, known P, depth uint) *trie[V, P] {
+	fresh := &leaf[V, P]{hash: hash, value: value, known: known}
+	if t == nil {
+		t = &trie[V, P]{}
+	}
+	bit, at := t.position(hash, depth)
+	if t.set&bit == 0 {
+		return &trie[V, P]{set: t.set | bit, kids: splice(t.kids, at, at, branch[V, P]{leaf: fresh})}
+	}
+	b := t.kids[at]
+	switch {
+	case b.leaf == nil:
+		b.deeper = b.deeper.with(hash, value, known, depth+trieBits)
+	case b.leaf.hash == hash:
+		fresh.next = b.leaf.without(value)
+		b.leaf = fresh
+	default:
+		old := b.leaf
+		b = branch[V, P]{deeper: (*trie[V, P])(nil).with(hash, value, known, depth+trieBits)}
+		b.deeper = b.deeper.adopt(old, depth+trieBits)
+	}
+	return &trie[V, P]{set: t.set, kids: splice(t.kids, at, at+1, b)}
+}
+
+// adopt returns t, which has a single leaf of another hash, with l.
+func (t *trie[V, P]) adopt(l *leaf[V, P], depth uint) *trie[V, P] {
+	bit, at := t.position(l.hash, depth)
+	if t.set&bit == 0 {
+		return &trie[V, P]{set: t.set | bit, kids: splice(t.kids, at, at, branch[V, P]{leaf: l})}
+	}
+	other := t.kids[at].leaf
+	deeper := (&trie[V, P]{}).adopt(other, depth+trieBits).adopt(l, depth+trieBits)
+	return &trie[V, P]{set: t.set, kids: []branch[V, P]{{deeper: deeper}}}
+}
+
+// without returns t without value: nil if nothing is left.
+func (t *trie[V, P]) without(hash uint64, value V, depth uint) *trie[V, P] {
+	if t == nil {
+		return nil
+	}
+	bit, at := t.position(hash, depth)
+	if t.set&bit == 0 {
+		return t
+	}
+	b := t.kids[at]
+	if b.leaf == nil {
+		b.deeper = b.deeper.without(hash, value, depth+trieBits)
+		if only := b.deeper; only != nil && len(only.kids) == 1 && only.kids[0].leaf != nil {
+			b = only.kids[0] // a leaf is as high as possible
+		}
+	} else if b.leaf.hash == hash {
+		b.leaf = b.leaf.without(value)
+	}
+	switch {
+	case b != (branch[V, P]{}):
+		return &trie[V, P]{set: t.set, kids: splice(t.kids, at, at+1, b)}
+	case len(t.kids) == 1:
+		return nil
+	default:
+		return &trie[V, P]{set: t.set &^ bit, kids: splice(t.kids, at, at+1)}
+	}
+}
+
+func (l *leaf[V, P]) without(value V) *leaf[V, P] {
+	if l == nil {
+		return nil
+	}
+	if l.value == value {
+		return l.next
+	}
+	out := *l
+	out.next = l.next.without(value)
+	return &out
 }

@@ -4,16 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
+	"unicode"
 
 	"github.com/go-logr/logr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/klog/v2"
 )
 
-// A phase is what a reflection is doing.
+// phase is what a reflectorStore is doing.
 type phase uint8
 
 const (
@@ -27,233 +30,263 @@ func (p phase) String() string {
 	return [...]string{"starting", "listing", "streaming the list", "watching"}[p]
 }
 
-// progress is how far a reflection has come.
+// progress is how far the requests of one source have come. It logs what keeps them
+// from going on, and ends watches that are silent for too long.
 type progress struct {
-	phase    phase
-	since    time.Time       // of the request
-	waits    bool            // for the answer
-	quiet    time.Duration   // how long it may take until that is logged again
-	open     bool            // the server has answered it, with more to come
-	watch    watch.Interface // the one that is open
-	opened   time.Time       // when it was
-	deadline time.Time       // by when the server should have closed it
-	err      error           // of the last request, nil if it went well
-	troubles troubles        // that have been logged since a request went well
+	source   source
+	options  *Options
+	counted  *counters
+	log      logr.Logger
+	wake     chan struct{} // wakes guard
+	synced   atomic.Bool   // the first list has been stored and delivered
+	active   atomic.Int64  // when something was last received, in Unix nanoseconds
+	received atomic.Int64  // objects of the current streaming list
 
-	bookmarks bool // this watch has brought some
-	vain      bool // streaming lists never end
-	listed    bool // a list has been stored
+	mu           sync.Mutex // guards what follows
+	request      request
+	err          error    // of the last request, nil if it succeeded
+	troubles     troubles // logged since a request succeeded
+	listedBefore bool     // a list has been stored
+	neverStreams bool     // streaming lists do not end
 }
 
-// begin notes that a request is being made.
-func (r *reflection[T]) begin(p phase) {
-	r.received.Store(0)
-	r.mu.Lock()
-	opened := r.progress.opened
-	r.progress.phase, r.progress.since = p, time.Now()
-	r.progress.waits, r.progress.open, r.progress.quiet = true, false, 0
-	r.progress.watch, r.progress.opened = nil, time.Time{}
-	r.mu.Unlock()
+// request is the last request.
+type request struct {
+	phase      phase
+	since      time.Time
+	unanswered bool
+	patience   time.Duration   // how long it may be unanswered until that is logged again
+	open       bool            // the server has answered, and more is to come
+	watch      watch.Interface // nil if it is not open
+	opened     time.Time
+	deadline   time.Time // by when the server should have ended the watch
+	bookmarks  bool      // the watch has brought one
+}
+
+// begin notes that a request is sent.
+func (p *progress) begin(phase phase) {
+	p.received.Store(0)
+	p.mu.Lock()
+	opened := p.request.opened
+	p.request = request{phase: phase, since: time.Now(), unanswered: true}
+	p.mu.Unlock()
 	if !opened.IsZero() {
-		r.log.V(1).Info("the watch has ended", "namespace", r.source.namespace,
-			"after", time.Since(opened).Round(time.Second).String(), "next", p.String())
+		p.log.V(1).Info("watch ended", "namespace", p.source.namespace,
+			"after", time.Since(opened).Round(time.Second).String(), "next", phase.String())
 	}
-	r.poke()
+	p.wakeGuard()
 }
 
 // answered notes the answer to the request.
-func (r *reflection[T]) answered(ctx context.Context, err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.progress.waits = false
+func (p *progress) answered(ctx context.Context, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.request.unanswered = false
 	if err == nil {
-		r.progress.open, r.progress.err, r.progress.troubles = true, nil, nil
+		p.request.open, p.err, p.troubles = true, nil, nil
 		return
 	}
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
-	r.progress.err = fmt.Errorf("%s: %w", r.progress.phase, err)
-	r.informer.counted.failures.Add(1)
-	log := klog.FromContext(ctx)
-	again := utilnet.IsConnectionRefused(err) || apierrors.IsTooManyRequests(err) // by the reflector: no list follows
+	p.err = fmt.Errorf("%s: %w", p.request.phase, err)
+	p.counted.failures.Add(1)
+	repeated := utilnet.IsConnectionRefused(err) || apierrors.IsTooManyRequests(err) // by the reflector: no list follows
 	switch {
 	case ctx.Err() != nil:
-	case r.progress.phase == phaseStream && !again && !errors.Is(err, errCutOff):
-		log.V(1).Info("streaming the list failed, listing instead", "reason", err.Error())
+	case p.request.phase == phaseStream && !repeated && !errors.Is(err, errCutOff):
+		p.log.V(1).Info("streaming list failed, sending a plain one", "reason", err.Error())
 	case apierrors.IsResourceExpired(err), apierrors.IsGone(err):
-		log.V(1).Info("resource version has expired, listing anew", "reason", err.Error())
+		p.log.V(1).Info("resourceVersion expired, listing again", "reason", err.Error())
 	default:
-		r.complain(log, err, "request failed, trying again")
+		p.complain(err, "request failed, retrying")
 	}
 }
 
-// failed notes an error of the reflector that no request has brought.
-func (r *reflection[T]) failed(ctx context.Context, err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if known := errors.Unwrap(r.progress.err); known != nil && errors.Is(err, known) {
+// failed notes an error of the reflector that is not the answer to a request.
+func (p *progress) failed(ctx context.Context, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if known := errors.Unwrap(p.err); ctx.Err() != nil || known != nil && errors.Is(err, known) {
 		return
 	}
-	r.progress.err, r.progress.open = err, false
-	r.complain(klog.FromContext(ctx), err, "list or watch failed, trying again")
+	p.err, p.request.open = err, false
+	p.complain(err, "list or watch failed, retrying")
 }
 
-// complain logs why it does not go on, with what waits for it: at V(0) if that is
-// new or has gone on for twice as long. The caller holds mu.
-func (r *reflection[T]) complain(log logr.Logger, err error, message string) {
-	details := []any{"phase", r.progress.phase.String(), "waiting", r.waits(), "namespace", r.source.namespace}
-	if r.progress.troubles.tell(r.progress.phase.String()+err.Error(), time.Now()) {
-		log.Error(err, message, details...)
+// complain logs an error: at V(0) if it is new or has lasted for twice as long. The
+// caller holds mu.
+func (p *progress) complain(err error, message string) {
+	phase := p.request.phase.String()
+	details := []any{"phase", phase, "waiting", p.waitingFor(), "namespace", p.source.namespace}
+	if p.troubles.isDue(phase+err.Error(), time.Now()) {
+		p.log.Error(err, message, details...)
 		return
 	}
-	log.V(1).Info(message, append(details, "reason", err.Error())...)
+	p.log.V(1).Info(message, append(details, "reason", err.Error())...)
 }
 
-// waits says what waits for the server.
-func (r *reflection[T]) waits() string {
-	if r.synced.Load() {
+// waitingFor says what the informer waits for.
+func (p *progress) waitingFor() string {
+	if p.synced.Load() {
 		return "changes"
 	}
 	return "the first list"
 }
 
-// noticeSilence logs that a request has no answer, and returns when to look again.
-func (r *reflection[T]) noticeSilence(ctx context.Context) (next time.Time) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	p := &r.progress
-	if !p.waits {
-		return time.Time{}
-	}
-	if next = p.since.Add(max(answerWarning, p.quiet)); time.Now().Before(next) {
-		return next
-	}
-	silence := time.Since(p.since)
-	p.quiet = 2 * silence
-	if p.troubles.tell("no answer", time.Now()) {
-		klog.FromContext(ctx).Info("the server has not answered yet", "phase", p.phase.String(),
-			"waiting", r.waits(), "for", silence.String(), "server", r.source.server, "namespace", r.source.namespace)
-	}
-	return p.since.Add(p.quiet)
-}
-
-// opened notes a watch that the server should close after timeout seconds.
-func (r *reflection[T]) opened(w watch.Interface, timeout *int64) {
+// opened notes a watch that the server should end after timeout seconds.
+func (p *progress) opened(w watch.Interface, timeout *int64) {
 	const grace = 30 * time.Second
-	r.touch()
-	r.mu.Lock()
-	p := &r.progress
-	p.watch, p.opened, p.bookmarks, p.deadline = w, time.Now(), false, time.Time{}
-	r.informer.counted.watches.Add(1)
-	if timeout != nil && !r.source.fake {
-		p.deadline = time.Now().Add(time.Duration(*timeout)*time.Second + grace)
+	p.markActive()
+	p.mu.Lock()
+	p.request.watch, p.request.opened = w, time.Now()
+	p.counted.watches.Add(1)
+	if timeout != nil && !p.source.fake {
+		p.request.deadline = time.Now().Add(time.Duration(*timeout)*time.Second + grace)
 	}
-	r.mu.Unlock()
-	r.poke()
+	p.mu.Unlock()
+	p.wakeGuard()
 }
 
-// listed notes that a whole list has come.
-func (r *reflection[T]) listed() {
-	r.touch()
-	r.mu.Lock()
-	p := &r.progress
-	again := p.listed
-	p.listed = true
-	r.informer.counted.lists.Add(1)
-	if p.phase == phaseStream {
-		p.phase = phaseWatch
+// listed notes that a whole list has been received.
+func (p *progress) listed() {
+	p.markActive()
+	p.mu.Lock()
+	again := p.listedBefore
+	p.listedBefore = true
+	p.counted.lists.Add(1)
+	if p.request.phase == phaseStream {
+		p.request.phase = phaseWatch
 	}
-	r.mu.Unlock()
+	p.mu.Unlock()
 	if again {
-		r.log.Info("listed anew, the watch could not go on where it was", "namespace", r.source.namespace)
+		p.log.Info("listed again: the watch could not be resumed", "namespace", p.source.namespace)
 	}
-	r.poke()
+	p.wakeGuard()
 }
 
-func (r *reflection[T]) bookmarked() {
-	r.mu.Lock()
-	first := !r.progress.bookmarks
-	r.progress.bookmarks = true
-	r.mu.Unlock()
+// bookmarked notes a bookmark.
+func (p *progress) bookmarked() {
+	p.markActive()
+	p.mu.Lock()
+	first := !p.request.bookmarks
+	p.request.bookmarks = true
+	p.mu.Unlock()
 	if first {
-		r.poke()
+		p.wakeGuard()
 	}
 }
 
-func (r *reflection[T]) streamsInVain() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.progress.vain
+func (p *progress) cannotStream() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.neverStreams
 }
 
-// reason says what keeps the first list from being handed on; it is empty when
-// nothing does.
-func (r *reflection[T]) reason() string {
-	if r.synced.Load() {
-		return ""
-	}
-	r.mu.Lock()
-	p := r.progress
-	r.mu.Unlock()
-	where := ""
-	if r.source.namespace != "" {
-		where = fmt.Sprintf("namespace %q: ", r.source.namespace)
-	}
-	if r.source.follows != nil && p.err == nil && !p.listed {
-		return "the wrapped informer has not synced: has it been started?"
-	}
-	where += p.waiting()
-	if p.open && p.phase == phaseStream {
-		where += fmt.Sprintf(
-			" (%d objects so far, but not the bookmark that ends the list; the last sign of life was %s ago)",
-			r.received.Load(), time.Since(r.lastSign()).Round(time.Millisecond))
-	}
-	if apierrors.IsForbidden(p.err) || apierrors.IsUnauthorized(p.err) {
-		where += " (the verbs list and watch are needed)"
-	}
-	return where
-}
+// markActive notes that something was received.
+func (p *progress) markActive() { p.active.Store(time.Now().UnixNano()) }
 
-// waiting says what the first list is waiting for.
-func (p *progress) waiting() string {
-	ago := time.Since(p.since).Round(time.Millisecond)
-	switch {
-	case p.listed:
-		return "the list is stored and is being handed on to the handlers"
-	case p.phase == phaseIdle:
-		return "nothing has been asked of the server yet"
-	case p.open:
-		return fmt.Sprintf("%s: the answer of %s ago is not complete", p.phase, ago)
-	case !p.waits:
-		return p.err.Error()
-	case p.err != nil:
-		return fmt.Sprintf("%s: no answer for %s; before that, %s", p.phase, ago, p.err)
-	default:
-		return fmt.Sprintf("%s: no answer for %s", p.phase, ago)
-	}
-}
-
-// lastSign is when something last came from the server: zero if nothing has.
-func (r *reflection[T]) lastSign() time.Time {
-	if at := r.arrived.Load(); at != 0 {
+// lastActivity returns when something was last received: zero if nothing was.
+func (p *progress) lastActivity() time.Time {
+	if at := p.active.Load(); at != 0 {
 		return time.Unix(0, at)
 	}
 	return time.Time{}
 }
 
-// openSince is when the watch was opened that is open now: zero if none is.
-func (r *reflection[T]) openSince() time.Time {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.progress.watch == nil {
-		return time.Time{}
+// state returns when the open watch was opened, zero if none is open, and the error
+// of the last request.
+func (p *progress) state() (opened time.Time, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.request.watch == nil {
+		return time.Time{}, p.err
 	}
-	return r.progress.opened
+	return p.request.opened, p.err
 }
 
-func (r *reflection[T]) lastError() error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.progress.err
+// whyNotSynced says why the first list has not been delivered: empty if it has.
+func (p *progress) whyNotSynced() string {
+	if p.synced.Load() {
+		return ""
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.source.follows != nil && p.err == nil && !p.listedBefore {
+		return "the wrapped informer has not synced: has it been started?"
+	}
+	why := p.firstList()
+	if p.source.namespace != "" {
+		why = fmt.Sprintf("namespace %q: %s", p.source.namespace, why)
+	}
+	if p.request.open && p.request.phase == phaseStream {
+		why += fmt.Sprintf(" (%d objects so far, but not the bookmark that ends the list; last activity %s ago)",
+			p.received.Load(), time.Since(p.lastActivity()).Round(time.Millisecond))
+	}
+	if apierrors.IsForbidden(p.err) || apierrors.IsUnauthorized(p.err) {
+		why += " (the verbs list and watch are needed)"
+	}
+	return why
+}
+
+// firstList says what the first list is waiting for. The caller holds mu.
+func (p *progress) firstList() string {
+	phase, ago := p.request.phase, time.Since(p.request.since).Round(time.Millisecond)
+	switch {
+	case p.listedBefore:
+		return "the list is stored and is being delivered to the handlers"
+	case phase == phaseIdle:
+		return "no request has been sent yet"
+	case p.request.open:
+		return fmt.Sprintf("%s: the answer of %s ago is not complete", phase, ago)
+	case !p.request.unanswered:
+		return p.err.Error()
+	case p.err != nil:
+		return fmt.Sprintf("%s: no answer for %s; before that, %s", phase, ago, p.err)
+	default:
+		return fmt.Sprintf("%s: no answer for %s", phase, ago)
+	}
+}
+
+const (
+	// firstRepeat is after how long a trouble is logged again; the interval doubles.
+	firstRepeat = 2 * time.Second
+	// mostTroubles are remembered.
+	mostTroubles = 32
+)
+
+// trouble is when an error may be logged again.
+type trouble struct {
+	again    time.Time
+	interval time.Duration
+}
+
+// troubles are the errors that were logged since the last success, by their text
+// without digits: ports, versions and times differ each time.
+type troubles map[string]trouble
+
+// isDue reports whether text has to be logged now: it is new, or has lasted for
+// twice as long as when it was last logged.
+func (t *troubles) isDue(text string, now time.Time) bool {
+	text = strings.Map(func(r rune) rune {
+		if unicode.IsDigit(r) {
+			return -1
+		}
+		return r
+	}, text)
+	known, ok := (*t)[text]
+	switch {
+	case !ok:
+		if *t == nil || len(*t) >= mostTroubles {
+			*t = troubles{}
+		}
+		known.interval = firstRepeat
+	case now.Before(known.again):
+		return false
+	default:
+		known.interval *= 2
+	}
+	known.again = now.Add(known.interval)
+	(*t)[text] = known
+	return true
 }

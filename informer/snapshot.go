@@ -3,18 +3,19 @@ package informer
 import (
 	"iter"
 
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// A Snapshot is what a cache held at one moment. It stays valid while the cache
-// moves on, and keeps its objects in memory as long as it is held.
+// Snapshot is the content of an informer's cache at one moment. It stays valid
+// while the cache changes, and keeps its objects in memory as long as it is held.
 //
-// Iteration is in the order of namespace and name and allocates nothing.
-// Objects are shared with every reader, so read only.
+// Iteration is sorted by namespace and name and allocates nothing. Objects are
+// shared with every reader; do not modify them. It is safe for concurrent use.
 //
-// Snapshots of one informer are equal (==) only if nothing has changed between them.
-// So those of several informers are of the same moment if the first ones are
-// still the newest when the last one has been taken:
+// Snapshots of one informer are equal (==) only if nothing has changed between
+// them. So those of several informers are of the same moment if the first ones
+// are still the newest when the last one has been taken:
 //
 //	n, p := nodes.Snapshot(), pods.Snapshot()
 //	for n != nodes.Snapshot() {
@@ -48,9 +49,110 @@ func (s Snapshot[T]) Namespace(name string) iter.Seq[T] {
 	return func(yield func(T) bool) { s.root().namespace(name, yield) }
 }
 
+// Select iterates over the objects of a namespace ("" for all) that match
+// selector.
+//
+// If selector requires a single value of one of Options.IndexLabels, only the
+// objects with that value are compared with it, and none if it requires nothing
+// else. Otherwise all objects of the namespace are compared. It allocates nothing,
+// unless the objects' GetLabels does (unstructured).
+func (s Snapshot[T]) Select(namespace string, selector labels.Selector) iter.Seq[T] {
+	return func(yield func(T) bool) {
+		root, all := s.narrowest(selector)
+		match := func(object T) bool {
+			return !all && !selector.Matches(labels.Set(object.GetLabels())) || yield(object)
+		}
+		if namespace == "" {
+			root.all(match)
+		} else {
+			root.namespace(namespace, match)
+		}
+	}
+}
+
+// narrowest returns the smallest tree with all objects that match selector, and
+// whether it has no others.
+func (s Snapshot[T]) narrowest(selector labels.Selector) (root *node[T], all bool) {
+	root, count := s.root(), s.Len()
+	if s.state == nil || s.state.labels == nil {
+		return root, false
+	}
+	for _, key := range s.state.indexed {
+		if value, ok := selector.RequiresExactMatch(key); ok {
+			if p := s.state.labels.get(label{key, value}); p.count <= count {
+				root, count = p.root, p.count
+				requirements, _ := selector.Requirements()
+				all = len(requirements) == 1 // this one
+			}
+		}
+	}
+	return root, all
+}
+
 func (s Snapshot[T]) root() *node[T] {
 	if s.state == nil {
 		return nil
 	}
 	return s.state.root
+}
+
+// label is a value of the index of Options.IndexLabels.
+type label struct{ key, value string }
+
+func labelsOf[T Object](keys []string) func(T) []label {
+	return func(object T) []label {
+		var found []label
+		all := object.GetLabels()
+		for _, key := range keys {
+			if value, ok := all[key]; ok {
+				found = append(found, label{key, value})
+			}
+		}
+		return found
+	}
+}
+
+// Index finds the objects of an informer's cache by values that a function gives
+// them. It changes in the same step as the cache.
+//
+// Iteration is sorted by namespace and name and allocates nothing. Objects are
+// shared with every reader; do not modify them. It is safe for concurrent use.
+type Index[T Object, V comparable] struct {
+	store  *store[T]
+	number int // among the indexes of a state
+}
+
+// NewIndex adds an index to i:
+//
+//	byNode := informer.NewIndex(pods, func(p *corev1.Pod) []string { return []string{p.Spec.NodeName} })
+//	for pod := range byNode.Get("node-1") { … }
+//
+// The values must depend on the object alone. Cached objects are indexed before
+// NewIndex returns; changes wait meanwhile. An index cannot be removed.
+func NewIndex[T Object, V comparable](i *Informer[T], of func(T) []V) *Index[T, V] {
+	return &Index[T, V]{i.store, i.store.addIndex(func(known []change[T]) index[T] {
+		return newPostings(of).apply(known)
+	})}
+}
+
+// Get iterates over the objects that have value when the iteration begins.
+func (x *Index[T, V]) Get(value V) iter.Seq[T] {
+	return func(yield func(T) bool) { x.at(x.store.latest.Load(), value).root.all(yield) }
+}
+
+// In iterates over the objects of a snapshot that have value. A snapshot that is
+// older than the index has none.
+func (x *Index[T, V]) In(s Snapshot[T], value V) iter.Seq[T] {
+	return func(yield func(T) bool) { x.at(s.state, value).root.all(yield) }
+}
+
+// Len returns the number of objects in the cache that have value.
+func (x *Index[T, V]) Len(value V) int { return x.at(x.store.latest.Load(), value).count }
+
+func (x *Index[T, V]) at(s *state[T], value V) posting[T] {
+	if s == nil || x.number >= len(s.indexes) {
+		return posting[T]{}
+	}
+	p, _ := s.indexes[x.number].(*postings[T, V])
+	return p.get(value)
 }

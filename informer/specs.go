@@ -5,11 +5,9 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+	"sync"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/gentype"
@@ -18,68 +16,74 @@ import (
 	"github.com/homeostat/homeostat/internal/wire"
 )
 
-// Most updates of an object change its status and not its spec, which is the
-// larger part and takes as long to decode. So package wire decodes the objects of
-// client-go's watch, but not the specs that the cache has.
-
-// generated is where the typed clients of the built-in kinds are. What a program
-// puts around one is somewhere else, and may do more than they do.
+// generated is where the typed clients of the built-in kinds are. A type of another
+// package that embeds one may do more than they do.
 const generated = "k8s.io/client-go/kubernetes/typed/"
 
-// generatedOf returns what a client sends its requests with: nil if it is not one
+// generatedOf returns what sends the requests of a client: nil if that is not one
 // of client-go's for a built-in kind.
 func generatedOf(client any) rest.Interface {
-	t := reflect.TypeOf(client)
 	c, ok := client.(interface{ GetClient() rest.Interface })
-	if !ok || t.Kind() != reflect.Pointer || !strings.HasPrefix(t.Elem().PkgPath(), generated) {
+	if !ok || reflect.TypeOf(client).Kind() != reflect.Pointer || !strings.HasPrefix(packageOf(client), generated) {
 		return nil
 	}
 	return c.GetClient()
 }
 
-// open opens a watch: one whose known specs are not decoded if that is known to be
-// safe, and otherwise the client's own.
-func (r *reflection[T]) open(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
-	specs, client, why := r.sparing()
-	r.read(specs, why)
-	if why == "" {
-		w, err := client.Watch(ctx, opts)
-		r.misnamed = apierrors.IsNotFound(err) // in spite of what Kubernetes promises: the client knows
-		return w, err
-	}
-	w, err := r.source.watch(ctx, opts)
-	r.misnamed = r.misnamed && !apierrors.IsNotFound(err)
-	return w, err
+// specReader opens the watches of a source. Most updates change the status of an
+// object and not its spec, which is larger and takes as long to decode: so package
+// wire decodes the objects of client-go's watches, but not the specs that the
+// cache has.
+type specReader[T Object] struct {
+	source  source
+	options *Options
+	store   *store[T]
+
+	mu    sync.Mutex  // guards what follows, which the reflector's goroutine alone writes
+	specs *wire.Specs // of the current watch; nil if all are decoded
+	why   string      // they are
 }
 
-// sparing returns a client like the source's whose watches do not decode known
+// open opens a watch: one that does not decode known specs if that is safe, else
+// the client's own.
+func (s *specReader[T]) open(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
+	specs, client, why := s.connect()
+	s.mu.Lock()
+	s.specs, s.why = specs, why
+	s.mu.Unlock()
+	if why != "" {
+		return s.source.watch(ctx, opts)
+	}
+	return client.Watch(ctx, opts)
+}
+
+// connect returns a client like the source's whose watches do not decode known
 // specs, or says why there is none.
-func (r *reflection[T]) sparing() (specs *wire.Specs, client *gentype.Client[T], why string) {
+func (s *specReader[T]) connect() (specs *wire.Specs, client *gentype.Client[T], why string) {
 	kind, ok := wire.KindOf(reflect.TypeFor[T]())
-	o := &r.informer.options
 	switch {
-	case o.NoSharing:
+	case s.options.NoSharing:
 		return nil, nil, "Options.NoSharing"
-	case o.Transform != nil: // which may edit a spec
+	case s.options.Transform != nil: // which may modify a spec
 		return nil, nil, "Options.Transform"
 	case !ok:
 		return nil, nil, fmt.Sprintf("%s is not a kind with a spec that comes in protobuf", reflect.TypeFor[T]())
-	case r.source.rest == nil:
-		return nil, nil, fmt.Sprintf("%s is not a client of client-go for a built-in kind", r.source.client)
-	case r.misnamed:
-		return nil, nil, "the server does not know " + r.resource().String()
+	case s.source.rest == nil:
+		return nil, nil, fmt.Sprintf("%s is not a client of client-go for a built-in kind", s.source.client)
+	case s.source.resource.Resource == "":
+		return nil, nil, fmt.Sprintf("%s does not say which resource it reads", s.source.client)
 	}
 	specs = wire.NewSpecs(kind, func(key types.NamespacedName) wire.State {
-		if it := r.informer.newest.get(key); it != nil {
+		if it := s.store.table.get(key); it != nil {
 			return wire.State{Object: any(it.object).(wire.Object), Spec: it.spec}
 		}
 		return wire.State{}
 	})
-	through, why := specs.Through(r.source.rest)
+	through, why := specs.Through(s.source.rest)
 	if why != "" {
 		return nil, nil, why
 	}
-	return specs, clientOf[T](through, r.resource().Resource, r.source.namespace), ""
+	return specs, clientOf[T](through, s.source.resource.Resource, s.source.namespace), ""
 }
 
 // clientOf returns what a generated client of a built-in kind consists of.
@@ -88,56 +92,37 @@ func clientOf[T Object](c rest.Interface, resource, namespace string) *gentype.C
 		func() T { return example[T]().(T) }, gentype.PrefersProtobuf[T]())
 }
 
-func (r *reflection[T]) resource() schema.GroupVersionResource {
-	return namedAfter(reflect.TypeFor[T](), r.source.rest)
-}
-
-// namedAfter returns the resource of a built-in kind that c reads. Their names are
-// part of the API and never change, and all of them follow from the kind: a test
-// asks all generated clients.
-func namedAfter(kind reflect.Type, c rest.Interface) schema.GroupVersionResource {
-	plural, _ := meta.UnsafeGuessKindToResource(c.APIVersion().WithKind(kind.Elem().Name()))
-	return plural
-}
-
-// read notes how the next watch is read: whole, and why, if there are no specs.
-func (r *reflection[T]) read(specs *wire.Specs, why string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.specs, r.whole = specs, why
-}
-
 // fullDecode says why specs that have not changed are decoded: empty if they are not.
-func (r *reflection[T]) fullDecode() string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.specs != nil {
-		return r.specs.Why()
+func (s *specReader[T]) fullDecode() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.specs != nil {
+		return s.specs.Why()
 	}
-	return r.whole
+	return s.why
 }
 
-// take returns the object that has come, if it is a placeholder for it that has,
-// and the fingerprint of its spec.
+// take returns the object that a placeholder stands for, and the fingerprint of its
+// spec; any other object is returned as it is.
 //
-// Its spec may be the memory of a state that readers have. Sharing writes to what
-// comes, but not to what the state of the cache has in common with it: so if that
-// is not the cache's any more, the object gets the spec of the state that is, if it
-// is the same, and else is copied.
-func (r *reflection[T]) take(came T) (object T, sum wire.Fingerprint, err error) {
-	o, ok := any(came).(wire.Object)
-	if !ok || r.specs == nil {
-		return came, wire.Fingerprint{}, nil
+// Its spec may be memory of the object in the cache. Sharing writes to received
+// objects, except to what they have in common with the cached object: so if the
+// cache has another one meanwhile, the object gets the spec of that one if it is
+// equal, and is copied otherwise.
+func (s *specReader[T]) take(received T) (object T, sum wire.Fingerprint, err error) {
+	o, ok := any(received).(wire.Object)
+	if !ok || s.specs == nil {
+		return received, wire.Fingerprint{}, nil
 	}
-	taken, spec, err := r.specs.Take(o)
+	taken, spec, err := s.specs.Take(o)
 	if err != nil {
-		return came, wire.Fingerprint{}, err
+		return received, wire.Fingerprint{}, err
 	}
 	object = taken.(T)
-	switch it := r.informer.newest.get(keyOf(object)); {
+	switch it := s.store.table.get(keyOf(object)); {
 	case spec.Of == nil || it != nil && any(it.object) == any(spec.Of):
 	case it != nil && it.spec == spec.Fingerprint:
-		r.specs.CopySpec(taken, any(it.object).(wire.Object))
+		s.specs.CopySpec(taken, any(it.object).(wire.Object))
 	default:
 		object = object.DeepCopyObject().(T)
 	}

@@ -30,6 +30,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
 
 	"github.com/homeostat/homeostat/internal/wire"
 	"github.com/homeostat/homeostat/internal/wire/wiretest"
@@ -85,9 +86,9 @@ func secondNode(t *testing.T, o *Options, update *corev1.Pod) string {
 		}})
 		g.Expect(pods.WaitForSync(ctx)).To(Succeed())
 		key := types.NamespacedName{Namespace: "d", Name: "a"}
-		it := *pods.newest.get(key)
+		it := *pods.store.table.get(key)
 		it.object = podOn("cached", "5", "Pending")
-		pods.newest.put(&it)
+		pods.store.table.put(&it)
 
 		server.send(watch.Modified, update)
 		g.Expect(pods.WaitFor(ctx, update.ResourceVersion)).To(Succeed())
@@ -96,7 +97,7 @@ func secondNode(t *testing.T, o *Options, update *corev1.Pod) string {
 		node = got.Spec.NodeName
 		server.send(watch.Deleted, podOn("sent", "99", "Running"))
 		g.Expect(pods.WaitFor(ctx, "99")).To(Succeed())
-		g.Expect(pods.session.watches[0].streamed).To(BeNil(), "fingerprints of objects that are not held")
+		g.Expect(pods.feed.session.watches[0].streamed).To(BeNil(), "fingerprints of objects that are not held")
 		cancel()
 		g.Expect(<-ended).To(Succeed())
 	})
@@ -134,23 +135,23 @@ func TestTheSpecOfAStateThatWasReplacedIsCopied(t *testing.T) {
 	}{{was, true, was}, {is, false, nil}, {is, true, is}, {nil, false, nil}} {
 		g := NewWithT(t)
 		pods := For(fake.NewClientset().CoreV1().Pods(""), &Options{MutationCheck: checkNever})
-		r := &reflection[*corev1.Pod]{informer: pods}
+		r := newReflectorStore(pods.feed, pods.feed.sources[0], klog.Background())
 		// An update comes while the cache has the state was, whose spec it has, too.
 		known := wire.State{}
-		r.specs = wire.NewSpecs(kind, func(types.NamespacedName) wire.State { return known })
-		stored, err := r.own(received(t, r.specs, was))
+		r.specs.specs = wire.NewSpecs(kind, func(types.NamespacedName) wire.State { return known })
+		stored, err := r.prepare(received(t, r.specs.specs, was))
 		g.Expect(err).NotTo(HaveOccurred())
 		known = wire.State{Object: was, Spec: stored.spec}
-		update := received(t, r.specs, state("Running"))
+		update := received(t, r.specs.specs, state("Running"))
 		g.Expect(update.Spec).To(Equal(corev1.PodSpec{}), "a placeholder")
 		if c.cached != nil {
 			it := itemOf(c.cached)
 			if c.known {
 				it.spec = stored.spec
 			}
-			pods.newest.put(it)
+			pods.store.table.put(it)
 		}
-		object, sum, err := r.take(update) // before it is shared
+		object, sum, err := r.specs.take(update) // before it is shared
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(sum).To(Equal(stored.spec))
 		g.Expect(object).To(Equal(state("Running")))
@@ -167,14 +168,14 @@ func TestASpecThatReadersWriteToIsDecodedAgain(t *testing.T) {
 	g := NewWithT(t)
 	kind, _ := wire.KindOf(reflect.TypeFor[*corev1.Pod]())
 	pods := For(fake.NewClientset().CoreV1().Pods(""), &Options{MutationCheck: checkNever})
-	r := &reflection[*corev1.Pod]{informer: pods}
-	r.specs = wire.NewSpecs(kind, func(types.NamespacedName) wire.State { return wire.State{} })
+	r := newReflectorStore(pods.feed, pods.feed.sources[0], klog.Background())
+	r.specs.specs = wire.NewSpecs(kind, func(types.NamespacedName) wire.State { return wire.State{} })
 	for _, limit := range []*resource.Quantity{nil, resource.NewQuantity(1, resource.BinarySI)} {
 		p := podOn("n", "5", "Pending")
 		p.Spec.Volumes = []corev1.Volume{{
 			Name: "v", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: limit}},
 		}}
-		it, err := r.own(received(t, r.specs, p))
+		it, err := r.prepare(received(t, r.specs.specs, p))
 		g.Expect(err).NotTo(HaveOccurred())
 		unknown := Equal(wire.Fingerprint{})
 		if limit == nil {
@@ -279,8 +280,8 @@ func TestRequestsAreThoseOfTheClient(t *testing.T) {
 			g.Expect(watchErr).To(MatchError(errEnough))
 			through, why := (&wire.Specs{}).Through(theirs.GetClient())
 			g.Expect(why).To(BeEmpty())
-			resource := namedAfter(kind, theirs.GetClient()).Resource
-			_, err := clientOf[*corev1.Pod](through, resource, theirs.GetNamespace()).Watch(ctx, opts)
+			resource, _ := resourceOf(client.Interface())
+			_, err := clientOf[*corev1.Pod](through, resource.Resource, theirs.GetNamespace()).Watch(ctx, opts)
 			g.Expect(err).To(MatchError(errEnough))
 			cancel()
 			g.Expect(asked).To(HaveLen(2), name)
@@ -415,11 +416,11 @@ func opened(
 	clientset, err := kubernetes.NewForConfig(&rest.Config{Host: "http://wired", Transport: noted, QPS: -1})
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 	pods := For(client(clientset), o)
-	r := &reflection[*corev1.Pod]{informer: pods, source: pods.sources[0], poked: make(chan struct{}, 1)}
-	pods.session = &session[*corev1.Pod]{watches: []*reflection[*corev1.Pod]{r}}
+	r := newReflectorStore(pods.feed, pods.feed.sources[0], klog.Background())
+	pods.feed.session = &session[*corev1.Pod]{watches: []*reflectorStore[*corev1.Pod]{r}}
 	for range times {
 		var w watch.Interface
-		if w, err = r.open(t.Context(), metav1.ListOptions{}); err == nil {
+		if w, err = r.specs.open(t.Context(), metav1.ListOptions{}); err == nil {
 			for range w.ResultChan() { // to its end
 			}
 		}
@@ -454,32 +455,5 @@ func TestStatusSaysWhySpecsAreDecoded(t *testing.T) {
 		} else {
 			g.Expect(err).To(MatchError("no stream serializers registered for application/unheard"))
 		}
-	}
-}
-
-// A resource that is not called as its kind is found by the client's own watch, which
-// knows; one that is not there at all is looked for by both in turn.
-func TestAResourceThatIsNotKnownIsAskedForByTheClient(t *testing.T) {
-	of := func(c *kubernetes.Clientset) typedcorev1.PodInterface { return c.CoreV1().Pods("d") }
-	missing := answer(http.StatusNotFound, "text/plain", []byte("404 page not found"))
-	present := answer(http.StatusOK, runtime.ContentTypeProtobuf, nil)
-	const misnamed = "the server does not know /v1, Resource=pods"
-	for _, c := range []struct {
-		answers []tripper
-		why     string
-	}{
-		{[]tripper{missing, present}, misnamed},
-		{[]tripper{missing, present, present}, misnamed},
-		{[]tripper{missing, missing}, misnamed},
-		{[]tripper{missing, missing, present}, ""},
-	} {
-		next := 0
-		why, _, _ := opened(t, nil, of, len(c.answers), func(r *http.Request) (*http.Response, error) {
-			next++
-			return c.answers[next-1](r)
-		})
-		g := NewWithT(t)
-		g.Expect(next).To(Equal(len(c.answers)))
-		g.Expect(why).To(Equal(c.why))
 	}
 }

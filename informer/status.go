@@ -12,52 +12,60 @@ import (
 	"github.com/homeostat/homeostat/internal/intern"
 )
 
-// A Status is what an informer is doing, for metrics and debug pages.
+// Status is what an informer is doing, for metrics and debug pages.
 type Status struct {
 	Name, Kind string
 	Running    bool
 	Synced     bool
-	Reason     string // why not, see WaitForSync; empty when synced
+	Reason     string // why it has not synced; see WaitForSync
 	Objects    int
 	Handlers   int
 
-	// What is watched, no namespaces meaning all. Of a wrapped informer it is what
-	// the options say.
+	// Namespaces that are watched; none if all are. For a wrapped informer this and
+	// the selectors are what the options say.
 	Namespaces                   []string
 	LabelSelector, FieldSelector string
 	MetadataOnly                 bool
-	Wrapped                      bool   // made by Wrap, so that WaitForLatest is an error
-	Server                       string // its URL; empty if the client does not tell, as fakes and shared informers
+	// Wrapped is true for an informer that follows a cache of client-go, so that
+	// WaitForLatest fails.
+	Wrapped bool
+	// Server is the URL of the API server; empty if the client does not say, as
+	// fakes and shared informers.
+	Server string
 
-	ResourceVersion string        // see LastResourceVersion
-	LastActivity    time.Time     // of life from the server, by the watch that is silent longest; zero if none runs
-	WatchSince      time.Time     // when the watch was opened that is open longest; zero if none is
-	Lag             time.Duration // how long the oldest change has been waiting to be handed on; 0 if none waits
-	LastError       string        // of a request that has failed and not been repeated with success
-
-	// FullDecode says why specs that have not changed are decoded, too, such as
-	// `the server sends "application/json"`. It is empty while they are left out.
+	ResourceVersion string // see LastResourceVersion
+	// LastActivity is when the least recently active watch last received anything;
+	// zero if no watch runs.
+	LastActivity time.Time
+	// WatchSince is when the oldest open watch was opened; zero if none is open.
+	WatchSince time.Time
+	// Lag is how long the oldest change that is not delivered to all handlers has
+	// been waiting; 0 if there is none.
+	Lag time.Duration
+	// LastError is that of a failed request, until one succeeds.
+	LastError string
+	// FullDecode says why specs that have not changed are decoded nevertheless, such
+	// as `the server sends "application/json"`; empty while they are not.
 	FullDecode string
 
-	// Counted since the informer was made.
-	Lists    int64 // stored, so all but the first of each Run were relists
+	// Since the informer was made:
+	Lists    int64 // stored; all but the first of each Run are relists
 	Watches  int64 // opened
-	Stalls   int64 // watches that were ended because nothing came
+	Stalls   int64 // watches ended because they were silent
 	Failures int64 // of requests
-	Events   int64 // handed on
+	Events   int64 // delivered
 	Panics   int64 // of handlers
 
 	size func() int64
 }
 
-// Size estimates how many bytes of memory the cached objects take, from a few
-// hundred of them. It takes about two milliseconds; a Status whose Size nobody
-// asks for costs nothing.
+// Size estimates how many bytes of memory the cached objects take, from a sample of
+// a few hundred. It takes about two milliseconds, so a Status computes it only when
+// Size is called.
 //
-// It counts the objects with their strings, slices and maps; what objects that
-// are neighbours by namespace and name share counts once. It does not count the
-// store and its indexes (some 150 bytes for each object), nor what the allocator
-// rounds up to (about a twentieth).
+// The estimate includes strings, slices and maps of the objects; what neighbours by
+// namespace and name share counts once. It does not include the store and its
+// indexes (about 150 bytes per object), or what the allocator rounds up (about 5 %).
 func (s Status) Size() int64 {
 	if s.size == nil {
 		return 0
@@ -70,74 +78,66 @@ type counters struct{ lists, watches, stalls, failures, events, panics atomic.In
 
 // Status returns what the informer is doing now.
 func (i *Informer[T]) Status() Status {
-	watches, running := i.watches()
-	i.mu.Lock()
-	handlers, synced, namespaces, waiting := len(i.handlers), i.isSynced(), i.namespaces(), i.waitingSince()
-	server, wrapped := i.sources[0].server, i.sources[0].follows != nil
-	i.mu.Unlock()
-	now := i.state()
+	watches, running := i.feed.current()
+	handlers, waiting := i.store.delivery.count()
+	sources, now := i.feed.currentSources(), i.store.latest.Load()
 	s := Status{
-		Name: i.Name(), Kind: i.Kind(), Synced: synced, Objects: now.count, Handlers: handlers,
-		Namespaces: namespaces, LabelSelector: i.options.LabelSelector, FieldSelector: i.options.FieldSelector,
+		Name: i.Name(), Kind: i.Kind(), Running: running, Synced: i.HasSynced(), Objects: now.count, Handlers: handlers,
+		LabelSelector: i.options.LabelSelector, FieldSelector: i.options.FieldSelector,
 		MetadataOnly: reflect.TypeFor[T]() == reflect.TypeFor[*metav1.PartialObjectMetadata](),
-		Server:       server, Wrapped: wrapped,
+		Server:       sources[0].server, Wrapped: sources[0].follows != nil,
 		ResourceVersion: i.LastResourceVersion(),
 		Lists:           i.counted.lists.Load(), Watches: i.counted.watches.Load(), Stalls: i.counted.stalls.Load(),
 		Failures: i.counted.failures.Load(), Events: i.counted.events.Load(),
 		Panics: i.counted.panics.Load(),
 		size:   now.size,
 	}
+	for _, from := range sources {
+		if from.namespace != "" {
+			s.Namespaces = append(s.Namespaces, from.namespace)
+		}
+	}
+	slices.Sort(s.Namespaces)
 	if !waiting.IsZero() {
 		s.Lag = max(time.Since(waiting), 1)
 	}
-	if !synced {
-		s.Reason = i.reason()
+	if !s.Synced {
+		s.Reason = i.feed.whyNotSynced()
 	}
-	s.Running = running
 	for _, r := range watches {
-		if sign := r.lastSign(); !sign.IsZero() && (s.LastActivity.IsZero() || sign.Before(s.LastActivity)) {
-			s.LastActivity = sign
-		}
-		if since := r.openSince(); !since.IsZero() && (s.WatchSince.IsZero() || since.Before(s.WatchSince)) {
-			s.WatchSince = since
-		}
-		if err := r.lastError(); err != nil {
+		opened, err := r.progress.state()
+		s.WatchSince = earlier(s.WatchSince, opened)
+		s.LastActivity = earlier(s.LastActivity, r.progress.lastActivity())
+		if err != nil {
 			s.LastError = err.Error()
 		}
-		s.FullDecode = cmp.Or(s.FullDecode, r.fullDecode())
+		s.FullDecode = cmp.Or(s.FullDecode, r.specs.fullDecode())
 	}
 	return s
 }
 
-// namespaces returns those that are watched: none if all are. The caller holds
-// mu.
-func (i *Informer[T]) namespaces() (names []string) {
-	for _, s := range i.sources {
-		if s.namespace != "" {
-			names = append(names, s.namespace)
-		}
+// earlier returns the earlier time that is not zero.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
 	}
-	slices.Sort(names)
-	return names
+	return a
 }
 
-// sampled is how many leaves of the tree are measured: neighbours are what
-// shares most.
-const sampled = 5
-
-// size estimates what the objects of s take.
+// size estimates what the objects of s take, from a few groups of neighbours, which
+// share the most.
 func (s *state[T]) size() int64 {
-	leaves := s.root.appendLeaves(nil)
-	step, objects := max(1, len(leaves)/sampled), 0
+	const groups, group = 8, 48
+	step, measured := max(group, s.count/groups), 0
+	at := step / 2
 	size := intern.Size(func(yield func(T) bool) {
-		for at := step / 2; at < len(leaves); at += step {
-			for _, it := range leaves[at].items {
-				objects++
-				if !yield(it.object) {
-					return
-				}
+		s.root.all(func(object T) bool {
+			if at++; at%step >= group {
+				return true
 			}
-		}
+			measured++
+			return yield(object)
+		})
 	})
-	return size * int64(s.count) / int64(max(1, objects))
+	return size * int64(s.count) / int64(max(1, measured))
 }

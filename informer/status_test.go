@@ -31,7 +31,7 @@ func TestStatus(t *testing.T) {
 			stream(hold, listEnd("20")))
 		nodes.Handle(func(informer.Event[*corev1.Node]) {})
 		g.Expect(nodes.Status()).To(show(informer.Status{
-			Name: "nodes", Kind: "Node", Handlers: 1, Reason: "nobody runs the informer", Server: "http://script",
+			Name: "nodes", Kind: "Node", Handlers: 1, Reason: "the informer is not running", Server: "http://script",
 		}))
 
 		stop := running(t.Context(), nodes)
@@ -85,7 +85,7 @@ func TestStatusNamesTheScope(t *testing.T) {
 		Namespaces: []string{"b", "a"}, LabelSelector: "app=web", FieldSelector: "spec.nodeName=n",
 	})
 	g.Expect(pods.Status()).To(show(informer.Status{
-		Name: "pods", Kind: "Pod", Reason: "nobody runs the informer",
+		Name: "pods", Kind: "Pod", Reason: "the informer is not running",
 		Namespaces: []string{"a", "b"}, LabelSelector: "app=web", FieldSelector: "spec.nodeName=n",
 	}))
 	g.Expect(pods.SetNamespaces()).To(Succeed())

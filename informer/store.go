@@ -1,14 +1,18 @@
 package informer
 
 import (
+	"slices"
+	"sync"
+	"sync/atomic"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/homeostat/homeostat/internal/intern"
 )
 
-// A state is what the store holds at one moment, indexes included. It never
-// changes.
+// state is the content of the store at one moment, indexes included. It is
+// immutable.
 type state[T Object] struct {
 	root    *node[T]
 	count   int
@@ -17,53 +21,184 @@ type state[T Object] struct {
 	indexed []string            // Options.IndexLabels
 }
 
-// state is the newest one.
-func (i *Informer[T]) state() *state[T] { return i.latest.Load().state() }
+// store keeps the objects of an informer: the newest ones by key in a table, and
+// each state in a persistent tree. One writer at a time changes both in one step,
+// and queues what handlers have to know; readers take no lock.
+type store[T Object] struct {
+	identity *identity
+	sharer   *intern.Sharer // nil if off
+	detector *detector[T]   // nil if off
+	delivery delivery[T]
 
-// A change of one object: old is nil when it was not known, it when it is gone.
+	table   table[T]
+	latest  atomic.Pointer[state[T]] // never nil; written under delivery.mu
+	writing sync.Mutex               // held while the next state is computed and published
+}
+
+// change is what happens to one object: old is nil if it was not known, it is nil
+// if it was deleted.
 type change[T Object] struct{ old, it *item[T] }
+
+func newStore[T Object](o *Options, id *identity) *store[T] {
+	s := &store[T]{identity: id}
+	if !o.NoSharing {
+		s.sharer = intern.New()
+	}
+	if o.checksMutations() {
+		s.detector = &detector[T]{identity: id, copies: map[*item[T]]T{}}
+	}
+	empty := &state[T]{indexed: o.IndexLabels}
+	if len(o.IndexLabels) > 0 {
+		empty.labels = newPostings(labelsOf[T](o.IndexLabels))
+	}
+	s.latest.Store(empty)
+	return s
+}
+
+func keyOf(object metav1.Object) types.NamespacedName {
+	return types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}
+}
 
 func itemOf[T Object](object T) *item[T] {
 	return &item[T]{key: keyOf(object), object: object}
 }
 
-// put stores one object and hands the change on.
-func (i *Informer[T]) put(it *item[T]) {
-	i.learnKind(it.object)
-	i.writing.Lock()
-	current := i.state()
-	c := change[T]{i.newest.get(it.key), it}
-	if !c.matters() {
-		i.writing.Unlock()
-		return
+func (s *store[T]) snapshot() Snapshot[T] { return Snapshot[T]{s.latest.Load()} }
+
+// share makes what object has in common with its cached state, or else with other
+// objects, one in memory.
+func (s *store[T]) share(object T) {
+	switch it := s.table.get(keyOf(object)); {
+	case s.sharer == nil:
+	case it != nil:
+		s.sharer.Update(object, it.object)
+	default:
+		s.sharer.Object(object)
 	}
-	i.detector.note(i, c) // before others have the object
-	i.newest.put(it)
-	i.publish(current.then(c), batch[T]{events: c.events(nil)})
-	i.writing.Unlock()
-	i.deliver()
-	i.state() // before the next change, which begins with it
 }
 
-// drop removes one object, of which last is the final state.
-func (i *Informer[T]) drop(last T) {
-	key := itemOf(last).key
-	i.writing.Lock()
-	current := i.state()
-	c := change[T]{old: current.root.get(key)}
+// put stores one object and delivers the change.
+func (s *store[T]) put(it *item[T]) {
+	s.identity.learnKind(it.object)
+	s.writing.Lock()
+	c := change[T]{s.table.get(it.key), it}
+	if !c.matters() {
+		s.writing.Unlock()
+		return
+	}
+	s.detector.update(c) // before others have the object
+	s.table.put(it)
+	s.publish(s.latest.Load().after(c), batch[T]{events: c.events(nil)})
+	s.writing.Unlock()
+	s.delivery.run()
+}
+
+// remove removes one object, of which last is the final state.
+func (s *store[T]) remove(last T) {
+	key := keyOf(last)
+	s.writing.Lock()
+	c := change[T]{old: s.table.get(key)}
 	if c.old == nil {
-		i.writing.Unlock()
+		s.writing.Unlock()
 		return
 	}
 	if c.old.object.GetUID() != last.GetUID() {
 		last = c.old.object
 	}
-	i.newest.remove(key)
-	i.detector.note(i, c)
-	i.publish(current.then(c), batch[T]{events: []Event[T]{{Old: last, Type: Deleted}}})
-	i.writing.Unlock()
-	i.deliver()
-	i.state()
+	s.table.remove(key)
+	s.detector.update(c)
+	s.publish(s.latest.Load().after(c), batch[T]{events: []Event[T]{{Old: last, Type: Deleted}}})
+	s.writing.Unlock()
+	s.delivery.run()
+}
+
+// replace makes items the whole content of a namespace ("" for all), delivers what
+// that changes, and then calls done.
+func (s *store[T]) replace(namespace string, items []*item[T], initial bool, done func()) {
+	for _, it := range items {
+		s.identity.learnKind(it.object)
+	}
+	sortItems(items)
+	s.writing.Lock()
+	s.publishList(namespace, items, initial, done)
+	s.writing.Unlock()
+	s.delivery.run()
+}
+
+// retain removes the objects of all namespaces but some, and delivers that.
+func (s *store[T]) retain(stays func(namespace string) bool) {
+	s.writing.Lock()
+	s.publishList("", slices.DeleteFunc(s.latest.Load().root.appendItems(nil), func(it *item[T]) bool {
+		return !stays(it.key.Namespace)
+	}), false, nil)
+	s.writing.Unlock()
+	s.delivery.run()
+}
+
+// clearIfUnused removes all objects without delivering that, if there is no
+// handler. The caller has made sure that no watch runs.
+func (s *store[T]) clearIfUnused() {
+	s.delivery.mu.Lock()
+	defer s.delivery.mu.Unlock()
+	if len(s.delivery.handlers) > 0 {
+		return
+	}
+	before := s.latest.Load()
+	empty := &state[T]{indexed: before.indexed}
+	if before.labels != nil {
+		empty.labels = newPostings(before.labels.of)
+	}
+	for _, x := range before.indexes {
+		empty.indexes = append(empty.indexes, x.empty())
+	}
+	s.latest.Store(empty)
+	s.table.clear()
+	s.detector.clear()
+}
+
+// addIndex adds the index that of returns for the known objects, and
+// returns its number.
+func (s *store[T]) addIndex(of func(known []change[T]) index[T]) int {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	next := *s.latest.Load()
+	var known []change[T]
+	for _, it := range next.root.appendItems(nil) {
+		known = append(known, change[T]{it: it})
+	}
+	next.indexes = append(slices.Clip(next.indexes), of(known))
+	s.publish(&next, batch[T]{})
+	return len(next.indexes) - 1
+}
+
+// publish makes next the newest state and queues what has to be delivered. The
+// caller holds writing, and calls delivery.run when it has let go of it.
+func (s *store[T]) publish(next *state[T], b batch[T]) {
+	s.delivery.mu.Lock()
+	defer s.delivery.mu.Unlock()
+	s.latest.Store(next)
+	s.delivery.enqueue(b)
+}
+
+// publishList publishes the state in which items, which are sorted, are the whole
+// content of namespace. The caller holds writing.
+func (s *store[T]) publishList(namespace string, items []*item[T], initial bool, done func()) {
+	next := *s.latest.Load()
+	all, changes := next.replaced(namespace, items)
+	next.root, next.count = build(all), len(all)
+	next.reindex(changes)
+	s.detector.update(changes...) // before others have the objects
+	s.table.fill(all)
+	events := make([]Event[T], 0, len(changes))
+	for _, c := range changes {
+		events = c.events(events)
+	}
+	if initial {
+		for n := range events {
+			events[n].Initial = events[n].Type == Added
+		}
+	}
+	s.publish(&next, batch[T]{events: events, done: done})
 }
 
 // after returns s after a change that matters.
@@ -84,7 +219,7 @@ func (s *state[T]) after(c change[T]) *state[T] {
 	return &next
 }
 
-// reindex brings the indexes of s, which nobody else knows yet, up to date.
+// reindex applies changes to the indexes of s, which is not published yet.
 func (s *state[T]) reindex(changes []change[T]) {
 	if s.labels != nil {
 		s.labels = s.labels.apply(changes)
@@ -96,43 +231,8 @@ func (s *state[T]) reindex(changes []change[T]) {
 	}
 }
 
-// replace makes items the whole content of namespace ("" for all), hands on
-// what that changes, and then calls done.
-func (i *Informer[T]) replace(namespace string, items []*item[T], initial bool, done func()) {
-	for _, it := range items {
-		i.learnKind(it.object)
-	}
-	sortItems(items)
-
-	i.writing.Lock()
-	i.settle(namespace, items, initial, done)
-	i.writing.Unlock()
-	i.deliver()
-}
-
-// settle publishes the state in which items, which are in order, are the whole
-// content of namespace. The caller holds writing.
-func (i *Informer[T]) settle(namespace string, items []*item[T], initial bool, done func()) {
-	all, changes := i.state().replaced(namespace, items)
-	next := *i.state()
-	next.root, next.count = build(all), len(all)
-	next.reindex(changes)
-	i.detector.note(i, changes...) // before others have the objects
-	i.newest.fill(all)
-	events := make([]Event[T], 0, len(changes))
-	for _, c := range changes {
-		events = c.events(events)
-	}
-	if initial {
-		for n := range events {
-			events[n].Initial = events[n].Type == Added
-		}
-	}
-	i.publish(versionOf(&next), batch[T]{events: events, done: done})
-}
-
-// replaced returns all items when items, which are in order, become the whole
-// content of namespace, and what that changes. Objects that are the same stay.
+// replaced returns all items when items, which are sorted, become the whole content
+// of namespace, and what that changes. Items whose objects have not changed stay.
 func (s *state[T]) replaced(namespace string, items []*item[T]) (all []*item[T], changes []change[T]) {
 	var before []*item[T]
 	all = make([]*item[T], 0, len(items))
@@ -172,7 +272,7 @@ func (s *state[T]) replaced(namespace string, items []*item[T]) (all []*item[T],
 	return all, changes
 }
 
-// matters tells whether anything has changed. Only fakes leave the
+// matters reports whether anything has changed. Only fakes leave the
 // resourceVersion empty.
 func (c change[T]) matters() bool {
 	if c.old == nil || c.it == nil {
@@ -185,8 +285,7 @@ func (c change[T]) matters() bool {
 	return a.GetResourceVersion() == "" && (intern.Lazy(b) || !intern.Alike(a, b))
 }
 
-// events appends the events of a change that matters: two when another object
-// has taken the name.
+// events appends the events of a change that matters: two for a recreated object.
 func (c change[T]) events(to []Event[T]) []Event[T] {
 	switch {
 	case c.old == nil:
@@ -200,6 +299,17 @@ func (c change[T]) events(to []Event[T]) []Event[T] {
 	}
 }
 
-func keyOf(object metav1.Object) types.NamespacedName {
-	return types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}
+// checkMutations checks the objects of keys, or all.
+func (s *store[T]) checkMutations(keys ...types.NamespacedName) error {
+	if s.detector == nil {
+		return nil
+	}
+	if len(keys) == 0 {
+		return s.detector.check(s.latest.Load().root.appendItems(nil)...)
+	}
+	items := make([]*item[T], 0, len(keys))
+	for _, key := range keys {
+		items = append(items, s.table.get(key))
+	}
+	return s.detector.check(items...)
 }

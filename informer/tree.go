@@ -9,16 +9,16 @@ import (
 	"github.com/homeostat/homeostat/internal/wire"
 )
 
-// fanout is the largest number of entries of a node. Larger nodes make reads
-// cheaper and writes dearer: a write copies one node per level.
+// fanout is the maximal number of entries in a node. Larger nodes make reads
+// cheaper and writes more expensive: a write copies one node per level.
 const fanout = 64
 
-// An item is one object of the store with its key. It never changes: an update
-// is another item.
+// item is one object of the store with its key. It is immutable: an update makes
+// another item.
 type item[T any] struct {
 	key    types.NamespacedName
 	object T
-	spec   wire.Fingerprint // of the object's, as it came
+	spec   wire.Fingerprint // of the spec as it was received; zero if unknown
 }
 
 func compareKeys(a, b types.NamespacedName) int {
@@ -28,8 +28,8 @@ func compareKeys(a, b types.NamespacedName) int {
 	return strings.Compare(a.Name, b.Name)
 }
 
-// An entry is an item with its object once more: a read that hands out objects
-// one after the other finds them side by side, without a look at the items.
+// entry is an item beside its object: iteration that only yields objects finds
+// them in one array and does not read the items.
 type entry[T any] struct {
 	*item[T]
 	object T
@@ -37,15 +37,20 @@ type entry[T any] struct {
 
 func entryOf[T any](it *item[T]) entry[T] { return entry[T]{it, it.object} }
 
-// A node is a persistent B+ tree of items, in the order of their keys. Nodes
-// never change once they are reachable: every edit copies the path to its leaf,
-// so that a root, once read, is a snapshot. The nil node is the empty tree.
+// node is a persistent B+ tree of items, sorted by key. Nodes never change once
+// they are reachable: every edit copies the path to its leaf, so that each root is
+// a snapshot. The nil node is the empty tree.
 type node[T any] struct {
 	items []entry[T] // a leaf's items; otherwise the smallest item of each child
 	kids  []*node[T] // nil in a leaf
 }
 
-// build returns the tree of items, which are in order and without duplicates.
+// sortItems sorts items by key.
+func sortItems[T any](items []*item[T]) {
+	slices.SortFunc(items, func(a, b *item[T]) int { return compareKeys(a.key, b.key) })
+}
+
+// build returns the tree of items, which are sorted and have different keys.
 func build[T any](items []*item[T]) *node[T] {
 	if len(items) == 0 {
 		return nil
@@ -81,8 +86,8 @@ func firsts[T any](kids []*node[T]) []entry[T] {
 	return all
 }
 
-// search returns the position of the first item of n that is not below key, and
-// whether it is key's.
+// search returns the position of the first item of n that is not less than key,
+// and whether it has that key.
 func (n *node[T]) search(key types.NamespacedName) (int, bool) {
 	low, high := 0, len(n.items)
 	for low < high {
@@ -99,7 +104,7 @@ func (n *node[T]) search(key types.NamespacedName) (int, bool) {
 	return low, false
 }
 
-// child returns the position of the kid whose range holds key.
+// child returns the position of the kid whose range includes key.
 func (n *node[T]) child(key types.NamespacedName) int {
 	at, exact := n.search(key)
 	if exact || at == 0 {
@@ -133,9 +138,8 @@ func (n *node[T]) with(it *item[T]) *node[T] {
 	return kids[0]
 }
 
-// swap returns n with it in place of old, which has the same key. It looks at
-// fewer keys and copies less than with does: nil if n does not have old, or that
-// is nil.
+// swap returns n with it in place of old, which has the same key. It compares and
+// copies less than with does. It returns nil if old is nil or not in n.
 func (n *node[T]) swap(old, it *item[T]) *node[T] {
 	if n == nil || old == nil {
 		return nil
@@ -186,7 +190,7 @@ func split[T any](n *node[T]) []*node[T] {
 	if len(n.items) <= fanout {
 		return []*node[T]{n}
 	}
-	// Halves of their own, or one would keep alive what the other has dropped.
+	// Separate arrays: otherwise one half would keep objects of the other alive.
 	half := len(n.items) / 2
 	left, right := &node[T]{items: slices.Clone(n.items[:half])}, &node[T]{items: slices.Clone(n.items[half:])}
 	if n.kids != nil {
@@ -207,7 +211,7 @@ func (n *node[T]) without(key types.NamespacedName) *node[T] {
 	return n
 }
 
-// remove returns n without the item of key, which it holds: nil when it was the
+// remove returns n without the item of key, which must be in it: nil if it was the
 // only one.
 func (n *node[T]) remove(key types.NamespacedName) *node[T] {
 	at := n.child(key)
@@ -232,7 +236,7 @@ func (n *node[T]) remove(key types.NamespacedName) *node[T] {
 	}
 }
 
-// merge returns neighbours as one node, or as two of the same size.
+// merge returns two neighbours as one node, or as two of equal size.
 func merge[T any](left, right *node[T]) []*node[T] {
 	return split(&node[T]{items: slices.Concat(left.items, right.items), kids: concat(left.kids, right.kids)})
 }
@@ -244,8 +248,7 @@ func concat[E any](a, b []E) []E {
 	return slices.Concat(a, b)
 }
 
-// splice returns a copy of all with instead in place of what stands from low to
-// high.
+// splice returns a copy of all with instead in place of all[low:high].
 func splice[E any](all []E, low, high int, instead ...E) []E {
 	out := make([]E, 0, len(all)-(high-low)+len(instead))
 	out = append(out, all[:low]...)
@@ -253,7 +256,7 @@ func splice[E any](all []E, low, high int, instead ...E) []E {
 	return append(out, all[high:]...)
 }
 
-// all calls yield for the items of n in order, and tells whether to go on.
+// all calls yield for the objects of n in order, and reports whether to go on.
 func (n *node[T]) all(yield func(T) bool) bool {
 	if n == nil {
 		return true
@@ -274,8 +277,8 @@ func (n *node[T]) all(yield func(T) bool) bool {
 	return true
 }
 
-// namespace calls yield for the items of one namespace in order, and tells
-// whether to go on to the next node.
+// namespace calls yield for the objects of one namespace in order, and reports
+// whether to go on with the next node.
 func (n *node[T]) namespace(name string, yield func(T) bool) bool {
 	if n == nil {
 		return true
@@ -299,8 +302,8 @@ func (n *node[T]) namespace(name string, yield func(T) bool) bool {
 	return end == len(n.items)
 }
 
-// endOf returns the position behind the last item of a namespace in a leaf, where
-// at is that of the first one. It looks at few items: each one is far away.
+// endOf returns the position after the last item of a namespace in a leaf, where
+// at is the position of the first one. It reads few items: each is a cache miss.
 func (n *node[T]) endOf(namespace string, at int) int {
 	end := len(n.items)
 	if at == end || n.items[end-1].key.Namespace == namespace {
@@ -329,20 +332,6 @@ func (n *node[T]) appendItems(to []*item[T]) []*item[T] {
 	}
 	for _, kid := range n.kids {
 		to = kid.appendItems(to)
-	}
-	return to
-}
-
-// appendLeaves appends the leaves of n in order.
-func (n *node[T]) appendLeaves(to []*node[T]) []*node[T] {
-	if n == nil {
-		return to
-	}
-	if n.kids == nil {
-		return append(to, n)
-	}
-	for _, kid := range n.kids {
-		to = kid.appendLeaves(to)
 	}
 	return to
 }

@@ -122,33 +122,3 @@ func TestTableIsReadWhileItChanges(t *testing.T) {
 	stop.Store(true)
 	readers.Wait()
 }
-
-func TestHashOfEqualValuesIsEqual(t *testing.T) {
-	type pair struct {
-		a int8
-		b string
-		c [2]uint32
-	}
-	keys, pairs, floats := newHasher[types.NamespacedName](), newHasher[pair](), newHasher[float64]()
-	seen := map[uint64]bool{}
-	for n := range 100 {
-		first, second := fmt.Sprint(n), fmt.Sprint(n)
-		a := pairs.hash(pair{int8(n), first, [2]uint32{1, uint32(n)}})
-		if a != pairs.hash(pair{int8(n), second, [2]uint32{1, uint32(n)}}) {
-			t.Error("equal pairs have different hashes")
-		}
-		if keys.hash(types.NamespacedName{Namespace: first}) != keys.hash(types.NamespacedName{Namespace: second}) {
-			t.Error("equal keys have different hashes")
-		}
-		if keys.hash(types.NamespacedName{Namespace: first}) == keys.hash(types.NamespacedName{Name: first}) {
-			t.Error("the order of parts does not count")
-		}
-		if again := float64(n); floats.hash(float64(n)) != floats.hash(again) {
-			t.Error("equal floats have different hashes")
-		}
-		seen[a] = true
-	}
-	if len(seen) != 100 {
-		t.Errorf("100 pairs have %d hashes", len(seen))
-	}
-}

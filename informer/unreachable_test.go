@@ -77,13 +77,13 @@ func silent(r *http.Request) (*http.Response, error) {
 
 func TestAServerThatCannotBeReachedIsLoggedAtOnce(t *testing.T) {
 	for cause, server := range map[string]transportFunc{
-		"connection refused":         failing(&net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}),
-		"unknown authority":          failing(x509.UnknownAuthorityError{}),
-		"no such host":               failing(&net.DNSError{Err: "no such host", Name: "away"}),
-		"Unauthorized":               refusing(http.StatusUnauthorized, metav1.StatusReasonUnauthorized),
-		"Forbidden":                  refusing(http.StatusForbidden, metav1.StatusReasonForbidden),
-		"has not answered yet":       silent,
-		"the server has not answere": failing(io.EOF), // it is asked again, inside of client-go
+		"connection refused":            failing(&net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}),
+		"unknown authority":             failing(x509.UnknownAuthorityError{}),
+		"no such host":                  failing(&net.DNSError{Err: "no such host", Name: "away"}),
+		"Unauthorized":                  refusing(http.StatusUnauthorized, metav1.StatusReasonUnauthorized),
+		"Forbidden":                     refusing(http.StatusForbidden, metav1.StatusReasonForbidden),
+		"no answer from the server yet": silent,
+		"no answer from the server ye":  failing(io.EOF), // it is asked again, inside of client-go
 	} {
 		t.Run(cause, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -43,7 +43,7 @@ func TestFaultsAreVisible(t *testing.T) {
 			steps: []step{forbidden, forbidden, forbidden, forbidden, forbidden, forbidden, forbidden, forbidden}, after: 3 * time.Second,
 			status: And(HaveField("Reason", And(ContainSubstring("refused by the script: Forbidden"), ContainSubstring("the verbs list and watch are needed"))),
 				failures(BeNumerically(">=", 2))),
-			log: "request failed, trying again",
+			log: "request failed, retrying",
 		},
 		"403 after the first list": {
 			steps: []step{began(later(drop)), forbidden, forbidden, forbidden, forbidden, forbidden, forbidden}, after: 8 * time.Second,
@@ -53,17 +53,17 @@ func TestFaultsAreVisible(t *testing.T) {
 		"410": {
 			steps: []step{began(later(stream(end, expired))), stream(hold, listEnd("20"))}, after: time.Minute,
 			status: And(HaveField("Lists", BeEquivalentTo(2)), HaveField("Objects", 0), HaveField("LastError", "")),
-			log:    "listed anew",
+			log:    "listed again",
 		},
 		"a dropped connection": {
 			steps: []step{began(later(drop)), hold}, after: time.Minute,
 			status: And(HaveField("Watches", BeEquivalentTo(2)), HaveField("Lists", BeEquivalentTo(1)), HaveField("LastError", "")),
-			log:    "the watch has ended",
+			log:    "watch ended",
 		},
 		"a server that is restarted": {
 			steps: []step{began(later(drop)), drop, drop, drop, drop, drop, drop, drop, drop}, after: 7 * time.Second,
 			status: And(HaveField("Synced", true), HaveField("LastError", ContainSubstring("EOF")), failures(BeNumerically(">=", 1))),
-			log:    "request failed, trying again",
+			log:    "request failed, retrying",
 		},
 		"no bookmark": {
 			steps: []step{stream(hold, first[0])}, after: 20 * time.Second,
@@ -73,12 +73,12 @@ func TestFaultsAreVisible(t *testing.T) {
 		"no bookmark, given up": {
 			steps: []step{stream(hold, first[0]), list("10")}, after: time.Minute,
 			status: And(HaveField("Stalls", BeEquivalentTo(1)), HaveField("Synced", true)),
-			log:    "the streaming list does not end, listing instead",
+			log:    "streaming list did not end, sending a plain one",
 		},
 		"a silent watch": {
 			steps: []step{began(hold, bookmark("20"))}, after: 2 * watchIdle,
 			status: HaveField("Stalls", BeNumerically(">=", 1)),
-			log:    "the watch has stalled, opening another",
+			log:    "watch stalled, reopening",
 		},
 		"a kind that there is not yet": {
 			steps: []step{unknown, unknown, unknown, unknown, unknown, unknown, unknown, unknown, unknown, unknown}, after: 15 * time.Second,
@@ -88,7 +88,7 @@ func TestFaultsAreVisible(t *testing.T) {
 		"a kind that there is not any more": {
 			steps: []step{began(later(stream(end, expired))), unknown, unknown, unknown, unknown, unknown, unknown, unknown}, after: 10 * time.Second,
 			status: And(HaveField("LastError", ContainSubstring("NotFound")), failures(BeNumerically(">=", 2))),
-			log:    "request failed, trying again",
+			log:    "request failed, retrying",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -275,7 +275,7 @@ func TestOraclesWithoutFaults(t *testing.T) {
 		name, oracle, want string
 		run                func(env *reconciletest.Env) error
 	}{
-		{"mutation", "mutation", `the cached ConfigMap "d/a" was edited in place`, breeding.Run(careless)},
+		{"mutation", "mutation", `the cached ConfigMap "d/a" was modified in place`, breeding.Run(careless)},
 		{"mutation of a client-go cache", "mutation", "d/a was modified in place", vandal},
 		{"clock", "stay", "within 30m0s it has changed", ticking(20 * time.Minute)},
 		{"a read without a watch", "watch", "it reads namespaces and does not watch them", breeding.Run(reading)},

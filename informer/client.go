@@ -1,0 +1,177 @@
+package informer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"reflect"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
+
+	"github.com/homeostat/homeostat/informer/internal/follow"
+)
+
+// Object is any API object: *corev1.Pod, *unstructured.Unstructured, the Go type
+// of a custom resource, and so on.
+type Object interface {
+	metav1.Object
+	runtime.Object
+}
+
+// Client reads objects of one kind, in one namespace or in all. Generated clients
+// such as clientset.CoreV1().Pods("") satisfy it, and so do fake ones and those
+// made with client-go's package gentype.
+type Client[T Object, L runtime.Object] interface {
+	Get(ctx context.Context, name string, opts metav1.GetOptions) (T, error)
+	List(ctx context.Context, opts metav1.ListOptions) (L, error)
+	Watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error)
+}
+
+// untypedClient is a Client whose Get knows subresources, as those of client-go's
+// packages dynamic and metadata do.
+type untypedClient[T Object, L runtime.Object] interface {
+	Get(ctx context.Context, name string, opts metav1.GetOptions, subresources ...string) (T, error)
+	List(ctx context.Context, opts metav1.ListOptions) (L, error)
+	Watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error)
+}
+
+// Untyped returns c, a client of client-go's package dynamic or metadata, as a
+// Client: for any kind without its Go type, or for the metadata alone:
+//
+//	informer.For(informer.Untyped(dynamicClient.Resource(gvr)), nil)
+//	informer.For(informer.Untyped(metadataClient.Resource(gvr)), nil)
+func Untyped[T Object, L runtime.Object](c untypedClient[T, L]) Client[T, L] {
+	return untyped[T, L]{c}
+}
+
+type untyped[T Object, L runtime.Object] struct{ untypedClient[T, L] }
+
+// Get reads the object itself.
+func (u untyped[T, L]) Get(ctx context.Context, name string, opts metav1.GetOptions) (T, error) {
+	return u.untypedClient.Get(ctx, name, opts)
+}
+
+func (u untyped[T, L]) unwrap() any { return u.untypedClient }
+
+// wrapper is what Untyped returns.
+type wrapper interface{ unwrap() any }
+
+// unwrapped returns what Untyped was called with, and any other client as it is.
+func unwrapped(client any) any {
+	if w, ok := client.(wrapper); ok {
+		return w.unwrap()
+	}
+	return client
+}
+
+// Mistakes of callers.
+var (
+	errNoClient  = errors.New("informer.For: the client is nil: pass one such as clientset.CoreV1().Pods(\"\")")
+	errNoClients = errors.New("informer.ForNamespaces: the function that returns clients is nil: " +
+		"pass one such as clientset.CoreV1().Pods")
+)
+
+// source is what lists and watches the objects of one namespace, or of all: a
+// Client without the type of its lists.
+type source struct {
+	namespace string                      // "" for all
+	server    string                      // its URL; empty if the client does not tell
+	resource  schema.GroupVersionResource // empty as far as the client does not tell
+	boundTo   string                      // the namespace of an untyped client
+	list      func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error)
+	watch     func(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error)
+	rest      rest.Interface // sends the requests of client-go's clients of built-in kinds; else nil
+	client    string         // its Go type
+	fake      bool           // it is a fake and cannot stream lists
+	// returnsShared: the client may retain the objects that it returns, so they are
+	// copied before they are modified.
+	returnsShared bool
+	follows       any   // a *follow.Client[T]; then there is nothing else
+	err           error // what is wrong with the client; then there is nothing else
+}
+
+func sourceOf[T Object, L runtime.Object](c Client[T, L]) source {
+	if isNil(c) {
+		return source{err: errNoClient}
+	}
+	if f, ok := any(c).(*follow.Client[T]); ok {
+		return source{follows: f, err: f.Err}
+	}
+	resource, boundTo := resourceOf(c)
+	return source{
+		namespace: namespaceOf(c),
+		server:    serverOf(c),
+		resource:  resource,
+		boundTo:   boundTo,
+		list: func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
+			return c.List(ctx, opts)
+		},
+		watch:         c.Watch,
+		rest:          generatedOf(c),
+		client:        fmt.Sprintf("%T", c),
+		fake:          isFake(c),
+		returnsShared: returnsShared(c),
+	}
+}
+
+// isNil reports whether x, or what Untyped was called with, is nil or a nil pointer.
+func isNil(x any) bool {
+	switch v := reflect.ValueOf(unwrapped(x)); v.Kind() {
+	case reflect.Invalid:
+		return true
+	case reflect.Pointer, reflect.Func, reflect.Interface, reflect.Map, reflect.Slice, reflect.Chan:
+		return v.IsNil()
+	default:
+		return false
+	}
+}
+
+// namespaceOf returns the namespace that a client is bound to. Generated clients
+// and generated fakes have different methods for it.
+func namespaceOf(client any) string {
+	switch c := client.(type) {
+	case interface{ GetNamespace() string }:
+		return c.GetNamespace()
+	case interface{ Namespace() string }:
+		return c.Namespace()
+	}
+	return ""
+}
+
+// isFake reports whether client is a fake of client-go, generated or not. Only
+// clientsets say so themselves; their typed clients show the fakes' record of
+// actions, and all of them live in a package fake.
+func isFake(client any) bool {
+	client = unwrapped(client)
+	switch c := client.(type) {
+	case interface{ IsWatchListSemanticsUnSupported() bool }:
+		return c.IsWatchListSemanticsUnSupported()
+	case interface{ ClearActions() }:
+		return true
+	}
+	return path.Base(packageOf(client)) == "fake"
+}
+
+// returnsShared reports whether the client may retain the objects that it returns:
+// any may but client-go's own, which decode each anew.
+func returnsShared(client any) bool {
+	return isFake(client) || !strings.HasPrefix(packageOf(unwrapped(client)), "k8s.io/client-go/")
+}
+
+// packageOf returns the import path of the type of x, or of what x points to.
+func packageOf(x any) string {
+	t := reflect.TypeOf(x)
+	for t != nil && t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if t == nil {
+		return ""
+	}
+	return t.PkgPath()
+}

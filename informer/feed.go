@@ -1,0 +1,254 @@
+package informer
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/go-logr/logr"
+	"k8s.io/klog/v2"
+)
+
+// errFixedScope answers SetNamespaces of informers made with For.
+var errFixedScope = errors.New("the client is bound to its namespace: make the informer with ForNamespaces")
+
+// feed keeps a store up to date while a caller of Run wants that: it lists and
+// watches each source, and notes how far the watches have come.
+type feed[T Object] struct {
+	options  *Options
+	identity *identity
+	counted  *counters
+	store    *store[T]
+	marks    watermarks
+	connect  func(namespace string) source // nil if the namespaces are fixed
+
+	changing sync.Mutex // held while the namespaces change
+
+	mu      sync.Mutex // guards what follows
+	sources []source
+	session *session[T] // nil if it is not running
+}
+
+// session is the time from the first Run to the end of the last one.
+type session[T Object] struct {
+	ctx     context.Context //nolint:containedctx // it outlives the call of Run that began it
+	cancel  context.CancelFunc
+	running sync.WaitGroup
+	ended   chan struct{} // closed when all goroutines have ended
+
+	// feed.mu guards what follows.
+	users    int
+	stopping bool
+	watches  []*reflectorStore[T]
+}
+
+// run joins the session that is running, or a new one, until ctx ends, and returns
+// the mutations that were found if it was the last user.
+func (f *feed[T]) run(ctx context.Context) error {
+	for {
+		f.mu.Lock()
+		s := f.session
+		if s == nil {
+			s = f.start(ctx)
+		}
+		if !s.stopping {
+			s.users++
+			f.mu.Unlock()
+			<-ctx.Done()
+			return f.leave(ctx, s)
+		}
+		f.mu.Unlock()
+		select {
+		case <-s.ended:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// start begins a session. The caller holds mu.
+func (f *feed[T]) start(ctx context.Context) *session[T] {
+	log := klog.FromContext(ctx).WithName("informer").WithValues("informer", f.identity.Name())
+	ctx, cancel := context.WithCancel(logr.NewContext(context.WithoutCancel(ctx), log))
+	s := &session[T]{ctx: ctx, cancel: cancel, ended: make(chan struct{})}
+	f.session = s
+	for _, from := range f.sources {
+		f.watch(s, from)
+	}
+	return s
+}
+
+// watch adds a watch to s. The caller holds mu.
+func (f *feed[T]) watch(s *session[T], from source) {
+	ctx, cancel := context.WithCancel(s.ctx)
+	r := newReflectorStore(f, from, klog.FromContext(ctx))
+	r.cancel = cancel
+	s.watches = append(slices.Clip(s.watches), r)
+	s.running.Go(func() {
+		defer close(r.ended)
+		var watchdog sync.WaitGroup
+		watchdog.Go(func() { r.progress.guard(ctx) })
+		r.run(ctx)
+		cancel()
+		watchdog.Wait()
+	})
+}
+
+// leave ends the session if it has no other user, and returns the mutations that
+// were found in it.
+func (f *feed[T]) leave(ctx context.Context, s *session[T]) error {
+	f.mu.Lock()
+	s.users--
+	if s.users > 0 {
+		f.mu.Unlock()
+		return nil
+	}
+	s.stopping = true
+	f.mu.Unlock()
+
+	f.marks.setSynced(false)
+	s.cancel()
+	s.running.Wait()
+	f.marks.reset()
+	_ = f.store.checkMutations() // adds to what finish returns
+	err := f.store.detector.finish(ctx)
+
+	f.mu.Lock()
+	f.session = nil
+	f.mu.Unlock()
+	f.clearIfUnused()
+	close(s.ended)
+	return err
+}
+
+// clearIfUnused clears the cache when no Run is active and no handler is left.
+func (f *feed[T]) clearIfUnused() {
+	f.store.writing.Lock()
+	defer f.store.writing.Unlock()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.session == nil {
+		f.store.clearIfUnused()
+	}
+}
+
+// current returns the watches of the session, if there is one.
+func (f *feed[T]) current() (watches []*reflectorStore[T], running bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.session == nil {
+		return nil, false
+	}
+	return f.session.watches, true
+}
+
+func (f *feed[T]) currentSources() []source {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.sources
+}
+
+// hasSynced reports whether all watches have stored and delivered their first list.
+func (f *feed[T]) hasSynced() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.session != nil && !f.session.stopping &&
+		!slices.ContainsFunc(f.session.watches, func(r *reflectorStore[T]) bool { return !r.progress.synced.Load() })
+}
+
+// updateSynced follows the first list of a watch, and each change of the watches.
+func (f *feed[T]) updateSynced() { f.marks.setSynced(f.hasSynced()) }
+
+// whyNotSynced says why hasSynced returns false.
+func (f *feed[T]) whyNotSynced() string {
+	watches, running := f.current()
+	if !running {
+		return "the informer is not running"
+	}
+	var reasons []string
+	for _, r := range watches {
+		if reason := r.progress.whyNotSynced(); reason != "" {
+			reasons = append(reasons, reason)
+		}
+	}
+	return strings.Join(reasons, "; ")
+}
+
+// log returns the logger of the session, or klog's if there is none.
+func (f *feed[T]) log() logr.Logger {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.session != nil {
+		return klog.FromContext(f.session.ctx)
+	}
+	return klog.Background().WithName("informer").WithValues("informer", f.identity.Name())
+}
+
+// setNamespaces ends the watches of namespaces that are not wanted, removes their
+// objects, and starts those that are missing.
+func (f *feed[T]) setNamespaces(wanted []string) error {
+	if f.connect == nil {
+		return errFixedScope
+	}
+	f.changing.Lock()
+	defer f.changing.Unlock()
+	stays := func(namespace string) bool { return slices.Contains(wanted, namespace) }
+
+	f.mu.Lock()
+	sources := slices.DeleteFunc(slices.Clone(f.sources), func(s source) bool { return !stays(s.namespace) })
+	var added []source
+	var err error
+	for _, namespace := range wanted {
+		if !slices.ContainsFunc(sources, func(s source) bool { return s.namespace == namespace }) {
+			s := f.connect(namespace)
+			added, err = append(added, s), errors.Join(err, s.err)
+		}
+	}
+	if err != nil {
+		f.mu.Unlock()
+		return err
+	}
+	f.sources = slices.Concat(sources, added)
+	var ending []*reflectorStore[T]
+	session := f.session
+	if session != nil {
+		var staying []*reflectorStore[T]
+		for _, r := range session.watches {
+			if stays(r.source.namespace) {
+				staying = append(staying, r)
+			} else {
+				ending = append(ending, r)
+			}
+		}
+		session.watches = staying
+	}
+	f.mu.Unlock()
+
+	for _, r := range ending {
+		r.cancel()
+		<-r.ended
+		f.marks.forget(r.source.namespace)
+	}
+	if !stays("") {
+		f.store.retain(stays)
+	}
+	f.mu.Lock()
+	if session != nil && f.session == session && !session.stopping {
+		for _, s := range added {
+			f.watch(session, s)
+		}
+	}
+	f.mu.Unlock()
+	f.updateSynced()
+	return nil
+}
+
+// namespacesOf returns namespaces sorted and without duplicates, and "" for none.
+func namespacesOf(namespaces []string) []string {
+	if len(namespaces) == 0 {
+		return []string{""}
+	}
+	return slices.Compact(slices.Sorted(slices.Values(namespaces)))
+}

@@ -1,0 +1,176 @@
+package informer
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+
+	"github.com/homeostat/homeostat/internal/intern"
+)
+
+const (
+	mostMutations = 100 // reported by one Run
+	mostFields    = 10  // named by one MutationError
+)
+
+// MutationError reports that a cached object was modified in place.
+type MutationError struct {
+	Kind   string
+	Key    types.NamespacedName
+	Fields []string // paths such as "metadata.labels.app", at most ten
+}
+
+// Error names the object and the fields, and what to do instead.
+func (e *MutationError) Error() string {
+	return fmt.Sprintf("the cached %s %q was modified in place (%s): modify a DeepCopy, or use package patch",
+		e.Kind, strings.TrimPrefix(e.Key.String(), "/"), strings.Join(e.Fields, ", "))
+}
+
+// checksMutations reports whether to look for cached objects that were modified
+// in place.
+func (o *Options) checksMutations() bool {
+	inTest := flag.Lookup("test.v") != nil // every test binary has it, no other program does
+	return o.MutationCheck == checkAlways || o.MutationCheck == checkInTests && inTest
+}
+
+// detector keeps a copy of each object of the store. A nil detector does nothing.
+type detector[T Object] struct {
+	identity *identity
+
+	mu     sync.Mutex // guards what follows
+	copies map[*item[T]]T
+	found  []error
+}
+
+// update checks the objects that changes take out of the store for the last time,
+// and copies those that come.
+func (d *detector[T]) update(changes ...change[T]) {
+	if d == nil {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, c := range changes {
+		if c.old != nil {
+			_ = d.checkLocked(c.old) // Run returns it
+			delete(d.copies, c.old)
+		}
+		if c.it != nil {
+			d.copies[c.it] = c.it.object.DeepCopyObject().(T)
+		}
+	}
+}
+
+// check returns one joined [MutationError] per item that was modified in place
+// since the last check.
+func (d *detector[T]) check(items ...*item[T]) error {
+	if d == nil {
+		return nil
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var errs []error
+	for _, it := range items {
+		if it != nil {
+			errs = append(errs, d.checkLocked(it))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// checkLocked compares it with its copy, which it renews, so that each mutation is
+// reported once. The caller holds mu.
+func (d *detector[T]) checkLocked(it *item[T]) error {
+	before, ok := d.copies[it]
+	if !ok || intern.Alike(before, it.object) || equality.Semantic.DeepEqual(before, it.object) {
+		return nil // intern.Alike does not read what the readers of a quantity write to
+	}
+	err := &MutationError{Kind: d.identity.Kind(), Key: it.key, Fields: differences(before, it.object)}
+	d.copies[it] = it.object.DeepCopyObject().(T)
+	if len(d.found) < mostMutations {
+		d.found = append(d.found, err)
+	}
+	return err
+}
+
+// finish logs and returns all mutations that were found since the last finish.
+func (d *detector[T]) finish(ctx context.Context) error {
+	if d == nil {
+		return nil
+	}
+	d.mu.Lock()
+	errs := d.found
+	d.found = nil
+	d.mu.Unlock()
+	for _, err := range errs {
+		klog.FromContext(ctx).Error(err, "cached object was modified in place", "informer", d.identity.Name())
+	}
+	return errors.Join(errs...)
+}
+
+// clear forgets the copies of all objects.
+func (d *detector[T]) clear() {
+	if d != nil {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		clear(d.copies)
+	}
+}
+
+// differences returns the paths of the fields in which two objects of one type
+// differ, such as "spec.containers[0].image".
+func differences(a, b Object) []string {
+	before, _ := runtime.DefaultUnstructuredConverter.ToUnstructured(a)
+	after, _ := runtime.DefaultUnstructuredConverter.ToUnstructured(b)
+	paths := compare(nil, "", before, after)
+	if len(paths) == 0 { // the JSON is equal, or there is none
+		return []string{"unknown fields"}
+	}
+	return paths[:min(len(paths), mostFields)]
+}
+
+// compare appends the paths below path in which two decoded JSON values differ.
+func compare(paths []string, path string, a, b any) []string {
+	switch x := a.(type) {
+	case map[string]any:
+		y, ok := b.(map[string]any)
+		if !ok {
+			return append(paths, path)
+		}
+		names := maps.Clone(x)
+		maps.Copy(names, y)
+		for _, name := range slices.Sorted(maps.Keys(names)) {
+			paths = compare(paths, strings.TrimPrefix(path+"."+name, "."), x[name], y[name])
+		}
+	case []any:
+		y, ok := b.([]any)
+		if !ok {
+			return append(paths, path)
+		}
+		at := func(list []any, n int) any {
+			if n < len(list) {
+				return list[n]
+			}
+			return nil
+		}
+		for n := range max(len(x), len(y)) {
+			paths = compare(paths, fmt.Sprintf("%s[%d]", path, n), at(x, n), at(y, n))
+		}
+	default:
+		if !reflect.DeepEqual(a, b) {
+			paths = append(paths, path)
+		}
+	}
+	return paths
+}

@@ -1,0 +1,385 @@
+package informer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
+
+	"github.com/homeostat/homeostat/informer/internal/follow"
+	"github.com/homeostat/homeostat/internal/intern"
+	"github.com/homeostat/homeostat/internal/wire"
+)
+
+// calm is how long a watch must have lasted for the back-off to start again.
+const calm = 2 * time.Minute
+
+// reflectorStore carries what one source lists and watches into the store, by means
+// of client-go's Reflector, which it serves as list-watcher and as store.
+type reflectorStore[T Object] struct {
+	feed     *feed[T]
+	source   source
+	progress *progress
+	specs    specReader[T]
+	lists    calls // the reflector may leave one behind
+	cancel   context.CancelFunc
+	ended    chan struct{} // closed when its goroutines have ended
+
+	// The reflector's goroutine alone uses what follows.
+	pending  func()                   // stores the last list; nil once that is done
+	streamed map[any]wire.Fingerprint // specs of the objects of a streaming list until it is stored
+}
+
+func newReflectorStore[T Object](f *feed[T], from source, log logr.Logger) *reflectorStore[T] {
+	return &reflectorStore[T]{
+		feed: f, source: from, ended: make(chan struct{}),
+		progress: &progress{
+			source: from, options: f.options, counted: f.counted, log: log, wake: make(chan struct{}, 1),
+		},
+		specs: specReader[T]{source: from, options: f.options, store: f.store},
+	}
+}
+
+// run lists and watches, or follows another cache, until ctx ends.
+func (r *reflectorStore[T]) run(ctx context.Context) {
+	if client, ok := r.source.follows.(*follow.Client[T]); ok {
+		if err := client.Follow(ctx, follower[T]{r}); err != nil {
+			r.progress.failed(ctx, err)
+			<-ctx.Done()
+		}
+		return
+	}
+	defer r.lists.wait()
+	o := r.feed.options
+	backoff := wait.Backoff{Duration: o.BackoffBase, Cap: o.BackoffCap, Steps: 1 << 10, Factor: 2, Jitter: 1}
+	pauses := mortalClock{ctx: ctx}
+	reflector := cache.NewReflectorWithOptions(r, example[T](), r, cache.ReflectorOptions{
+		Logger:  &r.progress.log,
+		Name:    r.feed.identity.Name(),
+		Backoff: &backoff,
+		Clock:   pauses,
+	})
+	reflector.WatchListPageSize = o.PageSize
+	// The pauses end with ctx, so the only error is ctx's.
+	_ = backoff.DelayWithReset(pauses, calm).Until(ctx, true, true, func(ctx context.Context) (bool, error) {
+		if err := reflector.ListAndWatchWithContext(ctx); err != nil && ctx.Err() == nil {
+			r.progress.failed(ctx, err)
+		}
+		return false, nil
+	})
+}
+
+// example returns an object that shows the reflector the type of all.
+func example[T Object]() any {
+	if t := reflect.TypeFor[T](); t.Kind() == reflect.Pointer {
+		return reflect.New(t.Elem()).Interface()
+	}
+	return nil
+}
+
+// ListWithContext sends one request for a list, or for a page of one.
+func (r *reflectorStore[T]) ListWithContext(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
+	if !r.lists.begin() {
+		return nil, context.Cause(ctx)
+	}
+	defer r.lists.end()
+	r.applySelectors(&opts)
+	r.progress.begin(phaseList)
+	limited, d := withDeadline(ctx, r.feed.options.WatchIdle, 0)
+	defer d.end()
+	list, err := r.source.list(limited, opts)
+	if err != nil && errors.Is(context.Cause(limited), errNoAnswer) {
+		err = errNoAnswer
+	}
+	r.progress.answered(ctx, err)
+	if err != nil {
+		return list, err
+	}
+	if r.source.returnsShared {
+		list = list.DeepCopyObject()
+	}
+	// Page by page, so that replaced parts are garbage before the next page comes.
+	return list, meta.EachListItem(list, func(obj runtime.Object) error {
+		if object, ok := obj.(T); ok {
+			r.transform(object)
+			r.feed.store.share(object)
+		}
+		return nil
+	})
+}
+
+// WatchWithContext opens a watch, or a streaming list that continues as a watch.
+//
+// If the server does not answer, it returns an empty watch instead of an error:
+// after an error the reflector would list again, which does not help. A streaming
+// list fails, as a plain list may succeed.
+func (r *reflectorStore[T]) WatchWithContext(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
+	r.applySelectors(&opts)
+	phase := phaseWatch
+	if opts.SendInitialEvents != nil && *opts.SendInitialEvents {
+		if r.progress.cannotStream() {
+			return nil, errNoBookmark
+		}
+		phase = phaseStream
+	}
+	r.progress.begin(phase)
+	r.streamed = map[any]wire.Fingerprint{}
+	w, err := openInTime(ctx, r.feed.options, func(ctx context.Context) (watch.Interface, error) {
+		return r.specs.open(ctx, opts)
+	})
+	r.progress.answered(ctx, err)
+	switch {
+	case err == nil:
+		r.progress.opened(w, opts.TimeoutSeconds)
+	case errors.Is(err, errCutOff), errors.Is(err, errNoAnswer) && phase == phaseWatch:
+		w = watch.NewEmptyWatch()
+	default:
+		return nil, err
+	}
+	r.storePending()
+	return w, nil
+}
+
+func (r *reflectorStore[T]) applySelectors(opts *metav1.ListOptions) {
+	opts.LabelSelector = r.feed.options.LabelSelector
+	opts.FieldSelector = r.feed.options.FieldSelector
+}
+
+// List exists for the reflector's old interface alone.
+func (r *reflectorStore[T]) List(opts metav1.ListOptions) (runtime.Object, error) {
+	return r.ListWithContext(context.Background(), opts)
+}
+
+// Watch exists for the reflector's old interface alone.
+func (r *reflectorStore[T]) Watch(opts metav1.ListOptions) (watch.Interface, error) {
+	return r.WatchWithContext(context.Background(), opts)
+}
+
+// IsWatchListSemanticsUnSupported reports whether the reflector must not stream lists.
+func (r *reflectorStore[T]) IsWatchListSemanticsUnSupported() bool { return r.source.fake }
+
+// Transformer returns what the reflector calls for each object of a streaming list
+// when it is received.
+func (r *reflectorStore[T]) Transformer() cache.TransformFunc {
+	return func(obj any) (any, error) {
+		r.progress.received.Add(1)
+		r.progress.markActive()
+		it, err := r.prepare(obj)
+		if err != nil {
+			return nil, err
+		}
+		if it.spec != (wire.Fingerprint{}) {
+			r.streamed[it.object] = it.spec
+		}
+		return it.object, nil
+	}
+}
+
+// prepare returns obj as an item to store: transformed, and sharing what it has in
+// common with other objects.
+func (r *reflectorStore[T]) prepare(obj any) (*item[T], error) {
+	object, spec, err := r.typed(obj)
+	if err != nil {
+		return nil, err
+	}
+	r.feed.store.share(object)
+	it := itemOf(object)
+	if spec != (wire.Fingerprint{}) && !intern.Lazy(object) { // or the next state would have the same memory
+		it.spec = spec
+	}
+	return it, nil
+}
+
+// typed returns obj with its type, transformed and not shared with a client, and
+// the fingerprint of its spec, if that is known.
+func (r *reflectorStore[T]) typed(obj any) (object T, spec wire.Fingerprint, err error) {
+	object, ok := obj.(T)
+	if !ok {
+		return object, spec, wrongType[T](obj)
+	}
+	if object, spec, err = r.specs.take(object); err != nil {
+		return object, spec, err
+	}
+	if r.source.returnsShared {
+		object = object.DeepCopyObject().(T)
+	}
+	r.transform(object)
+	return object, spec, nil
+}
+
+func wrongType[T Object](obj any) error {
+	return fmt.Errorf("the server sent a %T, not a %s", obj, reflect.TypeFor[T]())
+}
+
+func (r *reflectorStore[T]) transform(object T) {
+	if r.feed.options.DropManagedFields {
+		object.SetManagedFields(nil)
+	}
+	if r.feed.options.Transform != nil {
+		r.feed.options.Transform(object)
+	}
+}
+
+// Add stores an object that is new to the watch.
+func (r *reflectorStore[T]) Add(obj any) error { return r.Update(obj) }
+
+// Update stores the new state of an object.
+func (r *reflectorStore[T]) Update(obj any) error {
+	r.progress.markActive()
+	it, err := r.prepare(obj)
+	if err != nil {
+		return err
+	}
+	r.feed.store.put(it)
+	return nil
+}
+
+// Delete removes an object.
+func (r *reflectorStore[T]) Delete(obj any) error {
+	r.progress.markActive()
+	object, _, err := r.typed(obj)
+	if err != nil {
+		return err
+	}
+	r.feed.store.remove(object)
+	return nil
+}
+
+// Replace makes a list the whole content of the source's part of the store.
+func (r *reflectorStore[T]) Replace(list []any, rv string) error {
+	r.progress.listed()
+	items := make([]*item[T], 0, len(list))
+	for _, obj := range list { // prepared when they were received
+		object, ok := obj.(T)
+		if !ok {
+			return wrongType[T](obj)
+		}
+		it := itemOf(object)
+		it.spec = r.streamed[object]
+		items = append(items, it)
+	}
+	r.streamed = nil
+	r.pending = func() {
+		r.feed.store.replace(r.source.namespace, items, !r.progress.synced.Load(), func() {
+			r.feed.marks.advance(r.source.namespace, rv, true)
+			r.progress.synced.Store(true)
+			r.feed.updateSynced()
+		})
+	}
+	if !r.source.fake {
+		r.storePending()
+	}
+	return nil
+}
+
+// storePending stores and delivers the last list. Watches of a fake start at no
+// resourceVersion, so they are opened before: otherwise what a controller writes
+// between its first list and the watch would be lost.
+func (r *reflectorStore[T]) storePending() {
+	if pending := r.pending; pending != nil {
+		r.pending = nil
+		pending()
+	}
+}
+
+// Resync does nothing.
+func (r *reflectorStore[T]) Resync() error { return nil }
+
+// Bookmark notes that the watch is alive; UpdateResourceVersion follows.
+func (r *reflectorStore[T]) Bookmark(string) error {
+	r.progress.bookmarked()
+	return nil
+}
+
+// UpdateResourceVersion notes how far the watch has come, after the handlers have
+// been called.
+func (r *reflectorStore[T]) UpdateResourceVersion(rv string) {
+	r.feed.store.delivery.after(func() { r.feed.marks.advance(r.source.namespace, rv, false) })
+}
+
+// follower stores what a followed cache holds.
+type follower[T Object] struct{ *reflectorStore[T] }
+
+var _ follow.Store[Object] = follower[Object]{}
+
+// Replace implements [follow.Store].
+func (f follower[T]) Replace(objects []T, rv string) {
+	list := make([]any, len(objects))
+	for n, object := range objects {
+		list[n] = object
+	}
+	_ = f.reflectorStore.Replace(list, rv) // every element is a T
+}
+
+// Put implements [follow.Store].
+func (f follower[T]) Put(object T) {
+	f.progress.markActive()
+	f.feed.store.put(itemOf(object))
+	f.UpdateResourceVersion(object.GetResourceVersion())
+}
+
+// Delete implements [follow.Store].
+func (f follower[T]) Delete(object T, rv string) {
+	f.progress.markActive()
+	f.feed.store.remove(object)
+	f.UpdateResourceVersion(rv)
+}
+
+// calls counts requests under way: the reflector returns without waiting for a
+// list that it has given up.
+type calls struct {
+	mu    sync.Mutex // guards ended, and running against an Add beside Wait
+	ended bool
+
+	running sync.WaitGroup
+}
+
+// begin reports whether a request may start; then end must follow.
+func (c *calls) begin() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.ended {
+		c.running.Add(1)
+	}
+	return !c.ended
+}
+
+func (c *calls) end() { c.running.Done() }
+
+// wait lets no more requests start, and returns when the last one has ended.
+func (c *calls) wait() {
+	c.mu.Lock()
+	c.ended = true
+	c.mu.Unlock()
+	c.running.Wait()
+}
+
+// mortalClock is the real clock, but its pauses end with a context: otherwise the
+// reflector would finish a back-off before it ends.
+type mortalClock struct {
+	clock.RealClock
+	ctx context.Context //nolint:containedctx // clock.Clock has no other way in
+}
+
+// After returns a channel that gets the time after d, or when the context ends.
+func (c mortalClock) After(d time.Duration) <-chan time.Time {
+	ch := make(chan time.Time, 2)
+	send := func() { ch <- time.Now() }
+	forget := context.AfterFunc(c.ctx, send)
+	time.AfterFunc(d, func() {
+		forget()
+		send()
+	})
+	return ch
+}

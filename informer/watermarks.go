@@ -1,0 +1,157 @@
+package informer
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+)
+
+// watermarks are how far a cache has come: for each watch, the newest
+// resourceVersion up to which everything has been stored and delivered.
+type watermarks struct {
+	mu      sync.Mutex        // guards what follows
+	marks   map[string]string // by namespace
+	synced  bool
+	low     string // the oldest mark
+	waiting map[*waiter]struct{}
+	waiters uint64 // so far
+}
+
+// waiter is a call that is due when a watermark reaches a resourceVersion.
+type waiter struct {
+	number    uint64 // the first to wait is called first
+	namespace string // whose watch counts, if it has one of its own
+	rv        string
+	anyRV     bool // the first list is all that counts
+	call      func()
+}
+
+func (w *watermarks) init() {
+	w.marks, w.waiting = map[string]string{}, map[*waiter]struct{}{}
+}
+
+// lowest returns the oldest mark.
+func (w *watermarks) lowest() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.low
+}
+
+// of returns the mark of the watch of namespace.
+func (w *watermarks) of(namespace string) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.marks[namespace]
+}
+
+// advance sets the mark of the watch of namespace. A watch only goes forward; a new
+// list may go back.
+func (w *watermarks) advance(namespace, rv string, list bool) {
+	w.mu.Lock()
+	if !list {
+		// A mark that is no number, as fakes have, is replaced by the first number.
+		_, unknown := resourceversion.CompareResourceVersion(w.marks[namespace], "1")
+		c, err := resourceversion.CompareResourceVersion(rv, w.marks[namespace])
+		_, bad := resourceversion.CompareResourceVersion(rv, "1")
+		if bad != nil || unknown == nil && (err != nil || c <= 0) {
+			w.mu.Unlock()
+			return
+		}
+	}
+	w.marks[namespace] = rv
+	w.updateAndUnlock()
+}
+
+// setSynced notes whether all watches have stored and delivered their first list.
+func (w *watermarks) setSynced(synced bool) {
+	w.mu.Lock()
+	w.synced = synced
+	w.updateAndUnlock()
+}
+
+// forget removes the mark of a watch that has ended.
+func (w *watermarks) forget(namespace string) {
+	w.mu.Lock()
+	delete(w.marks, namespace)
+	w.updateAndUnlock()
+}
+
+// reset notes that no watch is left.
+func (w *watermarks) reset() {
+	w.mu.Lock()
+	w.synced = false
+	clear(w.marks)
+	w.updateAndUnlock()
+}
+
+// updateAndUnlock recomputes the low mark and runs the calls that it releases. The
+// caller holds mu, which is unlocked while they run.
+func (w *watermarks) updateAndUnlock() {
+	w.low = ""
+	first := true
+	for _, mark := range w.marks {
+		if c, err := resourceversion.CompareResourceVersion(mark, w.low); first || err == nil && c < 0 {
+			w.low, first = mark, false
+		}
+	}
+	var due []*waiter
+	for waiting := range w.waiting {
+		if w.reached(waiting) {
+			due = append(due, waiting)
+			delete(w.waiting, waiting)
+		}
+	}
+	w.mu.Unlock()
+	slices.SortFunc(due, func(a, b *waiter) int { return cmp.Compare(a.number, b.number) })
+	for _, waiting := range due {
+		waiting.call()
+	}
+}
+
+// onSynced calls f once all watches have stored and delivered their first list.
+func (w *watermarks) onSynced(f func()) (cancel func()) {
+	return w.on(&waiter{call: f, anyRV: true})
+}
+
+func (w *watermarks) on(waiting *waiter) (cancel func()) {
+	w.mu.Lock()
+	if w.reached(waiting) {
+		w.mu.Unlock()
+		waiting.call()
+		return func() {}
+	}
+	w.waiters++
+	waiting.number = w.waiters
+	w.waiting[waiting] = struct{}{}
+	w.mu.Unlock()
+	return func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		delete(w.waiting, waiting)
+	}
+}
+
+// reached reports whether a call is due. The caller holds mu.
+func (w *watermarks) reached(waiting *waiter) bool {
+	if !w.synced || waiting.anyRV {
+		return w.synced
+	}
+	mark, own := w.marks[waiting.namespace]
+	if !own {
+		mark = w.low
+	}
+	c, err := resourceversion.CompareResourceVersion(mark, waiting.rv)
+	return err != nil || c >= 0
+}
+
+// older reports whether resourceVersion a is before b. Those that cannot be
+// compared, as with fakes, are not; none is before any.
+func older(a, b string) bool {
+	if a == "" {
+		return b != ""
+	}
+	c, err := resourceversion.CompareResourceVersion(a, b)
+	return err == nil && c < 0
+}
