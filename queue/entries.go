@@ -21,16 +21,10 @@ const (
 
 // String returns the name of the state in lower case.
 func (s State) String() string {
-	switch s {
-	case Waiting:
-		return "waiting"
-	case Delayed:
-		return "delayed"
-	case Held:
-		return "held"
-	default:
+	if s < Waiting || s > Held {
 		return "unknown"
 	}
+	return [...]string{"waiting", "delayed", "held"}[s-Waiting]
 }
 
 // EntryStatus describes one key of a queue, at one moment.
@@ -89,6 +83,9 @@ type listing[K comparable] struct {
 
 // room returns how many of n more keys fit.
 func (l *listing[K]) room(n int) int { return min(n, l.limit-len(l.entries)) }
+
+// time is the inverse of schedule.now.
+func (l *listing[K]) time(at int64) time.Time { return l.epoch.Add(time.Duration(at - 1)) }
 
 func (l *listing[K]) addHeld() {
 	var leases []*lease // pointers: a program then has no code of its own to sort leases

@@ -30,14 +30,12 @@ func (b byKey[K]) AddLater(key K, delay time.Duration, failed bool) bool {
 		return false
 	}
 	s.counters.added++
-	n, place := s.table.find(key, hash)
+	n, e := s.table.get(key)
 	if n == 0 {
-		var e *entry[K]
-		n, e = s.table.insert(key, hash, place)
-		e.tag = s.lanes.enter(group, hash)
+		n, e = s.insert(key, hash, group)
 		e.state = idle
 	}
-	r := s.ensureRetryState(s.table.at(n))
+	r := s.ensureRetryState(e)
 	if failed {
 		s.retries.fail(r)
 		delay = s.options.Backoff.after(r.failures, jitter)
@@ -91,7 +89,7 @@ func (b byKey[K]) Pending() (pending, began int64) {
 	b.queue.mu.Lock()
 	defer b.queue.unlock()
 	s := &b.queue.schedule
-	s.promoteNow()
+	s.promote(s.now())
 	return int64(s.lanes.ready + s.readded), s.counters.began
 }
 

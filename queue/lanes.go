@@ -32,16 +32,10 @@ const (
 
 // String returns the name of the lane in lower case.
 func (l Lane) String() string {
-	switch l {
-	case Live:
-		return "live"
-	case Retrying:
-		return "retrying"
-	case Background:
-		return "background"
-	default:
-		return fmt.Sprintf("lane(%d)", uint8(l))
+	if l < laneCount {
+		return [...]string{"live", "retrying", "background"}[l]
 	}
+	return fmt.Sprintf("lane(%d)", uint8(l))
 }
 
 // lanes holds the waiting keys in the order of their dispatch: by lane, by
@@ -151,19 +145,11 @@ func (l *lanes[K]) pop() (n uint32, e *entry[K]) {
 		}
 	}
 	r.skipped = 0
-	r.waiting--
-	l.ready--
-	g := r.cursor
-	f := &l.groups.at(g).fifos[lane]
+	f := &l.groups.at(r.cursor).fifos[lane]
 	r.cursor = f.next
 	n = f.head
 	e = l.entries.at(n)
-	if f.head = e.next; f.head == 0 {
-		f.tail = 0
-		l.leave(lane, g)
-	} else {
-		l.entries.at(f.head).prev = 0
-	}
+	l.unlink(e)
 	return n, e
 }
 

@@ -164,7 +164,7 @@ func (q *Queue[K]) Release(key K) {
 func (q *Queue[K]) Len() int {
 	q.mu.Lock()
 	defer q.unlock()
-	q.schedule.promoteNow()
+	q.schedule.promote(q.schedule.now())
 	return q.schedule.lanes.ready
 }
 
@@ -177,7 +177,7 @@ func (q *Queue[K]) Drain() {
 	if q.schedule.mode != running {
 		return
 	}
-	q.schedule.promoteNow()
+	q.schedule.promote(q.schedule.now())
 	q.schedule.end(draining, delayed, idle)
 	q.waiters.wakeAll()
 }

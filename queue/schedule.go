@@ -39,9 +39,6 @@ const (
 // now returns the time since the epoch, which is more than 0.
 func (s *schedule[K]) now() int64 { return int64(s.options.Clock.Since(s.epoch)) + 1 }
 
-// time is the inverse of now.
-func (s *schedule[K]) time(at int64) time.Time { return s.epoch.Add(time.Duration(at - 1)) }
-
 // deadline returns the time after a delay, at most the end of time.
 func deadline(now int64, delay time.Duration) int64 {
 	if int64(delay) > math.MaxInt64-now {
@@ -56,13 +53,11 @@ func (s *schedule[K]) add(key K, hash uint32, group string, a *AddOptions, now i
 		return
 	}
 	s.counters.added++
-	n, place := s.table.find(key, hash)
-	if n != 0 {
+	if n := s.table.find(key, hash); n != 0 {
 		s.merge(n, a, now)
 		return
 	}
-	n, e := s.table.insert(key, hash, place)
-	e.tag = s.lanes.enter(group, hash)
+	n, e := s.insert(key, hash, group)
 	now = s.clock(now)
 	e.lane = min(a.Lane, Background)
 	if !a.Cause.empty() {
@@ -75,6 +70,13 @@ func (s *schedule[K]) add(key K, hash uint32, group string, a *AddOptions, now i
 	}
 	e.pending = demand
 	s.enqueue(n, e, now)
+}
+
+// insert adds an entry for a key that has none.
+func (s *schedule[K]) insert(key K, hash uint32, group string) (n uint32, e *entry[K]) {
+	n, e = s.table.insert(key, hash)
+	e.tag = s.lanes.enter(group, hash)
+	return n, e
 }
 
 // clock returns now or, if that is 0, what the clock says.
@@ -272,13 +274,6 @@ func (s *schedule[K]) promote(now int64) {
 		e.state = absent
 		s.retries.setBackingOff(s.retries.of(e.retry), false)
 		s.reschedule(t.entry, now)
-	}
-}
-
-// promoteNow is promote when the caller does not need the time.
-func (s *schedule[K]) promoteNow() {
-	if len(s.timers.nodes) > 0 {
-		s.promote(s.now())
 	}
 }
 

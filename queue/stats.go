@@ -55,11 +55,9 @@ func (LaneStats) WaitBound(bucket int) time.Duration { return 1 << (10 + 2*bucke
 
 // counters are counted under Queue.mu.
 type counters struct {
-	added, merged, retried uint64
-	holds                  uint64
-	began                  int64 // keys that began to be pending
-	failing, backing       int
-	lanes                  [laneCount]struct {
+	added, merged, holds uint64
+	began                int64 // keys that began to be pending
+	lanes                [laneCount]struct {
 		waited int64
 		waits  [waitBuckets + 1]uint64
 	}

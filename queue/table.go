@@ -25,15 +25,12 @@ func (t *table[K]) hash(key K) uint32 {
 	return uint32(maphash.Comparable(t.seed, key)) //nolint:gosec // the low bits are what is wanted
 }
 
-// find returns the number of key's entry, or 0 and the slot where it belongs.
-func (t *table[K]) find(key K, hash uint32) (n, place uint32) {
+// find returns the number of key's entry, 0 if there is none.
+func (t *table[K]) find(key K, hash uint32) uint32 {
 	for i := hash & t.mask; ; i = (i + 1) & t.mask {
 		found := t.slots[i]
-		if found.entry == 0 {
-			return 0, i
-		}
-		if found.hash == hash && t.at(found.entry).key == key {
-			return found.entry, i
+		if found.entry == 0 || found.hash == hash && t.at(found.entry).key == key {
+			return found.entry
 		}
 	}
 }
@@ -41,23 +38,21 @@ func (t *table[K]) find(key K, hash uint32) (n, place uint32) {
 // get returns the number of key's entry and the entry; 0 and nil if there is
 // none.
 func (t *table[K]) get(key K) (n uint32, e *entry[K]) {
-	if n, _ = t.find(key, t.hash(key)); n == 0 {
-		return 0, nil
+	if n = t.find(key, t.hash(key)); n != 0 {
+		e = t.at(n)
 	}
-	return n, t.at(n)
+	return n, e
 }
 
-// insert adds an entry for a key that find has not found.
-func (t *table[K]) insert(key K, hash, place uint32) (n uint32, e *entry[K]) {
+// insert adds an entry for a key that has none.
+func (t *table[K]) insert(key K, hash uint32) (n uint32, e *entry[K]) {
 	n = t.take()
 	e = t.at(n)
 	e.key = key
 	if 4*t.live > 3*len(t.slots) {
 		t.resize(2 * len(t.slots))
-		t.place(slot{hash, n})
-	} else {
-		t.slots[place] = slot{hash, n}
 	}
+	t.place(slot{hash, n})
 	return n, e
 }
 

@@ -146,18 +146,9 @@ func (w *waiter) arm(c clock.Clock, d time.Duration) <-chan time.Time {
 
 // park returns when w is woken, the alarm fires, or ctx ends.
 func (w *waiter) park(ctx context.Context, alarm <-chan time.Time) error {
-	if alarm == nil { // a select of fewer channels is faster
-		if ctx.Done() == nil {
-			<-w.wake
-			return nil
-		}
-		select {
-		case <-w.wake:
-		case <-ctx.Done():
-		}
-		return ctx.Err()
+	if alarm != nil {
+		defer w.timer.Stop()
 	}
-	defer w.timer.Stop()
 	select {
 	case <-w.wake:
 	case <-alarm:
