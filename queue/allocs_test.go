@@ -94,7 +94,7 @@ func TestNothingAllocatesPerTurn(t *testing.T) {
 
 // Sleeping in Get, and being woken by an addition or a timer, does not allocate
 // either.
-func TestSleepersDoNotAllocate(t *testing.T) {
+func TestWaitersDoNotAllocate(t *testing.T) {
 	g := NewWithT(t)
 	q, err := queue.New[string](nil)
 	g.Expect(err).NotTo(HaveOccurred())

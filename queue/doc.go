@@ -1,7 +1,7 @@
 // Package queue dispatches keys to workers: each key once however often it was
 // added, never to two workers at a time, and at the right moment. Controllers
 // need that because events come in bursts, while what counts is only which
-// objects to look at.
+// objects to reconcile.
 //
 //	Add, ────▶ [live]       ──┐
 //	AddWith-   [retrying]   ──┼──▶ Get ──▶ Item ──▶ Done
@@ -25,15 +25,15 @@
 //   - A failed key backs off by itself: evenly jittered, doubling, capped at
 //     five minutes. RetryAfter retries after exactly its delay. An addition
 //     leaves the back-off as it is, unless it says ResetBackoff: then it ends it.
-//   - A held key can be kept back (Item.Hold) until Release or a deadline. With
+//   - A held key can be held back (Item.Hold) until Release or a deadline. With
 //     Options.MinInterval, a key is not dispatched twice within it.
-//   - After Drain, what waits is still dispatched; after Stop, nothing is. Both
+//   - After Drain, waiting keys are still dispatched; after Stop, none is. Both
 //     may be called again, in any order and by any goroutine.
 //   - Each item knows why its key was added, in at most eight causes.
 //   - Nothing runs in the background: no goroutine is ever started, and timers
 //     exist only while a caller waits in Get.
 //
 // The queue holds keys only. It does not know objects, call reconcilers or
-// survive a restart, and what it counts is read from Stats. Package
+// survive a restart, and its counters are read from [Queue.Stats]. Package
 // queue/workqueue makes a queue usable where client-go's is expected.
 package queue

@@ -13,21 +13,13 @@ import (
 func TestLanes(t *testing.T) {
 	in := func(l queue.Lane) queue.AddOptions { return queue.AddOptions{Lane: l} }
 	for name, f := range map[string]func(b *fixture){
-		"live goes before retrying before background": func(b *fixture) {
-			b.AddWithOptions("b", in(queue.Background))
-			b.AddWithOptions("r", in(queue.Retrying))
-			b.AddWithOptions("l", in(queue.Live))
-			for _, key := range []string{"l", "r", "b"} {
-				b.expectTurn(key, 0).Done()
-			}
-		},
 		"a key that is added to a higher lane moves up": func(b *fixture) {
 			b.AddWithOptions("b1", in(queue.Background))
 			b.AddWithOptions("b2", in(queue.Background))
 			b.AddWithOptions("l", in(queue.Live))
 			b.AddWithOptions("b2", in(queue.Live))
 			for _, key := range []string{"l", "b2", "b1"} {
-				b.expectTurn(key, 0).Done()
+				b.expectNext(key, 0).Done()
 			}
 			b.expectNothing()
 		},
@@ -36,7 +28,7 @@ func TestLanes(t *testing.T) {
 			b.AddWithOptions("r", in(queue.Retrying))
 			b.AddWithOptions("a", in(queue.Background))
 			for _, key := range []string{"a", "r"} {
-				b.expectTurn(key, 0).Done()
+				b.expectNext(key, 0).Done()
 			}
 		},
 		"a delayed addition to a higher lane raises a key that waits already": func(b *fixture) {
@@ -44,7 +36,7 @@ func TestLanes(t *testing.T) {
 			b.AddWithOptions("b", queue.AddOptions{Lane: queue.Live, After: time.Second})
 			b.AddWithOptions("r", in(queue.Retrying))
 			for _, key := range []string{"b", "r"} {
-				b.expectTurn(key, 0).Done()
+				b.expectNext(key, 0).Done()
 			}
 		},
 		"a delayed key waits in its lane when its time has come": func(b *fixture) {
@@ -52,7 +44,7 @@ func TestLanes(t *testing.T) {
 			b.AddWithOptions("l", queue.AddOptions{Lane: queue.Live, After: time.Second})
 			b.wait(time.Second)
 			for _, key := range []string{"l", "b"} {
-				b.expectTurn(key, time.Second).Done()
+				b.expectNext(key, time.Second).Done()
 			}
 		},
 		"a key held while it is added waits in the lane of the addition": func(b *fixture) {
@@ -62,7 +54,7 @@ func TestLanes(t *testing.T) {
 			b.AddWithOptions("r", in(queue.Retrying))
 			item.Done()
 			for _, key := range []string{"r", "a"} {
-				b.expectTurn(key, 0).Done()
+				b.expectNext(key, 0).Done()
 			}
 		},
 		"retries and second looks wait in lane Retrying": func(b *fixture) {
@@ -75,7 +67,7 @@ func TestLanes(t *testing.T) {
 			b.Expect(b.Stats().Lanes[queue.Retrying].Depth).To(Equal(2))
 			b.Add("live")
 			for _, key := range []string{"live", "retry", "after"} {
-				b.expectTurn(key, time.Second).Done()
+				b.expectNext(key, time.Second).Done()
 			}
 		},
 		"an addition during a back-off leaves the key in lane Retrying": func(b *fixture) {
@@ -129,50 +121,6 @@ func TestEndlessLiveKeysDoNotStarveLowerLanes(t *testing.T) {
 	})
 }
 
-// The bounds hold for any mixture: of RetryingShare hand-outs in a row during
-// which a key waits in Retrying, one comes from there; the same for Background.
-func TestSharesHoldWhateverIsAdded(t *testing.T) {
-	inVirtualTime(t, nil, func(b *fixture) {
-		lane := map[string]queue.Lane{}
-		shares := map[queue.Lane]int{queue.Retrying: retryingShare, queue.Background: backgroundShare}
-		passed := map[queue.Lane]int{}
-		state := uint64(42)
-		for i := range 20_000 {
-			state = state*6364136223846793005 + 1442695040888963407
-			for j := range int(state >> 62) {
-				l := queue.Lane((state >> (50 + 4*j)) % 3)
-				key := fmt.Sprintf("%d-%d", i, j)
-				lane[key] = l
-				b.AddWithOptions(key, queue.AddOptions{Lane: l})
-			}
-			if b.Len() == 0 {
-				continue
-			}
-			waiting := b.Stats()
-			item := b.take()
-			got := lane[item.Key()]
-			for l, share := range shares {
-				if passed[l]++; got == l || waiting.Lanes[l].Depth == 0 {
-					passed[l] = 0
-				}
-				b.Expect(passed[l]).To(BeNumerically("<", share), "lane %v was passed over", l)
-			}
-			item.Done()
-		}
-	})
-}
-
-func grouped() *queue.Options[string] {
-	return &queue.Options[string]{Group: func(key string) string {
-		var namespace string
-		var n int
-		if _, err := fmt.Sscanf(key, "%1s%d", &namespace, &n); err != nil {
-			return key
-		}
-		return namespace
-	}}
-}
-
 func TestGroups(t *testing.T) {
 	for name, f := range map[string]func(b *fixture){
 		"take turns inside a lane": func(b *fixture) {
@@ -180,7 +128,7 @@ func TestGroups(t *testing.T) {
 				b.Add(key)
 			}
 			for _, key := range []string{"a1", "b1", "c1", "a2", "b2", "a3"} {
-				b.expectTurn(key, 0).Done()
+				b.expectNext(key, 0).Done()
 			}
 			b.expectNothing()
 		},
@@ -191,7 +139,7 @@ func TestGroups(t *testing.T) {
 			b.take().Done()
 			b.Add("b1")
 			b.take().Done()
-			b.expectTurn("b1", 0).Done()
+			b.expectNext("b1", 0).Done()
 		},
 		"take turns in each lane apart": func(b *fixture) {
 			for _, key := range []string{"a1", "a2", "b1", "b2"} {
@@ -201,7 +149,7 @@ func TestGroups(t *testing.T) {
 				b.Add(key)
 			}
 			for _, key := range []string{"a3", "b3", "a4", "a1", "b1", "a2", "b2"} {
-				b.expectTurn(key, 0).Done()
+				b.expectNext(key, 0).Done()
 			}
 		},
 		"keep their order when a key moves up": func(b *fixture) {
@@ -211,7 +159,7 @@ func TestGroups(t *testing.T) {
 			b.Add("a2")
 			b.Add("b1")
 			for _, key := range []string{"a2", "b1", "a1", "a3"} {
-				b.expectTurn(key, 0).Done()
+				b.expectNext(key, 0).Done()
 			}
 		},
 		"are forgotten with their last key": func(b *fixture) {
@@ -225,31 +173,4 @@ func TestGroups(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) { inVirtualTime(t, grouped(), f) })
 	}
-}
-
-// With g groups in a lane, the n-th key of a group is handed out after at most
-// n·g keys of that lane.
-func TestGroupsWaitABoundedNumberOfTurns(t *testing.T) {
-	inVirtualTime(t, grouped(), func(b *fixture) {
-		const groups, keys = 7, 5
-		for i := range 1000 {
-			b.Add(fmt.Sprintf("z%d", i))
-		}
-		for i := range keys {
-			for g := range groups - 1 {
-				b.Add(fmt.Sprintf("%c%d", 'a'+g, i))
-			}
-		}
-		for turn := 1; b.Len() > 0; turn++ {
-			item := b.take()
-			var group string
-			var n int
-			_, err := fmt.Sscanf(item.Key(), "%1s%d", &group, &n)
-			b.Expect(err).NotTo(HaveOccurred())
-			if group != "z" {
-				b.Expect(turn).To(BeNumerically("<=", (n+1)*groups))
-			}
-			item.Done()
-		}
-	})
 }

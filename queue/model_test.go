@@ -51,12 +51,12 @@ func (m *model) key(k string) *modelKey {
 	return m.keys[k]
 }
 
-// ready tells whether k may be handed out now.
+// ready tells whether k may be dispatched now.
 func (m *model) ready(k *modelKey) bool {
 	return !k.held && k.asked != "" && m.when(k) <= m.now
 }
 
-// when is the earliest time at which k, if it is not held, may be handed out.
+// when is the earliest time at which k, if it is not held, may be dispatched.
 func (m *model) when(k *modelKey) time.Duration { return max(k.due, k.backoff, k.hold, k.rest) }
 
 func (m *model) add(name string, a queue.AddOptions) {

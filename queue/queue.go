@@ -17,6 +17,9 @@ var ErrStopped = errors.New("the queue has stopped")
 
 // A Queue dispatches keys, each to one worker at a time. It is made by [New],
 // and safe for concurrent use.
+//
+// All methods take one lock for a short time. Only Get waits for more, and it
+// calls nothing of the caller's while it holds the lock.
 type Queue[K comparable] struct {
 	gate   func(context.Context) // called before a key is chosen; nil without a simulator
 	jitter func() float64
@@ -55,7 +58,7 @@ func New[K comparable](o *Options[K]) (*Queue[K], error) {
 	return q, nil
 }
 
-// Name returns the name that the queue was given.
+// Name returns [Options].Name.
 func (q *Queue[K]) Name() string { return q.schedule.options.Name }
 
 // unlock releases mu and wakes the callers of Get that have something to do.
@@ -77,8 +80,10 @@ func (q *Queue[K]) unlock() {
 // Add makes key wait in lane Live, unless it waits there already.
 func (q *Queue[K]) Add(key K) { q.AddWithOptions(key, AddOptions{}) }
 
-// AddWithOptions makes key wait as a says. A key that is held by a worker is
-// dispatched again when its item has ended. After Drain or Stop it does nothing.
+// AddWithOptions makes key wait as a says. Additions of a key that waits already
+// are merged: it is dispatched once, for all their causes. A key that is held by
+// a worker is dispatched again when its item has ended. After Drain or Stop it
+// does nothing. It never waits for a worker.
 func (q *Queue[K]) AddWithOptions(key K, a AddOptions) {
 	s := &q.schedule
 	group := q.groupOf(key)
@@ -191,7 +196,8 @@ func (q *Queue[K]) Stop() {
 	q.waiters.wakeAll()
 }
 
-// Get returns the next key, and waits until there is one.
+// Get returns the next key, and waits until there is one. The caller holds the
+// key until it ends the item. Any number of goroutines may wait at the same time.
 //
 // Errors: [ErrStopped], or ctx.Err() once ctx has ended, even if keys wait.
 func (q *Queue[K]) Get(ctx context.Context) (item Item[K], err error) {

@@ -2,243 +2,148 @@ package queue_test
 
 import (
 	"context"
+	"fmt"
+	"testing"
 	"time"
 
-	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	"github.com/onsi/gomega/gleak"
 
 	"github.com/homeostat/homeostat/queue"
 )
 
-// made returns a queue with the given options, which must be good.
-func made(o *queue.Options[string]) *queue.Queue[string] {
-	GinkgoHelper()
-	q, err := queue.New(o)
-	Expect(err).NotTo(HaveOccurred())
-	return q
-}
-
-// next returns the next item of a queue that is not empty.
-func next(ctx context.Context, q *queue.Queue[string]) queue.Item[string] {
-	GinkgoHelper()
-	Expect(q.Len()).To(BeNumerically(">", 0), "nothing waits")
-	item, err := q.Get(ctx)
-	Expect(err).NotTo(HaveOccurred())
-	return item
-}
-
-// drained returns the keys of a queue in the order of their hand-outs.
-func drained(ctx context.Context, q *queue.Queue[string]) []string {
-	GinkgoHelper()
+// dispatched returns the keys that wait, in the order of their dispatch.
+func (b *fixture) dispatched() []string {
+	b.t.Helper()
 	var keys []string
-	for q.Len() > 0 {
-		item := next(ctx, q)
+	for b.Len() > 0 {
+		item := b.take()
 		keys = append(keys, item.Key())
 		item.Done()
 	}
 	return keys
 }
 
-var _ = Describe("Queue", func() {
-	var q *queue.Queue[string]
+func (b *fixture) expectStopped() {
+	b.t.Helper()
+	_, err := b.Get(b.t.Context())
+	b.Expect(err).To(MatchError(queue.ErrStopped))
+}
 
-	BeforeEach(func() {
-		before := gleak.Goroutines()
-		DeferCleanup(func() { Eventually(gleak.Goroutines).ShouldNot(gleak.HaveLeaked(before)) })
-		q = made(nil)
-	})
-
-	When("keys are added", func() {
-		It("hands out a key once, however often it was added", func(ctx SpecContext) {
-			for range 5 {
-				q.Add("a")
-			}
-			Expect(q.Len()).To(Equal(1))
-			Expect(drained(ctx, q)).To(Equal([]string{"a"}))
-		})
-
-		It("hands out keys in the order of their first addition", func(ctx SpecContext) {
+func TestQueue(t *testing.T) {
+	for name, f := range map[string]func(b *fixture){
+		"keys are dispatched in the order of their first addition": func(b *fixture) {
 			for _, key := range []string{"c", "a", "b", "a", "c"} {
-				q.Add(key)
+				b.Add(key)
 			}
-			Expect(drained(ctx, q)).To(Equal([]string{"c", "a", "b"}))
-		})
-
-		It("keeps many keys apart", func(ctx SpecContext) {
-			seen := map[string]int{}
+			b.Expect(b.dispatched()).To(Equal([]string{"c", "a", "b"}))
+		},
+		"many keys are kept apart": func(b *fixture) {
+			var want []string
 			for i := range 20_000 {
-				q.Add(GinkgoT().Name() + time.Duration(i).String())
+				want = append(want, fmt.Sprint(i))
+				b.Add(want[i])
 			}
-			for _, key := range drained(ctx, q) {
-				seen[key]++
-			}
-			Expect(seen).To(HaveLen(20_000))
-		})
-	})
-
-	When("a worker holds a key", func() {
-		var held queue.Item[string]
-
-		BeforeEach(func(ctx SpecContext) {
-			q.Add("a")
-			held = next(ctx, q)
-		})
-
-		It("does not hand it out to another worker", func() {
-			q.Add("a")
-			Expect(q.Len()).To(BeZero())
-		})
-
-		It("hands it out once more if it was added meanwhile", func(ctx SpecContext) {
-			q.Add("a")
-			q.Add("a")
+			b.Expect(b.dispatched()).To(Equal(want))
+			b.Expect(b.Entries(1)).To(BeEmpty())
+		},
+		"the first end of an item counts, and later ones do nothing": func(b *fixture) {
+			b.Add("a")
+			held := b.take()
 			held.Done()
-			Expect(drained(ctx, q)).To(Equal([]string{"a"}))
-		})
-
-		It("does not hand it out again if it was not", func() {
-			held.Done()
-			Expect(q.Len()).To(BeZero())
-		})
-
-		It("takes the first end of an item and ignores later ones", func(ctx SpecContext) {
-			held.Done()
-			q.Add("a")
-			again := next(ctx, q)
+			b.Add("a")
+			again := b.take()
 			held.Done()
 			held.Retry()
 			held.After(0)
 			held.RetryAfter(0)
 			held.Hold(time.Hour)
-			Expect(held.Causes()).To(BeNil())
-			Expect(q.Len()).To(BeZero())
-			q.Add("a")
-			Expect(q.Len()).To(BeZero(), "the second turn still holds the key")
+			b.Expect(held.Causes()).To(BeNil())
+			b.Expect(b.Len()).To(BeZero())
+			b.Add("a")
+			b.Expect(b.Len()).To(BeZero(), "the second item still holds the key")
 			again.Done()
-			Expect(q.Len()).To(Equal(1))
-		})
-	})
-
-	It("ignores the ends of the zero item", func() {
-		var none queue.Item[string]
-		none.Done()
-		none.Retry()
-		none.RetryAfter(time.Second)
-		none.After(time.Second)
-		none.Hold(time.Second)
-		Expect(none.Causes()).To(BeNil())
-	})
-
-	When("the context of Get ends", func() {
-		It("returns its error although keys wait", func(ctx SpecContext) {
-			ended, cancel := context.WithCancel(ctx)
+			b.Expect(b.Len()).To(Equal(1))
+		},
+		"the zero item has no end": func(b *fixture) {
+			var none queue.Item[string]
+			none.Done()
+			none.Retry()
+			none.RetryAfter(time.Second)
+			none.After(time.Second)
+			none.Hold(time.Second)
+			b.Expect(none.Causes()).To(BeNil())
+		},
+		"Get with an ended context takes nothing": func(b *fixture) {
+			ended, cancel := context.WithCancel(b.t.Context())
 			cancel()
-			q.Add("a")
-			_, err := q.Get(ended)
-			Expect(err).To(MatchError(context.Canceled))
-			Expect(q.Len()).To(Equal(1))
-		})
-
-		It("returns its error while it waits", func(ctx SpecContext) {
-			short, cancel := context.WithTimeout(ctx, time.Millisecond)
-			defer cancel()
-			_, err := q.Get(short)
-			Expect(err).To(MatchError(context.DeadlineExceeded))
-		})
-	})
-
-	When("it is drained", func() {
-		It("hands out what waits, and then says that it has stopped", func(ctx SpecContext) {
-			q.Add("a")
-			q.AddWithOptions("b", queue.AddOptions{After: time.Millisecond})
-			q.Drain()
-			q.Add("c")
-			Expect(drained(ctx, q)).To(Equal([]string{"a"}))
-			_, err := q.Get(ctx)
-			Expect(err).To(MatchError(queue.ErrStopped))
-		})
-
-		It("hands out a held key again that was added before", func(ctx SpecContext) {
-			q.Add("a")
-			held := next(ctx, q)
-			q.Add("a")
-			q.Drain()
+			b.Add("a")
+			_, err := b.Get(ended)
+			b.Expect(err).To(MatchError(context.Canceled))
+			b.Expect(b.Len()).To(Equal(1))
+		},
+		"a drained queue dispatches a held key that was added before": func(b *fixture) {
+			b.Add("a")
+			held := b.take()
+			b.Add("a")
+			b.Drain()
+			b.Add("a")
 			held.Done()
-			Expect(drained(ctx, q)).To(Equal([]string{"a"}))
-		})
-
-		It("drops retries, timers and holds", func(ctx SpecContext) {
+			b.Expect(b.dispatched()).To(Equal([]string{"a"}))
+			b.expectStopped()
+		},
+		"a drained queue drops retries, timers and holds": func(b *fixture) {
 			for _, key := range []string{"retry", "after", "hold"} {
-				q.Add(key)
+				b.Add(key)
 			}
-			retry, after, hold := next(ctx, q), next(ctx, q), next(ctx, q)
-			q.Add("hold")
+			retry, after, hold := b.take(), b.take(), b.take()
+			b.Add("hold")
 			hold.Hold(time.Hour)
-			q.Drain()
+			b.Drain()
 			retry.Retry()
 			after.After(time.Nanosecond)
 			hold.Done()
-			_, err := q.Get(ctx)
-			Expect(err).To(MatchError(queue.ErrStopped))
-			Expect(q.Entries(10)).To(BeEmpty())
-		})
-
-		It("may be drained and stopped again", func(ctx SpecContext) {
-			q.Add("a")
-			q.Drain()
-			q.Drain()
-			q.Stop()
-			q.Stop()
-			q.Drain()
-			_, err := q.Get(ctx)
-			Expect(err).To(MatchError(queue.ErrStopped))
-		})
-	})
-
-	When("it is stopped", func() {
-		It("drops what waits, and lets what is held end", func(ctx SpecContext) {
-			q.Add("a")
-			q.Add("b")
-			q.AddWithOptions("c", queue.AddOptions{After: time.Second})
-			held := next(ctx, q)
-			q.Add("a")
-			q.Stop()
-			q.Add("d")
-			Expect(q.Len()).To(BeZero())
-			Expect(q.Entries(10)).To(HaveLen(1))
+			b.expectStopped()
+			b.Expect(b.Entries(10)).To(BeEmpty())
+		},
+		"a stopped queue drops waiting keys, and lets held ones end": func(b *fixture) {
+			b.Add("a")
+			b.Add("b")
+			b.AddWithOptions("c", queue.AddOptions{After: time.Second})
+			held := b.take()
+			b.Add("a")
+			b.Stop()
+			b.Add("d")
+			b.Expect(b.Len()).To(BeZero())
+			b.Expect(b.Entries(10)).To(HaveLen(1))
 			held.Retry()
-			Expect(q.Entries(10)).To(BeEmpty())
-			_, err := q.Get(ctx)
-			Expect(err).To(MatchError(queue.ErrStopped))
-		})
-	})
+			b.Expect(b.Entries(10)).To(BeEmpty())
+			b.expectStopped()
+		},
+		"it has the name that it was given": func(b *fixture) {
+			b.renew(&queue.Options[string]{Name: "nodes"})
+			b.Expect(b.Name()).To(Equal("nodes"))
+		},
+	} {
+		t.Run(name, func(t *testing.T) { inVirtualTime(t, nil, f) })
+	}
+}
 
-	It("names every fault of its options", func() {
-		_, err := queue.New(&queue.Options[string]{
-			Name: "bad", MinInterval: -1, Backoff: queue.Backoff{Base: -2, Cap: -3},
-		})
-		Expect(err).To(MatchError(And(
-			ContainSubstring(`making queue "bad"`),
-			ContainSubstring("Options.MinInterval is -1ns"),
-			ContainSubstring("Options.Backoff.Base is -2ns"),
-			ContainSubstring("Options.Backoff.Cap is -3ns"),
-		)))
+func TestNewNamesEveryWrongOption(t *testing.T) {
+	_, err := queue.New(&queue.Options[string]{
+		Name: "bad", MinInterval: -1, Backoff: queue.Backoff{Base: -2, Cap: -3},
 	})
+	NewWithT(t).Expect(err).To(MatchError("making queue \"bad\": " +
+		"Options.Backoff.Base is -2ns: must not be negative\n" +
+		"Options.Backoff.Cap is -3ns: must be at least Base, -2ns\n" +
+		"Options.MinInterval is -1ns: must not be negative"))
+}
 
-	It("has the name it was given", func() {
-		Expect(made(&queue.Options[string]{Name: "nodes"}).Name()).To(Equal("nodes"))
-	})
-
-	DescribeTable("names what it counts by",
-		func(value interface{ String() string }, name string) { Expect(value.String()).To(Equal(name)) },
-		Entry(nil, queue.Live, "live"),
-		Entry(nil, queue.Retrying, "retrying"),
-		Entry(nil, queue.Background, "background"),
-		Entry(nil, queue.Lane(9), "lane(9)"),
-		Entry(nil, queue.Waiting, "waiting"),
-		Entry(nil, queue.Delayed, "delayed"),
-		Entry(nil, queue.Held, "held"),
-		Entry(nil, queue.State(9), "unknown"),
-	)
-})
+func TestLanesAndStatesHaveNames(t *testing.T) {
+	for value, name := range map[fmt.Stringer]string{
+		queue.Live: "live", queue.Retrying: "retrying", queue.Background: "background", queue.Lane(3): "lane(3)",
+		queue.State(0): "unknown", queue.Waiting: "waiting", queue.Delayed: "delayed", queue.Held: "held",
+		queue.State(4): "unknown",
+	} {
+		NewWithT(t).Expect(value.String()).To(Equal(name))
+	}
+}

@@ -5,55 +5,59 @@ import (
 	"time"
 )
 
-// Stats is a snapshot of what a queue has done and holds.
+// Stats is a snapshot of what a queue has done since it was made, and of what it
+// holds.
 type Stats struct {
-	// Added counts additions; Merged, those that found the key pending already.
+	// Added counts additions. Merged counts those that found the key pending
+	// already.
 	Added, Merged uint64
-	// Began counts how often a key that did not wait came to wait: what client-go
-	// counts as additions.
+	// Began counts how often a key that was not pending became so, which is what
+	// client-go counts as additions.
 	Began uint64
-	// Retried counts turns that ended with Retry or RetryAfter.
+	// Retried counts items that ended with Retry or RetryAfter.
 	Retried uint64
-	// Failing is how many keys have failed and not succeeded since.
+	// Failing is the number of keys that have failed and not succeeded since.
 	Failing int
-	// BackingOff is how many keys are delayed by their back-off.
+	// BackingOff is the number of keys that are delayed by their back-off.
 	BackingOff int
 	// Holds counts calls of Item.Hold.
 	Holds uint64
-	// Held is how many keys workers hold, and OldestHeld for how long at most.
+	// Held is the number of keys that workers hold, and OldestHeld for how long
+	// one of them has been held at most.
 	Held       int
 	OldestHeld time.Duration
-	// HeldTime is for how long workers have held these keys in all.
+	// HeldTime is for how long these keys have been held in all.
 	HeldTime time.Duration
-	// Delayed is how many keys wait for their time: a timer, the end of a
+	// Delayed is the number of keys that wait for a time: a timer, the end of a
 	// back-off, of a hold, or of the minimum interval.
 	Delayed int
-	// Lanes are by [Lane].
+	// Lanes is indexed by [Lane].
 	Lanes [laneCount]LaneStats
 }
 
 // LaneStats is the part of [Stats] that differs by lane.
 type LaneStats struct {
-	// Depth is how many keys wait for a worker.
+	// Depth is the number of keys that wait for a worker.
 	Depth int
-	// Oldest is the age of the key that is next, of all groups.
+	// Oldest is for how long the next key of any group has waited at most.
 	Oldest time.Duration
-	// Dispatched counts hand-outs.
+	// Dispatched counts dispatches.
 	Dispatched uint64
-	// Waited is the sum of how long keys had waited when they were handed out.
+	// Waited is the sum of how long keys had waited when they were dispatched.
 	Waited time.Duration
-	// Waits counts hand-outs by how long the key had waited: less than
-	// WaitBound(0), less than WaitBound(1), and so on; the last, longer.
+	// Waits counts dispatches by how long the key had waited: less than
+	// WaitBound(0), less than WaitBound(1), and so on. The last one counts the
+	// rest.
 	Waits [waitBuckets + 1]uint64
 }
 
 const waitBuckets = 15
 
-// WaitBound returns the upper bound of a bucket of Waits: 1.024 µs, four times as
-// much, and so on.
+// WaitBound returns the upper bound of a bucket of Waits: 1.024 µs for the first,
+// and four times as much for each next one.
 func (LaneStats) WaitBound(bucket int) time.Duration { return 1 << (10 + 2*bucket) }
 
-// counters are counted under Queue.mu.
+// counters holds the counts that nothing else has.
 type counters struct {
 	added, merged, holds uint64
 	began                int64 // keys that began to be pending
@@ -63,7 +67,7 @@ type counters struct {
 	}
 }
 
-// waited counts one hand-out.
+// waited counts one dispatch, of a key that had waited so long.
 func (c *counters) waited(l Lane, wait int64) {
 	wait = max(wait, 0)
 	bucket := (bits.Len64(uint64(wait)>>10) + 1) / 2 //nolint:gosec // not negative

@@ -9,16 +9,18 @@ type timers struct {
 	stale int
 }
 
+// timerNode is one timer. Of two with the same time, the first added goes first.
 type timerNode struct {
 	due   int64
 	entry uint32
-	order uint32 // of two with the same time, the first goes first
+	order uint32
 }
 
 func (a timerNode) before(b timerNode) bool {
 	return a.due < b.due || a.due == b.due && int32(a.order-b.order) < 0 //nolint:gosec // wraps around on purpose
 }
 
+// push adds a timer of an entry.
 func (t *timers) push(due int64, entry uint32) {
 	added := timerNode{due: due, entry: entry, order: t.added}
 	t.added++
@@ -35,6 +37,7 @@ func (t *timers) push(due int64, entry uint32) {
 	t.nodes[i] = added
 }
 
+// pop removes the earliest timer; there must be one.
 func (t *timers) pop() timerNode {
 	top := t.nodes[0]
 	last := len(t.nodes) - 1
@@ -43,7 +46,7 @@ func (t *timers) pop() timerNode {
 	if last > 0 {
 		t.sift(0, moved)
 	} else if cap(t.nodes) > keptChunks*chunkSize {
-		t.nodes, t.stale = nil, 0
+		t.nodes = nil // the memory of a burst
 	}
 	return top
 }

@@ -11,7 +11,8 @@ import (
 	"github.com/homeostat/homeostat/queue/internal/keyed"
 )
 
-// meters keeps client-go's metrics of a queue.
+// meters keeps client-go's metrics of a queue. Its methods do nothing on nil,
+// which stands for a queue without metrics.
 type meters[K comparable] struct {
 	keys                         keyed.Queue[K]
 	stats                        func() queue.Stats
@@ -40,13 +41,15 @@ func newMeters[K comparable](
 	}
 }
 
+// retried counts a delayed addition.
 func (m *meters[K]) retried() {
 	if m != nil {
 		m.retries.Inc()
 	}
 }
 
-// publish brings depth and adds up to date.
+// publish brings depth and adds up to date. A timer that has fired is seen by the
+// next call: nothing runs for it.
 func (m *meters[K]) publish() {
 	if m == nil {
 		return
@@ -65,6 +68,7 @@ func (m *meters[K]) publish() {
 	}
 }
 
+// got observes a key that Get has returned.
 func (m *meters[K]) got(waited time.Duration) {
 	if m == nil {
 		return
@@ -78,6 +82,7 @@ func (m *meters[K]) got(waited time.Duration) {
 	}
 }
 
+// did observes the end of a key's work.
 func (m *meters[K]) did(age time.Duration) {
 	if m == nil {
 		return

@@ -22,7 +22,9 @@ type Options[K comparable] struct {
 }
 
 // New returns q with the methods and the semantics of client-go's rate-limited
-// queue. It is safe for concurrent use, as q is, which can still be used itself.
+// queue. It is safe for concurrent use, as q is, which can still be used itself,
+// for example for [queue.Queue.Stats] and [queue.Queue.Entries]. With metrics a
+// timer runs while keys are held; otherwise nothing runs in the background.
 func New[K comparable](q *queue.Queue[K], o *Options[K]) workqueue.TypedRateLimitingInterface[K] {
 	w := &adapter[K]{queue: q, keys: q.ByKey()}
 	if o != nil {
@@ -34,6 +36,8 @@ func New[K comparable](q *queue.Queue[K], o *Options[K]) workqueue.TypedRateLimi
 	return w
 }
 
+// adapter maps client-go's methods to those of a queue. What client-go says by
+// key, it says by key, too.
 type adapter[K comparable] struct {
 	queue   *queue.Queue[K]
 	keys    keyed.Queue[K]
@@ -49,6 +53,7 @@ func (w *adapter[K]) Add(key K) {
 	w.meters.publish()
 }
 
+// AddAfter counts as a retry, as in client-go, whatever it is called for.
 func (w *adapter[K]) AddAfter(key K, d time.Duration) {
 	if w.ShuttingDown() {
 		return
@@ -62,6 +67,7 @@ func (w *adapter[K]) AddAfter(key K, d time.Duration) {
 	w.meters.publish()
 }
 
+// AddRateLimited is a failure of key.
 func (w *adapter[K]) AddRateLimited(key K) {
 	if w.limiter != nil {
 		w.AddAfter(key, w.limiter.When(key))
@@ -88,6 +94,7 @@ func (w *adapter[K]) NumRequeues(key K) int {
 	return w.keys.Failures(key)
 }
 
+// Get waits without a context: only a shutdown ends it.
 func (w *adapter[K]) Get() (key K, shutdown bool) {
 	key, waited, err := w.keys.Get(w.meters != nil)
 	if err != nil {
@@ -107,6 +114,7 @@ func (w *adapter[K]) Len() int { return w.queue.Len() }
 
 func (w *adapter[K]) ShuttingDown() bool { return w.keys.Draining() }
 
+// ShutDown also ends calls of ShutDownWithDrain that wait for held keys.
 func (w *adapter[K]) ShutDown() {
 	w.queue.Drain()
 	w.meters.publish()

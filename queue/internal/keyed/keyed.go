@@ -1,5 +1,5 @@
-// Package keyed is what queue/workqueue needs of a queue: client-go's callers
-// name keys where those of package queue have items.
+// Package keyed is what queue/workqueue needs of a queue beyond its exported
+// methods: client-go's callers name keys where those of package queue have items.
 package keyed
 
 import (
@@ -8,11 +8,12 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Queue is a queue.Queue whose operations are by key.
+// Queue is a queue.Queue by key. It is safe for concurrent use.
 type Queue[K comparable] interface {
+	State
 	// AddLater adds key after delay, whatever else is added until then. Of two
 	// such additions the earlier counts. If failed, it is a failure of key, and
-	// the delay is its back-off. It returns false after Drain and Stop.
+	// the delay is its back-off. Returns false after Drain and Stop.
 	AddLater(key K, delay time.Duration, failed bool) bool
 	// Get returns the next key and, if timed, how long it has waited. In a
 	// drained queue it does not wait for keys that are held.
@@ -22,14 +23,18 @@ type Queue[K comparable] interface {
 	Done(key K, timed bool) (age time.Duration, ok bool)
 	// Failures returns how often key has failed in a row.
 	Failures(key K) int
-	// Pending returns how many keys wait for a worker, or will when they are no
-	// longer held, and how often one has begun to.
+}
+
+// State is the part of a Queue that is not about one key.
+type State interface {
+	// Pending returns how many keys wait for a worker, or will as soon as they
+	// are no longer held, and how often one has begun to.
 	Pending() (pending, began int64)
-	// Draining reports whether the queue takes no more keys.
+	// Draining reports whether additions are dropped.
 	Draining() bool
-	// Empty returns a channel that is closed when the queue is drained, nothing
+	// Empty returns a channel that is closed once the queue is drained, nothing
 	// waits and no key is held.
 	Empty() <-chan struct{}
-	// Clock is the queue's.
+	// Clock returns the queue's clock.
 	Clock() clock.Clock
 }

@@ -12,19 +12,6 @@ import (
 	"github.com/homeostat/homeostat/queue"
 )
 
-// asleep calls Get in a goroutine, and returns when that sleeps.
-func (b *fixture) asleep(ctx context.Context) <-chan queue.Item[string] {
-	got := make(chan queue.Item[string], 1)
-	go func() {
-		if item, err := b.Get(ctx); err == nil {
-			got <- item
-		}
-		close(got)
-	}()
-	synctest.Wait()
-	return got
-}
-
 // late is a context that has ended, and whose sleepers have not run yet.
 type late struct {
 	context.Context
@@ -42,16 +29,16 @@ func (l *late) Err() error {
 	return nil
 }
 
-func TestSleepers(t *testing.T) {
+func TestWaiters(t *testing.T) {
 	for name, f := range map[string]func(b *fixture){
 		"another keeps watch when the one who did gives up": func(b *fixture) {
 			short, cancel := context.WithTimeout(b.t.Context(), time.Second)
 			defer cancel()
 			b.AddWithOptions("a", queue.AddOptions{After: time.Minute})
-			watchman, other := b.asleep(short), b.asleep(b.t.Context())
+			timed, other := b.asleep(short), b.asleep(b.t.Context())
 			b.wait(time.Minute)
 			synctest.Wait()
-			b.Expect(watchman).To(BeClosed())
+			b.Expect(timed).To(BeClosed())
 			b.Expect(other).To(Receive())
 		},
 		"a key is not lost on one who gives up as it is woken": func(b *fixture) {
@@ -120,10 +107,10 @@ func TestSleepers(t *testing.T) {
 		},
 		"a stopped queue lets them go": func(b *fixture) {
 			b.AddWithOptions("a", queue.AddOptions{After: time.Hour})
-			watchman, other := b.asleep(b.t.Context()), b.asleep(b.t.Context())
+			timed, other := b.asleep(b.t.Context()), b.asleep(b.t.Context())
 			b.Stop()
 			synctest.Wait()
-			b.Expect(watchman).To(BeClosed())
+			b.Expect(timed).To(BeClosed())
 			b.Expect(other).To(BeClosed())
 		},
 	} {
