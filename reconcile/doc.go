@@ -1,7 +1,7 @@
-// Package reconcile runs level-driven controllers: functions that look at what
-// is and change what should not be so.
+// Package reconcile runs level-driven controllers: functions that compare the
+// actual with the desired state of an object and change what differs.
 //
-// Such a function is easy to write and easily called wrongly: before the cache
+// Such a function is easy to write and easy to call wrongly: before the cache
 // is filled, twice at once for one object, on a cache that has not seen the
 // function's own last write, not at all after another client changed its output. This
 // package calls it correctly.

@@ -15,20 +15,20 @@ import (
 // maxExternal is how many keys of external triggers may wait for a worker.
 const maxExternal = 1000
 
-// External looks at keys that come from outside the cluster: webhooks, cloud
+// External reconciles keys that come from outside the cluster: webhooks, cloud
 // events, timers. The name stands in causes and logs.
 //
-// A channel gives its keys until it is closed or the controller stops. A
-// function is called when the caches are filled, with a context that ends with
-// the controller, and enqueues keys from any goroutine until it returns; if it
-// returns an error or panics, it is called again, with back-off.
+// A channel is read until it is closed or the controller stops. A function is
+// called when the caches are filled, with a context that ends with the controller.
+// It may call enqueue from any goroutine until it returns. If it returns an error
+// or panics, it is called again, with back-off.
 //
-// At most 1,000 different keys of external triggers wait for a worker: then
-// sends block, and so does enqueue, until there is room or the controller stops,
-// which is its error. Keys wait for the leadership, too. With Options.Shards a
-// replica drops the keys of shards that it does not have: give each replica all
-// keys. What comes while no replica runs is lost: use Options.Resync or
-// Options.Known to look again.
+// At most 1,000 different keys of external triggers wait for a worker. Then sends
+// to the channel block, and so does enqueue, until there is room; enqueue returns an
+// error if the controller stops. Keys wait for the leadership, too. With
+// Options.Shards a replica drops the keys of shards that it does not have: send all
+// keys to each replica. Keys sent while no replica runs are lost: use Options.Resync
+// or Options.Known to find them.
 func External[S chan Key | <-chan Key | func(ctx context.Context, enqueue func(Key) error) error](
 	name string, source S,
 ) Trigger {
@@ -89,8 +89,8 @@ func (e external) attach(c *Controller) (binding, error) {
 	return binding{detach: func() {}, run: func(ctx context.Context) { e.run(ctx, c) }}, nil
 }
 
-// run calls the function until it returns nil or ctx ends. It returns when the
-// call has.
+// run calls the function until it returns nil or ctx ends. It returns after the
+// last call.
 func (e external) run(ctx context.Context, c *Controller) {
 	for _, s := range c.sources {
 		if s.WaitForSync(ctx) != nil {
@@ -112,7 +112,7 @@ func (e external) run(ctx context.Context, c *Controller) {
 	})
 }
 
-// The pauses before a function of an external trigger is called again double.
+// The pause before a function of an external trigger is called again doubles.
 const (
 	firstCallAgain   = 100 * time.Millisecond
 	longestCallAgain = time.Minute
@@ -130,7 +130,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// call calls the function, and logs how it failed.
+// call calls the function and logs its error.
 func (e external) call(ctx context.Context, c *Controller, s *worker) (err error) {
 	err = errGoexit
 	s.begin(&openCall{Context: ctx, what: fmt.Sprintf("the external trigger %q", e.name)})
@@ -150,13 +150,13 @@ func (e external) call(ctx context.Context, c *Controller, s *worker) (err error
 	return err
 }
 
-// A room bounds the keys that wait for a worker because of external triggers.
+// externalKeys bounds the keys of external triggers that wait for a worker.
 type externalKeys struct {
-	used atomic.Bool // whether any key waits: most reconciles look no further
+	used atomic.Bool // whether any key waits; most reconciles check only this
 
 	mu      sync.Mutex // guards what follows
 	waiting map[Key]struct{}
-	left    chan struct{} // closed when a key has left a full room; nil if no call waits
+	left    chan struct{} // closed when there is room again; nil if no call waits
 }
 
 // add enqueues key once there is room for it.
@@ -176,7 +176,7 @@ func (r *externalKeys) add(ctx context.Context, c *Controller, key Key, trigger 
 	}
 }
 
-// enter enqueues key, or returns what is closed when there may be room for it.
+// enter enqueues key, or returns a channel that is closed when there may be room.
 func (r *externalKeys) enter(c *Controller, key Key, trigger string) (left chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

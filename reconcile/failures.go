@@ -20,17 +20,17 @@ import (
 )
 
 const (
-	// maxFailures bounds the keys whose last error is remembered: when it is
-	// reached, those of further keys are in the log only.
+	// maxFailures bounds the keys whose last error is remembered. Errors of more
+	// keys are only in the log.
 	maxFailures = 1000
-	// maxFailure bounds the length of one.
+	// maxFailure bounds the length of an error, in bytes.
 	maxFailure = 500
 )
 
-// failures are the errors of keys whose last turn failed.
+// failures are the errors of keys whose last reconcile failed.
 type failures struct {
-	any     atomic.Bool  // whether there is one: turns that succeed look no further
-	written atomic.Int64 // when a reconcile last wrote, in nanoseconds
+	any     atomic.Bool  // whether there is one; reconciles that succeed check only this
+	written atomic.Int64 // when a reconcile last wrote, in Unix nanoseconds
 
 	mu    sync.Mutex // guards byKey
 	byKey map[Key]failure
@@ -46,13 +46,14 @@ type failure struct {
 	since     time.Time // when the first of the attempts in a row failed so
 }
 
-// note remembers what the attempt of a key came to, before the key can be
-// dispatched again. It returns how often in a row what is repeated was repeated.
+// note records the verdict on an attempt. Call it before the item ends: then the
+// key may be dispatched again. It returns how many conflicts, or results of
+// After(0), there were in a row.
 func (f *failures) note(item queue.Item[Key], v verdict) (repeats int) {
 	key := item.Key()
 	failed := failure{at: time.Now(), terminal: v.outcome == inspect.GaveUp}
 	switch {
-	case v.stale: // it counts over changes, too, which reset the back-off
+	case v.stale: // changes, which reset the back-off, do not end the row
 		failed.conflicts = f.conflicts(key) + 1
 		repeats = max(failed.conflicts, item.Attempt())
 	case v.again:
@@ -107,7 +108,7 @@ func (f *failures) drop(key Key) {
 	f.any.Store(len(f.byKey) > 0)
 }
 
-// forget drops the keys that are another replica's business.
+// forget drops the keys that gone returns true for: another replica has them.
 func (f *failures) forget(gone func(Key) bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -127,7 +128,7 @@ func (f *failures) count() int {
 	return n
 }
 
-// join adds their failures to the entries of a queue, and then the keys that
+// join returns the entries of a queue with their failures, and then the keys that
 // gave up: at most limit in all.
 func (f *failures) join(entries []queue.EntryStatus[Key], limit int) []inspect.KeyStatus {
 	f.mu.Lock()
@@ -189,10 +190,11 @@ func firstLine(text string) string {
 	return line
 }
 
-// refusedFor is how long every write must have been refused until [Controller.Refused] says so.
+// refusedFor is how long every write must have been refused before
+// [Controller.Refused] returns an error.
 const refusedFor = time.Minute
 
-// forbiddenWrite is how the API server says which permission for a write is missing.
+// forbiddenWrite matches the API server's message about a missing permission.
 var forbiddenWrite = regexp.MustCompile( //nolint:gochecknoglobals // compiled once
 
 	`cannot (create|update|patch|delete|deletecollection) resource "([^"]+)" in API group "([^"]*)"` +
@@ -237,7 +239,7 @@ func (c *Controller) Refused() error {
 		strings.Join(missing, ", "))
 }
 
-// refused returns since when every write has been refused, and for want of which
+// refused returns since when every write has been refused, and the missing
 // permissions.
 func (f *failures) refused() (since time.Time, missing []string) {
 	f.mu.Lock()

@@ -17,28 +17,28 @@ import (
 // the key wrote: each controller reads its own writes, key by key. The key
 // waits in the queue, so no worker blocks.
 //
-// What a cache has to show is decided write by write, in expect.
+// expect decides for each write what a cache has to show.
 type freshness struct {
 	queue    *queue.Queue[Key]
 	deadline time.Duration
 	sources  sources
 	onSeen   func(Key)
-	holding  atomic.Bool // whether any key waits: most reconciles look no further
-	watching atomic.Bool // whether any event matters: most do not
+	holding  atomic.Bool // whether any key waits; most reconciles check only this
+	watching atomic.Bool // whether any event matters; most do not
 
-	mu      sync.Mutex // guards what follows
-	waits   map[Key]*wait
-	notes   map[objectRef][]*note
-	expects map[objectRef][]*expectation
-	asking  context.Context //nolint:containedctx // of questions to the server, from attach to detach
-	running *sync.WaitGroup // counts them
-	latest  []*coalescer    // one for each source, to ask about all its objects
+	mu        sync.Mutex // guards what follows
+	held      map[Key]*heldKey
+	baselines map[objectRef][]*baseline
+	expects   map[objectRef][]*expectation
+	asking    context.Context //nolint:containedctx // the parent of requests, from attach to detach
+	running   *sync.WaitGroup // counts them
+	latest    []*coalescer    // one for each source, to ask about all its objects
 }
 
-// wait is what one key still has to see.
-type wait struct {
+// heldKey is a key and what it still waits for.
+type heldKey struct {
 	key     Key
-	left    int
+	pending int
 	cancels []func()
 	expects []*expectation
 }
@@ -49,23 +49,24 @@ type objectRef struct {
 	key    Key
 }
 
-// note is what one cache has shown of an object since before a request was sent.
-type note struct {
+// baseline is what one cache showed of an object before a request was sent, and
+// which objects of that name it has dropped since.
+type baseline struct {
 	objectRef
-	had     types.UID   // then; "" if none
-	removed []types.UID // since
+	had     types.UID // "" if there was no object
+	removed []types.UID
 }
 
 // expectation is an event that a key waits for.
 type expectation struct {
 	objectRef
-	wait *wait
+	held *heldKey
 	met  func(before, after metav1.Object) bool
 	done bool
 }
 
-// attach listens to the caches until detach is called. Questions to the server
-// end with ctx and are counted by running.
+// attach observes the caches until detach is called. Requests to the server end
+// with ctx and are counted by running.
 func (f *freshness) attach(ctx context.Context, running *sync.WaitGroup) (detach func()) {
 	f.mu.Lock()
 	f.asking, f.running = ctx, running
@@ -88,63 +89,62 @@ func (f *freshness) attach(ctx context.Context, running *sync.WaitGroup) (detach
 	}
 }
 
-// hold makes item's key wait for writes; it is called before the item ends, so
-// that the key cannot be dispatched in between, and for the given time at
-// least. It reports whether there is anything to wait for.
+// hold holds item's key until the caches have seen writes, and for the given time
+// at least. It reports whether there is anything to wait for. Call it before the
+// item ends: then the key may be dispatched.
 func (f *freshness) hold(item queue.Item[Key], writes []write, atLeast time.Duration) bool {
 	if len(writes) == 0 {
 		return false
 	}
-	w := &wait{key: item.Key(), left: 1} // this function's own share, so that nothing is released before the end
+	w := &heldKey{key: item.Key(), pending: 1} // this function, so that nothing is released before its end
 	f.mu.Lock()
-	if f.waits == nil {
-		f.waits = map[Key]*wait{}
+	if f.held == nil {
+		f.held = map[Key]*heldKey{}
 	}
-	f.waits[w.key] = w
+	f.held[w.key] = w
 	f.holding.Store(true)
 	f.mu.Unlock()
 	for i := range writes {
 		f.await(w, writes, i)
 	}
 	if atLeast > 0 {
-		release := f.share(w)
+		release := f.addPending(w)
 		f.onEnd(w, stopOf(time.AfterFunc(atLeast, release)))
 	}
 	item.Hold(f.deadline + atLeast)
-	return !f.seen(w)
+	return !f.donePending(w)
 }
 
 func stopOf(t *time.Timer) func() { return func() { t.Stop() } }
 
-// await adds what writes[i] needs to w, now or when it is answered.
-func (f *freshness) await(w *wait, writes []write, i int) {
+// await adds what writes[i] needs to w, now or when the write is answered.
+func (f *freshness) await(w *heldKey, writes []write, i int) {
 	written := writes[i]
 	if written.whenAnswered == nil {
 		f.expect(w, &written, writes[:i])
-		f.forgetNotes(written.notes)
+		f.dropBaselines(written.baselines)
 		return
 	}
-	release := f.share(w)
+	release := f.addPending(w)
 	written.whenAnswered(func(answered write) {
 		f.expect(w, &answered, writes[:i])
-		f.forgetNotes(answered.notes)
+		f.dropBaselines(answered.baselines)
 		release()
 	})
 }
 
-// share makes w wait for one thing more, until the returned function is called
-// for the first time.
-func (f *freshness) share(w *wait) (release func()) {
+// addPending makes w wait until release is called for the first time.
+func (f *freshness) addPending(w *heldKey) (release func()) {
 	f.mu.Lock()
-	w.left++
+	w.pending++
 	f.mu.Unlock()
-	return sync.OnceFunc(func() { f.seen(w) })
+	return sync.OnceFunc(func() { f.donePending(w) })
 }
 
-// onEnd has cancel called when w ends.
-func (f *freshness) onEnd(w *wait, cancel func()) {
+// onEnd calls cancel when w ends.
+func (f *freshness) onEnd(w *heldKey, cancel func()) {
 	f.mu.Lock()
-	ended := f.waits[w.key] != w
+	ended := f.held[w.key] != w
 	if !ended {
 		w.cancels = append(w.cancels, cancel)
 	}
@@ -154,12 +154,12 @@ func (f *freshness) onEnd(w *wait, cancel func()) {
 	}
 }
 
-// seen takes one share off what w waits for, and releases its key after the last:
-// then it is true.
-func (f *freshness) seen(w *wait) bool {
+// donePending removes one thing that w waits for, and releases the key after the
+// last. It reports whether it did.
+func (f *freshness) donePending(w *heldKey) bool {
 	f.mu.Lock()
-	w.left--
-	done := w.left == 0 && f.waits[w.key] == w
+	w.pending--
+	done := w.pending == 0 && f.held[w.key] == w
 	var cancels []func()
 	if done {
 		cancels = f.forget(w)
@@ -175,14 +175,14 @@ func (f *freshness) seen(w *wait) bool {
 	return done
 }
 
-// overdue reports whether key is dispatched although its last writes have not
-// been seen: the deadline has passed. It forgets what was waited for.
+// overdue reports whether key was dispatched at its deadline, before the caches
+// had seen its last writes. It stops waiting for them.
 func (f *freshness) overdue(key Key) bool {
 	if !f.holding.Load() {
 		return false
 	}
 	f.mu.Lock()
-	w, ok := f.waits[key]
+	w, ok := f.held[key]
 	var cancels []func()
 	if ok {
 		cancels = f.forget(w)
@@ -194,11 +194,11 @@ func (f *freshness) overdue(key Key) bool {
 	return ok
 }
 
-// forget takes w out of all maps, and returns what else is to be called; f.mu is
-// held.
-func (f *freshness) forget(w *wait) (cancels []func()) {
-	delete(f.waits, w.key)
-	f.holding.Store(len(f.waits) > 0)
+// forget removes w from all maps, and returns functions to call without the lock.
+// f.mu is held.
+func (f *freshness) forget(w *heldKey) (cancels []func()) {
+	delete(f.held, w.key)
+	f.holding.Store(len(f.held) > 0)
 	for _, e := range w.expects {
 		drop(f.expects, e.objectRef, e)
 	}
@@ -206,11 +206,11 @@ func (f *freshness) forget(w *wait) (cancels []func()) {
 	return w.cancels
 }
 
-// updateWatching notes whether events matter; f.mu is held.
-func (f *freshness) updateWatching() { f.watching.Store(len(f.notes)+len(f.expects) > 0) }
+// updateWatching recomputes whether events matter. f.mu is held.
+func (f *freshness) updateWatching() { f.watching.Store(len(f.baselines)+len(f.expects) > 0) }
 
 // drop removes one element from the slice of an object.
-func drop[E interface{ *note | *expectation }](from map[objectRef][]E, at objectRef, gone E) {
+func drop[E interface{ *baseline | *expectation }](from map[objectRef][]E, at objectRef, gone E) {
 	sleep := slices.DeleteFunc(slices.Clone(from[at]), func(e E) bool { return e == gone })
 	if len(sleep) == 0 {
 		delete(from, at)
@@ -219,9 +219,9 @@ func drop[E interface{ *note | *expectation }](from map[objectRef][]E, at object
 	}
 }
 
-// note begins to watch what the caches show of the object of a request, before
-// it is sent. The watch may be faster than the answer.
-func (f *freshness) note(w *write) (notes []*note) {
+// takeBaselines begins to observe what the caches show of the object of a request.
+// Call it before the request is sent: the watch may be faster than the answer.
+func (f *freshness) takeBaselines(w *write) (baselines []*baseline) {
 	if w.key().Name == "" {
 		return nil
 	}
@@ -229,45 +229,45 @@ func (f *freshness) note(w *write) (notes []*note) {
 		if !s.matches(w) {
 			continue
 		}
-		n := &note{objectRef: objectRef{i, w.key()}}
+		n := &baseline{objectRef: objectRef{i, w.key()}}
 		f.mu.Lock()
-		if f.notes == nil {
-			f.notes = map[objectRef][]*note{}
+		if f.baselines == nil {
+			f.baselines = map[objectRef][]*baseline{}
 		}
-		f.notes[n.objectRef] = append(f.notes[n.objectRef], n)
+		f.baselines[n.objectRef] = append(f.baselines[n.objectRef], n)
 		f.updateWatching()
 		f.mu.Unlock()
 		if cached := s.cached(n.key); cached != nil {
 			n.had = cached.GetUID()
 		}
-		notes = append(notes, n)
+		baselines = append(baselines, n)
 	}
-	return notes
+	return baselines
 }
 
-func (f *freshness) forgetNotes(notes []*note) {
-	if len(notes) == 0 {
+func (f *freshness) dropBaselines(baselines []*baseline) {
+	if len(baselines) == 0 {
 		return
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for _, n := range notes {
-		drop(f.notes, n.objectRef, n)
+	for _, n := range baselines {
+		drop(f.baselines, n.objectRef, n)
 	}
 	f.updateWatching()
 }
 
 // removedSince reports whether the cache has dropped the object since before the
 // request was sent.
-func (f *freshness) removedSince(notes []*note, source int, uid types.UID) bool {
+func (f *freshness) removedSince(baselines []*baseline, source int, uid types.UID) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return slices.ContainsFunc(notes, func(n *note) bool {
+	return slices.ContainsFunc(baselines, func(n *baseline) bool {
 		return n.source == source && slices.Contains(n.removed, uid)
 	})
 }
 
-// observed hears of an event of a cache.
+// observed handles an event of a cache.
 func (f *freshness) observed(source int, before, after metav1.Object) {
 	if !f.watching.Load() {
 		return
@@ -280,7 +280,7 @@ func (f *freshness) observed(source int, before, after metav1.Object) {
 	var met []*expectation
 	f.mu.Lock()
 	if after == nil {
-		for _, n := range f.notes[at] {
+		for _, n := range f.baselines[at] {
 			n.removed = append(n.removed, before.GetUID())
 		}
 	}
@@ -292,23 +292,23 @@ func (f *freshness) observed(source int, before, after metav1.Object) {
 	}
 	f.mu.Unlock()
 	for _, e := range met {
-		f.seen(e.wait)
+		f.donePending(e.held)
 	}
 }
 
 // expectEvent makes w wait for an event that met returns true for. The caller
-// calls the returned function if the cache is found to be so already.
-func (f *freshness) expectEvent(w *wait, at objectRef, met func(before, after metav1.Object) bool) (already func()) {
-	e := &expectation{objectRef: at, wait: w, met: met}
+// calls already if the cache shows that state without an event.
+func (f *freshness) expectEvent(w *heldKey, at objectRef, met func(before, after metav1.Object) bool) (already func()) {
+	e := &expectation{objectRef: at, held: w, met: met}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.waits[w.key] != w {
+	if f.held[w.key] != w {
 		return func() {}
 	}
 	if f.expects == nil {
 		f.expects = map[objectRef][]*expectation{}
 	}
-	w.left++
+	w.pending++
 	w.expects = append(w.expects, e)
 	f.expects[at] = append(f.expects[at], e)
 	f.updateWatching()
@@ -318,32 +318,32 @@ func (f *freshness) expectEvent(w *wait, at objectRef, met func(before, after me
 		e.done = true
 		f.mu.Unlock()
 		if first {
-			f.seen(w)
+			f.donePending(w)
 		}
 	}
 }
 
-// ask makes w wait until question, which is put to the server, is answered.
-func (f *freshness) ask(w *wait, source int, question func(ctx context.Context) error) {
+// ask makes w wait until question, which sends requests, returns nil.
+func (f *freshness) ask(w *heldKey, source int, question func(ctx context.Context) error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.waits[w.key] != w || f.asking == nil || f.asking.Err() != nil {
+	if f.held[w.key] != w || f.asking == nil || f.asking.Err() != nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(f.asking, f.deadline)
-	w.left++
+	w.pending++
 	w.cancels = append(w.cancels, cancel)
 	f.running.Go(func() {
 		defer cancel()
-		if question(ctx) == nil && ctx.Err() == nil { // otherwise the key waits for its deadline
-			f.seen(w)
+		if question(ctx) == nil && ctx.Err() == nil { // if not, the key waits for its deadline
+			f.donePending(w)
 		}
 	})
 }
 
-// askAbout makes w wait until the cache is, about one object, as new as the
-// server; about all objects if there is no name.
-func (f *freshness) askAbout(w *wait, at objectRef) {
+// askAbout makes w wait until the cache is as new as the server: in one object, or,
+// if there is no name, in all.
+func (f *freshness) askAbout(w *heldKey, at objectRef) {
 	if at.key.Name == "" {
 		f.ask(w, at.source, f.latest[at.source].wait)
 		return

@@ -7,7 +7,7 @@ import (
 	"github.com/homeostat/homeostat/internal/ownwrites"
 )
 
-// expect makes w wait for each cache that has to show written. Earlier are the
+// expect makes w wait for each cache that has to show written. earlier are the
 // writes of the same reconcile before it.
 //
 //	outcome    the cache has seen it when it
@@ -17,7 +17,7 @@ import (
 //	Removed    has dropped the object of that UID
 //	Accepted   has dropped it, or has it marked for deletion
 //	Uncertain  is as new as the server was after the answer, or its loss
-func (f *freshness) expect(w *wait, written *write, earlier []write) {
+func (f *freshness) expect(w *heldKey, written *write, earlier []write) {
 	for i, s := range f.sources {
 		if written.outcome == ownwrites.Refused || !s.matches(written) {
 			continue
@@ -34,9 +34,9 @@ func (f *freshness) expect(w *wait, written *write, earlier []write) {
 	}
 }
 
-// expectVersion makes w wait for the cache to have come to the version of an
-// object that the server has.
-func (f *freshness) expectVersion(w *wait, at objectRef, written *write, earlier []write) {
+// expectVersion makes w wait until the cache has come to the resourceVersion of an
+// answer.
+func (f *freshness) expectVersion(w *heldKey, at objectRef, written *write, earlier []write) {
 	s := f.sources[at.source]
 	if !f.wasShown(at, written, earlier) {
 		switch in, known := s.covers(written); {
@@ -52,7 +52,7 @@ func (f *freshness) expectVersion(w *wait, at objectRef, written *write, earlier
 		f.expectContent(w, at, written.object)
 		return
 	}
-	release := f.share(w)
+	release := f.addPending(w)
 	f.onEnd(w, s.OnSeen(at.key.Namespace, version, release))
 }
 
@@ -63,7 +63,7 @@ func (f *freshness) wasShown(at objectRef, written *write, earlier []write) bool
 	if cached := f.sources[at.source].cached(at.key); cached != nil && cached.GetUID() == uid {
 		return true
 	}
-	for _, n := range written.notes {
+	for _, n := range written.baselines {
 		if n.source == at.source && n.had == uid && uid != "" {
 			return true
 		}
@@ -76,9 +76,9 @@ func (f *freshness) wasShown(at objectRef, written *write, earlier []write) bool
 	return false
 }
 
-// expectContent makes w wait for the event of an object whose version cannot be
-// compared, unless the cache has that object already.
-func (f *freshness) expectContent(w *wait, at objectRef, object metav1.Object) {
+// expectContent makes w wait for the event of an object whose resourceVersion
+// cannot be compared, unless the cache has that object already.
+func (f *freshness) expectContent(w *heldKey, at objectRef, object metav1.Object) {
 	already := f.expectEvent(w, at, func(_, after metav1.Object) bool {
 		return after == nil || after.GetUID() == object.GetUID()
 	})
@@ -96,10 +96,10 @@ func (f *freshness) expectContent(w *wait, at objectRef, object metav1.Object) {
 
 // expectRemoval makes w wait until the cache has dropped an object, or, if that
 // is enough, has it marked for deletion.
-func (f *freshness) expectRemoval(w *wait, at objectRef, written *write) {
+func (f *freshness) expectRemoval(w *heldKey, at objectRef, written *write) {
 	s, uid := f.sources[at.source], written.object.GetUID()
 	had := types.UID("")
-	for _, n := range written.notes {
+	for _, n := range written.baselines {
 		if n.source == at.source {
 			had = n.had
 		}
@@ -121,17 +121,17 @@ func (f *freshness) expectRemoval(w *wait, at objectRef, written *write) {
 		if marked(cached) {
 			already()
 		}
-	case f.removedSince(written.notes, at.source, uid), had == uid && written.resource.Resource != "":
+	case f.removedSince(written.baselines, at.source, uid), had == uid && written.resource.Resource != "":
 		already()
 	default:
 		f.expectUnseen(w, at, written, already)
 	}
 }
 
-// expectUnseen is about an object that was removed and that the cache does not
-// have: it has not seen it yet, or does not see it any more, or it is not in
-// scope.
-func (f *freshness) expectUnseen(w *wait, at objectRef, written *write, already func()) {
+// expectUnseen makes w wait for the removal of an object that the cache does not
+// have: because it has not seen the object yet, or has dropped it already, or does
+// not have it in scope.
+func (f *freshness) expectUnseen(w *heldKey, at objectRef, written *write, already func()) {
 	s := f.sources[at.source]
 	in, known := s.covers(written)
 	version := written.object.GetResourceVersion()
@@ -145,7 +145,7 @@ func (f *freshness) expectUnseen(w *wait, at objectRef, written *write, already 
 			}
 		}))
 	case written.resource.Resource == "":
-		already() // versions of a fake do not tell, and its watch is as fast as it is
+		already() // the resourceVersion of a fake shows nothing, but its watch does not lag
 	case !known:
 		already()
 		f.askAbout(w, at)

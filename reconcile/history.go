@@ -28,10 +28,12 @@ type keyHistory struct {
 }
 
 // History returns the last reconciles of key, the oldest first, at most 20, and
-// none if key is not remembered: a controller remembers 500 keys. One that was
-// written or failed takes the place of the key whose last reconcile is oldest;
-// one that did neither takes no other key's place, and its causes are recorded
-// only during the 10 minutes after a call of History for its key.
+// none if key is not remembered.
+//
+// A controller remembers 500 keys. A reconcile that wrote or failed replaces the
+// history whose last reconcile is oldest. One that did neither replaces none, and
+// its causes are recorded only during the 10 minutes after a call of History for
+// its key.
 func (c *Controller) History(key Key) []inspect.Attempt {
 	h := &c.histories
 	h.mu.Lock()
@@ -45,8 +47,8 @@ func (c *Controller) History(key Key) []inspect.Attempt {
 	return slices.Concat(k.attempts[first:], k.attempts[:first])
 }
 
-// add remembers an attempt whose item has not ended, and returns its number, or
-// 0 if it is not remembered.
+// add remembers an attempt, whose item must not have ended, and returns its
+// number, or 0 if it is not remembered.
 func (h *histories) add(t *reconcileContext, took time.Duration, writes []write, err error) uint64 {
 	eventful := len(writes) > 0 || err != nil || t.overdue
 	h.mu.Lock()
@@ -68,7 +70,8 @@ func (h *histories) add(t *reconcileContext, took time.Duration, writes []write,
 	return k.number
 }
 
-// of returns the history of key, which it makes if there is room, or by force.
+// of returns the history of key. It makes one if there is room, and if force is
+// set removes the oldest for it.
 func (h *histories) of(key Key, force bool) *keyHistory {
 	k := h.byKey[key]
 	if k != nil || len(h.byKey) >= historyKeys && !force {
@@ -108,7 +111,7 @@ func (k *keyHistory) last() time.Time {
 	return last
 }
 
-// ended notes how attempt number of key ended.
+// ended records how an attempt ended.
 func (h *histories) ended(key Key, number uint64, o inspect.Outcome) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -117,7 +120,7 @@ func (h *histories) ended(key Key, number uint64, o inspect.Outcome) {
 	}
 }
 
-// seen notes that the caches have seen what key wrote last.
+// seen records that the caches have seen the last writes of key.
 func (h *histories) seen(key Key) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -20,16 +20,16 @@ import (
 	"github.com/homeostat/homeostat/queue"
 )
 
-// When a controller counts as getting nowhere.
+// The thresholds of a hot loop.
 const (
-	// suspicious is how many writes to one object, none quieter than calm
-	// apart, make the loopDetector compare them.
+	// suspicious is how many writes to one object, at most calm apart, make the
+	// detector compare them.
 	suspicious = 5
 	// patience is how many writes in a row may repeat the last one.
 	patience = 5
-	// calm is the time without a write, that for which the key was slowed down
-	// aside, after which everything is forgiven: the next edit of another client
-	// is an isolated one, and is repaired at once.
+	// calm is the time without a write after which an object is forgotten: the next
+	// edit of another client is isolated, and is repaired at once. The time for which
+	// the key was slowed down does not count.
 	calm = 10 * time.Second
 	// The delay of a key starts at slowest>>6 and doubles up to slowest.
 	slowest = time.Minute
@@ -37,19 +37,18 @@ const (
 	tracked = 10_000
 )
 
-// A loopDetector notices that a controller writes an object again and again
-// without getting anywhere: the same change once more, because somebody undoes
-// it, or another value in the same fields, woken by nothing but its own writes.
+// loopDetector detects hot loops: a controller that writes the same change to an
+// object again and again, because another client undoes it, or different values to
+// the same fields, triggered only by its own writes.
 //
-// It delays the key and never drops it, and remembers objects by UID, so that
-// a namesake starts afresh.
+// It remembers objects by UID, so that a recreated object starts anew.
 type loopDetector struct {
 	manager string
-	wrote   atomic.Bool // whether any key's last turn did: most turns look no further
+	wrote   atomic.Bool // whether any key's last reconcile did; most check only this
 
 	mu      sync.Mutex // guards what follows
 	objects map[types.UID]*writeStreak
-	echoes  map[Key][]string // the versions that a key's last turn wrote
+	echoes  map[Key][]string // the resourceVersions that a key's last reconcile wrote
 }
 
 type writeStreak struct {
@@ -59,10 +58,10 @@ type writeStreak struct {
 	digest  uint64
 	repeats int
 	slowed  time.Duration // for how long the last write delayed the key
-	newest  metav1.Object // as it was last written; nil unless that is suspicious
+	newest  metav1.Object // as it was last written; nil if there are few writes
 }
 
-// A HotLoop is what the loopDetector found about one object.
+// hotLoop is a hot loop about one object.
 type hotLoop struct {
 	object  metav1.Object
 	paths   []string
@@ -83,8 +82,8 @@ func (l hotLoop) String() string {
 	return text
 }
 
-// observe looks at the writes of one turn and returns the worst loop, if there
-// is one.
+// observe records the writes of one reconcile and returns the worst loop among
+// them, if any.
 func (d *loopDetector) observe(item queue.Item[Key], writes []write) (worst hotLoop, found bool) {
 	if len(writes) == 0 && !d.wrote.Load() {
 		return hotLoop{}, false
@@ -102,8 +101,8 @@ func (d *loopDetector) observe(item queue.Item[Key], writes []write) (worst hotL
 	return worst, found
 }
 
-// onlyOwnWrites tells whether nothing woke the turn but what the key's last one
-// wrote.
+// onlyOwnWrites reports whether the last writes of the key are the only causes of
+// the reconcile.
 func (d *loopDetector) onlyOwnWrites(item queue.Item[Key]) bool {
 	written := d.echoes[item.Key()]
 	if len(written) == 0 {
@@ -163,7 +162,7 @@ func (d *loopDetector) judge(w write, own bool) (hotLoop, bool) {
 	}
 	paths, digest := changes(before, w.object)
 	if w.before == nil && len(paths) == 0 {
-		return hotLoop{}, false // somebody undid it in between: nobody knows how
+		return hotLoop{}, false // undone in between, unseen
 	}
 	if slices.Equal(paths, h.paths) && (digest == h.digest || own) {
 		h.repeats++
@@ -180,8 +179,7 @@ func (d *loopDetector) judge(w write, own bool) (hotLoop, bool) {
 	return loop, true
 }
 
-// streak returns what is known of an object, and nil if too many others are
-// known: a loopDetector must not become the leak.
+// streak returns the record of an object, nil if there are too many others.
 func (d *loopDetector) streak(uid types.UID) *writeStreak {
 	h, ok := d.objects[uid]
 	if ok {
@@ -198,7 +196,7 @@ func (d *loopDetector) streak(uid types.UID) *writeStreak {
 	return h
 }
 
-// forgetCalm forgets the objects that are calm.
+// forgetCalm forgets the objects without a write for a while.
 func (d *loopDetector) forgetCalm() {
 	for uid, h := range d.objects {
 		if time.Since(h.last) > calm+h.slowed {
@@ -207,8 +205,7 @@ func (d *loopDetector) forgetCalm() {
 	}
 }
 
-// rivalOf returns the field manager that changed the object last, if that is
-// not us.
+// rivalOf returns the other field manager that changed the object last, if any.
 func rivalOf(object metav1.Object, us string) string {
 	var newest metav1.ManagedFieldsEntry
 	for _, entry := range object.GetManagedFields() {
@@ -220,8 +217,8 @@ func rivalOf(object metav1.Object, us string) string {
 }
 
 // changes returns the paths of the fields that differ between two states of an
-// object, sorted, and a digest of their new values. What the server counts up
-// with every write is left out. Lists count as one field.
+// object, sorted, and a digest of their new values, without the fields that the
+// server sets at every write. A list is one field.
 func changes(before, after metav1.Object) (paths []string, digest uint64) {
 	before, after = decoded(before, after), decoded(after, before)
 	if before == nil || after == nil {
@@ -257,8 +254,8 @@ func changes(before, after metav1.Object) (paths []string, digest uint64) {
 	return paths, hash.Sum64()
 }
 
-// decoded returns the object that a transport saw, with the Go type of like; nil if
-// the answer does not tell. Other objects are returned as they are.
+// decoded returns an object of an answer with the Go type of like, nil if the
+// answer is not a whole object. Other objects are returned as they are.
 func decoded(object, like metav1.Object) metav1.Object {
 	got, ok := object.(*answer.Object)
 	if !ok {

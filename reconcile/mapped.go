@@ -13,18 +13,19 @@ import (
 	"github.com/homeostat/homeostat/queue"
 )
 
-// slowMapping is how long a mapper may take before the others stop waiting for it.
+// slowMapping is how long a mapper may take before other calls stop waiting for it.
 const slowMapping = time.Second
 
-// Mapped looks at the keys that f returns for an object of in that changed.
+// Mapped reconciles the keys that f returns for an object of in that has changed.
 //
-// f gets the object before and after: nil (the zero O) before its creation and
-// after its deletion. Events that come while f has not run yet are merged: f
-// sees the oldest and the newest object. f may read caches and call the server,
-// since it runs off the watch, with a context that ends after
-// Options.ReconcileTimeout; it is called again, with back-off, when it returns an
-// error or panics. Calls are never about the same object at once, and about
-// different ones only when a call takes longer than a second.
+// f receives the object before and after the change: nil (the zero O) before its
+// creation and after its deletion. Both are shared; do not modify them. Changes that
+// wait for a call of f are merged: f receives the oldest and the newest object.
+//
+// f may read caches and call the server, with a context that ends after
+// Options.ReconcileTimeout. If it returns an error or panics, it is called again,
+// with back-off. Calls for one object never overlap, and those for different ones
+// only if a call takes longer than a second.
 func Mapped[O informer.Object](
 	in *informer.Informer[O], f func(ctx context.Context, old, new O) ([]Key, error),
 ) Trigger {
@@ -49,8 +50,7 @@ func (t mapped[O]) attach(c *Controller) (binding, error) {
 	return binding{detach: t.in.Handle(m.add), run: m.run}, nil
 }
 
-// A mapping carries events from the watch to the mapper, at most one per
-// object.
+// mapping holds the events that wait for the mapper, at most one per object.
 type mapping[O informer.Object] struct {
 	mapped[O]
 	controller *Controller
@@ -72,7 +72,7 @@ func (m *mapping[O]) add(e informer.Event[O]) {
 	m.queue.AddWithOptions(key, queue.AddOptions{ResetBackoff: true})
 }
 
-// merged is one event for two, of which the mapper has seen neither.
+// merged returns one event in place of two that the mapper has not seen.
 func merged[O informer.Object](first, second informer.Event[O]) informer.Event[O] {
 	if first.Type != informer.Added {
 		second.Old = first.Old
@@ -87,15 +87,15 @@ func merged[O informer.Object](first, second informer.Event[O]) informer.Event[O
 	return second
 }
 
-// run maps events until ctx ends, and returns when the last call has.
+// run maps events until ctx ends, and returns after the last call.
 func (m *mapping[O]) run(ctx context.Context) {
 	var running sync.WaitGroup
 	m.spawn(ctx, &running)
 	running.Wait()
 }
 
-// spawn starts a goroutine that maps one object after the other. It is replaced
-// by a second one when a call takes long.
+// spawn starts a goroutine that maps one object after the other. A call that takes
+// long is left to it, and a second goroutine continues.
 func (m *mapping[O]) spawn(ctx context.Context, running *sync.WaitGroup) {
 	m.controller.watchdog.spawn(running, func(s *worker) bool {
 		item, err := m.queue.Get(ctx)
@@ -162,8 +162,7 @@ func (m *mapping[O]) take(key Key) (informer.Event[O], bool) {
 	return e, ok
 }
 
-// restore puts back an event that could not be mapped, under what has come
-// since.
+// restore puts back an event that could not be mapped, merged with later ones.
 func (m *mapping[O]) restore(key Key, e informer.Event[O]) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -182,7 +181,7 @@ func (m *mapping[O]) call(ctx context.Context, e informer.Event[O]) (keys []Key,
 	return m.f(ctx, e.Old, e.New)
 }
 
-// A mapperCall is the context of one call of a mapper.
+// mapperCall is the context of one call of a mapper.
 type mapperCall struct {
 	context.Context //nolint:containedctx // it is one
 

@@ -15,7 +15,6 @@ import (
 	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
-// What the zero Options mean.
 const (
 	defaultWorkers           = 4
 	defaultReconcileTimeout  = 2 * time.Minute
@@ -23,83 +22,89 @@ const (
 	defaultFreshnessDeadline = 10 * time.Second
 )
 
-// A Leader calls fn while this replica leads, each time with a context that
-// ends with the leadership. It returns when ctx has ended and fn has returned. It
-// may also implement inspect.Elector and inspect.LeaseNamer.
+// Leader elects one replica among several. It may also implement
+// inspect.Elector and inspect.LeaseNamer, to be shown in status and metrics.
 type Leader interface {
+	// Run calls fn while this replica leads, each time with a context that ends
+	// with the leadership. It returns when ctx has ended and fn has returned.
 	Run(ctx context.Context, fn func(ctx context.Context) error) error
 }
 
 // Options of a [Controller]. Nil and zero fields mean the defaults.
 type Options struct {
-	// Triggers are the other informers to look at: what the reconciler reads
-	// and, above all, what it writes. They must be of the same cluster.
+	// Triggers watch what else the reconciler reads and, above all, what it
+	// writes. Their informers must read from the same cluster. Defaults to none.
 	Triggers []Trigger
 
-	// Leader, such as a leader.Elector, lets turns run only while this replica
+	// Leader, such as a leader.Elector, allows reconciles only while this replica
 	// leads. The caches fill before that, so that a standby takes over at once.
-	// When the leadership is lost, turns in flight are cancelled with its cause
-	// and without grace; the controller then waits until it leads again.
+	// When the leadership is lost, reconciles in flight are cancelled with its cause
+	// and without grace; the controller then waits until it leads again. Defaults to
+	// no election.
 	Leader Leader
 
-	// Shards, such as a [shard.Shards], lets each replica work on its part of
-	// the keys. A part that has come is looked at whole, when the caches have
-	// seen what the replica that had it wrote; one that goes is drained. Sweeps
-	// of Known look at the names of this replica's part, and so does the safety limit.
-	// A replica without a part is a standby. Each controller needs its own.
+	// Shards, such as a [shard.Shards], divides the keys among the replicas. All
+	// keys of a shard that this replica gets are reconciled, after the caches have
+	// seen what its last owner wrote; a shard that moves away is drained. Sweeps of
+	// Known, and their safety limit, are about the names of this replica's shards.
+	// A replica without a shard is a standby. Each controller needs Shards of its own.
+	// Defaults to none.
 	Shards shard.Assignment
 
-	// Workers is how many keys are reconciled at once; [DefaultWorkers].
+	// Workers is how many keys are reconciled at once. Defaults to 4.
 	Workers int
-	// ReconcileTimeout cancels the context of a turn with [ErrReconcileTimeout];
-	// [DefaultReconcileTimeout].
+	// ReconcileTimeout is how long a reconcile, or a call of a mapper, may take
+	// before its context is cancelled with [ErrReconcileTimeout]. Defaults to two
+	// minutes.
 	ReconcileTimeout time.Duration
-	// Grace is how long turns in flight may go on after the stop before their
-	// context is cancelled; [DefaultGrace].
+	// Grace is how long reconciles in flight may go on after the stop before their
+	// context is cancelled. Defaults to 30 seconds.
 	Grace time.Duration
 
-	// Resync looks at every known key again once in each such period, spread
-	// over it, behind all other work. It repairs nothing that a Trigger would
-	// not have repaired earlier: use it where the outside world has no watch.
-	// Zero means never.
+	// Resync reconciles every cached key once in each such period, evenly spread,
+	// behind all other work, and without requests for lists. It repairs nothing that
+	// a Trigger would not have repaired earlier: use it where the outside world has
+	// no watch. Defaults to never.
 	Resync time.Duration
 
 	// Known lists the names that an outside system keeps. They are compared with
-	// the cache at start and periodically; a name whose object is gone gets a
-	// turn without an object, however it went. None by default.
+	// the cache at the start and periodically; a name without an object is
+	// reconciled as a deleted one. Defaults to none.
 	Known names.Lister
-	// Sweep says how often, in which scope, and how many at once; see
-	// [names.Options] for the defaults.
+	// Sweep has the period, the scope and the safety limit of these sweeps.
+	// Defaults to those of [names.Options].
 	Sweep *names.Options
 
-	// FreshnessDeadline is how long a key waits for the caches to see what its
-	// last turn wrote; [DefaultFreshnessDeadline]. Then it runs all the same,
-	// and the log says so.
+	// FreshnessDeadline is how long a key is held for the caches to see what its
+	// last reconcile wrote. Then it is reconciled all the same, with a log line.
+	// Defaults to ten seconds.
 	FreshnessDeadline time.Duration
 
-	// Backoff of keys whose turn failed. Defaults to 100 ms, doubling up to five minutes.
+	// Backoff of keys whose reconcile failed. Defaults to 100 ms, doubling up to five minutes.
 	Backoff queue.Backoff
-	// MinInterval is the least time between two turns of one key; none.
+	// MinInterval is the least time between two reconciles of one key. Defaults to
+	// none.
 	MinInterval time.Duration
-	// Group makes groups of keys, such as namespaces, take turns, so that one of
-	// 50,000 objects cannot keep the others waiting; one group by default. It
-	// must always return the same for the same key, from any goroutine.
+	// Group returns the group of a key, such as its namespace. Groups are served
+	// alternately, so that one of 50,000 objects cannot keep the others waiting.
+	// It must always return the same for the same key, and may be called from any
+	// goroutine. Defaults to one group for all.
 	Group func(Key) string
 
-	// FieldManager is the default for writes of package patch during a turn;
-	// the controller's name.
+	// FieldManager is the default for writes of package patch during a reconcile;
+	// at most 128 bytes. Defaults to the controller's name.
 	FieldManager string
 
 	// Events receives a warning when a key is slowed down because it is getting
 	// nowhere, and when a sweep of Known was refused: at most 100 at once, and five
-	// a second in the long run. The log has them all.
+	// a second in the long run. The log has them all. Defaults to the log alone.
 	Events events.EventRecorder
 
 	// Around is called at the start of each reconcile, with its context. It returns a
-	// context for the reconciler, made from that one, and a function that is called
-	// when the reconcile has ended, for example to trace it (examples/tracing). Either
-	// may be nil. If Around panics, the reconcile has failed; a panic of the function
-	// is logged. The error is the reconciler's.
+	// context for the reconciler, derived from that one, and a function to call at
+	// the end with the reconciler's error, for example to trace it
+	// (examples/tracing). Either may be nil. If Around panics, the reconcile has
+	// failed; a panic of the function is logged. Defaults to none.
 	Around func(ctx context.Context, key Key) (context.Context, func(inspect.Attempt, error))
 }
 

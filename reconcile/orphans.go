@@ -19,8 +19,8 @@ type orphans struct {
 	forget func(gone func(Key) bool) // drops the keys of another replica
 }
 
-// known connects the sweeps of Options.Known with the controller: its primary
-// informer is the cache, its queue takes the orphans.
+// orphanTarget is the names.Target of a controller: its primary informer is the
+// cache, its queue takes the orphans.
 type orphanTarget[T informer.Object] struct {
 	controller *Controller
 	in         *informer.Informer[T]
@@ -29,8 +29,8 @@ type orphanTarget[T informer.Object] struct {
 	replaced map[Key]struct{}
 }
 
-// sweepKnown gives c its sweep, and r a turn without an object for each name
-// whose object was replaced by a namesake.
+// sweepKnown makes the sweep of Options.Known. If a recreated object has the name
+// of an orphan, r is called without an object first, and then with the new one.
 func sweepKnown[T informer.Object](c *Controller, in *informer.Informer[T], r Reconciler[T]) error {
 	if c.options.Known == nil {
 		return nil
@@ -110,7 +110,7 @@ func (k *orphanTarget[T]) Orphan(o names.Orphan) {
 
 func (k *orphanTarget[T]) add(key Key) { k.controller.enqueueBehind(key, "known", "orphan", 0) }
 
-// forget drops what is another replica's business.
+// forget drops the keys that gone returns true for: another replica has them.
 func (k *orphanTarget[T]) forget(gone func(Key) bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -124,7 +124,8 @@ func (k *orphanTarget[T]) wasReplaced(key Key) bool {
 	return ok
 }
 
-// cleanedUp notes that the old object's end has been seen to: now the new one.
+// cleanedUp records that the deleted object was handled and enqueues its
+// replacement.
 func (k *orphanTarget[T]) cleanedUp(key Key) {
 	k.mu.Lock()
 	delete(k.replaced, key)

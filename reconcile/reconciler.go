@@ -10,21 +10,23 @@ import (
 	"github.com/homeostat/homeostat/internal/terminal"
 )
 
-// A Reconciler keeps an invariant: it compares what is with what should be, and
-// changes what differs.
+// Reconciler keeps an invariant: it compares the actual with the desired state,
+// and changes what differs.
 //
-// It is called for one key at a time per key, and for many keys at once. It
+// It is called for many keys at once, but never twice at once for one key. It
 // must be idempotent: it runs again after every change of a watched object,
 // after an error, after a restart, and sometimes for no reason at all.
-//
-// A returned error is retried with back-off, unless it is [Terminal]. A
-// conflict (HTTP 409) of a cache that is behind is no failure at first: the
-// reconcile is repeated soon, and becomes a failure if the conflict stays.
 type Reconciler[T informer.Object] interface {
+	// Reconcile reconciles one key. Its context ends after
+	// Options.ReconcileTimeout, and with the leadership.
+	//
+	// A returned error is logged and retried with back-off, unless it is
+	// [Terminal]. A conflict (HTTP 409) of a stale cache is no failure at first: the
+	// reconcile is repeated soon, and becomes a failure if the conflict stays.
 	Reconcile(ctx context.Context, request Request[T]) (Result, error)
 }
 
-// Func is a function that is a Reconciler.
+// Func is a [Reconciler] that is a function.
 type Func[T informer.Object] func(ctx context.Context, request Request[T]) (Result, error)
 
 // Reconcile calls f.
@@ -32,15 +34,14 @@ func (f Func[T]) Reconcile(ctx context.Context, request Request[T]) (Result, err
 	return f(ctx, request)
 }
 
-// Key names the object that a turn is about: namespace and name, where the
-// namespace of a cluster-scoped object is empty.
+// Key names the object to reconcile. The namespace of a cluster-scoped object is
+// empty.
 type Key = types.NamespacedName
 
-// A Request asks a Reconciler to look at one object and to make what follows
-// from it so.
+// Request asks a Reconciler to reconcile one object.
 //
-// It says nothing about what happened, because a level-driven controller must
-// not depend on it: events are merged, missed and repeated.
+// It does not contain the event that led to it, because a level-driven controller
+// must not depend on events: they are merged, missed and repeated.
 type Request[T informer.Object] struct {
 	// Key is the object's namespace and name.
 	Key Key
@@ -63,24 +64,24 @@ func (r Request[T]) WithObject(object T) Request[T] {
 	return Request[T]{Key: Key{Namespace: object.GetNamespace(), Name: object.GetName()}, object: object, found: true}
 }
 
-// A Result says when to look again without a change. The zero value waits for
-// the next change.
+// Result is when to reconcile the key again without a change. The zero value waits
+// for the next change.
 type Result struct {
 	after time.Duration
 	again bool
 }
 
-// After looks again in d, or earlier if a watched object changes. Zero and less
-// look again soon, and each time at twice the delay while nothing observed
-// changes, as retries do.
+// After returns a Result that reconciles the key again in d, or earlier if a
+// watched object changes. With a d of zero or less that is soon, and each time
+// after twice the delay while nothing observed changes, as for retries.
 //
-// Together with an error it replaces the back-off: the retry comes after
-// exactly d. Zero and less leave the back-off as it is.
+// Returned with an error, it replaces the back-off: the retry comes after exactly
+// d. A d of zero or less leaves the back-off as it is.
 func After(d time.Duration) Result {
 	return Result{after: max(d, 0), again: d <= 0}
 }
 
 // Terminal marks err as one that a retry cannot cure, such as a spec that
-// contradicts itself. It is logged and counted, and the key rests until a
-// watched object changes. Terminal(nil) is nil.
+// contradicts itself. The error is logged and counted, and the key is not
+// reconciled until a watched object changes. Terminal(nil) is nil.
 func Terminal(err error) error { return terminal.Mark(err) }

@@ -18,11 +18,10 @@ import (
 	"github.com/homeostat/homeostat/internal/answer"
 )
 
-// A source is an informer without its type: what a controller needs of every
-// informer that it watches.
+// source is an informer without its type parameter.
 type source interface { //nolint:interfacebloat // it hides a type parameter, not an implementation
 
-	// identity is the informer itself, to tell two sources of one informer.
+	// identity is equal for two sources of one informer.
 	identity() any
 	Name() string
 	Kind() string
@@ -41,10 +40,10 @@ type source interface { //nolint:interfacebloat // it hides a type parameter, no
 	// matches reports whether w is to a kind, and in a namespace, that the
 	// informer watches.
 	matches(w *write) bool
-	// covers reports whether the object that w left is in the informer's scope, and
+	// covers reports whether the object is in the informer's scope after w, and
 	// whether that is known.
 	covers(w *write) (in, known bool)
-	// OnSeen calls f once the cache has seen version of namespace.
+	// OnSeen calls f once the cache has seen the resourceVersion of a namespace.
 	OnSeen(namespace, version string, f func()) (cancel func())
 	// cached returns the cache's object of that key, nil if it has none.
 	cached(key Key) metav1.Object
@@ -144,8 +143,8 @@ func (s typed[T]) observe(f func(before, after metav1.Object)) (remove func()) {
 	})
 }
 
-// cachedBefore returns the state of an object that a write has changed, unless
-// the cache is ahead already.
+// cachedBefore returns the cached object as it was before w, nil if the cache has
+// seen w already.
 func (all sources) cachedBefore(w *write) metav1.Object {
 	for _, s := range all {
 		if !s.matches(w) {
@@ -171,7 +170,7 @@ func (all sources) kindOfResource(resource schema.GroupResource) string {
 	return ""
 }
 
-// ordered reports whether a resourceVersion can be compared with others. Those of
+// ordered reports whether a resourceVersion can be compared with others; those of
 // fakes cannot.
 func ordered(version string) bool {
 	_, err := resourceversion.CompareResourceVersion(version, "1")
@@ -199,7 +198,7 @@ func sourcesOf(primary source, triggers []Trigger) (all sources) {
 
 func isNil(s source) bool { return reflect.ValueOf(s.identity()).IsNil() }
 
-// waitForLatest waits for the caches, all at once.
+// waitForLatest waits until all caches are as new as the server was at the call.
 func (all sources) waitForLatest(ctx context.Context) error {
 	errs := make([]error, len(all))
 	var waiting sync.WaitGroup

@@ -8,8 +8,8 @@ import (
 	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
-// Status returns what the controller is doing, with at most that many keys. It
-// never waits for a reconcile.
+// Status returns what the controller is doing, with the status of at most the given
+// number of keys. It never waits for a reconcile.
 func (c *Controller) Status(keys int) inspect.Status {
 	s := inspect.Status{
 		Name: c.name, Kind: c.primary.kind, Phase: c.Phase(),
@@ -42,7 +42,7 @@ func triggerStatus(s source, triggerType string) inspect.TriggerStatus {
 	return inspect.TriggerStatus{Informer: s.Name(), Kind: s.Kind(), Type: triggerType, Identity: s.identity()}
 }
 
-// Phase returns where the controller is in its life.
+// Phase returns the current stage of the controller's life.
 func (c *Controller) Phase() inspect.Phase {
 	if phase := c.phase.Load(); phase != nil {
 		return *phase
@@ -129,7 +129,7 @@ func (s *stats) count(o inspect.Outcome, d time.Duration) {
 	s.durations[i].Add(1)
 }
 
-// Stats returns the controller's counts.
+// Stats returns counts of the controller since it was made.
 func (c *Controller) Stats() inspect.Stats {
 	s := inspect.Stats{
 		Panics:       c.stats.panics.Load(),

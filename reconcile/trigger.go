@@ -17,17 +17,17 @@ import (
 	"github.com/homeostat/homeostat/queue"
 )
 
-// A Trigger maps changes of another informer's objects, or what happens outside
-// the cluster, to keys to reconcile. What a controller writes, it must watch:
-// give it a Trigger for every kind that it creates or edits, or it does not
-// notice what other clients change there. Triggers are made by [Owned], [Mapped]
-// and [External].
+// Trigger maps changes of another informer's objects, or of the outside world, to
+// keys to reconcile. [Owned], [Mapped] and [External] make one.
+//
+// Give a controller a Trigger for every kind that it creates or edits. Otherwise it
+// does not notice what other clients change there, and does not read its own
+// writes.
 type Trigger interface {
 	source() source // nil for an external one
 	// triggerType is "owned", "mapped" or "external".
 	triggerType() string
-	// attach starts feeding c and returns what serves the trigger until the
-	// controller stops; detach ends the feed.
+	// attach starts enqueuing keys of c.
 	attach(c *Controller) (binding, error)
 }
 
@@ -37,11 +37,11 @@ type binding struct {
 	run    func(context.Context) // nil, or what must run for the feed to work
 }
 
-// Owned looks at the controller owner (metav1.GetControllerOf) of every object
+// Owned reconciles the controller owner (metav1.GetControllerOf) of every object
 // of in that changes, if the owner is of the controller's kind and API group.
 // [New] must know whether that kind has a namespace: see informer.Options.Scope.
 //
-// The owner's UID is not compared: when a child of a deleted owner goes, a
+// The owner's UID is not compared: when a child of a deleted owner is deleted, a
 // recreated owner may have been waiting for the name.
 func Owned[O informer.Object](in *informer.Informer[O]) Trigger {
 	return owned[O]{in}
@@ -63,16 +63,17 @@ func (t owned[O]) attach(c *Controller) (binding, error) {
 	})}, nil
 }
 
-// owners are what the objects of a controller look like in owner references.
+// owners recognises the objects of a controller in owner references.
 type owners struct {
 	kind, group string
 	anyGroup    bool // the group is unknown
 	namespaced  bool
 }
 
-// ownersFor returns what owner references to the objects of in look like.
+// ownersFor returns the owners of a controller whose own informer is in; zero if
+// no trigger is made by Owned.
 //
-// Errors: its kind or its scope is unknown, or is not what the client reads.
+// Errors: the kind or the scope is unknown, or is not what the client reads.
 func ownersFor(in source, triggers []Trigger) (owners, error) {
 	if !slices.ContainsFunc(triggers, func(t Trigger) bool { return t.triggerType() == "owned" }) {
 		return owners{}, nil
@@ -119,8 +120,8 @@ func (o owners) keyOf(child metav1.Object) (Key, bool) {
 	return Key{Namespace: child.GetNamespace(), Name: owner.Name}, child.GetNamespace() != ""
 }
 
-// ownersOf returns the keys of the owners before and after an event: one,
-// unless a child was handed over.
+// ownersOf returns the keys of the owners before and after an event: two if the
+// owner has changed.
 func ownersOf[O informer.Object](o owners, e informer.Event[O]) []Key {
 	var keys []Key
 	for _, child := range objectsOf(e) {
@@ -131,8 +132,8 @@ func ownersOf[O informer.Object](o owners, e informer.Event[O]) []Key {
 	return keys
 }
 
-// A feed makes additions of the events of one informer. What all of them have in
-// common is found out once. Its calls must not overlap.
+// feed turns one informer's events into queue additions and caches what they
+// share. Its calls must not overlap.
 type feed[O informer.Object] struct {
 	in      *informer.Informer[O]
 	name    string // of the informer; "" until its kind is known
@@ -143,9 +144,8 @@ func feedOf[O informer.Object](in *informer.Informer[O]) *feed[O] {
 	return &feed[O]{in: in, compare: comparedFields(reflect.TypeFor[O]())}
 }
 
-// addition says how an event enters the queue: what the first list brought
-// waits behind what is happening now, and only a change that may cure a failure
-// ends its back-off.
+// addition returns how an event enters the queue: objects of the first list wait
+// behind changes, and only some changes reset the back-off.
 func (f *feed[O]) addition(e informer.Event[O]) queue.AddOptions {
 	name := f.name
 	if name == "" {
@@ -186,8 +186,8 @@ func keyOf(object metav1.Object) Key {
 	return Key{Namespace: object.GetNamespace(), Name: object.GetName()}
 }
 
-// objectsOf returns the object before and after the event, as far as there is
-// one.
+// objectsOf returns the object before the event and the one after it, where they
+// exist.
 func objectsOf[O informer.Object](e informer.Event[O]) []O {
 	switch e.Type {
 	case informer.Added:
@@ -199,9 +199,9 @@ func objectsOf[O informer.Object](e informer.Event[O]) []O {
 	}
 }
 
-// resetsBackoff tells whether the event changes something that a failed turn may
-// have depended on. Status alone does not: a controller that reports its
-// failure there would wake itself.
+// resetsBackoff reports whether the event changes a field that a failed reconcile
+// may have depended on. Status is not one: a controller that reports its failure
+// there would reset its own back-off.
 func (f *feed[O]) resetsBackoff(e informer.Event[O]) bool {
 	if e.Initial {
 		return false
@@ -224,15 +224,15 @@ func (f *feed[O]) resetsBackoff(e informer.Event[O]) bool {
 	}
 }
 
-// equalMaps is maps.Equal, at once where both are one map: what an update has not
-// changed, the cache shares with the state before.
+// equalMaps is maps.Equal, and fast if both are one map: the cache shares what an
+// update has not changed with the state before.
 func equalMaps(a, b map[string]string) bool {
 	return reflect.ValueOf(a).UnsafePointer() == reflect.ValueOf(b).UnsafePointer() || maps.Equal(a, b)
 }
 
-// comparedFields returns the fields of a kind of which a change may cure: all but
-// metadata and status. They matter for kinds without a generation, such as Node
-// and Service. A kind without a status has nothing that could be ignored: nil.
+// comparedFields returns the struct fields that reset a key's back-off when they
+// change: all but metadata and status. They matter for kinds without a generation,
+// such as Node and Service. For a kind without a status it returns nil.
 func comparedFields(t reflect.Type) (fields []int) {
 	if t.Kind() != reflect.Pointer || t.Elem().Kind() != reflect.Struct {
 		return nil

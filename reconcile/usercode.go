@@ -22,16 +22,16 @@ import (
 // context has ended.
 const returnWithin = 5 * time.Second
 
-// A watch notices calls of user code (reconcilers, mappers, external triggers) that do not
-// return after their context has ended. It costs an idle controller nothing: its
-// timer runs only while a call is under way.
+// watchdog reports calls of user code (reconcilers, mappers, external triggers) that
+// do not return after their context has ended. It costs an idle controller
+// nothing: its timer runs only while a call is under way.
 type watchdog struct {
 	// mark and report are called for each such call, first after returnWithin
-	// and then whenever its age has doubled. The call has not returned before
-	// mark has, which must not call user code.
+	// and then whenever its age has doubled. mark returns before the call can, so it
+	// must not call user code.
 	mark   func(c call, text string)
 	report func(c call, text, stack string)
-	gaveUp chan error // has the reason why a stop no longer waits
+	gaveUp chan error // receives the reason why a stop no longer waits
 
 	armed atomic.Bool
 
@@ -40,8 +40,8 @@ type watchdog struct {
 	timer   *time.Timer
 }
 
-// A call of user code is the context that it was given. One without a deadline
-// may take as long as it likes until it is abandoned.
+// call is the context of a call of user code. Without a deadline, the call may
+// take any time until it is abandoned.
 type call interface {
 	context.Context
 	// subject names the call in errors, such as `reconcile of "default/a"`.
@@ -50,7 +50,7 @@ type call interface {
 	abandoned() bool
 }
 
-// A worker is a goroutine that calls user code.
+// worker is a goroutine that calls user code.
 type worker struct {
 	watchdog  *watchdog
 	goroutine []byte // how its stack begins in a dump
@@ -59,7 +59,7 @@ type worker struct {
 	call     call       // nil if none is under way
 	due      time.Time  // when it is reported next
 	reported bool
-	replaced bool // another goroutine does its work
+	replaced bool // another goroutine continues its work
 }
 
 func newWatchdog(mark func(c call, text string), report func(c call, text, stack string)) *watchdog {
@@ -67,7 +67,7 @@ func newWatchdog(mark func(c call, text string), report func(c call, text, stack
 }
 
 // spawn runs serve in a goroutine until it returns false. If user code ends the
-// goroutine (runtime.Goexit), a new one takes over.
+// goroutine (runtime.Goexit), a new one continues.
 func (w *watchdog) spawn(running *sync.WaitGroup, serve func(*worker) bool) {
 	running.Go(func() {
 		s, ended := w.register(), false
@@ -203,8 +203,7 @@ func (w *watchdog) giveUpAfter(ctx context.Context, d time.Duration) (cancel fun
 	}
 }
 
-// giveUp makes Run return an error that names the abandoned calls, if there are
-// any.
+// giveUp makes Run return an error that names the abandoned calls, if any.
 func (w *watchdog) giveUp() {
 	var errs []error
 	for _, s := range w.list() {
@@ -272,7 +271,7 @@ func (s *worker) stack() string {
 	return "not found among the first stacks"
 }
 
-// A hookCall is the call of what Options.Around has returned.
+// hookCall is a call of the function that Options.Around returned.
 type hookCall struct {
 	*reconcileContext
 
@@ -285,7 +284,7 @@ func (h *hookCall) subject() string {
 	return fmt.Sprintf("the function of Options.Around after the reconcile of %q", h.item.Key())
 }
 
-// An openCall is a call without a timeout: it may take as long as its context.
+// openCall is a call without a timeout: it may take as long as its context.
 type openCall struct {
 	context.Context //nolint:containedctx // it is one
 

@@ -23,9 +23,9 @@ type write struct {
 	before  metav1.Object // the cached state that it changed; nil if there was none
 	deleted bool
 
-	outcome  ownwrites.Outcome
-	resource schema.GroupResource // empty if it was reported
-	notes    []*note              // what the caches have shown since before it was sent
+	outcome   ownwrites.Outcome
+	resource  schema.GroupResource // empty if it was reported
+	baselines []*baseline          // what the caches have shown since before it was sent
 	// whenAnswered calls f with the write as it was answered; nil if it was before
 	// the reconcile ended.
 	whenAnswered func(f func(write))
@@ -83,7 +83,7 @@ func (r *recorder) Sending(w ownwrites.Write) (ended func(ownwrites.Outcome, *an
 	if r.closed {
 		return func(ownwrites.Outcome, *answer.Object) {}
 	}
-	req.write.notes = r.control.fresh.note(&req.write)
+	req.write.baselines = r.control.fresh.takeBaselines(&req.write)
 	r.requests = append(r.requests, req)
 	return func(outcome ownwrites.Outcome, object *answer.Object) { r.answered(req, outcome, object) }
 }
@@ -111,7 +111,7 @@ func (r *recorder) answered(req *request, outcome ownwrites.Outcome, object *ans
 	case late != nil:
 		late(w)
 	case !closed && outcome == ownwrites.Refused:
-		r.control.fresh.forgetNotes(w.notes)
+		r.control.fresh.dropBaselines(w.baselines)
 	}
 }
 
