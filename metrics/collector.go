@@ -1,30 +1,34 @@
 package metrics
 
 import (
+	"time"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/homeostat/homeostat/reconcile"
 	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
-// A Collector is a prometheus.Collector of controllers, their queues and their
-// informers. It is safe for concurrent use.
+// Collector is a prometheus.Collector of controllers, their queues, sweeps, slots,
+// Leases and informers. It is safe for concurrent use.
 type Collector struct {
 	controllers []*reconcile.Controller
 }
 
-// New returns a collector of these controllers, to be registered once:
+// New returns a collector of these controllers. Controllers of different
+// collectors in one registry need different names. Register it once:
 //
 //	registry.MustRegister(metrics.New(nodes, groups))
 func New(controllers ...*reconcile.Controller) *Collector {
 	return &Collector{controllers: controllers}
 }
 
-// Describe sends nothing: what there is depends on the informers and sweeps of
-// the controllers. Registries then check for duplicates at the scrape.
+// Describe sends nothing: the set of metrics depends on the informers and sweeps
+// of the controllers. Registries then check for duplicates at the scrape.
 func (c *Collector) Describe(chan<- *prometheus.Desc) {}
 
-// Collect sends the values of now.
+// Collect sends the present values. It reads what the controllers have counted:
+// it waits for no reconcile and no informer, and sends no request.
 func (c *Collector) Collect(out chan<- prometheus.Metric) {
 	s := sender{out: out}
 	for _, controller := range c.controllers {
@@ -38,7 +42,7 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// A sender makes constant metrics of one scrape.
+// sender sends the constant metrics of one scrape.
 type sender struct {
 	out chan<- prometheus.Metric
 }
@@ -55,7 +59,7 @@ func (s sender) gauge(value float64, m metric, labels ...string) {
 	s.send(prometheus.GaugeValue, value, m, labels...)
 }
 
-// truth is 1 or 0.
+// truth returns 1 for true and 0 for false.
 func truth(b bool) float64 {
 	if b {
 		return 1
@@ -63,13 +67,64 @@ func truth(b bool) float64 {
 	return 0
 }
 
+// histogram sends a histogram; buckets are cumulative, by upper bound.
 func (s sender) histogram(count uint64, sum float64, buckets map[float64]uint64, m metric, labels ...string) {
 	s.out <- prometheus.MustNewConstHistogram(m.desc, count, sum, buckets, labels...)
 }
 
-// A metric is a name with its help and labels.
+// metric is a name with its help and labels.
 type metric struct{ desc *prometheus.Desc }
 
+// named returns the metric of a name; help ends with a full stop.
 func named(name, help string, labels ...string) metric {
 	return metric{prometheus.NewDesc(name, help, labels, nil)}
+}
+
+// Informers.
+var (
+	synced = named("homeostat_informer_synced",
+		"Whether the first list has been stored and delivered to handlers.", "informer", "kind")
+	objects = named("homeostat_informer_objects",
+		"Objects in the cache.", "informer", "kind")
+	bytes = named("homeostat_informer_bytes",
+		"Memory that the cached objects take, estimated from a few hundred of them.", "informer", "kind")
+	watchAge = named("homeostat_informer_watch_age_seconds",
+		"For how long the longest open watch has been open.", "informer", "kind")
+	lag = named("homeostat_informer_lag_seconds",
+		"How long the oldest change has been waiting to be delivered to handlers.", "informer", "kind")
+	silence = named("homeostat_informer_watch_silence_seconds",
+		"For how long the least recently active watch has brought neither event nor bookmark.", "informer", "kind")
+	lists = named("homeostat_informer_lists_total",
+		"Lists that were stored: all but the first were relists.", "informer", "kind")
+	watches = named("homeostat_informer_watches_total",
+		"Watches that were opened.", "informer", "kind")
+	stalls = named("homeostat_informer_watch_stalls_total",
+		"Watches that were ended because nothing came.", "informer", "kind")
+	failures = named("homeostat_informer_request_failures_total",
+		"Lists and watches that failed.", "informer", "kind")
+	handlerPanics = named("homeostat_informer_handler_panics_total",
+		"Panics of handlers, each of which missed that event.", "informer", "kind")
+	events = named("homeostat_informer_events_total",
+		"Changes that were delivered to handlers.", "informer", "kind")
+)
+
+// informer sends the state of one informer. Ages of the watch are left out while
+// none is open.
+func (s sender) informer(i *inspect.InformerStatus) {
+	s.gauge(truth(i.Synced), synced, i.Name, i.Kind)
+	s.gauge(float64(i.Objects), objects, i.Name, i.Kind)
+	s.gauge(float64(i.Size()), bytes, i.Name, i.Kind)
+	s.gauge(i.Lag.Seconds(), lag, i.Name, i.Kind)
+	if !i.WatchSince.IsZero() {
+		s.gauge(time.Since(i.WatchSince).Seconds(), watchAge, i.Name, i.Kind)
+	}
+	if !i.LastActivity.IsZero() {
+		s.gauge(time.Since(i.LastActivity).Seconds(), silence, i.Name, i.Kind)
+	}
+	for m, n := range map[metric]int64{
+		lists: i.Lists, watches: i.Watches, stalls: i.Stalls, failures: i.Failures, events: i.Events,
+		handlerPanics: i.Panics,
+	} {
+		s.count(uint64(n), m, i.Name, i.Kind) //nolint:gosec // a count
+	}
 }

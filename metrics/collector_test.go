@@ -18,7 +18,7 @@ import (
 )
 
 func TestACollectorShowsWhatControllersDo(t *testing.T) {
-	inStand(t, []runtime.Object{named("good"), named("bad"), named("worse")}, func(s *stand) {
+	inBubble(t, []runtime.Object{named("good"), named("bad"), named("worse")}, func(s *fixture) {
 		s.controller("test", nil, func(_ context.Context, r request) (reconcile.Result, error) {
 			if r.Key.Name == "good" {
 				return nothing, nil
@@ -54,7 +54,7 @@ workqueue_depth{controller="test",name="test"} 0
 func TestACollectorShowsWhatACacheTakes(t *testing.T) {
 	large := named("large")
 	large.Data = map[string]string{"text": strings.Repeat("x", 100_000)}
-	inStand(t, []runtime.Object{large}, func(s *stand) {
+	inBubble(t, []runtime.Object{large}, func(s *fixture) {
 		s.controller("test", nil, idle)
 		stop := s.start()
 		s.Expect(s.value("homeostat_informer_bytes")).To(BeNumerically("~", 100_000, 5000))
@@ -64,7 +64,7 @@ func TestACollectorShowsWhatACacheTakes(t *testing.T) {
 }
 
 func TestACollectorShowsWhichKeysBackOffAndWhichAreKeptBack(t *testing.T) {
-	inStand(t, []runtime.Object{named("good"), named("bad"), named("unseen")}, func(s *stand) {
+	inBubble(t, []runtime.Object{named("good"), named("bad"), named("unseen")}, func(s *fixture) {
 		s.controller("test", nil, func(ctx context.Context, r request) (reconcile.Result, error) {
 			switch r.Key.Name {
 			case "bad":
@@ -84,7 +84,7 @@ homeostat_queue_backing_off{name="test"} 1
 # HELP homeostat_queue_failing Keys that are retried: they have failed and not succeeded since.
 # TYPE homeostat_queue_failing gauge
 homeostat_queue_failing{name="test"} 1
-# HELP homeostat_queue_holds_total Reconciles after which the key was kept back: for its writes to be seen, or because it was getting nowhere.
+# HELP homeostat_queue_holds_total Reconciles after which the key was held: until its writes are seen, or because it made no progress.
 # TYPE homeostat_queue_holds_total counter
 homeostat_queue_holds_total{name="test"} 1
 `)
@@ -94,7 +94,7 @@ homeostat_queue_holds_total{name="test"} 1
 
 // Of three keys one has its turn, which lasts; the others wait.
 func TestACollectorShowsWhatWaitsByLane(t *testing.T) {
-	inStand(t, []runtime.Object{named("a"), named("b"), named("c")}, func(s *stand) {
+	inBubble(t, []runtime.Object{named("a"), named("b"), named("c")}, func(s *fixture) {
 		s.controller("test", &reconcile.Options{Workers: 1}, func(context.Context, request) (reconcile.Result, error) {
 			<-time.After(10 * time.Second)
 			return nothing, nil
@@ -136,7 +136,7 @@ workqueue_unfinished_work_seconds{controller="test",name="test"} 5
 func TestACollectorShowsWhatIsOverdue(t *testing.T) {
 	a := named("a")
 	a.ResourceVersion = "1"
-	inStand(t, []runtime.Object{a}, func(s *stand) {
+	inBubble(t, []runtime.Object{a}, func(s *fixture) {
 		turns := 0
 		s.controller("test", nil, func(ctx context.Context, r request) (reconcile.Result, error) {
 			if turns++; turns > 1 {
@@ -163,7 +163,7 @@ homeostat_freshness_overdue_total{controller="test"} 1
 }
 
 func TestACollectorShowsPanicsAndRetries(t *testing.T) {
-	inStand(t, []runtime.Object{named("a")}, func(s *stand) {
+	inBubble(t, []runtime.Object{named("a")}, func(s *fixture) {
 		turns := 0
 		s.controller("test", nil, func(context.Context, request) (reconcile.Result, error) {
 			if turns++; turns == 1 {
@@ -190,7 +190,7 @@ workqueue_retries_total{controller="test",name="test"} 1
 func TestACollectorShowsHotLoops(t *testing.T) {
 	a := named("a")
 	a.UID, a.ResourceVersion = "1", "1"
-	inStand(t, []runtime.Object{a}, func(s *stand) {
+	inBubble(t, []runtime.Object{a}, func(s *fixture) {
 		turns := 0
 		s.controller("test", nil, func(ctx context.Context, r request) (reconcile.Result, error) {
 			cached, _ := r.Object()
@@ -210,7 +210,7 @@ func TestACollectorShowsHotLoops(t *testing.T) {
 }
 
 func TestACollectorShowsCallsThatDoNotReturn(t *testing.T) {
-	inStand(t, []runtime.Object{named("a")}, func(s *stand) {
+	inBubble(t, []runtime.Object{named("a")}, func(s *fixture) {
 		release := make(chan struct{})
 		s.controller("test", &reconcile.Options{ReconcileTimeout: time.Second},
 			func(context.Context, request) (reconcile.Result, error) {
@@ -231,7 +231,7 @@ func TestACollectorShowsCallsThatDoNotReturn(t *testing.T) {
 }
 
 func TestACollectorShowsPanicsOfHandlers(t *testing.T) {
-	inStand(t, []runtime.Object{named("a")}, func(s *stand) {
+	inBubble(t, []runtime.Object{named("a")}, func(s *fixture) {
 		s.controller("test", nil, idle)
 		s.maps.Handle(func(informer.Event[*configMap]) { panic("broken") })
 		stop := s.start()
@@ -252,7 +252,7 @@ func (a always) Run(ctx context.Context, fn func(context.Context) error) error {
 }
 
 func TestACollectorShowsInformersOnceAndWhoLeads(t *testing.T) {
-	inStand(t, []runtime.Object{named("a"), named("b")}, func(s *stand) {
+	inBubble(t, []runtime.Object{named("a"), named("b")}, func(s *fixture) {
 		s.client.PrependReactor("list", "secrets", func(clienttesting.Action) (bool, runtime.Object, error) {
 			return true, nil, errors.New("no role")
 		})
@@ -268,7 +268,7 @@ func TestACollectorShowsInformersOnceAndWhoLeads(t *testing.T) {
 # TYPE homeostat_informer_objects gauge
 homeostat_informer_objects{informer="configmaps",kind="ConfigMap"} 2
 homeostat_informer_objects{informer="secrets",kind="Secret"} 0
-# HELP homeostat_informer_events_total Changes that were handed on.
+# HELP homeostat_informer_events_total Changes that were delivered to handlers.
 # TYPE homeostat_informer_events_total counter
 homeostat_informer_events_total{informer="configmaps",kind="ConfigMap"} 2
 homeostat_informer_events_total{informer="secrets",kind="Secret"} 0
@@ -288,18 +288,18 @@ homeostat_informer_watches_total{informer="secrets",kind="Secret"} 0
 # TYPE homeostat_informer_watch_stalls_total counter
 homeostat_informer_watch_stalls_total{informer="configmaps",kind="ConfigMap"} 0
 homeostat_informer_watch_stalls_total{informer="secrets",kind="Secret"} 0
-# HELP homeostat_informer_watch_silence_seconds Since when the watch that is silent longest has brought neither event nor bookmark.
+# HELP homeostat_informer_watch_silence_seconds For how long the least recently active watch has brought neither event nor bookmark.
 # TYPE homeostat_informer_watch_silence_seconds gauge
 homeostat_informer_watch_silence_seconds{informer="configmaps",kind="ConfigMap"} 0.5
-# HELP homeostat_informer_synced Whether the first list has been stored and handed on.
+# HELP homeostat_informer_synced Whether the first list has been stored and delivered to handlers.
 # TYPE homeostat_informer_synced gauge
 homeostat_informer_synced{informer="configmaps",kind="ConfigMap"} 1
 homeostat_informer_synced{informer="secrets",kind="Secret"} 0
-# HELP homeostat_informer_lag_seconds How long the oldest change has been waiting to be handed on.
+# HELP homeostat_informer_lag_seconds How long the oldest change has been waiting to be delivered to handlers.
 # TYPE homeostat_informer_lag_seconds gauge
 homeostat_informer_lag_seconds{informer="configmaps",kind="ConfigMap"} 0
 homeostat_informer_lag_seconds{informer="secrets",kind="Secret"} 0
-# HELP homeostat_informer_watch_age_seconds For how long the watch has been open that is open longest.
+# HELP homeostat_informer_watch_age_seconds For how long the longest open watch has been open.
 # TYPE homeostat_informer_watch_age_seconds gauge
 homeostat_informer_watch_age_seconds{informer="configmaps",kind="ConfigMap"} 0.5
 # HELP homeostat_leading Whether this replica leads and reconciles, of controllers that elect a leader.

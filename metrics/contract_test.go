@@ -52,7 +52,7 @@ var theirs = []string{
 }
 
 func testNames(t *testing.T) {
-	inEverything(t, func(s *stand) {
+	inEverything(t, func(s *fixture) {
 		families, err := s.registry.Gather()
 		s.Expect(err).NotTo(HaveOccurred())
 		var shared []string
@@ -66,7 +66,7 @@ func testNames(t *testing.T) {
 }
 
 func testLabels(t *testing.T) {
-	inEverything(t, func(s *stand) {
+	inEverything(t, func(s *fixture) {
 		families, err := s.registry.Gather()
 		s.Expect(err).NotTo(HaveOccurred())
 		values := map[string]map[string]bool{}
@@ -89,9 +89,9 @@ func testLabels(t *testing.T) {
 }
 
 // inEverything calls f while a controller has everything that is shown.
-func inEverything(t *testing.T, f func(s *stand)) {
+func inEverything(t *testing.T, f func(s *fixture)) {
 	t.Helper()
-	inStand(t, []runtime.Object{named("object-good"), named("object-bad")}, func(s *stand) {
+	inBubble(t, []runtime.Object{named("object-good"), named("object-bad")}, func(s *fixture) {
 		s.controller("test", &reconcile.Options{
 			Leader: onLease{true, "lease"},
 			Known: names.Func(func(context.Context) ([]names.Name, error) {

@@ -30,7 +30,7 @@ import (
 
 // client-go counts an addition only if the key did not wait, also that at the end of a delay.
 func TestAddsAreThoseOfKeysThatDidNotWait(t *testing.T) {
-	inStand(t, []runtime.Object{named("a")}, func(s *stand) {
+	inBubble(t, []runtime.Object{named("a")}, func(s *fixture) {
 		reconciles := 0
 		s.controller("test", nil, func(context.Context, request) (reconcile.Result, error) {
 			if reconciles++; reconciles == 1 {
@@ -56,7 +56,7 @@ func TestAddsAreThoseOfKeysThatDidNotWait(t *testing.T) {
 
 // client-go counts every addition with a delay: controller-runtime's errors, conflicts among them, and RequeueAfter.
 func TestRetriesAreAllThatIsAddedAgainWithADelay(t *testing.T) {
-	inStand(t, []runtime.Object{named("a")}, func(s *stand) {
+	inBubble(t, []runtime.Object{named("a")}, func(s *fixture) {
 		reconciles := 0
 		s.controller("test", nil, func(context.Context, request) (reconcile.Result, error) {
 			reconciles++
@@ -82,7 +82,7 @@ func TestRetriesAreAllThatIsAddedAgainWithADelay(t *testing.T) {
 
 // controller-runtime counts a conflict that a reconciler returns as the error that it is, and people alert on it.
 func TestAConflictStormShowsInErrorsAndRetries(t *testing.T) {
-	inStand(t, []runtime.Object{named("a")}, func(s *stand) {
+	inBubble(t, []runtime.Object{named("a")}, func(s *fixture) {
 		s.controller("test", nil, func(context.Context, request) (reconcile.Result, error) {
 			return nothing, apierrors.NewConflict(schema.GroupResource{Resource: "pods"}, "p", errors.New("changed"))
 		})
@@ -98,7 +98,7 @@ func TestAConflictStormShowsInErrorsAndRetries(t *testing.T) {
 }
 
 func TestResultsAreThoseOfControllerRuntime(t *testing.T) {
-	inStand(t, []runtime.Object{named("good"), named("later"), named("bad"), named("hopeless")}, func(s *stand) {
+	inBubble(t, []runtime.Object{named("good"), named("later"), named("bad"), named("hopeless")}, func(s *fixture) {
 		s.controller("test", nil, func(_ context.Context, r request) (reconcile.Result, error) {
 			switch r.Key.Name {
 			case "later":
@@ -129,7 +129,7 @@ controller_runtime_terminal_reconcile_errors_total{controller="test"} 1
 }
 
 func TestWorkDurationIsThatOfFinishedReconciles(t *testing.T) {
-	inStand(t, []runtime.Object{named("a")}, func(s *stand) {
+	inBubble(t, []runtime.Object{named("a")}, func(s *fixture) {
 		s.controller("test", nil, func(context.Context, request) (reconcile.Result, error) {
 			<-time.After(7 * time.Second)
 			return nothing, nil
@@ -155,7 +155,7 @@ func TestWorkDurationIsThatOfFinishedReconciles(t *testing.T) {
 }
 
 func TestQueuesAreLabelledByNameAndController(t *testing.T) {
-	inStand(t, nil, func(s *stand) {
+	inBubble(t, nil, func(s *fixture) {
 		s.controller("test", nil, idle)
 		s.register()
 		families, err := s.registry.Gather()
@@ -187,7 +187,7 @@ func (l onLease) LeaseName() string { return l.name }
 var _ inspect.LeaseNamer = (*leader.Elector)(nil)
 
 func TestTheMasterStatusIsThatOfTheLease(t *testing.T) {
-	inStand(t, nil, func(s *stand) {
+	inBubble(t, nil, func(s *fixture) {
 		s.controller("first", &reconcile.Options{Leader: onLease{true, "mine"}}, idle)
 		s.controller("second", &reconcile.Options{Leader: onLease{true, "mine"}}, idle)
 		s.controller("third", &reconcile.Options{Leader: onLease{false, "theirs"}}, idle)

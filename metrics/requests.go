@@ -18,8 +18,10 @@ var requestBuckets = []float64{0.005, 0.025, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30,
 // rest_client_request_retries_total, rest_client_request_duration_seconds and
 // rest_client_rate_limiter_duration_seconds.
 //
-// client-go reports to one collector in a process. The collector is always the same one, counts from the first call
-// on, and stays empty where another library, such as component-base, was first.
+// client-go reports to one collector in a process. Every call returns the same
+// collector, which counts from the first call on. It stays empty if another
+// library, such as component-base, has registered with client-go before. It is safe
+// for concurrent use.
 func Requests() prometheus.Collector { return requests() }
 
 var requests = sync.OnceValue(func() *requestCollector {
@@ -44,34 +46,37 @@ var requests = sync.OnceValue(func() *requestCollector {
 	return c
 })
 
-// requestCollector receives what client-go counts.
+// requestCollector receives the counts of client-go.
 type requestCollector struct {
 	results, retries     *prometheus.CounterVec
 	durations, throttled *prometheus.HistogramVec
 }
 
+// Describe sends the descriptions of all vectors.
 func (c *requestCollector) Describe(out chan<- *prometheus.Desc) {
 	for _, vector := range []prometheus.Collector{c.results, c.retries, c.durations, c.throttled} {
 		vector.Describe(out)
 	}
 }
 
+// Collect sends the present values.
 func (c *requestCollector) Collect(out chan<- prometheus.Metric) {
 	for _, vector := range []prometheus.Collector{c.results, c.retries, c.durations, c.throttled} {
 		vector.Collect(out)
 	}
 }
 
-// Increment is called for each answer.
+// Increment counts an answer.
 func (c *requestCollector) Increment(_ context.Context, code, method, host string) {
 	c.results.WithLabelValues(code, method, host).Inc()
 }
 
-// IncrementRetry is called for each repetition.
+// IncrementRetry counts a repeated request.
 func (c *requestCollector) IncrementRetry(_ context.Context, code, method, host string) {
 	c.retries.WithLabelValues(code, method, host).Inc()
 }
 
+// latency receives durations by verb and host.
 type latency struct{ *prometheus.HistogramVec }
 
 func (l latency) Observe(_ context.Context, verb string, u url.URL, took time.Duration) {

@@ -17,7 +17,7 @@ func (threeSlots) Status() shard.Status {
 }
 
 func TestSlotsAreGauges(t *testing.T) {
-	inStand(t, nil, func(s *stand) {
+	inBubble(t, nil, func(s *fixture) {
 		s.controller("test", &reconcile.Options{Shards: threeSlots{}}, idle)
 		s.register()
 		s.shows(`
@@ -29,7 +29,7 @@ homeostat_leading{controller="test"} 0
 homeostat_slot_owned{controller="test",slot="0"} 1
 homeostat_slot_owned{controller="test",slot="1"} 0
 homeostat_slot_owned{controller="test",slot="2"} 0
-# HELP homeostat_slots Slots, by who has them as this replica sees it: here, elsewhere, claimable or unavailable.
+# HELP homeostat_slots Slots by state, as this replica sees it: here, elsewhere, claimable or unavailable.
 # TYPE homeostat_slots gauge
 homeostat_slots{controller="test",state="claimable"} 1
 homeostat_slots{controller="test",state="elsewhere"} 1

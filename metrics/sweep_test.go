@@ -24,7 +24,7 @@ func gone(n int) names.Func {
 }
 
 func TestACollectorShowsOrphans(t *testing.T) {
-	inStand(t, nil, func(s *stand) {
+	inBubble(t, nil, func(s *fixture) {
 		s.controller("test", &reconcile.Options{Known: gone(3)}, idle)
 		s.controller("broken", &reconcile.Options{Known: names.Func(
 			func(context.Context) ([]names.Name, error) { return nil, errors.New("no such file") })}, idle)
@@ -44,7 +44,7 @@ homeostat_sweep_errors_total{controller="test"} 0
 }
 
 func TestARefusedSweepShowsHowManyOrphansWaitAndTheWayOut(t *testing.T) {
-	inStand(t, nil, func(s *stand) {
+	inBubble(t, nil, func(s *fixture) {
 		s.controller("test", &reconcile.Options{Known: gone(30)}, idle)
 		stop := s.start()
 		s.shows(`

@@ -2,13 +2,24 @@ package status
 
 import (
 	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	_ "embed" // the style
+	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
+	"strconv"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/common/expfmt"
 	"k8s.io/klog/v2"
+
+	"github.com/homeostat/homeostat/reconcile"
 )
 
 // New returns a handler of /livez, /readyz, /metrics, /debug/homeostat and,
@@ -84,6 +95,135 @@ func (e exposition) encode(body *bytes.Buffer, format expfmt.Format) error {
 		if err := encoder.Encode(family); err != nil {
 			return fmt.Errorf("encoding metrics: %w", err)
 		}
+	}
+	return nil
+}
+
+//go:embed page.css
+var pageStyle literal
+
+// A page serves the report as HTML and as JSON.
+type page struct {
+	controllers []*reconcile.Controller
+	policy      string
+}
+
+func newPage(controllers []*reconcile.Controller) page {
+	digest := sha256.Sum256([]byte(pageStyle))
+	return page{controllers, "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(digest[:]) +
+		"'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"}
+}
+
+func (p page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	query := r.URL.Query()
+	asJSON, refresh := query.Get("format") == "json", number(query.Get("refresh"), int(defaultRefresh.Seconds()), 3600)
+	if query.Has("key") {
+		view, ok := keyViewOf(p.controllers, query)
+		switch {
+		case !ok:
+			http.Error(w, "there is no such controller", http.StatusNotFound)
+		case asJSON:
+			p.serveJSON(w, r, view)
+		default:
+			k := keyPage{keyView: view, refresh: refresh}
+			k.render()
+			p.serve(w, "text/html; charset=utf-8", &k.out)
+		}
+		return
+	}
+	keys := number(query.Get("keys"), defaultKeys, maxKeys)
+	shown := reportOf(p.controllers, keys)
+	if asJSON {
+		p.serveJSON(w, r, shown)
+		return
+	}
+	o := overview{report: shown, keys: keys, refresh: refresh}
+	o.render()
+	p.serve(w, "text/html; charset=utf-8", &o.out)
+}
+
+func (p page) serveJSON(w http.ResponseWriter, r *http.Request, value any) {
+	var body bytes.Buffer
+	encoder := json.NewEncoder(&body)
+	encoder.SetIndent("", "  ")
+	if err := encoder.Encode(value); err != nil {
+		klog.FromContext(r.Context()).Error(err, "page could not be shown")
+		http.Error(w, "the page could not be shown", http.StatusInternalServerError)
+		return
+	}
+	p.serve(w, "application/json", &body)
+}
+
+func (p page) serve(w http.ResponseWriter, contentType string, body *bytes.Buffer) {
+	header(w, contentType)
+	w.Header().Set("Content-Security-Policy", p.policy)
+	w.Header().Set("Referrer-Policy", "no-referrer")
+	_, _ = body.WriteTo(w) // the client may have gone
+}
+
+// number reads a query parameter between 0 and most.
+func number(text string, otherwise, most int) int {
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 {
+		return otherwise
+	}
+	return min(n, most)
+}
+
+// defaultAddress is loopback: who else may see the page is for the program to
+// decide.
+const defaultAddress = "127.0.0.1:8080"
+
+// How patient a server is with its clients.
+const (
+	headerTimeout = 5 * time.Second
+	answerTimeout = 30 * time.Second
+	idleTimeout   = 2 * time.Minute
+	stopTimeout   = 5 * time.Second
+)
+
+// Serve answers at address with h until ctx ends, then lets answers that are
+// under way finish, and returns nil after every goroutine has ended. The
+// address is 127.0.0.1:8080 if empty; ":8080" is everywhere, which the kubelet
+// needs, and Options.Authorize then, too.
+//
+// Errors: the address cannot be listened on, or the listener broke.
+func Serve(ctx context.Context, address string, h http.Handler) error {
+	address = cmp.Or(address, defaultAddress)
+	var config net.ListenConfig
+	listener, err := config.Listen(ctx, "tcp", address)
+	if err != nil {
+		return fmt.Errorf("serving status at %q: %w", address, err)
+	}
+	background := context.WithoutCancel(ctx)
+	server := &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: headerTimeout,
+		WriteTimeout:      answerTimeout,
+		IdleTimeout:       idleTimeout,
+		BaseContext:       func(net.Listener) context.Context { return background },
+	}
+	klog.FromContext(ctx).Info("serving status", "address", listener.Addr().String())
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(listener) }()
+	select {
+	case err = <-ended:
+	case <-ctx.Done():
+		err = errors.Join(stop(background, server), <-ended)
+	}
+	if err != nil && !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serving status at %q: %w", address, err)
+	}
+	return nil
+}
+
+// stop lets answers finish, for a while. Then it cuts them off, which is no
+// error: their clients were too slow.
+func stop(ctx context.Context, server *http.Server) error {
+	ctx, cancel := context.WithTimeout(ctx, stopTimeout)
+	defer cancel()
+	if err := server.Shutdown(ctx); err != nil {
+		return server.Close()
 	}
 	return nil
 }

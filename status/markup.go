@@ -1,13 +1,80 @@
 package status
 
 import (
+	"bytes"
 	"fmt"
+	"html"
 	"strconv"
 	"strings"
 	"time"
 )
 
-// This file puts what the page shows into words.
+// literal is HTML that stands in this package's source: a string that is known
+// only at run time does not convert to it by itself.
+type literal string
+
+// markup writes HTML. All that comes from elsewhere is escaped by construction:
+// it gets in only as an argument of add.
+//
+// html/template would escape, too, but it calls methods by name, and a program
+// that can do so keeps all methods of all types it links: 16 MB more beside client-go.
+type markup struct{ out bytes.Buffer }
+
+// add writes format, in which %s and %d stand for args: in text or in an attribute
+// with double quotes, nowhere else. Every argument is escaped.
+func (m *markup) add(format literal, args ...any) {
+	escaped := make([]any, len(args))
+	for i, arg := range args {
+		switch arg := arg.(type) {
+		case int, int64, uint64:
+			escaped[i] = arg
+		default:
+			escaped[i] = html.EscapeString(strings.ToValidUTF8(fmt.Sprint(arg), "\uFFFD"))
+		}
+	}
+	fmt.Fprintf(&m.out, string(format), escaped...)
+}
+
+func (m *markup) begin(title string, refresh int) {
+	m.add("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n" +
+		"<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n")
+	if refresh > 0 {
+		m.add(`<meta http-equiv="refresh" content="%d">`+"\n", refresh)
+	}
+	m.add("<title>%s</title>\n<style>", title)
+	m.out.WriteString(string(pageStyle)) // its digest stands in the policy
+	m.add("</style>\n</head>\n<body>\n")
+}
+
+func (m *markup) badge(class, text string) { m.add(`<span class="badge %s">%s</span>`, class, text) }
+
+func (m *markup) table(caption string) {
+	m.add("<table>\n<caption>%s</caption>\n<tbody>", caption)
+}
+
+func (m *markup) endTable() { m.add("</tbody>\n</table>\n") }
+
+func (m *markup) fact(name, value string) { m.add("<tr><td>%s</td><td>%s</td></tr>", name, value) }
+
+// cell writes a cell that carries its label to where there is no room for columns.
+func (m *markup) cell(label, value string) {
+	if value == "" {
+		value = "–"
+	}
+	m.add(`<td data-label="%s"><div>%s</div></td>`+"\n", label, value)
+}
+
+func (m *markup) causes(causes []causeReport) {
+	for _, c := range causes[:min(len(causes), maxCauses)] {
+		m.add("<div>%s</div>", cause(c))
+	}
+	switch more := len(causes) - maxCauses; {
+	case len(causes) == 0:
+		m.add("–")
+	case more > 0:
+		m.add("<div>and %d more</div>", more)
+	}
+}
 
 func ago(now time.Time, then *time.Time) string { return rounded(now.Sub(*then)) + " ago" }
 

@@ -34,9 +34,9 @@ func named(name string) *configMap {
 	return &configMap{ObjectMeta: metav1.ObjectMeta{Namespace: "d", Name: name}}
 }
 
-// A stand is controllers of the ConfigMaps of a fake clientset, and the registry
+// fixture is controllers of the ConfigMaps of a fake clientset, and the registry
 // that shows what they do, in a bubble of virtual time.
-type stand struct {
+type fixture struct {
 	*WithT
 	t           *testing.T
 	client      *fake.Clientset
@@ -45,10 +45,10 @@ type stand struct {
 	controllers []*reconcile.Controller
 }
 
-func inStand(t *testing.T, objects []runtime.Object, f func(s *stand)) {
+func inBubble(t *testing.T, objects []runtime.Object, f func(s *fixture)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		s := &stand{WithT: NewWithT(t), t: t, client: fake.NewClientset(objects...)}
+		s := &fixture{WithT: NewWithT(t), t: t, client: fake.NewClientset(objects...)}
 		s.maps, s.registry = informer.For(s.client.CoreV1().ConfigMaps("d"), nil), prometheus.NewPedanticRegistry()
 		f(s)
 		problems, err := testutil.GatherAndLint(s.registry)
@@ -58,7 +58,7 @@ func inStand(t *testing.T, objects []runtime.Object, f func(s *stand)) {
 }
 
 // controller makes one more controller.
-func (s *stand) controller(name string, o *reconcile.Options, f function) {
+func (s *fixture) controller(name string, o *reconcile.Options, f function) {
 	s.t.Helper()
 	c, err := reconcile.New(name, s.maps, f, o)
 	s.Expect(err).NotTo(HaveOccurred())
@@ -66,14 +66,14 @@ func (s *stand) controller(name string, o *reconcile.Options, f function) {
 }
 
 // register shows all controllers made so far.
-func (s *stand) register() {
+func (s *fixture) register() {
 	s.t.Helper()
 	s.Expect(s.registry.Register(metrics.New(s.controllers...))).To(Succeed())
 }
 
 // start shows and runs all controllers until stop is called, which returns their
 // error.
-func (s *stand) start() (stop func() error) {
+func (s *fixture) start() (stop func() error) {
 	s.t.Helper()
 	s.register()
 	ctx, cancel := context.WithCancel(s.t.Context())
@@ -87,7 +87,7 @@ func (s *stand) start() (stop func() error) {
 }
 
 // shows wants the metrics that text tells of to be as it says.
-func (s *stand) shows(text string) {
+func (s *fixture) shows(text string) {
 	s.t.Helper()
 	var names []string
 	for line := range strings.Lines(text) {
@@ -100,14 +100,14 @@ func (s *stand) shows(text string) {
 }
 
 // value returns what a gauge or counter without further labels is at.
-func (s *stand) value(name string) float64 {
+func (s *fixture) value(name string) float64 {
 	s.t.Helper()
 	m := s.family(name)[0]
 	return m.GetGauge().GetValue() + m.GetCounter().GetValue()
 }
 
 // labelled returns what the counter with that label is at.
-func (s *stand) labelled(name, label, value string) float64 {
+func (s *fixture) labelled(name, label, value string) float64 {
 	s.t.Helper()
 	for _, m := range s.family(name) {
 		for _, l := range m.GetLabel() {
@@ -120,12 +120,12 @@ func (s *stand) labelled(name, label, value string) float64 {
 	return 0
 }
 
-func (s *stand) histogram(name string) *dto.Histogram {
+func (s *fixture) histogram(name string) *dto.Histogram {
 	s.t.Helper()
 	return s.family(name)[0].GetHistogram()
 }
 
-func (s *stand) family(name string) []*dto.Metric {
+func (s *fixture) family(name string) []*dto.Metric {
 	s.t.Helper()
 	families, err := s.registry.Gather()
 	s.Expect(err).NotTo(HaveOccurred())
@@ -139,7 +139,7 @@ func (s *stand) family(name string) []*dto.Metric {
 }
 
 // update gives an object another version.
-func (s *stand) update(name, version string) {
+func (s *fixture) update(name, version string) {
 	s.t.Helper()
 	changed := named(name)
 	changed.ResourceVersion, changed.Labels = version, map[string]string{"version": version}

@@ -1,0 +1,203 @@
+package metrics
+
+import (
+	"strconv"
+
+	"github.com/homeostat/homeostat/leader/shard"
+	"github.com/homeostat/homeostat/names"
+	"github.com/homeostat/homeostat/queue"
+	"github.com/homeostat/homeostat/reconcile"
+	"github.com/homeostat/homeostat/reconcile/inspect"
+)
+
+// Reconciles.
+var (
+	resultsTotal = named("controller_runtime_reconcile_total",
+		"Reconciles, by result; terminal errors and conflicts are errors.", "controller", "result")
+	outcomesTotal = named("homeostat_reconciles_total",
+		"Reconciles, by how they ended.", "controller", "outcome")
+	errorsTotal = named("controller_runtime_reconcile_errors_total",
+		"Reconciles that returned an error or panicked, terminal errors and conflicts included.", "controller")
+	terminalTotal = named("controller_runtime_terminal_reconcile_errors_total",
+		"Reconciles that returned a terminal error: not retried until something changes.", "controller")
+	panicsTotal = named("controller_runtime_reconcile_panics_total",
+		"Reconciles that panicked.", "controller")
+	reconcileSeconds = named("controller_runtime_reconcile_time_seconds",
+		"How long reconciles took.", "controller")
+	workSeconds = named("workqueue_work_duration_seconds",
+		"How long workers held the keys that they have finished.", queueLabels...)
+	retriesTotal = named("workqueue_retries_total",
+		"Reconciles after which the key was added again with a delay: after an error, a conflict, or with After.",
+		queueLabels...)
+	workers = named("controller_runtime_max_concurrent_reconciles",
+		"Workers: how many reconciles may run at once.", "controller")
+	active = named("controller_runtime_active_workers",
+		"Reconciles that run now.", "controller")
+	heldBack = named("homeostat_freshness_holdbacks_total",
+		"Reconciles after which the key waited until the caches had seen its writes.", "controller")
+	overdue = named("homeostat_freshness_overdue_total",
+		"Reconciles that ran before the caches had seen the key's last writes: the deadline had passed.", "controller")
+	failing = named("homeostat_failing_keys",
+		"Keys whose last reconcile failed, counted up to 1000.", "controller")
+	leading = named("homeostat_leading",
+		"Whether this replica leads and reconciles, of controllers that elect a leader.", "controller")
+	stuckCalls = named("homeostat_stuck_calls",
+		"Calls of reconcilers and mappers that have not returned though their context has ended.", "controller")
+	stuckReports = named("homeostat_stuck_call_reports_total",
+		"Log lines about calls that have not returned though their context has ended.", "controller")
+	hotLoops = named("homeostat_hot_loops_total",
+		"Reconciles after which the key was slowed down, because it made no progress.", "controller")
+)
+
+// reconciles sends what happened to a controller's reconciles. Those metrics that
+// controller-runtime has, too, are computed as it does: a conflict is an error and
+// a retry, and a terminal error is an error and no retry.
+func (s sender) reconciles(c *reconcile.Controller) {
+	name, stats := c.Name(), c.Stats()
+	total := uint64(0)
+	for i, n := range stats.Reconciles {
+		s.count(n, outcomesTotal, name, inspect.Outcome(i).String()) //nolint:gosec // a handful of outcomes
+		total += n
+	}
+	succeeded, after := stats.Reconciles[inspect.Succeeded], stats.Reconciles[inspect.Requeued]
+	errs := total - succeeded - after
+	s.count(succeeded, resultsTotal, name, "success")
+	s.count(after, resultsTotal, name, "requeue_after")
+	s.count(errs, resultsTotal, name, "error")
+	s.count(errs, errorsTotal, name)
+	s.count(after+errs-stats.Reconciles[inspect.GaveUp], retriesTotal, name, name)
+	s.histogram(total, stats.DurationsSum, stats.Durations, workSeconds, name, name)
+	s.count(stats.Reconciles[inspect.GaveUp], terminalTotal, name)
+	s.count(stats.Panics, panicsTotal, name)
+	s.histogram(total, stats.DurationsSum, stats.Durations, reconcileSeconds, name)
+	s.gauge(float64(stats.Workers), workers, name)
+	s.gauge(float64(stats.Active), active, name)
+	s.count(stats.HeldBack, heldBack, name)
+	s.count(stats.Overdue, overdue, name)
+	s.count(stats.HotLoops, hotLoops, name)
+	s.gauge(float64(stats.Stuck), stuckCalls, name)
+	s.count(stats.Overran, stuckReports, name)
+	s.gauge(float64(stats.Failing), failing, name)
+	if status := c.Status(0); status.Elects {
+		s.gauge(truth(status.Phase == inspect.Working), leading, name)
+		s.slots(c, status.Slots)
+	}
+}
+
+// queueLabels are those of controller-runtime, where a queue also has the name of
+// its controller.
+var queueLabels = []string{"name", "controller"}
+
+// Queues and sweeps.
+var (
+	depth = named("workqueue_depth",
+		"Keys that wait for a worker.", queueLabels...)
+	addsTotal = named("workqueue_adds_total",
+		"How often keys that did not wait were added.", queueLabels...)
+	unfinished = named("workqueue_unfinished_work_seconds",
+		"For how long workers have held the keys that they hold, in all.", queueLabels...)
+	longest = named("workqueue_longest_running_processor_seconds",
+		"For how long a worker has held its key, at most.", queueLabels...)
+	waitSeconds = named("workqueue_queue_duration_seconds",
+		"How long keys waited for a worker.", queueLabels...)
+	delayed = named("homeostat_queue_delayed",
+		"Keys that wait for their time: a timer, the end of a back-off or of a hold.", "name")
+	backingOff = named("homeostat_queue_backing_off",
+		"Keys that wait for the end of their back-off.", "name")
+	queueFailing = named("homeostat_queue_failing",
+		"Keys that are retried: they have failed and not succeeded since.", "name")
+	holds = named("homeostat_queue_holds_total",
+		"Reconciles after which the key was held: until its writes are seen, or because it made no progress.", "name")
+	laneDepth = named("homeostat_queue_lane_depth",
+		"Keys that wait for a worker, by lane.", "name", "lane")
+	laneOldest = named("homeostat_queue_lane_oldest_seconds",
+		"Age of the key that is next, by lane.", "name", "lane")
+	orphansTotal = named("homeostat_orphans_total",
+		"Names that were enqueued because their object was deleted.", "controller")
+	sweepErrors = named("homeostat_sweep_errors_total",
+		"Sweeps that cleaned nothing because the names could not be listed or were refused.", "controller")
+	sweepRefused = named("homeostat_sweep_refused_orphans",
+		"Orphans that the safety limit holds back: more than names.Options.MaxCount and MaxShare allow. "+
+			"If they are gone indeed, let one sweep pass with Sweep.Confirm or names.Options.Confirmed.", "controller")
+)
+
+// queue sends the state of a controller's queue. Counts that client-go has without
+// lanes are sums over the lanes.
+func (s sender) queue(name string, stats queue.Stats) {
+	waiting, dispatched, waited := 0, uint64(0), 0.0
+	buckets := map[float64]uint64{}
+	for l, lane := range stats.Lanes {
+		label := queue.Lane(l).String() //nolint:gosec // one of three
+		s.gauge(float64(lane.Depth), laneDepth, name, label)
+		s.gauge(lane.Oldest.Seconds(), laneOldest, name, label)
+		waiting += lane.Depth
+		dispatched += lane.Dispatched
+		waited += lane.Waited.Seconds()
+		below := uint64(0)
+		for i, n := range lane.Waits[:len(lane.Waits)-1] {
+			below += n
+			buckets[lane.WaitBound(i).Seconds()] += below
+		}
+	}
+	s.gauge(float64(waiting), depth, name, name)
+	s.gauge(float64(stats.Delayed), delayed, name)
+	s.gauge(float64(stats.BackingOff), backingOff, name)
+	s.gauge(float64(stats.Failing), queueFailing, name)
+	s.count(stats.Holds, holds, name)
+	s.count(stats.Began, addsTotal, name, name)
+	s.gauge(stats.HeldTime.Seconds(), unfinished, name, name)
+	s.gauge(stats.OldestHeld.Seconds(), longest, name, name)
+	s.histogram(dispatched, waited, buckets, waitSeconds, name, name)
+}
+
+// sweep sends the state of the sweeps for orphans, if the controller has any.
+func (s sender) sweep(name string, sweep *names.Sweep) {
+	if sweep == nil {
+		return
+	}
+	stats := sweep.Stats()
+	s.count(stats.Orphans, orphansTotal, name)
+	s.count(stats.Failures, sweepErrors, name)
+	s.gauge(float64(stats.Refused), sweepRefused, name)
+}
+
+// master is named as in client-go, which sends it for its own elector.
+var master = named("leader_election_master_status",
+	"Whether this replica holds the Lease: 1 on one replica, 0 on the others.", "name")
+
+// leases sends the state of each Lease once, however many controllers share it.
+func (s sender) leases(controllers []*reconcile.Controller) {
+	held := map[string]bool{}
+	for _, c := range controllers {
+		if status := c.Status(0); status.LeaseName != "" {
+			held[status.LeaseName] = held[status.LeaseName] || status.Phase == inspect.Working
+		}
+	}
+	for name, leads := range held {
+		s.gauge(truth(leads), master, name)
+	}
+}
+
+// Slots.
+var (
+	slotOwned = named("homeostat_slot_owned",
+		"Whether this replica works on the slot: the sum over the replicas is 1.", "controller", "slot")
+	slots = named("homeostat_slots",
+		"Slots by state, as this replica sees it: here, elsewhere, claimable or unavailable.", "controller", "state")
+)
+
+// slots sends the states of the slots of a controller with Shards: a gauge for
+// each slot, and the number of slots in each state.
+func (s sender) slots(c *reconcile.Controller, all []shard.SlotStatus) {
+	if all == nil {
+		return
+	}
+	counts := map[shard.State]int{shard.Here: 0, shard.Elsewhere: 0, shard.Claimable: 0, shard.Unavailable: 0}
+	for slot, status := range all {
+		counts[status.State]++
+		s.gauge(truth(status.State == shard.Here), slotOwned, c.Name(), strconv.Itoa(slot))
+	}
+	for state, n := range counts {
+		s.gauge(float64(n), slots, c.Name(), string(state))
+	}
+}
