@@ -5,7 +5,7 @@
 //	(idle) ─────────▶ campaigning ─────────▶ leading ─────────────────▶ draining ──▶ released
 //	                    ▲   ▲                │     │                     renewing       │
 //	                    │   │ fn returned    │     │ another holds it, or               │
-//	                    │   └── draining ◀───┘     │ it is gone: ErrLost                ▼
+//	                    │   └── draining ◀───┘     │ deleted it: ErrLost                ▼
 //	                    │       not renewing  no renewal within                    Run returns
 //	                    └──────────────────   the deadline: ErrFenced
 //
@@ -32,9 +32,9 @@
 //	     10 s           +       3 s       + 0.3 s (2 %)  =  13.3 s < 15 s
 //
 // The window counts from the sending, not from the answer, so that a slow answer cannot stretch it. RequestTimeout is
-// the room for a request that the client has given up at the very end and that the API server still works on; drift is
-// for two clocks whose speeds differ by 1 % each. The window is renewed every RetryPeriod, 2 s, so that after a last
-// good renewal there is time for at least one more try: RetryPeriod + RequestTimeout < RenewDeadline. [New] refuses
+// the room for a request that the client gave up at the very end and that the API server still works on; drift allows
+// for two clocks whose speeds are wrong by 1 % each. The window is renewed every RetryPeriod, 2 s, so that after a
+// failed renewal there is time for at least one more: RetryPeriod + RequestTimeout < RenewDeadline. [New] refuses
 // options that break either rule.
 //
 //   - A fenced request gets a deadline at the end of the window, and so does the API server, by the timeout parameter.
@@ -42,10 +42,10 @@
 //   - A followed log and a proxied request are answered within the window and end with the leadership.
 //   - What switches protocols, such as exec, attach and portforward, is refused.
 //
-// A request that was cut off may still be on its way, or be worked on by the server until its timeout. It can no longer
-// arrive when the Lease would have expired if the last renewal before it had been the last of all: s + LeaseDuration.
-// Until then the Lease keeps its holder. The same holds for an answer of 500 and above, which may be that of a proxy
-// that has given up. A request that got no connection was not sent.
+// A request that was cut off may still be under way, or the server may work on it until its timeout. It can no longer
+// arrive after s + LeaseDuration, s being the last renewal before it. Until then the Lease keeps its holder. The same
+// holds after an answer of 500 or above, which a proxy that gave up may have sent. A request that got no connection was
+// not sent.
 //
 // The clock is CLOCK_MONOTONIC. It runs on while a process is stopped by SIGSTOP, a debugger or a starved cgroup, so
 // that such a process finds its window closed. It stands still only while the whole machine is suspended:
@@ -78,8 +78,8 @@
 // # What it does not do
 //
 // Kubernetes has no fencing in the server: it cannot refuse a write because its sender's Lease is over. Client-side
-// fencing leaves a gap of microseconds between the last look at the clock and the socket, and cannot recall a request
-// that a network holds back for longer than LeaseDuration − RenewDeadline. Therefore writes that are not idempotent
-// carry a resourceVersion and a UID as preconditions, so that the API server refuses those that come too late. Effects
+// fencing leaves a gap of microseconds between the last reading of the clock and the socket, and cannot recall a request
+// that a network delays for longer than LeaseDuration − RenewDeadline. Therefore writes that are not idempotent
+// carry a resourceVersion and a UID as preconditions, so that the API server refuses those that arrive too late. Effects
 // outside Kubernetes are not fenced at all; they must end within LeaseDuration − RenewDeadline of the context.
 package leader

@@ -1,13 +1,12 @@
 // Package shard lets all replicas work, each on its part of the keys, where package leader lets one of them work.
 //
-// A key belongs to one of 64 slots, by a hash of its
-// namespace. Each replica is a member by a Lease of its own, with the trust window of
-// package leader; each slot has a record that
-// changes only when its owner does. All of them are watched.
+// A key belongs to one of 64 slots, by a hash of its namespace. Each replica is a member by a Lease of its own, with the
+// trust window of package leader. Each slot has a record, a Lease that changes only when its owner does. Every replica
+// watches all of them, computes the same plan, and claims by compare-and-swap the slots that the plan assigns to it.
 //
-//	free ──▶ claimed by its target ──▶ worked on ──▶ target is another ──▶ draining ──▶ released (free)
+//	free ──▶ claimed by its target ──▶ worked on ──▶ assigned elsewhere ──▶ draining ──▶ released (free)
 //	 ▲       compare-and-swap           fn runs      members are settled   ErrMoved
-//	 └────── owner's membership is over ◀───┘ ErrLost, ErrFenced
+//	 └────── owner's membership has ended ◀───┘ ErrLost, ErrFenced
 //
 // # Contract
 //
@@ -16,13 +15,31 @@
 //   - The slots of a dead member are free once the member's record has been changed by compare-and-swap after a whole
 //     lease duration without renewal. A late watch makes no second owner: the swap fails if the member lives.
 //   - Each term of a membership has a holder's name of its own.
-//   - A member that joins for less than Options.Settle moves no slot. After that, shares differ by one at most,
-//     and no more slots move than that takes.
+//   - A member that joins for less than Options.Settle moves no slot. After that, shares differ by one at most, and no
+//     more slots move than that takes.
 //   - A member that renews but does not take its slots is passed over.
 //   - A member that stops gives up its slots as they are drained, and gets no more.
 //   - While one replica is undisturbed, a slot is without owner for 2 × LeaseDuration, 30 s, at most, whatever happens
 //     to the others.
 //   - A replica that disagrees with the recorded number of slots, hash or part of the key does not join: [ErrConfig].
+//
+// # Failures
+//
+// A member that loses the API server works until its trust window closes; then its slots end with [leader.ErrFenced], and
+// it joins again under a new name. The other members wait for a lease duration before they take the slots, so that its
+// last requests cannot meet theirs. A member that crashes is treated in the same way. If another client deletes or edits
+// the record of a slot, its owner finds that within a few seconds and gives the slot up with [leader.ErrLost]; if it
+// deletes the record of a member, that membership ends.
+//
+// # Cost
+//
+// An undisturbed replica renews its own Lease every RetryPeriod, 2 s, and receives one event for each renewal of the
+// others. Slots cost requests only when their owner changes. Records of members that ended are deleted after a while.
+//
+// # Changing the configuration
+//
+// The number of slots and the part of the key cannot change while replicas run: stop all of them, delete the Lease given
+// to [New], and start them with the new [Options].
 //
 // # Use
 //

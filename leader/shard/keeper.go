@@ -129,6 +129,8 @@ func (k *keeper) patience() time.Duration {
 	return k.member.Timing.RetryPeriod + k.member.Timing.RequestTimeout
 }
 
+// update notes what the watch has brought. Nothing is decided before the first
+// list: a replica that knows no owners would claim every slot.
 func (k *keeper) update(u update) {
 	now := k.now()
 	k.mu.Lock()
@@ -257,6 +259,7 @@ func (k *keeper) finish(name string, err error) {
 	k.report(k.records.explain("writing a record of", err))
 }
 
+// relist asks the watch for another list, without waiting for it.
 func (k *keeper) relist() {
 	select {
 	case k.watcher.relist <- struct{}{}:

@@ -38,7 +38,7 @@ func (p KeyPart) String() string {
 }
 
 // Options of [Shards]. Nil and zero fields mean the defaults. Slots and By must
-// be the same in all replicas.
+// be the same in all replicas: others end Run with [ErrConfig].
 type Options struct {
 	// Slots is the number of slots that the keys are divided into, up to 1024.
 	// Defaults to 64.

@@ -87,10 +87,12 @@ func (r records) slotOf(lease *coordinationv1.Lease, slots int) (int, bool) {
 
 func (r records) leases() coordinationclient.LeaseInterface { return r.client.Leases(r.namespace) }
 
+// request returns a context for one request, which does not end with ctx.
 func (r records) request(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(record.WithOwn(ctx, r.owner), r.timeout)
 }
 
+// explain wraps an error of the API server and names the way out.
 func (r records) explain(doing string, err error) error {
 	return record.Explain(doing, r.key(), verbs, err)
 }
@@ -186,6 +188,7 @@ func identityOf(holder string) string {
 	return holder
 }
 
+// slotOfKey returns the slot of a key. All replicas must agree on it.
 func slotOfKey(key types.NamespacedName, o Options) int {
 	text := key.Namespace
 	if o.By == ByKey {

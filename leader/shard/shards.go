@@ -190,6 +190,7 @@ func (s *Shards) String() string {
 	return b.String()
 }
 
+// report keeps why the last request failed, for Ready.
 func (s *Shards) report(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -159,6 +159,7 @@ func (k *keeper) release(ctx context.Context, lease *coordinationv1.Lease) error
 	return nil
 }
 
+// setWorking notes for Status whether the function of a slot runs.
 func (k *keeper) setWorking(slot int, works bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -29,6 +29,7 @@ type view struct {
 	changed      time.Time       // when those last changed
 }
 
+// newView returns a view without any record.
 func newView(r records, slots int, m *record.Member) *view {
 	return &view{
 		records:      r,
@@ -119,6 +120,7 @@ func (v *view) owner(slot int, self string, now time.Time) string {
 	return holder
 }
 
+// owners returns the owner of each slot.
 func (v *view) owners(self string, now time.Time) []string {
 	owners := make([]string, len(v.slots))
 	for slot := range owners {
@@ -202,6 +204,7 @@ func (w *watcher) run(ctx context.Context) {
 	}
 }
 
+// once lists, and watches until the watch ends or another list is asked for.
 func (w *watcher) once(ctx context.Context) error {
 	list, err := w.records.list(ctx)
 	if err != nil {
@@ -236,6 +239,7 @@ func (w *watcher) once(ctx context.Context) error {
 	}
 }
 
+// send waits until the keeper receives u, or ctx ends.
 func (w *watcher) send(ctx context.Context, u update) {
 	select {
 	case <-ctx.Done():
