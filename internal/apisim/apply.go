@@ -19,40 +19,40 @@ import (
 
 // apply is server-side apply. Fields of objects that nobody has applied yet are owned by "before-first-apply", unless
 // Options.ManagedFields has every write tracked.
-func (s *Server) apply(t *table, r *request) (*output, error) {
-	config, err := applyConfig(t, r)
+func (x *exchange) apply() (*output, error) {
+	config, err := applyConfig(x.t, x.r)
 	if err != nil {
 		return nil, err
 	}
-	have := t.objects[r.key()]
+	have := x.t.objects[x.r.key()]
 	m := metaOf(config)
 	switch uid, rv := text(m, "uid"), text(m, "resourceVersion"); {
-	case have == nil && r.Subresource != "":
-		return nil, apierrors.NewNotFound(t.res.groupResource(), r.Name)
+	case have == nil && x.r.Subresource != "":
+		return nil, apierrors.NewNotFound(x.t.res.groupResource(), x.r.Name)
 	case have == nil && uid != "":
-		return nil, apierrors.NewConflict(t.res.groupResource(), r.Name, fmt.Errorf(
+		return nil, apierrors.NewConflict(x.t.res.groupResource(), x.r.Name, fmt.Errorf(
 			"uid mismatch: the provided object specified uid %s, and no existing object was found", uid))
 	case have == nil && rv != "":
-		return nil, apierrors.NewNotFound(t.res.groupResource(), r.Name)
+		return nil, apierrors.NewNotFound(x.t.res.groupResource(), x.r.Name)
 	case have != nil && rv != "" && rv != formatVersion(have.version):
-		return nil, apierrors.NewConflict(t.res.groupResource(), r.Name, fmt.Errorf("%s", staleVersion))
+		return nil, apierrors.NewConflict(x.t.res.groupResource(), x.r.Name, fmt.Errorf("%s", staleVersion))
 	}
-	obj, err := s.applied(t, r, have, config)
+	obj, err := x.applied(have, config)
 	if err != nil {
 		return nil, err
 	}
 	if have == nil {
-		fresh, err := s.admit(t, r, obj)
+		fresh, err := x.admit(obj)
 		if err != nil {
 			return nil, err
 		}
-		return r.show(http.StatusCreated, fresh)
+		return x.r.show(http.StatusCreated, fresh)
 	}
-	fresh, err := s.replace(t, r, have, obj)
+	fresh, err := x.replace(have, obj)
 	if err != nil {
 		return nil, err
 	}
-	return r.show(http.StatusOK, fresh)
+	return x.r.show(http.StatusOK, fresh)
 }
 
 // applyConfig reads what a caller applies, without the fields that this endpoint does not write.
@@ -97,17 +97,17 @@ func applyConfig(t *table, r *request) (object, error) {
 }
 
 // applied merges the configuration into the object, and who owns what.
-func (s *Server) applied(t *table, r *request, have *stored, config object) (object, error) {
-	fields, err := fieldManager(t, r.Subresource)
+func (x *exchange) applied(have *stored, config object) (object, error) {
+	fields, err := fieldManager(x.t, x.r.Subresource)
 	if err != nil {
 		return nil, err
 	}
-	live := &unstructured.Unstructured{Object: object{"apiVersion": t.res.apiVersion(), "kind": t.res.Kind}}
+	live := &unstructured.Unstructured{Object: object{"apiVersion": x.t.res.apiVersion(), "kind": x.t.res.Kind}}
 	if have != nil {
 		live.Object = clone(have.obj)
 	}
-	out, err := fields.Apply(live, &unstructured.Unstructured{Object: config}, r.query.Get("fieldManager"),
-		isTrue(r.query.Get("force")))
+	out, err := fields.Apply(live, &unstructured.Unstructured{Object: config}, x.r.query.Get("fieldManager"),
+		isTrue(x.r.query.Get("force")))
 	if err != nil {
 		if _, known := err.(apierrors.APIStatus); known {
 			return nil, err
@@ -122,23 +122,23 @@ func (s *Server) applied(t *table, r *request, have *stored, config object) (obj
 func carryOrDrop(m, live object, fields ...string) { carry(m, metaOf(live), fields...) }
 
 // trackFields records that the caller owns what it changed, on objects whose owners are recorded.
-func (s *Server) trackFields(t *table, r *request, have *stored, obj object) (object, error) {
-	if strings.HasPrefix(r.mediaType, "application/apply-patch") {
+func (x *exchange) trackFields(have *stored, obj object) (object, error) {
+	if strings.HasPrefix(x.r.mediaType, "application/apply-patch") {
 		return obj, nil
 	}
-	live := &unstructured.Unstructured{Object: object{"apiVersion": t.res.apiVersion(), "kind": t.res.Kind}}
+	live := &unstructured.Unstructured{Object: object{"apiVersion": x.t.res.apiVersion(), "kind": x.t.res.Kind}}
 	if have != nil {
-		if live.Object = have.obj; have.meta()["managedFields"] == nil && !s.opts.ManagedFields {
+		if live.Object = have.obj; have.meta()["managedFields"] == nil && !x.s.opts.ManagedFields {
 			return obj, nil
 		}
-	} else if !s.opts.ManagedFields {
+	} else if !x.s.opts.ManagedFields {
 		return obj, nil
 	}
-	fields, err := fieldManager(t, r.Subresource)
+	fields, err := fieldManager(x.t, x.r.Subresource)
 	if err != nil {
 		return nil, err
 	}
-	out := fields.UpdateNoErrors(live.DeepCopy(), &unstructured.Unstructured{Object: clone(obj)}, r.manager())
+	out := fields.UpdateNoErrors(live.DeepCopy(), &unstructured.Unstructured{Object: clone(obj)}, x.r.manager())
 	return out.(*unstructured.Unstructured).Object, nil
 }
 

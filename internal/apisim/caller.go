@@ -27,7 +27,7 @@ const module = "github.com/homeostat/homeostat/"
 var machinery = []string{
 	"k8s.io/", "net/http.", "runtime.", "testing.", "sigs.k8s.io/", module + "internal/apisim.",
 	module + "patch.", module + "leader.", module + "informer.", module + "names.", module + "reconcile.",
-	module + "cluster.", module + "reconcile/reconciletest.", module + "reconcile/reconciletest/live.",
+	module + "cluster.", module + "reconcile/reconciletest.", module + "reconcile/reconciletest/internal/smoke.",
 }
 
 // callerOf is the innermost frame of the program.

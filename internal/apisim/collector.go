@@ -198,15 +198,16 @@ func (c *Collector) empty(w *world, t *table, ns *stored) func() {
 	}
 }
 
-func (c *Collector) call(t *table, o *stored, verb string) *request {
-	return &request{Call: Call{
+// exchange is a call of the collector about one object.
+func (c *Collector) exchange(t *table, o *stored, verb string) *exchange {
+	return &exchange{s: &c.server.store, t: t, r: &request{Call: Call{
 		Client: "collector", Verb: verb, Resource: t.res.GVR(), Namespace: o.key.Namespace, Name: o.key.Name,
-	}}
+	}}}
 }
 
 func (c *Collector) remove(t *table, o *stored, policy metav1.DeletionPropagation) {
 	uid := types.UID(text(o.meta(), "uid"))
-	_, _ = c.server.end(t, c.call(t, o, "delete"), o, &metav1.DeleteOptions{
+	_, _ = c.exchange(t, o, "delete").end(o, &metav1.DeleteOptions{
 		PropagationPolicy: &policy, Preconditions: &metav1.Preconditions{UID: &uid},
 	})
 }
@@ -233,11 +234,11 @@ func (c *Collector) unfinalize(t *table, o *stored, finalizer string) {
 
 // write commits the change; the object may have nothing left to wait for then.
 func (c *Collector) write(t *table, have *stored, obj object, last bool) {
-	r := c.call(t, have, "update")
+	x := c.exchange(t, have, "update")
 	if last {
-		c.server.version++
-		c.server.commit(t, r.Call, have, nil)
+		x.s.version++
+		x.s.commit(t, x.r.Call, have, nil)
 		return
 	}
-	_, _ = c.server.replace(t, r, have, obj)
+	_, _ = x.replace(have, obj)
 }

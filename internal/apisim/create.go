@@ -16,8 +16,8 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-func (s *Server) create(t *table, r *request) (*output, error) {
-	obj, err := decodeBody(t, r)
+func (x *exchange) create() (*output, error) {
+	obj, err := decodeBody(x.t, x.r)
 	if err != nil {
 		return nil, err
 	}
@@ -27,16 +27,16 @@ func (s *Server) create(t *table, r *request) (*output, error) {
 			Message: "resourceVersion should not be set on objects to be created",
 		}}
 	}
-	fresh, err := s.admit(t, r, obj)
+	fresh, err := x.admit(obj)
 	if err != nil {
 		return nil, err
 	}
-	return r.show(http.StatusCreated, fresh)
+	return x.r.show(http.StatusCreated, fresh)
 }
 
 // admit makes a new object of what a caller sent, and commits it.
-func (s *Server) admit(t *table, r *request, obj object) (*stored, error) {
-	if t.res.Status && !t.res.builtin.statusAtCreate {
+func (x *exchange) admit(obj object) (*stored, error) {
+	if x.t.res.Status && !x.t.res.builtin.statusAtCreate {
 		delete(obj, "status")
 	}
 	m := metaOf(obj)
@@ -46,23 +46,23 @@ func (s *Server) admit(t *table, r *request, obj object) (*stored, error) {
 	} {
 		delete(m, system)
 	}
-	if !t.res.builtin.noGeneration {
+	if !x.t.res.builtin.noGeneration {
 		delete(m, "generation")
 	}
-	if r.Namespace != "" {
-		m["namespace"] = r.Namespace
+	if x.r.Namespace != "" {
+		m["namespace"] = x.r.Namespace
 	}
-	if err := s.name(t, m); err != nil {
+	if err := x.s.name(x.t, m); err != nil {
 		return nil, err
 	}
-	if err := s.namespaceOpen(t, r); err != nil {
+	if err := x.s.namespaceOpen(x.t, x.r); err != nil {
 		return nil, err
 	}
-	return s.insert(t, r, obj)
+	return x.insert(obj)
 }
 
 // name holds an object's name against the rules of its kind, and makes one from generateName.
-func (s *Server) name(t *table, m object) error {
+func (s *store) name(t *table, m object) error {
 	prefix := text(m, "generateName")
 	if text(m, "name") == "" && prefix != "" {
 		m["name"] = prefix + s.newSuffix()
@@ -92,7 +92,7 @@ func nameRule(r *Resource) validation.ValidateNameFunc {
 }
 
 // namespaceOpen refuses objects in namespaces that are not there or that end.
-func (s *Server) namespaceOpen(t *table, r *request) error {
+func (s *store) namespaceOpen(t *table, r *request) error {
 	if !s.opts.Lifecycle || !t.res.Namespaced {
 		return nil
 	}
@@ -117,35 +117,35 @@ func (s *Server) namespaceOpen(t *table, r *request) error {
 }
 
 // insert gives the object its identity and commits it.
-func (s *Server) insert(t *table, r *request, obj object) (*stored, error) {
+func (x *exchange) insert(obj object) (*stored, error) {
 	m := metaOf(obj)
-	if _, there := t.objects[types.NamespacedName{Namespace: text(m, "namespace"), Name: text(m, "name")}]; there {
-		return nil, apierrors.NewAlreadyExists(t.res.groupResource(), text(m, "name"))
+	if _, there := x.t.objects[types.NamespacedName{Namespace: text(m, "namespace"), Name: text(m, "name")}]; there {
+		return nil, apierrors.NewAlreadyExists(x.t.res.groupResource(), text(m, "name"))
 	}
 	m["creationTimestamp"] = now()
 	if text(m, "uid") == "" {
-		m["uid"] = s.newUID()
+		m["uid"] = x.s.newUID()
 	}
-	if !t.res.builtin.noGeneration && m["generation"] == nil {
+	if !x.t.res.builtin.noGeneration && m["generation"] == nil {
 		m["generation"] = int64(1)
 	}
-	prepare(&t.res, obj)
-	obj, err := canonical(&t.res, obj)
+	prepare(&x.t.res, obj)
+	obj, err := canonical(&x.t.res, obj)
 	if err != nil {
 		return nil, err
 	}
-	if obj, err = s.trackFields(t, r, nil, obj); err != nil {
+	if obj, err = x.trackFields(nil, obj); err != nil {
 		return nil, err
 	}
-	if r.dryRun() {
+	if x.r.dryRun() {
 		return unsaved(obj)
 	}
-	fresh, err := newStored(obj, s.version+1)
+	fresh, err := newStored(obj, x.s.version+1)
 	if err != nil {
 		return nil, err
 	}
-	s.version++
-	s.commit(t, r.Call, nil, fresh)
+	x.s.version++
+	x.s.commit(x.t, x.r.Call, nil, fresh)
 	return fresh, nil
 }
 
@@ -179,7 +179,7 @@ func (s *Server) Load(objs ...runtime.Object) error {
 }
 
 // kind finds the resource of a kind.
-func (s *Server) kind(gvk schema.GroupVersionKind) *table {
+func (s *store) kind(gvk schema.GroupVersionKind) *table {
 	for _, t := range s.ordered {
 		if t.res.gvk() == gvk {
 			return t
@@ -214,7 +214,7 @@ func (s *Server) load(o runtime.Object) error {
 	}}
 	delete(metaOf(u.Object), "resourceVersion")
 	if err = s.name(t, metaOf(u.Object)); err == nil {
-		_, err = s.insert(t, r, u.Object)
+		_, err = (&exchange{s: &s.store, t: t, r: r}).insert(u.Object)
 	}
 	s.mu.Unlock()
 	s.tell()

@@ -13,26 +13,26 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-func (s *Server) remove(t *table, r *request) (*output, error) {
-	opts, err := r.deleteOptions()
+func (x *exchange) remove() (*output, error) {
+	opts, err := x.r.deleteOptions()
 	if err != nil {
 		return nil, err
 	}
-	have := t.objects[r.key()]
+	have := x.t.objects[x.r.key()]
 	if have == nil {
-		return nil, apierrors.NewNotFound(t.res.groupResource(), r.Name)
+		return nil, apierrors.NewNotFound(x.t.res.groupResource(), x.r.Name)
 	}
-	left, err := s.end(t, r, have, opts)
+	left, err := x.end(have, opts)
 	if err != nil {
 		return nil, err
 	}
 	if left != nil {
-		return r.show(http.StatusOK, left)
+		return x.r.show(http.StatusOK, left)
 	}
 	body, err := json.Marshal(metav1.Status{
 		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusSuccess,
 		Details: &metav1.StatusDetails{
-			Name: r.Name, Group: t.res.Group, Kind: t.res.Resource, UID: types.UID(text(have.meta(), "uid")),
+			Name: x.r.Name, Group: x.t.res.Group, Kind: x.t.res.Resource, UID: types.UID(text(have.meta(), "uid")),
 		},
 	})
 	return &output{code: http.StatusOK, body: body}, err
@@ -64,28 +64,28 @@ func (r *request) deleteOptions() (*metav1.DeleteOptions, error) {
 
 // end deletes the object, or marks it as being deleted when somebody has to finish something first. It returns the
 // object that the caller is shown; nil: a Status.
-func (s *Server) end(t *table, r *request, have *stored, opts *metav1.DeleteOptions) (*stored, error) {
-	if err := precondition(t, have, opts.Preconditions); err != nil {
+func (x *exchange) end(have *stored, opts *metav1.DeleteOptions) (*stored, error) {
+	if err := precondition(x.t, have, opts.Preconditions); err != nil {
 		return nil, err
 	}
-	waits := finalizersFor(&t.res, have, opts)
-	grace := gracePeriod(&t.res, have, opts)
-	if len(waits) > 0 || grace > 0 || s.namespaceWaits(t, have) {
-		return s.mark(t, r, have, waits, grace)
+	waits := finalizersFor(&x.t.res, have, opts)
+	grace := gracePeriod(&x.t.res, have, opts)
+	if len(waits) > 0 || grace > 0 || x.s.namespaceWaits(x.t, have) {
+		return x.mark(have, waits, grace)
 	}
 	last := have
-	if isPod(&t.res) { // these are marked even when nothing holds them
+	if isPod(&x.t.res) { // these are marked even when nothing holds them
 		var err error
-		if last, err = s.mark(t, r, have, nil, 0); err != nil {
+		if last, err = x.mark(have, nil, 0); err != nil {
 			return nil, err
 		}
 	}
-	if !r.dryRun() {
-		s.version++
-		s.commit(t, r.Call, last, nil)
+	if !x.r.dryRun() {
+		x.s.version++
+		x.s.commit(x.t, x.r.Call, last, nil)
 	}
-	if t.res.builtin.deletedObject {
-		return last.at(s.version)
+	if x.t.res.builtin.deletedObject {
+		return last.at(x.s.version)
 	}
 	return nil, nil
 }
@@ -93,7 +93,7 @@ func (s *Server) end(t *table, r *request, have *stored, opts *metav1.DeleteOpti
 func isPod(r *Resource) bool { return r.Group == "" && r.Resource == "pods" }
 
 // mark writes deletionTimestamp, grace period and finalizers, where they are new.
-func (s *Server) mark(t *table, r *request, have *stored, waits []string, grace int64) (*stored, error) {
+func (x *exchange) mark(have *stored, waits []string, grace int64) (*stored, error) {
 	obj := clone(have.obj)
 	m := metaOf(obj)
 	if m["deletionTimestamp"] == nil {
@@ -102,7 +102,7 @@ func (s *Server) mark(t *table, r *request, have *stored, waits []string, grace 
 			m["generation"] = g + 1
 		}
 		m["deletionGracePeriodSeconds"] = grace
-		if t.res.Resource == "namespaces" && t.res.Group == "" {
+		if x.t.res.Resource == "namespaces" && x.t.res.Group == "" {
 			delete(m, "deletionGracePeriodSeconds")
 		}
 	}
@@ -117,7 +117,7 @@ func (s *Server) mark(t *table, r *request, have *stored, waits []string, grace 
 		}
 		m["finalizers"] = list
 	}
-	if t.res.Group == "" && t.res.Resource == "namespaces" {
+	if x.t.res.Group == "" && x.t.res.Resource == "namespaces" {
 		status, _ := obj["status"].(object)
 		if status == nil {
 			status = object{}
@@ -125,15 +125,15 @@ func (s *Server) mark(t *table, r *request, have *stored, waits []string, grace 
 		status["phase"] = "Terminating"
 		obj["status"] = status
 	}
-	if sameJSON(obj, have.obj) || r.dryRun() {
+	if sameJSON(obj, have.obj) || x.r.dryRun() {
 		return newStored(obj, have.version)
 	}
-	fresh, err := newStored(obj, s.version+1)
+	fresh, err := newStored(obj, x.s.version+1)
 	if err != nil {
 		return nil, err
 	}
-	s.version++
-	s.commit(t, r.Call, have, fresh)
+	x.s.version++
+	x.s.commit(x.t, x.r.Call, have, fresh)
 	return fresh, nil
 }
 
@@ -211,7 +211,7 @@ func gracePeriod(r *Resource, have *stored, opts *metav1.DeleteOptions) int64 {
 }
 
 // namespaceWaits tells whether a namespace still has its own finalizers.
-func (s *Server) namespaceWaits(t *table, have *stored) bool {
+func (s *store) namespaceWaits(t *table, have *stored) bool {
 	if !s.opts.Lifecycle || t.res.Group != "" || t.res.Resource != "namespaces" {
 		return false
 	}
@@ -220,26 +220,26 @@ func (s *Server) namespaceWaits(t *table, have *stored) bool {
 	return len(list) > 0
 }
 
-func (s *Server) removeAll(t *table, r *request) (*output, error) {
-	opts, err := r.deleteOptions()
+func (x *exchange) removeAll() (*output, error) {
+	opts, err := x.r.deleteOptions()
 	if err != nil {
 		return nil, err
 	}
-	match, err := newSelector(&t.res, r)
+	match, err := newSelector(&x.t.res, x.r)
 	if err != nil {
 		return nil, err
 	}
-	l := listed{version: s.version}
-	for _, have := range t.at(s.version) {
+	l := listed{version: x.s.version}
+	for _, have := range x.t.at(x.s.version) {
 		if !match.matches(have) {
 			continue
 		}
-		one := *r
+		one := *x.r
 		one.Name, one.Namespace = have.key.Name, have.key.Namespace
 		l.items = append(l.items, have)
-		if _, err := s.end(t, &one, have, opts); err != nil {
+		if _, err := (&exchange{s: x.s, t: x.t, r: &one}).end(have, opts); err != nil {
 			return nil, err
 		}
 	}
-	return l.output(t, r)
+	return l.output(x.t, x.r)
 }

@@ -25,7 +25,7 @@ type entry struct {
 	old, new *stored // nil: none
 }
 
-func (s *Server) commit(t *table, call Call, old, fresh *stored) {
+func (s *store) commit(t *table, call Call, old, fresh *stored) {
 	e := &entry{version: s.version, old: old, new: fresh}
 	t.apply(e, s.opts.History)
 	for _, w := range s.watches {
@@ -60,7 +60,7 @@ func (e *entry) event(t *table, call Call) Event {
 
 // tell runs the hooks for what was committed. Whoever finds nobody telling tells for all, so that hooks see
 // commits in order and none holds the lock.
-func (s *Server) tell() {
+func (s *store) tell() {
 	s.mu.Lock()
 	if s.telling {
 		s.mu.Unlock()

@@ -19,12 +19,12 @@ var budgets = schema.GroupVersionResource{Group: "policy", Version: "v1", Resour
 
 // evict deletes a pod if its disruption budget lets it go. Nobody computes budgets here: a test or an actor sets
 // their status.
-func (s *Server) evict(t *table, r *request) (*output, error) {
+func (x *exchange) evict() (*output, error) {
 	var e policyv1.Eviction
-	if err := json.Unmarshal(r.body, &e); err != nil {
+	if err := json.Unmarshal(x.r.body, &e); err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
-	if e.Name != r.Name {
+	if e.Name != x.r.Name {
 		return nil, apierrors.NewBadRequest("name in URL does not match name in Eviction object")
 	}
 	opts := e.DeleteOptions
@@ -32,30 +32,30 @@ func (s *Server) evict(t *table, r *request) (*output, error) {
 		opts = &metav1.DeleteOptions{}
 	}
 	if len(opts.DryRun) > 0 {
-		r.query["dryRun"] = opts.DryRun
+		x.r.query["dryRun"] = opts.DryRun
 	}
-	have := t.objects[r.key()]
+	have := x.t.objects[x.r.key()]
 	if have == nil {
-		return nil, apierrors.NewNotFound(t.res.groupResource(), r.Name)
+		return nil, apierrors.NewNotFound(x.t.res.groupResource(), x.r.Name)
 	}
 	var pod corev1.Pod
 	if err := json.Unmarshal(have.raw, &pod); err != nil {
 		return nil, apierrors.NewInternalError(err)
 	}
 	if !unguarded(&pod) {
-		if err := s.askBudget(r, &pod); err != nil {
+		if err := askBudget(x, &pod); err != nil {
 			return nil, err
 		}
 	}
-	if err := s.evictPod(t, r, opts); err != nil {
+	if err := evictPod(x, opts); err != nil {
 		return nil, err
 	}
 	return done()
 }
 
-func (s *Server) evictPod(t *table, r *request, opts *metav1.DeleteOptions) error {
-	have := t.objects[r.key()]
-	if err := precondition(t, have, opts.Preconditions); err != nil {
+func evictPod(x *exchange, opts *metav1.DeleteOptions) error {
+	have := x.t.objects[x.r.key()]
+	if err := precondition(x.t, have, opts.Preconditions); err != nil {
 		return err
 	}
 	obj := clone(have.obj)
@@ -64,13 +64,13 @@ func (s *Server) evictPod(t *table, r *request, opts *metav1.DeleteOptions) erro
 		"message":       "Eviction API: evicting",
 		"lastProbeTime": nil, "lastTransitionTime": now(),
 	})
-	if err := s.overwrite(t, r, have, obj); err != nil {
+	if err := x.overwrite(have, obj); err != nil {
 		return err
 	}
 	if opts.Preconditions != nil {
 		opts.Preconditions.ResourceVersion = nil // it held before the condition was written
 	}
-	_, err := s.end(t, r, t.objects[r.key()], opts)
+	_, err := x.end(x.t.objects[x.r.key()], opts)
 	return err
 }
 
@@ -81,10 +81,10 @@ func unguarded(pod *corev1.Pod) bool {
 }
 
 // askBudget takes one disruption from the pod's budget, or says why not.
-func (s *Server) askBudget(r *request, pod *corev1.Pod) error {
-	t := s.tables[budgets]
+func askBudget(x *exchange, pod *corev1.Pod) error {
+	x = &exchange{s: x.s, t: x.s.tables[budgets], r: x.r}
 	var found []*stored
-	for _, o := range t.at(s.version) {
+	for _, o := range x.t.at(x.s.version) {
 		if o.key.Namespace == pod.Namespace && selects(o, pod) {
 			found = append(found, o)
 		}
@@ -93,7 +93,7 @@ func (s *Server) askBudget(r *request, pod *corev1.Pod) error {
 	case 0:
 		return nil
 	case 1:
-		return s.takeDisruption(t, r, found[0], pod)
+		return takeDisruption(x, found[0], pod)
 	}
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status: metav1.StatusFailure, Code: 500,
@@ -110,7 +110,8 @@ func selects(budget *stored, pod *corev1.Pod) bool {
 	return err == nil && selector.Matches(labels.Set(pod.Labels))
 }
 
-func (s *Server) takeDisruption(t *table, r *request, have *stored, pod *corev1.Pod) error {
+// takeDisruption takes one disruption from a budget: the exchange is on its table.
+func takeDisruption(x *exchange, have *stored, pod *corev1.Pod) error {
 	var pdb policyv1.PodDisruptionBudget
 	if err := json.Unmarshal(have.raw, &pdb); err != nil {
 		return apierrors.NewInternalError(err)
@@ -150,7 +151,7 @@ func (s *Server) takeDisruption(t *table, r *request, have *stored, pod *corev1.
 	if err != nil {
 		return apierrors.NewInternalError(err)
 	}
-	return s.overwrite(t, r, have, obj)
+	return x.overwrite(have, obj)
 }
 
 func ready(pod *corev1.Pod) bool {

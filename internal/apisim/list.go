@@ -28,19 +28,19 @@ type cursor struct {
 	Name      string `json:"name"`
 }
 
-func (s *Server) list(t *table, r *request) (*output, error) {
-	match, err := newSelector(&t.res, r)
+func (x *exchange) list() (*output, error) {
+	match, err := newSelector(&x.t.res, x.r)
 	if err != nil {
 		return nil, err
 	}
-	from, err := s.listFrom(t, r)
+	from, err := x.listFrom()
 	if err != nil {
 		return nil, err
 	}
 	l := listed{version: from.Version}
-	limit, _ := strconv.Atoi(r.query.Get("limit"))
+	limit, _ := strconv.Atoi(x.r.query.Get("limit"))
 	after := types.NamespacedName{Namespace: from.Namespace, Name: from.Name}
-	for _, o := range t.at(from.Version) {
+	for _, o := range x.t.at(from.Version) {
 		if from.Name != "" && compareKeys(o.key, after) <= 0 || !match.matches(o) {
 			continue
 		}
@@ -58,39 +58,39 @@ func (s *Server) list(t *table, r *request) (*output, error) {
 	if len(match.fields) > 0 || !match.labels.Empty() {
 		l.remaining = 0 // the real server does not count what it would have to filter
 	}
-	return l.output(t, r)
+	return l.output(x.t, x.r)
 }
 
 // listFrom tells which version a list shows, and after which key it starts.
-func (s *Server) listFrom(t *table, r *request) (cursor, error) {
-	if token := r.query.Get("continue"); token != "" {
+func (x *exchange) listFrom() (cursor, error) {
+	if token := x.r.query.Get("continue"); token != "" {
 		var c cursor
 		raw, err := base64.RawURLEncoding.DecodeString(token)
 		if err != nil || json.Unmarshal(raw, &c) != nil {
 			return c, apierrors.NewBadRequest("invalid continue token: continue key is not valid")
 		}
-		if c.Version < t.compacted {
+		if c.Version < x.t.compacted {
 			return c, apierrors.NewResourceExpired("The provided continue parameter is too old to display " +
 				"a consistent list result. " +
 				"You must start a new list without the continue parameter.")
 		}
 		return c, nil
 	}
-	rv := r.query.Get("resourceVersion")
+	rv := x.r.query.Get("resourceVersion")
 	switch rv {
 	case "":
-		return cursor{Version: s.version}, nil
+		return cursor{Version: x.s.version}, nil
 	case "0":
-		return cursor{Version: s.cached(t, r.Client)}, nil
+		return cursor{Version: x.s.cached(x.t, x.r.Client)}, nil
 	}
 	wanted, err := strconv.ParseInt(rv, 10, 64)
 	if err != nil {
 		return cursor{}, invalidVersion(rv)
 	}
-	exact := r.query.Get("resourceVersionMatch") == string(metav1.ResourceVersionMatchExact)
-	have := s.version
+	exact := x.r.query.Get("resourceVersionMatch") == string(metav1.ResourceVersionMatchExact)
+	have := x.s.version
 	if !exact {
-		have = s.cached(t, r.Client)
+		have = x.s.cached(x.t, x.r.Client)
 	}
 	if wanted > have {
 		return cursor{}, tooLarge(wanted, have)
@@ -98,7 +98,7 @@ func (s *Server) listFrom(t *table, r *request) (cursor, error) {
 	if !exact {
 		return cursor{Version: have}, nil
 	}
-	if wanted < t.compacted {
+	if wanted < x.t.compacted {
 		return cursor{}, apierrors.NewResourceExpired("The resourceVersion for the provided list is too old.")
 	}
 	return cursor{Version: wanted}, nil

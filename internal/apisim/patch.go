@@ -12,26 +12,26 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-func (s *Server) patch(t *table, r *request) (*output, error) {
-	if types.PatchType(r.mediaType) == types.ApplyYAMLPatchType {
-		return s.apply(t, r)
+func (x *exchange) patch() (*output, error) {
+	if types.PatchType(x.r.mediaType) == types.ApplyYAMLPatchType {
+		return x.apply()
 	}
-	have := t.objects[r.key()]
+	have := x.t.objects[x.r.key()]
 	if have == nil {
-		return nil, apierrors.NewNotFound(t.res.groupResource(), r.Name)
+		return nil, apierrors.NewNotFound(x.t.res.groupResource(), x.r.Name)
 	}
-	obj, err := patched(t, r, have)
+	obj, err := patched(x.t, x.r, have)
 	if err != nil {
 		return nil, err
 	}
-	if name := text(metaOf(obj), "name"); name != r.Name {
-		return nil, wrongName(name, r.Name)
+	if name := text(metaOf(obj), "name"); name != x.r.Name {
+		return nil, wrongName(name, x.r.Name)
 	}
-	fresh, err := s.replace(t, r, have, obj)
+	fresh, err := x.replace(have, obj)
 	if err != nil {
 		return nil, err
 	}
-	return r.show(http.StatusOK, fresh)
+	return x.r.show(http.StatusOK, fresh)
 }
 
 // patched applies the patch to a copy of the object.

@@ -141,7 +141,7 @@ func (d *Scheduler) signal() {
 	}
 }
 
-func (s *Server) kick() {
+func (s *store) kick() {
 	if s.gate != nil {
 		s.gate.signal()
 	}

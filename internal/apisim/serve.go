@@ -11,14 +11,22 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
+// exchange is one call on one resource. The server's lock is held.
+type exchange struct {
+	s *store
+	t *table
+	r *request
+}
+
 // serve runs one call but a watch. The lock is held.
 func (s *Server) serve(r *request) (*output, error) {
 	t, err := s.table(r)
 	if err != nil {
 		return nil, err
 	}
+	x := &exchange{s: &s.store, t: t, r: r}
 	if r.Subresource != "" && r.Subresource != "status" {
-		return s.subresource(t, r)
+		return x.subresource()
 	}
 	if r.Subresource == "status" && !t.res.Status {
 		if !t.res.builtin.typed {
@@ -28,19 +36,19 @@ func (s *Server) serve(r *request) (*output, error) {
 	}
 	switch r.Verb {
 	case "get":
-		return s.get(t, r)
+		return x.get()
 	case "list":
-		return s.list(t, r)
+		return x.list()
 	case "create":
-		return s.create(t, r)
+		return x.create()
 	case "update":
-		return s.update(t, r)
+		return x.update()
 	case "patch":
-		return s.patch(t, r)
+		return x.patch()
 	case "delete":
-		return s.remove(t, r)
+		return x.remove()
 	case "deletecollection":
-		return s.removeAll(t, r)
+		return x.removeAll()
 	}
 	return nil, apierrors.NewMethodNotSupported(t.res.groupResource(), r.Verb)
 }
@@ -69,20 +77,20 @@ func notServed() error {
 	return apierrors.NewGenericServerResponse(http.StatusNotFound, "", schema.GroupResource{}, "", "", 0, false)
 }
 
-func (s *Server) get(t *table, r *request) (*output, error) {
-	have := t.objects[r.key()]
-	if version := s.cached(t, r.Client); r.query.Get("resourceVersion") == "0" && version < s.version {
+func (x *exchange) get() (*output, error) {
+	have := x.t.objects[x.r.key()]
+	if version := x.s.cached(x.t, x.r.Client); x.r.query.Get("resourceVersion") == "0" && version < x.s.version {
 		have = nil
-		for _, o := range t.at(version) {
-			if o.key == r.key() {
+		for _, o := range x.t.at(version) {
+			if o.key == x.r.key() {
 				have = o
 			}
 		}
 	}
 	if have == nil {
-		return nil, apierrors.NewNotFound(t.res.groupResource(), r.Name)
+		return nil, apierrors.NewNotFound(x.t.res.groupResource(), x.r.Name)
 	}
-	return r.show(http.StatusOK, have)
+	return x.r.show(http.StatusOK, have)
 }
 
 // show encodes an object as the caller asked for it: whole, or metadata only.

@@ -16,25 +16,32 @@ import (
 )
 
 // Server is one simulated API server with everything that it stores. It starts no goroutine.
-// All methods may be called from any goroutine.
+//
+// Concurrency: all methods may be called from any goroutine.
 type Server struct {
+	store
+
+	clients   map[string]*client
+	forbidden []func(Call) error
+}
+
+// store holds the objects of all resources, their watches, and the hooks that hear of each write.
+type store struct {
 	opts Options
 
-	mu        sync.Mutex // guards all below
-	tables    map[schema.GroupVersionResource]*table
-	ordered   []*table // by name
-	version   int64
-	random    *rand.Rand
-	uids      int64
-	clients   map[string]*client
-	frozen    map[string]int64 // by client: the version that its cached reads show
-	watches   []*watcher
-	watchIDs  int
-	gate      *Scheduler
-	commits   []Event // committed, and not yet told to the hooks
-	telling   bool
-	hooks     []func(Event)
-	forbidden []func(Call) error
+	mu       sync.Mutex // guards all below, and the clients and rules of the server
+	tables   map[schema.GroupVersionResource]*table
+	ordered  []*table // by name
+	version  int64    // the resourceVersion of the last write
+	random   *rand.Rand
+	uids     int64
+	frozen   map[string]int64 // by client: the resourceVersion that its cached reads show
+	watches  []*watcher
+	watchIDs int
+	gate     *Scheduler
+	commits  []Event // that the hooks have not heard of yet
+	telling  bool
+	hooks    []func(Event)
 }
 
 // New returns a server that holds nothing but, with [Options.Lifecycle], the usual namespaces.
@@ -43,14 +50,13 @@ func New(o *Options) (*Server, error) {
 	if err := opts.validate(); err != nil {
 		return nil, fmt.Errorf("making a simulated API server: %w", err)
 	}
-	s := &Server{
+	s := &Server{clients: map[string]*client{}, store: store{
 		opts:    opts,
 		tables:  map[schema.GroupVersionResource]*table{},
 		version: firstVersion,
 		random:  rand.New(rand.NewPCG(opts.Seed, 2)),
-		clients: map[string]*client{},
 		frozen:  map[string]int64{},
-	}
+	}}
 	for _, r := range append(Builtin(), opts.Resources...) {
 		s.tables[r.GVR()] = newTable(r)
 	}
@@ -69,7 +75,7 @@ func New(o *Options) (*Server, error) {
 
 // OnCommit calls hook after every committed write, before the writer has its answer, in the order of the
 // resourceVersions. The hook may call the server.
-func (s *Server) OnCommit(hook func(Event)) {
+func (s *store) OnCommit(hook func(Event)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.hooks = append(s.hooks, hook)
@@ -83,14 +89,14 @@ func (s *Server) Deny(may func(Call) error) {
 }
 
 // Version is the resourceVersion of the last write.
-func (s *Server) Version() int64 {
+func (s *store) Version() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.version
 }
 
 // Objects returns the objects of a resource, by namespace and name. They are shared: read only.
-func (s *Server) Objects(resource schema.GroupVersionResource) []*unstructured.Unstructured {
+func (s *store) Objects(resource schema.GroupVersionResource) []*unstructured.Unstructured {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t := s.tables[resource]
@@ -105,7 +111,7 @@ func (s *Server) Objects(resource schema.GroupVersionResource) []*unstructured.U
 }
 
 // Resources lists what the server serves, in order.
-func (s *Server) Resources() []Resource {
+func (s *store) Resources() []Resource {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var all []Resource
@@ -115,7 +121,7 @@ func (s *Server) Resources() []Resource {
 	return all
 }
 
-func (s *Server) newUID() string {
+func (s *store) newUID() string {
 	s.uids++
 	return fmt.Sprintf("%08x-%04x-4%03x-8%03x-%012x", s.random.Uint32(), s.random.Uint32()&0xffff,
 		s.random.Uint32()&0xfff, s.random.Uint32()&0xfff, s.uids)
@@ -123,7 +129,7 @@ func (s *Server) newUID() string {
 
 const suffixLetters = "bcdfghjklmnpqrstvwxz2456789"
 
-func (s *Server) newSuffix() string {
+func (s *store) newSuffix() string {
 	b := make([]byte, 5)
 	for i := range b {
 		b[i] = suffixLetters[s.random.IntN(len(suffixLetters))]

@@ -15,33 +15,33 @@ import (
 )
 
 // subresource serves what is neither the object nor its status.
-func (s *Server) subresource(t *table, r *request) (*output, error) {
-	switch full := t.res.Resource + "/" + r.Subresource; {
-	case r.Subresource == "scale" && t.res.builtin.scale:
-		return s.scale(t, r)
-	case full == "pods/eviction" && r.Verb == "create":
-		return s.evict(t, r)
-	case full == "pods/binding" && r.Verb == "create":
-		return s.bind(t, r)
-	case full == "namespaces/finalize" && r.Verb == "update":
-		return s.finalize(t, r)
+func (x *exchange) subresource() (*output, error) {
+	switch full := x.t.res.Resource + "/" + x.r.Subresource; {
+	case x.r.Subresource == "scale" && x.t.res.builtin.scale:
+		return x.scale()
+	case full == "pods/eviction" && x.r.Verb == "create":
+		return x.evict()
+	case full == "pods/binding" && x.r.Verb == "create":
+		return x.bind()
+	case full == "namespaces/finalize" && x.r.Verb == "update":
+		return x.finalize()
 	}
 	return nil, notServed()
 }
 
-func (s *Server) scale(t *table, r *request) (*output, error) {
-	have := t.objects[r.key()]
+func (x *exchange) scale() (*output, error) {
+	have := x.t.objects[x.r.key()]
 	if have == nil {
-		return nil, apierrors.NewNotFound(t.res.groupResource(), r.Name)
+		return nil, apierrors.NewNotFound(x.t.res.groupResource(), x.r.Name)
 	}
-	if r.Verb == "get" {
+	if x.r.Verb == "get" {
 		return showScale(have)
 	}
 	now, err := scaleOf(have)
 	if err != nil {
 		return nil, err
 	}
-	wanted, err := scaleBody(r, now)
+	wanted, err := scaleBody(x.r, now)
 	if err != nil {
 		return nil, err
 	}
@@ -49,9 +49,9 @@ func (s *Server) scale(t *table, r *request) (*output, error) {
 	spec, _ := obj["spec"].(object)
 	spec["replicas"] = int64(wanted.Spec.Replicas)
 	metaOf(obj)["resourceVersion"] = wanted.ResourceVersion
-	one := *r
+	one := *x.r
 	one.Subresource = ""
-	fresh, err := s.replace(t, &one, have, obj)
+	fresh, err := (&exchange{s: x.s, t: x.t, r: &one}).replace(have, obj)
 	if err != nil {
 		return nil, err
 	}
@@ -135,27 +135,27 @@ func done() (*output, error) {
 }
 
 // bind assigns a pod to a node, as the scheduler does.
-func (s *Server) bind(t *table, r *request) (*output, error) {
+func (x *exchange) bind() (*output, error) {
 	var b corev1.Binding
-	if err := json.Unmarshal(r.body, &b); err != nil {
+	if err := json.Unmarshal(x.r.body, &b); err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
-	have := t.objects[r.key()]
+	have := x.t.objects[x.r.key()]
 	if have == nil {
-		return nil, apierrors.NewNotFound(t.res.groupResource(), r.Name)
+		return nil, apierrors.NewNotFound(x.t.res.groupResource(), x.r.Name)
 	}
 	obj := clone(have.obj)
 	spec, _ := obj["spec"].(object)
 	if node := text(spec, "nodeName"); node != "" {
-		return nil, apierrors.NewConflict(schema.GroupResource{Resource: "pods/binding"}, r.Name,
-			fmt.Errorf("pod %s is already assigned to node %q", r.Name, node))
+		return nil, apierrors.NewConflict(schema.GroupResource{Resource: "pods/binding"}, x.r.Name,
+			fmt.Errorf("pod %s is already assigned to node %q", x.r.Name, node))
 	}
 	spec["nodeName"] = b.Target.Name
 	setCondition(obj, object{
 		"type": "PodScheduled", "status": "True", "lastProbeTime": nil,
 		"lastTransitionTime": now(),
 	})
-	if err := s.overwrite(t, r, have, obj); err != nil {
+	if err := x.overwrite(have, obj); err != nil {
 		return nil, err
 	}
 	return done()
@@ -179,54 +179,54 @@ func setCondition(obj, condition object) {
 }
 
 // overwrite commits an object that the server itself changed.
-func (s *Server) overwrite(t *table, r *request, have *stored, obj object) error {
-	if r.dryRun() {
+func (x *exchange) overwrite(have *stored, obj object) error {
+	if x.r.dryRun() {
 		return nil
 	}
-	obj, err := canonical(&t.res, obj)
+	obj, err := canonical(&x.t.res, obj)
 	if err != nil {
 		return err
 	}
-	fresh, err := newStored(obj, s.version+1)
+	fresh, err := newStored(obj, x.s.version+1)
 	if err != nil {
 		return err
 	}
-	s.version++
-	s.commit(t, r.Call, have, fresh)
+	x.s.version++
+	x.s.commit(x.t, x.r.Call, have, fresh)
 	return nil
 }
 
 // finalize sets the finalizers in a namespace's spec: without any, a terminating namespace goes.
-func (s *Server) finalize(t *table, r *request) (*output, error) {
-	sent, err := decodeBody(t, r)
+func (x *exchange) finalize() (*output, error) {
+	sent, err := decodeBody(x.t, x.r)
 	if err != nil {
 		return nil, err
 	}
-	have := t.objects[r.key()]
+	have := x.t.objects[x.r.key()]
 	if have == nil {
-		return nil, apierrors.NewNotFound(t.res.groupResource(), r.Name)
+		return nil, apierrors.NewNotFound(x.t.res.groupResource(), x.r.Name)
 	}
-	if err := checkVersion(t, r, have, sent); err != nil {
+	if err := checkVersion(x.t, x.r, have, sent); err != nil {
 		return nil, err
 	}
 	obj := clone(have.obj)
 	carry(metaOf(obj), metaOf(sent), "labels", "annotations", "ownerReferences")
-	prepare(&t.res, obj)
+	prepare(&x.t.res, obj)
 	spec, _ := sent["spec"].(object)
 	obj["spec"] = object{}
 	if list, _ := spec["finalizers"].([]any); len(list) > 0 {
 		obj["spec"] = object{"finalizers": list}
 	} else if have.meta()["deletionTimestamp"] != nil && len(finalizersOf(obj)) == 0 {
-		s.version++
-		s.commit(t, r.Call, have, nil)
+		x.s.version++
+		x.s.commit(x.t, x.r.Call, have, nil)
 		last, err := newStored(obj, have.version)
 		if err != nil {
 			return nil, err
 		}
-		return r.show(http.StatusOK, last)
+		return x.r.show(http.StatusOK, last)
 	}
-	if err := s.overwrite(t, r, have, obj); err != nil {
+	if err := x.overwrite(have, obj); err != nil {
 		return nil, err
 	}
-	return r.show(http.StatusOK, t.objects[r.key()])
+	return x.r.show(http.StatusOK, x.t.objects[x.r.key()])
 }

@@ -13,39 +13,39 @@ import (
 
 const staleVersion = "the object has been modified; please apply your changes to the latest version and try again"
 
-func (s *Server) update(t *table, r *request) (*output, error) {
-	obj, err := decodeBody(t, r)
+func (x *exchange) update() (*output, error) {
+	obj, err := decodeBody(x.t, x.r)
 	if err != nil {
 		return nil, err
 	}
-	have := t.objects[r.key()]
+	have := x.t.objects[x.r.key()]
 	if have == nil {
-		return s.updateMissing(t, r, obj)
+		return x.updateMissing(obj)
 	}
 	if uid := text(metaOf(obj), "uid"); uid != "" && uid != text(have.meta(), "uid") {
-		return nil, wrongUID(t, r, uid, text(have.meta(), "uid"))
+		return nil, wrongUID(x.t, x.r, uid, text(have.meta(), "uid"))
 	}
-	fresh, err := s.replace(t, r, have, obj)
+	fresh, err := x.replace(have, obj)
 	if err != nil {
 		return nil, err
 	}
-	return r.show(http.StatusOK, fresh)
+	return x.r.show(http.StatusOK, fresh)
 }
 
-func (s *Server) updateMissing(t *table, r *request, obj object) (*output, error) {
-	if !t.res.builtin.createOnUpdate || r.Subresource != "" {
-		return nil, apierrors.NewNotFound(t.res.groupResource(), r.Name)
+func (x *exchange) updateMissing(obj object) (*output, error) {
+	if !x.t.res.builtin.createOnUpdate || x.r.Subresource != "" {
+		return nil, apierrors.NewNotFound(x.t.res.groupResource(), x.r.Name)
 	}
 	if uid := text(metaOf(obj), "uid"); uid != "" {
-		return nil, wrongUID(t, r, uid, "")
+		return nil, wrongUID(x.t, x.r, uid, "")
 	}
 	delete(metaOf(obj), "resourceVersion")
-	metaOf(obj)["name"] = r.Name
-	fresh, err := s.admit(t, r, obj)
+	metaOf(obj)["name"] = x.r.Name
+	fresh, err := x.admit(obj)
 	if err != nil {
 		return nil, err
 	}
-	return r.show(http.StatusCreated, fresh)
+	return x.r.show(http.StatusCreated, fresh)
 }
 
 func wrongUID(t *table, r *request, want, have string) error {
@@ -56,11 +56,11 @@ func wrongUID(t *table, r *request, want, have string) error {
 }
 
 // replace commits what an update or a patch made of the object; it answers with what is stored now.
-func (s *Server) replace(t *table, r *request, have *stored, obj object) (*stored, error) {
-	if err := checkVersion(t, r, have, obj); err != nil {
+func (x *exchange) replace(have *stored, obj object) (*stored, error) {
+	if err := checkVersion(x.t, x.r, have, obj); err != nil {
 		return nil, err
 	}
-	merged, err := s.merge(t, r, have, obj)
+	merged, err := x.merge(have, obj)
 	if err != nil {
 		return nil, err
 	}
@@ -68,19 +68,19 @@ func (s *Server) replace(t *table, r *request, have *stored, obj object) (*store
 	if reflect.DeepEqual(merged, have.obj) {
 		return have, nil
 	}
-	if r.dryRun() {
+	if x.r.dryRun() {
 		return newStored(merged, have.version)
 	}
-	fresh, err := newStored(merged, s.version+1)
+	fresh, err := newStored(merged, x.s.version+1)
 	if err != nil {
 		return nil, err
 	}
-	s.version++
+	x.s.version++
 	if gone(fresh) {
-		s.commit(t, r.Call, have, nil)
+		x.s.commit(x.t, x.r.Call, have, nil)
 		return fresh.at(have.version) // as the real server answers: the deletion has a version, the answer not
 	}
-	s.commit(t, r.Call, have, fresh)
+	x.s.commit(x.t, x.r.Call, have, fresh)
 	return fresh, nil
 }
 
@@ -106,33 +106,33 @@ func checkVersion(t *table, r *request, have *stored, obj object) error {
 }
 
 // merge keeps of obj what this call may change, and sets what the server sets.
-func (s *Server) merge(t *table, r *request, have *stored, obj object) (object, error) {
+func (x *exchange) merge(have *stored, obj object) (object, error) {
 	old := have.obj
 	switch {
-	case r.Subresource == "status":
-		obj = statusOnly(t, old, obj)
-	case t.res.Status:
+	case x.r.Subresource == "status":
+		obj = statusOnly(x.t, old, obj)
+	case x.t.res.Status:
 		carry(obj, old, "status")
 	}
 	m, was := metaOf(obj), have.meta()
 	if uid := text(m, "uid"); uid != "" && uid != text(was, "uid") {
-		return nil, immutable(t, r, "uid", uid)
+		return nil, immutable(x.t, x.r, "uid", uid)
 	}
 	carry(m, was, "name", "namespace", "uid", "creationTimestamp", "generation", "generateName", "selfLink")
 	if was["deletionTimestamp"] != nil {
-		if err := onlyFewerFinalizers(t, r, have, obj); err != nil {
+		if err := onlyFewerFinalizers(x.t, x.r, have, obj); err != nil {
 			return nil, err
 		}
 	}
 	carry(m, was, "deletionTimestamp", "deletionGracePeriodSeconds")
-	obj, err := canonical(&t.res, obj)
+	obj, err := canonical(&x.t.res, obj)
 	if err != nil {
 		return nil, err
 	}
-	if obj, err = s.trackFields(t, r, have, obj); err != nil {
+	if obj, err = x.trackFields(have, obj); err != nil {
 		return nil, err
 	}
-	if !t.res.builtin.noGeneration && specChanged(&t.res, old, obj) {
+	if !x.t.res.builtin.noGeneration && specChanged(&x.t.res, old, obj) {
 		metaOf(obj)["generation"] = number(was, "generation") + 1
 	}
 	return obj, nil

@@ -25,8 +25,10 @@ func (s *Server) watch(ctx context.Context, r *request) (*watcher, error) {
 		return nil, err
 	}
 	w := &watcher{
-		server: s, table: t, call: r.Call, match: match, metadataOnly: r.metadataOnly(), ctx: ctx,
-		bookmarks: isTrue(r.query.Get("allowWatchBookmarks")), wake: make(chan struct{}, 1),
+		server: &s.store, table: t, call: r.Call, ctx: ctx, wake: make(chan struct{}, 1),
+		interest: interest{
+			match: match, metadataOnly: r.metadataOnly(), bookmarks: isTrue(r.query.Get("allowWatchBookmarks")),
+		},
 		gated: s.gate != nil && r.Client != admin,
 	}
 	if err := s.startWatch(w, r); err != nil {
@@ -42,7 +44,7 @@ func (s *Server) watch(ctx context.Context, r *request) (*watcher, error) {
 }
 
 // startWatch queues what the caller has not seen yet.
-func (s *Server) startWatch(w *watcher, r *request) error {
+func (s *store) startWatch(w *watcher, r *request) error {
 	initial := isTrue(r.query.Get("sendInitialEvents"))
 	if initial && s.opts.NoStreamingLists {
 		return apierrors.NewInvalid(metav1.SchemeGroupVersion.WithKind("ListOptions").GroupKind(), "", field.ErrorList{
@@ -74,7 +76,7 @@ func (s *Server) startWatch(w *watcher, r *request) error {
 }
 
 // startAnew queues the objects that are there, and what came since they were cached.
-func (s *Server) startAnew(w *watcher, r *request, initial bool) error {
+func (s *store) startAnew(w *watcher, r *request, initial bool) error {
 	version := s.version
 	if r.query.Get("resourceVersion") == "0" {
 		version = s.cached(w.table, r.Client)
@@ -96,7 +98,7 @@ func (s *Server) startAnew(w *watcher, r *request, initial bool) error {
 }
 
 // watchFrom reads the version after which a watch starts; 0: with the state that is there.
-func (s *Server) watchFrom(rv string) (int64, error) {
+func (s *store) watchFrom(rv string) (int64, error) {
 	if rv == "" {
 		return 0, nil
 	}
@@ -161,7 +163,7 @@ func (d *delivery) payload(w *watcher) ([]byte, error) {
 }
 
 // Compact forgets the history of a resource, or of all for "": watches that resume from before get 410.
-func (s *Server) Compact(resource string) {
+func (s *store) Compact(resource string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, t := range s.tables {
@@ -172,7 +174,7 @@ func (s *Server) Compact(resource string) {
 }
 
 // Bookmark sends every watch that takes bookmarks and has nothing to come the version of the server.
-func (s *Server) Bookmark() {
+func (s *store) Bookmark() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, w := range s.watches {
@@ -184,7 +186,7 @@ func (s *Server) Bookmark() {
 
 // DropWatches ends the open watches of a client on a resource ("" for all), as a server that restarts does:
 // the clients resume.
-func (s *Server) DropWatches(client, resource string) {
+func (s *store) DropWatches(client, resource string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, w := range s.watches {
@@ -196,6 +198,6 @@ func (s *Server) DropWatches(client, resource string) {
 }
 
 // reap forgets watches that ended.
-func (s *Server) reap() {
+func (s *store) reap() {
 	s.watches = slices.DeleteFunc(s.watches, func(w *watcher) bool { return w.ended })
 }

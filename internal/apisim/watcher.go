@@ -8,19 +8,24 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// watcher is one open watch: the body of its response. The server's lock guards it.
-type watcher struct {
-	server       *Server
-	table        *table
-	call         Call
-	id           int
+// interest is what the client of a watch wants to see.
+type interest struct {
 	match        *selector
 	metadataOnly bool
 	bookmarks    bool
-	gated        bool
-	ctx          context.Context //nolint:containedctx // the request's: it ends the stream
-	timer        *time.Timer
-	wake         chan struct{}
+}
+
+// watcher is one open watch: the body of its response. The server's lock guards it.
+type watcher struct {
+	interest
+	server *store
+	table  *table
+	call   Call
+	id     int
+	gated  bool
+	ctx    context.Context //nolint:containedctx // the request's: it ends the stream
+	timer  *time.Timer
+	wake   chan struct{}
 
 	pending []delivery // not released yet
 	ready   []byte     // released, not read yet

@@ -16,6 +16,12 @@ import (
 )
 
 // Case is a program under test and the world that it runs in. Each run begins from it anew; nothing in it is modified.
+//
+// There is nothing to expect but Goal and Always: right is what ends as the run without faults does. A case without them
+// finds what faults change, and a case with them also finds what is wrong in every run.
+//
+// Concurrency: the functions of a case are called by one goroutine at a time, in a testing/synctest bubble: time is
+// virtual, and a function that waits for something outside of the bubble hangs the run.
 type Case struct {
 	// Objects are in the cluster before the program starts, status and all. Their namespaces are created.
 	Objects []runtime.Object
@@ -37,14 +43,17 @@ type Case struct {
 	// Actors are the other controllers of the cluster. The garbage collector is always there. See package actors for
 	// those of Pods and Deployments.
 	Actors []Actor
-	// Always must hold after every write, in every run. It is called with the write committed and everything else
-	// stopped.
+	// Always must hold after every write, in every run; its error says what does not. It is called when the write is
+	// committed, before the writer gets its answer, and must not write. nil means that everything is allowed.
 	Always func(w *World) error
-	// Goal must hold at rest after the workload, with faults and without.
+	// Goal must hold at rest after the workload, with faults and without; its error says what does not. nil means that the
+	// end of the run without faults is the goal.
 	Goal func(w *World) error
-	// Ignore lists fields that may differ from the run without faults, such as "status.lastProbeTime".
+	// Ignore lists fields that may differ from the run without faults, such as "status.lastProbeTime". An element of a
+	// list is "spec.rules[0]". A field stands for everything below it, in objects of every kind.
 	Ignore []string
-	// Unwatched lists resources, such as "pods" or "jobs.batch", that the program may write or read without a watch.
+	// Unwatched lists resources, such as "pods" or "jobs.batch", that the program may write or read without a watch: it need
+	// not notice when another client changes them.
 	Unwatched []string
 }
 
@@ -72,6 +81,7 @@ func (c *Case) Validate() error {
 	return errors.Join(errs...)
 }
 
+// resources are the custom resources as the simulated server takes them.
 func (c *Case) resources() []apisim.Resource {
 	var all []apisim.Resource
 	for _, r := range c.Resources {
@@ -87,10 +97,11 @@ func (c *Case) resources() []apisim.Resource {
 // Concurrency: its methods may be called from any goroutine of that boot.
 type Env struct{ boot backend.Boot }
 
-// Boot calls Run with an Env of b. It is for package live.
+// Boot calls Run with an Env of b, and returns its error. It is for package live: b can be made in this module only.
 func (c *Case) Boot(b backend.Boot) error { return c.Run(&Env{boot: b}) }
 
-// Context returns the context of this boot. It ends when the program has to stop, and when it has crashed.
+// Context returns the context of this boot. It ends when the program has to stop, and when it has crashed. Run has to
+// return within two minutes after that, in virtual time.
 func (e *Env) Context() context.Context { return e.boot.Context }
 
 // Outside returns what Case.Outside made for this run; nil if the case has none.
@@ -112,5 +123,5 @@ func (e *Env) Replica() int { return e.boot.Replica }
 // configuration is set up for both. The caller owns it.
 func (e *Env) Config() *rest.Config { return rest.CopyConfig(e.boot.Config) }
 
-// Client returns a clientset on [Env.Config].
+// Client returns a new clientset on [Env.Config]. Its watches do not stream lists, as those of an older server.
 func (e *Env) Client() kubernetes.Interface { return kubernetes.NewForConfigOrDie(e.Config()) }

@@ -19,6 +19,9 @@ const (
 )
 
 // chooser decides which action is next, and which fault strikes it.
+//
+// It is called by the goroutine of the run alone, when every goroutine of the program is blocked: what the hooks of the
+// judge have recorded is complete then, and the same plan takes the same way.
 type chooser struct {
 	*core
 	fleet  *fleet
@@ -198,6 +201,7 @@ func (r *chooser) done(d plan.Deviation) {
 	r.plan = slices.DeleteFunc(slices.Clone(r.plan), func(o plan.Deviation) bool { return o == d })
 }
 
+// callFault is the fault that the plan has for a call.
 func (r *chooser) callFault(a apisim.Action) apisim.Fault {
 	if state.Ignored(a.Call.Resource.Resource) {
 		return apisim.NoFault
@@ -239,6 +243,8 @@ func (r *chooser) text(a apisim.Action, f apisim.Fault) string {
 	return text
 }
 
+// count numbers what the deviations of a plan refer to: decisions, deliveries, calls and acts. What happens after the
+// plan is over, and calls for Events and Leases, have no number.
 func (r *chooser) count(a apisim.Action) {
 	if r.tail {
 		return

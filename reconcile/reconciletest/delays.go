@@ -19,6 +19,7 @@ type delays struct {
 	listsTill time.Time
 }
 
+// newDelays holds nothing back.
 func newDelays(r *core) *delays {
 	return &delays{
 		core: r, watches: map[int]time.Time{}, calls: map[int]time.Time{}, actors: map[string]time.Time{},

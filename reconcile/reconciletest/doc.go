@@ -1,5 +1,5 @@
-// Package reconciletest is for the unit tests of controllers: it runs them against a simulated API server in virtual
-// time, once without faults, and then again with a fault at every place where one can strike.
+// Package reconciletest tests controllers against a simulated API server in virtual time: once without faults, and then
+// again with a fault at every place where one can strike.
 //
 //	Case: Objects, Run, Workload, Always, Goal
 //	  │
@@ -14,11 +14,11 @@
 // # What goes wrong
 //
 //   - A write: crash before, crash after, 409, 429, 500, lost reply, late commit; a partition, a stop of the program,
-//     and somebody else's write to the same object just before it.
-//   - A read: 500, 410; somebody else's write just before it. Any call: it is slow, while the rest goes on.
+//     and another client's write to the same object just before it.
+//   - A read: 500, 410; another client's write just before it. Any call: it is slow, while the rest goes on.
 //   - An event: its watch is held back, ends, expires; it comes twice.
 //   - At rest: a restart, a restart in which the list of one resource comes late, a restart with caches that begin n
-//     writes ago (time travel: an API server that lags behind), an hour in which nobody moves.
+//     writes ago (time travel: an API server that lags behind), an hour in which nothing happens.
 //   - The program is down for one or two steps of the workload; a step comes early.
 //   - An actor, such as the garbage collector or a kubelet, is late by a minute.
 //   - Each output is deleted, and a value of it edited ([Options].SkipDrift leaves that out).
@@ -29,45 +29,44 @@
 //   - At rest, after each step of the workload, the state is that of the run without faults. Identifiers, times and
 //     generated names do not count, nor do Case.Ignore, Events, Leases, and what differs between two runs without
 //     faults.
-//   - At rest, a restart of the program writes nothing; with caches of the past, it deletes nothing that is there.
+//   - At rest, a restart of the program writes nothing; with caches of the past, it deletes nothing that is wanted.
 //   - A slow watch or call alone does not make it have more objects at once, or delete more, than without; another
 //     fault does not multiply its writes.
-//   - A write that the server has put off, by 429 with Retry-After, does not come again before its time.
-//   - What it writes and reads, it watches. What others have written, it does not wipe away.
-//   - It does not edit objects of a cache, and at rest a cache is what the server has: informers of package informer
-//     tell by themselves whether they were edited, other caches are named to [Env.Cache].
+//   - A write that the server has put off, by 429 with Retry-After, is not repeated before its time.
+//   - It watches what it writes and reads. It does not overwrite what other clients have written.
+//   - It does not modify objects of a cache, and at rest a cache is what the server has: informers of package informer
+//     report modified objects by themselves, other caches are named to [Env.Cache].
 //   - With several replicas, only the one that took the Lease writes.
 //   - Run returns when its context has ended, and leaves no goroutine behind.
 //
 // # Who else is there
 //
-// The garbage collector always, and who is in Case.Actors: a [Kubelet] that runs Pods, [Deployments] that makes them,
-// and what you write as an [Actor]. Their calls are those of others: nothing of them is held against the program.
+// The garbage collector always, and Case.Actors: package actors has the kubelet that runs Pods and the controller of
+// Deployments, and you can write an [Actor]. They are other clients: nothing of what they do is held against the program.
 //
-//	Actors: []reconciletest.Actor{reconciletest.Kubelet(nil), reconciletest.Deployments()},
+//	Actors: []reconciletest.Actor{actors.Kubelet(nil), actors.Deployments()},
 //
 // # What holds
 //
-//   - The client is a real one, over a simulated server that is held against the real one's answers; informers, queues,
-//     back-off and leader election run unmodified. A run takes milliseconds.
+//   - The client is a real one, over a simulated server whose answers are compared with the real one's; informers,
+//     queues, back-off and leader election run unmodified. A run takes milliseconds.
 //   - The same case gives the same runs, and the same seed the same trace, as far as the program is deterministic; two
-//     runs without faults are compared, and the log says where they differ. Of the queues of this module workers begin
-//     their turns one after the other, and keys back off without jitter, so that several workers change nothing.
+//     runs without faults are compared, and the log shows where they differ. Workers of this module's queues begin their
+//     reconciles one after the other, and keys back off without jitter, so that several workers change nothing.
 //   - A crash takes effect on the server at once: nothing that this boot sends later has an effect. In the program the
 //     call returns context.Canceled and the context ends.
-//   - A run that hangs ends the test after a minute, and says what it waits for, and where: a socket, a file, a lock,
-//     a channel of somebody else. So does a Run that does not return.
+//   - A run that hangs ends the test after a minute, and explains what it waits for, and where: a socket, a file, a
+//     lock, a channel from outside of the run. So does a Run that does not return.
 //
 // # What it does not do
 //
-// All replicas have one clock. Caches of the past are those of a whole server: all resources at once. Faults of calls
-// for Leases and Events are left out: a partition is what a leader has to survive. Sockets, files and processes are
-// outside of virtual time. It needs *testing.T: in a Ginkgo suite, put it
-// into a plain test function beside the specs.
+// All replicas have one clock. Caches of the past are those of a whole server: all resources at once. Calls for Leases
+// and Events get no faults: a partition is what a leader has to survive. Sockets, files and processes are outside of
+// virtual time. It needs *testing.T: in a Ginkgo suite, put it into a plain test function beside the specs.
 //
 // # Beside it
 //
-// [Smoke] plays the same case on a real server, and kills the program after each write.
+// Package live plays the same case on a real server, and kills the program after each write.
 //
-// [Faithful] makes a fake clientset answer as a server does, for tests that keep one.
+// Package fakes makes a fake clientset answer as a server does, for tests that keep one.
 package reconciletest

@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	rbacv1 "k8s.io/api/rbac/v1"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/plan"
@@ -19,48 +18,14 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/state"
 )
 
-// Report says what an exploration covered.
-type Report struct {
-	// Runs were made; Planned is how many single deviations there are for this process, Pairs how many of the runs had
-	// two.
-	Runs, Planned, Pairs int
-	// Kills of a [Smoke].
-	Kills int
-	// Calls, Writes and Deliveries of the run without faults.
-	Calls, Writes, Deliveries int
-	// Rules are the fewest with which the program could do all that it did in all runs.
-	Rules []rbacv1.PolicyRule
-	// Failure is what the test was failed with; "": nothing.
-	Failure string
-	// Token is the failure's, for [Replay].
-	Token string
-	// Oracle that found it: run, stop, workload, rest, goal, always, tail, state, counts, leader, watch and the like.
-	Oracle string
-	// Trace is what happened up to the failure, a line for each step.
-	Trace []string
-	// Elapsed is how long it took, in real time.
-	Elapsed time.Duration
-}
-
-// Compare holds the rules of a Role or ClusterRole against what the program did: missing are the calls that the
-// rules do not allow, unused the verbs that they allow and no run needed, as "verb resource.group".
-func (r *Report) Compare(granted []rbacv1.PolicyRule) (missing, unused []string) {
-	return rules.Compare(r.Rules, granted)
-}
-
-func (r *Report) String() string {
-	return fmt.Sprintf("%d runs (%d of %d single deviations, %d pairs); "+
-		"without faults: %d calls, %d writes, %d deliveries",
-		r.Runs, min(r.Runs, r.Planned), r.Planned, r.Pairs, r.Calls, r.Writes, r.Deliveries)
-}
-
-// Explore runs the case without faults, and then again with each single deviation, and then with pairs of them,
-// and then other orders by seed, until the budget is used up. It fails the test with the first counter-example, made
-// smaller: what went wrong, the trace, a hint, and a
-// token for [Replay].
+// Explore runs the case without faults, then again with each single deviation, then with pairs of them, and then in
+// other orders by seed, until the budget is used up. It fails the test with the first counter-example, made smaller:
+// what went wrong, the trace, a hint, and a token for [Replay]. It logs a summary if there is none.
 //
-// While it runs it sets the global source of math/rand and GODEBUG=randseednop=0: tests that call it cannot be
-// parallel.
+// Returns the report, which is never nil. A case or options that are wrong end the test at once, by Fatal.
+//
+// Concurrency: while it runs it sets the global source of math/rand, GODEBUG=randseednop=0, and client-go's error
+// handlers: tests that call it cannot be parallel.
 func Explore(t *testing.T, c *Case, o *Options) *Report {
 	t.Helper()
 	r := Search(t, c, o)
@@ -72,7 +37,8 @@ func Explore(t *testing.T, c *Case, o *Options) *Report {
 	return r
 }
 
-// Search is [Explore] that does not fail the test: for tests which show that a bug would be found.
+// Search is [Explore] that does not fail the test: for tests which show that a bug would be found. The counter-example is
+// in [Report].Failure.
 func Search(t *testing.T, c *Case, o *Options) *Report {
 	t.Helper()
 	x := newExplorer(t, c, o)
@@ -82,11 +48,13 @@ func Search(t *testing.T, c *Case, o *Options) *Report {
 	return x.report
 }
 
+// newExplorer begins an exploration, whose budget runs from now.
 func newExplorer(t *testing.T, c *Case, o *Options) *explorer {
 	t.Helper()
 	return &explorer{t: t, c: c, whole: c, o: prepare(t, c, o), began: time.Now(), report: &Report{}, rules: rules.Set{}}
 }
 
+// prepare reads the options, and takes chance out of the process for as long as the test lasts.
 func prepare(t *testing.T, c *Case, o *Options) Options {
 	t.Helper()
 	var given Options
@@ -102,13 +70,15 @@ func prepare(t *testing.T, c *Case, o *Options) Options {
 		t.Fatalf("reading the case of an exploration: %v", err)
 	}
 	t.Setenv("GODEBUG", strings.TrimPrefix(os.Getenv("GODEBUG")+",randseednop=0", ","))
-	// One of them sleeps for as long as its clock is behind that of the last error: of another run, or of real time.
+	// One of them sleeps until its clock has passed that of the last error: of another run, or of real time.
 	handlers := utilruntime.ErrorHandlers
 	t.Cleanup(func() { utilruntime.ErrorHandlers = handlers })
 	utilruntime.ErrorHandlers = nil
 	return opts
 }
 
+// explorer makes the runs of one exploration, and judges them by those without faults. A smaller case, which the
+// shrinker tries, has an explorer of its own.
 type explorer struct {
 	t         *testing.T
 	c         *Case
@@ -117,14 +87,15 @@ type explorer struct {
 	quiet     bool     // it logs nothing
 	o         Options
 	began     time.Time
-	reference *outcome
-	masked    []map[string]bool
+	reference *outcome          // of the run without faults
+	masked    []map[string]bool // by rest: the fields in which two runs without faults differ
 	report    *Report
 	rules     rules.Set
-	hashes    []string // of the traces of all runs
-	tried     []string // plans
+	hashes    []string // of the traces of all runs, for tests
+	tried     []string // the plans, for tests
 }
 
+// explore makes the runs in their order, until one fails or the budget is used up.
 func (x *explorer) explore() {
 	if !x.refer() {
 		return
@@ -146,7 +117,7 @@ func (x *explorer) explore() {
 	x.tryAll(orders)
 }
 
-// tryAll plays the plans of this shard; false: one failed, or the budget is used up.
+// tryAll plays the plans of this shard. It returns false when one has failed, or the budget is used up.
 func (x *explorer) tryAll(plans []plan.Plan) bool {
 	for i, p := range plans {
 		if i%x.o.Shards != x.o.Shard {
@@ -159,10 +130,11 @@ func (x *explorer) tryAll(plans []plan.Plan) bool {
 	return true
 }
 
+// over reports whether the budget is used up.
 func (x *explorer) over() bool { return time.Since(x.began) > x.o.Budget }
 
-// refer makes the runs without faults: twice the same, and once at another time with other names, which has to stay at
-// rest.
+// refer makes the runs without faults: twice the same, and once at a different time with different names, which has to
+// stay at rest. It returns false when one has failed.
 func (x *explorer) refer() bool {
 	first := x.play(nil, setting{seed: 1})
 	x.reference = first
@@ -196,13 +168,14 @@ func (x *explorer) refer() bool {
 	return true
 }
 
-// chance says where two runs that should be the same are not.
+// chance explains where two runs that should be the same differ.
 func chance(first, again *outcome, i int) string {
 	return fmt.Sprintf("two runs without faults differ at line %d: %q and %q. The program decides by chance"+
 		" (the order of a map, math/rand, a race of goroutines): tokens may not apply again.", i+1,
 		lineAt(first.lines, i), lineAt(again.lines, i))
 }
 
+// firstDifference is the index of the first line that differs; -1 for none.
 func firstDifference(a, b []string) int {
 	for i := range max(len(a), len(b)) {
 		if lineAt(a, i) != lineAt(b, i) {
@@ -212,6 +185,7 @@ func firstDifference(a, b []string) int {
 	return -1
 }
 
+// lineAt is a line of a trace, or a placeholder after its end.
 func lineAt(lines []string, i int) string {
 	if i < len(lines) {
 		return lines[i]
@@ -219,7 +193,7 @@ func lineAt(lines []string, i int) string {
 	return "(the end)"
 }
 
-// unwatched finds what the program writes or reads and does not watch.
+// unwatched finds a resource that the program writes or reads and does not watch.
 func (x *explorer) unwatched(o *outcome) {
 	if len(o.calls) == 0 {
 		o.finding = &report.Finding{Oracle: report.Watch, Text: "the program makes no call: " +
@@ -231,13 +205,14 @@ func (x *explorer) unwatched(o *outcome) {
 			if !o.uses.watched[resource] && !slices.Contains(x.c.Unwatched, resource) {
 				o.finding = &report.Finding{Oracle: report.Watch, Text: fmt.Sprintf(
 					"it %s %s and does not watch them: "+
-						"it cannot see when somebody else changes or deletes them", verb, resource)}
+						"it cannot see when another client changes or deletes them", verb, resource)}
 				return
 			}
 		}
 	}
 }
 
+// play plays one plan.
 func (x *explorer) play(p plan.Plan, s setting) *outcome {
 	x.t.Helper()
 	x.report.Runs++
@@ -250,7 +225,7 @@ func (x *explorer) play(p plan.Plan, s setting) *outcome {
 	return out
 }
 
-// try plays one plan and judges it; false: it failed.
+// try plays one plan and judges it. It returns false when it has failed.
 func (x *explorer) try(p plan.Plan) bool {
 	out := x.play(p, setting{seed: 1})
 	x.judge(p, out)
@@ -262,7 +237,7 @@ func (x *explorer) try(p plan.Plan) bool {
 	return false
 }
 
-// judge asks the oracles that compare with the reference.
+// judge asks the oracles that compare a run with the reference.
 func (x *explorer) judge(p plan.Plan, out *outcome) {
 	if out.finding != nil {
 		return
@@ -290,10 +265,10 @@ func (x *explorer) judge(p plan.Plan, out *outcome) {
 	}
 }
 
-// How many writes a run with faults may have: so many times those of the run without, and some more.
+// A run with faults may have amplified times the writes of the run without, and amplifiedBy more.
 const amplified, amplifiedBy = 5, 30
 
-// slow tells whether the plan makes something come late. Then two sides may undo each other's work for as long.
+// slow reports whether the plan delays something. Then two sides may undo each other's work for as long.
 func slow(p plan.Plan) bool {
 	return slices.ContainsFunc(p, func(d plan.Deviation) bool {
 		return (d.At == plan.AtDelivery || d.At == plan.AtCall) && d.Fault == plan.Hold ||
@@ -301,7 +276,7 @@ func slow(p plan.Plan) bool {
 	})
 }
 
-// onlyWatches tells whether the plan does nothing but to make what the program sees old.
+// onlyWatches reports whether the plan does nothing but delay what the program sees.
 func onlyWatches(p plan.Plan) bool {
 	for _, d := range p {
 		if d.At != plan.AtDelivery && (d.At != plan.AtCall || d.Fault != plan.Hold) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/homeostat/homeostat/informer"
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/backend"
+	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/gate"
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/report"
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/stacks"
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/state"
@@ -37,6 +38,7 @@ type replica struct {
 	apart   time.Time // until when the network does not reach it
 }
 
+// newFleet makes replicas that have not booted.
 func newFleet(r *core) *fleet {
 	f := &fleet{core: r}
 	for id := range max(r.c.Replicas, 1) {
@@ -45,6 +47,7 @@ func newFleet(r *core) *fleet {
 	return f
 }
 
+// ofProgram reports whether a client is that of a replica.
 func ofProgram(client string) bool { return strings.HasPrefix(client, backend.Program) }
 
 // of returns the replica with that client; nil: it is none of the program.
@@ -57,6 +60,8 @@ func (f *fleet) of(client string) *replica {
 	return nil
 }
 
+// crash is what the scheduler calls when a fault kills a replica, in the goroutine of the call: Run may not have returned
+// yet.
 func (f *fleet) crash(client string) {
 	p := f.of(client)
 	p.crashed = true
@@ -67,7 +72,7 @@ func (f *fleet) crash(client string) {
 func (f *fleet) boot(ctx context.Context, p *replica) {
 	p.boots++
 	p.crashed, p.halted, p.down, p.stopped, p.caches = false, false, time.Time{}, time.Time{}, nil
-	boot, cancel := context.WithCancel(context.WithValue(ctx, clientKey{}, p.client))
+	boot, cancel := context.WithCancel(gate.With(ctx, p.client))
 	p.cancel = cancel
 	p.done = make(chan error, 1)
 	done, b := p.done, backend.Boot{
@@ -78,6 +83,7 @@ func (f *fleet) boot(ctx context.Context, p *replica) {
 	f.progress = time.Now()
 }
 
+// bootAll starts all replicas, in order.
 func (f *fleet) bootAll(ctx context.Context) {
 	for _, p := range f.replicas {
 		f.boot(ctx, p)
@@ -208,7 +214,7 @@ func (r *run) join(p *replica, serve bool) {
 		if time.Now().After(deadline) {
 			break
 		}
-		if r.gate.open(r.chance()) {
+		if r.gate.Open(r.chance()) {
 			continue
 		}
 		if a, f, ok := r.chooser.pick(enabled); ok && serve {

@@ -17,6 +17,8 @@ import (
 )
 
 // judge sees every call that the server serves and every write that it commits, and holds the program against them.
+//
+// Its hooks run in the goroutine that made the call or write, one at a time, while the run waits: no lock is needed.
 type judge struct {
 	*core
 	several bool // there is more than one replica
@@ -33,6 +35,7 @@ type judge struct {
 	leader   string                        // the client that took the Lease last
 }
 
+// newJudge judges a run of which nothing was seen yet.
 func newJudge(r *core, several bool) *judge {
 	return &judge{
 		core: r, several: several, created: map[types.UID]output{}, alive: map[string]int{},
@@ -111,7 +114,8 @@ func (r *judge) committed(e apisim.Event) {
 	}
 }
 
-// wrote judges a write of the program.
+// wrote judges a write of the program, and records it: only what was written is deleted and edited later, and only as
+// often as without faults may it be created and deleted.
 func (r *judge) wrote(e apisim.Event, resource string) {
 	if r.current != nil {
 		r.current.effect = true

@@ -48,6 +48,7 @@ type Options struct {
 	Shard, Shards int
 }
 
+// withDefaults fills in what is not set. o may be nil.
 func (o *Options) withDefaults() Options {
 	var v Options
 	if o != nil {
@@ -81,6 +82,7 @@ func (o *Options) share(text string) error {
 	return nil
 }
 
+// validate returns everything that is wrong with options whose defaults are filled in, joined.
 func (o *Options) validate() error {
 	var errs []error
 	for _, v := range []struct {

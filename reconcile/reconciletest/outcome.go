@@ -47,6 +47,7 @@ type call struct {
 // uses holds the resources that the program watches, reads and writes.
 type uses struct{ watched, read, written map[string]bool }
 
+// newOutcome is that of a run in which nothing has happened.
 func newOutcome() *outcome {
 	return &outcome{
 		counts: map[string]int{}, rules: rules.Set{},

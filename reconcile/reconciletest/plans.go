@@ -97,6 +97,7 @@ func (x *explorer) past() []plan.Plan {
 	return all
 }
 
+// drifts delete each output, and edit those that have a value which another client could edit.
 func (x *explorer) drifts() []plan.Plan {
 	var some []int
 	for i, o := range x.reference.outputs {
@@ -107,6 +108,7 @@ func (x *explorer) drifts() []plan.Plan {
 	return append(each(plan.Deleted, upTo(len(x.reference.outputs)), 0), each(plan.Edited, some, 0)...)
 }
 
+// each makes a plan of each index, with the same kind of deviation and the same fault.
 func each(at byte, indices []int, f apisim.Fault) []plan.Plan {
 	var all []plan.Plan
 	for _, i := range indices {
@@ -115,8 +117,10 @@ func each(at byte, indices []int, f apisim.Fault) []plan.Plan {
 	return all
 }
 
+// numbered makes a plan of one deviation that has a number, such as a restart n writes ago.
 func numbered(at byte, index, n int) plan.Plan { return plan.Plan{{At: at, Index: index, N: n}} }
 
+// upTo are the numbers from 1 to n: the indices of deviations begin with 1.
 func upTo(n int) []int {
 	all := make([]int, n)
 	for i := range all {
@@ -132,6 +136,7 @@ func mixed(all []plan.Plan) []plan.Plan {
 	return all
 }
 
+// calls are the indices of the calls that want selects, in the run without faults.
 func (x *explorer) calls(want func(c *call) bool) []int {
 	var all []int
 	for i, c := range x.reference.calls {

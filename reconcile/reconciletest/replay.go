@@ -1,13 +1,15 @@
 package reconciletest
 
 import (
+	"sync"
 	"testing"
 
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/plan"
 )
 
 // Replay plays the run of a token that a failed [Explore] printed. It fails the test with the counter-example if it
-// is still one, and when the program no longer takes the way that the token describes.
+// is still one, and when the program passes on a different way than the token's: then explore again. A token that cannot
+// be read ends the test at once, by Fatal.
 func Replay(t *testing.T, c *Case, o *Options, token string) {
 	t.Helper()
 	if failure := replay(t, c, o, token); failure != "" {
@@ -15,6 +17,7 @@ func Replay(t *testing.T, c *Case, o *Options, token string) {
 	}
 }
 
+// replay returns the failure; "" for none.
 func replay(t *testing.T, c *Case, o *Options, text string) string {
 	t.Helper()
 	p, hash, less, err := plan.ParseToken(text)
@@ -33,7 +36,37 @@ func replay(t *testing.T, c *Case, o *Options, text string) string {
 		x.fail(p, out)
 	case out.hash() != hash:
 		x.report.Failure = "the trace no longer applies: the program passes, " +
-			"on another way than the token's. Explore again."
+			"on a different way than the token's. Explore again."
 	}
 	return x.report.Failure
+}
+
+// Fuzz explores schedules: each input is a seed, which stands for an order of everything and a few deviations. Without
+// go test -fuzz it makes as many runs as [Options] has Seeds, and those in testdata; with it, Go's fuzzer goes on in as
+// many processes as it is told, and keeps the seeds that fail.
+//
+//	func FuzzSchedule(f *testing.F) { reconciletest.Fuzz(f, webAppCase(), nil) }
+func Fuzz(f *testing.F, c *Case, o *Options) {
+	f.Helper()
+	opts := o.withDefaults()
+	for seed := range opts.Seeds {
+		f.Add(uint32(seed + 1))
+	}
+	var once sync.Once
+	var known *explorer
+	f.Fuzz(func(t *testing.T, seed uint32) {
+		x := newExplorer(t, c, o)
+		once.Do(func() {
+			if x.refer() {
+				known = x
+			}
+		})
+		if known == nil {
+			t.Fatal(x.report.Failure)
+		}
+		x.reference, x.masked = known.reference, known.masked
+		if !x.try(seeded(int(seed)+1, x.singles())) {
+			t.Error(x.report.Failure)
+		}
+	})
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/homeostat/homeostat/internal/apisim"
 	"github.com/homeostat/homeostat/internal/simhook"
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/backend"
+	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/gate"
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/plan"
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/report"
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/state"
@@ -45,6 +46,7 @@ type core struct {
 
 const mostLines = 100_000
 
+// line adds a line to the trace. A run that never comes to rest does not fill the memory with it.
 func (r *core) line(text string) {
 	if len(r.out.lines) < mostLines {
 		r.out.lines = append(r.out.lines, text)
@@ -74,12 +76,13 @@ func (r *core) planned(kind byte, index int) (plan.Deviation, bool) {
 	return r.plan.Find(kind, index)
 }
 
-// run is one run of a case under a plan, inside a bubble.
+// run is one run of a case under a plan, inside a bubble. One goroutine drives it; the hooks of the server run while it
+// waits for them.
 type run struct {
 	*core
 	setting setting
 	fleet   *fleet
-	gate    *gate
+	gate    *gate.Gate
 	delays  *delays
 	judge   *judge
 	chooser *chooser
@@ -94,6 +97,7 @@ type setting struct {
 	stay  bool // the program has to stay at rest
 }
 
+// newRun makes the world of a case, with all hooks in place. Nothing of the program has started.
 func newRun(c *Case, o Options, p plan.Plan, s setting) (*run, error) {
 	r := &core{c: c, o: o, plan: p, faultless: len(p) == 0, out: newOutcome()}
 	if d, found := p.First(plan.Shuffled); found {
@@ -128,14 +132,19 @@ func newRun(c *Case, o Options, p plan.Plan, s setting) (*run, error) {
 		r.sched.Add(judge.extra(a))
 	}
 	return &run{
-		core: r, setting: s, fleet: fleet, gate: &gate{wake: r.sched.Wake}, delays: delays, judge: judge,
+		core: r, setting: s, fleet: fleet, gate: &gate.Gate{Wake: r.sched.Wake}, delays: delays, judge: judge,
 		chooser: &chooser{core: r, fleet: fleet, delays: delays, judge: judge, retryAt: map[string]time.Time{}},
 	}, nil
 }
 
 // play runs everything. What it finds is in the outcome.
+//
+// The program boots and comes to rest; then come the steps of the workload, each followed by a rest; then Goal is
+// checked, and a restart may write nothing. The deviations of the plan strike on the way: in [chooser.pick] those of
+// calls, deliveries and actors, in disturbRest those of a rest, in work and early those of a step, and in drift those
+// of the outputs. After the first finding nothing more is disturbed, and the run ends.
 func (r *run) play(ctx context.Context) {
-	defer simhook.Use(r.gate.hooks())()
+	defer simhook.Use(r.gate.Hooks())()
 	r.fleet.bootAll(ctx)
 	r.settle(ctx)
 	r.disturbRest(ctx)
@@ -191,7 +200,10 @@ func (r *run) settle(ctx context.Context) {
 	})
 }
 
-// live lets things happen until that time.
+// live lets things happen until that time, which may move away while they do.
+//
+// Each round begins when every goroutine of the bubble is blocked. It either lets a worker of a queue in, or takes one
+// action of the scheduler, or, if there is none, lets virtual time pass until something can happen.
 func (r *run) live(ctx context.Context, until func() time.Time) {
 	for {
 		enabled := r.sched.Enabled() // every goroutine is blocked: what the hooks wrote may be read
@@ -201,7 +213,7 @@ func (r *run) live(ctx context.Context, until func() time.Time) {
 		if r.returned(ctx) {
 			continue
 		}
-		entered := r.gate.open(r.chance())
+		entered := r.gate.Open(r.chance())
 		if !entered && r.early(ctx) {
 			continue
 		}
@@ -277,6 +289,7 @@ func (r *run) work(ctx context.Context) {
 	r.fleet.bootAll(ctx)
 }
 
+// step does the next step of the workload. With faults its error does not count: its object may not be there.
 func (r *run) step(ctx context.Context) {
 	step := r.c.Workload[r.next]
 	r.next++

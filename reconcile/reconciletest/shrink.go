@@ -27,6 +27,8 @@ type example struct {
 }
 
 // shrinker looks for a smaller example of the same finding.
+//
+// It counts its runs, not its time: the same failure is always made smaller in the same way.
 type shrinker struct {
 	best  example
 	tries int
@@ -45,6 +47,7 @@ func smallest(e example) example {
 	return s.best
 }
 
+// over reports whether the tries are used up.
 func (s *shrinker) over() bool { return s.tries >= mostTries }
 
 // try keeps the example if the same oracle finds something in it.
@@ -129,6 +132,7 @@ func (s *shrinker) less() {
 	}
 }
 
+// without tries the case without c: first the same plan, then the same kinds of deviations at other places.
 func (s *shrinker) without(c plan.Cut) bool {
 	x := s.best.x.with(c)
 	if len(s.best.p) == 0 {
@@ -201,6 +205,7 @@ func applyCut(c plan.Cut, of *Case) *Case {
 	return &less
 }
 
+// without returns the elements whose index is not among indices.
 func without[T any](all []T, indices []int) []T {
 	var left []T
 	for i, v := range all {

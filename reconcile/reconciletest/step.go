@@ -11,7 +11,8 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/backend"
 )
 
-// Step is one act of another client, such as a user. It goes to the server at once and gets no fault.
+// Step is one act of another client, such as a user. It goes to the server at once and gets no fault. [Create], [Patch] and
+// [Delete] make the usual ones; a Step of your own may do several writes, or change what is outside of the cluster.
 type Step struct {
 	// Name describes the step in traces. Required.
 	Name string
@@ -19,7 +20,8 @@ type Step struct {
 	Do func(ctx context.Context, w *World) error
 }
 
-// Create returns a step that creates an object, status and all, and first its namespace if there is none.
+// Create returns a step that creates an object, status and all, and first its namespace if there is none. The object is
+// copied when the step is done.
 func Create(obj runtime.Object) Step {
 	return Step{Name: "create " + backend.Title(obj), Do: func(_ context.Context, w *World) error {
 		return w.server.Load(obj)
@@ -31,7 +33,7 @@ func Create(obj runtime.Object) Step {
 //	reconciletest.Patch("deployments.apps", "namespace/name", `{"spec":{"replicas":3}}`)
 //	reconciletest.Patch("nodes/status", "name", `{"status":{"phase":"Running"}}`)
 //
-// The key of an object without a namespace is its name.
+// The key of an object without a namespace is its name. The step fails if there is no such object.
 func Patch(resource, key, json string) Step {
 	resource, subresource, status := strings.Cut(resource, "/")
 	verb, subresources := "patch ", []string(nil)
@@ -48,7 +50,8 @@ func Patch(resource, key, json string) Step {
 	}}
 }
 
-// Delete returns a step that deletes an object; its dependents are deleted in the background.
+// Delete returns a step that deletes an object, which its finalizers may delay; its dependents are deleted in the
+// background. The key is that of [Patch]. The step fails if there is no such object.
 func Delete(resource, key string) Step {
 	return Step{Name: "delete " + resource + " " + key, Do: func(ctx context.Context, w *World) error {
 		client, name, err := backend.Client(w.server, resource, key)

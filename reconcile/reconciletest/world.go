@@ -21,7 +21,8 @@ type World struct {
 	outside any
 }
 
-// On returns the World of the case on a server, and makes what is outside of it. It is for package live.
+// On returns the World of the case on a server, and makes what is outside of it, by Case.Outside. It is for package live:
+// a server can be made in this module only.
 func (c *Case) On(server backend.Server) *World {
 	w := &World{server: server}
 	if c.Outside != nil {
@@ -36,7 +37,7 @@ func (w *World) Outside() any { return w.outside }
 // Config returns an administrator's configuration: its requests get no fault and are never held back.
 func (w *World) Config() *rest.Config { return w.server.Config() }
 
-// Client returns a clientset on [World.Config].
+// Client returns a new clientset on [World.Config].
 func (w *World) Client() kubernetes.Interface { return kubernetes.NewForConfigOrDie(w.Config()) }
 
 // Version returns a number that grows with each write: an [Actor] that has looked at this version need not look again.

@@ -15,24 +15,34 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
+	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/deployments"
 )
 
-// task is one write of a routine.
-type task = func(ctx context.Context, client kubernetes.Interface) error
+// Deployments returns an actor that does the work of the controllers of Deployments and ReplicaSets: ReplicaSets for
+// Deployments, Pods for ReplicaSets, owner references, the status of both with observedGeneration and conditions,
+// scaling, and rollouts with maxSurge and maxUnavailable, or by recreating. The Pods stay Pending unless something runs
+// them: [Kubelet].
+//
+// An old ReplicaSet is deleted when the rollout is over, and there are no revisions: their number would depend on how
+// often the actor looked. Nothing is adopted, and progressDeadlineSeconds is not watched.
+func Deployments() reconciletest.Actor {
+	return (&routine{look: deployments.Look}).actor("deployments")
+}
 
 // routine is an actor that looks at everything, and then does one task after the other. It looks again when something
 // was written, and when it is time.
 type routine struct {
 	// look returns what is to be done now, and when there will be more by the clock; zero: never.
-	look func(w *reconciletest.World, now time.Time) (todo []task, due time.Time, err error)
+	look func(w *reconciletest.World, now time.Time) (todo []deployments.Task, due time.Time, err error)
 
 	world   *reconciletest.World
 	client  kubernetes.Interface
 	version int64 // of the world, when it looked
-	todo    []task
+	todo    []deployments.Task
 	due     time.Time
 }
 
+// actor makes the routine an actor, for one case at a time.
 func (r *routine) actor(name string) reconciletest.Actor {
 	return reconciletest.Actor{
 		Name:    name,
@@ -45,7 +55,8 @@ func (r *routine) actor(name string) reconciletest.Actor {
 	}
 }
 
-func (r *routine) refresh(w *reconciletest.World) []task {
+// refresh looks again if the world has changed, or the time has come, and returns what is to be done.
+func (r *routine) refresh(w *reconciletest.World) []deployments.Task {
 	if r.world != w {
 		*r = routine{look: r.look, world: w, client: w.Client(), version: -1}
 	}
@@ -69,12 +80,4 @@ func (r *routine) do(w *reconciletest.World) {
 	}
 	r.todo = todo[1:]
 	_ = todo[0](context.Background(), r.client)
-}
-
-// sooner is the earlier of two times; the zero time is never.
-func sooner(a, b time.Time) time.Time {
-	if a.IsZero() || !b.IsZero() && b.Before(a) {
-		return b
-	}
-	return a
 }

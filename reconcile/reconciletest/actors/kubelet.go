@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
+	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/deployments"
 )
 
 const defaultStart = 2 * time.Second
@@ -45,9 +46,11 @@ func Kubelet(o *KubeletOptions) reconciletest.Actor {
 	return (&routine{look: k.look}).actor("kubelet")
 }
 
+// kubelet decides what each Pod needs. It remembers nothing: the Pods have everything.
 type kubelet struct{ start time.Duration }
 
-func (k kubelet) look(w *reconciletest.World, now time.Time) (todo []task, due time.Time, err error) {
+// look goes through the Pods by namespace and name.
+func (k kubelet) look(w *reconciletest.World, now time.Time) (todo []deployments.Task, due time.Time, err error) {
 	pods, err := reconciletest.List[corev1.Pod](w, "pods")
 	if err != nil || len(pods) == 0 {
 		return nil, time.Time{}, err
@@ -61,13 +64,13 @@ func (k kubelet) look(w *reconciletest.World, now time.Time) (todo []task, due t
 		if do != nil {
 			todo = append(todo, do)
 		}
-		due = sooner(due, at)
+		due = deployments.Sooner(due, at)
 	}
 	return todo, due, nil
 }
 
-// next is what a Pod needs now, or when it will need something.
-func (k kubelet) next(pod *corev1.Pod, nodes []corev1.Node, now time.Time) (do task, at time.Time) {
+// next returns what a Pod needs now, or when it will need something.
+func (k kubelet) next(pod *corev1.Pod, nodes []corev1.Node, now time.Time) (do deployments.Task, at time.Time) {
 	if pod.Spec.NodeName == "" {
 		return schedule(pod, nodes), time.Time{}
 	}
@@ -99,8 +102,8 @@ func (k kubelet) next(pod *corev1.Pod, nodes []corev1.Node, now time.Time) (do t
 // anyNode is where Pods run in a world without Nodes.
 const anyNode = "node"
 
-// schedule binds a Pod to a Node; nil: it is not ours, or there is none for it.
-func schedule(pod *corev1.Pod, nodes []corev1.Node) task {
+// schedule binds a Pod to a Node; nil: it has a different scheduler, or no Node fits.
+func schedule(pod *corev1.Pod, nodes []corev1.Node) deployments.Task {
 	if s := pod.Spec.SchedulerName; s != "" && s != corev1.DefaultSchedulerName || pod.DeletionTimestamp != nil {
 		return nil
 	}
@@ -134,14 +137,15 @@ func nodeReady(n *corev1.Node) corev1.ConditionStatus {
 	return ""
 }
 
+// outOfReach reports whether the Node does not answer. A Node that does not exist does.
 func outOfReach(name string, nodes []corev1.Node) bool {
 	return slices.ContainsFunc(nodes, func(n corev1.Node) bool {
 		return n.Name == name && nodeReady(&n) == corev1.ConditionUnknown
 	})
 }
 
-// remove lets a Pod go that has ended.
-func remove(pod *corev1.Pod) task {
+// remove deletes a Pod whose grace period is over, by its UID.
+func remove(pod *corev1.Pod) deployments.Task {
 	return func(ctx context.Context, client kubernetes.Interface) error {
 		now := int64(0)
 		return client.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{
@@ -150,7 +154,8 @@ func remove(pod *corev1.Pod) task {
 	}
 }
 
-func report(pod *corev1.Pod) task {
+// report writes the status of a Pod. It fails if the Pod has changed since the actor looked.
+func report(pod *corev1.Pod) deployments.Task {
 	return func(ctx context.Context, client kubernetes.Interface) error {
 		_, err := client.CoreV1().Pods(pod.Namespace).UpdateStatus(ctx, pod, metav1.UpdateOptions{})
 		return err
@@ -189,7 +194,7 @@ func started(pod *corev1.Pod, now metav1.Time) *corev1.Pod {
 	return pod
 }
 
-// address follows from the Pod's UID: no two have the same, but by a rare chance.
+// address follows from the Pod's UID: two Pods hardly ever have the same.
 func address(pod *corev1.Pod) string {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(pod.UID))
@@ -199,7 +204,7 @@ func address(pod *corev1.Pod) string {
 	return netip.AddrFrom4(ip).String()
 }
 
-// readiness is the condition Ready of a Pod that runs: it takes all of its gates.
+// readiness is the condition Ready of a Pod that runs: true if all of its gates are open.
 func readiness(pod *corev1.Pod) corev1.PodCondition {
 	for _, gate := range pod.Spec.ReadinessGates {
 		open := slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
@@ -213,7 +218,7 @@ func readiness(pod *corev1.Pod) corev1.PodCondition {
 }
 
 // regate reports a Pod whose gates have opened or closed; nil: there is nothing to report.
-func regate(pod *corev1.Pod, now metav1.Time) task {
+func regate(pod *corev1.Pod, now metav1.Time) deployments.Task {
 	if len(pod.Spec.ReadinessGates) == 0 {
 		return nil
 	}
@@ -224,7 +229,7 @@ func regate(pod *corev1.Pod, now metav1.Time) task {
 	return report(fresh)
 }
 
-// setPodCondition tells whether the condition was another one.
+// setPodCondition sets a condition, and reports whether its status has changed.
 func setPodCondition(pod *corev1.Pod, c corev1.PodCondition, now metav1.Time) (changed bool) {
 	c.LastTransitionTime = now
 	all := pod.Status.Conditions
@@ -238,14 +243,4 @@ func setPodCondition(pod *corev1.Pod, c corev1.PodCondition, now metav1.Time) (c
 		all[i] = c
 	}
 	return true
-}
-
-// podReady returns the condition Ready, if it is true.
-func podReady(pod *corev1.Pod) (corev1.PodCondition, bool) {
-	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
-			return c, true
-		}
-	}
-	return corev1.PodCondition{}, false
 }

@@ -55,7 +55,8 @@ func Faithful(cs *fake.Clientset) error {
 	return nil
 }
 
-// faithful carries the actions of a fake clientset to a simulated server. The clientset's lock serialises them.
+// faithful carries the actions of a fake clientset to a simulated server, as the requests that a real client would send:
+// both encode and decode, so that nothing is shared. The clientset's lock serialises them.
 type faithful struct {
 	sim       *apisim.Server
 	collector *apisim.Collector
@@ -81,7 +82,7 @@ func (f *faithful) load(tracker clienttesting.ObjectTracker) error {
 	return nil
 }
 
-// react serves an action; false leaves it to the fake.
+// react serves an action of the clientset, and collects the garbage that it leaves; false leaves the action to the fake.
 func (f *faithful) react(action clienttesting.Action) (bool, runtime.Object, error) {
 	q, err := f.request(action)
 	if q == nil {
@@ -95,6 +96,7 @@ func (f *faithful) react(action clienttesting.Action) (bool, runtime.Object, err
 	return true, obj, nil
 }
 
+// watch opens a watch on the simulated server; false leaves it to the fake.
 func (f *faithful) watch(action clienttesting.Action) (bool, watch.Interface, error) {
 	a, ok := action.(clienttesting.WatchActionImpl)
 	if !ok {
@@ -109,7 +111,8 @@ func (f *faithful) watch(action clienttesting.Action) (bool, watch.Interface, er
 	return true, w, err
 }
 
-// request is the HTTP request that a real client makes for the action; nil: nothing for the server.
+// request is the HTTP request that a real client makes for the action; nil: it is not for the server. An action of
+// package testing is a struct of its own for each verb.
 func (f *faithful) request(action clienttesting.Action) (*rest.Request, error) {
 	var q *rest.Request
 	var err error
@@ -152,7 +155,7 @@ func (f *faithful) request(action clienttesting.Action) (*rest.Request, error) {
 	return q, nil
 }
 
-// create is of an object, or of a subresource of one.
+// create is the request that creates an object, or a subresource of one, such as an Eviction.
 func (f *faithful) create(a clienttesting.CreateActionImpl) (*rest.Request, error) {
 	switch {
 	case a.Subresource == "":
@@ -195,6 +198,7 @@ func (f *faithful) all(verb string, a clienttesting.ActionImpl) (*rest.Request, 
 	return c.Verb(verb).NamespaceIfScoped(a.Namespace, scoped).Resource(r.Resource).MaxRetries(0), nil
 }
 
+// client returns the client of a group and version, which it makes once.
 func (f *faithful) client(gv schema.GroupVersion) (rest.Interface, error) {
 	if c := f.clients[gv]; c != nil {
 		return c, nil
@@ -212,6 +216,7 @@ func (f *faithful) client(gv schema.GroupVersion) (rest.Interface, error) {
 	return c, err
 }
 
+// nameOf is the name of an object that is being written; "" if it has no metadata.
 func nameOf(obj runtime.Object) string {
 	if m, ok := obj.(metav1.Object); ok {
 		return m.GetName()

@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
+	engine "github.com/homeostat/homeostat/reconcile/reconciletest/internal/smoke"
 )
 
 const (
@@ -110,17 +111,5 @@ func smoke(ctx context.Context, c *reconciletest.Case, config *rest.Config, o *O
 	if err := errors.Join(opts.validate(), c.Validate()); err != nil {
 		return nil, err
 	}
-	began := time.Now()
-	s, err := newSmoker(ctx, c, config, opts)
-	if err != nil {
-		return nil, err
-	}
-	defer s.stop()
-	if err := s.begin(ctx); err != nil {
-		return nil, err
-	}
-	err = s.play(ctx)
-	s.report.Elapsed = time.Since(began)
-	s.report.Rules = s.rules.Rules()
-	return s.report, err
+	return engine.Play(ctx, c, config, engine.Options(opts))
 }

@@ -1,4 +1,4 @@
-package actors
+package deployments
 
 import (
 	"context"
@@ -11,20 +11,22 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// reportDeployment writes the status of a Deployment, if it is another one.
-func (f *fleet) reportDeployment(d *appsv1.Deployment) []task {
+// reportDeployment writes the status of a Deployment, if it has changed.
+func (f *fleet) reportDeployment(d *appsv1.Deployment) []Task {
 	status := f.statusOf(d)
 	if equality.Semantic.DeepEqual(status, d.Status) {
 		return nil
 	}
 	d = d.DeepCopy()
 	d.Status = status
-	return []task{func(ctx context.Context, client kubernetes.Interface) error {
+	return []Task{func(ctx context.Context, client kubernetes.Interface) error {
 		_, err := client.AppsV1().Deployments(d.Namespace).UpdateStatus(ctx, d, metav1.UpdateOptions{})
 		return err
 	}}
 }
 
+// statusOf sums up the status of a Deployment from those of its ReplicaSets, as the real controller does: it may be
+// behind the Pods.
 func (f *fleet) statusOf(d *appsv1.Deployment) appsv1.DeploymentStatus {
 	current, old := f.setsOf(d)
 	status := appsv1.DeploymentStatus{
@@ -49,6 +51,7 @@ func (f *fleet) statusOf(d *appsv1.Deployment) appsv1.DeploymentStatus {
 	return status
 }
 
+// addConditions sets Available, and Progressing if the Deployment has its ReplicaSet. There is no ReplicaFailure.
 func (f *fleet) addConditions(d *appsv1.Deployment, current *appsv1.ReplicaSet, status *appsv1.DeploymentStatus) {
 	want := replicas(d.Spec.Replicas)
 	_, unavailable := bounds(d)
@@ -81,7 +84,7 @@ func (f *fleet) addConditions(d *appsv1.Deployment, current *appsv1.ReplicaSet, 
 	status.Conditions = all
 }
 
-// date takes the times of the condition that is there, as far as it is the same.
+// date keeps the times of the condition that is there, as far as it has not changed.
 func (f *fleet) date(c *appsv1.DeploymentCondition, have []appsv1.DeploymentCondition) {
 	c.LastTransitionTime, c.LastUpdateTime = metav1.NewTime(f.now), metav1.NewTime(f.now)
 	for _, h := range have {

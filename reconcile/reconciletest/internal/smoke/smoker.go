@@ -1,4 +1,11 @@
-package live
+// Package smoke plays a case on a real API server: undisturbed, and then with a kill after each write.
+//
+//	smoker ── trial: undisturbed ── trial: killing ── compare, a third trial if they differ
+//	           │
+//	           ├─ lives: the replicas, each with a wire to the server that can be cut
+//	           ├─ journal: what went over the wires; it kills
+//	           └─ remote, mirror, past: the server now, as its watches show it, and after each write
+package smoke
 
 import (
 	"context"
@@ -19,7 +26,31 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/state"
 )
 
-// smoker makes the trials of one Smoke.
+// Options are those of package live, with their defaults.
+type Options struct {
+	Rest, Timeout time.Duration
+	Kills         int
+	Program       *rest.Config
+}
+
+// Play plays the case. An error says that there was nothing to judge.
+func Play(ctx context.Context, c *reconciletest.Case, config *rest.Config, o Options) (*reconciletest.Report, error) {
+	began := time.Now()
+	s, err := newSmoker(ctx, c, config, o)
+	if err != nil {
+		return nil, err
+	}
+	defer s.stop()
+	if err := s.begin(ctx); err != nil {
+		return nil, err
+	}
+	err = s.play(ctx)
+	s.report.Elapsed = time.Since(began)
+	s.report.Rules = s.rules.Rules()
+	return s.report, err
+}
+
+// smoker makes the trials of one case.
 type smoker struct {
 	c       *reconciletest.Case
 	o       Options

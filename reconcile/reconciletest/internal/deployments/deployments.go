@@ -1,4 +1,5 @@
-package actors
+// Package deployments does the work of the controllers of Deployments and ReplicaSets, one write after the other.
+package deployments
 
 import (
 	"context"
@@ -19,18 +20,10 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
 )
 
-// Deployments returns an actor that does the work of the controllers of Deployments and ReplicaSets: ReplicaSets for
-// Deployments, Pods for ReplicaSets, owner references, the status of both with observedGeneration and conditions,
-// scaling, and rollouts with maxSurge and maxUnavailable, or by recreating. The Pods stay Pending unless something runs
-// them: [Kubelet].
-//
-// An old ReplicaSet is deleted when the rollout is over, and there are no revisions: their number would depend on how
-// often the actor looked. Nothing is adopted, and progressDeadlineSeconds is not watched.
-func Deployments() reconciletest.Actor {
-	return (&routine{look: lookAtDeployments}).actor("deployments")
-}
+// Task is one write.
+type Task = func(ctx context.Context, client kubernetes.Interface) error
 
-// fleet is what there is.
+// fleet is everything that the controllers look at.
 type fleet struct {
 	now         time.Time
 	deployments []appsv1.Deployment
@@ -39,7 +32,9 @@ type fleet struct {
 	due         time.Time // when a Pod becomes available
 }
 
-func lookAtDeployments(w *reconciletest.World, now time.Time) (todo []task, due time.Time, err error) {
+// Look returns what is to be done now, and when a Pod becomes available; zero: never. It reads the world itself: there is
+// no cache that could be old.
+func Look(w *reconciletest.World, now time.Time) (todo []Task, due time.Time, err error) {
 	f := fleet{now: now}
 	if f.deployments, err = reconciletest.List[appsv1.Deployment](w, "deployments.apps"); err != nil {
 		return nil, time.Time{}, err
@@ -56,10 +51,10 @@ func lookAtDeployments(w *reconciletest.World, now time.Time) (todo []task, due 
 	return f.tasks(), f.due, nil
 }
 
-// tasks are the changes first, what is too much before what is missing, and then the reports of ReplicaSets, and of
-// Deployments, which sum those up.
-func (f *fleet) tasks() []task {
-	var changes, missing, reports []task
+// tasks are the changes first, deletions before creations, and then the status of ReplicaSets, and of Deployments, which
+// sum those up.
+func (f *fleet) tasks() []Task {
+	var changes, missing, reports []Task
 	for i := range f.deployments {
 		if d := &f.deployments[i]; d.DeletionTimestamp == nil {
 			changes = append(changes, f.rollOut(d)...)
@@ -109,7 +104,7 @@ func sameTemplate(ofSet, ofDeployment *corev1.PodTemplateSpec) bool {
 }
 
 // rollOut makes, scales and deletes the ReplicaSets of a Deployment.
-func (f *fleet) rollOut(d *appsv1.Deployment) []task {
+func (f *fleet) rollOut(d *appsv1.Deployment) []Task {
 	current, old := f.setsOf(d)
 	switch {
 	case d.Spec.Paused:
@@ -117,7 +112,7 @@ func (f *fleet) rollOut(d *appsv1.Deployment) []task {
 	case current == nil && recreates(d) && f.anyPods(old):
 		return shrink(old, total(old))
 	case current == nil:
-		return []task{newSet(d, min(replicas(d.Spec.Replicas), room(d, old)))}
+		return []Task{newSet(d, min(replicas(d.Spec.Replicas), room(d, old)))}
 	}
 	if todo := shift(d, current, old); len(todo) > 0 {
 		return todo
@@ -125,7 +120,7 @@ func (f *fleet) rollOut(d *appsv1.Deployment) []task {
 	if current.Status.AvailableReplicas < replicas(d.Spec.Replicas) {
 		return nil
 	}
-	var todo []task
+	var todo []Task
 	for _, s := range old {
 		if replicas(s.Spec.Replicas) == 0 && len(f.podsOf(s)) == 0 {
 			todo = append(todo, removeSet(s))
@@ -134,31 +129,31 @@ func (f *fleet) rollOut(d *appsv1.Deployment) []task {
 	return todo
 }
 
-// scaleOnly is for a Deployment that is paused: with several ReplicaSets, they stay as they are.
-func scaleOnly(d *appsv1.Deployment, current *appsv1.ReplicaSet, sets []*appsv1.ReplicaSet) []task {
+// scaleOnly is for a Deployment that is paused: several ReplicaSets stay as they are.
+func scaleOnly(d *appsv1.Deployment, current *appsv1.ReplicaSet, sets []*appsv1.ReplicaSet) []Task {
 	if current != nil {
 		sets = append(sets, current)
 	}
 	if want := replicas(d.Spec.Replicas); len(sets) == 1 && replicas(sets[0].Spec.Replicas) != want {
-		return []task{resizeSet(sets[0], want)}
+		return []Task{resizeSet(sets[0], want)}
 	}
 	return nil
 }
 
 // shift scales the current ReplicaSet up as far as there is room, and the others down as far as enough is available.
-func shift(d *appsv1.Deployment, current *appsv1.ReplicaSet, old []*appsv1.ReplicaSet) []task {
+func shift(d *appsv1.Deployment, current *appsv1.ReplicaSet, old []*appsv1.ReplicaSet) []Task {
 	want, have := replicas(d.Spec.Replicas), replicas(current.Spec.Replicas)
 	if size := min(want, have+room(d, append(old, current))); size != have {
-		return []task{resizeSet(current, size)}
+		return []Task{resizeSet(current, size)}
 	}
 	_, unavailable := bounds(d)
 	coming := max(have-current.Status.AvailableReplicas, 0)
 	return shrink(old, have+total(old)-coming-(want-unavailable))
 }
 
-// shrink takes so many replicas away, the oldest first.
-func shrink(sets []*appsv1.ReplicaSet, drop int32) []task {
-	var todo []task
+// shrink removes drop replicas, of the oldest ReplicaSets first.
+func shrink(sets []*appsv1.ReplicaSet, drop int32) []Task {
+	var todo []Task
 	for _, s := range sets {
 		size := replicas(s.Spec.Replicas)
 		if n := min(max(drop, 0), size); n > 0 {
@@ -174,6 +169,7 @@ func room(d *appsv1.Deployment, sets []*appsv1.ReplicaSet) int32 {
 	return max(replicas(d.Spec.Replicas)+surge-total(sets), 0)
 }
 
+// total is the number of replicas that the ReplicaSets want together.
 func total(sets []*appsv1.ReplicaSet) int32 {
 	n := int32(0)
 	for _, s := range sets {
@@ -182,6 +178,7 @@ func total(sets []*appsv1.ReplicaSet) int32 {
 	return n
 }
 
+// recreates reports whether all old Pods are deleted before new ones are created.
 func recreates(d *appsv1.Deployment) bool {
 	return d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType
 }
@@ -206,6 +203,7 @@ func bounds(d *appsv1.Deployment) (surge, unavailable int32) {
 	return int32(up), int32(min(down, want)) //nolint:gosec // both are small
 }
 
+// replicas is a number of replicas; the API server would have set the default, 1.
 func replicas(n *int32) int32 {
 	if n == nil {
 		return 1
@@ -221,7 +219,9 @@ func templateHash(t *corev1.PodTemplateSpec) string {
 	return rand.SafeEncodeString(strconv.FormatUint(uint64(h.Sum32()), 10))
 }
 
-func newSet(d *appsv1.Deployment, size int32) task {
+// newSet creates the ReplicaSet of a Deployment's template. Its name follows from the template, as the real one's does:
+// a second attempt finds that it exists.
+func newSet(d *appsv1.Deployment, size int32) Task {
 	hash := templateHash(&d.Spec.Template)
 	template := *d.Spec.Template.DeepCopy()
 	metav1.SetMetaDataLabel(&template.ObjectMeta, appsv1.DefaultDeploymentUniqueLabelKey, hash)
@@ -243,7 +243,8 @@ func newSet(d *appsv1.Deployment, size int32) task {
 	}
 }
 
-func resizeSet(s *appsv1.ReplicaSet, size int32) task {
+// resizeSet sets the replicas of a ReplicaSet. It fails if the ReplicaSet has changed since the actor looked.
+func resizeSet(s *appsv1.ReplicaSet, size int32) Task {
 	s = s.DeepCopy()
 	s.Spec.Replicas = &size
 	return func(ctx context.Context, client kubernetes.Interface) error {
@@ -252,11 +253,20 @@ func resizeSet(s *appsv1.ReplicaSet, size int32) task {
 	}
 }
 
-func removeSet(s *appsv1.ReplicaSet) task {
+// removeSet deletes a ReplicaSet, by its UID, and its Pods in the background.
+func removeSet(s *appsv1.ReplicaSet) Task {
 	background := metav1.DeletePropagationBackground
 	return func(ctx context.Context, client kubernetes.Interface) error {
 		return client.AppsV1().ReplicaSets(s.Namespace).Delete(ctx, s.Name, metav1.DeleteOptions{
 			PropagationPolicy: &background, Preconditions: &metav1.Preconditions{UID: &s.UID},
 		})
 	}
+}
+
+// Sooner is the earlier of two times; the zero time is never.
+func Sooner(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
 }

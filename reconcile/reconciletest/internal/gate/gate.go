@@ -1,4 +1,6 @@
-package reconciletest
+// Package gate lets the workers of Homeostat's queues in, one at a time, when every other goroutine of the program is
+// blocked: then what waits for them does not depend on which goroutine was faster.
+package gate
 
 import (
 	"cmp"
@@ -10,10 +12,10 @@ import (
 	"github.com/homeostat/homeostat/internal/simhook"
 )
 
-// gate lets the workers of Homeostat's queues in, one at a time and when all else is still: then what waits for them
-// does not depend on which goroutine was faster. Whoever was told to stop comes in, too, and sees that it was.
-type gate struct {
-	wake func()
+// Gate is that of one run.
+type Gate struct {
+	// Wake is called when a worker waits.
+	Wake func()
 
 	mu      sync.Mutex // guards what follows
 	queues  int
@@ -30,13 +32,18 @@ type worker struct {
 // clientKey is the context key of the name of the client that a worker belongs to.
 type clientKey struct{}
 
-// hooks are those of all queues that the program makes during this run.
-func (g *gate) hooks() *simhook.Hooks {
+// With returns a context for the workers of a client. A worker without it does not wait.
+func With(ctx context.Context, client string) context.Context {
+	return context.WithValue(ctx, clientKey{}, client)
+}
+
+// Hooks are those of all queues that the program makes during this run. Back-off has no jitter.
+func (g *Gate) Hooks() *simhook.Hooks {
 	return &simhook.Hooks{Gate: g.of, Jitter: func() float64 { return 0.5 }}
 }
 
-// of is what a queue calls before it hands out a key.
-func (g *gate) of(queue string) func(context.Context) {
+// of is what a queue calls before it dispatches a key. A worker whose context has ended waits as well, and then sees it.
+func (g *Gate) of(queue string) func(context.Context) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.queues++
@@ -48,18 +55,19 @@ func (g *gate) of(queue string) func(context.Context) {
 	}
 }
 
-func (g *gate) wait(w *worker) {
+// wait blocks a worker until the run lets it in.
+func (g *Gate) wait(w *worker) {
 	g.mu.Lock()
 	g.waiting = append(g.waiting, w)
 	g.mu.Unlock()
-	g.wake()
+	g.Wake()
 	<-w.enter
 }
 
-// open lets one worker in; false: nobody waits. Those of one queue are all alike. A mapper's queue is named after its
-// controller's and something more: it goes first, unless the order is one of chance, so that what it finds out is known
-// when the turn begins.
-func (g *gate) open(random *rand.Rand) bool {
+// Open lets one worker in, or returns false if none waits. The workers of one queue are all alike. A mapper's queue is
+// named after its controller's and something more: it goes first, unless random orders them, so that what it finds is
+// known when the reconcile begins.
+func (g *Gate) Open(random *rand.Rand) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if len(g.waiting) == 0 {

@@ -1,4 +1,4 @@
-package actors
+package deployments
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// podsOf are all Pods of a ReplicaSet, those included that are on their way out.
+// podsOf returns all Pods of a ReplicaSet, also those that are being deleted.
 func (f *fleet) podsOf(s *appsv1.ReplicaSet) []*corev1.Pod {
 	var all []*corev1.Pod
 	for i := range f.pods {
@@ -23,13 +23,14 @@ func (f *fleet) podsOf(s *appsv1.ReplicaSet) []*corev1.Pod {
 	return all
 }
 
+// anyPods reports whether a Pod of the ReplicaSets has not ended.
 func (f *fleet) anyPods(sets []*appsv1.ReplicaSet) bool {
 	return slices.ContainsFunc(sets, func(s *appsv1.ReplicaSet) bool {
 		return slices.ContainsFunc(f.podsOf(s), alive)
 	})
 }
 
-// alive Pods have not ended; they may be about to.
+// alive Pods have not ended; they may be being deleted.
 func alive(p *corev1.Pod) bool {
 	return p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed
 }
@@ -39,8 +40,8 @@ func (f *fleet) active(s *appsv1.ReplicaSet) []*corev1.Pod {
 	return slices.DeleteFunc(f.podsOf(s), func(p *corev1.Pod) bool { return p.DeletionTimestamp != nil || !alive(p) })
 }
 
-// excess deletes the Pods that are too many: first those that are not ready, then the youngest.
-func (f *fleet) excess(s *appsv1.ReplicaSet) []task {
+// excess deletes surplus Pods: first those that are not ready, then the youngest.
+func (f *fleet) excess(s *appsv1.ReplicaSet) []Task {
 	have, want := f.active(s), int(replicas(s.Spec.Replicas))
 	if len(have) <= want {
 		return nil
@@ -56,7 +57,7 @@ func (f *fleet) excess(s *appsv1.ReplicaSet) []task {
 		}
 		return b.CreationTimestamp.Compare(a.CreationTimestamp.Time)
 	})
-	var todo []task
+	var todo []Task
 	for _, p := range have[:len(have)-want] {
 		todo = append(todo, func(ctx context.Context, client kubernetes.Interface) error {
 			return client.CoreV1().Pods(p.Namespace).Delete(ctx, p.Name,
@@ -66,7 +67,8 @@ func (f *fleet) excess(s *appsv1.ReplicaSet) []task {
 	return todo
 }
 
-func newPod(s *appsv1.ReplicaSet) task {
+// newPod creates a Pod of the template, with a generated name.
+func newPod(s *appsv1.ReplicaSet) Task {
 	t := s.Spec.Template.DeepCopy()
 	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
@@ -84,8 +86,8 @@ func newPod(s *appsv1.ReplicaSet) task {
 	}
 }
 
-// reportSet writes the status of a ReplicaSet, if it is another one.
-func (f *fleet) reportSet(s *appsv1.ReplicaSet) []task {
+// reportSet writes the status of a ReplicaSet, if it has changed.
+func (f *fleet) reportSet(s *appsv1.ReplicaSet) []Task {
 	status := appsv1.ReplicaSetStatus{
 		ObservedGeneration: s.Generation, Conditions: s.Status.Conditions, TerminatingReplicas: new(int32),
 	}
@@ -105,7 +107,7 @@ func (f *fleet) reportSet(s *appsv1.ReplicaSet) []task {
 			if at := c.LastTransitionTime.Add(patience); !f.now.Before(at) {
 				status.AvailableReplicas++
 			} else {
-				f.due = sooner(f.due, at)
+				f.due = Sooner(f.due, at)
 			}
 		}
 	}
@@ -114,8 +116,18 @@ func (f *fleet) reportSet(s *appsv1.ReplicaSet) []task {
 	}
 	s = s.DeepCopy()
 	s.Status = status
-	return []task{func(ctx context.Context, client kubernetes.Interface) error {
+	return []Task{func(ctx context.Context, client kubernetes.Interface) error {
 		_, err := client.AppsV1().ReplicaSets(s.Namespace).UpdateStatus(ctx, s, metav1.UpdateOptions{})
 		return err
 	}}
+}
+
+// podReady returns the condition Ready, if it is true.
+func podReady(pod *corev1.Pod) (corev1.PodCondition, bool) {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
+			return c, true
+		}
+	}
+	return corev1.PodCondition{}, false
 }

@@ -1,0 +1,70 @@
+package reconciletest
+
+import (
+	"fmt"
+	"time"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+
+	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/rules"
+)
+
+// Report describes what an exploration covered, and its failure if there is one.
+type Report struct {
+	// Runs is the number of runs, those without faults included. The runs that make a failure smaller do not count.
+	Runs int
+	// Planned is the number of single deviations that there are for this process. If Budget ends before all are tried,
+	// Runs is smaller.
+	Planned int
+	// Pairs is the number of runs with two deviations.
+	Pairs int
+	// Kills is the number of kills of package live.
+	Kills int
+	// Calls, Writes and Deliveries are those of the run without faults: API calls of the program except for Events and
+	// Leases, calls among them that changed something, and watch events that it received.
+	Calls, Writes, Deliveries int
+	// Rules are the fewest RBAC rules with which the program could do everything that it did in all runs.
+	Rules []rbacv1.PolicyRule
+	// Failure is the text that the test was failed with: what was done, what is wrong, the token, the trace and a hint.
+	// It is empty if nothing was found.
+	Failure string
+	// Token replays the failure with [Replay].
+	Token string
+	// Oracle is the rule that the failure breaks:
+	//
+	//   - run: Run returns only when its context has ended.
+	//   - stop: no goroutine is left behind.
+	//   - workload: without faults the steps of the workload succeed.
+	//   - rest: the program comes to rest.
+	//   - stay: it stays at rest.
+	//   - goal, always: those of the case hold.
+	//   - tail: at rest a restart writes nothing.
+	//   - state: the state at rest is that of the run without faults.
+	//   - counts: a slow watch alone does not make it have or delete more.
+	//   - amplify: a fault does not multiply the writes.
+	//   - leader: only the replica that holds the Lease writes.
+	//   - watch: what the program reads and writes, it watches.
+	//   - past: with caches of the past it deletes nothing that is wanted.
+	//   - lost: what other clients have just written is not overwritten.
+	//   - mutation: objects of a cache are not modified.
+	//   - cache: at rest a cache holds what the server has.
+	//   - retry: what the server has put off is not repeated before its time.
+	Oracle string
+	// Trace is what happened up to the failure: one line for each step.
+	Trace []string
+	// Elapsed is how long the exploration took, in real time.
+	Elapsed time.Duration
+}
+
+// String summarizes the report in one line.
+func (r *Report) String() string {
+	return fmt.Sprintf("%d runs (%d of %d single deviations, %d pairs); "+
+		"without faults: %d calls, %d writes, %d deliveries",
+		r.Runs, min(r.Runs, r.Planned), r.Planned, r.Pairs, r.Calls, r.Writes, r.Deliveries)
+}
+
+// Compare holds the rules of a Role or ClusterRole against Rules. It returns the calls of the program that the granted
+// rules do not allow, and the granted verbs that no run needed, each as "verb resource.group".
+func (r *Report) Compare(granted []rbacv1.PolicyRule) (missing, unused []string) {
+	return rules.Compare(r.Rules, granted)
+}
