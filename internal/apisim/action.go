@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// ActionKind tells actions apart.
+// ActionKind is the kind of an action.
 type ActionKind uint8
 
 // The kinds of actions, in the order in which [Benign] prefers them.
@@ -45,7 +45,7 @@ func (a Action) String() string {
 	return a.Kind.String() + " " + a.watch.label()
 }
 
-// WatchID tells the watches of a delivery apart; 0 for other actions.
+// WatchID identifies the watch of a delivery; 0 for other actions.
 func (a Action) WatchID() int {
 	if a.watch == nil {
 		return 0
@@ -53,7 +53,7 @@ func (a Action) WatchID() int {
 	return a.watch.id
 }
 
-// CallID tells parked calls apart; 0 for other actions.
+// CallID identifies a parked call; 0 for other actions.
 func (a Action) CallID() int {
 	if a.call == nil {
 		return 0
@@ -61,8 +61,7 @@ func (a Action) CallID() int {
 	return a.call.id
 }
 
-// Request tells a parked call from all others that ask for something else: the caller, the object and the body; "" for
-// other actions.
+// Request is what a parked call asks for: the caller, the object and the body; "" for other actions.
 func (a Action) Request() string {
 	if a.call == nil {
 		return ""
@@ -94,7 +93,7 @@ func compareActions(a, b Action) int {
 // Extra is an action that a scenario adds: a step of its workload, a crash, a rival's write.
 type Extra struct {
 	Name string
-	// Enabled tells whether it can happen now; nil: always.
+	// Enabled reports whether it can happen now; nil: always.
 	Enabled func() bool
 	// Do runs in the scheduler's goroutine. It may use the admin client; it must not wait for gated calls.
 	Do func()

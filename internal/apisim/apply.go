@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// apply is server-side apply. Fields of objects that nobody has applied yet are owned by "before-first-apply", unless
+// apply is server-side apply. Before the first apply to an object its fields are owned by "before-first-apply", unless
 // Options.ManagedFields has every write tracked.
 func (x *exchange) apply() (*output, error) {
 	config, err := applyConfig(x.t, x.r)
@@ -96,7 +96,7 @@ func applyConfig(t *table, r *request) (object, error) {
 	return config, nil
 }
 
-// applied merges the configuration into the object, and who owns what.
+// applied merges the configuration into the object and its managed fields.
 func (x *exchange) applied(have *stored, config object) (object, error) {
 	fields, err := fieldManager(x.t, x.r.Subresource)
 	if err != nil {

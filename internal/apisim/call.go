@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Call names one API call: who calls, the verb as RBAC knows it, and the object.
+// Call is one API call: the client, the verb as RBAC names it, and the object.
 type Call struct {
 	Client      string
 	Incarnation int
@@ -22,7 +22,7 @@ type Call struct {
 	Name        string // of a create: the name, or the generateName followed by *
 }
 
-// Write tells whether the call changes state.
+// Write reports whether the call changes state.
 func (c Call) Write() bool {
 	return c.Verb != "get" && c.Verb != "list" && c.Verb != "watch"
 }
@@ -53,8 +53,8 @@ var verbs = map[string]string{
 	http.MethodPatch: "patch", http.MethodDelete: "delete",
 }
 
-// ParseCall reads which call a request is, but for who makes it and the name of what it creates, which are not in its
-// path. false: it is of no resource.
+// ParseCall derives the call from the path of a request, without the client, and without the name of what it creates. It
+// returns false if the path is of no resource.
 func ParseCall(req *http.Request) (Call, bool) {
 	var c Call
 	ok := c.parsePath(req.Method, req.URL.Path, req.URL.Query())
@@ -124,7 +124,7 @@ func (r *request) key() types.NamespacedName {
 	return types.NamespacedName{Namespace: r.Namespace, Name: r.Name}
 }
 
-// rest is what tells it from others of that name: whose selector it is, and what it writes.
+// rest distinguishes calls of the same name: their selectors and what they write.
 func (r *request) rest() string {
 	return r.query.Get("labelSelector") + "\n" + r.query.Get("fieldSelector") + "\n" + string(r.body)
 }

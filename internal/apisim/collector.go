@@ -7,8 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Collector does what the garbage collector and the namespace controller do, one write at a time. It keeps no cache:
-// it is a correct controller that is as slow as the scheduler wants it.
+// Collector is the garbage collector and the namespace controller, one write at a time. It keeps no cache: it is a correct
+// controller that is as slow as the scheduler makes it.
 type Collector struct {
 	server *Server
 	idle   int64 // the version of the server at which there was nothing to do
@@ -22,7 +22,7 @@ func (c *Collector) Extra() *Extra {
 	return &Extra{Name: "collect garbage", Enabled: c.Pending, Do: func() { c.Step() }}
 }
 
-// Pending tells whether there is something to collect.
+// Pending reports whether there is something to collect.
 func (c *Collector) Pending() bool {
 	s := c.server
 	s.mu.Lock()
@@ -46,7 +46,7 @@ func (c *Collector) Step() bool {
 		work()
 	}
 	s.mu.Unlock()
-	s.tell()
+	s.runHooks()
 	return work != nil
 }
 
@@ -123,7 +123,7 @@ func (c *Collector) nextFor(w *world, t *table, o *stored) func() {
 		return c.orphan(w, t, o)
 	case deleting && slices.Contains(finalizersOf(o.obj), metav1.FinalizerDeleteDependents):
 		if slices.ContainsFunc(w.owned[text(o.meta(), "uid")], func(d owned) bool { return d.blocks }) {
-			break // its dependents are looked at in their own turn
+			break // its dependents are collected first
 		}
 		return func() { c.unfinalize(t, o, metav1.FinalizerDeleteDependents) }
 	case deleting && t.res.Group == "" && t.res.Resource == "namespaces":
@@ -137,7 +137,7 @@ func (c *Collector) nextFor(w *world, t *table, o *stored) func() {
 	return c.dependent(w, t, o)
 }
 
-// dependent looks at the owners of an object: with none left it goes, with some left it forgets the others.
+// dependent deletes an object that has no owner left, and removes deleted owners from one that has.
 func (c *Collector) dependent(w *world, t *table, o *stored) func() {
 	var solid, absent, waiting []string
 	for _, ref := range ownersOf(o) {
@@ -152,12 +152,12 @@ func (c *Collector) dependent(w *world, t *table, o *stored) func() {
 			solid = append(solid, ref.uid)
 		}
 	}
-	gone := append(absent, waiting...)
+	lost := append(absent, waiting...)
 	switch {
-	case len(gone) == 0:
+	case len(lost) == 0:
 		return nil
 	case len(solid) > 0:
-		return func() { c.disown(t, o, gone) }
+		return func() { c.disown(t, o, lost) }
 	}
 	policy := metav1.DeletePropagationBackground
 	if len(waiting) > 0 && len(w.owned[text(o.meta(), "uid")]) > 0 {
@@ -232,7 +232,7 @@ func (c *Collector) unfinalize(t *table, o *stored, finalizer string) {
 	c.write(t, o, obj, false)
 }
 
-// write commits the change; the object may have nothing left to wait for then.
+// write commits a change; with last, the deletion of the object.
 func (c *Collector) write(t *table, have *stored, obj object, last bool) {
 	x := c.exchange(t, have, "update")
 	if last {

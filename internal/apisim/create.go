@@ -217,6 +217,6 @@ func (s *Server) load(o runtime.Object) error {
 		_, err = (&exchange{s: &s.store, t: t, r: r}).insert(u.Object)
 	}
 	s.mu.Unlock()
-	s.tell()
+	s.runHooks()
 	return err
 }

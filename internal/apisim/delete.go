@@ -62,8 +62,8 @@ func (r *request) deleteOptions() (*metav1.DeleteOptions, error) {
 	return opts, nil
 }
 
-// end deletes the object, or marks it as being deleted when somebody has to finish something first. It returns the
-// object that the caller is shown; nil: a Status.
+// end deletes the object, or marks it as being deleted when finalizers or a grace period delay that. It returns the
+// object that the answer shows; nil: a Status.
 func (x *exchange) end(have *stored, opts *metav1.DeleteOptions) (*stored, error) {
 	if err := precondition(x.t, have, opts.Preconditions); err != nil {
 		return nil, err
@@ -210,7 +210,7 @@ func gracePeriod(r *Resource, have *stored, opts *metav1.DeleteOptions) int64 {
 	return grace
 }
 
-// namespaceWaits tells whether a namespace still has its own finalizers.
+// namespaceWaits reports whether a namespace still has its own finalizers.
 func (s *store) namespaceWaits(t *table, have *stored) bool {
 	if !s.opts.Lifecycle || t.res.Group != "" || t.res.Resource != "namespaces" {
 		return false

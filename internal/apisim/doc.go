@@ -28,14 +28,14 @@
 //
 // Server-side apply records who owns fields from the first apply to an object on, unless Options.ManagedFields has
 // every write tracked; custom resources have no schema, so that their lists are atomic. Disruption budgets and
-// DaemonSets, Deployments and the like have no controllers here: only the [Collector] acts. Package reconciletest has
-// actors for Pods and Deployments.
+// DaemonSets, Deployments and the like have no controllers here: only the [Collector] acts. Package
+// reconciletest/actors has actors for Pods and Deployments.
 //
 // It speaks JSON only: [Server.Config] says so. It has no admission but namespace lifecycle, no defaulting, no
 // validation of fields, no conversion between versions, and no schemas of custom resources. TLS, authentication and
 // discovery are absent.
 //
 // client-go takes its jitter from the global math/rand: a test that compares traces sets GODEBUG=randseednop=0 and
-// calls rand.Seed. Its reflector keeps the objects of a streaming list in a map: the order in which it hands them on
+// calls rand.Seed. Its reflector keeps the objects of a streaming list in a map: the order in which it delivers them
 // is not reproducible.
 package apisim

@@ -15,7 +15,7 @@ type Event struct {
 	Version  int64
 	// Call is the call that wrote it; its Client is "" for Load.
 	Call Call
-	// Old and New are the object before and after; nil where there is none. Shared: read only.
+	// Old and New are the object before and after; nil where there is none. Shared; do not modify them.
 	Old, New *unstructured.Unstructured
 }
 
@@ -58,15 +58,15 @@ func (e *entry) event(t *table, call Call) Event {
 	return ev
 }
 
-// tell runs the hooks for what was committed. Whoever finds nobody telling tells for all, so that hooks see
-// commits in order and none holds the lock.
-func (s *store) tell() {
+// runHooks calls the hooks for what was committed, without the lock. If another goroutine does so already, it does it for
+// all: hooks see commits in order.
+func (s *store) runHooks() {
 	s.mu.Lock()
-	if s.telling {
+	if s.runningHooks {
 		s.mu.Unlock()
 		return
 	}
-	s.telling = true
+	s.runningHooks = true
 	for len(s.commits) > 0 {
 		e := s.commits[0]
 		s.commits = s.commits[1:]
@@ -77,6 +77,6 @@ func (s *store) tell() {
 		}
 		s.mu.Lock()
 	}
-	s.telling = false
+	s.runningHooks = false
 	s.mu.Unlock()
 }

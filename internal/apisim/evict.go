@@ -17,7 +17,7 @@ import (
 
 var budgets = schema.GroupVersionResource{Group: "policy", Version: "v1", Resource: "poddisruptionbudgets"}
 
-// evict deletes a pod if its disruption budget lets it go. Nobody computes budgets here: a test or an actor sets
+// evict deletes a pod if its disruption budget allows it. Budgets are not computed here: a test or an actor sets
 // their status.
 func (x *exchange) evict() (*output, error) {
 	var e policyv1.Eviction
@@ -74,13 +74,13 @@ func evictPod(x *exchange, opts *metav1.DeleteOptions) error {
 	return err
 }
 
-// unguarded pods are no loss to their application.
+// unguarded pods do not count for a budget.
 func unguarded(pod *corev1.Pod) bool {
 	gone := []corev1.PodPhase{corev1.PodSucceeded, corev1.PodFailed, corev1.PodPending}
 	return slices.Contains(gone, pod.Status.Phase) || pod.DeletionTimestamp != nil
 }
 
-// askBudget takes one disruption from the pod's budget, or says why not.
+// askBudget takes one disruption from the pod's budget, or returns why it must not.
 func askBudget(x *exchange, pod *corev1.Pod) error {
 	x = &exchange{s: x.s, t: x.s.tables[budgets], r: x.r}
 	var found []*stored

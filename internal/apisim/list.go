@@ -61,7 +61,7 @@ func (x *exchange) list() (*output, error) {
 	return l.output(x.t, x.r)
 }
 
-// listFrom tells which version a list shows, and after which key it starts.
+// listFrom returns the resourceVersion that a list shows, and the key after which it starts.
 func (x *exchange) listFrom() (cursor, error) {
 	if token := x.r.query.Get("continue"); token != "" {
 		var c cursor

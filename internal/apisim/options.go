@@ -7,8 +7,7 @@ import (
 )
 
 const (
-	// DefaultHistory is how many events of one resource a watch can go back to.
-	DefaultHistory = 10_000
+	defaultHistory = 10_000 // events of one resource
 	firstVersion   = 100
 )
 
@@ -17,15 +16,15 @@ type Options struct {
 	// Resources are served beside the built-in ones: custom resources.
 	Resources []Resource
 	// History is the number of past events kept for each resource; older ones are compacted: a watch that
-	// asks for them gets 410. Default [DefaultHistory].
+	// asks for them gets 410. Defaults to 10,000.
 	History int
 	// Lifecycle refuses to create objects in namespaces that do not exist or that terminate, as the real
 	// server does; the usual namespaces exist then. Without it every namespace is there.
 	Lifecycle bool
-	// ManagedFields records for every write who owns which fields, as the real server does. Without it that begins
+	// ManagedFields records for every write which manager owns which fields, as the real server does. Without it that begins
 	// with the first server-side apply to an object, which is far cheaper.
 	ManagedFields bool
-	// NoStreamingLists refuses sendInitialEvents, as older servers do: reflectors then list and watch, and hand on
+	// NoStreamingLists refuses sendInitialEvents, as older servers do: reflectors then list and watch, and deliver
 	// the objects in order. A streaming list goes through a map of theirs, whose order no seed fixes.
 	NoStreamingLists bool
 	// Seed of the uids and generated names.
@@ -37,20 +36,20 @@ func (o *Options) withDefaults() Options {
 	if o != nil {
 		v = *o
 	}
-	v.History = cmp.Or(v.History, DefaultHistory)
+	v.History = cmp.Or(v.History, defaultHistory)
 	return v
 }
 
 func (o *Options) validate() error {
-	var faults []error
+	var errs []error
 	if o.History < 1 {
-		faults = append(faults, fmt.Errorf("History %d: must be at least 1", o.History))
+		errs = append(errs, fmt.Errorf("Options.History is %d: must be at least 1", o.History))
 	}
 	for i, r := range o.Resources {
 		if r.Group == "" || r.Version == "" || r.Resource == "" || r.Kind == "" {
-			faults = append(faults, fmt.Errorf("Resources[%d] %+v: group, version, resource and kind must be set",
+			errs = append(errs, fmt.Errorf("Options.Resources[%d] is %+v: group, version, resource and kind must be set",
 				i, r.GVR()))
 		}
 	}
-	return errors.Join(faults...)
+	return errors.Join(errs...)
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Outcome tells how a run ended.
+// Outcome is how a run ended.
 type Outcome uint8
 
 // The outcomes of [Scheduler.Run].

@@ -83,7 +83,7 @@ func (d *Scheduler) Stop() {
 	s.reap()
 }
 
-// Wake tells a scheduler that is idle of something that the server does not know of.
+// Wake ends [Scheduler.Idle]: something has happened outside of the server.
 func (d *Scheduler) Wake() { d.signal() }
 
 // park waits for the scheduler, if there is one, and then serves the call.
@@ -264,5 +264,5 @@ func (d *Scheduler) commitLate(p *parked) {
 		_, _ = s.serve(p.req)
 	}
 	s.mu.Unlock()
-	s.tell()
+	s.runHooks()
 }

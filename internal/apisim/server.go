@@ -29,19 +29,19 @@ type Server struct {
 type store struct {
 	opts Options
 
-	mu       sync.Mutex // guards all below, and the clients and rules of the server
-	tables   map[schema.GroupVersionResource]*table
-	ordered  []*table // by name
-	version  int64    // the resourceVersion of the last write
-	random   *rand.Rand
-	uids     int64
-	frozen   map[string]int64 // by client: the resourceVersion that its cached reads show
-	watches  []*watcher
-	watchIDs int
-	gate     *Scheduler
-	commits  []Event // that the hooks have not heard of yet
-	telling  bool
-	hooks    []func(Event)
+	mu           sync.Mutex // guards all below, and the clients and rules of the server
+	tables       map[schema.GroupVersionResource]*table
+	ordered      []*table // by name
+	version      int64    // the resourceVersion of the last write
+	random       *rand.Rand
+	uids         int64
+	frozen       map[string]int64 // by client: the resourceVersion that its cached reads show
+	watches      []*watcher
+	watchIDs     int
+	gate         *Scheduler
+	commits      []Event // that the hooks have not heard of yet
+	runningHooks bool
+	hooks        []func(Event)
 }
 
 // New returns a server that holds nothing but, with [Options.Lifecycle], the usual namespaces.
@@ -95,7 +95,7 @@ func (s *store) Version() int64 {
 	return s.version
 }
 
-// Objects returns the objects of a resource, by namespace and name. They are shared: read only.
+// Objects returns the objects of a resource, by namespace and name. They are shared; do not modify them.
 func (s *store) Objects(resource schema.GroupVersionResource) []*unstructured.Unstructured {
 	s.mu.Lock()
 	defer s.mu.Unlock()

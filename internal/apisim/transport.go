@@ -142,7 +142,7 @@ func (t *transport) read(req *http.Request) (*request, error) {
 	return r, nil
 }
 
-// answer serves the request now, and tells the hooks before it returns.
+// answer serves the request now, and runs the hooks before it returns.
 func (s *Server) answer(ctx context.Context, r *request) (*http.Response, error) {
 	s.mu.Lock()
 	if s.isFenced(r.Call) {
@@ -159,7 +159,7 @@ func (s *Server) answer(ctx context.Context, r *request) (*http.Response, error)
 	}
 	out, err := s.serve(r)
 	s.mu.Unlock()
-	s.tell()
+	s.runHooks()
 	return respond(out, err), nil
 }
 

@@ -55,7 +55,7 @@ func wrongUID(t *table, r *request, want, have string) error {
 		t.res.Resource, r.key(), want, have))
 }
 
-// replace commits what an update or a patch made of the object; it answers with what is stored now.
+// replace commits what an update or a patch made of the object, and returns what is stored now.
 func (x *exchange) replace(have *stored, obj object) (*stored, error) {
 	if err := checkVersion(x.t, x.r, have, obj); err != nil {
 		return nil, err
@@ -76,7 +76,7 @@ func (x *exchange) replace(have *stored, obj object) (*stored, error) {
 		return nil, err
 	}
 	x.s.version++
-	if gone(fresh) {
+	if finished(fresh) {
 		x.s.commit(x.t, x.r.Call, have, nil)
 		return fresh.at(have.version) // as the real server answers: the deletion has a version, the answer not
 	}
@@ -84,8 +84,8 @@ func (x *exchange) replace(have *stored, obj object) (*stored, error) {
 	return fresh, nil
 }
 
-// gone tells whether a deleted object has nothing left to wait for.
-func gone(o *stored) bool {
+// finished reports whether an object that is being deleted has no finalizer and no grace period left.
+func finished(o *stored) bool {
 	m := o.meta()
 	return m["deletionTimestamp"] != nil && number(m, "deletionGracePeriodSeconds") == 0 &&
 		len(finalizersOf(o.obj)) == 0

@@ -43,7 +43,7 @@ func (s *Server) watch(ctx context.Context, r *request) (*watcher, error) {
 	return w, nil
 }
 
-// startWatch queues what the caller has not seen yet.
+// startWatch queues what the client has not seen yet.
 func (s *store) startWatch(w *watcher, r *request) error {
 	initial := isTrue(r.query.Get("sendInitialEvents"))
 	if initial && s.opts.NoStreamingLists {

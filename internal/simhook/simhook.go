@@ -15,7 +15,7 @@ type Hooks struct {
 	Jitter func() float64
 }
 
-// It is the process's because a program makes its queues without any context, and one simulation runs at a time.
+// current is global because a program makes its queues without any context. One simulation runs at a time.
 var current atomic.Pointer[Hooks]
 
 // Use gives h to all queues that are made until end is called.
