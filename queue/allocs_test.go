@@ -3,7 +3,9 @@ package queue_test
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	. "github.com/onsi/gomega"
@@ -92,33 +94,53 @@ func TestNothingAllocatesPerTurn(t *testing.T) {
 	}
 }
 
-// Sleeping in Get, and being woken by an addition or a timer, does not allocate
+// Waiting in Get, and being woken by an addition or a timer, does not allocate
 // either.
 func TestWaitersDoNotAllocate(t *testing.T) {
-	g := NewWithT(t)
-	q, err := queue.New[string](nil)
-	g.Expect(err).NotTo(HaveOccurred())
-	got := make(chan struct{})
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	go func() {
-		for {
-			item, err := q.Get(ctx)
-			if err != nil {
-				close(got)
-				return
+	inVirtualTime(t, nil, func(b *fixture) {
+		got := make(chan struct{})
+		ctx, cancel := context.WithCancel(b.t.Context())
+		go func() {
+			defer close(got)
+			for {
+				item, err := b.Get(ctx)
+				if err != nil {
+					return
+				}
+				item.Done()
+				got <- struct{}{}
 			}
-			item.Done()
-			got <- struct{}{}
-		}
-	}()
-	allocs := testing.AllocsPerRun(500, func() {
-		q.Add("a")
-		<-got
-		q.AddWithOptions("b", queue.AddOptions{After: time.Microsecond})
+		}()
+		allocs := testing.AllocsPerRun(500, func() {
+			synctest.Wait() // the caller of Get waits
+			b.Add("a")
+			<-got
+			b.AddWithOptions("b", queue.AddOptions{After: time.Second})
+			<-got
+		})
+		b.Expect(allocs).To(BeZero())
+		cancel()
 		<-got
 	})
-	g.Expect(allocs).To(BeZero())
-	cancel()
-	<-got
+}
+
+// A waiting key, with a cause, takes less than docs/benchmarks/queue.md allows.
+func TestAWaitingKeyTakesFewBytes(t *testing.T) {
+	const keys, goal = 1 << 16, 120
+	names := make([]types.NamespacedName, keys)
+	for i := range names {
+		names[i] = types.NamespacedName{Namespace: "default", Name: fmt.Sprint(i)}
+	}
+	q, err := queue.New[types.NamespacedName](nil)
+	g := NewWithT(t)
+	g.Expect(err).NotTo(HaveOccurred())
+	before := heap()
+	for _, k := range names {
+		q.AddWithOptions(k, queue.AddOptions{Cause: queue.Cause{
+			Trigger: "pods", Type: "updated", Namespace: k.Namespace, Name: k.Name, OldVersion: "1234567", NewVersion: "1234568",
+		}})
+	}
+	g.Expect((heap() - before) / keys).To(BeNumerically("<=", goal))
+	runtime.KeepAlive(q)
+	runtime.KeepAlive(names)
 }

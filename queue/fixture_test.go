@@ -3,6 +3,7 @@ package queue_test
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -99,6 +100,14 @@ func drawing(t *testing.T, share float64) *queue.Options[string] {
 	t.Helper()
 	t.Cleanup(simhook.Use(&simhook.Hooks{Jitter: func() float64 { return 1 - share }}))
 	return &queue.Options[string]{Backoff: queue.Backoff{Base: time.Second, Cap: 5 * time.Second}}
+}
+
+// heap returns the bytes in use.
+func heap() uint64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
 }
 
 // grouped returns options of a queue whose groups are the first letters of its keys.

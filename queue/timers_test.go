@@ -3,7 +3,7 @@ package queue_test
 import (
 	"context"
 	"fmt"
-	"runtime"
+	"math/rand/v2"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -137,12 +137,6 @@ func TestTimers(t *testing.T) {
 }
 
 func TestTimersThatMoveOftenCostNoMemory(t *testing.T) {
-	heap := func() uint64 {
-		runtime.GC()
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		return m.HeapAlloc
-	}
 	inVirtualTime(t, nil, func(b *fixture) {
 		before := heap()
 		for range 300_000 {
@@ -153,6 +147,25 @@ func TestTimersThatMoveOftenCostNoMemory(t *testing.T) {
 		b.Expect(heap()).To(BeNumerically("<", before+room))
 		b.Expect(b.Stats().Delayed).To(Equal(1))
 		b.expectNext("a", 2*time.Hour).Done()
+		b.expectNothing()
+	})
+}
+
+func TestTimersKeepTheirOrderWhenMostAreCancelled(t *testing.T) {
+	inVirtualTime(t, nil, func(b *fixture) {
+		const keys = 2000
+		order := rand.New(rand.NewPCG(1, 1)).Perm(keys)
+		for _, i := range order {
+			b.AddWithOptions(fmt.Sprint(i), queue.AddOptions{After: time.Duration(1+i) * time.Second})
+		}
+		for _, i := range order {
+			if i%4 != 0 {
+				b.Expect(b.Cancel(fmt.Sprint(i))).To(BeTrue())
+			}
+		}
+		for i := 0; i < keys; i += 4 {
+			b.expectNext(fmt.Sprint(i), time.Duration(1+i)*time.Second).Done()
+		}
 		b.expectNothing()
 	})
 }

@@ -26,6 +26,7 @@ var testedBy = map[string][]string{
 	"internal/diff":   {"patch"},
 	"internal/intern": {"informer"},
 	"patch":           {"cluster"},
+	"queue":           {"queue/workqueue"},
 }
 
 type options struct {
