@@ -91,7 +91,8 @@ func (m *meters[K]) did(age time.Duration) {
 	m.duration.Observe(age.Seconds())
 }
 
-// unfinishedPeriod is how often the gauges of unfinished work are set.
+// unfinishedPeriod is how often the gauges of unfinished work are set, as in
+// client-go.
 const unfinishedPeriod = 500 * time.Millisecond
 
 // schedule makes tick run once, if the clock can.
