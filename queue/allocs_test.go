@@ -124,6 +124,21 @@ func TestWaitersDoNotAllocate(t *testing.T) {
 	})
 }
 
+// A queue that is never empty needs no more memory for the keys that come and go.
+func TestKeysThatComeAndGoLeaveNothing(t *testing.T) {
+	inVirtualTime(t, nil, func(b *fixture) {
+		b.AddWithOptions("stays", queue.AddOptions{After: time.Hour, Cause: queue.Cause{Trigger: "pods"}})
+		before := heap()
+		for i := range 50_000 {
+			key := fmt.Sprint(i)
+			b.AddWithOptions(key, queue.AddOptions{Cause: queue.Cause{Trigger: "pods", Name: key}})
+			b.take().Done()
+		}
+		const room = 1 << 20
+		b.Expect(heap()).To(BeNumerically("<", before+room))
+	})
+}
+
 // A waiting key, with a cause, takes less than docs/benchmarks/queue.md allows.
 func TestAWaitingKeyTakesFewBytes(t *testing.T) {
 	const keys, goal = 1 << 16, 120

@@ -2,6 +2,7 @@ package queue_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"testing/synctest"
 
@@ -50,6 +51,19 @@ func TestTheGateIsPassedWhenAKeyWaitsAndBeforeOneIsChosen(t *testing.T) {
 		synctest.Wait()
 		b.Expect(got).To(Receive(HaveField("Key()", "urgent")))
 		b.Expect(waiting).To(Equal([]int{1}))
+	})
+}
+
+func TestEachKeyWakesACallerThatPassesTheGate(t *testing.T) {
+	gated(t, func(*fixture) {}, func(b *fixture) {
+		for i := range 5 {
+			first, second := b.asleep(b.t.Context()), b.asleep(b.t.Context())
+			b.Add(fmt.Sprint("a", i))
+			b.Add(fmt.Sprint("b", i))
+			synctest.Wait()
+			b.Expect(first).To(Receive())
+			b.Expect(second).To(Receive())
+		}
 	})
 }
 
