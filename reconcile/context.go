@@ -30,6 +30,8 @@ type reconcileContext struct {
 	inner context.Context // nil until Done or Err is called; guarded by mu
 }
 
+// Deadline returns the end of Options.ReconcileTimeout, or that of the parent if it
+// is earlier.
 func (t *reconcileContext) Deadline() (time.Time, bool) {
 	if d, ok := t.parent.Deadline(); ok && d.Before(t.deadline) {
 		return d, true
@@ -73,6 +75,7 @@ func (t *reconcileContext) Value(key any) any {
 	return value
 }
 
+// logger adds the key, the attempt and its causes to base.
 func (t *reconcileContext) logger(base logr.Logger) logr.Logger {
 	key := t.item.Key()
 	return base.WithValues("controller", t.control.name, "kind", t.control.primary.kind,

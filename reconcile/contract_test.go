@@ -21,14 +21,14 @@ func all(tests ...func(*testing.T)) func(*testing.T) {
 }
 
 func TestAsManyKeysAtOnceAsThereAreWorkers(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inFixture(t, func(w *fixture) {
 		w.create("a", "b", "c", "d", "e")
 		c := w.made(&reconcile.Options{Workers: 3}, func(context.Context, request) (reconcile.Result, error) {
 			<-time.After(time.Second)
 			return nothing, nil
 		})
 		stop := w.startRun(c.Run)
-		w.turns()
+		w.reconciled()
 		w.Expect(c.Stats().Active).To(Equal(3))
 		pass(3 * time.Second)
 		w.Expect(c.Stats().Reconciles[inspect.Succeeded]).To(BeEquivalentTo(5))
@@ -39,7 +39,7 @@ func TestAsManyKeysAtOnceAsThereAreWorkers(t *testing.T) {
 // Every sentence of the contract in doc.go is held by the tests beside it.
 func TestContract(t *testing.T) {
 	contract.Check(t, contract.Tests{
-		"No reconcile starts before every informer of the controller has delivered its first list.":               TestNoTurnBeforeEveryCacheHasItsFirstList,
+		"No reconcile starts before every informer of the controller has delivered its first list.":               TestNoReconcileBeforeEveryCacheHasItsFirstList,
 		"One reconcile at a time per key; as many keys at once as there are workers.":                             all(TestOneKeyIsNeverWorkedOnTwiceAtOnce, TestAsManyKeysAtOnceAsThereAreWorkers),
 		"Read your writes: the next reconcile of a key starts when the caches have seen what the last one wrote.": TestAControllerReadsItsOwnWrites,
 		"A deadline bounds the wait.": TestAKeyWaitsNoLongerThanTheDeadline,
@@ -56,10 +56,10 @@ func TestContract(t *testing.T) {
 		"A call that ignores its context is logged with its stack, counted and shown.": all(
 			TestAReconcileThatIgnoresItsTimeoutIsNamed, TestAHookThatHangsIsNamed),
 		"With Options.Leader reconciles run while this replica leads, with Options.Shards for the keys of its shards.": all(
-			TestTurnsRunOnlyWhileThisReplicaLeads, TestTurnsRunForTheSlotsThatThisReplicaHas),
+			TestReconcilesRunOnlyWhileThisReplicaLeads, TestReconcilesRunForTheSlotsThatThisReplicaHas),
 		"A new leader, and the new owner of a shard, begin on caches that have seen what the replica before wrote.": all(
 			TestANewLeaderBeginsWhenItsCachesHaveSeenWhatTheLastOneWrote,
-			TestTurnsOfASlotBeginWhenTheCacheHasSeenWhatTheLastOwnerWrote),
+			TestReconcilesOfASlotBeginWhenTheCacheHasSeenWhatTheLastOwnerWrote),
 		"A minute bounds that wait.": TestANewLeaderWaitsNoLongerThanAMinute,
 		"A controller works on one cluster: a trigger of another is an error of New, as far as clients tell which server they talk to.": TestTriggersAreOfTheControllersOwnCluster,
 		"The stop is graceful: no new keys, then the end of the reconciles in flight, then that of the informers.":                      TestStop,
@@ -68,7 +68,7 @@ func TestContract(t *testing.T) {
 			TestAListOfKnownNamesThatHangsHoldsUpNoStop),
 		"Keys from outside the cluster come through External, with back-pressure.": all(TestExternalKeysFromAChannelAreReconciled, TestExternalKeysWaitForRoom),
 		"A reconciler learns the key and the object, never the event.":             TestAReconcilerCannotReadCauses,
-		"Logs carry the causes of a reconcile.":                                    TestTheLogOfATurnNamesKeyAndCauses,
+		"Logs carry the causes of a reconcile.":                                    TestTheLogOfAReconcileNamesKeyAndCauses,
 		"Without a logger in the context they go to klog's.":                       TestWithoutALoggerInTheContextKlogsIsUsed,
 	})
 }

@@ -49,10 +49,13 @@ type Controller struct {
 // primary is what a controller needs of the informer of its own objects and of
 // its reconciler, without their type parameter.
 type primary struct {
-	kind      string
-	attach    func() (detach func())
+	kind string
+	// attach enqueues the key of every object that changes, until detach is called.
+	attach func() (detach func())
+	// reconcile calls the reconciler with the cached object.
 	reconcile func(*reconcileContext) (Result, error)
-	keys      func() []Key // all that are cached
+	// keys returns the keys of all cached objects.
+	keys func() []Key
 }
 
 // New returns a controller that reconciles the objects of in with r. The name
@@ -109,6 +112,7 @@ func New[T informer.Object](
 	return c, nil
 }
 
+// validate returns what is wrong with the arguments of New.
 func validate[T informer.Object](name string, in *informer.Informer[T], r Reconciler[T]) error {
 	var errs []error
 	if name == "" {
@@ -123,10 +127,11 @@ func validate[T informer.Object](name string, in *informer.Informer[T], r Reconc
 	return errors.Join(errs...)
 }
 
-// Name returns the controller's name.
+// Name returns the controller's name, which is that of its queue and the logger.
 func (c *Controller) Name() string { return c.name }
 
-// QueueStats returns counts of the controller's queue, and what it holds now.
+// QueueStats returns counts of the controller's queue since it was made, and how
+// many keys it holds now.
 func (c *Controller) QueueStats() queue.Stats { return c.queue.Stats() }
 
 // Enqueue reconciles keys soon, whether or not they have an object: for tests,
@@ -139,6 +144,7 @@ func (c *Controller) Enqueue(keys ...Key) {
 	}
 }
 
+// enqueue adds key at once, as a change does.
 func (c *Controller) enqueue(key Key, trigger string) {
 	c.queue.AddWithOptions(key, queue.AddOptions{ResetBackoff: true, Cause: queue.Cause{
 		Trigger: trigger, Type: "enqueued", Namespace: key.Namespace, Name: key.Name,
@@ -152,8 +158,9 @@ func (c *Controller) enqueueBehind(key Key, trigger, causeType string, after tim
 	}})
 }
 
-// Sweep returns the sweep of Options.Known: its Ready, its Stats, and its
-// Confirm. It is nil without Options.Known.
+// Sweep returns the sweep of Options.Known: Ready reports whether it works, Stats
+// what it has found, and Confirm lets one exceed the safety limit. It is nil
+// without Options.Known. The controller runs it; do not.
 func (c *Controller) Sweep() *names.Sweep {
 	if c.orphans == nil {
 		return nil

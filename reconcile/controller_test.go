@@ -28,7 +28,7 @@ import (
 )
 
 func TestEveryObjectIsReconciledOnceAndAgainAfterEachChange(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inFixture(t, func(w *fixture) {
 		w.create("a", "b")
 		stop := w.start(nil, func(_ context.Context, r request) (reconcile.Result, error) {
 			object, ok := r.Object()
@@ -39,17 +39,17 @@ func TestEveryObjectIsReconciledOnceAndAgainAfterEachChange(t *testing.T) {
 			w.ran(r.Key.Name + " " + object.Data["v"])
 			return nothing, nil
 		})
-		w.Expect(w.turns()).To(ConsistOf("a ", "b "))
+		w.Expect(w.reconciled()).To(ConsistOf("a ", "b "))
 		w.update("a", func(c *configMap) { c.Data = map[string]string{"v": "2"} })
-		w.Expect(w.turns()).To(Equal([]string{"a 2"}))
+		w.Expect(w.reconciled()).To(Equal([]string{"a 2"}))
 		w.delete("b")
-		w.Expect(w.turns()).To(Equal([]string{"b gone"}))
+		w.Expect(w.reconciled()).To(Equal([]string{"b gone"}))
 		w.Expect(stop()).To(Succeed())
 	})
 }
 
-func TestNoTurnBeforeEveryCacheHasItsFirstList(t *testing.T) {
-	inWorld(t, func(w *world) {
+func TestNoReconcileBeforeEveryCacheHasItsFirstList(t *testing.T) {
+	inFixture(t, func(w *fixture) {
 		w.create("a")
 		var allowed atomic.Bool
 		w.client.PrependReactor("list", "secrets", func(clienttesting.Action) (bool, runtime.Object, error) {
@@ -65,16 +65,16 @@ func TestNoTurnBeforeEveryCacheHasItsFirstList(t *testing.T) {
 				return nothing, nil
 			})
 		pass(time.Minute)
-		w.Expect(w.turns()).To(BeEmpty())
+		w.Expect(w.reconciled()).To(BeEmpty())
 		allowed.Store(true)
 		pass(time.Minute)
-		w.Expect(w.turns()).To(Equal([]string{"a"}))
+		w.Expect(w.reconciled()).To(Equal([]string{"a"}))
 		w.Expect(stop()).To(Succeed())
 	})
 }
 
 func TestAControllerThatNeverSyncedSaysWhichCacheAndWhy(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inFixture(t, func(w *fixture) {
 		w.client.PrependReactor("list", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) {
 			return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, "", errors.New("no role"))
 		})
@@ -86,7 +86,7 @@ func TestAControllerThatNeverSyncedSaysWhichCacheAndWhy(t *testing.T) {
 }
 
 func TestOneKeyIsNeverWorkedOnTwiceAtOnce(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inFixture(t, func(w *fixture) {
 		w.create("a")
 		var mu sync.Mutex
 		running, most := 0, 0
@@ -109,13 +109,13 @@ func TestOneKeyIsNeverWorkedOnTwiceAtOnce(t *testing.T) {
 		}
 		pass(10 * time.Second)
 		w.Expect(most).To(Equal(1))
-		w.Expect(w.turns()).To(HaveLen(2), "the changes during a turn make one more")
+		w.Expect(w.reconciled()).To(HaveLen(2), "the changes during a reconcile make one more")
 		w.Expect(stop()).To(Succeed())
 	})
 }
 
 func TestAfterLooksAgainWithoutAChange(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inFixture(t, func(w *fixture) {
 		w.create("a")
 		start := time.Now()
 		stop := w.start(nil, func(context.Context, request) (reconcile.Result, error) {
@@ -123,7 +123,7 @@ func TestAfterLooksAgainWithoutAChange(t *testing.T) {
 			return reconcile.After(time.Hour), nil
 		})
 		pass(150 * time.Minute)
-		w.Expect(w.turns()).To(Equal([]string{"0s", "1h0m0s", "2h0m0s"}))
+		w.Expect(w.reconciled()).To(Equal([]string{"0s", "1h0m0s", "2h0m0s"}))
 		w.Expect(stop()).To(Succeed())
 	})
 }
@@ -135,13 +135,13 @@ func TestErrors(t *testing.T) {
 		Details: &metav1.StatusDetails{RetryAfterSeconds: 7},
 	}}
 	for _, c := range []struct {
-		name     string
-		result   reconcile.Result
-		err      error
-		within   time.Duration
-		turns    OmegaMatcher
-		log      string
-		unlogged string
+		name       string
+		result     reconcile.Result
+		err        error
+		within     time.Duration
+		reconciles OmegaMatcher
+		log        string
+		unlogged   string
 	}{
 		{"an error is retried", nothing, errors.New("boom"), time.Hour, BeNumerically(">", 10), "reconcile failed, retrying", ""},
 		{"a terminal error is not", nothing, reconcile.Terminal(errors.New("boom")), time.Hour, Equal(1), "waiting for a change", "retrying"},
@@ -151,14 +151,14 @@ func TestErrors(t *testing.T) {
 		{"a conflict is repeated soon and quietly", nothing, conflict, 151 * time.Millisecond, Equal(3), "repeated soon", "retrying"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			inWorld(t, func(w *world) {
+			inFixture(t, func(w *fixture) {
 				w.create("a")
 				stop := w.start(nil, func(context.Context, request) (reconcile.Result, error) {
 					w.ran("a")
 					return c.result, c.err
 				})
 				pass(c.within)
-				w.Expect(len(w.turns())).To(c.turns)
+				w.Expect(len(w.reconciled())).To(c.reconciles)
 				log := strings.Join(w.logged(), "\n")
 				w.Expect(log).To(ContainSubstring(c.log))
 				if c.unlogged != "" {
@@ -172,7 +172,7 @@ func TestErrors(t *testing.T) {
 
 func TestASimulatorDrawsTheBackoff(t *testing.T) {
 	t.Cleanup(simhook.Use(&simhook.Hooks{Jitter: func() float64 { return 0.5 }}))
-	inWorld(t, func(w *world) {
+	inFixture(t, func(w *fixture) {
 		w.create("a")
 		start, mapped := time.Now(), 0
 		at := func(who string) { w.ran(who + " " + time.Since(start).String()) }
@@ -186,33 +186,33 @@ func TestASimulatorDrawsTheBackoff(t *testing.T) {
 				return nil, nil
 			})},
 		}, func(context.Context, request) (reconcile.Result, error) {
-			at("turn")
+			at("reconcile")
 			return nothing, errors.New("boom")
 		})
 		pass(3 * time.Second)
-		w.Expect(w.turns()).To(ConsistOf(
-			"turn 0s", "turn 500ms", "turn 1.5s", "mapper 0s", "mapper 50ms", "mapper 150ms"))
+		w.Expect(w.reconciled()).To(ConsistOf(
+			"reconcile 0s", "reconcile 500ms", "reconcile 1.5s", "mapper 0s", "mapper 50ms", "mapper 150ms"))
 		w.Expect(stop()).To(Succeed())
 	})
 }
 
 func TestTerminalRestsUntilTheObjectChanges(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inFixture(t, func(w *fixture) {
 		w.create("a")
 		stop := w.start(nil, func(context.Context, request) (reconcile.Result, error) {
 			w.ran("a")
 			return nothing, reconcile.Terminal(errors.New("no such thing"))
 		})
 		pass(time.Hour)
-		w.turns()
+		w.reconciled()
 		w.update("a", func(c *configMap) { c.Data = map[string]string{"v": "2"} })
-		w.Expect(w.turns()).To(HaveLen(1))
+		w.Expect(w.reconciled()).To(HaveLen(1))
 		w.Expect(stop()).To(Succeed())
 	})
 }
 
 func TestAPanicIsAnErrorOfItsKey(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inFixture(t, func(w *fixture) {
 		w.create("a", "b")
 		stop := w.start(&reconcile.Options{Workers: 1}, func(_ context.Context, r request) (reconcile.Result, error) {
 			w.ran(r.Key.Name)
@@ -222,15 +222,15 @@ func TestAPanicIsAnErrorOfItsKey(t *testing.T) {
 			return nothing, nil
 		})
 		pass(time.Hour)
-		w.Expect(w.turns()).To(ConsistOf("a", "a", "b"))
+		w.Expect(w.reconciled()).To(ConsistOf("a", "a", "b"))
 		w.Expect(w.logged()[0]).To(And(ContainSubstring("no way"),
 			ContainSubstring("controller_test.go"), ContainSubstring(`"name"="a"`)))
 		w.Expect(stop()).To(Succeed())
 	})
 }
 
-func TestATurnHasADeadlineAndItsCause(t *testing.T) {
-	inWorld(t, func(w *world) {
+func TestAReconcileHasADeadlineAndItsCause(t *testing.T) {
+	inFixture(t, func(w *fixture) {
 		w.create("a")
 		stop := w.start(&reconcile.Options{ReconcileTimeout: time.Minute}, func(ctx context.Context, _ request) (reconcile.Result, error) {
 			start := time.Now()
@@ -243,13 +243,13 @@ func TestATurnHasADeadlineAndItsCause(t *testing.T) {
 			return nothing, nil
 		})
 		pass(time.Hour)
-		w.Expect(w.turns()).To(Equal([]string{"1m0s"}))
+		w.Expect(w.reconciled()).To(Equal([]string{"1m0s"}))
 		w.Expect(stop()).To(Succeed())
 	})
 }
 
-func TestTheContextOfATurnEndsWithIt(t *testing.T) {
-	inWorld(t, func(w *world) {
+func TestTheContextOfAReconcileEndsWithIt(t *testing.T) {
+	inFixture(t, func(w *fixture) {
 		w.create("a")
 		var kept context.Context
 		var during <-chan struct{}
@@ -257,29 +257,29 @@ func TestTheContextOfATurnEndsWithIt(t *testing.T) {
 			kept, during = ctx, ctx.Done()
 			return nothing, nil
 		})
-		w.turns()
+		w.reconciled()
 		<-during
 		w.Expect(kept.Err()).To(MatchError(context.Canceled))
 		w.Expect(stop()).To(Succeed())
 	})
 }
 
-func TestAContextThatIsFirstAskedAfterItsTurnHasEndedToo(t *testing.T) {
-	inWorld(t, func(w *world) {
+func TestAContextThatIsFirstAskedAfterItsReconcileHasEndedToo(t *testing.T) {
+	inFixture(t, func(w *fixture) {
 		w.create("a")
 		var kept context.Context
 		stop := w.start(nil, func(ctx context.Context, _ request) (reconcile.Result, error) {
 			kept = ctx
 			return nothing, nil
 		})
-		w.turns()
+		w.reconciled()
 		<-kept.Done()
 		w.Expect(stop()).To(Succeed())
 	})
 }
 
-func TestTheLogOfATurnNamesKeyAndCauses(t *testing.T) {
-	inWorld(t, func(w *world) {
+func TestTheLogOfAReconcileNamesKeyAndCauses(t *testing.T) {
+	inFixture(t, func(w *fixture) {
 		w.create("a")
 		stop := w.start(nil, func(ctx context.Context, _ request) (reconcile.Result, error) {
 			reconcileLogger(ctx).Info("hello")
@@ -294,8 +294,8 @@ func TestTheLogOfATurnNamesKeyAndCauses(t *testing.T) {
 }
 
 func TestStop(t *testing.T) {
-	t.Run("lets turns in flight finish", func(t *testing.T) {
-		inWorld(t, func(w *world) {
+	t.Run("lets reconciles in flight finish", func(t *testing.T) {
+		inFixture(t, func(w *fixture) {
 			w.create("a")
 			stop := w.start(&reconcile.Options{Grace: time.Minute}, func(ctx context.Context, _ request) (reconcile.Result, error) {
 				select {
@@ -308,11 +308,11 @@ func TestStop(t *testing.T) {
 			})
 			pass(time.Second)
 			w.Expect(stop()).To(Succeed())
-			w.Expect(w.turns()).To(Equal([]string{"finished"}))
+			w.Expect(w.reconciled()).To(Equal([]string{"finished"}))
 		})
 	})
 	t.Run("cancels them when the grace is over", func(t *testing.T) {
-		inWorld(t, func(w *world) {
+		inFixture(t, func(w *fixture) {
 			w.create("a")
 			stop := w.start(&reconcile.Options{Grace: time.Minute}, func(ctx context.Context, _ request) (reconcile.Result, error) {
 				<-ctx.Done()
@@ -323,11 +323,11 @@ func TestStop(t *testing.T) {
 			began := time.Now()
 			w.Expect(stop()).To(Succeed())
 			w.Expect(time.Since(began)).To(Equal(time.Minute))
-			w.Expect(w.turns()).To(Equal([]string{reconcile.ErrStopping.Error()}))
+			w.Expect(w.reconciled()).To(Equal([]string{reconcile.ErrStopping.Error()}))
 		})
 	})
-	t.Run("leaves the caches running until the last turn has ended", func(t *testing.T) {
-		inWorld(t, func(w *world) {
+	t.Run("leaves the caches running until the last reconcile has ended", func(t *testing.T) {
+		inFixture(t, func(w *fixture) {
 			w.create("a")
 			stop := w.start(nil, func(context.Context, request) (reconcile.Result, error) {
 				<-time.After(10 * time.Second)
@@ -340,12 +340,12 @@ func TestStop(t *testing.T) {
 				w.create("b")
 			}()
 			w.Expect(stop()).To(Succeed())
-			w.Expect(w.turns()).To(Equal([]string{"2"}))
+			w.Expect(w.reconciled()).To(Equal([]string{"2"}))
 			w.Expect(w.in.Status().Running).To(BeFalse())
 		})
 	})
 	t.Run("takes no new key", func(t *testing.T) {
-		inWorld(t, func(w *world) {
+		inFixture(t, func(w *fixture) {
 			w.create("a")
 			stop := w.start(&reconcile.Options{Workers: 1}, func(_ context.Context, r request) (reconcile.Result, error) {
 				w.ran(r.Key.Name)
@@ -356,13 +356,13 @@ func TestStop(t *testing.T) {
 			w.create("b")
 			pass(time.Second)
 			w.Expect(stop()).To(Succeed())
-			w.Expect(w.turns()).To(Equal([]string{"a"}))
+			w.Expect(w.reconciled()).To(Equal([]string{"a"}))
 		})
 	})
 }
 
 func TestAControllerRunsOnce(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inFixture(t, func(w *fixture) {
 		c, err := reconcile.New("test", w.in, reconcile.Func[*configMap](
 			func(context.Context, request) (reconcile.Result, error) { return nothing, nil }), nil)
 		w.Expect(err).NotTo(HaveOccurred())
@@ -403,8 +403,8 @@ func TestNewNamesTheFaultsOfItsInformers(t *testing.T) {
 	)))
 }
 
-func TestAKeyRestsForTheMinimumIntervalBetweenItsTurns(t *testing.T) {
-	inWorld(t, func(w *world) {
+func TestAKeyRestsForTheMinimumIntervalBetweenItsReconciles(t *testing.T) {
+	inFixture(t, func(w *fixture) {
 		w.create("a")
 		start := time.Now()
 		stop := w.start(&reconcile.Options{MinInterval: time.Minute}, func(context.Context, request) (reconcile.Result, error) {
@@ -414,13 +414,13 @@ func TestAKeyRestsForTheMinimumIntervalBetweenItsTurns(t *testing.T) {
 		pass(time.Second)
 		w.update("a", func(c *configMap) { c.Data = map[string]string{"v": "2"} })
 		pass(time.Hour)
-		w.Expect(w.turns()).To(Equal([]string{"0s", "1m0s"}))
+		w.Expect(w.reconciled()).To(Equal([]string{"0s", "1m0s"}))
 		w.Expect(stop()).To(Succeed())
 	})
 }
 
-func TestGroupsOfKeysTakeTurns(t *testing.T) {
-	inWorld(t, func(w *world) {
+func TestGroupsOfKeysTakeReconciles(t *testing.T) {
+	inFixture(t, func(w *fixture) {
 		w.create("a1", "a2", "a3", "a4", "b1", "b2")
 		stop := w.start(&reconcile.Options{
 			Workers: 1, Group: func(key reconcile.Key) string { return key.Name[:1] },
@@ -429,13 +429,13 @@ func TestGroupsOfKeysTakeTurns(t *testing.T) {
 			return nothing, nil
 		})
 		pass(time.Second)
-		w.Expect(w.turns()).To(Equal([]string{"a1", "b1", "a2", "b2", "a3", "a4"}))
+		w.Expect(w.reconciled()).To(Equal([]string{"a1", "b1", "a2", "b2", "a3", "a4"}))
 		w.Expect(stop()).To(Succeed())
 	})
 }
 
 func TestResyncSpreadsAllKeysOverItsPeriod(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inFixture(t, func(w *fixture) {
 		w.create("a", "b")
 		start := time.Now()
 		stop := w.start(&reconcile.Options{Resync: time.Hour, Workers: 1}, func(_ context.Context, r request) (reconcile.Result, error) {
@@ -443,13 +443,13 @@ func TestResyncSpreadsAllKeysOverItsPeriod(t *testing.T) {
 			return nothing, nil
 		})
 		pass(100 * time.Minute)
-		w.Expect(w.turns()).To(Equal([]string{"a 0s", "b 0s", "a 1h0m0s", "b 1h30m0s"}))
+		w.Expect(w.reconciled()).To(Equal([]string{"a 0s", "b 0s", "a 1h0m0s", "b 1h30m0s"}))
 		w.Expect(stop()).To(Succeed())
 	})
 }
 
 func TestWritesWithoutVersionsAsOnFakesDoNotHold(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inFixture(t, func(w *fixture) {
 		w.create("a")
 		stop := w.start(nil, func(ctx context.Context, r request) (reconcile.Result, error) {
 			w.ran("a")
@@ -458,13 +458,13 @@ func TestWritesWithoutVersionsAsOnFakesDoNotHold(t *testing.T) {
 			return reconcile.After(time.Second), nil
 		})
 		pass(3500 * time.Millisecond)
-		w.Expect(w.turns()).To(HaveLen(4))
+		w.Expect(w.reconciled()).To(HaveLen(4))
 		w.Expect(stop()).To(Succeed())
 	})
 }
 
 func TestAReconcilerThatEditsTheCacheIsNamedAndFailsItsTest(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inFixture(t, func(w *fixture) {
 		w.create("a")
 		edited := false
 		stop := w.start(nil, func(_ context.Context, r request) (reconcile.Result, error) {

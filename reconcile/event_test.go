@@ -39,7 +39,7 @@ func TestOnlyAChangeThatMayCureAFailureEndsItsBackoff(t *testing.T) {
 		}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(w *world) {
+			inFixture(t, func(w *fixture) {
 				before := &networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{Namespace: "d", Name: "a", UID: "1", Generation: 1}}
 				ingresses := w.client.NetworkingV1().Ingresses("d")
 				_, err := ingresses.Create(t.Context(), before, metav1.CreateOptions{})
@@ -49,7 +49,7 @@ func TestOnlyAChangeThatMayCureAFailureEndsItsBackoff(t *testing.T) {
 				c.edit(after)
 				_, err = ingresses.Update(t.Context(), after, metav1.UpdateOptions{})
 				w.Expect(err).NotTo(HaveOccurred())
-				ran := len(w.turns()) > 0
+				ran := len(w.reconciled()) > 0
 				w.Expect(ran).To(Equal(c.cures))
 				w.Expect(stop()).To(Succeed())
 			})
@@ -66,7 +66,7 @@ func TestAKindWithoutGenerationIsComparedWithoutItsStatus(t *testing.T) {
 		"status": {func(n *corev1.Node) { n.Status.NodeInfo.BootID = "2" }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(w *world) {
+			inFixture(t, func(w *fixture) {
 				nodes := w.client.CoreV1().Nodes()
 				before := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a"}}
 				_, err := nodes.Create(t.Context(), before, metav1.CreateOptions{})
@@ -76,7 +76,7 @@ func TestAKindWithoutGenerationIsComparedWithoutItsStatus(t *testing.T) {
 				c.edit(after)
 				_, err = nodes.Update(t.Context(), after, metav1.UpdateOptions{})
 				w.Expect(err).NotTo(HaveOccurred())
-				ran := len(w.turns()) > 0
+				ran := len(w.reconciled()) > 0
 				w.Expect(ran).To(Equal(c.cures))
 				w.Expect(stop()).To(Succeed())
 			})
@@ -85,7 +85,7 @@ func TestAKindWithoutGenerationIsComparedWithoutItsStatus(t *testing.T) {
 }
 
 // failAlways runs a controller whose key is deep in its back-off.
-func failAlways[T informer.Object](w *world, in *informer.Informer[T]) (stop func() error) {
+func failAlways[T informer.Object](w *fixture, in *informer.Informer[T]) (stop func() error) {
 	failing, err := reconcile.New("test", in, reconcile.Func[T](
 		func(_ context.Context, r reconcile.Request[T]) (reconcile.Result, error) {
 			w.ran(r.Key.String())
@@ -94,12 +94,12 @@ func failAlways[T informer.Object](w *world, in *informer.Informer[T]) (stop fun
 	w.Expect(err).NotTo(HaveOccurred())
 	stop = w.startRun(failing.Run)
 	pass(time.Second)
-	w.Expect(w.turns()).To(HaveLen(1))
+	w.Expect(w.reconciled()).To(HaveLen(1))
 	return stop
 }
 
 func TestTheFirstListWaitsBehindWhatHappensNow(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inFixture(t, func(w *fixture) {
 		w.create("a", "b", "c")
 		stop := w.start(&reconcile.Options{Workers: 1}, func(_ context.Context, r request) (reconcile.Result, error) {
 			w.ran(r.Key.Name)
@@ -110,13 +110,13 @@ func TestTheFirstListWaitsBehindWhatHappensNow(t *testing.T) {
 			return nothing, nil
 		})
 		pass(time.Second)
-		w.Expect(w.turns()).To(Equal([]string{"a", "c", "b"}))
+		w.Expect(w.reconciled()).To(Equal([]string{"a", "c", "b"}))
 		w.Expect(stop()).To(Succeed())
 	})
 }
 
 func TestOwnedFindsOwnersThatAreClusterScoped(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inFixture(t, func(w *fixture) {
 		nodes := w.client.CoreV1().Nodes()
 		_, err := nodes.Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}, metav1.CreateOptions{})
 		w.Expect(err).NotTo(HaveOccurred())
@@ -128,10 +128,10 @@ func TestOwnedFindsOwnersThatAreClusterScoped(t *testing.T) {
 			}), &reconcile.Options{Triggers: []reconcile.Trigger{reconcile.Owned(secrets)}})
 		w.Expect(err).NotTo(HaveOccurred())
 		stop := w.startRun(c.Run)
-		w.Expect(w.turns()).To(Equal([]string{"/n"}))
+		w.Expect(w.reconciled()).To(Equal([]string{"/n"}))
 		_, err = w.client.CoreV1().Secrets("d").Create(t.Context(), secretOwnedBy("s", "Node", "n"), metav1.CreateOptions{})
 		w.Expect(err).NotTo(HaveOccurred())
-		w.Expect(w.turns()).To(Equal([]string{"/n"}))
+		w.Expect(w.reconciled()).To(Equal([]string{"/n"}))
 		w.Expect(stop()).To(Succeed())
 	})
 }

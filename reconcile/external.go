@@ -44,11 +44,13 @@ func External[S chan Key | <-chan Key | func(ctx context.Context, enqueue func(K
 	return e
 }
 
+// external is the Trigger of External.
 type external struct {
 	name string
 	f    func(ctx context.Context, enqueue func(Key) error) error // nil if the source is
 }
 
+// fromChannel makes a function of a channel.
 func (e *external) fromChannel(keys <-chan Key) {
 	if keys == nil {
 		return
@@ -74,6 +76,7 @@ func (e external) source() source { return nil }
 
 func (e external) triggerType() string { return "external" }
 
+// validate returns what is wrong with the arguments of External.
 func (e external) validate() error {
 	var errs []error
 	if e.name == "" {
@@ -85,6 +88,7 @@ func (e external) validate() error {
 	return errors.Join(errs...)
 }
 
+// attach returns what to run; there is no feed to detach.
 func (e external) attach(c *Controller) (binding, error) {
 	return binding{detach: func() {}, run: func(ctx context.Context) { e.run(ctx, c) }}, nil
 }

@@ -16,7 +16,7 @@ import (
 )
 
 func TestExternalKeysFromAChannelAreReconciled(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inFixture(t, func(w *fixture) {
 		hooks := make(chan reconcile.Key)
 		c := w.made(&reconcile.Options{Triggers: []reconcile.Trigger{reconcile.External("webhook", hooks)}},
 			func(ctx context.Context, r request) (reconcile.Result, error) {
@@ -26,19 +26,19 @@ func TestExternalKeysFromAChannelAreReconciled(t *testing.T) {
 			})
 		stop := w.startRun(c.Run)
 		hooks <- key("a")
-		w.Expect(w.turns()).To(Equal([]string{"a"}))
+		w.Expect(w.reconciled()).To(Equal([]string{"a"}))
 		w.Expect(strings.Join(w.logged(), "\n")).To(ContainSubstring("webhook: enqueued d/a"))
 		w.Expect(c.Status(0).Triggers[1]).To(Equal(inspect.TriggerStatus{Informer: "webhook", Type: "external"}))
 		w.Expect(inspect.Informers(c)).To(HaveLen(1))
 		hooks <- key("b")
 		close(hooks)
-		w.Expect(w.turns()).To(Equal([]string{"b"}))
+		w.Expect(w.reconciled()).To(Equal([]string{"b"}))
 		w.Expect(stop()).To(Succeed())
 	})
 }
 
 func TestAnExternalFunctionIsCalledAgainWhenItFails(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inFixture(t, func(w *fixture) {
 		calls := 0
 		stop := w.start(&reconcile.Options{Triggers: []reconcile.Trigger{
 			reconcile.External("cloud", func(ctx context.Context, enqueue func(reconcile.Key) error) error {
@@ -59,14 +59,14 @@ func TestAnExternalFunctionIsCalledAgainWhenItFails(t *testing.T) {
 			}),
 		}}, w.recorder())
 		pass(time.Minute)
-		w.Expect(w.turns()).To(Equal([]string{"gone 1", "gone 2", "gone 3", "gone 4"}))
+		w.Expect(w.reconciled()).To(Equal([]string{"gone 1", "gone 2", "gone 3", "gone 4"}))
 		w.Expect(strings.Count(strings.Join(w.logged(), "\n"), "external trigger failed")).To(Equal(3))
 		w.Expect(stop()).To(Succeed())
 	})
 }
 
 func TestExternalKeysWaitForRoom(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inFixture(t, func(w *fixture) {
 		release := make(chan struct{})
 		enqueued := 0
 		var last error
@@ -85,12 +85,12 @@ func TestExternalKeysWaitForRoom(t *testing.T) {
 			<-release
 			return nothing, nil
 		})
-		w.turns()
+		w.reconciled()
 		w.Expect(enqueued).To(BeNumerically("~", 1000, 1), "one is with the worker")
 		for range 10 {
 			release <- struct{}{}
 		}
-		w.turns()
+		w.reconciled()
 		w.Expect(enqueued).To(BeNumerically("~", 1010, 2))
 		go func() {
 			for range release {
@@ -106,7 +106,7 @@ func TestExternalKeysWaitForRoom(t *testing.T) {
 }
 
 func TestExternalKeysComeAfterTheFirstLists(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inFixture(t, func(w *fixture) {
 		w.create("a")
 		stop := w.start(&reconcile.Options{Triggers: []reconcile.Trigger{
 			reconcile.External("timer", func(_ context.Context, enqueue func(reconcile.Key) error) error {
@@ -114,13 +114,13 @@ func TestExternalKeysComeAfterTheFirstLists(t *testing.T) {
 				return nil
 			}),
 		}}, func(context.Context, request) (reconcile.Result, error) { return nothing, nil })
-		w.Expect(w.turns()).To(Equal([]string{"synced true"}))
+		w.Expect(w.reconciled()).To(Equal([]string{"synced true"}))
 		w.Expect(stop()).To(Succeed())
 	})
 }
 
 func TestAnExternalFunctionThatHangsHoldsUpNoStop(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inFixture(t, func(w *fixture) {
 		release := make(chan struct{})
 		stop := w.start(&reconcile.Options{Triggers: []reconcile.Trigger{
 			reconcile.External("deaf", func(context.Context, func(reconcile.Key) error) error {
@@ -132,7 +132,7 @@ func TestAnExternalFunctionThatHangsHoldsUpNoStop(t *testing.T) {
 		w.Expect(strings.Join(w.logged(), "\n")).NotTo(ContainSubstring("has not returned"))
 		w.Expect(stop()).To(MatchError(ContainSubstring(`the external trigger "deaf"`)))
 		close(release)
-		w.turns()
+		w.reconciled()
 	})
 }
 
@@ -146,7 +146,7 @@ func TestExternalNeedsANameAndASource(t *testing.T) {
 }
 
 func TestEnqueueReconcilesAtOnceAndEndsABackOff(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inFixture(t, func(w *fixture) {
 		failing := errors.New("not now")
 		c := w.made(nil, func(_ context.Context, r request) (reconcile.Result, error) {
 			w.ran(r.Key.Name)
@@ -154,10 +154,10 @@ func TestEnqueueReconcilesAtOnceAndEndsABackOff(t *testing.T) {
 		})
 		c.Enqueue(key("a"), key("b"))
 		stop := w.startRun(c.Run)
-		w.Expect(w.turns()).To(ConsistOf("a", "b"))
+		w.Expect(w.reconciled()).To(ConsistOf("a", "b"))
 		failing = nil
 		c.Enqueue(key("a"))
-		w.Expect(w.turns()).To(Equal([]string{"a"}))
+		w.Expect(w.reconciled()).To(Equal([]string{"a"}))
 		w.Expect(stop()).To(Succeed())
 		c.Enqueue(key("a"))
 	})

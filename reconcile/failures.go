@@ -27,7 +27,8 @@ const (
 	maxFailure = 500
 )
 
-// failures are the errors of keys whose last reconcile failed.
+// failures are the errors of keys whose last reconcile failed. Its methods are safe
+// for concurrent use.
 type failures struct {
 	any     atomic.Bool  // whether there is one; reconciles that succeed check only this
 	written atomic.Int64 // when a reconcile last wrote, in Unix nanoseconds
@@ -36,6 +37,7 @@ type failures struct {
 	byKey map[Key]failure
 }
 
+// failure is how the last reconcile of a key failed.
 type failure struct {
 	text      string
 	at        time.Time
@@ -79,12 +81,14 @@ func (f *failures) note(item queue.Item[Key], v verdict) (repeats int) {
 	return repeats
 }
 
+// conflicts returns how many conflicts in a row the key has had.
 func (f *failures) conflicts(key Key) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.byKey[key].conflicts
 }
 
+// put remembers the failure of key, unless too many other keys have one.
 func (f *failures) put(key Key, failed failure) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -101,6 +105,7 @@ func (f *failures) put(key Key, failed failure) {
 	}
 }
 
+// drop forgets the failure of key, whose reconcile has succeeded.
 func (f *failures) drop(key Key) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -116,6 +121,7 @@ func (f *failures) forget(gone func(Key) bool) {
 	f.any.Store(len(f.byKey) > 0)
 }
 
+// count returns how many keys fail, without those that are repeated quietly.
 func (f *failures) count() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -170,6 +176,7 @@ func summaryOf(err error) string {
 	return firstLine(text)
 }
 
+// withoutValues returns which fields of an object are invalid.
 func withoutValues(status metav1.Status) string {
 	if status.Details == nil {
 		return "the object is invalid"

@@ -24,7 +24,7 @@ type explosive struct{ text string }
 func (e *explosive) Error() string { return e.text }
 
 func TestATypedNilErrorIsAFaultOfItsKey(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inFixture(t, func(w *fixture) {
 		w.create("a", "b")
 		c := w.made(&reconcile.Options{Workers: 1}, func(_ context.Context, r request) (reconcile.Result, error) {
 			var none *explosive
@@ -35,14 +35,14 @@ func TestATypedNilErrorIsAFaultOfItsKey(t *testing.T) {
 			return nothing, nil
 		})
 		stop := w.startRun(c.Run)
-		w.Expect(w.turns()).To(Equal([]string{"b"}))
+		w.Expect(w.reconciled()).To(Equal([]string{"b"}))
 		w.Expect(keysOf(c)["a"].Failure).To(And(ContainSubstring("*reconcile_test.explosive"), ContainSubstring("return nil")))
 		w.Expect(stop()).To(Succeed())
 	})
 }
 
 func TestAPanicInGroupIsAFaultOfItsKey(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inFixture(t, func(w *fixture) {
 		w.create("a", "b")
 		c := w.made(&reconcile.Options{Workers: 1, Group: func(k reconcile.Key) string {
 			if k.Name == "a" {
@@ -52,7 +52,7 @@ func TestAPanicInGroupIsAFaultOfItsKey(t *testing.T) {
 		}}, w.recorder())
 		stop := w.startRun(c.Run)
 		// The slot's keys are all enqueued when it comes, so a key may be reconciled once more.
-		w.Expect(w.turns()).To(And(ContainElements("object a", "object b"), HaveEach(Not(ContainSubstring("bad")))))
+		w.Expect(w.reconciled()).To(And(ContainElements("object a", "object b"), HaveEach(Not(ContainSubstring("bad")))))
 		w.Expect(c.Stats().Panics).To(BeNumerically(">", 0))
 		w.Expect(stop()).To(Succeed())
 	})
@@ -69,13 +69,13 @@ func (badSlots) Slot(k reconcile.Key) int {
 }
 
 func TestAPanicInSlotIsAFaultOfItsKey(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inFixture(t, func(w *fixture) {
 		w.create("a", "bad")
 		c := w.made(&reconcile.Options{Workers: 1, Shards: badSlots{}}, w.recorder())
 		stop := w.startRun(c.Run)
 		w.create("b")
 		// The slot's keys are all enqueued when it comes, so a key may be reconciled once more.
-		w.Expect(w.turns()).To(And(ContainElements("object a", "object b"), HaveEach(Not(ContainSubstring("bad")))))
+		w.Expect(w.reconciled()).To(And(ContainElements("object a", "object b"), HaveEach(Not(ContainSubstring("bad")))))
 		w.Expect(c.Stats().Panics).To(BeNumerically(">", 0))
 		w.Expect(stop()).To(Succeed())
 	})
@@ -89,7 +89,7 @@ func TestAReportOfNoObjectIsAFaultOfItsKey(t *testing.T) {
 		"deleted nil":           func(ctx context.Context) { reconcile.Deleted(ctx, nil) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(w *world) {
+			inFixture(t, func(w *fixture) {
 				w.create("a", "b")
 				c := w.made(&reconcile.Options{Workers: 1}, func(ctx context.Context, r request) (reconcile.Result, error) {
 					if r.Key.Name == "a" {
@@ -99,7 +99,7 @@ func TestAReportOfNoObjectIsAFaultOfItsKey(t *testing.T) {
 					return nothing, nil
 				})
 				stop := w.startRun(c.Run)
-				w.Expect(w.turns()).To(Equal([]string{"b"}))
+				w.Expect(w.reconciled()).To(Equal([]string{"b"}))
 				w.Expect(keysOf(c)["a"].Failure).To(ContainSubstring("panic: "))
 				w.Expect(stop()).To(Succeed())
 			})
@@ -114,7 +114,7 @@ func (panickyRecorder) Eventf(_, _ runtimeobject.Object, _, _, _, _ string, _ ..
 }
 
 func TestAPanicInARecorderOfEventsIsLogged(t *testing.T) {
-	inServedWorld(t, func(w *world, maps, _ typedcorev1.ConfigMapInterface) {
+	inServedFixture(t, func(w *fixture, maps, _ typedcorev1.ConfigMapInterface) {
 		runs := 0
 		stop := w.start(&reconcile.Options{Events: panickyRecorder{}}, func(ctx context.Context, r request) (reconcile.Result, error) {
 			object, _ := r.Object()
@@ -129,13 +129,13 @@ func TestAPanicInARecorderOfEventsIsLogged(t *testing.T) {
 }
 
 func TestAPanicInTheScopeOfASweepFailsTheSweep(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inFixture(t, func(w *fixture) {
 		w.create("a")
 		c := w.made(&reconcile.Options{Known: knownKeys("lost"), Sweep: &names.Options{
 			Scope: func(names.Name) bool { panic("no such zone") },
 		}}, w.recorder())
 		stop := w.startRun(c.Run)
-		w.Expect(w.turns()).To(Equal([]string{"object a"}))
+		w.Expect(w.reconciled()).To(Equal([]string{"object a"}))
 		w.Expect(c.Sweep().Ready()).To(MatchError(ContainSubstring("no such zone")))
 		w.Expect(stop()).To(Succeed())
 	})
@@ -143,7 +143,7 @@ func TestAPanicInTheScopeOfASweepFailsTheSweep(t *testing.T) {
 
 // A require or a t.FailNow in a reconciler ends its goroutine without a panic.
 func TestGoexitCostsNeitherWorkerNorKey(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inFixture(t, func(w *fixture) {
 		w.create("a", "b", "c")
 		var exits atomic.Int32
 		c := w.made(&reconcile.Options{Workers: 2}, func(_ context.Context, r request) (reconcile.Result, error) {
@@ -155,7 +155,7 @@ func TestGoexitCostsNeitherWorkerNorKey(t *testing.T) {
 		})
 		stop := w.startRun(c.Run)
 		pass(time.Minute)
-		w.Expect(w.turns()).To(ConsistOf("a", "b", "c"))
+		w.Expect(w.reconciled()).To(ConsistOf("a", "b", "c"))
 		w.Expect(c.Stats().Panics).To(BeEquivalentTo(6))
 		w.Expect(c.Stats().Active).To(BeZero())
 		w.Expect(strings.Join(w.logged(), "\n")).To(ContainSubstring("runtime.Goexit"))
@@ -164,7 +164,7 @@ func TestGoexitCostsNeitherWorkerNorKey(t *testing.T) {
 }
 
 func TestGoexitCostsNoWorkerOfAShard(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inFixture(t, func(w *fixture) {
 		w.create("a")
 		exits := 0
 		stop := w.start(&reconcile.Options{Workers: 1, Shards: allShards{}}, func(context.Context, request) (reconcile.Result, error) {
@@ -175,7 +175,7 @@ func TestGoexitCostsNoWorkerOfAShard(t *testing.T) {
 			return nothing, nil
 		})
 		pass(time.Minute)
-		w.Expect(w.turns()).To(Equal([]string{"a"}))
+		w.Expect(w.reconciled()).To(Equal([]string{"a"}))
 		w.Expect(stop()).To(Succeed())
 	})
 }
@@ -189,20 +189,20 @@ func (allShards) Run(ctx context.Context, fn func(ctx context.Context, slot int)
 }
 
 func TestRunAllRefusesNoController(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inFixture(t, func(w *fixture) {
 		w.Expect(reconcile.RunAll(w.context(), w.controller("one"), nil)).To(MatchError(ContainSubstring("controllers[1] is nil")))
 	})
 }
 
 func TestAnErrorThatPanicsLaterIsAFaultOfItsKey(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inFixture(t, func(w *fixture) {
 		w.create("a")
 		c := w.made(nil, func(context.Context, request) (reconcile.Result, error) {
 			var none *explosive
 			return nothing, errors.Join(errBoom, none)
 		})
 		stop := w.startRun(c.Run)
-		w.turns()
+		w.reconciled()
 		w.Expect(keysOf(c)["a"].Failure).NotTo(BeEmpty())
 		w.Expect(stop()).To(Succeed())
 	})

@@ -66,7 +66,7 @@ func TestALateCacheDoesNotCleanUpAgain(t *testing.T) {
 					g.Expect(err).NotTo(HaveOccurred())
 					g.Expect(maps("d").Delete(t.Context(), object.Name, metav1.DeleteOptions{})).To(Succeed())
 				}
-				w := &world{WithT: g, t: t, in: informer.For(lateMaps{maps("d"), 5 * time.Second}, nil)}
+				w := &fixture{WithT: g, t: t, in: informer.For(lateMaps{maps("d"), 5 * time.Second}, nil)}
 				finalizer := patch.Finalizer[*configMap, configMaps]{
 					Name: mine, Client: maps, Clean: func(_ context.Context, o *configMap) error { w.ran(o.Name); return nil },
 				}
@@ -79,7 +79,7 @@ func TestALateCacheDoesNotCleanUpAgain(t *testing.T) {
 					return reconcile.After(time.Second), err
 				})
 				pass(time.Minute)
-				g.Expect(w.turns()).To(HaveLen(objects))
+				g.Expect(w.reconciled()).To(HaveLen(objects))
 				g.Expect(w.in.Snapshot().Len()).To(BeZero())
 				g.Expect(stop()).To(Succeed())
 			})

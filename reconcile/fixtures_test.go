@@ -32,9 +32,9 @@ func configMapNamed(name string) *configMap {
 
 func key(name string) reconcile.Key { return reconcile.Key{Namespace: "d", Name: name} }
 
-// A world is a fake clientset, what was logged, and what ran, in a bubble of
+// fixture is a fake clientset, what was logged, and what ran, in a bubble of
 // virtual time.
-type world struct {
+type fixture struct {
 	*WithT
 	t      *testing.T
 	client *fake.Clientset
@@ -45,16 +45,16 @@ type world struct {
 	runs []string
 }
 
-func inWorld(t *testing.T, f func(w *world)) {
+func inFixture(t *testing.T, f func(w *fixture)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{WithT: NewWithT(t), t: t, client: fake.NewClientset()}
+		w := &fixture{WithT: NewWithT(t), t: t, client: fake.NewClientset()}
 		w.in = informer.For(w.client.CoreV1().ConfigMaps("d"), nil)
 		f(w)
 	})
 }
 
-func (w *world) create(names ...string) {
+func (w *fixture) create(names ...string) {
 	w.t.Helper()
 	for _, name := range names {
 		_, err := w.client.CoreV1().ConfigMaps("d").Create(w.t.Context(), configMapNamed(name), metav1.CreateOptions{})
@@ -62,7 +62,7 @@ func (w *world) create(names ...string) {
 	}
 }
 
-func (w *world) update(name string, edit func(*configMap)) {
+func (w *fixture) update(name string, edit func(*configMap)) {
 	w.t.Helper()
 	object := configMapNamed(name)
 	edit(object)
@@ -70,21 +70,21 @@ func (w *world) update(name string, edit func(*configMap)) {
 	w.Expect(err).NotTo(HaveOccurred())
 }
 
-func (w *world) delete(name string) {
+func (w *fixture) delete(name string) {
 	w.t.Helper()
 	w.Expect(w.client.CoreV1().ConfigMaps("d").Delete(w.t.Context(), name, metav1.DeleteOptions{})).To(Succeed())
 }
 
-// ran records a turn.
-func (w *world) ran(what string) {
+// ran records a reconcile.
+func (w *fixture) ran(what string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.runs = append(w.runs, what)
 }
 
-// turns returns the turns since the last call, when nothing can run any more
+// reconciled returns what ran since the last call, when nothing can run any more
 // without time passing.
-func (w *world) turns() []string {
+func (w *fixture) reconciled() []string {
 	synctest.Wait()
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -93,14 +93,14 @@ func (w *world) turns() []string {
 	return runs
 }
 
-func (w *world) logged() []string {
+func (w *fixture) logged() []string {
 	synctest.Wait()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.log
 }
 
-func (w *world) context() context.Context {
+func (w *fixture) context() context.Context {
 	return logr.NewContext(w.t.Context(), funcr.New(func(prefix, args string) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -109,14 +109,14 @@ func (w *world) context() context.Context {
 }
 
 // start runs a controller until stop is called, which returns what Run did.
-func (w *world) start(o *reconcile.Options, f reconcFn) (stop func() error) {
+func (w *fixture) start(o *reconcile.Options, f reconcFn) (stop func() error) {
 	w.t.Helper()
 	c, err := reconcile.New("test", w.in, reconcile.Func[*configMap](f), o)
 	w.Expect(err).NotTo(HaveOccurred())
 	return w.startRun(c.Run)
 }
 
-func (w *world) startRun(run func(context.Context) error) (stop func() error) {
+func (w *fixture) startRun(run func(context.Context) error) (stop func() error) {
 	ctx, cancel := context.WithCancel(w.context())
 	ended := make(chan error, 1)
 	go func() { ended <- run(ctx) }()
@@ -126,7 +126,7 @@ func (w *world) startRun(run func(context.Context) error) (stop func() error) {
 	}
 }
 
-// pass lets d go by.
+// pass waits for d.
 func pass(d time.Duration) {
 	<-time.After(d)
 	synctest.Wait()

@@ -245,6 +245,7 @@ func (f *freshness) takeBaselines(w *write) (baselines []*baseline) {
 	return baselines
 }
 
+// dropBaselines stops observing what takeBaselines began.
 func (f *freshness) dropBaselines(baselines []*baseline) {
 	if len(baselines) == 0 {
 		return

@@ -77,18 +77,18 @@ func delayed(inner watch.Interface, by time.Duration) watch.Interface {
 	return outer
 }
 
-// A lateWorld has a ConfigMap "a", a cache of Secrets that is late, and a
+// A lateFixture has a ConfigMap "a", a cache of Secrets that is late, and a
 // controller that wants each ConfigMap to have exactly one Secret, of a
 // generated name.
-type lateWorld struct {
-	*world
+type lateFixture struct {
+	*fixture
 	maps    typedcorev1.ConfigMapInterface
 	secrets typedcorev1.SecretInterface
 	cached  *informer.Informer[*corev1.Secret]
 	report  func(context.Context, metav1.Object) // how a write is reported
 }
 
-func inLateWorld(t *testing.T, late time.Duration, f func(w *lateWorld)) {
+func inLateFixture(t *testing.T, late time.Duration, f func(w *lateFixture)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		sim, err := apisim.New(nil)
@@ -99,8 +99,8 @@ func inLateWorld(t *testing.T, late time.Duration, f func(w *lateWorld)) {
 		_, err = client.CoreV1().ConfigMaps("d").Create(t.Context(), configMapNamed("a"), metav1.CreateOptions{})
 		g.Expect(err).NotTo(HaveOccurred())
 		secrets := client.CoreV1().Secrets("d")
-		f(&lateWorld{
-			world:   &world{WithT: g, t: t, in: informer.For(client.CoreV1().ConfigMaps("d"), nil)},
+		f(&lateFixture{
+			fixture: &fixture{WithT: g, t: t, in: informer.For(client.CoreV1().ConfigMaps("d"), nil)},
 			maps:    client.CoreV1().ConfigMaps("d"),
 			secrets: secrets,
 			cached:  informer.For(lateSecrets{secrets, late}, nil),
@@ -109,11 +109,11 @@ func inLateWorld(t *testing.T, late time.Duration, f func(w *lateWorld)) {
 	})
 }
 
-func (w *lateWorld) start(o reconcile.Options) (stop func() error) {
+func (w *lateFixture) start(o reconcile.Options) (stop func() error) {
 	o.Triggers = []reconcile.Trigger{reconcile.Mapped(w.cached, func(_ context.Context, before, after *corev1.Secret) ([]reconcile.Key, error) {
 		return []reconcile.Key{key("a")}, nil
 	})}
-	return w.world.start(&o, func(ctx context.Context, r request) (reconcile.Result, error) {
+	return w.fixture.start(&o, func(ctx context.Context, r request) (reconcile.Result, error) {
 		w.ran(r.Key.Name)
 		if r.Key.Name == "a" && w.cached.Snapshot().Len() == 0 {
 			s, err := w.secrets.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{GenerateName: "s-"}}, metav1.CreateOptions{})
@@ -127,14 +127,14 @@ func (w *lateWorld) start(o reconcile.Options) (stop func() error) {
 	})
 }
 
-func (w *lateWorld) count() int {
+func (w *lateFixture) count() int {
 	list, err := w.secrets.List(w.t.Context(), metav1.ListOptions{})
 	w.Expect(err).NotTo(HaveOccurred())
 	return len(list.Items)
 }
 
 func TestAControllerReadsItsOwnWrites(t *testing.T) {
-	inLateWorld(t, 5*time.Second, func(w *lateWorld) {
+	inLateFixture(t, 5*time.Second, func(w *lateFixture) {
 		stop := w.start(reconcile.Options{})
 		pass(time.Minute)
 		w.Expect(w.count()).To(Equal(1))
@@ -143,7 +143,7 @@ func TestAControllerReadsItsOwnWrites(t *testing.T) {
 }
 
 func TestWithoutTheReportALateCacheMakesDuplicates(t *testing.T) {
-	inLateWorld(t, 5*time.Second, func(w *lateWorld) {
+	inLateFixture(t, 5*time.Second, func(w *lateFixture) {
 		w.report = func(context.Context, metav1.Object) {}
 		stop := w.start(reconcile.Options{})
 		pass(time.Minute)
@@ -153,36 +153,36 @@ func TestWithoutTheReportALateCacheMakesDuplicates(t *testing.T) {
 }
 
 func TestAKeyWaitsNoLongerThanTheDeadline(t *testing.T) {
-	inLateWorld(t, time.Hour, func(w *lateWorld) {
+	inLateFixture(t, time.Hour, func(w *lateFixture) {
 		stop := w.start(reconcile.Options{FreshnessDeadline: 20 * time.Second})
 		pass(19 * time.Second)
-		w.Expect(w.turns()).To(HaveLen(1))
+		w.Expect(w.reconciled()).To(HaveLen(1))
 		pass(2 * time.Second)
-		w.Expect(w.turns()).To(HaveLen(1))
+		w.Expect(w.reconciled()).To(HaveLen(1))
 		w.Expect(strings.Join(w.logged(), "\n")).To(ContainSubstring("caches have not seen this key"))
 		w.Expect(stop()).To(Succeed())
 	})
 }
 
 func TestOtherKeysDoNotWait(t *testing.T) {
-	inLateWorld(t, time.Hour, func(w *lateWorld) {
+	inLateFixture(t, time.Hour, func(w *lateFixture) {
 		stop := w.start(reconcile.Options{Workers: 1})
-		w.Expect(w.turns()).To(Equal([]string{"a"}))
+		w.Expect(w.reconciled()).To(Equal([]string{"a"}))
 		w.touch("b", "1")
-		w.Expect(w.turns()).To(Equal([]string{"b"}))
+		w.Expect(w.reconciled()).To(Equal([]string{"b"}))
 		w.touch("a", "1")
-		w.Expect(w.turns()).To(BeEmpty(), "a waits")
+		w.Expect(w.reconciled()).To(BeEmpty(), "a waits")
 		w.touch("b", "2")
-		w.Expect(w.turns()).To(Equal([]string{"b"}))
+		w.Expect(w.reconciled()).To(Equal([]string{"b"}))
 		w.Expect(stop()).To(Succeed())
 	})
 }
 
 func TestADeletedObjectIsSeenWhenItIsGone(t *testing.T) {
-	inLateWorld(t, 5*time.Second, func(w *lateWorld) {
+	inLateFixture(t, 5*time.Second, func(w *lateFixture) {
 		created, err := w.secrets.Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "s"}}, metav1.CreateOptions{})
 		w.Expect(err).NotTo(HaveOccurred())
-		stop := w.world.start(&reconcile.Options{Triggers: []reconcile.Trigger{reconcile.Owned(w.cached)}},
+		stop := w.fixture.start(&reconcile.Options{Triggers: []reconcile.Trigger{reconcile.Owned(w.cached)}},
 			func(ctx context.Context, r request) (reconcile.Result, error) {
 				cached, ok := w.cached.Get(key("s"))
 				w.ran(fmt.Sprint(ok))
@@ -195,18 +195,18 @@ func TestADeletedObjectIsSeenWhenItIsGone(t *testing.T) {
 				reconcile.Deleted(ctx, cached)
 				return reconcile.After(time.Second), nil
 			})
-		w.Expect(w.turns()).To(Equal([]string{"true"}))
+		w.Expect(w.reconciled()).To(Equal([]string{"true"}))
 		pass(4 * time.Second)
-		w.Expect(w.turns()).To(BeEmpty())
+		w.Expect(w.reconciled()).To(BeEmpty())
 		pass(2 * time.Second)
-		w.Expect(w.turns()).To(Equal([]string{"false"}))
+		w.Expect(w.reconciled()).To(Equal([]string{"false"}))
 		w.Expect(created.UID).NotTo(BeEmpty())
 		w.Expect(stop()).To(Succeed())
 	})
 }
 
 // touch creates or changes a ConfigMap.
-func (w *lateWorld) touch(name, value string) {
+func (w *lateFixture) touch(name, value string) {
 	w.t.Helper()
 	object := configMapNamed(name)
 	object.Data = map[string]string{"v": value}
@@ -218,11 +218,11 @@ func (w *lateWorld) touch(name, value string) {
 }
 
 func TestWritesOutsideTheInformersScopeDoNotHold(t *testing.T) {
-	inLateWorld(t, time.Hour, func(w *lateWorld) {
+	inLateFixture(t, time.Hour, func(w *lateFixture) {
 		w.cached = informer.For(lateSecrets{w.secrets, time.Hour}, &informer.Options{LabelSelector: "mine=yes"})
 		stop := w.start(reconcile.Options{})
 		pass(3500 * time.Millisecond)
-		w.Expect(w.turns()).To(HaveLen(4), "every second, since the write will never be seen")
+		w.Expect(w.reconciled()).To(HaveLen(4), "every second, since the write will never be seen")
 		w.Expect(stop()).To(Succeed())
 	})
 }

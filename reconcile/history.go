@@ -15,12 +15,14 @@ const (
 	historyWatch  = 10 * time.Minute // how long a call of History records everything
 )
 
-// histories remember the last attempts of some keys.
+// histories remember the last attempts of some keys. Its methods are safe for
+// concurrent use.
 type histories struct {
 	mu    sync.Mutex // guards byKey and its values
 	byKey map[Key]*keyHistory
 }
 
+// keyHistory has the last attempts of one key.
 type keyHistory struct {
 	attempts []inspect.Attempt // a ring once it is full: number modulo its length
 	number   uint64            // of attempts ever
@@ -88,6 +90,7 @@ func (h *histories) of(key Key, force bool) *keyHistory {
 	return k
 }
 
+// forgetOldest makes room for one key. The lock is held.
 func (h *histories) forgetOldest() {
 	var oldest Key
 	var at time.Time

@@ -18,7 +18,7 @@ import (
 )
 
 func TestHistoryTellsCausesWritesWhenTheyWereSeenAndTheOutcome(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inFixture(t, func(w *fixture) {
 		var began time.Time
 		c := w.made(nil, func(ctx context.Context, r request) (reconcile.Result, error) {
 			if began.IsZero() {
@@ -61,7 +61,7 @@ func TestHistoryTellsCausesWritesWhenTheyWereSeenAndTheOutcome(t *testing.T) {
 }
 
 func TestHistoryHasTheLastTwentyAttemptsAndTenWritesOfEach(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inFixture(t, func(w *fixture) {
 		n := 0
 		c := w.made(nil, func(ctx context.Context, _ request) (reconcile.Result, error) {
 			if n++; n == 25 {
@@ -85,7 +85,7 @@ func TestHistoryHasTheLastTwentyAttemptsAndTenWritesOfEach(t *testing.T) {
 }
 
 func TestAReconcileWithoutAnEffectTakesNoOtherKeysPlaceInTheHistory(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inFixture(t, func(w *fixture) {
 		c := w.made(&reconcile.Options{Workers: 1}, func(_ context.Context, r request) (reconcile.Result, error) {
 			if object, _ := r.Object(); object.Labels["fail"] != "" {
 				return nothing, reconcile.Terminal(errors.New("broken"))
@@ -115,7 +115,7 @@ func TestAReconcileWithoutAnEffectTakesNoOtherKeysPlaceInTheHistory(t *testing.T
 }
 
 func TestCausesOfReconcilesWithoutAnEffectAreRecordedWhileTheyAreLookedAt(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inFixture(t, func(w *fixture) {
 		c := w.made(nil, func(context.Context, request) (reconcile.Result, error) { return nothing, nil })
 		w.create("a")
 		stop := w.startRun(c.Run)
@@ -136,7 +136,7 @@ func TestCausesOfReconcilesWithoutAnEffectAreRecordedWhileTheyAreLookedAt(t *tes
 type spanKey struct{}
 
 func TestAroundIsCalledAtTheStartAndAtTheEndOfEachReconcile(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inFixture(t, func(w *fixture) {
 		broken := errors.New("broken")
 		var ended []inspect.Attempt
 		o := &reconcile.Options{Around: func(ctx context.Context, k reconcile.Key) (context.Context, func(inspect.Attempt, error)) {
@@ -153,7 +153,7 @@ func TestAroundIsCalledAtTheStartAndAtTheEndOfEachReconcile(t *testing.T) {
 		})
 		w.create("a")
 		stop := w.startRun(c.Run)
-		w.Expect(w.turns()).To(Equal([]string{"start a", "span of a", "end a terminal true"}))
+		w.Expect(w.reconciled()).To(Equal([]string{"start a", "span of a", "end a terminal true"}))
 		w.Expect(ended).To(HaveExactElements(And(
 			HaveField("Causes", HaveLen(1)), HaveField("Writes", HaveExactElements(HaveField("Namespace", "elsewhere"))))))
 		w.Expect(stop()).To(Succeed())
@@ -162,7 +162,7 @@ func TestAroundIsCalledAtTheStartAndAtTheEndOfEachReconcile(t *testing.T) {
 
 // The reconcile of a deleted object whose name is taken again is a reconcile.
 func TestAroundIsCalledForARecreatedObjectToo(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inFixture(t, func(w *fixture) {
 		w.create("a")
 		around := 0
 		c := w.made(&reconcile.Options{
@@ -179,7 +179,7 @@ func TestAroundIsCalledForARecreatedObjectToo(t *testing.T) {
 		}, metav1.UpdateOptions{})
 		w.Expect(err).NotTo(HaveOccurred())
 		stop := w.startRun(c.Run)
-		runs := w.turns()
+		runs := w.reconciled()
 		w.Expect(runs).To(ContainElement("gone a"))
 		w.Expect(around).To(Equal(len(runs)))
 		w.Expect(stop()).To(Succeed())
@@ -187,7 +187,7 @@ func TestAroundIsCalledForARecreatedObjectToo(t *testing.T) {
 }
 
 func TestAPanicOfAroundIsTheKeysAlone(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inFixture(t, func(w *fixture) {
 		o := &reconcile.Options{Around: func(_ context.Context, k reconcile.Key) (context.Context, func(inspect.Attempt, error)) {
 			switch k.Name {
 			case "start":
@@ -204,7 +204,7 @@ func TestAPanicOfAroundIsTheKeysAlone(t *testing.T) {
 		})
 		w.create("end", "start", "third")
 		stop := w.startRun(c.Run)
-		w.Expect(w.turns()).To(ConsistOf("end", "third"))
+		w.Expect(w.reconciled()).To(ConsistOf("end", "third"))
 		w.Expect(c.Stats().Reconciles[inspect.Succeeded]).To(Equal(uint64(2)))
 		w.Expect(keysOf(c)).To(HaveKeyWithValue("start", HaveField("Failure", "panic: at the start")))
 		w.Expect(w.logged()).To(ContainElement(ContainSubstring("Options.Around panicked after a reconcile")))

@@ -51,6 +51,7 @@ type loopDetector struct {
 	echoes  map[Key][]string // the resourceVersions that a key's last reconcile wrote
 }
 
+// writeStreak is what the detector knows of one object's writes.
 type writeStreak struct {
 	writes  int
 	last    time.Time
@@ -69,10 +70,12 @@ type hotLoop struct {
 	repeats int
 }
 
+// delay returns for how long to hold the key, at most a minute.
 func (l hotLoop) delay() time.Duration {
 	return slowest >> max(6-(l.repeats-patience), 0)
 }
 
+// String names the object, the fields and the other field manager, without values.
 func (l hotLoop) String() string {
 	text := fmt.Sprintf("%s/%s: fields %s were written %d times in a row",
 		l.object.GetNamespace(), l.object.GetName(), strings.Join(l.paths, ", "), l.repeats)
@@ -117,6 +120,8 @@ func (d *loopDetector) onlyOwnWrites(item queue.Item[Key]) bool {
 	return len(causes) > 0
 }
 
+// remember records the resourceVersions that the key's reconcile wrote, to
+// recognise the events that they cause.
 func (d *loopDetector) remember(key Key, writes []write) {
 	if len(writes) == 0 {
 		delete(d.echoes, key)
@@ -134,6 +139,9 @@ func (d *loopDetector) remember(key Key, writes []write) {
 	}
 }
 
+// judge adds w to the streak of its object and returns the loop that the object is
+// in, if any. own reports whether the reconcile had no other cause than the last
+// writes of its key.
 func (d *loopDetector) judge(w write, own bool) (hotLoop, bool) {
 	if w.deleted || w.object.GetUID() == "" {
 		return hotLoop{}, false

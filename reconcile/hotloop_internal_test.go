@@ -26,11 +26,11 @@ func written(version, value string) *corev1.ConfigMap {
 }
 
 // A key writes and is woken by its write each time, but in between there is a
-// turn without a write: then the write is not what the last turn wrote.
-func TestWhatAnEarlierTurnWroteIsNoEcho(t *testing.T) {
+// reconcile without a write: then the write is not what the last reconcile wrote.
+func TestWhatAnEarlierReconcileWroteIsNoEcho(t *testing.T) {
 	g := NewWithT(t)
 	d, q, key := loopDetector{}, newTestQueue(g), Key{Namespace: "d", Name: "a"}
-	turn := func(woken string, writes ...write) bool {
+	reconcile := func(woken string, writes ...write) bool {
 		q.AddWithOptions(key, queue.AddOptions{Cause: queue.Cause{Trigger: "maps", Name: "a", NewVersion: woken}})
 		item, err := q.Get(t.Context())
 		g.Expect(err).NotTo(HaveOccurred())
@@ -42,12 +42,12 @@ func TestWhatAnEarlierTurnWroteIsNoEcho(t *testing.T) {
 		slowed := false
 		for i := range 50 {
 			before, now := strconv.Itoa(i), strconv.Itoa(i+1)
-			slowed = turn(before, write{before: written(before, before), object: written(now, now)}) || slowed
+			slowed = reconcile(before, write{before: written(before, before), object: written(now, now)}) || slowed
 			if between {
-				slowed = turn("other") || slowed
+				slowed = reconcile("other") || slowed
 			}
 		}
-		g.Expect(slowed).To(Equal(!between), "a turn in between: %v", between)
+		g.Expect(slowed).To(Equal(!between), "a reconcile in between: %v", between)
 	}
 }
 

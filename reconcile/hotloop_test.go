@@ -21,9 +21,9 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// inServedWorld has a simulated API server with ConfigMap "a", and a clientset
+// inServedFixture has a simulated API server with ConfigMap "a", and a clientset
 // for each of two field managers.
-func inServedWorld(t *testing.T, f func(w *world, ours, theirs typedcorev1.ConfigMapInterface)) {
+func inServedFixture(t *testing.T, f func(w *fixture, ours, theirs typedcorev1.ConfigMapInterface)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
@@ -37,7 +37,7 @@ func inServedWorld(t *testing.T, f func(w *world, ours, theirs typedcorev1.Confi
 		ours := maps("test")
 		_, err = ours.Create(t.Context(), configMapNamed("a"), metav1.CreateOptions{})
 		g.Expect(err).NotTo(HaveOccurred())
-		f(&world{WithT: g, t: t, in: informer.For(ours, nil)}, ours, maps("rival"))
+		f(&fixture{WithT: g, t: t, in: informer.For(ours, nil)}, ours, maps("rival"))
 	})
 }
 
@@ -61,7 +61,7 @@ func set(ctx context.Context, maps typedcorev1.ConfigMapInterface, manager strin
 }
 
 // insist sets one entry of the data of "a", over conflicts with the controller.
-func (w *world) insist(maps typedcorev1.ConfigMapInterface, manager, name, value string) {
+func (w *fixture) insist(maps typedcorev1.ConfigMapInterface, manager, name, value string) {
 	w.t.Helper()
 	w.Expect(retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		object, err := maps.Get(w.t.Context(), "a", metav1.GetOptions{})
@@ -73,17 +73,17 @@ func (w *world) insist(maps typedcorev1.ConfigMapInterface, manager, name, value
 }
 
 func TestAControllerThatWakesItselfIsSlowedDownAndNamed(t *testing.T) {
-	inServedWorld(t, func(w *world, maps, _ typedcorev1.ConfigMapInterface) {
+	inServedFixture(t, func(w *fixture, maps, _ typedcorev1.ConfigMapInterface) {
 		recorder := events.NewFakeRecorder(100)
-		turns := 0
+		reconciles := 0
 		stop := w.start(&reconcile.Options{Events: recorder}, func(ctx context.Context, r request) (reconcile.Result, error) {
 			object, _ := r.Object()
-			turns++
-			return nothing, set(ctx, maps, "test", object, "last", strconv.Itoa(turns))
+			reconciles++
+			return nothing, set(ctx, maps, "test", object, "last", strconv.Itoa(reconciles))
 		})
 		pass(10 * time.Minute)
-		w.Expect(turns).To(BeNumerically("<", 100), "it would be endless at one instant otherwise")
-		w.Expect(turns).To(BeNumerically(">", 10), "slowed down, not dropped")
+		w.Expect(reconciles).To(BeNumerically("<", 100), "it would be endless at one instant otherwise")
+		w.Expect(reconciles).To(BeNumerically(">", 10), "slowed down, not dropped")
 		w.Expect(strings.Join(w.logged(), "\n")).To(And(ContainSubstring("hot loop"), ContainSubstring("d/a: fields data.last")))
 		w.Expect(<-recorder.Events).To(And(ContainSubstring("HotLoop"), ContainSubstring("data.last")))
 		w.Expect(stop()).To(Succeed())
@@ -91,22 +91,22 @@ func TestAControllerThatWakesItselfIsSlowedDownAndNamed(t *testing.T) {
 }
 
 func TestAWriteFightIsSlowedDownAndNamesTheRival(t *testing.T) {
-	inServedWorld(t, func(w *world, maps, theirs typedcorev1.ConfigMapInterface) {
-		turns := 0
+	inServedFixture(t, func(w *fixture, maps, theirs typedcorev1.ConfigMapInterface) {
+		reconciles := 0
 		stop := w.start(nil, func(ctx context.Context, r request) (reconcile.Result, error) {
 			object, _ := r.Object()
 			if object.Data["owner"] == "us" {
 				return nothing, nil
 			}
-			turns++
+			reconciles++
 			return nothing, set(ctx, maps, "test", object, "owner", "us")
 		})
-		w.turns()
+		w.reconciled()
 		for range 600 { // for a minute
 			w.insist(theirs, "rival", "owner", "them")
 			pass(100 * time.Millisecond)
 		}
-		w.Expect(turns).To(BeNumerically("<", 100), "600 times without the detector")
+		w.Expect(reconciles).To(BeNumerically("<", 100), "600 times without the detector")
 		w.Expect(strings.Join(w.logged(), "\n")).To(And(
 			ContainSubstring("data.owner"), ContainSubstring(`field manager \"rival\"`)))
 		w.Expect(stop()).To(Succeed())
@@ -119,7 +119,7 @@ func TestABusyControllerThatGetsOnIsNeverSlowedDown(t *testing.T) {
 		"values that toggle": func(wanted string) string { return wanted[len(wanted)-1:] },
 	} {
 		t.Run(name, func(t *testing.T) {
-			inServedWorld(t, func(w *world, maps, theirs typedcorev1.ConfigMapInterface) {
+			inServedFixture(t, func(w *fixture, maps, theirs typedcorev1.ConfigMapInterface) {
 				stop := w.start(nil, func(ctx context.Context, r request) (reconcile.Result, error) {
 					object, _ := r.Object()
 					if is := answer("0" + object.Data["wanted"]); object.Data["is"] != is {
@@ -132,7 +132,7 @@ func TestABusyControllerThatGetsOnIsNeverSlowedDown(t *testing.T) {
 					w.insist(theirs, "user", "wanted", strconv.Itoa(n))
 					pass(10 * time.Millisecond)
 				}
-				w.Expect(len(w.turns())).To(BeNumerically(">=", 1000))
+				w.Expect(len(w.reconciled())).To(BeNumerically(">=", 1000))
 				w.Expect(strings.Join(w.logged(), "\n")).NotTo(ContainSubstring("hot loop"))
 				w.Expect(stop()).To(Succeed())
 			})
@@ -142,7 +142,7 @@ func TestABusyControllerThatGetsOnIsNeverSlowedDown(t *testing.T) {
 
 // A rival that edits now and then is repaired within a second, however often; only one that answers is a loop.
 func TestAnIsolatedEditIsRepairedWithinASecond(t *testing.T) {
-	inServedWorld(t, func(w *world, maps, theirs typedcorev1.ConfigMapInterface) {
+	inServedFixture(t, func(w *fixture, maps, theirs typedcorev1.ConfigMapInterface) {
 		c := w.made(nil, func(ctx context.Context, r request) (reconcile.Result, error) {
 			if object, _ := r.Object(); object.Data["owner"] != "us" {
 				return nothing, set(ctx, maps, "test", object, "owner", "us")

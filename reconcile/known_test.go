@@ -22,7 +22,7 @@ import (
 )
 
 // recorder returns a reconciler that records what it sees of each key.
-func (w *world) recorder() reconcFn {
+func (w *fixture) recorder() reconcFn {
 	return func(_ context.Context, r request) (reconcile.Result, error) {
 		if object, ok := r.Object(); ok {
 			w.ran("object " + r.Key.Name + string(object.UID))
@@ -44,16 +44,16 @@ func knownKeys(all ...string) names.Func {
 }
 
 func TestKnownHandsOnWhatWentWhileDown(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inFixture(t, func(w *fixture) {
 		w.create("live")
 		stop := w.start(&reconcile.Options{Workers: 1, Known: knownKeys("live", "gone-while-down")}, w.recorder())
-		w.Expect(w.turns()).To(ConsistOf("object live", "gone gone-while-down"))
+		w.Expect(w.reconciled()).To(ConsistOf("object live", "gone gone-while-down"))
 		w.Expect(stop()).To(Succeed())
 	})
 }
 
 func TestKnownSweepsAgainLater(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inFixture(t, func(w *fixture) {
 		var left atomic.Bool
 		lister := names.Func(func(context.Context) ([]names.Name, error) {
 			if left.Load() {
@@ -62,16 +62,16 @@ func TestKnownSweepsAgainLater(t *testing.T) {
 			return nil, nil
 		})
 		stop := w.start(&reconcile.Options{Known: lister, Sweep: &names.Options{Period: time.Minute}}, w.recorder())
-		w.Expect(w.turns()).To(BeEmpty())
+		w.Expect(w.reconciled()).To(BeEmpty())
 		left.Store(true)
 		<-time.After(2 * time.Minute)
-		w.Expect(w.turns()).To(Equal([]string{"gone left-behind"}))
+		w.Expect(w.reconciled()).To(Equal([]string{"gone left-behind"}))
 		w.Expect(stop()).To(Succeed())
 	})
 }
 
 func TestKnownHandsOnAReplacedObjectAsGoneAndThenAsNew(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inFixture(t, func(w *fixture) {
 		_, err := w.client.CoreV1().ConfigMaps("d").Create(t.Context(), &configMap{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "d", Name: "a", UID: "2"},
 		}, metav1.CreateOptions{})
@@ -91,31 +91,31 @@ func TestKnownHandsOnAReplacedObjectAsGoneAndThenAsNew(t *testing.T) {
 			}
 			return see(ctx, r)
 		})
-		w.Expect(w.turns()).To(Equal([]string{"object a2"}))
+		w.Expect(w.reconciled()).To(Equal([]string{"object a2"}))
 		close(release)
 		<-time.After(time.Minute)
-		w.Expect(w.turns()).To(Equal([]string{"failed", "gone a", "object a2"}))
+		w.Expect(w.reconciled()).To(Equal([]string{"failed", "gone a", "object a2"}))
 		w.Expect(stop()).To(Succeed())
 	})
 }
 
 func TestKnownLeavesNamesAloneThatTheCacheWouldNotHold(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inFixture(t, func(w *fixture) {
 		lister := names.Func(func(context.Context) ([]names.Name, error) {
 			return []names.Name{{Key: key("gone")}, {Key: key("theirs")}, {Key: types.NamespacedName{Namespace: "other", Name: "x"}}}, nil
 		})
 		stop := w.start(&reconcile.Options{Known: lister, Sweep: &names.Options{
 			Scope: func(n names.Name) bool { return n.Key.Name != "theirs" },
 		}}, w.recorder())
-		w.Expect(w.turns()).To(Equal([]string{"gone gone"}))
+		w.Expect(w.reconciled()).To(Equal([]string{"gone gone"}))
 		w.Expect(stop()).To(Succeed())
 	})
 }
 
 // A first list that is older than the names: the server lists nothing, although
-// the object is there. The turn is about a suspicion, and asks.
+// the object is there. The reconcile is about a suspicion, and asks.
 func TestKnownWithAStaleFirstListDeletesNothingThatIsLive(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inFixture(t, func(w *fixture) {
 		w.create("live")
 		w.client.PrependReactor("list", "configmaps", func(clientgo.Action) (bool, runtime.Object, error) {
 			return true, &corev1.ConfigMapList{ListMeta: metav1.ListMeta{ResourceVersion: "1"}}, nil
@@ -137,13 +137,13 @@ func TestKnownWithAStaleFirstListDeletesNothingThatIsLive(t *testing.T) {
 				}
 				return nothing, nil
 			})
-		w.Expect(w.turns()).To(ConsistOf("spared live", "deleted gone"))
+		w.Expect(w.reconciled()).To(ConsistOf("spared live", "deleted gone"))
 		w.Expect(stop()).To(Succeed())
 	})
 }
 
 func TestKnownThatFailsCleansNothingAndSaysSo(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inFixture(t, func(w *fixture) {
 		w.create("live")
 		c, err := reconcile.New("test", w.in, reconcile.Func[*configMap](w.recorder()), &reconcile.Options{
 			Known: names.Func(func(context.Context) ([]names.Name, error) {
@@ -152,7 +152,7 @@ func TestKnownThatFailsCleansNothingAndSaysSo(t *testing.T) {
 		})
 		w.Expect(err).NotTo(HaveOccurred())
 		stop := w.startRun(c.Run)
-		w.Expect(w.turns()).To(Equal([]string{"object live"}))
+		w.Expect(w.reconciled()).To(Equal([]string{"object live"}))
 		w.Expect(c.Sweep().Ready()).To(MatchError(ContainSubstring("zone server is away")))
 		w.Expect(c.Sweep().Stats().Failures).To(Equal(uint64(1)))
 		w.Expect(w.logged()).To(ContainElement(ContainSubstring("zone server is away")))
@@ -161,7 +161,7 @@ func TestKnownThatFailsCleansNothingAndSaysSo(t *testing.T) {
 }
 
 func TestKnownBrakeWarns(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inFixture(t, func(w *fixture) {
 		recorder := events.NewFakeRecorder(10)
 		refused := 0
 		c, err := reconcile.New("test", w.in, reconcile.Func[*configMap](w.recorder()), &reconcile.Options{
@@ -174,19 +174,19 @@ func TestKnownBrakeWarns(t *testing.T) {
 		})
 		w.Expect(err).NotTo(HaveOccurred())
 		stop := w.startRun(c.Run)
-		w.Expect(w.turns()).To(BeEmpty())
+		w.Expect(w.reconciled()).To(BeEmpty())
 		w.Expect(recorder.Events).To(Receive(And(ContainSubstring("OrphansRefused"), ContainSubstring("3 of 3 known names"),
 			ContainSubstring("--confirm-orphans=3"))))
 		w.Expect(refused).To(Equal(1))
 		w.Expect(w.logged()).To(ContainElement(And(ContainSubstring("3 of 3 known names"), ContainSubstring("--confirm-orphans=3"))))
 		c.Sweep().Confirm(3)
-		w.Expect(w.turns()).To(ConsistOf("gone a", "gone b", "gone c"))
+		w.Expect(w.reconciled()).To(ConsistOf("gone a", "gone b", "gone c"))
 		w.Expect(stop()).To(Succeed())
 	})
 }
 
 func TestSweepWithoutKnownIsAFault(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inFixture(t, func(w *fixture) {
 		_, err := reconcile.New("test", informer.For(w.client.CoreV1().ConfigMaps("d"), nil),
 			reconcile.Func[*configMap](w.recorder()), &reconcile.Options{Sweep: &names.Options{}})
 		w.Expect(err).To(MatchError(ContainSubstring("Options.Sweep is set without Options.Known")))

@@ -40,8 +40,8 @@ func (l terms) Run(ctx context.Context, fn func(context.Context) error) error {
 	}
 }
 
-func TestTurnsRunOnlyWhileThisReplicaLeads(t *testing.T) {
-	inWorld(t, func(w *world) {
+func TestReconcilesRunOnlyWhileThisReplicaLeads(t *testing.T) {
+	inFixture(t, func(w *fixture) {
 		w.create("a")
 		leadership := terms{make(chan bool)}
 		stop := w.start(&reconcile.Options{Leader: leadership}, func(_ context.Context, r request) (reconcile.Result, error) {
@@ -50,21 +50,21 @@ func TestTurnsRunOnlyWhileThisReplicaLeads(t *testing.T) {
 		})
 		pass(time.Hour)
 		w.Expect(w.in.HasSynced()).To(BeTrue(), "a standby is warm")
-		w.Expect(w.turns()).To(BeEmpty())
+		w.Expect(w.reconciled()).To(BeEmpty())
 		leadership.change <- true
-		w.Expect(w.turns()).To(Equal([]string{"a"}))
+		w.Expect(w.reconciled()).To(Equal([]string{"a"}))
 		leadership.change <- false
-		w.Expect(w.turns()).To(BeEmpty())
+		w.Expect(w.reconciled()).To(BeEmpty())
 		w.create("b")
-		w.Expect(w.turns()).To(BeEmpty())
+		w.Expect(w.reconciled()).To(BeEmpty())
 		leadership.change <- true
-		w.Expect(w.turns()).To(Equal([]string{"b"}), "what has changed meanwhile")
+		w.Expect(w.reconciled()).To(Equal([]string{"b"}), "what has changed meanwhile")
 		w.Expect(stop()).To(Succeed())
 	})
 }
 
-func TestALostLeadershipCancelsTurnsAtOnceAndTheyAreRepeatedInTheNext(t *testing.T) {
-	inWorld(t, func(w *world) {
+func TestALostLeadershipCancelsReconcilesAtOnceAndTheyAreRepeatedInTheNext(t *testing.T) {
+	inFixture(t, func(w *fixture) {
 		w.create("a")
 		leadership := terms{make(chan bool)}
 		stop := w.start(&reconcile.Options{Leader: leadership, Grace: time.Hour},
@@ -81,10 +81,10 @@ func TestALostLeadershipCancelsTurnsAtOnceAndTheyAreRepeatedInTheNext(t *testing
 		leadership.change <- true
 		pass(time.Second)
 		leadership.change <- false
-		w.Expect(w.turns()).To(Equal([]string{errLost.Error()}))
+		w.Expect(w.reconciled()).To(Equal([]string{errLost.Error()}))
 		leadership.change <- true
 		pass(2 * time.Minute)
-		w.Expect(w.turns()).To(Equal([]string{"finished"}))
+		w.Expect(w.reconciled()).To(Equal([]string{"finished"}))
 		w.Expect(stop()).To(Succeed())
 	})
 }
@@ -97,19 +97,19 @@ func (l seen) Run(ctx context.Context, fn func(context.Context) error) error {
 	return fn(ctx)
 }
 
-func TestTheLeadershipEndsAfterTheLastTurnAndBeforeTheCaches(t *testing.T) {
-	inWorld(t, func(w *world) {
+func TestTheLeadershipEndsAfterTheLastReconcileAndBeforeTheCaches(t *testing.T) {
+	inFixture(t, func(w *fixture) {
 		w.create("a")
 		stop := w.start(&reconcile.Options{
 			Leader: seen{func() { w.ran(fmt.Sprintf("released, caches run: %v", w.in.Status().Running)) }},
 		}, func(context.Context, request) (reconcile.Result, error) {
 			<-time.After(10 * time.Second)
-			w.ran("turn ends")
+			w.ran("reconcile ends")
 			return nothing, nil
 		})
 		pass(time.Second)
 		w.Expect(stop()).To(Succeed())
-		w.Expect(w.turns()).To(Equal([]string{"turn ends", "released, caches run: true"}))
+		w.Expect(w.reconciled()).To(Equal([]string{"reconcile ends", "released, caches run: true"}))
 		w.Expect(w.in.Status().Running).To(BeFalse())
 	})
 }

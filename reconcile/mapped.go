@@ -32,6 +32,7 @@ func Mapped[O informer.Object](
 	return mapped[O]{in: in, f: f}
 }
 
+// mapped is the Trigger of Mapped.
 type mapped[O informer.Object] struct {
 	in *informer.Informer[O]
 	f  func(ctx context.Context, old, new O) ([]Key, error)
@@ -41,6 +42,7 @@ func (t mapped[O]) source() source { return typed[O]{t.in} }
 
 func (t mapped[O]) triggerType() string { return "mapped" }
 
+// attach feeds the mapper, which runs off the watch.
 func (t mapped[O]) attach(c *Controller) (binding, error) {
 	q, err := queue.New[Key](&queue.Options[Key]{Name: c.name + "/" + t.in.Name()})
 	if err != nil {
@@ -61,6 +63,7 @@ type mapping[O informer.Object] struct {
 	events map[Key]informer.Event[O]
 }
 
+// add merges an event with the one that waits, and adds the object to the queue.
 func (m *mapping[O]) add(e informer.Event[O]) {
 	key := keyOf(objectOf(e))
 	m.mu.Lock()
@@ -154,6 +157,7 @@ func (m *mapping[O]) serve(running context.Context, s *worker, item queue.Item[K
 	}
 }
 
+// take returns the event of an object and removes it.
 func (m *mapping[O]) take(key Key) (informer.Event[O], bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -172,6 +176,7 @@ func (m *mapping[O]) restore(key Key, e informer.Event[O]) {
 	m.events[key] = e
 }
 
+// call calls the mapper. A panic becomes an error.
 func (m *mapping[O]) call(ctx context.Context, e informer.Event[O]) (keys []Key, err error) {
 	defer func() {
 		if r := recover(); r != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
+// The defaults of Options.
 const (
 	defaultWorkers           = 4
 	defaultReconcileTimeout  = 2 * time.Minute
@@ -108,6 +109,7 @@ type Options struct {
 	Around func(ctx context.Context, key Key) (context.Context, func(inspect.Attempt, error))
 }
 
+// withDefaults returns a copy in which every field has a value that has a default.
 func (o *Options) withDefaults(name string) Options {
 	var set Options
 	if o != nil {

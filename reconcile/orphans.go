@@ -89,8 +89,10 @@ func (o *orphans) run(ctx context.Context, running *sync.WaitGroup, watchdog *wa
 	})
 }
 
+// Sync waits until the cache has its first list.
 func (k *orphanTarget[T]) Sync(ctx context.Context) error { return k.in.WaitForSync(ctx) }
 
+// Find returns the UID of the cached object.
 func (k *orphanTarget[T]) Find(key Key) (types.UID, bool) {
 	object, ok := k.in.Get(key)
 	if !ok {
@@ -99,6 +101,7 @@ func (k *orphanTarget[T]) Find(key Key) (types.UID, bool) {
 	return object.GetUID(), true
 }
 
+// Orphan enqueues the key of an orphan.
 func (k *orphanTarget[T]) Orphan(o names.Orphan) {
 	if o.Replaced {
 		k.mu.Lock()
@@ -117,6 +120,8 @@ func (k *orphanTarget[T]) forget(gone func(Key) bool) {
 	maps.DeleteFunc(k.replaced, func(key Key, _ struct{}) bool { return gone(key) })
 }
 
+// wasReplaced reports whether the deleted object of key is still to be handled,
+// before its replacement.
 func (k *orphanTarget[T]) wasReplaced(key Key) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -133,6 +138,7 @@ func (k *orphanTarget[T]) cleanedUp(key Key) {
 	k.add(key)
 }
 
+// warn sends a warning about a sweep that exceeds the safety limit.
 func (k *orphanTarget[T]) warn(e *names.RefusedError) {
 	about := &corev1.ObjectReference{
 		Kind: k.controller.primary.kind, Namespace: e.Example.Key.Namespace, Name: e.Example.Key.Name, UID: e.Example.UID,

@@ -23,7 +23,7 @@ import (
 
 // The key of a cluster-scoped owner was guessed from what the cache held at the time of the event.
 func TestTheKeyOfAClusterScopedOwnerDoesNotDependOnTheCache(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inFixture(t, func(w *fixture) {
 		secret := secretOwnedBy("s", "Node", "node-1")
 		_, err := w.client.CoreV1().Secrets("d").Create(t.Context(), secret, metav1.CreateOptions{})
 		w.Expect(err).NotTo(HaveOccurred())
@@ -43,29 +43,29 @@ func TestTheKeyOfAClusterScopedOwnerDoesNotDependOnTheCache(t *testing.T) {
 			}), &reconcile.Options{Triggers: []reconcile.Trigger{reconcile.Owned(secrets)}})
 		w.Expect(err).NotTo(HaveOccurred())
 		stop := w.startRun(c.Run)
-		w.turns()
+		w.reconciled()
 		listed.Store(true)
 		pass(time.Minute)
 		w.Expect(w.client.CoreV1().Nodes().Delete(t.Context(), "node-1", metav1.DeleteOptions{})).To(Succeed())
-		w.turns()
+		w.reconciled()
 		w.Expect(w.client.CoreV1().Secrets("d").Delete(t.Context(), "s", metav1.DeleteOptions{})).To(Succeed())
-		w.Expect(w.turns()).To(Equal([]string{"/node-1"}), "the owner is deleted, and its scope is what it was")
+		w.Expect(w.reconciled()).To(Equal([]string{"/node-1"}), "the owner is deleted, and its scope is what it was")
 		w.Expect(stop()).To(Succeed())
 	})
 }
 
 func TestTheGroupOfAnOwnerCountsAndItsVersionDoesNot(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inFixture(t, func(w *fixture) {
 		stop := w.startWith(reconcile.Owned[*corev1.Secret])
-		w.turns()
+		w.reconciled()
 		for version, runs := range map[string][]string{"example.com/v1": nil, "v1beta1": {"d/a"}} {
 			secret := secretOwnedBy("s", "ConfigMap", "a")
 			secret.OwnerReferences[0].APIVersion = version
 			_, err := w.client.CoreV1().Secrets("d").Create(t.Context(), secret, metav1.CreateOptions{})
 			w.Expect(err).NotTo(HaveOccurred())
-			w.Expect(w.turns()).To(Equal(runs), version)
+			w.Expect(w.reconciled()).To(Equal(runs), version)
 			w.Expect(w.client.CoreV1().Secrets("d").Delete(t.Context(), "s", metav1.DeleteOptions{})).To(Succeed())
-			w.turns()
+			w.reconciled()
 		}
 		w.Expect(stop()).To(Succeed())
 	})

@@ -27,6 +27,7 @@ const (
 	quickRepeats = 3
 )
 
+// errGoexit is the error of a call that ended its goroutine instead of returning.
 var errGoexit = errors.New("runtime.Goexit was called, as require and t.FailNow do in tests: return an error instead")
 
 // verdict is how an attempt ended. The Error method of its err does not panic.

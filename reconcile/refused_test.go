@@ -21,7 +21,7 @@ func errForbidden(verb, resource, group, where string) error {
 }
 
 func TestAControllerWhoseEveryWriteIsRefusedSaysWhichPermissionIsMissing(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inFixture(t, func(w *fixture) {
 		w.create("a", "b", "c")
 		allowed := false
 		c := w.made(nil, func(ctx context.Context, r request) (reconcile.Result, error) {
@@ -47,14 +47,14 @@ func TestAControllerWhoseEveryWriteIsRefusedSaysWhichPermissionIsMissing(t *test
 			`missing permissions: delete nodes at the cluster scope, patch deployments.apps/scale in namespace "d"`)))
 		allowed = true
 		w.update("a", func(o *configMap) { o.Labels = map[string]string{"v": "2"} })
-		w.turns()
+		w.reconciled()
 		w.Expect(c.Refused()).To(Succeed(), "not every write")
 		w.Expect(stop()).To(Succeed())
 	})
 }
 
 func TestReadsThatAreRefusedAreNoWrites(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inFixture(t, func(w *fixture) {
 		w.create("a")
 		c := w.made(nil, func(context.Context, request) (reconcile.Result, error) {
 			return nothing, errForbidden("get", "secrets", "", `in the namespace "d"`)
@@ -67,14 +67,14 @@ func TestReadsThatAreRefusedAreNoWrites(t *testing.T) {
 }
 
 func TestAStandbyIsNotRefused(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inFixture(t, func(w *fixture) {
 		w.create("a")
 		leadership := terms{make(chan bool)}
 		c := w.made(&reconcile.Options{Leader: leadership}, func(context.Context, request) (reconcile.Result, error) {
 			return nothing, errForbidden("update", "pods", "", `in the namespace "d"`)
 		})
 		stop := w.startRun(c.Run)
-		w.turns()
+		w.reconciled()
 		leadership.change <- true
 		pass(2 * time.Minute)
 		w.Expect(c.Refused()).To(HaveOccurred())

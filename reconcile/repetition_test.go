@@ -31,7 +31,7 @@ func repeating(t *testing.T, within time.Duration, f func(n int) (reconcile.Resu
 	at []time.Duration, c *reconcile.Controller, log string,
 ) {
 	t.Helper()
-	inWorld(t, func(w *world) {
+	inFixture(t, func(w *fixture) {
 		w.create("a")
 		began := time.Now()
 		defer simhook.Use(&simhook.Hooks{Jitter: func() float64 { return 0 }})()
@@ -91,7 +91,7 @@ func TestTheFirstConflictsAreQuickAndQuiet(t *testing.T) {
 }
 
 func TestAConflictThatStaysIsLoggedCountedAndShown(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inFixture(t, func(w *fixture) {
 		w.create("a")
 		c := w.made(nil, func(context.Context, request) (reconcile.Result, error) { return nothing, errStale })
 		stop := w.startRun(c.Run)
@@ -108,13 +108,13 @@ func TestAConflictThatStaysIsLoggedCountedAndShown(t *testing.T) {
 
 // Changes reset the delay, and hide no conflict that stays nevertheless.
 func TestAConflictAtEveryChangeIsNotQuietForever(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inFixture(t, func(w *fixture) {
 		w.create("a")
 		c := w.made(nil, func(context.Context, request) (reconcile.Result, error) { return nothing, errStale })
 		stop := w.startRun(c.Run)
 		for i := range 10 {
 			w.update("a", func(o *configMap) { o.Data = map[string]string{"v": string(rune('0' + i))} })
-			w.turns()
+			w.reconciled()
 		}
 		w.Expect(c.Stats().Failing).To(Equal(1))
 		w.Expect(strings.Join(w.logged(), "\n")).To(ContainSubstring("conflict stays"))

@@ -20,6 +20,8 @@ const takeoverDeadline = time.Minute
 
 // Run makes a controller with the default options and runs it until ctx ends:
 // [New] and [Controller.Run] in one line.
+//
+// Errors: those of both.
 func Run[T informer.Object](ctx context.Context, name string, in *informer.Informer[T], r Reconciler[T]) error {
 	c, err := New(name, in, r, nil)
 	if err != nil {
@@ -32,8 +34,9 @@ func Run[T informer.Object](ctx context.Context, name string, in *informer.Infor
 // which stops the others. An informer that several of them use is started
 // once and stopped after the last.
 //
-// Errors: a nil controller, or a name that two share, before anything starts; otherwise
-// those of each [Controller.Run], joined.
+// Errors: a nil controller, or a name that two share, before anything starts;
+// otherwise those of each [Controller.Run], joined. Without controllers it returns
+// nil at once.
 func RunAll(ctx context.Context, controllers ...*Controller) error {
 	names := map[string]bool{}
 	for i, c := range controllers {
@@ -94,6 +97,10 @@ func (c *Controller) Run(ctx context.Context) error {
 	return nil
 }
 
+// run is Run without the watchdog. It returns after every goroutine that it started,
+// and stores how each informer ended in errs.
+//
+//	ctx ends ─▶ no new keys ─▶ reconciles end ─▶ triggers detach ─▶ informers stop
 func (c *Controller) run(ctx context.Context, errs []error) error {
 	defer c.enter(inspect.Stopped)
 	ctx = logr.NewContext(ctx, klog.FromContext(ctx).WithName(c.name))

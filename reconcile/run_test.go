@@ -16,7 +16,7 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-func (w *world) controller(name string) *reconcile.Controller {
+func (w *fixture) controller(name string) *reconcile.Controller {
 	w.t.Helper()
 	c, err := reconcile.New(name, w.in, reconcile.Func[*configMap](
 		func(_ context.Context, r request) (reconcile.Result, error) {
@@ -28,7 +28,7 @@ func (w *world) controller(name string) *reconcile.Controller {
 }
 
 func TestRunIsOneLine(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inFixture(t, func(w *fixture) {
 		w.create("a")
 		stop := w.startRun(func(ctx context.Context) error {
 			return reconcile.Run(ctx, "test", w.in, reconcile.Func[*configMap](
@@ -37,13 +37,13 @@ func TestRunIsOneLine(t *testing.T) {
 					return nothing, nil
 				}))
 		})
-		w.Expect(w.turns()).To(Equal([]string{"a"}))
+		w.Expect(w.reconciled()).To(Equal([]string{"a"}))
 		w.Expect(stop()).To(Succeed())
 	})
 }
 
 func TestRunAllSharesInformers(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inFixture(t, func(w *fixture) {
 		var lists atomic.Int32
 		w.client.PrependReactor("list", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) {
 			lists.Add(1)
@@ -53,21 +53,21 @@ func TestRunAllSharesInformers(t *testing.T) {
 		stop := w.startRun(func(ctx context.Context) error {
 			return reconcile.RunAll(ctx, w.controller("one"), w.controller("two"))
 		})
-		w.Expect(w.turns()).To(ConsistOf("one a", "two a"))
+		w.Expect(w.reconciled()).To(ConsistOf("one a", "two a"))
 		w.Expect(lists.Load()).To(BeEquivalentTo(1))
 		w.Expect(stop()).To(Succeed())
 	})
 }
 
 func TestRunAllRefusesTwoOfOneName(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inFixture(t, func(w *fixture) {
 		err := reconcile.RunAll(w.context(), w.controller("one"), w.controller("one"))
 		w.Expect(err).To(MatchError(ContainSubstring(`two are named "one"`)))
 	})
 }
 
 func TestRunAllNamesTheCacheThatNeverSynced(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inFixture(t, func(w *fixture) {
 		w.client.PrependReactor("list", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) {
 			return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, "", errors.New("no role"))
 		})

@@ -183,6 +183,7 @@ func (s *shardRunner) enqueue() error {
 	return nil
 }
 
+// cancelSweep stops the timer of a planned sweep.
 func (s *shardRunner) cancelSweep() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -218,6 +219,7 @@ func (r *coalescer) wait(ctx context.Context) error {
 	}
 }
 
+// join returns the next call, and starts the goroutine if there is none.
 func (r *coalescer) join() *coalescedCall {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -87,8 +87,8 @@ func (p *parts) String() string { return "1 of 2" }
 func (p *parts) Ready() error   { return errLost }
 func (p *parts) Healthy() error { return nil }
 
-func TestTurnsRunForTheSlotsThatThisReplicaHas(t *testing.T) {
-	inWorld(t, func(w *world) {
+func TestReconcilesRunForTheSlotsThatThisReplicaHas(t *testing.T) {
+	inFixture(t, func(w *fixture) {
 		w.create("a1", "a2", "b1")
 		p := newParts()
 		stop := w.start(&reconcile.Options{Shards: p}, func(_ context.Context, r request) (reconcile.Result, error) {
@@ -96,23 +96,23 @@ func TestTurnsRunForTheSlotsThatThisReplicaHas(t *testing.T) {
 			return nothing, nil
 		})
 		pass(time.Hour)
-		w.Expect(w.turns()).To(BeEmpty(), "it has no slot")
+		w.Expect(w.reconciled()).To(BeEmpty(), "it has no slot")
 		p.take('a')
-		w.Expect(w.turns()).To(ConsistOf("a1", "a2"))
+		w.Expect(w.reconciled()).To(ConsistOf("a1", "a2"))
 		w.create("a3", "b2")
-		w.Expect(w.turns()).To(Equal([]string{"a3"}))
+		w.Expect(w.reconciled()).To(Equal([]string{"a3"}))
 		p.take('b')
-		w.Expect(w.turns()).To(ConsistOf("b1", "b2"), "all of it, and nothing of a")
+		w.Expect(w.reconciled()).To(ConsistOf("b1", "b2"), "all of it, and nothing of a")
 		w.Expect(p.leave('a', errMoves)()).To(Succeed())
 		w.create("a4", "b3")
-		w.Expect(w.turns()).To(Equal([]string{"b3"}))
+		w.Expect(w.reconciled()).To(Equal([]string{"b3"}))
 		p.take('a')
-		w.Expect(w.turns()).To(ConsistOf("a1", "a2", "a3", "a4"))
+		w.Expect(w.reconciled()).To(ConsistOf("a1", "a2", "a3", "a4"))
 		w.Expect(stop()).To(Succeed())
 	})
 }
 
-func TestAMovedSlotWaitsForItsTurnsAndALostOneCancelsThem(t *testing.T) {
+func TestAMovedSlotWaitsForItsReconcilesAndALostOneCancelsThem(t *testing.T) {
 	for _, c := range []struct {
 		why   error
 		after time.Duration
@@ -122,7 +122,7 @@ func TestAMovedSlotWaitsForItsTurnsAndALostOneCancelsThem(t *testing.T) {
 		{errMoves, time.Hour, "the slot moves"},
 		{errLost, 20 * time.Second, "leadership is lost"},
 	} {
-		inWorld(t, func(w *world) {
+		inFixture(t, func(w *fixture) {
 			w.create("a1", "a2", "b1")
 			p := newParts()
 			stop := w.start(&reconcile.Options{Shards: p, Workers: 1, Grace: time.Minute},
@@ -145,7 +145,7 @@ func TestAMovedSlotWaitsForItsTurnsAndALostOneCancelsThem(t *testing.T) {
 			pass(time.Second)
 			began := time.Now()
 			w.Expect(p.leave('a', c.why)()).To(Succeed())
-			w.Expect(w.turns()).To(Equal([]string{c.want}), "and the other key had no turn")
+			w.Expect(w.reconciled()).To(Equal([]string{c.want}), "and the other key had no reconcile")
 			switch c.want {
 			case "finished":
 				w.Expect(time.Since(began)).To(Equal(19 * time.Second))
@@ -160,7 +160,7 @@ func TestAMovedSlotWaitsForItsTurnsAndALostOneCancelsThem(t *testing.T) {
 }
 
 func TestAStopDrainsTheSlotsWithinTheGracePeriod(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inFixture(t, func(w *fixture) {
 		w.create("a1")
 		p := newParts()
 		stop := w.start(&reconcile.Options{Shards: p, Grace: time.Minute},
@@ -175,12 +175,12 @@ func TestAStopDrainsTheSlotsWithinTheGracePeriod(t *testing.T) {
 		began := time.Now()
 		w.Expect(stop()).To(Succeed())
 		w.Expect(time.Since(began)).To(Equal(time.Minute))
-		w.Expect(w.turns()).To(Equal([]string{reconcile.ErrStopping.Error()}))
+		w.Expect(w.reconciled()).To(Equal([]string{reconcile.ErrStopping.Error()}))
 	})
 }
 
-func TestTurnsOfASlotBeginWhenTheCacheHasSeenWhatTheLastOwnerWrote(t *testing.T) {
-	inLateWorld(t, 5*time.Second, func(w *lateWorld) {
+func TestReconcilesOfASlotBeginWhenTheCacheHasSeenWhatTheLastOwnerWrote(t *testing.T) {
+	inLateFixture(t, 5*time.Second, func(w *lateFixture) {
 		p := newParts()
 		stop := w.start(reconcile.Options{Shards: p})
 		pass(time.Minute)
@@ -189,16 +189,16 @@ func TestTurnsOfASlotBeginWhenTheCacheHasSeenWhatTheLastOwnerWrote(t *testing.T)
 		w.Expect(err).NotTo(HaveOccurred())
 		p.take('a')
 		pass(4 * time.Second)
-		w.Expect(w.turns()).To(BeEmpty())
+		w.Expect(w.reconciled()).To(BeEmpty())
 		pass(10 * time.Second)
-		w.Expect(w.turns()).To(ContainElement("a"))
+		w.Expect(w.reconciled()).To(ContainElement("a"))
 		w.Expect(w.count()).To(Equal(1))
 		w.Expect(stop()).To(Succeed())
 	})
 }
 
 func TestOrphansOfASlotAreLookedForWhenItComes(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inFixture(t, func(w *fixture) {
 		w.create("a1")
 		p := newParts()
 		known := knownKeys("a1", "a2", "b1")
@@ -209,18 +209,18 @@ func TestOrphansOfASlotAreLookedForWhenItComes(t *testing.T) {
 			})
 		pass(time.Second)
 		p.take('a')
-		w.Expect(w.turns()).To(Equal([]string{"a1"}))
+		w.Expect(w.reconciled()).To(Equal([]string{"a1"}))
 		pass(5 * time.Second)
-		w.Expect(w.turns()).To(Equal([]string{"a2"}))
+		w.Expect(w.reconciled()).To(Equal([]string{"a2"}))
 		p.take('b')
 		pass(5 * time.Second)
-		w.Expect(w.turns()).To(ConsistOf("a2", "b1"))
+		w.Expect(w.reconciled()).To(ConsistOf("a2", "b1"))
 		w.Expect(stop()).To(Succeed())
 	})
 }
 
 func TestAControllerForgetsTheFailuresOfASlotThatGoes(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inFixture(t, func(w *fixture) {
 		w.create("a1", "b1")
 		p := newParts()
 		c, err := reconcile.New("test", w.in, reconcile.Func[*configMap](
@@ -252,7 +252,7 @@ func TestAControllerForgetsTheFailuresOfASlotThatGoes(t *testing.T) {
 }
 
 func TestLeaderAndShardsExcludeEachOther(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inFixture(t, func(w *fixture) {
 		_, err := reconcile.New("test", w.in, reconcile.Func[*configMap](
 			func(context.Context, request) (reconcile.Result, error) { return nothing, nil }),
 			&reconcile.Options{Shards: newParts(), Leader: terms{}})
@@ -268,7 +268,7 @@ func (refusing) Run(context.Context, func(context.Context, int) error) error {
 }
 
 func TestRunReturnsTheErrorOfTheShards(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inFixture(t, func(w *fixture) {
 		stop := w.start(&reconcile.Options{Shards: refusing{newParts()}},
 			func(context.Context, request) (reconcile.Result, error) { return nothing, nil })
 		pass(time.Second)

@@ -23,16 +23,25 @@ type source interface { //nolint:interfacebloat // it hides a type parameter, no
 
 	// identity is equal for two sources of one informer.
 	identity() any
+	// Name returns the name that stands in causes, logs and metrics.
 	Name() string
+	// Kind returns the kind of the objects, "" until it is known.
 	Kind() string
+	// Resource returns the resource that is watched, empty if it is unknown.
 	Resource() schema.GroupResource
 	// Validate returns what is wrong with the informer's options.
 	Validate() error
+	// Run keeps the cache up to date until ctx ends.
 	Run(ctx context.Context) error
+	// WaitForSync waits until handlers have received the first list.
 	WaitForSync(ctx context.Context) error
+	// WaitForLatest waits until the cache is as new as the server was at the call.
 	WaitForLatest(ctx context.Context) error
+	// WaitForObject waits until the cache is, in one object, as new as the server.
 	WaitForObject(ctx context.Context, key Key) error
+	// LastResourceVersion returns the newest resourceVersion that the cache has seen.
 	LastResourceVersion() string
+	// Status never waits for the informer.
 	Status() informer.Status
 	// Mapping returns kind, resource and scope, as far as they are known.
 	Mapping() (meta.RESTMapping, error)
@@ -52,6 +61,7 @@ type source interface { //nolint:interfacebloat // it hides a type parameter, no
 	observe(f func(before, after metav1.Object)) (remove func())
 }
 
+// typed is a source with its type parameter.
 type typed[T informer.Object] struct{ *informer.Informer[T] }
 
 func (s typed[T]) identity() any { return s.Informer }

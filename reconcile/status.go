@@ -38,6 +38,7 @@ func (c *Controller) Status(keys int) inspect.Status {
 	return s
 }
 
+// triggerStatus describes the trigger of an informer.
 func triggerStatus(s source, triggerType string) inspect.TriggerStatus {
 	return inspect.TriggerStatus{Informer: s.Name(), Kind: s.Kind(), Type: triggerType, Identity: s.identity()}
 }
@@ -50,6 +51,7 @@ func (c *Controller) Phase() inspect.Phase {
 	return inspect.Created
 }
 
+// enter changes the phase.
 func (c *Controller) enter(p inspect.Phase) { c.phase.Store(&p) }
 
 // LeaderReady returns nil if this replica leads or stands by as it should, and
@@ -108,6 +110,7 @@ type records struct {
 	histories histories
 }
 
+// stats are the counters behind inspect.Stats. They are safe for concurrent use.
 type stats struct {
 	reconciles        [len(inspect.Stats{}.Reconciles)]atomic.Uint64
 	panics, overran   atomic.Uint64

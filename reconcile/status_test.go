@@ -25,7 +25,7 @@ import (
 	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
-func (w *world) made(o *reconcile.Options, f reconcFn) *reconcile.Controller {
+func (w *fixture) made(o *reconcile.Options, f reconcFn) *reconcile.Controller {
 	w.t.Helper()
 	c, err := reconcile.New("test", w.in, reconcile.Func[*configMap](f), o)
 	w.Expect(err).NotTo(HaveOccurred())
@@ -45,7 +45,7 @@ func keysOf(c *reconcile.Controller) map[string]inspect.KeyStatus {
 }
 
 func TestStatusTellsPhaseTriggersAndOutputs(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inFixture(t, func(w *fixture) {
 		secrets := informer.For(w.client.CoreV1().Secrets("d"), nil)
 		nodes := informer.For(w.client.CoreV1().Nodes(), nil)
 		c := w.made(&reconcile.Options{Triggers: []reconcile.Trigger{
@@ -59,7 +59,7 @@ func TestStatusTellsPhaseTriggersAndOutputs(t *testing.T) {
 		w.Expect(c.Phase()).To(Equal(inspect.Created))
 		w.create("a")
 		stop := w.startRun(c.Run)
-		w.turns()
+		w.reconciled()
 		w.Expect(c.Status(0)).To(MatchFields(IgnoreExtras, Fields{
 			"Name": Equal("test"), "Kind": Equal("ConfigMap"), "Phase": Equal(inspect.Working),
 			"Triggers": HaveExactElements(
@@ -75,7 +75,7 @@ func TestStatusTellsPhaseTriggersAndOutputs(t *testing.T) {
 }
 
 func TestStatusTellsWhatKeysAreUpTo(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inFixture(t, func(w *fixture) {
 		w.create("good", "held", "failing", "hopeless", "panicking")
 		release := make(chan struct{})
 		c := w.made(nil, func(_ context.Context, r request) (reconcile.Result, error) {
@@ -92,7 +92,7 @@ func TestStatusTellsWhatKeysAreUpTo(t *testing.T) {
 			return nothing, nil
 		})
 		stop := w.startRun(c.Run)
-		w.turns()
+		w.reconciled()
 		keys := keysOf(c)
 		w.Expect(keys).To(HaveLen(4))
 		w.Expect(keys["held"]).To(MatchFields(IgnoreExtras, Fields{"Failure": BeEmpty(), "Resting": BeFalse()}))
@@ -113,7 +113,7 @@ func TestStatusTellsWhatKeysAreUpTo(t *testing.T) {
 }
 
 func TestStatusForgetsFailuresThatAreOver(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inFixture(t, func(w *fixture) {
 		w.create("a", "b")
 		failing := true
 		c := w.made(nil, func(_ context.Context, r request) (reconcile.Result, error) {
@@ -123,18 +123,18 @@ func TestStatusForgetsFailuresThatAreOver(t *testing.T) {
 			return nothing, nil
 		})
 		stop := w.startRun(c.Run)
-		w.turns()
+		w.reconciled()
 		w.Expect(keysOf(c)).To(HaveKey("a"))
 		failing = false
 		w.update("a", func(o *configMap) { o.Labels = map[string]string{"fixed": ""} })
-		w.turns()
+		w.reconciled()
 		w.Expect(keysOf(c)).To(BeEmpty())
 		w.Expect(stop()).To(Succeed())
 	})
 }
 
 func TestStatusRemembersABoundedNumberOfBoundedFailures(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inFixture(t, func(w *fixture) {
 		w.create("one")
 		many := func(_ context.Context, _, _ *configMap) (keys []reconcile.Key, _ error) {
 			for i := range 1100 {
@@ -146,7 +146,7 @@ func TestStatusRemembersABoundedNumberOfBoundedFailures(t *testing.T) {
 			return nothing, reconcile.Terminal(errors.New(strings.Repeat("x", 10_000)))
 		})
 		stop := w.startRun(c.Run)
-		w.turns()
+		w.reconciled()
 		keys := c.Status(5000).Keys
 		w.Expect(keys).To(HaveLen(1000))
 		w.Expect(len(keys[0].Failure)).To(BeNumerically("<", 600))
@@ -156,7 +156,7 @@ func TestStatusRemembersABoundedNumberOfBoundedFailures(t *testing.T) {
 }
 
 func TestStatusQuotesNoValuesOfInvalidObjects(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inFixture(t, func(w *fixture) {
 		w.create("a")
 		c := w.made(nil, func(context.Context, request) (reconcile.Result, error) {
 			return nothing, fmt.Errorf("patching: %w", apierrors.NewInvalid(
@@ -165,7 +165,7 @@ func TestStatusQuotesNoValuesOfInvalidObjects(t *testing.T) {
 				}))
 		})
 		stop := w.startRun(c.Run)
-		w.turns()
+		w.reconciled()
 		w.Expect(keysOf(c)["a"].Failure).To(Equal(`patching: Secret "s" is invalid: data.token`))
 		w.Expect(stop()).To(Succeed())
 	})
@@ -179,23 +179,23 @@ func (talker) Ready() error   { return errors.New("no permission") }
 func (talker) Healthy() error { return errors.New("stuck") }
 
 func TestStatusTellsWhoLeads(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inFixture(t, func(w *fixture) {
 		leadership := talker{terms{make(chan bool)}}
 		c := w.made(&reconcile.Options{Leader: leadership}, func(context.Context, request) (reconcile.Result, error) {
 			return nothing, nil
 		})
 		stop := w.startRun(c.Run)
-		w.turns()
+		w.reconciled()
 		w.Expect(c.Status(0)).To(MatchFields(IgnoreExtras, Fields{
 			"Phase": Equal(inspect.Standby), "Elects": BeTrue(), "LeaderName": Equal("replica-2 leads"),
 		}))
 		w.Expect(c.LeaderReady()).To(MatchError("no permission"))
 		w.Expect(c.Healthy()).To(MatchError("stuck"))
 		leadership.change <- true
-		w.turns()
+		w.reconciled()
 		w.Expect(c.Phase()).To(Equal(inspect.Working))
 		leadership.change <- false
-		w.turns()
+		w.reconciled()
 		w.Expect(c.Phase()).To(Equal(inspect.Standby))
 		w.Expect(stop()).To(Succeed())
 		w.Expect(c.Phase()).To(Equal(inspect.Stopped))
@@ -203,7 +203,7 @@ func TestStatusTellsWhoLeads(t *testing.T) {
 }
 
 func TestAControllerWithoutALeaderIsReadyAndHealthy(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inFixture(t, func(w *fixture) {
 		c := w.made(nil, func(context.Context, request) (reconcile.Result, error) { return nothing, nil })
 		w.Expect(c.LeaderReady()).To(Succeed())
 		w.Expect(c.Healthy()).To(Succeed())
@@ -212,7 +212,7 @@ func TestAControllerWithoutALeaderIsReadyAndHealthy(t *testing.T) {
 }
 
 func TestAStoppingControllerSaysSo(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inFixture(t, func(w *fixture) {
 		w.create("a")
 		release := make(chan struct{})
 		c := w.made(nil, func(context.Context, request) (reconcile.Result, error) {
@@ -222,9 +222,9 @@ func TestAStoppingControllerSaysSo(t *testing.T) {
 		ctx, cancel := context.WithCancel(w.context())
 		ended := make(chan error, 1)
 		go func() { ended <- c.Run(ctx) }()
-		w.turns()
+		w.reconciled()
 		cancel()
-		w.turns()
+		w.reconciled()
 		w.Expect(c.Phase()).To(Equal(inspect.Stopping))
 		close(release)
 		w.Expect(<-ended).To(Succeed())
@@ -232,7 +232,7 @@ func TestAStoppingControllerSaysSo(t *testing.T) {
 }
 
 func TestInformersAreListedOnceAndNamedApart(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inFixture(t, func(w *fixture) {
 		others := informer.For(w.client.CoreV1().ConfigMaps("e"), nil)
 		secrets := informer.For(w.client.CoreV1().Secrets("d"), nil)
 		one := w.controller("one")
@@ -245,7 +245,7 @@ func TestInformersAreListedOnceAndNamedApart(t *testing.T) {
 		})
 		w.create("a", "b")
 		stop := w.startRun(func(ctx context.Context) error { return reconcile.RunAll(ctx, one, two) })
-		w.turns()
+		w.reconciled()
 		informers := inspect.Informers(one, two)
 		w.Expect(informers).To(HaveLen(3))
 		w.Expect(informers[0]).To(MatchFields(IgnoreExtras, Fields{

@@ -26,7 +26,7 @@ func deafTo(release chan struct{}) reconcFn {
 }
 
 func TestAReconcileThatIgnoresItsTimeoutIsNamed(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inFixture(t, func(w *fixture) {
 		w.create("deaf", "b")
 		release := make(chan struct{})
 		c := w.made(&reconcile.Options{ReconcileTimeout: time.Minute}, deafTo(release))
@@ -41,7 +41,7 @@ func TestAReconcileThatIgnoresItsTimeoutIsNamed(t *testing.T) {
 			ContainSubstring("has not returned"), ContainSubstring(`"name"="deaf"`), ContainSubstring("deafTo"),
 			Not(ContainSubstring("synctest.Wait"))), "the stack of that goroutine, and no other")
 		close(release)
-		w.turns()
+		w.reconciled()
 		w.Expect(c.Stats().Stuck).To(BeZero())
 		w.Expect(c.Stats().Failing).To(BeZero())
 		w.Expect(stop()).To(Succeed())
@@ -53,7 +53,7 @@ func TestAReconcileThatIgnoresTheStopIsNamedByRun(t *testing.T) {
 		"plain": {Grace: time.Minute}, "shards": {Grace: time.Minute, Shards: allShards{}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(w *world) {
+			inFixture(t, func(w *fixture) {
 				w.create("deaf")
 				release := make(chan struct{})
 				stop := w.start(o, deafTo(release))
@@ -73,7 +73,7 @@ func TestAReconcileThatIgnoresTheStopIsNamedByRun(t *testing.T) {
 
 // The Lease is another's only when the reconcile has returned, or the process has ended.
 func TestAReconcileThatIgnoresTheStopKeepsTheLeadership(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inFixture(t, func(w *fixture) {
 		w.create("deaf")
 		release := make(chan struct{})
 		leadership := terms{make(chan bool)}
@@ -91,7 +91,7 @@ func TestAReconcileThatIgnoresTheStopKeepsTheLeadership(t *testing.T) {
 }
 
 func TestAMapperHasAContextAndATimeout(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inFixture(t, func(w *fixture) {
 		w.create("a")
 		calls := 0
 		stop := w.start(&reconcile.Options{ReconcileTimeout: time.Minute, Triggers: []reconcile.Trigger{
@@ -105,15 +105,15 @@ func TestAMapperHasAContextAndATimeout(t *testing.T) {
 			}),
 		}}, w.recorder())
 		pass(59 * time.Second)
-		w.Expect(w.turns()).To(Equal([]string{"object a"}))
+		w.Expect(w.reconciled()).To(Equal([]string{"object a"}))
 		pass(2 * time.Second)
-		w.Expect(w.turns()).To(Equal([]string{"gone mapped"}))
+		w.Expect(w.reconciled()).To(Equal([]string{"gone mapped"}))
 		w.Expect(stop()).To(Succeed())
 	})
 }
 
 func TestAMapperThatHangsStopsNeitherTheOthersNorTheStop(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inFixture(t, func(w *fixture) {
 		w.create("a", "b")
 		release := make(chan struct{})
 		c := w.made(&reconcile.Options{Triggers: []reconcile.Trigger{
@@ -126,7 +126,7 @@ func TestAMapperThatHangsStopsNeitherTheOthersNorTheStop(t *testing.T) {
 		}}, w.recorder())
 		stop := w.startRun(c.Run)
 		pass(2 * time.Second)
-		w.Expect(w.turns()).To(ConsistOf("object a", "object b", "gone for-b"))
+		w.Expect(w.reconciled()).To(ConsistOf("object a", "object b", "gone for-b"))
 		pass(3 * time.Minute)
 		w.Expect(c.Stats().Stuck).To(Equal(1))
 		w.Expect(strings.Join(w.logged(), "\n")).To(ContainSubstring("has not returned"))
@@ -139,7 +139,7 @@ func TestAMapperThatHangsStopsNeitherTheOthersNorTheStop(t *testing.T) {
 }
 
 func TestGoexitInAMapperIsRetried(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inFixture(t, func(w *fixture) {
 		w.create("a")
 		calls := 0
 		stop := w.start(&reconcile.Options{Triggers: []reconcile.Trigger{
@@ -151,14 +151,14 @@ func TestGoexitInAMapperIsRetried(t *testing.T) {
 			}),
 		}}, w.recorder())
 		pass(time.Minute)
-		w.Expect(w.turns()).To(ConsistOf("object a", "gone mapped"))
+		w.Expect(w.reconciled()).To(ConsistOf("object a", "gone mapped"))
 		w.Expect(stop()).To(Succeed())
 	})
 }
 
 // What ends with the reconcile belongs to it: the hook that Options.Around returns is watched, too.
 func TestAHookThatHangsIsNamed(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inFixture(t, func(w *fixture) {
 		w.create("a")
 		release := make(chan struct{})
 		c := w.made(&reconcile.Options{
@@ -182,7 +182,7 @@ func TestAHookThatHangsIsNamed(t *testing.T) {
 }
 
 func TestAListOfKnownNamesThatHangsHoldsUpNoStop(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inFixture(t, func(w *fixture) {
 		release := make(chan struct{})
 		c := w.made(&reconcile.Options{Known: names.Func(func(context.Context) ([]names.Name, error) {
 			<-release
@@ -200,7 +200,7 @@ func TestAListOfKnownNamesThatHangsHoldsUpNoStop(t *testing.T) {
 }
 
 func TestGoexitInAListOfKnownNamesFailsTheSweep(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inFixture(t, func(w *fixture) {
 		calls := 0
 		stop := w.start(&reconcile.Options{Known: names.Func(func(context.Context) ([]names.Name, error) {
 			if calls++; calls < 3 {
@@ -209,7 +209,7 @@ func TestGoexitInAListOfKnownNamesFailsTheSweep(t *testing.T) {
 			return []names.Name{{Key: key("lost")}}, nil
 		})}, w.recorder())
 		pass(time.Hour)
-		w.Expect(w.turns()).To(ContainElement("gone lost"))
+		w.Expect(w.reconciled()).To(ContainElement("gone lost"))
 		w.Expect(stop()).To(Succeed())
 	})
 }
@@ -230,7 +230,7 @@ func TestAReconcileThatIgnoresALossDoesNotEndRun(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(w *world) {
+			inFixture(t, func(w *fixture) {
 				w.create("deaf")
 				release, ended, o := make(chan struct{}), false, &reconcile.Options{}
 				take, lose := loss(o)
@@ -239,7 +239,7 @@ func TestAReconcileThatIgnoresALossDoesNotEndRun(t *testing.T) {
 					defer func() { ended = true }()
 					return c.Run(ctx)
 				})
-				w.turns()
+				w.reconciled()
 				take()
 				pass(time.Second)
 				lose()

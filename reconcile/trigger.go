@@ -160,6 +160,7 @@ func (f *feed[O]) addition(e informer.Event[O]) queue.AddOptions {
 	return addition
 }
 
+// causeOf returns the cause that logs and histories show for an event.
 func causeOf[O informer.Object](trigger string, e informer.Event[O]) queue.Cause {
 	cause := queue.Cause{Trigger: trigger, Type: e.Type.String()}
 	if e.Type != informer.Added {
@@ -251,6 +252,7 @@ func comparedFields(t reflect.Type) (fields []int) {
 	return fields
 }
 
+// onlyStatusDiffers reports whether the fields to compare are equal in both objects.
 func onlyStatusDiffers(before, after any, compare []int) bool {
 	if compare == nil {
 		return false

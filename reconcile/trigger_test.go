@@ -24,7 +24,7 @@ func secretOwnedBy(name, kind, owner string) *corev1.Secret {
 	}}
 }
 
-func (w *world) startWith(trigger func(*informer.Informer[*corev1.Secret]) reconcile.Trigger) (stop func() error) {
+func (w *fixture) startWith(trigger func(*informer.Informer[*corev1.Secret]) reconcile.Trigger) (stop func() error) {
 	secrets := informer.For(w.client.CoreV1().Secrets("d"), nil)
 	return w.start(&reconcile.Options{Triggers: []reconcile.Trigger{trigger(secrets)}},
 		func(_ context.Context, r request) (reconcile.Result, error) {
@@ -34,32 +34,32 @@ func (w *world) startWith(trigger func(*informer.Informer[*corev1.Secret]) recon
 }
 
 func TestOwnedLooksAtTheOwner(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inFixture(t, func(w *fixture) {
 		stop := w.startWith(reconcile.Owned[*corev1.Secret])
-		w.turns()
+		w.reconciled()
 		secrets := w.client.CoreV1().Secrets("d")
 		child, err := secrets.Create(t.Context(), secretOwnedBy("s", "ConfigMap", "a"), metav1.CreateOptions{})
 		w.Expect(err).NotTo(HaveOccurred())
-		w.Expect(w.turns()).To(Equal([]string{"d/a"}))
+		w.Expect(w.reconciled()).To(Equal([]string{"d/a"}))
 
 		child = child.DeepCopy()
 		child.OwnerReferences[0].Name = "b"
 		_, err = secrets.Update(t.Context(), child, metav1.UpdateOptions{})
 		w.Expect(err).NotTo(HaveOccurred())
-		w.Expect(w.turns()).To(ConsistOf("d/a", "d/b"), "the child was handed over")
+		w.Expect(w.reconciled()).To(ConsistOf("d/a", "d/b"), "the child was handed over")
 
 		w.Expect(secrets.Delete(t.Context(), "s", metav1.DeleteOptions{})).To(Succeed())
-		w.Expect(w.turns()).To(Equal([]string{"d/b"}))
+		w.Expect(w.reconciled()).To(Equal([]string{"d/b"}))
 
 		_, err = secrets.Create(t.Context(), secretOwnedBy("other", "Deployment", "a"), metav1.CreateOptions{})
 		w.Expect(err).NotTo(HaveOccurred())
-		w.Expect(w.turns()).To(BeEmpty(), "another kind's child")
+		w.Expect(w.reconciled()).To(BeEmpty(), "another kind's child")
 		w.Expect(stop()).To(Succeed())
 	})
 }
 
 func TestMappedLooksAtWhatTheMapperSays(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inFixture(t, func(w *fixture) {
 		stop := w.startWith(func(in *informer.Informer[*corev1.Secret]) reconcile.Trigger {
 			return reconcile.Mapped(in, func(_ context.Context, before, after *corev1.Secret) ([]reconcile.Key, error) {
 				switch {
@@ -72,24 +72,24 @@ func TestMappedLooksAtWhatTheMapperSays(t *testing.T) {
 				}
 			})
 		})
-		w.turns()
+		w.reconciled()
 		secrets := w.client.CoreV1().Secrets("d")
 		s, err := secrets.Create(t.Context(), secretOwnedBy("s", "", ""), metav1.CreateOptions{})
 		w.Expect(err).NotTo(HaveOccurred())
-		w.Expect(w.turns()).To(Equal([]string{"d/added-s"}))
+		w.Expect(w.reconciled()).To(Equal([]string{"d/added-s"}))
 		s = s.DeepCopy()
 		s.Labels = map[string]string{"a": "b"}
 		_, err = secrets.Update(t.Context(), s, metav1.UpdateOptions{})
 		w.Expect(err).NotTo(HaveOccurred())
-		w.Expect(w.turns()).To(Equal([]string{"d/updated-s"}))
+		w.Expect(w.reconciled()).To(Equal([]string{"d/updated-s"}))
 		w.Expect(secrets.Delete(t.Context(), "s", metav1.DeleteOptions{})).To(Succeed())
-		w.Expect(w.turns()).To(Equal([]string{"d/deleted-s"}))
+		w.Expect(w.reconciled()).To(Equal([]string{"d/deleted-s"}))
 		w.Expect(stop()).To(Succeed())
 	})
 }
 
 func TestAMapperThatFailsIsRetriedWithWhatHasChangedSince(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inFixture(t, func(w *fixture) {
 		var failing atomic.Bool
 		failing.Store(true)
 		stop := w.startWith(func(in *informer.Informer[*corev1.Secret]) reconcile.Trigger {
@@ -104,7 +104,7 @@ func TestAMapperThatFailsIsRetriedWithWhatHasChangedSince(t *testing.T) {
 				return []reconcile.Key{key("for-" + after.Labels["v"])}, nil
 			})
 		})
-		w.turns()
+		w.reconciled()
 		secrets := w.client.CoreV1().Secrets("d")
 		s, err := secrets.Create(t.Context(), secretOwnedBy("s", "", ""), metav1.CreateOptions{})
 		w.Expect(err).NotTo(HaveOccurred())
@@ -114,17 +114,17 @@ func TestAMapperThatFailsIsRetriedWithWhatHasChangedSince(t *testing.T) {
 		_, err = secrets.Update(t.Context(), s, metav1.UpdateOptions{})
 		w.Expect(err).NotTo(HaveOccurred())
 		pass(time.Second)
-		w.Expect(w.turns()).To(BeEmpty())
+		w.Expect(w.reconciled()).To(BeEmpty())
 		failing.Store(false)
 		pass(10 * time.Minute)
-		w.Expect(w.turns()).To(Equal([]string{"d/for-2"}))
+		w.Expect(w.reconciled()).To(Equal([]string{"d/for-2"}))
 		w.Expect(strings.Join(w.logged(), "\n")).To(And(ContainSubstring("still failing"), ContainSubstring(`Secret \"d/s\"`)))
 		w.Expect(stop()).To(Succeed())
 	})
 }
 
 func TestAMapperThatHangsKeepsNobodyElseWaiting(t *testing.T) {
-	inWorld(t, func(w *world) {
+	inFixture(t, func(w *fixture) {
 		release := make(chan struct{})
 		var secrets *informer.Informer[*corev1.Secret]
 		stop := w.startWith(func(in *informer.Informer[*corev1.Secret]) reconcile.Trigger {
@@ -134,16 +134,16 @@ func TestAMapperThatHangsKeepsNobodyElseWaiting(t *testing.T) {
 				return []reconcile.Key{key("for-" + after.Name)}, nil
 			})
 		})
-		w.turns()
+		w.reconciled()
 		for _, name := range []string{"s", "t"} {
 			_, err := w.client.CoreV1().Secrets("d").Create(t.Context(), secretOwnedBy(name, "", ""), metav1.CreateOptions{})
 			w.Expect(err).NotTo(HaveOccurred())
 		}
 		w.create("a")
-		w.Expect(w.turns()).To(Equal([]string{"d/a"}))
+		w.Expect(w.reconciled()).To(Equal([]string{"d/a"}))
 		w.Expect(secrets.Snapshot().Len()).To(Equal(2), "the watch goes on")
 		close(release)
-		w.Expect(w.turns()).To(ConsistOf("d/for-s", "d/for-t"))
+		w.Expect(w.reconciled()).To(ConsistOf("d/for-s", "d/for-t"))
 		w.Expect(stop()).To(Succeed())
 	})
 }

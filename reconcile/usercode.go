@@ -62,6 +62,7 @@ type worker struct {
 	replaced bool // another goroutine continues its work
 }
 
+// newWatchdog returns a watchdog, which needs close.
 func newWatchdog(mark func(c call, text string), report func(c call, text, stack string)) *watchdog {
 	return &watchdog{mark: mark, report: report, gaveUp: make(chan error, 1), workers: map[*worker]struct{}{}}
 }
@@ -115,6 +116,7 @@ func (s *worker) end() {
 	s.mu.Unlock()
 }
 
+// arm starts the timer, unless it runs.
 func (w *watchdog) arm(at time.Time) {
 	if w.armed.CompareAndSwap(false, true) {
 		w.mu.Lock()
@@ -138,6 +140,7 @@ func (w *watchdog) look() {
 	}
 }
 
+// list returns the workers, which may end meanwhile.
 func (w *watchdog) list() []*worker {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -242,6 +245,7 @@ func (w *watchdog) stuck() (n int) {
 	return n
 }
 
+// close stops the timer for good.
 func (w *watchdog) close() {
 	w.armed.Store(true) // for good
 	w.mu.Lock()
@@ -307,6 +311,7 @@ func (r *records) showOverdue(late call, text string) {
 	}
 }
 
+// logOverdue logs a call that has not returned in time, with its stack.
 func logOverdue(late call, text, stack string) {
 	klog.FromContext(late).Error(errors.New(text), "call ignores its context and keeps a goroutine", "stack", stack)
 }
@@ -328,6 +333,7 @@ func guardedGroup(c *Controller) func(Key) string {
 	}
 }
 
+// How many events of a controller are passed on.
 const (
 	eventsPerSecond = 5   // in the long run
 	eventBurst      = 100 // at once
@@ -344,6 +350,7 @@ func limitEvents(r events.EventRecorder) events.EventRecorder {
 	return &limitedRecorder{r, flowcontrol.NewTokenBucketPassiveRateLimiter(eventsPerSecond, eventBurst)}
 }
 
+// limitedRecorder is an events.EventRecorder with a token bucket.
 type limitedRecorder struct {
 	recorder events.EventRecorder
 	limit    flowcontrol.PassiveRateLimiter

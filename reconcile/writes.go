@@ -35,6 +35,10 @@ func (w *write) key() Key { return keyOf(w.object) }
 
 // recorder records the writes of one reconcile. It is an ownwrites.Observer, and
 // safe for concurrent use.
+//
+// A transport calls Sending before a request, and its result with the answer.
+// Clients without such a transport report with Wrote and Deleted after the answer. A
+// write that both report is recorded once.
 type recorder struct {
 	control *Controller
 
@@ -196,7 +200,8 @@ func Deleted(ctx context.Context, obj metav1.Object) { ownwrites.Deleted(ctx, ob
 // any number of kinds.
 const maxOutputs = 100
 
-// outputs are the kinds that a controller has written.
+// outputs are the kinds that a controller has written. It is safe for concurrent
+// use.
 type outputs struct {
 	mu    sync.Mutex // guards kinds
 	kinds map[string]struct{}
@@ -221,6 +226,7 @@ func (o *outputs) add(writes []write) {
 	}
 }
 
+// list returns the kinds, sorted.
 func (o *outputs) list() []string {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -34,7 +34,7 @@ func (l latePods) Watch(ctx context.Context, o metav1.ListOptions) (watch.Interf
 // podClients returns the client of a namespace.
 type podClients func(namespace string) typedcorev1.PodInterface
 
-// writers are all helpers that write, each in a turn that has read pod.
+// writers are all helpers that write, each in a reconcile that has read pod.
 var writers = map[string]func(ctx context.Context, c podClients, pod *corev1.Pod) error{
 	"patch.Merge": func(ctx context.Context, c podClients, pod *corev1.Pod) error {
 		_, err := patch.Merge(ctx, c, pod, nil, func(p *corev1.Pod) { p.Spec.Containers[0].Image = "b" })
@@ -89,14 +89,14 @@ func podNamed(name string) *corev1.Pod {
 	}
 }
 
-// A turn writes and asks for the next one in a second. That one comes when the
+// A reconcile writes and asks for the next one in a second. That one comes when the
 // cache, which is five seconds late, has seen the write: later than it was asked
 // for, and earlier than the deadline. So the helper has reported the write.
 func TestHelpersThatWriteHoldTheKeyBackUntilTheCacheHasSeenIt(t *testing.T) {
 	for name, write := range writers {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := &world{WithT: NewWithT(t), t: t}
+				w := &fixture{WithT: NewWithT(t), t: t}
 				sim, err := apisim.New(nil)
 				w.Expect(err).NotTo(HaveOccurred())
 				client, err := kubernetes.NewForConfig(sim.Config("controller"))
@@ -122,9 +122,9 @@ func TestHelpersThatWriteHoldTheKeyBackUntilTheCacheHasSeenIt(t *testing.T) {
 						return reconcile.After(time.Second), write(ctx, client.CoreV1().Pods, pod)
 					})
 				pass(4 * time.Second)
-				w.Expect(w.turns()).To(Equal([]string{"writes"}))
+				w.Expect(w.reconciled()).To(Equal([]string{"writes"}))
 				pass(2 * time.Second)
-				w.Expect(w.turns()).To(Equal([]string{"again"}))
+				w.Expect(w.reconciled()).To(Equal([]string{"again"}))
 				w.Expect(stop()).To(Succeed())
 			})
 		})
