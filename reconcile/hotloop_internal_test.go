@@ -72,3 +72,16 @@ func TestANamesakeStartsAfresh(t *testing.T) {
 		g.Expect(slowed).To(Equal(!replaced), "replaced: %v", replaced)
 	}
 }
+
+// An answer of the server may have its kind where the cached object has none.
+func TestTheKindIsNoChangedField(t *testing.T) {
+	g := NewWithT(t)
+	cached, answer := written("1", "x"), written("2", "x")
+	answer.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}
+	paths, digest := changes(cached, answer)
+	g.Expect(paths).To(BeEmpty())
+	answer.Data["v"] = "y"
+	paths, changed := changes(cached, answer)
+	g.Expect(paths).To(Equal([]string{"data.v"}))
+	g.Expect(changed).NotTo(Equal(digest))
+}

@@ -35,6 +35,7 @@ func TestAReconcileThatIgnoresItsTimeoutIsNamed(t *testing.T) {
 		w.Expect(c.Stats().Stuck).To(BeZero())
 		pass(7 * time.Second)
 		w.Expect(c.Stats().Stuck).To(Equal(1))
+		w.Expect(c.Stats().Overran).To(BeEquivalentTo(1), "one log line so far")
 		w.Expect(c.Stats().Failing).To(Equal(1))
 		w.Expect(keysOf(c)["deaf"].Failure).To(ContainSubstring("has not returned"))
 		w.Expect(strings.Join(w.logged(), "\n")).To(And(
