@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
 	. "github.com/onsi/gomega"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -95,8 +97,10 @@ func TestLeaseTakenByForceIsLost(t *testing.T) {
 				stop := x.campaign(e, "a")
 				pass(time.Second)
 				steal(x.api)
+				stolen := x.api.Newest()
 				pass(3 * time.Second)
 				x.Expect(x.read()).To(Equal([]string{"a leads", "a ends: lost"}))
+				x.Expect(x.api.Newest()).To(Equal(stolen), "nothing is written to the thief's Lease")
 				pass(20 * time.Second)
 				stop()
 				x.Expect(x.read()).To(Equal([]string{"a leads", "a ends: lost", "a leads", "a ends: stopping"}))
@@ -153,6 +157,34 @@ func TestRunReturnsWhatTheFunctionReturned(t *testing.T) {
 					x.Expect(err).To(MatchError(want))
 				}
 				x.released("test")
+			})
+		})
+	}
+}
+
+func TestAnErrorThatIsNotTheLossOfTheLeadershipIsLogged(t *testing.T) {
+	for err, logged := range map[error]int{
+		errors.New("broken"): 1, context.Canceled: 0, leader.ErrLost: 0, leader.ErrFenced: 0, nil: 0,
+	} {
+		t.Run(fmt.Sprint(err), func(t *testing.T) {
+			inBubble(t, func(x *fixture) {
+				e, lines := x.elector("a"), 0
+				log := funcr.New(func(_, line string) {
+					if strings.Contains(line, "work failed when its leadership ended") {
+						lines++
+					}
+				}, funcr.Options{})
+				stop := x.run(func(ctx context.Context) error {
+					return e.Run(logr.NewContext(ctx, log), func(ctx context.Context) error {
+						<-ctx.Done()
+						return err
+					})
+				})
+				pass(time.Second)
+				x.api.Delete("test")
+				pass(3 * time.Second)
+				x.Expect(lines).To(Equal(logged))
+				stop()
 			})
 		})
 	}

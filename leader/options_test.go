@@ -41,6 +41,9 @@ func TestNewRefusesDurationsThatBreakTheTrustWindow(t *testing.T) {
 		"a negative one": {leader.Options{LeaseDuration: -1, DrainTimeout: -1}, []string{
 			"Options.LeaseDuration is -1ns: must be positive", "Options.DrainTimeout is -1ns",
 		}},
+		"one that is too short to be divided": {leader.Options{LeaseDuration: 4}, []string{
+			"Options.RequestTimeout is 0s: must be positive", "Options.RetryPeriod is 0s: must be positive",
+		}},
 		"no room for a late write": {leader.Options{RenewDeadline: 12 * time.Second}, []string{
 			"Options.RenewDeadline is 12s: must be less than LeaseDuration 15s minus RequestTimeout 3s and 300ms for drift",
 		}},

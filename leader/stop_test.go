@@ -36,6 +36,14 @@ func unreachable(req *http.Request) (*http.Response, error) {
 	return nil, errors.New("connection refused")
 }
 
+// connected is one that a connection is made to, and that never answers.
+func connected(req *http.Request) (*http.Response, error) {
+	trace := httptrace.ContextClientTrace(req.Context())
+	trace.GetConn("api:443")
+	trace.GotConn(httptrace.GotConnInfo{})
+	return deaf(req)
+}
+
 // A stop that cut off a request leaves the Lease as it is: the request may still arrive.
 func TestAStopReleasesTheLeaseOnlyIfNoRequestCanArriveAnyMore(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -45,15 +53,16 @@ func TestAStopReleasesTheLeaseOnlyIfNoRequestCanArriveAnyMore(t *testing.T) {
 		rest   time.Duration // between the request and the stop
 		freed  bool
 	}{
-		"a write that was cut off":                {deaf, http.MethodPut, "/api/v1/x", 0, false},
-		"a write whose answer is that of a proxy": {answering(http.StatusBadGateway), http.MethodPut, "/api/v1/x", 0, false},
-		"a write that the server gave up":         {answering(http.StatusGatewayTimeout), http.MethodPut, "/api/v1/x", 0, false},
-		"a write that was cut off long ago":       {deaf, http.MethodPut, "/api/v1/x", 16 * time.Second, true},
-		"a write that was done":                   {answering(http.StatusOK), http.MethodPut, "/api/v1/x", 0, true},
-		"a write that was refused":                {answering(http.StatusConflict), http.MethodPut, "/api/v1/x", 0, true},
-		"a write that was not sent":               {unreachable, http.MethodPut, "/api/v1/x", 0, true},
-		"a proxied request that was cut off":      {deaf, http.MethodPost, "/api/v1/nodes/n/proxy/", 0, false},
-		"a read that failed":                      {answering(http.StatusBadGateway), http.MethodGet, "/api/v1/x", 0, true},
+		"a write that was cut off":                   {deaf, http.MethodPut, "/api/v1/x", 0, false},
+		"a write that was cut off while it was sent": {connected, http.MethodPut, "/api/v1/x", 0, false},
+		"a write whose answer is that of a proxy":    {answering(http.StatusBadGateway), http.MethodPut, "/api/v1/x", 0, false},
+		"a write that the server gave up":            {answering(http.StatusGatewayTimeout), http.MethodPut, "/api/v1/x", 0, false},
+		"a write that was cut off long ago":          {deaf, http.MethodPut, "/api/v1/x", 16 * time.Second, true},
+		"a write that was done":                      {answering(http.StatusOK), http.MethodPut, "/api/v1/x", 0, true},
+		"a write that was refused":                   {answering(http.StatusConflict), http.MethodPut, "/api/v1/x", 0, true},
+		"a write that was not sent":                  {unreachable, http.MethodPut, "/api/v1/x", 0, true},
+		"a proxied request that was cut off":         {deaf, http.MethodPost, "/api/v1/nodes/n/proxy/", 0, false},
+		"a read that failed":                         {answering(http.StatusBadGateway), http.MethodGet, "/api/v1/x", 0, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(x *fixture) {

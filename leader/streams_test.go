@@ -100,11 +100,18 @@ func TestFenceReadsPathsAsTheServerDoes(t *testing.T) {
 
 // endless is an answer without end, which stops with its request.
 func endless(req *http.Request) (*http.Response, error) {
-	r, x := io.Pipe()
-	context.AfterFunc(req.Context(), func() { _ = x.CloseWithError(req.Context().Err()) })
+	r, in := io.Pipe()
+	context.AfterFunc(req.Context(), func() { _ = in.CloseWithError(req.Context().Err()) })
 	res := reply(req, http.StatusOK, "")
-	res.Body = r
+	res.Body = &pipe{PipeReader: r, in: in}
 	return res, nil
+}
+
+// pipe is the body of an answer, and where it comes from.
+type pipe struct {
+	*io.PipeReader
+
+	in *io.PipeWriter
 }
 
 func TestStreamsEndWithTheLeadership(t *testing.T) {
@@ -172,3 +179,55 @@ type closing struct {
 }
 
 func (c closing) Close() error { *c.closed = true; return nil }
+
+// stubborn is an answer that comes from a buffer or a paused process: in two parts, a minute apart, whether or not its
+// request has ended.
+type stubborn struct{ parts int }
+
+func (s *stubborn) Read(p []byte) (int, error) {
+	if s.parts++; s.parts > 1 {
+		<-time.After(time.Minute)
+	}
+	return copy(p, "log"), nil
+}
+
+func TestAStreamDeliversNothingAfterTheLeadership(t *testing.T) {
+	led(t, func(_ context.Context, e *leader.Elector, _ *leaseapi.API, l *leaseapi.Link) {
+		g := NewWithT(t)
+		res, err := through(context.Background(), e, "http://api", func(req *http.Request) (*http.Response, error) {
+			res := reply(req, http.StatusOK, "")
+			res.Body = io.NopCloser(&stubborn{})
+			return res, nil
+		}, http.MethodGet, "/api/v1/namespaces/default/pods/p/log?follow=1")
+		g.Expect(err).NotTo(HaveOccurred())
+		defer res.Body.Close()
+		part := make([]byte, 10)
+		g.Expect(res.Body.Read(part)).To(Equal(3))
+		open := make(chan struct{})
+		l.Set(func(l *leaseapi.Link) { l.Cut = open })
+		n, err := res.Body.Read(part)
+		g.Expect(n).To(BeZero(), "it came after the window had closed")
+		g.Expect(err).To(MatchError(leader.ErrFenced))
+		l.Set(func(l *leaseapi.Link) { l.Cut = nil })
+		close(open)
+	})
+}
+
+func TestAnAnswerIsReadToItsEnd(t *testing.T) {
+	led(t, func(ctx context.Context, e *leader.Elector, _ *leaseapi.API, _ *leaseapi.Link) {
+		g := NewWithT(t)
+		res, err := through(ctx, e, "http://api", func(req *http.Request) (*http.Response, error) {
+			res, err := endless(req)
+			in := res.Body.(*pipe).in
+			go func() {
+				_, _ = io.WriteString(in, "one ")
+				_, _ = io.WriteString(in, "two")
+				_ = in.Close()
+			}()
+			return res, err
+		}, http.MethodPut, "/api/v1/x")
+		g.Expect(err).NotTo(HaveOccurred())
+		defer res.Body.Close()
+		g.Expect(io.ReadAll(res.Body)).To(BeEquivalentTo("one two"))
+	})
+}
