@@ -97,7 +97,7 @@ func measured(h http.Handler) http.Handler {
 
 func TestE2EThePageIsWellDrawnAtTwoWidths(t *testing.T) {
 	g := NewWithT(t)
-	s := newScenario(t)
+	s := newFixture(t)
 	handler, err := status.New(&status.Options{Controllers: s.controllers})
 	g.Expect(err).NotTo(HaveOccurred())
 	defer s.run(t.Context())()

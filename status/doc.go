@@ -30,5 +30,29 @@
 //   - [Serve] listens on loopback unless told otherwise.
 //   - Every request is a GET.
 //
+// # Probes
+//
+// Point livenessProbe at /livez and readinessProbe at /readyz, with the kubelet's default timeout of a second. Only
+// what a restart can cure fails /livez: work that goes on long after its leadership ended, a request for the Lease that
+// never returned, and the checks in Options.Live. A caller that wants to fail readiness for an outside system does so
+// in Options.Ready, and then for every replica at once.
+//
+// # Access
+//
+// Without Options.Authorize, all who can connect can read names of objects, errors and metrics. Where the port is open
+// to others, as it is for the kubelet, use [Reviewed]:
+//
+//	handler, err := status.New(&status.Options{Controllers: controllers, Authorize: status.Reviewed(clientset)})
+//	...
+//	err = status.Serve(ctx, ":8080", handler)
+//
+// Prometheus then needs a ClusterRole that allows the verb "get" on the nonResourceURL /metrics, and people one on
+// /debug/homeostat. The program needs the ClusterRole system:auth-delegator.
+//
+// # JSON
+//
+// Times are RFC 3339, durations are seconds, counts are since the start of the process. A field that does not apply is
+// left out or null.
+//
 // It does not serve TLS.
 package status

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// A graph is a drawing of what leads to what: informers on the left,
-// controllers in the middle, the kinds that they write on the right.
+// graph is a drawing of what leads to what: informers on the left, controllers in the
+// middle, the kinds that they write on the right.
 type graph struct {
 	Class         string
 	Width, Height int
@@ -15,19 +15,21 @@ type graph struct {
 	Edges         []edge
 }
 
+// node is a box: an informer, a controller or a written kind.
 type node struct {
 	Class                string // informer, controller or output; and "bad"
 	X, Y, Width, Height  int
 	Title, Text, Subtext string // Text and Subtext are cut to fit
 }
 
+// edge is a line between two nodes, with the reason as its title.
 type edge struct {
 	Class string // primary, owned, mapped or writes
 	Path  string
 	Title string
 }
 
-// A layout is how wide things are drawn, in pixels, and how many letters fit.
+// layout is the width of nodes and gaps, in pixels, and the number of letters that fit.
 type layout struct {
 	class            string
 	node, gap, chars int
@@ -43,6 +45,8 @@ const (
 	rowHeight  = 62
 )
 
+// graphsOf returns a drawing of the report for each layout. Style sheets show the one that
+// fits the window.
 func graphsOf(r *report) []graph {
 	graphs := make([]graph, 0, len(layouts))
 	for _, l := range layouts {
@@ -51,6 +55,7 @@ func graphsOf(r *report) []graph {
 	return graphs
 }
 
+// draw places the nodes column by column and connects them.
 func (l layout) draw(r *report) graph {
 	kinds := outputsOf(r)
 	rows := max(len(r.Informers), len(r.Controllers), len(kinds))
@@ -71,7 +76,7 @@ func (l layout) draw(r *report) graph {
 		n.Class, n.Title, n.Text, n.Subtext = "output", kind.Kind, l.cut(kind.Kind), "watched, too"
 		if !kind.Watched {
 			n.Class, n.Subtext = "output bad", "not watched"
-			n.Title += ": a controller that writes it has no trigger for it, so nobody repairs what others change"
+			n.Title += ": a controller that writes it has no trigger for it, so changes by others are not repaired"
 		}
 		outputs[kind.Kind] = n
 		g.Nodes = append(g.Nodes, n)
@@ -85,8 +90,8 @@ func (l layout) draw(r *report) graph {
 	return g
 }
 
-// connect draws the edges of one controller. The edges of two triggers of one
-// informer coincide, so the first says it for both.
+// connect draws the edges of one controller. The edges of two triggers of one informer
+// coincide, so the first has both names.
 func (g *graph) connect(n node, c *controllerReport, informers, outputs map[string]node) {
 	drawn := map[string]int{}
 	for _, t := range c.Triggers {
@@ -105,7 +110,8 @@ func (g *graph) connect(n node, c *controllerReport, informers, outputs map[stri
 	}
 }
 
-// outputsOf returns each written kind once: watched if all who write it do.
+// outputsOf returns each written kind once. It is watched if every controller that writes
+// it watches it.
 func outputsOf(r *report) []outputReport {
 	watched := map[string]bool{}
 	for _, c := range r.Controllers {
@@ -128,6 +134,7 @@ func (l layout) place(column, i, n, rows int) node {
 	return node{X: column * (l.node + l.gap), Y: top + i*rowHeight, Width: l.node, Height: nodeHeight}
 }
 
+// curve returns the path of a line from the right edge of a node to the left edge of another.
 func curve(from, to node) string {
 	x1, y1 := from.X+from.Width, from.Y+from.Height/2
 	x2, y2 := to.X, to.Y+to.Height/2
@@ -135,6 +142,7 @@ func curve(from, to node) string {
 	return fmt.Sprintf("M%d,%d C%d,%d %d,%d %d,%d", x1, y1, middle, y1, middle, y2, x2, y2)
 }
 
+// cut shortens a text to the width of a node.
 func (l layout) cut(text string) string {
 	letters := []rune(text)
 	if len(letters) <= l.chars {

@@ -45,6 +45,8 @@ func New(o *Options) (http.Handler, error) {
 	return mux, nil
 }
 
+// authorized returns a handler that serves only requests that authorize allows. The reason
+// of a refusal is not in the answer.
 func authorized(authorize func(*http.Request) error, h http.Handler) http.Handler {
 	if authorize == nil {
 		return h
@@ -62,22 +64,23 @@ func authorized(authorize func(*http.Request) error, h http.Handler) http.Handle
 	})
 }
 
-// refuse does not say why: the reason is for whoever runs the program, and may
-// tell a stranger too much.
+// refuse answers without the reason, which may tell a stranger too much.
 func refuse(w http.ResponseWriter, status int) {
 	header(w, "text/plain; charset=utf-8")
 	w.WriteHeader(status)
 	_, _ = fmt.Fprintln(w, http.StatusText(status))
 }
 
-// An exposition serves metrics in the format that the client asks for.
+// exposition serves metrics in the format that the client asks for.
 type exposition struct{ gatherer prometheus.Gatherer }
 
+// ServeHTTP gathers and encodes all metrics before it answers: an answer is complete, or an
+// error.
 func (e exposition) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	format := expfmt.NegotiateAccept(r.Header, expfmt.DefaultAcceptedFormats()...)
 	var body bytes.Buffer
 	if err := e.encode(&body, format); err != nil {
-		klog.FromContext(r.Context()).Error(err, "metrics could not be served")
+		klog.FromContext(r.Context()).Error(err, "metrics not served")
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
@@ -102,18 +105,20 @@ func (e exposition) encode(body *bytes.Buffer, format expfmt.Format) error {
 //go:embed page.css
 var pageStyle literal
 
-// A page serves the report as HTML and as JSON.
+// page serves the report as HTML and as JSON.
 type page struct {
 	controllers []*reconcile.Controller
 	policy      string
 }
 
+// newPage returns the page, whose policy lets browsers load nothing but its own style.
 func newPage(controllers []*reconcile.Controller) page {
 	digest := sha256.Sum256([]byte(pageStyle))
 	return page{controllers, "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(digest[:]) +
 		"'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"}
 }
 
+// ServeHTTP serves the page about one key, or that about everything.
 func (p page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
 	asJSON, refresh := query.Get("format") == "json", number(query.Get("refresh"), int(defaultRefresh.Seconds()), 3600)
@@ -142,18 +147,20 @@ func (p page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.serve(w, "text/html; charset=utf-8", &o.out)
 }
 
+// serveJSON answers with value.
 func (p page) serveJSON(w http.ResponseWriter, r *http.Request, value any) {
 	var body bytes.Buffer
 	encoder := json.NewEncoder(&body)
 	encoder.SetIndent("", "  ")
 	if err := encoder.Encode(value); err != nil {
-		klog.FromContext(r.Context()).Error(err, "page could not be shown")
+		klog.FromContext(r.Context()).Error(err, "page not served")
 		http.Error(w, "the page could not be shown", http.StatusInternalServerError)
 		return
 	}
 	p.serve(w, "application/json", &body)
 }
 
+// serve answers with a body and the headers of every page.
 func (p page) serve(w http.ResponseWriter, contentType string, body *bytes.Buffer) {
 	header(w, contentType)
 	w.Header().Set("Content-Security-Policy", p.policy)
@@ -161,7 +168,7 @@ func (p page) serve(w http.ResponseWriter, contentType string, body *bytes.Buffe
 	_, _ = body.WriteTo(w) // the client may have gone
 }
 
-// number reads a query parameter between 0 and most.
+// number parses a query parameter: from 0 to most, otherwise if it is no such number.
 func number(text string, otherwise, most int) int {
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 0 {
@@ -174,7 +181,7 @@ func number(text string, otherwise, most int) int {
 // decide.
 const defaultAddress = "127.0.0.1:8080"
 
-// How patient a server is with its clients.
+// The timeouts of the server; stopTimeout is for answers under way when it stops.
 const (
 	headerTimeout = 5 * time.Second
 	answerTimeout = 30 * time.Second
@@ -217,7 +224,7 @@ func Serve(ctx context.Context, address string, h http.Handler) error {
 	return nil
 }
 
-// stop lets answers finish, for a while. Then it cuts them off, which is no
+// stop lets answers finish for stopTimeout, and then closes their connections. That is no
 // error: their clients were too slow.
 func stop(ctx context.Context, server *http.Server) error {
 	ctx, cancel := context.WithTimeout(ctx, stopTimeout)

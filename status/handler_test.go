@@ -41,12 +41,12 @@ func (c client) response(r *http.Request) *http.Response {
 	return recorder.Result()
 }
 
-// inScenario calls f when nothing of the scenario can run any more without time
+// inScenario calls f when nothing of the fixture can run any more without time
 // passing.
-func inScenario(t *testing.T, o *status.Options, f func(c client, s *scenario)) {
+func inScenario(t *testing.T, o *status.Options, f func(c client, s *fixture)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		s := newScenario(t)
+		s := newFixture(t)
 		if o == nil {
 			o = &status.Options{}
 		}
@@ -62,7 +62,7 @@ func inScenario(t *testing.T, o *status.Options, f func(c client, s *scenario)) 
 }
 
 func TestReadyzNamesWhatIsNotReadyAndWhy(t *testing.T) {
-	inScenario(t, nil, func(c client, _ *scenario) {
+	inScenario(t, nil, func(c client, _ *fixture) {
 		code, body := c.get("/readyz")
 		c.Expect(code).To(Equal(http.StatusServiceUnavailable))
 		c.Expect(strings.Split(strings.TrimSpace(body), "\n")).To(HaveExactElements(
@@ -76,7 +76,7 @@ func TestReadyzNamesWhatIsNotReadyAndWhy(t *testing.T) {
 
 func TestReadyzVerboseNamesEveryCheck(t *testing.T) {
 	o := &status.Options{Ready: map[string]func() error{"volumes": func() error { return nil }}}
-	inScenario(t, o, func(c client, _ *scenario) {
+	inScenario(t, o, func(c client, _ *fixture) {
 		_, body := c.get("/readyz?verbose")
 		c.Expect(strings.Split(strings.TrimSpace(body), "\n")).To(HaveExactElements(
 			Equal("[+] informer/configmaps: ok, 8 objects"),
@@ -96,7 +96,7 @@ func TestReadyzVerboseNamesEveryCheck(t *testing.T) {
 }
 
 func TestLivezDoesNotCareWhetherThereIsWork(t *testing.T) {
-	inScenario(t, nil, func(c client, _ *scenario) {
+	inScenario(t, nil, func(c client, _ *fixture) {
 		code, body := c.get("/livez?verbose")
 		c.Expect(code).To(Equal(http.StatusOK))
 		c.Expect(body).To(Equal("[+] leader/rollout: ok\n[+] leader/drain: ok\nok\n"))
@@ -156,7 +156,7 @@ func TestProbesDoNotWaitForChecksThatHang(t *testing.T) {
 }
 
 func TestMetricsAreThoseOfTheControllersByDefault(t *testing.T) {
-	inScenario(t, nil, func(c client, _ *scenario) {
+	inScenario(t, nil, func(c client, _ *fixture) {
 		clientmetrics.RequestResult.Increment(t.Context(), "200", "GET", "server") // as client-go does
 		code, body := c.get("/metrics")
 		c.Expect(code).To(Equal(http.StatusOK))
@@ -227,7 +227,7 @@ func TestNothingCanBeWritten(t *testing.T) {
 func TestFaultyOptionsAreAllNamed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
-		same := newScenario(t).controllers[0]
+		same := newFixture(t).controllers[0]
 		_, err := status.New(&status.Options{
 			Controllers: []*reconcile.Controller{same, nil, same},
 			Live:        map[string]func() error{"x": nil},
@@ -243,7 +243,7 @@ func TestFaultyOptionsAreAllNamed(t *testing.T) {
 }
 
 func TestTheSameAsJSON(t *testing.T) {
-	inScenario(t, nil, func(c client, _ *scenario) {
+	inScenario(t, nil, func(c client, _ *fixture) {
 		code, body := c.get("/debug/homeostat?format=json")
 		c.Expect(code).To(Equal(http.StatusOK))
 		c.Expect(body).NotTo(ContainSubstring(secret))

@@ -12,18 +12,20 @@ import (
 	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
-// A keyView is what the page about one key shows and its JSON says.
+// keyView is the content of the page about one key, and its JSON.
 type keyView struct {
 	Time       time.Time `json:"time"`
 	Controller string    `json:"controller"`
 	Namespace  string    `json:"namespace"`
 	Name       string    `json:"name"`
-	// Now is what the key does; null for one that is at rest.
+	// Now is the state of the key in the queue; null if it is not there.
 	Now *keyReport `json:"now"`
 	// Attempts are the last reconciles, the newest first.
 	Attempts []attemptReport `json:"attempts"`
 }
 
+// attemptReport describes one reconcile. Seen is when the caches had seen its writes, null if
+// they have not or if there are none.
 type attemptReport struct {
 	Number     int           `json:"number"`
 	Start      time.Time     `json:"start"`
@@ -37,6 +39,8 @@ type attemptReport struct {
 	Error      string        `json:"error,omitempty"`
 }
 
+// writeReport names an object that a reconcile wrote; Version is its resourceVersion after
+// that.
 type writeReport struct {
 	Kind      string `json:"kind"`
 	Namespace string `json:"namespace"`
@@ -45,8 +49,8 @@ type writeReport struct {
 	Deleted   bool   `json:"deleted,omitempty"`
 }
 
-// keyViewOf returns what is known of the key that query names, and false if
-// there is no such controller.
+// keyViewOf returns the view of the key that query names, and false if there is no such
+// controller. A key that was never reconciled has an empty view.
 func keyViewOf(controllers []*reconcile.Controller, query url.Values) (*keyView, bool) {
 	name := query.Get("controller")
 	i := slices.IndexFunc(controllers, func(c *reconcile.Controller) bool { return c.Name() == name })
@@ -71,6 +75,7 @@ func keyViewOf(controllers []*reconcile.Controller, query url.Values) (*keyView,
 	return v, true
 }
 
+// attemptOf returns the report of one attempt.
 func attemptOf(a *inspect.Attempt) attemptReport {
 	r := attemptReport{
 		Number: a.Number, Start: a.Start, Took: a.Took.Seconds(), Causes: causesOf(a.Causes), Writes: []writeReport{},
@@ -95,6 +100,7 @@ func linkTo(controller, namespace, name string) string {
 	return "?" + url.Values{"controller": {controller}, "key": {title(namespace, name)}}.Encode()
 }
 
+// render writes the whole page.
 func (p *keyPage) render() {
 	here := linkTo(p.Controller, p.Namespace, p.Name)
 	p.begin(title(p.Namespace, p.Name)+" in "+p.Controller, p.refresh)
@@ -120,6 +126,7 @@ func (p *keyPage) render() {
 	p.add("</ol>\n</section>\n</main>\n</body>\n</html>\n")
 }
 
+// attempt writes one entry of the timeline: cause, reconcile, writes, seen, outcome.
 func (p *keyPage) attempt(a *attemptReport) {
 	class := "bad"
 	if a.Error == "" {
@@ -143,6 +150,7 @@ func (p *keyPage) attempt(a *attemptReport) {
 	p.add("</dd></div>\n</dl></li>\n")
 }
 
+// writes writes the objects that an attempt wrote, one a line.
 func (p *keyPage) writes(a *attemptReport) {
 	if len(a.Writes) == 0 {
 		p.add("–")
@@ -161,7 +169,7 @@ func (p *keyPage) writes(a *attemptReport) {
 	}
 }
 
-// seen says when the caches had seen the writes of an attempt.
+// seen returns in words when the caches had seen the writes of an attempt.
 func seen(a *attemptReport) string {
 	switch {
 	case len(a.Writes) == 0:

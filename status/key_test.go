@@ -17,7 +17,7 @@ func pageOf(key string) string {
 }
 
 func TestThePageOfAKeyShowsItsLastReconcilesAsATimeline(t *testing.T) {
-	inScenario(t, nil, func(c client, s *scenario) {
+	inScenario(t, nil, func(c client, s *fixture) {
 		for key, facts := range map[string][]string{
 			"d/broken": {
 				"d/broken in controller rollout", "Now backing off: again in",
@@ -48,7 +48,7 @@ func TestThePageOfAKeyShowsItsLastReconcilesAsATimeline(t *testing.T) {
 }
 
 func TestThePageOfAKeyIsJSONToo(t *testing.T) {
-	inScenario(t, nil, func(c client, _ *scenario) {
+	inScenario(t, nil, func(c client, _ *fixture) {
 		_, body := c.get(pageOf("d/hopeless") + "&format=json")
 		var view struct {
 			Controller, Namespace, Name string
@@ -74,7 +74,7 @@ func TestThePageOfAKeyIsJSONToo(t *testing.T) {
 }
 
 func TestEachKeyOnThePageLeadsToItsOwn(t *testing.T) {
-	inScenario(t, nil, func(c client, _ *scenario) {
+	inScenario(t, nil, func(c client, _ *fixture) {
 		_, body := c.get("/debug/homeostat")
 		links := regexp.MustCompile(`<td data-label="key"><div><a href="([^"]*)">`).FindAllStringSubmatch(body, -1)
 		c.Expect(links).To(HaveLen(6))

@@ -35,6 +35,7 @@ func (m *markup) add(format literal, args ...any) {
 	fmt.Fprintf(&m.out, string(format), escaped...)
 }
 
+// begin writes the head of a page. With refresh it is loaded again after as many seconds.
 func (m *markup) begin(title string, refresh int) {
 	m.add("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n" +
 		"<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n")
@@ -46,14 +47,18 @@ func (m *markup) begin(title string, refresh int) {
 	m.add("</style>\n</head>\n<body>\n")
 }
 
+// badge writes a short text that stands out; class is good or bad.
 func (m *markup) badge(class, text string) { m.add(`<span class="badge %s">%s</span>`, class, text) }
 
+// table begins a table of facts.
 func (m *markup) table(caption string) {
 	m.add("<table>\n<caption>%s</caption>\n<tbody>", caption)
 }
 
+// endTable ends a table.
 func (m *markup) endTable() { m.add("</tbody>\n</table>\n") }
 
+// fact writes a row of a name and a value.
 func (m *markup) fact(name, value string) { m.add("<tr><td>%s</td><td>%s</td></tr>", name, value) }
 
 // cell writes a cell that carries its label to where there is no room for columns.
@@ -64,6 +69,7 @@ func (m *markup) cell(label, value string) {
 	m.add(`<td data-label="%s"><div>%s</div></td>`+"\n", label, value)
 }
 
+// causes writes the first causes of a key, one a line, and the number of the others.
 func (m *markup) causes(causes []causeReport) {
 	for _, c := range causes[:min(len(causes), maxCauses)] {
 		m.add("<div>%s</div>", cause(c))
@@ -76,9 +82,10 @@ func (m *markup) causes(causes []causeReport) {
 	}
 }
 
+// ago returns how long ago a moment was.
 func ago(now time.Time, then *time.Time) string { return rounded(now.Sub(*then)) + " ago" }
 
-// state says what a key does.
+// state returns in words what happens to a key.
 func state(now time.Time, k *keyReport) string {
 	switch {
 	case k.State == "resting":
@@ -98,10 +105,10 @@ func state(now time.Time, k *keyReport) string {
 	}
 }
 
-// since says how long something has been going on.
+// since returns how long ago then was.
 func since(now time.Time, then *time.Time) string { return rounded(now.Sub(*then)) }
 
-// scope says what an informer watches.
+// scope returns in words which objects an informer watches.
 func scope(i informerReport) string {
 	var parts []string
 	switch len(i.Namespaces) {
@@ -126,7 +133,7 @@ func scope(i informerReport) string {
 	return strings.Join(parts, "; ")
 }
 
-// condition says how an informer is.
+// condition returns whether an informer is synced, and what is wrong.
 func condition(i informerReport) string {
 	switch {
 	case !i.Synced:
@@ -138,7 +145,7 @@ func condition(i informerReport) string {
 	}
 }
 
-// watching says how the watches of an informer do.
+// watching returns the number of watches of an informer, and what is wrong with them.
 func watching(now time.Time, i *informerReport) string {
 	text := strconv.FormatInt(i.Watches, 10)
 	if i.WatchSince != nil {
@@ -153,7 +160,7 @@ func watching(now time.Time, i *informerReport) string {
 	return text
 }
 
-// counted is so many of a thing.
+// counted returns a number and a noun, in the plural unless n is 1.
 func counted(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing
@@ -161,7 +168,7 @@ func counted(n int, thing string) string {
 	return fmt.Sprintf("%d %ss", n, thing)
 }
 
-// size is a number of bytes in the unit that suits it.
+// size returns a number of bytes in the unit that suits it.
 func size(bytes int64) string {
 	value, units := float64(bytes), []string{"KiB", "MiB", "GiB"}
 	if bytes < 1<<10 {
@@ -173,7 +180,7 @@ func size(bytes int64) string {
 	return fmt.Sprintf("%.1f %s", value, units[0])
 }
 
-// slot says who has a slot.
+// slot returns the state and the owner of a slot in words.
 func slot(now time.Time, s slotReport) string {
 	text := s.State
 	if s.Owner != "" {
@@ -185,8 +192,10 @@ func slot(now time.Time, s slotReport) string {
 	return text
 }
 
+// span returns a number of seconds in words.
 func span(seconds float64) string { return rounded(time.Duration(seconds * float64(time.Second))) }
 
+// rounded returns a duration with as much precision as people read.
 func rounded(d time.Duration) string {
 	d = max(d, 0)
 	switch {
@@ -199,6 +208,7 @@ func rounded(d time.Duration) string {
 	}
 }
 
+// cause returns a cause in words, such as "pods: updated d/web 12→14 (+2)".
 func cause(c causeReport) string {
 	text := c.Trigger + ": " + c.Change + " " + title(c.Namespace, c.Name)
 	if c.OldVersion != "" || c.NewVersion != "" {
@@ -210,7 +220,7 @@ func cause(c causeReport) string {
 	return text
 }
 
-// title is namespace and name as kubectl would take them.
+// title returns namespace/name, or the name of an object without a namespace.
 func title(namespace, name string) string {
 	if namespace == "" {
 		return name

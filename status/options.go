@@ -19,10 +19,10 @@ const (
 	// patience bounds how long a probe waits for all its checks together. The
 	// kubelet's default is a second.
 	patience = 500 * time.Millisecond
-	// defaultKeys is how many keys of each controller the page shows; with
-	// ?keys=N up to maxKeys.
+	// defaultKeys is the number of keys of each controller that the page shows without
+	// ?keys=N, and maxKeys the most that it shows.
 	defaultKeys = 50
-	maxKeys     = 1000 // see defaultKeys
+	maxKeys     = 1000
 	// defaultRefresh is how often the page refreshes itself.
 	defaultRefresh = 5 * time.Second
 )
@@ -33,7 +33,8 @@ var ErrUnauthenticated = errors.New("not authenticated")
 
 // Options of the handler. Nil and zero fields mean the defaults.
 type Options struct {
-	// Controllers to show.
+	// Controllers to show, in this order. Their names must differ. None is allowed:
+	// then only the further checks and metrics are served.
 	Controllers []*reconcile.Controller
 	// Gatherer is what /metrics serves, such as a prometheus.Registry. The
 	// default is a registry of the controllers, client-go's requests, the Go runtime
@@ -53,6 +54,7 @@ type Options struct {
 	Profiles http.Handler
 }
 
+// withDefaults returns the options with a gatherer, or all errs of o, joined.
 func (o *Options) withDefaults() (Options, error) {
 	var set Options
 	if o != nil {
@@ -76,15 +78,16 @@ func (o *Options) withDefaults() (Options, error) {
 	return set, nil
 }
 
+// validate returns all errs, joined.
 func (o *Options) validate() error {
-	var faults []error
+	var errs []error
 	names := map[string]bool{}
 	for i, c := range o.Controllers {
 		switch {
 		case c == nil:
-			faults = append(faults, fmt.Errorf("Options.Controllers[%d] is nil: make one with reconcile.New", i))
+			errs = append(errs, fmt.Errorf("Options.Controllers[%d] is nil: make one with reconcile.New", i))
 		case names[c.Name()]:
-			faults = append(faults, fmt.Errorf("Options.Controllers[%d]: another one is named %q", i, c.Name()))
+			errs = append(errs, fmt.Errorf("Options.Controllers[%d]: another one is named %q", i, c.Name()))
 		default:
 			names[c.Name()] = true
 		}
@@ -92,12 +95,12 @@ func (o *Options) validate() error {
 	for field, checks := range map[string]map[string]func() error{"Live": o.Live, "Ready": o.Ready} {
 		for _, name := range slices.Sorted(maps.Keys(checks)) {
 			if name == "" {
-				faults = append(faults, fmt.Errorf("Options.%s: a check has no name", field))
+				errs = append(errs, fmt.Errorf("Options.%s: a check has no name", field))
 			}
 			if checks[name] == nil {
-				faults = append(faults, fmt.Errorf("Options.%s[%q] is nil", field, name))
+				errs = append(errs, fmt.Errorf("Options.%s[%q] is nil", field, name))
 			}
 		}
 	}
-	return errors.Join(faults...)
+	return errors.Join(errs...)
 }

@@ -17,6 +17,7 @@ type overview struct {
 	keys    int // how many of each controller
 }
 
+// render writes the whole page.
 func (o *overview) render() {
 	title, class, word := "Homeostat", "good", "ready"
 	if len(o.Problems) > 0 {
@@ -41,6 +42,7 @@ func (o *overview) render() {
 	o.add("</main>\n</body>\n</html>\n")
 }
 
+// problems writes why the process is not ready.
 func (o *overview) problems() {
 	if len(o.Problems) == 0 {
 		return
@@ -52,6 +54,7 @@ func (o *overview) problems() {
 	o.add("</dl>\n</section>\n")
 }
 
+// controller writes the section of one controller: state, slots, queue, counts, keys.
 func (o *overview) controller(c *controllerReport) {
 	o.add("<section class=\"controller\">\n<h2>%s ", c.Name)
 	if c.Phase == inspect.Working || c.Phase == inspect.Standby {
@@ -81,6 +84,7 @@ func (o *overview) controller(c *controllerReport) {
 	o.add("</section>\n")
 }
 
+// slots writes a square for each slot, whose colour is its state.
 func (o *overview) slots(slots []slotReport) {
 	if len(slots) == 0 {
 		return
@@ -92,6 +96,7 @@ func (o *overview) slots(slots []slotReport) {
 	o.add("</ol>\n")
 }
 
+// lanes writes the table of the queue.
 func (o *overview) lanes(lanes []laneReport) {
 	o.add("<table>\n<caption>Queue</caption>\n" +
 		"<thead><tr><th>lane</th><th>waiting</th><th>oldest</th><th>dispatched</th></tr></thead>\n<tbody>")
@@ -100,11 +105,12 @@ func (o *overview) lanes(lanes []laneReport) {
 		if l.Depth > 0 {
 			oldest = span(l.Oldest)
 		}
-		o.add("<tr><td>%s</td><td>%d</td><td>%s</td><td>%d</td></tr>", l.Lane, l.Depth, oldest, l.HandedOut)
+		o.add("<tr><td>%s</td><td>%d</td><td>%s</td><td>%d</td></tr>", l.Lane, l.Depth, oldest, l.Dispatched)
 	}
 	o.endTable()
 }
 
+// facts writes the counts of a controller, and of its sweeps if it has any.
 func (o *overview) facts(c *controllerReport) {
 	o.table("Also")
 	for _, f := range []struct {
@@ -131,6 +137,7 @@ func (o *overview) facts(c *controllerReport) {
 	o.endTable()
 }
 
+// keyTable writes the keys that are held, waiting, delayed or resting.
 func (o *overview) keyTable(c *controllerReport) {
 	if len(c.Keys) == 0 {
 		o.add("<p class=\"quiet\">No key is being reconciled, waiting or backing off.</p>\n")
@@ -147,6 +154,7 @@ func (o *overview) keyTable(c *controllerReport) {
 	}
 }
 
+// keyRow writes one key, with a link to its own page.
 func (o *overview) keyRow(controller string, k *keyReport) {
 	failed := ""
 	if k.Error != "" {
@@ -174,6 +182,7 @@ func (o *overview) keyRow(controller string, k *keyReport) {
 	o.add("</div></td>\n</tr>\n")
 }
 
+// informers writes the table of all informers.
 func (o *overview) informers() {
 	if len(o.Informers) == 0 {
 		return

@@ -26,7 +26,7 @@ func text(page string) string {
 }
 
 func TestThePageShowsWhatIsGoingOn(t *testing.T) {
-	inScenario(t, nil, func(c client, _ *scenario) {
+	inScenario(t, nil, func(c client, _ *fixture) {
 		code, body := c.get("/debug/homeostat")
 		c.Expect(code).To(Equal(http.StatusOK))
 		seen := text(body)
@@ -52,7 +52,7 @@ func TestThePageShowsWhatIsGoingOn(t *testing.T) {
 }
 
 func TestThePageShowsWhoHasWhichSlot(t *testing.T) {
-	inScenario(t, nil, func(c client, _ *scenario) {
+	inScenario(t, nil, func(c client, _ *fixture) {
 		_, body := c.get("/debug/homeostat")
 		c.Expect(text(body)).To(ContainSubstring("0 of 4 workers busy; 0 keys delayed, 0 of them backing off; 1 of 4 slots here."))
 		var slots []string
@@ -67,7 +67,7 @@ func TestThePageShowsWhoHasWhichSlot(t *testing.T) {
 }
 
 func TestThePageEscapesWhatItShowsAndShowsNoContents(t *testing.T) {
-	inScenario(t, nil, func(c client, _ *scenario) {
+	inScenario(t, nil, func(c client, _ *fixture) {
 		_, body := c.get("/debug/homeostat")
 		c.Expect(body).To(ContainSubstring("&lt;script&gt;"))
 		c.Expect(body).NotTo(Or(ContainSubstring("<script"), ContainSubstring("<b>"), ContainSubstring(secret)))
@@ -75,7 +75,7 @@ func TestThePageEscapesWhatItShowsAndShowsNoContents(t *testing.T) {
 }
 
 func TestThePageNeedsNothingFromElsewhere(t *testing.T) {
-	inScenario(t, nil, func(c client, _ *scenario) {
+	inScenario(t, nil, func(c client, _ *fixture) {
 		response := c.response(httptest.NewRequest(http.MethodGet, "/debug/homeostat", http.NoBody))
 		body, err := io.ReadAll(response.Body)
 		c.Expect(err).NotTo(HaveOccurred())
@@ -88,7 +88,7 @@ func TestThePageNeedsNothingFromElsewhere(t *testing.T) {
 }
 
 func TestThePageRefreshesAtThePaceOneAsksFor(t *testing.T) {
-	inScenario(t, nil, func(c client, _ *scenario) {
+	inScenario(t, nil, func(c client, _ *fixture) {
 		for target, seconds := range map[string]string{"": "5", "?refresh=30": "30", "?refresh=-1": "5", "?refresh=x": "5"} {
 			_, body := c.get("/debug/homeostat" + target)
 			c.Expect(body).To(ContainSubstring(`<meta http-equiv="refresh" content="`+seconds+`">`), target)
@@ -100,7 +100,7 @@ func TestThePageRefreshesAtThePaceOneAsksFor(t *testing.T) {
 }
 
 func TestThePageShowsAsManyKeysAsOneAsksFor(t *testing.T) {
-	inScenario(t, nil, func(c client, _ *scenario) {
+	inScenario(t, nil, func(c client, _ *fixture) {
 		_, body := c.get("/debug/homeostat?keys=2")
 		c.Expect(strings.Count(body, `<td data-label="key"`)).To(Equal(2))
 		c.Expect(text(body)).To(ContainSubstring("There are more keys"))
@@ -124,7 +124,7 @@ type drawing struct {
 }
 
 func TestTheGraphShowsWhatLeadsToWhat(t *testing.T) {
-	inScenario(t, nil, func(c client, _ *scenario) {
+	inScenario(t, nil, func(c client, _ *fixture) {
 		_, body := c.get("/debug/homeostat")
 		svgs := regexp.MustCompile(`(?s)<svg.*?</svg>`).FindAllString(body, -1)
 		c.Expect(svgs).To(HaveLen(2), "one for each width")
@@ -156,7 +156,7 @@ type full struct{ http.ResponseWriter }
 func (full) Write([]byte) (int, error) { return 0, errors.New("gone") }
 
 func TestAClientThatHasGoneIsNoMatter(t *testing.T) {
-	inScenario(t, nil, func(c client, _ *scenario) {
+	inScenario(t, nil, func(c client, _ *fixture) {
 		for _, target := range []string{"/livez", "/readyz", "/metrics", "/debug/homeostat", "/debug/homeostat?format=json"} {
 			recorder := httptest.NewRecorder()
 			c.handler.ServeHTTP(full{recorder}, httptest.NewRequest(http.MethodGet, target, http.NoBody))

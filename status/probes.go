@@ -13,14 +13,14 @@ import (
 	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
-// A probe answers what findings come to: 200, or 503 with what is wrong. What is
-// wrong outside of the cluster is named, too, and changes nothing else: every
-// replica would be unready at once.
+// probe answers 200, or 503 with the failed checks. Mild failures are named and do not
+// count: the outside world fails for every replica at once.
 type probe struct {
 	name string
 	find func() []finding
 }
 
+// ServeHTTP answers with a line for each failure; with ?verbose, for each check.
 func (p probe) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, verbose := r.URL.Query()["verbose"]
 	status, result := http.StatusOK, "ok"
@@ -54,7 +54,7 @@ func header(w http.ResponseWriter, contentType string) {
 	h.Set("X-Content-Type-Options", "nosniff")
 }
 
-// A finding is what a check came to.
+// finding is the result of a check.
 type finding struct {
 	name string
 	note string // when all is well
@@ -62,7 +62,7 @@ type finding struct {
 	mild bool // the process is ready nevertheless
 }
 
-// A check asks somebody who may not answer. At most one call is under way.
+// check calls a function that may not return. At most one call is under way.
 type check struct {
 	name string
 	ask  func() error
@@ -71,6 +71,7 @@ type check struct {
 	call *call
 }
 
+// call is one call of a check.
 type call struct {
 	began time.Time
 	done  chan struct{}
@@ -89,6 +90,7 @@ func (c *check) start() *call {
 	return c.call
 }
 
+// answer makes the call. A panic of the check is its error.
 func (c *check) answer(asked *call) {
 	defer close(asked.done)
 	defer func() {
@@ -131,6 +133,7 @@ func askAll(checks []*check) []finding {
 	return findings
 }
 
+// checksOf returns the checks sorted by name.
 func checksOf(byName map[string]func() error) []*check {
 	checks := make([]*check, 0, len(byName))
 	for _, name := range slices.Sorted(maps.Keys(byName)) {
@@ -139,7 +142,7 @@ func checksOf(byName map[string]func() error) []*check {
 	return checks
 }
 
-// liveChecks and readyChecks are those that ask somebody.
+// liveChecks and readyChecks return the checks that call other code.
 func liveChecks(o *Options) []*check {
 	var checks []*check
 	for _, c := range o.Controllers {
@@ -160,7 +163,7 @@ func readyChecks(o *Options) []*check {
 	return append(checks, checksOf(o.Ready)...)
 }
 
-// known is what needs no asking: informers, phases, sweeps.
+// known returns the findings that need no call: informers, phases, sweeps.
 func known(controllers []*reconcile.Controller) []finding {
 	var findings []finding
 	for _, i := range inspect.Informers(controllers...) {

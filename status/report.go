@@ -9,7 +9,8 @@ import (
 	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
-// A report is what the page shows and its JSON says.
+// report is the content of the page about everything, and its JSON. Nothing in it is of an
+// object but names, kinds and resourceVersions.
 type report struct {
 	Time        time.Time          `json:"time"`
 	Controllers []controllerReport `json:"controllers"`
@@ -17,12 +18,14 @@ type report struct {
 	Problems    []problem          `json:"problems"`
 }
 
-// A problem is what keeps the process from being ready.
+// problem is a failed check of readyz.
 type problem struct {
 	Check  string `json:"check"`
 	Reason string `json:"reason"`
 }
 
+// controllerReport describes a controller, its queue and its sweeps. Counts are since the start
+// of the process.
 type controllerReport struct {
 	Name       string            `json:"name"`
 	Kind       string            `json:"kind"`
@@ -50,30 +53,35 @@ type controllerReport struct {
 	More       bool         `json:"more"` // keys than were asked for
 }
 
+// slotReport describes the owner of a slot, as this replica sees it.
 type slotReport struct {
 	State string     `json:"state"` // here, elsewhere, claimable or unavailable
 	Owner string     `json:"owner,omitempty"`
 	Since *time.Time `json:"since,omitempty"`
 }
 
+// triggerReport describes an informer, or external trigger, that leads to reconciles.
 type triggerReport struct {
 	Informer string `json:"informer"`
 	Kind     string `json:"kind"`
 	Type     string `json:"type"`
 }
 
+// outputReport is a written kind, and whether a trigger of the controller watches it.
 type outputReport struct {
 	Kind    string `json:"kind"`
 	Watched bool   `json:"watched"`
 }
 
+// laneReport describes the keys that wait in a lane; Oldest is the age of the next one.
 type laneReport struct {
-	Lane      string  `json:"lane"`
-	Depth     int     `json:"depth"`
-	Oldest    float64 `json:"oldestSeconds"`
-	HandedOut uint64  `json:"handedOut"`
+	Lane       string  `json:"lane"`
+	Depth      int     `json:"depth"`
+	Oldest     float64 `json:"oldestSeconds"`
+	Dispatched uint64  `json:"dispatched"`
 }
 
+// sweepReport describes the sweeps for orphans.
 type sweepReport struct {
 	Known    int        `json:"known"`
 	Orphans  uint64     `json:"orphans"`
@@ -82,6 +90,7 @@ type sweepReport struct {
 	Problem  string     `json:"problem,omitempty"`
 }
 
+// keyReport describes a key in the queue, or one whose last reconcile gave up.
 type keyReport struct {
 	Namespace string        `json:"namespace"`
 	Name      string        `json:"name"`
@@ -98,6 +107,8 @@ type keyReport struct {
 	FailedAt  *time.Time    `json:"failedAt,omitempty"`
 }
 
+// causeReport is a change that led to a key; Merged is the number of others that are not
+// listed.
 type causeReport struct {
 	Trigger    string `json:"trigger"`
 	Change     string `json:"change"`
@@ -108,6 +119,7 @@ type causeReport struct {
 	Merged     int    `json:"merged,omitempty"`
 }
 
+// informerReport describes an informer and the controllers that use it.
 type informerReport struct {
 	Name        string   `json:"name"`
 	Kind        string   `json:"kind"`
@@ -122,10 +134,10 @@ type informerReport struct {
 	Objects       int      `json:"objects"`
 	Bytes         int64    `json:"bytes"` // estimated
 	Version       string   `json:"version"`
-	// LastActivity of life from the server.
+	// LastActivity is when the least recently active watch last received anything.
 	LastActivity *time.Time `json:"lastActivity,omitempty"`
 	WatchSince   *time.Time `json:"watchSince,omitempty"`
-	Lag          float64    `json:"lagSeconds"` // of what is not handed on yet
+	Lag          float64    `json:"lagSeconds"` // of the oldest change not delivered yet
 	LastError    string     `json:"lastError,omitempty"`
 	Lists        int64      `json:"lists"`
 	Watches      int64      `json:"watches"`
@@ -134,6 +146,8 @@ type informerReport struct {
 	Events       int64      `json:"events"`
 }
 
+// reportOf returns the present state, with at most as many keys of each controller. It waits
+// for no reconcile and sends no request.
 func reportOf(controllers []*reconcile.Controller, keys int) *report {
 	r := &report{
 		Time: time.Now(), Controllers: []controllerReport{}, Informers: []informerReport{}, Problems: []problem{},
@@ -161,6 +175,7 @@ func reportOf(controllers []*reconcile.Controller, keys int) *report {
 	return r
 }
 
+// controllerOf returns the report of one controller.
 func controllerOf(c *reconcile.Controller, informers []inspect.InformerStatus, keys int) controllerReport {
 	status, stats, q := c.Status(keys+1), c.Stats(), c.QueueStats()
 	r := controllerReport{
@@ -204,6 +219,7 @@ func nameOf(t inspect.TriggerStatus, informers []inspect.InformerStatus) string 
 	return informers[i].Name
 }
 
+// sweepOf returns the report of the sweeps; nil if the controller has none.
 func sweepOf(c *reconcile.Controller) *sweepReport {
 	sweep := c.Sweep()
 	if sweep == nil {
@@ -219,6 +235,7 @@ func sweepOf(c *reconcile.Controller) *sweepReport {
 	return r
 }
 
+// keyOf returns the report of one key.
 func keyOf(k *inspect.KeyStatus) keyReport {
 	r := keyReport{
 		Namespace: k.Key.Namespace, Name: k.Key.Name, State: k.State.String(), Lane: k.Lane.String(),
@@ -232,6 +249,7 @@ func keyOf(k *inspect.KeyStatus) keyReport {
 	return r
 }
 
+// causesOf returns the report of causes, empty rather than null.
 func causesOf(causes []queue.Cause) []causeReport {
 	all := make([]causeReport, 0, len(causes))
 	for _, c := range causes {
@@ -243,6 +261,7 @@ func causesOf(causes []queue.Cause) []causeReport {
 	return all
 }
 
+// unlessZero returns nil for the zero time, which JSON then leaves out.
 func unlessZero(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil

@@ -18,7 +18,7 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// How long the answers of the API server hold, and how many are kept.
+// Answers of the API server are remembered for a while, and at most answersKept of them.
 const (
 	allowedFor     = time.Minute
 	refusedFor     = 10 * time.Second
@@ -48,6 +48,7 @@ func Reviewed(client ReviewClient) func(*http.Request) error {
 	return r.authorize
 }
 
+// reviewer asks the API server, and remembers its answers.
 type reviewer struct {
 	client ReviewClient
 	slots  chan struct{} // one is taken by each review under way
@@ -56,16 +57,20 @@ type reviewer struct {
 	answers map[question]answer
 }
 
+// question is a token and the path that it is to open.
 type question struct {
 	token [sha256.Size]byte // its digest
 	path  string
 }
 
+// answer is remembered until a moment; err is nil if the path may be read.
 type answer struct {
 	err   error
 	until time.Time
 }
 
+// authorize is the Options.Authorize. An error that is not remembered is logged, since the
+// answer does not have it.
 func (r *reviewer) authorize(request *http.Request) error {
 	token := tokenOf(request)
 	if token == "" {
@@ -134,6 +139,7 @@ func (r *reviewer) review(ctx context.Context, token, path string) (refused, err
 	return nil, nil
 }
 
+// known returns the remembered answer to a question, and false if there is none.
 func (r *reviewer) known(asked question) (err error, ok bool) { //nolint:revive // the error is the value
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -141,8 +147,8 @@ func (r *reviewer) known(asked question) (err error, ok bool) { //nolint:revive 
 	return known.err, ok && time.Now().Before(known.until)
 }
 
-// remember keeps an answer. When there are too many, all are forgotten: it costs
-// a review each.
+// remember keeps an answer. When there are too many, all are forgotten, which costs one
+// review each.
 func (r *reviewer) remember(asked question, refused error) {
 	holds := allowedFor
 	if refused != nil {

@@ -32,9 +32,9 @@ func object(name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: "d", Name: name, Annotations: map[string]string{"password": secret}}
 }
 
-// A scenario is a process with two controllers on a fake API server, one of
+// fixture is a process with two controllers on a fake API server, one of
 // which has every kind of key there is, and one whose cache is not allowed.
-type scenario struct {
+type fixture struct {
 	controllers []*reconcile.Controller
 	release     chan struct{} // lets the turn of "slow" end
 }
@@ -83,7 +83,7 @@ func (sharing) Status() shard.Status {
 	}}
 }
 
-func newScenario(t *testing.T) *scenario {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	g := NewWithT(t)
 	var objects []runtime.Object
@@ -95,7 +95,7 @@ func newScenario(t *testing.T) *scenario {
 	client.PrependReactor("list", "nodes", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return true, nil, errors.New("nodes is forbidden: no role allows it " + hostile)
 	})
-	s := &scenario{release: make(chan struct{})}
+	s := &fixture{release: make(chan struct{})}
 
 	maps := informer.For(client.CoreV1().ConfigMaps("d"), nil)
 	secrets := informer.For(client.CoreV1().Secrets("d"), nil)
@@ -123,7 +123,7 @@ func newScenario(t *testing.T) *scenario {
 	return s
 }
 
-func (s *scenario) reconcile(ctx context.Context, r reconcile.Request[*corev1.ConfigMap]) (reconcile.Result, error) {
+func (s *fixture) reconcile(ctx context.Context, r reconcile.Request[*corev1.ConfigMap]) (reconcile.Result, error) {
 	reconcile.Wrote(ctx, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "other"}})
 	switch r.Key.Name {
 	case "slow":
@@ -143,7 +143,7 @@ func (s *scenario) reconcile(ctx context.Context, r reconcile.Request[*corev1.Co
 }
 
 // run runs the controllers until stop is called.
-func (s *scenario) run(ctx context.Context) (stop func()) {
+func (s *fixture) run(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() { ended <- reconcile.RunAll(ctx, s.controllers...) }()
