@@ -57,7 +57,7 @@ func shardReplicaMain(
 		defer pace.Stop()
 		for n, late := 0, 0; late < 5; n++ {
 			if ctx.Err() != nil {
-				late++ // turns in flight, and what only the fence stops
+				late++ // reconciles in flight, and what only the fence stops
 			}
 			body := fmt.Appendf(nil, `{"data":{"writer":%q,"n":"%d"}}`, writer, n)
 			_, _ = fenced.CoreV1().ConfigMaps(namespace).Patch(context.WithoutCancel(ctx), fmt.Sprint("slot-", slot),

@@ -85,7 +85,7 @@ func (e exposition) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	header(w, string(format))
-	_, _ = body.WriteTo(w) // the client may have gone
+	_, _ = body.WriteTo(w) // the client may have disconnected
 }
 
 func (e exposition) encode(body *bytes.Buffer, format expfmt.Format) error {
@@ -165,7 +165,7 @@ func (p page) serve(w http.ResponseWriter, contentType string, body *bytes.Buffe
 	header(w, contentType)
 	w.Header().Set("Content-Security-Policy", p.policy)
 	w.Header().Set("Referrer-Policy", "no-referrer")
-	_, _ = body.WriteTo(w) // the client may have gone
+	_, _ = body.WriteTo(w) // the client may have disconnected
 }
 
 // number parses a query parameter: from 0 to most, otherwise if it is no such number.

@@ -235,9 +235,9 @@ func TestFaultyOptionsAreAllNamed(t *testing.T) {
 		})
 		g.Expect(err).To(MatchError(And(
 			ContainSubstring("Options.Controllers[1] is nil"),
-			ContainSubstring(`Options.Controllers[2]: another one is named "rollout"`),
+			ContainSubstring(`Options.Controllers[2] is named "rollout": must not be the name of another`),
 			ContainSubstring(`Options.Live["x"] is nil`),
-			ContainSubstring("Options.Ready: a check has no name"),
+			ContainSubstring(`Options.Ready[""] has no name`),
 		)))
 	})
 }

@@ -87,7 +87,7 @@ func (o *Options) validate() error {
 		case c == nil:
 			errs = append(errs, fmt.Errorf("Options.Controllers[%d] is nil: make one with reconcile.New", i))
 		case names[c.Name()]:
-			errs = append(errs, fmt.Errorf("Options.Controllers[%d]: another one is named %q", i, c.Name()))
+			errs = append(errs, fmt.Errorf("Options.Controllers[%d] is named %q: must not be the name of another", i, c.Name()))
 		default:
 			names[c.Name()] = true
 		}
@@ -95,10 +95,10 @@ func (o *Options) validate() error {
 	for field, checks := range map[string]map[string]func() error{"Live": o.Live, "Ready": o.Ready} {
 		for _, name := range slices.Sorted(maps.Keys(checks)) {
 			if name == "" {
-				errs = append(errs, fmt.Errorf("Options.%s: a check has no name", field))
+				errs = append(errs, fmt.Errorf("Options.%s[\"\"] has no name: must have one", field))
 			}
 			if checks[name] == nil {
-				errs = append(errs, fmt.Errorf("Options.%s[%q] is nil", field, name))
+				errs = append(errs, fmt.Errorf("Options.%s[%q] is nil: must be a function", field, name))
 			}
 		}
 	}

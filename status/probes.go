@@ -40,7 +40,7 @@ func (p probe) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	header(w, "text/plain; charset=utf-8")
 	w.WriteHeader(status)
-	_, _ = fmt.Fprintf(w, "%s%s\n", text.String(), result) // the client may have gone
+	_, _ = fmt.Fprintf(w, "%s%s\n", text.String(), result) // the client may have disconnected
 }
 
 // oneLine keeps an error from looking like several checks.

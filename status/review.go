@@ -35,7 +35,7 @@ type ReviewClient interface {
 }
 
 // Reviewed returns an Options.Authorize that asks the API server: a TokenReview
-// says whose bearer token the request carries, and a SubjectAccessReview whether
+// finds the user of the bearer token, and a SubjectAccessReview whether
 // they may "get" its path, such as the nonResourceURL /metrics. For browsers the
 // token may also be the password of basic authentication.
 //

@@ -28,7 +28,7 @@ func ExampleShards() {
 	err = shards.Run(ctx, func(ctx context.Context, slot int) error {
 		slots.Done() // caches fresh, keys of the slot taken up, workers started
 		<-ctx.Done()
-		return nil // turns in flight have ended: now another replica may have the slot
+		return nil // reconciles in flight have ended: now another replica may have the slot
 	})
 	fmt.Println(err)
 	fmt.Println(shards.Slot(types.NamespacedName{Namespace: "team-a", Name: "web"}) ==

@@ -56,7 +56,7 @@ func (x *fixture) run(f func(context.Context) error) (stop func()) {
 	}
 }
 
-// released wants the lease to be nobody's, and returns it.
+// released wants the lease to have no holder, and returns it.
 func (x *fixture) released(name string) *coordinationv1.Lease {
 	x.t.Helper()
 	l, err := x.api.Get(name)

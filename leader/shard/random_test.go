@@ -310,7 +310,7 @@ func TestShardsKeepTheirPromisesOverAMillionSteps(t *testing.T) {
 
 func (w *world) run(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	// The first replica stays and is never disturbed: there is always somebody
+	// The first replica stays and is never disturbed: there is always a replica
 	// to take a slot.
 	anchor := &resident{world: w, name: "anchor", link: w.api.Link(1), dead: make(chan struct{})}
 	s := newShards(t, anchor.link, "anchor", &shard.Options{Slots: worldSlots})

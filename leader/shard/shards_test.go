@@ -87,7 +87,7 @@ func TestPlannedMoveWaitsForTurnsInFlight(t *testing.T) {
 				<-ctx.Done()
 				if errors.Is(context.Cause(ctx), shard.ErrMoved) {
 					x.add("moves")
-					<-time.After(2 * time.Minute) // turns in flight
+					<-time.After(2 * time.Minute) // reconciles in flight
 				}
 				return nil
 			})
