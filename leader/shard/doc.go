@@ -1,7 +1,7 @@
 // Package shard lets all replicas work, each on its part of the keys, where package leader lets one of them work.
 //
-// A key belongs to one of 64 slots, by a hash of its namespace. Each replica is a member by a Lease of its own, with the
-// trust window of package leader. Each slot has a record, a Lease that changes only when its owner does. Every replica
+// A key belongs to one of 64 slots, by a hash of its namespace. Each replica is a member by a Lease of its own, with
+// the trust window of package leader. Each slot has a record, a Lease that changes only when its owner does. Every replica
 // watches all of them, computes the same plan, and claims by compare-and-swap the slots that the plan assigns to it.
 //
 //	free ──▶ claimed by its target ──▶ worked on ──▶ assigned elsewhere ──▶ draining ──▶ released (free)
@@ -25,8 +25,8 @@
 //
 // # Failures
 //
-// A member that loses the API server works until its trust window closes; then its slots end with [leader.ErrFenced], and
-// it joins again under a new name. The other members wait for a lease duration before they take the slots, so that its
+// A member that loses the API server works until its trust window closes; then its slots end with [leader.ErrFenced],
+// and it joins again under a new name. The other members wait for a lease duration before they take the slots, so that its
 // last requests cannot meet theirs. A member that crashes is treated in the same way. If another client deletes or edits
 // the record of a slot, its owner finds that within a few seconds and gives the slot up with [leader.ErrLost]; if it
 // deletes the record of a member, that membership ends.
