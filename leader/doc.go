@@ -1,5 +1,6 @@
-// Package leader lets one of several replicas work at a time, by a Lease of coordination.k8s.io/v1, and keeps a replica
-// that may have lost the Lease from writing. A leadership is a context: work under it ends when the leadership does.
+// Package leader lets one of several replicas work at a time, by a Lease of coordination.k8s.io/v1, and keeps a
+// replica that may have lost the Lease from writing. A leadership is a context: work under it ends when the
+// leadership does.
 //
 //	          Run                 taken                  ctx ended, or fn returned
 //	(idle) ─────────▶ campaigning ─────────▶ leading ─────────────────▶ draining ──▶ released
@@ -44,8 +45,8 @@
 //
 // A request that was cut off may still be under way, or the server may work on it until its timeout. It can no longer
 // arrive after s + LeaseDuration, s being the last renewal before it. Until then the Lease keeps its holder. The same
-// holds after an answer of 500 or above, which a proxy that gave up may have sent. A request that got no connection was
-// not sent.
+// holds after an answer of 500 or above, which a proxy that gave up may have sent. A request that got no connection
+// was not sent.
 //
 // The clock is CLOCK_MONOTONIC. It runs on while a process is stopped by SIGSTOP, a debugger or a starved cgroup, so
 // that such a process finds its window closed. It stands still only while the whole machine is suspended:
@@ -79,7 +80,8 @@
 //
 // Kubernetes has no fencing in the server: it cannot refuse a write because its sender's Lease is over. Client-side
 // fencing leaves a gap of microseconds between the last reading of the clock and the socket, and cannot recall a
-// request that a network delays for longer than LeaseDuration − RenewDeadline. Therefore writes that are not idempotent
-// carry a resourceVersion and a UID as preconditions, so that the API server refuses those that arrive too late.
-// Effects outside Kubernetes are not fenced at all; they must end within LeaseDuration − RenewDeadline of the context.
+// request that a network delays for longer than LeaseDuration − RenewDeadline. Therefore writes that are not
+// idempotent carry a resourceVersion and a UID as preconditions, so that the API server refuses those that arrive too
+// late. Effects outside Kubernetes are not fenced at all; they must end within LeaseDuration − RenewDeadline of the
+// context.
 package leader

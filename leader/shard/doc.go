@@ -1,8 +1,9 @@
 // Package shard lets all replicas work, each on its part of the keys, where package leader lets one of them work.
 //
 // A key belongs to one of 64 slots, by a hash of its namespace. Each replica is a member by a Lease of its own, with
-// the trust window of package leader. Each slot has a record, a Lease that changes only when its owner does. Every replica
-// watches all of them, computes the same plan, and claims by compare-and-swap the slots that the plan assigns to it.
+// the trust window of package leader. Each slot has a record, a Lease that changes only when its owner does. Every
+// replica watches all of them, computes the same plan, and claims by compare-and-swap the slots that the plan assigns
+// to it.
 //
 //	free ──▶ claimed by its target ──▶ worked on ──▶ assigned elsewhere ──▶ draining ──▶ released (free)
 //	 ▲       compare-and-swap           fn runs      members are settled   ErrMoved
@@ -26,10 +27,10 @@
 // # Failures
 //
 // A member that loses the API server works until its trust window closes; then its slots end with [leader.ErrFenced],
-// and it joins again under a new name. The other members wait for a lease duration before they take the slots, so that its
-// last requests cannot meet theirs. A member that crashes is treated in the same way. If another client deletes or edits
-// the record of a slot, its owner finds that within a few seconds and gives the slot up with [leader.ErrLost]; if it
-// deletes the record of a member, that membership ends.
+// and it joins again under a new name. The other members wait for a lease duration before they take the slots, so
+// that its last requests cannot meet theirs. A member that crashes is treated in the same way. If another client
+// deletes or edits the record of a slot, its owner finds that within a few seconds and gives the slot up with
+// [leader.ErrLost]; if it deletes the record of a member, that membership ends.
 //
 // # Cost
 //
@@ -38,13 +39,13 @@
 //
 // # Changing the configuration
 //
-// The number of slots and the part of the key cannot change while replicas run: stop all of them, delete the Lease given
-// to [New], and start them with the new [Options].
+// The number of slots and the part of the key cannot change while replicas run: stop all of them, delete the Lease
+// given to [New], and start them with the new [Options].
 //
 // # Use
 //
-// A controller of package reconcile takes [Shards] as Options.Shards, and clients made from the fenced config. When it
-// gets a slot it waits until its caches have seen what the last owner wrote, enqueues all keys of the slot and sweeps
-// for orphans. When it loses one it lets reconciles in flight finish ([ErrMoved], [leader.ErrStopping]) or cancels them
-// ([leader.ErrLost], [leader.ErrFenced]). Other users tell the two apart by [Draining].
+// A controller of package reconcile takes [Shards] as Options.Shards, and clients made from the fenced config. When
+// it gets a slot it waits until its caches have seen what the last owner wrote, enqueues all keys of the slot and
+// sweeps for orphans. When it loses one it lets reconciles in flight finish ([ErrMoved], [leader.ErrStopping]) or
+// cancels them ([leader.ErrLost], [leader.ErrFenced]). Other users tell the two apart by [Draining].
 package shard
