@@ -9,7 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,70 +19,36 @@ import (
 	"github.com/homeostat/homeostat/informer"
 )
 
-var _ = Describe("Options", func() {
-	run := func(o *informer.Options) error {
-		in := informer.For(fake.NewClientset().CoreV1().Nodes(), o)
-		return errors.Join(in.Run(context.Background()), in.WaitForSync(context.Background()))
+func TestWrongOptionsAreNamedWithFieldAndValue(t *testing.T) {
+	g := NewWithT(t)
+	in := informer.For(fake.NewClientset().CoreV1().Nodes(), &informer.Options{
+		LabelSelector: "a in", FieldSelector: "a", Namespaces: []string{"UPPER"}, PageSize: -1, MutationCheck: "maybe",
+		SyncWarning: -1, StreamIdle: -1, WatchIdle: -1, BackoffBase: -1, BackoffCap: -1,
+	})
+	err := errors.Join(in.Run(t.Context()), in.WaitForSync(t.Context()), in.Validate())
+	for _, wrong := range []string{
+		"running the informer of nodes: Options.", "waiting for the first list of nodes: Options.", "informer of nodes: Options.",
+		`Options.LabelSelector is "a in": `, `Options.FieldSelector is "a": `, `Options.Namespaces[0] is "UPPER": `,
+		`Options.MutationCheck is "maybe": must be "always", "never" or empty`,
+		"Options.PageSize is -1: must not be negative",
+		"Options.SyncWarning is -1ns: must not be negative", "Options.StreamIdle is -1ns: must not be negative",
+		"Options.WatchIdle is -1ns: must not be negative", "Options.BackoffBase is -1ns: must not be negative",
+		"Options.BackoffCap is -1ns: must not be negative",
+	} {
+		g.Expect(err).To(MatchError(ContainSubstring(wrong)))
 	}
+	g.Expect(informer.For(fake.NewClientset().CoreV1().Nodes(), nil).Validate()).To(Succeed())
+}
 
-	It("name every fault, its field and its value", func() {
-		Expect(run(&informer.Options{
-			LabelSelector: "a in", FieldSelector: "a", Namespaces: []string{"UPPER"}, PageSize: -1, MutationCheck: "maybe",
-			SyncWarning: -1, StreamIdle: -1, WatchIdle: -1, BackoffBase: -1, BackoffCap: -1,
-		})).To(MatchError(And(
-			ContainSubstring("running the informer of nodes: Options."),
-			ContainSubstring("waiting for the first list of nodes: Options."),
-			ContainSubstring(`Options.LabelSelector is "a in": `),
-			ContainSubstring(`Options.FieldSelector is "a": `),
-			ContainSubstring(`Options.Namespaces[0] is "UPPER": `),
-			ContainSubstring(`Options.MutationCheck is "maybe": must be "always", "never" or empty`),
-			ContainSubstring("Options.PageSize is -1: must not be negative"),
-			ContainSubstring("Options.SyncWarning is -1ns: must not be negative"),
-			ContainSubstring("Options.StreamIdle is -1ns: must not be negative"),
-			ContainSubstring("Options.WatchIdle is -1ns: must not be negative"),
-			ContainSubstring("Options.BackoffBase is -1ns: must not be negative"),
-			ContainSubstring("Options.BackoffCap is -1ns: must not be negative"),
-		)))
-	})
+func TestAnInformerMayHaveAnotherName(t *testing.T) {
+	in := informer.For(fake.NewClientset().CoreV1().Nodes(), &informer.Options{Name: "machines"})
+	NewWithT(t).Expect(in.Name()).To(Equal("machines"))
+}
 
-	It("give the informer another name", func() {
-		Expect(informer.For(fake.NewClientset().CoreV1().Nodes(), &informer.Options{Name: "machines"}).Name()).To(Equal("machines"))
-	})
-})
-
-var _ = Describe("Change", func() {
-	It("has a name", func() {
-		Expect(fmt.Sprint(informer.Added, informer.Updated, informer.Deleted, informer.Type(0))).
-			To(Equal("added updated deleted unknown"))
-	})
-})
-
-var _ = Describe("Matches", func() {
-	web := pod("d", "web-1")
-	web.Labels = map[string]string{"app": "web"}
-	web.Spec.NodeName = "node-1"
-
-	DescribeTable("compares with the informer's scope",
-		func(labels, fields string, covered bool) {
-			in := informer.For(fake.NewClientset().CoreV1().Pods(""),
-				&informer.Options{LabelSelector: labels, FieldSelector: fields})
-			Expect(in.Matches(web)).To(Equal(covered))
-		},
-		Entry("everything", "", "", true),
-		Entry("the label", "app=web", "", true),
-		Entry("another label", "app!=web", "", false),
-		Entry("the name", "", "metadata.name=web-1", true),
-		Entry("another namespace", "", "metadata.namespace=e", false),
-		Entry("the node", "", "spec.nodeName=node-1,metadata.namespace=d", true),
-		Entry("another node", "", "spec.nodeName=node-2", false),
-		Entry("a field that is not set", "", "status.phase=", true),
-	)
-
-	It("knows the namespace of the client", func() {
-		in := informer.For(fake.NewClientset().CoreV1().Pods("e"), nil)
-		Expect(in.Matches(web)).To(BeFalse())
-	})
-})
+func TestTypesHaveNames(t *testing.T) {
+	NewWithT(t).Expect(fmt.Sprint(informer.Added, informer.Updated, informer.Deleted, informer.Type(0))).
+		To(Equal("added updated deleted unknown"))
+}
 
 func TestHandlers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

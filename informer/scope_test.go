@@ -37,3 +37,30 @@ func TestInScope(t *testing.T) {
 		})
 	}
 }
+
+func TestMatchesComparesWithTheScope(t *testing.T) {
+	web := pod("d", "web-1")
+	web.Labels = map[string]string{"app": "web"}
+	web.Spec.NodeName = "node-1"
+	for name, c := range map[string]struct {
+		namespace, labels, fields string
+		matches                   bool
+	}{
+		"everything":              {"", "", "", true},
+		"the client's namespace":  {"d", "", "", true},
+		"a client of another":     {"e", "", "", false},
+		"the label":               {"", "app=web", "", true},
+		"another label":           {"", "app!=web", "", false},
+		"the name":                {"", "", "metadata.name=web-1", true},
+		"another namespace":       {"", "", "metadata.namespace=e", false},
+		"the node":                {"", "", "spec.nodeName=node-1,metadata.namespace=d", true},
+		"another node":            {"", "", "spec.nodeName=node-2", false},
+		"a field that is not set": {"", "", "status.phase=", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := informer.For(fake.NewClientset().CoreV1().Pods(c.namespace),
+				&informer.Options{LabelSelector: c.labels, FieldSelector: c.fields})
+			NewWithT(t).Expect(in.Matches(web)).To(Equal(c.matches))
+		})
+	}
+}

@@ -9,22 +9,22 @@ import (
 )
 
 const (
-	// maxFrame is the size of the largest event that is looked into, twice that of
-	// the largest object that a server stores by default. Larger ones pass through
-	// in pieces: how large one may be is for the client to decide.
+	// maxFrame is the size of the largest event that is parsed, twice that of the
+	// largest object that a server stores by default. Larger ones pass through in
+	// pieces: the client has its own limit.
 	maxFrame = 4 << 20
 	// maxPiece is the size of the largest such piece.
 	maxPiece = 32 << 10
 	// ahead is how many events are decoded before the client asks for them, so that
 	// decoding and storing do not wait for each other at every event.
 	ahead = 16
-	// maxKept is the size of the largest buffer that is used again.
+	// maxKept is the size of the largest buffer that is reused.
 	maxKept = 4 << 10
 )
 
-// body is that of a watch in protobuf, with placeholders for objects. It ends as the one
-// below ends, with the same error after the same bytes of a frame that is not
-// complete.
+// body is the body of a watch in protobuf, with placeholders for objects. It ends as
+// the one below does, with the same error after the same bytes of an incomplete
+// frame.
 //
 // A goroutine decodes ahead of the reader, from the first Read to Close or the end.
 type body struct {
@@ -32,19 +32,19 @@ type body struct {
 	start, stop sync.Once
 	closed      chan struct{}
 	pieces      chan piece
-	free        chan []byte // buffers to be used again
+	free        chan []byte // buffers to reuse
 
-	current piece  // the reader's
-	ready   []byte // of it, what has not been read yet
+	current piece  // of the reader
+	ready   []byte // what is left of it
 
-	in    *bufio.Reader // the goroutine's, and what follows
+	in    *bufio.Reader // this and the following belong to the goroutine
 	specs *Specs
-	frame []byte // as it came, its length in front
-	large int    // bytes to come of a frame that passes through
+	frame []byte // as received, with its length in front
+	large int    // bytes left of a frame that passes through
 	err   error  // of in
 }
 
-// piece is what a frame has become, or a part of a large one, and the error that follows it.
+// piece replaces a frame, or a part of a large one; err follows it.
 type piece struct {
 	bytes []byte
 	err   error
@@ -82,7 +82,7 @@ func (b *body) Close() error {
 	return b.below.Close()
 }
 
-// decode makes pieces until there are no more.
+// decode sends pieces until the body ends or is closed.
 func (b *body) decode() {
 	defer close(b.pieces)
 	for b.err == nil {
@@ -96,7 +96,7 @@ func (b *body) decode() {
 	}
 }
 
-// next reads a frame, or a part of a large one, and appends what becomes of it.
+// next reads a frame, or a part of a large one, and appends what replaces it.
 func (b *body) next(to []byte) []byte {
 	if b.large > 0 {
 		b.read(0, min(b.large, maxPiece))
@@ -116,8 +116,8 @@ func (b *body) next(to []byte) []byte {
 	return append(to, b.frame...)
 }
 
-// read reads the bytes of the frame between from and to. It reports whether all have come:
-// if not, b.err says why.
+// read reads the bytes of the frame between from and to, and reports whether it has
+// all of them: if not, b.err says why.
 func (b *body) read(from, to int) bool {
 	if to > cap(b.frame) {
 		b.frame = append(make([]byte, 0, to+to/4), b.frame[:from]...)
@@ -142,7 +142,7 @@ func (b *body) buffer() []byte {
 	}
 }
 
-// release takes a buffer back.
+// release makes a buffer available again.
 func (b *body) release(used []byte) {
 	if cap(used) == 0 || cap(used) > maxKept {
 		return

@@ -12,9 +12,9 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Through returns a copy of c whose watches bring placeholders. It differs
-// from c in its transport alone, which is in an exported field; whatever else a
-// client has is copied as it is. If that would not be safe, it says why: use c.
+// Through returns a copy of c whose watches bring placeholders, or says why that
+// would not be safe. The copy differs from c in its transport alone, which is in an
+// exported field.
 func (s *Specs) Through(c rest.Interface) (through rest.Interface, why string) {
 	from, ok := c.(*rest.RESTClient)
 	if !ok || from == nil {
@@ -23,7 +23,7 @@ func (s *Specs) Through(c rest.Interface) (through rest.Interface, why string) {
 	if refused != nil {
 		return nil, refused.Error()
 	}
-	// Such a client notes in itself, while others use it, that the server speaks none.
+	// Such a client writes to itself, while it is used, that the server does not.
 	if features.FeatureGates().Enabled(features.ClientsAllowCBOR) {
 		return nil, "the client may speak CBOR"
 	}
@@ -44,11 +44,11 @@ func (s *Specs) Through(c rest.Interface) (through rest.Interface, why string) {
 	return to, ""
 }
 
-// cborFlag is the one field that changes: never, without CBOR.
+// cborFlag is the only field that changes, and only with CBOR.
 const cborFlag = "sawUnsupportedMediaTypeForCBOR"
 
-// copyable reports whether values of t can be copied while they are used: nothing
-// in them is a lock, nor marked by one as go vet knows it, but for a field except.
+// copyable reports whether values of t can be copied while they are used: apart from
+// the field except, nothing in them is a lock or marked as one for go vet.
 func copyable(t reflect.Type, except string) bool {
 	if reflect.PointerTo(t).Implements(reflect.TypeFor[sync.Locker]()) {
 		return false
@@ -66,7 +66,7 @@ func copyable(t reflect.Type, except string) bool {
 	return true
 }
 
-// A transport changes the bodies of watches.
+// transport replaces the bodies of watches.
 type transport struct {
 	next  http.RoundTripper
 	specs *Specs

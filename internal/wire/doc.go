@@ -1,5 +1,5 @@
-// Package wire spares the reader of a watch the work of decoding what it has
-// already: the spec of an object of which only the status has changed.
+// Package wire decodes the objects of a watch, except for specs that the cache has
+// already: most updates change only the status.
 //
 //	http.Client ──▶ transport ──▶ whatever the client had
 //	                   │ reads the body of a watch in protobuf, decodes an object,
@@ -8,10 +8,10 @@
 //	rest.Request.Watch, unchanged ──▶ placeholder ──▶ Specs.Take ──▶ object
 //
 // Opening, retries, errors, limits, metrics and warnings are client-go's own: it
-// reads the body of a response, as ever, which only happens to be shorter.
+// reads the body of a response as always; that is only shorter.
 //
 //   - A placeholder has the identity and the resourceVersion of its object, and a
-//     mark that no one else can make, in a field that no server sends.
-//   - A frame that is not exactly as expected, a media type that is not protobuf,
-//     an answer that is not 200: all of that passes through as it is.
+//     mark that no server can guess, in a field that no server sends.
+//   - A frame that is not exactly as expected, a media type other than protobuf, and
+//     an answer other than 200 pass through unchanged.
 package wire

@@ -7,16 +7,16 @@ import (
 	"encoding/binary"
 )
 
-// A Fingerprint stands for the bytes of a spec: 128 bits of GMAC with a random key of
-// this process, which nobody is shown. That of no spec is zero.
+// Fingerprint stands for the bytes of a spec: 128 bits of GMAC with a random key of
+// this process, which never leaves it. That of no spec is zero.
 type Fingerprint [2]uint64
 
 // authenticator makes fingerprints. It is nil, and refused says why, where the
-// program allows only what FIPS 140 does: there, a nonce must be another each time.
+// program allows only what FIPS 140 does: there, each nonce must be different.
 var authenticator, refused = newAuthenticator()
 
-// nonce is the same for all specs, so that equal ones have equal fingerprints.
-// That would give the key away to a reader of two of them: there is none.
+// nonce is the same for all specs, so that equal specs have equal fingerprints. Two of
+// them would reveal the key to a reader, but they never leave the process.
 var nonce [12]byte
 
 func newAuthenticator() (cipher.AEAD, error) {

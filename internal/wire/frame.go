@@ -28,12 +28,12 @@ const (
 	versionNumber   protowire.Number = 6
 )
 
-// magic is what an object in protobuf begins with.
+// magic is the prefix of an object in protobuf.
 var magic = []byte("k8s\x00")
 
-// A frame is an event as the server sends it, taken apart: a metav1.WatchEvent,
-// in it a runtime.RawExtension, in it, after the magic, a runtime.Unknown, and in
-// it the object.
+// frame is a parsed event: a metav1.WatchEvent that contains a
+// runtime.RawExtension, which contains, after the magic, a runtime.Unknown, which
+// contains the object.
 type frame struct {
 	event              []byte
 	object, raw, body  part
@@ -44,8 +44,8 @@ type frame struct {
 	version            []byte
 }
 
-// parse takes an event apart. It reports false if that is not an object of kind k
-// that was added or modified, with exactly one of all that matters.
+// parse parses an event. It reports false unless that is an object of kind k that was
+// added or modified, with each field that matters exactly once.
 func parse(event []byte, k Kind) (f frame, ok bool) {
 	f.event = event
 	t, ok := only(event, typeNumber)
@@ -82,8 +82,8 @@ func parse(event []byte, k Kind) (f frame, ok bool) {
 	return f, ok && f.identify(metadata.content)
 }
 
-// identify reads name, namespace and UID. It reports false if the object has a
-// selfLink, which is where the mark goes.
+// identify reads name, namespace, UID and resourceVersion. It reports false if there
+// is no UID, or a selfLink, which is the field of the mark.
 func (f *frame) identify(metadata []byte) bool {
 	for len(metadata) > 0 {
 		number, kind, tag := protowire.ConsumeTag(metadata)
@@ -116,8 +116,8 @@ func (f *frame) identify(metadata []byte) bool {
 	return f.uid != ""
 }
 
-// appendPlaceholder appends the event with its length in front and a placeholder
-// for its object: that has its identity alone, and mark as its selfLink.
+// appendPlaceholder appends the event, with its length in front and a placeholder for
+// its object, which has only its identity, and mark as its selfLink.
 func (f *frame) appendPlaceholder(to []byte, mark string) []byte {
 	fields := [...]struct {
 		number protowire.Number
@@ -156,8 +156,8 @@ func (f *frame) appendPlaceholder(to []byte, mark string) []byte {
 	return append(to, f.event[f.object.end:]...)
 }
 
-// decode returns the object, with the spec of state if known. Its lists have room
-// for as many elements as those of state, which may be nil.
+// decode returns the object, with the spec of state if known is true. Its lists have
+// the capacity of those of state, which may be nil.
 func (f *frame) decode(k Kind, state Object, known bool) (Object, error) {
 	o, body := k.fresh(), f.body.content
 	if state != nil {
@@ -167,7 +167,7 @@ func (f *frame) decode(k Kind, state Object, known bool) (Object, error) {
 	if !known {
 		return o, o.Unmarshal(body)
 	}
-	if err := o.Unmarshal(body[:f.spec.start]); err != nil { // which keeps what is there already
+	if err := o.Unmarshal(body[:f.spec.start]); err != nil { // which keeps fields that are set
 		return nil, err
 	}
 	k.copySpec(o, state)
@@ -179,7 +179,7 @@ func sizeOf(number protowire.Number, n int) int {
 	return protowire.SizeTag(number) + protowire.SizeBytes(n)
 }
 
-// appendHead appends what comes before the content of a field.
+// appendHead appends the tag and the length of a field.
 func appendHead(to []byte, number protowire.Number, n int) []byte {
 	return protowire.AppendVarint(protowire.AppendTag(to, number, protowire.BytesType), uint64(n))
 }

@@ -12,15 +12,15 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// An Object is an API object that decodes itself from protobuf, and keeps what it
-// has had before.
+// Object is an API object that decodes itself from protobuf and keeps fields that are
+// not in the data.
 type Object interface {
 	metav1.Object
 	runtime.Object
 	Unmarshal(data []byte) error
 }
 
-// A Kind is a type of objects that have a spec.
+// Kind is a type of objects that have a spec.
 type Kind struct {
 	typ   reflect.Type
 	field int              // Spec, in the struct
@@ -28,8 +28,8 @@ type Kind struct {
 	lists [][]int          // in the metadata and the status
 }
 
-// KindOf returns the Kind of t. There is none unless t is a pointer to a struct
-// with a field Spec, and an [Object].
+// KindOf returns the Kind of t, if t is an [Object] and a pointer to a struct with a
+// field Spec.
 func KindOf(t reflect.Type) (k Kind, ok bool) {
 	if t.Kind() != reflect.Pointer || t.Elem().Kind() != reflect.Struct || !t.Implements(reflect.TypeFor[Object]()) {
 		return Kind{}, false
@@ -73,8 +73,8 @@ func (k Kind) copySpec(to, from Object) {
 	reflect.ValueOf(to).Elem().Field(k.field).Set(reflect.ValueOf(from).Elem().Field(k.field))
 }
 
-// makeRoom gives the lists of o, which has nothing yet, room for as many elements as those of
-// like have: what decodes appends one by one, and would leave a list behind each time it grows.
+// makeRoom gives the empty lists of o the capacity of those of like: decoding appends
+// one by one, and would otherwise allocate a list each time one grows.
 func (k Kind) makeRoom(o, like Object) {
 	to, from := reflect.ValueOf(o).Elem(), reflect.ValueOf(like).Elem()
 	for _, list := range k.lists {
@@ -84,7 +84,7 @@ func (k Kind) makeRoom(o, like Object) {
 	}
 }
 
-// dropEmpty makes the lists of o that have room alone nil, as they would have been.
+// dropEmpty makes empty lists of o nil, as they would be without makeRoom.
 func (k Kind) dropEmpty(o Object) {
 	of := reflect.ValueOf(o).Elem()
 	for _, list := range k.lists {

@@ -2,14 +2,14 @@ package wire
 
 import "google.golang.org/protobuf/encoding/protowire"
 
-// A part is a field of a message that is a string, bytes or another message.
+// part is a field of a message that is a string, bytes or another message.
 type part struct {
 	start, end int // of the field with its tag
 	content    []byte
 }
 
 // only returns the part of data with that number. It reports false if data is
-// malformed, or the part is missing or there more than once.
+// malformed, or the part is missing or not unique.
 func only(data []byte, number protowire.Number) (p part, ok bool) {
 	for at := 0; at < len(data); {
 		found, kind, tag := protowire.ConsumeTag(data[at:])

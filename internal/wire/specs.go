@@ -10,28 +10,28 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// A State is what a cache has of an object, and the fingerprint of its spec.
+// State is a cached object and the fingerprint of its spec.
 type State struct {
 	Object Object
 	Spec   Fingerprint
 }
 
-// A Spec is where that of an object comes from.
+// Spec is the origin of an object's spec.
 type Spec struct {
-	Fingerprint Fingerprint // zero if it is not known
-	Of          Object      // the state of the cache whose very memory it is; nil if it was decoded
+	Fingerprint Fingerprint // zero if it is unknown
+	Of          Object      // the cached object with which it shares memory; nil if it was decoded
 }
 
-// Specs are those of the objects of one watch, which it decodes, but for specs
-// that the cache has. It is safe for concurrent use.
+// Specs decodes the objects of one watch, except for specs that the cache has. It is
+// safe for concurrent use.
 type Specs struct {
 	kind   Kind
 	known  func(types.NamespacedName) State
-	prefix string // of marks: no server and no other watch has it
+	prefix string // of marks; different for each watch
 
 	mu      sync.Mutex // guards what follows
 	last    uint64
-	decoded map[uint64]decoded // by the number in the mark, until it is taken
+	decoded map[uint64]decoded // by the number in the mark; until they are taken
 	why     string
 }
 
@@ -40,17 +40,17 @@ type decoded struct {
 	spec   Spec
 }
 
-// NewSpecs returns the Specs of a watch whose objects are of kind k. known returns
-// what the cache has under a key: the zero State if nothing.
+// NewSpecs returns the Specs of a watch of objects of kind k. known returns the cached
+// object of a key: the zero State if there is none.
 func NewSpecs(k Kind, known func(types.NamespacedName) State) *Specs {
 	return &Specs{kind: k, known: known, prefix: "decoded:" + rand.Text() + "/", decoded: map[uint64]decoded{}}
 }
 
-// errNotDecoded cannot happen: what a mark stands for is noted before it is sent.
+// errNotDecoded cannot happen: an object is noted before its mark is sent.
 var errNotDecoded = errors.New("a placeholder came whose object is not known")
 
-// Take returns the object that a placeholder stands for, once, and where its spec
-// comes from. Any other object is returned as it is, with the zero Spec.
+// Take returns the object that a placeholder stands for, once, and the origin of its
+// spec. Any other object is returned as it is, with the zero Spec.
 func (s *Specs) Take(o Object) (Object, Spec, error) {
 	if s == nil {
 		return o, Spec{}, nil
@@ -73,11 +73,11 @@ func (s *Specs) Take(o Object) (Object, Spec, error) {
 	return d.object, d.spec, nil
 }
 
-// CopySpec makes the spec of from that of to, which has the same one: a shallow copy.
+// CopySpec replaces the spec of to by the equal one of from: a shallow copy.
 func (s *Specs) CopySpec(to, from Object) { s.kind.copySpec(to, from) }
 
-// Why says why all specs are decoded, such as "the server sends application/json".
-// It is empty if known ones are not.
+// Why says why all specs are decoded, such as "the server sends application/json". It
+// is empty if known specs are not decoded.
 func (s *Specs) Why() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -90,8 +90,8 @@ func (s *Specs) because(why string) {
 	s.why = why
 }
 
-// replace appends an event with a placeholder for its object, which it decodes:
-// false if the event has to stay as it is.
+// replace decodes the object of an event and appends the event with a placeholder. It
+// reports false if the event must stay as it is.
 func (s *Specs) replace(to, event []byte) (replaced []byte, ok bool) {
 	f, ok := parse(event, s.kind)
 	if !ok {
@@ -103,7 +103,7 @@ func (s *Specs) replace(to, event []byte) (replaced []byte, ok bool) {
 		spec.Of = state.Object
 	}
 	object, err := f.decode(s.kind, state.Object, spec.Of != nil)
-	if err != nil { // the client says so
+	if err != nil { // the client reports it
 		return nil, false
 	}
 	return f.appendPlaceholder(to, s.prefix+strconv.FormatUint(s.note(decoded{object, spec}), 36)), true

@@ -1,3 +1,4 @@
 package informer
 
+// BuiltIn is builtIn for tests.
 var BuiltIn = builtIn
