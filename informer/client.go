@@ -59,8 +59,22 @@ func (u untyped[T, L]) Get(ctx context.Context, name string, opts metav1.GetOpti
 
 func (u untyped[T, L]) unwrap() any { return u.untypedClient }
 
-// wrapper is what Untyped returns.
-type wrapper interface{ unwrap() any }
+// Optional methods of clients.
+type (
+	// wrapper is what Untyped returns.
+	wrapper interface{ unwrap() any }
+	// requester sends its requests with a REST client, as client-go's generated
+	// clients do.
+	requester interface{ GetClient() rest.Interface }
+	// bound is a generated client of client-go for one namespace, or for all.
+	bound interface{ GetNamespace() string }
+	// boundFake is the fake of a bound client.
+	boundFake interface{ Namespace() string }
+	// unstreamed says whether it cannot stream lists, as fake clientsets do.
+	unstreamed interface{ IsWatchListSemanticsUnSupported() bool }
+	// recorder is a fake of client-go that records its calls.
+	recorder interface{ ClearActions() }
+)
 
 // unwrapped returns what Untyped was called with, and any other client as it is.
 func unwrapped(client any) any {
@@ -80,20 +94,27 @@ var (
 // source is what lists and watches the objects of one namespace, or of all: a
 // Client without the type of its lists.
 type source struct {
-	namespace string                      // "" for all
-	server    string                      // its URL; empty if the client does not tell
-	resource  schema.GroupVersionResource // empty as far as the client does not tell
-	boundTo   string                      // the namespace of an untyped client
-	list      func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error)
-	watch     func(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error)
-	rest      rest.Interface // sends the requests of client-go's clients of built-in kinds; else nil
-	client    string         // its Go type
-	fake      bool           // it is a fake and cannot stream lists
-	// returnsShared: the client may retain the objects that it returns, so they are
+	namespace string // "" for all
+	// server is the URL of the API server; empty if the client does not tell.
+	server string
+	// resource is what the client reads; empty as far as the client does not tell.
+	resource schema.GroupVersionResource
+	// boundTo is the namespace of an untyped client.
+	boundTo string
+	list    func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error)
+	watch   func(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error)
+	// rest sends the requests of client-go's clients of built-in kinds; else nil.
+	rest   rest.Interface
+	client string // its Go type
+	// fake says that the client is a fake and cannot stream lists.
+	fake bool
+	// returnsShared says that the client may retain the objects that it returns, so they are
 	// copied before they are modified.
 	returnsShared bool
-	follows       any   // a *follow.Client[T]; then there is nothing else
-	err           error // what is wrong with the client; then there is nothing else
+	// follows is a *follow.Client[T]; then there is nothing else.
+	follows any
+	// err is what is wrong with the client; then there is nothing else.
+	err error
 }
 
 func sourceOf[T Object, L runtime.Object](c Client[T, L]) source {
@@ -136,9 +157,9 @@ func isNil(x any) bool {
 // and generated fakes have different methods for it.
 func namespaceOf(client any) string {
 	switch c := client.(type) {
-	case interface{ GetNamespace() string }:
+	case bound:
 		return c.GetNamespace()
-	case interface{ Namespace() string }:
+	case boundFake:
 		return c.Namespace()
 	}
 	return ""
@@ -150,9 +171,9 @@ func namespaceOf(client any) string {
 func isFake(client any) bool {
 	client = unwrapped(client)
 	switch c := client.(type) {
-	case interface{ IsWatchListSemanticsUnSupported() bool }:
+	case unstreamed:
 		return c.IsWatchListSemanticsUnSupported()
-	case interface{ ClearActions() }:
+	case recorder:
 		return true
 	}
 	return path.Base(packageOf(client)) == "fake"

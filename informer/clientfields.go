@@ -48,7 +48,7 @@ func readResource(client any, field reflect.Value) (resource schema.GroupVersion
 		part := func(name string) string { return field.FieldByName(name).String() }
 		return schema.GroupVersionResource{Group: part("Group"), Version: part("Version"), Resource: part("Resource")}
 	}
-	if c, ok := client.(interface{ GetClient() rest.Interface }); ok && field.Kind() == reflect.String {
+	if c, ok := client.(requester); ok && field.Kind() == reflect.String {
 		return c.GetClient().APIVersion().WithResource(field.String())
 	}
 	return resource
@@ -85,7 +85,7 @@ func fieldOf(v reflect.Value, name string) (reflect.Value, bool) {
 // to: empty for fakes and other clients.
 func serverOf(client any) string {
 	client = unwrapped(client)
-	if c, ok := client.(interface{ GetClient() rest.Interface }); ok {
+	if c, ok := client.(requester); ok {
 		client = c.GetClient()
 	}
 	const deepest = 10 // pointers, interfaces and structs around the URL

@@ -22,13 +22,15 @@ type feed[T Object] struct {
 	counted  *counters
 	store    *store[T]
 	marks    watermarks
-	connect  func(namespace string) source // nil if the namespaces are fixed
+	// connect makes the source of a namespace; nil if the namespaces are fixed.
+	connect func(namespace string) source
 
 	changing sync.Mutex // held while the namespaces change
 
 	mu      sync.Mutex // guards what follows
 	sources []source
-	session *session[T] // nil if it is not running
+	// session is nil if the feed is not running.
+	session *session[T]
 }
 
 // session is the time from the first Run to the end of the last one.
@@ -36,7 +38,8 @@ type session[T Object] struct {
 	ctx     context.Context //nolint:containedctx // it outlives the call of Run that began it
 	cancel  context.CancelFunc
 	running sync.WaitGroup
-	ended   chan struct{} // closed when all goroutines have ended
+	// ended is closed when all goroutines have ended.
+	ended chan struct{}
 
 	// feed.mu guards what follows.
 	users    int

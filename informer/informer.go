@@ -19,8 +19,9 @@ import (
 // It is safe for concurrent use. Reads never block on writes, or writes on reads.
 // The objects it returns are shared; do not modify them.
 type Informer[T Object] struct {
-	options  Options
-	err      error // what is wrong with the options and the client
+	options Options
+	// err is what is wrong with the options and the client.
+	err      error
 	scope    scope
 	identity *identity
 	counted  *counters

@@ -98,12 +98,14 @@ func (r *reflectorStore[T]) catchUp(ctx context.Context, only *types.NamespacedN
 // given resourceVersion of the server.
 type backlog[T Object] struct {
 	reflector *reflectorStore[T]
-	only      *types.NamespacedName // the only object that counts; nil for all
-	rv        string                // of the server
-	next      string                // where the list continues
+	// only is the only object that counts; nil for all.
+	only *types.NamespacedName
+	rv   string // of the server
+	next string // where the list continues
 
 	listed map[types.NamespacedName]struct{}
-	behind map[types.NamespacedName]string // the resourceVersion to come, "" for a deletion
+	// behind has the resourceVersion to come, or "" for a deletion.
+	behind map[types.NamespacedName]string
 }
 
 // addPage requests one page of the list, and reports whether there are more.

@@ -26,9 +26,10 @@ const (
 
 // MutationError reports that a cached object was modified in place.
 type MutationError struct {
-	Kind   string
-	Key    types.NamespacedName
-	Fields []string // paths such as "metadata.labels.app", at most ten
+	Kind string
+	Key  types.NamespacedName
+	// Fields are paths such as "metadata.labels.app", at most ten.
+	Fields []string
 }
 
 // Error names the object and the fields, and what to do instead.

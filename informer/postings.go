@@ -137,7 +137,8 @@ func (p *postings[T, V]) applyMany(changes []change[T]) {
 // trie is a persistent hash map: nodes never change once they are reachable. The
 // nil trie is empty.
 type trie[V comparable, P any] struct {
-	set  uint32         // which of the 32 branches there are
+	// set has a bit for each of the 32 branches that exists.
+	set  uint32
 	kids []branch[V, P] // in order
 }
 

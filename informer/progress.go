@@ -33,18 +33,22 @@ func (p phase) String() string {
 // progress is how far the requests of one source have come. It logs what keeps them
 // from going on, and ends watches that are silent for too long.
 type progress struct {
-	source   source
-	options  *Options
-	counted  *counters
-	log      logr.Logger
-	wake     chan struct{} // wakes guard
-	synced   atomic.Bool   // the first list has been stored and delivered
-	active   atomic.Int64  // when something was last received, in Unix nanoseconds
-	received atomic.Int64  // objects of the current streaming list
+	source  source
+	options *Options
+	counted *counters
+	log     logr.Logger
+	wake    chan struct{} // wakes guard
+	// synced says that the first list has been stored and delivered.
+	synced atomic.Bool
+	// active is when something was last received, in Unix nanoseconds.
+	active atomic.Int64
+	// received counts the objects of the current streaming list.
+	received atomic.Int64
 
-	mu           sync.Mutex // guards what follows
-	request      request
-	err          error    // of the last request, nil if it succeeded
+	mu      sync.Mutex // guards what follows
+	request request
+	// err is that of the last request, nil if it succeeded.
+	err          error
 	troubles     troubles // logged since a request succeeded
 	listedBefore bool     // a list has been stored
 	neverStreams bool     // streaming lists do not end
@@ -55,12 +59,16 @@ type request struct {
 	phase      phase
 	since      time.Time
 	unanswered bool
-	patience   time.Duration   // how long it may be unanswered until that is logged again
-	open       bool            // the server has answered, and more is to come
-	watch      watch.Interface // nil if it is not open
-	opened     time.Time
-	deadline   time.Time // by when the server should have ended the watch
-	bookmarks  bool      // the watch has brought one
+	// patience is how long it may be unanswered until that is logged again.
+	patience time.Duration
+	// open says that the server has answered, and more is to come.
+	open bool
+	// watch is nil if it is not open.
+	watch  watch.Interface
+	opened time.Time
+	// deadline is when the server should have ended the watch.
+	deadline  time.Time
+	bookmarks bool // the watch has brought one
 }
 
 // begin notes that a request is sent.

@@ -32,13 +32,17 @@ type reflectorStore[T Object] struct {
 	source   source
 	progress *progress
 	specs    specReader[T]
-	lists    calls // the reflector may leave one behind
-	cancel   context.CancelFunc
-	ended    chan struct{} // closed when its goroutines have ended
+	// lists counts the lists under way: the reflector may leave one behind.
+	lists  calls
+	cancel context.CancelFunc
+	// ended is closed when its goroutines have ended.
+	ended chan struct{}
 
 	// The reflector's goroutine alone uses what follows.
-	pending  func()                   // stores the last list; nil once that is done
-	streamed map[any]wire.Fingerprint // specs of the objects of a streaming list until it is stored
+	// pending stores the last list; nil once that is done.
+	pending func()
+	// streamed has the specs of the objects of a streaming list until it is stored.
+	streamed map[any]wire.Fingerprint
 }
 
 func newReflectorStore[T Object](f *feed[T], from source, log logr.Logger) *reflectorStore[T] {
@@ -339,7 +343,8 @@ func (f follower[T]) Delete(object T, rv string) {
 // calls counts requests under way: the reflector returns without waiting for a
 // list that it has given up.
 type calls struct {
-	mu    sync.Mutex // guards ended, and running against an Add beside Wait
+	// mu guards ended, and running against an Add beside Wait.
+	mu    sync.Mutex
 	ended bool
 
 	running sync.WaitGroup

@@ -118,8 +118,9 @@ func labelsOf[T Object](keys []string) func(T) []label {
 // Iteration is sorted by namespace and name and allocates nothing. Objects are
 // shared with every reader; do not modify them. It is safe for concurrent use.
 type Index[T Object, V comparable] struct {
-	store  *store[T]
-	number int // among the indexes of a state
+	store *store[T]
+	// number is its position among the indexes of a state.
+	number int
 }
 
 // NewIndex adds an index to i:

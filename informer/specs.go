@@ -23,7 +23,7 @@ const generated = "k8s.io/client-go/kubernetes/typed/"
 // generatedOf returns what sends the requests of a client: nil if that is not one
 // of client-go's for a built-in kind.
 func generatedOf(client any) rest.Interface {
-	c, ok := client.(interface{ GetClient() rest.Interface })
+	c, ok := client.(requester)
 	if !ok || reflect.TypeOf(client).Kind() != reflect.Pointer || !strings.HasPrefix(packageOf(client), generated) {
 		return nil
 	}
@@ -39,9 +39,11 @@ type specReader[T Object] struct {
 	options *Options
 	store   *store[T]
 
-	mu    sync.Mutex  // guards what follows, which the reflector's goroutine alone writes
-	specs *wire.Specs // of the current watch; nil if all are decoded
-	why   string      // they are
+	// mu guards what follows, which the reflector's goroutine alone writes.
+	mu sync.Mutex
+	// specs are those of the current watch; nil if all are decoded.
+	specs *wire.Specs
+	why   string // they are
 }
 
 // open opens a watch: one that does not decode known specs if that is safe, else

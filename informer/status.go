@@ -17,9 +17,10 @@ type Status struct {
 	Name, Kind string
 	Running    bool
 	Synced     bool
-	Reason     string // why it has not synced; see WaitForSync
-	Objects    int
-	Handlers   int
+	// Reason says why it has not synced; see WaitForSync.
+	Reason   string
+	Objects  int
+	Handlers int
 
 	// Namespaces that are watched; none if all are. For a wrapped informer this and
 	// the selectors are what the options say.
@@ -49,9 +50,11 @@ type Status struct {
 	FullDecode string
 
 	// Since the informer was made:
-	Lists    int64 // stored; all but the first of each Run are relists
-	Watches  int64 // opened
-	Stalls   int64 // watches ended because they were silent
+	// Lists counts lists that were stored; all but the first of each Run are relists.
+	Lists   int64
+	Watches int64 // opened
+	// Stalls counts watches that were ended because they were silent.
+	Stalls   int64
 	Failures int64 // of requests
 	Events   int64 // delivered
 	Panics   int64 // of handlers

@@ -30,9 +30,10 @@ type store[T Object] struct {
 	detector *detector[T]   // nil if off
 	delivery delivery[T]
 
-	table   table[T]
-	latest  atomic.Pointer[state[T]] // never nil; written under delivery.mu
-	writing sync.Mutex               // held while the next state is computed and published
+	table  table[T]
+	latest atomic.Pointer[state[T]] // never nil; written under delivery.mu
+	// writing is held while the next state is computed and published.
+	writing sync.Mutex
 }
 
 // change is what happens to one object: old is nil if it was not known, it is nil

@@ -8,22 +8,25 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// A table finds items by key: a hash table with open addressing that any number
-// of readers search while one writer at a time changes it. Readers take no lock
-// and write no memory. The zero table is empty.
+// table finds items by key: a hash table with open addressing that any number of
+// goroutines read while one at a time writes. Readers take no lock and write no
+// memory. The zero table is empty.
 type table[T any] struct{ current atomic.Pointer[slots[T]] }
 
-// A slot belongs to one key for as long as its slots exist: its item changes,
-// and is nil after the object has gone, but its hash is written once.
+// slot belongs to one key until the table is rebuilt: its item changes, and is nil
+// after the object was deleted, but its hash is written once.
 type slot[T any] struct {
-	hash atomic.Uint64 // 0 if the slot is free
+	// hash is 0 if the slot is free.
+	hash atomic.Uint64
 	item atomic.Pointer[item[T]]
 }
 
 type slots[T any] struct {
 	seed maphash.Seed
-	all  []slot[T] // a power of two; at most half of it is used
-	free int       // slots that may still be used before the table must grow
+	// all has a power of two of slots, of which at most half are used.
+	all []slot[T]
+	// free counts the slots that may still be used before the table must grow.
+	free int
 	live int
 }
 
@@ -32,7 +35,7 @@ func newSlots[T any](live int) *slots[T] {
 	return &slots[T]{seed: maphash.MakeSeed(), all: make([]slot[T], size), free: size / 2}
 }
 
-// find returns the slot of key, or the free one that ends the search for it.
+// find returns the slot of key, or the free slot at which the search for it ends.
 func (s *slots[T]) find(key types.NamespacedName) (at *slot[T], hash uint64, known bool) {
 	hash = maphash.Comparable(s.seed, key) | 1<<63
 	for n := hash; ; n++ {
@@ -41,8 +44,8 @@ func (s *slots[T]) find(key types.NamespacedName) (at *slot[T], hash uint64, kno
 		case 0:
 			return at, hash, false
 		case hash:
-			// Two keys of one hash share its slots: the later one goes on
-			// searching, unless the earlier one's item is gone.
+			// Two keys may have one hash: the search for the later one continues,
+			// unless the item of the earlier one was removed.
 			if it := at.item.Load(); it != nil && it.key == key {
 				return at, hash, true
 			}
@@ -61,7 +64,7 @@ func (t *table[T]) get(key types.NamespacedName) *item[T] {
 	return nil
 }
 
-// put stores it in place of the item of the same key.
+// put stores it instead of the item with the same key.
 func (t *table[T]) put(it *item[T]) {
 	s := t.current.Load()
 	if s != nil && s.free > 0 {
@@ -83,7 +86,7 @@ func (s *slots[T]) put(it *item[T]) {
 	}
 }
 
-// remove drops the item of key. Its slot stays used until the table is rebuilt.
+// remove removes the item of key. Its slot stays in use until the table is rebuilt.
 func (t *table[T]) remove(key types.NamespacedName) {
 	s := t.current.Load()
 	if s == nil {
@@ -95,8 +98,8 @@ func (t *table[T]) remove(key types.NamespacedName) {
 	}
 }
 
-// rebuilt returns a copy of the slots that is large enough, without those of
-// what is gone.
+// rebuilt returns a copy of the slots with room for one more, without those of
+// removed items.
 func (t *table[T]) rebuilt() *slots[T] {
 	old := t.current.Load()
 	if old == nil {
@@ -111,7 +114,7 @@ func (t *table[T]) rebuilt() *slots[T] {
 	return s
 }
 
-// fill makes items the whole content.
+// fill replaces the whole content by items.
 func (t *table[T]) fill(items []*item[T]) {
 	s := newSlots[T](len(items))
 	for _, it := range items {

@@ -18,7 +18,8 @@ const fanout = 64
 type item[T any] struct {
 	key    types.NamespacedName
 	object T
-	spec   wire.Fingerprint // of the spec as it was received; zero if unknown
+	// spec is the fingerprint of the spec as it was received; zero if unknown.
+	spec wire.Fingerprint
 }
 
 func compareKeys(a, b types.NamespacedName) int {
@@ -41,7 +42,8 @@ func entryOf[T any](it *item[T]) entry[T] { return entry[T]{it, it.object} }
 // they are reachable: every edit copies the path to its leaf, so that each root is
 // a snapshot. The nil node is the empty tree.
 type node[T any] struct {
-	items []entry[T] // a leaf's items; otherwise the smallest item of each child
+	// items are a leaf's items; otherwise the smallest item of each child.
+	items []entry[T]
 	kids  []*node[T] // nil in a leaf
 }
 

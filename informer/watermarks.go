@@ -21,11 +21,14 @@ type watermarks struct {
 
 // waiter is a call that is due when a watermark reaches a resourceVersion.
 type waiter struct {
-	number    uint64 // the first to wait is called first
-	namespace string // whose watch counts, if it has one of its own
+	// number orders the calls: the first to wait is called first.
+	number uint64
+	// namespace says whose watch counts, if it has one of its own.
+	namespace string
 	rv        string
-	anyRV     bool // the first list is all that counts
-	call      func()
+	// anyRV says that the first list is all that counts.
+	anyRV bool
+	call  func()
 }
 
 func (w *watermarks) init() {

@@ -50,6 +50,8 @@ type index[T informer.Object] struct {
 	in func(s informer.Snapshot[T], value string) iter.Seq[T]
 }
 
+// The methods that write return an error; Resync and Bookmark do nothing.
+
 func (v *view[T]) Add(any) error               { return errReadOnly }
 func (v *view[T]) Update(any) error            { return errReadOnly }
 func (v *view[T]) Delete(any) error            { return errReadOnly }
@@ -57,15 +59,19 @@ func (v *view[T]) Replace([]any, string) error { return errReadOnly }
 func (v *view[T]) Resync() error               { return nil }
 func (v *view[T]) Bookmark(string)             {}
 
+// LastStoreSyncResourceVersion returns the informer's LastResourceVersion.
 func (v *view[T]) LastStoreSyncResourceVersion() string { return v.informer.LastResourceVersion() }
 
+// List returns all objects, sorted by namespace and name.
 func (v *view[T]) List() []any {
 	s := v.informer.Snapshot()
 	return appendAny(make([]any, 0, s.Len()), s.All())
 }
 
+// ListKeys returns the keys of all objects, such as "namespace/name".
 func (v *view[T]) ListKeys() []string { return keysOf(v.informer.Snapshot().All()) }
 
+// Get returns the cached object with the key of obj.
 func (v *view[T]) Get(obj any) (found any, exists bool, err error) {
 	key, err := cache.MetaNamespaceKeyFunc(obj)
 	if err != nil {
@@ -74,6 +80,7 @@ func (v *view[T]) Get(obj any) (found any, exists bool, err error) {
 	return v.GetByKey(key)
 }
 
+// GetByKey returns the cached object of a key such as "namespace/name".
 func (v *view[T]) GetByKey(key string) (found any, exists bool, err error) {
 	namespace, name, err := cache.SplitMetaNamespaceKey(key)
 	if err != nil {
@@ -85,6 +92,8 @@ func (v *view[T]) GetByKey(key string) (found any, exists bool, err error) {
 	return nil, false, nil
 }
 
+// Index returns the objects that have one of the values of obj in an index, each
+// once.
 func (v *view[T]) Index(name string, obj any) ([]any, error) {
 	x, err := v.index(name)
 	if err != nil {
@@ -108,6 +117,7 @@ func (v *view[T]) Index(name string, obj any) ([]any, error) {
 	return found, nil
 }
 
+// IndexKeys returns the keys of the objects that have value in an index.
 func (v *view[T]) IndexKeys(name, value string) ([]string, error) {
 	x, err := v.index(name)
 	if err != nil {
@@ -116,6 +126,7 @@ func (v *view[T]) IndexKeys(name, value string) ([]string, error) {
 	return keysOf(x.in(v.informer.Snapshot(), value)), nil
 }
 
+// ByIndex returns the objects that have value in an index.
 func (v *view[T]) ByIndex(name, value string) ([]any, error) {
 	x, err := v.index(name)
 	if err != nil {
@@ -124,6 +135,7 @@ func (v *view[T]) ByIndex(name, value string) ([]any, error) {
 	return appendAny(nil, x.in(v.informer.Snapshot(), value)), nil
 }
 
+// ListIndexFuncValues returns the values in an index, sorted.
 func (v *view[T]) ListIndexFuncValues(name string) []string {
 	values := map[string]struct{}{}
 	if x, err := v.index(name); err == nil {
@@ -137,6 +149,7 @@ func (v *view[T]) ListIndexFuncValues(name string) []string {
 	return slices.Sorted(maps.Keys(values))
 }
 
+// GetIndexers returns the functions of all indexes.
 func (v *view[T]) GetIndexers() cache.Indexers {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -147,6 +160,8 @@ func (v *view[T]) GetIndexers() cache.Indexers {
 	return all
 }
 
+// AddIndexers adds indexes to the informer. An object for which a function returns an
+// error is not in its index.
 func (v *view[T]) AddIndexers(added cache.Indexers) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -169,6 +184,7 @@ func (v *view[T]) AddIndexers(added cache.Indexers) error {
 	return nil
 }
 
+// index returns the index of that name.
 func (v *view[T]) index(name string) (index[T], error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -59,6 +59,7 @@ type following[T informer.Object] struct {
 	ended bool
 }
 
+// followShared keeps to as shared is, until ctx ends. It fails if shared has stopped.
 func followShared[T informer.Object](ctx context.Context, shared cache.SharedIndexInformer, to follow.Store[T]) error {
 	f := &following[T]{
 		shared: shared, to: to, first: map[types.NamespacedName]T{}, began: shared.LastSyncResourceVersion(),
@@ -104,6 +105,7 @@ func (f *following[T]) storeFirst() {
 	f.to.Replace(list, newest)
 }
 
+// put handles an object that was added or updated.
 func (f *following[T]) put(obj any) {
 	object, ok := obj.(T)
 	if !ok {
@@ -120,6 +122,7 @@ func (f *following[T]) put(obj any) {
 	}
 }
 
+// delete handles a deletion, whose last state may be unknown.
 func (f *following[T]) delete(obj any) {
 	rv := ""
 	if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
