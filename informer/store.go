@@ -26,8 +26,8 @@ type state[T Object] struct {
 // and queues what handlers have to know; readers take no lock.
 type store[T Object] struct {
 	identity *identity
-	sharer   *intern.Sharer // nil if off
-	detector *detector[T]   // nil if off
+	sharer   *intern.Pool // nil if off
+	detector *detector[T] // nil if off
 	delivery delivery[T]
 
 	table  table[T]

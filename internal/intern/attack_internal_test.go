@@ -104,9 +104,9 @@ func TestHashesAreKeyed(t *testing.T) {
 	}
 	b := int32(3)
 	value := &numbers{1, &b, 2}
-	for name, hash := range map[string]func(s *Sharer) (uint64, bool){
-		"structs": func(s *Sharer) (uint64, bool) { return s.hash(pointee(value)) },
-		"content": func(s *Sharer) (uint64, bool) {
+	for name, hash := range map[string]func(s *Pool) (uint64, bool){
+		"structs": func(s *Pool) (uint64, bool) { return s.hash(pointee(value)) },
+		"content": func(s *Pool) (uint64, bool) {
 			return s.hashAny(map[string]any{"a": int64(1), "b": []any{2.5, true, "c"}})
 		},
 	} {

@@ -32,15 +32,11 @@ func equal(a, b place, p *plan, m mode) bool {
 	if a == b {
 		return true
 	}
-	for n := p.differs(a, b, 0); n < len(p.words); {
-		fields, next := p.fieldsAt(n)
-		for i := range fields {
-			f := &fields[i]
-			if !equalField(at(a, f.offset), at(b, f.offset), f, m) {
-				return false
-			}
+	for i := range p.fields {
+		f := &p.fields[i]
+		if !equalField(at(a, f.offset), at(b, f.offset), f, m) {
+			return false
 		}
-		n = p.differs(a, b, next)
 	}
 	return true
 }
@@ -84,9 +80,6 @@ func equalElements(a, b place, length int, elem *plan, m mode) bool {
 	}
 	if elem.plain {
 		return equalBytes(a, b, uintptr(length)*elem.size)
-	}
-	if elem.flat && equalBytes(a, b, uintptr(length)*elem.size) {
-		return true
 	}
 	for n := range uintptr(length) {
 		if !equal(at(a, n*elem.size), at(b, n*elem.size), elem, m) {
@@ -149,4 +142,36 @@ func alike(a, b reflect.Value) bool {
 		}
 	}
 	return true
+}
+
+// Lazy reports whether obj, a pointer, holds a lazy value outside of maps: one
+// that methods write to when they read it, as [resource.Quantity] keeps its text.
+// Two objects must not have such a value in common.
+func Lazy(obj any) bool {
+	p, of := pointee(obj)
+	return of != nil && of.lazyAt(p)
+}
+
+// lazyAt reports whether the value at p is lazy or points to one that is.
+func (of *plan) lazyAt(p place) bool {
+	if of.lazy || !of.holds {
+		return of.lazy
+	}
+	for n := range of.fields {
+		switch f := &of.fields[n]; {
+		case f.to == nil || !f.to.holds:
+		case f.kind == pointer:
+			if to := *pointerAt(at(p, f.offset)); to != nil && f.to.lazyAt(to) {
+				return true
+			}
+		default:
+			h := listAt(at(p, f.offset))
+			for i := range uintptr(h.len) {
+				if f.to.lazyAt(at(h.data, i*f.to.size)) {
+					return true
+				}
+			}
+		}
+	}
+	return false
 }

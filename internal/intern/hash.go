@@ -8,13 +8,13 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// All hashes are keyed with a seed that is another in each Sharer, so that
+// All hashes are keyed with a seed that is another in each Pool, so that
 // no tenant can make objects whose parts have hashes of their choice. Functions
 // report false for what must not be shared: values that are lazy, or that this
 // package does not understand. What is zero or empty has the hash 0.
 
 // mix is a hash of three numbers.
-func (s *Sharer) mix(a, b, c uint64) uint64 {
+func (s *Pool) mix(a, b, c uint64) uint64 {
 	var all [24]byte
 	binary.LittleEndian.PutUint64(all[:], a)
 	binary.LittleEndian.PutUint64(all[8:], b)
@@ -22,36 +22,32 @@ func (s *Sharer) mix(a, b, c uint64) uint64 {
 	return maphash.Bytes(s.seed, all[:])
 }
 
-func (s *Sharer) textHash(t string) uint64 {
+func (s *Pool) textHash(t string) uint64 {
 	if t == "" {
 		return 0
 	}
 	return maphash.String(s.seed, t)
 }
 
-func (s *Sharer) dataHash(data []byte) uint64 { return maphash.Bytes(s.seed, data) }
+func (s *Pool) dataHash(data []byte) uint64 { return maphash.Bytes(s.seed, data) }
 
 // hash returns the hash of the value at p.
-func (s *Sharer) hash(p place, of *plan) (sum uint64, ok bool) {
+func (s *Pool) hash(p place, of *plan) (sum uint64, ok bool) {
 	sum = uint64(of.number)
-	for n := of.filled(p, 0); n < len(of.words); {
-		fields, behind := of.fieldsAt(n)
-		for i := range fields {
-			f := &fields[i]
-			h, ok := s.hashField(at(p, f.offset), f)
-			if !ok {
-				return 0, false
-			}
-			if h != 0 {
-				sum = s.mix(sum, uint64(f.offset), h)
-			}
+	for i := range of.fields {
+		f := &of.fields[i]
+		h, ok := s.hashField(at(p, f.offset), f)
+		if !ok {
+			return 0, false
 		}
-		n = of.filled(p, behind)
+		if h != 0 {
+			sum = s.mix(sum, uint64(f.offset), h)
+		}
 	}
 	return sum, true
 }
 
-func (s *Sharer) hashField(p place, f *field) (sum uint64, ok bool) {
+func (s *Pool) hashField(p place, f *field) (sum uint64, ok bool) {
 	switch f.kind {
 	case raw, instant:
 		if zero(p, f.size) {
@@ -80,7 +76,7 @@ func (s *Sharer) hashField(p place, f *field) (sum uint64, ok bool) {
 	}
 }
 
-func (s *Sharer) hashList(h *header, elem *plan) (sum uint64, ok bool) {
+func (s *Pool) hashList(h *header, elem *plan) (sum uint64, ok bool) {
 	switch {
 	case h.len == 0:
 		return 0, true
@@ -99,7 +95,7 @@ func (s *Sharer) hashList(h *header, elem *plan) (sum uint64, ok bool) {
 }
 
 // hashMap adds up the hashes of the entries, whose order is another each time.
-func (s *Sharer) hashMap(m place, k kind) (sum uint64, ok bool) {
+func (s *Pool) hashMap(m place, k kind) (sum uint64, ok bool) {
 	if length(m) == 0 {
 		return 0, true
 	}
@@ -128,7 +124,7 @@ func (s *Sharer) hashMap(m place, k kind) (sum uint64, ok bool) {
 
 // hashAny hashes unstructured content: strings, int64, float64, bool, nil, and
 // maps and lists of such.
-func (s *Sharer) hashAny(v any) (sum uint64, ok bool) {
+func (s *Pool) hashAny(v any) (sum uint64, ok bool) {
 	const (
 		truth = iota + 1
 		whole

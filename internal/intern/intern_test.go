@@ -305,7 +305,7 @@ func TestTableKeepsNoGarbage(t *testing.T) {
 }
 
 // settledLen is the number of known parts when the tables do not shrink any more.
-func settledLen(s *intern.Sharer) int {
+func settledLen(s *intern.Pool) int {
 	least := s.Len()
 	for range 20 {
 		runtime.GC() // the tables are swept behind it, by another goroutine

@@ -44,7 +44,6 @@ func at(p place, offset uintptr) place {
 	return unsafe.Add(p, offset)
 }
 
-func wordAt(p place, n int) uintptr        { return *(*uintptr)(unsafe.Add(p, uintptr(n)*wordSize)) }
 func textAt(p place) *string               { return (*string)(p) }
 func listAt(p place) *header               { return (*header)(p) }
 func pointerAt(p place) *place             { return (*place)(p) }

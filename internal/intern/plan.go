@@ -38,18 +38,14 @@ type plan struct {
 	number uint32       // from 1
 	size   uintptr
 	fields []field
-	words  []span // of each word, what is in it
-	listAt place  // how an interface says that it holds a pointer to list
-	whole  bool   // words is one span, of a value that is not looked at by words
-	plain  bool   // raw fields alone: bytes can be compared
-	flat   bool   // nothing but strings and times is pointed to: a copy of the bytes is a deep copy
-	lazy   bool   // a value is lazy or has a field that is
-	holds  bool   // values may point to lazy ones, or be such
+	listAt place // how an interface says that it holds a pointer to list
+	plain  bool  // raw fields alone: bytes can be compared
+	lazy   bool  // a value is lazy or has a field that is
+	holds  bool  // values may point to lazy ones, or be such
 }
 
 type field struct {
 	kind   kind
-	alone  bool // never equal in two objects: not worth a look
 	offset uintptr
 	size   uintptr
 	to     *plan // of the elements or of what is pointed to
@@ -129,10 +125,8 @@ func (c *compiler) planOf(t reflect.Type) *plan {
 	c.made[t] = p
 	c.addFields(p, t, 0)
 	p.plain = len(p.fields) == 0 || len(p.fields) == 1 && p.fields[0].kind == raw
-	p.flat = !slices.ContainsFunc(p.fields, func(f field) bool { return f.kind > text })
 	p.lazy = slices.ContainsFunc(p.fields, func(f field) bool { return f.kind == lazy })
 	p.listAt = pointerWord(p.list)
-	p.addWords()
 	return p
 }
 
@@ -140,7 +134,6 @@ var (
 	quantityType = reflect.TypeFor[resource.Quantity]()
 	anyType      = reflect.TypeFor[any]()
 	anyMapType   = reflect.TypeFor[map[string]any]()
-	metaType     = reflect.TypeFor[metav1.ObjectMeta]()
 )
 
 func (c *compiler) addFields(p *plan, t reflect.Type, offset uintptr) {
@@ -174,9 +167,8 @@ func (c *compiler) addFields(p *plan, t reflect.Type, offset uintptr) {
 	case reflect.Map:
 		add(field{kind: mapKind(t)})
 	case reflect.Struct:
-		c.addStruct(p, t, offset)
-		if t == metaType {
-			p.markAlone(offset)
+		for f := range t.Fields() {
+			c.addFields(p, f.Type, offset+f.Offset)
 		}
 	case reflect.Array:
 		for n := range t.Len() {
@@ -200,12 +192,6 @@ func (c *compiler) special(t reflect.Type) (k kind, special bool) {
 		return instant, true
 	default:
 		return lazy, true
-	}
-}
-
-func (c *compiler) addStruct(p *plan, t reflect.Type, offset uintptr) {
-	for f := range t.Fields() {
-		c.addFields(p, f.Type, offset+f.Offset)
 	}
 }
 
@@ -244,18 +230,6 @@ func mapKind(t reflect.Type) kind {
 		return quantityMap
 	default:
 		return opaque
-	}
-}
-
-// markAlone marks what no two objects have in common.
-func (p *plan) markAlone(offset uintptr) {
-	for _, name := range []string{"Name", "UID", "ResourceVersion"} {
-		f, _ := metaType.FieldByName(name)
-		for n := range p.fields {
-			if p.fields[n].offset == offset+f.Offset {
-				p.fields[n].alone = true
-			}
-		}
 	}
 }
 

@@ -23,7 +23,7 @@ import (
 //   - Below deepest parts within parts it does not look, so that it takes time in
 //     proportion to the size of the object.
 type walk struct {
-	*Sharer
+	*Pool
 	object uint32
 	learns bool // parts that were seen before
 	depth  int  // parts that the walk is within
@@ -58,13 +58,9 @@ const worthClipping = 64
 
 // fields shares the parts of the value at p.
 func (w walk) fields(p place, like likes, of *plan) {
-	for n := of.differs(p, like.old, 0); n < len(of.words); {
-		fields, behind := of.fieldsAt(n)
-		for i := range fields {
-			f := &fields[i]
-			w.field(at(p, f.offset), likes{at(like.old, f.offset), at(like.twin, f.offset)}, f)
-		}
-		n = of.differs(p, like.old, behind)
+	for i := range of.fields {
+		f := &of.fields[i]
+		w.field(at(p, f.offset), likes{at(like.old, f.offset), at(like.twin, f.offset)}, f)
 	}
 }
 
@@ -80,9 +76,7 @@ func (w walk) field(p place, like likes, f *field) {
 	}
 	switch f.kind {
 	case text:
-		if !f.alone {
-			*textAt(p) = w.text(*textAt(p))
-		}
+		*textAt(p) = w.text(*textAt(p))
 	case list:
 		w.list(listAt(p), like, f.to)
 	case pointer:

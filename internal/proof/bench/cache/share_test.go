@@ -42,7 +42,7 @@ func BenchmarkPod(b *testing.B) {
 		s := intern.New()
 		kept, n := make([]*corev1.Pod, count), 0
 		for b.Loop() {
-			if n%count == 0 { // a Sharer sees each Pod once
+			if n%count == 0 { // a Pool sees each Pod once
 				s = intern.New()
 				clear(kept)
 			}

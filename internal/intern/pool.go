@@ -12,11 +12,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// A Sharer makes equal parts of the objects that it is given one.
+// A Pool makes equal parts of the objects that it is given one.
 //
 // It is safe for concurrent use: objects are walked side by side, and a lock is
 // held for one look at the table.
-type Sharer struct {
+type Pool struct {
 	seed    maphash.Seed
 	objects atomic.Uint32 // that have been walked
 	known   [1 << tableBits]table
@@ -25,28 +25,28 @@ type Sharer struct {
 // tableBits are the bits of a hash that say which of the tables a part is in.
 const tableBits = 6
 
-// New returns a Sharer that knows nothing yet.
-func New() *Sharer {
-	s := &Sharer{seed: maphash.MakeSeed()}
+// New returns a Pool that knows nothing yet.
+func New() *Pool {
+	s := &Pool{seed: maphash.MakeSeed()}
 	s.sweepAfterCollection()
 	return s
 }
 
 // Object shares the parts of what obj, a pointer, points to. Do not write to
 // it any more.
-func (s *Sharer) Object(obj any) { s.Update(obj, nil) }
+func (s *Pool) Object(obj any) { s.Update(obj, nil) }
 
 // Update shares what obj, a pointer, points to with old, an earlier state of the
 // same object: nearly all of it has stayed as it was, and only the rest is looked
 // for in the table. Do not write to obj afterwards; old is only read. If old is
 // nil or of another type, a relative takes its place.
-func (s *Sharer) Update(obj, old any) {
+func (s *Pool) Update(obj, old any) {
 	to, p := pointee(obj)
 	if p == nil || p.plain {
 		return
 	}
 	recent := spare.Get().(*texts)
-	w := walk{Sharer: s, object: s.nextObject(), learns: true, recent: recent}
+	w := walk{Pool: s, object: s.nextObject(), learns: true, recent: recent}
 	families := s.familiesOf(obj, p)
 	if reflect.TypeOf(old) == reflect.TypeOf(obj) && dataOf(old) != nil {
 		w.fields(to, likes{dataOf(old), nil}, p)
@@ -64,7 +64,7 @@ func (s *Sharer) Update(obj, old any) {
 	runtime.KeepAlive(old)
 }
 
-func (s *Sharer) nextObject() uint32 {
+func (s *Pool) nextObject() uint32 {
 	for {
 		if n := s.objects.Add(1); n != 0 {
 			return n
@@ -75,7 +75,7 @@ func (s *Sharer) nextObject() uint32 {
 // familiesOf returns the hashes of the families of an object, of each of which
 // one living member is known: what its controller owns, if it has one, and its
 // type.
-func (s *Sharer) familiesOf(obj any, p *plan) (families [2]uint64) {
+func (s *Pool) familiesOf(obj any, p *plan) (families [2]uint64) {
 	families[1] = s.mix(uint64(object), uint64(p.number), 0)
 	o, ok := obj.(metav1.Object)
 	if _, generic := obj.(*unstructured.Unstructured); !ok || generic { // which would allocate to tell its owner
@@ -88,7 +88,7 @@ func (s *Sharer) familiesOf(obj any, p *plan) (families [2]uint64) {
 }
 
 // relative returns the member that is known of the closest family.
-func (s *Sharer) relative(families [2]uint64, p *plan) place {
+func (s *Pool) relative(families [2]uint64, p *plan) place {
 	for _, family := range families {
 		if family != 0 {
 			if at := s.find(family, shapeOf(object, p, 1)); at != nil {
@@ -100,7 +100,7 @@ func (s *Sharer) relative(families [2]uint64, p *plan) place {
 }
 
 // represent makes the object at obj known for its family, if no other is.
-func (s *Sharer) represent(family uint64, what shape, obj place) {
+func (s *Pool) represent(family uint64, what shape, obj place) {
 	t := s.tableOf(family)
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -109,11 +109,11 @@ func (s *Sharer) represent(family uint64, what shape, obj place) {
 	}
 }
 
-func (s *Sharer) tableOf(hash uint64) *table { return &s.known[hash%(1<<tableBits)] }
+func (s *Pool) tableOf(hash uint64) *table { return &s.known[hash%(1<<tableBits)] }
 
 // find returns the known part of that hash and shape, which the caller has yet
 // to compare: nil if there is none.
-func (s *Sharer) find(hash uint64, what shape) place {
+func (s *Pool) find(hash uint64, what shape) place {
 	t := s.tableOf(hash)
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -122,7 +122,7 @@ func (s *Sharer) find(hash uint64, what shape) place {
 
 // look is find, and reports whether a part that is not known has been seen in
 // another object, too, and so should become known.
-func (s *Sharer) look(hash uint64, what shape, object uint32, notes bool) (at place, again bool) {
+func (s *Pool) look(hash uint64, what shape, object uint32, notes bool) (at place, again bool) {
 	if hash == 0 || what == 0 {
 		return nil, false
 	}
@@ -136,7 +136,7 @@ func (s *Sharer) look(hash uint64, what shape, object uint32, notes bool) (at pl
 }
 
 // learn makes the part at at known. Nothing writes to it any more.
-func (s *Sharer) learn(hash uint64, what shape, at place) {
+func (s *Pool) learn(hash uint64, what shape, at place) {
 	t := s.tableOf(hash)
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -144,7 +144,7 @@ func (s *Sharer) learn(hash uint64, what shape, at place) {
 }
 
 // Len returns the number of known parts, some of which may be dead.
-func (s *Sharer) Len() (n int) {
+func (s *Pool) Len() (n int) {
 	for i := range s.known {
 		t := &s.known[i]
 		t.mu.Lock()
@@ -156,9 +156,9 @@ func (s *Sharer) Len() (n int) {
 
 // sweepAfterCollection makes the tables drop what the next garbage collection,
 // and each one after it, finds dead.
-func (s *Sharer) sweepAfterCollection() {
+func (s *Pool) sweepAfterCollection() {
 	type sentinel struct{ _ *byte } // with a pointer, it is an allocation of its own
-	runtime.AddCleanup(&sentinel{}, func(of weak.Pointer[Sharer]) {
+	runtime.AddCleanup(&sentinel{}, func(of weak.Pointer[Pool]) {
 		if s := of.Value(); s != nil {
 			for i := range s.known {
 				s.known[i].sweep()
