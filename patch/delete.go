@@ -13,10 +13,13 @@ import (
 
 // Delete deletes the object that was read, and never a recreated one: the UID is
 // a precondition, and the resourceVersion under [Options].Lock. An object that is
-// deleted already, or about to be, is no error and, if the cache knows, no
-// request. of returns the client of a namespace, see [Client].
+// deleted, or about to be, is no error. of returns the client of a namespace, see
+// [Client].
 //
-// Errors: [IsStale] if it is another object by now, or a changed one under a lock.
+// Sends at most one request, and none if cached is being deleted. It returns when
+// the server has accepted the deletion; finalizers may delay it.
+//
+// Errors: [IsStale] if the object was recreated, or has changed under a lock.
 func Delete[C interface {
 	Delete(ctx context.Context, name string, opts metav1.DeleteOptions) error
 }, T informer.Object](
@@ -54,4 +57,20 @@ func Delete[C interface {
 		ownwrites.Deleted(ctx, cached)
 	}
 	return nil
+}
+
+// deletePreconditions returns what the server checks before it deletes cached.
+func deletePreconditions(cached informer.Object, locked bool) (*metav1.Preconditions, error) {
+	var p metav1.Preconditions
+	if uid := cached.GetUID(); uid != "" {
+		p.UID = &uid
+	}
+	if locked {
+		rv := cached.GetResourceVersion()
+		if rv == "" {
+			return nil, errNoVersion
+		}
+		p.ResourceVersion = &rv
+	}
+	return &p, nil
 }

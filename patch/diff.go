@@ -15,11 +15,13 @@ const (
 	maxValue = 96
 )
 
-// Diff says for people what differs between two objects of one kind: a line for
-// each member, with the value before and after. It is "" if nothing does.
+// Diff returns for people what differs between two objects of one kind: a line for
+// each member, with the value before and after. It returns "" if nothing does, and
+// "created" or "deleted" if one of them is nil.
 //
 // Values of Secrets are replaced by their size. Long values and long lists of
-// lines are cut. resourceVersion, generation and managedFields are left out.
+// lines are cut. resourceVersion, generation and managedFields are left out. It is
+// meant for logs: it costs much more than the comparison of [Merge].
 func Diff(before, after informer.Object) string {
 	switch {
 	case isNil(before) && isNil(after):
@@ -53,7 +55,7 @@ func tree(o informer.Object) map[string]any {
 	return out
 }
 
-// A describer collects the lines of a Diff.
+// describer collects the lines of a Diff.
 type describer struct {
 	secret bool
 	lines  []string
@@ -83,7 +85,7 @@ func (d *describer) walk(path []string, changed, before, after map[string]any) {
 	}
 }
 
-// noise is what every write of a server changes.
+// noise reports whether every write of a server changes what is at path.
 func noise(path []string) bool {
 	return len(path) == 2 && path[0] == "metadata" &&
 		slices.Contains([]string{"resourceVersion", "generation", "managedFields"}, path[1])
@@ -106,7 +108,7 @@ func (d *describer) show(path []string, v any) string {
 	return string(data)
 }
 
-// secretPath says whether a Secret keeps its secrets there: kubectl keeps a copy in an annotation.
+// secretPath reports whether a Secret has its secrets at path: kubectl keeps a copy in an annotation.
 func secretPath(path []string) bool {
 	return path[0] == "data" || path[0] == "stringData" || len(path) > 1 && path[1] == "annotations"
 }

@@ -2,8 +2,8 @@ package patch_test
 
 import (
 	"strings"
+	"testing"
 
-	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -12,50 +12,52 @@ import (
 	"github.com/homeostat/homeostat/patch"
 )
 
-var _ = Describe("Diff", func() {
-	It("names what changed, before and after, without the server's noise", func() {
-		before, after := node(), node()
-		after.ResourceVersion, after.Generation = "99", 4
-		after.Spec.Unschedulable = true
-		after.Labels = map[string]string{"zone": "b"}
-		Expect(patch.Diff(before, after)).To(Equal(
-			"metadata.labels.zone: \"a\" → \"b\"\nspec.unschedulable: none → true"))
-		Expect(patch.Diff(before, before)).To(BeEmpty())
-	})
+func TestDiffNamesWhatChangedBeforeAndAfterWithoutTheServersNoise(t *testing.T) {
+	g := NewWithT(t)
+	before, after := node(), node()
+	after.ResourceVersion, after.Generation = "99", 4
+	after.Spec.Unschedulable = true
+	after.Labels = map[string]string{"zone": "b"}
+	g.Expect(patch.Diff(before, after)).To(Equal(
+		"metadata.labels.zone: \"a\" → \"b\"\nspec.unschedulable: none → true"))
+	g.Expect(patch.Diff(before, before)).To(BeEmpty())
+}
 
-	It("keeps the data of Secrets to itself", func() {
-		before := &corev1.Secret{Data: map[string][]byte{"password": []byte("hunter2")}}
-		after := &corev1.Secret{
-			Data:       map[string][]byte{"password": []byte("hunter3"), "new": []byte("hunter4")},
-			StringData: map[string]string{"plain": "hunter5"},
-			ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"last-applied": "hunter6"}},
-		}
-		got := patch.Diff(before, after)
-		Expect(got).To(ContainSubstring("data.password: (14 bytes) → (14 bytes)"))
-		Expect(got).To(ContainSubstring("stringData.plain"))
-		for _, secret := range []string{"hunter", "aHVudGVy"} {
-			Expect(got).NotTo(ContainSubstring(secret))
-			Expect(patch.Diff(after, before)).NotTo(ContainSubstring(secret))
-			Expect(patch.Diff(untyped(before), untyped(after))).NotTo(ContainSubstring(secret))
-		}
-	})
+func TestDiffKeepsTheDataOfSecretsToItself(t *testing.T) {
+	g := NewWithT(t)
+	before := &corev1.Secret{Data: map[string][]byte{"password": []byte("hunter2")}}
+	after := &corev1.Secret{
+		Data:       map[string][]byte{"password": []byte("hunter3"), "new": []byte("hunter4")},
+		StringData: map[string]string{"plain": "hunter5"},
+		ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"last-applied": "hunter6"}},
+	}
+	got := patch.Diff(before, after)
+	g.Expect(got).To(ContainSubstring("data.password: (14 bytes) → (14 bytes)"))
+	g.Expect(got).To(ContainSubstring("stringData.plain"))
+	for _, secret := range []string{"hunter", "aHVudGVy"} {
+		g.Expect(got).NotTo(ContainSubstring(secret))
+		g.Expect(patch.Diff(after, before)).NotTo(ContainSubstring(secret))
+		g.Expect(patch.Diff(untyped(before), untyped(after))).NotTo(ContainSubstring(secret))
+	}
+}
 
-	It("cuts long values and many lines", func() {
-		after := &corev1.ConfigMap{Data: map[string]string{}}
-		for _, r := range strings.Repeat("abcdefghij", 10) {
-			after.Data[string(r)+strings.Repeat("k", len(after.Data))] = strings.Repeat("v", 1000)
-		}
-		lines := strings.Split(patch.Diff(&corev1.ConfigMap{}, after), "\n")
-		Expect(len(lines)).To(BeNumerically("<=", 65))
-		Expect(len(lines[0])).To(BeNumerically("<", 300))
-	})
+func TestDiffCutsLongValuesAndManyLines(t *testing.T) {
+	g := NewWithT(t)
+	after := &corev1.ConfigMap{Data: map[string]string{}}
+	for _, r := range strings.Repeat("abcdefghij", 10) {
+		after.Data[string(r)+strings.Repeat("k", len(after.Data))] = strings.Repeat("v", 1000)
+	}
+	lines := strings.Split(patch.Diff(&corev1.ConfigMap{}, after), "\n")
+	g.Expect(len(lines)).To(BeNumerically("<=", 65))
+	g.Expect(len(lines[0])).To(BeNumerically("<", 300))
+}
 
-	It("speaks of objects that came and went", func() {
-		Expect(patch.Diff((*corev1.Node)(nil), node())).To(Equal("created"))
-		Expect(patch.Diff(node(), (*corev1.Node)(nil))).To(Equal("deleted"))
-		Expect(patch.Diff((*corev1.Node)(nil), (*corev1.Node)(nil))).To(BeEmpty())
-	})
-})
+func TestDiffSpeaksOfObjectsThatCameAndWent(t *testing.T) {
+	g := NewWithT(t)
+	g.Expect(patch.Diff((*corev1.Node)(nil), node())).To(Equal("created"))
+	g.Expect(patch.Diff(node(), (*corev1.Node)(nil))).To(Equal("deleted"))
+	g.Expect(patch.Diff((*corev1.Node)(nil), (*corev1.Node)(nil))).To(BeEmpty())
+}
 
 // untyped is the Secret as a dynamic client has it.
 func untyped(s *corev1.Secret) *unstructured.Unstructured {

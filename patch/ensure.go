@@ -14,11 +14,6 @@ import (
 	"github.com/homeostat/homeostat/internal/ownwrites"
 )
 
-var (
-	errOtherCopy         = errors.New("its DeepCopyObject returns another type")
-	errCreateSubresource = errors.New("field Subresource: an object is created as a whole: leave it empty")
-)
-
 // Ensure returns the object with edit applied, as the server has it: created if
 // it was not there, patched if it was, untouched if it was right already.
 //
@@ -26,9 +21,9 @@ var (
 // and namespace: an object without UID is created. of returns the client of a
 // namespace, see [Client].
 //
-// base is not written to. One request or none. If the cache was wrong and the
-// object exists, two more: it is read and patched, locked by its
-// resourceVersion. The edit is called once per object it is tried on, and may
+// base is not written to. Sends at most one request. If the cache was wrong and
+// the object exists, it sends two more: the object is read and patched, locked by
+// its resourceVersion. The edit is called once per object it is tried on, and may
 // retain it.
 //
 // Errors: as [Merge]. An object that was deleted since it was read satisfies
@@ -77,7 +72,7 @@ func create[C CreateClient[T], T informer.Object](
 		return none, err
 	}
 	if opts.Subresource != "" {
-		return none, errCreateSubresource
+		return none, fmt.Errorf("Options.Subresource is %q: must be empty, an object is created as a whole", opts.Subresource)
 	}
 	obj, ok := base.DeepCopyObject().(T)
 	if !ok {
@@ -108,7 +103,7 @@ func create[C CreateClient[T], T informer.Object](
 	return got, nil
 }
 
-// read reads the object that base is the name of.
+// read returns the object of the name of base.
 func read[C CreateClient[T], T informer.Object](ctx context.Context, of func(namespace string) C, base T) (T, error) {
 	var none T
 	c, err := bound.ClientFor(of, base)

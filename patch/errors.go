@@ -3,19 +3,25 @@ package patch
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 
-	"github.com/homeostat/homeostat/informer"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/homeostat/homeostat/informer"
 )
 
-var errNilArgument = errors.New("patching: client, object and edit must not be nil")
+var (
+	errNilArgument = errors.New("patching: client, object and edit must not be nil")
+	errOtherCopy   = errors.New("its DeepCopyObject returns another type")
+)
 
 // IsStale reports whether a write was refused because the object is not what it
-// was when it was read: changed, or recreated. It is no fault: look again at the
-// newest object. A controller returns such an error as it is.
+// was when it was read: changed, or recreated. It is no failure: return the error
+// as it is, and the controller reconciles the newest object.
 func IsStale(err error) bool {
 	return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err)
 }
@@ -23,15 +29,12 @@ func IsStale(err error) bool {
 // describe wraps err with what was done to which object. A refusal of the UID,
 // which servers report as an invalid object, becomes a conflict.
 func describe(doing string, obj informer.Object, err error) error {
-	if err == nil {
-		return nil
-	}
 	return fmt.Errorf("%s %s %q: %w", doing, kindOf(obj), keyOf(obj), asConflict(obj.GetName(), err))
 }
 
-// asConflict makes a conflict of a refused UID, and leaves all other errors alone.
-// A patch may be invalid on a recreated object for other reasons as well, since it
-// was made for a different object: the UID decides.
+// asConflict makes a conflict of a refused UID, and returns all other errors as
+// they are. On a recreated object a patch may be invalid for other reasons as well,
+// since it was made for a different object: the UID decides.
 func asConflict(name string, err error) error {
 	var invalid apierrors.APIStatus
 	if !apierrors.IsInvalid(err) || !errors.As(err, &invalid) || invalid.Status().Details == nil {
@@ -44,4 +47,17 @@ func asConflict(name string, err error) error {
 		return err
 	}
 	return apierrors.NewConflict(schema.GroupResource{Group: details.Group, Resource: details.Kind}, name, err)
+}
+
+// kindOf returns the object's kind as its TypeMeta has it, or else the name of its
+// Go type.
+func kindOf(obj informer.Object) string {
+	if kind := obj.GetObjectKind().GroupVersionKind().Kind; kind != "" {
+		return kind
+	}
+	return reflect.TypeOf(obj).Elem().Name()
+}
+
+func keyOf(obj metav1.Object) types.NamespacedName {
+	return types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()}
 }

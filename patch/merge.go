@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 
 	"github.com/homeostat/homeostat/informer"
@@ -19,30 +21,76 @@ import (
 // condition of the write: neither an object of another namespace nor a recreated
 // one is ever written to.
 //
-// cached may be shared, it is not written to. One request, or none: then the
-// answer is cached itself and may not be written to either. Go types of
-// k8s.io/api are patched by strategic merge, all others, unstructured objects of
-// the same kinds too, by JSON merge, which replaces a changed list as a whole: lock
-// such an edit. At V(4) the logger of ctx gets a
-// [Diff].
+// cached is shared and not written to. Sends at most one request; if it sends
+// none, it returns cached itself: do not modify it. Go types of k8s.io/api are
+// patched by strategic merge. All others, unstructured objects of the same kinds
+// too, are patched by JSON merge, which replaces a changed list as a whole: lock
+// such an edit. Finalizers and owner references, to which other clients add, are
+// always locked then. At V(4) the logger of ctx gets a [Diff].
 //
-// The copy belongs to the edit, which may retain it or parts of it; changes that
-// it makes after it has returned are not sent. The copy of a Go struct has no
-// managed fields: they are the server's.
+// The copy belongs to edit, which may retain it or parts of it; changes that it
+// makes after it has returned are not sent. The copy of a Go struct has no managed
+// fields: they are the server's.
 //
-// Errors: a refusal because of the UID or the lock satisfies [IsStale]. What is
-// wrong before any request says so: a nil argument, a client of another
-// namespace, an edit that changes name, namespace, UID or kind, an edit that the
-// endpoint would silently drop (all but the status in the status subresource, and
-// the status of a Go type of k8s.io/api without it; of other types it is not known
-// whether they have the subresource), a lock on an object that has no resourceVersion, a patch of
-// more than 3 MiB. A kind without the subresource is named as that, after
-// one read that tells it from a deleted object. An answer about another object,
-// which a client may give whose namespace does not show, names both.
+// Errors: a refusal because of the UID or the lock satisfies [IsStale]. These are
+// found before any request, and named:
+//
+//   - a nil argument, a wrong option, a client of another namespace,
+//   - an edit that changes name, namespace, UID, resourceVersion or kind,
+//   - an edit that the endpoint would silently drop: all but the status in the
+//     status subresource, and the status of a Go type of k8s.io/api without it (of
+//     other types it is not known whether they have the subresource),
+//   - a lock on an object without a resourceVersion,
+//   - a patch of more than 3 MiB.
+//
+// A kind without the subresource is named as that, after one read that tells it
+// from a deleted object. An answer about another object, which a client may give
+// whose namespace does not show, names both.
 func Merge[C Client[T], T informer.Object](
 	ctx context.Context, of func(namespace string) C, cached T, o *Options, edit func(T),
 ) (T, error) {
 	return merge(ctx, of, cached, o, edit, func(_, _ informer.Object) error { return nil })
+}
+
+// Status is [Merge] on the status subresource. On custom kinds with a Go type,
+// whose status is their controller's, it also sets status.observedGeneration, if
+// the kind has it, to the generation of cached; an edit need not do so.
+//
+// The status of custom kinds is always locked by resourceVersion: servers ignore
+// the UID there, and could write to a recreated object.
+func Status[C Client[T], T informer.Object](
+	ctx context.Context, of func(namespace string) C, cached T, o *Options, edit func(T),
+) (T, error) {
+	var none T
+	if edit == nil {
+		return none, errNilArgument
+	}
+	var opts Options
+	if o != nil {
+		opts = *o
+	}
+	opts.Subresource = status
+	return Merge(ctx, of, cached, &opts, func(obj T) {
+		edit(obj)
+		if diff.StyleOf(obj) == diff.JSON {
+			setObservedGeneration(obj)
+		}
+	})
+}
+
+// setObservedGeneration notes the generation that the status of obj is about.
+func setObservedGeneration(obj informer.Object) {
+	v := reflect.ValueOf(obj).Elem()
+	if v.Kind() != reflect.Struct || obj.GetGeneration() == 0 {
+		return
+	}
+	s := v.FieldByName("Status")
+	if s.Kind() != reflect.Struct {
+		return
+	}
+	if f := s.FieldByName("ObservedGeneration"); f.Kind() == reflect.Int64 && f.CanSet() {
+		f.SetInt(obj.GetGeneration())
+	}
 }
 
 // merge is Merge of an edit that has to pass another check, too.
@@ -58,12 +106,13 @@ func merge[C Client[T], T informer.Object](
 	if err := opts.validate(); err != nil {
 		return none, describe("patching", cached, err)
 	}
-	before, edited, ok := copyOf(cached)
+	before := withoutManagedFields(cached)
+	edited, ok := before.DeepCopyObject().(T)
 	if !ok {
 		return none, describe("patching", cached, errOtherCopy)
 	}
 	edit(edited)
-	if len(edited.GetManagedFields()) > 0 { // the edit has taken them from elsewhere, a copy of its own for example
+	if len(edited.GetManagedFields()) > 0 { // the edit has replaced the copy, by one of its own for example
 		before = cached
 	}
 	if err := cmp.Or(checkIdentity(cached, edited, cached.GetResourceVersion()), check(cached, edited)); err != nil {
@@ -85,11 +134,11 @@ func merge[C Client[T], T informer.Object](
 	}
 	// Lists that are replaced as a whole, although others may add to them.
 	replaces := p.Style != style || style == diff.JSON && changesSharedLists(before, edited)
-	return post(ctx, of, cached, p, opts.lockIf(cached, replaces || ignoresUID(cached, opts.Subresource)))
+	return send(ctx, of, cached, p, opts.lockIf(cached, replaces || ignoresUID(cached, opts.Subresource)))
 }
 
-// checkEndpoint refuses what the endpoint would drop without a word. Whether a
-// custom kind has a status subresource is not known here.
+// checkEndpoint refuses what the endpoint would silently drop. Whether a custom
+// kind has a status subresource is not known here.
 func checkEndpoint(p diff.Patch, s diff.Style, subresource string) error {
 	switch {
 	case subresource == status && p.Other != "":
@@ -101,12 +150,13 @@ func checkEndpoint(p diff.Patch, s diff.Style, subresource string) error {
 	}
 }
 
-// checkIdentity refuses an edit that makes another object of cached, or gives it another resourceVersion than it had.
-func checkIdentity(cached, edited informer.Object, version string) error {
-	var faults []error
+// checkIdentity refuses an edit that makes another object of cached, or gives it
+// another resourceVersion than rv.
+func checkIdentity(cached, edited informer.Object, rv string) error {
+	var errs []error
 	changed := func(field, was, is string) {
 		if was != is {
-			faults = append(faults, fmt.Errorf("the edit changes %s from %q to %q", field, was, is))
+			errs = append(errs, fmt.Errorf("the edit changes %s from %q to %q", field, was, is))
 		}
 	}
 	was, is := cached.GetObjectKind().GroupVersionKind(), edited.GetObjectKind().GroupVersionKind()
@@ -115,6 +165,36 @@ func checkIdentity(cached, edited informer.Object, version string) error {
 	changed("metadata.name", cached.GetName(), edited.GetName())
 	changed("metadata.namespace", cached.GetNamespace(), edited.GetNamespace())
 	changed("metadata.uid", string(cached.GetUID()), string(edited.GetUID()))
-	changed("metadata.resourceVersion", version, edited.GetResourceVersion())
-	return errors.Join(faults...)
+	changed("metadata.resourceVersion", rv, edited.GetResourceVersion())
+	return errors.Join(errs...)
+}
+
+// withoutManagedFields returns cached itself if it has no managed fields or its
+// metadata is not a Go struct, and otherwise a shallow copy without them: only the
+// server writes them, and they are often the larger half of the metadata.
+func withoutManagedFields[T informer.Object](cached T) T {
+	shared := metadataOf(cached)
+	if shared == nil || len(shared.ManagedFields) == 0 {
+		return cached
+	}
+	v := reflect.ValueOf(cached).Elem()
+	shallow := reflect.New(v.Type())
+	shallow.Elem().Set(v)
+	out := shallow.Interface().(T)
+	copied := metadataOf(out)
+	if copied == shared { // behind a pointer, so that both have it
+		return cached
+	}
+	copied.ManagedFields = nil
+	return out
+}
+
+// metadataOf returns the metadata of an object that is a pointer to a struct, or nil.
+func metadataOf(obj informer.Object) *metav1.ObjectMeta {
+	accessor, ok := obj.(metav1.ObjectMetaAccessor)
+	if !ok || reflect.TypeOf(obj).Kind() != reflect.Pointer {
+		return nil
+	}
+	m, _ := accessor.GetObjectMeta().(*metav1.ObjectMeta)
+	return m
 }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/go-logr/logr/funcr"
-	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -67,170 +66,214 @@ func node() *corev1.Node {
 	}
 }
 
-var _ = Describe("Merge", func() {
-	var c *recording[*corev1.Node]
-	var cached *corev1.Node
-
-	BeforeEach(func() {
-		cached = node()
-		c = &recording[*corev1.Node]{answer: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", ResourceVersion: "8"}}}
+func TestMergeSendsOnlyWhatTheEditChangedAndLeavesTheCachedObjectAlone(t *testing.T) {
+	g := NewWithT(t)
+	cached := node()
+	c := &recording[*corev1.Node]{answer: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", ResourceVersion: "8"}}}
+	got, err := patch.Merge(t.Context(), always(c), cached, nil, func(n *corev1.Node) {
+		n.Annotations["reboot"] = "now"
+		n.Spec.Unschedulable = true
 	})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(got.ResourceVersion).To(Equal("8"))
+	g.Expect(cached).To(Equal(node()))
+	g.Expect(c.requests).To(HaveLen(1))
+	g.Expect(c.requests[0].pt).To(Equal(types.StrategicMergePatchType))
+	g.Expect(c.requests[0].manager).To(Equal(patch.DefaultFieldManager))
+	g.Expect(c.requests[0].body).To(MatchJSON(
+		`{"metadata":{"uid":"u1","annotations":{"reboot":"now"}},"spec":{"unschedulable":true}}`))
+}
 
-	It("sends only what the edit changed and leaves the cached object alone", func(ctx SpecContext) {
-		got, err := patch.Merge(ctx, always(c), cached, nil, func(n *corev1.Node) {
-			n.Annotations["reboot"] = "now"
-			n.Spec.Unschedulable = true
-		})
-		Expect(err).NotTo(HaveOccurred())
-		Expect(got.ResourceVersion).To(Equal("8"))
-		Expect(cached).To(Equal(node()))
-		Expect(c.requests).To(HaveLen(1))
-		Expect(c.requests[0].pt).To(Equal(types.StrategicMergePatchType))
-		Expect(c.requests[0].manager).To(Equal(patch.DefaultFieldManager))
-		Expect(c.requests[0].body).To(MatchJSON(
-			`{"metadata":{"uid":"u1","annotations":{"reboot":"now"}},"spec":{"unschedulable":true}}`))
-	})
+func TestMergeSendsNothingWhenNothingChanged(t *testing.T) {
+	g := NewWithT(t)
+	cached := node()
+	c := &recording[*corev1.Node]{answer: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", ResourceVersion: "8"}}}
+	got, err := patch.Merge(t.Context(), always(c), cached, nil, func(n *corev1.Node) { n.Labels["zone"] = "a" })
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(got).To(BeIdenticalTo(cached))
+	g.Expect(c.requests).To(BeEmpty())
+}
 
-	It("sends nothing when nothing changed", func(ctx SpecContext) {
-		got, err := patch.Merge(ctx, always(c), cached, nil, func(n *corev1.Node) { n.Labels["zone"] = "a" })
-		Expect(err).NotTo(HaveOccurred())
-		Expect(got).To(BeIdenticalTo(cached))
-		Expect(c.requests).To(BeEmpty())
-	})
+func TestMergePutsTheLockedFieldsIntoThePatch(t *testing.T) {
+	g := NewWithT(t)
+	cached := node()
+	c := &recording[*corev1.Node]{answer: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", ResourceVersion: "8"}}}
+	_, err := patch.Merge(t.Context(), always(c), cached, &patch.Options{Lock: true}, relabelNode)
+	g.Expect(err).NotTo(HaveOccurred())
+	_, err = patch.Merge(t.Context(), always(c), cached, &patch.Options{Lock: true}, func(n *corev1.Node) { n.Spec.PodCIDR = "10.0.0.0/8" })
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(c.requests[0].body).To(MatchJSON(`{"metadata":{"resourceVersion":"7","uid":"u1","labels":{"b":"c"}}}`))
+	g.Expect(c.requests[1].body).To(MatchJSON(
+		`{"metadata":{"resourceVersion":"7","uid":"u1"},"spec":{"podCIDR":"10.0.0.0/8"}}`))
+}
 
-	It("puts the locked fields into the patch", func(ctx SpecContext) {
-		_, err := patch.Merge(ctx, always(c), cached, &patch.Options{Lock: true}, func(n *corev1.Node) { n.Labels["b"] = "c" })
-		Expect(err).NotTo(HaveOccurred())
-		_, err = patch.Merge(ctx, always(c), cached, &patch.Options{Lock: true}, func(n *corev1.Node) { n.Spec.PodCIDR = "10.0.0.0/8" })
-		Expect(err).NotTo(HaveOccurred())
-		Expect(c.requests[0].body).To(MatchJSON(`{"metadata":{"resourceVersion":"7","uid":"u1","labels":{"b":"c"}}}`))
-		Expect(c.requests[1].body).To(MatchJSON(
-			`{"metadata":{"resourceVersion":"7","uid":"u1"},"spec":{"podCIDR":"10.0.0.0/8"}}`))
-	})
+func TestMergeQuotesAResourceVersionAsJSONDoes(t *testing.T) {
+	g := NewWithT(t)
+	cached := node()
+	c := &recording[*corev1.Node]{answer: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", ResourceVersion: "8"}}}
+	cached.ResourceVersion = "a\x01\"é"
+	lock := &patch.Options{Lock: true}
+	_, err := patch.Merge(t.Context(), always(c), cached, lock, relabelNode)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(c.requests[0].body).To(MatchJSON(`{"metadata":{"resourceVersion":"a\u0001\"é","uid":"u1","labels":{"b":"c"}}}`))
+}
 
-	It("quotes a version as JSON does, whatever a fake has made of it", func(ctx SpecContext) {
-		cached.ResourceVersion = "a\x01\"é"
-		lock := &patch.Options{Lock: true}
-		_, err := patch.Merge(ctx, always(c), cached, lock, func(n *corev1.Node) { n.Labels["b"] = "c" })
-		Expect(err).NotTo(HaveOccurred())
-		Expect(c.requests[0].body).To(MatchJSON(`{"metadata":{"resourceVersion":"a\u0001\"é","uid":"u1","labels":{"b":"c"}}}`))
-	})
+func TestMergeReportsToTheReconcileAndUsesItsFieldManager(t *testing.T) {
+	g := NewWithT(t)
+	cached := node()
+	c := &recording[*corev1.Node]{answer: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", ResourceVersion: "8"}}}
+	var w written
+	_, err := patch.Merge(ownwrites.NewContext(t.Context(), &w), always(c), cached, nil, relabelNode)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(w.wrote).To(Equal([]string{"n1@8"}))
+	g.Expect(c.requests[0].manager).To(Equal("doorman"))
+}
 
-	It("tells the turn what it wrote, and uses the turn's field manager", func(ctx SpecContext) {
-		var w written
-		_, err := patch.Merge(ownwrites.NewContext(ctx, &w), always(c), cached, nil, func(n *corev1.Node) { n.Labels["b"] = "c" })
-		Expect(err).NotTo(HaveOccurred())
-		Expect(w.wrote).To(Equal([]string{"n1@8"}))
-		Expect(c.requests[0].manager).To(Equal("doorman"))
-	})
+func TestMergeDoesNotReportADryRunAsWritten(t *testing.T) {
+	g := NewWithT(t)
+	cached := node()
+	c := &recording[*corev1.Node]{answer: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", ResourceVersion: "8"}}}
+	var w written
+	_, err := patch.Merge(ownwrites.NewContext(t.Context(), &w), always(c), cached, &patch.Options{DryRun: true},
+		relabelNode)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(c.requests[0].dryRun).To(Equal([]string{metav1.DryRunAll}))
+	g.Expect(w.wrote).To(BeEmpty())
+}
 
-	It("does not report a dry run as written", func(ctx SpecContext) {
-		var w written
-		_, err := patch.Merge(ownwrites.NewContext(ctx, &w), always(c), cached, &patch.Options{DryRun: true},
-			func(n *corev1.Node) { n.Labels["b"] = "c" })
-		Expect(err).NotTo(HaveOccurred())
-		Expect(c.requests[0].dryRun).To(Equal([]string{metav1.DryRunAll}))
-		Expect(w.wrote).To(BeEmpty())
-	})
+func TestMergeReturnsAConflict(t *testing.T) {
+	g := NewWithT(t)
+	cached := node()
+	c := &recording[*corev1.Node]{answer: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", ResourceVersion: "8"}}}
+	c.err = apierrors.NewConflict(schema.GroupResource{Resource: "nodes"}, "n1", errors.New("changed"))
+	_, err := patch.Merge(t.Context(), always(c), cached, nil, relabelNode)
+	g.Expect(err).To(Satisfy(patch.IsStale))
+	g.Expect(err).To(MatchError(ContainSubstring(`patching Node "/n1"`)))
+}
 
-	It("hands a conflict on as a value", func(ctx SpecContext) {
-		c.err = apierrors.NewConflict(schema.GroupResource{Resource: "nodes"}, "n1", errors.New("changed"))
-		_, err := patch.Merge(ctx, always(c), cached, nil, func(n *corev1.Node) { n.Labels["b"] = "c" })
-		Expect(err).To(Satisfy(patch.IsStale))
-		Expect(err).To(MatchError(ContainSubstring(`patching Node "/n1"`)))
-	})
+func TestMergeMakesAConflictOfARefusedUID(t *testing.T) {
+	g := NewWithT(t)
+	cached := node()
+	c := &recording[*corev1.Node]{answer: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", ResourceVersion: "8"}}}
+	c.err = &apierrors.StatusError{ErrStatus: metav1.Status{
+		Reason: metav1.StatusReasonInvalid, Code: 422, Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{
+			{Field: "metadata.uid", Type: metav1.CauseTypeFieldValueInvalid},
+		}},
+	}}
+	_, err := patch.Merge(t.Context(), always(c), cached, nil,
+		relabelNode)
+	g.Expect(err).To(Satisfy(apierrors.IsConflict))
+}
 
-	It("makes a conflict of a refused UID", func(ctx SpecContext) {
-		c.err = &apierrors.StatusError{ErrStatus: metav1.Status{
-			Reason: metav1.StatusReasonInvalid, Code: 422, Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{
-				{Field: "metadata.uid", Type: metav1.CauseTypeFieldValueInvalid},
-			}},
-		}}
-		_, err := patch.Merge(ctx, always(c), cached, nil,
-			func(n *corev1.Node) { n.Labels["b"] = "c" })
-		Expect(err).To(Satisfy(apierrors.IsConflict))
-	})
-
-	DescribeTable("refuses bad input before any request",
-		func(ctx SpecContext, want string, o *patch.Options, edit func(*corev1.Node)) {
+func TestMergeRefusesBadInputBeforeAnyRequest(t *testing.T) {
+	for name, row := range map[string]struct {
+		want string
+		o    *patch.Options
+		edit func(*corev1.Node)
+	}{
+		"no edit":                 {"must not be nil", nil, nil},
+		"another name":            {`metadata.name from "n1" to "n2"`, nil, func(n *corev1.Node) { n.Name = "n2" }},
+		"another namespace":       {`metadata.namespace`, nil, func(n *corev1.Node) { n.Namespace = "x" }},
+		"another UID":             {`metadata.uid from "u1"`, nil, func(n *corev1.Node) { n.UID = "x" }},
+		"another kind":            {`changes kind from "" to "Pod"`, nil, func(n *corev1.Node) { n.Kind = "Pod" }},
+		"another apiVersion":      {`changes apiVersion from "" to "v2"`, nil, func(n *corev1.Node) { n.APIVersion = "v2" }},
+		"another resourceVersion": {`metadata.resourceVersion`, nil, func(n *corev1.Node) { n.ResourceVersion = "x" }},
+		"nothing to lock on":      {"no metadata.resourceVersion to lock on", &patch.Options{Lock: true}, relabelNode},
+		"a patch that is too large": {"a server reads at most", nil, func(n *corev1.Node) {
+			n.Annotations["a"] = strings.Repeat("a", patch.MaxBytes)
+		}},
+		"a long field manager": {"must not be longer than 128", &patch.Options{FieldManager: strings.Repeat("m", 129)}, relabelNode},
+		"a line break":         {"must be printable", &patch.Options{FieldManager: "a\nb"}, relabelNode},
+		"invalid UTF-8":        {"must be printable", &patch.Options{FieldManager: "a\xff"}, relabelNode},
+		"a path":               {`Options.Subresource is "a/b": must be one path segment`, &patch.Options{Subresource: "a/b"}, relabelNode},
+		"a control character":  {"must be one path segment", &patch.Options{Subresource: "a\x00"}, relabelNode},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g, c, cached := NewWithT(t), &recording[*corev1.Node]{}, node()
 			cached.ResourceVersion = ""
-			_, err := patch.Merge(ctx, always(c), cached, o, edit)
-			Expect(err).To(MatchError(ContainSubstring(want)))
-			Expect(c.requests).To(BeEmpty())
-		},
-		Entry("no edit", "must not be nil", nil, nil),
-		Entry("another name", `metadata.name from "n1" to "n2"`, nil, func(n *corev1.Node) { n.Name = "n2" }),
-		Entry("another namespace", `metadata.namespace`, nil, func(n *corev1.Node) { n.Namespace = "x" }),
-		Entry("another UID", `metadata.uid from "u1"`, nil, func(n *corev1.Node) { n.UID = "x" }),
-		Entry("another kind", `changes kind from "" to "Pod"`, nil, func(n *corev1.Node) { n.Kind = "Pod" }),
-		Entry("another version", `metadata.resourceVersion`, nil, func(n *corev1.Node) { n.ResourceVersion = "x" }),
-		Entry("nothing to lock on", "no metadata.resourceVersion to lock on",
-			&patch.Options{Lock: true}, func(n *corev1.Node) { n.Labels["b"] = "c" }),
-		Entry("a patch that is too large", "a server reads at most", nil,
-			func(n *corev1.Node) { n.Annotations["a"] = strings.Repeat("a", patch.MaxBytes) }),
-		Entry("a long field manager", "at most 128",
-			&patch.Options{FieldManager: strings.Repeat("m", 129)}, func(*corev1.Node) {}),
-		Entry("a field manager with a line break", "cannot be printed",
-			&patch.Options{FieldManager: "a\nb"}, func(*corev1.Node) {}),
-		Entry("a subresource that is a path", "not one path segment",
-			&patch.Options{Subresource: "a/b"}, func(*corev1.Node) {}),
-	)
-
-	It("refuses nil objects and nil clients", func(ctx SpecContext) {
-		_, err := patch.Merge(ctx, always(c), nil, nil, func(*corev1.Node) {})
-		Expect(err).To(MatchError(ContainSubstring("must not be nil")))
-		_, err = patch.Merge[patch.Client[*corev1.Node]](ctx, nil, cached, nil, func(*corev1.Node) {})
-		Expect(err).To(MatchError(ContainSubstring("must not be nil")))
-	})
-
-	It("says at V(4) what it changes, and nothing below", func(ctx SpecContext) {
-		for level, want := range map[int]int{3: 0, 4: 1} {
-			var lines []string
-			log := funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{Verbosity: level})
-			_, err := patch.Merge(logr.NewContext(ctx, log), always(c), cached, nil, func(n *corev1.Node) { n.Labels["zone"] = "b" })
-			Expect(err).NotTo(HaveOccurred())
-			Expect(lines).To(HaveLen(want))
-			for _, line := range lines {
-				Expect(line).To(ContainSubstring("metadata.labels.zone"))
-			}
-		}
-	})
-
-	It("leaves alone what an edit has put into its copy", func(ctx SpecContext) {
-		wanted := node()
-		for range 3 {
-			_, err := patch.Merge(ctx, always(c), cached, nil, func(n *corev1.Node) { n.Labels, n.Spec = wanted.Labels, wanted.Spec })
-			Expect(err).NotTo(HaveOccurred())
-			_, err = patch.Merge(ctx, always(c), cached, nil, func(n *corev1.Node) {
-				n.Labels["zone"] = "b"
-				n.Spec.Taints[0].Key = "edited"
-			})
-			Expect(err).NotTo(HaveOccurred())
-			Expect(wanted).To(Equal(node()))
-		}
-	})
-
-	It("infers its types from generated and fake clients", func(ctx SpecContext) {
-		client := fake.NewClientset(cached)
-		got, err := patch.Merge(ctx, patch.Cluster(client.CoreV1().Nodes()), cached, nil, func(n *corev1.Node) {
-			n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: "new", Effect: corev1.TaintEffectNoExecute})
-			delete(n.Labels, "zone")
+			_, err := patch.Merge(t.Context(), always(c), cached, row.o, row.edit)
+			g.Expect(err).To(MatchError(ContainSubstring(row.want)))
+			g.Expect(c.requests).To(BeEmpty())
 		})
-		Expect(err).NotTo(HaveOccurred())
-		Expect(got.Spec.Taints).To(HaveLen(2))
-		Expect(got.Labels).To(BeEmpty())
-	})
-})
+	}
+}
 
-var _ = Describe("Status", func() {
-	It("writes the status subresource", func(ctx SpecContext) {
-		c := &recording[*corev1.Node]{answer: node()}
-		_, err := patch.Status(ctx, always(c), node(), nil, func(n *corev1.Node) { n.Status.Phase = corev1.NodeRunning })
-		Expect(err).NotTo(HaveOccurred())
-		Expect(c.requests[0].sub).To(Equal([]string{"status"}))
-		Expect(c.requests[0].body).To(MatchJSON(`{"metadata":{"uid":"u1"},"status":{"phase":"Running"}}`))
+// The largest that is allowed passes.
+func TestMergeAllowsWhatTheServerAllows(t *testing.T) {
+	g, c := NewWithT(t), &recording[*corev1.Node]{answer: node()}
+	const without = len(`{"metadata":{"uid":"u1","annotations":{"a":""}}}`)
+	_, err := patch.Merge(t.Context(), always(c), node(), &patch.Options{FieldManager: strings.Repeat("m", 128)},
+		func(n *corev1.Node) { n.Annotations["a"] = strings.Repeat("a", patch.MaxBytes-without) })
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(c.requests[0].body).To(HaveLen(patch.MaxBytes))
+}
+
+func relabelNode(n *corev1.Node) { n.Labels["b"] = "c" }
+
+func TestMergeRefusesNilObjectsAndNilClients(t *testing.T) {
+	g := NewWithT(t)
+	cached := node()
+	c := &recording[*corev1.Node]{answer: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", ResourceVersion: "8"}}}
+	_, err := patch.Merge(t.Context(), always(c), nil, nil, func(*corev1.Node) {})
+	g.Expect(err).To(MatchError(ContainSubstring("must not be nil")))
+	_, err = patch.Merge[patch.Client[*corev1.Node]](t.Context(), nil, cached, nil, func(*corev1.Node) {})
+	g.Expect(err).To(MatchError(ContainSubstring("must not be nil")))
+}
+
+func TestMergeSaysAtVFourWhatItChangesAndNothingBelow(t *testing.T) {
+	g := NewWithT(t)
+	cached := node()
+	c := &recording[*corev1.Node]{answer: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", ResourceVersion: "8"}}}
+	for level, want := range map[int]int{3: 0, 4: 1} {
+		var lines []string
+		log := funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{Verbosity: level})
+		_, err := patch.Merge(logr.NewContext(t.Context(), log), always(c), cached, nil, func(n *corev1.Node) { n.Labels["zone"] = "b" })
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(lines).To(HaveLen(want))
+		for _, line := range lines {
+			g.Expect(line).To(ContainSubstring("metadata.labels.zone"))
+		}
+	}
+}
+
+func TestMergeDoesNotModifyWhatAnEditHasPutIntoItsCopy(t *testing.T) {
+	g := NewWithT(t)
+	cached := node()
+	c := &recording[*corev1.Node]{answer: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", ResourceVersion: "8"}}}
+	wanted := node()
+	for range 3 {
+		_, err := patch.Merge(t.Context(), always(c), cached, nil, func(n *corev1.Node) { n.Labels, n.Spec = wanted.Labels, wanted.Spec })
+		g.Expect(err).NotTo(HaveOccurred())
+		_, err = patch.Merge(t.Context(), always(c), cached, nil, func(n *corev1.Node) {
+			n.Labels["zone"] = "b"
+			n.Spec.Taints[0].Key = "edited"
+		})
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(wanted).To(Equal(node()))
+	}
+}
+
+func TestMergeInfersItsTypesFromGeneratedAndFakeClients(t *testing.T) {
+	g := NewWithT(t)
+	cached := node()
+	client := fake.NewClientset(cached)
+	got, err := patch.Merge(t.Context(), patch.Cluster(client.CoreV1().Nodes()), cached, nil, func(n *corev1.Node) {
+		n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: "new", Effect: corev1.TaintEffectNoExecute})
+		delete(n.Labels, "zone")
 	})
-})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(got.Spec.Taints).To(HaveLen(2))
+	g.Expect(got.Labels).To(BeEmpty())
+}
+
+func TestStatusWritesTheStatusSubresource(t *testing.T) {
+	g := NewWithT(t)
+	c := &recording[*corev1.Node]{answer: node()}
+	_, err := patch.Status(t.Context(), always(c), node(), nil, func(n *corev1.Node) { n.Status.Phase = corev1.NodeRunning })
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(c.requests[0].sub).To(Equal([]string{"status"}))
+	g.Expect(c.requests[0].body).To(MatchJSON(`{"metadata":{"uid":"u1"},"status":{"phase":"Running"}}`))
+}
 
 // Other clients add to these lists, and a JSON merge patch replaces them.
 func TestFinalizersAndOwnersOfCustomKindsAreLocked(t *testing.T) {

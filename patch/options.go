@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"unicode"
 	"unicode/utf8"
 
@@ -26,18 +27,21 @@ type Options struct {
 	// by its resourceVersion. Without it a patch wins over such changes. That it is
 	// the same object, by its UID, is a condition of every write.
 	Lock bool
-	// Subresource is written instead of the object itself: "status", "scale" and so on.
+	// Subresource is written instead of the object itself: "status", "scale" and so
+	// on. Defaults to the object itself.
 	Subresource string
 	// FieldManager is the name that the server records for the change, of at most 128
 	// bytes. Defaults to the name of the controller whose reconcile this is, elsewhere
 	// to "homeostat".
 	FieldManager string
-	// DryRun lets the server check the write and answer it without storing it.
+	// DryRun lets the server check the write and answer it without storing it. It is
+	// not reported to the reconcile.
 	DryRun bool
 	// Propagation is what [Delete] does to the objects that the deleted one owns.
 	// Defaults to the server's policy for the kind.
 	Propagation metav1.DeletionPropagation
-	// NoForce lets the server refuse what [Applier.Apply] asks of fields that others own.
+	// NoForce lets the server refuse what [Applier.Apply] asks of fields that other
+	// field managers own.
 	NoForce bool
 }
 
@@ -51,29 +55,38 @@ func (o *Options) withDefaults(ctx context.Context) Options {
 }
 
 func (o *Options) validate() error {
-	var faults []error
-	if len(o.FieldManager) > maxFieldManager {
-		faults = append(faults, fmt.Errorf("field FieldManager: %d bytes, at most %d", len(o.FieldManager), maxFieldManager))
+	var errs []error
+	if n := len(o.FieldManager); n > maxFieldManager {
+		errs = append(errs, fmt.Errorf("Options.FieldManager has %d bytes: must not be longer than %d", n, maxFieldManager))
 	}
-	if !printable(o.FieldManager) {
-		faults = append(faults, fmt.Errorf("field FieldManager: %q has characters that cannot be printed", o.FieldManager))
+	if strings.ContainsFunc(o.FieldManager, func(r rune) bool { return r == utf8.RuneError || !unicode.IsPrint(r) }) {
+		errs = append(errs, fmt.Errorf("Options.FieldManager is %q: must be printable", o.FieldManager))
 	}
-	for _, r := range o.Subresource {
-		if r == '/' || !unicode.IsPrint(r) {
-			faults = append(faults, fmt.Errorf("field Subresource: %q is not one path segment", o.Subresource))
-			break
-		}
+	if strings.ContainsFunc(o.Subresource, func(r rune) bool { return r == '/' || !unicode.IsPrint(r) }) {
+		errs = append(errs, fmt.Errorf("Options.Subresource is %q: must be one path segment", o.Subresource))
 	}
-	return errors.Join(faults...)
+	return errors.Join(errs...)
 }
 
-func printable(s string) bool {
-	for _, r := range s {
-		if r == utf8.RuneError || !unicode.IsPrint(r) {
-			return false
-		}
+// validateApply is validate for an Applier.
+func (o *Options) validateApply() error {
+	err := o.validate()
+	if o.Lock {
+		err = errors.Join(err, errors.New(
+			"Options.Lock is true: must not be set, put the resourceVersion into the configuration instead"))
 	}
-	return true
+	if o.Subresource != "" && o.Subresource != status {
+		err = errors.Join(err, fmt.Errorf("Options.Subresource is %q: must be empty or status to apply", o.Subresource))
+	}
+	return err
+}
+
+// lockIf returns o, with the lock if it is needed and cached has a resourceVersion
+// to lock on, which all objects of a real server have.
+func (o *Options) lockIf(cached metav1.Object, needed bool) Options {
+	out := *o
+	out.Lock = o.Lock || needed && cached.GetResourceVersion() != ""
+	return out
 }
 
 func (o *Options) dryRun() []string {
@@ -81,11 +94,4 @@ func (o *Options) dryRun() []string {
 		return []string{metav1.DryRunAll}
 	}
 	return nil
-}
-
-func (o *Options) subresources() []string {
-	if o.Subresource == "" {
-		return nil
-	}
-	return []string{o.Subresource}
 }

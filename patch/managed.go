@@ -10,9 +10,10 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/homeostat/homeostat/informer"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/homeostat/homeostat/informer"
 )
 
 // ownedBy returns a sum of the fields that manager has applied to obj, of all
@@ -119,7 +120,7 @@ func isElement(element, want any, keys bool) bool {
 	return members != nil
 }
 
-// textOf is the JSON of a value.
+// textOf returns the JSON of a value.
 func textOf(value any) string {
 	text, _ := json.Marshal(value) // of JSON's own types
 	return string(text)

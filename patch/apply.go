@@ -3,8 +3,10 @@ package patch
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,10 +15,11 @@ import (
 
 	"github.com/homeostat/homeostat/informer"
 	"github.com/homeostat/homeostat/internal/bound"
+	"github.com/homeostat/homeostat/internal/diff"
 	"github.com/homeostat/homeostat/internal/ownwrites"
 )
 
-// maxRemembered is how many objects an Applier remembers. Beyond it an arbitrary
+// maxRemembered is how many objects an Applier remembers. Beyond it, an arbitrary
 // one is forgotten, which costs one needless request.
 const maxRemembered = 1 << 17
 
@@ -31,7 +34,7 @@ type Applier[C any, T informer.Object] struct {
 	memory map[endpoint]applied
 }
 
-// endpoint is what a request is sent to.
+// endpoint is an object or its subresource.
 type endpoint struct {
 	types.NamespacedName
 	subresource string
@@ -41,9 +44,9 @@ type endpoint struct {
 type applied struct {
 	uid     types.UID
 	request [sha256.Size]byte
-	version string
+	rv      string
 	owned   [sha256.Size]byte
-	listed  bool // owned was there
+	listed  bool // owned is known
 }
 
 // NewApplier makes an Applier. of returns the client of a namespace, see [Client].
@@ -62,14 +65,14 @@ func NewApplier[K interface {
 // has it, or nil if it has none. The UID of cached is put into the request, not
 // into config, as a condition: a recreated object is refused.
 //
-// Sends no request, and returns cached itself, if the same was asked last time,
-// cached is the same object, and everything asked for is still owned and has the
-// value that the server gave it then. cached may not be written to.
+// Sends one request. It sends none, and returns cached itself, if the same was
+// asked last time, cached is the same object, and everything asked for is still
+// owned and has the value that the server gave it then. Do not modify the result.
 //
 // With Subresource "status" the status is applied. That of custom kinds is locked
 // by resourceVersion, as [Status] does.
 //
-// Errors: a field manager that cannot be, a lock (put the resourceVersion into
+// Errors: a wrong option, a lock (put the resourceVersion into
 // config instead), a config without a name or for another object than cached. A
 // conflict with another manager, which only [Options].NoForce allows, satisfies
 // [IsStale], and so does a recreated object.
@@ -126,7 +129,7 @@ func (a *Applier[C, T]) send(ctx context.Context, cached T, o *Options, config C
 	return got, err
 }
 
-// method is what the client applies with.
+// method returns the method of the client that applies to the subresource.
 func (a *Applier[C, T]) method(meta configMeta, subresource string) (
 	func(context.Context, C, metav1.ApplyOptions) (T, error), error,
 ) {
@@ -143,7 +146,7 @@ func (a *Applier[C, T]) method(meta configMeta, subresource string) (
 		ApplyStatus(ctx context.Context, config C, opts metav1.ApplyOptions) (T, error)
 	})
 	if !ok {
-		return nil, errors.New("field Subresource: the client has no ApplyStatus: the kind has no status subresource")
+		return nil, errors.New("Options.Subresource is status: the kind has none, its client has no ApplyStatus")
 	}
 	return s.ApplyStatus, nil
 }
@@ -169,12 +172,12 @@ func (a *Applier[C, T]) done(to endpoint, cached T, request [sha256.Size]byte, m
 	a.mu.Lock()
 	last, ok := a.memory[to]
 	a.mu.Unlock()
-	if !ok || last.uid != cached.GetUID() || last.request != request || last.version == "" {
+	if !ok || last.uid != cached.GetUID() || last.request != request || last.rv == "" {
 		return false
 	}
-	version := cached.GetResourceVersion()
-	order, err := resourceversion.CompareResourceVersion(version, last.version)
-	if version == last.version || err == nil && order < 0 {
+	rv := cached.GetResourceVersion()
+	order, err := resourceversion.CompareResourceVersion(rv, last.rv)
+	if rv == last.rv || err == nil && order < 0 {
 		return true // the cache has nothing newer than the answer
 	}
 	owned, listed := ownedBy(cached, manager)
@@ -182,24 +185,24 @@ func (a *Applier[C, T]) done(to endpoint, cached T, request [sha256.Size]byte, m
 		return false
 	}
 	if err == nil {
-		a.confirm(to, last, version)
+		a.confirm(to, last, rv)
 	}
 	return true
 }
 
-// confirm notes that the last request is still good at a version of the object, so
-// that it is not looked at again.
-func (a *Applier[C, T]) confirm(to endpoint, last applied, version string) {
+// confirm notes that the last request is still good at rv, so that the object is not
+// looked at again.
+func (a *Applier[C, T]) confirm(to endpoint, last applied, rv string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.memory[to] == last {
-		last.version = version
+		last.rv = rv
 		a.memory[to] = last
 	}
 }
 
 func (a *Applier[C, T]) remember(to endpoint, got T, request [sha256.Size]byte, manager string) {
-	last := applied{uid: got.GetUID(), request: request, version: got.GetResourceVersion()}
+	last := applied{uid: got.GetUID(), request: request, rv: got.GetResourceVersion()}
 	last.owned, last.listed = ownedBy(got, manager)
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -213,13 +216,79 @@ func (a *Applier[C, T]) remember(to endpoint, got T, request [sha256.Size]byte, 
 	a.memory[to] = last
 }
 
-func (o *Options) validateApply() error {
-	err := o.validate()
-	if o.Lock {
-		err = errors.Join(err, errors.New("field Lock: put the resourceVersion into the configuration instead"))
+// configMeta is the identity of the object in a configuration, and its JSON.
+type configMeta struct {
+	Namespace, Name, ResourceVersion string
+	UID                              types.UID
+
+	data []byte
+}
+
+// encode returns the JSON of config and what is in its metadata.
+func encode(config any) ([]byte, configMeta, error) {
+	var named struct{ Metadata configMeta }
+	data, err := json.Marshal(config)
+	if err == nil {
+		err = json.Unmarshal(data, &named)
 	}
-	if o.Subresource != "" && o.Subresource != status {
-		err = errors.Join(err, fmt.Errorf("field Subresource: %q: only the status can be applied", o.Subresource))
+	meta := named.Metadata
+	meta.data = data
+	switch {
+	case err != nil:
+		return nil, meta, fmt.Errorf("encoding the configuration: %w", err)
+	case meta.Name == "":
+		return nil, meta, errors.New("the configuration is nil or has no name")
+	case len(data) > maxBytes:
+		return nil, meta, fmt.Errorf("the configuration has %d bytes, a server reads at most %d", len(data), maxBytes)
 	}
-	return err
+	return data, meta, nil
+}
+
+// checkAgainst refuses a configuration of another object than cached.
+func (m configMeta) checkAgainst(cached informer.Object) error {
+	if isNil(cached) {
+		return nil
+	}
+	key := types.NamespacedName{Namespace: m.Namespace, Name: m.Name}
+	if key != keyOf(cached) || m.UID != "" && m.UID != cached.GetUID() {
+		return fmt.Errorf("the configuration is of %q with UID %q, the cached object is %q with UID %q",
+			key, m.UID, keyOf(cached), cached.GetUID())
+	}
+	return nil
+}
+
+// withCondition returns config, or a copy of it that has the UID of cached, and
+// its resourceVersion where servers ignore the UID.
+func withCondition[C any](config C, meta configMeta, cached informer.Object, subresource string) (C, error) {
+	var members []byte
+	if meta.UID == "" && cached.GetUID() != "" {
+		members = appendMember(members, "uid", string(cached.GetUID()))
+	}
+	rv := cached.GetResourceVersion()
+	if rv != "" && meta.ResourceVersion == "" && ignoresUID(cached, subresource) {
+		members = appendMember(members, "resourceVersion", rv)
+	}
+	if members == nil {
+		return config, nil
+	}
+	data := diff.WithMetadata(meta.data, members)
+	var copied C
+	into := any(&copied)
+	if t := reflect.TypeOf(config); t.Kind() == reflect.Pointer {
+		fresh := reflect.New(t.Elem())
+		copied, into = fresh.Interface().(C), fresh.Interface()
+	}
+	if err := json.Unmarshal(data, into); err != nil {
+		return config, fmt.Errorf("putting the UID into the configuration: %w", err)
+	}
+	if again, err := json.Marshal(copied); err != nil || !sameJSON(again, data) {
+		return config, errors.Join(err,
+			errors.New("the configuration loses something on its way through JSON: put the UID into it"))
+	}
+	return copied, nil
+}
+
+func sameJSON(a, b []byte) bool {
+	var x, y any
+	return json.Unmarshal(a, &x) == nil && json.Unmarshal(b, &y) == nil && reflect.DeepEqual(x, y)
 }

@@ -1,0 +1,154 @@
+package patch_test
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	corev1apply "k8s.io/client-go/applyconfigurations/core/v1"
+	"k8s.io/client-go/kubernetes/fake"
+
+	"github.com/homeostat/homeostat/patch"
+)
+
+type nodeConfig = corev1apply.NodeApplyConfiguration
+
+// applying answers each apply with a Node of the next resourceVersion.
+type applying struct {
+	asked   []metav1.ApplyOptions
+	configs []*nodeConfig
+	version int
+	err     error
+}
+
+func (a *applying) Apply(_ context.Context, c *nodeConfig, o metav1.ApplyOptions) (*corev1.Node, error) {
+	a.asked, a.configs = append(a.asked, o), append(a.configs, c)
+	a.version++
+	n := applied(a.version, "doorman", `{"f:metadata":{}}`)
+	n.Name = *c.Name
+	if c.UID != nil {
+		n.UID = *c.UID
+	}
+	return n, a.err
+}
+
+func applied(version int, manager, fields string) *corev1.Node {
+	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{
+		Name: "n1", UID: "u1", ResourceVersion: strconv.Itoa(version),
+		ManagedFields: []metav1.ManagedFieldsEntry{{
+			Manager: manager, Operation: metav1.ManagedFieldsOperationApply, FieldsV1: metav1.NewFieldsV1(fields),
+		}},
+	}}
+}
+
+// fixture is an Applier and its server.
+type fixture struct {
+	*WithT
+	ctx    context.Context
+	server *applying
+	*patch.Applier[*nodeConfig, *corev1.Node]
+}
+
+var asDoorman = &patch.Options{FieldManager: "doorman"}
+
+func newFixture(t *testing.T) *fixture {
+	t.Helper()
+	server := &applying{}
+	return &fixture{NewWithT(t), t.Context(), server, patch.NewApplier(always(server))}
+}
+
+// asks returns how many requests an Apply makes.
+func (f *fixture) asks(cached *corev1.Node, c *nodeConfig) int {
+	before := len(f.server.asked)
+	_, err := f.Apply(f.ctx, cached, asDoorman, c)
+	f.Expect(err).NotTo(HaveOccurred())
+	return len(f.server.asked) - before
+}
+
+func zoned(value string) *nodeConfig {
+	return corev1apply.Node("n1").WithLabels(map[string]string{"zone": value})
+}
+
+func TestAnApplierForcesItsFieldsUnderTheFieldManager(t *testing.T) {
+	f := newFixture(t)
+	f.Expect(f.asks(nil, zoned("a"))).To(Equal(1))
+	f.Expect(f.server.asked[0]).To(Equal(metav1.ApplyOptions{FieldManager: "doorman", Force: true}))
+}
+
+func TestAnApplierDoesNotRepeatAnUnchangedRequest(t *testing.T) {
+	f := newFixture(t)
+	f.Expect(f.asks(nil, zoned("a"))).To(Equal(1))
+	seen := applied(1, "doorman", `{"f:metadata":{}}`)
+	f.Expect(f.asks(seen, zoned("a"))).To(BeZero())
+	f.Expect(f.asks(seen, zoned("b"))).To(Equal(1))
+}
+
+func TestAnApplierDoesNotRepeatItWhileTheCacheIsBehindNorAfterAChangeOfOtherFields(t *testing.T) {
+	f := newFixture(t)
+	f.server.version = 6
+	f.Expect(f.asks(nil, zoned("a"))).To(Equal(1))
+	f.Expect(f.asks(applied(3, "other", `{}`), zoned("a"))).To(BeZero())
+	f.Expect(f.asks(applied(9, "doorman", `{"f:metadata":{}}`), zoned("a"))).To(BeZero())
+}
+
+func TestAnApplierRepeatsItWhenAnotherManagerTookAField(t *testing.T) {
+	f := newFixture(t)
+	f.Expect(f.asks(nil, zoned("a"))).To(Equal(1))
+	f.Expect(f.asks(applied(2, "doorman", `{}`), zoned("a"))).To(Equal(1))
+}
+
+func TestAnApplierRepeatsItForAnotherObjectOfTheNameAfterForgetAndWithoutACachedObject(t *testing.T) {
+	f := newFixture(t)
+	f.Expect(f.asks(nil, zoned("a"))).To(Equal(1))
+	other := applied(1, "doorman", `{"f:metadata":{}}`)
+	other.UID = "u9"
+	f.Expect(f.asks(other, zoned("a"))).To(Equal(1))
+	f.Expect(f.asks(nil, zoned("a"))).To(Equal(1))
+	f.Forget(types.NamespacedName{Name: "n1"})
+	f.Expect(f.asks(applied(3, "doorman", `{"f:metadata":{}}`), zoned("a"))).To(Equal(1))
+}
+
+func TestAnApplierRemembersALimitedNumberOfObjects(t *testing.T) {
+	f := newFixture(t)
+	patch.Limit(f.Applier, 2)
+	for _, name := range []string{"n1", "n2", "n3", "n1", "n2", "n3"} {
+		_, err := f.Apply(t.Context(), nil, asDoorman, corev1apply.Node(name))
+		f.Expect(err).NotTo(HaveOccurred())
+		f.Expect(patch.Remembered(f.Applier)).To(BeNumerically("<=", 2))
+	}
+	f.Expect(patch.Remembered(f.Applier)).To(Equal(2))
+}
+
+func TestAnApplierRemembersNothingOfAFailure(t *testing.T) {
+	f := newFixture(t)
+	f.Expect(f.asks(nil, zoned("a"))).To(Equal(1))
+	f.server.err = errors.New("broken")
+	_, err := f.Apply(t.Context(), nil, asDoorman, zoned("a"))
+	f.Expect(err).To(MatchError(ContainSubstring("broken")))
+	f.server.err = nil
+	f.Expect(f.asks(applied(1, "doorman", `{"f:metadata":{}}`), zoned("a"))).To(Equal(1))
+}
+
+func TestAnApplierRefusesBadInputBeforeAnyRequest(t *testing.T) {
+	f := newFixture(t)
+	_, err := f.Apply(t.Context(), nil, nil, nil)
+	f.Expect(err).To(MatchError(ContainSubstring("nil or has no name")))
+	_, err = f.Apply(t.Context(), nil, &patch.Options{Lock: true, Subresource: "scale"}, zoned("a"))
+	f.Expect(err).To(MatchError(And(ContainSubstring("Options.Lock is true"), ContainSubstring(`Options.Subresource is "scale"`))))
+	f.Expect(f.server.asked).To(BeEmpty())
+}
+
+func TestAnApplierWorksOnFakeClientsetsWhichHaveNoVersionsAndSoNeverSkip(t *testing.T) {
+	f := NewWithT(t)
+	applier := patch.NewApplier(patch.Cluster(fake.NewClientset().CoreV1().Nodes()))
+	got, err := applier.Apply(t.Context(), nil, nil, zoned("a"))
+	f.Expect(err).NotTo(HaveOccurred())
+	got, err = applier.Apply(t.Context(), got, nil, zoned("b"))
+	f.Expect(err).NotTo(HaveOccurred())
+	f.Expect(got.Labels).To(HaveKeyWithValue("zone", "b"))
+}

@@ -1,0 +1,173 @@
+package patch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/internal/bound"
+	"github.com/homeostat/homeostat/internal/diff"
+	"github.com/homeostat/homeostat/internal/ownwrites"
+)
+
+var errNoVersion = errors.New("the object has no metadata.resourceVersion to lock on: read it from the server first")
+
+// send sends the patch to the object that cached is, under the conditions of o.
+func send[C Client[T], T informer.Object](
+	ctx context.Context, of func(namespace string) C, cached T, p diff.Patch, o Options,
+) (T, error) {
+	answer, err := trySend(ctx, of, cached, p, o)
+	if err != nil {
+		var none T
+		return none, describe("patching", cached, err)
+	}
+	return answer, nil
+}
+
+func trySend[C Client[T], T informer.Object](
+	ctx context.Context, of func(namespace string) C, cached T, p diff.Patch, o Options,
+) (T, error) {
+	var none T
+	data, err := withPreconditions(p.Data, cached, o.Lock)
+	if err != nil {
+		return none, err
+	}
+	if len(data) > maxBytes {
+		return none, fmt.Errorf("the patch has %d bytes, a server reads at most %d: make the object smaller",
+			len(data), maxBytes)
+	}
+	c, err := bound.ClientFor(of, cached)
+	if err != nil {
+		return none, err
+	}
+	pt := types.MergePatchType
+	if p.Style == diff.Strategic {
+		pt = types.StrategicMergePatchType
+	}
+	var subresources []string
+	if o.Subresource != "" {
+		subresources = []string{o.Subresource}
+	}
+	opts := metav1.PatchOptions{FieldManager: o.FieldManager, DryRun: o.dryRun()}
+	answer, err := c.Patch(ctx, cached.GetName(), pt, data, opts, subresources...)
+	if apierrors.IsNotFound(err) && o.Subresource != "" {
+		err = explainNotFound(ctx, c, cached, o.Subresource, err)
+	}
+	if err != nil {
+		return none, err
+	}
+	if err := checkAnswer(cached, answer); err != nil {
+		return none, err
+	}
+	if !o.DryRun {
+		ownwrites.Wrote(ctx, answer)
+	}
+	return answer, nil
+}
+
+// explainNotFound tells a kind without the subresource from a deleted object, for
+// which servers answer the same: it reads the object, if the client can.
+func explainNotFound[C Client[T], T informer.Object](
+	ctx context.Context, c C, cached T, subresource string, notFound error,
+) error {
+	var got T
+	var err error
+	switch c := any(c).(type) {
+	case interface {
+		Get(ctx context.Context, name string, o metav1.GetOptions) (T, error)
+	}:
+		got, err = c.Get(ctx, cached.GetName(), metav1.GetOptions{})
+	case interface {
+		Get(ctx context.Context, name string, o metav1.GetOptions, subresources ...string) (T, error)
+	}: // dynamic and metadata clients
+		got, err = c.Get(ctx, cached.GetName(), metav1.GetOptions{})
+	default:
+		return notFound
+	}
+	if err != nil || isNil(got) || got.GetUID() != cached.GetUID() {
+		return notFound
+	}
+	return fmt.Errorf("its kind has no subresource %q: add it to the CustomResourceDefinition, or edit the object itself",
+		subresource) // not wrapping notFound: the object exists
+}
+
+// withPreconditions adds to the metadata of a merge patch what the server checks
+// before it applies it: the UID of cached, and its resourceVersion if locked. An
+// object without UID, as fakes have them, is known by its name alone.
+func withPreconditions(data []byte, cached informer.Object, locked bool) ([]byte, error) {
+	members := make([]byte, 0, 96)
+	if locked {
+		if cached.GetResourceVersion() == "" {
+			return nil, errNoVersion
+		}
+		members = appendMember(members, "resourceVersion", cached.GetResourceVersion())
+	}
+	if uid := string(cached.GetUID()); uid != "" {
+		members = appendMember(members, "uid", uid)
+	}
+	if len(members) == 0 {
+		return data, nil
+	}
+	return diff.WithMetadata(data, members), nil
+}
+
+// appendMember appends one member of a JSON object.
+func appendMember(members []byte, name, value string) []byte {
+	if len(members) > 0 {
+		members = append(members, ',')
+	}
+	members = append(append(append(members, '"'), name...), `":`...)
+	return diff.AppendString(members, value)
+}
+
+// ignoresUID reports whether servers may overwrite the UID of such a request
+// before they check it: then only the resourceVersion, which no recreated object
+// has either, protects from writing to the wrong object.
+func ignoresUID(obj informer.Object, subresource string) bool {
+	if subresource == "" {
+		return false
+	}
+	path := reflect.TypeOf(obj).Elem().PkgPath()
+	_, isScale := obj.(*autoscalingv1.Scale) // perhaps of a custom kind
+	return diff.StyleOf(obj) == diff.JSON || isScale || strings.HasPrefix(path, "k8s.io/api/flowcontrol/")
+}
+
+// changesSharedLists reports whether an edit changes the lists of the metadata to
+// which other clients add.
+func changesSharedLists(before, edited informer.Object) bool {
+	return !slices.Equal(before.GetFinalizers(), edited.GetFinalizers()) ||
+		!reflect.DeepEqual(before.GetOwnerReferences(), edited.GetOwnerReferences())
+}
+
+// checkAnswer refuses the answer to a write of want that is about another object.
+// What fakes leave empty is not compared.
+func checkAnswer(want, got informer.Object) error {
+	if isNil(got) {
+		return errors.New("the client has returned neither an object nor an error")
+	}
+	differs := func(a, b string) bool { return a != "" && b != "" && a != b }
+	if !differs(want.GetName(), got.GetName()) && !differs(want.GetNamespace(), got.GetNamespace()) &&
+		!differs(string(want.GetUID()), string(got.GetUID())) {
+		return nil
+	}
+	return fmt.Errorf("the client has written %q with UID %q instead of %q with UID %q: "+
+		"it is of another namespace or kind", keyOf(got), got.GetUID(), keyOf(want), want.GetUID())
+}
+
+// isNil reports whether v is nil or an interface that holds a nil pointer.
+func isNil(v any) bool {
+	if v == nil {
+		return true
+	}
+	rv := reflect.ValueOf(v)
+	return rv.Kind() == reflect.Pointer && rv.IsNil()
+}
