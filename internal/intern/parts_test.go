@@ -1,0 +1,151 @@
+package intern_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"unsafe"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/homeostat/homeostat/internal/intern"
+)
+
+func textPlace(s string) uintptr { return uintptr(unsafe.Pointer(unsafe.StringData(s))) }
+
+// Decoders leave room behind what they append.
+func TestListsHaveNoRoomToSpare(t *testing.T) {
+	g, s := NewWithT(t), intern.New()
+	p := &corev1.Pod{Spec: corev1.PodSpec{Containers: slices.Grow([]corev1.Container{{Name: "a"}}, 9)}}
+	s.Object(p)
+	g.Expect(cap(p.Spec.Containers)).To(Equal(1))
+	g.Expect(p.Spec.Containers).To(Equal([]corev1.Container{{Name: "a"}}))
+	u := &unstructured.Unstructured{Object: map[string]any{"list": slices.Grow([]any{"a"}, 9)}}
+	s.Object(u)
+	g.Expect(cap(u.Object["list"].([]any))).To(Equal(1))
+	g.Expect(u.Object).To(Equal(map[string]any{"list": []any{"a"}}))
+}
+
+// The closest relative of a Pod is one of the same controller, even if another one came first.
+func TestAReplicaTakesSmallPartsFromOneOfItsController(t *testing.T) {
+	g, s := NewWithT(t), intern.New()
+	yes := true
+	of := func(owner string, n int) *corev1.Pod {
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint(owner, "-", n), OwnerReferences: []metav1.OwnerReference{
+			{Kind: "ReplicaSet", Name: owner, UID: types.UID("uid-" + owner), Controller: &yes},
+		}}}
+		p.Spec.Hostname = strings.Clone("host-of-" + owner)
+		s.Object(p)
+		return p
+	}
+	all := []*corev1.Pod{of("a", 1), of("b", 1), of("b", 2), of("a", 2)}
+	g.Expect(textPlace(all[2].Spec.Hostname)).To(Equal(textPlace(all[1].Spec.Hostname)))
+	g.Expect(textPlace(all[3].Spec.Hostname)).To(Equal(textPlace(all[0].Spec.Hostname)))
+}
+
+func TestPartsOfDifferentContentAreShared(t *testing.T) {
+	g, s := NewWithT(t), intern.New()
+	var all []*unstructured.Unstructured
+	for n := range 4 {
+		u := &unstructured.Unstructured{Object: map[string]any{
+			"list": []any{fmt.Sprint(n), map[string]any{"weight": int64(3), "color": "red"}},
+			"one":  map[string]any{"only": strings.Repeat("long ", 20)},
+		}}
+		s.Object(u)
+		all = append(all, u)
+	}
+	element := func(u *unstructured.Unstructured) uintptr { return place(u.Object["list"].([]any)[1]) }
+	one := func(u *unstructured.Unstructured) uintptr { return place(u.Object["one"]) }
+	g.Expect(element(all[3])).To(Equal(element(all[2])))
+	g.Expect(one(all[3])).To(Equal(one(all[2])))
+	g.Expect(place(all[3].Object["list"])).NotTo(Equal(place(all[2].Object["list"])))
+}
+
+// Values that a decoder never makes are equal to nothing.
+func TestContentOfOtherTypesStaysAsItIs(t *testing.T) {
+	g, s := NewWithT(t), intern.New()
+	old := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"n": 1, "list": []any{int32(1)}}}}
+	next := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"n": 2, "list": []any{int32(2)}}}}
+	s.Object(old)
+	s.Update(next, old)
+	g.Expect(next.Object).To(Equal(map[string]any{"spec": map[string]any{"n": 2, "list": []any{int32(2)}}}))
+	g.Expect(intern.Alike(old, next)).To(BeFalse())
+}
+
+// A field of an interface type holds content, too.
+func TestInterfacesInStructsAreShared(t *testing.T) {
+	type holder struct {
+		Name  string
+		Value any
+		Other chan int
+	}
+	g, s := NewWithT(t), intern.New()
+	var all []*holder
+	for n := range 3 {
+		h := &holder{Name: fmt.Sprint(n), Value: map[string]any{"a": strings.Repeat("b", 100)}}
+		s.Object(h)
+		all = append(all, h)
+	}
+	g.Expect(place(all[2].Value)).To(Equal(place(all[1].Value)))
+	g.Expect(all[2]).To(Equal(&holder{Name: "2", Value: map[string]any{"a": strings.Repeat("b", 100)}}))
+}
+
+// What is empty where another object has something does not stand in the way.
+func TestStructsWithEmptyOpaqueFieldsAreShared(t *testing.T) {
+	type inner struct {
+		Words [10]int64
+		Other map[int]int
+		Next  *int64
+	}
+	type outer struct {
+		Name  string
+		Inner *inner
+	}
+	g, s := NewWithT(t), intern.New()
+	var all []*outer
+	for n := range 6 {
+		o := &outer{fmt.Sprint(n), &inner{Words: [10]int64{int64(n % 2), 2}}}
+		s.Object(o)
+		all = append(all, o)
+	}
+	g.Expect(place(all[5].Inner)).To(Equal(place(all[3].Inner)), "by the table: the one before is different")
+	g.Expect(place(all[5].Inner)).NotTo(Equal(place(all[4].Inner)))
+}
+
+// Each value adds what it takes.
+func TestSizeCountsEveryPart(t *testing.T) {
+	g := NewWithT(t)
+	sizeOf := func(v any) int64 {
+		return intern.Size(slices.Values([]any{&unstructured.Unstructured{Object: map[string]any{"k": v}}}))
+	}
+	none := sizeOf(nil)
+	long := strings.Repeat("t", 1000)
+	for want, v := range map[int64]any{
+		1016: long, 8: int64(1 << 40), 40: []any{nil}, 0: true,
+		48 + 8*33: map[string]any{"": nil},
+	} {
+		g.Expect(sizeOf(v)-none).To(Equal(want), "%T", v)
+	}
+	g.Expect(sizeOf(0.5) - none).To(Equal(int64(8)))
+	g.Expect(sizeOf([]any{long, long})-none).To(Equal(int64(24+2*16+2*16+1000)), "a text that is there twice counts once")
+
+	limits := func(names ...string) int64 {
+		c := &corev1.Container{Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{}}}
+		for _, name := range names {
+			c.Resources.Limits[corev1.ResourceName(name)] = resource.MustParse("1")
+		}
+		return intern.Size(slices.Values([]any{c}))
+	}
+	g.Expect(limits("") - limits()).To(BeNumerically(">", 8*int64(unsafe.Sizeof(resource.Quantity{}))))
+	g.Expect(limits(long) - limits("")).To(Equal(int64(1000)))
+	data := func(value []byte) int64 {
+		return intern.Size(slices.Values([]any{&corev1.Secret{Data: map[string][]byte{"k": value}}}))
+	}
+	g.Expect(data(make([]byte, 10, 70)) - data(nil)).To(Equal(int64(70)))
+}
