@@ -17,7 +17,7 @@ BENCHSTAT := $(BIN)/benchstat-$(BENCHSTAT_VERSION)
 # Those that take longest come first, and several at a time: most of it is waiting.
 E2E_LONGEST = ./reconcile/reconciletest/live ./examples/configmap-from-crs/internal/settings \
   ./examples/ingress-per-service/internal/ingress ./examples/namespace-defaults/internal/defaults ./leader \
-  ./examples/internal/program ./examples/observe/internal/trial ./examples/reboot/demo/internal/roll \
+  ./examples ./examples/observe/internal/trial ./examples/reboot/demo/internal/roll \
   ./examples/ingress-per-service ./internal/proof/e2e ./internal/proof/zoo ./examples/reboot/internal/trial
 E2E_PACKAGES = $(E2E_LONGEST) $(filter-out $(E2E_LONGEST),$(sort $(shell grep -rl --include='*_test.go' --exclude-dir=bench \
   '^//go:build e2e' . | xargs -rn1 dirname)))

@@ -2,10 +2,14 @@ package cluster
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
+	"sync"
 
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 )
 
@@ -18,6 +22,14 @@ type Options struct {
 // Cluster is one API server. It is made by [New] and safe for concurrent use.
 type Cluster struct {
 	config *rest.Config
+
+	once   sync.Once // of client
+	client kubernetes.Interface
+
+	mu    sync.Mutex // guards kinds
+	kinds []interface {
+		Check(ctx context.Context) error
+	}
 }
 
 // New returns the cluster that config reaches. It sends nothing.
@@ -49,6 +61,12 @@ func New(config *rest.Config, o *Options) (*Cluster, error) {
 	if config.QPS == 0 && config.RateLimiter == nil {
 		c.config.QPS = -1
 	}
+	if c.config.QPS > 0 && config.RateLimiter == nil {
+		if config.Burst < 0 {
+			return nil, fmt.Errorf("making a cluster of host %q: field Burst is %d: must not be negative", config.Host, config.Burst)
+		}
+		c.config.Burst = cmp.Or(config.Burst, rest.DefaultBurst)
+	}
 	c.config.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		return &observer{next: next, prefix: server.Path}
 	})
@@ -58,3 +76,19 @@ func New(config *rest.Config, o *Options) (*Cluster, error) {
 // Config returns a new rest.Config of the cluster. Generated clientsets are made
 // from it, and any other client that takes one.
 func (c *Cluster) Config() *rest.Config { return rest.CopyConfig(c.config) }
+
+// Check checks every [Kind] of the cluster, each with one request. Call it once
+// before the controllers run: a wrong plural or group is named here, and would be
+// an informer that never syncs otherwise.
+//
+// Errors: those of [Kind.Check], joined.
+func (c *Cluster) Check(ctx context.Context) error {
+	c.mu.Lock()
+	kinds := slices.Clone(c.kinds)
+	c.mu.Unlock()
+	var errs []error
+	for _, k := range kinds {
+		errs = append(errs, k.Check(ctx))
+	}
+	return errors.Join(errs...)
+}

@@ -4,20 +4,17 @@ package main
 
 import (
 	"flag"
-	"fmt"
 	"os"
-
-	"k8s.io/client-go/kubernetes"
 
 	"github.com/homeostat/homeostat/examples/configmap-from-crs/internal/api"
 	"github.com/homeostat/homeostat/examples/configmap-from-crs/internal/settings"
-	"github.com/homeostat/homeostat/examples/internal/program"
+	"github.com/homeostat/homeostat/operator"
 	"github.com/homeostat/homeostat/reconcile"
 )
 
 func main() {
 	var options settings.Options
-	os.Exit(program.Program{
+	os.Exit(operator.Program{
 		Name: settings.Name,
 		// The ConfigMap of --configmap is not known yet.
 		Needs: []string{
@@ -26,17 +23,13 @@ func main() {
 		Flags: func(fs *flag.FlagSet) {
 			fs.StringVar(&options.ConfigMap, "configmap", settings.DefaultConfigMap, "`name` of the ConfigMap in each namespace")
 		},
-		Setup: func(env program.Env) ([]*reconcile.Controller, error) {
-			client, err := kubernetes.NewForConfig(env.Config)
-			if err != nil {
-				return nil, fmt.Errorf("making a client: %w", err)
-			}
-			inputs, err := api.NewForConfig(env.Config)
+		Setup: func(env operator.Env) ([]*reconcile.Controller, error) {
+			inputs, err := api.NewKind(env.Cluster)
 			if err != nil {
 				return nil, err
 			}
 			options.Events, options.Leader = env.Events, env.Leader
-			controller, err := settings.New(client, inputs, &options)
+			controller, err := settings.New(env.Cluster.Client(), inputs.In, &options)
 			return []*reconcile.Controller{controller}, err
 		},
 	}.Main(os.Args[1:], os.Stderr))

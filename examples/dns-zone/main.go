@@ -4,14 +4,11 @@ package main
 
 import (
 	"flag"
-	"fmt"
 	"os"
-
-	"k8s.io/client-go/kubernetes"
 
 	"github.com/homeostat/homeostat/examples/dns-zone/internal/dnszone"
 	"github.com/homeostat/homeostat/examples/dns-zone/internal/zonefile"
-	"github.com/homeostat/homeostat/examples/internal/program"
+	"github.com/homeostat/homeostat/operator"
 	"github.com/homeostat/homeostat/reconcile"
 )
 
@@ -20,7 +17,7 @@ func main() {
 		file    zonefile.File
 		options dnszone.Options
 	)
-	os.Exit(program.Program{
+	os.Exit(operator.Program{
 		Name:  dnszone.Name,
 		Needs: []string{"get,list,watch services"},
 		Flags: func(fs *flag.FlagSet) {
@@ -32,13 +29,9 @@ func main() {
 			fs.IntVar(&options.Sweep.Confirmed, "confirm-orphans", 0,
 				"let the first sweep remove the records of up to N Services past the safety limit")
 		},
-		Setup: func(env program.Env) ([]*reconcile.Controller, error) {
-			client, err := kubernetes.NewForConfig(env.Config)
-			if err != nil {
-				return nil, fmt.Errorf("making a client: %w", err)
-			}
+		Setup: func(env operator.Env) ([]*reconcile.Controller, error) {
 			options.Events, options.Leader = env.Events, env.Leader
-			controller, err := dnszone.New(client, &file, &options)
+			controller, err := dnszone.New(env.Cluster.Client(), &file, &options)
 			return []*reconcile.Controller{controller}, err
 		},
 	}.Main(os.Args[1:], os.Stderr))

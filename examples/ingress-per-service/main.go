@@ -4,23 +4,21 @@ package main
 
 import (
 	"flag"
-	"fmt"
 	"os"
 
 	networkingv1 "k8s.io/api/networking/v1"
-	"k8s.io/client-go/kubernetes"
 
 	"github.com/homeostat/homeostat/examples/ingress-per-service/internal/ingress"
-	"github.com/homeostat/homeostat/examples/internal/program"
+	"github.com/homeostat/homeostat/operator"
 	"github.com/homeostat/homeostat/reconcile"
 )
 
 func main() {
 	var options ingress.Options
-	os.Exit(program.Program{
-		Name:    ingress.Name,
-		Sharded: true,
-		Needs:   []string{"get,list,watch services", "list,watch,create,patch,delete ingresses.networking.k8s.io"},
+	os.Exit(operator.Program{
+		Name:     ingress.Name,
+		Replicas: operator.AllShare,
+		Needs:    []string{"get,list,watch services", "list,watch,create,patch,delete ingresses.networking.k8s.io"},
 		Flags: func(fs *flag.FlagSet) {
 			fs.StringVar(&options.Host, "host", ingress.DefaultHost, "`host`, with {{.Namespace}} and {{.Name}} replaced")
 			fs.StringVar(&options.ClassName, "ingress-class", "", "ingressClassName; empty leaves it to the cluster")
@@ -28,13 +26,9 @@ func main() {
 			fs.IntVar(&options.Sweep.Confirmed, "confirm-orphans", 0,
 				"let the first sweep delete up to N Ingresses past the safety limit")
 		},
-		Setup: func(env program.Env) ([]*reconcile.Controller, error) {
-			client, err := kubernetes.NewForConfig(env.Config)
-			if err != nil {
-				return nil, fmt.Errorf("making a client: %w", err)
-			}
+		Setup: func(env operator.Env) ([]*reconcile.Controller, error) {
 			options.Shards = env.Shards
-			controller, err := ingress.New(client, env.Events, &options)
+			controller, err := ingress.New(env.Cluster.Client(), env.Events, &options)
 			return []*reconcile.Controller{controller}, err
 		},
 	}.Main(os.Args[1:], os.Stderr))

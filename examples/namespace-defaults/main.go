@@ -4,19 +4,16 @@ package main
 
 import (
 	"flag"
-	"fmt"
 	"os"
 
-	"k8s.io/client-go/kubernetes"
-
-	"github.com/homeostat/homeostat/examples/internal/program"
 	"github.com/homeostat/homeostat/examples/namespace-defaults/internal/defaults"
+	"github.com/homeostat/homeostat/operator"
 	"github.com/homeostat/homeostat/reconcile"
 )
 
 func main() {
 	var policy string
-	os.Exit(program.Program{
+	os.Exit(operator.Program{
 		Name: defaults.Name,
 		Needs: []string{
 			"list,watch,patch namespaces",
@@ -26,16 +23,12 @@ func main() {
 		Flags: func(fs *flag.FlagSet) {
 			fs.StringVar(&policy, "policy", "/etc/namespace-defaults/policy.yaml", "`file` of the policy")
 		},
-		Setup: func(env program.Env) ([]*reconcile.Controller, error) {
+		Setup: func(env operator.Env) ([]*reconcile.Controller, error) {
 			read, err := defaults.ReadPolicy(policy)
 			if err != nil {
 				return nil, err
 			}
-			client, err := kubernetes.NewForConfig(env.Config)
-			if err != nil {
-				return nil, fmt.Errorf("making a client: %w", err)
-			}
-			controller, err := defaults.New(client, read, &defaults.Options{Events: env.Events, Leader: env.Leader})
+			controller, err := defaults.New(env.Cluster.Client(), read, &defaults.Options{Events: env.Events, Leader: env.Leader})
 			return []*reconcile.Controller{controller}, err
 		},
 	}.Main(os.Args[1:], os.Stderr))

@@ -3,16 +3,14 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"sync"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/kubernetes"
 
-	"github.com/homeostat/homeostat/examples/internal/program"
 	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/operator"
 	"github.com/homeostat/homeostat/reconcile"
 )
 
@@ -38,17 +36,13 @@ func (p *podlog) Reconcile(ctx context.Context, request reconcile.Request[*corev
 	return reconcile.Result{}, nil
 }
 
-func setup(env program.Env) ([]*reconcile.Controller, error) {
-	client, err := kubernetes.NewForConfig(env.Config)
-	if err != nil {
-		return nil, fmt.Errorf("making a client: %w", err)
-	}
-	pods := informer.For(client.CoreV1().Pods(""), nil)
-	controller, err := reconcile.New("podlog", pods, &podlog{}, &reconcile.Options{Leader: env.Leader})
+func setup(env operator.Env) ([]*reconcile.Controller, error) {
+	pods := informer.For(env.Cluster.Client().CoreV1().Pods(""), nil)
+	controller, err := reconcile.New("podlog", pods, &podlog{}, env.Options())
 	return []*reconcile.Controller{controller}, err
 }
 
 func main() {
-	podlog := program.Program{Name: "podlog", Needs: []string{"list,watch pods"}, Setup: setup}
+	podlog := operator.Program{Name: "podlog", Needs: []string{"list,watch pods"}, Setup: setup}
 	os.Exit(podlog.Main(os.Args[1:], os.Stderr))
 }

@@ -15,9 +15,9 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
-	"github.com/homeostat/homeostat/examples/internal/program"
 	"github.com/homeostat/homeostat/examples/internal/wiretap"
 	"github.com/homeostat/homeostat/internal/proof/e2e"
+	"github.com/homeostat/homeostat/operator"
 )
 
 // Patience is how long anything may take on a busy machine.
@@ -85,9 +85,10 @@ func (c *Cluster) Start(as *rest.Config, tap *wiretap.Tap, make Maker) *Run {
 	ginkgo.GinkgoHelper()
 	ctx := context.Background() // it outlives the node that starts it
 	config := tap.Config(as)
-	recorder, stopEvents, err := program.Recorder(ctx, config, "test")
+	reached := Reach(config)
+	recorder, stopEvents, err := operator.Recorder(ctx, reached, "test")
 	gomega.Expect(err).NotTo(gomega.HaveOccurred())
-	controller, err := make(program.Env{Config: Reach(config), Events: recorder})
+	controller, err := make(operator.Env{Cluster: reached, Events: recorder})
 	gomega.Expect(err).NotTo(gomega.HaveOccurred())
 	stopped := false
 	run := start(ctx, controller, tap, func() { stopped = true; stopEvents() })

@@ -9,15 +9,15 @@ import (
 
 // Reach returns config as a program has it: what reconciles write is seen. It
 // panics if config is not usable.
-func Reach(config *rest.Config) *rest.Config {
+func Reach(config *rest.Config) *cluster.Cluster {
 	c, err := cluster.New(config, nil)
 	if err != nil {
 		panic(err)
 	}
-	return c.Config()
+	return c
 }
 
 // Client returns a client of what Reach returns.
 func Client(config *rest.Config) kubernetes.Interface {
-	return kubernetes.NewForConfigOrDie(Reach(config))
+	return Reach(config).Client()
 }

@@ -4,14 +4,14 @@ import (
 	"context"
 	"sync"
 
-	"github.com/homeostat/homeostat/examples/internal/program"
 	"github.com/homeostat/homeostat/examples/internal/wiretap"
+	"github.com/homeostat/homeostat/operator"
 	"github.com/homeostat/homeostat/reconcile"
 	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
 // A Maker makes the controller that a test is about.
-type Maker func(env program.Env) (*reconcile.Controller, error)
+type Maker func(env operator.Env) (*reconcile.Controller, error)
 
 // A Run is a controller that runs until it is stopped.
 type Run struct {

@@ -9,9 +9,9 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/events"
 
-	"github.com/homeostat/homeostat/examples/internal/program"
 	"github.com/homeostat/homeostat/examples/internal/wiretap"
 	"github.com/homeostat/homeostat/internal/apisim"
+	"github.com/homeostat/homeostat/operator"
 )
 
 // Controller is who the controllers are for the simulated server.
@@ -48,7 +48,7 @@ func Simulate(t *testing.T, o *apisim.Options, f func(w *World)) {
 // Start runs a controller, and returns when it has nothing to do.
 func (w *World) Start(make Maker) *Run {
 	w.T.Helper()
-	c, err := make(program.Env{Config: Reach(w.Tap.Config(w.Sim.Config(Controller))), Events: w.Events})
+	c, err := make(operator.Env{Cluster: Reach(w.Tap.Config(w.Sim.Config(Controller))), Events: w.Events})
 	w.Expect(err).NotTo(gomega.HaveOccurred())
 	stopped := false
 	run := start(w.T.Context(), c, w.Tap, func() { stopped = true })

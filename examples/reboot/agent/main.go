@@ -8,23 +8,22 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 
-	"github.com/homeostat/homeostat/examples/internal/program"
 	"github.com/homeostat/homeostat/examples/reboot/internal/agent"
 	"github.com/homeostat/homeostat/examples/reboot/internal/machine"
 	"github.com/homeostat/homeostat/examples/reboot/internal/protocol"
+	"github.com/homeostat/homeostat/operator"
 	"github.com/homeostat/homeostat/reconcile"
 )
 
 func main() {
 	host := &machine.Host{}
 	options := &agent.Options{Machine: host}
-	os.Exit(program.Program{
-		Name:  protocol.AgentManager,
-		Usage: protocol.AgentManager + ": reboots the node it runs on when the controller has granted it",
-		Needs: []string{"get,list,watch,patch nodes"},
-		Alone: true,
+	os.Exit(operator.Program{
+		Name:     protocol.AgentManager,
+		Usage:    protocol.AgentManager + ": reboots the node it runs on when the controller has granted it",
+		Needs:    []string{"get,list,watch,patch nodes"},
+		Replicas: operator.AllWork,
 		Flags: func(fs *flag.FlagSet) {
 			fs.StringVar(&options.Node, "node", os.Getenv("NODE_NAME"), "`name` of the node (default: $NODE_NAME)")
 			fs.StringVar(&host.BootIDFile, "boot-id-file", machine.DefaultBootIDFile, "`file` that has the kernel's boot id")
@@ -34,15 +33,12 @@ func main() {
 			fs.DurationVar(&options.Patience, "patience", agent.DefaultPatience,
 				"how long to wait for a reboot before asking the machine again")
 		},
-		Setup: func(env program.Env) ([]*reconcile.Controller, error) { return setup(env, options) },
+		Setup: func(env operator.Env) ([]*reconcile.Controller, error) { return setup(env, options) },
 	}.Main(os.Args[1:], os.Stderr))
 }
 
-func setup(env program.Env, options *agent.Options) ([]*reconcile.Controller, error) {
-	client, err := kubernetes.NewForConfig(env.Config)
-	if err != nil {
-		return nil, err
-	}
+func setup(env operator.Env, options *agent.Options) ([]*reconcile.Controller, error) {
+	client := env.Cluster.Client()
 	options.Events = env.Events
 	a, err := agent.New(client.CoreV1().Nodes(), options)
 	if err != nil {

@@ -9,7 +9,7 @@
 //
 // What holds:
 //   - Cluster-scoped; group reboot.homeostat.dev, version v1alpha1; status is a subresource.
-//   - [NewForConfig] makes a typed client without generated code.
+//   - [NewClient] makes a typed client without generated code.
 //   - [CRD] is the definition to install.
 //
 // It decides nothing: the rules are in the operator's controller.

@@ -5,18 +5,16 @@ import (
 	"flag"
 	"os"
 
-	"k8s.io/client-go/kubernetes"
-
-	"github.com/homeostat/homeostat/examples/internal/program"
 	"github.com/homeostat/homeostat/examples/reboot/api"
 	"github.com/homeostat/homeostat/examples/reboot/internal/controller"
+	"github.com/homeostat/homeostat/operator"
 	"github.com/homeostat/homeostat/reconcile"
 )
 
 func main() {
 	options := &controller.Options{}
 	groups := api.Resource + "." + api.GroupVersion().Group
-	os.Exit(program.Program{
+	os.Exit(operator.Program{
 		Name:  controller.DefaultName,
 		Usage: controller.DefaultName + ": grants nodes leave to reboot, never more at once than their RebootGroup allows",
 		Needs: []string{
@@ -26,21 +24,17 @@ func main() {
 			fs.DurationVar(&options.StuckAfter, "stuck-after", controller.DefaultStuckAfter,
 				"how long a slot may be held before the condition Stuck says so")
 		},
-		Setup: func(env program.Env) ([]*reconcile.Controller, error) { return setup(env, options) },
+		Setup: func(env operator.Env) ([]*reconcile.Controller, error) { return setup(env, options) },
 	}.Main(os.Args[1:], os.Stderr))
 }
 
-func setup(env program.Env, options *controller.Options) ([]*reconcile.Controller, error) {
-	nodes, err := kubernetes.NewForConfig(env.Config)
-	if err != nil {
-		return nil, err
-	}
-	groups, err := api.NewForConfig(env.Config)
+func setup(env operator.Env, options *controller.Options) ([]*reconcile.Controller, error) {
+	groups, err := api.NewClient(env.Cluster)
 	if err != nil {
 		return nil, err
 	}
 	options.Events, options.Leader = env.Events, env.Leader
-	c, err := controller.New(nodes.CoreV1().Nodes(), groups, options)
+	c, err := controller.New(env.Cluster.Client().CoreV1().Nodes(), groups, options)
 	if err != nil {
 		return nil, err
 	}

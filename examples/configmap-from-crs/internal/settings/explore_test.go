@@ -34,11 +34,11 @@ func lifeOfSettings() *reconciletest.Case {
 			Group: api.Group, Version: api.Version, Name: api.Resource, Kind: api.Kind, Namespaced: true,
 		}},
 		Run: func(env *reconciletest.Env) error {
-			inputs, err := api.NewForConfig(stage.Reach(env.Config()))
+			inputs, err := api.NewKind(stage.Reach(env.Config()))
 			if err != nil {
 				return err
 			}
-			c, err := settings.New(stage.Client(env.Config()), inputs, nil)
+			c, err := settings.New(stage.Client(env.Config()), inputs.In, nil)
 			if err != nil {
 				return err
 			}

@@ -32,9 +32,9 @@ var (
 var _ = BeforeSuite(func(ctx SpecContext) {
 	cluster = stage.Open(ctx, nil)
 	cluster.Deploy(ctx, settings.Name, "../../deploy")
-	var err error
-	userSets, err = api.NewForConfig(cluster.Config())
+	inputs, err := api.NewKind(stage.Reach(cluster.Config()))
 	Expect(err).NotTo(HaveOccurred())
+	userSets = inputs.In
 })
 
 // startReal runs a controller until stop is called, or until the end of the spec.

@@ -12,27 +12,22 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"k8s.io/client-go/kubernetes"
 
 	"github.com/homeostat/homeostat/examples/configmap-from-crs/internal/api"
 	"github.com/homeostat/homeostat/examples/configmap-from-crs/internal/settings"
-	"github.com/homeostat/homeostat/examples/internal/program"
 	"github.com/homeostat/homeostat/examples/internal/stage"
 	"github.com/homeostat/homeostat/internal/apisim"
+	"github.com/homeostat/homeostat/operator"
 	"github.com/homeostat/homeostat/reconcile"
 )
 
 // makeController makes the controller under test.
-func makeController(env program.Env) (*reconcile.Controller, error) {
-	client, err := kubernetes.NewForConfig(env.Config)
+func makeController(env operator.Env) (*reconcile.Controller, error) {
+	inputs, err := api.NewKind(env.Cluster)
 	if err != nil {
 		return nil, err
 	}
-	inputs, err := api.NewForConfig(env.Config)
-	if err != nil {
-		return nil, err
-	}
-	return settings.New(client, inputs, nil)
+	return settings.New(env.Cluster.Client(), inputs.In, nil)
 }
 
 // A world has Settings in the namespace d.
@@ -46,9 +41,9 @@ func inWorld(t *testing.T, f func(w *world)) {
 	stage.Simulate(t, &apisim.Options{Resources: []apisim.Resource{{
 		Group: api.Group, Version: api.Version, Resource: api.Resource, Kind: api.Kind, Namespaced: true, Status: true,
 	}}}, func(w *stage.World) {
-		clients, err := api.NewForConfig(w.Sim.Admin())
+		clients, err := api.NewKind(stage.Reach(w.Sim.Admin()))
 		w.Expect(err).NotTo(HaveOccurred())
-		f(&world{w, clients("d")})
+		f(&world{w, clients.In("d")})
 	})
 }
 

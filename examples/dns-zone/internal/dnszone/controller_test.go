@@ -14,13 +14,12 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 
 	"github.com/homeostat/homeostat/examples/dns-zone/internal/dnszone"
 	"github.com/homeostat/homeostat/examples/dns-zone/internal/zonefile"
-	"github.com/homeostat/homeostat/examples/internal/program"
 	"github.com/homeostat/homeostat/examples/internal/stage"
 	"github.com/homeostat/homeostat/examples/internal/wiretap"
+	"github.com/homeostat/homeostat/operator"
 	"github.com/homeostat/homeostat/reconcile"
 )
 
@@ -48,12 +47,8 @@ func zone(directory string) *zonefile.File {
 }
 
 func maker(file *zonefile.File) stage.Maker {
-	return func(env program.Env) (*reconcile.Controller, error) {
-		client, err := kubernetes.NewForConfig(env.Config)
-		if err != nil {
-			return nil, err
-		}
-		return dnszone.New(client, file, &dnszone.Options{Events: env.Events})
+	return func(env operator.Env) (*reconcile.Controller, error) {
+		return dnszone.New(env.Cluster.Client(), file, &dnszone.Options{Events: env.Events})
 	}
 }
 

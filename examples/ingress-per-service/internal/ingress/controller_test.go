@@ -13,13 +13,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/kubernetes"
 	clientgo "k8s.io/client-go/testing"
 
 	"github.com/homeostat/homeostat/examples/ingress-per-service/internal/ingress"
-	"github.com/homeostat/homeostat/examples/internal/program"
 	"github.com/homeostat/homeostat/examples/internal/stage"
 	"github.com/homeostat/homeostat/names"
+	"github.com/homeostat/homeostat/operator"
 	"github.com/homeostat/homeostat/reconcile"
 )
 
@@ -197,8 +196,8 @@ func TestWhatWentWhileDownIsCleanedOnce(t *testing.T) {
 	optedOut.Labels = nil
 	stage.Simulate(t, nil, func(w *stage.World) {
 		w.Expect(w.Sim.Load(slices.Concat(ingresses, []runtime.Object{optedOut}, services[2:])...)).To(Succeed())
-		w.Start(func(env program.Env) (*reconcile.Controller, error) {
-			return ingress.New(kubernetes.NewForConfigOrDie(env.Config), env.Events, nil)
+		w.Start(func(env operator.Env) (*reconcile.Controller, error) {
+			return ingress.New(env.Cluster.Client(), env.Events, nil)
 		})
 		w.Pass(time.Hour)
 		const of = "DELETE /apis/networking.k8s.io/v1/namespaces/d/ingresses/"

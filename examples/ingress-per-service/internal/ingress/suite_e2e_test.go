@@ -12,14 +12,13 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"github.com/homeostat/homeostat/examples/ingress-per-service/internal/ingress"
-	"github.com/homeostat/homeostat/examples/internal/program"
 	"github.com/homeostat/homeostat/examples/internal/stage"
 	"github.com/homeostat/homeostat/examples/internal/wiretap"
 	"github.com/homeostat/homeostat/internal/proof/e2e"
+	"github.com/homeostat/homeostat/operator"
 	"github.com/homeostat/homeostat/reconcile"
 )
 
@@ -38,12 +37,8 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 // start runs a controller as somebody until it is stopped.
 func start(as *rest.Config, tap *wiretap.Tap, o *ingress.Options) *stage.Run {
 	GinkgoHelper()
-	return cluster.Start(as, tap, func(env program.Env) (*reconcile.Controller, error) {
-		client, err := kubernetes.NewForConfig(env.Config)
-		if err != nil {
-			return nil, err
-		}
-		return ingress.New(client, env.Events, o)
+	return cluster.Start(as, tap, func(env operator.Env) (*reconcile.Controller, error) {
+		return ingress.New(env.Cluster.Client(), env.Events, o)
 	})
 }
 

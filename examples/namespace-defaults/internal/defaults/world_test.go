@@ -6,22 +6,17 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 
-	"github.com/homeostat/homeostat/examples/internal/program"
 	"github.com/homeostat/homeostat/examples/internal/stage"
 	"github.com/homeostat/homeostat/examples/namespace-defaults/internal/defaults"
+	"github.com/homeostat/homeostat/operator"
 	"github.com/homeostat/homeostat/reconcile"
 )
 
 // makerOf makes controllers with a policy.
 func makerOf(policy *defaults.Policy) stage.Maker {
-	return func(env program.Env) (*reconcile.Controller, error) {
-		client, err := kubernetes.NewForConfig(env.Config)
-		if err != nil {
-			return nil, err
-		}
-		return defaults.New(client, policy, &defaults.Options{Events: env.Events})
+	return func(env operator.Env) (*reconcile.Controller, error) {
+		return defaults.New(env.Cluster.Client(), policy, &defaults.Options{Events: env.Events})
 	}
 }
 

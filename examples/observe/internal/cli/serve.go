@@ -14,9 +14,10 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"k8s.io/client-go/rest"
 
-	"github.com/homeostat/homeostat/examples/internal/program"
+	"github.com/homeostat/homeostat/cluster"
 	"github.com/homeostat/homeostat/examples/observe/internal/observer"
 	"github.com/homeostat/homeostat/metrics"
+	"github.com/homeostat/homeostat/operator"
 	"github.com/homeostat/homeostat/reconcile"
 	"github.com/homeostat/homeostat/status"
 	"github.com/homeostat/homeostat/status/profiles"
@@ -63,13 +64,13 @@ func (s *settings) answer(
 	if s.listenAddr == "" || s.once && !s.listenAddrIsGiven {
 		return nil
 	}
-	access, err := program.Access(config)
+	reached, err := cluster.New(config, nil)
 	if err != nil {
 		return err
 	}
 	handler, err := status.New(&status.Options{
 		Controllers: []*reconcile.Controller{o.Controller}, Gatherer: registry,
-		Authorize: access, Profiles: profiles.Handler(),
+		Authorize: operator.Authorize(reached), Profiles: profiles.Handler(),
 	})
 	if err != nil {
 		return err

@@ -10,11 +10,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 
-	"github.com/homeostat/homeostat/examples/internal/program"
 	"github.com/homeostat/homeostat/examples/internal/wiretap"
 	"github.com/homeostat/homeostat/examples/pod-runtime/internal/podruntime"
+	"github.com/homeostat/homeostat/operator"
 	"github.com/homeostat/homeostat/reconcile"
 )
 
@@ -232,12 +231,8 @@ func TestAForeignConfigMapIsLeftAlone(t *testing.T) {
 func TestTheMetricIsWhatIsKept(t *testing.T) {
 	inWorld(t, func(w *world) {
 		var totals *podruntime.Collector
-		w.Start(func(env program.Env) (*reconcile.Controller, error) {
-			client, err := kubernetes.NewForConfig(env.Config)
-			if err != nil {
-				return nil, err
-			}
-			c, collector, err := podruntime.New(client, nil)
+		w.Start(func(env operator.Env) (*reconcile.Controller, error) {
+			c, collector, err := podruntime.New(env.Cluster.Client(), nil)
 			totals = collector
 			return c, err
 		})

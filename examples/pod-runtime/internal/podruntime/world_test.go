@@ -9,11 +9,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
 
-	"github.com/homeostat/homeostat/examples/internal/program"
 	"github.com/homeostat/homeostat/examples/internal/stage"
 	"github.com/homeostat/homeostat/examples/pod-runtime/internal/podruntime"
+	"github.com/homeostat/homeostat/operator"
 	"github.com/homeostat/homeostat/reconcile"
 )
 
@@ -27,12 +26,8 @@ const (
 )
 
 func maker(period time.Duration) stage.Maker {
-	return func(env program.Env) (*reconcile.Controller, error) {
-		client, err := kubernetes.NewForConfig(env.Config)
-		if err != nil {
-			return nil, err
-		}
-		c, _, err := podruntime.New(client, &podruntime.Options{Period: period, Events: env.Events})
+	return func(env operator.Env) (*reconcile.Controller, error) {
+		c, _, err := podruntime.New(env.Cluster.Client(), &podruntime.Options{Period: period, Events: env.Events})
 		return c, err
 	}
 }

@@ -125,9 +125,9 @@ func playAs(t *testing.T, leader reconcile.Leader, f func(s *stage)) {
 			{Group: version.Group, Version: version.Version, Resource: api.Resource, Kind: "RebootGroup", Status: true},
 		}})
 		s.Expect(err).NotTo(gomega.HaveOccurred())
-		config := world.Reach(s.sim.Config("controller"))
-		s.core = kubernetes.NewForConfigOrDie(config)
-		groups, err := api.NewForConfig(config)
+		reached := world.Reach(s.sim.Config("controller"))
+		s.core = reached.Client()
+		groups, err := api.NewClient(reached)
 		s.Expect(err).NotTo(gomega.HaveOccurred())
 		s.groups = &window{Client: groups}
 		c, err := controller.New(s.core.CoreV1().Nodes(), s.groups, &controller.Options{Events: s.events, Leader: leader})

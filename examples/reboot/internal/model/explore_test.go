@@ -11,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/client-go/kubernetes"
 
 	"github.com/homeostat/homeostat/examples/internal/stage"
 	"github.com/homeostat/homeostat/examples/reboot/api"
@@ -140,7 +139,7 @@ func machines(name string, do func(f *fleet)) reconciletest.Step {
 }
 
 func newController(env *reconciletest.Env, lead bool) (*controller.Controller, error) {
-	config := stage.Reach(env.Config())
+	reached := stage.Reach(env.Config())
 	options := controller.Options{Backoff: queue.Backoff{Cap: time.Minute}}
 	if lead {
 		elector, err := leader.New(leader.Lease{
@@ -150,17 +149,13 @@ func newController(env *reconciletest.Env, lead bool) (*controller.Controller, e
 		if err != nil {
 			return nil, err
 		}
-		config, options.Leader = elector.Fence(config), elector
+		reached, options.Leader = stage.Reach(elector.Fence(env.Config())), elector
 	}
-	groups, err := api.NewForConfig(config)
+	groups, err := api.NewClient(reached)
 	if err != nil {
 		return nil, err
 	}
-	nodes, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return nil, err
-	}
-	return controller.New(nodes.CoreV1().Nodes(), groups, &options)
+	return controller.New(reached.Client().CoreV1().Nodes(), groups, &options)
 }
 
 // cordonsLeft says whose cordon is not as the administrator has left it.

@@ -8,7 +8,8 @@ import (
 	"time"
 
 	"github.com/onsi/gomega"
-	"k8s.io/client-go/rest"
+
+	"github.com/homeostat/homeostat/cluster"
 )
 
 // A process that was killed may still be in its grace when its successor has ended.
@@ -18,7 +19,7 @@ func TestStopWaitsForWhatWasKilled(t *testing.T) {
 		var ended atomic.Int32
 		grace := time.Minute
 		p := &proc{name: "p"}
-		p.start = func(*rest.Config, func() bool) (func(context.Context) error, error) {
+		p.start = func(*cluster.Cluster, func() bool) (func(context.Context) error, error) {
 			grace /= 2 // of the successor
 			late := grace
 			return func(ctx context.Context) error {

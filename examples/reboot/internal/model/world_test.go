@@ -16,8 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 
+	"github.com/homeostat/homeostat/cluster"
 	"github.com/homeostat/homeostat/examples/internal/stage"
 	"github.com/homeostat/homeostat/examples/reboot/api"
 	"github.com/homeostat/homeostat/examples/reboot/internal/agent"
@@ -66,7 +66,7 @@ type box struct {
 // A proc is one process that can die and be started again.
 type proc struct {
 	name    string
-	start   func(config *rest.Config, alive func() bool) (func(context.Context) error, error)
+	start   func(c *cluster.Cluster, alive func() bool) (func(context.Context) error, error)
 	cancel  context.CancelFunc
 	running bool
 }
@@ -82,7 +82,7 @@ func newWorld(t *testing.T, s scenario) *world {
 	g.Expect(err).NotTo(gomega.HaveOccurred())
 	w := &world{scenario: s, g: g, sim: sim, machines: map[string]*box{}, procs: map[string]*proc{}}
 	w.core = kubernetes.NewForConfigOrDie(sim.Admin())
-	w.groups, err = api.NewForConfig(sim.Admin())
+	w.groups, err = api.NewClient(stage.Reach(sim.Admin()))
 	g.Expect(err).NotTo(gomega.HaveOccurred())
 	w.monitor = newMonitor(func(node string) int { return w.machines[node].boots })
 	sim.OnCommit(w.monitor.commit)
@@ -181,22 +181,22 @@ func (m gated) Reboot(ctx context.Context, bootID string) error {
 
 func (w *world) processes() {
 	for _, name := range []string{"controller-1", "controller-2"} {
-		w.add(&proc{name: name, start: func(config *rest.Config, _ func() bool) (func(context.Context) error, error) {
-			groups, err := api.NewForConfig(config)
+		w.add(&proc{name: name, start: func(c *cluster.Cluster, _ func() bool) (func(context.Context) error, error) {
+			groups, err := api.NewClient(c)
 			if err != nil {
 				return nil, err
 			}
-			c, err := controller.New(kubernetes.NewForConfigOrDie(config).CoreV1().Nodes(), groups, nil)
+			control, err := controller.New(c.Client().CoreV1().Nodes(), groups, nil)
 			if err != nil {
 				return nil, err
 			}
-			return c.Run, nil
+			return control.Run, nil
 		}}, nil)
 	}
 	for _, node := range w.names() {
 		b := w.machines[node]
-		w.add(&proc{name: "agent-" + node, start: func(config *rest.Config, alive func() bool) (func(context.Context) error, error) {
-			a, err := agent.New(kubernetes.NewForConfigOrDie(config).CoreV1().Nodes(), &agent.Options{
+		w.add(&proc{name: "agent-" + node, start: func(c *cluster.Cluster, alive func() bool) (func(context.Context) error, error) {
+			a, err := agent.New(c.Client().CoreV1().Nodes(), &agent.Options{
 				Node: node, Machine: gated{b, alive}, Patience: time.Minute,
 			})
 			if err != nil {

@@ -28,12 +28,13 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
-	"github.com/homeostat/homeostat/examples/internal/program"
+	"github.com/homeostat/homeostat/examples/internal/stage"
 	"github.com/homeostat/homeostat/examples/reboot/api"
 	"github.com/homeostat/homeostat/examples/reboot/internal/agent"
 	"github.com/homeostat/homeostat/examples/reboot/internal/controller"
 	"github.com/homeostat/homeostat/examples/reboot/internal/machine"
 	"github.com/homeostat/homeostat/examples/reboot/internal/protocol"
+	"github.com/homeostat/homeostat/operator"
 )
 
 const patience = 20 * time.Second
@@ -154,7 +155,7 @@ func background(f func(context.Context) error) {
 
 // startController runs a controller in this process.
 func startController(ctx context.Context) {
-	recorder, stop, err := program.Recorder(ctx, cluster.Config(), controller.DefaultName)
+	recorder, stop, err := operator.Recorder(ctx, stage.Reach(cluster.Config()), controller.DefaultName)
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(stop)
 	c, err := controller.New(core.CoreV1().Nodes(), groups, &controller.Options{Events: recorder})
@@ -165,7 +166,7 @@ func startController(ctx context.Context) {
 // startAgent runs an agent in this process, on a machine that is switched on again
 // by the test.
 func startAgent(ctx context.Context, node string) *machine.Simulated {
-	recorder, stop, err := program.Recorder(ctx, cluster.Config(), protocol.AgentManager)
+	recorder, stop, err := operator.Recorder(ctx, stage.Reach(cluster.Config()), protocol.AgentManager)
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(stop)
 	m := machine.NewSimulated(node, nil)

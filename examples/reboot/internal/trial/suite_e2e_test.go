@@ -11,6 +11,7 @@ import (
 	. "github.com/onsi/gomega"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/homeostat/homeostat/examples/internal/stage"
 	"github.com/homeostat/homeostat/examples/reboot/api"
 	"github.com/homeostat/homeostat/internal/proof/e2e"
 )
@@ -35,7 +36,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	Expect(cluster.Apply(ctx, string(api.CRD()))).To(Succeed())
 	core, err = kubernetes.NewForConfig(cluster.Config())
 	Expect(err).NotTo(HaveOccurred())
-	groups, err = api.NewForConfig(cluster.Config())
+	groups, err = api.NewClient(stage.Reach(cluster.Config()))
 	Expect(err).NotTo(HaveOccurred())
 
 	programs = GinkgoT().TempDir()

@@ -1,4 +1,4 @@
-package program_test
+package operator_test
 
 import (
 	"bytes"
@@ -18,7 +18,8 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 
-	"github.com/homeostat/homeostat/examples/internal/program"
+	"github.com/homeostat/homeostat/cluster"
+	"github.com/homeostat/homeostat/operator"
 	"github.com/homeostat/homeostat/reconcile"
 	"github.com/homeostat/homeostat/status"
 )
@@ -38,11 +39,11 @@ func TestMainSaysWhatIsWrongAndExits(t *testing.T) {
 	t.Setenv("HOME", t.TempDir())
 	valid := filepath.Join(t.TempDir(), "config")
 	NewWithT(t).Expect(os.WriteFile(valid, []byte(kubeconfig), 0o600)).To(Succeed())
-	p := program.Program{
+	p := operator.Program{
 		Name:  "test",
 		Flags: func(fs *flag.FlagSet) { fs.Int("own", 0, "a flag of its own") },
-		Setup: func(env program.Env) ([]*reconcile.Controller, error) {
-			if env.Context == nil || env.Config.UserAgent != "test" || env.Events == nil || env.Leader != nil {
+		Setup: func(env operator.Env) ([]*reconcile.Controller, error) {
+			if env.Context == nil || !strings.HasPrefix(env.Cluster.Config().UserAgent, "test/") || env.Events == nil || env.Leader != nil {
 				return nil, errors.New("the environment is wrong")
 			}
 			return nil, errors.New("no controllers today")
@@ -94,10 +95,10 @@ func answers(t *testing.T, allowed func(asked authorizationv1.ResourceAttributes
 }
 
 func TestAMissingPermissionIsNamedBeforeAnythingStarts(t *testing.T) {
-	p := program.Program{
+	p := operator.Program{
 		Name: "test", Usage: "test: does nothing",
 		Needs: []string{"list,watch pods", "patch widgets.example.com/status", "delete configmaps mine"},
-		Setup: func(program.Env) ([]*reconcile.Controller, error) { return nil, errors.New("it has begun") },
+		Setup: func(operator.Env) ([]*reconcile.Controller, error) { return nil, errors.New("it has begun") },
 	}
 	for name, c := range map[string]struct {
 		refused string
@@ -139,7 +140,7 @@ func TestAServerThatDoesNotAnswerIsNamed(t *testing.T) {
 	g := NewWithT(t)
 	file := filepath.Join(t.TempDir(), "config")
 	g.Expect(os.WriteFile(file, []byte(kubeconfig), 0o600)).To(Succeed())
-	p := program.Program{Name: "test", Needs: []string{"get pods"}}
+	p := operator.Program{Name: "test", Needs: []string{"get pods"}}
 	var said bytes.Buffer
 	g.Expect(p.Main([]string{"--kubeconfig=" + file, "--startup-timeout=1ms"}, &said)).To(Equal(1))
 	g.Expect(said.String()).To(ContainSubstring("reaching the API server at http://127.0.0.1:1: no answer in 1ms"))
@@ -150,21 +151,22 @@ func TestAServerThatDoesNotAnswerIsNamed(t *testing.T) {
 
 func TestHelpSaysWhatTheProgramDoes(t *testing.T) {
 	g := NewWithT(t)
-	help := func(p program.Program) string {
+	help := func(p operator.Program) string {
 		var said bytes.Buffer
 		g.Expect(p.Main([]string{"-h"}, &said)).To(Equal(0))
 		return said.String()
 	}
-	g.Expect(help(program.Program{Name: "test", Usage: "test: does nothing", Needs: []string{}})).To(And(
+	g.Expect(help(operator.Program{Name: "test", Usage: "test: does nothing", Needs: []string{}})).To(And(
 		HavePrefix("test: does nothing\n"), ContainSubstring("-leader-elect"), ContainSubstring("-startup-timeout")))
-	g.Expect(help(program.Program{Name: "test", Alone: true})).To(And(
+	g.Expect(help(operator.Program{Name: "test", Replicas: operator.AllWork})).To(And(
 		HavePrefix("Usage of test:\n"), Not(ContainSubstring("-leader-elect")), Not(ContainSubstring("-startup-timeout"))))
 }
 
 func TestThePageNeedsATokenFromThisMachineToo(t *testing.T) {
 	g := NewWithT(t)
-	access, err := program.Access(&rest.Config{Host: "http://127.0.0.1:1"})
+	c, err := cluster.New(&rest.Config{Host: "http://127.0.0.1:1"}, nil)
 	g.Expect(err).NotTo(HaveOccurred())
+	access := operator.Authorize(c)
 	from := func(path, address string) error {
 		r := httptest.NewRequest("GET", path, nil)
 		r.RemoteAddr = address

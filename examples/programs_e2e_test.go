@@ -1,6 +1,6 @@
 //go:build e2e
 
-package program_test
+package examples_test
 
 import (
 	"context"
@@ -43,7 +43,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 // deploy applies everything that an example ships for the server.
 func deploy(ctx context.Context, name string) {
 	GinkgoHelper()
-	folder := filepath.Join("..", "..", name, "deploy")
+	folder := filepath.Join(name, "deploy")
 	cluster.Deploy(ctx, name, folder)
 	manifest, err := os.ReadFile(filepath.Join(folder, "deployment.yaml"))
 	Expect(err).NotTo(HaveOccurred())
@@ -150,11 +150,11 @@ var _ = DescribeTable("An example program under its own ServiceAccount",
 	Entry("ingress-per-service", "ingress-per-service", "ingress-per-service-member-one", SpecTimeout(5*time.Minute)),
 	Entry("configmap-from-crs", "configmap-from-crs", "configmap-from-crs", SpecTimeout(5*time.Minute)),
 	Entry("namespace-defaults", "namespace-defaults", "namespace-defaults",
-		"--policy=../../namespace-defaults/deploy/policy.yaml",
+		"--policy=namespace-defaults/deploy/policy.yaml",
 		SpecTimeout(5*time.Minute)),
 	Entry("pod-runtime", "pod-runtime", "pod-runtime", SpecTimeout(5*time.Minute)),
 	Entry("podlog, where nobody has to lead", "podlog", "", SpecTimeout(5*time.Minute)),
-	Entry("dns-zone, where nobody has to lead", "dns-zone", "", "--skeleton=../../dns-zone/deploy/skeleton",
+	Entry("dns-zone, where nobody has to lead", "dns-zone", "", "--skeleton=dns-zone/deploy/skeleton",
 		"--origin=svc.example.com.", "--zone=$TMP/db.svc.example.com",
 		SpecTimeout(5*time.Minute)),
 )

@@ -1,4 +1,4 @@
-package program
+package operator
 
 import (
 	"context"
@@ -13,7 +13,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
+
+	"github.com/homeostat/homeostat/cluster"
 )
 
 const preflightInterval = 2 * time.Second
@@ -38,63 +39,64 @@ func (p permission) String() string {
 	return p.Verb + " " + resource
 }
 
-// permissions reads "get,list widgets.example.com/status" and "patch widgets a-name".
-func permissions(need, namespace string) []permission {
-	verbs, what, _ := strings.Cut(need, " ")
-	what, name, _ := strings.Cut(what, " ")
-	what, subresource, _ := strings.Cut(what, "/")
-	resource, group, _ := strings.Cut(what, ".")
+// parsePermissions reads "get,list widgets.example.com/status" and "patch widgets a-name".
+func parsePermissions(namespace string, needs ...string) []permission {
 	var all []permission
-	for verb := range strings.SplitSeq(verbs, ",") {
-		all = append(all, permission{
-			Verb: verb, Group: group, Resource: resource, Subresource: subresource, Name: name, Namespace: namespace,
-		})
+	for _, need := range needs {
+		verbs, what, _ := strings.Cut(need, " ")
+		what, name, _ := strings.Cut(what, " ")
+		what, subresource, _ := strings.Cut(what, "/")
+		resource, group, _ := strings.Cut(what, ".")
+		for verb := range strings.SplitSeq(verbs, ",") {
+			all = append(all, permission{
+				Verb: verb, Group: group, Resource: resource, Subresource: subresource, Name: name, Namespace: namespace,
+			})
+		}
 	}
 	return all
 }
 
-// permissions are all that the program needs under these flags.
-func (p Program) permissions(f *flags) []permission {
-	var all []permission
-	for _, need := range p.Needs {
-		all = append(all, permissions(need, "")...)
-	}
+// needs are all that the program needs under these flags.
+func (p Program) needs(f *flags) []permission {
+	all := parsePermissions("", p.Needs...)
 	const leases = "leases." + coordinationv1.GroupName
 	switch {
 	case !f.leaderElect:
 		return all
-	case p.Sharded:
-		return append(all, permissions("get,list,watch,create,update,delete "+leases, f.namespace)...)
-	default:
-		all = append(all, permissions("create "+leases, f.namespace)...) // a name cannot restrict it
-		return append(all, permissions("get,update "+leases+" "+p.Name, f.namespace)...)
+	case p.Replicas == AllShare:
+		return append(all, parsePermissions(f.namespace, "get,list,watch,create,update,delete "+leases)...)
+	default: // a name cannot restrict create
+		return append(all, parsePermissions(f.namespace, "create "+leases, "get,update "+leases+" "+p.Name)...)
 	}
 }
 
-// preflight returns when the server has said yes to every permission. A server
-// that does not answer is asked again until the timeout. Errors name the server,
-// or the permissions that are missing; or ctx has ended.
-func preflight(ctx context.Context, config *rest.Config, needs []permission, timeout time.Duration) error {
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return fmt.Errorf("making a client: %w", err)
-	}
+// CheckPermissions returns nil when the API server has said that this process has
+// every permission of needs, which read as those of [Program.Needs]. A server that
+// does not answer is asked again until the timeout.
+//
+// Errors: every missing permission, joined; the server that did not answer in time;
+// that ctx has ended.
+func CheckPermissions(ctx context.Context, c *cluster.Cluster, timeout time.Duration, needs ...string) error {
+	return checkPermissions(ctx, c, timeout, parsePermissions("", needs...))
+}
+
+func checkPermissions(ctx context.Context, c *cluster.Cluster, timeout time.Duration, needs []permission) error {
 	limited, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	for {
-		err := review(limited, client, needs)
+		err := review(limited, c.Client(), needs)
 		var answered apierrors.APIStatus
 		if err == nil || errors.As(err, &answered) && !temporary(err) || errors.Is(err, errMissing) {
 			return err
 		}
 		logr.FromContextOrDiscard(ctx).Info("the API server does not answer; asking again",
-			"server", config.Host, "error", err.Error())
+			"server", c.Config().Host, "error", err.Error())
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-limited.Done():
 			return fmt.Errorf("reaching the API server at %s: no answer in %v: check that it runs and that the "+
-				"kubeconfig names it: %w", config.Host, timeout, err)
+				"kubeconfig names it: %w", c.Config().Host, timeout, err)
 		case <-time.After(preflightInterval):
 		}
 	}
@@ -105,7 +107,7 @@ func temporary(err error) bool {
 		apierrors.IsInternalError(err) || apierrors.IsTimeout(err)
 }
 
-var errMissing = errors.New("grant it with the ClusterRole of the README")
+var errMissing = errors.New("grant it, for example with a ClusterRole")
 
 func review(ctx context.Context, client kubernetes.Interface, needs []permission) error {
 	var missing []error

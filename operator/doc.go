@@ -14,4 +14,4 @@
 //	    answer until everything has drained.
 //	  - The exit code is 0 after a drain, 1 after an error, 2 for a wrong command
 //	    line.
-package program
+package operator

@@ -1,0 +1,50 @@
+package operator
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+
+	"github.com/go-logr/logr"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// Config returns how to reach the cluster: by the given kubeconfig file, else the
+// cluster that this process runs in, else by the rules of kubectl ($KUBECONFIG,
+// ~/.kube/config).
+//
+// Errors: a kubeconfig that cannot be read, or that no cluster is named.
+func Config(kubeconfig string) (*rest.Config, error) {
+	if kubeconfig == "" {
+		config, err := rest.InClusterConfig()
+		if err == nil {
+			return config, nil
+		}
+		if !errors.Is(err, rest.ErrNotInCluster) {
+			return nil, fmt.Errorf("using the cluster that this runs in: %w", err)
+		}
+	}
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = kubeconfig
+	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
+	if clientcmd.IsEmptyConfig(err) {
+		return nil, errors.New("finding a cluster: this runs in none, and no kubeconfig names one: " +
+			"set --kubeconfig or KUBECONFIG")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the kubeconfig: %w", err)
+	}
+	return config, nil
+}
+
+// Logger returns a logger that writes one line per message to out, as text or as
+// JSON, up to the given V level.
+func Logger(out io.Writer, json bool, verbosity int) logr.Logger {
+	options := &slog.HandlerOptions{Level: slog.Level(-verbosity)}
+	if json {
+		return logr.FromSlogHandler(slog.NewJSONHandler(out, options))
+	}
+	return logr.FromSlogHandler(slog.NewTextHandler(out, options))
+}

@@ -1,0 +1,90 @@
+package operator
+
+import (
+	"cmp"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"time"
+)
+
+// flags are those that every program has.
+type flags struct {
+	kubeconfig  string
+	clusters    map[string]*string // kubeconfigs of Program.Clusters
+	logFormat   string
+	verbosity   int
+	listenAddr  string
+	version     bool
+	leaderElect bool
+	namespace   string
+	identity    string
+	startup     time.Duration
+}
+
+func (p Program) parse(args []string, stderr io.Writer) (*flags, error) {
+	f := &flags{clusters: map[string]*string{}}
+	fs := flag.NewFlagSet(p.Name, flag.ContinueOnError)
+	fs.SetOutput(stderr)
+	fs.Usage = func() {
+		_, _ = fmt.Fprintln(stderr, cmp.Or(p.Usage, "Usage of "+p.Name+":"))
+		fs.PrintDefaults()
+	}
+	fs.StringVar(&f.kubeconfig, "kubeconfig", "", "`file` that names the cluster (default: the cluster this runs in, "+
+		"else $KUBECONFIG or ~/.kube/config)")
+	fs.StringVar(&f.logFormat, "log-format", "text", "`format` of the logs: text or json")
+	fs.IntVar(&f.verbosity, "v", 0, "log more with a higher `level`")
+	fs.StringVar(&f.listenAddr, "listen-addr", ":8080", "`address` of /livez, /readyz, /metrics, "+
+		"/debug/homeostat and /debug/pprof/; empty serves none")
+	fs.BoolVar(&f.version, "version", false, "print the version and the commit, and exit")
+	for _, name := range p.Clusters {
+		f.clusters[name] = fs.String(clusterFlag(name), "", "`file` that names the cluster "+name)
+	}
+	if p.Replicas != AllWork {
+		f.lease(fs, p.Replicas)
+	}
+	if p.Needs != nil {
+		fs.DurationVar(&f.startup, "startup-timeout", time.Minute, "how long to wait for the API server at the start")
+	}
+	if p.Flags != nil {
+		p.Flags(fs)
+	}
+	if err := fs.Parse(args); err != nil {
+		return nil, err
+	}
+	return f, p.validate(f, fs.Args())
+}
+
+func (f *flags) lease(fs *flag.FlagSet, r Replicas) {
+	usage := "work only while holding the Lease of this program's name"
+	if r == AllShare {
+		usage = "share the work with the other replicas, by Leases that begin with this program's name"
+	}
+	fs.BoolVar(&f.leaderElect, "leader-elect", false, usage)
+	fs.StringVar(&f.namespace, "namespace", cmp.Or(os.Getenv("POD_NAMESPACE"), "default"), "`namespace` of the Lease")
+	host, _ := os.Hostname() // an empty identity is refused when it is needed
+	fs.StringVar(&f.identity, "identity", cmp.Or(os.Getenv("POD_NAME"), host), "`name` of this replica on the Lease")
+}
+
+func (p Program) validate(f *flags, rest []string) error {
+	var errs []error
+	if len(rest) > 0 {
+		errs = append(errs, fmt.Errorf("unexpected argument %q", rest[0]))
+	}
+	if f.logFormat != "text" && f.logFormat != "json" {
+		errs = append(errs, fmt.Errorf("--log-format is %q: must be text or json", f.logFormat))
+	}
+	if p.Needs != nil && f.startup <= 0 {
+		errs = append(errs, fmt.Errorf("--startup-timeout is %v: must be more than 0", f.startup))
+	}
+	for _, name := range p.Clusters {
+		if *f.clusters[name] == "" && !f.version {
+			errs = append(errs, fmt.Errorf("--%s is empty: name the kubeconfig of cluster %s", clusterFlag(name), name))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func clusterFlag(name string) string { return name + "-kubeconfig" }
