@@ -16,7 +16,7 @@ const module = "github.com/homeostat/homeostat"
 // sdk is what an example may stand on: the public packages, the users' test kit aside.
 var sdk = []string{
 	"queue", "informer", "patch", "names", "leader", "leader/shard", "cluster",
-	"reconcile", "reconcile/inspect", "metrics", "status",
+	"reconcile", "reconcile/inspect", "metrics", "status", "operator",
 }
 
 // kit is the users' test kit.
@@ -44,7 +44,11 @@ var table = map[string][]string{
 	"metrics":           {"leader/shard", "names", "queue", "reconcile", "reconcile/inspect", "internal"},
 	"status":            {"metrics", "names", "queue", "reconcile", "reconcile/inspect", "internal"},
 	// One API server.
-	"cluster": {"internal"},
+	"cluster": {"informer", "internal"},
+	// A whole program.
+	"operator": {
+		"cluster", "leader", "leader/shard", "metrics", "reconcile", "status",
+	},
 	// The test kit.
 	"reconcile/reconciletest":        append([]string{"internal"}, sdk...),
 	"reconcile/reconciletest/actors": {"reconcile/reconciletest"},
@@ -71,7 +75,7 @@ var moreNames = map[string]int{
 
 // heavy holds the outside modules that only some folders may need.
 var heavy = map[string][]string{
-	"github.com/prometheus/":          {"metrics", "status", "examples"},
+	"github.com/prometheus/":          {"metrics", "status", "operator", "examples"},
 	"github.com/spf13/cobra":          {"examples"},
 	"k8s.io/cli-runtime/":             {"examples/observe"},
 	"github.com/onsi/":                {"examples/internal/stage"},

@@ -20,9 +20,12 @@ func TestContract(t *testing.T) {
 		"Every write is seen: what a client of that config writes with the context of a reconcile is noted, before it is sent and " +
 			"when it is answered, and package reconcile holds the key until its caches show it.": all(
 			TestEveryWriteIsSeen, TestADeleteOfWhatTheCacheHasNotSeenIsWaitedFor, TestAnEvictionIsADeleteOfThePod),
-		"The client need not report anything.":                                      TestEveryWriteIsSeen,
-		"A write that no cache will show holds nothing up.":                         TestWhatNoCacheWillShowHoldsNothingUp,
-		"Clients are not throttled on their side: the server has flow control.":     TestClientsAreNotThrottledUnlessAsked,
+		"The client need not report anything.":                                  TestEveryWriteIsSeen,
+		"A write that no cache will show holds nothing up.":                     TestWhatNoCacheWillShowHoldsNothingUp,
+		"Clients are not throttled on their side: the server has flow control.": TestClientsAreNotThrottledUnlessAsked,
+		"The client of built-in kinds speaks protobuf, those of one's own JSON.": all(
+			TestTheClientOfBuiltInKindsSpeaksProtobuf, TestAKindReadsAndWritesWithoutGeneratedCode),
+		"A kind that the server does not have under its name is named by Check, with what the server has instead.": TestCheckNamesWhatTheServerHasInstead,
 		"Requests and answers are not changed.":                                     TestAnAnswerIsReadAsFarAsItTells,
 		"Watches, exec, logs and proxies are passed through unread.":                TestStreamsAndReadsArePassedThrough,
 		"So is all that is sent outside a reconcile.":                               TestOutsideAReconcileNothingIsRead,

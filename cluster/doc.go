@@ -1,8 +1,9 @@
 // Package cluster reaches one API server the way a controller should. It makes
-// the rest.Config from which all other clients are made: generated, dynamic,
+// clients of the built-in kinds ([Cluster.Client]) and of one's own ([NewKind]),
+// and the rest.Config from which all other clients are made: generated, dynamic,
 // metadata and controller-runtime's.
 //
-//	rest.Config ──▶ cluster.New ──▶ Config() ──▶ any client ──▶ writes are seen
+//	rest.Config ──▶ cluster.New ──▶ Client, NewKind, Config ──▶ any client ──▶ writes are seen
 //
 // The contract:
 //
@@ -11,6 +12,9 @@
 //     package reconcile holds the key until its caches show it. The client need
 //     not report anything. A write that no cache will show holds nothing up.
 //   - Clients are not throttled on their side: the server has flow control.
+//   - The client of built-in kinds speaks protobuf, those of one's own JSON.
+//   - A kind that the server does not have under its name is named by Check, with
+//     what the server has instead.
 //   - Requests and answers are not changed. Watches, exec, logs and proxies are
 //     passed through unread. So is all that is sent outside a reconcile.
 //   - It may be combined with a leader's fence, in either order. A write that a

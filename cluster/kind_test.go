@@ -1,0 +1,166 @@
+package cluster_test
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+
+	"github.com/homeostat/homeostat/cluster"
+	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/internal/apisim"
+	"github.com/homeostat/homeostat/patch"
+)
+
+var ofDeployments = appsv1.SchemeGroupVersion.WithResource("deployments")
+
+type (
+	kindOfDeployments = cluster.Kind[*appsv1.Deployment, *appsv1.DeploymentList]
+	deploymentClient  = cluster.Client[*appsv1.Deployment, *appsv1.DeploymentList]
+)
+
+func newKind(g *WithT, config *rest.Config) *kindOfDeployments {
+	c, err := cluster.New(config, nil)
+	g.Expect(err).NotTo(HaveOccurred())
+	k, err := cluster.NewKind[*appsv1.Deployment, *appsv1.DeploymentList](c, ofDeployments, appsv1.AddToScheme)
+	g.Expect(err).NotTo(HaveOccurred())
+	return k
+}
+
+func TestAKindReadsAndWritesWithoutGeneratedCode(t *testing.T) {
+	g := NewWithT(t)
+	sim, err := apisim.New(nil)
+	g.Expect(err).NotTo(HaveOccurred())
+	k := newKind(g, sim.Admin())
+	replicas := int32(1)
+	_, err = k.In("d").Create(t.Context(), &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: appsv1.DeploymentSpec{Replicas: &replicas},
+	}, metav1.CreateOptions{})
+	g.Expect(err).NotTo(HaveOccurred())
+
+	all, err := k.In("").List(t.Context(), metav1.ListOptions{})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(all.Items).To(HaveExactElements(HaveField("ObjectMeta.Namespace", "d")))
+	found := &all.Items[0]
+	found, err = patch.Status(t.Context(), k.In, found, nil, func(d *appsv1.Deployment) {
+		d.Status.ReadyReplicas = 1
+	})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(found.Status.ReadyReplicas).To(BeEquivalentTo(1))
+
+	scale, err := k.In("d").GetScale(t.Context(), "a", metav1.GetOptions{})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(scale.Spec.Replicas).To(BeEquivalentTo(1))
+	scale.Spec.Replicas = 3
+	_, err = k.In("d").UpdateScale(t.Context(), "a", scale, metav1.UpdateOptions{})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(k.In("d").Get(t.Context(), "a", metav1.GetOptions{})).To(HaveField("Spec.Replicas", HaveValue(BeEquivalentTo(3))))
+
+	g.Expect(k.In("d").Delete(t.Context(), "a", metav1.DeleteOptions{})).To(Succeed())
+	_, err = k.In("d").Patch(t.Context(), "a", types.MergePatchType, []byte(`{}`), metav1.PatchOptions{})
+	g.Expect(err).To(MatchError(ContainSubstring("not found")))
+}
+
+// An informer takes the clients of a kind.
+var _ = func(k *kindOfDeployments) *informer.Informer[*appsv1.Deployment] {
+	return informer.ForNamespaces[*deploymentClient](k.In, nil)
+}
+
+func TestAKindNamesWhatIsWrongWithItsTypes(t *testing.T) {
+	g := NewWithT(t)
+	c, err := cluster.New(&rest.Config{Host: "http://127.0.0.1:1"}, nil)
+	g.Expect(err).NotTo(HaveOccurred())
+	_, err = cluster.NewKind[*appsv1.Deployment, *appsv1.DeploymentList](c, schema.GroupVersionResource{}, appsv1.AddToScheme)
+	g.Expect(err).To(MatchError(ContainSubstring("a resource needs a name and a version")))
+	_, err = cluster.NewKind[*appsv1.Deployment, *appsv1.DeploymentList](c, ofDeployments, corev1.AddToScheme)
+	g.Expect(err).To(MatchError(And(ContainSubstring("making clients of deployments.apps: type *v1.Deployment is not registered"))))
+	_, err = cluster.NewKind[*appsv1.Deployment, *appsv1.DeploymentList](c,
+		ofDeployments.GroupResource().WithVersion("v2"), appsv1.AddToScheme)
+	g.Expect(err).To(MatchError(ContainSubstring("none of which is in apps/v2")))
+	_, err = cluster.NewKind[*appsv1.Deployment, *appsv1.ReplicaSetList](c, ofDeployments, appsv1.AddToScheme)
+	g.Expect(err).To(MatchError(ContainSubstring("is kind ReplicaSetList: must be DeploymentList")))
+	_, err = cluster.NewKind[*appsv1.Deployment, *appsv1.DeploymentList](c, ofDeployments,
+		func(*runtime.Scheme) error { return http.ErrAbortHandler })
+	g.Expect(err).To(MatchError(http.ErrAbortHandler))
+}
+
+// discovers is a server that knows the resources of apps/v1 and nothing else.
+func discovers(t *testing.T, resources ...metav1.APIResource) *rest.Config {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/apis/apps/v1" {
+			http.NotFound(w, r)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(&metav1.APIResourceList{
+			TypeMeta:     metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"},
+			GroupVersion: "apps/v1", APIResources: resources,
+		})
+	}))
+	t.Cleanup(server.Close)
+	return &rest.Config{Host: server.URL}
+}
+
+func TestCheckNamesWhatTheServerHasInstead(t *testing.T) {
+	g := NewWithT(t)
+	c, err := cluster.New(discovers(t, metav1.APIResource{Name: "deployments", Kind: "Deployment"}), nil)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(c.Check(t.Context())).To(Succeed(), "no kinds")
+	right := newKind(g, c.Config())
+	g.Expect(right.Check(t.Context())).To(Succeed())
+
+	other := newKind(g, discovers(t, metav1.APIResource{Name: "deploys", Kind: "Deployment"}))
+	g.Expect(other.Check(t.Context())).To(MatchError(
+		`checking that the server has deployments.apps: kind Deployment is served as "deploys"`))
+	other = newKind(g, discovers(t, metav1.APIResource{Name: "deployments", Kind: "Rollout"}))
+	g.Expect(other.Check(t.Context())).To(MatchError(ContainSubstring("its kind is Rollout there, and Deployment in Go")))
+	other = newKind(g, discovers(t))
+	g.Expect(meta.IsNoMatchError(errors.Unwrap(other.Check(t.Context())))).To(BeTrue())
+	_, err = cluster.NewKind[*corev1.Pod, *corev1.PodList](c, corev1.SchemeGroupVersion.WithResource("pods"), corev1.AddToScheme)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(c.Check(t.Context())).To(MatchError(ContainSubstring("checking that the server has pods")), "checks every kind of the cluster")
+}
+
+func TestTheClientOfBuiltInKindsSpeaksProtobuf(t *testing.T) {
+	g := NewWithT(t)
+	var accepted, sent string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		accepted, sent = r.Header.Get("Accept"), r.Header.Get("Content-Type")
+		http.Error(w, "no", http.StatusTeapot)
+	}))
+	defer server.Close()
+	create := func(config *rest.Config) {
+		c, err := cluster.New(config, nil)
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(c.Client()).To(BeIdenticalTo(c.Client()))
+		_, err = c.Client().CoreV1().Pods("d").Create(t.Context(), &corev1.Pod{}, metav1.CreateOptions{})
+		g.Expect(err).To(HaveOccurred())
+	}
+	create(&rest.Config{Host: server.URL})
+	g.Expect(sent).To(Equal(runtime.ContentTypeProtobuf))
+	g.Expect(accepted).To(HavePrefix(runtime.ContentTypeProtobuf + ","))
+	create(&rest.Config{Host: server.URL, ContentConfig: rest.ContentConfig{ContentType: runtime.ContentTypeJSON}})
+	g.Expect(sent).To(Equal(runtime.ContentTypeJSON))
+}
+
+func TestClientsOfAThrottledConfigCannotFail(t *testing.T) {
+	g := NewWithT(t)
+	c, err := cluster.New(&rest.Config{Host: "http://127.0.0.1:1", QPS: 5}, nil)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(c.Client()).NotTo(BeNil())
+	g.Expect(c.Dynamic()).NotTo(BeNil())
+	g.Expect(c.Metadata()).NotTo(BeNil())
+	_, err = cluster.New(&rest.Config{Host: "http://127.0.0.1:1", QPS: 5, Burst: -1}, nil)
+	g.Expect(err).To(MatchError(ContainSubstring("field Burst is -1: must not be negative")))
+}

@@ -1,0 +1,224 @@
+package operator_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/rest"
+
+	"github.com/homeostat/homeostat/cluster"
+	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/internal/proof/contract"
+	"github.com/homeostat/homeostat/leader"
+	"github.com/homeostat/homeostat/operator"
+	"github.com/homeostat/homeostat/reconcile"
+)
+
+func TestContract(t *testing.T) {
+	contract.Check(t, contract.Tests{
+		"The cluster is --kubeconfig's, else the one this process runs in, else that of the default kubeconfig rules " +
+			"($KUBECONFIG, ~/.kube/config).": TestTheClusterIsFoundInThatOrder,
+		"A program that says what it needs ends at its start if it may not do it, and says what is missing, or that no server " +
+			"answers.": func(t *testing.T) {
+			TestAMissingPermissionIsNamedBeforeAnythingStarts(t)
+			TestAServerThatDoesNotAnswerIsNamed(t)
+		},
+		"A kind that the server does not have under its name ends the program before any controller runs.": TestAWrongKindEndsTheProgram,
+		"With --leader-elect every cluster is fenced: no write is sent once the Lease may have expired.":   TestEveryClusterIsFenced,
+		"SIGTERM and SIGINT drain; a second one ends the process at once.":                                 TestASecondSignalEndsTheProcess,
+		"The probes answer until everything has drained.":                                                  TestProbesAnswerWhileItDrains,
+		"The exit code is 0 after a drain, 1 after an error, 2 for a wrong command line.": func(t *testing.T) {
+			TestASecondSignalEndsTheProcess(t)
+			TestMainSaysWhatIsWrongAndExits(t)
+		},
+	})
+}
+
+// kubeconfigOf writes a kubeconfig of a server.
+func kubeconfigOf(t *testing.T, server string) string {
+	file := filepath.Join(t.TempDir(), "config")
+	NewWithT(t).Expect(os.WriteFile(file, []byte(strings.Replace(kubeconfig, "http://127.0.0.1:1", server, 1)), 0o600)).To(Succeed())
+	return file
+}
+
+func TestTheClusterIsFoundInThatOrder(t *testing.T) {
+	g := NewWithT(t)
+	t.Setenv("HOME", t.TempDir())
+	t.Setenv("KUBECONFIG", kubeconfigOf(t, "http://rules"))
+	t.Setenv("KUBERNETES_SERVICE_HOST", "")
+	g.Expect(operator.Config("")).To(HaveField("Host", "http://rules"))
+	t.Setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
+	t.Setenv("KUBERNETES_SERVICE_PORT", "443")
+	_, err := operator.Config("")
+	g.Expect(err).To(MatchError(ContainSubstring("using the cluster that this runs in")), "there is no token here")
+	g.Expect(operator.Config(kubeconfigOf(t, "http://named"))).To(HaveField("Host", "http://named"))
+}
+
+func TestAWrongKindEndsTheProgram(t *testing.T) {
+	g := NewWithT(t)
+	ran := false
+	p := operator.Program{Name: "test", Setup: func(env operator.Env) ([]*reconcile.Controller, error) {
+		_, err := cluster.NewKind[*corev1.Pod, *corev1.PodList](env.Cluster,
+			corev1.SchemeGroupVersion.WithResource("pots"), corev1.AddToScheme)
+		pods := informer.For(fake.NewClientset().CoreV1().Pods(""), nil)
+		c, made := reconcile.New("test", pods, reconcile.Func[*corev1.Pod](
+			func(context.Context, reconcile.Request[*corev1.Pod]) (reconcile.Result, error) {
+				ran = true
+				return reconcile.Result{}, nil
+			}), nil)
+		return []*reconcile.Controller{c}, errors.Join(err, made)
+	}}
+	file := answers(t, func(authorizationv1.ResourceAttributes) bool { return true })
+	var said bytes.Buffer
+	g.Expect(p.Main([]string{"--kubeconfig=" + file, "--listen-addr="}, &said)).To(Equal(1))
+	g.Expect(said.String()).To(ContainSubstring("checking that the server has pots"))
+	g.Expect(ran).To(BeFalse())
+}
+
+func TestEveryClusterIsFenced(t *testing.T) {
+	g := NewWithT(t)
+	file := answers(t, func(authorizationv1.ResourceAttributes) bool { return true })
+	for _, replicas := range []operator.Replicas{operator.OneLeads, operator.AllShare} {
+		p := operator.Program{
+			Name: "test", Replicas: replicas, Clusters: []string{"other"},
+			Setup: func(env operator.Env) ([]*reconcile.Controller, error) {
+				g.Expect(env.Options().Leader != nil).To(Equal(replicas == operator.OneLeads))
+				g.Expect(env.Options().Shards != nil).To(Equal(replicas == operator.AllShare))
+				g.Expect(env.Options().Events).To(BeIdenticalTo(env.Events))
+				for _, c := range []*cluster.Cluster{env.Cluster, env.Clusters["other"]} {
+					_, err := c.Client().CoreV1().Pods("d").Create(env.Context, &corev1.Pod{}, metav1.CreateOptions{})
+					g.Expect(err).To(MatchError(leader.ErrFenced))
+				}
+				return nil, errors.New("seen")
+			},
+		}
+		var said bytes.Buffer
+		g.Expect(p.Main([]string{"--kubeconfig=" + file, "--other-kubeconfig=" + file, "--leader-elect", "--identity=me"}, &said)).To(Equal(1))
+		g.Expect(said.String()).To(ContainSubstring("test: seen"))
+		said.Reset()
+		g.Expect(p.Main([]string{"--kubeconfig=" + file}, &said)).To(Equal(2))
+		g.Expect(said.String()).To(ContainSubstring("--other-kubeconfig is empty: name the kubeconfig of cluster other"))
+	}
+}
+
+// child is set in the environment of a process that plays a program.
+const child = "OPERATOR_TEST_CHILD"
+
+func TestMain(m *testing.M) {
+	if file := os.Getenv(child); file != "" {
+		os.Exit(operator.Program{Name: "child", Setup: func(env operator.Env) ([]*reconcile.Controller, error) {
+			_, _ = io.WriteString(os.Stdout, "ready\n")
+			<-env.Context.Done()
+			_, _ = io.WriteString(os.Stdout, "draining\n")
+			if os.Getenv(child+"_DRAINS") != "" {
+				return nil, nil
+			}
+			select {}
+		}}.Main([]string{"--kubeconfig=" + file, "--listen-addr="}, os.Stderr))
+	}
+	os.Exit(m.Run())
+}
+
+func TestASecondSignalEndsTheProcess(t *testing.T) {
+	for _, drains := range []string{"", "yes"} {
+		for _, sign := range []os.Signal{syscall.SIGTERM, os.Interrupt} {
+			g := NewWithT(t)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			c := exec.CommandContext(ctx, os.Args[0])
+			c.Env = append(os.Environ(), child+"="+kubeconfigOf(t, "http://127.0.0.1:1"), child+"_DRAINS="+drains)
+			out, err := c.StdoutPipe()
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(c.Start()).To(Succeed())
+			line := make([]byte, len("ready\n"))
+			_, err = io.ReadFull(out, line)
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(c.Process.Signal(sign)).To(Succeed())
+			line = make([]byte, len("draining\n"))
+			_, err = io.ReadFull(out, line)
+			g.Expect(err).NotTo(HaveOccurred(), "the first signal drains")
+			if drains == "" {
+				again := make(chan struct{})
+				go func() { // until the process listens to signals no more
+					defer close(again)
+					for c.Process.Signal(sign) == nil && ctx.Err() == nil {
+						<-time.After(50 * time.Millisecond)
+					}
+				}()
+				defer func() { <-again }()
+			}
+			err = c.Wait()
+			if drains != "" {
+				g.Expect(err).NotTo(HaveOccurred(), "exit code 0 after a drain")
+				continue
+			}
+			var ended *exec.ExitError
+			g.Expect(errors.As(err, &ended)).To(BeTrue())
+			g.Expect(ended.Sys().(syscall.WaitStatus).Signal()).To(Equal(sign)) //nolint:forcetypeassert // on Unix
+		}
+	}
+}
+
+func TestProbesAnswerWhileItDrains(t *testing.T) {
+	g := NewWithT(t)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	g.Expect(err).NotTo(HaveOccurred())
+	address := l.Addr().String()
+	g.Expect(l.Close()).To(Succeed())
+	begun, release := make(chan struct{}), make(chan struct{})
+	pods := informer.For(fake.NewClientset(&corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "d", Name: "a", ResourceVersion: "1"},
+	}).CoreV1().Pods(""), nil)
+	c, err := reconcile.New("test", pods, reconcile.Func[*corev1.Pod](
+		func(context.Context, reconcile.Request[*corev1.Pod]) (reconcile.Result, error) {
+			close(begun)
+			<-release
+			return reconcile.Result{}, nil
+		}), nil)
+	g.Expect(err).NotTo(HaveOccurred())
+	reached, err := cluster.New(&rest.Config{Host: "http://127.0.0.1:1"}, nil)
+	g.Expect(err).NotTo(HaveOccurred())
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- (&operator.Server{Address: address, Cluster: reached}).Run(ctx, c) }()
+	<-begun
+	stop()
+	live := func() (int, error) {
+		answer, err := http.Get("http://" + address + "/livez") //nolint:noctx // a probe of this process
+		if err != nil {
+			return 0, err
+		}
+		return answer.StatusCode, answer.Body.Close()
+	}
+	g.Eventually(live, time.Minute).Should(Equal(http.StatusOK))
+	g.Expect(ended).NotTo(Receive())
+	close(release)
+	g.Expect(<-ended).To(Succeed())
+	_, err = live()
+	g.Expect(err).To(HaveOccurred(), "served no longer")
+}
+
+func TestTheVersionNamesTheCommit(t *testing.T) {
+	g := NewWithT(t)
+	var said bytes.Buffer
+	p := operator.Program{Name: "test", Clusters: []string{"other"}}
+	g.Expect(p.Main([]string{"--version"}, &said)).To(Equal(0))
+	g.Expect(said.String()).To(MatchRegexp(`^test .+ \(commit .+\) go1\.`))
+	g.Expect(said.String()).To(Equal("test " + operator.Version() + "\n"))
+}
