@@ -63,7 +63,8 @@ func New(config *rest.Config, o *Options) (*Cluster, error) {
 	}
 	if c.config.QPS > 0 && config.RateLimiter == nil {
 		if config.Burst < 0 {
-			return nil, fmt.Errorf("making a cluster of host %q: field Burst is %d: must not be negative", config.Host, config.Burst)
+			return nil, fmt.Errorf("making a cluster of host %q: field Burst is %d: must not be negative",
+				config.Host, config.Burst)
 		}
 		c.config.Burst = cmp.Or(config.Burst, rest.DefaultBurst)
 	}

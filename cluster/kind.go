@@ -24,7 +24,8 @@ import (
 // custom resource, without generated code. T is a pointer to the object's type and
 // L one to the list's:
 //
-//	websites, err := cluster.NewKind[*v1.Website, *v1.WebsiteList](c, v1.GroupVersion.WithResource("websites"), v1.AddToScheme)
+//	websites, err := cluster.NewKind[*v1.Website, *v1.WebsiteList](c,
+//		v1.GroupVersion.WithResource("websites"), v1.AddToScheme)
 //	in := informer.ForNamespaces(websites.In, nil)
 //
 // It is safe for concurrent use.
@@ -120,7 +121,9 @@ func kindIn[T runtime.Object](scheme *runtime.Scheme, version schema.GroupVersio
 	return "", fmt.Errorf("type %v is registered as %v, none of which is in %v", t, kinds, version)
 }
 
-func empty[T any]() T { return reflect.New(reflect.TypeFor[T]().Elem()).Interface().(T) } //nolint:forcetypeassert // it is T
+func empty[T any]() T {
+	return reflect.New(reflect.TypeFor[T]().Elem()).Interface().(T) //nolint:forcetypeassert // it is T
+}
 
 // In returns the client of a namespace. Of "" it is the client of all namespaces,
 // and that of cluster-scoped objects. It is what package patch and

@@ -122,7 +122,7 @@ const child = "OPERATOR_TEST_CHILD"
 
 func TestMain(m *testing.M) {
 	if file := os.Getenv(child); file != "" {
-		os.Exit(operator.Program{Name: "child", Setup: func(env operator.Env) ([]*reconcile.Controller, error) {
+		code := operator.Program{Name: "child", Setup: func(env operator.Env) ([]*reconcile.Controller, error) {
 			_, _ = io.WriteString(os.Stdout, "ready\n")
 			<-env.Context.Done()
 			_, _ = io.WriteString(os.Stdout, "draining\n")
@@ -130,9 +130,10 @@ func TestMain(m *testing.M) {
 				return nil, nil
 			}
 			select {}
-		}}.Main([]string{"--kubeconfig=" + file, "--listen-addr="}, os.Stderr))
+		}}.Main([]string{"--kubeconfig=" + file, "--listen-addr="}, os.Stderr)
+		os.Exit(code) //nolint:forbidigo // this is its main
 	}
-	os.Exit(m.Run())
+	m.Run()
 }
 
 func TestASecondSignalEndsTheProcess(t *testing.T) {

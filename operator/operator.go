@@ -172,7 +172,8 @@ func (p Program) run(ctx context.Context, f *flags) error {
 	if err := env.check(ctx); err != nil {
 		return err
 	}
-	return (&Server{Address: f.listenAddr, Cluster: home, Metrics: registry, Profiles: p.Profiles}).Run(ctx, controllers...)
+	server := &Server{Address: f.listenAddr, Cluster: home, Metrics: registry, Profiles: p.Profiles}
+	return server.Run(ctx, controllers...)
 }
 
 // connect returns the config of a kubeconfig, in this program's name.

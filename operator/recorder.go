@@ -12,7 +12,9 @@ import (
 
 // Recorder returns a recorder that sends Events to the cluster, in the name of
 // component, until stop is called. stop ends its goroutines.
-func Recorder(ctx context.Context, c *cluster.Cluster, component string) (r events.EventRecorder, stop func(), err error) {
+func Recorder(
+	ctx context.Context, c *cluster.Cluster, component string,
+) (r events.EventRecorder, stop func(), err error) {
 	broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: c.Client().EventsV1()})
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	if err := broadcaster.StartRecordingToSinkWithContext(ctx); err != nil {
