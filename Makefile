@@ -8,10 +8,14 @@ KUBERNETES_VERSION := v1.36.3
 GOLANGCI_LINT_VERSION := v2.15.0
 GOFUMPT_VERSION := v0.12.0
 BENCHSTAT_VERSION := v0.0.0-20260908200009-22c9c6c9d4da
+APIDIFF_VERSION := v0.0.0-20261014143641-f0251eb4aa3e
+DEADCODE_VERSION := v0.52.0
 
 GOLANGCI_LINT := $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION)
 GOFUMPT := $(BIN)/gofumpt-$(GOFUMPT_VERSION)
 BENCHSTAT := $(BIN)/benchstat-$(BENCHSTAT_VERSION)
+APIDIFF := $(BIN)/apidiff-$(APIDIFF_VERSION)
+DEADCODE := $(BIN)/deadcode-$(DEADCODE_VERSION)
 
 # The packages of this module that have tests against the real API server.
 # Those that take longest come first, and several at a time: most of it is waiting.
@@ -107,7 +111,7 @@ shellcheck:
 	shellcheck examples/observe/scripts/*/*.sh
 
 .PHONY: verify
-verify: $(GOFUMPT) lint ## Format, linters, tidy modules, and the modules that stand apart.
+verify: $(GOFUMPT) lint deadcode api ## Format, linters, tidy modules, dead code, changes of the API, and the modules that stand apart.
 	@unformatted="$$($(GOFUMPT) -l $(GO_FILES))"; \
 	  if [ -n "$$unformatted" ]; then echo "run make fmt; not formatted:"; echo "$$unformatted"; exit 1; fi
 	go mod tidy -diff
@@ -115,6 +119,22 @@ verify: $(GOFUMPT) lint ## Format, linters, tidy modules, and the modules that s
 	cd examples/tracing && go mod tidy -diff
 	cd internal/proof/controlplane && go mod tidy -diff && CGO_ENABLED=0 go vet ./supervisor
 	cd internal/proof/coredns && go mod tidy -diff && CGO_ENABLED=0 go vet .
+
+.PHONY: deadcode
+deadcode: $(DEADCODE) ## Functions that no program or test calls, exported API aside.
+	@dead="$$($(DEADCODE) -test -tags e2e,mutate ./... | \
+	  grep -vE '^(queue|informer|patch|names|leader|cluster|reconcile|metrics|status)/[^:]*:[0-9:]* unreachable func: ([A-Z][A-Za-z0-9]*\.)?[A-Z][A-Za-z0-9]*$$' || true)"; \
+	  if [ -n "$$dead" ]; then echo "nothing calls"; echo "$$dead"; exit 1; fi
+
+# The last release, or whatever else the API is to be compared with: make api SINCE=HEAD~20.
+SINCE = $(shell git describe --tags --abbrev=0 2>/dev/null)
+
+.PHONY: api
+api: $(APIDIFF) ## How the exported API differs from the last release (SINCE=commit). Never fails.
+	@if [ -z "$(SINCE)" ]; then echo "no tag to compare the API with"; exit 0; fi; \
+	  old="$$(mktemp -d)"; trap 'git worktree remove --force "$$old/tree"; rm -rf "$$old"' EXIT; \
+	  git worktree add --detach --quiet "$$old/tree" "$(SINCE)"; \
+	  (cd "$$old/tree" && $(APIDIFF) -m -w "$$old/api" .) && echo "the API since $(SINCE):" && $(APIDIFF) -m "$$old/api" . || true
 
 .PHONY: bench
 bench: $(BENCHSTAT) ## Benchmarks beside controller-runtime and client-go (BENCH=regexp, COUNT=10).
@@ -149,3 +169,11 @@ $(GOFUMPT):
 $(BENCHSTAT):
 	GOBIN=$(BIN) go install golang.org/x/perf/cmd/benchstat@$(BENCHSTAT_VERSION)
 	mv $(BIN)/benchstat $@
+
+$(APIDIFF):
+	GOBIN=$(BIN) go install golang.org/x/exp/cmd/apidiff@$(APIDIFF_VERSION)
+	mv $(BIN)/apidiff $@
+
+$(DEADCODE):
+	GOBIN=$(BIN) go install golang.org/x/tools/cmd/deadcode@$(DEADCODE_VERSION)
+	mv $(BIN)/deadcode $@
