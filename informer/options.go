@@ -106,7 +106,7 @@ func (o *Options) withDefaults() Options {
 func (o *Options) validate() error {
 	var errs []error
 	wrong := func(field string, value any, why string) {
-		errs = append(errs, fmt.Errorf("Options.%s is %v: %s", field, value, why))
+		errs = append(errs, fmt.Errorf("%s is %v: %s", "Options."+field, value, why))
 	}
 	quoted := func(field, value string, why string) { wrong(field, fmt.Sprintf("%q", value), why) }
 	if _, err := labels.Parse(o.LabelSelector); err != nil {

@@ -54,7 +54,7 @@ func (l Lease) validate() error {
 		{"Identity", l.Identity, "a name that no other replica has, such as the pod's"},
 	} {
 		if f.value == "" {
-			errs = append(errs, fmt.Errorf("Lease.%s is empty: use %s", f.field, f.wayOut))
+			errs = append(errs, fmt.Errorf("%s is empty: use %s", "Lease."+f.field, f.wayOut))
 		}
 	}
 	if strings.ContainsAny(l.Identity, " \t\r\n") {
@@ -123,7 +123,7 @@ func (o Options) validate() error {
 		{"DrainTimeout", o.DrainTimeout},
 	} {
 		if d.value <= 0 {
-			errs = append(errs, fmt.Errorf("Options.%s is %v: must be positive", d.field, d.value))
+			errs = append(errs, fmt.Errorf("%s is %v: must be positive", "Options."+d.field, d.value))
 		}
 	}
 	if len(errs) > 0 {

@@ -75,7 +75,7 @@ func (o Options) validate() error {
 		value time.Duration
 	}{{"Period", o.Period}, {"Timeout", o.Timeout}, {"BackoffBase", o.BackoffBase}, {"BackoffCap", o.BackoffCap}} {
 		if d.value <= 0 {
-			errs = append(errs, fmt.Errorf("Options.%s is %v: must be more than 0", d.field, d.value))
+			errs = append(errs, fmt.Errorf("%s is %v: must be more than 0", "Options."+d.field, d.value))
 		}
 	}
 	if o.BackoffCap < o.BackoffBase {

@@ -73,7 +73,7 @@ func TestNothingAllocatesPerTurn(t *testing.T) {
 		},
 	} {
 		for grouping, group := range map[string]func(types.NamespacedName) string{
-			"": nil, " in groups": func(k types.NamespacedName) string { return k.Namespace },
+			"": nil, "/in groups": func(k types.NamespacedName) string { return k.Namespace },
 		} {
 			t.Run(name+grouping, func(t *testing.T) {
 				g := NewWithT(t)

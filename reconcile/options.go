@@ -134,7 +134,7 @@ func (o Options) validate(own source) error {
 	var errs []error
 	positive := func(field string, value, zero any, ok bool) {
 		if !ok {
-			errs = append(errs, fmt.Errorf("Options.%s is %v: must be more than %v", field, value, zero))
+			errs = append(errs, fmt.Errorf("%s is %v: must be more than %v", "Options."+field, value, zero))
 		}
 	}
 	positive("Workers", o.Workers, 0, o.Workers > 0)

@@ -97,7 +97,8 @@ func (p *Patch) done(w *writer) (Patch, error) {
 		return Patch{}, w.err
 	}
 	if len(w.buf) > 1 {
-		p.Data = append(w.buf, '}')
+		w.buf = append(w.buf, '}')
+		p.Data = w.buf
 	}
 	return *p, nil
 }

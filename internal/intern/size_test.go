@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/homeostat/homeostat/internal/intern"
 )
@@ -58,7 +57,7 @@ func TestSizeIsAboutThatOfTheHeap(t *testing.T) {
 			return intern.Size(slices.Values(all)), taken
 		}},
 		{"unstructured", func() (int64, float64) {
-			all, taken := heap(objects, func(n int) *unstructured.Unstructured { return content(n) })
+			all, taken := heap(objects, content)
 			return intern.Size(slices.Values(all)), taken
 		}},
 	} {

@@ -98,7 +98,7 @@ func (o *Options) validate() error {
 		{"Shards", o.Shards, o.Shards < 0},
 	} {
 		if v.negative {
-			errs = append(errs, fmt.Errorf("Options.%s is %v: must not be negative", v.name, v.value))
+			errs = append(errs, fmt.Errorf("%s is %v: must not be negative", "Options."+v.name, v.value))
 		}
 	}
 	if o.Shard < 0 || o.Shard >= o.Shards {

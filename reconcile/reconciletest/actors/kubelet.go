@@ -236,7 +236,7 @@ func setPodCondition(pod *corev1.Pod, c corev1.PodCondition, now metav1.Time) (c
 	i := slices.IndexFunc(all, func(have corev1.PodCondition) bool { return have.Type == c.Type })
 	switch {
 	case i < 0:
-		pod.Status.Conditions = append(all, c)
+		pod.Status.Conditions = append(pod.Status.Conditions, c)
 	case all[i].Status == c.Status:
 		return false
 	default:

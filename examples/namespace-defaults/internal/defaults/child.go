@@ -32,7 +32,7 @@ type child[T informer.Object] struct {
 	shape   func(edit, want T) // sets the spec
 }
 
-func (r *reconciler) quotaOf(n *corev1.Namespace) child[*corev1.ResourceQuota] {
+func (r *reconciler) quotaOf(_ *corev1.Namespace) child[*corev1.ResourceQuota] {
 	return child[*corev1.ResourceQuota]{
 		kind: "ResourceQuota", cache: r.quotas, want: r.want.quota, inShape: quotaInShape,
 		clients: func(namespace string) client[*corev1.ResourceQuota] {
@@ -42,7 +42,7 @@ func (r *reconciler) quotaOf(n *corev1.Namespace) child[*corev1.ResourceQuota] {
 	}
 }
 
-func (r *reconciler) limitsOf(n *corev1.Namespace) child[*corev1.LimitRange] {
+func (r *reconciler) limitsOf(_ *corev1.Namespace) child[*corev1.LimitRange] {
 	return child[*corev1.LimitRange]{
 		kind: "LimitRange", cache: r.limits, want: r.want.limits, inShape: limitsInShape,
 		clients: func(namespace string) client[*corev1.LimitRange] { return r.client.CoreV1().LimitRanges(namespace) },

@@ -46,7 +46,7 @@ func (o *Options) addObject(c *command.Call, object runtime.Object) (arguments [
 			return nil, fmt.Errorf("encoding the object: %w", err)
 		}
 		if o.Stdin {
-			c.Stdin = append(content, '\n')
+			c.Stdin = slices.Concat(content, []byte{'\n'})
 		}
 		if o.ObjectVariable != "" {
 			c.Env = append(c.Env, o.ObjectVariable+"="+string(content))

@@ -64,8 +64,8 @@ func (p Progress) tell(e entry, text string) {
 	e.Time = time.Now().Format(time.RFC3339)
 	line := fmt.Appendf(nil, "# %s %s\n", e.Time, text)
 	if p.JSON {
-		object, _ := json.Marshal(e) // strings and numbers always can be
-		line = append(object, '\n')
+		line, _ = json.Marshal(e) // strings and numbers always can be
+		line = append(line, '\n')
 	}
 	_, _ = p.Out.Write(line) // as above
 }

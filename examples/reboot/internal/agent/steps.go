@@ -32,7 +32,7 @@ func (a *Agent) accept(ctx context.Context, node *corev1.Node, r protocol.Reques
 
 // resume brings an accepted reboot about.
 func (a *Agent) resume(
-	ctx context.Context, node *corev1.Node, p protocol.Progress, bootID string,
+	ctx context.Context, node *corev1.Node, p protocol.Progress,
 ) (reconcile.Result, error) {
 	if p.CordonedByAgent && !node.Spec.Unschedulable {
 		return reconcile.Result{}, a.patch(ctx, node, func(n *corev1.Node) error {

@@ -36,7 +36,7 @@ func (a *Agent) reconcile(ctx context.Context, request reconcile.Request[*corev1
 	case rules.Accept:
 		return reconcile.Result{}, a.accept(ctx, node, *state.Now, bootID)
 	case rules.Resume:
-		return a.resume(ctx, node, *state.InProgress, bootID)
+		return a.resume(ctx, node, *state.InProgress)
 	case rules.Complete:
 		return reconcile.Result{}, a.complete(ctx, node, *state.InProgress, bootID)
 	case rules.Restamp:

@@ -78,7 +78,7 @@ func (b *build) fresh() (bool, error) {
 		return false, fmt.Errorf("looking for %s: %w", b.program, err)
 	}
 	fresh := true
-	err = filepath.WalkDir(b.sources, func(path string, d fs.DirEntry, err error) error {
+	err = filepath.WalkDir(b.sources, func(_ string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !isSource(d.Name()) {
 			return err
 		}

@@ -57,7 +57,7 @@ func Compare(needed, granted []rbacv1.PolicyRule) (missing, unused []string) {
 		}
 	}
 	for _, a := range have {
-		if !slices.ContainsFunc(need, func(p permission) bool { return a.covers(p) }) {
+		if !slices.ContainsFunc(need, a.covers) {
 			unused = append(unused, a.String())
 		}
 	}

@@ -57,7 +57,7 @@ func (o Options) validate() error {
 	}
 	for field, value := range map[string]int{"Nodes": o.Nodes, "Max": o.Max, "Controllers": o.Controllers} {
 		if value < 1 {
-			faults = append(faults, fmt.Errorf("Options.%s is %d: must be at least 1", field, value))
+			faults = append(faults, fmt.Errorf("%s is %d: must be at least 1", "Options."+field, value))
 		}
 	}
 	if o.Timeout < 0 {
