@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"io"
 	"maps"
+	"os"
 	"os/exec"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -120,6 +122,23 @@ func TestPublicPackagesFitOnAScreen(t *testing.T) {
 		if n, most := bytes.Count(out, []byte("\n")), max(names, moreNames[folder]); n > most {
 			t.Errorf("go doc -short ./%s prints %d names, want at most %d:\n%s", folder, n, most, out)
 		}
+	}
+}
+
+func TestFilesOfTheDesignExist(t *testing.T) {
+	const most = 15 // files on the way of a key
+	design, err := os.ReadFile("docs/design.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range regexp.MustCompile(`[a-z/]+/[a-z_]+\.go`).FindAllString(string(design), -1) {
+		if _, err := os.Stat(file); err != nil {
+			t.Errorf("docs/design.md names %s: %v", file, err)
+		}
+	}
+	steps := regexp.MustCompile(`(?m)^ ?\d+  .*\.go`).FindAllString(string(design), -1)
+	if len(steps) == 0 || len(steps) > most {
+		t.Errorf("the way of a key passes %d files, want at most %d", len(steps), most)
 	}
 }
 
