@@ -97,7 +97,8 @@ func (r *chooser) isLate(a apisim.Action) bool {
 	return true
 }
 
-// age lets time pass in a program that is always busy: its steps take none, and delays elsewhere would last forever.
+// age lets time pass in a program that is always busy: its steps take none, and delays elsewhere would last forever. So
+// that a run takes no longer than needed, it does so only after busySteps at one moment.
 func (r *chooser) age() {
 	if now := time.Now(); now.After(r.moved) {
 		r.moved, r.still = now, 0
@@ -119,7 +120,8 @@ func (r *chooser) holdWatch(a apisim.Action) bool {
 	return true
 }
 
-// strike does what the plan has for a call that is not a fault of it. It reports whether the call is not served now.
+// strike does what the plan has for a call that is not a fault of it: a rival's write before it, a delay, the begin of a
+// partition. It reports whether the call is not served now.
 func (r *chooser) strike(a apisim.Action) bool {
 	p := r.fleet.of(a.Call.Client)
 	if r.tail || p == nil || state.Ignored(a.Call.Resource.Resource) {
@@ -210,7 +212,7 @@ func (r *chooser) callFault(a apisim.Action) apisim.Fault {
 	return d.Fault
 }
 
-// take makes an action happen, and records it.
+// take makes an action happen with its fault, and records it in the trace. The hooks of the judge run meanwhile.
 func (r *chooser) take(a apisim.Action, f apisim.Fault) {
 	r.checkRetry(a, f)
 	r.served++
@@ -278,7 +280,7 @@ func (r *chooser) checkRetry(a apisim.Action, f apisim.Fault) {
 	}
 }
 
-// describe words an action for the trace.
+// describe words an action for the trace. Tokens hash these words: other words make tokens invalid.
 func describe(a apisim.Action) string {
 	_, after, _ := strings.Cut(a.String(), " ")
 	after = strings.TrimPrefix(after, fmt.Sprintf("%s#%d ", a.Call.Client, a.Call.Incarnation))

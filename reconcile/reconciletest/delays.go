@@ -26,7 +26,7 @@ func newDelays(r *core) *delays {
 	}
 }
 
-// release ends the delays that have lasted long enough.
+// release ends the delays that have lasted long enough: Options.Lag, and for actors a minute.
 func (d *delays) release(replicas []*replica) {
 	for _, held := range []map[int]time.Time{d.watches, d.calls} {
 		maps.DeleteFunc(held, func(_ int, since time.Time) bool { return time.Since(since) >= d.o.Lag })

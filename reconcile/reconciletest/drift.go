@@ -22,7 +22,8 @@ type output struct {
 	value         any      // what an edit makes of it
 }
 
-// drift deletes or edits an output, if the plan says so.
+// drift deletes or edits an output, if the plan says so. The program has to repair it: the state at the end is compared
+// as in every run.
 func (r *run) drift(ctx context.Context) {
 	for i, o := range r.out.outputs {
 		steps := []struct {

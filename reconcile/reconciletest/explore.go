@@ -193,7 +193,8 @@ func lineAt(lines []string, i int) string {
 	return "(the end)"
 }
 
-// unwatched finds a resource that the program writes or reads and does not watch.
+// unwatched finds a resource that the program writes or reads and does not watch, unless Case.Unwatched names it. A program
+// without a single call does not use the clients of its Env.
 func (x *explorer) unwatched(o *outcome) {
 	if len(o.calls) == 0 {
 		o.finding = &report.Finding{Oracle: report.Watch, Text: "the program makes no call: " +
@@ -237,7 +238,8 @@ func (x *explorer) try(p plan.Plan) bool {
 	return false
 }
 
-// judge asks the oracles that compare a run with the reference.
+// judge asks the oracles that compare a run with the reference: state first, then amplify, and counts if nothing but what
+// the program sees was delayed. The others have been asked while it ran.
 func (x *explorer) judge(p plan.Plan, out *outcome) {
 	if out.finding != nil {
 		return

@@ -156,7 +156,8 @@ func (f *fleet) checkCaches() {
 	}
 }
 
-// haltAll stops the replicas: their calls are served until they have returned.
+// haltAll stops the replicas, one after the other: their calls are served until they have returned. A partition ends
+// before.
 func (r *run) haltAll() {
 	for _, p := range r.fleet.replicas {
 		p.apart = time.Time{}
@@ -168,7 +169,8 @@ func (r *run) haltAll() {
 	}
 }
 
-// returned reports whether a replica has crashed, ended, or booted again.
+// returned reports whether a replica has crashed, ended, or booted again, and deals with it: the next action is chosen when
+// every goroutine is blocked once more.
 func (r *run) returned(ctx context.Context) bool {
 	for _, p := range r.fleet.replicas {
 		switch {
@@ -199,7 +201,8 @@ func (r *run) returned(ctx context.Context) bool {
 	return false
 }
 
-// join waits until Run has returned.
+// join waits until Run has returned: with serve, its calls are still answered, as those of a program that stops. It ends
+// the test binary if Run does not return in time.
 func (r *run) join(p *replica, serve bool) {
 	deadline := time.Now().Add(stopWithin)
 	for range 100_000 {

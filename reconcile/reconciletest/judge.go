@@ -84,7 +84,8 @@ func (r *judge) called(c apisim.Call) error {
 	return nil
 }
 
-// committed sees every write.
+// committed sees every write: of the program, of actors and of steps. It checks Always last, so that what the program has
+// done wrong by another oracle is found first.
 func (r *judge) committed(e apisim.Event) {
 	resource, ignored := e.Resource.GroupResource().String(), state.Ignored(e.Resource.Resource)
 	if !ignored {
@@ -177,7 +178,7 @@ func (r *judge) checkLeader(e apisim.Event) {
 		e.Call.Client, e.Resource.GroupResource(), e.Key, r.leader))
 }
 
-// stem is the object's name, without what was generated.
+// stem is the object's namespace and name, with * in place of what the server has generated.
 func stem(e apisim.Event) string {
 	o := e.New
 	if o == nil {
@@ -189,7 +190,7 @@ func stem(e apisim.Event) string {
 	return e.Key.String()
 }
 
-// outputs returns the objects that the program made and that are there.
+// outputs returns the objects that the program made and that still exist, in the order of resources and names.
 func (r *judge) outputs() []output {
 	var all []output
 	for _, res := range r.sim.Resources() {

@@ -22,19 +22,22 @@ const (
 // shardVariable is the environment variable with the part of a process: 1/4 is the first of four.
 const shardVariable = "RECONCILETEST_SHARD"
 
-// Options of an exploration. nil and zero fields mean the defaults.
+// Options of an exploration. nil and zero fields mean the defaults. Wrong options end the test at once, with all that is
+// wrong with them.
 type Options struct {
 	// Budget is how long the exploration may take, in real time. The runs are always the same ones in the same order; a
 	// smaller budget makes fewer of them. Defaults to 10 seconds, with go test -short to 2 seconds.
 	Budget time.Duration
-	// Steps is the longest run: one that takes more counts as never coming to rest. Defaults to 20,000.
+	// Steps is the longest run: one that takes more counts as never coming to rest. A step is a call, a delivery, an act
+	// or a key that a worker takes. Defaults to 20,000.
 	Steps int
 	// Rest is how long, in virtual time, no client may write until the program counts as at rest. It must be longer
 	// than the longest back-off of the program after one failure. Defaults to 2 minutes.
 	Rest time.Duration
 	// Lag is how long, in virtual time, a watch or a slow call is held back. Defaults to 5 seconds.
 	Lag time.Duration
-	// SkipDrift leaves out the runs in which another client deletes or edits what the program made.
+	// SkipDrift leaves out the runs in which another client deletes or edits what the program made: for programs that
+	// need not repair that.
 	SkipDrift bool
 	// Seeds is the number of runs in another order, each with a few random deviations, that follow the planned ones.
 	// Defaults to 50.

@@ -55,7 +55,8 @@ func newOutcome() *outcome {
 	}
 }
 
-// hash names a trace: a token is of the code that gave this one.
+// hash names a trace: a token is of the code that gave this one. It leaves out where in the code a call was made, so that
+// a token survives changes that do not change what the program does.
 func (o *outcome) hash() string {
 	h := fnv.New32a()
 	for _, l := range o.lines {
@@ -65,7 +66,8 @@ func (o *outcome) hash() string {
 	return fmt.Sprintf("%08x", h.Sum32())
 }
 
-// inBubble plays one plan in a bubble of its own.
+// inBubble plays one plan in a bubble of its own, with client-go's sources of chance reset. An error says that the world
+// of the case could not be made. A goroutine that is left when Run has returned is a finding: the bubble panics then.
 func inBubble(t *testing.T, c *Case, o Options, p plan.Plan, s setting) (out *outcome, err error) {
 	t.Helper()
 	watchdog := time.AfterFunc(hangs, hung)

@@ -42,7 +42,8 @@ func (x *explorer) singles() []plan.Plan {
 	return append(first, mixed(rest)...)
 }
 
-// restarts are at rest: the program finds the world as it left it, or as it was not there to see.
+// restarts are those at rest: the program finds the world as it left it, or sees one list late, or was down while the
+// workload went on, or everything has slept.
 func (x *explorer) restarts() []plan.Plan {
 	var all []plan.Plan
 	steps := len(x.c.Workload)
@@ -62,7 +63,8 @@ func (x *explorer) restarts() []plan.Plan {
 	return append(all, each(plan.Asleep, upTo(len(x.reference.states)), 0)...)
 }
 
-// ofWrites are what can go wrong with a write.
+// ofWrites are the faults of writes that are less likely to be fatal than those of singles: nothing was written, or it is
+// written later, or another client was faster.
 func (x *explorer) ofWrites(writes []int) []plan.Plan {
 	var all []plan.Plan
 	for _, f := range []apisim.Fault{
@@ -86,7 +88,8 @@ func (x *explorer) ofReads() []plan.Plan {
 	return append(all, each(plan.AtCall, slow, plan.Hold)...)
 }
 
-// past are restarts with caches that begin in the past.
+// past are restarts with caches of the past, as from an API server that lags behind: one for each write to a watched
+// resource, up to furthest.
 func (x *explorer) past() []plan.Plan {
 	var all []plan.Plan
 	for rest, commits := range x.reference.commits {
@@ -129,7 +132,7 @@ func upTo(n int) []int {
 	return all
 }
 
-// mixed is in an order that is always the same.
+// mixed puts plans in an order that looks random, and is always the same.
 func mixed(all []plan.Plan) []plan.Plan {
 	rng := rand.New(rand.NewPCG(1, 1))
 	rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
@@ -147,7 +150,8 @@ func (x *explorer) calls(want func(c *call) bool) []int {
 	return all
 }
 
-// pairs are a crash or a lost reply together with a slow watch: the pairs that find most.
+// pairs are a crash or a lost reply together with a slow watch: a program that has forgotten, or does not know, what it
+// wrote, and does not see it either. No other pairs find as much.
 func (x *explorer) pairs() []plan.Plan {
 	var all []plan.Plan
 	for _, i := range x.calls(func(c *call) bool { return c.effect }) {
@@ -163,7 +167,7 @@ func (x *explorer) pairs() []plan.Plan {
 // mostAtOnce is how many deviations a seed adds to its order.
 const mostAtOnce = 3
 
-// seeded is the plan of a seed: another order of everything, and a few of the deviations.
+// seeded is the plan of a seed: a random order of everything, and up to mostAtOnce of the single deviations.
 func seeded(seed int, singles []plan.Plan) plan.Plan {
 	rng := rand.New(rand.NewPCG(uint64(seed), 2))
 	p := plan.Plan{{At: plan.Shuffled, Index: seed}}

@@ -75,7 +75,7 @@ func same(a, b string) bool {
 	return a == b || a == report.State && b == report.Goal
 }
 
-// fewer leaves out deviations, until each that is left is needed.
+// fewer leaves out deviations, until each that is left is needed for the failure.
 func (s *shrinker) fewer() {
 	for i := 0; i < len(s.best.p) && len(s.best.p) > 1; {
 		if without := slices.Delete(slices.Clone(s.best.p), i, i+1); s.try(s.best.x, without) {
@@ -95,7 +95,7 @@ var (
 	deliveryStrength = []apisim.Fault{apisim.Duplicated, plan.Hold, apisim.Dropped, apisim.Expired}
 )
 
-// weaker puts the weakest fault in place of each that does it.
+// weaker replaces each fault by the weakest one that still fails: a conflict is easier to understand than a crash.
 func (s *shrinker) weaker() {
 	for i, d := range s.best.p {
 		order := map[byte][]apisim.Fault{plan.AtCall: callStrength, plan.AtDelivery: deliveryStrength}[d.At]
@@ -153,7 +153,8 @@ func (x *explorer) with(c plan.Cut) *explorer {
 	}
 }
 
-// alike are plans of the same kinds of deviations, at other places.
+// alike are plans of the same kinds of deviations, at other places: with less in the world, calls and events have other
+// numbers.
 func (x *explorer) alike(p plan.Plan) []plan.Plan {
 	singles := x.singles()
 	all := []plan.Plan{p}

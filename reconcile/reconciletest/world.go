@@ -40,8 +40,8 @@ func (w *World) Config() *rest.Config { return w.server.Config() }
 // Client returns a new clientset on [World.Config].
 func (w *World) Client() kubernetes.Interface { return kubernetes.NewForConfigOrDie(w.Config()) }
 
-// Version returns a number that grows with each write: an [Actor] that has looked at this version need not look again.
-// On a real server it is 0.
+// Version returns a number that grows with each write, by the program or by anything else: an [Actor] that has looked at
+// this version need not look again. On a real server it is 0.
 func (w *World) Version() int64 { return w.server.Version() }
 
 // Objects returns the objects of a resource, "pods" or "jobs.batch", sorted by namespace and name. The objects are

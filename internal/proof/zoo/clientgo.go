@@ -22,17 +22,17 @@ import (
 // plain is a controller on client-go as its sample controller is: informers, a work queue, one worker.
 type plain struct {
 	wiring
-	client  kubernetes.Interface
-	world   any
-	apps    cache.SharedIndexInformer
-	others  cache.SharedIndexInformer // Secrets
-	queue   workqueue.TypedRateLimitingInterface[types.NamespacedName]
-	list    func() []any                                               // the Secrets that it knows
-	look    func(ctx context.Context, name types.NamespacedName) error // a look at one key
-	turns   Turn
-	lister  listers.ConfigMapLister
-	synced  []cache.InformerSynced
-	started sync.WaitGroup
+	client     kubernetes.Interface
+	world      any
+	apps       cache.SharedIndexInformer
+	others     cache.SharedIndexInformer // Secrets
+	queue      workqueue.TypedRateLimitingInterface[types.NamespacedName]
+	list       func() []any                                               // the Secrets that it knows
+	look       func(ctx context.Context, name types.NamespacedName) error // a look at one key
+	reconciles Reconcile
+	lister     listers.ConfigMapLister
+	synced     []cache.InformerSynced
+	started    sync.WaitGroup
 }
 
 func onClientGo(w wiring) Program {
@@ -52,7 +52,7 @@ func newPlain(client kubernetes.Interface, w wiring) *plain {
 	apps := informers.NewSharedInformerFactoryWithOptions(client, 0, ofApps).Core().V1().ConfigMaps()
 	others := informers.NewSharedInformerFactory(client, 0).Core().V1().Secrets().Informer()
 	p := &plain{
-		wiring: w, client: client, turns: w.turn(),
+		wiring: w, client: client, reconciles: w.reconcile(),
 		apps: apps.Informer(), lister: apps.Lister(), others: others, list: others.GetStore().List,
 		queue: workqueue.NewTypedRateLimitingQueue(
 			workqueue.DefaultTypedControllerRateLimiter[types.NamespacedName]()),
@@ -150,7 +150,7 @@ func (p *plain) reconcile(ctx context.Context, name types.NamespacedName) error 
 	case app.DeletionTimestamp != nil && !p.deleting:
 		return nil
 	}
-	return p.turns(ctx, p, app)
+	return p.reconciles(ctx, p, app)
 }
 
 func (p *plain) outside() any { return p.world }

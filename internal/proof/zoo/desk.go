@@ -8,14 +8,14 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// A Turn looks at one App, as the cache has it, and writes. An error is retried with back-off.
-type Turn func(ctx context.Context, d Desk, app *corev1.ConfigMap) error
+// Reconcile looks at one App, as it is cached, and writes. An error is retried with back-off.
+type Reconcile func(ctx context.Context, d Desk, app *corev1.ConfigMap) error
 
-// gone is a turn for an App that is not there.
+// gone is a reconcile for an App that is not there.
 type gone func(ctx context.Context, d Desk, name types.NamespacedName) error
 
-// A Desk is what a turn may use: reads from the cache, and the writes that are usual in the harness.
-type Desk interface { //nolint:interfacebloat // each is what one kind of turn needs
+// Desk is what a reconcile may use: reads from the cache, and the writes that are usual in the harness.
+type Desk interface { //nolint:interfacebloat // each is what one kind of reconcile needs
 	// kube is for what has no place here.
 	kube() kubernetes.Interface
 	// outside is what the program has beside the cluster: reconciletest.Case.Outside.
@@ -26,13 +26,13 @@ type Desk interface { //nolint:interfacebloat // each is what one kind of turn n
 	create(ctx context.Context, s *corev1.Secret) error
 	// remove deletes a Secret that was read.
 	remove(ctx context.Context, s *corev1.Secret) error
-	// annotate sets an annotation of an App that was read, if it is another one.
+	// annotate sets an annotation of an App that was read, if it has changed.
 	annotate(ctx context.Context, app *corev1.ConfigMap, key, value string) error
 	// finalize adds the finalizer, or takes it off.
 	finalize(ctx context.Context, app *corev1.ConfigMap, on bool) error
 }
 
-// right is how a turn should be: each step looks whether it is done, and ready comes last.
+// right is how a reconcile should be: each step looks whether it is done, and ready comes last.
 func right(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 	if _, there := find(d.secrets(app.Name), app.Name+"-key"); !there {
 		if err := d.create(ctx, newKey(app)); err != nil {

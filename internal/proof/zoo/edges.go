@@ -22,7 +22,7 @@ func edges() []Specimen {
 		Specimen{
 			Name: "cleans up when it sees the App gone", Class: classEdge, World: datacenter,
 			Found: "goal", SDKFound: "goal",
-		}.turns(switches(), starts(true)),
+		}.reconciles(switches(), starts(true)),
 		{
 			Name: "takes the key away in the event handler", Class: classEdge, World: optOut, Found: "state",
 			Bug: handlesOptOut(onEvent), Twin: onClientGo(always(onRequest(removeUnwanted))),
@@ -32,11 +32,11 @@ func edges() []Specimen {
 	}
 }
 
-// switches turns the machine off when it sees that the App is gone: not if that happened while it was down.
+// switches reconciles the machine off when it sees that the App is gone: not if that happened while it was down.
 func switches() wiring {
 	var on map[types.NamespacedName]types.UID
 	return wiring{
-		turn: func() Turn {
+		reconcile: func() Reconcile {
 			on = map[types.NamespacedName]types.UID{}
 			return func(_ context.Context, d Desk, app *corev1.ConfigMap) error {
 				on[types.NamespacedName{Namespace: app.Namespace, Name: app.Name}] = app.UID
@@ -52,7 +52,7 @@ func switches() wiring {
 }
 
 // onRequest makes a key for Apps that want one; without is for the others.
-func onRequest(without Turn) Turn {
+func onRequest(without Reconcile) Reconcile {
 	return func(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 		if app.Annotations[optIn] != "" {
 			if _, there := find(d.secrets(app.Name), app.Name+"-key"); there {
@@ -67,7 +67,7 @@ func onRequest(without Turn) Turn {
 	}
 }
 
-// removeOwn removes what is of this App, and not of another one of its name.
+// removeOwn removes what is of this App, and not of a recreated object.
 func removeOwn(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 	for _, s := range d.secrets(app.Name) {
 		if !metav1.IsControlledBy(s, app) {

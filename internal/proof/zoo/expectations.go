@@ -16,10 +16,10 @@ func expectations() []Specimen {
 		Specimen{
 			Name: "remembers by name", Class: classExpectation, World: again, Found: "tail", SDKFound: "tail",
 			Options: reconciletest.Options{SkipDrift: true},
-		}.turns(byName(), byUID()),
+		}.reconciles(byName(), byUID()),
 		Specimen{
 			Name: "expects what has failed", Class: classExpectation, World: comeAndGo, Found: "state", SDKFound: "state",
-		}.turns(expects(false), expects(true)),
+		}.reconciles(expects(false), expects(true)),
 	}
 }
 
@@ -27,7 +27,7 @@ func expectations() []Specimen {
 func byName() wiring {
 	var made map[types.NamespacedName]bool
 	return wiring{
-		turn: func() Turn {
+		reconcile: func() Reconcile {
 			made = map[types.NamespacedName]bool{}
 			return func(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 				name := types.NamespacedName{Namespace: app.Namespace, Name: app.Name}
@@ -63,7 +63,7 @@ func byUID() wiring {
 // expects waits for the key that it has made to come into the cache. If the create failed, nothing ever comes, unless
 // it gives the expectation up.
 func expects(givesUp bool) wiring {
-	return wiring{turn: func() Turn {
+	return wiring{reconcile: func() Reconcile {
 		coming := map[types.UID]bool{}
 		return func(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 			if _, there := find(d.secrets(app.Name), app.Name+"-key"); there {

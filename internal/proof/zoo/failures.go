@@ -13,11 +13,11 @@ func failures() []Specimen {
 	return []Specimen{
 		Specimen{
 			Name: "an error is swallowed", Class: classFailure, World: comeAndGo, Found: "state", SDKFound: "state",
-		}.turns(always(swallow), always(right)),
+		}.reconciles(always(swallow), always(right)),
 		Specimen{
 			Name: "comes again at once when told to wait", Class: classFailure, World: comeAndGo, Found: "retry",
 			Why: "an error that says when to come again is retried then, and no sooner",
-		}.turns(always(impatientClient), always(right)),
+		}.reconciles(always(impatientClient), always(right)),
 	}
 }
 

@@ -17,11 +17,11 @@ func fights() []Specimen {
 		Specimen{
 			Name: "two answers in one controller", Class: classFight, World: noted, Found: "rest", SDKFound: "rest",
 			Options: reconciletest.Options{Steps: 2000},
-		}.turns(always(bothTiers), always(oneTier)),
+		}.reconciles(always(bothTiers), always(oneTier)),
 		Specimen{
 			Name: "writes the whole map", Class: classFight, World: checked, Found: "rest", SDKFound: "rest",
 			Options: reconciletest.Options{Steps: 2000},
-		}.turns(always(wholeMap), always(marks)),
+		}.reconciles(always(wholeMap), always(marks)),
 	}
 }
 
@@ -52,7 +52,7 @@ func wholeMap(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 	return err
 }
 
-// checked is a world in which somebody else marks Apps, too.
+// checked is a world in which another client marks Apps, too.
 func checked() *reconciletest.Case {
 	c := noted()
 	missing := func(w *reconciletest.World) bool {

@@ -17,18 +17,18 @@ func finalizers() []Specimen {
 		Specimen{
 			Name: "what it cleans up must be there", Class: classFinalizer, World: comeAndGo,
 			Found: "state", SDKFound: "state",
-		}.turns(guarded(strictClean), guarded(removeOwn)),
+		}.reconciles(guarded(strictClean), guarded(removeOwn)),
 		Specimen{
 			Name: "will not clean up what is invalid", Class: classFinalizer, World: invalid, Found: "goal", SDKFound: "goal",
-		}.turns(
-			wiring{turn: always(validFirst(guarded(removeOwn).turn())).turn, deleting: true},
-			wiring{turn: always(validAlive(guarded(removeOwn).turn())).turn, deleting: true},
+		}.reconciles(
+			wiring{reconcile: always(validFirst(guarded(removeOwn).reconcile())).reconcile, deleting: true},
+			wiring{reconcile: always(validAlive(guarded(removeOwn).reconcile())).reconcile, deleting: true},
 		),
 	}
 }
 
 // guarded holds on to Apps until they are clean.
-func guarded(clean Turn) wiring {
+func guarded(clean Reconcile) wiring {
 	i := always(func(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 		if app.DeletionTimestamp != nil {
 			if err := clean(ctx, d, app); err != nil {
@@ -45,7 +45,7 @@ func guarded(clean Turn) wiring {
 	return i
 }
 
-// strictClean fails for ever if its first try was carried out and the reply got lost.
+// strictClean fails forever if its first try was carried out and the reply got lost.
 func strictClean(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 	return d.kube().CoreV1().Secrets(app.Namespace).Delete(ctx, app.Name+"-key", metav1.DeleteOptions{})
 }
@@ -53,7 +53,7 @@ func strictClean(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 var errInvalid = errors.New("the size must not be negative")
 
 // validFirst does not even let go of Apps that it does not understand.
-func validFirst(t Turn) Turn {
+func validFirst(t Reconcile) Reconcile {
 	return func(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 		if app.Data["size"] == "-1" {
 			return errInvalid
@@ -62,7 +62,7 @@ func validFirst(t Turn) Turn {
 	}
 }
 
-func validAlive(t Turn) Turn {
+func validAlive(t Reconcile) Reconcile {
 	return func(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 		if app.Data["size"] == "-1" && app.DeletionTimestamp == nil {
 			return errInvalid

@@ -52,7 +52,7 @@ func (i *index) list() []any {
 }
 
 // indexes keeps the keys in an index of its own. What was deleted while its watch was broken comes as a tombstone, and
-// not as a Secret: who does not look inside keeps that key for ever, and makes no other one.
+// not as a Secret: a handler that does not look inside keeps that key forever, and makes no other one.
 func indexes(tombstones bool) Program {
 	return func(env *reconciletest.Env) error {
 		p := newPlain(env.Client(), always(right))

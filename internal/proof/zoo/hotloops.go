@@ -15,19 +15,19 @@ const classHotLoop = "hot loop"
 func hotLoops() []Specimen {
 	return []Specimen{
 		Specimen{
-			Name: "counts its turns", Class: classHotLoop, World: noted, Found: "rest", SDKFound: "rest",
+			Name: "counts its reconciles", Class: classHotLoop, World: noted, Found: "rest", SDKFound: "rest",
 			Options: reconciletest.Options{Steps: 2000},
-		}.turns(always(counts), always(marks)),
+		}.reconciles(always(counts), always(marks)),
 		Specimen{
 			Name: "notes the time of each look", Class: classHotLoop, World: noted, Found: "tail", SDKFound: "tail",
-		}.turns(always(stamps), always(stampsOnce)),
+		}.reconciles(always(stamps), always(stampsOnce)),
 	}
 }
 
 // counts wakes itself with what it writes.
 func counts(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
-	n, _ := strconv.Atoi(app.Annotations["turns"])
-	return d.annotate(ctx, app, "turns", strconv.Itoa(n+1))
+	n, _ := strconv.Atoi(app.Annotations["reconciles"])
+	return d.annotate(ctx, app, "reconciles", strconv.Itoa(n+1))
 }
 
 // stamps writes at every look: in this world once a second, in a large one always.

@@ -12,14 +12,14 @@ func intermediate() []Specimen {
 	return []Specimen{
 		Specimen{
 			Name: "ready before the work", Class: classIntermediate, World: comeAndGo, Found: "state", SDKFound: "state",
-		}.turns(always(readyFirst), always(right)),
+		}.reconciles(always(readyFirst), always(right)),
 		Specimen{
 			Name: "one of two stands for both", Class: classIntermediate, World: comeAndGo, Found: "state", SDKFound: "state",
-		}.turns(always(oneForBoth), always(eachForItself)),
+		}.reconciles(always(oneForBoth), always(eachForItself)),
 	}
 }
 
-// readyFirst says that it is done before it is. A crash in between, and nobody does it.
+// readyFirst says that it is done before it is. After a crash in between it is never done.
 func readyFirst(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 	if app.Annotations[ready] != "" {
 		return nil

@@ -26,7 +26,7 @@ func leaders() []Specimen {
 		{
 			Name: "works on after the leadership", Class: classLeader, World: pair, Options: handOver, Found: "leader",
 			Bug: led(worksOn), Twin: led(drains), SDKTwin: ledSDK,
-			Why: "a turn's context is the leadership, and leader.Elector.Fence refuses writes outside of it",
+			Why: "a reconcile's context is the leadership, and leader.Elector.Fence refuses writes outside of it",
 		},
 		{
 			Name: "releases the Lease before its last write", Class: classLeader, World: pair, Options: handOver,
@@ -96,7 +96,7 @@ func run(env *reconciletest.Env, how func(t *term, p *plain)) error {
 	return nil
 }
 
-// drains works under the Lease, and gives it back when its last turn has ended.
+// drains works under the Lease, and gives it back when its last reconcile has ended.
 func drains(t *term, p *plain) {
 	t.work = func(lead context.Context) { p.serve(t.stop, lead) }
 }
@@ -106,22 +106,22 @@ func worksOn(t *term, p *plain) {
 	t.work = func(context.Context) { p.serve(t.stop, t.stop) }
 }
 
-// releasesEarly lets the turn in flight finish when the process stops, and gives the Lease back meanwhile.
+// releasesEarly lets the reconcile in flight finish when the process stops, and gives the Lease back meanwhile.
 func releasesEarly(t *term, p *plain) {
 	t.elect = t.stop
 	t.work = func(lead context.Context) {
-		turn, cancel := context.WithCancel(context.WithoutCancel(lead))
+		writing, cancel := context.WithCancel(context.WithoutCancel(lead))
 		defer cancel()
 		defer context.AfterFunc(lead, func() {
 			if t.stop.Err() == nil {
 				cancel() // it is lost
 			}
 		})()
-		p.serve(lead, turn)
+		p.serve(lead, writing)
 	}
 }
 
-// serve works until stop or lead ends; turns write under lead.
+// serve works until stop or lead ends; reconciles write under lead.
 func (p *plain) serve(stop, lead context.Context) {
 	stop, cancel := context.WithCancel(stop)
 	defer cancel()
@@ -136,7 +136,7 @@ func (p *plain) serve(stop, lead context.Context) {
 }
 
 // marksOnce notes which replica was the first, with a patch that nothing refuses.
-func marksOnce(replica int) Turn {
+func marksOnce(replica int) Reconcile {
 	note := fmt.Appendf(nil, `{"metadata":{"annotations":{"by":"%d"}}}`, replica)
 	return func(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 		if app.Annotations["by"] != "" {

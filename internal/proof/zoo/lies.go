@@ -34,7 +34,7 @@ func lies() []Specimen {
 type work func(ctx context.Context, client kubernetes.Interface, cached *appsv1.Deployment) error
 
 // release notes the image of a Deployment in a Secret, and says in the status which generation that was. The status is
-// written to a fresh copy, so that nobody contradicts: whoever has worked on another one says that it has seen
+// written to a fresh copy, so that no conflict is reported: a reconcile that has worked on an older copy says that it has seen
 // a spec that it has not.
 func release(worksOnIt bool) work {
 	return func(ctx context.Context, client kubernetes.Interface, cached *appsv1.Deployment) error {
@@ -96,7 +96,7 @@ func ofDeployments(do work) Program {
 func ofDeploymentsSDK(do work) Program {
 	return func(env *reconciletest.Env) error {
 		client := env.Client()
-		turn := func(ctx context.Context, r reconcile.Request[*appsv1.Deployment]) (reconcile.Result, error) {
+		one := func(ctx context.Context, r reconcile.Request[*appsv1.Deployment]) (reconcile.Result, error) {
 			d, there := r.Object()
 			if !there {
 				return reconcile.Result{}, nil
@@ -105,7 +105,7 @@ func ofDeploymentsSDK(do work) Program {
 		}
 		secrets := informer.For(client.CoreV1().Secrets(""), nil)
 		c, err := reconcile.New("deployments", informer.For(client.AppsV1().Deployments(""), nil),
-			reconcile.Func[*appsv1.Deployment](turn),
+			reconcile.Func[*appsv1.Deployment](one),
 			&reconcile.Options{Triggers: []reconcile.Trigger{reconcile.Mapped(secrets, appOf)}})
 		if err != nil {
 			return err

@@ -52,7 +52,7 @@ func marks(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 
 const finalizer = "example.com/zoo"
 
-// replacesList sends the list that it knows, and with it takes off what somebody has just added.
+// replacesList sends the list that it knows, and with it takes off what another client has just added.
 func replacesList(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 	if slices.Contains(app.Finalizers, finalizer) {
 		return nil
@@ -72,14 +72,14 @@ func finalizes(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 	return d.finalize(ctx, app, true)
 }
 
-// noted is a world in which somebody else writes to the App, too.
+// noted is a world in which another client writes to the App, too.
 func noted() *reconciletest.Case {
 	c := with(reconciletest.Patch("configmaps", namespace+"/a", `{"data":{"note":"mine"}}`))()
 	c.Goal = nil
 	return c
 }
 
-// theirs is a world in which somebody else adds a finalizer, too.
+// theirs is a world in which another client adds a finalizer, too.
 func theirs() *reconciletest.Case {
 	c := with(reconciletest.Step{Name: "add their finalizer", Do: func(ctx context.Context, w *reconciletest.World) error {
 		maps := w.Client().CoreV1().ConfigMaps(namespace)

@@ -15,11 +15,11 @@ func mutations() []Specimen {
 	return []Specimen{
 		Specimen{
 			Name: "edits what the lister gave", Class: classMutation, World: comeAndGo, Found: "mutation", SDKFound: "mutation",
-		}.turns(always(editsShared), always(right)),
+		}.reconciles(always(editsShared), always(right)),
 		Specimen{
 			Name: "a helper merges into its argument", Class: classMutation, World: labelLost,
 			Found: "mutation", SDKFound: "mutation",
-		}.turns(always(mergesShared), always(mergesCopy)),
+		}.reconciles(always(mergesShared), always(mergesCopy)),
 	}
 }
 
@@ -36,7 +36,7 @@ func editsShared(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 	return err
 }
 
-// merge puts what is wanted into a map, and tells whether it was another one.
+// merge puts what is wanted into a map, and reports whether it has changed.
 func merge(into, want map[string]string) (changed bool) {
 	for k, v := range want {
 		if into[k] != v {

@@ -32,7 +32,7 @@ type makeKey = func(ctx context.Context, client kubernetes.Interface, app *corev
 func keys(ctx context.Context, client kubernetes.Interface, make makeKey) error {
 	apps := informer.For(client.CoreV1().ConfigMaps("default"), &informer.Options{LabelSelector: "app"})
 	secrets := informer.For(client.CoreV1().Secrets("default"), nil)
-	turn := func(ctx context.Context, r reconcile.Request[*corev1.ConfigMap]) (reconcile.Result, error) {
+	one := func(ctx context.Context, r reconcile.Request[*corev1.ConfigMap]) (reconcile.Result, error) {
 		app, ok := r.Object()
 		if !ok {
 			return reconcile.Result{}, nil
@@ -44,7 +44,7 @@ func keys(ctx context.Context, client kubernetes.Interface, make makeKey) error 
 		}
 		return reconcile.Result{}, make(ctx, client, app)
 	}
-	c, err := reconcile.New("keys", apps, reconcile.Func[*corev1.ConfigMap](turn),
+	c, err := reconcile.New("keys", apps, reconcile.Func[*corev1.ConfigMap](one),
 		&reconcile.Options{Triggers: []reconcile.Trigger{reconcile.Owned(secrets)}})
 	if err != nil {
 		return err

@@ -15,17 +15,17 @@ func orders() []Specimen {
 	return []Specimen{
 		Specimen{
 			Name: "the first that it sees is the first", Class: classOrder, World: laterFirst, Found: "tail", SDKFound: "tail",
-		}.turns(firstSeen(), always(byBirth)),
+		}.reconciles(firstSeen(), always(byBirth)),
 		Specimen{
 			Name: "the number of keys is the next name", Class: classOrder, World: comeAndGo,
 			Found: "state", SDKFound: "state",
-		}.turns(always(nextByCount), always(eachByNumber)),
+		}.reconciles(always(nextByCount), always(eachByNumber)),
 	}
 }
 
-// firstSeen makes the first App that it hears of the primary: after a restart that is another one.
+// firstSeen makes the first App that it hears of the primary: after a restart that may be a different one.
 func firstSeen() wiring {
-	return wiring{turn: func() Turn {
+	return wiring{reconcile: func() Reconcile {
 		primary := ""
 		return func(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 			if primary == "" {

@@ -17,10 +17,10 @@ func owners() []Specimen {
 		Specimen{
 			Name: "an owner in another namespace", Class: classOwner, World: vault, Found: "rest", SDKFound: "rest",
 			Options: reconciletest.Options{Steps: 2000},
-		}.turns(always(ownsAbroad), always(right)),
+		}.reconciles(always(ownsAbroad), always(right)),
 		Specimen{
 			Name: "no owner at all", Class: classOwner, World: comeAndGo, Found: "goal", SDKFound: "goal",
-		}.turns(always(withoutOwner), always(right)),
+		}.reconciles(always(withoutOwner), always(right)),
 	}
 }
 

@@ -14,11 +14,11 @@ func replies() []Specimen {
 		Specimen{
 			Name: "a name by chance, written down afterwards", Class: classReply, World: comeAndGo,
 			Found: "state", SDKFound: "state",
-		}.turns(always(writtenDown), always(right)),
+		}.reconciles(always(writtenDown), always(right)),
 		Specimen{
 			Name: "what is there already is a failure", Class: classReply, World: comeAndGo,
 			Found: "state", SDKFound: "state",
-		}.turns(always(mustBeNew), always(right)),
+		}.reconciles(always(mustBeNew), always(right)),
 	}
 }
 
@@ -44,7 +44,7 @@ func writtenDown(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 	return d.annotate(ctx, app, ready, "yes")
 }
 
-// mustBeNew fails for ever once the reply of its create is lost.
+// mustBeNew fails forever once the reply of its create is lost.
 func mustBeNew(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 	if app.Annotations[ready] != "" {
 		return nil

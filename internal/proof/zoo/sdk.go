@@ -18,10 +18,10 @@ import (
 // sdk is the same controller on Homeostat.
 type sdk struct {
 	wiring
-	client kubernetes.Interface
-	world  any
-	of     *informer.Index[*corev1.Secret, string]
-	turns  Turn
+	client     kubernetes.Interface
+	world      any
+	of         *informer.Index[*corev1.Secret, string]
+	reconciles Reconcile
 }
 
 func onSDK(w wiring) Program {
@@ -33,7 +33,7 @@ func onSDK(w wiring) Program {
 func runSDK(env *reconciletest.Env, client kubernetes.Interface, w wiring, leader reconcile.Leader) error {
 	apps := informer.For(client.CoreV1().ConfigMaps(""), &informer.Options{LabelSelector: labelApp})
 	secrets := informer.For(client.CoreV1().Secrets(""), nil)
-	s := &sdk{wiring: w, client: client, world: env.Outside(), turns: w.turn(), of: informer.NewIndex(secrets, appsOf)}
+	s := &sdk{wiring: w, client: client, world: env.Outside(), reconciles: w.reconcile(), of: informer.NewIndex(secrets, appsOf)}
 	c, err := reconcile.New("apps", apps, s, &reconcile.Options{
 		Leader: leader, Triggers: []reconcile.Trigger{reconcile.Mapped(secrets, appOf)},
 	})
@@ -63,7 +63,7 @@ func (s *sdk) Reconcile(
 	case !there, app.DeletionTimestamp != nil && !s.deleting:
 		return reconcile.Result{}, nil
 	}
-	return reconcile.Result{}, s.turns(ctx, s, app)
+	return reconcile.Result{}, s.reconciles(ctx, s, app)
 }
 
 func (s *sdk) outside() any { return s.world }

@@ -6,10 +6,10 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
 )
 
-// A Program is a controller: what reconciletest.Case.Run is.
+// Program is a controller: what reconciletest.Case.Run is.
 type Program = func(env *reconciletest.Env) error
 
-// A Specimen is one bug.
+// Specimen is one bug.
 type Specimen struct {
 	Name  string
 	Class string
@@ -29,25 +29,25 @@ type Specimen struct {
 	Why             string
 }
 
-// wiring says how turns are called: the same way on both harnesses.
+// wiring is how reconciles are called: the same way on both harnesses.
 type wiring struct {
-	// turn makes the turn of one boot.
-	turn func() Turn
-	// deleting calls the turn for Apps that are being deleted, too.
+	// reconcile makes the reconcile of one boot.
+	reconcile func() Reconcile
+	// deleting calls the reconcile for Apps that are being deleted, too.
 	deleting bool
 	// gone is called for Apps that are not there.
 	gone gone
 }
 
-// turns fills in the programs of a bug that is in the turn.
-func (s Specimen) turns(bug, twin wiring) Specimen {
+// reconciles fills in the programs of a bug that is in the reconcile.
+func (s Specimen) reconciles(bug, twin wiring) Specimen {
 	s.Bug, s.Twin = onClientGo(bug), onClientGo(twin)
 	s.SDKBug, s.SDKTwin = onSDK(bug), onSDK(twin)
 	return s
 }
 
-// always makes a turn that remembers nothing.
-func always(t Turn) wiring { return wiring{turn: func() Turn { return t }} }
+// always makes a reconcile that remembers nothing.
+func always(t Reconcile) wiring { return wiring{reconcile: func() Reconcile { return t }} }
 
 // Catalogue lists all specimens, class by class.
 func Catalogue() []Specimen {

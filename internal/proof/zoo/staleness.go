@@ -18,11 +18,11 @@ func staleness() []Specimen {
 		Specimen{
 			Name: "the cache knows no key, so there is none", Class: classStale, World: comeAndGo,
 			Found: "state", SDKFound: "state",
-		}.turns(always(noneKnown), always(right)),
+		}.reconciles(always(noneKnown), always(right)),
 		Specimen{
 			Name: "the next number by the cache", Class: classStale, World: twoApps,
 			Found: "always", SDKFound: "always",
-		}.turns(always(nextNumber), always(ownNumber)),
+		}.reconciles(always(nextNumber), always(ownNumber)),
 	}
 }
 

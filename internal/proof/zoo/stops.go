@@ -16,12 +16,12 @@ func stops() []Specimen {
 		Specimen{
 			Name: "leaves a goroutine behind", Class: classStop, World: noted, Found: "stop", SDKFound: "stop",
 			Options: reconciletest.Options{Steps: 2000},
-		}.turns(always(refreshes(true)), always(refreshes(false))),
+		}.reconciles(always(refreshes(true)), always(refreshes(false))),
 	}
 }
 
 // refreshes starts a goroutine that outlives everything, unless it listens to ctx.
-func refreshes(forever bool) Turn {
+func refreshes(forever bool) Reconcile {
 	return func(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 		if forever {
 			ctx = context.WithoutCancel(ctx)

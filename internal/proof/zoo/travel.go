@@ -17,10 +17,10 @@ func travels() []Specimen {
 	return []Specimen{
 		Specimen{
 			Name: "cleans up by name", Class: classTravel, World: successor, Found: "past", SDKFound: "past",
-		}.turns(guarded(cleansName), guarded(removeOwn)),
+		}.reconciles(guarded(cleansName), guarded(removeOwn)),
 		Specimen{
 			Name: "starts what a stale list shows", Class: classTravel, World: datacenter, Found: "goal", SDKFound: "goal",
-		}.turns(starts(false), starts(true)),
+		}.reconciles(starts(false), starts(true)),
 	}
 }
 
@@ -32,7 +32,7 @@ func cleansName(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 	return d.kube().CoreV1().Secrets(app.Namespace).Delete(ctx, app.Name+"-key", metav1.DeleteOptions{})
 }
 
-// successor is a world in which an App is deleted, and another one of its name comes as soon as it is gone.
+// successor is a world in which an App is deleted, and a recreated object follows as soon as it is deleted.
 func successor() *reconciletest.Case {
 	c := with(reconciletest.Delete("configmaps", namespace+"/a"))()
 	missing := func(w *reconciletest.World) bool {

@@ -25,11 +25,11 @@ func triggers() []Specimen {
 		{
 			Name: "does not hear of deletions", Class: classTrigger, World: comeAndGo, Found: "tail",
 			Bug: noDeletes(always(right)), Twin: onClientGo(always(right)), SDKTwin: onSDK(always(right)),
-			Why: "a trigger hears of every change",
+			Why: "a trigger gets every change",
 		},
 		Specimen{
 			Name: "does not watch what it reads", Class: classTrigger, World: seeded, Found: "watch", SDKFound: "watch",
-		}.turns(polled, watched),
+		}.reconciles(polled, watched),
 	}
 }
 
@@ -44,9 +44,9 @@ func blind(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 	return d.annotate(ctx, app, ready, "yes")
 }
 
-// fromSeed notes a version: that of the seed, a Service, or that of the App itself. When the seed changes, nobody
+// fromSeed notes a version: that of the seed, a Service, or that of the App itself. When the seed changes, nothing
 // comes.
-func fromSeed(reads bool) Turn {
+func fromSeed(reads bool) Reconcile {
 	return func(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 		version := app.Data["version"]
 		if reads {
@@ -86,7 +86,7 @@ func unwatchedSDK(w wiring) Program {
 	return func(env *reconciletest.Env) error {
 		client := env.Client()
 		apps := informer.For(client.CoreV1().ConfigMaps(""), &informer.Options{LabelSelector: labelApp})
-		return reconcile.Run(env.Context(), "apps", apps, &sdk{wiring: w, client: client, turns: w.turn()})
+		return reconcile.Run(env.Context(), "apps", apps, &sdk{wiring: w, client: client, reconciles: w.reconcile()})
 	}
 }
 

@@ -19,12 +19,12 @@ func unsynced() []Specimen {
 		{
 			Name: "does not wait for its caches", Class: classUnsynced, World: readyApp, Found: "tail",
 			Bug: impatient(tidy, 0), Twin: onClientGo(tidy), SDKTwin: onSDK(tidy),
-			Why: "no turn starts before every informer has handed on its first list",
+			Why: "no reconcile starts before every informer has delivered its first list",
 		},
 		{
-			Name: "waits for its caches, but not for ever", Class: classUnsynced, World: readyApp, Found: "tail",
+			Name: "waits for its caches, but not forever", Class: classUnsynced, World: readyApp, Found: "tail",
 			Bug: impatient(tidy, 500*time.Millisecond), Twin: onClientGo(tidy), SDKTwin: onSDK(tidy),
-			Why: "no turn starts before every informer has handed on its first list",
+			Why: "no reconcile starts before every informer has delivered its first list",
 		},
 	}
 }

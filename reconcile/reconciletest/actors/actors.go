@@ -5,6 +5,8 @@
 //
 // They write as other clients: nothing of it is held against the program. Each act is late, by a minute, in some of the
 // runs.
+//
+// Concurrency: an actor is of one case at a time; make a new one for each case that runs in parallel.
 package actors
 
 import (
@@ -32,7 +34,8 @@ func Deployments() reconciletest.Actor {
 // routine is an actor that looks at everything, and then does one task after the other. It looks again when something
 // was written, and when it is time.
 type routine struct {
-	// look returns what is to be done now, and when there will be more by the clock; zero: never.
+	// look returns what is to be done now, and when there will be more by the clock; zero: never. It depends on the world
+	// and on the time alone.
 	look func(w *reconciletest.World, now time.Time) (todo []deployments.Task, due time.Time, err error)
 
 	world   *reconciletest.World
@@ -72,7 +75,8 @@ func (r *routine) refresh(w *reconciletest.World) []deployments.Task {
 	return r.todo
 }
 
-// do takes the first task. One that fails is not retried until something else has changed: the others go on.
+// do takes the first task. One that fails is not retried until something else has changed: the others go on. A task that
+// is behind the world fails with a conflict.
 func (r *routine) do(w *reconciletest.World) {
 	todo := r.refresh(w)
 	if len(todo) == 0 {

@@ -99,7 +99,7 @@ func (k kubelet) next(pod *corev1.Pod, nodes []corev1.Node, now time.Time) (do d
 	return nil, time.Time{}
 }
 
-// anyNode is where Pods run in a world without Nodes.
+// anyNode is the node of all Pods in a world without Nodes. It does not exist as an object.
 const anyNode = "node"
 
 // schedule binds a Pod to a Node; nil: it has a different scheduler, or no Node fits.
@@ -217,7 +217,8 @@ func readiness(pod *corev1.Pod) corev1.PodCondition {
 	return corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionTrue}
 }
 
-// regate reports a Pod whose gates have opened or closed; nil: there is nothing to report.
+// regate reports a Pod whose gates have opened or closed since it was last reported ready or not; nil: there is nothing to
+// report.
 func regate(pod *corev1.Pod, now metav1.Time) deployments.Task {
 	if len(pod.Spec.ReadinessGates) == 0 {
 		return nil

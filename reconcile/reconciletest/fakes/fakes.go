@@ -1,4 +1,8 @@
 // Package fakes makes the fake clientset of client-go answer as a real API server does.
+//
+// The clientset alone is a map of objects: it loses updates, ignores most options, and takes what a server refuses.
+// docs/testing.md has the list of what differs. A test that passes with [Faithful] may still fail on a server, by
+// defaults, validation, admission and what goes over the wire; package reconciletest/live is for that.
 package fakes
 
 import (
@@ -64,10 +68,10 @@ type faithful struct {
 	served    map[schema.GroupVersionResource]apisim.Resource
 }
 
-// subresources that the server has; the fake keeps the others.
+// subresources are those that the simulated server has; the fake keeps the others, such as log and token.
 var subresources = []string{"", "status", "scale", "eviction", "binding", "finalize"}
 
-// load takes over the objects of the tracker.
+// load takes over the objects of the tracker: namespaces first, which the others need.
 func (f *faithful) load(tracker clienttesting.ObjectTracker) error {
 	begin := func(obj runtime.Object) error { return backend.Begin(backend.Simulated{Server: f.sim}, obj) }
 	for _, r := range append([]apisim.Resource{f.served[backend.Namespaces]}, f.sim.Resources()...) {
@@ -168,7 +172,8 @@ func (f *faithful) create(a clienttesting.CreateActionImpl) (*rest.Request, erro
 	return f.one("POST", a.ActionImpl, nameOf(a.Object))
 }
 
-// one begins the request of one object; nil: the server has no such resource or subresource.
+// one begins the request of one object; nil: the server has no such resource or subresource, and the fake keeps the
+// action.
 func (f *faithful) one(verb string, a clienttesting.ActionImpl, name string) (*rest.Request, error) {
 	q, err := f.all(verb, a)
 	if q == nil {
@@ -184,7 +189,8 @@ func (f *faithful) one(verb string, a clienttesting.ActionImpl, name string) (*r
 	return q, nil
 }
 
-// all begins a request of what all actions have; nil: the server has no such resource or subresource.
+// all begins a request with what all actions have; nil: the server has no such resource or subresource. Requests are not
+// retried: the fake holds its lock meanwhile.
 func (f *faithful) all(verb string, a clienttesting.ActionImpl) (*rest.Request, error) {
 	r, known := f.served[a.Resource]
 	if !known || !slices.Contains(subresources, a.Subresource) {
@@ -198,7 +204,8 @@ func (f *faithful) all(verb string, a clienttesting.ActionImpl) (*rest.Request, 
 	return c.Verb(verb).NamespaceIfScoped(a.Namespace, scoped).Resource(r.Resource).MaxRetries(0), nil
 }
 
-// client returns the client of a group and version, which it makes once.
+// client returns the administrator's client of a group and version, which it makes once. No request is denied or held
+// back.
 func (f *faithful) client(gv schema.GroupVersion) (rest.Interface, error) {
 	if c := f.clients[gv]; c != nil {
 		return c, nil

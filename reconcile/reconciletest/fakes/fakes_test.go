@@ -27,39 +27,41 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest/fakes"
 )
 
-// bed is one fake clientset with what the rows need of it.
-type bed struct {
+// fixture is one fake clientset with what the rows need of it.
+type fixture struct {
 	*gomega.WithT
 	ctx  context.Context //nolint:containedctx // it is the test's
 	kube kubernetes.Interface
 }
 
-// in is where most objects of the rows are.
-const in = "d"
+// testNamespace is where most objects of the rows are.
+const testNamespace = "d"
 
-func meadow(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: in, Name: name} }
+func objectMeta(name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: testNamespace, Name: name}
+}
 
-func (b *bed) configMap(name string) *corev1.ConfigMap {
-	cm, err := b.kube.CoreV1().ConfigMaps(in).Create(b.ctx, &corev1.ConfigMap{ObjectMeta: meadow(name)}, metav1.CreateOptions{})
-	b.Expect(err).NotTo(gomega.HaveOccurred())
+func (f *fixture) configMap(name string) *corev1.ConfigMap {
+	cm, err := f.kube.CoreV1().ConfigMaps(testNamespace).Create(f.ctx, &corev1.ConfigMap{ObjectMeta: objectMeta(name)}, metav1.CreateOptions{})
+	f.Expect(err).NotTo(gomega.HaveOccurred())
 	return cm
 }
 
-func (b *bed) label(cm *corev1.ConfigMap, value string) *corev1.ConfigMap {
+func (f *fixture) label(cm *corev1.ConfigMap, value string) *corev1.ConfigMap {
 	cm = cm.DeepCopy()
 	cm.Labels = map[string]string{"l": value}
-	cm, err := b.kube.CoreV1().ConfigMaps(in).Update(b.ctx, cm, metav1.UpdateOptions{})
-	b.Expect(err).NotTo(gomega.HaveOccurred())
+	cm, err := f.kube.CoreV1().ConfigMaps(testNamespace).Update(f.ctx, cm, metav1.UpdateOptions{})
+	f.Expect(err).NotTo(gomega.HaveOccurred())
 	return cm
 }
 
-func (b *bed) remove(name string) {
-	b.Expect(b.kube.CoreV1().ConfigMaps(in).Delete(b.ctx, name, metav1.DeleteOptions{})).To(gomega.Succeed())
+func (f *fixture) remove(name string) {
+	f.Expect(f.kube.CoreV1().ConfigMaps(testNamespace).Delete(f.ctx, name, metav1.DeleteOptions{})).To(gomega.Succeed())
 }
 
-func (b *bed) names() []string {
-	list, err := b.kube.CoreV1().ConfigMaps(in).List(b.ctx, metav1.ListOptions{})
-	b.Expect(err).NotTo(gomega.HaveOccurred())
+func (f *fixture) names() []string {
+	list, err := f.kube.CoreV1().ConfigMaps(testNamespace).List(f.ctx, metav1.ListOptions{})
+	f.Expect(err).NotTo(gomega.HaveOccurred())
 	names := []string{}
 	for _, cm := range list.Items {
 		names = append(names, cm.Name)
@@ -68,9 +70,9 @@ func (b *bed) names() []string {
 }
 
 // watch collects events: what it returns ends the watch and lists them.
-func (b *bed) watch(o metav1.ListOptions) func() []string {
-	w, err := b.kube.CoreV1().ConfigMaps(in).Watch(b.ctx, o)
-	b.Expect(err).NotTo(gomega.HaveOccurred())
+func (f *fixture) watch(o metav1.ListOptions) func() []string {
+	w, err := f.kube.CoreV1().ConfigMaps(testNamespace).Watch(f.ctx, o)
+	f.Expect(err).NotTo(gomega.HaveOccurred())
 	return func() []string {
 		defer w.Stop()
 		seen := []string{}
@@ -90,270 +92,270 @@ func (b *bed) watch(o metav1.ListOptions) func() []string {
 	}
 }
 
-func (b *bed) pod(name string) *corev1.Pod {
-	pod, err := b.kube.CoreV1().Pods(in).Create(b.ctx, &corev1.Pod{ObjectMeta: meadow(name)}, metav1.CreateOptions{})
-	b.Expect(err).NotTo(gomega.HaveOccurred())
+func (f *fixture) pod(name string) *corev1.Pod {
+	pod, err := f.kube.CoreV1().Pods(testNamespace).Create(f.ctx, &corev1.Pod{ObjectMeta: objectMeta(name)}, metav1.CreateOptions{})
+	f.Expect(err).NotTo(gomega.HaveOccurred())
 	return pod
 }
 
 // rows are what a fake clientset gets wrong, each with a test that only a server's answers pass.
-func rows() map[string]func(b *bed) {
-	return map[string]func(b *bed){
-		"resourceVersion": func(b *bed) {
-			cm := b.configMap("a")
-			b.Expect(cm.ResourceVersion).NotTo(gomega.BeEmpty())
-			b.Expect(b.label(cm, "1").ResourceVersion).NotTo(gomega.Equal(cm.ResourceVersion))
+func rows() map[string]func(f *fixture) {
+	return map[string]func(f *fixture){
+		"resourceVersion": func(f *fixture) {
+			cm := f.configMap("a")
+			f.Expect(cm.ResourceVersion).NotTo(gomega.BeEmpty())
+			f.Expect(f.label(cm, "1").ResourceVersion).NotTo(gomega.Equal(cm.ResourceVersion))
 		},
-		"conflict": func(b *bed) {
-			cm := b.configMap("a")
-			b.label(cm, "1")
+		"conflict": func(f *fixture) {
+			cm := f.configMap("a")
+			f.label(cm, "1")
 			cm.ResourceVersion = "1"
-			_, err := b.kube.CoreV1().ConfigMaps(in).Update(b.ctx, cm, metav1.UpdateOptions{})
-			b.Expect(err).To(gomega.Satisfy(apierrors.IsConflict))
+			_, err := f.kube.CoreV1().ConfigMaps(testNamespace).Update(f.ctx, cm, metav1.UpdateOptions{})
+			f.Expect(err).To(gomega.Satisfy(apierrors.IsConflict))
 		},
-		"conflict of a patch": func(b *bed) {
-			cm := b.configMap("a")
-			b.label(cm, "1")
-			_, err := b.kube.CoreV1().ConfigMaps(in).Patch(b.ctx, "a", types.MergePatchType,
+		"conflict of a patch": func(f *fixture) {
+			cm := f.configMap("a")
+			f.label(cm, "1")
+			_, err := f.kube.CoreV1().ConfigMaps(testNamespace).Patch(f.ctx, "a", types.MergePatchType,
 				[]byte(`{"metadata":{"resourceVersion":"1"},"data":{"x":"1"}}`), metav1.PatchOptions{})
-			b.Expect(err).To(gomega.Satisfy(apierrors.IsConflict))
+			f.Expect(err).To(gomega.Satisfy(apierrors.IsConflict))
 		},
-		"patch with a wrong UID": func(b *bed) {
-			b.configMap("a")
-			_, err := b.kube.CoreV1().ConfigMaps(in).Patch(b.ctx, "a", types.MergePatchType,
+		"patch with a wrong UID": func(f *fixture) {
+			f.configMap("a")
+			_, err := f.kube.CoreV1().ConfigMaps(testNamespace).Patch(f.ctx, "a", types.MergePatchType,
 				[]byte(`{"metadata":{"uid":"another"},"data":{"x":"1"}}`), metav1.PatchOptions{})
-			b.Expect(err).To(gomega.Satisfy(apierrors.IsInvalid))
+			f.Expect(err).To(gomega.Satisfy(apierrors.IsInvalid))
 		},
-		"update without a resourceVersion": func(b *bed) {
-			leases := b.kube.CoordinationV1().Leases(in)
-			lease, err := leases.Create(b.ctx, &coordinationv1.Lease{ObjectMeta: meadow("l")}, metav1.CreateOptions{})
-			b.Expect(err).NotTo(gomega.HaveOccurred())
+		"update without a resourceVersion": func(f *fixture) {
+			leases := f.kube.CoordinationV1().Leases(testNamespace)
+			lease, err := leases.Create(f.ctx, &coordinationv1.Lease{ObjectMeta: objectMeta("l")}, metav1.CreateOptions{})
+			f.Expect(err).NotTo(gomega.HaveOccurred())
 			lease.ResourceVersion = ""
-			_, err = leases.Update(b.ctx, lease, metav1.UpdateOptions{})
-			b.Expect(err).To(gomega.Satisfy(apierrors.IsInvalid))
+			_, err = leases.Update(f.ctx, lease, metav1.UpdateOptions{})
+			f.Expect(err).To(gomega.Satisfy(apierrors.IsInvalid))
 		},
-		"a write that changes nothing": func(b *bed) {
-			cm := b.label(b.configMap("a"), "1")
-			events := b.watch(metav1.ListOptions{ResourceVersion: cm.ResourceVersion})
-			b.label(cm, "1")
-			b.Expect(events()).To(gomega.BeEmpty())
+		"a write that changes nothing": func(f *fixture) {
+			cm := f.label(f.configMap("a"), "1")
+			events := f.watch(metav1.ListOptions{ResourceVersion: cm.ResourceVersion})
+			f.label(cm, "1")
+			f.Expect(events()).To(gomega.BeEmpty())
 		},
-		"generateName": func(b *bed) {
+		"generateName": func(f *fixture) {
 			for range 2 {
-				cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: in, GenerateName: "a-"}}
-				cm, err := b.kube.CoreV1().ConfigMaps(in).Create(b.ctx, cm, metav1.CreateOptions{})
-				b.Expect(err).NotTo(gomega.HaveOccurred())
-				b.Expect(cm.Name).To(gomega.MatchRegexp("^a-.{5}$"))
+				cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: testNamespace, GenerateName: "a-"}}
+				cm, err := f.kube.CoreV1().ConfigMaps(testNamespace).Create(f.ctx, cm, metav1.CreateOptions{})
+				f.Expect(err).NotTo(gomega.HaveOccurred())
+				f.Expect(cm.Name).To(gomega.MatchRegexp("^a-.{5}$"))
 			}
-			b.Expect(b.names()).To(gomega.HaveLen(2))
+			f.Expect(f.names()).To(gomega.HaveLen(2))
 		},
-		"uid and creationTimestamp": func(b *bed) {
-			cm := b.configMap("a")
-			b.Expect(cm.UID).NotTo(gomega.BeEmpty())
-			b.Expect(cm.CreationTimestamp.IsZero()).To(gomega.BeFalse())
+		"uid and creationTimestamp": func(f *fixture) {
+			cm := f.configMap("a")
+			f.Expect(cm.UID).NotTo(gomega.BeEmpty())
+			f.Expect(cm.CreationTimestamp.IsZero()).To(gomega.BeFalse())
 		},
-		"generation": func(b *bed) {
-			d := b.deployment()
+		"generation": func(f *fixture) {
+			d := f.deployment()
 			d.Spec.Paused = true
-			after, err := b.kube.AppsV1().Deployments(in).Update(b.ctx, d, metav1.UpdateOptions{})
-			b.Expect(err).NotTo(gomega.HaveOccurred())
-			b.Expect(after.Generation).To(gomega.Equal(int64(2)))
+			after, err := f.kube.AppsV1().Deployments(testNamespace).Update(f.ctx, d, metav1.UpdateOptions{})
+			f.Expect(err).NotTo(gomega.HaveOccurred())
+			f.Expect(after.Generation).To(gomega.Equal(int64(2)))
 		},
-		"create with what only the server sets": func(b *bed) {
+		"create with what only the server sets": func(f *fixture) {
 			now := metav1.Now()
-			pod := &corev1.Pod{ObjectMeta: meadow("p"), Status: corev1.PodStatus{Phase: corev1.PodRunning}}
+			pod := &corev1.Pod{ObjectMeta: objectMeta("p"), Status: corev1.PodStatus{Phase: corev1.PodRunning}}
 			pod.DeletionTimestamp = &now
-			pod, err := b.kube.CoreV1().Pods(in).Create(b.ctx, pod, metav1.CreateOptions{})
-			b.Expect(err).NotTo(gomega.HaveOccurred())
-			b.Expect(pod.DeletionTimestamp).To(gomega.BeNil())
-			b.Expect(pod.Status.Phase).To(gomega.Equal(corev1.PodPending))
+			pod, err := f.kube.CoreV1().Pods(testNamespace).Create(f.ctx, pod, metav1.CreateOptions{})
+			f.Expect(err).NotTo(gomega.HaveOccurred())
+			f.Expect(pod.DeletionTimestamp).To(gomega.BeNil())
+			f.Expect(pod.Status.Phase).To(gomega.Equal(corev1.PodPending))
 		},
-		"create with a resourceVersion": func(b *bed) {
-			cm := &corev1.ConfigMap{ObjectMeta: meadow("a")}
+		"create with a resourceVersion": func(f *fixture) {
+			cm := &corev1.ConfigMap{ObjectMeta: objectMeta("a")}
 			cm.ResourceVersion = "7"
-			_, err := b.kube.CoreV1().ConfigMaps(in).Create(b.ctx, cm, metav1.CreateOptions{})
-			b.Expect(err).To(gomega.MatchError(gomega.ContainSubstring("resourceVersion should not be set")))
+			_, err := f.kube.CoreV1().ConfigMaps(testNamespace).Create(f.ctx, cm, metav1.CreateOptions{})
+			f.Expect(err).To(gomega.MatchError(gomega.ContainSubstring("resourceVersion should not be set")))
 		},
-		"finalizers": func(b *bed) {
-			cm := b.configMap("a")
+		"finalizers": func(f *fixture) {
+			cm := f.configMap("a")
 			cm.Finalizers = []string{"example.com/f"}
-			b.label(cm, "1")
-			b.remove("a")
-			cm, err := b.kube.CoreV1().ConfigMaps(in).Get(b.ctx, "a", metav1.GetOptions{})
-			b.Expect(err).NotTo(gomega.HaveOccurred())
-			b.Expect(cm.DeletionTimestamp).NotTo(gomega.BeNil())
+			f.label(cm, "1")
+			f.remove("a")
+			cm, err := f.kube.CoreV1().ConfigMaps(testNamespace).Get(f.ctx, "a", metav1.GetOptions{})
+			f.Expect(err).NotTo(gomega.HaveOccurred())
+			f.Expect(cm.DeletionTimestamp).NotTo(gomega.BeNil())
 			cm.Finalizers = nil
-			b.label(cm, "2")
-			b.Expect(b.names()).To(gomega.BeEmpty())
+			f.label(cm, "2")
+			f.Expect(f.names()).To(gomega.BeEmpty())
 		},
-		"preconditions of delete": func(b *bed) {
-			b.configMap("a")
+		"preconditions of delete": func(f *fixture) {
+			f.configMap("a")
 			another := types.UID("another")
-			err := b.kube.CoreV1().ConfigMaps(in).Delete(b.ctx, "a",
+			err := f.kube.CoreV1().ConfigMaps(testNamespace).Delete(f.ctx, "a",
 				metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &another}})
-			b.Expect(err).To(gomega.Satisfy(apierrors.IsConflict))
-			b.Expect(b.names()).To(gomega.Equal([]string{"a"}))
+			f.Expect(err).To(gomega.Satisfy(apierrors.IsConflict))
+			f.Expect(f.names()).To(gomega.Equal([]string{"a"}))
 		},
-		"dry run": func(b *bed) {
-			b.configMap("a")
-			b.Expect(b.kube.CoreV1().ConfigMaps(in).Delete(b.ctx, "a",
+		"dry run": func(f *fixture) {
+			f.configMap("a")
+			f.Expect(f.kube.CoreV1().ConfigMaps(testNamespace).Delete(f.ctx, "a",
 				metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}})).To(gomega.Succeed())
-			b.Expect(b.names()).To(gomega.Equal([]string{"a"}))
+			f.Expect(f.names()).To(gomega.Equal([]string{"a"}))
 		},
-		"deletecollection": func(b *bed) {
-			b.label(b.configMap("a"), "1")
-			b.label(b.configMap("b"), "2")
-			b.Expect(b.kube.CoreV1().ConfigMaps(in).DeleteCollection(b.ctx, metav1.DeleteOptions{},
+		"deletecollection": func(f *fixture) {
+			f.label(f.configMap("a"), "1")
+			f.label(f.configMap("b"), "2")
+			f.Expect(f.kube.CoreV1().ConfigMaps(testNamespace).DeleteCollection(f.ctx, metav1.DeleteOptions{},
 				metav1.ListOptions{LabelSelector: "l=1"})).To(gomega.Succeed())
-			b.Expect(b.names()).To(gomega.Equal([]string{"b"}))
+			f.Expect(f.names()).To(gomega.Equal([]string{"b"}))
 		},
-		"status is left alone by update": func(b *bed) {
-			d := b.deployment()
+		"status is left alone by update": func(f *fixture) {
+			d := f.deployment()
 			d.Status.Replicas = 7
-			d, err := b.kube.AppsV1().Deployments(in).Update(b.ctx, d, metav1.UpdateOptions{})
-			b.Expect(err).NotTo(gomega.HaveOccurred())
-			b.Expect(d.Status.Replicas).To(gomega.BeZero())
+			d, err := f.kube.AppsV1().Deployments(testNamespace).Update(f.ctx, d, metav1.UpdateOptions{})
+			f.Expect(err).NotTo(gomega.HaveOccurred())
+			f.Expect(d.Status.Replicas).To(gomega.BeZero())
 		},
-		"all but status is left alone by its update": func(b *bed) {
-			d := b.deployment()
+		"all but status is left alone by its update": func(f *fixture) {
+			d := f.deployment()
 			d.Spec.Paused, d.Status.Replicas = true, 7
-			d, err := b.kube.AppsV1().Deployments(in).UpdateStatus(b.ctx, d, metav1.UpdateOptions{})
-			b.Expect(err).NotTo(gomega.HaveOccurred())
-			b.Expect(d.Status.Replicas).To(gomega.Equal(int32(7)))
-			b.Expect(d.Spec.Paused).To(gomega.BeFalse())
+			d, err := f.kube.AppsV1().Deployments(testNamespace).UpdateStatus(f.ctx, d, metav1.UpdateOptions{})
+			f.Expect(err).NotTo(gomega.HaveOccurred())
+			f.Expect(d.Status.Replicas).To(gomega.Equal(int32(7)))
+			f.Expect(d.Spec.Paused).To(gomega.BeFalse())
 		},
-		"scale": func(b *bed) {
-			b.deployment()
-			scale, err := b.kube.AppsV1().Deployments(in).GetScale(b.ctx, "d", metav1.GetOptions{})
-			b.Expect(err).NotTo(gomega.HaveOccurred())
+		"scale": func(f *fixture) {
+			f.deployment()
+			scale, err := f.kube.AppsV1().Deployments(testNamespace).GetScale(f.ctx, "d", metav1.GetOptions{})
+			f.Expect(err).NotTo(gomega.HaveOccurred())
 			scale.Spec.Replicas = 5
-			_, err = b.kube.AppsV1().Deployments(in).UpdateScale(b.ctx, "d", scale, metav1.UpdateOptions{})
-			b.Expect(err).NotTo(gomega.HaveOccurred())
-			d, err := b.kube.AppsV1().Deployments(in).Get(b.ctx, "d", metav1.GetOptions{})
-			b.Expect(err).NotTo(gomega.HaveOccurred())
-			b.Expect(*d.Spec.Replicas).To(gomega.Equal(int32(5)))
+			_, err = f.kube.AppsV1().Deployments(testNamespace).UpdateScale(f.ctx, "d", scale, metav1.UpdateOptions{})
+			f.Expect(err).NotTo(gomega.HaveOccurred())
+			d, err := f.kube.AppsV1().Deployments(testNamespace).Get(f.ctx, "d", metav1.GetOptions{})
+			f.Expect(err).NotTo(gomega.HaveOccurred())
+			f.Expect(*d.Spec.Replicas).To(gomega.Equal(int32(5)))
 		},
-		"eviction": func(b *bed) {
-			b.pod("p")
-			err := b.kube.PolicyV1().Evictions(in).Evict(b.ctx, &policyv1.Eviction{ObjectMeta: meadow("p")})
-			b.Expect(err).NotTo(gomega.HaveOccurred())
-			_, err = b.kube.CoreV1().Pods(in).Get(b.ctx, "p", metav1.GetOptions{})
-			b.Expect(err).To(gomega.Satisfy(apierrors.IsNotFound))
+		"eviction": func(f *fixture) {
+			f.pod("p")
+			err := f.kube.PolicyV1().Evictions(testNamespace).Evict(f.ctx, &policyv1.Eviction{ObjectMeta: objectMeta("p")})
+			f.Expect(err).NotTo(gomega.HaveOccurred())
+			_, err = f.kube.CoreV1().Pods(testNamespace).Get(f.ctx, "p", metav1.GetOptions{})
+			f.Expect(err).To(gomega.Satisfy(apierrors.IsNotFound))
 		},
-		"binding": func(b *bed) {
-			b.pod("p")
+		"binding": func(f *fixture) {
+			f.pod("p")
 			target := corev1.ObjectReference{Kind: "Node", Name: "n"}
-			err := b.kube.CoreV1().Pods(in).Bind(b.ctx, &corev1.Binding{ObjectMeta: meadow("p"), Target: target}, metav1.CreateOptions{})
-			b.Expect(err).NotTo(gomega.HaveOccurred())
-			pod, err := b.kube.CoreV1().Pods(in).Get(b.ctx, "p", metav1.GetOptions{})
-			b.Expect(err).NotTo(gomega.HaveOccurred())
-			b.Expect(pod.Spec.NodeName).To(gomega.Equal("n"))
+			err := f.kube.CoreV1().Pods(testNamespace).Bind(f.ctx, &corev1.Binding{ObjectMeta: objectMeta("p"), Target: target}, metav1.CreateOptions{})
+			f.Expect(err).NotTo(gomega.HaveOccurred())
+			pod, err := f.kube.CoreV1().Pods(testNamespace).Get(f.ctx, "p", metav1.GetOptions{})
+			f.Expect(err).NotTo(gomega.HaveOccurred())
+			f.Expect(pod.Spec.NodeName).To(gomega.Equal("n"))
 		},
-		"field selectors of lists": func(b *bed) {
-			b.configMap("a")
-			b.configMap("b")
-			list, err := b.kube.CoreV1().ConfigMaps(in).List(b.ctx, metav1.ListOptions{FieldSelector: "metadata.name=b"})
-			b.Expect(err).NotTo(gomega.HaveOccurred())
-			b.Expect(list.Items).To(gomega.HaveLen(1))
+		"field selectors of lists": func(f *fixture) {
+			f.configMap("a")
+			f.configMap("b")
+			list, err := f.kube.CoreV1().ConfigMaps(testNamespace).List(f.ctx, metav1.ListOptions{FieldSelector: "metadata.name=b"})
+			f.Expect(err).NotTo(gomega.HaveOccurred())
+			f.Expect(list.Items).To(gomega.HaveLen(1))
 		},
-		"field selectors of watches": func(b *bed) {
-			events := b.watch(metav1.ListOptions{FieldSelector: "metadata.name=b"})
-			b.configMap("a")
-			b.configMap("b")
-			b.Expect(events()).To(gomega.Equal([]string{"ADDED b"}))
+		"field selectors of watches": func(f *fixture) {
+			events := f.watch(metav1.ListOptions{FieldSelector: "metadata.name=b"})
+			f.configMap("a")
+			f.configMap("b")
+			f.Expect(events()).To(gomega.Equal([]string{"ADDED b"}))
 		},
-		"label selectors of watches": func(b *bed) {
-			cm := b.configMap("a")
-			events := b.watch(metav1.ListOptions{LabelSelector: "l=1"})
-			b.label(b.label(cm, "1"), "2")
-			b.Expect(events()).To(gomega.Equal([]string{"ADDED a", "DELETED a"}))
+		"label selectors of watches": func(f *fixture) {
+			cm := f.configMap("a")
+			events := f.watch(metav1.ListOptions{LabelSelector: "l=1"})
+			f.label(f.label(cm, "1"), "2")
+			f.Expect(events()).To(gomega.Equal([]string{"ADDED a", "DELETED a"}))
 		},
-		"limit and continue": func(b *bed) {
-			b.configMap("a")
-			b.configMap("b")
-			first, err := b.kube.CoreV1().ConfigMaps(in).List(b.ctx, metav1.ListOptions{Limit: 1})
-			b.Expect(err).NotTo(gomega.HaveOccurred())
-			b.Expect(first.Items).To(gomega.HaveLen(1))
-			next, err := b.kube.CoreV1().ConfigMaps(in).List(b.ctx, metav1.ListOptions{Limit: 1, Continue: first.Continue})
-			b.Expect(err).NotTo(gomega.HaveOccurred())
-			b.Expect(next.Items[0].Name).To(gomega.Equal("b"))
+		"limit and continue": func(f *fixture) {
+			f.configMap("a")
+			f.configMap("b")
+			first, err := f.kube.CoreV1().ConfigMaps(testNamespace).List(f.ctx, metav1.ListOptions{Limit: 1})
+			f.Expect(err).NotTo(gomega.HaveOccurred())
+			f.Expect(first.Items).To(gomega.HaveLen(1))
+			next, err := f.kube.CoreV1().ConfigMaps(testNamespace).List(f.ctx, metav1.ListOptions{Limit: 1, Continue: first.Continue})
+			f.Expect(err).NotTo(gomega.HaveOccurred())
+			f.Expect(next.Items[0].Name).To(gomega.Equal("b"))
 		},
-		"a delete between list and watch": func(b *bed) {
-			b.configMap("a")
-			list, err := b.kube.CoreV1().ConfigMaps(in).List(b.ctx, metav1.ListOptions{})
-			b.Expect(err).NotTo(gomega.HaveOccurred())
-			b.remove("a")
-			b.Expect(b.watch(metav1.ListOptions{ResourceVersion: list.ResourceVersion})()).To(gomega.Equal([]string{"DELETED a"}))
+		"a delete between list and watch": func(f *fixture) {
+			f.configMap("a")
+			list, err := f.kube.CoreV1().ConfigMaps(testNamespace).List(f.ctx, metav1.ListOptions{})
+			f.Expect(err).NotTo(gomega.HaveOccurred())
+			f.remove("a")
+			f.Expect(f.watch(metav1.ListOptions{ResourceVersion: list.ResourceVersion})()).To(gomega.Equal([]string{"DELETED a"}))
 		},
-		"a watch goes on where another ended": func(b *bed) {
-			cm := b.configMap("a")
-			b.Expect(b.watch(metav1.ListOptions{ResourceVersion: cm.ResourceVersion})()).To(gomega.BeEmpty())
-			b.remove("a")
-			b.configMap("b")
-			b.Expect(b.watch(metav1.ListOptions{ResourceVersion: cm.ResourceVersion})()).
+		"a watch goes on where another ended": func(f *fixture) {
+			cm := f.configMap("a")
+			f.Expect(f.watch(metav1.ListOptions{ResourceVersion: cm.ResourceVersion})()).To(gomega.BeEmpty())
+			f.remove("a")
+			f.configMap("b")
+			f.Expect(f.watch(metav1.ListOptions{ResourceVersion: cm.ResourceVersion})()).
 				To(gomega.Equal([]string{"DELETED a", "ADDED b"}))
 		},
-		"many unread events": func(b *bed) {
-			events := b.watch(metav1.ListOptions{})
+		"many unread events": func(f *fixture) {
+			events := f.watch(metav1.ListOptions{})
 			for i := range 150 {
-				b.configMap(fmt.Sprintf("a%03d", i))
+				f.configMap(fmt.Sprintf("a%03d", i))
 			}
-			b.Expect(events()).To(gomega.HaveLen(150))
+			f.Expect(events()).To(gomega.HaveLen(150))
 		},
-		"timeoutSeconds": func(b *bed) {
+		"timeoutSeconds": func(f *fixture) {
 			seconds := int64(5)
-			events := b.watch(metav1.ListOptions{TimeoutSeconds: &seconds})
+			events := f.watch(metav1.ListOptions{TimeoutSeconds: &seconds})
 			<-time.After(6 * time.Second)
-			b.Expect(events()).To(gomega.Equal([]string{"end"}))
+			f.Expect(events()).To(gomega.Equal([]string{"end"}))
 		},
-		"apply that changes nothing": func(b *bed) {
+		"apply that changes nothing": func(f *fixture) {
 			apply := func() *corev1.ConfigMap {
-				cm, err := b.kube.CoreV1().ConfigMaps(in).Apply(b.ctx, applycorev1.ConfigMap("a", in).WithData(map[string]string{"x": "1"}),
+				cm, err := f.kube.CoreV1().ConfigMaps(testNamespace).Apply(f.ctx, applycorev1.ConfigMap("a", testNamespace).WithData(map[string]string{"x": "1"}),
 					metav1.ApplyOptions{FieldManager: "m"})
-				b.Expect(err).NotTo(gomega.HaveOccurred())
+				f.Expect(err).NotTo(gomega.HaveOccurred())
 				return cm
 			}
-			events := b.watch(metav1.ListOptions{ResourceVersion: apply().ResourceVersion})
+			events := f.watch(metav1.ListOptions{ResourceVersion: apply().ResourceVersion})
 			apply()
-			b.Expect(events()).To(gomega.BeEmpty())
+			f.Expect(events()).To(gomega.BeEmpty())
 		},
-		"apply with a wrong UID": func(b *bed) {
-			b.configMap("a")
-			_, err := b.kube.CoreV1().ConfigMaps(in).Apply(b.ctx, applycorev1.ConfigMap("a", in).WithUID("another"),
+		"apply with a wrong UID": func(f *fixture) {
+			f.configMap("a")
+			_, err := f.kube.CoreV1().ConfigMaps(testNamespace).Apply(f.ctx, applycorev1.ConfigMap("a", in).WithUID("another"),
 				metav1.ApplyOptions{FieldManager: "m"})
-			b.Expect(err).To(gomega.Satisfy(apierrors.IsInvalid))
+			f.Expect(err).To(gomega.Satisfy(apierrors.IsInvalid))
 		},
-		"a namespace that is not there": func(b *bed) {
-			_, err := b.kube.CoreV1().ConfigMaps("none").Create(b.ctx,
+		"a namespace that is not there": func(f *fixture) {
+			_, err := f.kube.CoreV1().ConfigMaps("none").Create(f.ctx,
 				&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, metav1.CreateOptions{})
-			b.Expect(err).To(gomega.Satisfy(apierrors.IsNotFound))
+			f.Expect(err).To(gomega.Satisfy(apierrors.IsNotFound))
 		},
-		"the end of a namespace": func(b *bed) {
-			b.configMap("a")
-			b.Expect(b.kube.CoreV1().Namespaces().Delete(b.ctx, in, metav1.DeleteOptions{})).To(gomega.Succeed())
-			b.Expect(b.names()).To(gomega.BeEmpty())
+		"the end of a namespace": func(f *fixture) {
+			f.configMap("a")
+			f.Expect(f.kube.CoreV1().Namespaces().Delete(f.ctx, in, metav1.DeleteOptions{})).To(gomega.Succeed())
+			f.Expect(f.names()).To(gomega.BeEmpty())
 		},
-		"names that are none": func(b *bed) {
-			_, err := b.kube.CoreV1().ConfigMaps(in).Create(b.ctx, &corev1.ConfigMap{ObjectMeta: meadow("a b")}, metav1.CreateOptions{})
-			b.Expect(err).To(gomega.Satisfy(apierrors.IsInvalid))
+		"names that are none": func(f *fixture) {
+			_, err := f.kube.CoreV1().ConfigMaps(testNamespace).Create(f.ctx, &corev1.ConfigMap{ObjectMeta: objectMeta("a b")}, metav1.CreateOptions{})
+			f.Expect(err).To(gomega.Satisfy(apierrors.IsInvalid))
 		},
-		"garbage collection": func(b *bed) {
-			owner := b.configMap("a")
-			owned := &corev1.ConfigMap{ObjectMeta: meadow("b")}
+		"garbage collection": func(f *fixture) {
+			owner := f.configMap("a")
+			owned := &corev1.ConfigMap{ObjectMeta: objectMeta("b")}
 			owned.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "a", UID: owner.UID}}
-			_, err := b.kube.CoreV1().ConfigMaps(in).Create(b.ctx, owned, metav1.CreateOptions{})
-			b.Expect(err).NotTo(gomega.HaveOccurred())
-			b.remove("a")
-			b.Expect(b.names()).To(gomega.BeEmpty())
+			_, err := f.kube.CoreV1().ConfigMaps(testNamespace).Create(f.ctx, owned, metav1.CreateOptions{})
+			f.Expect(err).NotTo(gomega.HaveOccurred())
+			f.remove("a")
+			f.Expect(f.names()).To(gomega.BeEmpty())
 		},
 	}
 }
 
-func (b *bed) deployment() *appsv1.Deployment {
+func (f *fixture) deployment() *appsv1.Deployment {
 	one := int32(1)
-	d, err := b.kube.AppsV1().Deployments(in).Create(b.ctx,
-		&appsv1.Deployment{ObjectMeta: meadow("d"), Spec: appsv1.DeploymentSpec{Replicas: &one}}, metav1.CreateOptions{})
-	b.Expect(err).NotTo(gomega.HaveOccurred())
+	d, err := f.kube.AppsV1().Deployments(testNamespace).Create(f.ctx,
+		&appsv1.Deployment{ObjectMeta: objectMeta("d"), Spec: appsv1.DeploymentSpec{Replicas: &one}}, metav1.CreateOptions{})
+	f.Expect(err).NotTo(gomega.HaveOccurred())
 	return d
 }
 
@@ -364,7 +366,7 @@ func namespace(name string) runtime.Object {
 var errStop = errors.New("stop")
 
 // wrong tells what a row finds wrong with a clientset, a panic included; "" is nothing.
-func wrong(t *testing.T, row func(b *bed), cs *fake.Clientset) (what string) {
+func wrong(t *testing.T, row func(f *fixture), cs *fake.Clientset) (what string) {
 	t.Helper()
 	defer func() {
 		if bad := recover(); bad != nil && what == "" {
@@ -376,7 +378,7 @@ func wrong(t *testing.T, row func(b *bed), cs *fake.Clientset) (what string) {
 		what = message
 		panic(errStop)
 	})
-	row(&bed{WithT: g, ctx: t.Context(), kube: cs})
+	row(&fixture{WithT: g, ctx: t.Context(), kube: cs})
 	return what
 }
 
@@ -387,9 +389,9 @@ func TestFaithful(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				g := gomega.NewWithT(t)
-				g.Expect(wrong(t, row, fake.NewClientset(namespace(in)))).NotTo(gomega.BeEmpty(), "the fake by itself")
+				g.Expect(wrong(t, row, fake.NewClientset(namespace(testNamespace)))).NotTo(gomega.BeEmpty(), "the fake by itself")
 				for _, maker := range []string{"new", "simple"} {
-					cs := makers[maker](namespace(in))
+					cs := makers[maker](namespace(testNamespace))
 					g.Expect(fakes.Faithful(cs)).To(gomega.Succeed())
 					g.Expect(wrong(t, row, cs)).To(gomega.BeEmpty(), maker)
 				}
@@ -417,18 +419,18 @@ func TestFaithfulTakesTheObjectsOver(t *testing.T) {
 // A test's own reactors come first, and what the server does not have stays with the fake.
 func TestFaithfulLeavesTheRestToTheFake(t *testing.T) {
 	g := gomega.NewWithT(t)
-	cs := fake.NewClientset(namespace(in))
+	cs := fake.NewClientset(namespace(testNamespace))
 	g.Expect(fakes.Faithful(cs)).To(gomega.Succeed())
 	fails := errors.New("fails")
 	cs.PrependReactor("create", "secrets", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, fails })
-	_, err := cs.CoreV1().Secrets(in).Create(t.Context(), &corev1.Secret{ObjectMeta: meadow("s")}, metav1.CreateOptions{})
+	_, err := cs.CoreV1().Secrets(testNamespace).Create(t.Context(), &corev1.Secret{ObjectMeta: objectMeta("s")}, metav1.CreateOptions{})
 	g.Expect(err).To(gomega.MatchError(fails))
-	_, err = cs.CoreV1().Pods(in).Get(t.Context(), "", metav1.GetOptions{})
+	_, err = cs.CoreV1().Pods(testNamespace).Get(t.Context(), "", metav1.GetOptions{})
 	g.Expect(err).To(gomega.MatchError("resource name may not be empty"))
-	_, err = cs.CoreV1().PodTemplates(in).Create(t.Context(), &corev1.PodTemplate{ObjectMeta: meadow("t")}, metav1.CreateOptions{})
+	_, err = cs.CoreV1().PodTemplates(testNamespace).Create(t.Context(), &corev1.PodTemplate{ObjectMeta: objectMeta("t")}, metav1.CreateOptions{})
 	g.Expect(err).NotTo(gomega.HaveOccurred())
 	g.Expect(slices.IndexFunc(cs.Actions(), func(a clienttesting.Action) bool { return a.GetVerb() == "create" })).To(gomega.BeZero())
-	w, err := cs.CoreV1().PodTemplates(in).Watch(t.Context(), metav1.ListOptions{})
+	w, err := cs.CoreV1().PodTemplates(testNamespace).Watch(t.Context(), metav1.ListOptions{})
 	g.Expect(err).NotTo(gomega.HaveOccurred())
 	w.Stop()
 }

@@ -22,14 +22,14 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest/live"
 )
 
-// onTown is a smoke test on a server of which more is known.
-func onTown(t *testing.T, w func() *town, c *reconciletest.Case, o *live.Options) (r *reconciletest.Report, err error) {
+// playedOn is a smoke test on a server of which more is known.
+func playedOn(t *testing.T, w func() *fixture, c *reconciletest.Case, o *live.Options) (r *reconciletest.Report, err error) {
 	t.Helper()
 	virtually(t, func(t *testing.T) { r, err = live.Try(t, c, w().collect(t).config(), o) })
 	return r, err
 }
 
-func load(t *testing.T, w *town, objects ...runtime.Object) {
+func load(t *testing.T, w *fixture, objects ...runtime.Object) {
 	t.Helper()
 	if err := w.sim.Load(objects...); err != nil {
 		t.Fatal(err)
@@ -38,9 +38,9 @@ func load(t *testing.T, w *town, objects ...runtime.Object) {
 
 func TestSmokeRefusesWhatIsThereAlready(t *testing.T) {
 	g := gomega.NewWithT(t)
-	var w *town
-	_, err := onTown(t, func() *town {
-		w = newTown(t)
+	var w *fixture
+	_, err := playedOn(t, func() *fixture {
+		w = newFixture(t)
 		load(t, w, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "d"}}, breeding.Parent("a"))
 		return w
 	}, breeding.Case(breeding.Right), nil)
@@ -53,7 +53,7 @@ func TestSmokeRefusesWhatIsThereAlready(t *testing.T) {
 // Neither Goal nor Always see what the cluster had before, or gives to every namespace; and it stays as it was.
 func TestSmokeHidesAndKeepsWhatIsNotOfTheCase(t *testing.T) {
 	g := gomega.NewWithT(t)
-	var w *town
+	var w *fixture
 	c := breeding.Case(breeding.Right)
 	only := func(resource string, want int) func(w *reconciletest.World) error {
 		return func(w *reconciletest.World) error {
@@ -71,8 +71,8 @@ func TestSmokeHidesAndKeepsWhatIsNotOfTheCase(t *testing.T) {
 		Name: "default", Labels: map[string]string{"team": "one"},
 	}}, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "new"}})
 	c.Workload = append(c.Workload, reconciletest.Patch("configmaps", "default/theirs", `{"data":{"size":"2"}}`))
-	r, err := onTown(t, func() *town {
-		w = newTown(t)
+	r, err := playedOn(t, func() *fixture {
+		w = newFixture(t)
 		load(t, w, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "d"}})
 		for i := range 3 {
 			load(t, w, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "d", Name: fmt.Sprint("theirs", i)}})
@@ -99,14 +99,14 @@ func TestSmokeHidesAndKeepsWhatIsNotOfTheCase(t *testing.T) {
 // A finalizer of a program that does not run keeps nothing.
 func TestSmokeCleansUpFinalizersAndFailures(t *testing.T) {
 	g := gomega.NewWithT(t)
-	var w *town
+	var w *fixture
 	c := breeding.Case(nil)
 	c.Run = breeding.Run(func(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) error {
 		held := breeding.Child(p)
 		held.OwnerReferences, held.Finalizers = nil, []string{"example.com/wait"}
 		return b.Create(ctx, held)
 	})
-	r, err := onTown(t, func() *town { w = newTown(t); return w }, c, nil)
+	r, err := playedOn(t, func() *fixture { w = newFixture(t); return w }, c, nil)
 	g.Expect(err).NotTo(gomega.HaveOccurred())
 	g.Expect(r.Oracle).To(gomega.Equal("goal"))
 	g.Expect(w.objects("secrets")).To(gomega.BeEmpty())
@@ -152,15 +152,15 @@ func TestSmokeLoadsObjectsWholly(t *testing.T) {
 		g.Expect(maps[1].DeletionTimestamp).NotTo(gomega.BeNil())
 		return nil
 	}
-	r, err := onTown(t, func() *town {
-		return newTown(t, apisim.Resource{
+	r, err := playedOn(t, func() *fixture {
+		return newFixture(t, apisim.Resource{
 			Group: "example.com", Version: "v1", Resource: "widgets", Kind: "Widget", Namespaced: true,
 		})
 	}, c, nil)
 	g.Expect(err).NotTo(gomega.HaveOccurred())
 	g.Expect(r.Failure).To(gomega.BeEmpty())
 	g.Expect(looked).To(gomega.Equal(2))
-	_, err = onTown(t, func() *town { return newTown(t) }, c, nil)
+	_, err = playedOn(t, func() *fixture { return newFixture(t) }, c, nil)
 	g.Expect(err).To(gomega.MatchError("finding Case.Resources widgets.example.com of version v1: " +
 		"the server does not have it: install its CRD first"))
 }
@@ -169,7 +169,7 @@ func TestSmokeLoadsObjectsWholly(t *testing.T) {
 func TestSmokeRunsTheProgramAsItself(t *testing.T) {
 	g := gomega.NewWithT(t)
 	virtually(t, func(t *testing.T) {
-		w := newTown(t).collect(t)
+		w := newFixture(t).collect(t)
 		w.sim.Deny(func(c apisim.Call) error {
 			if c.Client == "account" && c.Verb == "create" {
 				return apierrors.NewForbidden(c.Resource.GroupResource(), c.Name, nil)
@@ -190,8 +190,8 @@ func TestSmokeWaitsForTheServiceAccount(t *testing.T) {
 	c.Goal, c.Workload = nil, nil
 	c.Objects = append(c.Objects, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "d", Name: "p"}})
 	refused := 0
-	r, err := onTown(t, func() *town {
-		w := newTown(t)
+	r, err := playedOn(t, func() *fixture {
+		w := newFixture(t)
 		w.before = func(req *http.Request) *http.Response {
 			if req.Method != http.MethodPost || !strings.HasSuffix(req.URL.Path, "/pods") || refused == 3 {
 				return nil
@@ -208,8 +208,8 @@ func TestSmokeWaitsForTheServiceAccount(t *testing.T) {
 
 func TestSmokeSaysWhatItCannotWatch(t *testing.T) {
 	g := gomega.NewWithT(t)
-	_, err := onTown(t, func() *town {
-		w := newTown(t)
+	_, err := playedOn(t, func() *fixture {
+		w := newFixture(t)
 		w.before = func(req *http.Request) *http.Response {
 			if strings.HasSuffix(req.URL.Path, "/secrets") {
 				return forbidden(req, "no")
@@ -223,7 +223,7 @@ func TestSmokeSaysWhatItCannotWatch(t *testing.T) {
 
 func TestSmokeReadsItsOptions(t *testing.T) {
 	g := gomega.NewWithT(t)
-	_, err := live.Try(t, &reconciletest.Case{}, newTown(t).config(),
+	_, err := live.Try(t, &reconciletest.Case{}, newFixture(t).config(),
 		&live.Options{Rest: time.Minute, Timeout: time.Second, Kills: -1})
 	g.Expect(err).To(gomega.MatchError("Options.Timeout is 1s: must be longer than Rest, which is 1m0s\n" +
 		"Options.Kills is -1: must not be negative\nCase.Run is nil: must be set"))

@@ -32,9 +32,9 @@ func TestSmokeBlamesTheStartThatWrote(t *testing.T) {
 // What the last start writes at its end counts, although the answer comes later; and it is cleaned up.
 func TestSmokeHearsTheLastAnswer(t *testing.T) {
 	g := gomega.NewWithT(t)
-	var w *town
+	var w *fixture
 	made := metav1.ObjectMeta{GenerateName: "n-", Labels: map[string]string{"late": ""}}
-	r, err := onTown(t, func() *town { w = newTown(t); w.slow = late(20 * time.Second); return w }, parting(made), nil)
+	r, err := playedOn(t, func() *fixture { w = newFixture(t); w.slow = late(20 * time.Second); return w }, parting(made), nil)
 	g.Expect(err).NotTo(gomega.HaveOccurred())
 	g.Expect(r.Failure).To(gomega.ContainSubstring("all was done, and a restart wrote again: create configmaps default/n-*"))
 	g.Expect(w.objects("configmaps")).To(gomega.BeEmpty())
@@ -43,8 +43,8 @@ func TestSmokeHearsTheLastAnswer(t *testing.T) {
 // Events are cleaned up as everything else.
 func TestSmokeCleansUpEvents(t *testing.T) {
 	g := gomega.NewWithT(t)
-	var w *town
-	_, err := onTown(t, func() *town { w = newTown(t); return w },
+	var w *fixture
+	_, err := playedOn(t, func() *fixture { w = newFixture(t); return w },
 		scripted(func(ctx context.Context, client kubernetes.Interface) {
 			e := &corev1.Event{ObjectMeta: metav1.ObjectMeta{GenerateName: "n-"}}
 			_, err := client.CoreV1().Events("default").Create(ctx, e, metav1.CreateOptions{})
@@ -65,7 +65,7 @@ func (t interrupted) Context() context.Context { return t.ctx }
 
 func TestSmokeCleansUpWhenItIsInterrupted(t *testing.T) {
 	virtually(t, func(t *testing.T) {
-		g, w := gomega.NewWithT(t), newTown(t).collect(t)
+		g, w := gomega.NewWithT(t), newFixture(t).collect(t)
 		ctx, interrupt := context.WithCancel(t.Context())
 		defer interrupt()
 		made := false

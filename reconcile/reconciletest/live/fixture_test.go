@@ -19,9 +19,9 @@ import (
 	"github.com/homeostat/homeostat/internal/apisim"
 )
 
-// town is a simulated server in the place of a real one: it says what it serves, collects garbage a little later,
+// fixture is a simulated server in the place of a real one: it says what it serves, collects garbage a little later,
 // and puts into each namespace what a cluster does.
-type town struct {
+type fixture struct {
 	sim    *apisim.Server
 	before func(r *http.Request) *http.Response // may answer first
 	slow   func(body string) time.Duration      // how long the answer to a write is under way
@@ -36,7 +36,7 @@ func virtually(t *testing.T, f func(t *testing.T)) {
 	synctest.Test(t, f)
 }
 
-func newTown(t *testing.T, resources ...apisim.Resource) *town {
+func newFixture(t *testing.T, resources ...apisim.Resource) *fixture {
 	t.Helper()
 	sim, err := apisim.New(&apisim.Options{Lifecycle: true, ManagedFields: true, Resources: resources})
 	if err != nil {
@@ -53,11 +53,11 @@ func newTown(t *testing.T, resources ...apisim.Resource) *town {
 			t.Error(err)
 		}
 	})
-	return &town{sim: sim}
+	return &fixture{sim: sim}
 }
 
 // collect lets garbage be collected from now on.
-func (w *town) collect(t *testing.T) *town {
+func (w *fixture) collect(t *testing.T) *fixture {
 	t.Helper()
 	garbage := w.sim.Collector()
 	go func() {
@@ -76,27 +76,27 @@ func (w *town) collect(t *testing.T) *town {
 }
 
 // config is an administrator's.
-func (w *town) config() *rest.Config {
+func (w *fixture) config() *rest.Config {
 	c := w.sim.Config("administrator")
 	c.Wrap(func(next http.RoundTripper) http.RoundTripper { return gate{w, next} })
 	return c
 }
 
 type gate struct {
-	town *town
-	next http.RoundTripper
+	fixture *fixture
+	next    http.RoundTripper
 }
 
 func (g gate) RoundTrip(r *http.Request) (*http.Response, error) {
-	if g.town.before != nil {
-		if resp := g.town.before(r); resp != nil {
+	if g.fixture.before != nil {
+		if resp := g.fixture.before(r); resp != nil {
 			return resp, nil
 		}
 	}
-	if found := g.town.discovery(r.URL.Path); found != nil {
+	if found := g.fixture.discovery(r.URL.Path); found != nil {
 		return reply(r, http.StatusOK, found), nil
 	}
-	if g.town.slow == nil || r.Method == http.MethodGet {
+	if g.fixture.slow == nil || r.Method == http.MethodGet {
 		return g.next.RoundTrip(r)
 	}
 	var body []byte
@@ -107,7 +107,7 @@ func (g gate) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	resp, err := g.next.RoundTrip(r)
 	select {
-	case <-time.After(g.town.slow(string(body))):
+	case <-time.After(g.fixture.slow(string(body))):
 		return resp, err
 	case <-r.Context().Done():
 		return nil, r.Context().Err()
@@ -130,7 +130,7 @@ func reply(r *http.Request, code int, body any) *http.Response {
 }
 
 // discovery says what there is; nil: the path is of something else.
-func (w *town) discovery(path string) any {
+func (w *fixture) discovery(path string) any {
 	groups := map[string]*metav1.APIGroup{}
 	lists := map[string]*metav1.APIResourceList{}
 	var all metav1.APIGroupList
@@ -173,7 +173,7 @@ func (w *town) discovery(path string) any {
 }
 
 // objects are the names of a resource of the core.
-func (w *town) objects(resource string) []string {
+func (w *fixture) objects(resource string) []string {
 	var all []string
 	for _, o := range w.sim.Objects(corev1.SchemeGroupVersion.WithResource(resource)) {
 		all = append(all, o.GetName())

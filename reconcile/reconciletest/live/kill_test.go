@@ -57,9 +57,9 @@ func late(d time.Duration) func(body string) time.Duration {
 func smokeIn(t *testing.T, c *reconciletest.Case, slow time.Duration) *reconciletest.Report {
 	t.Helper()
 	g := gomega.NewWithT(t)
-	var w *town
-	r, err := onTown(t, func() *town {
-		w = newTown(t)
+	var w *fixture
+	r, err := playedOn(t, func() *fixture {
+		w = newFixture(t)
 		w.slow = late(slow)
 		return w
 	}, c, nil)
@@ -207,7 +207,7 @@ func TestSmokeHasPatienceWithManyKills(t *testing.T) {
 		}
 	})
 	g := gomega.NewWithT(t)
-	r, err := onTown(t, func() *town { return newTown(t) }, c, &live.Options{Rest: 20 * time.Second})
+	r, err := playedOn(t, func() *fixture { return newFixture(t) }, c, &live.Options{Rest: 20 * time.Second})
 	g.Expect(err).NotTo(gomega.HaveOccurred())
 	g.Expect(r.Failure).To(gomega.BeEmpty())
 	g.Expect(r.Kills).To(gomega.Equal(writes))
@@ -216,7 +216,7 @@ func TestSmokeHasPatienceWithManyKills(t *testing.T) {
 // A write that changes nothing is none, also of an object that somebody has written of whom Smoke does not know.
 func TestSmokeKnowsWhatOthersHaveWritten(t *testing.T) {
 	g := gomega.NewWithT(t)
-	var w *town
+	var w *fixture
 	patch := func(ctx context.Context, client kubernetes.Interface, label string) error {
 		_, err := client.CoreV1().ConfigMaps("d").Patch(ctx, "a", types.MergePatchType,
 			[]byte(`{"metadata":{"labels":{"`+label+`":"yes"}}}`), metav1.PatchOptions{})
@@ -228,7 +228,7 @@ func TestSmokeKnowsWhatOthersHaveWritten(t *testing.T) {
 		defer func() { <-time.After(time.Second) }() // the watches show it
 		return patch(ctx, kubernetes.NewForConfigOrDie(w.sim.Admin()), "theirs")
 	}}}
-	r, err := onTown(t, func() *town { w = newTown(t); return w }, c, nil)
+	r, err := playedOn(t, func() *fixture { w = newFixture(t); return w }, c, nil)
 	g.Expect(err).NotTo(gomega.HaveOccurred())
 	g.Expect(r.Failure).To(gomega.BeEmpty())
 	g.Expect(r.Kills).To(gomega.Equal(1))
@@ -237,8 +237,8 @@ func TestSmokeKnowsWhatOthersHaveWritten(t *testing.T) {
 // What cannot be cleaned up is an error, although the program is right.
 func TestSmokeSaysWhatItCannotCleanUp(t *testing.T) {
 	g := gomega.NewWithT(t)
-	_, err := onTown(t, func() *town {
-		w := newTown(t)
+	_, err := playedOn(t, func() *fixture {
+		w := newFixture(t)
 		w.before = func(r *http.Request) *http.Response {
 			if r.Method == http.MethodDelete {
 				return forbidden(r, "it stays")

@@ -19,14 +19,14 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest/live"
 )
 
-// inTown makes a smoke test in virtual time, and wants no error.
-func inTown(
+// played makes a smoke test in virtual time, and wants no error.
+func played(
 	t *testing.T, c *reconciletest.Case, o *live.Options, look func(g gomega.Gomega, r *reconciletest.Report),
 ) {
 	t.Helper()
 	virtually(t, func(t *testing.T) {
 		g := gomega.NewWithT(t)
-		r, err := live.Try(t, c, newTown(t).collect(t).config(), o)
+		r, err := live.Try(t, c, newFixture(t).collect(t).config(), o)
 		g.Expect(err).NotTo(gomega.HaveOccurred())
 		t.Log(r.Failure)
 		look(g, r)
@@ -35,7 +35,7 @@ func inTown(
 
 func TestSmokePassesARightController(t *testing.T) {
 	virtually(t, func(t *testing.T) {
-		g, w := gomega.NewWithT(t), newTown(t).collect(t)
+		g, w := gomega.NewWithT(t), newFixture(t).collect(t)
 		live.Smoke(t, breeding.Case(breeding.Right), w.config(), nil)
 		again := live.Smoke(t, breeding.Case(breeding.Right), w.config(), nil)
 		g.Expect(again.Runs).To(gomega.Equal(2))
@@ -52,7 +52,7 @@ func TestSmokePassesARightController(t *testing.T) {
 
 func TestSmokeFindsWhatAKillLeavesUndone(t *testing.T) {
 	c := breeding.Case(breeding.Premature)
-	inTown(t, c, nil, func(g gomega.Gomega, r *reconciletest.Report) {
+	played(t, c, nil, func(g gomega.Gomega, r *reconciletest.Report) {
 		g.Expect(r.Oracle).To(gomega.Equal("goal"))
 		g.Expect(r.Failure).To(gomega.ContainSubstring("killed after each write (2 kills)"))
 		g.Expect(r.Failure).To(gomega.MatchRegexp(`> +2 call      patch configmaps d/a   \(breeding.go:\d+\)   <<< KILLED AFTER`))
@@ -63,7 +63,7 @@ func TestSmokeFindsWhatAKillLeavesUndone(t *testing.T) {
 	c.Actors = []reconciletest.Actor{{
 		Name: "nobody", Enabled: func(*reconciletest.World) bool { panic("asked") }, Do: func(*reconciletest.World) {},
 	}}
-	inTown(t, c, nil, func(g gomega.Gomega, r *reconciletest.Report) {
+	played(t, c, nil, func(g gomega.Gomega, r *reconciletest.Report) {
 		g.Expect(r.Oracle).To(gomega.Equal("state"))
 		g.Expect(r.Failure).To(gomega.ContainSubstring("- secrets d/a-child = there"))
 		g.Expect(r.Failure).To(gomega.ContainSubstring("note: Case.Actors do not act"))
@@ -71,7 +71,7 @@ func TestSmokeFindsWhatAKillLeavesUndone(t *testing.T) {
 }
 
 func TestSmokeKillsNoMoreThanItIsTold(t *testing.T) {
-	inTown(t, breeding.Case(breeding.Right), &live.Options{Kills: 1}, func(g gomega.Gomega, r *reconciletest.Report) {
+	played(t, breeding.Case(breeding.Right), &live.Options{Kills: 1}, func(g gomega.Gomega, r *reconciletest.Report) {
 		g.Expect(r.Failure).To(gomega.BeEmpty())
 		g.Expect(r.Kills).To(gomega.Equal(1))
 	})
@@ -102,7 +102,7 @@ func TestSmokeFindsWhatIsMissedWhileDown(t *testing.T) {
 		}()
 		return inner(env)
 	}
-	inTown(t, c, nil, func(g gomega.Gomega, r *reconciletest.Report) {
+	played(t, c, nil, func(g gomega.Gomega, r *reconciletest.Report) {
 		g.Expect(r.Oracle).To(gomega.Equal("state"))
 		g.Expect(r.Failure).To(gomega.ContainSubstring("+ secrets d/b-child = there"))
 	})
@@ -132,7 +132,7 @@ func TestSmokeHoldsAlwaysAgainstEveryWrite(t *testing.T) {
 		}
 		return nil
 	}
-	inTown(t, c, nil, func(g gomega.Gomega, r *reconciletest.Report) {
+	played(t, c, nil, func(g gomega.Gomega, r *reconciletest.Report) {
 		g.Expect(r.Oracle).To(gomega.Equal("always"))
 		g.Expect(r.Failure).To(gomega.ContainSubstring("after update configmaps d/a, by program: it is wrong for a moment"))
 		g.Expect(r.Trace[len(r.Trace)-1]).To(gomega.ContainSubstring("call      patch configmaps d/a"))
@@ -149,7 +149,7 @@ func TestSmokeWantsARestartToWriteNothing(t *testing.T) {
 			fmt.Appendf(nil, `{"data":{"boots":"%d"}}`, boots), metav1.PatchOptions{})
 		return errors.Join(err, inner(env))
 	}
-	inTown(t, c, nil, func(g gomega.Gomega, r *reconciletest.Report) {
+	played(t, c, nil, func(g gomega.Gomega, r *reconciletest.Report) {
 		g.Expect(r.Oracle).To(gomega.Equal("tail"))
 		g.Expect(r.Failure).To(gomega.HavePrefix(
 			"on a real server, undisturbed: all was done, and a restart wrote again: patch configmaps d/a"))
@@ -161,7 +161,7 @@ func TestSmokeWantsARestartToWriteNothing(t *testing.T) {
 			[]byte(`{"data":{"booted":"yes"}}`), metav1.PatchOptions{})
 		return errors.Join(err, inner(env))
 	}
-	inTown(t, c, nil, func(g gomega.Gomega, r *reconciletest.Report) {
+	played(t, c, nil, func(g gomega.Gomega, r *reconciletest.Report) {
 		g.Expect(r.Failure).To(gomega.BeEmpty())
 	})
 }
@@ -169,7 +169,7 @@ func TestSmokeWantsARestartToWriteNothing(t *testing.T) {
 func TestSmokeFindsARunThatEndsOrDoesNot(t *testing.T) {
 	c := breeding.Case(breeding.Right)
 	c.Run = func(*reconciletest.Env) error { return errors.New("no luck") }
-	inTown(t, c, nil, func(g gomega.Gomega, r *reconciletest.Report) {
+	played(t, c, nil, func(g gomega.Gomega, r *reconciletest.Report) {
 		g.Expect(r.Failure).To(gomega.ContainSubstring("Run returned although its context had not ended: no luck"))
 	})
 	const long = time.Hour
@@ -181,7 +181,7 @@ func TestSmokeFindsARunThatEndsOrDoesNot(t *testing.T) {
 		}
 		return err
 	}
-	inTown(t, c, nil, func(g gomega.Gomega, r *reconciletest.Report) {
+	played(t, c, nil, func(g gomega.Gomega, r *reconciletest.Report) {
 		g.Expect(r.Oracle).To(gomega.Equal("stop"))
 		g.Expect(r.Failure).To(gomega.ContainSubstring("Run did not return within 2m0s"))
 		<-time.After(long) // it ends at last
@@ -199,12 +199,12 @@ func TestSmokeLeavesOutWhatDiffersAnyway(t *testing.T) {
 		return b.Annotate(ctx, p, "number", fmt.Sprint(number))
 	})
 	c.Goal = nil
-	inTown(t, c, nil, func(g gomega.Gomega, r *reconciletest.Report) {
+	played(t, c, nil, func(g gomega.Gomega, r *reconciletest.Report) {
 		g.Expect(r.Failure).To(gomega.BeEmpty())
 		g.Expect(r.Runs).To(gomega.Equal(3))
 	})
 	c.Ignore = []string{"metadata.annotations.number"}
-	inTown(t, c, nil, func(g gomega.Gomega, r *reconciletest.Report) {
+	played(t, c, nil, func(g gomega.Gomega, r *reconciletest.Report) {
 		g.Expect(r.Failure).To(gomega.BeEmpty())
 		g.Expect(r.Runs).To(gomega.Equal(2))
 	})
@@ -232,7 +232,7 @@ func TestSmokeBelievesEitherUndisturbedRun(t *testing.T) {
 				}
 				return b.Annotate(ctx, p, "run", fmt.Sprint(runs))
 			})
-			inTown(t, c, nil, func(g gomega.Gomega, r *reconciletest.Report) {
+			played(t, c, nil, func(g gomega.Gomega, r *reconciletest.Report) {
 				g.Expect(r.Failure).To(gomega.BeEmpty())
 				g.Expect(r.Runs).To(gomega.Equal(3))
 			})
@@ -256,7 +256,7 @@ func TestSmokeJudgesTheThirdRun(t *testing.T) {
 		}
 		return nil
 	}
-	inTown(t, c, nil, func(g gomega.Gomega, r *reconciletest.Report) {
+	played(t, c, nil, func(g gomega.Gomega, r *reconciletest.Report) {
 		g.Expect(r.Failure).To(gomega.HavePrefix("on a real server, undisturbed: not this time"))
 		g.Expect(r.Runs).To(gomega.Equal(3))
 	})
@@ -265,14 +265,14 @@ func TestSmokeJudgesTheThirdRun(t *testing.T) {
 // Nor do resources with which nobody in the case has to do.
 func TestSmokeComparesWhatWasAskedFor(t *testing.T) {
 	g, runs := gomega.NewWithT(t), 0
-	var w *town
+	var w *fixture
 	c := breeding.Case(breeding.Right)
 	c.Outside = func() any {
 		runs++
 		load(t, w, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: fmt.Sprint("job-", runs)}})
 		return nil
 	}
-	r, err := onTown(t, func() *town { w = newTown(t); return w }, c, nil)
+	r, err := playedOn(t, func() *fixture { w = newFixture(t); return w }, c, nil)
 	g.Expect(err).NotTo(gomega.HaveOccurred())
 	g.Expect(r.Failure).To(gomega.BeEmpty())
 	g.Expect(r.Runs).To(gomega.Equal(2))
@@ -288,7 +288,7 @@ func TestSmokeLetsNothingOutAfterAKill(t *testing.T) {
 		return nil
 	})
 	c.Goal, c.Workload = nil, nil
-	inTown(t, c, nil, func(g gomega.Gomega, r *reconciletest.Report) {
+	played(t, c, nil, func(g gomega.Gomega, r *reconciletest.Report) {
 		g.Expect(r.Oracle).To(gomega.Equal("state"))
 		g.Expect(r.Failure).To(gomega.ContainSubstring("- configmaps d/a: metadata.annotations.second = done"))
 	})
@@ -302,14 +302,14 @@ func TestSmokeLooksIntoCaches(t *testing.T) {
 		env.Cache("secrets", func() []any { return []any{ghost} })
 		return inner(env)
 	}
-	inTown(t, c, nil, func(g gomega.Gomega, r *reconciletest.Report) {
+	played(t, c, nil, func(g gomega.Gomega, r *reconciletest.Report) {
 		g.Expect(r.Oracle).To(gomega.Equal("cache"))
 		g.Expect(r.Failure).To(gomega.ContainSubstring("d/x-child is a ghost"))
 	})
 	c.Run = func(env *reconciletest.Env) error {
 		return errors.Join(inner(env), fmt.Errorf("running: %w", &informer.MutationError{}))
 	}
-	inTown(t, c, nil, func(g gomega.Gomega, r *reconciletest.Report) {
+	played(t, c, nil, func(g gomega.Gomega, r *reconciletest.Report) {
 		g.Expect(r.Oracle).To(gomega.Equal("mutation"))
 	})
 }
@@ -328,7 +328,7 @@ func TestSmokeKeepsWhatIsOutside(t *testing.T) {
 		boots = append(boots, *w.Outside().(*int))
 		return nil
 	}
-	inTown(t, c, nil, func(g gomega.Gomega, r *reconciletest.Report) {
+	played(t, c, nil, func(g gomega.Gomega, r *reconciletest.Report) {
 		g.Expect(r.Failure).To(gomega.BeEmpty())
 		g.Expect(boots).To(gomega.Equal([]int{1, 1 + 4 + 3}), "four kills, three steps")
 	})
@@ -340,7 +340,7 @@ func TestSmokeWaitsForTheNextLeader(t *testing.T) {
 	c.Run, c.Replicas = breeding.Led(true, breeding.Right), 2
 	c.Workload = c.Workload[:1]
 	c.Goal = nil
-	inTown(t, c, nil, func(g gomega.Gomega, r *reconciletest.Report) {
+	played(t, c, nil, func(g gomega.Gomega, r *reconciletest.Report) {
 		g.Expect(r.Failure).To(gomega.BeEmpty())
 		g.Expect(r.Kills).To(gomega.Equal(4))
 	})
@@ -360,7 +360,7 @@ func TestSmokeSaysWhyThereIsNoRest(t *testing.T) {
 		}
 	}
 	c.Goal = nil
-	inTown(t, c, nil, func(g gomega.Gomega, r *reconciletest.Report) {
+	played(t, c, nil, func(g gomega.Gomega, r *reconciletest.Report) {
 		g.Expect(r.Oracle).To(gomega.Equal("rest"))
 		g.Expect(r.Failure).To(gomega.ContainSubstring("it has not come to rest within 2m0s: the last write, "))
 		g.Expect(r.Failure).To(gomega.ContainSubstring("was update configmaps d/a, by program"))
@@ -369,7 +369,7 @@ func TestSmokeSaysWhyThereIsNoRest(t *testing.T) {
 		g := gomega.NewWithT(t)
 		c := breeding.Case(breeding.Right)
 		c.Workload = []reconciletest.Step{reconciletest.Delete("configmaps", "d/a")}
-		r, err := live.Try(t, c, newTown(t).config(), nil)
+		r, err := live.Try(t, c, newFixture(t).config(), nil)
 		g.Expect(err).NotTo(gomega.HaveOccurred())
 		g.Expect(r.Failure).To(gomega.ContainSubstring("secrets d/a-child is garbage, since its owner is deleted, and is not collected"))
 		g.Expect(r.Failure).To(gomega.ContainSubstring("envtest has none"))
@@ -380,7 +380,7 @@ func TestSmokeSaysWhyThereIsNoRest(t *testing.T) {
 func TestSmokeFindsAWorkloadThatFails(t *testing.T) {
 	c := breeding.Case(breeding.Right)
 	c.Objects = []runtime.Object{breeding.Parent("a"), breeding.Parent("b")}
-	inTown(t, c, nil, func(g gomega.Gomega, r *reconciletest.Report) {
+	played(t, c, nil, func(g gomega.Gomega, r *reconciletest.Report) {
 		g.Expect(r.Oracle).To(gomega.Equal("workload"))
 		g.Expect(r.Failure).To(gomega.ContainSubstring(`step "create ConfigMap d/b" of the workload: creating ConfigMap d/b`))
 	})
