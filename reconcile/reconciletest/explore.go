@@ -95,7 +95,8 @@ type explorer struct {
 	tried     []string // the plans, for tests
 }
 
-// explore makes the runs in their order, until one fails or the budget is used up.
+// explore makes the runs in their order, until one fails or the budget is used up: those without faults, the single
+// deviations, the pairs, the seeds. A shard makes every n-th run of each but the first.
 func (x *explorer) explore() {
 	if !x.refer() {
 		return
@@ -168,7 +169,7 @@ func (x *explorer) refer() bool {
 	return true
 }
 
-// chance explains where two runs that should be the same differ.
+// chance explains where two runs that should be the same differ. It is logged and fails nothing: only tokens suffer.
 func chance(first, again *outcome, i int) string {
 	return fmt.Sprintf("two runs without faults differ at line %d: %q and %q. The program decides by chance"+
 		" (the order of a map, math/rand, a race of goroutines): tokens may not apply again.", i+1,
@@ -213,7 +214,7 @@ func (x *explorer) unwatched(o *outcome) {
 	}
 }
 
-// play plays one plan.
+// play plays one plan, and adds what the program needed to the rules. Its outcome is not judged yet.
 func (x *explorer) play(p plan.Plan, s setting) *outcome {
 	x.t.Helper()
 	x.report.Runs++
@@ -226,7 +227,7 @@ func (x *explorer) play(p plan.Plan, s setting) *outcome {
 	return out
 }
 
-// try plays one plan and judges it. It returns false when it has failed.
+// try plays one plan and judges it. It returns false when it has failed; then the report has the failure.
 func (x *explorer) try(p plan.Plan) bool {
 	out := x.play(p, setting{seed: 1})
 	x.judge(p, out)

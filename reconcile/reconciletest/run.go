@@ -176,7 +176,8 @@ func (r *run) play(ctx context.Context) {
 	r.sched.Stop()
 }
 
-// rest records what the server has when the program is at rest, and compares the program's caches with it.
+// rest records what the server has when the program is at rest, and compares the program's caches with it. The states are
+// compared later, with those of the run without faults.
 func (r *run) rest() {
 	r.out.restedAt = append(r.out.restedAt, len(r.out.lines))
 	r.out.states = append(r.out.states, state.OfServer(r.sim, r.c.Ignore))
@@ -186,7 +187,8 @@ func (r *run) rest() {
 	}
 }
 
-// settle lets things happen until nothing was written for long enough, and no actor is due.
+// settle lets things happen until nothing was written for Options.Rest, and no actor is due: then the program is at rest.
+// A run that takes more than Options.Steps never is.
 func (r *run) settle(ctx context.Context) {
 	r.progress = time.Now()
 	r.live(ctx, func() time.Time {
@@ -237,7 +239,8 @@ func (r *run) live(ctx context.Context, until func() time.Time) {
 	}
 }
 
-// patience is how long nothing may happen until something has to be decided.
+// patience is how long virtual time may pass until something has to be decided: the run is at rest, a delay ends, a replica
+// boots, an actor is due.
 func (r *run) patience(until time.Time) time.Duration {
 	left := time.Until(until)
 	for _, at := range append(r.delays.ends(), r.dues()...) {
@@ -255,7 +258,8 @@ func (r *run) patience(until time.Time) time.Duration {
 	return max(left, time.Millisecond)
 }
 
-// dues are the times at which actors will act; now, for those whose time has come.
+// dues are the times at which actors will act; now, for those that would act at once. A late actor is due when it is no
+// longer late.
 func (r *run) dues() []time.Time {
 	var all []time.Time
 	for _, a := range r.c.Actors {

@@ -50,7 +50,7 @@ func smallest(e example) example {
 // over reports whether the tries are used up.
 func (s *shrinker) over() bool { return s.tries >= mostTries }
 
-// try keeps the example if the same oracle finds something in it.
+// try keeps the example if the same oracle finds something in it: what another oracle finds may be another bug.
 func (s *shrinker) try(x *explorer, p plan.Plan) bool {
 	if s.over() {
 		return false
@@ -217,7 +217,7 @@ func without[T any](all []T, indices []int) []T {
 	return left
 }
 
-// nextCuts leave out one thing more: the last steps first.
+// nextCuts leave out one thing more than c: the last steps first, then the last objects, then all replicas but one.
 func nextCuts(c plan.Cut, of *Case) []plan.Cut {
 	var all []plan.Cut
 	for i := range slices.Backward(of.Workload) {

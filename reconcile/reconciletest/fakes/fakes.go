@@ -100,7 +100,7 @@ func (f *faithful) react(action clienttesting.Action) (bool, runtime.Object, err
 	return true, obj, nil
 }
 
-// watch opens a watch on the simulated server; false leaves it to the fake.
+// watch opens a watch on the simulated server; false leaves it to the fake. It ends when its caller stops it.
 func (f *faithful) watch(action clienttesting.Action) (bool, watch.Interface, error) {
 	a, ok := action.(clienttesting.WatchActionImpl)
 	if !ok {

@@ -321,7 +321,7 @@ func rows() map[string]func(f *fixture) {
 		},
 		"apply with a wrong UID": func(f *fixture) {
 			f.configMap("a")
-			_, err := f.kube.CoreV1().ConfigMaps(testNamespace).Apply(f.ctx, applycorev1.ConfigMap("a", in).WithUID("another"),
+			_, err := f.kube.CoreV1().ConfigMaps(testNamespace).Apply(f.ctx, applycorev1.ConfigMap("a", testNamespace).WithUID("another"),
 				metav1.ApplyOptions{FieldManager: "m"})
 			f.Expect(err).To(gomega.Satisfy(apierrors.IsInvalid))
 		},
@@ -332,7 +332,7 @@ func rows() map[string]func(f *fixture) {
 		},
 		"the end of a namespace": func(f *fixture) {
 			f.configMap("a")
-			f.Expect(f.kube.CoreV1().Namespaces().Delete(f.ctx, in, metav1.DeleteOptions{})).To(gomega.Succeed())
+			f.Expect(f.kube.CoreV1().Namespaces().Delete(f.ctx, testNamespace, metav1.DeleteOptions{})).To(gomega.Succeed())
 			f.Expect(f.names()).To(gomega.BeEmpty())
 		},
 		"names that are none": func(f *fixture) {
