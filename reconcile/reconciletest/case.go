@@ -52,8 +52,8 @@ type Case struct {
 	// Ignore lists fields that may differ from the run without faults, such as "status.lastProbeTime". An element of a
 	// list is "spec.rules[0]". A field stands for everything below it, in objects of every kind.
 	Ignore []string
-	// Unwatched lists resources, such as "pods" or "jobs.batch", that the program may write or read without a watch: it need
-	// not notice when another client changes them.
+	// Unwatched lists resources, such as "pods" or "jobs.batch", that the program may write or read without a watch: it
+	// need not notice when another client changes them.
 	Unwatched []string
 }
 

@@ -44,7 +44,7 @@ func (r *chooser) pick(enabled []apisim.Action) (apisim.Action, apisim.Fault, bo
 		random.Shuffle(len(enabled), func(i, j int) { enabled[i], enabled[j] = enabled[j], enabled[i] })
 	}
 	for _, a := range enabled {
-		if r.isApart(a) || r.delays.hold(a) || a.Kind == apisim.Work && r.isLate(a) {
+		if r.held(a) {
 			continue
 		}
 		switch a.Kind {
@@ -74,6 +74,11 @@ func (r *chooser) pick(enabled []apisim.Action) (apisim.Action, apisim.Fault, bo
 		}
 	}
 	return apisim.Action{}, apisim.NoFault, false
+}
+
+// held reports whether an action has to wait: for the network, a delay, or a late actor.
+func (r *chooser) held(a apisim.Action) bool {
+	return r.isApart(a) || r.delays.hold(a) || a.Kind == apisim.Work && r.isLate(a)
 }
 
 // acts reports whether an actor would act now, or once it is no longer late.

@@ -42,7 +42,8 @@
 // # Who else is there
 //
 // The garbage collector always, and Case.Actors: package actors has the kubelet that runs Pods and the controller of
-// Deployments, and you can write an [Actor]. They are other clients: nothing of what they do is held against the program.
+// Deployments, and you can write an [Actor]. They are other clients: nothing of what they do is held against the
+// program.
 //
 //	Actors: []reconciletest.Actor{actors.Kubelet(nil), actors.Deployments()},
 //

@@ -67,7 +67,8 @@ var editable = map[string]string{
 // leaf finds a value of a new object that another client could edit, and what it would make of it.
 func leaf(c *Case, resource string, o *unstructured.Unstructured) ([]string, any) {
 	at, known := editable[resource]
-	if !known && slices.ContainsFunc(c.Resources, func(r metav1.APIResource) bool { return resource == r.Name+"."+r.Group }) {
+	custom := func(r metav1.APIResource) bool { return resource == r.Name+"."+r.Group }
+	if !known && slices.ContainsFunc(c.Resources, custom) {
 		at, known = "spec", true
 	}
 	content, _ := o.Object[at].(map[string]any)

@@ -194,8 +194,8 @@ func lineAt(lines []string, i int) string {
 	return "(the end)"
 }
 
-// unwatched finds a resource that the program writes or reads and does not watch, unless Case.Unwatched names it. A program
-// without a single call does not use the clients of its Env.
+// unwatched finds a resource that the program writes or reads and does not watch, unless Case.Unwatched names it. A
+// program without a single call does not use the clients of its Env.
 func (x *explorer) unwatched(o *outcome) {
 	if len(o.calls) == 0 {
 		o.finding = &report.Finding{Oracle: report.Watch, Text: "the program makes no call: " +

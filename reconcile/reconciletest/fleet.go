@@ -169,8 +169,8 @@ func (r *run) haltAll() {
 	}
 }
 
-// returned reports whether a replica has crashed, ended, or booted again, and deals with it: the next action is chosen when
-// every goroutine is blocked once more.
+// returned reports whether a replica has crashed, ended, or booted again, and deals with it: the next action is
+// chosen when every goroutine is blocked once more.
 func (r *run) returned(ctx context.Context) bool {
 	for _, p := range r.fleet.replicas {
 		switch {

@@ -157,7 +157,9 @@ func (x *explorer) pairs() []plan.Plan {
 	for _, i := range x.calls(func(c *call) bool { return c.effect }) {
 		for d := range x.reference.deliveries {
 			for _, f := range []apisim.Fault{apisim.CrashAfter, apisim.LostReply} {
-				all = append(all, plan.Plan{{At: plan.AtCall, Index: i, Fault: f}, {At: plan.AtDelivery, Index: d + 1, Fault: plan.Hold}})
+				all = append(all, plan.Plan{
+					{At: plan.AtCall, Index: i, Fault: f}, {At: plan.AtDelivery, Index: d + 1, Fault: plan.Hold},
+				})
 			}
 		}
 	}

@@ -239,8 +239,8 @@ func (r *run) live(ctx context.Context, until func() time.Time) {
 	}
 }
 
-// patience is how long virtual time may pass until something has to be decided: the run is at rest, a delay ends, a replica
-// boots, an actor is due.
+// patience is how long virtual time may pass until something has to be decided: the run is at rest, a delay ends, a
+// replica boots, an actor is due.
 func (r *run) patience(until time.Time) time.Duration {
 	left := time.Until(until)
 	for _, at := range append(r.delays.ends(), r.dues()...) {

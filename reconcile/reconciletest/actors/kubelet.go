@@ -36,8 +36,8 @@ type KubeletOptions struct {
 //   - A Pod that is being deleted stays until its grace period is over, ready as it was, and is then removed.
 //   - A Node whose condition Ready is Unknown is out of reach: its Pods are neither started nor removed.
 //
-// Containers never fail and never end: a step of the workload may report that, with [reconciletest.Patch] of pods/status. There
-// are no resources, taints, probes and volumes.
+// Containers never fail and never end: a step of the workload may report that, with [reconciletest.Patch] of
+// pods/status. There are no resources, taints, probes and volumes.
 func Kubelet(o *KubeletOptions) reconciletest.Actor {
 	if o == nil {
 		o = &KubeletOptions{}
@@ -217,8 +217,8 @@ func readiness(pod *corev1.Pod) corev1.PodCondition {
 	return corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionTrue}
 }
 
-// regate reports a Pod whose gates have opened or closed since it was last reported ready or not; nil: there is nothing to
-// report.
+// regate reports a Pod whose gates have opened or closed since it was last reported ready or not; nil: there is
+// nothing to report.
 func regate(pod *corev1.Pod, now metav1.Time) deployments.Task {
 	if len(pod.Spec.ReadinessGates) == 0 {
 		return nil

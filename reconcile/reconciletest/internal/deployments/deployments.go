@@ -32,8 +32,8 @@ type fleet struct {
 	due         time.Time // when a Pod becomes available
 }
 
-// Look returns what is to be done now, and when a Pod becomes available; zero: never. It reads the world itself: there is
-// no cache that could be old.
+// Look returns what is to be done now, and when a Pod becomes available; zero: never. It reads the world itself:
+// there is no cache that could be old.
 func Look(w *reconciletest.World, now time.Time) (todo []Task, due time.Time, err error) {
 	f := fleet{now: now}
 	if f.deployments, err = reconciletest.List[appsv1.Deployment](w, "deployments.apps"); err != nil {
@@ -51,8 +51,8 @@ func Look(w *reconciletest.World, now time.Time) (todo []Task, due time.Time, er
 	return f.tasks(), f.due, nil
 }
 
-// tasks are the changes first, deletions before creations, and then the status of ReplicaSets, and of Deployments, which
-// sum those up.
+// tasks are the changes first, deletions before creations, and then the status of ReplicaSets, and of Deployments,
+// which sum those up.
 func (f *fleet) tasks() []Task {
 	var changes, missing, reports []Task
 	for i := range f.deployments {

@@ -41,11 +41,12 @@ var oracleHints = map[string]string{
 }
 
 var deviationHints = map[byte]string{
-	plan.AtDelivery: "events can be lost, and can come twice: decide by the state that is there, not by the events that came",
-	plan.Deleted:    "nothing puts back what was deleted: is there a trigger for this kind that finds the owner?",
-	plan.Edited:     "nothing puts back what was edited: compare the object with what it should be",
-	plan.Parted:     "calls that hang, and then time out, must lead to another attempt",
-	plan.Early:      "the object changed in the middle of its own reconcile",
+	plan.AtDelivery: "events can be lost, and can come twice: " +
+		"decide by the state that is there, not by the events that came",
+	plan.Deleted: "nothing puts back what was deleted: is there a trigger for this kind that finds the owner?",
+	plan.Edited:  "nothing puts back what was edited: compare the object with what it should be",
+	plan.Parted:  "calls that hang, and then time out, must lead to another attempt",
+	plan.Early:   "the object changed in the middle of its own reconcile",
 	plan.Restarted: "a cache may be of the past after a restart: give deletes the UID of the object that you mean, " +
 		"and ask the server itself before you destroy",
 	plan.Unsynced: syncedFirst,

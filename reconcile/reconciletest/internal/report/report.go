@@ -87,7 +87,8 @@ const (
 	showLoop = 12 // lines of a run that never comes to rest
 )
 
-// Words returns the failure as a developer reads it: what was done and found, the trace, and the hint. Lines that matter are marked with >.
+// Words returns the failure as a developer reads it: what was done and found, the trace, and the hint. Lines that
+// matter are marked with >.
 func (f *Finding) Words(what string, trace []string, p plan.Plan) string {
 	var b strings.Builder
 	b.WriteString(what + "\n")

@@ -214,9 +214,9 @@ func (s State) Mask(other State) map[string]bool {
 	return masked
 }
 
-// Compare holds the states of one run at each rest against those of the run without faults, with the mask of each. A run
-// with fewer or more rests is compared at its end alone. It returns the rest that differs, from 0, and a description of
-// the difference; "" for none.
+// Compare holds the states of one run at each rest against those of the run without faults, with the mask of each. A
+// run with fewer or more rests is compared at its end alone. It returns the rest that differs, from 0, and a
+// description of the difference; "" for none.
 func Compare(have, want []State, masks []map[string]bool) (at int, differs string) {
 	for i := range want {
 		when := fmt.Sprintf("at rest before step %d of the workload", i+1)
