@@ -15,7 +15,8 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/plan"
 )
 
-// output is an object that the program made.
+// output is an object that the program made. Those that exist at the end of the workload are deleted and edited in
+// runs of their own, unless Options.SkipDrift is set.
 type output struct {
 	resource, key string
 	leaf          []string // the path of a value that may be edited; nil: there is none

@@ -96,7 +96,8 @@ func (p *replica) stop() {
 	p.cancel()
 }
 
-// restart leaves the replica down: for a while if another one can take over.
+// restart leaves the replica down: until the next action, or for a while if a different replica can take over the Lease
+// meanwhile.
 func (f *fleet) restart(p *replica, why string) {
 	p.crashed = false
 	p.down = time.Now()

@@ -38,13 +38,15 @@ type outcome struct {
 	states     []state.State // at each rest: at first, after each step of the workload, and at the end
 }
 
-// call is one call of the program.
+// call is one call of the program. Deviations refer to calls by their position, from 1, among those that are neither for
+// Events nor for Leases.
 type call struct {
 	apisim.Call
 	effect bool // it has written
 }
 
-// uses holds the resources that the program watches, reads and writes.
+// uses holds the resources that the program watches, reads and writes, such as "jobs.batch". A read of a subresource
+// needs no watch.
 type uses struct{ watched, read, written map[string]bool }
 
 // newOutcome is that of a run in which nothing has happened.

@@ -90,7 +90,8 @@ type run struct {
 	next    int // step of the workload
 }
 
-// setting is what may differ between two runs without making a difference.
+// setting is what may differ between two runs without making a difference: the seed of UIDs and generated names, and the
+// time of the day. Runs with faults have seed 1 and no start.
 type setting struct {
 	seed  uint64
 	start time.Duration

@@ -19,7 +19,8 @@ const (
 	references = 2  // runs without faults, of a smaller case
 )
 
-// example is a counter-example: what of the case, under which plan, with which outcome.
+// example is a counter-example: what of the case, under which plan, with which outcome. Its token names all three: the
+// hash of the trace stands for the outcome.
 type example struct {
 	x   *explorer
 	p   plan.Plan
