@@ -187,7 +187,8 @@ func validateTrigger(t Trigger, own source) error {
 		return nil
 	}
 	if here, there := own.Status().Server, s.Status().Server; here != there && here != "" && there != "" {
-		return fmt.Errorf("watches another cluster: the informer of %s reads from %s, that of the controller's own %s from %s: "+
+		return fmt.Errorf("watches another cluster: "+
+			"the informer of %s reads from %s, that of the controller's own %s from %s: "+
 			"versions of two clusters cannot be compared; give the other cluster a controller of its own, "+
 			"which writes what it finds into an object of this one", s.Name(), there, own.Name(), here)
 	}
