@@ -26,7 +26,7 @@ rules:
   - level: None
 `
 
-// A record is what the API server says about a write.
+// record is an audit event of a write.
 type record struct {
 	Verb   string                    `json:"verb"`
 	User   authenticationv1.UserInfo `json:"user"`
@@ -45,7 +45,7 @@ type record struct {
 // writer is the token that the write was made with: each replica has its own.
 func (r *record) writer() string { return token(&r.User) }
 
-// token is the name of the token that somebody has come with.
+// token is the name of the token of a request.
 func token(u *authenticationv1.UserInfo) string {
 	id := u.Extra["authentication.kubernetes.io/credential-id"]
 	Expect(id).To(HaveLen(1))

@@ -82,7 +82,7 @@ func replica(ctx context.Context, identity string) process {
 	return process{session, token(&self.Status.UserInfo)}
 }
 
-// A team has a Service, and somebody who breaks its Ingress again and again,
+// A team has a Service, and a client that breaks its Ingress again and again,
 // each time that it is whole.
 type team struct {
 	namespace string
@@ -182,7 +182,7 @@ type kill struct {
 	at     time.Time
 }
 
-// strikes tells whether the process may have died before it had the answer. The server may find its request later still.
+// strikes reports whether the process may have died before it had the answer. The server may find its request later still.
 func (k kill) strikes(r *record) bool { return r.writer() == k.writer && r.Answered.After(k.at) }
 
 // judge reads in the audit log who wrote what.
@@ -204,7 +204,7 @@ func judge(teams []*team, k kill) {
 			case r.good():
 				good++
 			case k.strikes(&r):
-				struck++ // done or not, nobody heard
+				struck++ // done or not, the answer was lost
 			default:
 				refused = append(refused, fmt.Sprintf("%v to %v, %s %s/%s by %s: %d %s", r.Received, r.Answered, r.Verb,
 					t.namespace, r.Object.Name, r.writer(), r.Response.Code, r.Response.Message))

@@ -23,7 +23,7 @@ import (
 // Patience is how long anything may take on a busy machine.
 const Patience = time.Minute
 
-// A Cluster is a control plane with what one example ships, for one suite.
+// Cluster is a control plane with the manifests of one example, for one suite.
 type Cluster struct {
 	*e2e.Cluster
 	// User is the administrator.
@@ -48,7 +48,7 @@ func Open(ctx context.Context, o *e2e.Options) *Cluster {
 	return &Cluster{Cluster: cluster, User: user}
 }
 
-// Deploy applies what the example of that name ships in its folder deploy, but
+// Deploy applies the manifests in the folder deploy of the example of that name, but
 // its workloads, and returns when its ServiceAccount has its rights.
 func (c *Cluster) Deploy(ctx context.Context, name, deploy string) {
 	ginkgo.GinkgoHelper()
@@ -79,7 +79,7 @@ func (c *Cluster) Deploy(ctx context.Context, name, deploy string) {
 	}, Patience).Should(gomega.BeTrue())
 }
 
-// Start runs a controller as somebody, through a tap, until it is stopped or the
+// Start runs a controller as a user, through a tap, until it is stopped or the
 // spec ends.
 func (c *Cluster) Start(as *rest.Config, tap *wiretap.Tap, make Maker) *Run {
 	ginkgo.GinkgoHelper()

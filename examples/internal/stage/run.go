@@ -16,7 +16,7 @@ type Maker func(env operator.Env) (*reconcile.Controller, error)
 // A Run is a controller that runs until it is stopped.
 type Run struct {
 	*reconcile.Controller
-	// Tap has what the controller sends.
+	// Tap records the controller's requests.
 	Tap  *wiretap.Tap
 	stop func() error
 }
@@ -36,7 +36,7 @@ func start(ctx context.Context, c *reconcile.Controller, tap *wiretap.Tap, ended
 // the same.
 func (r *Run) Stop() error { return r.stop() }
 
-// Idle tells whether it works, and no key is being worked on or waits.
+// Idle reports whether it works, and no key is being worked on or waits.
 func (r *Run) Idle() bool {
 	stats := r.QueueStats()
 	waiting := stats.Held + stats.Delayed

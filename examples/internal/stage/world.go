@@ -14,7 +14,7 @@ import (
 	"github.com/homeostat/homeostat/operator"
 )
 
-// Controller is who the controllers are for the simulated server.
+// Controller is the user name of the controllers on the simulated server.
 const Controller = "controller"
 
 // A World is a simulated API server and what surrounds it, in a bubble of
@@ -23,11 +23,11 @@ type World struct {
 	*gomega.WithT
 	T   *testing.T
 	Sim *apisim.Server
-	// Tap has what all controllers send.
+	// Tap records the requests of all controllers.
 	Tap *wiretap.Tap
 	// User is the administrator.
 	User kubernetes.Interface
-	// Events has what the controllers tell.
+	// Events records the events of the controllers.
 	Events *events.FakeRecorder
 }
 

@@ -22,7 +22,7 @@ type Tap struct {
 	// before the client knows.
 	Committed func(*http.Request)
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	counts map[string]int
 	writes []string
 	passed *sync.Cond // when there are fewer under way
@@ -30,7 +30,7 @@ type Tap struct {
 	killed bool
 }
 
-// ErrKilled is what every request gets after [Tap.Kill].
+// ErrKilled is the error of every request after [Tap.Kill].
 var ErrKilled = errors.New("the client was killed")
 
 // Kill cuts the client off, as if its process had died: no further request
@@ -76,13 +76,13 @@ func (t *Tap) Writes() []string {
 	return all
 }
 
-// IsWatch tells whether the request opens a watch.
+// IsWatch reports whether the request opens a watch.
 func IsWatch(r *http.Request) bool {
 	watch := r.URL.Query().Get("watch")
 	return watch == "true" || watch == "1"
 }
 
-// IsWrite tells whether the request changes an object that is not about the
+// IsWrite reports whether the request changes an object that is not about the
 // program itself.
 func IsWrite(r *http.Request) bool {
 	return r.Method != http.MethodGet &&
@@ -151,7 +151,7 @@ func (w wire) RoundTrip(r *http.Request) (*http.Response, error) {
 		w.tap.Committed(r)
 	}
 	if w.tap.isKilled() {
-		_ = response.Body.Close() // nobody is there to read it
+		_ = response.Body.Close() // it is not read
 		return nil, ErrKilled
 	}
 	return response, nil

@@ -10,7 +10,7 @@ import (
 	"github.com/homeostat/homeostat/examples/configmap-from-crs/internal/api"
 )
 
-// A hand-written copy is wrong when somebody adds a field: so fill every field,
+// A hand-written copy is wrong when a field is added: so fill every field,
 // edit every field of the copy, and look at the original.
 func TestDeepCopySharesNothing(t *testing.T) {
 	fill := randfill.NewWithSeed(1).NilChance(0).NumElements(1, 3)

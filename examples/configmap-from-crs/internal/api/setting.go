@@ -14,7 +14,7 @@ type Setting struct {
 	Status SettingStatus `json:"status,omitzero"`
 }
 
-// SettingSpec says what stands in the ConfigMap.
+// SettingSpec is the part of a Setting in the ConfigMap.
 type SettingSpec struct {
 	// Key in the ConfigMap. Of several Settings with one key, the oldest counts.
 	Key string `json:"key"`
@@ -22,7 +22,7 @@ type SettingSpec struct {
 	Value string `json:"value,omitempty"`
 }
 
-// SettingStatus says what came of it.
+// SettingStatus is the result of the last reconcile.
 type SettingStatus struct {
 	// Conditions has Published.
 	Conditions []metav1.Condition `json:"conditions,omitempty"`

@@ -31,8 +31,8 @@ type Options struct {
 
 // New returns the controller for all namespaces. It starts nothing.
 //
-// The ConfigMaps are its primary objects, since they are what a turn is about:
-// one turn at a time per ConfigMap, however many Settings change.
+// The ConfigMaps are its primary objects, since each reconcile is about one:
+// one reconcile at a time per ConfigMap, however many Settings change.
 func New(
 	client kubernetes.Interface, settings func(namespace string) api.Settings, o *Options,
 ) (*reconcile.Controller, error) {

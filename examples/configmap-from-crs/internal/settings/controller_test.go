@@ -57,7 +57,7 @@ func TestOfSeveralSettingsWithOneKeyTheOldestCounts(t *testing.T) {
 	})
 }
 
-// tampering is what somebody may do to the output, and what must follow.
+// tampering is an edit of the output by another client, and the repair that must follow.
 func tampering() map[string]struct {
 	do     func(w *world)
 	follow []string

@@ -45,14 +45,14 @@ type reconciler struct {
 // them.
 func (r *reconciler) Reconcile(ctx context.Context, request request) (result, error) {
 	data, inputs := render(r.inputs.Snapshot().Namespace(request.Key.Namespace))
-	live, exists := request.Object()
-	if exists && live.Labels[managedByKey] != Name {
+	current, exists := request.Object()
+	if exists && current.Labels[managedByKey] != Name {
 		refuse(inputs, reasonForeign, fmt.Sprintf(
 			"ConfigMap %q exists and is not managed by %s: delete it, or give it the label %s=%s",
-			live.Name, Name, managedByKey, Name))
+			current.Name, Name, managedByKey, Name))
 		return result{}, r.tell(ctx, inputs)
 	}
-	outcome, err := r.publish(ctx, request.Key, live, data, len(inputs))
+	outcome, err := r.publish(ctx, request.Key, current, data, len(inputs))
 	if apierrors.IsInvalid(err) || apierrors.IsRequestEntityTooLargeError(err) {
 		refuse(inputs, reasonRefused, err.Error())
 		return result{}, errors.Join(reconcile.Terminal(err), r.tell(ctx, inputs))
@@ -66,19 +66,19 @@ func (r *reconciler) Reconcile(ctx context.Context, request request) (result, er
 // publish writes the ConfigMap, or deletes it. A result other than zero means
 // that it could not yet.
 func (r *reconciler) publish(
-	ctx context.Context, key reconcile.Key, live *corev1.ConfigMap, data map[string]string, inputs int,
+	ctx context.Context, key reconcile.Key, current *corev1.ConfigMap, data map[string]string, inputs int,
 ) (result, error) {
 	switch {
-	case live == nil && inputs == 0:
+	case current == nil && inputs == 0:
 		return result{}, nil
-	case live == nil:
+	case current == nil:
 		return r.create(ctx, key, data)
 	case inputs == 0:
-		return r.retire(ctx, live)
-	case live.Immutable != nil && *live.Immutable && (!maps.Equal(live.Data, data) || live.BinaryData != nil):
-		return result{}, r.delete(ctx, live) // its end is a turn, which makes a new one
+		return r.retire(ctx, current)
+	case current.Immutable != nil && *current.Immutable && (!maps.Equal(current.Data, data) || current.BinaryData != nil):
+		return result{}, r.delete(ctx, current) // its deletion leads to a reconcile, which makes a new one
 	}
-	_, err := patch.Merge(ctx, r.client.CoreV1().ConfigMaps, live,
+	_, err := patch.Merge(ctx, r.client.CoreV1().ConfigMaps, current,
 		&patch.Options{Lock: true}, func(edit *corev1.ConfigMap) {
 			edit.Data, edit.BinaryData = data, nil
 		})
@@ -105,22 +105,22 @@ func (r *reconciler) create(ctx context.Context, key reconcile.Key, data map[str
 
 // retire deletes the ConfigMap if the server, not only the cache, has no
 // Setting left.
-func (r *reconciler) retire(ctx context.Context, live *corev1.ConfigMap) (result, error) {
-	rest, err := r.settings(live.Namespace).List(ctx, metav1.ListOptions{})
+func (r *reconciler) retire(ctx context.Context, current *corev1.ConfigMap) (result, error) {
+	rest, err := r.settings(current.Namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return result{}, fmt.Errorf("confirming that namespace %q has no Settings: %w", live.Namespace, err)
+		return result{}, fmt.Errorf("confirming that namespace %q has no Settings: %w", current.Namespace, err)
 	}
 	for i := range rest.Items {
 		if rest.Items[i].DeletionTimestamp == nil {
 			return reconcile.After(lateCache), nil
 		}
 	}
-	return result{}, r.delete(ctx, live)
+	return result{}, r.delete(ctx, current)
 }
 
-// delete deletes live as it was looked at.
-func (r *reconciler) delete(ctx context.Context, live *corev1.ConfigMap) error {
-	return patch.Delete(ctx, r.client.CoreV1().ConfigMaps, live, &patch.Options{Lock: true})
+// delete deletes current as it was looked at.
+func (r *reconciler) delete(ctx context.Context, current *corev1.ConfigMap) error {
+	return patch.Delete(ctx, r.client.CoreV1().ConfigMaps, current, &patch.Options{Lock: true})
 }
 
 // tell writes the verdicts into those Settings that do not say so yet.
@@ -133,7 +133,7 @@ func (r *reconciler) tell(ctx context.Context, inputs []input) error {
 				meta.SetStatusCondition(&edit.Status.Conditions, in.verdict)
 			})
 		if apierrors.IsNotFound(err) {
-			continue // it has gone meanwhile
+			continue // it was deleted meanwhile
 		}
 		faults = append(faults, err)
 	}

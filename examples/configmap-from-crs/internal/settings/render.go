@@ -19,7 +19,7 @@ const (
 	reasonRefused   = "ConfigMapRefused"
 )
 
-// An input is a Setting and what is to be said about it.
+// input is a Setting and its new status.
 type input struct {
 	setting *api.Setting
 	verdict metav1.Condition

@@ -82,7 +82,7 @@ func reasonOf(ctx context.Context, namespace, name string) func() (string, error
 	}
 }
 
-// tamperReal does to the output what somebody may do to it.
+// tamperReal edits the output as another client may.
 func tamperReal(ctx context.Context, namespace string) map[string]func() {
 	maps := cluster.User.CoreV1().ConfigMaps(namespace)
 	edit := func(f func(*corev1.ConfigMap)) func() {

@@ -26,7 +26,7 @@ type reconciler struct {
 	file   *zonefile.File
 }
 
-// Reconcile makes the records of the request's Service what they must be.
+// Reconcile brings the records of the request's Service to their desired state.
 func (r *reconciler) Reconcile(ctx context.Context, request request) (result, error) {
 	service, _ := request.Object()
 	want := addressesOf(service)

@@ -8,7 +8,7 @@ import (
 	"os"
 )
 
-// slurp returns what stands in a file, and which file that was.
+// slurp returns the content of a file, and the identity of the file.
 func slurp(path string) ([]byte, fs.FileInfo, error) {
 	file, err := os.Open(path)
 	if err != nil {

@@ -13,6 +13,6 @@
 //	  - A file that is not understood is not written.
 //
 // It does not check foreign records, does not follow $INCLUDE, and cannot lock
-// editors out: who saves between our read and our rename wins nothing and loses
-// nothing but a moment, because that is noticed; the last microseconds are not.
+// editors out: one that saves between our read and our rename wins nothing and loses
+// only a moment, because that is noticed; the last microseconds are not.
 package zonefile

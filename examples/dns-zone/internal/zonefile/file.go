@@ -28,17 +28,17 @@ type File struct {
 	Origin string
 	// TTL in seconds; [DefaultTTL].
 	TTL int
-	// Skeleton is the path of what the file is made from if there is none;
+	// Skeleton is the path of a file that a missing zone file is made from;
 	// without one that is an error.
 	Skeleton string
 
-	mu     sync.Mutex // guards the file, and what follows
+	mu     sync.Mutex // guards the file and the fields below
 	wrote  bool
 	serial uint32 // the last one written
 }
 
-// errMoved means that somebody else has changed the file since it was read.
-var errMoved = errors.New("somebody else changes it all the time")
+// errMoved means that another process has changed the file since it was read.
+var errMoved = errors.New("another process keeps changing it")
 
 const attempts = 5
 
@@ -62,7 +62,7 @@ func (f *File) Keys() ([]types.NamespacedName, error) {
 }
 
 // Set makes addresses, in this order, the records of a key; none removes them.
-// It tells whether the file has changed.
+// It reports whether the file has changed.
 //
 // Errors: the file is not understood (it names the line), or cannot be read,
 // locked or written. It is as it was then.
@@ -108,7 +108,7 @@ func (f *File) beside(what string) string {
 	return filepath.Join(filepath.Dir(f.Path), "."+filepath.Base(f.Path)+"."+what)
 }
 
-// contents are what was read, and when that was.
+// contents are the bytes that were read, and when.
 type contents struct {
 	zone *zone
 	info fs.FileInfo // nil if there was no file
@@ -150,10 +150,10 @@ func (f *File) begin() error {
 	return f.write(contents{z, nil})
 }
 
-// write replaces the file by the next one, unless it is another one by now.
+// write replaces the file by the next one, unless it has been replaced meanwhile.
 func (f *File) write(c contents) error {
 	serial := c.zone.serial
-	if f.wrote && int32(serial-f.serial) < 0 { // RFC 1982: somebody has put it back
+	if f.wrote && int32(serial-f.serial) < 0 { // RFC 1982: an editor has put it back
 		serial = f.serial
 	}
 	serial++

@@ -206,7 +206,7 @@ func TestWithoutAFileThereIsAnError(t *testing.T) {
 }
 
 // Whatever the file says: if it is understood, setting and removing a record
-// changes nothing but the serial; if not, the file is as it was.
+// changes only the serial; if not, the file is as it was.
 func FuzzForeignTextStays(f *testing.F) {
 	f.Add(skeleton)
 	f.Add(skeleton + web + "x A 1.2.3.4")

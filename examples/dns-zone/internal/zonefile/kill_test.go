@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 	m.Run()
 }
 
-// write changes records for ever.
+// write changes records forever.
 func write(path string) error {
 	f := &zonefile.File{Path: path, Origin: "example.com."}
 	for i := 0; ; i++ {
@@ -91,7 +91,7 @@ func TestTheFileIsNeverTornUnderKill9(t *testing.T) {
 		victim := start()
 		for changes := 0; changes < perKill; {
 			if time.Now().After(deadline) {
-				t.Fatal("nobody writes")
+				t.Fatal("no process writes")
 			}
 			if look() {
 				changes++

@@ -18,7 +18,7 @@ type line struct {
 	ours bool
 }
 
-// A zone is what a file says.
+// zone is a parsed file.
 type zone struct {
 	lines []line
 	// The serial stands in lines[soa].text[from:to].

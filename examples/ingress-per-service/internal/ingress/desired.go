@@ -64,13 +64,13 @@ func portOf(s *corev1.Service) (networkingv1.ServiceBackendPort, error) {
 		fmt.Errorf("annotation %s is %q: the Service has no such port", PortKey, wanted)
 }
 
-// inShape tells whether live has everything that want declares. What others
+// inShape reports whether current has everything that want declares. What others
 // have added is theirs.
-func inShape(live, want *networkingv1.Ingress) bool {
-	return contains(live.Labels, want.Labels) && contains(live.Annotations, want.Annotations) &&
-		apiequality.Semantic.DeepEqual(live.Spec.Rules, want.Spec.Rules) &&
+func inShape(current, want *networkingv1.Ingress) bool {
+	return contains(current.Labels, want.Labels) && contains(current.Annotations, want.Annotations) &&
+		apiequality.Semantic.DeepEqual(current.Spec.Rules, want.Spec.Rules) &&
 		(want.Spec.IngressClassName == nil ||
-			apiequality.Semantic.DeepEqual(live.Spec.IngressClassName, want.Spec.IngressClassName))
+			apiequality.Semantic.DeepEqual(current.Spec.IngressClassName, want.Spec.IngressClassName))
 }
 
 func contains(all, some map[string]string) bool {
@@ -82,9 +82,9 @@ func contains(all, some map[string]string) bool {
 	return true
 }
 
-// declaration returns what want declares, under the condition that the Ingress
-// is still as live shows it.
-func declaration(live, want *networkingv1.Ingress) *networkingac.IngressApplyConfiguration {
+// declaration returns the apply configuration of want, under the condition that the Ingress
+// is still as current shows it.
+func declaration(current, want *networkingv1.Ingress) *networkingac.IngressApplyConfiguration {
 	spec := networkingac.IngressSpec()
 	spec.IngressClassName = want.Spec.IngressClassName
 	for _, rule := range want.Spec.Rules {
@@ -104,6 +104,6 @@ func declaration(live, want *networkingv1.Ingress) *networkingac.IngressApplyCon
 		spec.WithRules(networkingac.IngressRule().WithHost(rule.Host).WithHTTP(paths))
 	}
 	return networkingac.Ingress(want.Name, want.Namespace).
-		WithUID(live.UID).WithResourceVersion(live.ResourceVersion).
+		WithUID(current.UID).WithResourceVersion(current.ResourceVersion).
 		WithLabels(want.Labels).WithAnnotations(want.Annotations).WithSpec(spec)
 }

@@ -1,11 +1,11 @@
 // Package ingress gives every Service that opts in one Ingress, and takes it
 // away again.
 //
-// A Service says that it wants to be reached from outside; somebody has to write
+// A Service says that it wants to be reached from outside; something has to write
 // the Ingress, keep it so, and remove it. Owner references alone would miss the
 // Service that opts out, and a replaced one would lose its Ingress for a moment.
 //
-//		Services ──key──▶ turn: opted in?  ── yes ──▶ Ingress of the same key as it must be
+//		Services ──key──▶ reconcile: opted in?  ── yes ──▶ Ingress of the same key as it must be
 //		Ingresses ─key──▶               └── no, gone ─▶ ask the server, then delete ours
 //		known names: the Services for which there are Ingresses (at start and periodically)
 //

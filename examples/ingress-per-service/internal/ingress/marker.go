@@ -27,14 +27,14 @@ const (
 	yes            = "true"
 )
 
-// optedIn tells whether a Service wants an Ingress and can have one.
+// optedIn reports whether a Service wants an Ingress and can have one.
 func optedIn(s *corev1.Service) bool {
 	return s.DeletionTimestamp == nil &&
 		(s.Labels[ExposeKey] == yes || s.Annotations[ExposeKey] == yes) &&
 		s.Spec.Type != corev1.ServiceTypeExternalName && s.Spec.ClusterIP != corev1.ClusterIPNone && len(s.Spec.Ports) > 0
 }
 
-// ours tells whether an Ingress bears the whole mark.
+// ours reports whether an Ingress bears the whole mark.
 func ours(i *networkingv1.Ingress) bool {
 	return i.Labels[managedByKey] == Name && i.Labels[fromServiceKey] == yes && i.Annotations[serviceUIDKey] != ""
 }

@@ -39,19 +39,19 @@ type reconciler struct {
 	warned map[reconcile.Key]types.UID
 }
 
-// Reconcile makes the Ingress of the request's Service what it must be.
+// Reconcile brings the Ingress of the request's Service to its desired state.
 func (r *reconciler) Reconcile(ctx context.Context, request request) (result, error) {
-	live, exists := r.ingresses.Get(request.Key)
+	current, exists := r.ingresses.Get(request.Key)
 	service, ok := request.Object()
 	switch {
 	case !ok || !optedIn(service):
 		r.forget(request.Key)
-		if !exists || !ours(live) {
+		if !exists || !ours(current) {
 			return result{}, nil
 		}
-		return result{}, r.clean(ctx, live)
-	case exists && !ours(live):
-		r.warn(service, live)
+		return result{}, r.clean(ctx, current)
+	case exists && !ours(current):
+		r.warn(service, current)
 		return result{}, nil
 	}
 	r.forget(request.Key)
@@ -63,15 +63,15 @@ func (r *reconciler) Reconcile(ctx context.Context, request request) (result, er
 	switch {
 	case !exists:
 		return r.create(ctx, want)
-	case inShape(live, want):
+	case inShape(current, want):
 		return result{}, nil
 	default:
-		return result{}, r.apply(ctx, live, want)
+		return result{}, r.apply(ctx, current, want)
 	}
 }
 
 // create does not apply: an Ingress that the cache has not seen yet may be
-// somebody else's.
+// another client's.
 func (r *reconciler) create(ctx context.Context, want *networkingv1.Ingress) (result, error) {
 	_, err := r.client.NetworkingV1().Ingresses(want.Namespace).
 		Create(ctx, want, metav1.CreateOptions{FieldManager: Name})
@@ -84,9 +84,9 @@ func (r *reconciler) create(ctx context.Context, want *networkingv1.Ingress) (re
 	return result{}, nil
 }
 
-func (r *reconciler) apply(ctx context.Context, live, want *networkingv1.Ingress) error {
+func (r *reconciler) apply(ctx context.Context, current, want *networkingv1.Ingress) error {
 	_, err := r.client.NetworkingV1().Ingresses(want.Namespace).
-		Apply(ctx, declaration(live, want), metav1.ApplyOptions{FieldManager: Name, Force: true})
+		Apply(ctx, declaration(current, want), metav1.ApplyOptions{FieldManager: Name, Force: true})
 	if err != nil {
 		return fmt.Errorf("applying Ingress %s/%s: %w", want.Namespace, want.Name, err)
 	}
@@ -95,20 +95,20 @@ func (r *reconciler) apply(ctx context.Context, live, want *networkingv1.Ingress
 
 // clean deletes an Ingress of ours, as it was looked at, if the server confirms
 // that its Service does not want it. If the server knows better than the cache,
-// the cache will learn it, and that is a turn of its own.
-func (r *reconciler) clean(ctx context.Context, live *networkingv1.Ingress) error {
-	service, ok, err := names.Live(ctx, r.client.CoreV1().Services(live.Namespace), live.Name)
+// the cache will learn it, and that is a reconcile of its own.
+func (r *reconciler) clean(ctx context.Context, current *networkingv1.Ingress) error {
+	service, ok, err := names.Live(ctx, r.client.CoreV1().Services(current.Namespace), current.Name)
 	if err != nil || ok && optedIn(service) {
 		return err
 	}
-	err = r.client.NetworkingV1().Ingresses(live.Namespace).Delete(ctx, live.Name, metav1.DeleteOptions{
-		Preconditions: &metav1.Preconditions{UID: &live.UID, ResourceVersion: &live.ResourceVersion},
+	err = r.client.NetworkingV1().Ingresses(current.Namespace).Delete(ctx, current.Name, metav1.DeleteOptions{
+		Preconditions: &metav1.Preconditions{UID: &current.UID, ResourceVersion: &current.ResourceVersion},
 	})
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("deleting Ingress %s/%s: %w", live.Namespace, live.Name, err)
+		return fmt.Errorf("deleting Ingress %s/%s: %w", current.Namespace, current.Name, err)
 	}
 	return nil
 }

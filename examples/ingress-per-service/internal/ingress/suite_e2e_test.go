@@ -34,7 +34,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	cluster.Deploy(ctx, ingress.Name, "../../deploy")
 })
 
-// start runs a controller as somebody until it is stopped.
+// start runs a controller as a user until it is stopped.
 func start(as *rest.Config, tap *wiretap.Tap, o *ingress.Options) *stage.Run {
 	GinkgoHelper()
 	return cluster.Start(as, tap, func(env operator.Env) (*reconcile.Controller, error) {

@@ -19,7 +19,7 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// A world is a fake API server, with what was written to it.
+// world is a fake API server, with the writes that it received.
 type world struct {
 	*WithT
 	t        *testing.T
@@ -112,7 +112,7 @@ func service(name string) *corev1.Service {
 	}
 }
 
-// foreign is an Ingress that somebody else has written.
+// foreign is an Ingress that another client has written.
 func foreign(name string) *networkingv1.Ingress {
 	return &networkingv1.Ingress{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "d", Name: name, UID: types.UID("uid-of-foreign-" + name)},

@@ -21,14 +21,14 @@ type client[T informer.Object] interface {
 	Delete(ctx context.Context, name string, opts metav1.DeleteOptions) error
 }
 
-// A child is one output of one namespace: what there is, and what there must
+// A child is one output of one namespace: the object that exists, and the one that must
 // be.
 type child[T informer.Object] struct {
 	kind    string
 	clients func(namespace string) client[T]
 	cache   *informer.Informer[T]
 	want    T
-	inShape func(live, want T) bool
+	inShape func(current, want T) bool
 	shape   func(edit, want T) // sets the spec
 }
 
@@ -51,20 +51,20 @@ func (r *reconciler) limitsOf(_ *corev1.Namespace) child[*corev1.LimitRange] {
 }
 
 // ensure makes the child of a namespace what it must be. A result other than
-// zero means that it could not yet; foreign, that the name is somebody else's.
+// zero means that it could not yet; foreign, that the name is taken.
 func (c child[T]) ensure(ctx context.Context, namespace string) (again result, foreign bool, err error) {
 	key := reconcile.Key{Namespace: namespace, Name: Name}
-	live, exists := c.cache.Get(key)
+	current, exists := c.cache.Get(key)
 	switch {
 	case !exists:
 		again, err = c.create(ctx, key)
 		return again, false, err
-	case !ours(live):
+	case !ours(current):
 		return result{}, true, nil
-	case c.inShape(live, c.want):
+	case c.inShape(current, c.want):
 		return result{}, false, nil
 	}
-	_, err = patch.Merge(ctx, c.clients, live,
+	_, err = patch.Merge(ctx, c.clients, current,
 		&patch.Options{Lock: true}, func(edit T) {
 			annotations := map[string]string{}
 			maps.Copy(annotations, edit.GetAnnotations())
@@ -96,9 +96,9 @@ func (c child[T]) create(ctx context.Context, key reconcile.Key) (result, error)
 // remove deletes the child if it is ours, as it was looked at.
 func (c child[T]) remove(ctx context.Context, namespace string) error {
 	key := reconcile.Key{Namespace: namespace, Name: Name}
-	live, exists := c.cache.Get(key)
-	if !exists || !ours(live) {
+	current, exists := c.cache.Get(key)
+	if !exists || !ours(current) {
 		return nil
 	}
-	return patch.Delete(ctx, c.clients, live, &patch.Options{Lock: true})
+	return patch.Delete(ctx, c.clients, current, &patch.Options{Lock: true})
 }

@@ -67,7 +67,7 @@ func TestTheUserWinsTheRace(t *testing.T) {
 	})
 }
 
-// tampering is what somebody may do to an output, and what must follow.
+// tampering is an edit of an output by another client, and the repair that must follow.
 func tampering() map[string]struct {
 	do     func(w *world)
 	follow []string

@@ -59,22 +59,22 @@ func hashOf(part any) (string, error) {
 
 func ours(o metav1.Object) bool { return o.GetLabels()[managedByKey] == Name }
 
-func samePolicy(live, want metav1.Object) bool {
-	return live.GetAnnotations()[policyKey] == want.GetAnnotations()[policyKey]
+func samePolicy(current, want metav1.Object) bool {
+	return current.GetAnnotations()[policyKey] == want.GetAnnotations()[policyKey]
 }
 
-func quotaInShape(live, want *corev1.ResourceQuota) bool {
-	return samePolicy(live, want) && apiequality.Semantic.DeepEqual(live.Spec, want.Spec)
+func quotaInShape(current, want *corev1.ResourceQuota) bool {
+	return samePolicy(current, want) && apiequality.Semantic.DeepEqual(current.Spec, want.Spec)
 }
 
-// limitsInShape tells whether live has all that want asks for, by the same
+// limitsInShape reports whether current has all that want asks for, by the same
 // policy, and nothing of another type.
-func limitsInShape(live, want *corev1.LimitRange) bool {
-	if !samePolicy(live, want) || len(live.Spec.Limits) != len(want.Spec.Limits) {
+func limitsInShape(current, want *corev1.LimitRange) bool {
+	if !samePolicy(current, want) || len(current.Spec.Limits) != len(want.Spec.Limits) {
 		return false
 	}
 	for i, asked := range want.Spec.Limits {
-		has := live.Spec.Limits[i]
+		has := current.Spec.Limits[i]
 		if has.Type != asked.Type || !covers(has.Max, asked.Max) || !covers(has.Min, asked.Min) ||
 			!covers(has.Default, asked.Default) || !covers(has.DefaultRequest, asked.DefaultRequest) ||
 			!covers(has.MaxLimitRequestRatio, asked.MaxLimitRequestRatio) {

@@ -1,11 +1,11 @@
 // Package defaults gives every eligible namespace an owner, a ResourceQuota and
 // a LimitRange.
 //
-// A namespace without them is nobody's and may use everything. People may name
+// A namespace without them has no owner and may use everything. People may name
 // another owner at any time, even while the controller is about to: theirs
 // counts.
 //
-//		Namespaces ─────▶ key ──▶ turn: eligible? ── yes ─▶ owner, if there is none
+//		Namespaces ─────▶ key ──▶ reconcile: eligible? ── yes ─▶ owner, if there is none
 //		ResourceQuotas ──▶            │              └────▶ quota and limits by policy
 //		LimitRanges ─────▶            └── exempt ─────────▶ take ours away
 //

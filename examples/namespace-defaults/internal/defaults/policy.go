@@ -19,13 +19,13 @@ const (
 	ExemptKey = "defaults.homeostat.dev/exempt"
 )
 
-// A Policy says what every eligible namespace has.
+// Policy is the configuration of every eligible namespace.
 type Policy struct {
 	// Owner of namespaces that have none.
 	Owner string `json:"owner"`
 	// Exempt namespaces by name; the label exempts others.
 	Exempt []string `json:"exempt,omitempty"`
-	// Quota is what a namespace may use in all.
+	// Quota limits a namespace as a whole.
 	Quota corev1.ResourceList `json:"quota"`
 	// Limits are what its containers and Pods may use, and what they get if they
 	// do not say.
@@ -33,7 +33,7 @@ type Policy struct {
 }
 
 // ReadPolicy reads a policy from a file of YAML or JSON. An unknown field is an
-// error: it is a typing error that would give nobody a limit.
+// error: it is a typing error that would set no limit anywhere.
 func ReadPolicy(path string) (*Policy, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {

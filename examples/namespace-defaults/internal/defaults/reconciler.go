@@ -34,7 +34,7 @@ type reconciler struct {
 	recorder events.EventRecorder
 }
 
-// Reconcile gives the request's namespace what the policy says.
+// Reconcile applies the policy to the request's namespace.
 func (r *reconciler) Reconcile(ctx context.Context, request request) (result, error) {
 	namespace, ok := request.Object()
 	if !ok || namespace.DeletionTimestamp != nil {
@@ -55,7 +55,7 @@ func (r *reconciler) Reconcile(ctx context.Context, request request) (result, er
 	return laterQuota, errors.Join(ownerErr, quotaErr, limitsErr)
 }
 
-// warn says that somebody else has an object of our name.
+// warn records that an object of our name is not ours.
 func (r *reconciler) warn(namespace *corev1.Namespace, kind string, foreign bool) {
 	if foreign && r.recorder != nil {
 		r.recorder.Eventf(namespace, nil, corev1.EventTypeWarning, "NameTaken", "Reconcile",

@@ -36,7 +36,7 @@ const examples = `  # show services, and what happens to them
   # run a script for each
   %[1]s services -A --template '{.spec.clusterIP}' -- ./record.sh
 
-  # and another one for those that are gone, even if that happened while this did not run
+  # and another for those that were deleted, even if that happened while this did not run
   %[1]s services -A --names ./known.sh --delete ./forget.sh -- ./record.sh
 
   # once, with the object as JSON on standard input (sh -c passes over the arguments that are added)

@@ -54,7 +54,7 @@ func (s *settings) find(ctx context.Context, config *rest.Config, namespace stri
 }
 
 // listable finds the resource, and asks for one object: what is forbidden is
-// said now, and not retried for ever.
+// said now, and not retried forever.
 func (s *settings) listable(
 	ctx context.Context, server discovery.DiscoveryInterface, objects metadata.Interface, namespace string,
 ) (resource.Resource, error) {
@@ -74,7 +74,7 @@ func (s *settings) listable(
 	return found, nil
 }
 
-// isMissing tells whether err may pass when somebody creates a
+// isMissing reports whether err may pass when a user creates a
 // CustomResourceDefinition.
 func isMissing(err error) bool {
 	_, unknown := errors.AsType[*resource.UnknownError](err)

@@ -82,17 +82,17 @@ func (s *settings) input() *pflag.FlagSet {
 func (s *settings) deletion() *pflag.FlagSet {
 	f := newGroup()
 	f.StringArrayVarP(&s.delete, "delete", "d", nil,
-		"`command` that runs, with namespace and name, when an object is gone; repeated: its arguments")
+		"`command` that runs, with namespace and name, when an object was deleted; repeated: its arguments")
 	f.StringArrayVar(&s.names, "names", nil, "`command` that prints all names that the outside world knows, a line each: "+
 		"NAMESPACE/NAME or NAME; --delete runs for those that are gone; repeated: its arguments")
-	f.IntVar(&s.maxOrphans, "max-orphans", 0, "delete nothing if more than so many known names are gone; -1: no limit "+
+	f.IntVar(&s.maxOrphans, "max-orphans", 0, "delete nothing if more than N known names are gone; -1: no limit "+
 		"(default: more than half of them and more than 10)")
 	return f
 }
 
 func (s *settings) running() *pflag.FlagSet {
 	f := newGroup()
-	f.IntVar(&s.workers, "workers", 1, "so many commands at once, but never two for one object")
+	f.IntVar(&s.workers, "workers", 1, "N commands at once, but never two for one object")
 	f.DurationVar(&s.timeout, "timeout", defaultTimeout, "end a command that takes longer; 0: never")
 	f.DurationVar(&s.gracePeriod, "grace-period", defaultGracePeriod,
 		"how long commands may go on after a signal to stop")
@@ -105,7 +105,7 @@ func (s *settings) running() *pflag.FlagSet {
 func (s *settings) failures() *pflag.FlagSet {
 	f := newGroup()
 	f.IntVar(&s.maximumErrors, "maximum-errors", defaultMaximumErrors,
-		"exit after so many failed commands; -1: never")
+		"exit after N failed commands; -1: never")
 	f.IntVar(&s.retryCount, "retry-count", defaultRetryCount, "how often to repeat a command at once "+
 		"that ends with --retry-on-exit-code")
 	f.IntVar(&s.retryOnExitCode, "retry-on-exit-code", 0, "repeat a command at once if it ends with this `code`; 0: none")
@@ -114,7 +114,7 @@ func (s *settings) failures() *pflag.FlagSet {
 
 func (s *settings) life() *pflag.FlagSet {
 	f := newGroup()
-	f.BoolVar(&s.once, "once", false, "exit when each object has had its turn: 0 all succeeded, 2 some failed, "+
+	f.BoolVar(&s.once, "once", false, "exit when each object has been tried: 0 all succeeded, 2 some failed, "+
 		"3 --names failed")
 	f.DurationVar(&s.exitAfter, "exit-after", 0, "exit with 0 after this time")
 	f.BoolVar(&s.leaderElect, "leader-elect", false, "run commands only while holding a Lease")

@@ -23,7 +23,7 @@ func (s *settings) logger(out io.Writer) logr.Logger {
 	return logr.FromSlogHandler(&terse{out: out, level: level})
 }
 
-// terse is a slog.Handler. What is said about every turn (attempt, causes, kind)
+// terse is a slog.Handler. What is said about every reconcile (attempt, causes, kind)
 // is shown from verbosity 1 on.
 type terse struct {
 	out   io.Writer

@@ -119,7 +119,7 @@ func advise(e *names.RefusedError) {
 	e.Advice = fmt.Sprintf("if that is right, start once with --max-orphans=%d", e.Orphans)
 }
 
-// observer reads whole objects if somebody asks for their content, and metadata
+// observer reads whole objects if an option asks for their content, and metadata
 // alone otherwise.
 func (s *settings) observer(config *rest.Config, found resource.Resource, namespace string,
 	runner observer.Runner, p observer.Progress, o observer.Options,

@@ -130,7 +130,7 @@ func (s *settings) validateNumbers() []error {
 	return faults
 }
 
-// findable tells whether a program can be run. From is where it was named.
+// findable reports whether a program can be run. From is where it was named.
 func findable(from string, command []string) error {
 	if len(command) == 0 {
 		return nil

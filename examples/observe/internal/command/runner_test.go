@@ -220,7 +220,7 @@ func TestTheFamiliesOfOtherRunsAreLeftAlone(t *testing.T) {
 	d.Expect(d.stdout.String()).To(Equal("bye\n"))
 }
 
-// alive tells whether the process whose id is in a file is there, and no zombie.
+// alive reports whether the process whose id is in a file is there, and no zombie.
 func alive(d *desk, file string) bool {
 	text, err := os.ReadFile(file)
 	d.Expect(err).NotTo(HaveOccurred())

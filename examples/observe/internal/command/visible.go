@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// isControl tells whether a terminal may take r for more than a character.
+// isControl reports whether a terminal may take r for more than a character.
 func isControl(r rune) bool {
 	return unicode.IsControl(r) && r != '\n' && r != '\t' || r == utf8.RuneError
 }

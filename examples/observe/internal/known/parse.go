@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// defaultMaxNames is what the zero [Format] means.
+	// defaultMaxNames is the limit of the zero [Format].
 	defaultMaxNames = 1_000_000
 	// maxLine is the longest line in bytes: a namespace (63), a name (253), a
 	// UID (36) and much white space.
@@ -115,8 +115,8 @@ func parseKey(column string, clusterScoped bool) (types.NamespacedName, error) {
 	return types.NamespacedName{Namespace: namespace, Name: name}, nil
 }
 
-// faultOf says what is wrong with an object's name: what no API server accepts
-// for any kind, and what is not printable ASCII.
+// faultOf returns the fault of an object's name: one that no API server accepts
+// for any kind, or that is not printable ASCII.
 func faultOf(name string) string {
 	switch {
 	case name == "":

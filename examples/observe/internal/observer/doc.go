@@ -1,11 +1,11 @@
 // Package observer runs a program for every object of a kind, and again whenever
-// one changes: a reconciler whose turn is somebody's script.
+// one changes: a reconciler that runs the user's script.
 //
-//		informer ──key──▶ turn: object there ── yes ──▶ COMMAND ARG... namespace name template...
+//		informer ──key──▶ reconcile: object there ── yes ──▶ COMMAND ARG... namespace name template...
 //		names ───orphan─▶              └── no, and the server agrees ──▶ DELETE ARG... namespace name
 //
-//	  - A turn is about the newest state: changes that come while a command runs or
-//	    waits are one turn. There is one command at a time per key.
+//	  - A reconcile is about the newest state: changes that come while a command runs or
+//	    waits are one reconcile. There is one command at a time per key.
 //	  - What has failed is run again, with back-off, until it succeeds; a fault that
 //	    running it again cannot cure waits for the object to change.
 //	  - Whether an object is gone is asked of the server before each delete. An

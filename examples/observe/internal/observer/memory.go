@@ -126,7 +126,7 @@ func (m *memory) end(key reconcile.Key, failed bool) {
 	}
 }
 
-// forget drops a key whose object is gone.
+// forget drops a key whose object was deleted.
 func (m *memory) forget(key reconcile.Key) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -134,14 +134,14 @@ func (m *memory) forget(key reconcile.Key) {
 	delete(m.initial, key)
 }
 
-// first tells whether objects of the first list are still to be tried.
+// first reports whether objects of the first list are still to be tried.
 func (m *memory) first() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.untried > 0
 }
 
-// try notes that a key has had its turn, and tells whether this was the last of
+// try notes that a key has been tried, and reports whether this was the last of
 // the first list.
 func (m *memory) try(key reconcile.Key) (last bool) {
 	m.mu.Lock()

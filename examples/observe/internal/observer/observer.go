@@ -26,7 +26,7 @@ type Observer struct {
 	counts  *counts
 	synced  func() bool
 	remove  func()
-	stop    context.CancelCauseFunc // set by Run, before any turn
+	stop    context.CancelCauseFunc // set by Run, before any reconcile
 }
 
 // New returns an observer of the objects of in. Live reads from the server, in a
@@ -96,7 +96,7 @@ func (o *Observer) Run(ctx context.Context) error {
 // errIdle says that everything has been done.
 var errIdle = errors.New("everything has been done")
 
-// stopWhenIdle stops when nothing is left to do. It looks, since nobody tells
+// stopWhenIdle stops when nothing is left to do. It polls, since no event tells
 // when a queue, a cache and a sweep have all come to rest.
 func (o *Observer) stopWhenIdle(ctx context.Context) {
 	ticker := time.NewTicker(idleCheck)

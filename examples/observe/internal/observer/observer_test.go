@@ -87,7 +87,7 @@ func TestAReplacedObjectIsNew(t *testing.T) {
 		w.Expect(o.Summary()).To(HaveField("Keys", BeEquivalentTo(3)))
 		unseen := service("b", 8)
 		unseen.SetUID("third")
-		w.put(unseen)                                              // nobody saw the second go
+		w.put(unseen)                                              // the second was deleted unseen
 		w.Expect(w.progress()[0]).To(Equal("Added 8\trun it d b")) // its end and its beginning may be two turns
 		w.Expect(end()).To(Succeed())
 	}, service("a", 1), service("b", 1))
@@ -335,7 +335,7 @@ func TestBeforeADeleteTheServerIsAsked(t *testing.T) {
 		_, end := w.start(observer.Options{Each: each, Delete: []string{"forget"}})
 		w.ran()
 		w.delete("d", "a")
-		w.Expect(w.ran()).To(BeEmpty(), "nobody knows")
+		w.Expect(w.ran()).To(BeEmpty(), "it is not known")
 		<-time.After(time.Hour)
 		w.Expect(w.ran()).To(Equal([]string{"forget d a"}))
 		w.Expect(asked).To(Equal(4))

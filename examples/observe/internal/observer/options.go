@@ -14,7 +14,7 @@ const NoLimit = -1
 // Options of an [Observer].
 type Options struct {
 	// Each is the program and its first arguments that run for an object; nil
-	// shows changes and runs nothing. Delete is what runs for one that is gone.
+	// shows changes and runs nothing. Delete is what runs for one that was deleted.
 	Each, Delete []string
 	// Names lists the names that the outside world knows; nil knows of none.
 	Names names.Lister
@@ -34,14 +34,14 @@ type Options struct {
 	// Stdin gives the object's JSON to the program to read.
 	Stdin bool
 
-	// MaxErrors stops everything after so many failed runs, or is [NoLimit].
+	// MaxErrors stops everything after N failed runs, or is [NoLimit].
 	// Arguments that cannot be made count as failures, but not here.
 	MaxErrors int
 	// RetryCount is how often a run is repeated at once if it ends with
 	// RetryExitCode, unless that is 0.
 	RetryCount, RetryExitCode int
 
-	// Once stops when each object there is, and each name known, has had its turn.
+	// Once stops when each object there is, and each name known, has been tried.
 	Once bool
 	// DryRun shows what would run.
 	DryRun bool
@@ -58,5 +58,5 @@ const (
 	versionVariable   = "OBSERVE_RESOURCE_VERSION"
 )
 
-// idleCheck is how often an observer that runs once looks whether it is done.
+// idleCheck is how often an observer that runs once checks whether it is done.
 const idleCheck = 20 * time.Millisecond

@@ -70,7 +70,7 @@ func (p Progress) tell(e entry, text string) {
 	_, _ = p.Out.Write(line) // as above
 }
 
-// A Summary is what an [Observer] has done.
+// A Summary counts the runs of an [Observer].
 type Summary struct {
 	// Keys are the objects, and names of objects, for which something ran.
 	Keys uint64 `json:"keys"`

@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/discovery"
 )
 
-// A Resource is what objects of one kind are read by.
+// A Resource is how objects of one kind are read.
 type Resource struct {
 	schema.GroupVersionResource
 
@@ -117,7 +117,7 @@ type candidate struct {
 	gvr schema.GroupVersionResource
 }
 
-// served returns what the server has, in the order of preference: the core group
+// served returns the server's resources, in the order of preference: the core group
 // first, then the groups in the server's order, of each the preferred version
 // first. The lists themselves come in no order.
 func served(server discovery.DiscoveryInterface) ([]candidate, error) {

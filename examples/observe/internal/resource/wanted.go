@@ -7,7 +7,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// wanted is what a name may mean: NAME alone, NAME.GROUP or NAME.VERSION.GROUP.
+// wanted is a parsed name: NAME alone, NAME.GROUP or NAME.VERSION.GROUP.
 type wanted struct{ name, rest string }
 
 func parse(name string) wanted {

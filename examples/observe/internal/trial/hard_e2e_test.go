@@ -37,7 +37,7 @@ func parallel(n int, f func(i int)) {
 	running.Wait()
 }
 
-// configMaps creates so many ConfigMaps with a label.
+// configMaps creates n ConfigMaps with a label.
 func configMaps(ctx context.Context, namespace, label string, n int) {
 	parallel(n, func(i int) {
 		_, err := user.CoreV1().ConfigMaps(namespace).Create(ctx, &corev1.ConfigMap{
@@ -121,7 +121,7 @@ func pidFrom(file string) int {
 	return id
 }
 
-// alive tells whether a process is there, and no zombie.
+// alive reports whether a process is there, and no zombie.
 func alive(id int) func() bool {
 	return func() bool {
 		if stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", id)); err == nil {

@@ -77,7 +77,7 @@ var _ = Describe("The scripts", func() {
 			`^` + ns + `/a ` + a.Spec.ClusterIP + `\n` + ns + `/a-b 10\.\S+\n$`))
 	}, SpecTimeout(2*time.Minute))
 
-	It("set-owner: an owner for each namespace, and never another one", func(ctx SpecContext) {
+	It("set-owner: an owner for each namespace, and never a different one", func(ctx SpecContext) {
 		mine := namespace(ctx)
 		_, err := user.CoreV1().Namespaces().Apply(ctx, ownedBy(mine, "me"), metav1.ApplyOptions{FieldManager: "me"})
 		Expect(err).NotTo(HaveOccurred())
@@ -200,7 +200,7 @@ var _ = Describe("The scripts", func() {
 
 		Expect(claims.Delete(ctx, "data", metav1.DeleteOptions{})).To(Succeed())
 		_, err := claims.Patch(ctx, "data", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
-		Expect(err).To(Or(Succeed(), Satisfy(apierrors.IsNotFound)), "no controller here looks whether it is in use")
+		Expect(err).To(Or(Succeed(), Satisfy(apierrors.IsNotFound)), "no controller here checks whether it is in use")
 		Eventually(ctx, func() error { return getErr(claims.Get(ctx, "data", metav1.GetOptions{})) }, patience).ShouldNot(Succeed())
 		run()
 		Eventually(ctx, func() []corev1.PersistentVolume { return volumesOf(ctx, ns) }, patience).Should(BeEmpty())

@@ -11,7 +11,7 @@ var (
 	totalDesc = prometheus.NewDesc("pod_runtime_seconds_total",
 		"For how long the Pods of a namespace have run, all together.", []string{"namespace"}, nil)
 	unseenDesc = prometheus.NewDesc("pod_runtime_unseen_seconds_total",
-		"For how much longer Pods may have run that vanished while nobody looked.", []string{"namespace"}, nil)
+		"For how much longer Pods may have run that vanished while the controller was down.", []string{"namespace"}, nil)
 )
 
 // A Collector is a prometheus.Collector of the ledgers, as they are on the
@@ -20,7 +20,7 @@ type Collector struct {
 	ledgers *informer.Informer[*corev1.ConfigMap]
 }
 
-// Describe sends what there is.
+// Describe sends the descriptions of the metrics.
 func (c *Collector) Describe(out chan<- *prometheus.Desc) {
 	out <- totalDesc
 	out <- unseenDesc
@@ -34,7 +34,7 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 		}
 		l, err := parse(object.Data)
 		if err != nil {
-			continue // its turn says so
+			continue // its reconcile says so
 		}
 		counter := prometheus.CounterValue
 		out <- prometheus.MustNewConstMetric(totalDesc, counter, float64(l.Total), object.Namespace)

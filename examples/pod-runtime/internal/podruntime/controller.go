@@ -25,7 +25,7 @@ const DefaultPeriod = time.Minute
 // Options of the controller. Nil and zero fields mean the defaults.
 type Options struct {
 	// Period is how often the ledger of a namespace with running Pods is brought up
-	// to date. If it is more than twice as old, nobody has looked. [DefaultPeriod];
+	// to date. If it is more than twice as old, the controller was down. [DefaultPeriod];
 	// at least a second.
 	Period time.Duration
 	// Events receives warnings; none.

@@ -5,7 +5,7 @@
 // may die between looking and writing. So there is one ledger per namespace, a
 // ConfigMap that is written as a whole:
 //
-//		Pods ───────▶ key: the namespace's ledger ──▶ turn: settle(ledger, Pods, now)
+//		Pods ───────▶ key: the namespace's ledger ──▶ reconcile: settle(ledger, Pods, now)
 //		ConfigMap ──▶                                  │  who is there has changed? ask the server
 //		   ▲                                           └──▶ one write, under the version that was read
 //		   └───────────────────────────────────────────────────┘
@@ -13,9 +13,9 @@
 //	  - A Pod is entered by its UID, keeps its entry while it exists, and moves into
 //	    the sum of the closed ones in the write that removes the entry. Each of these
 //	    steps needs the server's word, given after the ledger was read, that the Pod
-//	    is there, or gone: gone is for ever, so that no cache can bring it back.
+//	    is there, or gone: gone is forever, so that no cache can bring it back.
 //	  - The total never goes down.
-//	  - What vanished while nobody looked counts up to the last moment at which it was
+//	  - A Pod that vanished while it was down counts up to the last moment at which it was
 //	    known to run. How much more that may have been is kept apart.
 //	  - A ledger that is deleted or edited is restored from memory, as long as the
 //	    process lives; one that cannot be read is not overwritten.

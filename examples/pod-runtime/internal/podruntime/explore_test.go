@@ -57,7 +57,7 @@ func TestItSurvivesEveryFault(t *testing.T) {
 		Always: func(w *reconciletest.World) error {
 			l, err := ledgerIn(w)
 			if err != nil {
-				return nil // somebody has edited it
+				return nil // another client has edited it
 			}
 			return w.Outside().(*witness).saw(l)
 		},

@@ -28,7 +28,7 @@ type Ledger struct {
 	Total int64 `json:"totalSeconds"`
 	// Closed is the sum of those that are gone.
 	Closed int64 `json:"closedSeconds"`
-	// Estimated of these vanished while nobody looked, and may have run for up to
+	// Estimated of these vanished while the controller was down, and may have run for up to
 	// Unseen longer, all together.
 	Estimated int   `json:"estimatedPods"`
 	Unseen    int64 `json:"unseenSeconds"`
@@ -61,7 +61,7 @@ func parse(data map[string]string) (Ledger, error) {
 	return l, nil
 }
 
-// data returns what stands in the ConfigMap.
+// data returns the data of the ConfigMap.
 func (l Ledger) data() (map[string]string, error) {
 	text, err := json.Marshal(l)
 	if err != nil {
@@ -70,7 +70,7 @@ func (l Ledger) data() (map[string]string, error) {
 	return map[string]string{LedgerKey: string(text), TotalKey: (time.Duration(l.Total) * time.Second).String()}, nil
 }
 
-// running tells whether the total grows.
+// running reports whether the total grows.
 func (l Ledger) running() bool {
 	for _, stay := range l.Pods {
 		if stay.End == 0 {
@@ -81,7 +81,7 @@ func (l Ledger) running() bool {
 }
 
 // settle returns the ledger of now, from that of the past and the Pods that
-// exist. A Pod without a known end that is gone has run until now, unless
+// exist. A deleted Pod without a known end has run until now, unless
 // the ledger is older than tolerance: then until the ledger's moment.
 func (l Ledger) settle(pods iter.Seq[*corev1.Pod], now time.Time, tolerance time.Duration) Ledger {
 	next := l
@@ -114,7 +114,7 @@ func (l Ledger) settle(pods iter.Seq[*corev1.Pod], now time.Time, tolerance time
 	return next
 }
 
-// close adds a Pod that is gone, and was last seen at a moment.
+// close adds a deleted Pod, which was last seen at a moment.
 func (l *Ledger) close(stay Stay, seen int64, tolerance time.Duration) {
 	if unseen := l.At - seen; stay.End == 0 && unseen > int64(tolerance/time.Second) {
 		l.Estimated++

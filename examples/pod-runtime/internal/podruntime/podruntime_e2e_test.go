@@ -141,7 +141,7 @@ var _ = Describe("pod-runtime", func() {
 		Expect(second.Stop()).To(Succeed())
 	}, SpecTimeout(3*time.Minute))
 
-	It("restores a ledger that somebody deletes", func(ctx SpecContext) {
+	It("restores a ledger that is deleted", func(ctx SpecContext) {
 		kubelet(ctx, namespace, "a", time.Hour)
 		run(&wiretap.Tap{})
 		Eventually(ctx, ledger, stage.Patience).Should(HaveField("Total", BeNumerically(">=", 3600)))

@@ -38,12 +38,12 @@ type reconciler struct {
 
 // Reconcile brings the ledger of the request up to date.
 func (r *reconciler) Reconcile(ctx context.Context, request request) (result, error) {
-	live, exists := request.Object()
-	if exists && live.Labels[managedByKey] != Name {
-		r.warn(live)
+	current, exists := request.Object()
+	if exists && current.Labels[managedByKey] != Name {
+		r.warn(current)
 		return result{}, nil
 	}
-	last, err := r.last(request.Key, live)
+	last, err := r.last(request.Key, current)
 	if err != nil {
 		return result{}, reconcile.Terminal(fmt.Errorf("ConfigMap %q: %w: restore it, or delete it to begin at zero",
 			request.Key, err))
@@ -56,7 +56,7 @@ func (r *reconciler) Reconcile(ctx context.Context, request request) (result, er
 	if maps.Equal(next.Pods, last.Pods) && (!last.running() || time.Now().Before(due)) {
 		next = last // nothing that cannot wait
 	}
-	again, err := r.write(ctx, request.Key, live, next)
+	again, err := r.write(ctx, request.Key, current, next)
 	if err == nil && again == (result{}) && next.running() {
 		again = reconcile.After(time.Until(time.Unix(next.At, 0).Add(r.options.Period)))
 	}
@@ -65,13 +65,13 @@ func (r *reconciler) Reconcile(ctx context.Context, request request) (result, er
 
 // last returns the ledger to go on from: the one on the server, unless this
 // process remembers that it has been further, or that this write was another.
-func (r *reconciler) last(key reconcile.Key, live *corev1.ConfigMap) (Ledger, error) {
+func (r *reconciler) last(key reconcile.Key, current *corev1.ConfigMap) (Ledger, error) {
 	value, _ := r.kept.Load(key)
 	kept, remembered := value.(Ledger)
-	if live == nil {
+	if current == nil {
 		return kept, nil
 	}
-	read, err := parse(live.Data)
+	read, err := parse(current.Data)
 	if remembered && (err != nil || read.Write <= kept.Write) {
 		return kept, nil
 	}
@@ -100,22 +100,22 @@ func (r *reconciler) settle(ctx context.Context, namespace string, last Ledger) 
 	return last.settle(pods, time.Now(), tolerance), nil
 }
 
-// write makes the ConfigMap say what the ledger says. A result other than zero
+// write brings the ConfigMap up to the ledger. A result other than zero
 // means that it could not yet.
 func (r *reconciler) write(
-	ctx context.Context, key reconcile.Key, live *corev1.ConfigMap, next Ledger,
+	ctx context.Context, key reconcile.Key, current *corev1.ConfigMap, next Ledger,
 ) (result, error) {
-	if live == nil && next.Write == 0 {
+	if current == nil && next.Write == 0 {
 		return result{}, nil // no Pod has ever run here
 	}
 	data, err := next.data()
 	if err != nil {
 		return result{}, err
 	}
-	if live == nil {
+	if current == nil {
 		return r.create(ctx, key, next, data)
 	}
-	_, err = patch.Merge(ctx, r.client.CoreV1().ConfigMaps, live,
+	_, err = patch.Merge(ctx, r.client.CoreV1().ConfigMaps, current,
 		&patch.Options{Lock: true}, func(edit *corev1.ConfigMap) {
 			edit.Data, edit.BinaryData = data, nil
 		})
@@ -147,9 +147,9 @@ func (r *reconciler) create(
 	return result{}, nil
 }
 
-func (r *reconciler) warn(live *corev1.ConfigMap) {
+func (r *reconciler) warn(current *corev1.ConfigMap) {
 	if r.options.Events != nil {
-		r.options.Events.Eventf(live, nil, corev1.EventTypeWarning, "NameTaken", "Reconcile",
+		r.options.Events.Eventf(current, nil, corev1.EventTypeWarning, "NameTaken", "Reconcile",
 			"ConfigMap %s is not managed by %s: it is left alone; delete it, or give it the label %s=%s",
 			Name, Name, managedByKey, Name)
 	}
