@@ -1,6 +1,7 @@
 package informer
 
 import (
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"slices"
@@ -83,8 +84,6 @@ type delivery[T Object] struct {
 	handlers   []*handler[T]
 	batches    []batch[T]
 	delivering bool
-	// since is when the changes came that are being delivered.
-	since time.Time
 }
 
 // add replays what known returns to a new handler, then delivers every change
@@ -95,6 +94,12 @@ func (d *delivery[T]) add(call func(Event[T]), known func() Snapshot[T]) *handle
 	d.handlers = append(slices.Clip(d.handlers), h)
 	replayed := known()
 	d.mu.Unlock()
+	finished := false
+	defer func() {
+		if !finished { // the handler has ended this goroutine
+			d.remove(h)
+		}
+	}()
 	for object := range replayed.All() {
 		d.call(h, Event[T]{New: object, Type: Added, Initial: true})
 	}
@@ -107,6 +112,7 @@ func (d *delivery[T]) add(call func(Event[T]), known func() Snapshot[T]) *handle
 		d.mu.Unlock()
 		d.callAll(h, pending)
 	}
+	finished = true
 	return h
 }
 
@@ -124,7 +130,6 @@ func (d *delivery[T]) remove(h *handler[T]) {
 func (d *delivery[T]) count() (handlers int, since time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	since = d.since
 	for n := 0; since.IsZero() && n < len(d.batches); n++ {
 		since = d.batches[n].came
 	}
@@ -150,60 +155,94 @@ func (d *delivery[T]) after(done func()) {
 }
 
 // run delivers what is queued, unless another goroutine does: with one watch, none
-// does.
+// does. What is left of a batch stays in the queue: if a handler ends this goroutine
+// (runtime.Goexit), the rest is delivered before that.
 func (d *delivery[T]) run() {
+	finished := false
+	defer func() {
+		if !finished {
+			d.run()
+		}
+	}()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.delivering {
+		finished = true
 		return
 	}
 	d.delivering = true
+	defer func() { d.delivering = false }()
 	for len(d.batches) > 0 {
-		b := d.batches[0]
-		d.batches[0], d.since = batch[T]{}, b.came
-		if d.batches = d.batches[1:]; len(d.batches) == 0 {
-			d.batches = nil
-		}
-		for _, h := range b.handlers {
-			if h.joining {
-				h.pending = append(h.pending, b.events...)
-				continue
-			}
-			d.mu.Unlock()
-			d.callAll(h, b.events)
-			d.mu.Lock()
-		}
-		if b.done != nil {
-			d.mu.Unlock()
-			b.done()
-			d.mu.Lock()
-		}
+		d.runFirst()
 	}
-	d.delivering, d.since = false, time.Time{}
+	d.batches, finished = nil, true
 }
 
+// runFirst delivers the first batch. The caller holds mu.
+func (d *delivery[T]) runFirst() {
+	for len(d.batches[0].handlers) > 0 {
+		b := &d.batches[0]
+		h, events := b.handlers[0], b.events
+		if b.handlers = b.handlers[1:]; h.joining {
+			h.pending = append(h.pending, events...)
+			continue
+		}
+		d.unlocked(func() { d.callAll(h, events) })
+	}
+	done := d.batches[0].done
+	d.batches[0] = batch[T]{}
+	d.batches = d.batches[1:]
+	if done != nil {
+		d.unlocked(done)
+	}
+}
+
+// unlocked calls f without mu, which the caller holds.
+func (d *delivery[T]) unlocked(f func()) {
+	d.mu.Unlock()
+	defer d.mu.Lock()
+	f()
+}
+
+// callAll calls h for each event, even if one of the calls ends this goroutine.
 func (d *delivery[T]) callAll(h *handler[T], events []Event[T]) {
-	for _, e := range events {
-		d.call(h, e)
+	next := 0
+	defer func() {
+		if next < len(events) {
+			d.callAll(h, events[next:])
+		}
+	}()
+	for next < len(events) {
+		next++
+		d.call(h, events[next-1])
 	}
 }
 
-// call delivers one event. A handler that panics misses it; the other handlers and
-// the watch go on.
+// errGoexit is logged of a handler that ends the goroutine that calls it.
+var errGoexit = errors.New("runtime.Goexit was called, as require and t.FailNow do in tests")
+
+// call delivers one event. A handler that panics, or ends the goroutine, misses it;
+// the other handlers and the watch go on.
 func (d *delivery[T]) call(h *handler[T], e Event[T]) {
 	if h.removed.Load() {
 		return
 	}
+	returned := false
 	defer func() {
+		err := errGoexit
 		if r := recover(); r != nil {
-			d.counted.panics.Add(1)
-			object := e.New
-			if e.Type == Deleted {
-				object = e.Old
-			}
-			d.log().Error(fmt.Errorf("panic: %v\n%s", r, debug.Stack()), "handler panicked and missed an event",
-				"namespace", object.GetNamespace(), "name", object.GetName())
+			err = fmt.Errorf("panic: %v\n%s", r, debug.Stack())
+		} else if returned {
+			return
 		}
+		d.counted.panics.Add(1)
+		object := e.New
+		if e.Type == Deleted {
+			object = e.Old
+		}
+		d.log().Error(err, "handler panicked and missed an event",
+			"namespace", object.GetNamespace(), "name", object.GetName())
 	}()
 	h.call(e)
+	returned = true
 }

@@ -1,8 +1,12 @@
 package informer_test
 
 import (
+	"context"
+	"runtime"
+	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
@@ -12,8 +16,18 @@ import (
 	"github.com/homeostat/homeostat/informer"
 )
 
-// A panic of a handler used to end the process, as "unlock of unlocked mutex".
+// A panic or a Goexit of a handler used to end the process, as "unlock of unlocked mutex".
 func TestAHandlerThatPanicsMissesThatEvent(t *testing.T) {
+	handlerFails(t, func(name string) { panic("no " + name) })
+}
+
+func TestAHandlerThatEndsItsGoroutineMissesThatEvent(t *testing.T) {
+	handlerFails(t, func(string) { runtime.Goexit() })
+}
+
+// handlerFails calls fail in a handler about b, in the first list, and about c and d, one after the other.
+func handlerFails(t *testing.T, fail func(name string)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
 		node := func(name string) *corev1.Node { return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}} }
@@ -21,21 +35,48 @@ func TestAHandlerThatPanicsMissesThatEvent(t *testing.T) {
 		in := informer.For(client.CoreV1().Nodes(), nil)
 		var seen, others []string
 		in.Handle(func(e informer.Event[*corev1.Node]) {
-			if e.New.Name == "b" || e.New.Name == "c" {
-				panic("no " + e.New.Name)
+			if strings.Contains("bcd", e.New.Name) {
+				fail(e.New.Name)
 			}
 			seen = append(seen, e.New.Name)
 		})
 		in.Handle(func(e informer.Event[*corev1.Node]) { others = append(others, e.New.Name) })
-		go func() { _ = in.Run(t.Context()) }()
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- in.Run(ctx) }()
 		g.Expect(in.WaitForSync(t.Context())).To(Succeed())
-		for _, name := range []string{"c", "d"} {
+		for _, name := range []string{"c", "d", "e"} {
 			_, err := client.CoreV1().Nodes().Create(t.Context(), node(name), metav1.CreateOptions{})
 			g.Expect(err).NotTo(HaveOccurred())
 		}
+		<-time.After(time.Minute) // a watch that was ended begins again
 		synctest.Wait()
-		g.Expect(seen).To(Equal([]string{"a", "d"}))
-		g.Expect(others).To(Equal([]string{"a", "b", "c", "d"}))
-		g.Expect(in.Status().Panics).To(BeEquivalentTo(2))
+		g.Expect(seen).To(Equal([]string{"a", "e"}))
+		g.Expect(others).To(Equal([]string{"a", "b", "c", "d", "e"}))
+		g.Expect(in.Status().Panics).To(BeEquivalentTo(3))
+		cancel()
+		g.Expect(<-ended).To(Succeed())
+	})
+}
+
+// A test's require in a handler ends the test's goroutine: nothing is left behind.
+func TestAHandlerThatEndsTheGoroutineOfHandleIsRemoved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		client := fake.NewClientset(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a"}})
+		in := informer.For(client.CoreV1().Nodes(), nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- in.Run(ctx) }()
+		g.Expect(in.WaitForSync(ctx)).To(Succeed())
+		go in.Handle(func(informer.Event[*corev1.Node]) { runtime.Goexit() })
+		synctest.Wait()
+		g.Expect(in.Status().Panics).To(BeEquivalentTo(1))
+		g.Expect(client.CoreV1().Nodes().Delete(ctx, "a", metav1.DeleteOptions{})).To(Succeed())
+		synctest.Wait()
+		g.Expect(in.Status().Panics).To(BeEquivalentTo(1), "it is called no more")
+		g.Expect(in.Status().Objects).To(BeZero())
+		cancel()
+		g.Expect(<-ended).To(Succeed())
 	})
 }

@@ -77,7 +77,11 @@ func (r *reflectorStore[T]) run(ctx context.Context) {
 	reflector.WatchListPageSize = o.PageSize
 	// The pauses end with ctx, so the only error is ctx's.
 	_ = backoff.DelayWithReset(pauses, calm).Until(ctx, true, true, func(ctx context.Context) (bool, error) {
-		if err := reflector.ListAndWatchWithContext(ctx); err != nil && ctx.Err() == nil {
+		err := errGoexit
+		var running sync.WaitGroup
+		running.Go(func() { err = reflector.ListAndWatchWithContext(ctx) }) // in a goroutine that a handler may end
+		running.Wait()
+		if err != nil && ctx.Err() == nil {
 			r.progress.failed(ctx, err)
 		}
 		return false, nil

@@ -41,6 +41,42 @@ func TestATypedNilErrorIsAFaultOfItsKey(t *testing.T) {
 	})
 }
 
+// A retry cannot cure it: that is what Terminal says of whatever it is given.
+func TestATerminalTypedNilErrorIsNotRetried(t *testing.T) {
+	inFixture(t, func(w *fixture) {
+		w.create("a")
+		attempts := 0
+		c := w.made(&reconcile.Options{Workers: 1}, func(context.Context, request) (reconcile.Result, error) {
+			attempts++
+			var none *explosive
+			return nothing, reconcile.Terminal(none)
+		})
+		stop := w.startRun(c.Run)
+		pass(time.Hour)
+		w.Expect(attempts).To(Equal(1))
+		w.Expect(keysOf(c)["a"].Failure).To(And(ContainSubstring("*reconcile_test.explosive"), ContainSubstring("return nil")))
+		w.Expect(stop()).To(Succeed())
+	})
+}
+
+func TestGoexitInGroupIsAFaultOfItsKey(t *testing.T) {
+	inFixture(t, func(w *fixture) {
+		w.create("a", "b")
+		c := w.made(&reconcile.Options{Workers: 1, Group: func(k reconcile.Key) string {
+			if k.Name == "a" {
+				runtime.Goexit()
+			}
+			return k.Name
+		}}, w.recorder())
+		stop := w.startRun(c.Run)
+		w.Expect(w.reconciled()).To(ContainElements("object a", "object b"))
+		w.create("c")
+		w.Expect(w.reconciled()).To(ContainElement("object c"), "the watch goes on")
+		w.Expect(c.Stats().Panics).To(BeNumerically(">", 0))
+		w.Expect(stop()).To(Succeed())
+	})
+}
+
 func TestAPanicInGroupIsAFaultOfItsKey(t *testing.T) {
 	inFixture(t, func(w *fixture) {
 		w.create("a", "b")

@@ -40,8 +40,9 @@ type Options struct {
 	// Leader, such as a leader.Elector, allows reconciles only while this replica
 	// leads. The caches fill before that, so that a standby takes over at once.
 	// When the leadership is lost, reconciles in flight are cancelled with its cause
-	// and without grace; the controller then waits until it leads again. Defaults to
-	// no election.
+	// and without grace; the controller then waits until it leads again.
+	// Informers must be able to ask the server for its state, which those of
+	// clientgo.Wrap are not. Defaults to no election.
 	Leader Leader
 
 	// Shards, such as a [shard.Shards], divides the keys among the replicas. All
@@ -161,9 +162,13 @@ func (o Options) validate(own source) error {
 	}
 	for _, s := range sourcesOf(own, o.Triggers) {
 		errs = append(errs, s.Validate())
-		if o.Shards != nil && s.Status().Wrapped {
-			errs = append(errs, fmt.Errorf("Options.Shards is set, and the informer of %s is made by clientgo.Wrap: it does "+
-				"not know whether its cache shows what the last owner of a shard wrote: make it with informer.For", s.Name()))
+		if s.Status().Wrapped && (o.Shards != nil || o.Leader != nil) {
+			field, last := "Leader", "leader"
+			if o.Shards != nil {
+				field, last = "Shards", "owner of a shard"
+			}
+			errs = append(errs, fmt.Errorf("Options.%s is set, and the informer of %s is made by clientgo.Wrap: it does "+
+				"not know whether its cache shows what the last %s wrote: make it with informer.For", field, s.Name(), last))
 		}
 	}
 	return errors.Join(errs...)

@@ -168,12 +168,16 @@ func isStale(err error) bool {
 }
 
 // printable returns err, or an error about it if its Error method panics, usually
-// because of a nil pointer.
+// because of a nil pointer. It remains terminal.
 func printable(err error) (safe error) {
 	defer func() {
 		if r := recover(); r != nil {
+			bad := terminal.Unmark(err)
 			safe = fmt.Errorf("the error is a %T whose Error method panics (%v): "+
-				"return nil itself where there is no error, not a nil pointer", err, r)
+				"return nil itself where there is no error, not a nil pointer", bad, r)
+			if bad != err { //nolint:errorlint // whether it was marked
+				safe = terminal.Mark(safe)
+			}
 		}
 	}()
 	_ = err.Error()

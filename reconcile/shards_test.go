@@ -276,9 +276,9 @@ func TestRunReturnsTheErrorOfTheShards(t *testing.T) {
 	})
 }
 
-// A wrapped informer cannot tell whether its cache has seen what the last owner
-// of a slot wrote.
-func TestShardsTakeNoWrappedInformer(t *testing.T) {
+// A wrapped informer cannot tell whether its cache has seen what the last leader, or
+// the last owner of a slot, wrote.
+func TestLeadersAndShardsTakeNoWrappedInformer(t *testing.T) {
 	g := NewWithT(t)
 	client := fake.NewClientset()
 	factory := clientinformers.NewSharedInformerFactory(client, 0)
@@ -288,11 +288,15 @@ func TestShardsTakeNoWrappedInformer(t *testing.T) {
 	fault := MatchError(ContainSubstring("the informer of shared is made by clientgo.Wrap"))
 	wayOut := MatchError(ContainSubstring("make it with informer.For"))
 
-	_, err := reconcile.New("test", wrapped, r, &reconcile.Options{Shards: newParts()})
-	g.Expect(err).To(And(fault, wayOut))
 	triggers := []reconcile.Trigger{reconcile.Owned(wrapped)}
-	_, err = reconcile.New("test", own, r, &reconcile.Options{Shards: newParts(), Triggers: triggers})
-	g.Expect(err).To(And(fault, wayOut))
-	_, err = reconcile.New("test", own, r, &reconcile.Options{Triggers: triggers})
-	g.Expect(err).NotTo(HaveOccurred(), "without shards")
+	for field, o := range map[string]reconcile.Options{"Shards": {Shards: newParts()}, "Leader": {Leader: terms{}}} {
+		named := MatchError(ContainSubstring("Options." + field + " is set"))
+		_, err := reconcile.New("test", wrapped, r, &o)
+		g.Expect(err).To(And(fault, named, wayOut))
+		o.Triggers = triggers
+		_, err = reconcile.New("test", own, r, &o)
+		g.Expect(err).To(And(fault, named, wayOut))
+	}
+	_, err := reconcile.New("test", own, r, &reconcile.Options{Triggers: triggers})
+	g.Expect(err).NotTo(HaveOccurred(), "each replica by itself")
 }

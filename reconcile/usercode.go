@@ -316,20 +316,29 @@ func logOverdue(late call, text, stack string) {
 	klog.FromContext(late).Error(errors.New(text), "call ignores its context and keeps a goroutine", "stack", stack)
 }
 
-// guardedGroup returns Options.Group without its panics: keys that it panics on
-// have the group "". It returns nil if there is no Options.Group.
+// guardedGroup returns Options.Group without its panics: keys that it panics on, or
+// ends the goroutine for (runtime.Goexit), have the group "". It returns nil if there is
+// no Options.Group.
 func guardedGroup(c *Controller) func(Key) string {
 	if c.options.Group == nil {
 		return nil
 	}
 	return func(key Key) (group string) {
-		defer func() {
-			if r := recover(); r != nil {
-				group = ""
-				c.logPanic(r, "Options.Group panicked; the key has no group", c.name, key)
-			}
-		}()
-		return c.options.Group(key)
+		var running sync.WaitGroup
+		running.Go(func() { // whoever adds the key must go on
+			returned := false
+			defer func() {
+				if r := recover(); r != nil {
+					c.logPanic(r, "Options.Group panicked; the key has no group", c.name, key)
+				} else if !returned {
+					c.logPanic(errGoexit, "Options.Group panicked; the key has no group", c.name, key)
+				}
+			}()
+			name := c.options.Group(key)
+			group, returned = name, true
+		})
+		running.Wait()
+		return group
 	}
 }
 

@@ -29,7 +29,8 @@ var errNoShared = errors.New("clientgo.Wrap: the shared informer is nil")
 // how to watch it, and how to store it do not apply.
 //
 // A wrapped informer cannot ask the server: WaitForLatest and WaitForObject
-// return an error, and a controller with shards refuses it. A nil shared is
+// return an error, and a controller with a Leader or Shards refuses it: a new
+// leader could not know that its cache shows what the last one wrote. A nil shared is
 // reported as a wrong option is, see [informer.For].
 func Wrap[T informer.Object](shared cache.SharedIndexInformer, o *informer.Options) *informer.Informer[T] {
 	var options informer.Options

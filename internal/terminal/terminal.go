@@ -16,6 +16,14 @@ func Mark(err error) error {
 	return marked{err}
 }
 
+// Unmark returns what Mark was called with if err is its result, and else err.
+func Unmark(err error) error {
+	if m, ok := err.(marked); ok { //nolint:errorlint // itself, not what it wraps
+		return m.error
+	}
+	return err
+}
+
 // Is reports whether err, or an error that it wraps, is marked.
 func Is(err error) bool {
 	_, ok := errors.AsType[marked](err)
