@@ -197,7 +197,8 @@ func TestSnapshotsTellWhetherTheyAreOfTheSameMoment(t *testing.T) {
 		}
 		synctest.Wait()
 		var first, second, third, tries int
-		p, n := pods.Snapshot(), nodes.Snapshot()
+		var p informer.Snapshot[*corev1.Pod]
+		var n informer.Snapshot[*corev1.Node]
 		for again := true; again; again = p != pods.Snapshot() || n != nodes.Snapshot() {
 			p, n = pods.Snapshot(), nodes.Snapshot()
 			first, second = p.Len(), n.Len()
@@ -213,5 +214,18 @@ func TestSnapshotsTellWhetherTheyAreOfTheSameMoment(t *testing.T) {
 		}
 		g.Expect([]int{first, second, third}).To(Equal([]int{2, 0, 2}))
 		g.Expect(tries).To(Equal(3))
+	})
+}
+
+func TestIndexesOfOneInformerAreApart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		pods := informer.For(fake.NewClientset(pod("a", "1"), pod("a", "2")).CoreV1().Pods(""), nil)
+		byNamespace := informer.NewIndex(pods, func(p *corev1.Pod) []string { return []string{p.Namespace} })
+		byName := informer.NewIndex(pods, func(p *corev1.Pod) []string { return []string{p.Name} })
+		syncsAtOnce(t, g, pods)
+		g.Expect(byNamespace.Len("a")).To(Equal(2))
+		g.Expect(byName.Len("1")).To(Equal(1))
+		g.Expect(byName.Len("a")).To(BeZero())
 	})
 }

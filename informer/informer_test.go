@@ -111,6 +111,35 @@ func TestHandlerThatJoinsDuringChanges(t *testing.T) {
 	})
 }
 
+// Two watches bring a change each at the same time.
+func TestCallsOfHandlersDoNotOverlap(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		gates := map[string]chan struct{}{"a": make(chan struct{}), "b": make(chan struct{})}
+		in := informer.ForNamespaces(func(namespace string) corev1client.NodeInterface { // as if nodes had one
+			client, _ := clientTo("", newScript(stream(hold, listEnd("10"), gates[namespace], added(versioned(namespace, "1", "20")))))
+			return client.CoreV1().Nodes()
+		}, &informer.Options{Namespaces: []string{"a", "b"}})
+		stop := running(t.Context(), in)
+		defer stop()
+		synctest.Wait()
+		calls, most, heard := 0, 0, 0
+		in.Handle(func(informer.Event[*corev1.Node]) {
+			calls++
+			most = max(most, calls)
+			<-time.After(time.Second)
+			calls--
+			heard++
+		})
+		close(gates["a"])
+		close(gates["b"])
+		<-time.After(time.Minute)
+		synctest.Wait()
+		g.Expect(heard).To(Equal(2))
+		g.Expect(most).To(Equal(1))
+	})
+}
+
 func TestSeen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)

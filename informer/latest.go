@@ -38,11 +38,8 @@ func (f *feed[T]) waitForLatest(ctx context.Context, only *types.NamespacedName,
 	pause := f.options.BackoffBase
 	for {
 		err := synced(ctx)
-		watches, _ := f.current()
-		for n := 0; err == nil && n < len(watches); n++ {
-			if of := watches[n].source.namespace; only == nil || of == "" || of == only.Namespace {
-				err = watches[n].catchUp(ctx, only)
-			}
+		if err == nil {
+			err = f.catchUp(ctx, only)
 		}
 		final := errors.Is(err, errWrapped) || f.options.validate() != nil
 		if err != nil && !final && ctx.Err() == nil {
@@ -61,6 +58,19 @@ func (f *feed[T]) waitForLatest(ctx context.Context, only *types.NamespacedName,
 			return err
 		}
 	}
+}
+
+// catchUp waits for each watch that may deliver the object, or for all.
+func (f *feed[T]) catchUp(ctx context.Context, only *types.NamespacedName) error {
+	watches, _ := f.current()
+	for _, r := range watches {
+		if of := r.source.namespace; only == nil || of == "" || of == only.Namespace {
+			if err := r.catchUp(ctx, only); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // catchUp lists what the server has, and waits until the watch has delivered it.
@@ -159,7 +169,8 @@ func (b *backlog[T]) addMissing() {
 	}
 	for object := range all {
 		key := keyOf(object)
-		if _, listed := b.listed[key]; !listed && (b.only == nil || *b.only == key) && !older(b.rv, object.GetResourceVersion()) {
+		_, listed := b.listed[key]
+		if counts := b.only == nil || *b.only == key; counts && !listed && !older(b.rv, object.GetResourceVersion()) {
 			b.behind[key] = ""
 		}
 	}

@@ -190,7 +190,9 @@ func (w limitedWatch) Stop() {
 // openInTime returns a watch that is open.
 //
 // Errors: that of open, errNoAnswer, or errCutOff.
-func openInTime(ctx context.Context, o *Options, open func(context.Context) (watch.Interface, error)) (watch.Interface, error) {
+func openInTime(
+	ctx context.Context, o *Options, open func(context.Context) (watch.Interface, error),
+) (watch.Interface, error) {
 	ctx, d := withDeadline(ctx, o.StreamIdle, o.WatchIdle)
 	w, err := open(ctx)
 	// Client-go returns an empty watch for a connection that ends time and again.
