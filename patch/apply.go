@@ -139,8 +139,11 @@ func (a *Applier[C, T]) method(meta configMeta, subresource string) (
 	c, err := bound.ClientFor(a.of, &metav1.PartialObjectMetadata{
 		ObjectMeta: metav1.ObjectMeta{Namespace: meta.Namespace, Name: meta.Name},
 	})
-	if err != nil || subresource == "" {
-		return c.Apply, err
+	if err != nil {
+		return nil, err
+	}
+	if subresource == "" {
+		return c.Apply, nil
 	}
 	s, ok := c.(interface {
 		ApplyStatus(ctx context.Context, config C, opts metav1.ApplyOptions) (T, error)

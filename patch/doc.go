@@ -10,33 +10,40 @@
 //	                                                ▲          │
 //	                                           Options.Lock    └──▶ the reconcile's record
 //
+// [Merge] edits anything, [Status] the status subresource, [Ensure] creates what is
+// missing, [Delete] deletes what was read, an [Applier] applies configurations
+// server-side and remembers what it has asked, a [Finalizer] cleans up outside the
+// cluster.
+//
 // The contract:
 //
-//   - [Merge] edits anything, [Status] the status subresource, [Ensure] creates
-//     what is missing, [Delete] deletes what was read, an [Applier] applies
-//     configurations server-side and remembers what it has asked, a [Finalizer]
-//     cleans up outside the cluster.
-//   - The cached object is never written to. An edit gets a deep copy, which it
-//     may retain.
+//   - The cached object is never written to.
+//   - An edit gets a deep copy, which it may retain.
 //   - Go types of k8s.io/api get a strategic merge patch: lists are merged by
-//     key, so changes by others survive in them. All other types, and lists whose
-//     keys are missing or not unique, get a JSON merge patch (RFC 7386), which
-//     replaces changed lists. In the second case, and if finalizers or owner
-//     references change, the resourceVersion is locked.
+//     key, so changes by other clients survive in them.
+//   - All other types, and edits of lists whose merge keys are missing or not
+//     unique, get a JSON merge patch (RFC 7386), which replaces changed lists.
+//   - The resourceVersion is locked where a JSON merge patch replaces a list of a
+//     type of k8s.io/api, finalizers or owner references.
 //   - A map of labels or annotations, and a list that is merged by key, is emptied
-//     one by one: what others have added since the read stays.
-//   - No write reaches another object than the cached one. Functions take no
-//     client but the function that returns that of a namespace
-//     (clientset.CoreV1().Pods; see [Client] and [Cluster]), and ask it for that of
-//     the object; the UID is a condition of every write, so that a recreated object
-//     is refused, too. An answer about another object is an error that names both.
-//   - Where servers ignore the UID, in the status and the scale of custom kinds, and
-//     where strategic merge has no word for the change of a list, the
-//     resourceVersion is locked; everywhere else that is explicit, [Options].Lock.
-//     A refusal satisfies [IsStale]: look again. It is no fault.
-//   - Every write has a field manager and is reported to the reconcile whose context
-//     it has; the key is then held until the caches show it.
+//     one by one: what other clients have added since the read stays.
+//   - No write reaches a different object: it goes to the client of the cached
+//     object's namespace, and the UID is a condition, so that a recreated object is
+//     refused, too.
+//   - An answer about a different object is an error that names both.
+//   - Where servers ignore the UID, in the status and the scale of custom kinds, the
+//     resourceVersion is locked.
+//   - Other writes of the cached object are locked only by [Options].Lock.
+//   - A refused condition satisfies [IsStale].
+//   - Every edit and every configuration is sent with a field manager.
+//   - Every write is reported to the reconcile whose context it has, except for dry
+//     runs.
 //   - What is wrong before any request is an error that names it.
+//
+// Functions take no client but the function that returns that of a namespace
+// (clientset.CoreV1().Pods; see [Client] and [Cluster]). After a write, the
+// reconcile's key is held until the caches show it. A refusal is no failure: the
+// next reconcile sees the newest object.
 //
 // It does not retry. It cannot store a null, as an unstructured object may have
 // one: a null in a merge patch removes the member. It reads only where an answer
@@ -45,7 +52,7 @@
 //
 // Generated, gentype, dynamic and metadata clients work, and so do fake
 // clientsets. The namespace of a dynamic or metadata client, and of one that is
-// wrapped, cannot be seen; only the UID and the answer tell that it is wrong.
+// wrapped, cannot be seen; only the UID and the answer show that it is wrong.
 // Fakes give objects no UID and no resourceVersion, never refuse a condition,
 // ignore dry runs and preconditions of Delete, and let patches of status change
 // everything; [Ensure] needs three requests there to patch.
