@@ -70,7 +70,7 @@ type (
 	bound interface{ GetNamespace() string }
 	// boundFake is the fake of a bound client.
 	boundFake interface{ Namespace() string }
-	// unstreamed says whether it cannot stream lists, as fake clientsets do.
+	// unstreamed reports whether it cannot stream lists, as fake clientsets do.
 	unstreamed interface{ IsWatchListSemanticsUnSupported() bool }
 	// recorder is a fake of client-go that records its calls.
 	recorder interface{ ClearActions() }

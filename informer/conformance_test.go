@@ -24,7 +24,7 @@ import (
 	"github.com/homeostat/homeostat/informer/clientgo"
 )
 
-// A world is a server with ConfigMaps, and somebody who changes them.
+// A world is a server with ConfigMaps, and a client that changes them.
 type world struct {
 	create func(ctx context.Context, namespace, name string) error
 	label  func(ctx context.Context, namespace, name, value string) error
@@ -101,7 +101,7 @@ func promises[T informer.Object](g *WithT, ctx context.Context, in *informer.Inf
 		"late deleted b/1= initial=false stored=false", "late added c/1= initial=true stored=true",
 	), "what vanished meanwhile is gone, once")
 	other()
-	g.Expect(in.HasSynced()).To(BeTrue(), "somebody still runs it")
+	g.Expect(in.HasSynced()).To(BeTrue(), "another Run is active")
 	g.Expect(w.remove(ctx, "c", "1")).To(Succeed())
 	g.Expect(heard()).To(Equal([]string{"late deleted c/1= initial=false stored=false"}))
 }

@@ -78,7 +78,7 @@ func TestTypedFake(t *testing.T) {
 	}
 }
 
-// disguised is a client of somebody's own, around one that cannot stream lists
+// disguised is a client of the caller's own, around one that cannot stream lists
 // but does not say so.
 type disguised struct{ client typedcorev1.NodeInterface }
 

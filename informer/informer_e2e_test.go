@@ -127,7 +127,7 @@ func keepsPromises[T informer.Object](
 	settled := func() {
 		switch {
 		case !in.Status().Running:
-		case version == "": // a removal, whose version nobody knows
+		case version == "": // a removal, whose resourceVersion is not known
 			g.Eventually(func() bool {
 				_, there := in.Snapshot().Get(written)
 				return there || in.Status().Lag > 0

@@ -67,7 +67,7 @@ func (l *lateNodes) Watch(ctx context.Context, o metav1.ListOptions) (watch.Inte
 	return outer, nil
 }
 
-// A latestWorld is a server with nodes, an informer of them, and somebody else
+// A latestWorld is a server with nodes, an informer of them, and another client
 // who changes them.
 type latestWorld struct {
 	*WithT

@@ -148,7 +148,7 @@ type branch[V comparable, P any] struct {
 	leaf   *leaf[V, P]
 }
 
-// leaf holds one value; next is another one with the same hash, nearly always nil.
+// leaf holds one value; next is a different one with the same hash, nearly always nil.
 type leaf[V comparable, P any] struct {
 	hash  uint64
 	value V

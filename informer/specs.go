@@ -109,7 +109,7 @@ func (s *specReader[T]) fullDecode() string {
 //
 // Its spec may be memory of the object in the cache. Sharing writes to received
 // objects, except to what they have in common with the cached object: so if the
-// cache has another one meanwhile, the object gets the spec of that one if it is
+// cache has a different one meanwhile, the object gets the spec of that one if it is
 // equal, and is copied otherwise.
 func (s *specReader[T]) take(received T) (object T, sum wire.Fingerprint, err error) {
 	o, ok := any(received).(wire.Object)

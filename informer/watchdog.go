@@ -88,7 +88,7 @@ func (p *progress) warnOfSilence() (next time.Time) {
 }
 
 // endSilentWatch stops an open watch that is silent, so that the reflector opens
-// another one, and returns when to look again.
+// a new one, and returns when to look again.
 func (p *progress) endSilentWatch() (next time.Time) {
 	p.mu.Lock()
 	r := &p.request

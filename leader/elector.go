@@ -26,7 +26,7 @@ var (
 	ErrFenced = errors.New("fenced: may not lead any more")
 )
 
-// Elector turns a Lease into contexts. Any number of functions may run under
+// Elector makes contexts of a Lease. Any number of functions may run under
 // it, each in its own call of [Elector.Run]: they share one Lease, which the
 // elector campaigns for while at least one of them runs. It is safe for
 // concurrent use.

@@ -92,7 +92,7 @@ homeostat_queue_holds_total{name="test"} 1
 	})
 }
 
-// Of three keys one has its turn, which lasts; the others wait.
+// Of three keys one is being reconciled; the others wait.
 func TestACollectorShowsWhatWaitsByLane(t *testing.T) {
 	inBubble(t, []runtime.Object{named("a"), named("b"), named("c")}, func(s *fixture) {
 		s.controller("test", &reconcile.Options{Workers: 1}, func(context.Context, request) (reconcile.Result, error) {
@@ -186,7 +186,7 @@ workqueue_retries_total{controller="test",name="test"} 1
 	})
 }
 
-// Every second the same edit of what somebody keeps undoing.
+// Every second the same edit of what another client keeps undoing.
 func TestACollectorShowsHotLoops(t *testing.T) {
 	a := named("a")
 	a.UID, a.ResourceVersion = "1", "1"

@@ -12,7 +12,7 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// gone are the names of so many objects that are not there.
+// gone returns the names of n objects that do not exist.
 func gone(n int) names.Func {
 	return func(context.Context) ([]names.Name, error) {
 		var all []names.Name

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// A RefusedError is the answer of the safety limit: so many names look orphaned
+// A RefusedError is the answer of the safety limit: too many names look orphaned
 // that a mistake is more likely.
 type RefusedError struct {
 	// Orphans of Known names would have been enqueued.

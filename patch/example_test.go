@@ -52,7 +52,7 @@ func ExampleMerge() {
 	// <nil>
 }
 
-// An edit that changes nothing sends nothing, so it may be repeated at every turn.
+// An edit that changes nothing sends nothing, so it may be repeated in every reconcile.
 func ExampleMerge_unchanged() {
 	cached := exampleNode()
 	got, err := patch.Merge(context.Background(), patch.Cluster(printing{}), cached, nil, func(n *corev1.Node) {
@@ -112,7 +112,7 @@ func ExampleApplier() {
 	// Output: map[zone:b] <nil>
 }
 
-// A refused lock is no fault: return the error, and the next turn looks at the newest object.
+// A refused lock is no failure: return the error, and the next reconcile sees the newest object.
 func ExampleIsStale() {
 	err := fmt.Errorf("rebooting: %w", apierrors.NewConflict(schema.GroupResource{Resource: "nodes"}, "n1", nil))
 	fmt.Println(patch.IsStale(err))

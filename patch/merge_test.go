@@ -47,7 +47,7 @@ func (r *recording[T]) Patch(
 	return r.answer, r.err
 }
 
-// written records what a turn was told.
+// written records the reported writes of a reconcile.
 type written struct{ wrote, deleted []string }
 
 func (w *written) Wrote(o metav1.Object) {

@@ -46,7 +46,7 @@ var _ = Describe("On the real server", func() {
 		return m
 	}
 
-	It("a lock refuses a changed object and a namesake, and says that it is stale", func(ctx SpecContext) {
+	It("a lock refuses a changed object and a recreated one, and says that it is stale", func(ctx SpecContext) {
 		c := typed.CoreV1().ConfigMaps(space)
 		old := stored(ctx, "locked")
 		changed, err := patch.Merge(ctx, always(c), old, nil, labelled("a"))
@@ -56,14 +56,14 @@ var _ = Describe("On the real server", func() {
 		Expect(patch.Delete(ctx, always(c), old, locked)).To(MatchError(patch.IsStale, "IsStale"))
 
 		Expect(patch.Delete(ctx, always(c), changed, locked)).To(Succeed())
-		namesake := stored(ctx, "locked")
+		recreated := stored(ctx, "locked")
 		_, err = patch.Merge(ctx, always(c), changed, nil, labelled("c"))
 		Expect(err).To(MatchError(patch.IsStale, "IsStale"))
 		Expect(err).To(MatchError(apierrors.IsConflict, "IsConflict"))
 		Expect(patch.Delete(ctx, always(c), changed, nil)).To(MatchError(patch.IsStale, "IsStale"))
-		Expect(patch.Delete(ctx, always(c), namesake, nil)).To(Succeed())
-		Expect(patch.Delete(ctx, always(c), namesake, nil)).To(Succeed())
-		_, err = patch.Ensure(ctx, always(c), namesake, nil, func(m *corev1.ConfigMap) { m.Data["x"] = "y" })
+		Expect(patch.Delete(ctx, always(c), recreated, nil)).To(Succeed())
+		Expect(patch.Delete(ctx, always(c), recreated, nil)).To(Succeed())
+		_, err = patch.Ensure(ctx, always(c), recreated, nil, func(m *corev1.ConfigMap) { m.Data["x"] = "y" })
 		Expect(err).To(MatchError(patch.IsStale, "IsStale"))
 	})
 
@@ -151,7 +151,7 @@ var _ = Describe("On the real server", func() {
 		Expect(patch.Delete(ctx, patch.Metadata(c), got, locked)).To(Succeed())
 	})
 
-	It("an unchanged apply is not sent again, until somebody takes a field", func(ctx SpecContext) {
+	It("an unchanged apply is not sent again, until another manager takes a field", func(ctx SpecContext) {
 		c := typed.CoreV1().ConfigMaps(space)
 		counted := &countingApply{ConfigMapInterface: c}
 		a := patch.NewApplier(always(counted))

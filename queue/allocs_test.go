@@ -14,7 +14,7 @@ import (
 	"github.com/homeostat/homeostat/queue"
 )
 
-// Nothing that happens once per event or turn allocates, with lanes, groups,
+// Nothing that happens once per event or dispatch allocates, with lanes, groups,
 // causes and counters on.
 func TestNothingAllocatesPerTurn(t *testing.T) {
 	keys := make([]types.NamespacedName, 1000)

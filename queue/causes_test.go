@@ -22,11 +22,11 @@ func TestCauses(t *testing.T) {
 	}
 	node := queue.Cause{Trigger: "nodes", Name: "node-1", Type: "added", NewVersion: "9"}
 	for name, f := range map[string]func(b *fixture){
-		"a turn without a cause has none": func(b *fixture) {
+		"an item without a cause has none": func(b *fixture) {
 			b.Add("a")
 			b.Expect(b.take().Causes()).To(BeEmpty())
 		},
-		"a turn knows its causes, the oldest first": func(b *fixture) {
+		"an item knows its causes, the oldest first": func(b *fixture) {
 			b.AddWithOptions("a", because(pod))
 			b.AddWithOptions("a", because(node))
 			b.Expect(b.take().Causes()).To(Equal([]queue.Cause{pod, node}))
@@ -58,7 +58,7 @@ func TestCauses(t *testing.T) {
 			b.Expect(causes[maxCauses-1].Merged).To(Equal(more))
 			b.Expect(causes[0].Merged).To(BeZero())
 		},
-		"what comes during a turn belongs to the next": func(b *fixture) {
+		"what comes while an item is held belongs to the next": func(b *fixture) {
 			b.AddWithOptions("a", because(pod))
 			item := b.take()
 			b.AddWithOptions("a", because(node))
@@ -66,7 +66,7 @@ func TestCauses(t *testing.T) {
 			item.Done()
 			b.Expect(b.take().Causes()).To(Equal([]queue.Cause{node}))
 		},
-		"a retry has the causes of the turn that failed as well": func(b *fixture) {
+		"a retry has the causes of the item that failed as well": func(b *fixture) {
 			b.AddWithOptions("a", because(pod))
 			item := b.take()
 			b.AddWithOptions("a", because(node))
@@ -187,7 +187,7 @@ func TestCausesAreMergedWhateverTheyAreMadeOf(t *testing.T) {
 		g := NewWithT(t)
 		q, err := queue.New[types.NamespacedName](nil)
 		g.Expect(err).NotTo(HaveOccurred())
-		if seed%3 == 0 { // so many that it cannot know further ones by number
+		if seed%3 == 0 { // too many: it cannot know further ones by number
 			for i := range 32 {
 				q.AddWithOptions(types.NamespacedName{}, because(queue.Cause{Trigger: fmt.Sprint(i), Type: "added"}))
 			}

@@ -18,7 +18,7 @@ type witness struct {
 	mu      sync.Mutex // guards what follows
 	holder  map[string]bool
 	changed map[string]int // how often a key has been added
-	looked  map[string]int // how many of these the last turn knew of
+	looked  map[string]int // how many of these the last item knew of
 	faults  []string
 	turns   int
 }
@@ -47,7 +47,7 @@ func (w *witness) end(key string) {
 }
 
 // Whatever goroutines do at the same time: a key has one holder, and no
-// addition is lost: the last turn of a key began after its last addition.
+// addition is lost: the last dispatch of a key began after its last addition.
 func TestManyGoroutines(t *testing.T) {
 	options := map[string]*queue.Options[string]{
 		"plain": {Backoff: queue.Backoff{Base: time.Millisecond, Cap: time.Second}},
@@ -140,7 +140,7 @@ func disturb(b *fixture, w *witness, seed uint64) {
 }
 
 // Whoever drains or stops a queue, at the same time as others: every worker
-// learns of it, nothing stays, and what waited before a drain has had its turn.
+// learns of it, nothing stays, and what waited before a drain has been dispatched.
 func TestManyGoroutinesEndTheQueue(t *testing.T) {
 	for name, end := range map[string]func(b *fixture, seed uint64){
 		"drain": func(b *fixture, _ uint64) { b.Drain() },
@@ -188,7 +188,7 @@ func TestManyGoroutinesEndTheQueue(t *testing.T) {
 	}
 }
 
-// workToTheEnd takes turns for at most an hour, and returns why there are no more.
+// workToTheEnd works for at most an hour, and returns why there are no more.
 func workToTheEnd(b *fixture, w *witness, seed uint64) error {
 	ctx, cancel := context.WithTimeout(b.t.Context(), time.Hour)
 	defer cancel()

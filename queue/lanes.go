@@ -23,7 +23,7 @@ const (
 	laneCount = 3
 )
 
-// Of so many dispatches in a row one comes from the lane, while a key waits
+// One in this many consecutive dispatches comes from the lane, while a key waits
 // there.
 const (
 	retryingShare   = 8

@@ -109,7 +109,7 @@ func TestLanes(t *testing.T) {
 	}
 }
 
-// A worker that takes a millisecond a turn never sees lane Live empty: a new
+// A worker that takes a millisecond an item never sees lane Live empty: a new
 // live key comes for each one that is done.
 func TestEndlessLiveKeysDoNotStarveLowerLanes(t *testing.T) {
 	inVirtualTime(t, nil, func(b *fixture) {
@@ -153,7 +153,7 @@ func TestGroups(t *testing.T) {
 			}
 			b.expectNothing()
 		},
-		"a large group delays a key of another by one turn": func(b *fixture) {
+		"a large group delays a key of another by one dispatch": func(b *fixture) {
 			for i := range 50_000 {
 				b.Add(fmt.Sprintf("a%d", i))
 			}

@@ -51,7 +51,7 @@ func (m *model) key(k string) *modelKey {
 	return m.keys[k]
 }
 
-// ready tells whether k may be dispatched now.
+// ready reports whether k may be dispatched now.
 func (m *model) ready(k *modelKey) bool {
 	return !k.held && k.asked != "" && m.when(k) <= m.now
 }

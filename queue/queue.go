@@ -27,7 +27,7 @@ type Queue[K comparable] struct {
 	mu       sync.Mutex // guards what follows; released by unlock
 	waiters  waiters
 	schedule schedule[K]
-	emptied  chan struct{} // closed when nothing waits or is held; nil if nobody waits for that
+	emptied  chan struct{} // closed when nothing waits or is held; nil if no caller waits for that
 }
 
 // New returns an empty queue. It starts nothing: no goroutine, no timer.

@@ -8,7 +8,7 @@ import (
 )
 
 // schedule decides when a key is dispatched. Queue.mu guards it, except for its
-// clock and options. It wakes nobody: Queue.unlock does.
+// clock and options. It wakes no waiter: Queue.unlock does.
 type schedule[K comparable] struct {
 	options Options[K]
 	epoch   time.Time

@@ -89,7 +89,7 @@ func (r *retries) forget(s *retryState) {
 	}
 }
 
-// setBackingOff says whether a key is delayed by its back-off. s may be nil.
+// setBackingOff records whether a key is delayed by its back-off. s may be nil.
 func (r *retries) setBackingOff(s *retryState, backingOff bool) {
 	if s == nil || s.backingOff == backingOff {
 		return

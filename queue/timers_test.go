@@ -86,7 +86,7 @@ func TestTimers(t *testing.T) {
 			held.Done()
 			b.expectNext("a", 3*time.Second).Done()
 		},
-		"a timer that ends while the key is held leads to another turn": func(b *fixture) {
+		"a timer that ends while the key is held leads to another dispatch": func(b *fixture) {
 			b.Add("a")
 			held := b.take()
 			b.AddWithOptions("a", addition(time.Second))
@@ -199,7 +199,7 @@ func TestSeveralWaitersShareTheTimers(t *testing.T) {
 						return
 					}
 					turns <- turn{item.Key(), b.now()}
-					b.wait(10 * time.Second) // a long turn: another worker must keep watch
+					b.wait(10 * time.Second) // a long item: another worker must keep watch
 					item.Done()
 				}
 			}()

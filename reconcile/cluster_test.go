@@ -16,7 +16,7 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// maps and widgets are informers of the server at host; nobody runs them.
+// maps and widgets are informers of the server at host; they are not run.
 func maps(g *WithT, host string) *informer.Informer[*configMap] {
 	client, err := kubernetes.NewForConfig(&rest.Config{Host: host})
 	g.Expect(err).NotTo(HaveOccurred())

@@ -132,7 +132,7 @@ func ownersOf[O informer.Object](o owners, e informer.Event[O]) []Key {
 	return keys
 }
 
-// feed turns one informer's events into queue additions and caches what they
+// feed makes queue additions of one informer's events and caches what they
 // share. Its calls must not overlap.
 type feed[O informer.Object] struct {
 	in      *informer.Informer[O]

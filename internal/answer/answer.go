@@ -32,7 +32,7 @@ type Object struct {
 	metav1.PartialObjectMetadata
 	// Status is set instead of the metadata if the answer is a Status.
 	Status *metav1.Status
-	// Unlabelled says that the labels are not known, nor anything but the
+	// Unlabelled is set if the labels are not known, nor anything but the
 	// identity: the answer is about a subresource such as scale.
 	Unlabelled bool
 
@@ -41,8 +41,8 @@ type Object struct {
 	body  []byte
 }
 
-// Readable reports whether an answer of that Content-Type is an object, as far as
-// the type tells.
+// Readable reports whether an answer of that Content-Type is an object, judging
+// by the type alone.
 func Readable(contentType string) bool {
 	media, parameters, err := mime.ParseMediaType(contentType)
 	if err != nil || parameters["stream"] != "" {
@@ -55,7 +55,7 @@ func Readable(contentType string) bool {
 	return false
 }
 
-// Read returns what body, of the given Content-Type and Content-Encoding, says.
+// Read decodes body, of the given Content-Type and Content-Encoding.
 // The Object retains body.
 func Read(contentType, encoding string, body []byte) (*Object, error) {
 	media, _, err := mime.ParseMediaType(contentType)

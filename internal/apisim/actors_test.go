@@ -75,7 +75,7 @@ func TestDeploymentEndsAsOnTheRealServer(t *testing.T) {
 	compare(t, deploymentFile, got)
 }
 
-// picture is what both worlds must have in common. The hash of a template is another one, and the simulated world keeps
+// picture is what both worlds must have in common. The hash of a template differs, and the simulated world keeps
 // no revisions. What a Pod says of itself is what its kubelet says: of the real one, that is the test.
 func picture(t *testing.T, namespace string, all []*unstructured.Unstructured) string {
 	t.Helper()

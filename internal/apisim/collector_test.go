@@ -102,7 +102,7 @@ var _ = Describe("Collector", func() {
 		Expect(b.OwnerReferences).To(BeEmpty())
 	})
 
-	It("does not take a namesake of the owner for it", func(ctx SpecContext) {
+	It("does not take a recreated owner for it", func(ctx SpecContext) {
 		a := ownedBy(ctx, "a", false)
 		ownedBy(ctx, "b", false, a)
 		remove(ctx, "a", metav1.DeletePropagationBackground)

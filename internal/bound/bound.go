@@ -1,4 +1,4 @@
-// Package bound finds the client that reaches an object. A client of another
+// Package bound finds the client that reaches an object. A client of a different
 // namespace would write to an object of the same name there.
 package bound
 
@@ -26,7 +26,7 @@ func ClientFor[C any](of func(namespace string) C, obj metav1.Object) (C, error)
 	return c, nil
 }
 
-// namespaceOf is the namespace of a client that shows it.
+// namespaceOf returns the namespace of a client that shows it.
 func namespaceOf(client any) (namespace string, visible bool) {
 	switch c := client.(type) {
 	case interface{ GetNamespace() string }: // gentype and all generated clients

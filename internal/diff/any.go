@@ -72,7 +72,7 @@ func (w *writer) sameJSON(a, b any) bool {
 	return bytes.Equal(x, y)
 }
 
-// anyDiff writes what a JSON merge patch has in the place of a to get b, or nothing.
+// anyDiff writes the JSON merge patch from a to b, or nothing.
 func (w *writer) anyDiff(a, b any) {
 	if w.equalAny(a, b) {
 		return

@@ -15,7 +15,7 @@ import (
 // per type and never changes a plan, as encoding/json does with its encoders.
 var plans sync.Map
 
-// planOf is the compiled plan of t, or the reason why there is none.
+// planOf returns the compiled plan of t, or why there is none.
 func planOf(t reflect.Type) (*node, error) {
 	if got, ok := plans.Load(t); ok {
 		if n, ok := got.(*node); ok {
@@ -33,7 +33,7 @@ func planOf(t reflect.Type) (*node, error) {
 	return got.(*node), nil
 }
 
-// A compiler makes the plans of one root type and of all that it holds.
+// compiler makes the plans of one root type and of all that it holds.
 type compiler struct{ seen map[reflect.Type]*node }
 
 func (c *compiler) compile(t reflect.Type) (*node, error) {

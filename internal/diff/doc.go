@@ -1,6 +1,6 @@
-// Package diff makes the patch that turns one object into another of its type.
+// Package diff makes the patch from one object to another of its type.
 //
-// Peers encode both objects as JSON, decode them into maps and compare the maps.
+// Other libraries encode both objects as JSON, decode them into maps and compare the maps.
 // Here a plan is compiled once per Go type from its tags; it walks both objects in
 // memory and writes only what differs.
 //
@@ -15,8 +15,7 @@
 //   - A strategic patch has $retainKeys, $patch, $deleteFromPrimitiveList, and
 //     $setElementOrder only where the server would not find the order by itself.
 //   - Lists whose merge keys are missing or not unique, maps of structs, raw
-//     objects: where a strategic patch could be read in another way than it was
-//     meant, the whole patch is a JSON merge patch.
+//     objects: where a strategic patch could be misread, the whole patch is a JSON merge patch.
 //   - Types with a JSON of their own are compared by it, unless equal memory proves
 //     that it is equal.
 //   - Neither object is written to. Both must stay unchanged meanwhile.

@@ -19,7 +19,7 @@ func encoded(before, after any) (Patch, error) {
 	return untyped(a, b)
 }
 
-// treeOf is the JSON of o, which must be an object, with its numbers as they are written.
+// treeOf returns the JSON of o, which must be an object, with its numbers as they are written.
 func treeOf(o any) (map[string]any, error) {
 	data, err := json.Marshal(o)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// equal says whether the JSON of both is the same. Strategic style does not tell an empty list or map
+// equal reports whether the JSON of both is the same. Strategic style does not tell an empty list or map
 // from none: neither does what a server stores.
 func (w *writer) equal(n *node, a, b unsafe.Pointer) bool {
 	switch n.kind {

@@ -66,7 +66,7 @@ func (k *keyed) add(key mergeKey) {
 	}
 }
 
-// needsOrder says whether the server could not find the order by itself: it keeps its own order for
+// needsOrder reports whether the server could not find the order by itself: it keeps its own order for
 // the elements it has, and puts new ones first.
 func (k *keyed) needsOrder(before keyed) bool {
 	if len(before.keys) == 0 {

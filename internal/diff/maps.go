@@ -83,7 +83,7 @@ func (w *writer) entriesDiff(n *node, a, b reflect.Value) {
 	}
 }
 
-// keysOf is the sorted union of the keys.
+// keysOf returns the sorted union of the keys.
 func keysOf(a, b reflect.Value) []string {
 	names := make([]string, 0, b.Len())
 	for it := b.MapRange(); it.Next(); {
@@ -98,7 +98,7 @@ func keysOf(a, b reflect.Value) []string {
 	return names
 }
 
-// entry writes one key of a map: a and b count if they are there.
+// entry writes one key of a map. a and b are read only if hasA and hasB.
 func (w *writer) entry(n *node, name string, hasA, hasB bool, a, b unsafe.Pointer) {
 	start := len(w.buf)
 	w.key("", name)
@@ -126,7 +126,7 @@ func (w *writer) entry(n *node, name string, hasA, hasB bool, a, b unsafe.Pointe
 	w.checkKey(name)
 }
 
-// emptyJSON is what a nil value of a map is written as, or "" if null has to do.
+// emptyJSON returns the JSON of a nil value of a map, or "" if it is null.
 func (n *node) emptyJSON() string {
 	switch n.kind {
 	case kindBytes:

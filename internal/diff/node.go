@@ -5,7 +5,7 @@ import (
 	"unsafe"
 )
 
-// A kind is how a node's memory is read.
+// kind selects how a node's memory is read.
 type kind uint8
 
 const (
@@ -23,7 +23,7 @@ const (
 	kindAny
 )
 
-// A node is the compiled plan of one Go type. Plans are immutable once they are published.
+// node is the compiled plan of one Go type. Plans are immutable once they are published.
 type node struct {
 	kind   kind
 	typ    reflect.Type
@@ -34,7 +34,7 @@ type node struct {
 	first  []int    // of each word, the first of layout that does not end before it
 }
 
-// A field is one member of a struct's JSON object.
+// field is one member of a struct's JSON object.
 type field struct {
 	name      string
 	offset    uintptr
@@ -43,7 +43,7 @@ type field struct {
 	omitEmpty bool
 	omitZero  bool
 
-	// What the patch tags say; only strategic patches look at it.
+	// From the patch tags; used by strategic patches only.
 	merge    bool
 	retain   bool
 	replace  bool
@@ -64,7 +64,7 @@ func (n *node) member(name string) *field {
 	return nil
 }
 
-// A slice is the memory of a Go slice of any type.
+// slice is the memory of a Go slice of any type.
 type slice struct {
 	data unsafe.Pointer
 	len  int
@@ -75,12 +75,12 @@ func (n *node) index(s *slice, i int) unsafe.Pointer {
 	return unsafe.Add(s.data, uintptr(i)*n.elem.typ.Size())
 }
 
-// omitted says whether encoding/json leaves the member out of its object.
+// omitted reports whether encoding/json leaves the member out of its object.
 func (f *field) omitted(p unsafe.Pointer) bool {
 	return f.omitEmpty && f.node.empty(p) || f.omitZero && f.node.zero(p)
 }
 
-// empty is omitempty's idea of it.
+// empty reports whether omitempty leaves the value at p out.
 func (n *node) empty(p unsafe.Pointer) bool {
 	switch n.kind {
 	case kindStruct:
@@ -114,10 +114,10 @@ func opaqueEmpty(v reflect.Value) bool {
 	}
 }
 
-// zeroer is what omitzero asks a type that has it.
+// zeroer is the method that omitzero calls.
 type zeroer = interface{ IsZero() bool }
 
-// zero is omitzero's idea of it: the type's IsZero method, if it has one. The type of a value in an
+// zero reports whether omitzero leaves the value at p out: by the type's IsZero method, if it has one. The type of a value in an
 // interface does not count.
 func (n *node) zero(p unsafe.Pointer) bool {
 	v := n.value(p)
@@ -135,10 +135,10 @@ func (n *node) zero(p unsafe.Pointer) bool {
 	return n.value(p).IsZero()
 }
 
-// value is the memory at p as an addressable value.
+// value returns the memory at p as an addressable value.
 func (n *node) value(p unsafe.Pointer) reflect.Value { return reflect.NewAt(n.typ, p).Elem() }
 
-// null says whether the JSON of the memory at p is null, for all kinds but the opaque ones.
+// null reports whether the JSON of the memory at p is null, for all kinds but the opaque ones.
 func (n *node) null(p unsafe.Pointer) bool {
 	switch n.kind {
 	case kindPointer, kindMap:
@@ -152,7 +152,7 @@ func (n *node) null(p unsafe.Pointer) bool {
 	}
 }
 
-// flat says whether the JSON of the node is never an object or a list.
+// flat reports whether the JSON of the node is never an object or a list.
 func (n *node) flat() bool {
 	switch n.kind {
 	case kindBool, kindInt, kindUint, kindFloat, kindString, kindBytes:

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// isFlat names the types with a MarshalJSON that never writes an object or a list.
+// isFlat reports whether the MarshalJSON of t never writes an object or a list.
 func isFlat(t reflect.Type) bool {
 	switch t {
 	case reflect.TypeFor[resource.Quantity](), reflect.TypeFor[intstr.IntOrString](), reflect.TypeFor[metav1.Time](),
@@ -46,7 +46,7 @@ func (w *writer) equalOpaque(n *node, a, b unsafe.Pointer) bool {
 	return same || bytes.Equal(w.opaque(n, a), w.opaque(n, b))
 }
 
-// opaque is the JSON of the value at p.
+// opaque returns the JSON of the value at p.
 func (w *writer) opaque(n *node, p unsafe.Pointer) []byte {
 	data, err := json.Marshal(n.value(p).Addr().Interface())
 	if err != nil {
@@ -55,7 +55,7 @@ func (w *writer) opaque(n *node, p unsafe.Pointer) []byte {
 	return data
 }
 
-// opaqueDiff writes what to do to a, which has a custom JSON, to get b.
+// opaqueDiff writes the difference of two values with a custom JSON, or nothing.
 func (w *writer) opaqueDiff(n *node, a, b unsafe.Pointer) {
 	if w.equalOpaque(n, a, b) {
 		return
@@ -76,7 +76,7 @@ func (w *writer) opaqueDiff(n *node, a, b unsafe.Pointer) {
 	w.anyDiff(w.decode(x), w.decode(y))
 }
 
-// structured says whether data is an object or a list.
+// structured reports whether data is an object or a list.
 func structured(data []byte) bool { return len(data) > 0 && (data[0] == '{' || data[0] == '[') }
 
 func (w *writer) decode(data []byte) any {

@@ -37,7 +37,7 @@ func Make(before, after any, s Style) (Patch, error) {
 	return p, err
 }
 
-// errNoPlan says that a type cannot be compared in memory.
+// errNoPlan is the error for a type that cannot be compared in memory.
 var errNoPlan = errors.New("no plan")
 
 const firstBytes = 256
@@ -116,7 +116,7 @@ func untyped(a, b map[string]any) (Patch, error) {
 }
 
 // keepMaps gives b an empty map of labels or annotations where it has none and a has one: then their
-// keys are removed one by one, and what others have added since survives.
+// keys are removed one by one, and keys that other clients have added since survive.
 func keepMaps(a, b map[string]any) (map[string]any, map[string]any) {
 	was, _ := a["metadata"].(map[string]any)
 	is, ok := b["metadata"].(map[string]any)

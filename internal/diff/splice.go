@@ -22,7 +22,7 @@ func WithMetadata(patch, members []byte) []byte {
 	return slices.Insert(patch, at, members...)
 }
 
-// metadataAt is the index of the first byte inside the metadata object, or 0.
+// metadataAt returns the index of the first byte inside the metadata object, or 0.
 func metadataAt(patch []byte) int {
 	if bytes.HasPrefix(patch[1:], []byte(metadataMember)) {
 		return 1 + len(metadataMember)

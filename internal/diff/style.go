@@ -15,7 +15,7 @@ const (
 	Strategic
 )
 
-// StyleOf is the style that the server understands for obj: strategic for the
+// StyleOf returns the style that the server understands for obj: strategic for the
 // types of Kubernetes itself, which servers know by their Go struct, JSON for
 // everything else.
 //

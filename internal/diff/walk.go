@@ -80,8 +80,8 @@ func (w *writer) quick(n *node, a, b unsafe.Pointer) bool {
 	}
 }
 
-// emptied says whether a container that is now left out loses its elements one by one, so that what
-// others have added since it was read survives.
+// emptied reports whether a container that is now left out loses its elements one by one, so that
+// elements that other clients have added since it was read survive.
 func (w *writer) emptied(f *field) bool {
 	return w.style == Strategic && !f.replace && (f.node.kind == kindMap || f.node.kind == kindSlice && f.merge)
 }
@@ -121,7 +121,7 @@ func (w *writer) change(f *field, a, b unsafe.Pointer) {
 	}
 }
 
-// valueDiff writes what the patch has in place of the value, or nothing if both are equal.
+// valueDiff writes the difference of two values, or nothing if they are equal.
 func (w *writer) valueDiff(n *node, a, b unsafe.Pointer, retain bool) {
 	switch n.kind {
 	case kindPointer:

@@ -29,7 +29,7 @@ func (n *node) layOut() {
 	}
 }
 
-// end is the offset behind the field.
+// end returns the offset behind the field.
 func (f *field) end() uintptr { return f.offset + f.node.typ.Size() }
 
 // equalStructs compares only fields of which a word differs: the same bytes have the same JSON.

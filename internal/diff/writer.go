@@ -7,11 +7,11 @@ import (
 	"unsafe"
 )
 
-// errUnmergeable ends a strategic patch that could be read in another way than it was meant: lists
+// errUnmergeable ends a strategic patch that could be misread: lists
 // without a unique merge key, values whose shape the server does not know.
 var errUnmergeable = errors.New("cannot be merged by key")
 
-// A writer walks two objects at once and writes their difference. It keeps the first error.
+// writer walks two objects at once and writes their difference. It keeps the first error.
 type writer struct {
 	buf   []byte
 	style Style
@@ -93,8 +93,8 @@ func (w *writer) marshalNew(v any) {
 	w.checkKeys(w.buf[start:])
 }
 
-// nested writes open, what f writes and closing; it takes all of it back, and
-// says so, if f writes nothing.
+// nested writes open, then f, then closing. If f writes nothing, it removes open
+// and returns false.
 func (w *writer) nested(open, closing byte, f func()) bool {
 	w.buf = append(w.buf, open)
 	start := len(w.buf)

@@ -32,7 +32,7 @@ func TestListsHaveNoRoomToSpare(t *testing.T) {
 	g.Expect(u.Object).To(Equal(map[string]any{"list": []any{"a"}}))
 }
 
-// The closest relative of a Pod is one of the same controller, even if another one came first.
+// The closest relative of a Pod is one of the same controller, even if a different one came first.
 func TestAReplicaTakesSmallPartsFromOneOfItsController(t *testing.T) {
 	g, s := NewWithT(t), intern.New()
 	yes := true

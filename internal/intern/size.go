@@ -130,7 +130,7 @@ func (s *sizer) content(v any) {
 	}
 }
 
-// mapSize is what a map of so many strings to values of that size takes: groups
+// mapSize is the memory of a map of n strings to values of that size: groups
 // of 8 slots with a word of control bytes each, at most 7/8 of them used unless
 // there is but one.
 func mapSize(length int, value uintptr) uintptr {

@@ -124,7 +124,7 @@ func TestUpdatesOfUnstructuredKeepWhatHasStayed(t *testing.T) {
 	s.Update(next, old)
 	spec := func(u *unstructured.Unstructured) uintptr { return reflect.ValueOf(u.Object["spec"]).Pointer() }
 	if spec(old) != spec(next) {
-		t.Error("the spec is another one")
+		t.Error("the spec is not the same one")
 	}
 }
 

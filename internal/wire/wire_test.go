@@ -241,7 +241,7 @@ func TestTheSpecIsDecodedOnlyIfItHasChanged(t *testing.T) {
 	container := func(n int) *corev1.Container { return &p[n].Spec.Containers[0] }
 	g.Expect(container(1)).To(BeIdenticalTo(container(0)))
 	g.Expect(container(2)).NotTo(BeIdenticalTo(container(0)))
-	g.Expect(container(3)).NotTo(BeIdenticalTo(container(0)), "the state that the cache has is another one")
+	g.Expect(container(3)).NotTo(BeIdenticalTo(container(0)), "the state that the cache has differs")
 	g.Expect([]string{container(0).Image, container(2).Image, container(3).Image}).To(Equal([]string{"x", "y", "x"}))
 	g.Expect(p[1].Status.Phase).To(Equal(corev1.PodRunning))
 	g.Expect(p[1].ResourceVersion).To(Equal("2"))

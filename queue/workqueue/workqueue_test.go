@@ -166,7 +166,7 @@ func TestTakesBackAKeyThatIsHeld(t *testing.T) {
 	})
 }
 
-// blocked starts f and returns a function that tells whether it still runs.
+// blocked starts f and returns a function that reports whether it still runs.
 func blocked(f func()) func() bool {
 	done := make(chan struct{})
 	go func() {

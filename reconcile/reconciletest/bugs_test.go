@@ -225,7 +225,7 @@ func TestExploreFindsBugs(t *testing.T) {
 	}
 }
 
-// A token plays the same counter-example again, and says so when the program is another one by now.
+// A token plays the same counter-example again, and says so when the program has changed since.
 func TestReplay(t *testing.T) {
 	g := gomega.NewWithT(t)
 	c := breeding.Case(breeding.Premature)
@@ -241,7 +241,7 @@ func TestReplay(t *testing.T) {
 // repeats is how often each seed is played; 1000 by hand: go test -run TestSeedsAreDeterministic -repeats 1000.
 var repeats = flag.Int("repeats", 2, "how often TestSeedsAreDeterministic plays each seed")
 
-// A seed gives the same trace each time, and another one gives another.
+// A seed gives the same trace each time, and a different one gives a different trace.
 func TestSeedsAreDeterministic(t *testing.T) {
 	g := gomega.NewWithT(t)
 	c := breeding.Case(breeding.Right)

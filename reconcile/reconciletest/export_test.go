@@ -27,7 +27,7 @@ func Hashes(t *testing.T, c *Case) []string {
 	return x.hashes
 }
 
-// Repeat makes the run without faults so many times, and returns the hashes of the traces.
+// Repeat makes the run without faults n times, and returns the hashes of the traces.
 func Repeat(t *testing.T, c *Case, times int) []string {
 	t.Helper()
 	x := newExplorer(t, c, nil)
@@ -37,7 +37,7 @@ func Repeat(t *testing.T, c *Case, times int) []string {
 	return x.hashes
 }
 
-// SeedHashes plays each seed so many times, and returns the hashes of the traces.
+// SeedHashes plays each seed n times, and returns the hashes of the traces.
 func SeedHashes(t *testing.T, c *Case, seeds, times int) [][]string {
 	t.Helper()
 	x := newExplorer(t, c, nil)

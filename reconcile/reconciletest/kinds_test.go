@@ -42,7 +42,7 @@ func goneBefore(c *reconciletest.Case) {
 	}
 }
 
-// whole writes the parent as a whole, and takes the version of the newest one so that nobody contradicts.
+// whole writes the parent as a whole, and takes the version of the newest one so that the server does not refuse it.
 func whole(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) error {
 	if p.Annotations["ready"] != "" {
 		return nil
@@ -304,7 +304,7 @@ func byLife(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) error
 	return byName(ctx, b, live)
 }
 
-// What somebody asks for while the caches are of the past is not held against who does it.
+// A change of the desired state while the caches are behind is no fault of the controller.
 func TestWhatIsAskedForInThePastWorldMayBeDeleted(t *testing.T) {
 	g := gomega.NewWithT(t)
 	c := breeding.Case(breeding.Right)

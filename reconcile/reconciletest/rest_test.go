@@ -13,7 +13,7 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
 )
 
-// A lamp is outside of the API server. Somebody switches it on again, and somebody else reports that it is on.
+// A lamp is outside of the API server. One actor switches it on again, and another reports that it is on.
 type lamp struct {
 	mu    sync.Mutex // guards what follows
 	state string
@@ -65,7 +65,7 @@ func lit(switcher func(l *lamp)) *reconciletest.Case {
 	return c
 }
 
-// It is not at rest while an actor has something to do, although nobody writes and Options.Rest is short.
+// It is not at rest while an actor has something to do, although there are no writes and Options.Rest is short.
 func TestRestWaitsForActorsThatDoNotWrite(t *testing.T) {
 	for name, b := range map[string]struct {
 		plan     string

@@ -33,7 +33,7 @@ func site(name, image string) *corev1.ConfigMap {
 	}
 }
 
-// served tells whether a Deployment serves what it should; after is when to look again, if nothing changes.
+// served reports whether a Deployment serves what it should; after is when to look again, if nothing changes.
 type served = func(d *appsv1.Deployment) (yes bool, after time.Duration)
 
 // complete believes what the Deployment reports, once that is about what is wanted.

@@ -23,8 +23,8 @@ import (
 )
 
 // A crowd is more parents than there are workers. All of them change at once when the program boots, and each change
-// comes from three sides: the parents, their children, and Services of their names. Each turn makes a call, so that one
-// turn more or less shows.
+// comes from three sides: the parents, their children, and Services of their names. Each reconcile makes a call, so that one
+// reconcile more or less shows.
 func crowd(t func() breeding.Breed) *reconciletest.Case {
 	c := &reconciletest.Case{Run: func(env *reconciletest.Env) error { return crowded(env, t()) }}
 	for i := range 6 {
@@ -48,7 +48,7 @@ func seen(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) error {
 	return breeding.Right(ctx, b, p)
 }
 
-// shy is seen, but the first turn of each parent fails.
+// shy is seen, but the first reconcile of each parent fails.
 func shy() breeding.Breed {
 	var failed sync.Map
 	return func(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) error {
@@ -102,7 +102,7 @@ func TestBackOffIsDeterministic(t *testing.T) {
 	gomega.NewWithT(t).Expect(all).To(gomega.HaveEach(all[0]))
 }
 
-// What comes from three sides at once is one turn.
+// What comes from three sides at once is one reconcile.
 func TestMappersAreHeardBeforeATurnBegins(t *testing.T) {
 	g := gomega.NewWithT(t)
 	c := crowd(func() breeding.Breed { return seen })
@@ -117,7 +117,7 @@ func TestMappersAreHeardBeforeATurnBegins(t *testing.T) {
 	g.Expect(strings.Count(boot, "get configmaps")).To(gomega.Equal(6), boot)
 }
 
-// A run that ends in the middle ends for those, too, who wait for their turn.
+// A run that ends in the middle ends for waiting keys, too.
 func TestWorkersThatWaitCanBeStopped(t *testing.T) {
 	g := gomega.NewWithT(t)
 	c := crowd(func() breeding.Breed { return seen })

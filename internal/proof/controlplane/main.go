@@ -48,7 +48,7 @@ func main() {
 
 // exitWithSupervisor ends this process when the one that holds the other end of its standard input is gone.
 func exitWithSupervisor() {
-	_, _ = io.Copy(io.Discard, os.Stdin) // However the input ends, nobody is there any more.
+	_, _ = io.Copy(io.Discard, os.Stdin) // However the input ends, the caller has ended.
 	os.Exit(1)
 }
 

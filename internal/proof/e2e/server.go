@@ -28,8 +28,8 @@ type server struct {
 	done  chan struct{}
 	err   error // why it ended; read after done
 
-	turn chan struct{} // held while a command waits for its answer
-	owed int           // answers to commands that nobody waits for any more; guarded by turn
+	busy chan struct{} // held while a command waits for its answer
+	owed int           // answers to commands whose callers have gone away; guarded by busy
 	once sync.Once
 }
 
@@ -39,7 +39,7 @@ func startServer(program string, args []string, progress io.Writer) (*server, er
 		lines: make(chan string),
 		log:   &compile.Tail{},
 		done:  make(chan struct{}),
-		turn:  make(chan struct{}, 1),
+		busy:  make(chan struct{}, 1),
 	}
 	s.cmd.Stderr = io.MultiWriter(s.log, progress)
 	// In a group of its own, so that an interrupt from the terminal ends the tests first.
@@ -90,8 +90,8 @@ func (s *server) ended() error {
 // command writes a line and returns what the process answers to it.
 func (s *server) command(ctx context.Context, line string) error {
 	select {
-	case s.turn <- struct{}{}:
-		defer func() { <-s.turn }()
+	case s.busy <- struct{}{}:
+		defer func() { <-s.busy }()
 	case <-ctx.Done():
 		return ctx.Err()
 	}

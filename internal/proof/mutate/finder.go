@@ -126,7 +126,7 @@ func (f *finder) results(of *ast.FuncType, n *ast.ReturnStmt) {
 	}
 }
 
-// negate turns conditions round. What is compared by == or != has a mutation of its own for that.
+// negate negates conditions. What is compared by == or != has a mutation of its own for that.
 func (f *finder) negate(conditions ...ast.Expr) {
 	for _, c := range conditions {
 		if b, ok := c.(*ast.BinaryExpr); !ok || b.Op != token.EQL && b.Op != token.NEQ {

@@ -1,5 +1,5 @@
 // Command mutate measures how much of a package its tests hold: it changes one place of the source at a time, and
-// sees whether a test turns red. A change that all tests let pass is printed.
+// sees whether a test fails. A change that all tests let pass is printed.
 //
 //	go run ./internal/proof/mutate -n 100 ./queue ./patch
 //
@@ -21,7 +21,7 @@ import (
 	"time"
 )
 
-// testedBy names the packages whose tests hold another one's behaviour, too, below the root of the module.
+// testedBy names the packages whose tests hold a different package's behaviour, too, below the root of the module.
 var testedBy = map[string][]string{
 	"internal/diff":   {"patch"},
 	"internal/intern": {"informer"},

@@ -85,7 +85,7 @@ func TestKubeletRunsPods(t *testing.T) {
 		want    []string
 	}{
 		{"that are bound", []runtime.Object{pod("a", on("n"))}, []string{"a Running n True"}},
-		{"that nobody has bound", []runtime.Object{pod("a")}, []string{"a Running node True"}},
+		{"that is not bound", []runtime.Object{pod("a")}, []string{"a Running node True"}},
 		{"but not those that have ended", []runtime.Object{pod("a", on("n"), ended)}, []string{"a Succeeded n"}},
 		{"on the first Node that there is for them", []runtime.Object{
 			node("1", cordoned), node("2", ready(corev1.ConditionFalse)), node("3", ready(corev1.ConditionTrue)),
@@ -274,7 +274,7 @@ func TestDeploymentsRollOut(t *testing.T) {
 		{"not while it is paused", deployment("web", 2), []reconciletest.Step{paused(true), image("i:2"), size(3)}, "3 i:1 ready, web: 0 of 3 updated, 3 available, MinimumReplicasAvailable"},
 		{"after a pause", deployment("web", 2), []reconciletest.Step{paused(true), image("i:2"), paused(false)}, "2 i:2 ready, web: 2 of 2 updated, 2 available" + rolledOut},
 		{"away", deployment("web", 2), []reconciletest.Step{reconciletest.Delete("deployments.apps", "d/web")}, ""},
-		{"another one after it is gone", deployment("web", 2), []reconciletest.Step{
+		{"a recreated one", deployment("web", 2), []reconciletest.Step{
 			reconciletest.Delete("deployments.apps", "d/web"), reconciletest.Create(deployment("web", 1)),
 		}, "1 i:1 ready, web: 1 of 1 updated, 1 available" + rolledOut},
 		{"a Pod that goes", deployment("web", 2), []reconciletest.Step{{
@@ -351,7 +351,7 @@ func withinBounds(w *reconciletest.World, of *appsv1.Deployment) error {
 	return nil
 }
 
-// A task that cannot be done does not keep the others from being done, and is not tried for ever.
+// A task that cannot be done does not keep the others from being done, and is not tried forever.
 func TestDeploymentsGoOnWhenOneCannot(t *testing.T) {
 	g := gomega.NewWithT(t)
 	bad := deployment("a-bad", 1, func(d *appsv1.Deployment) { d.Name = strings.Repeat("a", 250) })

@@ -69,7 +69,7 @@ func smokeIn(t *testing.T, c *reconciletest.Case, slow time.Duration) *reconcile
 	return r
 }
 
-// A write is under way when another one has the program killed. Its caller is told at once that there is no network;
+// A write is in flight when another write kills the program. Its caller is told at once that there is no network;
 // the server has it, and the answer comes long after: the trial waits for that, and cleans it up.
 func TestSmokeKnowsWhatWasUnderWayAtAKill(t *testing.T) {
 	g, waited := gomega.NewWithT(t), time.Duration(0)
@@ -213,7 +213,7 @@ func TestSmokeHasPatienceWithManyKills(t *testing.T) {
 	g.Expect(r.Kills).To(gomega.Equal(writes))
 }
 
-// A write that changes nothing is none, also of an object that somebody has written of whom Smoke does not know.
+// A write that changes nothing is none, also of an object written by a client that Smoke does not know.
 func TestSmokeKnowsWhatOthersHaveWritten(t *testing.T) {
 	g := gomega.NewWithT(t)
 	var w *fixture

@@ -262,7 +262,7 @@ func TestSmokeJudgesTheThirdRun(t *testing.T) {
 	})
 }
 
-// Nor do resources with which nobody in the case has to do.
+// Nor do resources that the case does not use.
 func TestSmokeComparesWhatWasAskedFor(t *testing.T) {
 	g, runs := gomega.NewWithT(t), 0
 	var w *fixture

@@ -77,7 +77,7 @@ func (d *dataDir) apiServer() component {
 			"--service-account-key-file=" + d.pki(accountKey),
 			"--service-account-signing-key-file=" + d.pki(accountKey),
 			"--allow-privileged=true",
-			// Without a kubelet nobody would take the not-ready taint off a new Node.
+			// Without a kubelet, the not-ready taint would stay on a new Node.
 			"--disable-admission-plugins=TaintNodesByCondition",
 			"--max-requests-inflight=2000",
 			"--max-mutating-requests-inflight=1000",

@@ -83,7 +83,7 @@ var _ = Describe("The data directory", func() {
 	})
 
 	When("its port is taken meanwhile", func() {
-		It("says so, and takes another one if asked to", func() {
+		It("says so, and takes a different one if asked to", func() {
 			path := GinkgoT().TempDir()
 			d := open(path, 0)
 			server := strings.TrimPrefix(d.Server(), "https://")

@@ -18,6 +18,6 @@
 //     certificates and tokens. Without one a temporary directory is used, and removed at the end.
 //   - The children's standard input is a pipe which only the Supervisor holds: however it dies, they see its end.
 //
-// There are no kubelets: Pods are created and scheduled, but never run, and nobody reports on Nodes. The controllers
+// There are no kubelets: Pods are created and scheduled, but never run, and Nodes have no reports. The controllers
 // that act on a kubelet's silence (node lifecycle, taint eviction, pod garbage collection) are therefore off.
 package supervisor

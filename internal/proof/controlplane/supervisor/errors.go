@@ -8,7 +8,7 @@ import (
 // ErrStopped is the answer to a request when the Supervisor does not run any more.
 var ErrStopped = errors.New("the control plane has stopped")
 
-// ExitError says that a component ended although nobody had asked it to.
+// ExitError says that a component ended without being asked to.
 type ExitError struct {
 	// Component is its name.
 	Component string

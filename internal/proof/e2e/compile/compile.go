@@ -68,7 +68,7 @@ type build struct {
 	report  *report
 }
 
-// fresh says whether the program is there and no source is newer.
+// fresh reports whether the program is there and no source is newer.
 func (b *build) fresh() (bool, error) {
 	program, err := os.Stat(b.program)
 	if errors.Is(err, fs.ErrNotExist) {

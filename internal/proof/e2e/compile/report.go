@@ -111,7 +111,7 @@ func (r *report) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// note counts a line that tells of progress, and says whether it was one. The caller holds the mutex.
+// note counts a line that is about progress, and reports whether it was one. The caller holds the mutex.
 func (r *report) note(line string) bool {
 	switch {
 	case r.pending[line]:
