@@ -3,6 +3,7 @@ package patch_test
 import (
 	"context"
 	"errors"
+	"maps"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -75,9 +76,7 @@ func writes() map[string]func(ctx context.Context, of podClients, pod *corev1.Po
 			return err
 		},
 	}
-	for name, write := range podWrites {
-		out[name] = write
-	}
+	maps.Copy(out, podWrites)
 	return out
 }
 
@@ -216,9 +215,7 @@ func locksOnRequest(t *testing.T) {
 			_, err := patch.Ensure(ctx, of, pod, o, relabel)
 			return err
 		},
-		"Delete": func(ctx context.Context, of podClients, pod *corev1.Pod, o *patch.Options) error {
-			return patch.Delete(ctx, of, pod, o)
-		},
+		"Delete": patch.Delete[typedcorev1.PodInterface, *corev1.Pod],
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, lock := range []bool{false, true} {
