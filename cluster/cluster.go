@@ -9,13 +9,15 @@ import (
 	"slices"
 	"sync"
 
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 )
 
 // Options of a [Cluster]. Nil and zero fields mean the defaults.
 type Options struct {
-	// UserAgent of the requests. Defaults to that of the config.
+	// UserAgent of the requests. Defaults to that of the config, else to client-go's.
 	UserAgent string
 }
 
@@ -23,13 +25,16 @@ type Options struct {
 type Cluster struct {
 	config *rest.Config
 
-	once   sync.Once // of client
-	client kubernetes.Interface
+	mu       sync.Mutex // guards the following
+	client   kubernetes.Interface
+	dynamic  dynamic.Interface
+	metadata metadata.Interface
+	kinds    []checker
+}
 
-	mu    sync.Mutex // guards kinds
-	kinds []interface {
-		Check(ctx context.Context) error
-	}
+// checker is a [Kind].
+type checker interface {
+	Check(ctx context.Context) error
 }
 
 // New returns the cluster that config reaches. It sends nothing.
@@ -37,7 +42,7 @@ type Cluster struct {
 // The config's QPS is kept if it is set, otherwise clients do not limit their
 // rate. The config itself is not modified.
 //
-// Errors: a config of which no client can be made: one that names no server, that
+// Errors: a config from which no client can be built: one that names no server, that
 // contradicts itself, or whose certificates cannot be read.
 func New(config *rest.Config, o *Options) (*Cluster, error) {
 	if config == nil {
@@ -57,7 +62,7 @@ func New(config *rest.Config, o *Options) (*Cluster, error) {
 		o = &Options{}
 	}
 	c := &Cluster{config: rest.CopyConfig(config)}
-	c.config.UserAgent = cmp.Or(o.UserAgent, config.UserAgent)
+	c.config.UserAgent = cmp.Or(o.UserAgent, config.UserAgent, rest.DefaultKubernetesUserAgent())
 	if config.QPS == 0 && config.RateLimiter == nil {
 		c.config.QPS = -1
 	}

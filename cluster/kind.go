@@ -8,7 +8,7 @@ import (
 	"slices"
 
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -20,7 +20,7 @@ import (
 	"github.com/homeostat/homeostat/informer"
 )
 
-// Kind makes clients of a kind that the program has Go types of, such as its own
+// Kind makes clients of a kind for which the program has Go types, such as its own
 // custom resource, without generated code. T is a pointer to the object's type and
 // L one to the list's:
 //
@@ -94,7 +94,7 @@ func newKind[T informer.Object, L runtime.Object](
 	if version.Group == "" {
 		config.APIPath = "/api"
 	}
-	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
+	config.NegotiatedSerializer = keepsType{serializer.NewCodecFactory(scheme).WithoutConversion()}
 	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
 	client, err := rest.RESTClientFor(config)
 	if err != nil {
@@ -102,6 +102,20 @@ func newKind[T informer.Object, L runtime.Object](
 	}
 	return &Kind[T, L]{resource, kind, client, runtime.NewParameterCodec(scheme)}, nil
 }
+
+// keepsType leaves apiVersion and kind in the objects it decodes, which client-go's
+// clears: without them an Event cannot say what it is about, for no scheme that a
+// recorder knows has these types.
+type keepsType struct{ runtime.NegotiatedSerializer }
+
+// DecoderToVersion returns d.
+func (keepsType) DecoderToVersion(d runtime.Decoder, _ runtime.GroupVersioner) runtime.Decoder {
+	return d
+}
+
+// ErrKind is what [Kind.Check] returns if the server does not have the kind under
+// its name: only a change of the program or of the server's CRDs helps.
+var ErrKind = errors.New("the server has no such kind")
 
 // kindIn returns the kind that T is registered as in a group and version.
 func kindIn[T runtime.Object](scheme *runtime.Scheme, version schema.GroupVersion) (string, error) {
@@ -154,11 +168,10 @@ func (c *Client[T, L]) UpdateScale(
 		VersionedParams(&o, c.kind.parameters).Body(scale).Do(ctx).Into(result)
 }
 
-// Check asks the server whether it serves the resource, as that kind. It sends
+// Check verifies that the server serves the resource with the expected kind. It sends
 // one request, which every account may send unless an administrator forbids it.
 //
-// Errors: the resource is not served, with what is instead; it is of another kind;
-// those of the request.
+// Errors: [ErrKind], with what the server has instead; those of the request.
 func (k *Kind[T, L]) Check(ctx context.Context) error {
 	if err := k.check(ctx); err != nil {
 		return fmt.Errorf("checking that the server has %s: %w", named(k.resource), err)
@@ -169,6 +182,10 @@ func (k *Kind[T, L]) Check(ctx context.Context) error {
 func (k *Kind[T, L]) check(ctx context.Context) error {
 	list, err := discovery.NewDiscoveryClient(k.client).ServerResourcesForGroupVersionWithContext(ctx,
 		k.resource.GroupVersion().String())
+	if apierrors.IsNotFound(err) {
+		return fmt.Errorf("%w: nothing is served as %v: install its CustomResourceDefinition, or correct the version",
+			ErrKind, k.resource.GroupVersion())
+	}
 	if err != nil {
 		return err
 	}
@@ -177,14 +194,14 @@ func (k *Kind[T, L]) check(ctx context.Context) error {
 		return nil
 	}
 	if at >= 0 {
-		return fmt.Errorf("its kind is %s there, and %s in Go", list.APIResources[at].Kind, k.kind)
+		return fmt.Errorf("%w: its kind is %s there, and %s in Go", ErrKind, list.APIResources[at].Kind, k.kind)
 	}
 	for _, r := range list.APIResources {
 		if r.Kind == k.kind {
-			return fmt.Errorf("kind %s is served as %q", k.kind, r.Name)
+			return fmt.Errorf("%w: kind %s is served as %q", ErrKind, k.kind, r.Name)
 		}
 	}
-	return &meta.NoResourceMatchError{PartialResource: k.resource}
+	return fmt.Errorf("%w: %v has neither that resource nor kind %s", ErrKind, k.resource.GroupVersion(), k.kind)
 }
 
 // named is a resource as kubectl and RBAC name it.

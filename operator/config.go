@@ -2,20 +2,23 @@ package operator
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"log/slog"
+	"strconv"
 
 	"github.com/go-logr/logr"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
 )
 
 // Config returns how to reach the cluster: by the given kubeconfig file, else the
 // cluster that this process runs in, else by the rules of kubectl ($KUBECONFIG,
 // ~/.kube/config).
 //
-// Errors: a kubeconfig that cannot be read, or that no cluster is named.
+// Errors: an unreadable kubeconfig, or no cluster configured.
 func Config(kubeconfig string) (*rest.Config, error) {
 	if kubeconfig == "" {
 		config, err := rest.InClusterConfig()
@@ -37,6 +40,13 @@ func Config(kubeconfig string) (*rest.Config, error) {
 		return nil, fmt.Errorf("reading the kubeconfig: %w", err)
 	}
 	return config, nil
+}
+
+// verbose sets the level of klog's own verbosity, which client-go asks.
+func verbose(level int) {
+	fs := flag.NewFlagSet("klog", flag.ContinueOnError)
+	klog.InitFlags(fs)
+	_ = fs.Set("v", strconv.Itoa(level)) // a number is a level
 }
 
 // Logger returns a logger that writes one line per message to out, as text or as

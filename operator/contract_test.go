@@ -39,10 +39,10 @@ func TestContract(t *testing.T) {
 			TestAMissingPermissionIsNamedBeforeAnythingStarts(t)
 			TestAServerThatDoesNotAnswerIsNamed(t)
 		},
-		"A kind that the server does not have under its name ends the program before any controller runs.": TestAWrongKindEndsTheProgram,
-		"With --leader-elect every cluster is fenced: no write is sent once the Lease may have expired.":   TestEveryClusterIsFenced,
-		"SIGTERM and SIGINT drain; a second one ends the process at once.":                                 TestASecondSignalEndsTheProcess,
-		"The probes answer until everything has drained.":                                                  TestProbesAnswerWhileItDrains,
+		"A kind that the server does not have under its name ends the program before any controller runs.":                        TestAWrongKindEndsTheProgram,
+		"With --leader-elect every cluster is fenced: what Setup's controllers write is refused once the Lease may have expired.": TestEveryClusterIsFenced,
+		"SIGTERM and SIGINT drain; a second one ends the process at once.":                                                        TestASecondSignalEndsTheProcess,
+		"The probes answer until everything has drained.":                                                                         TestProbesAnswerWhileItDrains,
 		"The exit code is 0 after a drain, 1 after an error, 2 for a wrong command line.": func(t *testing.T) {
 			TestASecondSignalEndsTheProcess(t)
 			TestMainSaysWhatIsWrongAndExits(t)
@@ -55,6 +55,19 @@ func kubeconfigOf(t *testing.T, server string) string {
 	file := filepath.Join(t.TempDir(), "config")
 	NewWithT(t).Expect(os.WriteFile(file, []byte(strings.Replace(kubeconfig, "http://127.0.0.1:1", server, 1)), 0o600)).To(Succeed())
 	return file
+}
+
+// podController makes a controller of one Pod, each of whose reconciles calls f.
+func podController(f func()) ([]*reconcile.Controller, error) {
+	pods := informer.For(fake.NewClientset(&corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "d", Name: "a", ResourceVersion: "1"},
+	}).CoreV1().Pods(""), nil)
+	c, err := reconcile.New("test", pods, reconcile.Func[*corev1.Pod](
+		func(context.Context, reconcile.Request[*corev1.Pod]) (reconcile.Result, error) {
+			f()
+			return reconcile.Result{}, nil
+		}), nil)
+	return []*reconcile.Controller{c}, err
 }
 
 func TestTheClusterIsFoundInThatOrder(t *testing.T) {
@@ -76,13 +89,8 @@ func TestAWrongKindEndsTheProgram(t *testing.T) {
 	p := operator.Program{Name: "test", Setup: func(env operator.Env) ([]*reconcile.Controller, error) {
 		_, err := cluster.NewKind[*corev1.Pod, *corev1.PodList](env.Cluster,
 			corev1.SchemeGroupVersion.WithResource("pots"), corev1.AddToScheme)
-		pods := informer.For(fake.NewClientset().CoreV1().Pods(""), nil)
-		c, made := reconcile.New("test", pods, reconcile.Func[*corev1.Pod](
-			func(context.Context, reconcile.Request[*corev1.Pod]) (reconcile.Result, error) {
-				ran = true
-				return reconcile.Result{}, nil
-			}), nil)
-		return []*reconcile.Controller{c}, errors.Join(err, made)
+		controllers, made := podController(func() { ran = true })
+		return controllers, errors.Join(err, made)
 	}}
 	file := answers(t, func(authorizationv1.ResourceAttributes) bool { return true })
 	var said bytes.Buffer
@@ -127,7 +135,7 @@ func TestMain(m *testing.M) {
 			<-env.Context.Done()
 			_, _ = io.WriteString(os.Stdout, "draining\n")
 			if os.Getenv(child+"_DRAINS") != "" {
-				return nil, nil
+				return podController(func() {})
 			}
 			select {}
 		}}.Main([]string{"--kubeconfig=" + file, "--listen-addr="}, os.Stderr)
@@ -183,21 +191,16 @@ func TestProbesAnswerWhileItDrains(t *testing.T) {
 	address := l.Addr().String()
 	g.Expect(l.Close()).To(Succeed())
 	begun, release := make(chan struct{}), make(chan struct{})
-	pods := informer.For(fake.NewClientset(&corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "d", Name: "a", ResourceVersion: "1"},
-	}).CoreV1().Pods(""), nil)
-	c, err := reconcile.New("test", pods, reconcile.Func[*corev1.Pod](
-		func(context.Context, reconcile.Request[*corev1.Pod]) (reconcile.Result, error) {
-			close(begun)
-			<-release
-			return reconcile.Result{}, nil
-		}), nil)
+	controllers, err := podController(func() {
+		close(begun)
+		<-release
+	})
 	g.Expect(err).NotTo(HaveOccurred())
 	reached, err := cluster.New(&rest.Config{Host: "http://127.0.0.1:1"}, nil)
 	g.Expect(err).NotTo(HaveOccurred())
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- (&operator.Server{Address: address, Cluster: reached}).Run(ctx, c) }()
+	go func() { ended <- (&operator.Server{Address: address, Cluster: reached}).Run(ctx, controllers...) }()
 	<-begun
 	stop()
 	live := func() (int, error) {
@@ -218,7 +221,7 @@ func TestProbesAnswerWhileItDrains(t *testing.T) {
 func TestTheVersionNamesTheCommit(t *testing.T) {
 	g := NewWithT(t)
 	var said bytes.Buffer
-	p := operator.Program{Name: "test", Clusters: []string{"other"}}
+	p := operator.Program{Name: "test", Clusters: []string{"other"}, Setup: begins}
 	g.Expect(p.Main([]string{"--version"}, &said)).To(Equal(0))
 	g.Expect(said.String()).To(MatchRegexp(`^test .+ \(commit .+\) go1\.`))
 	g.Expect(said.String()).To(Equal("test " + operator.Version() + "\n"))

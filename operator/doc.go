@@ -14,8 +14,8 @@
 //     says what is missing, or that no server answers.
 //   - A kind that the server does not have under its name ends the program before
 //     any controller runs.
-//   - With --leader-elect every cluster is fenced: no write is sent once the Lease
-//     may have expired.
+//   - With --leader-elect every cluster is fenced: what Setup's controllers write is
+//     refused once the Lease may have expired.
 //   - SIGTERM and SIGINT drain; a second one ends the process at once. The probes
 //     answer until everything has drained.
 //   - The exit code is 0 after a drain, 1 after an error, 2 for a wrong command

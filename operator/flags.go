@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 )
 
@@ -45,9 +46,7 @@ func (p Program) parse(args []string, stderr io.Writer) (*flags, error) {
 	if p.Replicas != AllWork {
 		f.lease(fs, p.Replicas)
 	}
-	if p.Needs != nil {
-		fs.DurationVar(&f.startup, "startup-timeout", time.Minute, "how long to wait for the API server at the start")
-	}
+	fs.DurationVar(&f.startup, "startup-timeout", time.Minute, "how long to wait for the API server at the start")
 	if p.Flags != nil {
 		p.Flags(fs)
 	}
@@ -63,20 +62,33 @@ func (f *flags) lease(fs *flag.FlagSet, r Replicas) {
 		usage = "share the work with the other replicas, by Leases that begin with this program's name"
 	}
 	fs.BoolVar(&f.leaderElect, "leader-elect", false, usage)
-	fs.StringVar(&f.namespace, "namespace", cmp.Or(os.Getenv("POD_NAMESPACE"), "default"), "`namespace` of the Lease")
+	fs.StringVar(&f.namespace, "namespace", cmp.Or(os.Getenv("POD_NAMESPACE"), ownNamespace(), "default"),
+		"`namespace` of the Lease")
 	host, _ := os.Hostname() // an empty identity is refused when it is needed
 	fs.StringVar(&f.identity, "identity", cmp.Or(os.Getenv("POD_NAME"), host), "`name` of this replica on the Lease")
 }
 
+// ownNamespace is that of the Pod, or empty outside of one.
+func ownNamespace() string {
+	text, _ := os.ReadFile("/var/run/secrets/kubernetes.io/serviceaccount/namespace") // none outside of a Pod
+	return strings.TrimSpace(string(text))
+}
+
 func (p Program) validate(f *flags, rest []string) error {
 	var errs []error
+	if p.Name == "" || p.Setup == nil {
+		errs = append(errs, errors.New("the program's Name or Setup is missing"))
+	}
+	if _, err := parsePermissions("", p.Needs...); err != nil {
+		errs = append(errs, err)
+	}
 	if len(rest) > 0 {
 		errs = append(errs, fmt.Errorf("unexpected argument %q", rest[0]))
 	}
 	if f.logFormat != "text" && f.logFormat != "json" {
 		errs = append(errs, fmt.Errorf("--log-format is %q: must be text or json", f.logFormat))
 	}
-	if p.Needs != nil && f.startup <= 0 {
+	if f.startup <= 0 {
 		errs = append(errs, fmt.Errorf("--startup-timeout is %v: must be more than 0", f.startup))
 	}
 	for _, name := range p.Clusters {

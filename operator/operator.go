@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 
 	"github.com/go-logr/logr"
@@ -43,7 +44,7 @@ type Program struct {
 	// Needs are the permissions without which the program ends at its start,
 	// such as "list,watch pods", "patch widgets.example.com/status" and "delete
 	// configmaps of-this-name". With --leader-elect those on its Leases are added.
-	// Nil checks none and needs no server at the start.
+	// Nil checks none.
 	Needs []string
 	// Replicas is what several replicas do. Defaults to [OneLeads].
 	Replicas Replicas
@@ -51,11 +52,11 @@ type Program struct {
 	// --<name>-kubeconfig, and is in [Env.Clusters]. The Lease and the Events are
 	// in the first cluster; the writes to all are fenced.
 	Clusters []string
-	// Profiles is what package status/profiles returns: it is served on /debug/pprof/
-	// to those who may see the debug page. Defaults to none.
+	// Profiles is the handler returned by profiles.Handler (package status/profiles):
+	// it is served on /debug/pprof/ to those who may see the debug page. Defaults to
+	// none.
 	Profiles http.Handler
-	// Setup makes the controllers. Nothing runs yet; what it asks a server ends
-	// with [Env.Context].
+	// Setup makes the controllers; nothing runs yet. Requests take [Env.Context].
 	Setup func(env Env) ([]*reconcile.Controller, error)
 }
 
@@ -78,11 +79,13 @@ type Env struct {
 	// Context ends when the process is told to stop. It carries the logger.
 	Context context.Context
 	// Cluster is the cluster that the flags name. What a reconcile writes through it
-	// is seen, and with --leader-elect refused once the Lease may have expired.
+	// is seen. With --leader-elect writes are refused unless this replica leads, and
+	// so in Setup.
 	Cluster *cluster.Cluster
 	// Clusters are those of Program.Clusters, by name.
 	Clusters map[string]*cluster.Cluster
-	// Events sends Events.
+	// Events records Kubernetes Events in the cluster that the flags name, reported
+	// by Program.Name.
 	Events events.EventRecorder
 	// Leader is nil without --leader-elect.
 	Leader reconcile.Leader
@@ -116,16 +119,21 @@ func (p Program) Main(args []string, stderr io.Writer) int {
 	}
 	logger := Logger(stderr, f.logFormat == "json", f.verbosity)
 	klog.SetLogger(logger)
+	verbose(f.verbosity)
 	ctx, stop := signal.NotifyContext(logr.NewContext(context.Background(), logger), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal is not caught
 	LimitMemory(logger)
 	err = p.run(ctx, f)
-	if err != nil && (ctx.Err() == nil || !errors.Is(err, context.Canceled)) { // stopped before it had begun
-		p.say(stderr, err)
-		return exitError
+	switch {
+	case err == nil:
+		return 0
+	case ctx.Err() != nil && errors.Is(err, context.Canceled) && !errors.Is(err, reconcile.ErrStopping):
+		logger.Info("stopped before it had begun", "reason", err.Error())
+		return 0
 	}
-	return 0
+	p.say(stderr, err)
+	return exitError
 }
 
 // say writes an error, or the version if err is nil. There is no other place for it.
@@ -169,7 +177,10 @@ func (p Program) run(ctx context.Context, f *flags) error {
 	if err != nil {
 		return err
 	}
-	if err := env.check(ctx); err != nil {
+	if err := p.complain(controllers, f); err != nil {
+		return err
+	}
+	if err := persist(ctx, home, f.startup, env.check); err != nil {
 		return err
 	}
 	server := &Server{Address: f.listenAddr, Cluster: home, Metrics: registry, Profiles: p.Profiles}
@@ -215,6 +226,21 @@ func (p Program) reach(env *Env, home *rest.Config, f *flags) (err error) {
 		if err != nil {
 			return fmt.Errorf("cluster %s of --%s: %w", name, clusterFlag(name), err)
 		}
+	}
+	return nil
+}
+
+// complain returns what is wrong with the controllers that Setup made.
+func (p Program) complain(controllers []*reconcile.Controller, f *flags) error {
+	elects := slices.ContainsFunc(controllers, func(c *reconcile.Controller) bool { return c.Status(0).Elects })
+	switch {
+	case len(controllers) == 0:
+		return errors.New("field Setup returned no controllers")
+	case p.Replicas == AllShare && len(controllers) > 1:
+		return fmt.Errorf("field Setup returned %d controllers: must be one, whose keys the replicas share", len(controllers))
+	case f.leaderElect && !elects:
+		return errors.New("with --leader-elect no controller has the Leader or the Shards of its environment, so none " +
+			"could ever write: make their options with Env.Options")
 	}
 	return nil
 }

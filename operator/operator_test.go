@@ -71,6 +71,33 @@ func TestMainSaysWhatIsWrongAndExits(t *testing.T) {
 	}
 }
 
+func begins(operator.Env) ([]*reconcile.Controller, error) { return nil, errors.New("it has begun") }
+
+func TestWhatSetupMadeIsLookedAtBeforeItRuns(t *testing.T) {
+	file := answers(t, func(authorizationv1.ResourceAttributes) bool { return true })
+	none := func(operator.Env) ([]*reconcile.Controller, error) { return nil, nil }
+	alone := func(operator.Env) ([]*reconcile.Controller, error) { return podController(func() {}) }
+	two := func(operator.Env) ([]*reconcile.Controller, error) {
+		one, err := podController(func() {})
+		return append(one, one...), err
+	}
+	for says, p := range map[string]operator.Program{
+		"field Setup returned no controllers":             {Setup: none},
+		"field Setup returned 2 controllers: must be one": {Setup: two, Replicas: operator.AllShare},
+		"no controller has the Leader or the Shards":      {Setup: alone},
+		"the program's Name or Setup is missing":          {},
+		`field Needs: "pods": must be verbs`:              {Setup: alone, Needs: []string{"pods"}},
+		`field Needs: "get  pods": must be verbs`:         {Setup: alone, Needs: []string{"get  pods"}},
+		`field Needs: "get pods a b": must be verbs`:      {Setup: alone, Needs: []string{"get pods a b"}},
+	} {
+		g := NewWithT(t)
+		p.Name = "test"
+		var said bytes.Buffer
+		g.Expect(p.Main([]string{"--kubeconfig=" + file, "--leader-elect", "--identity=me", "--listen-addr="}, &said)).NotTo(BeZero())
+		g.Expect(said.String()).To(ContainSubstring(says))
+	}
+}
+
 // answers is an API server that says what may be done, and knows nothing else.
 func answers(t *testing.T, allowed func(asked authorizationv1.ResourceAttributes) bool) (kubeconfigFile string) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -98,7 +125,7 @@ func TestAMissingPermissionIsNamedBeforeAnythingStarts(t *testing.T) {
 	p := operator.Program{
 		Name: "test", Usage: "test: does nothing",
 		Needs: []string{"list,watch pods", "patch widgets.example.com/status", "delete configmaps mine"},
-		Setup: func(operator.Env) ([]*reconcile.Controller, error) { return nil, errors.New("it has begun") },
+		Setup: begins,
 	}
 	for name, c := range map[string]struct {
 		refused string
@@ -140,7 +167,7 @@ func TestAServerThatDoesNotAnswerIsNamed(t *testing.T) {
 	g := NewWithT(t)
 	file := filepath.Join(t.TempDir(), "config")
 	g.Expect(os.WriteFile(file, []byte(kubeconfig), 0o600)).To(Succeed())
-	p := operator.Program{Name: "test", Needs: []string{"get pods"}}
+	p := operator.Program{Name: "test", Needs: []string{"get pods"}, Setup: begins}
 	var said bytes.Buffer
 	g.Expect(p.Main([]string{"--kubeconfig=" + file, "--startup-timeout=1ms"}, &said)).To(Equal(1))
 	g.Expect(said.String()).To(ContainSubstring("reaching the API server at http://127.0.0.1:1: no answer in 1ms"))
@@ -156,10 +183,10 @@ func TestHelpSaysWhatTheProgramDoes(t *testing.T) {
 		g.Expect(p.Main([]string{"-h"}, &said)).To(Equal(0))
 		return said.String()
 	}
-	g.Expect(help(operator.Program{Name: "test", Usage: "test: does nothing", Needs: []string{}})).To(And(
+	g.Expect(help(operator.Program{Name: "test", Usage: "test: does nothing", Setup: begins})).To(And(
 		HavePrefix("test: does nothing\n"), ContainSubstring("-leader-elect"), ContainSubstring("-startup-timeout")))
-	g.Expect(help(operator.Program{Name: "test", Replicas: operator.AllWork})).To(And(
-		HavePrefix("Usage of test:\n"), Not(ContainSubstring("-leader-elect")), Not(ContainSubstring("-startup-timeout"))))
+	g.Expect(help(operator.Program{Name: "test", Replicas: operator.AllWork, Setup: begins})).To(And(
+		HavePrefix("Usage of test:\n"), Not(ContainSubstring("-leader-elect"))))
 }
 
 func TestThePageNeedsATokenFromThisMachineToo(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -40,34 +41,41 @@ func (p permission) String() string {
 }
 
 // parsePermissions reads "get,list widgets.example.com/status" and "patch widgets a-name".
-func parsePermissions(namespace string, needs ...string) []permission {
+func parsePermissions(namespace string, needs ...string) ([]permission, error) {
 	var all []permission
+	var errs []error
 	for _, need := range needs {
-		verbs, what, _ := strings.Cut(need, " ")
-		what, name, _ := strings.Cut(what, " ")
-		what, subresource, _ := strings.Cut(what, "/")
+		words := strings.Split(need, " ")
+		if len(words) < 2 || len(words) > 3 || slices.Contains(words, "") {
+			errs = append(errs, fmt.Errorf("field Needs: %q: must be verbs, a resource and perhaps a name, such as "+
+				`"list,watch pods"`, need))
+			continue
+		}
+		what, subresource, _ := strings.Cut(words[1], "/")
 		resource, group, _ := strings.Cut(what, ".")
-		for verb := range strings.SplitSeq(verbs, ",") {
+		name := strings.Join(words[2:], "")
+		for verb := range strings.SplitSeq(words[0], ",") {
 			all = append(all, permission{
 				Verb: verb, Group: group, Resource: resource, Subresource: subresource, Name: name, Namespace: namespace,
 			})
 		}
 	}
-	return all
+	return all, errors.Join(errs...)
 }
 
 // needs are all that the program needs under these flags.
 func (p Program) needs(f *flags) []permission {
-	all := parsePermissions("", p.Needs...)
+	all, _ := parsePermissions("", p.Needs...) // which validate has seen
 	const leases = "leases." + coordinationv1.GroupName
+	var more []permission
 	switch {
 	case !f.leaderElect:
-		return all
 	case p.Replicas == AllShare:
-		return append(all, parsePermissions(f.namespace, "get,list,watch,create,update,delete "+leases)...)
+		more, _ = parsePermissions(f.namespace, "get,list,watch,create,update,delete "+leases)
 	default: // a name cannot restrict create
-		return append(all, parsePermissions(f.namespace, "create "+leases, "get,update "+leases+" "+p.Name)...)
+		more, _ = parsePermissions(f.namespace, "create "+leases, "get,update "+leases+" "+p.Name)
 	}
+	return append(all, more...)
 }
 
 // CheckPermissions returns nil when the API server has said that this process has
@@ -75,21 +83,32 @@ func (p Program) needs(f *flags) []permission {
 // does not answer is asked again until the timeout.
 //
 // Errors: every missing permission, joined; the server that did not answer in time;
-// that ctx has ended.
+// that ctx has ended; a malformed need.
 func CheckPermissions(ctx context.Context, c *cluster.Cluster, timeout time.Duration, needs ...string) error {
-	return checkPermissions(ctx, c, timeout, parsePermissions("", needs...))
+	permissions, err := parsePermissions("", needs...)
+	if err != nil {
+		return err
+	}
+	return checkPermissions(ctx, c, timeout, permissions)
 }
 
 func checkPermissions(ctx context.Context, c *cluster.Cluster, timeout time.Duration, needs []permission) error {
+	return persist(ctx, c, timeout, func(ctx context.Context) error { return review(ctx, c.Client(), needs) })
+}
+
+// persist asks a server at the start, and again while it does not answer.
+func persist(ctx context.Context, c *cluster.Cluster, timeout time.Duration, ask func(context.Context) error) error {
 	limited, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	for {
-		err := review(limited, c.Client(), needs)
-		var answered apierrors.APIStatus
-		if err == nil || errors.As(err, &answered) && !temporary(err) || errors.Is(err, errMissing) {
+		err := ask(limited)
+		if err == nil || answered(err) {
 			return err
 		}
-		logr.FromContextOrDiscard(ctx).Info("the API server does not answer; asking again",
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		logr.FromContextOrDiscard(ctx).Info("the API server does not answer, asking again",
 			"server", c.Config().Host, "error", err.Error())
 		select {
 		case <-ctx.Done():
@@ -100,6 +119,14 @@ func checkPermissions(ctx context.Context, c *cluster.Cluster, timeout time.Dura
 		case <-time.After(preflightInterval):
 		}
 	}
+}
+
+// answered reports whether err is the server's answer, or a fault of the program,
+// and not one that may be over soon.
+func answered(err error) bool {
+	var status apierrors.APIStatus
+	return errors.As(err, &status) && !temporary(err) || errors.Is(err, errMissing) ||
+		errors.Is(err, cluster.ErrKind)
 }
 
 func temporary(err error) bool {

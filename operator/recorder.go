@@ -10,8 +10,8 @@ import (
 	"github.com/homeostat/homeostat/cluster"
 )
 
-// Recorder returns a recorder that sends Events to the cluster, in the name of
-// component, until stop is called. stop ends its goroutines.
+// Recorder returns a recorder that sends Events to the cluster, reported by
+// component. stop ends the recorder; Events not yet sent are dropped.
 func Recorder(
 	ctx context.Context, c *cluster.Cluster, component string,
 ) (r events.EventRecorder, stop func(), err error) {

@@ -20,12 +20,13 @@ type Server struct {
 	// Address to listen on; ":8080" is what the kubelet reaches. Empty serves
 	// nothing.
 	Address string
-	// Cluster is asked who may see the page and the profiles.
+	// Cluster is asked who may see the page and the profiles. It is required with an
+	// Address.
 	Cluster *cluster.Cluster
 	// Metrics takes the collectors of the controllers, and is served on /metrics.
 	// Defaults to a new registry.
 	Metrics *prometheus.Registry
-	// Profiles is what package status/profiles returns, served on /debug/pprof/ to
+	// Profiles is the handler returned by profiles.Handler, served on /debug/pprof/ to
 	// those who may see the page. Nil serves none, and leaves 300 kB out of the program.
 	Profiles http.Handler
 }
