@@ -67,7 +67,7 @@ func TestAWriteThatAFenceRefusesHoldsNothingUp(t *testing.T) {
 		x.Expect(err).NotTo(HaveOccurred())
 		x.generated = kubernetes.NewForConfigOrDie(c.Config())
 		in := x.secrets(nil)
-		n := turns(x, in, func(ctx context.Context) error {
+		n := reconciles(x, in, func(ctx context.Context) error {
 			x.createSecret("other", nil)
 			secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{GenerateName: "s-"}}
 			_, err := x.generated.CoreV1().Secrets("d").Create(ctx, secret, metav1.CreateOptions{})

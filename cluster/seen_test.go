@@ -191,9 +191,9 @@ func TestADeleteOfWhatTheCacheHasNotSeenIsWaitedFor(t *testing.T) {
 	}
 }
 
-// turns returns how many reconciles there are in a minute after a first one that
+// reconciles returns how many there are in a minute after a first one that
 // calls act: about 60 if the write holds nothing up, fewer if it does.
-func turns(x *fixture, in *informer.Informer[*corev1.Secret], act func(ctx context.Context) error) int {
+func reconciles(x *fixture, in *informer.Informer[*corev1.Secret], act func(ctx context.Context) error) int {
 	n := 0
 	x.run(&reconcile.Options{Triggers: ofSecrets(in)}, func(ctx context.Context) error {
 		if n++; n == 1 {
@@ -245,7 +245,7 @@ func TestWhatNoCacheWillShowHoldsNothingUp(t *testing.T) {
 			inFixture(t, false, nil, func(x *fixture) {
 				x.createSecret("there", map[string]string{"todo": "yes"})
 				in := x.secrets(&informer.Options{LabelSelector: "todo=yes"})
-				x.Expect(turns(x, in, func(ctx context.Context) error { return act(ctx, x) })).To(BeNumerically(">=", 59))
+				x.Expect(reconciles(x, in, func(ctx context.Context) error { return act(ctx, x) })).To(BeNumerically(">=", 59))
 			})
 		})
 	}

@@ -37,8 +37,8 @@ type Options struct {
 	// name of the Go type; for unstructured and metadata-only objects, to the kind
 	// of the first object.
 	Kind string
-	// Scope says whether the objects have a namespace, as mapping.Scope.Name() of
-	// a RESTMapping does. reconcile.Owned needs it. Defaults to what the client and
+	// Scope is the scope of the kind, as mapping.Scope.Name() of a RESTMapping
+	// returns it. reconcile.Owned needs it. Defaults to what the client and
 	// the Go type say: kinds of k8s.io/api, clients bound to a namespace, and
 	// ForNamespaces need no Scope.
 	Scope meta.RESTScopeName

@@ -137,9 +137,9 @@ func TestACollectorShowsWhatIsOverdue(t *testing.T) {
 	a := named("a")
 	a.ResourceVersion = "1"
 	inBubble(t, []runtime.Object{a}, func(s *fixture) {
-		turns := 0
+		reconciles := 0
 		s.controller("test", nil, func(ctx context.Context, r request) (reconcile.Result, error) {
-			if turns++; turns > 1 {
+			if reconciles++; reconciles > 1 {
 				return nothing, nil
 			}
 			later := named("a")
@@ -164,9 +164,9 @@ homeostat_freshness_overdue_total{controller="test"} 1
 
 func TestACollectorShowsPanicsAndRetries(t *testing.T) {
 	inBubble(t, []runtime.Object{named("a")}, func(s *fixture) {
-		turns := 0
+		reconciles := 0
 		s.controller("test", nil, func(context.Context, request) (reconcile.Result, error) {
-			if turns++; turns == 1 {
+			if reconciles++; reconciles == 1 {
 				panic("no way")
 			}
 			return nothing, nil
@@ -191,12 +191,12 @@ func TestACollectorShowsHotLoops(t *testing.T) {
 	a := named("a")
 	a.UID, a.ResourceVersion = "1", "1"
 	inBubble(t, []runtime.Object{a}, func(s *fixture) {
-		turns := 0
+		reconciles := 0
 		s.controller("test", nil, func(ctx context.Context, r request) (reconcile.Result, error) {
 			cached, _ := r.Object()
 			written := cached.DeepCopy()
-			turns++
-			written.ResourceVersion, written.Data = "x"+strconv.Itoa(turns), map[string]string{"mine": "yes"}
+			reconciles++
+			written.ResourceVersion, written.Data = "x"+strconv.Itoa(reconciles), map[string]string{"mine": "yes"}
 			reconcile.Wrote(ctx, written)
 			return reconcile.After(time.Second), nil
 		})

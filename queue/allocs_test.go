@@ -22,7 +22,7 @@ func TestNothingAllocatesPerTurn(t *testing.T) {
 		keys[i] = types.NamespacedName{Namespace: fmt.Sprintf("ns-%d", i%10), Name: fmt.Sprintf("name-%d", i)}
 	}
 	ctx := t.Context()
-	for name, turn := range map[string]func(q *queue.Queue[types.NamespacedName], k types.NamespacedName){
+	for name, cycle := range map[string]func(q *queue.Queue[types.NamespacedName], k types.NamespacedName){
 		"add, get, done": func(q *queue.Queue[types.NamespacedName], k types.NamespacedName) {
 			q.AddWithOptions(k, queue.AddOptions{Lane: queue.Background, Cause: queue.Cause{
 				Trigger: "pods", Namespace: k.Namespace, Name: k.Name, OldVersion: "12", NewVersion: "13",
@@ -81,11 +81,11 @@ func TestNothingAllocatesPerTurn(t *testing.T) {
 				g.Expect(err).NotTo(HaveOccurred())
 				q.Add(types.NamespacedName{Name: "warm"})
 				for range 2000 { // stale timers and free lists reach their size
-					turn(q, keys[0])
+					cycle(q, keys[0])
 				}
 				i := 0
 				allocs := testing.AllocsPerRun(2000, func() {
-					turn(q, keys[i%len(keys)])
+					cycle(q, keys[i%len(keys)])
 					i++
 				})
 				g.Expect(allocs).To(BeZero())

@@ -15,12 +15,12 @@ import (
 
 // A witness watches many goroutines use a queue at once.
 type witness struct {
-	mu      sync.Mutex // guards what follows
-	holder  map[string]bool
-	changed map[string]int // how often a key has been added
-	looked  map[string]int // how many of these the last item knew of
-	faults  []string
-	turns   int
+	mu         sync.Mutex // guards what follows
+	holder     map[string]bool
+	changed    map[string]int // how often a key has been added
+	looked     map[string]int // how many of these the last item knew of
+	faults     []string
+	dispatches int
 }
 
 func (w *witness) change(key string) {
@@ -37,7 +37,7 @@ func (w *witness) begin(key string) {
 	}
 	w.holder[key] = true
 	w.looked[key] = w.changed[key]
-	w.turns++
+	w.dispatches++
 }
 
 func (w *witness) end(key string) {
@@ -73,7 +73,7 @@ func TestManyGoroutines(t *testing.T) {
 				workers.Wait()
 				b.Expect(w.faults).To(BeEmpty())
 				b.Expect(w.looked).To(Equal(w.changed))
-				b.Expect(w.turns).To(BeNumerically(">", 1000))
+				b.Expect(w.dispatches).To(BeNumerically(">", 1000))
 				b.Expect(b.Stats().Held).To(BeZero())
 			})
 		})

@@ -124,9 +124,9 @@ func TestEndlessLiveKeysDoNotStarveLowerLanes(t *testing.T) {
 			live++
 		}
 		served := map[string]int{}
-		for turn := 1; turn <= 200; turn++ {
+		for dispatch := 1; dispatch <= 200; dispatch++ {
 			item := b.take()
-			served[item.Key()] = turn
+			served[item.Key()] = dispatch
 			b.wait(time.Millisecond)
 			item.Done()
 			b.Add(fmt.Sprintf("live-%d", live))

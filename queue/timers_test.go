@@ -185,11 +185,11 @@ func TestDelayedKeysAreCountedExactlyAfterABurst(t *testing.T) {
 
 func TestSeveralWaitersShareTheTimers(t *testing.T) {
 	inVirtualTime(t, nil, func(b *fixture) {
-		type turn struct {
+		type dispatch struct {
 			key string
 			at  time.Duration
 		}
-		turns := make(chan turn, 100)
+		dispatches := make(chan dispatch, 100)
 		ctx, cancel := context.WithCancel(b.t.Context())
 		for range 4 {
 			go func() {
@@ -198,7 +198,7 @@ func TestSeveralWaitersShareTheTimers(t *testing.T) {
 					if err != nil {
 						return
 					}
-					turns <- turn{item.Key(), b.now()}
+					dispatches <- dispatch{item.Key(), b.now()}
 					b.wait(10 * time.Second) // a long item: another worker must keep watch
 					item.Done()
 				}
@@ -211,12 +211,12 @@ func TestSeveralWaitersShareTheTimers(t *testing.T) {
 		b.wait(time.Minute)
 		cancel()
 		synctest.Wait()
-		close(turns)
-		var all []turn
-		for x := range turns {
+		close(dispatches)
+		var all []dispatch
+		for x := range dispatches {
 			all = append(all, x)
 		}
-		b.Expect(all).To(Equal([]turn{
+		b.Expect(all).To(Equal([]dispatch{
 			{"a", time.Second}, {"b", 2 * time.Second}, {"c", 3 * time.Second}, {"d", 4 * time.Second},
 		}))
 	})

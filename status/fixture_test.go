@@ -36,11 +36,11 @@ func object(name string) metav1.ObjectMeta {
 // which has every kind of key there is, and one whose cache is not allowed.
 type fixture struct {
 	controllers []*reconcile.Controller
-	release     chan struct{} // lets the turn of "slow" end
+	release     chan struct{} // lets the reconcile of "slow" end
 }
 
 // leading takes a moment to lead, as an election does. By then everything that
-// the first lists lead to is in the queue, and stays merged there: turns that
+// the first lists lead to is in the queue, and stays merged there: reconciles that
 // began earlier would be asked for once more, or not, as the scheduler likes.
 type leading struct{}
 

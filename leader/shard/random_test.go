@@ -36,19 +36,19 @@ type world struct {
 	api  *leaseapi.API
 	rand *rand.Rand
 
-	mu      sync.Mutex
-	turns   map[int]string    // who has a turn of a slot under way
-	working map[int]int       // functions per slot
-	free    map[int]time.Time // since when no function runs
-	steps   map[string]int    // what happened, by kind
-	worst   time.Duration     // the longest that a slot was unowned
-	faults  []string
+	mu         sync.Mutex
+	reconciles map[int]string    // the replica whose reconcile of a slot is under way
+	working    map[int]int       // functions per slot
+	free       map[int]time.Time // since when no function runs
+	steps      map[string]int    // what happened, by kind
+	worst      time.Duration     // the longest that a slot was unowned
+	faults     []string
 }
 
 func newWorld(t *testing.T, seed int64) *world {
 	w := &world{
 		api: leaseapi.New(t), rand: rand.New(rand.NewSource(seed)),
-		turns: map[int]string{}, working: map[int]int{}, free: map[int]time.Time{},
+		reconciles: map[int]string{}, working: map[int]int{}, free: map[int]time.Time{},
 		steps: map[string]int{},
 	}
 	for slot := range worldSlots {
@@ -117,21 +117,21 @@ func (r *resident) killed() bool {
 	}
 }
 
-// own works on a slot: turn after turn while it may start one, and a few more
+// own works on a slot: reconcile after reconcile while it may start one, and a few more
 // although it must not, which the fence has to refuse.
 func (r *resident) own(ctx context.Context, client http.RoundTripper, slot int) error {
 	r.begin(slot)
 	defer r.finish(slot)
 	deaf := r.chance(8*time.Second) < time.Second
 	for ctx.Err() == nil {
-		r.turn(ctx, client, slot)
+		r.reconcile(ctx, client, slot)
 		select {
 		case <-ctx.Done():
 		case <-time.After(r.chance(time.Second)):
 		}
 	}
 	if deaf && !r.killed() {
-		r.turn(context.WithoutCancel(ctx), client, slot)
+		r.reconcile(context.WithoutCancel(ctx), client, slot)
 	}
 	return nil
 }
@@ -154,9 +154,9 @@ func (r *resident) finish(slot int) {
 	}
 }
 
-// turn reconciles a key of the slot: it takes a while and writes through the
+// reconcile reconciles a key of the slot: it takes a while and writes through the
 // fence.
-func (r *resident) turn(ctx context.Context, client http.RoundTripper, slot int) {
+func (r *resident) reconcile(ctx context.Context, client http.RoundTripper, slot int) {
 	if r.killed() {
 		return
 	}
@@ -169,10 +169,10 @@ func (r *resident) turn(ctx context.Context, client http.RoundTripper, slot int)
 		return
 	}
 	_ = res.Body.Close()
-	r.step("turns")
+	r.step("reconciles")
 }
 
-// write is the API server's side of a turn: from here the turn is under way
+// write is the API server's side of a reconcile: from here the reconcile is under way
 // until it is committed, and no other replica may have one of this slot.
 func (r *resident) write(req *http.Request) (*http.Response, error) {
 	slot, err := strconv.Atoi(req.URL.Path)
@@ -180,10 +180,10 @@ func (r *resident) write(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	r.mu.Lock()
-	if other := r.turns[slot]; other != "" {
-		r.fault("slot %d: a turn of %s while one of %s is under way", slot, r.name, other)
+	if other := r.reconciles[slot]; other != "" {
+		r.fault("slot %d: a reconcile of %s while one of %s is under way", slot, r.name, other)
 	}
-	r.turns[slot] = r.name
+	r.reconciles[slot] = r.name
 	r.mu.Unlock()
 	select {
 	case <-req.Context().Done():
@@ -193,7 +193,7 @@ func (r *resident) write(req *http.Request) (*http.Response, error) {
 	case <-time.After(r.chance(500 * time.Millisecond)):
 	}
 	r.mu.Lock()
-	delete(r.turns, slot)
+	delete(r.reconciles, slot)
 	r.mu.Unlock()
 	return reply(req, http.StatusOK, ""), err
 }
@@ -284,7 +284,7 @@ func oneWorld(t *testing.T) {
 	})
 }
 
-// TestShardsKeepTheirPromisesOverAMillionSteps counts turns, requests and
+// TestShardsKeepTheirPromisesOverAMillionSteps counts reconciles, requests and
 // changes of members as steps.
 func TestShardsKeepTheirPromisesOverAMillionSteps(t *testing.T) {
 	g := NewWithT(t)

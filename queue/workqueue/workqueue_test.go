@@ -60,11 +60,11 @@ func TestHandsKeysFromProducersToConsumers(t *testing.T) {
 				q := adapted(t, nil, nil)
 				const producers, rounds = 50, 50
 				var mu sync.Mutex
-				holders, turns := map[string]int{}, map[string]int{}
+				holders, dispatches := map[string]int{}, map[string]int{}
 				consumers := consume(q, 10, func(key string) {
 					mu.Lock()
 					holders[key]++
-					turns[key]++
+					dispatches[key]++
 					g.Expect(holders[key]).To(Equal(1), "two workers hold %s", key)
 					mu.Unlock()
 					<-time.After(3 * time.Millisecond)
@@ -86,8 +86,8 @@ func TestHandsKeysFromProducersToConsumers(t *testing.T) {
 				q.Add("too late")
 				consumers.Wait()
 				g.Expect(q.Len()).To(BeZero())
-				g.Expect(turns).To(HaveLen(producers))
-				g.Expect(turns).NotTo(HaveKey("too late"))
+				g.Expect(dispatches).To(HaveLen(producers))
+				g.Expect(dispatches).NotTo(HaveKey("too late"))
 			})
 		})
 	}
@@ -100,11 +100,11 @@ func TestHandsOutAgainWhatIsAddedWhileHeld(t *testing.T) {
 				g := NewWithT(t)
 				q := adapted(t, nil, nil)
 				var mu sync.Mutex
-				turns := map[string]int{}
+				dispatches := map[string]int{}
 				consumers := consume(q, 10, func(key string) {
 					mu.Lock()
-					turns[key]++
-					again := turns[key] < 2
+					dispatches[key]++
+					again := dispatches[key] < 2
 					mu.Unlock()
 					if again {
 						q.Add(key)
@@ -117,8 +117,8 @@ func TestHandsOutAgainWhatIsAddedWhileHeld(t *testing.T) {
 				shutDown(q)
 				consumers.Wait()
 				g.Expect(q.Len()).To(BeZero())
-				g.Expect(turns).To(HaveLen(50))
-				g.Expect(turns).To(HaveEach(2))
+				g.Expect(dispatches).To(HaveLen(50))
+				g.Expect(dispatches).To(HaveEach(2))
 			})
 		})
 	}
@@ -359,7 +359,7 @@ func TestLimitsRates(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				g := NewWithT(t)
 				q := adapted(t, o, w)
-				turn := func(key string, want time.Duration) {
+				attempt := func(key string, want time.Duration) {
 					t.Helper()
 					before := time.Now()
 					q.AddRateLimited(key)
@@ -368,17 +368,17 @@ func TestLimitsRates(t *testing.T) {
 					g.Expect(time.Since(before)).To(Equal(want))
 					q.Done(key)
 				}
-				turn("one", time.Second)
-				turn("one", 2*time.Second)
+				attempt("one", time.Second)
+				attempt("one", 2*time.Second)
 				g.Expect(q.NumRequeues("one")).To(Equal(2))
-				turn("two", time.Second)
-				turn("two", 2*time.Second)
-				turn("one", 4*time.Second)
-				turn("one", 5*time.Second)
+				attempt("two", time.Second)
+				attempt("two", 2*time.Second)
+				attempt("one", 4*time.Second)
+				attempt("one", 5*time.Second)
 				q.Forget("one")
 				g.Expect(q.NumRequeues("one")).To(BeZero())
 				g.Expect(q.NumRequeues("two")).To(Equal(2))
-				turn("one", time.Second)
+				attempt("one", time.Second)
 
 				q.AddRateLimited("one")
 				q.Add("one")

@@ -145,7 +145,7 @@ func unsyncedInformers(env *reconciletest.Env) error {
 	children := factory.Core().V1().Secrets()
 	env.Cache("configmaps", parents.Informer().GetStore().List)
 	parents.Informer()
-	turn := func(s *corev1.Secret) {
+	note := func(s *corev1.Secret) {
 		parent := strings.TrimSuffix(s.Name, "-child")
 		if _, err := parents.Lister().ConfigMaps(s.Namespace).Get(parent); apierrors.IsNotFound(err) {
 			_ = client.CoreV1().Secrets(s.Namespace).Delete(ctx, s.Name, metav1.DeleteOptions{})
@@ -154,7 +154,7 @@ func unsyncedInformers(env *reconciletest.Env) error {
 	var join sync.WaitGroup
 	_, err := children.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: func(obj any) {
 		if s, ok := obj.(*corev1.Secret); ok {
-			join.Go(func() { turn(s) })
+			join.Go(func() { note(s) })
 		}
 	}})
 	if err != nil {

@@ -91,7 +91,7 @@ func TestSmokeKnowsWhatWasUnderWayAtAKill(t *testing.T) {
 	g.Expect(waited).To(gomega.BeZero())
 }
 
-// Nobody sees the answer to the write that was the last.
+// The answer to the last write is lost.
 func TestSmokeKillsBeforeTheAnswer(t *testing.T) {
 	const writes = 12
 	g, seen := gomega.NewWithT(t), 0

@@ -48,7 +48,7 @@ func startChild(program string, c component, log string, ended chan<- struct{}) 
 		return nil, fmt.Errorf("making the lifeline of %s: %w", c.name, err)
 	}
 	if err := cmd.Start(); err != nil {
-		_ = lifeline.Close() // Nobody listens.
+		_ = lifeline.Close() // No child reads from it.
 		return nil, fmt.Errorf("starting %s: %w", c.name, err)
 	}
 	ch := &child{name: c.name, log: log, cmd: cmd, lifeline: lifeline, done: make(chan struct{})}

@@ -142,5 +142,5 @@ func (p *plane) running() []string {
 }
 
 func (p *plane) say(format string, a ...any) {
-	_, _ = fmt.Fprintf(p.options.Progress, "controlplane: "+format+"\n", a...) // Nobody may be listening any more.
+	_, _ = fmt.Fprintf(p.options.Progress, "controlplane: "+format+"\n", a...) // The reader may have gone away.
 }

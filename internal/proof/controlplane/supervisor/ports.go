@@ -86,7 +86,7 @@ func (p ports) free() error {
 func listen(port int) (net.Listener, error) {
 	l, err := net.Listen("tcp", address(port))
 	if err != nil {
-		return nil, fmt.Errorf("port %d is busy: stop the program that has it, or choose another one: %w", port, err)
+		return nil, fmt.Errorf("port %d is busy: stop the program that has it, or choose a different one: %w", port, err)
 	}
 	return l, nil
 }

@@ -34,6 +34,6 @@ var _ = Describe("The ports", func() {
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(l.Close)
 		_, err = supervisor.ChoosePorts(l.Addr().(*net.TCPAddr).Port)
-		Expect(err).To(MatchError(And(ContainSubstring("is busy"), ContainSubstring("choose another one"))))
+		Expect(err).To(MatchError(And(ContainSubstring("is busy"), ContainSubstring("choose a different one"))))
 	})
 })
