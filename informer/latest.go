@@ -34,7 +34,9 @@ var (
 
 // waitForLatest waits until the cache is as new as the server, about one object or
 // all.
-func (f *feed[T]) waitForLatest(ctx context.Context, only *types.NamespacedName, synced func(context.Context) error) error {
+func (f *feed[T]) waitForLatest(
+	ctx context.Context, only *types.NamespacedName, synced func(context.Context) error,
+) error {
 	pause := f.options.BackoffBase
 	for {
 		err := synced(ctx)
@@ -51,13 +53,18 @@ func (f *feed[T]) waitForLatest(ctx context.Context, only *types.NamespacedName,
 			}
 			pause = min(2*pause, f.options.BackoffCap)
 		}
-		if ctx.Err() != nil && err != nil && !errors.Is(err, context.Cause(ctx)) {
-			err = fmt.Errorf("%w: %w", context.Cause(ctx), err)
-		}
 		if err == nil || final || ctx.Err() != nil {
-			return err
+			return withCause(ctx, err)
 		}
 	}
+}
+
+// withCause adds why ctx has ended to an error that does not say it.
+func withCause(ctx context.Context, err error) error {
+	if ctx.Err() == nil || err == nil || errors.Is(err, context.Cause(ctx)) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", context.Cause(ctx), err)
 }
 
 // catchUp waits for each watch that may deliver the object, or for all.

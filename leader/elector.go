@@ -19,7 +19,7 @@ var (
 	ErrLost = errors.New("the lease is lost")
 	// ErrStopping means that the context given to Run ended. The Lease is held
 	// and renewed until the function returns.
-	ErrStopping error = record.Draining("stopping")
+	ErrStopping error = record.DrainingError("stopping")
 	// ErrFenced means that no renewal succeeded within the renew deadline, so
 	// that another replica may lead. It is also the error of a request that a
 	// fence refused.

@@ -325,7 +325,7 @@ func (f *freshness) expectEvent(w *heldKey, at objectRef, met func(before, after
 }
 
 // ask makes w wait until question, which sends requests, returns nil.
-func (f *freshness) ask(w *heldKey, source int, question func(ctx context.Context) error) {
+func (f *freshness) ask(w *heldKey, question func(ctx context.Context) error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.held[w.key] != w || f.asking == nil || f.asking.Err() != nil {
@@ -346,8 +346,8 @@ func (f *freshness) ask(w *heldKey, source int, question func(ctx context.Contex
 // if there is no name, in all.
 func (f *freshness) askAbout(w *heldKey, at objectRef) {
 	if at.key.Name == "" {
-		f.ask(w, at.source, f.latest[at.source].wait)
+		f.ask(w, f.latest[at.source].wait)
 		return
 	}
-	f.ask(w, at.source, func(ctx context.Context) error { return f.sources[at.source].WaitForObject(ctx, at.key) })
+	f.ask(w, func(ctx context.Context) error { return f.sources[at.source].WaitForObject(ctx, at.key) })
 }

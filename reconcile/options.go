@@ -167,8 +167,9 @@ func (o Options) validate(own source) error {
 			if o.Shards != nil {
 				field, last = "Shards", "owner of a shard"
 			}
-			errs = append(errs, fmt.Errorf("Options.%s is set, and the informer of %s is made by clientgo.Wrap: it does "+
-				"not know whether its cache shows what the last %s wrote: make it with informer.For", field, s.Name(), last))
+			errs = append(errs, fmt.Errorf("%s is set, and the informer of %s is made by clientgo.Wrap: it does "+
+				"not know whether its cache shows what the last %s wrote: make it with informer.For",
+				"Options."+field, s.Name(), last))
 		}
 	}
 	return errors.Join(errs...)

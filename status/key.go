@@ -150,7 +150,7 @@ func (p *keyPage) attempt(a *attemptReport) {
 	p.add("</dd></div>\n</dl></li>\n")
 }
 
-// writes writes the objects that an attempt wrote, one a line.
+// writes lists the objects that an attempt wrote, one a line.
 func (p *keyPage) writes(a *attemptReport) {
 	if len(a.Writes) == 0 {
 		p.add("–")

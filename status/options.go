@@ -95,10 +95,10 @@ func (o *Options) validate() error {
 	for field, checks := range map[string]map[string]func() error{"Live": o.Live, "Ready": o.Ready} {
 		for _, name := range slices.Sorted(maps.Keys(checks)) {
 			if name == "" {
-				errs = append(errs, fmt.Errorf("Options.%s[\"\"] has no name: must have one", field))
+				errs = append(errs, fmt.Errorf("%s[\"\"] has no name: must have one", "Options."+field))
 			}
 			if checks[name] == nil {
-				errs = append(errs, fmt.Errorf("Options.%s[%q] is nil: must be a function", field, name))
+				errs = append(errs, fmt.Errorf("%s[%q] is nil: must be a function", "Options."+field, name))
 			}
 		}
 	}

@@ -28,7 +28,8 @@ func main() {
 			if err != nil {
 				return nil, err
 			}
-			controller, err := defaults.New(env.Cluster.Client(), read, &defaults.Options{Events: env.Events, Leader: env.Leader})
+			controller, err := defaults.New(env.Cluster.Client(), read,
+				&defaults.Options{Events: env.Events, Leader: env.Leader})
 			return []*reconcile.Controller{controller}, err
 		},
 	}.Main(os.Args[1:], os.Stderr))

@@ -53,8 +53,8 @@ var verbs = map[string]string{
 	http.MethodPatch: "patch", http.MethodDelete: "delete",
 }
 
-// ParseCall derives the call from the path of a request, without the client, and without the name of what it creates. It
-// returns false if the path is of no resource.
+// ParseCall derives the call from the path of a request, without the client, and without the name of what it creates.
+// It returns false if the path is of no resource.
 func ParseCall(req *http.Request) (Call, bool) {
 	var c Call
 	ok := c.parsePath(req.Method, req.URL.Path, req.URL.Query())

@@ -7,8 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Collector is the garbage collector and the namespace controller, one write at a time. It keeps no cache: it is a correct
-// controller that is as slow as the scheduler makes it.
+// Collector is the garbage collector and the namespace controller, one write at a time. It keeps no cache: it is a
+// correct controller that is as slow as the scheduler makes it.
 type Collector struct {
 	server *Server
 	idle   int64 // the version of the server at which there was nothing to do
@@ -152,7 +152,7 @@ func (c *Collector) dependent(w *world, t *table, o *stored) func() {
 			solid = append(solid, ref.uid)
 		}
 	}
-	lost := append(absent, waiting...)
+	lost := slices.Concat(absent, waiting)
 	switch {
 	case len(lost) == 0:
 		return nil

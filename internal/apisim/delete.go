@@ -68,7 +68,7 @@ func (x *exchange) end(have *stored, opts *metav1.DeleteOptions) (*stored, error
 	if err := precondition(x.t, have, opts.Preconditions); err != nil {
 		return nil, err
 	}
-	waits := finalizersFor(&x.t.res, have, opts)
+	waits := finalizersFor(have, opts)
 	grace := gracePeriod(&x.t.res, have, opts)
 	if len(waits) > 0 || grace > 0 || x.s.namespaceWaits(x.t, have) {
 		return x.mark(have, waits, grace)
@@ -156,7 +156,7 @@ func precondition(t *table, have *stored, p *metav1.Preconditions) error {
 }
 
 // finalizersFor adds and removes the finalizers of the garbage collector as the caller's policy wants them.
-func finalizersFor(r *Resource, have *stored, opts *metav1.DeleteOptions) []string {
+func finalizersFor(have *stored, opts *metav1.DeleteOptions) []string {
 	waits := finalizersOf(have.obj)
 	without := func(f string) []string {
 		return slices.DeleteFunc(slices.Clone(waits), func(x string) bool { return x == f })

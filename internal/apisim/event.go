@@ -58,8 +58,8 @@ func (e *entry) event(t *table, call Call) Event {
 	return ev
 }
 
-// runHooks calls the hooks for what was committed, without the lock. If another goroutine does so already, it does it for
-// all: hooks see commits in order.
+// runHooks calls the hooks for what was committed, without the lock. If another goroutine does so already, it does it
+// for all: hooks see commits in order.
 func (s *store) runHooks() {
 	s.mu.Lock()
 	if s.runningHooks {

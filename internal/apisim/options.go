@@ -21,8 +21,8 @@ type Options struct {
 	// Lifecycle refuses to create objects in namespaces that do not exist or that terminate, as the real
 	// server does; the usual namespaces exist then. Without it every namespace is there.
 	Lifecycle bool
-	// ManagedFields records for every write which manager owns which fields, as the real server does. Without it that begins
-	// with the first server-side apply to an object, which is far cheaper.
+	// ManagedFields records for every write which manager owns which fields, as the real server does. Without it that
+	// begins with the first server-side apply to an object, which is far cheaper.
 	ManagedFields bool
 	// NoStreamingLists refuses sendInitialEvents, as older servers do: reflectors then list and watch, and deliver
 	// the objects in order. A streaming list goes through a map of theirs, whose order no seed fixes.

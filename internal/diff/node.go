@@ -117,8 +117,8 @@ func opaqueEmpty(v reflect.Value) bool {
 // zeroer is the method that omitzero calls.
 type zeroer = interface{ IsZero() bool }
 
-// zero reports whether omitzero leaves the value at p out: by the type's IsZero method, if it has one. The type of a value in an
-// interface does not count.
+// zero reports whether omitzero leaves the value at p out: by the type's IsZero method, if it has
+// one. The type of a value in an interface does not count.
 func (n *node) zero(p unsafe.Pointer) bool {
 	v := n.value(p)
 	switch {

@@ -24,11 +24,11 @@ func TestListsHaveNoRoomToSpare(t *testing.T) {
 	g, s := NewWithT(t), intern.New()
 	p := &corev1.Pod{Spec: corev1.PodSpec{Containers: slices.Grow([]corev1.Container{{Name: "a"}}, 9)}}
 	s.Object(p)
-	g.Expect(cap(p.Spec.Containers)).To(Equal(1))
+	g.Expect(p.Spec.Containers).To(HaveCap(1))
 	g.Expect(p.Spec.Containers).To(Equal([]corev1.Container{{Name: "a"}}))
 	u := &unstructured.Unstructured{Object: map[string]any{"list": slices.Grow([]any{"a"}, 9)}}
 	s.Object(u)
-	g.Expect(cap(u.Object["list"].([]any))).To(Equal(1))
+	g.Expect(u.Object["list"].([]any)).To(HaveCap(1))
 	g.Expect(u.Object).To(Equal(map[string]any{"list": []any{"a"}}))
 }
 

@@ -235,12 +235,12 @@ func mapKind(t reflect.Type) kind {
 
 // addRaw adds bytes, as a part of the bytes before if there are no others
 // between them.
-func (p *plan) addRaw(offset, size uintptr) {
-	if n := len(p.fields); n > 0 {
-		if last := &p.fields[n-1]; last.kind == raw && last.offset+last.size == offset {
+func (of *plan) addRaw(offset, size uintptr) {
+	if n := len(of.fields); n > 0 {
+		if last := &of.fields[n-1]; last.kind == raw && last.offset+last.size == offset {
 			last.size += size
 			return
 		}
 	}
-	p.fields = append(p.fields, field{kind: raw, offset: offset, size: size})
+	of.fields = append(of.fields, field{kind: raw, offset: offset, size: size})
 }

@@ -9,7 +9,8 @@ import (
 
 // Hooks are what queues have in place of chance.
 type Hooks struct {
-	// Gate returns what Get of a queue of that name calls when a key waits, before it chooses one. It may block. Nil: nothing.
+	// Gate returns what Get of a queue of that name calls when a key waits, before it chooses one. It may block. Nil:
+	// nothing.
 	Gate func(queue string) func(context.Context)
 	// Jitter takes the place of math/rand/v2.Float64. Nil: it keeps its place.
 	Jitter func() float64

@@ -45,14 +45,14 @@ type Draining interface {
 var (
 	_ Assignment = (*Shards)(nil)
 	_ Reporter   = (*Shards)(nil)
-	_ Draining   = record.Draining("")
+	_ Draining   = record.DrainingError("")
 )
 
 var (
 	// ErrMoved is the cause with which the context of a slot ends when the slot
 	// is assigned to another replica. This replica keeps it until the function
 	// returns.
-	ErrMoved error = record.Draining("the slot moves to another replica")
+	ErrMoved error = record.DrainingError("the slot moves to another replica")
 	// ErrConfig means that this replica's Options.Slots or Options.By differ
 	// from those of the other replicas.
 	ErrConfig = errors.New("the replicas divide the keys differently")

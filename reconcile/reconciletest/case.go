@@ -17,8 +17,8 @@ import (
 
 // Case is a program under test and the world that it runs in. Each run begins from it anew; nothing in it is modified.
 //
-// There is nothing to expect but Goal and Always: right is what ends as the run without faults does. A case without them
-// finds what faults change, and a case with them also finds what is wrong in every run.
+// There is nothing to expect but Goal and Always: right is what ends as the run without faults does. A case without
+// them finds what faults change, and a case with them also finds what is wrong in every run.
 //
 // Concurrency: the functions of a case are called by one goroutine at a time, in a testing/synctest bubble: time is
 // virtual, and a function that waits for something outside of the bubble hangs the run.

@@ -125,8 +125,8 @@ func (r *chooser) holdWatch(a apisim.Action) bool {
 	return true
 }
 
-// strike does what the plan has for a call that is not a fault of it: a rival's write before it, a delay, the begin of a
-// partition. It reports whether the call is not served now.
+// strike does what the plan has for a call that is not a fault of it: a rival's write before it, a delay, the begin of
+// a partition. It reports whether the call is not served now.
 func (r *chooser) strike(a apisim.Action) bool {
 	p := r.fleet.of(a.Call.Client)
 	if r.tail || p == nil || state.Ignored(a.Call.Resource.Resource) {

@@ -52,8 +52,8 @@
 //   - The client is a real one, over a simulated server whose answers are compared with the real one's; informers,
 //     queues, back-off and leader election run unmodified. A run takes milliseconds.
 //   - The same case gives the same runs, and the same seed the same trace, as far as the program is deterministic; two
-//     runs without faults are compared, and the log shows where they differ. Workers of this module's queues begin their
-//     reconciles one after the other, and keys back off without jitter, so that several workers change nothing.
+//     runs without faults are compared, and the log shows where they differ. Workers of this module's queues begin
+//     their reconciles one after the other, and keys back off without jitter, so that several workers change nothing.
 //   - A crash takes effect on the server at once: nothing that this boot sends later has an effect. In the program the
 //     call returns context.Canceled and the context ends.
 //   - A run that hangs ends the test after a minute, and explains what it waits for, and where: a socket, a file, a

@@ -37,8 +37,8 @@ func Explore(t *testing.T, c *Case, o *Options) *Report {
 	return r
 }
 
-// Search is [Explore] that does not fail the test: for tests which show that a bug would be found. The counter-example is
-// in [Report].Failure.
+// Search is [Explore] that does not fail the test: for tests which show that a bug would be found. The counter-example
+// is in [Report].Failure.
 func Search(t *testing.T, c *Case, o *Options) *Report {
 	t.Helper()
 	x := newExplorer(t, c, o)
@@ -239,8 +239,8 @@ func (x *explorer) try(p plan.Plan) bool {
 	return false
 }
 
-// judge asks the oracles that compare a run with the reference: state first, then amplify, and counts if nothing but what
-// the program sees was delayed. The others have been asked while it ran.
+// judge asks the oracles that compare a run with the reference: state first, then amplify, and counts if nothing but
+// what the program sees was delayed. The others have been asked while it ran.
 func (x *explorer) judge(p plan.Plan, out *outcome) {
 	if out.finding != nil {
 		return

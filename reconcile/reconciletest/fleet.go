@@ -60,8 +60,8 @@ func (f *fleet) of(client string) *replica {
 	return nil
 }
 
-// crash is what the scheduler calls when a fault kills a replica, in the goroutine of the call: Run may not have returned
-// yet.
+// crash is what the scheduler calls when a fault kills a replica, in the goroutine of the call: Run may not have
+// returned yet.
 func (f *fleet) crash(client string) {
 	p := f.of(client)
 	p.crashed = true
@@ -202,8 +202,8 @@ func (r *run) returned(ctx context.Context) bool {
 	return false
 }
 
-// join waits until Run has returned: with serve, its calls are still answered, as those of a program that stops. It ends
-// the test binary if Run does not return in time.
+// join waits until Run has returned: with serve, its calls are still answered, as those of a program that stops. It
+// ends the test binary if Run does not return in time.
 func (r *run) join(p *replica, serve bool) {
 	deadline := time.Now().Add(stopWithin)
 	for range 100_000 {

@@ -84,8 +84,8 @@ func (r *judge) called(c apisim.Call) error {
 	return nil
 }
 
-// committed sees every write: of the program, of actors and of steps. It checks Always last, so that what the program has
-// done wrong by another oracle is found first.
+// committed sees every write: of the program, of actors and of steps. It checks Always last, so that what the program
+// has done wrong by another oracle is found first.
 func (r *judge) committed(e apisim.Event) {
 	resource, ignored := e.Resource.GroupResource().String(), state.Ignored(e.Resource.Resource)
 	if !ignored {

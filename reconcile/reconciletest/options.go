@@ -22,8 +22,8 @@ const (
 // shardVariable is the environment variable with the part of a process: 1/4 is the first of four.
 const shardVariable = "RECONCILETEST_SHARD"
 
-// Options of an exploration. nil and zero fields mean the defaults. Wrong options end the test at once, with all that is
-// wrong with them.
+// Options of an exploration. nil and zero fields mean the defaults. Wrong options end the test at once, with all that
+// is wrong with them.
 type Options struct {
 	// Budget is how long the exploration may take, in real time. The runs are always the same ones in the same order; a
 	// smaller budget makes fewer of them. Defaults to 10 seconds, with go test -short to 2 seconds.

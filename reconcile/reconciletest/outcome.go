@@ -38,8 +38,8 @@ type outcome struct {
 	states     []state.State // at each rest: at first, after each step of the workload, and at the end
 }
 
-// call is one call of the program. Deviations refer to calls by their position, from 1, among those that are neither for
-// Events nor for Leases.
+// call is one call of the program. Deviations refer to calls by their position, from 1, among those that are neither
+// for Events nor for Leases.
 type call struct {
 	apisim.Call
 	effect bool // it has written
@@ -57,8 +57,8 @@ func newOutcome() *outcome {
 	}
 }
 
-// hash names a trace: a token is of the code that gave this one. It leaves out where in the code a call was made, so that
-// a token survives changes that do not change what the program does.
+// hash names a trace: a token is of the code that gave this one. It leaves out where in the code a call was made, so
+// that a token survives changes that do not change what the program does.
 func (o *outcome) hash() string {
 	h := fnv.New32a()
 	for _, l := range o.lines {
@@ -68,8 +68,9 @@ func (o *outcome) hash() string {
 	return fmt.Sprintf("%08x", h.Sum32())
 }
 
-// inBubble plays one plan in a bubble of its own, with client-go's sources of chance reset. An error says that the world
-// of the case could not be made. A goroutine that is left when Run has returned is a finding: the bubble panics then.
+// inBubble plays one plan in a bubble of its own, with client-go's sources of chance reset. An error says that the
+// world of the case could not be made. A goroutine that is left when Run has returned is a finding: the bubble panics
+// then.
 func inBubble(t *testing.T, c *Case, o Options, p plan.Plan, s setting) (out *outcome, err error) {
 	t.Helper()
 	watchdog := time.AfterFunc(hangs, hung)

@@ -63,8 +63,8 @@ func (x *explorer) restarts() []plan.Plan {
 	return append(all, each(plan.Asleep, upTo(len(x.reference.states)), 0)...)
 }
 
-// ofWrites are the faults of writes that are less likely to be fatal than those of singles: nothing was written, or it is
-// written later, or another client was faster.
+// ofWrites are the faults of writes that are less likely to be fatal than those of singles: nothing was written, or it
+// is written later, or another client was faster.
 func (x *explorer) ofWrites(writes []int) []plan.Plan {
 	var all []plan.Plan
 	for _, f := range []apisim.Fault{

@@ -90,8 +90,8 @@ type run struct {
 	next    int // step of the workload
 }
 
-// setting is what may differ between two runs without making a difference: the seed of UIDs and generated names, and the
-// time of the day. Runs with faults have seed 1 and no start.
+// setting is what may differ between two runs without making a difference: the seed of UIDs and generated names, and
+// the time of the day. Runs with faults have seed 1 and no start.
 type setting struct {
 	seed  uint64
 	start time.Duration
@@ -177,8 +177,8 @@ func (r *run) play(ctx context.Context) {
 	r.sched.Stop()
 }
 
-// rest records what the server has when the program is at rest, and compares the program's caches with it. The states are
-// compared later, with those of the run without faults.
+// rest records what the server has when the program is at rest, and compares the program's caches with it. The states
+// are compared later, with those of the run without faults.
 func (r *run) rest() {
 	r.out.restedAt = append(r.out.restedAt, len(r.out.lines))
 	r.out.states = append(r.out.states, state.OfServer(r.sim, r.c.Ignore))
@@ -188,8 +188,8 @@ func (r *run) rest() {
 	}
 }
 
-// settle lets things happen until nothing was written for Options.Rest, and no actor is due: then the program is at rest.
-// A run that takes more than Options.Steps never is.
+// settle lets things happen until nothing was written for Options.Rest, and no actor is due: then the program is at
+// rest. A run that takes more than Options.Steps never is.
 func (r *run) settle(ctx context.Context) {
 	r.progress = time.Now()
 	r.live(ctx, func() time.Time {

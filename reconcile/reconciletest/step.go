@@ -11,8 +11,8 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/backend"
 )
 
-// Step is one act of another client, such as a user. It goes to the server at once and gets no fault. [Create], [Patch] and
-// [Delete] make the usual ones; a Step of your own may do several writes, or change what is outside of the cluster.
+// Step is one act of another client, such as a user. It goes to the server at once and gets no fault. [Create], [Patch]
+// and [Delete] make the usual ones; a Step of your own may do several writes, or change what is outside of the cluster.
 type Step struct {
 	// Name describes the step in traces. Required.
 	Name string

@@ -12,8 +12,8 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/backend"
 )
 
-// World is the cluster as an administrator sees it: live, not cached, and without faults. Steps of the workload, actors,
-// Goal and Always get it.
+// World is the cluster as an administrator sees it: live, not cached, and without faults. Steps of the workload,
+// actors, Goal and Always get it.
 //
 // Concurrency: its methods may be called from the function that it was given to, and not after that has returned.
 type World struct {
@@ -21,8 +21,8 @@ type World struct {
 	outside any
 }
 
-// On returns the World of the case on a server, and makes what is outside of it, by Case.Outside. It is for package live:
-// a server can be made in this module only.
+// On returns the World of the case on a server, and makes what is outside of it, by Case.Outside. It is for package
+// live: a server can be made in this module only.
 func (c *Case) On(server backend.Server) *World {
 	w := &World{server: server}
 	if c.Outside != nil {
@@ -40,8 +40,8 @@ func (w *World) Config() *rest.Config { return w.server.Config() }
 // Client returns a new clientset on [World.Config].
 func (w *World) Client() kubernetes.Interface { return kubernetes.NewForConfigOrDie(w.Config()) }
 
-// Version returns a number that grows with each write, by the program or by anything else: an [Actor] that has looked at
-// this version need not look again. On a real server it is 0.
+// Version returns a number that grows with each write, by the program or by anything else: an [Actor] that has looked
+// at this version need not look again. On a real server it is 0.
 func (w *World) Version() int64 { return w.server.Version() }
 
 // Objects returns the objects of a resource, "pods" or "jobs.batch", sorted by namespace and name. The objects are

@@ -34,8 +34,8 @@ func lies() []Specimen {
 type work func(ctx context.Context, client kubernetes.Interface, cached *appsv1.Deployment) error
 
 // release notes the image of a Deployment in a Secret, and says in the status which generation that was. The status is
-// written to a fresh copy, so that no conflict is reported: a reconcile that has worked on an older copy says that it has seen
-// a spec that it has not.
+// written to a fresh copy, so that no conflict is reported: a reconcile that has worked on an older copy says that it
+// has seen a spec that it has not.
 func release(worksOnIt bool) work {
 	return func(ctx context.Context, client kubernetes.Interface, cached *appsv1.Deployment) error {
 		fresh, err := client.AppsV1().Deployments(cached.Namespace).Get(ctx, cached.Name, metav1.GetOptions{})

@@ -33,7 +33,10 @@ func onSDK(w wiring) Program {
 func runSDK(env *reconciletest.Env, client kubernetes.Interface, w wiring, leader reconcile.Leader) error {
 	apps := informer.For(client.CoreV1().ConfigMaps(""), &informer.Options{LabelSelector: labelApp})
 	secrets := informer.For(client.CoreV1().Secrets(""), nil)
-	s := &sdk{wiring: w, client: client, world: env.Outside(), reconciles: w.reconcile(), of: informer.NewIndex(secrets, appsOf)}
+	s := &sdk{
+		wiring: w, client: client, world: env.Outside(), reconciles: w.reconcile(),
+		of: informer.NewIndex(secrets, appsOf),
+	}
 	c, err := reconcile.New("apps", apps, s, &reconcile.Options{
 		Leader: leader, Triggers: []reconcile.Trigger{reconcile.Mapped(secrets, appOf)},
 	})

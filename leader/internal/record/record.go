@@ -138,14 +138,14 @@ func Explain(doing string, lease types.NamespacedName, verbs string, err error) 
 	}
 }
 
-// Draining is the cause of a context whose lease or slot is held until the
+// DrainingError is the cause of a context whose lease or slot is held until the
 // function returns, so that reconciles in flight may finish.
-type Draining string
+type DrainingError string
 
-func (d Draining) Error() string { return string(d) }
+func (d DrainingError) Error() string { return string(d) }
 
 // Draining reports true.
-func (d Draining) Draining() bool { return true }
+func (d DrainingError) Draining() bool { return true }
 
 type ownKey struct{}
 

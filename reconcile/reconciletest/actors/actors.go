@@ -75,8 +75,8 @@ func (r *routine) refresh(w *reconciletest.World) []deployments.Task {
 	return r.todo
 }
 
-// do takes the first task. One that fails is not retried until something else has changed: the others go on. A task that
-// is behind the world fails with a conflict.
+// do takes the first task. One that fails is not retried until something else has changed: the others go on. A task
+// that is behind the world fails with a conflict.
 func (r *routine) do(w *reconciletest.World) {
 	todo := r.refresh(w)
 	if len(todo) == 0 {

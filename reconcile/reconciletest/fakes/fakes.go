@@ -59,8 +59,8 @@ func Faithful(cs *fake.Clientset) error {
 	return nil
 }
 
-// faithful carries the actions of a fake clientset to a simulated server, as the requests that a real client would send:
-// both encode and decode, so that nothing is shared. The clientset's lock serialises them.
+// faithful carries the actions of a fake clientset to a simulated server, as the requests that a real client would
+// send: both encode and decode, so that nothing is shared. The clientset's lock serialises them.
 type faithful struct {
 	sim       *apisim.Server
 	collector *apisim.Collector
@@ -86,7 +86,8 @@ func (f *faithful) load(tracker clienttesting.ObjectTracker) error {
 	return nil
 }
 
-// react serves an action of the clientset, and collects the garbage that it leaves; false leaves the action to the fake.
+// react serves an action of the clientset, and collects the garbage that it leaves; false leaves the action to the
+// fake.
 func (f *faithful) react(action clienttesting.Action) (bool, runtime.Object, error) {
 	q, err := f.request(action)
 	if q == nil {
@@ -189,8 +190,8 @@ func (f *faithful) one(verb string, a clienttesting.ActionImpl, name string) (*r
 	return q, nil
 }
 
-// all begins a request with what all actions have; nil: the server has no such resource or subresource. Requests are not
-// retried: the fake holds its lock meanwhile.
+// all begins a request with what all actions have; nil: the server has no such resource or subresource. Requests are
+// not retried: the fake holds its lock meanwhile.
 func (f *faithful) all(verb string, a clienttesting.ActionImpl) (*rest.Request, error) {
 	r, known := f.served[a.Resource]
 	if !known || !slices.Contains(subresources, a.Subresource) {

@@ -75,9 +75,9 @@ func (o *Options) validate() error {
 // third is made when the second one ends elsewhere.
 //
 // Always is checked for each write when the program has come to rest, in the order of their resourceVersions:
-// [reconciletest.World.Objects] and [reconciletest.List] show what there was after each. Both leave out what the cluster
-// had before, but for the namespaces that every cluster has, and what it gives each namespace: kube-root-ca.crt and the
-// default ServiceAccount.
+// [reconciletest.World.Objects] and [reconciletest.List] show what there was after each. Both leave out what the
+// cluster had before, but for the namespaces that every cluster has, and what it gives each namespace: kube-root-ca.crt
+// and the default ServiceAccount.
 //
 // Case.Actors do not act: the cluster has controllers of its own; where it has none, as envtest, nothing collects
 // garbage or ends namespaces. Identifiers, creation times, generations, defaults and validation are the server's. The

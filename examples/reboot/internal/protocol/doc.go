@@ -10,7 +10,7 @@
 //	     └───────revoke─────────┘ controller
 //
 // What holds:
-//   - A value that cannot be read is a [Fault], which names node, key and remedy.
+//   - A value that cannot be read is a [FaultError], which names node, key and remedy.
 //     A node with a fault in a key is never moved along by those who read that key.
 //   - reboot-needed is opaque and may be empty. The other values are JSON.
 //   - [Grant], [Accept], [Complete] and [Revoke] edit a node in memory; the caller

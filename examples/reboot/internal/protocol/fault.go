@@ -2,8 +2,8 @@ package protocol
 
 import "fmt"
 
-// A Fault is an annotation that cannot be read.
-type Fault struct {
+// A FaultError is an annotation that cannot be read.
+type FaultError struct {
 	// Node and Key say where it is.
 	Node, Key string
 	// Problem says what is wrong with the value.
@@ -12,6 +12,6 @@ type Fault struct {
 	Remedy string
 }
 
-func (f *Fault) Error() string {
+func (f *FaultError) Error() string {
 	return fmt.Sprintf("reading annotation %s of node %q: %s: %s", f.Key, f.Node, f.Problem, f.Remedy)
 }

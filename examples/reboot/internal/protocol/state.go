@@ -52,7 +52,7 @@ type State struct {
 	InProgress *Progress
 	Last       *Outcome
 	Void       int64
-	Faults     []*Fault
+	Faults     []*FaultError
 }
 
 // Read reads the annotations of a node. A reboot-paused that cannot be read
@@ -118,11 +118,11 @@ const operatorOnly = "it is written by the operator only: remove the annotation 
 // A reader collects the faults of one node.
 type reader struct {
 	node   *corev1.Node
-	faults []*Fault
+	faults []*FaultError
 }
 
 func (r *reader) fault(key, remedy, format string, args ...any) {
-	r.faults = append(r.faults, &Fault{
+	r.faults = append(r.faults, &FaultError{
 		Node: r.node.Name, Key: key, Remedy: remedy, Problem: fmt.Sprintf(format, args...),
 	})
 }

@@ -27,7 +27,7 @@ var _ = Describe("Agent", func() {
 		Entry("needed again meanwhile", protocol.State{InProgress: inProgress, Needed: &needed}, "b2", rules.Complete),
 		Entry("after the reboot", protocol.State{Last: &protocol.Outcome{ToBootID: "b2"}}, "b2", rules.Idle),
 		Entry("booted again by itself", protocol.State{Last: &protocol.Outcome{ToBootID: "b2"}}, "b3", rules.Restamp),
-		Entry("a fault elsewhere", protocol.State{Now: &request, Faults: []*protocol.Fault{{Key: protocol.Paused}}},
+		Entry("a fault elsewhere", protocol.State{Now: &request, Faults: []*protocol.FaultError{{Key: protocol.Paused}}},
 			"b1", rules.Accept),
 	)
 
@@ -37,9 +37,9 @@ var _ = Describe("Agent", func() {
 			Expect(step).To(Equal(rules.Idle))
 			Expect(err).To(MatchError(ContainSubstring(message)))
 		},
-		Entry("garbled now", protocol.State{Faults: []*protocol.Fault{{Key: protocol.Now}}}, "b1", protocol.Now),
+		Entry("garbled now", protocol.State{Faults: []*protocol.FaultError{{Key: protocol.Now}}}, "b1", protocol.Now),
 		Entry("garbled in-progress, even with a good now",
-			protocol.State{Now: &request, Faults: []*protocol.Fault{{Key: protocol.InProgress}}}, "b1", protocol.InProgress),
+			protocol.State{Now: &request, Faults: []*protocol.FaultError{{Key: protocol.InProgress}}}, "b1", protocol.InProgress),
 		Entry("no boot id", protocol.State{Now: &request}, "", "boot id is empty"),
 	)
 })

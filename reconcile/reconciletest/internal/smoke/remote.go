@@ -187,8 +187,8 @@ func (r *remote) at(res apisim.Resource, namespace string) dynamic.ResourceInter
 	return r.dynamic.Resource(res.GVR())
 }
 
-// Load creates an object, status and all, and first its namespace if there is none. It waits for the ServiceAccount that
-// a new namespace gets, if the object needs one.
+// Load creates an object, status and all, and first its namespace if there is none. It waits for the ServiceAccount
+// that a new namespace gets, if the object needs one.
 func (r *remote) Load(obj runtime.Object) error {
 	ctx, cancel := context.WithTimeout(context.Background(), accountWithin)
 	defer cancel()

@@ -168,7 +168,8 @@ func (s *smoker) compare(want, have, other *trial) *report.Finding {
 func (s *smoker) statesOf(t *trial) []state.State {
 	var all []state.State
 	for _, objects := range t.rests {
-		objects = slices.DeleteFunc(slices.Clone(objects), func(o state.Located) bool { return !s.mirror.follows(o.Resource) })
+		objects = slices.DeleteFunc(slices.Clone(objects),
+			func(o state.Located) bool { return !s.mirror.follows(o.Resource) })
 		all = append(all, state.Of(objects, s.c.Ignore))
 	}
 	return all
