@@ -72,7 +72,6 @@ const names = 15
 // moreNames are the packages that may have more.
 var moreNames = map[string]int{
 	"reconcile": 20,
-	"names":     20,
 }
 
 // heavy holds the outside modules that only some folders may need.
