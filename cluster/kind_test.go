@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	applyappsv1 "k8s.io/client-go/applyconfigurations/apps/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/homeostat/homeostat/cluster"
@@ -26,7 +27,7 @@ var ofDeployments = appsv1.SchemeGroupVersion.WithResource("deployments")
 
 type (
 	kindOfDeployments = cluster.Kind[*appsv1.Deployment, *appsv1.DeploymentList]
-	deploymentClient  = cluster.Client[*appsv1.Deployment, *appsv1.DeploymentList]
+	deploymentClient  = cluster.KindClient[*appsv1.Deployment, *appsv1.DeploymentList]
 )
 
 func newKind(g *WithT, config *rest.Config) *kindOfDeployments {
@@ -72,6 +73,25 @@ func TestAKindReadsAndWritesWithoutGeneratedCode(t *testing.T) {
 	g.Expect(k.In("d").Delete(t.Context(), "a", metav1.DeleteOptions{})).To(Succeed())
 	_, err = k.In("d").Patch(t.Context(), "a", types.MergePatchType, []byte(`{}`), metav1.PatchOptions{})
 	g.Expect(err).To(MatchError(ContainSubstring("not found")))
+}
+
+func TestAKindAppliesServerSide(t *testing.T) {
+	g := NewWithT(t)
+	sim, err := apisim.New(nil)
+	g.Expect(err).NotTo(HaveOccurred())
+	k := newKind(g, sim.Admin())
+	config := applyappsv1.Deployment("a", "d").WithSpec(applyappsv1.DeploymentSpec().WithReplicas(2))
+	made, err := k.In("d").Apply(t.Context(), config, metav1.ApplyOptions{FieldManager: "me", Force: true})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(made.Spec.Replicas).To(HaveValue(BeEquivalentTo(2)))
+	status := applyappsv1.Deployment("a", "d").WithStatus(applyappsv1.DeploymentStatus().WithReadyReplicas(1))
+	got, err := k.In("d").ApplyStatus(t.Context(), status, metav1.ApplyOptions{FieldManager: "me", Force: true})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(got.Status.ReadyReplicas).To(BeEquivalentTo(1))
+	got, err = patch.NewApplier(k.In).Apply(t.Context(), got, &patch.Options{FieldManager: "me"},
+		config.WithLabels(map[string]string{"a": "b"}))
+	g.Expect(err).NotTo(HaveOccurred(), "an Applier takes the clients of a kind")
+	g.Expect(got.Labels).To(HaveKeyWithValue("a", "b"))
 }
 
 // An informer takes the clients of a kind.

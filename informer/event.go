@@ -12,12 +12,12 @@ import (
 	"github.com/go-logr/logr"
 )
 
-// Type says what happened to the object of an [Event].
-type Type uint8
+// EventType says what happened to the object of an [Event].
+type EventType uint8
 
 const (
 	// Added means that the object was not cached before. Old is nil.
-	Added Type = iota + 1
+	Added EventType = iota + 1
 	// Updated means that the object has changed.
 	Updated
 	// Deleted means that the object was deleted, or no longer matches the
@@ -26,7 +26,7 @@ const (
 )
 
 // String returns "added", "updated" or "deleted".
-func (t Type) String() string {
+func (t EventType) String() string {
 	switch t {
 	case Added:
 		return "added"
@@ -47,7 +47,7 @@ func (t Type) String() string {
 // was down.
 type Event[T Object] struct {
 	Old, New T
-	Type     Type
+	Type     EventType
 	// Initial is true for an object that existed before the handler could see it:
 	// it came with the first list, or was cached when the handler was added.
 	Initial bool

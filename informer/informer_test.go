@@ -46,7 +46,7 @@ func TestAnInformerMayHaveAnotherName(t *testing.T) {
 }
 
 func TestTypesHaveNames(t *testing.T) {
-	NewWithT(t).Expect(fmt.Sprint(informer.Added, informer.Updated, informer.Deleted, informer.Type(0))).
+	NewWithT(t).Expect(fmt.Sprint(informer.Added, informer.Updated, informer.Deleted, informer.EventType(0))).
 		To(Equal("added updated deleted unknown"))
 }
 

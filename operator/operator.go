@@ -128,7 +128,7 @@ func (p Program) Main(args []string, stderr io.Writer) int {
 	switch {
 	case err == nil:
 		return 0
-	case ctx.Err() != nil && errors.Is(err, context.Canceled) && !errors.Is(err, reconcile.ErrStopping):
+	case ctx.Err() != nil && errors.Is(err, context.Canceled) && !errors.Is(err, reconcile.ErrGraceExpired):
 		logger.Info("stopped before it had begun", "reason", err.Error())
 		return 0
 	}

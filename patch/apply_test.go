@@ -145,7 +145,7 @@ func TestAnApplierRefusesBadInputBeforeAnyRequest(t *testing.T) {
 
 func TestAnApplierWorksOnFakeClientsetsWhichHaveNoVersionsAndSoNeverSkip(t *testing.T) {
 	f := NewWithT(t)
-	applier := patch.NewApplier(patch.Cluster(fake.NewClientset().CoreV1().Nodes()))
+	applier := patch.NewApplier(patch.ClusterScoped(fake.NewClientset().CoreV1().Nodes()))
 	got, err := applier.Apply(t.Context(), nil, nil, zoned("a"))
 	f.Expect(err).NotTo(HaveOccurred())
 	got, err = applier.Apply(t.Context(), got, nil, zoned("b"))

@@ -19,7 +19,7 @@ import (
 // one of a namespace, and call it with the namespace of the object:
 //
 //	patch.Merge(ctx, clientset.CoreV1().Pods, pod, nil, edit)
-//	patch.Merge(ctx, patch.Cluster(clientset.CoreV1().Nodes()), node, nil, edit)
+//	patch.Merge(ctx, patch.ClusterScoped(clientset.CoreV1().Nodes()), node, nil, edit)
 //	patch.Merge(ctx, dynamicClient.Resource(widgets).Namespace, widget, nil, edit)
 type Client[T informer.Object] interface {
 	Patch(
@@ -42,9 +42,9 @@ type applyClient[C any, T informer.Object] interface {
 	Apply(ctx context.Context, config C, opts metav1.ApplyOptions) (T, error)
 }
 
-// Cluster adapts the client of a cluster-scoped kind. The function that it returns
+// ClusterScoped adapts the client of a cluster-scoped kind. The function that it returns
 // has no client for a namespace: a write of an object that is in one is refused.
-func Cluster[C any](client C) func(namespace string) C {
+func ClusterScoped[C any](client C) func(namespace string) C {
 	return func(namespace string) C {
 		if namespace != "" {
 			var none C

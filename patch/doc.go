@@ -41,7 +41,7 @@
 //   - What is wrong before any request is an error that names it.
 //
 // Functions take no client but the function that returns that of a namespace
-// (clientset.CoreV1().Pods; see [Client] and [Cluster]). After a write, the
+// (clientset.CoreV1().Pods; see [Client] and [ClusterScoped]). After a write, the
 // reconcile's key is held until the caches show it. A refusal is no failure: the
 // next reconcile sees the newest object.
 //

@@ -38,8 +38,8 @@ func exampleNode() *corev1.Node {
 
 // The write is conditional on the UID of the object that was read; a lock makes it conditional on its resourceVersion, too.
 func ExampleMerge() {
-	cached := exampleNode()                   // from an informer: shared, never written to
-	client := patch.Cluster(printing{cached}) // clientset.CoreV1().Nodes()
+	cached := exampleNode()                         // from an informer: shared, never written to
+	client := patch.ClusterScoped(printing{cached}) // clientset.CoreV1().Nodes()
 	o := &patch.Options{Lock: true}
 	_, err := patch.Merge(context.Background(), client, cached, o, func(n *corev1.Node) {
 		n.Spec.Unschedulable = true
@@ -55,7 +55,7 @@ func ExampleMerge() {
 // An edit that changes nothing sends nothing, so it may be repeated in every reconcile.
 func ExampleMerge_unchanged() {
 	cached := exampleNode()
-	got, err := patch.Merge(context.Background(), patch.Cluster(printing{}), cached, nil, func(n *corev1.Node) {
+	got, err := patch.Merge(context.Background(), patch.ClusterScoped(printing{}), cached, nil, func(n *corev1.Node) {
 		n.Labels["zone"] = "a"
 	})
 	fmt.Println(got == cached, err)
@@ -65,7 +65,7 @@ func ExampleMerge_unchanged() {
 // Conditions are merged by their type: those of others are not mentioned.
 func ExampleStatus() {
 	cached := exampleNode()
-	_, err := patch.Status(context.Background(), patch.Cluster(printing{cached}), cached, nil, func(n *corev1.Node) {
+	_, err := patch.Status(context.Background(), patch.ClusterScoped(printing{cached}), cached, nil, func(n *corev1.Node) {
 		n.Status.Conditions = append(n.Status.Conditions, corev1.NodeCondition{
 			Type: "Rebooted", Status: corev1.ConditionTrue, Reason: "Asked",
 		})
@@ -96,7 +96,7 @@ func ExampleEnsure() {
 func ExampleDelete() {
 	ctx, client := context.Background(), fake.NewClientset(exampleNode()).CoreV1()
 	for range 2 {
-		fmt.Println(patch.Delete(ctx, patch.Cluster(client.Nodes()), exampleNode(), nil))
+		fmt.Println(patch.Delete(ctx, patch.ClusterScoped(client.Nodes()), exampleNode(), nil))
 	}
 	// Output:
 	// <nil>
@@ -105,7 +105,7 @@ func ExampleDelete() {
 
 // The Applier takes the client, as all functions do.
 func ExampleApplier() {
-	applier := patch.NewApplier(patch.Cluster(fake.NewClientset().CoreV1().Nodes()))
+	applier := patch.NewApplier(patch.ClusterScoped(fake.NewClientset().CoreV1().Nodes()))
 	config := corev1apply.Node("n1").WithLabels(map[string]string{"zone": "b"})
 	got, err := applier.Apply(context.Background(), nil, nil, config)
 	fmt.Println(got.Labels, err)

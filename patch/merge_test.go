@@ -257,7 +257,7 @@ func TestMergeInfersItsTypesFromGeneratedAndFakeClients(t *testing.T) {
 	g := NewWithT(t)
 	cached := node()
 	client := fake.NewClientset(cached)
-	got, err := patch.Merge(t.Context(), patch.Cluster(client.CoreV1().Nodes()), cached, nil, func(n *corev1.Node) {
+	got, err := patch.Merge(t.Context(), patch.ClusterScoped(client.CoreV1().Nodes()), cached, nil, func(n *corev1.Node) {
 		n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: "new", Effect: corev1.TaintEffectNoExecute})
 		delete(n.Labels, "zone")
 	})

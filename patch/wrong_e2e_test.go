@@ -110,7 +110,7 @@ var _ = Describe("On the real server, no write reaches another object", func() {
 		Expect(c.Delete(ctx, "recreated", metav1.DeleteOptions{})).To(Succeed())
 		_, err = c.Create(ctx, schema(), metav1.CreateOptions{})
 		Expect(err).NotTo(HaveOccurred())
-		_, err = patch.Status(ctx, patch.Cluster(c), cached, nil, func(f *flowcontrolv1.FlowSchema) {
+		_, err = patch.Status(ctx, patch.ClusterScoped(c), cached, nil, func(f *flowcontrolv1.FlowSchema) {
 			f.Status.Conditions = append(f.Status.Conditions, flowcontrolv1.FlowSchemaCondition{Type: "Wrong", Status: "True"})
 		})
 		Expect(err).To(MatchError(patch.IsStale, "IsStale"))

@@ -179,14 +179,14 @@ func TestAClusterScopedClientTakesNoNamespacedObject(t *testing.T) {
 	g := NewWithT(t)
 	client := fake.NewClientset(blankPod("a"))
 	for name, of := range map[string]podClients{
-		"there is no client for namespace": patch.Cluster(client.CoreV1().Pods("a")),
+		"there is no client for namespace": patch.ClusterScoped(client.CoreV1().Pods("a")),
 		"must not be nil":                  nil,
 	} {
 		_, err := patch.Merge(t.Context(), of, blankPod("a"), nil, relabel)
 		g.Expect(err).To(MatchError(ContainSubstring(name)))
 	}
 	inNoNamespace := blankPod("")
-	_, err := patch.Merge(t.Context(), patch.Cluster(client.CoreV1().Pods("a")), inNoNamespace, nil, relabel)
+	_, err := patch.Merge(t.Context(), patch.ClusterScoped(client.CoreV1().Pods("a")), inNoNamespace, nil, relabel)
 	g.Expect(err).To(MatchError(And(ContainSubstring(`"a/x"`), ContainSubstring(`"/x"`))))
 	g.Expect(client.Actions()).To(BeEmpty())
 }

@@ -15,9 +15,9 @@ import (
 
 // The causes (context.Cause) with which the context of a reconcile ends.
 var (
-	// ErrStopping is the cause if the reconcile was still running when the grace
+	// ErrGraceExpired is the cause if the reconcile was still running when the grace
 	// period of a stopping controller ended.
-	ErrStopping = errors.New("the controller is stopping and its grace period is over")
+	ErrGraceExpired = errors.New("the controller is stopping and its grace period is over")
 	// ErrReconcileTimeout is the cause if the reconcile took longer than
 	// Options.ReconcileTimeout.
 	ErrReconcileTimeout = errors.New("the reconcile took longer than its timeout")

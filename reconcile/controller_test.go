@@ -323,7 +323,7 @@ func TestStop(t *testing.T) {
 			began := time.Now()
 			w.Expect(stop()).To(Succeed())
 			w.Expect(time.Since(began)).To(Equal(time.Minute))
-			w.Expect(w.reconciled()).To(Equal([]string{reconcile.ErrStopping.Error()}))
+			w.Expect(w.reconciled()).To(Equal([]string{reconcile.ErrGraceExpired.Error()}))
 		})
 	})
 	t.Run("leaves the caches running until the last reconcile has ended", func(t *testing.T) {

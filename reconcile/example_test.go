@@ -24,7 +24,7 @@ func keepOwners(ctx context.Context, client kubernetes.Interface) error {
 			if !ok || namespace.Annotations["owner"] != "" {
 				return reconcile.Result{}, nil
 			}
-			_, err := patch.Merge(ctx, patch.Cluster(namespaces), namespace, nil, func(edit *corev1.Namespace) {
+			_, err := patch.Merge(ctx, patch.ClusterScoped(namespaces), namespace, nil, func(edit *corev1.Namespace) {
 				metav1.SetMetaDataAnnotation(&edit.ObjectMeta, "owner", "nobody")
 			})
 			return reconcile.Result{}, err

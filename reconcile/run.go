@@ -68,7 +68,7 @@ func RunAll(ctx context.Context, controllers ...*Controller) error {
 //
 // The stop is graceful and in this order: no new reconciles; those in flight go
 // on for at most Options.Grace, then their context is cancelled with
-// [ErrStopping]; informers that no other controller uses stop. Run returns when
+// [ErrGraceExpired]; informers that no other controller uses stop. Run returns when
 // all of it has ended, or soon after the grace period if something does not end.
 //
 // Errors: which cache never synced, and why; which cached objects were modified
@@ -221,7 +221,7 @@ func (c *Controller) work(ctx, leading context.Context) {
 	}
 	grace := time.AfterFunc(c.options.Grace, func() {
 		klog.FromContext(ctx).Info("grace period is over, cancelling reconciles", "grace", c.options.Grace)
-		abandon(ErrStopping)
+		abandon(ErrGraceExpired)
 	})
 	defer grace.Stop()
 	defer c.watchdog.giveUpAfter(ctx, c.options.Grace+returnWithin)()

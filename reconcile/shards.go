@@ -93,7 +93,7 @@ func (s *shardRunner) end(ctx, owned context.Context, slot int) {
 	cause := context.Cause(owned)
 	if draining, ok := errors.AsType[shard.Draining](cause); ok && draining.Draining() {
 		if ctx.Err() != nil {
-			cause = ErrStopping
+			cause = ErrGraceExpired
 		}
 		grace := time.AfterFunc(c.options.Grace, func() { r.abandon(cause) })
 		defer grace.Stop()

@@ -175,7 +175,7 @@ func TestAStopDrainsTheSlotsWithinTheGracePeriod(t *testing.T) {
 		began := time.Now()
 		w.Expect(stop()).To(Succeed())
 		w.Expect(time.Since(began)).To(Equal(time.Minute))
-		w.Expect(w.reconciled()).To(Equal([]string{reconcile.ErrStopping.Error()}))
+		w.Expect(w.reconciled()).To(Equal([]string{reconcile.ErrGraceExpired.Error()}))
 	})
 }
 

@@ -62,7 +62,7 @@ func TestAReconcileThatIgnoresTheStopIsNamedByRun(t *testing.T) {
 				began := time.Now()
 				err := stop()
 				w.Expect(err).To(MatchError(And(ContainSubstring(`controller "test"`), ContainSubstring("d/deaf"))))
-				w.Expect(err).To(MatchError(reconcile.ErrStopping))
+				w.Expect(err).To(MatchError(reconcile.ErrGraceExpired))
 				w.Expect(time.Since(began)).To(BeNumerically("~", time.Minute, 10*time.Second))
 				w.Expect(strings.Join(w.logged(), "\n")).To(ContainSubstring("deafTo"))
 				close(release)

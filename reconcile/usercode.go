@@ -228,7 +228,7 @@ func (w *watchdog) giveUp() {
 		return
 	}
 	select {
-	case w.gaveUp <- fmt.Errorf("%w: %w", ErrStopping, errors.Join(errs...)):
+	case w.gaveUp <- fmt.Errorf("%w: %w", ErrGraceExpired, errors.Join(errs...)):
 	default: // an earlier timer was faster
 	}
 }

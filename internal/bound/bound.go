@@ -17,7 +17,7 @@ func ClientFor[C any](of func(namespace string) C, obj metav1.Object) (C, error)
 	c := of(namespace)
 	if isNil(c) {
 		return c, fmt.Errorf("there is no client for namespace %q: pass clientset.CoreV1().Pods for a namespaced kind, "+
-			"patch.Cluster(clientset.CoreV1().Nodes()) for a cluster-scoped one", namespace)
+			"patch.ClusterScoped(clientset.CoreV1().Nodes()) for a cluster-scoped one", namespace)
 	}
 	if bound, visible := namespaceOf(c); visible && bound != namespace {
 		return c, fmt.Errorf("the client is of namespace %q and would write %q instead: "+

@@ -18,7 +18,7 @@ func GroupVersion() schema.GroupVersion {
 
 // A Client reads and writes RebootGroups: get, list, watch, create, update,
 // patch and delete.
-type Client = cluster.Client[*RebootGroup, *RebootGroupList]
+type Client = cluster.KindClient[*RebootGroup, *RebootGroupList]
 
 // AddToScheme adds the types of this package to a scheme.
 func AddToScheme(s *runtime.Scheme) error {

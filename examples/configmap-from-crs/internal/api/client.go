@@ -17,7 +17,7 @@ const (
 )
 
 // Settings reads and writes the Settings of one namespace, or of all.
-type Settings = *cluster.Client[*Setting, *SettingList]
+type Settings = *cluster.KindClient[*Setting, *SettingList]
 
 // GroupVersion is that of this package.
 func GroupVersion() schema.GroupVersion { return schema.GroupVersion{Group: Group, Version: Version} }

@@ -70,7 +70,7 @@ func (r *reconciler) own(ctx context.Context, namespace *corev1.Namespace) error
 	if namespace.Annotations[OwnerKey] != "" {
 		return nil
 	}
-	_, err := patch.Merge(ctx, patch.Cluster(r.client.CoreV1().Namespaces()), namespace,
+	_, err := patch.Merge(ctx, patch.ClusterScoped(r.client.CoreV1().Namespaces()), namespace,
 		&patch.Options{Lock: true}, func(edit *corev1.Namespace) {
 			metav1.SetMetaDataAnnotation(&edit.ObjectMeta, OwnerKey, r.policy.Owner)
 		})

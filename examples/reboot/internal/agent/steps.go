@@ -109,7 +109,7 @@ func (a *Agent) patch(ctx context.Context, node *corev1.Node, edit func(*corev1.
 	if err := edit(next); err != nil {
 		return err
 	}
-	_, err := patch.Merge(ctx, patch.Cluster(a.nodes), node, &patch.Options{Lock: true}, func(n *corev1.Node) {
+	_, err := patch.Merge(ctx, patch.ClusterScoped(a.nodes), node, &patch.Options{Lock: true}, func(n *corev1.Node) {
 		n.Annotations, n.Spec.Unschedulable = next.Annotations, next.Spec.Unschedulable
 	})
 	return err

@@ -19,7 +19,7 @@ func (c *Controller) patchNode(ctx context.Context, node *corev1.Node, edit func
 	if err := edit(next); err != nil {
 		return err
 	}
-	_, err := patch.Merge(ctx, patch.Cluster(c.nodes), node, &patch.Options{Lock: true}, func(n *corev1.Node) {
+	_, err := patch.Merge(ctx, patch.ClusterScoped(c.nodes), node, &patch.Options{Lock: true}, func(n *corev1.Node) {
 		n.Annotations = next.Annotations
 	})
 	return err
@@ -29,14 +29,14 @@ func (c *Controller) patchNode(ctx context.Context, node *corev1.Node, edit func
 func (c *Controller) patchStatus(
 	ctx context.Context, group *api.RebootGroup, edit func(*api.RebootGroupStatus),
 ) error {
-	_, err := patch.Merge(ctx, patch.Cluster(c.groups), group, &patch.Options{Lock: true, Subresource: "status"},
+	_, err := patch.Merge(ctx, patch.ClusterScoped(c.groups), group, &patch.Options{Lock: true, Subresource: "status"},
 		func(g *api.RebootGroup) { edit(&g.Status) })
 	return err
 }
 
 // guard puts the finalizer on a group, so that its ledger outlives its deletion.
 func (c *Controller) guard(ctx context.Context, group *api.RebootGroup) error {
-	_, err := patch.Merge(ctx, patch.Cluster(c.groups), group, &patch.Options{Lock: true},
+	_, err := patch.Merge(ctx, patch.ClusterScoped(c.groups), group, &patch.Options{Lock: true},
 		func(g *api.RebootGroup) { g.Finalizers = append(g.Finalizers, finalizer) })
 	return err
 }
@@ -46,7 +46,7 @@ func (c *Controller) letGo(ctx context.Context, group *api.RebootGroup) error {
 	if len(group.Status.Slots) > 0 || !slices.Contains(group.Finalizers, finalizer) {
 		return nil
 	}
-	_, err := patch.Merge(ctx, patch.Cluster(c.groups), group, &patch.Options{Lock: true},
+	_, err := patch.Merge(ctx, patch.ClusterScoped(c.groups), group, &patch.Options{Lock: true},
 		func(g *api.RebootGroup) {
 			g.Finalizers = slices.DeleteFunc(g.Finalizers, func(f string) bool { return f == finalizer })
 		})

@@ -120,7 +120,7 @@ func (c *cluster) furnish(ctx context.Context, names []string, most int) error {
 
 // ask annotates the node with reboot-needed, as an administrator would.
 func (c *cluster) ask(ctx context.Context, name string) error {
-	nodes := patch.Cluster(c.core.CoreV1().Nodes())
+	nodes := patch.ClusterScoped(c.core.CoreV1().Nodes())
 	_, err := patch.Merge(ctx, nodes, named(name), nil, func(node *corev1.Node) {
 		metav1.SetMetaDataAnnotation(&node.ObjectMeta, needed, "demo")
 	})
@@ -130,7 +130,7 @@ func (c *cluster) ask(ctx context.Context, name string) error {
 // report posts a node's status, as a kubelet would.
 func (c *cluster) report(ctx context.Context, name string, ready corev1.ConditionStatus, reason, bootID string) error {
 	now := metav1.Now()
-	_, err := patch.Status(ctx, patch.Cluster(c.core.CoreV1().Nodes()), named(name), nil, func(node *corev1.Node) {
+	_, err := patch.Status(ctx, patch.ClusterScoped(c.core.CoreV1().Nodes()), named(name), nil, func(node *corev1.Node) {
 		node.Status.NodeInfo.BootID = bootID
 		node.Status.Conditions = []corev1.NodeCondition{{
 			Type: corev1.NodeReady, Status: ready, Reason: reason, LastHeartbeatTime: now, LastTransitionTime: now,
