@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/onsi/gomega"
+	"k8s.io/klog/v2"
 
 	"github.com/homeostat/homeostat/internal/proof/breeding"
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
@@ -45,4 +46,18 @@ func TestOutsideIsOfOneRun(t *testing.T) {
 	g.Expect(report.Failure).To(gomega.BeEmpty())
 	g.Expect(made).To(gomega.Equal(report.Runs))
 	g.Expect(most).To(gomega.BeNumerically(">", 1))
+}
+
+// The logs of hundreds of runs would bury the trace.
+func TestAProgramLogsNothing(t *testing.T) {
+	g := gomega.NewWithT(t)
+	boots, logs := 0, false
+	reconciletest.Search(t, &reconciletest.Case{Run: func(env *reconciletest.Env) error {
+		boots++
+		logs = logs || klog.FromContext(env.Context()).Enabled()
+		<-env.Context().Done()
+		return nil
+	}}, nil)
+	g.Expect(boots).NotTo(gomega.BeZero())
+	g.Expect(logs).To(gomega.BeFalse())
 }

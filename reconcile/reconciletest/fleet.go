@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-logr/logr"
+
 	"github.com/homeostat/homeostat/informer"
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/backend"
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/gate"
@@ -72,7 +74,7 @@ func (f *fleet) crash(client string) {
 func (f *fleet) boot(ctx context.Context, p *replica) {
 	p.boots++
 	p.crashed, p.halted, p.down, p.stopped, p.caches = false, false, time.Time{}, time.Time{}, nil
-	boot, cancel := context.WithCancel(gate.With(ctx, p.client))
+	boot, cancel := context.WithCancel(logr.NewContext(gate.With(ctx, p.client), logr.Discard()))
 	p.cancel = cancel
 	p.done = make(chan error, 1)
 	done, b := p.done, backend.Boot{
