@@ -64,26 +64,51 @@ func New(lease Lease, o *Options) (*Elector, error) {
 	return e, nil
 }
 
-// Run leads while it holds the lease: [New] and [Elector.Run] in one line.
+// Run campaigns for the Lease, leads once and returns: [New] and one term of
+// [Elector.Run] in one line. End the process if it returns an error. A controller
+// whose work ends with its queue, such as that of k8s.io/sample-controller, cannot
+// be run a second time: it would lead and do nothing.
+//
+// Errors: those of [New] and of fn; a lost leadership, which wraps [ErrLost] or
+// [ErrFenced]; nil if ctx ended.
 func Run(ctx context.Context, lease Lease, o *Options, fn func(context.Context) error) error {
 	e, err := New(lease, o)
 	if err != nil {
 		return err
 	}
-	return e.Run(ctx, fn)
+	return e.runTerms(ctx, fn, func(lost, err error) (bool, error) {
+		if err == nil || isEnd(err) {
+			return false, lost
+		}
+		return false, errors.Join(lost, err)
+	})
 }
 
 // Run calls fn each time that this replica leads, with a context that is the
 // leadership: it ends with a cause that wraps [ErrLost], [ErrStopping] or
 // [ErrFenced]. The Lease is released only after fn has returned, and renewed
-// until then if ctx ended. After a lost leadership Run campaigns again. It
-// returns when fn has returned and ctx has ended, or when fn returned while
+// until then if ctx ended. After a lost leadership Run campaigns again, and calls
+// fn again: make in fn what ends with a term, such as a queue that is shut down.
+// It returns when fn has returned and ctx has ended, or when fn returned while
 // this replica led.
 //
 // Errors: that of fn, if fn returned it while this replica led or while ctx
 // ended; nil if ctx ended or fn is done. An error that fn returned because of a
 // lost leadership is logged.
 func (e *Elector) Run(ctx context.Context, fn func(context.Context) error) error {
+	return e.runTerms(ctx, fn, func(_, err error) (bool, error) {
+		if err != nil && !isEnd(err) {
+			klog.FromContext(ctx).Error(err, "work failed when its leadership ended")
+		}
+		return true, nil
+	})
+}
+
+// runTerms calls fn under one term after the other. After a lost one, again is
+// called with how it was lost and the error of fn, and says whether to go on.
+func (e *Elector) runTerms(
+	ctx context.Context, fn func(context.Context) error, again func(lost, err error) (bool, error),
+) error {
 	c := e.join(ctx)
 	clean := false
 	defer func() { e.leave(c, clean) }()
@@ -101,8 +126,10 @@ func (e *Elector) Run(ctx context.Context, fn func(context.Context) error) error
 			}
 			return err
 		}
-		if err != nil && !isEnd(err) {
-			klog.FromContext(ctx).Error(err, "work failed when its leadership ended")
+		lost := fmt.Errorf("leading by lease %q: %w", e.candidate.lease.key(), context.Cause(t.ctx))
+		if more, err := again(lost, err); !more {
+			clean = true
+			return err
 		}
 	}
 }

@@ -162,6 +162,39 @@ func TestRunReturnsWhatTheFunctionReturned(t *testing.T) {
 	}
 }
 
+func TestALostLeadershipEndsRun(t *testing.T) {
+	for name, how := range map[string]struct {
+		lose func(x *fixture, l *leaseapi.Link)
+		want error
+	}{
+		"lost":   {func(x *fixture, _ *leaseapi.Link) { x.api.Delete("test") }, leader.ErrLost},
+		"fenced": {func(_ *fixture, l *leaseapi.Link) { l.Set(func(l *leaseapi.Link) { l.LoseAsk = 1 }) }, leader.ErrFenced},
+	} {
+		for _, own := range []error{nil, context.Canceled, errors.New("broken")} {
+			t.Run(fmt.Sprint(name, own), func(t *testing.T) {
+				inBubble(t, func(x *fixture) {
+					l, calls := x.api.Link(1), 0
+					wait := background(func() error {
+						return leader.Run(x.t.Context(), leaseOf(l, "a"), nil, func(ctx context.Context) error {
+							calls++
+							<-ctx.Done()
+							pass(time.Minute)
+							return own
+						})
+					})
+					pass(3 * time.Second)
+					how.lose(x, l)
+					err := wait()
+					x.Expect(err).To(MatchError(how.want))
+					x.Expect(err).To(MatchError(ContainSubstring(`leading by lease "default/test": `)))
+					x.Expect(errors.Is(err, own)).To(Equal(own != nil && own != context.Canceled)) //nolint:errorlint // itself
+					x.Expect(calls).To(Equal(1))
+				})
+			})
+		}
+	}
+}
+
 func TestAnErrorThatIsNotTheLossOfTheLeadershipIsLogged(t *testing.T) {
 	for err, logged := range map[error]int{
 		errors.New("broken"): 1, context.Canceled: 0, leader.ErrLost: 0, leader.ErrFenced: 0, nil: 0,
