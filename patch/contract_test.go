@@ -50,6 +50,9 @@ func TestContract(t *testing.T) {
 		"An answer about a different object is an error that names both.": TestAnAnswerAboutAnotherObjectNamesBoth,
 		"Where servers ignore the UID, in the status and the scale of custom kinds, the resourceVersion is locked.": all(
 			TestTheStatusOfARecreatedCustomObjectIsNotWritten, TestTheScaleOfACustomKindIsLocked),
+		"The status of a custom kind with a Go type notes the generation that it is about, and so do the conditions that an " +
+			"edit sets.": all(TestStatusOfACustomKindNotesTheGenerationThatItIsAbout,
+			TestStatusOfACustomKindSendsNothingOnceItHas, TestConditionsNoteTheGenerationThatTheyAreAbout),
 		"Other writes of the cached object are locked only by Options.Lock.": all(
 			locksOnRequest, TestDeleteLocksTheResourceVersionOnRequest),
 		"A refused condition satisfies IsStale.":                                              refusalsAreStale,

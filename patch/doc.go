@@ -13,7 +13,7 @@
 // [Merge] edits anything, [Status] the status subresource, [Ensure] creates what is
 // missing, [Delete] deletes what was read, an [Applier] applies configurations
 // server-side and remembers what it has asked, a [Finalizer] cleans up outside the
-// cluster.
+// cluster. Package children keeps all objects that one owner owns.
 //
 // The contract:
 //
@@ -33,6 +33,8 @@
 //   - An answer about a different object is an error that names both.
 //   - Where servers ignore the UID, in the status and the scale of custom kinds, the
 //     resourceVersion is locked.
+//   - The status of a custom kind with a Go type notes the generation that it is
+//     about, and so do the conditions that an edit sets.
 //   - Other writes of the cached object are locked only by [Options].Lock.
 //   - A refused condition satisfies [IsStale].
 //   - Every edit and every configuration is sent with a field manager.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"reflect"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 
@@ -54,7 +55,15 @@ func Merge[C Client[T], T informer.Object](
 
 // Status is [Merge] on the status subresource. On custom kinds with a Go type,
 // whose status is their controller's, it also sets status.observedGeneration, if
-// the kind has it, to the generation of cached; an edit need not do so.
+// the kind has it, to the generation of cached; an edit need not do so. Nor need it
+// in conditions ([]metav1.Condition): those that the edit sets, and gives no
+// ObservedGeneration, get it:
+//
+//	patch.Status(ctx, websites.In, site, nil, func(edit *v1.Website) {
+//		meta.SetStatusCondition(&edit.Status.Conditions, metav1.Condition{Type: "Ready", …})
+//	})
+//
+// A condition that is set to what it was changes nothing, its times included.
 //
 // The status of custom kinds is always locked by resourceVersion: servers ignore
 // the UID there, and could write to a recreated object.
@@ -73,24 +82,64 @@ func Status[C Client[T], T informer.Object](
 	return Merge(ctx, of, cached, &opts, func(obj T) {
 		edit(obj)
 		if diff.StyleOf(obj) == diff.JSON {
-			setObservedGeneration(obj)
+			observeGeneration(cached, obj)
 		}
 	})
 }
 
-// setObservedGeneration notes the generation that the status of obj is about.
-func setObservedGeneration(obj informer.Object) {
-	v := reflect.ValueOf(obj).Elem()
-	if v.Kind() != reflect.Struct || obj.GetGeneration() == 0 {
+// observeGeneration notes the generation that the status of obj is about.
+func observeGeneration(cached, obj informer.Object) {
+	s := statusOf(obj)
+	if !s.IsValid() || obj.GetGeneration() == 0 {
 		return
 	}
-	s := v.FieldByName("Status")
-	if s.Kind() != reflect.Struct {
-		return
-	}
-	if f := s.FieldByName("ObservedGeneration"); f.Kind() == reflect.Int64 && f.CanSet() {
+	if f := s.FieldByName("ObservedGeneration"); f.IsValid() && f.Kind() == reflect.Int64 && f.CanSet() {
 		f.SetInt(obj.GetGeneration())
 	}
+	before := conditionsOf(statusOf(cached))
+	conditions := conditionsOf(s)
+	for i := range conditions {
+		is := &conditions[i]
+		if is.ObservedGeneration == 0 && !sameCondition(meta.FindStatusCondition(before, is.Type), is) {
+			is.ObservedGeneration = obj.GetGeneration()
+		}
+	}
+}
+
+// statusOf returns the field Status of an object that is a pointer to a struct, if
+// it is a struct.
+func statusOf(obj informer.Object) reflect.Value {
+	v := reflect.ValueOf(obj).Elem()
+	if v.Kind() != reflect.Struct {
+		return reflect.Value{}
+	}
+	if s := v.FieldByName("Status"); s.IsValid() && s.Kind() == reflect.Struct {
+		return s
+	}
+	return reflect.Value{}
+}
+
+// conditionsOf returns the conditions in a status, without a copy.
+func conditionsOf(status reflect.Value) []metav1.Condition {
+	if !status.IsValid() {
+		return nil
+	}
+	f := status.FieldByName("Conditions")
+	if !f.IsValid() || !f.CanInterface() {
+		return nil
+	}
+	conditions, _ := reflect.TypeAssert[[]metav1.Condition](f)
+	return conditions
+}
+
+// sameCondition reports whether an edit has left a condition as it was.
+func sameCondition(was, is *metav1.Condition) bool {
+	if was == nil || !was.LastTransitionTime.Equal(&is.LastTransitionTime) {
+		return false
+	}
+	same := *was
+	same.LastTransitionTime = is.LastTransitionTime
+	return same == *is
 }
 
 // merge is Merge of an edit that has to pass another check, too.

@@ -1,11 +1,13 @@
 package patch_test
 
 import (
+	"encoding/json"
 	"testing"
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/homeostat/homeostat/informer"
@@ -164,4 +166,50 @@ func TestStatusOfACustomKindSendsNothingOnceItHas(t *testing.T) {
 	w.Status.ObservedGeneration = 5
 	g.Expect(patch.Status(t.Context(), always(c), w, nil, func(*widget) {})).To(BeIdenticalTo(w))
 	g.Expect(c.requests).To(BeEmpty())
+}
+
+func TestConditionsNoteTheGenerationThatTheyAreAbout(t *testing.T) {
+	g := NewWithT(t)
+	long := metav1.Unix(1000, 0)
+	ready := metav1.Condition{
+		Type: "Ready", Status: metav1.ConditionTrue, Reason: "Up", ObservedGeneration: 5, LastTransitionTime: long,
+	}
+	foreign := metav1.Condition{Type: "Foreign", Status: metav1.ConditionTrue, Reason: "R", LastTransitionTime: long}
+	outdated, old := ready, ready
+	outdated.Type, outdated.ObservedGeneration = "Outdated", 4
+	old.ObservedGeneration = 4
+	stored := func(conditions ...metav1.Condition) *widget {
+		w := gadget()
+		w.Status = widgetStatus{ObservedGeneration: 5, Conditions: conditions}
+		return w
+	}
+	set := func(w *widget) {
+		meta.SetStatusCondition(&w.Status.Conditions, metav1.Condition{
+			Type: "Ready", Status: metav1.ConditionTrue, Reason: "Up", LastTransitionTime: long,
+		})
+	}
+	for name, c := range map[string]struct{ before, after []metav1.Condition }{
+		"a new one":                 {nil, []metav1.Condition{ready}},
+		"one of an old generation":  {[]metav1.Condition{old}, []metav1.Condition{ready}},
+		"one that has the same":     {[]metav1.Condition{ready}, nil},
+		"those of others":           {[]metav1.Condition{foreign, ready, outdated}, nil},
+		"those of others beside it": {[]metav1.Condition{foreign, old, outdated}, []metav1.Condition{foreign, ready, outdated}},
+	} {
+		c1 := &recording[*widget]{answer: gadget()}
+		_, err := patch.Status(t.Context(), always(c1), stored(c.before...), nil, set)
+		g.Expect(err).NotTo(HaveOccurred())
+		if c.after == nil {
+			g.Expect(c1.requests).To(BeEmpty(), name)
+			continue
+		}
+		var sent struct{ Status widgetStatus }
+		g.Expect(c1.requests).To(HaveLen(1), name)
+		g.Expect(json.Unmarshal([]byte(c1.requests[0].body), &sent)).To(Succeed())
+		g.Expect(sent.Status.Conditions).To(HaveLen(len(c.after)), name)
+		for i, is := range sent.Status.Conditions {
+			want := c.after[i]
+			want.LastTransitionTime, is.LastTransitionTime = metav1.Time{}, metav1.Time{}
+			g.Expect(is).To(Equal(want), name)
+		}
+	}
 }

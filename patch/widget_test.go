@@ -33,6 +33,8 @@ type part struct {
 type widgetStatus struct {
 	Phase              string `json:"phase,omitempty"`
 	ObservedGeneration int64  `json:"observedGeneration,omitempty"`
+
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
 func (w *widget) DeepCopyObject() runtime.Object {
