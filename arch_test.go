@@ -17,7 +17,7 @@ const module = "github.com/homeostat/homeostat"
 
 // sdk is what an example may stand on: the public packages, the users' test kit aside.
 var sdk = []string{
-	"queue", "informer", "patch", "names", "leader", "leader/shard", "cluster",
+	"queue", "informer", "patch", "patch/children", "names", "leader", "leader/shard", "cluster",
 	"reconcile", "reconcile/inspect", "metrics", "status", "operator",
 }
 
@@ -37,6 +37,7 @@ var table = map[string][]string{
 	"informer":          {"internal"},
 	"informer/clientgo": {"informer"},
 	"patch":             {"informer", "internal"},
+	"patch/children":    {"patch", "informer", "internal"},
 	"names":             {"internal"},
 	"leader":            {"internal"},
 	"leader/shard":      {"leader", "internal"},

@@ -1,0 +1,57 @@
+package children
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+const (
+	defaultMaxCount = 10
+	defaultMaxShare = 0.5
+)
+
+// ErrLimit is the refusal of the safety limit. It is terminal: nothing is tried again
+// until the owner or a child changes.
+var ErrLimit = errors.New("safety limit")
+
+// Options of a [Set]. Nil and zero fields mean the defaults.
+type Options struct {
+	// MaxCount is one half of the safety limit: nothing is deleted if more than so many
+	// children of an owner, and more than MaxShare of them, are no longer wanted.
+	// Defaults to 10.
+	MaxCount int
+	// MaxShare is the other half of the safety limit, as a share of the owner's
+	// children. A share of 1 switches the limit off. Defaults to 0.5.
+	MaxShare float64
+	// Adopt selects, by their labels, the objects without a controller that become
+	// children if they have the name of a wanted one. Such an object may have lost its
+	// owner reference, or may be a user's own. Defaults to none: it is an error.
+	Adopt labels.Selector
+}
+
+func (o *Options) withDefaults() Options {
+	var set Options
+	if o != nil {
+		set = *o
+	}
+	set.MaxCount = cmp.Or(set.MaxCount, defaultMaxCount)
+	set.MaxShare = cmp.Or(set.MaxShare, defaultMaxShare)
+	if set.Adopt == nil {
+		set.Adopt = labels.Nothing()
+	}
+	return set
+}
+
+func (o Options) validate() error {
+	var errs []error
+	if o.MaxCount < 0 {
+		errs = append(errs, fmt.Errorf("Options.MaxCount is %d: must not be negative", o.MaxCount))
+	}
+	if !(o.MaxShare > 0 && o.MaxShare <= 1) { // NaN is neither
+		errs = append(errs, fmt.Errorf("Options.MaxShare is %v: must be more than 0 and at most 1", o.MaxShare))
+	}
+	return errors.Join(errs...)
+}

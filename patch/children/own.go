@@ -1,0 +1,87 @@
+package children
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/homeostat/homeostat/internal/terminal"
+)
+
+// Own makes owner, which is of the given kind, the controller of child: the server
+// deletes child with it, and reconcile.Owned reconciles owner when child changes. It
+// sends nothing; call it in an edit of package patch, or before a create. References
+// to other owners stay.
+//
+//	service := &corev1.Service{ … }
+//	err := children.Own(site, v1.GroupVersion.WithKind("Website"), service)
+//
+// Errors, with child unchanged: a child that another owner controls. Terminal ones
+// are an owner without UID, name or kind, which is not the server's, and an owner in a
+// namespace whose child is in another one or in none: the garbage collector would
+// delete the child.
+func Own(owner metav1.Object, kind schema.GroupVersionKind, child metav1.Object) error {
+	if err := mayOwn(owner, kind, child.GetNamespace()); err != nil {
+		return terminal.Mark(fmt.Errorf("owning %q: %w", keyOf(child), err))
+	}
+	if err := free(owner, kind, child); err != nil {
+		return fmt.Errorf("owning %q: %w", keyOf(child), err)
+	}
+	ref := *metav1.NewControllerRef(owner, kind)
+	refs := slices.Clone(child.GetOwnerReferences())
+	if at := slices.IndexFunc(refs, func(r metav1.OwnerReference) bool { return r.UID == ref.UID }); at >= 0 {
+		refs[at] = ref
+	} else {
+		refs = append(refs, ref)
+	}
+	child.SetOwnerReferences(refs)
+	return nil
+}
+
+// mayOwn returns why owner cannot own a child in namespace.
+func mayOwn(owner metav1.Object, kind schema.GroupVersionKind, namespace string) error {
+	what := nameOf(owner, kind)
+	switch {
+	case kind.Version == "" || kind.Kind == "":
+		return fmt.Errorf("its owner %q is of kind %q: must have a version and a kind", keyOf(owner), kind)
+	case owner.GetUID() == "" || owner.GetName() == "":
+		return fmt.Errorf("%s has no UID or no name: it must be as the server returned it", what)
+	case owner.GetNamespace() == "" || owner.GetNamespace() == namespace:
+		return nil
+	case namespace == "":
+		return fmt.Errorf("%s is in a namespace and its child in none: the garbage collector would delete the child; "+
+			"clean it up with a patch.Finalizer instead", what)
+	default:
+		return fmt.Errorf("%s cannot own a child in namespace %q: the garbage collector would delete the child; "+
+			"clean it up with a patch.Finalizer instead", what, namespace)
+	}
+}
+
+// free returns which other owner controls child.
+func free(owner metav1.Object, kind schema.GroupVersionKind, child metav1.Object) error {
+	is := metav1.GetControllerOfNoCopy(child)
+	switch {
+	case is == nil || is.UID == owner.GetUID():
+		return nil
+	case is.Kind == kind.Kind && is.Name == owner.GetName():
+		return fmt.Errorf("it belongs to a deleted %s of that name, with UID %q: "+
+			"the garbage collector has to delete it first", nameOf(owner, kind), is.UID)
+	default:
+		return fmt.Errorf("%s %q with UID %q controls it: choose another name than %s does",
+			is.Kind, is.Name, is.UID, nameOf(owner, kind))
+	}
+}
+
+var errOrphan = errors.New("it exists, and no owner controls it: delete it, or give it the labels of Options.Adopt")
+
+func nameOf(owner metav1.Object, kind schema.GroupVersionKind) string {
+	return fmt.Sprintf("%s %q", kind.Kind, keyOf(owner))
+}
+
+func keyOf(obj metav1.Object) types.NamespacedName {
+	return types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()}
+}

@@ -1,0 +1,235 @@
+package children
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/internal/terminal"
+	"github.com/homeostat/homeostat/patch"
+)
+
+// A Child is one object that an owner wants.
+type Child[T informer.Object] struct {
+	// Namespace defaults to that of the owner.
+	Namespace string
+	// Name must be the same in each reconcile: there is no generateName, which makes a
+	// second object after a crash.
+	Name string
+	// Edit makes the object what is wanted. It is given a copy of it, or an object that
+	// has only its name, and may retain either. Owner references need not be set, and
+	// no other controller can be.
+	Edit func(T)
+}
+
+// A Set keeps the children of one kind of all owners of one kind. It is safe for
+// concurrent use, by one call of [Set.Ensure] per owner at a time, as reconciles
+// are.
+type Set[T informer.Object] struct {
+	kind      schema.GroupVersionKind // of the owners
+	readOwner func(ctx context.Context, key types.NamespacedName) (metav1.Object, error)
+	in        *informer.Informer[T]
+	byOwner   *informer.Index[T, types.UID]
+	of        func(namespace string) client[T]
+	options   Options
+	err       error // what is wrong with the arguments of New
+}
+
+// client reads and writes children.
+type client[T informer.Object] interface {
+	patch.CreateClient[T]
+	Delete(ctx context.Context, name string, opts metav1.DeleteOptions) error
+}
+
+// New returns the children that in caches and of writes, of owners of the given kind,
+// which owners reads:
+//
+//	in := informer.For(clientset.AppsV1().Deployments(""), nil)
+//	kind := v1.GroupVersion.WithKind("Website")
+//	deployments := children.New(kind, websites.In, in, clientset.AppsV1().Deployments, nil)
+//
+// owners and of return the client of a namespace, see [patch.Client]. It adds an index
+// to in, and sends nothing. What is wrong is an error of [Set.Ensure].
+func New[K interface {
+	Get(ctx context.Context, name string, opts metav1.GetOptions) (O, error)
+}, O informer.Object, C interface {
+	patch.CreateClient[T]
+	Delete(ctx context.Context, name string, opts metav1.DeleteOptions) error
+}, T informer.Object](
+	kind schema.GroupVersionKind, owners func(namespace string) K, in *informer.Informer[T],
+	of func(namespace string) C, o *Options,
+) *Set[T] {
+	s := &Set[T]{kind: kind, in: in, options: o.withDefaults()}
+	if owners == nil || in == nil || of == nil {
+		s.err = errors.New("the owners, their informer and their client must not be nil")
+		return s
+	}
+	s.readOwner = func(ctx context.Context, key types.NamespacedName) (metav1.Object, error) {
+		return owners(key.Namespace).Get(ctx, key.Name, metav1.GetOptions{})
+	}
+	s.of = func(namespace string) client[T] { return of(namespace) }
+	s.byOwner = informer.NewIndex(in, func(child T) []types.UID {
+		if controller := metav1.GetControllerOfNoCopy(child); controller != nil {
+			return []types.UID{controller.UID}
+		}
+		return nil
+	})
+	s.err = s.options.validate()
+	return s
+}
+
+// Ensure makes the wanted children all that owner has: it creates what is missing,
+// patches what differs, and then deletes the others. It returns the wanted ones as the
+// server has them, in their order.
+//
+// Sends at most one request for each child that is created or patched, or three if
+// the cache was wrong about it, one after the other; one for each that is deleted; and
+// one to confirm the owner if any is deleted or adopted. owner is not written to. The
+// result is shared; do not modify it.
+//
+// Errors: those of [patch.Ensure] and [patch.Delete]. One that satisfies
+// [patch.IsStale] means that the owner or a child has changed since it was read.
+// [ErrLimit], which is terminal, and those of deletions come with the children. So are
+// wrong arguments of New, an owner that is being deleted, and children without a name,
+// without an Edit, twice, or where owner cannot own them, see [Own].
+func (s *Set[T]) Ensure(ctx context.Context, owner metav1.Object, wanted ...Child[T]) ([]T, error) {
+	c := call[T]{Set: s, owner: owner, wanted: make(map[types.NamespacedName]bool, len(wanted))}
+	if err := c.validate(wanted); err != nil {
+		return nil, terminal.Mark(c.describe(err))
+	}
+	all := make([]T, 0, len(wanted))
+	var errs []error
+	for _, w := range wanted {
+		child, err := c.ensure(ctx, w)
+		all, errs = append(all, child), append(errs, err)
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	if err := merged(errs); err != nil {
+		return nil, c.describe(err)
+	}
+	if err := c.deleteOthers(ctx); err != nil {
+		return all, c.describe(err)
+	}
+	return all, nil
+}
+
+// call is one call of Ensure.
+type call[T informer.Object] struct {
+	*Set[T]
+	owner     metav1.Object
+	wanted    map[types.NamespacedName]bool
+	confirmed bool // the owner, by the server
+}
+
+func (c *call[T]) describe(err error) error {
+	return fmt.Errorf("keeping the children of %s: %w", nameOf(c.owner, c.kind), err)
+}
+
+// validate returns what is wrong with the arguments, and notes the names.
+func (c *call[T]) validate(wanted []Child[T]) error {
+	if err := errors.Join(c.err, mayOwn(c.owner, c.kind, c.owner.GetNamespace())); err != nil {
+		return err
+	}
+	var errs []error
+	if c.owner.GetDeletionTimestamp() != nil {
+		errs = append(errs, errors.New("it is being deleted: return before, or guard it with a patch.Finalizer"))
+	}
+	for _, w := range wanted {
+		key := c.keyOf(w)
+		if err := mayOwn(c.owner, c.kind, key.Namespace); err != nil {
+			errs = append(errs, fmt.Errorf("owning %q: %w", key, err))
+		}
+		if w.Name == "" || w.Edit == nil || c.wanted[key] {
+			errs = append(errs, fmt.Errorf("child %q must have a name and an Edit, and be wanted once", key))
+		}
+		c.wanted[key] = true
+	}
+	return errors.Join(errs...)
+}
+
+func (c *call[T]) keyOf(w Child[T]) types.NamespacedName {
+	if w.Namespace == "" {
+		w.Namespace = c.owner.GetNamespace()
+	}
+	return types.NamespacedName{Namespace: w.Namespace, Name: w.Name}
+}
+
+// ensure returns a wanted child as the server has it.
+func (c *call[T]) ensure(ctx context.Context, w Child[T]) (T, error) {
+	base, ok := c.in.Get(c.keyOf(w))
+	if !ok {
+		var err error
+		if base, err = c.blank(c.keyOf(w)); err != nil {
+			return base, err
+		}
+	}
+	// Whoever takes an orphan must not have overlooked its new owner.
+	locked := metav1.GetControllerOfNoCopy(base) == nil && base.GetResourceVersion() != ""
+	var refusal error
+	got, err := patch.Ensure(ctx, c.of, base, &patch.Options{Lock: locked}, func(obj T) {
+		if refusal = c.mayWrite(ctx, obj); refusal == nil {
+			w.Edit(obj)
+			refusal = c.own(obj)
+		}
+	})
+	if refusal != nil {
+		return got, fmt.Errorf("writing %q: %w", c.keyOf(w), refusal)
+	}
+	return got, err
+}
+
+// blank returns a new object.
+func (c *call[T]) blank(key types.NamespacedName) (T, error) {
+	t := reflect.TypeFor[T]()
+	if t.Kind() != reflect.Pointer {
+		var none T
+		return none, fmt.Errorf("type %v is not a pointer: no object can be made", t)
+	}
+	obj := reflect.New(t.Elem()).Interface().(T) //nolint:forcetypeassert // it is T
+	obj.SetNamespace(key.Namespace)
+	obj.SetName(key.Name)
+	if u, ok := any(obj).(runtime.Unstructured); ok {
+		mapping, err := c.in.Mapping()
+		if err != nil || mapping.GroupVersionKind.Kind == "" || mapping.GroupVersionKind.Version == "" {
+			return obj, errors.Join(err, fmt.Errorf("the kind of %q is unknown: set informer.Options.Kind", key))
+		}
+		u.GetObjectKind().SetGroupVersionKind(mapping.GroupVersionKind)
+	}
+	return obj, nil
+}
+
+// mayWrite returns why obj, which may be new, must not become what is wanted.
+func (c *call[T]) mayWrite(ctx context.Context, obj T) error {
+	if metav1.GetControllerOfNoCopy(obj) != nil {
+		return free(c.owner, c.kind, obj)
+	}
+	switch isNew := obj.GetUID() == ""; {
+	case isNew:
+		return nil
+	case !c.options.Adopt.Matches(labels.Set(obj.GetLabels())):
+		return errOrphan
+	default: // by a dead owner it would be deleted
+		return c.confirm(ctx)
+	}
+}
+
+// own makes obj a child, whatever an edit has done to its controllers.
+func (c *call[T]) own(obj T) error {
+	uid := c.owner.GetUID()
+	refs := slices.Clone(obj.GetOwnerReferences())
+	obj.SetOwnerReferences(slices.DeleteFunc(refs, func(r metav1.OwnerReference) bool {
+		return r.Controller != nil && *r.Controller && r.UID != uid
+	}))
+	return Own(c.owner, c.kind, obj)
+}
