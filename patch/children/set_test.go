@@ -79,7 +79,7 @@ func ensureRefusesWhatWouldBePunished(t *testing.T) {
 func TestAnOwnerInANamespaceHasNoClusterScopedChildren(t *testing.T) {
 	inFixture(t, nil, func(w *fixture) {
 		set := children.New(ownerKind, w.client.CoreV1().ConfigMaps, w.secrets,
-			patch.Cluster(w.client.CoreV1().Secrets("")), nil)
+			patch.ClusterScoped(w.client.CoreV1().Secrets("")), nil)
 		_, err := set.Ensure(w.t.Context(), w.owner, wants("a")...)
 		w.Expect(err).To(MatchError(ContainSubstring(`no client for namespace "d"`)))
 		w.Expect(w.requests()).To(BeEmpty())
