@@ -111,7 +111,8 @@ shellcheck:
 	shellcheck examples/observe/scripts/*/*.sh
 
 .PHONY: verify
-verify: $(GOFUMPT) lint deadcode api ## Format, linters, tidy modules, dead code, changes of the API, and the modules that stand apart.
+verify: $(GOFUMPT) lint deadcode api ## Format, linters, documents, tidy modules, dead code, changes of the API, and the modules that stand apart.
+	go test -vet=off . -run 'Snippets|Links|Commands|README|Page|Example'
 	@unformatted="$$($(GOFUMPT) -l $(GO_FILES))"; \
 	  if [ -n "$$unformatted" ]; then echo "run make fmt; not formatted:"; echo "$$unformatted"; exit 1; fi
 	go mod tidy -diff
@@ -152,6 +153,11 @@ fuzz: ## Each fuzz target for FUZZTIME (30s).
 	  echo "$$target in $$(dirname $$file)"; \
 	  go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(or $(FUZZTIME),30s) "$$(dirname $$file)"; \
 	done
+
+.PHONY: docs
+docs: ## Take the marked snippets of the documents from the code again, and check links, commands and snippets.
+	go test -vet=off . -run '^TestRewriteSnippets$$' -rewrite
+	go test -vet=off . -run 'Snippets|Links|Commands|README|Page|Example'
 
 .PHONY: clean
 clean: ## Remove what was built.

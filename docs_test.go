@@ -1,0 +1,293 @@
+package homeostat_test
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// page is a document in Markdown.
+type page struct {
+	path     string
+	lines    []string // of the file; those of fences are empty in prose
+	prose    []string
+	snippets []snippet
+	from     string // the file whose parts all unmarked Go snippets are
+}
+
+// snippet is a fence of a page.
+type snippet struct {
+	line     int // of its first line of code, from 1
+	language string
+	source   string // file, or file#parts; empty if it is not marked
+	indent   string // of the fence
+	code     string
+}
+
+var (
+	fenceLine  = regexp.MustCompile("^( *)(`{3,})(\\w*)")
+	markLine   = regexp.MustCompile(`^ *<!-- from (\S+) -->$`)
+	pageSource = regexp.MustCompile(`^<!-- all Go from (\S+) -->$`)
+	heading    = regexp.MustCompile(`^#{1,6} +(.*?) *#*$`)
+	link       = regexp.MustCompile(`\]\(([^)\s]+)\)|(?:href|src|srcset)="([^"]+)"`)
+)
+
+// Every Go and YAML snippet in the documents, and every other one that is marked, is a verbatim part of a file that
+// is compiled or applied by tests.
+func TestSnippetsAreTakenFromCodeThatRuns(t *testing.T) {
+	sources := map[string]string{}
+	marked := 0
+	for _, p := range pages(t) {
+		for _, s := range p.snippets {
+			source := s.source
+			if source == "" && s.language == "go" {
+				source = p.from
+			}
+			if source != "" {
+				marked++
+				if err := checkSnippet(sources, source, s); err != nil {
+					t.Errorf("%s:%d: %v", p.path, s.line, err)
+				}
+			} else if s.language == "go" || s.language == "yaml" {
+				t.Errorf("%s:%d: this snippet comes from nowhere: put <!-- from path/of/file.go#Name --> on the line before its "+
+					"fence (Name is a declaration, the body of an Example, or a // region), and run make docs", p.path, s.line)
+			}
+		}
+	}
+	if marked < 10 {
+		t.Errorf("only %d snippets are marked: the test does not find the documents", marked)
+	}
+}
+
+// Every relative link of the documents, and every anchor, leads somewhere.
+func TestLinksLeadSomewhere(t *testing.T) {
+	anchors := map[string][]string{}
+	all := pages(t)
+	for _, p := range all {
+		anchors[p.path] = p.anchors()
+	}
+	checked := 0
+	for _, p := range all {
+		for i, text := range p.prose {
+			for _, match := range link.FindAllStringSubmatch(text, -1) {
+				target := match[1] + match[2]
+				if strings.Contains(target, "://") || strings.HasPrefix(target, "mailto:") {
+					continue
+				}
+				checked++
+				if err := follow(p.path, target, anchors); err != nil {
+					t.Errorf("%s:%d: %v", p.path, i+1, err)
+				}
+			}
+		}
+	}
+	if checked < 20 {
+		t.Errorf("only %d links: the test does not find them", checked)
+	}
+}
+
+// Commands that the documents tell people to type exist: targets of make, and packages that go runs and tests.
+func TestCommandsExist(t *testing.T) {
+	makefile := read(t, "Makefile")
+	command := regexp.MustCompile("(?:^ *|`|&& )(make|go run|go test|go build) ([^`#|]*)")
+	inline := regexp.MustCompile("`[^`]+`")
+	for _, p := range pages(t) {
+		for i, text := range p.lines {
+			if p.prose[i] != "" { // not in a fence
+				text = strings.Join(inline.FindAllString(text, -1), " ")
+			}
+			for _, match := range command.FindAllStringSubmatch(text, -1) {
+				for word := range strings.FieldsSeq(match[2]) {
+					if err := checkWord(makefile, match[1], strings.Trim(word, ".,:;")); err != nil {
+						t.Errorf("%s:%d: %v", p.path, i+1, err)
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestTheREADMEBeginsWithAController(t *testing.T) {
+	if before, _, _ := strings.Cut(read(t, "README.md"), "```\n"); strings.Count(before, "\n") > 26 {
+		t.Error("the small controller must end before line 26 of README.md")
+	}
+}
+
+// TestEveryPageIsInTheIndex keeps docs/README.md complete.
+func TestEveryPageIsInTheIndex(t *testing.T) {
+	index := read(t, "docs/README.md")
+	for _, p := range pages(t) {
+		name, ok := strings.CutPrefix(p.path, "docs/")
+		if ok && !strings.Contains(name, "/") && name != "README.md" && !strings.Contains(index, "]("+name) {
+			t.Errorf("%s: no link in docs/README.md leads here: add one, with a few words", p.path)
+		}
+	}
+}
+
+func checkSnippet(sources map[string]string, source string, s snippet) error {
+	file, names, named := strings.Cut(source, "#")
+	text, ok := sources[file]
+	if !ok {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			return fmt.Errorf("the snippet is marked as a part of a file that cannot be read: %w", err)
+		}
+		text = string(content)
+		sources[file] = text
+	}
+	if !named {
+		if !containsLines(text, s.code) {
+			return fmt.Errorf("the snippet is not a part of %s: copy it from there again, or change that first:\n%s", file, s.code)
+		}
+		return nil
+	}
+	want, err := excerpt(file, text, names)
+	if err != nil {
+		return err
+	}
+	if want != s.code {
+		return fmt.Errorf("the snippet is not what stands in %s: change that, and run make docs. It is\n%s\nand should be\n%s",
+			source, s.code, want)
+	}
+	return nil
+}
+
+// containsLines reports whether code is a run of whole lines of text, however it is indented there.
+func containsLines(text, code string) bool {
+	lines, part := strings.Split(text, "\n"), strings.Split(strings.TrimSuffix(code, "\n"), "\n")
+	for i := range len(lines) - len(part) + 1 {
+		if strings.TrimLeft(lines[i], "\t ") != strings.TrimLeft(part[0], "\t ") {
+			continue
+		}
+		if dedent(lines[i:i+len(part)]) == dedent(part) {
+			return true
+		}
+	}
+	return false
+}
+
+func follow(from, target string, anchors map[string][]string) error {
+	path, anchor, _ := strings.Cut(target, "#")
+	file := from
+	if path != "" {
+		file = filepath.Join(filepath.Dir(from), path)
+		info, err := os.Stat(file)
+		if err != nil {
+			return fmt.Errorf("the link to %s leads nowhere: %w", target, err)
+		}
+		if info.IsDir() {
+			file = filepath.Join(file, "README.md")
+		}
+	}
+	if anchor == "" || !strings.HasSuffix(file, ".md") {
+		return nil
+	}
+	if !slices.Contains(anchors[file], anchor) {
+		return fmt.Errorf("%s has no heading for #%s: it has %s", file, anchor, strings.Join(anchors[file], ", "))
+	}
+	return nil
+}
+
+func checkWord(makefile, command, word string) error {
+	switch {
+	case command == "make":
+		if regexp.MustCompile(`^[a-z][a-z0-9-]*$`).MatchString(word) && !strings.Contains(makefile, "\n"+word+":") {
+			return fmt.Errorf("the Makefile has no target %s", word)
+		}
+	case strings.HasPrefix(word, "./"):
+		if _, err := os.Stat(strings.TrimSuffix(word, "/...")); err != nil {
+			return fmt.Errorf("%s %s: %w", command, word, err)
+		}
+	}
+	return nil
+}
+
+// pages returns the documents that people read: not those of what only proves.
+func pages(t *testing.T) []page {
+	t.Helper()
+	var all []page
+	err := filepath.WalkDir(".", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() && slices.Contains([]string{".git", "bin", "internal", "testdata", "tmp"}, entry.Name()) {
+			return filepath.SkipDir
+		}
+		if !entry.IsDir() && strings.HasSuffix(path, ".md") {
+			all = append(all, parse(path, read(t, path)))
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatalf("looking for documents: %v", err)
+	}
+	return all
+}
+
+func parse(path, text string) page {
+	p := page{path: filepath.ToSlash(path), lines: strings.Split(text, "\n")}
+	var open string
+	for i, line := range p.lines {
+		fence := fenceLine.FindStringSubmatch(line)
+		switch {
+		case open == "" && fence != nil:
+			open = fence[2]
+			s := snippet{line: i + 2, language: fence[3], indent: fence[1]}
+			if i > 0 {
+				if mark := markLine.FindStringSubmatch(p.lines[i-1]); mark != nil {
+					s.source = mark[1]
+				}
+			}
+			p.snippets = append(p.snippets, s)
+		case open != "" && strings.TrimSpace(line) == open:
+			open = ""
+		case open != "":
+			last := &p.snippets[len(p.snippets)-1]
+			last.code += strings.TrimPrefix(line, last.indent) + "\n"
+		default:
+			if mark := pageSource.FindStringSubmatch(line); mark != nil {
+				p.from = mark[1]
+			}
+			p.prose = append(p.prose, line)
+			continue
+		}
+		p.prose = append(p.prose, "")
+	}
+	return p
+}
+
+// anchors returns what GitHub makes of the page's headings.
+func (p page) anchors() []string {
+	var all []string
+	count := map[string]int{}
+	for _, line := range p.prose {
+		match := heading.FindStringSubmatch(line)
+		if match == nil {
+			continue
+		}
+		title := regexp.MustCompile(`\[([^]]*)\]\([^)]*\)`).ReplaceAllString(match[1], "$1")
+		slug := regexp.MustCompile(`[^\p{L}\p{N}\p{M}_ -]`).ReplaceAllString(strings.ToLower(title), "")
+		slug = strings.ReplaceAll(slug, " ", "-")
+		if n := count[slug]; n > 0 {
+			all = append(all, fmt.Sprintf("%s-%d", slug, n))
+		} else {
+			all = append(all, slug)
+		}
+		count[slug]++
+	}
+	return all
+}
+
+func read(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
