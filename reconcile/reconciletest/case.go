@@ -49,8 +49,10 @@ type Case struct {
 	// Goal must hold at rest after the workload, with faults and without; its error says what does not. nil means that the
 	// end of the run without faults is the goal.
 	Goal func(w *World) error
-	// Ignore lists fields that may differ from the run without faults, such as "status.lastProbeTime". An element of a
-	// list is "spec.rules[0]". A field stands for everything below it, in objects of every kind.
+	// Ignore lists what may differ from the run without faults, and may be written at any time: fields such as
+	// "status.lastProbeTime", each with everything below it. An element of a list is "spec.rules[0]", all of them
+	// "spec.rules[*]". "secrets data.token" is the field of one resource, "jobs.batch *" all there is of its objects, and
+	// "secrets metadata.name" says that the program makes up their names.
 	Ignore []string
 	// Unwatched lists resources, such as "pods" or "jobs.batch", that the program may write or read without a watch: it
 	// need not notice when another client changes them.

@@ -38,6 +38,7 @@
 //     report modified objects by themselves, other caches are named to [Env.Cache].
 //   - With several replicas, only the one that took the Lease writes.
 //   - Run returns when its context has ended, and leaves no goroutine behind.
+//   - A step of the workload that can be done without faults can be done: if not at once, then at the next rest.
 //
 // # Who else is there
 //
@@ -56,8 +57,8 @@
 //     their reconciles one after the other, and keys back off without jitter, so that several workers change nothing.
 //   - A crash takes effect on the server at once: nothing that this boot sends later has an effect. In the program the
 //     call returns context.Canceled and the context ends.
-//   - A run that hangs ends the test after a minute, and explains what it waits for, and where: a socket, a file, a
-//     lock, a channel from outside of the run. So does a Run that does not return.
+//   - A run that hangs ends the test after a minute, with its token, and explains what it waits for, and where: a
+//     socket, a file, a lock, a channel from outside of the run.
 //
 // # What it does not do
 //

@@ -35,6 +35,7 @@ func (r *run) drift(ctx context.Context) {
 			if _, now := r.plan.Find(s.at, i+1); !now || r.out.finding != nil {
 				continue
 			}
+			r.struck()
 			r.line("others    " + s.do.Name)
 			r.progress = time.Now()
 			if err := s.do.Do(ctx, r.world); err != nil && !apierrors.IsNotFound(err) {

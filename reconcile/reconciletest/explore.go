@@ -42,6 +42,7 @@ func Explore(t *testing.T, c *Case, o *Options) *Report {
 func Search(t *testing.T, c *Case, o *Options) *Report {
 	t.Helper()
 	x := newExplorer(t, c, o)
+	x.loud = true
 	x.explore()
 	x.report.Rules = x.rules.Rules()
 	x.report.Elapsed = time.Since(x.began)
@@ -84,11 +85,13 @@ type explorer struct {
 	c         *Case
 	whole     *Case    // that was given
 	less      plan.Cut // what c leaves out of it
-	quiet     bool     // it logs nothing
+	quiet     bool     // it reports nothing
+	loud      bool     // it says at once what it has to say
 	o         Options
 	began     time.Time
 	reference *outcome          // of the run without faults
 	masked    []map[string]bool // by rest: the fields in which two runs without faults differ
+	widened   bool              // by more of them
 	report    *Report
 	rules     rules.Set
 	hashes    []string // of the traces of all runs, for tests
@@ -131,6 +134,11 @@ func (x *explorer) tryAll(plans []plan.Plan) bool {
 	return true
 }
 
+// say writes a line that go test shows without -v, unless it is told the package by name.
+func (x *explorer) say(text string) {
+	fmt.Fprintf(os.Stderr, "reconciletest: %s: %s\n", x.t.Name(), text)
+}
+
 // over reports whether the budget is used up.
 func (x *explorer) over() bool { return time.Since(x.began) > x.o.Budget }
 
@@ -147,19 +155,14 @@ func (x *explorer) refer() bool {
 		return false
 	}
 	if !x.quiet {
-		again := x.play(nil, setting{seed: 1})
-		if i := firstDifference(first.lines, again.lines); i >= 0 {
-			x.t.Log(chance(first, again, i))
-		}
+		x.play(nil, setting{seed: 1}) // which compares it
 	}
 	other := x.play(nil, setting{seed: 2, start: 97 * time.Minute, stay: !x.quiet})
 	if other.finding != nil {
 		x.fail(nil, other)
 		return false
 	}
-	for i := range min(len(first.states), len(other.states)) {
-		x.masked = append(x.masked, first.states[i].Mask(other.states[i]))
-	}
+	x.mask(other)
 	x.report.Calls, x.report.Deliveries = len(first.calls), first.deliveries
 	for _, c := range first.calls {
 		if c.effect {
@@ -169,29 +172,44 @@ func (x *explorer) refer() bool {
 	return true
 }
 
-// chance explains where two runs that should be the same differ. It is logged and fails nothing: only tokens suffer.
-func chance(first, again *outcome, i int) string {
-	return fmt.Sprintf("two runs without faults differ at line %d: %q and %q. The program decides by chance"+
-		" (the order of a map, math/rand, a race of goroutines): tokens may not apply again.", i+1,
-		lineAt(first.lines, i), lineAt(again.lines, i))
+// mask adds to what two runs without faults differ in.
+func (x *explorer) mask(other *outcome) {
+	for i := range min(len(x.reference.states), len(other.states)) {
+		if i == len(x.masked) {
+			x.masked = append(x.masked, map[string]bool{})
+		}
+		maps.Copy(x.masked[i], x.reference.states[i].Mask(other.states[i]))
+	}
 }
 
-// firstDifference is the index of the first line that differs; -1 for none.
-func firstDifference(a, b []string) int {
-	for i := range max(len(a), len(b)) {
-		if lineAt(a, i) != lineAt(b, i) {
-			return i
+// compare looks for chance: before its first deviation a run has to be that without faults.
+func (x *explorer) compare(out *outcome) {
+	if x.report.Chance != "" || x.quiet || x.reference == nil {
+		return
+	}
+	if a, b, differ := report.Differ(x.reference.lines, out.lines, out.same); differ {
+		x.report.Chance = fmt.Sprintf("the program decides by chance (the order of a map, math/rand, a race of goroutines):"+
+			" two runs that should be the same go on with %q and with %q. A token may need several replays.", a, b)
+		if x.loud {
+			x.say(x.report.Chance)
 		}
 	}
-	return -1
 }
 
-// lineAt is a line of a trace, or a placeholder after its end.
-func lineAt(lines []string, i int) string {
-	if i < len(lines) {
-		return lines[i]
+// luck is how many more runs without faults tell what differs by chance.
+const luck = 10
+
+// widen finds out what else differs by chance, before the program is blamed for it. It returns false if it has done so
+// already, or if nothing is left to chance.
+func (x *explorer) widen() bool {
+	if x.report.Chance == "" || x.widened {
+		return false
 	}
-	return "(the end)"
+	x.widened = true
+	for range luck {
+		x.mask(x.play(nil, setting{seed: 1}))
+	}
+	return true
 }
 
 // unwatched finds a resource that the program writes or reads and does not watch, unless Case.Unwatched names it. A
@@ -218,9 +236,12 @@ func (x *explorer) unwatched(o *outcome) {
 func (x *explorer) play(p plan.Plan, s setting) *outcome {
 	x.t.Helper()
 	x.report.Runs++
-	out, err := inBubble(x.t, x.c, x.o, p, s)
+	out, err := x.inBubble(p, s)
 	if err != nil {
 		x.t.Fatalf("setting up the case: %v", err)
+	}
+	if s.seed == 1 {
+		x.compare(out)
 	}
 	x.rules.AddAll(out.rules)
 	x.hashes = append(x.hashes, out.hash())
@@ -242,10 +263,14 @@ func (x *explorer) try(p plan.Plan) bool {
 // judge asks the oracles that compare a run with the reference: state first, then amplify, and counts if nothing but
 // what the program sees was delayed. The others have been asked while it ran.
 func (x *explorer) judge(p plan.Plan, out *outcome) {
-	if out.finding != nil {
+	if out.finding != nil || out.void {
 		return
 	}
-	if at, differs := state.Compare(out.states, x.reference.states, x.masked); differs != "" {
+	at, differs := state.Compare(out.states, x.reference.states, x.masked)
+	if differs != "" && x.widen() {
+		at, differs = state.Compare(out.states, x.reference.states, x.masked)
+	}
+	if differs != "" {
 		out.finding = &report.Finding{Oracle: report.State, UpTo: out.restedAt[at], Text: differs}
 		return
 	}
@@ -296,8 +321,13 @@ func (x *explorer) fail(p plan.Plan, out *outcome) {
 	}
 	runs := x.report.Runs
 	e := smallest(example{x: x, p: p, out: out})
-	x.report.Runs = runs
 	r, f := x.report, e.out.finding
+	if r.Chance == "" && f.Oracle != report.Stop { // does the token replay?
+		e.x.reference, e.x.quiet = e.out, false
+		e.x.compare(e.x.play(e.p, setting{seed: 1}))
+		r.Chance = e.x.report.Chance
+	}
+	x.report.Runs = runs
 	r.Token = plan.Token(e.p, e.out.hash(), e.x.less)
 	r.Oracle, r.Trace = f.Oracle, f.Trace(e.out.lines)
 	what := e.p.Words()
@@ -307,6 +337,9 @@ func (x *explorer) fail(p plan.Plan, out *outcome) {
 	what += ": " + f.Text + "\n  replay: " + r.Token
 	if out := omitted(e.x.less, e.x.whole); out != "" {
 		what += "\n  without: " + out
+	}
+	if r.Chance != "" {
+		what += "\n  note: " + r.Chance
 	}
 	r.Failure = f.Words(what, r.Trace, e.p)
 }

@@ -34,6 +34,7 @@ type replica struct {
 	boots   int
 	crashed bool
 	halted  bool      // its Run has returned, or was told to
+	stuck   bool      // its Run does not return
 	stopped time.Time // when the plan told it to stop
 	caches  []state.Cache
 	down    time.Time // when it boots again; zero: it runs
@@ -81,7 +82,10 @@ func (f *fleet) boot(ctx context.Context, p *replica) {
 		Context: boot, Config: f.sim.Config(p.client), Replica: p.id, Outside: f.world.outside,
 		Remember: func(c state.Cache) { p.caches = append(p.caches, c) },
 	}
-	go func() { done <- f.c.Boot(b) }()
+	go func() {
+		done <- f.c.Boot(b)
+		f.sched.Wake()
+	}()
 	f.progress = time.Now()
 }
 
@@ -164,7 +168,7 @@ func (f *fleet) checkCaches() {
 func (r *run) haltAll() {
 	for _, p := range r.fleet.replicas {
 		p.apart = time.Time{}
-		if p.down.IsZero() {
+		if p.down.IsZero() && !p.stuck {
 			p.cancel()
 			r.join(p, true)
 		}
@@ -179,8 +183,6 @@ func (r *run) returned(ctx context.Context) bool {
 		switch {
 		case p.halted && p.stopped.IsZero() && p.down.IsZero():
 			continue
-		case !p.stopped.IsZero() && time.Since(p.stopped) > stopWithin:
-			stuck()
 		case p.crashed:
 			r.join(p, false)
 			r.fleet.restart(p, "crashed")
@@ -199,13 +201,15 @@ func (r *run) returned(ctx context.Context) bool {
 			r.fleet.ended(p, err)
 			return true
 		default:
+			if !p.stopped.IsZero() && time.Since(p.stopped) > stopWithin {
+				r.fleet.blocked(p)
+			}
 		}
 	}
 	return false
 }
 
-// join waits until Run has returned: with serve, its calls are still answered, as those of a program that stops. It
-// ends the test binary if Run does not return in time.
+// join waits until Run has returned: with serve, its calls are still answered, as those of a program that stops.
 func (r *run) join(p *replica, serve bool) {
 	deadline := time.Now().Add(stopWithin)
 	for range 100_000 {
@@ -229,11 +233,14 @@ func (r *run) join(p *replica, serve bool) {
 		}
 		r.sched.Idle(time.Second)
 	}
-	stuck()
+	r.fleet.blocked(p)
 }
 
-// stuck is for a Run that does not return.
-func stuck() {
-	panic(fmt.Sprintf("reconciletest: Run did not return within %v (virtual) after its context had ended; it must join"+
-		" every goroutine that it starts. %s", stopWithin, stacks.Diagnose()))
+// blocked is for a Run that does not return. The bubble cannot end then, unless each goroutine that is left is blocked
+// forever.
+func (f *fleet) blocked(p *replica) {
+	p.stuck = true
+	f.find(report.Stop, fmt.Sprintf("Run did not return within %v (virtual) after its context had ended\n%s", stopWithin,
+		stacks.Diagnose()))
+	f.out.stuck()
 }

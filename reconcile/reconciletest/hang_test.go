@@ -75,7 +75,7 @@ func TestAHangIsExplained(t *testing.T) {
 			t.Fatal(err)
 		}
 		reconciletest.Hangs(patience)
-		reconciletest.Search(t, &reconciletest.Case{Run: hanging()[name]}, nil)
+		reconciletest.Explore(t, &reconciletest.Case{Run: hanging()[name]}, nil)
 		return
 	}
 	for name, want := range map[string]string{

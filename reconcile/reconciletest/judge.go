@@ -88,7 +88,8 @@ func (r *judge) called(c apisim.Call) error {
 // has done wrong by another oracle is found first.
 func (r *judge) committed(e apisim.Event) {
 	resource, ignored := e.Resource.GroupResource().String(), state.Ignored(e.Resource.Resource)
-	if !ignored {
+	free := ignored || !r.ignore.Matters(resource, e.Old, e.New)
+	if !free {
 		r.progress = time.Now()
 	}
 	if r.out.uses.watched[resource] && !ignored {
@@ -103,8 +104,8 @@ func (r *judge) committed(e apisim.Event) {
 	switch {
 	case ofProgram(e.Call.Client):
 		r.checkLeader(e)
-		r.wrote(e, resource)
-	case !ignored:
+		r.wrote(e, resource, free)
+	case !free:
 		r.quiet, r.wanted = false, nil // the program may have to write again
 	}
 	if r.c.Always != nil && r.out.finding == nil {
@@ -117,11 +118,14 @@ func (r *judge) committed(e apisim.Event) {
 
 // wrote judges a write of the program, and records it: only what was written is deleted and edited later, and only as
 // often as without faults may it be created and deleted.
-func (r *judge) wrote(e apisim.Event, resource string) {
+func (r *judge) wrote(e apisim.Event, resource string, free bool) {
 	if r.current != nil {
 		r.current.effect = true
 	}
-	if state.Ignored(e.Resource.Resource) {
+	if free {
+		if !state.Ignored(e.Resource.Resource) {
+			r.out.uses.written[resource] = true
+		}
 		return
 	}
 	if r.tail || r.quiet {

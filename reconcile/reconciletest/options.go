@@ -31,8 +31,9 @@ type Options struct {
 	// Steps is the longest run: one that takes more counts as never coming to rest. A step is a call, a delivery, an act
 	// or a key that a worker takes. Defaults to 20,000.
 	Steps int
-	// Rest is how long, in virtual time, no client may write until the program counts as at rest. It must be longer
-	// than the longest back-off of the program after one failure. Defaults to 2 minutes.
+	// Rest is how long, in virtual time, no client may write until the program counts as at rest. It must be longer than
+	// anything that the program waits for: the back-off after one failure, a job outside, a time to live. Defaults to 2
+	// minutes.
 	Rest time.Duration
 	// Lag is how long, in virtual time, a watch or a slow call is held back. Defaults to 5 seconds.
 	Lag time.Duration

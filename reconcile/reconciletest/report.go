@@ -50,6 +50,8 @@ type Report struct {
 	//   - cache: at rest a cache holds what the server has.
 	//   - retry: what the server has put off is not repeated before its time.
 	Oracle string
+	// Chance says where two runs that should have been the same differed; empty: nowhere.
+	Chance string
 	// Trace is what happened up to the failure: one line for each step.
 	Trace []string
 	// Elapsed is how long the exploration took, in real time.

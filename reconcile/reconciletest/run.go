@@ -37,9 +37,10 @@ type core struct {
 	sched     *apisim.Scheduler
 	world     *World
 	out       *outcome
-	plan      plan.Plan  // what is left of it
-	faultless bool       // the plan was empty from the beginning
-	tail      bool       // the plan is over: the program may not write any more
+	plan      plan.Plan // what is left of it
+	faultless bool      // the plan was empty from the beginning
+	tail      bool      // the plan is over: the program may not write any more
+	ignore    state.Ignore
 	progress  time.Time  // of the last write or act that keeps the program from being at rest
 	random    *rand.Rand // orders everything; nil: the usual order
 }
@@ -73,8 +74,15 @@ func (r *core) planned(kind byte, index int) (plan.Deviation, bool) {
 	if r.tail {
 		return plan.Deviation{}, false
 	}
-	return r.plan.Find(kind, index)
+	d, now := r.plan.Find(kind, index)
+	if now {
+		r.struck()
+	}
+	return d, now
 }
+
+// struck notes where the run may begin to differ from the one without faults.
+func (r *core) struck() { r.out.same = min(r.out.same, len(r.out.lines)) }
 
 // run is one run of a case under a plan, inside a bubble. One goroutine drives it; the hooks of the server run while it
 // waits for them.
@@ -88,6 +96,7 @@ type run struct {
 	chooser *chooser
 	steps   int
 	next    int // step of the workload
+	again   int // the step that could not be done once, from 1; 0: none
 }
 
 // setting is what may differ between two runs without making a difference: the seed of UIDs and generated names, and
@@ -100,9 +109,10 @@ type setting struct {
 
 // newRun makes the world of a case, with all hooks in place. Nothing of the program has started.
 func newRun(c *Case, o Options, p plan.Plan, s setting) (*run, error) {
-	r := &core{c: c, o: o, plan: p, faultless: len(p) == 0, out: newOutcome()}
+	r := &core{c: c, o: o, plan: p, faultless: len(p) == 0, ignore: c.Ignore, out: newOutcome()}
 	if d, found := p.First(plan.Shuffled); found {
 		r.random = rand.New(rand.NewPCG(uint64(d.Index), 1))
+		r.struck()
 	}
 	if s.start > 0 {
 		<-time.NewTimer(s.start).C
@@ -149,7 +159,7 @@ func (r *run) play(ctx context.Context) {
 	r.fleet.bootAll(ctx)
 	r.settle(ctx)
 	r.disturbRest(ctx)
-	for r.next < len(r.c.Workload) && r.out.finding == nil {
+	for r.next < len(r.c.Workload) && r.out.finding == nil && !r.out.void {
 		r.rest()
 		r.work(ctx)
 		r.settle(ctx)
@@ -157,7 +167,7 @@ func (r *run) play(ctx context.Context) {
 	}
 	r.out.outputs = r.judge.outputs()
 	r.drift(ctx)
-	if r.out.finding == nil && r.c.Goal != nil {
+	if r.out.finding == nil && !r.out.void && r.c.Goal != nil {
 		if err := r.c.Goal(r.world); err != nil {
 			r.find(report.Goal, err.Error())
 		}
@@ -284,25 +294,41 @@ func (r *run) work(ctx context.Context) {
 		r.step(ctx)
 		return
 	}
+	r.struck()
 	r.line("down      the program")
 	r.haltAll()
 	for range min(d.N, len(r.c.Workload)-r.next) {
-		r.step(ctx)
+		if !r.step(ctx) {
+			break
+		}
 		r.settle(ctx)
 	}
 	r.line("restart   the program")
 	r.fleet.bootAll(ctx)
 }
 
-// step does the next step of the workload. With faults its error does not count: its object may not be there.
-func (r *run) step(ctx context.Context) {
+// step does the next step of the workload, and reports whether that was possible. What fails is done once more at the
+// next rest: with faults its object may not be there yet, or may still be there. If it fails again, that is the
+// program's fault; of a step that may be half done this is not known, and the run ends without a word.
+func (r *run) step(ctx context.Context) bool {
 	step := r.c.Workload[r.next]
-	r.next++
 	r.line("others    " + step.Name)
 	r.progress = time.Now()
-	if err := step.Do(ctx, r.world); err != nil && r.faultless {
+	err := step.Do(ctx, r.world)
+	switch again := r.again == r.next+1; {
+	case err == nil, again && step.gone != nil && step.gone(err):
+		r.next++
+		return true
+	case !r.faultless && !again:
+		r.again = r.next + 1
+		r.line("  cannot be done yet: " + err.Error())
+		return false
+	case r.faultless || step.single:
 		r.find(report.Workload, fmt.Sprintf("step %q of the workload: %v", step.Name, err))
+	default:
+		r.out.void = true
 	}
+	return false
 }
 
 // early does a step of the workload before its time, if the plan says so.
@@ -333,6 +359,9 @@ func (r *run) disturbRest(ctx context.Context) {
 	for _, d := range r.plan {
 		if d.Index != rest || r.out.finding != nil {
 			continue
+		}
+		if d.At == plan.Restarted || d.At == plan.Unsynced || d.At == plan.Asleep {
+			r.struck()
 		}
 		switch d.At {
 		case plan.Restarted:

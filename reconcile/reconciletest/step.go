@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -16,14 +17,18 @@ import (
 type Step struct {
 	// Name describes the step in traces. Required.
 	Name string
-	// Do acts. An error fails the test if it comes without faults; with faults the step counts as done. Required.
+	// Do acts. An error fails the test if it comes without faults. With faults, Do is called once more when the program is
+	// at rest. Required.
 	Do func(ctx context.Context, w *World) error
+
+	single bool             // one write: what failed has done nothing
+	gone   func(error) bool // reports whether an error says that the step is not needed any more
 }
 
 // Create returns a step that creates an object, status and all, and first its namespace if there is none. The object is
 // copied when the step is done.
 func Create(obj runtime.Object) Step {
-	return Step{Name: "create " + backend.Title(obj), Do: func(_ context.Context, w *World) error {
+	return Step{Name: "create " + backend.Title(obj), single: true, Do: func(_ context.Context, w *World) error {
 		return w.server.Load(obj)
 	}}
 }
@@ -40,7 +45,8 @@ func Patch(resource, key, json string) Step {
 	if status {
 		verb, subresources = "patch "+subresource+" of ", []string{subresource}
 	}
-	return Step{Name: verb + resource + " " + key + " " + json, Do: func(ctx context.Context, w *World) error {
+	name := verb + resource + " " + key + " " + json
+	return Step{Name: name, single: true, Do: func(ctx context.Context, w *World) error {
 		client, name, err := backend.Client(w.server, resource, key)
 		if err != nil {
 			return err
@@ -53,12 +59,13 @@ func Patch(resource, key, json string) Step {
 // Delete returns a step that deletes an object, which its finalizers may delay; its dependents are deleted in the
 // background. The key is that of [Patch]. The step fails if there is no such object.
 func Delete(resource, key string) Step {
-	return Step{Name: "delete " + resource + " " + key, Do: func(ctx context.Context, w *World) error {
+	do := func(ctx context.Context, w *World) error {
 		client, name, err := backend.Client(w.server, resource, key)
 		if err != nil {
 			return err
 		}
 		policy := metav1.DeletePropagationBackground
 		return client.Delete(ctx, name, metav1.DeleteOptions{PropagationPolicy: &policy})
-	}}
+	}
+	return Step{Name: "delete " + resource + " " + key, Do: do, single: true, gone: apierrors.IsNotFound}
 }

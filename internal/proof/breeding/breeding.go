@@ -116,13 +116,17 @@ func Premature(ctx context.Context, b *Breeder, p *corev1.ConfigMap) error {
 	return b.Create(ctx, Child(p))
 }
 
+// Parents returns an informer of all parents.
+func Parents(client kubernetes.Interface) *informer.Informer[*corev1.ConfigMap] {
+	return informer.For(client.CoreV1().ConfigMaps(""), &informer.Options{LabelSelector: "parent"})
+}
+
 // Run returns the program that breeds.
 func Run(breed Breed) func(env *reconciletest.Env) error {
 	return func(env *reconciletest.Env) error {
 		client := env.Client()
-		parents := informer.For(client.CoreV1().ConfigMaps(""), &informer.Options{LabelSelector: "parent"})
 		b := &Breeder{Client: client, Children: informer.For(client.CoreV1().Secrets(""), nil), Breed: breed}
-		c, err := reconcile.New("breeder", parents, b,
+		c, err := reconcile.New("breeder", Parents(client), b,
 			&reconcile.Options{Triggers: []reconcile.Trigger{reconcile.Owned(b.Children)}})
 		if err != nil {
 			return err
@@ -144,9 +148,8 @@ func Led(fenced bool, breed Breed) func(env *reconciletest.Env) error {
 		if fenced {
 			client = kubernetes.NewForConfigOrDie(elector.Fence(env.Config()))
 		}
-		parents := informer.For(client.CoreV1().ConfigMaps(""), &informer.Options{LabelSelector: "parent"})
 		b := &Breeder{Client: client, Children: informer.For(client.CoreV1().Secrets(""), nil), Breed: breed}
-		c, err := reconcile.New("breeder", parents, b, &reconcile.Options{
+		c, err := reconcile.New("breeder", Parents(client), b, &reconcile.Options{
 			Leader: elector, Triggers: []reconcile.Trigger{reconcile.Owned(b.Children)},
 		})
 		if err != nil {

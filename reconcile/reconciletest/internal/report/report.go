@@ -31,6 +31,9 @@ const (
 	Retry    = "retry"    // a request that the server has put off is not repeated before its time
 )
 
+// Error begins a line of the trace with an error that the program has logged.
+const Error = "error     "
+
 // Finding is what an oracle found.
 type Finding struct {
 	Oracle string
@@ -69,6 +72,23 @@ func (f *Finding) Trace(lines []string) []string {
 	}
 	flush()
 	return all
+}
+
+// Differ finds the first difference between two traces, of whose second the first n lines count, in what the program
+// asks the server for at a known place: when watches begin anew is for client-go to choose.
+func Differ(first, again []string, n int) (a, b string, differ bool) {
+	calls := func(lines []string) []string {
+		return slices.DeleteFunc(slices.Clone(lines), func(l string) bool {
+			return !strings.HasPrefix(l, "call ") || !strings.Contains(l, "   (")
+		})
+	}
+	first, again = calls(first), calls(again[:min(n, len(again))])
+	for i := range min(len(first), len(again)) {
+		if first[i] != again[i] {
+			return first[i], again[i], true
+		}
+	}
+	return "", "", false
 }
 
 // readOf returns the resource of a list or watch without a fault.

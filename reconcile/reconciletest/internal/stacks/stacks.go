@@ -2,9 +2,11 @@
 package stacks
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"runtime"
+	"strconv"
 	"strings"
 )
 
@@ -24,48 +26,79 @@ var reasons = []struct{ state, why string }{
 	{"select", "a channel that was made outside of this run"},
 }
 
-var header = regexp.MustCompile(`^goroutine (\d+)[^\[]*\[([^\]]*synctest bubble[^\]]*)\]:`)
+var header = regexp.MustCompile(`^goroutine (\d+)[^\[]*\[([^\],]*)[^\]]*synctest bubble (\d+)[^\]]*\]:`)
 
-// Diagnose explains what each goroutine of the bubble waits for, and where, and then shows their stacks.
+// Diagnose explains what the goroutines of the program wait for, and where: those that wait for something outside of
+// the bubble, and then those that nothing in it will wake.
 func Diagnose() string {
 	buf := make([]byte, 4<<20)
 	return diagnose(string(buf[:runtime.Stack(buf, true)]))
 }
 
+const most = 10 // goroutines that are explained
+
 func diagnose(all string) string {
-	var words, shown []string
-	for stack := range strings.SplitSeq(all, "\n\n") {
-		h := header.FindStringSubmatch(stack)
-		if h == nil {
+	stacks := strings.Split(all, "\n\n")
+	last := 0 // bubble: goroutines of earlier ones may be left
+	for _, stack := range stacks {
+		last = max(last, bubbleOf(stack))
+	}
+	var words, blocked []string
+	for _, stack := range stacks {
+		if bubbleOf(stack) != last {
 			continue
 		}
-		shown = append(shown, stack)
-		if strings.Contains(h[2], "durable") || strings.Contains(stack, "stacks.Diagnose(") ||
-			strings.Contains(stack, "internal/synctest.") {
-			continue
-		}
-		for _, r := range reasons {
-			if strings.HasPrefix(h[2], r.state) {
-				words = append(words, fmt.Sprintf("goroutine %s, at %s, waits for %s.", h[1], place(stack), r.why))
-				break
-			}
+		if text, outside := explain(stack); outside {
+			words = append(words, text)
+		} else if text != "" {
+			blocked = append(blocked, text)
 		}
 	}
-	if len(words) == 0 {
-		words = []string{"All goroutines wait for one another, or for time."}
+	if words = append(words, blocked...); len(words) == 0 {
+		return "All goroutines wait for one another, or for time."
 	}
-	return strings.Join(words, "\n") + "\n\nThe goroutines of the run:\n\n" + strings.Join(shown, "\n\n")
+	return strings.Join(words[:min(most, len(words))], "\n")
 }
 
-// inner reports whether a function is of Go itself, whose packages have no dot in the first part of their path, of the
-// simulated server, or of reconciletest.
+// bubbleOf is the number of a goroutine's bubble; 0 for none, and for those that look.
+func bubbleOf(stack string) int {
+	h := header.FindStringSubmatch(stack)
+	if h == nil || strings.Contains(stack, "internal/synctest.") || strings.Contains(stack, "stacks.Diagnose(") {
+		return 0
+	}
+	n, _ := strconv.Atoi(h[3])
+	return n
+}
+
+// explain says what a goroutine of a bubble waits for, and whether that is outside of it; "" if it is of a library.
+func explain(stack string) (text string, outside bool) {
+	h, where := header.FindStringSubmatch(stack), place(stack)
+	if state, durable := strings.CutSuffix(h[2], " (durable)"); durable {
+		if where != "" {
+			text = fmt.Sprintf("goroutine %s, at %s, waits forever: %s.", h[1], where, state)
+		}
+		return text, false
+	}
+	for _, r := range reasons {
+		if strings.HasPrefix(h[2], r.state) {
+			return fmt.Sprintf("goroutine %s, at %s, waits for %s.", h[1], cmp.Or(where, "an unknown place"), r.why), true
+		}
+	}
+	return "", false
+}
+
+// libraries begin the names of functions that programs call, and that wait for them.
+var libraries = regexp.MustCompile(`^github\.com/homeostat/homeostat/` +
+	`(internal/apisim|queue|informer|patch|leader|names|cluster|reconcile|reconcile/reconciletest)(/[a-z]+)*\.`)
+
+// inner reports whether a function is of Go itself, whose packages have no dot in the first part of their path, or of a
+// library.
 func inner(function string) bool {
 	root, _, nested := strings.Cut(function, "/")
-	return !nested || !strings.Contains(root, ".") || strings.Contains(function, "/internal/apisim.") ||
-		strings.Contains(function, "/reconcile/reconciletest.")
+	return !nested || !strings.Contains(root, ".") || libraries.MatchString(strings.TrimPrefix(function, "created by "))
 }
 
-// place is where the program waits: its innermost frame that is neither of Go nor of a library.
+// place is where the program waits: its innermost frame that is neither of Go nor of a library; "" for none.
 func place(stack string) string {
 	lines := strings.Split(stack, "\n")
 	for i, l := range lines {
@@ -76,5 +109,5 @@ func place(stack string) string {
 		file, _, _ = strings.Cut(file, " +")
 		return file[strings.LastIndex(file, "/")+1:]
 	}
-	return "an unknown place"
+	return ""
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/homeostat/homeostat/internal/apisim"
@@ -50,12 +51,13 @@ var volatile = []string{
 // normalizer replaces what two runs cannot have in common.
 type normalizer struct {
 	placeholders map[string]string // by identifier or generated name
-	ignore       []string
+	ignore       Ignore
+	resource     string // of the object that is added
 	out          State
 }
 
 // OfServer returns the state of a simulated server, without the ignored fields.
-func OfServer(sim *apisim.Server, ignore []string) State {
+func OfServer(sim *apisim.Server, ignore Ignore) State {
 	var all []Located
 	for _, r := range sim.Resources() {
 		if Ignored(r.Resource) {
@@ -71,15 +73,17 @@ func OfServer(sim *apisim.Server, ignore []string) State {
 }
 
 // Of returns the state of objects in the order of their creation, those of one resource together.
-func Of(all []Located, ignore []string) State {
+func Of(all []Located, ignore Ignore) State {
+	all = slices.DeleteFunc(all, func(l Located) bool { return ignore.has(l.Resource, "*") })
 	n := &normalizer{placeholders: map[string]string{}, ignore: ignore, out: State{}}
 	titles := make([]string, len(all))
 	for i, l := range all {
+		n.resource = l.Resource
 		titles[i] = l.Resource + " " + n.name(l.Object)
 		n.placeholders[string(l.Object.GetUID())] = "uid of " + titles[i]
 	}
 	for i, l := range all {
-		n.out[titles[i]] = "there"
+		n.out[titles[i]], n.resource = "there", l.Resource
 		n.add(titles[i]+": ", l.Object)
 	}
 	return n.out
@@ -94,7 +98,14 @@ func serial(o *unstructured.Unstructured) string {
 // name is the object's namespace and name, with a number in place of the generated part.
 func (n *normalizer) name(o *unstructured.Unstructured) string {
 	name, prefix := o.GetName(), o.GetGenerateName()
-	if prefix != "" && strings.HasPrefix(name, prefix) {
+	madeUp := n.ignore.has(n.resource, "metadata.name")
+	if madeUp { // what it is of tells it apart from others
+		prefix = fmt.Sprint(o.GetLabels())
+		if owner := metav1.GetControllerOf(o); owner != nil {
+			prefix = owner.Name + "-"
+		}
+	}
+	if madeUp || prefix != "" && strings.HasPrefix(name, prefix) {
 		i := 1
 		for slices.Contains(slices.Collect(maps.Values(n.placeholders)), fmt.Sprintf("%s*%d", prefix, i)) {
 			i++
@@ -140,7 +151,7 @@ func upToDate(o *unstructured.Unstructured, key string, v any) any {
 }
 
 func (n *normalizer) flatten(title, path string, v any) {
-	if slices.Contains(n.ignore, path) || path == "metadata.annotations."+RivalKey {
+	if n.ignore.has(n.resource, path) || path == "metadata.annotations."+RivalKey {
 		return
 	}
 	switch t := v.(type) {
@@ -203,12 +214,14 @@ func (s State) lacks(key string) bool {
 	return field && s[title] == ""
 }
 
-// Mask returns the fields in which two right runs differ.
+// Mask returns the fields and objects in which two right runs differ.
 func (s State) Mask(other State) map[string]bool {
 	masked := map[string]bool{}
-	for k, v := range s {
-		if w, ok := other[k]; ok && v != w {
-			masked[k] = true
+	for _, of := range []State{s, other} {
+		for k := range of {
+			if s[k] != other[k] {
+				masked[k] = true
+			}
 		}
 	}
 	return masked
