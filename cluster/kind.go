@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"sync/atomic"
 
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -34,6 +35,7 @@ type Kind[T informer.Object, L runtime.Object] struct {
 	kind       string
 	client     *rest.RESTClient
 	parameters runtime.ParameterCodec
+	checked    atomic.Bool // by Check: it is the caller's business
 }
 
 // KindClient reads and writes the objects of one namespace. It is what client-gen
@@ -109,7 +111,7 @@ func newKind[T informer.Object, L runtime.Object](
 	if err != nil {
 		return nil, err
 	}
-	return &Kind[T, L]{resource, kind, client, runtime.NewParameterCodec(scheme)}, nil
+	return &Kind[T, L]{resource: resource, kind: kind, client: client, parameters: runtime.NewParameterCodec(scheme)}, nil
 }
 
 // keepsType leaves apiVersion and kind in the objects it decodes, which client-go's
@@ -180,8 +182,22 @@ func (c *KindClient[T, L]) UpdateScale(
 // Check verifies that the server serves the resource with the expected kind. It sends
 // one request, which every account may send unless an administrator forbids it.
 //
+// A kind whose Check has had an answer is left out of [Cluster.Check]: a program that
+// can do without it looks for [ErrKind] here.
+//
 // Errors: [ErrKind], with what the server has instead; those of the request.
 func (k *Kind[T, L]) Check(ctx context.Context) error {
+	err := k.verify(ctx)
+	if err == nil || errors.Is(err, ErrKind) {
+		k.checked.Store(true)
+	}
+	return err
+}
+
+func (k *Kind[T, L]) wasChecked() bool { return k.checked.Load() }
+
+// verify is Check for those who cannot do without the kind.
+func (k *Kind[T, L]) verify(ctx context.Context) error {
 	if err := k.check(ctx); err != nil {
 		return fmt.Errorf("checking that the server has %s: %w", named(k.resource), err)
 	}

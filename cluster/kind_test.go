@@ -1,6 +1,7 @@
 package cluster_test
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
@@ -154,6 +155,24 @@ func TestCheckNamesWhatTheServerHasInstead(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(c.Check(t.Context())).To(MatchError(ContainSubstring(
 		"checking that the server has jobs.batch: the server has no such kind: nothing is served as batch/v1: install its")), "checks every kind of the cluster")
+}
+
+func TestAKindThatIsCheckedByItselfMayBeMissing(t *testing.T) {
+	g := NewWithT(t)
+	c, err := cluster.New(discovers(t), nil)
+	g.Expect(err).NotTo(HaveOccurred())
+	k, err := cluster.NewKind[*appsv1.Deployment, *appsv1.DeploymentList](c, ofDeployments, appsv1.AddToScheme)
+	g.Expect(err).NotTo(HaveOccurred())
+	for range 2 {
+		g.Expect(c.Check(t.Context())).To(MatchError(cluster.ErrKind), "it is needed")
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	g.Expect(k.Check(ended)).To(MatchError(context.Canceled))
+	g.Expect(c.Check(t.Context())).To(MatchError(cluster.ErrKind), "there was no answer")
+	g.Expect(k.Check(t.Context())).To(MatchError(cluster.ErrKind))
+	g.Expect(c.Check(t.Context())).To(Succeed())
+	g.Expect(k.Check(t.Context())).To(MatchError(cluster.ErrKind))
 }
 
 func TestTheClientOfBuiltInKindsSpeaksProtobuf(t *testing.T) {

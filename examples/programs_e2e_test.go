@@ -113,8 +113,8 @@ var _ = DescribeTable("An example program under its own ServiceAccount",
 		Expect(err).NotTo(HaveOccurred())
 		address := freeAddress()
 		args := append([]string{
-			"--kubeconfig=" + stage.KubeconfigOf(cluster.Account), "--namespace=" + name, "--listen-addr=" + address,
-			"--log-format=json", "--identity=one", "--leader-elect=" + strconv.FormatBool(leaseName != ""),
+			"--kubeconfig=" + stage.KubeconfigOf(cluster.Account), "--leader-elect-resource-namespace=" + name, "--listen-addr=" + address,
+			"--log-format=json", "--leader-elect-identity=one", "--leader-elect=" + strconv.FormatBool(leaseName != ""),
 		}, extra...)
 		for i := range args {
 			args[i] = strings.Replace(args[i], "$TMP", GinkgoT().TempDir(), 1)

@@ -34,10 +34,22 @@ func TestContract(t *testing.T) {
 	contract.Check(t, contract.Tests{
 		"The cluster is --kubeconfig's, else the one this process runs in, else that of the default kubeconfig rules " +
 			"($KUBECONFIG, ~/.kube/config).": TestTheClusterIsFoundInThatOrder,
-		"A program that says what it needs ends at its start if it may not do it, and says what is missing, or that no server " +
-			"answers.": func(t *testing.T) {
+		"The probes answer from the start: until the controllers run, /readyz says what the start waits for.": TestProbesAnswerFromTheStart,
+		"A program that says what it needs, and on which cluster, ends at its start if it may not do it, and says what is missing, " +
+			"or that no server answers.": func(t *testing.T) {
 			TestAMissingPermissionIsNamedBeforeAnythingStarts(t)
+			TestANeedMayNameItsNamespaceAndItsCluster(t)
 			TestAServerThatDoesNotAnswerIsNamed(t)
+		},
+		"A permission for Events or for the page that is missing is logged.": TestWhatTheProgramCanDoWithoutIsLogged,
+		"The last Events are sent before the end, which waits at most 5 seconds for them.": func(t *testing.T) {
+			TestTheLastEventsAreSent(t)
+			TestTheEndWaitsForEventsForALimitedTime(t)
+		},
+		"A flag that every program has and this one defines again, a cluster named twice and a collector registered twice are " +
+			"errors that name it.": func(t *testing.T) {
+			TestFaultsOfTheProgramAreNamed(t)
+			TestACollectorRegisteredTwiceIsNamed(t)
 		},
 		"A kind that the server does not have under its name ends the program before any controller runs.":                        TestAWrongKindEndsTheProgram,
 		"With --leader-elect every cluster is fenced: what Setup's controllers write is refused once the Lease may have expired.": TestEveryClusterIsFenced,
@@ -117,7 +129,7 @@ func TestEveryClusterIsFenced(t *testing.T) {
 			},
 		}
 		var said bytes.Buffer
-		g.Expect(p.Main([]string{"--kubeconfig=" + file, "--other-kubeconfig=" + file, "--leader-elect", "--identity=me"}, &said)).To(Equal(1))
+		g.Expect(p.Main([]string{"--kubeconfig=" + file, "--other-kubeconfig=" + file, "--leader-elect", "--leader-elect-identity=me"}, &said)).To(Equal(1))
 		g.Expect(said.String()).To(ContainSubstring("test: seen"))
 		said.Reset()
 		g.Expect(p.Main([]string{"--kubeconfig=" + file}, &said)).To(Equal(2))

@@ -7,8 +7,11 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 // flags are those that every program has.
@@ -20,19 +23,59 @@ type flags struct {
 	listenAddr  string
 	version     bool
 	leaderElect bool
-	namespace   string
-	identity    string
 	startup     time.Duration
+
+	leaseNamespace string
+	identity       string // on the Lease
 }
 
-func (p Program) parse(args []string, stderr io.Writer) (*flags, error) {
+// parse reads the command line.
+//
+// Errors: [flag.ErrHelp], after the help was written to out; what is wrong with the
+// command line or with the program, joined.
+func (p Program) parse(args []string, out io.Writer) (*flags, error) {
+	if err := p.validateClusters(); err != nil { // their names are those of flags
+		return nil, err
+	}
 	f := &flags{clusters: map[string]*string{}}
 	fs := flag.NewFlagSet(p.Name, flag.ContinueOnError)
-	fs.SetOutput(stderr)
-	fs.Usage = func() {
-		_, _ = fmt.Fprintln(stderr, cmp.Or(p.Usage, "Usage of "+p.Name+":"))
+	fs.SetOutput(io.Discard) // Main says what is wrong
+	if p.Flags != nil {
+		p.Flags(fs)
+	}
+	if err := merge(fs, f.define(p)); err != nil {
+		return nil, err
+	}
+	err := fs.Parse(args)
+	if errors.Is(err, flag.ErrHelp) {
+		_, _ = fmt.Fprintln(out, cmp.Or(p.Usage, "Usage of "+p.Name+":"))
+		fs.SetOutput(out)
 		fs.PrintDefaults()
 	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: see --help", err)
+	}
+	return f, p.validate(f, fs.Args())
+}
+
+// merge adds all flags to a program's own.
+//
+// Errors: names that both have.
+func merge(own, all *flag.FlagSet) error {
+	var errs []error
+	all.VisitAll(func(f *flag.Flag) {
+		if own.Lookup(f.Name) != nil {
+			errs = append(errs, fmt.Errorf("field Flags defines --%s, which every program has: choose another name", f.Name))
+			return
+		}
+		own.Var(f.Value, f.Name, f.Usage)
+	})
+	return errors.Join(errs...)
+}
+
+// define returns the flags that every program has.
+func (f *flags) define(p Program) *flag.FlagSet {
+	fs := flag.NewFlagSet(p.Name, flag.ContinueOnError)
 	fs.StringVar(&f.kubeconfig, "kubeconfig", "", "`file` that names the cluster (default: the cluster this runs in, "+
 		"else $KUBECONFIG or ~/.kube/config)")
 	fs.StringVar(&f.logFormat, "log-format", "text", "`format` of the logs: text or json")
@@ -47,13 +90,7 @@ func (p Program) parse(args []string, stderr io.Writer) (*flags, error) {
 		f.lease(fs, p.Replicas)
 	}
 	fs.DurationVar(&f.startup, "startup-timeout", time.Minute, "how long to wait for the API server at the start")
-	if p.Flags != nil {
-		p.Flags(fs)
-	}
-	if err := fs.Parse(args); err != nil {
-		return nil, err
-	}
-	return f, p.validate(f, fs.Args())
+	return fs
 }
 
 func (f *flags) lease(fs *flag.FlagSet, r Replicas) {
@@ -62,10 +99,12 @@ func (f *flags) lease(fs *flag.FlagSet, r Replicas) {
 		usage = "share the work with the other replicas, by Leases that begin with this program's name"
 	}
 	fs.BoolVar(&f.leaderElect, "leader-elect", false, usage)
-	fs.StringVar(&f.namespace, "namespace", cmp.Or(os.Getenv("POD_NAMESPACE"), ownNamespace(), "default"),
+	fs.StringVar(&f.leaseNamespace, "leader-elect-resource-namespace",
+		cmp.Or(os.Getenv("POD_NAMESPACE"), ownNamespace(), "default"),
 		"`namespace` of the Lease")
 	host, _ := os.Hostname() // an empty identity is refused when it is needed
-	fs.StringVar(&f.identity, "identity", cmp.Or(os.Getenv("POD_NAME"), host), "`name` of this replica on the Lease")
+	fs.StringVar(&f.identity, "leader-elect-identity", cmp.Or(os.Getenv("POD_NAME"), host),
+		"`name` of this replica on the Lease")
 }
 
 // ownNamespace is that of the Pod, or empty outside of one.
@@ -79,7 +118,12 @@ func (p Program) validate(f *flags, rest []string) error {
 	if p.Name == "" || p.Setup == nil {
 		errs = append(errs, errors.New("the program's Name or Setup is missing"))
 	}
-	if _, err := parsePermissions("", p.Needs...); err != nil {
+	if p.Name != "" {
+		for _, fault := range validation.IsDNS1123Label(p.Name) {
+			errs = append(errs, fmt.Errorf("the program's Name is %q: %s", p.Name, fault))
+		}
+	}
+	if _, err := parseNeeds(p.Needs, p.Clusters); err != nil {
 		errs = append(errs, err)
 	}
 	if len(rest) > 0 {
@@ -94,6 +138,19 @@ func (p Program) validate(f *flags, rest []string) error {
 	for _, name := range p.Clusters {
 		if *f.clusters[name] == "" && !f.version {
 			errs = append(errs, fmt.Errorf("--%s is empty: name the kubeconfig of cluster %s", clusterFlag(name), name))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (p Program) validateClusters() error {
+	var errs []error
+	for i, name := range p.Clusters {
+		for _, fault := range validation.IsDNS1123Label(name) {
+			errs = append(errs, fmt.Errorf("field Clusters[%d] is %q: %s", i, name, fault))
+		}
+		if slices.Contains(p.Clusters[:i], name) {
+			errs = append(errs, fmt.Errorf("field Clusters[%d] is %q: must not be the name of another", i, name))
 		}
 	}
 	return errors.Join(errs...)

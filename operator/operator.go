@@ -15,12 +15,8 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
 
-	"github.com/homeostat/homeostat/cluster"
-	"github.com/homeostat/homeostat/leader"
-	"github.com/homeostat/homeostat/leader/shard"
 	"github.com/homeostat/homeostat/reconcile"
 )
 
@@ -41,14 +37,22 @@ type Program struct {
 	Usage string
 	// Flags adds the program's own flags.
 	Flags func(*flag.FlagSet)
-	// Needs are the permissions without which the program ends at its start,
-	// such as "list,watch pods", "patch widgets.example.com/status" and "delete
-	// configmaps of-this-name". With --leader-elect those on its Leases are added.
-	// Nil checks none.
+	// Needs are the permissions without which the program ends at its start. A need
+	// is verbs, a resource, perhaps a name, a namespace and one of Clusters:
+	//
+	//	"list,watch pods"                      in all namespaces
+	//	"patch widgets.example.com/status"     a group and a subresource
+	//	"get,update configmaps settings"       of one name
+	//	"get secrets in kube-system"           in one namespace
+	//	"create jobs.batch in ci on west"      in the cluster west of Clusters
+	//
+	// With --leader-elect those on its Leases are added. What the program can do
+	// without, Setup asks for by [Env.CheckPermissions]. Those of Events and of the
+	// debug page are asked for, too: one that is missing is logged. Nil checks none.
 	Needs []string
 	// Replicas is what several replicas do. Defaults to [OneLeads].
 	Replicas Replicas
-	// Clusters are the names of further clusters. Each adds a flag
+	// Clusters are the names of further clusters, DNS labels. Each adds a flag
 	// --<name>-kubeconfig, and is in [Env.Clusters]. The Lease and the Events are
 	// in the first cluster; the writes to all are fenced.
 	Clusters []string
@@ -56,7 +60,9 @@ type Program struct {
 	// it is served on /debug/pprof/ to those who may see the debug page. Defaults to
 	// none.
 	Profiles http.Handler
-	// Setup makes the controllers; nothing runs yet. Requests take [Env.Context].
+	// Setup makes the controllers; nothing runs yet but /livez and /readyz, which says
+	// that the program is starting. Requests take [Env.Context]. A kind that the program
+	// can do without is checked here, by cluster.Kind's Check: all others must be there.
 	Setup func(env Env) ([]*reconcile.Controller, error)
 }
 
@@ -73,33 +79,6 @@ const (
 	// that of its node.
 	AllWork
 )
-
-// Env is what controllers are made from. Tests of a Setup make one by hand.
-type Env struct {
-	// Context ends when the process is told to stop. It carries the logger.
-	Context context.Context
-	// Cluster is the cluster that the flags name. What a reconcile writes through it
-	// is seen. With --leader-elect writes are refused unless this replica leads, and
-	// so in Setup.
-	Cluster *cluster.Cluster
-	// Clusters are those of Program.Clusters, by name.
-	Clusters map[string]*cluster.Cluster
-	// Events records Kubernetes Events in the cluster that the flags name, reported
-	// by Program.Name.
-	Events events.EventRecorder
-	// Leader is nil without --leader-elect.
-	Leader reconcile.Leader
-	// Shards is nil without --leader-elect and [AllShare].
-	Shards shard.Assignment
-	// Metrics takes collectors of the program's own; /metrics serves them.
-	Metrics prometheus.Registerer
-}
-
-// Options returns new options of a controller: with the environment's Leader,
-// Shards and Events, and the defaults otherwise.
-func (e Env) Options() *reconcile.Options {
-	return &reconcile.Options{Leader: e.Leader, Shards: e.Shards, Events: e.Events}
-}
 
 // Main runs the program until SIGTERM or SIGINT and returns its exit code: 0
 // after a drain, 1 after an error, 2 for a wrong command line. args are without
@@ -146,88 +125,80 @@ func (p Program) say(out io.Writer, err error) {
 }
 
 // run makes the controllers and runs them.
+//
+//	clusters ─▶ probes ─▶ permissions ─▶ Setup ─▶ kinds ─▶ controllers ─▶ last Events
 func (p Program) run(ctx context.Context, f *flags) error {
-	config, err := p.connect(f.kubeconfig)
+	configs, err := p.connectAll(f)
 	if err != nil {
 		return err
 	}
-	home, err := cluster.New(config, nil)
+	unfenced, err := clustersOf(configs)
 	if err != nil {
 		return err
 	}
-	if p.Needs != nil {
-		if err := checkPermissions(ctx, home, f.startup, p.needs(f)); err != nil {
+	server := &Server{
+		Address: f.listenAddr, Cluster: unfenced[first], Metrics: prometheus.NewRegistry(), Profiles: p.Profiles,
+	}
+	return server.serve(ctx, func(ctx context.Context, handler *front) error {
+		asks := asker{unfenced, f.startup}
+		if p.Needs != nil {
+			if err := asks.check(ctx, p.needs(f)); err != nil {
+				return err
+			}
+		}
+		recorder, stopEvents, err := Recorder(ctx, unfenced[first], p.Name)
+		if err != nil {
 			return err
 		}
-	}
-	recorder, stopEvents, err := Recorder(ctx, home, p.Name)
-	if err != nil {
-		return err
-	}
-	defer stopEvents()
-	registry := prometheus.NewRegistry()
-	env := Env{Context: ctx, Events: recorder, Metrics: registry}
-	if err := p.replicate(&env, home, f); err != nil {
-		return err
-	}
-	if err := p.reach(&env, config, f); err != nil {
-		return err
-	}
-	controllers, err := p.Setup(env)
-	if err != nil {
-		return err
-	}
-	if err := p.complain(controllers, f); err != nil {
-		return err
-	}
-	if err := persist(ctx, home, f.startup, env.check); err != nil {
-		return err
-	}
-	server := &Server{Address: f.listenAddr, Cluster: home, Metrics: registry, Profiles: p.Profiles}
-	return server.Run(ctx, controllers...)
-}
-
-// connect returns the config of a kubeconfig, in this program's name.
-func (p Program) connect(kubeconfig string) (*rest.Config, error) {
-	config, err := Config(kubeconfig)
-	if err == nil {
-		config.UserAgent = p.Name + "/" + revision()
-	}
-	return config, err
-}
-
-// replicate makes env that of one of several replicas.
-func (p Program) replicate(env *Env, home *cluster.Cluster, f *flags) (err error) {
-	if !f.leaderElect {
-		return nil
-	}
-	lease := leader.Lease{
-		Client: home.Client().CoordinationV1(), Namespace: f.namespace, Name: p.Name, Identity: f.identity,
-	}
-	if p.Replicas == AllShare {
-		env.Shards, err = shard.New(lease, nil)
-	} else {
-		env.Leader, err = leader.New(lease, nil)
-	}
-	return err
-}
-
-// reach makes the clusters of env.
-func (p Program) reach(env *Env, home *rest.Config, f *flags) (err error) {
-	if env.Cluster, err = env.fenced(home); err != nil {
-		return err
-	}
-	env.Clusters = map[string]*cluster.Cluster{}
-	for _, name := range p.Clusters {
-		config, err := p.connect(*f.clusters[name])
-		if err == nil {
-			env.Clusters[name], err = env.fenced(config)
-		}
+		defer stopEvents()
+		env := Env{Context: ctx, Events: recorder, Metrics: &registerer{to: server.Metrics}, asks: asks}
+		controllers, err := p.setUp(env, configs, f)
 		if err != nil {
-			return fmt.Errorf("cluster %s of --%s: %w", name, clusterFlag(name), err)
+			return err
 		}
+		return server.control(ctx, handler, controllers)
+	})
+}
+
+// setUp makes the controllers of env.
+func (p Program) setUp(env Env, configs map[string]*rest.Config, f *flags) ([]*reconcile.Controller, error) {
+	env, err := p.replicate(env, env.asks.clusters[first], f)
+	if err == nil {
+		env, err = env.reach(configs)
 	}
-	return nil
+	if err != nil {
+		return nil, err
+	}
+	starting(env.Context, "Setup has not returned")
+	controllers, err := p.Setup(env)
+	if refused := env.Metrics.(*registerer).errs(); err == nil { //nolint:forcetypeassert // run has made it
+		err = refused
+	}
+	if err == nil {
+		err = p.complain(controllers, f)
+	}
+	if err == nil {
+		err = env.check(f.startup)
+	}
+	return controllers, err
+}
+
+// connectAll returns the config of each cluster by its name.
+func (p Program) connectAll(f *flags) (map[string]*rest.Config, error) {
+	configs := map[string]*rest.Config{}
+	files := map[string]string{first: f.kubeconfig}
+	for name, file := range f.clusters {
+		files[name] = *file
+	}
+	for name, file := range files {
+		config, err := Config(file)
+		if err != nil {
+			return nil, inCluster(name, err)
+		}
+		config.UserAgent = p.Name + "/" + revision()
+		configs[name] = config
+	}
+	return configs, nil
 }
 
 // complain returns what is wrong with the controllers that Setup made.
@@ -243,35 +214,4 @@ func (p Program) complain(controllers []*reconcile.Controller, f *flags) error {
 			"could ever write: make their options with Env.Options")
 	}
 	return nil
-}
-
-// fencer refuses writes after the end of a leadership.
-type fencer interface {
-	Fence(config *rest.Config) *rest.Config
-}
-
-var (
-	_ fencer = (*leader.Elector)(nil)
-	_ fencer = (*shard.Shards)(nil)
-)
-
-// fenced returns the cluster of config, to which only the leader can write.
-func (e Env) fenced(config *rest.Config) (*cluster.Cluster, error) {
-	for _, by := range []any{e.Leader, e.Shards} {
-		if f, ok := by.(fencer); ok {
-			config = f.Fence(config)
-		}
-	}
-	return cluster.New(config, nil)
-}
-
-// check asks every server whether it has the kinds that Setup made clients of.
-func (e Env) check(ctx context.Context) error {
-	errs := []error{e.Cluster.Check(ctx)}
-	for name, c := range e.Clusters {
-		if err := c.Check(ctx); err != nil {
-			errs = append(errs, fmt.Errorf("cluster %s: %w", name, err))
-		}
-	}
-	return errors.Join(errs...)
 }

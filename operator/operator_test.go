@@ -2,11 +2,10 @@ package operator_test
 
 import (
 	"bytes"
-	"encoding/json"
+	"cmp"
+	"context"
 	"errors"
 	"flag"
-	"io"
-	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -14,8 +13,9 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
 	authorizationv1 "k8s.io/api/authorization/v1"
-	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 
 	"github.com/homeostat/homeostat/cluster"
@@ -86,94 +86,83 @@ func TestWhatSetupMadeIsLookedAtBeforeItRuns(t *testing.T) {
 		"field Setup returned 2 controllers: must be one": {Setup: two, Replicas: operator.AllShare},
 		"no controller has the Leader or the Shards":      {Setup: alone},
 		"the program's Name or Setup is missing":          {},
-		`field Needs: "pods": must be verbs`:              {Setup: alone, Needs: []string{"pods"}},
-		`field Needs: "get  pods": must be verbs`:         {Setup: alone, Needs: []string{"get  pods"}},
-		`field Needs: "get pods a b": must be verbs`:      {Setup: alone, Needs: []string{"get pods a b"}},
 	} {
 		g := NewWithT(t)
 		p.Name = "test"
 		var said bytes.Buffer
-		g.Expect(p.Main([]string{"--kubeconfig=" + file, "--leader-elect", "--identity=me", "--listen-addr="}, &said)).NotTo(BeZero())
+		g.Expect(p.Main([]string{"--kubeconfig=" + file, "--leader-elect", "--leader-elect-identity=me", "--listen-addr="}, &said)).NotTo(BeZero())
 		g.Expect(said.String()).To(ContainSubstring(says))
 	}
 }
 
-// answers is an API server that says what may be done, and knows nothing else.
-func answers(t *testing.T, allowed func(asked authorizationv1.ResourceAttributes) bool) (kubeconfigFile string) {
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, _ := io.ReadAll(r.Body)
-		asked, _, err := scheme.Codecs.UniversalDeserializer().Decode(body, nil, nil)
-		review, ok := asked.(*authorizationv1.SelfSubjectAccessReview)
-		if err != nil || !ok {
-			http.NotFound(w, r)
-			return
-		}
-		review.SetGroupVersionKind(authorizationv1.SchemeGroupVersion.WithKind("SelfSubjectAccessReview"))
-		review.Status.Allowed = allowed(*review.Spec.ResourceAttributes)
-		w.Header().Set("Content-Type", "application/json")
-		w.WriteHeader(http.StatusCreated)
-		_ = json.NewEncoder(w).Encode(review)
-	}))
-	t.Cleanup(server.Close)
-	file := filepath.Join(t.TempDir(), "config")
-	NewWithT(t).Expect(os.WriteFile(file, []byte(strings.Replace(kubeconfig, "http://127.0.0.1:1", server.URL, 1)),
-		0o600)).To(Succeed())
-	return file
-}
-
-func TestAMissingPermissionIsNamedBeforeAnythingStarts(t *testing.T) {
-	p := operator.Program{
-		Name: "test", Usage: "test: does nothing",
-		Needs: []string{"list,watch pods", "patch widgets.example.com/status", "delete configmaps mine"},
-		Setup: begins,
+func TestFaultsOfTheProgramAreNamed(t *testing.T) {
+	own := func(name string) func(*flag.FlagSet) {
+		return func(fs *flag.FlagSet) { fs.Bool(name, false, "") }
 	}
-	for name, c := range map[string]struct {
-		refused string
-		args    []string
-		says    []string
-	}{
-		"nothing":         {"", nil, []string{"it has begun"}},
-		"a subresource":   {"widgets", nil, []string{"missing permission to patch widgets.example.com/status: grant it"}},
-		"all of a kind":   {"pods", nil, []string{"permission to list pods", "permission to watch pods"}},
-		"one of a name":   {"configmaps", nil, []string{"permission to delete configmaps mine: grant it"}},
-		"an unused Lease": {"leases", nil, []string{"it has begun"}},
-		"a Lease": {
-			"leases",
-			[]string{"--leader-elect", "--namespace=here"},
-			[]string{
-				"permission to create leases.coordination.k8s.io in namespace here",
-				"permission to update leases.coordination.k8s.io test in namespace here",
-			},
-		},
+	for says, p := range map[string]operator.Program{
+		"field Flags defines --v, which every program has: choose another name":               {Flags: own("v")},
+		"field Flags defines --leader-elect-identity, which every program has":                {Flags: own("leader-elect-identity")},
+		"field Flags defines --west-kubeconfig, which every program has":                      {Flags: own("west-kubeconfig"), Clusters: []string{"west"}},
+		`field Clusters[1] is "west": must not be the name of another`:                        {Clusters: []string{"west", "west"}},
+		`field Clusters[0] is "": `:                                                           {Clusters: []string{""}},
+		`the program's Name is "Web Site": a lowercase RFC 1123 label`:                        {Name: "Web Site"},
+		`field Needs: "pods": must be verbs, a resource`:                                      {Needs: []string{"pods"}},
+		`field Needs: "get  pods": must be verbs`:                                             {Needs: []string{"get  pods"}},
+		`field Needs: "get, pods": must be verbs`:                                             {Needs: []string{"get, pods"}},
+		`field Needs: "get pods a b": must be verbs`:                                          {Needs: []string{"get pods a b"}},
+		`field Needs: "get pods in": must be verbs`:                                           {Needs: []string{"get pods in"}},
+		`field Needs: "get pods in a in b": must be verbs`:                                    {Needs: []string{"get pods in a in b"}},
+		`field Needs: "get pods on east": there is no cluster "east": name it in Program.Clu`: {Needs: []string{"get pods on east"}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			g := NewWithT(t)
-			file := answers(t, func(asked authorizationv1.ResourceAttributes) bool {
-				return asked.Resource != c.refused || asked.Name == "" && asked.Resource == "configmaps"
-			})
-			var said bytes.Buffer
-			g.Expect(p.Main(append(c.args, "--kubeconfig="+file, "--listen-addr="), &said)).To(Equal(1))
-			for _, text := range c.says {
-				g.Expect(said.String()).To(ContainSubstring(text))
-			}
-			if c.says[0] != "it has begun" {
-				g.Expect(said.String()).NotTo(ContainSubstring("it has begun"))
-			}
-		})
+		g := NewWithT(t)
+		p.Setup, p.Name = begins, cmp.Or(p.Name, "test")
+		var said bytes.Buffer
+		g.Expect(p.Main(nil, &said)).To(Equal(2))
+		g.Expect(said.String()).To(ContainSubstring(says))
 	}
+	g := NewWithT(t)
+	var said bytes.Buffer
+	p := operator.Program{Name: "test", Setup: begins, Replicas: operator.AllWork, Flags: own("leader-elect-identity")}
+	g.Expect(p.Main([]string{"-h"}, &said)).To(Equal(0), "a flag that this program does not have otherwise")
 }
 
-func TestAServerThatDoesNotAnswerIsNamed(t *testing.T) {
+func TestAWrongCommandLineIsSaidOnce(t *testing.T) {
 	g := NewWithT(t)
-	file := filepath.Join(t.TempDir(), "config")
-	g.Expect(os.WriteFile(file, []byte(kubeconfig), 0o600)).To(Succeed())
-	p := operator.Program{Name: "test", Needs: []string{"get pods"}, Setup: begins}
 	var said bytes.Buffer
-	g.Expect(p.Main([]string{"--kubeconfig=" + file, "--startup-timeout=1ms"}, &said)).To(Equal(1))
-	g.Expect(said.String()).To(ContainSubstring("reaching the API server at http://127.0.0.1:1: no answer in 1ms"))
-	said.Reset()
-	g.Expect(p.Main([]string{"--startup-timeout=0s"}, &said)).To(Equal(2))
-	g.Expect(said.String()).To(ContainSubstring("--startup-timeout is 0s"))
+	g.Expect(operator.Program{Name: "test", Setup: begins}.Main([]string{"--namespace=a"}, &said)).To(Equal(2))
+	g.Expect(said.String()).To(Equal("test: flag provided but not defined: -namespace: see --help\n"))
+}
+
+func TestACollectorRegisteredTwiceIsNamed(t *testing.T) {
+	g := NewWithT(t)
+	var said bytes.Buffer
+	collector := prometheus.NewCounter(prometheus.CounterOpts{Name: "own"})
+	p := operator.Program{Name: "test", Setup: func(env operator.Env) ([]*reconcile.Controller, error) {
+		env.Metrics.MustRegister(collector, collector)
+		var there prometheus.AlreadyRegisteredError
+		g.Expect(errors.As(env.Metrics.Register(collectors.NewGoCollector()), &there)).To(BeTrue(), "the program has it")
+		g.Expect(env.Metrics.Unregister(collector)).To(BeTrue())
+		return podController(func() {})
+	}}
+	g.Expect(p.Main([]string{"--kubeconfig=" + kubeconfigOf(t, "http://127.0.0.1:1"), "--listen-addr=127.0.0.1:0"}, &said)).To(Equal(1))
+	g.Expect(said.String()).To(ContainSubstring("registering collector *prometheus.counter on Env.Metrics: duplicate metrics " +
+		"collector registration attempted: register it once"))
+
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector())
+	ended := errors.New("it has begun")
+	g.Expect((&operator.Server{Address: "127.0.0.1:0", Cluster: unreachable(g), Metrics: registry}).RunSetup(t.Context(),
+		func(context.Context) ([]*reconcile.Controller, error) { return nil, ended })).To(MatchError(ended), "there already is as good")
+	registry = prometheus.NewRegistry()
+	registry.MustRegister(prometheus.NewGauge(prometheus.GaugeOpts{Name: "go_goroutines", Help: "others"}))
+	g.Expect((&operator.Server{Address: "127.0.0.1:0", Cluster: unreachable(g), Metrics: registry}).Run(t.Context())).
+		To(MatchError(ContainSubstring("registering the metrics of the Go runtime: ")))
+}
+
+func unreachable(g *WithT) *cluster.Cluster {
+	c, err := cluster.New(&rest.Config{Host: "http://127.0.0.1:1"}, nil)
+	g.Expect(err).NotTo(HaveOccurred())
+	return c
 }
 
 func TestHelpSaysWhatTheProgramDoes(t *testing.T) {

@@ -4,13 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
-	"strings"
+	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
-	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -20,80 +21,45 @@ import (
 
 const preflightInterval = 2 * time.Second
 
-// permission is one verb on one resource, in one namespace if that is set.
-type permission authorizationv1.ResourceAttributes
-
-func (p permission) String() string {
-	resource := p.Resource
-	if p.Group != "" {
-		resource += "." + p.Group
-	}
-	if p.Subresource != "" {
-		resource += "/" + p.Subresource
-	}
-	if p.Name != "" {
-		resource += " " + p.Name
-	}
-	if p.Namespace != "" {
-		resource += " in namespace " + p.Namespace
-	}
-	return p.Verb + " " + resource
-}
-
-// parsePermissions reads "get,list widgets.example.com/status" and "patch widgets a-name".
-func parsePermissions(namespace string, needs ...string) ([]permission, error) {
-	var all []permission
-	var errs []error
-	for _, need := range needs {
-		words := strings.Split(need, " ")
-		if len(words) < 2 || len(words) > 3 || slices.Contains(words, "") {
-			errs = append(errs, fmt.Errorf("field Needs: %q: must be verbs, a resource and perhaps a name, such as "+
-				`"list,watch pods"`, need))
-			continue
-		}
-		what, subresource, _ := strings.Cut(words[1], "/")
-		resource, group, _ := strings.Cut(what, ".")
-		name := strings.Join(words[2:], "")
-		for verb := range strings.SplitSeq(words[0], ",") {
-			all = append(all, permission{
-				Verb: verb, Group: group, Resource: resource, Subresource: subresource, Name: name, Namespace: namespace,
-			})
-		}
-	}
-	return all, errors.Join(errs...)
-}
-
-// needs are all that the program needs under these flags.
-func (p Program) needs(f *flags) []permission {
-	all, _ := parsePermissions("", p.Needs...) // which validate has seen
-	const leases = "leases." + coordinationv1.GroupName
-	var more []permission
-	switch {
-	case !f.leaderElect:
-	case p.Replicas == AllShare:
-		more, _ = parsePermissions(f.namespace, "get,list,watch,create,update,delete "+leases)
-	default: // a name cannot restrict create
-		more, _ = parsePermissions(f.namespace, "create "+leases, "get,update "+leases+" "+p.Name)
-	}
-	return append(all, more...)
-}
+// ErrPermission is what [CheckPermissions] returns if the server has said that a
+// permission is missing.
+var ErrPermission = errors.New("missing permission")
 
 // CheckPermissions returns nil when the API server has said that this process has
-// every permission of needs, which read as those of [Program.Needs]. A server that
-// does not answer is asked again until the timeout.
+// every permission of needs, which read as those of [Program.Needs] without a
+// cluster. A server that does not answer is asked again until the timeout.
 //
-// Errors: every missing permission, joined; the server that did not answer in time;
-// that ctx has ended; a malformed need.
+// Errors: every missing permission, each with [ErrPermission], joined; the server that
+// did not answer in time; that ctx has ended; a malformed need.
 func CheckPermissions(ctx context.Context, c *cluster.Cluster, timeout time.Duration, needs ...string) error {
-	permissions, err := parsePermissions("", needs...)
+	permissions, err := parseNeeds(needs, nil)
 	if err != nil {
 		return err
 	}
-	return checkPermissions(ctx, c, timeout, permissions)
+	return asker{map[string]*cluster.Cluster{first: c}, timeout}.check(ctx, permissions)
 }
 
-func checkPermissions(ctx context.Context, c *cluster.Cluster, timeout time.Duration, needs []permission) error {
-	return persist(ctx, c, timeout, func(ctx context.Context) error { return review(ctx, c.Client(), needs) })
+// asker asks clusters, by name, what this process may do there.
+type asker struct {
+	clusters map[string]*cluster.Cluster
+	timeout  time.Duration
+}
+
+// check returns every missing permission, joined, and logs those that the program can
+// do without.
+func (a asker) check(ctx context.Context, needs []permission) error {
+	by := map[string][]permission{}
+	for _, need := range needs {
+		by[need.cluster] = append(by[need.cluster], need)
+	}
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(by)) {
+		c := a.clusters[name]
+		starting(ctx, "asking the API server at %s for permissions", c.Config().Host)
+		err := persist(ctx, c, a.timeout, func(ctx context.Context) error { return review(ctx, c.Client(), by[name]) })
+		errs = append(errs, inCluster(name, err))
+	}
+	return errors.Join(errs...)
 }
 
 // persist asks a server at the start, and again while it does not answer.
@@ -108,6 +74,7 @@ func persist(ctx context.Context, c *cluster.Cluster, timeout time.Duration, ask
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
+		starting(ctx, "the API server at %s does not answer: %v", c.Config().Host, err)
 		logr.FromContextOrDiscard(ctx).Info("the API server does not answer, asking again",
 			"server", c.Config().Host, "error", err.Error())
 		select {
@@ -125,7 +92,7 @@ func persist(ctx context.Context, c *cluster.Cluster, timeout time.Duration, ask
 // and not one that may be over soon.
 func answered(err error) bool {
 	var status apierrors.APIStatus
-	return errors.As(err, &status) && !temporary(err) || errors.Is(err, errMissing) ||
+	return errors.As(err, &status) && !temporary(err) || errors.Is(err, ErrPermission) ||
 		errors.Is(err, cluster.ErrKind)
 }
 
@@ -134,22 +101,56 @@ func temporary(err error) bool {
 		apierrors.IsInternalError(err) || apierrors.IsTimeout(err)
 }
 
-var errMissing = errors.New("grant it, for example with a ClusterRole")
-
+// review asks for all permissions at once.
 func review(ctx context.Context, client kubernetes.Interface, needs []permission) error {
+	granted, errs := make([]bool, len(needs)), make([]error, len(needs))
+	var asking sync.WaitGroup
+	for i, p := range needs {
+		asking.Go(func() { granted[i], errs[i] = may(ctx, client, p) })
+	}
+	asking.Wait()
+	if i := slices.IndexFunc(errs, func(err error) bool { return err != nil }); i >= 0 {
+		return errs[i] // they are much the same
+	}
 	var missing []error
-	for _, p := range needs {
-		asked := authorizationv1.ResourceAttributes(p)
-		answer, err := client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx,
-			&authorizationv1.SelfSubjectAccessReview{
-				Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &asked},
-			}, metav1.CreateOptions{})
-		if err != nil {
-			return fmt.Errorf("asking whether this may %s: %w", p, err)
-		}
-		if !answer.Status.Allowed {
-			missing = append(missing, fmt.Errorf("missing permission to %s: %w", p, errMissing))
+	for i, p := range needs {
+		switch {
+		case granted[i]:
+		case p.without != "":
+			logr.FromContextOrDiscard(ctx).Info("missing permission, doing without", "permission", p.String(),
+				"consequence", p.without)
+		default:
+			missing = append(missing, fmt.Errorf("%w to %s: grant it, for example with %s", ErrPermission, p, p.role()))
 		}
 	}
+	if len(missing) > 0 {
+		missing = append(missing, whose(ctx, client))
+	}
 	return errors.Join(missing...)
+}
+
+// may reports whether this process has the permission p.
+func may(ctx context.Context, client kubernetes.Interface, p permission) (bool, error) {
+	answer, err := client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx,
+		&authorizationv1.SelfSubjectAccessReview{
+			Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &p.ResourceAttributes},
+		}, metav1.CreateOptions{})
+	switch {
+	case apierrors.IsUnauthorized(err):
+		return false, fmt.Errorf("asking whether this may %s: %w: the server does not know this account: check its token "+
+			"or certificate", p, err)
+	case err != nil:
+		return false, fmt.Errorf("asking whether this may %s: %w", p, err)
+	}
+	return answer.Status.Allowed, nil
+}
+
+// whose is an error that names the account, nil if that cannot be found out.
+func whose(ctx context.Context, client kubernetes.Interface) error {
+	self, err := client.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{},
+		metav1.CreateOptions{})
+	if err != nil || self.Status.UserInfo.Username == "" {
+		return nil
+	}
+	return fmt.Errorf("the account is %s", self.Status.UserInfo.Username)
 }

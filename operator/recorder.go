@@ -3,26 +3,90 @@ package operator
 import (
 	"context"
 	"fmt"
+	"sync"
+	"time"
 
+	eventsv1 "k8s.io/api/events/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/events"
 
 	"github.com/homeostat/homeostat/cluster"
 )
 
+const (
+	// lastEventsWithin is how long the end of a recorder waits for its last Events.
+	lastEventsWithin = 5 * time.Second
+	// quietAfter is how long nothing is to be sent until all is taken for sent: an
+	// Event passes through several goroutines of client-go.
+	quietAfter = 100 * time.Millisecond
+)
+
 // Recorder returns a recorder that sends Events to the cluster, reported by
-// component. stop ends the recorder; Events not yet sent are dropped.
+// component. stop sends those recorded before it, for at most 5 seconds, and ends
+// the recorder.
 func Recorder(
 	ctx context.Context, c *cluster.Cluster, component string,
 ) (r events.EventRecorder, stop func(), err error) {
-	broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: c.Client().EventsV1()})
+	out := &sink{EventSink: &events.EventSinkImpl{Interface: c.Client().EventsV1()}}
+	broadcaster := events.NewBroadcaster(out)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	if err := broadcaster.StartRecordingToSinkWithContext(ctx); err != nil {
+	_, err = broadcaster.StartEventWatcher(func(runtime.Object) { out.note(0) })
+	if err == nil {
+		err = broadcaster.StartRecordingToSinkWithContext(ctx)
+	}
+	if err != nil {
 		cancel()
 		return nil, nil, fmt.Errorf("starting to send events: %w", err)
 	}
 	return broadcaster.NewRecorder(scheme.Scheme, component), func() {
+		out.drain()
 		broadcaster.Shutdown()
 		cancel()
 	}, nil
+}
+
+// sink is where Events are sent to. It knows when nothing is being sent.
+type sink struct {
+	events.EventSink
+
+	mu       sync.Mutex // guards the following
+	requests int        // under way
+	last     time.Time  // sign of an Event
+}
+
+// note counts requests that begin or end. Zero is a sign of an Event alone.
+func (s *sink) note(requests int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.requests += requests
+	s.last = time.Now()
+}
+
+// drain waits until nothing has been sent for a while, within a bound.
+func (s *sink) drain() {
+	s.note(0)
+	for end := time.Now().Add(lastEventsWithin); time.Now().Before(end) && !s.quiet(); {
+		<-time.After(quietAfter / 10)
+	}
+}
+
+func (s *sink) quiet() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.requests == 0 && time.Since(s.last) >= quietAfter
+}
+
+// Create sends an Event.
+func (s *sink) Create(ctx context.Context, e *eventsv1.Event) (*eventsv1.Event, error) {
+	s.note(1)
+	defer s.note(-1)
+	return s.EventSink.Create(ctx, e)
+}
+
+// Patch sends how often an Event has been recorded.
+func (s *sink) Patch(ctx context.Context, e *eventsv1.Event, patch []byte) (*eventsv1.Event, error) {
+	s.note(1)
+	defer s.note(-1)
+	return s.EventSink.Patch(ctx, e, patch)
 }

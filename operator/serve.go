@@ -4,10 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
+	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"github.com/homeostat/homeostat/cluster"
 	"github.com/homeostat/homeostat/metrics"
@@ -17,7 +18,7 @@ import (
 
 // Server answers about controllers while they run.
 type Server struct {
-	// Address to listen on; ":8080" is what the kubelet reaches. Empty serves
+	// Address to listen on; ":8080" is what the kubelet reaches. An empty one serves
 	// nothing.
 	Address string
 	// Cluster is asked who may see the page and the profiles. It is required with an
@@ -34,40 +35,117 @@ type Server struct {
 // Run runs the controllers until ctx ends, and serves /livez, /readyz, /metrics,
 // /debug/homeostat and /debug/pprof/ until they have drained.
 //
-// Errors: those of [reconcile.RunAll] and [status.Serve], joined.
+// Errors: those of [reconcile.RunAll] and [status.ServeOn], joined; an Address that
+// cannot be listened on; collectors of Metrics that clash with the program's.
 func (s *Server) Run(ctx context.Context, controllers ...*reconcile.Controller) error {
-	if s.Address == "" {
-		return reconcile.RunAll(ctx, controllers...)
-	}
-	registry := s.Metrics
-	if registry == nil {
-		registry = prometheus.NewRegistry()
-	}
-	err := errors.Join(
-		registry.Register(metrics.New(controllers...)),
-		registry.Register(metrics.Requests()),
-		registry.Register(collectors.NewGoCollector()),
-		registry.Register(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})))
-	if err != nil {
-		return fmt.Errorf("registering metrics: %w", err)
-	}
-	handler, err := status.New(&status.Options{
-		Controllers: controllers, Gatherer: registry, Authorize: Authorize(s.Cluster), Profiles: s.Profiles,
+	return s.RunSetup(ctx, func(context.Context) ([]*reconcile.Controller, error) { return controllers, nil })
+}
+
+// RunSetup is Run with the controllers that setup returns. The probes answer before
+// it is called: until the controllers run, /readyz says that the process is
+// starting. The context of setup ends with ctx.
+//
+// Errors: those of setup and of Run.
+func (s *Server) RunSetup(
+	ctx context.Context, setup func(ctx context.Context) ([]*reconcile.Controller, error),
+) error {
+	return s.serve(ctx, func(ctx context.Context, handler *front) error {
+		controllers, err := setup(ctx)
+		if err != nil {
+			return err
+		}
+		return s.control(ctx, handler, controllers)
 	})
-	if err != nil {
+}
+
+// serve answers while work runs: at first without controllers.
+func (s *Server) serve(ctx context.Context, work func(ctx context.Context, handler *front) error) error {
+	if s.Address == "" {
+		return work(ctx, nil)
+	}
+	if s.Metrics == nil {
+		s = &Server{s.Address, s.Cluster, prometheus.NewRegistry(), s.Profiles}
+	}
+	if err := registerOwn(s.Metrics); err != nil {
 		return err
 	}
-	working, stop := context.WithCancel(ctx)
+	handler := &front{server: s}
+	if err := handler.show(); err != nil {
+		return err
+	}
+	var config net.ListenConfig
+	listener, err := config.Listen(ctx, "tcp", s.Address)
+	if err != nil {
+		return fmt.Errorf("serving probes and metrics: %w: choose another address, or none", err)
+	}
+	working, stop := context.WithCancel(context.WithValue(ctx, frontKey{}, handler))
 	defer stop()
 	serving, done := context.WithCancel(context.WithoutCancel(ctx))
 	ended := make(chan error, 1)
 	go func() {
 		defer stop() // without probes the kubelet would end it anyway
-		ended <- status.Serve(serving, s.Address, handler)
+		ended <- status.ServeOn(serving, listener, handler)
 	}()
-	err = reconcile.RunAll(working, controllers...)
+	err = work(working, handler)
 	done()
 	return errors.Join(err, <-ended)
+}
+
+// control runs the controllers, and shows them.
+func (s *Server) control(ctx context.Context, handler *front, controllers []*reconcile.Controller) error {
+	if handler != nil {
+		if err := handler.server.Metrics.Register(metrics.New(controllers...)); err != nil {
+			return fmt.Errorf("registering the metrics of the controllers: %w", err)
+		}
+		if err := handler.show(controllers...); err != nil {
+			return err
+		}
+	}
+	return reconcile.RunAll(ctx, controllers...)
+}
+
+// front is the handler that answers now. Its server has a registry.
+type front struct {
+	server *Server
+	now    atomic.Pointer[http.Handler]
+	reason atomic.Pointer[string] // why there are no controllers yet
+}
+
+// ServeHTTP answers by the present handler.
+func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) { (*f.now.Load()).ServeHTTP(w, r) }
+
+// show answers about controllers from now on; without any, the process is starting.
+func (f *front) show(controllers ...*reconcile.Controller) error {
+	options := &status.Options{
+		Controllers: controllers, Gatherer: f.server.Metrics, Authorize: Authorize(f.server.Cluster),
+		Profiles: f.server.Profiles,
+	}
+	if len(controllers) == 0 {
+		options.Ready = map[string]func() error{"start": f.starting}
+	}
+	handler, err := status.New(options)
+	if err == nil {
+		f.now.Store(&handler)
+	}
+	return err
+}
+
+func (f *front) starting() error {
+	if reason := f.reason.Load(); reason != nil {
+		return fmt.Errorf("starting: %s", *reason)
+	}
+	return errors.New("starting: the controllers are being made")
+}
+
+// frontKey is the key of the front in a context.
+type frontKey struct{}
+
+// starting says what the start of the process waits for.
+func starting(ctx context.Context, format string, args ...any) {
+	if f, ok := ctx.Value(frontKey{}).(*front); ok {
+		reason := fmt.Sprintf(format, args...)
+		f.reason.Store(&reason)
+	}
 }
 
 // Authorize returns a status.Options.Authorize that lets everyone see the metrics,

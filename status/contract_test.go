@@ -52,12 +52,12 @@ func TestContract(t *testing.T) {
 		"Nothing of an object but its name, kind and versions is shown.":         TestThePageEscapesWhatItShowsAndShowsNoContents,
 		"Errors of reconcilers are cut to their first line.":                     testErrors,
 		"Values that the API server quotes from an invalid object are left out.": testErrors,
-		"All of it is escaped.":                                              TestThePageEscapesWhatItShowsAndShowsNoContents,
-		"Authorize guards all but the probes.":                               TestAuthorizeGuardsMetricsAndThePageButNotTheProbes,
-		"Without it there are no profiles.":                                  TestProfilesNeedAuthorize,
-		"With Reviewed only a token counts, not where a request comes from.": TestLoopbackAloneIsNoProof,
-		"Serve listens on loopback unless told otherwise.":                   TestTheDefaultIsLoopback,
-		"Every request is a GET.":                                            TestNothingCanBeWritten,
+		"All of it is escaped.":                                                TestThePageEscapesWhatItShowsAndShowsNoContents,
+		"Authorize guards all but the probes.":                                 TestAuthorizeGuardsMetricsAndThePageButNotTheProbes,
+		"Without it there are no profiles.":                                    TestProfilesNeedAuthorize,
+		"With Reviewed only a token counts, not where a request comes from.":   TestLoopbackAloneIsNoProof,
+		"Serve listens where it is told, and nowhere if the address is empty.": TestAnEmptyAddressServesNothing,
+		"Every request is a GET.":                                              TestNothingCanBeWritten,
 	})
 }
 

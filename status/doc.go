@@ -27,7 +27,7 @@
 //     from an invalid object are left out. All of it is escaped.
 //   - Authorize guards all but the probes. Without it there are no profiles.
 //     With [Reviewed] only a token counts, not where a request comes from.
-//   - [Serve] listens on loopback unless told otherwise.
+//   - [Serve] listens where it is told, and nowhere if the address is empty.
 //   - Every request is a GET.
 //
 // # Probes

@@ -2,7 +2,6 @@ package status
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"crypto/sha256"
 	_ "embed" // the style
@@ -177,10 +176,6 @@ func number(text string, otherwise, most int) int {
 	return min(n, most)
 }
 
-// defaultAddress is loopback: who else may see the page is for the program to
-// decide.
-const defaultAddress = "127.0.0.1:8080"
-
 // The timeouts of the server; stopTimeout is for answers under way when it stops.
 const (
 	headerTimeout = 5 * time.Second
@@ -190,18 +185,26 @@ const (
 )
 
 // Serve answers at address with h until ctx ends, then lets answers that are
-// under way finish, and returns nil after every goroutine has ended. The
-// address is 127.0.0.1:8080 if empty; ":8080" is everywhere, which the kubelet
-// needs, and Options.Authorize then, too.
+// under way finish, and returns nil after every goroutine has ended. An empty
+// address is listened on nowhere; ":8080" is everywhere, which the kubelet needs,
+// and Options.Authorize then, too.
 //
 // Errors: the address cannot be listened on, or the listener broke.
 func Serve(ctx context.Context, address string, h http.Handler) error {
-	address = cmp.Or(address, defaultAddress)
+	if address == "" {
+		<-ctx.Done()
+		return nil
+	}
 	var config net.ListenConfig
 	listener, err := config.Listen(ctx, "tcp", address)
 	if err != nil {
 		return fmt.Errorf("serving status at %q: %w", address, err)
 	}
+	return ServeOn(ctx, listener, h)
+}
+
+// ServeOn is [Serve] with a listener, which it closes.
+func ServeOn(ctx context.Context, listener net.Listener, h http.Handler) error {
 	background := context.WithoutCancel(ctx)
 	server := &http.Server{
 		Handler:           h,
@@ -213,13 +216,14 @@ func Serve(ctx context.Context, address string, h http.Handler) error {
 	klog.FromContext(ctx).Info("serving status", "address", listener.Addr().String())
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(listener) }()
+	var err error
 	select {
 	case err = <-ended:
 	case <-ctx.Done():
 		err = errors.Join(stop(background, server), <-ended)
 	}
 	if err != nil && !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("serving status at %q: %w", address, err)
+		return fmt.Errorf("serving status at %q: %w", listener.Addr(), err)
 	}
 	return nil
 }

@@ -71,7 +71,7 @@ func replica(ctx context.Context, identity string) process {
 	account, err := cluster.As(ctx, name, name)
 	Expect(err).NotTo(HaveOccurred())
 	session, err := gexec.Start(exec.Command(binary, "--kubeconfig="+stage.KubeconfigOf(account), "--leader-elect",
-		"--namespace="+name, "--identity="+identity, "--listen-addr="), GinkgoWriter, GinkgoWriter)
+		"--leader-elect-resource-namespace="+name, "--leader-elect-identity="+identity, "--listen-addr="), GinkgoWriter, GinkgoWriter)
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func() { session.Kill().Wait(stage.Patience) })
 	client, err := kubernetes.NewForConfig(account)

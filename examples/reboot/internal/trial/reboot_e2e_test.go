@@ -117,7 +117,7 @@ var _ = Describe("a reboot", func() {
 		Expect(os.WriteFile(bootID, []byte("least-boot-1\n"), 0o600)).To(Succeed())
 		address := freeAddress()
 		background(process("controller", "--kubeconfig", kubeconfigs["controller"], "--log-format", "json",
-			"--listen-addr", address, "--leader-elect", "--namespace", namespace))
+			"--listen-addr", address, "--leader-elect", "--leader-elect-resource-namespace", namespace))
 		background(process("agent", "--kubeconfig", kubeconfigs["agent"], "--node", "least", "--boot-id-file", bootID,
 			"--reboot-command", "touch "+asked, "--listen-addr", ""))
 		Eventually(func() error { _, err := os.Stat(asked); return err }).WithTimeout(patience).Should(Succeed())

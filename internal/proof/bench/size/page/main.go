@@ -36,6 +36,6 @@ func main() {
 	if err != nil {
 		panic(err)
 	}
-	go func() { panic(status.Serve(context.Background(), "", handler)) }()
+	go func() { panic(status.Serve(context.Background(), "127.0.0.1:8080", handler)) }()
 	panic(controller.Run(context.Background()))
 }

@@ -1,0 +1,148 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/events"
+
+	"github.com/homeostat/homeostat/cluster"
+	"github.com/homeostat/homeostat/leader"
+	"github.com/homeostat/homeostat/leader/shard"
+	"github.com/homeostat/homeostat/reconcile"
+)
+
+// Env is what controllers are made from. Tests of a Setup make one by hand.
+type Env struct {
+	// Context ends when the process is told to stop. It carries the logger.
+	Context context.Context
+	// Cluster is the cluster that the flags name. What a reconcile writes through it
+	// is seen. With --leader-elect writes are refused unless this replica leads, and
+	// so in Setup.
+	Cluster *cluster.Cluster
+	// Clusters are those of Program.Clusters, by name.
+	Clusters map[string]*cluster.Cluster
+	// Events records Kubernetes Events in the cluster that the flags name, reported
+	// by Program.Name.
+	Events events.EventRecorder
+	// Leader is nil without --leader-elect.
+	Leader reconcile.Leader
+	// Shards is nil without --leader-elect and [AllShare].
+	Shards shard.Assignment
+	// Metrics takes collectors of the program's own; /metrics serves them. One that
+	// MustRegister cannot take ends the program after Setup, with an error that names it.
+	Metrics prometheus.Registerer
+
+	asks asker
+}
+
+// Options returns new options of a controller: with the environment's Leader,
+// Shards and Events, and the defaults otherwise.
+func (e Env) Options() *reconcile.Options {
+	return &reconcile.Options{Leader: e.Leader, Shards: e.Shards, Events: e.Events}
+}
+
+// CheckPermissions is [CheckPermissions] for what Setup can do without, with the
+// clusters of the environment: needs read as those of [Program.Needs].
+//
+//	if err := env.CheckPermissions("list,watch secrets"); errors.Is(err, operator.ErrPermission) { … }
+func (e Env) CheckPermissions(needs ...string) error {
+	asks := e.asks
+	if asks.clusters == nil { // of a test, by hand
+		asks = asker{maps.Clone(e.Clusters), time.Minute}
+		if asks.clusters == nil {
+			asks.clusters = map[string]*cluster.Cluster{}
+		}
+		asks.clusters[first] = e.Cluster
+	}
+	permissions, err := parseNeeds(needs, slices.Collect(maps.Keys(asks.clusters)))
+	if err != nil {
+		return err
+	}
+	return asks.check(e.Context, permissions)
+}
+
+// replicate returns env as that of one of several replicas.
+func (p Program) replicate(env Env, home *cluster.Cluster, f *flags) (Env, error) {
+	if !f.leaderElect {
+		return env, nil
+	}
+	var err error
+	lease := leader.Lease{
+		Client: home.Client().CoordinationV1(), Namespace: f.leaseNamespace, Name: p.Name, Identity: f.identity,
+	}
+	if p.Replicas == AllShare {
+		env.Shards, err = shard.New(lease, nil)
+	} else {
+		env.Leader, err = leader.New(lease, nil)
+	}
+	return env, err
+}
+
+// fencer refuses writes after the end of a leadership.
+type fencer interface {
+	Fence(config *rest.Config) *rest.Config
+}
+
+var (
+	_ fencer = (*leader.Elector)(nil)
+	_ fencer = (*shard.Shards)(nil)
+)
+
+// reach returns e with its clusters, to which only the leader can write.
+func (e Env) reach(configs map[string]*rest.Config) (Env, error) {
+	fenced := map[string]*rest.Config{}
+	for name, config := range configs {
+		for _, by := range []any{e.Leader, e.Shards} {
+			if f, ok := by.(fencer); ok {
+				config = f.Fence(config)
+			}
+		}
+		fenced[name] = config
+	}
+	all, err := clustersOf(fenced)
+	e.Cluster = all[first]
+	delete(all, first)
+	e.Clusters = all
+	return e, err
+}
+
+// check asks every server whether it has the kinds that Setup made clients of.
+func (e Env) check(timeout time.Duration) error {
+	errs := []error{persist(e.Context, e.Cluster, timeout, e.Cluster.Check)}
+	for name, c := range e.Clusters {
+		errs = append(errs, inCluster(name, persist(e.Context, c, timeout, c.Check)))
+	}
+	return errors.Join(errs...)
+}
+
+// first is the name of the cluster that --kubeconfig names, beside those of
+// Program.Clusters.
+const first = ""
+
+// clustersOf makes the clusters of configs, by name.
+func clustersOf(configs map[string]*rest.Config) (map[string]*cluster.Cluster, error) {
+	all := map[string]*cluster.Cluster{}
+	for name, config := range configs {
+		c, err := cluster.New(config, nil)
+		if err != nil {
+			return nil, inCluster(name, err)
+		}
+		all[name] = c
+	}
+	return all, nil
+}
+
+// inCluster says of which cluster an error is, unless that is the first.
+func inCluster(name string, err error) error {
+	if name == first || err == nil {
+		return err
+	}
+	return fmt.Errorf("cluster %s of --%s: %w", name, clusterFlag(name), err)
+}

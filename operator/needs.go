@@ -1,0 +1,138 @@
+package operator
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	eventsv1 "k8s.io/api/events/v1"
+)
+
+// permission is one verb on one resource of one cluster, in one namespace if that is
+// set.
+type permission struct {
+	authorizationv1.ResourceAttributes
+	cluster string
+	without string // what there is not without it; empty if the program cannot do without it
+}
+
+func (p permission) String() string {
+	resource := p.Resource
+	if p.Group != "" {
+		resource += "." + p.Group
+	}
+	if p.Subresource != "" {
+		resource += "/" + p.Subresource
+	}
+	if p.Name != "" {
+		resource += " " + p.Name
+	}
+	if p.Namespace != "" {
+		resource += " in namespace " + p.Namespace
+	}
+	return p.Verb + " " + resource
+}
+
+// role is what grants the permission.
+func (p permission) role() string {
+	if p.Namespace != "" {
+		return "a Role in " + p.Namespace
+	}
+	return "a ClusterRole"
+}
+
+// parseNeeds reads needs as [Program.Needs] describes them. clusters are the names
+// that they may use.
+func parseNeeds(needs, clusters []string) ([]permission, error) {
+	var all []permission
+	var errs []error
+	for _, need := range needs {
+		permissions, err := parseNeed(need, clusters)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("field Needs: %q: %w", need, err))
+		}
+		all = append(all, permissions...)
+	}
+	return all, errors.Join(errs...)
+}
+
+var errNeed = errors.New("must be verbs, a resource and perhaps a name, a namespace and a cluster, such as " +
+	`"list,watch pods" or "get secrets in kube-system"`)
+
+func parseNeed(need string, clusters []string) ([]permission, error) {
+	words := strings.Split(need, " ")
+	if len(words) < 2 || slices.Contains(words, "") {
+		return nil, errNeed
+	}
+	what, subresource, _ := strings.Cut(words[1], "/")
+	resource, group, _ := strings.Cut(what, ".")
+	of := permission{ResourceAttributes: authorizationv1.ResourceAttributes{
+		Group: group, Resource: resource, Subresource: subresource,
+	}}
+	rest := words[2:]
+	if len(rest)%2 == 1 {
+		of.Name, rest = rest[0], rest[1:]
+	}
+	for ; len(rest) > 0; rest = rest[2:] {
+		switch {
+		case rest[0] == "in" && of.Namespace == "":
+			of.Namespace = rest[1]
+		case rest[0] == "on" && of.cluster == first:
+			of.cluster = rest[1]
+		default:
+			return nil, errNeed
+		}
+	}
+	switch {
+	case of.Name == "in", of.Name == "on":
+		return nil, errNeed
+	case of.cluster != first && !slices.Contains(clusters, of.cluster):
+		return nil, fmt.Errorf("there is no cluster %q: name it in Program.Clusters", of.cluster)
+	}
+	var all []permission
+	for verb := range strings.SplitSeq(words[0], ",") {
+		if of.Verb = verb; verb == "" {
+			return nil, errNeed
+		}
+		all = append(all, of)
+	}
+	return all, nil
+}
+
+// needs are all that the program needs under these flags, and what it wants besides.
+func (p Program) needs(f *flags) []permission {
+	const leases = "leases." + coordinationv1.GroupName
+	all := slices.Clone(p.Needs)
+	in := " in " + f.leaseNamespace
+	switch {
+	case !f.leaderElect:
+	case p.Replicas == AllShare:
+		all = append(all, "get,list,watch,create,update,delete "+leases+in)
+	default: // a name cannot restrict create
+		all = append(all, "create "+leases+in, "get,update "+leases+" "+p.Name+in)
+	}
+	permissions, _ := parseNeeds(all, p.Clusters) // which validate has seen
+	want := func(without string, needs ...string) {
+		wanted, _ := parseNeeds(needs, nil)
+		for _, w := range wanted {
+			w.without = without
+			permissions = append(permissions, w)
+		}
+	}
+	if !slices.ContainsFunc(permissions, permission.isOfEvents) {
+		want("Events are not recorded", "create,patch events."+eventsv1.GroupName)
+	}
+	if f.listenAddr != "" {
+		want("no token opens the debug page", "create tokenreviews."+authenticationv1.GroupName,
+			"create subjectaccessreviews."+authorizationv1.GroupName)
+	}
+	return permissions
+}
+
+func (p permission) isOfEvents() bool {
+	return p.Group == eventsv1.GroupName && p.Resource == "events" && p.cluster == first
+}

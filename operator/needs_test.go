@@ -1,0 +1,188 @@
+package operator_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	"k8s.io/client-go/kubernetes/scheme"
+
+	"github.com/homeostat/homeostat/operator"
+	"github.com/homeostat/homeostat/reconcile"
+)
+
+// answers is an API server that says what may be done, and knows nothing else.
+func answers(t *testing.T, allowed func(asked authorizationv1.ResourceAttributes) bool) (kubeconfigFile string) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		asked, _, err := scheme.Codecs.UniversalDeserializer().Decode(body, nil, nil)
+		review, ok := asked.(*authorizationv1.SelfSubjectAccessReview)
+		if err != nil || !ok {
+			http.NotFound(w, r)
+			return
+		}
+		review.SetGroupVersionKind(authorizationv1.SchemeGroupVersion.WithKind("SelfSubjectAccessReview"))
+		review.Status.Allowed = allowed(*review.Spec.ResourceAttributes)
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusCreated)
+		_ = json.NewEncoder(w).Encode(review)
+	}))
+	t.Cleanup(server.Close)
+	file := filepath.Join(t.TempDir(), "config")
+	NewWithT(t).Expect(os.WriteFile(file, []byte(strings.Replace(kubeconfig, "http://127.0.0.1:1", server.URL, 1)),
+		0o600)).To(Succeed())
+	return file
+}
+
+func TestAMissingPermissionIsNamedBeforeAnythingStarts(t *testing.T) {
+	p := operator.Program{
+		Name: "test", Usage: "test: does nothing",
+		Needs: []string{"list,watch pods", "patch widgets.example.com/status", "delete configmaps mine"},
+		Setup: begins,
+	}
+	for name, c := range map[string]struct {
+		refused string
+		args    []string
+		says    []string
+	}{
+		"nothing":         {"", nil, []string{"it has begun"}},
+		"a subresource":   {"widgets", nil, []string{"missing permission to patch widgets.example.com/status: grant it"}},
+		"all of a kind":   {"pods", nil, []string{"permission to list pods", "permission to watch pods"}},
+		"one of a name":   {"configmaps", nil, []string{"permission to delete configmaps mine: grant it"}},
+		"an unused Lease": {"leases", nil, []string{"it has begun"}},
+		"a Lease": {
+			"leases",
+			[]string{"--leader-elect", "--leader-elect-resource-namespace=here"},
+			[]string{
+				"permission to create leases.coordination.k8s.io in namespace here",
+				"permission to update leases.coordination.k8s.io test in namespace here",
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			file := answers(t, func(asked authorizationv1.ResourceAttributes) bool {
+				return asked.Resource != c.refused || asked.Name == "" && asked.Resource == "configmaps"
+			})
+			var said bytes.Buffer
+			g.Expect(p.Main(append(c.args, "--kubeconfig="+file, "--listen-addr="), &said)).To(Equal(1))
+			for _, text := range c.says {
+				g.Expect(said.String()).To(ContainSubstring(text))
+			}
+			if c.says[0] != "it has begun" {
+				g.Expect(said.String()).NotTo(ContainSubstring("it has begun"))
+			}
+		})
+	}
+}
+
+func TestAServerThatDoesNotAnswerIsNamed(t *testing.T) {
+	g := NewWithT(t)
+	file := filepath.Join(t.TempDir(), "config")
+	g.Expect(os.WriteFile(file, []byte(kubeconfig), 0o600)).To(Succeed())
+	p := operator.Program{Name: "test", Needs: []string{"get pods"}, Setup: begins}
+	var said bytes.Buffer
+	g.Expect(p.Main([]string{"--kubeconfig=" + file, "--startup-timeout=1ms"}, &said)).To(Equal(1))
+	g.Expect(said.String()).To(ContainSubstring("reaching the API server at http://127.0.0.1:1: no answer in 1ms"))
+	said.Reset()
+	g.Expect(p.Main([]string{"--startup-timeout=0s"}, &said)).To(Equal(2))
+	g.Expect(said.String()).To(ContainSubstring("--startup-timeout is 0s"))
+}
+
+func TestANeedMayNameItsNamespaceAndItsCluster(t *testing.T) {
+	g := NewWithT(t)
+	var mu sync.Mutex
+	asked := map[string][]string{}
+	server := func(name string) string {
+		return answers(t, func(a authorizationv1.ResourceAttributes) bool {
+			mu.Lock()
+			defer mu.Unlock()
+			asked[name] = append(asked[name], strings.Join([]string{a.Verb, a.Resource, a.Name, a.Namespace}, ","))
+			return name == "first" || a.Verb != "create"
+		})
+	}
+	p := operator.Program{
+		Name: "test", Setup: begins, Clusters: []string{"west"},
+		Needs: []string{
+			"get secrets in kube-system", "get,watch configmaps settings in d", "list pods on west",
+			"create jobs.batch in ci on west", "get events.events.k8s.io",
+		},
+	}
+	var said bytes.Buffer
+	g.Expect(p.Main([]string{
+		"--kubeconfig=" + server("first"), "--west-kubeconfig=" + server("west"), "--listen-addr=",
+	}, &said)).To(Equal(1))
+	g.Expect(asked["first"]).To(ConsistOf("get,secrets,,kube-system", "get,configmaps,settings,d", "watch,configmaps,settings,d",
+		"get,events,,"))
+	g.Expect(asked["west"]).To(ConsistOf("list,pods,,", "create,jobs,,ci"))
+	g.Expect(said.String()).To(ContainSubstring("cluster west of --west-kubeconfig: missing permission to create jobs.batch in " +
+		"namespace ci: grant it, for example with a Role in ci"))
+	g.Expect(said.String()).NotTo(ContainSubstring("it has begun"))
+}
+
+func TestWhatTheProgramCanDoWithoutIsLogged(t *testing.T) {
+	g := NewWithT(t)
+	file := answers(t, func(a authorizationv1.ResourceAttributes) bool { return a.Resource == "pods" })
+	p := operator.Program{Name: "test", Setup: begins, Needs: []string{"get pods"}}
+	var said bytes.Buffer
+	g.Expect(p.Main([]string{"--kubeconfig=" + file, "--listen-addr=127.0.0.1:0"}, &said)).To(Equal(1))
+	for _, wanted := range []string{
+		"create events.events.k8s.io", "patch events.events.k8s.io", "create tokenreviews.authentication.k8s.io",
+		"create subjectaccessreviews.authorization.k8s.io",
+	} {
+		g.Expect(said.String()).To(ContainSubstring(`msg="missing permission, doing without" permission="` + wanted + `"`))
+	}
+	g.Expect(said.String()).To(ContainSubstring("test: it has begun"))
+	said.Reset()
+	g.Expect(p.Main([]string{"--kubeconfig=" + file, "--listen-addr="}, &said)).To(Equal(1))
+	g.Expect(said.String()).NotTo(ContainSubstring("reviews"), "there is no page")
+	said.Reset()
+	p.Needs = nil
+	g.Expect(p.Main([]string{"--kubeconfig=" + file, "--listen-addr="}, &said)).To(Equal(1))
+	g.Expect(said.String()).NotTo(ContainSubstring("doing without"), "nil asks for nothing")
+}
+
+func TestSetupAsksForWhatItCanDoWithout(t *testing.T) {
+	file := answers(t, func(a authorizationv1.ResourceAttributes) bool { return a.Resource == "pods" })
+	for _, lease := range []string{"--leader-elect=false", "--leader-elect"} {
+		g := NewWithT(t)
+		p := operator.Program{
+			Name: "test", Clusters: []string{"west"},
+			Setup: func(env operator.Env) ([]*reconcile.Controller, error) {
+				g.Expect(env.CheckPermissions("get pods", "list pods on west")).To(Succeed())
+				g.Expect(env.CheckPermissions("get secrets on west")).To(MatchError(operator.ErrPermission))
+				g.Expect(env.CheckPermissions("get")).To(MatchError(ContainSubstring("must be verbs")))
+				byHand := operator.Env{Context: env.Context, Cluster: unreachable(g)}
+				g.Expect(byHand.CheckPermissions("get pods on west")).To(MatchError(ContainSubstring(`no cluster "west"`)))
+				return nil, errors.New("seen")
+			},
+		}
+		var said bytes.Buffer
+		g.Expect(p.Main([]string{
+			"--kubeconfig=" + file, "--west-kubeconfig=" + file, "--listen-addr=", lease, "--leader-elect-identity=me",
+		}, &said)).To(Equal(1))
+		g.Expect(said.String()).To(ContainSubstring("test: seen"))
+	}
+}
+
+func TestAnUnknownAccountIsNamed(t *testing.T) {
+	g := NewWithT(t)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Unauthorized","code":401}`, http.StatusUnauthorized)
+	}))
+	defer server.Close()
+	var said bytes.Buffer
+	p := operator.Program{Name: "test", Setup: begins, Needs: []string{"get pods"}}
+	g.Expect(p.Main([]string{"--kubeconfig=" + kubeconfigOf(t, server.URL), "--listen-addr="}, &said)).To(Equal(1))
+	g.Expect(said.String()).To(ContainSubstring("does not know this account: check its token or certificate"))
+}

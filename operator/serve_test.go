@@ -1,0 +1,110 @@
+package operator_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+
+	"github.com/homeostat/homeostat/operator"
+	"github.com/homeostat/homeostat/reconcile"
+)
+
+// freeAddress is one that nothing listens on.
+func freeAddress(g *WithT) string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	g.Expect(err).NotTo(HaveOccurred())
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// answer returns status and body of a path.
+func answer(address, path string) func() (string, error) {
+	return func() (string, error) {
+		res, err := http.Get("http://" + address + path) //nolint:noctx // a probe of this process
+		if err != nil {
+			return "", err
+		}
+		defer res.Body.Close()
+		body, err := io.ReadAll(res.Body)
+		return res.Status + " " + string(body), err
+	}
+}
+
+func TestProbesAnswerFromTheStart(t *testing.T) {
+	g := NewWithT(t)
+	defer http.DefaultClient.CloseIdleConnections()
+	var up atomic.Bool
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if !up.Load() {
+			http.Error(w, "no", http.StatusServiceUnavailable)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusCreated)
+		_, _ = io.WriteString(w, `{"kind":"SelfSubjectAccessReview","apiVersion":"authorization.k8s.io/v1","status":{"allowed":true}}`)
+	}))
+	defer server.Close()
+	release := make(chan struct{})
+	p := operator.Program{Name: "test", Needs: []string{"get pods"}, Setup: func(operator.Env) ([]*reconcile.Controller, error) {
+		<-release
+		return nil, errors.New("it has begun")
+	}}
+	address := freeAddress(g)
+	code := make(chan int, 1)
+	args := []string{"--kubeconfig=" + kubeconfigOf(t, server.URL), "--listen-addr=" + address}
+	go func() { code <- p.Main(args, io.Discard) }()
+
+	const patience = 20 * time.Second
+	g.Eventually(answer(address, "/readyz"), patience).Should(And(
+		HavePrefix("503 "), ContainSubstring("starting: the API server at "+server.URL+" does not answer")))
+	g.Expect(answer(address, "/livez")()).To(HavePrefix("200 "))
+	up.Store(true)
+	g.Eventually(answer(address, "/readyz"), patience).Should(And(
+		HavePrefix("503 "), ContainSubstring("starting: Setup has not returned")))
+	g.Expect(answer(address, "/livez")()).To(HavePrefix("200 "))
+	g.Expect(answer(address, "/metrics")()).To(And(HavePrefix("200 "), ContainSubstring("go_goroutines")))
+	close(release)
+	g.Expect(<-code).To(Equal(1))
+}
+
+func TestProbesAreTheControllersOnceTheyAreMade(t *testing.T) {
+	g := NewWithT(t)
+	defer http.DefaultClient.CloseIdleConnections()
+	address := freeAddress(g)
+	ctx, stop := context.WithCancel(t.Context())
+	ended, release := make(chan error, 1), make(chan struct{})
+	go func() {
+		ended <- (&operator.Server{Address: address, Cluster: unreachable(g)}).RunSetup(ctx,
+			func(context.Context) ([]*reconcile.Controller, error) {
+				<-release
+				return podController(func() {})
+			})
+	}()
+	g.Eventually(answer(address, "/readyz")).Should(HavePrefix("503 "))
+	close(release)
+	g.Eventually(answer(address, "/readyz")).Should(HavePrefix("200 "))
+	g.Expect(answer(address, "/metrics")()).To(ContainSubstring(`controller="test"`))
+	stop()
+	g.Expect(<-ended).To(Succeed())
+}
+
+func TestAnAddressInUseIsSaidBeforeSetup(t *testing.T) {
+	g := NewWithT(t)
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	g.Expect(err).NotTo(HaveOccurred())
+	defer taken.Close()
+	p := operator.Program{Name: "test", Setup: begins}
+	var said bytes.Buffer
+	g.Expect(p.Main([]string{"--kubeconfig=" + kubeconfigOf(t, "http://127.0.0.1:1"), "--listen-addr=" + taken.Addr().String()}, &said)).
+		To(Equal(1))
+	g.Expect(said.String()).To(And(ContainSubstring("in use: choose another address, or none"), Not(ContainSubstring("it has begun"))))
+}
