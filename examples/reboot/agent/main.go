@@ -22,7 +22,7 @@ func main() {
 	os.Exit(operator.Program{
 		Name:     protocol.AgentManager,
 		Usage:    protocol.AgentManager + ": reboots the node it runs on when the controller has granted it",
-		Needs:    []string{"get,list,watch,patch nodes"},
+		Needs:    []string{"get,list,watch,patch nodes", "list pods", "create pods/eviction"},
 		Replicas: operator.AllWork,
 		Flags: func(fs *flag.FlagSet) {
 			fs.StringVar(&options.Node, "node", os.Getenv("NODE_NAME"), "`name` of the node (default: $NODE_NAME)")
@@ -40,7 +40,7 @@ func main() {
 func setup(env operator.Env, options *agent.Options) ([]*reconcile.Controller, error) {
 	client := env.Cluster.Client()
 	options.Events = env.Events
-	a, err := agent.New(client.CoreV1().Nodes(), options)
+	a, err := agent.New(client.CoreV1().Nodes(), client.CoreV1(), options)
 	if err != nil {
 		return nil, err
 	}

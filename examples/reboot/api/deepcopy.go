@@ -15,6 +15,10 @@ func (g *RebootGroup) DeepCopy() *RebootGroup {
 	out := *g
 	out.ObjectMeta = *g.ObjectMeta.DeepCopy()
 	out.Spec.NodeSelector = g.Spec.NodeSelector.DeepCopy()
+	out.Spec.Windows = slices.Clone(g.Spec.Windows)
+	for i := range out.Spec.Windows {
+		out.Spec.Windows[i].Days = slices.Clone(out.Spec.Windows[i].Days)
+	}
 	out.Status = *g.Status.DeepCopy()
 	return &out
 }

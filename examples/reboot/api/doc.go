@@ -4,7 +4,7 @@
 // status is the ledger that enforces it: a node is disrupted only while it has a
 // slot, and slots are added only by a write that fails when the ledger has changed.
 //
-//	spec:   nodeSelector, maxUnavailable, minReadySeconds, paused
+//	spec:   nodeSelector, maxUnavailable, minReadySeconds, paused, windows, drain
 //	status: slots (the ledger) ◀── queue (requests, oldest first), conditions
 //
 // What holds:

@@ -1,13 +1,16 @@
 package api
 
 import (
+	"cmp"
+	"time"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
 // DefaultName is the name of the built-in group: it has the nodes that no other
-// group selects. The controller creates it when it is missed.
+// group selects. The controller creates it when it is needed.
 const DefaultName = "default"
 
 // A RebootGroup is a set of nodes and the rules by which they are rebooted.
@@ -19,7 +22,7 @@ type RebootGroup struct {
 	Status RebootGroupStatus `json:"status,omitzero"`
 }
 
-// RebootGroupSpec is what the administrator wants.
+// RebootGroupSpec holds the rules, which the administrator sets.
 type RebootGroupSpec struct {
 	// NodeSelector selects the nodes of the group; without it, all. A node that
 	// several groups select belongs to the first of them by name, and to the
@@ -33,9 +36,49 @@ type RebootGroupSpec struct {
 	// MinReadySeconds is how long a node must have been Ready after its reboot
 	// before the next one may go.
 	MinReadySeconds int32 `json:"minReadySeconds,omitempty"`
+	// Windows are the times at which a reboot may begin; without any, always. Several
+	// add up.
+	Windows []Window `json:"windows,omitempty"`
+	// Drain is how Pods leave a node before its reboot.
+	Drain Drain `json:"drain,omitzero"`
 }
 
-// RebootGroupStatus is what the controller knows.
+// Window is a maintenance window. It is read off a clock on the wall of its time zone:
+// an hour that is skipped in spring has no window, one that comes twice in autumn has
+// it twice.
+type Window struct {
+	// Days are the days on which the window begins: Mon to Sun. Defaults to all.
+	Days []string `json:"days,omitempty"`
+	// Start and End are times of the day, such as 22:00. A window whose end is before
+	// its start ends on the next day.
+	Start string `json:"start"`
+	End   string `json:"end"`
+	// TimeZone is a name of the IANA database, such as Europe/Berlin. Defaults to UTC.
+	TimeZone string `json:"timeZone,omitempty"`
+}
+
+// Drain is how Pods leave a node before its reboot.
+type Drain struct {
+	// Policy is what becomes of a drain that takes too long: abort gives the slot back
+	// and tries again later, wait goes on, force reboots with the Pods that are left.
+	// Defaults to abort.
+	Policy string `json:"policy,omitempty"`
+	// TimeoutSeconds is how long is too long. Defaults to 600.
+	TimeoutSeconds int32 `json:"timeoutSeconds,omitempty"`
+	// RetrySeconds is how long a request waits after it was called off. Defaults to
+	// 1800.
+	RetrySeconds int32 `json:"retrySeconds,omitempty"`
+}
+
+// DefaultRetry is how long a request waits after it was called off.
+const DefaultRetry = 30 * time.Minute
+
+// Retry is how long a request waits after it was called off.
+func (d Drain) Retry() time.Duration {
+	return cmp.Or(time.Duration(d.RetrySeconds)*time.Second, DefaultRetry)
+}
+
+// RebootGroupStatus holds the ledger and what the controller reports.
 type RebootGroupStatus struct {
 	// ObservedGeneration is the generation of the spec that the conditions are about.
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
@@ -43,7 +86,7 @@ type RebootGroupStatus struct {
 	Nodes int32 `json:"nodes,omitempty"`
 	// Limit is maxUnavailable as a number of nodes.
 	Limit int32 `json:"limit,omitempty"`
-	// Slots is the ledger: who may be disrupted, in the order of reservation.
+	// Slots is the ledger: which nodes may be disrupted, in the order of reservation.
 	Slots []Slot `json:"slots,omitempty"`
 	// Queue has the requests without a slot, oldest first.
 	Queue []Waiting `json:"queue,omitempty"`

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/fields"
 
+	"github.com/homeostat/homeostat/examples/reboot/internal/drain"
 	"github.com/homeostat/homeostat/examples/reboot/internal/protocol"
 	"github.com/homeostat/homeostat/informer"
 	"github.com/homeostat/homeostat/patch"
@@ -24,21 +25,22 @@ type NodeClient interface {
 type Agent struct {
 	options Options
 	nodes   NodeClient
+	pods    drain.Client
 	control *reconcile.Controller
 }
 
-// New returns an agent that has not started. Errors: every fault of the
-// arguments, joined.
-func New(nodes NodeClient, o *Options) (*Agent, error) {
-	options := o.withDefaults()
-	var faults []error
-	if nodes == nil {
-		faults = append(faults, errors.New("the client is nil"))
+// New returns an agent that has not started; pods is the client of all Pods.
+// Errors: every fault of the arguments, joined.
+func New(nodes NodeClient, pods drain.Client, o *Options) (*Agent, error) {
+	options := o.withDeerrs()
+	var errs []error
+	if nodes == nil || pods == nil {
+		errs = append(errs, errors.New("a client is nil"))
 	}
-	if err := errors.Join(append(faults, options.validate())...); err != nil {
+	if err := errors.Join(append(errs, options.validate())...); err != nil {
 		return nil, fmt.Errorf("making the reboot agent: %w", err)
 	}
-	a := &Agent{options: options, nodes: nodes}
+	a := &Agent{options: options, nodes: nodes, pods: pods}
 	own := fields.OneTermEqualSelector("metadata.name", options.Node).String()
 	cache := informer.For(nodes, &informer.Options{FieldSelector: own})
 	control, err := reconcile.New(protocol.AgentManager, cache, reconcile.Func[*corev1.Node](a.reconcile),
@@ -50,7 +52,7 @@ func New(nodes NodeClient, o *Options) (*Agent, error) {
 	return a, nil
 }
 
-// Run acts until ctx ends, and returns when the last turn has.
+// Run acts until ctx ends, and returns when the last reconcile has.
 func (a *Agent) Run(ctx context.Context) error { return a.control.Run(ctx) }
 
 // Control returns what runs, to be looked into, or to be run instead of a.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,10 +13,13 @@ import (
 	"github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"github.com/homeostat/homeostat/examples/reboot/internal/agent"
+	"github.com/homeostat/homeostat/examples/reboot/internal/drain"
 	"github.com/homeostat/homeostat/examples/reboot/internal/machine"
 	"github.com/homeostat/homeostat/examples/reboot/internal/protocol"
 	"github.com/homeostat/homeostat/internal/apisim"
@@ -27,11 +32,57 @@ type stage struct {
 	core    kubernetes.Interface
 	sim     *apisim.Server
 	machine *machine.Simulated
+	events  *notebook
+	pods    *pods
+}
+
+// A notebook keeps the events.
+type notebook struct {
+	mu  sync.Mutex // guards all
+	all map[string][]string
+}
+
+func (n *notebook) Eventf(_, _ runtime.Object, _, reason, _, format string, args ...any) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.all[reason] = append(n.all[reason], fmt.Sprintf(format, args...))
+}
+
+func (n *notebook) texts(reason string) []string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.all[reason]
+}
+
+func (n *notebook) count(reason string) int { return len(n.texts(reason)) }
+
+// pods is the client of all Pods, which may fail.
+type pods struct {
+	drain.Client
+	err atomic.Pointer[error]
+}
+
+func (p *pods) fail(err error) { p.err.Store(&err) }
+
+func (p *pods) Pods(namespace string) typedcorev1.PodInterface {
+	if err := p.err.Load(); err != nil && *err != nil {
+		return failing{p.Client.Pods(namespace), *err}
+	}
+	return p.Client.Pods(namespace)
+}
+
+type failing struct {
+	typedcorev1.PodInterface
+	err error
+}
+
+func (f failing) List(context.Context, metav1.ListOptions) (*corev1.PodList, error) {
+	return nil, f.err
 }
 
 func play(t *testing.T, annotations map[string]string, f func(s *stage)) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &stage{WithT: gomega.NewWithT(t), machine: machine.NewSimulated("n", nil)}
+		s := &stage{WithT: gomega.NewWithT(t), machine: machine.NewSimulated("n", nil), events: &notebook{all: map[string][]string{}}}
 		ctx, stop := context.WithCancel(t.Context())
 		s.ctx = ctx
 		var err error
@@ -41,7 +92,8 @@ func play(t *testing.T, annotations map[string]string, f func(s *stage)) {
 		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Annotations: annotations}}
 		_, err = s.core.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{})
 		s.Expect(err).NotTo(gomega.HaveOccurred())
-		a, err := agent.New(s.core.CoreV1().Nodes(), &agent.Options{Node: "n", Machine: s.machine})
+		s.pods = &pods{Client: s.core.CoreV1()}
+		a, err := agent.New(s.core.CoreV1().Nodes(), s.pods, &agent.Options{Node: "n", Machine: s.machine, Events: s.events})
 		s.Expect(err).NotTo(gomega.HaveOccurred())
 		ended := make(chan error, 1)
 		go func() { ended <- a.Run(ctx) }()
@@ -144,8 +196,8 @@ func TestItGivesUpTheCordonThatSomebodyElseLifted(t *testing.T) {
 
 func TestOptionsAreChecked(t *testing.T) {
 	g := gomega.NewWithT(t)
-	_, err := agent.New(nil, &agent.Options{Patience: -1, CallTimeout: -1})
-	g.Expect(err).To(gomega.MatchError(gomega.And(gomega.ContainSubstring("the client is nil"),
+	_, err := agent.New(nil, nil, &agent.Options{Patience: -1, CallTimeout: -1})
+	g.Expect(err).To(gomega.MatchError(gomega.And(gomega.ContainSubstring("a client is nil"),
 		gomega.ContainSubstring("Options.Node is empty"), gomega.ContainSubstring("Options.Machine is nil"),
 		gomega.ContainSubstring("Options.Patience is -1ns"), gomega.ContainSubstring("Options.CallTimeout is -1ns"))))
 }

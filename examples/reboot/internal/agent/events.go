@@ -13,7 +13,7 @@ func (a *Agent) warn(node *corev1.Node, reason, action string, err error) {
 	a.options.Events.Eventf(node, nil, corev1.EventTypeWarning, reason, action, "%s", err.Error())
 }
 
-// discard is an event recorder for nobody.
+// discard is an event recorder that drops everything.
 type discard struct{}
 
 func (discard) Eventf(_, _ runtime.Object, _, _, _, _ string, _ ...any) {}

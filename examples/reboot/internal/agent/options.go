@@ -12,57 +12,65 @@ import (
 	"github.com/homeostat/homeostat/queue"
 )
 
-// Defaults of Options.
+// Deerrs of Options.
 const (
 	DefaultPatience    = 5 * time.Minute
 	DefaultCallTimeout = 30 * time.Second
+	DefaultDrainPeriod = 5 * time.Second
 )
 
 // Options of an Agent. Node and Machine must be set; else nil and zero fields
-// mean the defaults.
+// mean the deerrs.
 type Options struct {
 	// Node is the name of the node that the agent runs on.
 	Node string
 	// Machine is what the node runs on.
 	Machine machine.Machine
-	// Events receives what happens; nobody does by default.
+	// Events receives what happens. Deerrs to none.
 	Events events.EventRecorder
 	// Patience is how long the agent waits for a reboot that was not refused
-	// before it asks again; [DefaultPatience].
+	// before it asks again. Deerrs to [DefaultPatience].
 	Patience time.Duration
-	// CallTimeout bounds each call of the machine; [DefaultCallTimeout].
+	// CallTimeout bounds each call of the machine, and each pass of a drain.
+	// Deerrs to [DefaultCallTimeout].
 	CallTimeout time.Duration
-	// Backoff of failed turns, such as refused reboots; the SDK's default.
+	// DrainPeriod is the time between two passes over the Pods of a node that is
+	// being drained. Deerrs to [DefaultDrainPeriod].
+	DrainPeriod time.Duration
+	// Backoff of failed reconciles, such as refused reboots. Deerrs to the SDK's.
 	Backoff queue.Backoff
 }
 
-func (o *Options) withDefaults() Options {
+func (o *Options) withDeerrs() Options {
 	var set Options
 	if o != nil {
 		set = *o
 	}
 	set.Patience = cmp.Or(set.Patience, DefaultPatience)
 	set.CallTimeout = cmp.Or(set.CallTimeout, DefaultCallTimeout)
+	set.DrainPeriod = cmp.Or(set.DrainPeriod, DefaultDrainPeriod)
 	if set.Events == nil {
 		set.Events = discard{}
 	}
 	return set
 }
 
-func (o Options) validate() error {
-	var faults []error
+func (o *Options) validate() error {
+	var errs []error
 	if o.Node == "" {
-		faults = append(faults, errors.New("Options.Node is empty: give the name of the node, "+
+		errs = append(errs, errors.New("Options.Node is empty: give the name of the node, "+
 			"such as spec.nodeName from the Downward API"))
 	}
 	if o.Machine == nil {
-		faults = append(faults, errors.New("Options.Machine is nil"))
+		errs = append(errs, errors.New("Options.Machine is nil"))
 	}
-	if o.Patience < 0 {
-		faults = append(faults, fmt.Errorf("Options.Patience is %v: must not be negative", o.Patience))
+	for _, d := range []struct {
+		field string
+		value time.Duration
+	}{{"Patience", o.Patience}, {"CallTimeout", o.CallTimeout}, {"DrainPeriod", o.DrainPeriod}} {
+		if d.value < 0 {
+			errs = append(errs, fmt.Errorf("%s is %v: must not be negative", "Options."+d.field, d.value))
+		}
 	}
-	if o.CallTimeout < 0 {
-		faults = append(faults, fmt.Errorf("Options.CallTimeout is %v: must not be negative", o.CallTimeout))
-	}
-	return errors.Join(faults...)
+	return errors.Join(errs...)
 }

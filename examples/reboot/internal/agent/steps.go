@@ -17,16 +17,16 @@ import (
 )
 
 // accept takes the reboot on, with the boot that must end.
-func (a *Agent) accept(ctx context.Context, node *corev1.Node, r protocol.Request, bootID string) error {
-	progress := protocol.Progress{Request: r, BootID: bootID, AcceptedAt: now()}
+func (a *Agent) accept(ctx context.Context, node *corev1.Node, g protocol.Grant, bootID string) error {
+	progress := protocol.Progress{Request: g.Request, Terms: g.Terms, BootID: bootID, AcceptedAt: now()}
 	err := a.patch(ctx, node, func(n *corev1.Node) error {
 		return protocol.Accept(n, progress)
 	})
 	if err != nil {
 		return err
 	}
-	logr.FromContextOrDiscard(ctx).Info("accepted the reboot", "request", r.Request, "epoch", r.Epoch)
-	a.note(node, "Draining", "Drain", "Accepted the reboot for request %q and cordoned the node", r.Request)
+	logr.FromContextOrDiscard(ctx).Info("accepted the reboot", "request", g.Request.Request, "epoch", g.Epoch)
+	a.note(node, "Draining", "Drain", "Accepted the reboot for request %q and cordoned the node", g.Request.Request)
 	return nil
 }
 
@@ -38,6 +38,9 @@ func (a *Agent) resume(
 		return reconcile.Result{}, a.patch(ctx, node, func(n *corev1.Node) error {
 			return protocol.Disown(n, p)
 		})
+	}
+	if !p.Drained {
+		return a.drain(ctx, node, p)
 	}
 	still, err := a.stillInProgress(ctx, node, p)
 	if err != nil || !still {
@@ -62,7 +65,7 @@ func (a *Agent) stillInProgress(ctx context.Context, node *corev1.Node, p protoc
 	}
 	state := protocol.Read(live)
 	return live.UID == node.UID && state.InProgress != nil && state.InProgress.Request == p.Request &&
-		state.InProgress.BootID == p.BootID, nil
+		state.InProgress.BootID == p.BootID && state.InProgress.Drained, nil
 }
 
 func (a *Agent) reboot(ctx context.Context, node *corev1.Node, bootID string) error {
@@ -70,7 +73,7 @@ func (a *Agent) reboot(ctx context.Context, node *corev1.Node, bootID string) er
 	defer cancel()
 	err := a.options.Machine.Reboot(limited, bootID)
 	if errors.Is(err, machine.ErrOtherBoot) {
-		return nil // The next turn sees it too.
+		return nil // The next reconcile sees it too.
 	}
 	if err != nil {
 		a.warn(node, "RebootRefused", "Reboot", err)
@@ -96,7 +99,7 @@ func (a *Agent) complete(ctx context.Context, node *corev1.Node, p protocol.Prog
 	return nil
 }
 
-// restamp tells of a boot that nobody asked for: the controller waits for the
+// restamp notes a boot without a request: the controller waits for the
 // kubelet to report the newest.
 func (a *Agent) restamp(ctx context.Context, node *corev1.Node, o protocol.Outcome, bootID string) error {
 	o.ToBootID, o.At = bootID, now()

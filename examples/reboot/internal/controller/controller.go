@@ -42,12 +42,12 @@ type Controller struct {
 // New returns a controller that has not started. Errors: every fault of the
 // arguments, joined.
 func New(nodes NodeClient, groups GroupClient, o *Options) (*Controller, error) {
-	options := o.withDefaults()
-	var faults []error
+	options := o.withDeerrs()
+	var errs []error
 	if nodes == nil || groups == nil {
-		faults = append(faults, errors.New("a client is nil"))
+		errs = append(errs, errors.New("a client is nil"))
 	}
-	if err := errors.Join(append(faults, options.validate())...); err != nil {
+	if err := errors.Join(append(errs, options.validate())...); err != nil {
 		return nil, fmt.Errorf("making the reboot controller: %w", err)
 	}
 	c := &Controller{
@@ -75,7 +75,7 @@ func New(nodes NodeClient, groups GroupClient, o *Options) (*Controller, error) 
 	return c, nil
 }
 
-// Run keeps the groups until ctx ends, and returns when the last turn has.
+// Run keeps the groups until ctx ends, and returns when the last reconcile has.
 func (c *Controller) Run(ctx context.Context) error { return c.control.Run(ctx) }
 
 // Control returns what runs, to be looked into, or to be run instead of c.

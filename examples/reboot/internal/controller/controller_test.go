@@ -26,7 +26,7 @@ func TestItGrantsAsManyAsTheLimitAllowsOldestFirst(t *testing.T) {
 			s.pass(time.Second)
 		}
 		s.Expect(s.holders("g")).To(gomega.Equal([]string{"n2", "n4"}))
-		s.Expect(s.state("n4").Now).To(gomega.HaveValue(gomega.Equal(protocol.Request{Request: "r", Epoch: 1})))
+		s.Expect(s.state("n4").Now).To(gomega.HaveValue(gomega.HaveField("Request", protocol.Request{Request: "r", Epoch: 1})))
 		s.Expect(s.state("n4").Needed).To(gomega.BeNil())
 		s.Expect(s.state("n3").Needed).NotTo(gomega.BeNil())
 		s.Expect(s.condition("g", rules.ConditionWaiting)).To(gomega.Equal(

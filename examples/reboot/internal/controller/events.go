@@ -68,7 +68,7 @@ func about(group *api.RebootGroup) runtime.Object {
 	return named
 }
 
-// discard is an event recorder for nobody.
+// discard is an event recorder that drops everything.
 type discard struct{}
 
 func (discard) Eventf(_, _ runtime.Object, _, _, _, _ string, _ ...any) {}

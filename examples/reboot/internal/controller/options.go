@@ -12,34 +12,34 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// Defaults of Options.
+// Deerrs of Options.
 const (
 	DefaultStuckAfter    = 15 * time.Minute
 	DefaultEventInterval = 10 * time.Minute
 	DefaultName          = "reboot-controller"
 )
 
-// Options of a Controller. Nil and zero fields mean the defaults.
+// Options of a Controller. Nil and zero fields mean the deerrs.
 type Options struct {
-	// Name is the field manager, and stands in logs; [DefaultName].
+	// Name is the field manager, and stands in logs. Deerrs to [DefaultName].
 	Name string
-	// Events receives what happens; nobody does by default.
+	// Events receives what happens. Deerrs to none.
 	Events events.EventRecorder
 	// StuckAfter is how long a slot may be held before its group's condition
-	// Stuck is True; [DefaultStuckAfter].
+	// Stuck is True. Deerrs to [DefaultStuckAfter].
 	StuckAfter time.Duration
 	// EventInterval is the least time between two MaxUnavailableReached events of
-	// one group; [DefaultEventInterval].
+	// one group. Deerrs to [DefaultEventInterval].
 	EventInterval time.Duration
-	// Workers is how many groups are looked at at once; the SDK's default.
+	// Workers is how many groups are reconciled at once. Deerrs to the SDK's.
 	Workers int
-	// Backoff of failed turns; the SDK's default.
+	// Backoff of failed reconciles. Deerrs to the SDK's.
 	Backoff queue.Backoff
-	// Leader lets it work only while this replica leads; it always works.
+	// Leader lets it work only while this replica leads. Deerrs to always.
 	Leader reconcile.Leader
 }
 
-func (o *Options) withDefaults() Options {
+func (o *Options) withDeerrs() Options {
 	var set Options
 	if o != nil {
 		set = *o
@@ -53,13 +53,13 @@ func (o *Options) withDefaults() Options {
 	return set
 }
 
-func (o Options) validate() error {
-	var faults []error
+func (o *Options) validate() error {
+	var errs []error
 	if o.StuckAfter < 0 {
-		faults = append(faults, fmt.Errorf("Options.StuckAfter is %v: must not be negative", o.StuckAfter))
+		errs = append(errs, fmt.Errorf("Options.StuckAfter is %v: must not be negative", o.StuckAfter))
 	}
 	if o.EventInterval < 0 {
-		faults = append(faults, fmt.Errorf("Options.EventInterval is %v: must not be negative", o.EventInterval))
+		errs = append(errs, fmt.Errorf("Options.EventInterval is %v: must not be negative", o.EventInterval))
 	}
-	return errors.Join(faults...)
+	return errors.Join(errs...)
 }

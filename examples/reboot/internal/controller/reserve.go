@@ -25,12 +25,12 @@ func (c *Controller) reserve(ctx context.Context, group string) (wrote bool, err
 		return false, err
 	}
 	v := c.view(ledger, nodes)
-	r := rules.Reserve(&ledger.Status, v.open(), v.members, v.now)
+	r := rules.Reserve(&ledger.Status, v.terms(), v.members)
 	if len(r.Slots) == 0 && slices.Equal(r.Queue, ledger.Status.Queue) {
 		return false, nil
 	}
 	if len(r.Slots) > 0 && !slices.Contains(ledger.Finalizers, finalizer) {
-		return true, c.guard(ctx, ledger) // Then the ledger is another one: look again.
+		return true, c.guard(ctx, ledger) // Then the ledger has changed: look again.
 	}
 	stuck, _ := c.stuck(v)
 	err = c.patchStatus(ctx, ledger, func(s *api.RebootGroupStatus) {
@@ -46,7 +46,7 @@ func (c *Controller) reserve(ctx context.Context, group string) (wrote bool, err
 		logger.Info("reserved a slot", "node", slot.Node, "request", slot.Request, "epoch", slot.Epoch)
 	}
 	c.recorder.requested(nodes, ledger, r.Joined)
-	if r.Full && v.open() > 0 {
+	if r.Full && v.terms().Limit > 0 {
 		c.recorder.full(ledger, v.limit)
 	}
 	return true, nil

@@ -25,7 +25,7 @@ func (c *Controller) advance(ctx context.Context, group, node string) (wrote boo
 	}
 	at := slices.IndexFunc(ledger.Status.Slots, func(s api.Slot) bool { return s.Node == node })
 	if at < 0 {
-		return false, nil // Somebody else has released it.
+		return false, nil // Another controller has released it.
 	}
 	slot := ledger.Status.Slots[at]
 	v := c.view(ledger, c.cachedNodes()) // The cache only tells how many nodes a percentage is of.
@@ -33,19 +33,20 @@ func (c *Controller) advance(ctx context.Context, group, node string) (wrote boo
 	if decision.Step == rules.Wait {
 		return false, nil
 	}
-	return true, c.step(ctx, decision, ledger, at, live)
+	return true, c.step(ctx, decision, v, at, live)
 }
 
 // step writes what was decided about the slot at that place of the ledger.
 func (c *Controller) step(
-	ctx context.Context, decision rules.SlotDecision, ledger *api.RebootGroup, at int, live *corev1.Node,
+	ctx context.Context, decision rules.SlotDecision, v view, at int, live *corev1.Node,
 ) error {
+	ledger := v.group
 	slot := ledger.Status.Slots[at]
 	ctx = logr.NewContext(ctx, logr.FromContextOrDiscard(ctx).WithValues(
 		"node", slot.Node, "step", decision.Step, "why", decision.Why))
 	switch decision.Step {
 	case rules.Grant:
-		return c.grant(ctx, ledger, slot, live)
+		return c.grant(ctx, v, slot, live)
 	case rules.Revoke:
 		return c.revoke(ctx, ledger, slot, live)
 	case rules.Void:
@@ -70,23 +71,24 @@ func (c *Controller) step(
 // grant moves needed to now. The slot that was seen is still there when the node is
 // still as it was seen: the node says so when an epoch is spent, and only then a
 // slot goes.
-func (c *Controller) grant(ctx context.Context, ledger *api.RebootGroup, slot api.Slot, node *corev1.Node) error {
+func (c *Controller) grant(ctx context.Context, v view, slot api.Slot, node *corev1.Node) error {
 	request := protocol.Request{Request: *protocol.Read(node).Needed, Epoch: slot.Epoch}
+	terms := v.grantTerms()
 	err := c.patchNode(ctx, node, func(n *corev1.Node) error {
-		return protocol.Grant(n, request)
+		return protocol.Allow(n, protocol.Grant{Request: request, Terms: terms})
 	})
 	if err != nil {
 		return err
 	}
 	logr.FromContextOrDiscard(ctx).Info("granted", "request", request.Request, "epoch", request.Epoch)
-	c.recorder.granted(node, ledger, request.Request)
+	c.recorder.granted(node, v.group, request.Request)
 	return nil
 }
 
 // revoke moves now back to needed.
 func (c *Controller) revoke(ctx context.Context, ledger *api.RebootGroup, slot api.Slot, node *corev1.Node) error {
 	state := protocol.Read(node)
-	request := state.Now.Request
+	request := state.Now.Request.Request
 	err := c.patchNode(ctx, node, func(n *corev1.Node) error {
 		protocol.Revoke(n, request, max(slot.Epoch, state.Now.Epoch, state.Void))
 		return nil

@@ -18,6 +18,7 @@ func (c *Controller) describe(v view, stuck []string, s *api.RebootGroupStatus) 
 	for _, condition := range rules.Report(rules.Facts{
 		Group: v.group, Faults: v.faults, Limit: v.limit, Members: v.members,
 		Slots: s.Slots, Queue: s.Queue, Stuck: stuck, Overlaps: v.overlaps,
+		Closed: v.shut(), Blocked: v.blocked, Retry: v.group.Spec.Drain.Retry(), Now: v.now,
 	}) {
 		condition.LastTransitionTime = metav1.Time{Time: v.now}
 		meta.SetStatusCondition(&s.Conditions, condition)

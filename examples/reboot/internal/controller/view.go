@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/homeostat/homeostat/examples/reboot/api"
+	"github.com/homeostat/homeostat/examples/reboot/internal/protocol"
 	"github.com/homeostat/homeostat/examples/reboot/internal/rules"
 )
 
@@ -22,11 +23,13 @@ type view struct {
 	overlaps map[string][]string
 	limit    int
 	faults   error
+	windows  rules.Windows
+	blocked  string // why nothing may be reserved, although the group is open
 	now      time.Time
 }
 
 // view sorts the nodes of the group out of all nodes. Other groups are those of
-// the cache: they decide who is in this group, not how many may go.
+// the cache: they decide which nodes are in this group, not how many may go.
 func (c *Controller) view(group *api.RebootGroup, nodes []*corev1.Node) view {
 	v := view{group: group, overlaps: map[string][]string{}, now: time.Now()}
 	groups := []*api.RebootGroup{group}
@@ -46,7 +49,8 @@ func (c *Controller) view(group *api.RebootGroup, nodes []*corev1.Node) view {
 	}
 	_, selector := rules.Selector(group)
 	limit, err := rules.Limit(group, len(v.members))
-	v.limit, v.faults = limit, errors.Join(selector, err)
+	windows, windowErr := rules.NewWindows(group)
+	v.limit, v.windows, v.faults = limit, windows, errors.Join(selector, err, windowErr)
 	return v
 }
 
@@ -116,17 +120,48 @@ func (v view) closed() string {
 		return "the group's spec is invalid"
 	case v.group.Spec.Paused:
 		return "the group is paused"
+	case !v.windows.Open(v.now):
+		return "no maintenance window is open"
 	default:
 		return ""
 	}
 }
 
-// open is the limit, or 0 while nothing may start.
-func (v view) open() int {
-	if v.closed() != "" {
-		return 0
+// shut says when the next window opens, "" if one is open.
+func (v view) shut() string {
+	if v.faults != nil || v.windows.Open(v.now) {
+		return ""
 	}
-	return v.limit
+	at := v.windows.Change(v.now)
+	if at.IsZero() {
+		return "no maintenance window opens within the next weeks"
+	}
+	return "the next maintenance window opens at " + at.UTC().Format(time.RFC3339)
+}
+
+// terms are those of a reservation.
+func (v view) terms() rules.Terms {
+	t := rules.Terms{Limit: v.limit, Retry: v.group.Spec.Drain.Retry(), Now: v.now}
+	if v.closed() != "" || v.blocked != "" {
+		t.Limit = 0
+	}
+	return t
+}
+
+// change returns when the group's windows open or close next; 0 is never.
+func (v view) change() time.Duration {
+	if at := v.windows.Change(v.now); !at.IsZero() {
+		return at.Sub(v.now)
+	}
+	return 0
+}
+
+// grantTerms are what the agent of a node gets with a grant.
+func (v view) grantTerms() protocol.Terms {
+	drain := v.group.Spec.Drain
+	t := protocol.Terms{Policy: drain.Policy, DrainSeconds: drain.TimeoutSeconds}
+	t.NotAfter.Time = v.windows.Change(v.now) // It is open.
+	return t
 }
 
 func (v view) situation(slot int) rules.Situation {
@@ -135,6 +170,7 @@ func (v view) situation(slot int) rules.Situation {
 		Over:      v.faults == nil && slot >= v.limit,
 		Contended: len(v.group.Status.Queue) > 0,
 		MinReady:  time.Duration(v.group.Spec.MinReadySeconds) * time.Second,
+		Retry:     v.group.Spec.Drain.Retry(),
 		Now:       v.now,
 	}
 }

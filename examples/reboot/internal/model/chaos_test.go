@@ -28,8 +28,10 @@ func (w *world) may(allowed bool, name string, enabled func() bool, do func()) {
 func (w *world) chaos(ctx context.Context) {
 	for _, name := range w.names() {
 		w.hardware(ctx, name)
+		w.scheduler(ctx, name)
 		w.admin(ctx, name)
 	}
+	w.may(w.pods, "the budget refuses or allows", nil, func() { w.budget(ctx, int(w.sim.Version())%2*1000) })
 	w.may(w.limits, "admin changes max", nil, func() {
 		limit := 1 + int(w.sim.Version())%3
 		w.patchGroup(ctx, fmt.Sprintf(`{"spec":{"maxUnavailable":%d}}`, limit))
@@ -118,7 +120,7 @@ func (w *world) admin(ctx context.Context, name string) {
 	})
 }
 
-// fresh tells whether the machine has not rebooted yet for what is in progress.
+// fresh reports whether the machine has not rebooted yet for what is in progress.
 func (w *world) fresh(name string) bool {
 	n, t := w.monitor.nodes[name], w.monitor.truth(name)
 	return t.acceptedAt[epochOf(n.uid, n.inProgress)] == w.machines[name].boots
@@ -126,6 +128,7 @@ func (w *world) fresh(name string) bool {
 
 // calm ends what only chaos may do, so that every request can complete.
 func (w *world) calm(ctx context.Context) {
+	w.budget(ctx, 1000)
 	for _, name := range w.names() {
 		w.machines[name].Refuse(nil)
 		if n := w.monitor.nodes[name]; n != nil && n.paused {

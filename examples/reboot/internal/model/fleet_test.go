@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -241,13 +242,13 @@ func agents() reconciletest.Actor {
 			return false
 		}
 		_, state := f.node(node)
-		step, err := rules.Agent(state, boot)
-		return err == nil && step != rules.Idle
+		next, err := rules.Agent(state, boot, time.Now())
+		return err == nil && next != rules.Idle
 	}, func(w *reconciletest.World, node string) error {
 		f := fleetOf(w)
 		n, state := f.node(node)
 		n = n.DeepCopy()
-		if err := turn(n, state, f.machines[node], f.boot(node)); err != nil {
+		if err := step(n, state, f.machines[node], f.boot(node)); err != nil {
 			return err
 		}
 		_, err := w.Client().CoreV1().Nodes().Update(context.Background(), n, metav1.UpdateOptions{})
@@ -255,16 +256,22 @@ func agents() reconciletest.Actor {
 	})
 }
 
-// turn does what an agent does next.
-func turn(n *corev1.Node, state protocol.State, m machine.Machine, boot string) error {
-	step, err := rules.Agent(state, boot)
+// step does what an agent does next.
+func step(n *corev1.Node, state protocol.State, m machine.Machine, boot string) error {
+	next, err := rules.Agent(state, boot, time.Now())
 	if err != nil {
 		return err
 	}
-	switch step {
+	switch next {
 	case rules.Accept:
-		return protocol.Accept(n, protocol.Progress{Request: *state.Now, BootID: boot, AcceptedAt: metav1.Now()})
+		return protocol.Accept(n, protocol.Progress{
+			Request: state.Now.Request, Terms: state.Now.Terms, BootID: boot, AcceptedAt: metav1.Now(),
+		})
 	case rules.Resume:
+		if p := *state.InProgress; !p.Drained { // there are no Pods
+			p.Drained = true
+			return protocol.Proceed(n, p)
+		}
 		return m.Reboot(context.Background(), state.InProgress.BootID)
 	case rules.Complete:
 		p := state.InProgress

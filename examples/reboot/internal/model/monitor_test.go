@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -13,6 +14,9 @@ import (
 	"github.com/homeostat/homeostat/internal/apisim"
 )
 
+// retry is how long a request waits after it was called off, in all groups.
+const retry = 10 * time.Second
+
 const prefix = "reboot.homeostat.dev/"
 
 // written is what any of the operator's annotations may carry.
@@ -20,6 +24,11 @@ type written struct {
 	Request  string `json:"request"`
 	Epoch    int64  `json:"epoch"`
 	ToBootID string `json:"toBootID"`
+	Result   string `json:"result"`
+	At       string `json:"at"`
+	Drained  bool   `json:"drained"`
+	Policy   string `json:"drainPolicy"`
+	Seconds  int    `json:"drainSeconds"`
 }
 
 // A nodeView is what the monitor reads in a node.
@@ -34,12 +43,14 @@ type nodeView struct {
 
 // A truth is what the monitor knows of a node's machine.
 type truth struct {
-	disrupted  bool           // by us, and its kubelet has not reported Ready in the new boot
-	reboots    map[string]int // by UID and epoch
-	acceptedAt map[string]int // boots of the machine when it was accepted
-	ours       bool           // the cordon is the agent's
-	asked      bool           // a request is open
-	rebooted   bool           // since it was asked
+	disrupted  bool            // by us, and its kubelet has not reported Ready in the new boot
+	reboots    map[string]int  // by UID and epoch
+	acceptedAt map[string]int  // boots of the machine when it was accepted
+	ours       bool            // the cordon is the agent's
+	evict      map[string]bool // Pods that were there when it was accepted
+	accepted   time.Time
+	asked      bool // a request is open
+	rebooted   bool // since it was asked
 }
 
 // A moment is what the nodes were like at one version.
@@ -52,6 +63,7 @@ type monitor struct {
 	truths   map[string]*truth
 	groups   map[string]*api.RebootGroup
 	window   map[string][]moment // since the last commit of that group
+	pods     map[string]string   // the node of each Pod that a drain must evict, by UID
 	found    []violation
 	reserved int
 }
@@ -72,6 +84,7 @@ func newMonitor(boots func(string) int) *monitor {
 	return &monitor{
 		boots: boots, nodes: map[string]*nodeView{}, truths: map[string]*truth{},
 		groups: map[string]*api.RebootGroup{}, window: map[string][]moment{},
+		pods: map[string]string{},
 	}
 }
 
@@ -93,6 +106,8 @@ func (m *monitor) commit(e apisim.Event) {
 		m.nodeCommit(e)
 	case api.Resource:
 		m.groupCommit(e)
+	case "pods":
+		m.podCommit(e)
 	default:
 		return
 	}
@@ -163,8 +178,8 @@ func (m *monitor) moves(name string, admin bool, before, after *nodeView) {
 	if before.needed != nil && after.needed == nil && (before.now != nil || after.now == nil) {
 		m.violated("I6", "%s: reboot-needed was removed without a grant", name)
 	}
-	if before.needed == nil && after.needed != nil && (before.now == nil || after.now != nil) {
-		m.violated("I6", "%s: reboot-needed appeared without taking reboot-now away", name)
+	if before.needed == nil && after.needed != nil && (before.now == nil || after.now != nil) && !gaveUp(before, after) {
+		m.violated("I6", "%s: reboot-needed appeared without taking reboot-now or reboot-in-progress away", name)
 	}
 	if before.now == nil && after.now != nil &&
 		(before.needed == nil || after.needed != nil || *before.needed != after.now.Request) {
@@ -182,6 +197,12 @@ func (m *monitor) moves(name string, admin bool, before, after *nodeView) {
 			m.violated("I6", "%s: reboot-in-progress appeared without taking reboot-now away", name)
 		}
 		t.acceptedAt[epochOf(after.uid, after.inProgress)] = m.boots(name)
+		t.accepted, t.evict = time.Now(), map[string]bool{}
+		for uid, node := range m.pods {
+			if node == name {
+				t.evict[uid] = true
+			}
+		}
 	}
 	if before.inProgress != nil && after.inProgress == nil {
 		m.completed(name, t, before, after)
@@ -190,12 +211,32 @@ func (m *monitor) moves(name string, admin bool, before, after *nodeView) {
 
 func epochOf(uid string, w *written) string { return fmt.Sprintf("%s/%d", uid, w.Epoch) }
 
+// gaveUp reports whether the agent has given the request back.
+func gaveUp(before, after *nodeView) bool {
+	return before.inProgress != nil && after.inProgress == nil && after.needed != nil &&
+		after.last != nil && after.last.Result == "called-off"
+}
+
 func (m *monitor) completed(name string, t *truth, before, after *nodeView) {
 	switch accepted := t.acceptedAt[epochOf(before.uid, before.inProgress)]; {
 	case after.last == nil || !same(before.inProgress, after.last):
 		m.violated("I6", "%s: reboot-in-progress was lost", name)
+	case after.last.Result == "called-off":
+		m.givenBack(name, accepted, before, after)
 	case m.boots(name) == accepted:
 		m.violated("I6", "%s: reboot-in-progress was completed without a reboot", name)
+	}
+}
+
+// givenBack holds I6 for a reboot that was called off.
+func (m *monitor) givenBack(name string, accepted int, before, after *nodeView) {
+	switch {
+	case before.inProgress.Drained:
+		m.violated("I6", "%s: called off when the machine may have been on its way down", name)
+	case after.needed == nil || before.needed == nil && *after.needed != before.inProgress.Request:
+		m.violated("I6", "%s: called off, and the request is lost", name)
+	case m.boots(name) != accepted:
+		m.violated("I6", "%s: called off after its reboot", name)
 	}
 }
 
@@ -236,11 +277,32 @@ func (m *monitor) down(name string) {
 		m.violated("I3", "%s: the machine was rebooted without a reboot in progress", name)
 		return
 	}
+	m.emptied(name, n.inProgress, t)
 	key := epochOf(n.uid, n.inProgress)
 	if t.reboots[key]++; t.reboots[key] > 1 {
 		m.violated("I5", "%s: rebooted %d times in epoch %d", name, t.reboots[key], n.inProgress.Epoch)
 	}
 	m.always()
+}
+
+// emptied holds I8: the Pods have left, or the policy is force and their time is over.
+func (m *monitor) emptied(name string, w *written, t *truth) {
+	forced := w.Policy == "force" && time.Since(t.accepted) >= time.Duration(w.Seconds)*time.Second-time.Second
+	for uid := range t.evict {
+		if m.pods[uid] == name && !forced {
+			m.violated("I8", "%s: goes down under policy %s, %v after it was accepted, with a Pod that should have been evicted",
+				name, w.Policy, time.Since(t.accepted))
+		}
+	}
+}
+
+func (m *monitor) podCommit(e apisim.Event) {
+	if e.New == nil {
+		delete(m.pods, string(e.Old.GetUID()))
+		return
+	}
+	node, _, _ := unstructured.NestedString(e.New.Object, "spec", "nodeName")
+	m.pods[string(e.New.GetUID())] = node
 }
 
 func (m *monitor) holds(name, uid string) bool {
@@ -272,10 +334,22 @@ func (m *monitor) moment() moment {
 	for name, n := range m.nodes {
 		at := now[name]
 		at.unavailable = !n.ready || n.now != nil || n.inProgress != nil
-		at.asking = n.needed != nil && !n.paused && n.now == nil && n.inProgress == nil
+		at.asking = n.needed != nil && !n.paused && n.now == nil && n.inProgress == nil && !m.resting(n)
 		now[name] = at
 	}
 	return now
+}
+
+// resting reports whether the request waits since it was called off.
+func (m *monitor) resting(n *nodeView) bool {
+	if n.last == nil || n.last.Result != "called-off" || *n.needed != n.last.Request {
+		return false
+	}
+	at, err := time.Parse(time.RFC3339, n.last.At)
+	if err != nil {
+		panic(err)
+	}
+	return time.Since(at) < retry
 }
 
 func (m *monitor) groupCommit(e apisim.Event) {

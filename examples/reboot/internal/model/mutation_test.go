@@ -12,7 +12,6 @@ import (
 
 	. "github.com/onsi/gomega"
 
-	"github.com/homeostat/homeostat/internal/apisim"
 	"github.com/homeostat/homeostat/internal/proof/mutate/overlay"
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
 )
@@ -75,16 +74,6 @@ func foundByExploring(t *testing.T, s safeguard) {
 	t.Logf("breaks %s in %d runs: %s", s.breaks, r.Runs, found)
 }
 
-// pausing has an administrator who pauses and resumes.
-func pausing(seed uint64) scenario {
-	s := everything(seed)
-	s.withdraw, s.cordon, s.replace, s.limits, s.abort, s.refuse, s.flap = false, true, false, false, false, false, false
-	s.nodes, s.limit, s.requests, s.minReady, s.kubelet, s.late = 2, 2, 100, 0, 0, 0.03
-	s.odds.Faults, s.odds.Fault = []apisim.Fault{apisim.Late}, 0.1
-	s.odds.Chaos = 0.1
-	return s
-}
-
 // most is how many seeds may be needed to find out.
 const most = 400
 
@@ -96,7 +85,7 @@ const most = 400
 func foundByTheModel(t *testing.T, s safeguard) {
 	steps := 0
 	for seed := uint64(1); seed <= most; seed++ {
-		r := run(t, pausing(seed), seed, s.breaks)
+		r := run(t, s.world(seed), seed, s.breaks)
 		if steps += r.steps; r.violation != nil {
 			t.Logf("breaks %s at seed %d, after %d steps: %s", s.breaks, seed, steps, r.violation.what)
 			return

@@ -101,6 +101,7 @@ func twins() *reconciletest.Case {
 		Run:       func(env *reconciletest.Env) error { return runWithAgents(env, true) },
 		Actors:    []reconciletest.Actor{power(), kubelet(false)},
 		Always:    always,
+		Unwatched: polled(),
 		Workload: []reconciletest.Step{
 			byAdmin("n1 does not reboot when it is told to; ask for n1",
 				machines("", func(f *fleet) { f.machines["n1"].Refuse(errors.New("inhibited")) }), need("n1", "kernel")),
@@ -134,6 +135,7 @@ func meddling() *reconciletest.Case {
 		Run:       func(env *reconciletest.Env) error { return runWithAgents(env, true) },
 		Actors:    []reconciletest.Actor{power(), kubelet(true)},
 		Always:    always,
+		Unwatched: polled(),
 		Workload: []reconciletest.Step{
 			byAdmin("ask for n1", need("n1", "kernel")),
 			byAdmin("cordon n1, and call it off", cordon("n1", "true"), calledOff("n1")),

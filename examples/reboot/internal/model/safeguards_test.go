@@ -1,10 +1,12 @@
 package model_test
 
 import (
+	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
 
+	"github.com/homeostat/homeostat/internal/apisim"
 	"github.com/homeostat/homeostat/internal/proof/mutate/overlay"
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
 )
@@ -15,6 +17,7 @@ type safeguard struct {
 	edits   []overlay.Edit
 	breaks  string
 	in      func() *reconciletest.Case // The case in which an exploration finds it; nil if only the model does.
+	world   func(seed uint64) scenario // The model's, if in is nil.
 }
 
 const (
@@ -27,43 +30,79 @@ const (
 
 func safeguards() []safeguard {
 	return []safeguard{
-		{"the agent's lock on the node that it accepts", agentUnlocked("return protocol.Accept(n, progress)\n\t}"), "I6", meddling},
-		{"the agent's lock on the node that it completes", agentUnlocked("return protocol.Complete(n, outcome, uncordon)\n\t}"), "I6", twins},
-		{"the lock on the node that is granted", nodeUnlocked("return protocol.Grant(n, request)\n\t}"), "I6", duel},
-		{"the lock on the node that is revoked", nodeUnlocked("state.Now.Epoch, state.Void))\n\t\treturn nil\n\t}"), "I6", revoking},
+		{"the agent's lock on the node that it accepts", agentUnlocked("return protocol.Accept(n, progress)\n\t}"), "I6", meddling, nil},
+		{"the agent's lock on the node that it completes", agentUnlocked("return protocol.Complete(n, outcome, uncordon)\n\t}"), "I6", twins, nil},
+		{"the lock on the node that is granted", nodeUnlocked("return protocol.Allow(n, protocol.Grant{Request: request, Terms: terms})\n\t}"), "I6", duel, nil},
+		{"the lock on the node that is revoked", nodeUnlocked("state.Now.Epoch, state.Void))\n\t\treturn nil\n\t}"), "I6", revoking, nil},
 		{"the lock on the ledger in which slots are reserved", groupUnlocked(
-			overlay.Edit{File: reserve, Old: "c.describe(v, stuck, s)\n\t}", New: "c.describe(v, stuck, s)\n\t}, true"}), "I4", duel},
-		{"the lock on the ledger in which a slot is rewritten", slotsUnlocked("slots[at] = decision.Next\n\t\t\treturn slots\n\t\t}"), "I4", duel},
-		{"the lock on the ledger from which a slot is released", slotsUnlocked("return s.Node == slot.Node })\n\t\t}"), "I2", duel},
+			overlay.Edit{File: reserve, Old: "c.describe(v, stuck, s)\n\t}", New: "c.describe(v, stuck, s)\n\t}, true"}), "I4", duel, nil},
+		{"the lock on the ledger in which a slot is rewritten", slotsUnlocked("slots[at] = decision.Next\n\t\t\treturn slots\n\t\t}"), "I4", duel, nil},
+		{"the lock on the ledger from which a slot is released", slotsUnlocked("return s.Node == slot.Node })\n\t\t}"), "I2", duel, nil},
 		{"live nodes when slots are reserved", []overlay.Edit{
 			{File: reserve, Old: "nodes, err := c.liveNodes(ctx)", New: "nodes := c.cachedNodes()"},
-		}, "I4", failing},
+		}, "I4", failing, nil},
 		{"a live look at the node before its reboot", []overlay.Edit{
 			{File: steps, Old: "still, err := a.stillInProgress(ctx, node, p)", New: "still, err := true, error(nil)"},
-		}, "I3", meddling},
+		}, "I3", meddling, nil},
 		{"the boot that a node must report before its slot is released", []overlay.Edit{
 			{File: "rules/node.go", Old: "BootID != o.ToBootID", New: "BootID != o.ToBootID && false"},
-		}, "I3", duel},
+		}, "I3", duel, nil},
 		{"another boot before a reboot is complete", []overlay.Edit{
 			{File: "rules/agent.go", Old: "s.InProgress.BootID == bootID", New: "s.InProgress.BootID == bootID && false"},
-		}, "I6", meddling},
+		}, "I6", meddling, nil},
 		{"the boot that is to end", []overlay.Edit{
 			{File: "rules/agent.go", Old: "s.InProgress.BootID == bootID", New: "true"},
 			{File: steps, Old: "limited, cancel :=", New: "bootID, _ = a.bootID(ctx)\n\tlimited, cancel :="},
-		}, "I5", twins},
+		}, "I5", twins, nil},
 		{"a new epoch for a slot that is granted again", []overlay.Edit{
 			{File: "rules/slot.go", Old: "slot.Verify = why != \"\"\n", New: "return SlotDecision{Step: Grant, Why: \"needed again\"}\n"},
-		}, "I5", duel},
+		}, "I5", duel, nil},
 		{"voiding the epoch of a slot that was not used", []overlay.Edit{
 			{File: "rules/slot.go", Old: "case void:", New: "case void || barred != \"\":"},
-		}, "I2", nil},
+		}, "I2", nil, pausing},
+		{"the agent's lock on the node that is drained", agentUnlocked("return protocol.Proceed(n, p)\n\t}"), "I6", meddling, nil},
+		{"a drain before the reboot", []overlay.Edit{
+			{File: steps, Old: "if !p.Drained {", New: "if !p.Drained && false {"},
+			{File: steps, Old: "&& state.InProgress.Drained, nil", New: ", nil"},
+		}, "I8", nil, blocking},
+		{"the Pods that are left", []overlay.Edit{
+			{File: "drain/pass.go", Old: "pass.Left = append(pass.Left, name)\n", New: ""},
+		}, "I8", nil, blocking},
+		{"the request when a reboot is called off", []overlay.Edit{
+			{File: "protocol/edit.go", Old: "annotate(node, Needed, o.Request.Request)", New: "annotate(node, Void, \"1\")"},
+		}, "I6", nil, blocking},
+		{"the epoch of a reboot that was called off", []overlay.Edit{
+			{File: "agent/drain.go", Old: "Request: p.Request, FromBootID", New: "Request: protocol.Request{Request: p.Request.Request, Epoch: 1}, FromBootID"},
+		}, "I6", nil, blocking},
 	}
+}
+
+// pausing has an administrator who pauses and resumes.
+func pausing(seed uint64) scenario {
+	s := everything(seed)
+	s.withdraw, s.cordon, s.replace, s.limits, s.abort, s.refuse, s.flap = false, true, false, false, false, false, false
+	s.nodes, s.limit, s.requests, s.minReady, s.kubelet, s.late = 2, 2, 100, 0, 0, 0.03
+	s.odds.Faults, s.odds.Fault = []apisim.Fault{apisim.Late}, 0.1
+	s.odds.Chaos = 0.1
+	return s
+}
+
+// blocking has Pods that may not leave, under the policy that calls reboots off.
+func blocking(seed uint64) scenario {
+	s := pausing(seed)
+	s.pause, s.cordon, s.pods, s.drain = false, false, true, "abort"
+	s.nodes, s.limit = 1, 1
+	return s
 }
 
 // agentUnlocked takes the lock from the write of the agent whose edit ends with that text.
 func agentUnlocked(end string) []overlay.Edit {
+	file := steps
+	if strings.Contains(end, "Proceed") {
+		file = "agent/drain.go"
+	}
 	return []overlay.Edit{
-		{File: steps, Old: end, New: end + ", true"},
+		{File: file, Old: end, New: end + ", true"},
 		{
 			File: steps, Old: ") patch(ctx context.Context, node *corev1.Node, edit func(*corev1.Node) error",
 			New: ") patch(ctx context.Context, node *corev1.Node, edit func(*corev1.Node) error, unlocked ...bool",

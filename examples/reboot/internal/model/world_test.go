@@ -34,9 +34,10 @@ type scenario struct {
 	requests     int // that the administrator makes
 	minReady     int32
 	kubelet      time.Duration // how late a kubelet is after a boot, at least
+	drain        string        // the policy
 	late         float64       // the share of steps at which calls that are late may arrive
 	// Which chaos there is.
-	withdraw, pause, cordon, flap, replace, limits, abort, refuse, kill bool
+	withdraw, pause, cordon, flap, replace, limits, abort, refuse, kill, pods bool
 }
 
 // A world is a cluster in a bubble.
@@ -52,6 +53,7 @@ type world struct {
 	procs    map[string]*proc
 	ran      sync.WaitGroup // all processes, those that were killed as well
 	asked    int
+	bound    int // Pods so far
 }
 
 // A box is a machine with its kubelet.
@@ -97,9 +99,13 @@ func newWorld(t *testing.T, s scenario) *world {
 func (w *world) furnish(ctx context.Context) {
 	_, err := w.groups.Create(ctx, &api.RebootGroup{
 		ObjectMeta: metav1.ObjectMeta{Name: groupName},
-		Spec:       api.RebootGroupSpec{MaxUnavailable: intstr.FromInt(w.limit), MinReadySeconds: w.minReady},
+		Spec: api.RebootGroupSpec{
+			MaxUnavailable: intstr.FromInt(w.limit), MinReadySeconds: w.minReady,
+			Drain: api.Drain{Policy: w.drain, TimeoutSeconds: 15, RetrySeconds: int32(retry / time.Second)},
+		},
 	}, metav1.CreateOptions{})
 	w.g.Expect(err).NotTo(gomega.HaveOccurred())
+	w.createBudget(ctx)
 	for i := range w.nodes {
 		name := fmt.Sprintf("n%d", i+1)
 		b := &box{boots: 1}
@@ -196,8 +202,8 @@ func (w *world) processes() {
 	for _, node := range w.names() {
 		b := w.machines[node]
 		w.add(&proc{name: "agent-" + node, start: func(c *cluster.Cluster, alive func() bool) (func(context.Context) error, error) {
-			a, err := agent.New(c.Client().CoreV1().Nodes(), &agent.Options{
-				Node: node, Machine: gated{b, alive}, Patience: time.Minute,
+			a, err := agent.New(c.Client().CoreV1().Nodes(), c.Client().CoreV1(), &agent.Options{
+				Node: node, Machine: gated{b, alive}, Patience: time.Minute, DrainPeriod: 2 * time.Second,
 			})
 			if err != nil {
 				return nil, err

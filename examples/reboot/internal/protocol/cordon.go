@@ -6,9 +6,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// MayUncordon tells whether the agent's accept write is what keeps the node
-// cordoned. Somebody may have uncordoned and cordoned it since: then the server
-// has another field manager on record for spec.unschedulable.
+// MayUncordon reports whether the agent's accept write is what keeps the node
+// cordoned. Another client may have uncordoned and cordoned it since: then the
+// server has its field manager on record for spec.unschedulable.
 func MayUncordon(node *corev1.Node, p *Progress) bool {
 	if !p.CordonedByAgent || !node.Spec.Unschedulable {
 		return false

@@ -5,15 +5,16 @@
 // write, so that no request can be lost in between.
 //
 //	reboot-needed ──grant──▶ reboot-now ──accept──▶ reboot-in-progress ──complete──▶ last-reboot
-//	(administrator)  controller          agent                          agent
-//	     ▲                      │
-//	     └───────revoke─────────┘ controller
+//	(administrator)  controller          agent           │              agent
+//	     ▲                      │                        │
+//	     ├───────revoke─────────┘ controller             │
+//	     └───────────────────call off────────────────────┘ agent
 //
 // What holds:
 //   - A value that cannot be read is a [FaultError], which names node, key and remedy.
 //     A node with a fault in a key is never moved along by those who read that key.
 //   - reboot-needed is opaque and may be empty. The other values are JSON.
-//   - [Grant], [Accept], [Complete] and [Revoke] edit a node in memory; the caller
+//   - [Allow], [Accept], [Complete], [CallOff] and [Revoke] edit a node in memory; the caller
 //     writes it under the optimistic lock.
 //
 // It does not know why a node may or must not be rebooted: package rules does.

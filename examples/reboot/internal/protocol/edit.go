@@ -8,10 +8,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Grant moves reboot-needed to reboot-now.
-func Grant(node *corev1.Node, r Request) error {
+// Allow moves reboot-needed to reboot-now.
+func Allow(node *corev1.Node, g Grant) error {
 	delete(node.Annotations, Needed)
-	return set(node, Now, r)
+	return set(node, Now, g)
 }
 
 // VoidEpoch bars the epoch, and those before it, from being granted.
@@ -42,6 +42,18 @@ func Accept(node *corev1.Node, p Progress) error {
 func Disown(node *corev1.Node, p Progress) error {
 	p.CordonedByAgent = false
 	return set(node, InProgress, p)
+}
+
+// Proceed replaces reboot-in-progress, about the drain.
+func Proceed(node *corev1.Node, p Progress) error { return set(node, InProgress, p) }
+
+// CallOff moves reboot-in-progress back to reboot-needed, says why in last-reboot,
+// and uncordons the node if told so. A newer request stands.
+func CallOff(node *corev1.Node, o Outcome, uncordon bool) error {
+	if _, ok := node.Annotations[Needed]; !ok {
+		annotate(node, Needed, o.Request.Request)
+	}
+	return Complete(node, o, uncordon)
 }
 
 // Complete moves reboot-in-progress to last-reboot, and uncordons the node if told so.

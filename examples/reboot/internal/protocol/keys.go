@@ -7,7 +7,7 @@ const (
 	Needed = Prefix + "reboot-needed"
 	// Paused keeps a node from being rebooted while it is "true".
 	Paused = Prefix + "reboot-paused"
-	// Now tells the agent to reboot: a [Request] as JSON.
+	// Now tells the agent to reboot: a [Grant] as JSON.
 	Now = Prefix + "reboot-now"
 	// InProgress is what the agent is doing: a [Progress] as JSON.
 	InProgress = Prefix + "reboot-in-progress"
@@ -19,7 +19,7 @@ const (
 )
 
 // AgentManager is the field manager of the agent: by it the agent tells its own
-// cordon from somebody else's.
+// cordon from that of another client.
 const AgentManager = "reboot-agent"
 
 // MaxRequest is how many bytes a request may have: it is copied into the ledger.

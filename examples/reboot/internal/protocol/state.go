@@ -1,12 +1,14 @@
 package protocol
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 
 	corev1 "k8s.io/api/core/v1"
@@ -19,19 +21,70 @@ type Request struct {
 	Epoch   int64  `json:"epoch"`
 }
 
+// A Grant is the leave to reboot for one request, and on what terms.
+type Grant struct {
+	Request `json:",inline"`
+	Terms   `json:",inline"`
+}
+
+// Terms are the rules of the group, as of the grant, that the agent obeys.
+type Terms struct {
+	// Policy is what the agent does when its drain takes too long. Defaults to
+	// [PolicyAbort].
+	Policy string `json:"drainPolicy,omitempty"`
+	// DrainSeconds is how long the drain may take. Defaults to [DefaultDrainTimeout].
+	DrainSeconds int32 `json:"drainSeconds,omitempty"`
+	// NotAfter is when the maintenance window closes: the drain must be over by
+	// then. Defaults to no end.
+	NotAfter metav1.Time `json:"notAfter,omitzero"`
+}
+
+// The policies for a drain that takes too long.
+const (
+	// PolicyAbort calls the reboot off; the request waits for another slot.
+	PolicyAbort = "abort"
+	// PolicyWait goes on draining.
+	PolicyWait = "wait"
+	// PolicyForce reboots with the Pods that are left.
+	PolicyForce = "force"
+)
+
+// DefaultDrainTimeout is how long a drain may take if the grant does not say.
+const DefaultDrainTimeout = 10 * time.Minute
+
+// DrainTimeout is how long the drain may take.
+func (t Terms) DrainTimeout() time.Duration {
+	return cmp.Or(time.Duration(t.DrainSeconds)*time.Second, DefaultDrainTimeout)
+}
+
+// Expired reports whether the maintenance window has closed.
+func (t Terms) Expired(now time.Time) bool {
+	return !t.NotAfter.IsZero() && !now.Before(t.NotAfter.Time)
+}
+
 // A Progress is a reboot that an agent has accepted.
 type Progress struct {
 	Request `json:",inline"`
+	Terms   `json:",inline"`
 	// BootID is the kernel's boot id when the agent accepted: the reboot is done
 	// when the kernel has another one.
 	BootID string `json:"bootID"`
 	// CordonedByAgent says that the accept write cordoned the node.
 	CordonedByAgent bool        `json:"cordonedByAgent"`
 	AcceptedAt      metav1.Time `json:"acceptedAt"`
+	// Blocked says which Pods cannot be evicted, and why. It is empty when none is
+	// refused.
+	Blocked string `json:"blocked,omitempty"`
+	// Drained says that the drain is over. From then on the machine may go down at
+	// any time, so the reboot can no longer be called off by the agent.
+	Drained bool `json:"drained,omitempty"`
 }
 
-// Rebooted is the result of a reboot that took place.
-const Rebooted = "rebooted"
+// The results of a reboot.
+const (
+	Rebooted  = "rebooted"   // it took place
+	CalledOff = "called-off" // its drain did not end in time
+)
 
 // An Outcome is how a reboot ended.
 type Outcome struct {
@@ -41,6 +94,8 @@ type Outcome struct {
 	ToBootID string      `json:"toBootID"`
 	At       metav1.Time `json:"at"`
 	Result   string      `json:"result"`
+	// Why says why the reboot was called off.
+	Why string `json:"why,omitempty"`
 }
 
 // A State is what the annotations of a node say. A key that is missing, or
@@ -48,7 +103,7 @@ type Outcome struct {
 type State struct {
 	Needed     *string
 	Paused     bool
-	Now        *Request
+	Now        *Grant
 	InProgress *Progress
 	Last       *Outcome
 	Void       int64
@@ -60,7 +115,7 @@ type State struct {
 func Read(node *corev1.Node) State {
 	r := reader{node: node}
 	s := State{Needed: r.needed(), Paused: r.paused(), Void: r.void()}
-	s.Now = decode(&r, Now, func(v *Request) error { return v.check() })
+	s.Now = decode(&r, Now, func(v *Grant) error { return v.check() })
 	s.InProgress = decode(&r, InProgress, func(v *Progress) error {
 		return errors.Join(v.check(), filled("bootID", v.BootID))
 	})
@@ -91,7 +146,7 @@ func (s State) Spent() int64 {
 	return max(s.Void, s.Last.Epoch)
 }
 
-// Claimed tells whether the node carries reboot-now or reboot-in-progress,
+// Claimed reports whether the node carries reboot-now or reboot-in-progress,
 // readable or not.
 func Claimed(node *corev1.Node) bool {
 	_, now := node.Annotations[Now]

@@ -64,8 +64,9 @@ var _ = Describe("the edits", func() {
 
 	It("grant: needed becomes now", func() {
 		node := nodeWith(protocol.Needed, "kernel-6.12")
-		Expect(protocol.Grant(node, request)).To(Succeed())
-		Expect(protocol.Read(node)).To(Equal(protocol.State{Now: &request}))
+		grant := protocol.Grant{Request: request, Terms: protocol.Terms{Policy: protocol.PolicyForce, DrainSeconds: 60}}
+		Expect(protocol.Allow(node, grant)).To(Succeed())
+		Expect(protocol.Read(node)).To(Equal(protocol.State{Now: &grant}))
 	})
 
 	It("revoke: now becomes needed", func() {

@@ -2,6 +2,7 @@ package rules
 
 import (
 	"errors"
+	"time"
 
 	"github.com/homeostat/homeostat/examples/reboot/internal/protocol"
 )
@@ -15,13 +16,13 @@ const (
 	Accept   AgentStep = "accept"   // reboot-now becomes in-progress
 	Resume   AgentStep = "resume"   // drain, then reboot
 	Complete AgentStep = "complete" // in-progress becomes last-reboot
-	Restamp  AgentStep = "restamp"  // last-reboot learns of a boot that nobody asked for
+	Restamp  AgentStep = "restamp"  // last-reboot learns of a boot without a request
 )
 
 // Agent returns the agent's next step on a node whose kernel has the given boot
 // id. Errors: an annotation that must be read for it has a fault, or there is no
 // boot id; the node is then left as it is.
-func Agent(s protocol.State, bootID string) (AgentStep, error) {
+func Agent(s protocol.State, bootID string, now time.Time) (AgentStep, error) {
 	if err := s.Fault(protocol.Now, protocol.InProgress); err != nil {
 		return Idle, err
 	}
@@ -33,6 +34,8 @@ func Agent(s protocol.State, bootID string) (AgentStep, error) {
 		return Resume, nil
 	case s.InProgress != nil:
 		return Complete, nil
+	case s.Now != nil && s.Now.Expired(now):
+		return Idle, nil // The controller revokes it.
 	case s.Now != nil:
 		return Accept, nil
 	case s.Last != nil && s.Last.ToBootID != bootID:

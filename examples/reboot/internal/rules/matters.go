@@ -9,7 +9,7 @@ import (
 	"github.com/homeostat/homeostat/examples/reboot/internal/protocol"
 )
 
-// Matters tells whether a change of a node can change any decision: a kubelet's
+// Matters reports whether a change of a node can change any decision: a kubelet's
 // heartbeat does not.
 func Matters(before, after *corev1.Node) bool {
 	return before.UID != after.UID ||

@@ -12,7 +12,7 @@ import (
 	"github.com/homeostat/homeostat/examples/reboot/api"
 )
 
-// A Membership tells which group a node belongs to: the first by name of those
+// A Membership maps nodes to the group that they belong to: the first by name of those
 // that select it, and [api.DefaultName] last. A group with a selector that cannot
 // be read, or that is being deleted, selects nothing.
 type Membership struct {

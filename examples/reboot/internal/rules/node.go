@@ -8,8 +8,8 @@ import (
 	"github.com/homeostat/homeostat/examples/reboot/internal/protocol"
 )
 
-// Unavailable tells whether the node is not known to be Ready, or is being
-// rebooted by somebody's leave. NotReady, Unknown and no condition are one.
+// Unavailable reports whether the node is not known to be Ready, or is told to
+// reboot. NotReady, Unknown and no condition are one.
 func Unavailable(node *corev1.Node) bool {
 	ready := readyCondition(node)
 	return ready == nil || ready.Status != corev1.ConditionTrue || protocol.Claimed(node)
@@ -24,7 +24,7 @@ func readyCondition(node *corev1.Node) *corev1.NodeCondition {
 	return nil
 }
 
-// verified tells whether the node is back after the reboot: its kubelet reports
+// verified reports whether the node is back after the reboot: its kubelet reports
 // the boot that the agent saw, and has been Ready for minReady since. If only time
 // is missing, wait is how much; why is the reason for a person.
 func verified(
@@ -45,4 +45,14 @@ func verified(
 		return left, "not Ready long enough after its reboot"
 	}
 	return 0, ""
+}
+
+// backoff returns how long the request of a node has to wait since the last attempt
+// was called off; 0 when it need not. Another request need not.
+func backoff(state protocol.State, retry time.Duration, now time.Time) time.Duration {
+	last := state.Last
+	if last == nil || last.Result != protocol.CalledOff || state.Needed == nil || *state.Needed != last.Request.Request {
+		return 0
+	}
+	return max(0, last.At.Add(retry).Sub(now))
 }

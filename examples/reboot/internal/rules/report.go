@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,16 +20,19 @@ const (
 	ConditionStuck    = "Stuck"    // a slot is held longer than it should be
 	ConditionReadable = "Readable" // the annotations of all nodes can be read
 	ConditionOverlap  = "Overlap"  // other groups select nodes of this one
+	ConditionDrained  = "Drained"  // no drain is blocked
 )
 
 // Reasons of the condition Waiting.
 const (
-	ReasonNobody = "NobodyWaits"
-	ReasonMax    = "MaxUnavailableReached"
-	ReasonPaused = "Paused"
-	ReasonSpec   = "InvalidSpec"
-	ReasonNodes  = "NodesHeldBack"
-	ReasonNext   = "NextInLine"
+	ReasonNobody  = "NobodyWaits"
+	ReasonMax     = "MaxUnavailableReached"
+	ReasonPaused  = "Paused"
+	ReasonWindow  = "OutsideWindow"
+	ReasonBlocked = "Blocked"
+	ReasonSpec    = "InvalidSpec"
+	ReasonNodes   = "NodesHeldBack"
+	ReasonNext    = "NextInLine"
 )
 
 // A Facts is what the conditions of a group are made of.
@@ -46,12 +50,18 @@ type Facts struct {
 	Stuck []string
 	// Overlaps has, for each node that other groups select too, their names.
 	Overlaps map[string][]string
+	// Closed says when the next maintenance window opens, Blocked which alert or
+	// command forbids reboots; each is empty while it forbids none.
+	Closed, Blocked string
+	// Retry is how long a request waits after it was called off.
+	Retry time.Duration
+	Now   time.Time
 }
 
 // Report returns the conditions of a group, without times. The text depends only
 // on the facts, so the same facts are no reason to write.
 func Report(f Facts) []metav1.Condition {
-	all := []metav1.Condition{f.valid(), f.waiting(), f.stuck(), f.readable(), f.overlap()}
+	all := []metav1.Condition{f.valid(), f.waiting(), f.drained(), f.stuck(), f.readable(), f.overlap()}
 	for i := range all {
 		all[i].ObservedGeneration = f.Group.Generation
 	}
@@ -88,6 +98,10 @@ func (f Facts) obstacle() (reason, why string) {
 		return ReasonPaused, "the group is being deleted"
 	case f.Group.Spec.Paused:
 		return ReasonPaused, "the group is paused: set spec.paused to false"
+	case f.Closed != "":
+		return ReasonWindow, f.Closed
+	case f.Blocked != "":
+		return ReasonBlocked, f.Blocked
 	}
 	var held []string
 	for _, w := range f.Queue {
@@ -136,9 +150,27 @@ func (f Facts) heldBack(name string) string {
 			return name + " has an annotation that cannot be read"
 		case state.Paused:
 			return name + " is paused: remove its annotation " + protocol.Paused
+		case backoff(state, f.Retry, f.Now) > 0:
+			return fmt.Sprintf("%s was called off, and is tried again at %s: %s", name,
+				state.Last.At.Add(f.Retry).UTC().Format(time.RFC3339), state.Last.Why)
 		}
 	}
 	return ""
+}
+
+// drained names the Pods that cannot be evicted.
+func (f Facts) drained() metav1.Condition {
+	var blocked []string
+	for _, n := range f.Members {
+		if p := protocol.Read(n).InProgress; p != nil && !p.Drained && p.Blocked != "" {
+			blocked = append(blocked, n.Name+": "+p.Blocked)
+		}
+	}
+	if len(blocked) == 0 {
+		return condition(ConditionDrained, metav1.ConditionTrue, "NoneBlocked", "no eviction is refused")
+	}
+	slices.Sort(blocked)
+	return condition(ConditionDrained, metav1.ConditionFalse, "EvictionBlocked", some(blocked))
 }
 
 func (f Facts) stuck() metav1.Condition {

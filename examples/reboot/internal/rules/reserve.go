@@ -24,19 +24,30 @@ type Reservation struct {
 	Joined []string
 	// Full says that requests wait only because of the limit.
 	Full bool
+	// After is when to look again although nothing has changed; 0 is never.
+	After time.Duration
+}
+
+// Terms of a reservation, besides ledger and nodes.
+type Terms struct {
+	// Limit is how many nodes may be unavailable, 0 while nothing may start.
+	Limit int
+	// Retry is how long a request waits after it was called off.
+	Retry time.Duration
+	Now   time.Time
 }
 
 // Reserve gives out free slots, oldest request first. The age of a request is its
 // place in the ledger's queue; requests that were first seen together stand there
 // by name. Members are the nodes of the group, read after the ledger; a candidate
 // is not counted against itself, a holder of a slot is counted once.
-func Reserve(ledger *api.RebootGroupStatus, limit int, members []*corev1.Node, now time.Time) Reservation {
+func Reserve(ledger *api.RebootGroupStatus, t Terms, members []*corev1.Node) Reservation {
 	byName := map[string]*corev1.Node{}
 	for _, n := range members {
 		byName[n.Name] = n
 	}
 	var r Reservation
-	waiting := join(ledger, members, now, &r)
+	waiting := join(ledger, members, t.Now, &r)
 	slots := slices.Clone(ledger.Slots)
 	unavailable := othersUnavailable(ledger.Slots, members)
 	for _, w := range waiting {
@@ -46,16 +57,17 @@ func Reserve(ledger *api.RebootGroupStatus, limit int, members []*corev1.Node, n
 		if Unavailable(node) {
 			others-- // not the candidate itself
 		}
-		full := len(slots)+others >= limit
-		if state.Paused || state.Fault() != nil || full {
+		full, later := len(slots)+others >= t.Limit, backoff(state, t.Retry, t.Now)
+		if state.Paused || state.Fault() != nil || full || later > 0 {
 			r.Full = r.Full || full
+			r.After = Sooner(r.After, later)
 			r.Queue = append(r.Queue, w)
 			continue
 		}
 		unavailable = others
 		slot := api.Slot{
 			Node: node.Name, NodeUID: node.UID, Request: *state.Needed, Epoch: state.Spent() + 1,
-			Since: metav1.Time{Time: now},
+			Since: metav1.Time{Time: t.Now},
 		}
 		slots, r.Slots = append(slots, slot), append(r.Slots, slot)
 	}
@@ -100,7 +112,15 @@ func othersUnavailable(slots []api.Slot, members []*corev1.Node) int {
 	return n
 }
 
-// Holds tells whether the node of that name has one of the slots.
+// Sooner returns the shorter of two times to wait, of which 0 is forever.
+func Sooner(a, b time.Duration) time.Duration {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
+}
+
+// Holds reports whether the node of that name has one of the slots.
 func Holds(slots []api.Slot, node string) bool {
 	return slices.ContainsFunc(slots, func(s api.Slot) bool { return s.Node == node })
 }

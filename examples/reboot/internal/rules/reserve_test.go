@@ -53,7 +53,7 @@ var _ = Describe("Reserve", func() {
 
 	DescribeTable("who gets a slot, and who waits",
 		func(ledger api.RebootGroupStatus, limit int, members []*corev1.Node, slots, queue []string, full bool) {
-			r := rules.Reserve(&ledger, limit, members, start)
+			r := rules.Reserve(&ledger, rules.Terms{Limit: limit, Now: start}, members)
 			Expect(holders(r.Slots)).To(Equal(slots))
 			Expect(queued(r.Queue)).To(Equal(queue))
 			Expect(r.Full).To(Equal(full))
@@ -107,14 +107,14 @@ var _ = Describe("Reserve", func() {
 
 	It("takes request and epoch from the node", func() {
 		node := makeNode("a", annotated(protocol.Needed, "k"), rebooted(4, "b1", start))
-		Expect(rules.Reserve(&api.RebootGroupStatus{}, 1, nodes(node), start).Slots).To(Equal([]api.Slot{{
+		Expect(rules.Reserve(&api.RebootGroupStatus{}, rules.Terms{Limit: 1, Now: start}, nodes(node)).Slots).To(Equal([]api.Slot{{
 			Node: "a", NodeUID: "uid-a", Request: "k", Epoch: 5, Since: metav1.Time{Time: start},
 		}}))
 	})
 
 	It("takes an epoch that is not void", func() {
 		node := makeNode("a", annotated(protocol.Needed, "k"), rebooted(4, "b1", start), annotated(protocol.Void, "6"))
-		Expect(rules.Reserve(&api.RebootGroupStatus{}, 1, nodes(node), start).Slots[0].Epoch).To(BeEquivalentTo(7))
+		Expect(rules.Reserve(&api.RebootGroupStatus{}, rules.Terms{Limit: 1, Now: start}, nodes(node)).Slots[0].Epoch).To(BeEquivalentTo(7))
 	})
 
 	It("bounds the queue", func() {
@@ -122,13 +122,33 @@ var _ = Describe("Reserve", func() {
 		for i := range rules.MaxQueue + 10 {
 			members = append(members, makeNode("n"+strconv.Itoa(i), needed))
 		}
-		r := rules.Reserve(&api.RebootGroupStatus{Slots: slotsOf("x")}, 1, members, start)
+		r := rules.Reserve(&api.RebootGroupStatus{Slots: slotsOf("x")}, rules.Terms{Limit: 1, Now: start}, members)
 		Expect(r.Queue).To(HaveLen(rules.MaxQueue))
 	})
 
-	It("keeps the age of those who wait", func() {
+	It("leaves a request that was called off alone for a while, and lets the next one go", func() {
+		calledOff := makeNode("a", func(n *corev1.Node) {
+			Expect(protocol.CallOff(n, protocol.Outcome{
+				Request: protocol.Request{Request: "r", Epoch: 1}, FromBootID: "b1", ToBootID: "b1",
+				At: metav1.Time{Time: start}, Result: protocol.CalledOff,
+			}, false)).To(Succeed())
+		})
+		ledger := &api.RebootGroupStatus{Queue: queueOf("a", "b")}
+		terms := rules.Terms{Limit: 1, Retry: time.Hour, Now: start.Add(20 * time.Minute)}
+		r := rules.Reserve(ledger, terms, nodes(calledOff, makeNode("b", needed)))
+		Expect(holders(r.Slots)).To(Equal([]string{"b"}))
+		Expect(queued(r.Queue)).To(Equal([]string{"a"}))
+		Expect(r.After).To(Equal(40 * time.Minute))
+
+		terms.Now = start.Add(time.Hour)
+		r = rules.Reserve(ledger, terms, nodes(calledOff, makeNode("b", needed)))
+		Expect(holders(r.Slots)).To(Equal([]string{"a"}))
+		Expect(r.Slots[0].Epoch).To(BeEquivalentTo(2))
+	})
+
+	It("keeps the age of the requests", func() {
 		old := api.Waiting{Node: "a", NodeUID: "uid-a", Since: metav1.Time{Time: start.Add(-time.Hour)}}
-		r := rules.Reserve(&api.RebootGroupStatus{Queue: []api.Waiting{old}}, 0, nodes(makeNode("a", needed)), start)
+		r := rules.Reserve(&api.RebootGroupStatus{Queue: []api.Waiting{old}}, rules.Terms{Now: start}, nodes(makeNode("a", needed)))
 		Expect(r.Queue).To(Equal([]api.Waiting{old}))
 		Expect(r.Joined).To(BeEmpty())
 	})

@@ -42,20 +42,22 @@ type SlotDecision struct {
 // A Situation is what a slot's next step depends on besides slot and node.
 type Situation struct {
 	// Closed says why nothing may start in the group: it is paused, invalid,
-	// being deleted. Empty means that it may.
+	// being deleted, outside its windows. Empty means that it may.
 	Closed string
 	// Over says that the slot is one too many since the limit was lowered.
 	Over bool
 	// Contended says that other requests wait for a slot.
 	Contended bool
 	MinReady  time.Duration
-	Now       time.Time
+	// Retry is how long a request waits after it was called off.
+	Retry time.Duration
+	Now   time.Time
 }
 
-// ForSlot returns the next step about slot. The node is nil when it is gone.
+// ForSlot returns the next step about slot. The node is nil when it was not found.
 func ForSlot(s Situation, slot api.Slot, node *corev1.Node) SlotDecision {
 	if node == nil || node.UID != slot.NodeUID {
-		return SlotDecision{Step: Release, Why: "the node is gone"}
+		return SlotDecision{Step: Release, Why: "the node was deleted"}
 	}
 	state := protocol.Read(node)
 	if err := state.Fault(protocol.Now, protocol.InProgress, protocol.LastReboot, protocol.Void); err != nil {
@@ -64,7 +66,7 @@ func ForSlot(s Situation, slot api.Slot, node *corev1.Node) SlotDecision {
 	barred := s.barred(state)
 	switch {
 	case state.InProgress != nil:
-		return SlotDecision{Step: Wait, Why: "rebooting"}
+		return SlotDecision{Step: Wait, Why: progress(state.InProgress)}
 	case state.Now != nil && barred == "" && state.Now.Epoch == slot.Epoch:
 		return SlotDecision{Step: Wait, Why: "granted; its agent has not accepted yet"}
 	case state.Now != nil:
@@ -93,7 +95,8 @@ func (s Situation) barred(state protocol.State) string {
 // afterReboot is about a slot whose reboot is done.
 func (s Situation) afterReboot(slot api.Slot, node *corev1.Node, state protocol.State, barred string) SlotDecision {
 	wait, why := verified(node, state.Last, s.MinReady, s.Now)
-	if state.Needed != nil && barred == "" && (why != "" || !s.Contended) {
+	again := state.Needed != nil && barred == "" && backoff(state, s.Retry, s.Now) == 0
+	if again && (why != "" || !s.Contended) {
 		slot.Verify = why != ""
 		return s.rewrite(slot, state, state.Spent()+1)
 	}
@@ -101,6 +104,18 @@ func (s Situation) afterReboot(slot api.Slot, node *corev1.Node, state protocol.
 		return SlotDecision{Step: Wait, After: wait, Why: why}
 	}
 	return SlotDecision{Step: Release, Why: "rebooted and Ready"}
+}
+
+// progress says how far a reboot is.
+func progress(p *protocol.Progress) string {
+	switch {
+	case p.Drained:
+		return "rebooting"
+	case p.Blocked != "":
+		return "its drain is blocked: " + p.Blocked
+	default:
+		return "draining"
+	}
 }
 
 // beforeReboot is about a slot that has not been used: it was not granted yet, or

@@ -75,6 +75,18 @@ var _ = Describe("ForSlot", func() {
 	draining := annotated(protocol.InProgress, inProgressEpoch1)
 	done := rebooted(1, "b1", start)
 	void := annotated(protocol.Void, "1")
+	calledOff := func(n *corev1.Node) {
+		Expect(protocol.CallOff(n, protocol.Outcome{
+			Request: protocol.Request{Request: "r", Epoch: 1}, FromBootID: "b1", ToBootID: "b1",
+			At: metav1.Time{Time: start}, Result: protocol.CalledOff,
+		}, false)).To(Succeed())
+	}
+	retrying := rules.Situation{Now: open.Now, Retry: time.Hour}
+	late := func(s rules.Situation) rules.Situation {
+		s.Now, s.Retry = start.Add(time.Hour), time.Hour
+		return s
+	}
+	retried := late(open)
 
 	DescribeTable("the next step about a slot",
 		func(s rules.Situation, slot api.Slot, node *corev1.Node, want rules.SlotStep, why string) {
@@ -82,9 +94,9 @@ var _ = Describe("ForSlot", func() {
 			Expect(decision.Step).To(Equal(want))
 			Expect(decision.Why).To(ContainSubstring(why))
 		},
-		Entry("node gone", open, slot, nil, rules.Release, "gone"),
+		Entry("node deleted", open, slot, nil, rules.Release, "deleted"),
 		Entry("node of another UID", open, slot, makeNode("n", granted, func(n *corev1.Node) { n.UID = "new" }),
-			rules.Release, "gone"),
+			rules.Release, "deleted"),
 		Entry("reserved", open, slot, makeNode("n", needed), rules.Grant, ""),
 		Entry("reserved, other request", open, slot, makeNode("n", needed2), rules.Rewrite, ""),
 		Entry("reserved, withdrawn", open, slot, makeNode("n"), rules.Void, "withdrawn"),
@@ -110,9 +122,21 @@ var _ = Describe("ForSlot", func() {
 		Entry("granted, over the limit", over, slot, makeNode("n", granted), rules.Revoke, "lowered"),
 		Entry("granted for another epoch", open, slot, makeNode("n", annotated(protocol.Now, `{"request":"r","epoch":7}`)),
 			rules.Revoke, ""),
-		Entry("draining", open, slot, makeNode("n", draining), rules.Wait, "rebooting"),
-		Entry("draining, group paused", paused, slot, makeNode("n", draining), rules.Wait, "rebooting"),
-		Entry("draining, needed again", open, slot, makeNode("n", draining, needed2), rules.Wait, "rebooting"),
+		Entry("draining", open, slot, makeNode("n", draining), rules.Wait, "draining"),
+		Entry("draining, group paused", paused, slot, makeNode("n", draining), rules.Wait, "draining"),
+		Entry("draining, needed again", open, slot, makeNode("n", draining, needed2), rules.Wait, "draining"),
+		Entry("draining, refused", open, slot, makeNode("n", annotated(protocol.InProgress,
+			`{"request":"r","epoch":1,"bootID":"b1","blocked":"Pod a/b: budget"}`)), rules.Wait, "blocked: Pod a/b: budget"),
+		Entry("drained", open, slot, makeNode("n", annotated(protocol.InProgress,
+			`{"request":"r","epoch":1,"bootID":"b1","drained":true}`)), rules.Wait, "rebooting"),
+		Entry("called off, waiting for its retry", retrying, slot, makeNode("n", calledOff), rules.Release, ""),
+		Entry("called off, to be tried again", retried, slot, makeNode("n", calledOff), rules.Rewrite, "needed again"),
+		Entry("called off, to be tried again, others wait", late(contended), slot, makeNode("n", calledOff), rules.Release, ""),
+		Entry("called off, another request since", retrying, slot, makeNode("n", calledOff, needed2), rules.Rewrite, "again"),
+		Entry("called off, and not Ready", retrying, slot, makeNode("n", calledOff, ready(corev1.ConditionFalse)),
+			rules.Wait, "not Ready"),
+		Entry("called off, not back from the reboot before", retrying, slot, makeNode("n", calledOff, booted("b0")),
+			rules.Wait, "new boot"),
 		Entry("verified", open, slot, makeNode("n", done), rules.Release, "Ready"),
 		Entry("verified, group paused", paused, slot, makeNode("n", done), rules.Release, "Ready"),
 		Entry("verifying, NotReady", open, slot, makeNode("n", done, ready(corev1.ConditionFalse)), rules.Wait, "not Ready"),

@@ -170,7 +170,9 @@ func startAgent(ctx context.Context, node string) *machine.Simulated {
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(stop)
 	m := machine.NewSimulated(node, nil)
-	a, err := agent.New(core.CoreV1().Nodes(), &agent.Options{Node: node, Machine: m, Events: recorder})
+	a, err := agent.New(core.CoreV1().Nodes(), core.CoreV1(), &agent.Options{
+		Node: node, Machine: m, Events: recorder, DrainPeriod: time.Second,
+	})
 	Expect(err).NotTo(HaveOccurred())
 	background(a.Run)
 	return m
@@ -218,6 +220,27 @@ func reasons(node string) func(ctx SpecContext) []string {
 		}
 		return all
 	}
+}
+
+// notes lists the texts of the events about a node that have that reason.
+func notes(node, reason string) func(ctx SpecContext) []string {
+	return func(ctx SpecContext) []string {
+		var all []string
+		list, err := core.EventsV1().Events(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		for i := range list.Items {
+			if e := &list.Items[i]; e.Regarding.Name == node && e.Reason == reason {
+				all = append(all, e.Note)
+			}
+		}
+		return all
+	}
+}
+
+// unfinalize lets a Pod go.
+func unfinalize(ctx SpecContext, namespace, pod string) {
+	_, err := core.CoreV1().Pods(namespace).Patch(ctx, pod, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+	Expect(ignoreNotFound(err)).To(Succeed())
 }
 
 // process runs one of the programs until its context ends, and then lets it drain.

@@ -13,6 +13,13 @@ import (
 
 // agentRules are the permissions of the agent, as the README has them.
 func agentRules() []rbacv1.PolicyRule {
+	return append(sharedRules(),
+		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"list"}},
+		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods/eviction"}, Verbs: []string{"create"}})
+}
+
+// sharedRules are the permissions of both.
+func sharedRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"get", "list", "watch", "patch"}},
 		{APIGroups: []string{"events.k8s.io"}, Resources: []string{"events"}, Verbs: []string{"create", "patch"}},
@@ -22,7 +29,7 @@ func agentRules() []rbacv1.PolicyRule {
 // controllerRules are the permissions of the controller, as the README has them.
 func controllerRules() []rbacv1.PolicyRule {
 	group := []string{"reboot.homeostat.dev"}
-	return append(agentRules(),
+	return append(sharedRules(),
 		rbacv1.PolicyRule{APIGroups: group, Resources: []string{"rebootgroups"}, Verbs: []string{"get", "list", "watch", "create", "patch"}},
 		rbacv1.PolicyRule{APIGroups: group, Resources: []string{"rebootgroups/status"}, Verbs: []string{"patch"}},
 	)

@@ -18,7 +18,7 @@ import (
 func (a *Agent) reconcile(ctx context.Context, request reconcile.Request[*corev1.Node]) (reconcile.Result, error) {
 	node, ok := request.Object()
 	if !ok {
-		logr.FromContextOrDiscard(ctx).Info("the node is gone; waiting for it", "node", request.Key.Name)
+		logr.FromContextOrDiscard(ctx).Info("node not found, waiting for it", "node", request.Key.Name)
 		return reconcile.Result{}, nil
 	}
 	bootID, err := a.bootID(ctx)
@@ -26,7 +26,7 @@ func (a *Agent) reconcile(ctx context.Context, request reconcile.Request[*corev1
 		return reconcile.Result{}, err
 	}
 	state := protocol.Read(node)
-	step, err := rules.Agent(state, bootID)
+	step, err := rules.Agent(state, bootID, now().Time)
 	if err != nil {
 		a.warn(node, "InvalidAnnotation", "Read", err)
 		return reconcile.Result{}, reconcile.Terminal(err)

@@ -18,7 +18,7 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// next looks for the next step after one that was written: one turn makes at most
+// next looks for the next step after one that was written: a reconcile makes at most
 // one. If there was nothing to write, the cache is behind what was read live, and
 // its events will say when to look again.
 func next(wrote bool, err error) (reconcile.Result, error) {
@@ -37,18 +37,18 @@ func (c *Controller) reconcile(
 		return c.missing(ctx, request.Key.Name)
 	}
 	v := c.view(group, c.cachedNodes())
-	var wait time.Duration
+	wait := v.change()
 	for i, slot := range group.Status.Slots {
 		decision := rules.ForSlot(v.situation(i), slot, c.cachedNode(slot.Node))
 		if decision.Step != rules.Wait {
 			return next(c.advance(ctx, group.Name, slot.Node))
 		}
-		wait = sooner(wait, decision.After)
+		wait = rules.Sooner(wait, decision.After)
 	}
 	if group.DeletionTimestamp != nil {
 		return reconcile.Result{}, c.letGo(ctx, group)
 	}
-	r := rules.Reserve(&group.Status, v.open(), v.members, v.now)
+	r := rules.Reserve(&group.Status, v.terms(), v.members)
 	if len(r.Slots) > 0 || !slices.Equal(r.Queue, group.Status.Queue) {
 		return next(c.reserve(ctx, group.Name))
 	}
@@ -56,20 +56,13 @@ func (c *Controller) reconcile(
 	if err := c.report(ctx, v, stuck); err != nil {
 		return reconcile.Result{}, err
 	}
-	if wait = sooner(wait, later); wait > 0 {
+	if wait = rules.Sooner(rules.Sooner(wait, r.After), later); wait > 0 {
 		return reconcile.After(wait), nil
 	}
 	return reconcile.Result{}, nil
 }
 
-func sooner(a, b time.Duration) time.Duration {
-	if a == 0 || b != 0 && b < a {
-		return b
-	}
-	return a
-}
-
-// missing creates the built-in group when a node that nobody else has needs it.
+// missing creates the built-in group when a node that no other group has needs it.
 func (c *Controller) missing(ctx context.Context, name string) (reconcile.Result, error) {
 	if name != api.DefaultName {
 		return reconcile.Result{}, nil
@@ -83,7 +76,7 @@ func (c *Controller) missing(ctx context.Context, name string) (reconcile.Result
 	return reconcile.Result{}, nil
 }
 
-// alone tells whether the node asks for a reboot, and no group selects it.
+// alone reports whether the node asks for a reboot, and no group selects it.
 func alone(membership rules.Membership, node *corev1.Node) bool {
 	_, asked := node.Annotations[protocol.Needed]
 	group, _ := membership.Group(node)
@@ -122,7 +115,7 @@ func (c *Controller) stuck(v view) (names []string, next time.Duration) {
 	for i, slot := range v.group.Status.Slots {
 		left := slot.Since.Add(c.options.StuckAfter).Sub(v.now)
 		if left > 0 {
-			next = sooner(next, left)
+			next = rules.Sooner(next, left)
 			continue
 		}
 		decision := rules.ForSlot(v.situation(i), slot, c.cachedNode(slot.Node))

@@ -1,0 +1,171 @@
+package agent_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/homeostat/homeostat/examples/reboot/internal/protocol"
+)
+
+// guarded creates a Pod on the node, and a budget that lets that many go.
+func (s *stage) guarded(name string, allowed int32) {
+	grace := int64(0)
+	pod, err := s.core.CoreV1().Pods("default").Create(s.ctx, &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app": name}},
+		Spec: corev1.PodSpec{
+			NodeName: "n", TerminationGracePeriodSeconds: &grace, Containers: []corev1.Container{{Name: "c", Image: "i"}},
+		},
+	}, metav1.CreateOptions{})
+	s.Expect(err).NotTo(gomega.HaveOccurred())
+	pod.Status.Phase = corev1.PodRunning
+	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+	_, err = s.core.CoreV1().Pods("default").UpdateStatus(s.ctx, pod, metav1.UpdateOptions{})
+	s.Expect(err).NotTo(gomega.HaveOccurred())
+	_, err = s.core.PolicyV1().PodDisruptionBudgets("default").Create(s.ctx, &policyv1.PodDisruptionBudget{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec:       policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": name}}},
+	}, metav1.CreateOptions{})
+	s.Expect(err).NotTo(gomega.HaveOccurred())
+	s.allow(name, allowed)
+}
+
+func (s *stage) allow(name string, allowed int32) {
+	budget, err := s.core.PolicyV1().PodDisruptionBudgets("default").Get(s.ctx, name, metav1.GetOptions{})
+	s.Expect(err).NotTo(gomega.HaveOccurred())
+	budget.Status = policyv1.PodDisruptionBudgetStatus{
+		ObservedGeneration: budget.Generation, DisruptionsAllowed: allowed, CurrentHealthy: 1, DesiredHealthy: 1,
+	}
+	_, err = s.core.PolicyV1().PodDisruptionBudgets("default").UpdateStatus(s.ctx, budget, metav1.UpdateOptions{})
+	s.Expect(err).NotTo(gomega.HaveOccurred())
+}
+
+func terms(policy string) map[string]string {
+	return map[string]string{protocol.Now: fmt.Sprintf(`{"request":"r","epoch":1,"drainPolicy":%q,"drainSeconds":60}`, policy)}
+}
+
+func (s *stage) accept(annotations map[string]string) {
+	s.change(fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, protocol.Now, annotations[protocol.Now]))
+}
+
+const refused = "Pod default/web: The disruption budget web needs 1 healthy pods and has 1 currently"
+
+func TestItRebootsOnceTheBudgetLetsThePodGo(t *testing.T) {
+	play(t, nil, func(s *stage) {
+		s.guarded("web", 0)
+		s.accept(terms(protocol.PolicyAbort))
+		s.pass(30 * time.Second)
+		s.Expect(s.machine.Off()).To(gomega.BeFalse())
+		s.Expect(s.node().Spec.Unschedulable).To(gomega.BeTrue())
+		s.Expect(protocol.Read(s.node()).InProgress).To(gomega.HaveValue(gomega.And(
+			gomega.HaveField("Blocked", refused), gomega.HaveField("Drained", false))))
+		s.Expect(s.events.count("EvictionBlocked")).To(gomega.Equal(1), "not once a pass")
+		s.Expect(s.events.texts("EvictionBlocked")).To(gomega.ConsistOf(refused))
+		s.allow("web", 1)
+		s.pass(15 * time.Second)
+		s.Expect(s.machine.Off()).To(gomega.BeTrue())
+		s.Expect(protocol.Read(s.node()).InProgress).To(gomega.HaveValue(gomega.And(
+			gomega.HaveField("Blocked", ""), gomega.HaveField("Drained", true))))
+	})
+}
+
+func TestADrainThatFailsNeverRebootsUnderAbort(t *testing.T) {
+	play(t, nil, func(s *stage) {
+		s.guarded("web", 0)
+		s.accept(terms(protocol.PolicyAbort))
+		s.pass(70 * time.Second)
+		s.Expect(s.node().Spec.Unschedulable).To(gomega.BeFalse(), "the cordon is taken back")
+		state := protocol.Read(s.node())
+		s.Expect(state.InProgress).To(gomega.BeNil())
+		s.Expect(state.Needed).To(gomega.HaveValue(gomega.Equal("r")), "no request is lost")
+		s.Expect(state.Spent()).To(gomega.BeEquivalentTo(1))
+		s.Expect(state.Last).To(gomega.HaveValue(gomega.And(gomega.HaveField("Result", protocol.CalledOff),
+			gomega.HaveField("ToBootID", "n-boot-1"),
+			gomega.HaveField("Why", "the drain has taken longer than 1m0s: "+refused))))
+		s.Expect(s.events.texts("CalledOff")).To(gomega.ConsistOf(gomega.ContainSubstring(refused)))
+		s.allow("web", 1)
+		s.pass(time.Hour)
+		s.Expect(s.machine.Off()).To(gomega.BeFalse())
+	})
+}
+
+func TestADrainThatIsCalledOffLeavesTheCordonOfOthers(t *testing.T) {
+	play(t, nil, func(s *stage) {
+		s.guarded("web", 0)
+		s.change(`{"spec":{"unschedulable":true}}`)
+		s.accept(terms(protocol.PolicyAbort))
+		s.pass(70 * time.Second)
+		s.Expect(protocol.Read(s.node()).Last).To(gomega.HaveValue(gomega.HaveField("Result", protocol.CalledOff)))
+		s.Expect(s.node().Spec.Unschedulable).To(gomega.BeTrue())
+	})
+}
+
+func TestADrainThatFailsGoesOnUnderWait(t *testing.T) {
+	play(t, nil, func(s *stage) {
+		s.guarded("web", 0)
+		s.accept(terms(protocol.PolicyWait))
+		s.pass(time.Hour)
+		s.Expect(s.machine.Off()).To(gomega.BeFalse())
+		s.allow("web", 1)
+		s.pass(15 * time.Second)
+		s.Expect(s.machine.Off()).To(gomega.BeTrue())
+	})
+}
+
+func TestADrainThatFailsRebootsUnderForce(t *testing.T) {
+	play(t, nil, func(s *stage) {
+		s.guarded("web", 0)
+		s.accept(terms(protocol.PolicyForce))
+		s.pass(50 * time.Second)
+		s.Expect(s.machine.Off()).To(gomega.BeFalse())
+		s.pass(20 * time.Second)
+		s.Expect(s.machine.Off()).To(gomega.BeTrue())
+		s.Expect(s.events.texts("DrainForced")).To(gomega.ConsistOf(gomega.ContainSubstring(refused)))
+	})
+}
+
+// From then on the machine may be on its way down, although the agent still runs.
+func TestADrainedNodeIsNotCalledOff(t *testing.T) {
+	play(t, nil, func(s *stage) {
+		s.machine.Refuse(errors.New("inhibited"))
+		s.accept(terms(protocol.PolicyAbort))
+		s.pass(30 * time.Second)
+		s.guarded("late", 0)
+		s.pass(time.Hour)
+		s.Expect(protocol.Read(s.node()).InProgress).To(gomega.HaveValue(gomega.HaveField("Drained", true)))
+		s.machine.Refuse(nil)
+		s.pass(20 * time.Minute)
+		s.Expect(s.machine.Off()).To(gomega.BeTrue())
+	})
+}
+
+func TestADrainEndsWithItsWindow(t *testing.T) {
+	play(t, nil, func(s *stage) {
+		s.guarded("web", 0)
+		s.accept(map[string]string{protocol.Now: fmt.Sprintf(`{"request":"r","epoch":1,"drainPolicy":"wait","notAfter":%q}`,
+			time.Now().Add(2*time.Minute).UTC().Format(time.RFC3339))})
+		s.pass(time.Minute)
+		s.Expect(protocol.Read(s.node()).InProgress).NotTo(gomega.BeNil())
+		s.pass(70 * time.Second)
+		s.Expect(protocol.Read(s.node()).Last).To(gomega.HaveValue(gomega.HaveField("Why", gomega.ContainSubstring("window has closed"))))
+		s.Expect(s.machine.Off()).To(gomega.BeFalse())
+	})
+}
+
+func TestAnAgentThatCannotListPodsDoesNotReboot(t *testing.T) {
+	play(t, nil, func(s *stage) {
+		s.pods.fail(errors.New("no route to host"))
+		s.accept(terms(protocol.PolicyAbort))
+		s.pass(50 * time.Second)
+		s.Expect(s.machine.Off()).To(gomega.BeFalse())
+		s.pods.fail(nil)
+		s.pass(time.Minute)
+		s.Expect(s.machine.Off()).To(gomega.BeTrue())
+	})
+}

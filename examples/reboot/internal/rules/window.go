@@ -1,0 +1,127 @@
+package rules
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/homeostat/homeostat/examples/reboot/api"
+)
+
+// Windows are the maintenance windows of a group. Without any it is always open.
+type Windows []window
+
+type window struct {
+	days       []time.Weekday // on which it begins; nil is all
+	start, end int            // minutes of the day
+	zone       *time.Location
+}
+
+const day = 24 * 60 // in minutes
+
+// NewWindows reads the windows of a group. Errors: every field that cannot be read.
+func NewWindows(g *api.RebootGroup) (Windows, error) {
+	var all Windows
+	var errs []error
+	for i, w := range g.Spec.Windows {
+		one, err := newWindow(w)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("RebootGroup %q: spec.windows[%d].%w", g.Name, i, err))
+			continue
+		}
+		all = append(all, one)
+	}
+	return all, errors.Join(errs...)
+}
+
+func newWindow(w api.Window) (window, error) {
+	var one window
+	var err error
+	if one.start, err = minute(w.Start); err != nil {
+		return one, fmt.Errorf("start is %q: set a time such as 22:00", w.Start)
+	}
+	if one.end, err = minute(w.End); err != nil || one.end == one.start {
+		return one, fmt.Errorf("end is %q: set a time other than the start, such as 06:00", w.End)
+	}
+	if one.zone, err = time.LoadLocation(w.TimeZone); err != nil {
+		return one, fmt.Errorf("timeZone is %q: set a name of the IANA database, such as Europe/Berlin", w.TimeZone)
+	}
+	for _, name := range w.Days {
+		i := slices.IndexFunc(weekdays(), func(d time.Weekday) bool { return d.String()[:3] == name })
+		if i < 0 {
+			return one, fmt.Errorf("days has %q: set Mon, Tue, Wed, Thu, Fri, Sat or Sun", name)
+		}
+		one.days = append(one.days, time.Weekday(i))
+	}
+	return one, nil
+}
+
+func weekdays() []time.Weekday {
+	return []time.Weekday{
+		time.Sunday, time.Monday, time.Tuesday, time.Wednesday, time.Thursday, time.Friday, time.Saturday,
+	}
+}
+
+func minute(text string) (int, error) {
+	t, err := time.Parse("15:04", text)
+	return t.Hour()*60 + t.Minute(), err
+}
+
+// Open reports whether a reboot may begin at that time.
+func (w Windows) Open(at time.Time) bool {
+	return len(w) == 0 || slices.ContainsFunc(w, func(one window) bool { return one.open(at) })
+}
+
+// open compares what a clock on the wall shows.
+func (w window) open(at time.Time) bool {
+	local := at.In(w.zone)
+	now, today := local.Hour()*60+local.Minute(), local.Weekday()
+	yesterday := (today + 6) % 7
+	if w.start < w.end {
+		return w.begins(today) && w.start <= now && now < w.end
+	}
+	return w.begins(today) && now >= w.start || w.begins(yesterday) && now < w.end
+}
+
+func (w window) begins(on time.Weekday) bool { return w.days == nil || slices.Contains(w.days, on) }
+
+// Change returns when the windows next open or close after that time. It returns the
+// zero time if they do not within the next weeks.
+func (w Windows) Change(after time.Time) time.Time {
+	const most = 500 // edges; 32 windows have 64 a day
+	open := w.Open(after)
+	for at, i := after, 0; i < most; i++ {
+		next := time.Time{}
+		for _, one := range w {
+			if edge := one.edge(at); next.IsZero() || edge.Before(next) {
+				next = edge
+			}
+		}
+		if next.IsZero() || w.Open(next) != open {
+			return next
+		}
+		at = next
+	}
+	return time.Time{}
+}
+
+// edge returns the next time at which open may change: a clock shows start or end, or
+// it is put forward or back.
+func (w window) edge(after time.Time) time.Time {
+	local := after.In(w.zone)
+	_, offset := local.Zone()
+	fixed := time.FixedZone("", offset) // as long as the clock is not changed
+	midnight := time.Date(local.Year(), local.Month(), local.Day(), 0, 0, 0, 0, fixed)
+	var next time.Time
+	for _, m := range []int{w.start, w.end, w.start + day, w.end + day} {
+		at := midnight.Add(time.Duration(m) * time.Minute)
+		if at.After(after) && (next.IsZero() || at.Before(next)) {
+			next = at
+		}
+	}
+	if _, change := local.ZoneBounds(); !change.IsZero() && change.Before(next) {
+		return change
+	}
+	return next
+}
