@@ -1,0 +1,200 @@
+package operator_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/homeostat/homeostat/cluster"
+	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/operator"
+	"github.com/homeostat/homeostat/patch"
+	"github.com/homeostat/homeostat/reconcile"
+	"github.com/homeostat/homeostat/status/profiles"
+)
+
+// labeller returns a controller that labels every namespace.
+func labeller(c *cluster.Cluster, options *reconcile.Options) ([]*reconcile.Controller, error) {
+	client := patch.ClusterScoped(c.Client().CoreV1().Namespaces())
+	namespaces := informer.For(c.Client().CoreV1().Namespaces(), nil)
+	controller, err := reconcile.New("labeller", namespaces, reconcile.Func[*corev1.Namespace](
+		func(ctx context.Context, request reconcile.Request[*corev1.Namespace]) (reconcile.Result, error) {
+			namespace, exists := request.Object()
+			if !exists {
+				return reconcile.Result{}, nil
+			}
+			_, err := patch.Merge(ctx, client, namespace, nil, func(edit *corev1.Namespace) {
+				metav1.SetMetaDataLabel(&edit.ObjectMeta, "labelled", "yes")
+			})
+			return reconcile.Result{}, err
+		}), options)
+	return []*reconcile.Controller{controller}, err
+}
+
+// A whole program. --help lists its flags, and --version prints the version of its
+// module with the commit.
+func ExampleProgram() {
+	program := operator.Program{
+		Name:  "labeller",
+		Usage: "labeller: labels every namespace",
+		Needs: []string{"list,watch,patch namespaces"},
+		Setup: func(env operator.Env) ([]*reconcile.Controller, error) {
+			return labeller(env.Cluster, env.Options())
+		},
+	}
+	// os.Exit(program.Main(os.Args[1:], os.Stderr))
+	code := program.Main([]string{"--leader-elect", "please"}, os.Stdout)
+	fmt.Println("exit code", code)
+	// Output:
+	// labeller: unexpected argument "please"
+	// exit code 2
+}
+
+// The version is that which the Go toolchain has put into the program.
+func ExampleProgram_version() {
+	program := operator.Program{Name: "labeller", Setup: func(env operator.Env) ([]*reconcile.Controller, error) {
+		return labeller(env.Cluster, env.Options())
+	}}
+	var said bytes.Buffer
+	code := program.Main([]string{"--version"}, &said)
+	fmt.Println(code, said.String() == "labeller "+operator.Version()+"\n")
+	fmt.Println(strings.Contains(said.String(), "(commit "))
+	// Output:
+	// 0 true
+	// true
+}
+
+// Profiles are served on /debug/pprof/ to those whose token may get that path:
+//
+//	curl -H "Authorization: Bearer $(kubectl create token me)" -o heap http://…:8080/debug/pprof/heap
+func ExampleProgram_profiles() {
+	program := operator.Program{
+		Name:     "labeller",
+		Profiles: profiles.Handler(),
+		Setup: func(env operator.Env) ([]*reconcile.Controller, error) {
+			return labeller(env.Cluster, env.Options())
+		},
+	}
+	fmt.Println(program.Main([]string{"--log-format=xml"}, os.Stdout))
+	// Output:
+	// labeller: --log-format is "xml": must be text or json
+	// 2
+}
+
+// Further clusters have flags of their own, and needs may be on one of them. The
+// writes to all of them are fenced by the Lease in the first one.
+func ExampleProgram_clusters() {
+	program := operator.Program{
+		Name:     "labeller",
+		Clusters: []string{"west"},
+		Needs:    []string{"list,watch,patch namespaces", "list,watch,patch namespaces on west"},
+		Setup: func(env operator.Env) ([]*reconcile.Controller, error) {
+			return labeller(env.Clusters["west"], env.Options())
+		},
+	}
+	fmt.Println(program.Main([]string{"--kubeconfig=east.yaml"}, os.Stdout))
+	// Output:
+	// labeller: --west-kubeconfig is empty: name the kubeconfig of cluster west
+	// 2
+}
+
+// What the program can do without, Setup asks for. Here a test calls Setup, on a
+// server that grants nothing about Secrets.
+func ExampleEnv_CheckPermissions() {
+	setup := func(env operator.Env) ([]*reconcile.Controller, error) {
+		err := env.CheckPermissions("list secrets in kube-system")
+		if errors.Is(err, operator.ErrPermission) {
+			fmt.Println("without secrets:", err)
+		} else if err != nil {
+			return nil, err
+		}
+		return labeller(env.Cluster, env.Options())
+	}
+	server := newSimulated()
+	server.refused = "secrets"
+	reached, err := cluster.New(server.config(), nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	controllers, err := setup(operator.Env{Context: context.Background(), Cluster: reached})
+	fmt.Println(len(controllers), err)
+	// Output:
+	// without secrets: missing permission to list secrets in namespace kube-system: grant it, for example with a Role in kube-system
+	// 1 <nil>
+}
+
+// A subcommand of cobra hands its arguments on.
+func ExampleProgram_cobra() {
+	program := operator.Program{Name: "labeller", Setup: func(env operator.Env) ([]*reconcile.Controller, error) {
+		return labeller(env.Cluster, env.Options())
+	}}
+	code := 0
+	run := &cobra.Command{
+		Use:                "run",
+		DisableFlagParsing: true, // the program's own, --help included
+		Run: func(_ *cobra.Command, args []string) {
+			code = program.Main(args, os.Stdout)
+		},
+	}
+	root := &cobra.Command{Use: "tools"}
+	root.AddCommand(run)
+	root.SetArgs([]string{"run", "--startup-timeout=0s"})
+	fmt.Println(root.Execute(), code)
+	// Output:
+	// labeller: --startup-timeout is 0s: must be more than 0
+	// <nil> 2
+}
+
+// ownMain is a program with a main of its own, which takes the pieces that it wants.
+// config is that of operator.Config(*kubeconfig).
+func ownMain(ctx context.Context, config *rest.Config, stderr io.Writer) error {
+	log := operator.Logger(stderr, true, 0)
+	ctx = logr.NewContext(ctx, log)
+	operator.LimitMemory(log) // GOMEMLIMIT, if the container has a limit and the variable is not set
+	reached, err := cluster.New(config, &cluster.Options{UserAgent: "labeller"})
+	if err != nil {
+		return err
+	}
+	recorder, stopEvents, err := operator.Recorder(ctx, reached, "labeller")
+	if err != nil {
+		return err
+	}
+	defer stopEvents()
+	server := &operator.Server{Address: "127.0.0.1:0", Cluster: reached, Profiles: profiles.Handler()}
+	return server.RunSetup(ctx, func(ctx context.Context) ([]*reconcile.Controller, error) {
+		err := operator.CheckPermissions(ctx, reached, time.Minute, "list,watch,patch namespaces")
+		if err != nil {
+			return nil, err
+		}
+		return labeller(reached, &reconcile.Options{Events: recorder})
+	})
+}
+
+// Every piece alone. The signals are the caller's.
+func ExampleServer() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	server := newSimulated()
+	ended := make(chan error, 1)
+	go func() { ended <- ownMain(ctx, server.config(), io.Discard) }()
+	fmt.Println("labels:", server.labelsOf(ctx, "default"))
+	stop()
+	fmt.Println("ended:", <-ended)
+	// Output:
+	// labels: map[labelled:yes]
+	// ended: <nil>
+}
