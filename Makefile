@@ -10,12 +10,14 @@ GOFUMPT_VERSION := v0.12.0
 BENCHSTAT_VERSION := v0.0.0-20260908200009-22c9c6c9d4da
 APIDIFF_VERSION := v0.0.0-20261014143641-f0251eb4aa3e
 DEADCODE_VERSION := v0.52.0
+GOVULNCHECK_VERSION := v1.8.0
 
 GOLANGCI_LINT := $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION)
 GOFUMPT := $(BIN)/gofumpt-$(GOFUMPT_VERSION)
 BENCHSTAT := $(BIN)/benchstat-$(BENCHSTAT_VERSION)
 APIDIFF := $(BIN)/apidiff-$(APIDIFF_VERSION)
 DEADCODE := $(BIN)/deadcode-$(DEADCODE_VERSION)
+GOVULNCHECK := $(BIN)/govulncheck-$(GOVULNCHECK_VERSION)
 
 # The packages of this module that have tests against the real API server.
 # Those that take longest come first, and several at a time: most of it is waiting.
@@ -127,6 +129,10 @@ deadcode: $(DEADCODE) ## Functions that no program or test calls, exported API a
 	  dead="$$(grep -E '^[^:]*(internal|examples)/|[ .][a-z][A-Za-z0-9]*$$' <<<"$$all" || true)"; \
 	  if [ -n "$$dead" ]; then echo "nothing calls"; echo "$$dead"; exit 1; fi
 
+.PHONY: vulnerabilities
+vulnerabilities: $(GOVULNCHECK) ## Known vulnerabilities in what the modules call. Needs vuln.go.dev.
+	@for module in $$(git ls-files '*go.mod' | xargs -n1 dirname); do echo "$$module"; (cd "$$module" && $(GOVULNCHECK) ./...); done
+
 # The last release, or whatever else the API is to be compared with: make api SINCE=HEAD~20.
 SINCE = $(shell git describe --tags --abbrev=0 2>/dev/null)
 
@@ -183,3 +189,7 @@ $(APIDIFF):
 $(DEADCODE):
 	GOBIN=$(BIN) go install golang.org/x/tools/cmd/deadcode@$(DEADCODE_VERSION)
 	mv $(BIN)/deadcode $@
+
+$(GOVULNCHECK):
+	GOBIN=$(BIN) go install golang.org/x/vuln/cmd/govulncheck@$(GOVULNCHECK_VERSION)
+	mv $(BIN)/govulncheck $@

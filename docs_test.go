@@ -112,6 +112,23 @@ func TestCommandsExist(t *testing.T) {
 	}
 }
 
+// The workflows call targets of make, so that what fails there fails here.
+func TestWorkflowsCallCommandsOfTheMakefile(t *testing.T) {
+	makefile, workflow := read(t, "Makefile"), read(t, ".github/workflows/ci.yml")
+	steps := regexp.MustCompile(`(?m)^ *- run: (.*)$`).FindAllStringSubmatch(workflow, -1)
+	if len(steps) == 0 {
+		t.Error("the workflow runs nothing")
+	}
+	for _, step := range steps {
+		target, ok := strings.CutPrefix(strings.TrimPrefix(step[1], "sudo "), "make ")
+		if !ok {
+			t.Errorf("the workflow runs %q: make it a target of the Makefile, so that everyone can run it", step[1])
+		} else if err := checkWord(makefile, "make", target); err != nil {
+			t.Errorf("the workflow runs %q: %v", step[1], err)
+		}
+	}
+}
+
 func TestTheREADMEBeginsWithAController(t *testing.T) {
 	if before, _, _ := strings.Cut(read(t, "README.md"), "```\n"); strings.Count(before, "\n") > 26 {
 		t.Error("the small controller must end before line 26 of README.md")
