@@ -70,6 +70,31 @@ func ExampleInformer_Handle() {
 	// <nil>
 }
 
+// A snapshot does not change while the cache does: what is counted first and listed then is the same.
+func ExampleSnapshot() {
+	clientset := fake.NewClientset(pod("shop", "web-1"), pod("bank", "db-1"))
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+
+	pods := informer.For(clientset.CoreV1().Pods(""), nil)
+	ended := make(chan error)
+	go func() { ended <- pods.Run(ctx) }()
+	if err := pods.WaitForSync(ctx); err != nil {
+		fmt.Println(err)
+	}
+	snapshot := pods.Snapshot()
+	fmt.Println(snapshot.Len())
+	for p := range snapshot.Namespace("shop") {
+		fmt.Println(p.Name)
+	}
+	cancel()
+	fmt.Println(<-ended)
+	// Output:
+	// 2
+	// web-1
+	// <nil>
+}
+
 // Find objects by a function of them, and by labels.
 func ExampleNewIndex() {
 	web, db := pod("shop", "web-1"), pod("shop", "db-1")

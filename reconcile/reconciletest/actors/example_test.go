@@ -1,0 +1,68 @@
+package actors_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/patch/children"
+	"github.com/homeostat/homeostat/reconcile"
+	"github.com/homeostat/homeostat/reconcile/reconciletest"
+	"github.com/homeostat/homeostat/reconcile/reconciletest/actors"
+)
+
+// deploySites gives every ConfigMap a Deployment.
+func deploySites(ctx context.Context, client kubernetes.Interface) error {
+	sites := informer.For(client.CoreV1().ConfigMaps("shop"), nil)
+	deployments := informer.For(client.AppsV1().Deployments("shop"), nil)
+	set := children.New(corev1.SchemeGroupVersion.WithKind("ConfigMap"), client.CoreV1().ConfigMaps,
+		deployments, client.AppsV1().Deployments, nil)
+	keep := func(ctx context.Context, r reconcile.Request[*corev1.ConfigMap]) (reconcile.Result, error) {
+		site, ok := r.Object()
+		if !ok {
+			return reconcile.Result{}, nil
+		}
+		_, err := set.Ensure(ctx, site, children.Child[*appsv1.Deployment]{Name: site.Name, Edit: serve})
+		return reconcile.Result{}, err
+	}
+	c, err := reconcile.New("sites", sites, reconcile.Func[*corev1.ConfigMap](keep),
+		&reconcile.Options{Triggers: []reconcile.Trigger{reconcile.Owned(deployments)}})
+	if err != nil {
+		return err
+	}
+	return c.Run(ctx)
+}
+
+// serve decides about the fields of a Deployment that are the program's.
+func serve(d *appsv1.Deployment) {
+	labels := map[string]string{"app": d.Name}
+	d.Spec.Selector = &metav1.LabelSelector{MatchLabels: labels}
+	d.Spec.Template.Labels = labels
+	d.Spec.Template.Spec.Containers = []corev1.Container{{Name: "web", Image: "nginx"}}
+}
+
+// With kubelets and the controllers of Deployments in its world, a program can be held to what its users see: Pods.
+func TestSitesAreServed(t *testing.T) {
+	reconciletest.Explore(t, &reconciletest.Case{
+		Objects: []runtime.Object{
+			&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "home"}},
+		},
+		Run:    func(env *reconciletest.Env) error { return deploySites(env.Context(), env.Client()) },
+		Actors: []reconciletest.Actor{actors.Deployments(), actors.Kubelet(nil)},
+		Goal: func(w *reconciletest.World) error {
+			pods, err := reconciletest.List[corev1.Pod](w, "pods")
+			if err == nil && (len(pods) != 1 || pods[0].Status.Phase != corev1.PodRunning) {
+				err = fmt.Errorf("%d Pods, of which the first must be the only one and run", len(pods))
+			}
+			return err
+		},
+	}, &reconciletest.Options{Budget: 2 * time.Second})
+}

@@ -1,0 +1,113 @@
+package status_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"time"
+
+	"github.com/go-logr/logr"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/homeostat/homeostat/status"
+)
+
+// Checks of the program's own stand beside those of its controllers.
+func ExampleNew() {
+	handler, err := status.New(&status.Options{
+		Ready: map[string]func() error{"dns": func() error { return errors.New("the zone is locked") }},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, path := range []string{"/livez", "/readyz"} {
+		answer := httptest.NewRecorder()
+		handler.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, path, nil))
+		fmt.Println(path, answer.Code)
+		if answer.Code != http.StatusOK {
+			fmt.Print(answer.Body.String())
+		}
+	}
+	// Output:
+	// /livez 200
+	// /readyz 503
+	// [-] dns: the zone is locked
+	// readyz failed
+}
+
+// The page is for those whom the API server lets "get" its path.
+func ExampleReviewed() {
+	authorize := status.Reviewed(apiServerThatKnows("alice"))
+	for _, token := range []string{"alice", "mallory"} {
+		r := httptest.NewRequest(http.MethodGet, "/debug/homeostat", nil)
+		r.Header.Set("Authorization", "Bearer "+token)
+		fmt.Println(token, authorize(r) == nil)
+	}
+	err := authorize(httptest.NewRequest(http.MethodGet, "/debug/homeostat", nil))
+	fmt.Println(errors.Is(err, status.ErrUnauthenticated))
+	// Output:
+	// alice true
+	// mallory false
+	// true
+}
+
+// apiServerThatKnows answers reviews: of one user, whose token is their name, and who may do everything.
+func apiServerThatKnows(user string) *fake.Clientset {
+	client := fake.NewClientset()
+	client.PrependReactor("create", "tokenreviews", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		review := a.(clienttesting.CreateAction).GetObject().(*authenticationv1.TokenReview).DeepCopy()
+		review.Status.Authenticated = review.Spec.Token == user
+		review.Status.User.Username = user
+		return true, review, nil
+	})
+	client.PrependReactor("create", "subjectaccessreviews", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		review := a.(clienttesting.CreateAction).GetObject().(*authorizationv1.SubjectAccessReview).DeepCopy()
+		review.Status.Allowed = review.Spec.User == user
+		return true, review, nil
+	})
+	return client
+}
+
+// Serve goes on until its context ends: give it one that ends after the controllers have drained.
+func ExampleServe() {
+	handler, err := status.New(nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ctx, stop := context.WithTimeout(logr.NewContext(context.Background(), logr.Discard()), 10*time.Second)
+	defer stop()
+	address := freeAddress()
+	ended := make(chan error)
+	go func() { ended <- status.Serve(ctx, address, handler) }()
+	for ctx.Err() == nil {
+		answer, err := http.Get("http://" + address + "/livez")
+		if err == nil {
+			fmt.Println(answer.Status, answer.Body.Close())
+			break
+		}
+	}
+	stop()
+	fmt.Println(<-ended)
+	// Output:
+	// 200 OK <nil>
+	// <nil>
+}
+
+// freeAddress returns one on loopback that nothing listens on.
+func freeAddress() string {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		panic(err)
+	}
+	defer listener.Close()
+	return listener.Addr().String()
+}
