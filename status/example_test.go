@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"time"
 
 	"github.com/go-logr/logr"
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -76,38 +75,44 @@ func apiServerThatKnows(user string) *fake.Clientset {
 	return client
 }
 
-// Serve goes on until its context ends: give it one that ends after the controllers have drained.
+// Without an address nothing is served: a flag can switch it off.
 func ExampleServe() {
 	handler, err := status.New(nil)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	ctx, stop := context.WithTimeout(logr.NewContext(context.Background(), logr.Discard()), 10*time.Second)
-	defer stop()
-	address := freeAddress()
-	ended := make(chan error)
-	go func() { ended <- status.Serve(ctx, address, handler) }()
-	for ctx.Err() == nil {
-		answer, err := http.Get("http://" + address + "/livez")
-		if err == nil {
-			fmt.Println(answer.Status, answer.Body.Close())
-			break
-		}
+	ctx, stop := context.WithCancel(context.Background())
+	stop()
+	fmt.Println(status.Serve(ctx, "", handler))
+	// Output: <nil>
+}
+
+// It serves until its context ends: give it one that ends after the controllers have drained.
+func ExampleServeOn() {
+	handler, err := status.New(nil)
+	if err != nil {
+		fmt.Println(err)
+		return
 	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ctx, stop := context.WithCancel(logr.NewContext(context.Background(), logr.Discard()))
+	defer stop()
+	ended := make(chan error)
+	go func() { ended <- status.ServeOn(ctx, listener, handler) }()
+	answer, err := http.Get("http://" + listener.Addr().String() + "/livez")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(answer.Status, answer.Body.Close())
 	stop()
 	fmt.Println(<-ended)
 	// Output:
 	// 200 OK <nil>
 	// <nil>
-}
-
-// freeAddress returns one on loopback that nothing listens on.
-func freeAddress() string {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		panic(err)
-	}
-	defer listener.Close()
-	return listener.Addr().String()
 }
