@@ -26,7 +26,8 @@ const module = "github.com/homeostat/homeostat/"
 // machinery begins the names of the functions between a program and the server.
 var machinery = []string{
 	"k8s.io/", "net/http.", "runtime.", "testing.", "sigs.k8s.io/", module + "internal/apisim.",
-	module + "patch.", module + "leader.", module + "informer.", module + "names.", module + "reconcile.",
+	module + "patch.", module + "patch/children.", module + "leader.", module + "informer.", module + "names.",
+	module + "reconcile.",
 	module + "cluster.", module + "reconcile/reconciletest.", module + "reconcile/reconciletest/internal/smoke.",
 }
 
