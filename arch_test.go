@@ -52,6 +52,8 @@ var table = map[string][]string{
 	"operator": {
 		"cluster", "leader", "leader/shard", "metrics", "reconcile", "status",
 	},
+	// What writes one. It links none of them.
+	"operator/new": {},
 	// The test kit.
 	"reconcile/reconciletest":        append([]string{"internal"}, sdk...),
 	"reconcile/reconciletest/actors": {"reconcile/reconciletest"},

@@ -1,0 +1,87 @@
+// Command new writes an operator for a kind of your own: a Go module that
+// compiles, passes its tests and deploys.
+//
+//	go run github.com/homeostat/homeostat/operator/new@latest --group example.com --kind Widget
+//
+// It needs no checkout. The README.md of the new module goes on from there.
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+)
+
+// Exit codes.
+const (
+	exitError = 1
+	exitUsage = 2
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	info, _ := debug.ReadBuildInfo() // nil without modules, which sourceOf explains
+	code := run(ctx, info, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+// run writes a module as args want it and returns the exit code.
+func run(ctx context.Context, info *debug.BuildInfo, args []string, stdout, stderr io.Writer) int {
+	var n names
+	var dir, replace string
+	fs := flag.NewFlagSet("new", flag.ContinueOnError)
+	fs.SetOutput(stderr)
+	fs.StringVar(&n.Group, "group", "", "API `group` of the kind, a domain of yours such as example.com")
+	fs.StringVar(&n.Kind, "kind", "", "`name` of the kind in CamelCase, such as Widget")
+	fs.StringVar(&n.Version, "version", "v1alpha1", "API `version` of the kind")
+	fs.StringVar(&n.Plural, "plural", "", "`plural` of the kind in lower case (default: as English makes it)")
+	fs.StringVar(&n.Module, "module", "", "`path` of the Go module (default: <group>/<kind>-operator)")
+	fs.StringVar(&dir, "dir", "", "`folder` to write, new or empty (default: <kind>-operator)")
+	fs.StringVar(&replace, "replace", "", "`folder` of a checkout of Homeostat to use instead of a released version")
+	err := fs.Parse(args)
+	if errors.Is(err, flag.ErrHelp) {
+		return 0
+	}
+	if err != nil {
+		return exitUsage // package flag has said why
+	}
+	n = n.withDefaults()
+	err = n.validate()
+	if fs.NArg() > 0 {
+		err = errors.Join(err, fmt.Errorf("unexpected argument %q", fs.Arg(0)))
+	}
+	from, faulty := sourceOf(info, replace)
+	if err := errors.Join(err, faulty); err != nil {
+		say(stderr, "%v\nnothing was written; --help lists the flags\n", err)
+		return exitUsage
+	}
+	files, err := render(n, from)
+	if err == nil {
+		dir = cmp.Or(dir, n.Program)
+		err = write(dir, files, func(folder string) error { return tidy(ctx, folder, stderr) })
+	}
+	if err != nil {
+		say(stderr, "writing module %s: %v\n", n.Module, err)
+		return exitError
+	}
+	say(stdout, `wrote module %s; next:
+  cd %s
+  go test ./...       # a unit test, and an exploration of everything that can go wrong
+  make install run    # on the cluster of your kubeconfig
+README.md goes on from there.
+`, n.Module, dir)
+	return 0
+}
+
+// say writes to a stream for people. There is no other place for an error of that.
+func say(out io.Writer, message string, args ...any) {
+	_, _ = fmt.Fprintf(out, message, args...)
+}

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"golang.org/x/mod/module"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// names are those of the new kind and of its module.
+type names struct {
+	Group    string // example.com
+	Version  string // v1alpha1
+	Kind     string // Widget
+	Singular string // widget
+	Plural   string // widgets
+	Program  string // widget-operator
+	Module   string // example.com/widget-operator
+}
+
+var (
+	isKind    = regexp.MustCompile(`^[A-Z][A-Za-z0-9]*$`)
+	isVersion = regexp.MustCompile(`^v[1-9][0-9]*((alpha|beta)[1-9][0-9]*)?$`)
+)
+
+// withDefaults returns the names that follow from the others.
+func (n names) withDefaults() names {
+	n.Singular = strings.ToLower(n.Kind)
+	n.Program = n.Singular + "-operator"
+	if n.Plural == "" && n.Kind != "" {
+		plural, _ := meta.UnsafeGuessKindToResource(schema.GroupVersionKind{Kind: n.Kind})
+		n.Plural = plural.Resource
+	}
+	if n.Module == "" {
+		n.Module = n.Group + "/" + n.Program
+	}
+	return n
+}
+
+// validate returns everything that is wrong with the names, joined. Those that
+// follow from wrong ones are not named.
+func (n names) validate() error {
+	errs := []error{n.validateGroup(), n.validateKind()}
+	if !isVersion.MatchString(n.Version) {
+		errs = append(errs, fmt.Errorf("--version is %q: must be a version of Kubernetes, such as v1alpha1 or v1", n.Version))
+	}
+	if errors.Join(errs...) != nil {
+		return errors.Join(errs...)
+	}
+	if why := validation.IsDNS1035Label(n.Plural); len(why) > 0 {
+		errs = append(errs, fmt.Errorf("--plural is %q: %s", n.Plural, strings.Join(why, "; ")))
+	}
+	if name := n.Plural + "." + n.Group; len(name) > validation.DNS1123SubdomainMaxLength {
+		errs = append(errs, fmt.Errorf("--plural and --group are too long: %q has %d characters, must have at most %d",
+			name, len(name), validation.DNS1123SubdomainMaxLength))
+	}
+	if err := module.CheckPath(n.Module); err != nil {
+		errs = append(errs, fmt.Errorf("--module: %w", err))
+	}
+	return errors.Join(errs...)
+}
+
+func (n names) validateGroup() error {
+	why := validation.IsDNS1123Subdomain(n.Group)
+	switch {
+	case n.Group == "":
+		return errors.New("--group is missing: must be a domain of yours, such as example.com")
+	case len(why) > 0:
+		return fmt.Errorf("--group is %q: %s", n.Group, strings.Join(why, "; "))
+	case !strings.Contains(n.Group, "."):
+		return fmt.Errorf("--group is %q: must be a domain with a dot, such as %s.example.com", n.Group, n.Group)
+	case slices.ContainsFunc([]string{"k8s.io", "kubernetes.io"}, func(domain string) bool {
+		return n.Group == domain || strings.HasSuffix(n.Group, "."+domain)
+	}):
+		return fmt.Errorf("--group is %q: servers refuse kinds of the Kubernetes project that it has not approved", n.Group)
+	}
+	return nil
+}
+
+func (n names) validateKind() error {
+	switch {
+	case n.Kind == "":
+		return errors.New("--kind is missing: must be a singular in CamelCase, such as Widget")
+	case !isKind.MatchString(n.Kind):
+		return fmt.Errorf("--kind is %q: must be a singular in CamelCase, such as Widget", n.Kind)
+	case n.Kind == "GroupVersion" || n.Kind == "AddToScheme":
+		return fmt.Errorf("--kind is %q: the Go package of the kind needs that name itself", n.Kind)
+	case len(n.Program) > validation.DNS1123LabelMaxLength:
+		return fmt.Errorf("--kind is %q: must have at most %d characters", n.Kind,
+			validation.DNS1123LabelMaxLength-len("-operator"))
+	}
+	return nil
+}

@@ -1,0 +1,271 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+)
+
+const checkoutRoot = "../.."
+
+// fixture is an empty folder in which the program runs.
+type fixture struct {
+	*WithT
+	t      *testing.T
+	dir    string
+	info   *debug.BuildInfo
+	stdout bytes.Buffer
+	stderr bytes.Buffer
+}
+
+func newFixture(t *testing.T) *fixture {
+	t.Helper()
+	f := &fixture{WithT: NewWithT(t), t: t, dir: t.TempDir(), info: &debug.BuildInfo{Main: debug.Module{Path: homeostat}}}
+	t.Chdir(f.dir)
+	return f
+}
+
+// run returns the exit code.
+func (f *fixture) run(args ...string) int {
+	f.t.Helper()
+	f.stdout.Reset()
+	f.stderr.Reset()
+	return run(f.t.Context(), f.info, args, &f.stdout, &f.stderr)
+}
+
+// has are the files and folders that there are, but not what is in them.
+func (f *fixture) has() []string {
+	f.t.Helper()
+	entries, err := os.ReadDir(f.dir)
+	f.Expect(err).NotTo(HaveOccurred())
+	var names []string
+	for _, entry := range entries {
+		names = append(names, entry.Name())
+	}
+	return names
+}
+
+// root is the absolute path of this checkout.
+func root(t *testing.T) string {
+	t.Helper()
+	path, err := filepath.Abs(checkoutRoot)
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	return path
+}
+
+// Building and testing it is for the e2e test: go vet compiles all of it, tests included.
+func TestTheNewModuleCompiles(t *testing.T) {
+	checkout := root(t)
+	f := newFixture(t)
+	f.Expect(f.run("--group=example.com", "--kind=Widget", "--replace="+checkout)).To(BeZero(), f.stderr.String())
+	f.Expect(f.stdout.String()).To(ContainSubstring("cd widget-operator\n"))
+	f.Expect(f.has()).To(Equal([]string{"widget-operator"}))
+	vet := exec.CommandContext(t.Context(), "go", "vet", "./...")
+	vet.Dir = filepath.Join(f.dir, "widget-operator")
+	vet.Env = append(vet.Environ(), "GOWORK=off")
+	out, err := vet.CombinedOutput()
+	f.Expect(err).NotTo(HaveOccurred(), string(out))
+}
+
+func TestWrongCommandLinesWriteNothing(t *testing.T) {
+	checkout := root(t)
+	for _, c := range []struct {
+		args string
+		says string
+	}{
+		{"", "--group is missing: must be a domain of yours, such as example.com\n--kind is missing"},
+		{"--group=apps --kind=Widget", `--group is "apps": must be a domain with a dot, such as apps.example.com`},
+		{"--group=Example.com --kind=Widget", `--group is "Example.com": a lowercase RFC 1123 subdomain`},
+		{"--group=x.k8s.io --kind=Widget", `--group is "x.k8s.io": servers refuse`},
+		{"--group=example.com --kind=widget", `--kind is "widget": must be a singular in CamelCase, such as Widget`},
+		{"--group=example.com --kind=My-Widget", `--kind is "My-Widget": must be a singular in CamelCase`},
+		{"--group=example.com --kind=AddToScheme", `--kind is "AddToScheme": the Go package of the kind needs that name`},
+		{"--group=example.com --kind=A" + strings.Repeat("b", 54), "must have at most 54 characters"},
+		{"--group=example.com --kind=Widget --version=1", `--version is "1": must be a version of Kubernetes`},
+		{"--group=example.com --kind=Widget --plural=Widgets", `--plural is "Widgets": a DNS-1035 label`},
+		{"--group=" + strings.Repeat("a.", 125) + "io --kind=Widget", "--plural and --group are too long"},
+		{"--group=example.com --kind=Widget --module=../x", `--module: malformed module path "../x"`},
+		{"--group=example.com --kind=Widget extra", `unexpected argument "extra"`},
+		{"--group=example.com --kind=Widget --colour=red", "flag provided but not defined: -colour"},
+	} {
+		t.Run(c.args, func(t *testing.T) {
+			f := newFixture(t)
+			f.Expect(f.run(append(strings.Fields(c.args), "--replace="+checkout)...)).To(Equal(exitUsage))
+			f.Expect(f.stderr.String()).To(ContainSubstring(c.says))
+			f.Expect(f.has()).To(BeEmpty())
+		})
+	}
+}
+
+func TestTheVersionIsThatOfTheProgram(t *testing.T) {
+	g := NewWithT(t)
+	released := debug.Module{Path: homeostat, Version: "v1.2.3"}
+	for _, info := range []*debug.BuildInfo{
+		{Main: released},
+		{Main: debug.Module{Path: "example.com/user"}, Deps: []*debug.Module{{Path: "example.com/other"}, &released}},
+	} {
+		g.Expect(sourceOf(info, "")).To(Equal(source{Homeostat: "v1.2.3"}))
+	}
+	checkout := source{Homeostat: "v0.0.0", Replace: root(t)}
+	g.Expect(sourceOf(&debug.BuildInfo{Main: released}, checkoutRoot)).To(Equal(checkout))
+	replaced := released
+	replaced.Replace = &debug.Module{Path: checkoutRoot}
+	g.Expect(sourceOf(&debug.BuildInfo{Deps: []*debug.Module{&replaced}}, "")).To(Equal(checkout))
+
+	for _, version := range []string{"", "(devel)", "v0.0.0-20260101000000-0123456789ab+dirty"} {
+		_, err := sourceOf(&debug.BuildInfo{Main: debug.Module{Path: homeostat, Version: version}}, "")
+		g.Expect(err).To(MatchError(ContainSubstring("built from a checkout")), version)
+	}
+	_, err := sourceOf(nil, "")
+	g.Expect(err).To(MatchError(ContainSubstring("--replace ../homeostat")))
+	forked := released
+	forked.Replace = &debug.Module{Path: "example.com/fork", Version: "v1.0.0"}
+	_, err = sourceOf(&debug.BuildInfo{Deps: []*debug.Module{&forked}}, "")
+	g.Expect(err).To(MatchError(ContainSubstring("example.com/fork v1.0.0 replaces " + homeostat)))
+	_, err = sourceOf(nil, ".")
+	g.Expect(err).To(MatchError(ContainSubstring("must be the folder of a checkout of Homeostat")))
+	_, err = sourceOf(nil, "../../examples/tracing")
+	g.Expect(err).To(MatchError(ContainSubstring(`is one of "github.com/homeostat/homeostat/examples/tracing"`)))
+}
+
+func TestAFolderWithContentIsRefused(t *testing.T) {
+	checkout := root(t)
+	f := newFixture(t)
+	f.Expect(os.Mkdir("widget-operator", 0o755)).To(Succeed())
+	f.Expect(os.WriteFile("widget-operator/mine", nil, 0o644)).To(Succeed())
+	f.Expect(f.run("--group=example.com", "--kind=Widget", "--replace="+checkout)).To(Equal(exitError))
+	f.Expect(f.stderr.String()).To(ContainSubstring("widget-operator is not empty, it has mine in it: name a new one by --dir"))
+	entries, err := os.ReadDir("widget-operator")
+	f.Expect(err).NotTo(HaveOccurred())
+	f.Expect(entries).To(HaveLen(1))
+}
+
+func TestAllIsWrittenOrNothing(t *testing.T) {
+	files := map[string][]byte{"a": []byte("1"), "b/c": []byte("2"), ".d": nil}
+	broken := errors.New("broken")
+	for name, exists := range map[string]bool{"new folder": false, "empty folder": true} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			if exists {
+				f.Expect(os.Mkdir("x", 0o755)).To(Succeed())
+			}
+			before := f.has()
+			f.Expect(write("x", files, func(folder string) error {
+				f.Expect(filepath.Join(folder, "b", "c")).To(BeAnExistingFile())
+				return broken
+			})).To(MatchError(broken))
+			f.Expect(f.has()).To(Equal(before))
+			if exists {
+				f.Expect(os.ReadDir("x")).To(BeEmpty())
+			}
+
+			f.Expect(write("x", files, func(string) error { return nil })).To(Succeed())
+			f.Expect(f.has()).To(Equal([]string{"x"}))
+			f.Expect(all(t, "x")).To(Equal([]string{".d", "a", "b/c"}))
+			info, err := os.Stat("x")
+			f.Expect(err).NotTo(HaveOccurred())
+			f.Expect(info.Mode().Perm()).To(Equal(fs.FileMode(0o755)))
+		})
+	}
+	t.Run("without the go command", func(t *testing.T) {
+		checkout := root(t)
+		f := newFixture(t)
+		t.Setenv("PATH", "")
+		f.Expect(f.run("--group=example.com", "--kind=Widget", "--replace="+checkout)).To(Equal(exitError))
+		f.Expect(f.stderr.String()).To(ContainSubstring("running go mod tidy in the new module, of which nothing was kept"))
+		f.Expect(f.has()).To(BeEmpty())
+	})
+}
+
+// all are the files below a folder.
+func all(t *testing.T, dir string) []string {
+	t.Helper()
+	var names []string
+	err := fs.WalkDir(os.DirFS(dir), ".", func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && !entry.IsDir() {
+			names = append(names, path)
+		}
+		return err
+	})
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	return names
+}
+
+// What is written more than once is everywhere the same.
+func TestVersionsAgree(t *testing.T) {
+	g := NewWithT(t)
+	files, err := render(names{Group: "example.com", Version: "v1", Kind: "Widget"}.withDefaults(), source{Homeostat: "v1.2.3"})
+	g.Expect(err).NotTo(HaveOccurred())
+	ours, err := os.ReadFile("../../go.mod")
+	g.Expect(err).NotTo(HaveOccurred())
+	find := func(pattern string, text []byte) string {
+		match := regexp.MustCompile(pattern).FindSubmatch(text)
+		g.Expect(match).NotTo(BeNil(), pattern)
+		return string(match[1])
+	}
+	g.Expect(find(`(?m)^go (\S+)$`, files["go.mod"])).To(Equal(find(`(?m)^go (\S+)$`, ours)))
+	g.Expect(find(`golang:(\S+)`, files["Dockerfile"]) + ".0").To(Equal(find(`(?m)^go (\S+)$`, ours)))
+	g.Expect(find(`controller-tools (\S+)`, files["go.mod"])).
+		To(Equal(find(`controller-gen.kubebuilder.io/version: (\S+)`, files["config/crd/example.com_widgets.yaml"])))
+	g.Expect(files["go.mod"]).To(ContainSubstring(homeostat + " v1.2.3\n"))
+	g.Expect(files["go.mod"]).NotTo(ContainSubstring("replace"))
+}
+
+// bug returns what the README says to replace in controller.go, and by what.
+func bug(t *testing.T, readme []byte) (before, after string) {
+	t.Helper()
+	_, text, found := strings.Cut(string(readme), "```diff\n")
+	text, _, closed := strings.Cut(text, "```")
+	NewWithT(t).Expect(found && closed).To(BeTrue(), "the README has a diff")
+	for line := range strings.Lines(text) {
+		if line[0] != '+' {
+			before += line[1:]
+		}
+		if line[0] != '-' {
+			after += line[1:]
+		}
+	}
+	return before, after
+}
+
+func TestTheBugOfTheReadmeFitsTheController(t *testing.T) {
+	g := NewWithT(t)
+	for _, kind := range []string{"Widget", "Context"} {
+		files, err := render(names{Group: "example.com", Version: "v1", Kind: kind}.withDefaults(), source{Homeostat: "v1.2.3"})
+		g.Expect(err).NotTo(HaveOccurred())
+		before, after := bug(t, files["README.md"])
+		g.Expect(strings.Count(string(files["controller.go"]), before)).To(Equal(1), before)
+		g.Expect(after).NotTo(Equal(before))
+	}
+}
+
+// A kind whose name means something else in the code gets a variable of another name.
+func TestObjectsAreCalledByTheirKindWhereGoAllowsIt(t *testing.T) {
+	g := NewWithT(t)
+	for kind, variable := range map[string]string{
+		"Widget": "widget", "DNSZone": "dnszone", "Type": "object", "Context": "object", "Err": "object", "String": "object",
+	} {
+		files, err := render(names{Group: "example.com", Version: "v1", Kind: kind}.withDefaults(), source{})
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(string(files["controller.go"])).To(ContainSubstring(variable+", ok := request.Object()"), kind)
+	}
+	files, err := render(names{Group: "example.com", Version: "v1", Kind: "Widget"}.withDefaults(), source{})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(slices.Sorted(func(yield func(string) bool) {
+		for name := range files {
+			if !yield(name) {
+				return
+			}
+		}
+	})).To(ContainElements(".gitignore", "go.mod", "api/v1/widget_types.go", "config/crd/example.com_widgets.yaml"))
+}

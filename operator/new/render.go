@@ -1,0 +1,106 @@
+package main
+
+import (
+	"bytes"
+	"embed"
+	"fmt"
+	"go/format"
+	"go/scanner"
+	"go/token"
+	"io/fs"
+	"path"
+	"strings"
+	"text/template"
+
+	"golang.org/x/mod/modfile"
+	"sigs.k8s.io/yaml"
+)
+
+//go:embed all:template
+var templates embed.FS
+
+// values are what the templates say.
+type values struct {
+	names
+	source
+
+	// Object is the Go variable that holds an object of the kind.
+	Object string
+}
+
+// anyObject is a variable that no template uses for something else.
+const anyObject = "object"
+
+// render returns the files of the new module, by their paths in it.
+func render(n names, s source) (map[string][]byte, error) {
+	v := values{names: n, source: s, Object: anyObject}
+	files, err := execute(v)
+	if err != nil || token.IsKeyword(n.Singular) || identifiers(files)[n.Singular] {
+		return files, err
+	}
+	v.Object = n.Singular
+	return execute(v)
+}
+
+// execute executes every template. In their paths VERSION, KIND, GROUP and PLURAL
+// stand for the names.
+func execute(v values) (map[string][]byte, error) {
+	const root = "template/"
+	paths := strings.NewReplacer(root, "", "VERSION", v.Version, "KIND", v.Singular, "GROUP", v.Group, "PLURAL", v.Plural)
+	files := map[string][]byte{}
+	return files, fs.WalkDir(templates, path.Clean(root), func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		target := paths.Replace(strings.TrimSuffix(name, ".tmpl"))
+		if files[target], err = fill(name, v); err == nil && path.Ext(target) == ".go" {
+			files[target], err = format.Source(files[target])
+		}
+		if err != nil {
+			return fmt.Errorf("making %s: %w", target, err)
+		}
+		return nil
+	})
+}
+
+// fill executes one template. Their delimiters are << and >>, since Go has {{ in it.
+func fill(name string, v values) ([]byte, error) {
+	text, err := templates.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	functions := template.FuncMap{"yaml": scalar, "gomod": modfile.AutoQuote}
+	t, err := template.New(name).Delims("<<", ">>").Funcs(functions).Parse(string(text))
+	if err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	err = t.Execute(&out, v)
+	return out.Bytes(), err
+}
+
+// scalar returns text as a YAML value, in quotes where YAML would read something
+// else than a text.
+func scalar(text string) (string, error) {
+	out, err := yaml.Marshal(text)
+	return strings.TrimSpace(string(out)), err
+}
+
+// identifiers returns the identifiers of all Go files.
+func identifiers(files map[string][]byte) map[string]bool {
+	all := map[string]bool{}
+	for name, text := range files {
+		if path.Ext(name) != ".go" {
+			continue
+		}
+		var s scanner.Scanner
+		fset := token.NewFileSet()
+		s.Init(fset.AddFile(name, fset.Base(), len(text)), text, nil, 0)
+		for _, tok, literal := s.Scan(); tok != token.EOF; _, tok, literal = s.Scan() {
+			if tok == token.IDENT {
+				all[literal] = true
+			}
+		}
+	}
+	return all
+}

@@ -1,0 +1,88 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+)
+
+// write makes a module of files in the folder dir, which must be empty or not
+// exist: all of it, or nothing. complete is called with the folder in which the
+// files are made, before they come to dir.
+func write(dir string, files map[string][]byte, complete func(folder string) error) (err error) {
+	dir, err = filepath.Abs(dir)
+	if err != nil {
+		return err
+	}
+	entries, err := os.ReadDir(dir)
+	exists := err == nil
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return err
+	case len(entries) > 0:
+		return fmt.Errorf("folder %s is not empty, it has %s in it: name a new one by --dir", dir, entries[0].Name())
+	}
+	beside := filepath.Dir(dir)
+	if exists {
+		beside = dir // which may be all that this process may write to
+	}
+	folder, err := os.MkdirTemp(beside, ".new-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
+	if err := os.Chmod(folder, 0o755); err != nil { //nolint:gosec // as mkdir makes folders
+		return err
+	}
+	for name, content := range files {
+		path := filepath.Join(folder, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(path, content, 0o644); err != nil {
+			return err
+		}
+	}
+	if err := complete(folder); err != nil {
+		return err
+	}
+	if exists {
+		return moveInto(dir, folder)
+	}
+	return os.Rename(folder, dir)
+}
+
+// moveInto moves what is in the folder from into dir, or nothing.
+func moveInto(dir, from string) error {
+	entries, err := os.ReadDir(from)
+	if err != nil {
+		return err
+	}
+	for i, entry := range entries {
+		if err := os.Rename(filepath.Join(from, entry.Name()), filepath.Join(dir, entry.Name())); err != nil {
+			for _, moved := range entries[:i] {
+				err = errors.Join(err, os.RemoveAll(filepath.Join(dir, moved.Name())))
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+// tidy completes go.mod and go.sum in a folder. What the go command says on the
+// way goes to out.
+func tidy(ctx context.Context, folder string, out io.Writer) error {
+	command := exec.CommandContext(ctx, "go", "mod", "tidy")
+	command.Dir, command.Stdout, command.Stderr = folder, out, out
+	command.Env = append(command.Environ(), "GOWORK=off") // the module is in no workspace yet
+	if err := command.Run(); err != nil {
+		return fmt.Errorf("running go mod tidy in the new module, of which nothing was kept: %w", errors.Join(err, ctx.Err()))
+	}
+	return nil
+}
