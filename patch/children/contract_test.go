@@ -31,7 +31,7 @@ func TestContract(t *testing.T) {
 		"Before children are deleted or adopted, the server confirms that the owner is as it was read, so that a late cache " +
 			"costs nothing.": all(TestALateOwnerDeletesNothing, TestALateOwnerAdoptsNothing),
 		"A child is deleted as it was cached, by its UID and resourceVersion.": TestAChildIsDeletedAsItWasCached,
-		"An object that no owner controls is left alone, unless it has the name of a wanted child and matches Options.Adopt.": all(
-			orphansAreLeftAlone, TestAMatchingOrphanIsAdopted, TestAnOrphanThatTheCacheDoesNotHaveIsAdoptedToo),
+		"An object that no owner controls is left alone, unless it has the name of a wanted child and the labels of Options.Mark.": all(
+			orphansAreLeftAlone, TestAMarkedOrphanIsAdopted, TestAnOrphanThatTheCacheDoesNotHaveIsAdoptedToo),
 	})
 }

@@ -30,7 +30,7 @@
 //     it was read, so that a late cache costs nothing.
 //   - A child is deleted as it was cached, by its UID and resourceVersion.
 //   - An object that no owner controls is left alone, unless it has the name of a
-//     wanted child and matches [Options].Adopt.
+//     wanted child and the labels of [Options].Mark.
 //
 // A crash between two writes leaves some children to be made or deleted by the next
 // reconcile. A child that the cache does not have yet is not deleted: its arrival is a

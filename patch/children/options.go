@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-
-	"k8s.io/apimachinery/pkg/labels"
 )
 
 const (
@@ -26,10 +24,10 @@ type Options struct {
 	// MaxShare is the other half of the safety limit, as a share of the owner's
 	// children. A share of 1 switches the limit off. Defaults to 0.5.
 	MaxShare float64
-	// Adopt selects, by their labels, the objects without a controller that become
-	// children if they have the name of a wanted one. Such an object may have lost its
-	// owner reference, or may be a user's own. Defaults to none: it is an error.
-	Adopt labels.Selector
+	// Mark are labels that each child gets. By them a child is known that has lost its
+	// owner reference: an object with these labels, the name of a wanted child and no
+	// controller is adopted. Defaults to none: such an object is an error.
+	Mark map[string]string
 }
 
 func (o *Options) withDefaults() Options {
@@ -39,9 +37,6 @@ func (o *Options) withDefaults() Options {
 	}
 	set.MaxCount = cmp.Or(set.MaxCount, defaultMaxCount)
 	set.MaxShare = cmp.Or(set.MaxShare, defaultMaxShare)
-	if set.Adopt == nil {
-		set.Adopt = labels.Nothing()
-	}
 	return set
 }
 

@@ -113,7 +113,7 @@ func TestALateOwnerDeletesNothing(t *testing.T) {
 func TestALateOwnerAdoptsNothing(t *testing.T) {
 	for how, change := range late {
 		for _, cached := range []bool{true, false} {
-			inFixture(t, adopt, func(w *fixture) {
+			inFixture(t, marked, func(w *fixture) {
 				if !cached {
 					w.freeze()
 				}

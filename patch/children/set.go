@@ -26,8 +26,8 @@ type Child[T informer.Object] struct {
 	// second object after a crash.
 	Name string
 	// Edit makes the object what is wanted. It is given a copy of it, or an object that
-	// has only its name, and may retain either. Owner references need not be set, and
-	// no other controller can be.
+	// has only its name, and may retain either. The owner reference and the mark need
+	// not be set; a different controller cannot be.
 	Edit func(T)
 }
 
@@ -217,15 +217,16 @@ func (c *call[T]) mayWrite(ctx context.Context, obj T) error {
 	switch isNew := obj.GetUID() == ""; {
 	case isNew:
 		return nil
-	case !c.options.Adopt.Matches(labels.Set(obj.GetLabels())):
+	case len(c.options.Mark) == 0 || !labels.SelectorFromSet(c.options.Mark).Matches(labels.Set(obj.GetLabels())):
 		return errOrphan
 	default: // by a dead owner it would be deleted
 		return c.confirm(ctx)
 	}
 }
 
-// own makes obj a child, whatever an edit has done to its controllers.
+// own makes obj a child, whatever an edit has done to its labels and controllers.
 func (c *call[T]) own(obj T) error {
+	obj.SetLabels(labels.Merge(obj.GetLabels(), c.options.Mark))
 	uid := c.owner.GetUID()
 	refs := slices.Clone(obj.GetOwnerReferences())
 	obj.SetOwnerReferences(slices.DeleteFunc(refs, func(r metav1.OwnerReference) bool {

@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/homeostat/homeostat/informer"
@@ -20,8 +19,8 @@ import (
 )
 
 var (
-	ours  = map[string]string{"ours": "yes"}
-	adopt = &children.Options{Adopt: labels.SelectorFromSet(ours)}
+	ours   = map[string]string{"ours": "yes"}
+	marked = &children.Options{Mark: ours}
 )
 
 func TestEnsureKeepsExactlyTheWantedChildren(t *testing.T) {
@@ -88,7 +87,7 @@ func TestAnOwnerInANamespaceHasNoClusterScopedChildren(t *testing.T) {
 
 func foreignChildrenAreLeftAlone(t *testing.T) {
 	for _, cached := range []bool{true, false} {
-		inFixture(t, adopt, func(w *fixture) {
+		inFixture(t, marked, func(w *fixture) {
 			other := w.newOwner("other")
 			if !cached {
 				w.freeze()
@@ -107,7 +106,7 @@ func foreignChildrenAreLeftAlone(t *testing.T) {
 
 // An owner was deleted and recreated. Its children are still there, and the garbage collector has not come yet.
 func TestTheChildrenOfADeletedOwnerOfTheSameNameAreNotTaken(t *testing.T) {
-	inFixture(t, adopt, func(w *fixture) {
+	inFixture(t, marked, func(w *fixture) {
 		w.Expect(w.ensure("a", "old")).To(Succeed())
 		w.Expect(w.user.CoreV1().ConfigMaps("d").Delete(w.t.Context(), "site", metav1.DeleteOptions{})).To(Succeed())
 		before := w.secret("a")
@@ -227,7 +226,7 @@ func wantedComeFirst(t *testing.T) {
 
 func orphansAreLeftAlone(t *testing.T) {
 	for _, cached := range []bool{true, false} {
-		inFixture(t, adopt, func(w *fixture) {
+		inFixture(t, marked, func(w *fixture) {
 			if !cached {
 				w.freeze()
 			}
@@ -241,12 +240,12 @@ func orphansAreLeftAlone(t *testing.T) {
 	}
 	inFixture(t, nil, func(w *fixture) {
 		w.create("a", nil)
-		w.Expect(w.ensure("a")).To(MatchError(ContainSubstring("no owner controls it")), "without Adopt nothing matches")
+		w.Expect(w.ensure("a")).To(MatchError(ContainSubstring("no owner controls it")), "without a mark there is none to adopt")
 	})
 }
 
-func TestAMatchingOrphanIsAdopted(t *testing.T) {
-	inFixture(t, adopt, func(w *fixture) {
+func TestAMarkedOrphanIsAdopted(t *testing.T) {
+	inFixture(t, marked, func(w *fixture) {
 		orphan := w.create("a", ours)
 		w.Expect(w.ensure("a")).To(Succeed())
 		adopted := w.secret("a")
@@ -256,8 +255,18 @@ func TestAMatchingOrphanIsAdopted(t *testing.T) {
 	})
 }
 
+func TestEveryChildGetsTheMark(t *testing.T) {
+	inFixture(t, marked, func(w *fixture) {
+		w.Expect(w.ensure("a")).To(Succeed())
+		w.Expect(w.secret("a").Labels).To(Equal(ours))
+		w.edit("a", func(s *corev1.Secret) { s.Labels = map[string]string{"theirs": "yes"} })
+		w.Expect(w.ensure("a")).To(Succeed())
+		w.Expect(w.secret("a").Labels).To(Equal(map[string]string{"ours": "yes", "theirs": "yes"}))
+	})
+}
+
 func TestAnOrphanThatTheCacheDoesNotHaveIsAdoptedToo(t *testing.T) {
-	inFixture(t, adopt, func(w *fixture) {
+	inFixture(t, marked, func(w *fixture) {
 		w.freeze()
 		w.create("a", ours)
 		w.Expect(w.ensure("a")).To(Succeed())
@@ -270,7 +279,7 @@ func TestAnOrphanThatTheCacheDoesNotHaveIsAdoptedToo(t *testing.T) {
 
 // What the cache takes for an orphan has got an owner since.
 func TestAnOrphanIsNotTakenFromItsNewOwner(t *testing.T) {
-	inFixture(t, adopt, func(w *fixture) {
+	inFixture(t, marked, func(w *fixture) {
 		w.create("a", ours)
 		w.freeze()
 		other := w.newOwner("other")
