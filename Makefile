@@ -11,6 +11,7 @@ BENCHSTAT_VERSION := v0.0.0-20260908200009-22c9c6c9d4da
 APIDIFF_VERSION := v0.0.0-20261014143641-f0251eb4aa3e
 DEADCODE_VERSION := v0.52.0
 GOVULNCHECK_VERSION := v1.8.0
+CONTROLLER_GEN_VERSION := v0.23.0
 
 GOLANGCI_LINT := $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION)
 GOFUMPT := $(BIN)/gofumpt-$(GOFUMPT_VERSION)
@@ -18,6 +19,7 @@ BENCHSTAT := $(BIN)/benchstat-$(BENCHSTAT_VERSION)
 APIDIFF := $(BIN)/apidiff-$(APIDIFF_VERSION)
 DEADCODE := $(BIN)/deadcode-$(DEADCODE_VERSION)
 GOVULNCHECK := $(BIN)/govulncheck-$(GOVULNCHECK_VERSION)
+CONTROLLER_GEN := $(BIN)/controller-gen-$(CONTROLLER_GEN_VERSION)
 
 # The packages of this module that have tests against the real API server.
 # Those that take longest come first, and several at a time: most of it is waiting.
@@ -100,6 +102,10 @@ controlplane-build: ## Build bin/controlplane (5 to 6 minutes the first time).
 fmt: $(GOFUMPT) ## Format every Go file.
 	$(GOFUMPT) -w $(GO_FILES)
 
+.PHONY: generate
+generate: $(CONTROLLER_GEN) ## Write what examples/website generates from its types: copy functions and the CRD.
+	$(CONTROLLER_GEN) object crd paths=./examples/website/api/... output:crd:stdout > examples/website/deploy/crd.yaml
+
 .PHONY: lint
 lint: $(GOLANGCI_LINT) shellcheck ## Run the linters.
 	$(GOLANGCI_LINT) run --build-tags e2e,mutate ./...
@@ -113,8 +119,12 @@ shellcheck:
 	shellcheck examples/observe/scripts/*/*.sh
 
 .PHONY: verify
-verify: $(GOFUMPT) lint deadcode api ## Format, linters, documents, tidy modules, dead code, changes of the API, and the modules that stand apart.
+verify: $(GOFUMPT) lint deadcode api $(CONTROLLER_GEN) ## Format, linters, documents, tidy modules, dead code, changes of the API, generated files, and the modules that stand apart.
 	go test -vet=off . -run 'Snippets|Links|Commands|README|Page|Example'
+	@fresh="$$(mktemp -d)"; trap 'rm -r "$$fresh"' EXIT; \
+	  $(CONTROLLER_GEN) object crd paths=./examples/website/api/... output:object:dir="$$fresh" output:crd:stdout \
+	    | diff - examples/website/deploy/crd.yaml && diff "$$fresh" examples/website/api/v1 --exclude website.go \
+	    || { echo "the types of examples/website have changed: run make generate"; exit 1; }
 	@unformatted="$$($(GOFUMPT) -l $(GO_FILES))"; \
 	  if [ -n "$$unformatted" ]; then echo "run make fmt; not formatted:"; echo "$$unformatted"; exit 1; fi
 	go mod tidy -diff
@@ -185,6 +195,10 @@ $(BENCHSTAT):
 $(APIDIFF):
 	GOBIN=$(BIN) go install golang.org/x/exp/cmd/apidiff@$(APIDIFF_VERSION)
 	mv $(BIN)/apidiff $@
+
+$(CONTROLLER_GEN):
+	GOBIN=$(BIN) go install sigs.k8s.io/controller-tools/cmd/controller-gen@$(CONTROLLER_GEN_VERSION)
+	mv $(BIN)/controller-gen $@
 
 $(DEADCODE):
 	GOBIN=$(BIN) go install golang.org/x/tools/cmd/deadcode@$(DEADCODE_VERSION)

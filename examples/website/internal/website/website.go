@@ -1,0 +1,226 @@
+// Package website keeps what Websites ask for: for each of them a Deployment and a
+// Service, which are its children, and an entry in the CDN, outside of the cluster.
+package website
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/homeostat/homeostat/cluster"
+	v1 "github.com/homeostat/homeostat/examples/website/api/v1"
+	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/names"
+	"github.com/homeostat/homeostat/operator"
+	"github.com/homeostat/homeostat/patch"
+	"github.com/homeostat/homeostat/patch/children"
+	"github.com/homeostat/homeostat/reconcile"
+)
+
+// Name of the operator: its field manager, and its mark on what it makes.
+const Name = "website"
+
+// siteLabel is on the Pods of a Website.
+const siteLabel = "web.homeostat.dev/website"
+
+// Client reads and writes the Websites of one namespace, or of all.
+type Client interface {
+	informer.Client[*v1.Website, *v1.WebsiteList]
+	patch.Client[*v1.Website]
+}
+
+// Setup returns the controller, as [operator.Program] wants it.
+func Setup(env operator.Env, cdn CDN) ([]*reconcile.Controller, error) {
+	websites, err := cluster.NewKind[*v1.Website, *v1.WebsiteList](
+		env.Cluster, v1.GroupVersion.WithResource("websites"), v1.AddToScheme)
+	if err != nil {
+		return nil, err
+	}
+	c, err := New(env.Cluster.Client(), func(ns string) Client { return websites.In(ns) }, cdn, env.Options())
+	return []*reconcile.Controller{c}, err
+}
+
+// reconciler keeps one Website at a time.
+type reconciler struct {
+	websites    func(namespace string) Client
+	secrets     *informer.Informer[*corev1.Secret]
+	deployments *children.Set[*appsv1.Deployment]
+	services    *children.Set[*corev1.Service]
+	cdn         CDN
+	options     *reconcile.Options
+}
+
+// New returns the controller. It starts nothing.
+func New(
+	client kubernetes.Interface, websites func(namespace string) Client, cdn CDN, o *reconcile.Options,
+) (*reconcile.Controller, error) {
+	in := informer.ForNamespaces(websites, nil)
+	deployments := informer.For(client.AppsV1().Deployments(""), nil)
+	services := informer.For(client.CoreV1().Services(""), nil)
+	secrets := informer.For(client.CoreV1().Secrets(""), nil)
+	bySecret := informer.NewIndex(in, func(w *v1.Website) []reconcile.Key { return []reconcile.Key{secretOf(w)} })
+	o.Triggers = []reconcile.Trigger{
+		reconcile.Owned(deployments),
+		reconcile.Owned(services),
+		reconcile.Mapped(secrets, func(_ context.Context, old, new *corev1.Secret) (keys []reconcile.Key, _ error) {
+			for site := range bySecret.Get(keyOf(cmp.Or(new, old))) {
+				keys = append(keys, keyOf(site))
+			}
+			return keys, nil
+		}),
+		reconcile.External("cdn", func(ctx context.Context, enqueue func(reconcile.Key) error) error {
+			return wait.PollUntilContextCancel(ctx, time.Minute, false, func(context.Context) (bool, error) {
+				for site := range in.Snapshot().All() {
+					if is, _ := cdn.Entry(keyOf(site)); string(is) != entryOf(site) {
+						_ = enqueue(keyOf(site)) // fails when ctx has ended
+					}
+				}
+				return false, nil
+			})
+		}),
+	}
+	kind := v1.GroupVersion.WithKind("Website")
+	marked := &children.Options{Mark: map[string]string{"app.kubernetes.io/managed-by": Name}}
+	return reconcile.New(Name, in, &reconciler{
+		websites: websites, secrets: secrets, cdn: cdn, options: o,
+		deployments: children.New(kind, websites, deployments, client.AppsV1().Deployments, marked),
+		services:    children.New(kind, websites, services, client.CoreV1().Services, marked),
+	}, o)
+}
+
+// Reconcile brings a Website to its desired state, and says in its status how far it is.
+func (r *reconciler) Reconcile(ctx context.Context, q reconcile.Request[*v1.Website]) (reconcile.Result, error) {
+	site, ok := q.Object()
+	if !ok {
+		return reconcile.Result{}, nil // its entry was removed before, and the server deletes its children
+	}
+	live, site, err := patch.Finalizer[*v1.Website, Client]{
+		Name: "web.homeostat.dev/cdn", Client: r.websites,
+		Clean: func(context.Context, *v1.Website) error { return r.cdn.Remove(q.Key) },
+	}.Guard(ctx, site)
+	if err != nil || !live {
+		return reconcile.Result{}, err
+	}
+	lacks, err := r.keep(ctx, site)
+	if !patch.IsStale(err) { // the next reconcile sees newer objects, and has something to report
+		err = errors.Join(err, r.report(ctx, site, lacks))
+	}
+	return reconcile.Result{}, err
+}
+
+// keep writes what is not as the Website says, and returns what it lacks for visitors.
+func (r *reconciler) keep(ctx context.Context, site *v1.Website) (lacks string, err error) {
+	secret, ok := r.secrets.Get(secretOf(site))
+	if !ok {
+		return fmt.Sprintf("Secret %q does not exist", site.Spec.SecretName), nil
+	}
+	deployed, err := r.deployments.Ensure(ctx, site, deploymentOf(site, secret))
+	_, err2 := r.services.Ensure(ctx, site, serviceOf(site))
+	if err := errors.Join(err, err2, r.publish(ctx, site)); err != nil {
+		return err.Error(), err
+	}
+	if n, want := deployed[0].Status.AvailableReplicas, site.Spec.Replicas; n < want {
+		return fmt.Sprintf("%d of %d replicas are available", n, want), nil
+	}
+	return "", nil
+}
+
+// publish tells the CDN where the Website is. The cache may be late, after a restart by
+// minutes, and no precondition protects the CDN: only the server knows whether the
+// Website still exists. If it does, so does the finalizer.
+func (r *reconciler) publish(ctx context.Context, site *v1.Website) error {
+	if is, _ := r.cdn.Entry(keyOf(site)); string(is) == entryOf(site) {
+		return nil
+	}
+	live, ok, err := names.Live(ctx, r.websites(site.Namespace), site.Name)
+	if err != nil || !ok || live.UID != site.UID {
+		return err
+	}
+	return r.cdn.Publish(keyOf(site), entryOf(site))
+}
+
+// report writes the condition, unless the Website has it already, and an Event when it turns.
+func (r *reconciler) report(ctx context.Context, site *v1.Website, lacks string) error {
+	ready := metav1.Condition{Type: "Ready", Status: metav1.ConditionTrue, Reason: "Complete"}
+	if lacks != "" {
+		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, "Incomplete", lacks
+	}
+	_, err := patch.Status(ctx, r.websites, site, nil, func(edit *v1.Website) {
+		meta.SetStatusCondition(&edit.Status.Conditions, ready)
+	})
+	if err == nil && !meta.IsStatusConditionPresentAndEqual(site.Status.Conditions, ready.Type, ready.Status) {
+		r.options.Events.Eventf(site, nil, corev1.EventTypeNormal, ready.Reason, "Reconcile", "%s", ready.Message)
+	}
+	return err
+}
+
+// deploymentOf returns the web server of a Website. It sets what it is about and nothing
+// else: what the server fills in, and what others add, stays.
+func deploymentOf(site *v1.Website, secret *corev1.Secret) children.Child[*appsv1.Deployment] {
+	return children.Child[*appsv1.Deployment]{Name: site.Name, Edit: func(d *appsv1.Deployment) {
+		d.Spec.Replicas = new(site.Spec.Replicas)
+		d.Spec.Selector = metav1.SetAsLabelSelector(map[string]string{siteLabel: site.Name})
+		metav1.SetMetaDataLabel(&d.Spec.Template.ObjectMeta, siteLabel, site.Name)
+		// A changed annotation restarts the Pods. The text of a map is sorted.
+		sum := fmt.Sprintf("%x", sha256.Sum256(fmt.Append(nil, secret.Data)))
+		metav1.SetMetaDataAnnotation(&d.Spec.Template.ObjectMeta, "web.homeostat.dev/secret", sum)
+		// One container, as the server has completed it.
+		d.Spec.Template.Spec.Containers = append(d.Spec.Template.Spec.Containers, corev1.Container{})[:1]
+		web := &d.Spec.Template.Spec.Containers[0]
+		web.Name, web.Image = "web", site.Spec.Image
+		web.EnvFrom = []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{}}}
+		web.EnvFrom[0].SecretRef.Name = secret.Name
+	}}
+}
+
+// serviceOf returns how the CDN reaches the web server.
+func serviceOf(site *v1.Website) children.Child[*corev1.Service] {
+	return children.Child[*corev1.Service]{Name: site.Name, Edit: func(s *corev1.Service) {
+		s.Spec.Type = corev1.ServiceTypeClusterIP
+		s.Spec.Selector = map[string]string{siteLabel: site.Name}
+		s.Spec.Ports = []corev1.ServicePort{{Port: 80, TargetPort: intstr.FromInt32(8080), Protocol: corev1.ProtocolTCP}}
+	}}
+}
+
+func entryOf(site *v1.Website) string {
+	return fmt.Sprintf("%s http://%s.%s.svc\n", site.Spec.Host, site.Name, site.Namespace)
+}
+
+func secretOf(site *v1.Website) reconcile.Key {
+	return reconcile.Key{Namespace: site.Namespace, Name: site.Spec.SecretName}
+}
+
+func keyOf(o metav1.Object) reconcile.Key {
+	return reconcile.Key{Namespace: o.GetNamespace(), Name: o.GetName()}
+}
+
+// CDN brings visitors to websites: it reads a directory, in which each website has a
+// file. It stands for everything outside of a cluster: DNS, a load balancer, a cloud.
+type CDN string
+
+// Entry returns the entry of a website.
+func (c CDN) Entry(site reconcile.Key) ([]byte, error) { return os.ReadFile(c.file(site)) }
+
+// Publish makes entry that of a website.
+func (c CDN) Publish(site reconcile.Key, entry string) error {
+	return os.WriteFile(c.file(site), []byte(entry), 0o644)
+}
+
+// Remove removes the entry of a website. One that does not exist is no error.
+func (c CDN) Remove(site reconcile.Key) error { return os.RemoveAll(c.file(site)) }
+
+func (c CDN) file(site reconcile.Key) string {
+	return fmt.Sprintf("%s/%s.%s", c, site.Namespace, site.Name)
+}

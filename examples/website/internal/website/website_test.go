@@ -1,0 +1,244 @@
+package website_test
+
+import (
+	"context"
+	"os"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/gentype"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/events"
+
+	v1 "github.com/homeostat/homeostat/examples/website/api/v1"
+	"github.com/homeostat/homeostat/examples/website/internal/website"
+	"github.com/homeostat/homeostat/reconcile"
+)
+
+// fixture is the operator on fake clients, in a bubble of virtual time.
+type fixture struct {
+	*WithT
+	t        *testing.T
+	client   *fake.Clientset
+	websites fakeWebsites // those of namespace d
+	cdn      website.CDN
+	events   *events.FakeRecorder
+}
+
+// inFixture calls f with the operator running.
+func inFixture(t *testing.T, f func(w *fixture)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		websites := newFakeWebsites()
+		w := &fixture{
+			WithT: NewWithT(t), t: t, client: fake.NewClientset(), websites: websites("d"),
+			cdn: newCDN(t), events: events.NewFakeRecorder(100),
+		}
+		of := func(namespace string) website.Client { return websites(namespace) }
+		c, err := website.New(w.client, of, w.cdn, &reconcile.Options{Events: w.events})
+		w.Expect(err).NotTo(HaveOccurred())
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- c.Run(ctx) }()
+		f(w)
+		stop()
+		w.Expect(<-ended).To(Succeed())
+	})
+}
+
+type fakeWebsites = *gentype.FakeClientWithList[*v1.Website, *v1.WebsiteList]
+
+// newFakeWebsites returns fake clients of Websites, which client-gen would have generated.
+func newFakeWebsites() func(namespace string) fakeWebsites {
+	scheme := runtime.NewScheme()
+	if err := v1.AddToScheme(scheme); err != nil {
+		panic(err)
+	}
+	metav1.AddToGroupVersion(scheme, v1.GroupVersion)
+	tracker := clienttesting.NewObjectTracker(scheme, serializer.NewCodecFactory(scheme).UniversalDecoder())
+	server := &clienttesting.Fake{}
+	server.AddReactor("*", "*", clienttesting.ObjectReaction(tracker))
+	server.AddWatchReactor("*", func(a clienttesting.Action) (bool, watch.Interface, error) {
+		w, err := tracker.Watch(a.GetResource(), a.GetNamespace())
+		return true, w, err
+	})
+	return func(namespace string) fakeWebsites {
+		return gentype.NewFakeClientWithList(server, namespace,
+			v1.GroupVersion.WithResource("websites"), v1.GroupVersion.WithKind("Website"),
+			func() *v1.Website { return &v1.Website{} }, func() *v1.WebsiteList { return &v1.WebsiteList{} },
+			func(to, from *v1.WebsiteList) { to.ListMeta = from.ListMeta },
+			func(l *v1.WebsiteList) []*v1.Website { return gentype.ToPointerSlice(l.Items) },
+			func(l *v1.WebsiteList, items []*v1.Website) { l.Items = gentype.FromPointerSlice(items) })
+	}
+}
+
+// settle returns when nothing can happen any more without time passing.
+func (w *fixture) settle() { synctest.Wait() }
+
+func (w *fixture) createSite(name, secret string) {
+	w.t.Helper()
+	site := siteOf(name, secret)
+	site.UID, site.Generation = types.UID("uid-of-"+name), 1 // which a fake server does not give
+	_, err := w.websites.Create(w.t.Context(), site, metav1.CreateOptions{})
+	w.Expect(err).NotTo(HaveOccurred())
+	w.settle()
+}
+
+func (w *fixture) createSecret(name, value string) {
+	w.t.Helper()
+	_, err := w.client.CoreV1().Secrets("d").Create(w.t.Context(), secretOf(name, value), metav1.CreateOptions{})
+	w.Expect(err).NotTo(HaveOccurred())
+	w.settle()
+}
+
+func (w *fixture) site(name string) *v1.Website {
+	w.t.Helper()
+	w.settle()
+	site, err := w.websites.Get(w.t.Context(), name, metav1.GetOptions{})
+	w.Expect(err).NotTo(HaveOccurred())
+	return site
+}
+
+func (w *fixture) ready(name string) *metav1.Condition {
+	w.t.Helper()
+	return meta.FindStatusCondition(w.site(name).Status.Conditions, "Ready")
+}
+
+func (w *fixture) deployment(name string) *appsv1.Deployment {
+	w.t.Helper()
+	w.settle()
+	d, err := w.client.AppsV1().Deployments("d").Get(w.t.Context(), name, metav1.GetOptions{})
+	w.Expect(err).NotTo(HaveOccurred())
+	return d
+}
+
+func (w *fixture) entry(name string) string {
+	w.settle()
+	return entryIn(w.cdn, name)
+}
+
+// rollout makes the replicas of a Deployment available.
+func (w *fixture) rollout(name string) {
+	w.t.Helper()
+	d := w.deployment(name)
+	d.Status.AvailableReplicas = *d.Spec.Replicas
+	_, err := w.client.AppsV1().Deployments("d").UpdateStatus(w.t.Context(), d, metav1.UpdateOptions{})
+	w.Expect(err).NotTo(HaveOccurred())
+	w.settle()
+}
+
+func TestAWebsiteGetsWhatItAsksFor(t *testing.T) {
+	inFixture(t, func(w *fixture) {
+		w.createSecret("one", "first")
+		w.createSite("shop", "one")
+		owner := *metav1.NewControllerRef(w.site("shop"), v1.GroupVersion.WithKind("Website"))
+		d := w.deployment("shop")
+		w.Expect(d.OwnerReferences).To(ConsistOf(owner))
+		w.Expect(d.Spec.Template.Spec.Containers).To(ConsistOf(And(HaveField("Image", "web:1"),
+			HaveField("EnvFrom", ConsistOf(HaveField("SecretRef.Name", "one"))))))
+		s, err := w.client.CoreV1().Services("d").Get(t.Context(), "shop", metav1.GetOptions{})
+		w.Expect(err).NotTo(HaveOccurred())
+		w.Expect(s.OwnerReferences).To(ConsistOf(owner))
+		w.Expect(d.Spec.Template.Labels).To(Equal(s.Spec.Selector))
+		w.Expect(d.Spec.Template.Labels).To(Equal(d.Spec.Selector.MatchLabels))
+		w.Expect(w.entry("shop")).To(Equal("shop.example.com http://shop.d.svc\n"))
+		w.Expect(w.site("shop").Finalizers).To(ConsistOf("web.homeostat.dev/cdn"))
+	})
+}
+
+func TestTheStatusSaysWhatAWebsiteLacks(t *testing.T) {
+	inFixture(t, func(w *fixture) {
+		w.createSite("shop", "one")
+		w.Expect(w.ready("shop")).To(HaveValue(And(HaveField("Status", metav1.ConditionFalse),
+			HaveField("Message", `Secret "one" does not exist`), HaveField("ObservedGeneration", int64(1)))))
+		w.createSecret("one", "first")
+		w.Expect(w.ready("shop").Message).To(Equal("0 of 1 replicas are available"))
+		w.rollout("shop")
+		w.Expect(w.ready("shop")).To(HaveValue(And(HaveField("Status", metav1.ConditionTrue), HaveField("Message", ""))))
+		w.Expect(w.events.Events).To(HaveLen(2), "when it turned, and no more")
+		w.Expect(<-w.events.Events).To(ContainSubstring(`Incomplete Secret "one" does not exist`))
+		w.Expect(<-w.events.Events).To(ContainSubstring("Complete"))
+	})
+}
+
+func TestAChangedSecretRestartsTheWebServersThatUseIt(t *testing.T) {
+	inFixture(t, func(w *fixture) {
+		w.createSecret("one", "first")
+		w.createSecret("two", "first")
+		w.createSite("shop", "one")
+		w.createSite("blog", "two")
+		shop, blog := w.deployment("shop"), w.deployment("blog")
+		_, err := w.client.CoreV1().Secrets("d").Update(t.Context(), secretOf("one", "second"), metav1.UpdateOptions{})
+		w.Expect(err).NotTo(HaveOccurred())
+		w.Expect(w.deployment("shop").Spec.Template.Annotations).NotTo(Equal(shop.Spec.Template.Annotations))
+		w.Expect(w.deployment("blog")).To(Equal(blog))
+	})
+}
+
+func TestTheEntryIsRemovedBeforeTheWebsite(t *testing.T) {
+	inFixture(t, func(w *fixture) {
+		w.createSecret("one", "first")
+		w.createSite("shop", "one")
+		w.Expect(w.entry("shop")).NotTo(BeEmpty())
+		site, now := w.site("shop"), metav1.Now()
+		site.DeletionTimestamp = &now // as a server does while there are finalizers
+		_, err := w.websites.Update(t.Context(), site, metav1.UpdateOptions{})
+		w.Expect(err).NotTo(HaveOccurred())
+		w.Expect(w.site("shop").Finalizers).To(BeEmpty())
+		w.Expect(w.entry("shop")).To(BeEmpty())
+	})
+}
+
+func TestALostOrChangedEntryIsRestored(t *testing.T) {
+	inFixture(t, func(w *fixture) {
+		w.createSecret("one", "first")
+		w.createSite("shop", "one")
+		entry := w.entry("shop")
+		for _, tamper := range []func() error{
+			func() error { return w.cdn.Remove(key("shop")) },
+			func() error { return w.cdn.Publish(key("shop"), "elsewhere") },
+		} {
+			w.Expect(tamper()).To(Succeed())
+			w.Expect(w.entry("shop")).NotTo(Equal(entry))
+			<-time.After(2 * time.Minute)
+			w.settle()
+			w.Expect(w.entry("shop")).To(Equal(entry))
+		}
+	})
+}
+
+func TestADeploymentOfAnotherClientIsLeftAlone(t *testing.T) {
+	inFixture(t, func(w *fixture) {
+		theirs := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "d", Name: "shop", UID: "theirs"}}
+		_, err := w.client.AppsV1().Deployments("d").Create(t.Context(), theirs, metav1.CreateOptions{})
+		w.Expect(err).NotTo(HaveOccurred())
+		w.createSecret("one", "first")
+		w.createSite("shop", "one")
+		w.Expect(w.ready("shop").Message).To(ContainSubstring("it exists, and no owner controls it"))
+		w.Expect(w.deployment("shop").Spec).To(Equal(theirs.Spec))
+	})
+}
+
+func TestACDNThatFailsIsNamedAndTriedAgain(t *testing.T) {
+	inFixture(t, func(w *fixture) {
+		w.createSecret("one", "first")
+		w.Expect(os.Remove(string(w.cdn))).To(Succeed())
+		w.createSite("shop", "one")
+		w.Expect(w.ready("shop").Message).To(ContainSubstring("no such file or directory"))
+		w.Expect(w.deployment("shop").Name).To(Equal("shop"), "the rest is there")
+		w.Expect(os.Mkdir(string(w.cdn), 0o755)).To(Succeed())
+		<-time.After(time.Minute)
+		w.Expect(w.entry("shop")).NotTo(BeEmpty())
+		w.Expect(w.ready("shop").Message).To(Equal("0 of 1 replicas are available"))
+	})
+}

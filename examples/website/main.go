@@ -1,0 +1,29 @@
+// Command website runs web servers for Websites, and tells a CDN where they are. See
+// README.md.
+package main
+
+import (
+	"flag"
+	"os"
+
+	"github.com/homeostat/homeostat/examples/website/internal/website"
+	"github.com/homeostat/homeostat/operator"
+	"github.com/homeostat/homeostat/reconcile"
+)
+
+func main() {
+	var cdn string
+	os.Exit(operator.Program{
+		Name: website.Name,
+		Needs: []string{
+			"get,list,patch,watch websites.web.homeostat.dev", "patch websites.web.homeostat.dev/status", "list,watch secrets",
+			"create,delete,get,list,patch,watch deployments.apps", "create,delete,get,list,patch,watch services",
+		},
+		Flags: func(fs *flag.FlagSet) {
+			fs.StringVar(&cdn, "cdn", "cdn", "`directory` with one file for each website, which the CDN reads")
+		},
+		Setup: func(env operator.Env) ([]*reconcile.Controller, error) {
+			return website.Setup(env, website.CDN(cdn))
+		},
+	}.Main(os.Args[1:], os.Stderr))
+}
