@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
@@ -55,6 +56,9 @@ func newExplorer(t *testing.T, c *Case, o *Options) *explorer {
 	return &explorer{t: t, c: c, whole: c, o: prepare(t, c, o), began: time.Now(), report: &Report{}, rules: rules.Set{}}
 }
 
+// garbage is the percentage at which Go collects it: what a run leaves behind is little, and soon of no use.
+const garbage = 800
+
 // prepare reads the options, and takes chance out of the process for as long as the test lasts.
 func prepare(t *testing.T, c *Case, o *Options) Options {
 	t.Helper()
@@ -70,6 +74,8 @@ func prepare(t *testing.T, c *Case, o *Options) Options {
 	if err := c.Validate(); err != nil {
 		t.Fatalf("reading the case of an exploration: %v", err)
 	}
+	collect := debug.SetGCPercent(garbage)
+	t.Cleanup(func() { debug.SetGCPercent(collect) })
 	t.Setenv("GODEBUG", strings.TrimPrefix(os.Getenv("GODEBUG")+",randseednop=0", ","))
 	// One of them sleeps until its clock has passed that of the last error: of another run, or of real time.
 	handlers := utilruntime.ErrorHandlers

@@ -9,6 +9,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/homeostat/homeostat/internal/apisim"
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/backend"
 )
 
@@ -19,12 +20,13 @@ import (
 type World struct {
 	server  backend.Server
 	outside any
+	found   map[string]apisim.Resource // by name, as callers write it
 }
 
 // On returns the World of the case on a server, and makes what is outside of it, by Case.Outside. It is for package
 // live: a server can be made in this module only.
 func (c *Case) On(server backend.Server) *World {
-	w := &World{server: server}
+	w := &World{server: server, found: map[string]apisim.Resource{}}
 	if c.Outside != nil {
 		w.outside = c.Outside()
 	}
@@ -49,9 +51,13 @@ func (w *World) Version() int64 { return w.server.Version() }
 //
 // Errors: the server does not serve the resource; on a real server also what its list returned.
 func (w *World) Objects(resource string) ([]*unstructured.Unstructured, error) {
-	r, err := backend.Find(w.server, resource)
-	if err != nil {
-		return nil, err
+	r, known := w.found[resource]
+	if !known {
+		var err error
+		if r, err = backend.Find(w.server, resource); err != nil {
+			return nil, err
+		}
+		w.found[resource] = r
 	}
 	return w.server.Objects(r)
 }

@@ -36,10 +36,12 @@ func Deployments() reconciletest.Actor {
 type routine struct {
 	// look returns what is to be done now, and when there will be more by the clock; zero: never. It depends on the world
 	// and on the time alone.
-	look func(w *reconciletest.World, now time.Time) (todo []deployments.Task, due time.Time, err error)
+	look func(w *reconciletest.World, seen *deployments.Known, now time.Time) (
+		todo []deployments.Task, due time.Time, err error)
 
 	world   *reconciletest.World
 	client  kubernetes.Interface
+	seen    *deployments.Known
 	version int64 // of the world, when it looked
 	todo    []deployments.Task
 	due     time.Time
@@ -61,14 +63,14 @@ func (r *routine) actor(name string) reconciletest.Actor {
 // refresh looks again if the world has changed, or the time has come, and returns what is to be done.
 func (r *routine) refresh(w *reconciletest.World) []deployments.Task {
 	if r.world != w {
-		*r = routine{look: r.look, world: w, client: w.Client(), version: -1}
+		*r = routine{look: r.look, world: w, client: w.Client(), seen: deployments.NewKnown(), version: -1}
 	}
 	now, version := time.Now(), w.Version()
 	if version == r.version && (r.due.IsZero() || now.Before(r.due)) {
 		return r.todo
 	}
 	var err error
-	if r.todo, r.due, err = r.look(w, now); err != nil {
+	if r.todo, r.due, err = r.look(w, r.seen, now); err != nil {
 		panic(fmt.Sprintf("actors: reading built-in kinds: %v", err)) // every world has them
 	}
 	r.version = version

@@ -50,12 +50,14 @@ func Kubelet(o *KubeletOptions) reconciletest.Actor {
 type kubelet struct{ start time.Duration }
 
 // look goes through the Pods by namespace and name.
-func (k kubelet) look(w *reconciletest.World, now time.Time) (todo []deployments.Task, due time.Time, err error) {
-	pods, err := reconciletest.List[corev1.Pod](w, "pods")
+func (k kubelet) look(
+	w *reconciletest.World, seen *deployments.Known, now time.Time,
+) (todo []deployments.Task, due time.Time, err error) {
+	pods, err := deployments.Objects[corev1.Pod](w, seen, "pods")
 	if err != nil || len(pods) == 0 {
 		return nil, time.Time{}, err
 	}
-	nodes, err := reconciletest.List[corev1.Node](w, "nodes")
+	nodes, err := deployments.Objects[corev1.Node](w, seen, "nodes")
 	if err != nil {
 		return nil, time.Time{}, err
 	}

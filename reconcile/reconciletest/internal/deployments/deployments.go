@@ -26,6 +26,7 @@ type Task = func(ctx context.Context, client kubernetes.Interface) error
 // fleet is everything that the controllers look at.
 type fleet struct {
 	now         time.Time
+	seen        *Known
 	deployments []appsv1.Deployment
 	sets        []appsv1.ReplicaSet
 	pods        []corev1.Pod
@@ -34,18 +35,18 @@ type fleet struct {
 
 // Look returns what is to be done now, and when a Pod becomes available; zero: never. It reads the world itself:
 // there is no cache that could be old.
-func Look(w *reconciletest.World, now time.Time) (todo []Task, due time.Time, err error) {
-	f := fleet{now: now}
-	if f.deployments, err = reconciletest.List[appsv1.Deployment](w, "deployments.apps"); err != nil {
+func Look(w *reconciletest.World, seen *Known, now time.Time) (todo []Task, due time.Time, err error) {
+	f := fleet{now: now, seen: seen}
+	if f.deployments, err = Objects[appsv1.Deployment](w, seen, "deployments.apps"); err != nil {
 		return nil, time.Time{}, err
 	}
-	if f.sets, err = reconciletest.List[appsv1.ReplicaSet](w, "replicasets.apps"); err != nil {
+	if f.sets, err = Objects[appsv1.ReplicaSet](w, seen, "replicasets.apps"); err != nil {
 		return nil, time.Time{}, err
 	}
 	if len(f.deployments) == 0 && len(f.sets) == 0 {
 		return nil, time.Time{}, nil
 	}
-	if f.pods, err = reconciletest.List[corev1.Pod](w, "pods"); err != nil {
+	if f.pods, err = Objects[corev1.Pod](w, seen, "pods"); err != nil {
 		return nil, time.Time{}, err
 	}
 	return f.tasks(), f.due, nil
@@ -84,7 +85,7 @@ func (f *fleet) setsOf(d *appsv1.Deployment) (current *appsv1.ReplicaSet, old []
 		s := &f.sets[i]
 		switch {
 		case !metav1.IsControlledBy(s, d) || s.DeletionTimestamp != nil:
-		case current == nil && sameTemplate(&s.Spec.Template, &d.Spec.Template):
+		case current == nil && f.ofTemplate(s, d):
 			current = s
 		default:
 			old = append(old, s)
@@ -94,6 +95,17 @@ func (f *fleet) setsOf(d *appsv1.Deployment) (current *appsv1.ReplicaSet, old []
 		return a.CreationTimestamp.Compare(b.CreationTimestamp.Time)
 	})
 	return current, old
+}
+
+// ofTemplate reports whether a ReplicaSet has the template of the Deployment.
+func (f *fleet) ofTemplate(s *appsv1.ReplicaSet, d *appsv1.Deployment) bool {
+	key := [4]string{string(s.UID), s.ResourceVersion, string(d.UID), d.ResourceVersion}
+	same, known := f.seen.same[key]
+	if !known {
+		same = sameTemplate(&s.Spec.Template, &d.Spec.Template)
+		f.seen.same[key] = same
+	}
+	return same
 }
 
 // sameTemplate compares, but for the label that only those of ReplicaSets have.
