@@ -21,7 +21,8 @@ import (
 
 // Explore runs the case without faults, then again with each single deviation, then with pairs of them, and then in
 // other orders by seed, until the budget is used up. It fails the test with the first counter-example, made smaller:
-// what went wrong, the trace, a hint, and a token for [Replay]. It logs a summary if there is none.
+// what went wrong, the trace, a hint, and a token for [Replay]. Otherwise it logs a summary; when the budget was too
+// small for the single deviations it says so on stderr, and in CI it fails: see [Options].
 //
 // Returns the report, which is never nil. A case or options that are wrong end the test at once, by Fatal.
 //
@@ -29,12 +30,22 @@ import (
 // handlers: tests that call it cannot be parallel.
 func Explore(t *testing.T, c *Case, o *Options) *Report {
 	t.Helper()
-	r := Search(t, c, o)
+	x := newExplorer(t, c, o)
+	r := x.search()
 	if r.Failure != "" {
 		t.Error(r.Failure)
 		return r
 	}
-	t.Log(r.String())
+	t.Attr("reconciletest", r.String())
+	switch {
+	case r.Covered():
+		t.Log(r.String())
+	case x.o.strict:
+		t.Errorf("not all was tried: %v. Set %s=5m or so, divide the runs by %s=1/4 to 4/4, or set Options.Budget", r,
+			budgetVariable, shardVariable)
+	default:
+		x.say("NOT ALL WAS TRIED: " + r.String())
+	}
 	return r
 }
 
@@ -42,7 +53,12 @@ func Explore(t *testing.T, c *Case, o *Options) *Report {
 // is in [Report].Failure.
 func Search(t *testing.T, c *Case, o *Options) *Report {
 	t.Helper()
-	x := newExplorer(t, c, o)
+	return newExplorer(t, c, o).search()
+}
+
+// search explores, and completes the report.
+func (x *explorer) search() *Report {
+	x.t.Helper()
 	x.loud = true
 	x.explore()
 	x.report.Rules = x.rules.Rules()
@@ -53,20 +69,24 @@ func Search(t *testing.T, c *Case, o *Options) *Report {
 // newExplorer begins an exploration, whose budget runs from now.
 func newExplorer(t *testing.T, c *Case, o *Options) *explorer {
 	t.Helper()
-	return &explorer{t: t, c: c, whole: c, o: prepare(t, c, o), began: time.Now(), report: &Report{}, rules: rules.Set{}}
+	errs := &errorLog{}
+	opts := prepare(t, c, o, errs)
+	return &explorer{
+		t: t, c: c, whole: c, o: opts, errs: errs, began: time.Now(), report: &Report{}, rules: rules.Set{},
+	}
 }
 
 // garbage is the percentage at which Go collects it: what a run leaves behind is little, and soon of no use.
 const garbage = 800
 
 // prepare reads the options, and takes chance out of the process for as long as the test lasts.
-func prepare(t *testing.T, c *Case, o *Options) Options {
+func prepare(t *testing.T, c *Case, o *Options, errs *errorLog) Options {
 	t.Helper()
 	var given Options
 	if o != nil {
 		given = *o
 	}
-	err := given.share(os.Getenv(shardVariable))
+	err := errors.Join(given.share(os.Getenv(shardVariable)), given.spend())
 	opts := given.withDefaults()
 	if err := errors.Join(err, opts.validate()); err != nil {
 		t.Fatalf("reading the options of an exploration: %v", err)
@@ -80,7 +100,7 @@ func prepare(t *testing.T, c *Case, o *Options) Options {
 	// One of them sleeps until its clock has passed that of the last error: of another run, or of real time.
 	handlers := utilruntime.ErrorHandlers
 	t.Cleanup(func() { utilruntime.ErrorHandlers = handlers })
-	utilruntime.ErrorHandlers = nil
+	utilruntime.ErrorHandlers = []utilruntime.ErrorHandler{errs.handle}
 	return opts
 }
 
@@ -94,6 +114,7 @@ type explorer struct {
 	quiet     bool     // it reports nothing
 	loud      bool     // it says at once what it has to say
 	o         Options
+	errs      *errorLog
 	began     time.Time
 	reference *outcome          // of the run without faults
 	masked    []map[string]bool // by rest: the fields in which two runs without faults differ
@@ -112,11 +133,14 @@ func (x *explorer) explore() {
 	}
 	singles := x.singles()
 	x.report.Planned = (len(singles) + x.o.Shards - 1 - x.o.Shard) / x.o.Shards
-	if !x.tryAll(singles) {
+	before := x.report.Runs
+	tried := x.tryAll(singles)
+	if x.report.Tried = x.report.Runs - before; !tried {
 		return
 	}
-	before := x.report.Runs
-	tried := x.tryAll(x.pairs())
+	x.o.Budget -= x.o.singles
+	before = x.report.Runs
+	tried = x.tryAll(x.pairs())
 	if x.report.Pairs = x.report.Runs - before; !tried {
 		return
 	}
@@ -155,6 +179,9 @@ func (x *explorer) refer() bool {
 	x.reference = first
 	if first.finding == nil {
 		x.unwatched(first)
+	}
+	if first.finding == nil {
+		x.vain(first)
 	}
 	if first.finding != nil {
 		x.fail(nil, first)
@@ -236,6 +263,23 @@ func (x *explorer) unwatched(o *outcome) {
 			}
 		}
 	}
+}
+
+// vain finds a program that does nothing, in a case that does not ask for anything: no fault could make it worse.
+func (x *explorer) vain(o *outcome) {
+	for _, l := range o.lines {
+		if text, found := strings.CutPrefix(l, report.Error); found && x.report.Failing == "" {
+			x.report.Failing = text
+		}
+	}
+	if len(o.uses.written) > 0 || x.c.Goal != nil {
+		return
+	}
+	text := "the program writes nothing, and the case has no Goal: nothing could be found"
+	if x.report.Failing != "" {
+		text += "; its first error: " + x.report.Failing
+	}
+	o.finding = &report.Finding{Oracle: report.Vain, Text: text}
 }
 
 // play plays one plan, and adds what the program needed to the rules. Its outcome is not judged yet.

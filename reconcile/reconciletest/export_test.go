@@ -80,5 +80,12 @@ func TraceOf(t *testing.T, c *Case, o *Options, text string) (lines []string, fo
 	return out.lines, found
 }
 
+// BudgetOf returns the budget, and whether everything has to be tried.
+func BudgetOf(o *Options) (time.Duration, bool, error) {
+	err := o.spend()
+	v := o.withDefaults()
+	return v.Budget, v.strict, err
+}
+
 // Share reads the part of a process from a text.
 func Share(o *Options, text string) error { return o.share(text) }

@@ -7,8 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-logr/logr"
-
 	"github.com/homeostat/homeostat/informer"
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/backend"
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/gate"
@@ -75,7 +73,7 @@ func (f *fleet) crash(client string) {
 func (f *fleet) boot(ctx context.Context, p *replica) {
 	p.boots++
 	p.crashed, p.halted, p.down, p.stopped, p.caches = false, false, time.Time{}, time.Time{}, nil
-	boot, cancel := context.WithCancel(logr.NewContext(gate.With(ctx, p.client), logr.Discard()))
+	boot, cancel := context.WithCancel(f.errs.with(gate.With(ctx, p.client)))
 	p.cancel = cancel
 	p.done = make(chan error, 1)
 	done, b := p.done, backend.Boot{

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"os"
 	"strconv"
 	"strings"
 	"testing"
@@ -11,7 +12,8 @@ import (
 )
 
 const (
-	defaultBudget      = 10 * time.Second
+	defaultBudget      = time.Minute
+	defaultSingles     = 50 * time.Second // of it, only for single deviations
 	defaultShortBudget = 2 * time.Second
 	defaultSteps       = 20_000
 	defaultRest        = 2 * time.Minute
@@ -22,11 +24,17 @@ const (
 // shardVariable is the environment variable with the part of a process: 1/4 is the first of four.
 const shardVariable = "RECONCILETEST_SHARD"
 
+// budgetVariable is the environment variable with the budget of each exploration.
+const budgetVariable = "RECONCILETEST_BUDGET"
+
 // Options of an exploration. nil and zero fields mean the defaults. Wrong options end the test at once, with all that
 // is wrong with them.
 type Options struct {
 	// Budget is how long the exploration may take, in real time. The runs are always the same ones in the same order; a
-	// smaller budget makes fewer of them. Defaults to 10 seconds, with go test -short to 2 seconds.
+	// smaller budget makes fewer of them. The environment variable RECONCILETEST_BUDGET, such as 5m, takes its place, and
+	// makes [Explore] fail if not every single deviation was tried; so does the environment variable CI, as build servers
+	// set it, if there is no Budget. Defaults to a minute, of which pairs and orders may use the first 10 seconds; with go
+	// test -short to 2 seconds.
 	Budget time.Duration
 	// Steps is the longest run: one that takes more counts as never coming to rest. A step is a call, a delivery, an act
 	// or a key that a worker takes. Defaults to 20,000.
@@ -50,6 +58,9 @@ type Options struct {
 	//
 	//	seq 4 | xargs -P 4 -I N env RECONCILETEST_SHARD=N/4 GOMAXPROCS=1 go test -run TestKeySurvives .
 	Shard, Shards int
+
+	singles time.Duration // of the budget, what only single deviations may use
+	strict  bool          // what is not covered fails
 }
 
 // withDefaults fills in what is not set. o may be nil.
@@ -61,6 +72,8 @@ func (o *Options) withDefaults() Options {
 	budget := defaultBudget
 	if testing.Short() {
 		budget = defaultShortBudget
+	} else if v.Budget == 0 {
+		v.singles = defaultSingles
 	}
 	v.Budget = cmp.Or(v.Budget, budget)
 	v.Steps = cmp.Or(v.Steps, defaultSteps)
@@ -83,6 +96,20 @@ func (o *Options) share(text string) error {
 		return fmt.Errorf("%s=%q: must be from 1/n to n/n", shardVariable, text)
 	}
 	o.Shard, o.Shards = n-1, all
+	return nil
+}
+
+// spend reads the budget from the environment, and decides whether all has to be tried.
+func (o *Options) spend() error {
+	if text := os.Getenv(budgetVariable); text != "" {
+		d, err := time.ParseDuration(text)
+		if err != nil || d <= 0 {
+			return fmt.Errorf("%s=%q: must be a duration, such as 5m", budgetVariable, text)
+		}
+		o.Budget, o.strict = d, !testing.Short()
+		return nil
+	}
+	o.strict = o.Budget == 0 && os.Getenv("CI") != "" && !testing.Short()
 	return nil
 }
 

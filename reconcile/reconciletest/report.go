@@ -13,9 +13,9 @@ import (
 type Report struct {
 	// Runs is the number of runs, those without faults included. The runs that make a failure smaller do not count.
 	Runs int
-	// Planned is the number of single deviations that there are for this process. If Budget ends before all are tried,
-	// Runs is smaller.
-	Planned int
+	// Planned is the number of single deviations that there are for this process, and Tried how many of them were, unless
+	// the budget was used up before.
+	Planned, Tried int
 	// Pairs is the number of runs with two deviations.
 	Pairs int
 	// Kills is the number of kills of package live.
@@ -34,6 +34,7 @@ type Report struct {
 	//
 	//   - run: Run returns only when its context has ended.
 	//   - stop: no goroutine is left behind.
+	//   - vain: without faults the program writes something, or there is a Goal.
 	//   - workload: without faults the steps of the workload succeed.
 	//   - rest: the program comes to rest.
 	//   - stay: it stays at rest.
@@ -50,6 +51,8 @@ type Report struct {
 	//   - cache: at rest a cache holds what the server has.
 	//   - retry: what the server has put off is not repeated before its time.
 	Oracle string
+	// Failing is the first error that the program has logged without faults; empty: none.
+	Failing string
 	// Chance says where two runs that should have been the same differed; empty: nowhere.
 	Chance string
 	// Trace is what happened up to the failure: one line for each step.
@@ -60,10 +63,17 @@ type Report struct {
 
 // String summarizes the report in one line.
 func (r *Report) String() string {
-	return fmt.Sprintf("%d runs (%d of %d single deviations, %d pairs); "+
+	text := fmt.Sprintf("%d runs: %d of %d single deviations (%d %%), %d pairs; "+
 		"without faults: %d calls, %d writes, %d deliveries",
-		r.Runs, min(r.Runs, r.Planned), r.Planned, r.Pairs, r.Calls, r.Writes, r.Deliveries)
+		r.Runs, r.Tried, r.Planned, 100*r.Tried/max(r.Planned, 1), r.Pairs, r.Calls, r.Writes, r.Deliveries)
+	if r.Failing != "" {
+		text += "; an error even so: " + r.Failing
+	}
+	return text
 }
+
+// Covered reports whether every single deviation of this process was tried.
+func (r *Report) Covered() bool { return r.Planned > 0 && r.Tried == r.Planned }
 
 // Compare holds the rules of a Role or ClusterRole against Rules. It returns the calls of the program that the granted
 // rules do not allow, and the granted verbs that no run needed, each as "verb resource.group".

@@ -40,6 +40,7 @@ type core struct {
 	plan      plan.Plan // what is left of it
 	faultless bool      // the plan was empty from the beginning
 	tail      bool      // the plan is over: the program may not write any more
+	errs      *errorLog
 	ignore    state.Ignore
 	progress  time.Time  // of the last write or act that keeps the program from being at rest
 	random    *rand.Rand // orders everything; nil: the usual order
@@ -108,8 +109,8 @@ type setting struct {
 }
 
 // newRun makes the world of a case, with all hooks in place. Nothing of the program has started.
-func newRun(c *Case, o Options, p plan.Plan, s setting) (*run, error) {
-	r := &core{c: c, o: o, plan: p, faultless: len(p) == 0, ignore: c.Ignore, out: newOutcome()}
+func newRun(c *Case, o Options, p plan.Plan, s setting, errs *errorLog) (*run, error) {
+	r := &core{c: c, o: o, errs: errs, plan: p, faultless: len(p) == 0, ignore: c.Ignore, out: newOutcome()}
 	if d, found := p.First(plan.Shuffled); found {
 		r.random = rand.New(rand.NewPCG(uint64(d.Index), 1))
 		r.struck()
@@ -128,6 +129,7 @@ func newRun(c *Case, o Options, p plan.Plan, s setting) (*run, error) {
 	if err := backend.Begin(r.world.server, c.Objects...); err != nil {
 		return nil, err
 	}
+	r.errs.take() // those of an earlier run
 	fleet, delays := newFleet(r), newDelays(r)
 	judge := newJudge(r, len(fleet.replicas) > 1)
 	r.sim.Deny(judge.called)
@@ -220,6 +222,9 @@ func (r *run) settle(ctx context.Context) {
 func (r *run) live(ctx context.Context, until func() time.Time) {
 	for {
 		enabled := r.sched.Enabled() // every goroutine is blocked: what the hooks wrote may be read
+		for _, l := range r.errs.take() {
+			r.line(l)
+		}
 		if r.out.finding != nil {
 			return
 		}

@@ -1,0 +1,52 @@
+package reconciletest
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
+	"k8s.io/klog/v2"
+
+	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/report"
+)
+
+// errorLog collects the errors that a program logs: by the logger of its context, or by HandleError of apimachinery.
+// Everything else that it logs is dropped.
+type errorLog struct {
+	mu    sync.Mutex // guards what follows
+	lines []string
+}
+
+// logger returns a logger whose errors come into the trace.
+func (l *errorLog) logger() logr.Logger {
+	return funcr.New(func(prefix, args string) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.lines = append(l.lines, report.Error+strings.TrimPrefix(prefix+": ", ": ")+strings.TrimPrefix(args, `"msg"=`))
+	}, funcr.Options{Verbosity: -1}) // errors alone
+}
+
+// handle is for utilruntime.ErrorHandlers: what comes without the context of a program is of the run that is going on.
+func (l *errorLog) handle(ctx context.Context, err error, message string, keysAndValues ...any) {
+	if logger, e := logr.FromContext(ctx); e == nil {
+		logger.Error(err, message, keysAndValues...)
+		return
+	}
+	l.logger().Error(err, message, keysAndValues...)
+}
+
+// take returns what was logged since it was last called: in no certain order, so sorted.
+func (l *errorLog) take() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	lines := l.lines
+	l.lines = nil
+	slices.Sort(lines)
+	return slices.Compact(lines)
+}
+
+// with returns a context whose logger is that of the log.
+func (l *errorLog) with(ctx context.Context) context.Context { return klog.NewContext(ctx, l.logger()) }
