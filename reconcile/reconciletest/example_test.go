@@ -1,9 +1,11 @@
 package reconciletest_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/homeostat/homeostat/internal/proof/breeding"
@@ -20,4 +22,20 @@ func TestBreederSurvives(t *testing.T) {
 			reconciletest.Delete("configmaps", "d/a"),
 		},
 	}, &reconciletest.Options{Budget: 2 * time.Second})
+}
+
+// A report says what of the plan was tried, and what rights the program needed.
+func ExampleReport() {
+	r := &reconciletest.Report{
+		Runs: 90, Planned: 120, Tried: 87, Calls: 12, Writes: 4, Deliveries: 8,
+		Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"create"}}},
+	}
+	missing, unused := r.Compare([]rbacv1.PolicyRule{
+		{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"create", "delete"}},
+	})
+	fmt.Println(r, r.Covered())
+	fmt.Println(missing, unused)
+	// Output:
+	// 90 runs: 87 of 120 single deviations (72 %), 0 pairs; without faults: 12 calls, 4 writes, 8 deliveries false
+	// [] [delete secrets]
 }
