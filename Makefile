@@ -68,6 +68,7 @@ race: ## Unit tests under the race detector.
 	@# backwards, since the longest come last
 	$(TEST) -race -timeout 15m $$(go list ./... | tac)
 	cd examples/tracing && $(TEST) -race -timeout 5m ./...
+	cd examples/interop && $(TEST) -race -timeout 5m ./...
 
 .PHONY: exact
 exact: ## Unit tests without it where that matters: allocations are counted, more steps taken.
@@ -111,6 +112,7 @@ lint: $(GOLANGCI_LINT) shellcheck ## Run the linters.
 	$(GOLANGCI_LINT) run --build-tags e2e,mutate ./...
 	cd internal/proof/bench && $(GOLANGCI_LINT) run --build-tags e2e ./...
 	cd examples/tracing && $(GOLANGCI_LINT) run ./...
+	cd examples/interop && $(GOLANGCI_LINT) run ./...
 
 .PHONY: shellcheck
 shellcheck:
@@ -130,6 +132,7 @@ verify: $(GOFUMPT) lint deadcode api $(CONTROLLER_GEN) ## Format, linters, docum
 	go mod tidy -diff
 	cd internal/proof/bench && go mod tidy -diff
 	cd examples/tracing && go mod tidy -diff
+	cd examples/interop && go mod tidy -diff
 	cd internal/proof/controlplane && go mod tidy -diff && CGO_ENABLED=0 go vet ./supervisor
 	cd internal/proof/coredns && go mod tidy -diff && CGO_ENABLED=0 go vet .
 

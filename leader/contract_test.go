@@ -45,8 +45,8 @@ func TestContract(t *testing.T) {
 			TestLeaseIsReleasedOnlyAfterTheFunctionReturned, TestFenceStaysOpenForWorkThatDrains),
 		"A stop that cut off a request does not release the Lease, which expires: the request may still arrive.": all(
 			TestAStopReleasesTheLeaseOnlyIfNoRequestCanArriveAnyMore, TestAStopCountsRequestsThatTheFunctionLeftBehind),
-		"This replica does not lead again, either, before it can no longer arrive.": TestAReplicaDoesNotMeetTheRequestsOfItsOwnLastTerm,
-		"A lost leadership ends Run, whose error wraps how it was lost.":            TestALostLeadershipEndsRun,
+		"This replica does not lead again, either, before it can no longer arrive.":          TestAReplicaDoesNotMeetTheRequestsOfItsOwnLastTerm,
+		"A lost leadership ends Run and Elector.RunOnce, whose error wraps how it was lost.": TestALostLeadershipEndsRun,
 		"Elector.Run campaigns again once fn has returned, and calls fn for each term.": all(
 			TestLossIsCampaignedForAgainInTheSameProcess, TestLeaseTakenByForceIsLost),
 		"Several calls of Elector.Run share one Lease.": TestSeveralFunctionsShareOneLease,

@@ -17,8 +17,8 @@
 //     stopping, so that a drain may take longer than a lease.
 //   - A stop that cut off a request does not release the Lease, which expires: the request may still arrive. This
 //     replica does not lead again, either, before it can no longer arrive.
-//   - A lost leadership ends [Run], whose error wraps how it was lost. [Elector.Run] campaigns again once fn has
-//     returned, and calls fn for each term.
+//   - A lost leadership ends [Run] and [Elector.RunOnce], whose error wraps how it was lost. [Elector.Run] campaigns
+//     again once fn has returned, and calls fn for each term.
 //   - Several calls of [Elector.Run] share one Lease. The last to return releases it.
 //   - Times that stand in the Lease are never compared with a local clock. A standby takes the Lease when its holder
 //     has not renewed it for a lease duration since the standby first saw it so, by its own monotonic clock. Other
@@ -78,8 +78,8 @@
 // Package leader/shard lets all replicas work, each on its part of the keys, with the same trust window.
 //
 // A controller that owns its queue, as that of k8s.io/sample-controller, works for one term only: its Run shuts the
-// queue down, and a second Run would hold the Lease and reconcile nothing, without an error. Under [Run] the process
-// ends with the leadership. Under [Elector.Run], fn makes a controller for each term.
+// queue down, and a second Run would hold the Lease and reconcile nothing, without an error. Under
+// [Elector.RunOnce] the process ends with the leadership. Under [Elector.Run], fn makes a controller for each term.
 //
 // # What it does not do
 //

@@ -64,18 +64,23 @@ func New(lease Lease, o *Options) (*Elector, error) {
 	return e, nil
 }
 
-// Run campaigns for the Lease, leads once and returns: [New] and one term of
-// [Elector.Run] in one line. End the process if it returns an error. A controller
-// whose work ends with its queue, such as that of k8s.io/sample-controller, cannot
-// be run a second time: it would lead and do nothing.
-//
-// Errors: those of [New] and of fn; a lost leadership, which wraps [ErrLost] or
-// [ErrFenced]; nil if ctx ended.
+// Run campaigns for the Lease, leads once and returns: [New] and [Elector.RunOnce]
+// in one line.
 func Run(ctx context.Context, lease Lease, o *Options, fn func(context.Context) error) error {
 	e, err := New(lease, o)
 	if err != nil {
 		return err
 	}
+	return e.RunOnce(ctx, fn)
+}
+
+// RunOnce is [Elector.Run] for one leadership. End the process if it returns an
+// error. It is for a controller whose work ends with its queue, such as that of
+// k8s.io/sample-controller: run a second time, it would lead and do nothing.
+//
+// Errors: that of fn; a lost leadership, which wraps [ErrLost] or [ErrFenced]; nil
+// if ctx ended.
+func (e *Elector) RunOnce(ctx context.Context, fn func(context.Context) error) error {
 	return e.runTerms(ctx, fn, func(lost, err error) (bool, error) {
 		if err == nil || isEnd(err) {
 			return false, lost

@@ -17,5 +17,6 @@
 //   - Labels are names of controllers, informers, kinds, lanes, slots, outcomes,
 //     Leases and servers, never names or contents of objects.
 //
-// It serves nothing over HTTP: package status does.
+// It serves nothing over HTTP: package status does. Give it a registry of its own:
+// in controller-runtime's, the same names with another help fail every scrape.
 package metrics

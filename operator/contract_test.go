@@ -55,6 +55,10 @@ func TestContract(t *testing.T) {
 		"With --leader-elect every cluster is fenced: what Setup's controllers write is refused once the Lease may have expired.": TestEveryClusterIsFenced,
 		"SIGTERM and SIGINT drain; a second one ends the process at once.":                                                        TestASecondSignalEndsTheProcess,
 		"The probes answer until everything has drained.":                                                                         TestProbesAnswerWhileItDrains,
+		"What runs beside the controllers runs until they have drained; its error ends the program.": func(t *testing.T) {
+			TestWhatRunsBesideRunsUntilTheyHaveDrained(t)
+			TestAnErrorBesideEndsTheProgram(t)
+		},
 		"The exit code is 0 after a drain, 1 after an error, 2 for a wrong command line.": func(t *testing.T) {
 			TestASecondSignalEndsTheProcess(t)
 			TestMainSaysWhatIsWrongAndExits(t)

@@ -24,6 +24,8 @@
 //   - The last Events are sent before the end, which waits at most 5 seconds for them.
 //   - A flag that every program has and this one defines again, a cluster named twice
 //     and a collector registered twice are errors that name it.
+//   - What runs beside the controllers runs until they have drained; its error ends
+//     the program.
 //   - The exit code is 0 after a drain, 1 after an error, 2 for a wrong command
 //     line.
 //

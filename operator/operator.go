@@ -64,6 +64,10 @@ type Program struct {
 	// that the program is starting. Requests take [Env.Context]. A kind that the program
 	// can do without is checked here, by cluster.Kind's Check: all others must be there.
 	Setup func(env Env) ([]*reconcile.Controller, error)
+	// Beside runs while the controllers do, in every replica, such as the server of
+	// webhooks. It is called after Setup. ctx ends when the controllers have drained;
+	// an error before ends the program. Defaults to none.
+	Beside func(ctx context.Context, env Env) error
 }
 
 // Replicas is what the replicas of a program do with --leader-elect.
@@ -152,22 +156,44 @@ func (p Program) run(ctx context.Context, f *flags) error {
 		}
 		defer stopEvents()
 		env := Env{Context: ctx, Events: recorder, Metrics: &registerer{to: server.Metrics}, asks: asks}
-		controllers, err := p.setUp(env, configs, f)
+		env, controllers, err := p.setUp(env, configs, f)
 		if err != nil {
 			return err
 		}
-		return server.control(ctx, handler, controllers)
+		return p.beside(ctx, env, func(ctx context.Context) error { return server.control(ctx, handler, controllers) })
 	})
 }
 
-// setUp makes the controllers of env.
-func (p Program) setUp(env Env, configs map[string]*rest.Config, f *flags) ([]*reconcile.Controller, error) {
+// beside runs the controllers, and p.Beside until they have drained.
+func (p Program) beside(ctx context.Context, env Env, run func(context.Context) error) error {
+	if p.Beside == nil {
+		return run(ctx)
+	}
+	working, stop := context.WithCancel(ctx)
+	defer stop()
+	serving, done := context.WithCancel(context.WithoutCancel(ctx))
+	defer done()
+	ended := make(chan error, 1)
+	go func() {
+		err := p.Beside(serving, env)
+		if err != nil {
+			stop()
+		}
+		ended <- err
+	}()
+	err := run(working)
+	done()
+	return errors.Join(err, <-ended)
+}
+
+// setUp completes env and makes its controllers.
+func (p Program) setUp(env Env, configs map[string]*rest.Config, f *flags) (Env, []*reconcile.Controller, error) {
 	env, err := p.replicate(env, env.asks.clusters[first], f)
 	if err == nil {
 		env, err = env.reach(configs)
 	}
 	if err != nil {
-		return nil, err
+		return env, nil, err
 	}
 	starting(env.Context, "Setup has not returned")
 	controllers, err := p.Setup(env)
@@ -180,7 +206,7 @@ func (p Program) setUp(env Env, configs map[string]*rest.Config, f *flags) ([]*r
 	if err == nil {
 		err = env.check(f.startup)
 	}
-	return controllers, err
+	return env, controllers, err
 }
 
 // connectAll returns the config of each cluster by its name.

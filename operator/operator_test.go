@@ -6,11 +6,14 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"io"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
 	"github.com/prometheus/client_golang/prometheus"
@@ -93,6 +96,49 @@ func TestWhatSetupMadeIsLookedAtBeforeItRuns(t *testing.T) {
 		g.Expect(p.Main([]string{"--kubeconfig=" + file, "--leader-elect", "--leader-elect-identity=me", "--listen-addr="}, &said)).NotTo(BeZero())
 		g.Expect(said.String()).To(ContainSubstring(says))
 	}
+}
+
+func TestWhatRunsBesideRunsUntilTheyHaveDrained(t *testing.T) {
+	g := NewWithT(t)
+	begun, release := make(chan struct{}), make(chan struct{})
+	p := operator.Program{
+		Name: "test",
+		Setup: func(operator.Env) ([]*reconcile.Controller, error) {
+			return podController(func() {
+				close(begun)
+				<-release
+			})
+		},
+		Beside: func(ctx context.Context, env operator.Env) error {
+			<-begun
+			g.Expect(syscall.Kill(os.Getpid(), syscall.SIGTERM)).To(Succeed())
+			<-env.Context.Done()
+			g.Consistently(ctx.Done(), 100*time.Millisecond).ShouldNot(BeClosed())
+			close(release)
+			<-ctx.Done()
+			return nil
+		},
+	}
+	g.Expect(p.Main([]string{"--kubeconfig=" + kubeconfigOf(t, "http://127.0.0.1:1"), "--listen-addr="}, io.Discard)).To(BeZero())
+}
+
+func TestAnErrorBesideEndsTheProgram(t *testing.T) {
+	g := NewWithT(t)
+	var said bytes.Buffer
+	begun := make(chan struct{})
+	p := operator.Program{
+		Name:  "test",
+		Setup: func(operator.Env) ([]*reconcile.Controller, error) { return podController(func() { close(begun) }) },
+		Beside: func(context.Context, operator.Env) error {
+			<-begun
+			return errors.New("no certificate")
+		},
+	}
+	g.Expect(p.Main([]string{"--kubeconfig=" + kubeconfigOf(t, "http://127.0.0.1:1"), "--listen-addr="}, &said)).To(Equal(1))
+	g.Expect(said.String()).To(ContainSubstring("test: no certificate"))
+	p.Setup = func(operator.Env) ([]*reconcile.Controller, error) { return podController(func() {}) }
+	p.Beside = func(context.Context, operator.Env) error { return syscall.Kill(os.Getpid(), syscall.SIGTERM) }
+	g.Expect(p.Main([]string{"--kubeconfig=" + kubeconfigOf(t, "http://127.0.0.1:1"), "--listen-addr="}, &said)).To(BeZero())
 }
 
 func TestFaultsOfTheProgramAreNamed(t *testing.T) {

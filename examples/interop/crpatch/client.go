@@ -1,0 +1,73 @@
+// Package crpatch writes through package patch in a reconciler of
+// controller-runtime. It is to be copied: [Of] is the whole adapter, [Teams] a
+// reconciler that uses it.
+package crpatch
+
+import (
+	"context"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Of adapts a client of controller-runtime to package patch, for one kind:
+//
+//	patch.Merge(ctx, crpatch.Of[corev1.Pod](mgr.GetClient(), mgr.GetAPIReader()), pod, nil, edit)
+//
+// Writes go through c. live is what reads from the API server: patch reads only
+// where the cache was wrong, so that reading it again would not help.
+func Of[T any, P object[T]](c client.Client, live client.Reader) func(namespace string) Client[T, P] {
+	return func(namespace string) Client[T, P] { return Client[T, P]{c, live, namespace} }
+}
+
+// object is *T, a Go type of a kind. Unstructured kinds have patch.Dynamic.
+type object[T any] interface {
+	*T
+	client.Object
+}
+
+// Client has the methods of a generated client that package patch calls.
+type Client[T any, P object[T]] struct {
+	client    client.Client
+	live      client.Reader
+	namespace string
+}
+
+// Get reads from the API server.
+func (c Client[T, P]) Get(ctx context.Context, name string, _ metav1.GetOptions) (P, error) {
+	obj := P(new(T))
+	return obj, c.live.Get(ctx, types.NamespacedName{Namespace: c.namespace, Name: name}, obj)
+}
+
+// Create sends obj, which becomes the answer.
+func (c Client[T, P]) Create(ctx context.Context, obj P, o metav1.CreateOptions) (P, error) {
+	return obj, c.client.Create(ctx, obj, &client.CreateOptions{FieldManager: o.FieldManager, DryRun: o.DryRun})
+}
+
+// Patch sends the patch, conditions included, as it is.
+func (c Client[T, P]) Patch(
+	ctx context.Context, name string, pt types.PatchType, data []byte, o metav1.PatchOptions, subresources ...string,
+) (P, error) {
+	obj, raw := c.named(name), client.RawPatch(pt, data)
+	options := client.PatchOptions{FieldManager: o.FieldManager, DryRun: o.DryRun}
+	if len(subresources) > 0 { // at most one
+		sub := c.client.SubResource(subresources[0])
+		return obj, sub.Patch(ctx, obj, raw, &client.SubResourcePatchOptions{PatchOptions: options})
+	}
+	return obj, c.client.Patch(ctx, obj, raw, &options)
+}
+
+// Delete deletes under the preconditions.
+func (c Client[T, P]) Delete(ctx context.Context, name string, o metav1.DeleteOptions) error {
+	return c.client.Delete(ctx, c.named(name), &client.DeleteOptions{
+		Preconditions: o.Preconditions, PropagationPolicy: o.PropagationPolicy, DryRun: o.DryRun,
+	})
+}
+
+func (c Client[T, P]) named(name string) P {
+	obj := P(new(T))
+	obj.SetNamespace(c.namespace)
+	obj.SetName(name)
+	return obj
+}
