@@ -19,6 +19,8 @@ import (
 func main() {
 	host := &machine.Host{}
 	options := &agent.Options{Machine: host}
+	var method method
+	var sentinel string
 	os.Exit(operator.Program{
 		Name:     protocol.AgentManager,
 		Usage:    protocol.AgentManager + ": reboots the node it runs on when the controller has granted it",
@@ -27,14 +29,51 @@ func main() {
 		Flags: func(fs *flag.FlagSet) {
 			fs.StringVar(&options.Node, "node", os.Getenv("NODE_NAME"), "`name` of the node (default: $NODE_NAME)")
 			fs.StringVar(&host.BootIDFile, "boot-id-file", machine.DefaultBootIDFile, "`file` that has the kernel's boot id")
-			fs.StringVar(&host.Command, "reboot-command", machine.DefaultCommand, "`command` that reboots the machine")
-			fs.IntVar(&host.Signal, "reboot-signal", 0,
-				"send this `signal` to PID 1 instead of running a command; systemd reboots at 39 (SIGRTMIN+5)")
+			method.flags(fs)
+			fs.StringVar(&sentinel, "reboot-sentinel", "",
+				"ask for a reboot when this `file` of the host is there, such as /host/run/reboot-required")
+			fs.DurationVar(&options.AskPeriod, "reboot-sentinel-period", agent.DefaultAskPeriod, "how often to look for it")
 			fs.DurationVar(&options.Patience, "patience", agent.DefaultPatience,
 				"how long to wait for a reboot before asking the machine again")
 		},
-		Setup: func(env operator.Env) ([]*reconcile.Controller, error) { return setup(env, options) },
+		Setup: func(env operator.Env) ([]*reconcile.Controller, error) {
+			var err error
+			if host.Method, err = method.chosen(); err != nil {
+				return nil, err
+			}
+			if sentinel != "" {
+				options.Sentinel = machine.Sentinel(sentinel).Request
+			}
+			return setup(env, options)
+		},
 	}.Main(os.Args[1:], os.Stderr))
+}
+
+// method is how the machine is told to reboot, by flags.
+type method struct {
+	name, socket, command string
+	signal                int
+}
+
+func (m *method) flags(fs *flag.FlagSet) {
+	fs.StringVar(&m.name, "reboot-method", "logind", "`method` by which to reboot: logind, signal or command")
+	fs.StringVar(&m.socket, "dbus-socket", machine.DefaultSocket, "logind: the `socket` of the system's D-Bus")
+	fs.IntVar(&m.signal, "reboot-signal", machine.SystemdReboot,
+		"signal: the `number` of the signal to PID 1, which must be the host's; systemd reboots at SIGRTMIN+5")
+	fs.StringVar(&m.command, "reboot-command", machine.DefaultCommand, "command: the `command` that reboots the machine")
+}
+
+func (m *method) chosen() (machine.Method, error) {
+	switch m.name {
+	case "logind":
+		return &machine.Logind{Socket: m.socket}, nil
+	case "signal":
+		return &machine.Signal{Number: m.signal}, nil
+	case "command":
+		return machine.Command(m.command), nil
+	default:
+		return nil, fmt.Errorf("--reboot-method is %q: set logind, signal or command", m.name)
+	}
 }
 
 func setup(env operator.Env, options *agent.Options) ([]*reconcile.Controller, error) {

@@ -10,7 +10,7 @@
 // What holds:
 //   - Cluster-scoped; group reboot.homeostat.dev, version v1alpha1; status is a subresource.
 //   - [NewClient] makes a typed client without generated code.
-//   - [CRD] is the definition to install.
+//   - The definition to install is deploy/crd.yaml.
 //
 // It decides nothing: the rules are in the operator's controller.
 package api

@@ -3,16 +3,22 @@ package main
 
 import (
 	"flag"
+	"fmt"
 	"os"
+	"strings"
+	"time"
+	_ "time/tzdata" // the time zones of maintenance windows, in an image that has none
 
 	"github.com/homeostat/homeostat/examples/reboot/api"
 	"github.com/homeostat/homeostat/examples/reboot/internal/controller"
+	"github.com/homeostat/homeostat/examples/reboot/internal/gate"
 	"github.com/homeostat/homeostat/operator"
 	"github.com/homeostat/homeostat/reconcile"
 )
 
 func main() {
 	options := &controller.Options{}
+	blocking := blockers{}
 	groups := api.Resource + "." + api.GroupVersion().Group
 	os.Exit(operator.Program{
 		Name:  controller.DefaultName,
@@ -23,9 +29,45 @@ func main() {
 		Flags: func(fs *flag.FlagSet) {
 			fs.DurationVar(&options.StuckAfter, "stuck-after", controller.DefaultStuckAfter,
 				"how long a slot may be held before the condition Stuck says so")
+			fs.StringVar(&blocking.url, "prometheus-url", "", "`URL` of the Prometheus that --blocking-query asks")
+			fs.StringVar(&blocking.query, "blocking-query", "", "no reboot begins while this `query` has a result, "+
+				`such as ALERTS{alertstate="firing",severity="critical"}`)
+			fs.StringVar(&blocking.command, "blocking-command", "",
+				"no reboot begins while this `command` ends with another status than 0; its first line says why")
 		},
-		Setup: func(env operator.Env) ([]*reconcile.Controller, error) { return setup(env, options) },
+		Setup: func(env operator.Env) ([]*reconcile.Controller, error) {
+			var err error
+			if options.Gate, err = blocking.gate(); err != nil {
+				return nil, err
+			}
+			return setup(env, options)
+		},
 	}.Main(os.Args[1:], os.Stderr))
+}
+
+// blockers are the flags by which reboots are blocked.
+type blockers struct{ url, query, command string }
+
+// keepAnswer is how long an answer of Prometheus or of the command is good for.
+const keepAnswer = 10 * time.Second
+
+// gate returns nil when nothing blocks.
+func (b blockers) gate() (controller.Gate, error) {
+	var checks []gate.Check
+	if b.url != "" || b.query != "" {
+		alerts, err := gate.NewAlerts(b.url, b.query)
+		if err != nil {
+			return nil, fmt.Errorf("%w: --prometheus-url, --blocking-query", err)
+		}
+		checks = append(checks, alerts)
+	}
+	if words := strings.Fields(b.command); len(words) > 0 {
+		checks = append(checks, gate.Command(words))
+	}
+	if len(checks) == 0 {
+		return nil, nil
+	}
+	return gate.New(keepAnswer, checks...), nil
 }
 
 func setup(env operator.Env, options *controller.Options) ([]*reconcile.Controller, error) {

@@ -81,6 +81,11 @@ func (f failing) List(context.Context, metav1.ListOptions) (*corev1.PodList, err
 }
 
 func play(t *testing.T, annotations map[string]string, f func(s *stage)) {
+	playWith(t, annotations, &agent.Options{}, f)
+}
+
+// playWith is play with an agent that has these options besides.
+func playWith(t *testing.T, annotations map[string]string, o *agent.Options, f func(s *stage)) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &stage{WithT: gomega.NewWithT(t), machine: machine.NewSimulated("n", nil), events: &notebook{all: map[string][]string{}}}
 		ctx, stop := context.WithCancel(t.Context())
@@ -93,7 +98,9 @@ func play(t *testing.T, annotations map[string]string, f func(s *stage)) {
 		_, err = s.core.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{})
 		s.Expect(err).NotTo(gomega.HaveOccurred())
 		s.pods = &pods{Client: s.core.CoreV1()}
-		a, err := agent.New(s.core.CoreV1().Nodes(), s.pods, &agent.Options{Node: "n", Machine: s.machine, Events: s.events})
+		options := *o
+		options.Node, options.Machine, options.Events = "n", s.machine, s.events
+		a, err := agent.New(s.core.CoreV1().Nodes(), s.pods, &options)
 		s.Expect(err).NotTo(gomega.HaveOccurred())
 		ended := make(chan error, 1)
 		go func() { ended <- a.Run(ctx) }()
@@ -191,6 +198,32 @@ func TestItGivesUpTheCordonThatSomebodyElseLifted(t *testing.T) {
 		s.pass(time.Minute)
 		s.Expect(protocol.Read(s.node()).InProgress.CordonedByAgent).To(gomega.BeFalse())
 		s.Expect(s.node().Spec.Unschedulable).To(gomega.BeFalse())
+	})
+}
+
+func TestItAsksForARebootThatItsHostRequires(t *testing.T) {
+	var file atomic.Value
+	file.Store("")
+	sentinel := func() (string, error) { return file.Load().(string), nil }
+	playWith(t, nil, &agent.Options{Sentinel: sentinel}, func(s *stage) {
+		s.pass(time.Hour)
+		s.Expect(protocol.Read(s.node()).Needed).To(gomega.BeNil())
+		file.Store("reboot-required 1")
+		s.pass(agent.DefaultAskPeriod)
+		s.Expect(protocol.Read(s.node()).Needed).To(gomega.HaveValue(gomega.Equal("reboot-required 1")))
+		s.Expect(s.events.texts("RebootRequired")).To(gomega.ConsistOf(gomega.ContainSubstring("reboot-required 1")))
+
+		// The file is still there after the reboot.
+		s.change(fmt.Sprintf(`{"metadata":{"annotations":{%q:null,%q:%q}}}`, protocol.Needed, protocol.Now,
+			`{"request":"reboot-required 1","epoch":1}`))
+		s.pass(time.Second)
+		s.machine.PowerOn()
+		s.pass(time.Hour)
+		s.Expect(protocol.Read(s.node()).Last).To(gomega.HaveValue(gomega.HaveField("Result", protocol.Rebooted)))
+		s.Expect(protocol.Read(s.node()).Needed).To(gomega.BeNil())
+		file.Store("reboot-required 2")
+		s.pass(agent.DefaultAskPeriod)
+		s.Expect(protocol.Read(s.node()).Needed).To(gomega.HaveValue(gomega.Equal("reboot-required 2")))
 	})
 }
 

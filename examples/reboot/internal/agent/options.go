@@ -17,6 +17,7 @@ const (
 	DefaultPatience    = 5 * time.Minute
 	DefaultCallTimeout = 30 * time.Second
 	DefaultDrainPeriod = 5 * time.Second
+	DefaultAskPeriod   = time.Minute
 )
 
 // Options of an Agent. Node and Machine must be set; else nil and zero fields
@@ -37,6 +38,12 @@ type Options struct {
 	// DrainPeriod is the time between two passes over the Pods of a node that is
 	// being drained. Deerrs to [DefaultDrainPeriod].
 	DrainPeriod time.Duration
+	// Sentinel, if not nil, returns the request of a file on the host that requires a
+	// reboot, or "", as [machine.Sentinel.Request] does.
+	Sentinel func() (string, error)
+	// AskPeriod is how often the agent looks for that file. Defaults to
+	// [DefaultAskPeriod].
+	AskPeriod time.Duration
 	// Backoff of failed reconciles, such as refused reboots. Deerrs to the SDK's.
 	Backoff queue.Backoff
 }
@@ -49,6 +56,7 @@ func (o *Options) withDeerrs() Options {
 	set.Patience = cmp.Or(set.Patience, DefaultPatience)
 	set.CallTimeout = cmp.Or(set.CallTimeout, DefaultCallTimeout)
 	set.DrainPeriod = cmp.Or(set.DrainPeriod, DefaultDrainPeriod)
+	set.AskPeriod = cmp.Or(set.AskPeriod, DefaultAskPeriod)
 	if set.Events == nil {
 		set.Events = discard{}
 	}
@@ -67,7 +75,10 @@ func (o *Options) validate() error {
 	for _, d := range []struct {
 		field string
 		value time.Duration
-	}{{"Patience", o.Patience}, {"CallTimeout", o.CallTimeout}, {"DrainPeriod", o.DrainPeriod}} {
+	}{
+		{"Patience", o.Patience}, {"CallTimeout", o.CallTimeout},
+		{"DrainPeriod", o.DrainPeriod}, {"AskPeriod", o.AskPeriod},
+	} {
 		if d.value < 0 {
 			errs = append(errs, fmt.Errorf("%s is %v: must not be negative", "Options."+d.field, d.value))
 		}

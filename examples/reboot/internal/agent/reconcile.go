@@ -42,7 +42,7 @@ func (a *Agent) reconcile(ctx context.Context, request reconcile.Request[*corev1
 	case rules.Restamp:
 		return reconcile.Result{}, a.restamp(ctx, node, *state.Last, bootID)
 	default:
-		return reconcile.Result{}, nil
+		return a.ask(ctx, node, state)
 	}
 }
 

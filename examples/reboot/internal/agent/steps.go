@@ -12,9 +12,34 @@ import (
 
 	"github.com/homeostat/homeostat/examples/reboot/internal/machine"
 	"github.com/homeostat/homeostat/examples/reboot/internal/protocol"
+	"github.com/homeostat/homeostat/examples/reboot/internal/rules"
 	"github.com/homeostat/homeostat/patch"
 	"github.com/homeostat/homeostat/reconcile"
 )
+
+// ask asks for a reboot when a file of the host does.
+func (a *Agent) ask(ctx context.Context, node *corev1.Node, state protocol.State) (reconcile.Result, error) {
+	if a.options.Sentinel == nil {
+		return reconcile.Result{}, nil
+	}
+	request, err := a.options.Sentinel()
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if !rules.Asks(state, request) {
+		return reconcile.After(a.options.AskPeriod), nil
+	}
+	err = a.patch(ctx, node, func(n *corev1.Node) error {
+		protocol.Ask(n, request)
+		return nil
+	})
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	logr.FromContextOrDiscard(ctx).Info("asked for a reboot", "request", request)
+	a.note(node, "RebootRequired", "Ask", "The host requires a reboot: %s", request)
+	return reconcile.After(a.options.AskPeriod), nil
+}
 
 // accept takes the reboot on, with the boot that must end.
 func (a *Agent) accept(ctx context.Context, node *corev1.Node, g protocol.Grant, bootID string) error {

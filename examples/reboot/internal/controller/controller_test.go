@@ -2,6 +2,7 @@ package controller_test
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"time"
 
@@ -200,4 +201,100 @@ func TestOptionsAreChecked(t *testing.T) {
 	_, err := controller.New(nil, nil, &controller.Options{StuckAfter: -1, EventInterval: -1})
 	g.Expect(err).To(gomega.MatchError(gomega.And(gomega.ContainSubstring("a client is nil"),
 		gomega.ContainSubstring("Options.StuckAfter is -1ns"), gomega.ContainSubstring("Options.EventInterval is -1ns"))))
+}
+
+// A closed gate has a reason, an open one none.
+type switchable struct {
+	mu    sync.Mutex // guards what follows
+	why   string
+	asked int
+}
+
+func (g *switchable) Blocked(context.Context) string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.asked++
+	return g.why
+}
+
+func (g *switchable) set(why string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.why = why
+}
+
+func TestNothingBeginsWhileTheGateIsClosed(t *testing.T) {
+	gate := &switchable{why: "Prometheus has NodeDown"}
+	playWith(t, &controller.Options{Gate: gate}, func(s *stage) {
+		s.group("g", intstr.FromInt32(1), nil)
+		s.node("n1", nil)
+		s.pass(time.Hour)
+		s.Expect(gate.asked).To(gomega.BeZero(), "nobody asks for a reboot")
+		s.node("n2", map[string]string{protocol.Needed: "r"})
+		s.pass(10 * time.Minute)
+		s.Expect(s.state("n2").Now).To(gomega.BeNil())
+		s.Expect(s.condition("g", rules.ConditionWaiting)).To(gomega.And(gomega.HavePrefix("True "+rules.ReasonBlocked),
+			gomega.HaveSuffix("n2; Prometheus has NodeDown")))
+		s.Expect(gate.asked).To(gomega.BeNumerically("~", 10, 4), "once a minute")
+		gate.set("")
+		s.pass(controller.DefaultGatePeriod)
+		s.Expect(s.state("n2").Now).NotTo(gomega.BeNil())
+	})
+}
+
+func TestNothingBeginsOutsideAWindow(t *testing.T) {
+	play(t, func(s *stage) { // it begins at midnight of a Saturday
+		s.groupOf("g", api.RebootGroupSpec{
+			MaxUnavailable: intstr.FromInt32(1), Drain: api.Drain{Policy: "wait", TimeoutSeconds: 60},
+			Windows: []api.Window{{Days: []string{"Sun"}, Start: "22:00", End: "02:00"}},
+		})
+		s.node("n1", map[string]string{protocol.Needed: "r"})
+		s.pass(45 * time.Hour)
+		s.Expect(s.state("n1").Now).To(gomega.BeNil())
+		s.Expect(s.condition("g", rules.ConditionWaiting)).To(gomega.And(gomega.HavePrefix("True "+rules.ReasonWindow),
+			gomega.HaveSuffix("the next maintenance window opens at 2000-01-02T22:00:00Z")))
+		s.pass(time.Hour + time.Minute)
+		s.Expect(s.state("n1").Now).To(gomega.HaveValue(gomega.HaveField("Terms", gomega.And(
+			gomega.HaveField("Policy", "wait"), gomega.HaveField("DrainSeconds", gomega.BeEquivalentTo(60)),
+			gomega.HaveField("NotAfter.Time", gomega.BeTemporally("==", time.Date(2000, 1, 3, 2, 0, 0, 0, time.UTC)))))))
+
+		// Its agent is away: the grant is taken back when the window closes.
+		s.pass(4 * time.Hour)
+		s.Expect(s.state("n1")).To(gomega.And(gomega.HaveField("Now", gomega.BeNil()),
+			gomega.HaveField("Needed", gomega.HaveValue(gomega.Equal("r")))))
+		s.Expect(s.holders("g")).To(gomega.BeEmpty())
+	})
+}
+
+func TestTheFinalizerKeepsALedgerUntilItIsEmpty(t *testing.T) {
+	play(t, func(s *stage) {
+		s.group("g", intstr.FromInt32(1), nil)
+		s.pass(time.Minute)
+		s.Expect(s.finalizers("g")).To(gomega.BeEmpty(), "a group without slots may go at any time")
+		s.node("n1", map[string]string{protocol.Needed: "r"})
+		s.pass(time.Minute)
+		s.Expect(s.finalizers("g")).To(gomega.Equal([]string{"reboot.homeostat.dev/ledger"}))
+		s.change("n1", map[string]any{protocol.Now: nil, protocol.InProgress: `{"request":"r","epoch":1,"bootID":"b1"}`})
+		s.Expect(s.groups.Delete(s.ctx, "g", metav1.DeleteOptions{})).To(gomega.Succeed())
+		s.pass(time.Hour)
+		s.Expect(s.finalizers("g")).To(gomega.HaveLen(1))
+		s.Expect(s.core.CoreV1().Nodes().Delete(s.ctx, "n1", metav1.DeleteOptions{})).To(gomega.Succeed())
+		s.pass(time.Minute)
+		_, err := s.groups.Client.Get(s.ctx, "g", metav1.GetOptions{})
+		s.Expect(err).To(gomega.MatchError(gomega.ContainSubstring("not found")))
+	})
+}
+
+func TestAGroupThatIsDeletedRevokesWhatWasNotAccepted(t *testing.T) {
+	play(t, func(s *stage) {
+		s.group("g", intstr.FromInt32(1), nil)
+		s.node("n1", map[string]string{protocol.Needed: "r"})
+		s.pass(time.Minute)
+		s.Expect(s.state("n1").Now).NotTo(gomega.BeNil())
+		s.Expect(s.groups.Delete(s.ctx, "g", metav1.DeleteOptions{})).To(gomega.Succeed())
+		s.pass(time.Minute)
+		_, err := s.groups.Client.Get(s.ctx, "g", metav1.GetOptions{})
+		s.Expect(err).To(gomega.MatchError(gomega.ContainSubstring("not found")))
+		s.Expect(s.state("n1").Spent()).To(gomega.BeEquivalentTo(1), "the grant of the epoch cannot come back")
+	})
 }

@@ -2,6 +2,7 @@ package controller_test
 
 import (
 	"context"
+	"encoding/json"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -115,6 +116,11 @@ func play(t *testing.T, f func(s *stage)) { playAs(t, nil, f) }
 
 // playAs is play with a controller that works only while it leads.
 func playAs(t *testing.T, leader reconcile.Leader, f func(s *stage)) {
+	playWith(t, &controller.Options{Leader: leader}, f)
+}
+
+// playWith is play with a controller that has these options, and events besides.
+func playWith(t *testing.T, o *controller.Options, f func(s *stage)) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &stage{WithT: gomega.NewWithT(t), events: &notebook{}}
 		ctx, stop := context.WithCancel(t.Context())
@@ -130,7 +136,9 @@ func playAs(t *testing.T, leader reconcile.Leader, f func(s *stage)) {
 		groups, err := api.NewClient(reached)
 		s.Expect(err).NotTo(gomega.HaveOccurred())
 		s.groups = &window{Client: groups}
-		c, err := controller.New(s.core.CoreV1().Nodes(), s.groups, &controller.Options{Events: s.events, Leader: leader})
+		options := *o
+		options.Events = s.events
+		c, err := controller.New(s.core.CoreV1().Nodes(), s.groups, &options)
 		s.Expect(err).NotTo(gomega.HaveOccurred())
 		ended := make(chan error, 1)
 		go func() { ended <- c.Run(ctx) }()
@@ -166,10 +174,27 @@ func (s *stage) asking(names ...string) {
 }
 
 func (s *stage) group(name string, limit intstr.IntOrString, selector *metav1.LabelSelector) {
+	s.groupOf(name, api.RebootGroupSpec{MaxUnavailable: limit, NodeSelector: selector})
+}
+
+func (s *stage) groupOf(name string, spec api.RebootGroupSpec) {
 	_, err := s.groups.Create(s.ctx, &api.RebootGroup{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec:       api.RebootGroupSpec{MaxUnavailable: limit, NodeSelector: selector},
+		ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec,
 	}, metav1.CreateOptions{})
+	s.Expect(err).NotTo(gomega.HaveOccurred())
+}
+
+func (s *stage) finalizers(group string) []string {
+	g, err := s.groups.Client.Get(s.ctx, group, metav1.GetOptions{})
+	s.Expect(err).NotTo(gomega.HaveOccurred())
+	return g.Finalizers
+}
+
+// change sets annotations, or removes those that are nil.
+func (s *stage) change(node string, annotations map[string]any) {
+	data, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": annotations}})
+	s.Expect(err).NotTo(gomega.HaveOccurred())
+	_, err = s.core.CoreV1().Nodes().Patch(s.ctx, node, types.MergePatchType, data, metav1.PatchOptions{})
 	s.Expect(err).NotTo(gomega.HaveOccurred())
 }
 

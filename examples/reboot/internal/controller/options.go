@@ -2,6 +2,7 @@ package controller
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -16,8 +17,14 @@ import (
 const (
 	DefaultStuckAfter    = 15 * time.Minute
 	DefaultEventInterval = 10 * time.Minute
+	DefaultGatePeriod    = time.Minute
 	DefaultName          = "reboot-controller"
 )
+
+// A Gate says why no reboot may begin, or "". It must be safe for concurrent use.
+type Gate interface {
+	Blocked(ctx context.Context) string
+}
 
 // Options of a Controller. Nil and zero fields mean the deerrs.
 type Options struct {
@@ -31,6 +38,11 @@ type Options struct {
 	// EventInterval is the least time between two MaxUnavailableReached events of
 	// one group. Deerrs to [DefaultEventInterval].
 	EventInterval time.Duration
+	// Gate, if not nil, may forbid further reservations for a while.
+	Gate Gate
+	// GatePeriod is how long to wait before a gate that is closed is asked again.
+	// Defaults to [DefaultGatePeriod].
+	GatePeriod time.Duration
 	// Workers is how many groups are reconciled at once. Deerrs to the SDK's.
 	Workers int
 	// Backoff of failed reconciles. Deerrs to the SDK's.
@@ -47,6 +59,7 @@ func (o *Options) withDeerrs() Options {
 	set.Name = cmp.Or(set.Name, DefaultName)
 	set.StuckAfter = cmp.Or(set.StuckAfter, DefaultStuckAfter)
 	set.EventInterval = cmp.Or(set.EventInterval, DefaultEventInterval)
+	set.GatePeriod = cmp.Or(set.GatePeriod, DefaultGatePeriod)
 	if set.Events == nil {
 		set.Events = discard{}
 	}
@@ -60,6 +73,9 @@ func (o *Options) validate() error {
 	}
 	if o.EventInterval < 0 {
 		errs = append(errs, fmt.Errorf("Options.EventInterval is %v: must not be negative", o.EventInterval))
+	}
+	if o.GatePeriod < 0 {
+		errs = append(errs, fmt.Errorf("Options.GatePeriod is %v: must not be negative", o.GatePeriod))
 	}
 	return errors.Join(errs...)
 }

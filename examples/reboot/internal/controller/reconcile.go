@@ -48,7 +48,7 @@ func (c *Controller) reconcile(
 	if group.DeletionTimestamp != nil {
 		return reconcile.Result{}, c.letGo(ctx, group)
 	}
-	r := rules.Reserve(&group.Status, v.terms(), v.members)
+	r := c.free(ctx, &v)
 	if len(r.Slots) > 0 || !slices.Equal(r.Queue, group.Status.Queue) {
 		return next(c.reserve(ctx, group.Name))
 	}

@@ -25,7 +25,7 @@ func (c *Controller) reserve(ctx context.Context, group string) (wrote bool, err
 		return false, err
 	}
 	v := c.view(ledger, nodes)
-	r := rules.Reserve(&ledger.Status, v.terms(), v.members)
+	r := c.free(ctx, &v)
 	if len(r.Slots) == 0 && slices.Equal(r.Queue, ledger.Status.Queue) {
 		return false, nil
 	}
@@ -50,4 +50,19 @@ func (c *Controller) reserve(ctx context.Context, group string) (wrote bool, err
 		c.recorder.full(ledger, v.limit)
 	}
 	return true, nil
+}
+
+// free returns what becomes of the group's ledger: no slot is given out while the gate
+// is closed, which is asked only if one would be. It notes in v why.
+func (c *Controller) free(ctx context.Context, v *view) rules.Reservation {
+	r := rules.Reserve(&v.group.Status, v.terms(), v.members)
+	if len(r.Slots) == 0 || c.options.Gate == nil {
+		return r
+	}
+	if v.blocked = c.options.Gate.Blocked(ctx); v.blocked == "" {
+		return r
+	}
+	r = rules.Reserve(&v.group.Status, v.terms(), v.members)
+	r.After = rules.Sooner(r.After, c.options.GatePeriod)
+	return r
 }

@@ -18,7 +18,7 @@ var _ = Describe("Host", func() {
 	BeforeEach(func() {
 		dir := GinkgoT().TempDir()
 		asked = filepath.Join(dir, "asked")
-		host = &machine.Host{BootIDFile: filepath.Join(dir, "boot_id"), Command: "touch " + asked}
+		host = &machine.Host{BootIDFile: filepath.Join(dir, "boot_id"), Method: machine.Command("touch " + asked)}
 		Expect(os.WriteFile(host.BootIDFile, []byte("b1\n"), 0o600)).To(Succeed())
 	})
 
@@ -37,13 +37,13 @@ var _ = Describe("Host", func() {
 	})
 
 	It("tells what a command that fails has printed", func(ctx SpecContext) {
-		host.Command = "ls /does/not/exist"
+		host.Method = machine.Command("ls /does/not/exist")
 		Expect(host.Reboot(ctx, "b1")).To(MatchError(And(
 			HavePrefix(`rebooting with "ls /does/not/exist": exit status`), ContainSubstring("No such file"))))
 	})
 
 	It("refuses an empty command", func(ctx SpecContext) {
-		host.Command = "  "
+		host.Method = machine.Command("  ")
 		Expect(host.Reboot(ctx, "b1")).To(MatchError(ContainSubstring("is empty")))
 	})
 

@@ -91,7 +91,7 @@ func pausing(seed uint64) scenario {
 func blocking(seed uint64) scenario {
 	s := pausing(seed)
 	s.pause, s.cordon, s.pods, s.drain = false, false, true, "abort"
-	s.nodes, s.limit = 1, 1
+	s.nodes, s.limit, s.requests = 2, 2, 4
 	return s
 }
 

@@ -8,6 +8,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
+// Ask sets reboot-needed.
+func Ask(node *corev1.Node, request string) { annotate(node, Needed, request) }
+
 // Allow moves reboot-needed to reboot-now.
 func Allow(node *corev1.Node, g Grant) error {
 	delete(node.Annotations, Needed)

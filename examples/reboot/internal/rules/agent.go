@@ -44,3 +44,13 @@ func Agent(s protocol.State, bootID string, now time.Time) (AgentStep, error) {
 		return Idle, nil
 	}
 }
+
+// Asks reports whether the agent asks for the reboot that a file of its host requires:
+// request names file and time, and is empty when there is no file. A file that has
+// outlived the reboot that it asked for asks no second time.
+func Asks(s protocol.State, request string) bool {
+	if request == "" || s.Needed != nil || s.Now != nil || s.InProgress != nil || s.Fault() != nil {
+		return false
+	}
+	return s.Last == nil || s.Last.Result != protocol.Rebooted || s.Last.Request.Request != request
+}

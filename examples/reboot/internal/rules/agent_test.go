@@ -39,6 +39,25 @@ var _ = Describe("Agent", func() {
 			"b1", rules.Accept),
 	)
 
+	DescribeTable("it asks for a reboot that a file requires",
+		func(state protocol.State, file string, want bool) { Expect(rules.Asks(state, file)).To(Equal(want)) },
+		Entry("a file", protocol.State{}, "f 1", true),
+		Entry("no file", protocol.State{}, "", false),
+		Entry("needed already", protocol.State{Needed: &needed}, "f 1", false),
+		Entry("granted already", protocol.State{Now: grant}, "f 1", false),
+		Entry("in progress already", protocol.State{InProgress: inProgress}, "f 1", false),
+		Entry("a file that has outlived its reboot", protocol.State{Last: &protocol.Outcome{
+			Request: protocol.Request{Request: "f 1"}, Result: protocol.Rebooted,
+		}}, "f 1", false),
+		Entry("a file that was made since", protocol.State{Last: &protocol.Outcome{
+			Request: protocol.Request{Request: "f 1"}, Result: protocol.Rebooted,
+		}}, "f 2", true),
+		Entry("withdrawn after it was called off", protocol.State{Last: &protocol.Outcome{
+			Request: protocol.Request{Request: "f 1"}, Result: protocol.CalledOff,
+		}}, "f 1", true),
+		Entry("something cannot be read", protocol.State{Faults: []*protocol.FaultError{{Key: protocol.Void}}}, "f 1", false),
+	)
+
 	DescribeTable("it does nothing on what it cannot read",
 		func(state protocol.State, bootID, message string) {
 			step, err := rules.Agent(state, bootID, start)

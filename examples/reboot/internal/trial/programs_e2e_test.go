@@ -74,6 +74,18 @@ var _ = Describe("the programs", func() {
 		Expect(end.text).To(ContainSubstring("set --node or NODE_NAME"))
 	})
 
+	It("name a method that there is not", func(ctx SpecContext) {
+		end := execute(ctx, environment(), "agent", "--kubeconfig", cluster.Kubeconfig(), "--node", "n", "--reboot-method", "axe")
+		Expect(end.code).To(Equal(1), end.text)
+		Expect(end.text).To(ContainSubstring(`--reboot-method is "axe": set logind, signal or command`))
+	})
+
+	It("want URL and query together", func(ctx SpecContext) {
+		end := execute(ctx, environment(), "controller", "--kubeconfig", cluster.Kubeconfig(), "--leader-elect=false", "--blocking-query", "up")
+		Expect(end.code).To(Equal(1), end.text)
+		Expect(end.text).To(ContainSubstring("set both the URL of Prometheus and a query: --prometheus-url, --blocking-query"))
+	})
+
 	It("ask for the node's name", func(ctx SpecContext) {
 		end := execute(ctx, environment(), "agent", "--kubeconfig", cluster.Kubeconfig())
 		Expect(end.code).To(Equal(1), end.text)

@@ -119,7 +119,7 @@ var _ = Describe("a reboot", func() {
 		background(process("controller", "--kubeconfig", kubeconfigs["controller"], "--log-format", "json",
 			"--listen-addr", address, "--leader-elect", "--leader-elect-resource-namespace", namespace))
 		background(process("agent", "--kubeconfig", kubeconfigs["agent"], "--node", "least", "--boot-id-file", bootID,
-			"--reboot-command", "touch "+asked, "--listen-addr", ""))
+			"--reboot-method", "command", "--reboot-command", "touch "+asked, "--listen-addr", ""))
 		Eventually(func() error { _, err := os.Stat(asked); return err }).WithTimeout(patience).Should(Succeed())
 		Expect(os.WriteFile(bootID, []byte("least-boot-2\n"), 0o600)).To(Succeed())
 		kubeletReports(ctx, "least", "least-boot-2")

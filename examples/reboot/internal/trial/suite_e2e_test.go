@@ -13,6 +13,7 @@ import (
 
 	"github.com/homeostat/homeostat/examples/internal/stage"
 	"github.com/homeostat/homeostat/examples/reboot/api"
+	"github.com/homeostat/homeostat/examples/reboot/deploy"
 	"github.com/homeostat/homeostat/internal/proof/e2e"
 )
 
@@ -33,7 +34,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	cluster, err = e2e.Start(ctx, &e2e.Options{Progress: GinkgoWriter})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func() { Expect(cluster.Stop()).To(Succeed()) })
-	Expect(cluster.Apply(ctx, string(api.CRD()))).To(Succeed())
+	Expect(cluster.Apply(ctx, deploy.Manifest("crd.yaml"))).To(Succeed())
 	core, err = kubernetes.NewForConfig(cluster.Config())
 	Expect(err).NotTo(HaveOccurred())
 	groups, err = api.NewClient(stage.Reach(cluster.Config()))

@@ -24,7 +24,7 @@ func build(ctx context.Context, dir string) (programs, error) {
 			return p, fmt.Errorf("building the %s: %w: %s", program, err, out)
 		}
 	}
-	folder, err := exec.CommandContext(ctx, "go", "list", "-f", "{{.Dir}}", operator+"api").Output()
+	folder, err := exec.CommandContext(ctx, "go", "list", "-f", "{{.Dir}}", operator+"deploy").Output()
 	if err != nil {
 		return p, fmt.Errorf("finding the definition of RebootGroup: %w", err)
 	}

@@ -1,0 +1,57 @@
+package gate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	prometheus "github.com/prometheus/client_golang/api"
+	prometheusv1 "github.com/prometheus/client_golang/api/prometheus/v1"
+	"github.com/prometheus/common/model"
+)
+
+// Alerts forbids reboots while a query of Prometheus has a result.
+type Alerts struct {
+	url, query string
+	api        prometheusv1.API
+}
+
+// NewAlerts returns the check of a query, such as ALERTS{alertstate="firing"}. Errors:
+// the URL or the query is empty or cannot be read.
+func NewAlerts(url, query string) (*Alerts, error) {
+	if url == "" || query == "" {
+		return nil, errors.New("blocking by alerts: set both the URL of Prometheus and a query")
+	}
+	client, err := prometheus.NewClient(prometheus.Config{Address: url})
+	if err != nil {
+		return nil, fmt.Errorf("blocking by alerts: %w", err)
+	}
+	return &Alerts{url, query, prometheusv1.NewAPI(client)}, nil
+}
+
+// Blocked names the alerts that the query has found, or what else it has.
+func (a *Alerts) Blocked(ctx context.Context) string {
+	value, _, _, err := a.api.Query(ctx, a.query, time.Now())
+	if err != nil {
+		return fmt.Sprintf("asking Prometheus at %s for %s: %v", a.url, a.query, err)
+	}
+	vector, ok := value.(model.Vector)
+	if !ok {
+		return fmt.Sprintf("the query %s has a %s for a result: it must be an instant vector", a.query, value.Type())
+	}
+	var names []string
+	for _, sample := range vector {
+		name := string(sample.Metric[model.AlertNameLabel])
+		if name == "" {
+			name = sample.Metric.String()
+		}
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	if names = slices.Compact(names); len(names) == 0 {
+		return ""
+	}
+	return "Prometheus has " + some(names)
+}

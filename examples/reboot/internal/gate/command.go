@@ -1,0 +1,28 @@
+package gate
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"strings"
+	"time"
+)
+
+// Command forbids reboots while it ends with another status than 0. Its first line of
+// output is the reason.
+type Command []string
+
+// Blocked runs the command.
+func (c Command) Blocked(ctx context.Context) string {
+	cmd := exec.CommandContext(ctx, c[0], c[1:]...)
+	cmd.WaitDelay = time.Second // for the output of its children
+	out, err := cmd.CombinedOutput()
+	if err == nil {
+		return ""
+	}
+	first, _, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
+	if first == "" {
+		first = err.Error()
+	}
+	return fmt.Sprintf("%s says: %s", strings.Join(c, " "), first)
+}

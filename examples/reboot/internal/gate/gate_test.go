@@ -1,0 +1,97 @@
+package gate_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/onsi/gomega"
+
+	"github.com/homeostat/homeostat/examples/reboot/internal/gate"
+)
+
+// answering is a Prometheus that has one answer for one query.
+func answering(t *testing.T, status int, result string) string {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/api/v1/query" || r.FormValue("query") != `ALERTS{alertstate="firing"}` {
+			t.Errorf("unexpected request %s %q", r.URL.Path, r.FormValue("query"))
+		}
+		w.WriteHeader(status)
+		_, _ = fmt.Fprintf(w, `{"status":"success","data":%s}`, result)
+	}))
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+func TestAlertsBlock(t *testing.T) {
+	sample := func(labels string) string { return `{"metric":` + labels + `,"value":[1,"1"]}` }
+	vector := func(samples string) string { return `{"resultType":"vector","result":[` + samples + `]}` }
+	for name, c := range map[string]struct {
+		status int
+		result string
+		want   gomega.OmegaMatcher
+	}{
+		"none": {200, vector(""), gomega.BeEmpty()},
+		"two, by name, each once": {
+			200, vector(sample(`{"alertname":"NodeDown"}`) + "," + sample(`{"alertname":"Disk"}`) + "," + sample(`{"alertname":"Disk"}`)),
+			gomega.Equal("Prometheus has Disk, NodeDown"),
+		},
+		"no alert, but a metric": {200, vector(sample(`{"__name__":"up"}`)), gomega.Equal("Prometheus has up")},
+		"a scalar":               {200, `{"resultType":"scalar","result":[1,"1"]}`, gomega.ContainSubstring("must be an instant vector")},
+		"an error":               {500, vector(""), gomega.HavePrefix("asking Prometheus at http://127.0.0.1")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := gomega.NewWithT(t)
+			alerts, err := gate.NewAlerts(answering(t, c.status, c.result), `ALERTS{alertstate="firing"}`)
+			g.Expect(err).NotTo(gomega.HaveOccurred())
+			g.Expect(alerts.Blocked(t.Context())).To(c.want)
+		})
+	}
+}
+
+func TestAlertsNeedURLAndQuery(t *testing.T) {
+	g := gomega.NewWithT(t)
+	for _, c := range [][2]string{{"", "up"}, {"http://prometheus", ""}} {
+		_, err := gate.NewAlerts(c[0], c[1])
+		g.Expect(err).To(gomega.MatchError(gomega.ContainSubstring("set both the URL of Prometheus and a query")))
+	}
+}
+
+func TestACommandBlocks(t *testing.T) {
+	g := gomega.NewWithT(t)
+	g.Expect(gate.Command{"true"}.Blocked(t.Context())).To(gomega.BeEmpty())
+	g.Expect(gate.Command{"false"}.Blocked(t.Context())).To(gomega.Equal("false says: exit status 1"))
+	g.Expect(gate.Command{"ls", "/does/not/exist"}.Blocked(t.Context())).To(gomega.ContainSubstring("No such file"))
+	g.Expect(gate.Command{"/does/not/exist"}.Blocked(t.Context())).To(gomega.ContainSubstring("no such file"))
+}
+
+// counting says what it is told to say, and counts how often it is asked.
+type counting struct {
+	why   string
+	asked int
+}
+
+func (c *counting) Blocked(context.Context) string {
+	c.asked++
+	return c.why
+}
+
+func TestAGateKeepsItsAnswerForAWhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := gomega.NewWithT(t)
+		a, b := &counting{}, &counting{}
+		both := gate.New(10*time.Second, a, b)
+		g.Expect(both.Blocked(t.Context())).To(gomega.BeEmpty())
+		a.why, b.why = "one", "two"
+		<-time.After(9 * time.Second)
+		g.Expect(both.Blocked(t.Context())).To(gomega.BeEmpty())
+		g.Expect(a.asked).To(gomega.Equal(1))
+		<-time.After(time.Second)
+		g.Expect(both.Blocked(t.Context())).To(gomega.Equal("one; two"))
+		g.Expect(a.asked).To(gomega.Equal(2))
+	})
+}

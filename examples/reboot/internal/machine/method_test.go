@@ -1,0 +1,149 @@
+package machine_test
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/godbus/dbus/v5"
+	"github.com/onsi/gomega"
+
+	"github.com/homeostat/homeostat/examples/reboot/internal/machine"
+)
+
+// bus is a D-Bus with a systemd-logind on it: it answers Hello and Reboot.
+type bus struct {
+	socket string
+	calls  chan string // of others than the bus itself, with their arguments
+	refuse bool
+}
+
+func newBus(t *testing.T, refuse bool) *bus {
+	g := gomega.NewWithT(t)
+	b := &bus{socket: filepath.Join(t.TempDir(), "bus"), calls: make(chan string, 1), refuse: refuse}
+	listener, err := net.Listen("unix", b.socket)
+	g.Expect(err).NotTo(gomega.HaveOccurred())
+	ended := make(chan struct{})
+	t.Cleanup(func() {
+		_ = listener.Close()
+		<-ended
+	})
+	go func() {
+		defer close(ended)
+		conn, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		defer func() { _ = conn.Close() }()
+		b.serve(t, conn)
+	}()
+	return b
+}
+
+func (b *bus) serve(t *testing.T, conn net.Conn) {
+	in := bufio.NewReader(conn)
+	for { // until the client begins
+		line, err := in.ReadString('\n')
+		if err != nil {
+			t.Errorf("authenticating: %v", err)
+			return
+		}
+		answer := "OK 1234567890123456789012345678abcd\r\n"
+		switch words := strings.Fields(strings.TrimLeft(line, "\x00")); {
+		case words[0] == "BEGIN":
+			b.answer(in, conn)
+			return
+		case words[0] == "NEGOTIATE_UNIX_FD":
+			answer = "ERROR\r\n"
+		case words[0] == "AUTH" && len(words) == 1:
+			answer = "REJECTED EXTERNAL\r\n"
+		}
+		_, _ = conn.Write([]byte(answer))
+	}
+}
+
+func (b *bus) answer(in *bufio.Reader, conn net.Conn) {
+	for {
+		call, err := dbus.DecodeMessage(in)
+		if err != nil {
+			return // It has hung up.
+		}
+		member := call.Headers[dbus.FieldInterface].Value().(string) + "." + call.Headers[dbus.FieldMember].Value().(string)
+		reply := &dbus.Message{Type: dbus.TypeMethodReply, Headers: map[dbus.HeaderField]dbus.Variant{
+			dbus.FieldReplySerial: dbus.MakeVariant(call.Serial()),
+		}}
+		body := []any{}
+		switch {
+		case member == "org.freedesktop.DBus.Hello":
+			body = []any{":1.1"}
+		case b.refuse:
+			reply.Type = dbus.TypeError
+			reply.Headers[dbus.FieldErrorName] = dbus.MakeVariant("org.freedesktop.DBus.Error.AccessDenied")
+			body = []any{"Permission denied"}
+		default:
+			if call.Body[0] != false {
+				member += " asks a person"
+			}
+			b.calls <- call.Headers[dbus.FieldDestination].Value().(string) + " " + member
+		}
+		if len(body) > 0 {
+			reply.Headers[dbus.FieldSignature] = dbus.MakeVariant(dbus.SignatureOf(body...))
+		}
+		reply.Body = body
+		_ = reply.EncodeTo(conn, binary.LittleEndian) // The client may have gone.
+	}
+}
+
+func TestLogindIsAskedWithoutAPerson(t *testing.T) {
+	g := gomega.NewWithT(t)
+	b := newBus(t, false)
+	g.Expect((&machine.Logind{Socket: b.socket}).Reboot(t.Context())).To(gomega.Succeed())
+	g.Expect(<-b.calls).To(gomega.Equal("org.freedesktop.login1 org.freedesktop.login1.Manager.Reboot"))
+}
+
+func TestLogindMayRefuse(t *testing.T) {
+	g := gomega.NewWithT(t)
+	b := newBus(t, true)
+	g.Expect((&machine.Logind{Socket: b.socket}).Reboot(t.Context())).To(gomega.MatchError(
+		"rebooting through systemd-logind: Permission denied"))
+}
+
+func TestWithoutABusLogindIsNotReached(t *testing.T) {
+	g := gomega.NewWithT(t)
+	g.Expect((&machine.Logind{Socket: "/does/not/exist"}).Reboot(t.Context())).To(gomega.MatchError(
+		gomega.And(gomega.HavePrefix("rebooting through systemd-logind: connecting to /does/not/exist"), gomega.ContainSubstring("no such file"))))
+}
+
+func TestASignalGoesToTheFirstProcess(t *testing.T) {
+	g := gomega.NewWithT(t)
+	var pid int
+	var sent syscall.Signal
+	method := &machine.Signal{Number: machine.SystemdReboot, Send: func(p int, s syscall.Signal) error {
+		pid, sent = p, s
+		return nil
+	}}
+	g.Expect(method.Reboot(t.Context())).To(gomega.Succeed())
+	g.Expect(pid).To(gomega.Equal(1))
+	g.Expect(sent).To(gomega.BeEquivalentTo(39))
+	method.Send = func(int, syscall.Signal) error { return errors.New("not permitted") }
+	g.Expect(method.Reboot(t.Context())).To(gomega.MatchError("rebooting by signal 39 to PID 1: not permitted"))
+}
+
+func TestASentinelIsARequestOfItsTime(t *testing.T) {
+	g := gomega.NewWithT(t)
+	file := filepath.Join(t.TempDir(), "reboot-required")
+	g.Expect(machine.Sentinel(file).Request()).To(gomega.BeEmpty())
+	g.Expect(os.WriteFile(file, nil, 0o600)).To(gomega.Succeed())
+	at := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+	g.Expect(os.Chtimes(file, at, at)).To(gomega.Succeed())
+	g.Expect(machine.Sentinel(file).Request()).To(gomega.Equal("reboot-required 2026-11-22T12:00:00Z"))
+	_, err := machine.Sentinel(filepath.Join(file, "below")).Request()
+	g.Expect(err).To(gomega.MatchError(gomega.HavePrefix("looking for the file that asks for a reboot")))
+}
