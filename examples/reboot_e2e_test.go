@@ -198,7 +198,7 @@ var _ = Describe("The reboot operator as it is shipped", Ordered, func() {
 		}
 		address := freeAddress()
 		sessions := []*gexec.Session{
-			run("controller", controller, "--leader-elect", "--namespace=reboot", "--identity=one", "--listen-addr="+address),
+			run("controller", controller, "--leader-elect", "--leader-elect-resource-namespace=reboot", "--leader-elect-identity=one", "--listen-addr="+address),
 			run("agent", own, "--node=own", "--boot-id-file="+bootID, "--reboot-method=command", "--reboot-command=touch "+asked,
 				"--reboot-sentinel="+sentinel, "--reboot-sentinel-period=1s", "--listen-addr="),
 		}
