@@ -46,7 +46,14 @@ func TestAKindReadsAndWritesWithoutGeneratedCode(t *testing.T) {
 	k := newKind(g, sim.Admin())
 	replicas := int32(1)
 	_, err = k.In("d").Create(t.Context(), &appsv1.Deployment{
-		ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: appsv1.DeploymentSpec{Replicas: &replicas},
+		ObjectMeta: metav1.ObjectMeta{Name: "a"},
+		Spec: appsv1.DeploymentSpec{
+			Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": "b"}},
+				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}},
+			},
+		},
 	}, metav1.CreateOptions{})
 	g.Expect(err).NotTo(HaveOccurred())
 

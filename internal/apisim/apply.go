@@ -37,9 +37,15 @@ func (x *exchange) apply() (*output, error) {
 	case have != nil && rv != "" && rv != formatVersion(have.version):
 		return nil, apierrors.NewConflict(x.t.res.groupResource(), x.r.Name, fmt.Errorf("%s", staleVersion))
 	}
+	if err := x.admitPatched(config); err != nil {
+		return nil, err
+	}
 	obj, err := x.applied(have, config)
 	if err != nil {
 		return nil, err
+	}
+	if x.t.res.Schema != nil {
+		x.t.res.Schema.Decode(obj)
 	}
 	if have == nil {
 		fresh, err := x.admit(obj)

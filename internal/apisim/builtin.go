@@ -4,7 +4,7 @@ import "strings"
 
 // builtins is the table of the server's own kinds, one line each: group/version, resource, kind and flags.
 // ns namespaced, st status, gen generation, un unconditional update, cu create on update,
-// do DELETE answers with the object, sa status at create, sc scale.
+// do DELETE answers with the object, sa status at create, sc scale, or DELETE orphans dependents, fg fixed generation.
 const builtins = `
 v1 configmaps ConfigMap ns un
 v1 secrets Secret ns un
@@ -19,12 +19,14 @@ v1 persistentvolumeclaims PersistentVolumeClaim ns st un do
 v1 persistentvolumes PersistentVolume st un do
 v1 resourcequotas ResourceQuota ns st un do
 v1 limitranges LimitRange ns un cu
+v1 replicationcontrollers ReplicationController ns st gen un sc or
+v1 podtemplates PodTemplate ns gen un
 apps/v1 deployments Deployment ns st gen un sc
 apps/v1 replicasets ReplicaSet ns st gen un sc
 apps/v1 statefulsets StatefulSet ns st gen un sc
 apps/v1 daemonsets DaemonSet ns st gen un
 apps/v1 controllerrevisions ControllerRevision ns un
-batch/v1 jobs Job ns st gen un
+batch/v1 jobs Job ns st gen un or
 batch/v1 cronjobs CronJob ns st gen un
 coordination.k8s.io/v1 leases Lease ns cu
 discovery.k8s.io/v1 endpointslices EndpointSlice ns gen un
@@ -37,8 +39,14 @@ rbac.authorization.k8s.io/v1 roles Role ns un cu
 rbac.authorization.k8s.io/v1 rolebindings RoleBinding ns un cu
 rbac.authorization.k8s.io/v1 clusterroles ClusterRole un cu
 rbac.authorization.k8s.io/v1 clusterrolebindings ClusterRoleBinding un cu
-scheduling.k8s.io/v1 priorityclasses PriorityClass gen un
+scheduling.k8s.io/v1 priorityclasses PriorityClass gen un fg
 storage.k8s.io/v1 storageclasses StorageClass un
+storage.k8s.io/v1 csidrivers CSIDriver gen
+networking.k8s.io/v1 ingressclasses IngressClass gen un
+node.k8s.io/v1 runtimeclasses RuntimeClass un cu
+admissionregistration.k8s.io/v1 validatingwebhookconfigurations ValidatingWebhookConfiguration gen un
+admissionregistration.k8s.io/v1 mutatingwebhookconfigurations MutatingWebhookConfiguration gen un
+certificates.k8s.io/v1 certificatesigningrequests CertificateSigningRequest st un
 `
 
 // Builtin lists the kinds that every server has without being told.
@@ -58,7 +66,7 @@ func parseBuiltin(f []string) Resource {
 	r := Resource{Group: group, Version: version, Resource: f[1], Kind: f[2]}
 	r.builtin = builtin{
 		typed: true, noGeneration: true, selectors: selectable(group, f[1]),
-		statusOnPayload: firstStatus(f[1]),
+		statusOnPayload: firstStatus(f[1]), rules: rulesOf(group, f[1]),
 	}
 	for _, flag := range f[3:] {
 		r.set(flag)
@@ -84,6 +92,10 @@ func (r *Resource) set(flag string) {
 		r.builtin.statusAtCreate = true
 	case "sc":
 		r.builtin.scale = true
+	case "or":
+		r.builtin.orphans = true
+	case "fg":
+		r.builtin.fixedGeneration = true
 	}
 }
 

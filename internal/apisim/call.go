@@ -24,7 +24,7 @@ type Call struct {
 
 // Write reports whether the call changes state.
 func (c Call) Write() bool {
-	return c.Verb != "get" && c.Verb != "list" && c.Verb != "watch"
+	return c.Verb != "get" && c.Verb != "list" && c.Verb != "watch" && !isReview(c.Resource)
 }
 
 func (c Call) String() string {
@@ -46,6 +46,8 @@ type request struct {
 	body      []byte
 	mediaType string
 	accept    string
+	inURL     string   // the name in the URL
+	warnings  []string // for the caller, beside the answer
 }
 
 var verbs = map[string]string{
@@ -107,6 +109,7 @@ func isTrue(s string) bool { return s == "true" || s == "1" }
 
 // named fills in the name of a create from its body.
 func (r *request) named() {
+	r.inURL = r.Name
 	if r.Verb != "create" || r.Name != "" {
 		return
 	}

@@ -1,6 +1,7 @@
 package apisim
 
 import (
+	"encoding/base64"
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -13,6 +14,9 @@ import (
 func canonical(r *Resource, obj object) (object, error) {
 	obj["apiVersion"], obj["kind"] = r.apiVersion(), r.Kind
 	if r.builtin.typed {
+		if r.Resource == "secrets" {
+			sealSecret(obj)
+		}
 		typed, err := scheme.Scheme.New(r.gvk())
 		if err != nil {
 			return nil, apierrors.NewInternalError(fmt.Errorf("making a %s: %w", r.Kind, err))
@@ -35,6 +39,26 @@ func canonical(r *Resource, obj object) (object, error) {
 		}
 	}
 	return obj, nil
+}
+
+// sealSecret does what the server does to every Secret: stringData becomes data, and there is a type.
+func sealSecret(obj object) {
+	if more, _ := obj["stringData"].(object); len(more) > 0 {
+		data, _ := obj["data"].(object)
+		if data == nil {
+			data = object{}
+		}
+		for k, v := range more {
+			if s, ok := v.(string); ok {
+				data[k] = base64.StdEncoding.EncodeToString([]byte(s))
+			}
+		}
+		obj["data"] = data
+	}
+	delete(obj, "stringData")
+	if text(obj, "type") == "" {
+		obj["type"] = "Opaque"
+	}
 }
 
 func empty(v any) bool {

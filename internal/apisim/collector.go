@@ -131,6 +131,9 @@ func (c *Collector) nextFor(w *world, t *table, o *stored) func() {
 			return work
 		}
 	}
+	if deleting && isStorage(&t.res) {
+		return c.unprotect(w, t, o)
+	}
 	if deleting {
 		return nil
 	}
@@ -191,6 +194,9 @@ func (c *Collector) empty(w *world, t *table, ns *stored) func() {
 	if waits {
 		return nil
 	}
+	if len(asObject(ns.obj["spec"])) == 0 {
+		return nil // it is empty, and waits for its own finalizers
+	}
 	return func() {
 		obj := clone(ns.obj)
 		obj["spec"] = object{}
@@ -241,4 +247,42 @@ func (c *Collector) write(t *table, have *stored, obj object, last bool) {
 		return
 	}
 	_, _ = x.replace(have, obj)
+}
+
+// unprotect releases storage that is being deleted and that nothing uses.
+func (c *Collector) unprotect(w *world, t *table, o *stored) func() {
+	f := protection(&t.res)
+	if !slices.Contains(finalizersOf(o.obj), f) || inUse(w, t, o) {
+		return nil
+	}
+	return func() { c.unfinalize(t, o, f) }
+}
+
+func isStorage(r *Resource) bool {
+	return r.Group == "" && (r.Resource == "persistentvolumeclaims" || r.Resource == "persistentvolumes")
+}
+
+// inUse reports whether a pod that has not ended mounts the claim, or a claim is bound to the volume.
+func inUse(w *world, t *table, o *stored) bool {
+	if t.res.Resource == "persistentvolumes" {
+		return find(o.obj, "status.phase") == "Bound"
+	}
+	for _, pods := range w.tables {
+		if !isPod(&pods.res) {
+			continue
+		}
+		for _, pod := range pods.objects {
+			if phase := find(pod.obj, "status.phase"); pod.key.Namespace != o.key.Namespace || phase == "Succeeded" ||
+				phase == "Failed" || find(pod.obj, "spec.nodeName") == nil {
+				continue
+			}
+			volumes, _ := find(pod.obj, "spec.volumes").([]any)
+			if slices.ContainsFunc(volumes, func(v any) bool {
+				return find(asObject(v), "persistentVolumeClaim.claimName") == o.key.Name
+			}) {
+				return true
+			}
+		}
+	}
+	return false
 }

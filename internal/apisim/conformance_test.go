@@ -3,6 +3,7 @@ package apisim_test
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -173,11 +174,20 @@ func (p *player) fill(text string) string {
 
 func (p *player) request(ctx context.Context, method, path, media, body string) map[string]any {
 	p.t.Helper()
+	resp, raw := p.send(ctx, method, path, media, body)
+	var answer map[string]any
+	_ = json.Unmarshal(raw, &answer)
+	fmt.Fprintf(&p.out, "%d\n%s\n\n", resp.StatusCode, p.mask.show(raw))
+	return answer
+}
+
+func (p *player) send(ctx context.Context, method, path, media, body string) (*http.Response, []byte) {
+	p.t.Helper()
 	req, err := http.NewRequestWithContext(ctx, method, p.base+p.fill(path), strings.NewReader(p.fill(body)))
 	if err != nil {
 		p.t.Fatalf("making a request: %v", err)
 	}
-	req.Header.Set("Content-Type", mediaTypes[media])
+	req.Header.Set("Content-Type", cmp.Or(mediaTypes[media], media))
 	req.Header.Set("User-Agent", "conformance")
 	req.Header.Set("Accept", "application/json")
 	if media == "meta" {
@@ -197,10 +207,7 @@ func (p *player) request(ctx context.Context, method, path, media, body string) 
 	if err != nil {
 		p.t.Fatalf("%s %s: %v", method, path, err)
 	}
-	var answer map[string]any
-	_ = json.Unmarshal(raw, &answer)
-	fmt.Fprintf(&p.out, "%d\n%s\n\n", resp.StatusCode, p.mask.show(raw))
-	return answer
+	return resp, raw
 }
 
 func (p *player) watch(ctx context.Context, name, path string) {

@@ -2,7 +2,9 @@ package apisim
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/validate/content"
@@ -17,8 +19,14 @@ import (
 )
 
 func (x *exchange) create() (*output, error) {
+	if x.r.inURL != "" && x.r.Subresource == "" {
+		return nil, apierrors.NewMethodNotSupported(x.t.res.groupResource(), x.r.Verb)
+	}
 	obj, err := decodeBody(x.t, x.r)
 	if err != nil {
+		return nil, err
+	}
+	if err := x.admitted(obj, x.r.body); err != nil {
 		return nil, err
 	}
 	if rv := text(metaOf(obj), "resourceVersion"); rv != "" {
@@ -120,18 +128,32 @@ func (s *store) namespaceOpen(t *table, r *request) error {
 func (x *exchange) insert(obj object) (*stored, error) {
 	m := metaOf(obj)
 	if _, there := x.t.objects[types.NamespacedName{Namespace: text(m, "namespace"), Name: text(m, "name")}]; there {
+		if text(m, "generateName") != "" {
+			return nil, apierrors.NewGenerateNameConflict(x.t.res.groupResource(), text(m, "name"), 1)
+		}
 		return nil, apierrors.NewAlreadyExists(x.t.res.groupResource(), text(m, "name"))
 	}
 	m["creationTimestamp"] = now()
 	if text(m, "uid") == "" {
 		m["uid"] = x.s.newUID()
 	}
-	if !x.t.res.builtin.noGeneration && m["generation"] == nil {
+	if !x.t.res.builtin.noGeneration && m["generation"] == nil && x.t.res.Resource != "csidrivers" {
 		m["generation"] = int64(1)
 	}
 	prepare(&x.t.res, obj)
+	if !x.loading {
+		complete(&x.t.res, obj)
+	}
 	obj, err := canonical(&x.t.res, obj)
 	if err != nil {
+		return nil, err
+	}
+	if !x.loading {
+		if err := x.validNew(obj); err != nil {
+			return nil, err
+		}
+	}
+	if err := x.withinQuota(text(m, "namespace")); err != nil && !x.loading {
 		return nil, err
 	}
 	if obj, err = x.trackFields(nil, obj); err != nil {
@@ -165,6 +187,59 @@ func prepare(r *Resource, obj object) {
 	marks["kubernetes.io/metadata.name"] = m["name"]
 	m["labels"] = marks
 	obj["spec"] = object{"finalizers": []any{"kubernetes"}}
+}
+
+// complete adds what the server adds to what a caller creates: the finalizers of storage, and the identity of a Job.
+func complete(r *Resource, obj object) {
+	if !r.builtin.typed {
+		return
+	}
+	m := metaOf(obj)
+	switch r.Resource {
+	case "persistentvolumeclaims", "persistentvolumes":
+		f := protection(r)
+		if list, _ := m["finalizers"].([]any); !slices.Contains(list, any(f)) {
+			m["finalizers"] = append(list, f)
+		}
+	case "jobs":
+		identifyJob(obj, m)
+	case "replicationcontrollers":
+		if m["labels"] == nil {
+			carryOrDrop(m, asObject(find(obj, "spec.template")), "labels")
+		}
+	}
+}
+
+// protection is the finalizer that holds storage which is in use.
+func protection(r *Resource) string {
+	if r.Resource == "persistentvolumes" {
+		return "kubernetes.io/pv-protection"
+	}
+	return "kubernetes.io/pvc-protection"
+}
+
+// identifyJob gives a Job the selector that the server makes for it, and its template the labels.
+func identifyJob(obj, m object) {
+	spec := asObject(obj["spec"])
+	template := asObject(spec["template"])
+	if spec == nil || template == nil || spec["selector"] != nil || spec["manualSelector"] == true {
+		return
+	}
+	uid := m["uid"]
+	tm := metaOf(template)
+	marks := asObject(tm["labels"])
+	if marks == nil {
+		marks = object{}
+	}
+	maps.Copy(marks, object{
+		"batch.kubernetes.io/controller-uid": uid, "controller-uid": uid, "job-name": m["name"],
+		"batch.kubernetes.io/job-name": m["name"],
+	})
+	tm["labels"] = marks
+	spec["selector"] = object{"matchLabels": object{"batch.kubernetes.io/controller-uid": uid}}
+	if m["labels"] == nil {
+		m["labels"] = maps.Clone(marks)
+	}
 }
 
 // Load puts objects into the store as they are, status, finalizers and all, in the state before a scenario starts.
@@ -214,7 +289,7 @@ func (s *Server) load(o runtime.Object) error {
 	}}
 	delete(metaOf(u.Object), "resourceVersion")
 	if err = s.name(t, metaOf(u.Object)); err == nil {
-		_, err = (&exchange{s: &s.store, t: t, r: r}).insert(u.Object)
+		_, err = (&exchange{s: &s.store, t: t, r: r, loading: true}).insert(u.Object)
 	}
 	s.mu.Unlock()
 	s.runHooks()

@@ -9,6 +9,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -45,9 +46,16 @@ func (r *request) deleteOptions() (*metav1.DeleteOptions, error) {
 		if err := json.Unmarshal(r.body, opts); err != nil {
 			return nil, apierrors.NewBadRequest(err.Error())
 		}
+		if opts.Kind != "" && opts.Kind != "DeleteOptions" {
+			return nil, apierrors.NewBadRequest(fmt.Sprintf("no kind %q is registered for version %q", opts.Kind,
+				opts.APIVersion))
+		}
 		if len(opts.DryRun) > 0 {
 			r.query["dryRun"] = opts.DryRun
 		}
+	}
+	if d := r.query["dryRun"]; len(opts.DryRun) == 0 {
+		opts.DryRun = d
 	}
 	if p := metav1.DeletionPropagation(r.query.Get("propagationPolicy")); p != "" && opts.PropagationPolicy == nil {
 		opts.PropagationPolicy = &p
@@ -59,6 +67,9 @@ func (r *request) deleteOptions() (*metav1.DeleteOptions, error) {
 		}
 		opts.GracePeriodSeconds = &seconds
 	}
+	if errs := metav1validation.ValidateDeleteOptions(opts); len(errs) > 0 {
+		return nil, apierrors.NewInvalid(metav1.SchemeGroupVersion.WithKind("DeleteOptions").GroupKind(), "", errs)
+	}
 	return opts, nil
 }
 
@@ -68,7 +79,7 @@ func (x *exchange) end(have *stored, opts *metav1.DeleteOptions) (*stored, error
 	if err := precondition(x.t, have, opts.Preconditions); err != nil {
 		return nil, err
 	}
-	waits := finalizersFor(have, opts)
+	waits := finalizersFor(&x.t.res, have, opts)
 	grace := gracePeriod(&x.t.res, have, opts)
 	if len(waits) > 0 || grace > 0 || x.s.namespaceWaits(x.t, have) {
 		return x.mark(have, waits, grace)
@@ -156,16 +167,21 @@ func precondition(t *table, have *stored, p *metav1.Preconditions) error {
 }
 
 // finalizersFor adds and removes the finalizers of the garbage collector as the caller's policy wants them.
-func finalizersFor(have *stored, opts *metav1.DeleteOptions) []string {
+func finalizersFor(r *Resource, have *stored, opts *metav1.DeleteOptions) []string {
 	waits := finalizersOf(have.obj)
 	without := func(f string) []string {
 		return slices.DeleteFunc(slices.Clone(waits), func(x string) bool { return x == f })
 	}
 	policy := metav1.DeletionPropagation("")
 	switch {
+	case r.Resource == "events" && r.builtin.typed: // nothing depends on them
+		return waits
 	case opts.PropagationPolicy != nil:
 		policy = *opts.PropagationPolicy
 	case opts.OrphanDependents != nil && *opts.OrphanDependents: //nolint:staticcheck // deprecated, and still served
+		policy = metav1.DeletePropagationOrphan
+	case r.builtin.orphans && opts.OrphanDependents == nil && //nolint:staticcheck // deprecated, and still served
+		!slices.Contains(waits, metav1.FinalizerDeleteDependents):
 		policy = metav1.DeletePropagationOrphan
 	}
 	switch policy {

@@ -29,6 +29,9 @@ type cursor struct {
 }
 
 func (x *exchange) list() (*output, error) {
+	if err := checkList(x.r); err != nil {
+		return nil, err
+	}
 	match, err := newSelector(&x.t.res, x.r)
 	if err != nil {
 		return nil, err
@@ -39,6 +42,9 @@ func (x *exchange) list() (*output, error) {
 	}
 	l := listed{version: from.Version}
 	limit, _ := strconv.Atoi(x.r.query.Get("limit"))
+	if x.r.query.Get("resourceVersion") == "0" {
+		limit = 0 // the cache of the real server answers, which has no pages
+	}
 	after := types.NamespacedName{Namespace: from.Namespace, Name: from.Name}
 	for _, o := range x.t.at(from.Version) {
 		if from.Name != "" && compareKeys(o.key, after) <= 0 || !match.matches(o) {
@@ -64,6 +70,9 @@ func (x *exchange) list() (*output, error) {
 // listFrom returns the resourceVersion that a list shows, and the key after which it starts.
 func (x *exchange) listFrom() (cursor, error) {
 	if token := x.r.query.Get("continue"); token != "" {
+		if rv := x.r.query.Get("resourceVersion"); rv != "" && rv != "0" {
+			return cursor{}, apierrors.NewBadRequest("specifying resource version is not allowed when using continue")
+		}
 		var c cursor
 		raw, err := base64.RawURLEncoding.DecodeString(token)
 		if err != nil || json.Unmarshal(raw, &c) != nil {
@@ -84,7 +93,7 @@ func (x *exchange) listFrom() (cursor, error) {
 		return cursor{Version: x.s.cached(x.t, x.r.Client)}, nil
 	}
 	wanted, err := strconv.ParseInt(rv, 10, 64)
-	if err != nil {
+	if err != nil || wanted < 0 {
 		return cursor{}, invalidVersion(rv)
 	}
 	exact := x.r.query.Get("resourceVersionMatch") == string(metav1.ResourceVersionMatchExact)

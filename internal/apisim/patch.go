@@ -5,10 +5,13 @@ import (
 	"fmt"
 	"net/http"
 
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
@@ -24,8 +27,11 @@ func (x *exchange) patch() (*output, error) {
 	if err != nil {
 		return nil, err
 	}
-	if name := text(metaOf(obj), "name"); name != x.r.Name {
-		return nil, wrongName(name, x.r.Name)
+	if err := checkPatched(x.t, x.r, obj); err != nil {
+		return nil, err
+	}
+	if err := x.admitPatched(obj); err != nil {
+		return nil, err
 	}
 	fresh, err := x.replace(have, obj)
 	if err != nil {
@@ -34,23 +40,67 @@ func (x *exchange) patch() (*output, error) {
 	return x.r.show(http.StatusOK, fresh)
 }
 
+func (x *exchange) admitPatched(obj object) error {
+	var raw []byte
+	if x.r.query.Get("fieldValidation") != "" {
+		var err error
+		if raw, err = json.Marshal(obj); err != nil {
+			return err
+		}
+	}
+	return x.admitted(obj, raw)
+}
+
+// checkPatched holds what a patch made of an object against the URL.
+func checkPatched(t *table, r *request, obj object) error {
+	if text(obj, "kind") == "" || text(obj, "apiVersion") == "" {
+		return apierrors.NewBadRequest("Object 'Kind' or 'apiVersion' is missing")
+	}
+	for _, f := range []struct{ name, want string }{{"apiVersion", t.res.apiVersion()}, {"kind", t.res.Kind}} {
+		if !t.res.builtin.typed && text(obj, f.name) != f.want {
+			return apierrors.NewInvalid(t.res.groupKind(), r.Name, field.ErrorList{
+				field.Invalid(field.NewPath(f.name), text(obj, f.name), "must be "+f.want),
+			})
+		}
+	}
+	if text(obj, "kind") != t.res.Kind || text(obj, "apiVersion") != t.res.apiVersion() {
+		return invalidPatch(fmt.Sprintf("no kind %q is registered for version %q", text(obj, "kind"),
+			text(obj, "apiVersion")))
+	}
+	m := metaOf(obj)
+	if ns := text(m, "namespace"); ns != "" && ns != r.Namespace {
+		return wrongNamespace()
+	}
+	if name := text(m, "name"); name != r.Name {
+		return wrongName(name, r.Name)
+	}
+	return nil
+}
+
+// invalidPatch is the refusal of a patch whose result does not decode.
+func invalidPatch(message string) error {
+	return apierrors.NewInvalid(schema.GroupKind{}, "", field.ErrorList{
+		field.Invalid(field.NewPath("patch"), "", message),
+	})
+}
+
+// asPatch returns the error of decoding an object: that of a patch is another one.
+func asPatch(r *request, err error) error {
+	if r.Verb == "patch" && apierrors.IsBadRequest(err) {
+		return invalidPatch(err.Error())
+	}
+	return err
+}
+
 // patched applies the patch to a copy of the object.
 func patched(t *table, r *request, have *stored) (object, error) {
 	switch types.PatchType(r.mediaType) {
 	case types.JSONPatchType:
-		var ops []operation
-		if err := json.Unmarshal(r.body, &ops); err != nil {
-			return nil, apierrors.NewBadRequest("error decoding patch: " + err.Error())
-		}
-		obj, err := applyOperations(clone(have.obj), ops)
-		if err != nil {
-			return nil, unprocessable()
-		}
-		return obj, nil
+		return jsonPatched(r, have)
 	case types.MergePatchType:
 		change, err := decode(r.body)
-		if err != nil {
-			return nil, apierrors.NewBadRequest(err.Error())
+		if err != nil || change == nil {
+			return nil, apierrors.NewBadRequest(fmt.Sprintf("invalid merge patch: %v", err))
 		}
 		return mergeObjects(clone(have.obj), change), nil
 	case types.StrategicMergePatchType:
@@ -59,6 +109,28 @@ func patched(t *table, r *request, have *stored) (object, error) {
 	err := unsupportedMedia("415: Unsupported Media Type")
 	err.ErrStatus.Details = &metav1.StatusDetails{}
 	return nil, err
+}
+
+const maxOperations = 10_000 // of a JSON patch
+
+func jsonPatched(r *request, have *stored) (object, error) {
+	ops, err := jsonpatch.DecodePatch(r.body)
+	if err != nil {
+		return nil, apierrors.NewBadRequest("error decoding patch: " + err.Error())
+	}
+	if len(ops) > maxOperations {
+		return nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf(
+			"The allowed maximum operations in a JSON patch is %d, got %d", maxOperations, len(ops)))
+	}
+	body, err := ops.Apply(have.raw)
+	if err != nil {
+		return nil, unprocessable()
+	}
+	obj, err := decode(body)
+	if err != nil || obj == nil {
+		return nil, invalidPatch("the patch leaves no object")
+	}
+	return obj, nil
 }
 
 func strategic(t *table, r *request, have *stored) (object, error) {

@@ -10,6 +10,11 @@ type Resource struct {
 	Namespaced                     bool
 	// Status splits the object: the main resource ignores status, /status ignores the rest.
 	Status bool
+	// Singular, ShortNames and Categories are what discovery says beside. Singular defaults to the kind in lower case.
+	Singular               string
+	ShortNames, Categories []string
+	// Schema prunes, defaults and validates the objects of a custom resource. nil: they are stored as they are sent.
+	Schema Schema
 
 	builtin builtin
 }
@@ -23,8 +28,12 @@ type builtin struct {
 	statusAtCreate  bool // a new object keeps the status that it comes with
 	deletedObject   bool // DELETE answers with the object, not with a Status
 	scale           bool
+	orphans         bool              // a DELETE that does not say otherwise leaves the dependents alone
+	fixedGeneration bool              // it is 1 forever
+	review          bool              // is answered, not stored: create only
 	selectors       map[string]string // selectable field → its value where the object has none
 	statusOnPayload map[string]any    // what a new object's status starts with
+	rules           rules
 }
 
 // GVR is the resource's full name.

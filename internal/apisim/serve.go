@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -16,10 +17,15 @@ type exchange struct {
 	s *store
 	t *table
 	r *request
+
+	loading bool // it is no call: what is loaded is stored as it is
 }
 
 // serve runs one call but a watch. The lock is held.
 func (s *Server) serve(r *request) (*output, error) {
+	if isReview(r.Resource) {
+		return s.review(r)
+	}
 	t, err := s.table(r)
 	if err != nil {
 		return nil, err
@@ -33,6 +39,9 @@ func (s *Server) serve(r *request) (*output, error) {
 			return nil, apierrors.NewNotFound(t.res.groupResource(), r.Name)
 		}
 		return nil, notServed()
+	}
+	if err := checkWrite(r); err != nil {
+		return nil, err
 	}
 	switch r.Verb {
 	case "get":
@@ -59,8 +68,12 @@ func (s *Server) table(r *request) (*table, error) {
 	if t == nil {
 		return nil, notServed()
 	}
-	if t.res.Namespaced && r.Namespace == "" && r.Name != "" && r.Verb != "watch" && r.Verb != "list" {
+	if t.res.Namespaced && r.Namespace == "" && r.inURL != "" || !t.res.Namespaced && r.Namespace != "" {
 		return nil, notServed()
+	}
+	if r.inURL == "" && (r.Verb == "update" || r.Verb == "patch" || r.Verb == "create" && t.res.Namespaced &&
+		r.Namespace == "") {
+		return nil, apierrors.NewMethodNotSupported(t.res.groupResource(), r.Verb)
 	}
 	if r.Client == admin {
 		return t, nil
@@ -78,6 +91,11 @@ func notServed() error {
 }
 
 func (x *exchange) get() (*output, error) {
+	if rv := x.r.query.Get("resourceVersion"); rv != "" {
+		if _, err := strconv.ParseUint(rv, 10, 64); err != nil {
+			return nil, brokenVersion(rv)
+		}
+	}
 	have := x.t.objects[x.r.key()]
 	if version := x.s.cached(x.t, x.r.Client); x.r.query.Get("resourceVersion") == "0" && version < x.s.version {
 		have = nil
@@ -118,6 +136,9 @@ func decodeBody(t *table, r *request) (object, error) {
 	if err != nil || obj == nil {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("the body of the request is not an object: %v", err))
 	}
+	if _, isObject := obj["metadata"].(object); !isObject && obj["metadata"] != nil {
+		return nil, apierrors.NewBadRequest("json: cannot unmarshal metadata into an object")
+	}
 	if text(obj, "kind") == "" && !t.res.builtin.typed {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("the object provided is unrecognized (must be of type %s): "+
 			"Object 'Kind' is missing"+
@@ -138,10 +159,23 @@ func decodeBody(t *table, r *request) (object, error) {
 		return nil, wrongName(text(m, "name"), r.Name)
 	}
 	if ns := text(m, "namespace"); ns != "" && ns != r.Namespace {
-		return nil, apierrors.NewBadRequest("the namespace of the provided object does not match " +
-			"the namespace sent on the request")
+		return nil, wrongNamespace()
 	}
 	return obj, nil
+}
+
+// admitted prunes and defaults an object of a custom resource with a schema, and looks for unknown fields.
+func (x *exchange) admitted(obj object, raw []byte) error {
+	var unknown []string
+	if x.t.res.Schema != nil {
+		unknown = x.t.res.Schema.Decode(obj)
+	}
+	return x.strict(raw, unknown)
+}
+
+func wrongNamespace() error {
+	return apierrors.NewBadRequest("the namespace of the provided object does not match " +
+		"the namespace sent on the request")
 }
 
 func wrongName(name, url string) error {

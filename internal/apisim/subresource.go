@@ -23,6 +23,8 @@ func (x *exchange) subresource() (*output, error) {
 		return x.evict()
 	case full == "pods/binding" && x.r.Verb == "create":
 		return x.bind()
+	case full == "serviceaccounts/token" && x.r.Verb == "create":
+		return x.issueToken()
 	case full == "namespaces/finalize" && x.r.Verb == "update":
 		return x.finalize()
 	}
@@ -44,6 +46,9 @@ func (x *exchange) scale() (*output, error) {
 	wanted, err := scaleBody(x.r, now)
 	if err != nil {
 		return nil, err
+	}
+	if wanted.Name != "" && wanted.Name != x.r.Name {
+		return nil, wrongName(wanted.Name, x.r.Name)
 	}
 	obj := clone(have.obj)
 	spec, _ := obj["spec"].(object)

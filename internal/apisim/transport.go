@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -104,6 +105,12 @@ func (t *transport) roundTrip(req *http.Request) (*http.Response, error) {
 	if err := req.Context().Err(); err != nil {
 		return nil, err
 	}
+	if out, ok := t.server.unserved(req.URL.Path); ok {
+		return respond(out, nil), nil
+	}
+	if out, ok := t.server.discovery(req); ok {
+		return respond(out, nil), nil
+	}
 	r, err := t.read(req)
 	if err != nil {
 		return respond(nil, err), nil
@@ -138,6 +145,11 @@ func (t *transport) read(req *http.Request) (*request, error) {
 		return nil, unsupportedMedia("the simulated server speaks JSON only: " +
 			"take its configuration from Config, ContentType and all")
 	}
+	if takes := []string{"", runtime.ContentTypeJSON, runtime.ContentTypeYAML}; r.Verb != "patch" && r.Write() &&
+		!slices.Contains(takes, r.mediaType) {
+		return nil, unsupportedMedia("the body of the request was in an unknown format - accepted media types include: " +
+			"application/json, application/yaml")
+	}
 	r.named()
 	return r, nil
 }
@@ -160,13 +172,18 @@ func (s *Server) answer(ctx context.Context, r *request) (*http.Response, error)
 	out, err := s.serve(r)
 	s.mu.Unlock()
 	s.runHooks()
-	return respond(out, err), nil
+	resp := respond(out, err)
+	for _, w := range r.warnings {
+		resp.Header.Add("Warning", fmt.Sprintf("299 - %q", w))
+	}
+	return resp, nil
 }
 
 // output is what a call answers with.
 type output struct {
-	code int
-	body []byte
+	code  int
+	body  []byte
+	media string // the content type; "": JSON
 }
 
 func jsonHeader() http.Header { return http.Header{"Content-Type": {runtime.ContentTypeJSON}} }
@@ -180,6 +197,9 @@ func respond(out *output, err error) *http.Response {
 			header.Set("Retry-After", fmt.Sprint(d.RetryAfterSeconds))
 		}
 		out = &output{code: int(status.Code), body: body}
+	}
+	if out.media != "" {
+		header.Set("Content-Type", out.media)
 	}
 	return &http.Response{
 		StatusCode: out.code, Header: header, Proto: "HTTP/1.1",

@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"net/http"
 	"reflect"
+	"strconv"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
@@ -16,6 +18,9 @@ const staleVersion = "the object has been modified; please apply your changes to
 func (x *exchange) update() (*output, error) {
 	obj, err := decodeBody(x.t, x.r)
 	if err != nil {
+		return nil, err
+	}
+	if err := x.admitted(obj, x.r.body); err != nil {
 		return nil, err
 	}
 	have := x.t.objects[x.r.key()]
@@ -91,8 +96,22 @@ func finished(o *stored) bool {
 		len(finalizersOf(o.obj)) == 0
 }
 
+// brokenVersion is how the server fails at a resourceVersion that is not a number.
+func brokenVersion(rv string) error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusInternalServerError,
+		Message: fmt.Sprintf("strconv.ParseUint: parsing %q: invalid syntax", rv),
+	}}
+}
+
 func checkVersion(t *table, r *request, have *stored, obj object) error {
 	rv := text(metaOf(obj), "resourceVersion")
+	if rv == "0" { // says as little as none
+		rv = ""
+	}
+	if _, err := strconv.ParseUint(rv, 10, 64); rv != "" && err != nil {
+		return brokenVersion(rv)
+	}
 	switch {
 	case rv == "" && !t.res.builtin.unconditional:
 		kind := schema.GroupKind{Group: t.res.Group, Kind: t.res.Resource}
@@ -114,52 +133,42 @@ func (x *exchange) merge(have *stored, obj object) (object, error) {
 	case x.t.res.Status:
 		carry(obj, old, "status")
 	}
-	m, was := metaOf(obj), have.meta()
-	if uid := text(m, "uid"); uid != "" && uid != text(was, "uid") {
-		return nil, immutable(x.t, x.r, "uid", uid)
+	was := have.meta()
+	keepMeta(metaOf(obj), was)
+	if spec := asObject(obj["spec"]); x.t.res.builtin.typed && x.t.res.Resource == "services" && spec["clusterIP"] == nil {
+		carry(spec, asObject(old["spec"]), "clusterIP")
 	}
-	carry(m, was, "name", "namespace", "uid", "creationTimestamp", "generation", "generateName", "selfLink")
-	if was["deletionTimestamp"] != nil {
-		if err := onlyFewerFinalizers(x.t, x.r, have, obj); err != nil {
-			return nil, err
-		}
-	}
-	carry(m, was, "deletionTimestamp", "deletionGracePeriodSeconds")
 	obj, err := canonical(&x.t.res, obj)
 	if err != nil {
+		return nil, asPatch(x.r, err)
+	}
+	if err := x.validUpdate(obj, old); err != nil {
 		return nil, err
 	}
 	if obj, err = x.trackFields(have, obj); err != nil {
 		return nil, err
 	}
-	if !x.t.res.builtin.noGeneration && specChanged(&x.t.res, old, obj) {
+	if counts := !x.t.res.builtin.noGeneration && !x.t.res.builtin.fixedGeneration; counts &&
+		specChanged(&x.t.res, old, obj) {
 		metaOf(obj)["generation"] = number(was, "generation") + 1
 	}
 	return obj, nil
 }
 
-func immutable(t *table, r *request, name, value string) error {
-	fault := field.Invalid(field.NewPath("metadata", name), value, "field is immutable")
-	return apierrors.NewInvalid(t.res.groupKind(), r.Name, field.ErrorList{fault, fault}) // the real server looks twice
-}
-
-func onlyFewerFinalizers(t *table, r *request, have *stored, obj object) error {
-	known := map[string]bool{}
-	for _, f := range finalizersOf(have.obj) {
-		known[f] = true
-	}
-	var added []string
-	for _, f := range finalizersOf(obj) {
-		if !known[f] {
-			added = append(added, f)
+// keepMeta keeps what an update cannot change: silently, or because the update does not mention it.
+func keepMeta(m, was object) {
+	carry(m, was, "creationTimestamp", "generation", "selfLink")
+	for _, f := range []string{"uid", "name", "namespace"} {
+		if text(m, f) == "" {
+			carry(m, was, f)
 		}
 	}
-	if len(added) == 0 {
-		return nil
+	if was["deletionTimestamp"] != nil {
+		carry(m, was, "deletionTimestamp")
+		if m["deletionGracePeriodSeconds"] == nil {
+			carry(m, was, "deletionGracePeriodSeconds")
+		}
 	}
-	fault := field.Forbidden(field.NewPath("metadata", "finalizers"),
-		fmt.Sprintf("no new finalizers can be added if the object is being deleted, found new finalizers %#v", added))
-	return apierrors.NewInvalid(t.res.groupKind(), r.Name, field.ErrorList{fault, fault}) // the real server looks twice
 }
 
 // statusOnly is the old object with the new status, and for built-in kinds the new metadata.
@@ -183,6 +192,9 @@ func statusOnly(t *table, old, obj object) object {
 
 // specChanged compares all but metadata and, where it is apart, status.
 func specChanged(r *Resource, old, obj object) bool {
+	if r.Resource == "endpointslices" && !reflect.DeepEqual(metaOf(obj)["labels"], metaOf(old)["labels"]) { // their labels count
+		return true
+	}
 	differs := func(a, b object) bool {
 		for k, v := range a {
 			if k == "metadata" || k == "status" && r.Status {

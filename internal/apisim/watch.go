@@ -20,6 +20,9 @@ func (s *Server) watch(ctx context.Context, r *request) (*watcher, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := checkList(r); err != nil {
+		return nil, err
+	}
 	match, err := newSelector(&t.res, r)
 	if err != nil {
 		return nil, err
@@ -51,9 +54,6 @@ func (s *store) startWatch(w *watcher, r *request) error {
 			field.Forbidden(field.NewPath("sendInitialEvents"),
 				"sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled"),
 		})
-	}
-	if initial && r.query.Get("resourceVersionMatch") != string(metav1.ResourceVersionMatchNotOlderThan) {
-		return apierrors.NewInvalid(metav1.SchemeGroupVersion.WithKind("ListOptions").GroupKind(), "", nil)
 	}
 	from, err := s.watchFrom(r.query.Get("resourceVersion"))
 	if err != nil {
@@ -104,7 +104,7 @@ func (s *store) watchFrom(rv string) (int64, error) {
 	}
 	from, err := strconv.ParseInt(rv, 10, 64)
 	if err != nil || from < 0 {
-		return 0, invalidVersion(rv)
+		return 0, brokenVersion(rv)
 	}
 	if from > s.version {
 		return 0, tooLarge(from, s.version)

@@ -40,7 +40,7 @@ import (
 //
 // Concurrency: the clientset's lock serialises all calls but watches, as without Faithful.
 func Faithful(cs *fake.Clientset) error {
-	sim, err := apisim.New(&apisim.Options{Lifecycle: true, ManagedFields: true})
+	sim, err := apisim.New(&apisim.Options{Lifecycle: true, ManagedFields: true, Incomplete: true})
 	if err != nil {
 		return err
 	}

@@ -188,7 +188,10 @@ func TestSmokeWaitsForTheServiceAccount(t *testing.T) {
 	g := gomega.NewWithT(t)
 	c := breeding.Case(breeding.Right)
 	c.Goal, c.Workload = nil, nil
-	c.Objects = append(c.Objects, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "d", Name: "p"}})
+	c.Objects = append(c.Objects, &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "d", Name: "p"},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}},
+	})
 	refused := 0
 	r, err := playedOn(t, func() *fixture {
 		w := newFixture(t)

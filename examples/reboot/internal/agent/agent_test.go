@@ -182,7 +182,7 @@ func TestItNotesABootThatNobodyAskedFor(t *testing.T) {
 		s.pass(time.Second)
 		s.machine.Crash()
 		s.machine.PowerOn()
-		s.change(`{"metadata":{"labels":{"kubelet":"is back"}}}`)
+		s.change(`{"metadata":{"labels":{"kubelet":"is-back"}}}`)
 		s.pass(time.Second)
 		s.Expect(protocol.Read(s.node()).Last).To(gomega.HaveValue(gomega.And(
 			gomega.HaveField("ToBootID", "n-boot-2"), gomega.HaveField("Epoch", gomega.BeEquivalentTo(1)))))

@@ -1,0 +1,123 @@
+//go:build e2e
+
+package apisim_test
+
+import (
+	"context"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+
+	"github.com/homeostat/homeostat/internal/proof/e2e"
+)
+
+// writers are the controllers of the real server that would write beside the scripts.
+var writers = []string{
+	"cronjob", "daemonset", "deployment", "disruption", "endpoints", "endpointslice", "endpointslice-mirroring",
+	"garbage-collector", "horizontal-pod-autoscaler", "job", "namespace", "persistentvolume-binder",
+	"persistentvolume-expander", "persistentvolume-protection", "persistentvolumeclaim-protection",
+	"pod-garbage-collector", "replicaset", "replicationcontroller", "resourcequota", "statefulset", "ttl-after-finished",
+	"clusterrole-aggregation",
+}
+
+// sweepers are those of them that the [apisim.Collector] stands for.
+var sweepers = []string{
+	"garbage-collector", "namespace", "persistentvolume-protection", "persistentvolumeclaim-protection",
+}
+
+// TestE2EConformanceTable plays every script against the real server and holds the recorded answers against it; with
+// -update it records them.
+func TestE2EConformanceTable(t *testing.T) {
+	calm := conformanceCluster(t)
+	swept := conformanceCluster(t, sweepers...)
+	byFile := map[string][]script{}
+	for _, s := range scripts(t) {
+		byFile[s.file] = append(byFile[s.file], s)
+	}
+	for file, all := range byFile {
+		w := world{config: calm.Config(), settle: func(string) {}}
+		if strings.HasSuffix(file, "collector.txt") {
+			w = world{config: swept.Config(), settle: func(path string) { waitQuiet(t, swept.Config(), path) }}
+		}
+		var text strings.Builder
+		for _, s := range all {
+			text.WriteString("== " + s.title + "\n" + strings.Join(s.run(t, w), "\n") + "\n\n")
+		}
+		if *update {
+			gomega.NewWithT(t).Expect(os.WriteFile(golden(file), []byte(text.String()), 0o600)).To(gomega.Succeed())
+			continue
+		}
+		want, err := os.ReadFile(golden(file))
+		gomega.NewWithT(t).Expect(err).NotTo(gomega.HaveOccurred())
+		wants, gots := strings.Split(string(want), "\n"), strings.Split(text.String(), "\n")
+		for i := range max(len(wants), len(gots)) {
+			if i >= len(wants) || i >= len(gots) || wants[i] != gots[i] {
+				t.Errorf("%s, line %d\nrecorded: %s\nnow:      %s", golden(file), i+1,
+					strings.Join(wants[min(i, len(wants)):min(i+1, len(wants))], ""),
+					strings.Join(gots[min(i, len(gots)):min(i+1, len(gots))], ""))
+			}
+		}
+	}
+}
+
+func conformanceCluster(t *testing.T, controllers ...string) *e2e.Cluster {
+	t.Helper()
+	g := gomega.NewWithT(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	defer cancel()
+	off := ""
+	for _, name := range writers {
+		if !slices.Contains(controllers, name) {
+			off += ",-" + name + "-controller"
+		}
+	}
+	cluster, err := e2e.Start(ctx, &e2e.Options{Flags: []string{
+		"kube-controller-manager:--controllers=" + strings.TrimPrefix(off, ","),
+		"kube-apiserver:--disable-admission-plugins=ServiceAccount",
+	}})
+	g.Expect(err).NotTo(gomega.HaveOccurred())
+	t.Cleanup(func() { _ = cluster.Stop() })
+	g.Expect(cluster.Apply(ctx, definitions)).To(gomega.Succeed())
+	return cluster
+}
+
+// waitQuiet returns when the objects that the scripts make have not changed for three seconds, or for 16 when a
+// namespace is deleted, at which its controller tries again after a while.
+func waitQuiet(t *testing.T, config *rest.Config, path string) {
+	t.Helper()
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		t.Fatalf("making a client: %v", err)
+	}
+	last, calm, enough := []string{"not looked yet"}, 0, 3
+	if strings.Contains(path, "$ns-x") {
+		enough = 16
+	}
+	for range 100 {
+		var now []string
+		for _, r := range customAndBuiltin() {
+			list, err := client.Resource(r.GVR()).List(t.Context(), metav1.ListOptions{})
+			if err != nil || r.Resource == "leases" || r.Resource == "events" {
+				continue
+			}
+			for i := range list.Items {
+				now = append(now, string(list.Items[i].GetUID())+list.Items[i].GetResourceVersion())
+			}
+		}
+		if calm++; !slices.Equal(now, last) {
+			last, calm = now, 0
+		}
+		if calm == enough {
+			return
+		}
+		gomega.NewWithT(t).Consistently(t.Context().Err, time.Second).Should(gomega.Succeed()) // a real second
+	}
+	t.Fatal("the real server does not come to rest")
+}

@@ -1,0 +1,506 @@
+package apisim
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/validate/content"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// immutables lists the fields of built-in kinds that cannot change, by group/resource: "!" before a field has the server
+// say Forbidden, where else it says Invalid.
+var immutables = map[string][]string{
+	"/secrets":                         {"type"},
+	"/services":                        {"spec.clusterIP:spec.clusterIPs[0]"},
+	"/persistentvolumes":               {"!spec.hostPath:spec.persistentvolumesource", "!spec.csi:spec.persistentvolumesource", "spec.volumeMode"},
+	"apps/deployments":                 {"spec.selector"},
+	"apps/replicasets":                 {"spec.selector"},
+	"apps/daemonsets":                  {"spec.selector"},
+	"apps/controllerrevisions":         {"data"},
+	"batch/jobs":                       {"spec.selector", "spec.completionMode", "spec.podFailurePolicy", "spec.backoffLimitPerIndex", "spec.managedBy"},
+	"discovery.k8s.io/endpointslices":  {"addressType"},
+	"networking.k8s.io/ingressclasses": {"spec.controller"},
+	"node.k8s.io/runtimeclasses":       {"handler"},
+	rbac + "/rolebindings":             {"roleRef"},
+	rbac + "/clusterrolebindings":      {"roleRef"},
+	"scheduling.k8s.io/priorityclasses": {
+		"!value", "preemptionPolicy",
+	},
+	"storage.k8s.io/storageclasses": {"parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"},
+	"storage.k8s.io/csidrivers":     {"spec.attachRequired", "spec.volumeLifecycleModes"},
+}
+
+// specExcept lists the kinds whose spec cannot change but for these fields.
+var specExcept = map[string][]string{
+	"/persistentvolumeclaims": {"resources", "volumeAttributesClassName", "volumeName"},
+	"apps/statefulsets": {
+		"replicas", "ordinals", "template", "updateStrategy", "persistentVolumeClaimRetentionPolicy", "minReadySeconds",
+		"revisionHistoryLimit",
+	},
+	"/pods": {"activeDeadlineSeconds", "tolerations", "schedulingGates"},
+}
+
+// rulesOf returns the rules of a built-in kind.
+func rulesOf(group, resource string) rules {
+	kind := group + "/" + resource
+	checks := []func(obj, old object) field.ErrorList{}
+	if paths := immutables[kind]; paths != nil {
+		checks = append(checks, func(obj, old object) field.ErrorList { return changed(obj, old, paths) })
+	}
+	if fields := specExcept[kind]; fields != nil {
+		checks = append(checks, func(obj, old object) field.ErrorList { return changedSpec(obj, old, fields, kind == "/pods") })
+	}
+	switch kind {
+	case "/secrets", "/configmaps":
+		checks = append(checks, sealed)
+	case "batch/jobs":
+		checks = append(checks, changedJob)
+	case "/persistentvolumeclaims":
+		checks = append(checks, shrunk)
+	case "/pods":
+		checks = append(checks, prolonged)
+	}
+	r := rules{create: createRules[kind]}
+	always := alwaysRules[kind]
+	if always != nil {
+		first := r.create
+		r.create = func(obj object) field.ErrorList {
+			errs := always(obj)
+			if first != nil {
+				errs = append(errs, first(obj)...)
+			}
+			return errs
+		}
+		checks = append(checks, func(obj, old object) field.ErrorList {
+			if len(always(old)) > 0 { // it was loaded so
+				return nil
+			}
+			return always(obj)
+		})
+	}
+	if len(checks) > 0 {
+		r.update = func(obj, old object) field.ErrorList {
+			var errs field.ErrorList
+			for _, check := range checks {
+				errs = append(errs, check(obj, old)...)
+			}
+			return errs
+		}
+	}
+	return r
+}
+
+// find returns the value at "spec.selector"; nil: it is not there.
+func find(obj object, path string) any {
+	var v any = obj
+	for step := range strings.SplitSeq(path, ".") {
+		node, _ := v.(object)
+		v = node[step]
+	}
+	return v
+}
+
+func pathOf(s string) *field.Path {
+	first, rest, more := strings.Cut(s, ".")
+	if !more {
+		return field.NewPath(first)
+	}
+	return field.NewPath(first, strings.Split(rest, ".")...)
+}
+
+func changed(obj, old object, paths []string) field.ErrorList {
+	var errs field.ErrorList
+	for _, p := range paths {
+		p, forbidden := strings.CutPrefix(p, "!")
+		p, shown, renamed := strings.Cut(p, ":")
+		if !renamed {
+			shown = p
+		}
+		now, was := find(obj, p), find(old, p)
+		if was == nil && p == "spec.clusterIP" || reflect.DeepEqual(now, was) {
+			continue
+		}
+		if forbidden {
+			errs = append(errs, field.Forbidden(pathOf(shown), "updates to "+shown+" are forbidden."))
+		} else {
+			errs = append(errs, field.Invalid(pathOf(shown), now, "field is immutable"))
+		}
+	}
+	return errs
+}
+
+// changedSpec refuses changes of the spec but for some fields; the images of a pod's containers may change, too.
+func changedSpec(obj, old object, fields []string, images bool) field.ErrorList {
+	now, was := asObject(obj["spec"]), asObject(old["spec"])
+	for _, other := range []object{now, was} {
+		for k := range other {
+			if slices.Contains(fields, k) || reflect.DeepEqual(now[k], was[k]) {
+				continue
+			}
+			if images && strings.HasSuffix(strings.ToLower(k), "containers") && sameButImages(now[k], was[k]) {
+				continue
+			}
+			return field.ErrorList{field.Forbidden(field.NewPath("spec"), "updates to spec for fields other than '"+
+				strings.Join(fields, "', '")+"' are forbidden")}
+		}
+	}
+	return nil
+}
+
+func asObject(v any) object {
+	o, _ := v.(object)
+	return o
+}
+
+func sameButImages(a, b any) bool {
+	now, _ := a.([]any)
+	was, _ := b.([]any)
+	return slices.EqualFunc(now, was, func(x, y any) bool {
+		one, other := withoutImage(asObject(x)), withoutImage(asObject(y))
+		return reflect.DeepEqual(one, other)
+	})
+}
+
+func withoutImage(c object) object {
+	all := object{}
+	for k, v := range c {
+		if k != "image" {
+			all[k] = v
+		}
+	}
+	return all
+}
+
+// sealed holds Secrets and ConfigMaps that are immutable.
+func sealed(obj, old object) field.ErrorList {
+	if old["immutable"] != true {
+		return nil
+	}
+	var errs field.ErrorList
+	if obj["immutable"] != true {
+		errs = append(errs, field.Forbidden(field.NewPath("immutable"), "field is immutable when `immutable` is set"))
+	}
+	for _, f := range []string{"data", "binaryData"} {
+		if !reflect.DeepEqual(obj[f], old[f]) {
+			errs = append(errs, field.Forbidden(field.NewPath(f), "field is immutable when `immutable` is set"))
+		}
+	}
+	return errs
+}
+
+// changedJob refuses another template, unless the Job is suspended and has not started, and other completions.
+func changedJob(obj, old object) field.ErrorList {
+	var errs field.ErrorList
+	suspended := find(old, "spec.suspend") == true && find(old, "status.startTime") == nil
+	if !suspended && !reflect.DeepEqual(find(obj, "spec.template"), find(old, "spec.template")) {
+		errs = append(errs, field.Invalid(pathOf("spec.template"), nil, "field is immutable"))
+	}
+	if find(obj, "spec.completionMode") != "Indexed" {
+		errs = append(errs, changed(obj, old, []string{"spec.completions"})...)
+	}
+	return errs
+}
+
+// shrunk refuses a claim for less storage, and for other resources before it is bound.
+func shrunk(obj, old object) field.ErrorList {
+	if reflect.DeepEqual(find(obj, "spec.resources"), find(old, "spec.resources")) {
+		return nil
+	}
+	return field.ErrorList{field.Forbidden(field.NewPath("spec"),
+		"spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims")}
+}
+
+// createRules are what a new object must have.
+var createRules = map[string]func(obj object) field.ErrorList{
+	"/pods": func(obj object) field.ErrorList { return podSpec(asObject(obj["spec"]), field.NewPath("spec")) },
+	"/replicationcontrollers": func(obj object) field.ErrorList {
+		return podSpec(asObject(find(obj, "spec.template.spec")), pathOf("spec.template.spec"))
+	},
+	"batch/jobs": func(obj object) field.ErrorList {
+		if m := asObject(find(obj, "spec.selector.matchLabels")); find(obj, "spec.manualSelector") != true &&
+			m["batch.kubernetes.io/controller-uid"] == nil {
+			return field.ErrorList{
+				field.Invalid(pathOf("spec.selector"), nil, "`selector` not auto-generated"),
+				field.Invalid(pathOf("spec.template.metadata.labels"), nil, "`selector` does not match template `labels`"),
+			}
+		}
+		return jobTemplate(asObject(find(obj, "spec.template.spec")), pathOf("spec.template.spec"))
+	},
+	"batch/cronjobs": func(obj object) field.ErrorList {
+		path := pathOf("spec.jobTemplate.spec.template.spec")
+		return append(schedule(obj), jobTemplate(asObject(find(obj, path.String())), path)...)
+	},
+	"/persistentvolumeclaims": func(obj object) field.ErrorList {
+		errs := required(obj, "spec.accessModes")
+		if find(obj, "spec.resources.requests.storage") == nil {
+			errs = append(errs, field.Required(pathOf("spec.resources").Key("storage"), ""))
+		}
+		return errs
+	},
+	rbac + "/rolebindings": roleRef, rbac + "/clusterrolebindings": roleRef,
+	"storage.k8s.io/storageclasses": func(obj object) field.ErrorList { return required(obj, "provisioner") },
+	"node.k8s.io/runtimeclasses":    func(obj object) field.ErrorList { return required(obj, "handler") },
+	"autoscaling/horizontalpodautoscalers": func(obj object) field.ErrorList {
+		errs := required(obj, "spec.scaleTargetRef.kind", "spec.scaleTargetRef.name")
+		if n, _ := find(obj, "spec.maxReplicas").(int64); n < 1 {
+			errs = append(errs, field.Invalid(pathOf("spec.maxReplicas"), n, "must be greater than 0"))
+		}
+		return errs
+	},
+}
+
+// alwaysRules must hold after every write.
+var alwaysRules = map[string]func(obj object) field.ErrorList{
+	"apps/deployments":        workload,
+	"apps/replicasets":        workload,
+	"apps/statefulsets":       workload,
+	"apps/daemonsets":         workload,
+	"/replicationcontrollers": counts("spec.replicas", "spec.minReadySeconds"),
+	"batch/jobs":              counts("spec.parallelism", "spec.completions", "spec.backoffLimit", "spec.ttlSecondsAfterFinished"),
+	"coordination.k8s.io/leases": func(obj object) field.ErrorList {
+		errs := counts("spec.leaseTransitions")(obj)
+		if n, set := find(obj, "spec.leaseDurationSeconds").(int64); set && n <= 0 {
+			errs = append(errs, field.Invalid(pathOf("spec.leaseDurationSeconds"), n, "must be greater than 0"))
+		}
+		return errs
+	},
+	"/configmaps": dataKeys,
+	"/secrets": func(obj object) field.ErrorList {
+		errs := dataKeys(obj)
+		if obj["type"] == "kubernetes.io/tls" {
+			for _, key := range []string{"tls.crt", "tls.key"} {
+				if _, has := asObject(obj["data"])[key]; !has {
+					errs = append(errs, field.Required(field.NewPath("data").Key(key), ""))
+				}
+			}
+		}
+		return errs
+	},
+	"/services":                   service,
+	"networking.k8s.io/ingresses": ingress,
+	rbac + "/roles":               policyRules, rbac + "/clusterroles": policyRules,
+	"apps/controllerrevisions": counts("revision"),
+	"policy/poddisruptionbudgets": func(obj object) field.ErrorList {
+		if find(obj, "spec.minAvailable") != nil && find(obj, "spec.maxUnavailable") != nil {
+			return field.ErrorList{field.Invalid(field.NewPath("spec"), nil,
+				"minAvailable and maxUnavailable cannot be both set")}
+		}
+		return nil
+	},
+}
+
+func service(obj object) field.ErrorList {
+	spec, path := asObject(obj["spec"]), field.NewPath("spec", "ports")
+	types := []string{"", "ClusterIP", "NodePort", "LoadBalancer", "ExternalName"}
+	if kind := text(spec, "type"); !slices.Contains(types, kind) {
+		return field.ErrorList{field.NotSupported(pathOf("spec.type"), kind, types[1:])}
+	}
+	ports, _ := spec["ports"].([]any)
+	if len(ports) == 0 && spec["type"] != "ExternalName" && spec["clusterIP"] != "None" {
+		return field.ErrorList{field.Required(path, "")}
+	}
+	var errs field.ErrorList
+	for i, v := range ports {
+		p := asObject(v)
+		if n := number(p, "port"); n < 1 || n > 65535 {
+			errs = append(errs, field.Invalid(path.Index(i).Child("port"), n, "must be between 1 and 65535, inclusive"))
+			if target := p["targetPort"]; target == nil || target == int64(0) {
+				errs = append(errs, field.Invalid(path.Index(i).Child("targetPort"), n, "is the port"))
+			}
+		}
+		if len(ports) > 1 && text(p, "name") == "" {
+			errs = append(errs, field.Required(path.Index(i).Child("name"), ""))
+		}
+	}
+	return errs
+}
+
+func ingress(obj object) field.ErrorList {
+	rules, _ := find(obj, "spec.rules").([]any)
+	if len(rules) == 0 && find(obj, "spec.defaultBackend") == nil {
+		return field.ErrorList{field.Invalid(field.NewPath("spec"), nil,
+			"either `defaultBackend` or `rules` must be specified")}
+	}
+	var errs field.ErrorList
+	for i, rule := range rules {
+		paths, _ := find(asObject(rule), "http.paths").([]any)
+		for j, p := range paths {
+			if text(asObject(p), "pathType") == "" {
+				errs = append(errs, field.Required(field.NewPath("spec", "rules").Index(i).Child("http", "paths").
+					Index(j).Child("pathType"), "pathType must be specified"))
+			}
+		}
+	}
+	return errs
+}
+
+func policyRules(obj object) field.ErrorList {
+	var errs field.ErrorList
+	rules, _ := obj["rules"].([]any)
+	for i, rule := range rules {
+		if verbs, _ := asObject(rule)["verbs"].([]any); len(verbs) == 0 {
+			errs = append(errs, field.Required(field.NewPath("rules").Index(i).Child("verbs"), ""))
+		}
+	}
+	return errs
+}
+
+func schedule(obj object) field.ErrorList {
+	errs := required(obj, "spec.schedule")
+	s, _ := find(obj, "spec.schedule").(string)
+	if s != "" && !strings.HasPrefix(s, "@") && len(strings.Fields(s)) != 5 {
+		errs = append(errs, field.Invalid(pathOf("spec.schedule"), s, "expected exactly 5 fields"))
+	}
+	return errs
+}
+
+// prolonged refuses a later deadline of a pod.
+func prolonged(obj, old object) field.ErrorList {
+	was, had := find(old, "spec.activeDeadlineSeconds").(int64)
+	now, has := find(obj, "spec.activeDeadlineSeconds").(int64)
+	if had && (!has || now > was) {
+		return field.ErrorList{field.Invalid(pathOf("spec.activeDeadlineSeconds"), now,
+			"must be less than or equal to previous value")}
+	}
+	return nil
+}
+
+func counts(paths ...string) func(obj object) field.ErrorList {
+	return func(obj object) field.ErrorList {
+		var errs field.ErrorList
+		for _, p := range paths {
+			if n, _ := find(obj, p).(int64); n < 0 {
+				errs = append(errs, field.Invalid(pathOf(p), n, "must be greater than or equal to 0"))
+			}
+		}
+		return errs
+	}
+}
+
+func required(obj object, paths ...string) field.ErrorList {
+	var errs field.ErrorList
+	for _, p := range paths {
+		if empty(find(obj, p)) {
+			errs = append(errs, field.Required(pathOf(p), ""))
+		}
+	}
+	return errs
+}
+
+const mostData = 1 << 20 // bytes of a Secret or ConfigMap
+
+func dataKeys(obj object) field.ErrorList {
+	var errs field.ErrorList
+	size := 0
+	for _, f := range []string{"data", "binaryData"} {
+		for k, v := range asObject(obj[f]) {
+			s, _ := v.(string)
+			size += len(s)
+			if k == "" || len(k) > 253 || strings.Trim(k, keyLetters) != "" || k == "." || strings.HasPrefix(k, "..") {
+				errs = append(errs, field.Invalid(field.NewPath(f).Key(k), k, "a valid config key must consist of "+
+					"alphanumeric characters, '-', '_' or '.'"))
+			}
+		}
+	}
+	for k := range asObject(obj["binaryData"]) {
+		if _, both := asObject(obj["data"])[k]; both {
+			errs = append(errs, field.Invalid(field.NewPath("data").Key(k), k, "duplicate of key present in binaryData"))
+		}
+	}
+	if size > mostData {
+		errs = append(errs, field.TooLong(field.NewPath("data"), "", mostData))
+	}
+	slices.SortFunc(errs, func(a, b *field.Error) int { return strings.Compare(a.Field, b.Field) })
+	return errs
+}
+
+const keyLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_."
+
+func roleRef(obj object) field.ErrorList {
+	errs := required(obj, "roleRef.name")
+	if kind := find(obj, "roleRef.kind"); kind != "Role" && kind != "ClusterRole" || kind == "Role" &&
+		obj["kind"] == "ClusterRoleBinding" {
+		errs = append(errs, field.NotSupported(pathOf("roleRef.kind"), kind, []string{"Role", "ClusterRole"}))
+	}
+	return errs
+}
+
+func jobTemplate(spec object, path *field.Path) field.ErrorList {
+	errs := podSpec(spec, path)
+	if p := spec["restartPolicy"]; p == nil || p == "Always" {
+		errs = append(errs, field.Required(path.Child("restartPolicy"), `valid values: "OnFailure", "Never"`))
+	}
+	return errs
+}
+
+// podSpec checks what is forgotten most: containers, with a name of their own and an image.
+func podSpec(spec object, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	path = path.Child("containers")
+	list, _ := spec["containers"].([]any)
+	if len(list) == 0 {
+		return field.ErrorList{field.Required(path, "")}
+	}
+	names, volumes := map[string]bool{}, []string{}
+	mountable, _ := spec["volumes"].([]any)
+	for _, v := range mountable {
+		volumes = append(volumes, text(asObject(v), "name"))
+	}
+	for i, v := range list {
+		c := asObject(v)
+		name := text(c, "name")
+		if name == "" {
+			errs = append(errs, field.Required(path.Index(i).Child("name"), ""))
+		} else if faults := content.IsDNS1123Label(name); len(faults) > 0 {
+			errs = append(errs, field.Invalid(path.Index(i).Child("name"), name, strings.Join(faults, ", ")))
+		} else if names[name] {
+			errs = append(errs, field.Duplicate(path.Index(i).Child("name"), name))
+		}
+		names[name] = true
+		mounts, _ := c["volumeMounts"].([]any)
+		for j, v := range mounts {
+			if volume := text(asObject(v), "name"); !slices.Contains(volumes, volume) {
+				errs = append(errs, field.NotFound(path.Index(i).Child("volumeMounts").Index(j).Child("name"), volume))
+			}
+		}
+		if text(c, "image") == "" {
+			errs = append(errs, field.Required(path.Index(i).Child("image"), ""))
+		}
+	}
+	return errs
+}
+
+// workload checks a selector and the template that it has to match.
+func workload(obj object) field.ErrorList {
+	path := pathOf("spec.template.spec")
+	errs := counts("spec.replicas", "spec.minReadySeconds", "spec.revisionHistoryLimit")(obj)
+	var selector metav1.LabelSelector
+	raw, _ := json.Marshal(find(obj, "spec.selector"))
+	if find(obj, "spec.selector") == nil {
+		errs = append(errs, field.Required(pathOf("spec.selector"), ""),
+			field.Invalid(pathOf("spec.template.metadata.labels"), nil, "`selector` does not match template `labels`"))
+	} else if json.Unmarshal(raw, &selector) == nil {
+		s, err := metav1.LabelSelectorAsSelector(&selector)
+		marks := labels.Set{}
+		for k, v := range asObject(find(obj, "spec.template.metadata.labels")) {
+			marks[k] = fmt.Sprint(v)
+		}
+		switch {
+		case len(selector.MatchLabels)+len(selector.MatchExpressions) == 0:
+			errs = append(errs, field.Invalid(pathOf("spec.selector"), selector, "empty selector is invalid"))
+		case err == nil && !s.Matches(marks):
+			errs = append(errs, field.Invalid(pathOf("spec.template.metadata.labels"), marks,
+				"`selector` does not match template `labels`"))
+		}
+	}
+	if p := find(obj, "spec.template.spec.restartPolicy"); p != nil && p != "Always" {
+		errs = append(errs, field.NotSupported(path.Child("restartPolicy"), p, []string{"Always"}))
+	}
+	return append(errs, podSpec(asObject(find(obj, path.String())), path)...)
+}

@@ -1,0 +1,260 @@
+package apisim
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+const (
+	authentication = "authentication.k8s.io"
+	authorization  = "authorization.k8s.io"
+	rbac           = "rbac.authorization.k8s.io"
+)
+
+// reviews are the resources that are answered and not stored.
+var reviews = []Resource{
+	review(authentication, "selfsubjectreviews", "SelfSubjectReview"),
+	review(authentication, "tokenreviews", "TokenReview"),
+	{
+		Group: authorization, Version: "v1", Resource: "localsubjectaccessreviews", Kind: "LocalSubjectAccessReview",
+		Namespaced: true, builtin: builtin{typed: true, review: true},
+	},
+	review(authorization, "selfsubjectaccessreviews", "SelfSubjectAccessReview"),
+	review(authorization, "subjectaccessreviews", "SubjectAccessReview"),
+}
+
+func review(group, resource, kind string) Resource {
+	return Resource{
+		Group: group, Version: "v1", Resource: resource, Kind: kind, builtin: builtin{typed: true, review: true},
+	}
+}
+
+func isReview(gvr schema.GroupVersionResource) bool {
+	return gvr.Group == authentication || gvr.Group == authorization
+}
+
+// review answers the question that a caller posts: who a token or the caller is, or what a user may do.
+func (s *Server) review(r *request) (*output, error) {
+	i := slices.IndexFunc(reviews, func(v Resource) bool { return v.GVR() == r.Resource })
+	if i < 0 {
+		return nil, notServed()
+	}
+	if r.Verb != "create" || r.Subresource != "" {
+		return nil, apierrors.NewMethodNotSupported(reviews[i].groupResource(), r.Verb)
+	}
+	obj, err := decodeBody(&table{res: reviews[i]}, r)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.conclude(r, obj); err != nil {
+		return nil, err
+	}
+	if obj, err = canonical(&reviews[i], obj); err != nil {
+		return nil, err
+	}
+	body, err := json.Marshal(obj)
+	return &output{code: http.StatusCreated, body: body}, err
+}
+
+func (s *Server) conclude(r *request, obj object) error {
+	switch r.Resource.Resource {
+	case "selfsubjectreviews":
+		obj["status"] = object{"userInfo": object{"username": r.Client, "groups": []any{"system:authenticated"}}}
+	case "tokenreviews":
+		return s.tokenReview(obj)
+	default:
+		return s.accessReview(r, obj)
+	}
+	return nil
+}
+
+const tokenPrefix = "apisim:" //nolint:gosec // it is how the simulated server's tokens begin, not one of them
+
+// tokenReview knows the tokens that this server gave to ServiceAccounts.
+func (s *Server) tokenReview(obj object) error {
+	spec, _ := obj["spec"].(object)
+	token := text(spec, "token")
+	if token == "" {
+		return apierrors.NewBadRequest("token is required for TokenReview in authentication")
+	}
+	known := strings.Split(strings.TrimPrefix(token, tokenPrefix), ":")
+	if strings.HasPrefix(token, tokenPrefix) && len(known) == 3 {
+		sa := s.tables[serviceAccounts].objects[types.NamespacedName{Namespace: known[0], Name: known[1]}]
+		if sa != nil && text(sa.meta(), "uid") == known[2] {
+			obj["status"] = object{"authenticated": true, "user": object{
+				"username": "system:serviceaccount:" + known[0] + ":" + known[1], "uid": known[2],
+				"groups": []any{"system:serviceaccounts", "system:serviceaccounts:" + known[0], "system:authenticated"},
+			}}
+			return nil
+		}
+	}
+	obj["status"] = object{"user": object{}, "error": "[invalid bearer token]"}
+	return nil
+}
+
+var serviceAccounts = schema.GroupVersionResource{Version: "v1", Resource: "serviceaccounts"}
+
+// issueToken gives a ServiceAccount a token that [Server.tokenReview] knows as long as it exists.
+func (x *exchange) issueToken() (*output, error) {
+	have := x.t.objects[x.r.key()]
+	if have == nil {
+		return nil, apierrors.NewNotFound(x.t.res.groupResource(), x.r.Name)
+	}
+	var req authenticationv1.TokenRequest
+	if err := json.Unmarshal(x.r.body, &req); err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	seconds := int64(3600)
+	if req.Spec.ExpirationSeconds != nil {
+		seconds = *req.Spec.ExpirationSeconds
+	}
+	if seconds < 600 {
+		return nil, apierrors.NewInvalid(schema.GroupKind{Group: authentication, Kind: "TokenRequest"}, "",
+			field.ErrorList{field.Invalid(field.NewPath("spec", "expirationSeconds"), seconds,
+				"may not specify a duration less than 10 minutes")})
+	}
+	req.TypeMeta = metav1.TypeMeta{Kind: "TokenRequest", APIVersion: authentication + "/v1"}
+	req.Name, req.Namespace, req.Spec.ExpirationSeconds = x.r.Name, x.r.Namespace, &seconds
+	req.CreationTimestamp, req.UID = metav1.Now(), types.UID(text(have.meta(), "uid"))
+	req.Status.Token = tokenPrefix + x.r.Namespace + ":" + x.r.Name + ":" + text(have.meta(), "uid")
+	req.Status.ExpirationTimestamp = metav1.NewTime(req.CreationTimestamp.Add(time.Duration(seconds) * time.Second))
+	body, err := json.Marshal(req)
+	return &output{code: http.StatusCreated, body: body}, err
+}
+
+// accessReview answers by the rules of [Server.Deny] for the caller itself, and by RBAC for others.
+func (s *Server) accessReview(r *request, obj object) error {
+	body, err := json.Marshal(obj["spec"])
+	if err != nil {
+		return err
+	}
+	var spec authorizationv1.SubjectAccessReviewSpec
+	if err := json.Unmarshal(body, &spec); err != nil {
+		return apierrors.NewBadRequest(err.Error())
+	}
+	self := r.Resource.Resource == "selfsubjectaccessreviews"
+	if err := checkAccessReview(r, &spec, self); err != nil {
+		return err
+	}
+	allowed := s.authorized(r, &spec, self)
+	obj["status"] = object{"allowed": allowed}
+	return nil
+}
+
+func checkAccessReview(r *request, spec *authorizationv1.SubjectAccessReviewSpec, self bool) error {
+	var errs field.ErrorList
+	path := field.NewPath("spec")
+	if (spec.ResourceAttributes == nil) == (spec.NonResourceAttributes == nil) {
+		errs = append(errs, field.Invalid(path.Child("resourceAttributes"), nil,
+			"exactly one of nonResourceAttributes or resourceAttributes must be specified"))
+	}
+	if !self && spec.User == "" && len(spec.Groups) == 0 {
+		errs = append(errs, field.Invalid(path.Child("user"), "", "at least one of user or group must be specified"))
+	}
+	if a := spec.ResourceAttributes; r.Resource.Resource == "localsubjectaccessreviews" && a != nil &&
+		a.Namespace != r.Namespace {
+		errs = append(errs, field.Invalid(path.Child("resourceAttributes", "namespace"), a.Namespace,
+			"must match metadata.namespace"))
+	}
+	if len(errs) == 0 {
+		return nil
+	}
+	i := slices.IndexFunc(reviews, func(v Resource) bool { return v.GVR() == r.Resource })
+	return apierrors.NewInvalid(reviews[i].groupKind(), "", errs)
+}
+
+func (s *Server) authorized(r *request, spec *authorizationv1.SubjectAccessReviewSpec, self bool) bool {
+	if slices.Contains(spec.Groups, "system:masters") || self && r.Client == admin {
+		return true
+	}
+	if a := spec.ResourceAttributes; self && a != nil {
+		call := Call{
+			Client: r.Client, Incarnation: r.Incarnation, Verb: a.Verb, Namespace: a.Namespace, Name: a.Name,
+			Resource:    schema.GroupVersionResource{Group: a.Group, Version: a.Version, Resource: a.Resource},
+			Subresource: a.Subresource,
+		}
+		return !slices.ContainsFunc(s.forbidden, func(may func(Call) error) bool { return may(call) != nil })
+	}
+	return self || s.bound(spec)
+}
+
+// bound reports whether a role that is bound to the user, or to a group of it, allows what it asks for.
+func (s *store) bound(spec *authorizationv1.SubjectAccessReviewSpec) bool {
+	namespace := ""
+	if a := spec.ResourceAttributes; a != nil {
+		namespace = a.Namespace
+	}
+	for _, kind := range []string{"clusterrolebindings", "rolebindings"} {
+		for _, o := range s.tables[schema.GroupVersionResource{Group: rbac, Version: "v1", Resource: kind}].objects {
+			var b rbacv1.RoleBinding
+			if o.key.Namespace != "" && o.key.Namespace != namespace || json.Unmarshal(o.raw, &b) != nil {
+				continue
+			}
+			bound := slices.ContainsFunc(b.Subjects, func(sub rbacv1.Subject) bool { return isSubject(sub, spec, namespace) })
+			if bound && slices.ContainsFunc(s.rules(&b), func(p rbacv1.PolicyRule) bool { return allows(p, spec) }) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func isSubject(sub rbacv1.Subject, spec *authorizationv1.SubjectAccessReviewSpec, namespace string) bool {
+	switch sub.Kind {
+	case rbacv1.UserKind:
+		return sub.Name == spec.User
+	case rbacv1.GroupKind:
+		return slices.Contains(spec.Groups, sub.Name)
+	case rbacv1.ServiceAccountKind:
+		if sub.Namespace != "" {
+			namespace = sub.Namespace
+		}
+		return spec.User == "system:serviceaccount:"+namespace+":"+sub.Name
+	}
+	return false
+}
+
+func (s *store) rules(b *rbacv1.RoleBinding) []rbacv1.PolicyRule {
+	gvr := schema.GroupVersionResource{Group: rbac, Version: "v1", Resource: "clusterroles"}
+	key := types.NamespacedName{Name: b.RoleRef.Name}
+	if b.RoleRef.Kind == "Role" {
+		gvr.Resource, key.Namespace = "roles", b.Namespace
+	}
+	var role rbacv1.Role
+	if o := s.tables[gvr].objects[key]; o == nil || json.Unmarshal(o.raw, &role) != nil {
+		return nil
+	}
+	return role.Rules
+}
+
+func allows(p rbacv1.PolicyRule, spec *authorizationv1.SubjectAccessReviewSpec) bool {
+	has := func(list []string, one string) bool {
+		return slices.Contains(list, "*") || slices.Contains(list, one)
+	}
+	if n := spec.NonResourceAttributes; n != nil {
+		return has(p.Verbs, n.Verb) && slices.ContainsFunc(p.NonResourceURLs, func(url string) bool {
+			prefix, wild := strings.CutSuffix(url, "*")
+			return url == n.Path || wild && strings.HasPrefix(n.Path, prefix)
+		})
+	}
+	a := spec.ResourceAttributes
+	resource := a.Resource
+	if a.Subresource != "" {
+		resource += "/" + a.Subresource
+	}
+	return has(p.Verbs, a.Verb) && has(p.APIGroups, a.Group) &&
+		(has(p.Resources, resource) || a.Subresource != "" && slices.Contains(p.Resources, "*/"+a.Subresource)) &&
+		(len(p.ResourceNames) == 0 || slices.Contains(p.ResourceNames, a.Name))
+}

@@ -1,0 +1,17 @@
+package apisim
+
+import (
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// Schema is what a CustomResourceDefinition says of its objects. Its methods are called with the server's lock held: they
+// must not call the server.
+type Schema interface {
+	// Decode prunes and defaults an object that a caller sent, in place, and returns the paths of the fields that it does
+	// not know, which the object loses.
+	Decode(obj map[string]any) []string
+	// Validate returns what is wrong with obj, of which old is the state before; nil: it is new. It must not modify them.
+	Validate(obj, old map[string]any, subresource string) field.ErrorList
+	// OpenAPI is the schema as OpenAPI v3 has it; the caller owns it.
+	OpenAPI() map[string]any
+}

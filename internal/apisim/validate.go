@@ -1,0 +1,116 @@
+package apisim
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// validNew holds a new object against the rules for metadata, and against those of its kind that programs run into.
+func (x *exchange) validNew(obj object) error {
+	meta := &unstructured.Unstructured{Object: obj}
+	errs := validation.ValidateObjectMetaAccessor(meta, x.t.res.Namespaced, anyName, field.NewPath("metadata"))
+	if x.t.res.builtin.typed {
+		errs = append(errs, unqualified(obj)...)
+	}
+	if x.t.res.Schema != nil {
+		errs = append(errs, x.t.res.Schema.Validate(obj, nil, "")...)
+	}
+	if rule := x.t.res.builtin.rules.create; rule != nil && len(errs) == 0 && !x.s.opts.Incomplete {
+		errs = rule(obj)
+	}
+	return x.invalid(obj, errs)
+}
+
+// anyName accepts every name: [store.name] has looked.
+func anyName(string, bool) []string { return nil }
+
+// validUpdate holds an update against the rules for metadata and for fields of its kind that cannot change. Both are in
+// their canonical form.
+func (x *exchange) validUpdate(obj, old object) error {
+	var errs field.ErrorList
+	if !sameMeta(metaOf(obj), metaOf(old)) {
+		if errs = metaErrors(obj, old); x.t.res.builtin.typed {
+			errs = append(errs, unqualified(obj)...)
+		}
+	}
+	if x.t.res.Schema != nil {
+		errs = append(errs, x.t.res.Schema.Validate(obj, old, x.r.Subresource)...)
+	}
+	if rule := x.t.res.builtin.rules.update; rule != nil && x.r.Subresource == "" {
+		errs = append(errs, rule(obj, old)...)
+	}
+	return x.invalid(obj, errs)
+}
+
+func (x *exchange) invalid(obj object, errs field.ErrorList) error {
+	if len(errs) == 0 {
+		return nil
+	}
+	return apierrors.NewInvalid(x.t.res.groupKind(), text(metaOf(obj), "name"), errs)
+}
+
+// sameMeta reports whether nothing of the metadata differs but what the server keeps itself.
+func sameMeta(a, b object) bool {
+	differs := func(a, b object) bool {
+		for k, v := range a {
+			if k != "resourceVersion" && k != "managedFields" && k != "generation" && !reflect.DeepEqual(v, b[k]) {
+				return true
+			}
+		}
+		return false
+	}
+	return !differs(a, b) && !differs(b, a)
+}
+
+func metaErrors(obj, old object) field.ErrorList {
+	fresh, had := &unstructured.Unstructured{Object: obj}, &unstructured.Unstructured{Object: old}
+	if fresh.GetResourceVersion() == "" { // the update is unconditional
+		fresh = &unstructured.Unstructured{Object: object{"metadata": withVersion(metaOf(obj), had.GetResourceVersion())}}
+	}
+	path := field.NewPath("metadata")
+	errs := validation.ValidateObjectMetaAccessorUpdate(fresh, had, path)
+	errs = append(errs, errs...) // the real server looks twice
+	return append(errs, validation.ValidateFinalizers(fresh.GetFinalizers(), path.Child("finalizers"))...)
+}
+
+// unqualified are the finalizers without a domain that are not Kubernetes' own: of built-in kinds only.
+func unqualified(obj object) field.ErrorList {
+	if slices.Contains([]string{
+		"Event", "Lease", "PodDisruptionBudget", "RuntimeClass", "ValidatingWebhookConfiguration",
+		"MutatingWebhookConfiguration",
+	}, text(obj, "kind")) {
+		return nil
+	}
+	known := []string{"kubernetes", metav1.FinalizerOrphanDependents, metav1.FinalizerDeleteDependents}
+	var errs field.ErrorList
+	for i, f := range finalizersOf(obj) {
+		if !strings.Contains(f, "/") && !slices.Contains(known, f) {
+			errs = append(errs, field.Invalid(field.NewPath("metadata", "finalizers").Index(i), f,
+				"name is neither a standard finalizer name nor is it fully qualified"))
+		}
+	}
+	return errs
+}
+
+func withVersion(m object, rv string) object {
+	all := object{"resourceVersion": rv}
+	for k, v := range m {
+		if k != "resourceVersion" {
+			all[k] = v
+		}
+	}
+	return all
+}
+
+// rules are what the server checks of a built-in kind beyond its metadata; nil: nothing.
+type rules struct {
+	create func(obj object) field.ErrorList
+	update func(obj, old object) field.ErrorList
+}
