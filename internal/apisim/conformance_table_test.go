@@ -349,7 +349,7 @@ func apart(a, b string) (string, string) {
 		left := these[:1]
 		for _, w := range these[1:] {
 			if !slices.Contains(others, w) {
-				left = append(left[:len(left):len(left)], w)
+				left = append(slices.Clip(left), w)
 			}
 		}
 		return strings.Join(left, " ")

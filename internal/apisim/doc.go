@@ -31,9 +31,9 @@
 // DaemonSets, Deployments and the like have no controllers here: only the [Collector] acts. Package
 // reconciletest/actors has actors for Pods and Deployments.
 //
-// It speaks JSON only: [Server.Config] says so. It has no admission but namespace lifecycle, no defaulting, no
-// validation of fields, no conversion between versions, and no schemas of custom resources. TLS, authentication and
-// discovery are absent.
+// It speaks JSON only: [Server.Config] says so. It has no admission but namespace lifecycle and quotas of objects, no
+// defaulting, no conversion between versions; it validates metadata, what cannot change and what is forgotten most. TLS
+// and authentication are absent. docs/simulated-server.md says what differs from the real server.
 //
 // client-go takes its jitter from the global math/rand: a test that compares traces sets GODEBUG=randseednop=0 and
 // calls rand.Seed. Its reflector keeps the objects of a streaming list in a map: the order in which it delivers them

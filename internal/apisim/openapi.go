@@ -114,10 +114,16 @@ func (m models) kind(r *Resource) object {
 func reference(name string) object { return object{"$ref": "#/components/schemas/" + name} }
 
 func modelName(t reflect.Type) string {
-	if named, ok := reflect.New(t).Interface().(interface{ OpenAPIModelName() string }); ok {
+	if named, ok := reflect.TypeAssert[interface{ OpenAPIModelName() string }](reflect.New(t)); ok {
 		return named.OpenAPIModelName()
 	}
 	return strings.ReplaceAll(t.PkgPath(), "/", ".") + "." + t.Name()
+}
+
+// describesItself are types that say how they encode.
+type describesItself interface {
+	OpenAPISchemaType() []string
+	OpenAPISchemaFormat() string
 }
 
 var (
@@ -127,10 +133,7 @@ var (
 
 // of returns the schema of a Go type, or a reference to it.
 func (m models) of(t reflect.Type) object {
-	if s, ok := reflect.New(t).Interface().(interface {
-		OpenAPISchemaType() []string
-		OpenAPISchemaFormat() string
-	}); ok {
+	if s, ok := reflect.TypeAssert[describesItself](reflect.New(t)); ok {
 		return scalar(s.OpenAPISchemaType(), s.OpenAPISchemaFormat())
 	}
 	switch t.Kind() {
@@ -180,7 +183,7 @@ func (m models) structure(t reflect.Type) object {
 		return reference(name) // it encodes itself: there is no telling how
 	}
 	docs := map[string]string{}
-	if d, ok := reflect.New(t).Interface().(interface{ SwaggerDoc() map[string]string }); ok {
+	if d, ok := reflect.TypeAssert[interface{ SwaggerDoc() map[string]string }](reflect.New(t)); ok {
 		docs = d.SwaggerDoc()
 	}
 	if docs[""] != "" {
@@ -225,7 +228,7 @@ func (m models) inline(t reflect.Type, docs map[string]string, properties object
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
-	if d, ok := reflect.New(t).Interface().(interface{ SwaggerDoc() map[string]string }); ok {
+	if d, ok := reflect.TypeAssert[interface{ SwaggerDoc() map[string]string }](reflect.New(t)); ok {
 		docs = d.SwaggerDoc()
 	}
 	if t.Kind() == reflect.Struct {

@@ -192,7 +192,8 @@ func statusOnly(t *table, old, obj object) object {
 
 // specChanged compares all but metadata and, where it is apart, status.
 func specChanged(r *Resource, old, obj object) bool {
-	if r.Resource == "endpointslices" && !reflect.DeepEqual(metaOf(obj)["labels"], metaOf(old)["labels"]) { // their labels count
+	// The labels of an EndpointSlice count as its spec.
+	if r.Resource == "endpointslices" && !reflect.DeepEqual(metaOf(obj)["labels"], metaOf(old)["labels"]) {
 		return true
 	}
 	differs := func(a, b object) bool {
