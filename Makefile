@@ -74,7 +74,7 @@ race: ## Unit tests under the race detector.
 exact: ## Unit tests without it where that matters: allocations are counted, more steps taken.
 	@# the race detector takes nothing from explorations, which have had their time
 	$(TEST) -timeout 10m -skip '^TestExplore' $(EXACT_PACKAGES)
-	cd internal/proof/bench && $(TEST) -timeout 10m ./size ./ownwrites
+	cd internal/proof/bench && $(TEST) -timeout 10m ./size ./ownwrites ./guide
 
 .PHONY: mutate
 mutate: ## Take each safeguard out, and change the library here and there: tests must see it (MUTANTS=6).
@@ -122,7 +122,7 @@ shellcheck:
 
 .PHONY: verify
 verify: $(GOFUMPT) lint deadcode api $(CONTROLLER_GEN) ## Format, linters, documents, tidy modules, dead code, changes of the API, generated files, and the modules that stand apart.
-	go test -vet=off . -run 'Snippets|Links|Commands|README|Page|Example'
+	go test -vet=off .
 	@fresh="$$(mktemp -d)"; trap 'rm -r "$$fresh"' EXIT; \
 	  $(CONTROLLER_GEN) object crd paths=./examples/website/api/... output:object:dir="$$fresh" output:crd:stdout \
 	    | diff - examples/website/deploy/crd.yaml && diff "$$fresh" examples/website/api/v1 --exclude website.go \
@@ -176,7 +176,7 @@ fuzz: ## Each fuzz target for FUZZTIME (30s).
 .PHONY: docs
 docs: ## Take the marked snippets of the documents from the code again, and check links, commands and snippets.
 	go test -vet=off . -run '^TestRewriteSnippets$$' -rewrite
-	go test -vet=off . -run 'Snippets|Links|Commands|README|Page|Example'
+	go test -vet=off .
 
 .PHONY: clean
 clean: ## Remove what was built.

@@ -129,6 +129,33 @@ func TestWorkflowsCallCommandsOfTheMakefile(t *testing.T) {
 	}
 }
 
+// Metrics that the documents name exist.
+func TestMetricsOfThePagesExist(t *testing.T) {
+	files, err := filepath.Glob("metrics/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var code strings.Builder
+	for _, file := range files {
+		code.WriteString(read(t, file))
+	}
+	name := regexp.MustCompile(`\b(homeostat|workqueue|controller_runtime|rest_client|leader_election)_[a-z_]+[a-z]\b`)
+	named := 0
+	for _, p := range pages(t) {
+		for i, text := range p.lines {
+			for _, metric := range name.FindAllString(text, -1) {
+				named++
+				if !strings.Contains(code.String(), `"`+strings.TrimSuffix(metric, "_bucket")+`"`) {
+					t.Errorf("%s:%d: no file of package metrics has %s", p.path, i+1, metric)
+				}
+			}
+		}
+	}
+	if named < 10 {
+		t.Errorf("only %d metrics: the test does not find them", named)
+	}
+}
+
 func TestTheREADMEBeginsWithAController(t *testing.T) {
 	if before, _, _ := strings.Cut(read(t, "README.md"), "```\n"); strings.Count(before, "\n") > 26 {
 		t.Error("the small controller must end before line 26 of README.md")
