@@ -77,7 +77,7 @@ func region(text, name string) (string, bool) {
 	if end == nil {
 		return "", false
 	}
-	return dedent(strings.Split(strings.TrimSuffix(text[begin[1]:begin[1]+end[0]], "\n"), "\n")), true
+	return dedent(strings.Split(strings.Trim(text[begin[1]:begin[1]+end[0]], "\n"), "\n")), true
 }
 
 func declaration(file, text, name string) (string, bool, error) {
