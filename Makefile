@@ -134,6 +134,7 @@ verify: $(GOFUMPT) lint deadcode api $(CONTROLLER_GEN) ## Format, linters, docum
 	cd examples/tracing && go mod tidy -diff
 	cd examples/interop && go mod tidy -diff
 	cd internal/proof/controlplane && go mod tidy -diff && CGO_ENABLED=0 go vet ./supervisor
+	cd internal/proof/site && go mod tidy -diff && go test .
 	cd internal/proof/coredns && go mod tidy -diff && CGO_ENABLED=0 go vet .
 
 .PHONY: deadcode
@@ -177,6 +178,11 @@ fuzz: ## Each fuzz target for FUZZTIME (30s).
 docs: ## Take the marked snippets of the documents from the code again, and check links, commands and snippets.
 	go test -vet=off . -run '^TestRewriteSnippets$$' -rewrite
 	go test -vet=off .
+
+.PHONY: site
+site: ## The documents as a static site, in bin/site.
+	rm -rf $(BIN)/site
+	cd internal/proof/site && go test . && go run . -root $(CURDIR) -out $(BIN)/site
 
 .PHONY: clean
 clean: ## Remove what was built.

@@ -34,7 +34,7 @@ func keepTokens(ctx context.Context, client kubernetes.Interface) error {
 			return reconcile.Result{}, err
 		})
 	c, err := reconcile.New("tokens", accounts, keep, &reconcile.Options{
-		Triggers: []reconcile.Trigger{reconcile.Owned(tokens)}, // who deletes a Secret wakes its owner
+		Triggers: []reconcile.Trigger{reconcile.Owned(tokens)}, // a deleted Secret wakes its owner
 	})
 	if err != nil {
 		return err
