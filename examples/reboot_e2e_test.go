@@ -53,6 +53,9 @@ func agentOn(ctx context.Context, node string) *rest.Config {
 		},
 	}, metav1.CreateOptions{})
 	Expect(err).NotTo(HaveOccurred())
+	pod.Status.Phase = corev1.PodSucceeded // A drain leaves it alone, as it does with a Pod of the DaemonSet.
+	_, err = cluster.User.CoreV1().Pods("reboot").UpdateStatus(ctx, pod, metav1.UpdateOptions{})
+	Expect(err).NotTo(HaveOccurred())
 	token, err := cluster.User.CoreV1().ServiceAccounts("reboot").CreateToken(ctx, "reboot-agent", &authenticationv1.TokenRequest{
 		Spec: authenticationv1.TokenRequestSpec{BoundObjectRef: &authenticationv1.BoundObjectReference{
 			Kind: "Pod", APIVersion: "v1", Name: pod.Name, UID: pod.UID,

@@ -30,6 +30,8 @@ func main() {
 			fs.StringVar(&options.Node, "node", os.Getenv("NODE_NAME"), "`name` of the node (default: $NODE_NAME)")
 			fs.StringVar(&host.BootIDFile, "boot-id-file", machine.DefaultBootIDFile, "`file` that has the kernel's boot id")
 			method.flags(fs)
+			fs.DurationVar(&options.DrainPeriod, "drain-period", agent.DefaultDrainPeriod,
+				"the time between two passes over the Pods of a node that is being drained")
 			fs.StringVar(&sentinel, "reboot-sentinel", "",
 				"ask for a reboot when this `file` of the host is there, such as /host/run/reboot-required")
 			fs.DurationVar(&options.AskPeriod, "reboot-sentinel-period", agent.DefaultAskPeriod, "how often to look for it")

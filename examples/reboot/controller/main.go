@@ -80,5 +80,8 @@ func setup(env operator.Env, options *controller.Options) ([]*reconcile.Controll
 	if err != nil {
 		return nil, err
 	}
+	if err := env.Metrics.Register(c.Collector()); err != nil {
+		return nil, fmt.Errorf("registering the metrics of the groups: %w", err)
+	}
 	return []*reconcile.Controller{c.Control()}, nil
 }

@@ -36,6 +36,8 @@ type stage struct {
 	core   kubernetes.Interface
 	groups *window
 	events *notebook
+
+	controller *controller.Controller
 }
 
 // A window is a client for groups whose watches show nothing while it is shut, and
@@ -140,6 +142,7 @@ func playWith(t *testing.T, o *controller.Options, f func(s *stage)) {
 		options.Events = s.events
 		c, err := controller.New(s.core.CoreV1().Nodes(), s.groups, &options)
 		s.Expect(err).NotTo(gomega.HaveOccurred())
+		s.controller = c
 		ended := make(chan error, 1)
 		go func() { ended <- c.Run(ctx) }()
 		f(s)

@@ -41,7 +41,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	Expect(err).NotTo(HaveOccurred())
 
 	programs = GinkgoT().TempDir()
-	for _, name := range []string{"controller", "agent"} {
+	for _, name := range []string{"controller", "agent", "kubectl-reboot"} {
 		out, err := exec.CommandContext(ctx, "go", "build", "-o", filepath.Join(programs, name),
 			"github.com/homeostat/homeostat/examples/reboot/"+name).CombinedOutput()
 		Expect(err).NotTo(HaveOccurred(), string(out))

@@ -104,6 +104,7 @@ func (c *cluster) furnish(ctx context.Context, names []string, most int) error {
 		"spec": map[string]any{
 			"nodeSelector":   map[string]any{"matchLabels": map[string]any{label: "true"}},
 			"maxUnavailable": int64(most), "minReadySeconds": int64(1),
+			"drain": map[string]any{"policy": "wait"},
 		},
 	}}
 	if _, err := c.groups().Create(ctx, group, metav1.CreateOptions{}); err != nil {
@@ -154,7 +155,11 @@ func (c *cluster) tidy(ctx context.Context, names []string) error {
 			return fmt.Errorf("deleting node %q: %w", name, err)
 		}
 	}
-	err := c.groups().Delete(ctx, GroupName, metav1.DeleteOptions{})
+	err := c.core.CoreV1().Namespaces().Delete(ctx, podNamespace, metav1.DeleteOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("deleting namespace %q: %w", podNamespace, err)
+	}
+	err = c.groups().Delete(ctx, GroupName, metav1.DeleteOptions{})
 	for err == nil {
 		if err = pause(ctx, pollInterval); err == nil {
 			_, err = c.groups().Get(ctx, GroupName, metav1.GetOptions{})

@@ -107,7 +107,7 @@ func (r *roll) names() []string {
 func (r *roll) startAgent(m *machine) (*process, error) {
 	return r.spawner.start("agent-"+m.name, r.programs.agent,
 		"--kubeconfig", r.options.Kubeconfig, "--node", m.name, "--boot-id-file", m.bootIDFile(),
-		"--reboot-method", "command", "--reboot-command", "touch "+m.rebootFile(), "--listen-addr", "")
+		"--reboot-method", "command", "--reboot-command", "touch "+m.rebootFile(), "--drain-period", "500ms", "--listen-addr", "")
 }
 
 // play runs everything from the first process to the last.
@@ -164,6 +164,9 @@ func (r *roll) ask(ctx context.Context) (Verdict, error) {
 		return Verdict{}, fmt.Errorf("waiting for the nodes to be Ready: %w", err)
 	}
 	r.show.say("asking for a reboot of every node, with %d controllers and %d agents", len(r.controllers), len(r.machines))
+	if err := r.cluster.populate(ctx, r.names()); err != nil {
+		return Verdict{}, err
+	}
 	began := time.Now()
 	for _, name := range r.names() {
 		if err := r.cluster.ask(ctx, name); err != nil {
@@ -180,16 +183,29 @@ func (r *roll) ask(ctx context.Context) (Verdict, error) {
 		}
 		killed <- r.chaos(rampage)
 	}()
+	refused := make(chan string, 1)
+	go func() {
+		text, err := r.giveWay(rampage)
+		if err != nil {
+			r.fault("the drain that a budget holds up: %v", err)
+		}
+		refused <- text
+	}()
 	if err := r.until(ctx, r.allDone); err != nil {
 		r.fault("not all nodes were rebooted in time: %v", err)
 	}
 	took := time.Since(began)
 	stopRampage()
-	victims := <-killed
+	victims, text := <-killed, <-refused
+	if left, err := r.cluster.leftovers(context.WithoutCancel(ctx)); err != nil || len(left) > 0 {
+		r.fault("Pods that were not evicted: %v, %v", left, err)
+	}
 	if ctx.Err() == nil {
 		_ = pause(ctx, afterglow) // The end of ctx is judged with the rest.
 	}
-	return r.judge(took, victims), nil
+	verdict := r.judge(took, victims)
+	verdict.Refused = text
+	return verdict, nil
 }
 
 // until draws frames until the condition holds.

@@ -26,5 +26,7 @@ func TestE2ERoll(t *testing.T) {
 	g.Expect(verdict.Rebooted).To(gomega.Equal(roll.DefaultNodes))
 	g.Expect(verdict.MostSlots).To(gomega.BeNumerically("<=", roll.DefaultMax))
 	g.Expect(verdict.Killed).To(gomega.HaveLen(3))
+	g.Expect(verdict.Refused).To(gomega.And(gomega.ContainSubstring("Pod reboot-demo/database-on-node-01"),
+		gomega.ContainSubstring("The disruption budget one-must-stay needs 1 healthy pods")))
 	g.Expect(verdict.Events).To(gomega.BeNumerically(">", 100))
 }

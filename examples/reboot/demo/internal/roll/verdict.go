@@ -21,11 +21,13 @@ type Verdict struct {
 	Events int
 	// Killed are the processes that were killed on the way.
 	Killed []string
+	// Refused is the eviction that a disruption budget has refused for a while.
+	Refused string
 	// Faults are what went wrong; none means that all promises were kept.
 	Faults []string
 }
 
-// Good tells whether all promises were kept.
+// Good reports whether all promises were kept.
 func (v Verdict) Good() bool { return len(v.Faults) == 0 }
 
 // Write writes the verdict for a person.
@@ -40,6 +42,9 @@ func (v Verdict) Write(out io.Writer) error {
 	fmt.Fprintf(&b, "  checked %s on every one of %d watch events\n", strings.Join(witness.Invariants(), ", "), v.Events)
 	if len(v.Killed) > 0 {
 		fmt.Fprintf(&b, "  killed on the way (SIGKILL): %s\n", strings.Join(v.Killed, ", "))
+	}
+	if v.Refused != "" {
+		fmt.Fprintf(&b, "  drained every node; for a while not: %s\n", v.Refused)
 	}
 	for _, f := range v.Faults {
 		fmt.Fprintf(&b, "  FAULT %s\n", f)

@@ -1,0 +1,132 @@
+package roll
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+const (
+	podNamespace = "reboot-demo"
+	budgetName   = "one-must-stay"
+	inProgress   = "reboot.homeostat.dev/reboot-in-progress"
+	// lookOn is how long a refused eviction is looked at before the budget goes.
+	lookOn = 2 * time.Second
+)
+
+// populate runs a Pod on each node; that of the first has a budget in the way.
+func (c *cluster) populate(ctx context.Context, nodes []string) error {
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: podNamespace}}
+	_, err := c.core.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("creating namespace %q: %w", podNamespace, err)
+	}
+	for i, node := range nodes {
+		app := "web"
+		if i == 0 {
+			app = "database"
+		}
+		if err := c.runPod(ctx, app, node); err != nil {
+			return err
+		}
+	}
+	one := intstr.FromInt32(1)
+	_, err = c.core.PolicyV1().PodDisruptionBudgets(podNamespace).Create(ctx, &policyv1.PodDisruptionBudget{
+		ObjectMeta: metav1.ObjectMeta{Name: budgetName},
+		Spec: policyv1.PodDisruptionBudgetSpec{
+			MinAvailable: &one, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "database"}},
+		},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		return fmt.Errorf("creating the disruption budget: %w", err)
+	}
+	return nil
+}
+
+// runPod creates a Pod and says that it runs, as a kubelet would.
+func (c *cluster) runPod(ctx context.Context, app, node string) error {
+	pods := c.core.CoreV1().Pods(podNamespace)
+	grace := int64(0) // Nothing would say that it has ended.
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: app + "-on-" + node, Labels: map[string]string{"app": app}},
+		Spec: corev1.PodSpec{
+			NodeName: node, TerminationGracePeriodSeconds: &grace,
+			Containers: []corev1.Container{{Name: app, Image: app}},
+		},
+	}
+	created, err := pods.Create(ctx, pod, metav1.CreateOptions{})
+	for err != nil { // The account of a new namespace takes a moment.
+		if pause(ctx, pollInterval) != nil {
+			return fmt.Errorf("creating Pod %q: %w", pod.Name, err)
+		}
+		created, err = pods.Create(ctx, pod, metav1.CreateOptions{})
+	}
+	created.Status.Phase = corev1.PodRunning
+	created.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+	if _, err := pods.UpdateStatus(ctx, created, metav1.UpdateOptions{}); err != nil {
+		return fmt.Errorf("starting Pod %q: %w", pod.Name, err)
+	}
+	return nil
+}
+
+// awaitRefusal returns what the agent of the node says about evictions that are refused.
+func (c *cluster) awaitRefusal(ctx context.Context, node string) (string, error) {
+	for {
+		n, err := c.core.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{})
+		if err != nil {
+			return "", fmt.Errorf("reading node %q: %w", node, err)
+		}
+		var progress struct {
+			Blocked string `json:"blocked"`
+		}
+		if text, ok := n.Annotations[inProgress]; ok && json.Unmarshal([]byte(text), &progress) == nil && progress.Blocked != "" {
+			return progress.Blocked, nil
+		}
+		if err := pause(ctx, pollInterval); err != nil {
+			return "", err
+		}
+	}
+}
+
+// giveWay is the administrator who takes the budget away, some time after it has
+// refused an eviction. It returns what was refused.
+func (r *roll) giveWay(ctx context.Context) (string, error) {
+	refused, err := r.cluster.awaitRefusal(ctx, r.machines[0].name)
+	if err != nil {
+		return "", err
+	}
+	r.show.say("%s cannot be drained: %s", r.machines[0].name, refused)
+	if err := pause(ctx, lookOn); err != nil {
+		return "", err
+	}
+	if _, up := r.machines[0].state(); !up {
+		return "", errors.New("the machine was rebooted while its Pod had to stay")
+	}
+	r.show.say("the administrator deletes the disruption budget %s", budgetName)
+	err = r.cluster.core.PolicyV1().PodDisruptionBudgets(podNamespace).Delete(ctx, budgetName, metav1.DeleteOptions{})
+	if err != nil {
+		return "", fmt.Errorf("deleting the disruption budget: %w", err)
+	}
+	return refused, nil
+}
+
+// leftovers returns the Pods that a drain should have evicted.
+func (c *cluster) leftovers(ctx context.Context) ([]string, error) {
+	list, err := c.core.CoreV1().Pods(podNamespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("listing the Pods of %q: %w", podNamespace, err)
+	}
+	var names []string
+	for i := range list.Items {
+		names = append(names, list.Items[i].Name)
+	}
+	return names, nil
+}

@@ -1,0 +1,87 @@
+package controller
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/homeostat/homeostat/examples/reboot/api"
+	"github.com/homeostat/homeostat/examples/reboot/internal/protocol"
+)
+
+// A collector measures the groups and nodes that the cache has, when it is asked.
+type collector struct {
+	c       *Controller
+	metrics map[string]*prometheus.Desc
+}
+
+// Collector returns the metrics of the groups:
+//
+//	reboot_group_nodes, reboot_group_max_unavailable, reboot_group_slots   by group
+//	reboot_group_requests                   requests that wait for a slot
+//	reboot_group_oldest_request_seconds     how long the oldest of them has waited, 0 if none does
+//	reboot_group_oldest_slot_seconds        how long the oldest slot has been held, 0 if none is
+//	reboot_group_blocked_drains             nodes whose drain a disruption budget holds up
+//	reboot_group_condition{type}            1 if the condition is True, else 0
+func (c *Controller) Collector() prometheus.Collector {
+	m := &collector{c: c, metrics: map[string]*prometheus.Desc{}}
+	for name, help := range map[string]string{
+		"nodes":                  "Nodes that belong to the group.",
+		"max_unavailable":        "How many of them may be unavailable at once.",
+		"slots":                  "Nodes that are being rebooted, or are about to be.",
+		"requests":               "Requests that wait for a slot.",
+		"oldest_request_seconds": "How long the oldest request has waited for a slot; 0 if none waits.",
+		"oldest_slot_seconds":    "How long the oldest slot has been held; 0 if none is.",
+		"blocked_drains":         "Nodes on which evictions are refused.",
+	} {
+		m.metrics[name] = prometheus.NewDesc("reboot_group_"+name, help, []string{"group"}, nil)
+	}
+	m.metrics["condition"] = prometheus.NewDesc("reboot_group_condition",
+		"Whether the condition of the group is True.", []string{"group", "type"}, nil)
+	return m
+}
+
+// Describe sends all descriptions.
+func (m *collector) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range m.metrics {
+		out <- d
+	}
+}
+
+// Collect measures every group in the cache.
+func (m *collector) Collect(out chan<- prometheus.Metric) {
+	now := time.Now()
+	for group := range m.c.groupCache.Snapshot().All() {
+		for name, value := range m.c.measure(group, now) {
+			out <- prometheus.MustNewConstMetric(m.metrics[name], prometheus.GaugeValue, value, group.Name)
+		}
+		for _, condition := range group.Status.Conditions {
+			value := 0.0
+			if condition.Status == "True" {
+				value = 1
+			}
+			out <- prometheus.MustNewConstMetric(m.metrics["condition"], prometheus.GaugeValue, value, group.Name, condition.Type)
+		}
+	}
+}
+
+func (c *Controller) measure(group *api.RebootGroup, now time.Time) map[string]float64 {
+	s := &group.Status
+	all := map[string]float64{
+		"nodes": float64(s.Nodes), "max_unavailable": float64(s.Limit),
+		"slots": float64(len(s.Slots)), "requests": float64(len(s.Queue)),
+		"oldest_request_seconds": 0, "oldest_slot_seconds": 0, "blocked_drains": 0,
+	}
+	for _, w := range s.Queue {
+		all["oldest_request_seconds"] = max(all["oldest_request_seconds"], now.Sub(w.Since.Time).Seconds())
+	}
+	for _, slot := range s.Slots {
+		all["oldest_slot_seconds"] = max(all["oldest_slot_seconds"], now.Sub(slot.Since.Time).Seconds())
+		if node := c.cachedNode(slot.Node); node != nil {
+			if p := protocol.Read(node).InProgress; p != nil && p.Blocked != "" {
+				all["blocked_drains"]++
+			}
+		}
+	}
+	return all
+}

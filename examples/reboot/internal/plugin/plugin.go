@@ -1,0 +1,237 @@
+package plugin
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"text/tabwriter"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+
+	"github.com/homeostat/homeostat/examples/reboot/api"
+	"github.com/homeostat/homeostat/examples/reboot/internal/protocol"
+	"github.com/homeostat/homeostat/examples/reboot/internal/rules"
+	"github.com/homeostat/homeostat/patch"
+)
+
+// A Plugin acts for one administrator. All fields must be set.
+type Plugin struct {
+	Nodes  typedcorev1.NodeInterface
+	Groups *api.Client
+	Out    io.Writer
+	// Poll is the time between two looks while it waits.
+	Poll time.Duration
+}
+
+// ErrCalledOff is the error of Wait when a drain did not end in time.
+var ErrCalledOff = errors.New("the reboot was called off, and waits to be tried again")
+
+// Request asks for a reboot of each node. Errors: those of every node, joined.
+func (p *Plugin) Request(ctx context.Context, request string, nodes ...string) error {
+	var errs []error
+	for _, name := range nodes {
+		err := p.edit(ctx, name, func(n *corev1.Node) { protocol.Ask(n, request) })
+		if err == nil {
+			fmt.Fprintf(p.Out, "node/%s: a reboot is requested\n", name)
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// Pause pauses or resumes nodes. Errors: those of every node, joined.
+func (p *Plugin) Pause(ctx context.Context, paused bool, nodes ...string) error {
+	var errs []error
+	for _, name := range nodes {
+		err := p.edit(ctx, name, func(n *corev1.Node) {
+			if delete(n.Annotations, protocol.Paused); paused {
+				metav1.SetMetaDataAnnotation(&n.ObjectMeta, protocol.Paused, "true")
+			}
+		})
+		if err == nil {
+			fmt.Fprintf(p.Out, "node/%s: %s\n", name, word(paused))
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// PauseGroup pauses or resumes a group.
+func (p *Plugin) PauseGroup(ctx context.Context, paused bool, name string) error {
+	group, err := p.Groups.Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("reading RebootGroup %q: %w", name, err)
+	}
+	_, err = patch.Merge(ctx, patch.ClusterScoped(p.Groups), group, nil, func(g *api.RebootGroup) { g.Spec.Paused = paused })
+	if err == nil {
+		fmt.Fprintf(p.Out, "rebootgroup/%s: %s\n", name, word(paused))
+	}
+	return err
+}
+
+func word(paused bool) string {
+	if paused {
+		return "paused"
+	}
+	return "resumed"
+}
+
+func (p *Plugin) edit(ctx context.Context, name string, edit func(*corev1.Node)) error {
+	node, err := p.Nodes.Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("reading node %q: %w", name, err)
+	}
+	_, err = patch.Merge(ctx, patch.ClusterScoped(p.Nodes), node, nil, edit)
+	return err
+}
+
+// Status writes a line for each of the nodes, or for all.
+func (p *Plugin) Status(ctx context.Context, nodes ...string) error {
+	all, groups, err := p.read(ctx)
+	if err != nil {
+		return err
+	}
+	out := tabwriter.NewWriter(p.Out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(out, "NODE\tGROUP\tSTATE\tREQUEST\tLAST")
+	for _, n := range all {
+		if len(nodes) > 0 && !slices.Contains(nodes, n.Name) {
+			continue
+		}
+		group := groupOf(n, groups)
+		state := protocol.Read(n)
+		fmt.Fprintf(out, "%s\t%s\t%s\t%s\t%s\n", n.Name, nameOf(group), rules.StateOf(n, group), requestOf(state), lastOf(state))
+	}
+	if err := out.Flush(); err != nil {
+		return err
+	}
+	for _, name := range nodes {
+		if !slices.ContainsFunc(all, func(n *corev1.Node) bool { return n.Name == name }) {
+			err = errors.Join(err, fmt.Errorf("there is no node %q", name))
+		}
+	}
+	return err
+}
+
+// Why explains what a node waits for.
+func (p *Plugin) Why(ctx context.Context, node string) error {
+	all, groups, err := p.read(ctx)
+	if err != nil {
+		return err
+	}
+	for _, n := range all {
+		if n.Name != node {
+			continue
+		}
+		group := groupOf(n, groups)
+		fmt.Fprintf(p.Out, "%s: %s\n", n.Name, rules.StateOf(n, group))
+		for _, line := range rules.Why(n, group) {
+			fmt.Fprintln(p.Out, "  "+line)
+		}
+		return nil
+	}
+	return fmt.Errorf("there is no node %q", node)
+}
+
+// Wait returns when none of the nodes has a request any more, nor a slot, and writes a
+// line whenever the state of one changes. Errors: [ErrCalledOff], or ctx has ended.
+func (p *Plugin) Wait(ctx context.Context, nodes ...string) error {
+	before := map[string]string{}
+	for {
+		all, groups, err := p.read(ctx)
+		if err != nil {
+			return err
+		}
+		open := slices.Clone(nodes)
+		for _, n := range all {
+			if !slices.Contains(nodes, n.Name) {
+				continue
+			}
+			group := groupOf(n, groups)
+			state := rules.StateOf(n, group)
+			if before[n.Name] != state {
+				fmt.Fprintf(p.Out, "%s  node/%s: %s\n", time.Now().Format(time.TimeOnly), n.Name, state)
+				before[n.Name] = state
+			}
+			if s := protocol.Read(n); s.Needed != nil && s.Last != nil && s.Last.Result == protocol.CalledOff &&
+				s.Last.Request.Request == *s.Needed {
+				return fmt.Errorf("waiting for node %q: %w: %s", n.Name, ErrCalledOff, s.Last.Why)
+			}
+			if state == rules.StateDone || state == rules.StateIdle {
+				open = slices.DeleteFunc(open, func(name string) bool { return name == n.Name })
+			}
+		}
+		if len(open) == 0 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for the reboot of %v: %w: kubectl reboot why %s says more", open, ctx.Err(), open[0])
+		case <-time.After(p.Poll):
+		}
+	}
+}
+
+// read returns all nodes by name, and all groups.
+func (p *Plugin) read(ctx context.Context) ([]*corev1.Node, []*api.RebootGroup, error) {
+	groups, err := p.Groups.List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, nil, fmt.Errorf("listing RebootGroups: %w", err)
+	}
+	nodes, err := p.Nodes.List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, nil, fmt.Errorf("listing nodes: %w", err)
+	}
+	var all []*corev1.Node
+	for i := range nodes.Items {
+		all = append(all, &nodes.Items[i])
+	}
+	slices.SortFunc(all, func(a, b *corev1.Node) int { return cmp.Compare(a.Name, b.Name) })
+	var gs []*api.RebootGroup
+	for i := range groups.Items {
+		gs = append(gs, &groups.Items[i])
+	}
+	return all, gs, nil
+}
+
+func groupOf(node *corev1.Node, groups []*api.RebootGroup) *api.RebootGroup {
+	name, _ := rules.NewMembership(groups).Group(node)
+	for _, g := range groups {
+		if g.Name == name {
+			return g
+		}
+	}
+	return nil
+}
+
+func nameOf(group *api.RebootGroup) string {
+	if group == nil {
+		return "-"
+	}
+	return group.Name
+}
+
+func requestOf(s protocol.State) string {
+	switch {
+	case s.InProgress != nil:
+		return cmp.Or(s.InProgress.Request.Request, "-")
+	case s.Now != nil:
+		return cmp.Or(s.Now.Request.Request, "-")
+	case s.Needed != nil:
+		return cmp.Or(*s.Needed, "-")
+	default:
+		return "-"
+	}
+}
+
+func lastOf(s protocol.State) string {
+	if s.Last == nil {
+		return "-"
+	}
+	return s.Last.Result + " " + s.Last.At.UTC().Format(time.RFC3339)
+}
