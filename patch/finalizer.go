@@ -22,8 +22,9 @@ import (
 //		return reconcile.Result{}, err
 //	}
 //
-// What lives in the cluster needs none: owner references do that. It is safe for
-// concurrent use.
+// What lives in the cluster needs none: owner references do that. A cache may be
+// late, and still have an object that the server has not: before a reconciler makes
+// something outside, it asks the server (names.Live). It is safe for concurrent use.
 type Finalizer[T informer.Object, C Client[T]] struct {
 	// Name with a domain, such as "example.com/volumes".
 	Name string

@@ -116,7 +116,7 @@ func (o owners) keyOf(child metav1.Object) (Key, bool) {
 	if !o.namespaced {
 		return Key{Name: owner.Name}, true
 	}
-	// A namespaced owner of a cluster-scoped child is none: garbage collection removes such children.
+	// A namespaced owner of a cluster-scoped child is none: garbage collection ignores it.
 	return Key{Namespace: child.GetNamespace(), Name: owner.Name}, child.GetNamespace() != ""
 }
 

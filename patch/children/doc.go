@@ -2,7 +2,7 @@
 // for one of its own, and that the server deletes with it.
 //
 // An owner reference in the wrong place makes the garbage collector delete the
-// child at once. Children that are no longer wanted have to be deleted by hand, and
+// child at once, or never. Children that are no longer wanted have to be deleted by hand, and
 // whoever decides that on a late cache deletes too much.
 //
 //	owner, wanted ──▶ Ensure ──▶ each wanted child: created, patched or left alone

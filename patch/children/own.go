@@ -22,8 +22,8 @@ import (
 //
 // Errors, with child unchanged: a child that another owner controls. Terminal ones
 // are an owner without UID, name or kind, which is not the server's, and an owner in a
-// namespace whose child is in another one or in none: the garbage collector would
-// delete the child.
+// namespace whose child is in another one, so that the garbage collector would delete it
+// at once, or in none, so that it would never delete it.
 func Own(owner metav1.Object, kind schema.GroupVersionKind, child metav1.Object) error {
 	if err := mayOwn(owner, kind, child.GetNamespace()); err != nil {
 		return terminal.Mark(fmt.Errorf("owning %q: %w", keyOf(child), err))
@@ -53,7 +53,7 @@ func mayOwn(owner metav1.Object, kind schema.GroupVersionKind, namespace string)
 	case owner.GetNamespace() == "" || owner.GetNamespace() == namespace:
 		return nil
 	case namespace == "":
-		return fmt.Errorf("%s is in a namespace and its child in none: the garbage collector would delete the child; "+
+		return fmt.Errorf("%s is in a namespace and its child in none: the garbage collector would never delete the child; "+
 			"clean it up with a patch.Finalizer instead", what)
 	default:
 		return fmt.Errorf("%s cannot own a child in namespace %q: the garbage collector would delete the child; "+
