@@ -25,6 +25,7 @@ import (
 	"github.com/homeostat/homeostat/internal/proof/e2e"
 	"github.com/homeostat/homeostat/operator"
 	"github.com/homeostat/homeostat/reconcile"
+	"github.com/homeostat/homeostat/reconcile/reconciletest"
 	"github.com/homeostat/homeostat/reconcile/reconciletest/live"
 )
 
@@ -115,7 +116,7 @@ func tampering(ctx context.Context, client kubernetes.Interface, namespace, name
 		"the Deployment is deleted":     func() error { return deployments.Delete(ctx, name, metav1.DeleteOptions{}) },
 		"the Service is deleted":        func() error { return services.Delete(ctx, name, metav1.DeleteOptions{}) },
 		"the Deployment is scaled":      patched(false, `{"spec":{"replicas":3}}`),
-		"the image is edited":           patched(false, `{"spec":{"template":{"spec":{"containers":[{"name":"web","image":"other"}]}}}}`),
+		"the image is edited":           patched(false, `{"spec":{"template":{"spec":{"containers":[{"name":"web","image":"other:1"}]}}}}`),
 		"the Deployment is disowned":    patched(false, `{"metadata":{"ownerReferences":null}}`),
 		"the Deployment loses its mark": patched(false, `{"metadata":{"labels":null}}`),
 		"the sum is edited":             patched(false, `{"spec":{"template":{"metadata":{"annotations":{"web.homeostat.dev/secret":"x"}}}}}`),
@@ -219,5 +220,9 @@ func TestE2ESmoke(t *testing.T) {
 	}
 	c := lifeOfWebsites(t)
 	c.Goal = nil
+	c.Workload = []reconciletest.Step{
+		reconciletest.Create(siteOf("shop", "one")), reconciletest.Create(secretOf("one", "first")),
+		reconciletest.Delete("websites.web.homeostat.dev", "d/shop"),
+	}
 	live.Smoke(t, c, cluster.Config(), nil)
 }
