@@ -17,7 +17,7 @@ const module = "github.com/homeostat/homeostat"
 
 // sdk is what an example may stand on: the public packages, the users' test kit aside.
 var sdk = []string{
-	"queue", "informer", "patch", "patch/children", "names", "leader", "leader/shard", "cluster",
+	"queue", "informer", "patch", "patch/children", "names", "leader", "leader/shard", "leader/fence", "cluster",
 	"reconcile", "reconcile/inspect", "metrics", "status", "operator",
 }
 
@@ -41,6 +41,7 @@ var table = map[string][]string{
 	"names":             {"internal"},
 	"leader":            {"internal"},
 	"leader/shard":      {"leader", "internal"},
+	"leader/fence":      {"leader"},
 	// The loop, and who reads what it says.
 	"reconcile":         {"informer", "queue", "names", "leader/shard", "reconcile/inspect", "internal"},
 	"reconcile/inspect": {"informer", "queue", "leader/shard"},

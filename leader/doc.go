@@ -83,10 +83,9 @@
 //
 // # What it does not do
 //
-// Kubernetes has no fencing in the server: it cannot refuse a write because its sender's Lease is over. Client-side
-// fencing leaves a gap of microseconds between the last reading of the clock and the socket, and cannot recall a
-// request that a network delays for longer than LeaseDuration − RenewDeadline. Therefore writes that are not
-// idempotent carry a resourceVersion and a UID as preconditions, so that the API server refuses those that arrive too
-// late. Effects outside Kubernetes are not fenced at all; they must end within LeaseDuration − RenewDeadline of the
-// context.
+// Client-side fencing leaves a gap of microseconds between the last reading of the clock and the socket, and cannot
+// recall a request that a network delays for longer than LeaseDuration − RenewDeadline. The API server refuses such a
+// request if it is told to, by a policy that package leader/fence makes. Without one, writes that are not idempotent
+// carry a resourceVersion and a UID as preconditions, so that the API server refuses those that arrive too late.
+// Effects outside Kubernetes are not fenced at all; they must end within LeaseDuration − RenewDeadline of the context.
 package leader

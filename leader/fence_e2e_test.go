@@ -150,6 +150,7 @@ func TestE2EFence(t *testing.T) {
 	t.Run("without a fence they are", func(t *testing.T) {
 		NewWithT(t).Expect(len(lateServer(t, c, holdRequests, unfencedVariable+"=1"))).To(BeNumerically(">", 2))
 	})
+	t.Run("a policy in the server refuses both, without a fence", func(t *testing.T) { fencedByServer(t, c) })
 	t.Run("answers that come late do not prolong a leadership", func(t *testing.T) {
 		NewWithT(t).Expect(lateServer(t, c, holdAnswers)).To(Equal([]string{"a", "b"}))
 	})

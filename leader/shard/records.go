@@ -23,9 +23,6 @@ import (
 // The labels and annotations of the records. There is one Lease with the
 // configuration, one for each member and one for each slot.
 const (
-	groupLabel      = "leader.homeostat.dev/shards" // the name of the Lease given to New
-	kindLabel       = "leader.homeostat.dev/record"
-	memberKind      = "member"
 	slotKind        = "slot"
 	slotLabel       = "leader.homeostat.dev/slot"
 	slotsAnnotation = "leader.homeostat.dev/slots"
@@ -53,15 +50,11 @@ func (r records) key() types.NamespacedName {
 	return types.NamespacedName{Namespace: r.namespace, Name: r.name}
 }
 
-func (r records) memberName(identity string) string { return r.name + "-member-" + identity }
+func (r records) memberName(identity string) string { return record.MemberPrefix(r.name) + identity }
 
-func (r records) slotName(slot int) string { return r.name + "-slot-" + strconv.Itoa(slot) }
+func (r records) slotName(slot int) string { return record.SlotPrefix(r.name) + strconv.Itoa(slot) }
 
-func (r records) selector() string { return labels.Set{groupLabel: r.name}.String() }
-
-func (r records) memberLabels() map[string]string {
-	return map[string]string{groupLabel: r.name, kindLabel: memberKind}
-}
+func (r records) selector() string { return labels.Set{record.GroupLabel: r.name}.String() }
 
 // validate checks the parts of the records' names.
 func (r records) validate(identity string) error {
@@ -78,7 +71,7 @@ func (r records) validate(identity string) error {
 
 // slotOf returns the slot that a record is about, and false for other records.
 func (r records) slotOf(lease *coordinationv1.Lease, slots int) (int, bool) {
-	if lease.Labels[kindLabel] != slotKind {
+	if lease.Labels[record.KindLabel] != slotKind {
 		return 0, false
 	}
 	slot, err := strconv.Atoi(lease.Labels[slotLabel])
@@ -129,7 +122,7 @@ func (r records) take(
 	return r.leases().Create(ctx, record.Taken(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
 		Namespace: r.namespace,
 		Name:      r.slotName(slot),
-		Labels:    map[string]string{groupLabel: r.name, kindLabel: slotKind, slotLabel: strconv.Itoa(slot)},
+		Labels:    map[string]string{record.GroupLabel: r.name, record.KindLabel: slotKind, slotLabel: strconv.Itoa(slot)},
 	}}, holder, d, now), metav1.CreateOptions{})
 }
 

@@ -51,7 +51,7 @@ func New(lease leader.Lease, o *Options) (*Shards, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, fmt.Errorf("making shards %q: %w", r.key(), err)
 	}
-	member := record.NewMember(lease.Client, verbs, r.memberLabels())
+	member := record.NewMember(lease.Client, verbs, record.MemberLabels(r.name))
 	lease.Client, lease.Name = member, r.memberName(lease.Identity)
 	elector, err := leader.New(lease, &set.Member)
 	if err != nil {

@@ -48,8 +48,8 @@ func (v *view) observe(lease *coordinationv1.Lease, deleted bool, now time.Time)
 	if deleted {
 		next = nil
 	}
-	switch lease.Labels[kindLabel] {
-	case memberKind:
+	switch lease.Labels[record.KindLabel] {
+	case record.MemberKind:
 		if holder := record.Holder(v.members[lease.Name].Lease); holder != record.Holder(next) {
 			delete(v.unresponsive, holder)
 		}

@@ -15,6 +15,25 @@ import (
 	"k8s.io/utils/ptr"
 )
 
+// The labels of the records of shards.
+const (
+	GroupLabel = "leader.homeostat.dev/shards" // the name of the Lease given to New
+	KindLabel  = "leader.homeostat.dev/record"
+	MemberKind = "member"
+)
+
+// MemberPrefix is how the names of the records of members begin; their identity
+// follows. group is the name of the Lease given to New.
+func MemberPrefix(group string) string { return group + "-member-" }
+
+// SlotPrefix is how the names of the records of slots begin.
+func SlotPrefix(group string) string { return group + "-slot-" }
+
+// MemberLabels are those of the records of members.
+func MemberLabels(group string) map[string]string {
+	return map[string]string{GroupLabel: group, KindLabel: MemberKind}
+}
+
 // ReleaseTries bounds the conflicts that a release retries: each means that a
 // renewal of our own, whose answer was lost, succeeded after all.
 const ReleaseTries = 3

@@ -1,0 +1,204 @@
+package fence
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"sigs.k8s.io/yaml"
+
+	"github.com/homeostat/homeostat/leader/internal/record"
+)
+
+// podName is what the API server adds to the user of a token that is bound to a Pod.
+const podName = "authentication.kubernetes.io/pod-name"
+
+// Options say whose writes are fenced, and by what. Namespace, Lease, ServiceAccount
+// and Resources are required.
+type Options struct {
+	// Namespace of the Lease and of the service account.
+	Namespace string
+	// Lease is the name given to leader.New, or to shard.New.
+	Lease string
+	// ServiceAccount is that of the replicas' Pods, and of nothing else.
+	ServiceAccount string
+	// Resources are what the replicas write under the Lease, such as "configmaps",
+	// "deployments.apps" and "widgets.example.com/status". One without a subresource
+	// stands for all of them, too.
+	Resources []string
+	// Shards reports whether the replicas are members of package leader/shard.
+	Shards bool
+	// Name of the policy and of its binding. Defaults to the Lease, a dot and the
+	// Namespace.
+	Name string
+}
+
+// Policy returns the policy and its binding.
+//
+// Errors: all faults of the options, joined.
+func Policy(o Options) (
+	*admissionregistrationv1.ValidatingAdmissionPolicy, *admissionregistrationv1.ValidatingAdmissionPolicyBinding, error,
+) {
+	o.Name = cmp.Or(o.Name, o.Lease+"."+o.Namespace)
+	rules, err := o.validate()
+	if err != nil {
+		return nil, nil, fmt.Errorf("making the policy of lease %q: %w", o.Namespace+"/"+o.Lease, err)
+	}
+	policy := &admissionregistrationv1.ValidatingAdmissionPolicy{
+		TypeMeta:   typeMeta("ValidatingAdmissionPolicy"),
+		ObjectMeta: metav1.ObjectMeta{Name: o.Name},
+		Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
+			FailurePolicy: new(admissionregistrationv1.Fail),
+			ParamKind: &admissionregistrationv1.ParamKind{
+				APIVersion: coordinationv1.SchemeGroupVersion.String(), Kind: "Lease",
+			},
+			MatchConstraints: &admissionregistrationv1.MatchResources{ResourceRules: rules},
+			MatchConditions:  o.conditions(),
+			Variables: []admissionregistrationv1.Variable{
+				{Name: "pod", Expression: `request.userInfo.?extra[?` + quote(podName) + `][?0].orValue("")`},
+				{Name: "holder", Expression: `params.?spec.?holderIdentity.orValue("")`},
+			},
+			Validations: []admissionregistrationv1.Validation{{
+				Expression: o.expression(),
+				Reason:     new(metav1.StatusReasonForbidden),
+				MessageExpression: `"pod \"" + variables.pod + "\" may not write: lease \"" + params.metadata.namespace + "/" + ` +
+					`params.metadata.name + "\" is held by \"" + variables.holder + "\""`,
+			}},
+		},
+	}
+	binding := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
+		TypeMeta:   typeMeta("ValidatingAdmissionPolicyBinding"),
+		ObjectMeta: metav1.ObjectMeta{Name: o.Name},
+		Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
+			PolicyName:        o.Name,
+			ParamRef:          o.param(),
+			ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny},
+		},
+	}
+	return policy, binding, nil
+}
+
+// YAML returns the policy and its binding as a manifest for kubectl apply.
+//
+// Errors: as [Policy].
+func YAML(o Options) (string, error) {
+	policy, binding, err := Policy(o)
+	if err != nil {
+		return "", err
+	}
+	var manifest strings.Builder
+	for i, object := range []runtime.Object{policy, binding} {
+		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
+		if err != nil {
+			return "", err
+		}
+		delete(content, "status")
+		text, err := yaml.Marshal(content)
+		if err != nil {
+			return "", err
+		}
+		if i > 0 {
+			manifest.WriteString("---\n")
+		}
+		manifest.Write(text)
+	}
+	return manifest.String(), nil
+}
+
+// conditions leave alone all but the replicas, and the records that a replica must
+// write to become the holder.
+func (o Options) conditions() []admissionregistrationv1.MatchCondition {
+	own := []string{`request.?name.orValue("") == ` + quote(o.Lease)}
+	if o.Shards {
+		own = append(own, `request.?name.orValue("").startsWith(`+quote(record.MemberPrefix(o.Lease))+`)`,
+			`request.?name.orValue("").startsWith(`+quote(record.SlotPrefix(o.Lease))+`)`)
+	}
+	return []admissionregistrationv1.MatchCondition{
+		{Name: "sent-by-a-replica", Expression: `request.userInfo.username == ` +
+			quote("system:serviceaccount:"+o.Namespace+":"+o.ServiceAccount)},
+		{Name: "not-to-its-records", Expression: `!(request.resource.group == ` + quote(coordinationv1.GroupName) +
+			` && request.resource.resource == "leases" && request.?namespace.orValue("") == ` + quote(o.Namespace) +
+			` && (` + strings.Join(own, " || ") + `))`},
+	}
+}
+
+// expression is what holds for a write of the holder. The suffix of the holder's name
+// is random, and the name of a Pod has no underscore. With shards it must hold for
+// each member's record: those of other Pods do not matter.
+func (o Options) expression() string {
+	held := `variables.holder.startsWith(variables.pod + "_")`
+	if o.Shards {
+		held = `(params.metadata.name != ` + quote(record.MemberPrefix(o.Lease)) + ` + variables.pod || ` + held + `)`
+	}
+	return `variables.pod != "" && ` + held
+}
+
+func (o Options) param() *admissionregistrationv1.ParamRef {
+	ref := &admissionregistrationv1.ParamRef{
+		Namespace: o.Namespace, ParameterNotFoundAction: new(admissionregistrationv1.AllowAction),
+	}
+	if o.Shards {
+		ref.Selector = &metav1.LabelSelector{MatchLabels: record.MemberLabels(o.Lease)}
+	} else {
+		ref.Name = o.Lease
+	}
+	return ref
+}
+
+// validate returns the rules that match the resources.
+func (o Options) validate() ([]admissionregistrationv1.NamedRuleWithOperations, error) {
+	var errs []error
+	for _, f := range []struct {
+		field, value string
+		check        func(string) []string
+	}{
+		{"Namespace", o.Namespace, validation.IsDNS1123Label},
+		{"Lease", o.Lease, validation.IsDNS1123Subdomain},
+		{"ServiceAccount", o.ServiceAccount, validation.IsDNS1123Subdomain},
+		{"Name", o.Name, validation.IsDNS1123Subdomain},
+	} {
+		if faults := f.check(f.value); len(faults) > 0 {
+			errs = append(errs, fmt.Errorf("%s is %q: %s", "Options."+f.field, f.value, faults[0]))
+		}
+	}
+	var rules []admissionregistrationv1.NamedRuleWithOperations
+	for _, named := range o.Resources {
+		what, subresource, isSub := strings.Cut(named, "/")
+		resource, group, _ := strings.Cut(what, ".")
+		if resource == "" || resource == "*" || isSub && subresource == "" {
+			errs = append(errs, fmt.Errorf(
+				"Options.Resources has %q: must be like pods, deployments.apps or pods/status", named))
+			continue
+		}
+		resources := []string{resource, resource + "/*"}
+		if isSub {
+			resources = []string{resource + "/" + subresource}
+		}
+		rules = append(rules, admissionregistrationv1.NamedRuleWithOperations{
+			RuleWithOperations: admissionregistrationv1.RuleWithOperations{
+				Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.OperationAll},
+				Rule: admissionregistrationv1.Rule{
+					APIGroups: []string{group}, APIVersions: []string{"*"}, Resources: resources,
+				},
+			},
+		})
+	}
+	if len(o.Resources) == 0 {
+		errs = append(errs, errors.New("Options.Resources is empty: name what the replicas write"))
+	}
+	return rules, errors.Join(errs...)
+}
+
+func typeMeta(kind string) metav1.TypeMeta {
+	return metav1.TypeMeta{APIVersion: admissionregistrationv1.SchemeGroupVersion.String(), Kind: kind}
+}
+
+// quote returns a string literal of CEL.
+func quote(s string) string { return strconv.Quote(s) }
