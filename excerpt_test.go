@@ -95,7 +95,7 @@ func declaration(file, text, name string) (string, bool, error) {
 				continue
 			}
 			if strings.HasPrefix(name, "Example") {
-				body, _, _ := strings.Cut(text[at(d.Body.Lbrace)+1:at(d.Body.Rbrace)], "\n\t// Output:")
+				body := text[at(d.Body.Lbrace)+1 : at(d.Body.Rbrace)] // with its output
 				return dedent(strings.Split(strings.Trim(body, "\n"), "\n")), true, nil
 			}
 			if d.Doc != nil {
