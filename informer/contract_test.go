@@ -35,6 +35,9 @@ func TestContract(t *testing.T) {
 			TestFrozenWatchIsOpenedAgain, TestBusyStreamWithoutBookmarkIsGivenUp,
 			TestAWatchThatIsNotAnsweredIsOpenedAgain, TestAListThatIsNotAnsweredIsAskedForAgain),
 		"A server that cannot be reached is in the log within two seconds, with the cause.": TestAServerThatCannotBeReachedIsLoggedAtOnce,
+		"A cache that is late, incomplete or no longer running proves no deletion (Informer.IsDeleted).": all(
+			TestALateCacheProvesNothing, TestWhatCannotBeProvenIsFalse, TestAnInformerThatHasEndedProvesNothing),
+		"Many deletions are confirmed by one request.": TestManyDeletionsAreConfirmedByOneRequest,
 		"Calls of Run may overlap: the first one starts the watch, and the last one to end stops it.": all(
 			TestRunsOverlapAndStartAgain, TestRunWaitsForTheOneThatIsStopping),
 		"It works with client-go's fake clients, and in testing/synctest.": all(

@@ -25,6 +25,8 @@
 //   - A watch that has stalled, a streaming list without an end, and a request without
 //     an answer are replaced. A server that cannot be reached is in the log within two
 //     seconds, with the cause.
+//   - A cache that is late, incomplete or no longer running proves no deletion
+//     ([Informer.IsDeleted]). Many deletions are confirmed by one request.
 //   - Calls of Run may overlap: the first one starts the watch, and the last one to
 //     end stops it.
 //   - It works with client-go's fake clients, and in testing/synctest.

@@ -86,7 +86,8 @@ func (r *reflectorStore[T]) catchUp(ctx context.Context, only *types.NamespacedN
 		return errWrapped
 	}
 	b := &backlog[T]{
-		reflector: r, only: only, listed: map[types.NamespacedName]struct{}{}, behind: map[types.NamespacedName]string{},
+		reflector: r, limit: catchUpPage, only: only,
+		listed: map[types.NamespacedName]struct{}{}, behind: map[types.NamespacedName]string{},
 	}
 	for page := 1; ; page++ {
 		more, err := b.addPage(ctx)
@@ -115,6 +116,7 @@ func (r *reflectorStore[T]) catchUp(ctx context.Context, only *types.NamespacedN
 // given resourceVersion of the server.
 type backlog[T Object] struct {
 	reflector *reflectorStore[T]
+	limit     int64 // objects in a page
 	// only is the only object that counts; nil for all.
 	only *types.NamespacedName
 	rv   string // of the server
@@ -131,7 +133,7 @@ type backlog[T Object] struct {
 func (b *backlog[T]) addPage(ctx context.Context) (more bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, catchUpTimeout)
 	defer cancel()
-	options := metav1.ListOptions{Limit: catchUpPage, Continue: b.next}
+	options := metav1.ListOptions{Limit: b.limit, Continue: b.next}
 	b.reflector.applySelectors(&options)
 	if b.only != nil {
 		options.FieldSelector = selecting(*b.only, options.FieldSelector)

@@ -32,6 +32,7 @@ type reflectorStore[T Object] struct {
 	source   source
 	progress *progress
 	specs    specReader[T]
+	proof    proof
 	// lists counts the lists under way: the reflector may leave one behind.
 	lists  calls
 	cancel context.CancelFunc

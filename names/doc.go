@@ -27,7 +27,8 @@
 // A wrong selector or an empty cache looks exactly like a cluster whose objects
 // are all deleted, hence the safety limit. An orphan is a suspicion: whether the
 // object is deleted is decided by its reconciler, which asks Live before it
-// deletes what cannot be restored.
+// deletes what cannot be restored; informer.Informer.IsDeleted saves most of those
+// requests when many objects are deleted at once.
 //
 // The package does not delete anything, and it keeps no inventory: the outside
 // system is the inventory.

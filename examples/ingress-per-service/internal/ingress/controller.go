@@ -24,7 +24,7 @@ func New(client kubernetes.Interface, recorder events.EventRecorder, o *Options)
 	services := informer.For(client.CoreV1().Services(""), nil)
 	ingresses := informer.For(client.NetworkingV1().Ingresses(""), nil)
 	r := &reconciler{
-		client: client, ingresses: ingresses, recorder: recorder, options: options,
+		client: client, services: services, ingresses: ingresses, recorder: recorder, options: options,
 		warned: map[reconcile.Key]types.UID{},
 	}
 	return reconcile.New(Name, services, r, &reconcile.Options{

@@ -31,6 +31,7 @@ const lateCache = time.Second
 // reconciler keeps the Ingress of one Service at a time.
 type reconciler struct {
 	client    kubernetes.Interface
+	services  *informer.Informer[*corev1.Service]
 	ingresses *informer.Informer[*networkingv1.Ingress]
 	recorder  events.EventRecorder
 	options   Options
@@ -94,14 +95,17 @@ func (r *reconciler) apply(ctx context.Context, current, want *networkingv1.Ingr
 }
 
 // clean deletes an Ingress of ours, as it was looked at, if the server confirms
-// that its Service does not want it. If the server knows better than the cache,
+// that its Service does not want it: a late cache proves nothing. Of many Services
+// that are deleted at once the informer knows it by a few requests for all. If the server knows better than the cache,
 // the cache will learn it, and that is a reconcile of its own.
 func (r *reconciler) clean(ctx context.Context, current *networkingv1.Ingress) error {
-	service, ok, err := names.Live(ctx, r.client.CoreV1().Services(current.Namespace), current.Name)
-	if err != nil || ok && optedIn(service) {
-		return err
+	if !r.services.IsDeleted(ctx, types.NamespacedName{Namespace: current.Namespace, Name: current.Name}) {
+		service, ok, err := names.Live(ctx, r.client.CoreV1().Services(current.Namespace), current.Name)
+		if err != nil || ok && optedIn(service) {
+			return err
+		}
 	}
-	err = r.client.NetworkingV1().Ingresses(current.Namespace).Delete(ctx, current.Name, metav1.DeleteOptions{
+	err := r.client.NetworkingV1().Ingresses(current.Namespace).Delete(ctx, current.Name, metav1.DeleteOptions{
 		Preconditions: &metav1.Preconditions{UID: &current.UID, ResourceVersion: &current.ResourceVersion},
 	})
 	if apierrors.IsNotFound(err) {

@@ -1,0 +1,201 @@
+package informer_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/fake"
+
+	"github.com/homeostat/homeostat/informer"
+)
+
+// inBurst is enough calls for the server to be asked.
+const inBurst = 8
+
+func (w *latestWorld) isDeleted(name string) bool {
+	return w.nodes.IsDeleted(w.t.Context(), types.NamespacedName{Name: name})
+}
+
+// burst makes calls about a deleted node, and returns the answer to the last one.
+func (w *latestWorld) burst() (deleted bool) {
+	for range inBurst {
+		deleted = w.isDeleted("none")
+	}
+	return deleted
+}
+
+func TestAFewDeletionsAreLeftToTheirOwnRequests(t *testing.T) {
+	inLatestWorld(t, 0, 3, func(w *latestWorld) {
+		for range 3 * inBurst {
+			w.Expect(w.isDeleted("none")).To(BeFalse())
+			<-time.After(time.Second)
+		}
+		w.Expect(w.client.lists.Load()).To(BeZero())
+	})
+}
+
+func TestManyDeletionsAreConfirmedByOneRequest(t *testing.T) {
+	inLatestWorld(t, 0, 3, func(w *latestWorld) {
+		w.Expect(w.burst()).To(BeTrue())
+		for i := range 1000 {
+			w.Expect(w.isDeleted(fmt.Sprint("gone-", i))).To(BeTrue())
+			w.Expect(w.isDeleted("n0001")).To(BeFalse(), "it is cached")
+		}
+		w.Expect(w.client.lists.Load()).To(Equal(int64(1)))
+		<-time.After(99 * time.Millisecond)
+		w.Expect(w.isDeleted("none")).To(BeTrue())
+		w.Expect(w.client.lists.Load()).To(Equal(int64(1)))
+		<-time.After(2 * time.Millisecond)
+		w.Expect(w.isDeleted("none")).To(BeTrue())
+		w.Expect(w.client.lists.Load()).To(Equal(int64(2)), "nothing older than 100 ms counts")
+	})
+}
+
+func TestALateCacheProvesNothing(t *testing.T) {
+	for name, change := range map[string]func(*latestWorld){
+		"something new": func(w *latestWorld) { w.create("none") },
+		"a replacement": func(w *latestWorld) { w.remove("n0001"); w.create("n0001") },
+		"a departure":   func(w *latestWorld) { w.remove("n0001") },
+	} {
+		for _, objects := range []int{3, 150} { // of one page, and of more
+			t.Run(fmt.Sprint(name, " of ", objects), func(t *testing.T) {
+				const late = 3 * time.Second
+				inLatestWorld(t, late, objects, func(w *latestWorld) {
+					change(w)
+					w.Expect(w.burst()).To(BeFalse())
+					lists := w.client.lists.Load()
+					w.Expect(w.burst()).To(BeFalse())
+					w.Expect(w.client.lists.Load()).To(Equal(lists), "for a second nothing is asked")
+					<-time.After(2 * late)
+					w.Expect(w.burst()).To(Equal(name != "something new"), "now it is as new as the server")
+				})
+			})
+		}
+	}
+}
+
+func TestAWatchThatBringsEventsProvesLargeCaches(t *testing.T) {
+	inLatestWorld(t, 20*time.Millisecond, 150, func(w *latestWorld) {
+		w.label("n0001") // the event is under way
+		began := time.Now()
+		w.Expect(w.burst()).To(BeTrue())
+		w.Expect(time.Since(began)).To(BeNumerically(">", 15*time.Millisecond))
+		w.Expect(w.client.lists.Load()).To(Equal(int64(1)), "a page of it")
+	})
+}
+
+func TestCallsAtOnceWaitForOneRequest(t *testing.T) {
+	inLatestWorld(t, 20*time.Millisecond, 150, func(w *latestWorld) {
+		w.label("n0001")
+		var asking sync.WaitGroup
+		deleted := make(chan bool, 100)
+		for range cap(deleted) {
+			asking.Go(func() { deleted <- w.isDeleted("none") })
+		}
+		asking.Wait()
+		close(deleted)
+		count := 0
+		for d := range deleted {
+			if d {
+				count++
+			}
+		}
+		w.Expect(count).To(Equal(cap(deleted)-inBurst+1), "all but the first few")
+		w.Expect(w.client.lists.Load()).To(Equal(int64(1)))
+	})
+}
+
+func TestARecreatedObjectIsNotDeleted(t *testing.T) {
+	inLatestWorld(t, 30*time.Millisecond, 3, func(w *latestWorld) { // later than nothing, in time for a proof
+		w.remove("n0001")
+		w.create("n0001")
+		var deleted []bool
+		for range inBurst {
+			deleted = append(deleted, w.isDeleted("n0001"))
+		}
+		w.Expect(deleted).NotTo(ContainElement(BeTrue()))
+	})
+}
+
+func TestWhatCannotBeProvenIsFalse(t *testing.T) {
+	inLatestWorld(t, 0, 3, func(w *latestWorld) {
+		w.client.faulty.Store(1)
+		w.Expect(w.burst()).To(BeFalse(), "the request fails")
+		<-time.After(2 * time.Second)
+		w.Expect(w.burst()).To(BeTrue())
+
+		selective := informer.For(w.client, &informer.Options{LabelSelector: "a=b"})
+		stop := running(w.t.Context(), selective)
+		w.Expect(selective.WaitForSync(w.t.Context())).To(Succeed())
+		for range 2 * inBurst {
+			w.Expect(selective.IsDeleted(w.t.Context(), types.NamespacedName{Name: "n0001"})).To(BeFalse(), "it is not selected")
+		}
+		stop()
+		ended, cancel := context.WithCancel(w.t.Context())
+		cancel()
+		<-time.After(2 * time.Second)
+		w.burst()
+		<-time.After(101 * time.Millisecond)
+		w.Expect(w.nodes.IsDeleted(ended, types.NamespacedName{Name: "none"})).To(BeFalse())
+	})
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		nodes := informer.For(fake.NewClientset(node("a")).CoreV1().Nodes(), nil)
+		g.Expect(nodes.IsDeleted(t.Context(), types.NamespacedName{Name: "none"})).To(BeFalse(), "it does not run")
+		stop := running(t.Context(), nodes)
+		g.Expect(nodes.WaitForSync(t.Context())).To(Succeed())
+		for range 2 * inBurst {
+			g.Expect(nodes.IsDeleted(t.Context(), types.NamespacedName{Name: "none"})).To(BeFalse(), "a fake")
+		}
+		stop()
+	})
+}
+
+func TestAnInformerThatHasEndedProvesNothing(t *testing.T) {
+	inLatestWorld(t, 0, 3, func(w *latestWorld) {
+		nodes := informer.For(w.client, nil)
+		stop := running(w.t.Context(), nodes)
+		w.Expect(nodes.WaitForSync(w.t.Context())).To(Succeed())
+		for range inBurst {
+			nodes.IsDeleted(w.t.Context(), types.NamespacedName{Name: "none"})
+		}
+		w.Expect(nodes.IsDeleted(w.t.Context(), types.NamespacedName{Name: "none"})).To(BeTrue())
+		stop() // the cache is empty now
+		w.Expect(nodes.IsDeleted(w.t.Context(), types.NamespacedName{Name: "n0001"})).To(BeFalse())
+	})
+}
+
+func TestAServerThatWasRestoredProvesNothing(t *testing.T) {
+	inLatestWorld(t, 0, 3, func(w *latestWorld) {
+		client := &restoredNodes{lateNodes: w.client}
+		nodes := informer.For(client, nil)
+		defer running(w.t.Context(), nodes)()
+		w.Expect(nodes.WaitForSync(w.t.Context())).To(Succeed())
+		client.rv = "1"
+		for range 2 * inBurst {
+			w.Expect(nodes.IsDeleted(w.t.Context(), types.NamespacedName{Name: "none"})).To(BeFalse())
+		}
+	})
+}
+
+// restoredNodes lists as a server that was restored to an earlier state.
+type restoredNodes struct {
+	*lateNodes
+	rv string
+}
+
+func (r *restoredNodes) List(ctx context.Context, o metav1.ListOptions) (*corev1.NodeList, error) {
+	list, err := r.lateNodes.List(ctx, o)
+	if err == nil && r.rv != "" {
+		list.ResourceVersion = r.rv
+	}
+	return list, err
+}
