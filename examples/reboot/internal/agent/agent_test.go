@@ -91,7 +91,7 @@ func playWith(t *testing.T, annotations map[string]string, o *agent.Options, f f
 		ctx, stop := context.WithCancel(t.Context())
 		s.ctx = ctx
 		var err error
-		s.sim, err = apisim.New(nil)
+		s.sim, err = apisim.New(&apisim.Options{ManagedFields: true})
 		s.Expect(err).NotTo(gomega.HaveOccurred())
 		s.core = kubernetes.NewForConfigOrDie(s.sim.Config("agent"))
 		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Annotations: annotations}}
@@ -198,6 +198,23 @@ func TestItGivesUpTheCordonThatSomebodyElseLifted(t *testing.T) {
 		s.pass(time.Minute)
 		s.Expect(protocol.Read(s.node()).InProgress.CordonedByAgent).To(gomega.BeFalse())
 		s.Expect(s.node().Spec.Unschedulable).To(gomega.BeFalse())
+	})
+}
+
+// The server has on record which field manager cordons a node.
+func TestItLeavesTheCordonThatAnotherClientHasPutThereSince(t *testing.T) {
+	play(t, granted(), func(s *stage) {
+		s.pass(time.Second)
+		s.Expect(s.machine.Off()).To(gomega.BeTrue())
+		s.Expect(s.node().ManagedFields).To(gomega.ContainElement(gomega.And(
+			gomega.HaveField("Manager", protocol.AgentManager),
+			gomega.HaveField("FieldsV1.GetRawString()", gomega.ContainSubstring("f:unschedulable")))))
+		s.change(`{"spec":{"unschedulable":null}}`)
+		s.change(`{"spec":{"unschedulable":true}}`)
+		s.machine.PowerOn()
+		s.pass(agent.DefaultPatience)
+		s.Expect(protocol.Read(s.node()).Last).To(gomega.HaveValue(gomega.HaveField("Result", protocol.Rebooted)))
+		s.Expect(s.node().Spec.Unschedulable).To(gomega.BeTrue())
 	})
 }
 

@@ -60,7 +60,8 @@ func (m *collector) Collect(out chan<- prometheus.Metric) {
 			if condition.Status == "True" {
 				value = 1
 			}
-			out <- prometheus.MustNewConstMetric(m.metrics["condition"], prometheus.GaugeValue, value, group.Name, condition.Type)
+			out <- prometheus.MustNewConstMetric(m.metrics["condition"], prometheus.GaugeValue, value,
+				group.Name, condition.Type)
 		}
 	}
 }

@@ -32,6 +32,14 @@ func (w *world) chaos(ctx context.Context) {
 		w.admin(ctx, name)
 	}
 	w.may(w.pods, "the budget refuses or allows", nil, func() { w.budget(ctx, int(w.sim.Version())%2*1000) })
+	w.may(w.windows, "admin sets a window, or none", nil, func() {
+		closes := time.Now().UTC().Add(time.Minute)
+		if len(w.monitor.groups[groupName].Spec.Windows) > 0 || closes.Hour() > 0 || closes.Minute() == 0 {
+			w.patchGroup(ctx, `{"spec":{"windows":null}}`)
+			return
+		}
+		w.patchGroup(ctx, fmt.Sprintf(`{"spec":{"windows":[{"start":"00:00","end":%q}]}}`, closes.Format("15:04")))
+	})
 	w.may(w.limits, "admin changes max", nil, func() {
 		limit := 1 + int(w.sim.Version())%3
 		w.patchGroup(ctx, fmt.Sprintf(`{"spec":{"maxUnavailable":%d}}`, limit))
@@ -129,6 +137,7 @@ func (w *world) fresh(name string) bool {
 // calm ends what only chaos may do, so that every request can complete.
 func (w *world) calm(ctx context.Context) {
 	w.budget(ctx, 1000)
+	w.patchGroup(ctx, `{"spec":{"windows":null}}`)
 	for _, name := range w.names() {
 		w.machines[name].Refuse(nil)
 		if n := w.monitor.nodes[name]; n != nil && n.paused {

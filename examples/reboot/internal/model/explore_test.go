@@ -37,15 +37,18 @@ var budget = flag.Duration("budget", 2*time.Second, "how long an exploration may
 //	I4  a commit that adds a slot: at some moment since the group was written before,
 //	    slots and other unavailable nodes were fewer than the limit
 //	I5  when a machine goes down: the first time in this epoch of this node's UID
-//	I6  a commit of a node by somebody else than the administrator: a key goes only where
+//	I6  a commit of a node by another client than the administrator: a key goes only where
 //	    the other of its pair comes, with the same request; in-progress goes only after a
 //	    boot that the machine had since it was accepted
 //	I7  such a commit uncordons only what such a commit has cordoned
+//	I8  when a machine goes down: no Pod is left that was there when the reboot was
+//	    accepted and must be evicted, unless the policy is force and its time is over
+//	I9  a commit that ends a drain: the maintenance window has not closed
 //	L1  a commit that adds a slot: nobody older could have had it all the time; and the
 //	    Goal: in the end no key, slot or place in the queue is left, and who was asked
 //	    for was rebooted
 //
-// What no commit shows is not judged: that an agent drains, and events.
+// I8 and I9 are for the model, which has Pods and windows. Events are not judged.
 func always(w *reconciletest.World) error { return fleetOf(w).look(w) }
 
 func node(name string, cordoned bool) *corev1.Node {

@@ -29,6 +29,7 @@ type written struct {
 	Drained  bool   `json:"drained"`
 	Policy   string `json:"drainPolicy"`
 	Seconds  int    `json:"drainSeconds"`
+	NotAfter string `json:"notAfter"`
 }
 
 // A nodeView is what the monitor reads in a node.
@@ -207,7 +208,26 @@ func (m *monitor) moves(name string, admin bool, before, after *nodeView) {
 	if before.inProgress != nil && after.inProgress == nil {
 		m.completed(name, t, before, after)
 	}
+	m.inTime(name, before, after)
 }
+
+// inTime holds I9: nothing is drained for a reboot after its window has closed.
+func (m *monitor) inTime(name string, before, after *nodeView) {
+	w := after.inProgress
+	if w == nil || !w.Drained || w.NotAfter == "" || before.inProgress != nil && before.inProgress.Drained {
+		return
+	}
+	closes, err := time.Parse(time.RFC3339, w.NotAfter)
+	if err != nil {
+		panic(err)
+	}
+	if late := time.Since(closes); late > slack {
+		m.violated("I9", "%s: drained %v after its window has closed", name, late)
+	}
+}
+
+// slack is how long a write may be on its way.
+const slack = 5 * time.Second
 
 func epochOf(uid string, w *written) string { return fmt.Sprintf("%s/%d", uid, w.Epoch) }
 

@@ -71,6 +71,9 @@ func safeguards() []safeguard {
 		{"the request when a reboot is called off", []overlay.Edit{
 			{File: "protocol/edit.go", Old: "annotate(node, Needed, o.Request.Request)", New: "annotate(node, Void, \"1\")"},
 		}, "I6", nil, blocking},
+		{"the end of the window during a drain", []overlay.Edit{
+			{File: "rules/drain.go", Old: "case p.Expired(now):", New: "case p.Expired(now) && false:"},
+		}, "I9", nil, closing},
 		{"the epoch of a reboot that was called off", []overlay.Edit{
 			{File: "agent/drain.go", Old: "Request: p.Request, FromBootID", New: "Request: protocol.Request{Request: p.Request.Request, Epoch: 1}, FromBootID"},
 		}, "I6", nil, blocking},
@@ -92,6 +95,13 @@ func blocking(seed uint64) scenario {
 	s := pausing(seed)
 	s.pause, s.cordon, s.pods, s.drain = false, false, true, "abort"
 	s.nodes, s.limit, s.requests = 2, 2, 4
+	return s
+}
+
+// closing has windows besides, and a policy that waits.
+func closing(seed uint64) scenario {
+	s := blocking(seed)
+	s.windows, s.drain = true, "wait"
 	return s
 }
 

@@ -37,7 +37,7 @@ type scenario struct {
 	drain        string        // the policy
 	late         float64       // the share of steps at which calls that are late may arrive
 	// Which chaos there is.
-	withdraw, pause, cordon, flap, replace, limits, abort, refuse, kill, pods bool
+	withdraw, pause, cordon, flap, replace, limits, abort, refuse, kill, pods, windows bool
 }
 
 // A world is a cluster in a bubble.

@@ -68,7 +68,9 @@ func (p *Plugin) PauseGroup(ctx context.Context, paused bool, name string) error
 	if err != nil {
 		return fmt.Errorf("reading RebootGroup %q: %w", name, err)
 	}
-	_, err = patch.Merge(ctx, patch.ClusterScoped(p.Groups), group, nil, func(g *api.RebootGroup) { g.Spec.Paused = paused })
+	_, err = patch.Merge(ctx, patch.ClusterScoped(p.Groups), group, nil, func(g *api.RebootGroup) {
+		g.Spec.Paused = paused
+	})
 	if err == nil {
 		fmt.Fprintf(p.Out, "rebootgroup/%s: %s\n", name, word(paused))
 	}
@@ -105,7 +107,8 @@ func (p *Plugin) Status(ctx context.Context, nodes ...string) error {
 		}
 		group := groupOf(n, groups)
 		state := protocol.Read(n)
-		fmt.Fprintf(out, "%s\t%s\t%s\t%s\t%s\n", n.Name, nameOf(group), rules.StateOf(n, group), requestOf(state), lastOf(state))
+		fmt.Fprintf(out, "%s\t%s\t%s\t%s\t%s\n",
+			n.Name, nameOf(group), rules.StateOf(n, group), requestOf(state), lastOf(state))
 	}
 	if err := out.Flush(); err != nil {
 		return err
@@ -143,31 +146,9 @@ func (p *Plugin) Why(ctx context.Context, node string) error {
 func (p *Plugin) Wait(ctx context.Context, nodes ...string) error {
 	before := map[string]string{}
 	for {
-		all, groups, err := p.read(ctx)
-		if err != nil {
+		open, err := p.open(ctx, nodes, before)
+		if err != nil || len(open) == 0 {
 			return err
-		}
-		open := slices.Clone(nodes)
-		for _, n := range all {
-			if !slices.Contains(nodes, n.Name) {
-				continue
-			}
-			group := groupOf(n, groups)
-			state := rules.StateOf(n, group)
-			if before[n.Name] != state {
-				fmt.Fprintf(p.Out, "%s  node/%s: %s\n", time.Now().Format(time.TimeOnly), n.Name, state)
-				before[n.Name] = state
-			}
-			if s := protocol.Read(n); s.Needed != nil && s.Last != nil && s.Last.Result == protocol.CalledOff &&
-				s.Last.Request.Request == *s.Needed {
-				return fmt.Errorf("waiting for node %q: %w: %s", n.Name, ErrCalledOff, s.Last.Why)
-			}
-			if state == rules.StateDone || state == rules.StateIdle {
-				open = slices.DeleteFunc(open, func(name string) bool { return name == n.Name })
-			}
-		}
-		if len(open) == 0 {
-			return nil
 		}
 		select {
 		case <-ctx.Done():
@@ -175,6 +156,39 @@ func (p *Plugin) Wait(ctx context.Context, nodes ...string) error {
 		case <-time.After(p.Poll):
 		}
 	}
+}
+
+// open returns those of the nodes whose reboot is not done, and writes what is not as
+// it was before.
+func (p *Plugin) open(ctx context.Context, nodes []string, before map[string]string) ([]string, error) {
+	all, groups, err := p.read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	open := slices.Clone(nodes)
+	for _, n := range all {
+		if !slices.Contains(nodes, n.Name) {
+			continue
+		}
+		state := rules.StateOf(n, groupOf(n, groups))
+		if before[n.Name] != state {
+			fmt.Fprintf(p.Out, "%s  node/%s: %s\n", time.Now().Format(time.TimeOnly), n.Name, state)
+			before[n.Name] = state
+		}
+		if last := protocol.Read(n).Last; state == rules.StateRequested && calledOff(n) {
+			return nil, fmt.Errorf("waiting for node %q: %w: %s", n.Name, ErrCalledOff, last.Why)
+		}
+		if state == rules.StateDone || state == rules.StateIdle {
+			open = slices.DeleteFunc(open, func(name string) bool { return name == n.Name })
+		}
+	}
+	return open, nil
+}
+
+// calledOff reports whether the request of the node is one that was called off.
+func calledOff(node *corev1.Node) bool {
+	s := protocol.Read(node)
+	return s.Needed != nil && s.Last != nil && s.Last.Result == protocol.CalledOff && s.Last.Request.Request == *s.Needed
 }
 
 // read returns all nodes by name, and all groups.

@@ -67,25 +67,29 @@ func Why(node *corev1.Node, group *api.RebootGroup) []string {
 		say("%v", fault)
 	}
 	if group == nil {
-		say("no RebootGroup has node %s yet: the controller makes the group %s when a reboot is asked for", node.Name, api.DefaultName)
+		say("no RebootGroup has node %s yet: the controller makes the group %s when a reboot is asked for",
+			node.Name, api.DefaultName)
 	}
 	switch p := s.InProgress; {
 	case p != nil && p.Drained:
-		say("the node is drained, and its machine was told to reboot: it still runs boot %s, or its agent has not said otherwise", p.BootID)
+		say("the node is drained, and its machine was told to reboot: it still runs boot %s, "+
+			"or its agent has not said otherwise", p.BootID)
 	case p != nil:
 		say("draining since %s, %s", stamp(p.AcceptedAt.Time), patience(p))
 		if p.Blocked != "" {
 			say("evictions are refused: %s", p.Blocked)
 		}
 	case s.Now != nil:
-		say("granted for request %q, and its agent has not accepted: does its Pod of the DaemonSet reboot-agent run?", s.Now.Request.Request)
+		say("granted for request %q, and its agent has not accepted: does its Pod of the DaemonSet reboot-agent run?",
+			s.Now.Request.Request)
 	case s.Needed != nil:
 		lines = append(lines, waits(node, s, group)...)
 	default:
 		say("no reboot is asked for: kubectl reboot request %s", node.Name)
 	}
 	if s.Last != nil {
-		say("last: %s at %s for request %q%s", s.Last.Result, stamp(s.Last.At.Time), s.Last.Request.Request, because(s.Last.Why))
+		say("last: %s at %s for request %q%s",
+			s.Last.Result, stamp(s.Last.At.Time), s.Last.Request.Request, because(s.Last.Why))
 	}
 	if group != nil && s.Needed == nil && s.Now == nil && s.InProgress == nil && Holds(group.Status.Slots, node.Name) {
 		say("it keeps its slot of RebootGroup %s until it is Ready, and its kubelet reports the new boot", group.Name)
@@ -109,7 +113,8 @@ func waits(node *corev1.Node, s protocol.State, group *api.RebootGroup) []string
 	if place < 0 {
 		return append(lines, fmt.Sprintf("RebootGroup %s has not queued it yet: does the controller run?", group.Name))
 	}
-	lines = append(lines, fmt.Sprintf("number %d of %d in the queue of RebootGroup %s", place+1, len(group.Status.Queue), group.Name))
+	lines = append(lines, fmt.Sprintf("number %d of %d in the queue of RebootGroup %s",
+		place+1, len(group.Status.Queue), group.Name))
 	if c := meta.FindStatusCondition(group.Status.Conditions, ConditionWaiting); c != nil {
 		lines = append(lines, fmt.Sprintf("the group waits (%s): %s", c.Reason, c.Message))
 	}

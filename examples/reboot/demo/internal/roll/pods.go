@@ -87,7 +87,8 @@ func (c *cluster) awaitRefusal(ctx context.Context, node string) (string, error)
 		var progress struct {
 			Blocked string `json:"blocked"`
 		}
-		if text, ok := n.Annotations[inProgress]; ok && json.Unmarshal([]byte(text), &progress) == nil && progress.Blocked != "" {
+		err = json.Unmarshal([]byte(n.Annotations[inProgress]), &progress) // It may not be there yet.
+		if err == nil && progress.Blocked != "" {
 			return progress.Blocked, nil
 		}
 		if err := pause(ctx, pollInterval); err != nil {

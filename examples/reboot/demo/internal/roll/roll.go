@@ -107,7 +107,8 @@ func (r *roll) names() []string {
 func (r *roll) startAgent(m *machine) (*process, error) {
 	return r.spawner.start("agent-"+m.name, r.programs.agent,
 		"--kubeconfig", r.options.Kubeconfig, "--node", m.name, "--boot-id-file", m.bootIDFile(),
-		"--reboot-method", "command", "--reboot-command", "touch "+m.rebootFile(), "--drain-period", "500ms", "--listen-addr", "")
+		"--reboot-method", "command", "--reboot-command", "touch "+m.rebootFile(),
+		"--drain-period", "500ms", "--listen-addr", "")
 }
 
 // play runs everything from the first process to the last.
