@@ -287,7 +287,8 @@ func (s *stranger) putBugIn() {
 	s.Expect(os.WriteFile(filepath.Join(s.dir, "controller.go"), []byte(code), 0o644)).To(Succeed())
 }
 
-// promised are the lines that, by the README, the exploration prints: as regular expressions, in which numbers are any.
+// promised are the lines that, by the README, the exploration prints: as regular expressions, in which numbers are any,
+// and so is what stands for an ellipsis.
 func (s *stranger) promised() []string {
 	s.t.Helper()
 	_, text, found := strings.Cut(s.read("README.md"), "```\n500 ")
@@ -296,7 +297,8 @@ func (s *stranger) promised() []string {
 	var lines []string
 	for line := range strings.Lines("500 " + text) {
 		line = regexp.QuoteMeta(strings.TrimSpace(line))
-		lines = append(lines, regexp.MustCompile(`[0-9]+`).ReplaceAllString(line, "[0-9]+"))
+		line = regexp.MustCompile(`[0-9]+`).ReplaceAllString(line, "[0-9]+")
+		lines = append(lines, strings.ReplaceAll(line, "…", ".*"))
 	}
 	return lines
 }
