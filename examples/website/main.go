@@ -12,7 +12,7 @@ import (
 )
 
 func main() {
-	var cdn string
+	var cdn website.CDN
 	os.Exit(operator.Program{
 		Name: website.Name,
 		Needs: []string{
@@ -20,10 +20,8 @@ func main() {
 			"create,delete,get,list,patch,watch deployments.apps", "create,delete,get,list,patch,watch services",
 		},
 		Flags: func(fs *flag.FlagSet) {
-			fs.StringVar(&cdn, "cdn", "cdn", "`directory` with one file for each website, which the CDN reads")
+			fs.StringVar((*string)(&cdn), "cdn", "cdn", "`directory` with one file for each website, which the CDN reads")
 		},
-		Setup: func(env operator.Env) ([]*reconcile.Controller, error) {
-			return website.Setup(env, website.CDN(cdn))
-		},
+		Setup: func(env operator.Env) ([]*reconcile.Controller, error) { return website.Setup(env, cdn) },
 	}.Main(os.Args[1:], os.Stderr))
 }

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
 
 	"github.com/homeostat/homeostat/cluster"
 	v1 "github.com/homeostat/homeostat/examples/website/api/v1"
@@ -43,8 +44,8 @@ type Client interface {
 
 // Setup returns the controller, as [operator.Program] wants it.
 func Setup(env operator.Env, cdn CDN) ([]*reconcile.Controller, error) {
-	websites, err := cluster.NewKind[*v1.Website, *v1.WebsiteList](
-		env.Cluster, v1.GroupVersion.WithResource("websites"), v1.AddToScheme)
+	resource := v1.GroupVersion.WithResource("websites")
+	websites, err := cluster.NewKind[*v1.Website, *v1.WebsiteList](env.Cluster, resource, v1.AddToScheme)
 	if err != nil {
 		return nil, err
 	}
@@ -106,10 +107,8 @@ func (r *reconciler) Reconcile(ctx context.Context, q reconcile.Request[*v1.Webs
 	if !ok {
 		return reconcile.Result{}, nil // its entry was removed before, and the server deletes its children
 	}
-	live, site, err := patch.Finalizer[*v1.Website, Client]{
-		Name: "web.homeostat.dev/cdn", Client: r.websites,
-		Clean: func(context.Context, *v1.Website) error { return r.cdn.Remove(q.Key) },
-	}.Guard(ctx, site)
+	finalizer := patch.Finalizer[*v1.Website, Client]{Name: "web.homeostat.dev/cdn", Client: r.websites, Clean: r.clean}
+	live, site, err := finalizer.Guard(ctx, site)
 	if err != nil || !live {
 		return reconcile.Result{}, err
 	}
@@ -119,6 +118,9 @@ func (r *reconciler) Reconcile(ctx context.Context, q reconcile.Request[*v1.Webs
 	}
 	return reconcile.Result{}, err
 }
+
+// clean removes what the server does not delete with the Website.
+func (r *reconciler) clean(_ context.Context, w *v1.Website) error { return r.cdn.Remove(keyOf(w)) }
 
 // keep writes what is not as the Website says, and returns what it lacks for visitors.
 func (r *reconciler) keep(ctx context.Context, site *v1.Website) (lacks string, err error) {
@@ -202,9 +204,7 @@ func secretOf(site *v1.Website) reconcile.Key {
 	return reconcile.Key{Namespace: site.Namespace, Name: site.Spec.SecretName}
 }
 
-func keyOf(o metav1.Object) reconcile.Key {
-	return reconcile.Key{Namespace: o.GetNamespace(), Name: o.GetName()}
-}
+func keyOf(o metav1.Object) reconcile.Key { return cache.MetaObjectToName(o).AsNamespacedName() }
 
 // CDN brings visitors to websites: it reads a directory, in which each website has a
 // file. It stands for everything outside of a cluster: DNS, a load balancer, a cloud.
@@ -221,6 +221,4 @@ func (c CDN) Publish(site reconcile.Key, entry string) error {
 // Remove removes the entry of a website. One that does not exist is no error.
 func (c CDN) Remove(site reconcile.Key) error { return os.RemoveAll(c.file(site)) }
 
-func (c CDN) file(site reconcile.Key) string {
-	return fmt.Sprintf("%s/%s.%s", c, site.Namespace, site.Name)
-}
+func (c CDN) file(s reconcile.Key) string { return string(c) + "/" + s.Namespace + "." + s.Name }

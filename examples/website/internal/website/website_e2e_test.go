@@ -48,14 +48,13 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	Expect(err).NotTo(HaveOccurred())
 })
 
-// start runs the operator under its account, with the rights that it ships, until stop is called or the spec ends.
-func start(tap *wiretap.Tap, cdn website.CDN) (stop func()) {
+// start runs the operator under its account, with the rights that it ships, until the spec ends.
+func start(tap *wiretap.Tap, cdn website.CDN) *stage.Run {
 	GinkgoHelper()
-	run := server.Start(server.Account, tap, func(env operator.Env) (*reconcile.Controller, error) {
+	return server.Start(server.Account, tap, func(env operator.Env) (*reconcile.Controller, error) {
 		controllers, err := website.Setup(env, cdn)
 		return controllers[0], err
 	})
-	return func() { Expect(run.Stop()).To(Succeed()) }
 }
 
 // stored is a Website without replicas, which is ready without a kubelet, and its Secret.
@@ -168,13 +167,11 @@ var _ = Describe("website", func() {
 
 	DescribeTable("restores nothing of an output that is not watched", func(ctx SpecContext, path, how string) {
 		cdn := website.CDN(GinkgoT().TempDir())
-		stop := start(&wiretap.Tap{}, cdn)
+		run := start(&wiretap.Tap{}, cdn)
 		stored(ctx, namespace, "shop")
 		before := outputsOf(ctx, namespace, "shop")
-		stop()
-		tap := &wiretap.Tap{Before: wiretap.Mute(path)}
-		start(tap, cdn)
-		Eventually(ctx, func() int { return tap.Counts()["WATCH"] }, stage.Patience).Should(BeNumerically(">=", 4))
+		Expect(run.Stop()).To(Succeed())
+		Eventually(start(&wiretap.Tap{Before: wiretap.Mute(path)}, cdn).Idle, stage.Patience).Should(BeTrue())
 		Expect(tampering(ctx, server.User, namespace, "shop")[how]()).To(Succeed())
 		Consistently(ctx, func() outputs { return outputsOf(ctx, namespace, "shop") }, 5*time.Second).ShouldNot(Equal(before),
 			"red: this is what the watch is for")
