@@ -104,8 +104,8 @@ func (c *Case) Boot(b backend.Boot) error { return c.Run(&Env{boot: b}) }
 
 // Context returns the context of this boot. It ends when the program has to stop, and when it has crashed. Run has to
 // return within two minutes after that, in virtual time. Errors that its logger gets stand in the trace; it discards
-// everything else, since the logs of hundreds of runs would bury it; put a logger of your own into it to read those of a
-// [Replay].
+// everything else, since the logs of hundreds of runs would bury it; put a logger of your own into it to read those of
+// a [Replay].
 func (e *Env) Context() context.Context { return e.boot.Context }
 
 // Outside returns what Case.Outside made for this run; nil if the case has none.

@@ -47,6 +47,9 @@ func (r *chooser) pick(enabled []apisim.Action) (apisim.Action, apisim.Fault, bo
 		if r.held(a) {
 			continue
 		}
+		if r.stop(a) { // what can happen is known only when every goroutine is blocked again
+			return r.pick(r.sched.Enabled())
+		}
 		switch a.Kind {
 		case apisim.Bookmark, apisim.Chaos:
 			continue
@@ -62,9 +65,6 @@ func (r *chooser) pick(enabled []apisim.Action) (apisim.Action, apisim.Fault, bo
 			}
 			return a, apisim.NoFault, true
 		case apisim.Release:
-			if r.stop(a) { // what can happen is known only when every goroutine is blocked again
-				return r.pick(r.sched.Enabled())
-			}
 			if r.strike(a) {
 				continue
 			}
@@ -151,14 +151,15 @@ func (r *chooser) strike(a apisim.Action) bool {
 	return true
 }
 
-// rival annotates the object of a call that is about to be served.
+// rival annotates and labels the object of a call that is about to be served.
 func (r *chooser) rival(c apisim.Call) {
 	key := c.Name
 	if c.Namespace != "" {
 		key = c.Namespace + "/" + c.Name
 	}
 	resource := c.Resource.GroupResource().String()
-	step := Patch(resource, key, `{"metadata":{"annotations":{"`+state.RivalKey+`":"was here"}}}`)
+	mark := `{"` + state.RivalKey + `":"yes"}`
+	step := Patch(resource, key, `{"metadata":{"annotations":`+mark+`,"labels":`+mark+`}}`)
 	if err := step.Do(context.Background(), r.world); err != nil {
 		return // there is no such object
 	}
@@ -170,20 +171,27 @@ func (r *chooser) rival(c apisim.Call) {
 	}
 }
 
-// stop tells the replica to stop before its call is served, if the plan says so.
+// stop tells the replica to stop before its call is served, or its event delivered, if the plan says so.
 func (r *chooser) stop(a apisim.Action) bool {
 	p := r.fleet.of(a.Call.Client)
 	if r.tail || p == nil || p.halted || state.Ignored(a.Call.Resource.Resource) {
 		return false
 	}
-	d, now := r.planned(plan.Stopped, len(r.out.calls)+1)
+	var d plan.Deviation
+	now := false
+	switch a.Kind {
+	case apisim.Release:
+		d, now = r.planned(plan.Stopped, len(r.out.calls)+1)
+	case apisim.Deliver:
+		d, now = r.planned(plan.Halted, r.out.deliveries+1)
+	}
 	if !now {
 		return false
 	}
 	r.done(d)
 	r.line("STOP      " + p.client + ", before: " + describe(a))
 	p.stop()
-	if len(r.fleet.replicas) > 1 {
+	if len(r.fleet.replicas) > 1 && a.Kind == apisim.Release {
 		r.delays.calls[a.CallID()] = time.Now() // long enough for another replica to take the Lease, if it is free
 	}
 	return true
@@ -260,6 +268,7 @@ func (r *chooser) count(a apisim.Action) {
 	switch a.Kind {
 	case apisim.Deliver:
 		r.out.deliveries++
+		r.out.delivered = append(r.out.delivered, r.out.decisions)
 	case apisim.Release:
 		r.judge.current = &call{Call: a.Call}
 		r.out.calls = append(r.out.calls, r.judge.current)

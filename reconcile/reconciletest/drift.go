@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -13,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/plan"
+	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/report"
+	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/state"
 )
 
 // output is an object that the program made. Those that exist at the end of the workload are deleted and edited in
@@ -36,14 +39,100 @@ func (r *run) drift(ctx context.Context) {
 				continue
 			}
 			r.struck()
-			r.line("others    " + s.do.Name)
-			r.progress = time.Now()
-			if err := s.do.Do(ctx, r.world); err != nil && !apierrors.IsNotFound(err) {
-				r.line(fmt.Sprint("  ", err))
-			}
+			r.others(ctx, s.do)
 			r.settle(ctx)
 		}
 	}
+	for i, o := range r.out.written {
+		if _, now := r.plan.Find(plan.Marked, i+1); now && r.out.finding == nil {
+			r.struck()
+			r.mark(ctx, &o)
+		}
+	}
+}
+
+// foreign holds fields of the spec, and values, that are hardly ever a controller's who makes such objects.
+var foreign = map[string][2]string{
+	"deployments.apps": {"revisionHistoryLimit", "7"}, "services": {"sessionAffinity", `"ClientIP"`},
+}
+
+// marks is a merge patch that sets what is another client's to a value, or takes it off with null.
+func marks(o *unstructured.Unstructured, resource, value string, finalizers []string) string {
+	list, _ := json.Marshal(append([]string{}, finalizers...))
+	spec, field := "", foreign[resource]
+	if have, found, _ := unstructured.NestedFieldNoCopy(o.Object, "spec", field[0]); field[0] != "" &&
+		(!found || fmt.Sprint(have) == strings.Trim(field[1], `"`)) {
+		spec = fmt.Sprintf(`"spec":{%q:%s},`, field[0], field[1])
+		if value == "null" {
+			spec = fmt.Sprintf(`"spec":{%q:null},`, field[0])
+		}
+	}
+	return fmt.Sprintf(`{%s"metadata":{"labels":{%q:%s},"annotations":{%[2]q:%[3]s},"finalizers":%s}}`, spec,
+		state.RivalKey, value, list)
+}
+
+// mark adds what is another client's to an object, lets the program have its way with it, also with a value of its own
+// that it has to repair, and then takes it off again.
+func (r *run) mark(ctx context.Context, o *output) {
+	before := r.object(o)
+	if before == nil || before.GetDeletionTimestamp() != nil {
+		return
+	}
+	with := append(before.GetFinalizers(), state.RivalKey)
+	r.others(ctx, Patch(o.resource, o.key, marks(before, o.resource, `"yes"`, with)))
+	marked := r.object(o)
+	if marked == nil || marked.GetUID() != before.GetUID() {
+		return
+	}
+	want := state.Foreign(marked)
+	r.settle(ctx)
+	if len(o.leaf) > 0 {
+		r.others(ctx, o.edit())
+		r.settle(ctx)
+	}
+	after := r.object(o)
+	if r.out.finding != nil || after == nil || after.GetUID() != before.GetUID() {
+		return
+	}
+	if lost := missing(state.Foreign(after), want); lost != "" {
+		r.find(report.Lost, fmt.Sprintf("it wipes what another client has added to %s %s: %s", o.resource, o.key, lost))
+		return
+	}
+	own := slices.DeleteFunc(after.GetFinalizers(), func(f string) bool { return f == state.RivalKey })
+	r.others(ctx, Patch(o.resource, o.key, marks(after, o.resource, "null", own)))
+	r.settle(ctx)
+}
+
+// others does what another client does, beside the workload.
+func (r *run) others(ctx context.Context, s Step) {
+	r.line("others    " + s.Name)
+	r.progress = time.Now()
+	if err := s.Do(ctx, r.world); err != nil && !apierrors.IsNotFound(err) {
+		r.line(fmt.Sprint("  ", err))
+	}
+}
+
+// object is the live object of an output; nil: there is none.
+func (r *run) object(o *output) *unstructured.Unstructured {
+	all, _ := r.world.Objects(o.resource)
+	for _, have := range all {
+		if state.KeyOf(have) == o.key {
+			return have
+		}
+	}
+	return nil
+}
+
+// missing names what is wanted and not there; "" for nothing.
+func missing(have, want map[string]bool) string {
+	var lost []string
+	for what := range want {
+		if !have[what] {
+			lost = append(lost, what)
+		}
+	}
+	slices.Sort(lost)
+	return strings.Join(lost, ", ")
 }
 
 // edit returns a step that changes one value which the program gave the output.

@@ -272,7 +272,7 @@ func (x *explorer) vain(o *outcome) {
 			x.report.Failing = text
 		}
 	}
-	if len(o.uses.written) > 0 || x.c.Goal != nil {
+	if len(o.uses.written) > 0 || x.c.Goal != nil || x.quiet {
 		return
 	}
 	text := "the program writes nothing, and the case has no Goal: nothing could be found"
@@ -310,10 +310,10 @@ func (x *explorer) try(p plan.Plan) bool {
 	return false
 }
 
-// judge asks the oracles that compare a run with the reference: state first, then amplify, and counts if nothing but
-// what the program sees was delayed. The others have been asked while it ran.
+// judge asks the oracles that compare a run with the reference: state first, which explains why a restart wrote again,
+// then amplify, and counts if nothing but what the program sees was delayed. The others were asked while it ran.
 func (x *explorer) judge(p plan.Plan, out *outcome) {
-	if out.finding != nil || out.void {
+	if out.void || out.finding != nil && (out.finding.Oracle != report.Tail || !out.whole) {
 		return
 	}
 	at, differs := state.Compare(out.states, x.reference.states, x.masked)
@@ -322,6 +322,9 @@ func (x *explorer) judge(p plan.Plan, out *outcome) {
 	}
 	if differs != "" {
 		out.finding = &report.Finding{Oracle: report.State, UpTo: out.restedAt[at], Text: differs}
+		return
+	}
+	if out.finding != nil {
 		return
 	}
 	if most := amplified*x.reference.writes + amplifiedBy; out.writes > most && !slow(p) {

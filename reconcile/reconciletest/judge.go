@@ -27,6 +27,8 @@ type judge struct {
 	acting   bool  // an actor writes
 	quiet    bool  // the program has restarted at rest: nothing is left to write
 	created  map[types.UID]output
+	written  map[types.UID]output          // what others made, and the program wrote to
+	reported map[types.UID]bool            // objects whose status the program wrote
 	alive    map[string]int                // by name: how many objects of the program there are
 	versions []int64                       // of the writes to what the program watches
 	wanted   map[types.UID]bool            // objects that were there before a restart with caches of the past
@@ -38,7 +40,8 @@ type judge struct {
 // newJudge judges a run of which nothing was seen yet.
 func newJudge(r *core, several bool) *judge {
 	return &judge{
-		core: r, several: several, created: map[types.UID]output{}, alive: map[string]int{},
+		core: r, several: several, created: map[types.UID]output{}, written: map[types.UID]output{},
+		reported: map[types.UID]bool{}, alive: map[string]int{},
 		rivals: map[types.UID]bool{}, leases: map[types.NamespacedName]bool{},
 	}
 }
@@ -137,14 +140,21 @@ func (r *judge) wrote(e apisim.Event, resource string, free bool) {
 		r.find(report.Past, fmt.Sprintf("all was done, and a restart with caches of the past deletes %s %s", resource, e.Key))
 		return
 	}
-	if e.Old != nil && e.New != nil && r.rivals[e.New.GetUID()] &&
-		e.Old.GetAnnotations()[state.RivalKey] != "" && e.New.GetAnnotations()[state.RivalKey] == "" {
-		r.find(report.Lost, fmt.Sprintf("it overwrites what another client has just written to %s %s, an annotation",
-			resource, e.Key))
+	if e.Old != nil && e.New != nil && r.rivals[e.New.GetUID()] {
+		if lost := missing(state.Foreign(e.New), state.Foreign(e.Old)); lost != "" {
+			r.find(report.Lost, fmt.Sprintf("it overwrites what another client has just written to %s %s, %s",
+				resource, e.Key, lost))
+		}
 	}
 	r.out.writes++
 	if e.Call.Subresource == "" || e.Call.Subresource == "status" {
 		r.out.uses.written[resource] = true
+	}
+	if e.New != nil && r.created[e.New.GetUID()].resource == "" {
+		r.written[e.New.GetUID()] = output{resource: resource, key: e.Key.String()}
+	}
+	if e.New != nil && e.New.Object["status"] != nil {
+		r.reported[e.New.GetUID()] = true
 	}
 	what := resource + " " + stem(e)
 	switch e.Type {
@@ -194,18 +204,29 @@ func stem(e apisim.Event) string {
 	return e.Key.String()
 }
 
-// outputs returns the objects that the program made and that still exist, in the order of resources and names.
-func (r *judge) outputs() []output {
+// existing returns those objects that still exist, in the order of resources and names.
+func (r *judge) existing(objects map[types.UID]output) []output {
 	var all []output
 	for _, res := range r.sim.Resources() {
 		for _, o := range r.sim.Objects(res.GVR()) {
-			if made, ok := r.created[o.GetUID()]; ok {
-				if o.GetNamespace() == "" {
-					made.key = o.GetName()
-				}
-				all = append(all, made)
+			if known, ok := objects[o.GetUID()]; ok {
+				known.key = state.KeyOf(o)
+				all = append(all, known)
 			}
 		}
 	}
 	return all
+}
+
+// checkStatus holds the statuses that the program wrote against the generation that they are of.
+func (r *judge) checkStatus() {
+	for _, res := range r.sim.Resources() {
+		for _, o := range r.sim.Objects(res.GVR()) {
+			resource := res.GVR().GroupResource().String()
+			if text := state.Outdated(o); text != "" && r.reported[o.GetUID()] && !r.ignore.Status(resource) {
+				r.find(report.Status, fmt.Sprintf("%s %s is at rest, and %s", resource, state.KeyOf(o), text))
+				return
+			}
+		}
+	}
 }

@@ -24,6 +24,7 @@ import (
 // outcome is everything that is known of one run.
 type outcome struct {
 	finding    *report.Finding
+	whole      bool     // it has come to its last restart
 	void       bool     // nothing is known: the workload could not be done
 	lines      []string // the trace
 	calls      []*call
@@ -31,7 +32,9 @@ type outcome struct {
 	decisions  int
 	acts       int // of the actors
 	writes     int
-	outputs    []output
+	delivered  []int          // the decision that each delivery was
+	outputs    []output       // the objects that the program made
+	written    []output       // and those that it has written to
 	counts     map[string]int // how many objects there were, and were deleted
 	uses       uses
 	rules      rules.Set

@@ -2,6 +2,7 @@ package reconciletest
 
 import (
 	"math/rand/v2"
+	"slices"
 
 	"github.com/homeostat/homeostat/internal/apisim"
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/plan"
@@ -39,7 +40,17 @@ func (x *explorer) singles() []plan.Plan {
 	if len(x.c.Workload) > 0 {
 		rest = append(rest, each(plan.Early, upTo(x.reference.decisions), 0)...)
 	}
-	return append(first, mixed(rest)...)
+	return slices.Concat(first, mixed(rest), mixed(x.quieter()))
+}
+
+// quieter are stops where nothing is written, and additions of other clients.
+func (x *explorer) quieter() []plan.Plan {
+	all := each(plan.Stopped, x.calls(func(c *call) bool { return !c.effect }), 0)
+	all = append(all, each(plan.Halted, upTo(x.reference.deliveries), 0)...)
+	if !x.o.SkipDrift {
+		all = append(all, each(plan.Marked, upTo(len(x.reference.written)), 0)...)
+	}
+	return all
 }
 
 // restarts are those at rest: the program finds the world as it left it, or sees one list late, or was down while the
@@ -150,9 +161,45 @@ func (x *explorer) calls(want func(c *call) bool) []int {
 	return all
 }
 
-// pairs are a crash or a lost reply together with a slow watch: a program that has forgotten, or does not know, what it
-// wrote, and does not see it either. No other pairs find as much.
+// pairs are, first, an output that is deleted or edited while its watch ends: what happens then gives no event. Then
+// come a crash or a lost reply together with a slow watch, for a program that has forgotten, or does not know, what it
+// wrote, and does not see it either; and a slow watch while the workload goes on. No other pairs find as much.
 func (x *explorer) pairs() []plan.Plan {
+	return append(x.unseenDrifts(), mixed(append(x.forgotten(), x.overtaken()...))...)
+}
+
+// unseenDrifts end the watch at the first event after the workload: that of the drift.
+func (x *explorer) unseenDrifts() []plan.Plan {
+	var all []plan.Plan
+	if x.o.SkipDrift {
+		return nil
+	}
+	for _, p := range x.drifts() {
+		for _, f := range []apisim.Fault{apisim.Expired, apisim.Dropped} {
+			all = append(all, plan.Plan{p[0], {At: plan.AtDelivery, Index: x.reference.deliveries + 1, Fault: f}})
+		}
+	}
+	return all
+}
+
+// overtaken holds a watch back, and lets the next step come a little later.
+func (x *explorer) overtaken() []plan.Plan {
+	var all []plan.Plan
+	if len(x.c.Workload) == 0 {
+		return nil
+	}
+	for i, decision := range x.reference.delivered {
+		for _, later := range []int{1, 3, 6} {
+			all = append(all, plan.Plan{
+				{At: plan.AtDelivery, Index: i + 1, Fault: plan.Hold}, {At: plan.Early, Index: decision + later},
+			})
+		}
+	}
+	return all
+}
+
+// forgotten are a crash or a lost reply, each together with each slow watch.
+func (x *explorer) forgotten() []plan.Plan {
 	var all []plan.Plan
 	for _, i := range x.calls(func(c *call) bool { return c.effect }) {
 		for d := range x.reference.deliveries {
@@ -163,7 +210,7 @@ func (x *explorer) pairs() []plan.Plan {
 			}
 		}
 	}
-	return mixed(all)
+	return all
 }
 
 // mostAtOnce is how many deviations a seed adds to its order.

@@ -46,7 +46,8 @@ type Report struct {
 	//   - leader: only the replica that holds the Lease writes.
 	//   - watch: what the program reads and writes, it watches.
 	//   - past: with caches of the past it deletes nothing that is wanted.
-	//   - lost: what other clients have just written is not overwritten.
+	//   - lost: what other clients have written is not overwritten.
+	//   - status: at rest observedGeneration is the generation.
 	//   - mutation: objects of a cache are not modified.
 	//   - cache: at rest a cache holds what the server has.
 	//   - retry: what the server has put off is not repeated before its time.

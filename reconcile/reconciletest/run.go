@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -167,7 +168,8 @@ func (r *run) play(ctx context.Context) {
 		r.settle(ctx)
 		r.disturbRest(ctx)
 	}
-	r.out.outputs = r.judge.outputs()
+	r.out.outputs = r.judge.existing(r.judge.created)
+	r.out.written = append(slices.Clone(r.out.outputs), r.judge.existing(r.judge.written)...)
 	r.drift(ctx)
 	if r.out.finding == nil && !r.out.void && r.c.Goal != nil {
 		if err := r.c.Goal(r.world); err != nil {
@@ -179,7 +181,7 @@ func (r *run) play(ctx context.Context) {
 		r.stay(ctx)
 	}
 	if r.out.finding == nil { // a restart lets the program reconcile everything once more
-		r.tail = true
+		r.tail, r.out.whole = true, true
 		r.line("restart: all is done, so nothing may be written")
 		r.haltAll()
 		r.fleet.bootAll(ctx)
@@ -197,6 +199,7 @@ func (r *run) rest() {
 	r.out.commits = append(r.out.commits, len(r.judge.versions))
 	if r.out.finding == nil {
 		r.fleet.checkCaches()
+		r.judge.checkStatus()
 	}
 }
 

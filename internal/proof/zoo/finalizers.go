@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
@@ -24,6 +25,10 @@ func finalizers() []Specimen {
 			wiring{reconcile: always(validFirst(guarded(removeOwn).reconcile())).reconcile, deleting: true},
 			wiring{reconcile: always(validAlive(guarded(removeOwn).reconcile())).reconcile, deleting: true},
 		),
+		Specimen{
+			Name: "cleans up what its cache shows", Class: "own write not seen yet", World: comeAndGo,
+			Found: "state", SDKFound: "state",
+		}.reconciles(unowned(cleanCached), unowned(cleanByName)),
 	}
 }
 
@@ -43,6 +48,46 @@ func guarded(clean Reconcile) wiring {
 	})
 	i.deleting = true
 	return i
+}
+
+// unowned holds on to Apps whose keys have no owner: nothing but clean deletes them.
+func unowned(clean Reconcile) wiring {
+	w := guarded(clean)
+	inner := w.reconcile()
+	return wiring{deleting: true, reconcile: always(func(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
+		if app.DeletionTimestamp != nil {
+			return inner(ctx, d, app)
+		}
+		if err := d.finalize(ctx, app, true); err != nil {
+			return err
+		}
+		key := newKey(app)
+		key.OwnerReferences = nil
+		if _, found := find(d.secrets(app.Name), key.Name); !found {
+			if err := d.create(ctx, key); err != nil {
+				return err
+			}
+		}
+		return d.annotate(ctx, app, ready, "yes")
+	}).reconcile}
+}
+
+// cleanCached deletes what it sees; what it made a moment ago is not there yet.
+func cleanCached(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
+	for _, s := range d.secrets(app.Name) {
+		if err := d.remove(ctx, s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// cleanByName deletes what it may have made, seen or not.
+func cleanByName(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
+	if err := strictClean(ctx, d, app); !apierrors.IsNotFound(err) {
+		return err
+	}
+	return nil
 }
 
 // strictClean fails forever if its first try was carried out and the reply got lost.

@@ -23,7 +23,7 @@ func triggers() []Specimen {
 			SDKBug: unwatchedSDK(blindly), SDKTwin: onSDK(always(right)),
 		},
 		{
-			Name: "does not hear of deletions", Class: classTrigger, World: comeAndGo, Found: "tail",
+			Name: "does not hear of deletions", Class: classTrigger, World: comeAndGo, Found: "state",
 			Bug: noDeletes(always(right)), Twin: onClientGo(always(right)), SDKTwin: onSDK(always(right)),
 			Why: "a trigger gets every change",
 		},

@@ -27,9 +27,11 @@ const (
 	Early      = 'w' // a step of the workload comes before the decision
 	Parted     = 'p' // the network does not reach the caller, from a call on
 	Stopped    = 'g' // the caller is told to stop at a call, and starts again
+	Halted     = 'h' // the program is told to stop at a delivery, and starts again
 	Rivalled   = 'f' // another client writes the object of a call, a read or a write, just before it
 	Deleted    = 'x' // an output is deleted
 	Edited     = 'e' // an output is edited
+	Marked     = 'm' // another client adds its own to an object of the program
 	Restarted  = 't' // the program restarts at rest, and its caches begin n writes ago
 	Unsynced   = 'b' // the program restarts at rest, and the first list of the n-th resource comes late
 	Offline    = 'o' // the program is down for n steps of the workload
@@ -48,9 +50,11 @@ var kinds = map[byte]struct {
 	Early:      {words: "the next step of the workload comes before decision %d"},
 	Parted:     {words: "the network does not reach the caller for a while, from call %d on"},
 	Stopped:    {words: "the program is told to stop at call %d, and starts again"},
+	Halted:     {words: "the program is told to stop at delivery %d, and starts again"},
 	Rivalled:   {words: "another client writes the same object just before call %d"},
 	Deleted:    {words: "another client deletes output %d"},
 	Edited:     {words: "another client edits output %d"},
+	Marked:     {words: "another client adds a label, an annotation, a finalizer and a field to object %d"},
 	Restarted:  {numbered: true, words: "a restart at rest %d, with caches that begin %d writes ago"},
 	Unsynced:   {numbered: true, words: "a restart at rest %d, in which the first list of watched resource %d comes late"},
 	Offline:    {numbered: true, words: "the program is down from step %d of the workload on, for %d steps"},

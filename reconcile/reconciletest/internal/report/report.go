@@ -28,6 +28,7 @@ const (
 	Cache    = "cache"    // at rest a cache is what the server has
 	Stay     = "stay"     // what is at rest stays so
 	Amplify  = "amplify"  // a fault does not multiply the writes
+	Status   = "status"   // at rest a status is of the spec that is there
 	Vain     = "vain"     // there is something to see
 	Retry    = "retry"    // a request that the server has put off is not repeated before its time
 )

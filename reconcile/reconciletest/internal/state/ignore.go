@@ -32,6 +32,12 @@ func (g Ignore) has(resource, path string) bool {
 	return false
 }
 
+// Status reports whether it does not matter of which generation the status of a resource is.
+func (g Ignore) Status(resource string) bool {
+	return slices.ContainsFunc([]string{"*", "status", "status.conditions", "status.observedGeneration"},
+		func(path string) bool { return g.has(resource, path) })
+}
+
 // Matters reports whether a write changes anything that is not ignored. Either object may be nil.
 func (g Ignore) Matters(resource string, old, fresh *unstructured.Unstructured) bool {
 	switch {

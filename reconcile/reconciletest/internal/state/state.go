@@ -37,9 +37,6 @@ func KeyOf(o *unstructured.Unstructured) string {
 	return o.GetNamespace() + "/" + o.GetName()
 }
 
-// RivalKey is the annotation that a rival's write sets. It is left out of every comparison.
-const RivalKey = "reconciletest/rival"
-
 var timestamp = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$`)
 
 // volatile fields of the metadata record how an object came to be.
@@ -151,7 +148,7 @@ func upToDate(o *unstructured.Unstructured, key string, v any) any {
 }
 
 func (n *normalizer) flatten(title, path string, v any) {
-	if n.ignore.has(n.resource, path) || path == "metadata.annotations."+RivalKey {
+	if n.ignore.has(n.resource, path) || path == "metadata.annotations."+RivalKey || path == "metadata.labels."+RivalKey {
 		return
 	}
 	switch t := v.(type) {
