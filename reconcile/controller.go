@@ -54,8 +54,9 @@ type primary struct {
 	attach func() (detach func())
 	// reconcile calls the reconciler with the cached object.
 	reconcile func(*reconcileContext) (Result, error)
-	// keys returns the keys of all cached objects.
+	// keys returns the keys of all cached objects, and has reports whether one is.
 	keys func() []Key
+	has  func(Key) bool
 }
 
 // New returns a controller that reconciles the objects of in with r. The name
@@ -101,6 +102,7 @@ func New[T informer.Object](
 		feed := feedOf(in)
 		return in.Handle(func(e informer.Event[T]) { c.queue.AddWithOptions(keyOf(objectOf(e)), feed.addition(e)) })
 	}
+	c.primary.has = func(key Key) bool { _, ok := in.Get(key); return ok }
 	c.primary.keys = func() []Key {
 		cached := in.Snapshot()
 		keys := make([]Key, 0, cached.Len())

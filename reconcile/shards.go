@@ -14,16 +14,25 @@ import (
 // slots come in groups.
 const sweepPause = 2 * time.Second
 
+// deletedKept is how long the key of a deleted object is kept for the case that its
+// slot comes, besides the time for which its owner may drain: two lease durations and
+// a reserve. passingKeys is how many are kept at most, twice.
+const (
+	deletedKept = time.Minute
+	passingKeys = 10_000
+)
+
 // shardRunner reconciles the keys of the slots that this replica has.
 type shardRunner struct {
 	controller *Controller
 	latest     coalescer // waits until the caches are as new as the server
 	fill       coalescer // enqueues the keys of new slots
 
-	mu    sync.Mutex // guards what follows
-	runs  map[int]*slotRun
-	empty []int // slots whose keys are still to be enqueued
-	sweep *time.Timer
+	mu      sync.Mutex // guards what follows
+	runs    map[int]*slotRun
+	empty   []int // slots whose keys are still to be enqueued
+	sweep   *time.Timer
+	deleted passing // keys of deleted objects of other replicas' slots
 }
 
 // slotRun is the time for which this replica has a slot.
@@ -151,6 +160,7 @@ func (s *shardRunner) reconcileNext(ctx context.Context, w *worker) bool {
 	}
 	r := s.enter(item.Key())
 	if r == nil {
+		s.pass(item.Key())
 		s.controller.external.dispatched(item.Key())
 		item.Done()
 		return true
@@ -160,7 +170,20 @@ func (s *shardRunner) reconcileNext(ctx context.Context, w *worker) bool {
 	return true
 }
 
-// enqueue adds all cached keys of the new slots, and plans a sweep for orphans.
+// pass leaves a key to the replica that has its slot. One whose object was deleted is
+// kept for a while: the last owner may drain, or fail to clean up, and the next one
+// finds no object that would lead to the key.
+func (s *shardRunner) pass(key Key) {
+	if s.controller.primary.has(key) {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.deleted.add(key, time.Now(), deletedKept+s.controller.options.Grace)
+}
+
+// enqueue adds all cached keys of the new slots and those of objects that were
+// deleted lately, and plans a sweep for orphans.
 func (s *shardRunner) enqueue() error {
 	c := s.controller
 	s.mu.Lock()
@@ -175,7 +198,10 @@ func (s *shardRunner) enqueue() error {
 		s.sweep.Reset(sweepPause)
 	}
 	s.mu.Unlock()
-	for _, key := range c.primary.keys() {
+	s.mu.Lock()
+	deleted := s.deleted.keys()
+	s.mu.Unlock()
+	for _, key := range append(c.primary.keys(), deleted...) {
 		if empty[s.slotOf(key)] {
 			c.enqueueBehind(key, "slot", "resync", 0)
 		}

@@ -3,6 +3,7 @@ package reconcile_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -247,6 +248,39 @@ func TestAControllerForgetsTheFailuresOfASlotThatGoes(t *testing.T) {
 		}))
 		w.Expect(c.LeaderReady()).To(MatchError(errLost))
 		w.Expect(c.Healthy()).To(Succeed())
+		w.Expect(stop()).To(Succeed())
+	})
+}
+
+// The last owner may have drained already, or have failed to clean up.
+func TestWhatWasDeletedBeforeASlotCameIsReconciled(t *testing.T) {
+	inFixture(t, func(w *fixture) {
+		w.create("a1", "a2", "b1")
+		p := newParts()
+		stop := w.start(&reconcile.Options{Shards: p}, func(_ context.Context, r request) (reconcile.Result, error) {
+			_, live := r.Object()
+			w.ran(fmt.Sprint(r.Key.Name, " ", live))
+			return nothing, nil
+		})
+		pass(time.Second)
+		w.delete("a1")
+		w.delete("b1")
+		pass(30 * time.Second)
+		p.take('a')
+		pass(time.Second)
+		w.Expect(w.reconciled()).To(ConsistOf("a1 false", "a2 true"))
+		w.Expect(p.leave('a', errMoves)()).To(Succeed())
+
+		w.delete("a2")
+		pass(10 * time.Minute)
+		w.create("c1")
+		w.delete("c1")
+		pass(time.Second)
+		for _, slot := range []byte("abc") {
+			p.take(slot)
+		}
+		pass(time.Second)
+		w.Expect(w.reconciled()).To(Equal([]string{"c1 false"}), "the others were deleted too long ago")
 		w.Expect(stop()).To(Succeed())
 	})
 }

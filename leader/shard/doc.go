@@ -45,7 +45,8 @@
 // # Use
 //
 // A controller of package reconcile takes [Shards] as Options.Shards, and clients made from the fenced config. When
-// it gets a slot it waits until its caches have seen what the last owner wrote, enqueues all keys of the slot and
-// sweeps for orphans. When it loses one it lets reconciles in flight finish ([ErrMoved], [leader.ErrStopping]) or
-// cancels them ([leader.ErrLost], [leader.ErrFenced]). Other users tell the two apart by [Draining].
+// it gets a slot it waits until its caches have seen what the last owner wrote, enqueues all keys of the slot, those
+// of objects that were deleted within the last minute too, and sweeps for orphans. When it loses one it lets
+// reconciles in flight finish ([ErrMoved], [leader.ErrStopping]) or cancels them ([leader.ErrLost],
+// [leader.ErrFenced]). Other users tell the two apart by [Draining].
 package shard

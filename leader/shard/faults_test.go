@@ -128,6 +128,22 @@ func TestStalledWatchIsBroken(t *testing.T) {
 	})
 }
 
+func TestAWatchThatDoesNotOpenIsGivenUp(t *testing.T) {
+	inBubble(t, func(x *fixture) {
+		a, b := x.shards("a", nil), x.shards("b", nil)
+		pass(time.Minute)
+		x.Expect(x.shares()).To(Equal(map[string]int{"a": 32, "b": 32}))
+		never := make(chan struct{})
+		a.link.Set(func(l *leaseapi.Link) { l.Stall, l.Deaf = never, never })
+		pass(time.Minute)
+		b.end()
+		pass(30 * time.Second)
+		x.Expect(x.shares()).To(Equal(map[string]int{"a": 64}), "by lists alone")
+		close(never)
+		a.end()
+	})
+}
+
 func TestReplicaThatSeesNoMemberTakesWhatIsFree(t *testing.T) {
 	inBubble(t, func(x *fixture) {
 		l := x.api.Link(1)

@@ -211,13 +211,19 @@ func (w *watcher) once(ctx context.Context) error {
 		return w.records.explain("listing the records of", err)
 	}
 	w.send(ctx, update{list: list.Items})
-	events, err := w.records.leases().Watch(ctx, metav1.ListOptions{
+	watching, end := context.WithCancel(ctx)
+	defer end()
+	opened := w.limit(watching, end)
+	events, err := w.records.leases().Watch(watching, metav1.ListOptions{
 		LabelSelector: w.records.selector(), ResourceVersion: list.ResourceVersion,
 	})
 	if err != nil {
 		return w.records.explain("watching the records of", err)
 	}
 	defer events.Stop()
+	if !opened() {
+		return w.records.explain("watching the records of", context.DeadlineExceeded)
+	}
 	for {
 		select {
 		case <-ctx.Done():
@@ -236,6 +242,29 @@ func (w *watcher) once(ctx context.Context) error {
 				w.send(ctx, update{event: lease, deleted: event.Type == watch.Deleted})
 			}
 		}
+	}
+}
+
+// limit ends a watch that is not open within the time of a request: until it is,
+// nothing is listed. opened reports whether it was in time, and lifts the limit.
+func (w *watcher) limit(ctx context.Context, end func()) (opened func() bool) {
+	timer := w.timing.Clock.NewTimer(w.timing.RequestTimeout)
+	open, late := make(chan struct{}), make(chan bool, 1)
+	go func() {
+		defer timer.Stop()
+		select {
+		case <-timer.C():
+			end()
+			late <- true
+		case <-open:
+			late <- false
+		case <-ctx.Done():
+			late <- false
+		}
+	}()
+	return func() bool {
+		close(open)
+		return !<-late
 	}
 }
 

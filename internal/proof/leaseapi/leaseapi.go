@@ -146,6 +146,7 @@ type Link struct {
 	Calls    int
 	Cut      chan struct{} // while not nil: requests wait until it closes
 	Stall    chan struct{} // while not nil: events wait until it closes
+	Deaf     chan struct{} // while not nil: watches do not open until it closes
 }
 
 // Link returns a good way to the API; the seed is that of its later faults.
@@ -275,6 +276,16 @@ func (l *Link) Watch(ctx context.Context, o metav1.ListOptions) (watch.Interface
 	since, err := strconv.Atoi(o.ResourceVersion)
 	if err != nil {
 		return nil, err
+	}
+	l.mu.Lock()
+	deaf := l.Deaf
+	l.mu.Unlock()
+	if deaf != nil {
+		select {
+		case <-deaf:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
 	}
 	w := &leaseWatch{
 		link: l, selector: o.LabelSelector,
