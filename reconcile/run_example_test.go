@@ -99,12 +99,13 @@ func ExampleAfter() {
 // Retrying does not cure a spec that contradicts itself: the key waits for an edit.
 func ExampleTerminal() {
 	client := fake.NewClientset(exampleMap("site"))
-	ctx, stop := context.WithTimeout(context.Background(), 200*time.Millisecond)
+	ctx, stop := context.WithTimeout(context.Background(), 10*time.Second)
 	defer stop()
 	tries := 0
 	strict := reconcile.Func[*corev1.ConfigMap](
 		func(context.Context, reconcile.Request[*corev1.ConfigMap]) (reconcile.Result, error) {
 			tries++
+			time.AfterFunc(300*time.Millisecond, stop) // an error that is not terminal would be tried again by then
 			return reconcile.Result{}, reconcile.Terminal(errors.New("minReplicas is more than maxReplicas"))
 		})
 	err := reconcile.Run(logr.NewContext(ctx, logr.Discard()), "strict", informer.For(client.CoreV1().ConfigMaps(""), nil), strict)
