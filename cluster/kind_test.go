@@ -16,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	applyappsv1 "k8s.io/client-go/applyconfigurations/apps/v1"
+	applycorev1 "k8s.io/client-go/applyconfigurations/core/v1"
+	applymetav1 "k8s.io/client-go/applyconfigurations/meta/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/homeostat/homeostat/cluster"
@@ -88,7 +90,10 @@ func TestAKindAppliesServerSide(t *testing.T) {
 	sim, err := apisim.New(nil)
 	g.Expect(err).NotTo(HaveOccurred())
 	k := newKind(g, sim.Admin())
-	config := applyappsv1.Deployment("a", "d").WithSpec(applyappsv1.DeploymentSpec().WithReplicas(2))
+	config := applyappsv1.Deployment("a", "d").WithSpec(applyappsv1.DeploymentSpec().WithReplicas(2).
+		WithSelector(applymetav1.LabelSelector().WithMatchLabels(map[string]string{"a": "b"})).
+		WithTemplate(applycorev1.PodTemplateSpec().WithLabels(map[string]string{"a": "b"}).
+			WithSpec(applycorev1.PodSpec().WithContainers(applycorev1.Container().WithName("c").WithImage("i")))))
 	made, err := k.In("d").Apply(t.Context(), config, metav1.ApplyOptions{FieldManager: "me", Force: true})
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(made.Spec.Replicas).To(HaveValue(BeEquivalentTo(2)))

@@ -134,6 +134,7 @@ func ExampleEnv_CheckPermissions() {
 	fmt.Println(len(controllers), err)
 	// Output:
 	// without secrets: missing permission to list secrets in namespace kube-system: grant it, for example with a Role in kube-system
+	// the account is labeller
 	// 1 <nil>
 }
 

@@ -17,6 +17,7 @@ func canonical(r *Resource, obj object) (object, error) {
 		if r.Resource == "secrets" {
 			sealSecret(obj)
 		}
+		setDefaults(r, obj)
 		typed, err := scheme.Scheme.New(r.gvk())
 		if err != nil {
 			return nil, apierrors.NewInternalError(fmt.Errorf("making a %s: %w", r.Kind, err))

@@ -31,7 +31,7 @@
 // DaemonSets, Deployments and the like have no controllers here: only the [Collector] acts. Package
 // reconciletest/actors has actors for Pods and Deployments.
 //
-// It speaks JSON only: [Server.Config] says so. It has no admission but namespace lifecycle and quotas of objects, no
+// It answers in JSON: [Server.Config] says so. It has no admission but namespace lifecycle and quotas of objects, no
 // defaulting, no conversion between versions; it validates metadata, what cannot change and what is forgotten most. TLS
 // and authentication are absent. docs/simulated-server.md says what differs from the real server.
 //

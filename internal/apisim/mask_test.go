@@ -21,8 +21,8 @@ func newMask(ns string) *mask {
 	return &mask{ns: ns, known: map[string]string{}, count: map[string]int{}}
 }
 
-// defaults are the fields that the real server sets where the caller did not; the simulator does not default.
-var defaults = []string{
+// maskedDefaults are the fields that the real server sets where the caller did not, and the simulator does not.
+var maskedDefaults = []string{
 	"dnsPolicy", "enableServiceLinks", "preemptionPolicy", "priority", "schedulerName", "securityContext", "serviceAccount",
 	"serviceAccountName", "terminationGracePeriodSeconds", "tolerations", "volumes", "volumeMounts", "imagePullPolicy", "resources",
 	"terminationMessagePath", "terminationMessagePolicy", "restartPolicy", "qosClass", "progressDeadlineSeconds",
@@ -85,7 +85,7 @@ func (m *mask) object(o map[string]any) map[string]any {
 		delete(meta, "continue")
 	}
 	for _, k := range sortedFields(o) {
-		if slices.Contains(defaults, k) || k == "managedFields" && !strings.HasSuffix(m.ns, "apply") {
+		if slices.Contains(maskedDefaults, k) || k == "managedFields" && !strings.HasSuffix(m.ns, "apply") {
 			delete(o, k)
 			continue
 		}

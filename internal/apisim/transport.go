@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 )
 
@@ -141,9 +142,8 @@ func (t *transport) read(req *http.Request) (*request, error) {
 		}
 	}
 	r.mediaType, _, _ = strings.Cut(req.Header.Get("Content-Type"), ";")
-	if strings.Contains(r.mediaType, "protobuf") || strings.Contains(r.mediaType, "cbor") {
-		return nil, unsupportedMedia("the simulated server speaks JSON only: " +
-			"take its configuration from Config, ContentType and all")
+	if err := r.toJSON(); err != nil {
+		return nil, err
 	}
 	if takes := []string{"", runtime.ContentTypeJSON, runtime.ContentTypeYAML}; r.Verb != "patch" && r.Write() &&
 		!slices.Contains(takes, r.mediaType) {
@@ -152,6 +152,23 @@ func (t *transport) read(req *http.Request) (*request, error) {
 	}
 	r.named()
 	return r, nil
+}
+
+// toJSON decodes what a client sent as protobuf, as kubectl does now and then; answers are JSON.
+func (r *request) toJSON() error {
+	if r.mediaType != runtime.ContentTypeProtobuf && !strings.Contains(r.mediaType, "cbor") {
+		return nil
+	}
+	typed, _, err := scheme.Codecs.UniversalDeserializer().Decode(r.body, nil, nil)
+	if err == nil {
+		r.body, err = json.Marshal(typed)
+	}
+	if err != nil {
+		return unsupportedMedia("the simulated server answers in JSON, and does not decode this: " +
+			"take its configuration from Config, ContentType and all")
+	}
+	r.mediaType = runtime.ContentTypeJSON
+	return nil
 }
 
 // answer serves the request now, and runs the hooks before it returns.

@@ -29,6 +29,9 @@ type Case struct {
 	// (the plural), Kind and Namespaced. Each has the status subresource. Their objects have no schema: every field is
 	// stored as it is sent.
 	Resources []metav1.APIResource
+	// Definitions are custom resources with a schema, by which the server prunes, defaults and validates their objects:
+	// crd.Read makes them of the manifests of CustomResourceDefinitions. Package crd is a module of its own.
+	Definitions []apisim.Resource
 	// Outside makes what is not in the API server and outlives a crash, such as machines. It is called once for each
 	// run, before the first boot; [Env.Outside] and [World.Outside] return its result.
 	Outside func() any
@@ -89,9 +92,10 @@ func (c *Case) resources() []apisim.Resource {
 	for _, r := range c.Resources {
 		all = append(all, apisim.Resource{
 			Group: r.Group, Version: r.Version, Resource: r.Name, Kind: r.Kind, Namespaced: r.Namespaced, Status: true,
+			Singular: r.SingularName, ShortNames: r.ShortNames, Categories: r.Categories,
 		})
 	}
-	return all
+	return append(all, c.Definitions...)
 }
 
 // Env is what one boot of the program gets: one process, from its start to its stop or crash.

@@ -1,0 +1,56 @@
+package anyprogram_test
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/homeostat/homeostat/examples/anyprogram/operator"
+	"github.com/homeostat/homeostat/examples/anyprogram/plain"
+	"github.com/homeostat/homeostat/reconcile/reconciletest"
+)
+
+// inTests are the options of a manager that is started more than once in a process, and has no ports.
+func inTests() ctrl.Options {
+	anyName := true
+	return ctrl.Options{
+		Metrics:    server.Options{BindAddress: "0"},
+		Controller: config.Controller{SkipNameValidation: &anyName},
+	}
+}
+
+func TestAnOperatorOnControllerRuntime(t *testing.T) {
+	reconciletest.Explore(t, &reconciletest.Case{
+		Run:     func(env *reconciletest.Env) error { return operator.Start(env.Context(), env.Config(), inTests()) },
+		Objects: []runtime.Object{configMap("a")},
+		Workload: []reconciletest.Step{
+			reconciletest.Create(configMap("b")),
+			reconciletest.Patch("configmaps", "d/a", `{"data":{"x":"2"}}`),
+			reconciletest.Patch("configmaps", "d/b", `{"metadata":{"labels":{"copy":null}}}`),
+			reconciletest.Delete("configmaps", "d/a"),
+		},
+	}, &reconciletest.Options{Budget: 15 * time.Second})
+}
+
+func TestAControllerOnClientGo(t *testing.T) {
+	reconciletest.Explore(t, &reconciletest.Case{
+		Run: func(env *reconciletest.Env) error { return plain.Start(env.Context(), env.Config()) },
+		Workload: []reconciletest.Step{
+			reconciletest.Create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "e"}}),
+			reconciletest.Delete("serviceaccounts", "e/worker"),
+		},
+	}, &reconciletest.Options{Budget: 10 * time.Second})
+}
+
+func configMap(name string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "d", Name: name, Labels: map[string]string{operator.Label: ""}},
+		Data:       map[string]string{"x": "1"},
+	}
+}

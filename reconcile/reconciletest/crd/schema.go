@@ -1,0 +1,113 @@
+package crd
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	structural "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel/model"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/listtype"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/objectmeta"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	celconfig "k8s.io/apiserver/pkg/apis/cel"
+	"k8s.io/apiserver/pkg/cel/common"
+
+	"github.com/homeostat/homeostat/internal/apisim"
+)
+
+// schema is a structural schema as the simulated server asks it.
+type schema struct {
+	source     *apiextensionsv1.JSONSchemaProps
+	structural *structural.Structural
+	values     validation.SchemaValidator
+	rules      *cel.Validator // nil: the schema has none
+}
+
+var _ apisim.Schema = (*schema)(nil)
+
+func newSchema(source *apiextensionsv1.JSONSchemaProps) (*schema, error) {
+	var props apiextensions.JSONSchemaProps
+	if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(source, &props, nil); err != nil {
+		return nil, fmt.Errorf("converting the schema: %w", err)
+	}
+	s, err := structural.NewStructural(&props)
+	if err != nil {
+		return nil, fmt.Errorf("reading the schema: %w", err)
+	}
+	if errs := structural.ValidateStructural(field.NewPath("openAPIV3Schema"), s); len(errs) > 0 {
+		return nil, fmt.Errorf("checking that the schema is structural: %w", errs.ToAggregate())
+	}
+	values, _, err := validation.NewSchemaValidator(&props)
+	if err != nil {
+		return nil, fmt.Errorf("compiling the schema: %w", err)
+	}
+	return &schema{
+		source: source, structural: s, values: values, rules: cel.NewValidator(s, true, celconfig.PerCallLimit),
+	}, nil
+}
+
+// Decode prunes and defaults an object in place, in the real server's order.
+func (s *schema) Decode(obj map[string]any) []string {
+	unknown := pruning.PruneWithOptions(obj, s.structural, true,
+		structural.UnknownFieldPathOptions{TrackUnknownFieldPaths: true})
+	defaulting.PruneNonNullableNullsWithoutDefaults(obj, s.structural)
+	defaulting.Default(obj, s.structural)
+	return unknown
+}
+
+// Validate returns what is wrong with the values of an object, and which rules it breaks. What an update does not touch
+// may be wrong, as on the real server.
+func (s *schema) Validate(obj, old map[string]any, _ string) field.ErrorList {
+	ctx := context.Background()
+	var errs field.ErrorList
+	var ratcheting []cel.Option
+	if old == nil {
+		errs = validation.ValidateCustomResource(nil, obj, s.values)
+		errs = append(errs, listtype.ValidateListSetsAndMaps(nil, s.structural, obj)...)
+	} else {
+		both := common.NewCorrelatedObject(obj, old, &model.Structural{Structural: s.structural})
+		ratcheting = append(ratcheting, cel.WithRatcheting(both))
+		errs = validation.ValidateCustomResourceUpdate(nil, obj, old, s.values, validation.WithRatcheting(both))
+		if len(listtype.ValidateListSetsAndMaps(nil, s.structural, old)) == 0 {
+			errs = append(errs, listtype.ValidateListSetsAndMaps(nil, s.structural, obj)...)
+		}
+	}
+	errs = append(errs, objectmeta.Validate(ctx, nil, obj, s.structural, false)...)
+	if s.rules == nil || blocked(errs) {
+		return errs
+	}
+	var was any
+	if old != nil {
+		was = old
+	}
+	broken, _ := s.rules.Validate(ctx, nil, s.structural, obj, was, celconfig.RuntimeCELCostBudget, ratcheting...)
+	return append(errs, broken...)
+}
+
+// blocked reports whether values are so wrong that rules cannot be asked.
+func blocked(errs field.ErrorList) bool {
+	for _, err := range errs {
+		switch err.Type {
+		case field.ErrorTypeNotSupported, field.ErrorTypeRequired, field.ErrorTypeTooLong, field.ErrorTypeTooMany,
+			field.ErrorTypeTypeInvalid:
+			return true
+		}
+	}
+	return false
+}
+
+// OpenAPI returns the schema as the definition has it.
+func (s *schema) OpenAPI() map[string]any {
+	var all map[string]any
+	if raw, err := json.Marshal(s.source); err != nil || json.Unmarshal(raw, &all) != nil {
+		return nil
+	}
+	return all
+}
