@@ -59,7 +59,8 @@ func Start(ctx context.Context, config *rest.Config) error {
 	var worker sync.WaitGroup
 	worker.Go(func() {
 		for key, stop := queue.Get(); !stop; key, stop = queue.Get() {
-			if err := reconcile(ctx, client, namespaces.Informer().GetIndexer(), accounts.Informer().GetIndexer(), key); err != nil {
+			err := reconcile(ctx, client, namespaces.Informer().GetIndexer(), accounts.Informer().GetIndexer(), key)
+			if err != nil {
 				queue.AddRateLimited(key)
 			} else {
 				queue.Forget(key)
@@ -70,11 +71,12 @@ func Start(ctx context.Context, config *rest.Config) error {
 	<-ctx.Done()
 	queue.ShutDown()
 	worker.Wait()
-	time.Sleep(time.Second) // the queue's own goroutines end
 	return nil
 }
 
-func reconcile(ctx context.Context, client kubernetes.Interface, namespaces, accounts cache.Indexer, name string) error {
+func reconcile(
+	ctx context.Context, client kubernetes.Interface, namespaces, accounts cache.Indexer, name string,
+) error {
 	obj, found, err := namespaces.GetByKey(name)
 	if err != nil || !found {
 		return err
