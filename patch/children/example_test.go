@@ -28,12 +28,12 @@ func Example() {
 	// When it reconciles site:
 	page := func(name, content string) children.Child[*corev1.Secret] {
 		return children.Child[*corev1.Secret]{Name: name, Edit: func(s *corev1.Secret) {
-			s.StringData = map[string]string{"content": content}
+			s.Data = map[string][]byte{"content": []byte(content)}
 		}}
 	}
 	all, err := set.Ensure(ctx, site, page("home", "Welcome"), page("about", "We sell shoes"))
 	for _, p := range all {
-		fmt.Println(p.Namespace, p.Name, p.StringData["content"], p.OwnerReferences[0].Name)
+		fmt.Println(p.Namespace, p.Name, string(p.Data["content"]), p.OwnerReferences[0].Name)
 	}
 	fmt.Println(err)
 	// Output:

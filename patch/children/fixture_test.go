@@ -85,7 +85,7 @@ func (w *fixture) newOwner(name string) *corev1.ConfigMap {
 func wants(names ...string) []child {
 	var all []child
 	for _, name := range names {
-		all = append(all, child{Name: name, Edit: func(s *corev1.Secret) { s.StringData = map[string]string{"is": name} }})
+		all = append(all, child{Name: name, Edit: func(s *corev1.Secret) { s.Data = map[string][]byte{"is": []byte(name)} }})
 	}
 	return all
 }
