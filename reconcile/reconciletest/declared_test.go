@@ -1,0 +1,94 @@
+package reconciletest_test
+
+import (
+	"context"
+	"crypto/rand"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/internal/proof/breeding"
+	"github.com/homeostat/homeostat/reconcile"
+	"github.com/homeostat/homeostat/reconcile/reconciletest"
+)
+
+// invented gives each child a name and a value by chance.
+func invented(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) error {
+	if len(b.ChildrenOf(p)) > 0 {
+		return nil
+	}
+	s := breeding.Child(p)
+	s.Name += "-" + strings.ToLower(rand.Text())
+	s.StringData = map[string]string{"token": rand.Text()}
+	return b.Create(ctx, s)
+}
+
+// fiveMinutes is a job outside, which the program waits for before it says that a parent is ready.
+func fiveMinutes(env *reconciletest.Env) error {
+	client, jobs := env.Client(), env.Outside().(map[string]time.Time)
+	b := &breeding.Breeder{Client: client, Children: informer.For(client.CoreV1().Secrets(""), nil)}
+	do := func(ctx context.Context, r reconcile.Request[*corev1.ConfigMap]) (reconcile.Result, error) {
+		p, ok := r.Object()
+		if !ok || p.Annotations["ready"] != "" {
+			return reconcile.Result{}, nil
+		}
+		if _, started := jobs[p.Name]; !started {
+			jobs[p.Name] = time.Now()
+		}
+		if left := time.Until(jobs[p.Name].Add(5 * time.Minute)); left > 0 {
+			return reconcile.After(left), nil
+		}
+		return reconcile.Result{}, b.Ready(ctx, p)
+	}
+	return reconcile.Run(env.Context(), "jobs", breeding.Parents(client), reconcile.Func[*corev1.ConfigMap](do))
+}
+
+// What is free by design is declared in one line, and not found any more.
+func TestWhatIsDeclaredIsFree(t *testing.T) {
+	for _, d := range []struct {
+		name, plan string
+		run        func(env *reconciletest.Env) error
+		ignore     []string
+		options    *reconciletest.Options
+	}{
+		{"a random choice and a made-up name", "x1", breeding.Run(invented),
+			[]string{"secrets metadata.name", "secrets data.token", "secrets stringData"}, nil},
+		{"a job of five minutes", "", fiveMinutes, nil, &reconciletest.Options{Rest: 6 * time.Minute}},
+		{"what is made by the clock", "j3", ticking(45 * time.Minute), []string{"configmaps data.x"}, nil},
+		{"batches", "d2.twice", counted, []string{"secrets *"}, nil},
+	} {
+		t.Run(d.name, func(t *testing.T) {
+			g := gomega.NewWithT(t)
+			c := breeding.Case(nil)
+			c.Run, c.Goal, c.Unwatched = d.run, nil, []string{"secrets"}
+			c.Outside = func() any { return map[string]time.Time{} }
+			if d.options != nil {
+				c.Goal = func(w *reconciletest.World) error { return allReady(w) }
+			}
+			find := func(o *reconciletest.Options) string {
+				if d.plan == "" {
+					return reconciletest.Search(t, c, o).Failure
+				}
+				_, found := reconciletest.TraceOf(t, c, o, d.plan)
+				return found
+			}
+			g.Expect(find(nil)).NotTo(gomega.BeEmpty(), "it is not declared")
+			c.Ignore = d.ignore
+			g.Expect(find(d.options)).To(gomega.BeEmpty())
+		})
+	}
+}
+
+func allReady(w *reconciletest.World) error {
+	parents, err := reconciletest.List[corev1.ConfigMap](w, "configmaps")
+	for _, p := range parents {
+		if p.Labels["parent"] != "" && p.Annotations["ready"] == "" {
+			return context.DeadlineExceeded
+		}
+	}
+	return err
+}
