@@ -92,6 +92,7 @@ func TestAGateKeepsItsAnswerForAWhile(t *testing.T) {
 		g.Expect(a.asked).To(gomega.Equal(1))
 		<-time.After(time.Second)
 		g.Expect(both.Blocked(t.Context())).To(gomega.Equal("one; two"))
+		g.Expect(both.Blocked(t.Context())).To(gomega.Equal("one; two"))
 		g.Expect(a.asked).To(gomega.Equal(2))
 	})
 }

@@ -80,19 +80,18 @@ func (c *cluster) runPod(ctx context.Context, app, node string) error {
 // awaitRefusal returns what the agent of the node says about evictions that are refused.
 func (c *cluster) awaitRefusal(ctx context.Context, node string) (string, error) {
 	for {
-		n, err := c.core.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{})
-		if err != nil {
-			return "", fmt.Errorf("reading node %q: %w", node, err)
-		}
 		var progress struct {
 			Blocked string `json:"blocked"`
 		}
-		err = json.Unmarshal([]byte(n.Annotations[inProgress]), &progress) // It may not be there yet.
+		n, err := c.core.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{})
+		if err == nil {
+			err = json.Unmarshal([]byte(n.Annotations[inProgress]), &progress) // It may not be there yet.
+		}
 		if err == nil && progress.Blocked != "" {
 			return progress.Blocked, nil
 		}
-		if err := pause(ctx, pollInterval); err != nil {
-			return "", err
+		if ended := pause(ctx, pollInterval); ended != nil {
+			return "", errors.Join(ended, err)
 		}
 	}
 }
