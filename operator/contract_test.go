@@ -133,7 +133,7 @@ func TestEveryClusterIsFenced(t *testing.T) {
 			},
 		}
 		var said bytes.Buffer
-		g.Expect(p.Main([]string{"--kubeconfig=" + file, "--other-kubeconfig=" + file, "--leader-elect", "--leader-elect-identity=me"}, &said)).To(Equal(1))
+		g.Expect(p.Main([]string{"--kubeconfig=" + file, "--other-kubeconfig=" + file, "--leader-elect", "--leader-elect-identity=me", "--listen-addr="}, &said)).To(Equal(1))
 		g.Expect(said.String()).To(ContainSubstring("test: seen"))
 		said.Reset()
 		g.Expect(p.Main([]string{"--kubeconfig=" + file}, &said)).To(Equal(2))

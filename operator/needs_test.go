@@ -92,7 +92,7 @@ func TestAServerThatDoesNotAnswerIsNamed(t *testing.T) {
 	g.Expect(os.WriteFile(file, []byte(kubeconfig), 0o600)).To(Succeed())
 	p := operator.Program{Name: "test", Needs: []string{"get pods"}, Setup: begins}
 	var said bytes.Buffer
-	g.Expect(p.Main([]string{"--kubeconfig=" + file, "--startup-timeout=1ms"}, &said)).To(Equal(1))
+	g.Expect(p.Main([]string{"--kubeconfig=" + file, "--startup-timeout=1ms", "--listen-addr="}, &said)).To(Equal(1))
 	g.Expect(said.String()).To(ContainSubstring("reaching the API server at http://127.0.0.1:1: no answer in 1ms"))
 	said.Reset()
 	g.Expect(p.Main([]string{"--startup-timeout=0s"}, &said)).To(Equal(2))

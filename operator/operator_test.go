@@ -63,7 +63,7 @@ func TestMainSaysWhatIsWrongAndExits(t *testing.T) {
 		"an unknown format":   {[]string{"--log-format=xml"}, 2, `--log-format is "xml"`},
 		"no cluster":          {nil, 1, "set --kubeconfig or KUBECONFIG"},
 		"a missing file":      {[]string{"--kubeconfig=/none"}, 1, "/none"},
-		"faults of the setup": {[]string{"--kubeconfig=" + valid}, 1, "no controllers today"},
+		"faults of the setup": {[]string{"--kubeconfig=" + valid, "--listen-addr="}, 1, "no controllers today"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)

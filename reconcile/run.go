@@ -73,7 +73,7 @@ func RunAll(ctx context.Context, controllers ...*Controller) error {
 //
 // Errors: which cache never synced, and why; which cached objects were modified
 // in place (informer.Options.MutationCheck); what ignores its context, with
-// [ErrStopping]: its goroutine goes on, and keeps the leadership.
+// [ErrGraceExpired]: its goroutine goes on, and keeps the leadership.
 func (c *Controller) Run(ctx context.Context) error {
 	syncing := inspect.Syncing
 	if !c.phase.CompareAndSwap(nil, &syncing) {
@@ -126,6 +126,7 @@ func (c *Controller) run(ctx context.Context, errs []error) error {
 			return fmt.Errorf("waiting for the cache of %s: %w", s.Name(), err)
 		}
 	}
+	klog.FromContext(ctx).Info("caches are filled", "informers", len(c.sources))
 	if c.options.Resync > 0 {
 		running.Go(func() { c.resync(background) })
 	}

@@ -4,10 +4,12 @@ package apisim
 // never leaves them out: by group/resource and field of the spec. The others are not set.
 var defaults = map[string]map[string]any{
 	"/replicationcontrollers": {"replicas": int64(1)},
-	"apps/deployments":        {"replicas": int64(1), "revisionHistoryLimit": int64(10), "progressDeadlineSeconds": int64(600)},
-	"apps/replicasets":        {"replicas": int64(1)},
-	"apps/statefulsets":       {"replicas": int64(1), "revisionHistoryLimit": int64(10)},
-	"apps/daemonsets":         {"revisionHistoryLimit": int64(10)},
+	"apps/deployments": {
+		"replicas": int64(1), "revisionHistoryLimit": int64(10), "progressDeadlineSeconds": int64(600),
+	},
+	"apps/replicasets":  {"replicas": int64(1)},
+	"apps/statefulsets": {"replicas": int64(1), "revisionHistoryLimit": int64(10)},
+	"apps/daemonsets":   {"revisionHistoryLimit": int64(10)},
 	"autoscaling/horizontalpodautoscalers": {
 		"minReplicas": int64(1),
 	},
