@@ -243,7 +243,7 @@ func (c *Collector) write(t *table, have *stored, obj object, last bool) {
 	x := c.exchange(t, have, "update")
 	if last {
 		x.s.version++
-		x.s.commit(t, x.r.Call, have, nil)
+		x.s.commit(t, x.r, have, nil)
 		return
 	}
 	_, _ = x.replace(have, obj)

@@ -167,7 +167,7 @@ func (x *exchange) insert(obj object) (*stored, error) {
 		return nil, err
 	}
 	x.s.version++
-	x.s.commit(x.t, x.r.Call, nil, fresh)
+	x.s.commit(x.t, x.r, nil, fresh)
 	return fresh, nil
 }
 

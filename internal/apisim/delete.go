@@ -93,7 +93,7 @@ func (x *exchange) end(have *stored, opts *metav1.DeleteOptions) (*stored, error
 	}
 	if !x.r.dryRun() {
 		x.s.version++
-		x.s.commit(x.t, x.r.Call, last, nil)
+		x.s.commit(x.t, x.r, last, nil)
 	}
 	if x.t.res.builtin.deletedObject {
 		return last.at(x.s.version)
@@ -144,7 +144,7 @@ func (x *exchange) mark(have *stored, waits []string, grace int64) (*stored, err
 		return nil, err
 	}
 	x.s.version++
-	x.s.commit(x.t, x.r.Call, have, fresh)
+	x.s.commit(x.t, x.r, have, fresh)
 	return fresh, nil
 }
 

@@ -15,6 +15,9 @@ type Event struct {
 	Version  int64
 	// Call is the call that wrote it; its Client is "" for Load.
 	Call Call
+	// Body is what the call sent, before the server filled anything in: JSON, or the YAML of an apply. Shared; do not
+	// modify it.
+	Body []byte
 	// Old and New are the object before and after; nil where there is none. Shared; do not modify them.
 	Old, New *unstructured.Unstructured
 }
@@ -25,7 +28,7 @@ type entry struct {
 	old, new *stored // nil: none
 }
 
-func (s *store) commit(t *table, call Call, old, fresh *stored) {
+func (s *store) commit(t *table, r *request, old, fresh *stored) {
 	e := &entry{version: s.version, old: old, new: fresh}
 	t.apply(e, s.opts.History)
 	for _, w := range s.watches {
@@ -34,13 +37,13 @@ func (s *store) commit(t *table, call Call, old, fresh *stored) {
 		}
 	}
 	if len(s.hooks) > 0 {
-		s.commits = append(s.commits, e.event(t, call))
+		s.commits = append(s.commits, e.event(t, r))
 	}
 	s.kick()
 }
 
-func (e *entry) event(t *table, call Call) Event {
-	ev := Event{Resource: t.res.GVR(), Version: e.version, Call: call}
+func (e *entry) event(t *table, r *request) Event {
+	ev := Event{Resource: t.res.GVR(), Version: e.version, Call: r.Call, Body: r.body}
 	switch {
 	case e.old == nil:
 		ev.Type, ev.Key = watch.Added, e.new.key

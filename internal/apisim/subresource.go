@@ -197,7 +197,7 @@ func (x *exchange) overwrite(have *stored, obj object) error {
 		return err
 	}
 	x.s.version++
-	x.s.commit(x.t, x.r.Call, have, fresh)
+	x.s.commit(x.t, x.r, have, fresh)
 	return nil
 }
 
@@ -223,7 +223,7 @@ func (x *exchange) finalize() (*output, error) {
 		obj["spec"] = object{"finalizers": list}
 	} else if have.meta()["deletionTimestamp"] != nil && len(finalizersOf(obj)) == 0 {
 		x.s.version++
-		x.s.commit(x.t, x.r.Call, have, nil)
+		x.s.commit(x.t, x.r, have, nil)
 		last, err := newStored(obj, have.version)
 		if err != nil {
 			return nil, err

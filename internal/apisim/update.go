@@ -82,10 +82,10 @@ func (x *exchange) replace(have *stored, obj object) (*stored, error) {
 	}
 	x.s.version++
 	if finished(fresh) {
-		x.s.commit(x.t, x.r.Call, have, nil)
+		x.s.commit(x.t, x.r, have, nil)
 		return fresh.at(have.version) // as the real server answers: the deletion has a version, the answer not
 	}
-	x.s.commit(x.t, x.r.Call, have, fresh)
+	x.s.commit(x.t, x.r, have, fresh)
 	return fresh, nil
 }
 

@@ -67,7 +67,7 @@ func TestWhatIsDeclaredIsFree(t *testing.T) {
 			c.Run, c.Goal, c.Unwatched = d.run, nil, []string{"secrets"}
 			c.Outside = func() any { return map[string]time.Time{} }
 			if d.options != nil {
-				c.Goal = func(w *reconciletest.World) error { return allReady(w) }
+				c.Goal = allReady
 			}
 			find := func(o *reconciletest.Options) string {
 				if d.plan == "" {

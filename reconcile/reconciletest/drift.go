@@ -2,6 +2,7 @@ package reconciletest
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -12,7 +13,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/apimachinery/pkg/util/yaml"
 
+	"github.com/homeostat/homeostat/internal/apisim"
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/plan"
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/report"
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/state"
@@ -51,24 +55,37 @@ func (r *run) drift(ctx context.Context) {
 	}
 }
 
-// foreign holds fields of the spec, and values, that are hardly ever a controller's who makes such objects.
-var foreign = map[string][2]string{
-	"deployments.apps": {"revisionHistoryLimit", "7"}, "services": {"sessionAffinity", `"ClientIP"`},
+// foreign holds fields of the spec, and values, that are hardly ever a controller's who makes such objects. What is
+// usual is the server's default.
+var foreign = map[string]struct{ field, value, usual string }{
+	"deployments.apps": {"revisionHistoryLimit", "7", "10"}, "services": {"sessionAffinity", `"ClientIP"`, "None"},
 }
 
-// marks is a merge patch that sets what is another client's to a value, or takes it off with null.
-func marks(o *unstructured.Unstructured, resource, value string, finalizers []string) string {
+// claim is what the program has made its own of an object's spec: the foreign field, by its name; or all of it, by an
+// update without that field.
+type claim struct{ named, whole bool }
+
+// marks is a merge patch that sets what is another client's to "yes" and to value, or takes it off with null. Without a
+// field it leaves the spec alone.
+func marks(label, field, value string, finalizers []string) string {
 	list, _ := json.Marshal(append([]string{}, finalizers...))
-	spec, field := "", foreign[resource]
-	if have, found, _ := unstructured.NestedFieldNoCopy(o.Object, "spec", field[0]); field[0] != "" &&
-		(!found || fmt.Sprint(have) == strings.Trim(field[1], `"`)) {
-		spec = fmt.Sprintf(`"spec":{%q:%s},`, field[0], field[1])
-		if value == "null" {
-			spec = fmt.Sprintf(`"spec":{%q:null},`, field[0])
-		}
+	spec := ""
+	if field != "" {
+		spec = fmt.Sprintf(`"spec":{%q:%s},`, field, value)
 	}
 	return fmt.Sprintf(`{%s"metadata":{"labels":{%q:%s},"annotations":{%[2]q:%[3]s},"finalizers":%s}}`, spec,
-		state.RivalKey, value, list)
+		state.RivalKey, label, list)
+}
+
+// foreignField is the field of an object's spec that another client may set: it has the server's default or none, and
+// the program has never sent it; "" for none.
+func (r *run) foreignField(o *unstructured.Unstructured, resource string) string {
+	f := foreign[resource]
+	have, found, _ := unstructured.NestedFieldNoCopy(o.Object, "spec", f.field)
+	if f.field == "" || r.judge.claims[o.GetUID()].named || found && fmt.Sprint(have) != f.usual {
+		return ""
+	}
+	return f.field
 }
 
 // mark adds what is another client's to an object, lets the program have its way with it, also with a value of its own
@@ -78,8 +95,9 @@ func (r *run) mark(ctx context.Context, o *output) {
 	if before == nil || before.GetDeletionTimestamp() != nil {
 		return
 	}
+	field := r.foreignField(before, o.resource)
 	with := append(before.GetFinalizers(), state.RivalKey)
-	r.others(ctx, Patch(o.resource, o.key, marks(before, o.resource, `"yes"`, with)))
+	r.others(ctx, Patch(o.resource, o.key, marks(`"yes"`, field, foreign[o.resource].value, with)))
 	marked := r.object(o)
 	if marked == nil || marked.GetUID() != before.GetUID() {
 		return
@@ -94,12 +112,15 @@ func (r *run) mark(ctx context.Context, o *output) {
 	if r.out.finding != nil || after == nil || after.GetUID() != before.GetUID() {
 		return
 	}
+	if r.judge.claims[before.GetUID()].whole {
+		delete(want, "spec."+field)
+	}
 	if lost := missing(state.Foreign(after), want); lost != "" {
 		r.find(report.Lost, fmt.Sprintf("it wipes what another client has added to %s %s: %s", o.resource, o.key, lost))
 		return
 	}
 	own := slices.DeleteFunc(after.GetFinalizers(), func(f string) bool { return f == state.RivalKey })
-	r.others(ctx, Patch(o.resource, o.key, marks(after, o.resource, "null", own)))
+	r.others(ctx, Patch(o.resource, o.key, marks("null", field, "null", own)))
 	r.settle(ctx)
 }
 
@@ -155,14 +176,15 @@ var editable = map[string]string{
 	"ingresses.networking.k8s.io": "spec",
 }
 
-// leaf finds a value of a new object that another client could edit, and what it would make of it.
-func leaf(c *Case, resource string, o *unstructured.Unstructured) ([]string, any) {
+// leaf finds a value among those that the program gave an object that another client could edit, and what it would make
+// of it.
+func leaf(c *Case, resource string, own map[string]any) ([]string, any) {
 	at, known := editable[resource]
 	custom := func(r metav1.APIResource) bool { return resource == r.Name+"."+r.Group }
 	if !known && slices.ContainsFunc(c.Resources, custom) {
 		at, known = "spec", true
 	}
-	content, _ := o.Object[at].(map[string]any)
+	content, _ := own[at].(map[string]any)
 	if !known || content == nil {
 		return nil, nil
 	}
@@ -184,6 +206,72 @@ func leaf(c *Case, resource string, o *unstructured.Unstructured) ([]string, any
 		}
 		content = inner
 	}
+}
+
+// ownOf keeps of what a write sent the values that it gave the object. What the server filled in, and what an update
+// sends back as it was, is not among them.
+func ownOf(body map[string]any, e apisim.Event) map[string]any {
+	var before map[string]any
+	if e.Old != nil {
+		before = e.Old.Object
+	}
+	return given(body, e.New.Object, before)
+}
+
+// given keeps the strings and numbers of sent that are in now, and were not in before.
+func given(sent, now, before map[string]any) map[string]any {
+	kept := map[string]any{}
+	for field, value := range sent {
+		switch v := value.(type) {
+		case string, int64:
+			if v == now[field] && v != before[field] {
+				kept[field] = v
+			}
+		case map[string]any:
+			inNow, _ := now[field].(map[string]any)
+			inBefore, _ := before[field].(map[string]any)
+			if inner := given(v, inNow, inBefore); len(inner) > 0 {
+				kept[field] = inner
+			}
+		}
+	}
+	return kept
+}
+
+// bodyOf is what a write sent, as an object: also of a JSON patch, and of the plain text of a Secret.
+func bodyOf(e apisim.Event) map[string]any {
+	body, err := yaml.ToJSON(e.Body)
+	var sent any
+	if err != nil || utiljson.Unmarshal(body, &sent) != nil {
+		return nil
+	}
+	object, _ := sent.(map[string]any)
+	if operations, is := sent.([]any); is {
+		object = patchedIn(operations)
+	}
+	if plain, _, _ := unstructured.NestedStringMap(object, "stringData"); e.Resource.Resource == "secrets" {
+		for field, text := range plain {
+			_ = unstructured.SetNestedField(object, base64.StdEncoding.EncodeToString([]byte(text)), "data", field)
+		}
+	}
+	return object
+}
+
+// patchedIn is an object of the values that a JSON patch sets outside lists.
+func patchedIn(operations []any) map[string]any {
+	object := map[string]any{}
+	for _, o := range operations {
+		operation, _ := o.(map[string]any)
+		path, _ := operation["path"].(string)
+		if value := operation["value"]; value != nil && (operation["op"] == "add" || operation["op"] == "replace") {
+			fields := strings.Split(strings.TrimPrefix(path, "/"), "/")
+			for i, f := range fields {
+				fields[i] = strings.NewReplacer("~1", "/", "~0", "~").Replace(f)
+			}
+			_ = unstructured.SetNestedField(object, value, fields...) // beside what is in a list
+		}
+	}
+	return object
 }
 
 // firstField finds the first field that is a string, a number or a map that is not empty.

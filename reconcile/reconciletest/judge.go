@@ -33,6 +33,7 @@ type judge struct {
 	versions []int64                       // of the writes to what the program watches
 	wanted   map[types.UID]bool            // objects that were there before a restart with caches of the past
 	rivals   map[types.UID]bool            // objects that another client wrote just before the program did
+	claims   map[types.UID]claim           // what the program has made its own of a spec
 	leases   map[types.NamespacedName]bool // that the program has written
 	leader   string                        // the client that took the Lease last
 }
@@ -42,7 +43,7 @@ func newJudge(r *core, several bool) *judge {
 	return &judge{
 		core: r, several: several, created: map[types.UID]output{}, written: map[types.UID]output{},
 		reported: map[types.UID]bool{}, alive: map[string]int{},
-		rivals: map[types.UID]bool{}, leases: map[types.NamespacedName]bool{},
+		rivals: map[types.UID]bool{}, claims: map[types.UID]claim{}, leases: map[types.NamespacedName]bool{},
 	}
 }
 
@@ -157,16 +158,42 @@ func (r *judge) wrote(e apisim.Event, resource string, free bool) {
 		r.reported[e.New.GetUID()] = true
 	}
 	what := resource + " " + stem(e)
+	r.sent(e, resource)
 	switch e.Type {
 	case watch.Added:
-		made := output{resource: resource, key: e.Key.String()}
-		made.leaf, made.value = leaf(r.c, resource, e.New)
-		r.created[e.New.GetUID()] = made
 		r.alive[what]++
 		r.out.counts["at once there are "+what] = max(r.out.counts["at once there are "+what], r.alive[what])
 	case watch.Deleted:
 		r.out.counts["it deletes "+what]++
 	}
+}
+
+// sent notes what the program itself gives an object: a value of an output that may be edited, and the field of the
+// spec that is another client's otherwise.
+func (r *judge) sent(e apisim.Event, resource string) {
+	if e.Type == watch.Added {
+		r.created[e.New.GetUID()] = output{resource: resource, key: e.Key.String()}
+	}
+	if e.New == nil || e.Call.Subresource != "" {
+		return
+	}
+	uid, field := e.New.GetUID(), foreign[resource].field
+	made, ours := r.created[uid]
+	if field == "" && (!ours || made.leaf != nil) {
+		return
+	}
+	body := bodyOf(e)
+	own := ownOf(body, e)
+	if ours && made.leaf == nil {
+		made.leaf, made.value = leaf(r.c, resource, own)
+		r.created[uid] = made
+	}
+	c := r.claims[uid]
+	_, names, _ := unstructured.NestedFieldNoCopy(own, "spec", field)
+	_, says, _ := unstructured.NestedFieldNoCopy(body, "spec", field)
+	c.named = c.named || names
+	c.whole = c.whole || e.Call.Verb == "update" && !says
+	r.claims[uid] = c
 }
 
 // checkLeader holds writes of several replicas against the Lease, if there is exactly one.
