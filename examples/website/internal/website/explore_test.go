@@ -46,8 +46,6 @@ func lifeOfWebsites(t *testing.T) *reconciletest.Case {
 			return reconcile.RunAll(env.Context(), controllers...)
 		},
 		Actors: []reconciletest.Actor{rollout()},
-		// What the server fills in, and a Website does not say.
-		Ignore: []string{"spec.progressDeadlineSeconds", "spec.internalTrafficPolicy"},
 		Workload: []reconciletest.Step{
 			reconciletest.Create(siteOf("shop", "one")),
 			reconciletest.Create(secretOf("one", "first")),
