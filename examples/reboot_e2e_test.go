@@ -122,7 +122,8 @@ var _ = Describe("The reboot operator as it is shipped", Ordered, func() {
 		for _, change := range []map[string]any{
 			annotation("reboot-in-progress", "x"), annotation("last-reboot", "x"), annotation("reboot-needed", "x"),
 			annotation("reboot-in-progress", nil), annotation("reboot-needed", nil), annotation("last-reboot", nil),
-			{"spec": map[string]any{"unschedulable": true}}, {"spec": map[string]any{"unschedulable": nil}},
+			{"spec": map[string]any{"unschedulable": true}},
+			{"spec": map[string]any{"unschedulable": nil}},
 		} {
 			Expect(merge(ctx, own, "own", change)).To(Succeed())
 		}

@@ -84,7 +84,7 @@ func TestTheFirstConflictsAreQuickAndQuiet(t *testing.T) {
 	g.Expect(at).To(HaveLen(4))
 	g.Expect(at[3]).To(BeNumerically("<", 400*time.Millisecond))
 	g.Expect(log).NotTo(ContainSubstring(`"error"`))
-	g.Expect(strings.Count(log, `"level"=0`)).To(Equal(1), "that the caches are filled")
+	g.Expect(log).NotTo(ContainSubstring(`"level"=0`))
 	g.Expect(c.Stats().Reconciles[inspect.Conflicted]).To(BeEquivalentTo(3))
 	g.Expect(c.Stats().Reconciles[inspect.Failed]).To(BeZero())
 	g.Expect(c.Stats().Failing).To(BeZero())

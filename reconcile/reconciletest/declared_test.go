@@ -55,8 +55,11 @@ func TestWhatIsDeclaredIsFree(t *testing.T) {
 		ignore     []string
 		options    *reconciletest.Options
 	}{
-		{"a random choice and a made-up name", "x1", breeding.Run(invented),
-			[]string{"secrets metadata.name", "secrets data.token", "secrets stringData"}, nil},
+		{
+			"a random choice and a made-up name", "x1", breeding.Run(invented),
+			[]string{"secrets metadata.name", "secrets data.token", "secrets stringData"},
+			nil,
+		},
 		{"a job of five minutes", "", fiveMinutes, nil, &reconciletest.Options{Rest: 6 * time.Minute}},
 		{"what is made by the clock", "j3", ticking(45 * time.Minute), []string{"configmaps data.x"}, nil},
 		{"batches", "d2.twice", counted, []string{"secrets *"}, nil},

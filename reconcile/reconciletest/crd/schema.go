@@ -34,7 +34,8 @@ var _ apisim.Schema = (*schema)(nil)
 
 func newSchema(source *apiextensionsv1.JSONSchemaProps) (*schema, error) {
 	var props apiextensions.JSONSchemaProps
-	if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(source, &props, nil); err != nil {
+	err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(source, &props, nil)
+	if err != nil {
 		return nil, fmt.Errorf("converting the schema: %w", err)
 	}
 	s, err := structural.NewStructural(&props)

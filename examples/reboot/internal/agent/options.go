@@ -76,8 +76,10 @@ func (o *Options) validate() error {
 		field string
 		value time.Duration
 	}{
-		{"Patience", o.Patience}, {"CallTimeout", o.CallTimeout},
-		{"DrainPeriod", o.DrainPeriod}, {"AskPeriod", o.AskPeriod},
+		{"Patience", o.Patience},
+		{"CallTimeout", o.CallTimeout},
+		{"DrainPeriod", o.DrainPeriod},
+		{"AskPeriod", o.AskPeriod},
 	} {
 		if d.value < 0 {
 			errs = append(errs, fmt.Errorf("%s is %v: must not be negative", "Options."+d.field, d.value))
