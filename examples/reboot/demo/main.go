@@ -42,10 +42,7 @@ func run(ctx context.Context, args []string, out io.Writer) (good bool, err erro
 	if err := flags.Parse(args); err != nil {
 		return false, err
 	}
-	if options.Kubeconfig == "" {
-		options.Kubeconfig = os.Getenv("KUBECONFIG")
-	}
-	if options.Kubeconfig == "" {
+	if options.Kubeconfig == "" { // not that of $KUBECONFIG, which may be in use
 		cluster, err := e2e.Start(ctx, &e2e.Options{Progress: out})
 		if err != nil {
 			return false, err

@@ -32,7 +32,7 @@ type Agent struct {
 // New returns an agent that has not started; pods is the client of all Pods.
 // Errors: every fault of the arguments, joined.
 func New(nodes NodeClient, pods drain.Client, o *Options) (*Agent, error) {
-	options := o.withDeerrs()
+	options := o.withDefaults()
 	var errs []error
 	if nodes == nil || pods == nil {
 		errs = append(errs, errors.New("a client is nil"))

@@ -12,7 +12,7 @@ import (
 	"github.com/homeostat/homeostat/queue"
 )
 
-// Deerrs of Options.
+// Defaults of Options.
 const (
 	DefaultPatience    = 5 * time.Minute
 	DefaultCallTimeout = 30 * time.Second
@@ -21,22 +21,22 @@ const (
 )
 
 // Options of an Agent. Node and Machine must be set; else nil and zero fields
-// mean the deerrs.
+// mean the defaults.
 type Options struct {
 	// Node is the name of the node that the agent runs on.
 	Node string
 	// Machine is what the node runs on.
 	Machine machine.Machine
-	// Events receives what happens. Deerrs to none.
+	// Events receives what happens. Defaults to none.
 	Events events.EventRecorder
 	// Patience is how long the agent waits for a reboot that was not refused
-	// before it asks again. Deerrs to [DefaultPatience].
+	// before it asks again. Defaults to [DefaultPatience].
 	Patience time.Duration
 	// CallTimeout bounds each call of the machine, and each pass of a drain.
-	// Deerrs to [DefaultCallTimeout].
+	// Defaults to [DefaultCallTimeout].
 	CallTimeout time.Duration
 	// DrainPeriod is the time between two passes over the Pods of a node that is
-	// being drained. Deerrs to [DefaultDrainPeriod].
+	// being drained. Defaults to [DefaultDrainPeriod].
 	DrainPeriod time.Duration
 	// Sentinel, if not nil, returns the request of a file on the host that requires a
 	// reboot, or "", as [machine.Sentinel.Request] does.
@@ -44,11 +44,11 @@ type Options struct {
 	// AskPeriod is how often the agent looks for that file. Defaults to
 	// [DefaultAskPeriod].
 	AskPeriod time.Duration
-	// Backoff of failed reconciles, such as refused reboots. Deerrs to the SDK's.
+	// Backoff of failed reconciles, such as refused reboots. Defaults to the SDK's.
 	Backoff queue.Backoff
 }
 
-func (o *Options) withDeerrs() Options {
+func (o *Options) withDefaults() Options {
 	var set Options
 	if o != nil {
 		set = *o

@@ -42,7 +42,7 @@ type Controller struct {
 // New returns a controller that has not started. Errors: every fault of the
 // arguments, joined.
 func New(nodes NodeClient, groups GroupClient, o *Options) (*Controller, error) {
-	options := o.withDeerrs()
+	options := o.withDefaults()
 	var errs []error
 	if nodes == nil || groups == nil {
 		errs = append(errs, errors.New("a client is nil"))

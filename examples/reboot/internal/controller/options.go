@@ -13,7 +13,7 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// Deerrs of Options.
+// Defaults of Options.
 const (
 	DefaultStuckAfter    = 15 * time.Minute
 	DefaultEventInterval = 10 * time.Minute
@@ -26,32 +26,32 @@ type Gate interface {
 	Blocked(ctx context.Context) string
 }
 
-// Options of a Controller. Nil and zero fields mean the deerrs.
+// Options of a Controller. Nil and zero fields mean the defaults.
 type Options struct {
-	// Name is the field manager, and stands in logs. Deerrs to [DefaultName].
+	// Name is the field manager, and stands in logs. Defaults to [DefaultName].
 	Name string
-	// Events receives what happens. Deerrs to none.
+	// Events receives what happens. Defaults to none.
 	Events events.EventRecorder
 	// StuckAfter is how long a slot may be held before its group's condition
-	// Stuck is True. Deerrs to [DefaultStuckAfter].
+	// Stuck is True. Defaults to [DefaultStuckAfter].
 	StuckAfter time.Duration
 	// EventInterval is the least time between two MaxUnavailableReached events of
-	// one group. Deerrs to [DefaultEventInterval].
+	// one group. Defaults to [DefaultEventInterval].
 	EventInterval time.Duration
 	// Gate, if not nil, may forbid further reservations for a while.
 	Gate Gate
 	// GatePeriod is how long to wait before a gate that is closed is asked again.
 	// Defaults to [DefaultGatePeriod].
 	GatePeriod time.Duration
-	// Workers is how many groups are reconciled at once. Deerrs to the SDK's.
+	// Workers is how many groups are reconciled at once. Defaults to the SDK's.
 	Workers int
-	// Backoff of failed reconciles. Deerrs to the SDK's.
+	// Backoff of failed reconciles. Defaults to the SDK's.
 	Backoff queue.Backoff
-	// Leader lets it work only while this replica leads. Deerrs to always.
+	// Leader lets it work only while this replica leads. Defaults to always.
 	Leader reconcile.Leader
 }
 
-func (o *Options) withDeerrs() Options {
+func (o *Options) withDefaults() Options {
 	var set Options
 	if o != nil {
 		set = *o
