@@ -295,6 +295,7 @@ func TestAGroupThatIsDeletedRevokesWhatWasNotAccepted(t *testing.T) {
 		s.pass(time.Minute)
 		_, err := s.groups.Client.Get(s.ctx, "g", metav1.GetOptions{})
 		s.Expect(err).To(gomega.MatchError(gomega.ContainSubstring("not found")))
-		s.Expect(s.state("n1").Spent()).To(gomega.BeEquivalentTo(1), "the grant of the epoch cannot come back")
+		// It is more if the built-in group has taken the node over before the slot was released: g revokes that, too.
+		s.Expect(s.state("n1").Spent()).To(gomega.BeNumerically(">=", 1), "the grant of the epoch cannot come back")
 	})
 }
