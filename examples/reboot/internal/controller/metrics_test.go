@@ -39,7 +39,9 @@ func (s *stage) measured() map[string]float64 {
 func TestMetricsTellOfTheGroups(t *testing.T) {
 	play(t, func(s *stage) {
 		s.group("g", intstr.FromInt32(1), nil)
-		s.asking("n1", "n2", "n3")
+		s.asking("n1")
+		s.pass(time.Second) // it has the slot
+		s.asking("n2", "n3")
 		s.pass(10 * time.Minute)
 		s.Expect(s.measured()).To(gomega.And(
 			gomega.HaveKeyWithValue("reboot_group_nodes", 3.0), gomega.HaveKeyWithValue("reboot_group_max_unavailable", 1.0),
