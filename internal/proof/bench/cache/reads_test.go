@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -97,6 +98,36 @@ func homeostat(b *testing.B, config *rest.Config) cached {
 				}
 				return n
 			},
+		}
+	}
+}
+
+// goMap is the floor: a map without a lock or an index, that never changes.
+func goMap(b *testing.B, config *rest.Config) cached {
+	list, err := kubernetes.NewForConfigOrDie(config).CoreV1().Pods("").List(b.Context(), metav1.ListOptions{})
+	must(b, err)
+	pods := make(map[types.NamespacedName]*corev1.Pod, len(list.Items))
+	for i := range list.Items {
+		p := list.Items[i] // of its own, as in a cache
+		pods[types.NamespacedName{Namespace: p.Namespace, Name: p.Name}] = &p
+	}
+	return func(look bool) reader {
+		scan := func(is func(*corev1.Pod) bool) (n int) {
+			for _, p := range pods {
+				if is(p) {
+					n += size(p, look)
+				}
+			}
+			return n
+		}
+		return reader{
+			get:       func(key types.NamespacedName) int { return size(pods[key], look) },
+			all:       func() int { return scan(func(*corev1.Pod) bool { return true }) },
+			namespace: func(name string) int { return scan(func(p *corev1.Pod) bool { return p.Namespace == name }) },
+			label: func(s labels.Selector) int {
+				return scan(func(p *corev1.Pod) bool { return s.Matches(labels.Set(p.Labels)) })
+			},
+			node: func(name string) int { return scan(func(p *corev1.Pod) bool { return p.Spec.NodeName == name }) },
 		}
 	}
 }
@@ -235,6 +266,7 @@ func reads(b *testing.B, count int) {
 		name string
 		make func(*testing.B, *rest.Config) cached
 	}{
+		{"map", goMap},
 		{"homeostat", homeostat},
 		{"client-go", clientGo},
 		{"controller-runtime", controllerRuntime(true)},
