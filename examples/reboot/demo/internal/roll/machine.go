@@ -104,6 +104,7 @@ func (m *machine) live(ctx context.Context, bootID string) error {
 	var running sync.WaitGroup
 	running.Go(func() { m.reportReady(boot, bootID) })
 	running.Go(func() { m.keepAgent(boot) })
+	running.Go(func() { m.cluster.endPods(boot, m.name) })
 	err := m.awaitReboot(boot)
 	if err == nil {
 		m.mu.Lock()

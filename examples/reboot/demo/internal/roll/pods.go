@@ -77,6 +77,23 @@ func (c *cluster) runPod(ctx context.Context, app, node string) error {
 	return nil
 }
 
+// endPods removes the terminating Pods of the node, as a kubelet does. The API server removes
+// those without a grace period itself, unless the client that asked for it dies meanwhile.
+func (c *cluster) endPods(ctx context.Context, node string) {
+	pods := c.core.CoreV1().Pods(podNamespace)
+	for pause(ctx, time.Second) == nil {
+		list, err := pods.List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName=" + node})
+		if err != nil {
+			continue // the next round asks again
+		}
+		for i := range list.Items {
+			if pod := &list.Items[i]; pod.DeletionTimestamp != nil {
+				_ = pods.Delete(ctx, pod.Name, *metav1.NewDeleteOptions(0)) // likewise
+			}
+		}
+	}
+}
+
 // awaitRefusal returns what the agent of the node says about evictions that are refused.
 func (c *cluster) awaitRefusal(ctx context.Context, node string) (string, error) {
 	for {
