@@ -74,10 +74,10 @@ func (o *Options) validate() error {
 // is that of the undisturbed run, but for what Explore leaves out, and for what differs between two undisturbed runs: a
 // third is made when the second one ends elsewhere.
 //
-// Always is checked for each write when the program has come to rest, in the order of their resourceVersions:
-// [reconciletest.World.Objects] and [reconciletest.List] show what there was after each. Both leave out what the
-// cluster had before, but for the namespaces that every cluster has, and what it gives each namespace: kube-root-ca.crt
-// and the default ServiceAccount.
+// Always is checked when the program has come to rest, for each write that they show, in the order of their
+// resourceVersions: [reconciletest.World.Objects] and [reconciletest.List] show what there was after each. Both leave
+// out what the cluster had before, but for the namespaces that every cluster has, and what it gives each namespace:
+// kube-root-ca.crt and the default ServiceAccount.
 //
 // Case.Actors do not act: the cluster has controllers of its own; where it has none, as envtest, nothing collects
 // garbage or ends namespaces. Identifiers, creation times, generations, defaults and validation are the server's. The

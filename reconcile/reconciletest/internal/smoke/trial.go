@@ -1,6 +1,7 @@
 package smoke
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -189,12 +190,12 @@ func (t *trial) rest(ctx context.Context) {
 	t.checkCaches(ctx)
 }
 
-// catchUp goes through what was written since, in order, and checks Always after each.
+// catchUp goes through what was written since, in order, and checks Always after each that the World shows.
 func (t *trial) catchUp(judge bool) {
 	remote := t.s.remote
 	for _, c := range t.s.mirror.drain() {
 		t.s.past.advance(c)
-		if !judge || t.s.c.Always == nil || !t.journal.good() {
+		if !judge || t.s.c.Always == nil || !t.journal.good() || !remote.visible(c.resource.Resource, cmp.Or(c.new, c.old)) {
 			continue
 		}
 		remote.asOf = t.s.past
