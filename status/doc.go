@@ -52,7 +52,42 @@
 // # JSON
 //
 // Times are RFC 3339, durations are seconds, counts are since the start of the process. A field that does not apply is
-// left out or null.
+// left out or null. Of the fields that a name does not explain:
+//
+//	problems[]                what /readyz says, mild failures included
+//	controllers[].phase       created, syncing, standby, working, stopping or stopped
+//	    .leader, .slots       who leads, or why no replica does; the owner of each shard's slot
+//	    .triggers[].type      primary, owned, mapped or external
+//	    .reconciles           counts by outcome: success, requeue_after, conflict, error, terminal
+//	    .workers, .active     how many reconciles can run, and how many do
+//	    .failing              keys whose last reconcile failed, up to 1000
+//	    .retrying             keys in the queue that have failed and not succeeded since
+//	    .backingOff           those of the delayed keys that wait for the end of their back-off
+//	    .heldBack             reconciles after which the key waited for the caches to see its writes
+//	    .overdue              reconciles that began before the caches had seen them, at the deadline
+//	    .hotLoops             reconciles after which the key was slowed down: it got nowhere
+//	    .outputs[].watched    whether a trigger of the controller would notice another client's change
+//	    .lanes[].oldest…      for how long the next key of the lane has waited
+//	    .sweep.problem        why the last sweep was refused or failed
+//	    .keys[], .more        held, delayed, waiting and resting keys, and whether there are more
+//	controllers[].keys[].state    resting: its last reconcile gave up, and a change is waited for
+//	    .attempt              1, and one more for each failure in a row
+//	    .since, .next         when it began to wait or was dispatched; when its delay ends
+//	    .onHold               delayed until the caches have seen its writes
+//	    .again                held, and added again since
+//	    .causes[].merged      further changes of the same object that the cause stands for
+//	informers[].reason        why it has not synced
+//	    .version              the last resourceVersion that it has seen
+//	    .bytes                estimated memory of its objects
+//	    .lastActivity         when the least recently active watch last received anything
+//	    .lagSeconds           for how long the oldest change waits to be delivered
+//	    .lists, .watches      those begun; more than one list for each start is a relist
+//	    .stalls, .failures    watches ended because they were silent; requests that failed
+//	    .lastError            of the last failed request, until one succeeds
+//
+// The page of one key, ?controller=NAME&key=NAMESPACE/NAME, has the key as it is in the queue (now) and its last
+// reconciles (attempts), the newest first: their causes, their first 10 writes and how many more, when the caches had
+// seen these (seen), and the outcome.
 //
 // It does not serve TLS.
 package status

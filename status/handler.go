@@ -22,9 +22,11 @@ import (
 )
 
 // New returns a handler of /livez, /readyz, /metrics, /debug/homeostat and,
-// with Options.Authorize and Options.Profiles, /debug/pprof/. It starts nothing, and is safe for concurrent use.
+// with Options.Authorize and Options.Profiles, /debug/pprof/. It starts nothing:
+// the checks are called when a probe comes, each by a goroutine that ends with
+// it. Other paths and other methods than GET are refused.
 //
-// Errors: every fault of the options, joined.
+// Errors: every wrong option, joined. Concurrency: it is safe for concurrent use.
 func New(o *Options) (http.Handler, error) {
 	options, err := o.withDefaults()
 	if err != nil {
@@ -203,7 +205,10 @@ func Serve(ctx context.Context, address string, h http.Handler) error {
 	return ServeOn(ctx, listener, h)
 }
 
-// ServeOn is [Serve] with a listener, which it closes.
+// ServeOn is [Serve] with a listener, which it closes, for example one of a port
+// that the system chose: its address is known before the first answer.
+//
+// Errors: the listener broke.
 func ServeOn(ctx context.Context, listener net.Listener, h http.Handler) error {
 	background := context.WithoutCancel(ctx)
 	server := &http.Server{

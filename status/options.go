@@ -36,25 +36,28 @@ type Options struct {
 	// Controllers to show, in this order. Their names must differ. None is allowed:
 	// then only the further checks and metrics are served.
 	Controllers []*reconcile.Controller
-	// Gatherer is what /metrics serves, such as a prometheus.Registry. The
-	// default is a registry of the controllers, client-go's requests, the Go runtime
-	// and the process.
+	// Gatherer is what /metrics serves, such as a prometheus.Registry. One that
+	// fails is answered with 500 and nothing else. Defaults to a registry of the
+	// controllers, client-go's requests, the Go runtime and the process.
 	Gatherer prometheus.Gatherer
 	// Live and Ready are further checks of /livez and /readyz, by name. One
 	// that does not return counts as failed, and is not called again until it
-	// has. Its error is shown to everybody.
+	// has. Its error is shown to all who can connect: put no secrets into it. Both
+	// must be safe for concurrent use. Defaults to none.
 	Live, Ready map[string]func() error
 	// Authorize is asked before anything but the probes is served; an error
-	// refuses. [Reviewed] makes one that asks the API server. By default everyone
-	// who can connect may see /metrics and /debug/homeostat, and there is no
-	// /debug/pprof/.
+	// refuses, with 401 if it wraps [ErrUnauthenticated] and 403 otherwise. The
+	// answer does not have the error. It must be safe for concurrent use.
+	// [Reviewed] makes one that asks the API server. Defaults to none: all who can
+	// connect may see /metrics and /debug/homeostat, and there is no /debug/pprof/.
 	Authorize func(r *http.Request) error
 	// Profiles serves what is below /debug/pprof/, behind Authorize and not without it.
 	// Package status/profiles has one. Defaults to none: profiles add 300 kB to a program.
 	Profiles http.Handler
 }
 
-// withDefaults returns the options with a gatherer, or all errs of o, joined.
+// withDefaults returns the options with a gatherer. Errors: as validate, or the
+// metrics of the controllers cannot be registered.
 func (o *Options) withDefaults() (Options, error) {
 	var set Options
 	if o != nil {
@@ -78,7 +81,7 @@ func (o *Options) withDefaults() (Options, error) {
 	return set, nil
 }
 
-// validate returns all errs, joined.
+// validate returns every wrong option, joined.
 func (o *Options) validate() error {
 	var errs []error
 	names := map[string]bool{}

@@ -37,12 +37,16 @@ type controllerReport struct {
 	Workers    int               `json:"workers"`
 	Active     int               `json:"active"`
 	Reconciles map[string]uint64 `json:"reconciles"`
-	HeldBack   uint64            `json:"heldBack"`
-	Overdue    uint64            `json:"overdue"`
-	HotLoops   uint64            `json:"hotLoops"`
-	Failing    int               `json:"failing"`
-	Held       int               `json:"held"`
-	Delayed    int               `json:"delayed"`
+	// HeldBack, Overdue, HotLoops and Failing are those of inspect.Stats, where
+	// they are explained.
+	HeldBack uint64 `json:"heldBack"`
+	Overdue  uint64 `json:"overdue"`
+	HotLoops uint64 `json:"hotLoops"`
+	Failing  int    `json:"failing"`
+	// Held are the keys that workers hold, and Delayed those that wait for a time,
+	// as in queue.Stats.
+	Held    int `json:"held"`
+	Delayed int `json:"delayed"`
 	// BackingOff are those of the delayed keys that wait for the end of their
 	// back-off, and Retrying all that have failed and not succeeded since.
 	BackingOff int          `json:"backingOff"`
@@ -126,7 +130,7 @@ type informerReport struct {
 	Controllers []string `json:"controllers"`
 	Synced      bool     `json:"synced"`
 	Reason      string   `json:"reason,omitempty"`
-	// What is watched, no namespaces meaning all.
+	// What is watched; without namespaces, all of them.
 	Namespaces    []string `json:"namespaces,omitempty"`
 	LabelSelector string   `json:"labelSelector,omitempty"`
 	FieldSelector string   `json:"fieldSelector,omitempty"`

@@ -42,7 +42,12 @@ type ReviewClient interface {
 // An answer holds for a minute if the request was allowed, and for 10 seconds if
 // it was refused; a server that does not answer within 10 seconds refuses. Where
 // the request comes from is no matter: behind a sidecar everything comes from
-// loopback. It is safe for concurrent use.
+// loopback. At most four reviews are under way at a time; further requests wait
+// for them, within their 10 seconds.
+//
+// Errors: one that wraps [ErrUnauthenticated] for a token that is missing or not
+// valid; a different one for a user who may not, or if the server did not answer, which
+// is logged and not remembered. Concurrency: it is safe for concurrent use.
 func Reviewed(client ReviewClient) func(*http.Request) error {
 	r := &reviewer{client: client, answers: map[question]answer{}, slots: make(chan struct{}, reviewsAtATime)}
 	return r.authorize
