@@ -17,10 +17,10 @@ func TestLogsForPeopleAreALineEach(t *testing.T) {
 	}
 	s := settings{logFormat: "text"}
 	logger := s.logger(&out).WithName("observe").WithValues("controller", "observe", "attempt", 2)
-	logger.WithValues("namespace", "default", "name", "web").Error(errors.New("exit\nstatus \x1b[31m1"), "turn has failed")
-	g.Expect(said()).To(Equal(`error: default/web: exit; status \x1b[31m1 (turn has failed)` + "\n"))
-	logger.WithValues("namespace", "", "name", "node-1").Error(errors.New("no"), "turn has failed", "in", 3)
-	g.Expect(said()).To(Equal("error: node-1: no (turn has failed in=3)\n"))
+	logger.WithValues("namespace", "default", "name", "web").Error(errors.New("exit\nstatus \x1b[31m1"), "attempt failed")
+	g.Expect(said()).To(Equal(`error: default/web: exit; status \x1b[31m1 (attempt failed)` + "\n"))
+	logger.WithValues("namespace", "", "name", "node-1").Error(errors.New("no"), "attempt failed", "in", 3)
+	g.Expect(said()).To(Equal("error: node-1: no (attempt failed in=3)\n"))
 	logger.Info("waiting", "resource", "widgets")
 	g.Expect(said()).To(Equal("observe: waiting resource=widgets\n"))
 	logger.V(1).Info("details")

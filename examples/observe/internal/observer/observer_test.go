@@ -88,7 +88,7 @@ func TestAReplacedObjectIsNew(t *testing.T) {
 		unseen := service("b", 8)
 		unseen.SetUID("third")
 		w.put(unseen)                                              // the second was deleted unseen
-		w.Expect(w.progress()[0]).To(Equal("Added 8\trun it d b")) // its end and its beginning may be two turns
+		w.Expect(w.progress()[0]).To(Equal("Added 8\trun it d b")) // its end and its beginning may be two reconciles
 		w.Expect(end()).To(Succeed())
 	}, service("a", 1), service("b", 1))
 }

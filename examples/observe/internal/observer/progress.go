@@ -33,20 +33,20 @@ type entry struct {
 	*Summary
 }
 
-// turn tells that argv runs for an object.
-func (p Progress) turn(t Type, key reconcile.Key, v version, argv []string) {
+// attempt says that argv runs for an object.
+func (p Progress) attempt(t Type, key reconcile.Key, v version, argv []string) {
 	e := entry{
 		Type: t, ResourceVersion: v.resourceVersion, Namespace: key.Namespace, Name: key.Name, UID: v.uid, Command: argv,
 	}
 	p.tell(e, fmt.Sprintf("%s %s\t%s", t, v.resourceVersion, command.Line(argv)))
 }
 
-// begin tells that the first pass over the objects of the first list begins, end
+// begin says that the first pass over the objects of the first list begins, end
 // that it is over.
 func (p Progress) begin() { p.tell(entry{Type: "SyncStarted"}, "Sync started") }
 func (p Progress) end()   { p.tell(entry{Type: "SyncEnded"}, "Sync ended") }
 
-// Sum tells a summary: as a line for people, or as an object on Out.
+// Sum writes a summary: as a line for people, or as an object on Out.
 func (p Progress) Sum(s Summary, people io.Writer) {
 	switch {
 	case p.Out == nil:

@@ -47,7 +47,7 @@ func (r *reconciler[T]) Reconcile(ctx context.Context, request reconcile.Request
 	if found {
 		err = r.present(ctx, request.Key, object)
 	} else {
-		after, err = r.gone(ctx, request.Key)
+		after, err = r.deleted(ctx, request.Key)
 	}
 	if r.memory.try(request.Key) {
 		r.progress.end()
@@ -73,15 +73,15 @@ func (r *reconciler[T]) present(ctx context.Context, key reconcile.Key, object T
 		r.memory.end(key, true)
 		return reconcile.Terminal(err) // it follows from the object
 	}
-	err = r.run(ctx, turn{t, key, v, call, len(r.options.Each) > 0, retry})
+	err = r.run(ctx, attempt{t, key, v, call, len(r.options.Each) > 0, retry})
 	r.memory.end(key, err != nil)
 	return err
 }
 
-// gone runs the delete command, once the server has agreed. An object that has
+// deleted runs the delete command, once the server has agreed. An object that has
 // merely left the selection is asked for again after a while: its deletion is no
 // event of ours any more.
-func (r *reconciler[T]) gone(ctx context.Context, key reconcile.Key) (after time.Duration, err error) {
+func (r *reconciler[T]) deleted(ctx context.Context, key reconcile.Key) (after time.Duration, err error) {
 	if len(r.options.Delete) == 0 {
 		return 0, nil
 	}
@@ -106,7 +106,7 @@ func (r *reconciler[T]) gone(ctx context.Context, key reconcile.Key) (after time
 		r.memory.end(key, true)
 		return 0, reconcile.Terminal(err)
 	}
-	err = r.run(ctx, turn{Deleted, key, v, call, true, retry})
+	err = r.run(ctx, attempt{Deleted, key, v, call, true, retry})
 	r.memory.end(key, err != nil)
 	if err == nil {
 		r.counts.deletions.Add(1)
@@ -114,8 +114,8 @@ func (r *reconciler[T]) gone(ctx context.Context, key reconcile.Key) (after time
 	return 0, err
 }
 
-// A turn is one run, and the immediate repetitions of it.
-type turn struct {
+// An attempt is one run, and the immediate repetitions of it.
+type attempt struct {
 	Type
 	key      reconcile.Key
 	version  version
@@ -124,9 +124,9 @@ type turn struct {
 	retry    bool
 }
 
-func (r *reconciler[T]) run(ctx context.Context, t turn) error {
+func (r *reconciler[T]) run(ctx context.Context, t attempt) error {
 	r.counts.changes.WithLabelValues(string(t.Type)).Inc()
-	r.progress.turn(t.Type, t.key, t.version, t.call.Argv)
+	r.progress.attempt(t.Type, t.key, t.version, t.call.Argv)
 	if t.retry {
 		r.counts.retries.Add(1)
 	}

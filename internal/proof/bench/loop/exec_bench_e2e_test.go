@@ -15,7 +15,7 @@ import (
 	"github.com/homeostat/homeostat/internal/proof/e2e"
 )
 
-// From exec to the end of a program in its first turn, with 100 ConfigMaps on a
+// From exec to the end of a program in its first reconcile, with 100 ConfigMaps on a
 // real API server.
 func BenchmarkExec(b *testing.B) {
 	cluster, err := e2e.Start(b.Context(), &e2e.Options{Progress: b.Output()})

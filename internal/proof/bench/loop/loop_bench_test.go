@@ -11,18 +11,18 @@ import (
 	"time"
 )
 
-// A stage runs a loop, counts its turns and ends it.
+// A stage runs a loop, counts its reconciles and ends it.
 type stage struct {
 	loop
-	turns  atomic.Int64
+	count  atomic.Int64
 	goal   atomic.Int64
 	met    chan struct{}
 	cancel context.CancelFunc
 	ended  chan error
 }
 
-func (s *stage) turn(key) {
-	if s.turns.Add(1) == s.goal.Load() {
+func (s *stage) reconciled(key) {
+	if s.count.Add(1) == s.goal.Load() {
 		s.met <- struct{}{}
 	}
 }
@@ -46,7 +46,7 @@ func (s *stage) stop(b *testing.B) {
 	}
 }
 
-// A meter reports what so many turns cost.
+// A meter reports what so many reconciles cost.
 type meter struct {
 	b      *testing.B
 	cpu    time.Duration
@@ -62,16 +62,16 @@ func measure(b *testing.B) *meter {
 	return m
 }
 
-func (m *meter) report(turns int) {
+func (m *meter) report(reconciles int) {
 	used, took := cpu(m.b)-m.cpu, time.Since(m.clock)
 	var after runtime.MemStats
 	runtime.ReadMemStats(&after)
-	n := float64(turns)
+	n := float64(reconciles)
 	m.b.ReportMetric(0, "ns/op")
-	m.b.ReportMetric(float64(used)/n, "cpu-ns/turn")
-	m.b.ReportMetric(float64(took)/n, "ns/turn")
-	m.b.ReportMetric(float64(after.Mallocs-m.before.Mallocs)/n, "allocs/turn")
-	m.b.ReportMetric(float64(after.TotalAlloc-m.before.TotalAlloc)/n, "B/turn")
+	m.b.ReportMetric(float64(used)/n, "cpu-ns/reconcile")
+	m.b.ReportMetric(float64(took)/n, "ns/reconcile")
+	m.b.ReportMetric(float64(after.Mallocs-m.before.Mallocs)/n, "allocs/reconcile")
+	m.b.ReportMetric(float64(after.TotalAlloc-m.before.TotalAlloc)/n, "B/reconcile")
 }
 
 // 500,000 keys become due at once, and nothing is to be done about any.
@@ -85,16 +85,16 @@ func BenchmarkNoOp(b *testing.B) {
 		for _, rival := range rivals {
 			b.Run("workers="+strconv.Itoa(workers)+"/impl="+rival.name, func(b *testing.B) {
 				s := newStage(1) // that of the memory's only object
-				s.start(b, rival.make(b, setup{newMemory(1), workers, s.turn}))
+				s.start(b, rival.make(b, setup{newMemory(1), workers, s.reconciled}))
 				<-s.met
 				if rival.name == "homeostat" {
 					<-time.After(100 * time.Millisecond) // the bell's own first event
 				}
-				s.turns.Store(0)
+				s.count.Store(0)
 				s.goal.Store(n)
 				m, rounds := measure(b), 0
 				for b.Loop() {
-					s.turns.Store(0)
+					s.count.Store(0)
 					s.add(keys)
 					<-s.met
 					rounds++
@@ -106,7 +106,7 @@ func BenchmarkNoOp(b *testing.B) {
 	}
 }
 
-// From nothing to the end of the first turn of each of 100,000 objects.
+// From nothing to the end of the first reconcile of each of 100,000 objects.
 func BenchmarkFlood(b *testing.B) {
 	const n = 100_000
 	for _, rival := range rivals {
@@ -117,7 +117,7 @@ func BenchmarkFlood(b *testing.B) {
 				server, s := newMemory(n), newStage(n)
 				runtime.GC()
 				began, before := time.Now(), cpu(b)
-				s.start(b, rival.make(b, setup{server, 16, s.turn}))
+				s.start(b, rival.make(b, setup{server, 16, s.reconciled}))
 				<-s.met
 				took, used = took+time.Since(began), used+cpu(b)-before
 				s.stop(b)
@@ -139,7 +139,7 @@ func BenchmarkEventToReconcile(b *testing.B) {
 			server := newMemory(len(l.sent))
 			s.start(b, rival.make(b, setup{server, 4, func(k key) {
 				l.note(k)
-				s.turn(k)
+				s.reconciled(k)
 			}}))
 			<-s.met
 			for tick := time.NewTicker(time.Millisecond); b.Loop(); <-tick.C {
@@ -153,7 +153,7 @@ func BenchmarkEventToReconcile(b *testing.B) {
 }
 
 // From the event to the reconciler, while 20,000 objects of the first list wait
-// for their first turn, each of which takes a millisecond.
+// for their first reconcile, each of which takes a millisecond.
 func BenchmarkFreshDuringFlood(b *testing.B) {
 	const updates = 150
 	for _, rival := range rivals {
@@ -164,7 +164,7 @@ func BenchmarkFreshDuringFlood(b *testing.B) {
 				server := newMemory(len(l.sent))
 				s.start(b, rival.make(b, setup{server, 16, func(k key) {
 					l.note(k)
-					s.turn(k)
+					s.reconciled(k)
 					<-time.After(time.Millisecond)
 				}}))
 				<-s.met
@@ -183,7 +183,7 @@ func BenchmarkFreshDuringFlood(b *testing.B) {
 	}
 }
 
-// A lateness is how long after an update the turn of its key begins.
+// A lateness is how long after an update the reconcile of its key begins.
 type lateness struct {
 	sent []atomic.Int64 // when the i-th object was updated
 	last int
@@ -193,7 +193,7 @@ type lateness struct {
 }
 
 // update changes an object: the later ones first, which wait longest for their
-// first turn.
+// first reconcile.
 func (l *lateness) update(server *memory) {
 	l.last++
 	i := len(l.sent) - 1 - l.last%len(l.sent)

@@ -1,5 +1,5 @@
 // Package loop_test measures a controller's loop, from the event to the end of
-// the turn, beside controller-runtime and a loop written with client-go alone.
+// the reconcile, beside controller-runtime and a loop written with client-go alone.
 package loop_test
 
 import (

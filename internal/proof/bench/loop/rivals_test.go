@@ -20,9 +20,9 @@ import (
 
 // A setup is what a loop works on.
 type setup struct {
-	server  *memory
-	workers int
-	turn    func(key) // the reconciler
+	server     *memory
+	workers    int
+	reconciled func(key) // the reconciler
 }
 
 // A loop runs until its context ends. add makes so many keys due, without
@@ -49,7 +49,7 @@ func newOurs(b *testing.B, s setup) loop {
 	var due []key
 	c, err := reconcile.New("bench", informer.For(s.server, options), reconcile.Func[*corev1.ConfigMap](
 		func(_ context.Context, r reconcile.Request[*corev1.ConfigMap]) (reconcile.Result, error) {
-			s.turn(r.Key)
+			s.reconciled(r.Key)
 			return reconcile.Result{}, nil
 		}),
 		&reconcile.Options{Workers: s.workers, Triggers: []reconcile.Trigger{
@@ -70,7 +70,7 @@ func newRuntime(b *testing.B, s setup, priority bool) loop {
 	skip := true
 	c, err := controller.NewUnmanaged("bench", controller.Options{
 		Reconciler: cr.Func(func(_ context.Context, r cr.Request) (cr.Result, error) {
-			s.turn(r.NamespacedName)
+			s.reconciled(r.NamespacedName)
 			return cr.Result{}, nil
 		}),
 		MaxConcurrentReconciles: s.workers, UsePriorityQueue: &priority,
@@ -122,7 +122,7 @@ func newRaw(_ *testing.B, s setup) loop {
 			if shutdown {
 				return
 			}
-			s.turn(k)
+			s.reconciled(k)
 			q.Forget(k)
 			q.Done(k)
 		}

@@ -29,7 +29,7 @@ import (
 )
 
 // programs make their clients, run one controller of ConfigMaps, and call
-// turned in the first turn.
+// changed in the first reconcile.
 var programs = []struct {
 	name string
 	run  func(ctx context.Context, c *rest.Config, turned func()) error
@@ -110,7 +110,7 @@ func runRaw(ctx context.Context, c *rest.Config, turned func()) error {
 	return nil
 }
 
-// From a rest.Config to the first turn, with 100 objects on a server that
+// From a rest.Config to the first reconcile, with 100 objects on a server that
 // answers at once: what the libraries wait for of their own accord.
 func BenchmarkStart(b *testing.B) {
 	for _, program := range programs {

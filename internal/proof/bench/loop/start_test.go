@@ -10,7 +10,7 @@ import (
 	"github.com/homeostat/homeostat/internal/apisim"
 )
 
-// In virtual time nothing takes any, so what passes until the first turn is what
+// In virtual time nothing takes any, so what passes until the first reconcile is what
 // a library waits for of its own accord: polls and periods.
 func TestNothingIsWaitedForBeforeTheFirstTurn(t *testing.T) {
 	for _, program := range programs {
@@ -31,7 +31,7 @@ func TestNothingIsWaitedForBeforeTheFirstTurn(t *testing.T) {
 			waited := time.Since(began)
 			t.Logf("%s waits for %v", program.name, waited)
 			if program.name == "homeostat" && waited != 0 {
-				t.Errorf("%s waits for %v until its first turn, without need", program.name, waited)
+				t.Errorf("%s waits for %v until its first reconcile, without need", program.name, waited)
 			}
 			cancel()
 			if err := <-ended; err != nil {

@@ -61,7 +61,7 @@ func BenchmarkHandOff(b *testing.B) {
 	})
 }
 
-// Each worker takes a key, adds it again and ends its turn.
+// Each worker takes a key, adds it again and ends it.
 func BenchmarkRequeueLoop(b *testing.B) {
 	for _, workers := range []int{1, 4, 16, 64} {
 		b.Run("workers="+strconv.Itoa(workers), func(b *testing.B) {
@@ -198,7 +198,7 @@ func report(b *testing.B, spent map[string]time.Duration) {
 }
 
 // A failure is counted, its retry put off, and both forgotten. Ours takes the
-// key first, since only a turn can fail.
+// key first, since only what was dispatched can fail.
 func BenchmarkRetryForget(b *testing.B) {
 	each(b, func(b *testing.B, s subject) {
 		all := keys(1024)
@@ -265,9 +265,9 @@ func lateness(s subject) []time.Duration {
 }
 
 // Of five background keys under endless live keys, how many are served within
-// 100,000 turns, and after how many the last.
+// 100,000 dispatches, and after how many the last.
 func BenchmarkStarvation(b *testing.B) {
-	const turns, background = 100_000, 5
+	const dispatches, background = 100_000, 5
 	all := keys(64 + background)
 	each(b, func(b *testing.B, s subject) {
 		served, last := 0, 0
@@ -279,7 +279,7 @@ func BenchmarkStarvation(b *testing.B) {
 				s.addBackground(k)
 			}
 			served, last = 0, 0
-			for i := range turns {
+			for i := range dispatches {
 				t := s.get()
 				if slices.Contains(all[64:], t.key) {
 					served, last = served+1, i+1
@@ -291,7 +291,7 @@ func BenchmarkStarvation(b *testing.B) {
 			}
 		}
 		b.ReportMetric(float64(served), "served")
-		b.ReportMetric(float64(last), "turns-to-last")
+		b.ReportMetric(float64(last), "dispatches-to-last")
 		b.ReportMetric(0, "ns/op")
 	})
 }

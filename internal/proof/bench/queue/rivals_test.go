@@ -20,8 +20,8 @@ import (
 
 type key = types.NamespacedName
 
-// A turn is a key in the hands of a worker; ours carries its item.
-type turn struct {
+// A dispatch is a key in the hands of a worker; ours carries its item.
+type dispatch struct {
 	key  key
 	item queue.Item[key]
 }
@@ -31,8 +31,8 @@ type subject interface { //nolint:interfacebloat // it is every call that is mea
 	add(k key)
 	addBackground(k key)
 	addAfter(k key, d time.Duration)
-	get() turn
-	done(t turn)
+	get() dispatch
+	done(d dispatch)
 	// whole adds k, gets it, and is done with it.
 	whole(k key)
 	// retry counts a failure of k and adds it with back-off.
@@ -118,15 +118,15 @@ func (s ours) addAfter(k key, d time.Duration) {
 	s.q.AddWithOptions(k, queue.AddOptions{After: d}) // like Item.After, which has no cause
 }
 
-func (s ours) get() turn {
+func (s ours) get() dispatch {
 	item, err := s.q.Get(s.ctx)
 	if err != nil {
-		return turn{}
+		return dispatch{}
 	}
-	return turn{item.Key(), item}
+	return dispatch{item.Key(), item}
 }
 
-func (s ours) done(t turn) { t.item.Done() }
+func (s ours) done(d dispatch) { d.item.Done() }
 
 func (s ours) whole(k key) {
 	s.add(k)
@@ -134,7 +134,7 @@ func (s ours) whole(k key) {
 	item.Done()
 }
 
-// retry needs a turn, as nothing fails without one.
+// retry needs a dispatch, as nothing fails without one.
 func (s ours) retry(k key) {
 	s.add(k)
 	s.get().item.Retry()
@@ -172,7 +172,7 @@ func newClientGo(p workqueue.MetricsProvider) subject {
 func (s theirs) add(k key)                       { s.Add(k) }
 func (s theirs) addBackground(k key)             { s.Add(k) }
 func (s theirs) addAfter(k key, d time.Duration) { s.AddAfter(k, d) }
-func (s theirs) done(t turn)                     { s.Done(t.key) }
+func (s theirs) done(d dispatch)                 { s.Done(d.key) }
 func (s theirs) retry(k key)                     { s.AddRateLimited(k) }
 func (s theirs) forget(k key)                    { s.Forget(k) }
 func (s theirs) stop()                           { s.ShutDown() }
@@ -183,9 +183,9 @@ func (s theirs) whole(k key) {
 	s.Done(got)
 }
 
-func (s theirs) get() turn {
+func (s theirs) get() dispatch {
 	k, _ := s.Get()
-	return turn{key: k}
+	return dispatch{key: k}
 }
 
 // runtime is controller-runtime's queue, which knows priorities.

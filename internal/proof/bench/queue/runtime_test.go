@@ -17,7 +17,7 @@ import (
 	adapter "github.com/homeostat/homeostat/queue/workqueue"
 )
 
-// A controller of controller-runtime runs on our queue: first turns, retries
+// A controller of controller-runtime runs on our queue: first reconciles, retries
 // with back-off, second looks, and the end.
 func TestControllerRuntimeRunsOnOurQueue(t *testing.T) {
 	var made *queue.Queue[reconcile.Request]
@@ -37,19 +37,19 @@ func TestControllerRuntimeRunsOnOurQueue(t *testing.T) {
 		requests[name] = reconcile.Request{NamespacedName: key{Namespace: "default", Name: name}}
 	}
 	var mu sync.Mutex
-	turns := map[string]int{}
+	reconciles := map[string]int{}
 	finished := make(chan struct{})
 	reconciler := reconcile.Func(func(_ context.Context, r reconcile.Request) (reconcile.Result, error) {
 		mu.Lock()
 		defer mu.Unlock()
-		turns[r.Name]++
-		if turns["plain"] == 1 && turns["fails twice"] == 3 && turns["looks again"] == 2 {
+		reconciles[r.Name]++
+		if reconciles["plain"] == 1 && reconciles["fails twice"] == 3 && reconciles["looks again"] == 2 {
 			close(finished)
 		}
 		switch {
-		case r.Name == "fails twice" && turns[r.Name] < 3:
+		case r.Name == "fails twice" && reconciles[r.Name] < 3:
 			return reconcile.Result{}, errors.New("not yet")
-		case r.Name == "looks again" && turns[r.Name] < 2:
+		case r.Name == "looks again" && reconciles[r.Name] < 2:
 			return reconcile.Result{RequeueAfter: time.Millisecond}, nil
 		}
 		return reconcile.Result{}, nil
@@ -83,7 +83,7 @@ func TestControllerRuntimeRunsOnOurQueue(t *testing.T) {
 	select {
 	case <-finished:
 	case <-ctx.Done():
-		t.Fatalf("turns so far: %v", turns)
+		t.Fatalf("reconciles so far: %v", reconciles)
 	}
 	cancel()
 	if err := <-ended; err != nil {

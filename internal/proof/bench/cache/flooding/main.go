@@ -1,7 +1,7 @@
-// Command flooding measures how long a fresh update waits for its turn while the
+// Command flooding measures how long a fresh update waits to be reconciled while the
 // objects of a first list wait for theirs: from the server, which writes the
 // time of sending into the resourceVersion, over HTTP, the cache and the queue
-// to the reconciler. Turns take a millisecond. Each implementation runs in a
+// to the reconciler. A reconcile takes a millisecond. Each implementation runs in a
 // process of its own against one server process.
 //
 //	go run ./cache/flooding -pods 100000
@@ -29,7 +29,7 @@ func main() {
 	every := flag.Duration("every", 5*time.Millisecond, "from one update to the next")
 	apart.Program{
 		Implementations: rival.Loops(),
-		Head:            "p50 | p99 | largest | from the start to the first turn | … to the end of the flood | CPU time",
+		Head:            "p50 | p99 | largest | from the start to the first reconcile | … to the end of the flood | CPU time",
 		Measure: func(impl, url string, pods int) (string, error) {
 			f := &flood{
 				pods: pods, updates: *updates, began: time.Now(), flowing: make(chan struct{}), over: make(chan struct{}),
@@ -39,23 +39,23 @@ func main() {
 	}.Main()
 }
 
-// A flood is the first turns of all Pods, and the updates that come in between.
+// A flood is the first reconciles of all Pods, and the updates that come in between.
 type flood struct {
 	pods, updates int
 	began         time.Time
-	flowing, over chan struct{} // closed after some turns, and after everything
+	flowing, over chan struct{} // closed after some reconciles, and after everything
 
 	mu          sync.Mutex // guards what follows
 	first, last time.Duration
-	known       map[string]struct{} // names of Pods that have had their turn
+	known       map[string]struct{} // names of Pods that have been reconciled
 	versions    map[string]struct{} // of updates
 	late        []time.Duration
 }
 
-// enough turns show that the flood has begun.
+// enough reconciles show that the flood has begun.
 const enough = 100
 
-func (f *flood) turn(pod *corev1.Pod) {
+func (f *flood) reconcile(pod *corev1.Pod) {
 	now := time.Now()
 	f.note(pod, now)
 	<-time.After(time.Millisecond)
@@ -90,7 +90,7 @@ func (f *flood) measure(impl, url string, workers int, every time.Duration) (row
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	ended := make(chan error, 1)
-	go func() { ended <- rival.Loop(ctx, impl, url, workers, f.turn) }()
+	go func() { ended <- rival.Loop(ctx, impl, url, workers, f.reconcile) }()
 	select {
 	case <-f.flowing:
 	case err := <-ended:

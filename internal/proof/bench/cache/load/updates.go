@@ -21,7 +21,7 @@ type order struct {
 
 const (
 	// fresh is how many Pods are updated: the last ones, which wait longest for
-	// their first turn.
+	// their first reconcile.
 	fresh = 2000
 	// stride goes through them in another order, as kubelets do.
 	stride = 7919

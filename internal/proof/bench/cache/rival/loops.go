@@ -25,12 +25,12 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// A Turn looks at a Pod that is due, as the cache has it.
-type Turn func(pod *corev1.Pod)
+// A Work looks at a Pod that is due, as the cache has it.
+type Work func(pod *corev1.Pod)
 
 type loop struct {
 	name string
-	run  func(ctx context.Context, url string, workers int, turn Turn) error
+	run  func(ctx context.Context, url string, workers int, work Work) error
 }
 
 func loops() []loop {
@@ -51,16 +51,16 @@ func Loops() (names []string) {
 }
 
 // Loop runs the loop of that name until ctx ends: a cache of the Pods of the
-// server at url, a queue, and workers that call turn.
-func Loop(ctx context.Context, name, url string, workers int, turn Turn) error {
+// server at url, a queue, and workers that call work.
+func Loop(ctx context.Context, name, url string, workers int, work Work) error {
 	at := slices.Index(Loops(), name)
 	if at < 0 {
 		return fmt.Errorf("there is no loop named %q", name)
 	}
-	return loops()[at].run(ctx, url, workers, turn)
+	return loops()[at].run(ctx, url, workers, work)
 }
 
-func ourLoop(ctx context.Context, url string, workers int, turn Turn) error {
+func ourLoop(ctx context.Context, url string, workers int, work Work) error {
 	client, err := clientOf(url)
 	if err != nil {
 		return err
@@ -68,7 +68,7 @@ func ourLoop(ctx context.Context, url string, workers int, turn Turn) error {
 	c, err := reconcile.New("bench", informer.For(client.CoreV1().Pods(""), nil), reconcile.Func[*corev1.Pod](
 		func(_ context.Context, r reconcile.Request[*corev1.Pod]) (reconcile.Result, error) {
 			if pod, ok := r.Object(); ok {
-				turn(pod)
+				work(pod)
 			}
 			return reconcile.Result{}, nil
 		}), &reconcile.Options{Workers: workers})
@@ -78,9 +78,9 @@ func ourLoop(ctx context.Context, url string, workers int, turn Turn) error {
 	return c.Run(ctx)
 }
 
-func runtimeLoop(priority bool) func(ctx context.Context, url string, workers int, turn Turn) error {
+func runtimeLoop(priority bool) func(ctx context.Context, url string, workers int, work Work) error {
 	log.SetLogger(logr.Discard())
-	return func(ctx context.Context, url string, workers int, turn Turn) error {
+	return func(ctx context.Context, url string, workers int, work Work) error {
 		caches, err := cache.New(config(url), cache.Options{Scheme: scheme.Scheme, Mapper: mapper{}})
 		if err != nil {
 			return fmt.Errorf("making a cache: %w", err)
@@ -92,7 +92,7 @@ func runtimeLoop(priority bool) func(ctx context.Context, url string, workers in
 				if err := caches.Get(ctx, r.NamespacedName, &pod); err != nil {
 					return cr.Result{}, err
 				}
-				turn(&pod)
+				work(&pod)
 				return cr.Result{}, nil
 			}),
 			MaxConcurrentReconciles: workers, UsePriorityQueue: &priority, SkipNameValidation: &skip, Logger: logr.Discard(),
@@ -112,7 +112,7 @@ func runtimeLoop(priority bool) func(ctx context.Context, url string, workers in
 }
 
 // clientGoLoop is what people write without an SDK.
-func clientGoLoop(ctx context.Context, url string, workers int, turn Turn) error {
+func clientGoLoop(ctx context.Context, url string, workers int, work Work) error {
 	client, err := clientOf(url)
 	if err != nil {
 		return err
@@ -131,14 +131,14 @@ func clientGoLoop(ctx context.Context, url string, workers int, turn Turn) error
 	if err != nil {
 		return fmt.Errorf("adding a handler: %w", err)
 	}
-	work := func() {
+	worker := func() {
 		for {
 			key, shutdown := q.Get()
 			if shutdown {
 				return
 			}
 			if pod, err := lister.Pods(key.Namespace).Get(key.Name); err == nil {
-				turn(pod)
+				work(pod)
 			}
 			q.Forget(key)
 			q.Done(key)
@@ -150,7 +150,7 @@ func clientGoLoop(ctx context.Context, url string, workers int, turn Turn) error
 	running.Go(func() { shared.RunWithContext(ctx) })
 	clientgocache.WaitForCacheSync(ctx.Done(), registered.HasSynced)
 	for range workers {
-		running.Go(work)
+		running.Go(worker)
 	}
 	<-ctx.Done()
 	return nil

@@ -1,4 +1,4 @@
-// Command client-go is a controller of ConfigMaps that ends in its first turn,
+// Command client-go is a controller of ConfigMaps that ends in its first reconcile,
 // as people write it without an SDK.
 package main
 

@@ -1,5 +1,5 @@
 // Command controller-runtime is a controller of ConfigMaps that ends in its
-// first turn.
+// first reconcile.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// Command homeostat is a controller of ConfigMaps that ends in its first turn.
+// Command homeostat is a controller of ConfigMaps that ends in its first reconcile.
 package main
 
 import (
