@@ -25,8 +25,8 @@ type RebootGroup struct {
 // RebootGroupSpec holds the rules, which the administrator sets.
 type RebootGroupSpec struct {
 	// NodeSelector selects the nodes of the group; without it, all. A node that
-	// several groups select belongs to the first of them by name, and to the
-	// group named [DefaultName] last.
+	// several groups select is rebooted by none of them; the group named
+	// [DefaultName] has only nodes that no other selects.
 	NodeSelector *metav1.LabelSelector `json:"nodeSelector,omitempty"`
 	// MaxUnavailable is how many nodes of the group may be unavailable at once,
 	// or which percentage of them, rounded down, but at least 1.

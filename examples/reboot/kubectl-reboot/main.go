@@ -70,15 +70,17 @@ func request(p *plugin.Plugin) *cobra.Command {
 	c := &cobra.Command{
 		Use: "request NODE...", Short: "Ask for the reboot of nodes", Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, nodes []string) error {
-			if err := p.Request(cmd.Context(), id, nodes...); err != nil || !wait {
+			asked, err := p.Request(cmd.Context(), id, nodes...)
+			if !wait {
 				return err
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
 			defer cancel()
-			return p.Wait(ctx, nodes...)
+			return errors.Join(err, p.Wait(ctx, asked...))
 		},
 	}
-	c.Flags().StringVar(&id, "request", "", "a short text that stands for the request, such as kernel-6.12")
+	c.Flags().StringVar(&id, "request", "", "a short `text` that stands for the request, such as kernel-6.12 "+
+		"(default: one of the time)")
 	c.Flags().BoolVar(&wait, "wait", false, "wait until all are back, and tell of their progress")
 	c.Flags().DurationVar(&timeout, "timeout", time.Hour, "how long to wait")
 	return c

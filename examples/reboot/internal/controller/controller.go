@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -90,14 +91,21 @@ func (c *Controller) groupsOfNode(_ context.Context, before, after *corev1.Node)
 	return c.allGroups(), nil
 }
 
-// groupsOfGroup looks at every group when the spec of one changes: it may take
-// nodes from the others.
+// groupsOfGroup looks at every group when the spec of one changes, or it releases a slot:
+// it may take nodes from the others, or leave them to them.
 func (c *Controller) groupsOfGroup(_ context.Context, before, after *api.RebootGroup) ([]reconcile.Key, error) {
 	if before != nil && after != nil && before.Generation == after.Generation &&
-		(before.DeletionTimestamp == nil) == (after.DeletionTimestamp == nil) {
+		(before.DeletionTimestamp == nil) == (after.DeletionTimestamp == nil) && !released(before, after) {
 		return nil, nil
 	}
 	return c.allGroups(), nil
+}
+
+// released reports whether a node that had a slot has none any more.
+func released(before, after *api.RebootGroup) bool {
+	return slices.ContainsFunc(before.Status.Slots, func(s api.Slot) bool {
+		return !rules.Holds(after.Status.Slots, s.Node)
+	})
 }
 
 // allGroups has the default group too when there is none yet.

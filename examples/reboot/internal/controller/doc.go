@@ -7,12 +7,15 @@
 //
 //	cache ──▶ a step seems due ──▶ live reads ──▶ rules ──▶ one locked write ──▶ look again
 //
-//	reserve   GET ledger, LIST nodes   write ledger
-//	grant     GET ledger, GET node     write node
-//	void      GET ledger, GET node     write node
-//	release   GET ledger, GET node     write ledger
+//	reserve   LIST ledgers, LIST nodes   write ledger
+//	grant     LIST ledgers, GET node     write node
+//	void      LIST ledgers, GET node     write node
+//	release   LIST ledgers, GET node     write ledger
 //
 // What holds:
+//   - A node that several groups select gets no slot, nor one that has a slot of another
+//     group. A slot whose node has come to belong elsewhere is given back, unless the
+//     reboot has begun.
 //   - A reservation knows the nodes as of after the ledger that it replaces.
 //   - A slot is released only when its node says that the epoch is spent: the reboot
 //     took place, or the controller has made it void. A grant replaces the node as it

@@ -26,9 +26,11 @@ func newRecorder(e events.EventRecorder, interval time.Duration) *recorder {
 	return &recorder{events: e, interval: interval, last: map[string]time.Time{}}
 }
 
-func (r *recorder) requested(nodes []*corev1.Node, group *api.RebootGroup, joined []string) {
-	for _, n := range nodes {
-		if slices.Contains(joined, n.Name) {
+// requested is sent for those that have joined and that the group may reboot.
+func (r *recorder) requested(v view, joined []string) {
+	group := v.group
+	for _, n := range v.members {
+		if slices.Contains(joined, n.Name) && v.overlaps[n.Name] == nil {
 			r.events.Eventf(n, about(group), corev1.EventTypeNormal, "Requested", "Queue",
 				"A reboot is requested; RebootGroup %s decides when", group.Name)
 		}

@@ -53,6 +53,11 @@ func (w *window) Get(ctx context.Context, name string, o metav1.GetOptions) (*ap
 	return w.Client.Get(ctx, name, o)
 }
 
+func (w *window) List(ctx context.Context, o metav1.ListOptions) (*api.RebootGroupList, error) {
+	w.reads.Add(1)
+	return w.Client.List(ctx, o)
+}
+
 func (w *window) Watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 	inner, err := w.Client.Watch(ctx, o)
 	if err != nil {
@@ -234,5 +239,20 @@ func (s *stage) state(node string) protocol.State {
 func (s *stage) ask(node string) {
 	const needed = `{"metadata":{"annotations":{"reboot.homeostat.dev/reboot-needed":""}}}`
 	_, err := s.core.CoreV1().Nodes().Patch(s.ctx, node, types.MergePatchType, []byte(needed), metav1.PatchOptions{})
+	s.Expect(err).NotTo(gomega.HaveOccurred())
+}
+
+// label gives a node another name to be selected by.
+func (s *stage) label(node, value string) {
+	s.patch(node, `{"metadata":{"labels":{"name":"`+value+`"}}}`)
+}
+
+// boot is the kubelet's report of a boot.
+func (s *stage) boot(node, id string) {
+	s.patch(node, `{"status":{"nodeInfo":{"bootID":"`+id+`"}}}`, "status")
+}
+
+func (s *stage) patch(node, change string, subresource ...string) {
+	_, err := s.core.CoreV1().Nodes().Patch(s.ctx, node, types.MergePatchType, []byte(change), metav1.PatchOptions{}, subresource...)
 	s.Expect(err).NotTo(gomega.HaveOccurred())
 }

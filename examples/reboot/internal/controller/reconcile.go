@@ -36,10 +36,11 @@ func (c *Controller) reconcile(
 	if !ok {
 		return c.missing(ctx, request.Key.Name)
 	}
-	v := c.view(group, c.cachedNodes())
+	v := newView(group, c.cachedGroups(), c.cachedNodes())
 	wait := v.change()
 	for i, slot := range group.Status.Slots {
-		decision := rules.ForSlot(v.situation(i), slot, c.cachedNode(slot.Node))
+		node := c.cachedNode(slot.Node)
+		decision := rules.ForSlot(v.situation(i, node), slot, node)
 		if decision.Step != rules.Wait {
 			return next(c.advance(ctx, group.Name, slot.Node))
 		}
@@ -67,7 +68,7 @@ func (c *Controller) missing(ctx context.Context, name string) (reconcile.Result
 	if name != api.DefaultName {
 		return reconcile.Result{}, nil
 	}
-	membership := rules.NewMembership(slices.Collect(c.groupCache.Snapshot().All()))
+	membership := rules.NewMembership(c.cachedGroups())
 	for node := range c.nodeCache.Snapshot().All() {
 		if alone(membership, node) {
 			return reconcile.Result{}, c.createDefault(ctx, node.Name)
@@ -79,8 +80,8 @@ func (c *Controller) missing(ctx context.Context, name string) (reconcile.Result
 // alone reports whether the node asks for a reboot, and no group selects it.
 func alone(membership rules.Membership, node *corev1.Node) bool {
 	_, asked := node.Annotations[protocol.Needed]
-	group, _ := membership.Group(node)
-	return asked && group == ""
+	group, rivals := membership.Group(node)
+	return asked && group == "" && len(rivals) == 0
 }
 
 // createDefault creates the built-in group if the live node needs it, for all that
@@ -118,7 +119,8 @@ func (c *Controller) stuck(v view) (names []string, next time.Duration) {
 			next = rules.Sooner(next, left)
 			continue
 		}
-		decision := rules.ForSlot(v.situation(i), slot, c.cachedNode(slot.Node))
+		node := c.cachedNode(slot.Node)
+		decision := rules.ForSlot(v.situation(i, node), slot, node)
 		names = append(names, fmt.Sprintf("%s since %s: %s", slot.Node, slot.Since.UTC().Format(time.RFC3339), decision.Why))
 	}
 	return names, next

@@ -10,21 +10,21 @@ import (
 	"github.com/homeostat/homeostat/examples/reboot/internal/rules"
 )
 
-// reserve gives out free slots and keeps the queue, by live reads: the ledger,
-// then all nodes. Wrote is false if they ask for nothing.
+// reserve gives out free slots and keeps the queue, by live reads: the ledgers of all
+// groups, then all nodes. Wrote is false if they ask for nothing.
 func (c *Controller) reserve(ctx context.Context, group string) (wrote bool, err error) {
-	ledger, err := c.liveGroup(ctx, group)
+	ledger, groups, err := c.ledger(ctx, group)
 	if err != nil {
 		return false, err
 	}
-	if ledger.DeletionTimestamp != nil {
+	if ledger == nil || ledger.DeletionTimestamp != nil {
 		return false, nil
 	}
 	nodes, err := c.liveNodes(ctx)
 	if err != nil {
 		return false, err
 	}
-	v := c.view(ledger, nodes)
+	v := newView(ledger, groups, nodes)
 	r := c.free(ctx, &v)
 	if len(r.Slots) == 0 && slices.Equal(r.Queue, ledger.Status.Queue) {
 		return false, nil
@@ -45,7 +45,7 @@ func (c *Controller) reserve(ctx context.Context, group string) (wrote bool, err
 	for _, slot := range r.Slots {
 		logger.Info("reserved a slot", "node", slot.Node, "request", slot.Request, "epoch", slot.Epoch)
 	}
-	c.recorder.requested(nodes, ledger, r.Joined)
+	c.recorder.requested(v, r.Joined)
 	if r.Full && v.terms().Limit > 0 {
 		c.recorder.full(ledger, v.limit)
 	}

@@ -12,11 +12,11 @@ import (
 	"github.com/homeostat/homeostat/examples/reboot/internal/rules"
 )
 
-// advance makes the next step about one slot, by live reads: the ledger, then the
-// node. Wrote is false if they ask for none.
+// advance makes the next step about one slot, by live reads: the ledgers of all groups,
+// then the node. Wrote is false if they ask for none.
 func (c *Controller) advance(ctx context.Context, group, node string) (wrote bool, err error) {
-	ledger, err := c.liveGroup(ctx, group)
-	if err != nil {
+	ledger, groups, err := c.ledger(ctx, group)
+	if err != nil || ledger == nil {
 		return false, err
 	}
 	live, err := c.liveNode(ctx, node)
@@ -28,8 +28,8 @@ func (c *Controller) advance(ctx context.Context, group, node string) (wrote boo
 		return false, nil // Another controller has released it.
 	}
 	slot := ledger.Status.Slots[at]
-	v := c.view(ledger, c.cachedNodes()) // The cache only tells how many nodes a percentage is of.
-	decision := rules.ForSlot(v.situation(at), slot, live)
+	v := newView(ledger, groups, c.cachedNodes()) // The cache only tells how many nodes a percentage is of.
+	decision := rules.ForSlot(v.situation(at, live), slot, live)
 	if decision.Step == rules.Wait {
 		return false, nil
 	}

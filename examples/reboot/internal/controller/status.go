@@ -14,10 +14,10 @@ import (
 // describe fills in what people read in a status, as of its slots and queue.
 func (c *Controller) describe(v view, stuck []string, s *api.RebootGroupStatus) {
 	s.ObservedGeneration = v.group.Generation
-	s.Nodes, s.Limit = int32(len(v.members)), int32(v.limit)
+	s.Nodes, s.Limit = int32(v.own), int32(v.limit)
 	for _, condition := range rules.Report(rules.Facts{
-		Group: v.group, Faults: v.faults, Limit: v.limit, Members: v.members,
-		Slots: s.Slots, Queue: s.Queue, Stuck: stuck, Overlaps: v.overlaps,
+		Group: v.group, Faults: v.faults, Limit: v.limit, Nodes: v.own, Members: v.members, Guests: v.guests,
+		Slots: s.Slots, Queue: s.Queue, Stuck: stuck, Overlaps: v.overlaps, Barred: v.barred,
 		Closed: v.shut(), Blocked: v.blocked, Retry: v.group.Spec.Drain.Retry(), Now: v.now,
 	}) {
 		condition.LastTransitionTime = metav1.Time{Time: v.now}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,42 +17,68 @@ import (
 	"github.com/homeostat/homeostat/examples/reboot/internal/rules"
 )
 
-// A view is what one decision is based on: a group and nodes, cached or live.
+// A view is what one decision is based on: groups and nodes, cached or live.
 type view struct {
-	group    *api.RebootGroup
-	members  []*corev1.Node
-	overlaps map[string][]string
-	limit    int
-	faults   error
-	windows  rules.Windows
-	blocked  string // why nothing may be reserved, although the group is open
-	now      time.Time
+	group      *api.RebootGroup
+	membership rules.Membership
+	members    []*corev1.Node      // all that the group selects
+	own        int                 // those of them that belong to it
+	guests     []*corev1.Node      // the others that hold one of its slots
+	overlaps   map[string][]string // the groups that select a member, if several do
+	barred     map[string]string   // why a member gets no slot of this group
+	limit      int
+	faults     error
+	windows    rules.Windows
+	blocked    string // why nothing may be reserved, although the group is open
+	now        time.Time
 }
 
-// view sorts the nodes of the group out of all nodes. Other groups are those of
-// the cache: they decide which nodes are in this group, not how many may go.
-func (c *Controller) view(group *api.RebootGroup, nodes []*corev1.Node) view {
-	v := view{group: group, overlaps: map[string][]string{}, now: time.Now()}
-	groups := []*api.RebootGroup{group}
-	for g := range c.groupCache.Snapshot().All() {
-		if g.Name != group.Name {
-			groups = append(groups, g)
+// newView sorts the nodes of a group out of all nodes. Groups are all groups, and group is
+// one of them.
+func newView(group *api.RebootGroup, groups []*api.RebootGroup, nodes []*corev1.Node) view {
+	v := view{
+		group: group, membership: rules.NewMembership(groups), overlaps: map[string][]string{},
+		barred: map[string]string{}, now: time.Now(),
+	}
+	holders := map[types.UID]string{}
+	for _, g := range groups {
+		for _, s := range g.Status.Slots {
+			holders[s.NodeUID] = g.Name
 		}
 	}
-	membership := rules.NewMembership(groups)
 	for _, n := range nodes {
-		if name, others := membership.Group(n); name == group.Name {
-			v.members = append(v.members, n)
-			if len(others) > 0 {
-				v.overlaps[n.Name] = others
-			}
-		}
+		place(&v, n, holders[n.UID])
 	}
 	_, selector := rules.Selector(group)
-	limit, err := rules.Limit(group, len(v.members))
+	limit, err := rules.Limit(group, v.own)
 	windows, windowErr := rules.NewWindows(group)
 	v.limit, v.windows, v.faults = limit, windows, errors.Join(selector, err, windowErr)
 	return v
+}
+
+// place adds a node to the view of a group. Holder is the group that holds a slot for it.
+func place(v *view, n *corev1.Node, holder string) {
+	name := v.group.Name
+	owner, rivals := v.membership.Group(n)
+	switch {
+	case owner == name:
+		v.own++
+		if holder != "" && holder != name {
+			v.barred[n.Name] = fmt.Sprintf("RebootGroup %s still holds a slot for it", holder)
+		}
+	case slices.Contains(rivals, name):
+		v.overlaps[n.Name], v.barred[n.Name] = rivals, rules.Contested(rivals)
+	case holder == name:
+		v.guests = append(v.guests, n)
+		return
+	default:
+		return
+	}
+	v.members = append(v.members, n)
+}
+
+func (c *Controller) cachedGroups() []*api.RebootGroup {
+	return slices.Collect(c.groupCache.Snapshot().All())
 }
 
 func (c *Controller) cachedNodes() []*corev1.Node {
@@ -86,12 +113,19 @@ func (c *Controller) liveGroups(ctx context.Context) ([]*api.RebootGroup, error)
 	return groups, nil
 }
 
-func (c *Controller) liveGroup(ctx context.Context, name string) (*api.RebootGroup, error) {
-	group, err := c.groups.Get(ctx, name, metav1.GetOptions{})
+// ledger returns the live group of that name, and all groups as of the same moment. It
+// is nil if there is none.
+func (c *Controller) ledger(ctx context.Context, name string) (*api.RebootGroup, []*api.RebootGroup, error) {
+	groups, err := c.liveGroups(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("reading RebootGroup %q: %w", name, err)
+		return nil, nil, err
 	}
-	return group, nil
+	for _, g := range groups {
+		if g.Name == name {
+			return g, groups, nil
+		}
+	}
+	return nil, groups, nil
 }
 
 // liveNode returns nil when there is no such node.
@@ -141,7 +175,7 @@ func (v view) shut() string {
 
 // terms are those of a reservation.
 func (v view) terms() rules.Terms {
-	t := rules.Terms{Limit: v.limit, Retry: v.group.Spec.Drain.Retry(), Now: v.now}
+	t := rules.Terms{Limit: v.limit, Retry: v.group.Spec.Drain.Retry(), Barred: v.barred, Now: v.now}
 	if v.closed() != "" || v.blocked != "" {
 		t.Limit = 0
 	}
@@ -164,8 +198,10 @@ func (v view) grantTerms() protocol.Terms {
 	return t
 }
 
-func (v view) situation(slot int) rules.Situation {
-	return rules.Situation{
+// situation is that of the slot at that place of the ledger, whose node is nil if it was
+// deleted.
+func (v view) situation(slot int, node *corev1.Node) rules.Situation {
+	s := rules.Situation{
 		Closed:    v.closed(),
 		Over:      v.faults == nil && slot >= v.limit,
 		Contended: len(v.group.Status.Queue) > 0,
@@ -173,4 +209,8 @@ func (v view) situation(slot int) rules.Situation {
 		Retry:     v.group.Spec.Drain.Retry(),
 		Now:       v.now,
 	}
+	if node != nil {
+		s.Stray = v.membership.Stray(v.group.Name, node)
+	}
+	return s
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -29,27 +30,35 @@ type Plugin struct {
 	Poll time.Duration
 }
 
-// ErrCalledOff is the error of Wait when a drain did not end in time.
-var ErrCalledOff = errors.New("the reboot was called off, and waits to be tried again")
-
-// Request asks for a reboot of each node. Errors: those of every node, joined.
-func (p *Plugin) Request(ctx context.Context, request string, nodes ...string) error {
+// Request asks for a reboot of each node, and returns those that it has asked for, for
+// Wait. Without a request it makes one of the time: one that was called off would wait
+// for its retry. Errors: those of every node, joined.
+func (p *Plugin) Request(ctx context.Context, request string, nodes ...string) ([]*corev1.Node, error) {
+	request = cmp.Or(request, "kubectl "+time.Now().UTC().Format(time.RFC3339))
+	var asked []*corev1.Node
 	var errs []error
 	for _, name := range nodes {
-		err := p.edit(ctx, name, func(n *corev1.Node) { protocol.Ask(n, request) })
-		if err == nil {
-			fmt.Fprintf(p.Out, "node/%s: a reboot is requested\n", name)
+		node, err := p.edit(ctx, name, func(n *corev1.Node) { protocol.Ask(n, request) })
+		if err != nil {
+			errs = append(errs, err)
+			continue
 		}
-		errs = append(errs, err)
+		asked = append(asked, node)
+		fmt.Fprintf(p.Out, "node/%s: a reboot is requested: %s\n", name, request)
+		last := protocol.Read(node).Last
+		if last != nil && last.Result == protocol.CalledOff && last.Request.Request == request {
+			fmt.Fprintf(p.Out, "node/%s: this request was called off, and is tried again later: "+
+				"another one need not wait\n", name)
+		}
 	}
-	return errors.Join(errs...)
+	return asked, errors.Join(errs...)
 }
 
 // Pause pauses or resumes nodes. Errors: those of every node, joined.
 func (p *Plugin) Pause(ctx context.Context, paused bool, nodes ...string) error {
 	var errs []error
 	for _, name := range nodes {
-		err := p.edit(ctx, name, func(n *corev1.Node) {
+		_, err := p.edit(ctx, name, func(n *corev1.Node) {
 			if delete(n.Annotations, protocol.Paused); paused {
 				metav1.SetMetaDataAnnotation(&n.ObjectMeta, protocol.Paused, "true")
 			}
@@ -84,13 +93,12 @@ func word(paused bool) string {
 	return "resumed"
 }
 
-func (p *Plugin) edit(ctx context.Context, name string, edit func(*corev1.Node)) error {
+func (p *Plugin) edit(ctx context.Context, name string, edit func(*corev1.Node)) (*corev1.Node, error) {
 	node, err := p.Nodes.Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
-		return fmt.Errorf("reading node %q: %w", name, err)
+		return nil, fmt.Errorf("reading node %q: %w", name, err)
 	}
-	_, err = patch.Merge(ctx, patch.ClusterScoped(p.Nodes), node, nil, edit)
-	return err
+	return patch.Merge(ctx, patch.ClusterScoped(p.Nodes), node, nil, edit)
 }
 
 // Status writes a line for each of the nodes, or for all.
@@ -105,10 +113,10 @@ func (p *Plugin) Status(ctx context.Context, nodes ...string) error {
 		if len(nodes) > 0 && !slices.Contains(nodes, n.Name) {
 			continue
 		}
-		group := groupOf(n, groups)
+		place := rules.PlaceOf(n, groups)
 		state := protocol.Read(n)
 		fmt.Fprintf(out, "%s\t%s\t%s\t%s\t%s\n",
-			n.Name, nameOf(group), rules.StateOf(n, group), requestOf(state), lastOf(state))
+			n.Name, nameOf(place), rules.StateOf(n, place), requestOf(state), lastOf(state))
 	}
 	if err := out.Flush(); err != nil {
 		return err
@@ -131,64 +139,14 @@ func (p *Plugin) Why(ctx context.Context, node string) error {
 		if n.Name != node {
 			continue
 		}
-		group := groupOf(n, groups)
-		fmt.Fprintf(p.Out, "%s: %s\n", n.Name, rules.StateOf(n, group))
-		for _, line := range rules.Why(n, group) {
+		place := rules.PlaceOf(n, groups)
+		fmt.Fprintf(p.Out, "%s: %s\n", n.Name, rules.StateOf(n, place))
+		for _, line := range rules.Why(n, place, time.Now()) {
 			fmt.Fprintln(p.Out, "  "+line)
 		}
 		return nil
 	}
 	return fmt.Errorf("there is no node %q", node)
-}
-
-// Wait returns when none of the nodes has a request any more, nor a slot, and writes a
-// line whenever the state of one changes. Errors: [ErrCalledOff], or ctx has ended.
-func (p *Plugin) Wait(ctx context.Context, nodes ...string) error {
-	before := map[string]string{}
-	for {
-		open, err := p.open(ctx, nodes, before)
-		if err != nil || len(open) == 0 {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("waiting for the reboot of %v: %w: kubectl reboot why %s says more", open, ctx.Err(), open[0])
-		case <-time.After(p.Poll):
-		}
-	}
-}
-
-// open returns those of the nodes whose reboot is not done, and writes what is not as
-// it was before.
-func (p *Plugin) open(ctx context.Context, nodes []string, before map[string]string) ([]string, error) {
-	all, groups, err := p.read(ctx)
-	if err != nil {
-		return nil, err
-	}
-	open := slices.Clone(nodes)
-	for _, n := range all {
-		if !slices.Contains(nodes, n.Name) {
-			continue
-		}
-		state := rules.StateOf(n, groupOf(n, groups))
-		if before[n.Name] != state {
-			fmt.Fprintf(p.Out, "%s  node/%s: %s\n", time.Now().Format(time.TimeOnly), n.Name, state)
-			before[n.Name] = state
-		}
-		if last := protocol.Read(n).Last; state == rules.StateRequested && calledOff(n) {
-			return nil, fmt.Errorf("waiting for node %q: %w: %s", n.Name, ErrCalledOff, last.Why)
-		}
-		if state == rules.StateDone || state == rules.StateIdle {
-			open = slices.DeleteFunc(open, func(name string) bool { return name == n.Name })
-		}
-	}
-	return open, nil
-}
-
-// calledOff reports whether the request of the node is one that was called off.
-func calledOff(node *corev1.Node) bool {
-	s := protocol.Read(node)
-	return s.Needed != nil && s.Last != nil && s.Last.Result == protocol.CalledOff && s.Last.Request.Request == *s.Needed
 }
 
 // read returns all nodes by name, and all groups.
@@ -213,21 +171,16 @@ func (p *Plugin) read(ctx context.Context) ([]*corev1.Node, []*api.RebootGroup, 
 	return all, gs, nil
 }
 
-func groupOf(node *corev1.Node, groups []*api.RebootGroup) *api.RebootGroup {
-	name, _ := rules.NewMembership(groups).Group(node)
-	for _, g := range groups {
-		if g.Name == name {
-			return g
-		}
-	}
-	return nil
-}
-
-func nameOf(group *api.RebootGroup) string {
-	if group == nil {
+// nameOf names the group of a node, or those of which none reboots it.
+func nameOf(place rules.Place) string {
+	switch {
+	case len(place.Rivals) > 0:
+		return strings.Join(place.Rivals, ",")
+	case place.Group == nil:
 		return "-"
+	default:
+		return place.Group.Name
 	}
-	return group.Name
 }
 
 func requestOf(s protocol.State) string {

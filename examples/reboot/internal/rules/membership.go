@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -12,9 +13,10 @@ import (
 	"github.com/homeostat/homeostat/examples/reboot/api"
 )
 
-// A Membership maps nodes to the group that they belong to: the first by name of those
-// that select it, and [api.DefaultName] last. A group with a selector that cannot
-// be read, or that is being deleted, selects nothing.
+// A Membership maps nodes to the group that they belong to: the one that selects it, or
+// [api.DefaultName] if no other does. A node that several others select belongs to none
+// of them. A group with a selector that cannot be read, or that is being deleted,
+// selects nothing.
 type Membership struct {
 	groups []selecting
 }
@@ -59,18 +61,51 @@ func Selector(g *api.RebootGroup) (labels.Selector, error) {
 	return s, nil
 }
 
-// Group returns the name of the group that node belongs to, or "", and the names
-// of further groups that select it, [api.DefaultName] aside.
-func (m Membership) Group(node *corev1.Node) (group string, others []string) {
-	set := labels.Set(node.Labels)
+// Group returns the name of the group that node belongs to, or "". If that is because
+// several groups select it, rivals are their names.
+func (m Membership) Group(node *corev1.Node) (group string, rivals []string) {
+	var all []string
 	for _, g := range m.groups {
-		switch {
-		case !g.selector.Matches(set):
-		case group == "":
-			group = g.name
-		case g.name != api.DefaultName:
-			others = append(others, g.name)
+		if g.selector.Matches(labels.Set(node.Labels)) && (g.name != api.DefaultName || len(all) == 0) {
+			all = append(all, g.name)
 		}
 	}
-	return group, others
+	switch len(all) {
+	case 0:
+		return "", nil
+	case 1:
+		return all[0], nil
+	default:
+		return "", all
+	}
+}
+
+// Contested says why a node that several groups select gets no slot.
+func Contested(rivals []string) string {
+	return fmt.Sprintf("the RebootGroups %s select it, and none may reboot it until only one does",
+		strings.Join(rivals, " and "))
+}
+
+// Stray says why the node of a slot of the group is not the group's any more, or "".
+func (m Membership) Stray(group string, node *corev1.Node) string {
+	switch owner, rivals := m.Group(node); {
+	case owner == group:
+		return ""
+	case slices.Contains(rivals, group):
+		return Contested(rivals)
+	case owner != "":
+		return fmt.Sprintf("it belongs to RebootGroup %s now", owner)
+	default:
+		return fmt.Sprintf("RebootGroup %s does not select it any more", group)
+	}
+}
+
+// HolderOf returns the group that holds a slot for the node, nil if none does.
+func HolderOf(node *corev1.Node, groups []*api.RebootGroup) *api.RebootGroup {
+	for _, g := range groups {
+		if slices.ContainsFunc(g.Status.Slots, func(s api.Slot) bool { return s.NodeUID == node.UID }) {
+			return g
+		}
+	}
+	return nil
 }

@@ -40,16 +40,22 @@ type Facts struct {
 	Group *api.RebootGroup
 	// Faults are what is wrong with the spec.
 	Faults error
-	// Limit is how many nodes may be unavailable.
-	Limit   int
+	// Limit is how many nodes may be unavailable, of Nodes that belong to the group.
+	Limit, Nodes int
+	// Members are the nodes that the group selects.
 	Members []*corev1.Node
+	// Guests are the nodes that have a slot of the group and that it does not select any
+	// more.
+	Guests []*corev1.Node
 	// Slots and Queue are the ledger as it will be.
 	Slots []api.Slot
 	Queue []api.Waiting
 	// Stuck are the holders that take too long.
 	Stuck []string
-	// Overlaps has, for each node that other groups select too, their names.
+	// Overlaps has, for each node that other groups select too, all their names.
 	Overlaps map[string][]string
+	// Barred says, by the name of a node, why it gets no slot of this group.
+	Barred map[string]string
 	// Closed says when the next maintenance window opens, Blocked which alert or
 	// command forbids reboots; each is empty while it forbids none.
 	Closed, Blocked string
@@ -73,7 +79,7 @@ func (f Facts) valid() metav1.Condition {
 		return condition(ConditionValid, metav1.ConditionFalse, ReasonSpec, lines(f.Faults.Error()))
 	}
 	return condition(ConditionValid, metav1.ConditionTrue, "Understood",
-		fmt.Sprintf("at most %d of %d nodes are unavailable at once", f.Limit, len(f.Members)))
+		fmt.Sprintf("at most %d of %d nodes are unavailable at once", f.Limit, f.Nodes))
 }
 
 func (f Facts) waiting() metav1.Condition {
@@ -104,30 +110,44 @@ func (f Facts) obstacle() (reason, why string) {
 		return ReasonBlocked, f.Blocked
 	}
 	var held []string
+	first := "" // of those that only need a slot
 	for _, w := range f.Queue {
 		if reason := f.heldBack(w.Node); reason != "" {
 			held = append(held, reason)
+		} else if first == "" {
+			first = w.Node
 		}
 	}
+	if first == "" {
+		return ReasonNodes, some(held)
+	}
+	reason, why = f.space(first)
+	if len(held) > 0 {
+		why += "; held back besides: " + some(held)
+	}
+	return reason, why
+}
+
+// space says whether there is room for the node, which is not counted against itself.
+func (f Facts) space(candidate string) (reason, why string) {
 	var others []string
 	for _, n := range f.Members {
-		if Unavailable(n) && !Holds(f.Slots, n.Name) {
+		if Unavailable(n) && !Holds(f.Slots, n.Name) && n.Name != candidate {
 			others = append(others, n.Name)
 		}
 	}
-	slices.Sort(others)
-	switch {
-	case len(held) == len(f.Queue):
-		return ReasonNodes, some(held)
-	case len(f.Slots)+len(others) >= f.Limit:
-		why = fmt.Sprintf("%d of %d may be unavailable: %s", len(f.Slots)+len(others), f.Limit, some(f.holders()))
-		if len(others) > 0 {
-			why += "; not Ready without a slot: " + some(others)
-		}
-		return ReasonMax, why
-	default:
-		return ReasonNext, "a slot is free"
+	if len(f.Slots)+len(others) < f.Limit {
+		return ReasonNext, "a slot is free for " + candidate
 	}
+	slices.Sort(others)
+	parts := []string{fmt.Sprintf("%d of %d may be unavailable", len(f.Slots)+len(others), f.Limit)}
+	if len(f.Slots) > 0 {
+		parts[0] += ": " + some(f.holders())
+	}
+	if len(others) > 0 {
+		parts = append(parts, "not Ready without a slot: "+some(others))
+	}
+	return ReasonMax, strings.Join(parts, "; ")
 }
 
 func (f Facts) holders() []string {
@@ -144,24 +164,36 @@ func (f Facts) heldBack(name string) string {
 		if n.Name != name {
 			continue
 		}
-		state := protocol.Read(n)
-		switch {
-		case state.Fault() != nil:
-			return name + " has an annotation that cannot be read"
-		case state.Paused:
-			return name + " is paused: remove its annotation " + protocol.Paused
-		case backoff(state, f.Retry, f.Now) > 0:
-			return fmt.Sprintf("%s was called off, and is tried again at %s: %s", name,
-				state.Last.At.Add(f.Retry).UTC().Format(time.RFC3339), state.Last.Why)
+		if why := HeldBack(n, f.Barred[name], f.Retry, f.Now); why != "" {
+			return name + ": " + why
 		}
 	}
 	return ""
 }
 
+// HeldBack says why a node that asks gets no slot even if one is free, or "". Barred is
+// why its group may not give it one.
+func HeldBack(node *corev1.Node, barred string, retry time.Duration, now time.Time) string {
+	state := protocol.Read(node)
+	switch {
+	case state.Fault() != nil:
+		return "it has an annotation that cannot be read"
+	case barred != "":
+		return barred
+	case state.Paused:
+		return "it is paused: remove its annotation " + protocol.Paused
+	case backoff(state, retry, now) > 0:
+		return fmt.Sprintf("called off, and not tried again before %s, but for another request: %s",
+			stamp(state.Last.At.Add(retry)), state.Last.Why)
+	default:
+		return ""
+	}
+}
+
 // drained names the Pods that cannot be evicted.
 func (f Facts) drained() metav1.Condition {
 	var blocked []string
-	for _, n := range f.Members {
+	for _, n := range slices.Concat(f.Members, f.Guests) {
 		if p := protocol.Read(n).InProgress; p != nil && !p.Drained && p.Blocked != "" {
 			blocked = append(blocked, n.Name+": "+p.Blocked)
 		}
@@ -182,7 +214,7 @@ func (f Facts) stuck() metav1.Condition {
 
 func (f Facts) readable() metav1.Condition {
 	var faults []string
-	for _, n := range f.Members {
+	for _, n := range slices.Concat(f.Members, f.Guests) {
 		if err := protocol.Read(n).Fault(); err != nil {
 			faults = append(faults, lines(err.Error()))
 		}
@@ -200,11 +232,11 @@ func (f Facts) overlap() metav1.Condition {
 	}
 	var all []string
 	for node, groups := range f.Overlaps {
-		all = append(all, fmt.Sprintf("%s (also selected by %s)", node, strings.Join(groups, ", ")))
+		all = append(all, fmt.Sprintf("%s (%s)", node, strings.Join(groups, ", ")))
 	}
 	slices.Sort(all)
 	return condition(ConditionOverlap, metav1.ConditionTrue, "SelectedByOthers",
-		"a node belongs to the first group by name that selects it; narrow a nodeSelector: "+some(all))
+		"a node that several groups select is not rebooted: narrow a nodeSelector: "+some(all))
 }
 
 func condition(kind string, status metav1.ConditionStatus, reason, message string) metav1.Condition {

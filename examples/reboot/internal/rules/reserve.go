@@ -22,7 +22,7 @@ type Reservation struct {
 	Queue []api.Waiting // all that wait on
 	// Joined are the nodes that are new in the queue or in the slots.
 	Joined []string
-	// Full says that requests wait only because of the limit.
+	// Full says that a request waits only because of the limit.
 	Full bool
 	// After is when to look again although nothing has changed; 0 is never.
 	After time.Duration
@@ -34,13 +34,16 @@ type Terms struct {
 	Limit int
 	// Retry is how long a request waits after it was called off.
 	Retry time.Duration
-	Now   time.Time
+	// Barred says, by the name of a node, why it gets no slot of this group, whatever
+	// else is the case: other groups select it, too, or one holds a slot for it.
+	Barred map[string]string
+	Now    time.Time
 }
 
 // Reserve gives out free slots, oldest request first. The age of a request is its
 // place in the ledger's queue; requests that were first seen together stand there
-// by name. Members are the nodes of the group, read after the ledger; a candidate
-// is not counted against itself, a holder of a slot is counted once.
+// by name. Members are the nodes that the group selects, read after the ledger; a
+// candidate is not counted against itself, a holder of a slot is counted once.
 func Reserve(ledger *api.RebootGroupStatus, t Terms, members []*corev1.Node) Reservation {
 	byName := map[string]*corev1.Node{}
 	for _, n := range members {
@@ -58,8 +61,9 @@ func Reserve(ledger *api.RebootGroupStatus, t Terms, members []*corev1.Node) Res
 			others-- // not the candidate itself
 		}
 		full, later := len(slots)+others >= t.Limit, backoff(state, t.Retry, t.Now)
-		if state.Paused || state.Fault() != nil || full || later > 0 {
-			r.Full = r.Full || full
+		held := t.Barred[w.Node] != "" || state.Paused || state.Fault() != nil || later > 0
+		if held || full {
+			r.Full = r.Full || !held
 			r.After = Sooner(r.After, later)
 			r.Queue = append(r.Queue, w)
 			continue

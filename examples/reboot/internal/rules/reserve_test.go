@@ -146,6 +146,14 @@ var _ = Describe("Reserve", func() {
 		Expect(r.Slots[0].Epoch).To(BeEquivalentTo(2))
 	})
 
+	It("gives no slot to a node that it may not reboot, and the next one goes", func() {
+		terms := rules.Terms{Limit: 1, Barred: map[string]string{"a": "another group selects it"}, Now: start}
+		r := rules.Reserve(&api.RebootGroupStatus{Queue: queueOf("a", "b")}, terms, nodes(makeNode("a", needed), makeNode("b", needed)))
+		Expect(holders(r.Slots)).To(Equal([]string{"b"}))
+		Expect(queued(r.Queue)).To(Equal([]string{"a"}))
+		Expect(r.Full).To(BeFalse(), "it does not wait because of the limit")
+	})
+
 	It("keeps the age of the requests", func() {
 		old := api.Waiting{Node: "a", NodeUID: "uid-a", Since: metav1.Time{Time: start.Add(-time.Hour)}}
 		r := rules.Reserve(&api.RebootGroupStatus{Queue: []api.Waiting{old}}, rules.Terms{Now: start}, nodes(makeNode("a", needed)))
@@ -193,21 +201,44 @@ var _ = Describe("Membership", func() {
 	deleted := selecting("a", web)
 	deleted.DeletionTimestamp = &metav1.Time{Time: start}
 
-	DescribeTable("one group has the node",
-		func(group string, others []string, groups ...*api.RebootGroup) {
+	DescribeTable("one group has the node, or none",
+		func(group string, rivals []string, groups ...*api.RebootGroup) {
 			got, also := rules.NewMembership(groups).Group(node)
 			Expect(got).To(Equal(group))
-			Expect(also).To(Equal(others))
+			Expect(also).To(Equal(rivals))
 		},
 		Entry("no group", "", nil),
 		Entry("one that selects it", "web", nil, selecting("web", web)),
 		Entry("one that does not", "", nil, selecting("db", &metav1.LabelSelector{MatchLabels: map[string]string{"role": "db"}})),
 		Entry("no selector", "all", nil, selecting("all", nil)),
-		Entry("two: the first by name", "a", []string{"b"}, selecting("b", web), selecting("a", nil)),
+		Entry("two: none has it", "", []string{"a", "b"}, selecting("b", web), selecting("a", nil)),
+		Entry("two and default: none has it", "", []string{"a", "b"}, selecting("b", web), selecting("default", nil), selecting("a", nil)),
 		Entry("default comes last, and is no conflict", "web", nil, selecting("default", nil), selecting("web", web)),
 		Entry("a broken selector selects nothing", "default", nil, selecting("a", broken), selecting("default", nil)),
 		Entry("a group on its way out selects nothing", "b", nil, deleted, selecting("b", web)),
 	)
+
+	DescribeTable("a slot's node may have come to belong elsewhere",
+		func(why string, groups ...*api.RebootGroup) {
+			Expect(rules.NewMembership(groups).Stray("web", node)).To(Equal(why))
+		},
+		Entry("it has not", "", selecting("web", web), selecting("default", nil)),
+		Entry("to another group", "it belongs to RebootGroup all now", selecting("all", nil), selecting("web", broken)),
+		Entry("to default", "it belongs to RebootGroup default now", selecting("default", nil), selecting("web", broken)),
+		Entry("to no group", "RebootGroup web does not select it any more", selecting("web", broken)),
+		Entry("to several", "the RebootGroups all and web select it, and none may reboot it until only one does",
+			selecting("all", nil), selecting("web", web)),
+		Entry("several others", "RebootGroup web does not select it any more", selecting("a", web), selecting("b", web), selecting("web", broken)),
+	)
+
+	It("finds the group that holds a slot of the node, not of one of the same name", func() {
+		a, b := selecting("a", nil), selecting("b", nil)
+		b.Status.Slots = slotsOf("n")
+		Expect(rules.HolderOf(node, []*api.RebootGroup{a, b})).To(Equal(b))
+		recreated := node.DeepCopy()
+		recreated.UID = "new"
+		Expect(rules.HolderOf(recreated, []*api.RebootGroup{a, b})).To(BeNil())
+	})
 
 	It("names the field of a broken selector", func() {
 		_, err := rules.Selector(selecting("a", broken))

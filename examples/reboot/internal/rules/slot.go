@@ -44,6 +44,9 @@ type Situation struct {
 	// Closed says why nothing may start in the group: it is paused, invalid,
 	// being deleted, outside its windows. Empty means that it may.
 	Closed string
+	// Stray says why the node is not the group's any more: its labels or the selectors
+	// have changed. Empty means that it is. What has begun goes on.
+	Stray string
 	// Over says that the slot is one too many since the limit was lowered.
 	Over bool
 	// Contended says that other requests wait for a slot.
@@ -69,7 +72,7 @@ func ForSlot(s Situation, slot api.Slot, node *corev1.Node) SlotDecision {
 		return SlotDecision{Step: Wait, Why: progress(state.InProgress)}
 	case state.Now != nil && barred == "" && state.Now.Epoch == slot.Epoch:
 		return SlotDecision{Step: Wait, Why: "granted; its agent has not accepted yet"}
-	case state.Now != nil:
+	case state.Now != nil && !s.foreign(slot, state):
 		return SlotDecision{Step: Revoke, Why: barred}
 	case state.Last != nil && state.Last.Epoch >= slot.Epoch:
 		return s.afterReboot(slot, node, state, barred)
@@ -78,11 +81,19 @@ func ForSlot(s Situation, slot api.Slot, node *corev1.Node) SlotDecision {
 	}
 }
 
+// foreign reports whether the grant that a stray node has is of another group: the slot
+// cannot be granted any more, and the grant is of a later epoch.
+func (s Situation) foreign(slot api.Slot, state protocol.State) bool {
+	return s.Stray != "" && state.Spent() >= slot.Epoch && state.Now.Epoch > slot.Epoch
+}
+
 // barred says why no reboot may start on the node, or "".
 func (s Situation) barred(state protocol.State) string {
 	switch {
 	case s.Closed != "":
 		return s.Closed
+	case s.Stray != "":
+		return s.Stray
 	case s.Over:
 		return "maxUnavailable was lowered"
 	case state.Paused:

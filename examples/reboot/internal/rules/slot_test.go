@@ -66,12 +66,14 @@ var _ = Describe("ForSlot", func() {
 	unverified := api.Slot{Node: "n", NodeUID: "uid-n", Request: "r", Epoch: 2, Verify: true}
 	open := rules.Situation{Now: start.Add(time.Minute)}
 	paused := rules.Situation{Now: open.Now, Closed: "the group is paused"}
+	stray := rules.Situation{Now: open.Now, Stray: "it belongs to RebootGroup b now"}
 	over := rules.Situation{Now: open.Now, Over: true}
 	contended := rules.Situation{Now: open.Now, Contended: true}
 	patient := rules.Situation{Now: open.Now, MinReady: 90 * time.Second}
 	needed, needed2 := annotated(protocol.Needed, "r"), annotated(protocol.Needed, "r2")
 	nodePaused := annotated(protocol.Paused, "true")
 	granted := annotated(protocol.Now, nowEpoch1)
+	grantedAgain := annotated(protocol.Now, `{"request":"r","epoch":2}`)
 	draining := annotated(protocol.InProgress, inProgressEpoch1)
 	done := rebooted(1, "b1", start)
 	void := annotated(protocol.Void, "1")
@@ -153,6 +155,18 @@ var _ = Describe("ForSlot", func() {
 			makeNode("n", done, needed2, ready(corev1.ConditionFalse)), rules.Rewrite, "needed again"),
 		Entry("verified, needed again, node paused", open, slot, makeNode("n", done, needed2, nodePaused),
 			rules.Release, ""),
+		Entry("reserved, of another group now", stray, slot, makeNode("n", needed), rules.Void, "belongs to RebootGroup b"),
+		Entry("void, of another group now", stray, slot, makeNode("n", needed, void), rules.Release, "belongs to RebootGroup b"),
+		Entry("granted, of another group now", stray, slot, makeNode("n", granted), rules.Revoke, "belongs to RebootGroup b"),
+		Entry("draining, of another group now", stray, slot, makeNode("n", draining), rules.Wait, "draining"),
+		Entry("verified, needed again, of another group now", stray, slot, makeNode("n", done, needed2), rules.Release, "Ready"),
+		Entry("verifying, of another group now", stray, slot, makeNode("n", done, ready(corev1.ConditionFalse)), rules.Wait, "not Ready"),
+		Entry("void, granted by another group", stray, slot, makeNode("n", grantedAgain, void), rules.Release, "belongs to RebootGroup b"),
+		Entry("verified, granted by another group", stray, slot, makeNode("n", done, grantedAgain), rules.Release, "Ready"),
+		Entry("verifying, granted by another group", stray, slot,
+			makeNode("n", done, grantedAgain, ready(corev1.ConditionFalse)), rules.Wait, "not Ready"),
+		Entry("not void yet, granted by another group", stray, slot, makeNode("n", grantedAgain), rules.Revoke, "belongs to RebootGroup b"),
+		Entry("of this group, and granted for a later epoch", paused, slot, makeNode("n", grantedAgain, void), rules.Revoke, "paused"),
 		Entry("garbled now", open, slot, makeNode("n", annotated(protocol.Now, "x"), needed), rules.Wait, protocol.Now),
 		Entry("garbled in-progress", open, slot, makeNode("n", annotated(protocol.InProgress, "x"), needed),
 			rules.Wait, protocol.InProgress),

@@ -16,6 +16,7 @@ import (
 const (
 	StateIdle      = "Idle" // never rebooted by the operator
 	StateRequested = "Requested"
+	StateOverlap   = "Overlap" // requested, and several groups select it
 	StateReserved  = "Reserved"
 	StateGranted   = "Granted"
 	StateDraining  = "Draining"
@@ -27,10 +28,33 @@ const (
 	StateFaulty    = "Unreadable"
 )
 
-// StateOf returns the state of a node whose group is that; nil if none has it.
-func StateOf(node *corev1.Node, group *api.RebootGroup) string {
+// A Place is where a node stands among the groups.
+type Place struct {
+	// Group holds a slot for the node or, if none does, has it; nil if none has.
+	Group *api.RebootGroup
+	// Held says that Group holds a slot for it.
+	Held bool
+	// Rivals are the groups that select it, if several do.
+	Rivals []string
+}
+
+// PlaceOf returns where the node stands among all groups.
+func PlaceOf(node *corev1.Node, groups []*api.RebootGroup) Place {
+	name, rivals := NewMembership(groups).Group(node)
+	if g := HolderOf(node, groups); g != nil {
+		return Place{Group: g, Held: true, Rivals: rivals}
+	}
+	for _, g := range groups {
+		if g.Name == name {
+			return Place{Group: g}
+		}
+	}
+	return Place{Rivals: rivals}
+}
+
+// StateOf returns the state of a node that stands there.
+func StateOf(node *corev1.Node, place Place) string {
 	s := protocol.Read(node)
-	held := group != nil && Holds(group.Status.Slots, node.Name)
 	switch {
 	case s.Fault() != nil:
 		return StateFaulty
@@ -42,11 +66,13 @@ func StateOf(node *corev1.Node, group *api.RebootGroup) string {
 		return StateDraining
 	case s.Now != nil:
 		return StateGranted
-	case s.Needed != nil && held:
+	case s.Needed != nil && len(place.Rivals) > 0:
+		return StateOverlap
+	case s.Needed != nil && place.Held:
 		return StateReserved
 	case s.Needed != nil:
 		return StateRequested
-	case held:
+	case place.Held:
 		return StateVerifying
 	case s.Last == nil:
 		return StateIdle
@@ -59,14 +85,17 @@ func StateOf(node *corev1.Node, group *api.RebootGroup) string {
 
 // Why explains where a node is on its way to a reboot, and what holds it up: a line for
 // each fact.
-func Why(node *corev1.Node, group *api.RebootGroup) []string {
-	s := protocol.Read(node)
+func Why(node *corev1.Node, place Place, now time.Time) []string {
+	s, group := protocol.Read(node), place.Group
 	var lines []string
 	say := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
 	for _, fault := range s.Faults {
 		say("%v", fault)
 	}
-	if group == nil {
+	switch {
+	case len(place.Rivals) > 0:
+		say("%s: narrow a nodeSelector, or change the labels of the node", Contested(place.Rivals))
+	case group == nil:
 		say("no RebootGroup has node %s yet: the controller makes the group %s when a reboot is asked for",
 			node.Name, api.DefaultName)
 	}
@@ -83,7 +112,7 @@ func Why(node *corev1.Node, group *api.RebootGroup) []string {
 		say("granted for request %q, and its agent has not accepted: does its Pod of the DaemonSet reboot-agent run?",
 			s.Now.Request.Request)
 	case s.Needed != nil:
-		lines = append(lines, waits(node, s, group)...)
+		lines = append(lines, waits(node, s, place, now)...)
 	default:
 		say("no reboot is asked for: kubectl reboot request %s", node.Name)
 	}
@@ -91,34 +120,48 @@ func Why(node *corev1.Node, group *api.RebootGroup) []string {
 		say("last: %s at %s for request %q%s",
 			s.Last.Result, stamp(s.Last.At.Time), s.Last.Request.Request, because(s.Last.Why))
 	}
-	if group != nil && s.Needed == nil && s.Now == nil && s.InProgress == nil && Holds(group.Status.Slots, node.Name) {
+	if place.Held && s.Needed == nil && s.Now == nil && s.InProgress == nil {
 		say("it keeps its slot of RebootGroup %s until it is Ready, and its kubelet reports the new boot", group.Name)
 	}
 	return lines
 }
 
 // waits is about a node that asks and is not granted.
-func waits(node *corev1.Node, s protocol.State, group *api.RebootGroup) []string {
-	lines := []string{fmt.Sprintf("a reboot is requested: %q", *s.Needed)}
-	if s.Paused {
-		lines = append(lines, "the node is paused: kubectl reboot resume "+node.Name)
-	}
+func waits(node *corev1.Node, s protocol.State, place Place, now time.Time) []string {
+	lines, group := []string{fmt.Sprintf("a reboot is requested: %q", *s.Needed)}, place.Group
 	if group == nil {
 		return lines
 	}
-	if Holds(group.Status.Slots, node.Name) {
+	held := HeldBack(node, "", group.Spec.Drain.Retry(), now)
+	switch {
+	case held == "":
+	case s.Paused:
+		lines = append(lines, "the node is paused: kubectl reboot resume "+node.Name)
+	default:
+		lines = append(lines, held)
+	}
+	if place.Held && len(place.Rivals) > 0 {
+		return append(lines, fmt.Sprintf("RebootGroup %s gives back the slot that it has reserved for it", group.Name))
+	}
+	if place.Held {
 		return append(lines, fmt.Sprintf("RebootGroup %s has reserved a slot for it, and grants it next", group.Name))
 	}
-	place := slices.IndexFunc(group.Status.Queue, func(w api.Waiting) bool { return w.Node == node.Name })
+	return append(lines, queues(node, group, held == "")...)
+}
+
+// queues is about a node in the queue of its group; free says that it only needs a slot.
+func queues(node *corev1.Node, group *api.RebootGroup, free bool) []string {
+	queue := group.Status.Queue
+	place := slices.IndexFunc(queue, func(w api.Waiting) bool { return w.Node == node.Name })
 	if place < 0 {
-		return append(lines, fmt.Sprintf("RebootGroup %s has not queued it yet: does the controller run?", group.Name))
+		return []string{fmt.Sprintf("RebootGroup %s has not queued it yet: does the controller run?", group.Name)}
 	}
-	lines = append(lines, fmt.Sprintf("number %d of %d in the queue of RebootGroup %s",
-		place+1, len(group.Status.Queue), group.Name))
-	if c := meta.FindStatusCondition(group.Status.Conditions, ConditionWaiting); c != nil {
-		lines = append(lines, fmt.Sprintf("the group waits (%s): %s", c.Reason, c.Message))
+	lines := []string{fmt.Sprintf("number %d of %d in the queue of RebootGroup %s", place+1, len(queue), group.Name)}
+	c := meta.FindStatusCondition(group.Status.Conditions, ConditionWaiting)
+	if c == nil || c.Reason == ReasonNodes && free {
+		return lines
 	}
-	return lines
+	return append(lines, fmt.Sprintf("the group waits (%s): %s", c.Reason, c.Message))
 }
 
 // patience says how long a drain goes on.

@@ -19,6 +19,11 @@ func TestEveryStateHasItsReason(t *testing.T) {
 	holding.Status.Slots = slotsOf("n")
 	queueing.Status.Queue = queueOf("x", "n")
 	queueing.Status.Conditions = []metav1.Condition{{Type: rules.ConditionWaiting, Reason: rules.ReasonPaused, Message: "x; paused"}}
+	rival := &api.RebootGroup{ObjectMeta: metav1.ObjectMeta{Name: "f"}}
+	others := queueing.DeepCopy()
+	others.Status.Conditions[0] = metav1.Condition{Type: rules.ConditionWaiting, Reason: rules.ReasonNodes, Message: "x: it is paused"}
+	only := func(g *api.RebootGroup) []*api.RebootGroup { return []*api.RebootGroup{g} }
+	now := time.Date(2026, 11, 22, 12, 20, 0, 0, time.UTC)
 	needed := annotated(protocol.Needed, "r")
 	progress := func(more string) fixture {
 		return annotated(protocol.InProgress, `{"request":"r","epoch":1,"bootID":"b1","acceptedAt":"2026-11-22T12:00:00Z"`+more+`}`)
@@ -26,34 +31,42 @@ func TestEveryStateHasItsReason(t *testing.T) {
 	calledOff := annotated(protocol.LastReboot,
 		`{"request":"r","epoch":1,"toBootID":"b1","at":"2026-11-22T12:00:00Z","result":"called-off","why":"a budget"}`)
 	for name, c := range map[string]struct {
-		node  []fixture
-		group *api.RebootGroup
-		state string
-		why   string
+		node   []fixture
+		groups []*api.RebootGroup
+		state  string
+		why    string
 	}{
-		"idle":                 {nil, group, rules.StateIdle, "kubectl reboot request n"},
-		"of no group":          {nil, nil, rules.StateIdle, "no RebootGroup has node n yet"},
-		"requested":            {[]fixture{needed}, queueing, rules.StateRequested, "number 2 of 2 in the queue of RebootGroup g"},
-		"the group's reason":   {[]fixture{needed}, queueing, rules.StateRequested, "the group waits (Paused): x; paused"},
-		"not queued":           {[]fixture{needed}, group, rules.StateRequested, "does the controller run?"},
-		"paused":               {[]fixture{needed, annotated(protocol.Paused, "true")}, queueing, rules.StateRequested, "kubectl reboot resume n"},
-		"reserved":             {[]fixture{needed}, holding, rules.StateReserved, "has reserved a slot"},
-		"granted":              {[]fixture{annotated(protocol.Now, nowEpoch1)}, holding, rules.StateGranted, "its agent has not accepted"},
-		"draining, abort":      {[]fixture{progress("")}, holding, rules.StateDraining, "called off at 2026-11-22T12:10:00Z"},
-		"draining, wait":       {[]fixture{progress(`,"drainPolicy":"wait"`)}, holding, rules.StateDraining, "until the last Pod has left"},
-		"draining, force":      {[]fixture{progress(`,"drainPolicy":"force"`)}, holding, rules.StateDraining, "rebooted with what is left at 2026-11-22T12:10:00Z"},
-		"blocked":              {[]fixture{progress(`,"blocked":"Pod a/b: budget"`)}, holding, rules.StateBlocked, "refused: Pod a/b: budget"},
-		"rebooting":            {[]fixture{progress(`,"drained":true`)}, holding, rules.StateRebooting, "still runs boot b1"},
-		"verifying":            {[]fixture{rebooted(1, "b1", start)}, holding, rules.StateVerifying, "keeps its slot of RebootGroup g until it is Ready"},
-		"done":                 {[]fixture{rebooted(1, "b1", start)}, group, rules.StateDone, "last: rebooted at " + start.UTC().Format(time.RFC3339)},
-		"called off":           {[]fixture{calledOff}, group, rules.StateCalledOff, `for request "r": a budget`},
-		"something unreadable": {[]fixture{annotated(protocol.Void, "x")}, group, rules.StateFaulty, protocol.Void},
+		"idle":                {nil, only(group), rules.StateIdle, "kubectl reboot request n"},
+		"of no group":         {nil, nil, rules.StateIdle, "no RebootGroup has node n yet"},
+		"requested":           {[]fixture{needed}, only(queueing), rules.StateRequested, "number 2 of 2 in the queue of RebootGroup g"},
+		"the group's reason":  {[]fixture{needed}, only(queueing), rules.StateRequested, "the group waits (Paused): x; paused"},
+		"not queued":          {[]fixture{needed}, only(group), rules.StateRequested, "does the controller run?"},
+		"paused":              {[]fixture{needed, annotated(protocol.Paused, "true")}, only(queueing), rules.StateRequested, "kubectl reboot resume n"},
+		"selected by several": {[]fixture{needed}, []*api.RebootGroup{rival, queueing}, rules.StateOverlap, "the RebootGroups f and g select it, and none may reboot it until only one does: narrow a nodeSelector"},
+		"reserved, several":   {[]fixture{needed}, []*api.RebootGroup{rival, holding}, rules.StateOverlap, "RebootGroup g gives back the slot"},
+		"granted, several":    {[]fixture{annotated(protocol.Now, nowEpoch1)}, []*api.RebootGroup{rival, holding}, rules.StateGranted, "the RebootGroups f and g select it"},
+		"called off, queued": {[]fixture{needed, calledOff}, only(queueing), rules.StateRequested,
+			"called off, and not tried again before 2026-11-22T12:30:00Z, but for another request: a budget"},
+		"called off, and time":   {[]fixture{annotated(protocol.Needed, "r2"), calledOff}, only(queueing), rules.StateRequested, "number 2 of 2"},
+		"next, others held back": {[]fixture{needed}, only(others), rules.StateRequested, "number 2 of 2"},
+		"reserved":               {[]fixture{needed}, only(holding), rules.StateReserved, "has reserved a slot"},
+		"granted":                {[]fixture{annotated(protocol.Now, nowEpoch1)}, only(holding), rules.StateGranted, "its agent has not accepted"},
+		"draining, abort":        {[]fixture{progress("")}, only(holding), rules.StateDraining, "called off at 2026-11-22T12:10:00Z"},
+		"draining, wait":         {[]fixture{progress(`,"drainPolicy":"wait"`)}, only(holding), rules.StateDraining, "until the last Pod has left"},
+		"draining, force":        {[]fixture{progress(`,"drainPolicy":"force"`)}, only(holding), rules.StateDraining, "rebooted with what is left at 2026-11-22T12:10:00Z"},
+		"blocked":                {[]fixture{progress(`,"blocked":"Pod a/b: budget"`)}, only(holding), rules.StateBlocked, "refused: Pod a/b: budget"},
+		"rebooting":              {[]fixture{progress(`,"drained":true`)}, only(holding), rules.StateRebooting, "still runs boot b1"},
+		"verifying":              {[]fixture{rebooted(1, "b1", start)}, only(holding), rules.StateVerifying, "keeps its slot of RebootGroup g until it is Ready"},
+		"done":                   {[]fixture{rebooted(1, "b1", start)}, only(group), rules.StateDone, "last: rebooted at " + start.UTC().Format(time.RFC3339)},
+		"called off":             {[]fixture{calledOff}, only(group), rules.StateCalledOff, `for request "r": a budget`},
+		"something unreadable":   {[]fixture{annotated(protocol.Void, "x")}, only(group), rules.StateFaulty, protocol.Void},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := gomega.NewWithT(t)
 			node := makeNode("n", c.node...)
-			g.Expect(rules.StateOf(node, c.group)).To(gomega.Equal(c.state))
-			g.Expect(strings.Join(rules.Why(node, c.group), "\n")).To(gomega.ContainSubstring(c.why))
+			place := rules.PlaceOf(node, c.groups)
+			g.Expect(rules.StateOf(node, place)).To(gomega.Equal(c.state))
+			g.Expect(strings.Join(rules.Why(node, place, now), "\n")).To(gomega.ContainSubstring(c.why))
 		})
 	}
 }

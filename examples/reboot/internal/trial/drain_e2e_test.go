@@ -125,7 +125,7 @@ var _ = Describe("a drain", func() {
 		m := startAgent(ctx, "aborted")
 		annotate(ctx, "aborted", protocol.Needed, "kernel")
 		Eventually(conditionOf("aborted", rules.ConditionWaiting)).WithContext(ctx).WithTimeout(patience).Should(
-			And(HavePrefix("True NodesHeldBack"), ContainSubstring("aborted was called off, and is tried again at"),
+			And(HavePrefix("True NodesHeldBack"), ContainSubstring("aborted: called off, and not tried again before"),
 				ContainSubstring("Pod "+namespace+"/db: The disruption budget db-stays")))
 		Expect(m.Off()).To(BeFalse())
 		n, err := core.CoreV1().Nodes().Get(ctx, "aborted", metav1.GetOptions{})

@@ -53,7 +53,7 @@ var _ = Describe("a RebootGroup", func() {
 			HavePrefix("False InvalidAnnotation"), ContainSubstring(protocol.LastReboot), ContainSubstring(`"garbled"`),
 			ContainSubstring("remove the annotation")))
 		Eventually(conditionOf("garbled", rules.ConditionWaiting)).WithContext(ctx).WithTimeout(patience).Should(
-			And(HavePrefix("True NodesHeldBack"), ContainSubstring("garbled has an annotation that cannot be read")))
+			And(HavePrefix("True NodesHeldBack"), ContainSubstring("garbled: it has an annotation that cannot be read")))
 		annotate(ctx, "garbled", protocol.Now, "at once")
 		Eventually(reasons("garbled")).WithContext(ctx).WithTimeout(patience).Should(ContainElement("InvalidAnnotation"))
 		Consistently(state("garbled")).WithContext(ctx).WithTimeout(quiet).Should(And(
@@ -63,6 +63,34 @@ var _ = Describe("a RebootGroup", func() {
 		annotate(ctx, "garbled", protocol.Now, nil)
 		annotate(ctx, "garbled", protocol.LastReboot, nil)
 		Eventually(state("garbled")).WithContext(ctx).WithTimeout(patience).Should(HaveField("InProgress", Not(BeNil())))
+	})
+
+	It("reboots no node that another one selects, says so in both, and in kubectl reboot", func(ctx SpecContext) {
+		startController(ctx)
+		for _, name := range []string{"rival-a", "rival-b"} {
+			Expect(createGroup(ctx, name, api.RebootGroupSpec{
+				MaxUnavailable: intstr.FromInt32(1), NodeSelector: selecting("contested"),
+			})).To(Succeed())
+		}
+		createNode(ctx, "contested", map[string]string{protocol.Needed: "r"})
+		for _, name := range []string{"rival-a", "rival-b"} {
+			Eventually(conditionOf(name, rules.ConditionOverlap)).WithContext(ctx).WithTimeout(patience).Should(And(
+				HavePrefix("True SelectedByOthers"), HaveSuffix("contested (rival-a, rival-b)")))
+			Eventually(conditionOf(name, rules.ConditionWaiting)).WithContext(ctx).WithTimeout(patience).Should(And(
+				HavePrefix("True NodesHeldBack oldest first: contested;"), ContainSubstring("the RebootGroups rival-a and rival-b select it")))
+		}
+		kubectl := func(args ...string) string {
+			return execute(ctx, environment(), "kubectl-reboot", append(args, "--kubeconfig", cluster.Kubeconfig())...).text
+		}
+		Expect(kubectl("status", "contested")).To(MatchRegexp(`(?m)^contested +rival-a,rival-b +Overlap +r +-$`))
+		Expect(kubectl("why", "contested")).To(And(HavePrefix("contested: Overlap\n"),
+			ContainSubstring("the RebootGroups rival-a and rival-b select it"), ContainSubstring("narrow a nodeSelector")))
+		Consistently(state("contested")).WithContext(ctx).WithTimeout(quiet).Should(HaveField("Now", BeNil()))
+
+		By("rebooting it once only one selects it")
+		Expect(groups.Delete(ctx, "rival-a", metav1.DeleteOptions{})).To(Succeed())
+		Eventually(slotsOf("rival-b")).WithContext(ctx).WithTimeout(patience).Should(ConsistOf(HaveField("Node", "contested")))
+		Eventually(state("contested")).WithContext(ctx).WithTimeout(patience).Should(HaveField("Now", Not(BeNil())))
 	})
 
 	It("is made when a node that nobody selects asks, for one node at a time", func(ctx SpecContext) {

@@ -28,7 +28,7 @@ var _ = Describe("kubectl reboot", func() {
 			MaxUnavailable: intstr.FromInt32(1), NodeSelector: selecting("plugged"),
 		})).To(Succeed())
 		Expect(kubectl(ctx, "pause", "--group", "plugged")).To(Equal(outcome{0, "rebootgroup/plugged: paused\n"}))
-		Expect(kubectl(ctx, "request", "plugged", "--request", "kernel")).To(Equal(outcome{0, "node/plugged: a reboot is requested\n"}))
+		Expect(kubectl(ctx, "request", "plugged", "--request", "kernel")).To(Equal(outcome{0, "node/plugged: a reboot is requested: kernel\n"}))
 		Eventually(func() string { return kubectl(ctx, "why", "plugged").text }).WithTimeout(patience).Should(And(
 			HavePrefix("plugged: Requested\n"), ContainSubstring(`a reboot is requested: "kernel"`),
 			ContainSubstring("number 1 of 1 in the queue of RebootGroup plugged"),
@@ -38,8 +38,10 @@ var _ = Describe("kubectl reboot", func() {
 		By("waiting, with progress")
 		var out bytes.Buffer
 		p := &plugin.Plugin{Nodes: core.CoreV1().Nodes(), Groups: groups, Out: &out, Poll: 10 * time.Millisecond}
+		asked, err := p.Request(ctx, "kernel", "plugged")
+		Expect(err).NotTo(HaveOccurred())
 		ended := make(chan error, 1)
-		go func() { ended <- p.Wait(ctx, "plugged") }()
+		go func() { ended <- p.Wait(ctx, asked...) }()
 		Expect(kubectl(ctx, "resume", "--group", "plugged").code).To(BeZero())
 		Eventually(m.Off).WithContext(ctx).WithTimeout(patience).Should(BeTrue())
 		Consistently(ended).WithTimeout(quiet).ShouldNot(Receive())
