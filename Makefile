@@ -117,6 +117,7 @@ lint: $(GOLANGCI_LINT) shellcheck ## Run the linters.
 	cd examples/interop && $(GOLANGCI_LINT) run ./...
 	cd examples/anyprogram && $(GOLANGCI_LINT) run ./...
 	cd reconcile/reconciletest/crd && $(GOLANGCI_LINT) run ./...
+	cd internal/ship && $(GOLANGCI_LINT) run ./...
 
 .PHONY: shellcheck
 shellcheck:
@@ -141,6 +142,7 @@ verify: $(GOFUMPT) lint deadcode api $(CONTROLLER_GEN) ## Format, linters, docum
 	cd reconcile/reconciletest/crd && go mod tidy -diff
 	cd internal/proof/controlplane && go mod tidy -diff && CGO_ENABLED=0 go vet ./supervisor
 	cd internal/proof/site && go mod tidy -diff && go test .
+	cd internal/ship && go mod tidy -diff && go test .
 	cd internal/proof/coredns && go mod tidy -diff && CGO_ENABLED=0 go vet .
 
 .PHONY: deadcode
@@ -185,6 +187,17 @@ docs: ## Take the marked snippets of the documents from the code again, and chec
 	go test -vet=off . -run '^TestRewriteSnippets$$' -rewrite
 	go test -vet=off .
 
+# The commit that is built: make images COMMIT= builds the work tree as it is.
+COMMIT = HEAD
+PLATFORMS = linux/amd64,linux/arm64
+.PHONY: images
+images: ## OCI images of all programs in dist/images, without a Docker daemon (PROGRAMS="website podlog", PLATFORMS, COMMIT).
+	cd internal/ship && go run . images -root $(CURDIR) -out $(CURDIR)/dist/images -commit "$(COMMIT)" -platforms $(PLATFORMS) $(PROGRAMS)
+
+.PHONY: push
+push: ## Push the images in dist/images: make push REGISTRY=ghcr.io/you (PROGRAMS).
+	cd internal/ship && go run . push -out $(CURDIR)/dist/images -to "$(REGISTRY)" $(PROGRAMS)
+
 .PHONY: site
 site: ## The documents as a static site, in bin/site.
 	rm -rf $(BIN)/site
@@ -192,7 +205,7 @@ site: ## The documents as a static site, in bin/site.
 
 .PHONY: clean
 clean: ## Remove what was built.
-	rm -rf $(BIN) cover.out
+	rm -rf $(BIN) dist cover.out
 
 $(GOLANGCI_LINT):
 	@echo "building golangci-lint $(GOLANGCI_LINT_VERSION) (about two minutes, once)"

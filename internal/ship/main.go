@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+const usage = `usage: ship images    [-root DIR] [-commit COMMIT] [-out DIR] [-platforms LIST] [PROGRAM...]
+       ship image     [-root DIR] [-out DIR] [-platforms LIST] PACKAGE   of any other module in DIR
+       ship push      [-out DIR] -to REGISTRY [PROGRAM...]
+       ship unpack    [-out DIR] [-platforms ONE] PROGRAM DIRECTORY
+       ship manifests [-root DIR] [-tag TAG] [-check | -into DIR] [PROGRAM...]
+`
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	err := run(ctx, os.Args[1:], os.Stdout)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "ship:", err)
+		os.Exit(1)
+	}
+}
+
+// settings are the flags of all commands.
+type settings struct {
+	root, commit, out, platforms, registry, tag, into string
+	check                                             bool
+}
+
+func run(ctx context.Context, args []string, log io.Writer) error {
+	if len(args) == 0 {
+		return fmt.Errorf("no command\n%s", usage)
+	}
+	var s settings
+	f := flag.NewFlagSet("ship "+args[0], flag.ContinueOnError)
+	f.StringVar(&s.root, "root", ".", "`directory` of the module")
+	f.StringVar(&s.commit, "commit", "", "`commit` to build; by default, what is in the root as it is")
+	f.StringVar(&s.out, "out", "dist/images", "`directory` of the OCI layouts, one for each program")
+	f.StringVar(&s.platforms, "platforms", "linux/amd64,linux/arm64", "`list` of platforms")
+	f.StringVar(&s.registry, "to", "", "`registry` and path, such as ghcr.io/homeostat")
+	f.StringVar(&s.tag, "tag", "", "`tag` of the images; by default the version that is built or was released")
+	f.StringVar(&s.into, "into", "", "write <program>.yaml to this `directory` instead of deploy/install.yaml")
+	f.BoolVar(&s.check, "check", false, "write nothing, and fail if something would change")
+	if err := f.Parse(args[1:]); err != nil {
+		return err
+	}
+	switch args[0] {
+	case "images":
+		chosen, err := choose(f.Args())
+		if err != nil {
+			return err
+		}
+		return images(ctx, s, chosen, log)
+	case "image":
+		if f.NArg() != 1 {
+			return fmt.Errorf("want one package\n%s", usage)
+		}
+		root, err := filepath.Abs(s.root)
+		if err != nil {
+			return err
+		}
+		return images(ctx, s, []program{{name: nameOf(root, f.Arg(0)), source: f.Arg(0)}}, log)
+	case "push":
+		chosen, err := choose(f.Args())
+		if err != nil {
+			return err
+		}
+		return push(ctx, s, chosen, log)
+	case "unpack":
+		if f.NArg() != 2 || strings.Contains(s.platforms, ",") {
+			return fmt.Errorf("want one platform, a program and a directory\n%s", usage)
+		}
+		return unpack(s, f.Arg(0), f.Arg(1))
+	case "manifests":
+		return manifests(s, f.Args(), log)
+	default:
+		return fmt.Errorf("unknown command %q\n%s", args[0], usage)
+	}
+}
+
+// nameOf is that of the program which the package of a module in root is.
+func nameOf(root, source string) string {
+	if name := filepath.Base(filepath.Clean(source)); name != "." {
+		return name
+	}
+	return filepath.Base(root)
+}
