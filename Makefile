@@ -198,6 +198,10 @@ images: ## OCI images of all programs in dist/images, without a Docker daemon (P
 push: ## Push the images in dist/images: make push REGISTRY=ghcr.io/you (PROGRAMS).
 	cd internal/ship && go run . push -out $(CURDIR)/dist/images -to "$(REGISTRY)" $(PROGRAMS)
 
+.PHONY: manifests
+manifests: ## Write examples/*/deploy/install.yaml from the kustomizations.
+	cd internal/ship && go run . manifests -root $(CURDIR)
+
 .PHONY: site
 site: ## The documents as a static site, in bin/site.
 	rm -rf $(BIN)/site

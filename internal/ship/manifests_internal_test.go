@@ -1,0 +1,200 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/kubernetes/scheme"
+	sigsyaml "sigs.k8s.io/yaml"
+)
+
+// installed are the objects of one install.yaml that client-go knows.
+type installed struct {
+	*testing.T
+	workloads []workload
+	budgets   []*policyv1.PodDisruptionBudget
+	policies  []*networkingv1.NetworkPolicy
+	services  []*corev1.Service
+}
+
+// workload is a Deployment or a DaemonSet.
+type workload struct {
+	name     string
+	replicas int32
+	pod      corev1.PodTemplateSpec
+}
+
+func load(t *testing.T, file string) installed {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := installed{T: t}
+	for decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096); ; {
+		var raw runtime.RawExtension
+		if err := decoder.Decode(&raw); errors.Is(err, io.EOF) {
+			return all
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		object, _, err := scheme.Codecs.UniversalDeserializer().Decode(raw.Raw, nil, nil)
+		if runtime.IsNotRegisteredError(err) {
+			continue // of another API, such as a CustomResourceDefinition
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		switch o := object.(type) {
+		case *appsv1.Deployment:
+			all.workloads = append(all.workloads, workload{o.Name, *o.Spec.Replicas, o.Spec.Template})
+		case *appsv1.DaemonSet:
+			all.workloads = append(all.workloads, workload{o.Name, 1, o.Spec.Template})
+		case *policyv1.PodDisruptionBudget:
+			all.budgets = append(all.budgets, o)
+		case *networkingv1.NetworkPolicy:
+			all.policies = append(all.policies, o)
+		case *corev1.Service:
+			all.services = append(all.services, o)
+		}
+	}
+}
+
+func TestEveryProgramIsDeployedAsItShould(t *testing.T) {
+	files, err := filepath.Glob(root + "/examples/*/deploy/install.yaml")
+	if err != nil || len(files) < 8 {
+		t.Fatalf("found %d manifests: %v", len(files), err)
+	}
+	deployed := map[string]bool{}
+	for _, file := range files {
+		t.Run(filepath.Base(filepath.Dir(filepath.Dir(file))), func(t *testing.T) {
+			all := load(t, file)
+			if len(all.workloads) == 0 {
+				t.Error("nothing runs")
+			}
+			for _, w := range all.workloads {
+				all.check(w)
+				for _, c := range w.pod.Spec.Containers {
+					name, _, _ := strings.Cut(strings.TrimPrefix(c.Image, "ghcr.io/homeostat/"), ":")
+					deployed[name] = true
+				}
+			}
+		})
+	}
+	for _, p := range programs {
+		if !deployed[p.name] {
+			t.Errorf("no manifest deploys %s", p.name)
+		}
+	}
+}
+
+func (all installed) check(w workload) {
+	all.Helper()
+	for _, c := range w.pod.Spec.Containers {
+		if !regexp.MustCompile(`^[a-z0-9./-]+:v[0-9]+\.[0-9]+\.[0-9]+$`).MatchString(c.Image) {
+			all.Errorf("%s: image %s has no version", w.name, c.Image)
+		}
+		if c.StartupProbe == nil || c.LivenessProbe == nil || c.ReadinessProbe == nil {
+			all.Errorf("%s: container %s lacks a probe", w.name, c.Name)
+		}
+		if c.Resources.Requests.Memory().IsZero() || c.Resources.Requests.Cpu().IsZero() || c.Resources.Limits.Memory().IsZero() {
+			all.Errorf("%s: container %s lacks resources", w.name, c.Name)
+		}
+		s := c.SecurityContext
+		if s == nil || !*s.ReadOnlyRootFilesystem || *s.AllowPrivilegeEscalation || len(s.Capabilities.Drop) == 0 {
+			all.Errorf("%s: container %s may do too much", w.name, c.Name)
+		}
+	}
+	name := w.pod.Labels["app.kubernetes.io/name"]
+	if w.replicas > 1 {
+		if len(w.pod.Spec.TopologySpreadConstraints) == 0 {
+			all.Errorf("%s: its replicas may all be on one node", w.name)
+		}
+		budgeted := false
+		for _, b := range all.budgets {
+			budgeted = budgeted || b.Spec.Selector.MatchLabels["app.kubernetes.io/name"] == name
+		}
+		if !budgeted {
+			all.Errorf("%s: no disruption budget", w.name)
+		}
+	}
+	guarded, served := false, w.pod.Labels["app.kubernetes.io/name"] == "reboot-agent" // which is asked by its Pods
+	for _, p := range all.policies {
+		guarded = guarded || p.Spec.PodSelector.MatchLabels["app.kubernetes.io/name"] == name
+	}
+	for _, s := range all.services {
+		served = served || s.Spec.Selector["app.kubernetes.io/name"] == name && s.Spec.Ports[0].Name == "http"
+	}
+	if !guarded || !served {
+		all.Errorf("%s: has a network policy: %t, a Service with its metrics: %t", w.name, guarded, served)
+	}
+}
+
+func TestInstallationsAreCurrent(t *testing.T) {
+	if err := run(t.Context(), []string{"manifests", "-root", root, "-check"}, io.Discard); err != nil {
+		t.Error(err)
+	}
+	into := t.TempDir() // with another tag, something changes, and is found
+	if err := run(t.Context(), []string{"manifests", "-root", root, "-into", into, "-tag", "v9.8.7", "podlog"}, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(into, "podlog.yaml"))
+	if err != nil || !strings.Contains(string(text), "image: ghcr.io/homeostat/podlog:v9.8.7\n") {
+		t.Errorf("the manifest for v9.8.7 does not name it: %v", err)
+	}
+	err = run(t.Context(), []string{"manifests", "-root", root, "-check", "-tag", "v9.8.7", "podlog"}, io.Discard)
+	if err == nil || !strings.Contains(err.Error(), "run make manifests") {
+		t.Errorf("an installation that is not current: %v", err)
+	}
+}
+
+func TestEveryProgramHasAMonitoredOverlay(t *testing.T) {
+	folders, err := filepath.Glob(root + "/examples/*/deploy/kustomization.yaml")
+	if err != nil || len(folders) < 8 {
+		t.Fatalf("found %d kustomizations: %v", len(folders), err)
+	}
+	for _, folder := range folders {
+		text, err := render(filepath.Join(filepath.Dir(folder), "..", "overlays", "monitored"), "")
+		if err != nil || !bytes.Contains(text, []byte("kind: PodMonitor")) {
+			t.Errorf("%s: a monitored overlay: %v", folder, err)
+		}
+	}
+}
+
+// The rules are those that docs/operating.md explains.
+func TestAlertsAreDocumented(t *testing.T) {
+	text, err := os.ReadFile(root + "/examples/monitoring/alerts.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rule struct {
+		Spec struct {
+			Groups []struct {
+				Rules []struct{ Alert, Expr, For string }
+			}
+		}
+	}
+	if err := sigsyaml.Unmarshal(text, &rule); err != nil {
+		t.Fatal(err)
+	}
+	docs, err := os.ReadFile(root + "/docs/operating.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range rule.Spec.Groups[0].Rules {
+		if !strings.Contains(string(docs), "| `"+r.Expr+"` | "+r.For+" |") {
+			t.Errorf("docs/operating.md does not have %s: %s for %s", r.Alert, r.Expr, r.For)
+		}
+	}
+}
