@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"container/list"
 	"slices"
 	"sync"
 	"time"
@@ -18,12 +19,15 @@ const (
 // histories remember the last attempts of some keys. Its methods are safe for
 // concurrent use.
 type histories struct {
-	mu    sync.Mutex // guards byKey and its values
+	mu    sync.Mutex // guards byKey and its values, and order
 	byKey map[Key]*keyHistory
+	order list.List // the values of byKey, that which was touched last at the back
 }
 
 // keyHistory has the last attempts of one key.
 type keyHistory struct {
+	key      Key
+	place    *list.Element     // in order
 	attempts []inspect.Attempt // a ring once it is full: number modulo its length
 	number   uint64            // of attempts ever
 	watched  time.Time         // until when attempts without an effect have their causes recorded
@@ -33,9 +37,9 @@ type keyHistory struct {
 // none if key is not remembered.
 //
 // A controller remembers 500 keys. A reconcile that wrote or failed replaces the
-// history whose last reconcile is oldest. One that did neither replaces none, and
-// its causes are recorded only during the 10 minutes after a call of History for
-// its key.
+// history whose last reconcile, or call of History, is oldest. One that did neither
+// replaces none, and its causes are recorded only during the 10 minutes after a call
+// of History for its key.
 func (c *Controller) History(key Key) []inspect.Attempt {
 	h := &c.histories
 	h.mu.Lock()
@@ -73,45 +77,26 @@ func (h *histories) add(t *reconcileContext, took time.Duration, writes []write,
 }
 
 // of returns the history of key. It makes one if there is room, and if force is
-// set removes the oldest for it.
+// set removes for it the one that was touched longest ago.
 func (h *histories) of(key Key, force bool) *keyHistory {
 	k := h.byKey[key]
-	if k != nil || len(h.byKey) >= historyKeys && !force {
+	switch {
+	case k != nil:
+		h.order.MoveToBack(k.place)
 		return k
+	case len(h.byKey) < historyKeys:
+	case force:
+		delete(h.byKey, h.order.Remove(h.order.Front()).(*keyHistory).key)
+	default:
+		return nil
 	}
 	if h.byKey == nil {
 		h.byKey = map[Key]*keyHistory{}
 	}
-	if len(h.byKey) >= historyKeys {
-		h.forgetOldest()
-	}
-	k = &keyHistory{}
+	k = &keyHistory{key: key}
+	k.place = h.order.PushBack(k)
 	h.byKey[key] = k
 	return k
-}
-
-// forgetOldest makes room for one key. The lock is held.
-func (h *histories) forgetOldest() {
-	var oldest Key
-	var at time.Time
-	for key, k := range h.byKey {
-		if last := k.last(); at.IsZero() || last.Before(at) {
-			oldest, at = key, last
-		}
-	}
-	delete(h.byKey, oldest)
-}
-
-// last returns when the key was reconciled or watched for the last time.
-func (k *keyHistory) last() time.Time {
-	last := k.watched.Add(-historyWatch)
-	if len(k.attempts) == 0 {
-		return last
-	}
-	if start := k.attempts[(k.number-1)%historyLength].Start; start.After(last) {
-		return start
-	}
-	return last
 }
 
 // ended records how an attempt ended.
