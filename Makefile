@@ -53,8 +53,12 @@ help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: demo
-demo: controlplane-build ## Roll reboots across 12 nodes of a real API server, killing things on the way.
-	go run ./examples/reboot/demo
+demo: ## Roll reboots across 12 nodes of a simulated API server, killing processes on the way.
+	go run $(LINK) $(COMPILE) ./examples/reboot/demo
+
+.PHONY: demo-real
+demo-real: controlplane-build ## The same on a real API server.
+	go run $(LINK) $(COMPILE) ./examples/reboot/demo --real
 
 .PHONY: test
 test: race exact mutate e2e ## Everything that must be green: unit tests under the race detector, mutation and real API server tests.

@@ -4,8 +4,6 @@ package apisim_test
 
 import (
 	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
 	"os/exec"
 	"strings"
 	"testing"
@@ -41,12 +39,7 @@ func TestE2EKubectl(t *testing.T) {
 	g.Expect(err).NotTo(gomega.HaveOccurred())
 	sim, err := apisim.New(&apisim.Options{Resources: customResources(), Lifecycle: true})
 	g.Expect(err).NotTo(gomega.HaveOccurred())
-	target, err := url.Parse(sim.Admin().Host)
-	g.Expect(err).NotTo(gomega.HaveOccurred())
-	server := httptest.NewServer(&httputil.ReverseProxy{
-		Rewrite:   func(r *httputil.ProxyRequest) { r.SetURL(target) },
-		Transport: sim.Admin().Transport, FlushInterval: -1,
-	})
+	server := httptest.NewServer(sim.Handler())
 	t.Cleanup(server.Close)
 	k := &kubectl{t: t, program: program, server: server.URL}
 	t.Setenv("KUBECTL_EXTERNAL_DIFF", "diff -u")

@@ -2,96 +2,9 @@
 package main
 
 import (
-	"flag"
-	"fmt"
 	"os"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/homeostat/homeostat/examples/reboot/internal/agent"
-	"github.com/homeostat/homeostat/examples/reboot/internal/machine"
-	"github.com/homeostat/homeostat/examples/reboot/internal/protocol"
-	"github.com/homeostat/homeostat/operator"
-	"github.com/homeostat/homeostat/reconcile"
+	"github.com/homeostat/homeostat/examples/reboot/internal/program"
 )
 
-func main() {
-	host := &machine.Host{}
-	options := &agent.Options{Machine: host}
-	var method method
-	var sentinel string
-	os.Exit(operator.Program{
-		Name:     protocol.AgentManager,
-		Usage:    protocol.AgentManager + ": reboots the node it runs on when the controller has granted it",
-		Needs:    []string{"get,list,watch,patch nodes", "list pods", "create pods/eviction"},
-		Replicas: operator.AllWork,
-		Flags: func(fs *flag.FlagSet) {
-			fs.StringVar(&options.Node, "node", os.Getenv("NODE_NAME"), "`name` of the node (default: $NODE_NAME)")
-			fs.StringVar(&host.BootIDFile, "boot-id-file", machine.DefaultBootIDFile, "`file` that has the kernel's boot id")
-			method.flags(fs)
-			fs.DurationVar(&options.DrainPeriod, "drain-period", agent.DefaultDrainPeriod,
-				"the time between two passes over the Pods of a node that is being drained")
-			fs.StringVar(&sentinel, "reboot-sentinel", "",
-				"ask for a reboot when this `file` of the host is there, such as /host/run/reboot-required")
-			fs.DurationVar(&options.AskPeriod, "reboot-sentinel-period", agent.DefaultAskPeriod, "how often to look for it")
-			fs.DurationVar(&options.Patience, "patience", agent.DefaultPatience,
-				"how long to wait for a reboot before asking the machine again")
-		},
-		Setup: func(env operator.Env) ([]*reconcile.Controller, error) {
-			var err error
-			if host.Method, err = method.chosen(); err != nil {
-				return nil, err
-			}
-			if sentinel != "" {
-				options.Sentinel = machine.Sentinel(sentinel).Request
-			}
-			return setup(env, options)
-		},
-	}.Main(os.Args[1:], os.Stderr))
-}
-
-// method is how the machine is told to reboot, by flags.
-type method struct {
-	name, socket, command string
-	signal                int
-}
-
-func (m *method) flags(fs *flag.FlagSet) {
-	fs.StringVar(&m.name, "reboot-method", "logind", "`method` by which to reboot: logind, signal or command")
-	fs.StringVar(&m.socket, "dbus-socket", machine.DefaultSocket, "logind: the `socket` of the system's D-Bus")
-	fs.IntVar(&m.signal, "reboot-signal", machine.SystemdReboot,
-		"signal: the `number` of the signal to PID 1, which must be the host's; systemd reboots at SIGRTMIN+5")
-	fs.StringVar(&m.command, "reboot-command", machine.DefaultCommand, "command: the `command` that reboots the machine")
-}
-
-func (m *method) chosen() (machine.Method, error) {
-	switch m.name {
-	case "logind":
-		return &machine.Logind{Socket: m.socket}, nil
-	case "signal":
-		return &machine.Signal{Number: m.signal}, nil
-	case "command":
-		return machine.Command(m.command), nil
-	default:
-		return nil, fmt.Errorf("--reboot-method is %q: set logind, signal or command", m.name)
-	}
-}
-
-func setup(env operator.Env, options *agent.Options) ([]*reconcile.Controller, error) {
-	client := env.Cluster.Client()
-	options.Events = env.Events
-	a, err := agent.New(client.CoreV1().Nodes(), client.CoreV1(), options)
-	if err != nil {
-		return nil, err
-	}
-	_, err = client.CoreV1().Nodes().Get(env.Context, options.Node, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil, fmt.Errorf("finding node %q: there is none of that name: set --node or NODE_NAME to a name that "+
-			"kubectl get nodes shows", options.Node)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("finding node %q: %w", options.Node, err)
-	}
-	return []*reconcile.Controller{a.Control()}, nil
-}
+func main() { os.Exit(program.Agent().Main(os.Args[1:], os.Stderr)) }

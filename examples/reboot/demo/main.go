@@ -1,9 +1,10 @@
-// Command demo rolls reboots across 12 nodes of a real API server, kills processes on the way, and says whether the
-// operator has kept its promises.
+// Command demo rolls reboots across 12 nodes, kills processes on the way, and says whether the operator has kept its
+// promises: on a simulated API server, on a real one of its own, or on a cluster.
 package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -12,10 +13,19 @@ import (
 	"syscall"
 
 	"github.com/homeostat/homeostat/examples/reboot/demo/internal/roll"
+	"github.com/homeostat/homeostat/examples/reboot/internal/program"
 	"github.com/homeostat/homeostat/internal/proof/e2e"
 )
 
 func main() {
+	if len(os.Args) > 1 { // it starts itself as the operator's programs: one build for all
+		switch os.Args[1] {
+		case "controller":
+			os.Exit(program.Controller().Main(os.Args[2:], os.Stderr))
+		case "agent":
+			os.Exit(program.Agent().Main(os.Args[2:], os.Stderr))
+		}
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // A second interrupt is not caught.
@@ -31,25 +41,35 @@ func main() {
 
 func run(ctx context.Context, args []string, out io.Writer) (good bool, err error) {
 	options := &roll.Options{Out: out, Table: isTerminal()}
+	onReal := false
 	flags := flag.NewFlagSet("demo", flag.ContinueOnError)
-	flags.StringVar(&options.Kubeconfig, "kubeconfig", "", "play on the cluster of this `file` instead of a new one; "+
+	flags.BoolVar(&onReal, "real", false, "play on a real API server, which is built first, instead of a simulated one")
+	flags.StringVar(&options.Kubeconfig, "kubeconfig", "", "play on the cluster of this `file`; "+
 		"nodes named node-01 and on are created there, and removed at the end")
 	flags.IntVar(&options.Nodes, "nodes", roll.DefaultNodes, "`number` of nodes")
 	flags.IntVar(&options.Max, "max-unavailable", roll.DefaultMax, "`number` of nodes that may be unavailable at once")
 	flags.BoolVar(&options.Calm, "calm", false, "kill nothing")
 	flags.BoolVar(&options.Table, "table", options.Table, "redraw a table instead of writing lines")
 	flags.DurationVar(&options.Timeout, "timeout", roll.DefaultTimeout, "how long the roll may take")
-	if err := flags.Parse(args); err != nil {
+	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
+		return true, nil
+	} else if err != nil {
 		return false, err
 	}
-	if options.Kubeconfig == "" { // not that of $KUBECONFIG, which may be in use
-		cluster, err := e2e.Start(ctx, &e2e.Options{Progress: out})
-		if err != nil {
-			return false, err
-		}
-		defer func() { _ = cluster.Stop() }() // The verdict stands by then.
-		options.Kubeconfig = cluster.Kubeconfig()
+	if flags.NArg() > 0 {
+		return false, fmt.Errorf("unknown argument %q: there are only flags", flags.Arg(0))
 	}
+	if onReal && options.Kubeconfig != "" {
+		return false, errors.New("--real and --kubeconfig are both set: choose one")
+	}
+	if options.Program, err = os.Executable(); err != nil {
+		return false, fmt.Errorf("finding the file of this program: %w", err)
+	}
+	stop, err := provide(ctx, options, onReal)
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = stop() }() // the verdict stands by then
 	verdict, err := roll.Run(ctx, options)
 	if err != nil {
 		return false, err
@@ -57,7 +77,31 @@ func run(ctx context.Context, args []string, out io.Writer) (good bool, err erro
 	return verdict.Good(), verdict.Write(out)
 }
 
-// isTerminal tells whether a table can be redrawn on the standard output.
+// provide starts an API server unless there is one; never that of $KUBECONFIG, which may be in use.
+func provide(ctx context.Context, o *roll.Options, onReal bool) (stop func() error, err error) {
+	switch {
+	case o.Kubeconfig != "":
+		return func() error { return nil }, nil
+	case onReal:
+		cluster, err := e2e.Start(ctx, &e2e.Options{Progress: o.Out})
+		if err != nil {
+			return nil, err
+		}
+		o.Kubeconfig = cluster.Kubeconfig()
+		return cluster.Stop, nil
+	default:
+		server, err := startSimulated()
+		if err != nil {
+			return nil, err
+		}
+		o.Kubeconfig, o.Simulated = server.kubeconfig, true
+		fmt.Fprintf(o.Out, "a simulated API server; look at it with kubectl --kubeconfig %s get nodes,rebootgroups\n",
+			server.kubeconfig)
+		return server.stop, nil
+	}
+}
+
+// isTerminal reports whether a table can be redrawn on the standard output.
 func isTerminal() bool {
 	info, err := os.Stdout.Stat()
 	return err == nil && info.Mode()&os.ModeCharDevice != 0 && os.Getenv("TERM") != "dumb" && os.Getenv("TERM") != ""

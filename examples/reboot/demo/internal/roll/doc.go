@@ -1,4 +1,4 @@
-// Package roll plays a roll of reboots on a real API server, with everything that
+// Package roll plays a roll of reboots on an API server, with everything that
 // a cluster adds: machines that go down, kubelets that report late, and processes
 // that die.
 //

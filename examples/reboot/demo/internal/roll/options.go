@@ -16,11 +16,15 @@ const (
 	DefaultTimeout     = 5 * time.Minute
 )
 
-// Options of a roll. Kubeconfig must be set; else nil and zero fields mean the
+// Options of a roll. Kubeconfig and Program must be set; else nil and zero fields mean the
 // defaults.
 type Options struct {
 	// Kubeconfig is the file that names the cluster, for all processes.
 	Kubeconfig string
+	// Program is the file that is the controller, or the agent, as its first argument says.
+	Program string
+	// Simulated is that nothing controls the cluster: no disruption controller looks at budgets.
+	Simulated bool
 	// Nodes is how many nodes there are, Max how many of them may be unavailable.
 	Nodes, Max int
 	// Controllers is how many run at once, all of them active.
@@ -54,6 +58,9 @@ func (o Options) validate() error {
 	var faults []error
 	if o.Kubeconfig == "" {
 		faults = append(faults, errors.New("Options.Kubeconfig is empty"))
+	}
+	if o.Program == "" {
+		faults = append(faults, errors.New("Options.Program is empty"))
 	}
 	for field, value := range map[string]int{"Nodes": o.Nodes, "Max": o.Max, "Controllers": o.Controllers} {
 		if value < 1 {

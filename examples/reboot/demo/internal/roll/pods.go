@@ -23,7 +23,7 @@ const (
 )
 
 // populate runs a Pod on each node; that of the first has a budget in the way.
-func (c *cluster) populate(ctx context.Context, nodes []string) error {
+func (c *cluster) populate(ctx context.Context, nodes []string, simulated bool) error {
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: podNamespace}}
 	_, err := c.core.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{})
 	if err != nil && !apierrors.IsAlreadyExists(err) {
@@ -39,7 +39,8 @@ func (c *cluster) populate(ctx context.Context, nodes []string) error {
 		}
 	}
 	one := intstr.FromInt32(1)
-	_, err = c.core.PolicyV1().PodDisruptionBudgets(podNamespace).Create(ctx, &policyv1.PodDisruptionBudget{
+	budgets := c.core.PolicyV1().PodDisruptionBudgets(podNamespace)
+	budget, err := budgets.Create(ctx, &policyv1.PodDisruptionBudget{
 		ObjectMeta: metav1.ObjectMeta{Name: budgetName},
 		Spec: policyv1.PodDisruptionBudgetSpec{
 			MinAvailable: &one, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "database"}},
@@ -47,6 +48,15 @@ func (c *cluster) populate(ctx context.Context, nodes []string) error {
 	}, metav1.CreateOptions{})
 	if err != nil {
 		return fmt.Errorf("creating the disruption budget: %w", err)
+	}
+	if !simulated {
+		return nil
+	}
+	budget.Status = policyv1.PodDisruptionBudgetStatus{ // as the disruption controller would
+		ObservedGeneration: budget.Generation, CurrentHealthy: 1, DesiredHealthy: 1, ExpectedPods: 1,
+	}
+	if _, err := budgets.UpdateStatus(ctx, budget, metav1.UpdateOptions{}); err != nil {
+		return fmt.Errorf("judging the disruption budget: %w", err)
 	}
 	return nil
 }

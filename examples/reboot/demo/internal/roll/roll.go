@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/homeostat/homeostat/examples/reboot/demo/internal/witness"
+	"github.com/homeostat/homeostat/examples/reboot/deploy"
 )
 
 const (
@@ -24,7 +25,6 @@ const (
 type roll struct {
 	options     Options
 	dir         string
-	programs    programs
 	cluster     *cluster
 	spawner     *spawner
 	show        *show
@@ -50,7 +50,7 @@ func Run(ctx context.Context, o *Options) (verdict Verdict, err error) {
 	}
 	bounded, cancel := context.WithTimeout(ctx, options.Timeout)
 	defer cancel()
-	r, err := prepare(bounded, options, dir)
+	r, err := prepare(options, dir)
 	if err == nil {
 		verdict, err = r.play(bounded)
 	}
@@ -69,7 +69,7 @@ func Run(ctx context.Context, o *Options) (verdict Verdict, err error) {
 }
 
 // prepare makes everything but processes.
-func prepare(ctx context.Context, o Options, dir string) (*roll, error) {
+func prepare(o Options, dir string) (*roll, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", o.Kubeconfig)
 	if err != nil {
 		return nil, err
@@ -79,10 +79,6 @@ func prepare(ctx context.Context, o Options, dir string) (*roll, error) {
 		return nil, err
 	}
 	if r.witness, err = witness.New(config, GroupName); err != nil {
-		return nil, err
-	}
-	r.show.say("building the controller and the agent (the first time takes a minute)")
-	if r.programs, err = build(ctx, r.dir); err != nil {
 		return nil, err
 	}
 	for i := range o.Nodes {
@@ -105,7 +101,7 @@ func (r *roll) names() []string {
 }
 
 func (r *roll) startAgent(m *machine) (*process, error) {
-	return r.spawner.start("agent-"+m.name, r.programs.agent,
+	return r.spawner.start("agent-"+m.name, r.options.Program, "agent",
 		"--kubeconfig", r.options.Kubeconfig, "--node", m.name, "--boot-id-file", m.bootIDFile(),
 		"--reboot-method", "command", "--reboot-command", "touch "+m.rebootFile(),
 		"--drain-period", "500ms", "--listen-addr", "")
@@ -116,8 +112,10 @@ func (r *roll) play(ctx context.Context) (verdict Verdict, err error) {
 	spawning, stopSpawning := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopSpawning()
 	r.spawner = newSpawner(spawning, r.dir)
-	if err := r.cluster.install(ctx, r.programs.definition); err != nil {
-		return verdict, err
+	if !r.options.Simulated { // it serves them as it is
+		if err := r.cluster.install(ctx, deploy.Manifest("crd.yaml")); err != nil {
+			return verdict, err
+		}
 	}
 	if err := r.cluster.furnish(ctx, r.names(), r.options.Max); err != nil {
 		return verdict, err
@@ -148,7 +146,7 @@ func (r *roll) play(ctx context.Context) (verdict Verdict, err error) {
 
 func (r *roll) startControllers() error {
 	for i := range r.options.Controllers {
-		p, err := r.spawner.start("controller-"+strconv.Itoa(i+1), r.programs.controller,
+		p, err := r.spawner.start("controller-"+strconv.Itoa(i+1), r.options.Program, "controller",
 			"--kubeconfig", r.options.Kubeconfig, "--listen-addr", anyPort)
 		if err != nil {
 			return err
@@ -165,7 +163,7 @@ func (r *roll) ask(ctx context.Context) (Verdict, error) {
 		return Verdict{}, fmt.Errorf("waiting for the nodes to be Ready: %w", err)
 	}
 	r.show.say("asking for a reboot of every node, with %d controllers and %d agents", len(r.controllers), len(r.machines))
-	if err := r.cluster.populate(ctx, r.names()); err != nil {
+	if err := r.cluster.populate(ctx, r.names(), r.options.Simulated); err != nil {
 		return Verdict{}, err
 	}
 	began := time.Now()

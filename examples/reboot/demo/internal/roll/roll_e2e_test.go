@@ -3,6 +3,8 @@
 package roll_test
 
 import (
+	"os/exec"
+	"path/filepath"
 	"testing"
 
 	"github.com/onsi/gomega"
@@ -19,7 +21,12 @@ func TestE2ERoll(t *testing.T) {
 	g.Expect(err).NotTo(gomega.HaveOccurred())
 	defer func() { g.Expect(cluster.Stop()).To(gomega.Succeed()) }()
 
-	verdict, err := roll.Run(t.Context(), &roll.Options{Kubeconfig: cluster.Kubeconfig(), Out: t.Output()})
+	program := filepath.Join(t.TempDir(), "demo")
+	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "../..").CombinedOutput()
+	g.Expect(err).NotTo(gomega.HaveOccurred(), "%s", out)
+
+	verdict, err := roll.Run(t.Context(),
+		&roll.Options{Kubeconfig: cluster.Kubeconfig(), Program: program, Out: t.Output()})
 	g.Expect(err).NotTo(gomega.HaveOccurred())
 	g.Expect(verdict.Write(t.Output())).To(gomega.Succeed())
 	g.Expect(verdict.Faults).To(gomega.BeEmpty())

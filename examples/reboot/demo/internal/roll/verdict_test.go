@@ -34,5 +34,6 @@ func TestARollNeedsToKnowItsCluster(t *testing.T) {
 	g := gomega.NewWithT(t)
 	_, err := roll.Run(t.Context(), &roll.Options{Nodes: -1})
 	g.Expect(err).To(gomega.MatchError(gomega.And(
-		gomega.ContainSubstring("Options.Kubeconfig is empty"), gomega.ContainSubstring("Options.Nodes is -1: must be at least 1"))))
+		gomega.ContainSubstring("Options.Kubeconfig is empty"),
+		gomega.ContainSubstring("Options.Program is empty"), gomega.ContainSubstring("Options.Nodes is -1: must be at least 1"))))
 }
