@@ -63,7 +63,7 @@ var table = map[string][]string{
 	// Programs: what users can import, and what only their tests need.
 	"examples":                sdk,
 	"examples/internal/stage": append([]string{"internal/proof", "internal", "examples"}, sdk...),
-	"examples/reboot/demo":    append([]string{"internal/proof", "internal"}, sdk...),
+	"examples/reboot/demo":    append([]string{"internal/proof", "internal", "examples"}, sdk...),
 	// The engine, and what only proves.
 	"internal":       {},
 	"internal/proof": slices.Concat([]string{"internal"}, kit, sdk),
