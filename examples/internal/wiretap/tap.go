@@ -3,13 +3,16 @@ package wiretap
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"maps"
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/rest"
 )
 
@@ -113,6 +116,28 @@ func Mute(path string) func(*http.Request) *http.Response {
 		response.Body = silence
 		return response
 	}
+}
+
+// Once calls do for the first request of that method to that path, and for no other; do may answer it.
+func Once(method, path string, do func(*http.Request) *http.Response) func(*http.Request) *http.Response {
+	var done atomic.Bool
+	return func(r *http.Request) *http.Response {
+		if r.Method != method || r.URL.Path != path || IsWatch(r) || !done.CompareAndSwap(false, true) {
+			return nil
+		}
+		return do(r)
+	}
+}
+
+// Refuse is the response by which a server refuses a request.
+func Refuse(r *http.Request, why *apierrors.StatusError) *http.Response {
+	status := why.Status()
+	status.APIVersion, status.Kind = "v1", "Status"
+	body, err := json.Marshal(status)
+	if err != nil {
+		panic(err) // a Status has nothing that JSON does not
+	}
+	return Answer(r, int(status.Code), body)
 }
 
 type wire struct {

@@ -127,11 +127,9 @@ func (r *reconciler) delete(ctx context.Context, current *corev1.ConfigMap) erro
 func (r *reconciler) tell(ctx context.Context, inputs []input) error {
 	var faults []error
 	for _, in := range inputs {
-		in.verdict.ObservedGeneration = in.setting.Generation
-		_, err := patch.Status(ctx, r.settings, in.setting,
-			&patch.Options{Lock: true}, func(edit *api.Setting) {
-				meta.SetStatusCondition(&edit.Status.Conditions, in.verdict)
-			})
+		_, err := patch.Status(ctx, r.settings, in.setting, nil, func(edit *api.Setting) {
+			meta.SetStatusCondition(&edit.Status.Conditions, in.verdict)
+		})
 		if apierrors.IsNotFound(err) {
 			continue // it was deleted meanwhile
 		}

@@ -113,7 +113,7 @@ func (w *world) condition(name string) string {
 }
 
 // tooLong is what the server says of a ConfigMap that does not fit.
-func tooLong() error {
+func tooLong() *apierrors.StatusError {
 	return apierrors.NewInvalid(schema.GroupKind{Kind: "ConfigMap"}, "settings",
 		field.ErrorList{field.TooLong(field.NewPath("data"), "", corev1.MaxSecretSize)})
 }

@@ -8,3 +8,6 @@ func WithSerial(text string, serial uint32) string {
 	}
 	return string(z.text(serial))
 }
+
+// Same is same.
+var Same = same

@@ -1,20 +1,21 @@
 package podruntime_test
 
 import (
+	"errors"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/homeostat/homeostat/examples/internal/wiretap"
 	"github.com/homeostat/homeostat/examples/pod-runtime/internal/podruntime"
-	"github.com/homeostat/homeostat/operator"
-	"github.com/homeostat/homeostat/reconcile"
 )
 
 func TestALifeIsCountedOnceAndExactly(t *testing.T) {
@@ -169,8 +170,11 @@ func TestATamperedLedgerIsRestored(t *testing.T) {
 		"deleted": func(w *world) {
 			w.Expect(w.User.CoreV1().ConfigMaps("d").Delete(w.T.Context(), podruntime.Name, metav1.DeleteOptions{})).To(Succeed())
 		},
-		"emptied":      func(w *world) { w.edit(func(c *corev1.ConfigMap) { c.Data = nil }) },
-		"unreadable":   func(w *world) { w.edit(func(c *corev1.ConfigMap) { c.Data[podruntime.LedgerKey] = "{" }) },
+		"emptied":    func(w *world) { w.edit(func(c *corev1.ConfigMap) { c.Data = nil }) },
+		"unreadable": func(w *world) { w.edit(func(c *corev1.ConfigMap) { c.Data[podruntime.LedgerKey] = "{" }) },
+		"binary data added": func(w *world) {
+			w.edit(func(c *corev1.ConfigMap) { c.BinaryData = map[string][]byte{"b": {1}} })
+		},
 		"total edited": func(w *world) { w.edit(func(c *corev1.ConfigMap) { c.Data[podruntime.TotalKey] = "9h" }) },
 		"numbers edited": func(w *world) {
 			w.edit(func(c *corev1.ConfigMap) {
@@ -182,12 +186,15 @@ func TestATamperedLedgerIsRestored(t *testing.T) {
 			inWorld(t, func(w *world) {
 				w.start()
 				w.runs("a")
-				w.passes(90 * time.Second)
-				data := w.configMap().Data
-				tamper(w)
-				w.Pass(2 * time.Second)
-				w.Expect(w.Writes()).To(HaveLen(1))
-				w.Expect(w.configMap().Data).To(Equal(data))
+				for _, age := range []time.Duration{10 * time.Second, 80 * time.Second} { // before its first patch, and later
+					w.passes(age)
+					data := w.configMap().Data
+					tamper(w)
+					w.Pass(2 * time.Second)
+					w.Expect(w.Writes()).To(HaveLen(1))
+					w.Expect(w.configMap().Data).To(Equal(data))
+					w.Expect(w.configMap().BinaryData).To(BeEmpty())
+				}
 			})
 		})
 	}
@@ -216,26 +223,121 @@ func TestAnUnreadableLedgerIsNotOverwritten(t *testing.T) {
 }
 
 func TestAForeignConfigMapIsLeftAlone(t *testing.T) {
+	for name, labels := range map[string]map[string]string{
+		"without a mark":          nil,
+		"with the mark of others": {"app.kubernetes.io/managed-by": "helm"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				_, err := w.User.CoreV1().ConfigMaps("d").Create(t.Context(), &corev1.ConfigMap{
+					ObjectMeta: metav1.ObjectMeta{Name: podruntime.Name, Labels: labels},
+					Data:       map[string]string{podruntime.LedgerKey: `{"totalSeconds":7}`},
+				}, metav1.CreateOptions{})
+				w.Expect(err).NotTo(HaveOccurred())
+				totals := w.collect()
+				w.runs("a")
+				w.Pass(time.Hour)
+				w.Expect(w.Writes()).To(BeEmpty())
+				w.Expect(w.Events.Events).To(Receive(ContainSubstring("NameTaken")))
+				w.Expect(testutil.CollectAndCount(totals)).To(BeZero(), "it is no ledger")
+			})
+		})
+	}
+}
+
+// Another client takes the ConfigMap over after the controller has looked at it, and before its patch arrives.
+func TestALedgerThatIsTakenOverIsNotWrittenTo(t *testing.T) {
 	inWorld(t, func(w *world) {
-		_, err := w.User.CoreV1().ConfigMaps("d").Create(t.Context(),
-			&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: podruntime.Name}}, metav1.CreateOptions{})
-		w.Expect(err).NotTo(HaveOccurred())
+		raced := false
+		w.Tap.Before = wiretap.Once(http.MethodPatch, output, func(*http.Request) *http.Response {
+			raced = true
+			w.edit(func(c *corev1.ConfigMap) { c.Labels, c.Data = nil, map[string]string{"theirs": "x"} })
+			return nil
+		})
 		w.start()
 		w.runs("a")
 		w.Pass(time.Hour)
-		w.Expect(w.Writes()).To(BeEmpty())
-		w.Expect(w.Events.Events).To(Receive(ContainSubstring("NameTaken")))
+		w.Expect(raced).To(BeTrue())
+		w.Expect(w.Writes()).To(Equal([]string{created}))
+		w.Expect(w.configMap().Data).To(Equal(map[string]string{"theirs": "x"}))
 	})
+}
+
+// internalError is a failure of the server that passes.
+func internalError() *apierrors.StatusError {
+	return apierrors.NewInternalError(errors.New("try again"))
+}
+
+func TestWhatFailsIsTriedAgainSoon(t *testing.T) {
+	exists := apierrors.NewAlreadyExists(corev1.Resource("configmaps"), podruntime.Name)
+	for name, c := range map[string]struct {
+		method, path string
+		why          *apierrors.StatusError
+	}{
+		"a list of Pods":               {http.MethodGet, "/api/v1/namespaces/d/pods", internalError()},
+		"a create":                     {http.MethodPost, collection, internalError()},
+		"a create that came too early": {http.MethodPost, collection, exists},
+		"a patch":                      {http.MethodPatch, output, internalError()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				failed := false
+				w.Tap.Before = wiretap.Once(c.method, c.path, func(r *http.Request) *http.Response {
+					failed = true
+					return wiretap.Refuse(r, c.why)
+				})
+				w.start()
+				w.runs("a")
+				w.Pass(period + 10*time.Second)
+				w.Expect(failed).To(BeTrue())
+				w.Expect(w.Writes()).To(Equal([]string{created, patched}))
+			})
+		})
+	}
+}
+
+// What was counted in a namespace is forgotten with it: another one of its name begins at zero.
+func TestALedgerGoesWithItsNamespace(t *testing.T) {
+	terminating := apierrors.NewForbidden(corev1.Resource("configmaps"), podruntime.Name, errors.New("it is terminated"))
+	terminating.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
+	for name, why := range map[string]*apierrors.StatusError{
+		"that is deleted":     terminating,
+		"that does not exist": apierrors.NewNotFound(corev1.Resource("namespaces"), "d"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				var deleted atomic.Bool
+				refuse := wiretap.Once(http.MethodPost, collection, func(r *http.Request) *http.Response {
+					return wiretap.Refuse(r, why)
+				})
+				w.Tap.Before = func(r *http.Request) *http.Response {
+					if !deleted.Load() {
+						return nil
+					}
+					return refuse(r)
+				}
+				run := w.Start(maker(period))
+				w.runs("a")
+				w.passes(90 * time.Second)
+				w.goes("a")
+				w.passes(time.Minute)
+				w.Expect(w.ledger().Closed).To(BeNumerically(">", 60))
+				deleted.Store(true)
+				w.Expect(w.User.CoreV1().ConfigMaps("d").Delete(t.Context(), podruntime.Name, metav1.DeleteOptions{})).To(Succeed())
+				w.Pass(time.Hour)
+				w.Expect(w.Writes()).To(BeEmpty())
+				w.Expect(run.Status(1).Keys).NotTo(ContainElement(HaveField("Failure", Not(BeEmpty()))))
+				w.runs("b")
+				w.passes(10 * time.Second)
+				w.Expect(w.ledger().Closed).To(BeZero())
+			})
+		})
+	}
 }
 
 func TestTheMetricIsWhatIsKept(t *testing.T) {
 	inWorld(t, func(w *world) {
-		var totals *podruntime.Collector
-		w.Start(func(env operator.Env) (*reconcile.Controller, error) {
-			c, collector, err := podruntime.New(env.Cluster.Client(), nil)
-			totals = collector
-			return c, err
-		})
+		totals := w.collect()
 		w.runs("a")
 		w.passes(5*time.Minute + 30*time.Second)
 		w.Expect(testutil.CollectAndCompare(totals, strings.NewReader(`

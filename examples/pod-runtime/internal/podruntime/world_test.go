@@ -21,8 +21,9 @@ const period = time.Minute
 
 const (
 	collection = "/api/v1/namespaces/d/configmaps"
+	output     = collection + "/pod-runtime"
 	created    = "POST " + collection
-	patched    = "PATCH " + collection + "/pod-runtime"
+	patched    = "PATCH " + output
 )
 
 func maker(period time.Duration) stage.Maker {
@@ -47,6 +48,18 @@ func (w *world) start() (stop func()) {
 		w.T.Helper()
 		w.Expect(run.Stop()).To(Succeed())
 	}
+}
+
+// collect starts a controller, and returns the metrics of its ledgers.
+func (w *world) collect() *podruntime.Collector {
+	w.T.Helper()
+	var totals *podruntime.Collector
+	w.Start(func(env operator.Env) (*reconcile.Controller, error) {
+		c, collector, err := podruntime.New(env.Cluster.Client(), &podruntime.Options{Events: env.Events})
+		totals = collector
+		return c, err
+	})
+	return totals
 }
 
 // passes lets time pass, and then everything come to rest.

@@ -1,0 +1,86 @@
+//go:build unix
+
+package zonefile_test
+
+import (
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+
+	"github.com/homeostat/homeostat/examples/dns-zone/internal/zonefile"
+)
+
+// An editor saves after the file was read, and before it is replaced. A pipe in place of the file lets the test do so
+// in between: it is not read to its end before the test closes it.
+func TestAnEditorsSaveIsNotOverwritten(t *testing.T) {
+	g := NewWithT(t)
+	path := filepath.Join(t.TempDir(), "db.example.com")
+	g.Expect(syscall.Mkfifo(path, 0o644)).To(Succeed())
+	f := &zonefile.File{Path: path, Origin: "example.com."}
+	type outcome struct {
+		changed bool
+		err     error
+	}
+	ended := make(chan outcome, 1)
+	go func() {
+		changed, err := set(t, f, "web", "10.0.0.1")
+		ended <- outcome{changed, err}
+	}()
+	pipe, err := os.OpenFile(path, os.O_WRONLY, 0) // returns when the other side reads
+	g.Expect(err).NotTo(HaveOccurred())
+	_, err = pipe.WriteString(skeleton)
+	g.Expect(err).NotTo(HaveOccurred())
+	saved := with("50") + "theirs A 192.0.2.7\n"
+	g.Expect(os.WriteFile(path+"~", []byte(saved), 0o600)).To(Succeed())
+	g.Expect(os.Rename(path+"~", path)).To(Succeed())
+	g.Expect(pipe.Close()).To(Succeed())
+	g.Expect(<-ended).To(Equal(outcome{changed: true}))
+	g.Expect(text(t, f)).To(Equal(with("51") + "theirs A 192.0.2.7\n" + web))
+}
+
+// Each of the ways in which editors save is noticed.
+func TestASaveIsNoticed(t *testing.T) {
+	moment := time.Unix(1000, 0)
+	for name, c := range map[string]struct {
+		save func(path string) error
+		same bool
+	}{
+		"no save": {func(string) error { return nil }, true},
+		"a longer text": {func(path string) error {
+			return saveAt(path, moment, "longer text")
+		}, false},
+		"a text of that length": {func(path string) error {
+			return saveAt(path, moment.Add(time.Millisecond), "other")
+		}, false},
+		"another file of that length and time": {func(path string) error {
+			if err := saveAt(path+"~", moment, "other"); err != nil {
+				return err
+			}
+			return os.Rename(path+"~", path)
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			path := filepath.Join(t.TempDir(), "db")
+			g.Expect(saveAt(path, moment, "first")).To(Succeed())
+			before, err := os.Stat(path)
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(c.save(path)).To(Succeed())
+			after, err := os.Stat(path)
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(zonefile.Same(before, after)).To(Equal(c.same))
+		})
+	}
+}
+
+// saveAt writes a file as if that were at some moment.
+func saveAt(path string, at time.Time, text string) error {
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		return err
+	}
+	return os.Chtimes(path, at, at)
+}
