@@ -1,0 +1,199 @@
+package exercises
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/homeostat/homeostat/names"
+	"github.com/homeostat/homeostat/patch"
+	"github.com/homeostat/homeostat/reconcile"
+)
+
+// keep gives an app its Secret of that name.
+func keep(ctx context.Context, s *shop, app *corev1.ConfigMap, name string, edit func(*corev1.Secret)) error {
+	secret, ok := s.secrets.Get(reconcile.Key{Namespace: app.Namespace, Name: name})
+	if !ok {
+		secret = &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: app.Namespace, Name: name}}
+	}
+	_, err := patch.Ensure(ctx, s.client.CoreV1().Secrets, secret, nil, func(secret *corev1.Secret) {
+		secret.OwnerReferences = owned(app, name).OwnerReferences
+		edit(secret)
+	})
+	return err
+}
+
+func wholeLabels(ctx context.Context, s *shop, _ reconcile.Key, app *corev1.ConfigMap) error {
+	if app == nil {
+		return nil
+	}
+	return keep(ctx, s, app, app.Name, func(secret *corev1.Secret) {
+		secret.Labels = map[string]string{"app": app.Name}
+	})
+}
+
+func ownLabel(ctx context.Context, s *shop, _ reconcile.Key, app *corev1.ConfigMap) error {
+	if app == nil {
+		return nil
+	}
+	return keep(ctx, s, app, app.Name, func(secret *corev1.Secret) {
+		metav1.SetMetaDataLabel(&secret.ObjectMeta, "app", app.Name)
+	})
+}
+
+func timeOfLook(ctx context.Context, s *shop, _ reconcile.Key, app *corev1.ConfigMap) error {
+	if app == nil {
+		return nil
+	}
+	return note(ctx, s, app, "checked", time.Now().Format(time.RFC3339))
+}
+
+func resultOfLook(ctx context.Context, s *shop, _ reconcile.Key, app *corev1.ConfigMap) error {
+	if app == nil {
+		return nil
+	}
+	return note(ctx, s, app, "checked", app.Data["size"])
+}
+
+func logAndGoOn(ctx context.Context, s *shop, key reconcile.Key, app *corev1.ConfigMap) error {
+	if err := ownLabel(ctx, s, key, app); err != nil {
+		logr.FromContextOrDiscard(ctx).Error(err, "cannot keep the Secret")
+	}
+	return nil
+}
+
+func newNameOnly(ctx context.Context, s *shop, _ reconcile.Key, app *corev1.ConfigMap) error {
+	if app == nil {
+		return nil
+	}
+	return keep(ctx, s, app, app.Data["name"], func(*corev1.Secret) {})
+}
+
+func newNameAndNoOther(ctx context.Context, s *shop, key reconcile.Key, app *corev1.ConfigMap) error {
+	if err := newNameOnly(ctx, s, key, app); err != nil || app == nil {
+		return err
+	}
+	for secret := range s.secrets.Snapshot().All() {
+		if secret.Name == app.Data["name"] || !metav1.IsControlledBy(secret, app) {
+			continue
+		}
+		live, ok, err := names.Live(ctx, s.client.CoreV1().ConfigMaps(key.Namespace), key.Name)
+		if err != nil || !ok || live.Data["name"] == secret.Name {
+			return err // the cache is late: that is the name again
+		}
+		if err := patch.Delete(ctx, s.client.CoreV1().Secrets, secret, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func sweepByCache(ctx context.Context, s *shop, key reconcile.Key, app *corev1.ConfigMap) error {
+	if app != nil {
+		return unownedSecret(ctx, s, app)
+	}
+	err := s.client.CoreV1().Secrets(key.Namespace).Delete(ctx, key.Name, metav1.DeleteOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+func sweepByServer(ctx context.Context, s *shop, key reconcile.Key, app *corev1.ConfigMap) error {
+	if app != nil {
+		return unownedSecret(ctx, s, app)
+	}
+	secret, ok := s.secrets.Get(key)
+	_, exists, err := names.Live(ctx, s.client.CoreV1().ConfigMaps(key.Namespace), key.Name)
+	if err != nil || exists || !ok {
+		return err
+	}
+	return patch.Delete(ctx, s.client.CoreV1().Secrets, secret, nil) // this one, by its UID
+}
+
+// ofItsName looks at the app of a Secret's name, also if there is none: the Secret has to go then.
+func ofItsName(s *shop) reconcile.Trigger {
+	return reconcile.Mapped(s.secrets, func(_ context.Context, old, new *corev1.Secret) ([]reconcile.Key, error) {
+		secret := cmp.Or(new, old)
+		return []reconcile.Key{{Namespace: secret.Namespace, Name: secret.Name}}, nil
+	})
+}
+
+// unownedSecret keeps a Secret that outlives its app, until the controller deletes it.
+func unownedSecret(ctx context.Context, s *shop, app *corev1.ConfigMap) error {
+	_, err := patch.Ensure(ctx, s.client.CoreV1().Secrets,
+		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: app.Namespace, Name: app.Name}}, nil, func(*corev1.Secret) {})
+	return err
+}
+
+func createOrUpdate(ctx context.Context, s *shop, _ reconcile.Key, app *corev1.ConfigMap) error {
+	if app == nil {
+		return nil
+	}
+	want := &corev1.Secret{ObjectMeta: owned(app, app.Name), Data: map[string][]byte{"size": []byte(app.Data["size"])}}
+	_, err := s.client.CoreV1().Secrets(app.Namespace).Create(ctx, want, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		_, err = s.client.CoreV1().Secrets(app.Namespace).Update(ctx, want, metav1.UpdateOptions{})
+	}
+	return err
+}
+
+func createOrRefuse(ctx context.Context, s *shop, key reconcile.Key, app *corev1.ConfigMap) error {
+	if app == nil {
+		return nil
+	}
+	if current, ok := s.secrets.Get(key); ok && !metav1.IsControlledBy(current, app) {
+		return note(ctx, s, app, "problem", "the Secret exists, and is not ours")
+	}
+	return keep(ctx, s, app, app.Name, func(secret *corev1.Secret) {
+		secret.Data = map[string][]byte{"size": []byte(app.Data["size"])}
+	})
+}
+
+func notePrice(ctx context.Context, s *shop, key reconcile.Key, app *corev1.ConfigMap) error {
+	if app == nil {
+		return nil
+	}
+	prices, ok := s.secrets.Get(reconcile.Key{Namespace: key.Namespace, Name: "prices"})
+	if !ok {
+		return nil
+	}
+	return note(ctx, s, app, "price", string(prices.Data["price"]))
+}
+
+// prices looks at every app when the prices have changed.
+func prices(s *shop) reconcile.Trigger {
+	return reconcile.Mapped(s.secrets, func(_ context.Context, old, new *corev1.Secret) (keys []reconcile.Key, _ error) {
+		if cmp.Or(new, old).Name != "prices" {
+			return nil, nil
+		}
+		for app := range s.apps.Snapshot().All() {
+			keys = append(keys, reconcile.Key{Namespace: app.Namespace, Name: app.Name})
+		}
+		return keys, nil
+	})
+}
+
+func editTheCache(ctx context.Context, s *shop, _ reconcile.Key, app *corev1.ConfigMap) error {
+	if app == nil {
+		return nil
+	}
+	if app.Annotations == nil {
+		app.Annotations = map[string]string{}
+	}
+	app.Annotations["size"] = app.Data["size"] // app is the object of the cache
+	_, err := s.client.CoreV1().ConfigMaps(app.Namespace).Update(ctx, app, metav1.UpdateOptions{})
+	return err
+}
+
+func editACopy(ctx context.Context, s *shop, _ reconcile.Key, app *corev1.ConfigMap) error {
+	if app == nil {
+		return nil
+	}
+	return note(ctx, s, app, "size", app.Data["size"])
+}

@@ -1,0 +1,112 @@
+package exercises
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/reconcile"
+	"github.com/homeostat/homeostat/reconcile/reconciletest"
+)
+
+// shop is what a controller has at hand.
+type shop struct {
+	client  kubernetes.Interface
+	apps    *informer.Informer[*corev1.ConfigMap]
+	secrets *informer.Informer[*corev1.Secret]
+	*outside
+}
+
+// step is what a controller does when an app or one of its Secrets has changed. app is nil if it was deleted.
+type step func(ctx context.Context, s *shop, key reconcile.Key, app *corev1.ConfigMap) error
+
+// program is what a case runs.
+type program = func(*reconciletest.Env) error
+
+// run returns the program that takes a step for each app.
+func run(newStep func() step, more ...func(*shop) reconcile.Trigger) program {
+	return func(env *reconciletest.Env) error {
+		s, take := &shop{client: env.Client()}, newStep()
+		s.outside, _ = env.Outside().(*outside)
+		s.apps = informer.For(s.client.CoreV1().ConfigMaps("default"), &informer.Options{LabelSelector: "app"})
+		s.secrets = informer.For(s.client.CoreV1().Secrets("default"), nil)
+		one := func(ctx context.Context, q reconcile.Request[*corev1.ConfigMap]) (reconcile.Result, error) {
+			app, _ := q.Object()
+			return reconcile.Result{}, take(ctx, s, q.Key, app)
+		}
+		o := &reconcile.Options{Triggers: []reconcile.Trigger{reconcile.Owned(s.secrets)}}
+		for _, trigger := range more {
+			o.Triggers = append(o.Triggers, trigger(s))
+		}
+		c, err := reconcile.New("shop", s.apps, reconcile.Func[*corev1.ConfigMap](one), o)
+		if err != nil {
+			return err
+		}
+		return c.Run(env.Context())
+	}
+}
+
+// always is a program whose step remembers nothing from one reconcile to the next.
+func always(s step, more ...func(*shop) reconcile.Trigger) program {
+	return run(func() step { return s }, more...)
+}
+
+// outside is what is not in the cluster.
+type outside struct {
+	mu      sync.Mutex // guards the fields below
+	charges []string
+	mails   []string
+	buckets map[string]bool
+}
+
+// charge charges a customer. A bank does so once for each token; without one, for each call.
+func (o *outside) charge(token string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, t := range o.charges {
+		if t == token && token != "" {
+			return
+		}
+	}
+	o.charges = append(o.charges, token)
+}
+
+func (o *outside) mail(to string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.mails = append(o.mails, to)
+}
+
+func (o *outside) createBucket(name string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.buckets == nil {
+		o.buckets = map[string]bool{}
+	}
+	o.buckets[name] = true
+}
+
+// errNoBucket is the error of deleteBucket for a bucket that does not exist.
+var errNoBucket = errors.New("no such bucket")
+
+func (o *outside) deleteBucket(name string) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !o.buckets[name] {
+		return errNoBucket
+	}
+	delete(o.buckets, name)
+	return nil
+}
+
+// owned returns the metadata of something that an app owns.
+func owned(app *corev1.ConfigMap, name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: app.Namespace, Name: name, OwnerReferences: []metav1.OwnerReference{
+		*metav1.NewControllerRef(app, corev1.SchemeGroupVersion.WithKind("ConfigMap")),
+	}}
+}
