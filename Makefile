@@ -80,7 +80,7 @@ race: ## Unit tests under the race detector.
 exact: ## Unit tests without it where that matters: allocations are counted, more steps taken.
 	@# the race detector takes nothing from explorations, which have had their time
 	$(TEST) -timeout 10m -skip '^TestExplore' $(EXACT_PACKAGES)
-	cd internal/proof/bench && $(TEST) -timeout 10m ./size ./ownwrites ./guide
+	cd internal/proof/bench && $(TEST) -timeout 10m ./size ./ownwrites ./guide ./report
 
 .PHONY: mutate
 mutate: ## Take each safeguard out, and change the library here and there: tests must see it (MUTANTS=6).
@@ -173,6 +173,15 @@ api: $(APIDIFF) ## How the exported API differs from the last release (SINCE=com
 bench: $(BENCHSTAT) ## Benchmarks beside controller-runtime and client-go (BENCH=regexp, COUNT=10).
 	cd internal/proof/bench && go test -run '^$$' -bench '$(or $(BENCH),.)' -benchmem -count $(or $(COUNT),10) -timeout 3h ./... | tee $(BIN)/bench.txt
 	$(BENCHSTAT) -col /impl $(BIN)/bench.txt
+
+.PHONY: bench-report
+bench-report: ## Run all benchmarks on this machine, an hour, and make docs/benchmarks/README.md from them (COUNT=5).
+	cd internal/proof/bench && go run ./report -count $(or $(COUNT),5) run ../../../docs/benchmarks/results.txt
+	$(MAKE) bench-page
+
+.PHONY: bench-page
+bench-page: ## Make docs/benchmarks/README.md and its picture from docs/benchmarks/results.txt again.
+	cd internal/proof/bench && go run ./report write ../../../docs/benchmarks/results.txt ../../../docs/benchmarks
 
 .PHONY: cover
 cover: ## Coverage of the unit tests.

@@ -1,0 +1,106 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// tie is by which part two medians must differ to count as won or lost.
+const tie = 0.05
+
+// page returns the document.
+func (r *results) page() []byte {
+	var b strings.Builder
+	c := r.config
+	fmt.Fprintf(&b, "<!-- Made by make bench-report from results.txt: do not edit. -->\n\n# Benchmarks\n\n")
+	fmt.Fprintf(&b, "Everything of one run of `make bench-report`, of commit %s, on %s, beside client-go and controller-runtime in the "+
+		"versions of `internal/proof/bench/go.mod`: Go %s, %s/%s, %s, %s cores, %s", c["commit"], c["date"], c["go"], c["goos"],
+		c["goarch"], c["cpu"], c["cores"], c["memory"])
+	if load := c["load"]; load != "" {
+		fmt.Fprintf(&b, ", a load of %s when it began", load)
+	}
+	b.WriteString(". Medians; in brackets how many times ours it is. `cpu-` is processor time, which other programs of a shared machine " +
+		"disturb less than the clock. The other pages here say what the rows mean and where the time goes; their figures are of the runs " +
+		"that they name.\n\n![Costs of the others, as multiples of ours](ratios.svg)\n\n")
+	r.writeLost(&b)
+	order, rows := r.packages()
+	for _, pkg := range order {
+		writeTable(&b, pkg, rows[pkg])
+	}
+	return []byte(b.String())
+}
+
+// writeLost writes the rows in which a rival is better.
+func (r *results) writeLost(b *strings.Builder) {
+	lost, compared := r.lost(tie)
+	fmt.Fprintf(b, "## Lost\n\nOf %d comparisons a rival is better in %d, by more than %.0f %%:\n\n", compared, len(lost), 100*tie)
+	if len(lost) == 0 {
+		return
+	}
+	b.WriteString("| row | unit | rival | ours ÷ rival |\n|---|---|---|--:|\n")
+	for _, l := range lost {
+		fmt.Fprintf(b, "| %s: %s | %s | %s | %s |\n", l.pkg, l.name, l.unit, l.impl, number(l.times))
+	}
+	b.WriteString("\n")
+}
+
+func writeTable(b *strings.Builder, pkg string, rows []*row) {
+	impls := implementations(rows)
+	// a column that no row but one needs would make all of them wide: those without a rival are listed with ours alone
+	fmt.Fprintf(b, "## %s%s\n\n| | unit |", strings.ToUpper(pkg[:1]), pkg[1:])
+	for _, i := range impls {
+		b.WriteString(" " + i + " |")
+	}
+	b.WriteString("\n|---|---|" + strings.Repeat("--:|", len(impls)) + "\n")
+	for _, w := range rows {
+		if w.zero() {
+			continue
+		}
+		fmt.Fprintf(b, "| %s | %s |", w.name, w.unit)
+		for _, i := range impls {
+			b.WriteString(" " + w.cell(i) + " |")
+		}
+		b.WriteString("\n")
+	}
+	b.WriteString("\n")
+}
+
+// zero reports whether all medians are 0: a unit that the benchmark does not measure.
+func (w *row) zero() bool {
+	return !slices.ContainsFunc(w.impls, func(i string) bool { m, _ := w.median(i); return m != 0 })
+}
+
+func (w *row) cell(impl string) string {
+	m, ok := w.median(impl)
+	if !ok {
+		return "–"
+	}
+	text := number(m)
+	if impl == ours {
+		return "**" + text + "**"
+	}
+	if ratio, ok := w.ratio(impl); ok {
+		text += " (" + number(ratio) + ")"
+	}
+	return text
+}
+
+// number writes three digits, and all before the point.
+func number(v float64) string {
+	if v == 0 {
+		return "0"
+	}
+	decimals := max(0, 2-int(math.Floor(math.Log10(math.Abs(v)))))
+	text := strconv.FormatFloat(v, 'f', min(decimals, 4), 64)
+	whole, fraction, _ := strings.Cut(text, ".")
+	for i := len(whole) - 3; i > 0 && whole[i-1] != '-'; i -= 3 {
+		whole = whole[:i] + "," + whole[i:]
+	}
+	if fraction = strings.TrimRight(fraction, "0"); fraction != "" {
+		whole += "." + fraction
+	}
+	return whole
+}

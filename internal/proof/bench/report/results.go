@@ -1,0 +1,164 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"golang.org/x/perf/benchfmt"
+	"golang.org/x/perf/benchmath"
+)
+
+// ours is the implementation that the others are compared with.
+const ours = "homeostat"
+
+// results are what some benchmarks have printed.
+type results struct {
+	config map[string]string // of the machine
+	rows   []*row            // in the order in which they were measured
+	byKey  map[rowKey]*row
+}
+
+type rowKey struct{ pkg, name, unit string }
+
+// row is one unit of one benchmark, with the values of each implementation.
+type row struct {
+	rowKey
+	values map[string][]float64
+	impls  []string // in the order of the benchmark
+}
+
+// higher are the units of which more is better; about are those that say something about the benchmark.
+var (
+	higher = []string{"served"}
+	about  = []string{"dispatches-to-last", "known/Pod", "of-unshared"}
+)
+
+func read(in io.Reader, name string) (*results, error) {
+	r := &results{config: map[string]string{}, byKey: map[rowKey]*row{}}
+	lines := benchfmt.NewReader(in, name)
+	for lines.Scan() {
+		switch record := lines.Result().(type) {
+		case *benchfmt.Result:
+			r.add(record)
+		case *benchfmt.SyntaxError:
+			return nil, record
+		}
+	}
+	return r, lines.Err()
+}
+
+func (r *results) add(one *benchfmt.Result) {
+	for _, c := range one.Config {
+		if c.Key != "pkg" {
+			r.config[c.Key] = string(c.Value)
+		}
+	}
+	base, parts := one.Name.Parts()
+	name, impl := string(base), ours
+	for _, p := range parts {
+		switch {
+		case bytes.HasPrefix(p, []byte("/impl=")):
+			impl = string(p[len("/impl="):])
+		case p[0] == '/':
+			name += string(p)
+		}
+	}
+	pkg := one.GetConfig("pkg")
+	for _, v := range one.Values {
+		unit, value := v.Unit, v.Value
+		if v.OrigUnit != "" {
+			unit, value = v.OrigUnit, v.OrigValue
+		}
+		key := rowKey{pkg[strings.LastIndexByte(pkg, '/')+1:], name, unit}
+		if r.byKey[key] == nil {
+			r.byKey[key] = &row{rowKey: key, values: map[string][]float64{}}
+			r.rows = append(r.rows, r.byKey[key])
+		}
+		at := r.byKey[key]
+		if !slices.Contains(at.impls, impl) {
+			at.impls = append(at.impls, impl)
+		}
+		at.values[impl] = append(at.values[impl], value)
+	}
+}
+
+// median returns the median of an implementation; false: it was not measured.
+func (w *row) median(impl string) (float64, bool) {
+	values := w.values[impl]
+	if len(values) == 0 {
+		return 0, false
+	}
+	return benchmath.AssumeNothing.Summary(benchmath.NewSample(slices.Clone(values), &benchmath.DefaultThresholds), 0.95).Center, true
+}
+
+// ratio returns how many times ours the cost of an implementation is; false: it was not measured, or is about
+// something that is not a cost, or ours is zero.
+func (w *row) ratio(impl string) (float64, bool) {
+	mine, ok := w.median(ours)
+	theirs, measured := w.median(impl)
+	if !ok || !measured || impl == ours || slices.Contains(about, w.unit) {
+		return 0, false
+	}
+	if slices.Contains(higher, w.unit) {
+		mine, theirs = theirs, mine
+	}
+	if mine == 0 || theirs == 0 {
+		return 0, false
+	}
+	return theirs / mine, true
+}
+
+// lost are the rows of which a rival's cost is below ours by more than a part of it, the worst first. Variants of ours
+// are no rivals.
+func (r *results) lost(part float64) (all []lostRow, compared int) {
+	for _, w := range r.rows {
+		for _, impl := range w.impls {
+			ratio, ok := w.ratio(impl)
+			if !ok || !rival(impl) {
+				continue
+			}
+			compared++
+			if ratio < 1-part {
+				all = append(all, lostRow{w, impl, 1 / ratio})
+			}
+		}
+	}
+	slices.SortStableFunc(all, func(a, b lostRow) int { return cmp.Compare(b.times, a.times) })
+	return all, compared
+}
+
+type lostRow struct {
+	*row
+	impl  string
+	times float64 // ours ÷ theirs
+}
+
+func rival(impl string) bool { return !strings.HasPrefix(impl, ours) }
+
+// packages returns the rows by package, and the packages in their order.
+func (r *results) packages() (order []string, rows map[string][]*row) {
+	rows = map[string][]*row{}
+	for _, w := range r.rows {
+		if rows[w.pkg] == nil {
+			order = append(order, w.pkg)
+		}
+		rows[w.pkg] = append(rows[w.pkg], w)
+	}
+	return order, rows
+}
+
+// implementations returns those of some rows, ours first, and the others by name.
+func implementations(rows []*row) []string {
+	all := map[string]bool{}
+	for _, w := range rows {
+		for _, i := range w.impls {
+			all[i] = i != ours
+		}
+	}
+	maps.DeleteFunc(all, func(_ string, other bool) bool { return !other })
+	return append([]string{ours}, slices.Sorted(maps.Keys(all))...)
+}

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"regexp"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// suite is some benchmarks of one package.
+type suite struct {
+	pkg, benchmarks, time string
+	count                 int // at most that many rounds; 0: as many as are asked for
+	tags                  string
+}
+
+var suites = []suite{
+	{pkg: "queue", benchmarks: "AddGetDone|DuplicateAdd|HandOff|RequeueLoop|RetryForget", time: "100ms"},
+	{pkg: "queue", benchmarks: "Million|Lateness|Starvation", time: "1x", count: 3},
+	{pkg: "patch", benchmarks: "Patch", time: "50ms"},
+	{pkg: "cache", benchmarks: "Reads", time: "50ms"},
+	{pkg: "cache", benchmarks: "Heap", time: "1x", count: 1},
+	{pkg: "loop", benchmarks: "NoOp|Flood|EventToReconcile|FreshDuringFlood|Start", time: "1x", count: 3},
+	{pkg: "size", benchmarks: "Size", time: "1x", count: 1},
+	{pkg: "size", benchmarks: "AtRest", time: "1x", count: 1, tags: "e2e"},
+	{pkg: "ingress", benchmarks: ".", time: "1x", count: 3, tags: "e2e"},
+}
+
+// kept are the lines of a test's output that have results or say of what they are, and not the programs' logs.
+var kept = regexp.MustCompile(`^(Benchmark\S+\s+\d|pkg: |goos: |goarch: |cpu: )`)
+
+// measure runs the suites in this module's folder, one after the other, and keeps what they print.
+func measure(ctx context.Context, results, only string, count int, progress io.Writer) (err error) {
+	out, err := os.Create(results)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, out.Close()) }()
+	machine, err := describe(ctx)
+	if err != nil {
+		return err
+	}
+	if _, err := io.WriteString(out, machine); err != nil {
+		return err
+	}
+	for _, s := range suites {
+		if only != "" && s.pkg != only {
+			continue
+		}
+		n := count
+		if s.count > 0 {
+			n = min(n, s.count)
+		}
+		began := time.Now()
+		cmd := exec.CommandContext(ctx, "go", "test", "-run", "^$", "-bench", s.benchmarks, "-benchmem", "-benchtime", s.time,
+			"-count", strconv.Itoa(n), "-timeout", "2h", "-tags", s.tags, "./"+s.pkg)
+		cmd.Stderr = progress
+		printed, err := cmd.Output()
+		if err != nil {
+			return fmt.Errorf("running the benchmarks of %s: %w: %s", s.pkg, err, printed)
+		}
+		for line := range bytes.Lines(printed) {
+			if kept.Match(line) {
+				if _, err := out.Write(line); err != nil {
+					return err
+				}
+			}
+		}
+		_, _ = fmt.Fprintf(progress, "%s %s: %v\n", s.pkg, s.benchmarks, time.Since(began).Round(time.Second))
+	}
+	return nil
+}
+
+// describe returns the machine and the commit, as lines of the benchmark format.
+func describe(ctx context.Context) (string, error) {
+	commit, err := exec.CommandContext(ctx, "git", "rev-parse", "--short", "HEAD").Output()
+	if err != nil {
+		return "", fmt.Errorf("finding the commit: %w", err)
+	}
+	lines := []string{
+		"commit: " + strings.TrimSpace(string(commit)),
+		"date: " + time.Now().UTC().Format(time.DateOnly),
+		"go: " + strings.TrimPrefix(runtime.Version(), "go"),
+		"cores: " + strconv.Itoa(runtime.NumCPU()),
+	}
+	if load, err := os.ReadFile("/proc/loadavg"); err == nil { // only Linux has it
+		lines = append(lines, "load: "+strings.Fields(string(load))[0])
+	}
+	if memory, err := os.Open("/proc/meminfo"); err == nil {
+		defer func() { _ = memory.Close() }() // it was only read
+		first := bufio.NewScanner(memory)
+		if first.Scan() {
+			if kib, err := strconv.Atoi(strings.Fields(first.Text())[1]); err == nil {
+				lines = append(lines, fmt.Sprintf("memory: %d GiB", kib>>20))
+			}
+		}
+	}
+	return strings.Join(lines, "\n") + "\n", nil
+}
