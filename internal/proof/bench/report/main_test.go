@@ -51,7 +51,9 @@ func TestThePictureIsAnSVG(t *testing.T) {
 	r, err := read(strings.NewReader(printed), "results.txt")
 	g.Expect(err).NotTo(gomega.HaveOccurred())
 	picture := string(r.picture())
-	for tokens := xml.NewDecoder(strings.NewReader(picture)); err == nil; _, err = tokens.Token() { //nolint:revive // it is only read
+	tokens := xml.NewDecoder(strings.NewReader(picture))
+	for err == nil {
+		_, err = tokens.Token()
 	}
 	g.Expect(err).To(gomega.MatchError(io.EOF))
 	g.Expect(picture).To(gomega.ContainSubstring("queue: Add/workers=4, ns/op"))

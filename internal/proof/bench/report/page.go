@@ -16,15 +16,15 @@ func (r *results) page() []byte {
 	var b strings.Builder
 	c := r.config
 	fmt.Fprintf(&b, "<!-- Made by make bench-report from results.txt: do not edit. -->\n\n# Benchmarks\n\n")
-	fmt.Fprintf(&b, "Everything of one run of `make bench-report`, of commit %s, on %s, beside client-go and controller-runtime in the "+
-		"versions of `internal/proof/bench/go.mod`: Go %s, %s/%s, %s, %s cores, %s", c["commit"], c["date"], c["go"], c["goos"],
-		c["goarch"], c["cpu"], c["cores"], c["memory"])
+	fmt.Fprintf(&b, "Everything of one run of `make bench-report`, of commit %s, on %s, beside client-go and "+
+		"controller-runtime in the versions of `internal/proof/bench/go.mod`: Go %s, %s/%s, %s, %s cores, %s", c["commit"],
+		c["date"], c["go"], c["goos"], c["goarch"], c["cpu"], c["cores"], c["memory"])
 	if load := c["load"]; load != "" {
 		fmt.Fprintf(&b, ", a load of %s when it began", load)
 	}
-	b.WriteString(". Medians; in brackets how many times ours it is. `cpu-` is processor time, which other programs of a shared machine " +
-		"disturb less than the clock. The other pages here say what the rows mean and where the time goes; their figures are of the runs " +
-		"that they name.\n\n![Costs of the others, as multiples of ours](ratios.svg)\n\n")
+	b.WriteString(". Medians; in brackets how many times ours it is. `cpu-` is processor time, which other programs of a " +
+		"shared machine disturb less than the clock. The other pages here say what the rows mean and where the time goes; " +
+		"their figures are of the runs that they name.\n\n![Costs of the others, as multiples of ours](ratios.svg)\n\n")
 	r.writeLost(&b)
 	order, rows := r.packages()
 	for _, pkg := range order {
@@ -36,7 +36,8 @@ func (r *results) page() []byte {
 // writeLost writes the rows in which a rival is better.
 func (r *results) writeLost(b *strings.Builder) {
 	lost, compared := r.lost(tie)
-	fmt.Fprintf(b, "## Lost\n\nOf %d comparisons a rival is better in %d, by more than %.0f %%:\n\n", compared, len(lost), 100*tie)
+	fmt.Fprintf(b, "## Lost\n\nOf %d comparisons a rival is better in %d, by more than %.0f %%:\n\n",
+		compared, len(lost), 100*tie)
 	if len(lost) == 0 {
 		return
 	}
@@ -49,7 +50,6 @@ func (r *results) writeLost(b *strings.Builder) {
 
 func writeTable(b *strings.Builder, pkg string, rows []*row) {
 	impls := implementations(rows)
-	// a column that no row but one needs would make all of them wide: those without a rival are listed with ours alone
 	fmt.Fprintf(b, "## %s%s\n\n| | unit |", strings.ToUpper(pkg[:1]), pkg[1:])
 	for _, i := range impls {
 		b.WriteString(" " + i + " |")

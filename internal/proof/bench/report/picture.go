@@ -40,8 +40,8 @@ func (r *results) picture() []byte {
 	}
 	height := top + len(drawn)*lineHeight + 12
 	var b strings.Builder
-	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="sans-serif" font-size="12" role="img">`+"\n",
-		width, height)
+	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" `+
+		`font-family="sans-serif" font-size="12" role="img">`+"\n", width, height)
 	b.WriteString("<title>Costs of client-go and controller-runtime, as multiples of ours</title>\n<style>\n" +
 		".t{fill:#1f2328}.g{stroke:#d1d9e0}.one{stroke:#1f2328}\n")
 	for i, c := range colors {
@@ -53,15 +53,17 @@ func (r *results) picture() []byte {
 	}
 	b.WriteString("}\n</style>\n")
 	for i, c := range colors {
-		fmt.Fprintf(&b, `<circle class="c%d" cx="%d" cy="14" r="5"/><text class="t" x="%d" y="18">%s</text>`+"\n", i, 12+i*120, 22+i*120, c.impl)
+		fmt.Fprintf(&b, `<circle class="c%d" cx="%d" cy="14" r="5"/><text class="t" x="%d" y="18">%s</text>`+"\n",
+			i, 12+i*120, 22+i*120, c.impl)
 	}
 	for _, v := range []float64{0.1, 0.5, 1, 2, 5, 10, 20, 50, 100} {
 		class := "g"
 		if v == 1 {
 			class = "one"
 		}
-		fmt.Fprintf(&b, `<line class="%s" x1="%.1f" x2="%.1f" y1="%d" y2="%d"/><text class="t" x="%.1f" y="%d" text-anchor="middle">%s</text>`+"\n",
-			class, across(v), across(v), top-8, height-8, across(v), top-14, number(v))
+		fmt.Fprintf(&b, `<line class="%s" x1="%.1f" x2="%.1f" y1="%d" y2="%d"/>`+"\n",
+			class, across(v), across(v), top-8, height-8)
+		fmt.Fprintf(&b, `<text class="t" x="%.1f" y="%d" text-anchor="middle">%s</text>`+"\n", across(v), top-14, number(v))
 	}
 	for i, w := range drawn {
 		y := top + i*lineHeight + lineHeight/2
@@ -69,8 +71,8 @@ func (r *results) picture() []byte {
 			html.EscapeString(shorten(w.pkg+": "+w.name, 48)+", "+w.unit))
 		for n, c := range colors {
 			if ratio, ok := w.ratio(c.impl); ok {
-				fmt.Fprintf(&b, `<circle class="c%d" cx="%.1f" cy="%d" r="4"><title>%s: %s</title></circle>`+"\n", n, across(ratio), y, c.impl,
-					number(ratio))
+				fmt.Fprintf(&b, `<circle class="c%d" cx="%.1f" cy="%d" r="4"><title>%s: %s</title></circle>`+"\n",
+					n, across(ratio), y, c.impl, number(ratio))
 			}
 		}
 	}

@@ -92,7 +92,8 @@ func (w *row) median(impl string) (float64, bool) {
 	if len(values) == 0 {
 		return 0, false
 	}
-	return benchmath.AssumeNothing.Summary(benchmath.NewSample(slices.Clone(values), &benchmath.DefaultThresholds), 0.95).Center, true
+	sample := benchmath.NewSample(slices.Clone(values), &benchmath.DefaultThresholds)
+	return benchmath.AssumeNothing.Summary(sample, 0.95).Center, true
 }
 
 // ratio returns how many times ours the cost of an implementation is; false: it was not measured, or is about
