@@ -16,7 +16,7 @@ import (
 
 // Nothing that happens once per event or dispatch allocates, with lanes, groups,
 // causes and counters on.
-func TestNothingAllocatesPerTurn(t *testing.T) {
+func TestNothingAllocatesPerDispatch(t *testing.T) {
 	keys := make([]types.NamespacedName, 1000)
 	for i := range keys {
 		keys[i] = types.NamespacedName{Namespace: fmt.Sprintf("ns-%d", i%10), Name: fmt.Sprintf("name-%d", i)}

@@ -157,7 +157,7 @@ func (s *schedule[K]) finish(place uint32, with *ending) {
 		s.readded--
 		s.counters.began-- // enqueue counts it again
 	}
-	e.state, e.next = absent, 0
+	e.state = absent
 	if with.how == done && e.retry == 0 && e.pending != timer { // the time does not matter
 		s.causes.drop(past)
 		if e.pending == demand && s.mode != stopped {

@@ -312,8 +312,7 @@ func (s *schedule[K]) remove(n uint32, e *entry[K]) {
 	}
 	s.causes.drop(e.causes)
 	if r := s.retries.of(e.retry); r != nil {
-		s.retries.forget(r)
-		s.retries.drop(e.retry)
+		s.retries.forget(r) // only in a queue that ends, which needs the rest no more
 	}
 	hash := e.tag
 	if s.options.Group != nil {

@@ -159,11 +159,11 @@ func TestTimersKeepTheirOrderWhenMostAreCancelled(t *testing.T) {
 			b.AddWithOptions(fmt.Sprint(i), queue.AddOptions{After: time.Duration(1+i) * time.Second})
 		}
 		for _, i := range order {
-			if i%4 != 0 {
+			if i%4 != 3 { // the first of all is cancelled, too
 				b.Expect(b.Cancel(fmt.Sprint(i))).To(BeTrue())
 			}
 		}
-		for i := 0; i < keys; i += 4 {
+		for i := 3; i < keys; i += 4 {
 			b.expectNext(fmt.Sprint(i), time.Duration(1+i)*time.Second).Done()
 		}
 		b.expectNothing()
