@@ -50,6 +50,7 @@ func TestDiffCutsLongValuesAndManyLines(t *testing.T) {
 	lines := strings.Split(patch.Diff(&corev1.ConfigMap{}, after), "\n")
 	g.Expect(len(lines)).To(BeNumerically("<=", 65))
 	g.Expect(len(lines[0])).To(BeNumerically("<", 300))
+	g.Expect(lines[0]).To(HaveSuffix("vvv…"))
 }
 
 func TestDiffSpeaksOfObjectsThatCameAndWent(t *testing.T) {
@@ -57,6 +58,7 @@ func TestDiffSpeaksOfObjectsThatCameAndWent(t *testing.T) {
 	g.Expect(patch.Diff((*corev1.Node)(nil), node())).To(Equal("created"))
 	g.Expect(patch.Diff(node(), (*corev1.Node)(nil))).To(Equal("deleted"))
 	g.Expect(patch.Diff((*corev1.Node)(nil), (*corev1.Node)(nil))).To(BeEmpty())
+	g.Expect(patch.Diff(nil, node())).To(Equal("created"))
 }
 
 // untyped is the Secret as a dynamic client has it.

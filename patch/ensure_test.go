@@ -149,6 +149,28 @@ func TestEnsureRefusesBadInputBeforeAnyRequest(t *testing.T) {
 	g.Expect(s.created).To(BeEmpty())
 }
 
+// derived is copied as a ConfigMap, since it embeds one.
+type derived struct{ corev1.ConfigMap }
+
+type derivedStore struct{ recording[*derived] }
+
+func (*derivedStore) Get(_ context.Context, name string, _ metav1.GetOptions) (*derived, error) {
+	return nil, apierrors.NewNotFound(configMaps, name)
+}
+
+func (*derivedStore) Create(_ context.Context, o *derived, _ metav1.CreateOptions) (*derived, error) {
+	return o, nil
+}
+
+func TestATypeThatIsCopiedAsAnotherIsAnError(t *testing.T) {
+	g := NewWithT(t)
+	edit := func(*derived) { t.Error("edited") }
+	for _, uid := range []string{"", "u3"} {
+		_, err := patch.Ensure(t.Context(), always(&derivedStore{}), &derived{*configMap(uid)}, nil, edit)
+		g.Expect(err).To(MatchError(ContainSubstring("its DeepCopyObject returns another type")), uid)
+	}
+}
+
 func TestEnsureWorksOnFakeClientsetsWhichGiveNoUID(t *testing.T) {
 	g := NewWithT(t)
 	w := &written{}

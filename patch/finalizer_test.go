@@ -126,6 +126,12 @@ func TestAFinalizersConflictIsAConflict(t *testing.T) {
 	g.Expect(live).To(BeFalse())
 	g.Expect(newest).To(BeIdenticalTo(cached))
 	g.Expect(f.wrote).To(BeEmpty())
+	cached = deleting(mine)
+	live, newest, err = f.guard(t, cached)
+	g.Expect(err).To(MatchError(patch.IsStale, "IsStale"))
+	g.Expect(err).To(MatchError(ContainSubstring("removing finalizer")))
+	g.Expect(live).To(BeFalse())
+	g.Expect(newest).To(BeIdenticalTo(cached))
 	f.err = apierrors.NewNotFound(configMaps, "w")
 	_, _, err = f.guard(t, deleting(mine))
 	g.Expect(err).NotTo(HaveOccurred(), "a deleted object needs no finalizer removed")
@@ -166,13 +172,14 @@ func TestAFinalizersClientIsThatOfTheObject(t *testing.T) {
 		object := blankPod("d")
 		now := metav1.Now()
 		object.DeletionTimestamp, object.Finalizers = &now, []string{mine}
-		live, _, err := patch.Finalizer[*corev1.Pod, typedcorev1.PodInterface]{
+		live, newest, err := patch.Finalizer[*corev1.Pod, typedcorev1.PodInterface]{
 			Name: mine, Client: of, Clean: func(context.Context, *corev1.Pod) error {
 				t.Error("cleaned up")
 				return nil
 			},
 		}.Guard(t.Context(), object)
 		g.Expect(live).To(BeFalse())
+		g.Expect(newest).To(BeIdenticalTo(object))
 		g.Expect(err).To(MatchError(And(ContainSubstring("guarding d/x"), ContainSubstring(want))))
 		g.Expect(terminal.Is(err)).To(BeTrue())
 	}

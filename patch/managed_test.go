@@ -65,6 +65,7 @@ func TestAnApplierRepeatsWhatHasAnotherValue(t *testing.T) {
 		"a list without keys":        {func(n *corev1.Node) { n.Spec.Taints[0].Value = "v" }, 1},
 		"an element by its place":    {func(n *corev1.Node) { n.Spec.PodCIDRs[0] = "10.0.1.0/24" }, 1},
 		"an element by its key":      {func(n *corev1.Node) { n.Status.Addresses[1].Address = "i" }, 1},
+		"an element that is missing": {func(n *corev1.Node) { n.Spec.PodCIDRs = nil }, 1},
 		"fields that cannot be read": {func(n *corev1.Node) { n.ManagedFields[0].FieldsV1 = metav1.NewFieldsV1("{") }, 1},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -44,6 +44,14 @@ func TestAnInvalidFieldIsNoStaleCache(t *testing.T) {
 	}
 }
 
+func TestARefusalWithoutDetailsIsReturnedAsItIs(t *testing.T) {
+	g := NewWithT(t)
+	refusal := &apierrors.StatusError{ErrStatus: metav1.Status{Reason: metav1.StatusReasonInvalid, Message: "no"}}
+	_, err := patch.Merge(t.Context(), always(&recording[*corev1.ConfigMap]{err: refusal}), configMap("u3"), nil, setB)
+	g.Expect(err).To(MatchError(refusal))
+	g.Expect(patch.IsStale(err)).To(BeFalse())
+}
+
 func TestAMissingSubresourceIsNamedAsThat(t *testing.T) {
 	for name, row := range map[string]struct {
 		has     *corev1.ConfigMap
