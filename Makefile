@@ -174,6 +174,14 @@ bench: $(BENCHSTAT) ## Benchmarks beside controller-runtime and client-go (BENCH
 	cd internal/proof/bench && go test -run '^$$' -bench '$(or $(BENCH),.)' -benchmem -count $(or $(COUNT),10) -timeout 3h ./... | tee $(BIN)/bench.txt
 	$(BENCHSTAT) -col /impl $(BIN)/bench.txt
 
+.PHONY: pictures
+pictures: ## Draw docs/pictures/*.svg from the graphs beside them.
+	@command -v dot >/dev/null || { echo "installing graphviz"; apt-get update -qq && \
+	  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq graphviz >/dev/null; }
+	@# the grey of the lines is lighter where the page is dark
+	for graph in docs/pictures/*.dot; do dot -Tsvg "$$graph" | sed '0,/viewBox[^>]*>/s//&\n<style>@media(prefers-color-scheme:dark){[stroke="#57606a"]{stroke:#b1bac4}[fill="#57606a"]{fill:#b1bac4}}<\/style>/' \
+	  > "$${graph%.dot}.svg"; done
+
 .PHONY: bench-report
 bench-report: ## Run all benchmarks on this machine, an hour, and make docs/benchmarks/README.md from them (COUNT=5).
 	cd internal/proof/bench && go run ./report -count $(or $(COUNT),5) run ../../../docs/benchmarks/results.txt

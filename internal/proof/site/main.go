@@ -66,7 +66,7 @@ func (d document) URL() string {
 //
 // Errors: a file that cannot be read or written; a link to a document that there is not.
 func build(root, out string) error {
-	paths, err := documents(root)
+	paths, pictures, err := documents(root)
 	if err != nil {
 		return err
 	}
@@ -93,25 +93,32 @@ func build(root, out string) error {
 		file := filepath.Join(out, filepath.FromSlash(d.URL()))
 		errs = append(errs, os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, b.Bytes(), 0o644))
 	}
+	for _, p := range pictures {
+		content, err := os.ReadFile(filepath.Join(root, p))
+		file := filepath.Join(out, filepath.FromSlash(p))
+		errs = append(errs, err, os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, content, 0o644))
+	}
 	return errors.Join(errs...)
 }
 
-// documents returns the paths of what people read, from the root.
-func documents(root string) ([]string, error) {
-	var all []string
-	err := fs.WalkDir(os.DirFS(root), ".", func(p string, entry fs.DirEntry, err error) error {
+// documents returns the paths of what people read, and of the pictures in it, from the root.
+func documents(root string) (all, pictures []string, err error) {
+	err = fs.WalkDir(os.DirFS(root), ".", func(p string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
 		if entry.IsDir() && slices.Contains([]string{".git", ".github", "bin", "internal", "testdata"}, entry.Name()) {
 			return fs.SkipDir
 		}
-		if strings.HasSuffix(p, ".md") {
+		switch path.Ext(p) {
+		case ".md":
 			all = append(all, p)
+		case ".svg":
+			pictures = append(pictures, p)
 		}
 		return nil
 	})
-	return all, err
+	return all, pictures, err
 }
 
 // read makes a document of a file. all are the paths of the documents.

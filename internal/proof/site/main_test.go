@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// Every link of every page leads to a page and a heading of the site, to a file of the repository, or elsewhere.
+// Every link and picture of every page leads to a page and a heading, or a file, of the site, to a file of the repository, or elsewhere.
 func TestLinksOfTheSiteLeadSomewhere(t *testing.T) {
 	const root = "../../.."
 	out := t.TempDir()
@@ -29,7 +29,7 @@ func TestLinksOfTheSiteLeadSomewhere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	link := regexp.MustCompile(`<a (?:class="name" )?href="([^"]*)"`)
+	link := regexp.MustCompile(`<(?:a (?:class="name" )?href|img src)="([^"]*)"`)
 	checked := 0
 	for p, text := range pages {
 		for _, match := range link.FindAllStringSubmatch(text, -1) {
