@@ -218,6 +218,8 @@ func TestMergeRefusesNilObjectsAndNilClients(t *testing.T) {
 	g.Expect(err).To(MatchError(ContainSubstring("must not be nil")))
 	_, err = patch.Merge[patch.Client[*corev1.Node]](t.Context(), nil, cached, nil, func(*corev1.Node) {})
 	g.Expect(err).To(MatchError(ContainSubstring("must not be nil")))
+	_, err = patch.Status(t.Context(), always(c), cached, nil, nil)
+	g.Expect(err).To(MatchError(ContainSubstring("must not be nil")))
 }
 
 func TestMergeSaysAtVFourWhatItChangesAndNothingBelow(t *testing.T) {

@@ -14,6 +14,7 @@ type finder struct {
 	source []byte
 	in     string
 	found  []*site
+	zeros  map[string]bool // variables of the function that are never anything but zero
 }
 
 // swaps are the operators, and what each becomes.
@@ -29,10 +30,12 @@ var literals = map[string]string{"0": "1", "1": "0", "true": "false", "false": "
 
 // function finds the sites of a function's body. Function literals in it have results of their own.
 func (f *finder) function(of *ast.FuncType, body ast.Node) {
+	f.zeros = zerosOf(body)
 	ast.Inspect(body, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.FuncLit:
 			f.function(n.Type, n.Body)
+			f.zeros = zerosOf(body)
 			return false
 		case *ast.ReturnStmt:
 			f.results(of, n)
@@ -120,10 +123,40 @@ func (f *finder) results(of *ast.FuncType, n *ast.ReturnStmt) {
 		return
 	}
 	for i, result := range n.Results {
-		if text := f.text(result); literals[text] == "" && text != "nil" && text != `""` && !strings.HasSuffix(text, "{}") {
+		text := f.text(result)
+		zero := f.zeros[text] || text == "nil" || text == `""` || strings.HasSuffix(text, "{}")
+		if literals[text] == "" && !zero {
 			f.replace(result.Pos(), result.End(), "*new("+types[i]+")")
 		}
 	}
+}
+
+// zerosOf returns the variables that are declared without a value and used for nothing but to be returned.
+func zerosOf(body ast.Node) map[string]bool {
+	uses, declared := map[string]int{}, map[string]bool{}
+	ast.Inspect(body, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.Ident:
+			uses[n.Name]++
+		case *ast.ReturnStmt:
+			for _, result := range n.Results {
+				if id, ok := result.(*ast.Ident); ok {
+					uses[id.Name]--
+				}
+			}
+		case *ast.ValueSpec:
+			for _, name := range n.Names {
+				declared[name.Name] = n.Values == nil
+			}
+		}
+		return true
+	})
+	for name := range declared {
+		if uses[name] > 1 {
+			delete(declared, name)
+		}
+	}
+	return declared
 }
 
 // negate negates conditions. What is compared by == or != has a mutation of its own for that.

@@ -83,6 +83,8 @@ func TestSitesOfEachKind(t *testing.T) {
 		"increment":           {"x++", []string{"x--"}},
 		"constants":           {"x, y, z = 0, 1, 2", []string{"x, y, z = 1, 1, 2", "x, y, z = 0, 0, 2"}},
 		"result":              {"return x, nil", []string{"return *new(int), nil"}},
+		"zero":                {"var none int; return none, nil", nil},
+		"no zero any more":    {"var n int; a(&n); return n, nil", []string{"var n int; ; return n, nil", "var n int; a(&n); return *new(int), nil"}},
 		"results":             {"return a()", []string{"return *new(int), *new(error)"}},
 		"flag":                {"return false, err", []string{"return true, err", "return false, *new(error)"}},
 		"of a function in it": {"x = func() bool { return v }", []string{"x = func() bool { return *new(bool) }"}},
