@@ -44,9 +44,32 @@ func (w *world) chaos(ctx context.Context) {
 		limit := 1 + int(w.sim.Version())%3
 		w.patchGroup(ctx, fmt.Sprintf(`{"spec":{"maxUnavailable":%d}}`, limit))
 	})
+	w.may(w.gate, "the gate opens or closes", nil, func() { w.setGate(!w.monitor.closed) })
+	w.rivals(ctx)
 	w.may(w.pause, "admin pauses or resumes the group", nil, func() {
 		w.patchGroup(ctx, fmt.Sprintf(`{"spec":{"paused":%t}}`, !w.monitor.groups[groupName].Spec.Paused))
 	})
+}
+
+// rivals moves nodes between groups, and deletes one of them.
+func (w *world) rivals(ctx context.Context) {
+	if !w.pools {
+		return
+	}
+	for _, name := range w.names() {
+		w.may(true, "admin moves "+name, func() bool { return w.monitor.nodes[name] != nil }, func() {
+			w.move(ctx, name, []string{groupName, rivalName, both}[int(w.sim.Version())%3])
+		})
+	}
+	w.may(true, "admin deletes "+rivalName, func() bool {
+		g := w.monitor.groups[rivalName]
+		return g != nil && g.DeletionTimestamp == nil
+	}, func() {
+		if err := w.groups.Delete(ctx, rivalName, metav1.DeleteOptions{}); err != nil {
+			panic(err)
+		}
+	})
+	w.work("admin creates "+rivalName, func() bool { return w.monitor.groups[rivalName] == nil }, func() { w.createGroup(ctx, rivalName) })
 }
 
 func (w *world) patchGroup(ctx context.Context, change string) {
@@ -138,7 +161,11 @@ func (w *world) fresh(name string) bool {
 func (w *world) calm(ctx context.Context) {
 	w.budget(ctx, 1000)
 	w.patchGroup(ctx, `{"spec":{"windows":null}}`)
+	w.setGate(false)
 	for _, name := range w.names() {
+		if n := w.monitor.nodes[name]; n != nil && n.labels[pool] == both {
+			w.move(ctx, name, groupName)
+		}
 		w.machines[name].Refuse(nil)
 		if n := w.monitor.nodes[name]; n != nil && n.paused {
 			w.annotate(ctx, name, "reboot-paused", nil)

@@ -6,7 +6,7 @@
 // next, which is lost, answered twice or carried out late, who dies, and what
 // administrators, kubelets and machines do meanwhile.
 //
-//	2 controllers, n agents ──▶ simulated API server ──▶ monitor: I1–I9 after every commit
+//	2 controllers, n agents ──▶ simulated API server ──▶ monitor: I1–I11 after every commit
 //	      ▲ crash, restart         ▲                        ▲
 //	      └──────── seeded schedule: admin, kubelets, machines ── then calm ──▶ L1
 //

@@ -43,12 +43,17 @@ var budget = flag.Duration("budget", 2*time.Second, "how long an exploration may
 //	I7  such a commit uncordons only what such a commit has cordoned
 //	I8  when a machine goes down: no Pod is left that was there when the reboot was
 //	    accepted and must be evicted, unless the policy is force and its time is over
-//	I9  a commit that ends a drain: the maintenance window has not closed
+//	I9  a commit that accepts a reboot or ends a drain: the maintenance window has not
+//	    closed
+//	I10 a commit that adds a slot: at some moment since the group was written before, no
+//	    other group selected the node, or held a slot for it
+//	I11 such a commit: at some moment since then the gate was open
 //	L1  a commit that adds a slot: nobody older could have had it all the time; and the
 //	    Goal: in the end no key, slot or place in the queue is left, and who was asked
 //	    for was rebooted
 //
-// I8 and I9 are for the model, which has Pods and windows. Events are not judged.
+// I8 to I11 are for the model, which has Pods, windows, two groups and a gate. Events are
+// not judged.
 func always(w *reconciletest.World) error { return fleetOf(w).look(w) }
 
 func node(name string, cordoned bool) *corev1.Node {

@@ -36,7 +36,7 @@ func everything(seed uint64) scenario {
 			Fault: 0.06, Drop: 0.01, Chaos: 0.08, Bookmark: 0.02, Wait: 0.05, MaxWait: 3 * time.Second,
 		},
 		withdraw: true, pause: true, cordon: true, flap: true, replace: true, limits: true, abort: true,
-		refuse: true, kill: true, pods: true, windows: seed%4 == 0, drain: []string{"abort", "wait", "force"}[seed%3],
+		refuse: true, kill: true, pods: true, windows: seed%4 == 0, pools: seed%2 == 0, gate: seed%5 == 0, drain: []string{"abort", "wait", "force"}[seed%3],
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/homeostat/homeostat/examples/reboot/api"
@@ -27,6 +28,7 @@ type written struct {
 	Result   string `json:"result"`
 	At       string `json:"at"`
 	Drained  bool   `json:"drained"`
+	Accepted string `json:"acceptedAt"`
 	Policy   string `json:"drainPolicy"`
 	Seconds  int    `json:"drainSeconds"`
 	NotAfter string `json:"notAfter"`
@@ -40,6 +42,7 @@ type nodeView struct {
 	now, inProgress, last   *written
 	ready, cordoned, exists bool
 	reportedBoot            string
+	labels                  labels.Set
 }
 
 // A truth is what the monitor knows of a node's machine.
@@ -49,13 +52,9 @@ type truth struct {
 	acceptedAt map[string]int  // boots of the machine when it was accepted
 	ours       bool            // the cordon is the agent's
 	evict      map[string]bool // Pods that were there when it was accepted
-	accepted   time.Time
-	asked      bool // a request is open
-	rebooted   bool // since it was asked
+	asked      bool            // a request is open
+	rebooted   bool            // since it was asked
 }
-
-// A moment is what the nodes were like at one version.
-type moment map[string]struct{ unavailable, asking bool }
 
 // A monitor checks the invariants after every commit.
 type monitor struct {
@@ -64,6 +63,8 @@ type monitor struct {
 	truths   map[string]*truth
 	groups   map[string]*api.RebootGroup
 	window   map[string][]moment // since the last commit of that group
+	scopes   *scopes             // of now
+	closed   bool                // the gate
 	pods     map[string]string   // the node of each Pod that a drain must evict, by UID
 	found    []violation
 	reserved int
@@ -85,7 +86,7 @@ func newMonitor(boots func(string) int) *monitor {
 	return &monitor{
 		boots: boots, nodes: map[string]*nodeView{}, truths: map[string]*truth{},
 		groups: map[string]*api.RebootGroup{}, window: map[string][]moment{},
-		pods: map[string]string{},
+		pods: map[string]string{}, scopes: &scopes{},
 	}
 }
 
@@ -113,10 +114,7 @@ func (m *monitor) commit(e apisim.Event) {
 		return
 	}
 	m.always()
-	now := m.moment()
-	for name := range m.groups {
-		m.window[name] = append(m.window[name], now)
-	}
+	m.note()
 }
 
 func readNode(u *unstructured.Unstructured) *nodeView {
@@ -127,7 +125,7 @@ func readNode(u *unstructured.Unstructured) *nodeView {
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &n); err != nil {
 		panic(err)
 	}
-	v := &nodeView{uid: string(n.UID), exists: true, cordoned: n.Spec.Unschedulable, reportedBoot: n.Status.NodeInfo.BootID}
+	v := &nodeView{uid: string(n.UID), exists: true, cordoned: n.Spec.Unschedulable, reportedBoot: n.Status.NodeInfo.BootID, labels: n.Labels}
 	if needed, ok := n.Annotations[prefix+"reboot-needed"]; ok {
 		v.needed = &needed
 	}
@@ -197,8 +195,9 @@ func (m *monitor) moves(name string, admin bool, before, after *nodeView) {
 		if before.now == nil || after.now != nil {
 			m.violated("I6", "%s: reboot-in-progress appeared without taking reboot-now away", name)
 		}
+		m.opportune(name, after.inProgress)
 		t.acceptedAt[epochOf(after.uid, after.inProgress)] = m.boots(name)
-		t.accepted, t.evict = time.Now(), map[string]bool{}
+		t.evict = map[string]bool{}
 		for uid, node := range m.pods {
 			if node == name {
 				t.evict[uid] = true
@@ -211,17 +210,31 @@ func (m *monitor) moves(name string, admin bool, before, after *nodeView) {
 	m.inTime(name, before, after)
 }
 
+// opportune holds I9: nothing is accepted after the window has closed.
+func (m *monitor) opportune(name string, w *written) {
+	if w.NotAfter == "" {
+		return
+	}
+	if closes, at := instant(w.NotAfter), instant(w.Accepted); !at.Before(closes) {
+		m.violated("I9", "%s: accepted %v after its window has closed", name, at.Sub(closes))
+	}
+}
+
+func instant(text string) time.Time {
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		panic(err)
+	}
+	return at
+}
+
 // inTime holds I9: nothing is drained for a reboot after its window has closed.
 func (m *monitor) inTime(name string, before, after *nodeView) {
 	w := after.inProgress
 	if w == nil || !w.Drained || w.NotAfter == "" || before.inProgress != nil && before.inProgress.Drained {
 		return
 	}
-	closes, err := time.Parse(time.RFC3339, w.NotAfter)
-	if err != nil {
-		panic(err)
-	}
-	if late := time.Since(closes); late > slack {
+	if late := time.Since(instant(w.NotAfter)); late > slack {
 		m.violated("I9", "%s: drained %v after its window has closed", name, late)
 	}
 }
@@ -307,11 +320,11 @@ func (m *monitor) down(name string) {
 
 // emptied holds I8: the Pods have left, or the policy is force and their time is over.
 func (m *monitor) emptied(name string, w *written, t *truth) {
-	forced := w.Policy == "force" && time.Since(t.accepted) >= time.Duration(w.Seconds)*time.Second-time.Second
+	forced := w.Policy == "force" && time.Since(instant(w.Accepted)) >= time.Duration(w.Seconds)*time.Second
 	for uid := range t.evict {
 		if m.pods[uid] == name && !forced {
-			m.violated("I8", "%s: goes down under policy %s, %v after it was accepted, with a Pod that should have been evicted",
-				name, w.Policy, time.Since(t.accepted))
+			m.violated("I8", "%s: goes down under policy %s, accepted at %s, with a Pod that should have been evicted",
+				name, w.Policy, w.Accepted)
 		}
 	}
 }
@@ -349,27 +362,12 @@ func (m *monitor) always() {
 	}
 }
 
-func (m *monitor) moment() moment {
-	now := moment{}
-	for name, n := range m.nodes {
-		at := now[name]
-		at.unavailable = !n.ready || n.now != nil || n.inProgress != nil
-		at.asking = n.needed != nil && !n.paused && n.now == nil && n.inProgress == nil && !m.resting(n)
-		now[name] = at
-	}
-	return now
-}
-
 // resting reports whether the request waits since it was called off.
 func (m *monitor) resting(n *nodeView) bool {
 	if n.last == nil || n.last.Result != "called-off" || *n.needed != n.last.Request {
 		return false
 	}
-	at, err := time.Parse(time.RFC3339, n.last.At)
-	if err != nil {
-		panic(err)
-	}
-	return time.Since(at) < retry
+	return time.Since(instant(n.last.At)) < retry
 }
 
 func (m *monitor) groupCommit(e apisim.Event) {
@@ -381,6 +379,7 @@ func (m *monitor) groupCommit(e apisim.Event) {
 	if e.New == nil {
 		delete(m.groups, name)
 		delete(m.window, name)
+		m.scopes = m.scope()
 		return
 	}
 	after := readGroup(e.New)
@@ -389,6 +388,7 @@ func (m *monitor) groupCommit(e apisim.Event) {
 		m.added(name, before, after)
 	}
 	m.window[name] = nil
+	m.scopes = m.scope()
 }
 
 func readGroup(u *unstructured.Unstructured) *api.RebootGroup {
@@ -397,58 +397,6 @@ func readGroup(u *unstructured.Unstructured) *api.RebootGroup {
 		panic(err)
 	}
 	return g
-}
-
-// added holds I1, I4 and the order of L1 for new slots.
-func (m *monitor) added(name string, before, after *api.RebootGroup) {
-	held := map[string]bool{}
-	for _, s := range before.Status.Slots {
-		held[s.Node] = true
-	}
-	limit := int(after.Spec.MaxUnavailable.IntVal)
-	for _, s := range after.Status.Slots {
-		if slices.ContainsFunc(before.Status.Slots, func(o api.Slot) bool { return o.Node == s.Node && o.NodeUID == s.NodeUID }) {
-			continue
-		}
-		m.reserved++
-		if len(after.Status.Slots) > limit {
-			m.violated("I1", "%s: %d slots, at most %d are allowed", name, len(after.Status.Slots), limit)
-		}
-		if !m.ever(name, func(at moment) bool { return room(at, held, s.Node, limit) }) {
-			m.violated("I4", "%s: a slot for %s beside %v, without room", name, s.Node, before.Status.Slots)
-		}
-		m.order(name, before, s.Node, held, limit)
-		held[s.Node] = true
-	}
-}
-
-func (m *monitor) ever(group string, f func(moment) bool) bool {
-	return slices.ContainsFunc(m.window[group], f)
-}
-
-func room(at moment, held map[string]bool, candidate string, limit int) bool {
-	others := 0
-	for name, n := range at {
-		if n.unavailable && !held[name] && name != candidate {
-			others++
-		}
-	}
-	return len(held)+others < limit
-}
-
-// order says whether somebody older could have had the slot all the time.
-func (m *monitor) order(group string, before *api.RebootGroup, got string, held map[string]bool, limit int) {
-	for _, w := range before.Status.Queue {
-		if w.Node == got {
-			return
-		}
-		if held[w.Node] || m.nodes[w.Node] == nil || m.nodes[w.Node].uid != string(w.NodeUID) {
-			continue
-		}
-		if !m.ever(group, func(at moment) bool { return !at[w.Node].asking || !room(at, held, w.Node, limit) }) {
-			m.violated("L1", "%s: %s got a slot before %s, which is older", group, got, w.Node)
-		}
-	}
 }
 
 // settled says what is left of all requests; "" is nothing.

@@ -3,6 +3,7 @@ package model_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
 
@@ -77,6 +78,22 @@ func safeguards() []safeguard {
 		{"the epoch of a reboot that was called off", []overlay.Edit{
 			{File: "agent/drain.go", Old: "Request: p.Request, FromBootID", New: "Request: protocol.Request{Request: p.Request.Request, Epoch: 1}, FromBootID"},
 		}, "I6", nil, blocking},
+		{"the agent's lock on the node of which it calls the reboot off", agentUnlocked("return protocol.CallOff(n, outcome, uncordon)\n\t}"), "I6", nil, blocking},
+		{"the difference between abort and force", []overlay.Edit{
+			{File: "rules/drain.go", Old: "case p.Policy == protocol.PolicyForce:", New: "case p.Policy != \"\":"},
+		}, "I8", nil, blocking},
+		{"the end of the window at accept", []overlay.Edit{
+			{File: "rules/agent.go", Old: "case s.Now != nil && s.Now.Expired(now):", New: "case s.Now != nil && s.Now.Expired(now) && false:"},
+		}, "I9", nil, missing},
+		{"the gate", []overlay.Edit{
+			{File: reserve, Old: "c.options.Gate.Blocked(ctx); v.blocked == \"\" {", New: "c.options.Gate.Blocked(ctx); true {"},
+		}, "I11", nil, gating},
+		{"the refusal of groups that overlap", []overlay.Edit{
+			{File: "rules/membership.go", Old: "(g.name != api.DefaultName || len(all) == 0)", New: "len(all) == 0"},
+		}, "I10", nil, moving},
+		{"the slot that another group holds", []overlay.Edit{
+			{File: "controller/view.go", Old: "if holder != \"\" && holder != name {", New: "if holder != \"\" && holder != name && false {"},
+		}, "I10", nil, moving},
 	}
 }
 
@@ -85,8 +102,23 @@ func pausing(seed uint64) scenario {
 	s := everything(seed)
 	s.withdraw, s.cordon, s.replace, s.limits, s.abort, s.refuse, s.flap = false, true, false, false, false, false, false
 	s.nodes, s.limit, s.requests, s.minReady, s.kubelet, s.late = 2, 2, 100, 0, 0, 0.03
+	s.pools, s.gate = false, false
 	s.odds.Faults, s.odds.Fault = []apisim.Fault{apisim.Late}, 0.1
 	s.odds.Chaos = 0.1
+	return s
+}
+
+// gating has a gate that opens and closes.
+func gating(seed uint64) scenario {
+	s := pausing(seed)
+	s.pause, s.cordon, s.gate = false, false, true
+	return s
+}
+
+// moving has two groups, among which nodes move, and which overlap.
+func moving(seed uint64) scenario {
+	s := pausing(seed)
+	s.pause, s.cordon, s.pools = false, false, true
 	return s
 }
 
@@ -105,10 +137,17 @@ func closing(seed uint64) scenario {
 	return s
 }
 
+// missing has agents that stay away, longer than the window is open.
+func missing(seed uint64) scenario {
+	s := closing(seed)
+	s.away, s.odds.Chaos, s.odds.Wait = 50*time.Second, 0.2, 0.2
+	return s
+}
+
 // agentUnlocked takes the lock from the write of the agent whose edit ends with that text.
 func agentUnlocked(end string) []overlay.Edit {
 	file := steps
-	if strings.Contains(end, "Proceed") {
+	if strings.Contains(end, "Proceed") || strings.Contains(end, "CallOff") {
 		file = "agent/drain.go"
 	}
 	return []overlay.Edit{

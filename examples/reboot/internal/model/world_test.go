@@ -35,9 +35,12 @@ type scenario struct {
 	minReady     int32
 	kubelet      time.Duration // how late a kubelet is after a boot, at least
 	drain        string        // the policy
+	away         time.Duration // how long an agent that was killed stays away
 	late         float64       // the share of steps at which calls that are late may arrive
 	// Which chaos there is.
 	withdraw, pause, cordon, flap, replace, limits, abort, refuse, kill, pods, windows bool
+	pools                                                                              bool // two groups, among which nodes move
+	gate                                                                               bool // that opens and closes
 }
 
 // A world is a cluster in a bubble.
@@ -54,6 +57,7 @@ type world struct {
 	ran      sync.WaitGroup // all processes, those that were killed as well
 	asked    int
 	bound    int // Pods so far
+	barrier  barrier
 }
 
 // A box is a machine with its kubelet.
@@ -71,9 +75,37 @@ type proc struct {
 	start   func(c *cluster.Cluster, alive func() bool) (func(context.Context) error, error)
 	cancel  context.CancelFunc
 	running bool
+	died    time.Time
 }
 
-const groupName = "g"
+// The groups: the second is there only with pools.
+const (
+	groupName = "g"
+	rivalName = "h"
+)
+
+// A barrier is the gate of the controllers.
+type barrier struct {
+	mu     sync.Mutex // guards closed
+	closed bool
+}
+
+func (b *barrier) Blocked(context.Context) string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return "the gate is closed"
+	}
+	return ""
+}
+
+func (w *world) setGate(closed bool) {
+	w.barrier.mu.Lock()
+	w.barrier.closed = closed
+	w.barrier.mu.Unlock()
+	w.monitor.closed = closed
+	w.monitor.note()
+}
 
 func newWorld(t *testing.T, s scenario) *world {
 	g := gomega.NewWithT(t)
@@ -97,14 +129,10 @@ func newWorld(t *testing.T, s scenario) *world {
 }
 
 func (w *world) furnish(ctx context.Context) {
-	_, err := w.groups.Create(ctx, &api.RebootGroup{
-		ObjectMeta: metav1.ObjectMeta{Name: groupName},
-		Spec: api.RebootGroupSpec{
-			MaxUnavailable: intstr.FromInt(w.limit), MinReadySeconds: w.minReady,
-			Drain: api.Drain{Policy: w.drain, TimeoutSeconds: 15, RetrySeconds: int32(retry / time.Second)},
-		},
-	}, metav1.CreateOptions{})
-	w.g.Expect(err).NotTo(gomega.HaveOccurred())
+	w.createGroup(ctx, groupName)
+	if w.pools {
+		w.createGroup(ctx, rivalName)
+	}
 	w.createBudget(ctx)
 	for i := range w.nodes {
 		name := fmt.Sprintf("n%d", i+1)
@@ -116,6 +144,33 @@ func (w *world) furnish(ctx context.Context) {
 	}
 }
 
+func (w *world) createGroup(ctx context.Context, name string) {
+	group := &api.RebootGroup{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: api.RebootGroupSpec{
+			MaxUnavailable: intstr.FromInt(w.limit), MinReadySeconds: w.minReady,
+			Drain: api.Drain{Policy: w.drain, TimeoutSeconds: 15, RetrySeconds: int32(retry / time.Second)},
+		},
+	}
+	if w.pools {
+		group.Spec.NodeSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
+			{Key: pool, Operator: metav1.LabelSelectorOpIn, Values: []string{name, both}},
+		}}
+	}
+	_, err := w.groups.Create(ctx, group, metav1.CreateOptions{})
+	w.g.Expect(err).NotTo(gomega.HaveOccurred())
+}
+
+// pool is the label by which the groups select nodes: it names one, or both.
+const (
+	pool = "pool"
+	both = "both"
+)
+
+func (w *world) move(ctx context.Context, name, to string) {
+	w.patchNode(ctx, name, map[string]any{"metadata": map[string]any{"labels": map[string]any{pool: to}}})
+}
+
 func (w *world) names() []string {
 	var names []string
 	for i := range w.nodes {
@@ -125,7 +180,9 @@ func (w *world) names() []string {
 }
 
 func (w *world) createNode(ctx context.Context, name string) {
-	_, err := w.core.CoreV1().Nodes().Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+	_, err := w.core.CoreV1().Nodes().Create(ctx, &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{pool: groupName}},
+	}, metav1.CreateOptions{})
 	w.g.Expect(err).NotTo(gomega.HaveOccurred())
 }
 
@@ -192,7 +249,11 @@ func (w *world) processes() {
 			if err != nil {
 				return nil, err
 			}
-			control, err := controller.New(c.Client().CoreV1().Nodes(), groups, nil)
+			options := &controller.Options{}
+			if w.gate {
+				options.Gate, options.GatePeriod = &w.barrier, 5*time.Second
+			}
+			control, err := controller.New(c.Client().CoreV1().Nodes(), groups, options)
 			if err != nil {
 				return nil, err
 			}
@@ -209,7 +270,7 @@ func (w *world) processes() {
 				return nil, err
 			}
 			return a.Run, nil
-		}}, func() bool { return !b.Off() })
+		}}, func() bool { return !b.Off() && time.Since(w.procs["agent-"+node].died) >= w.away })
 	}
 }
 
@@ -243,7 +304,7 @@ func (w *world) start(p *proc) {
 }
 
 func (p *proc) die() {
-	p.running = false
+	p.running, p.died = false, time.Now()
 	p.cancel()
 }
 
