@@ -192,25 +192,29 @@ var _ = Describe("The reboot operator as it is shipped", Ordered, func() {
 	It("reboots a node with these rights", func(ctx SpecContext) {
 		dir := GinkgoT().TempDir()
 		bootID, asked := filepath.Join(dir, "boot_id"), filepath.Join(dir, "asked")
-		sentinel := filepath.Join(dir, "reboot-required")
+		host, sentinel := filepath.Join(dir, "host", "reboot-required"), filepath.Join(dir, "reboot-required")
+		Expect(os.Mkdir(filepath.Dir(host), 0o700)).To(Succeed())
 		Expect(os.WriteFile(bootID, []byte("boot-1\n"), 0o600)).To(Succeed())
-		run := func(program string, as *rest.Config, args ...string) *gexec.Session {
+		start := func(program string, args ...string) *gexec.Session {
 			binary, err := gexec.Build("github.com/homeostat/homeostat/examples/reboot/" + program)
 			Expect(err).NotTo(HaveOccurred())
-			args = append([]string{"--kubeconfig=" + stage.KubeconfigOf(as), "--log-format=json"}, args...)
 			session, err := gexec.Start(exec.Command(binary, args...), GinkgoWriter, GinkgoWriter)
 			Expect(err).NotTo(HaveOccurred())
 			DeferCleanup(func() { session.Kill().Wait(stage.Patience) })
 			return session
+		}
+		run := func(program string, as *rest.Config, args ...string) *gexec.Session {
+			return start(program, append([]string{"--kubeconfig=" + stage.KubeconfigOf(as), "--log-format=json"}, args...)...)
 		}
 		address := freeAddress()
 		sessions := []*gexec.Session{
 			run("controller", controller, "--leader-elect", "--leader-elect-resource-namespace=reboot", "--leader-elect-identity=one", "--listen-addr="+address),
 			run("agent", own, "--node=own", "--boot-id-file="+bootID, "--reboot-method=command", "--reboot-command=touch "+asked,
 				"--reboot-sentinel="+sentinel, "--reboot-sentinel-period=1s", "--listen-addr="),
+			start("agent", "mirror", "--from="+host, "--to="+sentinel, "--period=1s"),
 		}
 		Eventually(answerOf(address, "/readyz"), stage.Patience).Should(HavePrefix("200"))
-		Expect(os.WriteFile(sentinel, nil, 0o600)).To(Succeed())
+		Expect(os.WriteFile(host, nil, 0o600)).To(Succeed())
 		Eventually(func() error { _, err := os.Stat(asked); return err }, stage.Patience).Should(Succeed())
 		Expect(os.WriteFile(bootID, []byte("boot-2\n"), 0o600)).To(Succeed())
 		bootOf(ctx, "own", "boot-2")

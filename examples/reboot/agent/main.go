@@ -7,4 +7,9 @@ import (
 	"github.com/homeostat/homeostat/examples/reboot/internal/program"
 )
 
-func main() { os.Exit(program.Agent().Main(os.Args[1:], os.Stderr)) }
+func main() {
+	if len(os.Args) > 1 && os.Args[1] == program.Mirror {
+		os.Exit(program.RunMirror(os.Args[2:]))
+	}
+	os.Exit(program.Agent().Main(os.Args[1:], os.Stderr))
+}

@@ -4,12 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
 	"github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -34,6 +38,9 @@ type stage struct {
 	machine *machine.Simulated
 	events  *notebook
 	pods    *pods
+
+	mu    sync.Mutex // guards lines
+	lines []string   // of the log
 }
 
 // A notebook keeps the events.
@@ -88,7 +95,7 @@ func play(t *testing.T, annotations map[string]string, f func(s *stage)) {
 func playWith(t *testing.T, annotations map[string]string, o *agent.Options, f func(s *stage)) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &stage{WithT: gomega.NewWithT(t), machine: machine.NewSimulated("n", nil), events: &notebook{all: map[string][]string{}}}
-		ctx, stop := context.WithCancel(t.Context())
+		ctx, stop := context.WithCancel(logr.NewContext(t.Context(), funcr.New(s.log, funcr.Options{})))
 		s.ctx = ctx
 		var err error
 		s.sim, err = apisim.New(&apisim.Options{ManagedFields: true})
@@ -114,6 +121,19 @@ func (s *stage) pass(d time.Duration) {
 	timer := time.NewTimer(d)
 	<-timer.C
 	synctest.Wait()
+}
+
+func (s *stage) log(_, line string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lines = append(s.lines, line)
+}
+
+// logged returns the lines with that text.
+func (s *stage) logged(text string) []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(s.lines), func(line string) bool { return !strings.Contains(line, text) })
 }
 
 func (s *stage) node() *corev1.Node {

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/homeostat/homeostat/examples/reboot/internal/protocol"
 )
@@ -168,4 +169,26 @@ func TestAnAgentThatCannotListPodsDoesNotReboot(t *testing.T) {
 		s.pass(time.Minute)
 		s.Expect(s.machine.Off()).To(gomega.BeTrue())
 	})
+}
+
+func TestThePodsThatItWaitsForAreLoggedOnce(t *testing.T) {
+	play(t, nil, func(s *stage) {
+		for _, name := range []string{"a", "b"} {
+			s.guarded(name, 1)
+			s.pod(name, `{"metadata":{"finalizers":["example.com/slow"]}}`)
+		}
+		s.accept(terms(protocol.PolicyWait))
+		s.pass(time.Minute)
+		s.Expect(s.logged("waiting for Pods to end")).To(gomega.ConsistOf(
+			gomega.ContainSubstring(`"left"="Pod default/a is still terminating; Pod default/b is still terminating"`)))
+		s.pod("a", `{"metadata":{"finalizers":null}}`)
+		s.pass(time.Minute)
+		s.Expect(s.logged("waiting for Pods to end")).To(gomega.HaveExactElements(gomega.ContainSubstring("default/a"),
+			gomega.ContainSubstring(`"left"="Pod default/b is still terminating"`)))
+	})
+}
+
+func (s *stage) pod(name, change string) {
+	_, err := s.core.CoreV1().Pods("default").Patch(s.ctx, name, types.MergePatchType, []byte(change), metav1.PatchOptions{})
+	s.Expect(err).NotTo(gomega.HaveOccurred())
 }

@@ -47,14 +47,16 @@ func (l *Logind) Reboot(ctx context.Context) error {
 const SystemdReboot = 39
 
 // Signal is sent to PID 1, which must be the host's: it needs the host's PID namespace
-// and the capability CAP_KILL.
+// and user 0, as PID 1 is of user 0, or the capability CAP_KILL.
 type Signal struct {
 	Number int
 	// Send sends a signal to a process. Defaults to kill(2).
 	Send func(pid int, signal syscall.Signal) error
 }
 
-// Reboot sends the signal, unless PID 1 is this program or its container's init.
+// Reboot sends the signal. Errors: PID 1 is this program, so it is not in the host's PID
+// namespace; or it must not send PID 1 a signal. A PID 1 of another container than the
+// host's is not noticed: it does not reboot.
 func (s *Signal) Reboot(context.Context) error {
 	send := s.Send
 	if send == nil {

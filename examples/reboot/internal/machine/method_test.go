@@ -147,3 +147,28 @@ func TestASentinelIsARequestOfItsTime(t *testing.T) {
 	_, err := machine.Sentinel(filepath.Join(file, "below")).Request()
 	g.Expect(err).To(gomega.MatchError(gomega.HavePrefix("looking for the file that asks for a reboot")))
 }
+
+func TestAMirrorIsTheSameRequest(t *testing.T) {
+	g := gomega.NewWithT(t)
+	host, pod := t.TempDir(), t.TempDir()
+	file, mirror := filepath.Join(host, "reboot-required"), filepath.Join(pod, "reboot-required")
+	g.Expect(machine.Sentinel(file).Mirror(mirror)).To(gomega.Succeed())
+	g.Expect(mirror).NotTo(gomega.BeAnExistingFile())
+	for _, at := range []time.Time{
+		time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC), time.Date(2026, 11, 22, 13, 0, 0, 0, time.UTC),
+	} {
+		g.Expect(os.WriteFile(file, []byte("packages"), 0o600)).To(gomega.Succeed())
+		g.Expect(os.Chtimes(file, at, at)).To(gomega.Succeed())
+		g.Expect(machine.Sentinel(file).Mirror(mirror)).To(gomega.Succeed())
+		want, err := machine.Sentinel(file).Request()
+		g.Expect(err).NotTo(gomega.HaveOccurred())
+		g.Expect(machine.Sentinel(mirror).Request()).To(gomega.Equal(want))
+	}
+	g.Expect(os.Remove(file)).To(gomega.Succeed())
+	g.Expect(machine.Sentinel(file).Mirror(mirror)).To(gomega.Succeed())
+	g.Expect(os.ReadDir(pod)).To(gomega.BeEmpty())
+	g.Expect(machine.Sentinel(filepath.Join(file, "below")).Mirror(filepath.Join(pod, "no", "such"))).To(gomega.Succeed())
+	g.Expect(os.WriteFile(file, nil, 0o600)).To(gomega.Succeed())
+	g.Expect(machine.Sentinel(file).Mirror(filepath.Join(pod, "no", "such"))).To(gomega.MatchError(
+		gomega.HavePrefix("mirroring the file that asks for a reboot")))
+}

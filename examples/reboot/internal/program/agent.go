@@ -62,7 +62,8 @@ func (m *method) flags(fs *flag.FlagSet) {
 	fs.StringVar(&m.socket, "dbus-socket", machine.DefaultSocket, "logind: the `socket` of the system's D-Bus")
 	fs.IntVar(&m.signal, "reboot-signal", machine.SystemdReboot,
 		"signal: the `number` of the signal to PID 1, which must be the host's; systemd reboots at SIGRTMIN+5")
-	fs.StringVar(&m.command, "reboot-command", machine.DefaultCommand, "command: the `command` that reboots the machine")
+	fs.StringVar(&m.command, "reboot-command", machine.DefaultCommand,
+		"command: the `command` that reboots the machine, in words separated by spaces")
 }
 
 func (m *method) chosen() (machine.Method, error) {

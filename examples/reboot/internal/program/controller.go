@@ -32,7 +32,8 @@ func Controller() operator.Program {
 			fs.StringVar(&blocking.query, "blocking-query", "", "no reboot begins while this `query` has a result, "+
 				`such as ALERTS{alertstate="firing",severity="critical"}`)
 			fs.StringVar(&blocking.command, "blocking-command", "",
-				"no reboot begins while this `command` ends with another status than 0; its first line says why")
+				"no reboot begins while this `command`, in words separated by spaces and without quotes, ends with another "+
+					"status than 0; its first line says why")
 		},
 		Setup: func(env operator.Env) ([]*reconcile.Controller, error) {
 			var err error

@@ -1,0 +1,52 @@
+package program
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/homeostat/homeostat/examples/reboot/internal/agent"
+	"github.com/homeostat/homeostat/examples/reboot/internal/machine"
+)
+
+// Mirror is the first argument with which the program does nothing but to mirror a file:
+// in a container of its own, without rights, it sees the host's /run, which has the sockets
+// of the container runtime, for the agent, which is user 0.
+const Mirror = "mirror"
+
+// RunMirror runs it until SIGTERM, and returns the exit code: 0 after SIGTERM, 2 for a wrong command line.
+func RunMirror(args []string) int {
+	fs := flag.NewFlagSet("reboot-agent mirror", flag.ContinueOnError)
+	from := fs.String("from", "", "the `file` of the host that asks for a reboot, such as /host/run/reboot-required")
+	to := fs.String("to", "", "the `file` that is there while that is, with the same time")
+	period := fs.Duration("period", agent.DefaultAskPeriod, "how often to look for it")
+	if err := fs.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			return 0
+		}
+		return 2
+	}
+	if *from == "" || *to == "" || *period <= 0 || fs.NArg() > 0 {
+		fmt.Fprintln(os.Stderr, "reboot-agent mirror: set --from and --to to files, and --period to more than 0")
+		return 2
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	ticks := time.NewTicker(*period)
+	defer ticks.Stop()
+	for {
+		if err := machine.Sentinel(*from).Mirror(*to); err != nil {
+			fmt.Fprintf(os.Stderr, "reboot-agent mirror: %v, retrying\n", err)
+		}
+		select {
+		case <-ctx.Done():
+			return 0
+		case <-ticks.C:
+		}
+	}
+}
