@@ -2,7 +2,6 @@ package machine_test
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -46,7 +45,7 @@ func TestASignalReachesPID1WithoutACapability(t *testing.T) {
 		t.Skipf("this kernel lets no user make namespaces, so there is no second PID 1 to send a signal: %v", err)
 	}
 	g.Expect(err).NotTo(gomega.HaveOccurred(), "%s", out)
-	g.Expect(string(out)).To(gomega.ContainSubstring("PID 1 got signal 39\n"))
+	g.Expect(string(out)).To(gomega.ContainSubstring("PID 1 got signal 39"))
 }
 
 // beInit starts the agent, without a capability, and waits for its signal.
@@ -64,7 +63,7 @@ func beInit(t *testing.T, g *gomega.WithT) {
 	out, err := agent.CombinedOutput()
 	g.Expect(err).NotTo(gomega.HaveOccurred(), "%s", out)
 	g.Eventually(got, 10*time.Second).Should(gomega.Receive())
-	fmt.Printf("PID 1 got signal %d\n", machine.SystemdReboot)
+	t.Logf("PID 1 got signal %d", machine.SystemdReboot)
 }
 
 // beAgent sends the signal.
