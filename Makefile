@@ -208,6 +208,9 @@ docs: ## Take the marked snippets of the documents from the code again, and chec
 	go test -vet=off . -run '^TestRewriteSnippets$$' -rewrite
 	go test -vet=off .
 
+# Nothing for root, who may not have it.
+SUDO = $(shell [ "$$(id -u)" = 0 ] || echo sudo)
+
 # The commit that is built: make images COMMIT= builds the work tree as it is.
 COMMIT = HEAD
 PLATFORMS = linux/amd64,linux/arm64
@@ -219,9 +222,29 @@ images: ## OCI images of all programs in dist/images, without a Docker daemon (P
 push: ## Push the images in dist/images: make push REGISTRY=ghcr.io/you (PROGRAMS).
 	cd internal/ship && go run . push -out $(CURDIR)/dist/images -to "$(REGISTRY)" $(PROGRAMS)
 
+.PHONY: verify-deploy
+verify-deploy: controlplane-build ## Start every program from its image, with its manifests, on the real API server; judge its permissions.
+	$(MAKE) images PLATFORMS=linux/$$(go env GOARCH)
+	cd internal/ship && go build -o $(BIN)/ship .
+	go build -o $(BIN)/verify-deploy ./internal/proof/deploy
+	@# programs are started within the files of their images, and as other users
+	$(SUDO) $(BIN)/ship unpack -out dist/images -platforms linux/$$(go env GOARCH) -into dist/rootfs
+	$(SUDO) $(BIN)/verify-deploy -images dist/rootfs
+
 .PHONY: manifests
 manifests: ## Write examples/*/deploy/install.yaml from the kustomizations.
 	cd internal/ship && go run . manifests -root $(CURDIR)
+
+.PHONY: release
+release: ## What a release consists of, in dist: notes, changes of the API, images, manifests (make release VERSION=v0.1.0).
+	@[ -n "$(VERSION)" ] || { echo "which release? make release VERSION=v0.1.0"; exit 1; }
+	cd internal/ship && go run . manifests -root $(CURDIR) -tag "$(VERSION)" -check
+	mkdir -p dist
+	cd internal/ship && go run . notes -root $(CURDIR) -tag "$(VERSION)" > $(CURDIR)/dist/notes.md
+	$(MAKE) --no-print-directory api SINCE="$$(git describe --tags --abbrev=0 HEAD^ 2>/dev/null)" > dist/api.txt
+	cd internal/ship && go run . manifests -root $(CURDIR) -tag "$(VERSION)" -into $(CURDIR)/dist/manifests
+	cd internal/ship && go run . images -root $(CURDIR) -out $(CURDIR)/dist/images -commit "$(COMMIT)" -tag "$(VERSION)" \
+	  -platforms $(PLATFORMS) $(PROGRAMS) | tee $(CURDIR)/dist/images.txt
 
 .PHONY: site
 site: ## The documents as a static site, in bin/site.

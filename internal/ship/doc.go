@@ -4,6 +4,7 @@
 //	ship images    ──▶ go build, for each platform ──▶ layers ──▶ dist/images/<program>, an OCI layout
 //	ship push      ──▶ a registry
 //	ship unpack    ──▶ the files of an image, for tests
+//	ship notes     ──▶ what CHANGELOG.md says about a version
 //	ship manifests ──▶ deploy/install.yaml of each program, from its kustomization
 //
 // An image has what the program needs and nothing else: certificates of public authorities, a user without rights,

@@ -157,33 +157,48 @@ func push(ctx context.Context, s settings, chosen []program, log io.Writer) erro
 	return nil
 }
 
-// unpack writes the files of an image for one platform to a directory.
-func unpack(s settings, program, directory string) error {
-	all, _, err := read(filepath.Join(s.out, program))
-	if err != nil {
-		return err
-	}
+// unpack writes the files of images for one platform, each to a directory of its own.
+func unpack(s settings, chosen []program) error {
 	platforms, err := platformsOf(s.platforms)
 	if err != nil {
 		return err
 	}
-	manifest, err := all.IndexManifest()
-	if err != nil {
-		return err
+	if len(platforms) != 1 || s.into == "" {
+		return fmt.Errorf("want one platform, and -into DIR\n%s", usage)
 	}
-	for _, m := range manifest.Manifests {
-		if m.Platform == nil || !m.Platform.Satisfies(platforms[0]) {
-			continue
-		}
-		img, err := all.Image(m.Digest)
+	for _, p := range chosen {
+		all, _, err := read(filepath.Join(s.out, p.name))
 		if err != nil {
 			return err
 		}
+		img, err := imageFor(all, platforms[0])
+		if err != nil {
+			return fmt.Errorf("unpacking %s: %w", p.name, err)
+		}
+		into := filepath.Join(s.into, p.name)
+		if err := os.RemoveAll(into); err != nil {
+			return err
+		}
 		files := mutate.Extract(img)
-		defer files.Close()
-		return extract(tar.NewReader(files), directory)
+		if err := errors.Join(extract(tar.NewReader(files), into), files.Close()); err != nil {
+			return err
+		}
 	}
-	return fmt.Errorf("the image of %s is not for %s", program, s.platforms)
+	return nil
+}
+
+// imageFor returns the one for a platform.
+func imageFor(all v1.ImageIndex, platform v1.Platform) (v1.Image, error) {
+	manifest, err := all.IndexManifest()
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range manifest.Manifests {
+		if m.Platform != nil && m.Platform.Satisfies(platform) {
+			return all.Image(m.Digest)
+		}
+	}
+	return nil, fmt.Errorf("there is no image for %s", platform)
 }
 
 // extract writes directories and files; images of this command have nothing else. It never leaves the directory.

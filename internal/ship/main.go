@@ -8,14 +8,14 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"strings"
 	"syscall"
 )
 
 const usage = `usage: ship images    [-root DIR] [-commit COMMIT] [-out DIR] [-platforms LIST] [PROGRAM...]
        ship image     [-root DIR] [-out DIR] [-platforms LIST] PACKAGE   of any other module in DIR
        ship push      [-out DIR] -to REGISTRY [PROGRAM...]
-       ship unpack    [-out DIR] [-platforms ONE] PROGRAM DIRECTORY
+       ship unpack    [-out DIR] [-platforms ONE] -into DIR [PROGRAM...]
+       ship notes     [-root DIR] -tag TAG
        ship manifests [-root DIR] [-tag TAG] [-check | -into DIR] [PROGRAM...]
 `
 
@@ -47,7 +47,7 @@ func run(ctx context.Context, args []string, log io.Writer) error {
 	f.StringVar(&s.platforms, "platforms", "linux/amd64,linux/arm64", "`list` of platforms")
 	f.StringVar(&s.registry, "to", "", "`registry` and path, such as ghcr.io/homeostat")
 	f.StringVar(&s.tag, "tag", "", "`tag` of the images; by default the version that is built or was released")
-	f.StringVar(&s.into, "into", "", "write <program>.yaml to this `directory` instead of deploy/install.yaml")
+	f.StringVar(&s.into, "into", "", "`directory` of unpacked images, and of manifests if not beside the kustomizations")
 	f.BoolVar(&s.check, "check", false, "write nothing, and fail if something would change")
 	if err := f.Parse(args[1:]); err != nil {
 		return err
@@ -75,10 +75,13 @@ func run(ctx context.Context, args []string, log io.Writer) error {
 		}
 		return push(ctx, s, chosen, log)
 	case "unpack":
-		if f.NArg() != 2 || strings.Contains(s.platforms, ",") {
-			return fmt.Errorf("want one platform, a program and a directory\n%s", usage)
+		chosen, err := choose(f.Args())
+		if err != nil {
+			return err
 		}
-		return unpack(s, f.Arg(0), f.Arg(1))
+		return unpack(s, chosen)
+	case "notes":
+		return notes(s, log)
 	case "manifests":
 		return manifests(s, f.Args(), log)
 	default:

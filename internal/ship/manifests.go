@@ -18,7 +18,7 @@ import (
 const installation = "install.yaml"
 
 // header of an installation.
-const header = "# Made by make manifests from the kustomization beside it. kubectl apply --server-side -f installs everything.\n"
+const header = "# Made by make manifests from the kustomization beside it: kubectl apply --server-side -f install.yaml\n"
 
 // manifests writes install.yaml beside each kustomization of examples/*/deploy.
 func manifests(s settings, names []string, log io.Writer) error {

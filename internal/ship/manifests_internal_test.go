@@ -172,6 +172,14 @@ func TestEveryProgramHasAMonitoredOverlay(t *testing.T) {
 	}
 }
 
+// The one of docs/operating.md.
+func TestImagesOfOnesOwnAreAKustomization(t *testing.T) {
+	text, err := render("testdata/yours", "")
+	if err != nil || !bytes.Contains(text, []byte("image: registry.example.com/team/website:v1.2.3\n")) {
+		t.Errorf("the image is not replaced: %v", err)
+	}
+}
+
 // The rules are those that docs/operating.md explains.
 func TestAlertsAreDocumented(t *testing.T) {
 	text, err := os.ReadFile(root + "/examples/monitoring/alerts.yaml")

@@ -26,7 +26,7 @@ var programs = []program{
 		name: "observe", source: "./examples/observe", about: "Runs a script for every object, and when it changes",
 		// What scripts are made of: they say #!/bin/sh, and call kubectl.
 		tools: map[string]string{
-			"bin/sh":      "mvdan.cc/sh/v3/cmd/gosh",
+			"bin/sh":      "github.com/homeostat/homeostat/internal/ship/sh",
 			"bin/kubectl": "github.com/homeostat/homeostat/internal/ship/kubectl",
 		},
 	},

@@ -86,9 +86,9 @@ func TestTheSameCommitHasTheSameDigest(t *testing.T) {
 	f.listsItsModules(img)
 
 	unpacked := filepath.Join(f.out, "files")
-	f.ship("unpack", "-platforms", platform, "-out", filepath.Join(f.out, "one"), "podlog", unpacked)
+	f.ship("unpack", "-platforms", platform, "-out", filepath.Join(f.out, "one"), "-into", unpacked, "podlog")
 	if runtime.GOOS == "linux" {
-		f.starts(filepath.Join(unpacked, "podlog"))
+		f.starts(filepath.Join(unpacked, "podlog", "podlog"))
 	}
 	f.pushes(filepath.Join(f.out, "one"), tag)
 }

@@ -1,0 +1,257 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+)
+
+// account is where a container finds its token.
+const account = "var/run/secrets/kubernetes.io/serviceaccount"
+
+// A container is what the kubelet would make of the first container of a Pod.
+type container struct {
+	pod     *corev1.Pod
+	root    string // its files
+	address string // of its probes
+	command []string
+	env     []string
+
+	process *exec.Cmd
+	ended   chan error
+	log     output
+}
+
+// output is what a process prints.
+type output struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
+}
+
+// contain prepares the files, the environment and the command of a Pod's first container.
+func contain(
+	ctx context.Context, admin kubernetes.Interface, config *rest.Config, pod *corev1.Pod, root string,
+) (*container, error) {
+	c := &container{pod: pod, root: root}
+	files := map[string]string{
+		"dev/null":                       "", // the kubelet's runtime makes the device
+		"proc/sys/kernel/random/boot_id": "boot-1\n",
+	}
+	for _, mount := range pod.Spec.Containers[0].VolumeMounts {
+		i := slices.IndexFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == mount.Name })
+		if err := c.mount(ctx, admin, mount.MountPath, pod.Spec.Volumes[i], files); err != nil {
+			return nil, fmt.Errorf("mounting %s: %w", mount.Name, err)
+		}
+	}
+	if err := c.identity(ctx, admin, config, files); err != nil {
+		return nil, err
+	}
+	for name, text := range files {
+		path := filepath.Join(root, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o755)); err != nil {
+			return nil, err
+		}
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	c.address = listener.Addr().String()
+	c.commandLine()
+	return c, listener.Close()
+}
+
+// mount makes a volume, or adds its files. The directory of a host path is the trial's to fill.
+func (c *container) mount(
+	ctx context.Context, admin kubernetes.Interface, path string, volume corev1.Volume, files map[string]string,
+) error {
+	if path == "/"+account { // identity makes it
+		return nil
+	}
+	if err := os.MkdirAll(filepath.Join(c.root, path), 0o755); err != nil {
+		return err
+	}
+	switch {
+	case volume.ConfigMap != nil:
+		data, err := admin.CoreV1().ConfigMaps(c.pod.Namespace).Get(ctx, volume.ConfigMap.Name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		for name, text := range data.Data {
+			files[filepath.Join(path, name)] = text
+		}
+		return nil
+	case volume.HostPath != nil:
+		return nil
+	default: // of the Pod's group
+		group := int(*c.pod.Spec.SecurityContext.FSGroup)
+		return errors.Join(os.Chown(filepath.Join(c.root, path), 0, group), os.Chmod(filepath.Join(c.root, path), 0o775))
+	}
+}
+
+// identity adds the token of the Pod, and where the API server is.
+func (c *container) identity(
+	ctx context.Context, admin kubernetes.Interface, config *rest.Config, files map[string]string,
+) error {
+	token, err := admin.CoreV1().ServiceAccounts(c.pod.Namespace).CreateToken(ctx, c.pod.Spec.ServiceAccountName,
+		&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
+			BoundObjectRef: &authenticationv1.BoundObjectReference{
+				Kind: "Pod", APIVersion: "v1", Name: c.pod.Name, UID: c.pod.UID,
+			},
+		}}, metav1.CreateOptions{})
+	if err != nil {
+		return fmt.Errorf("creating the token of Pod %s: %w", c.pod.Name, err)
+	}
+	authority := config.CAData
+	if len(authority) == 0 {
+		if authority, err = os.ReadFile(config.CAFile); err != nil {
+			return err
+		}
+	}
+	files[account+"/token"], files[account+"/namespace"] = token.Status.Token, c.pod.Namespace
+	files[account+"/ca.crt"] = string(authority)
+	server, err := url.Parse(config.Host)
+	if err != nil {
+		return err
+	}
+	c.env = []string{
+		"PATH=/bin", "HOME=/", "KUBERNETES_SERVICE_HOST=" + server.Hostname(), "KUBERNETES_SERVICE_PORT=" + server.Port(),
+	}
+	return nil
+}
+
+// commandLine is that of the Pod, but for the address, which has to be free.
+func (c *container) commandLine() {
+	spec := c.pod.Spec.Containers[0]
+	listen := "--listen-addr=" + c.address
+	args, replaced := slices.Clone(spec.Args), false
+	for i, a := range args {
+		if strings.HasPrefix(a, "--listen-addr=") {
+			args[i], replaced = listen, true
+		}
+	}
+	if !replaced {
+		args = append([]string{listen}, args...)
+	}
+	image, _, _ := strings.Cut(spec.Image, ":")
+	c.command = append([]string{"/" + filepath.Base(image)}, args...)
+	fields := map[string]string{
+		"metadata.name": c.pod.Name, "metadata.namespace": c.pod.Namespace, "spec.nodeName": c.pod.Spec.NodeName,
+	}
+	for _, e := range spec.Env {
+		value := e.Value
+		if e.ValueFrom != nil && e.ValueFrom.FieldRef != nil {
+			value = fields[e.ValueFrom.FieldRef.FieldPath]
+		}
+		c.env = append(c.env, e.Name+"="+value)
+	}
+}
+
+// start runs the program within its files and as its user, and returns when it is ready.
+func (c *container) start(ctx context.Context) error {
+	c.process = exec.Command(c.command[0], c.command[1:]...) //nolint:gosec,noctx // it ends by stop
+	c.process.Err, c.process.Path = nil, c.command[0]        // within the new root
+	c.process.Dir, c.process.Env = "/", c.env
+	c.process.Stdout, c.process.Stderr = &c.log, &c.log
+	user := uint32(0)
+	if s := c.pod.Spec.SecurityContext; s != nil && s.RunAsUser != nil {
+		user = uint32(*s.RunAsUser) //nolint:gosec // an identity
+	}
+	c.process.SysProcAttr = &syscall.SysProcAttr{
+		Chroot: c.root, Credential: &syscall.Credential{Uid: user, Gid: user}, Pdeathsig: syscall.SIGKILL,
+	}
+	if err := c.process.Start(); err != nil {
+		return fmt.Errorf("starting %s: %w", c.command[0], err)
+	}
+	c.ended = make(chan error, 1)
+	go func() { c.ended <- c.process.Wait() }()
+	probes := c.pod.Spec.Containers[0]
+	for _, probe := range []*corev1.Probe{probes.StartupProbe, probes.LivenessProbe, probes.ReadinessProbe} {
+		err := eventually(ctx, func() error {
+			select {
+			case err := <-c.ended:
+				c.ended <- err
+				return fmt.Errorf("%w: it has ended: %w", errGivenUp, err)
+			default:
+			}
+			return c.get(probe.HTTPGet.Path, "", http.StatusOK)
+		})
+		if err != nil {
+			return fmt.Errorf("waiting for %s: %w\n%s", probe.HTTPGet.Path, err, c.log.String())
+		}
+	}
+	return nil
+}
+
+// get asks for a path and wants that answer.
+func (c *container) get(path, token string, want int) error {
+	request, err := http.NewRequest(http.MethodGet, "http://"+c.address+path, http.NoBody) //nolint:noctx // local
+	if err != nil {
+		return err
+	}
+	if token != "" {
+		request.Header.Set("Authorization", "Bearer "+token)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	if response.StatusCode != want {
+		err = fmt.Errorf("GET %s: %s, want %d", path, response.Status, want)
+	}
+	return errors.Join(err, response.Body.Close())
+}
+
+// stop ends the program as the kubelet does. It has to end well.
+func (c *container) stop() error {
+	if err := c.process.Process.Signal(syscall.SIGTERM); err != nil {
+		return fmt.Errorf("stopping: %w\n%s", err, c.log.String())
+	}
+	select {
+	case err := <-c.ended:
+		if err != nil {
+			return fmt.Errorf("it ended with %w\n%s", err, c.log.String())
+		}
+		return nil
+	case <-time.After(patience):
+		_ = c.process.Process.Kill() // the error says it all
+		return fmt.Errorf("it did not end within %v\n%s", patience, c.log.String())
+	}
+}
+
+// kill ends the program whatever it does.
+func (c *container) kill() {
+	if c.process != nil {
+		_ = c.process.Process.Kill() // it may have ended
+	}
+}

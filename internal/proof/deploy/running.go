@@ -1,0 +1,194 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+)
+
+// running are the containers of a trial, and what its exercise needs. After the first step that fails, the others do
+// nothing.
+type running struct {
+	*stage
+	namespace  string
+	containers []*container
+	err        error
+}
+
+// step does something unless a step has failed before.
+func (r *running) step(do func() error) {
+	if r.err == nil {
+		r.err = do()
+	}
+}
+
+// await does something until it succeeds.
+func (r *running) await(ctx context.Context, try func() error) {
+	r.step(func() error { return eventually(ctx, try) })
+}
+
+// apply is what a user does with kubectl.
+func (r *running) apply(ctx context.Context, manifests ...string) {
+	r.step(func() error { return r.Apply(ctx, manifests...) })
+}
+
+func (r *running) start(ctx context.Context) error {
+	for _, c := range r.containers {
+		if err := c.start(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *running) stop() error {
+	var errs []error
+	for _, c := range r.containers {
+		errs = append(errs, c.stop())
+	}
+	return errors.Join(errs...)
+}
+
+func (r *running) kill() {
+	for _, c := range r.containers {
+		c.kill()
+	}
+}
+
+func (r *running) logs() string {
+	var all strings.Builder
+	for _, c := range r.containers {
+		lines := strings.Split(strings.TrimSpace(c.log.String()), "\n")
+		fmt.Fprintf(&all, "%s:\n%s\n", c.command[0], strings.Join(lines[max(0, len(lines)-30):], "\n"))
+	}
+	return all.String()
+}
+
+// without does something while nothing runs.
+func (r *running) without(ctx context.Context, do func()) {
+	r.step(r.stop)
+	do()
+	r.step(func() error { return r.start(ctx) })
+}
+
+// pages asks for what monitoring and people ask for.
+func (r *running) pages(t trial) error {
+	for _, c := range r.containers {
+		if err := c.get("/metrics", "", http.StatusOK); err != nil {
+			return err
+		}
+		if t.withoutPage {
+			continue
+		}
+		err := errors.Join(c.get("/debug/homeostat", "", http.StatusUnauthorized),
+			c.get("/debug/homeostat", r.reader, http.StatusOK))
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// at is where objects of a resource are, such as configmaps or websites.web.homeostat.dev/v1.
+func (r *running) at(resource, namespace string) dynamic.ResourceInterface {
+	resource, version, ok := strings.Cut(resource, "/")
+	if !ok {
+		version = "v1"
+	}
+	resource, group, _ := strings.Cut(resource, ".")
+	all := r.dynamic.Resource(schema.GroupVersionResource{Group: group, Version: version, Resource: resource})
+	if namespace == "" {
+		return all
+	}
+	return all.Namespace(namespace)
+}
+
+// has waits until an object has a text in its JSON.
+func (r *running) has(ctx context.Context, resource, namespace, name, text string) {
+	r.await(ctx, func() error {
+		o, err := r.at(resource, namespace).Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		content, err := json.Marshal(o)
+		if err != nil {
+			return err
+		}
+		if !strings.Contains(string(content), text) {
+			return fmt.Errorf("%s %s/%s lacks %s: %s", resource, namespace, name, text, content)
+		}
+		return nil
+	})
+}
+
+// goes waits until an object is deleted.
+func (r *running) goes(ctx context.Context, resource, namespace, name string) {
+	r.await(ctx, func() error {
+		_, err := r.at(resource, namespace).Get(ctx, name, metav1.GetOptions{})
+		if err == nil {
+			return fmt.Errorf("%s %s/%s still exists", resource, namespace, name)
+		}
+		return notFound(err)
+	})
+}
+
+// change merges JSON into an object, as the administrator.
+func (r *running) change(ctx context.Context, resource, namespace, name, change string, subresource ...string) {
+	r.step(func() error {
+		_, err := r.at(resource, namespace).Patch(ctx, name, types.MergePatchType, []byte(change), metav1.PatchOptions{},
+			subresource...)
+		return err
+	})
+}
+
+// remove deletes an object in the namespace default, as the administrator.
+func (r *running) remove(ctx context.Context, resource, name string) {
+	r.step(func() error { return r.at(resource, metav1.NamespaceDefault).Delete(ctx, name, metav1.DeleteOptions{}) })
+}
+
+// uid is that of an object that exists.
+func (r *running) uid(ctx context.Context, resource, namespace, name string) (uid types.UID) {
+	r.step(func() error {
+		o, err := r.at(resource, namespace).Get(ctx, name, metav1.GetOptions{})
+		if err == nil {
+			uid = o.GetUID()
+		}
+		return err
+	})
+	return uid
+}
+
+// logged waits for a text in the log of the first container.
+func (r *running) logged(ctx context.Context, text string) {
+	r.await(ctx, func() error {
+		if !strings.Contains(r.containers[0].log.String(), text) {
+			return fmt.Errorf("the log lacks %q", text)
+		}
+		return nil
+	})
+}
+
+// warned waits for an event of that reason about an object.
+func (r *running) warned(ctx context.Context, namespace, reason string) {
+	r.await(ctx, func() error {
+		all, err := r.at("events.events.k8s.io", namespace).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		for _, e := range all.Items {
+			if got, _, _ := unstructured.NestedString(e.Object, "reason"); got == reason {
+				return nil
+			}
+		}
+		return fmt.Errorf("no event %s in %s", reason, namespace)
+	})
+}
