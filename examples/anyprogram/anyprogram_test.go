@@ -1,9 +1,11 @@
 package anyprogram_test
 
 import (
+	"errors"
 	"testing"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -36,6 +38,41 @@ func TestAnOperatorOnControllerRuntime(t *testing.T) {
 			reconciletest.Delete("configmaps", "d/a"),
 		},
 	}, &reconciletest.Options{Budget: 15 * time.Second})
+}
+
+// twoReplicas is a case of which one replica leads, by a Lease of the simulated server and the manager's own code.
+func twoReplicas(o ctrl.Options) *reconciletest.Case {
+	o.LeaderElection, o.LeaderElectionID, o.LeaderElectionNamespace = true, "copies", "default"
+	return &reconciletest.Case{
+		Replicas: 2,
+		Run:      func(env *reconciletest.Env) error { return operator.Start(env.Context(), env.Config(), o) },
+		Objects:  []runtime.Object{configMap("a")},
+		Workload: []reconciletest.Step{
+			reconciletest.Create(configMap("b")),
+			reconciletest.Delete("configmaps", "d/a"),
+		},
+		Goal: func(w *reconciletest.World) error {
+			leases, err := reconciletest.List[coordinationv1.Lease](w, "leases.coordination.k8s.io")
+			if err == nil && (len(leases) != 1 || leases[0].Spec.HolderIdentity == nil || *leases[0].Spec.HolderIdentity == "") {
+				err = errors.New("no replica leads")
+			}
+			return err
+		},
+	}
+}
+
+func TestTwoReplicasOnControllerRuntime(t *testing.T) {
+	reconciletest.Explore(t, twoReplicas(inTests()), &reconciletest.Options{Budget: 6 * time.Second})
+}
+
+// The controllers of this manager do not wait until it leads.
+func TestAReplicaThatWritesWithoutLeadingIsFound(t *testing.T) {
+	o, no := inTests(), false
+	o.Controller.NeedLeaderElection = &no
+	r := reconciletest.Search(t, twoReplicas(o), &reconciletest.Options{Budget: time.Minute})
+	if r.Oracle != "leader" {
+		t.Errorf("the rule %q is broken: want leader: %s", r.Oracle, r.Failure)
+	}
 }
 
 func TestAControllerOnClientGo(t *testing.T) {

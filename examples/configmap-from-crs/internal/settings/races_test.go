@@ -100,6 +100,37 @@ func TestWhatFailsIsTriedAgainSoon(t *testing.T) {
 	}
 }
 
+// No write of the ConfigMap follows, whose event would lead to another look.
+func TestAStatusThatFailsIsTriedAgain(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.Tap.Before = wiretap.Once(http.MethodPatch, inputs+"/b/status", func(r *http.Request) *http.Response {
+			return wiretap.Refuse(r, apierrors.NewInternalError(errors.New("try again")))
+		})
+		w.start()
+		w.set("a", "colour", "red")
+		w.set("b", "colour", "blue")
+		w.Pass(10 * time.Second)
+		w.Expect(w.condition("b")).To(HavePrefix("False KeyTaken"))
+	})
+}
+
+// The server still has a Setting that the cache has not, and no event tells that it is deleted, too.
+func TestASettingThatOnlyTheServerHasDelaysTheDeletion(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.Tap.Before = wiretap.Once(http.MethodGet, inputs, func(r *http.Request) *http.Response {
+			return wiretap.Answer(r, http.StatusOK, []byte(`{"apiVersion":"config.homeostat.dev/v1alpha1","kind":"SettingList",`+
+				`"metadata":{"resourceVersion":"1"},"items":[{"metadata":{"namespace":"d","name":"b"}}]}`))
+		})
+		w.start()
+		w.set("a", "colour", "red")
+		w.Expect(w.Writes()).To(HaveLen(2))
+		w.unset("a")
+		w.Expect(w.Writes()).To(BeEmpty())
+		w.Pass(10 * time.Second)
+		w.Expect(w.Writes()).To(Equal([]string{deleted}))
+	})
+}
+
 // A namespace that is terminated takes the Settings along; the server refuses new objects in it.
 func TestATerminatingNamespaceIsNoFailure(t *testing.T) {
 	why := apierrors.NewForbidden(corev1.Resource("configmaps"), "settings", errors.New("it is terminated"))

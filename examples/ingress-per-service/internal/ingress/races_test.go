@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -177,7 +178,49 @@ func TestAnIngressThatIsDeletedAlreadyIsNoFailure(t *testing.T) {
 		run = w.Start(maker(nil))
 		changeService(w, change[http.MethodDelete])
 		w.Pass(time.Second)
-		w.Expect(run.Status(1).Keys).NotTo(ContainElement(HaveField("Failure", Not(BeEmpty()))))
+		w.Expect(run.QueueStats().Retried).To(BeZero())
+	})
+}
+
+func TestWhatItWritesBearsItsName(t *testing.T) {
+	var others atomic.Int32
+	inStage(t, func(*stage.World) func(*http.Request) *http.Response {
+		return func(r *http.Request) *http.Response {
+			if wiretap.IsWrite(r) && r.URL.Query().Get("fieldManager") != ingress.Name {
+				others.Add(1)
+			}
+			return nil
+		}
+	}, func(w *stage.World) {
+		edit(w, func(i *networkingv1.Ingress) { i.Spec.Rules[0].Host = "theirs.example.com" })
+		w.Expect(w.Writes()).To(Equal([]string{"POST " + ingresses, "PATCH " + ingresses + "/web"}))
+		w.Expect(others.Load()).To(BeZero())
+	})
+}
+
+func TestAnEditedClassIsRestored(t *testing.T) {
+	stage.Simulate(t, nil, func(w *stage.World) {
+		w.Expect(w.Sim.Load(service("web"))).To(Succeed())
+		w.Start(maker(&ingress.Options{ClassName: "nginx"}))
+		w.Expect(w.Writes()).To(HaveLen(1))
+		edit(w, func(i *networkingv1.Ingress) { *i.Spec.IngressClassName = "other" })
+		w.Expect(w.Writes()).To(Equal([]string{"PATCH " + ingresses + "/web"}))
+		edit(w, func(i *networkingv1.Ingress) { w.Expect(*i.Spec.IngressClassName).To(Equal("nginx")) })
+	})
+}
+
+// A Service that opts in once more is told once more what is in its way.
+func TestAServiceThatComesBackIsWarnedAgain(t *testing.T) {
+	stage.Simulate(t, nil, func(w *stage.World) {
+		w.Expect(w.Sim.Load(service("web"), foreign("web"))).To(Succeed())
+		w.Start(maker(nil))
+		w.Expect(w.Events.Events).To(Receive(ContainSubstring("IngressNotOurs")))
+		changeService(w, change[http.MethodDelete])
+		w.Pass(time.Second)
+		w.Expect(w.Events.Events).NotTo(Receive())
+		changeService(w, func(s *corev1.Service) { s.Labels = map[string]string{ingress.ExposeKey: "true"} })
+		w.Pass(time.Second)
+		w.Expect(w.Events.Events).To(Receive(ContainSubstring("IngressNotOurs")))
 	})
 }
 
