@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/homeostat/homeostat/internal/proof/conformance"
 	"github.com/homeostat/homeostat/internal/proof/e2e"
 )
 
@@ -41,7 +42,7 @@ func TestE2EDeployment(t *testing.T) {
 	got := picture(t, namespace, fetch(ctx, t, cluster, namespace))
 	if *update {
 		g.Expect(os.MkdirAll("testdata/actors", 0o750)).To(gomega.Succeed())
-		g.Expect(os.WriteFile(golden(deploymentFile), []byte(got), 0o600)).To(gomega.Succeed())
+		g.Expect(os.WriteFile(conformance.Golden(deploymentFile), []byte(got), 0o600)).To(gomega.Succeed())
 	}
 	compare(t, deploymentFile, got)
 }

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/homeostat/homeostat/internal/proof/conformance"
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
 	"github.com/homeostat/homeostat/reconcile/reconciletest/actors"
 )
@@ -79,7 +80,7 @@ func TestDeploymentEndsAsOnTheRealServer(t *testing.T) {
 // no revisions. What a Pod says of itself is what its kubelet says: of the real one, that is the test.
 func picture(t *testing.T, namespace string, all []*unstructured.Unstructured) string {
 	t.Helper()
-	m, hash := newMask(namespace), ""
+	m, hash := conformance.NewMask(namespace), ""
 	var b bytes.Buffer
 	for _, o := range all {
 		o = o.DeepCopy()
@@ -94,7 +95,7 @@ func picture(t *testing.T, namespace string, all []*unstructured.Unstructured) s
 		if err != nil {
 			t.Fatal(err)
 		}
-		fmt.Fprintf(&b, "%s\n\n", m.show(raw))
+		fmt.Fprintf(&b, "%s\n\n", m.Show(raw))
 	}
 	if hash == "" {
 		t.Error("nothing has the hash of a template")

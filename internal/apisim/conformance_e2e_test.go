@@ -13,6 +13,7 @@ import (
 
 	"github.com/onsi/gomega"
 
+	"github.com/homeostat/homeostat/internal/proof/conformance"
 	"github.com/homeostat/homeostat/internal/proof/e2e"
 )
 
@@ -61,9 +62,9 @@ func TestE2EConformance(t *testing.T) {
 	g.Expect(cluster.Apply(ctx, definitions)).To(gomega.Succeed())
 	for _, file := range scenarios(t) {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-			got := play(t, cluster.Config(), file)
+			got := conformance.Play(t, cluster.Config(), file)
 			if *update {
-				gomega.NewWithT(t).Expect(os.WriteFile(golden(file), []byte(got), 0o600)).To(gomega.Succeed())
+				gomega.NewWithT(t).Expect(os.WriteFile(conformance.Golden(file), []byte(got), 0o600)).To(gomega.Succeed())
 			}
 			compare(t, file, got)
 		})

@@ -5,6 +5,7 @@ package apisim_test
 import (
 	"context"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -15,7 +16,14 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
+	"github.com/homeostat/homeostat/internal/proof/conformance"
 	"github.com/homeostat/homeostat/internal/proof/e2e"
+)
+
+// The scripts of package crd, and their definitions. They are recorded here, where there is a real server.
+const (
+	schemaTables      = "../../reconcile/reconciletest/crd/testdata/*.txt"
+	schemaDefinitions = "../../reconcile/reconciletest/crd/testdata/definitions.yaml"
 )
 
 // writers are the controllers of the real server that would write beside the scripts.
@@ -36,33 +44,45 @@ var sweepers = []string{
 // -update it records them.
 func TestE2EConformanceTable(t *testing.T) {
 	calm := conformanceCluster(t)
-	swept := conformanceCluster(t, sweepers...)
-	byFile := map[string][]script{}
-	for _, s := range scripts(t) {
-		byFile[s.file] = append(byFile[s.file], s)
+	schemas, err := os.ReadFile(schemaDefinitions)
+	gomega.NewWithT(t).Expect(err).NotTo(gomega.HaveOccurred())
+	gomega.NewWithT(t).Expect(calm.Apply(t.Context(), string(schemas))).To(gomega.Succeed())
+	byFile := map[string][]conformance.Script{}
+	for _, s := range append(conformance.Scripts(t, tables), conformance.Scripts(t, schemaTables)...) {
+		byFile[s.File] = append(byFile[s.File], s)
 	}
 	for file, all := range byFile {
-		w := world{config: calm.Config(), settle: func(string) {}}
-		if strings.HasSuffix(file, "collector.txt") {
-			w = world{config: swept.Config(), settle: func(path string) { waitQuiet(t, swept.Config(), path) }}
-		}
-		var text strings.Builder
-		for _, s := range all {
-			text.WriteString("== " + s.title + "\n" + strings.Join(s.run(t, w), "\n") + "\n\n")
-		}
-		if *update {
-			gomega.NewWithT(t).Expect(os.WriteFile(golden(file), []byte(text.String()), 0o600)).To(gomega.Succeed())
-			continue
-		}
-		want, err := os.ReadFile(golden(file))
-		gomega.NewWithT(t).Expect(err).NotTo(gomega.HaveOccurred())
-		wants, gots := strings.Split(string(want), "\n"), strings.Split(text.String(), "\n")
-		for i := range max(len(wants), len(gots)) {
-			if i >= len(wants) || i >= len(gots) || wants[i] != gots[i] {
-				t.Errorf("%s, line %d\nrecorded: %s\nnow:      %s", golden(file), i+1,
-					strings.Join(wants[min(i, len(wants)):min(i+1, len(wants))], ""),
-					strings.Join(gots[min(i, len(gots)):min(i+1, len(gots))], ""))
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
+			w := conformance.World{Config: calm.Config(), Settle: func(string) {}}
+			if strings.HasSuffix(file, "collector.txt") {
+				swept := conformanceCluster(t, sweepers...)
+				w = conformance.World{Config: swept.Config(), Settle: func(path string) { waitQuiet(t, swept.Config(), path) }}
 			}
+			hold(t, file, all, w)
+		})
+	}
+}
+
+// hold plays the scripts of a file, and compares or records the answers.
+func hold(t *testing.T, file string, all []conformance.Script, w conformance.World) {
+	t.Helper()
+	var text strings.Builder
+	for _, s := range all {
+		text.WriteString("== " + s.Title + "\n" + strings.Join(s.Run(t, w), "\n") + "\n\n")
+	}
+	if *update {
+		err := os.WriteFile(conformance.Golden(file), []byte(text.String()), 0o600)
+		gomega.NewWithT(t).Expect(err).To(gomega.Succeed())
+		return
+	}
+	want, err := os.ReadFile(conformance.Golden(file))
+	gomega.NewWithT(t).Expect(err).NotTo(gomega.HaveOccurred())
+	wants, gots := strings.Split(string(want), "\n"), strings.Split(text.String(), "\n")
+	for i := range max(len(wants), len(gots)) {
+		if i >= len(wants) || i >= len(gots) || wants[i] != gots[i] {
+			t.Errorf("%s, line %d\nrecorded: %s\nnow:      %s", conformance.Golden(file), i+1,
+				strings.Join(wants[min(i, len(wants)):min(i+1, len(wants))], ""),
+				strings.Join(gots[min(i, len(gots)):min(i+1, len(gots))], ""))
 		}
 	}
 }

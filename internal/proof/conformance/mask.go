@@ -1,4 +1,4 @@
-package apisim_test
+package conformance
 
 import (
 	"bytes"
@@ -9,19 +9,20 @@ import (
 	"strings"
 )
 
-// mask replaces what two servers cannot have in common: identifiers by their order of appearance, times by a word.
+// Mask replaces what two servers cannot have in common: identifiers by their order of appearance, times by a word.
 // What stays equal in the answers stays equal behind the mask.
-type mask struct {
+type Mask struct {
 	ns    string
 	known map[string]string
 	count map[string]int
 }
 
-func newMask(ns string) *mask {
-	return &mask{ns: ns, known: map[string]string{}, count: map[string]int{}}
+// NewMask returns a mask for what happens in a namespace.
+func NewMask(ns string) *Mask {
+	return &Mask{ns: ns, known: map[string]string{}, count: map[string]int{}}
 }
 
-// maskedDefaults are the fields that the real server sets where the caller did not, and the simulator does not.
+// maskedDefaults are the fields that the real server sets where the caller did not, and the simulated server does not.
 var maskedDefaults = []string{
 	"dnsPolicy", "enableServiceLinks", "preemptionPolicy", "priority", "schedulerName", "securityContext", "serviceAccount",
 	"serviceAccountName", "terminationGracePeriodSeconds", "tolerations", "volumes", "volumeMounts", "imagePullPolicy", "resources",
@@ -38,7 +39,8 @@ var (
 	versions = regexp.MustCompile(`(?:version: |record \(|current: )\d+(?: \(\d+\))?`)
 )
 
-func (m *mask) show(raw []byte) string {
+// Show returns an answer behind the mask.
+func (m *Mask) Show(raw []byte) string {
 	var v any
 	if err := json.Unmarshal(raw, &v); err != nil {
 		return strings.TrimSpace(string(raw))
@@ -51,7 +53,7 @@ func (m *mask) show(raw []byte) string {
 	return strings.TrimSpace(b.String())
 }
 
-func (m *mask) value(v any, key string) any {
+func (m *Mask) value(v any, key string) any {
 	switch t := v.(type) {
 	case map[string]any:
 		return m.object(t)
@@ -65,7 +67,7 @@ func (m *mask) value(v any, key string) any {
 	return v
 }
 
-func (m *mask) object(o map[string]any) map[string]any {
+func (m *Mask) object(o map[string]any) map[string]any {
 	kind, _ := o["kind"].(string)
 	meta, _ := o["metadata"].(map[string]any)
 	if o["type"] == "BOOKMARK" || strings.HasSuffix(kind, "List") {
@@ -106,7 +108,7 @@ func sortedFields(o map[string]any) []string {
 	return all
 }
 
-func (m *mask) text(s, key string) any {
+func (m *Mask) text(s, key string) any {
 	switch key {
 	case "uid", "resourceVersion":
 		if s == "" || s == "*" {
@@ -129,7 +131,7 @@ func (m *mask) text(s, key string) any {
 	return strings.ReplaceAll(s, m.ns, "$ns")
 }
 
-func (m *mask) name(kind, s string) string {
+func (m *Mask) name(kind, s string) string {
 	if known, ok := m.known[s]; ok {
 		return known
 	}

@@ -1,0 +1,354 @@
+package conformance
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+)
+
+// Script is one case of the table: its requests, each "[as NAME] METHOD PATH [TYPE] [? FIELD,FIELD]" and a body, and
+// "rest PATH", which reads again when everything has come to rest. A file holds several, each under "== title". A file
+// that begins with a block of kinds, "name path fragment change" in each line, has its scripts once for each.
+type Script struct {
+	File, Title string
+	number      int
+	blocks      []string
+}
+
+// Scripts returns those of the files that match a pattern.
+func Scripts(t *testing.T, pattern string) []Script {
+	t.Helper()
+	files, err := filepath.Glob(pattern)
+	if err != nil || len(files) == 0 {
+		t.Fatalf("finding tables: %v, %v", files, err)
+	}
+	var all []Script
+	for _, f := range files {
+		text, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatalf("reading a table: %v", err)
+		}
+		all = append(all, parseTable(f, string(text))...)
+	}
+	return all
+}
+
+func parseTable(file, text string) []Script {
+	parts := strings.Split("\n"+text, "\n== ")
+	kinds := []string{""}
+	if head := uncomment(strings.TrimSpace(parts[0])); head != "" {
+		kinds = strings.Split(head, "\n")
+	}
+	var all []Script
+	for _, kind := range kinds {
+		for _, part := range parts[1:] {
+			if f := strings.SplitN(kind, " ", 4); len(f) == 4 {
+				part = strings.NewReplacer("$kind", f[0], "$path", f[1], "$body", f[2], "$change", f[3]).Replace(part)
+			}
+			title, steps, _ := strings.Cut(part, "\n")
+			s := Script{File: file, Title: title, number: len(all)}
+			for block := range strings.SplitSeq(strings.TrimSpace(steps), "\n\n") {
+				if block = uncomment(block); block != "" {
+					s.blocks = append(s.blocks, block)
+				}
+			}
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// namespace is the script's own.
+func (s *Script) namespace() string {
+	return fmt.Sprintf("%s-%d", strings.TrimSuffix(filepath.Base(s.File), ".txt"), s.number)
+}
+
+// World is a server that scripts run against.
+type World struct {
+	Config *rest.Config
+	Settle func(path string) // returns when nothing acts any more
+}
+
+// Run plays a script and returns a line for each request: the request, and what matters of the answer.
+func (s *Script) Run(t *testing.T, w World) []string {
+	t.Helper()
+	client, err := rest.HTTPClientFor(w.Config)
+	if err != nil {
+		t.Fatalf("making a client: %v", err)
+	}
+	p := &player{t: t, base: w.Config.Host, http: client, kept: map[string]map[string]any{}, ns: s.namespace()}
+	p.mask = NewMask(p.ns)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	p.send(ctx, http.MethodPost, "/api/v1/namespaces", "", `{"metadata":{"name":"`+p.ns+`"}}`)
+	var lines []string
+	for _, block := range s.blocks {
+		head, body, _ := strings.Cut(block, "\n")
+		request, fields, _ := strings.Cut(head, " ? ")
+		f := strings.Fields(request)
+		keep := ""
+		if f[0] == "as" {
+			keep, f = f[1], f[2:]
+		}
+		if f[0] == "rest" {
+			w.Settle(f[1])
+			f[0] = http.MethodGet
+		}
+		media := ""
+		if len(f) > 2 {
+			media = f[2]
+		}
+		resp, raw := p.send(ctx, f[0], f[1], media, body)
+		var answer map[string]any
+		_ = json.Unmarshal(raw, &answer)
+		if keep != "" {
+			p.kept[keep] = answer
+		}
+		if body != "" && !strings.Contains(body, "$") && len(body) < 120 {
+			request += " " + strings.ReplaceAll(body, "\n", " ")
+		}
+		lines = append(lines, request+" → "+p.mask.brief(resp, raw, fields))
+	}
+	return lines
+}
+
+// brief is a line of what matters: of a refusal its code, reason and causes; of an object its metadata, and the fields
+// that the script names; of a list its names.
+func (m *Mask) brief(resp *http.Response, raw []byte, fields string) string {
+	var v map[string]any
+	words := []string{fmt.Sprint(resp.StatusCode)}
+	if err := json.Unmarshal(raw, &v); err != nil {
+		return words[0] + " " + resp.Header.Get("Content-Type")
+	}
+	meta, _ := v["metadata"].(map[string]any)
+	switch items, isList := v["items"].([]any); {
+	case v["kind"] == "Status":
+		words = append(words, m.refusal(v)...)
+	case isList:
+		var names []string
+		for _, item := range items {
+			im, _ := item.(map[string]any)["metadata"].(map[string]any)
+			names = append(names, m.words(fmt.Sprint(im["name"])))
+		}
+		words = append(words, fmt.Sprintf("%v %v", v["kind"], names))
+		for _, f := range []string{"continue", "remainingItemCount"} {
+			if x := meta[f]; x != nil && x != "" {
+				words = append(words, f)
+			}
+		}
+	default:
+		words = append(words, m.metadata(meta)...)
+	}
+	for f := range strings.SplitSeq(fields, ",") {
+		if f = strings.TrimSpace(f); f != "" {
+			words = append(words, f+"="+m.words(fmt.Sprint(encode(dig(v, f)))))
+		}
+	}
+	if strings.Contains(resp.Request.URL.RawQuery, "fieldValidation") {
+		for _, warning := range resp.Header.Values("Warning") {
+			words = append(words, "warning:"+strings.TrimPrefix(warning, "299 - "))
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+// owners are causes that name the element since v1.37, whose rules the simulated server has.
+var owners = regexp.MustCompile(`ownerReferences\[\d+\]\.(\w+):FieldValueRequired`)
+
+func (m *Mask) refusal(v map[string]any) []string {
+	words := []string{fmt.Sprint(v["status"])}
+	if v["status"] == "Success" {
+		return words
+	}
+	words = []string{fmt.Sprint(v["reason"])}
+	details, _ := v["details"].(map[string]any)
+	causes, _ := details["causes"].([]any)
+	var all []string
+	for _, c := range causes {
+		cause, _ := c.(map[string]any)
+		one := fmt.Sprintf("%v:%v", cause["field"], cause["reason"])
+		one = owners.ReplaceAllString(one, "ownerReferences.$1:FieldValueInvalid")
+		all = append(all, strings.Replace(one, "ownerReferences[0]:", "ownerReferences:", 1))
+	}
+	slices.Sort(all)
+	words = append(words, slices.Compact(all)...)
+	if after, ok := details["retryAfterSeconds"]; ok {
+		words = append(words, fmt.Sprint("retryAfter=", after))
+	}
+	return words
+}
+
+// metadata is the part of it that servers have in common, and what tells whether a write was one.
+func (m *Mask) metadata(meta map[string]any) []string {
+	var words []string
+	add := func(name, field string) {
+		if v, ok := meta[field]; ok {
+			words = append(words, name+"="+m.words(encode(m.value(v, field))))
+		}
+	}
+	add("uid", "uid")
+	words = append(words, "rv="+m.moved(meta))
+	add("gen", "generation")
+	add("labels", "labels")
+	add("finalizers", "finalizers")
+	add("grace", "deletionGracePeriodSeconds")
+	if meta["deletionTimestamp"] != nil {
+		words = append(words, "deleting")
+	}
+	return words
+}
+
+// moved reports whether the object has a resourceVersion that no earlier answer showed.
+func (m *Mask) moved(meta map[string]any) string {
+	rv, _ := meta["resourceVersion"].(string)
+	if rv == "" {
+		return "none"
+	}
+	key := fmt.Sprint("rv of ", meta["uid"], " ", rv)
+	if _, known := m.known[key]; known {
+		return "known"
+	}
+	m.known[key] = "known"
+	return "new"
+}
+
+func (m *Mask) words(s string) string {
+	return generated.ReplaceAllString(strings.ReplaceAll(fmt.Sprint(m.text(s, "")), `"`, ""), "$$ns-*")
+}
+
+var generated = regexp.MustCompile(`\$ns-[a-z0-9]{5}\b`)
+
+func encode(v any) string {
+	raw, _ := json.Marshal(v)
+	return string(raw)
+}
+
+// dig finds "spec.template.spec.containers.0.image".
+func dig(v any, path string) any {
+	for step := range strings.SplitSeq(path, ".") {
+		switch t := v.(type) {
+		case map[string]any:
+			v = t[strings.ReplaceAll(step, "~", ".")]
+		case []any:
+			i := 0
+			if _, err := fmt.Sscan(step, &i); err != nil || i >= len(t) {
+				return nil
+			}
+			v = t[i]
+		default:
+			return nil
+		}
+	}
+	return v
+}
+
+// recorded are the answers of the real server, by title.
+func recorded(t *testing.T, file string) map[string][]string {
+	t.Helper()
+	text, err := os.ReadFile(Golden(file))
+	if err != nil {
+		t.Fatalf("reading the recorded answers: %v", err)
+	}
+	all := map[string][]string{}
+	for _, part := range strings.Split("\n"+strings.TrimSpace(string(text)), "\n== ")[1:] {
+		lines := strings.Split(strings.TrimSpace(part), "\n")
+		all[lines[0]] = lines[1:]
+	}
+	return all
+}
+
+// Difference is a request to which the simulated server answers otherwise than the real one.
+type Difference struct{ Script, Request, Real, Simulated string }
+
+// Differences plays scripts against a simulated server each, and compares with what is recorded. It returns what differs,
+// and the number of requests.
+func Differences(t *testing.T, scripts []Script, simulate func(*Script) []string) ([]Difference, int) {
+	t.Helper()
+	var all []Difference
+	count := 0
+	for _, s := range scripts {
+		want, got := recorded(t, s.File)[s.Title], simulate(&s)
+		if len(want) != len(got) {
+			t.Fatalf("%s, %q: %d answers are recorded, of %d requests: run the e2e test with -update",
+				s.File, s.Title, len(want), len(got))
+		}
+		for i := range got {
+			count++
+			request, real, _ := strings.Cut(want[i], " → ")
+			if _, simulated, _ := strings.Cut(got[i], " → "); real != simulated {
+				all = append(all, Difference{s.Title, request, real, simulated})
+			}
+		}
+	}
+	return all, count
+}
+
+// rows are those of a table in Markdown.
+func rows(all []Difference) string {
+	var b strings.Builder
+	for _, d := range all {
+		real, simulated := apart(d.Real, d.Simulated)
+		fmt.Fprintf(&b, "| %s | `%s` | %s | %s |\n", d.Script, cell(d.Request), cell(real), cell(simulated))
+	}
+	return b.String()
+}
+
+// HoldPage holds the table of what differs against the one that stands on a page between two marks, or writes it there.
+func HoldPage(t *testing.T, page, mark string, all []Difference, count int, write bool) {
+	t.Helper()
+	begin, end := "<!-- begin of the generated "+mark+" -->", "<!-- end of the generated "+mark+" -->"
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatalf("reading the page: %v", err)
+	}
+	head, rest, _ := strings.Cut(string(text), begin)
+	_, tail, found := strings.Cut(rest, end)
+	if !found {
+		t.Fatalf("%s has no place for the %s", page, mark)
+	}
+	want := fmt.Sprintf("%s%s\nOf %d requests, %d are answered alike: in code, reason, causes, and what the script asks of the "+
+		"object. These are not:\n\n| script | request | kube-apiserver | simulated |\n|---|---|---|---|\n%s%s%s",
+		head, begin, count, count-len(all), rows(all), end, tail)
+	if write {
+		if err := os.WriteFile(page, []byte(want), 0o600); err != nil {
+			t.Fatalf("writing the page: %v", err)
+		}
+	} else if want != string(text) {
+		t.Errorf("the simulated server answers otherwise than %s says: mend it, or run this test with -write; it differs in\n%s",
+			page, rows(all))
+	}
+}
+
+// apart leaves of two answers the code and the words in which they differ.
+func apart(a, b string) (string, string) {
+	as, bs := strings.Fields(a), strings.Fields(b)
+	only := func(these, others []string) string {
+		left := these[:1]
+		for _, w := range these[1:] {
+			if !slices.Contains(others, w) {
+				left = append(slices.Clip(left), w)
+			}
+		}
+		return strings.Join(left, " ")
+	}
+	return only(as, bs), only(bs, as)
+}
+
+func cell(s string) string {
+	s = strings.NewReplacer("|", "\\|", "/api/v1/namespaces/$ns/", "", "FieldValue", "", "<nil>", "(no reason)").Replace(s)
+	if i := strings.Index(s, "/namespaces/$ns/"); i >= 0 {
+		verb, _, _ := strings.Cut(s, "/apis")
+		s = verb + s[i+len("/namespaces/$ns/"):]
+	}
+	return s
+}
