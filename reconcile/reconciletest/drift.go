@@ -61,10 +61,6 @@ var foreign = map[string]struct{ field, value, usual string }{
 	"deployments.apps": {"revisionHistoryLimit", "7", "10"}, "services": {"sessionAffinity", `"ClientIP"`, "None"},
 }
 
-// claim is what the program has made its own of an object's spec: the foreign field, by its name; or all of it, by an
-// update without that field.
-type claim struct{ named, whole bool }
-
 // marks is a merge patch that sets what is another client's to "yes" and to value, or takes it off with null. Without a
 // field it leaves the spec alone.
 func marks(label, field, value string, finalizers []string) string {
@@ -82,7 +78,7 @@ func marks(label, field, value string, finalizers []string) string {
 func (r *run) foreignField(o *unstructured.Unstructured, resource string) string {
 	f := foreign[resource]
 	have, found, _ := unstructured.NestedFieldNoCopy(o.Object, "spec", f.field)
-	if f.field == "" || r.judge.claims[o.GetUID()].named || found && fmt.Sprint(have) != f.usual {
+	if f.field == "" || r.judge.claimed[o.GetUID()] || found && fmt.Sprint(have) != f.usual {
 		return ""
 	}
 	return f.field
@@ -111,9 +107,6 @@ func (r *run) mark(ctx context.Context, o *output) {
 	after := r.object(o)
 	if r.out.finding != nil || after == nil || after.GetUID() != before.GetUID() {
 		return
-	}
-	if r.judge.claims[before.GetUID()].whole {
-		delete(want, "spec."+field)
 	}
 	if lost := missing(state.Foreign(after), want); lost != "" {
 		r.find(report.Lost, fmt.Sprintf("it wipes what another client has added to %s %s: %s", o.resource, o.key, lost))

@@ -33,7 +33,7 @@ type judge struct {
 	versions []int64                       // of the writes to what the program watches
 	wanted   map[types.UID]bool            // objects that were there before a restart with caches of the past
 	rivals   map[types.UID]bool            // objects that another client wrote just before the program did
-	claims   map[types.UID]claim           // what the program has made its own of a spec
+	claimed  map[types.UID]bool            // objects whose foreign field the program itself has sent
 	leases   map[types.NamespacedName]bool // that the program has written
 	leader   string                        // the client that took the Lease last
 }
@@ -43,7 +43,7 @@ func newJudge(r *core, several bool) *judge {
 	return &judge{
 		core: r, several: several, created: map[types.UID]output{}, written: map[types.UID]output{},
 		reported: map[types.UID]bool{}, alive: map[string]int{},
-		rivals: map[types.UID]bool{}, claims: map[types.UID]claim{}, leases: map[types.NamespacedName]bool{},
+		rivals: map[types.UID]bool{}, claimed: map[types.UID]bool{}, leases: map[types.NamespacedName]bool{},
 	}
 }
 
@@ -182,18 +182,14 @@ func (r *judge) sent(e apisim.Event, resource string) {
 	if field == "" && (!ours || made.leaf != nil) {
 		return
 	}
-	body := bodyOf(e)
-	own := ownOf(body, e)
+	own := ownOf(bodyOf(e), e)
 	if ours && made.leaf == nil {
 		made.leaf, made.value = leaf(r.c, resource, own)
 		r.created[uid] = made
 	}
-	c := r.claims[uid]
-	_, names, _ := unstructured.NestedFieldNoCopy(own, "spec", field)
-	_, says, _ := unstructured.NestedFieldNoCopy(body, "spec", field)
-	c.named = c.named || names
-	c.whole = c.whole || e.Call.Verb == "update" && !says
-	r.claims[uid] = c
+	if _, named, _ := unstructured.NestedFieldNoCopy(own, "spec", field); named {
+		r.claimed[uid] = true
+	}
 }
 
 // checkLeader holds writes of several replicas against the Lease, if there is exactly one.

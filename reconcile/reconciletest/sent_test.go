@@ -96,14 +96,14 @@ func ofWebs(s *webs) *reconciletest.Case {
 }
 
 // A controller that says what it is about, and leaves the rest to the server and to others, is not accused. It is if it
-// clears a field that it never sets.
+// clears a field that it never sets, also by an update that replaces the spec as a whole.
 func TestWhatOnlyTheServerFilledInIsNotTheProgramsFault(t *testing.T) {
 	for name, row := range map[string]struct {
 		program webs
 		want    string
 	}{
 		"it sets what it is about":     {},
-		"it replaces the whole spec":   {program: webs{whole: true}},
+		"it replaces the whole spec":   {webs{whole: true}, "services d/a: spec.sessionAffinity"},
 		"it clears what it never sets": {webs{affinity: "ClientIP"}, "services d/a: spec.sessionAffinity"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -26,8 +26,8 @@ func finalizers() []Specimen {
 			wiring{reconcile: always(validAlive(guarded(removeOwn).reconcile())).reconcile, deleting: true},
 		),
 		Specimen{
-			Name: "cleans up what its cache shows", Class: "own write not seen yet", World: comeAndGo,
-			Found: "state", SDKFound: "state",
+			Name: "cleans up what its cache shows", Class: "own write not seen yet", World: comeAndGo, Found: "state",
+			Why: "a key is held until the caches show what was written for it",
 		}.reconciles(unowned(cleanCached), unowned(cleanByName)),
 	}
 }
@@ -64,12 +64,24 @@ func unowned(clean Reconcile) wiring {
 		key := newKey(app)
 		key.OwnerReferences = nil
 		if _, found := find(d.secrets(app.Name), key.Name); !found {
+			if held, err := stillHeld(ctx, d, app); err != nil || !held {
+				return err
+			}
 			if err := d.create(ctx, key); err != nil {
 				return err
 			}
 		}
 		return d.annotate(ctx, app, ready, "yes")
 	}).reconcile}
+}
+
+// stillHeld asks the server whether the finalizer holds the App: the cache may be of before it was taken off.
+func stillHeld(ctx context.Context, d Desk, app *corev1.ConfigMap) (bool, error) {
+	now, err := d.kube().CoreV1().ConfigMaps(app.Namespace).Get(ctx, app.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	return err == nil && now.UID == app.UID && now.DeletionTimestamp == nil, err
 }
 
 // cleanCached deletes what it sees; what it made a moment ago is not there yet.
