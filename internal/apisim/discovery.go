@@ -101,7 +101,7 @@ func (s *Server) versions() []schema.GroupVersion {
 	return all
 }
 
-func (s *Server) discoverable() []Resource { return append(s.Resources(), reviews...) }
+func (s *Server) discoverable() []Resource { return slices.Concat(s.Resources(), reviews) }
 
 func (s *Server) groups() []metav1.APIGroup {
 	all := []metav1.APIGroup{}

@@ -32,7 +32,8 @@ type store struct {
 	mu           sync.Mutex // guards all below, and the clients and rules of the server
 	tables       map[schema.GroupVersionResource]*table
 	ordered      []*table // by name
-	version      int64    // the resourceVersion of the last write
+	served       []Resource
+	version      int64 // the resourceVersion of the last write
 	random       *rand.Rand
 	uids         int64
 	frozen       map[string]int64 // by client: the resourceVersion that its cached reads show
@@ -63,6 +64,9 @@ func New(o *Options) (*Server, error) {
 	s.ordered = slices.SortedFunc(maps.Values(s.tables), func(a, b *table) int {
 		return strings.Compare(a.res.GVR().String(), b.res.GVR().String())
 	})
+	for _, t := range s.ordered {
+		s.served = append(s.served, t.res)
+	}
 	if opts.Lifecycle {
 		for _, name := range []string{"default", "kube-system", "kube-public", "kube-node-lease"} {
 			if err := s.Load(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
@@ -110,16 +114,8 @@ func (s *store) Objects(resource schema.GroupVersionResource) []*unstructured.Un
 	return all
 }
 
-// Resources lists what the server serves, in order.
-func (s *store) Resources() []Resource {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var all []Resource
-	for _, t := range s.ordered {
-		all = append(all, t.res)
-	}
-	return all
-}
+// Resources lists what the server serves, in order. The slice is shared; do not modify it.
+func (s *store) Resources() []Resource { return s.served }
 
 func (s *store) newUID() string {
 	s.uids++

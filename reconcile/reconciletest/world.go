@@ -21,6 +21,7 @@ type World struct {
 	server  backend.Server
 	outside any
 	found   map[string]apisim.Resource // by name, as callers write it
+	client  kubernetes.Interface       // once it was asked for
 }
 
 // On returns the World of the case on a server, and makes what is outside of it, by Case.Outside. It is for package
@@ -39,8 +40,13 @@ func (w *World) Outside() any { return w.outside }
 // Config returns an administrator's configuration: its requests get no fault and are never held back.
 func (w *World) Config() *rest.Config { return w.server.Config() }
 
-// Client returns a new clientset on [World.Config].
-func (w *World) Client() kubernetes.Interface { return kubernetes.NewForConfigOrDie(w.Config()) }
+// Client returns a clientset on [World.Config].
+func (w *World) Client() kubernetes.Interface {
+	if w.client == nil {
+		w.client = kubernetes.NewForConfigOrDie(w.Config())
+	}
+	return w.client
+}
 
 // Version returns a number that grows with each write, by the program or by anything else: an [Actor] that has looked
 // at this version need not look again. On a real server it is 0.

@@ -101,14 +101,16 @@ func label(s Server, ns *corev1.Namespace) error {
 // Find resolves "pods", "deployments.apps" and "events.events.k8s.io".
 func Find(s Server, resource string) (apisim.Resource, error) {
 	name, group, qualified := strings.Cut(resource, ".")
-	found := slices.DeleteFunc(slices.Clone(s.Resources()), func(r apisim.Resource) bool {
-		return r.Resource != name || qualified && r.Group != group
-	})
-	if len(found) == 0 {
+	all := s.Resources()
+	at := slices.IndexFunc(all, func(r apisim.Resource) bool { return r.Resource == name && r.Group == group })
+	if at < 0 && !qualified {
+		at = slices.IndexFunc(all, func(r apisim.Resource) bool { return r.Resource == name })
+	}
+	if at < 0 {
 		return apisim.Resource{}, fmt.Errorf("finding resource %q: the server does not serve it: "+
 			"add it to Case.Resources", resource)
 	}
-	return found[max(slices.IndexFunc(found, func(r apisim.Resource) bool { return r.Group == group }), 0)], nil
+	return all[at], nil
 }
 
 // Client returns the administrator's client for a resource in the namespace of "namespace/name", and the name.
