@@ -17,13 +17,23 @@ const (
 		"let names follow from the owner"
 	halfDone    = "the next reconcile must find the work half done: write what says that it is done last"
 	syncedFirst = "it acts before all of its caches are there: wait until each has synced"
+	loops       = "a reconciler that writes every time wakes itself: compare before you write; " +
+		"two that want different things of one field never stop"
+	collected = "the garbage collector deletes what it makes: " +
+		"an owner has to be in the same namespace, or in none, and to be there under that UID"
+	forgotten = "it decides by what it remembers, and a restart forgets that: decide by what is there"
+	oldCopy   = "it writes from an old copy: patch only your own fields, or send the resourceVersion that you have read"
+	unseenUID = "a cache may be of the past after a restart: give deletes the UID of the object that you mean, " +
+		"and ask the server itself before you destroy"
+	unseen = "a cache may be of the past after a restart: ask the server itself before you make or start anything, " +
+		"and report on the copy that you have acted on"
 )
 
 var oracleHints = map[string]string{
-	Rest:    "a reconciler that writes every time wakes itself: compare before you write",
-	Amplify: "a reconciler that writes every time wakes itself: compare before you write",
-	Tail: "the first reconcile of an object writes although nothing is to do: " +
-		"compare before you write, keep times that did not change",
+	Rest:    loops,
+	Amplify: loops,
+	Tail: "the first reconcile of an object writes although nothing is to do: compare before you write, " +
+		"keep times that did not change, and decide by what is there, not by what came first",
 	Stay: "something writes by the clock: compare before you write, or name the field in Case.Ignore",
 	Watch: "give the controller a trigger for every kind that it reads or writes (reconcile.Owned, reconcile.Mapped), " +
 		"or name it in Case.Unwatched",
@@ -33,8 +43,9 @@ var oracleHints = map[string]string{
 	Counts: staleCache,
 	Retry: "the error says when to retry (apierrors.SuggestsClientDelay), and clients wait for that long by " +
 		"themselves: leave them their retries, and wrap errors with %w",
-	Lost: "it has overwritten the object as a whole, from an old copy: patch only your own fields, " +
-		"or send the resourceVersion that you have read",
+	Lost:     oldCopy,
+	Past:     unseenUID,
+	Role:     "Report.Rules are the fewest rules that do",
 	Mutation: "objects of a cache are shared: copy before you edit, as patch.Merge does",
 	Cache: "a cache of your own has to be listed anew when its watch has failed, and a handler of client-go gets a " +
 		"deletion that was missed as a cache.DeletedFinalStateUnknown: look into it",
@@ -43,12 +54,11 @@ var oracleHints = map[string]string{
 var deviationHints = map[byte]string{
 	plan.AtDelivery: "events can be lost, and can come twice: " +
 		"decide by the state that is there, not by the events that came",
-	plan.Deleted: "nothing puts back what was deleted: is there a trigger for this kind that finds the owner?",
-	plan.Edited:  "nothing puts back what was edited: compare the object with what it should be",
-	plan.Parted:  "calls that hang, and then time out, must lead to another attempt",
-	plan.Early:   "the object changed in the middle of its own reconcile",
-	plan.Restarted: "a cache may be of the past after a restart: give deletes the UID of the object that you mean, " +
-		"and ask the server itself before you destroy",
+	plan.Deleted: "nothing puts back what was deleted: is there a trigger for this kind that finds the owner, " +
+		"and does the name follow from the owner alone?",
+	plan.Edited:   "nothing puts back what was edited: compare the object with what it should be",
+	plan.Parted:   "calls that hang, and then time out, must lead to another attempt",
+	plan.Early:    "the object changed in the middle of its own reconcile",
 	plan.Unsynced: syncedFirst,
 	plan.Offline: "what happens while the program is down gives no event: look at what is there, " +
 		"and let a finalizer wait for what has to be cleaned up",
@@ -59,29 +69,41 @@ var deviationHints = map[byte]string{
 	plan.Shuffled: "it depends on the order in which things happen",
 }
 
-// hint names the usual reason for a finding; "" if there is none.
-func hint(p plan.Plan, f *Finding) string {
+// hint names the usual reason for a finding at the end of a trace; "" if there is none.
+func hint(p plan.Plan, f *Finding, trace []string) string {
 	_, unsynced := p.First(plan.Unsynced)
 	switch {
 	case strings.Contains(f.Text, NoControllers):
 		return ""
 	case f.Oracle == Tail && unsynced:
 		return syncedFirst
+	case f.Oracle == Tail && (strings.Contains(f.Text, "again: create") || strings.Contains(f.Text, "again: delete")):
+		return forgotten
+	case f.Oracle == Rest && strings.Contains(strings.Join(trace[max(len(trace)-showLoop, 0):], ""), "collect garbage: "):
+		return collected
 	case oracleHints[f.Oracle] != "":
 		return oracleHints[f.Oracle]
 	case (f.Oracle == State || f.Oracle == Goal) && strings.Contains(f.Text, "-*"):
 		return generated
 	}
 	for _, d := range p {
-		if text := hintFor(d); text != "" {
+		if text := hintFor(d, f); text != "" {
 			return text
 		}
 	}
 	return ""
 }
 
-func hintFor(d plan.Deviation) string {
-	switch {
+func hintFor(d plan.Deviation, f *Finding) string {
+	switch there := strings.Contains(f.Text, " = there"); {
+	case d.At == plan.Restarted && d.N == 0:
+		return forgotten
+	case d.At == plan.Restarted && f.Oracle == State && !there:
+		return oldCopy
+	case d.At == plan.Restarted && there && !strings.Contains(f.Text, "\n    + "):
+		return unseenUID
+	case d.At == plan.Restarted:
+		return unseen
 	case d.At == plan.AtDelivery && d.Fault == plan.Hold:
 		return staleCache
 	case d.At != plan.AtCall:
@@ -91,7 +113,8 @@ func hintFor(d plan.Deviation) string {
 	case plan.Hold:
 		return "one call is slow, and the rest goes on: nothing may depend on which comes first"
 	case apisim.LostReply, apisim.Late:
-		return "a timeout does not say that nothing was written: " + halfDone + "; and let names follow from the owner"
+		return "a timeout does not say that nothing was written: a second try has to take what is there, or deleted, " +
+			"already as done, and to write last that it is; let names follow from the owner"
 	case apisim.CrashAfter, apisim.CrashBefore:
 		return halfDone
 	}

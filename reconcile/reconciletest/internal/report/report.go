@@ -30,6 +30,7 @@ const (
 	Amplify  = "amplify"  // a fault does not multiply the writes
 	Status   = "status"   // at rest a status is of the spec that is there
 	Vain     = "vain"     // there is something to see
+	Role     = "role"     // it does what its Role grants, and needs all of it
 	Retry    = "retry"    // a request that the server has put off is not repeated before its time
 )
 
@@ -130,7 +131,7 @@ func (f *Finding) Words(what string, trace []string, p plan.Plan) string {
 			fmt.Fprintf(&b, " %s%4d %s\n", mark, i+1, l)
 		}
 	}
-	if h := hint(p, f); h != "" {
+	if h := hint(p, f, trace); h != "" {
 		fmt.Fprintf(&b, "  hint: %s\n", h)
 	}
 	return b.String()
@@ -138,7 +139,7 @@ func (f *Finding) Words(what string, trace []string, p plan.Plan) string {
 
 // blamesLastLine reports whether the last line is what the oracle found.
 func blamesLastLine(oracle string) bool {
-	return slices.Contains([]string{Always, Tail, Leader, Past, Lost}, oracle)
+	return slices.Contains([]string{Always, Tail, Leader, Past, Lost, Role}, oracle)
 }
 
 // disturbed lines are shown in full, however long the trace is.
