@@ -21,7 +21,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 
-	"github.com/homeostat/homeostat/examples/internal/stage"
 	"github.com/homeostat/homeostat/informer"
 	"github.com/homeostat/homeostat/reconcile"
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
@@ -183,7 +182,8 @@ func TestItSurvivesEveryFault(t *testing.T) {
 			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}},
 		}
 	}
-	report := reconciletest.Explore(t, &reconciletest.Case{
+	reconciletest.Explore(t, &reconciletest.Case{
+		Roles:   []string{"deploy/rbac.yaml"},
 		Outside: func() any { return &journal{} },
 		Run: func(env *reconciletest.Env) error {
 			ctx := logr.NewContext(env.Context(), env.Outside().(*journal).logger())
@@ -216,8 +216,4 @@ func TestItSurvivesEveryFault(t *testing.T) {
 			return nil
 		},
 	}, &reconciletest.Options{Budget: exploration})
-	rules, err := stage.Rules("deploy")
-	NewWithT(t).Expect(err).NotTo(HaveOccurred())
-	missing, unused := report.Compare(rules)
-	NewWithT(t).Expect(append(missing, unused...)).To(BeEmpty(), "deploy/rbac.yaml grants what is needed, and no more")
 }

@@ -57,6 +57,12 @@ type Case struct {
 	// "spec.rules[*]". "secrets data.token" is the field of one resource, "jobs.batch *" all there is of its objects, and
 	// "secrets metadata.name" says that the program makes up their names.
 	Ignore []string
+	// Roles are the YAML files with the Roles and ClusterRoles of the program, such as "../../deploy/rbac.yaml". A call
+	// that they do not grant is a finding. So is what they grant and no run needs, once every single deviation was tried;
+	// Events, Leases and the finalizers of owners may be granted in vain. Defaults to all rights.
+	Roles []string
+	// Unneeded lists what else Roles may grant in vain, as "delete pods" or "get jobs.batch/status".
+	Unneeded []string
 	// Unwatched lists resources, such as "pods" or "jobs.batch", that the program may write or read without a watch: it
 	// need not notice when another client changes them.
 	Unwatched []string

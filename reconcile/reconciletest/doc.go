@@ -36,6 +36,7 @@
 //   - It watches what it writes and reads. It does not overwrite what other clients have written.
 //   - It does not modify objects of a cache, and at rest a cache is what the server has: informers of package informer
 //     report modified objects by themselves, other caches are named to [Env.Cache].
+//   - It makes no call that Case.Roles do not grant, and Case.Roles grant nothing that no run needs.
 //   - With several replicas, only the one that took the Lease writes.
 //   - Run returns when its context has ended, and leaves no goroutine behind.
 //   - A step of the workload that can be done without faults can be done: if not at once, then at the next rest.

@@ -62,8 +62,20 @@ func (x *explorer) search() *Report {
 	x.loud = true
 	x.explore()
 	x.report.Rules = x.rules.Rules()
+	x.inVain()
 	x.report.Elapsed = time.Since(x.began)
 	return x.report
+}
+
+// inVain finds what Case.Roles grant and no run needs. Before all was tried, a run that is still to come may need it.
+func (x *explorer) inVain() {
+	unused := x.granted.Unused(x.rules, x.c.Unneeded)
+	if len(unused) == 0 || x.report.Failure != "" || x.o.Shards > 1 || !x.report.Covered() {
+		return
+	}
+	x.report.Oracle = report.Role
+	x.report.Failure = "no run needs what is granted: take it out, let the case need it, or name it in Case.Unneeded:\n    " +
+		strings.Join(unused, "\n    ")
 }
 
 // newExplorer begins an exploration, whose budget runs from now.
@@ -71,8 +83,12 @@ func newExplorer(t *testing.T, c *Case, o *Options) *explorer {
 	t.Helper()
 	errs := &errorLog{}
 	opts := prepare(t, c, o, errs)
+	granted, err := rules.Read(c.Roles)
+	if err != nil {
+		t.Fatalf("reading Case.Roles: %v", err)
+	}
 	return &explorer{
-		t: t, c: c, whole: c, o: opts, errs: errs, began: time.Now(), report: &Report{}, rules: rules.Set{},
+		t: t, c: c, granted: granted, whole: c, o: opts, errs: errs, began: time.Now(), report: &Report{}, rules: rules.Set{},
 	}
 }
 
@@ -109,6 +125,7 @@ func prepare(t *testing.T, c *Case, o *Options, errs *errorLog) Options {
 type explorer struct {
 	t         *testing.T
 	c         *Case
+	granted   rules.Granted
 	whole     *Case    // that was given
 	less      plan.Cut // what c leaves out of it
 	quiet     bool     // it reports nothing

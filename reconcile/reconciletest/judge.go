@@ -78,6 +78,9 @@ func (r *judge) acted(e apisim.Event, resource string) {
 // called sees every call of the program that the server serves.
 func (r *judge) called(c apisim.Call) error {
 	r.out.rules.Add(c)
+	if lacks := r.granted.Missing(c); lacks != "" {
+		r.find(report.Role, lacks)
+	}
 	resource := c.Resource.GroupResource().String()
 	switch {
 	case c.Verb == "watch":

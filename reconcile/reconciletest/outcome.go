@@ -102,7 +102,7 @@ func (x *explorer) inBubble(p plan.Plan, s setting) (out *outcome, err error) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		var r *run
-		if r, err = newRun(x.c, x.o, p, s, x.errs); err != nil {
+		if r, err = newRun(x, p, s); err != nil {
 			return
 		}
 		out = r.out

@@ -5,8 +5,6 @@ import (
 	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
-
-	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/rules"
 )
 
 // Report describes what an exploration covered, and its failure if there is one.
@@ -50,6 +48,7 @@ type Report struct {
 	//   - status: at rest observedGeneration is the generation.
 	//   - mutation: objects of a cache are not modified.
 	//   - cache: at rest a cache holds what the server has.
+	//   - role: it does what Case.Roles grant, and needs all of it.
 	//   - retry: what the server has put off is not repeated before its time.
 	Oracle string
 	// Failing is the first error that the program has logged without faults; empty: none.
@@ -75,9 +74,3 @@ func (r *Report) String() string {
 
 // Covered reports whether every single deviation of this process was tried.
 func (r *Report) Covered() bool { return r.Planned > 0 && r.Tried == r.Planned }
-
-// Compare holds the rules of a Role or ClusterRole against Rules. It returns the calls of the program that the granted
-// rules do not allow, and the granted verbs that no run needed, each as "verb resource.group".
-func (r *Report) Compare(granted []rbacv1.PolicyRule) (missing, unused []string) {
-	return rules.Compare(r.Rules, granted)
-}

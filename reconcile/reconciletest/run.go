@@ -16,6 +16,7 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/gate"
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/plan"
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/report"
+	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/rules"
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/state"
 )
 
@@ -34,6 +35,7 @@ const (
 type core struct {
 	c         *Case
 	o         Options
+	granted   rules.Granted
 	sim       *apisim.Server
 	sched     *apisim.Scheduler
 	world     *World
@@ -110,8 +112,11 @@ type setting struct {
 }
 
 // newRun makes the world of a case, with all hooks in place. Nothing of the program has started.
-func newRun(c *Case, o Options, p plan.Plan, s setting, errs *errorLog) (*run, error) {
-	r := &core{c: c, o: o, errs: errs, plan: p, faultless: len(p) == 0, ignore: c.Ignore, out: newOutcome()}
+func newRun(x *explorer, p plan.Plan, s setting) (*run, error) {
+	c := x.c
+	r := &core{
+		c: c, o: x.o, granted: x.granted, errs: x.errs, plan: p, faultless: len(p) == 0, ignore: c.Ignore, out: newOutcome(),
+	}
 	if d, found := p.First(plan.Shuffled); found {
 		r.random = rand.New(rand.NewPCG(uint64(d.Index), 1))
 		r.struck()

@@ -149,7 +149,7 @@ func (s *shrinker) without(c plan.Cut) bool {
 // with is an explorer of a smaller case.
 func (x *explorer) with(c plan.Cut) *explorer {
 	return &explorer{
-		t: x.t, c: applyCut(c, x.whole), whole: x.whole, less: c, o: x.o, errs: x.errs, began: x.began,
+		t: x.t, c: applyCut(c, x.whole), granted: x.granted, whole: x.whole, less: c, o: x.o, errs: x.errs, began: x.began,
 		report: &Report{}, rules: rules.Set{},
 		quiet: true,
 	}

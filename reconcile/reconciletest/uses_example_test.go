@@ -41,6 +41,13 @@ func TestARuleCanFail(t *testing.T) {
 	}
 }
 
+// The manifest with the program's Role is held against what it does: what is missing and what is too much is a finding.
+func TestTheRoleIsEnough(t *testing.T) {
+	c := oneChild(breeding.Right)
+	c.Roles = []string{"testdata/role.yaml"}
+	reconciletest.Explore(t, c, &reconciletest.Options{Budget: 2 * time.Second})
+}
+
 // Replay plays one run again, with the token that a failed Explore printed, while you look for the bug.
 func TestTheTokenOfAFailedRun(t *testing.T) {
 	token := os.Getenv("REPLAY")

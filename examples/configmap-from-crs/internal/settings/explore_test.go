@@ -30,6 +30,7 @@ func settingOf(namespace, name, key, value string) *api.Setting {
 // lifeOfSettings is a world in which Settings come, change and go.
 func lifeOfSettings() *reconciletest.Case {
 	return &reconciletest.Case{
+		Roles: []string{"../../deploy/rbac.yaml"},
 		Resources: []metav1.APIResource{{
 			Group: api.Group, Version: api.Version, Name: api.Resource, Kind: api.Kind, Namespaced: true,
 		}},

@@ -18,10 +18,23 @@ import (
 // exploration is how long it may look, in real time.
 const exploration = 5 * time.Second
 
+// inMemory is a folder whose files need no disk, where there is one: each fsync of a busy disk takes longer than a run.
+func inMemory(t *testing.T) string {
+	t.Helper()
+	if _, err := os.Stat("/dev/shm"); err != nil {
+		return t.TempDir()
+	}
+	folder, err := os.MkdirTemp("/dev/shm", "dnszone")
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	t.Cleanup(func() { _ = os.RemoveAll(folder) })
+	return folder
+}
+
 // A fault at every call and every event, and the same end.
 func TestItSurvivesEveryFault(t *testing.T) {
-	report := reconciletest.Explore(t, &reconciletest.Case{
-		Outside: func() any { return zone(t.TempDir()) },
+	reconciletest.Explore(t, &reconciletest.Case{
+		Roles:   []string{"../../deploy/rbac.yaml"},
+		Outside: func() any { return zone(inMemory(t)) },
 		Run: func(env *reconciletest.Env) error {
 			disk := env.Outside().(*zonefile.File)
 			file := &zonefile.File{Path: disk.Path, Origin: disk.Origin} // what a process remembers goes with it
@@ -51,9 +64,4 @@ func TestItSurvivesEveryFault(t *testing.T) {
 			return nil
 		},
 	}, &reconciletest.Options{Budget: exploration})
-	rules, err := stage.Rules("../../deploy")
-	NewWithT(t).Expect(err).NotTo(HaveOccurred())
-	missing, unused := report.Compare(rules)
-	NewWithT(t).Expect(missing).To(BeEmpty())
-	NewWithT(t).Expect(unused).To(ConsistOf("create events.events.k8s.io", "patch events.events.k8s.io"), "not told here")
 }

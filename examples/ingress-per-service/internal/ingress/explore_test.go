@@ -28,6 +28,8 @@ const exploration = 5 * time.Second
 // A fault at every call and every event, and the same end.
 func TestItSurvivesEveryFault(t *testing.T) {
 	reconciletest.Explore(t, &reconciletest.Case{
+		Roles:    []string{"../../deploy/rbac.yaml"},
+		Unneeded: []string{"patch ingresses.networking.k8s.io"}, // where a Service changes, or another client edits
 		Run: func(env *reconciletest.Env) error {
 			c, err := ingress.New(stage.Client(env.Config()), &events.FakeRecorder{}, nil)
 			if err != nil {

@@ -28,6 +28,8 @@ func lifeOfTeams(t *testing.T) *reconciletest.Case {
 	}
 	policy.Exempt = append(policy.Exempt, metav1.NamespaceDefault)
 	return &reconciletest.Case{
+		Roles:    []string{"../../deploy/rbac.yaml"},
+		Unneeded: []string{"patch resourcequotas", "patch limitranges"}, // where the policy changes, or another client edits
 		Run: func(env *reconciletest.Env) error {
 			c, err := defaults.New(stage.Client(env.Config()), policy, nil)
 			if err != nil {

@@ -22,6 +22,7 @@ const leaseFactor = 5. / 3
 // journal records the requests of one trial, and kills the program after its writes.
 type journal struct {
 	mirror    *mirror
+	granted   rules.Granted
 	several   bool // there is more than one replica
 	killsLeft int
 
@@ -66,7 +67,7 @@ func (j *journal) read(c apisim.Call, l *life) {
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.allow(c, l)
+	defer j.allow(c, l)
 	if ignored || l == nil || j.over {
 		return
 	}
@@ -84,8 +85,12 @@ func (j *journal) needs(c apisim.Call, l *life) {
 
 // allow is needs with the lock held.
 func (j *journal) allow(c apisim.Call, l *life) {
-	if l != nil {
-		j.out.rules.Add(c)
+	if l == nil {
+		return
+	}
+	j.out.rules.Add(c)
+	if lacks := j.granted.Missing(c); lacks != "" {
+		j.keep(report.Role, lacks, len(j.out.lines))
 	}
 }
 
@@ -130,7 +135,7 @@ func (j *journal) end(w *write, resp *http.Response, body []byte) {
 	if w.life == nil {
 		return
 	}
-	j.allow(w.call, w.life)
+	defer j.allow(w.call, w.life)
 	j.recordLease(w)
 	if state.Ignored(w.call.Resource.Resource) {
 		return

@@ -62,12 +62,17 @@ type smoker struct {
 	past    *past
 	report  *reconciletest.Report
 	rules   rules.Set
+	granted rules.Granted
 }
 
 func newSmoker(ctx context.Context, c *reconciletest.Case, config *rest.Config, o Options) (*smoker, error) {
 	s := &smoker{
 		c: c, o: o, config: rest.CopyConfig(config), past: newPast(), report: &reconciletest.Report{}, rules: rules.Set{},
 		remote: &remote{},
+	}
+	var err error
+	if s.granted, err = rules.Read(c.Roles); err != nil {
+		return nil, fmt.Errorf("reading Case.Roles: %w", err)
 	}
 	s.config.QPS, s.config.WarningHandler = -1, rest.NoWarnings{}
 	s.program = s.config
