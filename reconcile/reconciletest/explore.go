@@ -74,8 +74,8 @@ func (x *explorer) inVain() {
 		return
 	}
 	x.report.Oracle = report.Role
-	x.report.Failure = "no run needs what is granted: take it out, let the case need it, or name it in Case.Unneeded:\n    " +
-		strings.Join(unused, "\n    ")
+	x.report.Failure = "no run needs what is granted: take it out, let the case need it, or name it in Case.Unneeded:" +
+		strings.Join(append([]string{""}, unused...), "\n    ")
 }
 
 // newExplorer begins an exploration, whose budget runs from now.

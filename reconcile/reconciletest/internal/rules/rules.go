@@ -31,7 +31,8 @@ func (s Set) Rules() []rbacv1.PolicyRule {
 		verbs[at] = append(verbs[at], p.verb)
 	}
 	var all []rbacv1.PolicyRule
-	for _, at := range slices.SortedFunc(maps.Keys(verbs), func(a, b [2]string) int { return slices.Compare(a[:], b[:]) }) {
+	keys := slices.SortedFunc(maps.Keys(verbs), func(a, b [2]string) int { return slices.Compare(a[:], b[:]) })
+	for _, at := range keys {
 		slices.Sort(verbs[at])
 		all = append(all, rbacv1.PolicyRule{APIGroups: []string{at[0]}, Resources: []string{at[1]}, Verbs: verbs[at]})
 	}

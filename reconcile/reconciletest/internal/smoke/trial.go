@@ -38,8 +38,9 @@ type trial struct {
 func (s *smoker) newTrial(killing bool) (*trial, error) {
 	t := &trial{s: s, killing: killing, lives: make([]*life, max(s.c.Replicas, 1))}
 	t.journal = &journal{
-		mirror: s.mirror, granted: s.granted, several: len(t.lives) > 1, leases: map[types.NamespacedName]*holding{}, progress: time.Now(),
-		out: outcome{rules: rules.Set{}},
+		mirror: s.mirror, granted: s.granted, several: len(t.lives) > 1, progress: time.Now(),
+		leases: map[types.NamespacedName]*holding{},
+		out:    outcome{rules: rules.Set{}},
 	}
 	if killing {
 		t.journal.killsLeft = s.o.Kills
