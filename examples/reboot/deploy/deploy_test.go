@@ -31,9 +31,9 @@ func agents(t *testing.T, signal bool) corev1.PodSpec {
 }
 
 // mounts are what a container sees of volumes, and may write.
-func mounts(pod corev1.PodSpec, container int) map[string]bool {
+func mounts(pod corev1.PodSpec, container corev1.Container) map[string]bool {
 	all := map[string]bool{}
-	for _, m := range pod.Containers[container].VolumeMounts {
+	for _, m := range container.VolumeMounts {
 		for _, v := range pod.Volumes {
 			if v.Name == m.Name && v.HostPath != nil {
 				all["host:"+v.HostPath.Path] = !m.ReadOnly
@@ -63,9 +63,9 @@ func TestTheAgentHasTheLeastPrivilegesOfItsMethod(t *testing.T) {
 			g.Expect(pod.HostIPC).To(BeFalse())
 			agent := pod.Containers[0]
 			g.Expect(agent.Args).To(ContainElements(c.method, "--reboot-sentinel=/sentinel/reboot-required"))
-			g.Expect(mounts(pod, 0)).To(Equal(c.mounts))
+			g.Expect(mounts(pod, agent)).To(Equal(c.mounts))
 			g.Expect(agent.SecurityContext.RunAsUser).To(HaveValue(BeZero()))
-			for _, container := range pod.Containers {
+			for _, container := range append(pod.InitContainers, agent) {
 				g.Expect(container.SecurityContext).To(PointTo(MatchFields(IgnoreExtras, Fields{
 					"Privileged":               BeNil(),
 					"AllowPrivilegeEscalation": HaveValue(BeFalse()),
@@ -82,10 +82,13 @@ func TestTheAgentHasTheLeastPrivilegesOfItsMethod(t *testing.T) {
 func TestOnlyAUserWithoutRightsSeesTheHostsRun(t *testing.T) {
 	g := NewWithT(t)
 	pod := agents(t, false)
-	g.Expect(pod.Containers[1].Args).To(Equal([]string{
+	g.Expect(pod.InitContainers).To(HaveLen(1))
+	sentinel := pod.InitContainers[0]
+	g.Expect(sentinel.RestartPolicy).To(HaveValue(Equal(corev1.ContainerRestartPolicyAlways)))
+	g.Expect(sentinel.Args).To(Equal([]string{
 		"mirror", "--from=/host/run/reboot-required", "--to=/sentinel/reboot-required",
 	}))
-	g.Expect(mounts(pod, 1)).To(Equal(map[string]bool{"host:/run": false, "sentinel": true}))
-	g.Expect(pod.Containers[1].SecurityContext.RunAsNonRoot).To(HaveValue(BeTrue()))
-	g.Expect(pod.Containers[1].SecurityContext.RunAsUser).To(HaveValue(BeNumerically(">", 0)))
+	g.Expect(mounts(pod, sentinel)).To(Equal(map[string]bool{"host:/run": false, "sentinel": true}))
+	g.Expect(sentinel.SecurityContext.RunAsNonRoot).To(HaveValue(BeTrue()))
+	g.Expect(sentinel.SecurityContext.RunAsUser).To(HaveValue(BeNumerically(">", 0)))
 }
