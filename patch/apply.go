@@ -114,7 +114,7 @@ func (a *Applier[C, T]) send(ctx context.Context, cached T, o *Options, config C
 		return none, err
 	}
 	want := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: meta.Namespace, Name: meta.Name}}
-	if !isNil(cached) {
+	if !bound.IsNil(cached) {
 		if config, err = withCondition(config, meta, cached, o.Subresource); err != nil {
 			return none, err
 		}
@@ -169,7 +169,7 @@ func (a *Applier[C, T]) forget(to endpoint) {
 
 // done reports whether the request would change nothing.
 func (a *Applier[C, T]) done(to endpoint, cached T, request [sha256.Size]byte, manager string) bool {
-	if isNil(cached) {
+	if bound.IsNil(cached) {
 		return false
 	}
 	a.mu.Lock()
@@ -249,7 +249,7 @@ func encode(config any) ([]byte, configMeta, error) {
 
 // checkAgainst refuses a configuration of another object than cached.
 func (m configMeta) checkAgainst(cached informer.Object) error {
-	if isNil(cached) {
+	if bound.IsNil(cached) {
 		return nil
 	}
 	key := types.NamespacedName{Namespace: m.Namespace, Name: m.Name}

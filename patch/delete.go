@@ -25,7 +25,7 @@ func Delete[C interface {
 }, T informer.Object](
 	ctx context.Context, of func(namespace string) C, cached T, o *Options,
 ) error {
-	if of == nil || isNil(cached) {
+	if of == nil || bound.IsNil(cached) {
 		return errNilArgument
 	}
 	opts := o.withDefaults(ctx)

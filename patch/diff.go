@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/internal/bound"
 	"github.com/homeostat/homeostat/internal/diff"
 )
 
@@ -24,11 +25,11 @@ const (
 // meant for logs: it costs much more than the comparison of [Merge].
 func Diff(before, after informer.Object) string {
 	switch {
-	case isNil(before) && isNil(after):
+	case bound.IsNil(before) && bound.IsNil(after):
 		return ""
-	case isNil(before):
+	case bound.IsNil(before):
 		return "created"
-	case isNil(after):
+	case bound.IsNil(after):
 		return "deleted"
 	}
 	p, err := diff.Make(before, after, diff.JSON)

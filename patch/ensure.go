@@ -33,7 +33,7 @@ func Ensure[C CreateClient[T], T informer.Object](
 	ctx context.Context, of func(namespace string) C, base T, o *Options, edit func(T),
 ) (T, error) {
 	var none T
-	if of == nil || isNil(base) || edit == nil {
+	if of == nil || bound.IsNil(base) || edit == nil {
 		return none, errNilArgument
 	}
 	if base.GetUID() != "" {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -53,6 +54,9 @@ func (f Finalizer[T, C]) Guard(ctx context.Context, cached T) (live bool, newest
 	if err := f.validate(); err != nil {
 		return false, cached, terminal.Mark(err)
 	}
+	if bound.IsNil(cached) {
+		return false, cached, terminal.Mark(fmt.Errorf("guarding an object by finalizer %q: it is nil", f.Name))
+	}
 	if _, err := bound.ClientFor(f.Client, cached); err != nil {
 		return false, cached, terminal.Mark(fmt.Errorf("guarding %s by finalizer %q: %w", keyOf(cached), f.Name, err))
 	}
@@ -90,6 +94,9 @@ func (f Finalizer[T, C]) validate() error {
 	var errs []error
 	for _, why := range validation.IsQualifiedName(f.Name) {
 		errs = append(errs, fmt.Errorf("Finalizer.Name is %q: %s", f.Name, why))
+	}
+	if !strings.Contains(f.Name, "/") { // others are the server's own, such as orphan
+		errs = append(errs, fmt.Errorf("Finalizer.Name is %q: must have a domain, such as example.com/volumes", f.Name))
 	}
 	if f.Client == nil {
 		errs = append(errs, errors.New("Finalizer.Client is nil"))

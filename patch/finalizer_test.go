@@ -158,6 +158,16 @@ func TestAWrongFinalizerSaysWhatAndIsTerminal(t *testing.T) {
 		ContainSubstring(`Finalizer.Name is "no domain!"`),
 		ContainSubstring("Finalizer.Client is nil"), ContainSubstring("Finalizer.Clean is nil"))))
 	g.Expect(terminal.Is(err)).To(BeTrue())
+	f := newGuarded()
+	_, _, err = f.Guard(t.Context(), nil)
+	g.Expect(err).To(MatchError(`guarding an object by finalizer "example.com/mine": it is nil`))
+	g.Expect(terminal.Is(err)).To(BeTrue())
+	f.Name = metav1.FinalizerOrphanDependents
+	_, _, err = f.Guard(t.Context(), deleting(f.Name))
+	g.Expect(err).To(MatchError(ContainSubstring(`Finalizer.Name is "orphan": must have a domain, such as example.com/volumes`)))
+	g.Expect(terminal.Is(err)).To(BeTrue())
+	g.Expect(f.cleaned).To(BeEmpty())
+	g.Expect(f.requests).To(BeEmpty(), "the garbage collector's finalizer is not touched")
 }
 
 // Without the check, Clean would be called for d/x, and the patch would go to

@@ -12,6 +12,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/internal/bound"
 	"github.com/homeostat/homeostat/internal/diff"
 )
 
@@ -148,7 +149,7 @@ func merge[C Client[T], T informer.Object](
 	edit func(T), check func(cached, edited informer.Object) error,
 ) (T, error) {
 	var none T
-	if of == nil || isNil(cached) || edit == nil {
+	if of == nil || bound.IsNil(cached) || edit == nil {
 		return none, errNilArgument
 	}
 	opts := o.withDefaults(ctx)

@@ -93,7 +93,7 @@ func explainNotFound[C Client[T], T informer.Object](
 	default:
 		return notFound
 	}
-	if err != nil || isNil(got) || got.GetUID() != cached.GetUID() {
+	if err != nil || bound.IsNil(got) || got.GetUID() != cached.GetUID() {
 		return notFound
 	}
 	return fmt.Errorf("its kind has no subresource %q: add it to the CustomResourceDefinition, or edit the object itself",
@@ -151,7 +151,7 @@ func changesSharedLists(before, edited informer.Object) bool {
 // checkAnswer refuses the answer to a write of want that is about another object.
 // What fakes leave empty is not compared.
 func checkAnswer(want, got informer.Object) error {
-	if isNil(got) {
+	if bound.IsNil(got) {
 		return errors.New("the client has returned neither an object nor an error")
 	}
 	differs := func(a, b string) bool { return a != "" && b != "" && a != b }
@@ -161,13 +161,4 @@ func checkAnswer(want, got informer.Object) error {
 	}
 	return fmt.Errorf("the client has written %q with UID %q instead of %q with UID %q: "+
 		"it is of another namespace or kind", keyOf(got), got.GetUID(), keyOf(want), want.GetUID())
-}
-
-// isNil reports whether v is nil or an interface that holds a nil pointer.
-func isNil(v any) bool {
-	if v == nil {
-		return true
-	}
-	rv := reflect.ValueOf(v)
-	return rv.Kind() == reflect.Pointer && rv.IsNil()
 }

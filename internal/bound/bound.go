@@ -15,7 +15,7 @@ import (
 func ClientFor[C any](of func(namespace string) C, obj metav1.Object) (C, error) {
 	namespace := obj.GetNamespace()
 	c := of(namespace)
-	if isNil(c) {
+	if IsNil(c) {
 		return c, fmt.Errorf("there is no client for namespace %q: pass clientset.CoreV1().Pods for a namespaced kind, "+
 			"patch.ClusterScoped(clientset.CoreV1().Nodes()) for a cluster-scoped one", namespace)
 	}
@@ -38,8 +38,10 @@ func namespaceOf(client any) (namespace string, visible bool) {
 	}
 }
 
-func isNil(client any) bool {
-	v := reflect.ValueOf(client)
+// IsNil reports whether value is nil or an interface that holds a nil pointer, function, map,
+// slice or channel.
+func IsNil(value any) bool {
+	v := reflect.ValueOf(value)
 	switch v.Kind() {
 	case reflect.Invalid:
 		return true

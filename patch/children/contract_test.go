@@ -25,7 +25,8 @@ func TestContract(t *testing.T) {
 		"What is wrong with the arguments is a terminal error before any request.":         TestWrongArgumentsAreTerminal,
 		"An owner that is being deleted gets no children.":                                 dyingOwnersGetNothing,
 		"A wanted child that fails does not keep the others from being written.":           TestAFailureIsReportedAndTheOthersAreWritten,
-		"Nothing is deleted unless every wanted child is there.":                           wantedComeFirst,
+		"Nothing is deleted unless every wanted child is there and stays.": all(wantedComeFirst,
+			TestNothingIsDeletedWhileAWantedChildIsBeingDeleted, TestAContextThatEndsDeletesNothing),
 		"Nothing is deleted if more than MaxCount children and more than MaxShare of them would be: ErrLimit names the owner " +
 			"and the numbers.": TestTheLimitOfAHundredChildren,
 		"Before children are deleted or adopted, the server confirms that the owner is as it was read, so that a late cache " +

@@ -32,11 +32,12 @@ func (c *call[T]) deleteOthers(ctx context.Context) error {
 	}
 	var errs []error
 	for _, child := range others {
-		locked := child.GetResourceVersion() != "" // fakes have none
-		errs = append(errs, patch.Delete(ctx, c.of, child, &patch.Options{Lock: locked}))
 		if ctx.Err() != nil {
+			errs = append(errs, fmt.Errorf("stopping before %q: %w", keyOf(child), ctx.Err()))
 			break
 		}
+		locked := child.GetResourceVersion() != "" // fakes have none
+		errs = append(errs, patch.Delete(ctx, c.of, child, &patch.Options{Lock: locked}))
 	}
 	return merged(errs)
 }
@@ -60,7 +61,7 @@ func (c *call[T]) confirm(ctx context.Context) error {
 	if c.confirmed {
 		return nil
 	}
-	live, err := c.readOwner(ctx, keyOf(c.owner))
+	live, err := c.readOwner(ctx)
 	switch {
 	case apierrors.IsNotFound(err):
 		return c.changed("it was deleted since it was read")

@@ -23,7 +23,7 @@
 //   - What is wrong with the arguments is a terminal error before any request.
 //   - An owner that is being deleted gets no children.
 //   - A wanted child that fails does not keep the others from being written.
-//   - Nothing is deleted unless every wanted child is there.
+//   - Nothing is deleted unless every wanted child is there and stays.
 //   - Nothing is deleted if more than MaxCount children and more than MaxShare of them
 //     would be: [ErrLimit] names the owner and the numbers.
 //   - Before children are deleted or adopted, the server confirms that the owner is as

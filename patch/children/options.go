@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+
+	"k8s.io/apimachinery/pkg/labels"
 )
 
 const (
@@ -47,6 +49,9 @@ func (o Options) validate() error {
 	}
 	if !(o.MaxShare > 0 && o.MaxShare <= 1) { // NaN is neither
 		errs = append(errs, fmt.Errorf("Options.MaxShare is %v: must be more than 0 and at most 1", o.MaxShare))
+	}
+	if _, err := labels.ValidatedSelectorFromSet(o.Mark); err != nil {
+		errs = append(errs, fmt.Errorf("Options.Mark is %v: must be labels: %w", o.Mark, err))
 	}
 	return errors.Join(errs...)
 }

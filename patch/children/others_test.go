@@ -1,12 +1,14 @@
 package children_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"github.com/homeostat/homeostat/internal/terminal"
 	"github.com/homeostat/homeostat/patch"
@@ -166,5 +168,67 @@ func TestAChildThatWasDeletedMeanwhileIsNoError(t *testing.T) {
 		w.freeze()
 		w.delete("old")
 		w.Expect(w.ensure()).To(Succeed())
+	})
+}
+
+// It would be there neither under its old name nor under its new one.
+func TestNothingIsDeletedWhileAWantedChildIsBeingDeleted(t *testing.T) {
+	inFixture(t, nil, func(w *fixture) {
+		w.Expect(w.ensure("a", "old")).To(Succeed())
+		w.edit("a", func(s *corev1.Secret) { s.Finalizers = []string{"example.com/slow"} })
+		w.delete("a")
+		w.requests()
+		got, err := w.set.Ensure(w.t.Context(), w.owner, wants("a")...)
+		w.Expect(err).NotTo(HaveOccurred())
+		w.Expect(got).To(HaveExactElements(HaveField("DeletionTimestamp", Not(BeNil()))))
+		w.Expect(w.requests()).To(BeEmpty())
+		w.edit("a", func(s *corev1.Secret) { s.Finalizers = nil })
+		w.Expect(w.ensure("a")).To(Succeed())
+		w.Expect(w.requests()).To(Equal([]string{"POST secrets", "GET configmaps/site", "DELETE secrets/old"}))
+	})
+}
+
+// The context ends between two children that need no request, and so no answer shows it.
+func TestAContextThatEndsDeletesNothing(t *testing.T) {
+	inFixture(t, nil, func(w *fixture) {
+		w.Expect(w.ensure("a", "b", "old")).To(Succeed())
+		w.requests()
+		ctx, end := context.WithCancel(w.t.Context())
+		wanted := wants("a", "b")
+		content := wanted[0].Edit
+		wanted[0].Edit = func(s *corev1.Secret) {
+			content(s)
+			end()
+		}
+		got, err := w.set.Ensure(ctx, w.owner, wanted...)
+		w.Expect(err).To(MatchError(context.Canceled))
+		w.Expect(err).To(MatchError(ContainSubstring(`stopping before "d/b": `)))
+		w.Expect(got).To(BeNil(), "not a part of what is wanted")
+		w.Expect(w.requests()).To(BeEmpty())
+	})
+}
+
+// endsAfterDelete is a client after whose first deletion the context ends.
+type endsAfterDelete struct {
+	typedcorev1.SecretInterface
+	end func()
+}
+
+func (c endsAfterDelete) Delete(ctx context.Context, name string, o metav1.DeleteOptions) error {
+	defer c.end()
+	return c.SecretInterface.Delete(ctx, name, o)
+}
+
+func TestAContextThatEndsBetweenDeletionsIsAnError(t *testing.T) {
+	inFixture(t, nil, func(w *fixture) {
+		w.Expect(w.ensure("a", "b")).To(Succeed())
+		ctx, end := context.WithCancel(w.t.Context())
+		set := children.New(ownerKind, w.client.CoreV1().ConfigMaps, w.secrets, func(namespace string) endsAfterDelete {
+			return endsAfterDelete{w.client.CoreV1().Secrets(namespace), end}
+		}, nil)
+		_, err := set.Ensure(ctx, w.owner)
+		w.Expect(err).To(MatchError(context.Canceled))
+		w.Expect(err).To(MatchError(MatchRegexp(`stopping before "d/[ab]": `)))
+		w.Expect(w.has()).To(HaveLen(1))
 	})
 }

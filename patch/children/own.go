@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/homeostat/homeostat/internal/bound"
 	"github.com/homeostat/homeostat/internal/terminal"
 )
 
@@ -21,10 +22,13 @@ import (
 //	err := children.Own(site, v1.GroupVersion.WithKind("Website"), service)
 //
 // Errors, with child unchanged: a child that another owner controls. Terminal ones
-// are an owner without UID, name or kind, which is not the server's, and an owner in a
-// namespace whose child is in another one, so that the garbage collector would delete it
-// at once, or in none, so that it would never delete it.
+// are nil arguments, an owner without UID, name or kind, which is not the server's, and
+// an owner in a namespace whose child is in another one, so that the garbage collector
+// would delete it at once, or in none, so that it would never delete it.
 func Own(owner metav1.Object, kind schema.GroupVersionKind, child metav1.Object) error {
+	if bound.IsNil(owner) || bound.IsNil(child) {
+		return terminal.Mark(fmt.Errorf("owning a child of a %s: the owner and the child must not be nil", kind.Kind))
+	}
 	if err := mayOwn(owner, kind, child.GetNamespace()); err != nil {
 		return terminal.Mark(fmt.Errorf("owning %q: %w", keyOf(child), err))
 	}

@@ -50,6 +50,18 @@ func TestOwnRefusesWhatWouldBePunished(t *testing.T) {
 	}
 }
 
+func TestOwnRefusesNil(t *testing.T) {
+	g := NewWithT(t)
+	owner := configMap("d", "a", "1")
+	for _, err := range []error{
+		children.Own(nil, ownerKind, secretIn("d")), children.Own((*corev1.ConfigMap)(nil), ownerKind, secretIn("d")),
+		children.Own(owner, ownerKind, nil), children.Own(owner, ownerKind, (*corev1.Secret)(nil)),
+	} {
+		g.Expect(err).To(MatchError("owning a child of a ConfigMap: the owner and the child must not be nil"))
+		g.Expect(terminal.Is(err)).To(BeTrue())
+	}
+}
+
 func TestOwnKeepsOtherReferencesAndRenewsItsOwn(t *testing.T) {
 	g := NewWithT(t)
 	owner := configMap("d", "a", "1")

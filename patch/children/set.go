@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/internal/bound"
 	"github.com/homeostat/homeostat/internal/terminal"
 	"github.com/homeostat/homeostat/patch"
 )
@@ -35,13 +36,13 @@ type Child[T informer.Object] struct {
 // concurrent use, by one call of [Set.Ensure] per owner at a time, as reconciles
 // are.
 type Set[T informer.Object] struct {
-	kind      schema.GroupVersionKind // of the owners
-	readOwner func(ctx context.Context, key types.NamespacedName) (metav1.Object, error)
-	in        *informer.Informer[T]
-	byOwner   *informer.Index[T, types.UID]
-	of        func(namespace string) client[T]
-	options   Options
-	err       error // what is wrong with the arguments of New
+	kind    schema.GroupVersionKind // of the owners
+	reader  func(owner metav1.Object) (func(ctx context.Context) (metav1.Object, error), error)
+	in      *informer.Informer[T]
+	byOwner *informer.Index[T, types.UID]
+	of      func(namespace string) client[T]
+	options Options
+	err     error // what is wrong with the arguments of New
 }
 
 // client reads and writes children.
@@ -73,8 +74,11 @@ func New[K interface {
 		s.err = errors.New("the owners, their informer and their client must not be nil")
 		return s
 	}
-	s.readOwner = func(ctx context.Context, key types.NamespacedName) (metav1.Object, error) {
-		return owners(key.Namespace).Get(ctx, key.Name, metav1.GetOptions{})
+	s.reader = func(owner metav1.Object) (func(ctx context.Context) (metav1.Object, error), error) {
+		client, err := bound.ClientFor(owners, owner)
+		return func(ctx context.Context) (metav1.Object, error) {
+			return client.Get(ctx, owner.GetName(), metav1.GetOptions{})
+		}, err
 	}
 	s.of = func(namespace string) client[T] { return of(namespace) }
 	s.byOwner = informer.NewIndex(in, func(child T) []types.UID {
@@ -88,8 +92,8 @@ func New[K interface {
 }
 
 // Ensure makes the wanted children all that owner has: it creates what is missing,
-// patches what differs, and then deletes the others. It returns the wanted ones as the
-// server has them, in their order.
+// patches what differs, and then deletes the others, unless a wanted one is being
+// deleted. It returns the wanted ones as the server has them, in their order.
 //
 // Sends at most one request for each child that is created or patched, or three if
 // the cache was wrong about it, one after the other; one for each that is deleted; and
@@ -98,10 +102,14 @@ func New[K interface {
 //
 // Errors: those of [patch.Ensure] and [patch.Delete]. One that satisfies
 // [patch.IsStale] means that the owner or a child has changed since it was read.
-// [ErrLimit], which is terminal, and those of deletions come with the children. So are
-// wrong arguments of New, an owner that is being deleted, and children without a name,
-// without an Edit, twice, or where owner cannot own them, see [Own].
+// [ErrLimit], which is terminal, and those of deletions come with the children. Terminal
+// are wrong arguments of New, an owner that is nil, being deleted or without a client,
+// and children without a name, without an Edit, twice, or where owner cannot own them,
+// see [Own].
 func (s *Set[T]) Ensure(ctx context.Context, owner metav1.Object, wanted ...Child[T]) ([]T, error) {
+	if bound.IsNil(owner) {
+		return nil, terminal.Mark(fmt.Errorf("keeping the children of a %s: the owner is nil", s.kind.Kind))
+	}
 	c := call[T]{Set: s, owner: owner, wanted: make(map[types.NamespacedName]bool, len(wanted))}
 	if err := c.validate(wanted); err != nil {
 		return nil, terminal.Mark(c.describe(err))
@@ -109,14 +117,18 @@ func (s *Set[T]) Ensure(ctx context.Context, owner metav1.Object, wanted ...Chil
 	all := make([]T, 0, len(wanted))
 	var errs []error
 	for _, w := range wanted {
-		child, err := c.ensure(ctx, w)
-		all, errs = append(all, child), append(errs, err)
 		if ctx.Err() != nil {
+			errs = append(errs, fmt.Errorf("stopping before %q: %w", c.keyOf(w), ctx.Err()))
 			break
 		}
+		child, err := c.ensure(ctx, w)
+		all, errs = append(all, child), append(errs, err)
 	}
 	if err := merged(errs); err != nil {
 		return nil, c.describe(err)
+	}
+	if slices.ContainsFunc(all, func(child T) bool { return child.GetDeletionTimestamp() != nil }) {
+		return all, nil // once it is deleted it is created again, and then the others are deleted
 	}
 	if err := c.deleteOthers(ctx); err != nil {
 		return all, c.describe(err)
@@ -129,6 +141,7 @@ type call[T informer.Object] struct {
 	*Set[T]
 	owner     metav1.Object
 	wanted    map[types.NamespacedName]bool
+	readOwner func(ctx context.Context) (metav1.Object, error)
 	confirmed bool // the owner, by the server
 }
 
@@ -142,6 +155,10 @@ func (c *call[T]) validate(wanted []Child[T]) error {
 		return err
 	}
 	var errs []error
+	var err error
+	if c.readOwner, err = c.reader(c.owner); err != nil {
+		errs = append(errs, fmt.Errorf("reading the owner: %w", err))
+	}
 	if c.owner.GetDeletionTimestamp() != nil {
 		errs = append(errs, errors.New("it is being deleted: return before, or guard it with a patch.Finalizer"))
 	}

@@ -154,6 +154,15 @@ func TestWrongArgumentsAreTerminal(t *testing.T) {
 				return children.New(corev1.SchemeGroupVersion.WithKind(""), owners, w.secrets, secrets, nil).
 					Ensure(t.Context(), w.owner)
 			},
+			"a ConfigMap: the owner is nil": func() ([]*corev1.Secret, error) {
+				return w.set.Ensure(w.t.Context(), (*corev1.ConfigMap)(nil))
+			},
+			`reading the owner: there is no client for namespace "d"`: func() ([]*corev1.Secret, error) {
+				return children.New(ownerKind, patch.ClusterScoped(owners("")), w.secrets, secrets, nil).Ensure(w.t.Context(), w.owner)
+			},
+			"Options.Mark is map[a b:c]: must be labels: ": func() ([]*corev1.Secret, error) {
+				return with(children.Options{Mark: map[string]string{"a b": "c"}}).Ensure(w.t.Context(), w.owner)
+			},
 			"Options.MaxCount is -1: must not be negative": func() ([]*corev1.Secret, error) {
 				return with(children.Options{MaxCount: -1}).Ensure(w.t.Context(), w.owner)
 			},
