@@ -168,11 +168,21 @@ func (o Options) validate() ([]admissionregistrationv1.NamedRuleWithOperations, 
 			errs = append(errs, fmt.Errorf("%s is %q: %s", "Options."+f.field, f.value, faults[0]))
 		}
 	}
+	if faults := validation.IsValidLabelValue(o.Lease); o.Shards && len(faults) > 0 {
+		errs = append(errs, fmt.Errorf("Options.Lease is %q, a label of the members of shards: %s", o.Lease, faults[0]))
+	}
 	var rules []admissionregistrationv1.NamedRuleWithOperations
 	for _, named := range o.Resources {
 		what, subresource, isSub := strings.Cut(named, "/")
 		resource, group, _ := strings.Cut(what, ".")
-		if resource == "" || resource == "*" || isSub && subresource == "" {
+		faults := validation.IsDNS1123Label(resource)
+		if group != "" {
+			faults = append(faults, validation.IsDNS1123Subdomain(group)...)
+		}
+		if isSub && subresource != "*" {
+			faults = append(faults, validation.IsDNS1123Label(subresource)...)
+		}
+		if len(faults) > 0 {
 			errs = append(errs, fmt.Errorf(
 				"Options.Resources has %q: must be like pods, deployments.apps or pods/status", named))
 			continue
