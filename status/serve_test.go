@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/go-logr/logr/funcr"
@@ -57,7 +58,7 @@ func TestServeAnswersUntilItsContextEnds(t *testing.T) {
 	_, err = net.Dial("tcp", address)
 	g.Expect(err).To(HaveOccurred())
 	http.DefaultClient.CloseIdleConnections()
-	g.Eventually(gleak.Goroutines).ShouldNot(gleak.HaveLeaked(before))
+	g.Eventually(gleak.Goroutines, time.Minute).ShouldNot(gleak.HaveLeaked(before))
 }
 
 func TestServeLetsAnswersFinish(t *testing.T) {
@@ -88,7 +89,7 @@ func TestServeLetsAnswersFinish(t *testing.T) {
 			_ = connection.Close()
 		}
 		return err
-	}).Should(HaveOccurred(), "no new requests")
+	}, time.Minute).Should(HaveOccurred(), "no new requests")
 	close(finish)
 	g.Expect(<-answer).To(Equal("finished"))
 	g.Expect(<-stopped).To(Succeed())
