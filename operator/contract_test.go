@@ -62,6 +62,7 @@ func TestContract(t *testing.T) {
 		"The exit code is 0 after a drain, 1 after an error, 2 for a wrong command line.": func(t *testing.T) {
 			TestASecondSignalEndsTheProcess(t)
 			TestMainSaysWhatIsWrongAndExits(t)
+			TestAnErrorAfterTheSignalIsNotLost(t)
 		},
 	})
 }
@@ -226,7 +227,7 @@ func TestProbesAnswerWhileItDrains(t *testing.T) {
 		}
 		return answer.StatusCode, answer.Body.Close()
 	}
-	g.Eventually(live, time.Minute).Should(Equal(http.StatusOK))
+	g.Eventually(live, patience).Should(Equal(http.StatusOK))
 	g.Expect(ended).NotTo(Receive())
 	close(release)
 	g.Expect(<-ended).To(Succeed())

@@ -63,12 +63,19 @@ func (p Program) parse(args []string, out io.Writer) (*flags, error) {
 // Errors: names that both have.
 func merge(own, all *flag.FlagSet) error {
 	var errs []error
-	all.VisitAll(func(f *flag.Flag) {
-		if own.Lookup(f.Name) != nil {
-			errs = append(errs, fmt.Errorf("field Flags defines --%s, which every program has: choose another name", f.Name))
-			return
+	clashes := func(name string) bool {
+		if own.Lookup(name) == nil {
+			return false
 		}
-		own.Var(f.Value, f.Name, f.Usage)
+		errs = append(errs, fmt.Errorf("field Flags defines --%s, which every program has: choose another name", name))
+		return true
+	}
+	clashes("h")
+	clashes("help")
+	all.VisitAll(func(f *flag.Flag) {
+		if !clashes(f.Name) {
+			own.Var(f.Value, f.Name, f.Usage)
+		}
 	})
 	return errors.Join(errs...)
 }

@@ -3,6 +3,7 @@ package operator
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -63,15 +64,21 @@ func parseNeeds(needs, clusters []string) ([]permission, error) {
 var errNeed = errors.New("must be verbs, a resource and perhaps a name, a namespace and a cluster, such as " +
 	`"list,watch pods" or "get secrets in kube-system"`)
 
+// resources are a resource, perhaps a group and perhaps a subresource. Paths, such as
+// /metrics, are none.
+var resources = regexp.MustCompile(`^([a-z0-9-]+|\*)(?:\.([a-z0-9.-]+|\*))?(?:/([a-z0-9-]+|\*))?$`)
+
 func parseNeed(need string, clusters []string) ([]permission, error) {
 	words := strings.Split(need, " ")
 	if len(words) < 2 || slices.Contains(words, "") {
 		return nil, errNeed
 	}
-	what, subresource, _ := strings.Cut(words[1], "/")
-	resource, group, _ := strings.Cut(what, ".")
+	named := resources.FindStringSubmatch(words[1])
+	if named == nil {
+		return nil, errNeed
+	}
 	of := permission{ResourceAttributes: authorizationv1.ResourceAttributes{
-		Group: group, Resource: resource, Subresource: subresource,
+		Group: named[2], Resource: named[1], Subresource: named[3],
 	}}
 	rest := words[2:]
 	if len(rest)%2 == 1 {

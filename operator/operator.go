@@ -111,12 +111,25 @@ func (p Program) Main(args []string, stderr io.Writer) int {
 	switch {
 	case err == nil:
 		return 0
-	case ctx.Err() != nil && errors.Is(err, context.Canceled) && !errors.Is(err, reconcile.ErrGraceExpired):
+	case ctx.Err() != nil && isCancellation(err):
 		logger.Info("stopped before it had begun", "reason", err.Error())
 		return 0
 	}
 	p.say(stderr, err)
 	return exitError
+}
+
+// isCancellation reports whether err says nothing but that a context was cancelled.
+func isCancellation(err error) bool {
+	switch of := err.(type) { //nolint:errorlint // each layer is looked at
+	case interface{ Unwrap() []error }:
+		return !slices.ContainsFunc(of.Unwrap(), func(err error) bool { return !isCancellation(err) })
+	case interface{ Unwrap() error }:
+		if inner := of.Unwrap(); inner != nil {
+			return isCancellation(inner)
+		}
+	}
+	return errors.Is(err, context.Canceled)
 }
 
 // say writes an error, or the version if err is nil. There is no other place for it.
@@ -176,6 +189,9 @@ func (p Program) beside(ctx context.Context, env Env, run func(context.Context) 
 	ended := make(chan error, 1)
 	go func() {
 		err := p.Beside(serving, env)
+		if serving.Err() != nil && isCancellation(err) {
+			err = nil // it ended as it was told to
+		}
 		if err != nil {
 			stop()
 		}
@@ -229,6 +245,9 @@ func (p Program) connectAll(f *flags) (map[string]*rest.Config, error) {
 
 // complain returns what is wrong with the controllers that Setup made.
 func (p Program) complain(controllers []*reconcile.Controller, f *flags) error {
+	if i := slices.Index(controllers, nil); i >= 0 {
+		return fmt.Errorf("field Setup returned controllers of which [%d] is nil: reconcile.New has returned an error", i)
+	}
 	elects := slices.ContainsFunc(controllers, func(c *reconcile.Controller) bool { return c.Status(0).Elects })
 	switch {
 	case len(controllers) == 0:

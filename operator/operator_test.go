@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"fmt"
 	"io"
 	"net/http/httptest"
 	"os"
@@ -84,8 +85,10 @@ func TestWhatSetupMadeIsLookedAtBeforeItRuns(t *testing.T) {
 		one, err := podController(func() {})
 		return append(one, one...), err
 	}
+	nothing := func(operator.Env) ([]*reconcile.Controller, error) { return []*reconcile.Controller{nil}, nil }
 	for says, p := range map[string]operator.Program{
 		"field Setup returned no controllers":             {Setup: none},
+		"[0] is nil: reconcile.New has returned an error": {Setup: nothing},
 		"field Setup returned 2 controllers: must be one": {Setup: two, Replicas: operator.AllShare},
 		"no controller has the Leader or the Shards":      {Setup: alone},
 		"the program's Name or Setup is missing":          {},
@@ -141,6 +144,48 @@ func TestAnErrorBesideEndsTheProgram(t *testing.T) {
 	g.Expect(p.Main([]string{"--kubeconfig=" + kubeconfigOf(t, "http://127.0.0.1:1"), "--listen-addr="}, &said)).To(BeZero())
 }
 
+// A cancelled context says why nothing more was done. It must not stand for what failed meanwhile.
+func TestAnErrorAfterTheSignalIsNotLost(t *testing.T) {
+	failed := errors.New("the certificate was not written")
+	for name, c := range map[string]struct {
+		ends func(ctx context.Context) error
+		code int
+		says string
+	}{
+		"as it was told to": {context.Context.Err, 0, ""},
+		"wrapped":           {func(ctx context.Context) error { return fmt.Errorf("serving: %w", ctx.Err()) }, 0, ""},
+		"with an error":     {func(ctx context.Context) error { return errors.Join(ctx.Err(), failed) }, 1, "was not written"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			begun := make(chan struct{})
+			p := operator.Program{
+				Name:  "test",
+				Setup: func(operator.Env) ([]*reconcile.Controller, error) { return podController(func() { close(begun) }) },
+				Beside: func(ctx context.Context, _ operator.Env) error {
+					<-begun
+					if err := syscall.Kill(os.Getpid(), syscall.SIGTERM); err != nil {
+						return err
+					}
+					<-ctx.Done()
+					return c.ends(ctx)
+				},
+			}
+			var said bytes.Buffer
+			g.Expect(p.Main([]string{"--kubeconfig=" + kubeconfigOf(t, "http://127.0.0.1:1"), "--listen-addr="}, &said)).To(Equal(c.code))
+			g.Expect(said.String()).To(ContainSubstring(c.says))
+			g.Expect(said.String()).NotTo(ContainSubstring("stopped before it had begun"))
+		})
+	}
+	g := NewWithT(t)
+	p := operator.Program{Name: "test", Setup: func(env operator.Env) ([]*reconcile.Controller, error) {
+		err := syscall.Kill(os.Getpid(), syscall.SIGTERM)
+		<-env.Context.Done()
+		return nil, errors.Join(err, env.Context.Err(), failed)
+	}}
+	g.Expect(p.Main([]string{"--kubeconfig=" + kubeconfigOf(t, "http://127.0.0.1:1"), "--listen-addr="}, io.Discard)).To(Equal(1))
+}
+
 func TestFaultsOfTheProgramAreNamed(t *testing.T) {
 	own := func(name string) func(*flag.FlagSet) {
 		return func(fs *flag.FlagSet) { fs.Bool(name, false, "") }
@@ -149,6 +194,11 @@ func TestFaultsOfTheProgramAreNamed(t *testing.T) {
 		"field Flags defines --v, which every program has: choose another name":               {Flags: own("v")},
 		"field Flags defines --leader-elect-identity, which every program has":                {Flags: own("leader-elect-identity")},
 		"field Flags defines --west-kubeconfig, which every program has":                      {Flags: own("west-kubeconfig"), Clusters: []string{"west"}},
+		"field Flags defines --help, which every program has":                                 {Flags: own("help")},
+		`field Needs: "get /metrics": must be verbs, a resource`:                              {Needs: []string{"get /metrics"}},
+		`field Needs: "get pods/": must be`:                                                   {Needs: []string{"get pods/"}},
+		`field Needs: "get Pods": must be`:                                                    {Needs: []string{"get Pods"}},
+		`field Needs: "get .apps": must be`:                                                   {Needs: []string{"get .apps"}},
 		`field Clusters[1] is "west": must not be the name of another`:                        {Clusters: []string{"west", "west"}},
 		`field Clusters[0] is "": `:                                                           {Clusters: []string{""}},
 		`the program's Name is "Web Site": a lowercase RFC 1123 label`:                        {Name: "Web Site"},

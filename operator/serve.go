@@ -36,7 +36,8 @@ type Server struct {
 // /debug/homeostat and /debug/pprof/ until they have drained.
 //
 // Errors: those of [reconcile.RunAll] and [status.ServeOn], joined; an Address that
-// cannot be listened on; collectors of Metrics that clash with the program's.
+// cannot be listened on, or has no Cluster; collectors of Metrics that clash with the
+// program's.
 func (s *Server) Run(ctx context.Context, controllers ...*reconcile.Controller) error {
 	return s.RunSetup(ctx, func(context.Context) ([]*reconcile.Controller, error) { return controllers, nil })
 }
@@ -62,6 +63,9 @@ func (s *Server) RunSetup(
 func (s *Server) serve(ctx context.Context, work func(ctx context.Context, handler *front) error) error {
 	if s.Address == "" {
 		return work(ctx, nil)
+	}
+	if s.Cluster == nil {
+		return errors.New("serving probes and metrics: Server.Cluster is nil: must be the cluster that knows who may see the page")
 	}
 	if s.Metrics == nil {
 		s = &Server{s.Address, s.Cluster, prometheus.NewRegistry(), s.Profiles}

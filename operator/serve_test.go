@@ -18,6 +18,9 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
+// patience is for a machine with more to do.
+const patience = time.Minute
+
 // freeAddress is one that nothing listens on.
 func freeAddress(g *WithT) string {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -63,7 +66,6 @@ func TestProbesAnswerFromTheStart(t *testing.T) {
 	args := []string{"--kubeconfig=" + kubeconfigOf(t, server.URL), "--listen-addr=" + address}
 	go func() { code <- p.Main(args, io.Discard) }()
 
-	const patience = 20 * time.Second
 	g.Eventually(answer(address, "/readyz"), patience).Should(And(
 		HavePrefix("503 "), ContainSubstring("starting: the API server at "+server.URL+" does not answer")))
 	g.Expect(answer(address, "/livez")()).To(HavePrefix("200 "))
@@ -89,9 +91,9 @@ func TestProbesAreTheControllersOnceTheyAreMade(t *testing.T) {
 				return podController(func() {})
 			})
 	}()
-	g.Eventually(answer(address, "/readyz")).Should(HavePrefix("503 "))
+	g.Eventually(answer(address, "/readyz"), patience).Should(HavePrefix("503 "))
 	close(release)
-	g.Eventually(answer(address, "/readyz")).Should(HavePrefix("200 "))
+	g.Eventually(answer(address, "/readyz"), patience).Should(HavePrefix("200 "))
 	g.Expect(answer(address, "/metrics")()).To(ContainSubstring(`controller="test"`))
 	stop()
 	g.Expect(<-ended).To(Succeed())
@@ -107,4 +109,10 @@ func TestAnAddressInUseIsSaidBeforeSetup(t *testing.T) {
 	g.Expect(p.Main([]string{"--kubeconfig=" + kubeconfigOf(t, "http://127.0.0.1:1"), "--listen-addr=" + taken.Addr().String()}, &said)).
 		To(Equal(1))
 	g.Expect(said.String()).To(And(ContainSubstring("in use: choose another address, or none"), Not(ContainSubstring("it has begun"))))
+}
+
+func TestAServerNeedsItsCluster(t *testing.T) {
+	g := NewWithT(t)
+	err := (&operator.Server{Address: "127.0.0.1:0"}).Run(t.Context())
+	g.Expect(err).To(MatchError(ContainSubstring("Server.Cluster is nil: must be the cluster that knows")))
 }
