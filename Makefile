@@ -228,8 +228,8 @@ verify-deploy: controlplane-build ## Start every program from its image, with it
 	cd internal/ship && go build -o $(BIN)/ship .
 	go build -o $(BIN)/verify-deploy ./internal/proof/deploy
 	@# programs are started within the files of their images, and as other users
-	$(SUDO) $(BIN)/ship unpack -out dist/images -platforms linux/$$(go env GOARCH) -into dist/rootfs
-	$(SUDO) $(BIN)/verify-deploy -images dist/rootfs
+	$(SUDO) $(BIN)/ship unpack -out dist/images -platforms linux/$$(go env GOARCH) -into dist/rootfs $(PROGRAMS)
+	$(SUDO) $(BIN)/verify-deploy -images dist/rootfs $(PROGRAMS)
 
 .PHONY: manifests
 manifests: ## Write examples/*/deploy/install.yaml from the kustomizations.

@@ -19,8 +19,12 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 )
 
-// referenceAnnotation is the tag by which tools load the image of a layout.
-const referenceAnnotation = "org.opencontainers.image.ref.name"
+// The annotations of the entry of a layout: its tag, and the name under which containerd, and with it kind and docker,
+// load it.
+const (
+	referenceAnnotation = "org.opencontainers.image.ref.name"
+	nameAnnotation      = "io.containerd.image.name"
+)
 
 // images writes an OCI layout for each program, with one entry: the image for all platforms.
 func images(ctx context.Context, s settings, chosen []program, log io.Writer) error {
@@ -51,7 +55,9 @@ func images(ctx context.Context, s settings, chosen []program, log io.Writer) er
 			tag = s.tag
 		}
 		folder := filepath.Join(s.out, p.name)
-		if err := write(folder, all, tag); err != nil {
+		if err := write(folder, all, map[string]string{
+			referenceAnnotation: tag, nameAnnotation: p.registry() + p.name + ":" + tag,
+		}); err != nil {
 			return fmt.Errorf("writing %s: %w", folder, err)
 		}
 		digest, err := all.Digest()
@@ -69,7 +75,7 @@ func images(ctx context.Context, s settings, chosen []program, log io.Writer) er
 }
 
 // write makes the layout anew.
-func write(folder string, all v1.ImageIndex, tag string) error {
+func write(folder string, all v1.ImageIndex, annotations map[string]string) error {
 	if err := os.RemoveAll(folder); err != nil {
 		return err
 	}
@@ -80,7 +86,7 @@ func write(folder string, all v1.ImageIndex, tag string) error {
 	if err != nil {
 		return err
 	}
-	return path.AppendIndex(all, layout.WithAnnotations(map[string]string{referenceAnnotation: tag}))
+	return path.AppendIndex(all, layout.WithAnnotations(annotations))
 }
 
 // read returns the image of a layout, and its tag.

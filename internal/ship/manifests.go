@@ -18,7 +18,7 @@ import (
 const installation = "install.yaml"
 
 // header of an installation.
-const header = "# Made by make manifests from the kustomization beside it: kubectl apply --server-side -f install.yaml\n"
+const header = "# Made by make manifests from the kustomization here. Apply it with kubectl apply --server-side -f.\n"
 
 // manifests writes install.yaml beside each kustomization of examples/*/deploy.
 func manifests(s settings, names []string, log io.Writer) error {
@@ -51,13 +51,14 @@ func manifests(s settings, names []string, log io.Writer) error {
 		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
 			return err
 		}
-		if err := os.WriteFile(to, text, 0o644); err != nil { //nolint:gosec // everyone may read it
+		if err := os.WriteFile(to, text, 0o644); err != nil {
 			return err
 		}
 		fmt.Fprintln(log, to)
 	}
 	if s.check && len(changed) > 0 {
-		return fmt.Errorf("not what the kustomizations say (run make manifests): %s", strings.Join(changed, ", "))
+		return fmt.Errorf("not what the kustomizations say%s (the tag is in examples/release; then run make manifests): %s",
+			strings.TrimSuffix(" with tag "+s.tag, " with tag "), strings.Join(changed, ", "))
 	}
 	return nil
 }

@@ -37,6 +37,14 @@ var programs = []program{
 	{name: "website", source: "./examples/website", about: "Web servers from Websites"},
 }
 
+// registry is where the manifests look for the image. Those of other modules name no registry, which means this one.
+func (p program) registry() string {
+	if p.about == "" {
+		return "docker.io/library/"
+	}
+	return "ghcr.io/homeostat/"
+}
+
 // choose returns the programs of these names, or all of them.
 func choose(names []string) ([]program, error) {
 	if len(names) == 0 {

@@ -83,6 +83,11 @@ func TestTheSameCommitHasTheSameDigest(t *testing.T) {
 	}
 	_, img, tag := f.image(filepath.Join(f.out, "one", "podlog"))
 	f.saysWhatItIs(img, tag)
+	index, err := os.ReadFile(filepath.Join(f.out, "one", "podlog", "index.json"))
+	if want := `"io.containerd.image.name": "ghcr.io/homeostat/podlog:` + tag + `"`; err != nil ||
+		!strings.Contains(string(index), want) {
+		t.Errorf("the layout does not say %s: %v\n%s", want, err, index)
+	}
 	f.listsItsModules(img)
 
 	unpacked := filepath.Join(f.out, "files")

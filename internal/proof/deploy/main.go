@@ -64,7 +64,7 @@ func verify(ctx context.Context, root, images string, only []string) error {
 	}
 	var errs []error
 	for _, t := range trials {
-		if len(only) > 0 && !slices.Contains(only, t.name) {
+		if len(only) > 0 && !slices.Contains(only, t.name) && !slices.Contains(only, t.programsOf()[0]) {
 			continue
 		}
 		began := time.Now()

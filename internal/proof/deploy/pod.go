@@ -113,9 +113,11 @@ func (c *container) mount(
 		return nil
 	case volume.HostPath != nil:
 		return nil
-	default: // of the Pod's group
+	case c.pod.Spec.SecurityContext.FSGroup != nil:
 		group := int(*c.pod.Spec.SecurityContext.FSGroup)
 		return errors.Join(os.Chown(filepath.Join(c.root, path), 0, group), os.Chmod(filepath.Join(c.root, path), 0o775))
+	default:
+		return os.Chmod(filepath.Join(c.root, path), 0o777)
 	}
 }
 
@@ -179,13 +181,13 @@ func (c *container) commandLine() {
 
 // start runs the program within its files and as its user, and returns when it is ready.
 func (c *container) start(ctx context.Context) error {
-	c.process = exec.Command(c.command[0], c.command[1:]...) //nolint:gosec,noctx // it ends by stop
+	c.process = exec.Command(c.command[0], c.command[1:]...) //nolint:noctx // it ends by stop
 	c.process.Err, c.process.Path = nil, c.command[0]        // within the new root
 	c.process.Dir, c.process.Env = "/", c.env
 	c.process.Stdout, c.process.Stderr = &c.log, &c.log
 	user := uint32(0)
 	if s := c.pod.Spec.SecurityContext; s != nil && s.RunAsUser != nil {
-		user = uint32(*s.RunAsUser) //nolint:gosec // an identity
+		user = uint32(*s.RunAsUser)
 	}
 	c.process.SysProcAttr = &syscall.SysProcAttr{
 		Chroot: c.root, Credential: &syscall.Credential{Uid: user, Gid: user}, Pdeathsig: syscall.SIGKILL,

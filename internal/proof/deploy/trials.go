@@ -230,7 +230,7 @@ func reboot(ctx context.Context, r *running) {
 		metadata: {labels: {app.kubernetes.io/name: drained}},
 		spec: {terminationGracePeriodSeconds: 0, containers: [{name: c, image: none}]}}}}`)
 	r.step(func() error { _, err := r.placed(ctx, "default", "drained"); return err })
-	write("host/run/reboot-required", "")
+	write("sentinel/reboot-required", "") // as its other container does
 	r.has(ctx, "nodes", "", node, key+"reboot-in-progress")
 	boot("boot-2")
 	r.has(ctx, "nodes", "", node, key+"last-reboot")
