@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -246,6 +247,15 @@ func TestTheBugOfTheReadmeFitsTheController(t *testing.T) {
 		before, after := bug(t, files["README.md"])
 		g.Expect(strings.Count(string(files["controller.go"]), before)).To(Equal(1), before)
 		g.Expect(after).NotTo(Equal(before))
+		buggy := strings.Replace(string(files["controller.go"]), before, after, 1)
+		lineOf := func(call string) string {
+			to, _, found := strings.Cut(buggy, call)
+			g.Expect(found).To(BeTrue(), call)
+			return fmt.Sprintf("(controller.go:%d)", strings.Count(to, "\n")+1)
+		}
+		g.Expect(string(files["README.md"])).To(And(
+			ContainSubstring("create configmaps default/a   "+lineOf(".configMaps.Ensure(")),
+			ContainSubstring("/status default/a   "+lineOf("patch.Status("))))
 	}
 }
 
