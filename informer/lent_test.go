@@ -3,6 +3,7 @@ package informer_test
 import (
 	"context"
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
@@ -52,7 +53,7 @@ func TestObjectsOfOtherClientsAreNotWrittenTo(t *testing.T) {
 	go func() { ended <- in.Run(ctx) }()
 	g.Expect(in.WaitForSync(ctx)).To(Succeed())
 	l.live.Add(watched)
-	g.Eventually(func() int { return in.Snapshot().Len() }).Should(Equal(2))
+	g.Eventually(func() int { return in.Snapshot().Len() }, time.Minute).Should(Equal(2))
 	cancel()
 	g.Expect(<-ended).To(Succeed())
 	for cached := range in.Snapshot().All() {

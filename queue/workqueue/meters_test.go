@@ -105,13 +105,13 @@ func TestMetrics(t *testing.T) {
 	g.Eventually(func() float64 {
 		fake.Step(500 * time.Millisecond)
 		return m.unfinished.get()
-	}).Should(BeNumerically(">", 0))
+	}, time.Minute).Should(BeNumerically(">", 0))
 	g.Expect(m.longest.get()).To(BeNumerically(">", 0))
 	q.Done("a")
 	g.Eventually(func() float64 {
 		fake.Step(500 * time.Millisecond)
 		return m.unfinished.get()
-	}).Should(BeZero())
+	}, time.Minute).Should(BeZero())
 	g.Expect(fake.HasWaiters()).To(BeFalse(), "no timer while nothing is held")
 
 	q.AddAfter("a", time.Minute)

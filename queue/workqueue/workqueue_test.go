@@ -270,7 +270,7 @@ func TestDoesNotKeepKeysAlive(t *testing.T) {
 	NewWithT(t).Eventually(func() <-chan struct{} {
 		runtime.GC()
 		return collected
-	}).Should(BeClosed())
+	}, time.Minute).Should(BeClosed())
 	runtime.KeepAlive(w)
 }
 
@@ -341,10 +341,10 @@ func TestWakesAWorkerByAFakeClock(t *testing.T) {
 			got <- key
 			q.Done(key)
 		}()
-		g.Eventually(fake.HasWaiters).Should(BeTrue())
+		g.Eventually(fake.HasWaiters, time.Minute).Should(BeTrue())
 		fake.Step(time.Minute)
-		g.Eventually(got).Should(Receive(Equal(key)))
-		g.Eventually(fake.HasWaiters).Should(BeFalse())
+		g.Eventually(got, time.Minute).Should(Receive(Equal(key)))
+		g.Eventually(fake.HasWaiters, time.Minute).Should(BeFalse())
 	}
 }
 

@@ -81,7 +81,7 @@ func (r *running) etcd() (string, error) {
 var _ = Describe("Supervisor", func() {
 	BeforeEach(func() {
 		before := gleak.Goroutines()
-		DeferCleanup(func() { Eventually(gleak.Goroutines).ShouldNot(gleak.HaveLeaked(before)) })
+		DeferCleanup(func() { Eventually(gleak.Goroutines).WithTimeout(long).ShouldNot(gleak.HaveLeaked(before)) })
 	})
 
 	It("refuses options with all their faults", func() {
