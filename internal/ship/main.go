@@ -35,12 +35,9 @@ type settings struct {
 	check                                             bool
 }
 
-func run(ctx context.Context, args []string, log io.Writer) error {
-	if len(args) == 0 {
-		return fmt.Errorf("no command\n%s", usage)
-	}
-	var s settings
-	f := flag.NewFlagSet("ship "+args[0], flag.ContinueOnError)
+// parse reads the flags of a command, and returns what follows them.
+func parse(command string, args []string) (s settings, rest []string, err error) {
+	f := flag.NewFlagSet("ship "+command, flag.ContinueOnError)
 	f.StringVar(&s.root, "root", ".", "`directory` of the module")
 	f.StringVar(&s.commit, "commit", "", "`commit` to build; by default, what is in the root as it is")
 	f.StringVar(&s.out, "out", "dist/images", "`directory` of the OCI layouts, one for each program")
@@ -49,33 +46,42 @@ func run(ctx context.Context, args []string, log io.Writer) error {
 	f.StringVar(&s.tag, "tag", "", "`tag` of the images; by default the version that is built or was released")
 	f.StringVar(&s.into, "into", "", "`directory` of unpacked images, and of manifests if not beside the kustomizations")
 	f.BoolVar(&s.check, "check", false, "write nothing, and fail if something would change")
-	if err := f.Parse(args[1:]); err != nil {
+	err = f.Parse(args)
+	return s, f.Args(), err
+}
+
+func run(ctx context.Context, args []string, log io.Writer) error {
+	if len(args) == 0 {
+		return fmt.Errorf("no command\n%s", usage)
+	}
+	s, rest, err := parse(args[0], args[1:])
+	if err != nil {
 		return err
 	}
 	switch args[0] {
 	case "images":
-		chosen, err := choose(f.Args())
+		chosen, err := choose(rest)
 		if err != nil {
 			return err
 		}
 		return images(ctx, s, chosen, log)
 	case "image":
-		if f.NArg() != 1 {
+		if len(rest) != 1 {
 			return fmt.Errorf("want one package\n%s", usage)
 		}
 		root, err := filepath.Abs(s.root)
 		if err != nil {
 			return err
 		}
-		return images(ctx, s, []program{{name: nameOf(root, f.Arg(0)), source: f.Arg(0)}}, log)
+		return images(ctx, s, []program{{name: nameOf(root, rest[0]), source: rest[0]}}, log)
 	case "push":
-		chosen, err := choose(f.Args())
+		chosen, err := choose(rest)
 		if err != nil {
 			return err
 		}
 		return push(ctx, s, chosen, log)
 	case "unpack":
-		chosen, err := choose(f.Args())
+		chosen, err := choose(rest)
 		if err != nil {
 			return err
 		}
@@ -83,7 +89,7 @@ func run(ctx context.Context, args []string, log io.Writer) error {
 	case "notes":
 		return notes(s, log)
 	case "manifests":
-		return manifests(s, f.Args(), log)
+		return manifests(s, rest, log)
 	default:
 		return fmt.Errorf("unknown command %q\n%s", args[0], usage)
 	}
