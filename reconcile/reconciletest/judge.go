@@ -224,7 +224,7 @@ func stem(e apisim.Event) string {
 	if o == nil {
 		o = e.Old
 	}
-	if prefix := o.GetGenerateName(); prefix != "" {
+	if prefix, ok := state.Generated(o); ok {
 		return e.Key.Namespace + "/" + prefix + "*"
 	}
 	return e.Key.String()

@@ -92,17 +92,30 @@ func serial(o *unstructured.Unstructured) string {
 	return uid[strings.LastIndex(uid, "-")+1:]
 }
 
+// generated is what the API server appends to the first 58 characters of generateName: five of an alphabet that spells
+// no words.
+var generated = regexp.MustCompile(`^[bcdfghjklmnpqrstvwxz2456789]{5}$`)
+
+// Generated returns the object's generateName if the server has made the name from it. A program may give both, as
+// StatefulSets do: then the name is its own.
+func Generated(o *unstructured.Unstructured) (prefix string, ok bool) {
+	prefix = o.GetGenerateName()
+	suffix, is := strings.CutPrefix(o.GetName(), prefix[:min(len(prefix), 58)])
+	return prefix, prefix != "" && is && generated.MatchString(suffix)
+}
+
 // name is the object's namespace and name, with a number in place of the generated part.
 func (n *normalizer) name(o *unstructured.Unstructured) string {
-	name, prefix := o.GetName(), o.GetGenerateName()
-	madeUp := n.ignore.has(n.resource, "metadata.name")
-	if madeUp { // what it is of tells it apart from others
+	name := o.GetName()
+	prefix, madeUp := Generated(o)
+	if n.ignore.has(n.resource, "metadata.name") {
+		madeUp = true // what it is of tells it apart from others
 		prefix = fmt.Sprint(o.GetLabels())
 		if owner := metav1.GetControllerOf(o); owner != nil {
 			prefix = owner.Name + "-"
 		}
 	}
-	if madeUp || prefix != "" && strings.HasPrefix(name, prefix) {
+	if madeUp {
 		i := 1
 		for slices.Contains(slices.Collect(maps.Values(n.placeholders)), fmt.Sprintf("%s*%d", prefix, i)) {
 			i++
