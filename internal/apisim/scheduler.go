@@ -223,8 +223,7 @@ func (d *Scheduler) deliver(w *watcher, f Fault) {
 		w.pending = []delivery{{typ: watch.Error, failure: expired(w.seen, s.version)}}
 		w.release()
 	case Duplicated:
-		w.pending = slices.Insert(w.pending, 1, w.pending[0])
-		w.release()
+		w.pending = slices.Insert(w.pending, 1, w.pending[0]) // the second is the next step: at once, they would race
 		w.release()
 	default:
 		w.release()
