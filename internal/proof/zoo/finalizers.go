@@ -26,9 +26,9 @@ func finalizers() []Specimen {
 			wiring{reconcile: always(validAlive(guarded(removeOwn).reconcile())).reconcile, deleting: true},
 		),
 		Specimen{
-			Name: "cleans up what its cache shows", Class: "own write not seen yet", World: comeAndGo, Found: "state",
-			Why: "a key is held until the caches show what was written for it",
-		}.reconciles(unowned(cleanCached), unowned(cleanByName)),
+			Name: "cleans up what its cache shows", Class: "own write not seen yet", World: comeAndGo,
+			Found: "state", SDKFound: "state",
+		}.reconciles(unowned(cleanCached, false), unowned(cleanByName, true)),
 	}
 }
 
@@ -50,8 +50,9 @@ func guarded(clean Reconcile) wiring {
 	return i
 }
 
-// unowned holds on to Apps whose keys have no owner: nothing but clean deletes them.
-func unowned(clean Reconcile) wiring {
+// unowned holds on to Apps whose keys have no owner: nothing but clean deletes them. One that asks makes a key only while
+// the server says that it is held.
+func unowned(clean Reconcile, asks bool) wiring {
 	w := guarded(clean)
 	inner := w.reconcile()
 	return wiring{deleting: true, reconcile: always(func(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
@@ -64,8 +65,10 @@ func unowned(clean Reconcile) wiring {
 		key := newKey(app)
 		key.OwnerReferences = nil
 		if _, found := find(d.secrets(app.Name), key.Name); !found {
-			if held, err := stillHeld(ctx, d, app); err != nil || !held {
-				return err
+			if asks {
+				if held, err := stillHeld(ctx, d, app); err != nil || !held {
+					return err
+				}
 			}
 			if err := d.create(ctx, key); err != nil {
 				return err

@@ -33,7 +33,7 @@ var hints = map[string]string{
 	"comes again at once when told to wait":            "the error says when to retry",
 	"the cache knows no key, so there is none":         generated,
 	"the next number by the cache":                     "",
-	"cleans up what its cache shows":                   "it trusts a cache that has not seen its own writes",
+	"cleans up what its cache shows":                   "a cache may be of the past after a restart: ask the server itself",
 	"cleans up when it sees the App gone":              offline,
 	"takes the key away in the event handler":          offline,
 	"cleans up by name":                                "a cache may be of the past after a restart: give deletes the UID",

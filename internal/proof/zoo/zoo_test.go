@@ -11,7 +11,7 @@ import (
 )
 
 // toFind is what finding a bug may take.
-var toFind = 10 * time.Second
+var toFind = time.Minute
 
 // A whole exploration of a twin takes a second or two: -twin 10s makes all of them.
 var toPass = flag.Duration("twin", 150*time.Millisecond, "how long each twin is disturbed")
