@@ -171,6 +171,17 @@ func TestATypeThatIsCopiedAsAnotherIsAnError(t *testing.T) {
 	}
 }
 
+func TestAnEditThatCannotBeEncodedIsAnError(t *testing.T) {
+	g := NewWithT(t)
+	cached := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": "w", "uid": "u2"}}}
+	c := &recording[*unstructured.Unstructured]{answer: cached}
+	_, err := patch.Merge(t.Context(), always(c), cached, nil, func(w *unstructured.Unstructured) {
+		w.Object["spec"] = map[string]any{"callback": func() {}}
+	})
+	g.Expect(err).To(MatchError(And(ContainSubstring("comparing"), ContainSubstring("unsupported type: func()"))))
+	g.Expect(c.requests).To(BeEmpty())
+}
+
 func TestEnsureWorksOnFakeClientsetsWhichGiveNoUID(t *testing.T) {
 	g := NewWithT(t)
 	w := &written{}

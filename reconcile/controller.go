@@ -78,15 +78,7 @@ func New[T informer.Object](
 	if options.Shards != nil {
 		c.slots = &shardRunner{controller: c, runs: map[int]*slotRun{}}
 	}
-	c.primary.reconcile = func(t *reconcileContext) (Result, error) {
-		key := t.item.Key()
-		object, ok := in.Get(key)
-		result, err := r.Reconcile(t.around(), Request[T]{Key: key, object: object, found: ok})
-		if mutated := in.CheckMutations(key); mutated != nil {
-			err = errors.Join(err, fmt.Errorf("the reconciler modified the cache instead of a copy: %w", mutated))
-		}
-		return result, err
-	}
+	c.primary.reconcile = callOf(in, r)
 	err := errors.Join(validate(name, in, r), options.validate(typed[T]{in}), refused, sweepKnown(c, in, r))
 	if err == nil {
 		c.owners, err = ownersFor(typed[T]{in}, options.Triggers)
@@ -98,10 +90,7 @@ func New[T informer.Object](
 	c.sources = sourcesOf(typed[T]{in}, options.Triggers)
 	c.fresh = &freshness{queue: c.queue, deadline: options.FreshnessDeadline, sources: c.sources, onSeen: c.histories.seen}
 	c.primary.kind = in.Kind()
-	c.primary.attach = func() func() {
-		feed := feedOf(in)
-		return in.Handle(func(e informer.Event[T]) { c.queue.AddWithOptions(keyOf(objectOf(e)), feed.addition(e)) })
-	}
+	c.primary.attach = func() func() { return attachPrimary(c, in) }
 	c.primary.has = func(key Key) bool { _, ok := in.Get(key); return ok }
 	c.primary.keys = func() []Key {
 		cached := in.Snapshot()

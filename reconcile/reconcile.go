@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/klog/v2"
 
+	"github.com/homeostat/homeostat/informer"
 	"github.com/homeostat/homeostat/internal/terminal"
 	"github.com/homeostat/homeostat/queue"
 	"github.com/homeostat/homeostat/reconcile/inspect"
@@ -80,6 +81,19 @@ func (t *reconcileContext) attempt() (v verdict) {
 		return verdict{}
 	}
 	return t.verdictOf(result, err)
+}
+
+// callOf returns a function that calls r with the object of the cache.
+func callOf[T informer.Object](in *informer.Informer[T], r Reconciler[T]) func(*reconcileContext) (Result, error) {
+	return func(t *reconcileContext) (Result, error) {
+		key := t.item.Key()
+		object, ok := in.Get(key)
+		result, err := r.Reconcile(t.around(), Request[T]{Key: key, object: object, found: ok})
+		if mutated := in.CheckMutations(key); mutated != nil {
+			err = errors.Join(err, fmt.Errorf("the reconciler modified the cache instead of a copy: %w", mutated))
+		}
+		return result, err
+	}
 }
 
 // finish holds the key for what the attempt wrote, and ends its item.

@@ -144,6 +144,13 @@ func feedOf[O informer.Object](in *informer.Informer[O]) *feed[O] {
 	return &feed[O]{in: in, compare: comparedFields(reflect.TypeFor[O]())}
 }
 
+// attachPrimary adds the keys of the objects of in, which c reconciles, from now
+// until detach is called.
+func attachPrimary[T informer.Object](c *Controller, in *informer.Informer[T]) (detach func()) {
+	feed := feedOf(in)
+	return in.Handle(func(e informer.Event[T]) { c.queue.AddWithOptions(keyOf(objectOf(e)), feed.addition(e)) })
+}
+
 // addition returns how an event enters the queue: objects of the first list wait
 // behind changes, and only some changes reset the back-off.
 func (f *feed[O]) addition(e informer.Event[O]) queue.AddOptions {
