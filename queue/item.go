@@ -127,7 +127,7 @@ func (s *schedule[K]) dispatch(now int64, item *Item[K]) {
 	item.key, item.lease, item.ticket = e.key, place, s.lastTicket
 	s.counters.waited(e.lane, now-e.at)
 	e.causes, e.reset, e.state, e.pending = 0, false, held, nothing
-	e.at, e.next, e.prev = 0, place, 0
+	e.at, e.next = 0, place
 	if r := s.retries.of(e.retry); r != nil {
 		item.failures = r.failures
 	}

@@ -15,9 +15,12 @@ import (
 // serverVersion is what /version says: that of the server whose answers the conformance test records.
 const serverVersion = "v1.36.3"
 
+// catalogue is what a server says about its API: discovery and schemas.
+type catalogue struct{ *Server }
+
 // discovery answers a request for what the server serves, and for its schemas; false: the path is none of these. Such
 // requests never park: a program's RESTMapper asks once, and what it gets is the same in every run.
-func (s *Server) discovery(req *http.Request) (*output, bool) {
+func (s catalogue) discovery(req *http.Request) (*output, bool) {
 	if req.Method != http.MethodGet {
 		return nil, false
 	}
@@ -53,7 +56,7 @@ func (s *Server) discovery(req *http.Request) (*output, bool) {
 }
 
 // unserved answers for groups and versions, and schemas of them, that nothing is served of.
-func (s *Server) unserved(path string) (*output, bool) {
+func (s catalogue) unserved(path string) (*output, bool) {
 	path, schemas := strings.CutPrefix(path, openAPIPath+"/")
 	p := strings.Split(strings.Trim(path, "/"), "/")
 	gv := schema.GroupVersion{}
@@ -90,7 +93,7 @@ func encoded(v any) (*output, bool) {
 }
 
 // versions lists the groups and versions that are served: the core group first, the others by name.
-func (s *Server) versions() []schema.GroupVersion {
+func (s catalogue) versions() []schema.GroupVersion {
 	var all []schema.GroupVersion
 	for _, r := range s.discoverable() {
 		if gv := r.gvk().GroupVersion(); !slices.Contains(all, gv) {
@@ -101,9 +104,9 @@ func (s *Server) versions() []schema.GroupVersion {
 	return all
 }
 
-func (s *Server) discoverable() []Resource { return slices.Concat(s.Resources(), reviews) }
+func (s catalogue) discoverable() []Resource { return slices.Concat(s.Resources(), reviews) }
 
-func (s *Server) groups() []metav1.APIGroup {
+func (s catalogue) groups() []metav1.APIGroup {
 	all := []metav1.APIGroup{}
 	for _, gv := range s.versions() {
 		if gv.Group == "" {
@@ -121,7 +124,7 @@ func (s *Server) groups() []metav1.APIGroup {
 	return all
 }
 
-func (s *Server) group(name string) (*output, bool) {
+func (s catalogue) group(name string) (*output, bool) {
 	for _, g := range s.groups() {
 		if g.Name == name {
 			g.TypeMeta = metav1.TypeMeta{Kind: "APIGroup", APIVersion: "v1"}
@@ -131,7 +134,7 @@ func (s *Server) group(name string) (*output, bool) {
 	return nil, false
 }
 
-func (s *Server) resourceList(gv schema.GroupVersion) (*output, bool) {
+func (s catalogue) resourceList(gv schema.GroupVersion) (*output, bool) {
 	list := metav1.APIResourceList{
 		TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}, GroupVersion: gv.String(),
 	}
@@ -158,7 +161,7 @@ func (s *Server) resourceList(gv schema.GroupVersion) (*output, bool) {
 }
 
 // aggregated is the whole discovery of the core group, or of all others, in one answer.
-func (s *Server) aggregated(core bool) (*output, bool) {
+func (s catalogue) aggregated(core bool) (*output, bool) {
 	list := discoveryv2.APIGroupDiscoveryList{
 		TypeMeta: metav1.TypeMeta{Kind: "APIGroupDiscoveryList", APIVersion: "apidiscovery.k8s.io/v2"},
 	}
@@ -179,7 +182,7 @@ func (s *Server) aggregated(core bool) (*output, bool) {
 	return out, ok
 }
 
-func (s *Server) aggregatedResources(gv schema.GroupVersion) []discoveryv2.APIResourceDiscovery {
+func (s catalogue) aggregatedResources(gv schema.GroupVersion) []discoveryv2.APIResourceDiscovery {
 	var all []discoveryv2.APIResourceDiscovery
 	for _, r := range s.discoverable() {
 		if r.gvk().GroupVersion() != gv {

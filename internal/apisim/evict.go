@@ -19,7 +19,7 @@ var budgets = schema.GroupVersionResource{Group: "policy", Version: "v1", Resour
 
 // evict deletes a pod if its disruption budget allows it. Budgets are not computed here: a test or an actor sets
 // their status.
-func (x *exchange) evict() (*output, error) {
+func (x subresource) evict() (*output, error) {
 	var e policyv1.Eviction
 	if err := json.Unmarshal(x.r.body, &e); err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
@@ -53,7 +53,7 @@ func (x *exchange) evict() (*output, error) {
 	return done()
 }
 
-func evictPod(x *exchange, opts *metav1.DeleteOptions) error {
+func evictPod(x subresource, opts *metav1.DeleteOptions) error {
 	have := x.t.objects[x.r.key()]
 	if err := precondition(x.t, have, opts.Preconditions); err != nil {
 		return err
@@ -81,8 +81,8 @@ func unguarded(pod *corev1.Pod) bool {
 }
 
 // askBudget takes one disruption from the pod's budget, or returns why it must not.
-func askBudget(x *exchange, pod *corev1.Pod) error {
-	x = &exchange{s: x.s, t: x.s.tables[budgets], r: x.r}
+func askBudget(x subresource, pod *corev1.Pod) error {
+	x = subresource{&exchange{s: x.s, t: x.s.tables[budgets], r: x.r}}
 	var found []*stored
 	for _, o := range x.t.at(x.s.version) {
 		if o.key.Namespace == pod.Namespace && selects(o, pod) {
@@ -111,7 +111,7 @@ func selects(budget *stored, pod *corev1.Pod) bool {
 }
 
 // takeDisruption takes one disruption from a budget: the exchange is on its table.
-func takeDisruption(x *exchange, have *stored, pod *corev1.Pod) error {
+func takeDisruption(x subresource, have *stored, pod *corev1.Pod) error {
 	var pdb policyv1.PodDisruptionBudget
 	if err := json.Unmarshal(have.raw, &pdb); err != nil {
 		return apierrors.NewInternalError(err)

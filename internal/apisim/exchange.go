@@ -32,7 +32,7 @@ func (s *Server) serve(r *request) (*output, error) {
 	}
 	x := &exchange{s: &s.store, t: t, r: r}
 	if r.Subresource != "" && r.Subresource != "status" {
-		return x.subresource()
+		return subresource{x}.serve()
 	}
 	if r.Subresource == "status" && !t.res.Status {
 		if !t.res.builtin.typed {

@@ -15,7 +15,7 @@ const openAPIPath = "/openapi/v3"
 
 // openAPI serves OpenAPI v3: the index, and one document for each group and version. Schemas of built-in kinds are made
 // of the Go types, whose descriptions and patch strategies they carry; defaults and formats are not in there.
-func (s *Server) openAPI(path string) (*output, bool) {
+func (s catalogue) openAPI(path string) (*output, bool) {
 	if path == openAPIPath {
 		paths := object{}
 		for _, gv := range s.versions() {
@@ -42,7 +42,7 @@ func rootOf(gv schema.GroupVersion) string {
 	return "apis/" + gv.String()
 }
 
-func (s *Server) document(gv schema.GroupVersion) object {
+func (s catalogue) document(gv schema.GroupVersion) object {
 	paths, models := object{}, models{}
 	for _, r := range s.discoverable() {
 		if r.gvk().GroupVersion() != gv {

@@ -107,7 +107,7 @@ func (s *Server) tokenReview(obj object) error {
 var serviceAccounts = schema.GroupVersionResource{Version: "v1", Resource: "serviceaccounts"}
 
 // issueToken gives a ServiceAccount a token that [Server.tokenReview] knows as long as it exists.
-func (x *exchange) issueToken() (*output, error) {
+func (x subresource) issueToken() (*output, error) {
 	have := x.t.objects[x.r.key()]
 	if have == nil {
 		return nil, apierrors.NewNotFound(x.t.res.groupResource(), x.r.Name)

@@ -14,8 +14,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// subresource serves what is neither the object nor its status.
-func (x *exchange) subresource() (*output, error) {
+// subresource is an exchange about what is neither the object nor its status.
+type subresource struct{ *exchange }
+
+func (x subresource) serve() (*output, error) {
 	switch full := x.t.res.Resource + "/" + x.r.Subresource; {
 	case x.r.Subresource == "scale" && x.t.res.builtin.scale:
 		return x.scale()
@@ -31,7 +33,7 @@ func (x *exchange) subresource() (*output, error) {
 	return nil, notServed()
 }
 
-func (x *exchange) scale() (*output, error) {
+func (x subresource) scale() (*output, error) {
 	have := x.t.objects[x.r.key()]
 	if have == nil {
 		return nil, apierrors.NewNotFound(x.t.res.groupResource(), x.r.Name)
@@ -140,7 +142,7 @@ func done() (*output, error) {
 }
 
 // bind assigns a pod to a node, as the scheduler does.
-func (x *exchange) bind() (*output, error) {
+func (x subresource) bind() (*output, error) {
 	var b corev1.Binding
 	if err := json.Unmarshal(x.r.body, &b); err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
@@ -184,7 +186,7 @@ func setCondition(obj, condition object) {
 }
 
 // overwrite commits an object that the server itself changed.
-func (x *exchange) overwrite(have *stored, obj object) error {
+func (x subresource) overwrite(have *stored, obj object) error {
 	if x.r.dryRun() {
 		return nil
 	}
@@ -202,7 +204,7 @@ func (x *exchange) overwrite(have *stored, obj object) error {
 }
 
 // finalize sets the finalizers in a namespace's spec: without any, a terminating namespace goes.
-func (x *exchange) finalize() (*output, error) {
+func (x subresource) finalize() (*output, error) {
 	sent, err := decodeBody(x.t, x.r)
 	if err != nil {
 		return nil, err

@@ -106,10 +106,11 @@ func (t *transport) roundTrip(req *http.Request) (*http.Response, error) {
 	if err := req.Context().Err(); err != nil {
 		return nil, err
 	}
-	if out, ok := t.server.unserved(req.URL.Path); ok {
+	about := catalogue{t.server}
+	if out, ok := about.unserved(req.URL.Path); ok {
 		return respond(out, nil), nil
 	}
-	if out, ok := t.server.discovery(req); ok {
+	if out, ok := about.discovery(req); ok {
 		return respond(out, nil), nil
 	}
 	r, err := t.read(req)

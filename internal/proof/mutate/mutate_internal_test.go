@@ -137,6 +137,31 @@ func TestEquivalentsAreKeptHonest(t *testing.T) {
 	}
 }
 
+func TestEveryListedEquivalentIsInItsPackage(t *testing.T) {
+	for _, pattern := range []string{"../../../*/", "../../*/"} {
+		files, err := filepath.Glob(pattern + equivalentsFile)
+		NewWithT(t).Expect(err).NotTo(HaveOccurred())
+		for _, file := range files {
+			t.Run(file, func(t *testing.T) {
+				g := NewWithT(t)
+				of := listed{Dir: filepath.Dir(filepath.Dir(file))}
+				sources, err := filepath.Glob(filepath.Join(of.Dir, "*.go"))
+				g.Expect(err).NotTo(HaveOccurred())
+				for _, source := range sources {
+					if !strings.HasSuffix(source, "_test.go") {
+						of.GoFiles = append(of.GoFiles, filepath.Base(source))
+					}
+				}
+				trial := &trial{of: of}
+				sites, err := trial.sites()
+				g.Expect(err).NotTo(HaveOccurred())
+				_, err = trial.withoutEquivalents(sites)
+				g.Expect(err).NotTo(HaveOccurred())
+			})
+		}
+	}
+}
+
 func TestNoMoreMutantsThanAskedFor(t *testing.T) {
 	g := NewWithT(t)
 	out, err := mutate(t, "-n", "2", "-j", "1", "-timeout", "2s", "./testdata/sample")
