@@ -41,10 +41,11 @@ func notFound(err error) error {
 }
 
 const (
-	hotLoop = "a warning of package reconcile, when a key writes the same again and again"
-	series  = "client-go sends it for the second of two equal events"
-	late    = "for a create that finds an object which the cache does not have yet"
-	lists   = "for servers that stream no lists: here, a watch brings them"
+	hotLoop  = "a warning of package reconcile, when a key writes the same again and again"
+	series   = "client-go sends it for the second of two equal events"
+	conflict = "for a write that another one has overtaken"
+	late     = "for a create that finds an object which the cache does not have yet"
+	lists    = "for servers that stream no lists: here, a watch brings them"
 )
 
 var trials = []trial{
@@ -72,7 +73,9 @@ var trials = []trial{
 	{name: "observe", namespace: "set-owner", programs: []string{"set-owner"}, withoutPage: true, exercise: observe},
 	{
 		name: "reboot", programs: []string{"reboot-controller", "reboot-agent"}, exercise: reboot,
-		seldom: map[string]string{"list nodes": lists, "patch events.events.k8s.io": series},
+		seldom: map[string]string{
+			"list nodes": lists, "patch events.events.k8s.io": series, "get rebootgroups.reboot.homeostat.dev": conflict,
+		},
 		flags: map[string][]string{"reboot-agent": {
 			"--reboot-method=command", "--reboot-command=/reboot-agent --version", "--reboot-sentinel-period=1s",
 		}},
