@@ -65,7 +65,8 @@ func (s *Server) serve(ctx context.Context, work func(ctx context.Context, handl
 		return work(ctx, nil)
 	}
 	if s.Cluster == nil {
-		return errors.New("serving probes and metrics: Server.Cluster is nil: must be the cluster that knows who may see the page")
+		return errors.New("serving probes and metrics: Server.Cluster is nil: must be the cluster that knows " +
+			"who may see the page")
 	}
 	if s.Metrics == nil {
 		s = &Server{s.Address, s.Cluster, prometheus.NewRegistry(), s.Profiles}
