@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/rest"
@@ -123,6 +124,22 @@ func Once(method, path string, do func(*http.Request) *http.Response) func(*http
 	var done atomic.Bool
 	return func(r *http.Request) *http.Response {
 		if r.Method != method || r.URL.Path != path || IsWatch(r) || !done.CompareAndSwap(false, true) {
+			return nil
+		}
+		return do(r)
+	}
+}
+
+// For calls do for the requests of that method to that path, for so long after the first of them; do may answer them.
+func For(d time.Duration, method, path string, do func(*http.Request) *http.Response) func(*http.Request) *http.Response {
+	var end atomic.Int64
+	return func(r *http.Request) *http.Response {
+		if r.Method != method || r.URL.Path != path || IsWatch(r) {
+			return nil
+		}
+		now := time.Now()
+		end.CompareAndSwap(0, now.Add(d).UnixNano())
+		if now.UnixNano() >= end.Load() {
 			return nil
 		}
 		return do(r)

@@ -270,8 +270,8 @@ func recorded(t *testing.T, file string) map[string][]string {
 // Difference is a request to which the simulated server answers otherwise than the real one.
 type Difference struct{ Script, Request, Real, Simulated string }
 
-// Differences plays scripts against a simulated server each, and compares with what is recorded. It returns what differs,
-// and the number of requests.
+// Differences plays scripts against a simulated server each, and compares with what is recorded. It returns what
+// differs, and the number of requests.
 func Differences(t *testing.T, scripts []Script, simulate func(*Script) []string) ([]Difference, int) {
 	t.Helper()
 	var all []Difference
@@ -316,16 +316,16 @@ func HoldPage(t *testing.T, page, mark string, all []Difference, count int, writ
 	if !found {
 		t.Fatalf("%s has no place for the %s", page, mark)
 	}
-	want := fmt.Sprintf("%s%s\nOf %d requests, %d are answered alike: in code, reason, causes, and what the script asks of the "+
-		"object. These are not:\n\n| script | request | kube-apiserver | simulated |\n|---|---|---|---|\n%s%s%s",
+	want := fmt.Sprintf("%s%s\nOf %d requests, %d are answered alike: in code, reason, causes, and what the script asks "+
+		"of the object. These are not:\n\n| script | request | kube-apiserver | simulated |\n|---|---|---|---|\n%s%s%s",
 		head, begin, count, count-len(all), rows(all), end, tail)
 	if write {
 		if err := os.WriteFile(page, []byte(want), 0o600); err != nil {
 			t.Fatalf("writing the page: %v", err)
 		}
 	} else if want != string(text) {
-		t.Errorf("the simulated server answers otherwise than %s says: mend it, or run this test with -write; it differs in\n%s",
-			page, rows(all))
+		t.Errorf("the simulated server answers otherwise than %s says: mend it, or run this test with -write; it differs "+
+			"in\n%s", page, rows(all))
 	}
 }
 

@@ -81,8 +81,11 @@ func (s *schema) Validate(obj, old map[string]any, _ string) field.ErrorList {
 		}
 	}
 	errs = append(errs, objectmeta.Validate(ctx, nil, obj, s.structural, false)...)
-	if s.rules == nil || blocked(errs) {
+	switch {
+	case s.rules == nil:
 		return errs
+	case blocked(errs):
+		return append(errs, field.Invalid(nil, nil, "some rules were not asked because the object is invalid"))
 	}
 	var was any
 	if old != nil {

@@ -101,8 +101,9 @@ func TestWhatOthersHaveAddedStays(t *testing.T) {
 	})
 }
 
-// What a request of a life is refused with, once, delays it and changes nothing.
-func TestWhatFailsIsTriedAgainSoon(t *testing.T) {
+// What the requests of a life are refused with for a while, until no event leads to another look, delays it and changes
+// nothing.
+func TestWhatFailsIsTriedAgain(t *testing.T) {
 	failure := apierrors.NewInternalError(errors.New("try again"))
 	exists := func(resource string) *apierrors.StatusError {
 		return apierrors.NewAlreadyExists(corev1.Resource(resource), defaults.Name)
@@ -124,20 +125,20 @@ func TestWhatFailsIsTriedAgainSoon(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world) {
 				failed := false
-				w.Tap.Before = wiretap.Once(c.method, c.path, func(r *http.Request) *http.Response {
+				w.Tap.Before = wiretap.For(2*time.Second, c.method, c.path, func(r *http.Request) *http.Response {
 					failed = true
 					return wiretap.Refuse(r, c.why)
 				})
 				w.start()
 				w.create()
-				w.Pass(10 * time.Second)
+				w.Pass(2 * time.Minute)
 				w.Expect(w.Writes()).To(ConsistOf(owned, quotaCreated, limitsCreated))
 				w.quota(raised)
 				w.spoil()
-				w.Pass(10 * time.Second)
+				w.Pass(2 * time.Minute)
 				w.Expect(w.Writes()).To(ConsistOf(quotaPatched, limitsPatched))
 				w.edit(exempt)
-				w.Pass(10 * time.Second)
+				w.Pass(2 * time.Minute)
 				w.Expect(w.Writes()).To(ConsistOf(quotaDeleted, limitsDeleted))
 				w.Expect(failed).To(BeTrue())
 			})

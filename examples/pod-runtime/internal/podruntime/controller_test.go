@@ -3,6 +3,7 @@ package podruntime_test
 import (
 	"errors"
 	"net/http"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/homeostat/homeostat/examples/internal/wiretap"
 	"github.com/homeostat/homeostat/examples/pod-runtime/internal/podruntime"
@@ -208,6 +210,21 @@ func (w *world) edit(edit func(*corev1.ConfigMap)) {
 	w.Expect(err).NotTo(HaveOccurred())
 }
 
+// Another replica has led meanwhile: this one goes on from what that has written, and not from what it remembers.
+func TestALedgerThatIsFurtherThanItsMemoryCounts(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.start()
+		w.runs("a")
+		w.passes(90 * time.Second)
+		w.edit(func(c *corev1.ConfigMap) {
+			text := regexp.MustCompile(`"write":\d+`).ReplaceAllString(c.Data[podruntime.LedgerKey], `"write":1000`)
+			c.Data[podruntime.LedgerKey] = strings.Replace(text, `"closedSeconds":0`, `"closedSeconds":9`, 1)
+		})
+		w.passes(2 * time.Minute)
+		w.Expect(w.ledger()).To(And(HaveField("Closed", int64(9)), HaveField("Write", BeNumerically(">", 1000))))
+	})
+}
+
 func TestAnUnreadableLedgerIsNotOverwritten(t *testing.T) {
 	inWorld(t, func(w *world) {
 		stop := w.start()
@@ -351,4 +368,6 @@ func TestTheMetricIsWhatIsKept(t *testing.T) {
 func TestOptionsAreChecked(t *testing.T) {
 	_, _, err := podruntime.New(nil, &podruntime.Options{Period: time.Millisecond})
 	NewWithT(t).Expect(err).To(MatchError(ContainSubstring("Options.Period (--period) is 1ms: must be at least a second")))
+	_, _, err = podruntime.New(fake.NewClientset(), &podruntime.Options{Period: time.Second})
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 }

@@ -73,6 +73,7 @@ func TestALedgerSettles(t *testing.T) {
 			got := podruntime.Settle(c.from, slices.Values(c.pods), at(c.now), tolerance)
 			NewWithT(t).Expect(outcome{got.Total, got.Closed, got.Unseen}).To(Equal(c.want))
 			NewWithT(t).Expect(got.At).To(BeNumerically(">=", c.from.At))
+			NewWithT(t).Expect(got.Write).To(Equal(c.from.Write + 1))
 		})
 	}
 }

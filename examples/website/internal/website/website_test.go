@@ -9,6 +9,7 @@ import (
 
 	. "github.com/onsi/gomega"
 	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -148,6 +149,7 @@ func TestAWebsiteGetsWhatItAsksFor(t *testing.T) {
 		owner := *metav1.NewControllerRef(w.site("shop"), v1.GroupVersion.WithKind("Website"))
 		d := w.deployment("shop")
 		w.Expect(d.OwnerReferences).To(ConsistOf(owner))
+		w.Expect(d.Labels).To(HaveKeyWithValue("app.kubernetes.io/managed-by", website.Name))
 		w.Expect(d.Spec.Template.Spec.Containers).To(ConsistOf(And(HaveField("Image", "web:1"),
 			HaveField("EnvFrom", ConsistOf(HaveField("SecretRef.Name", "one"))))))
 		s, err := w.client.CoreV1().Services("d").Get(t.Context(), "shop", metav1.GetOptions{})
@@ -231,6 +233,28 @@ func TestADeploymentOfAnotherClientIsLeftAlone(t *testing.T) {
 		w.Expect(w.ready("shop").Message).To(ContainSubstring("it exists, and no owner controls it"))
 		w.Expect(w.deployment("shop").Spec).To(Equal(theirs.Spec))
 	})
+}
+
+// The cache is late: the server has deleted the Website, or has another one of its name.
+func TestAWebsiteThatOnlyTheCacheHasIsNotPublished(t *testing.T) {
+	recreated := siteOf("shop", "one")
+	recreated.UID = "of another one"
+	for name, live := range map[string]*v1.Website{"deleted": nil, "recreated": recreated} {
+		t.Run(name, func(t *testing.T) {
+			inFixture(t, func(w *fixture) {
+				synctest.Wait() // nothing reads the reactors now
+				w.websites.PrependReactor("get", "websites", func(clienttesting.Action) (bool, runtime.Object, error) {
+					if live == nil {
+						return true, nil, apierrors.NewNotFound(v1.GroupVersion.WithResource("websites").GroupResource(), "shop")
+					}
+					return true, live.DeepCopy(), nil
+				})
+				w.createSecret("one", "first")
+				w.createSite("shop", "one")
+				w.Expect(w.entry("shop")).To(BeEmpty())
+			})
+		})
+	}
 }
 
 func TestACDNThatFailsIsNamedAndTriedAgain(t *testing.T) {
