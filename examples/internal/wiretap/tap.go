@@ -131,7 +131,9 @@ func Once(method, path string, do func(*http.Request) *http.Response) func(*http
 }
 
 // For calls do for the requests of that method to that path, for so long after the first of them; do may answer them.
-func For(d time.Duration, method, path string, do func(*http.Request) *http.Response) func(*http.Request) *http.Response {
+func For(
+	d time.Duration, method, path string, do func(*http.Request) *http.Response,
+) func(*http.Request) *http.Response {
 	var end atomic.Int64
 	return func(r *http.Request) *http.Response {
 		if r.Method != method || r.URL.Path != path || IsWatch(r) {

@@ -1,6 +1,6 @@
 // Package exercises has the code of docs/exercises.md: twelve controllers with a bug, as their users tell of it, and
-// what each looks like when it is mended. Its tests find every bug by an exploration of at most 20 lines, and nothing in
-// the mended ones.
+// what each looks like when it is mended. Its tests find every bug by an exploration of at most 20 lines, and nothing
+// in the mended ones.
 //
 // # The shop
 //
