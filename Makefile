@@ -147,6 +147,7 @@ verify: $(GOFUMPT) lint deadcode api $(CONTROLLER_GEN) ## Format, linters, docum
 	cd internal/proof/controlplane && go mod tidy -diff && CGO_ENABLED=0 go vet ./supervisor
 	cd internal/proof/site && go mod tidy -diff && go test .
 	cd internal/ship && go mod tidy -diff && go test .
+	cd internal/proof/published/kubernetes && go mod tidy -diff
 	cd internal/proof/coredns && go mod tidy -diff && CGO_ENABLED=0 go vet .
 
 .PHONY: deadcode
@@ -190,6 +191,10 @@ bench-report: ## Run all benchmarks on this machine, an hour, and make docs/benc
 .PHONY: bench-page
 bench-page: ## Make docs/benchmarks/README.md and its picture from docs/benchmarks/results.txt again.
 	cd internal/proof/bench && go run ./report write ../../../docs/benchmarks/results.txt ../../../docs/benchmarks
+
+.PHONY: proof
+proof: ## Explore controllers that others have published, unmodified; docs/proof.md has what is found. Not part of make test.
+	cd internal/proof/published/kubernetes && $(TEST) -timeout 20m -v .
 
 .PHONY: cover
 cover: ## Coverage of the unit tests.
