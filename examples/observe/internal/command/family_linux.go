@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -15,6 +16,13 @@ const (
 	// maxRounds bounds how often a family is looked for: what is killed may have
 	// started another process meanwhile.
 	maxRounds = 100
+	// execTime is how long is waited, maxExecs times, for a process that is just
+	// becoming another program: the kernel shows no environment until it has one.
+	// One that was given an empty environment looks the same.
+	execTime = time.Millisecond
+	maxExecs = 100
+	// environmentSize is how many bytes of an environment are read at once.
+	environmentSize = 64 << 10
 	// recent is how long ago a program may have begun for the ids of its family to
 	// be those between its own and the kernel's last one. Meanwhile the kernel does
 	// not come round to the first ids again.
@@ -35,47 +43,126 @@ func (f *family) mark() []string { return []string{f.id} }
 // are none.
 func (f *family) signal(signal syscall.Signal) {
 	_ = syscall.Kill(-f.first, signal) // it may have ended
-	for range maxRounds {
-		found := false
+	execs := 0
+	for range maxRounds + maxExecs {
+		found, unsure := false, false
 		for _, pid := range f.candidates() {
-			found = f.signalMember(pid, signal) || found
+			switch f.signalMember(pid, signal) {
+			case member:
+				found = true
+			case starting:
+				unsure = true
+			}
 		}
-		if !found || signal != syscall.SIGKILL {
+		if signal == syscall.SIGKILL && !found && unsure && execs < maxExecs {
+			execs++
+			time.Sleep(execTime)
+		} else if !found || signal != syscall.SIGKILL {
 			return
 		}
 	}
 }
 
+// kinship is what a process is to a family.
+type kinship int
+
+const (
+	stranger kinship = iota
+	member
+	starting // it shows no environment yet
+)
+
 // signalMember signals a process if it is a member outside of the group, and
-// reports whether it is.
-func (f *family) signalMember(pid int, signal syscall.Signal) bool {
-	if !f.has(pid) {
-		return false
+// returns what it is.
+func (f *family) signalMember(pid int, signal syscall.Signal) kinship {
+	if is := f.kinship(pid); is != member {
+		return is
 	}
 	process, err := os.FindProcess(pid) // from now on the id is not another process's
 	if err != nil {
-		return false
+		return stranger
 	}
 	defer func() { _ = process.Release() }() // it is not our child
-	if group, err := syscall.Getpgid(pid); err != nil || group == f.first || !f.has(pid) {
-		return false
+	group, err := syscall.Getpgid(pid)
+	if err != nil || group == f.first {
+		return stranger
 	}
-	return process.Signal(signal) == nil
+	if is := f.kinship(pid); is != member {
+		return is
+	}
+	if process.Signal(signal) != nil {
+		return stranger // it has ended
+	}
+	return member
 }
 
-// has reports whether a process has our mark in its environment. One that has
-// ended has none.
-func (f *family) has(pid int) bool {
-	environment, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+// kinship looks for our mark in a process's environment.
+func (f *family) kinship(pid int) kinship {
+	file, err := os.Open(fmt.Sprintf("/proc/%d/environ", pid))
 	if err != nil {
-		return false
+		return stranger
+	}
+	defer file.Close() // it was only read
+	// A process that becomes another program while it is read shows nothing more:
+	// as much as possible comes with the first read, and what is cut off has no end.
+	environment := make([]byte, 0, environmentSize)
+	for {
+		n, err := file.Read(environment[len(environment):cap(environment)])
+		environment = environment[:len(environment)+n]
+		if err != nil || n == 0 {
+			break
+		}
+		environment = slices.Grow(environment, 1)
 	}
 	for variable := range bytes.SplitSeq(environment, []byte{0}) {
 		if rest, ok := bytes.CutPrefix(variable, []byte(f.id)); ok && (len(rest) == 0 || rest[0] == '/') {
-			return true
+			return member
 		}
 	}
-	return false
+	if !bytes.HasSuffix(environment, []byte{0}) && f.isStarting(pid) {
+		return starting
+	}
+	return stranger
+}
+
+// Columns of /proc/PID/stat after the name, which may have anything in it.
+const (
+	stateColumn = 0
+	flagsColumn = 6
+	startColumn = 19
+)
+
+const (
+	kernelThread = 0x00200000 // a flag of what has no program and never will
+	ticks        = 100        // of a second, in /proc
+)
+
+// isStarting reports whether a process without a whole environment began after the
+// family, has not ended, and is none of the kernel's.
+func (f *family) isStarting(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return false
+	}
+	columns := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+	if len(columns) <= startColumn || strings.Contains("ZX", columns[stateColumn]) {
+		return false
+	}
+	flags, _ := strconv.ParseUint(columns[flagsColumn], 10, 64) // the kernel has written a number
+	start, _ := strconv.ParseFloat(columns[startColumn], 64)    // likewise
+	return flags&kernelThread == 0 && start/ticks >= uptime()-time.Since(f.begun).Seconds()-2./ticks
+}
+
+// uptime returns the seconds since the machine has started, 0 if the kernel does
+// not say.
+func uptime() float64 {
+	text, err := os.ReadFile("/proc/uptime")
+	if err != nil {
+		return 0
+	}
+	seconds, _, _ := strings.Cut(string(text), " ")
+	value, _ := strconv.ParseFloat(seconds, 64) // 0, as above
+	return value
 }
 
 // candidates returns the ids of processes among which the members are.
