@@ -50,8 +50,8 @@ func guarded(clean Reconcile) wiring {
 	return i
 }
 
-// unowned holds on to Apps whose keys have no owner: nothing but clean deletes them. One that asks makes a key only while
-// the server says that it is held.
+// unowned holds on to Apps whose keys have no owner: nothing but clean deletes them. One that asks makes a key only
+// while the server says that it is held.
 func unowned(clean Reconcile, asks bool) wiring {
 	w := guarded(clean)
 	inner := w.reconcile()

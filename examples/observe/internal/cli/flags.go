@@ -128,7 +128,8 @@ func (s *settings) telling() *pflag.FlagSet {
 	f.BoolVarP(&s.quiet, "quiet", "q", false, "do not tell what runs")
 	f.BoolVar(&s.quiet, "no-headers", false, "the same as --quiet")
 	f.StringVar(&s.listenAddr, "listen-addr", defaultListenAddr,
-		"`address` of /livez, /readyz, /healthz, /metrics and /debug/homeostat; empty: none. Not served with --once unless given")
+		"`address` of /livez, /readyz, /healthz, /metrics and /debug/homeostat; empty: none. "+
+			"Not served with --once unless given")
 	f.BoolVar(&s.printMetricsOnExit, "print-metrics-on-exit", false, "write all metrics to standard output at the end")
 	f.StringVar(&s.logFormat, "log-format", "text", "`format` of logs on standard error: text or json")
 	f.IntVarP(&s.verbosity, "v", "v", 0, "log more with a higher `level`")

@@ -52,11 +52,12 @@ func (f *family) signal(signal syscall.Signal) {
 				found = true
 			case starting:
 				unsure = true
+			case stranger:
 			}
 		}
 		if signal == syscall.SIGKILL && !found && unsure && execs < maxExecs {
 			execs++
-			time.Sleep(execTime)
+			<-time.After(execTime)
 		} else if !found || signal != syscall.SIGKILL {
 			return
 		}
@@ -137,6 +138,9 @@ const (
 	ticks        = 100        // of a second, in /proc
 )
 
+// ended are the states of processes that have ended.
+var ended = []string{"Z", "X"}
+
 // isStarting reports whether a process without a whole environment began after the
 // family, has not ended, and is none of the kernel's.
 func (f *family) isStarting(pid int) bool {
@@ -145,7 +149,7 @@ func (f *family) isStarting(pid int) bool {
 		return false
 	}
 	columns := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
-	if len(columns) <= startColumn || strings.Contains("ZX", columns[stateColumn]) {
+	if len(columns) <= startColumn || slices.Contains(ended, columns[stateColumn]) {
 		return false
 	}
 	flags, _ := strconv.ParseUint(columns[flagsColumn], 10, 64) // the kernel has written a number
