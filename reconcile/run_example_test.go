@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -59,13 +60,21 @@ func ExampleRunAll() {
 	ctx, stop := context.WithTimeout(context.Background(), 10*time.Second)
 	defer stop()
 	in := informer.For(client.CoreV1().ConfigMaps(""), nil)
-	first, err := reconcile.New("first", in, greeter(stop), nil)
+	var both sync.WaitGroup
+	both.Add(2)
+	go func() {
+		both.Wait()
+		stop()
+	}()
+	first, err := reconcile.New("first", in, greeter(sync.OnceFunc(both.Done)), nil)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
+	looked := sync.OnceFunc(both.Done)
 	second, err := reconcile.New("second", in, reconcile.Func[*corev1.ConfigMap](
 		func(context.Context, reconcile.Request[*corev1.ConfigMap]) (reconcile.Result, error) {
+			looked()
 			return reconcile.Result{}, nil
 		}), nil)
 	if err != nil {

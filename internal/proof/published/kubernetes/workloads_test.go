@@ -84,7 +84,7 @@ func TestDeployment(t *testing.T) {
 				Strategy: appsv1.DeploymentStrategy{
 					Type: appsv1.RollingUpdateDeploymentStrategyType,
 					RollingUpdate: &appsv1.RollingUpdateDeployment{
-						MaxSurge: ptr.To(intstr.FromInt32(1)), MaxUnavailable: ptr.To(intstr.FromInt32(0)),
+						MaxSurge: new(intstr.FromInt32(1)), MaxUnavailable: new(intstr.FromInt32(0)),
 					},
 				},
 			},
@@ -130,7 +130,7 @@ func TestJob(t *testing.T) {
 			ObjectMeta: meta(),
 			Spec: batchv1.JobSpec{
 				Completions: ptr.To[int32](2), Parallelism: ptr.To[int32](1), Template: pod,
-				ManualSelector: ptr.To(true), Selector: selector(), // the simulated server makes none
+				ManualSelector: new(true), Selector: selector(), // the simulated server makes none
 				PodReplacementPolicy: ptr.To(batchv1.TerminatingOrFailed),
 			},
 		}},
