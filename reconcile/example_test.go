@@ -37,14 +37,14 @@ func Example() {
 	client := fake.NewClientset(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team-a"}})
 	ctx, stop := context.WithTimeout(context.Background(), 10*time.Second)
 	defer stop()
-	ended := make(chan error)
-	go func() { ended <- keepOwners(ctx, client) }()
-
 	changes, err := client.CoreV1().Namespaces().Watch(ctx, metav1.ListOptions{})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
+	ended := make(chan error)
+	go func() { ended <- keepOwners(ctx, client) }()
+
 	for event := range changes.ResultChan() {
 		if namespace := event.Object.(*corev1.Namespace); namespace.Annotations["owner"] != "" {
 			fmt.Println(namespace.Name, "belongs to", namespace.Annotations["owner"])

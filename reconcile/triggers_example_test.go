@@ -13,6 +13,7 @@ import (
 	"github.com/homeostat/homeostat/informer"
 	"github.com/homeostat/homeostat/patch/children"
 	"github.com/homeostat/homeostat/reconcile"
+	"github.com/homeostat/homeostat/reconcile/reconciletest/fakes"
 )
 
 // keepTokens gives every ServiceAccount a Secret, and watches both.
@@ -47,6 +48,10 @@ func ExampleOwned() {
 	client := fake.NewClientset(&corev1.ServiceAccount{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "1f"},
 	})
+	if err := fakes.Faithful(client); err != nil { // the fake alone loses what happens between a list and its watch
+		fmt.Println(err)
+		return
+	}
 	ctx, stop := context.WithTimeout(context.Background(), 10*time.Second)
 	defer stop()
 	secrets := client.CoreV1().Secrets("shop")

@@ -23,8 +23,8 @@ func (r *results) page() []byte {
 		fmt.Fprintf(&b, ", a load of %s when it began", load)
 	}
 	b.WriteString(". Medians; in brackets how many times ours it is. `cpu-` is processor time, which other programs " +
-		"of a shared machine disturb less than the clock. The other pages here say what the rows mean and where the time goes; " +
-		"their figures are of the runs that they name.\n\n![Costs of the others, as multiples of ours](ratios.svg)\n\n")
+		"of a shared machine disturb less than the clock. The other pages here say what the rows mean and where the time " +
+		"goes; their figures are of the runs that they name.\n\n![Costs of the others, as multiples of ours](ratios.svg)\n\n")
 	r.writeLost(&b)
 	order, rows := r.packages()
 	for _, pkg := range order {
