@@ -188,7 +188,7 @@ func (m *Mask) refusal(v map[string]any) []string {
 	return words
 }
 
-// metadata is the part of it that servers have in common, and what tells whether a write was one.
+// metadata is the part of it that servers have in common, and what shows whether a write was one.
 func (m *Mask) metadata(meta map[string]any) []string {
 	var words []string
 	add := func(name, field string) {

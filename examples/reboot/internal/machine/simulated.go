@@ -87,7 +87,7 @@ func (s *Simulated) Refuse(err error) {
 	s.refuse = err
 }
 
-// Off tells whether the machine is off.
+// Off reports whether the machine is off.
 func (s *Simulated) Off() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

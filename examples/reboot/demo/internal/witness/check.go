@@ -118,7 +118,7 @@ func (r *referee) replaced(l *Ledger) {
 	r.moments = nil
 }
 
-// fits tells whether there was room for the added slots, one after the other,
+// fits reports whether there was room for the added slots, one after the other,
 // while those nodes were unavailable.
 func fits(before *Ledger, added []Slot, most int64, unavailable map[string]bool) bool {
 	held := map[string]bool{}
