@@ -45,8 +45,11 @@ func TestEveryStateHasItsReason(t *testing.T) {
 		"selected by several": {[]fixture{needed}, []*api.RebootGroup{rival, queueing}, rules.StateOverlap, "the RebootGroups f and g select it, and none may reboot it until only one does: narrow a nodeSelector"},
 		"reserved, several":   {[]fixture{needed}, []*api.RebootGroup{rival, holding}, rules.StateOverlap, "RebootGroup g gives back the slot"},
 		"granted, several":    {[]fixture{annotated(protocol.Now, nowEpoch1)}, []*api.RebootGroup{rival, holding}, rules.StateGranted, "the RebootGroups f and g select it"},
-		"called off, queued": {[]fixture{needed, calledOff}, only(queueing), rules.StateRequested,
-			"called off, and not tried again before 2026-11-22T12:30:00Z, but for another request: a budget"},
+		"called off, queued": {
+			[]fixture{needed, calledOff},
+			only(queueing), rules.StateRequested,
+			"called off, and not tried again before 2026-11-22T12:30:00Z, but for another request: a budget",
+		},
 		"called off, and time":   {[]fixture{annotated(protocol.Needed, "r2"), calledOff}, only(queueing), rules.StateRequested, "number 2 of 2"},
 		"next, others held back": {[]fixture{needed}, only(others), rules.StateRequested, "number 2 of 2"},
 		"reserved":               {[]fixture{needed}, only(holding), rules.StateReserved, "has reserved a slot"},
