@@ -1,0 +1,24 @@
+package reconcile
+
+import (
+	"strconv"
+	"testing"
+
+	. "github.com/onsi/gomega"
+)
+
+func TestTheHistoryTouchedLongestAgoIsReplaced(t *testing.T) {
+	g := NewWithT(t)
+	var h histories
+	key := func(i int) Key { return Key{Name: strconv.Itoa(i)} }
+	for i := range historyKeys {
+		h.of(key(i), true)
+	}
+	first := h.of(key(0), false)
+	g.Expect(h.of(key(historyKeys), false)).To(BeNil(), "there is no room")
+	h.of(key(historyKeys), true)
+	g.Expect(h.byKey).To(HaveLen(historyKeys))
+	g.Expect(h.of(key(0), false)).To(BeIdenticalTo(first), "it was touched")
+	g.Expect(h.byKey).NotTo(HaveKey(key(1)))
+	g.Expect(h.byKey).To(HaveKey(key(2)))
+}
