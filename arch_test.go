@@ -3,10 +3,15 @@ package homeostat_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"io"
 	"maps"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -128,6 +133,47 @@ func TestPublicPackagesFitOnAScreen(t *testing.T) {
 	}
 }
 
+// methods is how many methods a type of ours may have: one with more is several.
+const methods = 25
+
+func TestNoTypeHasTooManyMethods(t *testing.T) {
+	counts := map[string]int{}
+	for _, p := range list(t) {
+		for _, file := range p.GoFiles {
+			parsed, err := parser.ParseFile(token.NewFileSet(), filepath.Join(p.Dir, file), nil, parser.SkipObjectResolution)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, d := range parsed.Decls {
+				if f, ok := d.(*ast.FuncDecl); ok && f.Recv != nil {
+					counts[p.ImportPath+"."+nameOf(f.Recv.List[0].Type)]++
+				}
+			}
+		}
+	}
+	for name, n := range counts {
+		if n > methods {
+			t.Errorf("%s has %d methods, want at most %d", name, n, methods)
+		}
+	}
+}
+
+// nameOf returns the name of the type of a receiver.
+func nameOf(e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.StarExpr:
+		return nameOf(e.X)
+	case *ast.IndexExpr:
+		return nameOf(e.X)
+	case *ast.IndexListExpr:
+		return nameOf(e.X)
+	case *ast.Ident:
+		return e.Name
+	default:
+		return fmt.Sprintf("%T", e)
+	}
+}
+
 func TestFilesOfTheDesignExist(t *testing.T) {
 	const most = 15 // files on the way of a key
 	design, err := os.ReadFile("docs/design.md")
@@ -146,8 +192,8 @@ func TestFilesOfTheDesignExist(t *testing.T) {
 }
 
 type listed struct {
-	ImportPath string
-	Imports    []string
+	ImportPath, Dir  string
+	GoFiles, Imports []string
 }
 
 func TestImportTable(t *testing.T) {
@@ -200,7 +246,7 @@ func within(path, folder string) bool {
 
 func list(t *testing.T) []listed {
 	t.Helper()
-	out, err := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Imports", "./...").Output()
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Dir,GoFiles,Imports", "./...").Output()
 	if err != nil {
 		t.Fatalf("listing packages: %v", err)
 	}

@@ -8,7 +8,7 @@ import (
 )
 
 // equalAny compares two values as they come out of a JSON decoder.
-func (w *writer) equalAny(a, b any) bool {
+func (c *comparer) equalAny(a, b any) bool {
 	switch x := a.(type) {
 	case nil:
 		return b == nil
@@ -28,34 +28,34 @@ func (w *writer) equalAny(a, b any) bool {
 		}
 	case map[string]any:
 		if y, ok := b.(map[string]any); ok {
-			return w.equalObjects(x, y)
+			return c.equalObjects(x, y)
 		}
 	case []any:
 		if y, ok := b.([]any); ok {
-			return w.equalLists(x, y)
+			return c.equalLists(x, y)
 		}
 	}
-	return b != nil && w.sameJSON(a, b)
+	return b != nil && c.sameJSON(a, b)
 }
 
-func (w *writer) equalObjects(a, b map[string]any) bool {
+func (c *comparer) equalObjects(a, b map[string]any) bool {
 	if len(a) != len(b) || (a == nil) != (b == nil) {
 		return false
 	}
 	for k, v := range a {
-		if other, ok := b[k]; !ok || !w.equalAny(v, other) {
+		if other, ok := b[k]; !ok || !c.equalAny(v, other) {
 			return false
 		}
 	}
 	return true
 }
 
-func (w *writer) equalLists(a, b []any) bool {
+func (c *comparer) equalLists(a, b []any) bool {
 	if len(a) != len(b) || (a == nil) != (b == nil) {
 		return false
 	}
 	for i := range a {
-		if !w.equalAny(a[i], b[i]) {
+		if !c.equalAny(a[i], b[i]) {
 			return false
 		}
 	}
@@ -63,11 +63,11 @@ func (w *writer) equalLists(a, b []any) bool {
 }
 
 // sameJSON compares values of other types, e.g. the numbers 1 and 1.0.
-func (w *writer) sameJSON(a, b any) bool {
+func (c *comparer) sameJSON(a, b any) bool {
 	x, errX := json.Marshal(a)
 	y, errY := json.Marshal(b)
 	if errX != nil || errY != nil {
-		w.fail(errors.Join(errX, errY))
+		c.fail(errors.Join(errX, errY))
 	}
 	return bytes.Equal(x, y)
 }

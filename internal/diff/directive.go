@@ -6,16 +6,16 @@ import (
 )
 
 // checkKey refuses a key that the server would take for a directive.
-func (w *writer) checkKey(k string) {
-	if w.style == Strategic && strings.HasPrefix(k, "$") {
-		w.fail(errUnmergeable)
+func (o *output) checkKey(k string) {
+	if o.style == Strategic && strings.HasPrefix(k, "$") {
+		o.fail(errUnmergeable)
 	}
 }
 
 // checkKeys refuses JSON with such a key, at any depth. It may refuse a few
 // strings that only look like one.
-func (w *writer) checkKeys(data []byte) {
-	if w.style != Strategic {
+func (o *output) checkKeys(data []byte) {
+	if o.style != Strategic {
 		return
 	}
 	for _, start := range []string{`"$`, `"\u0024`} {
@@ -25,7 +25,7 @@ func (w *writer) checkKeys(data []byte) {
 				break
 			}
 			if rest = behind; endsAsKey(rest) {
-				w.fail(errUnmergeable)
+				o.fail(errUnmergeable)
 				return
 			}
 		}

@@ -10,9 +10,21 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
+// comparer compares values by their JSON, without making it where it can. It keeps the first error.
+type comparer struct {
+	style Style
+	err   error
+}
+
+func (c *comparer) fail(err error) {
+	if c.err == nil {
+		c.err = err
+	}
+}
+
 // equal reports whether the JSON of both is the same. Strategic style does not tell an empty list or map
 // from none: neither does what a server stores.
-func (w *writer) equal(n *node, a, b unsafe.Pointer) bool {
+func (c *comparer) equal(n *node, a, b unsafe.Pointer) bool {
 	switch n.kind {
 	case kindString:
 		return *(*string)(a) == *(*string)(b)
@@ -22,19 +34,19 @@ func (w *writer) equal(n *node, a, b unsafe.Pointer) bool {
 		return equalNumbers(n, a, b)
 	case kindPointer:
 		pa, pb := *(*unsafe.Pointer)(a), *(*unsafe.Pointer)(b)
-		return pa == pb || pa != nil && pb != nil && w.equal(n.elem, pa, pb)
+		return pa == pb || pa != nil && pb != nil && c.equal(n.elem, pa, pb)
 	case kindStruct:
-		return w.equalStructs(n, a, b)
+		return c.equalStructs(n, a, b)
 	case kindSlice:
-		return w.equalSlices(n, (*slice)(a), (*slice)(b))
+		return c.equalSlices(n, (*slice)(a), (*slice)(b))
 	case kindBytes:
-		return bytes.Equal(*(*[]byte)(a), *(*[]byte)(b)) && (w.style == Strategic || n.null(a) == n.null(b))
+		return bytes.Equal(*(*[]byte)(a), *(*[]byte)(b)) && (c.style == Strategic || n.null(a) == n.null(b))
 	case kindMap:
-		return w.equalMaps(n, a, b)
+		return c.equalMaps(n, a, b)
 	case kindAny:
-		return w.equalAny(n.value(a).Interface(), n.value(b).Interface())
+		return c.equalAny(n.value(a).Interface(), n.value(b).Interface())
 	default:
-		return w.equalOpaque(n, a, b)
+		return c.equalOpaque(n, a, b)
 	}
 }
 
@@ -54,40 +66,40 @@ func equalNumbers(n *node, a, b unsafe.Pointer) bool {
 }
 
 // equalFields compares two members, either of which may be left out.
-func (w *writer) equalFields(f *field, a, b unsafe.Pointer) bool {
-	if !w.equal(f.node, a, b) {
+func (c *comparer) equalFields(f *field, a, b unsafe.Pointer) bool {
+	if !c.equal(f.node, a, b) {
 		return f.omitted(a) && f.omitted(b)
 	}
 	// What has the same JSON may be left out on one side alone: json.Number "0" and "", both written as 0.
 	return f.node.kind != kindOpaque && !f.omitZero || f.omitted(a) == f.omitted(b)
 }
 
-func (w *writer) equalSlices(n *node, a, b *slice) bool {
-	if a.len != b.len || w.style == JSON && (a.data == nil) != (b.data == nil) {
+func (c *comparer) equalSlices(n *node, a, b *slice) bool {
+	if a.len != b.len || c.style == JSON && (a.data == nil) != (b.data == nil) {
 		return false
 	}
 	if a.data == b.data {
 		return true
 	}
 	for i := range a.len {
-		if !w.equal(n.elem, n.index(a, i), n.index(b, i)) {
+		if !c.equal(n.elem, n.index(a, i), n.index(b, i)) {
 			return false
 		}
 	}
 	return true
 }
 
-func (w *writer) equalMaps(n *node, a, b unsafe.Pointer) bool {
+func (c *comparer) equalMaps(n *node, a, b unsafe.Pointer) bool {
 	ma, mb := *(*unsafe.Pointer)(a), *(*unsafe.Pointer)(b)
 	switch {
 	case ma == mb:
 		return true
-	case w.style == JSON && (ma == nil || mb == nil):
+	case c.style == JSON && (ma == nil || mb == nil):
 		return false
 	case n.typ == reflect.TypeFor[map[string]string]():
 		return maps.Equal(*(*map[string]string)(a), *(*map[string]string)(b))
 	case n.typ == reflect.TypeFor[corev1.ResourceList]():
-		return w.equalQuantities(*(*corev1.ResourceList)(a), *(*corev1.ResourceList)(b))
+		return equalQuantities(*(*corev1.ResourceList)(a), *(*corev1.ResourceList)(b))
 	}
 	va, vb := n.value(a), n.value(b)
 	if va.Len() != vb.Len() {
@@ -101,14 +113,14 @@ func (w *writer) equalMaps(n *node, a, b unsafe.Pointer) bool {
 		}
 		ea.Elem().Set(it.Value())
 		eb.Elem().Set(other)
-		if !w.equal(n.elem, ea.UnsafePointer(), eb.UnsafePointer()) {
+		if !c.equal(n.elem, ea.UnsafePointer(), eb.UnsafePointer()) {
 			return false
 		}
 	}
 	return true
 }
 
-func (w *writer) equalQuantities(a, b corev1.ResourceList) bool {
+func equalQuantities(a, b corev1.ResourceList) bool {
 	if len(a) != len(b) {
 		return false
 	}

@@ -10,22 +10,22 @@ type mergeKey struct {
 	number int64
 }
 
-// mergeList writes a list that the server merges, by the key of its elements or by the elements themselves.
-func (w *writer) mergeList(f *field, a, b *slice) {
+// listDiff writes a list that the server merges, by the key of its elements or by the elements themselves.
+func (w *writer) listDiff(f *field, a, b *slice) {
 	if w.equalSlices(f.node, a, b) {
 		return
 	}
-	before, after := w.keys(f, a), w.keys(f, b)
+	l := listWriter{writer: w, field: f, a: a, b: b, before: w.keys(f, a), after: w.keys(f, b)}
 	if w.err != nil {
 		return
 	}
 	if f.node.elem.kind == kindString {
-		w.mergeScalars(f, a, b, before, after)
+		l.scalars()
 	} else {
-		w.mergeElements(f, a, b, before, after)
+		l.elements()
 	}
-	if after.needsOrder(before) {
-		w.order(f, b)
+	if l.after.needsOrder(l.before) {
+		l.order()
 	}
 }
 
@@ -124,95 +124,106 @@ func keyOf(elem *node, member *field, p unsafe.Pointer) (mergeKey, bool) {
 	}
 }
 
-func (w *writer) mergeScalars(f *field, a, b *slice, before, after keyed) {
-	start := len(w.buf)
-	w.key("", f.name)
-	if !w.nested('[', ']', func() { w.without(f.node, b, after, before) }) {
-		w.buf = w.buf[:start]
+// listWriter writes how one list becomes another.
+type listWriter struct {
+	*writer
+
+	field         *field
+	a, b          *slice
+	before, after keyed // the elements of a and b
+}
+
+func (l *listWriter) scalars() {
+	f := l.field
+	start := len(l.buf)
+	l.key("", f.name)
+	if !l.nested('[', ']', func() { l.without(l.b, l.after, l.before) }) {
+		l.buf = l.buf[:start]
 	}
-	start = len(w.buf)
-	w.key(deleteScalars, f.name)
-	if !w.nested('[', ']', func() { w.without(f.node, a, before, after) }) {
-		w.buf = w.buf[:start]
+	start = len(l.buf)
+	l.key(deleteScalars, f.name)
+	if !l.nested('[', ']', func() { l.without(l.a, l.before, l.after) }) {
+		l.buf = l.buf[:start]
 	}
 }
 
 // without writes the elements of s, whose keys are own, that are not in other.
-func (w *writer) without(n *node, s *slice, own, other keyed) {
+func (l *listWriter) without(s *slice, own, other keyed) {
 	for i, key := range own.keys {
 		if other.find(key) < 0 {
-			w.comma()
-			w.whole(n.elem, n.index(s, i))
+			l.comma()
+			l.whole(l.field.node.elem, l.field.node.index(s, i))
 		}
 	}
 }
 
-func (w *writer) mergeElements(f *field, a, b *slice, before, after keyed) {
-	start := len(w.buf)
-	w.key("", f.name)
-	if !w.nested('[', ']', func() {
-		w.changed(f, a, b, before, after)
-		w.removed(f, a, before, after)
+func (l *listWriter) elements() {
+	start := len(l.buf)
+	l.key("", l.field.name)
+	if !l.nested('[', ']', func() {
+		l.changed()
+		l.removed()
 	}) {
-		w.buf = w.buf[:start]
+		l.buf = l.buf[:start]
 	}
 }
 
-func (w *writer) changed(f *field, a, b *slice, before, after keyed) {
-	elem := f.node.elem
-	for i, key := range after.keys {
-		p, start := f.node.index(b, i), len(w.buf)
-		w.comma()
-		at := before.find(key)
+func (l *listWriter) changed() {
+	list := l.field.node
+	for i, key := range l.after.keys {
+		p, start := list.index(l.b, i), len(l.buf)
+		l.comma()
+		at := l.before.find(key)
 		if at < 0 {
-			w.whole(elem, p)
+			l.whole(list.elem, p)
 			continue
 		}
-		w.buf = append(w.buf, '{')
-		w.keyMember(f, p)
-		inner := len(w.buf)
-		w.structDiff(elem, f.node.index(a, at), p, f.retain)
-		if len(w.buf) == inner {
-			w.buf = w.buf[:start]
+		l.buf = append(l.buf, '{')
+		l.keyMember(p)
+		inner := len(l.buf)
+		l.structDiff(list.elem, list.index(l.a, at), p, l.field.retain)
+		if len(l.buf) == inner {
+			l.buf = l.buf[:start]
 			continue
 		}
-		w.buf = append(w.buf, '}')
+		l.buf = append(l.buf, '}')
 	}
 }
 
-func (w *writer) removed(f *field, a *slice, before, after keyed) {
-	for i, key := range before.keys {
-		if after.find(key) >= 0 {
+func (l *listWriter) removed() {
+	for i, key := range l.before.keys {
+		if l.after.find(key) >= 0 {
 			continue
 		}
-		w.comma()
-		w.buf = append(w.buf, `{"$patch":"delete"`...)
-		w.keyMember(f, f.node.index(a, i))
-		w.buf = append(w.buf, '}')
+		l.comma()
+		l.buf = append(l.buf, `{"$patch":"delete"`...)
+		l.keyMember(l.field.node.index(l.a, i))
+		l.buf = append(l.buf, '}')
 	}
 }
 
 // keyMember writes the member that identifies the element at p.
-func (w *writer) keyMember(f *field, p unsafe.Pointer) {
-	m := f.node.elem.member(f.mergeKey)
-	w.key("", m.name)
-	w.whole(m.node, m.at(p))
+func (l *listWriter) keyMember(p unsafe.Pointer) {
+	m := l.field.node.elem.member(l.field.mergeKey)
+	l.key("", m.name)
+	l.whole(m.node, m.at(p))
 }
 
 // order writes the wanted order of the elements of b.
-func (w *writer) order(f *field, b *slice) {
-	w.key(setOrder, f.name)
-	w.buf = append(w.buf, '[')
-	for i := range b.len {
-		p := f.node.index(b, i)
-		w.comma()
-		if f.node.elem.kind == kindString {
-			w.whole(f.node.elem, p)
+func (l *listWriter) order() {
+	list := l.field.node
+	l.key(setOrder, l.field.name)
+	l.buf = append(l.buf, '[')
+	for i := range l.b.len {
+		p := list.index(l.b, i)
+		l.comma()
+		if list.elem.kind == kindString {
+			l.whole(list.elem, p)
 			continue
 		}
-		w.buf = append(w.buf, '{')
-		w.keyMember(f, p)
-		w.buf = append(w.buf, '}')
+		l.buf = append(l.buf, '{')
+		l.keyMember(p)
+		l.buf = append(l.buf, '}')
 	}
-	w.buf = append(w.buf, ']')
+	l.buf = append(l.buf, ']')
 }

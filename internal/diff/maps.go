@@ -141,10 +141,10 @@ func (n *node) emptyJSON() string {
 }
 
 // wholeMap writes a map. Its values are empty where encoding/json writes null, which would remove their keys.
-func (w *writer) wholeMap(n *node, p unsafe.Pointer) {
+func (o *output) wholeMap(n *node, p unsafe.Pointer) {
 	m := n.value(p)
 	if n.elem.emptyJSON() == "" || m.IsNil() {
-		w.marshalNew(m.Interface())
+		o.marshalNew(m.Interface())
 		return
 	}
 	filled := reflect.MakeMap(n.typ)
@@ -157,14 +157,14 @@ func (w *writer) wholeMap(n *node, p unsafe.Pointer) {
 		}
 		filled.SetMapIndex(it.Key(), v)
 	}
-	w.marshalNew(filled.Interface())
+	o.marshalNew(filled.Interface())
 }
 
 // wholeUnlessNull writes a value that was not there before: null would ask to remove it.
-func (w *writer) wholeUnlessNull(n *node, p unsafe.Pointer) {
-	at := len(w.buf)
-	w.whole(n, p)
-	if string(w.buf[at:]) == "null" {
-		w.buf = w.buf[:at]
+func (o *output) wholeUnlessNull(n *node, p unsafe.Pointer) {
+	at := len(o.buf)
+	o.whole(n, p)
+	if string(o.buf[at:]) == "null" {
+		o.buf = o.buf[:at]
 	}
 }

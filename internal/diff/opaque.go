@@ -24,7 +24,7 @@ func isFlat(t reflect.Type) bool {
 }
 
 // equalOpaque compares the JSON of two values, without making it where equal memory proves equal JSON.
-func (w *writer) equalOpaque(n *node, a, b unsafe.Pointer) bool {
+func (c *comparer) equalOpaque(n *node, a, b unsafe.Pointer) bool {
 	same := false
 	switch n.typ {
 	case reflect.TypeFor[resource.Quantity]():
@@ -43,14 +43,14 @@ func (w *writer) equalOpaque(n *node, a, b unsafe.Pointer) bool {
 	default:
 		same = reflect.DeepEqual(n.value(a).Interface(), n.value(b).Interface())
 	}
-	return same || bytes.Equal(w.opaque(n, a), w.opaque(n, b))
+	return same || bytes.Equal(c.opaque(n, a), c.opaque(n, b))
 }
 
 // opaque returns the JSON of the value at p.
-func (w *writer) opaque(n *node, p unsafe.Pointer) []byte {
+func (c *comparer) opaque(n *node, p unsafe.Pointer) []byte {
 	data, err := json.Marshal(n.value(p).Addr().Interface())
 	if err != nil {
-		w.fail(err)
+		c.fail(err)
 	}
 	return data
 }
@@ -79,12 +79,12 @@ func (w *writer) opaqueDiff(n *node, a, b unsafe.Pointer) {
 // structured reports whether data is an object or a list.
 func structured(data []byte) bool { return len(data) > 0 && (data[0] == '{' || data[0] == '[') }
 
-func (w *writer) decode(data []byte) any {
+func (c *comparer) decode(data []byte) any {
 	var v any
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()
 	if err := d.Decode(&v); err != nil {
-		w.fail(err)
+		c.fail(err)
 	}
 	return v
 }

@@ -58,7 +58,8 @@ func fast(before, after any, s Style) (Patch, error) {
 	if err != nil || n.kind != kindStruct {
 		return Patch{}, errNoPlan
 	}
-	w := writer{style: s}
+	var w writer
+	w.style = s
 	p := Patch{Style: s}
 	a, b := va.UnsafePointer(), vb.UnsafePointer()
 	for i := range n.fields {
@@ -75,11 +76,11 @@ func fast(before, after any, s Style) (Patch, error) {
 }
 
 // begin prepares the buffer for the first member of the patch.
-func (w *writer) begin() int {
-	if w.buf == nil {
-		w.buf = append(make([]byte, 0, firstBytes), '{')
+func (o *output) begin() int {
+	if o.buf == nil {
+		o.buf = append(make([]byte, 0, firstBytes), '{')
 	}
-	return len(w.buf)
+	return len(o.buf)
 }
 
 func (p *Patch) note(name string, changed bool) {
@@ -106,7 +107,7 @@ func (p *Patch) done(w *writer) (Patch, error) {
 // untyped compares two trees as they come out of a JSON decoder.
 func untyped(a, b map[string]any) (Patch, error) {
 	var p Patch
-	w := writer{}
+	var w writer
 	w.begin()
 	w.objectDiff(keepMaps(a, b))
 	if w.err == nil && len(w.buf) > 1 {

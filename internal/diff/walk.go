@@ -11,6 +11,9 @@ const (
 	deleteScalars = "$deleteFromPrimitiveList/"
 )
 
+// writer walks two objects at once and writes their difference.
+type writer struct{ output }
+
 // structDiff writes the members that differ, without braces.
 func (w *writer) structDiff(n *node, a, b unsafe.Pointer, retain bool) {
 	start := len(w.buf)
@@ -104,7 +107,7 @@ func (w *writer) added(f *field, b unsafe.Pointer) {
 func (w *writer) change(f *field, a, b unsafe.Pointer) {
 	start := len(w.buf)
 	if w.style == Strategic && f.merge && f.node.kind == kindSlice {
-		w.mergeList(f, (*slice)(a), (*slice)(b))
+		w.listDiff(f, (*slice)(a), (*slice)(b))
 		return
 	}
 	w.key("", f.name)

@@ -33,9 +33,9 @@ func (n *node) layOut() {
 func (f *field) end() uintptr { return f.offset + f.node.typ.Size() }
 
 // equalStructs compares only fields of which a word differs: the same bytes have the same JSON.
-func (w *writer) equalStructs(n *node, a, b unsafe.Pointer) bool {
+func (c *comparer) equalStructs(n *node, a, b unsafe.Pointer) bool {
 	if n.layout == nil {
-		return w.equalEachField(n, a, b)
+		return c.equalEachField(n, a, b)
 	}
 	for i := uintptr(0); i < uintptr(len(n.first)); {
 		at := i * word
@@ -48,7 +48,7 @@ func (w *writer) equalStructs(n *node, a, b unsafe.Pointer) bool {
 			if f.offset >= at+word {
 				break
 			}
-			if !w.equalFields(f, f.at(a), f.at(b)) {
+			if !c.equalFields(f, f.at(a), f.at(b)) {
 				return false
 			}
 			next = max(next, f.end()/word)
@@ -58,10 +58,10 @@ func (w *writer) equalStructs(n *node, a, b unsafe.Pointer) bool {
 	return true
 }
 
-func (w *writer) equalEachField(n *node, a, b unsafe.Pointer) bool {
+func (c *comparer) equalEachField(n *node, a, b unsafe.Pointer) bool {
 	for i := range n.fields {
 		f := &n.fields[i]
-		if !w.equalFields(f, f.at(a), f.at(b)) {
+		if !c.equalFields(f, f.at(a), f.at(b)) {
 			return false
 		}
 	}

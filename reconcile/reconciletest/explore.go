@@ -148,7 +148,7 @@ func (x *explorer) explore() {
 	if !x.refer() {
 		return
 	}
-	singles := x.singles()
+	singles := x.planner().singles()
 	x.report.Planned = (len(singles) + x.o.Shards - 1 - x.o.Shard) / x.o.Shards
 	before := x.report.Runs
 	tried := x.tryAll(singles)
@@ -157,7 +157,7 @@ func (x *explorer) explore() {
 	}
 	x.o.Budget -= x.o.singles
 	before = x.report.Runs
-	tried = x.tryAll(x.pairs())
+	tried = x.tryAll(x.planner().pairs())
 	if x.report.Pairs = x.report.Runs - before; !tried {
 		return
 	}

@@ -21,7 +21,7 @@ func Hashes(t *testing.T, c *Case) []string {
 	t.Helper()
 	x := newExplorer(t, c, nil)
 	x.refer()
-	for _, p := range x.singles() {
+	for _, p := range x.planner().singles() {
 		x.play(p, setting{seed: 1})
 	}
 	return x.hashes
@@ -44,7 +44,7 @@ func SeedHashes(t *testing.T, c *Case, seeds, times int) [][]string {
 	if !x.refer() {
 		t.Fatal(x.report.Failure)
 	}
-	singles := x.singles()
+	singles := x.planner().singles()
 	all := make([][]string, seeds)
 	for range times { // seed by seed, so that no two runs of the same are neighbours
 		for seed := range all {

@@ -11,58 +11,69 @@ import (
 // furthest is how many writes ago the caches of a restart begin at most.
 const furthest = 40
 
+// planner makes the plans of a case from its run without faults.
+type planner struct {
+	reference *outcome
+	c         *Case
+	drift     bool // of outputs, by other clients
+}
+
+func (x *explorer) planner() *planner {
+	return &planner{reference: x.reference, c: x.c, drift: !x.o.SkipDrift}
+}
+
 // singles are all plans of one deviation, the likeliest to fail first: crashes, lost replies, slow watches, restarts,
 // late actors. The others are mixed, so that a small budget has some of each.
-func (x *explorer) singles() []plan.Plan {
-	writes := x.calls(func(c *call) bool { return c.effect })
+func (p *planner) singles() []plan.Plan {
+	writes := p.calls(func(c *call) bool { return c.effect })
 	var first, rest []plan.Plan
 	for _, f := range []apisim.Fault{apisim.CrashAfter, apisim.LostReply} {
 		first = append(first, each(plan.AtCall, writes, f)...)
 	}
-	first = append(first, each(plan.AtDelivery, upTo(x.reference.deliveries), plan.Hold)...)
-	first = append(first, x.restarts()...)
-	first = append(first, each(plan.Lagging, upTo(x.reference.acts), 0)...)
+	first = append(first, each(plan.AtDelivery, upTo(p.reference.deliveries), plan.Hold)...)
+	first = append(first, p.restarts()...)
+	first = append(first, each(plan.Lagging, upTo(p.reference.acts), 0)...)
 	ends := append(each(plan.Parted, writes, 0), each(plan.Stopped, writes, 0)...)
-	if x.c.Replicas > 1 {
+	if p.c.Replicas > 1 {
 		first = append(ends, first...) // that is what several are for
 	} else {
 		rest = append(rest, ends...)
 	}
-	rest = append(rest, x.ofWrites(writes)...)
-	rest = append(rest, x.ofReads()...)
+	rest = append(rest, p.ofWrites(writes)...)
+	rest = append(rest, p.ofReads()...)
 	for _, f := range []apisim.Fault{apisim.Expired, apisim.Dropped, apisim.Duplicated} {
-		rest = append(rest, each(plan.AtDelivery, upTo(x.reference.deliveries), f)...)
+		rest = append(rest, each(plan.AtDelivery, upTo(p.reference.deliveries), f)...)
 	}
-	rest = append(rest, x.past()...)
-	if !x.o.SkipDrift {
-		rest = append(rest, x.drifts()...)
+	rest = append(rest, p.past()...)
+	if p.drift {
+		rest = append(rest, p.drifts()...)
 	}
-	if len(x.c.Workload) > 0 {
-		rest = append(rest, each(plan.Early, upTo(x.reference.decisions), 0)...)
+	if len(p.c.Workload) > 0 {
+		rest = append(rest, each(plan.Early, upTo(p.reference.decisions), 0)...)
 	}
-	return slices.Concat(first, mixed(rest), mixed(x.quieter()))
+	return slices.Concat(first, mixed(rest), mixed(p.quieter()))
 }
 
 // quieter are stops where nothing is written, and additions of other clients.
-func (x *explorer) quieter() []plan.Plan {
-	all := each(plan.Stopped, x.calls(func(c *call) bool { return !c.effect }), 0)
-	all = append(all, each(plan.Halted, upTo(x.reference.deliveries), 0)...)
-	if !x.o.SkipDrift {
-		all = append(all, each(plan.Marked, upTo(len(x.reference.written)), 0)...)
+func (p *planner) quieter() []plan.Plan {
+	all := each(plan.Stopped, p.calls(func(c *call) bool { return !c.effect }), 0)
+	all = append(all, each(plan.Halted, upTo(p.reference.deliveries), 0)...)
+	if p.drift {
+		all = append(all, each(plan.Marked, upTo(len(p.reference.written)), 0)...)
 	}
 	return all
 }
 
 // restarts are those at rest: the program finds the world as it left it, or sees one list late, or was down while the
 // workload went on, or everything has slept.
-func (x *explorer) restarts() []plan.Plan {
+func (p *planner) restarts() []plan.Plan {
 	var all []plan.Plan
-	steps := len(x.c.Workload)
-	for rest := range x.reference.states {
+	steps := len(p.c.Workload)
+	for rest := range p.reference.states {
 		all = append(all, numbered(plan.Restarted, rest+1, 0))
 	}
-	for rest := range x.reference.states {
-		for i := range len(x.reference.uses.watched) {
+	for rest := range p.reference.states {
+		for i := range len(p.reference.uses.watched) {
 			all = append(all, numbered(plan.Unsynced, rest+1, i+1))
 		}
 	}
@@ -71,29 +82,29 @@ func (x *explorer) restarts() []plan.Plan {
 			all = append(all, numbered(plan.Offline, step, n))
 		}
 	}
-	return append(all, each(plan.Asleep, upTo(len(x.reference.states)), 0)...)
+	return append(all, each(plan.Asleep, upTo(len(p.reference.states)), 0)...)
 }
 
 // ofWrites are the faults of writes that are less likely to be fatal than those of singles: nothing was written, or it
 // is written later, or another client was faster.
-func (x *explorer) ofWrites(writes []int) []plan.Plan {
+func (p *planner) ofWrites(writes []int) []plan.Plan {
 	var all []plan.Plan
 	for _, f := range []apisim.Fault{
 		apisim.CrashBefore, apisim.Conflict, apisim.Internal, apisim.Throttled, apisim.Late,
 	} {
 		all = append(all, each(plan.AtCall, writes, f)...)
 	}
-	changes := x.calls(func(c *call) bool {
+	changes := p.calls(func(c *call) bool {
 		return c.Name != "" && (c.Verb == "get" || c.effect && c.Verb != "create")
 	})
 	return append(all, each(plan.Rivalled, changes, 0)...)
 }
 
 // ofReads are what can go wrong with a read; and any call may be slow.
-func (x *explorer) ofReads() []plan.Plan {
-	reads := x.calls(func(c *call) bool { return !c.Write() })
-	lists := x.calls(func(c *call) bool { return !c.Write() && c.Verb != "get" })
-	slow := x.calls(func(c *call) bool { return c.Verb != "watch" })
+func (p *planner) ofReads() []plan.Plan {
+	reads := p.calls(func(c *call) bool { return !c.Write() })
+	lists := p.calls(func(c *call) bool { return !c.Write() && c.Verb != "get" })
+	slow := p.calls(func(c *call) bool { return c.Verb != "watch" })
 	all := each(plan.AtCall, reads, apisim.Internal)
 	all = append(all, each(plan.AtCall, lists, apisim.Expired)...)
 	return append(all, each(plan.AtCall, slow, plan.Hold)...)
@@ -101,9 +112,9 @@ func (x *explorer) ofReads() []plan.Plan {
 
 // past are restarts with caches of the past, as from an API server that lags behind: one for each write to a watched
 // resource, up to furthest.
-func (x *explorer) past() []plan.Plan {
+func (p *planner) past() []plan.Plan {
 	var all []plan.Plan
-	for rest, commits := range x.reference.commits {
+	for rest, commits := range p.reference.commits {
 		for n := range min(commits, furthest) {
 			all = append(all, numbered(plan.Restarted, rest+1, n+1))
 		}
@@ -112,14 +123,14 @@ func (x *explorer) past() []plan.Plan {
 }
 
 // drifts delete each output, and edit those that have a value which another client could edit.
-func (x *explorer) drifts() []plan.Plan {
+func (p *planner) drifts() []plan.Plan {
 	var some []int
-	for i, o := range x.reference.outputs {
+	for i, o := range p.reference.outputs {
 		if o.leaf != nil {
 			some = append(some, i+1)
 		}
 	}
-	return append(each(plan.Deleted, upTo(len(x.reference.outputs)), 0), each(plan.Edited, some, 0)...)
+	return append(each(plan.Deleted, upTo(len(p.reference.outputs)), 0), each(plan.Edited, some, 0)...)
 }
 
 // each makes a plan of each index, with the same kind of deviation and the same fault.
@@ -151,9 +162,9 @@ func mixed(all []plan.Plan) []plan.Plan {
 }
 
 // calls are the indices of the calls that want selects, in the run without faults.
-func (x *explorer) calls(want func(c *call) bool) []int {
+func (p *planner) calls(want func(c *call) bool) []int {
 	var all []int
-	for i, c := range x.reference.calls {
+	for i, c := range p.reference.calls {
 		if want(c) {
 			all = append(all, i+1)
 		}
@@ -164,31 +175,31 @@ func (x *explorer) calls(want func(c *call) bool) []int {
 // pairs are, first, an output that is deleted or edited while its watch ends: what happens then gives no event. Then
 // come a crash or a lost reply together with a slow watch, for a program that has forgotten, or does not know, what it
 // wrote, and does not see it either; and a slow watch while the workload goes on. No other pairs find as much.
-func (x *explorer) pairs() []plan.Plan {
-	return append(x.unseenDrifts(), mixed(append(x.forgotten(), x.overtaken()...))...)
+func (p *planner) pairs() []plan.Plan {
+	return append(p.unseenDrifts(), mixed(append(p.forgotten(), p.overtaken()...))...)
 }
 
 // unseenDrifts end the watch at the first event after the workload: that of the drift.
-func (x *explorer) unseenDrifts() []plan.Plan {
+func (p *planner) unseenDrifts() []plan.Plan {
 	var all []plan.Plan
-	if x.o.SkipDrift {
+	if !p.drift {
 		return nil
 	}
-	for _, p := range x.drifts() {
+	for _, d := range p.drifts() {
 		for _, f := range []apisim.Fault{apisim.Expired, apisim.Dropped} {
-			all = append(all, plan.Plan{p[0], {At: plan.AtDelivery, Index: x.reference.deliveries + 1, Fault: f}})
+			all = append(all, plan.Plan{d[0], {At: plan.AtDelivery, Index: p.reference.deliveries + 1, Fault: f}})
 		}
 	}
 	return all
 }
 
 // overtaken holds a watch back, and lets the next step come a little later.
-func (x *explorer) overtaken() []plan.Plan {
+func (p *planner) overtaken() []plan.Plan {
 	var all []plan.Plan
-	if len(x.c.Workload) == 0 {
+	if len(p.c.Workload) == 0 {
 		return nil
 	}
-	for i, decision := range x.reference.delivered {
+	for i, decision := range p.reference.delivered {
 		for _, later := range []int{1, 3, 6} {
 			all = append(all, plan.Plan{
 				{At: plan.AtDelivery, Index: i + 1, Fault: plan.Hold}, {At: plan.Early, Index: decision + later},
@@ -199,10 +210,10 @@ func (x *explorer) overtaken() []plan.Plan {
 }
 
 // forgotten are a crash or a lost reply, each together with each slow watch.
-func (x *explorer) forgotten() []plan.Plan {
+func (p *planner) forgotten() []plan.Plan {
 	var all []plan.Plan
-	for _, i := range x.calls(func(c *call) bool { return c.effect }) {
-		for d := range x.reference.deliveries {
+	for _, i := range p.calls(func(c *call) bool { return c.effect }) {
+		for d := range p.reference.deliveries {
 			for _, f := range []apisim.Fault{apisim.CrashAfter, apisim.LostReply} {
 				all = append(all, plan.Plan{
 					{At: plan.AtCall, Index: i, Fault: f}, {At: plan.AtDelivery, Index: d + 1, Fault: plan.Hold},

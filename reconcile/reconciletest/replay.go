@@ -70,7 +70,7 @@ func Fuzz(f *testing.F, c *Case, o *Options) {
 			t.Fatal(x.report.Failure)
 		}
 		x.reference, x.masked = known.reference, known.masked
-		if !x.try(seeded(int(seed)+1, x.singles())) {
+		if !x.try(seeded(int(seed)+1, x.planner().singles())) {
 			t.Error(x.report.Failure)
 		}
 	})

@@ -158,7 +158,7 @@ func (x *explorer) with(c plan.Cut) *explorer {
 // alike are plans of the same kinds of deviations, at other places: with less in the world, calls and events have other
 // numbers.
 func (x *explorer) alike(p plan.Plan) []plan.Plan {
-	singles := x.singles()
+	singles := x.planner().singles()
 	all := []plan.Plan{p}
 	for i, d := range p {
 		var next []plan.Plan

@@ -60,7 +60,7 @@ func newCommand(name string, out, errOut *command.Output) *cobra.Command {
 			s.listenAddrIsGiven = c.Flags().Changed("listen-addr")
 			return s.run(args, c.ArgsLenAtDash(), out, errOut)
 		},
-		ValidArgsFunction: s.completeResource,
+		ValidArgsFunction: s.connection.completeResource,
 		SilenceErrors:     true, SilenceUsage: true,
 		Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: name},
 	}
@@ -118,12 +118,12 @@ func completion(root *cobra.Command) *cobra.Command {
 }
 
 // completeResource asks the server what there is.
-func (s *settings) completeResource(_ *cobra.Command, args []string, prefix string,
+func (c *connection) completeResource(_ *cobra.Command, args []string, prefix string,
 ) ([]cobra.Completion, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveDefault // files: the command
 	}
-	config, _, err := s.connection.config()
+	config, _, err := c.config()
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}

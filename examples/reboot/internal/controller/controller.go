@@ -31,13 +31,11 @@ type GroupClient interface {
 
 // A Controller keeps the ledgers of all groups, and grants what they allow.
 type Controller struct {
-	options    Options
-	nodes      NodeClient
-	groups     GroupClient
-	nodeCache  *informer.Informer[*corev1.Node]
-	groupCache *informer.Informer[*api.RebootGroup]
-	control    *reconcile.Controller
-	recorder   *recorder
+	world
+
+	options  Options
+	control  *reconcile.Controller
+	recorder *recorder
 }
 
 // New returns a controller that has not started. Errors: every fault of the
@@ -52,12 +50,14 @@ func New(nodes NodeClient, groups GroupClient, o *Options) (*Controller, error) 
 		return nil, fmt.Errorf("making the reboot controller: %w", err)
 	}
 	c := &Controller{
-		options:    options,
-		nodes:      nodes,
-		groups:     groups,
-		nodeCache:  informer.For(nodes, &informer.Options{DropManagedFields: true}),
-		groupCache: informer.For(groups, &informer.Options{DropManagedFields: true}),
-		recorder:   newRecorder(options.Events, options.EventInterval),
+		world: world{
+			nodes:      nodes,
+			groups:     groups,
+			nodeCache:  informer.For(nodes, &informer.Options{DropManagedFields: true}),
+			groupCache: informer.For(groups, &informer.Options{DropManagedFields: true}),
+		},
+		options:  options,
+		recorder: newRecorder(options.Events, options.EventInterval),
 	}
 	control, err := reconcile.New(options.Name, c.groupCache, reconcile.Func[*api.RebootGroup](c.reconcile),
 		&reconcile.Options{

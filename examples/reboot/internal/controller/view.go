@@ -1,15 +1,12 @@
 package controller
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/homeostat/homeostat/examples/reboot/api"
@@ -75,74 +72,6 @@ func place(v *view, n *corev1.Node, holder string) {
 		return
 	}
 	v.members = append(v.members, n)
-}
-
-func (c *Controller) cachedGroups() []*api.RebootGroup {
-	return slices.Collect(c.groupCache.Snapshot().All())
-}
-
-func (c *Controller) cachedNodes() []*corev1.Node {
-	var nodes []*corev1.Node
-	for n := range c.nodeCache.Snapshot().All() {
-		nodes = append(nodes, n)
-	}
-	return nodes
-}
-
-func (c *Controller) liveNodes(ctx context.Context) ([]*corev1.Node, error) {
-	list, err := c.nodes.List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return nil, fmt.Errorf("listing nodes: %w", err)
-	}
-	nodes := make([]*corev1.Node, 0, len(list.Items))
-	for i := range list.Items {
-		nodes = append(nodes, &list.Items[i])
-	}
-	return nodes, nil
-}
-
-func (c *Controller) liveGroups(ctx context.Context) ([]*api.RebootGroup, error) {
-	list, err := c.groups.List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return nil, fmt.Errorf("listing RebootGroups: %w", err)
-	}
-	groups := make([]*api.RebootGroup, 0, len(list.Items))
-	for i := range list.Items {
-		groups = append(groups, &list.Items[i])
-	}
-	return groups, nil
-}
-
-// ledger returns the live group of that name, and all groups as of the same moment. It
-// is nil if there is none.
-func (c *Controller) ledger(ctx context.Context, name string) (*api.RebootGroup, []*api.RebootGroup, error) {
-	groups, err := c.liveGroups(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	for _, g := range groups {
-		if g.Name == name {
-			return g, groups, nil
-		}
-	}
-	return nil, groups, nil
-}
-
-// liveNode returns nil when there is no such node.
-func (c *Controller) liveNode(ctx context.Context, name string) (*corev1.Node, error) {
-	node, err := c.nodes.Get(ctx, name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading node %q: %w", name, err)
-	}
-	return node, nil
-}
-
-func (c *Controller) cachedNode(name string) *corev1.Node {
-	node, _ := c.nodeCache.Get(types.NamespacedName{Name: name}) // nil if there is none
-	return node
 }
 
 // closed says why nothing may start in the group, or "".

@@ -14,39 +14,39 @@ import (
 const finalizer = "reboot.homeostat.dev/ledger"
 
 // patchNode edits a node that was read live: it must be as it was read.
-func (c *Controller) patchNode(ctx context.Context, node *corev1.Node, edit func(*corev1.Node) error) error {
+func (w *world) patchNode(ctx context.Context, node *corev1.Node, edit func(*corev1.Node) error) error {
 	next := node.DeepCopy()
 	if err := edit(next); err != nil {
 		return err
 	}
-	_, err := patch.Merge(ctx, patch.ClusterScoped(c.nodes), node, &patch.Options{Lock: true}, func(n *corev1.Node) {
+	_, err := patch.Merge(ctx, patch.ClusterScoped(w.nodes), node, &patch.Options{Lock: true}, func(n *corev1.Node) {
 		n.Annotations = next.Annotations
 	})
 	return err
 }
 
 // patchStatus edits the status of a group: it must be as it was read.
-func (c *Controller) patchStatus(
+func (w *world) patchStatus(
 	ctx context.Context, group *api.RebootGroup, edit func(*api.RebootGroupStatus),
 ) error {
-	_, err := patch.Merge(ctx, patch.ClusterScoped(c.groups), group, &patch.Options{Lock: true, Subresource: "status"},
+	_, err := patch.Merge(ctx, patch.ClusterScoped(w.groups), group, &patch.Options{Lock: true, Subresource: "status"},
 		func(g *api.RebootGroup) { edit(&g.Status) })
 	return err
 }
 
 // guard puts the finalizer on a group, so that its ledger outlives its deletion.
-func (c *Controller) guard(ctx context.Context, group *api.RebootGroup) error {
-	_, err := patch.Merge(ctx, patch.ClusterScoped(c.groups), group, &patch.Options{Lock: true},
+func (w *world) guard(ctx context.Context, group *api.RebootGroup) error {
+	_, err := patch.Merge(ctx, patch.ClusterScoped(w.groups), group, &patch.Options{Lock: true},
 		func(g *api.RebootGroup) { g.Finalizers = append(g.Finalizers, finalizer) })
 	return err
 }
 
 // letGo takes the finalizer off a group that is being deleted and has no slots.
-func (c *Controller) letGo(ctx context.Context, group *api.RebootGroup) error {
+func (w *world) letGo(ctx context.Context, group *api.RebootGroup) error {
 	if len(group.Status.Slots) > 0 || !slices.Contains(group.Finalizers, finalizer) {
 		return nil
 	}
-	_, err := patch.Merge(ctx, patch.ClusterScoped(c.groups), group, &patch.Options{Lock: true},
+	_, err := patch.Merge(ctx, patch.ClusterScoped(w.groups), group, &patch.Options{Lock: true},
 		func(g *api.RebootGroup) {
 			g.Finalizers = slices.DeleteFunc(g.Finalizers, func(f string) bool { return f == finalizer })
 		})

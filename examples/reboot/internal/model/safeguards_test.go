@@ -176,7 +176,7 @@ func groupUnlocked(edits ...overlay.Edit) []overlay.Edit {
 		overlay.Edit{File: write, Old: "edit func(*api.RebootGroupStatus),\n) error {", New: `edit func(*api.RebootGroupStatus), unlocked ...bool,
 ) error {
 	if len(unlocked) > 0 {
-		live, err := c.groups.Get(ctx, group.Name, metav1.GetOptions{})
+		live, err := w.groups.Get(ctx, group.Name, metav1.GetOptions{})
 		if err != nil {
 			return err
 		}

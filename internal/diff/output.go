@@ -1,0 +1,102 @@
+package diff
+
+import (
+	"encoding/json"
+	"errors"
+	"strconv"
+	"unsafe"
+)
+
+// errUnmergeable ends a strategic patch that could be misread: lists
+// without a unique merge key, values whose shape the server does not know.
+var errUnmergeable = errors.New("cannot be merged by key")
+
+// output is JSON that is being written.
+type output struct {
+	comparer
+
+	buf []byte
+}
+
+// key writes the name of a member of the current object.
+func (o *output) key(prefix, name string) {
+	o.comma()
+	if prefix == "" {
+		o.text(name)
+	} else {
+		o.text(prefix + name)
+	}
+	o.buf = append(o.buf, ':')
+}
+
+func (o *output) comma() {
+	if last := o.buf[len(o.buf)-1]; last != '{' && last != '[' {
+		o.buf = append(o.buf, ',')
+	}
+}
+
+func (o *output) raw(data []byte) { o.buf = append(o.buf, data...) }
+
+func (o *output) null() { o.buf = append(o.buf, "null"...) }
+
+// text writes s as JSON.
+func (o *output) text(s string) { o.buf = AppendString(o.buf, s) }
+
+// AppendString appends s as JSON.
+func AppendString(buf []byte, s string) []byte {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
+			quoted, _ := json.Marshal(s) // which fails for no string
+			return append(buf, quoted...)
+		}
+	}
+	buf = append(buf, '"')
+	buf = append(buf, s...)
+	return append(buf, '"')
+}
+
+func (o *output) marshal(v any) {
+	data, err := json.Marshal(v)
+	if err != nil {
+		o.fail(err)
+		return
+	}
+	o.raw(data)
+}
+
+// whole writes the value at p as encoding/json does.
+func (o *output) whole(n *node, p unsafe.Pointer) {
+	switch n.kind {
+	case kindString:
+		o.text(*(*string)(p))
+	case kindBool:
+		o.buf = strconv.AppendBool(o.buf, *(*bool)(p))
+	case kindInt:
+		o.buf = strconv.AppendInt(o.buf, n.value(p).Int(), 10)
+	case kindMap:
+		o.wholeMap(n, p)
+	default:
+		o.marshalNew(n.value(p).Addr().Interface())
+	}
+}
+
+// marshalNew writes a value that may hold maps, with keys of any kind.
+func (o *output) marshalNew(v any) {
+	start := len(o.buf)
+	o.marshal(v)
+	o.checkKeys(o.buf[start:])
+}
+
+// nested writes open, then f, then closing. If f writes nothing, it removes open
+// and returns false.
+func (o *output) nested(open, closing byte, f func()) bool {
+	o.buf = append(o.buf, open)
+	start := len(o.buf)
+	f()
+	if len(o.buf) == start {
+		o.buf = o.buf[:start-1]
+		return false
+	}
+	o.buf = append(o.buf, closing)
+	return true
+}
