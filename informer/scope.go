@@ -91,7 +91,10 @@ func (i *Informer[T]) Resource() schema.GroupResource {
 // resourceFor returns the resource that a source reads, by its client or else by
 // the Go type.
 func resourceFor[T Object](s source) schema.GroupVersionResource {
-	if kind, _, ok := builtIn(reflect.TypeFor[T]()); ok && s.resource.Resource == "" {
+	if s.resource.Resource != "" {
+		return s.resource
+	}
+	if kind, _, ok := builtIn(reflect.TypeFor[T]()); ok {
 		plural, _ := meta.UnsafeGuessKindToResource(kind)
 		return plural
 	}

@@ -15,7 +15,7 @@ import (
 
 // reconcileContext is the context of one reconcile: its deadline, its logger and
 // the recorder of its writes in a single allocation. Timer and logger are made at
-// their first use.
+// their first use, and kept: client-go asks for the logger several times a request.
 type reconcileContext struct {
 	parent   context.Context
 	item     queue.Item[Key]
@@ -27,7 +27,9 @@ type reconcileContext struct {
 	reported *inspect.Attempt // for after
 
 	recorder
-	inner context.Context // nil until Done or Err is called; guarded by mu
+	// Guarded by mu.
+	inner  context.Context // nil until Done or Err is called
+	logged struct{ key, value any }
 }
 
 // Deadline returns the end of Options.ReconcileTimeout, or that of the parent if it
@@ -63,16 +65,24 @@ func (t *reconcileContext) Value(key any) any {
 		return t
 	}
 	t.mu.Lock()
-	from := t.inner
+	from, logged := t.inner, t.logged
 	t.mu.Unlock()
+	if logged.key != nil && logged.key == key {
+		return logged.value
+	}
 	if from == nil {
 		from = t.parent
 	}
 	value := from.Value(key)
-	if logger, ok := value.(logr.Logger); ok && logger.GetSink() != nil {
-		return t.logger(logger)
+	logger, ok := value.(logr.Logger)
+	if !ok || logger.GetSink() == nil {
+		return value
 	}
-	return value
+	logged.key, logged.value = key, t.logger(logger)
+	t.mu.Lock()
+	t.logged = logged
+	t.mu.Unlock()
+	return logged.value
 }
 
 // logger adds the key, the attempt and its causes to base.

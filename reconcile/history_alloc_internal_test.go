@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes/fake"
@@ -53,4 +55,19 @@ func TestAReconcileWithoutAnEffectIsOneAllocation(t *testing.T) {
 		once()
 	}
 	g.Expect(testing.AllocsPerRun(100, once)).To(BeNumerically("<=", 1))
+}
+
+// Client-go asks for it several times a request.
+func TestTheLoggerOfAReconcileIsMadeOnce(t *testing.T) {
+	g := NewWithT(t)
+	c := &Controller{queue: newTestQueue(g)}
+	c.queue.Add(Key{Name: "a"})
+	item, err := c.queue.Get(t.Context())
+	g.Expect(err).NotTo(HaveOccurred())
+	var logged []string
+	log := funcr.New(func(_, args string) { logged = append(logged, args) }, funcr.Options{})
+	ctx := &reconcileContext{recorder: recorder{control: c}, item: item, parent: logr.NewContext(t.Context(), log)}
+	g.Expect(testing.AllocsPerRun(100, func() { logr.FromContextOrDiscard(ctx) })).To(BeZero())
+	logr.FromContextOrDiscard(ctx).Info("hello")
+	g.Expect(logged).To(ConsistOf(ContainSubstring(`"name"="a"`)))
 }

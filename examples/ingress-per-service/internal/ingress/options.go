@@ -61,7 +61,7 @@ func (o *Options) withDefaults() (Options, error) {
 }
 
 func (o *Options) hostOf(namespace, name string) (string, error) {
-	host := strings.NewReplacer("{{.Namespace}}", namespace, "{{.Name}}", name).Replace(o.Host)
+	host := strings.ReplaceAll(strings.ReplaceAll(o.Host, "{{.Namespace}}", namespace), "{{.Name}}", name)
 	if strings.Contains(host, "{{") {
 		return "", fmt.Errorf("host %q: only {{.Namespace}} and {{.Name}} are replaced", host)
 	}
