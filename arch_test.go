@@ -56,7 +56,7 @@ var table = map[string][]string{
 	"cluster": {"informer", "internal"},
 	// A whole program.
 	"operator": {
-		"cluster", "leader", "leader/shard", "metrics", "reconcile", "status",
+		"cluster", "leader", "leader/fence", "leader/shard", "metrics", "reconcile", "status",
 	},
 	// What writes one. It links none of them.
 	"operator/new": {},

@@ -53,8 +53,10 @@ func TestContract(t *testing.T) {
 		},
 		"A kind that the server does not have under its name ends the program before any controller runs.":                        TestAWrongKindEndsTheProgram,
 		"With --leader-elect every cluster is fenced: what Setup's controllers write is refused once the Lease may have expired.": TestEveryClusterIsFenced,
-		"SIGTERM and SIGINT drain; a second one ends the process at once.":                                                        TestASecondSignalEndsTheProcess,
-		"The probes answer until everything has drained.":                                                                         TestProbesAnswerWhileItDrains,
+		"A program with a FencingPolicy prints, with --print-fencing-policy, the admission policy about what its leader writes, and " +
+			"nothing runs.": TestThePolicyIsAboutWhatTheLeaderWrites,
+		"SIGTERM and SIGINT drain; a second one ends the process at once.": TestASecondSignalEndsTheProcess,
+		"The probes answer until everything has drained.":                  TestProbesAnswerWhileItDrains,
 		"What runs beside the controllers runs until they have drained; its error ends the program.": func(t *testing.T) {
 			TestWhatRunsBesideRunsUntilTheyHaveDrained(t)
 			TestAnErrorBesideEndsTheProgram(t)

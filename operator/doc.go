@@ -19,6 +19,8 @@
 //     any controller runs.
 //   - With --leader-elect every cluster is fenced: what Setup's controllers write is
 //     refused once the Lease may have expired.
+//   - A program with a FencingPolicy prints, with --print-fencing-policy, the admission
+//     policy about what its leader writes, and nothing runs.
 //   - SIGTERM and SIGINT drain; a second one ends the process at once. The probes
 //     answer until everything has drained.
 //   - The last Events are sent before the end, which waits at most 5 seconds for them.

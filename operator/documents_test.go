@@ -18,7 +18,10 @@ func TestTheFlagsAreDocumented(t *testing.T) {
 	t.Setenv("POD_NAMESPACE", "of-the-pod")
 	t.Setenv("POD_NAME", "of-this-pod")
 	var help bytes.Buffer
-	program := operator.Program{Name: "test", Clusters: []string{"west"}, Setup: begins, Flags: func(*flag.FlagSet) {}}
+	program := operator.Program{
+		Name: "test", Clusters: []string{"west"}, Setup: begins, Flags: func(*flag.FlagSet) {},
+		FencingPolicy: operator.FencingPolicy,
+	}
 	g.Expect(program.Main([]string{"--help"}, &help)).To(BeZero())
 	flags := map[string]string{} // name and default, as --help has them
 	entry := regexp.MustCompile(`(?m)^  -([a-z-]+).*\n((?:    .*\n?)*)`)

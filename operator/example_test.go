@@ -94,6 +94,31 @@ func ExampleProgram_profiles() {
 	// 2
 }
 
+// --print-fencing-policy prints the policy; a test of the program can look at it.
+func ExampleFencingPolicy() {
+	program := operator.Program{
+		Name:          "labeller",
+		Needs:         []string{"list,watch,patch namespaces"},
+		FencingPolicy: operator.FencingPolicy,
+		Setup: func(env operator.Env) ([]*reconcile.Controller, error) {
+			return labeller(env.Cluster, env.Options())
+		},
+	}
+	policy, err := program.FencingPolicy(program, "tools/labeller-account")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	comment, manifest, _ := strings.Cut(policy, "\n")
+	fmt.Println(comment)
+	fmt.Println(strings.Contains(manifest, `request.userInfo.username == "system:serviceaccount:tools:labeller-account"`))
+	fmt.Println(strings.Contains(manifest, "- namespaces\n"), strings.Contains(manifest, "name: labeller.tools\n"))
+	// Output:
+	// # The API server refuses what a replica of labeller writes with the account tools/labeller-account unless it holds the Lease.
+	// true
+	// true true
+}
+
 // Further clusters have flags of their own, and needs may be on one of them. The
 // writes to all of them are fenced by the Lease in the first one.
 func ExampleProgram_clusters() {

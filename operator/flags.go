@@ -27,6 +27,7 @@ type flags struct {
 
 	leaseNamespace string
 	identity       string // on the Lease
+	policyFor      string // the service account to print the policy for
 }
 
 // parse reads the command line.
@@ -94,13 +95,14 @@ func (f *flags) define(p Program) *flag.FlagSet {
 		f.clusters[name] = fs.String(clusterFlag(name), "", "`file` that names the cluster "+name)
 	}
 	if p.Replicas != AllWork {
-		f.lease(fs, p.Replicas)
+		f.lease(fs, p.Replicas, p.FencingPolicy != nil)
 	}
 	fs.DurationVar(&f.startup, "startup-timeout", time.Minute, "how long to wait for the API server at the start")
 	return fs
 }
 
-func (f *flags) lease(fs *flag.FlagSet, r Replicas) {
+// lease defines the flags of the election; prints adds that of the policy.
+func (f *flags) lease(fs *flag.FlagSet, r Replicas, prints bool) {
 	usage := "work only while holding the Lease of this program's name"
 	if r == AllShare {
 		usage = "share the work with the other replicas, by Leases that begin with this program's name"
@@ -112,6 +114,10 @@ func (f *flags) lease(fs *flag.FlagSet, r Replicas) {
 	host, _ := os.Hostname() // an empty identity is refused when it is needed
 	fs.StringVar(&f.identity, "leader-elect-identity", cmp.Or(os.Getenv("POD_NAME"), host),
 		"`name` of this replica on the Lease")
+	if prints {
+		fs.StringVar(&f.policyFor, "print-fencing-policy", "", "print the admission policy by which the API server itself "+
+			"refuses what replicas without the Lease write, whose Pods have the service account `namespace/name`, and exit")
+	}
 }
 
 // ownNamespace is that of the Pod, or empty outside of one.
@@ -143,7 +149,7 @@ func (p Program) validate(f *flags, rest []string) error {
 		errs = append(errs, fmt.Errorf("--startup-timeout is %v: must be more than 0", f.startup))
 	}
 	for _, name := range p.Clusters {
-		if *f.clusters[name] == "" && !f.version {
+		if *f.clusters[name] == "" && !f.version && f.policyFor == "" {
 			errs = append(errs, fmt.Errorf("--%s is empty: name the kubeconfig of cluster %s", clusterFlag(name), name))
 		}
 	}

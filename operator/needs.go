@@ -21,7 +21,8 @@ type permission struct {
 	without string // what there is not without it; empty if the program cannot do without it
 }
 
-func (p permission) String() string {
+// path is the resource with its group and subresource.
+func (p permission) path() string {
 	resource := p.Resource
 	if p.Group != "" {
 		resource += "." + p.Group
@@ -29,6 +30,11 @@ func (p permission) String() string {
 	if p.Subresource != "" {
 		resource += "/" + p.Subresource
 	}
+	return resource
+}
+
+func (p permission) String() string {
+	resource := p.path()
 	if p.Name != "" {
 		resource += " " + p.Name
 	}

@@ -25,6 +25,7 @@ func Controller() operator.Program {
 		Needs: []string{
 			"get,list,watch,patch nodes", "get,list,watch,create,patch " + groups, "patch " + groups + "/status",
 		},
+		FencingPolicy: operator.FencingPolicy,
 		Flags: func(fs *flag.FlagSet) {
 			fs.DurationVar(&options.StuckAfter, "stuck-after", controller.DefaultStuckAfter,
 				"how long a slot may be held before the condition Stuck says so")
