@@ -172,6 +172,27 @@ func TestEveryProgramHasAMonitoredOverlay(t *testing.T) {
 	}
 }
 
+// Another apply must not take back what the autoscaler has set, and its metrics are those of the adapter's rules.
+func TestTheAutoscalerHasTheReplicas(t *testing.T) {
+	text, err := render(root+"/examples/ingress-per-service/overlays/autoscaled", "")
+	if err != nil || bytes.Contains(text, []byte("\n  replicas:")) || !bytes.Contains(text, []byte("kind: PodMonitor")) {
+		t.Errorf("the overlay sets the replicas, or has no metrics: %v\n%s", err, text)
+	}
+	rules, err := os.ReadFile(root + "/examples/monitoring/adapter.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := regexp.MustCompile(`(?m)^        name: (controller_\w+)$`).FindAllSubmatch(text, -1)
+	if len(asked) != 2 {
+		t.Errorf("the autoscaler asks for %q", asked)
+	}
+	for _, metric := range asked {
+		if !bytes.Contains(rules, []byte("as: "+string(metric[1])+"\n")) {
+			t.Errorf("no rule of the adapter makes %s", metric[1])
+		}
+	}
+}
+
 // The one of docs/operating.md.
 func TestImagesOfOnesOwnAreAKustomization(t *testing.T) {
 	text, err := render("testdata/yours", "")
