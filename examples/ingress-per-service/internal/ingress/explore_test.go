@@ -19,6 +19,7 @@ import (
 
 	"github.com/homeostat/homeostat/examples/ingress-per-service/internal/ingress"
 	"github.com/homeostat/homeostat/examples/internal/stage"
+	"github.com/homeostat/homeostat/names"
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
 )
 
@@ -101,7 +102,9 @@ func TestAMassDeletionSparesWhatIsThereAgain(t *testing.T) {
 	reconciletest.Explore(t, &reconciletest.Case{
 		Objects: []runtime.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "d"}}},
 		Run: func(env *reconciletest.Env) error {
-			c, err := ingress.New(stage.Client(env.Config()), &events.FakeRecorder{}, nil)
+			// All go at once while the program is down, which the safety limit of sweeps is there to stop.
+			unlimited := &ingress.Options{Sweep: names.Options{MaxShare: 1}}
+			c, err := ingress.New(stage.Client(env.Config()), &events.FakeRecorder{}, unlimited)
 			if err != nil {
 				return err
 			}
