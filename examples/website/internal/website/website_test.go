@@ -2,7 +2,9 @@ package website_test
 
 import (
 	"context"
+	"errors"
 	"os"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -232,6 +234,25 @@ func TestADeploymentOfAnotherClientIsLeftAlone(t *testing.T) {
 		w.createSite("shop", "one")
 		w.Expect(w.ready("shop").Message).To(ContainSubstring("it exists, and no owner controls it"))
 		w.Expect(w.deployment("shop").Spec).To(Equal(theirs.Spec))
+	})
+}
+
+// No event follows a status that was not written: only the error makes it try again.
+func TestAStatusThatIsRefusedIsWrittenLater(t *testing.T) {
+	inFixture(t, func(w *fixture) {
+		var refuses atomic.Bool
+		synctest.Wait() // nothing reads the reactors now
+		w.websites.PrependReactor("patch", "websites", func(a clienttesting.Action) (bool, runtime.Object, error) {
+			return a.GetSubresource() == "status" && refuses.Load(), nil, apierrors.NewInternalError(errors.New("not now"))
+		})
+		w.createSecret("one", "first")
+		w.createSite("shop", "one")
+		refuses.Store(true)
+		w.rollout("shop")
+		w.Expect(w.ready("shop").Message).To(Equal("0 of 1 replicas are available"))
+		refuses.Store(false)
+		<-time.After(5 * time.Minute)
+		w.Expect(w.ready("shop").Status).To(Equal(metav1.ConditionTrue))
 	})
 }
 
