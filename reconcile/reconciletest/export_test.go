@@ -89,3 +89,21 @@ func BudgetOf(o *Options) (time.Duration, bool, error) {
 
 // Share reads the part of a process from a text.
 func Share(o *Options, text string) error { return o.share(text) }
+
+// Alike returns the tokens' plans that the plan of a text may become when it is made smaller.
+func Alike(t *testing.T, c *Case, text string) []string {
+	t.Helper()
+	x := newExplorer(t, c, nil)
+	if !x.refer() {
+		t.Fatal(x.report.Failure)
+	}
+	p, err := plan.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for _, other := range x.alike(p) {
+		all = append(all, other.String())
+	}
+	return all
+}

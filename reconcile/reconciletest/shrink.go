@@ -163,12 +163,11 @@ func (x *explorer) alike(p plan.Plan) []plan.Plan {
 	for i, d := range p {
 		var next []plan.Plan
 		for _, single := range singles {
-			at := single[0]
-			if at.At != d.At || at.Fault != d.Fault || len(next) >= mostPlaces {
+			if !single[0].Like(d) || len(next) >= mostPlaces {
 				continue
 			}
 			other := slices.Clone(p)
-			other[i] = at
+			other[i] = single[0]
 			next = append(next, other)
 		}
 		all = append(all, next...)

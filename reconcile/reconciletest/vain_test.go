@@ -50,6 +50,10 @@ func TestTheShareIsReported(t *testing.T) {
 
 // In CI green means that every single deviation was tried, unless the test says how long it may take.
 func TestTheEnvironmentHasTheBudget(t *testing.T) {
+	usual := time.Minute
+	if testing.Short() {
+		usual = 2 * time.Second
+	}
 	for name, c := range map[string]struct {
 		given        time.Duration
 		ci, variable string
@@ -57,9 +61,9 @@ func TestTheEnvironmentHasTheBudget(t *testing.T) {
 		strict       bool
 		err          string
 	}{
-		"nothing":         {0, "", "", time.Minute, false, ""},
+		"nothing":         {0, "", "", usual, false, ""},
 		"the test":        {time.Second, "", "", time.Second, false, ""},
-		"CI":              {0, "true", "", time.Minute, true, ""},
+		"CI":              {0, "true", "", usual, true, ""},
 		"the test in CI":  {time.Second, "true", "", time.Second, false, ""},
 		"the environment": {time.Second, "", "90s", 90 * time.Second, true, ""},
 		"a typing error":  {0, "", "90", 0, false, `RECONCILETEST_BUDGET="90": must be a duration`},

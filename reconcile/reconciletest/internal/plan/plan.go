@@ -63,6 +63,12 @@ var kinds = map[byte]struct {
 	Lagging:    {words: "the actor of act %d is late"},
 }
 
+// Like reports whether two deviations differ at most in where they strike, and how much. A restart with caches of the
+// past is not like one without.
+func (d Deviation) Like(o Deviation) bool {
+	return d.At == o.At && d.Fault == o.Fault && (d.At != Restarted || (d.N == 0) == (o.N == 0))
+}
+
 var faultCodes = map[string]apisim.Fault{
 	"": Hold, "500": apisim.Internal, "409": apisim.Conflict, "429": apisim.Throttled, "refused": apisim.Unreachable,
 	"lost": apisim.LostReply, "late": apisim.Late, "before": apisim.CrashBefore, "after": apisim.CrashAfter,

@@ -72,18 +72,21 @@ var deviationHints = map[byte]string{
 // hint names the usual reason for a finding at the end of a trace; "" if there is none.
 func hint(p plan.Plan, f *Finding, trace []string) string {
 	_, unsynced := p.First(plan.Unsynced)
+	compared := f.Oracle == State || f.Oracle == Goal
 	switch {
 	case strings.Contains(f.Text, NoControllers):
 		return ""
-	case f.Oracle == Tail && unsynced:
+	case unsynced && (f.Oracle == Tail || compared):
 		return syncedFirst
+	case compared && len(p) == 1 && p[0].At == plan.Restarted && p[0].N == 0: // no cache was old
+		return forgotten
 	case f.Oracle == Tail && (strings.Contains(f.Text, "again: create") || strings.Contains(f.Text, "again: delete")):
 		return forgotten
 	case f.Oracle == Rest && strings.Contains(strings.Join(trace[max(len(trace)-showLoop, 0):], ""), "collect garbage: "):
 		return collected
 	case oracleHints[f.Oracle] != "":
 		return oracleHints[f.Oracle]
-	case (f.Oracle == State || f.Oracle == Goal) && strings.Contains(f.Text, "-*"):
+	case compared && strings.Contains(f.Text, "-*"):
 		return generated
 	}
 	for _, d := range p {

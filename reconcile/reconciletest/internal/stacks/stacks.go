@@ -98,12 +98,18 @@ func inner(function string) bool {
 	return !nested || !strings.Contains(root, ".") || libraries.MatchString(strings.TrimPrefix(function, "created by "))
 }
 
+// ofModule reports whether a file is of another module. Its folder has the module's version in its name wherever modules
+// are kept, also in a binary that is built with -trimpath.
+func ofModule(file string) bool {
+	return strings.Contains(file, "@v") || strings.Contains(file, "/vendor/")
+}
+
 // place is where the program waits: its innermost frame that is neither of Go nor of a library; "" for none.
 func place(stack string) string {
 	lines := strings.Split(stack, "\n")
 	for i, l := range lines {
 		file, isFile := strings.CutPrefix(l, "\t")
-		if !isFile || i == 0 || strings.Contains(file, "/pkg/mod/") || inner(lines[i-1]) {
+		if !isFile || i == 0 || ofModule(file) || inner(lines[i-1]) {
 			continue
 		}
 		file, _, _ = strings.Cut(file, " +")
