@@ -54,7 +54,8 @@ type Case struct {
 	Goal func(w *World) error
 	// Ignore lists what may differ from the run without faults, and may be written at any time: fields such as
 	// "status.lastProbeTime", each with everything below it. An element of a list is "spec.rules[0]", all of them
-	// "spec.rules[*]". "secrets data.token" is the field of one resource, "jobs.batch *" all there is of its objects, and
+	// "spec.rules[*]"; in a status, where their order does not count, "status.conditions[Ready]", by its type or name.
+	// "secrets data.token" is the field of one resource, "jobs.batch *" all there is of its objects, and
 	// "secrets metadata.name" says that the program makes up their names.
 	Ignore []string
 	// Roles are the YAML files with the Roles and ClusterRoles of the program, such as "../../deploy/rbac.yaml". A call

@@ -1,7 +1,6 @@
 package state
 
 import (
-	"fmt"
 	"maps"
 	"reflect"
 	"regexp"
@@ -15,7 +14,7 @@ import (
 // the program made up; [*] stands for every element of a list.
 type Ignore []string
 
-var index = regexp.MustCompile(`\[\d+\]`)
+var index = regexp.MustCompile(`\[[^\]*]*\]`)
 
 // has reports whether a field of a resource's objects is ignored.
 func (g Ignore) has(resource, path string) bool {
@@ -69,8 +68,12 @@ func (g Ignore) differ(resource, path string, a, b any) bool {
 	if !isList || !both || len(s) != len(t) {
 		return !reflect.DeepEqual(a, b)
 	}
+	names := elements(path, s)
+	if !slices.Equal(names, elements(path, t)) {
+		return true
+	}
 	for i := range s {
-		if g.differ(resource, fmt.Sprintf("%s[%d]", path, i), s[i], t[i]) {
+		if g.differ(resource, path+names[i], s[i], t[i]) {
 			return true
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net"
 	"regexp"
 	"slices"
 	"strings"
@@ -78,6 +79,9 @@ func Of(all []Located, ignore Ignore) State {
 		n.resource = l.Resource
 		titles[i] = l.Resource + " " + n.name(l.Object)
 		n.placeholders[string(l.Object.GetUID())] = "uid of " + titles[i]
+		if ip, _, _ := unstructured.NestedString(l.Object.Object, "spec", "clusterIP"); net.ParseIP(ip) != nil {
+			n.placeholders[ip] = "address of " + titles[i]
+		}
 	}
 	for i, l := range all {
 		n.out[titles[i]], n.resource = "there", l.Resource
@@ -170,15 +174,56 @@ func (n *normalizer) flatten(title, path string, v any) {
 			n.flatten(title, path+"."+k, sub)
 		}
 	case []any:
+		names := elements(path, t)
 		for i, sub := range t {
-			n.flatten(title, fmt.Sprintf("%s[%d]", path, i), sub)
+			n.flatten(title, path+names[i], sub)
 		}
 	case string:
 		n.out[title+path] = n.text(t)
+	case int64:
+		n.out[title+path] = fmt.Sprint(t)
+		if n.resource == "services" && strings.HasSuffix(path, "odePort") && t >= firstNodePort {
+			n.out[title+path] = "a port of the nodes"
+		}
 	default:
 		text, _ := json.Marshal(v)
 		n.out[title+path] = string(text)
 	}
+}
+
+// firstNodePort begins those that the server chooses from.
+const firstNodePort = 30000
+
+// elements names the elements of a list: "[0]" by its place, or "[Ready]" by its type or name in a status, where the
+// order is that in which they have come.
+func elements(path string, list []any) []string {
+	if strings.HasPrefix(path, "status.") {
+		for _, key := range []string{"type", "name"} {
+			if names := namesBy(key, list); names != nil {
+				return names
+			}
+		}
+	}
+	names := make([]string, len(list))
+	for i := range names {
+		names[i] = fmt.Sprintf("[%d]", i)
+	}
+	return names
+}
+
+// namesBy are the elements' values of a key; nil if one has none, or that of another.
+func namesBy(key string, list []any) []string {
+	names := make([]string, len(list))
+	for i, v := range list {
+		m, _ := v.(map[string]any)
+		value, _ := m[key].(string)
+		name := "[" + value + "]"
+		if value == "" || slices.Contains(names, name) {
+			return nil
+		}
+		names[i] = name
+	}
+	return names
 }
 
 func (n *normalizer) text(s string) string {

@@ -34,3 +34,63 @@ func TestANameIsGeneratedOnlyIfTheServerHasMadeIt(t *testing.T) {
 		})
 	}
 }
+
+func conditions(types ...string) map[string]any {
+	var list []any
+	for _, kind := range types {
+		list = append(list, map[string]any{"type": kind, "status": "True", "lastProbeTime": "now " + kind})
+	}
+	return map[string]any{"status": map[string]any{"conditions": list}, "metadata": map[string]any{"name": "a"}}
+}
+
+func stateOf(o map[string]any, ignore state.Ignore) state.State {
+	return state.Of([]state.Located{{Resource: "sites.example.com", Object: &unstructured.Unstructured{Object: o}}}, ignore)
+}
+
+func TestTheOrderOfConditionsIsNoDifference(t *testing.T) {
+	g := gomega.NewWithT(t)
+	one, other := conditions("Ready", "Synced"), conditions("Synced", "Ready")
+	g.Expect(stateOf(one, nil).Diff(stateOf(other, nil), nil)).To(gomega.BeEmpty())
+	g.Expect(stateOf(one, nil)).To(gomega.HaveKeyWithValue("sites.example.com a: status.conditions[Synced].status", "True"))
+
+	more := conditions("Ready")
+	g.Expect(stateOf(one, nil).Diff(stateOf(more, nil), nil)).To(gomega.HaveEach(gomega.ContainSubstring("[Synced]")))
+	twice := conditions("Ready", "Ready") // no names: by their places
+	g.Expect(stateOf(twice, nil)).To(gomega.HaveKey("sites.example.com a: status.conditions[1].status"))
+
+	spec := map[string]any{"metadata": map[string]any{"name": "a"}, "spec": one["status"]} // there the order is a wish
+	swapped := map[string]any{"metadata": map[string]any{"name": "a"}, "spec": other["status"]}
+	g.Expect(stateOf(spec, nil).Diff(stateOf(swapped, nil), nil)).NotTo(gomega.BeEmpty())
+}
+
+func TestAConditionIsIgnoredByItsType(t *testing.T) {
+	for _, entry := range []string{"status.conditions[Ready].lastProbeTime", "status.conditions[*].lastProbeTime"} {
+		t.Run(entry, func(t *testing.T) {
+			g, ignore := gomega.NewWithT(t), state.Ignore{entry}
+			old, fresh := conditions("Ready"), conditions("Ready")
+			fresh["status"].(map[string]any)["conditions"].([]any)[0].(map[string]any)["lastProbeTime"] = "later"
+			g.Expect(stateOf(old, ignore).Diff(stateOf(fresh, ignore), nil)).To(gomega.BeEmpty())
+			g.Expect(ignore.Matters("sites.example.com", &unstructured.Unstructured{Object: old},
+				&unstructured.Unstructured{Object: fresh})).To(gomega.BeFalse())
+			g.Expect(ignore.Matters("sites.example.com", &unstructured.Unstructured{Object: conditions("Ready", "Synced")},
+				&unstructured.Unstructured{Object: conditions("Synced", "Ready")})).To(gomega.BeTrue(), "it is a write")
+		})
+	}
+}
+
+// The server chooses them, and in another run another.
+func TestAddressesAndPortsOfServicesAreNoDifference(t *testing.T) {
+	g := gomega.NewWithT(t)
+	service := func(ip string, port int64) state.State {
+		return state.Of([]state.Located{{Resource: "services", Object: &unstructured.Unstructured{Object: map[string]any{
+			"metadata": map[string]any{"namespace": "d", "name": "a"},
+			"spec": map[string]any{
+				"clusterIP": ip, "clusterIPs": []any{ip},
+				"ports": []any{map[string]any{"port": int64(80), "nodePort": port}},
+			},
+		}}}}, nil)
+	}
+	g.Expect(service("10.0.0.1", 30001).Diff(service("10.0.0.2", 30002), nil)).To(gomega.BeEmpty())
+	g.Expect(service("10.0.0.1", 30001).Diff(service("None", 30001), nil)).NotTo(gomega.BeEmpty())
+	g.Expect(service("10.0.0.1", 30001).Diff(service("10.0.0.1", 0), nil)).NotTo(gomega.BeEmpty())
+}
