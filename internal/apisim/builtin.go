@@ -67,7 +67,6 @@ func parseBuiltin(f []string) Resource {
 	r.builtin = builtin{
 		typed: true, noGeneration: true, selectors: selectable(group, f[1]),
 		statusOnPayload: firstStatus(f[1]), rules: rulesOf(group, f[1]),
-		defaults: defaults[group+"/"+f[1]],
 	}
 	for _, flag := range f[3:] {
 		r.set(flag)

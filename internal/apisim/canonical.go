@@ -3,6 +3,7 @@ package apisim
 import (
 	"encoding/base64"
 	"fmt"
+	"reflect"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -17,7 +18,6 @@ func canonical(r *Resource, obj object) (object, error) {
 		if r.Resource == "secrets" {
 			sealSecret(obj)
 		}
-		setDefaults(r, obj)
 		typed, err := scheme.Scheme.New(r.gvk())
 		if err != nil {
 			return nil, apierrors.NewInternalError(fmt.Errorf("making a %s: %w", r.Kind, err))
@@ -26,6 +26,7 @@ func canonical(r *Resource, obj object) (object, error) {
 			return nil, apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: %v",
 				r.Kind, r.Version, r.Kind, err))
 		}
+		knownDefaults().apply(reflect.ValueOf(typed))
 		if obj, err = runtime.DefaultUnstructuredConverter.ToUnstructured(typed); err != nil {
 			return nil, apierrors.NewInternalError(fmt.Errorf("encoding a %s: %w", r.Kind, err))
 		}
@@ -39,6 +40,18 @@ func canonical(r *Resource, obj object) (object, error) {
 			delete(m, field)
 		}
 	}
+	return obj, nil
+}
+
+// blank is an object of a kind in which nothing is set, as its Go type encodes to.
+func blank(r *Resource) (object, error) {
+	obj := object{}
+	if typed, err := scheme.Scheme.New(r.gvk()); err == nil && r.builtin.typed {
+		if obj, err = runtime.DefaultUnstructuredConverter.ToUnstructured(typed); err != nil {
+			return nil, fmt.Errorf("encoding a %s: %w", r.Kind, err)
+		}
+	}
+	obj["apiVersion"], obj["kind"] = r.apiVersion(), r.Kind
 	return obj, nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/onsi/gomega"
 
@@ -25,10 +26,12 @@ func customResources() []apisim.Resource {
 func TestConformance(t *testing.T) {
 	for _, file := range scenarios(t) {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-			g := gomega.NewWithT(t)
-			sim, err := apisim.New(&apisim.Options{Resources: customResources(), Lifecycle: true})
-			g.Expect(err).NotTo(gomega.HaveOccurred())
-			compare(t, file, conformance.Play(t, sim.Admin(), file))
+			synctest.Test(t, func(t *testing.T) {
+				g := gomega.NewWithT(t)
+				sim, err := apisim.New(&apisim.Options{Resources: customResources(), Lifecycle: true})
+				g.Expect(err).NotTo(gomega.HaveOccurred())
+				compare(t, file, conformance.Play(t, sim.Admin(), file))
+			})
 		})
 	}
 }

@@ -140,9 +140,9 @@ func (x *exchange) insert(obj object) (*stored, error) {
 	if !x.t.res.builtin.noGeneration && m["generation"] == nil && x.t.res.Resource != "csidrivers" {
 		m["generation"] = int64(1)
 	}
-	prepare(&x.t.res, obj)
+	x.prepare(obj)
 	if !x.loading {
-		complete(&x.t.res, obj)
+		x.complete(obj)
 	}
 	obj, err := canonical(&x.t.res, obj)
 	if err != nil {
@@ -171,15 +171,23 @@ func (x *exchange) insert(obj object) (*stored, error) {
 	return fresh, nil
 }
 
-// prepare sets what the server itself sets on new objects of a kind.
-func prepare(r *Resource, obj object) {
+// prepare sets what no object of a kind is without, also one that is loaded.
+func (x *exchange) prepare(obj object) {
+	r := &x.t.res
 	if first := r.builtin.statusOnPayload; first != nil && obj["status"] == nil {
 		obj["status"] = clone(first)
 	}
-	if !r.builtin.typed || r.Resource != "namespaces" {
-		return
+	switch r.groupResource() {
+	case schema.GroupResource{Resource: "namespaces"}:
+		prepareNamespace(obj, metaOf(obj))
+	case schema.GroupResource{Resource: "services"}:
+		x.s.allocate(asObject(obj["spec"]), nil)
+	case schema.GroupResource{Group: "batch", Resource: "jobs"}:
+		identifyJob(obj, metaOf(obj))
 	}
-	m := metaOf(obj)
+}
+
+func prepareNamespace(obj, m object) {
 	marks, _ := m["labels"].(object)
 	if marks == nil {
 		marks = object{}
@@ -189,8 +197,9 @@ func prepare(r *Resource, obj object) {
 	obj["spec"] = object{"finalizers": []any{"kubernetes"}}
 }
 
-// complete adds what the server adds to what a caller creates: the finalizers of storage, and the identity of a Job.
-func complete(r *Resource, obj object) {
+// complete adds what the server adds to what a caller creates: the finalizers of storage, and what is admitted of Pods.
+func (x *exchange) complete(obj object) {
+	r := &x.t.res
 	if !r.builtin.typed {
 		return
 	}
@@ -201,12 +210,8 @@ func complete(r *Resource, obj object) {
 		if list, _ := m["finalizers"].([]any); !slices.Contains(list, any(f)) {
 			m["finalizers"] = append(list, f)
 		}
-	case "jobs":
-		identifyJob(obj, m)
-	case "replicationcontrollers":
-		if m["labels"] == nil {
-			carryOrDrop(m, asObject(find(obj, "spec.template")), "labels")
-		}
+	case "pods":
+		x.s.admitPod(asObject(obj["spec"]))
 	}
 }
 

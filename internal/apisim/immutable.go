@@ -125,7 +125,7 @@ func changed(obj, old object, paths []string) field.ErrorList {
 			shown = p
 		}
 		now, was := find(obj, p), find(old, p)
-		if was == nil && p == "spec.clusterIP" || reflect.DeepEqual(now, was) {
+		if p == "spec.clusterIP" && (now == nil || was == nil) || reflect.DeepEqual(now, was) {
 			continue
 		}
 		if forbidden {

@@ -58,8 +58,10 @@ var alwaysRules = map[string]func(obj object) field.ErrorList{
 	"apps/statefulsets":       workload,
 	"apps/daemonsets":         workload,
 	"/replicationcontrollers": counts("spec.replicas", "spec.minReadySeconds"),
-	"batch/jobs": counts("spec.parallelism", "spec.completions",
-		"spec.backoffLimit", "spec.ttlSecondsAfterFinished"),
+	"batch/jobs": func(obj object) field.ErrorList {
+		return append(counts("spec.parallelism", "spec.completions", "spec.backoffLimit",
+			"spec.ttlSecondsAfterFinished")(obj), selected(obj)...)
+	},
 	"coordination.k8s.io/leases": func(obj object) field.ErrorList {
 		errs := counts("spec.leaseTransitions")(obj)
 		if n, set := find(obj, "spec.leaseDurationSeconds").(int64); set && n <= 0 {
@@ -107,9 +109,9 @@ func service(obj object) field.ErrorList {
 		p := asObject(v)
 		if n := number(p, "port"); n < 1 || n > 65535 {
 			errs = append(errs, field.Invalid(path.Index(i).Child("port"), n, "must be between 1 and 65535, inclusive"))
-			if target := p["targetPort"]; target == nil || target == int64(0) {
-				errs = append(errs, field.Invalid(path.Index(i).Child("targetPort"), n, "is the port"))
-			}
+		}
+		if n, is := p["targetPort"].(int64); is && (n < 1 || n > 65535) {
+			errs = append(errs, field.Invalid(path.Index(i).Child("targetPort"), n, "must be between 1 and 65535, inclusive"))
 		}
 		if len(ports) > 1 && text(p, "name") == "" {
 			errs = append(errs, field.Required(path.Index(i).Child("name"), ""))
@@ -274,9 +276,9 @@ func podSpec(spec object, path *field.Path) field.ErrorList {
 }
 
 // workload checks a selector and the template that it has to match.
-func workload(obj object) field.ErrorList {
-	path := pathOf("spec.template.spec")
-	errs := counts("spec.replicas", "spec.minReadySeconds", "spec.revisionHistoryLimit")(obj)
+// selected holds a selector against the labels of the template.
+func selected(obj object) field.ErrorList {
+	var errs field.ErrorList
 	var selector metav1.LabelSelector
 	raw, _ := json.Marshal(find(obj, "spec.selector"))
 	if find(obj, "spec.selector") == nil {
@@ -296,6 +298,13 @@ func workload(obj object) field.ErrorList {
 				"`selector` does not match template `labels`"))
 		}
 	}
+	return errs
+}
+
+func workload(obj object) field.ErrorList {
+	path := pathOf("spec.template.spec")
+	errs := counts("spec.replicas", "spec.minReadySeconds", "spec.revisionHistoryLimit")(obj)
+	errs = append(errs, selected(obj)...)
 	if p := find(obj, "spec.template.spec.restartPolicy"); p != nil && p != "Always" {
 		errs = append(errs, field.NotSupported(path.Child("restartPolicy"), p, []string{"Always"}))
 	}

@@ -33,7 +33,6 @@ type builtin struct {
 	review          bool              // is answered, not stored: create only
 	selectors       map[string]string // selectable field → its value where the object has none
 	statusOnPayload map[string]any    // what a new object's status starts with
-	defaults        map[string]any
 	rules           rules
 }
 

@@ -218,7 +218,7 @@ func (x subresource) finalize() (*output, error) {
 	}
 	obj := clone(have.obj)
 	carry(metaOf(obj), metaOf(sent), "labels", "annotations", "ownerReferences")
-	prepare(&x.t.res, obj)
+	prepareNamespace(obj, metaOf(obj))
 	spec, _ := sent["spec"].(object)
 	obj["spec"] = object{}
 	if list, _ := spec["finalizers"].([]any); len(list) > 0 {

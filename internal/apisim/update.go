@@ -135,8 +135,8 @@ func (x *exchange) merge(have *stored, obj object) (object, error) {
 	}
 	was := have.meta()
 	keepMeta(metaOf(obj), was)
-	if spec := asObject(obj["spec"]); x.t.res.builtin.typed && x.t.res.Resource == "services" && spec["clusterIP"] == nil {
-		carry(spec, asObject(old["spec"]), "clusterIP")
+	if x.t.res.groupResource() == (schema.GroupResource{Resource: "services"}) {
+		x.s.allocate(asObject(obj["spec"]), asObject(old["spec"]))
 	}
 	obj, err := canonical(&x.t.res, obj)
 	if err != nil {

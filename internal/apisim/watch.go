@@ -41,6 +41,9 @@ func (s *Server) watch(ctx context.Context, r *request) (*watcher, error) {
 	w.id = s.watchIDs
 	if seconds, _ := strconv.Atoi(r.query.Get("timeoutSeconds")); seconds > 0 {
 		w.timer = time.AfterFunc(time.Duration(seconds)*time.Second, w.timeout)
+		if seconds > 2 && w.bookmarks && !w.gated { // of a gated watch the scheduler decides
+			time.AfterFunc(time.Duration(seconds-2)*time.Second, w.farewell)
+		}
 	}
 	s.watches = append(s.watches, w)
 	return w, nil
@@ -60,7 +63,7 @@ func (s *store) startWatch(w *watcher, r *request) error {
 		return err
 	}
 	if initial || from == 0 {
-		return s.startAnew(w, r, initial)
+		return s.startAnew(w, r)
 	}
 	w.seen = from
 	missed, there := w.table.since(from)
@@ -76,7 +79,7 @@ func (s *store) startWatch(w *watcher, r *request) error {
 }
 
 // startAnew queues the objects that are there, and what came since they were cached.
-func (s *store) startAnew(w *watcher, r *request, initial bool) error {
+func (s *store) startAnew(w *watcher, r *request) error {
 	version := s.version
 	if r.query.Get("resourceVersion") == "0" {
 		version = s.cached(w.table, r.Client)
@@ -86,8 +89,9 @@ func (s *store) startAnew(w *watcher, r *request, initial bool) error {
 			w.push(delivery{typ: watch.Added, obj: o, version: version})
 		}
 	}
-	if initial && w.bookmarks {
+	if w.bookmarks {
 		w.push(delivery{typ: watch.Bookmark, version: version, initialEnd: true})
+		w.complete = version
 	}
 	w.seen = version
 	missed, _ := w.table.since(version)
@@ -146,15 +150,21 @@ func (d *delivery) payload(w *watcher) ([]byte, error) {
 	case watch.Error:
 		return json.Marshal(d.failure)
 	case watch.Bookmark:
-		kind, version := res.Kind, res.apiVersion()
-		if w.metadataOnly {
-			kind, version = "PartialObjectMetadata", metav1.SchemeGroupVersion.String()
-		}
 		m := object{"resourceVersion": formatVersion(d.version)}
 		if d.initialEnd {
 			m["annotations"] = object{metav1.InitialEventsAnnotationKey: "true"}
 		}
-		return json.Marshal(object{"kind": kind, "apiVersion": version, "metadata": m})
+		if w.metadataOnly {
+			return json.Marshal(object{
+				"kind": "PartialObjectMetadata", "apiVersion": metav1.SchemeGroupVersion.String(), "metadata": m,
+			})
+		}
+		obj, err := blank(res)
+		if err != nil {
+			return nil, err
+		}
+		obj["metadata"] = m
+		return json.Marshal(obj)
 	}
 	if w.metadataOnly {
 		return partial(d.obj)

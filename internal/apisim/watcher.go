@@ -27,12 +27,13 @@ type watcher struct {
 	timer  *time.Timer
 	wake   chan struct{}
 
-	pending []delivery // not released yet
-	ready   []byte     // released, not read yet
-	seen    int64      // the version up to which all was released
-	last    bool       // the stream ends after what is pending
-	ended   bool
-	cause   error // why it ended; nil: properly
+	pending  []delivery // not released yet
+	ready    []byte     // released, not read yet
+	seen     int64      // the version up to which all was released
+	complete int64      // the version of the bookmark that ends what was there; 0: there was none
+	last     bool       // the stream ends after what is pending
+	ended    bool
+	cause    error // why it ended; nil: properly
 }
 
 // offer queues what a commit means to this watcher: it may enter or leave the selection.
@@ -105,6 +106,17 @@ func (w *watcher) end(cause error) {
 		w.timer.Stop()
 	}
 	w.signal()
+}
+
+// farewell is the bookmark that comes two seconds before the end. There is none if nothing has changed since the one that
+// ended the state that was there.
+func (w *watcher) farewell() {
+	w.server.mu.Lock()
+	defer w.server.mu.Unlock()
+	since, _ := w.table.since(w.complete)
+	if !w.ended && !w.last && (w.complete == 0 || len(since) > 0) {
+		w.push(delivery{typ: watch.Bookmark, version: w.server.version})
+	}
 }
 
 func (w *watcher) timeout() {

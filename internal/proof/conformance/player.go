@@ -22,7 +22,7 @@ import (
 func Golden(file string) string { return strings.TrimSuffix(file, ".txt") + ".golden" }
 
 // player plays one scenario: blocks of a request line, "[as NAME] METHOD PATH [TYPE]", and a body; and
-// "watch NAME PATH" and "events NAME COUNT". $ns is a namespace of its own; ${NAME.uid}, ${NAME.rv} and
+// "watch NAME PATH", "events NAME COUNT" and "end NAME", what comes until the server ends the watch. $ns is a namespace of its own; ${NAME.uid}, ${NAME.rv} and
 // ${NAME.continue} are of the answer that was kept under the name.
 type player struct {
 	t       *testing.T
@@ -93,6 +93,9 @@ func (p *player) step(ctx context.Context, block string) {
 		return
 	case "events":
 		p.events(ctx, f[1], f[2])
+		return
+	case "end":
+		p.end(ctx, f[1])
 		return
 	}
 	media := ""
@@ -208,4 +211,24 @@ func (p *player) events(ctx context.Context, name, count string) {
 		}
 	}
 	p.out.WriteString("\n")
+}
+
+// end writes what comes until the end. Of the same bookmarks, which the real server sends once or twice, it writes one.
+func (p *player) end(ctx context.Context, name string) {
+	for last := ""; ; {
+		select {
+		case line, ok := <-p.watches[name]:
+			if !ok {
+				p.out.WriteString("the end\n\n")
+				return
+			}
+			if shown := p.mask.Show([]byte(line)); shown != last {
+				p.out.WriteString(shown + "\n")
+				last = shown
+			}
+		case <-ctx.Done():
+			p.t.Errorf("watch %s does not end", name)
+			return
+		}
+	}
 }

@@ -223,8 +223,13 @@ func (m *Mask) moved(meta map[string]any) string {
 }
 
 func (m *Mask) words(s string) string {
-	return generated.ReplaceAllString(strings.ReplaceAll(fmt.Sprint(m.text(s, "")), `"`, ""), "$$ns-*")
+	s = strings.ReplaceAll(fmt.Sprint(m.text(s, "")), `"`, "")
+	s = allocated.ReplaceAllString(s, "$1*")
+	return generated.ReplaceAllString(s, "$$ns-*")
 }
+
+// allocated are the addresses and ports that a server chooses.
+var allocated = regexp.MustCompile(`(clusterIPs?:\[?10\.0\.|odePort:)[0-9.]+`)
 
 var generated = regexp.MustCompile(`\$ns-[a-z0-9]{5}\b`)
 

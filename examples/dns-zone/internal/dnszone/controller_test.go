@@ -111,7 +111,6 @@ func TestServicesWithAnIPHaveRecords(t *testing.T) {
 		w.create(service("web", "10.0.0.1"))
 		w.Expect(w.text()).To(Equal(with(2, "web 10.0.0.1")))
 		w.create(service("headless", "None"))
-		w.create(service("none"))
 		external := service("external", "10.0.0.7")
 		external.Spec.Type, external.Spec.ExternalName = corev1.ServiceTypeExternalName, "example.org"
 		w.create(external)
