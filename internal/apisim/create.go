@@ -140,9 +140,9 @@ func (x *exchange) insert(obj object) (*stored, error) {
 	if !x.t.res.builtin.noGeneration && m["generation"] == nil && x.t.res.Resource != "csidrivers" {
 		m["generation"] = int64(1)
 	}
-	x.prepare(obj)
+	prepare(x.s, &x.t.res, obj)
 	if !x.loading {
-		x.complete(obj)
+		complete(x.s, &x.t.res, obj)
 	}
 	obj, err := canonical(&x.t.res, obj)
 	if err != nil {
@@ -172,8 +172,7 @@ func (x *exchange) insert(obj object) (*stored, error) {
 }
 
 // prepare sets what no object of a kind is without, also one that is loaded.
-func (x *exchange) prepare(obj object) {
-	r := &x.t.res
+func prepare(s *store, r *Resource, obj object) {
 	if first := r.builtin.statusOnPayload; first != nil && obj["status"] == nil {
 		obj["status"] = clone(first)
 	}
@@ -181,7 +180,7 @@ func (x *exchange) prepare(obj object) {
 	case schema.GroupResource{Resource: "namespaces"}:
 		prepareNamespace(obj, metaOf(obj))
 	case schema.GroupResource{Resource: "services"}:
-		x.s.allocate(asObject(obj["spec"]), nil)
+		s.allocated.allocate(asObject(obj["spec"]), nil)
 	case schema.GroupResource{Group: "batch", Resource: "jobs"}:
 		identifyJob(obj, metaOf(obj))
 	}
@@ -198,8 +197,7 @@ func prepareNamespace(obj, m object) {
 }
 
 // complete adds what the server adds to what a caller creates: the finalizers of storage, and what is admitted of Pods.
-func (x *exchange) complete(obj object) {
-	r := &x.t.res
+func complete(s *store, r *Resource, obj object) {
 	if !r.builtin.typed {
 		return
 	}
@@ -211,7 +209,7 @@ func (x *exchange) complete(obj object) {
 			m["finalizers"] = append(list, f)
 		}
 	case "pods":
-		x.s.admitPod(asObject(obj["spec"]))
+		admitPod(s.tables, asObject(obj["spec"]))
 	}
 }
 

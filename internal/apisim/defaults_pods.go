@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -102,11 +103,11 @@ func (d *defaulters) volumes() {
 }
 
 // admitPod adds what the server's admission gives a new Pod: a priority, and a while on a node that is lost.
-func (s *store) admitPod(spec object) {
+func admitPod(tables map[schema.GroupVersionResource]*table, spec object) {
 	if spec == nil {
 		return
 	}
-	if priority, known := s.priority(text(spec, "priorityClassName")); known {
+	if priority, known := priorityOf(tables, text(spec, "priorityClassName")); known {
 		spec["priority"] = priority
 		if spec["preemptionPolicy"] == nil {
 			spec["preemptionPolicy"] = string(corev1.PreemptLowerPriority)
@@ -128,13 +129,13 @@ func tolerates(toleration object, taint string) bool {
 	return (key == taint || key == "") && (effect == "NoExecute" || effect == "")
 }
 
-// priority is that of a class; none for one that is not there, which the real server refuses.
-func (s *store) priority(class string) (priority int64, known bool) {
+// priorityOf is that of a class; none for one that is not there, which the real server refuses.
+func priorityOf(tables map[schema.GroupVersionResource]*table, class string) (priority int64, known bool) {
 	builtin := map[string]int64{"": 0, "system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 	if priority, known = builtin[class]; known {
 		return priority, true
 	}
-	classes := s.tables[schedulingv1.SchemeGroupVersion.WithResource("priorityclasses")]
+	classes := tables[schedulingv1.SchemeGroupVersion.WithResource("priorityclasses")]
 	if have := classes.objects[types.NamespacedName{Name: class}]; have != nil {
 		return number(have.obj, "value"), true
 	}

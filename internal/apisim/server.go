@@ -35,7 +35,8 @@ type store struct {
 	served       []Resource
 	version      int64 // the resourceVersion of the last write
 	random       *rand.Rand
-	serial       serials
+	uids         int64
+	allocated    allocator
 	frozen       map[string]int64 // by client: the resourceVersion that its cached reads show
 	watches      []*watcher
 	watchIDs     int
@@ -44,9 +45,6 @@ type store struct {
 	runningHooks bool
 	hooks        []func(Event)
 }
-
-// serials count what the server makes up.
-type serials struct{ uids, addresses, ports int64 }
 
 // New returns a server that holds nothing but, with [Options.Lifecycle], the usual namespaces.
 func New(o *Options) (*Server, error) {
@@ -121,9 +119,9 @@ func (s *store) Objects(resource schema.GroupVersionResource) []*unstructured.Un
 func (s *store) Resources() []Resource { return s.served }
 
 func (s *store) newUID() string {
-	s.serial.uids++
+	s.uids++
 	return fmt.Sprintf("%08x-%04x-4%03x-8%03x-%012x", s.random.Uint32(), s.random.Uint32()&0xffff,
-		s.random.Uint32()&0xfff, s.random.Uint32()&0xfff, s.serial.uids)
+		s.random.Uint32()&0xfff, s.random.Uint32()&0xfff, s.uids)
 }
 
 const suffixLetters = "bcdfghjklmnpqrstvwxz2456789"

@@ -8,9 +8,12 @@ import (
 // onNodes reports whether a type of Service has ports on the nodes.
 func onNodes(kind string) bool { return kind == "NodePort" || kind == "LoadBalancer" }
 
+// allocator counts the addresses and ports that it has given to Services.
+type allocator struct{ addresses, ports int64 }
+
 // allocate gives the spec of a Service what the server chooses: an address, and ports on the nodes. It keeps those of
 // was, the spec before an update, which may be nil.
-func (s *store) allocate(spec, was object) {
+func (a *allocator) allocate(spec, was object) {
 	if spec == nil {
 		return
 	}
@@ -34,9 +37,9 @@ func (s *store) allocate(spec, was object) {
 		}
 	}
 	if empty(spec["clusterIP"]) {
-		s.serial.addresses++
+		a.addresses++
 		// Beyond what tests choose themselves.
-		spec["clusterIP"] = fmt.Sprintf("10.0.%d.%d", 128+s.serial.addresses/250%128, s.serial.addresses%250+1)
+		spec["clusterIP"] = fmt.Sprintf("10.0.%d.%d", 128+a.addresses/250%128, a.addresses%250+1)
 	}
 	families, policy := []any{"IPv4"}, "SingleStack"
 	if spec["clusterIP"] == "None" && empty(spec["selector"]) {
@@ -49,11 +52,11 @@ func (s *store) allocate(spec, was object) {
 			spec[f] = v
 		}
 	}
-	s.nodePorts(spec, was, kind)
+	a.nodePorts(spec, was, kind)
 }
 
 // nodePorts gives the ports of a Service of some types one on the nodes, and those that it had by their names.
-func (s *store) nodePorts(spec, was object, kind string) {
+func (a *allocator) nodePorts(spec, was object, kind string) {
 	had := object{}
 	before, _ := was["ports"].([]any)
 	for _, p := range before {
@@ -71,8 +74,8 @@ func (s *store) nodePorts(spec, was object, kind string) {
 		case known != nil:
 			p["nodePort"] = known
 		default:
-			s.serial.ports++
-			p["nodePort"] = 30000 + s.serial.ports%2768
+			a.ports++
+			p["nodePort"] = 30000 + a.ports%2768
 		}
 	}
 }

@@ -136,7 +136,7 @@ func (x *exchange) merge(have *stored, obj object) (object, error) {
 	was := have.meta()
 	keepMeta(metaOf(obj), was)
 	if x.t.res.groupResource() == (schema.GroupResource{Resource: "services"}) {
-		x.s.allocate(asObject(obj["spec"]), asObject(old["spec"]))
+		x.s.allocated.allocate(asObject(obj["spec"]), asObject(old["spec"]))
 	}
 	obj, err := canonical(&x.t.res, obj)
 	if err != nil {

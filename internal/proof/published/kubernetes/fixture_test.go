@@ -44,7 +44,7 @@ func wired(
 func explored(t *testing.T, c *reconciletest.Case) *reconciletest.Report {
 	t.Helper()
 	c.Actors = append(c.Actors, actors.Kubelet(nil))
-	r := reconciletest.Search(t, c, &reconciletest.Options{Budget: time.Minute})
+	r := reconciletest.Search(t, c, &reconciletest.Options{Budget: 5 * time.Minute})
 	t.Logf("%d calls and %d writes without a fault; %d of %d deviations\n%s", r.Calls, r.Writes, r.Runs, r.Planned, r.Failure)
 	return r
 }
