@@ -11,6 +11,7 @@ BENCHSTAT_VERSION := v0.0.0-20260908200009-22c9c6c9d4da
 APIDIFF_VERSION := v0.0.0-20261014143641-f0251eb4aa3e
 DEADCODE_VERSION := v0.52.0
 GOVULNCHECK_VERSION := v1.8.0
+ACTIONLINT_VERSION := v1.7.7
 CONTROLLER_GEN_VERSION := v0.23.0
 
 GOLANGCI_LINT := $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION)
@@ -19,6 +20,7 @@ BENCHSTAT := $(BIN)/benchstat-$(BENCHSTAT_VERSION)
 APIDIFF := $(BIN)/apidiff-$(APIDIFF_VERSION)
 DEADCODE := $(BIN)/deadcode-$(DEADCODE_VERSION)
 GOVULNCHECK := $(BIN)/govulncheck-$(GOVULNCHECK_VERSION)
+ACTIONLINT := $(BIN)/actionlint-$(ACTIONLINT_VERSION)
 CONTROLLER_GEN := $(BIN)/controller-gen-$(CONTROLLER_GEN_VERSION)
 
 # The packages of this module that have tests against the real API server.
@@ -114,7 +116,8 @@ generate: $(CONTROLLER_GEN) ## Write what examples/website generates from its ty
 	$(CONTROLLER_GEN) object crd paths=./examples/website/api/... output:crd:stdout > examples/website/deploy/crd.yaml
 
 .PHONY: lint
-lint: $(GOLANGCI_LINT) shellcheck ## Run the linters.
+lint: $(GOLANGCI_LINT) $(ACTIONLINT) shellcheck ## Run the linters.
+	$(ACTIONLINT)
 	$(GOLANGCI_LINT) run --build-tags e2e,mutate ./...
 	cd internal/proof/bench && $(GOLANGCI_LINT) run --build-tags e2e ./...
 	cd examples/tracing && $(GOLANGCI_LINT) run ./...
@@ -176,12 +179,13 @@ bench: $(BENCHSTAT) ## Benchmarks beside controller-runtime and client-go (BENCH
 	$(BENCHSTAT) -col /impl $(BIN)/bench.txt
 
 .PHONY: pictures
-pictures: ## Draw docs/pictures/*.svg from the graphs beside them.
+pictures: ## Draw docs/pictures/*.svg: from the graphs beside them, and from the trace of a bug that is found.
 	@command -v dot >/dev/null || { echo "installing graphviz"; apt-get update -qq && \
 	  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq graphviz >/dev/null; }
 	@# the grey of the lines is lighter where the page is dark
 	for graph in docs/pictures/*.dot; do dot -Tsvg "$$graph" | sed '0,/viewBox[^>]*>/s//&\n<style>@media(prefers-color-scheme:dark){[stroke="#57606a"]{stroke:#b1bac4}[fill="#57606a"]{fill:#b1bac4}}<\/style>/' \
 	  > "$${graph%.dot}.svg"; done
+	go test -vet=off ./internal/proof/zoo -run '^TestPictureShowsTheFailure$$' -draw
 
 .PHONY: bench-report
 bench-report: ## Run all benchmarks on this machine, an hour, and make docs/benchmarks/README.md from them (COUNT=5).
@@ -224,8 +228,9 @@ images: ## OCI images of all programs in dist/images, without a Docker daemon (P
 	cd internal/ship && go run . images -root $(CURDIR) -out $(CURDIR)/dist/images -commit "$(COMMIT)" -platforms $(PLATFORMS) $(PROGRAMS)
 
 .PHONY: push
-push: ## Push the images in dist/images: make push REGISTRY=ghcr.io/you (PROGRAMS).
+push: ## Push the images in dist/images, and the charts in dist/charts: make push REGISTRY=ghcr.io/you (PROGRAMS).
 	cd internal/ship && go run . push -out $(CURDIR)/dist/images -to "$(REGISTRY)" $(PROGRAMS)
+	cd internal/ship && go run . push-charts -into $(CURDIR)/dist/charts -to "$(REGISTRY)"
 
 .PHONY: verify-deploy
 verify-deploy: controlplane-build ## Start every program from its image, with its manifests, on the real API server; judge its permissions.
@@ -236,18 +241,40 @@ verify-deploy: controlplane-build ## Start every program from its image, with it
 	$(SUDO) $(BIN)/ship unpack -out dist/images -platforms linux/$$(go env GOARCH) -into dist/rootfs $(PROGRAMS)
 	$(SUDO) $(BIN)/verify-deploy -images dist/rootfs $(PROGRAMS)
 
+ARM64 = dist/arm64
+.PHONY: verify-arm64
+verify-arm64: ## Start programs of the arm64 images on this machine, under qemu, which it gets from Debian.
+	@case "$$(go env GOARCH)" in arm64) qemu= ;; *) \
+	  qemu="$$(command -v qemu-aarch64-static || command -v qemu-aarch64 || ls $(BIN)/qemu/usr/bin/qemu-aarch64* 2>/dev/null | head -1 || true)"; \
+	  if [ -z "$$qemu" ] && command -v apt-get >/dev/null; then echo "getting qemu-user-static"; mkdir -p $(BIN)/qemu; \
+	    (cd $(BIN)/qemu && apt-get download -qq qemu-user-static && dpkg -x qemu-user-static_*.deb . && rm qemu-user-static_*.deb) || true; \
+	    qemu="$$(ls $(BIN)/qemu/usr/bin/qemu-aarch64* 2>/dev/null | head -1 || true)"; fi; \
+	  if [ -z "$$qemu" ]; then echo "skipped: no qemu for arm64 here, and no apt-get that brings it"; exit 0; fi ;; esac; \
+	programs="$(or $(PROGRAMS),podlog observe)"; \
+	(cd internal/ship && go run . images -root $(CURDIR) -out $(CURDIR)/$(ARM64)/images -commit "$(COMMIT)" -platforms linux/arm64 $$programs && \
+	  go run . unpack -out $(CURDIR)/$(ARM64)/images -platforms linux/arm64 -into $(CURDIR)/$(ARM64)/rootfs $$programs); \
+	for p in $$programs; do \
+	  echo "$$p: $$($$qemu $(ARM64)/rootfs/$$p/$$p --version)"; \
+	  $$qemu $(ARM64)/rootfs/$$p/$$p --help 2>&1 | grep -q -- --kubeconfig || { echo "$$p --help does not list its flags"; exit 1; }; \
+	done
+
 .PHONY: manifests
 manifests: ## Write examples/*/deploy/install.yaml from the kustomizations.
 	cd internal/ship && go run . manifests -root $(CURDIR)
 
+.PHONY: charts
+charts: ## Helm charts of all programs in dist/charts, from the kustomizations.
+	cd internal/ship && go run . charts -root $(CURDIR) -into $(CURDIR)/dist/charts
+
 .PHONY: release
-release: ## What a release consists of, in dist: notes, changes of the API, images, manifests (make release VERSION=v0.1.0).
+release: ## What a release consists of, in dist: notes, changes of the API, images, manifests, charts (make release VERSION=v0.1.0).
 	@[ -n "$(VERSION)" ] || { echo "which release? make release VERSION=v0.1.0"; exit 1; }
 	cd internal/ship && go run . manifests -root $(CURDIR) -tag "$(VERSION)" -check
 	mkdir -p dist
 	cd internal/ship && go run . notes -root $(CURDIR) -tag "$(VERSION)" > $(CURDIR)/dist/notes.md
 	$(MAKE) --no-print-directory api SINCE="$$(git describe --tags --abbrev=0 HEAD^ 2>/dev/null)" > dist/api.txt
 	cd internal/ship && go run . manifests -root $(CURDIR) -tag "$(VERSION)" -into $(CURDIR)/dist/manifests
+	cd internal/ship && go run . charts -root $(CURDIR) -tag "$(VERSION)" -into $(CURDIR)/dist/charts
 	cd internal/ship && go run . images -root $(CURDIR) -out $(CURDIR)/dist/images -commit "$(COMMIT)" -tag "$(VERSION)" \
 	  -platforms $(PLATFORMS) $(PROGRAMS) | tee $(CURDIR)/dist/images.txt
 
@@ -288,3 +315,7 @@ $(DEADCODE):
 $(GOVULNCHECK):
 	GOBIN=$(BIN) go install golang.org/x/vuln/cmd/govulncheck@$(GOVULNCHECK_VERSION)
 	mv $(BIN)/govulncheck $@
+
+$(ACTIONLINT):
+	GOBIN=$(BIN) go install github.com/rhysd/actionlint/cmd/actionlint@$(ACTIONLINT_VERSION)
+	mv $(BIN)/actionlint $@

@@ -17,6 +17,8 @@ const usage = `usage: ship images    [-root DIR] [-commit COMMIT] [-out DIR] [-p
        ship unpack    [-out DIR] [-platforms ONE] -into DIR [PROGRAM...]
        ship notes     [-root DIR] -tag TAG
        ship manifests [-root DIR] [-tag TAG] [-check | -into DIR] [PROGRAM...]
+       ship charts    [-root DIR] [-tag TAG] -into DIR [PROGRAM...]
+       ship push-charts -into DIR -to REGISTRY
 `
 
 func main() {
@@ -90,6 +92,10 @@ func run(ctx context.Context, args []string, log io.Writer) error {
 		return notes(s, log)
 	case "manifests":
 		return manifests(s, rest, log)
+	case "charts":
+		return charts(s, rest, log)
+	case "push-charts":
+		return pushCharts(ctx, s, log)
 	default:
 		return fmt.Errorf("unknown command %q\n%s", args[0], usage)
 	}

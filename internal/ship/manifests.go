@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/api/resmap"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 	"sigs.k8s.io/yaml"
 )
@@ -66,9 +67,9 @@ func manifests(s settings, names []string, log io.Writer) error {
 // render returns all objects of a kustomization, in an order in which they can be applied. With a tag, the images of
 // this repository have it.
 func render(folder, tag string) ([]byte, error) {
-	objects, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), folder)
+	objects, err := build(folder)
 	if err != nil {
-		return nil, fmt.Errorf("building %s: %w", folder, err)
+		return nil, err
 	}
 	text, err := objects.AsYaml()
 	if err != nil || tag == "" {
@@ -80,6 +81,15 @@ func render(folder, tag string) ([]byte, error) {
 	}
 	text = bytes.ReplaceAll(text, []byte(":"+released+"\n"), []byte(":"+tag+"\n"))
 	return append([]byte(header), text...), nil
+}
+
+// build returns the objects of a kustomization.
+func build(folder string) (resmap.ResMap, error) {
+	objects, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), folder)
+	if err != nil {
+		return nil, fmt.Errorf("building %s: %w", folder, err)
+	}
+	return objects, nil
 }
 
 // releasedTag is the one that the manifests name.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,6 +15,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -27,6 +30,19 @@ type installed struct {
 	budgets   []*policyv1.PodDisruptionBudget
 	policies  []*networkingv1.NetworkPolicy
 	services  []*corev1.Service
+	spaces    []*corev1.Namespace
+	classes   []*schedulingv1.PriorityClass
+	roles     []*rbacv1.ClusterRole
+	kinds     []customKind
+}
+
+// customKind is what matters here of a CustomResourceDefinition.
+type customKind struct {
+	Kind string
+	Spec struct {
+		Group string
+		Names struct{ Plural string }
+	}
 }
 
 // workload is a Deployment or a DaemonSet.
@@ -51,8 +67,13 @@ func load(t *testing.T, file string) installed {
 			t.Fatal(err)
 		}
 		object, _, err := scheme.Codecs.UniversalDeserializer().Decode(raw.Raw, nil, nil)
-		if runtime.IsNotRegisteredError(err) {
-			continue // of another API, such as a CustomResourceDefinition
+		if runtime.IsNotRegisteredError(err) { // of another API
+			var kind customKind
+			if err := sigsyaml.Unmarshal(raw.Raw, &kind); err != nil || kind.Kind != "CustomResourceDefinition" {
+				t.Fatalf("%s: a %s, %v: want nothing but what client-go knows, and CustomResourceDefinitions", file, kind.Kind, err)
+			}
+			all.kinds = append(all.kinds, kind)
+			continue
 		} else if err != nil {
 			t.Fatal(err)
 		}
@@ -67,6 +88,12 @@ func load(t *testing.T, file string) installed {
 			all.policies = append(all.policies, o)
 		case *corev1.Service:
 			all.services = append(all.services, o)
+		case *corev1.Namespace:
+			all.spaces = append(all.spaces, o)
+		case *schedulingv1.PriorityClass:
+			all.classes = append(all.classes, o)
+		case *rbacv1.ClusterRole:
+			all.roles = append(all.roles, o)
 		}
 	}
 }
@@ -83,6 +110,8 @@ func TestEveryProgramIsDeployedAsItShould(t *testing.T) {
 			if len(all.workloads) == 0 {
 				t.Error("nothing runs")
 			}
+			all.securesItsNamespace()
+			all.hasRolesForUsers()
 			for _, w := range all.workloads {
 				all.check(w)
 				for _, c := range w.pod.Spec.Containers {
@@ -99,8 +128,51 @@ func TestEveryProgramIsDeployedAsItShould(t *testing.T) {
 	}
 }
 
+// securesItsNamespace: the agents of the reboot operator reach their host, and nothing else does.
+func (all installed) securesItsNamespace() {
+	all.Helper()
+	want := "restricted"
+	if strings.HasSuffix(all.Name(), "/reboot") {
+		want = "privileged"
+	}
+	if len(all.spaces) != 1 || all.spaces[0].Labels[podSecurity] != want {
+		all.Errorf("%d namespaces, want one for Pods that are %s: %v", len(all.spaces), want, all.spaces)
+	}
+}
+
+// hasRolesForUsers: who may view and edit a namespace may do so with custom resources, if they are not about nodes.
+func (all installed) hasRolesForUsers() {
+	all.Helper()
+	for _, kind := range all.kinds {
+		allowed := map[string]bool{}
+		for _, role := range all.roles {
+			for _, to := range []string{"view", "edit"} {
+				if role.Labels["rbac.authorization.k8s.io/aggregate-to-"+to] != "true" &&
+					(kind.Spec.Group != "reboot.homeostat.dev" || role.Name != "reboot-"+to) {
+					continue
+				}
+				for _, rule := range role.Rules {
+					for _, verb := range rule.Verbs {
+						if slices.Contains(rule.APIGroups, kind.Spec.Group) && slices.Contains(rule.Resources, kind.Spec.Names.Plural) {
+							allowed[to+" "+verb] = true
+						}
+					}
+				}
+			}
+		}
+		for _, want := range []string{
+			"view get", "view list", "view watch", "edit create", "edit update", "edit patch", "edit delete",
+		} {
+			if !allowed[want] {
+				all.Errorf("%s: no role for users lets them %s", kind.Spec.Names.Plural, want)
+			}
+		}
+	}
+}
+
 func (all installed) check(w workload) {
 	all.Helper()
+	all.runs(w)
 	for _, c := range w.pod.Spec.Containers {
 		if !regexp.MustCompile(`^[a-z0-9./-]+:v[0-9]+\.[0-9]+\.[0-9]+$`).MatchString(c.Image) {
 			all.Errorf("%s: image %s has no version", w.name, c.Image)
@@ -116,6 +188,38 @@ func (all installed) check(w workload) {
 			all.Errorf("%s: container %s may do too much", w.name, c.Name)
 		}
 	}
+	all.surrounds(w)
+}
+
+// runs: the Pod may do little, has time to end, and a place while nodes are drained if it has to.
+func (all installed) runs(w workload) {
+	all.Helper()
+	pod := w.pod.Spec
+	if s := pod.SecurityContext; s == nil || s.SeccompProfile == nil || s.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault {
+		all.Errorf("%s: system calls are not restricted", w.name)
+	}
+	if w.name != "reboot-agent" && (pod.SecurityContext.RunAsNonRoot == nil || !*pod.SecurityContext.RunAsNonRoot) {
+		all.Errorf("%s: may run as root", w.name)
+	}
+	own := w.name == "set-owner" // whose grace is a flag, and which has to leave memory to its script
+	if grace := pod.TerminationGracePeriodSeconds; grace == nil || *grace <= 30 && !own {
+		all.Errorf("%s: is killed before its grace of 30 seconds is over", w.name)
+	}
+	limited := slices.ContainsFunc(pod.Containers[0].Env, func(e corev1.EnvVar) bool { return e.Name == "GOMEMLIMIT" })
+	if own && !limited { // others read the limit of their container
+		all.Errorf("%s: no GOMEMLIMIT", w.name)
+	}
+	if strings.HasPrefix(w.name, "reboot-") {
+		if class := pod.PriorityClassName; class != "system-node-critical" &&
+			!slices.ContainsFunc(all.classes, func(c *schedulingv1.PriorityClass) bool { return c.Name == class }) {
+			all.Errorf("%s: its priority class %q does not exist", w.name, class)
+		}
+	}
+}
+
+// surrounds: what a workload needs beside it.
+func (all installed) surrounds(w workload) {
+	all.Helper()
 	name := w.pod.Labels["app.kubernetes.io/name"]
 	if w.replicas > 1 {
 		if len(w.pod.Spec.TopologySpreadConstraints) == 0 {
@@ -159,15 +263,20 @@ func TestInstallationsAreCurrent(t *testing.T) {
 	}
 }
 
-func TestEveryProgramHasAMonitoredOverlay(t *testing.T) {
+func TestEveryProgramHasItsOverlays(t *testing.T) {
 	folders, err := filepath.Glob(root + "/examples/*/deploy/kustomization.yaml")
 	if err != nil || len(folders) < 8 {
 		t.Fatalf("found %d kustomizations: %v", len(folders), err)
 	}
 	for _, folder := range folders {
-		text, err := render(filepath.Join(filepath.Dir(folder), "..", "overlays", "monitored"), "")
-		if err != nil || !bytes.Contains(text, []byte("kind: PodMonitor")) {
-			t.Errorf("%s: a monitored overlay: %v", folder, err)
+		overlays := filepath.Join(filepath.Dir(folder), "..", "overlays")
+		for overlay, adds := range map[string]string{
+			"monitored": "kind: PodMonitor\n", "verbose": "      - args:\n        - --v=4\n        - ",
+		} {
+			text, err := render(filepath.Join(overlays, overlay), "")
+			if err != nil || !bytes.Contains(text, []byte(adds)) {
+				t.Errorf("%s: overlay %s does not add %q: %v", folder, overlay, adds, err)
+			}
 		}
 	}
 }
