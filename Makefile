@@ -11,7 +11,7 @@ BENCHSTAT_VERSION := v0.0.0-20260908200009-22c9c6c9d4da
 APIDIFF_VERSION := v0.0.0-20261014143641-f0251eb4aa3e
 DEADCODE_VERSION := v0.52.0
 GOVULNCHECK_VERSION := v1.8.0
-ACTIONLINT_VERSION := v1.7.7
+ACTIONLINT_VERSION := v1.7.12
 CONTROLLER_GEN_VERSION := v0.23.0
 
 GOLANGCI_LINT := $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION)
@@ -240,6 +240,7 @@ verify-deploy: controlplane-build ## Start every program from its image, with it
 	@# programs are started within the files of their images, and as other users
 	$(SUDO) $(BIN)/ship unpack -out dist/images -platforms linux/$$(go env GOARCH) -into dist/rootfs $(PROGRAMS)
 	$(SUDO) $(BIN)/verify-deploy -images dist/rootfs $(PROGRAMS)
+	$(MAKE) --no-print-directory verify-arm64 PROGRAMS=
 
 ARM64 = dist/arm64
 .PHONY: verify-arm64
@@ -254,8 +255,8 @@ verify-arm64: ## Start programs of the arm64 images on this machine, under qemu,
 	(cd internal/ship && go run . images -root $(CURDIR) -out $(CURDIR)/$(ARM64)/images -commit "$(COMMIT)" -platforms linux/arm64 $$programs && \
 	  go run . unpack -out $(CURDIR)/$(ARM64)/images -platforms linux/arm64 -into $(CURDIR)/$(ARM64)/rootfs $$programs); \
 	for p in $$programs; do \
-	  echo "$$p: $$($$qemu $(ARM64)/rootfs/$$p/$$p --version)"; \
-	  $$qemu $(ARM64)/rootfs/$$p/$$p --help 2>&1 | grep -q -- --kubeconfig || { echo "$$p --help does not list its flags"; exit 1; }; \
+	  $$qemu $(ARM64)/rootfs/$$p/$$p --version 2>&1 | grep "(commit [0-9a-f]*)"; \
+	  $$qemu $(ARM64)/rootfs/$$p/$$p --help 2>&1 | grep -- -kubeconfig >/dev/null || { echo "$$p --help does not list its flags"; exit 1; }; \
 	done
 
 .PHONY: manifests

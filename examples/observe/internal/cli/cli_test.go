@@ -10,6 +10,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/homeostat/homeostat/examples/observe/internal/cli"
+	"github.com/homeostat/homeostat/operator"
 )
 
 // unreachable is a kubeconfig of a cluster that is not there.
@@ -127,6 +128,15 @@ func TestOutputThatCannotBeWrittenIsToldAndAnExitCode(t *testing.T) {
 		var stdout bytes.Buffer
 		g.Expect(cli.Main([]string{"observe"}, &stdout, full)).To(Equal(1))
 	}
+}
+
+func TestTheVersionNeedsNoCluster(t *testing.T) {
+	isolated(t)
+	g := NewWithT(t)
+	var stdout, stderr bytes.Buffer
+	g.Expect(cli.Main([]string{"observe", "--version"}, &stdout, &stderr)).To(Equal(0))
+	g.Expect(stdout.String()).To(Equal("observe " + operator.Version() + "\n"))
+	g.Expect(stderr.String()).To(BeEmpty())
 }
 
 func TestHelpIsGroupedAndNamesThePlugin(t *testing.T) {

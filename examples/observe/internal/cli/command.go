@@ -11,6 +11,7 @@ import (
 
 	"github.com/homeostat/homeostat/examples/observe/internal/command"
 	"github.com/homeostat/homeostat/examples/observe/internal/resource"
+	"github.com/homeostat/homeostat/operator"
 )
 
 // helpWidth is what lines of help are wrapped at.
@@ -55,6 +56,7 @@ func newCommand(name string, out, errOut *command.Output) *cobra.Command {
 		Short:   "Run a command for every object of a kind, and again whenever one changes",
 		Long:    about,
 		Example: fmt.Sprintf(examples, name),
+		Version: operator.Version(),
 		Args:    cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
 			s.listenAddrIsGiven = c.Flags().Changed("listen-addr")
@@ -70,6 +72,7 @@ func newCommand(name string, out, errOut *command.Output) *cobra.Command {
 	c.Flags().SortFlags = false
 	c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return fmt.Errorf("%w (see --help)", err) })
 	c.SetHelpFunc(func(c *cobra.Command, _ []string) { help(c, groups) })
+	c.SetVersionTemplate("{{.DisplayName}} {{.Version}}\n")
 	c.CompletionOptions.DisableDefaultCmd = true
 	c.SetHelpCommand(&cobra.Command{
 		Use: "help", Hidden: true, RunE: func(*cobra.Command, []string) error { return c.Help() },

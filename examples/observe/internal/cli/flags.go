@@ -134,5 +134,6 @@ func (s *settings) telling() *pflag.FlagSet {
 	f.StringVar(&s.logFormat, "log-format", "text", "`format` of logs on standard error: text or json")
 	f.IntVarP(&s.verbosity, "v", "v", 0, "log more with a higher `level`")
 	f.IntVar(&s.verbosity, "loglevel", 0, "the same as --v")
+	f.Bool("version", false, "print the version and the commit, and exit") // cobra does that
 	return f
 }
