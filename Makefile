@@ -142,7 +142,7 @@ verify: $(GOFUMPT) lint deadcode api $(CONTROLLER_GEN) ## Format, linters, docum
 	@unformatted="$$($(GOFUMPT) -l $(GO_FILES))"; \
 	  if [ -n "$$unformatted" ]; then echo "run make fmt; not formatted:"; echo "$$unformatted"; exit 1; fi
 	go mod tidy -diff
-	cd internal/proof/bench && go mod tidy -diff
+	cd internal/proof/bench && go mod tidy -diff && go run ./report check ../../../docs/benchmarks/results.txt ../../../docs/benchmarks
 	cd examples/tracing && go mod tidy -diff
 	cd examples/interop && go mod tidy -diff
 	cd examples/anyprogram && go mod tidy -diff
