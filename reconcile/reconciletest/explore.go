@@ -200,6 +200,7 @@ func (x *explorer) refer() bool {
 	if first.finding == nil {
 		x.vain(first)
 	}
+	x.forgive(nil, first)
 	if first.finding != nil {
 		x.fail(nil, first)
 		return false
@@ -208,6 +209,7 @@ func (x *explorer) refer() bool {
 		x.play(nil, setting{seed: 1}) // which compares it
 	}
 	other := x.play(nil, setting{seed: 2, start: 97 * time.Minute, stay: !x.quiet})
+	x.forgive(nil, other)
 	if other.finding != nil {
 		x.fail(nil, other)
 		return false
@@ -318,7 +320,7 @@ func (x *explorer) play(p plan.Plan, s setting) *outcome {
 // try plays one plan and judges it. It returns false when it has failed; then the report has the failure.
 func (x *explorer) try(p plan.Plan) bool {
 	out := x.play(p, setting{seed: 1})
-	x.judge(p, out)
+	x.assess(p, out)
 	x.tried = append(x.tried, p.String())
 	if out.finding == nil {
 		return true
@@ -400,11 +402,7 @@ func (x *explorer) fail(p plan.Plan, out *outcome) {
 	x.report.Runs = runs
 	r.Token = plan.Token(e.p, e.out.hash(), e.x.less)
 	r.Oracle, r.Trace = f.Oracle, f.Trace(e.out.lines)
-	what := e.p.Words()
-	if len(e.p) == 0 {
-		what = "without any fault"
-	}
-	what += ": " + f.Text + "\n  replay: " + r.Token
+	what := words(e.p) + f.Text + "\n  replay: " + r.Token
 	if out := omitted(e.x.less, e.x.whole); out != "" {
 		what += "\n  without: " + out
 	}

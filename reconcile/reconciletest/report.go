@@ -16,6 +16,8 @@ type Report struct {
 	Planned, Tried int
 	// Pairs is the number of runs with two deviations.
 	Pairs int
+	// Known is the number of runs with a finding of [Options].Known.
+	Known int
 	// Kills is the number of kills of package live.
 	Kills int
 	// Calls, Writes and Deliveries are those of the run without faults: API calls of the program except for Events and
@@ -66,6 +68,9 @@ func (r *Report) String() string {
 	text := fmt.Sprintf("%d runs: %d of %d single deviations (%d %%), %d pairs; "+
 		"without faults: %d calls, %d writes, %d deliveries",
 		r.Runs, r.Tried, r.Planned, 100*r.Tried/max(r.Planned, 1), r.Pairs, r.Calls, r.Writes, r.Deliveries)
+	if r.Known > 0 {
+		text += fmt.Sprintf("; %d runs with what is known", r.Known)
+	}
 	if r.Failing != "" {
 		text += "; an error even so: " + r.Failing
 	}

@@ -62,7 +62,9 @@ func (s *shrinker) try(x *explorer, p plan.Plan) bool {
 		x.unwatched(out)
 	}
 	if len(p) > 0 {
-		x.judge(p, out)
+		x.assess(p, out)
+	} else {
+		x.forgive(p, out)
 	}
 	if out.finding == nil || !same(out.finding.Oracle, s.best.out.finding.Oracle) {
 		return false
