@@ -151,6 +151,9 @@ verify: $(GOFUMPT) lint deadcode api $(CONTROLLER_GEN) ## Format, linters, docum
 	cd internal/proof/site && go mod tidy -diff && go test .
 	cd internal/ship && go mod tidy -diff && go test .
 	cd internal/proof/published/kubernetes && go mod tidy -diff
+	cd internal/proof/published/cluster-api && go mod tidy -diff
+	cd internal/proof/published/cluster-api-fixed && go mod tidy -diff
+	cd internal/proof/published/argo-rollouts && go mod tidy -diff && go mod tidy -diff -modfile=fixed.mod
 	cd internal/proof/coredns && go mod tidy -diff && CGO_ENABLED=0 go vet .
 
 .PHONY: deadcode
@@ -199,6 +202,9 @@ bench-page: ## Make docs/benchmarks/README.md and its picture from docs/benchmar
 .PHONY: proof
 proof: ## Explore controllers that others have published, unmodified; docs/proof.md has what is found. Not part of make test.
 	cd internal/proof/published/kubernetes && $(TEST) -timeout 20m -v .
+	cd internal/proof/published/cluster-api && $(TEST) -timeout 5m -v .
+	cd internal/proof/published/cluster-api-fixed && $(TEST) -timeout 5m -v .
+	cd internal/proof/published/argo-rollouts && $(TEST) -timeout 5m -v . && $(TEST) -modfile=fixed.mod -tags fixed -timeout 5m -v .
 
 .PHONY: cover
 cover: ## Coverage of the unit tests.

@@ -1,0 +1,24 @@
+package clusterapi_test
+
+import (
+	"testing"
+
+	"github.com/onsi/gomega"
+
+	"github.com/homeostat/homeostat/internal/proof/published/machines"
+)
+
+const leak = "goroutines that it started are still there"
+
+// kubernetes-sigs/cluster-api#13487: every controller has a cache whose goroutine does not end with the manager.
+func TestGoroutineThatStays(t *testing.T) {
+	r := explored(t, machines.Finalizer(running(sets)))
+	gomega.NewWithT(t).Expect(r.Failure).To(gomega.ContainSubstring(leak))
+}
+
+// kubernetes-sigs/cluster-api#13649: when its cache is more than ten seconds late, it makes a second MachineSet.
+func TestMachineSetThatTheCacheDoesNotHave(t *testing.T) {
+	r := explored(t, machines.Rollout(running(deployments)), leak)
+	gomega.NewWithT(t).Expect(r.Failure).To(gomega.And(
+		gomega.HavePrefix("watch held back from delivery"), gomega.ContainSubstring("+ machinesets.cluster.x-k8s.io d/web-*2 = there")))
+}

@@ -1,0 +1,106 @@
+// Package machines has the cases of the versions of Cluster API that are explored beside it. Their objects are made of
+// YAML, since each version has Go types of its own.
+package machines
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
+
+	"github.com/homeostat/homeostat/reconcile/reconciletest"
+)
+
+const (
+	definition = `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata:
+  name: platformtemplates.infrastructure.cluster.x-k8s.io
+  labels: {cluster.x-k8s.io/v1beta2: v1}`
+	template = `
+apiVersion: infrastructure.cluster.x-k8s.io/v1
+kind: PlatformTemplate
+metadata: {namespace: d, name: small}`
+	cluster = `
+apiVersion: cluster.x-k8s.io/v1beta2
+kind: Cluster
+metadata: {namespace: d, name: c}
+spec: {paused: false}`
+	deployment = `
+apiVersion: cluster.x-k8s.io/v1beta2
+kind: MachineDeployment
+metadata: {namespace: d, name: web}
+spec:
+  clusterName: c
+  replicas: 1
+  selector: {matchLabels: {app: web}}
+  rollout: {strategy: {type: RollingUpdate, rollingUpdate: {maxSurge: 1, maxUnavailable: 0}}}
+  template:
+    metadata: {labels: {app: web, cluster.x-k8s.io/cluster-name: c}}
+    spec:
+      clusterName: c
+      version: v1.36.3
+      bootstrap: {dataSecretName: join}
+      infrastructureRef: {apiGroup: infrastructure.cluster.x-k8s.io, kind: PlatformTemplate, name: small}`
+	set = `
+apiVersion: cluster.x-k8s.io/v1beta2
+kind: MachineSet
+metadata:
+  namespace: d
+  name: web
+  labels: {topology.cluster.x-k8s.io/owned: ""}
+spec: {clusterName: c, replicas: 1}`
+)
+
+// Rollout is the first rollout of a MachineDeployment, for a program that runs its controller.
+func Rollout(run func(env *reconciletest.Env) error) *reconciletest.Case {
+	c := world(run, definition, template, cluster, deployment)
+	c.Ignore = []string{ // a name by chance is in all of them
+		"machinesets.cluster.x-k8s.io metadata.name", "machinesets.cluster.x-k8s.io metadata.labels",
+		"machinesets.cluster.x-k8s.io spec.selector", "machinesets.cluster.x-k8s.io spec.template.metadata.labels",
+	}
+	return c
+}
+
+// Finalizer is a MachineSet of a topology, for a program that runs the controller of those, which adds a finalizer.
+func Finalizer(run func(env *reconciletest.Env) error) *reconciletest.Case {
+	return world(run, cluster, set)
+}
+
+// world is a case with these objects.
+func world(run func(env *reconciletest.Env) error, objects ...string) *reconciletest.Case {
+	c := &reconciletest.Case{
+		Run: run,
+		Resources: []metav1.APIResource{
+			{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition", Name: "customresourcedefinitions"},
+			{
+				Group: "infrastructure.cluster.x-k8s.io", Version: "v1", Kind: "PlatformTemplate", Name: "platformtemplates",
+				Namespaced: true,
+			},
+		},
+	}
+	for kind, name := range map[string]string{
+		"Cluster": "clusters", "MachineDeployment": "machinedeployments", "MachineSet": "machinesets", "Machine": "machines",
+	} {
+		c.Resources = append(c.Resources, metav1.APIResource{
+			Group: "cluster.x-k8s.io", Version: "v1beta2", Kind: kind, Name: name, Namespaced: true,
+		})
+	}
+	for _, text := range objects {
+		object := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal([]byte(text), &object.Object); err != nil {
+			panic(err) // it is a constant
+		}
+		c.Objects = append(c.Objects, runtime.Object(object))
+	}
+	return c
+}
+
+// Options let a slow watch be slower than the controller waits for its cache, ten seconds. Old MachineSets, which others
+// delete, are not made again.
+func Options(known ...string) *reconciletest.Options {
+	return &reconciletest.Options{Budget: time.Minute, Lag: 15 * time.Second, SkipDrift: true, Known: known}
+}
