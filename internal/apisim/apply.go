@@ -37,15 +37,12 @@ func (x *exchange) apply() (*output, error) {
 	case have != nil && rv != "" && rv != formatVersion(have.version):
 		return nil, apierrors.NewConflict(x.t.res.groupResource(), x.r.Name, fmt.Errorf("%s", staleVersion))
 	}
-	if err := x.admitPatched(config); err != nil {
-		return nil, err
-	}
 	obj, err := x.applied(have, config)
 	if err != nil {
 		return nil, err
 	}
-	if x.t.res.Schema != nil {
-		x.t.res.Schema.Decode(obj)
+	if err := x.admitPatched(obj); err != nil {
+		return nil, err
 	}
 	if have == nil {
 		fresh, err := x.admit(obj)
@@ -118,7 +115,9 @@ func (x *exchange) applied(have *stored, config object) (object, error) {
 		if _, known := err.(apierrors.APIStatus); known {
 			return nil, err
 		}
-		return nil, apierrors.NewBadRequest(err.Error())
+		return nil, &apierrors.StatusError{ErrStatus: metav1.Status{ // a field that the schema does not have
+			Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Message: err.Error(),
+		}}
 	}
 	obj := out.(*unstructured.Unstructured).Object
 	carryOrDrop(metaOf(obj), live.Object, "resourceVersion")
@@ -158,8 +157,11 @@ func (r *request) manager() string {
 
 func fieldManager(t *table, subresource string) (*managedfields.FieldManager, error) {
 	types := managedfields.NewDeducedTypeConverter()
-	if t.res.builtin.typed {
+	switch {
+	case t.res.builtin.typed:
 		types = applyconfigurations.NewTypeConverter(scheme.Scheme)
+	case t.res.Schema != nil:
+		types = t.res.Schema.Types()
 	}
 	m, err := managedfields.NewDefaultCRDFieldManager(types, oneVersion{}, oneVersion{}, oneVersion{},
 		t.res.gvk(), t.res.gvk().GroupVersion(),

@@ -9,6 +9,7 @@ import (
 	"path"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	gvk "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/yaml"
 
 	"github.com/homeostat/homeostat/internal/apisim"
@@ -84,7 +85,7 @@ func resource(d *apiextensionsv1.CustomResourceDefinition) (apisim.Resource, err
 			return r, errors.New("the version that is stored has no schema")
 		}
 		var err error
-		r.Schema, err = newSchema(v.Schema.OpenAPIV3Schema)
+		r.Schema, err = newSchema(v.Schema.OpenAPIV3Schema, gvk.GroupVersionKind{Group: r.Group, Version: r.Version, Kind: r.Kind})
 		return r, err
 	}
 	return r, errors.New("no version is stored")

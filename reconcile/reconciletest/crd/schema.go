@@ -15,6 +15,8 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/objectmeta"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
+	gvk "k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 	"k8s.io/apiserver/pkg/cel/common"
@@ -28,11 +30,12 @@ type schema struct {
 	structural *structural.Structural
 	values     validation.SchemaValidator
 	rules      *cel.Validator // nil: the schema has none
+	types      managedfields.TypeConverter
 }
 
 var _ apisim.Schema = (*schema)(nil)
 
-func newSchema(source *apiextensionsv1.JSONSchemaProps) (*schema, error) {
+func newSchema(source *apiextensionsv1.JSONSchemaProps, kind gvk.GroupVersionKind) (*schema, error) {
 	var props apiextensions.JSONSchemaProps
 	err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(source, &props, nil)
 	if err != nil {
@@ -49,8 +52,12 @@ func newSchema(source *apiextensionsv1.JSONSchemaProps) (*schema, error) {
 	if err != nil {
 		return nil, fmt.Errorf("compiling the schema: %w", err)
 	}
+	types, err := typesOf(s, kind)
+	if err != nil {
+		return nil, err
+	}
 	return &schema{
-		source: source, structural: s, values: values, rules: cel.NewValidator(s, true, celconfig.PerCallLimit),
+		source: source, structural: s, values: values, rules: cel.NewValidator(s, true, celconfig.PerCallLimit), types: types,
 	}, nil
 }
 
@@ -106,6 +113,9 @@ func blocked(errs field.ErrorList) bool {
 	}
 	return false
 }
+
+// Types returns what server-side apply knows of the objects.
+func (s *schema) Types() managedfields.TypeConverter { return s.types }
 
 // OpenAPI returns the schema as the definition has it.
 func (s *schema) OpenAPI() map[string]any {
