@@ -8,9 +8,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/controllers/clustercache"
 	"sigs.k8s.io/cluster-api/core/reconcilers/machinedeployment"
+	machinesets "sigs.k8s.io/cluster-api/core/reconcilers/machineset"
 	"sigs.k8s.io/cluster-api/core/reconcilers/topology/machineset"
 	"sigs.k8s.io/cluster-api/feature"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -18,6 +21,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/homeostat/homeostat/internal/proof/published/machines"
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
@@ -28,6 +33,20 @@ type setup = func(ctx context.Context, mgr ctrl.Manager, o controller.Options) e
 
 func deployments(ctx context.Context, mgr ctrl.Manager, o controller.Options) error {
 	return (&machinedeployment.Reconciler{Client: mgr.GetClient(), APIReader: mgr.GetAPIReader()}).SetupWithManager(ctx, mgr, o)
+}
+
+func machineSets(ctx context.Context, mgr ctrl.Manager, o controller.Options) error {
+	r := &machinesets.Reconciler{Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), ClusterCache: unreachable{}}
+	return r.SetupWithManager(ctx, mgr, o)
+}
+
+// unreachable are the clusters of which nothing is known: no Machine has a Node.
+type unreachable struct{ clustercache.ClusterCache }
+
+func (unreachable) GetClusterSource(
+	string, func(context.Context, client.Object) []ctrl.Request, ...clustercache.GetClusterSourceOption,
+) source.Source {
+	return source.Func(func(context.Context, workqueue.TypedRateLimitingInterface[reconcile.Request]) error { return nil })
 }
 
 func sets(ctx context.Context, mgr ctrl.Manager, o controller.Options) error {

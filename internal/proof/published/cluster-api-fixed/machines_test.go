@@ -36,3 +36,18 @@ func TestLostAnswer(t *testing.T) {
 	gomega.NewWithT(t).Expect(r.Failure).To(gomega.And(gomega.HavePrefix("the reply is lost of call"),
 		gomega.ContainSubstring("+ machinesets.cluster.x-k8s.io d/web-*2 = there")))
 }
+
+// kubernetes-sigs/cluster-api#13812 is mended, but for a Machine whose answer is lost.
+func TestNoInfrastructureIsLeftBehind(t *testing.T) {
+	g := gomega.NewWithT(t)
+	r := explored(t, machines.Scale(running(machineSets)), leak, "caches that begin", "the reply is lost of", "timeout, and later")
+	g.Expect(r.Failure).To(gomega.BeEmpty())
+	g.Expect(r.Covered()).To(gomega.BeTrue())
+}
+
+// Suspected, in this version: if the answer is lost, it deletes the infrastructure of a Machine that it has made.
+func TestInfrastructureOfAMachineThatIsThere(t *testing.T) {
+	r := explored(t, machines.Scale(running(machineSets)), leak)
+	gomega.NewWithT(t).Expect(r.Failure).To(gomega.And(gomega.HavePrefix("the reply is lost of call"),
+		gomega.ContainSubstring("- platforms.infrastructure.cluster.x-k8s.io")))
+}

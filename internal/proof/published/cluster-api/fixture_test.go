@@ -8,15 +8,19 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/controllers"
+	"sigs.k8s.io/cluster-api/controllers/clustercache"
 	"sigs.k8s.io/cluster-api/feature"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/homeostat/homeostat/internal/proof/published/machines"
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
@@ -27,6 +31,20 @@ type setup = func(ctx context.Context, mgr ctrl.Manager, o controller.Options) e
 
 func deployments(ctx context.Context, mgr ctrl.Manager, o controller.Options) error {
 	return (&controllers.MachineDeploymentReconciler{Client: mgr.GetClient(), APIReader: mgr.GetAPIReader()}).SetupWithManager(ctx, mgr, o)
+}
+
+func machineSets(ctx context.Context, mgr ctrl.Manager, o controller.Options) error {
+	r := &controllers.MachineSetReconciler{Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), ClusterCache: unreachable{}}
+	return r.SetupWithManager(ctx, mgr, o)
+}
+
+// unreachable are the clusters of which nothing is known: no Machine has a Node.
+type unreachable struct{ clustercache.ClusterCache }
+
+func (unreachable) GetClusterSource(
+	string, func(context.Context, client.Object) []ctrl.Request, ...clustercache.GetClusterSourceOption,
+) source.Source {
+	return source.Func(func(context.Context, workqueue.TypedRateLimitingInterface[reconcile.Request]) error { return nil })
 }
 
 func sets(ctx context.Context, mgr ctrl.Manager, o controller.Options) error {

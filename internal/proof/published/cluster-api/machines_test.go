@@ -22,3 +22,9 @@ func TestMachineSetThatTheCacheDoesNotHave(t *testing.T) {
 	gomega.NewWithT(t).Expect(r.Failure).To(gomega.And(
 		gomega.HavePrefix("watch held back from delivery"), gomega.ContainSubstring("+ machinesets.cluster.x-k8s.io d/web-*2 = there")))
 }
+
+// kubernetes-sigs/cluster-api#13812: what it has made for a Machine is left behind if it ends before it makes the Machine.
+func TestInfrastructureThatIsLeftBehind(t *testing.T) {
+	r := explored(t, machines.Scale(running(machineSets)), leak)
+	gomega.NewWithT(t).Expect(r.Failure).To(gomega.ContainSubstring("+ platforms.infrastructure.cluster.x-k8s.io"))
+}

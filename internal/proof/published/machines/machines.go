@@ -20,10 +20,17 @@ kind: CustomResourceDefinition
 metadata:
   name: platformtemplates.infrastructure.cluster.x-k8s.io
   labels: {cluster.x-k8s.io/v1beta2: v1}`
+	platform = `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata:
+  name: platforms.infrastructure.cluster.x-k8s.io
+  labels: {cluster.x-k8s.io/v1beta2: v1}`
 	template = `
 apiVersion: infrastructure.cluster.x-k8s.io/v1
 kind: PlatformTemplate
-metadata: {namespace: d, name: small}`
+metadata: {namespace: d, name: small}
+spec: {template: {spec: {size: small}}}`
 	cluster = `
 apiVersion: cluster.x-k8s.io/v1beta2
 kind: Cluster
@@ -52,7 +59,17 @@ metadata:
   namespace: d
   name: web
   labels: {topology.cluster.x-k8s.io/owned: ""}
-spec: {clusterName: c, replicas: 1}`
+spec:
+  clusterName: c
+  replicas: 1
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web, cluster.x-k8s.io/cluster-name: c}}
+    spec:
+      clusterName: c
+      version: v1.36.3
+      bootstrap: {dataSecretName: join}
+      infrastructureRef: {apiGroup: infrastructure.cluster.x-k8s.io, kind: PlatformTemplate, name: small}`
 )
 
 // Rollout is the first rollout of a MachineDeployment, for a program that runs its controller.
@@ -70,6 +87,18 @@ func Finalizer(run func(env *reconciletest.Env) error) *reconciletest.Case {
 	return world(run, cluster, set)
 }
 
+// Scale is a MachineSet of one Machine, for a program that runs its controller. The names of Machines are made up.
+func Scale(run func(env *reconciletest.Env) error) *reconciletest.Case {
+	c := world(run, definition, platform, template, cluster, set)
+	c.Ignore = []string{
+		"machines.cluster.x-k8s.io metadata.name", "machines.cluster.x-k8s.io spec.infrastructureRef",
+		"platforms.infrastructure.cluster.x-k8s.io metadata.name",
+		"machinesets.cluster.x-k8s.io status.conditions", // their messages have the name
+		"machinesets.cluster.x-k8s.io status.deprecated", // what has happened before stays in these
+	}
+	return c
+}
+
 // world is a case with these objects.
 func world(run func(env *reconciletest.Env) error, objects ...string) *reconciletest.Case {
 	c := &reconciletest.Case{
@@ -80,6 +109,7 @@ func world(run func(env *reconciletest.Env) error, objects ...string) *reconcile
 				Group: "infrastructure.cluster.x-k8s.io", Version: "v1", Kind: "PlatformTemplate", Name: "platformtemplates",
 				Namespaced: true,
 			},
+			{Group: "infrastructure.cluster.x-k8s.io", Version: "v1", Kind: "Platform", Name: "platforms", Namespaced: true},
 		},
 	}
 	for kind, name := range map[string]string{

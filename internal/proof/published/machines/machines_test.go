@@ -16,7 +16,7 @@ func TestCasesAreValid(t *testing.T) {
 		<-env.Context().Done()
 		return nil
 	}
-	for _, c := range []*reconciletest.Case{machines.Rollout(idle), machines.Finalizer(idle)} {
+	for _, c := range []*reconciletest.Case{machines.Rollout(idle), machines.Finalizer(idle), machines.Scale(idle)} {
 		g.Expect(reconciletest.Search(t, c, machines.Options()).Failure).To(gomega.ContainSubstring("makes no call"))
 	}
 }

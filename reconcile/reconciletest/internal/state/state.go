@@ -114,7 +114,9 @@ func (n *normalizer) name(o *unstructured.Unstructured) string {
 	prefix, madeUp := Generated(o)
 	if n.ignore.has(n.resource, "metadata.name") {
 		madeUp = true // what it is of tells it apart from others
-		prefix = fmt.Sprint(o.GetLabels())
+		labels := o.GetLabels()
+		delete(labels, RivalKey)
+		prefix = fmt.Sprint(labels)
 		if owner := metav1.GetControllerOf(o); owner != nil {
 			prefix = owner.Name + "-"
 		}

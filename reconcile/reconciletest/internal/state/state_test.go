@@ -94,3 +94,17 @@ func TestAddressesAndPortsOfServicesAreNoDifference(t *testing.T) {
 	g.Expect(service("10.0.0.1", 30001).Diff(service("None", 30001), nil)).NotTo(gomega.BeEmpty())
 	g.Expect(service("10.0.0.1", 30001).Diff(service("10.0.0.1", 0), nil)).NotTo(gomega.BeEmpty())
 }
+
+// An object whose name is made up is told from others by its labels; that of another client does not make it another.
+func TestTheLabelOfAnotherClientIsNoDifference(t *testing.T) {
+	g := gomega.NewWithT(t)
+	labelled := func(keys ...string) state.State {
+		labels := map[string]any{"app": "web"}
+		for _, key := range keys {
+			labels[key] = "yes"
+		}
+		return stateOf(map[string]any{"metadata": map[string]any{"name": "x", "labels": labels}}, state.Ignore{"metadata.name"})
+	}
+	g.Expect(labelled(state.RivalKey).Diff(labelled(), nil)).To(gomega.BeEmpty())
+	g.Expect(labelled("other").Diff(labelled(), nil)).NotTo(gomega.BeEmpty())
+}
