@@ -28,3 +28,10 @@ func TestInfrastructureThatIsLeftBehind(t *testing.T) {
 	r := explored(t, machines.Scale(running(machineSets)), leak)
 	gomega.NewWithT(t).Expect(r.Failure).To(gomega.ContainSubstring("+ platforms.infrastructure.cluster.x-k8s.io"))
 }
+
+// kubernetes-sigs/cluster-api#13737: when its cache is more than ten seconds late, it makes a second Machine.
+func TestMachineThatTheCacheDoesNotHave(t *testing.T) {
+	r := explored(t, machines.Scale(running(machineSets)), leak, "crash after", "crash before", "the reply is lost of")
+	gomega.NewWithT(t).Expect(r.Failure).To(gomega.And(
+		gomega.HavePrefix("watch held back from delivery"), gomega.ContainSubstring("+ machines.cluster.x-k8s.io")))
+}
