@@ -44,6 +44,7 @@ const (
 	hotLoop  = "a warning of package reconcile, when a key writes the same again and again"
 	series   = "client-go sends it for the second of two equal events"
 	conflict = "for a write that another one has overtaken"
+	deleted  = "for a status that is not found: package patch asks whether the object or the subresource is missing"
 	late     = "for a create that finds an object which the cache does not have yet"
 	lists    = "for servers that stream no lists: here, a watch brings them"
 )
@@ -55,6 +56,7 @@ var trials = []trial{
 	}},
 	{name: "configmap-from-crs", exercise: configMapFromCRs, seldom: map[string]string{
 		"create events.events.k8s.io": hotLoop, "patch events.events.k8s.io": hotLoop,
+		"get settings.config.homeostat.dev": deleted,
 	}},
 	{name: "namespace-defaults", exercise: namespaceDefaults, seldom: map[string]string{
 		"patch events.events.k8s.io": series,
