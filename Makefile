@@ -250,13 +250,15 @@ verify-deploy: controlplane-build ## Start every program from its image, with it
 
 ARM64 = dist/arm64
 .PHONY: verify-arm64
-verify-arm64: ## Start programs of the arm64 images on this machine, under qemu, which it gets from Debian.
-	@case "$$(go env GOARCH)" in arm64) qemu= ;; *) \
-	  qemu="$$(command -v qemu-aarch64-static || command -v qemu-aarch64 || ls $(BIN)/qemu/usr/bin/qemu-aarch64* 2>/dev/null | head -1 || true)"; \
-	  if [ -z "$$qemu" ] && command -v apt-get >/dev/null; then echo "getting qemu-user-static"; mkdir -p $(BIN)/qemu; \
-	    (cd $(BIN)/qemu && apt-get download -qq qemu-user-static && dpkg -x qemu-user-static_*.deb . && rm qemu-user-static_*.deb) || true; \
-	    qemu="$$(ls $(BIN)/qemu/usr/bin/qemu-aarch64* 2>/dev/null | head -1 || true)"; fi; \
-	  if [ -z "$$qemu" ]; then echo "skipped: no qemu for arm64 here, and no apt-get that brings it"; exit 0; fi ;; esac; \
+verify-arm64: ## Start programs of the arm64 images on this machine: elsewhere under qemu, which it gets from Debian.
+	@found() { command -v qemu-aarch64-static || command -v qemu-aarch64 || ls $(BIN)/qemu/usr/bin/qemu-aarch64-static 2>/dev/null \
+	    || ls $(BIN)/qemu/usr/bin/qemu-aarch64 2>/dev/null || true; }; \
+	qemu=; if [ "$$(go env GOARCH)" != arm64 ]; then qemu="$$(found)"; \
+	  for package in qemu-user-static qemu-user; do \
+	    if [ -z "$$qemu" ] && command -v apt-get >/dev/null; then echo "getting $$package"; mkdir -p $(BIN)/qemu; \
+	      (cd $(BIN)/qemu && apt-get download -qq $$package && dpkg -x $${package}_*.deb . && rm $${package}_*.deb) || true; qemu="$$(found)"; fi; \
+	  done; \
+	  if [ -z "$$qemu" ]; then echo "skipped: no qemu for arm64 here, and no apt-get that brings it"; exit 0; fi; fi; \
 	programs="$(or $(PROGRAMS),podlog observe)"; \
 	(cd internal/ship && go run . images -root $(CURDIR) -out $(CURDIR)/$(ARM64)/images -commit "$(COMMIT)" -platforms linux/arm64 $$programs && \
 	  go run . unpack -out $(CURDIR)/$(ARM64)/images -platforms linux/arm64 -into $(CURDIR)/$(ARM64)/rootfs $$programs); \
