@@ -150,10 +150,12 @@ verify: $(GOFUMPT) lint deadcode api $(CONTROLLER_GEN) ## Format, linters, docum
 	cd internal/proof/controlplane && go mod tidy -diff && CGO_ENABLED=0 go vet ./supervisor
 	cd internal/proof/site && go mod tidy -diff && go test .
 	cd internal/ship && go mod tidy -diff && go test .
-	cd internal/proof/published/kubernetes && go mod tidy -diff
 	cd internal/proof/published/cluster-api && go mod tidy -diff
 	cd internal/proof/published/cluster-api-fixed && go mod tidy -diff
 	cd internal/proof/published/argo-rollouts && go mod tidy -diff && go mod tidy -diff -modfile=fixed.mod
+	cd internal/proof/published/kubernetes && for m in go.mod v*.mod; do go mod tidy -modfile $$m -diff; done
+	cd internal/proof/published/resourceclaim && for m in go.mod v*.mod; do go mod tidy -modfile $$m -diff; done
+	cd internal/proof/published/resourceslice && for m in go.mod v*.mod; do go mod tidy -modfile $$m -diff; done
 	cd internal/proof/coredns && go mod tidy -diff && CGO_ENABLED=0 go vet .
 
 .PHONY: deadcode
@@ -201,10 +203,15 @@ bench-page: ## Make docs/benchmarks/README.md and its picture from docs/benchmar
 
 .PHONY: proof
 proof: ## Explore controllers that others have published, unmodified; docs/proof.md has what is found. Not part of make test.
+	cd internal/proof/published/resourceslice && $(TEST) -timeout 5m -v .
+	cd internal/proof/published/resourceslice && $(TEST) -modfile v0.36.3.mod -timeout 5m -v .
+	cd internal/proof/published/resourceclaim && $(TEST) -timeout 10m -v .
+	cd internal/proof/published/resourceclaim && $(TEST) -modfile v1.36.3.mod -tags before137 -timeout 10m -v .
 	cd internal/proof/published/kubernetes && $(TEST) -timeout 20m -v .
 	cd internal/proof/published/cluster-api && $(TEST) -timeout 5m -v .
 	cd internal/proof/published/cluster-api-fixed && $(TEST) -timeout 5m -v .
 	cd internal/proof/published/argo-rollouts && $(TEST) -timeout 5m -v . && $(TEST) -modfile=fixed.mod -tags fixed -timeout 5m -v .
+	cd internal/proof/published/kubernetes && $(TEST) -modfile v1.35.4.mod -tags before136 -run '^TestPair' -timeout 20m -v .
 
 .PHONY: cover
 cover: ## Coverage of the unit tests.

@@ -17,6 +17,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/homeostat/homeostat/internal/intern"
+	"github.com/homeostat/homeostat/internal/simhook"
 )
 
 const (
@@ -37,6 +38,9 @@ func (e *MutationError) Error() string {
 	return fmt.Sprintf("the cached %s %q was modified in place (%s): modify a DeepCopy, or use package patch",
 		e.Kind, strings.TrimPrefix(e.Key.String(), "/"), strings.Join(e.Fields, ", "))
 }
+
+// Is makes errors.Is find it for package reconciletest, which does not import this one.
+func (e *MutationError) Is(target error) bool { return target == simhook.ErrModified }
 
 // checksMutations reports whether to look for cached objects that were modified
 // in place.

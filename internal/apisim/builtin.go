@@ -47,6 +47,9 @@ node.k8s.io/v1 runtimeclasses RuntimeClass un cu
 admissionregistration.k8s.io/v1 validatingwebhookconfigurations ValidatingWebhookConfiguration gen un
 admissionregistration.k8s.io/v1 mutatingwebhookconfigurations MutatingWebhookConfiguration gen un
 certificates.k8s.io/v1 certificatesigningrequests CertificateSigningRequest st un
+resource.k8s.io/v1 resourceclaims ResourceClaim ns st un
+resource.k8s.io/v1 resourceclaimtemplates ResourceClaimTemplate ns un
+resource.k8s.io/v1 resourceslices ResourceSlice gen un
 `
 
 // Builtin lists the kinds that every server has without being told.
@@ -129,6 +132,8 @@ func selectable(group, resource string) map[string]string {
 		return map[string]string{"spec.clusterIP": "", "spec.type": ""}
 	case "apps/replicasets":
 		return map[string]string{"status.replicas": "0"}
+	case "resource.k8s.io/resourceslices":
+		return map[string]string{"spec.nodeName": "", "spec.driver": ""}
 	case "batch/jobs":
 		return map[string]string{"status.successful": "0"}
 	case "/events":

@@ -26,7 +26,10 @@ func canonical(r *Resource, obj object) (object, error) {
 			return nil, apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: %v",
 				r.Kind, r.Version, r.Kind, err))
 		}
-		knownDefaults().apply(reflect.ValueOf(typed))
+		if typed, err = throughStorage(r, typed); err != nil {
+			return nil, err
+		}
+		knownDefaults().apply(reflect.ValueOf(typed)) // which makes up for what storage leaves out of a template
 		if obj, err = runtime.DefaultUnstructuredConverter.ToUnstructured(typed); err != nil {
 			return nil, apierrors.NewInternalError(fmt.Errorf("encoding a %s: %w", r.Kind, err))
 		}
@@ -53,6 +56,30 @@ func blank(r *Resource) (object, error) {
 	}
 	obj["apiVersion"], obj["kind"] = r.apiVersion(), r.Kind
 	return obj, nil
+}
+
+// throughStorage returns an object as the server reads it back: it stores built-in kinds in protobuf, in which an empty
+// list is none.
+func throughStorage(r *Resource, obj runtime.Object) (runtime.Object, error) {
+	message, ok := obj.(interface {
+		Marshal() ([]byte, error)
+	})
+	if !ok {
+		return obj, nil // a review is not stored
+	}
+	data, err := message.Marshal()
+	if err != nil {
+		return nil, apierrors.NewInternalError(fmt.Errorf("storing a %s: %w", r.Kind, err))
+	}
+	stored, err := scheme.Scheme.New(r.gvk())
+	if err != nil {
+		return nil, apierrors.NewInternalError(fmt.Errorf("making a %s: %w", r.Kind, err))
+	}
+	if err := stored.(interface{ Unmarshal(data []byte) error }).Unmarshal(data); err != nil {
+		return nil, apierrors.NewInternalError(fmt.Errorf("reading a stored %s: %w", r.Kind, err))
+	}
+	stored.GetObjectKind().SetGroupVersionKind(r.gvk())
+	return stored, nil
 }
 
 // sealSecret does what the server does to every Secret: stringData becomes data, and there is a type.

@@ -7,8 +7,8 @@ import (
 	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/api/validation"
+	"k8s.io/apimachinery/pkg/api/validation/path"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -92,7 +92,7 @@ func (s *store) name(t *table, m object) error {
 func nameRule(r *Resource) validation.ValidateNameFunc {
 	switch {
 	case r.Group == "rbac.authorization.k8s.io":
-		return func(name string, _ bool) []string { return content.IsPathSegmentName(name) }
+		return path.ValidatePathSegmentName //nolint:staticcheck // what is to be used instead is too new for old modules
 	case r.Group == "" && r.Resource == "namespaces":
 		return validation.NameIsDNSLabel
 	}

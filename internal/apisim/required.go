@@ -6,9 +6,9 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -256,7 +256,7 @@ func podSpec(spec object, path *field.Path) field.ErrorList {
 		name := text(c, "name")
 		if name == "" {
 			errs = append(errs, field.Required(path.Index(i).Child("name"), ""))
-		} else if faults := content.IsDNS1123Label(name); len(faults) > 0 {
+		} else if faults := validation.IsDNS1123Label(name); len(faults) > 0 {
 			errs = append(errs, field.Invalid(path.Index(i).Child("name"), name, strings.Join(faults, ", ")))
 		} else if names[name] {
 			errs = append(errs, field.Duplicate(path.Index(i).Child("name"), name))

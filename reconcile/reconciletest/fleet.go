@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/internal/simhook"
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/backend"
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/gate"
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/report"
@@ -134,9 +134,9 @@ func (f *fleet) ended(p *replica, err error) {
 
 // mutated reports whether Run has returned because an informer found a modified object.
 func (f *fleet) mutated(err error) bool {
-	mutation, found := errors.AsType[*informer.MutationError](err)
+	found := errors.Is(err, simhook.ErrModified)
 	if found {
-		f.find(report.Mutation, mutation.Error())
+		f.find(report.Mutation, err.Error())
 	}
 	return found
 }

@@ -74,6 +74,15 @@ func TestKubeletRunsPods(t *testing.T) {
 	cordoned := func(n *corev1.Node) { n.Spec.Unschedulable = true }
 	labelled := func(n *corev1.Node) { n.Labels = map[string]string{"disk": "fast"} }
 	picky := func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"disk": "fast"} }
+	pinned := func(p *corev1.Pod) {
+		p.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+			RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+				MatchFields: []corev1.NodeSelectorRequirement{
+					{Key: "metadata.name", Operator: corev1.NodeSelectorOpIn, Values: []string{"2"}},
+				},
+			}}},
+		}}
+	}
 	foreign := func(p *corev1.Pod) { p.Spec.SchedulerName = "other" }
 	gated := func(p *corev1.Pod) {
 		p.Spec.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: "example.com/in"}}
@@ -91,6 +100,7 @@ func TestKubeletRunsPods(t *testing.T) {
 			node("1", cordoned), node("2", ready(corev1.ConditionFalse)), node("3", ready(corev1.ConditionTrue)),
 			node("4", labelled), pod("a"), pod("b", picky),
 		}, []string{"a Running 3 True", "b Running 4 True"}},
+		{"on the Node that their affinity names", []runtime.Object{node("1"), node("2"), pod("a", pinned)}, []string{"a Running 2 True"}},
 		{"if there is a Node for them", []runtime.Object{node("1", cordoned), pod("a")}, []string{"a"}},
 		{"if their scheduler is this one", []runtime.Object{pod("a", foreign)}, []string{"a"}},
 		{"if their Node can be reached", []runtime.Object{

@@ -29,8 +29,9 @@ type KubeletOptions struct {
 // Kubelet returns an actor that runs Pods: the scheduler and the kubelets of all Nodes in one.
 //
 //   - A Pod without a node gets the first Node by name that is schedulable, does not report that it is not ready, and
-//     has the labels of the Pod's nodeSelector; without any such Node it waits. In a world without Nodes it gets the
-//     node "node". Pods with a different schedulerName are left alone.
+//     has the labels of the Pod's nodeSelector and the name of its node affinity, if that names one; without any such
+//     Node it waits. In a world without Nodes it gets the node "node". Pods with a different schedulerName are left
+//     alone.
 //   - A Pod with a node runs, with an address, and is ready, after [KubeletOptions].Start; with readiness gates, when
 //     they are open.
 //   - A Pod that is being deleted stays until its grace period is over, ready as it was, and is then removed.
@@ -114,7 +115,8 @@ func schedule(pod *corev1.Pod, nodes []corev1.Node) deployments.Task {
 		wanted := labels.SelectorFromSet(pod.Spec.NodeSelector)
 		i := slices.IndexFunc(nodes, func(n corev1.Node) bool {
 			ready := cmp.Or(nodeReady(&n), corev1.ConditionTrue)
-			return !n.Spec.Unschedulable && ready == corev1.ConditionTrue && wanted.Matches(labels.Set(n.Labels))
+			return !n.Spec.Unschedulable && ready == corev1.ConditionTrue && wanted.Matches(labels.Set(n.Labels)) &&
+				named(pod, n.Name)
 		})
 		if i < 0 {
 			return nil
@@ -127,6 +129,21 @@ func schedule(pod *corev1.Pod, nodes []corev1.Node) deployments.Task {
 			Target:     corev1.ObjectReference{Kind: "Node", Name: target},
 		}, metav1.CreateOptions{})
 	}
+}
+
+// named reports whether the Pod may be on the Node of a name, by its affinity, which names one if it is a DaemonSet's.
+func named(pod *corev1.Pod, node string) bool {
+	affinity := pod.Spec.Affinity
+	if affinity == nil || affinity.NodeAffinity == nil ||
+		affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
+		return true
+	}
+	terms := affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
+	return slices.ContainsFunc(terms, func(term corev1.NodeSelectorTerm) bool {
+		return !slices.ContainsFunc(term.MatchFields, func(r corev1.NodeSelectorRequirement) bool {
+			return r.Key == metav1.ObjectNameField && !slices.Contains(r.Values, node)
+		})
+	})
 }
 
 // nodeReady is the status of a Node's condition Ready; "": it has none.

@@ -1,3 +1,3 @@
-// Package kubernetes explores controllers of kube-controller-manager, unmodified: ReplicaSet, Deployment, StatefulSet
-// and Job of the version in go.mod. Its tests say what is found.
+// Package kubernetes explores controllers of kube-controller-manager, unmodified, of the versions in its .mod files. Its
+// tests say what is found; those called TestPair tell versions apart.
 package kubernetes

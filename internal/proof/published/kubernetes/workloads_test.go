@@ -1,48 +1,25 @@
 package kubernetes_test
 
 import (
-	"context"
 	"testing"
 
 	"github.com/onsi/gomega"
 	appsv1 "k8s.io/api/apps/v1"
-	batchv1 "k8s.io/api/batch/v1"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/informers"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/kubernetes/pkg/controller/deployment"
-	"k8s.io/kubernetes/pkg/controller/job"
-	"k8s.io/kubernetes/pkg/controller/replicaset"
-	"k8s.io/kubernetes/pkg/controller/statefulset"
 	"k8s.io/utils/ptr"
 
+	"github.com/homeostat/homeostat/internal/proof/published"
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
+	"github.com/homeostat/homeostat/reconcile/reconciletest/actors"
 )
 
-func replicaSets(ctx context.Context, c kubernetes.Interface, f informers.SharedInformerFactory) ([]loop, error) {
-	rs := replicaset.NewReplicaSetController(ctx, f.Apps().V1().ReplicaSets(), f.Core().V1().Pods(), c,
-		replicaset.BurstReplicas)
-	return []loop{func(ctx context.Context) { rs.Run(ctx, 2) }}, nil
-}
-
-func deployments(ctx context.Context, c kubernetes.Interface, f informers.SharedInformerFactory) ([]loop, error) {
-	sets, _ := replicaSets(ctx, c, f)
-	d, err := deployment.NewDeploymentController(ctx, f.Apps().V1().Deployments(), f.Apps().V1().ReplicaSets(),
-		f.Core().V1().Pods(), c)
-	return append(sets, func(ctx context.Context) { d.Run(ctx, 2) }), err
-}
-
-func statefulSets(ctx context.Context, c kubernetes.Interface, f informers.SharedInformerFactory) ([]loop, error) {
-	s := statefulset.NewStatefulSetController(ctx, f.Core().V1().Pods(), f.Apps().V1().StatefulSets(),
-		f.Core().V1().PersistentVolumeClaims(), f.Apps().V1().ControllerRevisions(), c)
-	return []loop{func(ctx context.Context) { s.Run(ctx, 2) }}, nil
-}
-
-func jobs(ctx context.Context, c kubernetes.Interface, f informers.SharedInformerFactory) ([]loop, error) {
-	j, err := job.NewController(ctx, c, f.Core().V1().Pods(), f.Batch().V1().Jobs(), nil, nil)
-	return []loop{func(ctx context.Context) { j.Run(ctx, 2) }}, err
+// explored explores a case with a kubelet.
+func explored(t *testing.T, c *reconciletest.Case) *reconciletest.Report {
+	t.Helper()
+	c.Actors = append(c.Actors, actors.Kubelet(nil))
+	r := reconciletest.Search(t, c, &reconciletest.Options{Budget: published.Budget})
+	t.Logf("%d calls and %d writes without a fault; %d of %d deviations\n%s", r.Calls, r.Writes, r.Runs, r.Planned, r.Failure)
+	return r
 }
 
 // timeTravel wants what all four are accused of: after a restart whose first list is of the past they do to the cluster
@@ -58,11 +35,8 @@ func timeTravel(t *testing.T, r *reconciletest.Report, want string) {
 // the restart.
 func TestReplicaSet(t *testing.T) {
 	r := explored(t, &reconciletest.Case{
-		Run: wired(replicaSets),
-		Objects: []runtime.Object{&appsv1.ReplicaSet{
-			ObjectMeta: meta(),
-			Spec:       appsv1.ReplicaSetSpec{Replicas: ptr.To[int32](2), Selector: selector(), Template: template()},
-		}},
+		Run:     published.Wire(replicaSets).Program,
+		Objects: []runtime.Object{published.ReplicaSet(2)},
 		Workload: []reconciletest.Step{
 			reconciletest.Patch("replicasets.apps", "d/web", `{"spec":{"replicas":3}}`),
 			reconciletest.Patch("replicasets.apps", "d/web", `{"spec":{"replicas":1}}`),
@@ -75,11 +49,11 @@ func TestReplicaSet(t *testing.T) {
 // With the ReplicaSet controller beside it, which has the fault.
 func TestDeployment(t *testing.T) {
 	r := explored(t, &reconciletest.Case{
-		Run: wired(deployments),
+		Run: published.Wire(deployments).Program,
 		Objects: []runtime.Object{&appsv1.Deployment{
-			ObjectMeta: meta(),
+			ObjectMeta: published.Meta(),
 			Spec: appsv1.DeploymentSpec{
-				Replicas: ptr.To[int32](2), Selector: selector(), Template: template(),
+				Replicas: ptr.To[int32](2), Selector: published.Selector(), Template: published.Template(),
 			},
 		}},
 		Workload: []reconciletest.Step{
@@ -94,11 +68,11 @@ func TestDeployment(t *testing.T) {
 // As with ReplicaSets.
 func TestStatefulSet(t *testing.T) {
 	r := explored(t, &reconciletest.Case{
-		Run: wired(statefulSets),
+		Run: published.Wire(statefulSets).Program,
 		Objects: []runtime.Object{&appsv1.StatefulSet{
-			ObjectMeta: meta(),
+			ObjectMeta: published.Meta(),
 			Spec: appsv1.StatefulSetSpec{
-				Replicas: ptr.To[int32](2), Selector: selector(), Template: template(), ServiceName: "web",
+				Replicas: ptr.To[int32](2), Selector: published.Selector(), Template: published.Template(), ServiceName: "web",
 			},
 		}},
 		Workload: []reconciletest.Step{
@@ -112,41 +86,11 @@ func TestStatefulSet(t *testing.T) {
 
 // It runs a Pod more than was wanted; what it counts in the status is right.
 func TestJob(t *testing.T) {
-	pod := template()
-	pod.Spec.RestartPolicy = corev1.RestartPolicyNever
 	r := explored(t, &reconciletest.Case{
-		Run: wired(jobs),
-		Objects: []runtime.Object{&batchv1.Job{
-			ObjectMeta: meta(),
-			Spec: batchv1.JobSpec{
-				Completions: ptr.To[int32](2), Parallelism: ptr.To[int32](1), Template: pod,
-			},
-		}},
-		Actors: []reconciletest.Actor{{
-			Name:    "containers that end",
-			Enabled: func(w *reconciletest.World) bool { return running(w) != nil },
-			Do: func(w *reconciletest.World) {
-				pod := running(w)
-				pod.Status.Phase = corev1.PodSucceeded
-				// after an error it is enabled still
-				_, _ = w.Client().CoreV1().Pods("d").UpdateStatus(t.Context(), pod, metav1.UpdateOptions{})
-			},
-		}},
-		Ignore: []string{"pods metadata.name", "jobs.batch status.failed"}, // it counts Pods that others have deleted
+		Run:     published.Wire(jobs).Program,
+		Objects: []runtime.Object{published.Job(2, 1)},
+		Actors:  []reconciletest.Actor{published.Ending()},
+		Ignore:  []string{"pods metadata.name", "jobs.batch status.failed"}, // it counts Pods that others have deleted
 	})
 	timeTravel(t, r, "+ pods d/web-*3 = there")
-}
-
-// running returns a Pod that runs; nil: there is none.
-func running(w *reconciletest.World) *corev1.Pod {
-	pods, err := reconciletest.List[corev1.Pod](w, "pods")
-	if err != nil {
-		return nil
-	}
-	for i := range pods {
-		if pods[i].Status.Phase == corev1.PodRunning {
-			return &pods[i]
-		}
-	}
-	return nil
 }

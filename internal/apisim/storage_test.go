@@ -1,0 +1,55 @@
+package apisim_test
+
+import (
+	"testing"
+
+	"github.com/onsi/gomega"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/homeostat/homeostat/internal/apisim"
+)
+
+// It stores built-in kinds in protobuf, which cannot tell an empty list from none.
+func TestAnEmptyListOfABuiltInKindIsNone(t *testing.T) {
+	g := gomega.NewWithT(t)
+	sim, err := apisim.New(&apisim.Options{})
+	g.Expect(err).NotTo(gomega.HaveOccurred())
+	client := kubernetes.NewForConfigOrDie(sim.Admin()).DiscoveryV1().EndpointSlices("default")
+	made, err := client.Create(t.Context(), &discoveryv1.EndpointSlice{
+		ObjectMeta: metav1.ObjectMeta{Name: "a"}, AddressType: discoveryv1.AddressTypeIPv4,
+		Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"10.1.2.3"}}}, Ports: []discoveryv1.EndpointPort{},
+	}, metav1.CreateOptions{})
+	g.Expect(err).NotTo(gomega.HaveOccurred())
+	g.Expect(made.Ports).To(gomega.BeNil())
+	g.Expect(made.Endpoints).To(gomega.HaveLen(1))
+
+	made.Ports = []discoveryv1.EndpointPort{}
+	same, err := client.Update(t.Context(), made, metav1.UpdateOptions{})
+	g.Expect(err).NotTo(gomega.HaveOccurred())
+	g.Expect(same.Ports).To(gomega.BeNil())
+	g.Expect(same.ResourceVersion).To(gomega.Equal(made.ResourceVersion), "nothing has changed")
+}
+
+// Drivers list those of their node, and of theirs.
+func TestResourceSlicesAreSelectedByNodeAndDriver(t *testing.T) {
+	g := gomega.NewWithT(t)
+	sim, err := apisim.New(&apisim.Options{})
+	g.Expect(err).NotTo(gomega.HaveOccurred())
+	client := kubernetes.NewForConfigOrDie(sim.Admin()).ResourceV1().ResourceSlices()
+	for name, node := range map[string]string{"here": "n", "there": "m"} {
+		_, err := client.Create(t.Context(), &resourceapi.ResourceSlice{
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec: resourceapi.ResourceSliceSpec{
+				Driver: "gpu.example.com", NodeName: &node, Pool: resourceapi.ResourcePool{Name: node, ResourceSliceCount: 1},
+			},
+		}, metav1.CreateOptions{})
+		g.Expect(err).NotTo(gomega.HaveOccurred())
+	}
+	list, err := client.List(t.Context(), metav1.ListOptions{FieldSelector: "spec.driver=gpu.example.com,spec.nodeName=n"})
+	g.Expect(err).NotTo(gomega.HaveOccurred())
+	g.Expect(list.Items).To(gomega.HaveLen(1))
+	g.Expect(list.Items[0].Name).To(gomega.Equal("here"))
+}

@@ -1,0 +1,78 @@
+package kubernetes_test
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/kubernetes/pkg/controller/daemon"
+	"k8s.io/kubernetes/pkg/controller/job"
+	"k8s.io/kubernetes/pkg/controller/replicaset"
+
+	"github.com/homeostat/homeostat/internal/proof/published"
+	"github.com/homeostat/homeostat/reconcile/reconciletest"
+	"github.com/homeostat/homeostat/reconcile/reconciletest/actors"
+)
+
+// past is what restarts with caches of the past do, in all versions: see TestReplicaSet.
+var past = []string{"caches that begin"}
+
+// Expectations expire after five minutes: from then on the controllers believe caches that are behind.
+var slowWatch = reconciletest.Options{Lag: 6 * time.Minute, Rest: 8 * time.Minute, Known: past, SkipDrift: true}
+
+// expired is when it is too late for them, and the cache is still behind.
+const expired = 5*time.Minute + 30*time.Second
+
+// kubernetes/kubernetes#129795
+func TestPairReplicaSetWhoseExpectationsExpire(t *testing.T) {
+	scale := reconciletest.Patch("replicasets.apps", "d/web", `{"spec":{"replicas":3}}`)
+	(&published.Bug{
+		Of: replicaset.NewReplicaSetController, Fixed: "v1.36.0", Options: slowWatch,
+		Case: &reconciletest.Case{
+			Run: published.Wire(replicaSets).Program, Objects: []runtime.Object{published.ReplicaSet(2)},
+			Actors: []reconciletest.Actor{
+				actors.Kubelet(nil),
+				published.Later(expired, "replicasets.apps", scale, published.Unchanged("replicasets.apps")),
+			},
+			Ignore: []string{"pods metadata.name"},
+		},
+		Oracle: "counts", Says: `at once there are pods d/web-\*: 5, and without the delay 3`,
+	}).Told(t)
+}
+
+// kubernetes/kubernetes#134937
+func TestPairDaemonSetWhoseExpectationsExpire(t *testing.T) {
+	node := func(name string) *corev1.Node { return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}} }
+	alone := func(w *reconciletest.World) bool {
+		nodes, err := w.Objects("nodes")
+		return err == nil && len(nodes) == 1
+	}
+	(&published.Bug{
+		Of: daemon.NewDaemonSetsController, Fixed: "v1.36.0", Options: slowWatch,
+		Case: &reconciletest.Case{
+			Run: published.Wire(daemonSets).Program, Objects: []runtime.Object{node("a"), published.DaemonSet()},
+			Actors: []reconciletest.Actor{
+				actors.Kubelet(nil),
+				published.Later(expired, "daemonsets.apps", reconciletest.Create(node("b")), alone),
+			},
+			// Pods are compared by age, and which of two nodes has the older one does not matter
+			Ignore: []string{"pods metadata.name", "pods spec.affinity", "pods spec.nodeName", "controllerrevisions.apps *"},
+		},
+		Oracle: "counts", Says: `at once there are pods d/web-\*: 3, and without the delay 2`,
+	}).Told(t)
+}
+
+// kubernetes/kubernetes#137210: a Job does not see what it has written, and counts a Pod that is done no more.
+func TestPairJobThatIsBehind(t *testing.T) {
+	(&published.Bug{
+		Of: job.NewController, Fixed: "v1.36.0", Options: reconciletest.Options{Known: past, SkipDrift: true},
+		Case: &reconciletest.Case{
+			Run: published.Wire(jobs).Program, Objects: []runtime.Object{published.Job(2, 1)},
+			Actors: []reconciletest.Actor{actors.Kubelet(nil), published.Ending()},
+			Ignore: []string{"pods metadata.name"},
+		},
+		Oracle: "state", Says: `^watch held back(.|\n)*\+ pods d/web-\*3`,
+	}).Told(t)
+}

@@ -1,0 +1,35 @@
+package published
+
+import (
+	"context"
+	"sync"
+
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/homeostat/homeostat/reconcile/reconciletest"
+)
+
+// Loop runs a controller until ctx ends.
+type Loop func(ctx context.Context)
+
+// Wire makes controllers on one client and one factory of informers, as the controller manager does.
+type Wire func(ctx context.Context, c kubernetes.Interface, f informers.SharedInformerFactory) ([]Loop, error)
+
+// Program is what [reconciletest.Case.Run] starts.
+func (w Wire) Program(env *reconciletest.Env) error {
+	ctx := env.Context()
+	factory := informers.NewSharedInformerFactory(env.Client(), 0)
+	loops, err := w(ctx, env.Client(), factory)
+	if err != nil {
+		return err
+	}
+	factory.Start(ctx.Done()) // old versions have nothing else
+	var running sync.WaitGroup
+	for _, l := range loops {
+		running.Go(func() { l(ctx) })
+	}
+	running.Wait()
+	factory.Shutdown()
+	return nil
+}

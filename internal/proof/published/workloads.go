@@ -1,0 +1,190 @@
+package published
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"github.com/homeostat/homeostat/reconcile/reconciletest"
+)
+
+var labels = map[string]string{"app": "web"}
+
+// Meta is that of all workloads: their Pods are called after it.
+func Meta() metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: "d", Name: "web"} }
+
+// Selector selects the Pods of [Template].
+func Selector() *metav1.LabelSelector { return &metav1.LabelSelector{MatchLabels: labels} }
+
+// Template is one of Pods with a container.
+func Template() corev1.PodTemplateSpec {
+	return corev1.PodTemplateSpec{
+		ObjectMeta: metav1.ObjectMeta{Labels: labels},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "web", Image: "web"}}},
+	}
+}
+
+// ReplicaSet wants n Pods.
+func ReplicaSet(n int32) *appsv1.ReplicaSet {
+	return &appsv1.ReplicaSet{
+		ObjectMeta: Meta(),
+		Spec:       appsv1.ReplicaSetSpec{Replicas: &n, Selector: Selector(), Template: Template()},
+	}
+}
+
+// DaemonSet wants a Pod on each node.
+func DaemonSet() *appsv1.DaemonSet {
+	return &appsv1.DaemonSet{
+		ObjectMeta: Meta(),
+		Spec: appsv1.DaemonSetSpec{
+			Selector: Selector(), Template: Template(),
+		},
+	}
+}
+
+// Job wants as many Pods to succeed, n of them at once.
+func Job(completions, n int32) *batchv1.Job {
+	pod := Template()
+	pod.Spec.RestartPolicy = corev1.RestartPolicyNever
+	return &batchv1.Job{
+		ObjectMeta: Meta(),
+		Spec: batchv1.JobSpec{
+			Completions: &completions, Parallelism: &n, Template: pod,
+		},
+	}
+}
+
+// Ending is an actor that lets the containers of Pods end well, one Pod after the other.
+func Ending() reconciletest.Actor {
+	running := func(w *reconciletest.World) *corev1.Pod {
+		return first(w, func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodRunning })
+	}
+	return reconciletest.Actor{
+		Name:    "containers that end",
+		Enabled: func(w *reconciletest.World) bool { return running(w) != nil },
+		Do: func(w *reconciletest.World) {
+			pod := running(w)
+			pod.Status.Phase = corev1.PodSucceeded
+			write(w, pod)
+		},
+	}
+}
+
+// OneReady is an actor that starts Pods, of which only the first becomes ready.
+func OneReady() reconciletest.Actor {
+	pending := func(w *reconciletest.World) *corev1.Pod {
+		return first(w, func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodPending })
+	}
+	return reconciletest.Actor{
+		Name:    "a kubelet with a Pod that does not get ready",
+		Enabled: func(w *reconciletest.World) bool { return pending(w) != nil },
+		Do: func(w *reconciletest.World) {
+			ready := corev1.ConditionTrue
+			if first(w, isReady) != nil {
+				ready = corev1.ConditionFalse
+			}
+			pod := pending(w)
+			pod.Status.Phase = corev1.PodRunning
+			pod.Status.Conditions = []corev1.PodCondition{
+				{Type: corev1.PodReady, Status: ready, LastTransitionTime: metav1.Now()},
+			}
+			write(w, pod)
+		},
+	}
+}
+
+// Later is an actor that takes a step when the first object of a resource is so old, if need be.
+func Later(age time.Duration, resource string, step reconciletest.Step, need func(w *reconciletest.World) bool) reconciletest.Actor {
+	due := func(w *reconciletest.World) time.Time {
+		objects, err := w.Objects(resource)
+		if err != nil || len(objects) == 0 || !need(w) {
+			return time.Time{}
+		}
+		return objects[0].GetCreationTimestamp().Add(age)
+	}
+	return reconciletest.Actor{
+		Name: "later, " + step.Name,
+		Due:  due,
+		Enabled: func(w *reconciletest.World) bool {
+			at := due(w)
+			return !at.IsZero() && !time.Now().Before(at)
+		},
+		Do: func(w *reconciletest.World) { _ = step.Do(context.Background(), w) },
+	}
+}
+
+// Unchanged reports whether the specs of a resource are as they were created.
+func Unchanged(resource string) func(w *reconciletest.World) bool {
+	return func(w *reconciletest.World) bool {
+		objects, err := w.Objects(resource)
+		return err == nil && !slices.ContainsFunc(objects, func(o *unstructured.Unstructured) bool { return o.GetGeneration() > 1 })
+	}
+}
+
+func isReady(p *corev1.Pod) bool {
+	for _, c := range p.Status.Conditions {
+		if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
+			return true
+		}
+	}
+	return false
+}
+
+// first returns the first Pod of which is is true; nil: there is none.
+func first(w *reconciletest.World, is func(p *corev1.Pod) bool) *corev1.Pod {
+	pods, err := reconciletest.List[corev1.Pod](w, "pods")
+	if err != nil {
+		return nil
+	}
+	for i := range pods {
+		if is(&pods[i]) {
+			return &pods[i]
+		}
+	}
+	return nil
+}
+
+// write writes the status of a Pod. After an error the actor is enabled still.
+func write(w *reconciletest.World, pod *corev1.Pod) {
+	_, _ = w.Client().CoreV1().Pods(pod.Namespace).UpdateStatus(context.Background(), pod, metav1.UpdateOptions{})
+}
+
+// RunningPod is one with an address.
+func RunningPod(name, ip string) *corev1.Pod {
+	t := Template()
+	t.ObjectMeta.Namespace, t.ObjectMeta.Name, t.ObjectMeta.UID = "d", name, types.UID(name)
+	t.Spec.NodeName = "n"
+	return &corev1.Pod{ObjectMeta: t.ObjectMeta, Spec: t.Spec, Status: corev1.PodStatus{
+		Phase: corev1.PodRunning, PodIP: ip, PodIPs: []corev1.PodIP{{IP: ip}},
+		Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}},
+	}}
+}
+
+// SliceOf is what the EndpointSlice controller makes of a headless Service without ports, and a Pod.
+func SliceOf(service *corev1.Service, pod *corev1.Pod) *discoveryv1.EndpointSlice {
+	return &discoveryv1.EndpointSlice{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: service.Namespace, Name: service.Name + "-bcdfg", GenerateName: service.Name + "-",
+			Labels: map[string]string{
+				discoveryv1.LabelServiceName: service.Name, discoveryv1.LabelManagedBy: "endpointslice-controller.k8s.io",
+				corev1.IsHeadlessService: "",
+			},
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(service, corev1.SchemeGroupVersion.WithKind("Service"))},
+		},
+		AddressType: discoveryv1.AddressTypeIPv4,
+		Endpoints: []discoveryv1.Endpoint{{
+			Addresses: []string{pod.Status.PodIP}, NodeName: &pod.Spec.NodeName,
+			Conditions: discoveryv1.EndpointConditions{Ready: ptr.To(true), Serving: ptr.To(true), Terminating: ptr.To(false)},
+			TargetRef:  &corev1.ObjectReference{Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID},
+		}},
+	}
+}
