@@ -24,11 +24,8 @@ func NewMask(ns string) *Mask {
 
 // maskedDefaults are the fields that the real server sets where the caller did not, and the simulated server does not.
 var maskedDefaults = []string{
-	"dnsPolicy", "enableServiceLinks", "preemptionPolicy", "priority", "schedulerName", "securityContext",
-	"serviceAccount", "serviceAccountName", "terminationGracePeriodSeconds", "tolerations", "volumes",
-	"volumeMounts", "imagePullPolicy", "resources", "terminationMessagePath", "terminationMessagePolicy",
-	"restartPolicy", "qosClass", "progressDeadlineSeconds", "revisionHistoryLimit", "strategy", "immutable",
-	"updateStrategy", "sessionAffinity", "deprecated.daemonset.template.generation",
+	"serviceAccount", "serviceAccountName", "volumes", "volumeMounts", "qosClass",
+	"deprecated.daemonset.template.generation",
 }
 
 var (

@@ -84,10 +84,24 @@ func tampering() map[string]struct {
 				c.Data["colour"], c.Immutable = "blue", &frozen
 			})
 		}, []string{deleted, created}},
+		"given bytes and frozen": {func(w *world) {
+			w.tamper(func(c *corev1.ConfigMap) { c.BinaryData, c.Immutable = map[string][]byte{"x": {1}}, new(true) })
+		}, []string{deleted, created}},
 		"deleted": {func(w *world) {
 			w.Expect(w.User.CoreV1().ConfigMaps("d").Delete(w.T.Context(), "settings", metav1.DeleteOptions{})).To(Succeed())
 		}, []string{created}},
 	}
+}
+
+func TestAFrozenOutputThatIsRightStays(t *testing.T) {
+	inWorld(t, func(w *world) {
+		stop := w.start()
+		w.set("a", "colour", "red")
+		w.Expect(w.Writes()).NotTo(BeEmpty())
+		w.tamper(func(c *corev1.ConfigMap) { c.Immutable = new(true) })
+		w.Expect(w.Writes()).To(BeEmpty())
+		stop()
+	})
 }
 
 func TestATamperedOutputIsRestored(t *testing.T) {
