@@ -226,6 +226,9 @@ func TestOptionsAreChecked(t *testing.T) {
 	_, err := dnszone.New(nil, file, nil)
 	NewWithT(t).Expect(err).To(MatchError(And(
 		ContainSubstring(`File.Origin (--origin) is "example.com"`), ContainSubstring("File.TTL (--ttl) is -1"))))
+	file.Origin, file.TTL = "Example.com.", 0
+	_, err = dnszone.New(nil, file, nil)
+	NewWithT(t).Expect(err).To(MatchError(ContainSubstring(`File.Origin (--origin) is "Example.com."`)))
 	_, err = dnszone.New(nil, &zonefile.File{Path: "/none/db", Origin: "example.com."}, nil)
 	NewWithT(t).Expect(err).To(MatchError(os.ErrNotExist))
 	_, err = dnszone.New(nil, &zonefile.File{Origin: "example.com."}, nil)

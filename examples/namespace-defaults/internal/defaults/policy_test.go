@@ -30,4 +30,6 @@ func TestPoliciesThatMakeNoSense(t *testing.T) {
 	}
 	_, err := defaults.ReadPolicy(filepath.Join(t.TempDir(), "none"))
 	NewWithT(t).Expect(err).To(MatchError(os.ErrNotExist))
+	_, err = defaults.New(nil, &defaults.Policy{}, nil)
+	NewWithT(t).Expect(err).To(MatchError(ContainSubstring("owner is empty")))
 }

@@ -62,6 +62,18 @@ var _ = Describe("the edits", func() {
 	request := protocol.Request{Request: "kernel-6.12", Epoch: 3}
 	progress := protocol.Progress{Request: request, BootID: "b1", AcceptedAt: metav1.Unix(1000, 0)}
 
+	It("ask: a request is needed", func() {
+		node := &corev1.Node{}
+		protocol.Ask(node, "kernel-6.12")
+		Expect(protocol.Read(node).Needed).To(HaveValue(Equal("kernel-6.12")))
+	})
+
+	It("revoke: also the first epoch is void, and can be read", func() {
+		node := nodeWith(protocol.Now, `{"request":"r","epoch":1}`)
+		protocol.Revoke(node, "r", 1)
+		Expect(protocol.Read(node)).To(And(HaveField("Void", int64(1)), HaveField("Faults", BeEmpty())))
+	})
+
 	It("grant: needed becomes now", func() {
 		node := nodeWith(protocol.Needed, "kernel-6.12")
 		grant := protocol.Grant{Request: request, Terms: protocol.Terms{Policy: protocol.PolicyForce, DrainSeconds: 60}}

@@ -256,6 +256,26 @@ func TestAStatusThatIsRefusedIsWrittenLater(t *testing.T) {
 	})
 }
 
+// Its entry is there, so that no look at the CDN makes it try again either.
+func TestADeploymentThatIsRefusedIsMadeLater(t *testing.T) {
+	inFixture(t, func(w *fixture) {
+		var refuses atomic.Bool
+		refuses.Store(true)
+		synctest.Wait() // nothing reads the reactors now
+		w.client.PrependReactor("create", "deployments", func(clienttesting.Action) (bool, runtime.Object, error) {
+			return refuses.Load(), nil, apierrors.NewInternalError(errors.New("not now"))
+		})
+		w.createSecret("one", "first")
+		w.createSite("shop", "one")
+		w.Expect(w.ready("shop").Message).To(ContainSubstring("not now"))
+		w.Expect(w.entry("shop")).NotTo(BeEmpty())
+		refuses.Store(false)
+		<-time.After(5 * time.Minute)
+		w.Expect(w.deployment("shop").Name).To(Equal("shop"))
+		w.Expect(w.ready("shop").Message).To(Equal("0 of 1 replicas are available"))
+	})
+}
+
 // The cache is late: the server has deleted the Website, or has another one of its name.
 func TestAWebsiteThatOnlyTheCacheHasIsNotPublished(t *testing.T) {
 	recreated := siteOf("shop", "one")
