@@ -1,6 +1,7 @@
 package kubernetes_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -8,8 +9,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/kubernetes/pkg/controller/daemon"
+	"k8s.io/kubernetes/pkg/controller/endpointslice"
 	"k8s.io/kubernetes/pkg/controller/job"
 	"k8s.io/kubernetes/pkg/controller/replicaset"
+	"k8s.io/utils/ptr"
 
 	"github.com/homeostat/homeostat/internal/proof/published"
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
@@ -74,5 +77,37 @@ func TestPairJobThatIsBehind(t *testing.T) {
 			Ignore: []string{"pods metadata.name"},
 		},
 		Oracle: "state", Says: `^watch held back(.|\n)*\+ pods d/web-\*3`,
+	}).Told(t)
+}
+
+// kubernetes/kubernetes#133474: all is as it should be, and each look at it writes.
+func TestPairHeadlessServiceWithoutPorts(t *testing.T) {
+	service := &corev1.Service{
+		ObjectMeta: published.Meta(),
+		Spec: corev1.ServiceSpec{
+			ClusterIP: corev1.ClusterIPNone, ClusterIPs: []string{corev1.ClusterIPNone},
+			IPFamilies:     []corev1.IPFamily{corev1.IPv4Protocol},
+			IPFamilyPolicy: ptr.To(corev1.IPFamilyPolicySingleStack), Selector: published.Selector().MatchLabels,
+		},
+	}
+	service.UID = "service-uid"
+	pod, node := published.RunningPod("web-0", "10.0.0.1"), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}
+	(&published.Bug{
+		Of: endpointslice.NewController, Fixed: "v1.36.0",
+		Case: &reconciletest.Case{
+			Run:     published.Wire(endpointSlices).Program,
+			Objects: []runtime.Object{node, pod, service, published.SliceOf(service, pod)},
+			Workload: []reconciletest.Step{
+				reconciletest.Patch("pods", "d/web-0", `{"metadata":{"labels":{"seen":"yes"}}}`),
+			},
+			Goal: func(w *reconciletest.World) error {
+				slices, err := w.Objects("endpointslices.discovery.k8s.io")
+				if err == nil && len(slices) != 1 {
+					err = fmt.Errorf("the Service has %d slices, want 1", len(slices))
+				}
+				return err
+			},
+		},
+		Oracle: "tail", Says: `a restart wrote again: update endpointslices.discovery.k8s.io d/web-`,
 	}).Told(t)
 }
