@@ -61,6 +61,9 @@ func (f *feed[T]) completeFor(key types.NamespacedName) *reflectorStore[T] {
 	if f.options.LabelSelector != "" || f.options.FieldSelector != "" || !f.hasSynced() {
 		return nil
 	}
+	if !f.store.shards.has(key.Namespace) {
+		return nil
+	}
 	watches, _ := f.current()
 	for _, r := range watches {
 		of := r.source.namespace
@@ -83,10 +86,7 @@ func (r *reflectorStore[T]) prove(ctx context.Context) bool {
 	if r.feed.store.snapshot().Len() <= proofPage {
 		limit = proofPage
 	}
-	b := &backlog[T]{
-		reflector: r, limit: limit,
-		listed: map[types.NamespacedName]struct{}{}, behind: map[types.NamespacedName]string{},
-	}
+	b := newBacklog(r, limit, nil)
 	before := b.mark()
 	more, err := b.addPage(ctx)
 	if err != nil {

@@ -26,6 +26,8 @@ type feed[T Object] struct {
 	connect func(namespace string) source
 
 	changing sync.Mutex // held while the namespaces change
+	// adding holds one element while shards are added.
+	adding chan struct{}
 
 	mu      sync.Mutex // guards what follows
 	sources []source
@@ -45,20 +47,29 @@ type session[T Object] struct {
 	users    int
 	stopping bool
 	watches  []*reflectorStore[T]
+	// partial is set if the objects of some shards are kept, those of holds. The only
+	// watch runs while there are any; last is the one before it.
+	partial *partial[T]
+	holds   []*hold
+	last    *reflectorStore[T]
 }
 
 // run joins the session that is running, or a new one, until ctx ends, and returns
-// the mutations that were found if it was the last user.
-func (f *feed[T]) run(ctx context.Context) error {
+// the mutations that were found if it was the last user. A user of shards brings what a
+// session of them needs; nil is a user of all objects.
+func (f *feed[T]) run(ctx context.Context, shards *partial[T]) error {
 	for {
 		f.mu.Lock()
 		s := f.session
 		if s == nil {
-			s = f.start(ctx)
+			s = f.start(ctx, shards)
 		}
 		if !s.stopping {
 			s.users++
 			f.mu.Unlock()
+			if s.partial != nil {
+				defer s.partial.join(ctx, s, shards == nil)()
+			}
 			<-ctx.Done()
 			return f.leave(ctx, s)
 		}
@@ -72,11 +83,15 @@ func (f *feed[T]) run(ctx context.Context) error {
 }
 
 // start begins a session. The caller holds mu.
-func (f *feed[T]) start(ctx context.Context) *session[T] {
+func (f *feed[T]) start(ctx context.Context, shards *partial[T]) *session[T] {
 	log := klog.FromContext(ctx).WithName("informer").WithValues("informer", f.identity.Name())
 	ctx, cancel := context.WithCancel(logr.NewContext(context.WithoutCancel(ctx), log))
 	s := &session[T]{ctx: ctx, cancel: cancel, ended: make(chan struct{})}
 	f.session = s
+	if shards != nil && shards.begin() {
+		s.partial = shards
+		return s
+	}
 	for _, from := range f.sources {
 		f.watch(s, from)
 	}
@@ -88,6 +103,7 @@ func (f *feed[T]) watch(s *session[T], from source) {
 	ctx, cancel := context.WithCancel(s.ctx)
 	r := newReflectorStore(f, from, klog.FromContext(ctx))
 	r.cancel = cancel
+	r.partial, r.specs.partial = s.partial, s.partial
 	s.watches = append(slices.Clip(s.watches), r)
 	s.running.Go(func() {
 		defer close(r.ended)
@@ -116,6 +132,9 @@ func (f *feed[T]) leave(ctx context.Context, s *session[T]) error {
 	s.running.Wait()
 	f.marks.reset()
 	_ = f.store.checkMutations() // adds to what finish returns
+	if s.partial != nil {
+		s.partial.end()
+	}
 	err := f.store.detector.finish(ctx)
 
 	f.mu.Lock()
@@ -157,7 +176,7 @@ func (f *feed[T]) currentSources() []source {
 func (f *feed[T]) hasSynced() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.session != nil && !f.session.stopping &&
+	return f.session != nil && !f.session.stopping && (f.session.partial == nil || !f.session.partial.lacks(f.session)) &&
 		!slices.ContainsFunc(f.session.watches, func(r *reflectorStore[T]) bool { return !r.progress.synced.Load() })
 }
 
@@ -168,7 +187,7 @@ func (f *feed[T]) updateSynced() { f.marks.setSynced(f.hasSynced()) }
 func (f *feed[T]) whyNotSynced() string {
 	watches, running := f.current()
 	if !running {
-		return "the informer is not running"
+		return errNotRunning.Error()
 	}
 	var reasons []string
 	for _, r := range watches {

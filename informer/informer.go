@@ -77,6 +77,7 @@ func newInformer[T Object](sources []source, o *Options) *Informer[T] {
 	i.store = newStore[T](&i.options, i.identity)
 	i.feed = &feed[T]{
 		options: &i.options, identity: i.identity, counted: i.counted, store: i.store, sources: sources,
+		adding: make(chan struct{}, 1),
 	}
 	i.feed.marks.init()
 	i.store.delivery.counted, i.store.delivery.log = i.counted, i.feed.log
@@ -108,10 +109,12 @@ func (i *Informer[T]) Name() string { return i.identity.Name() }
 // context, and the last one to end stops it and returns after every goroutine has
 // ended. Then the informer can be run again. When no Run is active and no handler
 // is registered, the cache is cleared.
-func (i *Informer[T]) Run(ctx context.Context) error {
+func (i *Informer[T]) Run(ctx context.Context) error { return run(ctx, i, nil) }
+
+func run[T Object](ctx context.Context, i *Informer[T], shards *partial[T]) error {
 	err := i.err
 	if err == nil {
-		err = i.feed.run(ctx)
+		err = i.feed.run(ctx, shards)
 	}
 	if err != nil {
 		return fmt.Errorf("running the informer of %s: %w", i.Name(), err)

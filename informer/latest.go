@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
+
+	"github.com/homeostat/homeostat/internal/keyspace"
 )
 
 const (
@@ -85,10 +87,7 @@ func (r *reflectorStore[T]) catchUp(ctx context.Context, only *types.NamespacedN
 	if r.source.follows != nil {
 		return errWrapped
 	}
-	b := &backlog[T]{
-		reflector: r, limit: catchUpPage, only: only,
-		listed: map[types.NamespacedName]struct{}{}, behind: map[types.NamespacedName]string{},
-	}
+	b := newBacklog(r, catchUpPage, only)
 	for page := 1; ; page++ {
 		more, err := b.addPage(ctx)
 		if err != nil {
@@ -119,12 +118,30 @@ type backlog[T Object] struct {
 	limit     int64 // objects in a page
 	// only is the only object that counts; nil for all.
 	only *types.NamespacedName
+	// set is the shards that count: those that are complete when it begins.
+	set  keyspace.Set
 	rv   string // of the server
 	next string // where the list continues
 
 	listed map[types.NamespacedName]struct{}
 	// behind has the resourceVersion to come, or "" for a deletion.
 	behind map[types.NamespacedName]string
+}
+
+func newBacklog[T Object](r *reflectorStore[T], limit int64, only *types.NamespacedName) *backlog[T] {
+	b := &backlog[T]{
+		reflector: r, limit: limit, only: only, set: keyspace.Whole(),
+		listed: map[types.NamespacedName]struct{}{}, behind: map[types.NamespacedName]string{},
+	}
+	if complete := r.feed.store.shards.complete.Load(); complete != nil {
+		b.set = *complete
+	}
+	return b
+}
+
+// counts reports whether the cache is to have the object of key.
+func (b *backlog[T]) counts(key types.NamespacedName) bool {
+	return (b.only == nil || *b.only == key) && keyspace.Has(b.set, key.Namespace)
 }
 
 // addPage requests one page of the list, and reports whether there are more.
@@ -134,11 +151,11 @@ func (b *backlog[T]) addPage(ctx context.Context) (more bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, catchUpTimeout)
 	defer cancel()
 	options := metav1.ListOptions{Limit: b.limit, Continue: b.next}
-	b.reflector.applySelectors(&options)
+	b.reflector.selectShards(&options, b.set)
 	if b.only != nil {
 		options.FieldSelector = selecting(*b.only, options.FieldSelector)
 	}
-	page, err := b.reflector.source.list(ctx, options)
+	page, err := b.reflector.list(ctx, options)
 	if err != nil {
 		return false, err
 	}
@@ -158,8 +175,8 @@ func (b *backlog[T]) addPage(ctx context.Context) (more bool, err error) {
 // add adds an object if it is newer at the server.
 func (b *backlog[T]) add(item T) {
 	key := keyOf(item)
-	if b.only != nil && key != *b.only {
-		return // fakes do not know field selectors
+	if !b.counts(key) {
+		return // fakes do not know field selectors, nor all servers shards
 	}
 	b.listed[key] = struct{}{}
 	cached, ok := b.reflector.feed.store.snapshot().Get(key)
@@ -179,7 +196,7 @@ func (b *backlog[T]) addMissing() {
 	for object := range all {
 		key := keyOf(object)
 		_, listed := b.listed[key]
-		if counts := b.only == nil || *b.only == key; counts && !listed && !older(b.rv, object.GetResourceVersion()) {
+		if b.counts(key) && !listed && !older(b.rv, object.GetResourceVersion()) {
 			b.behind[key] = ""
 		}
 	}
@@ -199,6 +216,8 @@ func (b *backlog[T]) empty() bool {
 	for key, rv := range b.behind {
 		object, ok := cached.Get(key)
 		switch {
+		case !b.reflector.feed.store.shards.admits(key.Namespace): // its shard was removed
+			delete(b.behind, key)
 		case rv == "" && (!ok || older(b.rv, object.GetResourceVersion())),
 			rv != "" && ok && !older(object.GetResourceVersion(), rv),
 			rv != "" && !older(b.mark(), rv): // it was deleted again

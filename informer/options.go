@@ -50,6 +50,11 @@ type Options struct {
 	// FieldSelector, such as "spec.nodeName=node-1", limits what the server sends.
 	// Servers support few fields.
 	FieldSelector string
+	// Whole keeps the objects of all namespaces on each replica of a controller with
+	// reconcile.Options.Shards. Set it for kinds that reconciles of other namespaces
+	// read, and for triggers whose mapper returns keys of other namespaces. Defaults to
+	// the objects of the replica's shards.
+	Whole bool
 	// IndexLabels are label keys with few objects per value, such as "app".
 	// [Snapshot.Select] finds the objects of one value by an index.
 	IndexLabels []string

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/homeostat/homeostat/informer/internal/follow"
 	"github.com/homeostat/homeostat/internal/intern"
+	"github.com/homeostat/homeostat/internal/keyspace"
 	"github.com/homeostat/homeostat/internal/wire"
 )
 
@@ -32,7 +34,11 @@ type reflectorStore[T Object] struct {
 	source   source
 	progress *progress
 	specs    specReader[T]
+	partial  *partial[T] // nil if the cache is whole
 	proof    proof
+	watched  watched
+	// filter is the side that leaves out objects of other shards; nil while unknown.
+	filter atomic.Pointer[string]
 	// lists counts the lists under way: the reflector may leave one behind.
 	lists  calls
 	cancel context.CancelFunc
@@ -42,6 +48,8 @@ type reflectorStore[T Object] struct {
 	// The reflector's goroutine alone uses what follows.
 	// pending stores the last list; nil once that is done.
 	pending func()
+	// asked is the shards of the list under way, or of the last one.
+	asked keyspace.Set
 	// streamed has the specs of the objects of a streaming list until it is stored.
 	streamed map[any]wire.Fingerprint
 }
@@ -103,17 +111,23 @@ func (r *reflectorStore[T]) ListWithContext(ctx context.Context, opts metav1.Lis
 		return nil, context.Cause(ctx)
 	}
 	defer r.lists.end()
-	r.applySelectors(&opts)
+	if opts.Continue == "" {
+		r.asked = r.feed.store.shards.wanted()
+	}
+	r.selectShards(&opts, r.asked)
 	r.progress.begin(phaseList)
 	limited, d := withDeadline(ctx, r.feed.options.WatchIdle, 0)
 	defer d.end()
-	list, err := r.source.list(limited, opts)
+	list, err := r.list(limited, opts)
 	if err != nil && errors.Is(context.Cause(limited), errNoAnswer) {
 		err = errNoAnswer
 	}
 	r.progress.answered(ctx, err)
 	if err != nil {
 		return list, err
+	}
+	if r.partial != nil {
+		r.partial.note(r, list)
 	}
 	if r.source.returnsShared {
 		list = list.DeepCopyObject()
@@ -134,13 +148,14 @@ func (r *reflectorStore[T]) ListWithContext(ctx context.Context, opts metav1.Lis
 // after an error the reflector would list again, which does not help. A streaming
 // list fails, as a plain list may succeed.
 func (r *reflectorStore[T]) WatchWithContext(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
-	r.applySelectors(&opts)
+	set := r.feed.store.shards.wanted()
+	r.selectShards(&opts, set)
 	phase := phaseWatch
 	if opts.SendInitialEvents != nil && *opts.SendInitialEvents {
 		if r.progress.cannotStream() {
 			return nil, errNoBookmark
 		}
-		phase = phaseStream
+		phase, r.asked = phaseStream, set
 	}
 	r.progress.begin(phase)
 	r.streamed = map[any]wire.Fingerprint{}
@@ -150,7 +165,11 @@ func (r *reflectorStore[T]) WatchWithContext(ctx context.Context, opts metav1.Li
 	r.progress.answered(ctx, err)
 	switch {
 	case err == nil:
+		if r.partial != nil {
+			w = newEndable(w)
+		}
 		r.progress.opened(w, opts.TimeoutSeconds)
+		r.watched.opened(w, set, phase == phaseStream)
 	case errors.Is(err, errCutOff), errors.Is(err, errNoAnswer) && phase == phaseWatch:
 		w = watch.NewEmptyWatch()
 	default:
@@ -160,9 +179,21 @@ func (r *reflectorStore[T]) WatchWithContext(ctx context.Context, opts metav1.Li
 	return w, nil
 }
 
-func (r *reflectorStore[T]) applySelectors(opts *metav1.ListOptions) {
+// list sends a request for a list, or for a page of one.
+func (r *reflectorStore[T]) list(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
+	if r.partial != nil {
+		return r.partial.list(ctx, &r.specs, opts)
+	}
+	return r.source.list(ctx, opts)
+}
+
+// selectShards applies the selectors, and makes a list or a watch one of set.
+func (r *reflectorStore[T]) selectShards(opts *metav1.ListOptions, set keyspace.Set) {
 	opts.LabelSelector = r.feed.options.LabelSelector
 	opts.FieldSelector = r.feed.options.FieldSelector
+	if r.partial != nil {
+		r.partial.selects(opts, set)
+	}
 }
 
 // List exists for the reflector's old interface alone.
@@ -279,12 +310,19 @@ func (r *reflectorStore[T]) Replace(list []any, rv string) error {
 		items = append(items, it)
 	}
 	r.streamed = nil
+	asked := listing{set: r.asked, rv: rv}
 	r.pending = func() {
-		r.feed.store.replace(r.source.namespace, items, !r.progress.synced.Load(), func() {
+		initial, done := !r.progress.synced.Load(), func() {
 			r.feed.marks.advance(r.source.namespace, rv, true)
 			r.progress.synced.Store(true)
 			r.feed.updateSynced()
-		})
+			r.watched.streamed()
+		}
+		if r.partial != nil {
+			r.partial.replace(asked, items, initial, done)
+			return
+		}
+		r.feed.store.replace(r.source.namespace, items, initial, done)
 	}
 	if !r.source.fake {
 		r.storePending()
@@ -314,6 +352,7 @@ func (r *reflectorStore[T]) Bookmark(string) error {
 // UpdateResourceVersion notes how far the watch has come, after the handlers have
 // been called.
 func (r *reflectorStore[T]) UpdateResourceVersion(rv string) {
+	r.feed.store.caughtUp(rv)
 	r.feed.store.delivery.after(func() { r.feed.marks.advance(r.source.namespace, rv, false) })
 }
 

@@ -34,10 +34,10 @@ func newScope(o *Options) scope {
 }
 
 // InScope reports whether an object of key could be in the cache: false if key is
-// outside the informer's namespaces, or if its field selector requires another
+// outside the informer's namespaces, or in a shard that is not added, or if its field selector requires another
 // name or namespace. Labels and other fields do not count, as a key has none.
 func (i *Informer[T]) InScope(key types.NamespacedName) bool {
-	if !i.watchesNamespace(key.Namespace) {
+	if !i.feed.watchesNamespace(key.Namespace) {
 		return false
 	}
 	for field, value := range map[string]string{"metadata.name": key.Name, "metadata.namespace": key.Namespace} {
@@ -48,15 +48,15 @@ func (i *Informer[T]) InScope(key types.NamespacedName) bool {
 	return true
 }
 
-// Matches reports whether obj is in the informer's scope: its namespaces, its label
+// Matches reports whether obj is in the informer's scope: its namespaces and shards, its label
 // selector and its field selector. A field that obj does not have counts as empty.
 func (i *Informer[T]) Matches(obj metav1.Object) bool {
-	return i.watchesNamespace(obj.GetNamespace()) && i.scope.labels.Matches(labels.Set(obj.GetLabels())) &&
+	return i.feed.watchesNamespace(obj.GetNamespace()) && i.scope.labels.Matches(labels.Set(obj.GetLabels())) &&
 		(i.scope.fields.Empty() || i.scope.fields.Matches(fieldsOf(obj, i.scope.fields)))
 }
 
-func (i *Informer[T]) watchesNamespace(namespace string) bool {
-	return slices.ContainsFunc(i.feed.currentSources(), func(s source) bool {
+func (f *feed[T]) watchesNamespace(namespace string) bool {
+	return f.store.shards.admits(namespace) && slices.ContainsFunc(f.currentSources(), func(s source) bool {
 		return s.namespace == "" || s.namespace == namespace
 	})
 }
@@ -110,16 +110,28 @@ func (i *Informer[T]) Mapping() (meta.RESTMapping, error) {
 	first := i.feed.currentSources()[0]
 	m := meta.RESTMapping{Resource: resourceFor[T](first)}
 	m.GroupVersionKind = m.Resource.GroupVersion().WithKind(i.Kind())
-	_, clusterScoped, builtIn := builtIn(reflect.TypeFor[T]())
-	switch bound := i.feed.connect != nil || first.namespace != "" || first.boundTo != ""; {
-	case i.options.Scope == meta.RESTScopeNameRoot:
+	switch scopeOf[T](&i.options, i.feed.connect != nil || first.namespace != "" || first.boundTo != "") {
+	case meta.RESTScopeNameRoot:
 		m.Scope = meta.RESTScopeRoot
-	case i.options.Scope != "", bound, builtIn && !clusterScoped:
+	case meta.RESTScopeNameNamespace:
 		m.Scope = meta.RESTScopeNamespace
-	case builtIn:
-		m.Scope = meta.RESTScopeRoot
 	}
 	return m, i.checkKind(first.resource.Resource)
+}
+
+// scopeOf returns the scope of a kind, as far as options, client and Go type tell:
+// empty if it is unknown. bound says that the client is for some namespaces.
+func scopeOf[T Object](o *Options, bound bool) meta.RESTScopeName {
+	_, clusterScoped, builtIn := builtIn(reflect.TypeFor[T]())
+	switch {
+	case o.Scope != "":
+		return o.Scope
+	case bound, builtIn && !clusterScoped:
+		return meta.RESTScopeNameNamespace
+	case builtIn:
+		return meta.RESTScopeNameRoot
+	}
+	return ""
 }
 
 // checkKind compares Options.Kind with what the client reads, or with the Go type.

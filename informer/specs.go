@@ -38,6 +38,7 @@ type specReader[T Object] struct {
 	source  source
 	options *Options
 	store   *store[T]
+	partial *partial[T] // nil if the cache is whole
 
 	// mu guards what follows, which the reflector's goroutine alone writes.
 	mu sync.Mutex
@@ -53,10 +54,13 @@ func (s *specReader[T]) open(ctx context.Context, opts metav1.ListOptions) (watc
 	s.mu.Lock()
 	s.specs, s.why = specs, why
 	s.mu.Unlock()
-	if why != "" {
-		return s.source.watch(ctx, opts)
+	switch {
+	case why == "":
+		return client.Watch(ctx, opts)
+	case s.partial != nil:
+		return s.partial.watch(ctx, s, opts)
 	}
-	return client.Watch(ctx, opts)
+	return s.source.watch(ctx, opts)
 }
 
 // connect returns a client like the source's whose watches do not decode known
@@ -81,7 +85,11 @@ func (s *specReader[T]) connect() (specs *wire.Specs, client *gentype.Client[T],
 		}
 		return wire.State{}
 	})
-	through, why := specs.Through(s.source.rest)
+	var keep wire.Keep
+	if s.partial != nil {
+		keep = s.partial.keep()
+	}
+	through, why := specs.Through(s.source.rest, keep)
 	if why != "" {
 		return nil, nil, why
 	}

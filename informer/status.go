@@ -27,6 +27,11 @@ type Status struct {
 	Namespaces                   []string
 	LabelSelector, FieldSelector string
 	MetadataOnly                 bool
+	// Divided is true while the cache keeps the objects of some shards only. ShardFilter is
+	// then the side that leaves out the others, as far as it is known: "server" or
+	// "client".
+	Divided     bool
+	ShardFilter string
 	// Wrapped is true for an informer that follows a cache of client-go, so that
 	// WaitForLatest fails.
 	Wrapped bool
@@ -92,8 +97,9 @@ func (i *Informer[T]) Status() Status {
 		ResourceVersion: i.LastResourceVersion(),
 		Lists:           i.counted.lists.Load(), Watches: i.counted.watches.Load(), Stalls: i.counted.stalls.Load(),
 		Failures: i.counted.failures.Load(), Events: i.counted.events.Load(),
-		Panics: i.counted.panics.Load(),
-		size:   now.size,
+		Panics:  i.counted.panics.Load(),
+		Divided: i.store.shards.partial(),
+		size:    now.size,
 	}
 	for _, from := range sources {
 		if from.namespace != "" {
@@ -115,6 +121,9 @@ func (i *Informer[T]) Status() Status {
 			s.LastError = err.Error()
 		}
 		s.FullDecode = cmp.Or(s.FullDecode, r.specs.fullDecode())
+		if side := r.filter.Load(); side != nil {
+			s.ShardFilter = *side
+		}
 	}
 	return s
 }

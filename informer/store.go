@@ -34,6 +34,8 @@ type store[T Object] struct {
 	latest atomic.Pointer[state[T]] // never nil; written under delivery.mu
 	// writing is held while the next state is computed and published.
 	writing sync.Mutex
+	// shards are those whose objects are kept; writing guards its changes.
+	shards cover
 }
 
 // change is what happens to one object: old is nil if it was not known, it is nil
@@ -83,7 +85,7 @@ func (s *store[T]) put(it *item[T]) {
 	s.identity.learnKind(it.object)
 	s.writing.Lock()
 	c := change[T]{s.table.get(it.key), it}
-	if !c.matters() {
+	if !c.matters() || !s.shards.admits(it.key.Namespace) || s.shards.isLate() && c.isBack() {
 		s.writing.Unlock()
 		return
 	}
@@ -98,8 +100,9 @@ func (s *store[T]) put(it *item[T]) {
 func (s *store[T]) remove(last T) {
 	key := keyOf(last)
 	s.writing.Lock()
+	s.shards.deleted(key, last.GetResourceVersion())
 	c := change[T]{old: s.table.get(key)}
-	if c.old == nil {
+	if c.old == nil || s.shards.isLate() && older(last.GetResourceVersion(), c.old.object.GetResourceVersion()) {
 		s.writing.Unlock()
 		return
 	}
@@ -121,7 +124,7 @@ func (s *store[T]) replace(namespace string, items []*item[T], initial bool, don
 	}
 	sortItems(items)
 	s.writing.Lock()
-	s.publishList(namespace, items, initial, done)
+	s.publishList(func(of string) bool { return namespace == "" || of == namespace }, items, initial, done)
 	s.writing.Unlock()
 	s.delivery.run()
 }
@@ -129,12 +132,20 @@ func (s *store[T]) replace(namespace string, items []*item[T], initial bool, don
 // retain removes the objects of all namespaces but some, and delivers that.
 func (s *store[T]) retain(stays func(namespace string) bool) {
 	s.writing.Lock()
-	s.publishList("", slices.DeleteFunc(s.latest.Load().root.appendItems(nil), func(it *item[T]) bool {
+	defer s.delivery.run()
+	defer s.writing.Unlock()
+	s.retainLocked(stays)
+}
+
+// retainLocked is retain without the delivery. The caller holds writing.
+func (s *store[T]) retainLocked(stays func(namespace string) bool) {
+	s.publishList(everywhere, slices.DeleteFunc(s.latest.Load().root.appendItems(nil), func(it *item[T]) bool {
 		return !stays(it.key.Namespace)
 	}), false, nil)
-	s.writing.Unlock()
-	s.delivery.run()
 }
+
+// everywhere is every namespace.
+func everywhere(string) bool { return true }
 
 // clearIfUnused removes all objects without delivering that, if there is no
 // handler. The caller has made sure that no watch runs.
@@ -182,10 +193,10 @@ func (s *store[T]) publish(next *state[T], b batch[T]) {
 }
 
 // publishList publishes the state in which items, which are sorted, are the whole
-// content of namespace. The caller holds writing.
-func (s *store[T]) publishList(namespace string, items []*item[T], initial bool, done func()) {
+// content of the namespaces within. The caller holds writing.
+func (s *store[T]) publishList(within func(string) bool, items []*item[T], initial bool, done func()) {
 	next := *s.latest.Load()
-	all, changes := next.replaced(namespace, items)
+	all, changes := next.replaced(within, items)
 	next.root, next.count = build(all), len(all)
 	next.reindex(changes)
 	s.detector.update(changes...) // before others have the objects
@@ -233,12 +244,13 @@ func (s *state[T]) reindex(changes []change[T]) {
 }
 
 // replaced returns all items when items, which are sorted, become the whole content
-// of namespace, and what that changes. Items whose objects have not changed stay.
-func (s *state[T]) replaced(namespace string, items []*item[T]) (all []*item[T], changes []change[T]) {
+// of the namespaces within, and what that changes. Items whose objects have not changed
+// stay.
+func (s *state[T]) replaced(within func(string) bool, items []*item[T]) (all []*item[T], changes []change[T]) {
 	var before []*item[T]
 	all = make([]*item[T], 0, len(items))
 	for _, it := range s.root.appendItems(make([]*item[T], 0, s.count)) {
-		if namespace == "" || it.key.Namespace == namespace {
+		if within(it.key.Namespace) {
 			before = append(before, it)
 		} else {
 			all = append(all, it)
@@ -284,6 +296,11 @@ func (c change[T]) matters() bool {
 		return true
 	}
 	return a.GetResourceVersion() == "" && (intern.Lazy(b) || !intern.Alike(a, b))
+}
+
+// isBack reports whether a change would bring back an earlier state.
+func (c change[T]) isBack() bool {
+	return c.old != nil && older(c.it.object.GetResourceVersion(), c.old.object.GetResourceVersion())
 }
 
 // events appends the events of a change that matters: two for a recreated object.

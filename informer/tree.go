@@ -2,6 +2,7 @@ package informer
 
 import (
 	"slices"
+	"sort"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -48,9 +49,14 @@ type node[T any] struct {
 }
 
 // sortItems sorts items by key.
-func sortItems[T any](items []*item[T]) {
-	slices.SortFunc(items, func(a, b *item[T]) int { return compareKeys(a.key, b.key) })
-}
+func sortItems[T any](items []*item[T]) { sort.Sort(itemsByKey[T](items)) }
+
+// itemsByKey implements [sort.Interface]: [slices.SortFunc] would be compiled for it.
+type itemsByKey[T any] []*item[T]
+
+func (s itemsByKey[T]) Len() int           { return len(s) }
+func (s itemsByKey[T]) Less(i, j int) bool { return compareKeys(s[i].key, s[j].key) < 0 }
+func (s itemsByKey[T]) Swap(i, j int)      { s[i], s[j] = s[j], s[i] }
 
 // build returns the tree of items, which are sorted and have different keys.
 func build[T any](items []*item[T]) *node[T] {

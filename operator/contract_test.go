@@ -25,7 +25,9 @@ import (
 	"github.com/homeostat/homeostat/cluster"
 	"github.com/homeostat/homeostat/informer"
 	"github.com/homeostat/homeostat/internal/proof/contract"
+	"github.com/homeostat/homeostat/internal/slots"
 	"github.com/homeostat/homeostat/leader"
+	"github.com/homeostat/homeostat/leader/shard"
 	"github.com/homeostat/homeostat/operator"
 	"github.com/homeostat/homeostat/reconcile"
 )
@@ -118,15 +120,22 @@ func TestAWrongKindEndsTheProgram(t *testing.T) {
 	g.Expect(ran).To(BeFalse())
 }
 
+func inRanges(lease leader.Lease) (shard.Assignment, error) { return shard.NewRanges(lease, nil) }
+
 func TestEveryClusterIsFenced(t *testing.T) {
 	g := NewWithT(t)
 	file := answers(t, func(authorizationv1.ResourceAttributes) bool { return true })
-	for _, replicas := range []operator.Replicas{operator.OneLeads, operator.AllShare} {
-		p := operator.Program{
-			Name: "test", Replicas: replicas, Clusters: []string{"other"},
+	for _, p := range []operator.Program{
+		{Replicas: operator.OneLeads}, {Replicas: operator.AllShare}, {Replicas: operator.AllShare, Shards: inRanges},
+	} {
+		replicas, shards := p.Replicas, p.Shards
+		p = operator.Program{
+			Name: "test", Replicas: replicas, Shards: shards, Clusters: []string{"other"},
 			Setup: func(env operator.Env) ([]*reconcile.Controller, error) {
 				g.Expect(env.Options().Leader != nil).To(Equal(replicas == operator.OneLeads))
-				g.Expect(env.Options().Shards != nil).To(Equal(replicas == operator.AllShare))
+				g.Expect(env.Options().Shards != nil).To(Equal(replicas != operator.OneLeads))
+				_, divides := env.Options().Shards.(slots.Ranger)
+				g.Expect(divides).To(Equal(shards != nil), "the caches are of the replica's part")
 				g.Expect(env.Options().Events).To(BeIdenticalTo(env.Events))
 				for _, c := range []*cluster.Cluster{env.Cluster, env.Clusters["other"]} {
 					_, err := c.Client().CoreV1().Pods("d").Create(env.Context, &corev1.Pod{}, metav1.CreateOptions{})

@@ -77,10 +77,13 @@ func (p Program) replicate(env Env, home *cluster.Cluster, f *flags) (Env, error
 	lease := leader.Lease{
 		Client: home.Client().CoordinationV1(), Namespace: f.leaseNamespace, Name: p.Name, Identity: f.identity,
 	}
-	if p.Replicas == AllShare {
-		env.Shards, err = shard.New(lease, nil)
-	} else {
+	switch {
+	case p.Replicas != AllShare:
 		env.Leader, err = leader.New(lease, nil)
+	case p.Shards != nil:
+		env.Shards, err = p.Shards(lease)
+	default:
+		env.Shards, err = shard.New(lease, nil)
 	}
 	return env, err
 }

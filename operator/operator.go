@@ -17,6 +17,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
+	"github.com/homeostat/homeostat/leader"
+	"github.com/homeostat/homeostat/leader/shard"
 	"github.com/homeostat/homeostat/reconcile"
 )
 
@@ -52,6 +54,12 @@ type Program struct {
 	Needs []string
 	// Replicas is what several replicas do. Defaults to [OneLeads].
 	Replicas Replicas
+	// Shards makes what [AllShare] divides the keys by, such as shards with other options,
+	// or [shard.NewRanges]: then each replica lists, watches and caches the objects of its
+	// own namespaces only, and a reconcile finds in the caches what is in its key's
+	// namespace, and all of the kinds whose informers have Options.Whole. Defaults to
+	// [shard.New].
+	Shards func(lease leader.Lease) (shard.Assignment, error)
 	// Clusters are the names of further clusters, DNS labels. Each adds a flag
 	// --<name>-kubeconfig, and is in [Env.Clusters]. The Lease and the Events are
 	// in the first cluster; the writes to all are fenced.

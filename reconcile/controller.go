@@ -57,6 +57,8 @@ type primary struct {
 	// keys returns the keys of all cached objects, and has reports whether one is.
 	keys func() []Key
 	has  func(Key) bool
+	// inScope reports whether the cache would have the object of a key.
+	inScope func(Key) bool
 }
 
 // New returns a controller that reconciles the objects of in with r. The name
@@ -76,7 +78,8 @@ func New[T informer.Object](
 		Name: name, Backoff: options.Backoff, MinInterval: options.MinInterval, Group: guardedGroup(c),
 	})
 	if options.Shards != nil {
-		c.slots = &shardRunner{controller: c, runs: map[int]*slotRun{}}
+		c.slots = &shardRunner{controller: c, runs: map[int]*slotRun{}, unfinished: unfinished{}}
+		c.slots.caches = cachesOf(c.slots)
 	}
 	c.primary.reconcile = callOf(in, r)
 	err := errors.Join(validate(name, in, r), options.validate(typed[T]{in}), refused, sweepKnown(c, in, r))
@@ -92,6 +95,7 @@ func New[T informer.Object](
 	c.primary.kind = in.Kind()
 	c.primary.attach = func() func() { return attachPrimary(c, in) }
 	c.primary.has = func(key Key) bool { _, ok := in.Get(key); return ok }
+	c.primary.inScope = in.InScope
 	c.primary.keys = func() []Key {
 		cached := in.Snapshot()
 		keys := make([]Key, 0, cached.Len())

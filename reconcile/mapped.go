@@ -2,9 +2,11 @@ package reconcile
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/klog/v2"
@@ -57,6 +59,7 @@ type mapping[O informer.Object] struct {
 	mapped[O]
 	controller *Controller
 	queue      *queue.Queue[Key]
+	crossed    atomic.Bool // that has been logged
 
 	mu     sync.Mutex // guards what follows
 	feed   *feed[O]
@@ -153,9 +156,29 @@ func (m *mapping[O]) serve(running context.Context, s *worker, item queue.Item[K
 	addition := m.feed.addition(e)
 	m.mu.Unlock()
 	for _, k := range keys {
+		m.checkShard(ctx, item.Key(), k)
 		m.controller.queue.AddWithOptions(k, addition)
 	}
 }
+
+// checkShard logs, once, that a mapper leads to another namespace, whose keys another
+// replica may have: that one does not see the object.
+func (m *mapping[O]) checkShard(ctx context.Context, object, key Key) {
+	if object.Namespace == key.Namespace || object.Namespace == "" || m.crossed.Load() {
+		return
+	}
+	if s := m.controller.slots; s == nil || s.caches == nil || !m.in.Status().Divided {
+		return
+	}
+	if !m.crossed.Swap(true) {
+		klog.FromContext(ctx).Error(errCrossed, "some changes are not seen by the replica that has the key",
+			"controller", m.controller.name, "informer", m.in.Name(), "object", object, "key", key)
+	}
+}
+
+// errCrossed names the way out.
+var errCrossed = errors.New("a mapper has returned a key of another namespace, and the informer keeps the objects of " +
+	"this replica's shards only: set informer.Options.Whole")
 
 // take returns the event of an object and removes it.
 func (m *mapping[O]) take(key Key) (informer.Event[O], bool) {

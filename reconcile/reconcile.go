@@ -113,6 +113,7 @@ func (t *reconcileContext) finish(v verdict, w *worker) {
 		c.stats.heldBack.Add(1)
 	}
 	c.outputs.add(writes)
+	c.slots.note(t.item.Key(), v)
 	outcome := t.endItem(v)
 	c.stats.count(outcome, time.Since(t.began))
 	t.conclude(outcome, v.err, w)

@@ -119,6 +119,10 @@ func (c *Controller) run(ctx context.Context, errs []error) error {
 		return err
 	}
 	for i, s := range c.sources {
+		if c.slots != nil && c.slots.caches != nil {
+			running.Go(func() { errs[i] = c.slots.caches.ranger.RunCache(background, s.Shards()) })
+			continue
+		}
 		running.Go(func() { errs[i] = s.Run(background) })
 	}
 	for _, s := range c.sources {

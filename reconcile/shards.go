@@ -3,6 +3,7 @@ package reconcile
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -25,14 +26,17 @@ const (
 // shardRunner reconciles the keys of the slots that this replica has.
 type shardRunner struct {
 	controller *Controller
-	latest     coalescer // waits until the caches are as new as the server
-	fill       coalescer // enqueues the keys of new slots
+	caches     *shardCaches // nil if the caches are whole
+	latest     coalescer    // waits until the caches are as new as the server
+	fill       coalescer    // enqueues the keys of new slots
 
 	mu      sync.Mutex // guards what follows
 	runs    map[int]*slotRun
 	empty   []int // slots whose keys are still to be enqueued
 	sweep   *time.Timer
 	deleted passing // keys of deleted objects of other replicas' slots
+	// unfinished are keys of this replica's.
+	unfinished unfinished
 }
 
 // slotRun is the time for which this replica has a slot.
@@ -51,6 +55,16 @@ func (s *shardRunner) run(ctx context.Context) error {
 	defer running.Wait()
 	defer stop()
 	s.latest = coalescer{running: &running, do: func() error { c.takeOver(background); return nil }}
+	if s.caches != nil {
+		s.caches.replays = &running
+		s.latest.do = func() error { return s.caches.fill(background) }
+		if err := s.caches.ranger.Divide(ctx, c.sources[0].Shards()); ctx.Err() != nil {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		running.Go(func() { s.caches.ranger.Remember(background, c.sources[0].Shards()) })
+	}
 	s.fill = coalescer{running: &running, do: s.enqueue}
 	defer s.cancelSweep()
 	for range c.options.Workers {
@@ -62,6 +76,9 @@ func (s *shardRunner) run(ctx context.Context) error {
 // runSlot works on a slot until owned ends. It begins when the caches have seen
 // what the last owner wrote.
 func (s *shardRunner) runSlot(ctx, owned context.Context, slot int) error {
+	if s.caches != nil {
+		defer s.caches.join(slot)()
+	}
 	if err := s.latest.wait(owned); err != nil || owned.Err() != nil {
 		return err
 	}
@@ -112,6 +129,7 @@ func (s *shardRunner) end(ctx, owned context.Context, slot int) {
 	defer c.watchdog.giveUpAfter(ctx, c.options.Grace+returnWithin)()
 	r.running.Wait()
 	moved := func(key Key) bool { return s.slotOf(key) == slot }
+	s.leave(slot)
 	c.failures.forget(moved)
 	if c.orphans != nil {
 		c.orphans.forget(moved)
@@ -174,16 +192,34 @@ func (s *shardRunner) reconcileNext(ctx context.Context, w *worker) bool {
 // kept for a while: the last owner may drain, or fail to clean up, and the next one
 // finds no object that would lead to the key.
 func (s *shardRunner) pass(key Key) {
-	if s.controller.primary.has(key) {
+	p := &s.controller.primary
+	if p.has(key) || s.caches != nil && !p.inScope(key) { // of other shards the cache has none
 		return
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.deleted.add(key, time.Now(), deletedKept+s.controller.options.Grace)
+	s.keep(key)
 }
 
-// enqueue adds all cached keys of the new slots and those of objects that were
-// deleted lately, and plans a sweep for orphans.
+// keep keeps the key of a deleted object for the case that its slot comes.
+func (s *shardRunner) keep(key Key) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.deleted.add(key, time.Now(), s.keepDeleted())
+}
+
+// keepDeleted returns for how long: for that of a drain, too.
+func (s *shardRunner) keepDeleted() time.Duration { return deletedKept + s.controller.options.Grace }
+
+// handDeleted takes the key of an object that was deleted before its slot came: it is
+// enqueued now, or when the slot is worked on.
+func (s *shardRunner) handDeleted(key Key) {
+	s.keep(key)
+	if s.owns(key) {
+		s.controller.enqueueBehind(key, "slot", "deleted", 0)
+	}
+}
+
+// enqueue adds all cached keys of the new slots, those of objects that were deleted
+// lately, and those that the last owners have left, and plans a sweep for orphans.
 func (s *shardRunner) enqueue() error {
 	c := s.controller
 	s.mu.Lock()
@@ -197,11 +233,9 @@ func (s *shardRunner) enqueue() error {
 	} else if s.sweep != nil {
 		s.sweep.Reset(sweepPause)
 	}
-	s.mu.Unlock()
-	s.mu.Lock()
 	deleted := s.deleted.keys()
 	s.mu.Unlock()
-	for _, key := range append(c.primary.keys(), deleted...) {
+	for _, key := range slices.Concat(c.primary.keys(), deleted, s.left(empty)) {
 		if empty[s.slotOf(key)] {
 			c.enqueueBehind(key, "slot", "resync", 0)
 		}

@@ -16,11 +16,11 @@ import (
 
 	"github.com/homeostat/homeostat/informer"
 	"github.com/homeostat/homeostat/internal/answer"
+	"github.com/homeostat/homeostat/internal/slots"
 )
 
 // source is an informer without its type parameter.
 type source interface { //nolint:interfacebloat // it hides a type parameter, not an implementation
-
 	// identity is equal for two sources of one informer.
 	identity() any
 	// Name returns the name that stands in causes, logs and metrics.
@@ -54,6 +54,8 @@ type source interface { //nolint:interfacebloat // it hides a type parameter, no
 	covers(w *write) (in, known bool)
 	// OnSeen calls f once the cache has seen the resourceVersion of a namespace.
 	OnSeen(namespace, version string, f func()) (cancel func())
+	// Shards returns the informer's methods for ranges.
+	Shards() slots.Cache
 	// cached returns the cache's object of that key, nil if it has none.
 	cached(key Key) metav1.Object
 	// observe calls f after each event with the object before and after, nil if

@@ -241,7 +241,7 @@ func (x *exchange) removeAll() (*output, error) {
 	if err != nil {
 		return nil, err
 	}
-	match, err := newSelector(&x.t.res, x.r)
+	match, err := newSelector(x.s, &x.t.res, x.r)
 	if err != nil {
 		return nil, err
 	}

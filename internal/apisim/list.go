@@ -19,6 +19,7 @@ type listed struct {
 	version   int64
 	next      string
 	remaining int64
+	selector  string // of shards, if the server has applied one
 }
 
 // cursor is what a continue token holds: the version of the list and the last key that was shown.
@@ -32,7 +33,7 @@ func (x *exchange) list() (*output, error) {
 	if err := checkList(x.r); err != nil {
 		return nil, err
 	}
-	match, err := newSelector(&x.t.res, x.r)
+	match, err := newSelector(x.s, &x.t.res, x.r)
 	if err != nil {
 		return nil, err
 	}
@@ -40,7 +41,7 @@ func (x *exchange) list() (*output, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := listed{version: from.Version}
+	l := listed{version: from.Version, selector: match.selector}
 	limit, _ := strconv.Atoi(x.r.query.Get("limit"))
 	if x.r.query.Get("resourceVersion") == "0" {
 		limit = 0 // the cache of the real server answers, which has no pages
@@ -61,7 +62,7 @@ func (x *exchange) list() (*output, error) {
 		token, _ := json.Marshal(cursor{Version: from.Version, Namespace: last.Namespace, Name: last.Name})
 		l.next = base64.RawURLEncoding.EncodeToString(token)
 	}
-	if len(match.fields) > 0 || !match.labels.Empty() {
+	if len(match.fields) > 0 || match.selector != "" || !match.labels.Empty() {
 		l.remaining = 0 // the real server does not count what it would have to filter
 	}
 	return l.output(x.t, x.r)
@@ -143,6 +144,9 @@ func (l *listed) output(t *table, r *request) (*output, error) {
 		kind, version = "PartialObjectMetadataList", metav1.SchemeGroupVersion.String()
 	}
 	meta := metav1.ListMeta{ResourceVersion: formatVersion(l.version), Continue: l.next}
+	if l.selector != "" {
+		meta.ShardInfo = &metav1.ShardInfo{Selector: l.selector}
+	}
 	if l.remaining > 0 {
 		meta.RemainingItemCount = &l.remaining
 	}

@@ -27,6 +27,9 @@ type Options struct {
 	// NoStreamingLists refuses sendInitialEvents, as older servers do: reflectors then list and watch, and deliver
 	// the objects in order. A streaming list goes through a map of theirs, whose order no seed fixes.
 	NoStreamingLists bool
+	// Shards lets lists and watches have a shardSelector by namespace (KEP-5866); otherwise it is ignored, as by servers
+	// without the feature ShardedListAndWatch.
+	Shards bool
 	// Incomplete accepts new objects of built-in kinds without the fields that the real server requires: a Pod without
 	// containers, a Deployment without a selector.
 	Incomplete bool

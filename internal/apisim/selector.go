@@ -7,6 +7,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/homeostat/homeostat/internal/keyspace"
 )
 
 // selector is what a list or watch wants to see.
@@ -15,11 +17,20 @@ type selector struct {
 	labels    labels.Selector
 	fields    fields.Requirements
 	defaults  map[string]string
+	// shards are the namespaces of a shardSelector; nil without.
+	shards   keyspace.Set
+	selector string // that
 }
 
-func newSelector(res *Resource, r *request) (*selector, error) {
+func newSelector(s *store, res *Resource, r *request) (*selector, error) {
 	m := &selector{namespace: r.Namespace, defaults: res.builtin.selectors}
 	var err error
+	if text := r.query.Get("shardSelector"); text != "" && s.opts.Shards {
+		if m.shards, err = keyspace.FromSelector(text); err != nil {
+			return nil, apierrors.NewBadRequest(err.Error())
+		}
+		m.selector = text
+	}
 	if m.labels, err = labels.Parse(r.query.Get("labelSelector")); err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
@@ -47,6 +58,9 @@ func newSelector(res *Resource, r *request) (*selector, error) {
 
 func (m *selector) matches(o *stored) bool {
 	if o == nil || m.namespace != "" && o.key.Namespace != m.namespace || !m.labels.Matches(o.labels) {
+		return false
+	}
+	if m.selector != "" && !m.shards.Contains(keyspace.Of(o.key.Namespace)) {
 		return false
 	}
 	for _, f := range m.fields {

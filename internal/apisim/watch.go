@@ -23,7 +23,7 @@ func (s *Server) watch(ctx context.Context, r *request) (*watcher, error) {
 	if err := checkList(r); err != nil {
 		return nil, err
 	}
-	match, err := newSelector(&t.res, r)
+	match, err := newSelector(&s.store, &t.res, r)
 	if err != nil {
 		return nil, err
 	}

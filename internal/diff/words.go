@@ -19,7 +19,9 @@ func (n *node) layOut() {
 	for i := range n.fields {
 		n.layout = append(n.layout, &n.fields[i])
 	}
-	slices.SortStableFunc(n.layout, func(a, b *field) int { return cmp.Compare(a.offset, b.offset) })
+	slices.SortFunc(n.layout, func(a, b *field) int { // of two at one offset, one is empty
+		return cmp.Or(cmp.Compare(a.offset, b.offset), cmp.Compare(a.end(), b.end()))
+	})
 	at := 0
 	for i := range n.typ.Size() / word {
 		for at < len(n.layout) && n.layout[at].end() <= i*word {

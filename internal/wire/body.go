@@ -38,10 +38,11 @@ type body struct {
 	ready   []byte // what is left of it
 
 	in    *bufio.Reader // this and the following belong to the goroutine
-	specs *Specs
-	frame []byte // as received, with its length in front
-	large int    // bytes left of a frame that passes through
-	err   error  // of in
+	specs *Specs        // nil if all specs are decoded
+	keep  Keep          // nil if all objects are wanted
+	frame []byte        // as received, with its length in front
+	large int           // bytes left of a frame that passes through
+	err   error         // of in
 }
 
 // piece replaces a frame, or a part of a large one; err follows it.
@@ -50,9 +51,9 @@ type piece struct {
 	err   error
 }
 
-func newBody(of io.ReadCloser, s *Specs) *body {
+func newBody(of io.ReadCloser, s *Specs, keep Keep) *body {
 	return &body{
-		below: of, in: bufio.NewReader(of), specs: s,
+		below: of, in: bufio.NewReader(of), specs: s, keep: keep,
 		closed: make(chan struct{}), pieces: make(chan piece, ahead), free: make(chan []byte, ahead),
 	}
 }
@@ -87,7 +88,10 @@ func (b *body) decode() {
 	defer close(b.pieces)
 	for b.err == nil {
 		p := piece{bytes: b.next(b.buffer())}
-		p.err = b.err
+		if p.err = b.err; p.err == nil && len(p.bytes) == 0 { // left out
+			b.release(p.bytes)
+			continue
+		}
 		select {
 		case b.pieces <- p:
 		case <-b.closed:
@@ -96,7 +100,8 @@ func (b *body) decode() {
 	}
 }
 
-// next reads a frame, or a part of a large one, and appends what replaces it.
+// next reads a frame, or a part of a large one, and appends what replaces it: nothing
+// if its object is not wanted.
 func (b *body) next(to []byte) []byte {
 	if b.large > 0 {
 		b.read(0, min(b.large, maxPiece))
@@ -108,6 +113,9 @@ func (b *body) next(to []byte) []byte {
 		if size := int(binary.BigEndian.Uint32(b.frame)); size > maxFrame {
 			b.large = size
 		} else if b.read(head, head+size) {
+			if b.keep != nil && !b.keep.wants(b.frame[head:]) {
+				return to
+			}
 			if made, ok := b.specs.replace(to, b.frame[head:]); ok {
 				return made
 			}

@@ -12,16 +12,26 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Through returns a copy of c whose watches bring placeholders, or says why that
-// would not be safe. The copy differs from c in its transport alone, which is in an
-// exported field.
-func (s *Specs) Through(c rest.Interface) (through rest.Interface, why string) {
+// Through returns a copy of c whose watches bring placeholders, and leave out what
+// keep does not want, or says why that would not be safe. See [Through].
+func (s *Specs) Through(c rest.Interface, keep Keep) (through rest.Interface, why string) {
+	if refused != nil {
+		return nil, refused.Error()
+	}
+	return via(c, s, keep)
+}
+
+// Through returns a copy of c whose lists and watches leave out what keep does not
+// want, or says why that would not be safe. The copy differs from c in its transport
+// alone, which is in an exported field.
+func Through(c rest.Interface, keep Keep) (through rest.Interface, why string) {
+	return via(c, nil, keep)
+}
+
+func via(c rest.Interface, s *Specs, keep Keep) (through rest.Interface, why string) {
 	from, ok := c.(*rest.RESTClient)
 	if !ok || from == nil {
 		return nil, fmt.Sprintf("the client sends its requests with a %T", c)
-	}
-	if refused != nil {
-		return nil, refused.Error()
 	}
 	// Such a client writes to itself, while it is used, that the server does not.
 	if features.FeatureGates().Enabled(features.ClientsAllowCBOR) {
@@ -39,7 +49,7 @@ func (s *Specs) Through(c rest.Interface) (through rest.Interface, why string) {
 	if client.Transport == nil {
 		client.Transport = http.DefaultTransport
 	}
-	client.Transport = &transport{client.Transport, s}
+	client.Transport = &transport{client.Transport, s, keep}
 	to.Client = &client
 	return to, ""
 }
@@ -66,10 +76,11 @@ func copyable(t reflect.Type, except string) bool {
 	return true
 }
 
-// transport replaces the bodies of watches.
+// transport replaces the bodies of watches, and of lists if keep is set.
 type transport struct {
 	next  http.RoundTripper
-	specs *Specs
+	specs *Specs // nil if all specs are decoded
+	keep  Keep   // nil if all objects are wanted
 }
 
 // RoundTrip implements [http.RoundTripper].
@@ -84,9 +95,12 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		t.specs.because(fmt.Sprintf("the server sends %q", answer.Header.Get("Content-Type")))
 	case encoding != "":
 		t.specs.because(fmt.Sprintf("the server sends content encoded with %q", encoding))
+	case t.keep != nil && r.URL.Query().Get("watch") == "":
+		answer.Body, answer.ContentLength = t.keep.list(answer.Body), -1
+		answer.Header.Del("Content-Length")
 	default:
 		t.specs.because("")
-		answer.Body = newBody(answer.Body, t.specs)
+		answer.Body = newBody(answer.Body, t.specs, t.keep)
 	}
 	return answer, nil
 }

@@ -173,7 +173,7 @@ func plain(c rest.Interface, _ *memory) (*gentype.Client[*corev1.Pod], *wire.Spe
 func leavingOut(c rest.Interface, m *memory) (*gentype.Client[*corev1.Pod], *wire.Specs) {
 	kind, _ := wire.KindOf(podType)
 	specs := wire.NewSpecs(kind, m.known)
-	through, why := specs.Through(c)
+	through, why := specs.Through(c, nil)
 	if why != "" {
 		panic(why)
 	}
@@ -294,13 +294,13 @@ func TestClientsThatAreNotKnownAreLeftAlone(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	client := clientset.CoreV1().RESTClient()
 	for _, unknown := range []rest.Interface{nil, (*rest.RESTClient)(nil), struct{ rest.Interface }{client}} {
-		_, why := specs.Through(unknown)
+		_, why := specs.Through(unknown, nil)
 		g.Expect(why).To(HavePrefix("the client sends its requests with a"))
 	}
 	before := clientfeatures.FeatureGates()
 	defer clientfeatures.ReplaceFeatureGates(before)
 	clientfeatures.ReplaceFeatureGates(gates{before})
-	_, why := specs.Through(client)
+	_, why := specs.Through(client, nil)
 	g.Expect(why).To(Equal("the client may speak CBOR"))
 }
 

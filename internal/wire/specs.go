@@ -85,6 +85,9 @@ func (s *Specs) Why() string {
 }
 
 func (s *Specs) because(why string) {
+	if s == nil {
+		return
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.why = why
@@ -93,6 +96,9 @@ func (s *Specs) because(why string) {
 // replace decodes the object of an event and appends the event with a placeholder. It
 // reports false if the event must stay as it is.
 func (s *Specs) replace(to, event []byte) (replaced []byte, ok bool) {
+	if s == nil {
+		return nil, false
+	}
 	f, ok := parse(event, s.kind)
 	if !ok {
 		return nil, false

@@ -163,7 +163,7 @@ func (k *keeper) decide(ctx context.Context) {
 	for slot := range k.claims {
 		owners[slot] = k.self
 	}
-	p := makePlan(owners, k.view.assignable(now))
+	p := k.plan(owners, k.view.assignable(now))
 	settled := now.Sub(k.view.changed) >= k.options.Settle
 	for slot, owner := range owners {
 		h := k.own[slot]
@@ -184,6 +184,14 @@ func (k *keeper) decide(ctx context.Context) {
 			delete(k.free, slot)
 		}
 	}
+}
+
+// plan returns the intended owners.
+func (k *keeper) plan(owners, members []string) plan {
+	if k.ranges != nil {
+		return k.ranges.plan(owners, members)
+	}
+	return makePlan(owners, members)
 }
 
 // fill claims a free slot if it is assigned to this replica, or if its target

@@ -31,13 +31,17 @@ const (
 )
 
 // world is replicas that join, leave, die, are paused and lose the API at
-// random, and what may never be seen of them.
+// random, whose requests and answers are lost, and whose writes are held back on
+// their way, and what may never be seen of them.
 type world struct {
 	api  *leaseapi.API
 	rand *rand.Rand
 
+	late sync.WaitGroup // writes that are held back
+
 	mu         sync.Mutex
 	reconciles map[int]string    // the replica whose reconcile of a slot is under way
+	begun      map[int]begun     // the last one
 	working    map[int]int       // functions per slot
 	free       map[int]time.Time // since when no function runs
 	steps      map[string]int    // what happened, by kind
@@ -45,11 +49,17 @@ type world struct {
 	faults     []string
 }
 
+// begun is a reconcile that has begun.
+type begun struct {
+	by string
+	at time.Time
+}
+
 func newWorld(t *testing.T, seed int64) *world {
 	w := &world{
 		api: leaseapi.New(t), rand: rand.New(rand.NewSource(seed)),
 		reconciles: map[int]string{}, working: map[int]int{}, free: map[int]time.Time{},
-		steps: map[string]int{},
+		steps: map[string]int{}, begun: map[int]begun{},
 	}
 	for slot := range worldSlots {
 		w.free[slot] = time.Now()
@@ -183,8 +193,16 @@ func (r *resident) write(req *http.Request) (*http.Response, error) {
 	if other := r.reconciles[slot]; other != "" {
 		r.fault("slot %d: a reconcile of %s while one of %s is under way", slot, r.name, other)
 	}
-	r.reconciles[slot] = r.name
+	r.reconciles[slot], r.begun[slot] = r.name, begun{r.name, time.Now()}
+	held := r.rand.Intn(20) == 0
 	r.mu.Unlock()
+	if held {
+		err := r.holdBack(req, slot)
+		r.mu.Lock()
+		delete(r.reconciles, slot)
+		r.mu.Unlock()
+		return answer(req, err)
+	}
 	select {
 	case <-req.Context().Done():
 		err = req.Context().Err()
@@ -195,7 +213,46 @@ func (r *resident) write(req *http.Request) (*http.Response, error) {
 	r.mu.Lock()
 	delete(r.reconciles, slot)
 	r.mu.Unlock()
-	return reply(req, http.StatusOK, ""), err
+	return answer(req, err)
+}
+
+// answer returns a response or an error: a transport that has both counts as answered.
+func answer(req *http.Request, err error) (*http.Response, error) {
+	if err != nil {
+		return nil, err
+	}
+	return reply(req, http.StatusOK, ""), nil
+}
+
+// holdBack lets a write arrive late: at the latest when the Lease would have expired if its
+// last renewal before the write had been the last of all. Its client may have given up,
+// and may be dead.
+func (r *resident) holdBack(req *http.Request, slot int) error {
+	r.step("writes held back")
+	left, err := time.ParseDuration(req.URL.Query().Get("timeout"))
+	if err != nil {
+		return err
+	}
+	sent, arrived := time.Now(), make(chan struct{})
+	const room = 5 * time.Second // from the end of the trust window to that of the Lease
+	d := r.chance(left + room - 10*time.Millisecond)
+	r.late.Go(func() {
+		defer close(arrived)
+		<-time.After(d)
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if last := r.begun[slot]; last.by != r.name && last.at.After(sent) {
+			r.fault("slot %d: a write of %s arrives %v after it was sent, when %s has reconciled", slot, r.name, d, last.by)
+		}
+	})
+	select {
+	case <-req.Context().Done():
+		return req.Context().Err()
+	case <-r.dead:
+		return errors.New("killed")
+	case <-arrived:
+		return nil
+	}
 }
 
 // live starts the process again and again until ctx ends.
@@ -209,6 +266,10 @@ func (r *resident) live(ctx context.Context) {
 func (r *resident) once(ctx context.Context) {
 	r.link = r.api.Link(r.chance(time.Hour).Nanoseconds())
 	r.link.Slow = r.chance(400*time.Millisecond) + time.Millisecond
+	if r.chance(time.Second) < 300*time.Millisecond {
+		r.link.LoseAsk, r.link.LoseTell = 0.03, 0.03
+		r.step("lossy links")
+	}
 	r.dead = make(chan struct{})
 	s, err := shard.New(leaseOf(r.link, r.name), &shard.Options{Slots: worldSlots})
 	if err != nil {
@@ -249,22 +310,28 @@ func (r *resident) step2(kind string, n int) {
 	r.steps[kind] += n
 }
 
-// partition holds up the requests of leases, their events, or both for a while:
-// this is an API server that answers late, or a way to it that does.
+// partition holds up the requests of leases, and perhaps their events and the opening of
+// watches, for a while: this is an API server that answers late, or a way to it that does.
 func (r *resident) partition(ctx context.Context) {
 	r.step("partitions")
 	open := make(chan struct{})
-	kind := r.chance(3 * time.Millisecond)
+	kind := r.chance(4 * time.Millisecond)
+	if kind > 2*time.Millisecond {
+		r.step("watches that hang")
+	}
 	r.link.Set(func(l *leaseapi.Link) {
-		if kind != 0 {
+		if kind != 4*time.Millisecond {
 			l.Cut = open
 		}
 		if kind != time.Millisecond {
 			l.Stall = open
 		}
+		if kind > 2*time.Millisecond {
+			l.Deaf = open
+		}
 	})
 	r.sleep(ctx, r.chance(40*time.Second))
-	r.link.Set(func(l *leaseapi.Link) { l.Cut, l.Stall = nil, nil })
+	r.link.Set(func(l *leaseapi.Link) { l.Cut, l.Stall, l.Deaf = nil, nil, nil })
 	close(open)
 }
 
@@ -303,7 +370,10 @@ func TestShardsKeepTheirPromisesOverAMillionSteps(t *testing.T) {
 		g.Expect(seed).To(BeNumerically("<", 200), "the steps must come in bounded time")
 	}
 	t.Logf("%d steps: %v; longest without an owner: %v", total, kinds, worst)
-	for _, kind := range []string{"joins", "leaves", "kills", "partitions", "writes refused or cut off"} {
+	for _, kind := range []string{
+		"joins", "leaves", "kills", "partitions", "writes refused or cut off", "writes held back", "lossy links",
+		"watches that hang",
+	} {
 		g.Expect(kinds[kind]).To(BeNumerically(">", 0), kind)
 	}
 }
@@ -332,4 +402,5 @@ func (w *world) run(t *testing.T) {
 	w.mu.Unlock()
 	cancel()
 	done.Wait()
+	w.late.Wait()
 }

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 
+	"github.com/homeostat/homeostat/internal/keyspace"
 	"github.com/homeostat/homeostat/leader"
 	"github.com/homeostat/homeostat/leader/internal/record"
 )
@@ -32,8 +33,8 @@ const (
 
 const (
 	verbs    = "get, list, watch, create, update and delete" // that the client needs on leases
-	hashName = "fnv1a-64+fmix64"                             // recorded: replicas must have the same hash
 	unowned  = ""                                            // the owner of a slot that may be taken
+	hashName = "fnv1a-64+fmix64"                             // recorded: replicas must have the same hash
 )
 
 // records reads and writes the Leases of the shards. Its requests do not end
@@ -135,14 +136,14 @@ func (r records) remove(ctx context.Context, lease *coordinationv1.Lease) error 
 	})
 }
 
-// config returns the recorded configuration, which is o if there was none.
-func (r records) config(ctx context.Context, o Options) (map[string]string, error) {
+// config returns the recorded configuration, which is ours if there was none.
+func (r records) config(ctx context.Context, ours map[string]string) (map[string]string, error) {
 	ctx, end := r.request(ctx)
 	defer end()
 	lease, err := r.leases().Get(ctx, r.name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		lease, err = r.leases().Create(ctx, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
-			Namespace: r.namespace, Name: r.name, Annotations: o.annotations(),
+			Namespace: r.namespace, Name: r.name, Annotations: ours,
 		}}, metav1.CreateOptions{})
 	}
 	if err != nil {
@@ -158,11 +159,11 @@ func (o Options) annotations() map[string]string {
 	}
 }
 
-// compare returns an [ErrConfig] if the recorded configuration differs from o.
-func (r records) compare(recorded map[string]string, o Options) error {
+// compare returns an [ErrConfig] if the recorded configuration differs from ours.
+func (r records) compare(recorded, ours map[string]string) error {
 	var differ []string
 	for _, a := range []string{slotsAnnotation, hashAnnotation, byAnnotation} {
-		if there, here := recorded[a], o.annotations()[a]; there != here {
+		if there, here := recorded[a], ours[a]; there != here {
 			differ = append(differ, fmt.Sprintf("%s is %q there and %q here", a, there, here))
 		}
 	}
@@ -187,25 +188,16 @@ func slotOfKey(key types.NamespacedName, o Options) int {
 	if o.By == ByKey {
 		text += "/" + key.Name
 	}
-	return int(mix(fnv1a(text)) % uint64(o.Slots))
+	return int(mix(keyspace.Of(text)) % uint64(o.Slots))
 }
 
 // preference returns the rendezvous score of a member for a slot.
 func preference(identity string, slot int) uint64 {
-	return mix(fnv1a(identity + "/" + strconv.Itoa(slot)))
+	return mix(keyspace.Of(identity + "/" + strconv.Itoa(slot)))
 }
 
-// fnv1a is FNV-1a with 64 bits. The replicas agree on it and on mix.
-func fnv1a(text string) uint64 {
-	h := uint64(14695981039346656037)
-	for i := range len(text) {
-		h = (h ^ uint64(text[i])) * 1099511628211
-	}
-	return h
-}
-
-// mix is the finalizer of MurmurHash3. Without it, similar names have similar
-// hashes.
+// mix is the finalizer of MurmurHash3. The replicas agree on it. Without it, similar
+// names have similar hashes.
 func mix(x uint64) uint64 {
 	x ^= x >> 33
 	x *= 0xff51afd7ed558ccd

@@ -17,6 +17,16 @@ import (
 	"github.com/homeostat/homeostat/leader/internal/record"
 )
 
+// divider is what [Ranges] do differently. Programs without them do not link it.
+type divider interface {
+	slotOf(namespace string) int
+	plan(owners, members []string) plan
+	// propose adds this replica's ranges to a configuration that may be recorded, adopt
+	// takes the recorded ones.
+	propose(config map[string]string)
+	adopt(recorded map[string]string) error
+}
+
 // Shards is the [Assignment] by Leases: each slot is owned by at most one
 // replica at a time. It is safe for concurrent use.
 type Shards struct {
@@ -24,12 +34,16 @@ type Shards struct {
 	options Options
 	elector *leader.Elector
 	member  *record.Member // the elector's
+	ranges  divider        // nil if slots are no ranges
 
 	mu      sync.Mutex // guards what follows
 	running bool
 	view    *view
 	problem error        // why the last request failed; nil if it did not
 	working map[int]bool // slots whose function runs
+	// left are the keys that the last owners have left with the slots that this replica
+	// has, and then what it leaves itself.
+	left map[int][]types.NamespacedName
 }
 
 // New checks lease and options. It starts nothing and sends nothing. Besides
@@ -66,12 +80,18 @@ func New(lease leader.Lease, o *Options) (*Shards, error) {
 		member:  member,
 		view:    newView(r, set.Slots, member),
 		working: map[int]bool{},
+		left:    map[int][]types.NamespacedName{},
 	}, nil
 }
 
 // Slot returns the slot of a key. With [ByKey], pass it the key of the root
 // owner.
-func (s *Shards) Slot(key types.NamespacedName) int { return slotOfKey(key, s.options) }
+func (s *Shards) Slot(key types.NamespacedName) int {
+	if s.ranges != nil {
+		return s.ranges.slotOf(key.Namespace)
+	}
+	return slotOfKey(key, s.options)
+}
 
 // Fence is [leader.Elector.Fence]: clients of the returned config write only
 // while no other replica can have declared this membership expired.
@@ -132,15 +152,27 @@ func (s *Shards) Run(ctx context.Context, fn func(ctx context.Context, slot int)
 // records it if it is the first. It retries until the API server answers or ctx
 // ends.
 func (s *Shards) checkConfig(ctx context.Context) error {
+	ours := s.options.annotations()
+	if s.ranges != nil {
+		s.ranges.propose(ours)
+	}
 	for ctx.Err() == nil {
-		recorded, err := s.records.config(ctx, s.options)
+		recorded, err := s.records.config(ctx, ours)
 		s.report(err)
 		if err == nil {
-			return s.records.compare(recorded, s.options)
+			return s.agree(recorded, ours)
 		}
 		s.sleep(ctx, s.member.Timing.RetryPeriod)
 	}
 	return nil
+}
+
+// agree returns an error if the recorded configuration differs from ours.
+func (s *Shards) agree(recorded, ours map[string]string) error {
+	if err := s.records.compare(recorded, ours); err != nil || s.ranges == nil {
+		return err
+	}
+	return s.ranges.adopt(recorded)
 }
 
 // Status returns the owners of all slots, and since when they own them. It

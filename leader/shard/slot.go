@@ -75,6 +75,7 @@ func (k *keeper) hold(ctx context.Context, slot int, lease *coordinationv1.Lease
 	k.own[slot] = h
 	var owned context.Context
 	owned, h.cancel = context.WithCancelCause(ctx)
+	k.found(slot, lease)
 	if k.over {
 		k.giveBack(ctx, slot, h)
 		return
@@ -129,9 +130,12 @@ func (k *keeper) giveBack(ctx context.Context, slot int, h *holding) {
 			k.reports <- func() error { delete(k.own, slot); return nil }
 			return
 		}
-		err := k.release(ctx, h.lease)
+		err := k.release(ctx, slot, h.lease)
 		k.reports <- func() error {
 			delete(k.own, slot)
+			if err == nil {
+				k.Leave(slot, nil)
+			}
 			name := k.records.slotName(slot)
 			k.finish(name, err)
 			k.later[name] = k.now().Add(k.member.Timing.RetryPeriod / 2) // until the watch shows it
@@ -146,9 +150,11 @@ func (k *keeper) quiet() time.Duration { return max(0, k.member.CutUntil().Sub(k
 
 // release clears the owner of a slot. If that fails, the record still names this
 // replica, which takes the slot up again or leaves it with the membership.
-func (k *keeper) release(ctx context.Context, lease *coordinationv1.Lease) error {
+func (k *keeper) release(ctx context.Context, slot int, lease *coordinationv1.Lease) error {
 	for range record.ReleaseTries {
-		_, err := k.records.update(ctx, record.Released(lease, k.now()))
+		next := record.Released(lease, k.now())
+		k.leave(slot, next)
+		_, err := k.records.update(ctx, next)
 		if !apierrors.IsConflict(err) {
 			return err
 		}

@@ -1,0 +1,57 @@
+package informer
+
+import (
+	"sync"
+
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// endable is a watch that another goroutine than its reader may end, without an error:
+// client-go's watches report the connection that their own Stop has closed, and a
+// reflector lists everything again then.
+type endable struct {
+	watch.Interface
+
+	out  chan watch.Event
+	done chan struct{}
+	once sync.Once
+}
+
+func newEndable(w watch.Interface) *endable {
+	e := &endable{Interface: w, out: make(chan watch.Event), done: make(chan struct{})}
+	go e.forward()
+	return e
+}
+
+func (e *endable) forward() {
+	defer close(e.out)
+	for {
+		select {
+		case <-e.done:
+			return
+		case event, open := <-e.Interface.ResultChan():
+			if !open {
+				return
+			}
+			select {
+			case <-e.done: // it may be the error of our own Stop
+				return
+			default:
+			}
+			select {
+			case <-e.done: // the next watch brings it again
+				return
+			case e.out <- event:
+			}
+		}
+	}
+}
+
+// ResultChan implements [watch.Interface].
+func (e *endable) ResultChan() <-chan watch.Event { return e.out }
+
+// Stop implements [watch.Interface].
+func (e *endable) Stop() {
+	e.once.Do(func() { close(e.done) })
+	e.Interface.Stop()
+}

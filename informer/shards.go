@@ -1,0 +1,394 @@
+package informer
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/sharding"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/homeostat/homeostat/internal/keyspace"
+	shardslots "github.com/homeostat/homeostat/internal/slots"
+)
+
+var (
+	errNotRunning = errors.New("the informer is not running")
+	errGivenUp    = errors.New("the shards were removed meanwhile")
+)
+
+// fillPage is how many objects one request brings that lists shards beside the watch,
+// without Options.PageSize.
+const fillPage = 500
+
+// Shards returns the informer's methods for a replica that works on shards of the keys.
+// Package reconcile calls them if Options.Shards are ranges.
+func (i *Informer[T]) Shards() shardslots.Cache { return shards[T]{i} }
+
+// shards implements [shardslots.Cache].
+type shards[T Object] struct{ of *Informer[T] }
+
+// RunShards is [Informer.Run] for a replica that works on shards of the keys: only
+// the objects of shards that were added with AddShards are listed, watched
+// and cached, and those without a namespace.
+//
+// An informer is whole all the same while a call of Run is active, and if
+// Options.Whole is set, if its kind has no namespaces, if it is made by ForNamespaces,
+// or if its client is bound to a namespace.
+func (s shards[T]) RunShards(ctx context.Context) error {
+	return run(ctx, s.of, divided[T]{s.of.feed}.functions())
+}
+
+// AddShards makes the cache keep the objects of these shards too, which are ranges of
+// the hash of the namespace, until remove is called with them. When it returns, the cache has all
+// of them, at least as new as the server was at the call, and every handler has
+// received them, as Added. The watch of other shards goes on, and nothing of them is
+// listed again.
+//
+// remove delivers the objects that no other call keeps as Deleted, and returns then.
+// It must not be called by a handler.
+//
+// A server with the feature ShardedListAndWatch sends the objects of the shards only.
+// What others send is left out before it is decoded, if the client is a generated one
+// of a built-in kind, and before it is stored, if not.
+//
+// Errors: ranges of another field than object.metadata.namespace; an informer that is
+// not running; that of ctx. Failed requests are logged and repeated.
+func (s shards[T]) AddShards(
+	ctx context.Context, shards ...sharding.ShardRangeRequirement,
+) (remove func(shards ...sharding.ShardRangeRequirement), err error) {
+	set, err := setOf(shards)
+	var removeSet func(keyspace.Set)
+	if err == nil {
+		removeSet, err = s.of.feed.addShards(ctx, set)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("adding shards to the informer of %s: %w", s.of.Name(), withCause(ctx, err))
+	}
+	return func(shards ...sharding.ShardRangeRequirement) {
+		if of, err := setOf(shards); err == nil {
+			removeSet(of)
+		}
+	}, nil
+}
+
+func setOf(shards []sharding.ShardRangeRequirement) (set keyspace.Set, err error) {
+	for _, requirement := range shards {
+		r, ok, wrong := keyspace.Parse(requirement)
+		if err = errors.Join(err, wrong); ok {
+			set = keyspace.Union(set, keyspace.Set{r})
+		}
+	}
+	return set, err
+}
+
+// CountNamespaces returns how many objects the server has in each namespace. It lists
+// them page by page and retains none.
+func (s shards[T]) CountNamespaces(ctx context.Context) (map[string]int, error) {
+	i := s.of
+	counts := map[string]int{}
+	for _, from := range i.feed.currentSources() {
+		if from.list == nil {
+			return nil, fmt.Errorf("counting the objects of %s: %w", i.Name(), errWrapped)
+		}
+		options := metav1.ListOptions{
+			Limit: fillPage, LabelSelector: i.options.LabelSelector, FieldSelector: i.options.FieldSelector,
+		}
+		for page := true; page; page = options.Continue != "" {
+			list, err := from.list(ctx, options)
+			if err != nil {
+				return nil, fmt.Errorf("counting the objects of %s: %w", i.Name(), err)
+			}
+			of, err := meta.ListAccessor(list)
+			if err != nil {
+				return nil, err
+			}
+			_ = meta.EachListItem(list, func(obj runtime.Object) error {
+				if object, ok := obj.(T); ok {
+					counts[object.GetNamespace()]++
+				}
+				return nil
+			})
+			options.Continue = of.GetContinue()
+		}
+	}
+	return counts, nil
+}
+
+// hold is what one caller of AddShards wants.
+type hold struct{ set keyspace.Set }
+
+// wanted returns what all holds want. The caller holds feed.mu.
+func (s *session[T]) wanted() keyspace.Set {
+	sets := make([]keyspace.Set, len(s.holds))
+	for n, h := range s.holds {
+		sets[n] = h.set
+	}
+	return keyspace.Union(sets...)
+}
+
+// divisible reports whether the feed can keep the objects of some shards only.
+func (f *feed[T]) divisible() bool {
+	from := f.sources[0]
+	return !f.options.Whole && f.connect == nil && from.follows == nil && from.namespace == "" && from.boundTo == "" &&
+		scopeOf[T](f.options, false) != meta.RESTScopeNameRoot
+}
+
+// addShards keeps the objects of set until remove is called with them.
+func (f *feed[T]) addShards(ctx context.Context, set keyspace.Set) (remove func(keyspace.Set), err error) {
+	select {
+	case f.adding <- struct{}{}: // one after the other
+		defer func() { <-f.adding }()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	f.mu.Lock()
+	s := f.session
+	if s == nil || s.stopping {
+		f.mu.Unlock()
+		return nil, errNotRunning
+	}
+	if s.partial == nil {
+		f.mu.Unlock()
+		return func(keyspace.Set) {}, f.waitForLatest(ctx, nil, f.waitForSync)
+	}
+	h := &hold{set}
+	s.holds = append(s.holds, h)
+	f.mu.Unlock()
+	remove = func(removed keyspace.Set) { f.removeShards(s, h, removed) }
+	if err := f.coverShards(ctx, s, set); err != nil {
+		remove(set)
+		return nil, err
+	}
+	return remove, nil
+}
+
+// coverShards starts the watch of the first shards, or extends that of others.
+func (f *feed[T]) coverShards(ctx context.Context, s *session[T], set keyspace.Set) error {
+	if len(set) == 0 {
+		return nil
+	}
+	f.mu.Lock()
+	var r *reflectorStore[T]
+	if len(s.watches) > 0 {
+		r = s.watches[0]
+	}
+	last := s.last
+	f.mu.Unlock()
+	if r != nil {
+		return r.extend(ctx, s, set)
+	}
+	if last != nil { // it was cancelled
+		<-last.ended
+		f.marks.forget("")
+	}
+	f.cover(s)
+	f.mu.Lock()
+	if s.stopping {
+		f.mu.Unlock()
+		return errNotRunning
+	}
+	f.watch(s, f.sources[0])
+	f.mu.Unlock()
+	f.updateSynced()
+	return f.waitForSync(ctx)
+}
+
+// cover makes the store keep what all holds want, and removes what none does.
+func (f *feed[T]) cover(s *session[T]) {
+	f.store.writing.Lock()
+	f.mu.Lock()
+	set := s.wanted()
+	f.mu.Unlock()
+	before := f.store.shards.wanted()
+	f.store.shards.change(set)
+	if len(before) == 0 || !set.Includes(before) {
+		f.store.retainLocked(func(namespace string) bool { return len(set) > 0 && keyspace.Has(set, namespace) })
+	}
+	f.store.writing.Unlock()
+	f.store.delivery.run()
+}
+
+// removeShards takes shards out of a hold. The watch goes on, and what comes of objects that are not
+// wanted is left out until it is opened again.
+func (f *feed[T]) removeShards(s *session[T], h *hold, removed keyspace.Set) {
+	f.mu.Lock()
+	h.set = h.set.Minus(removed)
+	s.holds = slices.DeleteFunc(s.holds, func(of *hold) bool { return len(of.set) == 0 })
+	var ending []*reflectorStore[T]
+	if f.session == s && len(s.wanted()) == 0 {
+		if ending, s.watches = s.watches, nil; len(ending) > 0 {
+			s.last = ending[0]
+		}
+	}
+	over := f.session != s || s.stopping
+	f.mu.Unlock()
+	for _, r := range ending {
+		r.cancel()
+		<-r.ended
+	}
+	if !over {
+		f.cover(s)
+		f.updateSynced()
+	}
+}
+
+func (f *feed[T]) waitForSync(ctx context.Context) error {
+	if waitFor(ctx, f.marks.onSynced) {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", f.whyNotSynced(), context.Cause(ctx))
+}
+
+// extend adds shards to those that are watched: the watch is opened again where it is,
+// for more, and then what it does not bring is listed.
+func (r *reflectorStore[T]) extend(ctx context.Context, s *session[T], set keyspace.Set) error {
+	r.feed.cover(s)
+	r.feed.store.writing.Lock()
+	missing := r.feed.store.shards.missing(set)
+	if len(missing) > 0 {
+		r.feed.store.shards.fill(missing)
+	}
+	r.feed.store.writing.Unlock()
+	if len(missing) == 0 { // another caller keeps them
+		return r.feed.waitForLatest(ctx, nil, r.feed.waitForSync)
+	}
+	if err := r.watched.covering(ctx, missing); err != nil {
+		return err
+	}
+	for pause := r.feed.options.BackoffBase; ; pause = min(2*pause, r.feed.options.BackoffCap) {
+		err := r.fill(ctx, missing)
+		if err == nil || errors.Is(err, errGivenUp) || ctx.Err() != nil {
+			return err
+		}
+		r.progress.log.Error(err, "cannot list the objects of more shards, retrying", "retryIn", pause)
+		select {
+		case <-ctx.Done():
+		case <-r.ended:
+			return errNotRunning
+		case <-time.After(pause):
+		}
+	}
+}
+
+// fill lists the objects of set beside the watch, and stores them.
+func (r *reflectorStore[T]) fill(ctx context.Context, set keyspace.Set) error {
+	var items []*item[T]
+	rv := ""
+	options := metav1.ListOptions{Limit: cmp.Or(r.feed.options.PageSize, fillPage)}
+	r.selectShards(&options, set)
+	for page := true; page; page = options.Continue != "" {
+		limited, cancel := context.WithTimeout(ctx, catchUpTimeout)
+		list, err := r.list(limited, options)
+		cancel()
+		if err != nil {
+			return err
+		}
+		of, err := meta.ListAccessor(list)
+		if err != nil {
+			return err
+		}
+		r.partial.note(r, list)
+		if r.source.returnsShared {
+			list = list.DeepCopyObject()
+		}
+		if err := meta.EachListItem(list, func(obj runtime.Object) error {
+			object, ok := obj.(T)
+			if ok && keyspace.Has(set, object.GetNamespace()) {
+				r.transform(object)
+				r.feed.store.share(object)
+				items = append(items, itemOf(object))
+			}
+			return nil
+		}); err != nil {
+			return err
+		}
+		rv, options.Continue = of.GetResourceVersion(), of.GetContinue()
+	}
+	if !r.feed.store.fill(set, items, rv) {
+		return errGivenUp
+	}
+	return nil
+}
+
+// watched is the open watch of a reflector, and what it brings.
+type watched struct {
+	mu      sync.Mutex // guards what follows
+	set     keyspace.Set
+	current watch.Interface
+	since   time.Time
+	// streaming says that it brings the first list.
+	streaming bool
+	changed   chan struct{} // closed when a watch is opened, or the first list has come
+}
+
+// opened notes a watch that brings set.
+func (w *watched) opened(of watch.Interface, set keyspace.Set, streaming bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.set, w.current, w.since, w.streaming = set, of, time.Now(), streaming
+	w.notify()
+}
+
+// streamed notes that the first list has come.
+func (w *watched) streamed() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.streaming = false
+	w.notify()
+}
+
+func (w *watched) notify() {
+	if w.changed != nil {
+		close(w.changed)
+		w.changed = nil
+	}
+}
+
+// shortWatch is how long a watch has to be open before it is ended: the reflector
+// lists everything again after one that is shorter and has brought nothing.
+const shortWatch = 1100 * time.Millisecond
+
+// covering returns when a watch that brings set is open. It ends the one that is open
+// if that brings less.
+func (w *watched) covering(ctx context.Context, set keyspace.Set) error {
+	for {
+		w.mu.Lock()
+		if w.current != nil && !w.streaming && w.set.Includes(set) {
+			w.mu.Unlock()
+			return nil
+		}
+		if w.changed == nil {
+			w.changed = make(chan struct{})
+		}
+		changed := w.changed
+		var long <-chan time.Time
+		current := w.current
+		if current != nil && !w.streaming {
+			timer := time.NewTimer(max(1, shortWatch-time.Since(w.since)))
+			defer timer.Stop()
+			long = timer.C
+		}
+		w.mu.Unlock()
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-changed:
+			continue
+		case <-long:
+		}
+		current.Stop()
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-changed:
+		}
+	}
+}

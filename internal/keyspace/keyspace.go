@@ -1,0 +1,198 @@
+// Package keyspace has sets of namespaces by their 64-bit FNV-1a hash, as the shard
+// selectors of the API server do (KEP-5866): shards are ranges of it.
+package keyspace
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"sort"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/sharding"
+)
+
+// Field is what is hashed.
+const Field = "object.metadata.namespace"
+
+// pastLast is the bound that follows the last hash: 2^64.
+const pastLast = "0x10000000000000000"
+
+// Range is the hashes from First to Last, both included.
+type Range struct{ First, Last uint64 }
+
+// Set is a set of hashes: sorted ranges that neither overlap nor touch. Nil is the
+// empty set. Its methods do not modify it.
+type Set []Range
+
+// Whole is the set of all hashes.
+func Whole() Set { return Set{{0, math.MaxUint64}} }
+
+// Of returns the hash of a namespace, that of package k8s.io/apimachinery/pkg/sharding.
+// It allocates nothing.
+func Of[S string | []byte](namespace S) uint64 {
+	h := uint64(14695981039346656037)
+	for i := range len(namespace) {
+		h = (h ^ uint64(namespace[i])) * 1099511628211
+	}
+	return h
+}
+
+// Parse returns the range of a requirement, and false for an empty one.
+//
+// Errors: a field other than the namespace, bounds that are no hashes.
+func Parse(r sharding.ShardRangeRequirement) (of Range, ok bool, err error) {
+	if r.Key != Field {
+		return Range{}, false, fmt.Errorf("a range of %q: must be of %q", r.Key, Field)
+	}
+	if of.First, err = parse(r.Start); err != nil {
+		return Range{}, false, err
+	}
+	if r.End == pastLast {
+		of.Last = math.MaxUint64
+		return of, true, nil
+	}
+	end, err := parse(r.End)
+	if err != nil || end <= of.First {
+		return Range{}, false, err
+	}
+	of.Last = end - 1
+	return of, true, nil
+}
+
+func parse(bound string) (uint64, error) {
+	digits, found := strings.CutPrefix(bound, "0x")
+	if !found {
+		return 0, fmt.Errorf("the bound %q of a range: must begin with 0x", bound)
+	}
+	n, err := strconv.ParseUint(digits, 16, 64)
+	if err != nil {
+		return 0, fmt.Errorf("the bound %q of a range: %w", bound, err)
+	}
+	return n, nil
+}
+
+// Requirement returns the range as shard selectors have it.
+func (r Range) Requirement() sharding.ShardRangeRequirement {
+	end := pastLast
+	if r.Last < math.MaxUint64 {
+		end = bound(r.Last + 1)
+	}
+	return sharding.ShardRangeRequirement{Key: Field, Start: bound(r.First), End: end}
+}
+
+func bound(hash uint64) string { return fmt.Sprintf("0x%016x", hash) }
+
+// Contains reports whether hash is in the range.
+func (r Range) Contains(hash uint64) bool { return r.First <= hash && hash <= r.Last }
+
+// Overlaps reports whether the ranges have a hash in common.
+func (r Range) Overlaps(other Range) bool { return r.First <= other.Last && other.First <= r.Last }
+
+// Contains reports whether hash is in the set. It allocates nothing.
+func (s Set) Contains(hash uint64) bool {
+	n := sort.Search(len(s), func(n int) bool { return s[n].Last >= hash })
+	return n < len(s) && s[n].First <= hash
+}
+
+// Has reports whether the objects of a namespace are in the set. Those without one,
+// which are of no shard, are in each.
+func Has[S string | []byte](s Set, namespace S) bool {
+	return len(namespace) == 0 || s.Contains(Of(namespace))
+}
+
+// IsWhole reports whether every hash is in the set.
+func (s Set) IsWhole() bool { return len(s) == 1 && s[0] == Range{0, math.MaxUint64} }
+
+// Includes reports whether all of other is in the set.
+func (s Set) Includes(other Set) bool { return len(other.Minus(s)) == 0 }
+
+// Union returns what is in one of the sets.
+func Union(sets ...Set) Set {
+	var all []*Range // pointers: code that sorts structs is large
+	for _, s := range sets {
+		for n := range s {
+			all = append(all, &s[n])
+		}
+	}
+	slices.SortFunc(all, func(a, b *Range) int { return cmp.Compare(a.First, b.First) })
+	var union Set
+	for _, r := range all {
+		if n := len(union) - 1; n >= 0 && (union[n].Last == math.MaxUint64 || r.First <= union[n].Last+1) {
+			union[n].Last = max(union[n].Last, r.Last)
+		} else {
+			union = append(union, *r)
+		}
+	}
+	return union
+}
+
+// Minus returns what is in s and not in other.
+func (s Set) Minus(other Set) Set {
+	var left Set
+	for _, r := range s {
+		whole := true // nothing after r.First is known to be in other
+		for _, o := range other {
+			if !r.Overlaps(o) {
+				continue
+			}
+			if r.First < o.First {
+				left = append(left, Range{r.First, o.First - 1})
+			}
+			if whole = o.Last < r.Last; !whole {
+				break
+			}
+			r.First = o.Last + 1
+		}
+		if whole {
+			left = append(left, r)
+		}
+	}
+	return left
+}
+
+// Selector returns the set as the shardSelector of a list or a watch. That of the
+// whole is empty, which selects everything; that of the empty set selects nothing.
+func (s Set) Selector() string {
+	switch {
+	case s.IsWhole():
+		return ""
+	case len(s) == 0:
+		return sharding.NewSelector(sharding.ShardRangeRequirement{Key: Field, Start: bound(0), End: bound(0)}).String()
+	}
+	terms := make([]sharding.ShardRangeRequirement, len(s))
+	for n, r := range s {
+		terms[n] = r.Requirement()
+	}
+	return sharding.NewSelector(terms...).String()
+}
+
+// FromSelector returns the set of a shardSelector as [Set.Selector] makes it.
+//
+// Errors: any other.
+func FromSelector(selector string) (Set, error) {
+	if selector == "" {
+		return Whole(), nil
+	}
+	var set Set
+	for term := range strings.SplitSeq(selector, " || ") {
+		inner, ok1 := strings.CutPrefix(term, "shardRange(")
+		inner, ok2 := strings.CutSuffix(inner, ")")
+		parts := strings.Split(inner, ", ")
+		if !ok1 || !ok2 || len(parts) != 3 {
+			return nil, fmt.Errorf("the shard selector %q: not of the form shardRange(field, 'start', 'end')", term)
+		}
+		r, ok, err := Parse(sharding.ShardRangeRequirement{
+			Key: parts[0], Start: strings.Trim(parts[1], "'"), End: strings.Trim(parts[2], "'"),
+		})
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			set = Union(set, Set{r})
+		}
+	}
+	return set, nil
+}

@@ -1,0 +1,57 @@
+// Package slots has the optional interfaces of a shard.Assignment by which controllers
+// hold their own part of the objects, and hand over what the next owner must know.
+package slots
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/apimachinery/pkg/sharding"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Ranger is an optional interface of a shard.Assignment whose slots are ranges of the hash
+// of the namespace, as the API server's shard selectors have them: then the caches of a
+// replica hold the objects of its own slots only. shard.Ranges implement it.
+type Ranger interface {
+	// Divide makes sure that the ranges are known. The first replica of all chooses them,
+	// by the objects in each namespace. Call it before Run. It returns the error of ctx.
+	Divide(ctx context.Context, primary Cache) error
+	// RunCache keeps a cache up to date, of the slots that Fill has added, until ctx ends.
+	RunCache(ctx context.Context, c Cache) error
+	// Remember notes how far a cache is, now and then until ctx ends: that bounds how far
+	// back Deleted looks.
+	Remember(ctx context.Context, primary Cache)
+	// Fill adds slots to caches, and returns when these have all their objects, as new as
+	// the server was at the call. drop removes the objects of a slot.
+	Fill(ctx context.Context, caches []Cache, slots []int) (drop func(slot int), err error)
+	// Deleted calls found with the keys of objects that were deleted up to that long
+	// ago, before a cache had them.
+	Deleted(ctx context.Context, primary Cache, slots []int, ago time.Duration, found func(types.NamespacedName)) error
+}
+
+// Cache is what a [Ranger] needs of an informer. Those of package informer have it.
+type Cache interface {
+	RunShards(ctx context.Context) error
+	AddShards(
+		ctx context.Context, shards ...sharding.ShardRangeRequirement,
+	) (remove func(...sharding.ShardRangeRequirement), err error)
+	CountNamespaces(ctx context.Context) (map[string]int, error)
+	LastResourceVersion() string
+	ServerResourceVersion(ctx context.Context) (string, error)
+	DeletedSince(
+		ctx context.Context, rv string, deleted func(types.NamespacedName), shards ...sharding.ShardRangeRequirement,
+	) error
+}
+
+// Handover is an optional interface of a shard.Assignment that takes a few keys from one
+// owner of a slot to the next, which may know of them by nothing else: those of deleted
+// objects whose clean-up has not succeeded.
+type Handover interface {
+	// Leave replaces the keys that the next owner of a slot gets. Call it before the
+	// function of the slot returns. At most 100 keys are kept, of 16 KiB in all.
+	Leave(slot int, keys []types.NamespacedName)
+	// Left returns the keys that the last owner of a slot has left. Call it while the
+	// function of the slot runs.
+	Left(slot int) []types.NamespacedName
+}

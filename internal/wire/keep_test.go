@@ -1,0 +1,94 @@
+package wire_test
+
+import (
+	"fmt"
+	"io"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes/scheme"
+
+	"github.com/homeostat/homeostat/internal/wire"
+	"github.com/homeostat/homeostat/internal/wire/wiretest"
+)
+
+// ofA wants what is in namespace a.
+func ofA(namespace []byte) bool { return string(namespace) == "a" }
+
+var onlyA = wire.Wanted(ofA) //nolint:gochecknoglobals // a constant
+
+func configMap(namespace, name string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: "1", ResourceVersion: "5"},
+		Data:       map[string]string{"key": name},
+	}
+}
+
+func TestAWatchLeavesOutWhatIsNotWanted(t *testing.T) {
+	g := NewWithT(t)
+	sent := protobuf(
+		watch.Event{Type: watch.Added, Object: configMap("a", "1")},
+		watch.Event{Type: watch.Added, Object: configMap("b", "2")},
+		watch.Event{Type: watch.Modified, Object: configMap("b", "3")},
+		watch.Event{Type: watch.Modified, Object: configMap("a", "4")},
+		watch.Event{Type: watch.Deleted, Object: configMap("b", "5")},
+		watch.Event{Type: watch.Deleted, Object: configMap("a", "6")},
+		watch.Event{Type: watch.Bookmark, Object: configMap("", "")},
+		watch.Event{Type: watch.Added, Object: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "7"}}},
+		watch.Event{Type: watch.Error, Object: &metav1.Status{Message: "gone"}},
+		watch.Event{Type: watch.Added, Object: configMap("b", "8")},
+	)
+	wants := func(namespace []byte) bool { return len(namespace) == 0 || ofA(namespace) }
+	decoder := theirs(runtime.ContentTypeProtobuf, wire.Filtered(reader(sent), wire.Wanted(wants)))
+	defer decoder.Close()
+	var got []string
+	for {
+		typ, object, err := decoder.Decode()
+		if err != nil {
+			g.Expect(err).To(MatchError(io.EOF))
+			break
+		}
+		name := "error"
+		if o, ok := object.(metav1.Object); ok {
+			name = o.GetName()
+		}
+		got = append(got, fmt.Sprint(typ, " ", name))
+	}
+	g.Expect(got).To(Equal([]string{"ADDED 1", "MODIFIED 4", "DELETED 6", "BOOKMARK ", "ADDED 7", "ERROR error"}))
+}
+
+func TestAListLeavesOutWhatIsNotWanted(t *testing.T) {
+	g := NewWithT(t)
+	list := &corev1.ConfigMapList{ListMeta: metav1.ListMeta{ResourceVersion: "7", Continue: "more"}}
+	for n := range 20 {
+		list.Items = append(list.Items, *configMap(string("ab"[n%2]), fmt.Sprint(n)))
+	}
+	info := wiretest.InfoOf(runtime.ContentTypeProtobuf)
+	codecs := scheme.Codecs.WithoutConversion()
+	sent, err := runtime.Encode(codecs.EncoderForVersion(info.Serializer, corev1.SchemeGroupVersion), list)
+	g.Expect(err).NotTo(HaveOccurred())
+	decoded, err := runtime.Decode(codecs.DecoderToVersion(info.Serializer, nil), wire.FilteredList(sent, onlyA))
+	g.Expect(err).NotTo(HaveOccurred())
+	got := decoded.(*corev1.ConfigMapList)
+	g.Expect(got.ListMeta).To(Equal(list.ListMeta))
+	g.Expect(got.Items).To(HaveLen(10))
+	for n, item := range got.Items {
+		g.Expect(item).To(Equal(list.Items[2*n]))
+	}
+	for n := range sent { // what is cut off is passed on for the client to judge
+		g.Expect(func() { wire.FilteredList(sent[:n], onlyA) }).NotTo(Panic())
+	}
+	g.Expect(wire.FilteredList([]byte(`{"items":[]}`), onlyA)).To(BeEquivalentTo(`{"items":[]}`))
+}
+
+// What is not wanted costs no memory.
+func TestWhatIsLeftOutAllocatesNothing(t *testing.T) {
+	g := NewWithT(t)
+	frame := protobuf(watch.Event{Type: watch.Modified, Object: configMap("b", "3")})[4:]
+	g.Expect(testing.AllocsPerRun(100, func() { wire.Wants(onlyA, frame) })).To(BeZero())
+	g.Expect(wire.Wants(onlyA, frame)).To(BeFalse())
+}

@@ -1,0 +1,78 @@
+package shard_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+
+	"github.com/homeostat/homeostat/internal/proof/leaseapi"
+	"github.com/homeostat/homeostat/leader"
+)
+
+// cutting is a replica whose function, when a slot ends because of why, has a request cut
+// off that the API server has not answered.
+func (x *fixture) cutting(identity string, l *leaseapi.Link, why error) (stop func()) {
+	s := newShards(x.t, l, identity, nil)
+	return x.run(func(ctx context.Context) error {
+		return s.Run(ctx, func(ctx context.Context, slot int) error {
+			x.take(slot, identity)
+			defer x.leave(slot)
+			<-ctx.Done()
+			if errors.Is(context.Cause(ctx), why) {
+				asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Nanosecond)
+				defer cancel()
+				_, _ = through(asking, s, "http://api", deaf, http.MethodPut, "/api/v1/x")
+				x.add("cut off")
+			}
+			return nil
+		})
+	})
+}
+
+// The last writes of a stopping member may arrive until its Lease would have expired.
+func TestAStopThatCutsRequestsOffKeepsItsSlots(t *testing.T) {
+	inBubble(t, func(x *fixture) {
+		stop := x.cutting("a", x.api.Link(1), leader.ErrStopping)
+		b := x.shards("b", nil)
+		pass(time.Minute)
+		x.Expect(x.shares()).To(Equal(map[string]int{"a": 32, "b": 32}))
+		stop()
+		x.Expect(x.read()).To(HaveLen(32))
+		pass(10 * time.Second)
+		x.Expect(x.shares()).To(Equal(map[string]int{"b": 32}))
+		pass(20 * time.Second)
+		x.Expect(x.shares()).To(Equal(map[string]int{"b": 64}))
+		b.end()
+	})
+}
+
+// Under its new name it would free the slots of its old one.
+func TestAFencedMemberDoesNotRejoinWhileItsLastWritesMayArrive(t *testing.T) {
+	inBubble(t, func(x *fixture) {
+		l := x.api.Link(1)
+		s := newShards(x.t, l, "a", nil)
+		stop := x.run(func(ctx context.Context) error { return s.Run(ctx, x.work("a", 0)) })
+		b := x.shards("b", nil)
+		pass(time.Minute)
+		open := make(chan struct{})
+		l.Set(func(l *leaseapi.Link) { l.Cut, l.Stall = open, open })
+		wait := background(func() error {
+			_, err := through(x.t.Context(), s, "http://api", deaf, http.MethodPut, "/api/v1/x")
+			return err
+		})
+		pass(10500 * time.Millisecond)
+		x.Expect(wait()).To(MatchError(leader.ErrFenced))
+		l.Set(func(l *leaseapi.Link) { l.Cut, l.Stall = nil, nil })
+		close(open)
+		pass(2400 * time.Millisecond)
+		x.Expect(x.shares()).To(Equal(map[string]int{"b": 32}))
+		pass(30 * time.Second)
+		x.Expect(x.shares()).To(Equal(map[string]int{"a": 32, "b": 32}))
+		stop()
+		b.end()
+	})
+}

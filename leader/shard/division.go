@@ -1,0 +1,296 @@
+package shard
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/homeostat/homeostat/internal/keyspace"
+)
+
+// division is the ranges of all slots: slot i begins at bounds[i] and ends before
+// bounds[i+1]. All replicas have the same.
+type division struct {
+	bounds  []uint64 // ascending; the first is 0
+	weights []float64
+}
+
+// piece is a range with its namespaces, which are sorted by their hash.
+type piece struct {
+	keyspace.Range
+
+	names  []*weighed
+	weight float64
+}
+
+// weighed is a namespace. Pointers to it are sorted: code that sorts structs is large.
+type weighed struct {
+	hash   uint64
+	weight float64
+}
+
+// divide returns n ranges whose weights are as equal as namespaces allow, which are not
+// divided: the heaviest range that has two is halved until there are enough. Then the
+// widest is, for namespaces to come.
+func divide(namespaces map[string]int, n int) division {
+	all := &piece{Range: keyspace.Range{Last: math.MaxUint64}}
+	for name, objects := range namespaces {
+		all.names = append(all.names, &weighed{keyspace.Of(name), float64(objects)})
+	}
+	slices.SortFunc(all.names, func(a, b *weighed) int { return cmp.Compare(a.hash, b.hash) })
+	all.names = joined(all.names)
+	for _, w := range all.names {
+		all.weight += w.weight
+	}
+	pieces := packed(all, n)
+	for len(pieces) < n {
+		at := heaviest(pieces)
+		a, b := pieces[at].halves()
+		pieces[at] = a
+		pieces = slices.Insert(pieces, at+1, b)
+	}
+	var d division
+	for _, p := range pieces {
+		d.bounds = append(d.bounds, p.First)
+		d.weights = append(d.weights, p.weight)
+	}
+	return d
+}
+
+// joined returns names, which are sorted, with those of one hash as one.
+func joined(names []*weighed) []*weighed {
+	var all []*weighed
+	for _, w := range names {
+		if last := len(all) - 1; last >= 0 && all[last].hash == w.hash {
+			all[last].weight += w.weight
+		} else {
+			all = append(all, w)
+		}
+	}
+	return all
+}
+
+// packed divides a piece into n at most, none of which is heavier than necessary.
+func packed(all *piece, n int) []*piece {
+	low, high := 0.0, all.weight
+	best := []*piece{all}
+	for range 60 {
+		limit := (low + high) / 2
+		if pieces := all.within(limit); len(pieces) <= n {
+			best, high = pieces, limit
+		} else {
+			low = limit
+		}
+	}
+	return best
+}
+
+// within divides a piece into as few as possible that are not heavier than limit, but
+// for single namespaces.
+func (p *piece) within(limit float64) []*piece {
+	var pieces []*piece
+	rest := p
+	weight, from := 0.0, 0
+	for at, w := range p.names {
+		if at > from && weight+w.weight > limit {
+			var cut *piece
+			cut, rest = rest.cut(at - from)
+			pieces = append(pieces, cut)
+			weight, from = 0, at
+		}
+		weight += w.weight
+	}
+	return append(pieces, rest)
+}
+
+// cut returns a piece with the first n namespaces and one with the others, which
+// there are. The bound is in the middle between two.
+func (p *piece) cut(n int) (a, b *piece) {
+	before, after := p.names[n-1].hash, p.names[n].hash
+	middle := before + (after-before)/2
+	a = &piece{Range: keyspace.Range{First: p.First, Last: middle}, names: p.names[:n]}
+	b = &piece{Range: keyspace.Range{First: middle + 1, Last: p.Last}, names: p.names[n:]}
+	for _, w := range a.names {
+		a.weight += w.weight
+	}
+	b.weight = p.weight - a.weight
+	return a, b
+}
+
+// halves returns two pieces of about the same weight; of the same width if there are
+// less than two namespaces.
+func (p *piece) halves() (a, b *piece) {
+	if len(p.names) > 1 {
+		weight, at := p.names[0].weight, 1
+		for at < len(p.names)-1 && weight+p.names[at].weight/2 < p.weight/2 {
+			weight += p.names[at].weight
+			at++
+		}
+		return p.cut(at)
+	}
+	middle := p.First + (p.Last-p.First)/2
+	a = &piece{Range: keyspace.Range{First: p.First, Last: middle}}
+	b = &piece{Range: keyspace.Range{First: middle + 1, Last: p.Last}}
+	if with := a; len(p.names) == 1 {
+		if p.names[0].hash > middle {
+			with = b
+		}
+		with.names, with.weight = p.names, p.weight
+	}
+	return a, b
+}
+
+// heaviest returns the number of the heaviest piece with two namespaces or more; if
+// there is none, of the widest.
+func heaviest(pieces []*piece) int {
+	best := 0
+	for n, p := range pieces {
+		b := pieces[best]
+		several, more := len(p.names) > 1, len(b.names) > 1
+		switch {
+		case several != more:
+			if several {
+				best = n
+			}
+		case several && p.weight > b.weight, !several && p.Last-p.First > b.Last-b.First:
+			best = n
+		}
+	}
+	return best
+}
+
+// slotOf returns the slot of a hash.
+func (d *division) slotOf(hash uint64) int {
+	at, found := slices.BinarySearch(d.bounds, hash)
+	if !found {
+		at--
+	}
+	return at
+}
+
+// rangeOf returns the range of a slot.
+func (d *division) rangeOf(slot int) keyspace.Range {
+	r := keyspace.Range{First: d.bounds[slot], Last: math.MaxUint64}
+	if slot+1 < len(d.bounds) {
+		r.Last = d.bounds[slot+1] - 1
+	}
+	return r
+}
+
+// String returns what is written to the API server: bounds and weights.
+func (d *division) String() string {
+	var b strings.Builder
+	for n, bound := range d.bounds {
+		fmt.Fprintf(&b, "%x:%.4g ", bound, d.weights[n])
+	}
+	return strings.TrimSpace(b.String())
+}
+
+// parseDivision reads what String has written.
+func parseDivision(text string, slots int) (*division, error) {
+	d := &division{}
+	for field := range strings.FieldsSeq(text) {
+		bound, weight, _ := strings.Cut(field, ":")
+		first, err := strconv.ParseUint(bound, 16, 64)
+		w, err2 := strconv.ParseFloat(weight, 64)
+		last := len(d.bounds) - 1
+		if err != nil || err2 != nil || last < 0 && first != 0 || last >= 0 && first <= d.bounds[last] {
+			return nil, fmt.Errorf("%w: the recorded ranges have %q", ErrConfig, field)
+		}
+		d.bounds, d.weights = append(d.bounds, first), append(d.weights, w)
+	}
+	if len(d.bounds) != slots {
+		return nil, fmt.Errorf("%w: %d ranges are recorded for %d slots", ErrConfig, len(d.bounds), slots)
+	}
+	return d, nil
+}
+
+// planByWeight assigns the slots by their weights: those without owner to the lightest
+// member, the heaviest slot first. Then slots move from the heaviest member to the
+// lightest, until no member has more than fair of its share, or none can have less.
+func planByWeight(owners, members []string, weights []float64) plan {
+	p := plan{members: slices.Sorted(slices.Values(members)), target: slices.Clone(owners), owned: map[string]int{}}
+	if len(members) == 0 {
+		return p
+	}
+	load := map[string]float64{}
+	for _, m := range p.members {
+		load[m] = 0
+	}
+	total, free := 0.0, []*freeSlot(nil)
+	least := slices.Max(weights)/1000 + 1e-9 // what empty ranges weigh: they are shared out, too
+	weight := func(slot int) float64 { return weights[slot] + least }
+	for slot, owner := range owners {
+		if _, ok := load[owner]; ok {
+			load[owner] += weight(slot)
+		} else if owner != unowned {
+			continue
+		} else {
+			free = append(free, &freeSlot{slot, weight(slot)})
+		}
+		total += weight(slot)
+	}
+	slices.SortFunc(free, func(a, b *freeSlot) int {
+		return cmp.Or(cmp.Compare(b.weight, a.weight), cmp.Compare(a.slot, b.slot))
+	})
+	for _, f := range free {
+		to := p.lightest(load)
+		p.target[f.slot] = to
+		load[to] += f.weight
+	}
+	const fair = 1.1
+	for p.moveByWeight(load, weight, fair*total/float64(len(members))) {
+	}
+	return p
+}
+
+// freeSlot is a slot without owner. Pointers to it are sorted: code that sorts structs is
+// large.
+type freeSlot struct {
+	slot   int
+	weight float64
+}
+
+// lightest returns the member with the least load; of equal ones the first by name.
+func (p *plan) lightest(load map[string]float64) string {
+	least := p.members[0]
+	for _, m := range p.members {
+		if load[m] < load[least] {
+			least = m
+		}
+	}
+	return least
+}
+
+// moveByWeight plans one slot from the heaviest member to the lightest, that which makes
+// them most equal. It reports false if the heaviest is not above limit or cannot become
+// lighter.
+func (p *plan) moveByWeight(load map[string]float64, weight func(int) float64, limit float64) bool {
+	most, least := p.members[0], p.lightest(load)
+	for _, m := range p.members {
+		if load[m] > load[most] {
+			most = m
+		}
+	}
+	if load[most] <= limit {
+		return false
+	}
+	difference := load[most] - load[least]
+	best, closest := -1, math.Inf(1)
+	for slot, owner := range p.target {
+		w := weight(slot)
+		if far := math.Abs(w - difference/2); owner == most && w < difference && far < closest {
+			best, closest = slot, far
+		}
+	}
+	if best < 0 {
+		return false
+	}
+	p.target[best] = least
+	load[most] -= weight(best)
+	load[least] += weight(best)
+	return true
+}

@@ -1,0 +1,166 @@
+package shard
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/homeostat/homeostat/internal/keyspace"
+)
+
+// sets are namespaces whose hashes lie close together, and such that spread.
+func sets() map[string][]string {
+	numbered := func(format string, n int) (names []string) {
+		for i := range n {
+			names = append(names, fmt.Sprintf(format, i+1))
+		}
+		return names
+	}
+	random := rand.New(rand.NewPCG(1, 2))
+	var uuids []string
+	for range 1000 {
+		a, b := random.Uint64(), random.Uint64()
+		uuids = append(uuids, fmt.Sprintf("%08x-%04x-%04x-%04x-%012x", a>>32, a>>16&0xffff, a&0xffff, b>>48, b&(1<<48-1)))
+	}
+	return map[string][]string{
+		"team-01…99": numbered("team-%02d", 99), "pr-1…2000": numbered("pr-%d", 2000),
+		"tenant-00001…10000": numbered("tenant-%05d", 10_000), "uuids": uuids,
+	}
+}
+
+func replicas(n int) (names []string) {
+	for i := range n {
+		names = append(names, fmt.Sprintf("r%02d_1", i))
+	}
+	return names
+}
+
+// heaviestShare returns the weight of the heaviest member beside the mean.
+func heaviestShare(owners, members []string, weights []float64) float64 {
+	load := map[string]float64{}
+	total := 0.0
+	for slot, owner := range owners {
+		load[owner] += weights[slot]
+		total += weights[slot]
+	}
+	return slices.Max(slices.Collect(maps.Values(load))) * float64(len(members)) / total
+}
+
+func TestTheHeaviestReplicaHasAFifthMoreThanTheMeanAtMost(t *testing.T) {
+	for name, namespaces := range sets() {
+		equal, skewed := map[string]int{}, map[string]int{}
+		for n, namespace := range namespaces {
+			equal[namespace], skewed[namespace] = 1, 1+n%7
+		}
+		for kind, weights := range map[string]map[string]int{"equal": equal, "skewed": skewed} {
+			d := divide(weights, 64)
+			for _, n := range []int{3, 16} {
+				t.Run(fmt.Sprintf("%s/%s/replicas=%d", name, kind, n), func(t *testing.T) {
+					g := NewWithT(t)
+					members := replicas(n)
+					p := planByWeight(make([]string, 64), members, d.weights)
+					share := heaviestShare(p.target, members, d.weights)
+					t.Logf("the heaviest replica has %.3f of the mean", share)
+					g.Expect(share).To(BeNumerically("<=", 1.2))
+
+					// One more: it takes its share, and no slot moves between others.
+					members = replicas(n + 1)
+					next := planByWeight(p.target, members, d.weights)
+					moved := 0.0
+					for slot, owner := range next.target {
+						if owner != p.target[slot] {
+							g.Expect(owner).To(Equal(members[n]))
+							moved += d.weights[slot]
+						}
+					}
+					g.Expect(heaviestShare(next.target, members, d.weights)).To(BeNumerically("<=", 1.4))
+					g.Expect(moved).To(BeNumerically("<=", 1.3*sum(d.weights)/float64(n+1)))
+					g.Expect(planByWeight(next.target, members, d.weights).target).To(Equal(next.target), "it stays")
+				})
+			}
+		}
+	}
+}
+
+func sum(of []float64) (total float64) {
+	for _, w := range of {
+		total += w
+	}
+	return total
+}
+
+func TestRangesDivideAllHashesAndWeighWhatTheirNamespacesDo(t *testing.T) {
+	for name, namespaces := range sets() {
+		g := NewWithT(t)
+		weights := map[string]int{}
+		for n, namespace := range namespaces {
+			weights[namespace] = 1 + n%3
+		}
+		for _, slots := range []int{1, 2, 64, 1024} {
+			d := divide(weights, slots)
+			text := d.String()
+			again, err := parseDivision(text, slots)
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(again.bounds).To(Equal(d.bounds))
+			g.Expect(len(text)).To(BeNumerically("<", 40*slots+1), "what is recorded")
+			g.Expect(d.bounds).To(HaveLen(slots), name)
+			in, all := make([]float64, slots), keyspace.Set(nil)
+			for slot := range slots {
+				all = keyspace.Union(all, keyspace.Set{d.rangeOf(slot)})
+			}
+			g.Expect(all.IsWhole()).To(BeTrue())
+			for namespace, weight := range weights {
+				slot := d.slotOf(keyspace.Of(namespace))
+				g.Expect(d.rangeOf(slot).Contains(keyspace.Of(namespace))).To(BeTrue())
+				in[slot] += float64(weight)
+			}
+			for slot := range slots {
+				g.Expect(d.weights[slot]).To(BeNumerically("~", in[slot], 1e-6), "%s slot %d", name, slot)
+			}
+		}
+	}
+}
+
+func TestRangesWithoutNamespacesAreEqual(t *testing.T) {
+	g := NewWithT(t)
+	d := divide(nil, 64)
+	for slot, bound := range d.bounds {
+		g.Expect(bound).To(Equal(uint64(slot) << 58))
+	}
+	p := planByWeight(make([]string, 64), replicas(3), d.weights)
+	count := map[string]int{}
+	for _, owner := range p.target {
+		count[owner]++
+	}
+	g.Expect(count).To(Equal(map[string]int{"r00_1": 22, "r01_1": 21, "r02_1": 21}))
+	g.Expect(planByWeight(p.target, nil, d.weights).target).To(Equal(p.target), "without members all stays")
+}
+
+func TestRangesThatAreNoneAreRefused(t *testing.T) {
+	g := NewWithT(t)
+	for _, text := range []string{"", "1:1", "0:1 5", "0:1 0:1", "0:1 5:x", "x:1 5:1", "0:1 5:1 6:1"} {
+		_, err := parseDivision(text, 2)
+		g.Expect(err).To(MatchError(ErrConfig), text)
+	}
+}
+
+func TestTheSlotOfAKeyIsTheRangeOfItsNamespace(t *testing.T) {
+	g := NewWithT(t)
+	equal := divide(nil, 4)
+	r := &Ranges{Shards: &Shards{options: Options{Slots: 4}}, equal: &equal}
+	r.ranges = r
+	for n := range 100 {
+		namespace := fmt.Sprint(n, "-ns")
+		slot := r.Slot(types.NamespacedName{Namespace: namespace, Name: fmt.Sprint(n)})
+		of, _, err := keyspace.Parse(r.rangesOf([]int{slot})[0])
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(of.Contains(keyspace.Of(namespace))).To(BeTrue())
+	}
+	g.Expect(r.Slot(types.NamespacedName{})).To(Equal(int(keyspace.Of("") / (math.MaxUint64/4 + 1))))
+}

@@ -1,0 +1,81 @@
+package shard
+
+import (
+	"encoding/json"
+	"maps"
+	"strings"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/homeostat/homeostat/internal/slots"
+)
+
+var _ slots.Handover = (*Shards)(nil)
+
+// keysAnnotation has the keys that the owner of a slot has left, as a list of
+// namespace/name in JSON.
+const keysAnnotation = "leader.homeostat.dev/keys"
+
+// The most that is left with a slot.
+const (
+	maxLeft      = 100
+	maxLeftBytes = 16 << 10
+)
+
+// Leave replaces the keys that the next owner of a slot gets, such as those of deleted
+// objects whose clean-up has not succeeded, which the next owner may know of by nothing
+// else. Call it before the function of the slot returns. At most 100 keys are kept, of
+// 16 KiB in all. They are lost if this replica dies before it has
+// released the slot.
+func (s *Shards) Leave(slot int, keys []types.NamespacedName) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.left[slot] = keys
+}
+
+// Left returns the keys that the last owner of a slot has left. Call it while the
+// function of the slot runs.
+func (s *Shards) Left(slot int) []types.NamespacedName {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.left[slot]
+}
+
+// found adds the keys in the record of a slot that was taken to those that this replica
+// could not write there when it lost the slot. They stay in the record until it is
+// released: if this replica dies, the next owner finds them.
+func (s *Shards) found(slot int, lease *coordinationv1.Lease) {
+	var texts []string
+	_ = json.Unmarshal([]byte(lease.Annotations[keysAnnotation]), &texts) // another client may have edited it
+	keys := s.Left(slot)
+	for _, text := range texts {
+		if namespace, name, ok := strings.Cut(text, "/"); ok {
+			keys = append(keys, types.NamespacedName{Namespace: namespace, Name: name})
+		}
+	}
+	s.Leave(slot, keys)
+}
+
+// leave writes the keys into the record of a slot that is to be released.
+func (s *Shards) leave(slot int, lease *coordinationv1.Lease) {
+	keys := s.Left(slot)
+	texts, size := make([]string, 0, min(len(keys), maxLeft)), 0
+	for _, key := range keys {
+		text := key.String()
+		if size += len(text) + len(`"",`); len(texts) == maxLeft || size > maxLeftBytes {
+			break
+		}
+		texts = append(texts, text)
+	}
+	lease.Annotations = maps.Clone(lease.Annotations)
+	delete(lease.Annotations, keysAnnotation)
+	if len(texts) == 0 {
+		return
+	}
+	if lease.Annotations == nil {
+		lease.Annotations = map[string]string{}
+	}
+	text, _ := json.Marshal(texts) // strings have no errors
+	lease.Annotations[keysAnnotation] = string(text)
+}

@@ -1,0 +1,126 @@
+package shard_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/homeostat/homeostat/internal/proof/leaseapi"
+	"github.com/homeostat/homeostat/leader/shard"
+)
+
+// leaving is a replica that leaves keys with each slot, and notes what it was left.
+type leaving struct {
+	*shard.Shards
+	link *leaseapi.Link
+	stop func()
+
+	mu    sync.Mutex // guards what follows
+	found map[int][]types.NamespacedName
+}
+
+func (x *fixture) leaving(identity string, keys func(slot int) []types.NamespacedName) *leaving {
+	l := &leaving{link: x.api.Link(7), found: map[int][]types.NamespacedName{}}
+	l.Shards = newShards(x.t, l.link, identity, &shard.Options{Slots: 4})
+	l.stop = x.run(func(ctx context.Context) error {
+		return l.Run(ctx, func(ctx context.Context, slot int) error {
+			x.take(slot, identity)
+			defer x.leave(slot)
+			l.mu.Lock()
+			l.found[slot] = l.Left(slot)
+			l.mu.Unlock()
+			<-ctx.Done()
+			l.Leave(slot, keys(slot))
+			return nil
+		})
+	})
+	return l
+}
+
+// left returns what the replica was left, as text.
+func (l *leaving) left() (all string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for slot := range 4 {
+		if keys, ok := l.found[slot]; ok {
+			all += fmt.Sprintf("%d%v ", slot, keys)
+		}
+	}
+	return strings.TrimSpace(all)
+}
+
+func keyOf(slot int) []types.NamespacedName {
+	return []types.NamespacedName{{Namespace: "ns", Name: fmt.Sprint("of/", slot)}, {Name: "cluster"}}
+}
+
+func none(int) []types.NamespacedName { return nil }
+
+func keysMoveWithTheirSlot(x *fixture) {
+	a := x.leaving("a", keyOf)
+	pass(10 * time.Second)
+	x.Expect(a.left()).To(Equal("0[] 1[] 2[] 3[]"))
+	a.stop()
+	b := x.leaving("b", none)
+	pass(10 * time.Second)
+	all := "0[ns/of/0 /cluster] 1[ns/of/1 /cluster] 2[ns/of/2 /cluster] 3[ns/of/3 /cluster]"
+	x.Expect(b.left()).To(Equal(all))
+	b.link.Set(func(l *leaseapi.Link) { l.Fail = context.DeadlineExceeded })
+	c := x.leaving("c", none)
+	pass(time.Minute)
+	x.Expect(c.left()).To(Equal(all), "b has died before it has released them")
+	c.stop()
+	d := x.leaving("d", none)
+	pass(time.Minute)
+	x.Expect(d.left()).To(Equal("0[] 1[] 2[] 3[]"), "c has finished with them")
+	d.stop()
+	b.stop()
+}
+
+func TestKeysThatCouldNotBeLeftAreNotForgotten(t *testing.T) {
+	inBubble(t, func(x *fixture) {
+		a := x.leaving("a", keyOf)
+		pass(10 * time.Second)
+		open := make(chan struct{})
+		a.link.Set(func(l *leaseapi.Link) { l.Cut, l.Stall = open, open })
+		pass(time.Minute) // fenced
+		a.link.Set(func(l *leaseapi.Link) { l.Cut, l.Stall = nil, nil })
+		close(open)
+		pass(time.Minute)
+		x.Expect(a.left()).To(HavePrefix("0[ns/of/0 /cluster] "))
+		a.stop()
+	})
+}
+
+func TestFewKeysAreLeftWithASlot(t *testing.T) {
+	for _, c := range []struct{ size, keys int }{{5, 100}, {1000, 16}} {
+		inBubble(t, func(x *fixture) {
+			a := x.leaving("a", func(int) (keys []types.NamespacedName) {
+				for n := range 200 {
+					keys = append(keys, types.NamespacedName{Namespace: "n", Name: fmt.Sprintf("%0*d", c.size, n)})
+				}
+				return keys
+			})
+			pass(10 * time.Second)
+			a.stop()
+			b := x.leaving("b", none)
+			pass(10 * time.Second)
+			b.mu.Lock()
+			x.Expect(b.found[0]).To(HaveLen(c.keys))
+			b.mu.Unlock()
+			lease, err := x.api.Get("test-slot-0")
+			x.Expect(err).NotTo(HaveOccurred())
+			for name := range lease.Annotations {
+				lease.Annotations[name] = "edited by another client"
+			}
+			_, err = x.api.Update(lease)
+			x.Expect(err).NotTo(HaveOccurred())
+			b.stop()
+		})
+	}
+}

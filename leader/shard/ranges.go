@@ -1,0 +1,253 @@
+package shard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/sharding"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+
+	"github.com/homeostat/homeostat/internal/keyspace"
+	"github.com/homeostat/homeostat/internal/slots"
+	"github.com/homeostat/homeostat/leader"
+)
+
+// Ranges are [Shards] that keep the objects of a namespace together and divide the
+// namespaces into ranges, so that each replica's caches need its own part only. They are
+// chosen by the objects that each namespace has when the first replica of all starts, so
+// that the heaviest replica has at most a fifth more than the mean. They are safe for
+// concurrent use.
+type Ranges struct {
+	*Shards
+
+	// equal are equal ranges; division are those that all replicas have, nil until they
+	// are known, and proposal those of this one, if it is the first.
+	equal              *division
+	division, proposal atomic.Pointer[division]
+
+	mu      sync.Mutex // guards samples
+	samples []sample   // the oldest first
+}
+
+// sample is the resourceVersion of a cache at a moment, or an earlier one.
+type sample struct {
+	at time.Time
+	rv string
+}
+
+// sampleEvery is how often samples are taken, and samplesFor for how long they are kept:
+// servers remember events for about as long as that.
+const (
+	sampleEvery = 15 * time.Second
+	samplesFor  = 5 * time.Minute
+)
+
+var (
+	_ Assignment   = (*Ranges)(nil)
+	_ slots.Ranger = (*Ranges)(nil)
+	_ divider      = (*Ranges)(nil)
+)
+
+// NewRanges is [New] for ranges. Options.By must be [ByNamespace].
+func NewRanges(lease leader.Lease, o *Options) (*Ranges, error) {
+	if o != nil && o.By != ByNamespace {
+		return nil, fmt.Errorf("making shards %q: Options.By is %v: must be ByNamespace", lease.Name, o.By)
+	}
+	shards, err := New(lease, o)
+	if err != nil {
+		return nil, err
+	}
+	equal := divide(nil, shards.options.Slots)
+	r := &Ranges{Shards: shards, equal: &equal}
+	shards.ranges = r
+	return r, nil
+}
+
+// What a configuration with ranges has.
+const (
+	rangesAnnotation = "leader.homeostat.dev/ranges"
+	byRange          = "range of namespaces"
+	rangeHash        = "fnv1a-64"
+)
+
+// Divide makes sure that the ranges are known; package reconcile calls it, as the methods
+// below. A namespace that has more than a third of all objects is
+// logged: it cannot be divided.
+func (r *Ranges) Divide(ctx context.Context, primary slots.Cache) error {
+	for ctx.Err() == nil {
+		err := r.sample(ctx, primary) // from here on nothing that is deleted is missed
+		if err == nil {
+			if err = r.choose(ctx, primary); err == nil || errors.Is(err, ErrConfig) {
+				return err
+			}
+		}
+		r.report(err)
+		klog.FromContext(ctx).Error(err, "cannot divide the namespaces, retrying", "lease", r.records.key())
+		r.sleep(ctx, r.member.Timing.RetryPeriod)
+	}
+	return context.Cause(ctx)
+}
+
+// choose takes the recorded ranges, or proposes some if there are none.
+func (r *Ranges) choose(ctx context.Context, primary slots.Cache) error {
+	lease, err := r.records.read(ctx, r.records.name)
+	if err == nil {
+		ours := r.options.annotations()
+		r.propose(ours)
+		return r.agree(lease.Annotations, ours)
+	}
+	if !apierrors.IsNotFound(err) {
+		return r.records.explain("reading", err)
+	}
+	namespaces, err := primary.CountNamespaces(ctx)
+	if err != nil {
+		return err
+	}
+	d := divide(namespaces, r.options.Slots)
+	r.proposal.Store(&d)
+	logHeavy(ctx, namespaces)
+	return nil
+}
+
+// logHeavy logs namespaces that are too heavy to be balanced: no number of replicas makes
+// the heaviest lighter than that.
+func logHeavy(ctx context.Context, namespaces map[string]int) {
+	total := 0
+	for _, objects := range namespaces {
+		total += objects
+	}
+	for name, objects := range namespaces {
+		if 3*objects > total {
+			klog.FromContext(ctx).Info("a namespace is too heavy to be balanced: shards do not divide it",
+				"namespace", name, "objects", objects, "ofAll", total)
+		}
+	}
+}
+
+func (r *Ranges) propose(config map[string]string) {
+	d := r.proposal.Load()
+	if d == nil {
+		d = r.equal
+	}
+	config[byAnnotation], config[hashAnnotation], config[rangesAnnotation] = byRange, rangeHash, d.String()
+}
+
+func (r *Ranges) adopt(recorded map[string]string) error {
+	d, err := parseDivision(recorded[rangesAnnotation], r.options.Slots)
+	if err == nil {
+		r.division.Store(d)
+	}
+	return err
+}
+
+func (r *Ranges) slotOf(namespace string) int { return r.divided().slotOf(keyspace.Of(namespace)) }
+
+func (r *Ranges) plan(owners, members []string) plan {
+	return planByWeight(owners, members, r.divided().weights)
+}
+
+// divided returns the ranges, or equal ones before they are known.
+func (r *Ranges) divided() *division {
+	if d := r.division.Load(); d != nil {
+		return d
+	}
+	return r.equal
+}
+
+// RunCache keeps a cache up to date, of the slots that Fill has added, until ctx ends.
+func (r *Ranges) RunCache(ctx context.Context, c slots.Cache) error { return c.RunShards(ctx) }
+
+// Fill adds slots to caches, and returns when these have all their objects, as new as
+// the server was at the call. drop removes the objects of a slot.
+func (r *Ranges) Fill(ctx context.Context, caches []slots.Cache, of []int) (drop func(slot int), err error) {
+	ranges := r.rangesOf(of)
+	errs := make([]error, len(caches))
+	removes := make([]func(...sharding.ShardRangeRequirement), len(caches))
+	var filling sync.WaitGroup
+	for n, c := range caches {
+		filling.Go(func() { removes[n], errs[n] = c.AddShards(ctx, ranges...) })
+	}
+	filling.Wait()
+	remove := func(ranges ...sharding.ShardRangeRequirement) {
+		for _, f := range removes {
+			if f != nil {
+				f(ranges...)
+			}
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		remove(ranges...)
+		return nil, err
+	}
+	return func(slot int) { remove(r.rangesOf([]int{slot})...) }, nil
+}
+
+func (r *Ranges) rangesOf(of []int) []sharding.ShardRangeRequirement {
+	ranges := make([]sharding.ShardRangeRequirement, len(of))
+	for n, slot := range of {
+		ranges[n] = r.divided().rangeOf(slot).Requirement()
+	}
+	return ranges
+}
+
+// Remember notes how far a cache is, now and then until ctx ends: that bounds how far
+// back Deleted looks.
+func (r *Ranges) Remember(ctx context.Context, primary slots.Cache) {
+	for {
+		r.sleep(ctx, sampleEvery)
+		if ctx.Err() != nil {
+			return
+		}
+		if err := r.sample(ctx, primary); err != nil && ctx.Err() == nil {
+			klog.FromContext(ctx).Error(err, "cannot ask how new the server is, retrying", "lease", r.records.key())
+		}
+	}
+}
+
+// sample remembers how far a cache is, or, if it is empty, how new the server.
+func (r *Ranges) sample(ctx context.Context, primary slots.Cache) (err error) {
+	now, rv := r.now(), primary.LastResourceVersion()
+	if rv == "" {
+		if rv, err = primary.ServerResourceVersion(ctx); err != nil {
+			return err
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.samples = append(r.samples, sample{now, rv})
+	for now.Sub(r.samples[0].at) > samplesFor {
+		r.samples = r.samples[1:]
+	}
+	return nil
+}
+
+// since returns the samples from a moment on, and the last before it.
+func (r *Ranges) since(moment time.Time) []sample {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	samples := r.samples
+	for len(samples) > 1 && !samples[1].at.After(moment) {
+		samples = samples[1:]
+	}
+	return samples
+}
+
+// Deleted calls found with the keys of objects that were deleted up to that long ago,
+// before a cache had them. A server that has forgotten what was then is asked for less.
+func (r *Ranges) Deleted(
+	ctx context.Context, primary slots.Cache, of []int, ago time.Duration, found func(types.NamespacedName),
+) (err error) {
+	for _, s := range r.since(r.now().Add(-ago)) {
+		err = primary.DeletedSince(ctx, s.rv, found, r.rangesOf(of)...)
+		if !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err) {
+			return err
+		}
+	}
+	return err
+}

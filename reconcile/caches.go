@@ -1,0 +1,110 @@
+package reconcile
+
+import (
+	"context"
+	"sync"
+
+	"k8s.io/klog/v2"
+
+	"github.com/homeostat/homeostat/internal/slots"
+)
+
+// shardCaches makes the controller's informers keep the objects of this replica's slots
+// only.
+type shardCaches struct {
+	ranger  slots.Ranger
+	runner  *shardRunner
+	replays *sync.WaitGroup // counts goroutines
+
+	mu      sync.Mutex // guards what follows
+	waiting map[int]*cachedSlot
+}
+
+// cachedSlot is a slot whose objects are cached, or will be.
+type cachedSlot struct {
+	left bool
+	drop func(slot int) // nil until they are
+}
+
+// cachesOf returns nil if the slots of a controller are no ranges.
+func cachesOf(s *shardRunner) *shardCaches {
+	ranger, ok := s.controller.options.Shards.(slots.Ranger)
+	if !ok {
+		return nil
+	}
+	return &shardCaches{ranger: ranger, runner: s, waiting: map[int]*cachedSlot{}}
+}
+
+// join asks for the objects of a slot, which the next fill brings. leave drops them.
+func (s *shardCaches) join(slot int) (leave func()) {
+	mine := &cachedSlot{}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.waiting[slot] = mine
+	return func() {
+		s.mu.Lock()
+		if s.waiting[slot] == mine {
+			delete(s.waiting, slot)
+		}
+		mine.left = true
+		drop := mine.drop
+		s.mu.Unlock()
+		if drop != nil {
+			drop(slot)
+		}
+	}
+}
+
+// fill returns when the caches have the objects of all slots that have joined, at least
+// as new as the server was at the call. Then it looks, in the background, for those that
+// were deleted before.
+func (s *shardCaches) fill(ctx context.Context) error {
+	s.mu.Lock()
+	joined := s.waiting
+	s.waiting = map[int]*cachedSlot{}
+	s.mu.Unlock()
+	of := make([]int, 0, len(joined))
+	for slot := range joined {
+		of = append(of, slot)
+	}
+	if len(of) == 0 {
+		return nil
+	}
+	drop, err := s.ranger.Fill(ctx, s.runner.controller.sources.caches(), of)
+	if ctx.Err() != nil {
+		return nil //nolint:nilerr // the controller stops
+	}
+	if err != nil {
+		return err
+	}
+	s.replays.Go(func() { s.replay(ctx, of) })
+	for slot, cached := range joined {
+		s.mu.Lock()
+		cached.drop = drop
+		left := cached.left
+		s.mu.Unlock()
+		if left {
+			drop(slot)
+		}
+	}
+	return nil
+}
+
+// replay looks for objects that were deleted before their slots came: the last owner may
+// have drained already, or have failed to clean up.
+func (s *shardCaches) replay(ctx context.Context, of []int) {
+	err := s.ranger.Deleted(ctx, s.runner.controller.sources[0].Shards(), of, s.runner.keepDeleted(), s.runner.handDeleted)
+	if err != nil && ctx.Err() == nil {
+		klog.FromContext(ctx).Error(err, "objects that were deleted before their shard came may not be reconciled",
+			"controller", s.runner.controller.name)
+	}
+}
+
+// caches returns all sources as a [slots.Ranger] takes them.
+func (all sources) caches() []slots.Cache {
+	caches := make([]slots.Cache, len(all))
+	for n, s := range all {
+		caches[n] = s.Shards()
+	}
+	return caches
+}

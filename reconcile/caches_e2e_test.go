@@ -1,0 +1,245 @@
+//go:build e2e
+
+package reconcile_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/internal/proof/e2e"
+	"github.com/homeostat/homeostat/leader"
+	"github.com/homeostat/homeostat/leader/shard"
+	"github.com/homeostat/homeostat/reconcile"
+)
+
+const (
+	e2eNamespaces = 60
+	e2eWrites     = 200 // a second
+	e2eChurn      = 75 * time.Second
+	// unowned is for how long no replica may have a key, and a margin for a busy machine.
+	unowned = 30*time.Second + 15*time.Second
+)
+
+// realFleet is replicas of one controller on a real API server.
+type realFleet struct {
+	*WithT
+
+	t      *testing.T
+	config *rest.Config
+
+	mu         sync.Mutex // guards what follows
+	busy       map[reconcile.Key]string
+	seen       map[reconcile.Key]int
+	written    map[reconcile.Key]map[int]time.Time // when a value was written that has not been seen
+	reconciles int
+	worst      time.Duration // from a write to its reconcile
+	faults     []string
+}
+
+// realReplica is one of them. When it is killed, no request of it is sent any more.
+type realReplica struct {
+	in     *informer.Informer[*corev1.ConfigMap]
+	killed atomic.Bool
+	stop   context.CancelFunc
+	done   chan error
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (r *realReplica) wrap(next http.RoundTripper) http.RoundTripper {
+	return roundTripper(func(req *http.Request) (*http.Response, error) {
+		if r.killed.Load() {
+			return nil, errors.New("killed")
+		}
+		return next.RoundTrip(req)
+	})
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
+
+func (x *realFleet) join(name string) *realReplica {
+	r := &realReplica{done: make(chan error, 1)}
+	config := rest.CopyConfig(x.config)
+	config.ContentType, config.AcceptContentTypes = "application/vnd.kubernetes.protobuf", ""
+	config.Wrap(r.wrap)
+	clientset := kubernetes.NewForConfigOrDie(config)
+	shards, err := shard.NewRanges(leader.Lease{
+		Client: clientset.CoordinationV1(), Namespace: "default", Name: "fleet", Identity: name,
+	}, nil)
+	x.Expect(err).NotTo(HaveOccurred())
+	r.in = informer.For(clientset.CoreV1().ConfigMaps(""), &informer.Options{LabelSelector: "fleet=yes"})
+	c, err := reconcile.New("fleet", r.in, reconcile.Func[*corev1.ConfigMap](
+		func(_ context.Context, request reconcile.Request[*corev1.ConfigMap]) (reconcile.Result, error) {
+			x.reconcile(name, request)
+			return reconcile.Result{}, nil
+		}), &reconcile.Options{Shards: shards})
+	x.Expect(err).NotTo(HaveOccurred())
+	ctx, cancel := context.WithCancel(x.t.Context())
+	r.stop = cancel
+	go func() { r.done <- c.Run(ctx) }()
+	return r
+}
+
+func (x *realFleet) reconcile(name string, r reconcile.Request[*corev1.ConfigMap]) {
+	x.mu.Lock()
+	if other := x.busy[r.Key]; other != "" {
+		x.faults = append(x.faults, fmt.Sprintf("%v is reconciled by %s and %s at once", r.Key, other, name))
+	}
+	x.busy[r.Key] = name
+	x.reconciles++
+	x.mu.Unlock()
+	<-time.After(time.Millisecond)
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	delete(x.busy, r.Key)
+	object, ok := r.Object()
+	if !ok {
+		return
+	}
+	n, _ := strconv.Atoi(object.Data["n"])
+	x.seen[r.Key] = max(x.seen[r.Key], n)
+	for value, at := range x.written[r.Key] {
+		if value <= n {
+			x.worst = max(x.worst, time.Since(at))
+			delete(x.written[r.Key], value)
+		}
+	}
+}
+
+// churn writes for a while.
+func (x *realFleet) churn(ctx context.Context, client kubernetes.Interface) (writes int) {
+	tick := time.NewTicker(time.Second / e2eWrites)
+	defer tick.Stop()
+	var writing sync.WaitGroup
+	for n := 1; ctx.Err() == nil; n++ {
+		key := reconcile.Key{Namespace: fmt.Sprintf("team-%02d", n%e2eNamespaces), Name: "a"}
+		writing.Wait() // one key after the other: values only grow
+		writing.Go(func() {
+			x.mu.Lock()
+			x.written[key][n] = time.Now()
+			x.mu.Unlock()
+			_, err := client.CoreV1().ConfigMaps(key.Namespace).Update(context.WithoutCancel(ctx), e2eObject(key, n), metav1.UpdateOptions{})
+			x.Expect(err).NotTo(HaveOccurred())
+		})
+		writes++
+		<-tick.C
+	}
+	writing.Wait()
+	return writes
+}
+
+func e2eObject(key reconcile.Key, n int) *corev1.ConfigMap {
+	return &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name, Labels: map[string]string{"fleet": "yes"}},
+		Data:       map[string]string{"n": strconv.Itoa(n)},
+	}
+}
+
+// cached returns how many objects the replicas have.
+func cachedBy(replicas map[string]*realReplica) (all int, counts []int) {
+	for _, r := range replicas {
+		counts = append(counts, r.in.Snapshot().Len())
+		all += counts[len(counts)-1]
+	}
+	return all, counts
+}
+
+func TestE2EEachReplicaCachesItsRangesOnly(t *testing.T) {
+	for _, side := range []string{"server", "client"} {
+		t.Run(side, func(t *testing.T) { inRealFleet(t, side) })
+	}
+}
+
+func inRealFleet(t *testing.T, side string) {
+	g := NewWithT(t)
+	c, err := e2e.Start(t.Context(), &e2e.Options{
+		Flags: []string{fmt.Sprintf("kube-apiserver:--feature-gates=ShardedListAndWatch=%v", side == "server")},
+	})
+	g.Expect(err).NotTo(HaveOccurred())
+	t.Cleanup(func() { NewWithT(t).Expect(c.Stop()).To(Succeed()) })
+	x := &realFleet{
+		WithT: g, t: t, config: c.Config(), busy: map[reconcile.Key]string{}, seen: map[reconcile.Key]int{},
+		written: map[reconcile.Key]map[int]time.Time{},
+	}
+	client := kubernetes.NewForConfigOrDie(c.Config())
+	for n := range e2eNamespaces {
+		key := reconcile.Key{Namespace: fmt.Sprintf("team-%02d", n), Name: "a"}
+		x.written[key] = map[int]time.Time{}
+		_, err := client.CoreV1().Namespaces().Create(t.Context(),
+			&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: key.Namespace}}, metav1.CreateOptions{})
+		g.Expect(err).NotTo(HaveOccurred())
+		_, err = client.CoreV1().ConfigMaps(key.Namespace).Create(t.Context(), e2eObject(key, 0), metav1.CreateOptions{})
+		g.Expect(err).NotTo(HaveOccurred())
+	}
+	replicas := map[string]*realReplica{}
+	settled := func() {
+		t.Helper()
+		g.Eventually(func() bool {
+			all, counts := cachedBy(replicas)
+			most := 0
+			for _, n := range counts {
+				most = max(most, n)
+			}
+			return all == e2eNamespaces && 10*most*len(counts) <= 13*e2eNamespaces
+		}).WithTimeout(2*time.Minute).WithPolling(100*time.Millisecond).Should(BeTrue(), func() string {
+			_, counts := cachedBy(replicas)
+			return fmt.Sprint("each object is with one replica, and each has its share: ", counts)
+		})
+	}
+	for _, name := range []string{"a", "b", "c"} {
+		replicas[name] = x.join(name)
+	}
+	settled()
+	churning, end := context.WithCancel(t.Context())
+	writes := make(chan int, 1)
+	go func() { writes <- x.churn(churning, client) }()
+	<-time.After(e2eChurn / 5)
+	replicas["d"] = x.join("d")
+	settled()
+	dead := replicas["b"]
+	dead.killed.Store(true)
+	dead.stop()
+	delete(replicas, "b")
+	settled()
+	<-time.After(e2eChurn / 5)
+	end()
+	written := <-writes
+	g.Eventually(func() int {
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		left := 0
+		for _, of := range x.written {
+			left += len(of)
+		}
+		return left
+	}).WithTimeout(time.Minute).Should(BeZero(), "every change has been reconciled")
+	for name, r := range replicas {
+		s := r.in.Status()
+		g.Expect(s.ShardFilter).To(Equal(side))
+		g.Expect(s.Lists).To(BeEquivalentTo(1), "%s has not listed again what stayed", name)
+		r.stop()
+		g.Expect(<-r.done).To(Succeed())
+	}
+	<-dead.done
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	g.Expect(x.faults).To(BeEmpty())
+	g.Expect(x.worst).To(BeNumerically("<", unowned))
+	t.Logf("%d writes, %d reconciles; longest from a write to its reconcile: %v", written, x.reconciles, x.worst)
+	g.Expect(x.reconciles).To(BeNumerically("<=", written+5*e2eNamespaces), "once for a change, and for each new owner")
+}

@@ -1,0 +1,360 @@
+package reconcile_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr/funcr"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/klog/v2"
+
+	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/internal/apisim"
+	"github.com/homeostat/homeostat/leader"
+	"github.com/homeostat/homeostat/leader/shard"
+	"github.com/homeostat/homeostat/reconcile"
+)
+
+// fleet is replicas that share the ConfigMaps of one API server by ranges.
+type fleet struct {
+	*WithT
+
+	t     *testing.T
+	sim   *apisim.Server
+	admin *kubernetes.Clientset
+
+	mu      sync.Mutex // guards what follows
+	busy    map[reconcile.Key]string
+	seen    map[reconcile.Key]string // the value that was reconciled last
+	secrets map[reconcile.Key]bool   // whose Secret was cached then
+	faults  []string
+	members map[string]*member
+}
+
+type member struct {
+	configMaps *informer.Informer[*configMap]
+	secrets    *informer.Informer[*corev1.Secret]
+	whole      *informer.Informer[*corev1.ServiceAccount]
+	stop       func()
+}
+
+func inFleet(t *testing.T, o *apisim.Options, f func(*fleet)) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		sim, err := apisim.New(o)
+		g.Expect(err).NotTo(HaveOccurred())
+		x := &fleet{
+			WithT: g, t: t, sim: sim, admin: kubernetes.NewForConfigOrDie(sim.Admin()),
+			busy: map[reconcile.Key]string{}, seen: map[reconcile.Key]string{}, secrets: map[reconcile.Key]bool{},
+			members: map[string]*member{},
+		}
+		f(x)
+		for _, m := range x.members {
+			m.stop()
+		}
+		x.Expect(x.faults).To(BeEmpty())
+	})
+}
+
+// join starts a replica.
+func (x *fleet) join(name string) {
+	clientset := kubernetes.NewForConfigOrDie(x.sim.Config(name))
+	shards, err := shard.NewRanges(leader.Lease{
+		Client: clientset.CoordinationV1(), Namespace: "default", Name: "fleet", Identity: name,
+	}, &shard.Options{Slots: 16})
+	x.Expect(err).NotTo(HaveOccurred())
+	m := &member{
+		configMaps: informer.For(clientset.CoreV1().ConfigMaps(""), nil),
+		secrets:    informer.For(clientset.CoreV1().Secrets(""), nil),
+		whole:      informer.For(clientset.CoreV1().ServiceAccounts(""), &informer.Options{Whole: true}),
+	}
+	same := func(namespace, name string) ([]reconcile.Key, error) {
+		return []reconcile.Key{{Namespace: namespace, Name: name}}, nil
+	}
+	c, err := reconcile.New("fleet", m.configMaps, reconcile.Func[*configMap](
+		func(ctx context.Context, r request) (reconcile.Result, error) {
+			return nothing, x.reconcile(ctx, name, m, r)
+		}),
+		&reconcile.Options{Shards: shards, Triggers: []reconcile.Trigger{
+			reconcile.Mapped(m.secrets, func(_ context.Context, old, now *corev1.Secret) ([]reconcile.Key, error) {
+				if now == nil {
+					now = old
+				}
+				return same(now.Namespace, now.Name)
+			}),
+			reconcile.Mapped(m.whole, func(_ context.Context, old, now *corev1.ServiceAccount) ([]reconcile.Key, error) {
+				return nil, nil
+			}),
+		}})
+	x.Expect(err).NotTo(HaveOccurred())
+	ctx, cancel := context.WithCancel(x.t.Context())
+	done := make(chan error, 1)
+	go func() { done <- c.Run(ctx) }()
+	m.stop = func() {
+		cancel()
+		x.Expect(<-done).To(Succeed())
+	}
+	x.members[name] = m
+}
+
+// kill ends a replica, of which no request arrives any more.
+func (x *fleet) kill(name string) {
+	x.sim.Fence(name)
+	x.members[name].stop()
+	delete(x.members, name)
+}
+
+func (x *fleet) reconcile(ctx context.Context, name string, m *member, r request) error {
+	x.mu.Lock()
+	if other := x.busy[r.Key]; other != "" {
+		x.faults = append(x.faults, fmt.Sprintf("%v is reconciled by %s and %s at once", r.Key, other, name))
+	}
+	x.busy[r.Key] = name
+	x.mu.Unlock()
+	defer func() {
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		delete(x.busy, r.Key)
+	}()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(20 * time.Millisecond):
+	}
+	object, ok := r.Object()
+	_, secret := m.secrets.Get(r.Key)
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.seen[r.Key] = "deleted"; ok {
+		x.seen[r.Key] = object.Data["n"]
+	}
+	x.secrets[r.Key] = secret
+	return nil
+}
+
+// namespace returns one of many whose hashes lie close together.
+func namespace(n int) string { return fmt.Sprintf("team-%02d", n) }
+
+func (x *fleet) create(namespaces int) {
+	for n := range namespaces {
+		meta := metav1.ObjectMeta{Namespace: namespace(n), Name: "a"}
+		_, err := x.admin.CoreV1().ConfigMaps(meta.Namespace).Create(x.t.Context(),
+			&configMap{ObjectMeta: meta, Data: map[string]string{"n": "0"}}, metav1.CreateOptions{})
+		x.Expect(err).NotTo(HaveOccurred())
+		_, err = x.admin.CoreV1().Secrets(meta.Namespace).Create(x.t.Context(),
+			&corev1.Secret{ObjectMeta: meta}, metav1.CreateOptions{})
+		x.Expect(err).NotTo(HaveOccurred())
+		_, err = x.admin.CoreV1().ServiceAccounts(meta.Namespace).Create(x.t.Context(),
+			&corev1.ServiceAccount{ObjectMeta: meta}, metav1.CreateOptions{})
+		x.Expect(err).NotTo(HaveOccurred())
+	}
+}
+
+// set gives a ConfigMap a value.
+func (x *fleet) set(of int, value string) {
+	_, err := x.admin.CoreV1().ConfigMaps(namespace(of)).Update(x.t.Context(), &configMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace(of), Name: "a"}, Data: map[string]string{"n": value},
+	}, metav1.UpdateOptions{})
+	x.Expect(err).NotTo(HaveOccurred())
+}
+
+// comeAndGo creates a further ConfigMap, or deletes it if it is there.
+func (x *fleet) comeAndGo(of int) {
+	if of%3 != 0 { // seldom: most changes are updates
+		return
+	}
+	maps := x.admin.CoreV1().ConfigMaps(namespace(of / 3))
+	_, err := maps.Create(x.t.Context(), &configMap{ObjectMeta: metav1.ObjectMeta{Name: "b"}}, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		err = maps.Delete(x.t.Context(), "b", metav1.DeleteOptions{})
+	}
+	x.Expect(err).NotTo(HaveOccurred())
+}
+
+// cached returns how many ConfigMaps each replica has, after it has compared them with
+// the Secrets, and the ServiceAccounts, of which each has all.
+func (x *fleet) cached(all int) []int {
+	x.t.Helper()
+	have := map[reconcile.Key]int{}
+	var counts []int
+	for name, m := range x.members {
+		var configMaps, secrets []string
+		for object := range m.configMaps.Snapshot().All() {
+			if object.Name != "a" {
+				continue
+			}
+			configMaps = append(configMaps, object.Namespace)
+			have[reconcile.Key{Namespace: object.Namespace, Name: object.Name}]++
+		}
+		for object := range m.secrets.Snapshot().All() {
+			secrets = append(secrets, object.Namespace)
+		}
+		x.Expect(secrets).To(Equal(configMaps), name)
+		x.Expect(m.whole.Snapshot().Len()).To(Equal(all), name)
+		counts = append(counts, len(configMaps))
+	}
+	x.Expect(have).To(HaveLen(all), "every object is cached")
+	for key, replicas := range have {
+		x.Expect(replicas).To(Equal(1), "%v is cached by one replica", key)
+	}
+	return counts
+}
+
+// Namespaces with similar names are divided all the same; a replica joins and one is
+// killed while objects change.
+func TestEachReplicaCachesItsShardsOnly(t *testing.T) {
+	for _, selects := range []bool{true, false} {
+		t.Run(fmt.Sprint("server=", selects), func(t *testing.T) {
+			inFleet(t, &apisim.Options{Shards: selects}, func(x *fleet) { eachCachesItsShards(x) })
+		})
+	}
+}
+
+func eachCachesItsShards(x *fleet) {
+	const all = 32
+	x.create(all)
+	for _, name := range []string{"a", "b", "c"} {
+		x.join(name)
+	}
+	pass(2 * time.Minute)
+	for _, count := range x.cached(all) {
+		x.Expect(count).To(BeNumerically("<=", 13), "a fifth more than a third")
+	}
+	value := 0
+	change := func(d time.Duration) {
+		for end := time.Now().Add(d); time.Now().Before(end); pass(100 * time.Millisecond) {
+			value++
+			x.set(value%all, fmt.Sprint(value))
+			x.comeAndGo(value % (3 * all))
+		}
+	}
+	change(10 * time.Second)
+	x.join("d")
+	change(40 * time.Second)
+	for _, count := range x.cached(all) {
+		x.Expect(count).To(BeNumerically("<=", 10), "a fifth more than a quarter")
+	}
+	x.kill("b")
+	change(time.Minute)
+	pass(time.Second)
+	for _, count := range x.cached(all) {
+		x.Expect(count).To(BeNumerically("<=", 14))
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for of := range all {
+		object, err := x.admin.CoreV1().ConfigMaps(namespace(of)).Get(x.t.Context(), "a", metav1.GetOptions{})
+		x.Expect(err).NotTo(HaveOccurred())
+		key := reconcile.Key{Namespace: namespace(of), Name: "a"}
+		x.Expect(x.seen).To(HaveKeyWithValue(key, object.Data["n"]))
+		x.Expect(x.secrets).To(HaveKeyWithValue(key, true), "the Secret was cached when it was reconciled")
+	}
+	for key, value := range x.seen {
+		_, err := x.admin.CoreV1().ConfigMaps(key.Namespace).Get(x.t.Context(), key.Name, metav1.GetOptions{})
+		x.Expect(apierrors.IsNotFound(err)).To(Equal(value == "deleted"), "%v was last seen as %s", key, value)
+	}
+	for name, m := range x.members {
+		x.Expect(m.configMaps.Status().Lists).To(BeEquivalentTo(1), "%s has not listed again what stayed", name)
+	}
+}
+
+// What is deleted while no replica has its slot, its next owner has never cached: also what was
+// created just before, and what the last owner could not clean up.
+func TestWhatIsDeletedBetweenTwoOwnersIsReconciledByTheNext(t *testing.T) {
+	for _, selects := range []bool{true, false} {
+		for _, ends := range []string{"stops", "dies"} {
+			t.Run(fmt.Sprintf("server=%v/%s", selects, ends), func(t *testing.T) {
+				inFleet(t, &apisim.Options{Shards: selects}, func(x *fleet) { deletedBetweenOwners(x, ends) })
+			})
+		}
+	}
+}
+
+func deletedBetweenOwners(x *fleet, ends string) {
+	const all = 16
+	x.create(all)
+	x.join("a")
+	x.join("b")
+	pass(2 * time.Minute)
+	x.cached(all)
+	of := 0
+	for n := range all {
+		if _, here := x.members["b"].configMaps.Get(reconcile.Key{Namespace: namespace(n), Name: "a"}); here {
+			of = n
+		}
+	}
+	maps := x.admin.CoreV1().ConfigMaps(namespace(of))
+	_, err := maps.Create(x.t.Context(), &configMap{ObjectMeta: metav1.ObjectMeta{Name: "young"}}, metav1.CreateOptions{})
+	x.Expect(err).NotTo(HaveOccurred())
+	pass(time.Second)
+	if ends == "dies" {
+		x.kill("b")
+	} else {
+		go x.members["b"].stop()
+		pass(time.Millisecond)
+	}
+	for _, name := range []string{"a", "young"} {
+		x.Expect(maps.Delete(x.t.Context(), name, metav1.DeleteOptions{})).To(Succeed())
+	}
+	delete(x.members, "b")
+	pass(time.Minute)
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, name := range []string{"a", "young"} {
+		x.Expect(x.seen).To(HaveKeyWithValue(reconcile.Key{Namespace: namespace(of), Name: name}, "deleted"))
+	}
+}
+
+func TestAMapperThatLeavesItsNamespaceIsLogged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		sim, err := apisim.New(nil)
+		g.Expect(err).NotTo(HaveOccurred())
+		clientset := kubernetes.NewForConfigOrDie(sim.Config("c"))
+		shards, err := shard.NewRanges(leader.Lease{
+			Client: clientset.CoordinationV1(), Namespace: "default", Name: "fleet", Identity: "me",
+		}, &shard.Options{Slots: 2})
+		g.Expect(err).NotTo(HaveOccurred())
+		for _, name := range []string{"a", "b"} {
+			_, err := clientset.CoreV1().Secrets(name).Create(t.Context(),
+				&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "s"}}, metav1.CreateOptions{})
+			g.Expect(err).NotTo(HaveOccurred())
+		}
+		for whole, times := range map[bool]int{false: 1, true: 0} {
+			secrets := informer.For(clientset.CoreV1().Secrets(""), &informer.Options{Whole: whole})
+			c, err := reconcile.New("fleet", informer.For(clientset.CoreV1().ConfigMaps(""), nil), reconcile.Func[*configMap](
+				func(context.Context, request) (reconcile.Result, error) { return nothing, nil }),
+				&reconcile.Options{Shards: shards, Triggers: []reconcile.Trigger{
+					reconcile.Mapped(secrets, func(context.Context, *corev1.Secret, *corev1.Secret) ([]reconcile.Key, error) {
+						return []reconcile.Key{{Namespace: "c", Name: "c"}}, nil
+					}),
+				}})
+			g.Expect(err).NotTo(HaveOccurred())
+			var mu sync.Mutex
+			logged := 0
+			log := funcr.New(func(_, args string) {
+				mu.Lock()
+				defer mu.Unlock()
+				if strings.Contains(args, "set informer.Options.Whole") {
+					logged++
+				}
+			}, funcr.Options{})
+			ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), log))
+			done := make(chan error, 1)
+			go func() { done <- c.Run(ctx) }()
+			pass(time.Minute)
+			cancel()
+			g.Expect(<-done).To(Succeed())
+			g.Expect(logged).To(Equal(times), "whole: %v", whole)
+		}
+	})
+}

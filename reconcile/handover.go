@@ -1,0 +1,54 @@
+package reconcile
+
+import (
+	"github.com/homeostat/homeostat/internal/slots"
+	"github.com/homeostat/homeostat/reconcile/inspect"
+)
+
+// unfinished are the keys of deleted objects whose clean-up has not succeeded. When their
+// slot moves, its record is all that leads the next owner to them. The mutex of
+// shardRunner guards it.
+type unfinished map[Key]bool
+
+// note keeps or forgets a key by the verdict on its reconcile. Call it before the item
+// ends: then the key may be dispatched again.
+func (s *shardRunner) note(key Key, v verdict) {
+	if s == nil {
+		return
+	}
+	over := v.outcome == inspect.Succeeded || v.outcome == inspect.GaveUp || s.controller.primary.has(key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case over:
+		delete(s.unfinished, key)
+	case len(s.unfinished) < passingKeys:
+		s.unfinished[key] = true
+	}
+}
+
+// leave gives the unfinished keys of a slot to its next owner.
+func (s *shardRunner) leave(slot int) {
+	var moving []Key
+	s.mu.Lock()
+	for key := range s.unfinished {
+		if s.slotOf(key) == slot {
+			moving = append(moving, key)
+			delete(s.unfinished, key)
+		}
+	}
+	s.mu.Unlock()
+	if h, ok := s.controller.options.Shards.(slots.Handover); ok {
+		h.Leave(slot, moving)
+	}
+}
+
+// left returns the keys that the last owners have left with slots.
+func (s *shardRunner) left(of map[int]bool) (keys []Key) {
+	if h, ok := s.controller.options.Shards.(slots.Handover); ok {
+		for slot := range of {
+			keys = append(keys, h.Left(slot)...)
+		}
+	}
+	return keys
+}
