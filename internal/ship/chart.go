@@ -22,7 +22,7 @@ type chart struct {
 	files         []file
 }
 
-// charts writes a chart for each kustomization of examples/*/deploy: as a folder, and as the archive that helm installs.
+// charts writes a chart for each kustomization of examples/*/deploy: a folder, and the archive that helm installs.
 func charts(s settings, names []string, log io.Writer) error {
 	kustomizations, err := filepath.Glob(filepath.Join(s.root, "examples", "*", "deploy", "kustomization.yaml"))
 	if err != nil {
@@ -46,7 +46,7 @@ func charts(s settings, names []string, log io.Writer) error {
 	return nil
 }
 
-// chartOf makes the chart of an example. Its version and that of its images are the tag, by default that of the release.
+// chartOf makes the chart of an example. Its version and that of its images are the tag. Defaults to the released one.
 func chartOf(example, tag string) (*chart, error) {
 	released, err := releasedTag(filepath.Join(example, "..", "release", "kustomization.yaml"))
 	if err != nil {
@@ -67,7 +67,7 @@ func chartOf(example, tag string) (*chart, error) {
 		return nil, err
 	}
 	c := &chart{name: t.chart, version: strings.TrimPrefix(tag, "v")}
-	values := append(t.values, t.general...)
+	values := slices.Concat(t.values, t.general)
 	text, err := values.text("")
 	if err != nil {
 		return nil, err

@@ -11,7 +11,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// A templater makes templates of a chart from objects. What a value stands for is a mark in the object until that is text.
+// A templater makes templates of a chart from objects. What a value stands for is a mark in the object until that is
+// text.
 type templater struct {
 	chart         string
 	released, tag string // of the images, in the kustomization and in the chart
@@ -95,7 +96,8 @@ func (t *templater) survey(all resmap.ResMap) {
 				t.generated[r.GetName()] = m[1]
 			}
 		case "CustomResourceDefinition":
-			t.general.set("crds", "Whether to install the kinds. They stay when the chart is uninstalled, and so do their objects.", true)
+			t.general.set("crds",
+				"Whether to install the kinds. They stay when the chart is uninstalled, and so do their objects.", true)
 		}
 	}
 	for _, name := range workloads {

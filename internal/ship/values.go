@@ -88,7 +88,7 @@ func (t *templater) workload(object map[string]any, section string) values {
 		vs.set("replicas", "How many Pods run.", replicas)
 		spec["replicas"] = t.mark(scalar, "{{ "+section+".replicas }}")
 	}
-	containers := append(list(pod["containers"]), list(pod["initContainers"])...)
+	containers := slices.Concat(list(pod["containers"]), list(pod["initContainers"]))
 	repository := ""
 	for i, c := range containers {
 		container := c.(map[string]any)
@@ -151,13 +151,14 @@ func (t *templater) container(container map[string]any, section, workload, repos
 		}
 		vs.set("env", "Environment variables, besides those about the Pod itself.", variables)
 		m := t.mark(pairs, section+".env")
+		container["env"] = m
 		if len(fixed) > 0 {
-			container["env"] = append(fixed, m)
-		} else {
-			container["env"] = m
+			fixed = append(fixed, m)
+			container["env"] = fixed
 		}
 	}
-	vs.set("resources", "As in a Pod. A program keeps its heap within 90 % of its limit of memory.", container["resources"])
+	vs.set("resources", "As in a Pod. A program keeps its heap within 90 % of its limit of memory.",
+		container["resources"])
 	container["resources"] = t.mark(block, section+".resources")
 	return vs
 }
