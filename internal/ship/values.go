@@ -19,14 +19,14 @@ type values []value
 
 func (vs *values) set(name, about string, is any) { *vs = append(*vs, value{name, about, is}) }
 
-func (vs values) has(name string) bool {
-	return slices.ContainsFunc(vs, func(v value) bool { return v.name == name })
+func (vs *values) has(name string) bool {
+	return slices.ContainsFunc(*vs, func(v value) bool { return v.name == name })
 }
 
 // text is values.yaml.
-func (vs values) text(indent string) (string, error) {
+func (vs *values) text(indent string) (string, error) {
 	var all strings.Builder
-	for _, v := range vs {
+	for _, v := range *vs {
 		fmt.Fprintf(&all, "%s# %s\n", indent, v.about)
 		if section, ok := v.is.(values); ok {
 			text, err := section.text(indent + "  ")
@@ -48,8 +48,8 @@ func (vs values) text(indent string) (string, error) {
 }
 
 // schema is values.schema.json: with it, helm refuses values that do not exist.
-func (vs values) schema() ([]byte, error) {
-	top := schemaOf(vs)
+func (vs *values) schema() ([]byte, error) {
+	top := schemaOf(*vs)
 	top["$schema"] = "https://json-schema.org/draft-07/schema#"
 	top["properties"].(map[string]any)["global"] = map[string]any{"type": "object"} // helm's, within another chart
 	return json.MarshalIndent(top, "", "  ")
