@@ -146,7 +146,7 @@ func (d *drawing) text(x int, class, text string) {
 // wrap breaks a text between words.
 func wrap(text string) []string {
 	var lines []string
-	for _, word := range strings.Fields(text) {
+	for word := range strings.FieldsSeq(text) {
 		if n := len(lines); n > 0 && len(lines[n-1])+len(word) < columns {
 			lines[n-1] += " " + word
 		} else {
