@@ -210,7 +210,7 @@ func parseDivision(text string, slots int) (*division, error) {
 
 // planByWeight assigns the slots by their weights: those without owner to the lightest
 // member, the heaviest slot first. Then slots move from the heaviest member to the
-// lightest, until no member has more than fair of its share, or none can have less.
+// lightest, until neither is far from the mean, or none can come closer to it.
 func planByWeight(owners, members []string, weights []float64) plan {
 	p := plan{members: slices.Sorted(slices.Values(members)), target: slices.Clone(owners), owned: map[string]int{}}
 	if len(members) == 0 {
@@ -241,8 +241,8 @@ func planByWeight(owners, members []string, weights []float64) plan {
 		p.target[f.slot] = to
 		load[to] += f.weight
 	}
-	const fair = 1.1
-	for p.moveByWeight(load, weight, fair*total/float64(len(members))) {
+	mean := total / float64(len(members))
+	for p.moveByWeight(load, weight, mean) {
 	}
 	return p
 }
@@ -265,20 +265,26 @@ func (p *plan) lightest(load map[string]float64) string {
 	return least
 }
 
+// Of the mean load: what the heaviest member may have, and what the lightest has at
+// least, which may have joined, before a slot moves.
+const (
+	heavy = 1.1
+	light = 0.5
+)
+
 // moveByWeight plans one slot from the heaviest member to the lightest, that which makes
-// them most equal. It reports false if the heaviest is not above limit or cannot become
-// lighter.
-func (p *plan) moveByWeight(load map[string]float64, weight func(int) float64, limit float64) bool {
+// them most equal. It reports false if both are near the mean or none is light enough.
+func (p *plan) moveByWeight(load map[string]float64, weight func(int) float64, mean float64) bool {
 	most, least := p.members[0], p.lightest(load)
 	for _, m := range p.members {
 		if load[m] > load[most] {
 			most = m
 		}
 	}
-	if load[most] <= limit {
+	if load[most] <= heavy*mean && load[least] >= light*mean {
 		return false
 	}
-	difference := load[most] - load[least]
+	difference := (load[most] - load[least]) * (1 - 1e-6) // sums are rounded: a slot must not go to and fro
 	best, closest := -1, math.Inf(1)
 	for slot, owner := range p.target {
 		w := weight(slot)

@@ -88,6 +88,44 @@ func TestTheHeaviestReplicaHasAFifthMoreThanTheMeanAtMost(t *testing.T) {
 	}
 }
 
+// Sums of weights are rounded: a slot that weighs what two members differ by must not go to and fro.
+func TestAPlanByWeightEnds(t *testing.T) {
+	for _, namespaces := range []int{100, 1000, 10007, 12345} {
+		g := NewWithT(t)
+		equal := map[string]int{}
+		for n := range namespaces {
+			equal[fmt.Sprintf("tenant-%05d", n)] = 7
+		}
+		d := divide(equal, 64)
+		for _, n := range []int{2, 3, 5, 9, 16, 24, 33, 45, 60} {
+			p := planByWeight(make([]string, 64), replicas(n), d.weights)
+			for joined := range 5 {
+				p = planByWeight(p.target, replicas(n+joined), d.weights)
+				g.Expect(p.target).NotTo(ContainElement(unowned))
+			}
+		}
+	}
+}
+
+// With 17 members, 16 of which had about the mean of 16, none has much more than the mean of 17.
+func TestAMemberThatJoinsGetsAPart(t *testing.T) {
+	g := NewWithT(t)
+	d := divide(nil, 256)
+	for n := range d.weights {
+		d.weights[n] = 1
+	}
+	p := planByWeight(make([]string, 256), replicas(16), d.weights)
+	p = planByWeight(p.target, replicas(17), d.weights)
+	of := 0
+	for _, owner := range p.target {
+		if owner == replicas(17)[16] {
+			of++
+		}
+	}
+	g.Expect(of).To(BeNumerically(">=", 7), "half of the mean")
+	g.Expect(of).To(BeNumerically("<=", 16))
+}
+
 func sum(of []float64) (total float64) {
 	for _, w := range of {
 		total += w
