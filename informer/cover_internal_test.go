@@ -1,0 +1,91 @@
+package informer
+
+import (
+	"fmt"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/homeostat/homeostat/internal/keyspace"
+)
+
+// filled is a store whose shards are being listed beside the watch.
+func filled(t *testing.T) (g *WithT, s *store[*corev1.ConfigMap]) {
+	t.Helper()
+	s = newInformer[*corev1.ConfigMap]([]source{{}}, nil).store
+	s.shards.divide()
+	s.shards.change(keyspace.Whole())
+	s.shards.fill(keyspace.Whole())
+	return NewWithT(t), s
+}
+
+func configMapAt(name string, rv int) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "a", Name: name, UID: "1", ResourceVersion: fmt.Sprint(rv),
+	}}
+}
+
+func items(objects ...*corev1.ConfigMap) (all []*item[*corev1.ConfigMap]) {
+	for _, o := range objects {
+		all = append(all, itemOf(o))
+	}
+	return all
+}
+
+// content returns what is cached, as name@resourceVersion.
+func content(s *store[*corev1.ConfigMap]) (all []string) {
+	for _, it := range s.latest.Load().root.appendItems(nil) {
+		all = append(all, it.key.Name+"@"+it.object.ResourceVersion)
+	}
+	return all
+}
+
+func TestAListBesideTheWatchDoesNotBringBackWhatTheWatchHasDeleted(t *testing.T) {
+	g, s := filled(t)
+	s.remove(configMapAt("x", 5))
+	g.Expect(s.fill(keyspace.Whole(), items(configMapAt("x", 3), configMapAt("y", 3)), "4")).To(BeTrue())
+	g.Expect(content(s)).To(Equal([]string{"y@3"}))
+}
+
+func TestAListBesideTheWatchDoesNotReplaceWhatIsNewer(t *testing.T) {
+	g, s := filled(t)
+	s.put(itemOf(configMapAt("x", 5)))
+	s.fill(keyspace.Whole(), items(configMapAt("x", 3)), "4")
+	g.Expect(content(s)).To(Equal([]string{"x@5"}))
+}
+
+func TestAWatchThatIsBehindAListDoesNotBringBackWhatWasBefore(t *testing.T) {
+	g, s := filled(t)
+	s.fill(keyspace.Whole(), items(configMapAt("x", 8), configMapAt("y", 8)), "9")
+	s.put(itemOf(configMapAt("x", 6)))
+	s.remove(configMapAt("y", 6))
+	g.Expect(content(s)).To(Equal([]string{"x@8", "y@8"}))
+	s.caughtUp("9")
+	s.remove(configMapAt("y", 10))
+	s.put(itemOf(configMapAt("x", 11)))
+	g.Expect(content(s)).To(Equal([]string{"x@11"}))
+}
+
+func TestAListOfTheWatchThatIsOlderKeepsWhatIsNewer(t *testing.T) {
+	g, s := filled(t)
+	s.fill(keyspace.Whole(), items(configMapAt("x", 8), configMapAt("y", 8), configMapAt("z", 5)), "9")
+	s.replaceShards(listing{keyspace.Whole(), "7"}, items(configMapAt("x", 6)), false, nil)
+	g.Expect(content(s)).To(Equal([]string{"x@8", "y@8"}), "z was deleted before 7")
+}
+
+func TestAListBesideTheWatchIsNotNeededAfterOneOfTheWatch(t *testing.T) {
+	g, s := filled(t)
+	s.replaceShards(listing{keyspace.Whole(), "7"}, items(configMapAt("x", 6)), false, nil)
+	g.Expect(s.fill(keyspace.Whole(), items(configMapAt("x", 3), configMapAt("y", 3)), "4")).To(BeTrue())
+	g.Expect(content(s)).To(Equal([]string{"x@6"}), "y was deleted before 7")
+}
+
+func TestAListOfShardsThatWereRemovedIsGivenUp(t *testing.T) {
+	g, s := filled(t)
+	s.shards.change(keyspace.Set{})
+	s.shards.change(keyspace.Whole()) // they came back, and are listed by another call
+	g.Expect(s.fill(keyspace.Whole(), items(configMapAt("x", 3)), "4")).To(BeFalse())
+	g.Expect(content(s)).To(BeEmpty())
+}
