@@ -153,7 +153,8 @@ func (r *reflectorStore[T]) replay(ctx context.Context, p *replay) error {
 
 // replayed notes an event of the past, and reports whether it is the last.
 func replayed[T Object](r *reflectorStore[T], p *replay, t watch.EventType, object T) (last bool) {
-	if key := keyOf(object); t == watch.Deleted && keyspace.Has(p.set, key.Namespace) && r.feed.store.table.get(key) == nil {
+	key := keyOf(object)
+	if t == watch.Deleted && keyspace.Has(p.set, key.Namespace) && r.feed.store.table.get(key) == nil {
 		p.deleted(key)
 	}
 	return !older(object.GetResourceVersion(), p.to)

@@ -48,7 +48,7 @@ func TestWhatWasDeletedBeforeAShardCameIsFound(t *testing.T) {
 			found := func(rv string, shards ...int) (keys []string, err error) {
 				for _, shard := range shards {
 					err = d.parts().DeletedSince(ctx, rv, func(key types.NamespacedName) {
-						keys = append(keys, fmt.Sprint(slices.Index(namespacesOfShards[shard][:], key.Namespace), key.Name))
+						keys = append(keys, fmt.Sprint(slices.Index(namespacesOfShards[shard], key.Namespace), key.Name))
 					}, shardOf(shard))
 				}
 				return keys, err

@@ -136,7 +136,7 @@ func manifests(program, folder string) string {
 	text, err := exec.Command(program, "kubectl", "kustomize", folder).Output()
 	Expect(err).NotTo(HaveOccurred())
 	var known []string
-	for _, manifest := range strings.Split(string(text), "\n---\n") {
+	for manifest := range strings.SplitSeq(string(text), "\n---\n") {
 		if !strings.Contains(manifest, "kind: PodMonitor") {
 			known = append(known, manifest)
 		}

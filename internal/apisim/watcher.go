@@ -108,8 +108,8 @@ func (w *watcher) end(cause error) {
 	w.signal()
 }
 
-// farewell is the bookmark that comes two seconds before the end. There is none if nothing has changed since the one that
-// ended the state that was there.
+// farewell is the bookmark that comes two seconds before the end. There is none if nothing has changed since the one
+// that ended the state that was there.
 func (w *watcher) farewell() {
 	w.server.mu.Lock()
 	defer w.server.mu.Unlock()

@@ -8,7 +8,8 @@ import (
 	"sync/atomic"
 )
 
-// ErrModified is what the error of an informer is, as [errors.Is] sees it, if a program modified an object of its cache.
+// ErrModified is what the error of an informer is, as [errors.Is] sees it, if a program modified an object of its
+// cache.
 var ErrModified = errors.New("a cached object was modified in place")
 
 // Hooks are what queues have in place of chance.

@@ -31,7 +31,7 @@ type Ranger interface {
 }
 
 // Cache is what a [Ranger] needs of an informer. Those of package informer have it.
-type Cache interface {
+type Cache interface { //nolint:interfacebloat // it hides a type parameter, not an implementation
 	RunShards(ctx context.Context) error
 	AddShards(
 		ctx context.Context, shards ...sharding.ShardRangeRequirement,

@@ -20,7 +20,8 @@
 //     more slots move than that takes.
 //   - A member that renews but does not take its slots is passed over.
 //   - A member that stops gives up its slots as they are drained, and gets no more.
-//   - Keys that are left with a slot ([Shards.Leave]) come to its next owner, and stay with the slot until that releases it.
+//   - Keys that are left with a slot ([Shards.Leave]) come to its next owner, and stay with the slot until that
+//     releases it.
 //   - While one replica is undisturbed, a slot is without owner for 2 × LeaseDuration, 30 s, at most, whatever happens
 //     to the others.
 //   - A replica that disagrees with the recorded number of slots, hash or part of the key does not join: [ErrConfig].

@@ -52,8 +52,8 @@ type Options struct {
 	// Defaults to 50.
 	Seeds int
 	// Known are findings that are on record: parts of the texts of [Report].Failure up to its token, such as "caches that
-	// begin" or "500 instead of call". A run with one of them counts as survived, and the exploration goes on. What cuts the
-	// run without faults short cannot be known.
+	// begin" or "500 instead of call". A run with one of them counts as survived, and the exploration goes on. What cuts
+	// the run without faults short cannot be known.
 	Known []string
 	// Shards divides the exploration among processes, of which this one is number Shard, from 0. Each makes the runs
 	// without faults, and its part of the others; together they make the runs that one process would. Each has the

@@ -22,8 +22,8 @@ import (
 func Golden(file string) string { return strings.TrimSuffix(file, ".txt") + ".golden" }
 
 // player plays one scenario: blocks of a request line, "[as NAME] METHOD PATH [TYPE]", and a body; and
-// "watch NAME PATH", "events NAME COUNT" and "end NAME", what comes until the server ends the watch. $ns is a namespace of its own; ${NAME.uid}, ${NAME.rv} and
-// ${NAME.continue} are of the answer that was kept under the name.
+// "watch NAME PATH", "events NAME COUNT" and "end NAME", what comes until the server ends the watch. $ns is a namespace
+// of its own; ${NAME.uid}, ${NAME.rv} and ${NAME.continue} are of the answer that was kept under the name.
 type player struct {
 	t       *testing.T
 	base    string

@@ -12,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
 )
@@ -103,7 +102,9 @@ func OneReady() reconciletest.Actor {
 }
 
 // Later is an actor that takes a step when the first object of a resource is so old, if need be.
-func Later(age time.Duration, resource string, step reconciletest.Step, need func(w *reconciletest.World) bool) reconciletest.Actor {
+func Later(
+	age time.Duration, resource string, step reconciletest.Step, need func(w *reconciletest.World) bool,
+) reconciletest.Actor {
 	due := func(w *reconciletest.World) time.Time {
 		objects, err := w.Objects(resource)
 		if err != nil || len(objects) == 0 || !need(w) {
@@ -126,7 +127,8 @@ func Later(age time.Duration, resource string, step reconciletest.Step, need fun
 func Unchanged(resource string) func(w *reconciletest.World) bool {
 	return func(w *reconciletest.World) bool {
 		objects, err := w.Objects(resource)
-		return err == nil && !slices.ContainsFunc(objects, func(o *unstructured.Unstructured) bool { return o.GetGeneration() > 1 })
+		edited := func(o *unstructured.Unstructured) bool { return o.GetGeneration() > 1 }
+		return err == nil && !slices.ContainsFunc(objects, edited)
 	}
 }
 
@@ -139,7 +141,7 @@ func isReady(p *corev1.Pod) bool {
 	return false
 }
 
-// first returns the first Pod of which is is true; nil: there is none.
+// first returns the first Pod that is so; nil: there is none.
 func first(w *reconciletest.World, is func(p *corev1.Pod) bool) *corev1.Pod {
 	pods, err := reconciletest.List[corev1.Pod](w, "pods")
 	if err != nil {
@@ -161,7 +163,7 @@ func write(w *reconciletest.World, pod *corev1.Pod) {
 // RunningPod is one with an address.
 func RunningPod(name, ip string) *corev1.Pod {
 	t := Template()
-	t.ObjectMeta.Namespace, t.ObjectMeta.Name, t.ObjectMeta.UID = "d", name, types.UID(name)
+	t.Namespace, t.Name, t.UID = "d", name, types.UID(name)
 	t.Spec.NodeName = "n"
 	return &corev1.Pod{ObjectMeta: t.ObjectMeta, Spec: t.Spec, Status: corev1.PodStatus{
 		Phase: corev1.PodRunning, PodIP: ip, PodIPs: []corev1.PodIP{{IP: ip}},
@@ -178,12 +180,14 @@ func SliceOf(service *corev1.Service, pod *corev1.Pod) *discoveryv1.EndpointSlic
 				discoveryv1.LabelServiceName: service.Name, discoveryv1.LabelManagedBy: "endpointslice-controller.k8s.io",
 				corev1.IsHeadlessService: "",
 			},
-			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(service, corev1.SchemeGroupVersion.WithKind("Service"))},
+			OwnerReferences: []metav1.OwnerReference{
+				*metav1.NewControllerRef(service, corev1.SchemeGroupVersion.WithKind("Service")),
+			},
 		},
 		AddressType: discoveryv1.AddressTypeIPv4,
 		Endpoints: []discoveryv1.Endpoint{{
 			Addresses: []string{pod.Status.PodIP}, NodeName: &pod.Spec.NodeName,
-			Conditions: discoveryv1.EndpointConditions{Ready: ptr.To(true), Serving: ptr.To(true), Terminating: ptr.To(false)},
+			Conditions: discoveryv1.EndpointConditions{Ready: new(true), Serving: new(true), Terminating: new(false)},
 			TargetRef:  &corev1.ObjectReference{Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID},
 		}},
 	}

@@ -98,8 +98,8 @@ func inner(function string) bool {
 	return !nested || !strings.Contains(root, ".") || libraries.MatchString(strings.TrimPrefix(function, "created by "))
 }
 
-// ofModule reports whether a file is of another module. Its folder has the module's version in its name wherever modules
-// are kept, also in a binary that is built with -trimpath.
+// ofModule reports whether a file is of another module. Its folder has the module's version in its name wherever
+// modules are kept, also in a binary that is built with -trimpath.
 func ofModule(file string) bool {
 	return strings.Contains(file, "@v") || strings.Contains(file, "/vendor/")
 }
