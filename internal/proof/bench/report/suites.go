@@ -16,11 +16,12 @@ import (
 	"time"
 )
 
-// suite is some benchmarks of one package.
+// suite is some benchmarks of one package, or a program that measures implementations in processes of their own.
 type suite struct {
 	pkg, benchmarks, time string
 	count                 int // at most that many rounds; 0: as many as are asked for
 	tags                  string
+	program               string // a folder in that of the package; empty: benchmarks
 }
 
 var suites = []suite{
@@ -29,6 +30,8 @@ var suites = []suite{
 	{pkg: "patch", benchmarks: "Patch", time: "50ms"},
 	{pkg: "cache", benchmarks: "Reads", time: "50ms"},
 	{pkg: "cache", benchmarks: "Heap", time: "1x", count: 1},
+	{pkg: "cache", program: "syncing", count: 1},
+	{pkg: "cache", program: "watching", count: 1},
 	{pkg: "loop", benchmarks: "NoOp|Flood|EventToReconcile|FreshDuringFlood|Start", time: "1x", count: 3},
 	{pkg: "size", benchmarks: "Size", time: "1x", count: 1},
 	{pkg: "size", benchmarks: "AtRest", time: "1x", count: 1, tags: "e2e"},
@@ -61,9 +64,7 @@ func measure(ctx context.Context, results, only string, count int, progress io.W
 			n = min(n, s.count)
 		}
 		began := time.Now()
-		cmd := exec.CommandContext(ctx, "go", "test", "-run", "^$", "-bench", s.benchmarks, "-benchtime", s.time,
-			// What a benchmark of one round allocates is mostly its own: it reports what counts.
-			fmt.Sprintf("-benchmem=%t", s.time != "1x"), "-count", strconv.Itoa(n), "-timeout", "2h", "-tags", s.tags, "./"+s.pkg)
+		cmd := exec.CommandContext(ctx, "go", s.arguments(n)...)
 		cmd.Stderr = progress
 		printed, err := cmd.Output()
 		if err != nil {
@@ -76,9 +77,22 @@ func measure(ctx context.Context, results, only string, count int, progress io.W
 				}
 			}
 		}
-		_, _ = fmt.Fprintf(progress, "%s %s: %v\n", s.pkg, s.benchmarks, time.Since(began).Round(time.Second))
+		_, _ = fmt.Fprintf(progress, "%s %s: %v\n", s.pkg, s.benchmarks+s.program, time.Since(began).Round(time.Second))
 	}
 	return nil
+}
+
+// arguments are those of the go command.
+func (s *suite) arguments(rounds int) []string {
+	n := strconv.Itoa(rounds)
+	if s.program != "" {
+		return []string{"run", "./" + s.pkg + "/" + s.program, "-rounds", n}
+	}
+	return []string{
+		"test", "-run", "^$", "-bench", s.benchmarks, "-benchtime", s.time, "-count", n, "-timeout", "2h", "-tags", s.tags,
+		// What a benchmark of one round allocates is mostly its own: it reports what counts.
+		fmt.Sprintf("-benchmem=%t", s.time != "1x"), "./" + s.pkg,
+	}
 }
 
 // describe returns the machine and the commit, as lines of the benchmark format.

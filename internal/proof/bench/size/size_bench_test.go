@@ -3,6 +3,7 @@
 package size_test
 
 import (
+	"debug/buildinfo"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -49,15 +50,26 @@ func megabytes(tb testing.TB, file string) float64 {
 	return float64(info.Size()) / 1e6
 }
 
+// modules counts those that a program is built from, beside its own.
+func modules(tb testing.TB, file string) float64 {
+	tb.Helper()
+	info, err := buildinfo.ReadFile(file)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return float64(len(info.Deps))
+}
+
 func BenchmarkSize(b *testing.B) {
 	for _, p := range programs {
 		b.Run(p.name, func(b *testing.B) {
-			size := 0.0
+			file := ""
 			for b.Loop() {
-				size = megabytes(b, build(b, p.folder, p.pkg))
+				file = build(b, p.folder, p.pkg)
 			}
 			b.ReportMetric(0, "ns/op")
-			b.ReportMetric(size, "MB")
+			b.ReportMetric(megabytes(b, file), "MB")
+			b.ReportMetric(modules(b, file), "modules")
 		})
 	}
 }

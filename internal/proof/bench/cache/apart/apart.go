@@ -20,11 +20,17 @@ import (
 	"github.com/homeostat/homeostat/internal/proof/bench/cache/load"
 )
 
-// A Program measures the Implementations and prints a table.
+// A Program measures the Implementations and prints the results as benchmarks do.
 type Program struct {
+	Name            string // of the benchmark
 	Implementations []string
-	Head            string // of the table, with a first column for the name
-	Measure         func(impl, url string, pods int) (row string, err error)
+	Measure         func(impl, url string, pods int) ([]Value, error)
+}
+
+// Value is a measured value.
+type Value struct {
+	Of   float64
+	Unit string
 }
 
 // Main reads the flags and runs p. Each process runs the same program: the first
@@ -72,11 +78,15 @@ func (p Program) run(o *options) error {
 	if err != nil {
 		return err
 	}
-	row, err := p.Measure(only[0], o.server, o.pods)
+	values, err := p.Measure(only[0], o.server, o.pods)
 	if err := errors.Join(err, stop()); err != nil {
 		return fmt.Errorf("measuring %s: %w", only[0], err)
 	}
-	fmt.Printf("| %s | %s |\n", only[0], row)
+	fmt.Printf("Benchmark%s/pods=%d/impl=%s 1", p.Name, o.pods, only[0])
+	for _, v := range values {
+		fmt.Printf(" %.5g %s", v.Of, v.Unit)
+	}
+	fmt.Println()
 	return nil
 }
 
@@ -130,9 +140,9 @@ func (p Program) measureAll(impls []string, o *options) error {
 		return fmt.Errorf("starting the server: %w", err)
 	}
 	defer stop()
-	fmt.Printf("%d Pods (%s) of %s bytes in protobuf, %d replicas of each Deployment; %s, GOMAXPROCS=%d\n\n",
+	fmt.Printf("%d Pods (%s) of %s bytes in protobuf, %d replicas of each Deployment; %s, GOMAXPROCS=%d\n",
 		o.pods, o.shape, size, load.Replicas, runtime.Version(), runtime.GOMAXPROCS(0))
-	fmt.Printf("| implementation | %s |\n|---%s|\n", p.Head, strings.Repeat("|--:", strings.Count(p.Head, "|")+1))
+	fmt.Println("pkg: github.com/homeostat/homeostat/internal/proof/bench/cache")
 	for range o.rounds {
 		for _, impl := range impls {
 			command := exec.Command(self, append(slices.Clone(os.Args[1:]), "-impl", impl, "-server", url)...)

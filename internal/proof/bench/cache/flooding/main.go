@@ -10,9 +10,7 @@ package main
 import (
 	"context"
 	"flag"
-	"fmt"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
@@ -28,9 +26,9 @@ func main() {
 	updates := flag.Int("updates", 400, "fresh updates")
 	every := flag.Duration("every", 5*time.Millisecond, "from one update to the next")
 	apart.Program{
+		Name:            "FreshUpdate",
 		Implementations: rival.Loops(),
-		Head:            "p50 | p99 | largest | from the start to the first reconcile | … to the end of the flood | CPU time",
-		Measure: func(impl, url string, pods int) (string, error) {
+		Measure: func(impl, url string, pods int) ([]apart.Value, error) {
 			f := &flood{
 				pods: pods, updates: *updates, began: time.Now(), flowing: make(chan struct{}), over: make(chan struct{}),
 			}
@@ -86,7 +84,7 @@ func (f *flood) note(pod *corev1.Pod, now time.Time) {
 	}
 }
 
-func (f *flood) measure(impl, url string, workers int, every time.Duration) (row string, err error) {
+func (f *flood) measure(impl, url string, workers int, every time.Duration) ([]apart.Value, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	ended := make(chan error, 1)
@@ -94,25 +92,30 @@ func (f *flood) measure(impl, url string, workers int, every time.Duration) (row
 	select {
 	case <-f.flowing:
 	case err := <-ended:
-		return "", err
+		return nil, err
 	}
 	if err := apart.Order(url, f.updates, every.String()); err != nil {
-		return "", err
+		return nil, err
 	}
 	<-f.over
 	cpu, err := apart.CPUTime()
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	cancel()
 	if err := <-ended; err != nil {
-		return "", err
+		return nil, err
 	}
 	slices.Sort(f.late)
-	ms := func(share float64) string {
-		at := min(int(share*float64(len(f.late))), len(f.late)-1)
-		return strconv.FormatFloat(f.late[at].Seconds()*1000, 'f', 2, 64) + " ms"
+	ms := func(share float64) float64 {
+		return f.late[min(int(share*float64(len(f.late))), len(f.late)-1)].Seconds() * 1000
 	}
-	return fmt.Sprintf("%s | %s | %s | %.2f s | %.2f s | %.2f s", ms(0.5), ms(0.99), ms(1),
-		f.first.Seconds(), f.last.Seconds(), cpu.Seconds()), nil
+	return []apart.Value{
+		{Of: ms(0.5), Unit: "p50-ms"},
+		{Of: ms(0.99), Unit: "p99-ms"},
+		{Of: ms(1), Unit: "most-ms"},
+		{Of: f.first.Seconds(), Unit: "first-s"},
+		{Of: f.last.Seconds(), Unit: "all-s"},
+		{Of: cpu.Seconds(), Unit: "cpu-s"},
+	}, nil
 }

@@ -37,14 +37,14 @@ func starts() []start {
 	return []start{
 		{"floor", floor},
 		{"homeostat", ours(&informer.Options{})},
-		{"homeostat, paged", paged},
-		{"homeostat, no sharing", ours(&informer.Options{NoSharing: true})},
+		{"homeostat-paged", paged},
+		{"homeostat-without-sharing", ours(&informer.Options{NoSharing: true})},
 		{"client-go", clientGo},
 		{"controller-runtime", controllerRuntime(cache.Options{})},
-		{"controller-runtime, no managedFields", controllerRuntime(cache.Options{
+		{"controller-runtime-without-managedFields", controllerRuntime(cache.Options{
 			DefaultTransform: cache.TransformStripManagedFields(),
 		})},
-		{"homeostat, no managedFields", ours(&informer.Options{DropManagedFields: true})},
+		{"homeostat-without-managedFields", ours(&informer.Options{DropManagedFields: true})},
 	}
 }
 

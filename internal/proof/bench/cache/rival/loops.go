@@ -37,7 +37,7 @@ func loops() []loop {
 	return []loop{
 		{"homeostat", ourLoop},
 		{"controller-runtime", runtimeLoop(true)},
-		{"controller-runtime, no priority queue", runtimeLoop(false)},
+		{"controller-runtime-without-priority", runtimeLoop(false)},
 		{"client-go", clientGoLoop},
 	}
 }

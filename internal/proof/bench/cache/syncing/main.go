@@ -22,43 +22,46 @@ import (
 func main() {
 	profile := flag.String("memprofile", "", "write a profile of the heap of the last implementation to this file")
 	apart.Program{
+		Name:            "Sync",
 		Implementations: rival.Caches(),
-		Head:            "time to sync | CPU time | heap per Pod | heap objects per Pod | peak RSS",
-		Measure: func(impl, url string, pods int) (string, error) {
+		Measure: func(impl, url string, pods int) ([]apart.Value, error) {
 			return measure(impl, url, pods, *profile)
 		},
 	}.Main()
 }
 
-func measure(impl, url string, pods int, profile string) (row string, err error) {
+func measure(impl, url string, pods int, profile string) (values []apart.Value, err error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	before, began := apart.Heap(), time.Now()
 	cache, err := rival.Sync(ctx, impl, url, nil)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	took := time.Since(began)
 	cpu, err := apart.CPUTime()
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	peak, err := apart.PeakRSS()
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	after := apart.Heap()
 	if n := cache.Len(); n != pods {
-		return "", fmt.Errorf("the cache holds %d Pods, not %d", n, pods)
+		return nil, fmt.Errorf("the cache holds %d Pods, not %d", n, pods)
 	}
 	if profile != "" {
 		err = writeProfile(profile)
 	}
 	runtime.KeepAlive(cache)
-	bytes := (after.HeapAlloc - before.HeapAlloc) / uint64(pods)
-	objects := float64(after.HeapObjects-before.HeapObjects) / float64(pods)
-	return fmt.Sprintf("%.2f s | %.2f s | %d B | %.1f | %d MB",
-		took.Seconds(), cpu.Seconds(), bytes, objects, peak>>20), err
+	return []apart.Value{
+		{Of: took.Seconds(), Unit: "s"},
+		{Of: cpu.Seconds(), Unit: "cpu-s"},
+		{Of: float64(after.HeapAlloc-before.HeapAlloc) / float64(pods), Unit: "heap-B/Pod"},
+		{Of: float64(after.HeapObjects-before.HeapObjects) / float64(pods), Unit: "heap-objects/Pod"},
+		{Of: float64(peak >> 20), Unit: "peak-MiB"},
+	}, err
 }
 
 func writeProfile(path string) error {

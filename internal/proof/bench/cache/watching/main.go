@@ -9,7 +9,6 @@ package main
 import (
 	"context"
 	"flag"
-	"fmt"
 	"runtime"
 	"sync/atomic"
 	"time"
@@ -21,9 +20,9 @@ import (
 func main() {
 	events := flag.Int("events", 100_000, "number of events")
 	apart.Program{
-		Implementations: []string{"floor", "homeostat", "homeostat, no sharing", "client-go", "controller-runtime"},
-		Head:            "events per second | CPU time per event | allocations per event | allocated per event",
-		Measure: func(impl, url string, pods int) (string, error) {
+		Name:            "Events",
+		Implementations: []string{"floor", "homeostat", "homeostat-without-sharing", "client-go", "controller-runtime"},
+		Measure: func(impl, url string, pods int) ([]apart.Value, error) {
 			return measure(impl, url, pods, *events)
 		},
 	}.Main()
@@ -42,33 +41,37 @@ func (c *counter) count() {
 	}
 }
 
-func measure(impl, url string, pods, events int) (row string, err error) {
+func measure(impl, url string, pods, events int) ([]apart.Value, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	c := &counter{goals: [2]int64{int64(pods), int64(pods + events)}, reached: make(chan struct{}, 2)}
 	if _, err := rival.Sync(ctx, impl, url, c.count); err != nil {
-		return "", err
+		return nil, err
 	}
 	<-c.reached
 	before, began := apart.Heap(), time.Now()
 	used, err := apart.CPUTime()
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- apart.Order(url, events, "") }()
 	<-c.reached
 	took := time.Since(began)
 	if err := <-ended; err != nil {
-		return "", err
+		return nil, err
 	}
 	now, err := apart.CPUTime()
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	var after runtime.MemStats
 	runtime.ReadMemStats(&after)
 	n := float64(events)
-	return fmt.Sprintf("%.0f | %.1f µs | %.0f | %.0f B", n/took.Seconds(), float64((now-used).Nanoseconds())/n/1000,
-		float64(after.Mallocs-before.Mallocs)/n, float64(after.TotalAlloc-before.TotalAlloc)/n), nil
+	return []apart.Value{
+		{Of: float64(took.Nanoseconds()) / n / 1000, Unit: "µs/event"},
+		{Of: float64((now - used).Nanoseconds()) / n / 1000, Unit: "cpu-µs/event"},
+		{Of: float64(after.Mallocs-before.Mallocs) / n, Unit: "allocs/event"},
+		{Of: float64(after.TotalAlloc-before.TotalAlloc) / n, Unit: "B/event"},
+	}, nil
 }
