@@ -81,7 +81,7 @@ func (s shards[T]) AddShards(
 
 func setOf(shards []sharding.ShardRangeRequirement) (set keyspace.Set, err error) {
 	for _, requirement := range shards {
-		r, ok, wrong := keyspace.Parse(requirement)
+		r, ok, wrong := keyspace.Parse(keyspace.Requirement(requirement))
 		if err = errors.Join(err, wrong); ok {
 			set = keyspace.Union(set, keyspace.Set{r})
 		}

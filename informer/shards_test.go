@@ -47,7 +47,7 @@ const shardCount = 8
 // shardOf returns an equal range, and namespaces are three in each.
 func shardOf(n int) sharding.ShardRangeRequirement {
 	const size = 1 << 61
-	return keyspace.Range{First: uint64(n) * size, Last: uint64(n)*size + size - 1}.Requirement()
+	return sharding.ShardRangeRequirement(keyspace.Range{First: uint64(n) * size, Last: uint64(n)*size + size - 1}.Requirement())
 }
 
 //nolint:gochecknoglobals // a table

@@ -10,8 +10,6 @@ import (
 	"sort"
 	"strconv"
 	"strings"
-
-	"k8s.io/apimachinery/pkg/sharding"
 )
 
 // Field is what is hashed.
@@ -40,10 +38,14 @@ func Of[S string | []byte](namespace S) uint64 {
 	return h
 }
 
+// Requirement is a ShardRangeRequirement of package k8s.io/apimachinery/pkg/sharding,
+// which older versions of that module do not have: the test kit runs with them, too.
+type Requirement struct{ Key, Start, End string }
+
 // Parse returns the range of a requirement, and false for an empty one.
 //
 // Errors: a field other than the namespace, bounds that are no hashes.
-func Parse(r sharding.ShardRangeRequirement) (of Range, ok bool, err error) {
+func Parse(r Requirement) (of Range, ok bool, err error) {
 	if r.Key != Field {
 		return Range{}, false, fmt.Errorf("a range of %q: must be of %q", r.Key, Field)
 	}
@@ -75,12 +77,12 @@ func parse(bound string) (uint64, error) {
 }
 
 // Requirement returns the range as shard selectors have it.
-func (r Range) Requirement() sharding.ShardRangeRequirement {
+func (r Range) Requirement() Requirement {
 	end := pastLast
 	if r.Last < math.MaxUint64 {
 		end = bound(r.Last + 1)
 	}
-	return sharding.ShardRangeRequirement{Key: Field, Start: bound(r.First), End: end}
+	return Requirement{Key: Field, Start: bound(r.First), End: end}
 }
 
 func bound(hash uint64) string { return fmt.Sprintf("0x%016x", hash) }
@@ -160,13 +162,18 @@ func (s Set) Selector() string {
 	case s.IsWhole():
 		return ""
 	case len(s) == 0:
-		return sharding.NewSelector(sharding.ShardRangeRequirement{Key: Field, Start: bound(0), End: bound(0)}).String()
+		return Requirement{Key: Field, Start: bound(0), End: bound(0)}.String()
 	}
-	terms := make([]sharding.ShardRangeRequirement, len(s))
+	terms := make([]string, len(s))
 	for n, r := range s {
-		terms[n] = r.Requirement()
+		terms[n] = r.Requirement().String()
 	}
-	return sharding.NewSelector(terms...).String()
+	return strings.Join(terms, " || ")
+}
+
+// String returns the requirement as a term of a shardSelector.
+func (r Requirement) String() string {
+	return fmt.Sprintf("shardRange(%s, '%s', '%s')", r.Key, r.Start, r.End)
 }
 
 // FromSelector returns the set of a shardSelector as [Set.Selector] makes it.
@@ -184,7 +191,7 @@ func FromSelector(selector string) (Set, error) {
 		if !ok1 || !ok2 || len(parts) != 3 {
 			return nil, fmt.Errorf("the shard selector %q: not of the form shardRange(field, 'start', 'end')", term)
 		}
-		r, ok, err := Parse(sharding.ShardRangeRequirement{
+		r, ok, err := Parse(Requirement{
 			Key: parts[0], Start: strings.Trim(parts[1], "'"), End: strings.Trim(parts[2], "'"),
 		})
 		if err != nil {

@@ -74,7 +74,7 @@ func TestASelectorMatchesWhatTheSetHas(t *testing.T) {
 				g.Expect(err).NotTo(HaveOccurred())
 				g.Expect(ok).To(BeTrue())
 				g.Expect(parsed).To(Equal(r))
-				terms = append(terms, r.Requirement())
+				terms = append(terms, sharding.ShardRangeRequirement(r.Requirement()))
 			}
 			matches, err := sharding.NewSelector(terms...).Matches(pod)
 			g.Expect(err).NotTo(HaveOccurred())
@@ -91,7 +91,7 @@ func TestASelectorMatchesWhatTheSetHas(t *testing.T) {
 func TestARangeThatIsNoneIsRefused(t *testing.T) {
 	g := NewWithT(t)
 	parse := func(key, start, end string) error {
-		_, ok, err := keyspace.Parse(sharding.ShardRangeRequirement{Key: key, Start: start, End: end})
+		_, ok, err := keyspace.Parse(keyspace.Requirement{Key: key, Start: start, End: end})
 		g.Expect(ok).To(BeFalse())
 		return err
 	}

@@ -196,7 +196,7 @@ func TestTheSlotOfAKeyIsTheRangeOfItsNamespace(t *testing.T) {
 	for n := range 100 {
 		namespace := fmt.Sprint(n, "-ns")
 		slot := r.Slot(types.NamespacedName{Namespace: namespace, Name: fmt.Sprint(n)})
-		of, _, err := keyspace.Parse(r.rangesOf([]int{slot})[0])
+		of, _, err := keyspace.Parse(keyspace.Requirement(r.rangesOf([]int{slot})[0]))
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(of.Contains(keyspace.Of(namespace))).To(BeTrue())
 	}

@@ -191,7 +191,7 @@ func (r *Ranges) Fill(ctx context.Context, caches []slots.Cache, of []int) (drop
 func (r *Ranges) rangesOf(of []int) []sharding.ShardRangeRequirement {
 	ranges := make([]sharding.ShardRangeRequirement, len(of))
 	for n, slot := range of {
-		ranges[n] = r.divided().rangeOf(slot).Requirement()
+		ranges[n] = sharding.ShardRangeRequirement(r.divided().rangeOf(slot).Requirement())
 	}
 	return ranges
 }
