@@ -208,9 +208,9 @@ proof: ## Explore controllers that others have published, unmodified; docs/proof
 	cd internal/proof/published/resourceclaim && $(TEST) -timeout 10m -v .
 	cd internal/proof/published/resourceclaim && $(TEST) -modfile v1.36.3.mod -tags before137 -timeout 10m -v .
 	cd internal/proof/published/kubernetes && $(TEST) -timeout 20m -v .
-	cd internal/proof/published/cluster-api && $(TEST) -timeout 5m -v .
-	cd internal/proof/published/cluster-api-fixed && $(TEST) -timeout 5m -v .
-	cd internal/proof/published/argo-rollouts && $(TEST) -timeout 5m -v . && $(TEST) -modfile=fixed.mod -tags fixed -timeout 5m -v .
+	cd internal/proof/published/cluster-api && $(TEST) -timeout 30m -v .
+	cd internal/proof/published/cluster-api-fixed && $(TEST) -timeout 30m -v .
+	cd internal/proof/published/argo-rollouts && $(TEST) -timeout 30m -v . && $(TEST) -modfile=fixed.mod -tags fixed -timeout 30m -v .
 	cd internal/proof/published/kubernetes && $(TEST) -modfile v1.35.4.mod -tags before136 -run '^TestPair' -timeout 20m -v .
 
 .PHONY: cover
@@ -243,7 +243,7 @@ images: ## OCI images of all programs in dist/images, without a Docker daemon (P
 .PHONY: push
 push: ## Push the images in dist/images, and the charts in dist/charts: make push REGISTRY=ghcr.io/you (PROGRAMS).
 	cd internal/ship && go run . push -out $(CURDIR)/dist/images -to "$(REGISTRY)" $(PROGRAMS)
-	cd internal/ship && go run . push-charts -into $(CURDIR)/dist/charts -to "$(REGISTRY)"
+	cd internal/ship && go run . push-charts -into $(CURDIR)/dist/charts -to "$(REGISTRY)" $(PROGRAMS)
 
 .PHONY: verify-deploy
 verify-deploy: controlplane-build ## Start every program from its image, with its manifests, on the real API server; judge its permissions.

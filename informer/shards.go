@@ -198,7 +198,7 @@ func (f *feed[T]) coverShards(ctx context.Context, s *session[T], set keyspace.S
 	f.watch(s, f.sources[0])
 	f.mu.Unlock()
 	f.updateSynced()
-	return f.waitForSync(ctx)
+	return f.waitForLatest(ctx, nil, f.waitForSync)
 }
 
 // cover makes the store keep what all holds want, and removes what none does.
@@ -341,7 +341,7 @@ func (w *watched) opened(of watch.Interface, set keyspace.Set, streaming bool) {
 func (w *watched) streamed() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.streaming = false
+	w.streaming, w.since = false, time.Now() // the reflector measures anew, too
 	w.notify()
 }
 

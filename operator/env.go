@@ -81,7 +81,9 @@ func (p Program) replicate(env Env, home *cluster.Cluster, f *flags) (Env, error
 	case p.Replicas != AllShare:
 		env.Leader, err = leader.New(lease, nil)
 	case p.Shards != nil:
-		env.Shards, err = p.Shards(lease)
+		if env.Shards, err = p.Shards(lease); env.Shards == nil && err == nil {
+			err = errors.New("the program's Shards returned none")
+		}
 	default:
 		env.Shards, err = shard.New(lease, nil)
 	}

@@ -136,6 +136,9 @@ func (p Program) validate(f *flags, rest []string) error {
 			errs = append(errs, fmt.Errorf("the program's Name is %q: %s", p.Name, fault))
 		}
 	}
+	if p.Shards != nil && p.Replicas != AllShare {
+		errs = append(errs, errors.New("the program has Shards, which nothing uses: its Replicas must be AllShare"))
+	}
 	if _, err := parseNeeds(p.Needs, p.Clusters); err != nil {
 		errs = append(errs, err)
 	}

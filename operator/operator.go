@@ -54,7 +54,7 @@ type Program struct {
 	Needs []string
 	// Replicas is what several replicas do. Defaults to [OneLeads].
 	Replicas Replicas
-	// Shards makes what [AllShare] divides the keys by, such as shards with other options,
+	// Shards returns the shards that [AllShare] divides the keys into, such as shards with other options,
 	// or [shard.NewRanges]: then each replica lists, watches and caches the objects of its
 	// own namespaces only, and a reconcile finds in the caches what is in its key's
 	// namespace, and all of the kinds whose informers have Options.Whole. Defaults to

@@ -23,6 +23,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/homeostat/homeostat/cluster"
+	"github.com/homeostat/homeostat/leader"
+	"github.com/homeostat/homeostat/leader/shard"
 	"github.com/homeostat/homeostat/operator"
 	"github.com/homeostat/homeostat/reconcile"
 	"github.com/homeostat/homeostat/status"
@@ -91,7 +93,10 @@ func TestWhatSetupMadeIsLookedAtBeforeItRuns(t *testing.T) {
 		"[0] is nil: reconcile.New has returned an error": {Setup: nothing},
 		"field Setup returned 2 controllers: must be one": {Setup: two, Replicas: operator.AllShare},
 		"no controller has the Leader or the Shards":      {Setup: alone},
-		"the program's Name or Setup is missing":          {},
+		"the program's Shards returned none": {Setup: none, Replicas: operator.AllShare, Shards: func(leader.Lease) (shard.Assignment, error) {
+			return nil, nil
+		}},
+		"the program's Name or Setup is missing": {},
 	} {
 		g := NewWithT(t)
 		p.Name = "test"
@@ -191,10 +196,13 @@ func TestFaultsOfTheProgramAreNamed(t *testing.T) {
 		return func(fs *flag.FlagSet) { fs.Bool(name, false, "") }
 	}
 	for says, p := range map[string]operator.Program{
-		"field Flags defines --v, which every program has: choose another name":               {Flags: own("v")},
-		"field Flags defines --leader-elect-identity, which every program has":                {Flags: own("leader-elect-identity")},
-		"field Flags defines --west-kubeconfig, which every program has":                      {Flags: own("west-kubeconfig"), Clusters: []string{"west"}},
-		"field Flags defines --help, which every program has":                                 {Flags: own("help")},
+		"field Flags defines --v, which every program has: choose another name": {Flags: own("v")},
+		"field Flags defines --leader-elect-identity, which every program has":  {Flags: own("leader-elect-identity")},
+		"field Flags defines --west-kubeconfig, which every program has":        {Flags: own("west-kubeconfig"), Clusters: []string{"west"}},
+		"field Flags defines --help, which every program has":                   {Flags: own("help")},
+		"the program has Shards, which nothing uses: its Replicas must be AllShare": {Shards: func(leader.Lease) (shard.Assignment, error) {
+			return nil, nil
+		}},
 		`field Needs: "get /metrics": must be verbs, a resource`:                              {Needs: []string{"get /metrics"}},
 		`field Needs: "get pods/": must be`:                                                   {Needs: []string{"get pods/"}},
 		`field Needs: "get Pods": must be`:                                                    {Needs: []string{"get Pods"}},

@@ -31,7 +31,7 @@ var knownDefaults = sync.OnceValue(func() *defaulters {
 	return d
 })
 
-// setter is what a type lacks of defaults.
+// setter registers the function that sets the defaults of T.
 func setter[T any](d *defaulters, set func(*T)) {
 	d.set[reflect.TypeFor[T]()] = func(v any) { set(v.(*T)) }
 }

@@ -1,6 +1,7 @@
 package apisim
 
 import (
+	"cmp"
 	"reflect"
 	"slices"
 	"strings"
@@ -107,10 +108,10 @@ func admitPod(tables map[schema.GroupVersionResource]*table, spec object) {
 	if spec == nil {
 		return
 	}
-	if priority, known := priorityOf(tables, text(spec, "priorityClassName")); known {
+	if priority, policy, known := priorityOf(tables, text(spec, "priorityClassName")); known {
 		spec["priority"] = priority
 		if spec["preemptionPolicy"] == nil {
-			spec["preemptionPolicy"] = string(corev1.PreemptLowerPriority)
+			spec["preemptionPolicy"] = policy
 		}
 	}
 	list, _ := spec["tolerations"].([]any)
@@ -129,15 +130,18 @@ func tolerates(toleration object, taint string) bool {
 	return (key == taint || key == "") && (effect == "NoExecute" || effect == "")
 }
 
-// priorityOf is that of a class; none for one that is not there, which the real server refuses.
-func priorityOf(tables map[schema.GroupVersionResource]*table, class string) (priority int64, known bool) {
+// priorityOf returns the priority and the preemption policy of a class, if there is one: the real server refuses others.
+func priorityOf(
+	tables map[schema.GroupVersionResource]*table, class string,
+) (priority int64, policy string, known bool) {
+	policy = string(corev1.PreemptLowerPriority)
 	builtin := map[string]int64{"": 0, "system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 	if priority, known = builtin[class]; known {
-		return priority, true
+		return priority, policy, true
 	}
 	classes := tables[schedulingv1.SchemeGroupVersion.WithResource("priorityclasses")]
 	if have := classes.objects[types.NamespacedName{Name: class}]; have != nil {
-		return number(have.obj, "value"), true
+		return number(have.obj, "value"), cmp.Or(text(have.obj, "preemptionPolicy"), policy), true
 	}
-	return 0, false
+	return 0, "", false
 }

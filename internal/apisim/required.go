@@ -275,8 +275,7 @@ func podSpec(spec object, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// workload checks a selector and the template that it has to match.
-// selected holds a selector against the labels of the template.
+// selected checks that a selector matches the labels of the template.
 func selected(obj object) field.ErrorList {
 	var errs field.ErrorList
 	var selector metav1.LabelSelector
@@ -301,6 +300,7 @@ func selected(obj object) field.ErrorList {
 	return errs
 }
 
+// workload checks a selector and the template that it has to match.
 func workload(obj object) field.ErrorList {
 	path := pathOf("spec.template.spec")
 	errs := counts("spec.replicas", "spec.minReadySeconds", "spec.revisionHistoryLimit")(obj)

@@ -13,7 +13,7 @@ type Schema interface {
 	Decode(obj map[string]any) []string
 	// Validate returns what is wrong with obj, of which old is the state before; nil: it is new. It must not modify them.
 	Validate(obj, old map[string]any, subresource string) field.ErrorList
-	// Types is what server-side apply knows of the objects: which lists are maps, which are sets.
+	// Types converts objects for server-side apply, by which lists are maps and which are sets.
 	Types() managedfields.TypeConverter
 	// OpenAPI is the schema as OpenAPI v3 has it; the caller owns it.
 	OpenAPI() map[string]any

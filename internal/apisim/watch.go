@@ -42,7 +42,7 @@ func (s *Server) watch(ctx context.Context, r *request) (*watcher, error) {
 	if seconds, _ := strconv.Atoi(r.query.Get("timeoutSeconds")); seconds > 0 {
 		w.timer = time.AfterFunc(time.Duration(seconds)*time.Second, w.timeout)
 		if seconds > 2 && w.bookmarks && !w.gated { // of a gated watch the scheduler decides
-			time.AfterFunc(time.Duration(seconds-2)*time.Second, w.farewell)
+			w.goodbye = time.AfterFunc(time.Duration(seconds-2)*time.Second, w.farewell)
 		}
 	}
 	s.watches = append(s.watches, w)

@@ -18,14 +18,14 @@ type interest struct {
 // watcher is one open watch: the body of its response. The server's lock guards it.
 type watcher struct {
 	interest
-	server *store
-	table  *table
-	call   Call
-	id     int
-	gated  bool
-	ctx    context.Context //nolint:containedctx // the request's: it ends the stream
-	timer  *time.Timer
-	wake   chan struct{}
+	server         *store
+	table          *table
+	call           Call
+	id             int
+	gated          bool
+	ctx            context.Context //nolint:containedctx // the request's: it ends the stream
+	timer, goodbye *time.Timer
+	wake           chan struct{}
 
 	pending  []delivery // not released yet
 	ready    []byte     // released, not read yet
@@ -105,6 +105,9 @@ func (w *watcher) end(cause error) {
 	if w.timer != nil {
 		w.timer.Stop()
 	}
+	if w.goodbye != nil {
+		w.goodbye.Stop()
+	}
 	w.signal()
 }
 
@@ -113,8 +116,8 @@ func (w *watcher) end(cause error) {
 func (w *watcher) farewell() {
 	w.server.mu.Lock()
 	defer w.server.mu.Unlock()
-	since, _ := w.table.since(w.complete)
-	if !w.ended && !w.last && (w.complete == 0 || len(since) > 0) {
+	since, there := w.table.since(w.complete)
+	if !w.ended && !w.last && (w.complete == 0 || !there || len(since) > 0) {
 		w.push(delivery{typ: watch.Bookmark, version: w.server.version})
 	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -24,6 +25,9 @@ type chart struct {
 
 // charts writes a chart for each kustomization of examples/*/deploy: a folder, and the archive that helm installs.
 func charts(s settings, names []string, log io.Writer) error {
+	if s.into == "" {
+		return errors.New("want -into DIR, where the charts go")
+	}
 	kustomizations, err := filepath.Glob(filepath.Join(s.root, "examples", "*", "deploy", "kustomization.yaml"))
 	if err != nil {
 		return err

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/google/go-containerregistry/pkg/authn"
@@ -61,8 +62,8 @@ func (artifact) MediaType() (types.MediaType, error) { return types.OCIManifestS
 
 func (a artifact) LayerByDigest(v1.Hash) (partial.CompressedLayer, error) { return a.archive, nil }
 
-// pushCharts sends all charts in a folder to a registry, below charts/, where helm finds them by oci://.
-func pushCharts(ctx context.Context, s settings, log io.Writer) error {
+// pushCharts sends the charts in a folder, those of the names or all, to a registry, below charts/, where helm finds them by oci://.
+func pushCharts(ctx context.Context, s settings, names []string, log io.Writer) error {
 	if s.registry == "" || s.into == "" {
 		return errors.New("want -into DIR, where the charts are, and -to REGISTRY")
 	}
@@ -71,6 +72,9 @@ func pushCharts(ctx context.Context, s settings, log io.Writer) error {
 		return err
 	}
 	for _, file := range descriptions {
+		if len(names) > 0 && !slices.Contains(names, filepath.Base(filepath.Dir(file))) {
+			continue
+		}
 		text, err := os.ReadFile(file)
 		if err != nil {
 			return err

@@ -18,7 +18,7 @@ const usage = `usage: ship images    [-root DIR] [-commit COMMIT] [-out DIR] [-p
        ship notes     [-root DIR] -tag TAG
        ship manifests [-root DIR] [-tag TAG] [-check | -into DIR] [PROGRAM...]
        ship charts    [-root DIR] [-tag TAG] -into DIR [PROGRAM...]
-       ship push-charts -into DIR -to REGISTRY
+       ship push-charts -into DIR -to REGISTRY [PROGRAM...]
 `
 
 func main() {
@@ -95,7 +95,7 @@ func run(ctx context.Context, args []string, log io.Writer) error {
 	case "charts":
 		return charts(s, rest, log)
 	case "push-charts":
-		return pushCharts(ctx, s, log)
+		return pushCharts(ctx, s, rest, log)
 	default:
 		return fmt.Errorf("unknown command %q\n%s", args[0], usage)
 	}

@@ -8,8 +8,7 @@ import (
 	"sync/atomic"
 )
 
-// ErrModified is what the error of an informer is, as [errors.Is] sees it, if a program modified an object of its
-// cache.
+// ErrModified matches, by [errors.Is], the error of an informer whose cached object was modified in place.
 var ErrModified = errors.New("a cached object was modified in place")
 
 // Hooks are what queues have in place of chance.

@@ -21,8 +21,8 @@ import (
 // Ranges are [Shards] that keep the objects of a namespace together and divide the
 // namespaces into ranges, so that each replica's caches need its own part only. They are
 // chosen by the objects that each namespace has when the first replica of all starts, so
-// that the heaviest replica has at most a fifth more than the mean. They are safe for
-// concurrent use.
+// that, unless single namespaces are too heavy for that, the heaviest replica starts with
+// at most a fifth more than the mean. They are safe for concurrent use.
 type Ranges struct {
 	*Shards
 

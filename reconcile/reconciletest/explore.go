@@ -391,7 +391,7 @@ func (x *explorer) fail(p plan.Plan, out *outcome) {
 	if x.quiet {
 		return
 	}
-	runs := x.report.Runs
+	runs, known := x.report.Runs, x.report.Known
 	e := smallest(example{x: x, p: p, out: out})
 	r, f := x.report, e.out.finding
 	if r.Chance == "" && f.Oracle != report.Stop { // does the token replay?
@@ -399,7 +399,7 @@ func (x *explorer) fail(p plan.Plan, out *outcome) {
 		e.x.compare(e.x.play(e.p, setting{seed: 1}))
 		r.Chance = e.x.report.Chance
 	}
-	x.report.Runs = runs
+	x.report.Runs, x.report.Known = runs, known
 	r.Token = plan.Token(e.p, e.out.hash(), e.x.less)
 	r.Oracle, r.Trace = f.Oracle, f.Trace(e.out.lines)
 	what := words(e.p) + f.Text + "\n  replay: " + r.Token

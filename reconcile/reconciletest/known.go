@@ -9,11 +9,14 @@ import (
 
 // assess judges a run, but for what is known: neither does it hide anything else, nor does it count.
 func (x *explorer) assess(p plan.Plan, out *outcome) {
+	before := x.report.Known
 	if x.forgive(p, out) && !out.whole {
 		return // there is no more of it
 	}
 	x.judge(p, out)
-	x.forgive(p, out)
+	if x.forgive(p, out) {
+		x.report.Known = before + 1 // one run, whatever is known of it
+	}
 }
 
 // forgive takes back a finding that is known, and reports whether it was. What has cut the run without faults short is

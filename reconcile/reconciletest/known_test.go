@@ -20,7 +20,8 @@ func TestWhatIsKnownDoesNotHideTheRest(t *testing.T) {
 	}{
 		{"nothing", nil, "the reply is lost of call 6: "},
 		{"another finding", []string{"caches that begin"}, "the reply is lost of call 6: "},
-		{"the deviation", []string{"the reply is lost of call", "timeout, and later"}, "crash after call 6: "},
+		{"the deviation", []string{"crash after call"}, "the reply is lost of call 6: "},
+		{"a smaller example", []string{"the reply is lost of call", "timeout, and later"}, "crash after call 6: "},
 		{"what is wrong", []string{"- secrets d/", "0 children"}, ""},
 	} {
 		t.Run(k.name, func(t *testing.T) {

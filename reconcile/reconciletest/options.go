@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -51,9 +52,9 @@ type Options struct {
 	// Seeds is the number of runs in another order, each with a few random deviations, that follow the planned ones.
 	// Defaults to 50.
 	Seeds int
-	// Known are findings that are on record: parts of the texts of [Report].Failure up to its token, such as "caches that
-	// begin" or "500 instead of call". A run with one of them counts as survived, and the exploration goes on. What cuts
-	// the run without faults short cannot be known.
+	// Known lists findings to tolerate, each as a part of the text of [Report].Failure before its token, such as "caches
+	// that begin" or "500 instead of call". A run with such a finding counts as survived, and the exploration goes on. A
+	// finding that cuts the run without faults short is not tolerated. Defaults to none.
 	Known []string
 	// Shards divides the exploration among processes, of which this one is number Shard, from 0. Each makes the runs
 	// without faults, and its part of the others; together they make the runs that one process would. Each has the
@@ -138,6 +139,9 @@ func (o *Options) validate() error {
 	}
 	if o.Shard < 0 || o.Shard >= o.Shards {
 		errs = append(errs, fmt.Errorf("Options.Shard is %d: must be from 0 to %d", o.Shard, o.Shards-1))
+	}
+	if slices.Contains(o.Known, "") {
+		errs = append(errs, errors.New("Options.Known has an empty text: would be in every finding"))
 	}
 	return errors.Join(errs...)
 }

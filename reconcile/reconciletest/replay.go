@@ -32,7 +32,7 @@ func replay(t *testing.T, c *Case, o *Options, text string) string {
 	var out *outcome
 	for range 1 + luck { // more than once only if the program decides by chance
 		out = x.play(p, setting{seed: 1})
-		if x.judge(p, out); out.finding != nil || out.hash() == hash || x.report.Chance == "" {
+		if x.assess(p, out); out.finding != nil || out.hash() == hash || x.report.Chance == "" {
 			break
 		}
 	}

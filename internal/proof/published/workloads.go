@@ -78,29 +78,6 @@ func Ending() reconciletest.Actor {
 	}
 }
 
-// OneReady is an actor that starts Pods, of which only the first becomes ready.
-func OneReady() reconciletest.Actor {
-	pending := func(w *reconciletest.World) *corev1.Pod {
-		return first(w, func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodPending })
-	}
-	return reconciletest.Actor{
-		Name:    "a kubelet with a Pod that does not get ready",
-		Enabled: func(w *reconciletest.World) bool { return pending(w) != nil },
-		Do: func(w *reconciletest.World) {
-			ready := corev1.ConditionTrue
-			if first(w, isReady) != nil {
-				ready = corev1.ConditionFalse
-			}
-			pod := pending(w)
-			pod.Status.Phase = corev1.PodRunning
-			pod.Status.Conditions = []corev1.PodCondition{
-				{Type: corev1.PodReady, Status: ready, LastTransitionTime: metav1.Now()},
-			}
-			write(w, pod)
-		},
-	}
-}
-
 // Later is an actor that takes a step when the first object of a resource is so old, if need be.
 func Later(
 	age time.Duration, resource string, step reconciletest.Step, need func(w *reconciletest.World) bool,
@@ -130,15 +107,6 @@ func Unchanged(resource string) func(w *reconciletest.World) bool {
 		edited := func(o *unstructured.Unstructured) bool { return o.GetGeneration() > 1 }
 		return err == nil && !slices.ContainsFunc(objects, edited)
 	}
-}
-
-func isReady(p *corev1.Pod) bool {
-	for _, c := range p.Status.Conditions {
-		if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
-			return true
-		}
-	}
-	return false
 }
 
 // first returns the first Pod that is so; nil: there is none.

@@ -141,7 +141,8 @@ func named(pod *corev1.Pod, node string) bool {
 	terms := affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
 	return slices.ContainsFunc(terms, func(term corev1.NodeSelectorTerm) bool {
 		return !slices.ContainsFunc(term.MatchFields, func(r corev1.NodeSelectorRequirement) bool {
-			return r.Key == metav1.ObjectNameField && !slices.Contains(r.Values, node)
+			return r.Key == metav1.ObjectNameField &&
+				slices.Contains(r.Values, node) != (r.Operator == corev1.NodeSelectorOpIn)
 		})
 	})
 }

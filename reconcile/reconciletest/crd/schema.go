@@ -114,7 +114,7 @@ func blocked(errs field.ErrorList) bool {
 	return false
 }
 
-// Types returns what server-side apply knows of the objects.
+// Types returns the converter by which server-side apply merges lists.
 func (s *schema) Types() managedfields.TypeConverter { return s.types }
 
 // OpenAPI returns the schema as the definition has it.

@@ -50,7 +50,7 @@ type result struct {
 	start, join, kill phase
 	minute            messages      // undisturbed, of one replica
 	processor         time.Duration // of one replica in that minute, with its part of the simulated server
-	memory            float64       // MiB of heap, of one replica
+	memory            float64       // KiB of heap, of one replica
 	records           float64       // KiB on the server
 }
 

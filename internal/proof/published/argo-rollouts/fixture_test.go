@@ -111,7 +111,7 @@ func explored(t *testing.T, c *reconciletest.Case, known ...string) *reconcilete
 	t.Helper()
 	c.Run, c.Definitions = start, definitions()
 	c.Actors = []reconciletest.Actor{actors.Deployments(), actors.Kubelet(nil)}
-	r := reconciletest.Search(t, c, &reconciletest.Options{Budget: time.Minute, SkipDrift: true, Known: known})
+	r := reconciletest.Search(t, c, &reconciletest.Options{Budget: 5 * time.Minute, SkipDrift: true, Known: known})
 	t.Logf("%v in %v\n%s", r, r.Elapsed, r.Failure)
 	return r
 }
