@@ -130,7 +130,8 @@ func tolerates(toleration object, taint string) bool {
 	return (key == taint || key == "") && (effect == "NoExecute" || effect == "")
 }
 
-// priorityOf returns the priority and the preemption policy of a class, if there is one: the real server refuses others.
+// priorityOf returns the priority and the preemption policy of a class, if there is one: the real server refuses
+// others.
 func priorityOf(
 	tables map[schema.GroupVersionResource]*table, class string,
 ) (priority int64, policy string, known bool) {

@@ -62,7 +62,8 @@ func (artifact) MediaType() (types.MediaType, error) { return types.OCIManifestS
 
 func (a artifact) LayerByDigest(v1.Hash) (partial.CompressedLayer, error) { return a.archive, nil }
 
-// pushCharts sends the charts in a folder, those of the names or all, to a registry, below charts/, where helm finds them by oci://.
+// pushCharts sends the charts in a folder, those of the names or all, to a registry, below charts/, where helm finds
+// them by oci://.
 func pushCharts(ctx context.Context, s settings, names []string, log io.Writer) error {
 	if s.registry == "" || s.into == "" {
 		return errors.New("want -into DIR, where the charts are, and -to REGISTRY")
@@ -75,36 +76,44 @@ func pushCharts(ctx context.Context, s settings, names []string, log io.Writer) 
 		if len(names) > 0 && !slices.Contains(names, filepath.Base(filepath.Dir(file))) {
 			continue
 		}
-		text, err := os.ReadFile(file)
-		if err != nil {
+		if err := pushChart(ctx, s, file, log); err != nil {
 			return err
 		}
-		var is struct{ Name, Version string }
-		if err := yaml.Unmarshal(text, &is); err != nil {
-			return err
-		}
-		archive, err := os.ReadFile(filepath.Join(s.into, is.Name+"-"+is.Version+".tgz"))
-		if err != nil {
-			return err
-		}
-		config, err := yaml.YAMLToJSON(text)
-		if err != nil {
-			return err
-		}
-		// A tag has no plus; helm looks for the version like this.
-		reference, err := name.NewTag(s.registry + "/charts/" + is.Name + ":" + strings.ReplaceAll(is.Version, "+", "_"))
-		if err != nil {
-			return err
-		}
-		image, err := newArtifact(config, archive)
-		if err != nil {
-			return err
-		}
-		credentials := remote.WithAuthFromKeychain(authn.DefaultKeychain)
-		if err := remote.Write(reference, image, remote.WithContext(ctx), credentials); err != nil {
-			return fmt.Errorf("pushing %s: %w", reference, err)
-		}
-		fmt.Fprintln(log, "oci://"+reference.String())
 	}
+	return nil
+}
+
+// pushChart sends the chart that a file describes.
+func pushChart(ctx context.Context, s settings, file string, log io.Writer) error {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	var is struct{ Name, Version string }
+	if err := yaml.Unmarshal(text, &is); err != nil {
+		return err
+	}
+	archive, err := os.ReadFile(filepath.Join(s.into, is.Name+"-"+is.Version+".tgz"))
+	if err != nil {
+		return err
+	}
+	config, err := yaml.YAMLToJSON(text)
+	if err != nil {
+		return err
+	}
+	// A tag has no plus; helm looks for the version like this.
+	reference, err := name.NewTag(s.registry + "/charts/" + is.Name + ":" + strings.ReplaceAll(is.Version, "+", "_"))
+	if err != nil {
+		return err
+	}
+	image, err := newArtifact(config, archive)
+	if err != nil {
+		return err
+	}
+	credentials := remote.WithAuthFromKeychain(authn.DefaultKeychain)
+	if err := remote.Write(reference, image, remote.WithContext(ctx), credentials); err != nil {
+		return fmt.Errorf("pushing %s: %w", reference, err)
+	}
+	fmt.Fprintln(log, "oci://"+reference.String())
 	return nil
 }
