@@ -73,6 +73,13 @@ func (s *Script) namespace() string {
 	return fmt.Sprintf("%s-%d", strings.TrimSuffix(filepath.Base(s.File), ".txt"), s.number)
 }
 
+// Again returns the script for another namespace, on a server where it has been played n times.
+func (s *Script) Again(n int) *Script {
+	again := *s
+	again.number += 10_000 * n
+	return &again
+}
+
 // World is a server that scripts run against.
 type World struct {
 	Config *rest.Config
