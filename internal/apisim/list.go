@@ -138,14 +138,25 @@ func (r *request) item(t *table, o *stored) ([]byte, error) {
 	return o.raw, nil
 }
 
+// listMeta is that of lists, with what older versions of apimachinery lack: the test kit runs with them, too.
+type listMeta struct {
+	metav1.ListMeta
+
+	ShardInfo *shardInfo `json:"shardInfo,omitempty"`
+}
+
+type shardInfo struct {
+	Selector string `json:"selector"`
+}
+
 func (l *listed) output(t *table, r *request) (*output, error) {
 	kind, version := t.res.Kind+"List", t.res.apiVersion()
 	if r.metadataOnly() {
 		kind, version = "PartialObjectMetadataList", metav1.SchemeGroupVersion.String()
 	}
-	meta := metav1.ListMeta{ResourceVersion: formatVersion(l.version), Continue: l.next}
+	meta := listMeta{ListMeta: metav1.ListMeta{ResourceVersion: formatVersion(l.version), Continue: l.next}}
 	if l.selector != "" {
-		meta.ShardInfo = &metav1.ShardInfo{Selector: l.selector}
+		meta.ShardInfo = &shardInfo{Selector: l.selector}
 	}
 	if l.remaining > 0 {
 		meta.RemainingItemCount = &l.remaining
