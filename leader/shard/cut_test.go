@@ -3,6 +3,7 @@ package shard_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/homeostat/homeostat/internal/proof/leaseapi"
 	"github.com/homeostat/homeostat/leader"
+	"github.com/homeostat/homeostat/leader/shard"
 )
 
 // cutting is a replica whose function, when a slot ends because of why, has a request cut
@@ -75,4 +77,41 @@ func TestAFencedMemberDoesNotRejoinWhileItsLastWritesMayArrive(t *testing.T) {
 		stop()
 		b.end()
 	})
+}
+
+// The next owner waits for the last requests itself: what happens to the last one
+// meanwhile, and to the record, changes nothing.
+func TestASlotIsTakenWhenItsLastRequestsCanNotArriveAnyMore(t *testing.T) {
+	for name, meanwhile := range map[string]func(x *fixture, a *leaseapi.Link){
+		"while its last owner lives": func(*fixture, *leaseapi.Link) {},
+		"when its last owner dies": func(_ *fixture, a *leaseapi.Link) {
+			a.Set(func(l *leaseapi.Link) { l.Fail = errors.New("dead") })
+		},
+		"when another client deletes the record": func(x *fixture, _ *leaseapi.Link) {
+			for slot := range 64 {
+				if name := fmt.Sprint("test-slot-", slot); x.free(name) {
+					x.api.Delete(name)
+				}
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(x *fixture) {
+				l := x.api.Link(1)
+				stop := x.cutting("a", l, shard.ErrMoved)
+				pass(10 * time.Second)
+				b := x.shards("b", nil)
+				pass(17 * time.Second) // five until it counts, and up to twelve since
+				x.Expect(x.read()).To(HaveLen(32), "they are cut off")
+				x.Expect(x.shares()).To(Equal(map[string]int{"a": 32}))
+				meanwhile(x, l)
+				pass(500 * time.Millisecond)
+				x.Expect(x.shares()).To(Equal(map[string]int{"a": 32}))
+				pass(5500 * time.Millisecond)
+				x.Expect(x.shares()).To(Equal(map[string]int{"a": 32, "b": 32}))
+				stop()
+				b.end()
+			})
+		})
+	}
 }

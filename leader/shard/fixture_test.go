@@ -65,6 +65,14 @@ func (x *fixture) released(name string) *coordinationv1.Lease {
 	return l
 }
 
+// free reports whether a record has no holder.
+func (x *fixture) free(name string) bool {
+	x.t.Helper()
+	l, err := x.api.Get(name)
+	x.Expect(err).NotTo(HaveOccurred())
+	return l.Spec.HolderIdentity == nil
+}
+
 // A shardReplica is one that runs. The fixture knows which slots are its.
 type shardReplica struct {
 	*shard.Shards

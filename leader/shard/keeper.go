@@ -117,6 +117,9 @@ func (k *keeper) due(now time.Time) time.Time {
 	for _, member := range k.view.members {
 		earlier(member.FreeAt(k.view.duration))
 	}
+	for _, until := range k.view.quiet {
+		earlier(until)
+	}
 	for _, since := range k.free {
 		earlier(since.Add(k.patience()))
 	}
@@ -194,11 +197,14 @@ func (k *keeper) plan(owners, members []string) plan {
 	return makePlan(owners, members)
 }
 
-// fill claims a free slot if it is assigned to this replica, or if its target
-// has not taken it for too long. In that case every replica claims it at once,
-// and compare-and-swap decides: several members that take nothing then cost no
-// more time than one. Shares are evened out later.
+// fill claims a free slot, once no request of its last owner can arrive any more, if it
+// is assigned to this replica, or if its target has not taken it for too long. In that
+// case every replica claims it at once, and compare-and-swap decides: several members
+// that take nothing then cost no more time than one. Shares are evened out later.
 func (k *keeper) fill(ctx context.Context, slot int, p *plan, now time.Time) {
+	if now.Before(k.view.quiet[slot]) {
+		return
+	}
 	since, waiting := k.free[slot]
 	if !waiting {
 		since, k.free[slot] = now, now

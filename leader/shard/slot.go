@@ -111,25 +111,17 @@ func (k *keeper) fault(slot int, ended bool, err error) error {
 	return fmt.Errorf("working on slot %d of %q: %w", slot, k.records.key(), err)
 }
 
-// giveBack releases a slot whose function has returned, once no request that was
-// cut off can arrive any more. A slot of a lost term needs no release: its
+// giveBack releases a slot whose function has returned; it may be taken once no request
+// that was cut off can arrive any more. A slot of a lost term needs no release: its
 // holder is known to have ended. Neither does a slot of a member that stops and
 // whose own Lease has to expire.
 func (k *keeper) giveBack(ctx context.Context, slot int, h *holding) {
 	h.cancel(nil)
-	quiet := k.quiet()
-	if k.over && (!errors.Is(context.Cause(ctx), leader.ErrStopping) || quiet > 0) {
+	if k.over && (!errors.Is(context.Cause(ctx), leader.ErrStopping) || k.quiet() > 0) {
 		delete(k.own, slot)
 		return
 	}
 	go func() {
-		if quiet > 0 {
-			k.sleep(ctx, quiet)
-		}
-		if k.quiet() > 0 && ctx.Err() != nil {
-			k.reports <- func() error { delete(k.own, slot); return nil }
-			return
-		}
 		err := k.release(ctx, slot, h.lease)
 		k.reports <- func() error {
 			delete(k.own, slot)
@@ -152,7 +144,7 @@ func (k *keeper) quiet() time.Duration { return max(0, k.member.CutUntil().Sub(k
 // replica, which takes the slot up again or leaves it with the membership.
 func (k *keeper) release(ctx context.Context, slot int, lease *coordinationv1.Lease) error {
 	for range record.ReleaseTries {
-		next := record.Released(lease, k.now())
+		next := record.ReleasedAfter(lease, k.quiet(), k.now())
 		k.leave(slot, next)
 		_, err := k.records.update(ctx, next)
 		if !apierrors.IsConflict(err) {

@@ -24,6 +24,7 @@ type view struct {
 
 	members      map[string]record.Observation // by name of the record
 	slots        []record.Observation
+	quiet        []time.Time     // until when released slots are not to be taken
 	unresponsive map[string]bool // members that did not take a slot assigned to them
 	last         []string        // the members that slots may go to
 	changed      time.Time       // when those last changed
@@ -38,6 +39,7 @@ func newView(r records, slots int, m *record.Member) *view {
 		renewal:      2*m.Timing.RetryPeriod + m.Timing.RequestTimeout,
 		members:      map[string]record.Observation{},
 		slots:        make([]record.Observation, slots),
+		quiet:        make([]time.Time, slots),
 		unresponsive: map[string]bool{},
 	}
 }
@@ -60,6 +62,9 @@ func (v *view) observe(lease *coordinationv1.Lease, deleted bool, now time.Time)
 				delete(v.unresponsive, holder) // it does take slots
 			}
 			v.slots[slot] = v.slots[slot].See(next, now)
+			if !deleted {
+				v.quiet[slot] = v.slots[slot].QuietUntil()
+			}
 		}
 	}
 }

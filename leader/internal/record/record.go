@@ -138,6 +138,25 @@ func Released(l *coordinationv1.Lease, now time.Time) *coordinationv1.Lease {
 	return next
 }
 
+// ReleasedAfter is [Released], but the replicas take l only after they have seen it for
+// quiet, within which requests of the holder may still arrive.
+func ReleasedAfter(l *coordinationv1.Lease, quiet time.Duration, now time.Time) *coordinationv1.Lease {
+	next := Released(l, now)
+	if quiet > 0 {
+		next.Spec.LeaseDurationSeconds = new(max(2, seconds(quiet)))
+	}
+	return next
+}
+
+// QuietUntil returns until when a Lease that was released is not to be taken; zero if it
+// is free or has a holder.
+func (o Observation) QuietUntil() time.Time {
+	if d := promised(o.Lease); o.Lease != nil && Holder(o.Lease) == "" && d > time.Second {
+		return o.Since.Add(d)
+	}
+	return time.Time{}
+}
+
 // seconds rounds up: the promise must not be shorter than the duration.
 func seconds(d time.Duration) int32 {
 	return int32((d + time.Second - 1) / time.Second)
