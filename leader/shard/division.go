@@ -212,53 +212,51 @@ func parseDivision(text string, slots int) (*division, error) {
 // member, the heaviest slot first. Then slots move from the heaviest member to the
 // lightest, until neither is far from the mean, or none can come closer to it.
 func planByWeight(owners, members []string, weights []float64) plan {
-	p := plan{members: slices.Sorted(slices.Values(members)), target: slices.Clone(owners), owned: map[string]int{}}
+	p := plan{target: slices.Clone(owners), owned: map[string]int{}}
 	if len(members) == 0 {
 		return p
 	}
-	load := map[string]float64{}
-	for _, m := range p.members {
-		load[m] = 0
-	}
-	total, free := 0.0, []*freeSlot(nil)
 	least := slices.Max(weights)/1000 + 1e-9 // what empty ranges weigh: they are shared out, too
-	weight := func(slot int) float64 { return weights[slot] + least }
-	for slot, owner := range owners {
-		if _, ok := load[owner]; ok {
-			load[owner] += weight(slot)
-		} else if owner != unowned {
-			continue
-		} else {
-			free = append(free, &freeSlot{slot, weight(slot)})
+	b := balance{
+		shares: sharesOf(owners, members), load: make([]float64, len(members)),
+		weight: func(slot int) float64 { return weights[slot] + least },
+	}
+	for m, of := range b.slots {
+		for _, slot := range of {
+			b.load[m] += b.weight(slot)
 		}
-		total += weight(slot)
 	}
-	slices.SortFunc(free, func(a, b *freeSlot) int {
-		return cmp.Or(cmp.Compare(b.weight, a.weight), cmp.Compare(a.slot, b.slot))
-	})
-	for _, f := range free {
-		to := p.lightest(load)
-		p.target[f.slot] = to
-		load[to] += f.weight
+	total := 0.0
+	for slot, owner := range owners {
+		if _, member := slices.BinarySearch(b.members, owner); member || owner == unowned {
+			total += b.weight(slot)
+		}
 	}
-	mean := total / float64(len(members))
-	for p.moveByWeight(load, weight, mean) {
+	slices.SortStableFunc(b.free, func(x, y int) int { return cmp.Compare(b.weight(y), b.weight(x)) })
+	for _, slot := range b.free {
+		to := b.lightest()
+		b.give(slot, to)
+		b.load[to] += b.weight(slot)
 	}
+	for b.even(total / float64(len(members))) {
+	}
+	b.write(p.target)
 	return p
 }
 
-// freeSlot is a slot without owner. Pointers to it are sorted: code that sorts structs is
-// large.
-type freeSlot struct {
-	slot   int
-	weight float64
+// balance is shares with their weights.
+type balance struct {
+	shares
+
+	load   []float64 // of each member
+	weight func(slot int) float64
 }
 
 // lightest returns the member with the least load; of equal ones the first by name.
-func (p *plan) lightest(load map[string]float64) string {
-	least := p.members[0]
-	for _, m := range p.members {
-		if load[m] < load[least] {
+func (b *balance) lightest() int {
+	least := 0
+	for m, load := range b.load {
+		if load < b.load[least] {
 			least = m
 		}
 	}
@@ -272,31 +270,33 @@ const (
 	light = 0.5
 )
 
-// moveByWeight plans one slot from the heaviest member to the lightest, that which makes
+// even moves one slot from the heaviest member to the lightest, that which makes
 // them most equal. It reports false if both are near the mean or none is light enough.
-func (p *plan) moveByWeight(load map[string]float64, weight func(int) float64, mean float64) bool {
-	most, least := p.members[0], p.lightest(load)
-	for _, m := range p.members {
-		if load[m] > load[most] {
+func (b *balance) even(mean float64) bool {
+	most, least := 0, b.lightest()
+	for m, load := range b.load {
+		if load > b.load[most] {
 			most = m
 		}
 	}
-	if load[most] <= heavy*mean && load[least] >= light*mean {
+	if b.load[most] <= heavy*mean && b.load[least] >= light*mean {
 		return false
 	}
-	difference := (load[most] - load[least]) * (1 - 1e-6) // sums are rounded: a slot must not go to and fro
+	difference := (b.load[most] - b.load[least]) * (1 - 1e-6) // sums are rounded: a slot must not go to and fro
 	best, closest := -1, math.Inf(1)
-	for slot, owner := range p.target {
-		w := weight(slot)
-		if far := math.Abs(w - difference/2); owner == most && w < difference && far < closest {
-			best, closest = slot, far
+	for at, slot := range b.slots[most] {
+		w := b.weight(slot)
+		far := math.Abs(w - difference/2)
+		if w < difference && (far < closest || far == closest && slot < b.slots[most][best]) {
+			best, closest = at, far
 		}
 	}
 	if best < 0 {
 		return false
 	}
-	p.target[best] = least
-	load[most] -= weight(best)
-	load[least] += weight(best)
+	moved := b.weight(b.slots[most][best])
+	b.move(most, best, least)
+	b.load[most] -= moved
+	b.load[least] += moved
 	return true
 }

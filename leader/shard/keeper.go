@@ -14,8 +14,12 @@ import (
 	"github.com/homeostat/homeostat/leader/internal/record"
 )
 
-// maxRequests bounds the requests that a keeper has under way.
-const maxRequests = 16
+// maxRequests bounds the requests that a keeper has under way, and maxPending what it
+// notes before it decides.
+const (
+	maxRequests = 16
+	maxPending  = 256
+)
 
 // keeper takes and releases slots during one term of the membership. One
 // goroutine decides; requests and functions run in their own goroutines and
@@ -26,6 +30,7 @@ type keeper struct {
 	fn      func(ctx context.Context, slot int) error
 	self    string // the holder of this term
 	watcher *watcher
+	planner planner
 
 	own     map[int]*holding
 	claims  map[int]bool         // slots with a claim under way; they count as owned
@@ -44,8 +49,9 @@ func newKeeper(s *Shards, fn func(ctx context.Context, slot int) error) *keeper 
 		fn:     fn,
 		self:   s.elector.Status().Identity,
 		watcher: &watcher{
-			records: s.records, timing: s.member.Timing, updates: make(chan update), relist: make(chan struct{}, 1),
+			records: s.records, timing: s.member.Timing, updates: make(chan update, maxPending), relist: make(chan struct{}, 1),
 		},
+		planner: planner{ranges: s.ranges},
 		own:     map[int]*holding{},
 		claims:  map[int]bool{},
 		busy:    map[string]bool{},
@@ -94,12 +100,29 @@ func (k *keeper) wait(ctx context.Context) error {
 	select {
 	case <-done:
 	case report := <-k.reports:
-		return report()
+		return errors.Join(report(), k.drain())
 	case u := <-k.watcher.updates:
 		k.update(u)
 	case <-timer.C():
 	}
-	return nil
+	return k.drain()
+}
+
+// drain notes what else has happened: one decision about all of it costs as much as one
+// about each.
+func (k *keeper) drain() error {
+	var errs []error
+	for range maxPending {
+		select {
+		case report := <-k.reports:
+			errs = append(errs, report())
+		case u := <-k.watcher.updates:
+			k.update(u)
+		default:
+			return errors.Join(errs...)
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // due returns when to decide again if nothing happens: when a lease expires,
@@ -166,7 +189,7 @@ func (k *keeper) decide(ctx context.Context) {
 	for slot := range k.claims {
 		owners[slot] = k.self
 	}
-	p := k.plan(owners, k.view.assignable(now))
+	p := k.planner.plan(owners, k.view.assignable(now))
 	settled := now.Sub(k.view.changed) >= k.options.Settle
 	for slot, owner := range owners {
 		h := k.own[slot]
@@ -187,14 +210,6 @@ func (k *keeper) decide(ctx context.Context) {
 			delete(k.free, slot)
 		}
 	}
-}
-
-// plan returns the intended owners.
-func (k *keeper) plan(owners, members []string) plan {
-	if k.ranges != nil {
-		return k.ranges.plan(owners, members)
-	}
-	return makePlan(owners, members)
 }
 
 // fill claims a free slot, once no request of its last owner can arrive any more, if it

@@ -1,7 +1,6 @@
 package shard
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 )
@@ -9,49 +8,84 @@ import (
 // plan is the intended owner of each slot. All replicas compute the same plan
 // from the same records.
 type plan struct {
-	members        []string
 	target         []string       // by slot
 	owned          map[string]int // the number of slots that each member has
-	share          map[string]int // the number that each is to have
 	floor, ceiling int            // of a fair share
 }
 
-// makePlan returns the plan for the present owners. Owners that are not members
+// planner makes the plans of a keeper. It retains what is costly to compute: the scores
+// of the members, and the last plan, since most of what a watch brings changes neither
+// an owner nor the members. It is not safe for concurrent use.
+type planner struct {
+	ranges divider // nil if slots are no ranges
+	scores map[string][]uint64
+
+	owners, members []string // of the last plan
+	last            plan
+}
+
+// plan returns the intended owners. The arguments are retained; only owned of the result
+// may be modified.
+func (r *planner) plan(owners, members []string) plan {
+	if r.owners == nil || !slices.Equal(owners, r.owners) || !slices.Equal(members, r.members) {
+		r.owners, r.members = owners, members
+		if r.ranges != nil {
+			r.last = r.ranges.plan(owners, members)
+		} else {
+			r.last = r.byCount(owners, members)
+		}
+	}
+	p := r.last
+	p.owned = maps.Clone(p.owned)
+	return p
+}
+
+// byCount returns the plan for the present owners. Owners that are not members
 // keep their slots until they release them. The shares of the members differ by
 // one at most, and no more slots move from one live member to another than that
 // takes.
 //
 // An unowned slot goes to the member with the highest rendezvous score among
 // those below the fair share.
-func makePlan(owners, members []string) plan {
-	p := plan{target: slices.Clone(owners), share: map[string]int{}, owned: map[string]int{}}
+func (r *planner) byCount(owners, members []string) plan {
+	p := plan{target: slices.Clone(owners), owned: map[string]int{}}
 	if len(members) == 0 {
 		return p
 	}
-	p.members = slices.Sorted(slices.Values(members))
-	for _, m := range p.members {
-		p.share[m] = 0
+	s := sharesOf(owners, members)
+	scores := r.scoresOf(s.members, len(owners))
+	divided := len(s.free)
+	for m, of := range s.slots {
+		p.owned[s.members[m]] = len(of)
+		divided += len(of)
 	}
-	divided := 0 // slots that the members divide among themselves
-	for _, owner := range owners {
-		if _, ok := p.share[owner]; ok {
-			p.share[owner]++
-			divided++
-		} else if owner == unowned {
-			divided++
-		}
+	p.floor = divided / len(members)
+	p.ceiling = p.floor + min(1, divided%len(members))
+	for _, slot := range s.free {
+		s.give(slot, s.preferred(slot, scores, p.floor, p.ceiling))
 	}
-	p.floor = divided / len(p.members)
-	p.ceiling = p.floor + min(1, divided%len(p.members))
-	p.owned = maps.Clone(p.share)
-	for slot, owner := range owners {
-		if owner == unowned {
-			p.assign(slot)
-		}
+	for s.even(scores, p.floor, p.ceiling) {
 	}
-	for p.move() {
-	}
+	s.write(p.target)
 	return p
+}
+
+// scoresOf returns the rendezvous scores of members, by their number and the slot.
+func (r *planner) scoresOf(members []string, slots int) [][]uint64 {
+	scores, all := map[string][]uint64{}, make([][]uint64, len(members))
+	for m, member := range members {
+		identity := identityOf(member)
+		of := r.scores[identity]
+		if of == nil {
+			of = make([]uint64, slots)
+			for slot := range of {
+				of[slot] = preference(identity, slot)
+			}
+		}
+		scores[identity], all[m] = of, of
+	}
+	r.scores = scores
+	return all
 }
 
 // isGreedy reports whether one more slot for member would be one too many while
@@ -70,39 +104,86 @@ func (p *plan) isGreedy(member string) bool {
 	return false
 }
 
-// assign plans an unowned slot.
-func (p *plan) assign(slot int) {
-	for _, limit := range []int{p.floor, p.ceiling} {
-		best, score := unowned, uint64(0)
-		for _, m := range p.members {
-			if s := preference(identityOf(m), slot); p.share[m] < limit && (best == unowned || s > score) {
-				best, score = m, s
-			}
-		}
-		if best != unowned {
-			p.target[slot] = best
-			p.share[best]++
-			return
-		}
-	}
+// shares are the slots of each member.
+type shares struct {
+	members []string // sorted
+	slots   [][]int  // by the number of the member, ascending until one moves
+	free    []int    // without owner, ascending
 }
 
-// move plans one slot from the member with the most to the one with the fewest.
-// It reports false if all shares are fair.
-func (p *plan) move() bool {
-	byShare := func(a, b string) int { return cmp.Compare(p.share[a], p.share[b]) }
-	most, fewest := slices.MaxFunc(p.members, byShare), slices.MinFunc(p.members, byShare)
-	if p.share[most] <= p.ceiling && p.share[fewest] >= p.floor {
-		return false
+// sharesOf returns what members have now. Slots of others are left out.
+func sharesOf(owners, members []string) shares {
+	s := shares{members: slices.Sorted(slices.Values(members)), slots: make([][]int, len(members))}
+	number := make(map[string]int, len(members))
+	for m, member := range s.members {
+		number[member] = m
 	}
-	best, score := -1, uint64(0)
-	for slot, owner := range p.target {
-		if s := preference(identityOf(fewest), slot); owner == most && (best < 0 || s > score) {
-			best, score = slot, s
+	for slot, owner := range owners {
+		if m, ok := number[owner]; ok {
+			s.give(slot, m)
+		} else if owner == unowned {
+			s.free = append(s.free, slot)
 		}
 	}
-	p.target[best] = fewest
-	p.share[most]--
-	p.share[fewest]++
+	return s
+}
+
+func (s *shares) give(slot, member int) { s.slots[member] = append(s.slots[member], slot) }
+
+// move gives the slot at an index of a member's to another member.
+func (s *shares) move(from, at, to int) {
+	slot := s.slots[from][at]
+	s.slots[from] = slices.Delete(s.slots[from], at, at+1)
+	s.give(slot, to)
+}
+
+// preferred returns the member with the highest score for a slot among those below the
+// first limit, or else below the second; there is one.
+func (s *shares) preferred(slot int, scores [][]uint64, limits ...int) int {
+	best := -1
+	for _, limit := range limits {
+		for m, of := range s.slots {
+			if len(of) < limit && (best < 0 || scores[m][slot] > scores[best][slot]) {
+				best = m
+			}
+		}
+		if best >= 0 {
+			break
+		}
+	}
+	return best
+}
+
+// even moves one slot from the member with the most to the one with the fewest, that
+// which the latter has the highest score for. It reports false if all shares are fair.
+func (s *shares) even(scores [][]uint64, floor, ceiling int) bool {
+	most, fewest := 0, 0
+	for m, of := range s.slots {
+		if len(of) > len(s.slots[most]) {
+			most = m
+		}
+		if len(of) < len(s.slots[fewest]) {
+			fewest = m
+		}
+	}
+	if len(s.slots[most]) <= ceiling && len(s.slots[fewest]) >= floor {
+		return false
+	}
+	best, score := 0, scores[fewest]
+	for at, slot := range s.slots[most] {
+		if score[slot] > score[s.slots[most][best]] {
+			best = at
+		}
+	}
+	s.move(most, best, fewest)
 	return true
+}
+
+// write sets the owners of the members' slots.
+func (s *shares) write(target []string) {
+	for m, of := range s.slots {
+		for _, slot := range of {
+			target[slot] = s.members[m]
+		}
+	}
 }
