@@ -14,7 +14,9 @@ import (
 
 	"github.com/spf13/cobra"
 	"go.etcd.io/etcd/server/v3/etcdmain"
+	"k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/component-base/cli"
+	"k8s.io/component-base/featuregate"
 	_ "k8s.io/component-base/logs/json/register"
 	_ "k8s.io/component-base/metrics/prometheus/clientgo"
 	_ "k8s.io/component-base/metrics/prometheus/version"
@@ -33,7 +35,13 @@ usage: controlplane [run] [flags]           start one and run it in the foregrou
        controlplane COMPONENT [flags]       run one component: etcd, kube-apiserver, kube-controller-manager,
                                             kube-scheduler
        controlplane kubectl [arguments]     talk to the one of $KUBECONFIG
+
+The API server of run has the feature gate ShardedListAndWatch on, if its version has the gate; to switch it off:
+-flag=kube-apiserver:--feature-gates=ShardedListAndWatch=false
 `
+
+// gates are of the API server, alpha features that are tested against. A version that does not know one has it not.
+var gates = []featuregate.Feature{"ShardedListAndWatch"}
 
 func main() {
 	command, args := "run", os.Args[1:]
@@ -105,6 +113,7 @@ func run(args []string, in io.Reader, out, log io.Writer) error {
 	if err != nil {
 		return err
 	}
+	o.Flags[supervisor.APIServer] = append(switchedOn(), o.Flags[supervisor.APIServer]...) // the last one counts
 	o.Ready = func(kubeconfig string) { _, _ = fmt.Fprintf(out, "export KUBECONFIG=%s\n", kubeconfig) }
 	s, err := supervisor.New(o)
 	if err != nil {
@@ -123,4 +132,15 @@ func run(args []string, in io.Reader, out, log io.Writer) error {
 		}()
 	}
 	return s.Run(ctx)
+}
+
+// switchedOn returns the API server's flags for gates.
+func switchedOn() (flags []string) {
+	known := feature.DefaultMutableFeatureGate.GetAll()
+	for _, gate := range gates {
+		if _, ok := known[gate]; ok {
+			flags = append(flags, fmt.Sprintf("--feature-gates=%s=true", gate))
+		}
+	}
+	return flags
 }
