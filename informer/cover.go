@@ -21,8 +21,17 @@ type cover struct {
 
 	// store.writing guards what follows, and changes of all above.
 	filling *filling
-	// until is the resourceVersion with which late ends.
-	until string
+	// beside are the lists beside the watch that it has not caught up with.
+	beside []listing
+	// asked is the part of set that the list of the watch under way brings, or the
+	// last one has brought: not what was removed since it began, and came back.
+	asked keyspace.Set
+}
+
+// listing is a list of some shards at a resourceVersion.
+type listing struct {
+	set keyspace.Set
+	rv  string
 }
 
 // filling is a part of the set that is being listed beside the watch.
@@ -31,8 +40,8 @@ type filling struct {
 	// deleted has the resourceVersion of deletions that the watch has brought: the
 	// list may be older.
 	deleted map[types.NamespacedName]string
-	// done says that a list of the watch itself has brought all of it.
-	done bool
+	// lists are those of the watch itself meanwhile.
+	lists []listing
 }
 
 func (c *cover) partial() bool { return c.set.Load() != nil }
@@ -67,6 +76,9 @@ func (c *cover) wanted() keyspace.Set {
 	return keyspace.Whole()
 }
 
+// common returns what is in both sets.
+func common(a, b keyspace.Set) keyspace.Set { return a.Minus(a.Minus(b)) }
+
 // missing returns what of set has not been listed.
 func (c *cover) missing(set keyspace.Set) keyspace.Set {
 	if complete := c.complete.Load(); complete != nil {
@@ -79,10 +91,14 @@ func (c *cover) missing(set keyspace.Set) keyspace.Set {
 func (c *cover) change(set keyspace.Set) {
 	var complete keyspace.Set
 	if before := c.complete.Load(); before != nil {
-		complete = before.Minus(before.Minus(set))
+		complete = common(*before, set)
 	}
 	c.set.Store(&set)
 	c.complete.Store(&complete)
+	c.asked = common(c.asked, set)
+	for n := range c.beside {
+		c.beside[n].set = common(c.beside[n].set, set)
+	}
 	if c.filling != nil && !set.Includes(c.filling.set) {
 		c.filling = nil
 	}
@@ -93,30 +109,53 @@ func (c *cover) fill(set keyspace.Set) {
 	c.filling = &filling{set: set, deleted: map[types.NamespacedName]string{}}
 }
 
-// filled ends that: what the watch brings up to rv may be older than what is stored.
-// The caller holds store.writing.
-func (c *cover) filled(rv string) {
+// left returns what of the part has to be taken from a list at rv: what a list of the
+// watch has not brought at least as new. The caller holds store.writing.
+func (f *filling) left(rv string) keyspace.Set {
+	left := f.set
+	for _, list := range f.lists {
+		if !older(list.rv, rv) {
+			left = left.Minus(list.set)
+		}
+	}
+	return left
+}
+
+// filled ends that: what the watch brings up to rv may be older than what is stored of
+// set. The caller holds store.writing.
+func (c *cover) filled(set keyspace.Set, rv string) {
 	addComplete(c, c.filling.set)
 	c.filling = nil
-	if older(c.until, rv) {
-		c.until = rv
-	}
+	c.beside = append(c.beside, listing{set, rv})
 	c.late.Store(true)
+}
+
+// caughtUp notes that the watch has come to rv. The caller holds store.writing.
+func (c *cover) caughtUp(rv string) {
+	c.beside = slices.DeleteFunc(c.beside, func(list listing) bool { return !older(rv, list.rv) })
+	c.late.Store(len(c.beside) > 0)
+}
+
+// outdated reports whether a state of an object at rv is older than a list beside the
+// watch that would have had it. The caller holds store.writing.
+func (c *cover) outdated(key types.NamespacedName, rv string) bool {
+	return key.Namespace != "" && slices.ContainsFunc(c.beside, func(list listing) bool {
+		return older(rv, list.rv) && keyspace.Has(list.set, key.Namespace)
+	})
 }
 
 // addComplete notes that a part of the set has been listed.
 func addComplete(c *cover, set keyspace.Set) {
-	complete := keyspace.Union(*c.complete.Load(), set)
-	complete = complete.Minus(complete.Minus(c.wanted()))
+	complete := common(keyspace.Union(*c.complete.Load(), set), c.wanted())
 	c.complete.Store(&complete)
 }
 
-// listed notes that a list of the watch has brought set. The caller holds
-// store.writing.
-func (c *cover) listed(set keyspace.Set) {
-	addComplete(c, set)
-	if c.filling != nil && set.Includes(c.filling.set) {
-		c.filling.done = true
+// listed notes that a list of the watch has brought what it asked for, at rv. The
+// caller holds store.writing.
+func (c *cover) listed(rv string) {
+	addComplete(c, c.asked)
+	if c.filling != nil {
+		c.filling.lists = append(c.filling.lists, listing{c.asked, rv})
 	}
 }
 
@@ -138,88 +177,67 @@ func (c *cover) whole() {
 	c.set.Store(nil)
 	c.complete.Store(nil)
 	c.late.Store(false)
-	c.filling, c.until = nil, ""
+	c.filling, c.beside, c.asked = nil, nil, nil
+}
+
+// ask begins a list of the watch, and returns the shards that it is to bring.
+func (s *store[T]) ask() keyspace.Set {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	s.shards.asked = s.shards.wanted()
+	return s.shards.asked
 }
 
 // fill stores what a list beside the watch has brought at rv, as far as the cache is
 // not newer, delivers it, and reports whether the part is still wanted.
 func (s *store[T]) fill(set keyspace.Set, items []*item[T], rv string) bool {
-	sortItems(items)
 	s.writing.Lock()
 	f := s.shards.filling
 	if f == nil || !f.set.Includes(set) { // it was removed, or all that was before
 		s.writing.Unlock()
 		return false
 	}
-	if !f.done {
-		newest := items[:0]
-		for _, it := range items {
-			_, again := f.deleted[it.key]
-			deleted := again && older(it.object.GetResourceVersion(), f.deleted[it.key])
-			if c := (change[T]{s.table.get(it.key), it}); !deleted && !c.isBack() && f.admits(it.key) {
-				newest = append(newest, it)
-			}
-		}
-		s.publishList(func(of string) bool { return keyspace.Has(f.set, of) }, s.withCached(f.set, newest), false, nil)
-	}
-	s.shards.filled(rv)
+	left := f.left(rv)
+	within := func(of string) bool { return of != "" && keyspace.Has(left, of) } // each list has those without one
+	items = slices.DeleteFunc(items, func(it *item[T]) bool {
+		rv, again := f.deleted[it.key]
+		return !within(it.key.Namespace) || again && older(it.object.GetResourceVersion(), rv)
+	})
+	items = s.newest(items, within, rv)
+	sortItems(items)
+	s.publishList(within, items, false, nil)
+	s.shards.filled(left, rv)
 	s.writing.Unlock()
 	s.delivery.run()
 	return true
 }
 
-// admits reports whether key is of the part that is filled: a server that does not
-// know shards lists more.
-func (f *filling) admits(key types.NamespacedName) bool {
-	return key.Namespace != "" && keyspace.Has(f.set, key.Namespace)
-}
-
-// withCached returns items, and the cached ones of set that are not among them, sorted.
-// The caller holds writing.
-func (s *store[T]) withCached(set keyspace.Set, items []*item[T]) []*item[T] {
-	listed := make(map[types.NamespacedName]bool, len(items))
-	for _, it := range items {
-		listed[it.key] = true
-	}
-	for _, it := range s.latest.Load().root.appendItems(nil) {
-		if keyspace.Has(set, it.key.Namespace) && !listed[it.key] {
-			items = append(items, it)
-		}
-	}
-	sortItems(items)
-	return items
-}
-
-// listing is what a list of the watch was: of which shards, and at which
-// resourceVersion.
-type listing struct {
-	set keyspace.Set
-	rv  string
-}
-
-// replaceShards makes a list of the watch the whole content of its shards, delivers
-// what that changes, and then calls done.
-func (s *store[T]) replaceShards(list listing, items []*item[T], initial bool, done func()) {
+// replaceShards makes the list of the watch that is under way, at rv, the whole content
+// of its shards, delivers what that changes, and then calls done.
+func (s *store[T]) replaceShards(rv string, items []*item[T], initial bool, done func()) {
 	for _, it := range items {
 		s.identity.learnKind(it.object)
 	}
 	s.writing.Lock()
-	within := func(of string) bool { return keyspace.Has(list.set, of) && s.shards.admits(of) }
+	s.shards.caughtUp(rv)
+	asked := s.shards.asked
+	within := func(of string) bool { return keyspace.Has(asked, of) && s.shards.admits(of) }
 	items = slices.DeleteFunc(items, func(it *item[T]) bool { return !within(it.key.Namespace) })
-	items = s.newest(items, within, list.rv)
+	if s.shards.isLate() {
+		items = slices.DeleteFunc(s.newest(items, within, rv), func(it *item[T]) bool {
+			return s.isPast(change[T]{s.table.get(it.key), it})
+		})
+	}
 	sortItems(items)
 	s.publishList(within, items, initial, done)
-	s.shards.listed(list.set)
+	s.shards.listed(rv)
 	s.writing.Unlock()
 	s.delivery.run()
 }
 
 // newest returns items, which were listed at rv, with the cached ones instead that are
-// newer: a list beside the watch may have been. The caller holds writing.
+// newer. The caller holds writing.
 func (s *store[T]) newest(items []*item[T], within func(string) bool, rv string) []*item[T] {
-	if !s.shards.isLate() {
-		return items
-	}
 	listed := make(map[types.NamespacedName]bool, len(items))
 	for n, it := range items {
 		listed[it.key] = true
@@ -235,6 +253,12 @@ func (s *store[T]) newest(items []*item[T], within func(string) bool, rv string)
 	return items
 }
 
+// isPast reports whether a change would bring back what was before a list beside the
+// watch: an earlier state, or an object that is deleted. The caller holds writing.
+func (s *store[T]) isPast(c change[T]) bool {
+	return c.isBack() || c.old == nil && s.shards.outdated(c.it.key, c.it.object.GetResourceVersion())
+}
+
 // caughtUp notes that the watch has come to rv.
 func (s *store[T]) caughtUp(rv string) {
 	if !s.shards.late.Load() {
@@ -242,8 +266,5 @@ func (s *store[T]) caughtUp(rv string) {
 	}
 	s.writing.Lock()
 	defer s.writing.Unlock()
-	if !older(rv, s.shards.until) {
-		s.shards.late.Store(false)
-		s.shards.until = ""
-	}
+	s.shards.caughtUp(rv)
 }

@@ -18,6 +18,7 @@ func filled(t *testing.T) (g *WithT, s *store[*corev1.ConfigMap]) {
 	s.shards.divide()
 	s.shards.change(keyspace.Whole())
 	s.shards.fill(keyspace.Whole())
+	s.ask()
 	return NewWithT(t), s
 }
 
@@ -71,13 +72,13 @@ func TestAWatchThatIsBehindAListDoesNotBringBackWhatWasBefore(t *testing.T) {
 func TestAListOfTheWatchThatIsOlderKeepsWhatIsNewer(t *testing.T) {
 	g, s := filled(t)
 	s.fill(keyspace.Whole(), items(configMapAt("x", 8), configMapAt("y", 8), configMapAt("z", 5)), "9")
-	s.replaceShards(listing{keyspace.Whole(), "7"}, items(configMapAt("x", 6)), false, nil)
+	s.replaceShards("7", items(configMapAt("x", 6)), false, nil)
 	g.Expect(content(s)).To(Equal([]string{"x@8", "y@8"}), "z was deleted before 7")
 }
 
 func TestAListBesideTheWatchIsNotNeededAfterOneOfTheWatch(t *testing.T) {
 	g, s := filled(t)
-	s.replaceShards(listing{keyspace.Whole(), "7"}, items(configMapAt("x", 6)), false, nil)
+	s.replaceShards("7", items(configMapAt("x", 6)), false, nil)
 	g.Expect(s.fill(keyspace.Whole(), items(configMapAt("x", 3), configMapAt("y", 3)), "4")).To(BeTrue())
 	g.Expect(content(s)).To(Equal([]string{"x@6"}), "y was deleted before 7")
 }
@@ -88,4 +89,73 @@ func TestAListOfShardsThatWereRemovedIsGivenUp(t *testing.T) {
 	s.shards.change(keyspace.Whole()) // they came back, and are listed by another call
 	g.Expect(s.fill(keyspace.Whole(), items(configMapAt("x", 3)), "4")).To(BeFalse())
 	g.Expect(content(s)).To(BeEmpty())
+}
+
+func TestAListOfTheWatchThatIsOlderDoesNotReplaceOneBesideIt(t *testing.T) {
+	g, s := filled(t)
+	s.ask()
+	s.replaceShards("7", items(configMapAt("x", 6), configMapAt("z", 5)), false, nil)
+	g.Expect(s.fill(keyspace.Whole(), items(configMapAt("x", 8), configMapAt("y", 8)), "9")).To(BeTrue())
+	g.Expect(content(s)).To(Equal([]string{"x@8", "y@8"}), "z was deleted before 9")
+}
+
+func TestAListOfTheWatchThatIsOlderDoesNotBringBackWhatWasDeleted(t *testing.T) {
+	g, s := filled(t)
+	s.ask()
+	s.fill(keyspace.Whole(), items(configMapAt("y", 8)), "9")
+	s.replaceShards("7", items(configMapAt("x", 6), configMapAt("y", 6)), false, nil)
+	g.Expect(content(s)).To(Equal([]string{"y@8"}), "x was deleted before 9")
+	s.caughtUp("9")
+	s.put(itemOf(configMapAt("x", 10)))
+	g.Expect(content(s)).To(Equal([]string{"x@10", "y@8"}))
+}
+
+func TestAListBesideTheWatchRemovesWhatTheWatchHasBroughtBefore(t *testing.T) {
+	g, s := filled(t)
+	s.put(itemOf(configMapAt("x", 3)))
+	s.put(itemOf(configMapAt("y", 3)))
+	s.put(itemOf(configMapAt("z", 10)))
+	none := configMapAt("none", 3)
+	none.Namespace = ""
+	s.put(itemOf(none))
+	s.fill(keyspace.Whole(), items(configMapAt("y", 3)), "9")
+	g.Expect(content(s)).To(Equal([]string{"none@3", "y@3", "z@10"}), "x was deleted before 9, and z is newer")
+}
+
+func TestAWatchThatIsBehindAListDoesNotBringBackWhatWasDeleted(t *testing.T) {
+	g, s := filled(t)
+	s.fill(keyspace.Whole(), items(configMapAt("y", 3)), "9")
+	s.put(itemOf(configMapAt("x", 3)))
+	g.Expect(content(s)).To(Equal([]string{"y@3"}), "x was deleted before 9")
+	s.put(itemOf(configMapAt("z", 10)))
+	s.caughtUp("10")
+	s.put(itemOf(configMapAt("x", 11)))
+	g.Expect(content(s)).To(Equal([]string{"x@11", "y@3", "z@10"}))
+}
+
+// What the watch brings of shards that were listed by itself counts.
+func TestAWatchIsBehindInTheShardsOfAListOnly(t *testing.T) {
+	g, s := filled(t)
+	s.shards.change(keyspace.Set{})
+	s.shards.change(keyspace.Whole())
+	s.ask()
+	s.replaceShards("2", nil, false, nil)
+	of := keyspace.Of("a")
+	s.shards.fill(keyspace.Set{{First: 0, Last: of - 1}})
+	s.fill(keyspace.Set{{First: 0, Last: of - 1}}, nil, "9")
+	s.put(itemOf(configMapAt("x", 3)))
+	g.Expect(content(s)).To(Equal([]string{"x@3"}))
+}
+
+func TestShardsThatComeBackDuringAListOfTheWatchAreNotThoseItHas(t *testing.T) {
+	g, s := filled(t)
+	s.ask()
+	s.shards.change(keyspace.Set{}) // what comes of them meanwhile is left out
+	s.shards.change(keyspace.Whole())
+	s.shards.fill(keyspace.Whole())
+	s.replaceShards("7", nil, false, nil)
+	g.Expect(s.shards.missing(keyspace.Whole())).To(Equal(keyspace.Whole()))
+	s.fill(keyspace.Whole(), items(configMapAt("x", 3)), "5")
+	g.Expect(content(s)).To(Equal([]string{"x@3"}))
+	g.Expect(s.shards.missing(keyspace.Whole())).To(BeEmpty())
 }

@@ -36,8 +36,9 @@ type partial[T Object] struct {
 	list  func(ctx context.Context, s *specReader[T], opts metav1.ListOptions) (runtime.Object, error)
 	watch func(ctx context.Context, s *specReader[T], opts metav1.ListOptions) (watch.Interface, error)
 	keep  func() wire.Keep
-	// replace makes a list of the watch the whole content of its shards.
-	replace func(list listing, items []*item[T], initial bool, done func())
+	// replace makes the list of the watch that is under way the whole content of its
+	// shards.
+	replace func(rv string, items []*item[T], initial bool, done func())
 }
 
 // divided has the functions of partial.

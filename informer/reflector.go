@@ -48,7 +48,7 @@ type reflectorStore[T Object] struct {
 	// The reflector's goroutine alone uses what follows.
 	// pending stores the last list; nil once that is done.
 	pending func()
-	// asked is the shards of the list under way, or of the last one.
+	// asked is the shards that the list under way, or the last one, has asked for.
 	asked keyspace.Set
 	// streamed has the specs of the objects of a streaming list until it is stored.
 	streamed map[any]wire.Fingerprint
@@ -112,7 +112,7 @@ func (r *reflectorStore[T]) ListWithContext(ctx context.Context, opts metav1.Lis
 	}
 	defer r.lists.end()
 	if opts.Continue == "" {
-		r.asked = r.feed.store.shards.wanted()
+		r.asked = r.feed.store.ask()
 	}
 	r.selectShards(&opts, r.asked)
 	r.progress.begin(phaseList)
@@ -149,14 +149,14 @@ func (r *reflectorStore[T]) ListWithContext(ctx context.Context, opts metav1.Lis
 // list fails, as a plain list may succeed.
 func (r *reflectorStore[T]) WatchWithContext(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
 	set := r.feed.store.shards.wanted()
-	r.selectShards(&opts, set)
 	phase := phaseWatch
 	if opts.SendInitialEvents != nil && *opts.SendInitialEvents {
 		if r.progress.cannotStream() {
 			return nil, errNoBookmark
 		}
-		phase, r.asked = phaseStream, set
+		phase, set = phaseStream, r.feed.store.ask()
 	}
+	r.selectShards(&opts, set)
 	r.progress.begin(phase)
 	r.streamed = map[any]wire.Fingerprint{}
 	w, err := openInTime(ctx, r.feed.options, func(ctx context.Context) (watch.Interface, error) {
@@ -310,7 +310,6 @@ func (r *reflectorStore[T]) Replace(list []any, rv string) error {
 		items = append(items, it)
 	}
 	r.streamed = nil
-	asked := listing{set: r.asked, rv: rv}
 	r.pending = func() {
 		initial, done := !r.progress.synced.Load(), func() {
 			r.feed.marks.advance(r.source.namespace, rv, true)
@@ -319,7 +318,7 @@ func (r *reflectorStore[T]) Replace(list []any, rv string) error {
 			r.watched.streamed()
 		}
 		if r.partial != nil {
-			r.partial.replace(asked, items, initial, done)
+			r.partial.replace(rv, items, initial, done)
 			return
 		}
 		r.feed.store.replace(r.source.namespace, items, initial, done)

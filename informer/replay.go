@@ -1,6 +1,7 @@
 package informer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -103,10 +104,13 @@ func (f *feed[T]) replay(ctx context.Context, p *replay) error {
 func (f *feed[T]) comeTo() string {
 	f.store.writing.Lock()
 	defer f.store.writing.Unlock()
-	if rv := f.store.shards.until; rv != "" {
-		return rv
+	rv := ""
+	for _, list := range f.store.shards.beside {
+		if older(rv, list.rv) {
+			rv = list.rv
+		}
 	}
-	return f.marks.lowest()
+	return cmp.Or(rv, f.marks.lowest())
 }
 
 // replay watches from p.from on, and returns nil when it has come to p.to or the server

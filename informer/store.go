@@ -85,7 +85,7 @@ func (s *store[T]) put(it *item[T]) {
 	s.identity.learnKind(it.object)
 	s.writing.Lock()
 	c := change[T]{s.table.get(it.key), it}
-	if !c.matters() || !s.shards.admits(it.key.Namespace) || s.shards.isLate() && c.isBack() {
+	if !c.matters() || !s.shards.admits(it.key.Namespace) || s.shards.isLate() && s.isPast(c) {
 		s.writing.Unlock()
 		return
 	}
