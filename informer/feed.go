@@ -46,7 +46,9 @@ type session[T Object] struct {
 	// feed.mu guards what follows.
 	users    int
 	stopping bool
-	watches  []*reflectorStore[T]
+	// whole is how many of the users want all objects.
+	whole   int
+	watches []*reflectorStore[T]
 	// partial is set if the objects of some shards are kept, those of holds. The only
 	// watch runs while there are any; last is the one before it.
 	partial *partial[T]
@@ -56,8 +58,12 @@ type session[T Object] struct {
 
 // run joins the session that is running, or a new one, until ctx ends, and returns
 // the mutations that were found if it was the last user. A user of shards brings what a
-// session of them needs; nil is a user of all objects.
-func (f *feed[T]) run(ctx context.Context, shards *partial[T]) error {
+// session of them needs; nil is a user of all objects. From the call of joined on,
+// which may be nil, the session is synced only if it is for this user.
+func (f *feed[T]) run(ctx context.Context, shards *partial[T], joined func()) error {
+	if joined == nil {
+		joined = func() {}
+	}
 	for {
 		f.mu.Lock()
 		s := f.session
@@ -66,12 +72,17 @@ func (f *feed[T]) run(ctx context.Context, shards *partial[T]) error {
 		}
 		if !s.stopping {
 			s.users++
+			if shards == nil {
+				s.whole++
+			}
 			f.mu.Unlock()
 			if s.partial != nil {
-				defer s.partial.join(ctx, s, shards == nil)()
+				defer s.partial.join(ctx, s, shards == nil, joined)()
+			} else {
+				joined()
 			}
 			<-ctx.Done()
-			return f.leave(ctx, s)
+			return f.leave(ctx, s, shards == nil)
 		}
 		f.mu.Unlock()
 		select {
@@ -117,9 +128,12 @@ func (f *feed[T]) watch(s *session[T], from source) {
 
 // leave ends the session if it has no other user, and returns the mutations that
 // were found in it.
-func (f *feed[T]) leave(ctx context.Context, s *session[T]) error {
+func (f *feed[T]) leave(ctx context.Context, s *session[T], whole bool) error {
 	f.mu.Lock()
 	s.users--
+	if whole {
+		s.whole--
+	}
 	if s.users > 0 {
 		f.mu.Unlock()
 		return nil
@@ -127,7 +141,7 @@ func (f *feed[T]) leave(ctx context.Context, s *session[T]) error {
 	s.stopping = true
 	f.mu.Unlock()
 
-	f.marks.setSynced(false)
+	f.updateSynced()
 	s.cancel()
 	s.running.Wait()
 	f.marks.reset()
@@ -180,8 +194,9 @@ func (f *feed[T]) hasSynced() bool {
 		!slices.ContainsFunc(f.session.watches, func(r *reflectorStore[T]) bool { return !r.progress.synced.Load() })
 }
 
-// updateSynced follows the first list of a watch, and each change of the watches.
-func (f *feed[T]) updateSynced() { f.marks.setSynced(f.hasSynced()) }
+// updateSynced follows the first list of a watch, and each change of the watches, of
+// the shards and of the users.
+func (f *feed[T]) updateSynced() { f.marks.setSynced(f.hasSynced) }
 
 // whyNotSynced says why hasSynced returns false.
 func (f *feed[T]) whyNotSynced() string {

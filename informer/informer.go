@@ -109,12 +109,18 @@ func (i *Informer[T]) Name() string { return i.identity.Name() }
 // context, and the last one to end stops it and returns after every goroutine has
 // ended. Then the informer can be run again. When no Run is active and no handler
 // is registered, the cache is cleared.
-func (i *Informer[T]) Run(ctx context.Context) error { return run(ctx, i, nil) }
+//
+// Until a call that was started with go has joined the others, HasSynced and WaitForSync
+// answer for those alone. That matters if one of them keeps the objects of shards only,
+// as a controller with shard.NewRanges does: give another controller that needs all
+// objects Options.Whole, or let package reconcile run it, which waits until it has
+// joined.
+func (i *Informer[T]) Run(ctx context.Context) error { return run(ctx, i, nil, nil) }
 
-func run[T Object](ctx context.Context, i *Informer[T], shards *partial[T]) error {
+func run[T Object](ctx context.Context, i *Informer[T], shards *partial[T], joined func()) error {
 	err := i.err
 	if err == nil {
-		err = i.feed.run(ctx, shards)
+		err = i.feed.run(ctx, shards, joined)
 	}
 	if err != nil {
 		return fmt.Errorf("running the informer of %s: %w", i.Name(), err)

@@ -18,9 +18,9 @@ import (
 type partial[T Object] struct {
 	// begin makes the store, which is empty, one of shards, unless the informer is whole.
 	begin func() bool
-	// join drops what another session has left, and keeps all objects, if whole is set,
-	// until leave is called.
-	join func(ctx context.Context, s *session[T], whole bool) (leave func())
+	// join drops what another session has left, calls joined, and keeps all objects, if
+	// whole is set, until leave is called.
+	join func(ctx context.Context, s *session[T], whole bool, joined func()) (leave func())
 	// end empties the store and makes it whole again.
 	end func()
 	// lacks reports whether a user of all objects still waits for some. The caller holds
@@ -47,7 +47,7 @@ type divided[T Object] struct{ feed *feed[T] }
 func (d divided[T]) functions() *partial[T] {
 	return &partial[T]{
 		begin: d.begin, join: d.join, end: d.end, lacks: d.lacks, selects: d.selects, note: d.note, list: d.list,
-		watch: d.watch, keep: d.keep, replace: d.feed.store.replaceShards,
+		watch: d.watch, keep: d.keep, replace: d.replace,
 	}
 }
 
@@ -59,9 +59,10 @@ func (d divided[T]) begin() bool {
 	return true
 }
 
-func (d divided[T]) join(ctx context.Context, s *session[T], whole bool) (leave func()) {
+func (d divided[T]) join(ctx context.Context, s *session[T], whole bool, joined func()) (leave func()) {
 	d.feed.cover(s)
-	d.feed.updateSynced() // without shards there is nothing to wait for
+	d.feed.updateSynced() // without shards there is nothing to wait for, and a user of all may be new
+	joined()
 	if whole {
 		if remove, err := d.feed.addShards(ctx, keyspace.Whole()); err == nil {
 			return func() { remove(keyspace.Whole()) }
@@ -79,15 +80,12 @@ func (d divided[T]) end() {
 }
 
 func (d divided[T]) lacks(s *session[T]) bool {
-	if len(d.feed.store.shards.missing(keyspace.Whole())) == 0 {
-		return false
-	}
-	for _, h := range s.holds {
-		if h.set.IsWhole() {
-			return true
-		}
-	}
-	return false
+	return s.whole > 0 && len(d.feed.store.shards.missing(keyspace.Whole())) > 0
+}
+
+func (d divided[T]) replace(rv string, items []*item[T], initial bool, done func()) {
+	d.feed.store.replaceShards(rv, items, initial, done)
+	d.feed.updateSynced() // done may have been called before the shards were complete
 }
 
 func (d divided[T]) selects(opts *metav1.ListOptions, set keyspace.Set) {

@@ -42,8 +42,16 @@ type shards[T Object] struct{ of *Informer[T] }
 // An informer is whole all the same while a call of Run is active, and if
 // Options.Whole is set, if its kind has no namespaces, if it is made by ForNamespaces,
 // or if its client is bound to a namespace.
-func (s shards[T]) RunShards(ctx context.Context) error {
-	return run(ctx, s.of, divided[T]{s.of.feed}.functions())
+//
+// joined, which may be nil, is called when it has joined the other calls: from then on
+// HasSynced and WaitForSync answer for this one, too.
+func (s shards[T]) RunShards(ctx context.Context, joined func()) error {
+	return run(ctx, s.of, divided[T]{s.of.feed}.functions(), joined)
+}
+
+// RunWhole is [Informer.Run] with joined, as RunShards has it.
+func (s shards[T]) RunWhole(ctx context.Context, joined func()) error {
+	return run(ctx, s.of, nil, joined)
 }
 
 // AddShards makes the cache keep the objects of these shards too, which are ranges of
@@ -265,6 +273,7 @@ func (r *reflectorStore[T]) extend(ctx context.Context, s *session[T], set keysp
 	}
 	for pause := r.feed.options.BackoffBase; ; pause = min(2*pause, r.feed.options.BackoffCap) {
 		err := r.fill(ctx, missing)
+		r.feed.updateSynced()
 		if err == nil || errors.Is(err, errGivenUp) || ctx.Err() != nil {
 			return err
 		}

@@ -83,7 +83,7 @@ func (d *divided) parts() shardslots.Cache { return d.in.Shards() }
 func (d *divided) run(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan error, 1)
-	go func() { done <- d.parts().RunShards(ctx) }()
+	go func() { done <- d.parts().RunShards(ctx, nil) }()
 	d.stop = func() {
 		cancel()
 		d.Expect(<-done).To(Succeed())
@@ -274,6 +274,41 @@ func TestShardsOfAnInformer(t *testing.T) {
 	}
 }
 
+// It has synced for those of shards before, and one of them leaves meanwhile.
+func TestAUserOfAllObjectsWaitsForAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDivided(t, nil)
+		for shard := range shardCount {
+			_, err := d.admin.CoreV1().ConfigMaps(namespacesOfShards[shard][0]).Create(t.Context(),
+				&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, metav1.CreateOptions{})
+			d.Expect(err).NotTo(HaveOccurred())
+		}
+		d.run(t.Context())
+		synctest.Wait()
+		remove, err := d.parts().AddShards(t.Context(), shardOf(1))
+		d.Expect(err).NotTo(HaveOccurred())
+		_, err = d.parts().AddShards(t.Context(), shardOf(2))
+		d.Expect(err).NotTo(HaveOccurred())
+		d.Expect(d.in.HasSynced()).To(BeTrue())
+
+		whole, leave := context.WithCancel(t.Context())
+		joined, done := make(chan struct{}), make(chan error, 1)
+		go func() { done <- d.parts().RunWhole(whole, func() { close(joined) }) }()
+		<-joined
+		d.Expect(d.in.HasSynced()).To(BeFalse())
+		remove(shardOf(1))
+		limited, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		d.Expect(d.in.WaitForSync(limited)).To(Succeed())
+		d.Expect(d.cached()).To(HaveLen(shardCount))
+		leave()
+		d.Expect(<-done).To(Succeed())
+		d.Expect(d.in.HasSynced()).To(BeTrue())
+		d.Expect(d.cached()).To(Equal(d.stored(2)))
+		d.stop()
+	})
+}
+
 // What cannot be divided is whole.
 func TestInformersThatAreWholeAllTheSame(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -294,7 +329,7 @@ func TestInformersThatAreWholeAllTheSame(t *testing.T) {
 		} {
 			ctx, cancel := context.WithCancel(t.Context())
 			done := make(chan error, 1)
-			go func() { done <- in.Shards().RunShards(ctx) }()
+			go func() { done <- in.Shards().RunShards(ctx, nil) }()
 			g.Expect(in.WaitForSync(ctx)).To(Succeed())
 			g.Expect(in.Status().Divided).To(BeFalse())
 			g.Expect(in.Snapshot().Len()).To(Equal(2))

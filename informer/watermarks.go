@@ -67,10 +67,11 @@ func (w *watermarks) advance(namespace, rv string, list bool) {
 	w.updateAndUnlock()
 }
 
-// setSynced notes whether all watches have stored and delivered their first list.
-func (w *watermarks) setSynced(synced bool) {
+// setSynced notes whether all watches have stored and delivered their first list, which
+// synced tells while no other call can note what was before.
+func (w *watermarks) setSynced(synced func() bool) {
 	w.mu.Lock()
-	w.synced = synced
+	w.synced = synced()
 	w.updateAndUnlock()
 }
 

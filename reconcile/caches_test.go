@@ -14,14 +14,17 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/sharding"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2"
 
 	"github.com/homeostat/homeostat/informer"
 	"github.com/homeostat/homeostat/internal/apisim"
+	"github.com/homeostat/homeostat/internal/keyspace"
 	"github.com/homeostat/homeostat/leader"
 	"github.com/homeostat/homeostat/leader/shard"
 	"github.com/homeostat/homeostat/reconcile"
+	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
 // fleet is replicas that share the ConfigMaps of one API server by ranges.
@@ -312,6 +315,37 @@ func deletedBetweenOwners(x *fleet, ends string) {
 	for _, name := range []string{"a", "young"} {
 		x.Expect(x.seen).To(HaveKeyWithValue(reconcile.Key{Namespace: namespace(of), Name: name}, "deleted"))
 	}
+}
+
+// Another controller needs a shard of the same cache, which has synced for that one.
+func TestAControllerWithoutShardsBeginsWithAWholeCache(t *testing.T) {
+	inFleet(t, nil, func(x *fleet) {
+		x.create(8)
+		in := informer.For(kubernetes.NewForConfigOrDie(x.sim.Config("c")).CoreV1().ConfigMaps(""), nil)
+		ctx, cancel := context.WithCancel(x.t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { x.Expect(in.Shards().RunShards(ctx, nil)).To(Succeed()) })
+		pass(time.Second)
+		of := keyspace.Of(namespace(3))
+		_, err := in.Shards().AddShards(ctx, sharding.ShardRangeRequirement(keyspace.Range{First: of, Last: of}.Requirement()))
+		x.Expect(err).NotTo(HaveOccurred())
+		x.Expect(in.HasSynced()).To(BeTrue())
+		fewest := 8
+		c, err := reconcile.New("whole", in, reconcile.Func[*configMap](
+			func(context.Context, request) (reconcile.Result, error) {
+				x.mu.Lock()
+				defer x.mu.Unlock()
+				fewest = min(fewest, in.Snapshot().Len())
+				return nothing, nil
+			}), nil)
+		x.Expect(err).NotTo(HaveOccurred())
+		running.Go(func() { x.Expect(c.Run(ctx)).To(Succeed()) })
+		pass(time.Minute)
+		cancel()
+		running.Wait()
+		x.Expect(c.Stats().Reconciles[inspect.Succeeded]).To(BeNumerically(">=", 8))
+		x.Expect(fewest).To(Equal(8))
+	})
 }
 
 func TestAMapperThatLeavesItsNamespaceIsLogged(t *testing.T) {

@@ -118,14 +118,21 @@ func (c *Controller) run(ctx context.Context, errs []error) error {
 	if err != nil {
 		return err
 	}
+	joined := make([]context.Context, len(c.sources))
 	for i, s := range c.sources {
-		if c.slots != nil && c.slots.caches != nil {
-			running.Go(func() { errs[i] = c.slots.caches.ranger.RunCache(background, s.Shards()) })
-			continue
-		}
-		running.Go(func() { errs[i] = s.Run(background) })
+		var join context.CancelFunc
+		joined[i], join = context.WithCancel(ctx)
+		running.Go(func() {
+			defer join()
+			if c.slots != nil && c.slots.caches != nil {
+				errs[i] = c.slots.caches.ranger.RunCache(background, s.Shards(), join)
+			} else {
+				errs[i] = s.Shards().RunWhole(background, join)
+			}
+		})
 	}
-	for _, s := range c.sources {
+	for i, s := range c.sources {
+		<-joined[i].Done() // or it may be synced for others, which need less of it
 		if err := s.WaitForSync(ctx); err != nil {
 			return fmt.Errorf("waiting for the cache of %s: %w", s.Name(), err)
 		}

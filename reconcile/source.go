@@ -31,8 +31,6 @@ type source interface { //nolint:interfacebloat // it hides a type parameter, no
 	Resource() schema.GroupResource
 	// Validate returns what is wrong with the informer's options.
 	Validate() error
-	// Run keeps the cache up to date until ctx ends.
-	Run(ctx context.Context) error
 	// WaitForSync waits until handlers have received the first list.
 	WaitForSync(ctx context.Context) error
 	// WaitForLatest waits until the cache is as new as the server was at the call.
@@ -54,7 +52,8 @@ type source interface { //nolint:interfacebloat // it hides a type parameter, no
 	covers(w *write) (in, known bool)
 	// OnSeen calls f once the cache has seen the resourceVersion of a namespace.
 	OnSeen(namespace, version string, f func()) (cancel func())
-	// Shards returns the informer's methods for ranges.
+	// Shards returns the informer's methods for ranges, and the one that keeps the cache
+	// up to date.
 	Shards() slots.Cache
 	// cached returns the cache's object of that key, nil if it has none.
 	cached(key Key) metav1.Object

@@ -18,7 +18,8 @@ type Ranger interface {
 	// by the objects in each namespace. Call it before Run. It returns the error of ctx.
 	Divide(ctx context.Context, primary Cache) error
 	// RunCache keeps a cache up to date, of the slots that Fill has added, until ctx ends.
-	RunCache(ctx context.Context, c Cache) error
+	// It calls joined when the cache is one of this caller, too.
+	RunCache(ctx context.Context, c Cache, joined func()) error
 	// Remember notes how far a cache is, now and then until ctx ends: that bounds how far
 	// back Deleted looks.
 	Remember(ctx context.Context, primary Cache)
@@ -32,7 +33,8 @@ type Ranger interface {
 
 // Cache is what a [Ranger] needs of an informer. Those of package informer have it.
 type Cache interface { //nolint:interfacebloat // it hides a type parameter, not an implementation
-	RunShards(ctx context.Context) error
+	RunShards(ctx context.Context, joined func()) error
+	RunWhole(ctx context.Context, joined func()) error
 	AddShards(
 		ctx context.Context, shards ...sharding.ShardRangeRequirement,
 	) (remove func(...sharding.ShardRangeRequirement), err error)

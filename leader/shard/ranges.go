@@ -160,8 +160,11 @@ func (r *Ranges) divided() *division {
 	return r.equal
 }
 
-// RunCache keeps a cache up to date, of the slots that Fill has added, until ctx ends.
-func (r *Ranges) RunCache(ctx context.Context, c slots.Cache) error { return c.RunShards(ctx) }
+// RunCache keeps a cache up to date, of the slots that Fill has added, until ctx ends. It
+// calls joined when the cache is one of this caller, too.
+func (r *Ranges) RunCache(ctx context.Context, c slots.Cache, joined func()) error {
+	return c.RunShards(ctx, joined)
+}
 
 // Fill adds slots to caches, and returns when these have all their objects, as new as
 // the server was at the call. drop removes the objects of a slot.
