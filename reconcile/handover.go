@@ -5,8 +5,8 @@ import (
 	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
-// unfinished are the keys of deleted objects whose clean-up has not succeeded. When their
-// slot moves, its record is all that leads the next owner to them. The mutex of
+// unfinished are the keys of deleted objects whose clean-up has not succeeded, and those
+// that the last owner has left, until they are reconciled. When their slot moves, its record is all that leads the next owner to them. The mutex of
 // shardRunner guards it.
 type unfinished map[Key]bool
 
@@ -43,11 +43,25 @@ func (s *shardRunner) leave(slot int) {
 	}
 }
 
-// left returns the keys that the last owners have left with slots.
+// left returns the keys that the last owners have left with slots. They are unfinished:
+// a slot may move on before their first reconcile.
 func (s *shardRunner) left(of map[int]bool) (keys []Key) {
-	if h, ok := s.controller.options.Shards.(slots.Handover); ok {
-		for slot := range of {
-			keys = append(keys, h.Left(slot)...)
+	h, ok := s.controller.options.Shards.(slots.Handover)
+	if !ok {
+		return nil
+	}
+	for slot := range of {
+		for _, key := range h.Left(slot) {
+			if s.slotOf(key) == slot { // another client may have edited the record
+				keys = append(keys, key)
+			}
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, key := range keys {
+		if len(s.unfinished) < passingKeys {
+			s.unfinished[key] = true
 		}
 	}
 	return keys

@@ -347,6 +347,36 @@ func TestACleanUpThatHasNotSucceededMovesWithItsSlot(t *testing.T) {
 	})
 }
 
+func TestAKeyThatWasLeftMovesOnWithItsSlotBeforeItsFirstReconcile(t *testing.T) {
+	inFixture(t, func(w *fixture) {
+		w.create("b1")
+		gone := reconcile.Key{Namespace: "d", Name: "a1"}
+		p := &handing{parts: newParts(), keys: map[int][]reconcile.Key{'a': {gone, {Namespace: "d", Name: "of-another-slot"}}}}
+		busy := make(chan struct{})
+		stop := w.start(&reconcile.Options{Shards: p, Workers: 1}, func(_ context.Context, r request) (reconcile.Result, error) {
+			if w.ran(r.Key.Name); r.Key.Name == "b1" {
+				<-busy
+			}
+			return nothing, nil
+		})
+		pass(time.Second)
+		p.take('b')
+		pass(time.Second)
+		p.take('a')
+		pass(time.Second)
+		w.Expect(p.leave('a', errMoves)()).To(Succeed())
+		w.Expect(w.reconciled()).To(Equal([]string{"b1"}), "the worker is busy")
+		w.Expect(p.Left('a')).To(Equal([]reconcile.Key{gone}))
+		p.take('a')
+		close(busy)
+		pass(time.Second)
+		w.Expect(w.reconciled()).To(Equal([]string{"a1"}))
+		w.Expect(p.leave('a', errMoves)()).To(Succeed())
+		w.Expect(p.Left('a')).To(BeEmpty())
+		w.Expect(stop()).To(Succeed())
+	})
+}
+
 func TestLeaderAndShardsExcludeEachOther(t *testing.T) {
 	inFixture(t, func(w *fixture) {
 		_, err := reconcile.New("test", w.in, reconcile.Func[*configMap](

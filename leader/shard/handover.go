@@ -3,6 +3,7 @@ package shard
 import (
 	"encoding/json"
 	"maps"
+	"slices"
 	"strings"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -48,10 +49,12 @@ func (s *Shards) Left(slot int) []types.NamespacedName {
 func (s *Shards) found(slot int, lease *coordinationv1.Lease) {
 	var texts []string
 	_ = json.Unmarshal([]byte(lease.Annotations[keysAnnotation]), &texts) // another client may have edited it
-	keys := s.Left(slot)
+	keys := slices.Clone(s.Left(slot))
 	for _, text := range texts {
-		if namespace, name, ok := strings.Cut(text, "/"); ok {
-			keys = append(keys, types.NamespacedName{Namespace: namespace, Name: name})
+		namespace, name, ok := strings.Cut(text, "/")
+		key := types.NamespacedName{Namespace: namespace, Name: name}
+		if ok && !slices.Contains(keys, key) {
+			keys = append(keys, key)
 		}
 	}
 	s.Leave(slot, keys)

@@ -97,6 +97,37 @@ func TestKeysThatCouldNotBeLeftAreNotForgotten(t *testing.T) {
 	})
 }
 
+// The record of a slot that was lost is not this replica's to write.
+func TestKeysOfASlotThatWasLostAreKeptUntilItComesBack(t *testing.T) {
+	inBubble(t, func(x *fixture) {
+		a := x.leaving("a", keyOf)
+		pass(10 * time.Second)
+		a.stop()
+		b := x.leaving("b", keyOf)
+		pass(10 * time.Second)
+		for range 2 {
+			lease, err := x.api.Get("test-slot-0")
+			x.Expect(err).NotTo(HaveOccurred())
+			lease.Spec.HolderIdentity = new("other")
+			delete(lease.Annotations, "leader.homeostat.dev/keys")
+			_, err = x.api.Update(lease)
+			x.Expect(err).NotTo(HaveOccurred())
+			pass(2 * time.Minute)
+			x.Expect(x.taken(0)).To(BeNumerically(">", 2))
+			x.Expect(b.left()).To(HavePrefix("0[ns/of/0 /cluster] "), "once, and not forgotten")
+		}
+		lease, err := x.api.Get("test-slot-0")
+		x.Expect(err).NotTo(HaveOccurred())
+		lease.Spec.HolderIdentity = new("other")
+		lease.Annotations = map[string]string{"leader.homeostat.dev/keys": `["ns/of/0"]`}
+		_, err = x.api.Update(lease)
+		x.Expect(err).NotTo(HaveOccurred())
+		pass(2 * time.Minute)
+		x.Expect(b.left()).To(HavePrefix("0[ns/of/0 /cluster] "), "the record has one of them, too")
+		b.stop()
+	})
+}
+
 func TestFewKeysAreLeftWithASlot(t *testing.T) {
 	for _, c := range []struct{ size, keys int }{{5, 100}, {1000, 16}} {
 		inBubble(t, func(x *fixture) {

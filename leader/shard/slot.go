@@ -122,10 +122,10 @@ func (k *keeper) giveBack(ctx context.Context, slot int, h *holding) {
 		return
 	}
 	go func() {
-		err := k.release(ctx, slot, h.lease)
+		written, err := k.release(ctx, slot, h.lease)
 		k.reports <- func() error {
 			delete(k.own, slot)
-			if err == nil {
+			if written {
 				k.Leave(slot, nil)
 			}
 			name := k.records.slotName(slot)
@@ -140,21 +140,22 @@ func (k *keeper) giveBack(ctx context.Context, slot int, h *holding) {
 // arrive.
 func (k *keeper) quiet() time.Duration { return max(0, k.member.CutUntil().Sub(k.now())) }
 
-// release clears the owner of a slot. If that fails, the record still names this
-// replica, which takes the slot up again or leaves it with the membership.
-func (k *keeper) release(ctx context.Context, slot int, lease *coordinationv1.Lease) error {
+// release clears the owner of a slot, and reports whether it has, with the keys that are
+// left. If that fails, the record still names this replica, which takes the slot up
+// again or leaves it with the membership.
+func (k *keeper) release(ctx context.Context, slot int, lease *coordinationv1.Lease) (written bool, err error) {
 	for range record.ReleaseTries {
 		next := record.ReleasedAfter(lease, k.quiet(), k.now())
 		k.leave(slot, next)
-		_, err := k.records.update(ctx, next)
+		_, err = k.records.update(ctx, next)
 		if !apierrors.IsConflict(err) {
-			return err
+			return err == nil, err
 		}
 		if lease, err = k.records.read(ctx, lease.Name); err != nil || record.Holder(lease) != k.self {
-			return err
+			return false, err
 		}
 	}
-	return nil
+	return false, nil
 }
 
 // setWorking notes for Status whether the function of a slot runs.
