@@ -41,7 +41,7 @@ type shards[T Object] struct{ of *Informer[T] }
 //
 // An informer is whole all the same while a call of Run is active, and if
 // Options.Whole is set, if its kind has no namespaces, if it is made by ForNamespaces,
-// or if its client is bound to a namespace.
+// or if its client is bound to a namespace or a fake.
 //
 // joined, which may be nil, is called when it has joined the other calls: from then on
 // HasSynced and WaitForSync answer for this one, too.
@@ -60,8 +60,9 @@ func (s shards[T]) RunWhole(ctx context.Context, joined func()) error {
 // received them, as Added. The watch of other shards goes on, and nothing of them is
 // listed again.
 //
-// remove delivers the objects that no other call keeps as Deleted, and returns then.
-// It must not be called by a handler.
+// remove drops the objects that no other call keeps, and returns then. They are delivered
+// as Deleted: before remove returns, unless handlers are called by another goroutine, which
+// then does it. AddShards and remove must not be called by a handler.
 //
 // A server with the feature ShardedListAndWatch sends the objects of the shards only.
 // What others send is left out before it is decoded, if the client is a generated one
@@ -145,7 +146,7 @@ func (s *session[T]) wanted() keyspace.Set {
 // divisible reports whether the feed can keep the objects of some shards only.
 func (f *feed[T]) divisible() bool {
 	from := f.sources[0]
-	return !f.options.Whole && f.connect == nil && from.follows == nil && from.namespace == "" && from.boundTo == "" &&
+	return !f.options.Whole && f.connect == nil && from.follows == nil && !from.fake && from.namespace == "" && from.boundTo == "" &&
 		scopeOf[T](f.options, false) != meta.RESTScopeNameRoot
 }
 
@@ -268,13 +269,16 @@ func (r *reflectorStore[T]) extend(ctx context.Context, s *session[T], set keysp
 	if len(missing) == 0 { // another caller keeps them
 		return r.feed.waitForLatest(ctx, nil, r.feed.waitForSync)
 	}
-	if err := r.watched.covering(ctx, missing); err != nil {
+	if err := r.watched.covering(ctx, r.ended, missing); err != nil {
 		return err
 	}
 	for pause := r.feed.options.BackoffBase; ; pause = min(2*pause, r.feed.options.BackoffCap) {
 		err := r.fill(ctx, missing)
 		r.feed.updateSynced()
-		if err == nil || errors.Is(err, errGivenUp) || ctx.Err() != nil {
+		if err == nil {
+			return r.feed.delivered(ctx)
+		}
+		if errors.Is(err, errGivenUp) || ctx.Err() != nil {
 			return err
 		}
 		r.progress.log.Error(err, "cannot list the objects of more shards, retrying", "retryIn", pause)
@@ -285,6 +289,15 @@ func (r *reflectorStore[T]) extend(ctx context.Context, s *session[T], set keysp
 		case <-time.After(pause):
 		}
 	}
+}
+
+// delivered returns when every handler has received what is stored: another goroutine may
+// be calling them.
+func (f *feed[T]) delivered(ctx context.Context) error {
+	if !waitFor(ctx, func(done func()) func() { f.store.delivery.after(done); return func() {} }) {
+		return context.Cause(ctx)
+	}
+	return nil
 }
 
 // fill lists the objects of set beside the watch, and stores them.
@@ -365,9 +378,9 @@ func (w *watched) notify() {
 // lists everything again after one that is shorter and has brought nothing.
 const shortWatch = 1100 * time.Millisecond
 
-// covering returns when a watch that brings set is open. It ends the one that is open
-// if that brings less.
-func (w *watched) covering(ctx context.Context, set keyspace.Set) error {
+// covering returns when a watch that brings set is open, or no more will be. It ends the
+// one that is open if that brings less.
+func (w *watched) covering(ctx context.Context, ended <-chan struct{}, set keyspace.Set) error {
 	for {
 		w.mu.Lock()
 		if w.current != nil && !w.streaming && w.set.Includes(set) {
@@ -389,6 +402,8 @@ func (w *watched) covering(ctx context.Context, set keyspace.Set) error {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
+		case <-ended:
+			return errNotRunning
 		case <-changed:
 			continue
 		case <-long:
@@ -397,6 +412,8 @@ func (w *watched) covering(ctx context.Context, set keyspace.Set) error {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
+		case <-ended:
+			return errNotRunning
 		case <-changed:
 		}
 	}

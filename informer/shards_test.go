@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/sharding"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/homeostat/homeostat/informer"
 	"github.com/homeostat/homeostat/internal/apisim"
@@ -309,6 +310,57 @@ func TestAUserOfAllObjectsWaitsForAll(t *testing.T) {
 	})
 }
 
+func TestAddingShardsReturnsWhenTheHandlersHaveTheirObjects(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDivided(t, nil)
+		for shard := range shardCount {
+			_, err := d.admin.CoreV1().ConfigMaps(namespacesOfShards[shard][0]).Create(t.Context(),
+				&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, metav1.CreateOptions{})
+			d.Expect(err).NotTo(HaveOccurred())
+		}
+		busy := make(chan struct{})
+		d.in.Handle(func(e informer.Event[*corev1.ConfigMap]) {
+			if e.Type == informer.Deleted {
+				<-busy
+			}
+		})
+		d.run(t.Context())
+		synctest.Wait()
+		remove, err := d.parts().AddShards(t.Context(), shardOf(0), shardOf(1))
+		d.Expect(err).NotTo(HaveOccurred())
+		go remove(shardOf(0)) // this goroutine calls the handlers for some time
+		pass(time.Second)
+		began := time.Now()
+		time.AfterFunc(time.Minute, func() { close(busy) })
+		_, err = d.parts().AddShards(t.Context(), shardOf(2))
+		d.Expect(err).NotTo(HaveOccurred())
+		d.mu.Lock()
+		d.Expect(d.told).To(Equal(d.stored(1, 2)))
+		d.mu.Unlock()
+		d.Expect(time.Since(began)).To(Equal(time.Minute))
+		d.stop()
+	})
+}
+
+func TestAddingShardsEndsWithTheInformer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDivided(t, nil)
+		d.run(t.Context())
+		synctest.Wait()
+		_, err := d.parts().AddShards(t.Context(), shardOf(0))
+		d.Expect(err).NotTo(HaveOccurred())
+		added := make(chan error, 1)
+		go func() {
+			_, err := d.parts().AddShards(t.Context(), shardOf(1))
+			added <- err
+		}()
+		pass(100 * time.Millisecond) // it waits until the watch is open for longer than a second
+		d.stop()
+		pass(time.Second)
+		d.Expect(added).To(Receive(MatchError(ContainSubstring("the informer is not running"))))
+	})
+}
+
 // What cannot be divided is whole.
 func TestInformersThatAreWholeAllTheSame(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -324,6 +376,10 @@ func TestInformersThatAreWholeAllTheSame(t *testing.T) {
 		for _, in := range []*informer.Informer[*corev1.ConfigMap]{
 			informer.For(clientset.CoreV1().ConfigMaps(""), &informer.Options{Whole: true}),
 			informer.For(clientset.CoreV1().ConfigMaps(""), &informer.Options{Scope: "root"}),
+			informer.For(fake.NewClientset(
+				&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "a"}},
+				&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "b", Name: "b"}},
+			).CoreV1().ConfigMaps(""), nil),
 			informer.ForNamespaces(clientset.CoreV1().ConfigMaps, nil),
 			informer.ForNamespaces(clientset.CoreV1().ConfigMaps, &informer.Options{Namespaces: []string{"a", "b"}}),
 		} {

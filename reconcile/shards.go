@@ -63,7 +63,7 @@ func (s *shardRunner) run(ctx context.Context) error {
 		} else if err != nil {
 			return err
 		}
-		running.Go(func() { s.caches.ranger.Remember(background, c.sources[0].Shards()) })
+		running.Go(func() { s.caches.ranger.Remember(background, c.sources[0].Shards(), s.keepDeleted()) })
 	}
 	s.fill = coalescer{running: &running, do: s.enqueue}
 	defer s.cancelSweep()

@@ -20,9 +20,9 @@ type Ranger interface {
 	// RunCache keeps a cache up to date, of the slots that Fill has added, until ctx ends.
 	// It calls joined when the cache is one of this caller, too.
 	RunCache(ctx context.Context, c Cache, joined func()) error
-	// Remember notes how far a cache is, now and then until ctx ends: that bounds how far
-	// back Deleted looks.
-	Remember(ctx context.Context, primary Cache)
+	// Remember notes how far a cache is, now and then until ctx ends, so that Deleted can
+	// look that far back.
+	Remember(ctx context.Context, primary Cache, ago time.Duration)
 	// Fill adds slots to caches, and returns when these have all their objects, as new as
 	// the server was at the call. drop removes the objects of a slot.
 	Fill(ctx context.Context, caches []Cache, slots []int) (drop func(slot int), err error)

@@ -3,15 +3,18 @@ package shard_test
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/sharding"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/homeostat/homeostat/internal/proof/leaseapi"
+	"github.com/homeostat/homeostat/internal/slots"
 	"github.com/homeostat/homeostat/leader/shard"
 )
 
@@ -126,6 +129,41 @@ func TestKeysOfASlotThatWasLostAreKeptUntilItComesBack(t *testing.T) {
 		x.Expect(b.left()).To(HavePrefix("0[ns/of/0 /cluster] "), "the record has one of them, too")
 		b.stop()
 	})
+}
+
+// aging is a cache whose resourceVersion is how many seconds have passed.
+type aging struct {
+	slots.Cache
+	began time.Time
+	asked string
+}
+
+func (a *aging) LastResourceVersion() string { return fmt.Sprint(int(time.Since(a.began).Seconds())) }
+
+func (a *aging) DeletedSince(
+	_ context.Context, rv string, _ func(types.NamespacedName), _ ...sharding.ShardRangeRequirement,
+) error {
+	a.asked = rv
+	return nil
+}
+
+// The time for which an owner may drain has no bound.
+func TestRangesRememberAsLongAsDeletedLooksBack(t *testing.T) {
+	for _, ago := range []time.Duration{time.Minute, time.Hour} {
+		inBubble(t, func(x *fixture) {
+			r, err := shard.NewRanges(leaseOf(x.api.Link(1), "a"), nil)
+			x.Expect(err).NotTo(HaveOccurred())
+			cache := &aging{began: time.Now()}
+			stop := x.run(func(ctx context.Context) error { r.Remember(ctx, cache, ago); return nil })
+			pass(3 * time.Hour)
+			x.Expect(r.Deleted(x.t.Context(), cache, nil, ago, nil)).To(Succeed())
+			moment := (3*time.Hour - ago).Seconds()
+			asked, err := strconv.Atoi(cache.asked)
+			x.Expect(err).NotTo(HaveOccurred())
+			x.Expect(asked).To(And(BeNumerically("<=", moment), BeNumerically(">=", moment-15)))
+			stop()
+		})
+	}
 }
 
 func TestFewKeysAreLeftWithASlot(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -41,12 +42,8 @@ type sample struct {
 	rv string
 }
 
-// sampleEvery is how often samples are taken, and samplesFor for how long they are kept:
-// servers remember events for about as long as that.
-const (
-	sampleEvery = 15 * time.Second
-	samplesFor  = 5 * time.Minute
-)
+// sampleEvery is how often samples are taken.
+const sampleEvery = 15 * time.Second
 
 var (
 	_ Assignment   = (*Ranges)(nil)
@@ -80,8 +77,13 @@ const (
 // below. A namespace that has more than a third of all objects is
 // logged: it cannot be divided.
 func (r *Ranges) Divide(ctx context.Context, primary slots.Cache) error {
+	sampled := false
 	for ctx.Err() == nil {
-		err := r.sample(ctx, primary) // from here on nothing that is deleted is missed
+		var err error
+		if !sampled {
+			err = r.sample(ctx, primary) // from here on nothing that is deleted is missed
+			sampled = err == nil
+		}
 		if err == nil {
 			if err = r.choose(ctx, primary); err == nil || errors.Is(err, ErrConfig) {
 				return err
@@ -199,9 +201,9 @@ func (r *Ranges) rangesOf(of []int) []sharding.ShardRangeRequirement {
 	return ranges
 }
 
-// Remember notes how far a cache is, now and then until ctx ends: that bounds how far
-// back Deleted looks.
-func (r *Ranges) Remember(ctx context.Context, primary slots.Cache) {
+// Remember notes how far a cache is, now and then until ctx ends, so that Deleted can look
+// that far back. Servers remember events for about five minutes.
+func (r *Ranges) Remember(ctx context.Context, primary slots.Cache, ago time.Duration) {
 	for {
 		r.sleep(ctx, sampleEvery)
 		if ctx.Err() != nil {
@@ -210,6 +212,7 @@ func (r *Ranges) Remember(ctx context.Context, primary slots.Cache) {
 		if err := r.sample(ctx, primary); err != nil && ctx.Err() == nil {
 			klog.FromContext(ctx).Error(err, "cannot ask how new the server is, retrying", "lease", r.records.key())
 		}
+		r.forget(r.now().Add(-ago))
 	}
 }
 
@@ -224,17 +227,18 @@ func (r *Ranges) sample(ctx context.Context, primary slots.Cache) (err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.samples = append(r.samples, sample{now, rv})
-	for now.Sub(r.samples[0].at) > samplesFor {
-		r.samples = r.samples[1:]
-	}
 	return nil
 }
 
-// since returns the samples from a moment on, and the last before it.
-func (r *Ranges) since(moment time.Time) []sample {
+// forget drops the samples that are not needed to look back to a moment.
+func (r *Ranges) forget(moment time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	samples := r.samples
+	r.samples = since(r.samples, moment)
+}
+
+// since returns the samples from a moment on, and the last before it.
+func since(samples []sample, moment time.Time) []sample {
 	for len(samples) > 1 && !samples[1].at.After(moment) {
 		samples = samples[1:]
 	}
@@ -246,7 +250,10 @@ func (r *Ranges) since(moment time.Time) []sample {
 func (r *Ranges) Deleted(
 	ctx context.Context, primary slots.Cache, of []int, ago time.Duration, found func(types.NamespacedName),
 ) (err error) {
-	for _, s := range r.since(r.now().Add(-ago)) {
+	r.mu.Lock()
+	samples := slices.Clone(since(r.samples, r.now().Add(-ago)))
+	r.mu.Unlock()
+	for _, s := range samples {
 		err = primary.DeletedSince(ctx, s.rv, found, r.rangesOf(of)...)
 		if !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err) {
 			return err
