@@ -2,7 +2,10 @@ package reconcile
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"sync"
+	"time"
 
 	"k8s.io/klog/v2"
 
@@ -18,6 +21,8 @@ type shardCaches struct {
 
 	mu      sync.Mutex // guards what follows
 	waiting map[int]*cachedSlot
+	// late says that a fill takes longer than takeoverDeadline.
+	late error
 }
 
 // cachedSlot is a slot whose objects are cached, or will be.
@@ -70,7 +75,9 @@ func (s *shardCaches) fill(ctx context.Context) error {
 	if len(of) == 0 {
 		return nil
 	}
+	filled := s.watch(ctx, of)
 	drop, err := s.ranger.Fill(ctx, s.runner.controller.sources.caches(), of)
+	filled()
 	if ctx.Err() != nil {
 		return nil //nolint:nilerr // the controller stops
 	}
@@ -88,6 +95,35 @@ func (s *shardCaches) fill(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// watch logs, and lets overdue return, that a fill has not ended in time, until filled is
+// called.
+func (s *shardCaches) watch(ctx context.Context, of []int) (filled func()) {
+	over := false // s.mu guards it
+	slices.Sort(of)
+	slow := time.AfterFunc(takeoverDeadline, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if !over {
+			s.late = fmt.Errorf("caching the objects of slots %v: they have not been listed within %v, see the log for why",
+				of, takeoverDeadline)
+			klog.FromContext(ctx).Error(s.late, "no key of these slots is reconciled, waiting", "controller", s.runner.controller.name)
+		}
+	})
+	return func() {
+		slow.Stop()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		over, s.late = true, nil
+	}
+}
+
+// overdue returns an error while a fill has not ended in time.
+func (s *shardCaches) overdue() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.late
 }
 
 // replay looks for objects that were deleted before their slots came: the last owner may

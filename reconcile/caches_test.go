@@ -3,8 +3,10 @@ package reconcile_test
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/sharding"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
 	"github.com/homeostat/homeostat/informer"
@@ -69,7 +72,10 @@ func inFleet(t *testing.T, o *apisim.Options, f func(*fleet)) {
 }
 
 // join starts a replica.
-func (x *fleet) join(name string) {
+func (x *fleet) join(name string) { x.joinWith(name, x.sim.Config(name)) }
+
+// joinWith starts a replica that lists Secrets with a configuration of its own.
+func (x *fleet) joinWith(name string, secrets *rest.Config) *reconcile.Controller {
 	clientset := kubernetes.NewForConfigOrDie(x.sim.Config(name))
 	shards, err := shard.NewRanges(leader.Lease{
 		Client: clientset.CoordinationV1(), Namespace: "default", Name: "fleet", Identity: name,
@@ -77,7 +83,7 @@ func (x *fleet) join(name string) {
 	x.Expect(err).NotTo(HaveOccurred())
 	m := &member{
 		configMaps: informer.For(clientset.CoreV1().ConfigMaps(""), nil),
-		secrets:    informer.For(clientset.CoreV1().Secrets(""), nil),
+		secrets:    informer.For(kubernetes.NewForConfigOrDie(secrets).CoreV1().Secrets(""), nil),
 		whole:      informer.For(clientset.CoreV1().ServiceAccounts(""), &informer.Options{Whole: true}),
 	}
 	same := func(namespace, name string) ([]reconcile.Key, error) {
@@ -107,6 +113,7 @@ func (x *fleet) join(name string) {
 		x.Expect(<-done).To(Succeed())
 	}
 	x.members[name] = m
+	return c
 }
 
 // kill ends a replica, of which no request arrives any more.
@@ -315,6 +322,54 @@ func deletedBetweenOwners(x *fleet, ends string) {
 	for _, name := range []string{"a", "young"} {
 		x.Expect(x.seen).To(HaveKeyWithValue(reconcile.Key{Namespace: namespace(of), Name: name}, "deleted"))
 	}
+}
+
+// forbidding answers requests as a server does that does not permit them.
+type forbidding struct {
+	http.RoundTripper
+	refuses *atomic.Bool
+}
+
+func (r forbidding) RoundTrip(request *http.Request) (*http.Response, error) {
+	if !r.refuses.Load() {
+		return r.RoundTripper.RoundTrip(request)
+	}
+	return &http.Response{
+		StatusCode: http.StatusForbidden, Body: http.NoBody, Header: http.Header{}, Request: request,
+	}, nil
+}
+
+// It would never work on them.
+func TestAReplicaThatMayNotListWhatItCachesTakesNoSlots(t *testing.T) {
+	inFleet(t, nil, func(x *fleet) {
+		const all = 16
+		x.create(all)
+		x.join("b")
+		pass(time.Minute)
+		var refuses atomic.Bool
+		refuses.Store(true)
+		config := x.sim.Config("a")
+		config.Wrap(func(to http.RoundTripper) http.RoundTripper { return forbidding{to, &refuses} })
+		a := x.joinWith("a", config)
+		pass(2 * time.Minute)
+		x.Expect(x.members["b"].secrets.Snapshot().Len()).To(Equal(all), "it has all slots")
+		x.Expect(a.LeaderReady()).To(MatchError(ContainSubstring("secrets")))
+		refuses.Store(false)
+		pass(2 * time.Minute)
+		x.Expect(a.LeaderReady()).To(Succeed())
+		x.Expect(x.cached(all)).To(HaveEach(BeNumerically(">", 0)))
+
+		refuses.Store(true)
+		x.kill("b")
+		pass(time.Minute)
+		x.Expect(a.LeaderReady()).To(Succeed(), "others stop for a moment, too")
+		pass(2 * time.Minute)
+		x.Expect(a.LeaderReady()).To(MatchError(ContainSubstring("they have not been listed within 1m0s")))
+		refuses.Store(false)
+		pass(2 * time.Minute)
+		x.Expect(a.LeaderReady()).To(Succeed())
+		x.Expect(x.cached(all)).To(Equal([]int{all}))
+	})
 }
 
 // Another controller needs a shard of the same cache, which has synced for that one.

@@ -58,7 +58,7 @@ func (s *shardRunner) run(ctx context.Context) error {
 	if s.caches != nil {
 		s.caches.replays = &running
 		s.latest.do = func() error { return s.caches.fill(background) }
-		if err := s.caches.ranger.Divide(ctx, c.sources[0].Shards()); ctx.Err() != nil {
+		if err := s.caches.ranger.Divide(ctx, c.sources.caches()); ctx.Err() != nil {
 			return nil
 		} else if err != nil {
 			return err

@@ -55,13 +55,17 @@ func (c *Controller) Phase() inspect.Phase {
 func (c *Controller) enter(p inspect.Phase) { c.phase.Store(&p) }
 
 // LeaderReady returns nil if this replica leads or stands by as it should, and
-// otherwise what is wrong. It is nil if the Leader or the Shards are no
-// inspect.Elector.
+// otherwise what is wrong: also that the objects of new slots have not been cached for a
+// minute. It is nil if the Leader or the Shards are no inspect.Elector.
 func (c *Controller) LeaderReady() error {
-	if e, ok := c.elects().(inspect.Elector); ok {
-		return e.Ready()
+	e, ok := c.elects().(inspect.Elector)
+	if !ok {
+		return nil
 	}
-	return nil
+	if err := e.Ready(); err != nil || c.slots == nil || c.slots.caches == nil {
+		return err
+	}
+	return c.slots.caches.overdue()
 }
 
 // Healthy returns nil, or why only a restart of the process helps. It is nil if

@@ -14,9 +14,11 @@ import (
 // of the namespace, as the API server's shard selectors have them: then the caches of a
 // replica hold the objects of its own slots only. shard.Ranges implement it.
 type Ranger interface {
-	// Divide makes sure that the ranges are known. The first replica of all chooses them,
-	// by the objects in each namespace. Call it before Run. It returns the error of ctx.
-	Divide(ctx context.Context, primary Cache) error
+	// Divide makes sure that the ranges are known, and that the server lists the objects of
+	// all caches, of which the primary is the first. The first replica of all chooses the
+	// ranges, by the objects in each namespace. Call it before Run. It returns the error of
+	// ctx.
+	Divide(ctx context.Context, caches []Cache) error
 	// RunCache keeps a cache up to date, of the slots that Fill has added, until ctx ends.
 	// It calls joined when the cache is one of this caller, too.
 	RunCache(ctx context.Context, c Cache, joined func()) error

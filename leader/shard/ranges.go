@@ -73,27 +73,41 @@ const (
 	rangeHash        = "fnv1a-64"
 )
 
-// Divide makes sure that the ranges are known; package reconcile calls it, as the methods
-// below. A namespace that has more than a third of all objects is
-// logged: it cannot be divided.
-func (r *Ranges) Divide(ctx context.Context, primary slots.Cache) error {
+// Divide makes sure that the ranges are known, and that the server lists the objects of
+// all caches, of which the primary is the first: a replica that may not list them could not
+// work on its slots. Package reconcile calls it, as the methods below. A namespace that has
+// more than a third of all objects is logged: it cannot be divided.
+func (r *Ranges) Divide(ctx context.Context, caches []slots.Cache) error {
 	sampled := false
 	for ctx.Err() == nil {
 		var err error
 		if !sampled {
-			err = r.sample(ctx, primary) // from here on nothing that is deleted is missed
+			err = r.sample(ctx, caches[0]) // from here on nothing that is deleted is missed
 			sampled = err == nil
 		}
 		if err == nil {
-			if err = r.choose(ctx, primary); err == nil || errors.Is(err, ErrConfig) {
+			err = listable(ctx, caches[1:])
+		}
+		if err == nil {
+			if err = r.choose(ctx, caches[0]); err == nil || errors.Is(err, ErrConfig) {
 				return err
 			}
 		}
 		r.report(err)
-		klog.FromContext(ctx).Error(err, "cannot divide the namespaces, retrying", "lease", r.records.key())
+		klog.FromContext(ctx).Error(err, "cannot divide the namespaces, or list what is cached, retrying", "lease", r.records.key())
 		r.sleep(ctx, r.member.Timing.RetryPeriod)
 	}
 	return context.Cause(ctx)
+}
+
+// listable asks the server for the objects of each cache.
+func listable(ctx context.Context, caches []slots.Cache) error {
+	var errs []error
+	for _, c := range caches {
+		_, err := c.ServerResourceVersion(ctx)
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
 }
 
 // choose takes the recorded ranges, or proposes some if there are none.
