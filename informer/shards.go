@@ -6,14 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/sharding"
-	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/homeostat/homeostat/internal/keyspace"
 	shardslots "github.com/homeostat/homeostat/internal/slots"
@@ -338,83 +336,4 @@ func (r *reflectorStore[T]) fill(ctx context.Context, set keyspace.Set) error {
 		return errGivenUp
 	}
 	return nil
-}
-
-// watched is the open watch of a reflector, and what it brings.
-type watched struct {
-	mu      sync.Mutex // guards what follows
-	set     keyspace.Set
-	current watch.Interface
-	since   time.Time
-	// streaming says that it brings the first list.
-	streaming bool
-	changed   chan struct{} // closed when a watch is opened, or the first list has come
-}
-
-// opened notes a watch that brings set.
-func (w *watched) opened(of watch.Interface, set keyspace.Set, streaming bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.set, w.current, w.since, w.streaming = set, of, time.Now(), streaming
-	w.notify()
-}
-
-// streamed notes that the first list has come.
-func (w *watched) streamed() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.streaming, w.since = false, time.Now() // the reflector measures anew, too
-	w.notify()
-}
-
-func (w *watched) notify() {
-	if w.changed != nil {
-		close(w.changed)
-		w.changed = nil
-	}
-}
-
-// shortWatch is how long a watch has to be open before it is ended: the reflector
-// lists everything again after one that is shorter and has brought nothing.
-const shortWatch = 1100 * time.Millisecond
-
-// covering returns when a watch that brings set is open, or no more will be. It ends the
-// one that is open if that brings less.
-func (w *watched) covering(ctx context.Context, ended <-chan struct{}, set keyspace.Set) error {
-	for {
-		w.mu.Lock()
-		if w.current != nil && !w.streaming && w.set.Includes(set) {
-			w.mu.Unlock()
-			return nil
-		}
-		if w.changed == nil {
-			w.changed = make(chan struct{})
-		}
-		changed := w.changed
-		var long <-chan time.Time
-		current := w.current
-		if current != nil && !w.streaming {
-			timer := time.NewTimer(max(1, shortWatch-time.Since(w.since)))
-			defer timer.Stop()
-			long = timer.C
-		}
-		w.mu.Unlock()
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-ended:
-			return errNotRunning
-		case <-changed:
-			continue
-		case <-long:
-		}
-		current.Stop()
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-ended:
-			return errNotRunning
-		case <-changed:
-		}
-	}
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -282,97 +281,6 @@ func TestWhatWasDeletedBeforeASlotCameIsReconciled(t *testing.T) {
 		}
 		pass(time.Second)
 		w.Expect(w.reconciled()).To(Equal([]string{"c1 false"}), "the others were deleted too long ago")
-		w.Expect(stop()).To(Succeed())
-	})
-}
-
-// handing are shards that take keys to the next owner.
-type handing struct {
-	*parts
-	mu   sync.Mutex
-	keys map[int][]reconcile.Key
-}
-
-func (h *handing) Leave(slot int, keys []reconcile.Key) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.keys[slot] = keys
-}
-
-func (h *handing) Left(slot int) []reconcile.Key {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.keys[slot]
-}
-
-func TestACleanUpThatHasNotSucceededMovesWithItsSlot(t *testing.T) {
-	inFixture(t, func(w *fixture) {
-		w.create("a1", "a2", "a3", "b1")
-		p := &handing{parts: newParts(), keys: map[int][]reconcile.Key{}}
-		var broken atomic.Bool
-		broken.Store(true)
-		stop := w.start(&reconcile.Options{Shards: p}, func(_ context.Context, r request) (reconcile.Result, error) {
-			_, live := r.Object()
-			w.ran(fmt.Sprint(r.Key.Name, " ", live))
-			switch {
-			case live || !broken.Load():
-				return nothing, nil
-			case r.Key.Name == "a2":
-				return reconcile.After(time.Hour), nil
-			}
-			return nothing, errors.New("the outside system is down")
-		})
-		pass(time.Second)
-		p.take('a')
-		p.take('b')
-		pass(time.Second)
-		w.delete("a1")
-		w.delete("a2")
-		w.delete("b1")
-		pass(10 * time.Minute)
-		w.Expect(w.reconciled()).To(ContainElements("a1 false", "a2 false", "b1 false"))
-		w.Expect(p.leave('a', errMoves)()).To(Succeed())
-		w.Expect(p.Left('a')).To(ConsistOf(
-			reconcile.Key{Namespace: "d", Name: "a1"}, reconcile.Key{Namespace: "d", Name: "a2"}))
-		w.Expect(p.Left('b')).To(BeEmpty())
-		pass(time.Hour)
-		w.reconciled()
-		broken.Store(false)
-		p.take('a')
-		pass(time.Second)
-		w.Expect(w.reconciled()).To(ContainElements("a1 false", "a2 false", "a3 true"))
-		w.Expect(p.leave('a', errMoves)()).To(Succeed())
-		w.Expect(p.Left('a')).To(BeEmpty(), "they have been cleaned up")
-		w.Expect(stop()).To(Succeed())
-	})
-}
-
-func TestAKeyThatWasLeftMovesOnWithItsSlotBeforeItsFirstReconcile(t *testing.T) {
-	inFixture(t, func(w *fixture) {
-		w.create("b1")
-		gone := reconcile.Key{Namespace: "d", Name: "a1"}
-		p := &handing{parts: newParts(), keys: map[int][]reconcile.Key{'a': {gone, {Namespace: "d", Name: "of-another-slot"}}}}
-		busy := make(chan struct{})
-		stop := w.start(&reconcile.Options{Shards: p, Workers: 1}, func(_ context.Context, r request) (reconcile.Result, error) {
-			if w.ran(r.Key.Name); r.Key.Name == "b1" {
-				<-busy
-			}
-			return nothing, nil
-		})
-		pass(time.Second)
-		p.take('b')
-		pass(time.Second)
-		p.take('a')
-		pass(time.Second)
-		w.Expect(p.leave('a', errMoves)()).To(Succeed())
-		w.Expect(w.reconciled()).To(Equal([]string{"b1"}), "the worker is busy")
-		w.Expect(p.Left('a')).To(Equal([]reconcile.Key{gone}))
-		p.take('a')
-		close(busy)
-		pass(time.Second)
-		w.Expect(w.reconciled()).To(Equal([]string{"a1"}))
-		w.Expect(p.leave('a', errMoves)()).To(Succeed())
-		w.Expect(p.Left('a')).To(BeEmpty())
 		w.Expect(stop()).To(Succeed())
 	})
 }
