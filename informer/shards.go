@@ -144,7 +144,8 @@ func (s *session[T]) wanted() keyspace.Set {
 // divisible reports whether the feed can keep the objects of some shards only.
 func (f *feed[T]) divisible() bool {
 	from := f.sources[0]
-	return !f.options.Whole && f.connect == nil && from.follows == nil && !from.fake && from.namespace == "" && from.boundTo == "" &&
+	return !f.options.Whole && f.connect == nil && from.follows == nil && !from.fake &&
+		from.namespace == "" && from.boundTo == "" &&
 		scopeOf[T](f.options, false) != meta.RESTScopeNameRoot
 }
 

@@ -108,7 +108,8 @@ func (s *shardCaches) watch(ctx context.Context, of []int) (filled func()) {
 		if !over {
 			s.late = fmt.Errorf("caching the objects of slots %v: they have not been listed within %v, see the log for why",
 				of, takeoverDeadline)
-			klog.FromContext(ctx).Error(s.late, "no key of these slots is reconciled, waiting", "controller", s.runner.controller.name)
+			klog.FromContext(ctx).Error(s.late, "no key of these slots is reconciled, waiting",
+				"controller", s.runner.controller.name)
 		}
 	})
 	return func() {

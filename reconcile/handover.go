@@ -6,8 +6,8 @@ import (
 )
 
 // unfinished are the keys of deleted objects whose clean-up has not succeeded, and those
-// that the last owner has left, until they are reconciled. When their slot moves, its record is all that leads the next owner to them. The mutex of
-// shardRunner guards it.
+// that the last owner has left, until they are reconciled. When their slot moves, its
+// record is all that leads the next owner to them. The mutex of shardRunner guards it.
 type unfinished map[Key]bool
 
 // note keeps or forgets a key by the verdict on its reconcile. Call it before the item

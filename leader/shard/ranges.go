@@ -94,7 +94,8 @@ func (r *Ranges) Divide(ctx context.Context, caches []slots.Cache) error {
 			}
 		}
 		r.report(err)
-		klog.FromContext(ctx).Error(err, "cannot divide the namespaces, or list what is cached, retrying", "lease", r.records.key())
+		klog.FromContext(ctx).Error(err, "cannot divide the namespaces, or list what is cached, retrying",
+			"lease", r.records.key())
 		r.sleep(ctx, r.member.Timing.RetryPeriod)
 	}
 	return context.Cause(ctx)
