@@ -1,7 +1,11 @@
 package informer_test
 
 import (
+	"bytes"
 	"context"
+	"io"
+	"net/http"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -9,8 +13,11 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/sharding"
+	"k8s.io/client-go/kubernetes"
 
 	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/internal/apisim"
 )
 
 // It has synced for those of shards before, and one of them leaves meanwhile.
@@ -81,20 +88,95 @@ func TestAddingShardsReturnsWhenTheHandlersHaveTheirObjects(t *testing.T) {
 }
 
 func TestAddingShardsEndsWithTheInformer(t *testing.T) {
+	for name, of := range map[string]struct {
+		late  time.Duration
+		first []sharding.ShardRangeRequirement
+	}{
+		"while the first watch does not open":                {late: time.Hour},
+		"while the watch is open for less than it has to be": {first: []sharding.ShardRangeRequirement{shardOf(0)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := newDivided(t, &apisim.Options{NoStreamingLists: true})
+				d.in = informer.For(d.behind(of.late).CoreV1().ConfigMaps(""), nil)
+				d.run(t.Context())
+				synctest.Wait()
+				if len(of.first) > 0 {
+					_, err := d.parts().AddShards(t.Context(), of.first...)
+					d.Expect(err).NotTo(HaveOccurred())
+				}
+				added := make(chan error, 1)
+				go func() {
+					_, err := d.parts().AddShards(t.Context(), shardOf(1))
+					added <- err
+				}()
+				pass(100 * time.Millisecond)
+				d.stop()
+				pass(time.Second)
+				d.Expect(added).To(Receive(MatchError(ContainSubstring("the informer is not running"))))
+			})
+		})
+	}
+}
+
+// behind is a server whose lists are of the past, and whose watches open late.
+type behind struct {
+	http.RoundTripper
+	mu   sync.Mutex // guards the list
+	list []byte
+	late time.Duration
+}
+
+// behind returns a client of a server whose lists are those of the first one, and whose
+// watches open after late.
+func (d *divided) behind(late time.Duration) *kubernetes.Clientset {
+	config := d.sim.Config("behind")
+	config.Wrap(func(rt http.RoundTripper) http.RoundTripper { return &behind{RoundTripper: rt, late: late} })
+	return kubernetes.NewForConfigOrDie(config)
+}
+
+func (b *behind) RoundTrip(req *http.Request) (*http.Response, error) {
+	if req.URL.Query().Get("watch") != "" {
+		select {
+		case <-time.After(b.late):
+		case <-req.Context().Done():
+			return nil, req.Context().Err()
+		}
+		return b.RoundTripper.RoundTrip(req)
+	}
+	if req.URL.Query().Get("resourceVersion") != "0" {
+		return b.RoundTripper.RoundTrip(req)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	res, err := b.RoundTripper.RoundTrip(req)
+	if err != nil {
+		return nil, err
+	}
+	defer res.Body.Close()
+	now, err := io.ReadAll(res.Body)
+	if b.list == nil {
+		b.list = now
+	}
+	res.Body, res.ContentLength = io.NopCloser(bytes.NewReader(b.list)), int64(len(b.list))
+	return res, err
+}
+
+func TestTheFirstShardsHaveWhatIsThereWhenTheyAreAdded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newDivided(t, nil)
+		d := newDivided(t, &apisim.Options{NoStreamingLists: true})
+		of := d.behind(10 * time.Second).CoreV1().ConfigMaps("")
+		_, err := of.List(t.Context(), metav1.ListOptions{ResourceVersion: "0"})
+		d.Expect(err).NotTo(HaveOccurred())
+		_, err = d.admin.CoreV1().ConfigMaps(namespacesOfShards[1][0]).Create(t.Context(),
+			&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, metav1.CreateOptions{})
+		d.Expect(err).NotTo(HaveOccurred())
+		d.in = informer.For(of, nil)
 		d.run(t.Context())
 		synctest.Wait()
-		_, err := d.parts().AddShards(t.Context(), shardOf(0))
+		_, err = d.parts().AddShards(t.Context(), shardOf(1))
 		d.Expect(err).NotTo(HaveOccurred())
-		added := make(chan error, 1)
-		go func() {
-			_, err := d.parts().AddShards(t.Context(), shardOf(1))
-			added <- err
-		}()
-		pass(100 * time.Millisecond) // it waits until the watch is open for longer than a second
+		d.Expect(d.cached()).To(HaveLen(1))
 		d.stop()
-		pass(time.Second)
-		d.Expect(added).To(Receive(MatchError(ContainSubstring("the informer is not running"))))
 	})
 }

@@ -163,6 +163,9 @@ func (f *feed[T]) addShards(ctx context.Context, set keyspace.Set) (remove func(
 		f.mu.Unlock()
 		return nil, errNotRunning
 	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(s.ctx, func() { cancel(errNotRunning) })()
 	if s.partial == nil {
 		f.mu.Unlock()
 		return func(keyspace.Set) {}, f.waitForLatest(ctx, nil, f.waitForSync)
