@@ -14,6 +14,17 @@ import (
 // Assignment divides keys into slots and assigns the slots to the replicas.
 // [Shards] is one; a controller of package reconcile takes any. It may also
 // implement [Reporter], and what package reconcile/inspect asks of an elector.
+//
+// The Pods of a StatefulSet could divide the keys by their ordinals:
+//
+//	func (o ordinal) Slot(key types.NamespacedName) int { return hash(key) % o.replicas }
+//
+//	func (o ordinal) Run(ctx context.Context, fn func(ctx context.Context, slot int) error) error {
+//		return fn(ctx, o.replica)
+//	}
+//
+// Then nothing replaces a Pod that hangs, and nothing refuses the last writes of one
+// that was deleted by force.
 type Assignment interface {
 	// Run calls fn for each slot that this replica gets, until ctx ends. Each
 	// call has a goroutine of its own, and a context that ends when the slot is
@@ -80,7 +91,7 @@ const (
 	Here        State = "here"        // this replica works on it
 	Elsewhere   State = "elsewhere"   // another live replica owns it
 	Claimable   State = "claimable"   // it may be taken
-	Unavailable State = "unavailable" // its owner may be dead, but it may not be taken yet
+	Unavailable State = "unavailable" // requests of its last owner may still arrive
 )
 
 // Count returns the number of slots in a state.

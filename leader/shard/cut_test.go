@@ -106,6 +106,7 @@ func TestASlotIsTakenWhenItsLastRequestsCanNotArriveAnyMore(t *testing.T) {
 				x.Expect(x.shares()).To(Equal(map[string]int{"a": 32}))
 				meanwhile(x, l)
 				pass(500 * time.Millisecond)
+				x.Expect(b.Status().Count(shard.Unavailable)).To(Equal(32))
 				x.Expect(x.shares()).To(Equal(map[string]int{"a": 32}))
 				pass(5500 * time.Millisecond)
 				x.Expect(x.shares()).To(Equal(map[string]int{"a": 32, "b": 32}))

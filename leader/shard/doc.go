@@ -51,4 +51,22 @@
 // of objects that were deleted within the last minute too, and sweeps for orphans. When it loses one it lets
 // reconciles in flight finish ([ErrMoved], [leader.ErrStopping]) or cancels them ([leader.ErrLost],
 // [leader.ErrFenced]). Other users tell the two apart by [Draining].
+//
+//	shards, err := shard.New(leader.Lease{Client: leases, Namespace: "system", Name: "web", Identity: podName}, nil)
+//	fenced := shards.Fence(config) // for the clients that write
+//	controller, err := reconcile.New("web", services, reconciler, &reconcile.Options{Shards: shards})
+//
+// A program of package operator needs none of this: Program.Replicas is AllShare.
+//
+// # How many slots
+//
+// A slot is what moves: a replica that joins or dies moves a share of them, and shares differ by one slot at most. With
+// the default of 64, each of 3 replicas has 21 or 22, and each of 16 has 4. Fewer make shares uneven; more cost a Lease
+// each, and its list and events when replicas come and go. Replicas beyond the number of slots stand by.
+//
+// # Which of the two
+//
+// [New] divides the keys by their hash, and each replica keeps all objects: every read of a cache works as without
+// shards. [NewRanges] divides the namespaces, and each replica keeps the objects of its own only: memory and processor
+// time fall with the number of replicas, and a reconcile reads no other namespace from a cache.
 package shard

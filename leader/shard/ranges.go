@@ -51,7 +51,11 @@ var (
 	_ divider      = (*Ranges)(nil)
 )
 
-// NewRanges is [New] for ranges. Options.By must be [ByNamespace].
+// NewRanges is [New] for ranges. Options.By must be [ByNamespace]. Replicas of [New] with
+// the same Lease do not join those with ranges, nor the other way round: stop all
+// replicas and delete the Lease to go from one to the other.
+//
+// Errors: those of New, and another Options.By.
 func NewRanges(lease leader.Lease, o *Options) (*Ranges, error) {
 	if o != nil && o.By != ByNamespace {
 		return nil, fmt.Errorf("making shards %q: Options.By is %v: must be ByNamespace", lease.Name, o.By)

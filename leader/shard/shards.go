@@ -195,10 +195,10 @@ func (s *Shards) Status() Status {
 		switch {
 		case s.working[slot]:
 			state = Here
+		case owner == unowned && now.Before(s.view.quiet[slot]), owner != unowned && !live[owner]:
+			state = Unavailable
 		case owner == unowned:
 			state = Claimable
-		case !live[owner]:
-			state = Unavailable
 		}
 		status.Slots[slot] = SlotStatus{State: state, Owner: owner, Since: s.view.slots[slot].Since}
 	}
