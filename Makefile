@@ -143,6 +143,7 @@ verify: $(GOFUMPT) lint deadcode api $(CONTROLLER_GEN) ## Format, linters, docum
 	  if [ -n "$$unformatted" ]; then echo "run make fmt; not formatted:"; echo "$$unformatted"; exit 1; fi
 	go mod tidy -diff
 	cd internal/proof/bench && go mod tidy -diff && go run ./report check ../../../docs/benchmarks/results.txt ../../../docs/benchmarks
+	go run ./internal/proof/published/page check docs/proof/results.jsonl docs/proof.md
 	cd examples/tracing && go mod tidy -diff
 	cd examples/interop && go mod tidy -diff
 	cd examples/anyprogram && go mod tidy -diff
@@ -202,17 +203,30 @@ bench-report: ## Run all benchmarks on this machine, an hour, and make docs/benc
 bench-page: ## Make docs/benchmarks/README.md and its picture from docs/benchmarks/results.txt again.
 	cd internal/proof/bench && go run ./report write ../../../docs/benchmarks/results.txt ../../../docs/benchmarks
 
+# What is found is kept there until all of it is.
+PROOF_RESULTS = $(BIN)/proof.jsonl
+PROOF = PROOF_RESULTS=$(PROOF_RESULTS) $(TEST) -trimpath -count=1 -v
+
 .PHONY: proof
-proof: ## Explore controllers that others have published, unmodified; docs/proof.md has what is found. Not part of make test.
-	cd internal/proof/published/resourceslice && $(TEST) -timeout 5m -v .
-	cd internal/proof/published/resourceslice && $(TEST) -modfile v0.36.3.mod -timeout 5m -v .
-	cd internal/proof/published/resourceclaim && $(TEST) -timeout 10m -v .
-	cd internal/proof/published/resourceclaim && $(TEST) -modfile v1.36.3.mod -tags before137 -timeout 10m -v .
-	cd internal/proof/published/kubernetes && $(TEST) -timeout 20m -v .
-	cd internal/proof/published/cluster-api && $(TEST) -timeout 30m -v .
-	cd internal/proof/published/cluster-api-fixed && $(TEST) -timeout 30m -v .
-	cd internal/proof/published/argo-rollouts && $(TEST) -timeout 30m -v . && $(TEST) -modfile=fixed.mod -tags fixed -timeout 30m -v .
-	cd internal/proof/published/kubernetes && $(TEST) -modfile v1.35.4.mod -tags before136 -run '^TestPair' -timeout 20m -v .
+proof: ## Explore controllers that others have published, unmodified, and make docs/proof.md of what is found. Not part of make test.
+	mkdir -p $(BIN) docs/proof
+	go run ./internal/proof/published/page begin $(PROOF_RESULTS) $$(git rev-parse --short HEAD)
+	cd internal/proof/published/kubernetes && $(PROOF) -timeout 60m .
+	cd internal/proof/published/kubernetes && $(PROOF) -modfile v1.35.4.mod -tags before136 -run '^TestPair' -timeout 20m .
+	cd internal/proof/published/resourceslice && $(PROOF) -timeout 10m .
+	cd internal/proof/published/resourceslice && $(PROOF) -modfile v0.36.3.mod -timeout 10m .
+	cd internal/proof/published/resourceclaim && $(PROOF) -timeout 10m .
+	cd internal/proof/published/resourceclaim && $(PROOF) -modfile v1.36.3.mod -tags before137 -timeout 10m .
+	cd internal/proof/published/cluster-api && $(PROOF) -timeout 30m .
+	cd internal/proof/published/cluster-api-fixed && $(PROOF) -timeout 30m .
+	cd internal/proof/published/argo-rollouts && $(PROOF) -timeout 30m .
+	cd internal/proof/published/argo-rollouts && $(PROOF) -modfile fixed.mod -tags fixed -timeout 30m .
+	mv $(PROOF_RESULTS) docs/proof/results.jsonl
+	$(MAKE) --no-print-directory proof-page
+
+.PHONY: proof-page
+proof-page: ## Make docs/proof.md from docs/proof/results.jsonl, and internal/proof/published/page/proof.md, again.
+	go run ./internal/proof/published/page write docs/proof/results.jsonl docs/proof.md
 
 .PHONY: cover
 cover: ## Coverage of the unit tests.
@@ -284,7 +298,7 @@ charts: ## Helm charts of all programs in dist/charts, from the kustomizations.
 	cd internal/ship && go run . charts -root $(CURDIR) -into $(CURDIR)/dist/charts
 
 .PHONY: release
-release: ## What a release consists of, in dist: notes, changes of the API, images, manifests, charts (make release VERSION=v0.1.0).
+release: ## What a release consists of, in dist: notes, changes of the API, images, manifests, charts, docs/proof.md made anew (make release VERSION=v0.1.0).
 	@[ -n "$(VERSION)" ] || { echo "which release? make release VERSION=v0.1.0"; exit 1; }
 	cd internal/ship && go run . manifests -root $(CURDIR) -tag "$(VERSION)" -check
 	mkdir -p dist
@@ -294,6 +308,9 @@ release: ## What a release consists of, in dist: notes, changes of the API, imag
 	cd internal/ship && go run . charts -root $(CURDIR) -tag "$(VERSION)" -into $(CURDIR)/dist/charts
 	cd internal/ship && go run . images -root $(CURDIR) -out $(CURDIR)/dist/images -commit "$(COMMIT)" -tag "$(VERSION)" \
 	  -platforms $(PLATFORMS) $(PROGRAMS) | tee $(CURDIR)/dist/images.txt
+	@# last, since it takes longest: images are of the commit, which does not have the new page
+	$(MAKE) --no-print-directory proof
+	cp docs/proof.md dist/proof.md
 
 .PHONY: site
 site: ## The documents as a static site, in bin/site.

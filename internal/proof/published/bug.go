@@ -3,15 +3,14 @@
 package published
 
 import (
-	"reflect"
 	"regexp"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
 
 	"golang.org/x/mod/semver"
 
+	"github.com/homeostat/homeostat/internal/proof/published/results"
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
 )
 
@@ -29,19 +28,18 @@ type Bug struct {
 	Oracle, Says string
 }
 
-// Budget of an exploration: several times what it takes, for machines that have other things to do.
-const Budget = 5 * time.Minute
+// Budget of an exploration: none is that long, so that what is tried depends on its plan alone, and not on how busy the
+// machine is.
+const Budget = time.Hour
 
 // Told explores the case with the version that the test program is linked with. It fails the test if a version with the
 // bug is not accused of it, or one without it is.
 func (b *Bug) Told(t *testing.T) {
 	t.Helper()
-	module, version := linked(t, b.Of)
+	module, version := results.Version(t, b.Of)
 	o := b.Options
 	o.Budget = Budget
-	r := reconciletest.Search(t, b.Case, &o)
-	t.Logf("%s %s: %v in %v; oracle %q, %d lines\n%s", module, version, r, r.Elapsed.Round(time.Second/10), r.Oracle,
-		len(r.Trace), r.Failure)
+	r := results.Search(t, b.Of, b.Case, &o)
 	first, _, _ := strings.Cut(r.Failure, "\n")
 	switch {
 	case semver.Compare(version, b.Fixed) < 0:
@@ -56,20 +54,4 @@ func (b *Bug) Told(t *testing.T) {
 	default:
 		t.Errorf("%s %s is accused: %s", module, version, first)
 	}
-}
-
-// versionOf is the module and its version in the name of a file.
-var versionOf = regexp.MustCompile(`([^/@]+)@(v[0-9][^/]*)`)
-
-// linked returns the module and the version that a function is of, which the name of its file tells: the program itself
-// does not say, if it is a test.
-func linked(t *testing.T, function any) (module, version string) {
-	t.Helper()
-	pc := reflect.ValueOf(function).Pointer()
-	file, _ := runtime.FuncForPC(pc).FileLine(pc)
-	found := versionOf.FindStringSubmatch(file)
-	if found == nil {
-		t.Fatalf("reading the version of a controller: %q is not of a module", file)
-	}
-	return found[1], found[2]
 }

@@ -23,6 +23,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/homeostat/homeostat/internal/apisim"
+	"github.com/homeostat/homeostat/internal/proof/published/results"
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
 	"github.com/homeostat/homeostat/reconcile/reconciletest/actors"
 )
@@ -111,7 +112,6 @@ func explored(t *testing.T, c *reconciletest.Case, known ...string) *reconcilete
 	t.Helper()
 	c.Run, c.Definitions = start, definitions()
 	c.Actors = []reconciletest.Actor{actors.Deployments(), actors.Kubelet(nil)}
-	r := reconciletest.Search(t, c, &reconciletest.Options{Budget: 5 * time.Minute, SkipDrift: true, Known: known})
-	t.Logf("%v in %v\n%s", r, r.Elapsed, r.Failure)
-	return r
+	return results.Search(t, experiments.NewController, c,
+		&reconciletest.Options{Budget: time.Hour, SkipDrift: true, Known: known})
 }

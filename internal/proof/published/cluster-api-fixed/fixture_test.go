@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/homeostat/homeostat/internal/proof/published/machines"
+	"github.com/homeostat/homeostat/internal/proof/published/results"
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
 )
 
@@ -84,7 +85,5 @@ func running(s setup) func(env *reconciletest.Env) error {
 // explored explores a case. known is what is left out.
 func explored(t *testing.T, c *reconciletest.Case, known ...string) *reconciletest.Report {
 	t.Helper()
-	r := reconciletest.Search(t, c, machines.Options(known...))
-	t.Logf("%v in %v\n%s", r, r.Elapsed, r.Failure)
-	return r
+	return results.Search(t, (*machinedeployment.Reconciler).SetupWithManager, c, machines.Options(known...))
 }

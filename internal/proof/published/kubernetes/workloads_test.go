@@ -6,27 +6,32 @@ import (
 	"github.com/onsi/gomega"
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/kubernetes/pkg/controller/deployment"
+	"k8s.io/kubernetes/pkg/controller/job"
+	"k8s.io/kubernetes/pkg/controller/replicaset"
+	"k8s.io/kubernetes/pkg/controller/statefulset"
 	"k8s.io/utils/ptr"
 
 	"github.com/homeostat/homeostat/internal/proof/published"
+	"github.com/homeostat/homeostat/internal/proof/published/results"
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
 	"github.com/homeostat/homeostat/reconcile/reconciletest/actors"
 )
 
 // explored explores a case with a kubelet until something is found, and then to the end of the plan, but for restarts
 // with caches of the past and what else is known: nothing more may be found.
-func explored(t *testing.T, c *reconciletest.Case, o reconciletest.Options) *reconciletest.Report {
+func explored(t *testing.T, controller any, c *reconciletest.Case, o reconciletest.Options) *reconciletest.Report {
 	t.Helper()
 	c.Actors = append(c.Actors, actors.Kubelet(nil))
 	o.Budget = published.Budget
-	r := reconciletest.Search(t, c, &o)
-	t.Logf("%d calls and %d writes without a fault; %d of %d deviations\n%s", r.Calls, r.Writes, r.Runs, r.Planned, r.Failure)
+	r := results.Search(t, controller, c, &o)
 	o.Known = append(o.Known, past...)
-	rest := reconciletest.Search(t, c, &o)
-	t.Logf("to the end: %v\n%s", rest, rest.Failure)
-	g := gomega.NewWithT(t)
-	g.Expect(rest.Failure).To(gomega.BeEmpty())
-	g.Expect(rest.Covered()).To(gomega.BeTrue())
+	t.Run("ToTheEnd", func(t *testing.T) {
+		rest := results.Search(t, controller, c, &o)
+		g := gomega.NewWithT(t)
+		g.Expect(rest.Failure).To(gomega.BeEmpty())
+		g.Expect(rest.Covered()).To(gomega.BeTrue())
+	})
 	return r
 }
 
@@ -42,7 +47,7 @@ func timeTravel(t *testing.T, r *reconciletest.Report, want string) {
 // of now wants (kubernetes/kubernetes#59848 is of that kind). Its check of consistency knows only its own writes since
 // the restart.
 func TestReplicaSet(t *testing.T) {
-	r := explored(t, &reconciletest.Case{
+	r := explored(t, replicaset.NewReplicaSetController, &reconciletest.Case{
 		Run:     published.Wire(replicaSets).Program,
 		Objects: []runtime.Object{published.ReplicaSet(2)},
 		Workload: []reconciletest.Step{
@@ -58,7 +63,7 @@ func TestReplicaSet(t *testing.T) {
 // none if the template was replaced before it was seen, and none is made again. After a crash while its watch is slow, the
 // message of its condition Progressing may name the old one.
 func TestDeployment(t *testing.T) {
-	r := explored(t, &reconciletest.Case{
+	r := explored(t, deployment.NewDeploymentController, &reconciletest.Case{
 		Run: published.Wire(deployments).Program,
 		Objects: []runtime.Object{&appsv1.Deployment{
 			ObjectMeta: published.Meta(),
@@ -80,7 +85,7 @@ func TestDeployment(t *testing.T) {
 
 // As with ReplicaSets.
 func TestStatefulSet(t *testing.T) {
-	r := explored(t, &reconciletest.Case{
+	r := explored(t, statefulset.NewStatefulSetController, &reconciletest.Case{
 		Run: published.Wire(statefulSets).Program,
 		Objects: []runtime.Object{&appsv1.StatefulSet{
 			ObjectMeta: published.Meta(),
@@ -100,7 +105,7 @@ func TestStatefulSet(t *testing.T) {
 // It runs a Pod more than was wanted; what it counts in the status is right. Pods of a Job that has ended are not made
 // again, so others delete none.
 func TestJob(t *testing.T) {
-	r := explored(t, &reconciletest.Case{
+	r := explored(t, job.NewController, &reconciletest.Case{
 		Run:     published.Wire(jobs).Program,
 		Objects: []runtime.Object{published.Job(2, 1)},
 		Actors:  []reconciletest.Actor{published.Ending()},

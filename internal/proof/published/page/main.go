@@ -1,0 +1,93 @@
+// Command page makes docs/proof.md of what make proof has found, and of proof.md beside it, which has what cannot be
+// measured. No figure of an exploration is typed by hand.
+//
+//	page begin results.jsonl COMMIT    makes the file, with a line about the machine: the tests add theirs
+//	page write results.jsonl proof.md  makes the page
+//	page check results.jsonl proof.md  fails if the page is not of these results
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"time"
+)
+
+func main() {
+	if err := run(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "page:", err)
+		os.Exit(1)
+	}
+}
+
+var errUsage = errors.New("want: page begin RESULTS COMMIT, page write RESULTS PAGE, or page check RESULTS PAGE")
+
+func run(args []string) error {
+	switch {
+	case len(args) == 3 && args[0] == "begin":
+		return begin(args[1], args[2])
+	case len(args) == 3 && args[0] == "write":
+		text, err := made(args[1])
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(args[2], text, 0o644) //nolint:gosec // a document
+	case len(args) == 3 && args[0] == "check":
+		text, err := made(args[1])
+		if err != nil {
+			return err
+		}
+		if there, err := os.ReadFile(args[2]); err != nil || !bytes.Equal(there, text) {
+			return fmt.Errorf("%s is not made from %s and internal/proof/published/page/proof.md: make proof-page",
+				args[2], args[1])
+		}
+		return nil
+	default:
+		return errUsage
+	}
+}
+
+// made returns the page that the results in a file make.
+func made(results string) ([]byte, error) {
+	text, err := os.ReadFile(results)
+	if err != nil {
+		return nil, fmt.Errorf("%w: make proof makes it", err)
+	}
+	all, err := read(text, results)
+	if err != nil {
+		return nil, err
+	}
+	return all.page(source)
+}
+
+// machine is the first line of the results.
+type machine struct {
+	Commit   string  `json:"commit"`
+	Date     string  `json:"date"`
+	Go       string  `json:"go"`
+	Platform string  `json:"platform"`
+	Cores    int     `json:"cores"`
+	Load     float64 `json:"load"`
+}
+
+// begin makes a file of results that has none yet.
+func begin(file, commit string) error {
+	m := machine{
+		Commit: commit, Date: time.Now().UTC().Format(time.DateOnly), Go: strings.TrimPrefix(runtime.Version(), "go"),
+		Platform: runtime.GOOS + "/" + runtime.GOARCH, Cores: runtime.NumCPU(),
+	}
+	if load, err := os.ReadFile("/proc/loadavg"); err == nil { // only Linux has it
+		if _, err := fmt.Sscan(string(load), &m.Load); err != nil {
+			return fmt.Errorf("reading the load: %w", err)
+		}
+	}
+	line, err := json.Marshal(m)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, append(line, '\n'), 0o644) //nolint:gosec // goes into docs
+}

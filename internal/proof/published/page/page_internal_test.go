@@ -1,0 +1,147 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/onsi/gomega"
+
+	"github.com/homeostat/homeostat/internal/proof/published/results"
+)
+
+// found is what make proof prints, as far as the tests here need it.
+const found = `{"commit":"abc1234","date":"2026-11-22","go":"1.26.8","platform":"linux/amd64","cores":2,"load":0.5}
+{"test":"TestPairJob","module":"kubernetes","version":"v1.36.3","calls":15,"runs":1500,"planned":1217,"tried":1217,"pairs":270,"known":3,"ended":true,"elapsed":9.04,"processor":15}
+{"test":"TestPairJob","module":"kubernetes","version":"v1.35.4","runs":27,"planned":199,"tried":25,"ended":true,"elapsed":0.5,"processor":0.8,"oracle":"state","lines":46,"failure":"watch held back:\n    + pods d/web-*3 <there>\n  replay: token\n    1 call\n  hint: wait\n"}
+`
+
+const small = `# Page of {{.Commit}}
+| Job | {{pair "TestPairJob"}} |
+
+{{findings}}
+
+{{total}}, {{perRun}}
+`
+
+func TestThePageHasWhatWasFound(t *testing.T) {
+	g := gomega.NewWithT(t)
+	a, err := read([]byte(found), "results.jsonl")
+	g.Expect(err).NotTo(gomega.HaveOccurred())
+	text, err := a.page(small)
+	g.Expect(err).NotTo(gomega.HaveOccurred())
+	g.Expect(string(text)).To(gomega.HaveSuffix("do not edit. -->\n\n" + `# Page of abc1234
+| Job | v1.35.4 | ` + "`state`" + ` | 25 | 0.5 | 0.8 | 46 | v1.36.3 | 1,217 of 1,217, 270 pairs; 3 known; 9.0 s |
+
+<details>
+<summary>kubernetes v1.35.4, TestPairJob: <br><code>watch held back:</code><br><code>+ pods d/web-*3 &lt;there&gt;</code></summary>
+
+` + "```text" + `
+watch held back:
+    + pods d/web-*3 <there>
+  replay: token
+    1 call
+  hint: wait
+` + "```" + `
+
+</details>
+
+2 explorations in 9s, with 15s of processor time, 10 to 10 ms
+`))
+}
+
+func TestAControllerIsExploredTwice(t *testing.T) {
+	g := gomega.NewWithT(t)
+	text := strings.NewReplacer(`TestPairJob","module":"kubernetes","version":"v1.36.3"`,
+		`TestJob/ToTheEnd","module":"kubernetes","version":"v1.36.3"`, `TestPairJob`, `TestJob`, `"runs":27`, `"calls":7,"runs":27`,
+		`"ended":true,"elapsed":9.04`, `"ended":false,"elapsed":300.2`).Replace(found)
+	a, err := read([]byte(text), "results.jsonl")
+	g.Expect(err).NotTo(gomega.HaveOccurred())
+	page, err := a.page(`{{workload "TestJob"}} {{finding "TestJob"}}{{with findings}}{{end}}`)
+	g.Expect(err).NotTo(gomega.HaveOccurred())
+	g.Expect(string(page)).To(gomega.ContainSubstring(
+		"v1.35.4 | 7 | 199 | 25 | 0.5 | 1,217 of 1,217, 270 pairs until the budget was used up; 3 known; 300 s <details>"))
+}
+
+func TestALongFindingIsFolded(t *testing.T) {
+	gomega.NewWithT(t).Expect(details(&results.Result{Failure: "1\n2\n3\n4\n5\n  replay: token"})).To(gomega.And(
+		gomega.ContainSubstring("<code>4</code><br>…</summary>"), gomega.ContainSubstring("\n4\n5\n  replay: token\n")))
+}
+
+// What is wrong is named with its line, and with what to do.
+func TestWhatDoesNotFitIsNamed(t *testing.T) {
+	lines := strings.SplitAfter(found, "\n")
+	for _, c := range []struct{ name, results, source, want string }{
+		{"no JSON", lines[0] + "{\"test\"\n", small, "results.jsonl:2: reading a line of JSON: unexpected EOF: run make proof again"},
+		{"two values", lines[0] + "{} {}\n", small, "results.jsonl:2: reading a line of JSON: it goes on after its end: run make proof again"},
+		{
+			"unknown field", lines[0] + `{"tset":"TestX"}` + "\n", small,
+			`results.jsonl:2: reading a line of JSON: json: unknown field "tset": run make proof again`,
+		},
+		{"no machine", lines[1], small, `results.jsonl:1: reading a line of JSON: json: unknown field "test": run make proof again`},
+		{"no commit", "{}\n", small, "results.jsonl:1: the first line is not about the machine: run make proof again"},
+		{"no test", lines[0] + "{}\n", small, "results.jsonl:2: a result has no test or no version: run make proof again"},
+		{"twice", found + lines[1], small, "results.jsonl:4: a second result of TestPairJob with v1.36.3: run make proof again"},
+		{
+			"missing", lines[0] + lines[1], small,
+			"proof.md:2:10: executing \"internal/proof/published/page/proof.md\" at <pair \"TestPairJob\">: error calling pair: results.jsonl has 0 " +
+				"results of TestPairJob with a finding, want 1: run make proof, or correct the name",
+		},
+		{
+			"not told apart", strings.Replace(found, `"ended":true,"elapsed":9`, `"failure":"too","ended":true,"elapsed":9`, 1), small,
+			"results.jsonl has 2 results of TestPairJob with a finding",
+		},
+		{
+			"not all", strings.Replace(found, `"tried":1217`, `"tried":1000`, 1), small,
+			"results.jsonl: TestPairJob tried 1000 of 1217 deviations with v1.36.3: run make proof on a machine with less to do",
+		},
+		{
+			"not shown", found, "# Page\n",
+			"results.jsonl:2: internal/proof/published/page/proof.md does not show the result of TestPairJob with v1.36.3: give it a row there",
+		},
+		{
+			"no findings", found, `{{pair "TestPairJob"}}`,
+			"internal/proof/published/page/proof.md has no {{findings}} after the table with TestPairJob: add it",
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			g := gomega.NewWithT(t)
+			a, err := read([]byte(c.results), "results.jsonl")
+			if err == nil {
+				_, err = a.page(c.source)
+			}
+			g.Expect(err).To(gomega.MatchError(gomega.ContainSubstring(c.want)))
+		})
+	}
+}
+
+func TestAPageOfOtherResultsIsFound(t *testing.T) {
+	g := gomega.NewWithT(t)
+	folder := t.TempDir()
+	file, page := filepath.Join(folder, "results.jsonl"), filepath.Join(folder, "proof.md")
+	kept, err := os.ReadFile("../../../../docs/proof/results.jsonl")
+	g.Expect(err).NotTo(gomega.HaveOccurred())
+	g.Expect(os.WriteFile(file, kept, 0o600)).To(gomega.Succeed())
+	g.Expect(run([]string{"check", file, page})).To(gomega.MatchError(gomega.HaveSuffix("make proof-page")))
+	g.Expect(run([]string{"write", file, page})).To(gomega.Succeed())
+	g.Expect(run([]string{"check", file, page})).To(gomega.Succeed())
+	other := strings.Replace(string(kept), `"date":"20`, `"date":"19`, 1)
+	g.Expect(os.WriteFile(file, []byte(other), 0o600)).To(gomega.Succeed())
+	g.Expect(run([]string{"check", file, page})).NotTo(gomega.Succeed())
+	g.Expect(run([]string{"write"})).To(gomega.MatchError(errUsage))
+	g.Expect(run([]string{"write", filepath.Join(folder, "none"), page})).To(gomega.MatchError(gomega.HaveSuffix("make proof makes it")))
+}
+
+func TestANewFileOfResultsSaysWhatTheMachineIs(t *testing.T) {
+	g := gomega.NewWithT(t)
+	file := filepath.Join(t.TempDir(), "results.jsonl")
+	g.Expect(run([]string{"begin", file, "abc1234"})).To(gomega.Succeed())
+	text, err := os.ReadFile(file)
+	g.Expect(err).NotTo(gomega.HaveOccurred())
+	a, err := read(text, file)
+	g.Expect(err).NotTo(gomega.HaveOccurred())
+	g.Expect(a.Commit).To(gomega.Equal("abc1234"))
+	g.Expect(a.Cores).To(gomega.BeNumerically(">", 0))
+	g.Expect(a.order).To(gomega.BeEmpty())
+}

@@ -1,0 +1,121 @@
+// Package results keeps what explorations of published controllers find: package page makes docs/proof.md of it.
+package results
+
+import (
+	"encoding/json"
+	"os"
+	"reflect"
+	"regexp"
+	"runtime"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/homeostat/homeostat/reconcile/reconciletest"
+)
+
+// Variable is the environment variable with the absolute path of the file that [Search] adds to. Without it nothing is
+// kept.
+const Variable = "PROOF_RESULTS"
+
+// Result is one exploration, a line of JSON in the file. Its times are in seconds.
+type Result struct {
+	// Test is the name of the test that explored. It and the version name the exploration.
+	Test string `json:"test"`
+	// Module is the last element of the module's path.
+	Module  string `json:"module"`
+	Version string `json:"version"`
+	// Calls are those of the run without faults.
+	Calls int `json:"calls"`
+	// Runs are all, Tried of Planned those with a single deviation, Pairs those with two.
+	Runs    int `json:"runs"`
+	Planned int `json:"planned"`
+	Tried   int `json:"tried"`
+	Pairs   int `json:"pairs"`
+	// Known are the runs with a finding that the test leaves out.
+	Known int `json:"known"`
+	// Ended reports whether the exploration ended before its budget was used up.
+	Ended     bool    `json:"ended"`
+	Elapsed   float64 `json:"elapsed"`
+	Processor float64 `json:"processor"`
+	// Oracle found what Failure says, after so many Lines of its trace. They are empty if nothing was found.
+	Oracle  string `json:"oracle,omitempty"`
+	Lines   int    `json:"lines,omitempty"`
+	Failure string `json:"failure,omitempty"`
+}
+
+// Deviations is how many runs with deviations there were.
+func (r *Result) Deviations() int { return r.Tried + r.Pairs }
+
+// Search explores a case like [reconciletest.Search], and keeps the result. controller is a function of the module that
+// the case is about, and o has a Budget.
+func Search(
+	t *testing.T, controller any, c *reconciletest.Case, o *reconciletest.Options,
+) *reconciletest.Report {
+	t.Helper()
+	module, version := Version(t, controller)
+	before := processor(t)
+	r := reconciletest.Search(t, c, o)
+	used := processor(t) - before
+	t.Logf("%s %s: %v in %v\n%s", module, version, r, r.Elapsed.Round(time.Second/10), r.Failure)
+	keep(t, &Result{
+		Test: t.Name(), Module: module, Version: version,
+		Calls: r.Calls, Runs: r.Runs, Planned: r.Planned, Tried: r.Tried, Pairs: r.Pairs, Known: r.Known,
+		Ended: r.Elapsed < o.Budget, Elapsed: tenths(r.Elapsed), Processor: tenths(used),
+		Oracle: r.Oracle, Lines: len(r.Trace), Failure: r.Failure,
+	})
+	return r
+}
+
+// keep adds a line to the file of results, if there is one.
+func keep(t *testing.T, r *Result) {
+	t.Helper()
+	name := os.Getenv(Variable)
+	if name == "" {
+		return
+	}
+	line, err := json.Marshal(r)
+	if err != nil {
+		t.Fatalf("keeping a result: %v", err)
+	}
+	file, err := os.OpenFile(name, os.O_WRONLY|os.O_APPEND, 0) // make proof has made it
+	if err != nil {
+		t.Fatalf("keeping a result: %v: make proof makes the file that %s names", err, Variable)
+	}
+	_, err = file.Write(append(line, '\n'))
+	if closing := file.Close(); err == nil {
+		err = closing
+	}
+	if err != nil {
+		t.Fatalf("keeping a result: %v", err)
+	}
+}
+
+// versionOf is the module and its version in the name of a file.
+var versionOf = regexp.MustCompile(`([^/@]+)@(v[0-9][^/]*)`)
+
+// Version returns the module and the version that a function is of, which the name of its file says: the program itself
+// does not, if it is a test.
+func Version(t *testing.T, function any) (module, version string) {
+	t.Helper()
+	pc := reflect.ValueOf(function).Pointer()
+	file, _ := runtime.FuncForPC(pc).FileLine(pc)
+	found := versionOf.FindStringSubmatch(file)
+	if found == nil {
+		t.Fatalf("reading the version of a controller: %q is not of a module", file)
+	}
+	return found[1], found[2]
+}
+
+// processor returns the processor time that this process has used.
+func processor(t *testing.T) time.Duration {
+	t.Helper()
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		t.Fatalf("reading the processor time: %v", err)
+	}
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+}
+
+// tenths returns d in seconds, rounded.
+func tenths(d time.Duration) float64 { return float64(d.Round(time.Second/10)/(time.Second/10)) / 10 }
