@@ -60,7 +60,13 @@ type Options struct {
 	IndexLabels []string
 	// Transform modifies an object before it is stored, to drop what no reader
 	// needs. It must keep name, namespace, UID and resourceVersion, and must be
-	// idempotent.
+	// idempotent. What it drops is missing in the objects of every reader: a write
+	// that sends such an object back as a whole would delete it on the server, but an
+	// edit of package patch sends differences only.
+	//
+	//	Transform: func(obj informer.Object) { obj.(*corev1.Pod).Spec.Volumes = nil },
+	//
+	// Defaults to none.
 	Transform func(Object)
 	// DropManagedFields stores objects without metadata.managedFields.
 	DropManagedFields bool

@@ -23,7 +23,8 @@ import (
 //	}
 type Snapshot[T Object] struct{ state *state[T] }
 
-// Get returns the object of key as of the snapshot.
+// Get returns the object of key as of the snapshot, and whether there was one.
+// The object is shared; do not modify it.
 func (s Snapshot[T]) Get(key types.NamespacedName) (object T, ok bool) {
 	if it := s.root().get(key); it != nil {
 		return it.object, true
@@ -39,7 +40,7 @@ func (s Snapshot[T]) Len() int {
 	return s.state.count
 }
 
-// All iterates over all objects.
+// All iterates over all objects. It may be stopped at any of them, and begun again.
 func (s Snapshot[T]) All() iter.Seq[T] {
 	return func(yield func(T) bool) { s.root().all(yield) }
 }
@@ -56,6 +57,9 @@ func (s Snapshot[T]) Namespace(name string) iter.Seq[T] {
 // objects with that value are compared with it, and none if it requires nothing
 // else. Otherwise all objects of the namespace are compared. It allocates nothing,
 // unless the objects' GetLabels does (unstructured).
+//
+//	web := labels.SelectorFromSet(labels.Set{"app": "web"})
+//	for pod := range pods.Snapshot().Select("default", web) { … }
 func (s Snapshot[T]) Select(namespace string, selector labels.Selector) iter.Seq[T] {
 	return func(yield func(T) bool) {
 		root, all := s.narrowest(selector)

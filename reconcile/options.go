@@ -90,7 +90,11 @@ type Options struct {
 	// Group returns the group of a key, such as its namespace. Groups are served
 	// alternately, so that one of 50,000 objects cannot keep the others waiting.
 	// It must always return the same for the same key, and may be called from any
-	// goroutine. Defaults to one group for all.
+	// goroutine.
+	//
+	//	Group: func(key reconcile.Key) string { return key.Namespace },
+	//
+	// Defaults to one group for all.
 	Group func(Key) string
 
 	// FieldManager is the default for writes of package patch during a reconcile;

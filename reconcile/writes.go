@@ -189,6 +189,11 @@ func isRemoved(obj metav1.Object) bool {
 // reconcile of the same key. Clients of package cluster and package patch report
 // by themselves; call Wrote after a write of any other client, such as a fake.
 // Outside a reconcile it does nothing.
+//
+//	pod, err := clientset.CoreV1().Pods(namespace).Create(ctx, desired, metav1.CreateOptions{})
+//	if err == nil {
+//		reconcile.Wrote(ctx, pod)
+//	}
 func Wrote(ctx context.Context, obj metav1.Object) { ownwrites.Wrote(ctx, obj) }
 
 // Deleted reports that the server has accepted a delete of obj in this

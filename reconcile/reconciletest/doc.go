@@ -11,6 +11,36 @@
 //	  │
 //	  └─▶ the first that fails, made smaller ──▶ trace, hint, token for Replay
 //
+// # A first case
+//
+// Run starts what main starts after it has read its flags, with the configuration of env,
+// and returns when that has stopped. The workload is what users do:
+//
+//	func TestExploreCopies(t *testing.T) {
+//		reconciletest.Explore(t, &reconciletest.Case{
+//			Objects: []runtime.Object{original},
+//			Run: func(env *reconciletest.Env) error {
+//				return run(env.Context(), env.Client())
+//			},
+//			Workload: []reconciletest.Step{
+//				reconciletest.Patch("secrets", "default/original", `{"stringData":{"key":"new"}}`),
+//				reconciletest.Delete("secrets", "default/original"),
+//			},
+//		}, nil)
+//	}
+//
+// A finding says what was done, what is wrong, and how the program got there:
+//
+//	409 instead of call 6: the state differs from the run without faults, at the end …
+//
+// Its token plays this run again, with all logs if you like: see [Replay]. Mend the program, keep that test, and explore
+// again: a case stops at its first finding, and [Options].Known passes over those that
+// you cannot mend now.
+//
+// In continuous integration a case fails unless every single deviation was tried. If
+// that takes too long for one machine, RECONCILETEST_SHARD divides the runs among
+// several: see [Options].
+//
 // # What goes wrong
 //
 //   - A write: crash before, crash after, 409, 429, 500, lost reply, late commit; a partition, a stop of the program,

@@ -72,6 +72,14 @@ func (w *World) Objects(resource string) ([]*unstructured.Unstructured, error) {
 // name. The caller owns them.
 //
 // Errors: those of [World.Objects], and an object that does not decode into T.
+//
+//	Goal: func(w *reconciletest.World) error {
+//		pods, err := reconciletest.List[corev1.Pod](w, "pods")
+//		if err == nil && len(pods) != 3 {
+//			err = fmt.Errorf("there are %d Pods", len(pods))
+//		}
+//		return err
+//	},
 func List[T any](w *World, resource string) ([]T, error) {
 	objects, err := w.Objects(resource)
 	if err != nil {

@@ -32,6 +32,7 @@ func typesOf(s *structural.Structural, kind gvk.GroupVersionKind) (managedfields
 	return types, nil
 }
 
+// ref refers to a model by its name.
 func ref(name string) spec.Ref { return spec.MustCreateRef("#/components/schemas/" + name) }
 
 // embed adds the metadata to what is an object of Kubernetes: the root, and what the schema says to be one.

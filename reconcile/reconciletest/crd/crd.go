@@ -20,6 +20,9 @@ import (
 //
 // Errors: a file that does not parse, a definition without a version that is stored or with a schema that is not
 // structural, and a folder without any definition.
+//
+// Names of files do not matter, and the order is that of their paths: a folder of controller-gen, of kustomize or of a
+// Helm chart's crds/ will do.
 func Read(folder fs.FS) ([]apisim.Resource, error) {
 	var all []apisim.Resource
 	err := fs.WalkDir(folder, ".", func(name string, entry fs.DirEntry, err error) error {
@@ -46,7 +49,10 @@ func Read(folder fs.FS) ([]apisim.Resource, error) {
 	return all, nil
 }
 
-// Parse returns the custom resources that the documents of a YAML file define, as [Read] does.
+// Parse returns the custom resources that the documents of a YAML file define, as [Read] does: for definitions that
+// are embedded in the program, or come from another module.
+//
+// Errors: those of Read, without a file's name. A text without any definition is none.
 func Parse(text []byte) ([]apisim.Resource, error) {
 	var all []apisim.Resource
 	for docs := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096); ; {
@@ -67,6 +73,7 @@ func Parse(text []byte) ([]apisim.Resource, error) {
 	}
 }
 
+// resource returns what the simulated server serves of a definition: the version that is stored, under the names of all.
 func resource(d *apiextensionsv1.CustomResourceDefinition) (apisim.Resource, error) {
 	names := d.Spec.Names
 	r := apisim.Resource{

@@ -24,7 +24,8 @@ import (
 	"github.com/homeostat/homeostat/internal/apisim"
 )
 
-// schema is a structural schema as the simulated server asks it.
+// schema is a structural schema as the simulated server asks it: each part is compiled once, when the definition is
+// read, and used by all runs of a case. It keeps nothing of the objects that it checks, so runs share it.
 type schema struct {
 	source     *apiextensionsv1.JSONSchemaProps
 	structural *structural.Structural
@@ -35,6 +36,7 @@ type schema struct {
 
 var _ apisim.Schema = (*schema)(nil)
 
+// newSchema compiles a schema as the real server does when a definition is applied: what that refuses is an error here.
 func newSchema(source *apiextensionsv1.JSONSchemaProps, kind gvk.GroupVersionKind) (*schema, error) {
 	var props apiextensions.JSONSchemaProps
 	err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(source, &props, nil)
