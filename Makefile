@@ -29,7 +29,7 @@ E2E_LONGEST = ./reconcile/reconciletest/live ./examples/configmap-from-crs/inter
   ./examples/ingress-per-service/internal/ingress ./examples/namespace-defaults/internal/defaults ./leader \
   ./examples ./examples/observe/internal/trial ./examples/reboot/demo/internal/roll \
   ./examples/ingress-per-service ./internal/proof/e2e ./internal/proof/zoo ./examples/reboot/internal/trial
-E2E_PACKAGES = $(E2E_LONGEST) $(filter-out $(E2E_LONGEST),$(sort $(shell grep -rl --include='*_test.go' --exclude-dir=bench \
+E2E_PACKAGES = $(E2E_LONGEST) $(filter-out $(E2E_LONGEST),$(sort $(shell grep -rl --include='*_test.go' --exclude-dir=bench --exclude-dir=site \
   '^//go:build e2e' . | xargs -rn1 dirname)))
 # The packages that have mutation tests: a safeguard is taken out, a named invariant must break.
 MUTATE_PACKAGES = $(sort $(shell grep -rl --include='*_test.go' '^//go:build mutate' . | xargs -rn1 dirname))
@@ -93,11 +93,16 @@ mutate: ## Take each safeguard out, and change the library here and there: tests
 e2e: controlplane-build browser ## Tests against the real API server.
 	cd internal/proof/controlplane && CGO_ENABLED=0 go test -vet=off -timeout 5m ./supervisor
 	$(TEST) -tags e2e -run '^TestE2E' -p 5 -timeout 20m $(E2E_PACKAGES)
+	cd internal/proof/site && $(TEST) -tags e2e -run '^TestE2E' -timeout 5m .
 
 .PHONY: browser
 browser:
-	@command -v chromium >/dev/null || { echo "installing chromium, which looks at the status page in a test"; \
-	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium >/dev/null; }
+	@# Ubuntu has chromium as a snap alone, which does not see /tmp
+	@command -v chromium >/dev/null || command -v google-chrome >/dev/null || { \
+	  echo "installing a browser, which looks at the status page and at the site in tests"; export DEBIAN_FRONTEND=noninteractive; \
+	  apt-get update -qq && { apt-get install -y -qq chromium >/dev/null || { into="$$(mktemp -d)" && chmod 755 "$$into" && \
+	    curl -sSfLo "$$into/chrome.deb" "https://dl.google.com/linux/direct/google-chrome-stable_current_$$(dpkg --print-architecture).deb" && \
+	    apt-get install -y -qq "$$into/chrome.deb" >/dev/null; }; }; }
 
 .PHONY: controlplane
 controlplane: controlplane-build ## Run etcd, kube-apiserver and kube-controller-manager in the foreground.
@@ -196,8 +201,8 @@ pictures: ## Draw docs/pictures/*.svg: from the graphs beside them, and from the
 	go test -vet=off ./internal/proof/zoo -run '^TestPictureShowsTheFailure$$' -draw
 
 .PHONY: bench-report
-bench-report: ## Run all benchmarks on this machine, an hour, and make docs/benchmarks/README.md from them (COUNT=5).
-	cd internal/proof/bench && go run ./report -count $(or $(COUNT),5) run ../../../docs/benchmarks/results.txt
+bench-report: ## Run all benchmarks on this machine, an hour, and make docs/benchmarks/README.md from them (COUNT=5, SUITE=queue for one).
+	cd internal/proof/bench && go run ./report -count $(or $(COUNT),5) -suite "$(SUITE)" run ../../../docs/benchmarks/results.txt
 	$(MAKE) bench-page
 
 .PHONY: bench-page

@@ -180,7 +180,7 @@ func TestFilesOfTheDesignExist(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, file := range regexp.MustCompile(`[a-z/]+/[a-z_]+\.go`).FindAllString(string(design), -1) {
+	for _, file := range regexp.MustCompile(`\b[a-z][a-z/]*/[a-z_]+\.go`).FindAllString(string(design), -1) {
 		if _, err := os.Stat(file); err != nil {
 			t.Errorf("docs/design.md names %s: %v", file, err)
 		}
@@ -188,6 +188,45 @@ func TestFilesOfTheDesignExist(t *testing.T) {
 	steps := regexp.MustCompile(`(?m)^ ?\d+  .*\.go`).FindAllString(string(design), -1)
 	if len(steps) == 0 || len(steps) > most {
 		t.Errorf("the way of a key passes %d files, want at most %d", len(steps), most)
+	}
+}
+
+// The page of the design quotes promises as they stand in the packages, and knows all decisions.
+func TestDesignHasContractsAndDecisions(t *testing.T) {
+	design := read(t, "docs/design.md")
+	quotes := regexp.MustCompile(`(?m)^\| \[[a-z/]+\]\(\.\./([a-z/]+/doc\.go)\) \| (.*) \|$`).FindAllStringSubmatch(design, -1)
+	if len(quotes) < 10 {
+		t.Errorf("docs/design.md quotes %d promises: the test does not find them", len(quotes))
+	}
+	for _, q := range quotes {
+		text := strings.Join(strings.Fields(strings.ReplaceAll(read(t, q[1]), "\n//", "\n")), " ")
+		if !strings.Contains(text, q[2]) {
+			t.Errorf("docs/design.md says of %s what does not stand there: %s", q[1], q[2])
+		}
+	}
+	decisions, err := filepath.Glob("docs/adr/*.md")
+	if err != nil || len(decisions) == 0 {
+		t.Fatalf("found no decisions: %v", err)
+	}
+	for _, file := range decisions {
+		_, title, _ := strings.Cut(strings.SplitN(read(t, file), "\n", 2)[0], ". ")
+		if line := "* [" + title + "](adr/" + filepath.Base(file) + ")\n"; !strings.Contains(design, line) {
+			t.Errorf("docs/design.md does not have %s", line)
+		}
+	}
+}
+
+// Each rule has the outage that it prevents, and what holds it here.
+func TestEveryRuleHasItsOutage(t *testing.T) {
+	rules := strings.Split(read(t, "docs/why-level-driven.md"), "\n## ")[1:]
+	if len(rules) < 10 {
+		t.Errorf("docs/why-level-driven.md has %d rules: the test does not find them", len(rules))
+	}
+	for _, rule := range rules {
+		name, text, _ := strings.Cut(rule, "\n")
+		if name != "What this costs" && (!strings.Contains(text, "](https://github.com/") || !strings.Contains(text, "\n*Here:* ")) {
+			t.Errorf("docs/why-level-driven.md: %q lacks a link to what happened without it, or what stands against it here", name)
+		}
 	}
 }
 

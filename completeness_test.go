@@ -1,10 +1,14 @@
 package homeostat_test
 
 import (
+	"cmp"
 	"go/ast"
+	"go/build"
 	"go/doc"
 	"go/parser"
 	"go/token"
+	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,13 +18,13 @@ import (
 
 // Every exported function of a public package, and every type with methods of its own, has an Example with output. One of
 // a type stands for its constructors, and the other way round. What needs a *testing.T cannot have one: its use stands in
-// a test in example_test.go, or in the one that docs/testing.md shows.
+// a test in example_test.go, or in code that a document shows.
 func TestEveryExportedFunctionHasAnExample(t *testing.T) {
-	checked, guide := 0, read(t, "internal/proof/zoo/newcomer_test.go")
-	for _, folder := range append(slices.Clone(sdk), kit...) {
+	checked, shownInDocs := 0, codeOfDocuments(t)
+	for _, folder := range publicPackages(t) {
 		p, inTests := documented(t, folder)
-		used := func(name string) bool { return strings.Contains(inTests+guide, "."+name) }
-		if !slices.Contains(kit, folder) {
+		used := func(name string) bool { return strings.Contains(inTests+shownInDocs, "."+name) }
+		if !inKit(folder) {
 			used = func(string) bool { return false }
 		}
 		report := func(name, says string) {
@@ -36,7 +40,7 @@ func TestEveryExportedFunctionHasAnExample(t *testing.T) {
 			examples, methods := slices.Clone(typ.Examples), 0
 			for _, m := range typ.Methods {
 				examples = append(examples, m.Examples...)
-				if m.Level == 0 && m.Name != "String" && m.Name != "Error" && m.Name != "Unwrap" && m.Name != "MarshalText" {
+				if m.Level == 0 && !slices.Contains(wellKnown, m.Name) {
 					methods++
 				}
 			}
@@ -56,6 +60,104 @@ func TestEveryExportedFunctionHasAnExample(t *testing.T) {
 	if checked < 40 {
 		t.Errorf("only %d functions were looked at: the test does not find them", checked)
 	}
+}
+
+// wellKnown are methods of other packages' interfaces, which those packages call.
+var wellKnown = []string{"String", "Error", "Unwrap", "Is", "MarshalText", "Describe", "Collect"}
+
+// plumbing are methods that no program calls, with the package that does: they are exported because it is another one.
+var plumbing = map[string]string{
+	"queue.LaneStats.WaitBound":              "metrics, for the buckets of a histogram",
+	"reconcile.Func.Reconcile":               "the loop, as of any Reconciler",
+	"queue.Queue.ByKey":                      "queue/workqueue",
+	"informer.Informer.InScope":              "reconcile, for the names of Options.Known",
+	"informer.Informer.IsDeleted":            "patch/children and names, which are shown",
+	"informer.Informer.LastResourceVersion":  "reconcile, and Status has it",
+	"informer.Informer.Mapping":              "reconcile, for the triggers",
+	"informer.Informer.OnSeen":               "reconcile, to hold keys",
+	"informer.Informer.SetNamespaces":        "operator, and those that watch what a flag or an object says",
+	"informer.Informer.Shards":               "reconcile",
+	"informer.Informer.Validate":             "reconcile.New",
+	"leader/shard.Ranges.Deleted":            "reconcile",
+	"leader/shard.Ranges.Divide":             "reconcile",
+	"leader/shard.Ranges.Fill":               "reconcile",
+	"leader/shard.Ranges.Remember":           "reconcile",
+	"leader/shard.Ranges.RunCache":           "reconcile",
+	"leader/shard.Shards.Leave":              "reconcile",
+	"leader/shard.Shards.Left":               "reconcile",
+	"reconcile/inspect.InformerStatus.Feeds": "status, for the graph",
+	"reconcile/reconciletest.Case.Boot":      "reconciletest/live",
+	"reconcile/reconciletest.Case.On":        "reconciletest/live",
+	"reconcile/reconciletest.Case.Validate":  "Explore and its like",
+	"reconcile/reconciletest.World.Version":  "reconciletest/actors",
+}
+
+// Every exported method of a public package is called in the file of its Examples, or in code that a document shows.
+func TestEveryMethodIsShown(t *testing.T) {
+	checked, shownInDocs := 0, codeOfDocuments(t)
+	left := maps.Clone(plumbing)
+	for _, folder := range publicPackages(t) {
+		p, inTests := documented(t, folder)
+		for _, typ := range p.Types {
+			for _, m := range typ.Methods {
+				name := folder + "." + typ.Name + "." + m.Name
+				shown := runs(m.Examples) || strings.Contains(inTests+shownInDocs, "."+m.Name+"(")
+				switch _, isPlumbing := plumbing[name]; {
+				case m.Level > 0 || slices.Contains(wellKnown, m.Name):
+				case isPlumbing:
+					delete(left, name)
+				case !shown:
+					t.Errorf("%s is in no Example: write func Example%s_%s in %s/example_test.go", name, typ.Name, m.Name, folder)
+				default:
+					checked++
+				}
+			}
+		}
+	}
+	if len(left) > 0 {
+		t.Errorf("there are no methods %v", slices.Sorted(maps.Keys(left)))
+	}
+	if checked < 60 {
+		t.Errorf("only %d methods were looked at: the test does not find them", checked)
+	}
+}
+
+// publicPackages are the folders that others can import.
+func publicPackages(t *testing.T) (all []string) {
+	t.Helper()
+	err := filepath.WalkDir(".", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.IsDir() {
+			return err
+		}
+		if slices.Contains([]string{".git", "bin", "dist", "docs", "examples", "internal", "testdata"}, entry.Name()) {
+			return filepath.SkipDir
+		}
+		if p, err := build.ImportDir(path, 0); err == nil && !p.IsCommand() && len(p.GoFiles) > 0 {
+			all = append(all, filepath.ToSlash(path))
+		}
+		return nil
+	})
+	if err != nil || len(all) < len(sdk)+len(kit) {
+		t.Fatalf("looking for public packages: found %q: %v", all, err)
+	}
+	return all
+}
+
+func inKit(folder string) bool { return strings.HasPrefix(folder, "reconcile/reconciletest") }
+
+// codeOfDocuments is the text of the Go files from which documents take snippets.
+func codeOfDocuments(t *testing.T) string {
+	t.Helper()
+	text := map[string]string{}
+	for _, p := range pages(t) {
+		for _, s := range p.snippets {
+			file, _, _ := strings.Cut(cmp.Or(s.source, p.from), "#")
+			if strings.HasSuffix(file, "_test.go") && text[file] == "" {
+				text[file] = read(t, file)
+			}
+		}
+	}
+	return strings.Join(slices.Sorted(maps.Values(text)), "\n")
 }
 
 // documented returns the documentation of a package, and the text of its example_test.go files.

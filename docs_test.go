@@ -2,11 +2,15 @@ package homeostat_test
 
 import (
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -53,7 +57,7 @@ func TestSnippetsAreTakenFromCodeThatRuns(t *testing.T) {
 				if err := checkSnippet(sources, source, s); err != nil {
 					t.Errorf("%s:%d: %v", p.path, s.line, err)
 				}
-			} else if s.language == "go" || s.language == "yaml" {
+			} else if s.language == "go" || s.language == "yaml" || s.language == "" && isGo(s.code) {
 				t.Errorf("%s:%d: this snippet comes from nowhere: put <!-- from path/of/file.go#Name --> on the line before its "+
 					"fence (Name is a declaration, the body of an Example, or a // region), and run make docs", p.path, s.line)
 			}
@@ -62,6 +66,18 @@ func TestSnippetsAreTakenFromCodeThatRuns(t *testing.T) {
 	if marked < 10 {
 		t.Errorf("only %d snippets are marked: the test does not find the documents", marked)
 	}
+}
+
+// isGo reports whether a snippet without a language is Go, declarations or statements, an ellipsis aside.
+func isGo(code string) bool {
+	code = strings.ReplaceAll(code, "…", "")
+	for _, text := range []string{"package p\n" + code, "package p\nfunc f() {\n" + code + "\n}"} {
+		file, err := parser.ParseFile(token.NewFileSet(), "", text, parser.SkipObjectResolution)
+		if err == nil && len(file.Decls) > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // Every relative link of the documents, and every anchor, leads somewhere.
@@ -130,31 +146,71 @@ func TestWorkflowsCallCommandsOfTheMakefile(t *testing.T) {
 	}
 }
 
-// Metrics that the documents name exist.
+// Metrics that the documents name exist, and docs/operating.md has all of them, with their help.
 func TestMetricsOfThePagesExist(t *testing.T) {
-	files, err := filepath.Glob("metrics/*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var code strings.Builder
-	for _, file := range files {
-		code.WriteString(read(t, file))
-	}
+	helps := helpOfMetrics(t)
 	name := regexp.MustCompile(`\b(homeostat|workqueue|controller_runtime|rest_client|leader_election)_[a-z_]+[a-z]\b`)
 	named := 0
 	for _, p := range pages(t) {
 		for i, text := range p.lines {
 			for _, metric := range name.FindAllString(text, -1) {
 				named++
-				if !strings.Contains(code.String(), `"`+strings.TrimSuffix(metric, "_bucket")+`"`) {
+				if helps[strings.TrimSuffix(metric, "_bucket")] == "" {
 					t.Errorf("%s:%d: no file of package metrics has %s", p.path, i+1, metric)
 				}
 			}
 		}
 	}
-	if named < 10 {
-		t.Errorf("only %d metrics: the test does not find them", named)
+	if named < 10 || len(helps) < 40 {
+		t.Errorf("only %d metrics of %d: the test does not find them", named, len(helps))
 	}
+	page := read(t, "docs/operating.md")
+	for metric, help := range helps {
+		row := regexp.MustCompile("(?m)^\\| `" + metric + "` \\| `[a-z`, ]+` \\| " + regexp.QuoteMeta(help) + " \\|$")
+		if !row.MatchString(page) {
+			t.Errorf("docs/operating.md has no row | `%s` | labels | %s |", metric, help)
+		}
+	}
+}
+
+// helpOfMetrics returns the help of each metric, from the calls that make them.
+func helpOfMetrics(t *testing.T) map[string]string {
+	t.Helper()
+	files, err := filepath.Glob("metrics/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	helps := map[string]string{}
+	for _, path := range files {
+		if strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			if call, ok := n.(*ast.CallExpr); ok && len(call.Args) > 1 {
+				if name := textOf(call.Args[0]); regexp.MustCompile(`^[a-z]+(_[a-z]+)+$`).MatchString(name) {
+					helps[name] = textOf(call.Args[1])
+				}
+			}
+			return true
+		})
+	}
+	return helps
+}
+
+// textOf returns the value of a string literal, or of a sum of them.
+func textOf(e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.BasicLit:
+		text, _ := strconv.Unquote(e.Value) // a number is no text
+		return text
+	case *ast.BinaryExpr:
+		return textOf(e.X) + textOf(e.Y)
+	}
+	return ""
 }
 
 func TestTheREADMEBeginsWithAController(t *testing.T) {

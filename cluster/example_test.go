@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"strings"
 
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -122,6 +123,26 @@ func ExampleKindClient_GetScale() {
 	// Output: 2 <nil>
 }
 
+// An autoscaler's way, which reads no more of the object than its scale.
+func ExampleKindClient_UpdateScale() {
+	server := httptest.NewServer(http.HandlerFunc(websiteServer))
+	defer server.Close()
+	c, err := cluster.New(&rest.Config{Host: server.URL}, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	websites, err := cluster.NewKind[*Website, *WebsiteList](c, websiteVersion.WithResource("websites"), addWebsites)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	want := &autoscalingv1.Scale{Spec: autoscalingv1.ScaleSpec{Replicas: 5}}
+	scale, err := websites.In("shop").UpdateScale(context.Background(), "home", want, metav1.UpdateOptions{})
+	fmt.Println(scale.Spec.Replicas, err)
+	// Output: 5 <nil>
+}
+
 // A plural that the server does not serve would be an informer that never syncs.
 func ExampleKind_Check() {
 	server := httptest.NewServer(http.HandlerFunc(websiteServer))
@@ -152,6 +173,9 @@ func websiteServer(w http.ResponseWriter, r *http.Request) {
 	case r.URL.Path == "/apis/example.com/v1":
 		_, _ = fmt.Fprint(w, `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"example.com/v1",
 			"resources":[{"name":"websites","singularName":"website","namespaced":true,"kind":"Website","verbs":["get"]}]}`)
+		return
+	case strings.HasSuffix(r.URL.Path, "/scale") && r.Method == http.MethodPut:
+		_, _ = io.Copy(w, r.Body)
 		return
 	case strings.HasSuffix(r.URL.Path, "/scale"):
 		_, _ = fmt.Fprint(w, `{"apiVersion":"autoscaling/v1","kind":"Scale","spec":{"replicas":2}}`)

@@ -62,3 +62,27 @@ func ExampleNew_badOptions() {
 	// Options.RenewDeadline is 14s:
 	//   must be less than LeaseDuration 15s minus RequestTimeout 3s and 300ms for drift, or a late write could meet the next leader
 }
+
+// What probes and a page say, and one leadership for the life of a process.
+func ExampleElector_RunOnce() {
+	lease := leader.Lease{
+		Client: fake.NewClientset().CoordinationV1(), Namespace: "default", Name: "reboot", Identity: "reboot-7d9f",
+	}
+	elector, err := leader.New(lease, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(elector.LeaseName()+":", elector.Status())
+	err = elector.RunOnce(context.Background(), func(context.Context) error {
+		fmt.Println("leading:", elector.Status().Leading)
+		fmt.Println("readyz:", elector.Ready(), "livez:", elector.Healthy())
+		return nil
+	})
+	fmt.Println(err)
+	// Output:
+	// reboot: no replica leads
+	// leading: true
+	// readyz: <nil> livez: <nil>
+	// <nil>
+}

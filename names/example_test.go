@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -88,4 +89,45 @@ func ExampleUnion() {
 	// default/web "f81d4fae-7dec-11d0-a765-00a0c91e6bf6"
 	// default/nfs ""
 	// <nil>
+}
+
+// For a probe and a page: why orphans are not being cleaned, and what was found.
+func ExampleSweep_Ready() {
+	sweep, err := names.NewSweep(returning(many(3), nil), counting{new(int)}, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(errors.Is(sweep.Ready(), names.ErrNotSwept))
+	if _, err := sweep.Once(context.Background()); err != nil {
+		fmt.Println(err)
+	}
+	fmt.Println(sweep.Ready(), sweep.Stats().Known, sweep.Stats().Orphans)
+	// Output:
+	// true
+	// <nil> 3 3
+}
+
+// The next sweep is in minutes, unless there is a reason for one now.
+func ExampleSweep_Wake() {
+	ctx, stop := context.WithTimeout(context.Background(), 10*time.Second)
+	defer stop()
+	var sweep *names.Sweep
+	listings := 0
+	zone := names.Func(func(context.Context) ([]names.Name, error) {
+		if listings++; listings == 1 {
+			sweep.Wake() // more names are in scope now
+		} else {
+			stop()
+		}
+		return nil, nil
+	})
+	sweep, err := names.NewSweep(zone, counting{new(int)}, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	sweep.Run(ctx)
+	fmt.Println(listings, "listings")
+	// Output: 2 listings
 }

@@ -224,3 +224,29 @@ func ExampleServer() {
 	// labels: map[labelled:yes]
 	// ended: <nil>
 }
+
+// Controllers that are made already, with the probes and the page.
+func ExampleServer_Run() {
+	ctx, stop := context.WithTimeout(context.Background(), 10*time.Second)
+	defer stop()
+	simulated := newSimulated()
+	reached, err := cluster.New(simulated.config(), nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	controllers, err := labeller(reached, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	server := &operator.Server{Address: "127.0.0.1:0", Cluster: reached}
+	ended := make(chan error, 1)
+	go func() { ended <- server.Run(ctx, controllers...) }()
+	fmt.Println("labels:", simulated.labelsOf(ctx, "default"))
+	stop()
+	fmt.Println("ended:", <-ended)
+	// Output:
+	// labels: map[labelled:yes]
+	// ended: <nil>
+}

@@ -14,6 +14,7 @@ import (
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"github.com/homeostat/homeostat/patch"
+	"github.com/homeostat/homeostat/reconcile/reconciletest/fakes"
 )
 
 // printing is a client that prints what it is asked.
@@ -110,6 +111,30 @@ func ExampleApplier() {
 	got, err := applier.Apply(context.Background(), nil, nil, config)
 	fmt.Println(got.Labels, err)
 	// Output: map[zone:b] <nil>
+}
+
+// What has been asked for is not asked for again, until it is forgotten: the object was deleted, or another client may
+// have forced its own.
+func ExampleApplier_Forget() {
+	client := fake.NewClientset()
+	if err := fakes.Faithful(client); err != nil { // with UIDs and resourceVersions
+		fmt.Println(err)
+		return
+	}
+	applier := patch.NewApplier(client.CoreV1().ConfigMaps)
+	config := corev1apply.ConfigMap("site", "default").WithData(map[string]string{"host": "shop.example"})
+	cached, err := applier.Apply(context.Background(), nil, nil, config)
+	for range 2 {
+		fmt.Println(len(client.Actions()), err)
+		cached, err = applier.Apply(context.Background(), cached, nil, config)
+	}
+	applier.Forget(types.NamespacedName{Namespace: "default", Name: "site"})
+	_, err = applier.Apply(context.Background(), cached, nil, config)
+	fmt.Println(len(client.Actions()), err)
+	// Output:
+	// 1 <nil>
+	// 1 <nil>
+	// 2 <nil>
 }
 
 // A refused lock is no failure: return the error, and the next reconcile sees the newest object.

@@ -122,3 +122,89 @@ func ExampleQueue_Entries() {
 	// default/db is delayed
 	// default/web is waiting
 }
+
+// take returns the next item of a queue that has one.
+func take(q *queue.Queue[string]) queue.Item[string] {
+	item, err := q.Get(context.Background())
+	if err != nil {
+		panic(err)
+	}
+	return item
+}
+
+// Looked at again in an hour, or as soon as something changes.
+func ExampleItem_After() {
+	q, err := queue.New[string](nil)
+	if err != nil {
+		panic(err)
+	}
+	q.Add("default/web")
+	take(q).After(time.Hour)
+	fmt.Println("waiting:", q.Len())
+	q.Add("default/web")
+	fmt.Println("waiting:", q.Len())
+	// Output:
+	// waiting: 0
+	// waiting: 1
+}
+
+// A server has said when to come again: that is neither shortened nor made random.
+func ExampleItem_RetryAfter() {
+	q, err := queue.New[string](nil)
+	if err != nil {
+		panic(err)
+	}
+	q.Add("default/web")
+	take(q).RetryAfter(time.Hour)
+	s := q.Stats()
+	fmt.Println("failing:", s.Failing, "delayed:", s.Delayed)
+	// Output: failing: 1 delayed: 1
+}
+
+// What has failed is new again, because what it failed for is repaired.
+func ExampleQueue_Forget() {
+	q, err := queue.New(&queue.Options[string]{Backoff: queue.Backoff{Base: time.Millisecond, Cap: time.Second}})
+	if err != nil {
+		panic(err)
+	}
+	q.Add("default/web")
+	take(q).Retry()
+	q.Forget("default/web")
+	fmt.Println("attempt", take(q).Attempt())
+	// Output: attempt 1
+}
+
+func ExampleQueue_Cancel() {
+	q, err := queue.New[string](nil)
+	if err != nil {
+		panic(err)
+	}
+	q.AddWithOptions("default/web", queue.AddOptions{After: time.Hour})
+	fmt.Println(q.Cancel("default/web"), q.Cancel("default/web"))
+	// Output: true false
+}
+
+func ExampleQueue_Stats() {
+	q, err := queue.New(&queue.Options[string]{Name: "rollout"})
+	if err != nil {
+		panic(err)
+	}
+	q.Add("default/web")
+	q.Add("default/web")
+	s := q.Stats()
+	fmt.Println(q.Name()+":", s.Added, "additions,", s.Merged, "merged")
+	// Output: rollout: 2 additions, 1 merged
+}
+
+// Drain lets the workers finish what waits; Stop drops it.
+func ExampleQueue_Stop() {
+	q, err := queue.New[string](nil)
+	if err != nil {
+		panic(err)
+	}
+	q.Add("default/web")
+	q.Stop()
+	_, err = q.Get(context.Background())
+	fmt.Println(errors.Is(err, queue.ErrStopped))
+	// Output: true
+}

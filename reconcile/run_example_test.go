@@ -13,7 +13,9 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/names"
 	"github.com/homeostat/homeostat/reconcile"
+	"github.com/homeostat/homeostat/reconcile/inspect"
 	"github.com/homeostat/homeostat/reconcile/reconciletest/fakes"
 )
 
@@ -203,4 +205,75 @@ func runWith(
 		return err
 	}
 	return c.Run(ctx)
+}
+
+// What probes and a page of a program's own are made of. Here the program has ended.
+func ExampleController_Stats() {
+	client := fake.NewClientset(exampleMap("site"))
+	ctx, stop := context.WithTimeout(context.Background(), 10*time.Second)
+	defer stop()
+	c, err := reconcile.New("greeter", informer.For(client.CoreV1().ConfigMaps(""), nil), greeter(stop), nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(c.Name(), "is", c.Phase())
+	fmt.Println(c.Run(ctx))
+	fmt.Println(c.Name(), "is", c.Phase())
+	fmt.Println("reconciles:", c.Stats().Reconciles[inspect.Succeeded], "additions:", c.QueueStats().Added)
+	fmt.Println("caches:", c.Informers()[0].Kind)
+	fmt.Println("livez:", c.Healthy(), "readyz:", errors.Join(c.LeaderReady(), c.Refused()))
+	// Output:
+	// greeter is created
+	// hello shop/site
+	// <nil>
+	// greeter is stopped
+	// reconciles: 1 additions: 1
+	// caches: ConfigMap
+	// livez: <nil> readyz: <nil>
+}
+
+// A command line asks for one key, which need not have an object. What became of it is remembered.
+func ExampleController_Enqueue() {
+	client := fake.NewClientset()
+	ctx, stop := context.WithTimeout(context.Background(), 10*time.Second)
+	defer stop()
+	c, err := reconcile.New("greeter", informer.For(client.CoreV1().ConfigMaps(""), nil), greeter(stop), nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	key := reconcile.Key{Namespace: "shop", Name: "site"}
+	c.Enqueue(key)
+	fmt.Println(c.Run(ctx))
+	for _, attempt := range c.History(key) {
+		fmt.Println("attempt", attempt.Number, attempt.Outcome)
+	}
+	// Output:
+	// hello shop/site
+	// <nil>
+	// attempt 1 success
+}
+
+// Whether the deletions of the time before the start are found.
+func ExampleController_Sweep() {
+	zone := names.Func(func(context.Context) ([]names.Name, error) {
+		return []names.Name{{Key: reconcile.Key{Namespace: "shop", Name: "deleted-while-we-were-down"}}}, nil
+	})
+	ctx, stop := context.WithTimeout(context.Background(), 10*time.Second)
+	defer stop()
+	c, err := reconcile.New("greeter", informer.For(fake.NewClientset().CoreV1().ConfigMaps(""), nil), greeter(stop),
+		&reconcile.Options{Known: zone})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(c.Sweep().Ready())
+	fmt.Println(c.Run(ctx))
+	fmt.Println(c.Sweep().Stats().Orphans, "orphan")
+	// Output:
+	// the first sweep for orphans has not ended yet
+	// hello shop/deleted-while-we-were-down
+	// <nil>
+	// 1 orphan
 }

@@ -222,6 +222,29 @@ func TestVersionsAgree(t *testing.T) {
 	g.Expect(files["go.mod"]).NotTo(ContainSubstring("replace"))
 }
 
+// A new operator is deployed like the examples, by all manifests there are.
+func TestTheManifestsAreComplete(t *testing.T) {
+	g := NewWithT(t)
+	files, err := render(names{Group: "example.com", Version: "v1", Kind: "Widget"}.withDefaults(), source{Homeostat: "v1.2.3"})
+	g.Expect(err).NotTo(HaveOccurred())
+	var all strings.Builder
+	for name, text := range files {
+		inConfig, ok := strings.CutPrefix(name, "config/")
+		if !ok || strings.HasSuffix(inConfig, "kustomization.yaml") || inConfig == "sample.yaml" {
+			continue
+		}
+		all.Write(text)
+		g.Expect(string(files["config/kustomization.yaml"])).To(ContainSubstring("  - " + inConfig + "\n"))
+	}
+	for _, want := range []string{
+		"kind: CustomResourceDefinition\n", "kind: PodDisruptionBudget\n", "kind: NetworkPolicy\n", "kind: Service\n",
+		"pod-security.kubernetes.io/enforce: restricted\n", "topologySpreadConstraints:\n", "startupProbe:", "livenessProbe:\n",
+		"readinessProbe:\n", "fieldPath: metadata.name\n", `aggregate-to-view: "true"`, `aggregate-to-edit: "true"`,
+	} {
+		g.Expect(all.String()).To(ContainSubstring(want))
+	}
+}
+
 // bug returns what the README says to replace in controller.go, and by what.
 func bug(t *testing.T, readme []byte) (before, after string) {
 	t.Helper()

@@ -2,9 +2,23 @@ package crd_test
 
 import (
 	"fmt"
+	"os"
 
+	"github.com/homeostat/homeostat/reconcile/reconciletest"
 	"github.com/homeostat/homeostat/reconcile/reconciletest/crd"
 )
+
+// The definitions that the server of a test has: those of a folder of manifests, such as config/crd/bases.
+func ExampleRead() {
+	definitions, err := crd.Read(os.DirFS("testdata"))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	test := reconciletest.Case{Definitions: definitions}
+	fmt.Println(len(test.Definitions), err)
+	// Output: 2 <nil>
+}
 
 // What a file of definitions says goes into reconciletest.Case.Definitions.
 func ExampleParse() {

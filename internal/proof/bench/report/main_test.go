@@ -42,8 +42,53 @@ func TestThePageHasWhatWasMeasured(t *testing.T) {
 	g.Expect(page).To(gomega.ContainSubstring("| Starve | served | **5** | – | 1 (5) |\n"), "more is better")
 	g.Expect(page).To(gomega.ContainSubstring("Of 2 comparisons a rival is better in 1, by more than 5 %"))
 	g.Expect(page).To(gomega.ContainSubstring("| queue: Add/workers=4 | ns/op | client-go | 2 |\n"))
-	g.Expect(page).To(gomega.ContainSubstring("## Size\n\n| | unit | homeostat |\n|---|---|--:|\n| Size/smallest | KB | **40,600** |\n"))
+	g.Expect(page).To(gomega.ContainSubstring("## Size\n\n[What the rows mean](size.md).\n\n| | unit | homeostat |\n|---|---|--:|\n| Size/smallest | KB | **40,600** |\n"))
 	g.Expect(page).NotTo(gomega.ContainSubstring("B/op"), "nothing was allocated")
+}
+
+// later is a run of one suite at another commit, whose rows are about nothing but settings of ours.
+const later = `commit: def5678
+date: 2026-11-24
+pkg: github.com/homeostat/homeostat/internal/proof/bench/scale
+BenchmarkScale/one-is-killed/impl=64-shards 1 13.5 until-owned-s
+BenchmarkScale/one-is-killed/impl=256-shards 1 13.6 until-owned-s
+`
+
+func TestSettingsStandSideBySide(t *testing.T) {
+	g := gomega.NewWithT(t)
+	r, err := read(strings.NewReader(printed+later), "results.txt")
+	g.Expect(err).NotTo(gomega.HaveOccurred())
+	g.Expect(string(r.page())).To(gomega.ContainSubstring("| | unit | 64-shards | 256-shards |\n|---|---|--:|--:|\n" +
+		"| Scale/one-is-killed | until-owned-s | 13.5 | 13.6 |\n"))
+}
+
+func TestThePageSaysWhatWasMeasuredApart(t *testing.T) {
+	g := gomega.NewWithT(t)
+	r, err := read(strings.NewReader(printed+later), "results.txt")
+	g.Expect(err).NotTo(gomega.HaveOccurred())
+	page := string(r.page())
+	g.Expect(page).To(gomega.ContainSubstring("But for what a section says was measured apart, everything of one run of " +
+		"`make bench-report`, of commit abc1234, on 2026-11-22"))
+	g.Expect(page).To(gomega.ContainSubstring(
+		"## Scale\n\n[What the rows mean](../scaling.md#shards). Measured apart: commit def5678, on 2026-11-24.\n"))
+	g.Expect(strings.Count(page, "Measured apart: ")).To(gomega.Equal(1))
+}
+
+func TestMeasuringOneSuiteKeepsTheOthers(t *testing.T) {
+	g := gomega.NewWithT(t)
+	all := []byte(printed + later)
+	g.Expect(string(without(all, "scale"))).To(gomega.Equal(printed + "commit: def5678\ndate: 2026-11-24\n"))
+	others := string(without(all, "queue"))
+	g.Expect(others).NotTo(gomega.ContainSubstring("BenchmarkAdd"))
+	g.Expect(others).To(gomega.HavePrefix("commit: abc1234\n"))
+	g.Expect(others).To(gomega.ContainSubstring("BenchmarkSize"))
+	g.Expect(others).To(gomega.HaveSuffix(later))
+
+	file := filepath.Join(t.TempDir(), "results.txt")
+	g.Expect(os.WriteFile(file, all, 0o600)).To(gomega.Succeed())
+	g.Expect(run(t.Context(), []string{"-suite=queues", "run", file}, io.Discard)).
+		To(gomega.MatchError(gomega.ContainSubstring(`-suite is "queues"`)))
+	g.Expect(os.ReadFile(file)).To(gomega.Equal(all))
 }
 
 func TestThePictureIsAnSVG(t *testing.T) {

@@ -16,8 +16,12 @@ func (r *results) page() []byte {
 	var b strings.Builder
 	c := r.config
 	fmt.Fprintf(&b, "<!-- Made by make bench-report from results.txt: do not edit. -->\n\n# Benchmarks\n\n")
-	fmt.Fprintf(&b, "Everything of one run of `make bench-report`, of commit %s, on %s, beside client-go and "+
-		"controller-runtime in the versions of `internal/proof/bench/go.mod`: Go %s, %s/%s, %s, %s cores, %s", c["commit"],
+	what := "Everything"
+	if len(r.apart) > 0 {
+		what = "But for what a section says was measured apart, everything"
+	}
+	fmt.Fprintf(&b, "%s of one run of `make bench-report`, of commit %s, on %s, beside client-go and "+
+		"controller-runtime in the versions of `internal/proof/bench/go.mod`: Go %s, %s/%s, %s, %s cores, %s", what, c["commit"],
 		c["date"], c["go"], c["goos"], c["goarch"], c["cpu"], c["cores"], c["memory"])
 	if load := c["load"]; load != "" {
 		fmt.Fprintf(&b, ", a load of %s when it began", load)
@@ -28,7 +32,7 @@ func (r *results) page() []byte {
 	r.writeLost(&b)
 	order, rows := r.packages()
 	for _, pkg := range order {
-		writeTable(&b, pkg, rows[pkg])
+		r.writeTable(&b, pkg, rows[pkg])
 	}
 	return []byte(b.String())
 }
@@ -48,9 +52,23 @@ func (r *results) writeLost(b *strings.Builder) {
 	b.WriteString("\n")
 }
 
-func writeTable(b *strings.Builder, pkg string, rows []*row) {
+// explained are the pages that say what the rows of a package mean.
+var explained = map[string]string{
+	"queue": "queue.md", "patch": "patch.md", "cache": "cache.md", "loop": "loop.md", "size": "size.md",
+	"ingress": "loop.md#a-whole-program-ingress-per-service-with-5000-services", "scale": "../scaling.md#shards",
+}
+
+func (r *results) writeTable(b *strings.Builder, pkg string, rows []*row) {
 	impls := implementations(rows)
-	fmt.Fprintf(b, "## %s%s\n\n| | unit |", strings.ToUpper(pkg[:1]), pkg[1:])
+	fmt.Fprintf(b, "## %s%s\n\n", strings.ToUpper(pkg[:1]), pkg[1:])
+	if page := explained[pkg]; page != "" {
+		fmt.Fprintf(b, "[What the rows mean](%s).", page)
+		if of := r.apart[pkg]; of != "" {
+			fmt.Fprintf(b, " Measured apart: %s.", of)
+		}
+		b.WriteString("\n\n")
+	}
+	b.WriteString("| | unit |")
 	for _, i := range impls {
 		b.WriteString(" " + i + " |")
 	}

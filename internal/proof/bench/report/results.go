@@ -3,8 +3,9 @@ package main
 import (
 	"bytes"
 	"cmp"
+	"fmt"
 	"io"
-	"maps"
+	"path"
 	"slices"
 	"strings"
 
@@ -18,6 +19,7 @@ const ours = "homeostat"
 // results are what some benchmarks have printed.
 type results struct {
 	config map[string]string // of the machine
+	apart  map[string]string // by package, what it was measured of if that is not what the first one was
 	rows   []*row            // in the order in which they were measured
 	byKey  map[rowKey]*row
 }
@@ -38,7 +40,7 @@ var (
 )
 
 func read(in io.Reader, name string) (*results, error) {
-	r := &results{config: map[string]string{}, byKey: map[rowKey]*row{}}
+	r := &results{config: map[string]string{}, apart: map[string]string{}, byKey: map[rowKey]*row{}}
 	lines := benchfmt.NewReader(in, name)
 	for lines.Scan() {
 		switch record := lines.Result().(type) {
@@ -52,10 +54,14 @@ func read(in io.Reader, name string) (*results, error) {
 }
 
 func (r *results) add(one *benchfmt.Result) {
+	pkg := path.Base(one.GetConfig("pkg"))
 	for _, c := range one.Config {
-		if c.Key != "pkg" {
+		if _, ok := r.config[c.Key]; !ok && c.Key != "pkg" {
 			r.config[c.Key] = string(c.Value)
 		}
+	}
+	if commit := one.GetConfig("commit"); commit != r.config["commit"] {
+		r.apart[pkg] = fmt.Sprintf("commit %s, on %s", commit, one.GetConfig("date"))
 	}
 	base, parts := one.Name.Parts()
 	name, impl := string(base), ours
@@ -67,13 +73,12 @@ func (r *results) add(one *benchfmt.Result) {
 			name += string(p)
 		}
 	}
-	pkg := one.GetConfig("pkg")
 	for _, v := range one.Values {
 		unit, value := v.Unit, v.Value
 		if v.OrigUnit != "" {
 			unit, value = v.OrigUnit, v.OrigValue
 		}
-		key := rowKey{pkg[strings.LastIndexByte(pkg, '/')+1:], name, unit}
+		key := rowKey{pkg, name, unit}
 		if r.byKey[key] == nil {
 			r.byKey[key] = &row{rowKey: key, values: map[string][]float64{}}
 			r.rows = append(r.rows, r.byKey[key])
@@ -152,14 +157,21 @@ func (r *results) packages() (order []string, rows map[string][]*row) {
 	return order, rows
 }
 
-// implementations returns those of some rows, ours first, and the others by name.
+// implementations returns those of some rows, ours first, and the others by name. Rows that are about nothing but ours
+// have settings of it instead, in the order in which they were measured.
 func implementations(rows []*row) []string {
-	all := map[string]bool{}
+	var all []string
 	for _, w := range rows {
 		for _, i := range w.impls {
-			all[i] = i != ours
+			if !slices.Contains(all, i) {
+				all = append(all, i)
+			}
 		}
 	}
-	maps.DeleteFunc(all, func(_ string, other bool) bool { return !other })
-	return append([]string{ours}, slices.Sorted(maps.Keys(all))...)
+	if i := slices.Index(all, ours); i >= 0 {
+		all = slices.Delete(all, i, i+1)
+		slices.Sort(all)
+		all = slices.Insert(all, 0, ours)
+	}
+	return all
 }

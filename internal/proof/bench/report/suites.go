@@ -7,21 +7,26 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
+	"path"
 	"regexp"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 )
 
-// suite is some benchmarks of one package, or a program that measures implementations in processes of their own.
+// suite is some benchmarks of one package, or a program that measures implementations in processes of their own, or a
+// test in virtual time, which benchmarks do not have, that prints as benchmarks do.
 type suite struct {
 	pkg, benchmarks, time string
 	count                 int // at most that many rounds; 0: as many as are asked for
 	tags                  string
 	program               string // a folder in that of the package; empty: benchmarks
+	test                  string // its name; empty: benchmarks
 }
 
 var suites = []suite{
@@ -36,23 +41,36 @@ var suites = []suite{
 	{pkg: "size", benchmarks: "Size", time: "1x", count: 1},
 	{pkg: "size", benchmarks: "AtRest", time: "1x", count: 1, tags: "e2e"},
 	{pkg: "ingress", benchmarks: ".", time: "1x", count: 3, tags: "e2e"},
+	{pkg: "scale", test: "TestScale", count: 1},
 }
 
 // kept are the lines of a test's output that have results or say of what they are, and not the programs' logs.
 var kept = regexp.MustCompile(`^(Benchmark\S+\s+\d|pkg: |goos: |goarch: |cpu: )`)
 
-// measure runs the suites in this module's folder, one after the other, and keeps what they print.
+// measure runs the suites in this module's folder, one after the other, and keeps what they print. Of the suite that is
+// named the new results take the place of the old ones, and those of the others stay.
 func measure(ctx context.Context, results, only string, count int, progress io.Writer) (err error) {
+	var others []byte
+	if only != "" {
+		if !slices.ContainsFunc(suites, func(s suite) bool { return s.pkg == only }) {
+			return fmt.Errorf("-suite is %q: there is no such suite", only)
+		}
+		old, err := os.ReadFile(results)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		others = without(old, only)
+	}
+	machine, err := describe(ctx)
+	if err != nil {
+		return err
+	}
 	out, err := os.Create(results)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, out.Close()) }()
-	machine, err := describe(ctx)
-	if err != nil {
-		return err
-	}
-	if _, err := io.WriteString(out, machine); err != nil {
+	if _, err := out.Write(append(others, machine...)); err != nil {
 		return err
 	}
 	for _, s := range suites {
@@ -77,9 +95,26 @@ func measure(ctx context.Context, results, only string, count int, progress io.W
 				}
 			}
 		}
-		_, _ = fmt.Fprintf(progress, "%s %s: %v\n", s.pkg, s.benchmarks+s.program, time.Since(began).Round(time.Second))
+		_, _ = fmt.Fprintf(progress, "%s %s: %v\n", s.pkg, s.benchmarks+s.program+s.test, time.Since(began).Round(time.Second))
 	}
 	return nil
+}
+
+// without returns results but for those of one package. What describes the run of the others stays.
+func without(results []byte, pkg string) []byte {
+	var others []byte
+	drop := false
+	for line := range bytes.Lines(results) {
+		if name, ok := bytes.CutPrefix(line, []byte("pkg: ")); ok {
+			drop = path.Base(string(bytes.TrimSpace(name))) == pkg
+		} else if bytes.HasPrefix(line, []byte("commit: ")) { // another run
+			drop = false
+		}
+		if !drop {
+			others = append(others, line...)
+		}
+	}
+	return others
 }
 
 // arguments are those of the go command.
@@ -87,6 +122,9 @@ func (s *suite) arguments(rounds int) []string {
 	n := strconv.Itoa(rounds)
 	if s.program != "" {
 		return []string{"run", "./" + s.pkg + "/" + s.program, "-rounds", n}
+	}
+	if s.test != "" {
+		return []string{"test", "-run", "^" + s.test + "$", "-v", "-count", n, "-timeout", "30m", "./" + s.pkg}
 	}
 	return []string{
 		"test", "-run", "^$", "-bench", s.benchmarks, "-benchtime", s.time, "-count", n, "-timeout", "2h", "-tags", s.tags,

@@ -1,14 +1,13 @@
 // Package scale_test simulates many replicas that share many objects, in virtual time:
 //
-//	cd internal/proof/bench && go test ./scale -v -timeout 10m -out ../../../../docs/benchmarks/scaling.txt
+//	cd internal/proof/bench && go test ./scale -v -timeout 10m
 //
-// The replicas are package leader/shard as it ships, and their records are on the simulated API server; a request takes 10 ms. The
+// It prints as benchmarks do, which have no virtual time, and make bench-report runs it. The replicas are package leader/shard as it ships, and their records are on the simulated API server; a request takes 10 ms. The
 // 1,000,000 objects are numbers, how many each namespace has: what a replica's caches take is measured by
 // internal/proof/bench/cache.
 package scale_test
 
 import (
-	"flag"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -18,7 +17,6 @@ import (
 	"syscall"
 	"testing"
 	"testing/synctest"
-	"text/tabwriter"
 	"time"
 
 	. "github.com/onsi/gomega"
@@ -32,8 +30,6 @@ const (
 	draining   = 100 * time.Millisecond // of a slot
 	quiet      = 30 * time.Second       // without a change of owners, all is balanced
 )
-
-var out = flag.String("out", "", "`file` for the table")
 
 // phase is what happened from a disturbance until all was quiet again.
 type phase struct {
@@ -55,19 +51,11 @@ type result struct {
 }
 
 func TestScale(t *testing.T) {
-	var all []result
+	_, _ = fmt.Fprintln(os.Stdout, "pkg: github.com/homeostat/homeostat/internal/proof/bench/scale")
 	for _, slots := range []int{64, 256, 1024} {
 		t.Run(fmt.Sprintf("shards=%d", slots), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { all = append(all, simulate(t, slots)) })
+			synctest.Test(t, func(t *testing.T) { _, _ = fmt.Fprint(os.Stdout, simulate(t, slots)) })
 		})
-	}
-	if t.Failed() {
-		return
-	}
-	text := table(all)
-	t.Log("\n" + text)
-	if *out != "" {
-		NewWithT(t).Expect(os.WriteFile(*out, []byte(text), 0o600)).To(Succeed())
 	}
 }
 
@@ -129,46 +117,23 @@ func processorTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// table has a column for each run.
-func table(all []result) string {
+// String returns the result as the lines of benchmarks.
+func (r result) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d objects in %d namespaces, %d replicas, %v for a request, %v for a drain\n\n",
-		objects, namespaces, replicas, roundTrip, draining)
-	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
-	line := func(name, format string, value func(result) any) {
-		fmt.Fprint(w, name, "\t")
-		for _, r := range all {
-			fmt.Fprintf(w, format+"\t", value(r))
-		}
-		fmt.Fprintln(w)
+	line := func(name, format string, values ...any) {
+		fmt.Fprintf(&b, "BenchmarkScale/%s/impl=%d-shards 1 "+format+"\n", append([]any{name, r.slots}, values...)...)
 	}
-	line("", "%d shards", func(r result) any { return r.slots })
 	for _, p := range []struct {
 		name string
-		of   func(result) phase
-	}{
-		{"all start", func(r result) phase { return r.start }},
-		{"one more joins", func(r result) phase { return r.join }},
-		{"one is killed", func(r result) phase { return r.kill }},
-	} {
-		fmt.Fprintf(w, "%s%s\n", p.name, strings.Repeat("\t", len(all)+1))
-		line("every shard has an owner after", "%.1f s", func(r result) any { return p.of(r).owned.Seconds() })
-		line("the last shard has moved after", "%.1f s", func(r result) any { return p.of(r).balanced.Seconds() })
-		line("shards that moved", "%d", func(r result) any { return p.of(r).moved })
-		line("objects in them", "%.1f %%", func(r result) any { return 100 * p.of(r).movedObjects })
-		line("heaviest replica, beside the mean", "%.2f", func(r result) any { return p.of(r).heaviest })
-		line("lightest replica, beside the mean", "%.2f", func(r result) any { return p.of(r).lightest })
-		line("requests of all replicas", "%d", func(r result) any { return p.of(r).traffic.requests })
-		line("events to all replicas", "%d", func(r result) any { return p.of(r).traffic.events })
-		line("received", "%.1f MiB", func(r result) any { return float64(p.of(r).traffic.received) / (1 << 20) })
+		phase
+	}{{"all-start", r.start}, {"one-more-joins", r.join}, {"one-is-killed", r.kill}} {
+		line(p.name, "%.1f until-all-are-owned-s %.1f until-the-last-has-moved-s %d moved-shards %.1f %%-of-objects-moved "+
+			"%.2f heaviest/mean %.2f lightest/mean %d requests %d events %.1f received-MiB",
+			p.owned.Seconds(), p.balanced.Seconds(), p.moved, 100*p.movedObjects, p.heaviest, p.lightest,
+			p.traffic.requests, p.traffic.events, float64(p.traffic.received)/(1<<20))
 	}
-	fmt.Fprintf(w, "undisturbed, one of 16 replicas%s\n", strings.Repeat("\t", len(all)+1))
-	line("requests in a minute", "%d", func(r result) any { return r.minute.requests })
-	line("events in a minute", "%d", func(r result) any { return r.minute.events })
-	line("received in a minute", "%.1f KiB", func(r result) any { return float64(r.minute.received) / 1024 })
-	line("processor time in a minute, with the simulated server's", "%d ms", func(r result) any { return r.processor.Milliseconds() })
-	line("heap, with its part of the simulated server's", "%.0f KiB", func(r result) any { return r.memory })
-	line("all records as JSON", "%.0f KiB", func(r result) any { return r.records })
-	_ = w.Flush() // to memory
+	line("one-replica-undisturbed", "%d requests/minute %d events/minute %.1f received-KiB/minute %d cpu-ms/minute "+
+		"%.0f heap-KiB %.0f records-KiB", r.minute.requests, r.minute.events, float64(r.minute.received)/1024,
+		r.processor.Milliseconds(), r.memory, r.records)
 	return b.String()
 }
