@@ -28,6 +28,7 @@ import (
 	"github.com/homeostat/homeostat/internal/slots"
 	"github.com/homeostat/homeostat/leader"
 	"github.com/homeostat/homeostat/leader/shard"
+	"github.com/homeostat/homeostat/metrics"
 	"github.com/homeostat/homeostat/operator"
 	"github.com/homeostat/homeostat/reconcile"
 )
@@ -169,6 +170,7 @@ func TestMain(m *testing.M) {
 		}}.Main([]string{"--kubeconfig=" + file, "--listen-addr="}, os.Stderr)
 		os.Exit(code) //nolint:forbidigo // this is its main
 	}
+	metrics.Requests() // client-go's own variables, which a server sets while another goroutine may use a client
 	m.Run()
 }
 
