@@ -2,6 +2,7 @@ package reconciletest_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -47,6 +48,13 @@ func TestReplicasHaveCachesAndNames(t *testing.T) {
 			})
 		},
 		Workload: []reconciletest.Step{reconciletest.Create(breeding.Parent("b"))},
+		Goal: func(w *reconciletest.World) error { // it writes nothing but its Lease
+			leases, err := w.Objects("leases.coordination.k8s.io")
+			if err == nil && len(leases) != 1 {
+				err = errors.New("no replica leads")
+			}
+			return err
+		},
 	}, &reconciletest.Options{Budget: time.Second})
 }
 
