@@ -65,7 +65,7 @@ func TestEveryExportedFunctionHasAnExample(t *testing.T) {
 // wellKnown are methods of other packages' interfaces, which those packages call.
 var wellKnown = []string{"String", "Error", "Unwrap", "Is", "MarshalText", "Describe", "Collect"}
 
-// plumbing are methods that no program calls, with the package that does: they are exported because it is another one.
+// plumbing are methods that are called by the package or in the case that is named, and have no Example.
 var plumbing = map[string]string{
 	"queue.LaneStats.WaitBound":              "metrics, for the buckets of a histogram",
 	"reconcile.Func.Reconcile":               "the loop, as of any Reconciler",
@@ -88,6 +88,8 @@ var plumbing = map[string]string{
 	"reconcile/inspect.InformerStatus.Feeds": "status, for the graph",
 	"reconcile/reconciletest.Case.Boot":      "reconciletest/live",
 	"reconcile/reconciletest.Case.On":        "reconciletest/live",
+	"reconcile/reconciletest.Env.Cache":      "programs with informers of client-go: its comment shows it",
+	"reconcile/reconciletest.Env.Replica":    "identities of several replicas",
 	"reconcile/reconciletest.Case.Validate":  "Explore and its like",
 	"reconcile/reconciletest.World.Version":  "reconciletest/actors",
 }

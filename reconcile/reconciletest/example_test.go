@@ -1,18 +1,14 @@
 package reconciletest_test
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"testing"
 	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/informers"
 
 	"github.com/homeostat/homeostat/internal/proof/breeding"
-	"github.com/homeostat/homeostat/leader"
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
 )
 
@@ -26,36 +22,6 @@ func TestBreederSurvives(t *testing.T) {
 			reconciletest.Delete("configmaps", "d/a"),
 		},
 	}, &reconciletest.Options{Budget: 2 * time.Second})
-}
-
-// Two replicas of a program on client-go: each has a cache, which is compared with the server at rest, and a name for the
-// Lease.
-func TestReplicasHaveCachesAndNames(t *testing.T) {
-	reconciletest.Explore(t, &reconciletest.Case{
-		Replicas: 2,
-		Run: func(env *reconciletest.Env) error {
-			factory := informers.NewSharedInformerFactory(env.Client(), 0)
-			env.Cache("configmaps", factory.Core().V1().ConfigMaps().Informer().GetStore().List)
-			factory.StartWithContext(env.Context())
-			defer factory.Shutdown()
-			lease := leader.Lease{
-				Client: env.Client().CoordinationV1(), Namespace: "default", Name: "reader",
-				Identity: fmt.Sprintf("replica-%d", env.Replica()),
-			}
-			return leader.Run(env.Context(), lease, nil, func(ctx context.Context) error {
-				<-ctx.Done()
-				return nil
-			})
-		},
-		Workload: []reconciletest.Step{reconciletest.Create(breeding.Parent("b"))},
-		Goal: func(w *reconciletest.World) error { // it writes nothing but its Lease
-			leases, err := w.Objects("leases.coordination.k8s.io")
-			if err == nil && len(leases) != 1 {
-				err = errors.New("no replica leads")
-			}
-			return err
-		},
-	}, &reconciletest.Options{Budget: time.Second})
 }
 
 // A report says what of the plan was tried, and what rights the program needed.
