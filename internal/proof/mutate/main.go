@@ -15,6 +15,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strings"
 	"syscall"
@@ -24,8 +25,10 @@ import (
 // testedBy names the packages whose tests hold a different package's behaviour, too, below the root of the module.
 var testedBy = map[string][]string{
 	"internal/diff":   {"patch"},
+	"informer":        {"informer/clientgo"},
 	"internal/intern": {"informer"},
 	"patch":           {"cluster"},
+	"reconcile":       {"cluster"},
 	"queue":           {"queue/workqueue"},
 }
 
@@ -34,6 +37,8 @@ type options struct {
 	seed             uint64
 	timeout          time.Duration
 	minimum          float64
+	only             *regexp.Regexp
+	tests            string
 	packages         []string
 }
 
@@ -56,8 +61,14 @@ func parse(arguments []string, out io.Writer) (*options, error) {
 	flags.DurationVar(&o.timeout, "timeout", 0, "a mutant is dead after that; 0: three times what the tests take, and 5s")
 	flags.IntVar(&o.workers, "j", runtime.NumCPU(), "mutants at a time")
 	flags.Float64Var(&o.minimum, "min", 0, "fail when fewer percent of all mutants are killed")
+	only := flags.String("only", "", "a regular expression that a mutant's text, as survivors are printed, must match")
+	flags.StringVar(&o.tests, "run", "", "a regular expression of the tests to run, as go test has it")
 	if err := flags.Parse(arguments); err != nil {
 		return nil, err
+	}
+	var err error
+	if o.only, err = regexp.Compile(*only); err != nil {
+		return nil, fmt.Errorf("-only: %w", err)
 	}
 	if o.packages = flags.Args(); len(o.packages) == 0 {
 		return nil, fmt.Errorf("name the packages to mutate, for example ./queue")
@@ -83,9 +94,9 @@ func run(ctx context.Context, arguments []string, out io.Writer) error {
 	table := &strings.Builder{}
 	for _, p := range packages {
 		name := strings.TrimPrefix(p.ImportPath, p.Module.Path+"/")
-		t := &trial{options: *o, of: p, name: name, suites: []*suite{{dir: p.Dir, temp: temp}}}
+		t := &trial{options: *o, of: p, name: name, suites: []*suite{{dir: p.Dir, temp: temp, tests: o.tests}}}
 		for _, other := range testedBy[name] {
-			t.suites = append(t.suites, &suite{dir: filepath.Join(p.Module.Dir, other), temp: temp})
+			t.suites = append(t.suites, &suite{dir: filepath.Join(p.Module.Dir, other), temp: temp, tests: o.tests})
 		}
 		s, err := t.run(ctx)
 		if err != nil {

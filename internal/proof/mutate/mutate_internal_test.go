@@ -169,6 +169,22 @@ func TestNoMoreMutantsThanAskedFor(t *testing.T) {
 	g.Expect(out).To(ContainSubstring("/sample | 9 | 1 | 2 |"))
 }
 
+func TestOnlyMutantsOfATextAreTried(t *testing.T) {
+	g := NewWithT(t)
+	out, err := mutate(t, "-n", "100", "-only", "in (Wait|Tally.Add)\n- t.Last", "./testdata/sample")
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(out).To(And(ContainSubstring("in Tally.Add\n- t.Last = name\n"), ContainSubstring("/sample | 9 | 1 | 1 | 0 |")))
+	_, err = mutate(t, "-only", "(", "./testdata/sample")
+	g.Expect(err).To(MatchError(HavePrefix("-only: ")))
+}
+
+func TestOnlyTheTestsThatAreNamedRun(t *testing.T) {
+	g := NewWithT(t)
+	out, err := mutate(t, "-only", "in Clamp", "-run", "TestNone", "./testdata/sample")
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(out).To(MatchRegexp(`/sample \| 9 \| 1 \| \d \| 0 \| 0 \|`), "nothing is killed")
+}
+
 func TestSlowTestsRunLast(t *testing.T) {
 	g := NewWithT(t)
 	const out = "--- PASS: TestA (0.99s)\n--- PASS: TestB (2.00s)\n    --- PASS: TestA/c (5.00s)\n--- PASS: TestC (3.00s)\n"

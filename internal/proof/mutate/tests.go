@@ -27,6 +27,7 @@ var errTimeout = errors.New("took too long")
 // suite is the tests of one package.
 type suite struct {
 	dir, temp string
+	tests     string // A regular expression of those to run.
 
 	once   sync.Once
 	err    error
@@ -109,7 +110,8 @@ func (s *suite) run(ctx context.Context, program string, limit time.Duration, fl
 	ctx, stop := context.WithTimeoutCause(ctx, limit, errTimeout)
 	defer stop()
 	script := fmt.Sprintf(`ulimit -v %d; exec "$0" "$@"`, memory)
-	command := exec.CommandContext(ctx, "sh", append([]string{"-c", script, program}, flags...)...)
+	arguments := append([]string{"-c", script, program, "-test.run", s.tests}, flags...) // of two flags the last one counts
+	command := exec.CommandContext(ctx, "sh", arguments...)
 	command.Dir = s.dir
 	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	command.Cancel = func() error { return syscall.Kill(-command.Process.Pid, syscall.SIGKILL) }

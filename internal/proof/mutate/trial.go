@@ -85,6 +85,7 @@ func (t *trial) run(ctx context.Context) (*score, error) {
 	if sites, err = t.withoutEquivalents(sites); err != nil {
 		return nil, err
 	}
+	sites = slices.DeleteFunc(sites, func(s *site) bool { return !t.only.MatchString(s.key()) })
 	t.drawn, t.want = draw(sites, t.seed), t.mutants
 	if err := t.suites[0].measure(ctx, t.timeout); err != nil {
 		return nil, err
