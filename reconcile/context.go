@@ -32,14 +32,9 @@ type reconcileContext struct {
 	logged struct{ key, value any }
 }
 
-// Deadline returns the end of Options.ReconcileTimeout, or that of the parent if it
-// is earlier.
-func (t *reconcileContext) Deadline() (time.Time, bool) {
-	if d, ok := t.parent.Deadline(); ok && d.Before(t.deadline) {
-		return d, true
-	}
-	return t.deadline, true
-}
+// Deadline returns the end of Options.ReconcileTimeout. The parent has none: it
+// outlives the context of Run by the grace period.
+func (t *reconcileContext) Deadline() (time.Time, bool) { return t.deadline, true }
 
 func (t *reconcileContext) Done() <-chan struct{} { return t.timed().Done() }
 func (t *reconcileContext) Err() error            { return t.timed().Err() }

@@ -65,6 +65,24 @@ func TestAnExternalFunctionIsCalledAgainWhenItFails(t *testing.T) {
 	})
 }
 
+func TestTheCallsOfAnExternalFunctionThatFailsBecomeRare(t *testing.T) {
+	inFixture(t, func(w *fixture) {
+		var gaps []time.Duration
+		last := time.Now()
+		stop := w.start(&reconcile.Options{Triggers: []reconcile.Trigger{
+			reconcile.External("cloud", func(context.Context, func(reconcile.Key) error) error {
+				gaps = append(gaps, time.Since(last))
+				last = time.Now()
+				return errBoom
+			}),
+		}}, w.recorder())
+		pass(10 * time.Minute)
+		w.Expect(gaps[:4]).To(Equal([]time.Duration{0, 100 * time.Millisecond, 200 * time.Millisecond, 400 * time.Millisecond}))
+		w.Expect(gaps[12:]).To(And(Not(BeEmpty()), HaveEach(time.Minute)))
+		w.Expect(stop()).To(Succeed())
+	})
+}
+
 func TestExternalKeysWaitForRoom(t *testing.T) {
 	inFixture(t, func(w *fixture) {
 		release := make(chan struct{})

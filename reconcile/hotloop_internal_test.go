@@ -3,6 +3,8 @@ package reconcile
 import (
 	"strconv"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
@@ -71,6 +73,67 @@ func TestANamesakeStartsAfresh(t *testing.T) {
 		}
 		g.Expect(slowed).To(Equal(!replaced), "replaced: %v", replaced)
 	}
+}
+
+func TestTheDelayOfAHotLoopDoublesUpToAMinute(t *testing.T) {
+	g := NewWithT(t)
+	delay := func(repeats int) time.Duration { return hotLoop{repeats: patience + repeats}.delay() }
+	g.Expect(delay(1)).To(BeNumerically("~", 2*time.Second, 200*time.Millisecond))
+	for n := 1; n < 6; n++ {
+		g.Expect(delay(n + 1)).To(Equal(2 * delay(n)))
+	}
+	g.Expect(delay(6)).To(Equal(time.Minute))
+	g.Expect(delay(1000)).To(Equal(time.Minute))
+}
+
+func TestTheRivalIsTheOtherManagerThatWroteLast(t *testing.T) {
+	g := NewWithT(t)
+	at := func(seconds int64) *metav1.Time { return &metav1.Time{Time: time.Unix(seconds, 0)} }
+	object := written("1", "")
+	object.ManagedFields = []metav1.ManagedFieldsEntry{
+		{Manager: "first", Time: at(1)}, {Manager: "rival", Time: at(3)}, {Manager: "us", Time: at(4)}, {Manager: "second", Time: at(2)},
+	}
+	g.Expect(rivalOf(object, "us")).To(Equal("rival"))
+	object.ManagedFields = object.ManagedFields[2:3]
+	g.Expect(rivalOf(object, "us")).To(BeEmpty())
+}
+
+func TestABoundedNumberOfObjectsIsWatchedForHotLoops(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		d, q := loopDetector{}, newTestQueue(g)
+		loops := func(uids ...string) (found bool) {
+			writes := make([]write, len(uids))
+			for i, uid := range uids {
+				before, now := written("1", "theirs"), written("2", "ours")
+				before.UID, now.UID = types.UID(uid), types.UID(uid)
+				writes[i] = write{before: before, object: now}
+			}
+			q.Add(Key{Name: "a"})
+			item, err := q.Get(t.Context())
+			g.Expect(err).NotTo(HaveOccurred())
+			defer item.Done()
+			_, found = d.observe(item, writes)
+			return found
+		}
+		var many []string
+		for i := range tracked + 100 {
+			many = append(many, strconv.Itoa(i))
+		}
+		loops(many...)
+		g.Expect(d.objects).To(HaveLen(tracked))
+		fights := func(uid string) (found bool) {
+			for range 2 * (patience + suspicious) {
+				found = loops(uid)
+			}
+			return found
+		}
+		g.Expect(fights("0")).To(BeTrue())
+		<-time.After(2 * calm)
+		g.Expect(fights("new")).To(BeTrue(), "the others are calm")
+		g.Expect(d.objects).To(HaveKey(types.UID("0")), "its key was slowed down for longer")
+		g.Expect(d.objects).To(HaveLen(2))
+	})
 }
 
 // An answer of the server may have its kind where the cached object has none.

@@ -53,6 +53,24 @@ func TestAControllerWhoseEveryWriteIsRefusedSaysWhichPermissionIsMissing(t *test
 	})
 }
 
+func TestThreeMissingPermissionsAreNamedAndTheOthersCounted(t *testing.T) {
+	inFixture(t, func(w *fixture) {
+		w.create("a", "b", "c", "d", "e", "f")
+		c := w.made(nil, func(_ context.Context, r request) (reconcile.Result, error) {
+			resource := r.Key.Name
+			if resource == "f" {
+				resource = "a" // two keys lack the same
+			}
+			return nothing, errForbidden("create", resource, "", `in the namespace "d"`)
+		})
+		stop := w.startRun(c.Run)
+		pass(2 * time.Minute)
+		w.Expect(c.Refused()).To(MatchError(HaveSuffix(`missing permissions: ` +
+			`create a in namespace "d", create b in namespace "d", create c in namespace "d", 2 more`)))
+		w.Expect(stop()).To(Succeed())
+	})
+}
+
 func TestReadsThatAreRefusedAreNoWrites(t *testing.T) {
 	inFixture(t, func(w *fixture) {
 		w.create("a")

@@ -84,7 +84,7 @@ func TestStatusTellsWhatKeysAreUpTo(t *testing.T) {
 				<-release
 			case "failing":
 				return reconcile.After(time.Minute), errors.New("no\nfurther details")
-			case "hopeless":
+			case "hopeless", "worse", "worst":
 				return nothing, reconcile.Terminal(errors.New("contradiction"))
 			case "panicking":
 				panic("boom")
@@ -107,6 +107,15 @@ func TestStatusTellsWhatKeysAreUpTo(t *testing.T) {
 		}))
 		w.Expect(keys["panicking"].Failure).To(Equal("panic: boom"))
 		w.Expect(c.Status(2).Keys).To(HaveLen(2))
+		pass(time.Second)
+		for _, later := range []string{"worse", "worst"} {
+			w.create(later)
+			pass(time.Second)
+		}
+		all := c.Status(100).Keys
+		w.Expect(all[len(all)-3:]).To(HaveExactElements(HaveField("Key.Name", "worst"), HaveField("Key.Name", "worse"),
+			HaveField("Key.Name", "hopeless")), "the keys that gave up, the latest first")
+		w.Expect(c.Status(len(all) - 1).Keys).To(And(HaveLen(len(all)-1), ContainElement(HaveField("Key.Name", "worst"))))
 		close(release)
 		w.Expect(stop()).To(Succeed())
 	})
@@ -174,9 +183,10 @@ func TestStatusQuotesNoValuesOfInvalidObjects(t *testing.T) {
 // A talker is a leadership that says how it is.
 type talker struct{ terms }
 
-func (talker) String() string { return "replica-2 leads" }
-func (talker) Ready() error   { return errors.New("no permission") }
-func (talker) Healthy() error { return errors.New("stuck") }
+func (talker) String() string    { return "replica-2 leads" }
+func (talker) Ready() error      { return errors.New("no permission") }
+func (talker) Healthy() error    { return errors.New("stuck") }
+func (talker) LeaseName() string { return "d/test" }
 
 func TestStatusTellsWhoLeads(t *testing.T) {
 	inFixture(t, func(w *fixture) {
@@ -188,6 +198,7 @@ func TestStatusTellsWhoLeads(t *testing.T) {
 		w.reconciled()
 		w.Expect(c.Status(0)).To(MatchFields(IgnoreExtras, Fields{
 			"Phase": Equal(inspect.Standby), "Elects": BeTrue(), "LeaderName": Equal("replica-2 leads"),
+			"LeaseName": Equal("d/test"),
 		}))
 		w.Expect(c.LeaderReady()).To(MatchError("no permission"))
 		w.Expect(c.Healthy()).To(MatchError("stuck"))
@@ -208,6 +219,26 @@ func TestAControllerWithoutALeaderIsReadyAndHealthy(t *testing.T) {
 		w.Expect(c.LeaderReady()).To(Succeed())
 		w.Expect(c.Healthy()).To(Succeed())
 		w.Expect(c.Status(0).Elects).To(BeFalse())
+	})
+}
+
+func TestStatsTellHowLongReconcilesTook(t *testing.T) {
+	inFixture(t, func(w *fixture) {
+		w.create("quick", "slow", "endless")
+		c := w.made(&reconcile.Options{ReconcileTimeout: time.Hour}, func(_ context.Context, r request) (reconcile.Result, error) {
+			<-time.After(map[string]time.Duration{"quick": time.Millisecond, "slow": 2 * time.Second, "endless": 5 * time.Minute}[r.Key.Name])
+			return nothing, nil
+		})
+		stop := w.startRun(c.Run)
+		pass(time.Second)
+		w.Expect(c.Stats().Active).To(Equal(2))
+		pass(10 * time.Minute)
+		s := c.Stats()
+		w.Expect(s.DurationsSum).To(BeNumerically("~", 302.001, 1e-6))
+		w.Expect(s.Durations).To(And(HaveKeyWithValue(0.001, uint64(1)), HaveKeyWithValue(1.0, uint64(1)),
+			HaveKeyWithValue(2.5, uint64(2)), HaveKeyWithValue(120.0, uint64(2))), "by their upper bounds")
+		w.Expect(s.Reconciles[inspect.Succeeded]).To(BeEquivalentTo(3))
+		w.Expect(stop()).To(Succeed())
 	})
 }
 

@@ -29,6 +29,7 @@ func TestANewLeaderBeginsWhenItsCachesHaveSeenWhatTheLastOneWrote(t *testing.T) 
 		pass(time.Minute)
 		w.Expect(w.count()).To(Equal(1))
 		w.Expect(w.reconciled()).NotTo(BeEmpty())
+		w.Expect(strings.Join(w.logged(), "\n")).NotTo(ContainSubstring("another replica"), "it took no longer than usual")
 		w.Expect(stop()).To(Succeed())
 	})
 }

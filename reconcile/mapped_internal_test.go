@@ -1,0 +1,50 @@
+package reconcile
+
+import (
+	"testing"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/homeostat/homeostat/informer"
+)
+
+// A mapper gets the oldest state that it has not seen, and the newest.
+func TestEventsThatWaitForAMapperAreMerged(t *testing.T) {
+	type event = informer.Event[*corev1.ConfigMap]
+	one, two, three := written("1", ""), written("2", ""), written("3", "")
+	for name, c := range map[string]struct{ first, second, want event }{
+		"added, updated": {
+			event{New: one, Type: informer.Added, Initial: true},
+			event{Old: one, New: two, Type: informer.Updated},
+			event{New: two, Type: informer.Added},
+		},
+		"added, deleted": {
+			event{New: one, Type: informer.Added},
+			event{Old: two, Type: informer.Deleted},
+			event{Old: two, Type: informer.Deleted},
+		},
+		"updated twice": {
+			event{Old: one, New: two, Type: informer.Updated},
+			event{Old: two, New: three, Type: informer.Updated},
+			event{Old: one, New: three, Type: informer.Updated},
+		},
+		"updated, deleted": {
+			event{Old: one, New: two, Type: informer.Updated},
+			event{Old: two, Type: informer.Deleted},
+			event{Old: one, Type: informer.Deleted},
+		},
+		"deleted, added": {
+			event{Old: one, Type: informer.Deleted},
+			event{New: three, Type: informer.Added},
+			event{Old: one, New: three, Type: informer.Updated},
+		},
+		"known, and known again": {
+			event{New: one, Type: informer.Added, Initial: true},
+			event{Old: one, New: two, Type: informer.Updated, Initial: true},
+			event{New: two, Type: informer.Added, Initial: true},
+		},
+	} {
+		t.Run(name, func(t *testing.T) { NewWithT(t).Expect(merged(c.first, c.second)).To(Equal(c.want)) })
+	}
+}
