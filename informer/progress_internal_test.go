@@ -1,0 +1,57 @@
+package informer
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr"
+	. "github.com/onsi/gomega"
+)
+
+func TestATroubleIsLoggedWhenItIsNewAndThenAtDoubledIntervals(t *testing.T) {
+	g := NewWithT(t)
+	var all troubles
+	began := time.Now()
+	due := func(text string, after time.Duration) bool { return all.isDue(text, began.Add(after)) }
+	g.Expect(due("dial tcp 10.0.0.1:443: refused", 0)).To(BeTrue())
+	g.Expect(due("dial tcp 10.0.0.2:444: refused", time.Second)).To(BeFalse(), "ports and addresses differ each time")
+	g.Expect(due("no such host", time.Second)).To(BeTrue())
+	refused := "dial tcp 10.0.0.3:445: refused"
+	g.Expect(due(refused, 2*time.Second)).To(BeTrue())
+	g.Expect(due(refused, 5*time.Second)).To(BeFalse())
+	g.Expect(due(refused, 6*time.Second)).To(BeTrue())
+	g.Expect(due(refused, 13*time.Second)).To(BeFalse())
+	g.Expect(due(refused, 14*time.Second)).To(BeTrue())
+	for n := range 10 * mostTroubles {
+		g.Expect(due(strings.Repeat("x", n), 15*time.Second)).To(BeTrue())
+		g.Expect(len(all)).To(BeNumerically("<=", mostTroubles))
+	}
+}
+
+func TestTheReasonSaysHowFarTheFirstListHasCome(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		p := &progress{
+			source: source{namespace: "b"}, options: &Options{}, counted: &counters{}, log: logr.Discard(), wake: make(chan struct{}, 1),
+		}
+		g.Expect(p.whyNotSynced()).To(Equal(`namespace "b": no request has been sent yet`))
+		p.begin(phaseList)
+		<-time.After(3 * time.Second)
+		g.Expect(p.whyNotSynced()).To(Equal(`namespace "b": listing: no answer for 3s`))
+		p.answered(t.Context(), errors.New("too busy"))
+		g.Expect(p.whyNotSynced()).To(Equal(`namespace "b": listing: too busy`))
+		p.begin(phaseList)
+		<-time.After(2 * time.Second)
+		g.Expect(p.whyNotSynced()).To(Equal(`namespace "b": listing: no answer for 2s; before that, listing: too busy`))
+		p.answered(t.Context(), nil)
+		<-time.After(time.Second)
+		g.Expect(p.whyNotSynced()).To(Equal(`namespace "b": listing: the answer of 3s ago is not complete`))
+		p.listed()
+		g.Expect(p.whyNotSynced()).To(Equal(`namespace "b": the list is stored and is being delivered to the handlers`))
+		p.synced.Store(true)
+		g.Expect(p.whyNotSynced()).To(BeEmpty())
+	})
+}
