@@ -21,7 +21,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/homeostat/homeostat/examples/internal/stage"
 	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/operator"
 	"github.com/homeostat/homeostat/reconcile"
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
 )
@@ -187,7 +189,11 @@ func TestItSurvivesEveryFault(t *testing.T) {
 		Outside: func() any { return &journal{} },
 		Run: func(env *reconciletest.Env) error {
 			ctx := logr.NewContext(env.Context(), env.Outside().(*journal).logger())
-			return reconcile.Run(ctx, "podlog", informer.For(env.Client().CoreV1().Pods(""), nil), &podlog{})
+			controllers, err := setup(operator.Env{Cluster: stage.Reach(env.Config())})
+			if err != nil {
+				return err
+			}
+			return reconcile.RunAll(ctx, controllers...)
 		},
 		Workload: []reconciletest.Step{
 			reconciletest.Create(pod("a")),

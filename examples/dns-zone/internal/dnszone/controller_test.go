@@ -13,7 +13,9 @@ import (
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/homeostat/homeostat/examples/dns-zone/internal/dnszone"
 	"github.com/homeostat/homeostat/examples/dns-zone/internal/zonefile"
@@ -107,6 +109,13 @@ func (w *world) goes(name string) {
 
 func TestServicesWithAnIPHaveRecords(t *testing.T) {
 	inWorld(t, func(w *world) {
+		var asked []string // about which Services, one by one
+		w.Tap.Before = func(r *http.Request) *http.Response {
+			if name, ok := strings.CutPrefix(r.URL.Path, "/api/v1/namespaces/d/services/"); ok {
+				asked = append(asked, name)
+			}
+			return nil
+		}
 		w.start()
 		w.create(service("web", "10.0.0.1"))
 		w.Expect(w.text()).To(Equal(with(2, "web 10.0.0.1")))
@@ -121,6 +130,36 @@ func TestServicesWithAnIPHaveRecords(t *testing.T) {
 		w.Expect(w.text()).To(Equal(with(4, "web 10.0.0.1")))
 		w.Pass(time.Hour)
 		w.Expect(w.text()).To(Equal(with(4, "web 10.0.0.1")), "an hour of resyncs and sweeps changes nothing")
+		w.Expect(asked).To(Equal([]string{"both"}), "only before its records were removed")
+	})
+}
+
+func TestAServiceThatIsBeingDeletedHasNoRecord(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.start()
+		held := service("web", "10.0.0.1")
+		held.Finalizers = []string{"example.com/drain"}
+		w.create(held)
+		w.Expect(w.text()).To(Equal(with(2, "web 10.0.0.1")))
+		w.goes("web")
+		w.Expect(w.text()).To(Equal(with(3)))
+	})
+}
+
+func TestARecordStaysUntilTheServerHasSaidThatItsServiceIsDeleted(t *testing.T) {
+	inWorld(t, func(w *world) {
+		const path = "/api/v1/namespaces/d/services/web"
+		w.Tap.Before = wiretap.For(3*time.Second, http.MethodGet, path, func(r *http.Request) *http.Response {
+			return wiretap.Refuse(r, apierrors.NewForbidden(corev1.Resource("services"), "web", nil))
+		})
+		run := w.Start(maker(w.file))
+		w.create(service("web", "10.0.0.1"))
+		w.text()
+		w.goes("web")
+		w.Expect(w.text()).To(Equal(with(2, "web 10.0.0.1")))
+		w.Expect(run.Status(1).Keys).To(ConsistOf(HaveField("Failure", ContainSubstring("forbidden"))))
+		w.Pass(50 * time.Second)
+		w.Expect(w.text()).To(Equal(with(3)), "before the next resync or sweep")
 	})
 }
 
@@ -212,8 +251,12 @@ func TestATurnFailsWhileTheFileIsNotUnderstood(t *testing.T) {
 		run := w.Start(maker(w.file))
 		w.Expect(os.WriteFile(w.file.Path, []byte("nothing\n"), 0o600)).To(Succeed())
 		w.create(service("web", "10.0.0.1"))
+		w.create(service("headless", "None"))
 		w.Expect(w.text()).To(Equal("nothing\n"))
-		w.Expect(run.Status(1).Keys[0].Failure).To(ContainSubstring("there is no SOA record"))
+		for _, key := range run.Status(2).Keys {
+			w.Expect(key.Failure).To(ContainSubstring("there is no SOA record"), key.Key.Name)
+		}
+		w.Expect(run.Stats()).To(HaveField("Failing", 2))
 		w.Expect(os.WriteFile(w.file.Path, []byte(with(1)), 0o600)).To(Succeed())
 		w.Pass(10 * time.Minute)
 		w.Expect(w.text()).To(Equal(with(2, "web 10.0.0.1")))
@@ -229,6 +272,12 @@ func TestOptionsAreChecked(t *testing.T) {
 	file.Origin, file.TTL = "Example.com.", 0
 	_, err = dnszone.New(nil, file, nil)
 	NewWithT(t).Expect(err).To(MatchError(ContainSubstring(`File.Origin (--origin) is "Example.com."`)))
+	file.Origin = "x" + strings.Repeat("long.", 25)
+	_, err = dnszone.New(fake.NewClientset(), file, nil)
+	NewWithT(t).Expect(err).NotTo(HaveOccurred(), "125 bytes")
+	file.Origin = "x" + file.Origin
+	_, err = dnszone.New(fake.NewClientset(), file, nil)
+	NewWithT(t).Expect(err).To(MatchError(ContainSubstring("must be a domain of at most 125 bytes")))
 	_, err = dnszone.New(nil, &zonefile.File{Path: "/none/db", Origin: "example.com."}, nil)
 	NewWithT(t).Expect(err).To(MatchError(os.ErrNotExist))
 	_, err = dnszone.New(nil, &zonefile.File{Origin: "example.com."}, nil)

@@ -2,7 +2,6 @@ package observer
 
 import (
 	"errors"
-	"os/exec"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -65,9 +64,6 @@ func exitCode(err error) (code int, ok bool) {
 	}
 	if exit, ok := errors.AsType[*command.ExitError](err); ok {
 		return exit.Code, true
-	}
-	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.Exited() {
-		return exit.ExitCode(), true
 	}
 	return -1, false
 }

@@ -141,16 +141,28 @@ func TestAFailureIsRetriedUntilItSucceeds(t *testing.T) {
 }
 
 func TestOneExitCodeIsRepeatedAtOnce(t *testing.T) {
-	for code, want := range map[int]observer.Summary{
-		7: {Keys: 1, Runs: 3, Failures: 1, Retries: 2},
-		8: {Keys: 1, Runs: 1, Failures: 1},
+	for name, c := range map[string]struct {
+		code, repeated int
+		want           observer.Summary
+	}{
+		"that one":        {7, 7, observer.Summary{Keys: 1, Runs: 3, Failures: 1, Retries: 2}},
+		"1, as it may be": {1, 1, observer.Summary{Keys: 1, Runs: 3, Failures: 1, Retries: 2}},
+		"a different one": {8, 7, observer.Summary{Keys: 1, Runs: 1, Failures: 1}},
+		"no success":      {0, 0, observer.Summary{Keys: 1, Runs: 1}},
 	} {
 		inWorld(t, func(w *world) {
-			w.run = func(context.Context, command.Call) error { return &command.ExitError{Program: "run", Code: code} }
+			w.run = func(context.Context, command.Call) error {
+				if c.code == 0 {
+					return nil
+				}
+				return &command.ExitError{Program: "run", Code: c.code}
+			}
 			began := time.Now()
-			o, err := w.once(observer.Options{Each: each, RetryCount: 2, RetryExitCode: 7})
-			w.Expect(err).To(MatchError(observer.ErrKeysFailed))
-			w.Expect(o.Summary()).To(Equal(want))
+			o, err := w.once(observer.Options{Each: each, RetryCount: 2, RetryExitCode: c.repeated})
+			if c.code != 0 {
+				w.Expect(err).To(MatchError(observer.ErrKeysFailed), name)
+			}
+			w.Expect(o.Summary()).To(Equal(c.want), name)
 			w.Expect(time.Since(began)).To(BeNumerically("<", time.Second), "not one back-off")
 		}, service("a", 1))
 	}
@@ -177,6 +189,7 @@ func TestArgumentsThatCannotBeMadeFailTheirObjectAlone(t *testing.T) {
 		w.Expect(o.Summary()).To(Equal(observer.Summary{Keys: 2, Runs: 1, Failures: 1}))
 		w.put(service("a", 3))
 		w.Expect(w.ran()).To(Equal([]string{"run it d a 10.0.0.3"}), "once it has changed")
+		w.Expect(o.Summary()).To(Equal(observer.Summary{Keys: 2, Runs: 2, Failures: 1, Retries: 1}))
 		w.Expect(end()).To(Succeed())
 	}, without(service("a", 1), "spec"), service("b", 2))
 }
@@ -270,10 +283,13 @@ func TestRunningOnceWaitsForNamesAndForRuns(t *testing.T) {
 			<-time.After(5 * time.Second)
 			_, _ = w.of("d").Update(w.t.Context(), service("a", 2), metav1.UpdateOptions{})
 		}()
-		_, err := w.once(observer.Options{Each: each})
+		o := observer.Options{Each: each}
+		o.Controller.MinInterval = 15 * time.Second
+		_, err := w.once(o)
 		w.Expect(err).NotTo(HaveOccurred())
-		w.Expect(w.progress()).To(ContainElement("Updated 2\trun it d a"), "what changed meanwhile")
-	}, service("a", 1))
+		w.Expect(w.progress()).To(ContainElements("Sync 1\trun it d b", "Updated 2\trun it d a"),
+			"what waits for the only worker, and what changed meanwhile and waits for its interval")
+	}, service("a", 1), service("b", 1))
 }
 
 func TestNamesAreListedAgainAtOnceAfterOneExitCode(t *testing.T) {
@@ -458,6 +474,7 @@ func TestNothingFromTheClusterBecomesAFlag(t *testing.T) {
 			inWorld(t, func(w *world) {
 				_, err := w.once(observer.Options{Each: c.each, LeadingDashes: c.allow, Arguments: address(t)})
 				w.Expect(err == nil).To(Equal(c.passes))
+				w.Expect(len(w.ran()) == 1).To(Equal(c.passes && c.each != nil))
 			}, service("--rm", 1))
 		})
 	}
@@ -478,8 +495,12 @@ func TestLinesForPrograms(t *testing.T) {
 func TestMetricsCountByTypeAndExitCode(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.run = func(_ context.Context, c command.Call) error {
-			if c.Argv[len(c.Argv)-1] == "b" {
+			<-time.After(250 * time.Millisecond)
+			switch c.Argv[len(c.Argv)-1] {
+			case "b":
 				return &command.ExitError{Program: "run", Code: 3}
+			case "c":
+				return errors.New("killed")
 			}
 			return nil
 		}
@@ -489,9 +510,20 @@ func TestMetricsCountByTypeAndExitCode(t *testing.T) {
 # HELP observe_counts Changes for which the command was run.
 # TYPE observe_counts counter
 observe_counts{type="Deleted"} 1
-observe_counts{type="Sync"} 2
+observe_counts{type="Sync"} 3
 `))).To(Succeed())
-		w.Expect(testutil.CollectAndCount(o.Collectors()[1])).To(Equal(3), "Sync 0, Sync 3, Deleted 0")
+		w.Expect(testutil.CollectAndCompare(o.Collectors()[1], strings.NewReader(`
+# HELP observe_exec_durations_milliseconds How long commands ran, by exit code; -1 is none.
+# TYPE observe_exec_durations_milliseconds summary
+observe_exec_durations_milliseconds_sum{exit_code="-1",type="Sync"} 250
+observe_exec_durations_milliseconds_count{exit_code="-1",type="Sync"} 1
+observe_exec_durations_milliseconds_sum{exit_code="0",type="Deleted"} 250
+observe_exec_durations_milliseconds_count{exit_code="0",type="Deleted"} 1
+observe_exec_durations_milliseconds_sum{exit_code="0",type="Sync"} 250
+observe_exec_durations_milliseconds_count{exit_code="0",type="Sync"} 1
+observe_exec_durations_milliseconds_sum{exit_code="3",type="Sync"} 250
+observe_exec_durations_milliseconds_count{exit_code="3",type="Sync"} 1
+`))).To(Succeed())
 		w.Expect(testutil.CollectAndCount(o.Collectors()[2])).To(Equal(1))
-	}, service("a", 1), service("b", 2))
+	}, service("a", 1), service("b", 2), service("c", 3))
 }

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -34,9 +36,10 @@ type world struct {
 	t      *testing.T
 	client *dynamicfake.FakeDynamicClient
 
-	mu    sync.Mutex // guards out and calls
+	mu    sync.Mutex // guards what follows
 	out   bytes.Buffer
 	calls []command.Call
+	log   []string
 	// run is what a command does; nil succeeds.
 	run func(ctx context.Context, c command.Call) error
 }
@@ -66,6 +69,25 @@ func (w *world) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.out.Write(p)
+}
+
+// Log takes lines of the log.
+func (w *world) Log(_, line string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.log = append(w.log, line)
+}
+
+// logged returns how many lines of the log have that text.
+func (w *world) logged(text string) (lines int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, line := range w.log {
+		if strings.Contains(line, text) {
+			lines++
+		}
+	}
+	return lines
 }
 
 // ran returns the command lines since the last call.
@@ -128,7 +150,7 @@ func (w *world) start(o observer.Options) (made *observer.Observer, end func() e
 		o.MaxErrors = observer.NoLimit
 	}
 	made = w.made(o, nil)
-	ctx, cancel := context.WithCancel(w.t.Context())
+	ctx, cancel := context.WithCancel(logr.NewContext(w.t.Context(), funcr.New(w.Log, funcr.Options{})))
 	ended := make(chan error, 1)
 	go func() { ended <- made.Run(ctx) }()
 	synctest.Wait()
