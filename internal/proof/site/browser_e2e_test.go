@@ -23,6 +23,7 @@ const levels = c => c.match(/[0-9.]+/g).map(Number);
 const luminance = c => levels(c).slice(0, 3).map(v => v / 255).map(v => v <= .03928 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4)
   .reduce((sum, v, i) => sum + v * [.2126, .7152, .0722][i], 0);
 const contrast = (a, b) => (Math.max(luminance(a), luminance(b)) + .05) / (Math.min(luminance(a), luminance(b)) + .05);
+const wide = {}; // pictures, by their width at the first look
 const judge = (page, view) => {
   const doc = view.document, faults = [];
   const style = e => view.getComputedStyle(e);
@@ -34,6 +35,10 @@ const judge = (page, view) => {
     const box = e.getBoundingClientRect();
     if (e.tagName == "IMG" && !(e.complete && e.naturalWidth > 0)) faults.push(page + ": no picture " + e.getAttribute("src"));
     if (box.width > 0 && box.right > view.innerWidth + 1 && !scrolls(e)) say("cut off", e);
+    if (e.tagName == "IMG") {
+      const picture = page + " " + e.getAttribute("src");
+      if (box.width < .8 * (wide[picture] ??= box.width)) faults.push(picture + " at " + view.innerWidth + ": too small to read");
+    }
     const writes = [...e.childNodes].some(n => n.nodeType == 3 && n.textContent.trim());
     if (writes && contrast(style(e).color, ground(e)) < 4.5) say("too pale", e);
     if (writes && parseFloat(style(e).fontSize) < 11) say("too small", e);
