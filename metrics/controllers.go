@@ -184,20 +184,32 @@ var (
 		"Whether this replica works on the slot: the sum over the replicas is 1.", "controller", "slot")
 	slots = named("homeostat_slots",
 		"Slots by state, as this replica sees it: here, elsewhere, claimable or unavailable.", "controller", "state")
+	heavyNamespaces = named("homeostat_heavy_namespaces",
+		"Namespaces with more objects than the fair share of a replica, when the ranges of the slots were chosen: "+
+			"they are not divided.", "controller")
 )
 
 // slots sends the states of the slots of a controller with Shards: a gauge for
-// each slot, and the number of slots in each state.
+// each slot, the number of slots in each state, and, if their weights are known, that of
+// namespaces that are too heavy.
 func (s sender) slots(c *reconcile.Controller, all []shard.SlotStatus) {
 	if all == nil {
 		return
 	}
 	counts := map[shard.State]int{shard.Here: 0, shard.Elsewhere: 0, shard.Claimable: 0, shard.Unavailable: 0}
+	heavy, weighed := 0, false
 	for slot, status := range all {
 		counts[status.State]++
+		weighed = weighed || status.Weight > 0
+		if status.Heavy != "" {
+			heavy++
+		}
 		s.gauge(truth(status.State == shard.Here), slotOwned, c.Name(), strconv.Itoa(slot))
 	}
 	for state, n := range counts {
 		s.gauge(float64(n), slots, c.Name(), string(state))
+	}
+	if weighed {
+		s.gauge(float64(heavy), heavyNamespaces, c.Name())
 	}
 }

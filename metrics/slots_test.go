@@ -12,7 +12,9 @@ type threeSlots struct{ shard.Assignment }
 
 func (threeSlots) Status() shard.Status {
 	return shard.Status{Slots: []shard.SlotStatus{
-		{State: shard.Here, Owner: "me"}, {State: shard.Elsewhere, Owner: "another"}, {State: shard.Claimable},
+		{State: shard.Here, Owner: "me", Weight: 0.7, Heavy: "team-a"},
+		{State: shard.Elsewhere, Owner: "another", Weight: 0.3},
+		{State: shard.Claimable},
 	}}
 }
 
@@ -21,6 +23,9 @@ func TestSlotsAreGauges(t *testing.T) {
 		s.controller("test", &reconcile.Options{Shards: threeSlots{}}, idle)
 		s.register()
 		s.shows(`
+# HELP homeostat_heavy_namespaces Namespaces with more objects than the fair share of a replica, when the ranges of the slots were chosen: they are not divided.
+# TYPE homeostat_heavy_namespaces gauge
+homeostat_heavy_namespaces{controller="test"} 1
 # HELP homeostat_leading Whether this replica leads and reconciles, of controllers that elect a leader.
 # TYPE homeostat_leading gauge
 homeostat_leading{controller="test"} 0

@@ -180,7 +180,7 @@ func size(bytes int64) string {
 	return fmt.Sprintf("%.1f %s", value, units[0])
 }
 
-// slot returns the state and the owner of a slot in words.
+// slot returns the state, the owner and the weight of a slot in words.
 func slot(now time.Time, s slotReport) string {
 	text := s.State
 	if s.Owner != "" {
@@ -188,6 +188,9 @@ func slot(now time.Time, s slotReport) string {
 	}
 	if s.Since != nil {
 		text += ", for " + since(now, s.Since)
+	}
+	if s.Weight > 0 {
+		text += fmt.Sprintf(", %.1f %% of the objects", 100*s.Weight)
 	}
 	return text
 }

@@ -84,7 +84,7 @@ func (o *overview) controller(c *controllerReport) {
 	o.add("</section>\n")
 }
 
-// slots writes a square for each slot, whose colour is its state.
+// slots writes a square for each slot, whose colour is its state, and which namespaces are too heavy.
 func (o *overview) slots(slots []slotReport) {
 	if len(slots) == 0 {
 		return
@@ -94,6 +94,12 @@ func (o *overview) slots(slots []slotReport) {
 		o.add(`<li class="%s" title="%s"></li>`, s.State, slot(o.Time, s))
 	}
 	o.add("</ol>\n")
+	for n, s := range slots {
+		if s.Heavy != "" {
+			o.add("<p>The namespace %s in shard %d is too heavy: its objects are more than the fair share of a replica, "+
+				"and are not divided.</p>\n", s.Heavy, n)
+		}
+	}
 }
 
 // lanes writes the table of the queue.

@@ -62,6 +62,9 @@ type slotReport struct {
 	State string     `json:"state"` // here, elsewhere, claimable or unavailable
 	Owner string     `json:"owner,omitempty"`
 	Since *time.Time `json:"since,omitempty"`
+	// Weight and Heavy are those of shard.SlotStatus, where they are explained.
+	Weight float64 `json:"weight,omitempty"`
+	Heavy  string  `json:"heavy,omitempty"`
 }
 
 // triggerReport describes an informer, or external trigger, that leads to reconciles.
@@ -190,7 +193,7 @@ func controllerOf(c *reconcile.Controller, informers []inspect.InformerStatus, k
 		Outputs: []outputReport{}, Keys: []keyReport{},
 	}
 	for _, s := range status.Slots {
-		r.Slots = append(r.Slots, slotReport{string(s.State), s.Owner, unlessZero(s.Since)})
+		r.Slots = append(r.Slots, slotReport{string(s.State), s.Owner, unlessZero(s.Since), s.Weight, s.Heavy})
 	}
 	for _, t := range status.Triggers {
 		r.Triggers = append(r.Triggers, triggerReport{nameOf(t, informers), t.Kind, t.Type})

@@ -81,6 +81,13 @@ type SlotStatus struct {
 	State State
 	Owner string    // empty if there is none
 	Since time.Time // when this replica saw the slot's record change
+	// Weight is the part of all objects, from 0 to 1, that were in the slot's namespaces
+	// when the ranges were chosen; zero unless the slots are [Ranges].
+	Weight float64
+	// Heavy is a namespace of the slot that had more objects then than a fair share of a
+	// replica is now. It is not divided, so that more replicas do not mean less for its
+	// owner. Empty if there is none.
+	Heavy string
 }
 
 // State is the state of a slot.

@@ -16,6 +16,7 @@ import (
 type division struct {
 	bounds  []uint64 // ascending; the first is 0
 	weights []float64
+	heavy   []namespaceShare // the heaviest first
 }
 
 // piece is a range with its namespaces, which are sorted by their hash.
@@ -52,7 +53,7 @@ func divide(namespaces map[string]int, n int) division {
 		pieces[at] = a
 		pieces = slices.Insert(pieces, at+1, b)
 	}
-	var d division
+	d := division{heavy: heaviestOf(namespaces)}
 	for _, p := range pieces {
 		d.bounds = append(d.bounds, p.First)
 		d.weights = append(d.weights, p.weight)

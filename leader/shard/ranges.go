@@ -132,23 +132,13 @@ func (r *Ranges) choose(ctx context.Context, primary slots.Cache) error {
 	}
 	d := divide(namespaces, r.options.Slots)
 	r.proposal.Store(&d)
-	logHeavy(ctx, namespaces)
-	return nil
-}
-
-// logHeavy logs namespaces that are too heavy to be balanced: no number of replicas makes
-// the heaviest lighter than that.
-func logHeavy(ctx context.Context, namespaces map[string]int) {
-	total := 0
-	for _, objects := range namespaces {
-		total += objects
-	}
-	for name, objects := range namespaces {
-		if 3*objects > total {
+	for _, of := range d.heavy {
+		if of.share > 1.0/3 {
 			klog.FromContext(ctx).Info("a namespace is too heavy to be balanced: shards do not divide it",
-				"namespace", name, "objects", objects, "ofAll", total)
+				"namespace", of.name, "objects", namespaces[of.name], "ofAll", of.share)
 		}
 	}
+	return nil
 }
 
 func (r *Ranges) propose(config map[string]string) {
@@ -157,11 +147,13 @@ func (r *Ranges) propose(config map[string]string) {
 		d = r.equal
 	}
 	config[byAnnotation], config[hashAnnotation], config[rangesAnnotation] = byRange, rangeHash, d.String()
+	config[heavyAnnotation] = formatHeavy(d.heavy)
 }
 
 func (r *Ranges) adopt(recorded map[string]string) error {
 	d, err := parseDivision(recorded[rangesAnnotation], r.options.Slots)
 	if err == nil {
+		d.heavy = parseHeavy(recorded[heavyAnnotation])
 		r.division.Store(d)
 	}
 	return err

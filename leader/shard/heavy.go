@@ -1,0 +1,83 @@
+package shard
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/homeostat/homeostat/internal/keyspace"
+)
+
+// heavyAnnotation has the namespaces that may be too heavy for a replica, as a list of
+// name:share.
+const heavyAnnotation = "leader.homeostat.dev/heavy"
+
+// heavyShare is of all objects: namespaces with less are light beside the share of each
+// of 64 replicas, and are not recorded.
+const heavyShare = 1.0 / 64
+
+// namespaceShare is a namespace with its part of all objects.
+type namespaceShare struct {
+	name  string
+	share float64
+}
+
+// heaviestOf returns the namespaces with more than heavyShare, the heaviest first.
+func heaviestOf(namespaces map[string]int) []namespaceShare {
+	total := 0
+	for _, objects := range namespaces {
+		total += objects
+	}
+	var all []namespaceShare
+	for name, objects := range namespaces {
+		if share := float64(objects) / float64(max(1, total)); share > heavyShare {
+			all = append(all, namespaceShare{name, share})
+		}
+	}
+	slices.SortFunc(all, func(a, b namespaceShare) int {
+		return cmp.Or(cmp.Compare(b.share, a.share), cmp.Compare(a.name, b.name))
+	})
+	return all
+}
+
+// formatHeavy returns what is recorded.
+func formatHeavy(all []namespaceShare) string {
+	texts := make([]string, len(all))
+	for n, of := range all {
+		texts[n] = fmt.Sprintf("%s:%.4g", of.name, of.share)
+	}
+	return strings.Join(texts, " ")
+}
+
+// parseHeavy reads what formatHeavy has written. It is shown and nothing else, so what
+// another client has edited is left out.
+func parseHeavy(text string) (all []namespaceShare) {
+	for field := range strings.FieldsSeq(text) {
+		name, share, _ := strings.Cut(field, ":")
+		if of, err := strconv.ParseFloat(share, 64); err == nil {
+			all = append(all, namespaceShare{name, of})
+		}
+	}
+	return all
+}
+
+// Status is [Shards.Status], with the weights of the slots.
+func (r *Ranges) Status() Status {
+	status, d := r.Shards.Status(), r.divided()
+	total := 0.0
+	for _, weight := range d.weights {
+		total += weight
+	}
+	for slot := range status.Slots {
+		status.Slots[slot].Weight = d.weights[slot] / max(total, 1e-9)
+	}
+	for _, of := range d.heavy {
+		slot := &status.Slots[d.slotOf(keyspace.Of(of.name))]
+		if slot.Heavy == "" && of.share*float64(len(status.Members)) > 1 {
+			slot.Heavy = of.name
+		}
+	}
+	return status
+}

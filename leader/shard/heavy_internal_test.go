@@ -1,0 +1,72 @@
+package shard
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/client-go/kubernetes/fake"
+
+	"github.com/homeostat/homeostat/internal/keyspace"
+	"github.com/homeostat/homeostat/leader"
+	"github.com/homeostat/homeostat/leader/internal/record"
+)
+
+// uneven are namespaces of which one has half of all objects, and another 40 %.
+func uneven() map[string]int {
+	namespaces := map[string]int{"big": 4000, "bigger": 5000, "some": 100}
+	for n := range 90 {
+		namespaces[fmt.Sprint("small-", n)] = 10
+	}
+	return namespaces
+}
+
+func TestTheNamespacesThatMayBeTooHeavyAreRecorded(t *testing.T) {
+	g := NewWithT(t)
+	d := divide(uneven(), 64)
+	text := formatHeavy(d.heavy)
+	g.Expect(text).To(Equal("bigger:0.5 big:0.4"))
+	g.Expect(parseHeavy(text)).To(Equal(d.heavy))
+	g.Expect(parseHeavy(" big:0.4 edited  x:y ")).To(Equal([]namespaceShare{{"big", 0.4}}))
+	g.Expect(divide(nil, 64).heavy).To(BeEmpty())
+}
+
+func TestANamespaceIsHeavyBesideTheFairShareOfAReplica(t *testing.T) {
+	g := NewWithT(t)
+	r, err := NewRanges(leader.Lease{
+		Client: fake.NewClientset().CoordinationV1(), Namespace: "default", Name: "test", Identity: "a",
+	}, nil)
+	g.Expect(err).NotTo(HaveOccurred())
+	for _, slot := range r.Status().Slots { // the ranges are not known
+		g.Expect(slot.Weight).To(BeZero())
+	}
+	first, config := divide(uneven(), 64), map[string]string{}
+	r.proposal.Store(&first)
+	r.propose(config)
+	g.Expect(r.adopt(config)).To(Succeed())
+	join := func(name string) {
+		lease := &coordinationv1.Lease{}
+		lease.Name, lease.Labels = r.records.memberName(name), record.MemberLabels("test")
+		r.view.observe(record.Taken(lease, name+"_1.1", time.Minute, time.Now()), false, time.Now())
+	}
+	heavy := func() map[int]string {
+		found, weight := map[int]string{}, 0.0
+		for n, slot := range r.Status().Slots {
+			weight += slot.Weight
+			if slot.Heavy != "" {
+				found[n] = slot.Heavy
+			}
+		}
+		g.Expect(weight).To(BeNumerically("~", 1, 1e-6))
+		return found
+	}
+	bigger, big := r.divided().slotOf(keyspace.Of("bigger")), r.divided().slotOf(keyspace.Of("big"))
+	join("a")
+	join("b")
+	g.Expect(heavy()).To(BeEmpty(), "each of two can have half")
+	join("c")
+	g.Expect(heavy()).To(Equal(map[int]string{bigger: "bigger", big: "big"}))
+	g.Expect(r.Status().Slots[bigger].Weight).To(BeNumerically("~", 0.5, 0.02))
+}
