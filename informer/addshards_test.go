@@ -5,10 +5,13 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"runtime"
+	"strconv"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+	"weak"
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
@@ -177,6 +180,67 @@ func TestTheFirstShardsHaveWhatIsThereWhenTheyAreAdded(t *testing.T) {
 		_, err = d.parts().AddShards(t.Context(), shardOf(1))
 		d.Expect(err).NotTo(HaveOccurred())
 		d.Expect(d.cached()).To(HaveLen(1))
+		d.stop()
+	})
+}
+
+// The first list is one that the server answers as new as it is: there is nothing to compare it with.
+func TestTheFirstShardsAreListedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDivided(t, nil)
+		config, lists := d.sim.Config("c"), 0
+		config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+			return transportFunc(func(req *http.Request) (*http.Response, error) {
+				if req.URL.Query().Get("watch") == "" {
+					lists++
+				}
+				return next.RoundTrip(req)
+			})
+		})
+		_, err := d.admin.CoreV1().ConfigMaps(namespacesOfShards[1][0]).Create(t.Context(),
+			&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, metav1.CreateOptions{})
+		d.Expect(err).NotTo(HaveOccurred())
+		d.in = informer.For(kubernetes.NewForConfigOrDie(config).CoreV1().ConfigMaps(""), nil)
+		d.run(t.Context())
+		synctest.Wait()
+		_, err = d.parts().AddShards(t.Context(), shardOf(1))
+		d.Expect(err).NotTo(HaveOccurred())
+		d.Expect(d.cached()).To(HaveLen(1))
+		d.Expect(lists).To(BeZero(), "it was streamed")
+		d.stop()
+	})
+}
+
+// A page of a list is one piece of memory, which one object would keep.
+func TestAReplacedObjectIsNotRetainedByOthersOfItsShard(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDivided(t, nil)
+		of := d.admin.CoreV1().ConfigMaps(namespacesOfShards[1][0])
+		for _, name := range []string{"a", "b"} {
+			_, err := of.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+			d.Expect(err).NotTo(HaveOccurred())
+		}
+		d.run(t.Context())
+		synctest.Wait()
+		for shard := range 2 { // the second is listed beside the watch
+			_, err := d.parts().AddShards(t.Context(), shardOf(shard))
+			d.Expect(err).NotTo(HaveOccurred())
+		}
+		var objects []weak.Pointer[corev1.ConfigMap]
+		for object := range d.in.Snapshot().All() {
+			objects = append(objects, weak.Make(object))
+		}
+		d.Expect(objects).To(HaveLen(2))
+		for n := range 3 { // what has been delivered may be retained until the next delivery
+			_, err := of.Update(t.Context(), &corev1.ConfigMap{
+				ObjectMeta: metav1.ObjectMeta{Name: "a"}, Data: map[string]string{"n": strconv.Itoa(n)},
+			}, metav1.UpdateOptions{})
+			d.Expect(err).NotTo(HaveOccurred())
+			pass(time.Second)
+		}
+		runtime.GC()
+		d.Expect(objects[0].Value()).To(BeNil(), "a")
+		d.Expect(objects[1].Value()).NotTo(BeNil(), "b")
 		d.stop()
 	})
 }

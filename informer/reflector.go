@@ -39,6 +39,8 @@ type reflectorStore[T Object] struct {
 	watched  watched
 	// filter is the side that leaves out objects of other shards; nil while unknown.
 	filter atomic.Pointer[string]
+	// consistent says that the last list was as new as the server when it was asked for.
+	consistent atomic.Bool
 	// lists counts the lists under way: the reflector may leave one behind.
 	lists  calls
 	cancel context.CancelFunc
@@ -126,6 +128,7 @@ func (r *reflectorStore[T]) ListWithContext(ctx context.Context, opts metav1.Lis
 	if err != nil {
 		return list, err
 	}
+	r.consistent.Store(false)
 	if r.partial != nil {
 		r.partial.note(r, list)
 	}
@@ -170,6 +173,9 @@ func (r *reflectorStore[T]) WatchWithContext(ctx context.Context, opts metav1.Li
 		}
 		r.progress.opened(w, opts.TimeoutSeconds)
 		r.watched.opened(w, set, phase == phaseStream)
+		if phase == phaseStream {
+			r.consistent.Store(opts.ResourceVersion == "")
+		}
 	case errors.Is(err, errCutOff), errors.Is(err, errNoAnswer) && phase == phaseWatch:
 		w = watch.NewEmptyWatch()
 	default:

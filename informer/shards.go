@@ -207,8 +207,12 @@ func (f *feed[T]) coverShards(ctx context.Context, s *session[T], set keyspace.S
 		return errNotRunning
 	}
 	f.watch(s, f.sources[0])
+	r = s.watches[len(s.watches)-1]
 	f.mu.Unlock()
 	f.updateSynced()
+	if err := f.waitForSync(ctx); err != nil || r.consistent.Load() {
+		return err
+	}
 	return f.waitForLatest(ctx, nil, f.waitForSync)
 }
 
@@ -323,7 +327,8 @@ func (r *reflectorStore[T]) fill(ctx context.Context, set keyspace.Set) error {
 		if r.source.returnsShared {
 			list = list.DeepCopyObject()
 		}
-		if err := meta.EachListItem(list, func(obj runtime.Object) error {
+		// each in memory of its own: one that stays would keep the whole page, replaced objects and all
+		if err := meta.EachListItemWithAlloc(list, func(obj runtime.Object) error {
 			object, ok := obj.(T)
 			if ok && keyspace.Has(set, object.GetNamespace()) {
 				r.transform(object)

@@ -12,6 +12,11 @@ import (
 	"github.com/homeostat/homeostat/internal/slots"
 )
 
+// gather is how long a list for a slot waits for more slots: they come in groups, each
+// list is that of a whole kind where the server does not select shards, and the watch is
+// opened anew for each.
+const gather = 300 * time.Millisecond
+
 // shardCaches makes the controller's informers keep the objects of this replica's slots
 // only.
 type shardCaches struct {
@@ -64,6 +69,13 @@ func (s *shardCaches) join(slot int) (leave func()) {
 // as new as the server was at the call. Then it looks, in the background, for those that
 // were deleted before.
 func (s *shardCaches) fill(ctx context.Context) error {
+	gathering := time.NewTimer(gather)
+	defer gathering.Stop()
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-gathering.C:
+	}
 	s.mu.Lock()
 	joined := s.waiting
 	s.waiting = map[int]*cachedSlot{}
