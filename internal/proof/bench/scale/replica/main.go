@@ -1,0 +1,177 @@
+// Command replica is one replica of a controller of ConfigMaps that does nothing with them. For each line of its
+// standard input it prints, as JSON on a line, what it has used since its start; it stops at the end of the input.
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"net"
+	"os"
+	"runtime"
+	"runtime/pprof"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
+
+	"github.com/homeostat/homeostat/cluster"
+	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/leader"
+	"github.com/homeostat/homeostat/leader/shard"
+	"github.com/homeostat/homeostat/reconcile"
+)
+
+func main() {
+	kubeconfig := flag.String("kubeconfig", "", "of the cluster")
+	name := flag.String("name", "", "of the replica, which shares the work; empty: it is alone, without shards")
+	profiles := flag.String("profiles", "", "`prefix` of the files for profiles of processor time and memory; empty: none")
+	flag.Parse()
+	if err := run(*kubeconfig, *name, *profiles); err != nil {
+		fmt.Fprintln(os.Stderr, "replica:", err)
+		os.Exit(1)
+	}
+}
+
+// replica is the program, and what it counts.
+type replica struct {
+	objects              *informer.Informer[*corev1.ConfigMap]
+	received, reconciles atomic.Int64
+}
+
+func run(kubeconfig, name, profiles string) error {
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return err
+	}
+	r := &replica{}
+	config.Dial = r.dial
+	home, err := cluster.New(config, nil)
+	if err != nil {
+		return err
+	}
+	stopProfiling, err := profile(profiles)
+	if err != nil {
+		return err
+	}
+	options := &reconcile.Options{}
+	if name != "" {
+		shards, err := shard.NewRanges(leader.Lease{
+			Client: home.Client().CoordinationV1(), Namespace: "default", Name: "replicas", Identity: name,
+		}, nil)
+		if err != nil {
+			return err
+		}
+		options.Shards = shards
+	}
+	r.objects = informer.For(home.Client().CoreV1().ConfigMaps(""), nil)
+	controller, err := reconcile.New("replicas", r.objects, reconcile.Func[*corev1.ConfigMap](r.reconcile), options)
+	if err != nil {
+		return err
+	}
+	klog.SetLogger(logr.Discard())
+	ctx, stop := context.WithCancel(context.Background())
+	go func() {
+		defer stop()
+		r.answer()
+	}()
+	return errors.Join(controller.Run(ctx), stopProfiling())
+}
+
+func (r *replica) reconcile(context.Context, reconcile.Request[*corev1.ConfigMap]) (reconcile.Result, error) {
+	r.reconciles.Add(1)
+	return reconcile.Result{}, nil
+}
+
+// dial counts what is received.
+func (r *replica) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	c, err := (&net.Dialer{}).DialContext(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	return &counted{c, &r.received}, nil
+}
+
+// counted is a connection whose received bytes are counted.
+type counted struct {
+	net.Conn
+
+	received *atomic.Int64
+}
+
+func (c *counted) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	c.received.Add(int64(n))
+	return n, err
+}
+
+// answer prints what was used, until the input ends. "measure" asks for everything, and any other line for what costs
+// nothing to know.
+func (r *replica) answer() {
+	out := json.NewEncoder(os.Stdout)
+	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
+		used := map[string]float64{
+			"objects": float64(r.objects.Snapshot().Len()), "reconciles": float64(r.reconciles.Load()),
+			"received": float64(r.received.Load()), "processor": processor().Seconds(),
+		}
+		if lines.Text() == "measure" {
+			used["resident"], used["program"] = status("VmRSS:"), status("RssFile:")
+			for range 3 {
+				runtime.GC()
+			}
+			var m runtime.MemStats
+			runtime.ReadMemStats(&m)
+			used["heap"], used["measuring"] = float64(m.HeapAlloc), processor().Seconds()-used["processor"]
+		}
+		if err := out.Encode(used); err != nil {
+			return
+		}
+	}
+}
+
+// processor is what this process has used.
+func processor() time.Duration {
+	var u syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u) // of oneself it is always allowed
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// status returns an entry of /proc/self/status, in bytes.
+func status(entry string) float64 {
+	text, _ := os.ReadFile("/proc/self/status") // 0 is seen
+	_, rest, _ := strings.Cut(string(text), entry)
+	kib := 0.0
+	_, _ = fmt.Sscanf(rest, "%g", &kib)
+	return kib * 1024
+}
+
+// profile writes profiles until stop is called.
+func profile(prefix string) (stop func() error, err error) {
+	if prefix == "" {
+		return func() error { return nil }, nil
+	}
+	runtime.MemProfileRate = 16 << 10
+	cpu, err := os.Create(prefix + "cpu.pprof")
+	if err != nil {
+		return nil, err
+	}
+	if err := pprof.StartCPUProfile(cpu); err != nil {
+		return nil, errors.Join(err, cpu.Close())
+	}
+	return func() error {
+		pprof.StopCPUProfile()
+		memory, err := os.Create(prefix + "memory.pprof")
+		if err != nil {
+			return errors.Join(err, cpu.Close())
+		}
+		return errors.Join(pprof.WriteHeapProfile(memory), memory.Close(), cpu.Close())
+	}, nil
+}
