@@ -34,7 +34,8 @@ var errUsage = errors.New("want: report [-count N] [-suite NAME] run RESULTS, re
 func run(ctx context.Context, args []string, progress io.Writer) error {
 	flags := flag.NewFlagSet("report", flag.ContinueOnError)
 	count := flags.Int("count", 5, "run each benchmark `N` times")
-	suite := flags.String("suite", "", "run only the suite of that `name`, such as queue, and keep what RESULTS has of the others")
+	suite := flags.String("suite", "",
+		"run only the suite of that `name`, such as queue, and keep what RESULTS has of the others")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}

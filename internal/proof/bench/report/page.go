@@ -21,8 +21,8 @@ func (r *results) page() []byte {
 		what = "But for what a section says was measured apart, everything"
 	}
 	fmt.Fprintf(&b, "%s of one run of `make bench-report`, of commit %s, on %s, beside client-go and "+
-		"controller-runtime in the versions of `internal/proof/bench/go.mod`: Go %s, %s/%s, %s, %s cores, %s", what, c["commit"],
-		c["date"], c["go"], c["goos"], c["goarch"], c["cpu"], c["cores"], c["memory"])
+		"controller-runtime in the versions of `internal/proof/bench/go.mod`: Go %s, %s/%s, %s, %s cores, %s", what,
+		c["commit"], c["date"], c["go"], c["goos"], c["goarch"], c["cpu"], c["cores"], c["memory"])
 	if load := c["load"]; load != "" {
 		fmt.Fprintf(&b, ", a load of %s when it began", load)
 	}

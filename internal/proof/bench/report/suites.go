@@ -50,16 +50,9 @@ var kept = regexp.MustCompile(`^(Benchmark\S+\s+\d|pkg: |goos: |goarch: |cpu: )`
 // measure runs the suites in this module's folder, one after the other, and keeps what they print. Of the suite that is
 // named the new results take the place of the old ones, and those of the others stay.
 func measure(ctx context.Context, results, only string, count int, progress io.Writer) (err error) {
-	var others []byte
-	if only != "" {
-		if !slices.ContainsFunc(suites, func(s suite) bool { return s.pkg == only }) {
-			return fmt.Errorf("-suite is %q: there is no such suite", only)
-		}
-		old, err := os.ReadFile(results)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-		others = without(old, only)
+	others, err := keptOf(results, only)
+	if err != nil {
+		return err
 	}
 	machine, err := describe(ctx)
 	if err != nil {
@@ -77,27 +70,50 @@ func measure(ctx context.Context, results, only string, count int, progress io.W
 		if only != "" && s.pkg != only {
 			continue
 		}
-		n := count
-		if s.count > 0 {
-			n = min(n, s.count)
+		if err := s.measure(ctx, count, out, progress); err != nil {
+			return err
 		}
-		began := time.Now()
-		cmd := exec.CommandContext(ctx, "go", s.arguments(n)...)
-		cmd.Stderr = progress
-		printed, err := cmd.Output()
-		if err != nil {
-			return fmt.Errorf("running the benchmarks of %s: %w: %s", s.pkg, err, printed)
-		}
-		for line := range bytes.Lines(printed) {
-			if kept.Match(line) {
-				if _, err := out.Write(line); err != nil {
-					return err
-				}
-			}
-		}
-		_, _ = fmt.Fprintf(progress, "%s %s: %v\n", s.pkg, s.benchmarks+s.program+s.test, time.Since(began).Round(time.Second))
 	}
 	return nil
+}
+
+// measure runs one suite.
+func (s *suite) measure(ctx context.Context, rounds int, out, progress io.Writer) error {
+	if s.count > 0 {
+		rounds = min(rounds, s.count)
+	}
+	began := time.Now()
+	cmd := exec.CommandContext(ctx, "go", s.arguments(rounds)...)
+	cmd.Stderr = progress
+	printed, err := cmd.Output()
+	if err != nil {
+		return fmt.Errorf("running the benchmarks of %s: %w: %s", s.pkg, err, printed)
+	}
+	for line := range bytes.Lines(printed) {
+		if kept.Match(line) {
+			if _, err := out.Write(line); err != nil {
+				return err
+			}
+		}
+	}
+	_, _ = fmt.Fprintf(progress, "%s %s: %v\n", s.pkg, s.benchmarks+s.program+s.test,
+		time.Since(began).Round(time.Second))
+	return nil
+}
+
+// keptOf returns what a file has of all suites but one: nothing if only is empty, or if there is no file.
+func keptOf(results, only string) ([]byte, error) {
+	if only == "" {
+		return nil, nil
+	}
+	if !slices.ContainsFunc(suites, func(s suite) bool { return s.pkg == only }) {
+		return nil, fmt.Errorf("-suite is %q: there is no such suite", only)
+	}
+	old, err := os.ReadFile(results)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return without(old, only), err
 }
 
 // without returns results but for those of one package. What describes the run of the others stays.
