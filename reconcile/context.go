@@ -3,6 +3,7 @@ package reconcile
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -13,13 +14,71 @@ import (
 	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
-// reconcileContext is the context of one reconcile: its deadline, its logger and
-// the recorder of its writes in a single allocation. Timer and logger are made at
-// their first use, and kept: client-go asks for the logger several times a request.
-type reconcileContext struct {
-	parent   context.Context
-	item     queue.Item[Key]
+// callContext is the context of a call of user code. The timer of its deadline is made
+// when Done or Err is first called: most calls ask for neither.
+type callContext struct {
+	parent   context.Context //nolint:containedctx // it is one
 	deadline time.Time
+
+	timing sync.Mutex // guards what follows
+	inner  context.Context
+	cancel context.CancelFunc
+	over   bool
+}
+
+// Deadline returns the end of Options.ReconcileTimeout. The parent has none: it
+// outlives the context of Run.
+func (c *callContext) Deadline() (time.Time, bool) { return c.deadline, true }
+
+func (c *callContext) Done() <-chan struct{} { return c.timed().Done() }
+func (c *callContext) Err() error            { return c.timed().Err() }
+
+// Value returns the parent's value, or the timed context's once there is one, so that
+// contexts made from this one are cancelled without a goroutine each.
+func (c *callContext) Value(key any) any {
+	c.timing.Lock()
+	from := c.inner
+	c.timing.Unlock()
+	if from == nil {
+		from = c.parent
+	}
+	return from.Value(key)
+}
+
+// timed returns the context that carries the deadline.
+func (c *callContext) timed() context.Context {
+	c.timing.Lock()
+	defer c.timing.Unlock()
+	if c.inner == nil {
+		c.inner, c.cancel = context.WithDeadlineCause(c.parent, c.deadline, ErrReconcileTimeout)
+		if c.over {
+			c.cancel()
+		}
+	}
+	return c.inner
+}
+
+// end cancels the context, since the call has returned.
+func (c *callContext) end() {
+	c.timing.Lock()
+	c.over = true
+	cancel := c.cancel
+	c.timing.Unlock()
+	if cancel != nil {
+		cancel()
+	}
+}
+
+// abandoned reports whether the call was cancelled by more than its timeout.
+func (c *callContext) abandoned() bool { return c.parent.Err() != nil }
+
+// reconcileContext is the context of one reconcile: its deadline, its logger and
+// the recorder of its writes in a single allocation. The logger is made at its first
+// use, and kept: client-go asks for it several times a request.
+type reconcileContext struct {
+	callContext
+
+	item     queue.Item[Key]
 	began    time.Time
 	overdue  bool   // the caches have not seen the key's last writes
 	number   uint64 // in the key's history, 0 if it is not remembered
@@ -27,48 +86,22 @@ type reconcileContext struct {
 	reported *inspect.Attempt // for after
 
 	recorder
-	// Guarded by mu.
-	inner  context.Context // nil until Done or Err is called
-	logged struct{ key, value any }
+	logged struct{ key, value any } // guarded by mu
 }
 
-// Deadline returns the end of Options.ReconcileTimeout. The parent has none: it
-// outlives the context of Run by the grace period.
-func (t *reconcileContext) Deadline() (time.Time, bool) { return t.deadline, true }
-
-func (t *reconcileContext) Done() <-chan struct{} { return t.timed().Done() }
-func (t *reconcileContext) Err() error            { return t.timed().Err() }
-
-// timed returns the context that carries the deadline.
-func (t *reconcileContext) timed() context.Context {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.inner == nil {
-		t.inner, t.cancel = context.WithDeadlineCause(t.parent, t.deadline, ErrReconcileTimeout)
-		if t.closed {
-			t.cancel()
-		}
-	}
-	return t.inner
-}
-
-// Value returns the recorder, and adds the key to the logger; all else is the
-// parent's, or the timed context's once there is one, so that contexts made from
-// this one are cancelled without a goroutine each.
+// Value returns the recorder, and adds the key to the logger; all else is that of the
+// callContext.
 func (t *reconcileContext) Value(key any) any {
 	if _, ok := key.(ownwrites.Key); ok {
 		return t
 	}
 	t.mu.Lock()
-	from, logged := t.inner, t.logged
+	logged := t.logged
 	t.mu.Unlock()
 	if logged.key != nil && logged.key == key {
 		return logged.value
 	}
-	if from == nil {
-		from = t.parent
-	}
-	value := from.Value(key)
+	value := t.callContext.Value(key)
 	logger, ok := value.(logr.Logger)
 	if !ok || logger.GetSink() == nil {
 		return value

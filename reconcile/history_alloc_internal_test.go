@@ -57,6 +57,32 @@ func TestAReconcileWithoutAnEffectIsOneAllocation(t *testing.T) {
 	g.Expect(testing.AllocsPerRun(100, once)).To(BeNumerically("<=", 1))
 }
 
+// Neither a context with a timer nor a timer of its own: only what the call and its keys are kept in.
+func TestACallOfAMapperThatIsQuickMakesNoTimer(t *testing.T) {
+	g := NewWithT(t)
+	in := informer.For(fake.NewClientset().CoreV1().ConfigMaps("d"), nil)
+	trigger := Mapped(in, func(context.Context, *corev1.ConfigMap, *corev1.ConfigMap) ([]Key, error) { return nil, nil })
+	c, err := New("test", in, Func[*corev1.ConfigMap](
+		func(context.Context, Request[*corev1.ConfigMap]) (Result, error) { return Result{}, nil }),
+		&Options{Triggers: []Trigger{trigger}})
+	g.Expect(err).NotTo(HaveOccurred())
+	m := &mapping[*corev1.ConfigMap]{
+		mapped: trigger.(mapped[*corev1.ConfigMap]), controller: c, queue: newTestQueue(g), feed: feedOf(in),
+		events: map[Key]informer.Event[*corev1.ConfigMap]{},
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	worker := c.watchdog.register()
+	c.watchdog.armed.Store(true)
+	once := func() {
+		m.add(informer.Event[*corev1.ConfigMap]{New: &corev1.ConfigMap{}, Type: informer.Added})
+		item, _ := m.queue.Get(ctx)
+		e, _ := m.take(item.Key())
+		m.serve(ctx, worker, item, e)
+	}
+	g.Expect(testing.AllocsPerRun(100, once)).To(BeNumerically("<=", 4))
+}
+
 // Client-go asks for it several times a request.
 func TestTheLoggerOfAReconcileIsMadeOnce(t *testing.T) {
 	g := NewWithT(t)
@@ -66,7 +92,8 @@ func TestTheLoggerOfAReconcileIsMadeOnce(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	var logged []string
 	log := funcr.New(func(_, args string) { logged = append(logged, args) }, funcr.Options{})
-	ctx := &reconcileContext{recorder: recorder{control: c}, item: item, parent: logr.NewContext(t.Context(), log)}
+	ctx := &reconcileContext{recorder: recorder{control: c}, item: item}
+	ctx.parent = logr.NewContext(t.Context(), log)
 	g.Expect(testing.AllocsPerRun(100, func() { logr.FromContextOrDiscard(ctx) })).To(BeZero())
 	logr.FromContextOrDiscard(ctx).Info("hello")
 	g.Expect(logged).To(ConsistOf(ContainSubstring(`"name"="a"`)))

@@ -108,31 +108,37 @@ func (m *mapping[O]) spawn(ctx context.Context, running *sync.WaitGroup) {
 		if err != nil {
 			return false
 		}
-		relief := time.AfterFunc(slowMapping, func() {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			if s.call != nil { // so that running does not end meanwhile
-				s.replaced = true
-				m.spawn(ctx, running)
-			}
-		})
-		defer relief.Stop()
-		m.serve(ctx, s, item)
+		e, ok := m.take(item.Key())
+		if !ok {
+			item.Done()
+			return true
+		}
+		if s.relief == nil {
+			s.relief = time.AfterFunc(slowMapping, func() { m.relieve(ctx, running, s) })
+		} else {
+			s.relief.Reset(slowMapping)
+		}
+		defer s.relief.Stop()
+		m.serve(ctx, s, item, e)
 		return !s.replaced
 	})
 }
 
-// serve maps one object and ends its item, also if the mapper ends the goroutine.
-func (m *mapping[O]) serve(running context.Context, s *worker, item queue.Item[Key]) {
-	ctx, cancel := context.WithTimeoutCause(running, m.controller.options.ReconcileTimeout, ErrReconcileTimeout)
-	defer cancel()
-	what := fmt.Sprintf("the mapper of %s for %q", m.in.Name(), item.Key())
-	call := &mapperCall{Context: ctx, running: running, what: what}
-	e, ok := m.take(item.Key())
-	if !ok {
-		item.Done()
-		return
+// relieve lets a second goroutine continue, unless the call has returned.
+func (m *mapping[O]) relieve(ctx context.Context, running *sync.WaitGroup, s *worker) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.call != nil { // so that running does not end meanwhile
+		s.replaced = true
+		m.spawn(ctx, running)
 	}
+}
+
+// serve maps one object and ends its item, also if the mapper ends the goroutine.
+func (m *mapping[O]) serve(running context.Context, s *worker, item queue.Item[Key], e informer.Event[O]) {
+	call := &mapperCall{mapper: m.in, key: item.Key()}
+	call.parent, call.deadline = running, time.Now().Add(m.controller.options.ReconcileTimeout)
+	defer call.end()
 	err := errGoexit
 	s.begin(call)
 	defer func() {
@@ -141,7 +147,7 @@ func (m *mapping[O]) serve(running context.Context, s *worker, item queue.Item[K
 		} else {
 			m.restore(item.Key(), e)
 			err = fmt.Errorf("mapping %s %q to keys of controller %q: %w", m.in.Kind(), item.Key(), m.controller.name, err)
-			klog.FromContext(ctx).Error(err, "mapping failed, retrying",
+			klog.FromContext(call).Error(err, "mapping failed, retrying",
 				"controller", m.controller.name, "attempt", item.Attempt())
 			item.Retry()
 		}
@@ -156,7 +162,7 @@ func (m *mapping[O]) serve(running context.Context, s *worker, item queue.Item[K
 	addition := m.feed.addition(e)
 	m.mu.Unlock()
 	for _, k := range keys {
-		m.checkShard(ctx, item.Key(), k)
+		m.checkShard(call, item.Key(), k)
 		m.controller.queue.AddWithOptions(k, addition)
 	}
 }
@@ -211,12 +217,12 @@ func (m *mapping[O]) call(ctx context.Context, e informer.Event[O]) (keys []Key,
 
 // mapperCall is the context of one call of a mapper.
 type mapperCall struct {
-	context.Context //nolint:containedctx // it is one
+	callContext
 
-	running context.Context //nolint:containedctx // that of all calls
-	what    string
+	mapper interface{ Name() string }
+	key    Key
 }
 
-func (c *mapperCall) subject() string { return c.what }
-
-func (c *mapperCall) abandoned() bool { return c.running.Err() != nil }
+func (c *mapperCall) subject() string {
+	return fmt.Sprintf("the mapper of %s for %q", c.mapper.Name(), c.key)
+}

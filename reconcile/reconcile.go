@@ -45,8 +45,8 @@ type verdict struct {
 // the goroutine (runtime.Goexit). Reconcilers see ctx as the parent.
 func (c *Controller) reconcileOnce(ctx context.Context, item queue.Item[Key], w *worker) {
 	began := time.Now()
-	t := &reconcileContext{parent: ctx, item: item, began: began, deadline: began.Add(c.options.ReconcileTimeout)}
-	t.control = c
+	t := &reconcileContext{item: item, began: began}
+	t.parent, t.deadline, t.control = ctx, began.Add(c.options.ReconcileTimeout), c
 	c.stats.active.Add(1)
 	c.external.dispatched(item.Key())
 	if c.fresh.overdue(item.Key()) {
@@ -100,6 +100,7 @@ func callOf[T informer.Object](in *informer.Informer[T], r Reconciler[T]) func(*
 func (t *reconcileContext) finish(v verdict, w *worker) {
 	c := t.control
 	defer c.stats.active.Add(-1)
+	t.end()
 	writes := t.close()
 	if len(writes) > 0 {
 		c.failures.written.Store(time.Now().UnixNano())

@@ -139,6 +139,33 @@ func TestAMapperThatHangsStopsNeitherTheOthersNorTheStop(t *testing.T) {
 	})
 }
 
+// The goroutine of a call that hangs has made calls before.
+func TestAMapperThatHangsLaterKeepsNoOtherCallWaiting(t *testing.T) {
+	inFixture(t, func(w *fixture) {
+		w.create("a")
+		release := make(chan struct{})
+		stop := w.start(&reconcile.Options{Triggers: []reconcile.Trigger{
+			reconcile.Mapped(w.in, func(_ context.Context, _, after *configMap) ([]reconcile.Key, error) {
+				if after.Name == "hangs" {
+					<-release
+				}
+				return []reconcile.Key{key("for-" + after.Name)}, nil
+			}),
+		}}, w.recorder())
+		pass(time.Minute)
+		w.Expect(w.reconciled()).To(ConsistOf("object a", "gone for-a"))
+		w.create("hangs")
+		pass(time.Millisecond)
+		w.create("b")
+		pass(2 * time.Second)
+		w.Expect(w.reconciled()).To(ConsistOf("object hangs", "object b", "gone for-b"))
+		close(release)
+		pass(time.Second)
+		w.Expect(w.reconciled()).To(ConsistOf("gone for-hangs"))
+		w.Expect(stop()).To(Succeed())
+	})
+}
+
 func TestGoexitInAMapperIsRetried(t *testing.T) {
 	inFixture(t, func(w *fixture) {
 		w.create("a")

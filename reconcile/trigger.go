@@ -279,9 +279,9 @@ func describe(causes []queue.Cause) string {
 		if i > 0 {
 			b.WriteString("; ")
 		}
-		fmt.Fprintf(&b, "%s: %s %s/%s", c.Trigger, c.Type, c.Namespace, c.Name)
+		b.WriteString(c.Trigger + ": " + c.Type + " " + c.Namespace + "/" + c.Name)
 		if c.OldVersion != "" || c.NewVersion != "" {
-			fmt.Fprintf(&b, " %s→%s", c.OldVersion, c.NewVersion)
+			b.WriteString(" " + c.OldVersion + "→" + c.NewVersion)
 		}
 		if c.Merged > 0 {
 			fmt.Fprintf(&b, " (%d merged)", c.Merged)

@@ -53,7 +53,8 @@ type call interface {
 // worker is a goroutine that calls user code.
 type worker struct {
 	watchdog  *watchdog
-	goroutine []byte // how its stack begins in a dump
+	goroutine []byte      // how its stack begins in a dump
+	relief    *time.Timer // of a mapper: see slowMapping
 
 	mu       sync.Mutex // guards what follows
 	call     call       // nil if none is under way
@@ -300,8 +301,6 @@ func (c *openCall) subject() string { return c.what }
 func (c *openCall) abandoned() bool { return c.Err() != nil }
 
 func (t *reconcileContext) subject() string { return fmt.Sprintf("the reconcile of %q", t.item.Key()) }
-
-func (t *reconcileContext) abandoned() bool { return t.parent.Err() != nil }
 
 // showOverdue counts and shows a call that has not returned in time.
 func (r *records) showOverdue(late call, text string) {

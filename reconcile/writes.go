@@ -43,8 +43,7 @@ type recorder struct {
 	control *Controller
 
 	mu       sync.Mutex // guards what follows
-	cancel   context.CancelFunc
-	closed   bool // the reconcile has ended
+	closed   bool       // the reconcile has ended
 	writes   []write
 	requests []*request // that have not been answered
 }
@@ -136,8 +135,8 @@ func (r *recorder) record(w write) {
 	r.writes = append(r.writes, w)
 }
 
-// close cancels the context of the reconcile and returns its writes, those that
-// have not been answered among them. Later writes are not recorded.
+// close returns the writes of the reconcile, those that have not been answered among
+// them. Later writes are not recorded.
 func (r *recorder) close() []write {
 	r.mu.Lock()
 	r.closed = true
@@ -147,11 +146,7 @@ func (r *recorder) close() []write {
 		w.whenAnswered = func(f func(write)) { r.whenAnswered(req, f) }
 		writes = append(writes, w)
 	}
-	cancel := r.cancel
 	r.mu.Unlock()
-	if cancel != nil {
-		cancel()
-	}
 	return writes
 }
 
