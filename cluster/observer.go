@@ -144,7 +144,7 @@ func read(res *http.Response) *answer.Object {
 		return nil
 	}
 	rest := res.Body
-	data, err := readAll(rest)
+	data, err := readAll(rest, res.ContentLength)
 	after := io.Reader(rest)
 	if err != nil {
 		after = broken{err}
@@ -160,9 +160,15 @@ func read(res *http.Response) *answer.Object {
 	return object
 }
 
-// readAll reads a body, and no more than one byte too many.
-func readAll(body io.Reader) ([]byte, error) {
-	return io.ReadAll(io.LimitReader(body, answer.MaxBytes+1))
+// readAll reads a body, and no more than one byte too many. length is -1 if it is not
+// known.
+func readAll(body io.Reader, length int64) ([]byte, error) {
+	var b bytes.Buffer
+	if length > 0 {
+		b.Grow(int(min(length, 1<<20)) + bytes.MinRead)
+	}
+	_, err := b.ReadFrom(io.LimitReader(body, answer.MaxBytes+1))
+	return b.Bytes(), err
 }
 
 type putBack struct {

@@ -98,7 +98,7 @@ func sent(req *http.Request) *answer.Object {
 		return nil
 	}
 	defer body.Close() // a copy
-	data, err := readAll(body)
+	data, err := readAll(body, req.ContentLength)
 	if err != nil || len(data) == 0 {
 		return nil
 	}

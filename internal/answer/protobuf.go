@@ -3,6 +3,7 @@ package answer
 import (
 	"bytes"
 	"errors"
+	"slices"
 
 	"google.golang.org/protobuf/encoding/protowire"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,6 +18,10 @@ const (
 	fieldTypeMeta = 1 // of runtime.Unknown
 	fieldRaw      = 2 // of runtime.Unknown
 	fieldMetadata = 1 // of an object
+
+	fieldAnnotations     = 12 // of metav1.ObjectMeta
+	fieldOwnerReferences = 13
+	fieldManagedFields   = 17
 )
 
 var errNoEnvelope = errors.New("the body does not begin as Kubernetes' protobuf does")
@@ -38,6 +43,9 @@ func (o *Object) readProtobuf() error {
 	o.part = o.is("PartialObjectMetadata")
 	encoded, err := fieldOf(raw, fieldMetadata)
 	if err != nil {
+		return err
+	}
+	if encoded, err = without(encoded, fieldAnnotations, fieldOwnerReferences, fieldManagedFields); err != nil {
 		return err
 	}
 	var all metav1.ObjectMeta
@@ -83,4 +91,21 @@ func fieldOf(message []byte, wanted protowire.Number) ([]byte, error) {
 		message = message[n:]
 	}
 	return nil, nil
+}
+
+// without returns a copy of message without fields of these numbers, which are most of
+// what there is to decode.
+func without(message []byte, unwanted ...protowire.Number) ([]byte, error) {
+	rest := make([]byte, 0, len(message))
+	for len(message) > 0 {
+		number, _, n := protowire.ConsumeField(message)
+		if n < 0 {
+			return nil, protowire.ParseError(n)
+		}
+		if !slices.Contains(unwanted, number) {
+			rest = append(rest, message[:n]...)
+		}
+		message = message[n:]
+	}
+	return rest, nil
 }
