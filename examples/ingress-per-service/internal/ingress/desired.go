@@ -11,37 +11,42 @@ import (
 	networkingac "k8s.io/client-go/applyconfigurations/networking/v1"
 )
 
-// desired returns the Ingress of a Service that has opted in. It depends on
+// specOf returns the spec of the Ingress of a Service that has opted in. It depends on
 // nothing else.
-func desired(s *corev1.Service, o *Options) (*networkingv1.Ingress, error) {
+func specOf(s *corev1.Service, o *Options) (spec networkingv1.IngressSpec, err error) {
 	port, err := portOf(s)
 	if err != nil {
-		return nil, err
+		return spec, err
 	}
 	host, err := o.hostOf(s.Namespace, s.Name)
 	if err != nil {
-		return nil, err
+		return spec, err
 	}
 	pathType := o.PathType
 	backend := networkingv1.IngressBackend{Service: &networkingv1.IngressServiceBackend{Name: s.Name, Port: port}}
-	out := &networkingv1.Ingress{
+	spec.Rules = []networkingv1.IngressRule{{
+		Host: host,
+		IngressRuleValue: networkingv1.IngressRuleValue{HTTP: &networkingv1.HTTPIngressRuleValue{
+			Paths: []networkingv1.HTTPIngressPath{{Path: "/", PathType: &pathType, Backend: backend}},
+		}},
+	}}
+	if o.ClassName != "" {
+		spec.IngressClassName = &o.ClassName
+	}
+	return spec, nil
+}
+
+// ingressOf returns the Ingress of a Service, with our mark.
+func ingressOf(s *corev1.Service, spec networkingv1.IngressSpec) *networkingv1.Ingress {
+	return &networkingv1.Ingress{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace:   s.Namespace,
 			Name:        s.Name,
 			Labels:      map[string]string{managedByKey: Name, fromServiceKey: yes},
 			Annotations: map[string]string{serviceUIDKey: string(s.UID)},
 		},
-		Spec: networkingv1.IngressSpec{Rules: []networkingv1.IngressRule{{
-			Host: host,
-			IngressRuleValue: networkingv1.IngressRuleValue{HTTP: &networkingv1.HTTPIngressRuleValue{
-				Paths: []networkingv1.HTTPIngressPath{{Path: "/", PathType: &pathType, Backend: backend}},
-			}},
-		}}},
+		Spec: spec,
 	}
-	if o.ClassName != "" {
-		out.Spec.IngressClassName = &o.ClassName
-	}
-	return out, nil
 }
 
 // portOf returns the port that the Service asks to be exposed, as it asks for
@@ -64,22 +69,13 @@ func portOf(s *corev1.Service) (networkingv1.ServiceBackendPort, error) {
 		fmt.Errorf("annotation %s is %q: the Service has no such port", PortKey, wanted)
 }
 
-// inShape reports whether current has everything that want declares. What others
-// have added is theirs.
-func inShape(current, want *networkingv1.Ingress) bool {
-	return contains(current.Labels, want.Labels) && contains(current.Annotations, want.Annotations) &&
-		apiequality.Semantic.DeepEqual(current.Spec.Rules, want.Spec.Rules) &&
-		(want.Spec.IngressClassName == nil ||
-			apiequality.Semantic.DeepEqual(current.Spec.IngressClassName, want.Spec.IngressClassName))
-}
-
-func contains(all, some map[string]string) bool {
-	for key, value := range some {
-		if has, ok := all[key]; !ok || has != value {
-			return false
-		}
-	}
-	return true
+// inShape reports whether current, which is ours, has all that the Ingress of s
+// declares. What others have added is theirs.
+func inShape(current *networkingv1.Ingress, s *corev1.Service, spec *networkingv1.IngressSpec) bool {
+	return current.Annotations[serviceUIDKey] == string(s.UID) &&
+		apiequality.Semantic.DeepEqual(current.Spec.Rules, spec.Rules) &&
+		(spec.IngressClassName == nil ||
+			apiequality.Semantic.DeepEqual(current.Spec.IngressClassName, spec.IngressClassName))
 }
 
 // declaration returns the apply configuration of want, under the condition that the Ingress

@@ -56,18 +56,18 @@ func (r *reconciler) Reconcile(ctx context.Context, request request) (result, er
 		return result{}, nil
 	}
 	r.forget(request.Key)
-	want, err := desired(service, &r.options)
+	spec, err := specOf(service, &r.options)
 	if err != nil {
 		r.recorder.Eventf(service, nil, corev1.EventTypeWarning, "NoIngress", "Reconcile", "%s", err.Error())
 		return result{}, reconcile.Terminal(fmt.Errorf("deriving the Ingress of Service %q: %w", request.Key, err))
 	}
 	switch {
 	case !exists:
-		return r.create(ctx, want)
-	case inShape(current, want):
+		return r.create(ctx, ingressOf(service, spec))
+	case inShape(current, service, &spec):
 		return result{}, nil
 	default:
-		return result{}, r.apply(ctx, current, want)
+		return result{}, r.apply(ctx, current, ingressOf(service, spec))
 	}
 }
 
