@@ -3,7 +3,8 @@
 //
 //	http.Client ──▶ transport ──▶ whatever the client had
 //	                   │ reads the body of a watch in protobuf, decodes an object,
-//	                   │ but for a spec that the cache has, and sends a placeholder
+//	                   │ but for a spec that the cache has, and sends a placeholder;
+//	                   │ an object that the cache does not have gets a mark alone
 //	                   ▼
 //	rest.Request.Watch, unchanged ──▶ placeholder ──▶ Specs.Take ──▶ object
 //

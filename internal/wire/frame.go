@@ -3,6 +3,7 @@ package wire
 import (
 	"bytes"
 	"encoding/binary"
+	"slices"
 
 	"google.golang.org/protobuf/encoding/protowire"
 	"k8s.io/apimachinery/pkg/types"
@@ -38,7 +39,7 @@ type frame struct {
 	event              []byte
 	object, raw, body  part
 	extension, unknown []byte // what raw and body are parts of
-	spec               part
+	metadata, spec     part   // of the content of body
 	key                types.NamespacedName
 	uid                types.UID
 	version            []byte
@@ -78,8 +79,8 @@ func parse(event []byte, k Kind) (f frame, ok bool) {
 	if f.spec, ok = only(f.body.content, k.spec); !ok {
 		return f, false
 	}
-	metadata, ok := only(f.body.content, metadataNumber)
-	return f, ok && f.identify(metadata.content)
+	f.metadata, ok = only(f.body.content, metadataNumber)
+	return f, ok && f.identify(f.metadata.content)
 }
 
 // identify reads name, namespace, UID and resourceVersion. It reports false if there
@@ -133,37 +134,57 @@ func (f *frame) appendPlaceholder(to []byte, mark string) []byte {
 	for _, field := range fields {
 		metadata += sizeOf(field.number, len(field.text))
 	}
-	body := sizeOf(metadataNumber, metadata)
+	return f.appendAround(to, sizeOf(metadataNumber, metadata), func(to []byte) []byte {
+		to = appendHead(to, metadataNumber, metadata)
+		for _, field := range fields {
+			to = append(appendHead(to, field.number, len(field.text)), field.text...)
+		}
+		return to
+	})
+}
+
+// appendMarked appends the event, with its length in front and mark as the selfLink of
+// its object.
+func (f *frame) appendMarked(to []byte, mark string) []byte {
+	of := f.body.content
+	metadata := len(f.metadata.content) + sizeOf(selfLinkNumber, len(mark))
+	body := len(of) - (f.metadata.end - f.metadata.start) + sizeOf(metadataNumber, metadata)
+	return f.appendAround(to, body, func(to []byte) []byte {
+		to = append(to, of[:f.metadata.start]...)
+		to = append(appendHead(to, metadataNumber, metadata), f.metadata.content...)
+		to = append(appendHead(to, selfLinkNumber, len(mark)), mark...)
+		return append(to, of[f.metadata.end:]...)
+	})
+}
+
+// appendAround appends the event, with its length in front and what appendBody appends,
+// which has that many bytes, as its object.
+func (f *frame) appendAround(to []byte, body int, appendBody func([]byte) []byte) []byte {
 	unknown := len(f.unknown) - (f.body.end - f.body.start) + sizeOf(bodyNumber, body)
 	raw := len(magic) + unknown
 	extension := len(f.extension) - (f.raw.end - f.raw.start) + sizeOf(rawNumber, raw)
 	event := len(f.event) - (f.object.end - f.object.start) + sizeOf(objectNumber, extension)
 
-	to = binary.BigEndian.AppendUint32(to, uint32(event))
+	const head = 4
+	to = binary.BigEndian.AppendUint32(slices.Grow(to, head+event), uint32(event))
 	to = append(to, f.event[:f.object.start]...)
 	to = appendHead(to, objectNumber, extension)
 	to = append(to, f.extension[:f.raw.start]...)
 	to = appendHead(to, rawNumber, raw)
 	to = append(to, magic...)
 	to = append(to, f.unknown[:f.body.start]...)
-	to = appendHead(to, bodyNumber, body)
-	to = appendHead(to, metadataNumber, metadata)
-	for _, field := range fields {
-		to = append(appendHead(to, field.number, len(field.text)), field.text...)
-	}
+	to = appendBody(appendHead(to, bodyNumber, body))
 	to = append(to, f.unknown[f.body.end:]...)
 	to = append(to, f.extension[f.raw.end:]...)
 	return append(to, f.event[f.object.end:]...)
 }
 
 // decode returns the object, with the spec of state if known is true. Its lists have
-// the capacity of those of state, which may be nil.
+// the capacity of those of state.
 func (f *frame) decode(k Kind, state Object, known bool) (Object, error) {
 	o, body := k.fresh(), f.body.content
-	if state != nil {
-		k.makeRoom(o, state)
-		defer k.dropEmpty(o)
-	}
+	k.makeRoom(o, state)
+	defer k.dropEmpty(o)
 	if !known {
 		return o, o.Unmarshal(body)
 	}

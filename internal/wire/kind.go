@@ -16,6 +16,7 @@ import (
 // not in the data.
 type Object interface {
 	metav1.Object
+	metav1.ObjectMetaAccessor
 	runtime.Object
 	Unmarshal(data []byte) error
 }

@@ -3,10 +3,12 @@ package wire
 import (
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"sync"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -36,7 +38,7 @@ type Specs struct {
 }
 
 type decoded struct {
-	object Object
+	object Object // nil if the client decodes it
 	spec   Spec
 }
 
@@ -50,7 +52,8 @@ func NewSpecs(k Kind, known func(types.NamespacedName) State) *Specs {
 var errNotDecoded = errors.New("a placeholder came whose object is not known")
 
 // Take returns the object that a placeholder stands for, once, and the origin of its
-// spec. Any other object is returned as it is, with the zero Spec.
+// spec. It removes the mark of an object that has one. Any other object is returned as
+// it is, with the zero Spec.
 func (s *Specs) Take(o Object) (Object, Spec, error) {
 	if s == nil {
 		return o, Spec{}, nil
@@ -70,6 +73,15 @@ func (s *Specs) Take(o Object) (Object, Spec, error) {
 		return nil, Spec{}, errNotDecoded
 	}
 	delete(s.decoded, number)
+	if d.object == nil {
+		metadata, ok := o.GetObjectMeta().(*metav1.ObjectMeta)
+		if !ok {
+			return nil, Spec{}, fmt.Errorf("a %T came that does not embed its metadata", o)
+		}
+		// Not by SetSelfLink: then that of every kind would be linked.
+		metadata.SelfLink = "" //nolint:staticcheck // it has the mark because servers no longer use it
+		return o, d.spec, nil
+	}
 	return d.object, d.spec, nil
 }
 
@@ -93,8 +105,9 @@ func (s *Specs) because(why string) {
 	s.why = why
 }
 
-// replace decodes the object of an event and appends the event with a placeholder. It
-// reports false if the event must stay as it is.
+// replace decodes the object of an event and appends the event with a placeholder. An
+// object that the cache does not have is not decoded, but marked. It reports false if the
+// event must stay as it is.
 func (s *Specs) replace(to, event []byte) (replaced []byte, ok bool) {
 	if s == nil {
 		return nil, false
@@ -105,21 +118,24 @@ func (s *Specs) replace(to, event []byte) (replaced []byte, ok bool) {
 	}
 	spec := Spec{Fingerprint: fingerprint(to, f.spec.content)}
 	state := s.known(f.key)
-	if state.Object != nil && state.Spec == spec.Fingerprint && state.Object.GetUID() == f.uid {
+	if state.Object == nil {
+		return f.appendMarked(to, s.note(decoded{spec: spec})), true
+	}
+	if state.Spec == spec.Fingerprint && state.Object.GetUID() == f.uid {
 		spec.Of = state.Object
 	}
 	object, err := f.decode(s.kind, state.Object, spec.Of != nil)
 	if err != nil { // the client reports it
 		return nil, false
 	}
-	return f.appendPlaceholder(to, s.prefix+strconv.FormatUint(s.note(decoded{object, spec}), 36)), true
+	return f.appendPlaceholder(to, s.note(decoded{object, spec})), true
 }
 
-// note remembers an object and returns its number.
-func (s *Specs) note(d decoded) uint64 {
+// note remembers an object and returns its mark.
+func (s *Specs) note(d decoded) (mark string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.last++
 	s.decoded[s.last] = d
-	return s.last
+	return s.prefix + strconv.FormatUint(s.last, 36)
 }

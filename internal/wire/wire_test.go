@@ -247,6 +247,24 @@ func TestTheSpecIsDecodedOnlyIfItHasChanged(t *testing.T) {
 	g.Expect(p[1].ResourceVersion).To(Equal("2"))
 }
 
+// Neither is it decoded twice: there is no spec to leave out.
+func TestAnObjectThatIsNotKnownIsNotReplaced(t *testing.T) {
+	g := NewWithT(t)
+	kind, _ := wire.KindOf(podType)
+	specs, sent := wire.NewSpecs(kind, newMemory().known), pod("1", "x", "Running")
+	d := theirs(runtime.ContentTypeProtobuf, specs.Body(reader(protobuf(modified(sent)...))))
+	defer d.Close()
+	_, received, err := d.Decode()
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(received.(*corev1.Pod).Spec).To(Equal(sent.Spec))
+	o, spec, err := specs.Take(received.(wire.Object))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(o).To(BeIdenticalTo(received))
+	g.Expect(o.GetSelfLink()).To(BeEmpty())
+	g.Expect(spec.Fingerprint).NotTo(BeZero())
+	g.Expect(spec.Of).To(BeNil())
+}
+
 func TestTheSpecOfAnotherObjectIsDecoded(t *testing.T) {
 	g := NewWithT(t)
 	another := pod("2", "x", "Running")
