@@ -106,6 +106,7 @@ func TestStatusTellsWhatKeysAreUpTo(t *testing.T) {
 			"Resting": BeTrue(), "Failure": Equal("contradiction"), "FailedAt": Equal(time.Now()),
 		}))
 		w.Expect(keys["panicking"].Failure).To(Equal("panic: boom"))
+		w.Expect(c.Status(1).Keys).To(HaveLen(1))
 		w.Expect(c.Status(2).Keys).To(HaveLen(2))
 		pass(time.Second)
 		for _, later := range []string{"worse", "worst"} {
