@@ -18,6 +18,7 @@ import (
 	. "github.com/onsi/gomega"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
 
 	"github.com/homeostat/homeostat/internal/proof/leaseapi"
 	"github.com/homeostat/homeostat/leader/shard"
@@ -43,7 +44,9 @@ type world struct {
 	reconciles map[int]string    // the replica whose reconcile of a slot is under way
 	begun      map[int]begun     // the last one
 	working    map[int]int       // functions per slot
-	free       map[int]time.Time // since when no function runs
+	free       map[int]time.Time // since when no function runs, and no living member has the slot on paper
+	idle       map[int]time.Time // since when no function runs, and the slot has one owner on paper
+	holders    map[int]string    // on paper
 	steps      map[string]int    // what happened, by kind
 	worst      time.Duration     // the longest that a slot was unowned
 	faults     []string
@@ -59,27 +62,38 @@ func newWorld(t *testing.T, seed int64) *world {
 	w := &world{
 		api: leaseapi.New(t), rand: rand.New(rand.NewSource(seed)),
 		reconciles: map[int]string{}, working: map[int]int{}, free: map[int]time.Time{},
-		steps: map[string]int{}, begun: map[int]begun{},
+		steps: map[string]int{}, begun: map[int]begun{}, idle: map[int]time.Time{}, holders: map[int]string{},
 	}
 	for slot := range worldSlots {
-		w.free[slot] = time.Now()
+		w.free[slot], w.idle[slot] = time.Now(), time.Now()
 	}
 	w.api.Written = w.recorded
 	return w
 }
 
-// recorded notices that a slot has got an owner on paper. If that one dies
-// before it works, its death is another failure, and counts from here.
+// recorded notices that a slot has got an owner on paper. If that one dies before it
+// works, its death is another failure, and counts from its last renewal.
 func (w *world) recorded(l *coordinationv1.Lease) {
-	slot, err := strconv.Atoi(l.Labels["leader.homeostat.dev/slot"])
-	if err != nil || l.Spec.HolderIdentity == nil {
-		return
-	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if _, unowned := w.free[slot]; unowned {
-		w.owned(slot)
-		w.free[slot] = time.Now()
+	holder := ptr.Deref(l.Spec.HolderIdentity, "")
+	slot, err := strconv.Atoi(l.Labels["leader.homeostat.dev/slot"])
+	switch {
+	case err == nil:
+		if _, unowned := w.free[slot]; unowned && holder != "" {
+			w.owned(slot)
+			w.free[slot] = time.Now()
+			if holder != w.holders[slot] {
+				w.idle[slot] = time.Now()
+			}
+		}
+		w.holders[slot] = holder
+	case holder != "": // a member has renewed its Lease
+		for slot := range w.free {
+			if w.holders[slot] == holder {
+				w.free[slot] = time.Now()
+			}
+		}
 	}
 }
 
@@ -88,6 +102,9 @@ func (w *world) owned(slot int) {
 	d := time.Since(w.free[slot])
 	if d > 2*leaseDuration {
 		w.fault("slot %d had no owner for %v", slot, d)
+	}
+	if d := time.Since(w.idle[slot]); d > 4*leaseDuration {
+		w.fault("no replica has worked on slot %d for %v", slot, d)
 	}
 	w.worst = max(w.worst, d)
 }
@@ -152,6 +169,7 @@ func (r *resident) begin(slot int) {
 	if r.working[slot]++; r.working[slot] == 1 {
 		r.owned(slot)
 		delete(r.free, slot)
+		delete(r.idle, slot)
 	}
 	r.steps["slots taken"]++
 }
@@ -160,7 +178,7 @@ func (r *resident) finish(slot int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.working[slot]--; r.working[slot] == 0 {
-		r.free[slot] = time.Now()
+		r.free[slot], r.idle[slot] = time.Now(), time.Now()
 	}
 }
 
