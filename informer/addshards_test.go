@@ -16,7 +16,6 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/sharding"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/homeostat/homeostat/informer"
@@ -58,6 +57,28 @@ func TestAUserOfAllObjectsWaitsForAll(t *testing.T) {
 	})
 }
 
+// The others are synced with what they want.
+func TestAUserOfAllObjectsThatEndsBeforeItHasAllLeavesTheOthersSynced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDivided(t, nil)
+		d.run(t.Context())
+		synctest.Wait()
+		_, err := d.parts().AddShards(t.Context(), shardOf(1))
+		d.Expect(err).NotTo(HaveOccurred())
+		whole, leave := context.WithCancel(t.Context())
+		joined, done := make(chan struct{}), make(chan error, 1)
+		go func() { done <- d.parts().RunWhole(whole, func() { close(joined) }) }()
+		<-joined
+		d.Expect(d.in.HasSynced()).To(BeFalse())
+		leave()
+		d.Expect(<-done).To(Succeed())
+		limited, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		d.Expect(d.in.WaitForSync(limited)).To(Succeed())
+		d.stop()
+	})
+}
+
 func TestAddingShardsReturnsWhenTheHandlersHaveTheirObjects(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDivided(t, nil)
@@ -91,23 +112,23 @@ func TestAddingShardsReturnsWhenTheHandlersHaveTheirObjects(t *testing.T) {
 }
 
 func TestAddingShardsEndsWithTheInformer(t *testing.T) {
-	for name, of := range map[string]struct {
-		late  time.Duration
-		first []sharding.ShardRangeRequirement
-	}{
-		"while the first watch does not open":                {late: time.Hour},
-		"while the watch is open for less than it has to be": {first: []sharding.ShardRangeRequirement{shardOf(0)}},
+	for name, begin := range map[string]func(ctx context.Context, d *divided){
+		"while the first watch does not open": func(ctx context.Context, d *divided) {
+			d.in = informer.For(d.behind(time.Hour).CoreV1().ConfigMaps(""), nil)
+			d.run(ctx)
+		},
+		"while the watch is open for less than it has to be": func(ctx context.Context, d *divided) {
+			d.run(ctx)
+			synctest.Wait()
+			_, err := d.parts().AddShards(ctx, shardOf(0))
+			d.Expect(err).NotTo(HaveOccurred())
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				d := newDivided(t, &apisim.Options{NoStreamingLists: true})
-				d.in = informer.For(d.behind(of.late).CoreV1().ConfigMaps(""), nil)
-				d.run(t.Context())
+				d := newDivided(t, nil)
+				begin(t.Context(), d)
 				synctest.Wait()
-				if len(of.first) > 0 {
-					_, err := d.parts().AddShards(t.Context(), of.first...)
-					d.Expect(err).NotTo(HaveOccurred())
-				}
 				added := make(chan error, 1)
 				go func() {
 					_, err := d.parts().AddShards(t.Context(), shardOf(1))

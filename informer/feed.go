@@ -136,6 +136,7 @@ func (f *feed[T]) leave(ctx context.Context, s *session[T], whole bool) error {
 	}
 	if s.users > 0 {
 		f.mu.Unlock()
+		f.updateSynced() // it may have been the only one that lacked something
 		return nil
 	}
 	s.stopping = true

@@ -128,7 +128,7 @@ func (m *mapping[O]) spawn(ctx context.Context, running *sync.WaitGroup) {
 func (m *mapping[O]) relieve(ctx context.Context, running *sync.WaitGroup, s *worker) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.call != nil { // so that running does not end meanwhile
+	if s.call != nil && !s.replaced { // so that running does not end meanwhile
 		s.replaced = true
 		m.spawn(ctx, running)
 	}

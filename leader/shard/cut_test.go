@@ -17,8 +17,8 @@ import (
 
 // cutting is a replica whose function, when a slot ends because of why, has a request cut
 // off that the API server has not answered.
-func (x *fixture) cutting(identity string, l *leaseapi.Link, why error) (stop func()) {
-	s := newShards(x.t, l, identity, nil)
+func (x *fixture) cutting(identity string, l *leaseapi.Link, why error, o *shard.Options) (stop func()) {
+	s := newShards(x.t, l, identity, o)
 	return x.run(func(ctx context.Context) error {
 		return s.Run(ctx, func(ctx context.Context, slot int) error {
 			x.take(slot, identity)
@@ -38,7 +38,7 @@ func (x *fixture) cutting(identity string, l *leaseapi.Link, why error) (stop fu
 // The last writes of a stopping member may arrive until its Lease would have expired.
 func TestAStopThatCutsRequestsOffKeepsItsSlots(t *testing.T) {
 	inBubble(t, func(x *fixture) {
-		stop := x.cutting("a", x.api.Link(1), leader.ErrStopping)
+		stop := x.cutting("a", x.api.Link(1), leader.ErrStopping, nil)
 		b := x.shards("b", nil)
 		pass(time.Minute)
 		x.Expect(x.shares()).To(Equal(map[string]int{"a": 32, "b": 32}))
@@ -98,7 +98,7 @@ func TestASlotIsTakenWhenItsLastRequestsCanNotArriveAnyMore(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(x *fixture) {
 				l := x.api.Link(1)
-				stop := x.cutting("a", l, shard.ErrMoved)
+				stop := x.cutting("a", l, shard.ErrMoved, nil)
 				pass(10 * time.Second)
 				b := x.shards("b", nil)
 				pass(17 * time.Second) // five until it counts, and up to twelve since
@@ -113,6 +113,26 @@ func TestASlotIsTakenWhenItsLastRequestsCanNotArriveAnyMore(t *testing.T) {
 				stop()
 				b.end()
 			})
+		})
+	}
+}
+
+// It waits for the last requests from when it has seen the slots first, and the others
+// take them before.
+func TestAMemberThatHasJustBegunIsNotPassedOverForItsWait(t *testing.T) {
+	for _, after := range []time.Duration{28 * time.Second, 30 * time.Second} {
+		inBubble(t, func(x *fixture) {
+			o := &shard.Options{Settle: 20 * time.Second}
+			stop := x.cutting("a", x.api.Link(1), shard.ErrMoved, o)
+			pass(10 * time.Second)
+			b := x.shards("b", o)
+			pass(after)
+			c := x.shards("c", o)
+			pass(3 * time.Minute)
+			x.Expect(x.shares()).To(And(HaveLen(3), HaveEach(BeNumerically(">=", 21))))
+			stop()
+			b.end()
+			c.end()
 		})
 	}
 }

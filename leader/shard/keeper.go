@@ -227,7 +227,8 @@ func (k *keeper) fill(ctx context.Context, slot int, p *plan, now time.Time) {
 	waited, target := now.Sub(since), p.target[slot]
 	switch {
 	case waited >= k.patience():
-		if target != k.self && target != unowned {
+		// One that has just begun may have seen the slot later, and still wait.
+		if target != k.self && target != unowned && k.view.quiet[slot].IsZero() {
 			k.view.unresponsive[target] = true
 		}
 	case target != k.self || p.isGreedy(k.self) && waited < k.member.Timing.RetryPeriod:

@@ -42,8 +42,12 @@ type sample struct {
 	rv string
 }
 
-// sampleEvery is how often samples are taken.
-const sampleEvery = 15 * time.Second
+// sampleEvery is how often samples are taken, eventsKept for how long an API server
+// remembers events with its defaults.
+const (
+	sampleEvery = 15 * time.Second
+	eventsKept  = 5 * time.Minute
+)
 
 var (
 	_ Assignment   = (*Ranges)(nil)
@@ -82,13 +86,9 @@ const (
 // work on its slots. Package reconcile calls it, as the methods below. A namespace that has
 // more than a third of all objects is logged: it cannot be divided.
 func (r *Ranges) Divide(ctx context.Context, caches []slots.Cache) error {
-	sampled := false
 	for ctx.Err() == nil {
-		var err error
-		if !sampled {
-			err = r.sample(ctx, caches[0]) // from here on nothing that is deleted is missed
-			sampled = err == nil
-		}
+		err := r.sample(ctx, caches[0]) // from the last on that the server remembers nothing that is deleted is missed
+		r.forget(r.now().Add(-eventsKept))
 		if err == nil {
 			err = listable(ctx, caches[1:])
 		}

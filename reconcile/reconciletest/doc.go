@@ -33,9 +33,9 @@
 //
 //	409 instead of call 6: the state differs from the run without faults, at the end …
 //
-// Its token plays this run again, with all logs if you like: see [Replay]. Mend the program, keep that test, and explore
-// again: a case stops at its first finding, and [Options].Known passes over those that
-// you cannot mend now.
+// Its token plays this run again, with all logs if you like: see [Replay]. Mend the
+// program, keep that test, and explore again: a case stops at its first finding, and
+// [Options].Known passes over those that you cannot mend now.
 //
 // In continuous integration a case fails unless every single deviation was tried. If
 // that takes too long for one machine, RECONCILETEST_SHARD divides the runs among

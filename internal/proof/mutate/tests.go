@@ -110,7 +110,8 @@ func (s *suite) run(ctx context.Context, program string, limit time.Duration, fl
 	ctx, stop := context.WithTimeoutCause(ctx, limit, errTimeout)
 	defer stop()
 	script := fmt.Sprintf(`ulimit -v %d; exec "$0" "$@"`, memory)
-	arguments := append([]string{"-c", script, program, "-test.run", s.tests}, flags...) // of two flags the last one counts
+	// Of two flags the last one counts.
+	arguments := append([]string{"-c", script, program, "-test.run", s.tests}, flags...)
 	command := exec.CommandContext(ctx, "sh", arguments...)
 	command.Dir = s.dir
 	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/types"
 	"k8s.io/apimachinery/pkg/runtime"
 	clienttesting "k8s.io/client-go/testing"
 
@@ -120,11 +121,11 @@ func TestANameOfAnObjectOutOfTheSelectionIsLeftToTheSweeps(t *testing.T) {
 func TestTheObjectComesTheWayThatIsAskedFor(t *testing.T) {
 	for name, c := range map[string]struct {
 		options       observer.Options
-		stdin, object bool
+		stdin, object types.GomegaMatcher
 	}{
-		"neither":    {},
-		"stdin":      {observer.Options{Stdin: true}, true, false},
-		"a variable": {observer.Options{ObjectVariable: "OBJECT"}, false, true},
+		"neither":    {observer.Options{}, BeEmpty(), BeEmpty()},
+		"stdin":      {observer.Options{Stdin: true}, Not(BeEmpty()), BeEmpty()},
+		"a variable": {observer.Options{ObjectVariable: "OBJECT"}, BeEmpty(), Not(BeEmpty())},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world) {
@@ -132,8 +133,8 @@ func TestTheObjectComesTheWayThatIsAskedFor(t *testing.T) {
 				_, end := w.start(c.options)
 				synctest.Wait()
 				w.Expect(w.calls).To(HaveLen(1))
-				w.Expect(len(w.calls[0].Stdin) > 0).To(Equal(c.stdin))
-				w.Expect(len(w.calls[0].Env) > 0).To(Equal(c.object))
+				w.Expect(w.calls[0].Stdin).To(c.stdin)
+				w.Expect(w.calls[0].Env).To(c.object)
 				w.Expect(end()).To(Succeed())
 			}, service("a", 1))
 		})

@@ -279,7 +279,7 @@ func runWithAgents(env *reconciletest.Env, withAgents bool) error {
 	for i, c := range all {
 		go func() {
 			select { // one after the other, so that their watches are numbered in the same order each time
-			case <-time.After(time.Duration(i) * time.Second):
+			case <-time.After(time.Duration(i)*time.Second + 1): // never zero: see CONTRIBUTING.md
 			case <-env.Context().Done():
 			}
 			ended <- c.Run(env.Context())

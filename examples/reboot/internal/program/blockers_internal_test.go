@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/types"
 )
 
 func TestRebootsAreBlockedByWhatIsConfigured(t *testing.T) {
@@ -11,10 +12,12 @@ func TestRebootsAreBlockedByWhatIsConfigured(t *testing.T) {
 	none, err := blockers{command: "  "}.gate()
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(none).To(BeNil())
-	for command, blocked := range map[string]bool{"true": false, "ls /does/not/exist": true} {
+	for command, blocked := range map[string]types.GomegaMatcher{
+		"true": BeEmpty(), "ls /does/not/exist": Not(BeEmpty()),
+	} {
 		gate, err := blockers{command: command}.gate()
 		g.Expect(err).NotTo(HaveOccurred())
-		g.Expect(gate.Blocked(t.Context()) != "").To(Equal(blocked), command)
+		g.Expect(gate.Blocked(t.Context())).To(blocked, command)
 	}
 	gate, err := blockers{url: "http://127.0.0.1:1", query: "ALERTS"}.gate()
 	g.Expect(err).NotTo(HaveOccurred())

@@ -2,8 +2,8 @@
 // measured. No figure of an exploration is typed by hand.
 //
 //	page begin results.jsonl COMMIT    makes the file, with a line about the machine: the tests add theirs
-//	page write results.jsonl proof.md  makes the page
-//	page check results.jsonl proof.md  fails if the page is not of these results
+//	page write results.jsonl proof.md  makes proof.md
+//	page check results.jsonl proof.md  fails if proof.md is not of these results
 package main
 
 import (
