@@ -98,7 +98,8 @@ e2e: controlplane-build browser ## Tests against the real API server.
 .PHONY: browser
 browser:
 	@# Ubuntu has chromium as a snap alone, which does not see /tmp
-	@command -v chromium >/dev/null || command -v google-chrome >/dev/null || { \
+	@command -v google-chrome >/dev/null || { found="$$(command -v chromium || command -v chromium-browser)" && \
+	  case "$$(readlink -f "$$found")" in *snap*) false;; esac; } || { \
 	  echo "installing a browser, which looks at the status page and at the site in tests"; export DEBIAN_FRONTEND=noninteractive; \
 	  apt-get update -qq && { apt-get install -y -qq chromium >/dev/null || { into="$$(mktemp -d)" && chmod 755 "$$into" && \
 	    curl -sSfLo "$$into/chrome.deb" "https://dl.google.com/linux/direct/google-chrome-stable_current_$$(dpkg --print-architecture).deb" && \

@@ -259,7 +259,9 @@ func TestAReplacedObjectIsNotRetainedByOthersOfItsShard(t *testing.T) {
 			d.Expect(err).NotTo(HaveOccurred())
 			pass(time.Second)
 		}
-		runtime.GC()
+		for range 5 { // what runs beside the test may hold it for one
+			runtime.GC()
+		}
 		d.Expect(objects[0].Value()).To(BeNil(), "a")
 		d.Expect(objects[1].Value()).NotTo(BeNil(), "b")
 		d.stop()

@@ -17,7 +17,7 @@ import (
 // What a probe and a page of a program's own say about a cache.
 func ExampleInformer_Status() {
 	clientset := fake.NewClientset(pod("shop", "web-1"), pod("bank", "db-1"))
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 
 	pods := informer.For(clientset.CoreV1().Pods(""), nil)
@@ -40,7 +40,7 @@ func ExampleInformer_Status() {
 // A cache is late. These wait until it is as new as a write, as the server is about one object, and as the server is.
 func ExampleInformer_WaitFor() {
 	clientset := fake.NewClientset()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 
 	pods := informer.For(clientset.CoreV1().Pods(""), nil)
@@ -64,7 +64,7 @@ func ExampleInformer_WaitFor() {
 // What is shared was modified all the same. A controller finds that after each reconcile, and a test at its end.
 func ExampleInformer_CheckMutations() {
 	clientset := fake.NewClientset(pod("shop", "web-1"))
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 
 	pods := informer.For(clientset.CoreV1().Pods(""), nil)
@@ -96,7 +96,7 @@ func ExampleIndex_In() {
 	web, db := pod("shop", "web-1"), pod("shop", "db-1")
 	web.Spec.NodeName, db.Spec.NodeName = "node-1", "node-2"
 	clientset := fake.NewClientset(web, db)
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 
 	pods := informer.For(clientset.CoreV1().Pods(""), nil)

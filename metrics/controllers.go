@@ -185,8 +185,8 @@ var (
 	slots = named("homeostat_slots",
 		"Slots by state, as this replica sees it: here, elsewhere, claimable or unavailable.", "controller", "state")
 	heavyNamespaces = named("homeostat_heavy_namespaces",
-		"Namespaces with more objects than the fair share of a replica, when the ranges of the slots were chosen: "+
-			"they are not divided.", "controller")
+		"Slots with a namespace that had more objects than the fair share of a replica, when the ranges were chosen: "+
+			"it is not divided.", "controller")
 )
 
 // slots sends the states of the slots of a controller with Shards: a gauge for

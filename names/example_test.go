@@ -110,7 +110,7 @@ func ExampleSweep_Ready() {
 
 // The next sweep is in minutes, unless there is a reason for one now.
 func ExampleSweep_Wake() {
-	ctx, stop := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
 	defer stop()
 	var sweep *names.Sweep
 	listings := 0

@@ -22,7 +22,7 @@ func ExampleObjects() {
 		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "settings-of-web", Annotations: mark}},
 		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "not-ours"}},
 	)
-	ctx, stop := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
 	defer stop()
 	outputs := informer.For(client.CoreV1().ConfigMaps(""), nil)
 	ended := make(chan error)

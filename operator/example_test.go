@@ -227,7 +227,7 @@ func ExampleServer() {
 
 // Controllers that are made already, with the probes and the page.
 func ExampleServer_Run() {
-	ctx, stop := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
 	defer stop()
 	simulated := newSimulated()
 	reached, err := cluster.New(simulated.config(), nil)

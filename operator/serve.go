@@ -81,7 +81,7 @@ func (s *Server) serve(ctx context.Context, work func(ctx context.Context, handl
 	var config net.ListenConfig
 	listener, err := config.Listen(ctx, "tcp", s.Address)
 	if err != nil {
-		return fmt.Errorf("serving probes and metrics: %w: choose another address (--listen-addr), or none", err)
+		return fmt.Errorf("serving probes and metrics: %w: choose another Address (--listen-addr), or none", err)
 	}
 	working, stop := context.WithCancel(context.WithValue(ctx, frontKey{}, handler))
 	defer stop()

@@ -108,7 +108,7 @@ func TestAnAddressInUseIsSaidBeforeSetup(t *testing.T) {
 	var said bytes.Buffer
 	g.Expect(p.Main([]string{"--kubeconfig=" + kubeconfigOf(t, "http://127.0.0.1:1"), "--listen-addr=" + taken.Addr().String()}, &said)).
 		To(Equal(1))
-	g.Expect(said.String()).To(And(ContainSubstring("in use: choose another address (--listen-addr), or none"), Not(ContainSubstring("it has begun"))))
+	g.Expect(said.String()).To(And(ContainSubstring("in use: choose another Address (--listen-addr), or none"), Not(ContainSubstring("it has begun"))))
 }
 
 func TestAServerNeedsItsCluster(t *testing.T) {

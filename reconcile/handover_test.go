@@ -78,8 +78,8 @@ func TestACleanUpThatHasNotSucceededMovesWithItsSlot(t *testing.T) {
 func TestAKeyThatWasLeftMovesOnWithItsSlotBeforeItsFirstReconcile(t *testing.T) {
 	inFixture(t, func(w *fixture) {
 		w.create("b1")
-		gone := reconcile.Key{Namespace: "d", Name: "a1"}
-		p := &handing{parts: newParts(), keys: map[int][]reconcile.Key{'a': {gone, {Namespace: "d", Name: "of-another-slot"}}}}
+		deleted := reconcile.Key{Namespace: "d", Name: "a1"}
+		p := &handing{parts: newParts(), keys: map[int][]reconcile.Key{'a': {deleted, {Namespace: "d", Name: "of-another-slot"}}}}
 		busy := make(chan struct{})
 		stop := w.start(&reconcile.Options{Shards: p, Workers: 1}, func(_ context.Context, r request) (reconcile.Result, error) {
 			if w.ran(r.Key.Name); r.Key.Name == "b1" {
@@ -94,7 +94,7 @@ func TestAKeyThatWasLeftMovesOnWithItsSlotBeforeItsFirstReconcile(t *testing.T) 
 		pass(time.Second)
 		w.Expect(p.leave('a', errMoves)()).To(Succeed())
 		w.Expect(w.reconciled()).To(Equal([]string{"b1"}), "the worker is busy")
-		w.Expect(p.Left('a')).To(Equal([]reconcile.Key{gone}))
+		w.Expect(p.Left('a')).To(Equal([]reconcile.Key{deleted}))
 		p.take('a')
 		close(busy)
 		pass(time.Second)

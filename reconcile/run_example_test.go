@@ -34,7 +34,7 @@ func greeter(stop func()) reconcile.Func[*corev1.ConfigMap] {
 
 func ExampleRun() {
 	client := fake.NewClientset(exampleMap("site"))
-	ctx, stop := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
 	defer stop()
 	err := reconcile.Run(ctx, "greeter", informer.For(client.CoreV1().ConfigMaps(""), nil), greeter(stop))
 	fmt.Println(err) // after everything that it started has ended
@@ -59,7 +59,7 @@ func ExampleNew() {
 // An informer that two controllers share is started once.
 func ExampleRunAll() {
 	client := fake.NewClientset(exampleMap("site"))
-	ctx, stop := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
 	defer stop()
 	in := informer.For(client.CoreV1().ConfigMaps(""), nil)
 	var both sync.WaitGroup
@@ -92,7 +92,7 @@ func ExampleRunAll() {
 // What has no watch is looked at again later. That is a success: the back-off of failures is untouched.
 func ExampleAfter() {
 	client := fake.NewClientset(exampleMap("certificate"))
-	ctx, stop := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
 	defer stop()
 	looks := 0
 	expires := reconcile.Func[*corev1.ConfigMap](
@@ -110,7 +110,7 @@ func ExampleAfter() {
 // Retrying does not cure a spec that contradicts itself: the key waits for an edit.
 func ExampleTerminal() {
 	client := fake.NewClientset(exampleMap("site"))
-	ctx, stop := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
 	defer stop()
 	tries := 0
 	strict := reconcile.Func[*corev1.ConfigMap](
@@ -132,7 +132,7 @@ func ExampleWrote() {
 		fmt.Println(err)
 		return
 	}
-	ctx, stop := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
 	defer stop()
 	secrets := informer.For(client.CoreV1().Secrets(""), nil)
 	one := func(ctx context.Context, r reconcile.Request[*corev1.ConfigMap]) (reconcile.Result, error) {
@@ -165,7 +165,7 @@ func ExampleDeleted() {
 		fmt.Println(err)
 		return
 	}
-	ctx, stop := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
 	defer stop()
 	secrets := informer.For(client.CoreV1().Secrets(""), nil)
 	one := func(ctx context.Context, r reconcile.Request[*corev1.ConfigMap]) (reconcile.Result, error) {
@@ -210,7 +210,7 @@ func runWith(
 // What probes and a page of a program's own are made of. Here the program has ended.
 func ExampleController_Stats() {
 	client := fake.NewClientset(exampleMap("site"))
-	ctx, stop := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
 	defer stop()
 	c, err := reconcile.New("greeter", informer.For(client.CoreV1().ConfigMaps(""), nil), greeter(stop), nil)
 	if err != nil {
@@ -236,7 +236,7 @@ func ExampleController_Stats() {
 // A command line asks for one key, which need not have an object. What became of it is remembered.
 func ExampleController_Enqueue() {
 	client := fake.NewClientset()
-	ctx, stop := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
 	defer stop()
 	c, err := reconcile.New("greeter", informer.For(client.CoreV1().ConfigMaps(""), nil), greeter(stop), nil)
 	if err != nil {
@@ -260,7 +260,7 @@ func ExampleController_Sweep() {
 	zone := names.Func(func(context.Context) ([]names.Name, error) {
 		return []names.Name{{Key: reconcile.Key{Namespace: "shop", Name: "deleted-while-we-were-down"}}}, nil
 	})
-	ctx, stop := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
 	defer stop()
 	c, err := reconcile.New("greeter", informer.For(fake.NewClientset().CoreV1().ConfigMaps(""), nil), greeter(stop),
 		&reconcile.Options{Known: zone})

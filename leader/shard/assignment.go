@@ -84,9 +84,9 @@ type SlotStatus struct {
 	// Weight is the part of all objects, from 0 to 1, that were in the slot's namespaces
 	// when the ranges were chosen; zero unless the slots are [Ranges].
 	Weight float64
-	// Heavy is a namespace of the slot that had more objects then than a fair share of a
-	// replica is now. It is not divided, so that more replicas do not mean less for its
-	// owner. Empty if there is none.
+	// Heavy is the heaviest namespace of the slot, if it had more objects then than a fair
+	// share of a replica is now, and more than a 64th of all. It is not divided, so that
+	// more replicas do not mean less for its owner. Empty if there is none.
 	Heavy string
 }
 

@@ -106,7 +106,7 @@ func TestE2EThePagesAreWellDrawn(t *testing.T) {
 func browse(t *testing.T, arguments ...string) string {
 	t.Helper()
 	var browser string
-	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+	for _, name := range []string{"google-chrome", "chromium", "chromium-browser"} {
 		if found, err := exec.LookPath(name); err == nil {
 			browser = found
 			break

@@ -2,8 +2,9 @@
 //
 //	cd internal/proof/bench && go test ./scale -v -timeout 10m
 //
-// It prints as benchmarks do, which have no virtual time, and make bench-report runs it. The replicas are package leader/shard as it ships, and their records are on the simulated API server; a request takes 10 ms. The
-// 1,000,000 objects are numbers, how many each namespace has: what a replica's caches take is measured by
+// It prints in the format of benchmarks, since a benchmark cannot run in virtual time, and make bench-report runs it. The
+// replicas are package leader/shard as it ships, and their records are on the simulated API server; a request takes 10 ms.
+// The 1,000,000 objects are numbers, how many each namespace has: what a replica's caches take is measured by
 // internal/proof/bench/cache.
 package scale_test
 
