@@ -12,7 +12,8 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
-// typesOf is what server-side apply knows of objects of a kind: which lists are maps, which are sets, which are one value.
+// typesOf is what server-side apply knows of objects of a kind: which lists are maps, which are sets, and which are one
+// value.
 func typesOf(s *structural.Structural, kind gvk.GroupVersionKind) (managedfields.TypeConverter, error) {
 	root := s.ToKubeOpenAPI()
 	embed(root, true)

@@ -73,7 +73,7 @@ func Parse(text []byte) ([]apisim.Resource, error) {
 	}
 }
 
-// resource returns what the simulated server serves of a definition: the version that is stored, under the names of all.
+// resource returns what the simulated server serves of a definition: the version that is stored.
 func resource(d *apiextensionsv1.CustomResourceDefinition) (apisim.Resource, error) {
 	names := d.Spec.Names
 	r := apisim.Resource{
@@ -92,7 +92,8 @@ func resource(d *apiextensionsv1.CustomResourceDefinition) (apisim.Resource, err
 			return r, errors.New("the version that is stored has no schema")
 		}
 		var err error
-		r.Schema, err = newSchema(v.Schema.OpenAPIV3Schema, gvk.GroupVersionKind{Group: r.Group, Version: r.Version, Kind: r.Kind})
+		kind := gvk.GroupVersionKind{Group: r.Group, Version: r.Version, Kind: r.Kind}
+		r.Schema, err = newSchema(v.Schema.OpenAPIV3Schema, kind)
 		return r, err
 	}
 	return r, errors.New("no version is stored")

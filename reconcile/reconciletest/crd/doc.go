@@ -1,7 +1,7 @@
 // Package crd makes the simulated server of package reconciletest treat custom resources as their
-// CustomResourceDefinitions say: fields that the schema does not know are pruned, defaults are set, and values are
-// validated, by types, patterns and rules in CEL, with ratcheting, and server-side apply merges lists as the schema says, by
-// the code of the real server.
+// CustomResourceDefinitions say: fields that the schema does not know are pruned, defaults are set, values are
+// validated, by types, patterns and rules in CEL, with ratcheting, and server-side apply merges lists as the schema
+// says, by the code of the real server.
 //
 //	definitions, err := crd.Read(os.DirFS("config/crd/bases"))
 //	reconciletest.Explore(t, &reconciletest.Case{Definitions: definitions, …}, nil)
