@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/homeostat/homeostat/examples/reboot/api"
@@ -31,11 +32,11 @@ func runPod(ctx context.Context, namespace, name, node string, change func(*core
 	if change != nil {
 		change(pod)
 	}
-	created, err := core.CoreV1().Pods(namespace).Create(ctx, pod, metav1.CreateOptions{})
+	_, err := core.CoreV1().Pods(namespace).Create(ctx, pod, metav1.CreateOptions{})
 	Expect(err).NotTo(HaveOccurred())
-	created.Status.Phase = corev1.PodRunning
-	created.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
-	_, err = core.CoreV1().Pods(namespace).UpdateStatus(ctx, created, metav1.UpdateOptions{})
+	// A patch: the garbage collector may have marked the Pod meanwhile.
+	running := []byte(`{"status":{"phase":"Running","conditions":[{"type":"Ready","status":"True"}]}}`)
+	_, err = core.CoreV1().Pods(namespace).Patch(ctx, name, types.MergePatchType, running, metav1.PatchOptions{}, "status")
 	Expect(err).NotTo(HaveOccurred())
 }
 
