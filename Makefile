@@ -207,8 +207,9 @@ bench-report: ## Run all benchmarks on this machine, an hour, and make docs/benc
 	$(MAKE) bench-page
 
 .PHONY: bench-page
-bench-page: ## Make docs/benchmarks/README.md and its picture from docs/benchmarks/results.txt again.
+bench-page: ## Make what docs/benchmarks has of docs/benchmarks/results.txt again, and what docs/scaling.md has of that.
 	cd internal/proof/bench && go run ./report write ../../../docs/benchmarks/results.txt ../../../docs/benchmarks
+	go test -vet=off . -run '^TestRewriteSnippets$$' -rewrite
 
 # What is found is kept there until all of it is.
 PROOF_RESULTS = $(BIN)/proof.jsonl

@@ -139,7 +139,7 @@ func TestKeysThatComeAndGoLeaveNothing(t *testing.T) {
 	})
 }
 
-// A waiting key, with a cause, takes less than docs/benchmarks/queue.md allows.
+// A waiting key, with a cause, takes few bytes.
 func TestAWaitingKeyTakesFewBytes(t *testing.T) {
 	const keys, goal = 1 << 16, 120
 	names := make([]types.NamespacedName, keys)

@@ -71,5 +71,7 @@ func eachFile(results, folder string, do func(file string, text []byte) error) e
 	return errors.Join(
 		do(filepath.Join(folder, "README.md"), r.page()),
 		do(filepath.Join(folder, "ratios.svg"), r.picture()),
+		do(filepath.Join(folder, "scale.svg"), r.bars()),
+		do(filepath.Join(folder, "costs.txt"), r.costs()),
 	)
 }

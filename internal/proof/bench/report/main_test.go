@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/xml"
 	"io"
 	"os"
@@ -42,7 +43,7 @@ func TestThePageHasWhatWasMeasured(t *testing.T) {
 	g.Expect(page).To(gomega.ContainSubstring("| Starve | served | **5** | – | 1 (5) |\n"), "more is better")
 	g.Expect(page).To(gomega.ContainSubstring("Of 2 comparisons a rival is better in 1, by more than 5 %"))
 	g.Expect(page).To(gomega.ContainSubstring("| queue: Add/workers=4 | ns/op | client-go | 2 |\n"))
-	g.Expect(page).To(gomega.ContainSubstring("## Size\n\n[What the rows mean](size.md).\n\n| | unit | homeostat |\n|---|---|--:|\n| Size/smallest | KB | **40,600** |\n"))
+	g.Expect(page).To(gomega.ContainSubstring("## Size\n\n[What the rows mean](rows.md#size).\n\n| | unit | homeostat |\n|---|---|--:|\n| Size/smallest | KB | **40,600** |\n"))
 	g.Expect(page).NotTo(gomega.ContainSubstring("B/op"), "nothing was allocated")
 }
 
@@ -50,8 +51,8 @@ func TestThePageHasWhatWasMeasured(t *testing.T) {
 const later = `commit: def5678
 date: 2026-11-24
 pkg: github.com/homeostat/homeostat/internal/proof/bench/scale
-BenchmarkScale/one-is-killed/impl=64-shards 1 13.5 until-owned-s
-BenchmarkScale/one-is-killed/impl=256-shards 1 13.6 until-owned-s
+BenchmarkScale/16-replicas/one-is-killed/impl=64-shards 1 13.5 until-all-are-owned-s
+BenchmarkScale/16-replicas/one-is-killed/impl=256-shards 1 13.6 until-all-are-owned-s
 `
 
 func TestSettingsStandSideBySide(t *testing.T) {
@@ -59,7 +60,7 @@ func TestSettingsStandSideBySide(t *testing.T) {
 	r, err := read(strings.NewReader(printed+later), "results.txt")
 	g.Expect(err).NotTo(gomega.HaveOccurred())
 	g.Expect(string(r.page())).To(gomega.ContainSubstring("| | unit | 64-shards | 256-shards |\n|---|---|--:|--:|\n" +
-		"| Scale/one-is-killed | until-owned-s | 13.5 | 13.6 |\n"))
+		"| Scale/16-replicas/one-is-killed | until-all-are-owned-s | 13.5 | 13.6 |\n"))
 }
 
 func TestThePageSaysWhatWasMeasuredApart(t *testing.T) {
@@ -91,16 +92,23 @@ func TestMeasuringOneSuiteKeepsTheOthers(t *testing.T) {
 	g.Expect(os.ReadFile(file)).To(gomega.Equal(all))
 }
 
-func TestThePictureIsAnSVG(t *testing.T) {
+func TestThePicturesAreSVGs(t *testing.T) {
 	g := gomega.NewWithT(t)
-	r, err := read(strings.NewReader(printed), "results.txt")
+	r, err := read(strings.NewReader(printed+later), "results.txt")
 	g.Expect(err).NotTo(gomega.HaveOccurred())
-	picture := string(r.picture())
-	tokens := xml.NewDecoder(strings.NewReader(picture))
-	for err == nil {
-		_, err = tokens.Token()
+	for _, picture := range [][]byte{r.picture(), r.bars()} {
+		tokens := xml.NewDecoder(bytes.NewReader(picture))
+		for err == nil {
+			_, err = tokens.Token()
+		}
+		g.Expect(err).To(gomega.MatchError(io.EOF))
+		err = nil
 	}
-	g.Expect(err).To(gomega.MatchError(io.EOF))
+	bars := string(r.bars())
+	g.Expect(bars).To(gomega.ContainSubstring(">256-shards</text>"))
+	g.Expect(bars).To(gomega.ContainSubstring(">13.6</text>"))
+	g.Expect(bars).NotTo(gomega.ContainSubstring("heap"), "it was not measured")
+	picture := string(r.picture())
 	g.Expect(picture).To(gomega.ContainSubstring("queue: Add/workers=4, ns/op"))
 	g.Expect(picture).To(gomega.ContainSubstring("<title>client-go: 0.5</title>"))
 	g.Expect(picture).NotTo(gomega.ContainSubstring("smallest"), "it has no rival")

@@ -27,8 +27,7 @@ func (r *results) page() []byte {
 		fmt.Fprintf(&b, ", a load of %s when it began", load)
 	}
 	b.WriteString(". Medians; in brackets how many times ours it is. `cpu-` is processor time, which other programs " +
-		"of a shared machine disturb less than the clock. The other pages here say what the rows mean and where the time " +
-		"goes; their figures are of the runs that they name.\n\n![Costs of the others, as multiples of ours](ratios.svg)\n\n")
+		"of a shared machine disturb less than the clock. [What the rows mean](rows.md).\n\n![Costs of the others, as multiples of ours](ratios.svg)\n\n")
 	r.writeLost(&b)
 	order, rows := r.packages()
 	for _, pkg := range order {
@@ -54,8 +53,8 @@ func (r *results) writeLost(b *strings.Builder) {
 
 // explained are the pages that say what the rows of a package mean.
 var explained = map[string]string{
-	"queue": "queue.md", "patch": "patch.md", "cache": "cache.md", "loop": "loop.md", "size": "size.md",
-	"ingress": "loop.md#a-whole-program-ingress-per-service-with-5000-services", "scale": "../scaling.md#shards",
+	"queue": "rows.md#queue", "patch": "rows.md#patch", "cache": "rows.md#cache", "loop": "rows.md#loop",
+	"size": "rows.md#size", "ingress": "rows.md#ingress", "scale": "../scaling.md#shards",
 }
 
 func (r *results) writeTable(b *strings.Builder, pkg string, rows []*row) {

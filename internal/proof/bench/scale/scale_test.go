@@ -25,7 +25,6 @@ import (
 
 const (
 	objects    = 1_000_000
-	replicas   = 16
 	namespaces = 10_000
 	roundTrip  = 10 * time.Millisecond
 	draining   = 100 * time.Millisecond // of a slot
@@ -41,9 +40,16 @@ type phase struct {
 	traffic            messages      // of all replicas
 }
 
+// setting is what a run has: so many replicas, and slots that are ranges of namespaces or hashes.
+type setting struct {
+	replicas, slots int
+	ranges          bool
+}
+
 // result is one run.
 type result struct {
-	slots             int
+	setting
+
 	start, join, kill phase
 	minute            messages      // undisturbed, of one replica
 	processor         time.Duration // of one replica in that minute, with its part of the simulated server
@@ -53,34 +59,41 @@ type result struct {
 
 func TestScale(t *testing.T) {
 	_, _ = fmt.Fprintln(os.Stdout, "pkg: github.com/homeostat/homeostat/internal/proof/bench/scale")
-	for _, slots := range []int{64, 256, 1024} {
-		t.Run(fmt.Sprintf("shards=%d", slots), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { _, _ = fmt.Fprint(os.Stdout, simulate(t, slots)) })
+	for _, s := range []setting{
+		{16, 64, false}, {16, 256, false}, {16, 1024, false},
+		{16, 64, true}, {16, 256, true}, {16, 1024, true},
+		{4, 64, true}, {32, 64, true},
+	} {
+		t.Run(fmt.Sprintf("%+v", s), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { _, _ = fmt.Fprint(os.Stdout, simulate(t, s)) })
 		})
 	}
 }
 
-func simulate(t *testing.T, slots int) result {
-	w := newWorld(t, slots)
-	r := result{slots: slots}
+func simulate(t *testing.T, s setting) result {
+	w := newWorld(t, s)
+	r := result{setting: s}
 	name := func(n int) string { return fmt.Sprintf("replica-%02d", n) }
 	before := heap()
 	r.start = w.disturb(func() {
-		for n := range replicas {
+		for n := range s.replicas {
 			w.join(name(n))
 		}
 	})
 	processor := processorTime()
 	<-time.After(time.Minute)
-	r.minute = w.traffic.take().part(replicas)
-	r.processor = (processorTime() - processor) / replicas
-	r.memory = float64(heap()-before) / 1024 / replicas
-	r.join = w.disturb(func() { w.join(name(replicas)) })
-	r.kill = w.disturb(func() { w.kill(name(7)) })
+	r.minute = w.traffic.take().part(s.replicas)
+	r.processor = (processorTime() - processor) / time.Duration(s.replicas)
+	r.memory = float64(heap()-before) / 1024 / float64(s.replicas)
+	r.join = w.disturb(func() { w.join(name(s.replicas)) })
+	r.kill = w.disturb(func() { w.kill(name(s.replicas / 2)) })
 	w.stop()
 	r.records = w.recordsSize()
 	w.Expect(w.faults).To(BeEmpty())
 	w.Expect(r.kill.owned).To(BeNumerically("<=", 30*time.Second))
+	if s.ranges && s.replicas <= 16 {
+		w.Expect(r.start.heaviest).To(BeNumerically("<=", 1.2))
+	}
 	return r
 }
 
@@ -121,8 +134,13 @@ func processorTime() time.Duration {
 // String returns the result as the lines of benchmarks.
 func (r result) String() string {
 	var b strings.Builder
+	kind := "shards"
+	if r.ranges {
+		kind = "ranges"
+	}
 	line := func(name, format string, values ...any) {
-		fmt.Fprintf(&b, "BenchmarkScale/%s/impl=%d-shards 1 "+format+"\n", append([]any{name, r.slots}, values...)...)
+		fmt.Fprintf(&b, "BenchmarkScale/%d-replicas/%s/impl=%d-%s 1 "+format+"\n",
+			append([]any{r.replicas, name, r.slots, kind}, values...)...)
 	}
 	for _, p := range []struct {
 		name string

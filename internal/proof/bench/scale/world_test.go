@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/homeostat/homeostat/internal/apisim"
+	"github.com/homeostat/homeostat/internal/slots"
 	"github.com/homeostat/homeostat/leader"
 	"github.com/homeostat/homeostat/leader/shard"
 )
@@ -27,10 +28,11 @@ import (
 // world is replicas on one simulated server, and which of them works on which slot.
 type world struct {
 	*WithT
+	setting
 
-	t       *testing.T
+	t *testing.T
+
 	records *apisim.Server
-	slots   int
 	weights map[string]int // objects by namespace
 	traffic *traffic
 
@@ -44,7 +46,7 @@ type world struct {
 
 // member is a replica.
 type member struct {
-	*shard.Shards
+	shard.Assignment
 
 	world  *world
 	name   string
@@ -53,11 +55,11 @@ type member struct {
 	ended  chan error
 }
 
-func newWorld(t *testing.T, slots int) *world {
+func newWorld(t *testing.T, s setting) *world {
 	records, err := apisim.New(nil)
 	w := &world{
-		WithT: NewWithT(t), t: t, records: records, slots: slots, weights: weights(), traffic: &traffic{},
-		members: map[string]*member{}, owners: make([]string, slots), last: make([]string, slots),
+		WithT: NewWithT(t), t: t, setting: s, records: records, weights: weights(), traffic: &traffic{},
+		members: map[string]*member{}, owners: make([]string, s.slots), last: make([]string, s.slots),
 	}
 	w.Expect(err).NotTo(HaveOccurred())
 	return w
@@ -70,17 +72,41 @@ func (w *world) join(name string) {
 	config.Wrap(m.link)
 	client, err := kubernetes.NewForConfig(config)
 	w.Expect(err).NotTo(HaveOccurred())
-	m.Shards, err = shard.New(leader.Lease{
-		Client: client.CoordinationV1(), Namespace: "default", Name: "scale", Identity: name,
-	}, &shard.Options{Slots: w.slots})
+	lease := leader.Lease{Client: client.CoordinationV1(), Namespace: "default", Name: "scale", Identity: name}
+	o := &shard.Options{Slots: w.slots}
+	if w.ranges {
+		m.Assignment, err = shard.NewRanges(lease, o)
+	} else {
+		m.Assignment, err = shard.New(lease, o)
+	}
 	w.Expect(err).NotTo(HaveOccurred())
 	ctx, cancel := context.WithCancel(logr.NewContext(w.t.Context(), logr.Discard()))
 	m.cancel = cancel
 	w.mu.Lock()
 	w.members[name] = m
 	w.mu.Unlock()
-	go func() { m.ended <- m.Run(ctx, m.work) }()
+	go func() { m.ended <- m.run(ctx) }()
 }
+
+func (m *member) run(ctx context.Context) error {
+	if ranges, ok := m.Assignment.(slots.Ranger); ok {
+		if err := ranges.Divide(ctx, []slots.Cache{tally{weights: m.world.weights}}); err != nil {
+			return err
+		}
+	}
+	return m.Run(ctx, m.work)
+}
+
+// tally is a cache of which only the numbers are known.
+type tally struct {
+	slots.Cache
+
+	weights map[string]int
+}
+
+func (t tally) LastResourceVersion() string { return "1" }
+
+func (t tally) CountNamespaces(context.Context) (map[string]int, error) { return t.weights, nil }
 
 func (m *member) link(next http.RoundTripper) http.RoundTripper { return &link{next, m.world, m.dead} }
 
@@ -177,7 +203,7 @@ func (w *world) await(condition func() bool) {
 // judge compares the owners with those before. The lock is held.
 func (w *world) judge(p *phase, before []string) {
 	of := make([]int, w.slots)
-	first := slices.Collect(maps.Values(w.members))[0]
+	first := slices.Collect(maps.Values(w.members))[0] // all have the same
 	for namespace, weight := range w.weights {
 		of[first.Slot(types.NamespacedName{Namespace: namespace})] += weight
 	}

@@ -1,0 +1,41 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"text/tabwriter"
+)
+
+// costs are what docs/scaling.md says that one replica pays: of a row, a value, in the unit of the text.
+var costs = []struct {
+	of, pkg, name, unit, impl string
+	by                        float64
+	text                      string
+}{
+	{"a cached Pod", "cache", "Sync/pods=100000", "heap-B/Pod", ours, 1e-3, "KB"},
+	{"a cached Pod, with DropManagedFields", "cache", "Sync/pods=100000", "heap-B/Pod", ours + "-without-managedFields", 1e-3, "KB"},
+	{"100,000 Pods at the start", "cache", "Sync/pods=100000", "s", ours, 1, "s until they are cached"},
+	{"", "cache", "Sync/pods=100000", "cpu-s", ours, 1, "s of processor time"},
+	{"", "cache", "Sync/pods=100000", "peak-MiB", ours, 1, "MiB resident at the peak"},
+	{"an event of a watch", "cache", "Events/pods=100000", "cpu-µs/event", ours, 1, "µs of processor time"},
+	{"a reconcile with nothing to do", "loop", "NoOp/workers=1", "cpu-ns/reconcile", ours, 1e-3, "µs of processor time"},
+	{"a waiting key", "queue", "MillionKeys", "B/key", ours, 1, "bytes"},
+	{"a reconcile that creates an object", "ingress", "IngressPerService", "start-cpu-s", ours, 1e3 / 5000, "ms of processor time, with its request"},
+}
+
+// costs returns the table of them that were measured.
+func (r *results) costs() []byte {
+	var text bytes.Buffer
+	w := tabwriter.NewWriter(&text, 0, 0, 1, ' ', 0)
+	for _, c := range costs {
+		row := r.byKey[rowKey{c.pkg, c.name, c.unit}]
+		if row == nil {
+			continue
+		}
+		if value, ok := row.median(c.impl); ok {
+			_, _ = fmt.Fprintf(w, "%s\t  %s\t%s\n", c.of, number(value*c.by), c.text) // to memory
+		}
+	}
+	_ = w.Flush() // to memory
+	return text.Bytes()
+}
