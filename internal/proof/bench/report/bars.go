@@ -15,18 +15,30 @@ type panel struct {
 
 // panels are those of docs/scaling.md. Rows that were not measured are left out.
 var panels = []panel{
-	{"16 replicas start: the heaviest, beside the mean of objects", "scale", "heaviest/mean",
-		[]string{"Scale/16-replicas/all-start"}, 1.2},
-	{"16 replicas start: requests of all until nothing moves", "scale", "requests",
-		[]string{"Scale/16-replicas/all-start"}, 0},
-	{"One of 16 is killed: seconds until every shard has an owner", "scale", "until-all-are-owned-s",
-		[]string{"Scale/16-replicas/one-is-killed"}, 30},
+	{
+		"16 replicas start: the heaviest, beside the mean of objects", "scale", "heaviest/mean",
+		[]string{"Scale/16-replicas/all-start"},
+		1.2,
+	},
+	{
+		"16 replicas start: requests of all until nothing moves", "scale", "requests",
+		[]string{"Scale/16-replicas/all-start"},
+		0,
+	},
+	{
+		"One of 16 is killed: seconds until every shard has an owner", "scale", "until-all-are-owned-s",
+		[]string{"Scale/16-replicas/one-is-killed"},
+		30,
+	},
 	{"Undisturbed: events a minute to each of 4, 16, 32 replicas", "scale", "events/minute", []string{
 		"Scale/4-replicas/one-replica-undisturbed", "Scale/16-replicas/one-replica-undisturbed",
 		"Scale/32-replicas/one-replica-undisturbed",
 	}, 0},
-	{"Undisturbed: KiB of heap of each, with its part of the simulated server", "scale", "heap-KiB",
-		[]string{"Scale/16-replicas/one-replica-undisturbed"}, 0},
+	{
+		"Undisturbed: KiB of heap of each, with its part of the simulated server", "scale", "heap-KiB",
+		[]string{"Scale/16-replicas/one-replica-undisturbed"},
+		0,
+	},
 }
 
 // Sizes of the charts, in pixels.

@@ -60,9 +60,14 @@ type result struct {
 func TestScale(t *testing.T) {
 	_, _ = fmt.Fprintln(os.Stdout, "pkg: github.com/homeostat/homeostat/internal/proof/bench/scale")
 	for _, s := range []setting{
-		{16, 64, false}, {16, 256, false}, {16, 1024, false},
-		{16, 64, true}, {16, 256, true}, {16, 1024, true},
-		{4, 64, true}, {32, 64, true},
+		{16, 64, false},
+		{16, 256, false},
+		{16, 1024, false},
+		{16, 64, true},
+		{16, 256, true},
+		{16, 1024, true},
+		{4, 64, true},
+		{32, 64, true},
 	} {
 		t.Run(fmt.Sprintf("%+v", s), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { _, _ = fmt.Fprint(os.Stdout, simulate(t, s)) })
