@@ -241,7 +241,10 @@ func checkSnippet(sources map[string]string, source string, s snippet) error {
 		text = string(content)
 		sources[file] = text
 	}
-	if !named {
+	if strings.TrimSpace(s.code) == "" {
+		return fmt.Errorf("the snippet is marked as a part of %s and is empty: run make docs", file)
+	}
+	if !named && !whole(file) {
 		if !containsLines(text, s.code) {
 			return fmt.Errorf("the snippet is not a part of %s: copy it from there again, or change that first:\n%s", file, s.code)
 		}

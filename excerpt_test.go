@@ -13,9 +13,9 @@ import (
 	"testing"
 )
 
-var rewrite = flag.Bool("rewrite", false, "rewrite the snippets of the documents that name a part of a file")
+var rewrite = flag.Bool("rewrite", false, "rewrite the marked snippets of the documents")
 
-// make docs takes the snippets that name a part of a file from there again.
+// make docs takes the snippets that name a part of a file from there again, and those of a text file.
 func TestRewriteSnippets(t *testing.T) {
 	if !*rewrite {
 		t.Skip("make docs rewrites the documents; a test run only checks them")
@@ -24,7 +24,7 @@ func TestRewriteSnippets(t *testing.T) {
 		lines := strings.Split(read(t, p.path), "\n")
 		for _, s := range slices.Backward(p.snippets) { // so that line numbers stay
 			file, names, named := strings.Cut(s.source, "#")
-			if !named {
+			if s.source == "" || !named && !whole(file) {
 				continue
 			}
 			want, err := excerpt(file, read(t, file), names)
@@ -47,9 +47,16 @@ func TestRewriteSnippets(t *testing.T) {
 	}
 }
 
+// whole reports whether a snippet of a file is all of it: of a text that is made from measurements, such as
+// docs/benchmarks/costs.txt.
+func whole(file string) bool { return strings.HasSuffix(file, ".txt") }
+
 // excerpt returns the parts of a file that names, separated by commas, name: a region in any file, and in a Go file a
-// declaration with its comment, or the body of an Example.
+// declaration with its comment, or the body of an Example. Of a text file it returns all.
 func excerpt(file, text, names string) (string, error) {
+	if whole(file) {
+		return text, nil
+	}
 	var parts []string
 	for name := range strings.SplitSeq(names, ",") {
 		part, ok := region(text, name)

@@ -39,3 +39,43 @@ func (r *results) costs() []byte {
 	_ = w.Flush() // to memory
 	return text.Bytes()
 }
+
+// growth are the costs of docs/scaling.md that grow with the objects of one program: of a row, a value for each of them,
+// in the unit of the text.
+var growth = []struct {
+	of, pkg, name, unit string
+	by                  float64
+}{
+	{"memory of caches, of full Pods, GB", "cache", "Sync/pods=100000", "heap-B/Pod", 1e-9},
+	{"the first list, s", "cache", "Sync/pods=100000", "s", 1.0 / 100_000},
+	{"events, processor time of a core, %", "cache", "Events/pods=100000", "cpu-µs/event", 1e-6 * 100 / changedEvery},
+}
+
+// changedEvery is after how many seconds each object changes.
+const changedEvery = 50_000.0 / 300
+
+// grown returns the table of what was measured, multiplied.
+func (r *results) grown() []byte {
+	var text bytes.Buffer
+	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', tabwriter.AlignRight)
+	line := func(of string, value func(objects float64) float64) {
+		_, _ = fmt.Fprintf(w, "%s\t", of) // to memory
+		for _, objects := range []float64{50_000, 500_000, 5_000_000} {
+			_, _ = fmt.Fprintf(w, "%s\t", number(value(objects))) // to memory
+		}
+		_, _ = fmt.Fprintln(w) // to memory
+	}
+	line("objects", func(objects float64) float64 { return objects })
+	line("events a second", func(objects float64) float64 { return objects / changedEvery })
+	for _, c := range growth {
+		row := r.byKey[rowKey{c.pkg, c.name, c.unit}]
+		if row == nil {
+			continue
+		}
+		if value, ok := row.median(ours); ok {
+			line(c.of, func(objects float64) float64 { return objects * value * c.by })
+		}
+	}
+	_ = w.Flush() // to memory
+	return text.Bytes()
+}

@@ -73,5 +73,6 @@ func eachFile(results, folder string, do func(file string, text []byte) error) e
 		do(filepath.Join(folder, "ratios.svg"), r.picture()),
 		do(filepath.Join(folder, "scale.svg"), r.bars()),
 		do(filepath.Join(folder, "costs.txt"), r.costs()),
+		do(filepath.Join(folder, "growth.txt"), r.grown()),
 	)
 }

@@ -3,9 +3,11 @@ package main
 import (
 	"bytes"
 	"encoding/xml"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -112,6 +114,45 @@ func TestThePicturesAreSVGs(t *testing.T) {
 	g.Expect(picture).To(gomega.ContainSubstring("queue: Add/workers=4, ns/op"))
 	g.Expect(picture).To(gomega.ContainSubstring("<title>client-go: 0.5</title>"))
 	g.Expect(picture).NotTo(gomega.ContainSubstring("smallest"), "it has no rival")
+}
+
+// docs/benchmarks/rows.md tells how to measure each suite by itself as make bench-report does.
+func TestThePageHasTheCommandOfEachSuite(t *testing.T) {
+	g := gomega.NewWithT(t)
+	page, err := os.ReadFile("../../../../docs/benchmarks/rows.md")
+	g.Expect(err).NotTo(gomega.HaveOccurred())
+	for _, s := range suites {
+		g.Expect(string(page)).To(gomega.MatchRegexp(`(?m)^    `+regexp.QuoteMeta(commandOf(&s))+`( -|$)`), s.pkg)
+	}
+}
+
+// commandOf is what runs a suite once: without what only the report needs.
+func commandOf(s *suite) string {
+	if s.program != "" {
+		return "go run ./" + s.pkg + "/" + s.program
+	}
+	tags := ""
+	if s.tags != "" {
+		tags = "-tags " + s.tags + " "
+	}
+	if s.test != "" {
+		return fmt.Sprintf("go test %s./%s -run '^%s$'", tags, s.pkg, s.test)
+	}
+	return fmt.Sprintf("go test %s./%s -run '^$' -bench '%s' -benchtime %s", tags, s.pkg, s.benchmarks, s.time)
+}
+
+func TestCostsAreMultiplied(t *testing.T) {
+	g := gomega.NewWithT(t)
+	r, err := read(strings.NewReader("pkg: cache\n"+
+		"BenchmarkSync/pods=100000/impl=homeostat-2 1 9 s 6000 heap-B/Pod\n"+
+		"BenchmarkEvents/pods=100000/impl=homeostat-2 1 40 cpu-µs/event\n"), "results.txt")
+	g.Expect(err).NotTo(gomega.HaveOccurred())
+	g.Expect(strings.Fields(string(r.grown()))).To(gomega.Equal(strings.Fields(`
+		objects 50,000 500,000 5,000,000
+		events a second 300 3,000 30,000
+		memory of caches, of full Pods, GB 0.3 3 30
+		the first list, s 4.5 45 450
+		events, processor time of a core, % 1.2 12 120`)))
 }
 
 func TestAPageOfOtherResultsIsFound(t *testing.T) {
