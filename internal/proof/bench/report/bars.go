@@ -59,7 +59,8 @@ func (r *results) bars() []byte {
 		`font-family="sans-serif" font-size="12" role="img">`+
 		"\n<title>What replicas with shards cost</title>\n<style>\n"+
 		".t{fill:#1f2328}.b{fill:#0969da}.l{stroke:#bc4c00}.m{fill:#bc4c00}\n"+
-		"@media(prefers-color-scheme:dark){.t{fill:#f0f6fc}.b{fill:#58a6ff}.l{stroke:#f0883e}.m{fill:#f0883e}}\n</style>\n%s</svg>\n",
+		"@media(prefers-color-scheme:dark){.t{fill:#f0f6fc}.b{fill:#58a6ff}.l{stroke:#f0883e}.m{fill:#f0883e}}\n"+
+		"</style>\n%s</svg>\n",
 		barWidth, y, b.String())
 }
 
@@ -107,7 +108,8 @@ func (r *results) bar(b *strings.Builder, p panel, y int) int {
 	}
 	if p.target > 0 {
 		fmt.Fprintf(b, `<line class="l" x1="%.1f" x2="%.1f" y1="%d" y2="%d"/>`, x(p.target), x(p.target), began-2, y+2)
-		fmt.Fprintf(b, `<text class="m" x="%.1f" y="%d" text-anchor="middle">%s</text>`+"\n", x(p.target), began-5, number(p.target))
+		fmt.Fprintf(b, `<text class="m" x="%.1f" y="%d" text-anchor="middle">%s</text>`+"\n",
+			x(p.target), began-5, number(p.target))
 	}
 	return y + 14
 }

@@ -13,14 +13,20 @@ var costs = []struct {
 	text                      string
 }{
 	{"a cached Pod", "cache", "Sync/pods=100000", "heap-B/Pod", ours, 1e-3, "KB"},
-	{"a cached Pod, with DropManagedFields", "cache", "Sync/pods=100000", "heap-B/Pod", ours + "-without-managedFields", 1e-3, "KB"},
+	{
+		"a cached Pod, with DropManagedFields", "cache", "Sync/pods=100000", "heap-B/Pod",
+		ours + "-without-managedFields", 1e-3, "KB",
+	},
 	{"100,000 Pods at the start", "cache", "Sync/pods=100000", "s", ours, 1, "s until they are cached"},
 	{"", "cache", "Sync/pods=100000", "cpu-s", ours, 1, "s of processor time"},
 	{"", "cache", "Sync/pods=100000", "peak-MiB", ours, 1, "MiB resident at the peak"},
 	{"an event of a watch", "cache", "Events/pods=100000", "cpu-µs/event", ours, 1, "µs of processor time"},
 	{"a reconcile with nothing to do", "loop", "NoOp/workers=1", "cpu-ns/reconcile", ours, 1e-3, "µs of processor time"},
 	{"a waiting key", "queue", "MillionKeys", "B/key", ours, 1, "bytes"},
-	{"a reconcile that creates an object", "ingress", "IngressPerService", "start-cpu-s", ours, 1e3 / 5000, "ms of processor time, with its request"},
+	{
+		"a reconcile that creates an object", "ingress", "IngressPerService", "start-cpu-s", ours, 1e3 / 5000,
+		"ms of processor time, with its request",
+	},
 }
 
 // costs returns the table of them that were measured.
@@ -40,8 +46,8 @@ func (r *results) costs() []byte {
 	return text.Bytes()
 }
 
-// growth are the costs of docs/scaling.md that grow with the objects of one program: of a row, a value for each of them,
-// in the unit of the text.
+// growth are the costs of docs/scaling.md that grow with the objects of one program: of a row, a value for each of
+// them, in the unit of the text.
 var growth = []struct {
 	of, pkg, name, unit string
 	by                  float64

@@ -27,7 +27,8 @@ func (r *results) page() []byte {
 		fmt.Fprintf(&b, ", a load of %s when it began", load)
 	}
 	b.WriteString(". Medians; in brackets how many times ours it is. `cpu-` is processor time, which other programs " +
-		"of a shared machine disturb less than the clock. [What the rows mean](rows.md).\n\n![Costs of the others, as multiples of ours](ratios.svg)\n\n")
+		"of a shared machine disturb less than the clock. [What the rows mean](rows.md).\n\n" +
+		"![Costs of the others, as multiples of ours](ratios.svg)\n\n")
 	r.writeLost(&b)
 	order, rows := r.packages()
 	for _, pkg := range order {
