@@ -37,6 +37,7 @@ type fleet struct {
 	busy    map[reconcile.Key]string
 	seen    map[reconcile.Key]string // the value that was reconciled last
 	secrets map[reconcile.Key]bool   // whose Secret was cached then
+	takes   time.Duration            // a reconcile
 	faults  []string
 	members map[string]*member
 }
@@ -56,7 +57,7 @@ func inFleet(t *testing.T, o *apisim.Options, f func(*fleet)) {
 		x := &fleet{
 			WithT: g, t: t, sim: sim, admin: kubernetes.NewForConfigOrDie(sim.Admin()),
 			busy: map[reconcile.Key]string{}, seen: map[reconcile.Key]string{}, secrets: map[reconcile.Key]bool{},
-			members: map[string]*member{},
+			members: map[string]*member{}, takes: 20 * time.Millisecond,
 		}
 		f(x)
 		for _, m := range x.members {
@@ -124,6 +125,7 @@ func (x *fleet) reconcile(ctx context.Context, name string, m *member, r request
 		x.faults = append(x.faults, fmt.Sprintf("%v is reconciled by %s and %s at once", r.Key, other, name))
 	}
 	x.busy[r.Key] = name
+	takes := x.takes
 	x.mu.Unlock()
 	defer func() {
 		x.mu.Lock()
@@ -133,7 +135,7 @@ func (x *fleet) reconcile(ctx context.Context, name string, m *member, r request
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-time.After(20 * time.Millisecond):
+	case <-time.After(takes):
 	}
 	object, ok := r.Object()
 	_, secret := m.secrets.Get(r.Key)
@@ -316,6 +318,38 @@ func deletedBetweenOwners(x *fleet, ends string) {
 	defer x.mu.Unlock()
 	for _, name := range []string{"a", "young"} {
 		x.Expect(x.seen).To(HaveKeyWithValue(reconcile.Key{Namespace: namespace(of), Name: name}, "deleted"))
+	}
+}
+
+// The last owner has the key in its queue when it drains, and the next one has not been there.
+func TestWhatWasDeletedBeforeTheNextOwnerStartedIsReconciledByIt(t *testing.T) {
+	for _, selects := range []bool{true, false} {
+		inFleet(t, &apisim.Options{Shards: selects}, func(x *fleet) {
+			const all = 16
+			x.create(all)
+			x.join("a")
+			maps := x.admin.CoreV1().ConfigMaps(namespace(3))
+			_, err := maps.Create(x.t.Context(), &configMap{ObjectMeta: metav1.ObjectMeta{Name: "young"}}, metav1.CreateOptions{})
+			x.Expect(err).NotTo(HaveOccurred())
+			pass(time.Minute)
+			x.mu.Lock()
+			x.takes = 10 * time.Second
+			x.mu.Unlock()
+			for of := range 4 { // as many as there are workers
+				x.set(of, "1")
+			}
+			pass(time.Second)
+			x.Expect(maps.Delete(x.t.Context(), "young", metav1.DeleteOptions{})).To(Succeed())
+			pass(time.Second)
+			x.join("b")
+			x.members["a"].stop()
+			delete(x.members, "a")
+			pass(time.Minute)
+			x.cached(all)
+			x.mu.Lock()
+			defer x.mu.Unlock()
+			x.Expect(x.seen).To(HaveKeyWithValue(reconcile.Key{Namespace: namespace(3), Name: "young"}, "deleted"))
+		})
 	}
 }
 

@@ -78,7 +78,7 @@ func New[T informer.Object](
 		Name: name, Backoff: options.Backoff, MinInterval: options.MinInterval, Group: guardedGroup(c),
 	})
 	if options.Shards != nil {
-		c.slots = &shardRunner{controller: c, runs: map[int]*slotRun{}, unfinished: unfinished{}}
+		c.slots = &shardRunner{controller: c, runs: map[int]*slotRun{}, draining: map[int]bool{}, unfinished: unfinished{}}
 		c.slots.caches = cachesOf(c.slots)
 	}
 	c.primary.reconcile = callOf(in, r)

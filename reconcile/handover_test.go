@@ -104,3 +104,35 @@ func TestAKeyThatWasLeftMovesOnWithItsSlotBeforeItsFirstReconcile(t *testing.T) 
 		w.Expect(stop()).To(Succeed())
 	})
 }
+
+// The next owner may have started after the deletion: then nothing else leads it there.
+func TestADeletionThatWaitsForItsReconcileMovesWithItsSlot(t *testing.T) {
+	inFixture(t, func(w *fixture) {
+		w.create("a1", "a2")
+		p := &handing{parts: newParts(), keys: map[int][]reconcile.Key{}}
+		busy := make(chan struct{})
+		stop := w.start(&reconcile.Options{Shards: p, Workers: 1}, func(_ context.Context, r request) (reconcile.Result, error) {
+			_, live := r.Object()
+			if w.ran(fmt.Sprint(r.Key.Name, " ", live)); r.Key.Name == "a3" {
+				<-busy
+			}
+			return nothing, nil
+		})
+		pass(time.Second)
+		p.take('a')
+		w.Expect(w.reconciled()).To(ConsistOf("a1 true", "a2 true"))
+		w.create("a3")
+		w.Expect(w.reconciled()).To(Equal([]string{"a3 true"}))
+		w.create("a4", "a5", "b1")
+		for _, name := range []string{"a1", "a3", "a4", "b1"} {
+			w.delete(name)
+		}
+		w.Expect(w.reconciled()).To(BeEmpty(), "the worker is busy with a3, which was there when it began")
+		left := p.leave('a', errMoves)
+		close(busy)
+		w.Expect(left()).To(Succeed())
+		w.Expect(p.Left('a')).To(ConsistOf(key("a1"), key("a3"), key("a4")))
+		w.Expect(w.reconciled()).To(BeEmpty())
+		w.Expect(stop()).To(Succeed())
+	})
+}

@@ -30,12 +30,13 @@ type shardRunner struct {
 	latest     coalescer    // waits until the caches are as new as the server
 	fill       coalescer    // enqueues the keys of new slots
 
-	mu      sync.Mutex // guards what follows
-	runs    map[int]*slotRun
-	empty   []int // slots whose keys are still to be enqueued
-	sweep   *time.Timer
-	deleted passing // keys of deleted objects of other replicas' slots
-	// unfinished are keys of this replica's.
+	mu       sync.Mutex // guards what follows
+	runs     map[int]*slotRun
+	draining map[int]bool // slots whose run has ended, until its keys are left
+	empty    []int        // slots whose keys are still to be enqueued
+	sweep    *time.Timer
+	deleted  passing // keys of deleted objects of other replicas' slots
+	// unfinished are keys that the next owner of their slot must know of.
 	unfinished unfinished
 }
 
@@ -108,6 +109,7 @@ func (s *shardRunner) end(ctx, owned context.Context, slot int) {
 	s.mu.Lock()
 	r := s.runs[slot]
 	delete(s.runs, slot)
+	s.draining[slot] = true
 	switch {
 	case ctx.Err() != nil:
 		c.enter(inspect.Stopping)
@@ -162,6 +164,9 @@ func (s *shardRunner) enter(key Key) *slotRun {
 	slot := s.slotOf(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if !s.draining[slot] { // or leave could not see it
+		delete(s.unfinished, key)
+	}
 	r := s.runs[slot]
 	if r != nil {
 		r.running.Add(1)
@@ -214,6 +219,7 @@ func (s *shardRunner) keepDeleted() time.Duration { return deletedKept + s.contr
 func (s *shardRunner) handDeleted(key Key) {
 	s.keep(key)
 	if s.owns(key) {
+		s.noteDeletion(key)
 		s.controller.enqueueBehind(key, "slot", "deleted", 0)
 	}
 }
@@ -235,10 +241,14 @@ func (s *shardRunner) enqueue() error {
 	}
 	deleted := s.deleted.keys()
 	s.mu.Unlock()
-	for _, key := range slices.Concat(c.primary.keys(), deleted, s.left(empty)) {
-		if empty[s.slotOf(key)] {
-			c.enqueueBehind(key, "slot", "resync", 0)
+	for _, key := range slices.Concat(deleted, s.left(empty), c.primary.keys()) {
+		if !empty[s.slotOf(key)] { // also of a key that another client has edited into a record
+			continue
 		}
+		if !c.primary.has(key) {
+			s.noteDeletion(key)
+		}
+		c.enqueueBehind(key, "slot", "resync", 0)
 	}
 	return nil
 }

@@ -148,7 +148,13 @@ func feedOf[O informer.Object](in *informer.Informer[O]) *feed[O] {
 // until detach is called.
 func attachPrimary[T informer.Object](c *Controller, in *informer.Informer[T]) (detach func()) {
 	feed := feedOf(in)
-	return in.Handle(func(e informer.Event[T]) { c.queue.AddWithOptions(keyOf(objectOf(e)), feed.addition(e)) })
+	return in.Handle(func(e informer.Event[T]) {
+		key := keyOf(objectOf(e))
+		if e.Type == informer.Deleted && c.slots != nil && in.InScope(key) { // a shard that goes has its objects deleted, too
+			c.slots.noteDeletion(key)
+		}
+		c.queue.AddWithOptions(key, feed.addition(e))
+	})
 }
 
 // addition returns how an event enters the queue: objects of the first list wait

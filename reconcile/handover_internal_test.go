@@ -1,0 +1,67 @@
+package reconcile
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/internal/apisim"
+	"github.com/homeostat/homeostat/leader"
+	"github.com/homeostat/homeostat/leader/shard"
+)
+
+func TestABoundedNumberOfUnfinishedKeysIsKept(t *testing.T) {
+	s := &shardRunner{unfinished: unfinished{}}
+	for n := range passingKeys + 10 {
+		s.noteDeletion(Key{Name: fmt.Sprint(n)})
+	}
+	NewWithT(t).Expect(s.unfinished).To(HaveLen(passingKeys))
+}
+
+// They would fill it, and the next owner has them.
+func TestObjectsOfASlotThatGoesAreNotUnfinished(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		sim, err := apisim.New(nil)
+		g.Expect(err).NotTo(HaveOccurred())
+		clientset := kubernetes.NewForConfigOrDie(sim.Config("c"))
+		for _, namespace := range []string{"a", "b"} {
+			_, err = clientset.CoreV1().ConfigMaps(namespace).Create(t.Context(),
+				&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "x"}}, metav1.CreateOptions{})
+			g.Expect(err).NotTo(HaveOccurred())
+		}
+		shards, err := shard.NewRanges(leader.Lease{
+			Client: clientset.CoordinationV1(), Namespace: "default", Name: "fleet", Identity: "me",
+		}, &shard.Options{Slots: 2})
+		g.Expect(err).NotTo(HaveOccurred())
+		busy := make(chan struct{})
+		in := informer.For(clientset.CoreV1().ConfigMaps(""), nil)
+		c, err := New("fleet", in, Func[*corev1.ConfigMap](
+			func(context.Context, Request[*corev1.ConfigMap]) (Result, error) {
+				<-busy
+				return Result{}, nil
+			}), &Options{Shards: shards, Workers: 1, Grace: time.Hour})
+		g.Expect(err).NotTo(HaveOccurred())
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- c.Run(ctx) }()
+		<-time.After(time.Minute)
+		g.Expect(in.Snapshot().Len()).To(Equal(2))
+		cancel()
+		<-time.After(time.Minute)
+		g.Expect(in.Snapshot().Len()).To(Equal(1), "one slot waits for its reconcile, the other has gone")
+		c.slots.mu.Lock()
+		g.Expect(c.slots.unfinished).To(BeEmpty())
+		c.slots.mu.Unlock()
+		close(busy)
+		g.Expect(<-done).To(Succeed())
+	})
+}
