@@ -151,6 +151,7 @@ func TestE2EFence(t *testing.T) {
 		NewWithT(t).Expect(len(lateServer(t, c, holdRequests, unfencedVariable+"=1"))).To(BeNumerically(">", 2))
 	})
 	t.Run("a policy in the server refuses both, without a fence", func(t *testing.T) { fencedByServer(t, c) })
+	t.Run("so it does what a member of shards writes late", func(t *testing.T) { shardsFencedByServer(t, c) })
 	t.Run("answers that come late do not prolong a leadership", func(t *testing.T) {
 		NewWithT(t).Expect(lateServer(t, c, holdAnswers)).To(Equal([]string{"a", "b"}))
 	})

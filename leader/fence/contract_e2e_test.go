@@ -170,7 +170,7 @@ func TestE2EContract(t *testing.T) {
 	}
 	contract.Check(t, contract.Tests{
 		"A write of a replica that does not hold the Lease is refused, however late it arrives.": in(fence.Options{}, refusesOthers),
-		"With Shards, so is that of a replica whose membership has ended.":                       in(fence.Options{Shards: true}, refusesPastMembers),
+		"With Shards, so is that of a replica whose membership has ended, for an hour.":          in(fence.Options{Shards: true}, refusesPastMembers),
 		"So is a write of the service account from outside of a Pod.":                            in(fence.Options{}, refusesWithoutPod),
 		"Only writes of the service account to the Resources are looked at: all others are as before, and so are those to the " +
 			"records of the election.": in(fence.Options{}, leavesOthersAlone),
@@ -207,7 +207,16 @@ func refusesPastMembers(t *testing.T, f *fixture) {
 	f.allowed(t, f.a)
 	f.hold(t, "test-member-b", "b_12345678.1", labels)
 	f.allowed(t, f.b)
+	held, open := f.late.close()
+	answer := make(chan error, 1)
+	go func() { answer <- f.write(t, f.a) }()
+	<-held
 	f.hold(t, "test-member-a", "", labels) // as the others do when its lease has expired
+	f.hold(t, "test-member-b", "", labels)
+	f.refused(t, f.b) // then the policy has seen the end of a, too
+	open()
+	f.Expect(<-answer).To(MatchError(ContainSubstring(`pod "a" may not write: lease "` + f.namespace + `/test-member-a" is held by ""`)))
+	f.hold(t, "test-member-b", "b_12345678.1", labels)
 	f.refused(t, f.a)
 	f.allowed(t, f.b)
 

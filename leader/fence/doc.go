@@ -14,7 +14,8 @@
 // # Contract
 //
 //   - A write of a replica that does not hold the Lease is refused, however late it
-//     arrives. With Shards, so is that of a replica whose membership has ended.
+//     arrives. With Shards, so is that of a replica whose membership has ended, for an
+//     hour.
 //   - So is a write of the service account from outside of a Pod.
 //   - Only writes of the service account to the Resources are looked at: all others
 //     are as before, and so are those to the records of the election.
@@ -37,7 +38,7 @@
 // A write of an earlier term of the same Pod is not
 // told from one of its present term. Writes of a shard that has moved to another
 // replica pass while the replica that sent them is a member; the record of a member
-// that ended is deleted after two lease durations, and then its writes pass. If the
+// that ended is deleted after an hour, and then its writes pass. If the
 // Lease is deleted the policy allows what RBAC does until a replica takes it again:
 // to deny instead would deny the Resources to every user of the cluster.
 package fence

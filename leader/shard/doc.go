@@ -37,7 +37,7 @@
 // # Cost
 //
 // An undisturbed replica renews its own Lease every RetryPeriod, 2 s, and receives one event for each renewal of the
-// others. Slots cost requests only when their owner changes. Records of members that ended are deleted after a while.
+// others. Slots cost requests only when their owner changes. Records of members that ended are deleted after an hour.
 //
 // # Changing the configuration
 //

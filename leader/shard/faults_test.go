@@ -11,6 +11,7 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/homeostat/homeostat/internal/proof/leaseapi"
 	"github.com/homeostat/homeostat/leader/shard"
@@ -219,6 +220,28 @@ func changeMembers(t *testing.T, seeds ...int64) {
 			for _, r := range alive {
 				r.end()
 			}
+		})
+	}
+}
+
+// The policy of package fence refuses the late writes of a member by its record.
+func TestTheRecordOfAMemberThatEndedIsKeptForAnHour(t *testing.T) {
+	for how, ends := range map[string]func(*shardReplica){"stops": (*shardReplica).end, "dies": (*shardReplica).die} {
+		t.Run(how, func(t *testing.T) {
+			inBubble(t, func(x *fixture) {
+				a, b := x.shards("a", nil), x.shards("b", nil)
+				pass(time.Minute)
+				ends(b)
+				pass(30 * time.Minute)
+				c := x.shards("c", nil)
+				a.end()
+				pass(29 * time.Minute)
+				x.released("test-member-b")
+				pass(3 * time.Minute)
+				_, err := x.api.Get("test-member-b")
+				x.Expect(err).To(MatchError(apierrors.IsNotFound, "IsNotFound"), "an hour after its end, whoever runs since when")
+				c.end()
+			})
 		})
 	}
 }

@@ -14,6 +14,11 @@ import (
 	"github.com/homeostat/homeostat/leader/internal/record"
 )
 
+// memberKept is how long the record of a member that ended is kept: by it the policy of
+// package fence refuses what the network delivers late, and what a process sends that was
+// paused.
+const memberKept = time.Hour
+
 // view is the records as this replica last saw them, and since when by its own
 // clock. The mutex of Shards guards it.
 type view struct {
@@ -166,11 +171,20 @@ func (v *view) expired(self string, now time.Time) (expired, old []*coordination
 		case holder == self:
 		case holder != unowned && !now.Before(o.FreeAt(v.duration)):
 			expired = append(expired, o.Lease)
-		case holder == unowned && !now.Before(o.Since.Add(2*v.duration)):
+		case holder == unowned && !now.Before(o.Since.Add(2*v.duration)) && !now.Before(endedAt(o.Lease).Add(memberKept)):
 			old = append(old, o.Lease)
 		}
 	}
 	return expired, old
+}
+
+// endedAt returns when the record of a member that has ended was released, by the clock of
+// the replica that did: one that is wrong deletes it too early or too late.
+func endedAt(lease *coordinationv1.Lease) time.Time {
+	if lease.Spec.RenewTime == nil { // another client's
+		return time.Time{}
+	}
+	return lease.Spec.RenewTime.Time
 }
 
 // isStale reports whether the watch has not shown this replica's own renewals
