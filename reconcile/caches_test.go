@@ -38,8 +38,11 @@ type fleet struct {
 	seen    map[reconcile.Key]string // the value that was reconciled last
 	secrets map[reconcile.Key]bool   // whose Secret was cached then
 	takes   time.Duration            // a reconcile
-	faults  []string
-	members map[string]*member
+	options func(*member) *reconcile.Options
+
+	reconciledBy map[reconcile.Key][]string
+	faults       []string
+	members      map[string]*member
 }
 
 type member struct {
@@ -57,7 +60,7 @@ func inFleet(t *testing.T, o *apisim.Options, f func(*fleet)) {
 		x := &fleet{
 			WithT: g, t: t, sim: sim, admin: kubernetes.NewForConfigOrDie(sim.Admin()),
 			busy: map[reconcile.Key]string{}, seen: map[reconcile.Key]string{}, secrets: map[reconcile.Key]bool{},
-			members: map[string]*member{}, takes: 20 * time.Millisecond,
+			members: map[string]*member{}, takes: 20 * time.Millisecond, options: mapped, reconciledBy: map[reconcile.Key][]string{},
 		}
 		f(x)
 		for _, m := range x.members {
@@ -82,24 +85,12 @@ func (x *fleet) joinWith(name string, secrets *rest.Config) *reconcile.Controlle
 		secrets:    informer.For(kubernetes.NewForConfigOrDie(secrets).CoreV1().Secrets(""), nil),
 		whole:      informer.For(clientset.CoreV1().ServiceAccounts(""), &informer.Options{Whole: true}),
 	}
-	same := func(namespace, name string) ([]reconcile.Key, error) {
-		return []reconcile.Key{{Namespace: namespace, Name: name}}, nil
-	}
+	o := x.options(m)
+	o.Shards = shards
 	c, err := reconcile.New("fleet", m.configMaps, reconcile.Func[*configMap](
 		func(ctx context.Context, r request) (reconcile.Result, error) {
 			return nothing, x.reconcile(ctx, name, m, r)
-		}),
-		&reconcile.Options{Shards: shards, Triggers: []reconcile.Trigger{
-			reconcile.Mapped(m.secrets, func(_ context.Context, old, now *corev1.Secret) ([]reconcile.Key, error) {
-				if now == nil {
-					now = old
-				}
-				return same(now.Namespace, now.Name)
-			}),
-			reconcile.Mapped(m.whole, func(_ context.Context, old, now *corev1.ServiceAccount) ([]reconcile.Key, error) {
-				return nil, nil
-			}),
-		}})
+		}), o)
 	x.Expect(err).NotTo(HaveOccurred())
 	ctx, cancel := context.WithCancel(x.t.Context())
 	done := make(chan error, 1)
@@ -110,6 +101,21 @@ func (x *fleet) joinWith(name string, secrets *rest.Config) *reconcile.Controlle
 	}
 	x.members[name] = m
 	return c
+}
+
+// mapped are options by which a ConfigMap is reconciled for the Secret of its name.
+func mapped(m *member) *reconcile.Options {
+	return &reconcile.Options{Triggers: []reconcile.Trigger{
+		reconcile.Mapped(m.secrets, func(_ context.Context, old, now *corev1.Secret) ([]reconcile.Key, error) {
+			if now == nil {
+				now = old
+			}
+			return []reconcile.Key{{Namespace: now.Namespace, Name: now.Name}}, nil
+		}),
+		reconcile.Mapped(m.whole, func(context.Context, *corev1.ServiceAccount, *corev1.ServiceAccount) ([]reconcile.Key, error) {
+			return nil, nil
+		}),
+	}}
 }
 
 // kill ends a replica, of which no request arrives any more.
@@ -145,6 +151,7 @@ func (x *fleet) reconcile(ctx context.Context, name string, m *member, r request
 		x.seen[r.Key] = object.Data["n"]
 	}
 	x.secrets[r.Key] = secret
+	x.reconciledBy[r.Key] = append(x.reconciledBy[r.Key], name)
 	return nil
 }
 
