@@ -1,5 +1,5 @@
 // Command mutate measures how much of a package its tests hold: it changes one place of the source at a time, and
-// sees whether a test fails. A change that all tests let pass is printed.
+// sees whether a test fails. A change that all tests let pass is printed when it is found.
 //
 //	go run ./internal/proof/mutate -n 100 ./queue ./patch
 //
@@ -94,35 +94,39 @@ func run(ctx context.Context, arguments []string, out io.Writer) error {
 	table := &strings.Builder{}
 	for _, p := range packages {
 		name := strings.TrimPrefix(p.ImportPath, p.Module.Path+"/")
-		t := &trial{options: *o, of: p, name: name, suites: []*suite{{dir: p.Dir, temp: temp, tests: o.tests}}}
+		t := &trial{options: *o, of: p, name: name, out: out, suites: []*suite{{dir: p.Dir, temp: temp, tests: o.tests}}}
 		for _, other := range testedBy[name] {
 			t.suites = append(t.suites, &suite{dir: filepath.Join(p.Module.Dir, other), temp: temp, tests: o.tests})
 		}
-		s, err := t.run(ctx)
-		if err != nil {
-			return err
+		var s *score
+		if s, err = t.run(ctx); s != nil {
+			all.killed += s.killed
+			all.survived += s.survived
+			_, _ = fmt.Fprintf(table, "| %s | %d | %d | %d | %d | %d | %.0f %% | %s |\n",
+				s.name, s.sites, s.equivalent, s.tried(), s.killed, s.timeouts, s.percent(), s.took.Round(time.Second))
 		}
-		printSurvivors(out, s)
-		all.killed += s.killed
-		all.survivors = append(all.survivors, s.survivors...)
-		_, _ = fmt.Fprintf(table, "| %s | %d | %d | %d | %d | %d | %.0f %% | %s |\n",
-			s.name, s.sites, s.equivalent, s.tried(), s.killed, s.timeouts, s.percent(), s.took.Round(time.Second))
+		if err != nil {
+			break
+		}
 	}
 	_, _ = fmt.Fprintf(out, "seed %d\n| package | sites | equivalent | mutants | killed | by time | score | took |\n"+
 		"|---|---|---|---|---|---|---|---|\n%s", o.seed, table)
+	if err != nil {
+		return err
+	}
 	if all.percent() < o.minimum {
 		return fmt.Errorf("%.1f %% of the mutants are killed: want %.1f %%", all.percent(), o.minimum)
 	}
 	return nil
 }
 
-func printSurvivors(out io.Writer, s *score) {
-	here, _ := os.Getwd()
-	for _, survivor := range s.survivors {
-		path, err := filepath.Rel(here, survivor.file)
-		if err != nil {
-			path = survivor.file
+// printSurvivor prints where a survivor is, and what it changes.
+func printSurvivor(out io.Writer, survivor *site) {
+	path := survivor.file
+	if here, err := os.Getwd(); err == nil {
+		if relative, err := filepath.Rel(here, path); err == nil {
+			path = relative
 		}
-		_, _ = fmt.Fprintf(out, "%s:%d survives\n%s\n", path, survivor.line, survivor.key())
 	}
+	_, _ = fmt.Fprintf(out, "%s:%d survives\n%s\n", path, survivor.line, survivor.key())
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -20,31 +21,21 @@ func mutate(t *testing.T, arguments ...string) (string, error) {
 
 func TestMutantsAreKilledAndSurvive(t *testing.T) {
 	g := NewWithT(t)
-	out, err := mutate(t, "-n", "100", "-timeout", "2s", "-min", "62", "./testdata/sample")
+	out, err := mutate(t, "-n", "100", "-timeout", "10s", "-min", "62", "./testdata/sample")
 	survivors, table, _ := strings.Cut(out, "seed 1\n")
-	g.Expect(survivors).To(Equal(`testdata/sample/sample.go:21 survives
-in Tally.Add
-- t.Last = name
-+ _ = name
-
-testdata/sample/sample.go:26 survives
-in Wait
-- for n > 0 {
-+ for n >= 0 {
-
-testdata/sample/sample.go:26 survives
-in Wait
-- for n > 0 {
-+ for n > 1 {
-
-`))
+	g.Expect(strings.SplitAfter(survivors, "\n\n")).To(ConsistOf(
+		"testdata/sample/sample.go:21 survives\nin Tally.Add\n- t.Last = name\n+ _ = name\n\n",
+		"testdata/sample/sample.go:26 survives\nin Wait\n- for n > 0 {\n+ for n >= 0 {\n\n",
+		"testdata/sample/sample.go:26 survives\nin Wait\n- for n > 0 {\n+ for n > 1 {\n\n",
+		"",
+	))
 	g.Expect(table).To(ContainSubstring("| internal/proof/mutate/testdata/sample | 9 | 1 | 8 | 5 | 1 | 62 % |"))
 	g.Expect(err).NotTo(HaveOccurred())
 }
 
 func TestTooFewKilledIsAnError(t *testing.T) {
 	g := NewWithT(t)
-	_, err := mutate(t, "-n", "100", "-timeout", "2s", "-min", "63", "./testdata/sample")
+	_, err := mutate(t, "-n", "100", "-timeout", "10s", "-min", "63", "./testdata/sample")
 	g.Expect(err).To(MatchError(ContainSubstring("want 63")))
 }
 
@@ -162,9 +153,33 @@ func TestEveryListedEquivalentIsInItsPackage(t *testing.T) {
 	}
 }
 
+// stopAt is a writer that ends a run when it gets a text.
+type stopAt struct {
+	bytes.Buffer
+	text string
+	stop func()
+}
+
+func (s *stopAt) Write(p []byte) (int, error) {
+	if strings.Contains(string(p), s.text) {
+		s.stop()
+	}
+	return s.Buffer.Write(p)
+}
+
+func TestARunThatIsCutShortHasPrintedItsSurvivors(t *testing.T) {
+	g := NewWithT(t)
+	ctx, stop := context.WithCancel(t.Context())
+	out := &stopAt{text: "survives", stop: stop}
+	err := run(ctx, []string{"-n", "100", "-j", "1", "-only", "in (Wait|Tally.Add)", "-run", "TestNone", "./testdata/sample"}, out)
+	g.Expect(err).To(MatchError(context.Canceled))
+	g.Expect(strings.Count(out.String(), " survives\n")).To(Equal(1))
+	g.Expect(out.String()).To(ContainSubstring("/sample | 9 | 1 | 1 | 0 | 0 | 0 % |"), "what was tried is counted")
+}
+
 func TestNoMoreMutantsThanAskedFor(t *testing.T) {
 	g := NewWithT(t)
-	out, err := mutate(t, "-n", "2", "-j", "1", "-timeout", "2s", "./testdata/sample")
+	out, err := mutate(t, "-n", "2", "-j", "1", "-timeout", "10s", "./testdata/sample")
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(out).To(ContainSubstring("/sample | 9 | 1 | 2 |"))
 }

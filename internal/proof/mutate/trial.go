@@ -1,11 +1,11 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"os/exec"
@@ -29,12 +29,12 @@ type score struct {
 	name                  string
 	sites, equivalent     int
 	killed, timeouts, not int // not: do not compile, and are not counted.
-	survivors             []*site
+	survived              int
 	took                  time.Duration
 }
 
 // tried is the number of mutants that compiled.
-func (s *score) tried() int { return s.killed + len(s.survivors) }
+func (s *score) tried() int { return s.killed + s.survived }
 
 // percent is the part of the mutants that a test has found.
 func (s *score) percent() float64 { return 100 * float64(s.killed) / float64(max(1, s.tried())) }
@@ -65,7 +65,8 @@ func list(ctx context.Context, patterns ...string) ([]listed, error) {
 type trial struct {
 	options
 	of     listed
-	name   string   // Below the root of the module.
+	name   string // Below the root of the module.
+	out    io.Writer
 	suites []*suite // Those of the package first, then those of packages that test it, too.
 
 	mu    sync.Mutex // Guards the fields below.
@@ -95,9 +96,6 @@ func (t *trial) run(ctx context.Context) (*score, error) {
 		workers.Go(func() { t.work(ctx) })
 	}
 	workers.Wait()
-	slices.SortFunc(t.score.survivors, func(a, b *site) int {
-		return cmp.Or(cmp.Compare(a.file, b.file), cmp.Compare(a.line, b.line))
-	})
 	t.score.took = time.Since(start)
 	return &t.score, t.err
 }
@@ -154,6 +152,8 @@ func (t *trial) work(ctx context.Context) {
 		killed, err := t.try(ctx, s)
 		t.mu.Lock()
 		switch {
+		case ctx.Err() != nil: // What was built or run meanwhile says nothing.
+			t.err, t.want = ctx.Err(), 0
 		case errors.Is(err, overlay.ErrBuild):
 			t.score.not++
 			t.want++
@@ -165,7 +165,8 @@ func (t *trial) work(ctx context.Context) {
 		case killed:
 			t.score.killed++
 		default:
-			t.score.survivors = append(t.score.survivors, s)
+			t.score.survived++
+			printSurvivor(t.out, s)
 		}
 		t.mu.Unlock()
 	}
