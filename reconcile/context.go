@@ -23,7 +23,7 @@ type callContext struct {
 	timing sync.Mutex // guards what follows
 	inner  context.Context
 	cancel context.CancelFunc
-	over   bool
+	over   time.Time // when the call returned
 }
 
 // Deadline returns the end of Options.ReconcileTimeout. The parent has none: it
@@ -45,15 +45,18 @@ func (c *callContext) Value(key any) any {
 	return from.Value(key)
 }
 
-// timed returns the context that carries the deadline.
+// timed returns the context that carries the deadline. If it is made after the call has
+// returned in time, it has not timed out.
 func (c *callContext) timed() context.Context {
 	c.timing.Lock()
 	defer c.timing.Unlock()
-	if c.inner == nil {
+	switch {
+	case c.inner != nil:
+	case c.over.IsZero() || !c.over.Before(c.deadline):
 		c.inner, c.cancel = context.WithDeadlineCause(c.parent, c.deadline, ErrReconcileTimeout)
-		if c.over {
-			c.cancel()
-		}
+	default:
+		c.inner, c.cancel = context.WithCancel(c.parent)
+		c.cancel()
 	}
 	return c.inner
 }
@@ -61,7 +64,7 @@ func (c *callContext) timed() context.Context {
 // end cancels the context, since the call has returned.
 func (c *callContext) end() {
 	c.timing.Lock()
-	c.over = true
+	c.over = time.Now()
 	cancel := c.cancel
 	c.timing.Unlock()
 	if cancel != nil {

@@ -1,0 +1,35 @@
+package reconcile
+
+import (
+	"testing"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes/fake"
+
+	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/internal/answer"
+)
+
+// If it counted as out of scope, the key would not wait for its own write.
+func TestWhetherAnAnswerThatCannotBeDecodedIsInScopeIsUnknown(t *testing.T) {
+	g := NewWithT(t)
+	in := informer.For(fake.NewClientset().CoreV1().Secrets("d"), &informer.Options{FieldSelector: "type=Opaque"})
+	s := typed[*corev1.Secret]{in}
+	covers := func(body string) (bool, bool) {
+		object, err := answer.Read("application/json", "", []byte(body))
+		g.Expect(err).NotTo(HaveOccurred())
+		return s.covers(&write{object: object})
+	}
+	inScope, known := s.covers(&write{object: &answer.Object{Unlabelled: true}})
+	g.Expect([]bool{inScope, known}).To(Equal([]bool{false, false}), "an answer about a subresource")
+	const start = `{"apiVersion":"v1","kind":"Secret","metadata":{"namespace":"d","name":"a"},"type":`
+	for body, want := range map[string][]bool{
+		start + `"Opaque"}`:            {true, true},
+		start + `"kubernetes.io/tls"}`: {false, true},
+		start + `["of a later API"]}`:  {false, false},
+	} {
+		inScope, known := covers(body)
+		g.Expect([]bool{inScope, known}).To(Equal(want), body)
+	}
+}
