@@ -47,10 +47,13 @@ type Case struct {
 	// those of Pods and Deployments.
 	Actors []Actor
 	// Always must hold after every write, in every run; its error says what does not. It is called when the write is
-	// committed, before the writer gets its answer, and must not write. nil means that everything is allowed.
+	// committed, before the writer gets its answer, and must not write. It returns errors and does not call FailNow. nil
+	// means that everything is allowed.
 	Always func(w *World) error
-	// Goal must hold at rest after the workload, with faults and without; its error says what does not. nil means that the
-	// end of the run without faults is the goal.
+	// Goal must hold at rest after the workload, with faults and without; its error says what does not. It returns errors
+	// and does not call FailNow. If the program writes nothing, and there is no Outside, Goal is also called after a run in
+	// which nothing but the workload happens: a Goal that holds then, too, is a finding. nil means that the end of the run
+	// without faults is the goal.
 	Goal func(w *World) error
 	// Ignore lists what may differ from the run without faults, and may be written at any time: fields such as
 	// "status.lastProbeTime", each with everything below it. An element of a list is "spec.rules[0]", all of them

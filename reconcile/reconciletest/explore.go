@@ -37,6 +37,9 @@ func Explore(t *testing.T, c *Case, o *Options) *Report {
 		return r
 	}
 	t.Attr("reconciletest", r.String())
+	if len(r.Unused) > 0 {
+		x.say("declared, and never used: " + strings.Join(r.Unused, ", "))
+	}
 	switch {
 	case r.Covered():
 		t.Log(r.String())
@@ -63,6 +66,7 @@ func (x *explorer) search() *Report {
 	x.explore()
 	x.report.Rules = x.rules.Rules()
 	x.inVain()
+	x.unused()
 	x.report.Elapsed = time.Since(x.began)
 	return x.report
 }
@@ -78,6 +82,37 @@ func (x *explorer) inVain() {
 		strings.Join(append([]string{""}, unused...), "\n    ")
 }
 
+// unused finds what the case or the options declare and no run needs. Before all was tried, a run that is still to come
+// may need it.
+func (x *explorer) unused() {
+	if x.report.Failure != "" || x.o.Shards > 1 || !x.all {
+		return
+	}
+	add := func(option, entry string) {
+		x.report.Unused = append(x.report.Unused, fmt.Sprintf("%s %q", option, entry))
+	}
+	for _, entry := range x.ignore.Unused() {
+		add("Case.Ignore", entry)
+	}
+	uses := x.reference.uses
+	for _, resource := range x.c.Unwatched {
+		if uses.watched[resource] || !uses.written[resource] && !uses.read[resource] {
+			add("Case.Unwatched", resource)
+		}
+	}
+	needless := x.granted.Unused(x.rules, nil)
+	for _, rule := range x.c.Unneeded {
+		if !slices.ContainsFunc(needless, func(text string) bool { return strings.HasPrefix(text, rule+" (") }) {
+			add("Case.Unneeded", rule)
+		}
+	}
+	for _, part := range x.o.Known {
+		if !x.used[part] {
+			add("Options.Known", part)
+		}
+	}
+}
+
 // newExplorer begins an exploration, whose budget runs from now.
 func newExplorer(t *testing.T, c *Case, o *Options) *explorer {
 	t.Helper()
@@ -88,7 +123,7 @@ func newExplorer(t *testing.T, c *Case, o *Options) *explorer {
 		t.Fatalf("reading Case.Roles: %v", err)
 	}
 	return &explorer{
-		t: t, c: c, granted: granted, whole: c, o: opts, errs: errs, began: time.Now(), report: &Report{}, rules: rules.Set{},
+		t: t, c: c, granted: granted, ignore: state.NewIgnore(c.Ignore...), used: map[string]bool{}, whole: c, o: opts, errs: errs, began: time.Now(), report: &Report{}, rules: rules.Set{},
 	}
 }
 
@@ -126,10 +161,13 @@ type explorer struct {
 	t         *testing.T
 	c         *Case
 	granted   rules.Granted
-	whole     *Case    // that was given
-	less      plan.Cut // what c leaves out of it
-	quiet     bool     // it reports nothing
-	loud      bool     // it says at once what it has to say
+	ignore    *state.Ignore
+	used      map[string]bool // what is known, and was found
+	whole     *Case           // that was given
+	less      plan.Cut        // what c leaves out of it
+	quiet     bool            // it reports nothing
+	all       bool            // every run was made, pairs and orders included
+	loud      bool            // it says at once what it has to say
 	o         Options
 	errs      *errorLog
 	began     time.Time
@@ -165,7 +203,7 @@ func (x *explorer) explore() {
 	for i := range orders {
 		orders[i] = seeded(i+1, singles)
 	}
-	x.tryAll(orders)
+	x.all = x.tryAll(orders)
 }
 
 // tryAll plays the plans of this shard. It returns false when one has failed, or the budget is used up.
@@ -284,23 +322,6 @@ func (x *explorer) unwatched(o *outcome) {
 	}
 }
 
-// vain finds a program that does nothing, in a case that does not ask for anything: no fault could make it worse.
-func (x *explorer) vain(o *outcome) {
-	for _, l := range o.lines {
-		if text, found := strings.CutPrefix(l, report.Error); found && x.report.Failing == "" {
-			x.report.Failing = text
-		}
-	}
-	if len(o.uses.written) > 0 || x.c.Goal != nil || x.quiet {
-		return
-	}
-	text := "the program writes nothing, and the case has no Goal: nothing could be found"
-	if x.report.Failing != "" {
-		text += "; its first error: " + x.report.Failing
-	}
-	o.finding = &report.Finding{Oracle: report.Vain, Text: text}
-}
-
 // play plays one plan, and adds what the program needed to the rules. Its outcome is not judged yet.
 func (x *explorer) play(p plan.Plan, s setting) *outcome {
 	x.t.Helper()
@@ -394,7 +415,7 @@ func (x *explorer) fail(p plan.Plan, out *outcome) {
 	runs, known := x.report.Runs, x.report.Known
 	e := smallest(example{x: x, p: p, out: out})
 	r, f := x.report, e.out.finding
-	if r.Chance == "" && f.Oracle != report.Stop { // does the token replay?
+	if r.Chance == "" && f.Oracle != report.Stop && f.Oracle != report.Vain { // does the token replay?
 		e.x.reference, e.x.quiet = e.out, false
 		e.x.compare(e.x.play(e.p, setting{seed: 1}))
 		r.Chance = e.x.report.Chance

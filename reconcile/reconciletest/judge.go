@@ -116,7 +116,7 @@ func (r *judge) committed(e apisim.Event) {
 		r.quiet, r.wanted = false, nil // the program may have to write again
 	}
 	if r.c.Always != nil && r.out.finding == nil {
-		if err := r.c.Always(r.world); err != nil {
+		if err := ask(r.c.Always, r.world); err != nil {
 			r.find(report.Always, fmt.Sprintf("after %s %s %s: %v", strings.ToLower(string(e.Type)), resource,
 				e.Key, err))
 		}
@@ -128,6 +128,9 @@ func (r *judge) committed(e apisim.Event) {
 func (r *judge) wrote(e apisim.Event, resource string, free bool) {
 	if r.current != nil {
 		r.current.effect = true
+	}
+	if !state.Ignored(e.Resource.Resource) {
+		r.out.wroteAt = len(r.out.lines) - 1
 	}
 	if free {
 		if !state.Ignored(e.Resource.Resource) {

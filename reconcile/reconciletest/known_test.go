@@ -1,9 +1,14 @@
 package reconciletest_test
 
 import (
+	"context"
+	"errors"
 	"testing"
+	"time"
 
 	"github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/homeostat/homeostat/internal/proof/breeding"
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
@@ -56,4 +61,46 @@ func TestWhatIsKnownWithoutFaultsDoesNotHideTheRest(t *testing.T) {
 	g.Expect(reconciletest.Search(t, c, o).Oracle).To(gomega.Equal("stop"))
 	o.Known = []string{"goroutines that it started are still there"}
 	g.Expect(reconciletest.Search(t, c, o).Oracle).To(gomega.Equal("state"))
+}
+
+// What is declared and not needed any more is in the report, so that it does not hide what comes next.
+func TestWhatIsDeclaredInVainIsReported(t *testing.T) {
+	for _, d := range []struct {
+		name    string
+		breed   breeding.Breed
+		declare func(c *reconciletest.Case, o *reconciletest.Options)
+		want    []string
+	}{
+		{"nothing", breeding.Right, func(*reconciletest.Case, *reconciletest.Options) {}, nil},
+		{"what is not there", breeding.Right, func(c *reconciletest.Case, o *reconciletest.Options) {
+			c.Ignore, c.Unneeded = []string{"secrets data.token", "status.lastProbeTime"}, []string{"delete pods"}
+			c.Unwatched, o.Known = []string{"secrets", "pods"}, []string{"caches that begin"}
+		}, []string{
+			`Case.Ignore "secrets data.token"`, `Case.Ignore "status.lastProbeTime"`, `Case.Unwatched "secrets"`,
+			`Case.Unwatched "pods"`, `Case.Unneeded "delete pods"`, `Options.Known "caches that begin"`,
+		}},
+		{"what is needed", func(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) error {
+			_, err := b.Client.CoreV1().Namespaces().Get(ctx, p.Namespace, metav1.GetOptions{})
+			return errors.Join(err, breeding.Premature(ctx, b, p))
+		}, func(c *reconciletest.Case, o *reconciletest.Options) {
+			c.Unwatched = []string{"namespaces"}
+			c.Ignore = []string{"configmaps metadata.annotations.ready", "data.x"}
+			o.Known = []string{"- secrets d/", "0 children"}
+		}, nil},
+	} {
+		t.Run(d.name, func(t *testing.T) {
+			g := gomega.NewWithT(t)
+			c, o := breeding.Case(d.breed), &reconciletest.Options{Budget: breeding.Budget, Seeds: 1}
+			d.declare(c, o)
+			r := reconciletest.Search(t, c, o)
+			g.Expect(r.Failure).To(gomega.BeEmpty())
+			g.Expect(r.Unused).To(gomega.Equal(d.want))
+			for _, unused := range d.want {
+				g.Expect(r.String()).To(gomega.ContainSubstring(unused))
+			}
+
+			o.Budget = time.Nanosecond
+			g.Expect(reconciletest.Search(t, c, o).Unused).To(gomega.BeEmpty(), "not all was tried")
+		})
+	}
 }

@@ -37,6 +37,8 @@ type outcome struct {
 	written    []output       // and those that it has written to
 	counts     map[string]int // how many objects there were, and were deleted
 	uses       uses
+	wroteAt    int  // the line of the program's last write; -1: none
+	cached     bool // it has given a cache to Env.Cache
 	rules      rules.Set
 	restedAt   []int         // the length of the trace at each rest
 	commits    []int         // the number of writes to watched resources at each rest
@@ -59,7 +61,7 @@ type uses struct{ watched, read, written map[string]bool }
 // newOutcome is that of a run in which nothing has happened.
 func newOutcome() *outcome {
 	return &outcome{
-		same: math.MaxInt, counts: map[string]int{}, rules: rules.Set{},
+		same: math.MaxInt, wroteAt: -1, counts: map[string]int{}, rules: rules.Set{},
 		uses: uses{watched: map[string]bool{}, read: map[string]bool{}, written: map[string]bool{}},
 	}
 }

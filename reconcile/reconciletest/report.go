@@ -2,6 +2,7 @@ package reconciletest
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -34,7 +35,7 @@ type Report struct {
 	//
 	//   - run: Run returns only when its context has ended.
 	//   - stop: no goroutine is left behind.
-	//   - vain: without faults the program writes something, or there is a Goal.
+	//   - vain: without faults the program does not end in errors; it writes something, or does what Goal asks for.
 	//   - workload: without faults the steps of the workload succeed.
 	//   - rest: the program comes to rest.
 	//   - stay: it stays at rest.
@@ -53,6 +54,10 @@ type Report struct {
 	//   - role: it does what Case.Roles grant, and needs all of it.
 	//   - retry: what the server has put off is not repeated before its time.
 	Oracle string
+	// Unused is what the case and the options declare and no run needed: an Ignore that matched nothing, a Known that was
+	// not found, an Unwatched resource that is watched or is not used, an Unneeded rule that is needed. It is empty before
+	// all runs were made, and in one of several Shards. [Explore] says it on stderr.
+	Unused []string
 	// Failing is the first error that the program has logged without faults; empty: none.
 	Failing string
 	// Chance says where two runs that should have been the same differed; empty: nowhere.
@@ -73,6 +78,9 @@ func (r *Report) String() string {
 	}
 	if r.Failing != "" {
 		text += "; an error even so: " + r.Failing
+	}
+	if len(r.Unused) > 0 {
+		text += "; declared, and never used: " + strings.Join(r.Unused, ", ")
 	}
 	return text
 }

@@ -54,6 +54,7 @@ func TestTheManifestIsHeldAgainstTheCalls(t *testing.T) {
 			}
 			if row.want == nil {
 				g.Expect(r.Failure).To(gomega.BeEmpty())
+				g.Expect(r.Unused).To(gomega.BeEmpty())
 			}
 		})
 	}

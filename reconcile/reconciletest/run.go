@@ -44,7 +44,7 @@ type core struct {
 	faultless bool      // the plan was empty from the beginning
 	tail      bool      // the plan is over: the program may not write any more
 	errs      *errorLog
-	ignore    state.Ignore
+	ignore    *state.Ignore
 	progress  time.Time  // of the last write or act that keeps the program from being at rest
 	random    *rand.Rand // orders everything; nil: the usual order
 }
@@ -115,7 +115,7 @@ type setting struct {
 func newRun(x *explorer, p plan.Plan, s setting) (*run, error) {
 	c := x.c
 	r := &core{
-		c: c, o: x.o, granted: x.granted, errs: x.errs, plan: p, faultless: len(p) == 0, ignore: c.Ignore, out: newOutcome(),
+		c: c, o: x.o, granted: x.granted, errs: x.errs, plan: p, faultless: len(p) == 0, ignore: x.ignore, out: newOutcome(),
 	}
 	if d, found := p.First(plan.Shuffled); found {
 		r.random = rand.New(rand.NewPCG(uint64(d.Index), 1))
@@ -177,7 +177,7 @@ func (r *run) play(ctx context.Context) {
 	r.out.written = append(slices.Clone(r.out.outputs), r.judge.existing(r.judge.written)...)
 	r.drift(ctx)
 	if r.out.finding == nil && !r.out.void && r.c.Goal != nil {
-		if err := r.c.Goal(r.world); err != nil {
+		if err := ask(r.c.Goal, r.world); err != nil {
 			r.find(report.Goal, err.Error())
 		}
 	}
@@ -200,7 +200,7 @@ func (r *run) play(ctx context.Context) {
 // are compared later, with those of the run without faults.
 func (r *run) rest() {
 	r.out.restedAt = append(r.out.restedAt, len(r.out.lines))
-	r.out.states = append(r.out.states, state.OfServer(r.sim, r.c.Ignore))
+	r.out.states = append(r.out.states, state.OfServer(r.sim, r.ignore))
 	r.out.commits = append(r.out.commits, len(r.judge.versions))
 	if r.out.finding == nil {
 		r.fleet.checkCaches()
@@ -360,7 +360,7 @@ func (r *run) stay(ctx context.Context) {
 	until := time.Now().Add(stayTime)
 	r.live(ctx, func() time.Time { return until })
 	before := r.out.states[len(r.out.states)-1]
-	if diff := state.OfServer(r.sim, r.c.Ignore).Diff(before, nil); len(diff) > 0 {
+	if diff := state.OfServer(r.sim, r.ignore).Diff(before, nil); len(diff) > 0 {
 		r.find(report.Stay, fmt.Sprintf("it was at rest, and has changed within %v (- before, + after):\n    %s",
 			stayTime, strings.Join(diff, "\n    ")))
 	}

@@ -39,8 +39,11 @@ type shrinker struct {
 // nor a step of the workload can go, as far as the tries reach.
 func smallest(e example) example {
 	s := &shrinker{best: e}
-	if e.out.finding.Oracle == report.Rest {
-		return e // each try would take all the steps
+	switch e.out.finding.Oracle {
+	case report.Rest: // each try would take all the steps
+		return e
+	case report.Vain: // it is of the whole workload
+		return e
 	}
 	s.fewer()
 	s.weaker()
@@ -150,10 +153,16 @@ func (s *shrinker) without(c plan.Cut) bool {
 
 // with is an explorer of a smaller case.
 func (x *explorer) with(c plan.Cut) *explorer {
+	less := x.of(applyCut(c, x.whole))
+	less.less = c
+	return less
+}
+
+// of is a quiet explorer of a case that was made of the whole one.
+func (x *explorer) of(c *Case) *explorer {
 	return &explorer{
-		t: x.t, c: applyCut(c, x.whole), granted: x.granted, whole: x.whole, less: c, o: x.o, errs: x.errs, began: x.began,
-		report: &Report{}, rules: rules.Set{},
-		quiet: true,
+		t: x.t, c: c, granted: x.granted, ignore: x.ignore, used: x.used, whole: x.whole, o: x.o, errs: x.errs, began: x.began,
+		report: &Report{}, rules: rules.Set{}, quiet: true,
 	}
 }
 

@@ -3,6 +3,7 @@ package reconciletest_test
 import (
 	"context"
 	"errors"
+	"runtime"
 	"testing"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/homeostat/homeostat/internal/proof/breeding"
+	"github.com/homeostat/homeostat/reconcile"
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
 )
 
@@ -18,20 +20,115 @@ func failing(context.Context, *breeding.Breeder, *corev1.ConfigMap) error {
 	return errors.New("no such luck")
 }
 
-// A controller that does nothing, and a case without a Goal, show nothing.
-func TestAProgramThatWritesNothingIsAFinding(t *testing.T) {
+// stumbling fails for a while before it does what is right.
+func stumbling(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) error {
+	if time.Since(p.CreationTimestamp.Time) < 5*time.Second {
+		return errors.New("no such luck")
+	}
+	return breeding.Right(ctx, b, p)
+}
+
+// picky is right, but for a parent that has got data: those it refuses, by an error that is retried or one that is not.
+func picky(refuse func(error) error) breeding.Breed {
+	return func(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) error {
+		if len(p.Data) > 0 {
+			return refuse(errors.New("no data, please"))
+		}
+		return breeding.Right(ctx, b, p)
+	}
+}
+
+// halfway writes that it begins, and then fails.
+func halfway(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) error {
+	if err := b.Annotate(ctx, p, "began", "yes"); err != nil {
+		return err
+	}
+	return errors.New("no such luck")
+}
+
+// A run without faults that only errs, writes nothing, or ends as well without the program, shows nothing.
+func TestNothingPassesInVain(t *testing.T) {
+	retried := func(err error) error { return err }
+	withoutGoal := func(c *reconciletest.Case) { c.Goal = nil }
+	negative := func(c *reconciletest.Case) { c.Goal = anything }
+	last := func(c *reconciletest.Case) { c.Goal, c.Workload = nil, c.Workload[1:2] }
+	for _, v := range []struct {
+		name   string
+		breed  breeding.Breed
+		change func(c *reconciletest.Case)
+		known  []string
+		want   string // in the failure; empty: there is none
+	}{
+		{"every reconcile fails", failing, withoutGoal, nil, `no write follows: .*no such luck(.*\n)*.*Options\.Known puts`},
+		{"every reconcile fails, and the goal is negative", failing, negative, nil, "no write follows: .*no such luck"},
+		{"it begins, and fails", halfway, withoutGoal, nil, "no write follows: .*no such luck"},
+		{"it fails at last", picky(retried), last, nil, "no write follows: .*no data, please"},
+		{"it fails at last, as is known", picky(retried), last, []string{"no data, please"}, ""},
+		{"it fails, and a write of the next step follows", picky(retried), func(c *reconciletest.Case) {
+			c.Goal, c.Workload = nil, []reconciletest.Step{c.Workload[1], c.Workload[0]}
+		}, nil, ""},
+		{"it refuses what is not valid, once", picky(reconcile.Terminal), last, nil, ""},
+		{"it fails before it writes", stumbling, withoutGoal, nil, ""},
+		{"it does nothing", nothing, withoutGoal, nil, "writes nothing, and the case has no Goal"},
+		{"it does nothing, and the goal is negative", nothing, negative, nil, `the Goal holds without the program.*Options\.Known`},
+		{"it must not write, as is known", nothing, negative, []string{"the Goal holds without the program"}, ""},
+		{
+			"it errs and writes nothing, and only the errors are known", failing, negative,
+			[]string{"ends in errors"},
+			"the Goal holds without the program",
+		},
+	} {
+		t.Run(v.name, func(t *testing.T) {
+			g := gomega.NewWithT(t)
+			c := breeding.Case(v.breed)
+			v.change(c)
+			r := reconciletest.Search(t, c, &reconciletest.Options{Known: v.known, Seeds: 1, Budget: time.Nanosecond})
+			if v.want == "" {
+				g.Expect(r.Failure).To(gomega.BeEmpty())
+				return
+			}
+			g.Expect(r.Failure).To(gomega.MatchRegexp(v.want))
+			g.Expect(r.Failure).NotTo(gomega.ContainSubstring("by chance"))
+			g.Expect(r.Oracle).To(gomega.Equal("vain"))
+		})
+	}
+}
+
+// nothing is what it does.
+func nothing(context.Context, *breeding.Breeder, *corev1.ConfigMap) error { return nil }
+
+// What is known is one run, however much of it is known, and the summary has the first error.
+func TestAKnownErrorIsInTheSummary(t *testing.T) {
 	g := gomega.NewWithT(t)
 	c := breeding.Case(failing)
-	c.Goal = nil
-	r := reconciletest.Search(t, c, nil)
-	g.Expect(r.Oracle).To(gomega.Equal("vain"))
-	g.Expect(r.Failure).To(gomega.ContainSubstring("writes nothing"))
-	g.Expect(r.Failure).To(gomega.ContainSubstring("no such luck"), "the errors of reconciles stand in the trace")
-
-	c.Goal = func(*reconciletest.World) error { return nil }
-	r = reconciletest.Search(t, c, &reconciletest.Options{Seeds: 1})
+	c.Goal, c.Workload = anything, nil
+	r := reconciletest.Search(t, c, &reconciletest.Options{
+		Seeds: 1, Budget: time.Nanosecond, Known: []string{"no such luck", "the Goal holds without the program"},
+	})
 	g.Expect(r.Failure).To(gomega.BeEmpty())
+	g.Expect(r.Known).To(gomega.Equal(1))
 	g.Expect(r.String()).To(gomega.ContainSubstring("no such luck"))
+}
+
+// FailNow would end the goroutine that drives the run, or the one that writes.
+func TestAGoalThatEndsItsGoroutineIsAnError(t *testing.T) {
+	ends := func(*reconciletest.World) error {
+		runtime.Goexit()
+		return nil
+	}
+	for name, change := range map[string]func(c *reconciletest.Case){
+		"goal":   func(c *reconciletest.Case) { c.Goal = ends },
+		"always": func(c *reconciletest.Case) { c.Always = ends },
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := gomega.NewWithT(t)
+			c := breeding.Case(breeding.Right)
+			change(c)
+			r := reconciletest.Search(t, c, nil)
+			g.Expect(r.Oracle).To(gomega.Equal(name))
+			g.Expect(r.Failure).To(gomega.ContainSubstring("it has to return an error"))
+		})
+	}
 }
 
 // What a budget leaves out is said.

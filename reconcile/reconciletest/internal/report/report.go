@@ -29,7 +29,7 @@ const (
 	Stay     = "stay"     // what is at rest stays so
 	Amplify  = "amplify"  // a fault does not multiply the writes
 	Status   = "status"   // at rest a status is of the spec that is there
-	Vain     = "vain"     // there is something to see
+	Vain     = "vain"     // without faults the program does something, and not only errs
 	Role     = "role"     // it does what its Role grants, and needs all of it
 	Retry    = "retry"    // a request that the server has put off is not repeated before its time
 )
@@ -124,7 +124,7 @@ func (f *Finding) Words(what string, trace []string, p plan.Plan) string {
 	}
 	for i, l := range trace {
 		mark := " "
-		if disturbed(l) || i == len(trace)-1 && blamesLastLine(f.Oracle) {
+		if disturbed(l) || i == len(trace)-1 && (blamesLastLine(f.Oracle) || f.Oracle == Vain && f.UpTo > 0) {
 			mark = ">"
 		}
 		if i >= from || mark == ">" {

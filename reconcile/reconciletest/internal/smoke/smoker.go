@@ -175,7 +175,7 @@ func (s *smoker) statesOf(t *trial) []state.State {
 	for _, objects := range t.rests {
 		objects = slices.DeleteFunc(slices.Clone(objects),
 			func(o state.Located) bool { return !s.mirror.follows(o.Resource) })
-		all = append(all, state.Of(objects, s.c.Ignore))
+		all = append(all, state.Of(objects, state.NewIgnore(s.c.Ignore...)))
 	}
 	return all
 }

@@ -10,37 +10,62 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Ignore lists what may differ, each as "[resource ]field". The field "*" is everything, metadata.name the name that
-// the program made up; [*] stands for every element of a list.
-type Ignore []string
+// Ignore is what may differ, each as "[resource ]field". The field "*" is everything, metadata.name the name that the
+// program made up; [*] stands for every element of a list. nil ignores nothing.
+//
+// Concurrency: use by one goroutine at a time.
+type Ignore struct {
+	entries []string
+	used    []bool // by entry: something was ignored by it
+}
+
+// NewIgnore ignores the entries.
+func NewIgnore(entries ...string) *Ignore {
+	return &Ignore{entries: entries, used: make([]bool, len(entries))}
+}
+
+// Unused are the entries by which nothing was ignored.
+func (g *Ignore) Unused() []string {
+	var all []string
+	for i, entry := range g.entries {
+		if !g.used[i] {
+			all = append(all, entry)
+		}
+	}
+	return all
+}
 
 var index = regexp.MustCompile(`\[[^\]*]*\]`)
 
 // has reports whether a field of a resource's objects is ignored.
-func (g Ignore) has(resource, path string) bool {
-	for _, entry := range g {
-		of, field, found := strings.Cut(entry, " ")
-		if !found {
+func (g *Ignore) has(resource, path string) bool {
+	if g == nil {
+		return false
+	}
+	found := false
+	for i, entry := range g.entries {
+		of, field, named := strings.Cut(entry, " ")
+		if !named {
 			of, field = resource, entry
 		}
 		every := strings.Contains(field, "[*]") && field == index.ReplaceAllString(path, "[*]")
 		if of == resource && (field == path || every) {
-			return true
+			g.used[i], found = true, true
 		}
 	}
-	return false
+	return found
 }
 
 // Status reports whether it does not matter of which generation the status of a resource is.
-func (g Ignore) Status(resource string) bool {
+func (g *Ignore) Status(resource string) bool {
 	return slices.ContainsFunc([]string{"*", "status", "status.conditions", "status.observedGeneration"},
 		func(path string) bool { return g.has(resource, path) })
 }
 
 // Matters reports whether a write changes anything that is not ignored. Either object may be nil.
-func (g Ignore) Matters(resource string, old, fresh *unstructured.Unstructured) bool {
+func (g *Ignore) Matters(resource string, old, fresh *unstructured.Unstructured) bool {
 	switch {
-	case len(g) == 0:
+	case g == nil || len(g.entries) == 0:
 		return true
 	case g.has(resource, "*"):
 		return false
@@ -53,15 +78,18 @@ func (g Ignore) Matters(resource string, old, fresh *unstructured.Unstructured) 
 // bookkeeping is what the server changes with each write.
 var bookkeeping = []string{"metadata.resourceVersion", "metadata.managedFields", "metadata.generation"}
 
-func (g Ignore) differ(resource, path string, a, b any) bool {
+func (g *Ignore) differ(resource, path string, a, b any) bool {
 	if slices.Contains(bookkeeping, path) || g.has(resource, path) {
 		return false
 	}
 	x, isMap := a.(map[string]any)
 	y, too := b.(map[string]any)
 	if (isMap || a == nil) && (too || b == nil) && (isMap || too) { // one of them may be missing
-		return slices.ContainsFunc(slices.Concat(slices.Collect(maps.Keys(x)), slices.Collect(maps.Keys(y))),
-			func(k string) bool { return g.differ(resource, strings.TrimPrefix(path+"."+k, "."), x[k], y[k]) })
+		differ := false // all of them are looked at: which entries are used must not depend on the order of a map
+		for _, k := range slices.Concat(slices.Collect(maps.Keys(x)), slices.Collect(maps.Keys(y))) {
+			differ = g.differ(resource, strings.TrimPrefix(path+"."+k, "."), x[k], y[k]) || differ
+		}
+		return differ
 	}
 	s, isList := a.([]any)
 	t, both := b.([]any)

@@ -49,13 +49,13 @@ var volatile = []string{
 // normalizer replaces what two runs cannot have in common.
 type normalizer struct {
 	placeholders map[string]string // by identifier or generated name
-	ignore       Ignore
+	ignore       *Ignore
 	resource     string // of the object that is added
 	out          State
 }
 
 // OfServer returns the state of a simulated server, without the ignored fields.
-func OfServer(sim *apisim.Server, ignore Ignore) State {
+func OfServer(sim *apisim.Server, ignore *Ignore) State {
 	var all []Located
 	for _, r := range sim.Resources() {
 		if Ignored(r.Resource) {
@@ -71,7 +71,7 @@ func OfServer(sim *apisim.Server, ignore Ignore) State {
 }
 
 // Of returns the state of objects in the order of their creation, those of one resource together.
-func Of(all []Located, ignore Ignore) State {
+func Of(all []Located, ignore *Ignore) State {
 	all = slices.DeleteFunc(all, func(l Located) bool { return ignore.has(l.Resource, "*") })
 	n := &normalizer{placeholders: map[string]string{}, ignore: ignore, out: State{}}
 	titles := make([]string, len(all))

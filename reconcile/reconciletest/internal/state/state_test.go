@@ -43,7 +43,7 @@ func conditions(types ...string) map[string]any {
 	return map[string]any{"status": map[string]any{"conditions": list}, "metadata": map[string]any{"name": "a"}}
 }
 
-func stateOf(o map[string]any, ignore state.Ignore) state.State {
+func stateOf(o map[string]any, ignore *state.Ignore) state.State {
 	return state.Of([]state.Located{{Resource: "sites.example.com", Object: &unstructured.Unstructured{Object: o}}}, ignore)
 }
 
@@ -66,7 +66,7 @@ func TestTheOrderOfConditionsIsNoDifference(t *testing.T) {
 func TestAConditionIsIgnoredByItsType(t *testing.T) {
 	for _, entry := range []string{"status.conditions[Ready].lastProbeTime", "status.conditions[*].lastProbeTime"} {
 		t.Run(entry, func(t *testing.T) {
-			g, ignore := gomega.NewWithT(t), state.Ignore{entry}
+			g, ignore := gomega.NewWithT(t), state.NewIgnore(entry)
 			old, fresh := conditions("Ready"), conditions("Ready")
 			fresh["status"].(map[string]any)["conditions"].([]any)[0].(map[string]any)["lastProbeTime"] = "later"
 			g.Expect(stateOf(old, ignore).Diff(stateOf(fresh, ignore), nil)).To(gomega.BeEmpty())
@@ -103,7 +103,7 @@ func TestTheLabelOfAnotherClientIsNoDifference(t *testing.T) {
 		for _, key := range keys {
 			labels[key] = "yes"
 		}
-		return stateOf(map[string]any{"metadata": map[string]any{"name": "x", "labels": labels}}, state.Ignore{"metadata.name"})
+		return stateOf(map[string]any{"metadata": map[string]any{"name": "x", "labels": labels}}, state.NewIgnore("metadata.name"))
 	}
 	g.Expect(labelled(state.RivalKey).Diff(labelled(), nil)).To(gomega.BeEmpty())
 	g.Expect(labelled("other").Diff(labelled(), nil)).NotTo(gomega.BeEmpty())
