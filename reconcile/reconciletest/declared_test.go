@@ -9,6 +9,8 @@ import (
 
 	"github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/homeostat/homeostat/informer"
 	"github.com/homeostat/homeostat/internal/proof/breeding"
@@ -47,6 +49,42 @@ func fiveMinutes(env *reconciletest.Env) error {
 	return reconcile.Run(env.Context(), "jobs", breeding.Parents(client), reconcile.Func[*corev1.ConfigMap](do))
 }
 
+// expiring gives each parent a child for five minutes, and says when it is over.
+func expiring(env *reconciletest.Env) error {
+	client := env.Client()
+	b := &breeding.Breeder{Client: client, Children: informer.For(client.CoreV1().Secrets(""), nil)}
+	do := func(ctx context.Context, r reconcile.Request[*corev1.ConfigMap]) (reconcile.Result, error) {
+		p, ok := r.Object()
+		if !ok || p.DeletionTimestamp != nil {
+			return reconcile.Result{}, nil
+		}
+		children := b.ChildrenOf(p)
+		switch over := p.Annotations["ready"] != ""; {
+		case over && len(children) == 0:
+			return reconcile.Result{}, nil
+		case over:
+			child := metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &children[0].UID}}
+			err := client.CoreV1().Secrets(p.Namespace).Delete(ctx, children[0].Name, child)
+			if apierrors.IsNotFound(err) {
+				err = nil
+			}
+			return reconcile.Result{}, err
+		case len(children) == 0:
+			return reconcile.Result{}, b.Create(ctx, breeding.Child(p))
+		}
+		if left := time.Until(children[0].CreationTimestamp.Add(5 * time.Minute)); left > 0 {
+			return reconcile.After(left), nil
+		}
+		return reconcile.Result{}, b.Ready(ctx, p)
+	}
+	c, err := reconcile.New("expiring", breeding.Parents(client), reconcile.Func[*corev1.ConfigMap](do),
+		&reconcile.Options{Triggers: []reconcile.Trigger{reconcile.Owned(b.Children)}})
+	if err != nil {
+		return err
+	}
+	return c.Run(env.Context())
+}
+
 // What is free by design is declared in one line, and not found any more.
 func TestWhatIsDeclaredIsFree(t *testing.T) {
 	for _, d := range []struct {
@@ -61,6 +99,7 @@ func TestWhatIsDeclaredIsFree(t *testing.T) {
 			nil,
 		},
 		{"a job of five minutes", "", fiveMinutes, nil, &reconciletest.Options{Rest: 6 * time.Minute}},
+		{"a time to live", "", expiring, nil, &reconciletest.Options{Rest: 6 * time.Minute}},
 		{"what is made by the clock", "j3", ticking(45 * time.Minute), []string{"configmaps data.x"}, nil},
 		{"batches", "d2.twice", counted, []string{"secrets *"}, nil},
 	} {

@@ -123,7 +123,8 @@ func newExplorer(t *testing.T, c *Case, o *Options) *explorer {
 		t.Fatalf("reading Case.Roles: %v", err)
 	}
 	return &explorer{
-		t: t, c: c, granted: granted, ignore: state.NewIgnore(c.Ignore...), used: map[string]bool{}, whole: c, o: opts, errs: errs, began: time.Now(), report: &Report{}, rules: rules.Set{},
+		t: t, c: c, granted: granted, ignore: state.NewIgnore(c.Ignore...), used: map[string]bool{}, whole: c, o: opts,
+		errs: errs, began: time.Now(), report: &Report{}, rules: rules.Set{},
 	}
 }
 

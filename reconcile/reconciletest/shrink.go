@@ -161,8 +161,8 @@ func (x *explorer) with(c plan.Cut) *explorer {
 // of is a quiet explorer of a case that was made of the whole one.
 func (x *explorer) of(c *Case) *explorer {
 	return &explorer{
-		t: x.t, c: c, granted: x.granted, ignore: x.ignore, used: x.used, whole: x.whole, o: x.o, errs: x.errs, began: x.began,
-		report: &Report{}, rules: rules.Set{}, quiet: true,
+		t: x.t, c: c, granted: x.granted, ignore: x.ignore, used: x.used, whole: x.whole, o: x.o, errs: x.errs,
+		began: x.began, report: &Report{}, rules: rules.Set{}, quiet: true,
 	}
 }
 

@@ -70,7 +70,10 @@ func TestNothingPassesInVain(t *testing.T) {
 		{"it refuses what is not valid, once", picky(reconcile.Terminal), last, nil, ""},
 		{"it fails before it writes", stumbling, withoutGoal, nil, ""},
 		{"it does nothing", nothing, withoutGoal, nil, "writes nothing, and the case has no Goal"},
-		{"it does nothing, and the goal is negative", nothing, negative, nil, `the Goal holds without the program.*Options\.Known`},
+		{
+			"it does nothing, and the goal is negative", nothing, negative, nil,
+			`the Goal holds without the program.*Options\.Known`,
+		},
 		{"it must not write, as is known", nothing, negative, []string{"the Goal holds without the program"}, ""},
 		{
 			"it errs and writes nothing, and only the errors are known", failing, negative,

@@ -15,37 +15,76 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/tools/cache"
 
 	"github.com/homeostat/homeostat/internal/proof/breeding"
 	"github.com/homeostat/homeostat/patch"
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
 )
 
-// proud thinks that all labels of a child are its own.
-func proud(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) error {
-	child := breeding.Child(p)
-	base := child.DeepCopy()
-	for _, have := range b.ChildrenOf(p) {
-		base = have
-	}
-	_, err := patch.Ensure(ctx, b.Client.CoreV1().Secrets, base, nil, func(edit *corev1.Secret) {
-		edit.OwnerReferences, edit.Labels = child.OwnerReferences, map[string]string{"of": p.Name}
+// marking gives each child an owner, and the marks that mark puts on it.
+func marking(mark func(*metav1.ObjectMeta)) func(env *reconciletest.Env) error {
+	return breeding.Run(func(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) error {
+		child := breeding.Child(p)
+		base := child.DeepCopy()
+		for _, have := range b.ChildrenOf(p) {
+			base = have
+		}
+		_, err := patch.Ensure(ctx, b.Client.CoreV1().Secrets, base, nil, func(edit *corev1.Secret) {
+			edit.OwnerReferences = child.OwnerReferences
+			mark(&edit.ObjectMeta)
+		})
+		return err
 	})
-	return err
 }
 
-// modest is proud of its own labels alone.
-func modest(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) error {
-	child := breeding.Child(p)
-	base := child.DeepCopy()
-	for _, have := range b.ChildrenOf(p) {
-		base = have
+// modest leaves alone what is not its own.
+func modest(m *metav1.ObjectMeta) {
+	metav1.SetMetaDataLabel(m, "of", "parent")
+	metav1.SetMetaDataAnnotation(m, "of", "parent")
+}
+
+// pairing does something at every second change; careless, it waits for the second without a thought of the end.
+func pairing(careless bool) func(env *reconciletest.Env) error {
+	return func(env *reconciletest.Env) error {
+		ctx := env.Context()
+		factory := informers.NewSharedInformerFactory(env.Client(), 0)
+		changes := make(chan struct{}, 100)
+		handler := cache.ResourceEventHandlerFuncs{UpdateFunc: func(any, any) { changes <- struct{}{} }}
+		if _, err := factory.Core().V1().ConfigMaps().Informer().AddEventHandler(handler); err != nil {
+			return err
+		}
+		factory.Start(ctx.Done())
+		for ctx.Err() == nil {
+			select {
+			case <-changes:
+				if careless {
+					<-changes
+					continue
+				}
+				select {
+				case <-changes:
+				case <-ctx.Done():
+				}
+			case <-ctx.Done():
+			}
+		}
+		factory.Shutdown()
+		return nil
 	}
-	_, err := patch.Ensure(ctx, b.Client.CoreV1().Secrets, base, nil, func(edit *corev1.Secret) {
-		edit.OwnerReferences = child.OwnerReferences
-		metav1.SetMetaDataLabel(&edit.ObjectMeta, "of", p.Name)
-	})
-	return err
+}
+
+// twice are two changes without a rest between them.
+func twice() reconciletest.Step {
+	return reconciletest.Step{Name: "two changes", Do: func(ctx context.Context, w *reconciletest.World) error {
+		for _, body := range []string{`{"data":{"x":"1"}}`, `{"data":{"x":"2"}}`} {
+			if err := reconciletest.Patch("configmaps", "d/a", body).Do(ctx, w); err != nil {
+				return err
+			}
+		}
+		return nil
+	}}
 }
 
 // reader reads, and hands over the result; careless, it does not think of a receiver that has left.
@@ -144,8 +183,9 @@ func heal(ctx context.Context, env *reconciletest.Env, known map[string]bool) er
 
 var widgets = schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}
 
-// widget reports the generation of a Widget; stale: only until it is ready.
-func widget(stale bool) func(env *reconciletest.Env) error {
+// widget reports the generation of a Widget, in its status and in the conditions; stale, it says so once and for all in
+// its status, or in the condition Ready.
+func widget(stale string) func(env *reconciletest.Env) error {
 	return func(env *reconciletest.Env) error {
 		ctx := env.Context()
 		client := dynamic.NewForConfigOrDie(env.Config()).Resource(widgets).Namespace("d")
@@ -161,11 +201,15 @@ func widget(stale bool) func(env *reconciletest.Env) error {
 					continue
 				}
 				seen, found, _ := unstructured.NestedInt64(o.Object, "status", "observedGeneration")
-				if found && (stale || seen == o.GetGeneration()) {
+				if found && (stale == "status" || seen == o.GetGeneration()) {
 					continue
 				}
+				ready := o.GetGeneration()
+				if stale == "Ready" {
+					ready = 1
+				}
 				body := fmt.Appendf(nil, `{"status":{"observedGeneration":%d,"conditions":[{"type":"Ready","status":"True",`+
-					`"observedGeneration":%[1]d}]}}`, o.GetGeneration())
+					`"observedGeneration":%d}]}}`, o.GetGeneration(), ready)
 				for ctx.Err() == nil {
 					_, err := client.Patch(ctx, o.GetName(), types.MergePatchType, body, metav1.PatchOptions{}, "status")
 					if err == nil || apierrors.IsNotFound(err) {
@@ -194,37 +238,68 @@ func ofWidgets(run func(env *reconciletest.Env) error) *reconciletest.Case {
 	}
 }
 
-// Bugs that need more than one usual deviation, and their twins, which are not accused.
+// Bugs that need more than one usual deviation, and their twins, which are not accused. That of a finalizer whose
+// clean-up reads a cache is in the zoo: "cleans up what its cache shows".
 func TestWhatWasMissed(t *testing.T) {
 	ofChildren := func(run func(env *reconciletest.Env) error) *reconciletest.Case {
 		c := breeding.Case(nil)
 		c.Run, c.Goal, c.Workload = run, nil, nil
 		return c
 	}
-	reading := func(careless bool) *reconciletest.Case {
+	reads := func(careless bool) *reconciletest.Case {
 		c := ofChildren(reader(careless))
-		c.Goal, c.Unwatched = anything, []string{"configmaps"}
+		c.Unwatched = []string{"configmaps"}
 		return c
 	}
+	pairs := func(careless bool) *reconciletest.Case {
+		c := ofChildren(pairing(careless))
+		c.Workload = []reconciletest.Step{twice()}
+		return c
+	}
+	const wipes = "it wipes what another client has added to secrets d/a-child: "
 	for _, b := range []struct {
 		name, oracle, want string
 		bug, twin          *reconciletest.Case
 	}{
 		{
-			"foreign labels are wiped", "lost", "it wipes what another client has added to secrets d/a-child: a label",
-			ofChildren(breeding.Run(proud)), ofChildren(breeding.Run(modest)),
+			"foreign labels are wiped", "lost", wipes + "a label",
+			ofChildren(marking(func(m *metav1.ObjectMeta) { m.Labels = map[string]string{"of": "parent"} })),
+			ofChildren(marking(modest)),
 		},
 		{
-			"a deadlock at a stop without writes", "stop", "wanted_test.go:", reading(true), reading(false),
+			"foreign annotations are wiped", "lost", wipes + "an annotation",
+			ofChildren(marking(func(m *metav1.ObjectMeta) { m.Annotations = map[string]string{"of": "parent"} })),
+			ofChildren(marking(modest)),
+		},
+		{
+			"foreign finalizers are wiped", "lost", wipes + "a finalizer",
+			ofChildren(marking(func(m *metav1.ObjectMeta) { m.Finalizers = nil })), ofChildren(marking(modest)),
+		},
+		{
+			"a foreign field of the spec is wiped", "lost", "has added to services d/a: spec.sessionAffinity",
+			ofWebs(&webs{affinity: "ClientIP"}), ofWebs(&webs{}),
+		},
+		{
+			"a deadlock at a stop without writes", "stop", "wanted_test.go:", reads(true), reads(false),
+		},
+		{
+			"a deadlock at a stop before an event", "stop", "wanted_test.go:", pairs(true), pairs(false),
 		},
 		{
 			"drift while the watch ends", "state", "- secrets d/child = there", ofChildren(events(false)), ofChildren(events(true)),
 		},
-		{"a status of an old generation", "status", "status.observedGeneration is 1", ofWidgets(widget(true)), ofWidgets(widget(false))},
+		{
+			"a status of an old generation", "status", "status.observedGeneration is 1", ofWidgets(widget("status")),
+			ofWidgets(widget("")),
+		},
+		{
+			"ready, of an old generation", "status", "its condition Ready is of generation 1, and the generation is 2",
+			ofWidgets(widget("Ready")), ofWidgets(widget("")),
+		},
 	} {
 		t.Run(b.name, func(t *testing.T) {
 			g := gomega.NewWithT(t)
-			o := &reconciletest.Options{Budget: breeding.Budget, Seeds: 1, Known: []string{"the Goal holds without the program"}}
+			o := &reconciletest.Options{Budget: breeding.Budget, Seeds: 1, Known: []string{"the program writes nothing"}}
 			r := reconciletest.Search(t, b.bug, o)
 			g.Expect(r.Failure).To(gomega.ContainSubstring(b.want))
 			g.Expect(r.Oracle).To(gomega.Equal(b.oracle))
