@@ -41,6 +41,12 @@ type partial[T Object] struct {
 	replace func(rv string, items []*item[T], initial bool, done func())
 }
 
+// The sides that leave out the objects of other shards.
+const (
+	sideClient = "client"
+	sideServer = "server"
+)
+
 // divided has the functions of partial.
 type divided[T Object] struct{ feed *feed[T] }
 
@@ -97,10 +103,10 @@ func (d divided[T]) selects(opts *metav1.ListOptions, set keyspace.Set) {
 }
 
 func (d divided[T]) note(r *reflectorStore[T], list any) {
-	side := "client"
+	side := sideClient
 	if of, ok := list.(metav1.ListMetaAccessor); ok { // its methods would be linked for each of hundreds of lists
 		if m, ok := of.GetListMeta().(*metav1.ListMeta); ok && m.ShardInfo != nil {
-			side = "server"
+			side = sideServer
 		}
 	}
 	r.filter.Store(&side)

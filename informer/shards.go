@@ -232,7 +232,7 @@ func (f *feed[T]) cover(s *session[T]) {
 }
 
 // removeShards takes shards out of a hold. The watch goes on, and what comes of objects that are not
-// wanted is left out until it is opened again.
+// wanted is left out until it is opened again, which is soon if the server selects.
 func (f *feed[T]) removeShards(s *session[T], h *hold, removed keyspace.Set) {
 	f.mu.Lock()
 	h.set = h.set.Minus(removed)
@@ -243,15 +243,21 @@ func (f *feed[T]) removeShards(s *session[T], h *hold, removed keyspace.Set) {
 			s.last = ending[0]
 		}
 	}
-	over := f.session != s || s.stopping
+	over, staying := f.session != s || s.stopping, s.watches
 	f.mu.Unlock()
 	for _, r := range ending {
 		r.cancel()
 		<-r.ended
 	}
-	if !over {
-		f.cover(s)
-		f.updateSynced()
+	if over {
+		return
+	}
+	f.cover(s)
+	f.updateSynced()
+	for _, r := range staying {
+		if side := r.filter.Load(); side == nil || *side == sideServer {
+			r.watched.narrow(f.store.shards.wanted)
+		}
 	}
 }
 

@@ -19,6 +19,8 @@ type watched struct {
 	// streaming says that it brings the first list.
 	streaming bool
 	changed   chan struct{} // closed when a watch is opened, or the first list has come
+	// narrowing runs until the watch is looked at because it may bring too much.
+	narrowing *time.Timer
 }
 
 // opened notes a watch that brings set.
@@ -47,6 +49,33 @@ func (w *watched) notify() {
 // shortWatch is how long a watch has to be open before it is ended: the reflector
 // lists everything again after one that is shorter and has brought nothing.
 const shortWatch = 1100 * time.Millisecond
+
+// narrowAfter is how long after shards have gone the watch is opened again without them: more of them may go, or come.
+const narrowAfter = 2 * time.Second
+
+// narrow ends the watch after a while if it brings more than wanted then: it is opened again where it is, for that.
+func (w *watched) narrow(wanted func() keyspace.Set) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.narrowing == nil {
+		w.narrowing = time.AfterFunc(narrowAfter, func() { w.narrowNow(wanted) })
+	}
+}
+
+func (w *watched) narrowNow(wanted func() keyspace.Set) {
+	w.mu.Lock()
+	w.narrowing = nil
+	current := w.current
+	wide := current != nil && len(w.set.Minus(wanted())) > 0
+	early := w.streaming || time.Since(w.since) < shortWatch
+	w.mu.Unlock()
+	switch {
+	case wide && early:
+		w.narrow(wanted)
+	case wide:
+		current.Stop()
+	}
+}
 
 // covering returns when a watch that brings set is open, or no more will be. It ends the
 // one that is open if that brings less.

@@ -1,0 +1,156 @@
+package informer_test
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/internal/apisim"
+	"github.com/homeostat/homeostat/internal/keyspace"
+)
+
+// asked is what an informer has asked the server for.
+type asked struct {
+	mu             sync.Mutex // guards what follows
+	lists, watches []url.Values
+}
+
+func (a *asked) note(next http.RoundTripper) http.RoundTripper {
+	return transportFunc(func(req *http.Request) (*http.Response, error) {
+		query := req.URL.Query()
+		a.mu.Lock()
+		if query.Get("watch") == "" {
+			a.lists = append(a.lists, query)
+		} else {
+			a.watches = append(a.watches, query)
+		}
+		a.mu.Unlock()
+		return next.RoundTrip(req)
+	})
+}
+
+// since returns the watches that were opened after the first n, and how many lists there were after the first m.
+func (a *asked) since(watches, lists int) (after []url.Values, listed int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.watches[watches:], len(a.lists) - lists
+}
+
+// Shards that have gone cost nothing soon after: their events no longer come.
+func TestAWatchIsNarrowedWhenShardsHaveGone(t *testing.T) {
+	for name, selects := range map[string]bool{"the server selects": true, "the client selects": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { narrows(t, selects) })
+		})
+	}
+}
+
+func narrows(t *testing.T, selects bool) {
+	d, a := newDivided(t, &apisim.Options{Shards: selects}), &asked{}
+	config := d.sim.Config("c")
+	config.Wrap(a.note)
+	d.in = informer.For(kubernetes.NewForConfigOrDie(config).CoreV1().ConfigMaps(""), nil)
+	var updates []string
+	d.in.Handle(d.hear)
+	d.in.Handle(func(e informer.Event[*corev1.ConfigMap]) {
+		if e.Type == informer.Updated {
+			updates = append(updates, e.New.Data["n"])
+		}
+	})
+	write := func(ctx context.Context, shard int, n string) {
+		of := d.admin.CoreV1().ConfigMaps(namespacesOfShards[shard][0])
+		object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Data: map[string]string{"n": n}}
+		_, err := of.Update(ctx, object, metav1.UpdateOptions{})
+		if err != nil {
+			_, err = of.Create(ctx, object, metav1.CreateOptions{})
+		}
+		d.Expect(err).NotTo(HaveOccurred())
+	}
+	for shard := range 3 {
+		write(t.Context(), shard, "0")
+	}
+	d.run(t.Context())
+	synctest.Wait()
+	remove, err := d.parts().AddShards(t.Context(), shardOf(0), shardOf(1))
+	d.Expect(err).NotTo(HaveOccurred())
+	_, err = d.parts().AddShards(t.Context(), shardOf(2)) // so that a list says who selects
+	d.Expect(err).NotTo(HaveOccurred())
+	pass(time.Minute)
+	opened, listed := a.since(0, 0)
+
+	remove(shardOf(1))
+	var want []string
+	for n := 1; n <= 100; n++ { // before, while and after it is narrowed
+		write(t.Context(), 2*(n%2), strconv.Itoa(n))
+		write(t.Context(), 1, strconv.Itoa(-n))
+		want = append(want, strconv.Itoa(n))
+		pass(50 * time.Millisecond)
+	}
+	pass(time.Minute)
+	again, more := a.since(len(opened), listed)
+	d.Expect(more).To(BeZero(), "nothing is listed again")
+	d.Expect(updates).To(Equal(want), "each event once")
+	d.Expect(d.faults).To(BeEmpty())
+	d.Expect(d.cached()).To(Equal(d.stored(0, 2)))
+	if !selects {
+		d.Expect(again).To(BeEmpty(), "it brings everything anyway")
+		d.stop()
+		return
+	}
+	d.Expect(again).To(HaveLen(1))
+	d.Expect(again[0].Get("shardSelector")).To(Equal(rangesOf(0, 2).Selector()))
+	d.Expect(again[0].Has("sendInitialEvents")).To(BeFalse(), "it goes on where it was")
+	d.stop()
+}
+
+// One that has just been opened is left open for a moment, or the reflector would list everything.
+func TestAWatchIsNotNarrowedTooSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, a := newDivided(t, &apisim.Options{Shards: true}), &asked{}
+		config := d.sim.Config("c")
+		config.Wrap(a.note)
+		d.in = informer.For(kubernetes.NewForConfigOrDie(config).CoreV1().ConfigMaps(""), nil)
+		d.run(t.Context())
+		synctest.Wait()
+		remove, err := d.parts().AddShards(t.Context(), shardOf(0), shardOf(1), shardOf(3))
+		d.Expect(err).NotTo(HaveOccurred())
+		pass(time.Minute)
+		remove(shardOf(1)) // it would be narrowed in 2 s
+		pass(1300 * time.Millisecond)
+		added := make(chan error, 1)
+		go func() {
+			_, err := d.parts().AddShards(t.Context(), shardOf(2)) // opens it again, with 0, 2 and 3
+			added <- err
+		}()
+		pass(400 * time.Millisecond)
+		d.Expect(<-added).To(Succeed())
+		remove(shardOf(3))
+		opened, listed := a.since(0, 0)
+		pass(time.Minute)
+		again, more := a.since(len(opened), listed)
+		d.Expect(more).To(BeZero(), "nothing is listed again")
+		d.Expect(again).To(HaveLen(1))
+		d.Expect(again[0].Get("shardSelector")).To(Equal(rangesOf(0, 2).Selector()))
+		d.Expect(again[0].Has("sendInitialEvents")).To(BeFalse(), "nothing is streamed again")
+		d.stop()
+	})
+}
+
+func rangesOf(shards ...int) (set keyspace.Set) {
+	for _, n := range shards {
+		r, _, _ := keyspace.Parse(keyspace.Requirement(shardOf(n)))
+		set = keyspace.Union(set, keyspace.Set{r})
+	}
+	return set
+}
