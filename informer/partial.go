@@ -34,7 +34,7 @@ type partial[T Object] struct {
 	// list and watch leave out what belongs to other shards before it is decoded, if that
 	// is possible.
 	list  func(ctx context.Context, s *specReader[T], opts metav1.ListOptions) (runtime.Object, error)
-	watch func(ctx context.Context, s *specReader[T], opts metav1.ListOptions) (watch.Interface, error)
+	watch func(ctx context.Context, s *specReader[T], opts metav1.ListOptions) (w watch.Interface, quiet bool, err error)
 	keep  func() wire.Keep
 	// replace makes the list of the watch that is under way the whole content of its
 	// shards.
@@ -125,12 +125,14 @@ func (d divided[T]) list(
 
 func (d divided[T]) watch(
 	ctx context.Context, s *specReader[T], opts metav1.ListOptions,
-) (watch.Interface, error) {
+) (w watch.Interface, quiet bool, err error) {
 	through, ok := d.through(s)
 	if !ok {
-		return s.source.watch(ctx, opts)
+		w, err = s.source.watch(ctx, opts)
+		return w, false, err
 	}
-	return clientOf[T](through, s.source.resource.Resource, s.source.namespace).Watch(ctx, opts)
+	w, err = clientOf[T](through, s.source.resource.Resource, s.source.namespace).Watch(ctx, opts)
+	return w, true, err
 }
 
 // through returns a client like the source's that leaves out the objects of other

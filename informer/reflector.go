@@ -162,13 +162,15 @@ func (r *reflectorStore[T]) WatchWithContext(ctx context.Context, opts metav1.Li
 	r.selectShards(&opts, set)
 	r.progress.begin(phase)
 	r.streamed = map[any]wire.Fingerprint{}
-	w, err := openInTime(ctx, r.feed.options, func(ctx context.Context) (watch.Interface, error) {
-		return r.specs.open(ctx, opts)
+	quiet := false
+	w, err := openInTime(ctx, r.feed.options, func(ctx context.Context) (w watch.Interface, err error) {
+		w, quiet, err = r.specs.open(ctx, opts)
+		return w, err
 	})
 	r.progress.answered(ctx, err)
 	switch {
 	case err == nil:
-		if r.partial != nil {
+		if r.partial != nil && !quiet {
 			w = newEndable(w)
 		}
 		r.progress.opened(w, opts.TimeoutSeconds)

@@ -124,8 +124,9 @@ func (r *reflectorStore[T]) replay(ctx context.Context, p *replay) error {
 	}
 	r.selectShards(&opts, p.set)
 	began := time.Now()
-	w, err := openInTime(ctx, r.feed.options, func(ctx context.Context) (watch.Interface, error) {
-		return r.partial.watch(ctx, &r.specs, opts)
+	w, err := openInTime(ctx, r.feed.options, func(ctx context.Context) (w watch.Interface, err error) {
+		w, _, err = r.partial.watch(ctx, &r.specs, opts)
+		return w, err
 	})
 	if err != nil {
 		return err

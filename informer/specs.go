@@ -48,19 +48,21 @@ type specReader[T Object] struct {
 }
 
 // open opens a watch: one that does not decode known specs if that is safe, else
-// the client's own.
-func (s *specReader[T]) open(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
+// the client's own. quiet says that it ends without an error when it is stopped.
+func (s *specReader[T]) open(ctx context.Context, opts metav1.ListOptions) (w watch.Interface, quiet bool, err error) {
 	specs, client, why := s.connect()
 	s.mu.Lock()
 	s.specs, s.why = specs, why
 	s.mu.Unlock()
 	switch {
 	case why == "":
-		return client.Watch(ctx, opts)
+		w, err = client.Watch(ctx, opts)
+		return w, s.partial != nil, err
 	case s.partial != nil:
 		return s.partial.watch(ctx, s, opts)
 	}
-	return s.source.watch(ctx, opts)
+	w, err = s.source.watch(ctx, opts)
+	return w, false, err
 }
 
 // connect returns a client like the source's whose watches do not decode known

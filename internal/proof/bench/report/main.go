@@ -74,5 +74,6 @@ func eachFile(results, folder string, do func(file string, text []byte) error) e
 		do(filepath.Join(folder, "scale.svg"), r.bars()),
 		do(filepath.Join(folder, "costs.txt"), r.costs()),
 		do(filepath.Join(folder, "growth.txt"), r.grown()),
+		do(filepath.Join(folder, "replicas.txt"), r.replicas()),
 	)
 }

@@ -94,6 +94,31 @@ func TestMeasuringOneSuiteKeepsTheOthers(t *testing.T) {
 	g.Expect(os.ReadFile(file)).To(gomega.Equal(all))
 }
 
+// of is one kind and one side of the suite replicas.
+const of = `pkg: github.com/homeostat/homeostat/internal/proof/bench/replicas
+BenchmarkReplicas/kind=pods/impl=first 1 2 start-cpu-s 90 start-received-MiB
+BenchmarkReplicas/kind=pods/selects=server/impl=alone 1 1 start-cpu-s 400 resident-MiB 50000 objects 200 writes/s 5000 B/object
+BenchmarkReplicas/kind=pods/selects=server/impl=one-of-three-2 1 0.5 start-cpu-s 160 resident-MiB 16667 objects 200 writes/s 5000 B/object
+BenchmarkReplicas/kind=pods/selects=server/impl=heaviest 1 0.6 start-cpu-s 168 resident-MiB 17000 objects 200 writes/s 5000 B/object
+`
+
+func TestReplicasAreComparedWithOneThatIsAlone(t *testing.T) {
+	g := gomega.NewWithT(t)
+	r, err := read(strings.NewReader(printed+of), "results.txt")
+	g.Expect(err).NotTo(gomega.HaveOccurred())
+	g.Expect(string(r.replicas())).To(gomega.Equal("pods of 5,000 bytes, 200 writes a second; the server selects\n" +
+		"                           alone  one of three  of alone  heaviest  of alone\n" +
+		"  start: processor time      1 s         0.5 s      0.50     0.6 s      0.60\n" +
+		"         then: resident  400 MiB       160 MiB      0.40   168 MiB      0.42\n" +
+		"          then: objects   50,000        16,667      0.33    17,000      0.34\n" +
+		"\npods: the first replica of all, which chooses the ranges: 2 s of processor time, 90 MiB received\n"))
+	g.Expect(string(r.page())).To(gomega.ContainSubstring(
+		"| Replicas/kind=pods/selects=server | resident-MiB | – | 400 | 160 | 168 |\n"))
+	without, err := read(strings.NewReader(printed), "results.txt")
+	g.Expect(err).NotTo(gomega.HaveOccurred())
+	g.Expect(string(without.replicas())).To(gomega.Equal("\n"))
+}
+
 func TestThePicturesAreSVGs(t *testing.T) {
 	g := gomega.NewWithT(t)
 	r, err := read(strings.NewReader(printed+later), "results.txt")

@@ -56,6 +56,7 @@ func (r *results) writeLost(b *strings.Builder) {
 var explained = map[string]string{
 	"queue": "rows.md#queue", "patch": "rows.md#patch", "cache": "rows.md#cache", "loop": "rows.md#loop",
 	"size": "rows.md#size", "ingress": "rows.md#ingress", "scale": "../scaling.md#shards",
+	"replicas": "../scaling.md#shards-with-caches-of-their-own",
 }
 
 func (r *results) writeTable(b *strings.Builder, pkg string, rows []*row) {

@@ -1,5 +1,5 @@
-// Command replica is one replica of a controller of ConfigMaps that does nothing with them. For each line of its
-// standard input it prints, as JSON on a line, what it has used since its start; it stops at the end of the input.
+// Command replica is one replica of a controller of ConfigMaps or Pods that does nothing with them. For each line of
+// its standard input it prints, as JSON on a line, what it has used since its start; it stops at the end of the input.
 package main
 
 import (
@@ -19,7 +19,6 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
 
@@ -33,9 +32,10 @@ import (
 func main() {
 	kubeconfig := flag.String("kubeconfig", "", "of the cluster")
 	name := flag.String("name", "", "of the replica, which shares the work; empty: it is alone, without shards")
+	kind := flag.String("kind", "configmaps", "what it is a controller of: configmaps or pods")
 	profiles := flag.String("profiles", "", "`prefix` of the files for profiles of processor time and memory; empty: none")
 	flag.Parse()
-	if err := run(*kubeconfig, *name, *profiles); err != nil {
+	if err := run(*kubeconfig, *name, *kind, *profiles); err != nil {
 		fmt.Fprintln(os.Stderr, "replica:", err)
 		os.Exit(1)
 	}
@@ -43,11 +43,11 @@ func main() {
 
 // replica is the program, and what it counts.
 type replica struct {
-	objects              *informer.Informer[*corev1.ConfigMap]
+	objects              func() int
 	received, reconciles atomic.Int64
 }
 
-func run(kubeconfig, name, profiles string) error {
+func run(kubeconfig, name, kind, profiles string) error {
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
 		return err
@@ -65,15 +65,22 @@ func run(kubeconfig, name, profiles string) error {
 	options := &reconcile.Options{}
 	if name != "" {
 		shards, err := shard.NewRanges(leader.Lease{
-			Client: home.Client().CoordinationV1(), Namespace: "default", Name: "replicas", Identity: name,
+			Client: home.Client().CoordinationV1(), Namespace: "default", Name: "replicas-" + kind, Identity: name,
 		}, nil)
 		if err != nil {
 			return err
 		}
 		options.Shards = shards
 	}
-	r.objects = informer.For(home.Client().CoreV1().ConfigMaps(""), nil)
-	controller, err := reconcile.New("replicas", r.objects, reconcile.Func[*corev1.ConfigMap](r.reconcile), options)
+	var controller *reconcile.Controller
+	switch kind {
+	case "configmaps":
+		controller, err = controllerOf(r, informer.For(home.Client().CoreV1().ConfigMaps(""), nil), options)
+	case "pods":
+		controller, err = controllerOf(r, informer.For(home.Client().CoreV1().Pods(""), nil), options)
+	default:
+		err = fmt.Errorf("-kind is %q: must be configmaps or pods", kind)
+	}
 	if err != nil {
 		return err
 	}
@@ -86,9 +93,15 @@ func run(kubeconfig, name, profiles string) error {
 	return errors.Join(controller.Run(ctx), stopProfiling())
 }
 
-func (r *replica) reconcile(context.Context, reconcile.Request[*corev1.ConfigMap]) (reconcile.Result, error) {
-	r.reconciles.Add(1)
-	return reconcile.Result{}, nil
+func controllerOf[T informer.Object](
+	r *replica, in *informer.Informer[T], options *reconcile.Options,
+) (*reconcile.Controller, error) {
+	r.objects = func() int { return in.Snapshot().Len() }
+	return reconcile.New("replicas", in, reconcile.Func[T](
+		func(context.Context, reconcile.Request[T]) (reconcile.Result, error) {
+			r.reconciles.Add(1)
+			return reconcile.Result{}, nil
+		}), options)
 }
 
 // dial counts what is received.
@@ -119,7 +132,7 @@ func (r *replica) answer() {
 	out := json.NewEncoder(os.Stdout)
 	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
 		used := map[string]float64{
-			"objects": float64(r.objects.Snapshot().Len()), "reconciles": float64(r.reconciles.Load()),
+			"objects": float64(r.objects()), "reconciles": float64(r.reconciles.Load()),
 			"received": float64(r.received.Load()), "processor": processor().Seconds(),
 		}
 		if lines.Text() == "measure" {
