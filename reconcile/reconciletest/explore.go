@@ -66,7 +66,7 @@ func (x *explorer) search() *Report {
 	x.explore()
 	x.report.Rules = x.rules.Rules()
 	x.inVain()
-	x.unused()
+	x.report.Unused = unused(x)
 	x.report.Elapsed = time.Since(x.began)
 	return x.report
 }
@@ -84,13 +84,12 @@ func (x *explorer) inVain() {
 
 // unused finds what the case or the options declare and no run needs. Before all was tried, a run that is still to come
 // may need it.
-func (x *explorer) unused() {
+func unused(x *explorer) []string {
 	if x.report.Failure != "" || x.o.Shards > 1 || !x.all {
-		return
+		return nil
 	}
-	add := func(option, entry string) {
-		x.report.Unused = append(x.report.Unused, fmt.Sprintf("%s %q", option, entry))
-	}
+	var all []string
+	add := func(option, entry string) { all = append(all, fmt.Sprintf("%s %q", option, entry)) }
 	for _, entry := range x.ignore.Unused() {
 		add("Case.Ignore", entry)
 	}
@@ -111,6 +110,7 @@ func (x *explorer) unused() {
 			add("Options.Known", part)
 		}
 	}
+	return all
 }
 
 // newExplorer begins an exploration, whose budget runs from now.
