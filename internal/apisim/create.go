@@ -140,9 +140,9 @@ func (x *exchange) insert(obj object) (*stored, error) {
 	if !x.t.res.builtin.noGeneration && m["generation"] == nil && x.t.res.Resource != "csidrivers" {
 		m["generation"] = int64(1)
 	}
-	prepare(x.s, &x.t.res, obj)
-	if !x.loading {
-		complete(x.s, &x.t.res, obj)
+	prepare(&x.t.res, obj)
+	if err := allot(x, obj); err != nil {
+		return nil, err
 	}
 	obj, err := canonical(&x.t.res, obj)
 	if err != nil {
@@ -172,15 +172,13 @@ func (x *exchange) insert(obj object) (*stored, error) {
 }
 
 // prepare sets what no object of a kind is without, also one that is loaded.
-func prepare(s *store, r *Resource, obj object) {
+func prepare(r *Resource, obj object) {
 	if first := r.builtin.statusOnPayload; first != nil && obj["status"] == nil {
 		obj["status"] = clone(first)
 	}
 	switch r.groupResource() {
 	case schema.GroupResource{Resource: "namespaces"}:
 		prepareNamespace(obj, metaOf(obj))
-	case schema.GroupResource{Resource: "services"}:
-		s.allocated.allocate(asObject(obj["spec"]), nil)
 	case schema.GroupResource{Group: "batch", Resource: "jobs"}:
 		identifyJob(obj, metaOf(obj))
 	}
@@ -196,12 +194,18 @@ func prepareNamespace(obj, m object) {
 	obj["spec"] = object{"finalizers": []any{"kubernetes"}}
 }
 
-// complete adds what the server adds to what a caller creates: the finalizers of storage, and what is admitted of Pods.
-func complete(s *store, r *Resource, obj object) {
-	if !r.builtin.typed {
-		return
+// allot gives a Service its address and ports, and adds what the server adds to what a caller creates: the finalizers
+// of storage, and what is admitted of Pods.
+func allot(x *exchange, obj object) error {
+	r, m := &x.t.res, metaOf(obj)
+	switch {
+	case !r.builtin.typed:
+		return nil
+	case r.groupResource() == (schema.GroupResource{Resource: "services"}):
+		return serve(x, obj, nil)
+	case x.loading:
+		return nil
 	}
-	m := metaOf(obj)
 	switch r.Resource {
 	case "persistentvolumeclaims", "persistentvolumes":
 		f := protection(r)
@@ -209,8 +213,9 @@ func complete(s *store, r *Resource, obj object) {
 			m["finalizers"] = append(list, f)
 		}
 	case "pods":
-		admitPod(s.tables, asObject(obj["spec"]))
+		return admitPod(x, obj)
 	}
+	return nil
 }
 
 // protection is the finalizer that holds storage which is in use.

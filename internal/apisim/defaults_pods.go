@@ -2,12 +2,14 @@ package apisim
 
 import (
 	"cmp"
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -103,16 +105,23 @@ func (d *defaulters) volumes() {
 	})
 }
 
-// admitPod adds what the server's admission gives a new Pod: a priority, and a while on a node that is lost.
-func admitPod(tables map[schema.GroupVersionResource]*table, spec object) {
+// admitPod adds what the server's admission gives a new Pod: a priority, and a while on a node that is lost. It refuses
+// a Pod whose class is not there, and one that says otherwise than its class.
+func admitPod(x *exchange, obj object) error {
+	spec := asObject(obj["spec"])
 	if spec == nil {
-		return
+		return nil
 	}
-	if priority, policy, known := priorityOf(tables, text(spec, "priorityClassName")); known {
-		spec["priority"] = priority
-		if spec["preemptionPolicy"] == nil {
-			spec["preemptionPolicy"] = policy
-		}
+	class := text(spec, "priorityClassName")
+	priority, policy, known := priorityOf(x.s.tables, class)
+	differs := spec["priority"] != nil && number(spec, "priority") != priority ||
+		!empty(spec["preemptionPolicy"]) && text(spec, "preemptionPolicy") != policy
+	switch {
+	case known && !differs:
+		spec["priority"], spec["preemptionPolicy"] = priority, policy
+	case !x.s.opts.Incomplete:
+		return apierrors.NewForbidden(x.t.res.groupResource(), text(metaOf(obj), "name"), fmt.Errorf(
+			"no PriorityClass with name %q was found, or the Pod has a different priority or preemption policy", class))
 	}
 	list, _ := spec["tolerations"].([]any)
 	for _, taint := range []string{corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable} {
@@ -123,6 +132,7 @@ func admitPod(tables map[schema.GroupVersionResource]*table, spec object) {
 		}
 	}
 	spec["tolerations"] = list
+	return nil
 }
 
 func tolerates(toleration object, taint string) bool {
@@ -130,8 +140,7 @@ func tolerates(toleration object, taint string) bool {
 	return (key == taint || key == "") && (effect == "NoExecute" || effect == "")
 }
 
-// priorityOf returns the priority and the preemption policy of a class, if there is one: the real server refuses
-// others.
+// priorityOf returns the priority and the preemption policy of a class, if there is one.
 func priorityOf(
 	tables map[schema.GroupVersionResource]*table, class string,
 ) (priority int64, policy string, known bool) {

@@ -3,6 +3,8 @@ package apisim
 import (
 	"fmt"
 	"reflect"
+
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // onNodes reports whether a type of Service has ports on the nodes.
@@ -11,9 +13,41 @@ func onNodes(kind string) bool { return kind == "NodePort" || kind == "LoadBalan
 // allocator counts the addresses and ports that it has given to Services.
 type allocator struct{ addresses, ports int64 }
 
-// allocate gives the spec of a Service what the server chooses: an address, and ports on the nodes. It keeps those of
-// was, the spec before an update, which may be nil.
-func (a *allocator) allocate(spec, was object) {
+// taken is what Services have: addresses, and ports of the nodes. What one of another type keeps of its ports is not in
+// use.
+type taken struct {
+	addresses map[string]bool
+	ports     map[int64]bool
+}
+
+// usedBy returns what the Services of a table have, but for that of a key.
+func usedBy(services *table, but types.NamespacedName) taken {
+	all := taken{map[string]bool{}, map[int64]bool{}}
+	for key, have := range services.objects {
+		spec := asObject(have.obj["spec"])
+		if key == but || spec == nil {
+			continue
+		}
+		all.addresses[text(spec, "clusterIP")] = true
+		if !onNodes(text(spec, "type")) {
+			continue
+		}
+		all.ports[number(spec, "healthCheckNodePort")] = true
+		for _, p := range elements(spec, "ports") {
+			all.ports[number(asObject(p), "nodePort")] = true
+		}
+	}
+	return all
+}
+
+// localOnly reports whether a Service has a port of the nodes at which balancers ask for the health of its Pods.
+func localOnly(spec object) bool {
+	return text(spec, "type") == "LoadBalancer" && text(spec, "externalTrafficPolicy") == "Local"
+}
+
+// allocate gives the spec of a Service what the server chooses, and no other Service has: an address, and ports on the
+// nodes. It keeps those of was, the spec before an update, which may be nil.
+func (a *allocator) allocate(spec, was object, used taken) {
 	if spec == nil {
 		return
 	}
@@ -21,10 +55,14 @@ func (a *allocator) allocate(spec, was object) {
 	if kind == "ExternalName" {
 		forgetSame(spec, was, "clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy",
 			"externalTrafficPolicy")
+		a.nodePorts(spec, was, used)
 		return
 	}
 	if !onNodes(kind) && onNodes(text(was, "type")) {
 		forgetSame(spec, was, "externalTrafficPolicy")
+	}
+	if localOnly(was) && !localOnly(spec) {
+		forgetSame(spec, was, "healthCheckNodePort")
 	}
 	if kind != "LoadBalancer" {
 		forgetSame(spec, was, "allocateLoadBalancerNodePorts")
@@ -37,10 +75,17 @@ func (a *allocator) allocate(spec, was object) {
 		}
 	}
 	if empty(spec["clusterIP"]) {
-		a.addresses++
-		// Beyond what tests choose themselves.
-		spec["clusterIP"] = fmt.Sprintf("10.0.%d.%d", 128+a.addresses/250%128, a.addresses%250+1)
+		spec["clusterIP"] = a.address(used)
 	}
+	addressDefaults(spec)
+	a.nodePorts(spec, was, used)
+	if localOnly(spec) && number(spec, "healthCheckNodePort") == 0 {
+		spec["healthCheckNodePort"] = a.port(used)
+	}
+}
+
+// addressDefaults are what follows from the address of a Service.
+func addressDefaults(spec object) {
 	families, policy := []any{"IPv4"}, "SingleStack"
 	if spec["clusterIP"] == "None" && empty(spec["selector"]) {
 		families, policy = []any{"IPv4", "IPv6"}, "RequireDualStack"
@@ -52,18 +97,47 @@ func (a *allocator) allocate(spec, was object) {
 			spec[f] = v
 		}
 	}
-	a.nodePorts(spec, was, kind)
+}
+
+// address is one that no Service has, beyond those that tests choose themselves.
+func (a *allocator) address(used taken) string {
+	for {
+		a.addresses++
+		address := fmt.Sprintf("10.0.%d.%d", 128+a.addresses/250%128, a.addresses%250+1)
+		if !used.addresses[address] || a.addresses > mostAddresses {
+			return address
+		}
+	}
+}
+
+const mostAddresses = 128 * 250
+
+// port is one of the nodes that no Service has.
+func (a *allocator) port(used taken) int64 {
+	for range lastNodePort - firstNodePort + 1 {
+		a.ports++
+		port := firstNodePort + a.ports%(lastNodePort-firstNodePort+1)
+		if !used.ports[port] {
+			used.ports[port] = true
+			return port
+		}
+	}
+	return 0
+}
+
+// portsByName are the ports of the nodes that a Service has.
+func portsByName(spec object) object {
+	all := object{}
+	for _, p := range elements(spec, "ports") {
+		all[text(asObject(p), "name")] = asObject(p)["nodePort"]
+	}
+	return all
 }
 
 // nodePorts gives the ports of a Service of some types one on the nodes, and those that it had by their names.
-func (a *allocator) nodePorts(spec, was object, kind string) {
-	had := object{}
-	before, _ := was["ports"].([]any)
-	for _, p := range before {
-		had[text(asObject(p), "name")] = asObject(p)["nodePort"]
-	}
-	ports, _ := spec["ports"].([]any)
-	for _, v := range ports {
+func (a *allocator) nodePorts(spec, was object, used taken) {
+	kind, had := text(spec, "type"), portsByName(was)
+	for _, v := range elements(spec, "ports") {
 		p := asObject(v)
 		known := had[text(p, "name")]
 		switch {
@@ -74,8 +148,7 @@ func (a *allocator) nodePorts(spec, was object, kind string) {
 		case known != nil:
 			p["nodePort"] = known
 		default:
-			a.ports++
-			p["nodePort"] = 30000 + a.ports%2768
+			p["nodePort"] = a.port(used)
 		}
 	}
 }

@@ -136,7 +136,9 @@ func (x *exchange) merge(have *stored, obj object) (object, error) {
 	was := have.meta()
 	keepMeta(metaOf(obj), was)
 	if x.t.res.groupResource() == (schema.GroupResource{Resource: "services"}) {
-		x.s.allocated.allocate(asObject(obj["spec"]), asObject(old["spec"]))
+		if err := serve(x, obj, old); err != nil {
+			return nil, err
+		}
 	}
 	obj, err := canonical(&x.t.res, obj)
 	if err != nil {
