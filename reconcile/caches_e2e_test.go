@@ -43,21 +43,7 @@ type realFleet struct {
 
 	t      *testing.T
 	config *rest.Config
-
-	mu         sync.Mutex // guards what follows
-	busy       map[reconcile.Key]string
-	seen       map[reconcile.Key]lastSeen
-	written    map[reconcile.Key]map[int]time.Time // when a value was written that has not been seen
-	writes     int
-	reconciles int
-	worst      time.Duration // from a write to its reconcile
-	faults     []string
-}
-
-// lastSeen is the last reconcile of a key.
-type lastSeen struct {
-	by    string
-	value int
+	ledger *ledger
 }
 
 // realReplica is one of them. When it is killed, no request of it is sent any more.
@@ -106,40 +92,20 @@ func (x *realFleet) join(name string) *realReplica {
 }
 
 func (x *realFleet) reconcile(name string, r reconcile.Request[*corev1.ConfigMap]) {
-	x.mu.Lock()
-	if other := x.busy[r.Key]; other != "" {
-		x.faults = append(x.faults, fmt.Sprintf("%v is reconciled by %s and %s at once", r.Key, other, name))
-	}
-	x.busy[r.Key] = name
-	x.reconciles++
-	x.mu.Unlock()
+	x.ledger.begin(r.Key, name)
+	defer x.ledger.end(r.Key)
 	<-time.After(takes(r.Key))
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	delete(x.busy, r.Key)
-	object, ok := r.Object()
-	if !ok {
-		return
-	}
-	n, _ := strconv.Atoi(object.Data["n"])
-	now := lastSeen{name, n}
-	if x.seen[r.Key] == now {
-		x.faults = append(x.faults, fmt.Sprintf("%v is reconciled twice by %s with the value %d", r.Key, name, n))
-	}
-	x.seen[r.Key] = now
-	for value, at := range x.written[r.Key] {
-		if value <= n {
-			x.worst = max(x.worst, time.Since(at))
-			delete(x.written[r.Key], value)
-		}
+	if object, ok := r.Object(); ok {
+		n, _ := strconv.Atoi(object.Data["n"])
+		x.ledger.saw(r.Key, name, n)
 	}
 }
 
 // takes returns how long a reconcile takes.
 func takes(key reconcile.Key) time.Duration {
 	for n := range e2eSlow {
-		if key == keyOf(n * e2eNamespaces / e2eSlow) {
-			return time.Second
+		if key == keyOf(n*e2eNamespaces/e2eSlow) {
+			return 4 * time.Second
 		}
 	}
 	return time.Millisecond
@@ -158,10 +124,7 @@ func (x *realFleet) churn(ctx context.Context, client kubernetes.Interface) {
 			defer tick.Stop()
 			for n := 1; ctx.Err() == nil; n++ {
 				key := keyOf((e2eWriters*n + writer) % e2eNamespaces)
-				x.mu.Lock()
-				x.written[key][n] = time.Now()
-				x.writes++
-				x.mu.Unlock()
+				x.ledger.writing(key, n)
 				_, err := client.CoreV1().ConfigMaps(key.Namespace).Update(context.WithoutCancel(ctx), e2eObject(key, n), metav1.UpdateOptions{})
 				x.Expect(err).NotTo(HaveOccurred())
 				<-tick.C
@@ -200,14 +163,10 @@ func inRealFleet(t *testing.T, side string) {
 	})
 	g.Expect(err).NotTo(HaveOccurred())
 	t.Cleanup(func() { NewWithT(t).Expect(c.Stop()).To(Succeed()) })
-	x := &realFleet{
-		WithT: g, t: t, config: c.Config(), busy: map[reconcile.Key]string{}, seen: map[reconcile.Key]lastSeen{},
-		written: map[reconcile.Key]map[int]time.Time{},
-	}
+	x := &realFleet{WithT: g, t: t, config: c.Config(), ledger: newLedger()}
 	client := kubernetes.NewForConfigOrDie(c.Config())
 	for n := range e2eNamespaces {
 		key := keyOf(n)
-		x.written[key] = map[int]time.Time{}
 		_, err := client.CoreV1().Namespaces().Create(t.Context(),
 			&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: key.Namespace}}, metav1.CreateOptions{})
 		g.Expect(err).NotTo(HaveOccurred())
@@ -233,9 +192,7 @@ func inRealFleet(t *testing.T, side string) {
 		replicas[name] = x.join(name)
 	}
 	settled()
-	x.mu.Lock()
-	x.faults = nil // at the start the slots move to and fro
-	x.mu.Unlock()
+	x.ledger.restart() // at the start the slots move to and fro
 	churning, end := context.WithCancel(t.Context())
 	began, churned := time.Now(), make(chan struct{})
 	go func() { defer close(churned); x.churn(churning, client) }()
@@ -250,16 +207,8 @@ func inRealFleet(t *testing.T, side string) {
 	<-time.After(e2eChurn)
 	end()
 	<-churned
-	rate := float64(x.writes) / time.Since(began).Seconds()
-	g.Eventually(func() int {
-		x.mu.Lock()
-		defer x.mu.Unlock()
-		left := 0
-		for _, of := range x.written {
-			left += len(of)
-		}
-		return left
-	}).WithTimeout(time.Minute).Should(BeZero(), "every change has been reconciled")
+	lasted := time.Since(began)
+	g.Eventually(x.ledger.unseen).WithTimeout(time.Minute).Should(BeZero(), "every change has been reconciled")
 	for name, r := range replicas {
 		s := r.in.Status()
 		g.Expect(s.ShardFilter).To(Equal(side))
@@ -268,10 +217,13 @@ func inRealFleet(t *testing.T, side string) {
 		g.Expect(<-r.done).To(Succeed())
 	}
 	<-dead.done
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	g.Expect(x.faults).To(BeEmpty(), "once for each change, and never by two at once")
-	g.Expect(x.worst).To(BeNumerically("<", unowned))
-	t.Logf("%d writes, %.0f a second, %d reconciles; longest from a write to its reconcile: %v", x.writes, rate, x.reconciles, x.worst)
-	g.Expect(x.reconciles).To(BeNumerically("<=", x.writes+5*e2eNamespaces), "once for a change, and for each new owner")
+	l := x.ledger
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	t.Logf("%d writes, %.0f a second, %d reconciles; longest from a write to its reconcile: %v",
+		l.writes, float64(l.writes)/lasted.Seconds(), l.reconciles, l.worst)
+	g.Expect(l.faults).To(BeEmpty())
+	g.Expect(l.twice).To(BeEmpty(), "once for each change")
+	g.Expect(l.worst).To(BeNumerically("<", unowned))
+	g.Expect(l.reconciles).To(BeNumerically("<=", l.writes+5*e2eNamespaces), "once for a change, and for each new owner")
 }

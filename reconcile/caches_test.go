@@ -3,6 +3,7 @@ package reconcile_test
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -33,11 +34,12 @@ type fleet struct {
 	sim   *apisim.Server
 	admin *kubernetes.Clientset
 
-	mu      sync.Mutex // guards what follows
-	busy    map[reconcile.Key]string
+	ledger *ledger
+
+	mu      sync.Mutex               // guards what follows
 	seen    map[reconcile.Key]string // the value that was reconciled last
 	secrets map[reconcile.Key]bool   // whose Secret was cached then
-	takes   time.Duration            // a reconcile
+	takes   func(reconcile.Key) time.Duration
 	options func(*member) *reconcile.Options
 
 	reconciledBy map[reconcile.Key][]string
@@ -59,14 +61,14 @@ func inFleet(t *testing.T, o *apisim.Options, f func(*fleet)) {
 		g.Expect(err).NotTo(HaveOccurred())
 		x := &fleet{
 			WithT: g, t: t, sim: sim, admin: kubernetes.NewForConfigOrDie(sim.Admin()),
-			busy: map[reconcile.Key]string{}, seen: map[reconcile.Key]string{}, secrets: map[reconcile.Key]bool{},
-			members: map[string]*member{}, takes: 20 * time.Millisecond, options: mapped, reconciledBy: map[reconcile.Key][]string{},
+			ledger: newLedger(), seen: map[reconcile.Key]string{}, secrets: map[reconcile.Key]bool{},
+			members: map[string]*member{}, takes: quick, options: mapped, reconciledBy: map[reconcile.Key][]string{},
 		}
 		f(x)
 		for _, m := range x.members {
 			m.stop()
 		}
-		x.Expect(x.faults).To(BeEmpty())
+		x.Expect(x.ledger.faults).To(BeEmpty())
 	})
 }
 
@@ -88,8 +90,9 @@ func (x *fleet) joinWith(name string, secrets *rest.Config) *reconcile.Controlle
 	o := x.options(m)
 	o.Shards = shards
 	c, err := reconcile.New("fleet", m.configMaps, reconcile.Func[*configMap](
-		func(ctx context.Context, r request) (reconcile.Result, error) {
-			return nothing, x.reconcile(ctx, name, m, r)
+		func(_ context.Context, r request) (reconcile.Result, error) {
+			x.reconcile(name, m, r)
+			return nothing, nil
 		}), o)
 	x.Expect(err).NotTo(HaveOccurred())
 	ctx, cancel := context.WithCancel(x.t.Context())
@@ -102,6 +105,8 @@ func (x *fleet) joinWith(name string, secrets *rest.Config) *reconcile.Controlle
 	x.members[name] = m
 	return c
 }
+
+func quick(reconcile.Key) time.Duration { return 20 * time.Millisecond }
 
 // mapped are options by which a ConfigMap is reconciled for the Secret of its name.
 func mapped(m *member) *reconcile.Options {
@@ -125,34 +130,25 @@ func (x *fleet) kill(name string) {
 	delete(x.members, name)
 }
 
-func (x *fleet) reconcile(ctx context.Context, name string, m *member, r request) error {
+func (x *fleet) reconcile(name string, m *member, r request) {
+	x.ledger.begin(r.Key, name)
+	defer x.ledger.end(r.Key)
 	x.mu.Lock()
-	if other := x.busy[r.Key]; other != "" {
-		x.faults = append(x.faults, fmt.Sprintf("%v is reconciled by %s and %s at once", r.Key, other, name))
-	}
-	x.busy[r.Key] = name
 	takes := x.takes
 	x.mu.Unlock()
-	defer func() {
-		x.mu.Lock()
-		defer x.mu.Unlock()
-		delete(x.busy, r.Key)
-	}()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(takes):
-	}
+	<-time.After(takes(r.Key)) // whatever its context says
 	object, ok := r.Object()
 	_, secret := m.secrets.Get(r.Key)
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.seen[r.Key] = "deleted"; ok {
 		x.seen[r.Key] = object.Data["n"]
+		if n, err := strconv.Atoi(object.Data["n"]); err == nil {
+			x.ledger.saw(r.Key, name, n)
+		}
 	}
 	x.secrets[r.Key] = secret
 	x.reconciledBy[r.Key] = append(x.reconciledBy[r.Key], name)
-	return nil
 }
 
 // namespace returns one of many whose hashes lie close together.
@@ -175,7 +171,10 @@ func (x *fleet) create(namespaces int) {
 
 // set gives a ConfigMap a value.
 func (x *fleet) set(of int, value string) {
-	_, err := x.admin.CoreV1().ConfigMaps(namespace(of)).Update(x.t.Context(), &configMap{
+	n, err := strconv.Atoi(value)
+	x.Expect(err).NotTo(HaveOccurred())
+	x.ledger.writing(reconcile.Key{Namespace: namespace(of), Name: "a"}, n)
+	_, err = x.admin.CoreV1().ConfigMaps(namespace(of)).Update(x.t.Context(), &configMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace(of), Name: "a"}, Data: map[string]string{"n": value},
 	}, metav1.UpdateOptions{})
 	x.Expect(err).NotTo(HaveOccurred())
@@ -243,6 +242,15 @@ func eachCachesItsShards(x *fleet) {
 	for _, count := range x.cached(all) {
 		x.Expect(count).To(BeNumerically("<=", 13), "a fifth more than a third")
 	}
+	x.mu.Lock()
+	x.takes = func(key reconcile.Key) time.Duration { // so that slots that move have some in flight
+		if n, _ := strconv.Atoi(strings.TrimPrefix(key.Namespace, "team-")); n%6 == 0 && key.Name == "a" {
+			return 4 * time.Second
+		}
+		return quick(key)
+	}
+	x.mu.Unlock()
+	x.ledger.restart()
 	value := 0
 	change := func(d time.Duration) {
 		for end := time.Now().Add(d); time.Now().Before(end); pass(100 * time.Millisecond) {
@@ -259,10 +267,13 @@ func eachCachesItsShards(x *fleet) {
 	}
 	x.kill("b")
 	change(time.Minute)
-	pass(time.Second)
+	pass(10 * time.Second)
 	for _, count := range x.cached(all) {
 		x.Expect(count).To(BeNumerically("<=", 14))
 	}
+	x.Expect(x.ledger.unseen()).To(BeZero())
+	x.Expect(len(x.ledger.twice)).To(BeNumerically("<=", all/4), "a Secret that comes with its shard leads to its key, too")
+	x.Expect(x.ledger.worst).To(BeNumerically("<=", 30*time.Second), "no key has had no owner for longer")
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for of := range all {
@@ -340,7 +351,7 @@ func TestWhatWasDeletedBeforeTheNextOwnerStartedIsReconciledByIt(t *testing.T) {
 			x.Expect(err).NotTo(HaveOccurred())
 			pass(time.Minute)
 			x.mu.Lock()
-			x.takes = 10 * time.Second
+			x.takes = func(reconcile.Key) time.Duration { return 10 * time.Second }
 			x.mu.Unlock()
 			for of := range 4 { // as many as there are workers
 				x.set(of, "1")

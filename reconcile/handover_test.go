@@ -129,6 +129,7 @@ func TestADeletionThatWaitsForItsReconcileMovesWithItsSlot(t *testing.T) {
 		}
 		w.Expect(w.reconciled()).To(BeEmpty(), "the worker is busy with a3, which was there when it began")
 		left := p.leave('a', errMoves)
+		pass(time.Second)
 		close(busy)
 		w.Expect(left()).To(Succeed())
 		w.Expect(p.Left('a')).To(ConsistOf(key("a1"), key("a3"), key("a4")))

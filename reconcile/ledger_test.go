@@ -1,0 +1,98 @@
+package reconcile_test
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/homeostat/homeostat/reconcile"
+)
+
+// ledger has what several replicas of one controller reconcile, and what may never be seen of that. The value of an
+// object grows with each write.
+type ledger struct {
+	mu         sync.Mutex // guards what follows
+	busy       map[reconcile.Key]string
+	last       map[reconcile.Key]lastSeen
+	written    map[reconcile.Key]map[int]time.Time // when a value was written that has not been seen
+	writes     int
+	reconciles int
+	worst      time.Duration // from a write to its reconcile
+	faults     []string
+	twice      []string // what a replica has reconciled twice in succession, with the same value
+}
+
+// lastSeen is the last reconcile of a key.
+type lastSeen struct {
+	by    string
+	value int
+}
+
+func newLedger() *ledger {
+	l := &ledger{busy: map[reconcile.Key]string{}, written: map[reconcile.Key]map[int]time.Time{}}
+	l.restart()
+	return l
+}
+
+// restart forgets the faults, and who has reconciled what.
+func (l *ledger) restart() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.last, l.faults, l.twice, l.worst = map[reconcile.Key]lastSeen{}, nil, nil, 0
+}
+
+// begin notes that a replica begins to reconcile a key.
+func (l *ledger) begin(key reconcile.Key, by string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if other := l.busy[key]; other != "" {
+		l.faults = append(l.faults, fmt.Sprintf("%v is reconciled by %s and %s at once", key, other, by))
+	}
+	l.busy[key] = by
+	l.reconciles++
+}
+
+// end notes that it has ended.
+func (l *ledger) end(key reconcile.Key) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.busy, key)
+}
+
+// saw notes the value that a reconcile has seen.
+func (l *ledger) saw(key reconcile.Key, by string, value int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := lastSeen{by, value}
+	if l.last[key] == now {
+		l.twice = append(l.twice, fmt.Sprintf("%v by %s with the value %d", key, by, value))
+	}
+	l.last[key] = now
+	for earlier, at := range l.written[key] {
+		if earlier <= value {
+			l.worst = max(l.worst, time.Since(at))
+			delete(l.written[key], earlier)
+		}
+	}
+}
+
+// writing notes that a value is about to be written.
+func (l *ledger) writing(key reconcile.Key, value int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.written[key] == nil {
+		l.written[key] = map[int]time.Time{}
+	}
+	l.written[key][value] = time.Now()
+	l.writes++
+}
+
+// unseen returns how many values have not been seen.
+func (l *ledger) unseen() (n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, of := range l.written {
+		n += len(of)
+	}
+	return n
+}
