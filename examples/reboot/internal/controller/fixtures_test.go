@@ -3,6 +3,7 @@ package controller_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -40,12 +41,30 @@ type stage struct {
 	controller *controller.Controller
 }
 
-// A window is a client for groups whose watches show nothing while it is shut, and
-// that counts the live reads.
+// A window is a client for groups whose watches show nothing while it is shut, that
+// refuses writes, and that counts the live reads.
 type window struct {
 	*api.Client
-	shut  atomic.Bool
-	reads atomic.Int32
+	shut, refuses atomic.Bool
+	reads         atomic.Int32
+}
+
+var errRefused = errors.New("not now")
+
+func (w *window) Create(ctx context.Context, g *api.RebootGroup, o metav1.CreateOptions) (*api.RebootGroup, error) {
+	if w.refuses.Load() {
+		return nil, errRefused
+	}
+	return w.Client.Create(ctx, g, o)
+}
+
+func (w *window) Patch(
+	ctx context.Context, name string, as types.PatchType, data []byte, o metav1.PatchOptions, subresources ...string,
+) (*api.RebootGroup, error) {
+	if w.refuses.Load() {
+		return nil, errRefused
+	}
+	return w.Client.Patch(ctx, name, as, data, o, subresources...)
 }
 
 func (w *window) Get(ctx context.Context, name string, o metav1.GetOptions) (*api.RebootGroup, error) {

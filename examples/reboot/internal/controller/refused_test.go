@@ -1,0 +1,92 @@
+package controller_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/homeostat/homeostat/examples/reboot/api"
+	"github.com/homeostat/homeostat/examples/reboot/internal/controller"
+)
+
+// No event follows a write that was refused: only the error makes it try again.
+func TestWhatIsRefusedIsWrittenLater(t *testing.T) {
+	play(t, func(s *stage) {
+		s.pass(time.Minute)
+		s.groups.refuses.Store(true)
+		s.asking("n1")
+		s.pass(time.Minute)
+		_, err := s.groups.Get(s.ctx, api.DefaultName, metav1.GetOptions{})
+		s.Expect(err).To(gomega.MatchError(gomega.ContainSubstring("not found")))
+		s.groups.refuses.Store(false)
+		s.pass(10 * time.Minute)
+		s.Expect(s.holders(api.DefaultName)).To(gomega.Equal([]string{"n1"}), "the built-in group is made")
+
+		s.groups.refuses.Store(true)
+		s.Expect(s.core.CoreV1().Nodes().Delete(s.ctx, "n1", metav1.DeleteOptions{})).To(gomega.Succeed())
+		s.asking("n2")
+		s.pass(time.Minute)
+		s.Expect(s.holders(api.DefaultName)).To(gomega.Equal([]string{"n1"}))
+		s.groups.refuses.Store(false)
+		s.pass(10 * time.Minute)
+		s.Expect(s.holders(api.DefaultName)).To(gomega.Equal([]string{"n2"}), "slots are released, and given out")
+	})
+}
+
+func TestASlotOfAGroupThatIsGoneIsNoFault(t *testing.T) {
+	play(t, func(s *stage) {
+		s.group("g", intstr.FromInt32(1), nil)
+		s.asking("n1")
+		s.pass(time.Minute)
+		s.groups.shut.Store(true)
+		const bare = `{"metadata":{"finalizers":null}}`
+		_, err := s.groups.Patch(s.ctx, "g", types.MergePatchType, []byte(bare), metav1.PatchOptions{})
+		s.Expect(err).NotTo(gomega.HaveOccurred())
+		s.Expect(s.groups.Delete(s.ctx, "g", metav1.DeleteOptions{})).To(gomega.Succeed())
+		s.Expect(s.core.CoreV1().Nodes().Delete(s.ctx, "n1", metav1.DeleteOptions{})).To(gomega.Succeed())
+		s.pass(time.Minute)
+		stats := s.controller.Control().Stats()
+		s.Expect(stats.Panics).To(gomega.BeZero())
+	})
+}
+
+func TestAStatusTellsOfWhichSpecItIs(t *testing.T) {
+	play(t, func(s *stage) {
+		s.group("g", intstr.FromInt32(1), nil)
+		s.pass(time.Minute)
+		s.Expect(s.status("g").ObservedGeneration).To(gomega.BeEquivalentTo(1))
+		_, err := s.groups.Patch(s.ctx, "g", types.MergePatchType, []byte(`{"spec":{"paused":true}}`), metav1.PatchOptions{})
+		s.Expect(err).NotTo(gomega.HaveOccurred())
+		s.pass(time.Minute)
+		s.Expect(s.status("g").ObservedGeneration).To(gomega.BeEquivalentTo(2))
+	})
+}
+
+func TestMetricsOfAGroupInWhichNothingHappensAreZero(t *testing.T) {
+	play(t, func(s *stage) {
+		s.group("g", intstr.FromInt32(1), nil)
+		s.node("n1", nil)
+		s.pass(time.Minute)
+		s.Expect(s.measured()).To(gomega.And(
+			gomega.HaveKeyWithValue("reboot_group_nodes", 1.0), gomega.HaveKeyWithValue("reboot_group_slots", 0.0),
+			gomega.HaveKeyWithValue("reboot_group_requests", 0.0), gomega.HaveKeyWithValue("reboot_group_blocked_drains", 0.0),
+			gomega.HaveKeyWithValue("reboot_group_oldest_request_seconds", 0.0),
+			gomega.HaveKeyWithValue("reboot_group_oldest_slot_seconds", 0.0),
+		))
+	})
+}
+
+func TestOptionsOfTheSDKAreCheckedToo(t *testing.T) {
+	play(t, func(s *stage) {
+		s.pass(time.Second) // a stop before the first list is an error
+		_, err := controller.New(s.core.CoreV1().Nodes(), s.groups, &controller.Options{Workers: -1})
+		s.Expect(err).To(gomega.MatchError(gomega.And(gomega.HavePrefix("making the reboot controller: "),
+			gomega.ContainSubstring("Options.Workers is -1"))))
+		_, err = controller.New(s.core.CoreV1().Nodes(), s.groups, &controller.Options{GatePeriod: -1})
+		s.Expect(err).To(gomega.MatchError(gomega.ContainSubstring("Options.GatePeriod is -1ns")))
+	})
+}
