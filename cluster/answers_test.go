@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -185,6 +187,45 @@ func TestClientsAreNotThrottledUnlessAsked(t *testing.T) {
 		g.Expect(c.Config().QPS).To(Equal(want))
 		g.Expect(config.QPS).To(Equal(given), "it is not modified")
 		g.Expect(config.WrapTransport).To(BeNil(), "it is not modified")
+	}
+}
+
+func TestListsOfANearServerAreNotCompressed(t *testing.T) {
+	for host, near := range map[string]bool{
+		"https://127.0.0.1:6443": true, "https://[::1]:6443": true, "https://10.96.0.1": true, "192.168.0.7:6443": true,
+		"https://[fd00::1]": true, "https://localhost:6443": true, "https://kubernetes.default.svc": true,
+		"https://kubernetes.default.svc.cluster.local.": true, "https://203.0.113.7": false, "https://api.example.com": false,
+	} {
+		g := NewWithT(t)
+		for _, given := range []bool{false, true} {
+			config := &rest.Config{Host: host, DisableCompression: given}
+			c, err := cluster.New(config, nil)
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(c.Config().DisableCompression).To(Equal(near || given), host)
+			g.Expect(config.DisableCompression).To(Equal(given), "it is not modified")
+		}
+	}
+	for _, near := range []bool{true, false} { // what the transport makes of it
+		g := NewWithT(t)
+		asked := make(chan string, 1)
+		server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			asked <- r.Header.Get("Accept-Encoding")
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = w.Write([]byte(`{"kind":"ConfigMapList","apiVersion":"v1"}`))
+		}))
+		config := &rest.Config{Host: server.URL, TLSClientConfig: rest.TLSClientConfig{Insecure: true}}
+		if !near {
+			config.Host = "https://api.example.com"
+			config.Dial = func(ctx context.Context, network, _ string) (net.Conn, error) {
+				return (&net.Dialer{}).DialContext(ctx, network, server.Listener.Addr().String())
+			}
+		}
+		c, err := cluster.New(config, nil)
+		g.Expect(err).NotTo(HaveOccurred())
+		_, err = c.Client().CoreV1().ConfigMaps("").List(t.Context(), metav1.ListOptions{})
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(<-asked).To(Equal(map[bool]string{true: "", false: "gzip"}[near]))
+		server.Close()
 	}
 }
 

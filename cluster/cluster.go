@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"slices"
+	"strings"
 	"sync"
 
 	"k8s.io/client-go/dynamic"
@@ -41,7 +43,9 @@ type checker interface {
 // New returns the cluster that config reaches. It sends nothing.
 //
 // The config's QPS is kept if it is set, otherwise clients do not limit their
-// rate. The config itself is not modified.
+// rate. A server with a loopback or private address, or a name within the cluster, is
+// asked for lists that are not compressed: that costs bytes, and saves processor time of
+// both. The config itself is not modified.
 //
 // Errors: a config from which no client can be built: one that names no server, that
 // contradicts itself, or whose certificates cannot be read.
@@ -74,10 +78,23 @@ func New(config *rest.Config, o *Options) (*Cluster, error) {
 		}
 		c.config.Burst = cmp.Or(config.Burst, rest.DefaultBurst)
 	}
+	c.config.DisableCompression = config.DisableCompression || isNear(server.Hostname())
 	c.config.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		return &observer{next: next, prefix: server.Path}
 	})
 	return c, nil
+}
+
+// isNear reports whether a server is on this machine or in this network, by its name or address.
+func isNear(host string) bool {
+	if ip, err := netip.ParseAddr(host); err == nil {
+		return ip.IsLoopback() || ip.IsPrivate() || ip.IsLinkLocalUnicast()
+	}
+	switch host = strings.TrimSuffix(host, "."); host {
+	case "localhost", "kubernetes", "kubernetes.default":
+		return true
+	}
+	return strings.HasSuffix(host, ".svc") || strings.HasSuffix(host, ".svc.cluster.local")
 }
 
 // Config returns a new rest.Config of the cluster. Generated clientsets are made
