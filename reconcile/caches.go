@@ -12,10 +12,13 @@ import (
 	"github.com/homeostat/homeostat/internal/slots"
 )
 
-// gather is how long a list for a slot waits for more slots: they come in groups, each
-// list is that of a whole kind where the server does not select shards, and the watch is
-// opened anew for each.
-const gather = 300 * time.Millisecond
+const (
+	// gather is how long a list for a slot waits for more slots, and again if some have come: they come in groups, each
+	// list is that of a whole kind where the server does not select shards, and the watch is opened anew for each.
+	gather = 300 * time.Millisecond
+	// gatherings is how often it waits at most.
+	gatherings = 5
+)
 
 // shardCaches makes the controller's informers keep the objects of this replica's slots
 // only.
@@ -69,12 +72,8 @@ func (s *shardCaches) join(slot int) (leave func()) {
 // as new as the server was at the call. Then it looks, in the background, for those that
 // were deleted before.
 func (s *shardCaches) fill(ctx context.Context) error {
-	gathering := time.NewTimer(gather)
-	defer gathering.Stop()
-	select {
-	case <-ctx.Done():
+	if !s.gathered(ctx) {
 		return nil
-	case <-gathering.C:
 	}
 	s.mu.Lock()
 	joined := s.waiting
@@ -107,6 +106,31 @@ func (s *shardCaches) fill(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// gathered returns when no more slots have joined for a while, and reports false if ctx has ended before.
+func (s *shardCaches) gathered(ctx context.Context) bool {
+	joined := func() int {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return len(s.waiting)
+	}
+	more := time.NewTicker(gather)
+	defer more.Stop()
+	before := joined()
+	for range gatherings {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-more.C:
+		}
+		now := joined()
+		if now <= before {
+			return true
+		}
+		before = now
+	}
+	return true
 }
 
 // watch logs, and lets overdue return, that a fill has not ended in time, until filled is

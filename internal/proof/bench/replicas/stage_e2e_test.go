@@ -18,7 +18,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 
 	"github.com/homeostat/homeostat/internal/proof/bench/cache/load"
 	"github.com/homeostat/homeostat/internal/proof/e2e"
@@ -72,9 +71,9 @@ func writeConfigMap(ctx context.Context, client kubernetes.Interface, n int) err
 	return err
 }
 
-// pod returns one as a kubelet leaves it, but for what the server fills in.
+// pod returns one as kubectl create deployment and a kubelet leave it, but for what the server fills in.
 func pod(n int) *corev1.Pod {
-	p := load.Pod(n)
+	p := load.Plain(n)
 	p.Namespace, p.UID, p.ResourceVersion, p.Generation, p.ManagedFields = namespaceOf(n), "", "", 0, nil
 	return p
 }
@@ -152,7 +151,7 @@ func (s *stage) start(shards bool) {
 	})
 	s.Expect(err).NotTo(HaveOccurred())
 	config := s.cluster.Config()
-	config.QPS, config.WarningHandler = -1, rest.NoWarnings{} // a port of the Pods has a name twice
+	config.QPS = -1
 	config.ContentType = runtime.ContentTypeProtobuf
 	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
 	s.client = kubernetes.NewForConfigOrDie(config)
