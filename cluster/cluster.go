@@ -15,6 +15,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
+
+	"github.com/homeostat/homeostat/internal/option"
 )
 
 // Options of a [Cluster]. Nil and zero fields mean the defaults.
@@ -54,7 +56,7 @@ func New(config *rest.Config, o *Options) (*Cluster, error) {
 		return nil, errors.New("making a cluster: the rest.Config is nil")
 	}
 	if config.Host == "" { // which client-go takes for localhost
-		return nil, errors.New("making a cluster: field Host of the rest.Config is empty: name the server")
+		return nil, fmt.Errorf("making a cluster: %w", option.Wrong("rest.Config.Host", "", "must name the server"))
 	}
 	server, _, err := rest.DefaultServerUrlFor(config)
 	if err != nil {
@@ -73,8 +75,8 @@ func New(config *rest.Config, o *Options) (*Cluster, error) {
 	}
 	if c.config.QPS > 0 && config.RateLimiter == nil {
 		if config.Burst < 0 {
-			return nil, fmt.Errorf("making a cluster of host %q: field Burst is %d: must not be negative",
-				config.Host, config.Burst)
+			return nil, fmt.Errorf("making a cluster of host %q: %w", config.Host,
+				option.Wrong("rest.Config.Burst", config.Burst, option.Negative))
 		}
 		c.config.Burst = cmp.Or(config.Burst, rest.DefaultBurst)
 	}

@@ -17,7 +17,7 @@ func TestAConfigThatReachesNoServerIsRefused(t *testing.T) {
 		says   string
 	}{
 		"none":               {nil, "is nil"},
-		"no server":          {&rest.Config{}, "field Host"},
+		"no server":          {&rest.Config{}, "rest.Config.Host"},
 		"a broken server":    {&rest.Config{Host: "http://[::1"}, `http://[::1`},
 		"two authenticators": {&rest.Config{Host: "h", Username: "u", BearerToken: "t"}, "username/password or bearer token"},
 		"a certificate that is not looked at": {&rest.Config{

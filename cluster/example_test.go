@@ -35,7 +35,7 @@ func ExampleNew() {
 	fmt.Println(err)
 	// Output:
 	// website-operator -1
-	// making a cluster: field Host of the rest.Config is empty: name the server
+	// making a cluster: rest.Config.Host is "": must name the server
 }
 
 // Website is a custom resource; controller-gen writes its DeepCopy functions.

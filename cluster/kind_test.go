@@ -217,5 +217,5 @@ func TestClientsOfAThrottledConfigCannotFail(t *testing.T) {
 	g.Expect(c.Dynamic()).NotTo(BeNil())
 	g.Expect(c.Metadata()).NotTo(BeNil())
 	_, err = cluster.New(&rest.Config{Host: "http://127.0.0.1:1", QPS: 5, Burst: -1}, nil)
-	g.Expect(err).To(MatchError(ContainSubstring("field Burst is -1: must not be negative")))
+	g.Expect(err).To(MatchError(ContainSubstring("rest.Config.Burst is -1: must not be negative")))
 }

@@ -23,17 +23,17 @@ func TestWrongOptionsAreNamedWithFieldAndValue(t *testing.T) {
 	g := NewWithT(t)
 	in := informer.For(fake.NewClientset().CoreV1().Nodes(), &informer.Options{
 		LabelSelector: "a in", FieldSelector: "a", Namespaces: []string{"UPPER"}, PageSize: -1, MutationCheck: "maybe",
-		SyncWarning: -1, StreamIdle: -1, WatchIdle: -1, BackoffBase: -1, BackoffCap: -1,
+		SyncWarning: -1, StreamIdle: -1, WatchIdle: -1, BackoffBase: -1, BackoffCap: -2,
 	})
 	err := errors.Join(in.Run(t.Context()), in.WaitForSync(t.Context()), in.Validate())
 	for _, wrong := range []string{
-		"running the informer of nodes: Options.", "waiting for the first list of nodes: Options.", "informer of nodes: Options.",
+		"running the informer of nodes: informer.Options.", "waiting for the first list of nodes: informer.Options.", "informer of nodes: informer.Options.",
 		`Options.LabelSelector is "a in": `, `Options.FieldSelector is "a": `, `Options.Namespaces[0] is "UPPER": `,
-		`Options.MutationCheck is "maybe": must be "always", "never" or empty`,
+		`Options.MutationCheck is "maybe": must be one of ["" "always" "never"]`,
 		"Options.PageSize is -1: must not be negative",
 		"Options.SyncWarning is -1ns: must not be negative", "Options.StreamIdle is -1ns: must not be negative",
 		"Options.WatchIdle is -1ns: must not be negative", "Options.BackoffBase is -1ns: must not be negative",
-		"Options.BackoffCap is -1ns: must not be negative",
+		"Options.BackoffCap is -2ns: must be at least BackoffBase, -1ns",
 	} {
 		g.Expect(err).To(MatchError(ContainSubstring(wrong)))
 	}

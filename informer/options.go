@@ -2,14 +2,16 @@ package informer
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/homeostat/homeostat/internal/option"
 )
 
 // Defaults of Options.
@@ -96,7 +98,8 @@ type Options struct {
 	// BackoffBase is the first pause between failed attempts to list or watch. The
 	// pauses double, with jitter. Defaults to 800 milliseconds.
 	BackoffBase time.Duration
-	// BackoffCap is the longest of these pauses. Defaults to 30 seconds.
+	// BackoffCap is the longest of these pauses. Defaults to 30 seconds, or
+	// BackoffBase if that is longer.
 	BackoffCap time.Duration
 }
 
@@ -109,52 +112,32 @@ func (o *Options) withDefaults() Options {
 	out.StreamIdle = cmp.Or(o.StreamIdle, defaultStreamIdle)
 	out.WatchIdle = cmp.Or(o.WatchIdle, defaultWatchIdle)
 	out.BackoffBase = cmp.Or(o.BackoffBase, defaultBackoffBase)
-	out.BackoffCap = max(cmp.Or(o.BackoffCap, defaultBackoffCap), out.BackoffBase)
+	out.BackoffCap = cmp.Or(o.BackoffCap, max(defaultBackoffCap, out.BackoffBase))
 	return out
 }
 
 // validate returns all errors, joined.
 func (o *Options) validate() error {
-	var errs []error
-	wrong := func(field string, value any, why string) {
-		errs = append(errs, fmt.Errorf("%s is %v: %s", "Options."+field, value, why))
-	}
-	quoted := func(field, value string, why string) { wrong(field, fmt.Sprintf("%q", value), why) }
-	if _, err := labels.Parse(o.LabelSelector); err != nil {
-		quoted("LabelSelector", o.LabelSelector, err.Error())
-	}
-	if _, err := fields.ParseSelector(o.FieldSelector); err != nil {
-		quoted("FieldSelector", o.FieldSelector, err.Error())
-	}
+	check := option.Of("informer.Options")
+	_, err := labels.Parse(o.LabelSelector)
+	check.That(err == nil, "LabelSelector", o.LabelSelector, "%w", err)
+	_, err = fields.ParseSelector(o.FieldSelector)
+	check.That(err == nil, "FieldSelector", o.FieldSelector, "%w", err)
 	for n, namespace := range o.Namespaces {
 		for _, why := range validation.IsDNS1123Label(namespace) {
-			quoted(fmt.Sprintf("Namespaces[%d]", n), namespace, why)
+			check.Wrong(fmt.Sprintf("Namespaces[%d]", n), namespace, "%s", why)
 		}
 	}
-	if o.Scope != "" && o.Scope != meta.RESTScopeNameNamespace && o.Scope != meta.RESTScopeNameRoot {
-		quoted("Scope", string(o.Scope),
-			fmt.Sprintf("must be %q or %q", meta.RESTScopeNameNamespace, meta.RESTScopeNameRoot))
-	}
-	if o.MutationCheck != checkInTests && o.MutationCheck != checkAlways && o.MutationCheck != checkNever {
-		quoted("MutationCheck", o.MutationCheck, fmt.Sprintf("must be %q, %q or empty", checkAlways, checkNever))
-	}
-	const negative = "must not be negative"
-	if o.PageSize < 0 {
-		wrong("PageSize", o.PageSize, negative)
-	}
-	for _, d := range []struct {
-		field string
-		value time.Duration
-	}{
-		{"SyncWarning", o.SyncWarning},
-		{"StreamIdle", o.StreamIdle},
-		{"WatchIdle", o.WatchIdle},
-		{"BackoffBase", o.BackoffBase},
-		{"BackoffCap", o.BackoffCap},
-	} {
-		if d.value < 0 {
-			wrong(d.field, d.value, negative)
-		}
-	}
-	return errors.Join(errs...)
+	scopes := []meta.RESTScopeName{"", meta.RESTScopeNameNamespace, meta.RESTScopeNameRoot}
+	check.That(slices.Contains(scopes, o.Scope), "Scope", o.Scope, "must be one of %q", scopes)
+	checks := []string{checkInTests, checkAlways, checkNever}
+	check.That(slices.Contains(checks, o.MutationCheck), "MutationCheck", o.MutationCheck, "must be one of %q", checks)
+	check.That(o.PageSize >= 0, "PageSize", o.PageSize, option.Negative)
+	check.That(o.SyncWarning >= 0, "SyncWarning", o.SyncWarning, option.Negative)
+	check.That(o.StreamIdle >= 0, "StreamIdle", o.StreamIdle, option.Negative)
+	check.That(o.WatchIdle >= 0, "WatchIdle", o.WatchIdle, option.Negative)
+	check.That(o.BackoffBase >= 0, "BackoffBase", o.BackoffBase, option.Negative)
+	check.That(o.BackoffCap >= o.BackoffBase, "BackoffCap", o.BackoffCap,
+		"must be at least BackoffBase, %v", o.BackoffBase)
+	return check.Err()
 }

@@ -1,7 +1,6 @@
 package informer
 
 import (
-	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -14,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/homeostat/homeostat/internal/option"
 )
 
 // scope is the part of a kind that an informer caches, but for its namespaces.
@@ -145,9 +146,9 @@ func (i *Informer[T]) checkKind(resource string) error {
 	case resource == plural.Resource && kind[:1] == strings.ToUpper(kind[:1]):
 		return nil
 	case resource != "":
-		return fmt.Errorf("informer.Options.Kind is %q: the client reads %q", kind, resource)
+		return option.Wrong("informer.Options.Kind", kind, "the client reads %q", resource)
 	case t.Kind() == reflect.Pointer && !isGeneric(t.Elem()):
-		return fmt.Errorf("informer.Options.Kind is %q: the Go type is %s", kind, t)
+		return option.Wrong("informer.Options.Kind", kind, "the Go type is %s", t)
 	}
 	return nil
 }

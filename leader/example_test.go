@@ -57,9 +57,9 @@ func ExampleNew_badOptions() {
 	fmt.Println(strings.ReplaceAll(err.Error(), ": ", ":\n  "))
 	// Output:
 	// making an elector for lease "default/reboot":
-	//   Lease.Identity is empty:
+	//   leader.Lease.Identity is "":
 	//   use a name that no other replica has, such as the pod's
-	// Options.RenewDeadline is 14s:
+	// leader.Options.RenewDeadline is 14s:
 	//   must be less than LeaseDuration 15s minus RequestTimeout 3s and 300ms for drift, or a late write could meet the next leader
 }
 

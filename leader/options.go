@@ -2,14 +2,14 @@ package leader
 
 import (
 	"cmp"
-	"errors"
-	"fmt"
 	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/utils/clock"
+
+	"github.com/homeostat/homeostat/internal/option"
 )
 
 const (
@@ -44,23 +44,13 @@ func (l Lease) key() types.NamespacedName {
 }
 
 func (l Lease) validate() error {
-	var errs []error
-	if l.Client == nil {
-		errs = append(errs, errors.New("Lease.Client is nil: use clientset.CoordinationV1()"))
-	}
-	for _, f := range []struct{ field, value, wayOut string }{
-		{"Namespace", l.Namespace, "the namespace that the replicas run in"},
-		{"Name", l.Name, "a name that all replicas share, such as the controller's"},
-		{"Identity", l.Identity, "a name that no other replica has, such as the pod's"},
-	} {
-		if f.value == "" {
-			errs = append(errs, fmt.Errorf("%s is empty: use %s", "Lease."+f.field, f.wayOut))
-		}
-	}
-	if strings.ContainsAny(l.Identity, " \t\r\n") {
-		errs = append(errs, fmt.Errorf("Lease.Identity is %q: must not contain white space", l.Identity))
-	}
-	return errors.Join(errs...)
+	check := option.Of("leader.Lease")
+	check.That(l.Client != nil, "Client", nil, "use clientset.CoordinationV1()")
+	check.That(l.Namespace != "", "Namespace", "", "use the namespace that the replicas run in")
+	check.That(l.Name != "", "Name", "", "use a name that all replicas share, such as the controller's")
+	check.That(l.Identity != "", "Identity", "", "use a name that no other replica has, such as the pod's")
+	check.That(!strings.ContainsAny(l.Identity, " \t\r\n"), "Identity", l.Identity, "must not contain white space")
+	return check.Err()
 }
 
 // Options of an [Elector]. Nil and zero fields mean the defaults. See "Trust
@@ -111,34 +101,23 @@ func (o *Options) withDefaults() Options {
 func (o Options) room() time.Duration { return o.LeaseDuration - o.RenewDeadline }
 
 func (o Options) validate() error {
-	var errs []error
-	for _, d := range []struct {
-		field string
-		value time.Duration
-	}{
-		{"LeaseDuration", o.LeaseDuration},
-		{"RenewDeadline", o.RenewDeadline},
-		{"RequestTimeout", o.RequestTimeout},
-		{"RetryPeriod", o.RetryPeriod},
-		{"DrainTimeout", o.DrainTimeout},
-	} {
-		if d.value <= 0 {
-			errs = append(errs, fmt.Errorf("%s is %v: must be positive", "Options."+d.field, d.value))
-		}
-	}
-	if len(errs) > 0 {
-		return errors.Join(errs...)
+	check := option.Of("leader.Options")
+	positive := func(field string, d time.Duration) { check.That(d > 0, field, d, "must be more than 0") }
+	positive("LeaseDuration", o.LeaseDuration)
+	positive("RenewDeadline", o.RenewDeadline)
+	positive("RequestTimeout", o.RequestTimeout)
+	positive("RetryPeriod", o.RetryPeriod)
+	positive("DrainTimeout", o.DrainTimeout)
+	if err := check.Err(); err != nil {
+		return err
 	}
 	drift := o.LeaseDuration / driftShare
-	if o.RenewDeadline+o.RequestTimeout+drift >= o.LeaseDuration {
-		errs = append(errs, fmt.Errorf("Options.RenewDeadline is %v: must be less than LeaseDuration %v minus "+
-			"RequestTimeout %v and %v for drift, or a late write could meet the next leader",
-			o.RenewDeadline, o.LeaseDuration, o.RequestTimeout, drift))
-	}
-	if o.RetryPeriod+o.RequestTimeout >= o.RenewDeadline {
-		errs = append(errs, fmt.Errorf("Options.RetryPeriod is %v: must be less than RenewDeadline %v minus "+
-			"RequestTimeout %v, or one failed renewal ends the leadership",
-			o.RetryPeriod, o.RenewDeadline, o.RequestTimeout))
-	}
-	return errors.Join(errs...)
+	check.That(o.RenewDeadline < o.LeaseDuration-o.RequestTimeout-drift, "RenewDeadline", o.RenewDeadline,
+		"must be less than LeaseDuration %v minus RequestTimeout %v and %v for drift, "+
+			"or a late write could meet the next leader",
+		o.LeaseDuration, o.RequestTimeout, drift)
+	check.That(o.RetryPeriod < o.RenewDeadline-o.RequestTimeout, "RetryPeriod", o.RetryPeriod,
+		"must be less than RenewDeadline %v minus RequestTimeout %v, or one failed renewal ends the leadership",
+		o.RenewDeadline, o.RequestTimeout)
+	return check.Err()
 }

@@ -22,9 +22,9 @@ func TestNewNamesEachMissingFieldAndTheWayOut(t *testing.T) {
 	_, err := leader.New(leader.Lease{}, nil)
 	NewWithT(t).Expect(err).To(MatchError(And(
 		ContainSubstring("Lease.Client is nil: use clientset.CoordinationV1()"),
-		ContainSubstring("Lease.Namespace is empty"),
-		ContainSubstring("Lease.Name is empty"),
-		ContainSubstring("Lease.Identity is empty"),
+		ContainSubstring("Lease.Namespace is \"\": use"),
+		ContainSubstring("Lease.Name is \"\": use"),
+		ContainSubstring("Lease.Identity is \"\": use"),
 	)))
 }
 
@@ -39,10 +39,10 @@ func TestNewRefusesDurationsThatBreakTheTrustWindow(t *testing.T) {
 		wants   []string
 	}{
 		"a negative one": {leader.Options{LeaseDuration: -1, DrainTimeout: -1}, []string{
-			"Options.LeaseDuration is -1ns: must be positive", "Options.DrainTimeout is -1ns",
+			"Options.LeaseDuration is -1ns: must be more than 0", "Options.DrainTimeout is -1ns",
 		}},
 		"one that is too short to be divided": {leader.Options{LeaseDuration: 4}, []string{
-			"Options.RequestTimeout is 0s: must be positive", "Options.RetryPeriod is 0s: must be positive",
+			"Options.RequestTimeout is 0s: must be more than 0", "Options.RetryPeriod is 0s: must be more than 0",
 		}},
 		"no room for a late write": {leader.Options{RenewDeadline: 12 * time.Second}, []string{
 			"Options.RenewDeadline is 12s: must be less than LeaseDuration 15s minus RequestTimeout 3s and 300ms for drift",

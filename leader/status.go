@@ -71,11 +71,11 @@ func (e *Elector) Healthy() error {
 	c.mu.Unlock()
 	if d := now.Sub(ended); !ended.IsZero() && d > e.options.DrainTimeout {
 		return fmt.Errorf("leading by lease %q: work still runs %v after the leadership ended, "+
-			"Options.DrainTimeout is %v", c.lease.key(), d.Round(time.Second), e.options.DrainTimeout)
+			"leader.Options.DrainTimeout is %v", c.lease.key(), d.Round(time.Second), e.options.DrainTimeout)
 	}
 	if d := now.Sub(pending); !pending.IsZero() && d > e.options.LeaseDuration {
 		return fmt.Errorf("asking for lease %q: a request has been under way for %v, "+
-			"Options.RequestTimeout is %v", c.lease.key(), d.Round(time.Second), e.options.RequestTimeout)
+			"leader.Options.RequestTimeout is %v", c.lease.key(), d.Round(time.Second), e.options.RequestTimeout)
 	}
 	return nil
 }

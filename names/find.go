@@ -29,8 +29,8 @@ type RefusedError struct {
 func (e *RefusedError) Error() string {
 	advice := e.Advice
 	if advice == "" {
-		advice = fmt.Sprintf("if they are deleted indeed, let one sweep pass with Confirm(%d) or Options.Confirmed, "+
-			"or raise Options.MaxCount or Options.MaxShare", e.Orphans)
+		advice = fmt.Sprintf("if they are deleted indeed, let one sweep pass with Confirm(%d) or names.Options.Confirmed, "+
+			"or raise names.Options.MaxCount or MaxShare", e.Orphans)
 	}
 	return fmt.Sprintf("safety limit: %d of %d known names are orphans (such as %s), more than %d "+
 		"and more than %g %%: nothing is cleaned; %s",
@@ -112,7 +112,7 @@ func (s *Sweep) sync(ctx context.Context) error {
 }
 
 func (s *Sweep) timeout(subject string) error {
-	return fmt.Errorf("%s took longer than Options.Timeout (%v)", subject, s.options.Timeout)
+	return fmt.Errorf("%s took longer than names.Options.Timeout (%v)", subject, s.options.Timeout)
 }
 
 func (s *Sweep) setListing(since time.Time) {

@@ -2,9 +2,9 @@ package names
 
 import (
 	"cmp"
-	"errors"
-	"fmt"
 	"time"
+
+	"github.com/homeostat/homeostat/internal/option"
 )
 
 const (
@@ -69,27 +69,17 @@ func (o *Options) withDefaults() Options {
 }
 
 func (o Options) validate() error {
-	var errs []error
-	for _, d := range []struct {
-		field string
-		value time.Duration
-	}{{"Period", o.Period}, {"Timeout", o.Timeout}, {"BackoffBase", o.BackoffBase}, {"BackoffCap", o.BackoffCap}} {
-		if d.value <= 0 {
-			errs = append(errs, fmt.Errorf("%s is %v: must be more than 0", "Options."+d.field, d.value))
-		}
-	}
-	if o.BackoffCap < o.BackoffBase {
-		errs = append(errs, fmt.Errorf("Options.BackoffCap is %v: must not be less than BackoffBase (%v)",
-			o.BackoffCap, o.BackoffBase))
-	}
-	if !(o.MaxShare > 0 && o.MaxShare <= 1) { // NaN is neither
-		errs = append(errs, fmt.Errorf("Options.MaxShare is %v: must be more than 0 and at most 1", o.MaxShare))
-	}
-	if o.MaxCount < 0 {
-		errs = append(errs, fmt.Errorf("Options.MaxCount is %d: must not be negative", o.MaxCount))
-	}
-	if o.Confirmed < 0 {
-		errs = append(errs, fmt.Errorf("Options.Confirmed is %d: must not be negative", o.Confirmed))
-	}
-	return errors.Join(errs...)
+	check := option.Of("names.Options")
+	positive := func(field string, d time.Duration) { check.That(d > 0, field, d, "must be more than 0") }
+	positive("Period", o.Period)
+	positive("Timeout", o.Timeout)
+	positive("BackoffBase", o.BackoffBase)
+	positive("BackoffCap", o.BackoffCap)
+	check.That(o.BackoffCap >= o.BackoffBase, "BackoffCap", o.BackoffCap,
+		"must be at least BackoffBase, %v", o.BackoffBase)
+	isShare := o.MaxShare > 0 && o.MaxShare <= 1 // NaN is neither
+	check.That(isShare, "MaxShare", o.MaxShare, "must be more than 0 and at most 1")
+	check.That(o.MaxCount >= 0, "MaxCount", o.MaxCount, option.Negative)
+	check.That(o.Confirmed >= 0, "Confirmed", o.Confirmed, option.Negative)
+	return check.Err()
 }

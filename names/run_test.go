@@ -85,7 +85,7 @@ func TestASlowListerIsCutOffAndCleansNothing(t *testing.T) {
 		}), f, &names.Options{Timeout: 5 * time.Second})
 		g.Expect(err).NotTo(HaveOccurred())
 		_, err = s.Once(t.Context())
-		g.Expect(err).To(MatchError(ContainSubstring("the lister took longer than Options.Timeout (5s)")))
+		g.Expect(err).To(MatchError(ContainSubstring("the lister took longer than names.Options.Timeout (5s)")))
 		g.Expect(f.orphans).To(BeEmpty())
 		g.Expect(s.Ready()).To(MatchError(err))
 	})

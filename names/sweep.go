@@ -214,7 +214,7 @@ func (s *Sweep) Ready() error {
 		return s.err
 	}
 	if since := time.Since(s.listing); since > s.options.Timeout {
-		return fmt.Errorf("listing names has taken %v, although its context ended after Options.Timeout (%v)",
+		return fmt.Errorf("listing names has taken %v, although its context ended after names.Options.Timeout (%v)",
 			since.Truncate(time.Second), s.options.Timeout)
 	}
 	return s.err

@@ -122,12 +122,12 @@ func TestNewSweepNamesEveryWrongArgument(t *testing.T) {
 		Period: -1, Timeout: -1, BackoffBase: 2, BackoffCap: 1, MaxShare: 1.5, MaxCount: -1, Confirmed: -1,
 	})
 	g.Expect(err).To(MatchError("making a sweep: " +
-		"Options.Period is -1ns: must be more than 0\n" +
-		"Options.Timeout is -1ns: must be more than 0\n" +
-		"Options.BackoffCap is 1ns: must not be less than BackoffBase (2ns)\n" +
-		"Options.MaxShare is 1.5: must be more than 0 and at most 1\n" +
-		"Options.MaxCount is -1: must not be negative\n" +
-		"Options.Confirmed is -1: must not be negative\n" +
+		"names.Options.Period is -1ns: must be more than 0\n" +
+		"names.Options.Timeout is -1ns: must be more than 0\n" +
+		"names.Options.BackoffCap is 1ns: must be at least BackoffBase, 2ns\n" +
+		"names.Options.MaxShare is 1.5: must be more than 0 and at most 1\n" +
+		"names.Options.MaxCount is -1: must not be negative\n" +
+		"names.Options.Confirmed is -1: must not be negative\n" +
 		"lister is nil: use Objects, Func or Union\n" +
 		"target is nil"))
 }

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/tools/events"
 
 	"github.com/homeostat/homeostat/cluster"
+	"github.com/homeostat/homeostat/internal/option"
 	"github.com/homeostat/homeostat/leader"
 	"github.com/homeostat/homeostat/leader/shard"
 	"github.com/homeostat/homeostat/reconcile"
@@ -82,7 +83,7 @@ func (p Program) replicate(env Env, home *cluster.Cluster, f *flags) (Env, error
 		env.Leader, err = leader.New(lease, nil)
 	case p.Shards != nil:
 		if env.Shards, err = p.Shards(lease); env.Shards == nil && err == nil {
-			err = errors.New("the program's Shards returned none")
+			err = option.Wrong("operator.Program.Shards", option.Set, "must return shards, or an error")
 		}
 	default:
 		env.Shards, err = shard.New(lease, nil)

@@ -1,7 +1,6 @@
 package operator
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -11,6 +10,7 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	eventsv1 "k8s.io/api/events/v1"
 
+	"github.com/homeostat/homeostat/internal/option"
 	"github.com/homeostat/homeostat/leader/fence"
 )
 
@@ -33,7 +33,8 @@ func FencingPolicy(p Program, serviceAccount string) (string, error) {
 	}
 	resources, elsewhere := written(permissions)
 	if len(resources) == 0 {
-		return "", errors.New("making the fencing policy: field Needs has no write in the cluster of the Lease")
+		return "", fmt.Errorf("making the fencing policy: %w", option.Wrong("operator.Program.Needs", p.Needs,
+			"must have a write in the cluster of the Lease"))
 	}
 	shards, lives := p.Replicas != OneLeads, "holds the Lease"
 	if shards {

@@ -103,13 +103,13 @@ func TestAPolicyThatCannotBePrintedIsExplained(t *testing.T) {
 			with(func(p *operator.Program) { p.Needs = []string{"get nodes"} }),
 			[]string{"--print-fencing-policy=a/b"},
 			1,
-			"field Needs has no write in the cluster of the Lease",
+			"must have a write in the cluster of the Lease",
 		},
 		"all of a group": {
 			with(func(p *operator.Program) { p.Needs = []string{"patch *.apps"} }),
 			[]string{"--print-fencing-policy=a/b"},
 			1,
-			`Options.Resources has "*.apps"`,
+			`fence.Options.Resources[0] is "*.apps"`,
 		},
 		"no fence": {
 			with(func(p *operator.Program) { p.FencingPolicy = nil }),

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/homeostat/homeostat/internal/option"
 )
 
 // flags are those that every program has.
@@ -68,7 +70,8 @@ func merge(own, all *flag.FlagSet) error {
 		if own.Lookup(name) == nil {
 			return false
 		}
-		errs = append(errs, fmt.Errorf("field Flags defines --%s, which every program has: choose another name", name))
+		errs = append(errs, option.Wrong("operator.Program.Flags", option.Set,
+			"must not define --%s, which every program has: choose a different name", name))
 		return true
 	}
 	clashes("h")
@@ -127,21 +130,16 @@ func ownNamespace() string {
 }
 
 func (p Program) validate(f *flags, rest []string) error {
-	var errs []error
-	if p.Name == "" || p.Setup == nil {
-		errs = append(errs, errors.New("the program's Name or Setup is missing"))
+	check := option.Of("operator.Program")
+	for _, fault := range validation.IsDNS1123Label(p.Name) {
+		check.Wrong("Name", p.Name, "%s", fault)
 	}
-	if p.Name != "" {
-		for _, fault := range validation.IsDNS1123Label(p.Name) {
-			errs = append(errs, fmt.Errorf("the program's Name is %q: %s", p.Name, fault))
-		}
-	}
-	if p.Shards != nil && p.Replicas != AllShare {
-		errs = append(errs, errors.New("the program has Shards, which nothing uses: its Replicas must be AllShare"))
-	}
-	if _, err := parseNeeds(p.Needs, p.Clusters); err != nil {
-		errs = append(errs, err)
-	}
+	check.That(p.Setup != nil, "Setup", nil, "must be a function that makes the controllers")
+	check.That(p.Replicas <= AllWork, "Replicas", p.Replicas, "must be OneLeads, AllShare or AllWork")
+	check.That(p.Shards == nil || p.Replicas == AllShare, "Shards", option.Set,
+		"must be nil unless Replicas is AllShare: nothing would use them")
+	_, err := parseNeeds(p.Needs, p.Clusters)
+	errs := []error{check.Err(), err}
 	if len(rest) > 0 {
 		errs = append(errs, fmt.Errorf("unexpected argument %q", rest[0]))
 	}
@@ -160,16 +158,15 @@ func (p Program) validate(f *flags, rest []string) error {
 }
 
 func (p Program) validateClusters() error {
-	var errs []error
+	check := option.Of("operator.Program")
 	for i, name := range p.Clusters {
+		field := fmt.Sprintf("Clusters[%d]", i)
 		for _, fault := range validation.IsDNS1123Label(name) {
-			errs = append(errs, fmt.Errorf("field Clusters[%d] is %q: %s", i, name, fault))
+			check.Wrong(field, name, "%s", fault)
 		}
-		if slices.Contains(p.Clusters[:i], name) {
-			errs = append(errs, fmt.Errorf("field Clusters[%d] is %q: must not be the name of another", i, name))
-		}
+		check.That(!slices.Contains(p.Clusters[:i], name), field, name, "must not be the name of another")
 	}
-	return errors.Join(errs...)
+	return check.Err()
 }
 
 func clusterFlag(name string) string { return name + "-kubeconfig" }

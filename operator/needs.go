@@ -11,6 +11,8 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	eventsv1 "k8s.io/api/events/v1"
+
+	"github.com/homeostat/homeostat/internal/option"
 )
 
 // permission is one verb on one resource of one cluster, in one namespace if that is
@@ -57,10 +59,10 @@ func (p permission) role() string {
 func parseNeeds(needs, clusters []string) ([]permission, error) {
 	var all []permission
 	var errs []error
-	for _, need := range needs {
+	for i, need := range needs {
 		permissions, err := parseNeed(need, clusters)
 		if err != nil {
-			errs = append(errs, fmt.Errorf("field Needs: %q: %w", need, err))
+			errs = append(errs, option.Wrong(fmt.Sprintf("operator.Program.Needs[%d]", i), need, "%w", err))
 		}
 		all = append(all, permissions...)
 	}

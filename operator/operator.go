@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
+	"github.com/homeostat/homeostat/internal/option"
 	"github.com/homeostat/homeostat/leader"
 	"github.com/homeostat/homeostat/leader/shard"
 	"github.com/homeostat/homeostat/reconcile"
@@ -275,14 +276,16 @@ func (p Program) connectAll(f *flags) (map[string]*rest.Config, error) {
 // complain returns what is wrong with the controllers that Setup made.
 func (p Program) complain(controllers []*reconcile.Controller, f *flags) error {
 	if i := slices.Index(controllers, nil); i >= 0 {
-		return fmt.Errorf("field Setup returned controllers of which [%d] is nil: reconcile.New has returned an error", i)
+		return option.Wrong("operator.Program.Setup", option.Set,
+			"must not return nil as controller [%d]: reconcile.New has returned an error", i)
 	}
 	elects := slices.ContainsFunc(controllers, func(c *reconcile.Controller) bool { return c.Status(0).Elects })
 	switch {
 	case len(controllers) == 0:
-		return errors.New("field Setup returned no controllers")
+		return option.Wrong("operator.Program.Setup", option.Set, "must return at least one controller")
 	case p.Replicas == AllShare && len(controllers) > 1:
-		return fmt.Errorf("field Setup returned %d controllers: must be one, whose keys the replicas share", len(controllers))
+		return option.Wrong("operator.Program.Setup", option.Set,
+			"must return one controller, whose keys the replicas share, and not %d", len(controllers))
 	case f.leaderElect && !elects:
 		return errors.New("with --leader-elect no controller has the Leader or the Shards of its environment, so none " +
 			"could ever write: make their options with Env.Options")

@@ -89,14 +89,14 @@ func TestWhatSetupMadeIsLookedAtBeforeItRuns(t *testing.T) {
 	}
 	nothing := func(operator.Env) ([]*reconcile.Controller, error) { return []*reconcile.Controller{nil}, nil }
 	for says, p := range map[string]operator.Program{
-		"field Setup returned no controllers":             {Setup: none},
-		"[0] is nil: reconcile.New has returned an error": {Setup: nothing},
-		"field Setup returned 2 controllers: must be one": {Setup: two, Replicas: operator.AllShare},
-		"no controller has the Leader or the Shards":      {Setup: alone},
-		"the program's Shards returned none": {Setup: none, Replicas: operator.AllShare, Shards: func(leader.Lease) (shard.Assignment, error) {
+		"operator.Program.Setup is set: must return at least one controller":         {Setup: none},
+		"must not return nil as controller [0]: reconcile.New has returned an error": {Setup: nothing},
+		"must return one controller, whose keys the replicas share, and not 2":       {Setup: two, Replicas: operator.AllShare},
+		"no controller has the Leader or the Shards":                                 {Setup: alone},
+		"operator.Program.Shards is set: must return shards": {Setup: none, Replicas: operator.AllShare, Shards: func(leader.Lease) (shard.Assignment, error) {
 			return nil, nil
 		}},
-		"the program's Name or Setup is missing": {},
+		"operator.Program.Setup is nil: must be a function": {},
 	} {
 		g := NewWithT(t)
 		p.Name = "test"
@@ -196,27 +196,27 @@ func TestFaultsOfTheProgramAreNamed(t *testing.T) {
 		return func(fs *flag.FlagSet) { fs.Bool(name, false, "") }
 	}
 	for says, p := range map[string]operator.Program{
-		"field Flags defines --v, which every program has: choose another name": {Flags: own("v")},
-		"field Flags defines --leader-elect-identity, which every program has":  {Flags: own("leader-elect-identity")},
-		"field Flags defines --west-kubeconfig, which every program has":        {Flags: own("west-kubeconfig"), Clusters: []string{"west"}},
-		"field Flags defines --help, which every program has":                   {Flags: own("help")},
-		"the program has Shards, which nothing uses: its Replicas must be AllShare": {Shards: func(leader.Lease) (shard.Assignment, error) {
+		"operator.Program.Flags is set: must not define --v, which every program has: choose a different name": {Flags: own("v")},
+		"must not define --leader-elect-identity, which every program has":                                     {Flags: own("leader-elect-identity")},
+		"must not define --west-kubeconfig, which every program has":                                           {Flags: own("west-kubeconfig"), Clusters: []string{"west"}},
+		"must not define --help, which every program has":                                                      {Flags: own("help")},
+		"operator.Program.Shards is set: must be nil unless Replicas is AllShare": {Shards: func(leader.Lease) (shard.Assignment, error) {
 			return nil, nil
 		}},
-		`field Needs: "get /metrics": must be verbs, a resource`:                              {Needs: []string{"get /metrics"}},
-		`field Needs: "get pods/": must be`:                                                   {Needs: []string{"get pods/"}},
-		`field Needs: "get Pods": must be`:                                                    {Needs: []string{"get Pods"}},
-		`field Needs: "get .apps": must be`:                                                   {Needs: []string{"get .apps"}},
-		`field Clusters[1] is "west": must not be the name of another`:                        {Clusters: []string{"west", "west"}},
-		`field Clusters[0] is "": `:                                                           {Clusters: []string{""}},
-		`the program's Name is "Web Site": a lowercase RFC 1123 label`:                        {Name: "Web Site"},
-		`field Needs: "pods": must be verbs, a resource`:                                      {Needs: []string{"pods"}},
-		`field Needs: "get  pods": must be verbs`:                                             {Needs: []string{"get  pods"}},
-		`field Needs: "get, pods": must be verbs`:                                             {Needs: []string{"get, pods"}},
-		`field Needs: "get pods a b": must be verbs`:                                          {Needs: []string{"get pods a b"}},
-		`field Needs: "get pods in": must be verbs`:                                           {Needs: []string{"get pods in"}},
-		`field Needs: "get pods in a in b": must be verbs`:                                    {Needs: []string{"get pods in a in b"}},
-		`field Needs: "get pods on east": there is no cluster "east": name it in Program.Clu`: {Needs: []string{"get pods on east"}},
+		`operator.Program.Needs[0] is "get /metrics": must be verbs, a resource`:                              {Needs: []string{"get /metrics"}},
+		`operator.Program.Needs[0] is "get pods/": must be`:                                                   {Needs: []string{"get pods/"}},
+		`operator.Program.Needs[0] is "get Pods": must be`:                                                    {Needs: []string{"get Pods"}},
+		`operator.Program.Needs[0] is "get .apps": must be`:                                                   {Needs: []string{"get .apps"}},
+		`operator.Program.Clusters[1] is "west": must not be the name of another`:                             {Clusters: []string{"west", "west"}},
+		`operator.Program.Clusters[0] is "": `:                                                                {Clusters: []string{""}},
+		`operator.Program.Name is "Web Site": a lowercase RFC 1123 label`:                                     {Name: "Web Site"},
+		`operator.Program.Needs[0] is "pods": must be verbs, a resource`:                                      {Needs: []string{"pods"}},
+		`operator.Program.Needs[0] is "get  pods": must be verbs`:                                             {Needs: []string{"get  pods"}},
+		`operator.Program.Needs[0] is "get, pods": must be verbs`:                                             {Needs: []string{"get, pods"}},
+		`operator.Program.Needs[0] is "get pods a b": must be verbs`:                                          {Needs: []string{"get pods a b"}},
+		`operator.Program.Needs[0] is "get pods in": must be verbs`:                                           {Needs: []string{"get pods in"}},
+		`operator.Program.Needs[0] is "get pods in a in b": must be verbs`:                                    {Needs: []string{"get pods in a in b"}},
+		`operator.Program.Needs[0] is "get pods on east": there is no cluster "east": name it in Program.Clu`: {Needs: []string{"get pods on east"}},
 	} {
 		g := NewWithT(t)
 		p.Setup, p.Name = begins, cmp.Or(p.Name, "test")

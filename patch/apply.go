@@ -16,6 +16,7 @@ import (
 	"github.com/homeostat/homeostat/informer"
 	"github.com/homeostat/homeostat/internal/bound"
 	"github.com/homeostat/homeostat/internal/diff"
+	"github.com/homeostat/homeostat/internal/option"
 	"github.com/homeostat/homeostat/internal/ownwrites"
 )
 
@@ -149,7 +150,8 @@ func (a *Applier[C, T]) method(meta configMeta, subresource string) (
 		ApplyStatus(ctx context.Context, config C, opts metav1.ApplyOptions) (T, error)
 	})
 	if !ok {
-		return nil, errors.New("Options.Subresource is status: the kind has none, its client has no ApplyStatus")
+		return nil, option.Wrong("patch.Options.Subresource", subresource,
+			"must be empty, the client of the kind has no ApplyStatus")
 	}
 	return s.ApplyStatus, nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/homeostat/homeostat/informer"
 	"github.com/homeostat/homeostat/internal/bound"
+	"github.com/homeostat/homeostat/internal/option"
 	"github.com/homeostat/homeostat/internal/ownwrites"
 )
 
@@ -72,7 +73,8 @@ func create[C CreateClient[T], T informer.Object](
 		return none, err
 	}
 	if opts.Subresource != "" {
-		return none, fmt.Errorf("Options.Subresource is %q: must be empty, an object is created as a whole", opts.Subresource)
+		return none, option.Wrong("patch.Options.Subresource", opts.Subresource,
+			"must be empty, an object is created as a whole")
 	}
 	obj, ok := base.DeepCopyObject().(T)
 	if !ok {

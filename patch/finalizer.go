@@ -2,7 +2,6 @@ package patch
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/homeostat/homeostat/informer"
 	"github.com/homeostat/homeostat/internal/bound"
+	"github.com/homeostat/homeostat/internal/option"
 	"github.com/homeostat/homeostat/internal/terminal"
 )
 
@@ -91,18 +91,14 @@ func (f Finalizer[T, C]) set(ctx context.Context, cached T, finalizers []string)
 }
 
 func (f Finalizer[T, C]) validate() error {
-	var errs []error
+	check := option.Of("patch.Finalizer")
 	for _, why := range validation.IsQualifiedName(f.Name) {
-		errs = append(errs, fmt.Errorf("Finalizer.Name is %q: %s", f.Name, why))
+		check.Wrong("Name", f.Name, "%s", why)
 	}
 	if !strings.Contains(f.Name, "/") { // others are the server's own, such as orphan
-		errs = append(errs, fmt.Errorf("Finalizer.Name is %q: must have a domain, such as example.com/volumes", f.Name))
+		check.Wrong("Name", f.Name, "must have a domain, such as example.com/volumes")
 	}
-	if f.Client == nil {
-		errs = append(errs, errors.New("Finalizer.Client is nil"))
-	}
-	if f.Clean == nil {
-		errs = append(errs, errors.New("Finalizer.Clean is nil"))
-	}
-	return errors.Join(errs...)
+	check.That(f.Client != nil, "Client", nil, "use clientset.CoreV1().Pods, for example")
+	check.That(f.Clean != nil, "Clean", nil, "must be what to do before the object is deleted")
+	return check.Err()
 }

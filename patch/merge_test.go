@@ -182,7 +182,7 @@ func TestMergeRefusesBadInputBeforeAnyRequest(t *testing.T) {
 		"a patch that is too large": {"a server reads at most", nil, func(n *corev1.Node) {
 			n.Annotations["a"] = strings.Repeat("a", patch.MaxBytes)
 		}},
-		"a long field manager": {"must not be longer than 128", &patch.Options{FieldManager: strings.Repeat("m", 129)}, relabelNode},
+		"a long field manager": {"must have at most 128 bytes", &patch.Options{FieldManager: strings.Repeat("m", 129)}, relabelNode},
 		"a line break":         {"must be printable", &patch.Options{FieldManager: "a\nb"}, relabelNode},
 		"invalid UTF-8":        {"must be printable", &patch.Options{FieldManager: "a\xff"}, relabelNode},
 		"a path":               {`Options.Subresource is "a/b": must be one path segment`, &patch.Options{Subresource: "a/b"}, relabelNode},

@@ -4,13 +4,13 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/homeostat/homeostat/internal/option"
 	"github.com/homeostat/homeostat/internal/ownwrites"
 )
 
@@ -55,30 +55,29 @@ func (o *Options) withDefaults(ctx context.Context) Options {
 }
 
 func (o *Options) validate() error {
-	var errs []error
-	if n := len(o.FieldManager); n > maxFieldManager {
-		errs = append(errs, fmt.Errorf("Options.FieldManager has %d bytes: must not be longer than %d", n, maxFieldManager))
+	check := option.Of("patch.Options")
+	if len(o.FieldManager) > maxFieldManager {
+		check.Wrong("FieldManager", o.FieldManager, "must have at most %d bytes", maxFieldManager)
 	}
 	if strings.ContainsFunc(o.FieldManager, func(r rune) bool { return r == utf8.RuneError || !unicode.IsPrint(r) }) {
-		errs = append(errs, fmt.Errorf("Options.FieldManager is %q: must be printable", o.FieldManager))
+		check.Wrong("FieldManager", o.FieldManager, "must be printable")
 	}
 	if strings.ContainsFunc(o.Subresource, func(r rune) bool { return r == '/' || !unicode.IsPrint(r) }) {
-		errs = append(errs, fmt.Errorf("Options.Subresource is %q: must be one path segment", o.Subresource))
+		check.Wrong("Subresource", o.Subresource, "must be one path segment")
 	}
-	return errors.Join(errs...)
+	return check.Err()
 }
 
 // validateApply is validate for an Applier.
 func (o *Options) validateApply() error {
-	err := o.validate()
+	check := option.Of("patch.Options")
 	if o.Lock {
-		err = errors.Join(err, errors.New(
-			"Options.Lock is true: must not be set, put the resourceVersion into the configuration instead"))
+		check.Wrong("Lock", true, "must not be set, put the resourceVersion into the configuration instead")
 	}
 	if o.Subresource != "" && o.Subresource != status {
-		err = errors.Join(err, fmt.Errorf("Options.Subresource is %q: must be empty or status to apply", o.Subresource))
+		check.Wrong("Subresource", o.Subresource, "must be empty or %q to apply", status)
 	}
-	return err
+	return errors.Join(o.validate(), check.Err())
 }
 
 // lockIf returns o, with the lock if it is needed and cached has a resourceVersion

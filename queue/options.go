@@ -3,10 +3,11 @@ package queue
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"time"
 
 	"k8s.io/utils/clock"
+
+	"github.com/homeostat/homeostat/internal/option"
 )
 
 const (
@@ -45,18 +46,9 @@ func (o *Options[K]) withDefaults() Options[K] {
 }
 
 func (o *Options[K]) validate() error {
-	var errs []error
-	if o.Backoff.Base < 0 {
-		errs = append(errs, fmt.Errorf("Options.Backoff.Base is %v: must not be negative", o.Backoff.Base))
-	}
-	if o.Backoff.Cap < o.Backoff.Base {
-		errs = append(errs, fmt.Errorf("Options.Backoff.Cap is %v: must be at least Base, %v",
-			o.Backoff.Cap, o.Backoff.Base))
-	}
-	if o.MinInterval < 0 {
-		errs = append(errs, fmt.Errorf("Options.MinInterval is %v: must not be negative", o.MinInterval))
-	}
-	return errors.Join(errs...)
+	check := option.Of("queue.Options")
+	check.That(o.MinInterval >= 0, "MinInterval", o.MinInterval, option.Negative)
+	return errors.Join(o.Backoff.validate(), check.Err())
 }
 
 // Backoff says how long a failed key waits for its retry. After the n-th failure
@@ -68,6 +60,13 @@ type Backoff struct {
 	// Cap bounds the delay after any failure. Defaults to five minutes, or Base
 	// if that is longer.
 	Cap time.Duration
+}
+
+func (b Backoff) validate() error {
+	check := option.Of("queue.Backoff")
+	check.That(b.Base >= 0, "Base", b.Base, option.Negative)
+	check.That(b.Cap >= b.Base, "Cap", b.Cap, "must be at least Base, %v", b.Base)
+	return check.Err()
 }
 
 // ceiling returns the longest delay after n failures in a row.

@@ -137,9 +137,9 @@ func TestNewNamesEveryWrongOption(t *testing.T) {
 		Name: "bad", MinInterval: -1, Backoff: queue.Backoff{Base: -2, Cap: -3},
 	})
 	NewWithT(t).Expect(err).To(MatchError("making queue \"bad\": " +
-		"Options.Backoff.Base is -2ns: must not be negative\n" +
-		"Options.Backoff.Cap is -3ns: must be at least Base, -2ns\n" +
-		"Options.MinInterval is -1ns: must not be negative"))
+		"queue.Backoff.Base is -2ns: must not be negative\n" +
+		"queue.Backoff.Cap is -3ns: must be at least Base, -2ns\n" +
+		"queue.Options.MinInterval is -1ns: must not be negative"))
 }
 
 func TestLanesAndStatesHaveNames(t *testing.T) {

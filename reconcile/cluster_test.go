@@ -47,10 +47,10 @@ func TestTriggersAreOfTheControllersOwnCluster(t *testing.T) {
 	err := newWith(hub, reconcile.Owned(maps(g, "https://hub:6443")),
 		reconcile.Mapped(widgets(g, "https://spoke:6443"), toNothing), reconcile.Owned(maps(g, "https://hub:6443/clusters/b")))
 	g.Expect(err).To(MatchError(And(
-		ContainSubstring(`making controller "test": Options.Triggers[1] watches another cluster: the informer of widgets reads from https://spoke:6443, `+
+		ContainSubstring(`making controller "test": reconcile.Options.Triggers[1] is mapped: must not watch another cluster: the informer of widgets reads from https://spoke:6443, `+
 			"that of the controller's own configmaps from https://hub:6443"),
 		ContainSubstring("give the other cluster a controller of its own"),
-		ContainSubstring("Options.Triggers[2] watches another cluster: the informer of configmaps reads from https://hub:6443/clusters/b"),
+		ContainSubstring("reconcile.Options.Triggers[2] is owned: must not watch another cluster: the informer of configmaps reads from https://hub:6443/clusters/b"),
 		Not(ContainSubstring("Triggers[0]")),
 	)))
 }
@@ -67,7 +67,7 @@ func TestInformersWhoseServerIsUnknownAreNotCompared(t *testing.T) {
 func TestATriggerWithoutAnInformerIsAFault(t *testing.T) {
 	g := NewWithT(t)
 	var none *informer.Informer[*configMap]
-	fault := MatchError(ContainSubstring("Options.Triggers[0] has no informer"))
+	fault := MatchError(ContainSubstring("Options.Triggers[0] is owned: must have an informer"))
 	g.Expect(newWith(maps(g, "https://hub"), reconcile.Owned(none))).To(fault)
 	g.Expect(newWith(nil, reconcile.Owned(none))).To(And(fault, MatchError(ContainSubstring("informer is nil"))))
 	g.Expect(newWith(nil, reconcile.Owned(maps(g, "https://hub")))).To(MatchError(ContainSubstring("informer is nil")))

@@ -160,7 +160,7 @@ func (t *reconcileContext) conclude(o inspect.Outcome, err error, w *worker) {
 	defer func() {
 		w.end()
 		if r := recover(); r != nil {
-			klog.FromContext(t).Error(fmt.Errorf("panic: %v", r), "Options.Around panicked after a reconcile")
+			klog.FromContext(t).Error(fmt.Errorf("panic: %v", r), "reconcile.Options.Around panicked after a reconcile")
 		}
 	}()
 	t.reported.Outcome = o

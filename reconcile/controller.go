@@ -75,7 +75,7 @@ func New[T informer.Object](
 	c.watchdog = newWatchdog(c.showOverdue, logOverdue)
 	var refused error
 	c.queue, refused = queue.New[Key](&queue.Options[Key]{
-		Name: name, Backoff: options.Backoff, MinInterval: options.MinInterval, Group: guardedGroup(c),
+		Name: name, Backoff: options.Backoff, MinInterval: max(options.MinInterval, 0), Group: guardedGroup(c),
 	})
 	if options.Shards != nil {
 		c.slots = &shardRunner{controller: c, runs: map[int]*slotRun{}, draining: map[int]bool{}, unfinished: unfinished{}}

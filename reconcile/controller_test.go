@@ -384,7 +384,7 @@ func TestNewNamesEveryFault(t *testing.T) {
 	for _, fault := range []string{
 		"name is empty", "informer is nil", "reconciler is nil", "Options.Workers is -1",
 		"Options.ReconcileTimeout is -1s", "Options.Grace is -1s", "Options.FreshnessDeadline is -1s", "Options.Resync is -1s",
-		"Options.MinInterval is -1s", "Options.Backoff.Base is -1s", "Options.Backoff.Cap is -1m0s",
+		"Options.MinInterval is -1s", "queue.Backoff.Base is -1s", "queue.Backoff.Cap is -1m0s",
 		"Options.FieldManager", "Options.Triggers[0] is nil", "Options.MaxShare",
 	} {
 		g.Expect(err).To(MatchError(ContainSubstring(fault)))
@@ -400,8 +400,8 @@ func TestNewNamesTheFaultsOfItsInformers(t *testing.T) {
 	r := reconcile.Func[*corev1.ConfigMap](func(context.Context, request) (reconcile.Result, error) { return nothing, nil })
 	_, err := reconcile.New("test", primary, r, &reconcile.Options{Triggers: []reconcile.Trigger{reconcile.Owned(owned)}})
 	g.Expect(err).To(MatchError(And(
-		ContainSubstring("informer of configmaps: Options.PageSize is -1: must not be negative"),
-		ContainSubstring(`informer of secrets: Options.LabelSelector is "a in"`),
+		ContainSubstring("informer of configmaps: informer.Options.PageSize is -1: must not be negative"),
+		ContainSubstring(`informer of secrets: informer.Options.LabelSelector is "a in"`),
 	)))
 }
 

@@ -2,7 +2,6 @@ package reconcile
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"runtime/debug"
 	"sync"
@@ -75,18 +74,6 @@ func (e *external) fromChannel(keys <-chan Key) {
 func (e external) source() source { return nil }
 
 func (e external) triggerType() string { return "external" }
-
-// validate returns what is wrong with the arguments of External.
-func (e external) validate() error {
-	var errs []error
-	if e.name == "" {
-		errs = append(errs, errors.New("is an External without a name: it stands in causes and logs"))
-	}
-	if e.f == nil {
-		errs = append(errs, fmt.Errorf("is an External without a source, named %q", e.name))
-	}
-	return errors.Join(errs...)
-}
 
 // attach returns what to run; there is no feed to detach.
 func (e external) attach(c *Controller) (binding, error) {

@@ -158,7 +158,7 @@ func TestExternalNeedsANameAndASource(t *testing.T) {
 	g := NewWithT(t)
 	var none chan reconcile.Key
 	g.Expect(newWith(maps(g, "https://hub"), reconcile.External("", none))).To(MatchError(And(
-		ContainSubstring("Options.Triggers[0]"), ContainSubstring("without a name"), ContainSubstring("without a source"))))
+		ContainSubstring("Options.Triggers[0]"), ContainSubstring("is external: must have a name"), ContainSubstring("must have a channel or a function"))))
 	var closed <-chan reconcile.Key = make(chan reconcile.Key)
 	g.Expect(newWith(maps(g, "https://hub"), reconcile.External("x", closed))).To(Succeed())
 }

@@ -189,7 +189,7 @@ func TestSweepWithoutKnownIsAFault(t *testing.T) {
 	inFixture(t, func(w *fixture) {
 		_, err := reconcile.New("test", informer.For(w.client.CoreV1().ConfigMaps("d"), nil),
 			reconcile.Func[*configMap](w.recorder()), &reconcile.Options{Sweep: &names.Options{}})
-		w.Expect(err).To(MatchError(ContainSubstring("Options.Sweep is set without Options.Known")))
+		w.Expect(err).To(MatchError(ContainSubstring("Options.Sweep is set: must be nil without Known")))
 		_, err = reconcile.New("test", w.in, reconcile.Func[*configMap](w.recorder()), &reconcile.Options{
 			Known: knownKeys(), Sweep: &names.Options{MaxShare: 2},
 		})

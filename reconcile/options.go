@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/client-go/tools/events"
 
+	"github.com/homeostat/homeostat/internal/option"
 	"github.com/homeostat/homeostat/leader/shard"
 	"github.com/homeostat/homeostat/names"
 	"github.com/homeostat/homeostat/queue"
@@ -136,34 +137,23 @@ const maxFieldManager = 128
 // validate returns what is wrong with the options, and with the informers that
 // they name; queue and names validate what is theirs.
 func (o Options) validate(own source) error {
-	var errs []error
-	positive := func(field string, value, zero any, ok bool) {
-		if !ok {
-			errs = append(errs, fmt.Errorf("%s is %v: must be more than %v", "Options."+field, value, zero))
-		}
-	}
-	positive("Workers", o.Workers, 0, o.Workers > 0)
-	positive("ReconcileTimeout", o.ReconcileTimeout, time.Duration(0), o.ReconcileTimeout > 0)
-	positive("Grace", o.Grace, time.Duration(0), o.Grace > 0)
-	positive("FreshnessDeadline", o.FreshnessDeadline, time.Duration(0), o.FreshnessDeadline > 0)
-	if o.Leader != nil && o.Shards != nil {
-		errs = append(errs, errors.New("Options.Leader and Options.Shards are both set: one replica works, or all do"))
-	}
-	if o.Sweep != nil && o.Known == nil {
-		errs = append(errs, errors.New("Options.Sweep is set without Options.Known: there are no names to sweep"))
-	}
-	if o.Resync < 0 {
-		errs = append(errs, fmt.Errorf("Options.Resync is %v: must not be negative", o.Resync))
-	}
-	if len(o.FieldManager) > maxFieldManager {
-		errs = append(errs, fmt.Errorf("Options.FieldManager is %q: the API server takes at most %d bytes",
-			o.FieldManager, maxFieldManager))
-	}
+	check := option.Of("reconcile.Options")
+	check.That(o.Workers > 0, "Workers", o.Workers, "must be more than 0")
+	check.That(o.ReconcileTimeout > 0, "ReconcileTimeout", o.ReconcileTimeout, "must be more than 0")
+	check.That(o.Grace > 0, "Grace", o.Grace, "must be more than 0")
+	check.That(o.FreshnessDeadline > 0, "FreshnessDeadline", o.FreshnessDeadline, "must be more than 0")
+	check.That(o.MinInterval >= 0, "MinInterval", o.MinInterval, option.Negative)
+	check.That(o.Resync >= 0, "Resync", o.Resync, option.Negative)
+	check.That(o.Leader == nil || o.Shards == nil, "Leader", option.Set,
+		"must be nil with Shards: one replica works, or all do")
+	check.That(o.Sweep == nil || o.Known != nil, "Sweep", option.Set,
+		"must be nil without Known: there are no names to sweep")
+	check.That(len(o.FieldManager) <= maxFieldManager, "FieldManager", o.FieldManager,
+		"must have at most %d bytes", maxFieldManager)
 	for i, t := range o.Triggers {
-		if err := validateTrigger(t, own); err != nil {
-			errs = append(errs, fmt.Errorf("Options.Triggers[%d] %w", i, err))
-		}
+		validateTrigger(check, fmt.Sprintf("Triggers[%d]", i), t, own)
 	}
+	var errs []error
 	for _, s := range sourcesOf(own, o.Triggers) {
 		errs = append(errs, s.Validate())
 		if s.Status().Wrapped && (o.Shards != nil || o.Leader != nil) {
@@ -171,36 +161,39 @@ func (o Options) validate(own source) error {
 			if o.Shards != nil {
 				field, last = "Shards", "owner of a shard"
 			}
-			errs = append(errs, fmt.Errorf("%s is set, and the informer of %s is made by clientgo.Wrap: it does "+
-				"not know whether its cache shows what the last %s wrote: make it with informer.For",
-				"Options."+field, s.Name(), last))
+			check.Wrong(field, option.Set, "the informer of %s must be made by informer.For: one of clientgo.Wrap does "+
+				"not know whether its cache shows what the last %s wrote", s.Name(), last)
 		}
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, check.Err())...)
 }
 
-// validateTrigger returns what is wrong with a trigger of a controller whose own
+// validateTrigger records what is wrong with a trigger of a controller whose own
 // informer is own. Informers that do not know their server, such as those of
 // fakes, are not compared.
-func validateTrigger(t Trigger, own source) error {
+func validateTrigger(check *option.Check, field string, t Trigger, own source) {
 	if t == nil {
-		return errors.New("is nil: use Owned, Mapped or External")
+		check.Wrong(field, nil, "use Owned, Mapped or External")
+		return
 	}
+	kind := option.Word(t.triggerType())
 	if e, ok := t.(external); ok {
-		return e.validate()
+		check.That(e.name != "", field, kind, "must have a name, which stands in causes and logs")
+		check.That(e.f != nil, field, kind, "must have a channel or a function, and %q has none", e.name)
+		return
 	}
 	s := t.source()
 	if isNil(s) {
-		return errors.New("has no informer: make one with informer.For")
+		check.Wrong(field, kind, "must have an informer, make one with informer.For")
+		return
 	}
 	if isNil(own) {
-		return nil
+		return
 	}
 	if here, there := own.Status().Server, s.Status().Server; here != there && here != "" && there != "" {
-		return fmt.Errorf("watches another cluster: "+
+		check.Wrong(field, kind, "must not watch another cluster: "+
 			"the informer of %s reads from %s, that of the controller's own %s from %s: "+
 			"versions of two clusters cannot be compared; give the other cluster a controller of its own, "+
 			"which writes what it finds into an object of this one", s.Name(), there, own.Name(), here)
 	}
-	return nil
 }

@@ -82,7 +82,7 @@ func (o *orphans) run(ctx context.Context, running *sync.WaitGroup, watchdog *wa
 			}
 		}
 		ended = true
-		w.begin(&openCall{Context: ctx, what: "the sweep of Options.Known"})
+		w.begin(&openCall{Context: ctx, what: "the sweep of reconcile.Options.Known"})
 		defer w.end()
 		_ = o.sweep.Run(ctx) // it ends with ctx and has no other error
 		return false

@@ -52,8 +52,8 @@ func ExampleNew() {
 	})
 	fmt.Println(err)
 	// Output:
-	// making controller "greeter": Options.Workers is -1: must be more than 0
-	// Options.Grace is -1s: must be more than 0s
+	// making controller "greeter": reconcile.Options.Workers is -1: must be more than 0
+	// reconcile.Options.Grace is -1s: must be more than 0
 }
 
 // An informer that two controllers share is started once.

@@ -290,7 +290,7 @@ func TestLeaderAndShardsExcludeEachOther(t *testing.T) {
 		_, err := reconcile.New("test", w.in, reconcile.Func[*configMap](
 			func(context.Context, request) (reconcile.Result, error) { return nothing, nil }),
 			&reconcile.Options{Shards: newParts(), Leader: terms{}})
-		w.Expect(err).To(MatchError(ContainSubstring("Options.Leader and Options.Shards are both set")))
+		w.Expect(err).To(MatchError(ContainSubstring("Options.Leader is set: must be nil with Shards")))
 	})
 }
 
@@ -319,8 +319,8 @@ func TestLeadersAndShardsTakeNoWrappedInformer(t *testing.T) {
 	wrapped := clientgo.Wrap[*configMap](factory.Core().V1().ConfigMaps().Informer(), &informer.Options{Name: "shared"})
 	own := informer.For(client.CoreV1().ConfigMaps("d"), nil)
 	r := reconcile.Func[*configMap](func(context.Context, request) (reconcile.Result, error) { return nothing, nil })
-	fault := MatchError(ContainSubstring("the informer of shared is made by clientgo.Wrap"))
-	wayOut := MatchError(ContainSubstring("make it with informer.For"))
+	fault := MatchError(ContainSubstring("the informer of shared must be made by informer.For"))
+	wayOut := MatchError(ContainSubstring("one of clientgo.Wrap does not know"))
 
 	triggers := []reconcile.Trigger{reconcile.Owned(wrapped)}
 	for field, o := range map[string]reconcile.Options{"Shards": {Shards: newParts()}, "Leader": {Leader: terms{}}} {

@@ -220,7 +220,7 @@ func TestAListOfKnownNamesThatHangsHoldsUpNoStop(t *testing.T) {
 		pass(time.Hour)
 		w.Expect(strings.Join(w.logged(), "\n")).NotTo(ContainSubstring("has not returned"), "Sweep.Ready says it")
 		began := time.Now()
-		w.Expect(stop()).To(MatchError(ContainSubstring("the sweep of Options.Known")))
+		w.Expect(stop()).To(MatchError(ContainSubstring("the sweep of reconcile.Options.Known")))
 		w.Expect(time.Since(began)).To(BeNumerically("<", 10*time.Second))
 		close(release)
 		synctest.Wait()

@@ -286,7 +286,7 @@ type hookCall struct {
 func (h *hookCall) Deadline() (time.Time, bool) { return h.until, true }
 
 func (h *hookCall) subject() string {
-	return fmt.Sprintf("the function of Options.Around after the reconcile of %q", h.item.Key())
+	return fmt.Sprintf("the function of reconcile.Options.Around after the reconcile of %q", h.item.Key())
 }
 
 // openCall is a call without a timeout: it may take as long as its context.
@@ -328,9 +328,9 @@ func guardedGroup(c *Controller) func(Key) string {
 			returned := false
 			defer func() {
 				if r := recover(); r != nil {
-					c.logPanic(r, "Options.Group panicked; the key has no group", c.name, key)
+					c.logPanic(r, "reconcile.Options.Group panicked; the key has no group", c.name, key)
 				} else if !returned {
-					c.logPanic(errGoexit, "Options.Group panicked; the key has no group", c.name, key)
+					c.logPanic(errGoexit, "reconcile.Options.Group panicked; the key has no group", c.name, key)
 				}
 			}()
 			name := c.options.Group(key)
@@ -380,7 +380,7 @@ func (c *Controller) warn(ctx context.Context, about k8sruntime.Object, reason, 
 	}
 	defer func() {
 		if r := recover(); r != nil {
-			klog.FromContext(ctx).Error(fmt.Errorf("panic: %v\n%s", r, debug.Stack()), "Options.Events panicked")
+			klog.FromContext(ctx).Error(fmt.Errorf("panic: %v\n%s", r, debug.Stack()), "reconcile.Options.Events panicked")
 		}
 	}()
 	c.options.Events.Eventf(about, nil, corev1.EventTypeWarning, reason, action, format, args...)

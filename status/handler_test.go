@@ -235,9 +235,9 @@ func TestFaultyOptionsAreAllNamed(t *testing.T) {
 		})
 		g.Expect(err).To(MatchError(And(
 			ContainSubstring("Options.Controllers[1] is nil"),
-			ContainSubstring(`Options.Controllers[2] is named "rollout": must not be the name of another`),
+			ContainSubstring(`Options.Controllers[2] is "rollout": must not have the name of another`),
 			ContainSubstring(`Options.Live["x"] is nil`),
-			ContainSubstring(`Options.Ready[""] has no name`),
+			ContainSubstring(`Options.Ready[""] is set: must have a name`),
 		)))
 	})
 }

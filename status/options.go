@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
+	"github.com/homeostat/homeostat/internal/option"
 	"github.com/homeostat/homeostat/metrics"
 	"github.com/homeostat/homeostat/reconcile"
 )
@@ -83,27 +84,23 @@ func (o *Options) withDefaults() (Options, error) {
 
 // validate returns every wrong option, joined.
 func (o *Options) validate() error {
-	var errs []error
+	check := option.Of("status.Options")
 	names := map[string]bool{}
 	for i, c := range o.Controllers {
-		switch {
-		case c == nil:
-			errs = append(errs, fmt.Errorf("Options.Controllers[%d] is nil: make one with reconcile.New", i))
-		case names[c.Name()]:
-			errs = append(errs, fmt.Errorf("Options.Controllers[%d] is named %q: must not be the name of another", i, c.Name()))
-		default:
-			names[c.Name()] = true
+		field := fmt.Sprintf("Controllers[%d]", i)
+		if c == nil {
+			check.Wrong(field, nil, "make one with reconcile.New")
+			continue
 		}
+		check.That(!names[c.Name()], field, c.Name(), "must not have the name of another")
+		names[c.Name()] = true
 	}
 	for field, checks := range map[string]map[string]func() error{"Live": o.Live, "Ready": o.Ready} {
 		for _, name := range slices.Sorted(maps.Keys(checks)) {
-			if name == "" {
-				errs = append(errs, fmt.Errorf("%s[\"\"] has no name: must have one", "Options."+field))
-			}
-			if checks[name] == nil {
-				errs = append(errs, fmt.Errorf("%s[%q] is nil: must be a function", "Options."+field, name))
-			}
+			key := fmt.Sprintf("%s[%q]", field, name)
+			check.That(name != "", key, option.Set, "must have a name")
+			check.That(checks[name] != nil, key, nil, "must be a function")
 		}
 	}
-	return errors.Join(errs...)
+	return check.Err()
 }

@@ -2,7 +2,6 @@ package fence
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/yaml"
 
+	"github.com/homeostat/homeostat/internal/option"
 	"github.com/homeostat/homeostat/leader/internal/record"
 )
 
@@ -154,7 +154,7 @@ func (o Options) param() *admissionregistrationv1.ParamRef {
 
 // validate returns the rules that match the resources.
 func (o Options) validate() ([]admissionregistrationv1.NamedRuleWithOperations, error) {
-	var errs []error
+	check := option.Of("fence.Options")
 	for _, f := range []struct {
 		field, value string
 		check        func(string) []string
@@ -165,14 +165,14 @@ func (o Options) validate() ([]admissionregistrationv1.NamedRuleWithOperations, 
 		{"Name", o.Name, validation.IsDNS1123Subdomain},
 	} {
 		if faults := f.check(f.value); len(faults) > 0 {
-			errs = append(errs, fmt.Errorf("%s is %q: %s", "Options."+f.field, f.value, faults[0]))
+			check.Wrong(f.field, f.value, "%s", faults[0])
 		}
 	}
 	if faults := validation.IsValidLabelValue(o.Lease); o.Shards && len(faults) > 0 {
-		errs = append(errs, fmt.Errorf("Options.Lease is %q, a label of the members of shards: %s", o.Lease, faults[0]))
+		check.Wrong("Lease", o.Lease, "as a label of the members of shards it is not valid: %s", faults[0])
 	}
 	var rules []admissionregistrationv1.NamedRuleWithOperations
-	for _, named := range o.Resources {
+	for i, named := range o.Resources {
 		what, subresource, isSub := strings.Cut(named, "/")
 		resource, group, _ := strings.Cut(what, ".")
 		faults := validation.IsDNS1123Label(resource)
@@ -183,8 +183,7 @@ func (o Options) validate() ([]admissionregistrationv1.NamedRuleWithOperations, 
 			faults = append(faults, validation.IsDNS1123Label(subresource)...)
 		}
 		if len(faults) > 0 {
-			errs = append(errs, fmt.Errorf(
-				"Options.Resources has %q: must be like pods, deployments.apps or pods/status", named))
+			check.Wrong(fmt.Sprintf("Resources[%d]", i), named, "must be like pods, deployments.apps or pods/status")
 			continue
 		}
 		resources := []string{resource, resource + "/*"}
@@ -200,10 +199,8 @@ func (o Options) validate() ([]admissionregistrationv1.NamedRuleWithOperations, 
 			},
 		})
 	}
-	if len(o.Resources) == 0 {
-		errs = append(errs, errors.New("Options.Resources is empty: name what the replicas write"))
-	}
-	return rules, errors.Join(errs...)
+	check.That(len(o.Resources) > 0, "Resources", o.Resources, "must have what the replicas write")
+	return rules, check.Err()
 }
 
 func typeMeta(kind string) metav1.TypeMeta {

@@ -18,19 +18,19 @@ func TestWrongOptionsAreNamed(t *testing.T) {
 		HavePrefix(`making the policy of lease "a\"b/l": `),
 		ContainSubstring(`Options.Namespace is "a\"b": `),
 		ContainSubstring(`Options.ServiceAccount is "S": `),
-		ContainSubstring(`Options.Resources has "*": must be like pods, deployments.apps or pods/status`),
-		ContainSubstring(`Options.Resources has "pods/": must be`),
-		ContainSubstring(`Options.Resources has "Jobs": must be`),
-		ContainSubstring(`Options.Resources has "jobs,pods": must be`),
-		ContainSubstring(`Options.Resources has "deployments.*": must be`),
-		ContainSubstring(`Options.Resources has "pods/a/b": must be`),
-		Not(ContainSubstring(`has "pods": `)),
+		ContainSubstring(`Options.Resources[1] is "*": must be like pods, deployments.apps or pods/status`),
+		ContainSubstring(`Options.Resources[2] is "pods/": must be`),
+		ContainSubstring(`Options.Resources[3] is "Jobs": must be`),
+		ContainSubstring(`Options.Resources[4] is "jobs,pods": must be`),
+		ContainSubstring(`Options.Resources[5] is "deployments.*": must be`),
+		ContainSubstring(`Options.Resources[6] is "pods/a/b": must be`),
+		Not(ContainSubstring(`is "pods": `)),
 		Not(ContainSubstring("Options.Lease")))))
 	long := strings.Repeat("l", 64)
 	_, err = fence.YAML(fence.Options{Namespace: "shop", Lease: long, ServiceAccount: "s", Resources: []string{"pods"}})
 	g.Expect(err).NotTo(HaveOccurred())
 	_, err = fence.YAML(fence.Options{Namespace: "shop", Lease: long, ServiceAccount: "s", Resources: []string{"pods"}, Shards: true})
-	g.Expect(err).To(MatchError(ContainSubstring("a label of the members of shards: must be no more than 63")))
+	g.Expect(err).To(MatchError(ContainSubstring("as a label of the members of shards it is not valid: must be no more than 63")))
 	_, err = fence.YAML(fence.Options{Namespace: "shop", Lease: "l", ServiceAccount: "s"})
-	g.Expect(err).To(MatchError(ContainSubstring("Options.Resources is empty: name what the replicas write")))
+	g.Expect(err).To(MatchError(ContainSubstring("Options.Resources is []: must have what the replicas write")))
 }

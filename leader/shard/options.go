@@ -2,10 +2,10 @@ package shard
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"time"
 
+	"github.com/homeostat/homeostat/internal/option"
 	"github.com/homeostat/homeostat/leader"
 )
 
@@ -64,15 +64,9 @@ func (o *Options) withDefaults() Options {
 }
 
 func (o Options) validate() error {
-	var errs []error
-	if o.Slots < 1 || o.Slots > maxSlots {
-		errs = append(errs, fmt.Errorf("Options.Slots is %d: must be from 1 to %d", o.Slots, maxSlots))
-	}
-	if o.By > ByKey {
-		errs = append(errs, fmt.Errorf("Options.By is %v: must be ByNamespace or ByKey", o.By))
-	}
-	if o.Settle < 0 {
-		errs = append(errs, fmt.Errorf("Options.Settle is %v: must not be negative", o.Settle))
-	}
-	return errors.Join(errs...)
+	check := option.Of("shard.Options")
+	check.That(o.Slots >= 1 && o.Slots <= maxSlots, "Slots", o.Slots, "must be from 1 to %d", maxSlots)
+	check.That(o.By <= ByKey, "By", option.Word(o.By.String()), "must be ByNamespace or ByKey")
+	check.That(o.Settle >= 0, "Settle", o.Settle, option.Negative)
+	return check.Err()
 }

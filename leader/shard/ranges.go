@@ -15,6 +15,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/homeostat/homeostat/internal/keyspace"
+	"github.com/homeostat/homeostat/internal/option"
 	"github.com/homeostat/homeostat/internal/slots"
 	"github.com/homeostat/homeostat/leader"
 )
@@ -62,7 +63,8 @@ var (
 // Errors: those of New, and another Options.By.
 func NewRanges(lease leader.Lease, o *Options) (*Ranges, error) {
 	if o != nil && o.By != ByNamespace {
-		return nil, fmt.Errorf("making shards %q: Options.By is %v: must be ByNamespace", lease.Name, o.By)
+		return nil, fmt.Errorf("making shards %q: %w", lease.Name,
+			option.Wrong("shard.Options.By", o.By, "must be ByNamespace"))
 	}
 	shards, err := New(lease, o)
 	if err != nil {

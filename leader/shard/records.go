@@ -2,7 +2,6 @@ package shard
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -17,6 +16,7 @@ import (
 	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 
 	"github.com/homeostat/homeostat/internal/keyspace"
+	"github.com/homeostat/homeostat/internal/option"
 	"github.com/homeostat/homeostat/leader"
 	"github.com/homeostat/homeostat/leader/internal/record"
 )
@@ -59,15 +59,14 @@ func (r records) selector() string { return labels.Set{record.GroupLabel: r.name
 
 // validate checks the parts of the records' names.
 func (r records) validate(identity string) error {
-	var errs []error
+	check := option.Of("leader.Lease")
 	for _, why := range validation.IsValidLabelValue(r.name) {
-		errs = append(errs, fmt.Errorf("Lease.Name is %q: %s", r.name, why))
+		check.Wrong("Name", r.name, "%s", why)
 	}
 	for _, why := range validation.IsDNS1123Subdomain(r.memberName(identity)) {
-		errs = append(errs, fmt.Errorf("Lease.Identity is %q: as part of the name %q it is not valid: %s",
-			identity, r.memberName(identity), why))
+		check.Wrong("Identity", identity, "as part of the name %q it is not valid: %s", r.memberName(identity), why)
 	}
-	return errors.Join(errs...)
+	return check.Err()
 }
 
 // slotOf returns the slot that a record is about, and false for other records.

@@ -49,7 +49,7 @@ func (c *call[T]) checkLimit(n int, example fmt.Stringer) error {
 		return nil
 	}
 	return fmt.Errorf("%w: %d of %d children are no longer wanted (such as %s), more than %d and more than %g %%: "+
-		"none is deleted; let the owner want fewer step by step, or raise Options.MaxCount or Options.MaxShare",
+		"none is deleted; let the owner want fewer step by step, or raise children.Options.MaxCount or MaxShare",
 		ErrLimit, n, all, example, c.options.MaxCount, percent*c.options.MaxShare)
 }
 

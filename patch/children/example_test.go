@@ -74,7 +74,7 @@ func ExampleSet_Ensure() {
 	fmt.Println(err)
 	// Output:
 	// true
-	// keeping the children of ConfigMap "shop/site": safety limit: 4 of 4 children are no longer wanted (such as shop/page-0), more than 2 and more than 50 %: none is deleted; let the owner want fewer step by step, or raise Options.MaxCount or Options.MaxShare
+	// keeping the children of ConfigMap "shop/site": safety limit: 4 of 4 children are no longer wanted (such as shop/page-0), more than 2 and more than 50 %: none is deleted; let the owner want fewer step by step, or raise children.Options.MaxCount or MaxShare
 }
 
 // started runs an informer until stop is called, as a controller does.

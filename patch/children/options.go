@@ -3,9 +3,10 @@ package children
 import (
 	"cmp"
 	"errors"
-	"fmt"
 
 	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/homeostat/homeostat/internal/option"
 )
 
 const (
@@ -43,15 +44,11 @@ func (o *Options) withDefaults() Options {
 }
 
 func (o Options) validate() error {
-	var errs []error
-	if o.MaxCount < 0 {
-		errs = append(errs, fmt.Errorf("Options.MaxCount is %d: must not be negative", o.MaxCount))
-	}
-	if !(o.MaxShare > 0 && o.MaxShare <= 1) { // NaN is neither
-		errs = append(errs, fmt.Errorf("Options.MaxShare is %v: must be more than 0 and at most 1", o.MaxShare))
-	}
-	if _, err := labels.ValidatedSelectorFromSet(o.Mark); err != nil {
-		errs = append(errs, fmt.Errorf("Options.Mark is %v: must be labels: %w", o.Mark, err))
-	}
-	return errors.Join(errs...)
+	check := option.Of("children.Options")
+	check.That(o.MaxCount >= 0, "MaxCount", o.MaxCount, option.Negative)
+	isShare := o.MaxShare > 0 && o.MaxShare <= 1 // NaN is neither
+	check.That(isShare, "MaxShare", o.MaxShare, "must be more than 0 and at most 1")
+	_, err := labels.ValidatedSelectorFromSet(o.Mark)
+	check.That(err == nil, "Mark", o.Mark, "must be labels: %w", err)
+	return check.Err()
 }

@@ -80,7 +80,8 @@ func free(owner metav1.Object, kind schema.GroupVersionKind, child metav1.Object
 	}
 }
 
-var errOrphan = errors.New("it exists, and no owner controls it: delete it, or give it the labels of Options.Mark")
+var errOrphan = errors.New("it exists, and no owner controls it: delete it, or give it the " +
+	"labels of children.Options.Mark")
 
 func nameOf(owner metav1.Object, kind schema.GroupVersionKind) string {
 	return fmt.Sprintf("%s %q", kind.Kind, keyOf(owner))

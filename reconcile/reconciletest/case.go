@@ -2,7 +2,6 @@ package reconciletest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -11,6 +10,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/homeostat/homeostat/internal/apisim"
+	"github.com/homeostat/homeostat/internal/option"
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/backend"
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/state"
 )
@@ -76,24 +76,17 @@ const mostReplicas = 10
 
 // Validate returns everything that is wrong with the case, joined; nil if it can be run.
 func (c *Case) Validate() error {
-	var errs []error
-	if c.Run == nil {
-		errs = append(errs, errors.New("Case.Run is nil: must be set"))
-	}
-	if c.Replicas < 0 || c.Replicas > mostReplicas {
-		errs = append(errs, fmt.Errorf("Case.Replicas is %d: must be from 0 to %d", c.Replicas, mostReplicas))
-	}
+	check := option.Of("reconciletest.Case")
+	check.That(c.Run != nil, "Run", nil, "must be the program")
+	check.That(c.Replicas >= 0 && c.Replicas <= mostReplicas, "Replicas", c.Replicas, "must be from 0 to %d", mostReplicas)
 	for i, s := range c.Workload {
-		if s.Do == nil || s.Name == "" {
-			errs = append(errs, fmt.Errorf("Case.Workload[%d] is %q: Name and Do must be set", i, s.Name))
-		}
+		check.That(s.Do != nil && s.Name != "", fmt.Sprintf("Workload[%d]", i), s.Name, "must have Name and Do")
 	}
 	for i, a := range c.Actors {
-		if a.Do == nil || a.Enabled == nil || a.Name == "" {
-			errs = append(errs, fmt.Errorf("Case.Actors[%d] is %q: Name, Enabled and Do must be set", i, a.Name))
-		}
+		check.That(a.Do != nil && a.Enabled != nil && a.Name != "", fmt.Sprintf("Actors[%d]", i), a.Name,
+			"must have Name, Enabled and Do")
 	}
-	return errors.Join(errs...)
+	return check.Err()
 }
 
 // resources are the custom resources as the simulated server takes them.

@@ -44,7 +44,8 @@ func Explore(t *testing.T, c *Case, o *Options) *Report {
 	case r.Covered():
 		t.Log(r.String())
 	case x.o.strict:
-		t.Errorf("not all was tried: %v. Set %s=5m or so, divide the runs by %s=1/4 to 4/4, or set Options.Budget", r,
+		t.Errorf("not all was tried: %v. Set %s=5m or so, divide the runs by %s=1/4 to 4/4, "+
+			"or set reconciletest.Options.Budget", r,
 			budgetVariable, shardVariable)
 	default:
 		x.say("NOT ALL WAS TRIED: " + r.String())

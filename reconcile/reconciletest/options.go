@@ -2,14 +2,14 @@ package reconciletest
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/homeostat/homeostat/internal/option"
 )
 
 const (
@@ -120,28 +120,16 @@ func (o *Options) spend() error {
 
 // validate returns everything that is wrong with options whose defaults are filled in, joined.
 func (o *Options) validate() error {
-	var errs []error
-	for _, v := range []struct {
-		name     string
-		value    any
-		negative bool
-	}{
-		{"Budget", o.Budget, o.Budget < 0},
-		{"Steps", o.Steps, o.Steps < 0},
-		{"Rest", o.Rest, o.Rest < 0},
-		{"Lag", o.Lag, o.Lag < 0},
-		{"Seeds", o.Seeds, o.Seeds < 0},
-		{"Shards", o.Shards, o.Shards < 0},
-	} {
-		if v.negative {
-			errs = append(errs, fmt.Errorf("%s is %v: must not be negative", "Options."+v.name, v.value))
-		}
+	check := option.Of("reconciletest.Options")
+	check.That(o.Budget >= 0, "Budget", o.Budget, option.Negative)
+	check.That(o.Steps >= 0, "Steps", o.Steps, option.Negative)
+	check.That(o.Rest >= 0, "Rest", o.Rest, option.Negative)
+	check.That(o.Lag >= 0, "Lag", o.Lag, option.Negative)
+	check.That(o.Seeds >= 0, "Seeds", o.Seeds, option.Negative)
+	check.That(o.Shards >= 0, "Shards", o.Shards, option.Negative)
+	check.That(o.Shard >= 0 && o.Shard < o.Shards, "Shard", o.Shard, "must be from 0 to %d", o.Shards-1)
+	for i, text := range o.Known {
+		check.That(text != "", fmt.Sprintf("Known[%d]", i), text, "must not be empty, which is in every finding")
 	}
-	if o.Shard < 0 || o.Shard >= o.Shards {
-		errs = append(errs, fmt.Errorf("Options.Shard is %d: must be from 0 to %d", o.Shard, o.Shards-1))
-	}
-	if slices.Contains(o.Known, "") {
-		errs = append(errs, errors.New("Options.Known has an empty text: would be in every finding"))
-	}
-	return errors.Join(errs...)
+	return check.Err()
 }

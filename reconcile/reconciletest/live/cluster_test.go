@@ -228,6 +228,6 @@ func TestSmokeReadsItsOptions(t *testing.T) {
 	g := gomega.NewWithT(t)
 	_, err := live.Try(t, &reconciletest.Case{}, newFixture(t).config(),
 		&live.Options{Rest: time.Minute, Timeout: time.Second, Kills: -1})
-	g.Expect(err).To(gomega.MatchError("Options.Timeout is 1s: must be longer than Rest, which is 1m0s\n" +
-		"Options.Kills is -1: must not be negative\nCase.Run is nil: must be set"))
+	g.Expect(err).To(gomega.MatchError("live.Options.Timeout is 1s: must be longer than Rest, 1m0s\n" +
+		"live.Options.Kills is -1: must not be negative\nreconciletest.Case.Run is nil: must be the program"))
 }

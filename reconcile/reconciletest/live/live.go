@@ -5,12 +5,12 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"testing"
 	"time"
 
 	"k8s.io/client-go/rest"
 
+	"github.com/homeostat/homeostat/internal/option"
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
 	engine "github.com/homeostat/homeostat/reconcile/reconciletest/internal/smoke"
 )
@@ -48,17 +48,11 @@ func (o *Options) withDefaults() Options {
 }
 
 func (o *Options) validate() error {
-	var errs []error
-	if o.Rest < 0 {
-		errs = append(errs, fmt.Errorf("Options.Rest is %v: must not be negative", o.Rest))
-	}
-	if o.Timeout <= o.Rest {
-		errs = append(errs, fmt.Errorf("Options.Timeout is %v: must be longer than Rest, which is %v", o.Timeout, o.Rest))
-	}
-	if o.Kills < 0 {
-		errs = append(errs, fmt.Errorf("Options.Kills is %d: must not be negative", o.Kills))
-	}
-	return errors.Join(errs...)
+	check := option.Of("live.Options")
+	check.That(o.Rest >= 0, "Rest", o.Rest, option.Negative)
+	check.That(o.Timeout > o.Rest, "Timeout", o.Timeout, "must be longer than Rest, %v", o.Rest)
+	check.That(o.Kills >= 0, "Kills", o.Kills, option.Negative)
+	return check.Err()
 }
 
 // Smoke runs the case of [reconciletest.Explore] on a real server, to which config leads as an administrator: of kind,

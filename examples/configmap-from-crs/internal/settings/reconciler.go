@@ -125,7 +125,7 @@ func (r *reconciler) delete(ctx context.Context, current *corev1.ConfigMap) erro
 
 // tell writes the verdicts into those Settings that do not say so yet.
 func (r *reconciler) tell(ctx context.Context, inputs []input) error {
-	var faults []error
+	var errs []error
 	for _, in := range inputs {
 		_, err := patch.Status(ctx, r.settings, in.setting, nil, func(edit *api.Setting) {
 			meta.SetStatusCondition(&edit.Status.Conditions, in.verdict)
@@ -133,7 +133,7 @@ func (r *reconciler) tell(ctx context.Context, inputs []input) error {
 		if apierrors.IsNotFound(err) {
 			continue // it was deleted meanwhile
 		}
-		faults = append(faults, err)
+		errs = append(errs, err)
 	}
-	return errors.Join(faults...)
+	return errors.Join(errs...)
 }

@@ -83,19 +83,19 @@ func advise(e *names.RefusedError) {
 }
 
 func validate(file *zonefile.File) error {
-	var faults []error
+	var errs []error
 	if file.Path == "" {
-		faults = append(faults, errors.New("File.Path (--zone) is empty: must be the path of the zone file"))
+		errs = append(errs, errors.New("File.Path (--zone) is empty: must be the path of the zone file"))
 	} else if _, err := file.Keys(); err != nil {
-		faults = append(faults, err)
+		errs = append(errs, err)
 	}
 	origin, dot := strings.CutSuffix(file.Origin, ".")
 	if why := validation.IsDNS1123Subdomain(origin); !dot || len(why) > 0 || len(origin) > maxOrigin {
-		faults = append(faults, fmt.Errorf(
+		errs = append(errs, fmt.Errorf(
 			"File.Origin (--origin) is %q: must be a domain of at most %d bytes with a dot at its end", file.Origin, maxOrigin))
 	}
 	if file.TTL < 0 {
-		faults = append(faults, fmt.Errorf("File.TTL (--ttl) is %d: must not be negative", file.TTL))
+		errs = append(errs, fmt.Errorf("File.TTL (--ttl) is %d: must not be negative", file.TTL))
 	}
-	return errors.Join(faults...)
+	return errors.Join(errs...)
 }

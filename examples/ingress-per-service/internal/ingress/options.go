@@ -42,22 +42,22 @@ func (o *Options) withDefaults() (Options, error) {
 	}
 	set.Host = cmp.Or(set.Host, DefaultHost)
 	set.PathType = cmp.Or(set.PathType, DefaultPathType)
-	var faults []error
+	var errs []error
 	if _, err := set.hostOf("default", "web"); err != nil {
-		faults = append(faults, fmt.Errorf("Options.Host is %q: for Service default/web: %w", set.Host, err))
+		errs = append(errs, fmt.Errorf("ingress.Options.Host is %q: for Service default/web: %w", set.Host, err))
 	}
 	switch set.PathType {
 	case networkingv1.PathTypePrefix, networkingv1.PathTypeExact, networkingv1.PathTypeImplementationSpecific:
 	default:
-		faults = append(faults, fmt.Errorf("Options.PathType is %q: must be Prefix, Exact or ImplementationSpecific",
+		errs = append(errs, fmt.Errorf("ingress.Options.PathType is %q: must be Prefix, Exact or ImplementationSpecific",
 			set.PathType))
 	}
 	if set.ClassName != "" {
 		if why := validation.IsDNS1123Subdomain(set.ClassName); len(why) > 0 {
-			faults = append(faults, fmt.Errorf("Options.ClassName is %q: %s", set.ClassName, strings.Join(why, "; ")))
+			errs = append(errs, fmt.Errorf("ingress.Options.ClassName is %q: %s", set.ClassName, strings.Join(why, "; ")))
 		}
 	}
-	return set, errors.Join(faults...)
+	return set, errors.Join(errs...)
 }
 
 func (o *Options) hostOf(namespace, name string) (string, error) {

@@ -56,22 +56,22 @@ func ReadPolicy(path string) (*Policy, error) {
 }
 
 func (p *Policy) validate() error {
-	var faults []error
+	var errs []error
 	if p.Owner == "" {
-		faults = append(faults, errors.New("owner is empty: it must name who is asked about namespaces of nobody"))
+		errs = append(errs, errors.New("owner is empty: it must name who is asked about namespaces of nobody"))
 	}
 	if len(p.Quota) == 0 {
-		faults = append(faults, errors.New("quota is empty: it must limit something, such as pods"))
+		errs = append(errs, errors.New("quota is empty: it must limit something, such as pods"))
 	}
 	if len(p.Limits) == 0 {
-		faults = append(faults, errors.New("limits is empty: it must have an item, such as type Container"))
+		errs = append(errs, errors.New("limits is empty: it must have an item, such as type Container"))
 	}
 	for i, item := range p.Limits {
 		if item.Type == "" {
-			faults = append(faults, fmt.Errorf("limits[%d].type is empty: must be Container, Pod or PersistentVolumeClaim", i))
+			errs = append(errs, fmt.Errorf("limits[%d].type is empty: must be Container, Pod or PersistentVolumeClaim", i))
 		}
 	}
-	return errors.Join(faults...)
+	return errors.Join(errs...)
 }
 
 func (p *Policy) exempts(n *corev1.Namespace) bool {

@@ -60,45 +60,45 @@ func (s *settings) texts() []string {
 
 // validate finds what is wrong before anything happens.
 func (s *settings) validate() error {
-	faults := s.validateNumbers()
+	errs := s.validateNumbers()
 	if len(s.names) > 0 && len(s.delete) == 0 {
-		faults = append(faults, errors.New("--delete and --names must both be specified: "+
+		errs = append(errs, errors.New("--delete and --names must both be specified: "+
 			"--delete is what runs for the names of objects that do not exist"))
 	}
 	if _, err := labels.Parse(s.selector); err != nil {
-		faults = append(faults, fmt.Errorf("--selector is %q: %w", s.selector, err))
+		errs = append(errs, fmt.Errorf("--selector is %q: %w", s.selector, err))
 	}
 	if _, err := fields.ParseSelector(s.fieldSelector); err != nil {
-		faults = append(faults, fmt.Errorf("--field-selector is %q: %w", s.fieldSelector, err))
+		errs = append(errs, fmt.Errorf("--field-selector is %q: %w", s.fieldSelector, err))
 	}
 	if s.logFormat != "text" && s.logFormat != "json" {
-		faults = append(faults, fmt.Errorf("--log-format is %q: must be text or json", s.logFormat))
+		errs = append(errs, fmt.Errorf("--log-format is %q: must be text or json", s.logFormat))
 	}
 	if _, _, err := net.SplitHostPort(s.listenAddr); s.listenAddr != "" && err != nil {
-		faults = append(faults, fmt.Errorf("--listen-addr is %q: %w", s.listenAddr, err))
+		errs = append(errs, fmt.Errorf("--listen-addr is %q: %w", s.listenAddr, err))
 	}
 	if _, err := clientcmd.ParseTimeout(*s.connection.Timeout); err != nil {
-		faults = append(faults, fmt.Errorf("--request-timeout is %q: must be a duration such as 30s", *s.connection.Timeout))
+		errs = append(errs, fmt.Errorf("--request-timeout is %q: must be a duration such as 30s", *s.connection.Timeout))
 	}
 	if s.lease != "" && strings.Count(s.lease, "/") != 1 {
-		faults = append(faults, fmt.Errorf("--lease is %q: must be NAMESPACE/NAME", s.lease))
+		errs = append(errs, fmt.Errorf("--lease is %q: must be NAMESPACE/NAME", s.lease))
 	}
 	for flag, name := range map[string]string{"type-env-var": s.typeVariable, "object-env-var": s.objectVariable} {
 		if name != "" && len(validation.IsEnvVarName(name)) > 0 {
-			faults = append(faults, fmt.Errorf("--%s is %q: must be the name of a variable", flag, name))
+			errs = append(errs, fmt.Errorf("--%s is %q: must be the name of a variable", flag, name))
 		}
 	}
 	for _, c := range []struct {
 		from    string
 		command []string
 	}{{"COMMAND", s.each}, {"--delete", s.delete}, {"--names", s.names}} {
-		faults = append(faults, findable(c.from, c.command))
+		errs = append(errs, findable(c.from, c.command))
 	}
-	return errors.Join(faults...)
+	return errors.Join(errs...)
 }
 
 func (s *settings) validateNumbers() []error {
-	var faults []error
+	var errs []error
 	for _, n := range []struct {
 		flag        string
 		value, from int
@@ -110,7 +110,7 @@ func (s *settings) validateNumbers() []error {
 		{"workers", s.workers, 1},
 	} {
 		if n.value < n.from {
-			faults = append(faults, fmt.Errorf("--%s is %d: must be at least %d", n.flag, n.value, n.from))
+			errs = append(errs, fmt.Errorf("--%s is %d: must be at least %d", n.flag, n.value, n.from))
 		}
 	}
 	for _, d := range []struct {
@@ -124,10 +124,10 @@ func (s *settings) validateNumbers() []error {
 		{"exit-after", s.exitAfter},
 	} {
 		if d.value < 0 {
-			faults = append(faults, fmt.Errorf("--%s is %v: must not be negative", d.flag, d.value))
+			errs = append(errs, fmt.Errorf("--%s is %v: must not be negative", d.flag, d.value))
 		}
 	}
-	return faults
+	return errs
 }
 
 // findable reports whether a program can be run. From is where it was named.

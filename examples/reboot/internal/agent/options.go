@@ -66,11 +66,11 @@ func (o *Options) withDefaults() Options {
 func (o *Options) validate() error {
 	var errs []error
 	if o.Node == "" {
-		errs = append(errs, errors.New("Options.Node is empty: give the name of the node, "+
+		errs = append(errs, errors.New("agent.Options.Node is empty: give the name of the node, "+
 			"such as spec.nodeName from the Downward API"))
 	}
 	if o.Machine == nil {
-		errs = append(errs, errors.New("Options.Machine is nil"))
+		errs = append(errs, errors.New("agent.Options.Machine is nil"))
 	}
 	for _, d := range []struct {
 		field string
@@ -82,7 +82,7 @@ func (o *Options) validate() error {
 		{"AskPeriod", o.AskPeriod},
 	} {
 		if d.value < 0 {
-			errs = append(errs, fmt.Errorf("%s is %v: must not be negative", "Options."+d.field, d.value))
+			errs = append(errs, fmt.Errorf("%s is %v: must not be negative", "agent.Options."+d.field, d.value))
 		}
 	}
 	return errors.Join(errs...)

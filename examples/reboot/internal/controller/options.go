@@ -69,13 +69,13 @@ func (o *Options) withDefaults() Options {
 func (o *Options) validate() error {
 	var errs []error
 	if o.StuckAfter < 0 {
-		errs = append(errs, fmt.Errorf("Options.StuckAfter is %v: must not be negative", o.StuckAfter))
+		errs = append(errs, fmt.Errorf("controller.Options.StuckAfter is %v: must not be negative", o.StuckAfter))
 	}
 	if o.EventInterval < 0 {
-		errs = append(errs, fmt.Errorf("Options.EventInterval is %v: must not be negative", o.EventInterval))
+		errs = append(errs, fmt.Errorf("controller.Options.EventInterval is %v: must not be negative", o.EventInterval))
 	}
 	if o.GatePeriod < 0 {
-		errs = append(errs, fmt.Errorf("Options.GatePeriod is %v: must not be negative", o.GatePeriod))
+		errs = append(errs, fmt.Errorf("controller.Options.GatePeriod is %v: must not be negative", o.GatePeriod))
 	}
 	return errors.Join(errs...)
 }

@@ -94,11 +94,11 @@ func byAdmin(name string, all ...reconciletest.Step) reconciletest.Step {
 		}
 		write(administrator)
 		defer write(operator)
-		var faults []error
+		var errs []error
 		for _, s := range all {
-			faults = append(faults, s.Do(ctx, w))
+			errs = append(errs, s.Do(ctx, w))
 		}
-		return errors.Join(faults...)
+		return errors.Join(errs...)
 	}}
 }
 
@@ -285,9 +285,9 @@ func runWithAgents(env *reconciletest.Env, withAgents bool) error {
 			ended <- c.Run(env.Context())
 		}()
 	}
-	var faults []error
+	var errs []error
 	for range all {
-		faults = append(faults, <-ended)
+		errs = append(errs, <-ended)
 	}
-	return errors.Join(faults...)
+	return errors.Join(errs...)
 }

@@ -59,17 +59,17 @@ func (o *Options) withDefaults() (Options, error) {
 }
 
 func (o *Options) validate() error {
-	var faults []error
+	var errs []error
 	if o.Port < 0 || o.Port > 65535 {
-		faults = append(faults, fmt.Errorf("port %d: must be 1 to 65535, or 0 for a free one", o.Port))
+		errs = append(errs, fmt.Errorf("port %d: must be 1 to 65535, or 0 for a free one", o.Port))
 	}
 	if o.Timeout < 0 {
-		faults = append(faults, fmt.Errorf("timeout %v: must be positive", o.Timeout))
+		errs = append(errs, fmt.Errorf("timeout %v: must be positive", o.Timeout))
 	}
 	for _, name := range slices.Sorted(maps.Keys(o.Flags)) {
 		if !slices.Contains(Components(), name) {
-			faults = append(faults, fmt.Errorf("flags for %q: must be for one of %q", name, Components()))
+			errs = append(errs, fmt.Errorf("flags for %q: must be for one of %q", name, Components()))
 		}
 	}
-	return errors.Join(faults...)
+	return errors.Join(errs...)
 }

@@ -71,16 +71,16 @@ func holdPort(given bool, port int) (io.Closer, int, error) {
 
 // free returns an error for every port of p that is taken.
 func (p ports) free() error {
-	var faults []error
+	var errs []error
 	for _, port := range []int{p.APIServer, p.Etcd, p.EtcdPeer, p.Scheduler} {
 		l, err := listen(port)
 		if err != nil {
-			faults = append(faults, err)
+			errs = append(errs, err)
 			continue
 		}
 		_ = l.Close() // It was never used.
 	}
-	return errors.Join(faults...)
+	return errors.Join(errs...)
 }
 
 func listen(port int) (net.Listener, error) {

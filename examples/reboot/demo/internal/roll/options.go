@@ -55,20 +55,20 @@ func (o *Options) withDefaults() Options {
 }
 
 func (o Options) validate() error {
-	var faults []error
+	var errs []error
 	if o.Kubeconfig == "" {
-		faults = append(faults, errors.New("Options.Kubeconfig is empty"))
+		errs = append(errs, errors.New("roll.Options.Kubeconfig is empty"))
 	}
 	if o.Program == "" {
-		faults = append(faults, errors.New("Options.Program is empty"))
+		errs = append(errs, errors.New("roll.Options.Program is empty"))
 	}
 	for field, value := range map[string]int{"Nodes": o.Nodes, "Max": o.Max, "Controllers": o.Controllers} {
 		if value < 1 {
-			faults = append(faults, fmt.Errorf("%s is %d: must be at least 1", "Options."+field, value))
+			errs = append(errs, fmt.Errorf("%s is %d: must be at least 1", "roll.Options."+field, value))
 		}
 	}
 	if o.Timeout < 0 {
-		faults = append(faults, fmt.Errorf("Options.Timeout is %v: must not be negative", o.Timeout))
+		errs = append(errs, fmt.Errorf("roll.Options.Timeout is %v: must not be negative", o.Timeout))
 	}
-	return errors.Join(faults...)
+	return errors.Join(errs...)
 }

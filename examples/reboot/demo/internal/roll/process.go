@@ -92,17 +92,17 @@ func (p *process) stop() error {
 // stopAll stops all processes at once.
 func stopAll(processes []*process) error {
 	var mu sync.Mutex
-	var faults []error
+	var errs []error
 	var running sync.WaitGroup
 	for _, p := range processes {
 		running.Go(func() {
 			if err := p.stop(); err != nil {
 				mu.Lock()
 				defer mu.Unlock()
-				faults = append(faults, err)
+				errs = append(errs, err)
 			}
 		})
 	}
 	running.Wait()
-	return errors.Join(faults...)
+	return errors.Join(errs...)
 }
