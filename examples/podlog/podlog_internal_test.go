@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"os/exec"
 	"regexp"
 	"slices"
 	"strings"
@@ -81,6 +82,24 @@ func (s server) Watch(_ context.Context, o metav1.ListOptions) (watch.Interface,
 		return nil, apierrors.NewBadRequest("list instead")
 	}
 	return s.events, nil
+}
+
+// TestMain runs the program in place of the tests for TestTheProgramReadsItsCommandLine.
+func TestMain(m *testing.M) {
+	if os.Getenv("PODLOG_TEST_MAIN") != "" {
+		main()
+		os.Exit(1) // main ends the process itself
+	}
+	os.Exit(m.Run())
+}
+
+func TestTheProgramReadsItsCommandLine(t *testing.T) {
+	g := NewWithT(t)
+	command := exec.Command(os.Args[0], "--version")
+	command.Env = append(os.Environ(), "PODLOG_TEST_MAIN=1")
+	out, err := command.CombinedOutput()
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(string(out)).To(ContainSubstring("podlog"))
 }
 
 // The README shows and explains the program line by line, and the program stays
