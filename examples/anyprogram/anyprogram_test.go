@@ -13,6 +13,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"github.com/homeostat/homeostat/examples/anyprogram/memcached"
+	cachev1alpha1 "github.com/homeostat/homeostat/examples/anyprogram/memcached/api/v1alpha1"
 	"github.com/homeostat/homeostat/examples/anyprogram/operator"
 	"github.com/homeostat/homeostat/examples/anyprogram/plain"
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
@@ -36,6 +38,31 @@ func TestAnOperatorOnControllerRuntime(t *testing.T) {
 			reconciletest.Patch("configmaps", "d/a", `{"data":{"x":"2"}}`),
 			reconciletest.Patch("configmaps", "d/b", `{"metadata":{"labels":{"copy":null}}}`),
 			reconciletest.Delete("configmaps", "d/a"),
+		},
+	}, &reconciletest.Options{Budget: 15 * time.Second})
+}
+
+// cache is a Memcached of a size.
+func cache(name string, size int32) *cachev1alpha1.Memcached {
+	return &cachev1alpha1.Memcached{
+		TypeMeta:   metav1.TypeMeta{APIVersion: cachev1alpha1.GroupVersion.String(), Kind: "Memcached"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "d", Name: name},
+		Spec:       cachev1alpha1.MemcachedSpec{Size: size, ContainerPort: 11211},
+	}
+}
+
+func TestAnOperatorOfOperatorSDK(t *testing.T) {
+	reconciletest.Explore(t, &reconciletest.Case{
+		Resources: []metav1.APIResource{{
+			Group: cachev1alpha1.GroupVersion.Group, Version: cachev1alpha1.GroupVersion.Version,
+			Name: "memcacheds", Kind: "Memcached", Namespaced: true,
+		}},
+		Run:     func(env *reconciletest.Env) error { return memcached.Start(env.Context(), env.Config(), inTests()) },
+		Objects: []runtime.Object{cache("a", 1)},
+		Workload: []reconciletest.Step{
+			reconciletest.Create(cache("b", 2)),
+			reconciletest.Patch("memcacheds.cache.example.com", "d/a", `{"spec":{"size":3}}`),
+			reconciletest.Delete("memcacheds.cache.example.com", "d/b"),
 		},
 	}, &reconciletest.Options{Budget: 15 * time.Second})
 }

@@ -95,6 +95,7 @@ func TestAHangIsExplained(t *testing.T) {
 				said, err = cmd.CombinedOutput()
 				g.Expect(err).To(gomega.HaveOccurred())
 				if regexp.MustCompile(want).Match(said) {
+					g.Expect(string(said)).To(gomega.MatchRegexp(`replay: rt1:[0-9a-f]{8}:`))
 					return
 				}
 			}

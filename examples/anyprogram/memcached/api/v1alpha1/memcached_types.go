@@ -1,0 +1,49 @@
+// Package v1alpha1 has the Memcached kind of operator-sdk's tutorial.
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// GroupVersion is that of the kind.
+var GroupVersion = schema.GroupVersion{Group: "cache.example.com", Version: "v1alpha1"}
+
+// AddToScheme registers the kind.
+func AddToScheme(s *runtime.Scheme) error {
+	s.AddKnownTypes(GroupVersion, &Memcached{}, &MemcachedList{})
+	metav1.AddToGroupVersion(s, GroupVersion)
+	return nil
+}
+
+// MemcachedSpec is what is wanted.
+type MemcachedSpec struct {
+	// Size is the number of Pods.
+	Size int32 `json:"size,omitempty"`
+	// ContainerPort is the port of the container.
+	ContainerPort int32 `json:"containerPort,omitempty"`
+}
+
+// MemcachedStatus is what there is.
+type MemcachedStatus struct {
+	// Conditions has Available.
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// Memcached is a cache of a size.
+type Memcached struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec   MemcachedSpec   `json:"spec,omitempty"`
+	Status MemcachedStatus `json:"status,omitempty"`
+}
+
+// MemcachedList is a list of them.
+type MemcachedList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	Items []Memcached `json:"items"`
+}
