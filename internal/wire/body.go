@@ -18,6 +18,9 @@ const (
 	// ahead is how many events are decoded before the client asks for them, so that
 	// decoding and storing do not wait for each other at every event.
 	ahead = 16
+	// readAhead is how much is read at once: HTTP/2 answers each read of more than 4 KiB with an update of its window,
+	// which is a write to the connection.
+	readAhead = 32 << 10
 	// maxKept is the size of the largest buffer that is reused.
 	maxKept = 4 << 10
 )
@@ -53,7 +56,7 @@ type piece struct {
 
 func newBody(of io.ReadCloser, s *Specs, keep Keep) *body {
 	return &body{
-		below: of, in: bufio.NewReader(of), specs: s, keep: keep,
+		below: of, in: bufio.NewReaderSize(of, readAhead), specs: s, keep: keep,
 		closed: make(chan struct{}), pieces: make(chan piece, ahead), free: make(chan []byte, ahead),
 	}
 }

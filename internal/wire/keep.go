@@ -96,33 +96,54 @@ func (k keep) ofList(list []byte) []byte {
 	if !ok {
 		return list
 	}
-	kept := make([]byte, 0, 1<<10)
-	for data := body.content; len(data) > 0; {
-		number, kind, tag := protowire.ConsumeTag(data)
-		if tag < 0 {
-			return list
-		}
-		size := protowire.ConsumeFieldValue(number, kind, data[tag:])
-		if size < 0 {
-			return list
-		}
-		wanted := true
-		if number == itemsNumber && kind == protowire.BytesType {
-			item, _ := protowire.ConsumeBytes(data[tag:])
-			wanted = k.wantsObject(item)
-		}
-		if wanted {
-			kept = append(kept, data[:tag+size]...)
-		}
-		data = data[tag+size:]
+	parts, size, ok := k.partsOf(body.content)
+	if !ok {
+		return list
 	}
-	to := make([]byte, 0, len(magic)+len(unknown)-len(body.content)+len(kept))
+	to := make([]byte, 0, len(magic)+len(unknown)-len(body.content)+size)
 	to = append(append(to, magic...), unknown[:body.start]...)
-	to = append(appendHead(to, bodyNumber, len(kept)), kept...)
+	to = appendHead(to, bodyNumber, size)
+	for _, part := range parts {
+		to = append(to, part...)
+	}
 	return append(to, unknown[body.end:]...)
 }
 
+// partsOf returns the parts of a list without the items that are not wanted, and their size. It reports false if the
+// list is not as expected.
+func (k keep) partsOf(list []byte) (parts [][]byte, size int, ok bool) {
+	begin, at := 0, 0 // of the part that is going on
+	end := func() {
+		if at > begin {
+			parts, size = append(parts, list[begin:at]), size+at-begin
+		}
+	}
+	for at < len(list) {
+		number, kind, tag := protowire.ConsumeTag(list[at:])
+		if tag < 0 {
+			return nil, 0, false
+		}
+		value := protowire.ConsumeFieldValue(number, kind, list[at+tag:])
+		if value < 0 {
+			return nil, 0, false
+		}
+		next := at + tag + value
+		if number == itemsNumber && kind == protowire.BytesType {
+			if item, _ := protowire.ConsumeBytes(list[at+tag:]); !k.wantsObject(item) {
+				end()
+				begin = next
+			}
+		}
+		at = next
+	}
+	end()
+	return parts, size, true
+}
+
 func (k keep) list(of io.ReadCloser) io.ReadCloser { return &filteredList{ReadCloser: of, keep: k} }
+
+// pages has buffers of lists: each page is as large as the one before.
+var pages sync.Pool
 
 // filteredList reads a whole list, at its first Read, before it passes on a byte.
 type filteredList struct {
@@ -137,9 +158,18 @@ type filteredList struct {
 // Read implements [io.Reader].
 func (l *filteredList) Read(p []byte) (int, error) {
 	l.once.Do(func() {
-		var list []byte
-		if list, l.err = io.ReadAll(l.ReadCloser); l.err == nil {
+		page, _ := pages.Get().(*bytes.Buffer)
+		if page == nil {
+			page = &bytes.Buffer{}
+		}
+		_, l.err = page.ReadFrom(l.ReadCloser)
+		list := page.Bytes()
+		if l.err == nil {
 			list = l.keep.ofList(list)
+		}
+		if len(list) < page.Len() { // a copy
+			page.Reset()
+			pages.Put(page)
 		}
 		l.left = bytes.NewReader(list)
 	})

@@ -22,7 +22,8 @@ var replicaRows = []struct{ unit, text, of string }{
 	{"objects", "then: objects", ""},
 }
 
-// replicas returns what docs/scaling.md has of the suite of that name: a table for each kind and each side that selects.
+// replicas returns what docs/scaling.md has of the suite of that name: a table for each kind and each side that
+// selects.
 func (r *results) replicas() []byte {
 	var text bytes.Buffer
 	_, rows := r.packages()
@@ -71,7 +72,8 @@ func (r *results) writeReplicas(text *bytes.Buffer, name string) {
 	_, _ = fmt.Fprintf(text, "%s of %s bytes, %s writes a second; the %s selects\n", strings.TrimPrefix(parts[1], "kind="),
 		number(value("B/object", "alone")), number(value("writes/s", "alone")), strings.TrimPrefix(parts[2], "selects="))
 	w := tabwriter.NewWriter(text, 0, 0, 2, ' ', tabwriter.AlignRight)
-	_, _ = fmt.Fprintf(w, "\talone\t%s\tof alone\theaviest\tof alone\t\n", strings.ReplaceAll(share, "-", " ")) // to memory
+	_, _ = fmt.Fprintf(w, "\talone\t%s\tof alone\theaviest\tof alone\t\n", // to memory
+		strings.ReplaceAll(share, "-", " "))
 	for _, row := range replicaRows {
 		alone := value(row.unit, "alone")
 		if alone == 0 {
