@@ -137,7 +137,7 @@ func (c *Controller) run(ctx context.Context, errs []error) error {
 			return fmt.Errorf("waiting for the cache of %s: %w", s.Name(), err)
 		}
 	}
-	klog.FromContext(ctx).Info("caches are filled, reconciling", "informers", len(c.sources), "workers", c.options.Workers)
+	klog.FromContext(ctx).V(1).Info("caches are filled", "informers", len(c.sources))
 	if c.options.Resync > 0 {
 		running.Go(func() { c.resync(background) })
 	}
