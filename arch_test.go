@@ -133,29 +133,71 @@ func TestPublicPackagesFitOnAScreen(t *testing.T) {
 	}
 }
 
-// methods is how many methods a type of ours may have: one with more is several.
-const methods = 25
+// A type of ours with more is several.
+const (
+	mostMethods = 25
+	mostFields  = 15 // in what ships
+)
 
-func TestNoTypeHasTooManyMethods(t *testing.T) {
-	counts := map[string]int{}
+// manyFields are the structs of what ships that may have more fields, and why.
+var manyFields = map[string]string{
+	"informer.Options":        "one for each thing that users may set",
+	"informer.Status":         "one for each figure that is shown",
+	"reconcile.Options":       "one for each thing that users may set",
+	"reconciletest.Report":    "one for each figure that is shown",
+	"reconciletest.explorer":  "what one exploration knows, by one goroutine",
+	"reconciletest.outcome":   "what one run leaves behind, for whoever compares it",
+	"status.controllerReport": "a JSON document",
+	"status.informerReport":   "a JSON document",
+}
+
+func TestNoTypeIsTooLarge(t *testing.T) {
+	methods, left := map[string]int{}, maps.Clone(manyFields)
 	for _, p := range list(t) {
+		folder := strings.TrimPrefix(p.ImportPath, module+"/")
+		ships := !within(folder, "examples") && !within(folder, "internal/proof")
 		for _, file := range p.GoFiles {
 			parsed, err := parser.ParseFile(token.NewFileSet(), filepath.Join(p.Dir, file), nil, parser.SkipObjectResolution)
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, d := range parsed.Decls {
-				if f, ok := d.(*ast.FuncDecl); ok && f.Recv != nil {
-					counts[p.ImportPath+"."+nameOf(f.Recv.List[0].Type)]++
+			ast.Inspect(parsed, func(n ast.Node) bool {
+				switch n := n.(type) {
+				case *ast.FuncDecl:
+					if n.Recv != nil {
+						methods[folder+"."+nameOf(n.Recv.List[0].Type)]++
+					}
+				case *ast.TypeSpec:
+					name := parsed.Name.Name + "." + n.Name.Name
+					if fields := fieldsOf(n); ships && fields > mostFields {
+						if manyFields[name] == "" {
+							t.Errorf("%s has %d fields, want at most %d", name, fields, mostFields)
+						}
+						delete(left, name)
+					}
 				}
-			}
+				return true
+			})
 		}
 	}
-	for name, n := range counts {
-		if n > methods {
-			t.Errorf("%s has %d methods, want at most %d", name, n, methods)
+	for name, n := range methods {
+		if n > mostMethods {
+			t.Errorf("%s has %d methods, want at most %d", name, n, mostMethods)
 		}
 	}
+	for name := range left {
+		t.Errorf("%s does not have many fields: take it out of the list", name)
+	}
+}
+
+// fieldsOf returns how many fields a struct has; 0 of what is none.
+func fieldsOf(t *ast.TypeSpec) (n int) {
+	if s, ok := t.Type.(*ast.StructType); ok {
+		for _, f := range s.Fields.List {
+			n += max(1, len(f.Names))
+		}
+	}
+	return n
 }
 
 // nameOf returns the name of the type of a receiver.

@@ -36,8 +36,8 @@ func (s *store) commit(t *table, r *request, old, fresh *stored) {
 			w.offer(e)
 		}
 	}
-	if len(s.hooks) > 0 {
-		s.commits = append(s.commits, e.event(t, r))
+	if len(s.hooks.funcs) > 0 {
+		s.hooks.unheard = append(s.hooks.unheard, e.event(t, r))
 	}
 	s.kick()
 }
@@ -61,25 +61,32 @@ func (e *entry) event(t *table, r *request) Event {
 	return ev
 }
 
+// hooks are the functions given to OnCommit.
+type hooks struct {
+	funcs   []func(Event)
+	unheard []Event // commits that they have not been called for yet
+	running bool    // they are being called
+}
+
 // runHooks calls the hooks for what was committed, without the lock. If another goroutine does so already, it does it
 // for all: hooks see commits in order.
 func (s *store) runHooks() {
 	s.mu.Lock()
-	if s.runningHooks {
+	if s.hooks.running {
 		s.mu.Unlock()
 		return
 	}
-	s.runningHooks = true
-	for len(s.commits) > 0 {
-		e := s.commits[0]
-		s.commits = s.commits[1:]
-		hooks := s.hooks
+	s.hooks.running = true
+	for len(s.hooks.unheard) > 0 {
+		e := s.hooks.unheard[0]
+		s.hooks.unheard = s.hooks.unheard[1:]
+		funcs := s.hooks.funcs
 		s.mu.Unlock()
-		for _, h := range hooks {
+		for _, h := range funcs {
 			h(e)
 		}
 		s.mu.Lock()
 	}
-	s.runningHooks = false
+	s.hooks.running = false
 	s.mu.Unlock()
 }

@@ -29,21 +29,19 @@ type Server struct {
 type store struct {
 	opts Options
 
-	mu           sync.Mutex // guards all below, and the clients and rules of the server
-	tables       map[schema.GroupVersionResource]*table
-	ordered      []*table // by name
-	served       []Resource
-	version      int64 // the resourceVersion of the last write
-	random       *rand.Rand
-	uids         int64
-	allocated    allocator
-	frozen       map[string]int64 // by client: the resourceVersion that its cached reads show
-	watches      []*watcher
-	watchIDs     int
-	gate         *Scheduler
-	commits      []Event // that the hooks have not heard of yet
-	runningHooks bool
-	hooks        []func(Event)
+	mu        sync.Mutex // guards all below, and the clients and rules of the server
+	tables    map[schema.GroupVersionResource]*table
+	ordered   []*table // by name
+	served    []Resource
+	version   int64 // the resourceVersion of the last write
+	random    *rand.Rand
+	uids      int64
+	allocated allocator
+	frozen    map[string]int64 // by client: the resourceVersion that its cached reads show
+	watches   []*watcher
+	watchIDs  int
+	gate      *Scheduler
+	hooks     hooks
 }
 
 // New returns a server that holds nothing but, with [Options.Lifecycle], the usual namespaces.
@@ -83,7 +81,7 @@ func New(o *Options) (*Server, error) {
 func (s *store) OnCommit(hook func(Event)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.hooks = append(s.hooks, hook)
+	s.hooks.funcs = append(s.hooks.funcs, hook)
 }
 
 // Deny asks may before every gated call; its error (an apierrors one) is the answer. Admin calls are not asked.

@@ -15,9 +15,19 @@ type interest struct {
 	bookmarks    bool
 }
 
+// backlog is what a watch has to send yet.
+type backlog struct {
+	pending  []delivery // not released yet
+	ready    []byte     // released, not read yet
+	seen     int64      // the version up to which all was released
+	complete int64      // the version of the bookmark that ends what was there; 0: there was none
+	last     bool       // the stream ends after what is pending
+}
+
 // watcher is one open watch: the body of its response. The server's lock guards it.
 type watcher struct {
 	interest
+	backlog
 	server         *store
 	table          *table
 	call           Call
@@ -26,14 +36,8 @@ type watcher struct {
 	ctx            context.Context //nolint:containedctx // the request's: it ends the stream
 	timer, goodbye *time.Timer
 	wake           chan struct{}
-
-	pending  []delivery // not released yet
-	ready    []byte     // released, not read yet
-	seen     int64      // the version up to which all was released
-	complete int64      // the version of the bookmark that ends what was there; 0: there was none
-	last     bool       // the stream ends after what is pending
-	ended    bool
-	cause    error // why it ended; nil: properly
+	ended          bool
+	cause          error // why it ended; nil: properly
 }
 
 // offer queues what a commit means to this watcher: it may enter or leave the selection.

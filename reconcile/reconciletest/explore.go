@@ -235,7 +235,7 @@ func (x *explorer) refer() bool {
 	first := x.play(nil, setting{seed: 1})
 	x.reference = first
 	if first.finding == nil {
-		x.unwatched(first)
+		first.unwatched(x.c.Unwatched)
 	}
 	if first.finding == nil {
 		x.vain(first)
@@ -304,9 +304,9 @@ func (x *explorer) widen() bool {
 	return true
 }
 
-// unwatched finds a resource that the program writes or reads and does not watch, unless Case.Unwatched names it. A
-// program without a single call does not use the clients of its Env.
-func (x *explorer) unwatched(o *outcome) {
+// unwatched finds a resource that the program writes or reads and does not watch, unless it is allowed, as
+// Case.Unwatched says. A program without a single call does not use the clients of its Env.
+func (o *outcome) unwatched(allowed []string) {
 	if len(o.calls) == 0 {
 		o.finding = &report.Finding{Oracle: report.Watch, Text: "the program makes no call: " +
 			"its clients have to be of Env.Client or Env.Config, and not fakes"}
@@ -314,7 +314,7 @@ func (x *explorer) unwatched(o *outcome) {
 	}
 	for verb, resources := range map[string]map[string]bool{"writes": o.uses.written, "reads": o.uses.read} {
 		for _, resource := range slices.Sorted(maps.Keys(resources)) {
-			if !o.uses.watched[resource] && !slices.Contains(x.c.Unwatched, resource) {
+			if !o.uses.watched[resource] && !slices.Contains(allowed, resource) {
 				o.finding = &report.Finding{Oracle: report.Watch, Text: fmt.Sprintf(
 					"it %s %s and does not watch them: "+
 						"it cannot see when another client changes or deletes them", verb, resource)}

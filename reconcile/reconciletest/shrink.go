@@ -62,7 +62,7 @@ func (s *shrinker) try(x *explorer, p plan.Plan) bool {
 	s.tries++
 	out := x.play(p, setting{seed: 1})
 	if len(p) == 0 && out.finding == nil {
-		x.unwatched(out)
+		out.unwatched(x.c.Unwatched)
 	}
 	if len(p) > 0 {
 		x.assess(p, out)
