@@ -395,3 +395,49 @@ func read(t *testing.T, name string) string {
 	}
 	return string(text)
 }
+
+// Names of tests, and files of the repository, that a document quotes exist. A name may be the beginning of several.
+func TestQuotedTestsAndFilesExist(t *testing.T) {
+	tests, checked := testNames(t), 0
+	for _, p := range pages(t) {
+		if p.path == "CHANGELOG.md" { // which is about files that were there
+			continue
+		}
+		file, text := p.path, read(t, p.path)
+		for _, name := range regexp.MustCompile(`\b(?:Test|Fuzz|Benchmark)[A-Z]\w+`).FindAllString(text, -1) {
+			checked++
+			if !slices.ContainsFunc(tests, func(test string) bool { return strings.HasPrefix(test, name) }) {
+				t.Errorf("%s names %s: there is no such test", file, name)
+			}
+		}
+		for _, quoted := range regexp.MustCompile("`([a-z][\\w.-]*(?:/[\\w.-]+)+\\.(?:go|md|sh|yaml|svg))`").FindAllStringSubmatch(text, -1) {
+			checked++
+			_, atRoot := os.Stat(quoted[1])
+			if _, beside := os.Stat(filepath.Join(filepath.Dir(file), quoted[1])); atRoot != nil && beside != nil {
+				t.Errorf("%s names %s: there is no such file", file, quoted[1])
+			}
+		}
+	}
+	if checked < 50 {
+		t.Errorf("only %d names were looked at: the test does not find them", checked)
+	}
+}
+
+// testNames returns the names of all tests, fuzz targets and benchmarks.
+func testNames(t *testing.T) (all []string) {
+	t.Helper()
+	declared := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Benchmark)\w+)\(`)
+	err := filepath.WalkDir(".", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		for _, found := range declared.FindAllStringSubmatch(read(t, path), -1) {
+			all = append(all, found[1])
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
