@@ -46,7 +46,7 @@ type Controller struct {
 	records  // for people and metrics
 }
 
-// primary is what a controller needs of the informer of its own objects and of
+// primary is the controller's view of the informer of its own objects and of
 // its reconciler, without their type parameter.
 type primary struct {
 	kind string

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"regexp"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -14,6 +15,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
 
 	"github.com/homeostat/homeostat/queue"
 	"github.com/homeostat/homeostat/reconcile/inspect"
@@ -113,11 +115,11 @@ func (f *failures) drop(key Key) {
 	f.any.Store(len(f.byKey) > 0)
 }
 
-// forget drops the keys that gone returns true for: another replica has them.
-func (f *failures) forget(gone func(Key) bool) {
+// forget drops the keys that left reports: another replica has them.
+func (f *failures) forget(left func(Key) bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	maps.DeleteFunc(f.byKey, func(key Key, _ failure) bool { return gone(key) })
+	maps.DeleteFunc(f.byKey, func(key Key, _ failure) bool { return left(key) })
 	f.any.Store(len(f.byKey) > 0)
 }
 
@@ -265,4 +267,13 @@ func (f *failures) refused() (since time.Time, missing []string) {
 	}
 	slices.Sort(missing)
 	return since, slices.Compact(missing)
+}
+
+// logPanic counts a panic about key. It logs only each one that doubles their
+// number, since every event of the key leads to a panic.
+func (r *records) logPanic(panicked any, message, controller string, key Key) {
+	if n := r.stats.panics.Add(1); n&(n-1) == 0 {
+		klog.Background().Error(fmt.Errorf("panic: %v\n%s", panicked, debug.Stack()), message,
+			"controller", controller, "key", key.String())
+	}
 }

@@ -35,7 +35,7 @@ type freshness struct {
 	latest    []*coalescer    // one for each source, to ask about all its objects
 }
 
-// heldKey is a key and what it still waits for.
+// heldKey is a key and the writes that it still waits for.
 type heldKey struct {
 	key     Key
 	pending int
@@ -49,7 +49,7 @@ type objectRef struct {
 	key    Key
 }
 
-// baseline is what one cache showed of an object before a request was sent, and
+// baseline is the state of an object in one cache before a request was sent, and
 // which objects of that name it has dropped since.
 type baseline struct {
 	objectRef

@@ -9,7 +9,7 @@ import (
 	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
-// The bounds of what a controller remembers.
+// The bounds of a controller's memory.
 const (
 	historyKeys   = 500              // keys with a history
 	historyLength = 20               // attempts of a key

@@ -51,7 +51,7 @@ type loopDetector struct {
 	echoes  map[Key][]string // the resourceVersions that a key's last reconcile wrote
 }
 
-// writeStreak is what the detector knows of one object's writes.
+// writeStreak is the detector's record of one object's writes.
 type writeStreak struct {
 	writes  int
 	last    time.Time

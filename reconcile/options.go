@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"k8s.io/client-go/tools/events"
@@ -195,5 +196,31 @@ func validateTrigger(check *option.Check, field string, t Trigger, own source) {
 			"the informer of %s reads from %s, that of the controller's own %s from %s: "+
 			"versions of two clusters cannot be compared; give the other cluster a controller of its own, "+
 			"which writes what it finds into an object of this one", s.Name(), there, own.Name(), here)
+	}
+}
+
+// guardedGroup returns Options.Group without its panics: keys that it panics on, or
+// ends the goroutine for (runtime.Goexit), have the group "". It returns nil if there is
+// no Options.Group.
+func guardedGroup(c *Controller) func(Key) string {
+	if c.options.Group == nil {
+		return nil
+	}
+	return func(key Key) (group string) {
+		var running sync.WaitGroup
+		running.Go(func() { // the caller that adds the key must go on
+			returned := false
+			defer func() {
+				if r := recover(); r != nil {
+					c.logPanic(r, "reconcile.Options.Group panicked; the key has no group", c.name, key)
+				} else if !returned {
+					c.logPanic(errGoexit, "reconcile.Options.Group panicked; the key has no group", c.name, key)
+				}
+			}()
+			name := c.options.Group(key)
+			group, returned = name, true
+		})
+		running.Wait()
+		return group
 	}
 }

@@ -16,7 +16,7 @@ import (
 // orphans are the known names without an object, which Options.Known leads to.
 type orphans struct {
 	sweep  *names.Sweep
-	forget func(gone func(Key) bool) // drops the keys of another replica
+	forget func(left func(Key) bool) // drops the keys of another replica
 }
 
 // orphanTarget is the names.Target of a controller: its primary informer is the
@@ -113,11 +113,11 @@ func (k *orphanTarget[T]) Orphan(o names.Orphan) {
 
 func (k *orphanTarget[T]) add(key Key) { k.controller.enqueueBehind(key, "known", "orphan", 0) }
 
-// forget drops the keys that gone returns true for: another replica has them.
-func (k *orphanTarget[T]) forget(gone func(Key) bool) {
+// forget drops the keys that left reports: another replica has them.
+func (k *orphanTarget[T]) forget(left func(Key) bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	maps.DeleteFunc(k.replaced, func(key Key, _ struct{}) bool { return gone(key) })
+	maps.DeleteFunc(k.replaced, func(key Key, _ struct{}) bool { return left(key) })
 }
 
 // wasReplaced reports whether the deleted object of key is still to be handled,

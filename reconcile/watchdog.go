@@ -6,15 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	k8sruntime "k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/tools/events"
-	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/klog/v2"
 )
 
@@ -313,84 +308,4 @@ func (r *records) showOverdue(late call, text string) {
 // logOverdue logs a call that has not returned in time, with its stack.
 func logOverdue(late call, text, stack string) {
 	klog.FromContext(late).Error(errors.New(text), "call ignores its context and keeps a goroutine", "stack", stack)
-}
-
-// guardedGroup returns Options.Group without its panics: keys that it panics on, or
-// ends the goroutine for (runtime.Goexit), have the group "". It returns nil if there is
-// no Options.Group.
-func guardedGroup(c *Controller) func(Key) string {
-	if c.options.Group == nil {
-		return nil
-	}
-	return func(key Key) (group string) {
-		var running sync.WaitGroup
-		running.Go(func() { // whoever adds the key must go on
-			returned := false
-			defer func() {
-				if r := recover(); r != nil {
-					c.logPanic(r, "reconcile.Options.Group panicked; the key has no group", c.name, key)
-				} else if !returned {
-					c.logPanic(errGoexit, "reconcile.Options.Group panicked; the key has no group", c.name, key)
-				}
-			}()
-			name := c.options.Group(key)
-			group, returned = name, true
-		})
-		running.Wait()
-		return group
-	}
-}
-
-// How many events of a controller are passed on.
-const (
-	eventsPerSecond = 5   // in the long run
-	eventBurst      = 100 // at once
-)
-
-// limitEvents returns a recorder that passes as many events on to r as the API
-// server can take, and drops the others; nil if r is. client-go's recorder merges
-// what repeats about one object, but starts a goroutine and a request for each
-// object: a controller that warns about each of 50,000 would start 50,000.
-func limitEvents(r events.EventRecorder) events.EventRecorder {
-	if r == nil {
-		return nil
-	}
-	return &limitedRecorder{r, flowcontrol.NewTokenBucketPassiveRateLimiter(eventsPerSecond, eventBurst)}
-}
-
-// limitedRecorder is an events.EventRecorder with a token bucket.
-type limitedRecorder struct {
-	recorder events.EventRecorder
-	limit    flowcontrol.PassiveRateLimiter
-}
-
-// Eventf passes the event on, or drops it.
-func (l *limitedRecorder) Eventf(
-	regarding, related k8sruntime.Object, eventtype, reason, action, note string, args ...any,
-) {
-	if l.limit.TryAccept() {
-		l.recorder.Eventf(regarding, related, eventtype, reason, action, note, args...)
-	}
-}
-
-// warn sends a warning about an object to Options.Events, if that is set.
-func (c *Controller) warn(ctx context.Context, about k8sruntime.Object, reason, action, format string, args ...any) {
-	if c.options.Events == nil {
-		return
-	}
-	defer func() {
-		if r := recover(); r != nil {
-			klog.FromContext(ctx).Error(fmt.Errorf("panic: %v\n%s", r, debug.Stack()), "reconcile.Options.Events panicked")
-		}
-	}()
-	c.options.Events.Eventf(about, nil, corev1.EventTypeWarning, reason, action, format, args...)
-}
-
-// logPanic counts a panic about key. It logs only each one that doubles their
-// number, since every event of the key leads to a panic.
-func (r *records) logPanic(panicked any, message, controller string, key Key) {
-	if n := r.stats.panics.Add(1); n&(n-1) == 0 {
-		klog.Background().Error(fmt.Errorf("panic: %v\n%s", panicked, debug.Stack()), message,
-			"controller", controller, "key", key.String())
-	}
 }
