@@ -13,7 +13,7 @@ import (
 	"github.com/homeostat/homeostat/internal/ownwrites"
 )
 
-// request is what the URL and the method of a write say.
+// request is a write, as its URL and method describe it.
 type request struct {
 	ownwrites.Write
 

@@ -61,7 +61,7 @@ func (u untyped[T, L]) unwrap() any { return u.untypedClient }
 
 // Optional methods of clients.
 type (
-	// wrapper is what Untyped returns.
+	// wrapper is the client that Untyped returns.
 	wrapper interface{ unwrap() any }
 	// requester sends its requests with a REST client, as client-go's generated
 	// clients do.
@@ -91,13 +91,13 @@ var (
 		"pass one such as clientset.CoreV1().Pods")
 )
 
-// source is what lists and watches the objects of one namespace, or of all: a
+// source lists and watches the objects of one namespace, or of all: a
 // Client without the type of its lists.
 type source struct {
 	namespace string // "" for all
 	// server is the URL of the API server; empty if the client does not tell.
 	server string
-	// resource is what the client reads; empty as far as the client does not tell.
+	// resource is the one that the client reads; empty as far as the client does not tell.
 	resource schema.GroupVersionResource
 	// boundTo is the namespace of an untyped client.
 	boundTo string
@@ -113,7 +113,7 @@ type source struct {
 	returnsShared bool
 	// follows is a *follow.Client[T]; then there is nothing else.
 	follows any
-	// err is what is wrong with the client; then there is nothing else.
+	// err says why the client is unusable; then nothing else is set.
 	err error
 }
 
@@ -185,7 +185,7 @@ func returnsShared(client any) bool {
 	return isFake(client) || !strings.HasPrefix(packageOf(unwrapped(client)), "k8s.io/client-go/")
 }
 
-// packageOf returns the import path of the type of x, or of what x points to.
+// packageOf returns the import path of the type of x, or of the type that x points to.
 func packageOf(x any) string {
 	t := reflect.TypeOf(x)
 	for t != nil && t.Kind() == reflect.Pointer {

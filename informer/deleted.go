@@ -51,7 +51,7 @@ func (i *Informer[T]) IsDeleted(ctx context.Context, key types.NamespacedName) b
 		return false
 	}
 	_, cached := i.Get(key)
-	// What ends the watch, or takes the namespace out of scope, empties the cache.
+	// The end of the watch, or of the namespace's place in the scope, empties the cache.
 	return !cached && i.feed.completeFor(key) == r
 }
 

@@ -40,5 +40,5 @@
 // shared informers of client-go (package clientgo). Generated clients of built-in
 // kinds use protobuf unless their rest.Config says otherwise.
 //
-// What it does not do: resync (see package reconcile), write, copy objects.
+// It does not resync (see package reconcile), write, copy objects.
 package informer

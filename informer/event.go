@@ -64,7 +64,7 @@ type handler[T Object] struct {
 	pending []Event[T] // what has come meanwhile
 }
 
-// batch is what one change of the store delivers: events to the handlers of that
+// batch is one delivery of the store: events to the handlers of that
 // moment, then a call of done.
 type batch[T Object] struct {
 	// came is when the change was published; zero if it has no events.
@@ -155,7 +155,7 @@ func (d *delivery[T]) after(done func()) {
 }
 
 // run delivers what is queued, unless another goroutine does: with one watch, none
-// does. What is left of a batch stays in the queue: if a handler ends this goroutine
+// does. The rest of a batch stays in the queue: if a handler ends this goroutine
 // (runtime.Goexit), the rest is delivered before that.
 func (d *delivery[T]) run() {
 	finished := false

@@ -20,7 +20,7 @@ import (
 // The objects it returns are shared; do not modify them.
 type Informer[T Object] struct {
 	options Options
-	// err is what is wrong with the options and the client.
+	// err joins the faults of the options and of the client.
 	err      error
 	scope    scope
 	identity *identity
@@ -271,7 +271,7 @@ func (i *Informer[T]) CheckMutations(keys ...types.NamespacedName) error {
 	return i.store.checkMutations(keys...)
 }
 
-// identity is what an informer is called.
+// identity has the names of an informer.
 type identity struct {
 	name string // Options.Name
 	kind atomic.Pointer[string]

@@ -62,7 +62,7 @@ type Options struct {
 	IndexLabels []string
 	// Transform modifies an object before it is stored, to drop what no reader
 	// needs. It must keep name, namespace, UID and resourceVersion, and must be
-	// idempotent. What it drops is missing in the objects of every reader: a write
+	// idempotent. Dropped fields are missing in the objects of every reader: a write
 	// that sends such an object back as a whole would delete it on the server, but an
 	// edit of package patch sends differences only.
 	//

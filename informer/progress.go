@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// phase is what a reflectorStore is doing.
+// phase is the activity of a reflectorStore.
 type phase uint8
 
 const (

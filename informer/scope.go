@@ -135,7 +135,7 @@ func scopeOf[T Object](o *Options, bound bool) meta.RESTScopeName {
 	return ""
 }
 
-// checkKind compares Options.Kind with what the client reads, or with the Go type.
+// checkKind compares Options.Kind with the client's resource, or with the Go type.
 func (i *Informer[T]) checkKind(resource string) error {
 	kind, t := i.options.Kind, reflect.TypeFor[T]()
 	if kind == "" || t.Kind() == reflect.Pointer && t.Elem().Name() == kind {

@@ -12,7 +12,7 @@ import (
 	"github.com/homeostat/homeostat/internal/intern"
 )
 
-// Status is what an informer is doing, for metrics and debug pages.
+// Status describes an informer, for metrics and debug pages.
 type Status struct {
 	Name, Kind string
 	Running    bool

@@ -38,7 +38,7 @@ type store[T Object] struct {
 	shards cover
 }
 
-// change is what happens to one object: old is nil if it was not known, it is nil
+// change is one change of one object: old is nil if it was not known, it is nil
 // if it was deleted.
 type change[T Object] struct{ old, it *item[T] }
 

@@ -253,7 +253,7 @@ func follows(req *http.Request) bool {
 	return len(follow) > 0 && follow[0] != "false" && follow[0] != "0"
 }
 
-// target is what a path of the API server names, by the server's own rules: see RequestInfo in
+// target is the resource that a path of the API server names, by the server's own rules: see RequestInfo in
 // https://pkg.go.dev/k8s.io/apiserver/pkg/endpoints/request. It is zero for a path that is no resource's.
 type target struct {
 	verb                  string // of the old paths /api/v1/proxy/… and /api/v1/watch/…

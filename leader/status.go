@@ -31,7 +31,7 @@ type Status struct {
 	Problem error
 }
 
-// Status returns which replica leads, since when, and what is wrong. It sends
+// Status returns which replica leads, since when, and the last error. It sends
 // no request.
 func (e *Elector) Status() Status {
 	t, c := e.current.Load(), e.candidate

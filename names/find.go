@@ -20,7 +20,7 @@ type RefusedError struct {
 	// MaxCount and MaxShare are the limits; both were exceeded.
 	MaxCount int
 	MaxShare float64
-	// Advice is what to do about it. [Options].Refused may set it to the words of
+	// Advice is the way out. [Options].Refused may set it to the words of
 	// the program's own flags. Defaults to the ways of this package.
 	Advice string
 }

@@ -13,7 +13,7 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// ErrNotSwept is what [Sweep.Ready] returns until the first sweep has ended.
+// ErrNotSwept is the error of [Sweep.Ready] until the first sweep has ended.
 var ErrNotSwept = errors.New("the first sweep for orphans has not ended yet")
 
 // A Target is a cache of objects and the queue of a controller that reconciles

@@ -19,11 +19,11 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// Env is what controllers are made from. Tests of a Setup make one by hand.
+// Env has the parts that controllers are made from. Tests of a Setup make one by hand.
 type Env struct {
 	// Context ends when the process is told to stop. It carries the logger.
 	Context context.Context
-	// Cluster is the cluster that the flags name. What a reconcile writes through it
+	// Cluster is the cluster that the flags name. A write of a reconcile through it
 	// is seen. With --leader-elect writes are refused unless this replica leads, and
 	// so in Setup.
 	Cluster *cluster.Cluster

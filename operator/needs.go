@@ -46,7 +46,7 @@ func (p permission) String() string {
 	return p.Verb + " " + resource
 }
 
-// role is what grants the permission.
+// role names the object that grants the permission.
 func (p permission) role() string {
 	if p.Namespace != "" {
 		return "a Role in " + p.Namespace
@@ -118,7 +118,7 @@ func parseNeed(need string, clusters []string) ([]permission, error) {
 	return all, nil
 }
 
-// needs are all that the program needs under these flags, and what it wants besides.
+// needs are the permissions that these flags require, and those that the program can do without.
 func (p Program) needs(f *flags) []permission {
 	const leases = "leases." + coordinationv1.GroupName
 	all := slices.Clone(p.Needs)

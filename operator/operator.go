@@ -53,7 +53,7 @@ type Program struct {
 	// without, Setup asks for by [Env.CheckPermissions]. Those of Events and of the
 	// debug page are asked for, too: one that is missing is logged. Nil checks none.
 	Needs []string
-	// Replicas is what several replicas do. Defaults to [OneLeads].
+	// Replicas is the division of work among replicas. Defaults to [OneLeads].
 	Replicas Replicas
 	// Shards returns the shards that [AllShare] divides the keys into, such as shards with other options,
 	// or [shard.NewRanges]: then each replica lists, watches and caches the objects of its
@@ -83,7 +83,7 @@ type Program struct {
 	Beside func(ctx context.Context, env Env) error
 }
 
-// Replicas is what the replicas of a program do with --leader-elect.
+// Replicas is the division of work among the replicas of a program with --leader-elect.
 type Replicas uint8
 
 const (

@@ -21,7 +21,7 @@ import (
 
 const preflightInterval = 2 * time.Second
 
-// ErrPermission is what [CheckPermissions] returns if the server has said that a
+// ErrPermission is the error of [CheckPermissions] if the server has said that a
 // permission is missing.
 var ErrPermission = errors.New("missing permission")
 

@@ -51,7 +51,7 @@ func (r *registerer) Register(c prometheus.Collector) error {
 	return fmt.Errorf("registering collector %T on Env.Metrics: %w: %s", c, err, advice)
 }
 
-// MustRegister registers collectors. What cannot be registered ends the program
+// MustRegister registers collectors. One that cannot be registered ends the program
 // after Setup.
 func (r *registerer) MustRegister(all ...prometheus.Collector) {
 	for _, c := range all {

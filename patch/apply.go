@@ -229,7 +229,7 @@ type configMeta struct {
 	data []byte
 }
 
-// encode returns the JSON of config and what is in its metadata.
+// encode returns the JSON of config and the metadata in it.
 func encode(config any) ([]byte, configMeta, error) {
 	var named struct{ Metadata configMeta }
 	data, err := json.Marshal(config)

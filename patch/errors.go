@@ -26,7 +26,7 @@ func IsStale(err error) bool {
 	return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err)
 }
 
-// describe wraps err with what was done to which object. A refusal of the UID,
+// describe wraps err with the operation and the object. A refusal of the UID,
 // which servers report as an invalid object, becomes a conflict.
 func describe(doing string, obj informer.Object, err error) error {
 	return fmt.Errorf("%s %s %q: %w", doing, kindOf(obj), keyOf(obj), asConflict(obj.GetName(), err))

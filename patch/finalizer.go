@@ -23,7 +23,7 @@ import (
 //		return reconcile.Result{}, err
 //	}
 //
-// What lives in the cluster needs none: owner references do that. A cache may be
+// Objects in the cluster need none: owner references do that. A cache may be
 // late, and still have an object that the server has not: before a reconciler makes
 // something outside, it asks the server (names.Live). It is safe for concurrent use.
 type Finalizer[T informer.Object, C Client[T]] struct {

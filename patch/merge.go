@@ -64,7 +64,7 @@ func Merge[C Client[T], T informer.Object](
 //		meta.SetStatusCondition(&edit.Status.Conditions, metav1.Condition{Type: "Ready", …})
 //	})
 //
-// A condition that is set to what it was changes nothing, its times included.
+// A condition that is set to its old value changes nothing, its times included.
 //
 // The status of custom kinds is always locked by resourceVersion: servers ignore
 // the UID there, and could write to a recreated object.

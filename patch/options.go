@@ -37,7 +37,7 @@ type Options struct {
 	// DryRun lets the server check the write and answer it without storing it. It is
 	// not reported to the reconcile.
 	DryRun bool
-	// Propagation is what [Delete] does to the objects that the deleted one owns.
+	// Propagation is the fate of the objects that the deleted one owns, for [Delete].
 	// Defaults to the server's policy for the kind.
 	Propagation metav1.DeletionPropagation
 	// NoForce lets the server refuse what [Applier.Apply] asks of fields that other

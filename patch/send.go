@@ -149,7 +149,7 @@ func changesSharedLists(before, edited informer.Object) bool {
 }
 
 // checkAnswer refuses the answer to a write of want that is about another object.
-// What fakes leave empty is not compared.
+// Fields that fakes leave empty are not compared.
 func checkAnswer(want, got informer.Object) error {
 	if bound.IsNil(got) {
 		return errors.New("the client has returned neither an object nor an error")

@@ -11,7 +11,7 @@ import (
 type Cause struct {
 	// Trigger names the source of the addition, such as an informer.
 	Trigger string
-	// Type is what happened to the object, such as "added", "updated" or
+	// Type is the change of the object, such as "added", "updated" or
 	// "deleted".
 	Type string
 	// Namespace and Name are those of the object that changed, which need not

@@ -117,7 +117,7 @@ const (
 )
 
 // dispatch leases the next key; there must be one. The item is filled in where
-// it is wanted: a copy of what has just been written costs more than all else.
+// it is wanted: a copy of fresh writes costs more than all else.
 func (s *schedule[K]) dispatch(now int64, item *Item[K]) {
 	n, e := s.lanes.pop()
 	place := s.leases.take()

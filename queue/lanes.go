@@ -12,12 +12,12 @@ type Lane uint8
 
 // The lanes, the most urgent first.
 const (
-	// Live is for what changes now.
+	// Live is for changes of objects.
 	Live Lane = iota
 	// Retrying is for keys that return by themselves: after a failure, or
 	// because they were to be reconciled again later.
 	Retrying
-	// Background is for what can wait: the first list, resyncs, sweeps.
+	// Background is for work that can wait: the first list, resyncs, sweeps.
 	Background
 
 	laneCount = 3

@@ -157,7 +157,7 @@ func (s *schedule[K]) setPending(e *entry[K], p pending, due int64) {
 	e.at = due
 }
 
-// due returns the time of what is pending for e.
+// due returns the time of e's pending addition.
 func (s *schedule[K]) due(e *entry[K]) int64 {
 	if r := s.retries.of(e.retry); r != nil {
 		return r.due

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Stats is a snapshot of what a queue has done since it was made, and of what it
+// Stats is a snapshot of a queue: counts since it was made, and the keys that it
 // holds.
 type Stats struct {
 	// Added counts additions. Merged counts those that found the key pending

@@ -2,12 +2,12 @@ package queue
 
 import "hash/maphash"
 
-// entry is what the queue knows of one key. It fills one cache line when the key
+// entry is the queue's record of one key. It fills one cache line when the key
 // is a namespace and a name.
 type entry[K comparable] struct {
 	key K
 	// at depends on the state: since when the key waits; until when it is
-	// delayed; for a held key, the time of what is pending.
+	// delayed; for a held key, the time of its pending addition.
 	at int64
 	// next and prev link waiting keys; next is the lease of a held one.
 	next, prev uint32
@@ -41,7 +41,7 @@ const (
 	demand          // an addition, which cannot
 )
 
-// retryState is what outlives a dispatch of a key. Most keys have none. Times in
+// retryState is the part of a key that outlives its dispatch. Most keys have none. Times in
 // the past mean nothing.
 type retryState struct {
 	failures   uint32
@@ -49,7 +49,7 @@ type retryState struct {
 	backoff    int64 // end of the back-off
 	hold       int64 // end of the hold
 	interval   int64 // end of the minimum interval
-	due        int64 // the time of what is pending, in place of entry.at
+	due        int64 // the time of the pending addition, in place of entry.at
 	later      int64 // the time of an addition by key, see byKey; 0 if there is none
 }
 
@@ -200,7 +200,7 @@ func (t *table[K]) remove(n, hash uint32) {
 const (
 	chunkBits = 8
 	chunkSize = 1 << chunkBits
-	// keptChunks is what an empty slab keeps for the next burst.
+	// keptChunks is the memory that an empty slab keeps for the next burst.
 	keptChunks = 16
 	// blockChunks is how many chunks a larger slab grows by: the allocator
 	// wastes an eighth of a single one.

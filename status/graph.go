@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// graph is a drawing of what leads to what: informers on the left, controllers in the
+// graph is a drawing of the flow: informers on the left, controllers in the
 // middle, the kinds that they write on the right.
 type graph struct {
 	Class         string

@@ -133,7 +133,7 @@ func scope(i informerReport) string {
 	return strings.Join(parts, "; ")
 }
 
-// condition returns whether an informer is synced, and what is wrong.
+// condition returns whether an informer is synced, and its fault.
 func condition(i informerReport) string {
 	switch {
 	case !i.Synced:
@@ -145,7 +145,7 @@ func condition(i informerReport) string {
 	}
 }
 
-// watching returns the number of watches of an informer, and what is wrong with them.
+// watching returns the number of watches of an informer, and their faults.
 func watching(now time.Time, i *informerReport) string {
 	text := strconv.FormatInt(i.Watches, 10)
 	if i.WatchSince != nil {

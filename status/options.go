@@ -37,7 +37,7 @@ type Options struct {
 	// Controllers to show, in this order. Their names must differ. None is allowed:
 	// then only the further checks and metrics are served.
 	Controllers []*reconcile.Controller
-	// Gatherer is what /metrics serves, such as a prometheus.Registry. One that
+	// Gatherer is served on /metrics, such as a prometheus.Registry. One that
 	// fails is answered with 500 and nothing else. Defaults to a registry of the
 	// controllers, client-go's requests, the Go runtime and the process.
 	Gatherer prometheus.Gatherer

@@ -133,7 +133,7 @@ type informerReport struct {
 	Controllers []string `json:"controllers"`
 	Synced      bool     `json:"synced"`
 	Reason      string   `json:"reason,omitempty"`
-	// What is watched; without namespaces, all of them.
+	// The watched part of the kind; without namespaces, all of them.
 	Namespaces    []string `json:"namespaces,omitempty"`
 	LabelSelector string   `json:"labelSelector,omitempty"`
 	FieldSelector string   `json:"fieldSelector,omitempty"`

@@ -8,6 +8,6 @@
 // modify the objects. Neither starts nor stops anything: a wrapped shared informer is
 // run by its factory, an informer by its Run.
 //
-// What they cost: a wrapped informer holds a second index of the objects, and cannot
+// Costs: a wrapped informer holds a second index of the objects, and cannot
 // ask the server how new its cache is; a lister allocates a slice for every list.
 package clientgo

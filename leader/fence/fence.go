@@ -17,7 +17,7 @@ import (
 	"github.com/homeostat/homeostat/leader/internal/record"
 )
 
-// podName is what the API server adds to the user of a token that is bound to a Pod.
+// podName is the key that the API server adds to the user of a token that is bound to a Pod.
 const podName = "authentication.kubernetes.io/pod-name"
 
 // Options say whose writes are fenced, and by what. Namespace, Lease, ServiceAccount
@@ -129,7 +129,7 @@ func (o Options) conditions() []admissionregistrationv1.MatchCondition {
 	}
 }
 
-// expression is what holds for a write of the holder. The suffix of the holder's name
+// expression is the condition on a write of the holder. The suffix of the holder's name
 // is random, and the name of a Pod has no underscore. With shards it must hold for
 // each member's record: those of other Pods do not matter.
 func (o Options) expression() string {

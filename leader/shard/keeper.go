@@ -23,7 +23,7 @@ const (
 
 // keeper takes and releases slots during one term of the membership. One
 // goroutine decides; requests and functions run in their own goroutines and
-// report to it. What is not guarded by the mutex of Shards is that goroutine's.
+// report to it. That goroutine owns all fields that the mutex of Shards does not guard.
 type keeper struct {
 	*Shards
 

@@ -76,7 +76,7 @@ func NewRanges(lease leader.Lease, o *Options) (*Ranges, error) {
 	return r, nil
 }
 
-// What a configuration with ranges has.
+// The parts of a configuration with ranges.
 const (
 	rangesAnnotation = "leader.homeostat.dev/ranges"
 	byRange          = "range of namespaces"

@@ -17,7 +17,7 @@ import (
 	"github.com/homeostat/homeostat/leader/internal/record"
 )
 
-// divider is what [Ranges] do differently. Programs without them do not link it.
+// divider has the parts in which [Ranges] differ. Programs without them do not link it.
 type divider interface {
 	slotOf(namespace string) int
 	plan(owners, members []string) plan

@@ -3,7 +3,7 @@
 //
 // An owner reference in the wrong place makes the garbage collector delete the
 // child at once, or never. Children that are no longer wanted have to be deleted by hand, and
-// whoever decides that on a late cache deletes too much.
+// a controller that decides that on a late cache deletes too much.
 //
 //	owner, wanted ──▶ Ensure ──▶ each wanted child: created, patched or left alone
 //	                    │            │ all of them are there

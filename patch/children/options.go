@@ -20,7 +20,7 @@ var ErrLimit = errors.New("safety limit")
 
 // Options of a [Set]. Nil and zero fields mean the defaults.
 type Options struct {
-	// MaxCount is one half of the safety limit: nothing is deleted if more than so many
+	// MaxCount is one half of the safety limit: nothing is deleted if more than MaxCount
 	// children of an owner, and more than MaxShare of them, are no longer wanted.
 	// Defaults to 10.
 	MaxCount int

@@ -59,7 +59,7 @@ type client[T informer.Object] interface {
 //	deployments := children.New(kind, websites.In, in, clientset.AppsV1().Deployments, nil)
 //
 // owners and of return the client of a namespace, see [patch.Client]. It adds an index
-// to in, and sends nothing. What is wrong is an error of [Set.Ensure].
+// to in, and sends nothing. Wrong arguments and options are errors of [Set.Ensure].
 func New[K interface {
 	Get(ctx context.Context, name string, opts metav1.GetOptions) (O, error)
 }, O informer.Object, C interface {

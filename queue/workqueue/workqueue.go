@@ -36,7 +36,7 @@ func New[K comparable](q *queue.Queue[K], o *Options[K]) workqueue.TypedRateLimi
 	return w
 }
 
-// adapter maps client-go's methods to those of a queue. What client-go says by
+// adapter maps client-go's methods to those of a queue. Calls that client-go makes by
 // key, it says by key, too.
 type adapter[K comparable] struct {
 	queue   *queue.Queue[K]

@@ -27,7 +27,7 @@ type Store[T any] interface {
 // Client stands for a followed cache where informer.For expects a client. It
 // answers no requests.
 type Client[T any] struct {
-	// Err is what is wrong with the followed cache; nil if nothing is.
+	// Err says why the followed cache is unusable; nil if it is not.
 	Err error
 	// Follow fills to and keeps it up to date until ctx ends.
 	Follow func(ctx context.Context, to Store[T]) error
