@@ -14,6 +14,7 @@ import (
 	"github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"github.com/homeostat/homeostat/internal/proof/conformance"
@@ -76,6 +77,9 @@ func hold(t *testing.T, file string, all []conformance.Script, w conformance.Wor
 	for _, s := range all {
 		played := ""
 		for n := 0; n < attempts && (n == 0 || !*update && !strings.Contains(string(want), played)); n++ {
+			if n > 0 {
+				deleteServices(t, w.Config)
+			}
 			played = "== " + s.Title + "\n" + strings.Join(s.Again(n).Run(t, w), "\n") + "\n\n"
 		}
 		text.WriteString(played)
@@ -91,6 +95,21 @@ func hold(t *testing.T, file string, all []conformance.Script, w conformance.Wor
 			t.Errorf("%s, line %d\nrecorded: %s\nnow:      %s", conformance.Golden(file), i+1,
 				strings.Join(wants[min(i, len(wants)):min(i+1, len(wants))], ""),
 				strings.Join(gots[min(i, len(gots)):min(i+1, len(gots))], ""))
+		}
+	}
+}
+
+// deleteServices frees the addresses and ports that an attempt has taken: the next one asks for the same.
+func deleteServices(t *testing.T, config *rest.Config) {
+	t.Helper()
+	g := gomega.NewWithT(t)
+	client, err := kubernetes.NewForConfig(config)
+	g.Expect(err).NotTo(gomega.HaveOccurred())
+	services, err := client.CoreV1().Services("").List(t.Context(), metav1.ListOptions{})
+	g.Expect(err).NotTo(gomega.HaveOccurred())
+	for _, s := range services.Items {
+		if s.Name != "kubernetes" {
+			g.Expect(client.CoreV1().Services(s.Namespace).Delete(t.Context(), s.Name, metav1.DeleteOptions{})).To(gomega.Succeed())
 		}
 	}
 }
