@@ -43,7 +43,6 @@ type fleet struct {
 	options func(*member) *reconcile.Options
 
 	reconciledBy map[reconcile.Key][]string
-	faults       []string
 	members      map[string]*member
 }
 

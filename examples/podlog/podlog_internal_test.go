@@ -88,9 +88,9 @@ func (s server) Watch(_ context.Context, o metav1.ListOptions) (watch.Interface,
 func TestMain(m *testing.M) {
 	if os.Getenv("PODLOG_TEST_MAIN") != "" {
 		main()
-		os.Exit(1) // main ends the process itself
+		os.Exit(1) //nolint:forbidigo // main has ended the process
 	}
-	os.Exit(m.Run())
+	m.Run() // the test binary exits with its code
 }
 
 func TestTheProgramReadsItsCommandLine(t *testing.T) {

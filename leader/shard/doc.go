@@ -60,9 +60,9 @@
 //
 // # How many slots
 //
-// Slots move one by one: a replica that joins or dies moves a share of them, and shares differ by one slot at most. With
-// the default of 64, each of 3 replicas has 21 or 22, and each of 16 has 4. Fewer make shares uneven; more cost a Lease
-// each, and its list and events when replicas come and go. Replicas beyond the number of slots stand by.
+// Slots move one by one: a replica that joins or dies moves a share of them, and shares differ by one slot at most.
+// With the default of 64, each of 3 replicas has 21 or 22, and each of 16 has 4. Fewer make shares uneven; more cost a
+// Lease each, and its list and events when replicas come and go. Replicas beyond the number of slots stand by.
 //
 // # Which of the two
 //

@@ -42,7 +42,8 @@ func New(
 	}
 	name := cmp.Or(options.ConfigMap, DefaultConfigMap)
 	if why := validation.IsDNS1123Subdomain(name); len(why) > 0 {
-		return nil, fmt.Errorf("making controller %q: settings.Options.ConfigMap is %q: %s", Name, name, strings.Join(why, "; "))
+		return nil, fmt.Errorf("making controller %q: settings.Options.ConfigMap is %q: %s",
+			Name, name, strings.Join(why, "; "))
 	}
 	outputs := informer.For(client.CoreV1().ConfigMaps(""), &informer.Options{
 		FieldSelector: fields.OneTermEqualSelector("metadata.name", name).String(),

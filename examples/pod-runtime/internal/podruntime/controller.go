@@ -43,8 +43,8 @@ func New(client kubernetes.Interface, o *Options) (*reconcile.Controller, *Colle
 	}
 	options.Period = cmp.Or(options.Period, DefaultPeriod)
 	if options.Period < time.Second {
-		return nil, nil, fmt.Errorf("making controller %q: podruntime.Options.Period (--period) is %v: must be at least a second",
-			Name, options.Period)
+		return nil, nil, fmt.Errorf(
+			"making controller %q: podruntime.Options.Period (--period) is %v: must be at least a second", Name, options.Period)
 	}
 	ledgers := informer.For(client.CoreV1().ConfigMaps(""), &informer.Options{
 		FieldSelector: fields.OneTermEqualSelector("metadata.name", Name).String(),
