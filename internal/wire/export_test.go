@@ -16,6 +16,9 @@ func FilteredList(list []byte, keep Keep) []byte {
 	return keep.(interface{ ofList(list []byte) []byte }).ofList(list)
 }
 
+// FilteredPage returns the body of a list in protobuf without what keep does not want.
+func FilteredPage(of io.ReadCloser, keep Keep) io.ReadCloser { return keep.list(of) }
+
 // Untaken is how many objects have not been taken.
 func (s *Specs) Untaken() int {
 	s.mu.Lock()
