@@ -106,9 +106,10 @@ func TestReplicasAreComparedWithOneThatIsAlone(t *testing.T) {
 	g := gomega.NewWithT(t)
 	r, err := read(strings.NewReader(printed+of), "results.txt")
 	g.Expect(err).NotTo(gomega.HaveOccurred())
-	g.Expect(string(r.replicas())).To(gomega.Equal("pods of 5,000 bytes, 200 writes a second; the server selects\n" +
+	g.Expect(string(r.replicas())).To(gomega.Equal("pods of 5,000 bytes; the server selects\n" +
 		"                           alone  one of three  of alone  heaviest  of alone\n" +
 		"  start: processor time      1 s         0.5 s      0.50     0.6 s      0.60\n" +
+		"        writes a second      200           200      1.00       200      1.00\n" +
 		"         then: resident  400 MiB       160 MiB      0.40   168 MiB      0.42\n" +
 		"          then: objects   50,000        16,667      0.33    17,000      0.34\n" +
 		"\npods: the first replica of all, which chooses the ranges: 2 s of processor time, 90 MiB received\n"))

@@ -13,6 +13,7 @@ var replicaRows = []struct{ unit, text, of string }{
 	{"start-cpu-s", "start: processor time", "s"},
 	{"start-received-MiB", "start: received", "MiB"},
 	{"start-peak-MiB", "start: resident, at most", "MiB"},
+	{"writes/s", "writes a second", ""},
 	{"write-cpu-µs", "for each write: processor time", "µs"},
 	{"write-received-B", "for each write: received", "B"},
 	{"peak-MiB", "writes: resident, at most", "MiB"},
@@ -69,8 +70,8 @@ func (r *results) writeReplicas(text *bytes.Buffer, name string) {
 		}
 	}
 	parts := strings.Split(name, "/") // Replicas/kind=pods/selects=server
-	_, _ = fmt.Fprintf(text, "%s of %s bytes, %s writes a second; the %s selects\n", strings.TrimPrefix(parts[1], "kind="),
-		number(value("B/object", "alone")), number(value("writes/s", "alone")), strings.TrimPrefix(parts[2], "selects="))
+	_, _ = fmt.Fprintf(text, "%s of %s bytes; the %s selects\n", strings.TrimPrefix(parts[1], "kind="),
+		number(value("B/object", "alone")), strings.TrimPrefix(parts[2], "selects="))
 	w := tabwriter.NewWriter(text, 0, 0, 2, ' ', tabwriter.AlignRight)
 	_, _ = fmt.Fprintf(w, "\talone\t%s\tof alone\theaviest\tof alone\t\n", // to memory
 		strings.ReplaceAll(share, "-", " "))
