@@ -48,3 +48,10 @@ func TestEventsThatWaitForAMapperAreMerged(t *testing.T) {
 		t.Run(name, func(t *testing.T) { NewWithT(t).Expect(merged(c.first, c.second)).To(Equal(c.want)) })
 	}
 }
+
+// The timer may fire when the call has just returned: then nothing is to be relieved, and running may have ended.
+func TestAMapperThatHasReturnedIsNotRelieved(t *testing.T) {
+	m, idle := &mapping[*corev1.ConfigMap]{}, &worker{}
+	m.relieve(t.Context(), nil, idle)
+	NewWithT(t).Expect(idle.replaced).To(BeFalse())
+}

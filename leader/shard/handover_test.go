@@ -2,14 +2,17 @@ package shard_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/sharding"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -164,6 +167,57 @@ func TestRangesRememberAsLongAsDeletedLooksBack(t *testing.T) {
 			stop()
 		})
 	}
+}
+
+// unlistable is a cache whose kind cannot be listed while it refuses.
+type unlistable struct {
+	slots.Cache
+	refuses atomic.Bool
+}
+
+func (u *unlistable) ServerResourceVersion(context.Context) (string, error) {
+	if u.refuses.Load() {
+		return "", errors.New("forbidden")
+	}
+	return "1", nil
+}
+
+// forgetful is an aging cache whose server remembers events for five minutes.
+type forgetful struct {
+	aging
+	requests int
+}
+
+func (*forgetful) CountNamespaces(context.Context) (map[string]int, error) { return nil, nil }
+
+func (f *forgetful) DeletedSince(
+	ctx context.Context, rv string, found func(types.NamespacedName), shards ...sharding.ShardRangeRequirement,
+) error {
+	f.requests++
+	if from, err := strconv.Atoi(rv); err != nil || time.Since(f.began)-time.Duration(from)*time.Second > 5*time.Minute {
+		return apierrors.NewResourceExpired(rv)
+	}
+	return f.aging.DeletedSince(ctx, rv, found, shards...)
+}
+
+// A replica that waits for a permission for an hour looks as far back as the server remembers, without asking for all
+// of the hour.
+func TestRangesRememberWhileAKindCannotBeListed(t *testing.T) {
+	inBubble(t, func(x *fixture) {
+		r, err := shard.NewRanges(leaseOf(x.api.Link(1), "a"), nil)
+		x.Expect(err).NotTo(HaveOccurred())
+		primary, other := &forgetful{aging: aging{began: time.Now()}}, &unlistable{}
+		other.refuses.Store(true)
+		wait := background(func() error { return r.Divide(x.t.Context(), []slots.Cache{primary, other}) })
+		pass(time.Hour)
+		other.refuses.Store(false)
+		x.Expect(wait()).To(Succeed())
+		x.Expect(r.Deleted(x.t.Context(), primary, nil, 2*time.Hour, nil)).To(Succeed())
+		x.Expect(primary.requests).To(BeNumerically("<=", 3))
+		asked, err := strconv.Atoi(primary.asked)
+		x.Expect(err).NotTo(HaveOccurred())
+		x.Expect(asked).To(BeNumerically("~", (55 * time.Minute).Seconds(), 5))
+	})
 }
 
 func TestFewKeysAreLeftWithASlot(t *testing.T) {
