@@ -2,6 +2,8 @@ package names
 
 import (
 	"cmp"
+	"fmt"
+	"math"
 	"time"
 
 	"github.com/homeostat/homeostat/internal/option"
@@ -82,4 +84,31 @@ func (o Options) validate() error {
 	check.That(o.MaxCount >= 0, "MaxCount", o.MaxCount, option.Negative)
 	check.That(o.Confirmed >= 0, "Confirmed", o.Confirmed, option.Negative)
 	return check.Err()
+}
+
+// A RefusedError is the answer of the safety limit: too many names look orphaned
+// that a mistake is more likely.
+type RefusedError struct {
+	// Orphans of Known names would have been enqueued.
+	Orphans, Known int
+	// Example is one of the orphans.
+	Example Name
+	// MaxCount and MaxShare are the limits; both were exceeded.
+	MaxCount int
+	MaxShare float64
+	// Advice is the way out. [Options].Refused may set it to the words of
+	// the program's own flags. Defaults to the ways of this package.
+	Advice string
+}
+
+// Error names the numbers and the ways to let the sweep pass.
+func (e *RefusedError) Error() string {
+	advice := e.Advice
+	if advice == "" {
+		advice = fmt.Sprintf("if they are deleted indeed, let one sweep pass with Confirm(%d) or names.Options.Confirmed, "+
+			"or raise names.Options.MaxCount or MaxShare", e.Orphans)
+	}
+	return fmt.Sprintf("safety limit: %d of %d known names are orphans (such as %s), more than %d "+
+		"and more than %g %%: nothing is cleaned; %s",
+		e.Orphans, e.Known, e.Example.Key, e.MaxCount, math.Round(1e4*e.MaxShare)/100, advice)
 }

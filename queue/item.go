@@ -90,15 +90,6 @@ func (q *Queue[K]) end(place uint32, ticket uint64, with *ending) {
 	q.unlock()
 }
 
-// lease is one dispatch of a key.
-type lease struct {
-	entry  uint32
-	causes uint32
-	ticket uint64 // never used twice; 0 if the lease has ended
-	since  int64
-	waited int64
-}
-
 // ending says how a lease ends.
 type ending struct {
 	how    how

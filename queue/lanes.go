@@ -1,26 +1,7 @@
 package queue
 
 import (
-	"fmt"
 	"iter"
-)
-
-// A Lane says how urgent a key is. Keys of a higher lane are dispatched first,
-// but not forever: while a key waits in a lower lane, one of 8 dispatches in a
-// row comes from Retrying, and one of 16 from Background.
-type Lane uint8
-
-// The lanes, the most urgent first.
-const (
-	// Live is for changes of objects.
-	Live Lane = iota
-	// Retrying is for keys that return by themselves: after a failure, or
-	// because they were to be reconciled again later.
-	Retrying
-	// Background is for work that can wait: the first list, resyncs, sweeps.
-	Background
-
-	laneCount = 3
 )
 
 // One in this many consecutive dispatches comes from the lane, while a key waits
@@ -29,14 +10,6 @@ const (
 	retryingShare   = 8
 	backgroundShare = 16
 )
-
-// String returns the name of the lane in lower case.
-func (l Lane) String() string {
-	if l < laneCount {
-		return [...]string{"live", "retrying", "background"}[l]
-	}
-	return fmt.Sprintf("lane(%d)", uint8(l))
-}
 
 // lanes holds the waiting keys in the order of their dispatch: by lane, by
 // group, and first in, first out.

@@ -3,6 +3,7 @@ package queue
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"time"
 
 	"k8s.io/utils/clock"
@@ -82,6 +83,32 @@ func (b Backoff) ceiling(n uint32) time.Duration {
 // after returns the delay after n failures in a row. The jitter is in [0, 1).
 func (b Backoff) after(n uint32, jitter float64) time.Duration {
 	return time.Duration((1 - jitter) * float64(b.ceiling(n)))
+}
+
+// A Lane says how urgent a key is. Keys of a higher lane are dispatched first,
+// but not forever: while a key waits in a lower lane, one of 8 dispatches in a
+// row comes from Retrying, and one of 16 from Background.
+type Lane uint8
+
+// The lanes, the most urgent first.
+const (
+	// Live is for changes of objects.
+	Live Lane = iota
+	// Retrying is for keys that return by themselves: after a failure, or
+	// because they were to be reconciled again later.
+	Retrying
+	// Background is for work that can wait: the first list, resyncs, sweeps.
+	Background
+
+	laneCount = 3
+)
+
+// String returns the name of the lane in lower case.
+func (l Lane) String() string {
+	if l < laneCount {
+		return [...]string{"live", "retrying", "background"}[l]
+	}
+	return fmt.Sprintf("lane(%d)", uint8(l))
 }
 
 // AddOptions say how a key enters the queue. The zero value is a live change to

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"math"
+	"math/bits"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -331,4 +332,24 @@ func (s *schedule[K]) end(m mode, states ...state) {
 		}
 	}
 	s.timers = timers{}
+}
+
+const waitBuckets = 15
+
+// counters holds the counts that nothing else has.
+type counters struct {
+	added, merged, holds uint64
+	began                int64 // keys that began to be pending
+	lanes                [laneCount]struct {
+		waited int64
+		waits  [waitBuckets + 1]uint64
+	}
+}
+
+// waited counts one dispatch, of a key that had waited so long.
+func (c *counters) waited(l Lane, wait int64) {
+	wait = max(wait, 0)
+	bucket := (bits.Len64(uint64(wait)>>10) + 1) / 2 //nolint:gosec // not negative
+	c.lanes[l].waited += wait
+	c.lanes[l].waits[min(bucket, waitBuckets)]++
 }

@@ -2,7 +2,6 @@ package queue
 
 import (
 	"cmp"
-	"math/bits"
 	"slices"
 	"time"
 )
@@ -53,29 +52,9 @@ type LaneStats struct {
 	Waits [waitBuckets + 1]uint64
 }
 
-const waitBuckets = 15
-
 // WaitBound returns the upper bound of a bucket of Waits: 1.024 µs for the first,
 // and four times as much for each next one.
 func (LaneStats) WaitBound(bucket int) time.Duration { return 1 << (10 + 2*bucket) }
-
-// counters holds the counts that nothing else has.
-type counters struct {
-	added, merged, holds uint64
-	began                int64 // keys that began to be pending
-	lanes                [laneCount]struct {
-		waited int64
-		waits  [waitBuckets + 1]uint64
-	}
-}
-
-// waited counts one dispatch, of a key that had waited so long.
-func (c *counters) waited(l Lane, wait int64) {
-	wait = max(wait, 0)
-	bucket := (bits.Len64(uint64(wait)>>10) + 1) / 2 //nolint:gosec // not negative
-	c.lanes[l].waited += wait
-	c.lanes[l].waits[min(bucket, waitBuckets)]++
-}
 
 // Stats returns a snapshot. Its cost grows with the number of groups and of held
 // keys, not with that of waiting keys.

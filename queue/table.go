@@ -41,6 +41,15 @@ const (
 	demand          // an addition, which cannot
 )
 
+// lease is one dispatch of a key.
+type lease struct {
+	entry  uint32
+	causes uint32
+	ticket uint64 // never used twice; 0 if the lease has ended
+	since  int64
+	waited int64
+}
+
 // retryState is the part of a key that outlives its dispatch. Most keys have none. Times in
 // the past mean nothing.
 type retryState struct {
@@ -193,78 +202,5 @@ func (t *table[K]) remove(n, hash uint32) {
 	t.drop(n)
 	if t.live == 0 && len(t.slots) > keptChunks*chunkSize*2 {
 		t.slots, t.mask = make([]slot, smallTable), smallTable-1
-	}
-}
-
-// Slabs grow by chunks, so that growing copies nothing and pointers stay valid.
-const (
-	chunkBits = 8
-	chunkSize = 1 << chunkBits
-	// keptChunks is the memory that an empty slab keeps for the next burst.
-	keptChunks = 16
-	// blockChunks is how many chunks a larger slab grows by: the allocator
-	// wastes an eighth of a single one.
-	blockChunks = 4
-)
-
-// slab holds values by a small number. Numbers start at 1, so that 0 can mean
-// none, and are reused.
-type slab[T any] struct {
-	chunks []*[chunkSize]T
-	free   []uint32
-	top    uint32 // the highest number ever used
-	live   int
-}
-
-// at returns the value of number i, which must have been taken.
-func (s *slab[T]) at(i uint32) *T {
-	return &s.chunks[i>>chunkBits][i&(chunkSize-1)]
-}
-
-// has reports whether at can be asked for i.
-func (s *slab[T]) has(i uint32) bool {
-	return int(i>>chunkBits) < len(s.chunks)
-}
-
-// take returns the number of a zero value.
-func (s *slab[T]) take() uint32 {
-	s.live++
-	if n := len(s.free); n > 0 {
-		i := s.free[n-1]
-		s.free = s.free[:n-1]
-		return i
-	}
-	s.top++
-	if !s.has(s.top) {
-		s.grow()
-	}
-	return s.top
-}
-
-func (s *slab[T]) grow() {
-	if len(s.chunks) < blockChunks {
-		s.chunks = append(s.chunks, new([chunkSize]T))
-		return
-	}
-	block := new([blockChunks][chunkSize]T)
-	for i := range block {
-		s.chunks = append(s.chunks, &block[i])
-	}
-}
-
-// drop frees number i. A slab that becomes empty frees the memory of a burst.
-func (s *slab[T]) drop(i uint32) {
-	var zero T
-	*s.at(i) = zero
-	s.live--
-	if s.live > 0 {
-		s.free = append(s.free, i)
-		return
-	}
-	s.top = 0
-	s.free = s.free[:0]
-	if len(s.chunks) > keptChunks {
-		s.chunks = append([]*[chunkSize]T(nil), s.chunks[:keptChunks]...)
-		s.free = nil
 	}
 }
