@@ -1,4 +1,5 @@
 // Package v1alpha1 has the Memcached kind of operator-sdk's tutorial.
+// +kubebuilder:object:generate=true
 package v1alpha1
 
 import (
@@ -31,19 +32,23 @@ type MemcachedStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
+// +kubebuilder:object:root=true
+
 // Memcached is a cache of a size.
 type Memcached struct {
 	metav1.TypeMeta   `json:",inline"`
-	metav1.ObjectMeta `json:"metadata,omitempty"`
+	metav1.ObjectMeta `json:"metadata,omitzero"`
 
-	Spec   MemcachedSpec   `json:"spec,omitempty"`
-	Status MemcachedStatus `json:"status,omitempty"`
+	Spec   MemcachedSpec   `json:"spec,omitzero"`
+	Status MemcachedStatus `json:"status,omitzero"`
 }
+
+// +kubebuilder:object:root=true
 
 // MemcachedList is a list of them.
 type MemcachedList struct {
 	metav1.TypeMeta `json:",inline"`
-	metav1.ListMeta `json:"metadata,omitempty"`
+	metav1.ListMeta `json:"metadata,omitzero"`
 
 	Items []Memcached `json:"items"`
 }
