@@ -3,6 +3,7 @@ package reconcile
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -14,7 +15,8 @@ import (
 
 const (
 	// gather is how long a list for a slot waits for more slots, and again if some have come: they come in groups, each
-	// list is that of a whole kind where the server does not select shards, and the watch is opened anew for each.
+	// list is that of a whole kind where the server does not select shards, and the watch is opened anew for each. A slot
+	// that comes meanwhile is in that list.
 	gather = 300 * time.Millisecond
 	// gatherings is how often it waits at most.
 	gatherings = 5
@@ -35,8 +37,9 @@ type shardCaches struct {
 
 // cachedSlot is a slot whose objects are cached, or will be.
 type cachedSlot struct {
-	left bool
-	drop func(slot int) // nil until they are
+	filled coalescedCall // the fill that takes it
+	left   bool
+	drop   func(slot int) // nil until they are
 }
 
 // cachesOf returns nil if the slots of a controller are no ranges.
@@ -48,13 +51,13 @@ func cachesOf(s *shardRunner) *shardCaches {
 	return &shardCaches{ranger: ranger, runner: s, waiting: map[int]*cachedSlot{}}
 }
 
-// join asks for the objects of a slot, which the next fill brings. leave drops them.
-func (s *shardCaches) join(slot int) (leave func()) {
-	mine := &cachedSlot{}
+// join asks for the objects of a slot, which the next fill brings, or the one that gathers. leave drops them.
+func (s *shardCaches) join(slot int) (filled *coalescedCall, leave func()) {
+	mine := &cachedSlot{filled: newCall()}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.waiting[slot] = mine
-	return func() {
+	return &mine.filled, func() {
 		s.mu.Lock()
 		if s.waiting[slot] == mine {
 			delete(s.waiting, slot)
@@ -68,56 +71,54 @@ func (s *shardCaches) join(slot int) (leave func()) {
 	}
 }
 
-// fill returns when the caches have the objects of all slots that have joined, at least
-// as new as the server was at the call. Then it looks, in the background, for those that
-// were deleted before.
-func (s *shardCaches) fill(ctx context.Context) error {
+// fill brings the objects of all slots that have joined, at least as new as the server
+// was at the call. Then it looks, in the background, for those that were deleted before.
+func (s *shardCaches) fill(ctx context.Context) {
 	if !s.gathered(ctx) {
-		return nil
+		return
 	}
 	s.mu.Lock()
 	joined := s.waiting
 	s.waiting = map[int]*cachedSlot{}
 	s.mu.Unlock()
-	of := make([]int, 0, len(joined))
-	for slot := range joined {
-		of = append(of, slot)
-	}
+	of := slices.Collect(maps.Keys(joined))
 	if len(of) == 0 {
-		return nil
+		return
 	}
-	filled := s.watch(ctx, of)
+	watched := s.watch(ctx, of)
 	drop, err := s.ranger.Fill(ctx, s.runner.controller.sources.caches(), of)
-	filled()
+	watched()
 	if ctx.Err() != nil {
-		return nil //nolint:nilerr // the controller stops
+		return // the controller stops
 	}
-	if err != nil {
-		return err
+	if err == nil {
+		s.replays.Go(func() { s.replay(ctx, of) })
 	}
-	s.replays.Go(func() { s.replay(ctx, of) })
 	for slot, cached := range joined {
 		s.mu.Lock()
 		cached.drop = drop
 		left := cached.left
 		s.mu.Unlock()
-		if left {
+		if left && drop != nil {
 			drop(slot)
 		}
+		cached.filled.end(err)
 	}
-	return nil
 }
 
-// gathered returns when no more slots have joined for a while, and reports false if ctx has ended before.
+// gathered returns when no more slots have joined for a while, and reports false if none has, or ctx has ended before.
 func (s *shardCaches) gathered(ctx context.Context) bool {
 	joined := func() int {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		return len(s.waiting)
 	}
+	before := joined()
+	if before == 0 { // the last call has taken them
+		return false
+	}
 	more := time.NewTicker(gather)
 	defer more.Stop()
-	before := joined()
 	for range gatherings {
 		select {
 		case <-ctx.Done():

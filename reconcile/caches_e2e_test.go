@@ -39,7 +39,7 @@ const (
 	e2eLate = 15 * time.Second
 	// e2eTwice is of how many writes one may lead to a second reconcile for nothing: an event that comes while its key
 	// is taken from the queue, or its slot is taken, does.
-	e2eTwice = 20
+	e2eTwice = 100
 )
 
 // realFleet is replicas of one controller on a real API server.

@@ -2,11 +2,19 @@ package reconcile
 
 import (
 	"context"
+	"errors"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/fake"
+
+	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/internal/slots"
 )
 
 // Each list costs that of a whole kind where the server does not select.
@@ -41,6 +49,77 @@ func TestSlotsThatComeOneAfterTheOtherAreListedTogether(t *testing.T) {
 				g.Expect(time.Since(began)).To(Equal(c.took))
 				cancel()
 				g.Expect(s.gathered(ctx)).To(BeFalse())
+			})
+		})
+	}
+}
+
+// filling is a Ranger whose Fill takes a while. It fails for the slots of the first call if it has an error.
+type filling struct {
+	slots.Ranger
+	takes time.Duration
+	err   error
+	fills [][]int
+}
+
+func (f *filling) Fill(_ context.Context, _ []slots.Cache, of []int) (drop func(int), err error) {
+	<-time.After(f.takes)
+	if f.fills = append(f.fills, of); len(f.fills) == 1 && f.err != nil {
+		return nil, f.err
+	}
+	return func(int) {}, nil
+}
+
+func (*filling) Deleted(context.Context, slots.Cache, []int, time.Duration, func(types.NamespacedName)) error {
+	return nil
+}
+
+// A slot that comes while others are gathered does not wait for a second gathering, nor for a second list.
+func TestASlotThatComesDuringAGatheringWorksAfterIt(t *testing.T) {
+	const all = 12
+	broken := errors.New("forbidden")
+	for name, c := range map[string]struct {
+		takes time.Duration
+		err   error
+		most  time.Duration // from its coming
+		fails int           // slots
+		fills int
+	}{
+		"a fast list":          {0, nil, 1500 * time.Millisecond, 0, 2},
+		"a slow list":          {time.Second, nil, 3800 * time.Millisecond, 0, 2}, // the rest of one, a gathering and another
+		"the first list fails": {0, broken, 1500 * time.Millisecond, 8, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g := NewWithT(t)
+				ranger := &filling{takes: c.takes, err: c.err}
+				var running sync.WaitGroup
+				secrets := informer.For(fake.NewClientset().CoreV1().Secrets("d"), nil)
+				run := &shardRunner{controller: &Controller{sources: sources{typed[*corev1.Secret]{secrets}}}}
+				run.caches = &shardCaches{waiting: map[int]*cachedSlot{}, runner: run, replays: &running, ranger: ranger}
+				run.latest = coalescer{running: &running, do: func() error { run.caches.fill(t.Context()); return nil }}
+				var worst time.Duration
+				var failed []int
+				var mu sync.Mutex
+				for slot := range all {
+					running.Go(func() {
+						<-time.After(time.Duration(slot) * 200 * time.Millisecond)
+						came := time.Now()
+						call, leave := run.cachesWith(slot)
+						defer leave()
+						err := call.wait(t.Context())
+						mu.Lock()
+						defer mu.Unlock()
+						worst = max(worst, time.Since(came))
+						if err != nil {
+							failed = append(failed, slot)
+						}
+					})
+				}
+				running.Wait()
+				g.Expect(worst).To(BeNumerically("<=", c.most))
+				g.Expect(failed).To(HaveLen(c.fails))
+				g.Expect(ranger.fills).To(HaveLen(c.fills))
 			})
 		})
 	}

@@ -58,7 +58,7 @@ func (s *shardRunner) run(ctx context.Context) error {
 	s.latest = coalescer{running: &running, do: func() error { c.takeOver(background); return nil }}
 	if s.caches != nil {
 		s.caches.replays = &running
-		s.latest.do = func() error { return s.caches.fill(background) }
+		s.latest.do = func() error { s.caches.fill(background); return nil }
 		if err := s.caches.ranger.Divide(ctx, c.sources.caches()); ctx.Err() != nil {
 			return nil
 		} else if err != nil {
@@ -77,10 +77,9 @@ func (s *shardRunner) run(ctx context.Context) error {
 // runSlot works on a slot until owned ends. It begins when the caches have seen
 // what the last owner wrote.
 func (s *shardRunner) runSlot(ctx, owned context.Context, slot int) error {
-	if s.caches != nil {
-		defer s.caches.join(slot)()
-	}
-	if err := s.latest.wait(owned); err != nil || owned.Err() != nil {
+	caches, leave := s.cachesWith(slot)
+	defer leave()
+	if err := caches.wait(owned); err != nil || owned.Err() != nil {
 		return err
 	}
 	s.begin(owned, slot)
@@ -88,6 +87,17 @@ func (s *shardRunner) runSlot(ctx, owned context.Context, slot int) error {
 	<-owned.Done()
 	s.end(ctx, owned, slot)
 	return nil
+}
+
+// cachesWith returns the call after which the caches have the objects of a slot, as new as the server is now. leave
+// drops those of a replica that caches its own slots only.
+func (s *shardRunner) cachesWith(slot int) (call *coalescedCall, leave func()) {
+	if s.caches == nil {
+		return s.latest.join(), func() {}
+	}
+	filled, leave := s.caches.join(slot)
+	s.latest.join()
+	return filled, leave
 }
 
 // begin lets the keys of a slot be reconciled. Call it before enqueuing them: a
@@ -273,28 +283,40 @@ type coalescer struct {
 	next *coalescedCall // that has not begun
 }
 
+// coalescedCall is made by newCall.
 type coalescedCall struct {
 	done chan struct{}
 	err  error
 }
 
+func newCall() coalescedCall { return coalescedCall{done: make(chan struct{})} }
+
+// end lets those that wait go on. It is called once.
+func (c *coalescedCall) end(err error) {
+	c.err = err
+	close(c.done)
+}
+
 // wait returns what the call returned, or nil when ctx has ended.
-func (r *coalescer) wait(ctx context.Context) error {
-	mine := r.join()
+func (c *coalescedCall) wait(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 		return nil
-	case <-mine.done:
-		return mine.err
+	case <-c.done:
+		return c.err
 	}
 }
+
+// wait returns what the next call returned, or nil when ctx has ended.
+func (r *coalescer) wait(ctx context.Context) error { return r.join().wait(ctx) }
 
 // join returns the next call, and starts the goroutine if there is none.
 func (r *coalescer) join() *coalescedCall {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.next == nil {
-		r.next = &coalescedCall{done: make(chan struct{})}
+		next := newCall()
+		r.next = &next
 	}
 	if !r.busy {
 		r.busy = true
@@ -313,7 +335,6 @@ func (r *coalescer) run() {
 		if now == nil {
 			return
 		}
-		now.err = r.do()
-		close(now.done)
+		now.end(r.do())
 	}
 }
