@@ -146,14 +146,17 @@ func (a *Applier[C, T]) method(meta configMeta, subresource string) (
 	if subresource == "" {
 		return c.Apply, nil
 	}
-	s, ok := c.(interface {
-		ApplyStatus(ctx context.Context, config C, opts metav1.ApplyOptions) (T, error)
-	})
+	s, ok := c.(statusClient[C, T])
 	if !ok {
 		return nil, option.Wrong("patch.Options.Subresource", subresource,
 			"must be empty, the client of the kind has no ApplyStatus")
 	}
 	return s.ApplyStatus, nil
+}
+
+// statusClient is a client of a kind with a status, as the generated ones have it.
+type statusClient[C, T any] interface {
+	ApplyStatus(ctx context.Context, config C, opts metav1.ApplyOptions) (T, error)
 }
 
 // Forget drops what is remembered of an object, so that the next Apply sends its
