@@ -38,6 +38,7 @@ type stage struct {
 	machine *machine.Simulated
 	events  *notebook
 	pods    *pods
+	nodes   *nodes
 
 	mu    sync.Mutex // guards lines
 	lines []string   // of the log
@@ -107,7 +108,8 @@ func playWith(t *testing.T, annotations map[string]string, o *agent.Options, f f
 		s.pods = &pods{Client: s.core.CoreV1()}
 		options := *o
 		options.Node, options.Machine, options.Events = "n", s.machine, s.events
-		a, err := agent.New(s.core.CoreV1().Nodes(), s.pods, &options)
+		s.nodes = &nodes{NodeInterface: s.core.CoreV1().Nodes()}
+		a, err := agent.New(s.nodes, s.pods, &options)
 		s.Expect(err).NotTo(gomega.HaveOccurred())
 		ended := make(chan error, 1)
 		go func() { ended <- a.Run(ctx) }()

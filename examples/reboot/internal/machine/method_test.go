@@ -172,3 +172,27 @@ func TestAMirrorIsTheSameRequest(t *testing.T) {
 	g.Expect(machine.Sentinel(file).Mirror(filepath.Join(pod, "no", "such"))).To(gomega.MatchError(
 		gomega.HavePrefix("mirroring the file that asks for a reboot")))
 }
+
+// The agent is of another user than the mirror.
+func TestAMirrorMayBeReadByEverybodyAndLeavesNothingElse(t *testing.T) {
+	g := gomega.NewWithT(t)
+	host, pod := t.TempDir(), t.TempDir()
+	file, mirror := filepath.Join(host, "reboot-required"), filepath.Join(pod, "reboot-required")
+	g.Expect(os.WriteFile(file, []byte("packages"), 0o600)).To(gomega.Succeed())
+	g.Expect(machine.Sentinel(file).Mirror(mirror)).To(gomega.Succeed())
+	info, err := os.Stat(mirror)
+	g.Expect(err).NotTo(gomega.HaveOccurred())
+	g.Expect(info.Mode().Perm()).To(gomega.BeEquivalentTo(0o644))
+	g.Expect(info.Size()).To(gomega.BeZero(), "what is in the file stays on the host")
+
+	unclear := machine.Sentinel(filepath.Join(file, "below")).Mirror(mirror)
+	g.Expect(unclear).To(gomega.MatchError(gomega.HavePrefix("mirroring the file that asks for a reboot")))
+	g.Expect(mirror).To(gomega.BeAnExistingFile(), "the file of the host may be there")
+
+	g.Expect(os.Remove(mirror)).To(gomega.Succeed())
+	g.Expect(os.MkdirAll(filepath.Join(mirror, "in the way"), 0o755)).To(gomega.Succeed())
+	g.Expect(machine.Sentinel(file).Mirror(mirror)).NotTo(gomega.Succeed())
+	g.Expect(os.ReadDir(pod)).To(gomega.HaveLen(1), "no temporary file is left")
+	g.Expect(os.Remove(file)).To(gomega.Succeed())
+	g.Expect(machine.Sentinel(file).Mirror(mirror)).To(gomega.MatchError(gomega.ContainSubstring("not empty")))
+}

@@ -1,6 +1,7 @@
 package program_test
 
 import (
+	"context"
 	"flag"
 	"os"
 	"os/signal"
@@ -16,9 +17,11 @@ import (
 	"github.com/homeostat/homeostat/examples/internal/stage"
 	"github.com/homeostat/homeostat/examples/reboot/api"
 	"github.com/homeostat/homeostat/examples/reboot/internal/program"
+	"github.com/homeostat/homeostat/examples/reboot/internal/protocol"
 	"github.com/homeostat/homeostat/internal/apisim"
 	"github.com/homeostat/homeostat/operator"
 	"github.com/homeostat/homeostat/reconcile"
+	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
 // A fixture is a simulated cluster with the node n, as a program reaches it.
@@ -61,6 +64,30 @@ func TestTheAgentActsForTheNodeThatItIsGiven(t *testing.T) {
 	f.Expect(err).To(MatchError(ContainSubstring(`finding node "other": there is none of that name: set --node or NODE_NAME`)))
 	_, err = f.setUp(program.Agent(), "--node=n", "--drain-period=-1s")
 	f.Expect(err).To(MatchError(ContainSubstring("Options.DrainPeriod is -1s")))
+}
+
+func TestTheAgentLooksAtTheFilesThatItIsGiven(t *testing.T) {
+	f := newFixture(t)
+	directory := t.TempDir()
+	boot, sentinel := filepath.Join(directory, "boot_id"), filepath.Join(directory, "reboot-required")
+	f.Expect(os.WriteFile(boot, []byte("b1\n"), 0o600)).To(Succeed())
+	controllers, err := f.setUp(program.Agent(), "--node=n", "--boot-id-file="+boot, "--reboot-sentinel="+sentinel,
+		"--reboot-sentinel-period=10ms", "--dbus-socket="+filepath.Join(directory, "no-bus"))
+	f.Expect(err).NotTo(HaveOccurred())
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- reconcile.RunAll(ctx, controllers...) }()
+	asked := func() map[string]string {
+		node, err := f.env.Cluster.Client().CoreV1().Nodes().Get(t.Context(), "n", metav1.GetOptions{})
+		f.Expect(err).NotTo(HaveOccurred())
+		return node.Annotations
+	}
+	f.Eventually(controllers[0].Phase, "1m").Should(Equal(inspect.Working))
+	f.Expect(asked()).To(BeEmpty())
+	f.Expect(os.WriteFile(sentinel, nil, 0o600)).To(Succeed())
+	f.Eventually(asked, "1m").Should(HaveKeyWithValue(protocol.Needed, HavePrefix("reboot-required ")))
+	stop()
+	f.Expect(<-ended).To(Succeed())
 }
 
 func TestTheControllerHasItsMetricsAndItsGate(t *testing.T) {

@@ -1,0 +1,153 @@
+package agent_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+
+	"github.com/homeostat/homeostat/examples/reboot/internal/agent"
+	"github.com/homeostat/homeostat/examples/reboot/internal/machine"
+	"github.com/homeostat/homeostat/examples/reboot/internal/protocol"
+	"github.com/homeostat/homeostat/queue"
+)
+
+// nodes is the agent's client of nodes, which may refuse to read or to write one.
+type nodes struct {
+	typedcorev1.NodeInterface
+	noReads, noWrites atomic.Bool
+}
+
+func (n *nodes) Get(ctx context.Context, name string, o metav1.GetOptions) (*corev1.Node, error) {
+	if n.noReads.Load() {
+		return nil, errors.New("not now")
+	}
+	return n.NodeInterface.Get(ctx, name, o)
+}
+
+func (n *nodes) Patch(
+	ctx context.Context, name string, as types.PatchType, data []byte, o metav1.PatchOptions, subresources ...string,
+) (*corev1.Node, error) {
+	if n.noWrites.Load() {
+		return nil, errors.New("not now")
+	}
+	return n.NodeInterface.Patch(ctx, name, as, data, o, subresources...)
+}
+
+// refuseAMinute refuses writes for a minute. No event follows one: only the error makes the agent try again.
+func (s *stage) refuseAMinute() {
+	s.nodes.noWrites.Store(true)
+	s.pass(time.Minute)
+	s.nodes.noWrites.Store(false)
+}
+
+func TestAGrantThatCannotBeAcceptedIsAcceptedLater(t *testing.T) {
+	play(t, granted(), func(s *stage) {
+		s.refuseAMinute()
+		s.Expect(protocol.Read(s.node()).Now).NotTo(gomega.BeNil())
+		s.Expect(s.events.count("Draining")).To(gomega.BeZero())
+		s.pass(10 * time.Minute)
+		s.Expect(s.machine.Off()).To(gomega.BeTrue())
+		s.Expect(s.events.texts("Draining")).To(gomega.ConsistOf(gomega.ContainSubstring(`"r"`)))
+	})
+}
+
+func TestARebootThatCannotBeCompletedIsCompletedLater(t *testing.T) {
+	play(t, granted(), func(s *stage) {
+		s.pass(time.Second)
+		s.machine.PowerOn()
+		s.nodes.noWrites.Store(true)
+		s.pass(agent.DefaultPatience)
+		s.refuseAMinute()
+		s.Expect(protocol.Read(s.node()).Last).To(gomega.BeNil())
+		s.Expect(s.events.count("Rebooted")).To(gomega.BeZero())
+		s.pass(10 * time.Minute)
+		s.Expect(protocol.Read(s.node()).Last).To(gomega.HaveValue(gomega.HaveField("Result", protocol.Rebooted)))
+		s.Expect(s.events.texts("Rebooted")).To(gomega.ConsistOf(gomega.ContainSubstring("boot n-boot-2 follows n-boot-1")))
+	})
+}
+
+func TestABootThatCannotBeNotedIsNotedLater(t *testing.T) {
+	last := map[string]string{protocol.LastReboot: `{"request":"r","epoch":1,"fromBootID":"n-boot-0","toBootID":"n-boot-1"}`}
+	play(t, last, func(s *stage) {
+		s.pass(time.Second)
+		s.nodes.noWrites.Store(true)
+		s.machine.Crash()
+		s.machine.PowerOn()
+		s.change(`{"metadata":{"labels":{"kubelet":"is-back"}}}`)
+		s.refuseAMinute()
+		s.pass(10 * time.Minute)
+		s.Expect(protocol.Read(s.node()).Last).To(gomega.HaveValue(gomega.HaveField("ToBootID", "n-boot-2")))
+	})
+}
+
+func TestAFileThatCannotBeReadOrAskedForIsAskedForLater(t *testing.T) {
+	var broken atomic.Bool
+	broken.Store(true)
+	sentinel := func() (string, error) {
+		if broken.Load() {
+			return "", errors.New("stale file handle")
+		}
+		return "reboot-required 1", nil
+	}
+	playWith(t, nil, &agent.Options{Sentinel: sentinel}, func(s *stage) {
+		s.pass(time.Minute)
+		s.nodes.noWrites.Store(true)
+		broken.Store(false)
+		s.pass(10 * time.Minute)
+		s.Expect(protocol.Read(s.node()).Needed).To(gomega.BeNil())
+		s.Expect(s.events.count("RebootRequired")).To(gomega.BeZero())
+		s.nodes.noWrites.Store(false)
+		s.pass(10 * time.Minute)
+		s.Expect(protocol.Read(s.node()).Needed).To(gomega.HaveValue(gomega.Equal("reboot-required 1")))
+	})
+}
+
+func TestWithoutALiveLookNothingIsRebooted(t *testing.T) {
+	play(t, nil, func(s *stage) {
+		s.nodes.noReads.Store(true)
+		s.grant()
+		s.pass(time.Minute)
+		s.Expect(protocol.Read(s.node()).InProgress).To(gomega.HaveValue(gomega.HaveField("Drained", true)))
+		s.Expect(s.machine.Off()).To(gomega.BeFalse())
+		s.nodes.noReads.Store(false)
+		s.pass(10 * time.Minute)
+		s.Expect(s.machine.Off()).To(gomega.BeTrue())
+	})
+}
+
+func TestEventsTellOfWhatCannotBeReadAndOfRefusedReboots(t *testing.T) {
+	play(t, map[string]string{protocol.Now: "garbage"}, func(s *stage) {
+		s.pass(time.Hour)
+		s.Expect(s.events.texts("InvalidAnnotation")).To(gomega.ConsistOf(gomega.ContainSubstring(protocol.Now)))
+	})
+	play(t, nil, func(s *stage) {
+		s.machine.Refuse(errors.New("inhibited"))
+		s.grant()
+		s.pass(time.Second)
+		s.Expect(s.events.texts("RebootRefused")).To(gomega.ContainElement(gomega.ContainSubstring("inhibited")))
+		s.machine.Refuse(machine.ErrOtherBoot)
+		before := s.events.count("RebootRefused")
+		s.pass(time.Hour)
+		s.Expect(s.events.count("RebootRefused")).To(gomega.Equal(before), "the next look sees the other boot")
+	})
+}
+
+func TestAllOptionsAreChecked(t *testing.T) {
+	g := gomega.NewWithT(t)
+	_, err := agent.New(nil, nil, &agent.Options{DrainPeriod: -1, AskPeriod: -1})
+	g.Expect(err).To(gomega.MatchError(gomega.And(
+		gomega.ContainSubstring("Options.DrainPeriod is -1ns"), gomega.ContainSubstring("Options.AskPeriod is -1ns"))))
+	play(t, nil, func(s *stage) {
+		s.pass(time.Second) // a stop before the first list is an error
+		_, err := agent.New(s.nodes, s.pods, &agent.Options{Node: "n", Machine: s.machine, Backoff: queue.Backoff{Base: -1}})
+		s.Expect(err).To(gomega.MatchError(gomega.HavePrefix("making the reboot agent: ")))
+	})
+}
