@@ -15,6 +15,7 @@ import (
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
@@ -28,6 +29,7 @@ const (
 	perSecond   = 200 // writes
 	writing     = 40 * time.Second
 	writers     = 8
+	patience    = 10 // attempts to create an object
 )
 
 // kind is what the controller is of.
@@ -79,7 +81,8 @@ func pod(n int) *corev1.Pod {
 }
 
 func createPod(ctx context.Context, client kubernetes.Interface, n int) (int, error) {
-	if _, err := client.CoreV1().Pods(namespaceOf(n)).Create(ctx, pod(n), metav1.CreateOptions{}); err != nil {
+	_, err := client.CoreV1().Pods(namespaceOf(n)).Create(ctx, pod(n), metav1.CreateOptions{})
+	if err != nil && !apierrors.IsAlreadyExists(err) { // it may be another attempt
 		return 0, err
 	}
 	made, err := client.CoreV1().Pods(namespaceOf(n)).UpdateStatus(ctx, pod(n), metav1.UpdateOptions{})
@@ -182,7 +185,7 @@ func (s *stage) missing() bool {
 	return err != nil
 }
 
-// each calls do n times, some at once.
+// each calls do n times, some at once, and again if it fails: a busy machine is too slow for etcd at times.
 func (s *stage) each(n int, do func(ctx context.Context, n int) error) {
 	var doing sync.WaitGroup
 	var next atomic.Int64
@@ -190,7 +193,15 @@ func (s *stage) each(n int, do func(ctx context.Context, n int) error) {
 	for range 2 * writers {
 		doing.Go(func() {
 			for i := int(next.Add(1)) - 1; i < n && failed.Load() == nil; i = int(next.Add(1)) - 1 {
-				if err := do(s.b.Context(), i); err != nil {
+				var err error
+				for range patience {
+					if err = do(s.b.Context(), i); err == nil || apierrors.IsAlreadyExists(err) {
+						err = nil
+						break
+					}
+					pause(time.Second)
+				}
+				if err != nil {
 					failed.Store(&err)
 				}
 			}
