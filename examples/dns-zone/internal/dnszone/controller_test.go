@@ -30,7 +30,7 @@ const skeleton = "@ IN SOA ns.example.com. admin.example.com. 1 1h 15m 30d 1h\n"
 	"ns A 192.0.2.1 ; ours it is not\n"
 
 // with returns the skeleton with a serial and the records of Services in d:
-// "web 10.0.0.1".
+// "web 10.0.1.1".
 func with(serial int, records ...string) string {
 	text := strings.Replace(skeleton, " 1 1h", fmt.Sprintf(" %d 1h", serial), 1)
 	for _, record := range records {
@@ -117,19 +117,19 @@ func TestServicesWithAnIPHaveRecords(t *testing.T) {
 			return nil
 		}
 		w.start()
-		w.create(service("web", "10.0.0.1"))
-		w.Expect(w.text()).To(Equal(with(2, "web 10.0.0.1")))
+		w.create(service("web", "10.0.1.1"))
+		w.Expect(w.text()).To(Equal(with(2, "web 10.0.1.1")))
 		w.create(service("headless", "None"))
-		external := service("external", "10.0.0.7")
+		external := service("external")
 		external.Spec.Type, external.Spec.ExternalName = corev1.ServiceTypeExternalName, "example.org"
 		w.create(external)
-		w.create(service("both", "10.0.0.2", "fd00::2"))
-		w.Expect(w.text()).To(Equal(strings.Replace(with(3, "both 10.0.0.2", "both fd00::2", "web 10.0.0.1"),
+		w.Expect(w.Sim.Load(service("both", "10.0.1.2", "fd00::2"))).To(Succeed(), "the simulated server has one family")
+		w.Expect(w.text()).To(Equal(strings.Replace(with(3, "both 10.0.1.2", "both fd00::2", "web 10.0.1.1"),
 			"A fd00", "AAAA fd00", 1)))
 		w.goes("both")
-		w.Expect(w.text()).To(Equal(with(4, "web 10.0.0.1")))
+		w.Expect(w.text()).To(Equal(with(4, "web 10.0.1.1")))
 		w.Pass(time.Hour)
-		w.Expect(w.text()).To(Equal(with(4, "web 10.0.0.1")), "an hour of resyncs and sweeps changes nothing")
+		w.Expect(w.text()).To(Equal(with(4, "web 10.0.1.1")), "an hour of resyncs and sweeps changes nothing")
 		w.Expect(asked).To(Equal([]string{"both"}), "only before its records were removed")
 	})
 }
@@ -137,10 +137,10 @@ func TestServicesWithAnIPHaveRecords(t *testing.T) {
 func TestAServiceThatIsBeingDeletedHasNoRecord(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.start()
-		held := service("web", "10.0.0.1")
+		held := service("web", "10.0.1.1")
 		held.Finalizers = []string{"example.com/drain"}
 		w.create(held)
-		w.Expect(w.text()).To(Equal(with(2, "web 10.0.0.1")))
+		w.Expect(w.text()).To(Equal(with(2, "web 10.0.1.1")))
 		w.goes("web")
 		w.Expect(w.text()).To(Equal(with(3)))
 	})
@@ -153,10 +153,10 @@ func TestARecordStaysUntilTheServerHasSaidThatItsServiceIsDeleted(t *testing.T) 
 			return wiretap.Refuse(r, apierrors.NewForbidden(corev1.Resource("services"), "web", nil))
 		})
 		run := w.Start(maker(w.file))
-		w.create(service("web", "10.0.0.1"))
+		w.create(service("web", "10.0.1.1"))
 		w.text()
 		w.goes("web")
-		w.Expect(w.text()).To(Equal(with(2, "web 10.0.0.1")))
+		w.Expect(w.text()).To(Equal(with(2, "web 10.0.1.1")))
 		w.Expect(run.Status(1).Keys).To(ConsistOf(HaveField("Failure", ContainSubstring("forbidden"))))
 		w.Pass(50 * time.Second)
 		w.Expect(w.text()).To(Equal(with(3)), "before the next resync or sweep")
@@ -167,14 +167,14 @@ func TestWhatGoesWhileItIsDownIsRemovedAndNothingElse(t *testing.T) {
 	inWorld(t, func(w *world) {
 		stop := w.start()
 		for i, name := range []string{"a", "b", "c"} {
-			w.create(service(name, fmt.Sprint("10.0.0.", i)))
+			w.create(service(name, fmt.Sprint("10.0.1.", i)))
 		}
-		w.Expect(w.text()).To(Equal(with(4, "a 10.0.0.0", "b 10.0.0.1", "c 10.0.0.2")))
+		w.Expect(w.text()).To(Equal(with(4, "a 10.0.1.0", "b 10.0.1.1", "c 10.0.1.2")))
 		stop()
 		w.goes("b")
 		w.start()
 		w.Pass(time.Minute)
-		w.Expect(w.text()).To(Equal(with(5, "a 10.0.0.0", "c 10.0.0.2")))
+		w.Expect(w.text()).To(Equal(with(5, "a 10.0.1.0", "c 10.0.1.2")))
 	})
 }
 
@@ -184,8 +184,8 @@ func TestAStaleListRemovesNothingThatIsLive(t *testing.T) {
 		empty, err := w.User.CoreV1().RESTClient().Get().AbsPath("/api/v1/services").DoRaw(t.Context())
 		w.Expect(err).NotTo(HaveOccurred())
 		stop := w.start()
-		w.create(service("a", "10.0.0.1"))
-		w.create(service("b", "10.0.0.2"))
+		w.create(service("a", "10.0.1.1"))
+		w.create(service("b", "10.0.1.2"))
 		w.text()
 		stop()
 		w.goes("b")
@@ -202,7 +202,7 @@ func TestAStaleListRemovesNothingThatIsLive(t *testing.T) {
 		}
 		w.start()
 		w.Pass(time.Minute)
-		w.Expect(w.text()).To(Equal(with(4, "a 10.0.0.1")))
+		w.Expect(w.text()).To(Equal(with(4, "a 10.0.1.1")))
 		w.Expect(asked.Load()).To(BeNumerically(">=", int32(2)))
 	})
 }
@@ -211,7 +211,7 @@ func TestTheBrakeHoldsWhenAlmostAllWouldGo(t *testing.T) {
 	inWorld(t, func(w *world) {
 		var records []string
 		for i := range 20 {
-			name, address := fmt.Sprintf("s%02d", i), fmt.Sprint("10.0.0.", i)
+			name, address := fmt.Sprintf("s%02d", i), fmt.Sprint("10.0.1.", i)
 			records = append(records, name+" "+address)
 			_, err := w.file.Set(t.Context(), reconcile.Key{Namespace: "d", Name: name}, addresses(address))
 			w.Expect(err).NotTo(HaveOccurred())
@@ -227,17 +227,17 @@ func TestAnEditOfTheFileIsUndone(t *testing.T) {
 	for name, c := range map[string]struct {
 		edit, want string
 	}{
-		"a record removed":    {with(9), with(10, "web 10.0.0.1")},
-		"an address edited":   {with(9, "web 10.0.0.9"), with(10, "web 10.0.0.1")},
-		"a record duplicated": {with(9, "web 10.0.0.1", "web 10.0.0.1"), with(10, "web 10.0.0.1")},
-		"the serial set back": {with(0), with(3, "web 10.0.0.1")},
-		"foreign text added":  {with(9, "web 10.0.0.1") + "x A 192.0.2.7\n", with(9, "web 10.0.0.1") + "x A 192.0.2.7\n"},
+		"a record removed":    {with(9), with(10, "web 10.0.1.1")},
+		"an address edited":   {with(9, "web 10.0.1.9"), with(10, "web 10.0.1.1")},
+		"a record duplicated": {with(9, "web 10.0.1.1", "web 10.0.1.1"), with(10, "web 10.0.1.1")},
+		"the serial set back": {with(0), with(3, "web 10.0.1.1")},
+		"foreign text added":  {with(9, "web 10.0.1.1") + "x A 192.0.2.7\n", with(9, "web 10.0.1.1") + "x A 192.0.2.7\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world) {
 				w.start()
-				w.create(service("web", "10.0.0.1"))
-				w.Expect(w.text()).To(Equal(with(2, "web 10.0.0.1")))
+				w.create(service("web", "10.0.1.1"))
+				w.Expect(w.text()).To(Equal(with(2, "web 10.0.1.1")))
 				w.Expect(os.WriteFile(w.file.Path, []byte(c.edit), 0o600)).To(Succeed())
 				w.Pass(2 * dnszone.DefaultResync)
 				w.Expect(w.text()).To(Equal(c.want))
@@ -250,7 +250,7 @@ func TestATurnFailsWhileTheFileIsNotUnderstood(t *testing.T) {
 	inWorld(t, func(w *world) {
 		run := w.Start(maker(w.file))
 		w.Expect(os.WriteFile(w.file.Path, []byte("nothing\n"), 0o600)).To(Succeed())
-		w.create(service("web", "10.0.0.1"))
+		w.create(service("web", "10.0.1.1"))
 		w.create(service("headless", "None"))
 		w.Expect(w.text()).To(Equal("nothing\n"))
 		for _, key := range run.Status(2).Keys {
@@ -259,7 +259,7 @@ func TestATurnFailsWhileTheFileIsNotUnderstood(t *testing.T) {
 		w.Expect(run.Stats()).To(HaveField("Failing", 2))
 		w.Expect(os.WriteFile(w.file.Path, []byte(with(1)), 0o600)).To(Succeed())
 		w.Pass(10 * time.Minute)
-		w.Expect(w.text()).To(Equal(with(2, "web 10.0.0.1")))
+		w.Expect(w.text()).To(Equal(with(2, "web 10.0.1.1")))
 	})
 }
 
@@ -296,7 +296,7 @@ func TestASweepThatIsRefusedNamesTheFlag(t *testing.T) {
 	inWorld(t, func(w *world) {
 		var records strings.Builder
 		for i := range 20 {
-			fmt.Fprintf(&records, "s%d.d.example.com. 60 IN A 10.0.0.9 ; managed-by=dns-zone d/s%d\n", i, i)
+			fmt.Fprintf(&records, "s%d.d.example.com. 60 IN A 10.0.1.9 ; managed-by=dns-zone d/s%d\n", i, i)
 		}
 		w.Expect(os.WriteFile(w.file.Path, []byte(skeleton+records.String()), 0o600)).To(Succeed())
 		defer w.start()()

@@ -34,12 +34,12 @@ func TestItSurvivesEveryFault(t *testing.T) {
 			return c.Run(env.Context())
 		},
 		Workload: []reconciletest.Step{
-			reconciletest.Create(service("a", "10.0.0.1")),
-			reconciletest.Create(service("b", "10.0.0.2")),
+			reconciletest.Create(service("a", "10.0.1.1")),
+			reconciletest.Create(service("b", "10.0.1.2")),
 			reconciletest.Delete("services", "d/a"),
-			reconciletest.Create(service("c", "10.0.0.3")),
+			reconciletest.Create(service("c", "10.0.1.3")),
 			reconciletest.Delete("services", "d/b"),
-			reconciletest.Create(service("b", "10.0.0.4")),
+			reconciletest.Create(service("b", "10.0.1.4")),
 		},
 		Goal: func(w *reconciletest.World) error {
 			text, err := os.ReadFile(w.Outside().(*zonefile.File).Path)
@@ -47,7 +47,7 @@ func TestItSurvivesEveryFault(t *testing.T) {
 				return err
 			}
 			_, ours, _ := strings.Cut(string(text), "it is not\n")
-			if _, want, _ := strings.Cut(with(1, "b 10.0.0.4", "c 10.0.0.3"), "it is not\n"); ours != want {
+			if _, want, _ := strings.Cut(with(1, "b 10.0.1.4", "c 10.0.1.3"), "it is not\n"); ours != want {
 				return fmt.Errorf("the file says %q, want %q", ours, want)
 			}
 			return nil

@@ -84,7 +84,7 @@ func TestAMassDeletionSparesWhatIsThereAgain(t *testing.T) {
 	name := func(i int) string { return fmt.Sprintf("s-%02d", i) }
 	create := func(ctx context.Context, services typedcorev1.ServiceInterface, i int) error {
 		s := service(name(i))
-		s.UID, s.ResourceVersion = "", ""
+		s.UID, s.ResourceVersion, s.Spec.ClusterIP = "", "", ""
 		_, err := services.Create(ctx, s, metav1.CreateOptions{})
 		if apierrors.IsAlreadyExists(err) {
 			return nil
