@@ -1,11 +1,15 @@
 package informer_test
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
+	"io"
 	"net/http"
 	"net/url"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -144,6 +148,166 @@ func TestAWatchIsNotNarrowedTooSoon(t *testing.T) {
 		d.Expect(again[0].Get("shardSelector")).To(Equal(rangesOf(0, 2).Selector()))
 		d.Expect(again[0].Has("sendInitialEvents")).To(BeFalse(), "nothing is streamed again")
 		d.stop()
+	})
+}
+
+// back is an informer whose watch is opened again because shard 1 has gone.
+type back struct {
+	*divided
+
+	requests *asked
+	remove   func()
+	// slow is how long a request takes, and expired says that the next watch is answered with 410.
+	slow    atomic.Int64
+	expired atomic.Bool
+}
+
+func newBack(t *testing.T, o *apisim.Options) *back {
+	t.Helper()
+	b := &back{divided: newDivided(t, o), requests: &asked{}}
+	config := b.sim.Config("c")
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return transportFunc(func(req *http.Request) (*http.Response, error) {
+			select {
+			case <-time.After(max(1, time.Duration(b.slow.Load()))):
+			case <-req.Context().Done():
+				return nil, req.Context().Err()
+			}
+			if req.URL.Query().Get("watch") != "" && b.expired.CompareAndSwap(true, false) {
+				body, err := json.Marshal(failure(http.StatusGone, metav1.StatusReasonExpired))
+				return &http.Response{
+					StatusCode: http.StatusGone, Header: http.Header{"Content-Type": {"application/json"}},
+					Body: io.NopCloser(bytes.NewReader(body)), Request: req,
+				}, err
+			}
+			return next.RoundTrip(req)
+		})
+	})
+	config.Wrap(b.requests.note)
+	b.in = informer.For(kubernetes.NewForConfigOrDie(config).CoreV1().ConfigMaps(""), nil)
+	b.in.Handle(b.hear)
+	b.write(t.Context(), "0")
+	b.run(t.Context())
+	synctest.Wait()
+	remove, err := b.parts().AddShards(t.Context(), shardOf(0), shardOf(1))
+	b.Expect(err).NotTo(HaveOccurred())
+	b.remove = func() { remove(shardOf(1)) }
+	_, err = b.parts().AddShards(t.Context(), shardOf(2))
+	b.Expect(err).NotTo(HaveOccurred())
+	pass(time.Minute)
+	return b
+}
+
+// write writes an object of shard 1.
+func (b *back) write(ctx context.Context, n string) {
+	of := b.admin.CoreV1().ConfigMaps(namespacesOfShards[1][0])
+	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Data: map[string]string{"n": n}}
+	_, err := of.Update(ctx, object, metav1.UpdateOptions{})
+	if err != nil {
+		_, err = of.Create(ctx, object, metav1.CreateOptions{})
+	}
+	b.Expect(err).NotTo(HaveOccurred())
+}
+
+// comeBack adds shard 1 again in the background.
+func (b *back) comeBack(ctx context.Context) (added chan error) {
+	added = make(chan error, 1)
+	go func() {
+		_, err := b.parts().AddShards(ctx, shardOf(1))
+		added <- err
+	}()
+	return added
+}
+
+// hasAll writes again, and expects all that there is in the cache.
+func (b *back) hasAll(ctx context.Context) {
+	b.Expect(b.cached()).To(Equal(b.stored(0, 1, 2)))
+	b.write(ctx, "after")
+	pass(time.Second)
+	b.Expect(b.cached()).To(Equal(b.stored(0, 1, 2)))
+	b.Expect(b.faults).To(BeEmpty())
+	b.stop()
+}
+
+// The watch that was wide has been stopped then, and the next one was asked for without it.
+func TestAShardThatComesBackWhileTheWatchIsOpenedWithoutItGetsItsEvents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBack(t, &apisim.Options{Shards: true})
+		b.slow.Store(int64(300 * time.Millisecond))
+		b.remove()
+		pass(2100 * time.Millisecond)
+		added := b.comeBack(t.Context())
+		pass(time.Minute)
+		b.Expect(<-added).To(Succeed())
+		b.hasAll(t.Context())
+	})
+}
+
+func TestAShardThatComesBackSoonCostsNoWatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBack(t, &apisim.Options{Shards: true})
+		opened, _ := b.requests.since(0, 0)
+		b.remove()
+		pass(1900 * time.Millisecond)
+		b.Expect(<-b.comeBack(t.Context())).To(Succeed())
+		pass(time.Minute)
+		again, _ := b.requests.since(len(opened), 0)
+		b.Expect(again).To(BeEmpty())
+		b.hasAll(t.Context())
+	})
+}
+
+// What the next watch does not bring must not be missing from the list before it either.
+func TestAShardThatComesBackWhileEverythingIsListedAgainGetsItsEvents(t *testing.T) {
+	for name, o := range map[string]*apisim.Options{
+		"streamed": {Shards: true}, "listed": {Shards: true, NoStreamingLists: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBack(t, o)
+				b.slow.Store(int64(300 * time.Millisecond))
+				b.expired.Store(true)
+				opened, listed := b.requests.since(0, 0)
+				b.remove()
+				for range 1000 { // until everything is being listed
+					pass(10 * time.Millisecond)
+					again, more := b.requests.since(len(opened), listed)
+					if more > 0 || !o.NoStreamingLists && len(again) > 1 {
+						break
+					}
+				}
+				b.Expect(b.expired.Load()).To(BeFalse())
+				b.slow.Store(1) // the list is on its way, and what comes now overtakes it
+				added := b.comeBack(t.Context())
+				synctest.Wait()
+				pass(100 * time.Millisecond)
+				b.write(t.Context(), "meanwhile")
+				pass(time.Minute)
+				b.Expect(<-added).To(Succeed())
+				b.hasAll(t.Context())
+			})
+		})
+	}
+}
+
+// It waits for a watch that opens, and no longer than its caller.
+func TestAShardThatComesBackWhileTheServerIsAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBack(t, &apisim.Options{Shards: true})
+		b.remove()
+		pass(1900 * time.Millisecond)
+		b.slow.Store(int64(time.Hour))
+		pass(200 * time.Millisecond)
+		limited, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		b.Expect(<-b.comeBack(limited)).To(MatchError(context.DeadlineExceeded))
+		added := b.comeBack(t.Context())
+		pass(time.Minute)
+		b.Expect(added).NotTo(Receive())
+		b.slow.Store(0)
+		pass(5 * time.Minute)
+		b.Expect(added).To(Receive(Succeed()))
+		b.hasAll(t.Context())
 	})
 }
 

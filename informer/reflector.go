@@ -114,6 +114,7 @@ func (r *reflectorStore[T]) ListWithContext(ctx context.Context, opts metav1.Lis
 	}
 	defer r.lists.end()
 	if opts.Continue == "" {
+		r.watched.opening()
 		r.asked = r.feed.store.ask()
 	}
 	r.selectShards(&opts, r.asked)
@@ -151,6 +152,7 @@ func (r *reflectorStore[T]) ListWithContext(ctx context.Context, opts metav1.Lis
 // after an error the reflector would list again, which does not help. A streaming
 // list fails, as a plain list may succeed.
 func (r *reflectorStore[T]) WatchWithContext(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
+	r.watched.opening()
 	set := r.feed.store.shards.wanted()
 	phase := phaseWatch
 	if opts.SendInitialEvents != nil && *opts.SendInitialEvents {

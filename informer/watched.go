@@ -12,8 +12,9 @@ import (
 
 // watched is the open watch of a reflector, and what it brings.
 type watched struct {
-	mu      sync.Mutex // guards what follows
-	set     keyspace.Set
+	mu  sync.Mutex // guards what follows
+	set keyspace.Set
+	// current is nil while a watch, or a list before it, is being requested.
 	current watch.Interface
 	since   time.Time
 	// streaming says that it brings the first list.
@@ -21,6 +22,14 @@ type watched struct {
 	changed   chan struct{} // closed when a watch is opened, or the first list has come
 	// narrowing runs until the watch is looked at because it may bring too much.
 	narrowing *time.Timer
+}
+
+// opening notes that a watch, or a list before it, is about to be requested: it precedes the choice of what that is to
+// bring, so that shards which come later wait for the next watch and do not trust the last one.
+func (w *watched) opening() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.current = nil
 }
 
 // opened notes a watch that brings set.
