@@ -121,6 +121,7 @@ func (f *feed[T]) watch(s *session[T], from source) {
 		var watchdog sync.WaitGroup
 		watchdog.Go(func() { r.progress.guard(ctx) })
 		r.run(ctx)
+		r.watched.end()
 		cancel()
 		watchdog.Wait()
 	})

@@ -22,6 +22,18 @@ type watched struct {
 	changed   chan struct{} // closed when a watch is opened, or the first list has come
 	// narrowing runs until the watch is looked at because it may bring too much.
 	narrowing *time.Timer
+	over      bool // there will be no more
+}
+
+// end follows the last watch.
+func (w *watched) end() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.over, w.current = true, nil
+	if w.narrowing != nil {
+		w.narrowing.Stop()
+		w.narrowing = nil
+	}
 }
 
 // opening notes that a watch, or a list before it, is about to be requested: it precedes the choice of what that is to
@@ -66,7 +78,7 @@ const narrowAfter = 2 * time.Second
 func (w *watched) narrow(wanted func() keyspace.Set) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.narrowing == nil {
+	if w.narrowing == nil && !w.over {
 		w.narrowing = time.AfterFunc(narrowAfter, func() { w.narrowNow(wanted) })
 	}
 }
@@ -74,9 +86,9 @@ func (w *watched) narrow(wanted func() keyspace.Set) {
 func (w *watched) narrowNow(wanted func() keyspace.Set) {
 	w.mu.Lock()
 	w.narrowing = nil
-	current := w.current
-	wide := current != nil && len(w.set.Minus(wanted())) > 0
-	early := w.streaming || time.Since(w.since) < shortWatch
+	current, over := w.current, w.over
+	wide := !over && len(w.set.Minus(wanted())) > 0
+	early := current == nil || w.streaming || time.Since(w.since) < shortWatch
 	w.mu.Unlock()
 	switch {
 	case wide && early:

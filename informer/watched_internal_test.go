@@ -1,13 +1,17 @@
 package informer
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/sharding"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
 
+	"github.com/homeostat/homeostat/internal/apisim"
 	"github.com/homeostat/homeostat/internal/keyspace"
 )
 
@@ -32,5 +36,71 @@ func TestAWatchThatHasJustListedIsNotEnded(t *testing.T) {
 		g.Expect(of.IsStopped()).To(BeTrue(), "it brings less than is wanted")
 		w.opened(watch.NewFake(), both, false)
 		g.Expect(<-covered).To(Succeed())
+	})
+}
+
+// A timer that fires for ever would keep the reflector, and run on after Run.
+func TestAWatchIsNotNarrowedAfterTheLast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		w, asked := &watched{}, 0
+		wanted := func() keyspace.Set {
+			asked++
+			return nil
+		}
+		w.opened(watch.NewFake(), keyspace.Whole(), true)
+		w.narrow(wanted)
+		<-time.After(5 * time.Second)
+		synctest.Wait()
+		g.Expect(asked).To(Equal(2), "it is still streaming")
+		w.end()
+		w.narrow(wanted)
+		<-time.After(time.Minute)
+		synctest.Wait()
+		g.Expect(asked).To(Equal(2))
+		w.mu.Lock()
+		g.Expect(w.narrowing).To(BeNil())
+		w.mu.Unlock()
+	})
+}
+
+func TestAWatchThatIsBeingOpenedIsNarrowedLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		w := &watched{}
+		first, second := watch.NewFake(), watch.NewFake()
+		w.opened(first, keyspace.Whole(), false)
+		w.opening()
+		w.narrow(func() keyspace.Set { return nil })
+		<-time.After(3 * time.Second)
+		w.opened(second, keyspace.Whole(), false)
+		<-time.After(5 * time.Second)
+		synctest.Wait()
+		g.Expect(second.IsStopped()).To(BeTrue())
+	})
+}
+
+// The end of the last shards is that of the watch.
+func TestTheWatchOfShardsThatHaveGoneIsOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		sim, err := apisim.New(nil)
+		g.Expect(err).NotTo(HaveOccurred())
+		in := For(kubernetes.NewForConfigOrDie(sim.Config("c")).CoreV1().ConfigMaps(""), nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- in.Shards().RunShards(ctx, nil) }()
+		synctest.Wait()
+		all := sharding.ShardRangeRequirement(keyspace.Range{Last: 1<<61 - 1}.Requirement())
+		remove, err := in.Shards().AddShards(t.Context(), all)
+		g.Expect(err).NotTo(HaveOccurred())
+		watches, _ := in.feed.current()
+		remove(all)
+		w := &watches[0].watched
+		w.mu.Lock()
+		g.Expect(w.over).To(BeTrue())
+		w.mu.Unlock()
+		cancel()
+		g.Expect(<-done).To(Succeed())
 	})
 }
