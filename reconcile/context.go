@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -23,7 +24,7 @@ type callContext struct {
 	timing sync.Mutex // guards what follows
 	inner  context.Context
 	cancel context.CancelFunc
-	over   time.Time // when the call returned
+	cause  error // of the end of a call that has returned and was not asked before
 }
 
 // Deadline returns the end of Options.ReconcileTimeout. The parent has none: it
@@ -45,18 +46,21 @@ func (c *callContext) Value(key any) any {
 	return from.Value(key)
 }
 
-// timed returns the context that carries the deadline. If it is made after the call has
-// returned in time, it has not timed out.
+// timed returns the context that carries the deadline. If it is made after the call has returned, what comes later, such
+// as the end of the parent, has not ended it.
 func (c *callContext) timed() context.Context {
 	c.timing.Lock()
 	defer c.timing.Unlock()
 	switch {
 	case c.inner != nil:
-	case c.over.IsZero() || !c.over.Before(c.deadline):
+	case c.cause == nil:
 		c.inner, c.cancel = context.WithDeadlineCause(c.parent, c.deadline, ErrReconcileTimeout)
+	case errors.Is(c.cause, ErrReconcileTimeout):
+		c.inner, c.cancel = context.WithDeadlineCause(context.WithoutCancel(c.parent), c.deadline, c.cause)
 	default:
-		c.inner, c.cancel = context.WithCancel(c.parent)
-		c.cancel()
+		inner, end := context.WithCancelCause(context.WithoutCancel(c.parent))
+		end(c.cause)
+		c.inner, c.cancel = inner, func() {}
 	}
 	return c.inner
 }
@@ -64,8 +68,16 @@ func (c *callContext) timed() context.Context {
 // end cancels the context, since the call has returned.
 func (c *callContext) end() {
 	c.timing.Lock()
-	c.over = time.Now()
 	cancel := c.cancel
+	switch {
+	case c.inner != nil:
+	case c.parent.Err() != nil:
+		c.cause = context.Cause(c.parent)
+	case !time.Now().Before(c.deadline):
+		c.cause = ErrReconcileTimeout
+	default:
+		c.cause = context.Canceled
+	}
 	c.timing.Unlock()
 	if cancel != nil {
 		cancel()

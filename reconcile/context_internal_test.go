@@ -18,10 +18,14 @@ func TestAContextThatIsAskedLateSaysWhatEndedTheCall(t *testing.T) {
 		abandoned, returned time.Duration // after the start; the deadline is after a minute
 		err, cause          error
 	}{
-		"it has returned in time": {0, time.Second, context.Canceled, context.Canceled},
-		"it has returned late":    {0, 2 * time.Minute, context.DeadlineExceeded, ErrReconcileTimeout},
-		"it was cancelled":        {time.Second, 2 * time.Second, context.Canceled, lost},
-		"it ignored that":         {time.Second, 2 * time.Minute, context.Canceled, lost},
+		"it has returned in time":               {0, time.Second, context.Canceled, context.Canceled},
+		"it has returned late":                  {0, 2 * time.Minute, context.DeadlineExceeded, ErrReconcileTimeout},
+		"it was cancelled":                      {time.Second, 2 * time.Second, context.Canceled, lost},
+		"it ignored that":                       {time.Second, 2 * time.Minute, context.Canceled, lost},
+		"in time, and its slot has moved since": {3 * time.Minute, time.Second, context.Canceled, context.Canceled},
+		"late, and its slot has moved since": {
+			3 * time.Minute, 2 * time.Minute, context.DeadlineExceeded, ErrReconcileTimeout,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -78,7 +78,9 @@ func New[T informer.Object](
 		Name: name, Backoff: options.Backoff, MinInterval: max(options.MinInterval, 0), Group: guardedGroup(c),
 	})
 	if options.Shards != nil {
-		c.slots = &shardRunner{controller: c, runs: map[int]*slotRun{}, draining: map[int]bool{}, unfinished: unfinished{}}
+		c.slots = &shardRunner{
+			controller: c, runs: map[int]*slotRun{}, draining: map[int]bool{}, failed: unfinished{}, waiting: unfinished{},
+		}
 		c.slots.caches = cachesOf(c.slots)
 	}
 	c.primary.reconcile = callOf(in, r)

@@ -1,24 +1,20 @@
 package reconcile
 
 import (
+	"slices"
+	"time"
+
 	"github.com/homeostat/homeostat/internal/slots"
 	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
-// unfinished are the keys of deleted objects that wait for a reconcile, the first or after
-// one that has not succeeded. When their slot moves, its record is all that leads the next
-// owner to them. The mutex of shardRunner guards it.
+// unfinished are keys of deleted objects, of slots that this replica has. When their slot
+// moves, its record leads the next owner to them. The mutex of shardRunner guards it.
 type unfinished map[Key]bool
 
 // noteDeletion keeps the key of a deleted object until it is dispatched. Call it before
 // the key is enqueued.
-func (s *shardRunner) noteDeletion(key Key) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.unfinished) < passingKeys {
-		s.unfinished[key] = true
-	}
-}
+func (s *shardRunner) noteDeletion(key Key) { s.noteIn(s.waiting, key) }
 
 // note keeps a key again that the verdict on its reconcile has not finished. Call it
 // before the item ends: then the key may be dispatched again.
@@ -26,23 +22,39 @@ func (s *shardRunner) note(key Key, v verdict) {
 	if s == nil || v.outcome == inspect.Succeeded || v.outcome == inspect.GaveUp || s.controller.primary.has(key) {
 		return
 	}
-	s.noteDeletion(key)
+	s.noteIn(s.failed, key)
 }
 
-// leave gives the unfinished keys of a slot to its next owner.
+func (s *shardRunner) noteIn(keys unfinished, key Key) {
+	slot := s.slotOf(key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.runs[slot] == nil && !s.draining[slot]: // its owner notes it, which this replica may be soon
+		s.deleted.add(key, time.Now(), s.keepDeleted())
+	case len(keys) < passingKeys:
+		keys[key] = true
+	}
+}
+
+// leave gives the unfinished keys of a slot to its next owner, as many as its record has room for: first those to
+// which nothing else leads.
 func (s *shardRunner) leave(slot int) {
 	var moving []Key
 	s.mu.Lock()
 	delete(s.draining, slot)
-	for key := range s.unfinished {
-		if s.slotOf(key) == slot {
-			moving = append(moving, key)
-			delete(s.unfinished, key)
+	for _, keys := range []unfinished{s.failed, s.waiting} {
+		for key := range keys {
+			if s.slotOf(key) == slot {
+				moving = append(moving, key)
+				delete(s.failed, key)
+				delete(s.waiting, key)
+			}
 		}
 	}
 	s.mu.Unlock()
 	if h, ok := s.controller.options.Shards.(slots.Handover); ok {
-		h.Leave(slot, moving)
+		h.Leave(slot, slices.DeleteFunc(moving, s.controller.primary.has)) // a new object leads to its key
 	}
 }
 

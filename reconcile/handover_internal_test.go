@@ -18,12 +18,34 @@ import (
 	"github.com/homeostat/homeostat/leader/shard"
 )
 
-func TestABoundedNumberOfUnfinishedKeysIsKept(t *testing.T) {
-	s := &shardRunner{unfinished: unfinished{}}
-	for n := range passingKeys + 10 {
-		s.noteDeletion(Key{Name: fmt.Sprint(n)})
+// byLength are shards by the length of a name.
+type byLength struct{ shard.Assignment }
+
+func (byLength) Slot(key Key) int { return len(key.Name) }
+
+// A replica whose cache is whole sees the deletions of all slots: those of others must not take the room of its own.
+func TestABoundedNumberOfUnfinishedKeysIsKeptOfOwnSlotsOnly(t *testing.T) {
+	g := NewWithT(t)
+	s := &shardRunner{
+		controller: &Controller{options: Options{Shards: byLength{}}}, failed: unfinished{}, waiting: unfinished{},
+		runs: map[int]*slotRun{6: {}}, draining: map[int]bool{7: true},
 	}
-	NewWithT(t).Expect(s.unfinished).To(HaveLen(passingKeys))
+	own := func(n int) Key { return Key{Name: fmt.Sprintf("%06d", n)} }
+	for n := range passingKeys + 10 {
+		s.noteDeletion(Key{Name: fmt.Sprintf("%05d", n)})
+	}
+	g.Expect(s.waiting).To(BeEmpty())
+	s.noteDeletion(own(0))
+	s.noteDeletion(Key{Name: "drained"})
+	g.Expect(s.waiting).To(Equal(unfinished{own(0): true, {Name: "drained"}: true}))
+	s.noteDeletion(Key{Name: "soon"})
+	g.Expect(s.deleted.keys()).To(ContainElement(Key{Name: "soon"}), "this replica may own it before it is dispatched")
+	for n := range passingKeys + 10 {
+		s.noteDeletion(own(n))
+	}
+	g.Expect(s.waiting).To(HaveLen(passingKeys))
+	s.noteIn(s.failed, own(passingKeys+20))
+	g.Expect(s.failed).To(HaveLen(1), "it has room of its own")
 }
 
 // They would fill it, and the next owner has them.
@@ -59,7 +81,7 @@ func TestObjectsOfASlotThatGoesAreNotUnfinished(t *testing.T) {
 		<-time.After(time.Minute)
 		g.Expect(in.Snapshot().Len()).To(Equal(1), "one slot waits for its reconcile, the other has gone")
 		c.slots.mu.Lock()
-		g.Expect(c.slots.unfinished).To(BeEmpty())
+		g.Expect(c.slots.waiting).To(BeEmpty())
 		c.slots.mu.Unlock()
 		close(busy)
 		g.Expect(<-done).To(Succeed())

@@ -137,3 +137,50 @@ func TestADeletionThatWaitsForItsReconcileMovesWithItsSlot(t *testing.T) {
 		w.Expect(stop()).To(Succeed())
 	})
 }
+
+// A namespace that is being collected must not push out a key to which nothing else leads the next owner.
+func TestACleanUpThatHasFailedIsLeftBeforeThoseThatWait(t *testing.T) {
+	inFixture(t, func(w *fixture) {
+		var names []string
+		for n := range 100 {
+			names = append(names, fmt.Sprint("a", n))
+		}
+		w.create(names...)
+		p := &handing{parts: newParts(), keys: map[int][]reconcile.Key{'a': {key("a-left")}}}
+		busy := make(chan struct{})
+		stop := w.start(&reconcile.Options{Shards: p, Workers: 1}, func(_ context.Context, r request) (reconcile.Result, error) {
+			if _, live := r.Object(); !live && (r.Key.Name == "a7" || r.Key.Name == "a-left") {
+				w.ran(r.Key.Name)
+				return reconcile.After(10 * time.Second), nil
+			}
+			if r.Key.Name == "b" {
+				<-busy
+			}
+			return nothing, nil
+		})
+		pass(time.Second)
+		p.take('a')
+		p.take('b')
+		pass(time.Second)
+		w.delete("a7")
+		pass(time.Second)
+		w.Expect(w.reconciled()).To(ContainElements("a7", "a-left"))
+		w.create("b")
+		pass(time.Second)
+		for n, name := range names {
+			if n != 7 {
+				w.delete(name)
+			}
+		}
+		w.create("a3")
+		pass(time.Minute)
+		w.Expect(w.reconciled()).To(BeEmpty(), "the worker is busy")
+		w.Expect(p.leave('a', errMoves)()).To(Succeed())
+		left := p.Left('a')
+		w.Expect(left).To(HaveLen(100), "two have failed and 99 wait, of which one is live again")
+		w.Expect(left[:2]).To(ConsistOf(key("a7"), key("a-left")))
+		w.Expect(left).NotTo(ContainElement(key("a3")))
+		close(busy)
+		w.Expect(stop()).To(Succeed())
+	})
+}

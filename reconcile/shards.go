@@ -3,7 +3,6 @@ package reconcile
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync"
 	"time"
 
@@ -36,8 +35,9 @@ type shardRunner struct {
 	empty    []int        // slots whose keys are still to be enqueued
 	sweep    *time.Timer
 	deleted  passing // keys of deleted objects of other replicas' slots
-	// unfinished are keys that the next owner of their slot must know of.
-	unfinished unfinished
+	// failed are keys whose reconcile has not succeeded, here or at the last owner, and waiting those that wait for their
+	// first: the next owner mostly learns of these by itself, too.
+	failed, waiting unfinished
 }
 
 // slotRun is the time for which this replica has a slot.
@@ -175,7 +175,8 @@ func (s *shardRunner) enter(key Key) *slotRun {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.draining[slot] { // or leave could not see it
-		delete(s.unfinished, key)
+		delete(s.failed, key)
+		delete(s.waiting, key)
 	}
 	r := s.runs[slot]
 	if r != nil {
@@ -251,15 +252,20 @@ func (s *shardRunner) enqueue() error {
 	}
 	deleted := s.deleted.keys()
 	s.mu.Unlock()
-	for _, key := range slices.Concat(deleted, s.left(empty), c.primary.keys()) {
-		if !empty[s.slotOf(key)] { // also of a key that another client has edited into a record
-			continue
+	add := func(keys []Key, note unfinished) {
+		for _, key := range keys {
+			if !empty[s.slotOf(key)] { // also of a key that another client has edited into a record
+				continue
+			}
+			if !c.primary.has(key) {
+				s.noteIn(note, key)
+			}
+			c.enqueueBehind(key, "slot", "resync", 0)
 		}
-		if !c.primary.has(key) {
-			s.noteDeletion(key)
-		}
-		c.enqueueBehind(key, "slot", "resync", 0)
 	}
+	add(s.left(empty), s.failed)
+	add(deleted, s.waiting)
+	add(c.primary.keys(), s.waiting)
 	return nil
 }
 

@@ -49,11 +49,11 @@ type Cache interface { //nolint:interfacebloat // it hides a type parameter, not
 }
 
 // Handover is an optional interface of a shard.Assignment that takes a few keys from one
-// owner of a slot to the next, which may know of them by nothing else: those of deleted
-// objects whose clean-up has not succeeded.
+// owner of a slot to the next: those of deleted objects that are still to be cleaned up.
+// It may know of them by nothing else, above all where that has failed.
 type Handover interface {
 	// Leave replaces the keys that the next owner of a slot gets. Call it before the
-	// function of the slot returns. At most 100 keys are kept, of 16 KiB in all.
+	// function of the slot returns. The first 100 keys are kept, of 16 KiB in all.
 	Leave(slot int, keys []types.NamespacedName)
 	// Left returns the keys that the last owner of a slot has left. Call it while the
 	// function of the slot runs.

@@ -25,10 +25,10 @@ const (
 )
 
 // Leave replaces the keys that the next owner of a slot gets, such as those of deleted
-// objects whose clean-up has not succeeded, which the next owner may know of by nothing
-// else. Call it before the function of the slot returns. At most 100 keys are kept, of
-// 16 KiB in all. They are lost if this replica dies before it has
-// released the slot.
+// objects that are still to be cleaned up; first those that it knows of by nothing else.
+// Call it before the function of the slot returns. The first 100 keys are kept, of 16 KiB
+// in all, and how many others there were is logged. They are lost if this replica dies
+// before it has released the slot.
 func (s *Shards) Leave(slot int, keys []types.NamespacedName) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -60,8 +60,8 @@ func (s *Shards) found(slot int, lease *coordinationv1.Lease) {
 	s.Leave(slot, keys)
 }
 
-// leave writes the keys into the record of a slot that is to be released.
-func (s *Shards) leave(slot int, lease *coordinationv1.Lease) {
+// leave writes the keys into the record of a slot that is to be released, and returns how many have no room.
+func (s *Shards) leave(slot int, lease *coordinationv1.Lease) (cut int) {
 	keys := s.Left(slot)
 	texts, size := make([]string, 0, min(len(keys), maxLeft)), 0
 	for _, key := range keys {
@@ -74,11 +74,12 @@ func (s *Shards) leave(slot int, lease *coordinationv1.Lease) {
 	lease.Annotations = maps.Clone(lease.Annotations)
 	delete(lease.Annotations, keysAnnotation)
 	if len(texts) == 0 {
-		return
+		return len(keys)
 	}
 	if lease.Annotations == nil {
 		lease.Annotations = map[string]string{}
 	}
 	text, _ := json.Marshal(texts) // strings have no errors
 	lease.Annotations[keysAnnotation] = string(text)
+	return len(keys) - len(texts)
 }

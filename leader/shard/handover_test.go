@@ -11,10 +11,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
 	. "github.com/onsi/gomega"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/sharding"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
 
 	"github.com/homeostat/homeostat/internal/proof/leaseapi"
 	"github.com/homeostat/homeostat/internal/slots"
@@ -26,6 +28,7 @@ type leaving struct {
 	*shard.Shards
 	link *leaseapi.Link
 	stop func()
+	cut  atomic.Int64 // keys that were not left, by the log
 
 	mu    sync.Mutex // guards what follows
 	found map[int][]types.NamespacedName
@@ -34,8 +37,15 @@ type leaving struct {
 func (x *fixture) leaving(identity string, keys func(slot int) []types.NamespacedName) *leaving {
 	l := &leaving{link: x.api.Link(7), found: map[int][]types.NamespacedName{}}
 	l.Shards = newShards(x.t, l.link, identity, &shard.Options{Slots: 4})
+	logger := funcr.New(func(_, args string) {
+		var slot, keys int
+		if _, at, found := strings.Cut(args, `"slot"=`); found && strings.Contains(args, "keys not left") {
+			_, _ = fmt.Sscanf(at, `%d "keys"=%d`, &slot, &keys)
+			l.cut.Add(int64(keys))
+		}
+	}, funcr.Options{})
 	l.stop = x.run(func(ctx context.Context) error {
-		return l.Run(ctx, func(ctx context.Context, slot int) error {
+		return l.Run(klog.NewContext(ctx, logger), func(ctx context.Context, slot int) error {
 			x.take(slot, identity)
 			defer x.leave(slot)
 			l.mu.Lock()
@@ -223,18 +233,18 @@ func TestRangesRememberWhileAKindCannotBeListed(t *testing.T) {
 func TestFewKeysAreLeftWithASlot(t *testing.T) {
 	for _, c := range []struct{ size, keys int }{{5, 100}, {1000, 16}} {
 		inBubble(t, func(x *fixture) {
-			a := x.leaving("a", func(int) (keys []types.NamespacedName) {
-				for n := range 200 {
-					keys = append(keys, types.NamespacedName{Namespace: "n", Name: fmt.Sprintf("%0*d", c.size, n)})
-				}
-				return keys
-			})
+			var keys []types.NamespacedName
+			for n := range 200 {
+				keys = append(keys, types.NamespacedName{Namespace: "n", Name: fmt.Sprintf("%0*d", c.size, n)})
+			}
+			a := x.leaving("a", func(int) []types.NamespacedName { return keys })
 			pass(10 * time.Second)
 			a.stop()
+			x.Expect(a.cut.Load()).To(BeEquivalentTo(4*(200-c.keys)), "it is logged, of each slot")
 			b := x.leaving("b", none)
 			pass(10 * time.Second)
 			b.mu.Lock()
-			x.Expect(b.found[0]).To(HaveLen(c.keys))
+			x.Expect(b.found[0]).To(Equal(keys[:c.keys]))
 			b.mu.Unlock()
 			lease, err := x.api.Get("test-slot-0")
 			x.Expect(err).NotTo(HaveOccurred())

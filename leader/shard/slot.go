@@ -146,8 +146,12 @@ func (k *keeper) quiet() time.Duration { return max(0, k.member.CutUntil().Sub(k
 func (k *keeper) release(ctx context.Context, slot int, lease *coordinationv1.Lease) (written bool, err error) {
 	for range record.ReleaseTries {
 		next := record.ReleasedAfter(lease, k.quiet(), k.now())
-		k.leave(slot, next)
+		cut := k.leave(slot, next)
 		_, err = k.records.update(ctx, next)
+		if err == nil && cut > 0 {
+			klog.FromContext(ctx).Info("keys not left with the slot: its record has no room, the next owner may not learn of them",
+				"slot", slot, "keys", cut)
+		}
 		if !apierrors.IsConflict(err) {
 			return err == nil, err
 		}
