@@ -57,6 +57,60 @@ func TestAUserOfAllObjectsWaitsForAll(t *testing.T) {
 	})
 }
 
+// A controller that gets its first shard later waits for its caches before.
+func TestWithoutShardsThereIsNothingToWaitFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDivided(t, nil)
+		joined, done := make(chan struct{}), make(chan error, 1)
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() { done <- d.parts().RunShards(ctx, func() { close(joined) }) }()
+		<-joined
+		limited, end := context.WithTimeout(t.Context(), time.Minute)
+		defer end()
+		d.Expect(d.in.WaitForSync(limited)).To(Succeed())
+		cancel()
+		d.Expect(<-done).To(Succeed())
+	})
+}
+
+// What was noted as synced before it came was so for others.
+func TestAUserOfAllObjectsThatAsksAtOnceWaitsForAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDivided(t, nil)
+		for shard := range shardCount {
+			_, err := d.admin.CoreV1().ConfigMaps(namespacesOfShards[shard][0]).Create(t.Context(),
+				&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, metav1.CreateOptions{})
+			d.Expect(err).NotTo(HaveOccurred())
+		}
+		d.run(t.Context())
+		synctest.Wait()
+		_, err := d.parts().AddShards(t.Context(), shardOf(1))
+		d.Expect(err).NotTo(HaveOccurred())
+		whole, leave := context.WithCancel(t.Context())
+		cached, done := make(chan int, 1), make(chan error, 1)
+		go func() {
+			done <- d.parts().RunWhole(whole, func() {
+				d.Expect(d.in.WaitForSync(canceled(t))).NotTo(Succeed())
+				cached <- len(d.cached())
+			})
+		}()
+		d.Expect(<-cached).To(Equal(1), "it has joined, and does not have all yet")
+		limited, end := context.WithTimeout(t.Context(), time.Minute)
+		defer end()
+		d.Expect(d.in.WaitForSync(limited)).To(Succeed())
+		d.Expect(d.cached()).To(HaveLen(shardCount))
+		leave()
+		d.Expect(<-done).To(Succeed())
+		d.stop()
+	})
+}
+
+func canceled(t *testing.T) context.Context {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	return ctx
+}
+
 // The others are synced with what they want.
 func TestAUserOfAllObjectsThatEndsBeforeItHasAllLeavesTheOthersSynced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
