@@ -307,3 +307,18 @@ func TestWhatWasMissed(t *testing.T) {
 		})
 	}
 }
+
+// A stop comes before each call and before each event.
+func TestAStopComesAnywhere(t *testing.T) {
+	g := gomega.NewWithT(t)
+	c := breeding.Case(breeding.Right)
+	c.Workload = nil
+	plans, r := reconciletest.Tried(t, c, &reconciletest.Options{Budget: breeding.Budget, Seeds: 1})
+	g.Expect(r.Failure).To(gomega.BeEmpty())
+	for i := range r.Calls {
+		g.Expect(plans).To(gomega.ContainElement(fmt.Sprintf("g%d", i+1)))
+	}
+	for i := range r.Deliveries {
+		g.Expect(plans).To(gomega.ContainElement(fmt.Sprintf("h%d", i+1)))
+	}
+}
