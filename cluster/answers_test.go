@@ -191,10 +191,12 @@ func TestClientsAreNotThrottledUnlessAsked(t *testing.T) {
 }
 
 func TestListsOfANearServerAreNotCompressed(t *testing.T) {
+	t.Setenv("KUBERNETES_SERVICE_HOST", "203.0.113.1")
 	for host, near := range map[string]bool{
 		"https://127.0.0.1:6443": true, "https://[::1]:6443": true, "https://10.96.0.1": true, "192.168.0.7:6443": true,
 		"https://[fd00::1]": true, "https://localhost:6443": true, "https://kubernetes.default.svc": true,
-		"https://kubernetes.default.svc.cluster.local.": true, "https://203.0.113.7": false, "https://api.example.com": false,
+		"https://kubernetes.default.svc.cluster.local.": true, "https://203.0.113.7": false,
+		"https://203.0.113.1:443": true, "https://169.254.0.1": true, "https://kubernetes": true, "https://api.example.com": false,
 	} {
 		g := NewWithT(t)
 		for _, given := range []bool{false, true} {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -45,9 +46,11 @@ type checker interface {
 // New returns the cluster that config reaches. It sends nothing.
 //
 // The config's QPS is kept if it is set, otherwise clients do not limit their
-// rate. A server with a loopback or private address, or a name within the cluster, is
-// asked for lists that are not compressed: that costs bytes, and saves processor time of
-// both. The config itself is not modified.
+// rate. A near server is asked for lists that are not compressed, whatever the config
+// says: that costs bytes, and saves processor time of both. Near are the host in the
+// environment variable KUBERNETES_SERVICE_HOST, which a Pod has, loopback, private and
+// link-local addresses, and the names localhost, kubernetes, kubernetes.default and those
+// that end in .svc or .svc.cluster.local. The config itself is not modified.
 //
 // Errors: a config from which no client can be built: one that names no server, that
 // contradicts itself, or whose certificates cannot be read.
@@ -89,6 +92,9 @@ func New(config *rest.Config, o *Options) (*Cluster, error) {
 
 // isNear reports whether a server is on this machine or in this network, by its name or address.
 func isNear(host string) bool {
+	if host != "" && host == os.Getenv("KUBERNETES_SERVICE_HOST") { // service ranges need not be private
+		return true
+	}
 	if ip, err := netip.ParseAddr(host); err == nil {
 		return ip.IsLoopback() || ip.IsPrivate() || ip.IsLinkLocalUnicast()
 	}

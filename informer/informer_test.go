@@ -33,10 +33,13 @@ func TestWrongOptionsAreNamedWithFieldAndValue(t *testing.T) {
 		"Options.PageSize is -1: must not be negative",
 		"Options.SyncWarning is -1ns: must not be negative", "Options.StreamIdle is -1ns: must not be negative",
 		"Options.WatchIdle is -1ns: must not be negative", "Options.BackoffBase is -1ns: must not be negative",
-		"Options.BackoffCap is -2ns: must be at least BackoffBase, -1ns",
+		"Options.BackoffCap is -2ns: must not be negative",
 	} {
 		g.Expect(err).To(MatchError(ContainSubstring(wrong)))
 	}
+	g.Expect(err).NotTo(MatchError(ContainSubstring("at least BackoffBase")), "which is not one")
+	g.Expect(informer.For(fake.NewClientset().CoreV1().Nodes(), &informer.Options{BackoffBase: 2, BackoffCap: 1}).Validate()).
+		To(MatchError(ContainSubstring("Options.BackoffCap is 1ns: must be at least BackoffBase, 2ns")))
 	g.Expect(informer.For(fake.NewClientset().CoreV1().Nodes(), nil).Validate()).To(Succeed())
 }
 

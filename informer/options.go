@@ -137,7 +137,8 @@ func (o *Options) validate() error {
 	check.That(o.StreamIdle >= 0, "StreamIdle", o.StreamIdle, option.Negative)
 	check.That(o.WatchIdle >= 0, "WatchIdle", o.WatchIdle, option.Negative)
 	check.That(o.BackoffBase >= 0, "BackoffBase", o.BackoffBase, option.Negative)
-	check.That(o.BackoffCap >= o.BackoffBase, "BackoffCap", o.BackoffCap,
+	check.That(o.BackoffCap >= 0, "BackoffCap", o.BackoffCap, option.Negative)
+	check.That(o.BackoffCap < 0 || o.BackoffCap >= o.BackoffBase, "BackoffCap", o.BackoffCap,
 		"must be at least BackoffBase, %v", o.BackoffBase)
 	return check.Err()
 }

@@ -77,7 +77,7 @@ func (o Options) validate() error {
 	positive("Timeout", o.Timeout)
 	positive("BackoffBase", o.BackoffBase)
 	positive("BackoffCap", o.BackoffCap)
-	check.That(o.BackoffCap >= o.BackoffBase, "BackoffCap", o.BackoffCap,
+	check.That(o.BackoffCap <= 0 || o.BackoffCap >= o.BackoffBase, "BackoffCap", o.BackoffCap,
 		"must be at least BackoffBase, %v", o.BackoffBase)
 	isShare := o.MaxShare > 0 && o.MaxShare <= 1 // NaN is neither
 	check.That(isShare, "MaxShare", o.MaxShare, "must be more than 0 and at most 1")

@@ -130,4 +130,10 @@ func TestNewSweepNamesEveryWrongArgument(t *testing.T) {
 		"names.Options.Confirmed is -1: must not be negative\n" +
 		"lister is nil: use Objects, Func or Union\n" +
 		"target is nil"))
+	_, err = names.NewSweep(nil, nil, &names.Options{BackoffBase: -1, BackoffCap: -2})
+	g.Expect(err).To(MatchError("making a sweep: " +
+		"names.Options.BackoffBase is -1ns: must be more than 0\n" +
+		"names.Options.BackoffCap is -2ns: must be more than 0\n" +
+		"lister is nil: use Objects, Func or Union\n" +
+		"target is nil"))
 }

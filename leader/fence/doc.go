@@ -38,7 +38,10 @@
 // A write of an earlier term of the same Pod is not
 // told from one of its present term. Writes of a shard that has moved to another
 // replica pass while the replica that sent them is a member; the record of a member
-// that ended is deleted after an hour, and then its writes pass. If the
+// that ended is deleted after an hour, and then its writes pass. The hour is by the
+// clocks of the replica that released the record and of the one that deletes it: if the
+// second is ahead, the record is deleted that much earlier, but not within two lease
+// durations. If the
 // Lease is deleted the policy allows what RBAC does until a replica takes it again:
 // to deny instead would deny the Resources to every user of the cluster.
 package fence

@@ -66,7 +66,7 @@ func (o *Options) withDefaults() Options {
 func (o Options) validate() error {
 	check := option.Of("shard.Options")
 	check.That(o.Slots >= 1 && o.Slots <= maxSlots, "Slots", o.Slots, "must be from 1 to %d", maxSlots)
-	check.That(o.By <= ByKey, "By", option.Word(o.By.String()), "must be ByNamespace or ByKey")
+	check.That(o.By <= ByKey, "By", o.By, "must be ByNamespace or ByKey")
 	check.That(o.Settle >= 0, "Settle", o.Settle, option.Negative)
 	return check.Err()
 }
