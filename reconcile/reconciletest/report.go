@@ -55,8 +55,8 @@ type Report struct {
 	//   - retry: what the server has put off is not repeated before its time.
 	Oracle string
 	// Unused is what the case and the options declare and no run needed: an Ignore that matched nothing, a Known that was
-	// not found, an Unwatched resource that is watched or is not used, an Unneeded rule that is needed. It is empty before
-	// all runs were made, and in one of several Shards. [Explore] says it on stderr.
+	// not found, an Unwatched resource that the run without faults did not need, an Unneeded rule that is needed. It is
+	// empty until one process without Shards has made all runs. [Explore] says it on stderr.
 	Unused []string
 	// Failing is the first error that the program has logged without faults; empty: none.
 	Failing string

@@ -1,5 +1,5 @@
-// Package memcached is an operator as operator-sdk lays it out, after its tutorial: api, internal/controller, and what
-// is cmd/main.go there.
+// Package memcached is an operator after operator-sdk's tutorial, written here: api, internal/controller, and what is
+// cmd/main.go there.
 package memcached
 
 import (
