@@ -49,7 +49,10 @@ func (s *stage) refuseAMinute() {
 }
 
 func TestAGrantThatCannotBeAcceptedIsAcceptedLater(t *testing.T) {
-	play(t, granted(), func(s *stage) {
+	play(t, nil, func(s *stage) {
+		s.pass(time.Second)
+		s.nodes.noWrites.Store(true)
+		s.grant()
 		s.refuseAMinute()
 		s.Expect(protocol.Read(s.node()).Now).NotTo(gomega.BeNil())
 		s.Expect(s.events.count("Draining")).To(gomega.BeZero())
