@@ -46,8 +46,8 @@ func (c *callContext) Value(key any) any {
 	return from.Value(key)
 }
 
-// timed returns the context that carries the deadline. If it is made after the call has returned, what comes later, such
-// as the end of the parent, has not ended it.
+// timed returns the context that carries the deadline. If it is made after the call has returned, what comes later,
+// such as the end of the parent, has not ended it.
 func (c *callContext) timed() context.Context {
 	c.timing.Lock()
 	defer c.timing.Unlock()
