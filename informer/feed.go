@@ -113,7 +113,7 @@ func (f *feed[T]) start(ctx context.Context, shards *partial[T]) *session[T] {
 func (f *feed[T]) watch(s *session[T], from source) {
 	ctx, cancel := context.WithCancel(s.ctx)
 	r := newReflectorStore(f, from, klog.FromContext(ctx))
-	r.cancel = cancel
+	r.ctx, r.cancel = ctx, cancel
 	r.partial, r.specs.partial = s.partial, s.partial
 	s.watches = append(slices.Clip(s.watches), r)
 	s.running.Go(func() {

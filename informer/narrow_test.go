@@ -118,6 +118,40 @@ func narrows(t *testing.T, selects bool) {
 	d.stop()
 }
 
+// The first list may be a streaming one, which does not say who selects.
+func TestTheFirstNarrowingAsksWhetherTheServerSelects(t *testing.T) {
+	for name, selects := range map[string]bool{"the server selects": true, "the client selects": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d, a := newDivided(t, &apisim.Options{Shards: selects}), &asked{}
+				config := d.sim.Config("c")
+				config.Wrap(a.note)
+				d.in = informer.For(kubernetes.NewForConfigOrDie(config).CoreV1().ConfigMaps(""), nil)
+				d.run(t.Context())
+				synctest.Wait()
+				remove, err := d.parts().AddShards(t.Context(), shardOf(0), shardOf(1), shardOf(2))
+				d.Expect(err).NotTo(HaveOccurred())
+				pass(time.Minute)
+				opened, listed := a.since(0, 0)
+				d.Expect(listed).To(BeZero(), "it was streamed")
+				for n, shard := range []int{0, 1} {
+					remove(shardOf(shard))
+					pass(time.Minute)
+					again, more := a.since(len(opened), 0)
+					d.Expect(more).To(Equal(1), "it asks once")
+					d.Expect(a.lists[0].Get("limit")).To(Equal("1"))
+					if selects {
+						d.Expect(again).To(HaveLen(n + 1))
+					} else {
+						d.Expect(again).To(BeEmpty(), "it would bring everything again")
+					}
+				}
+				d.stop()
+			})
+		})
+	}
+}
+
 // One that has just been opened is left open for a moment, or the reflector would list everything.
 func TestAWatchIsNotNarrowedTooSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

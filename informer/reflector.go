@@ -43,6 +43,7 @@ type reflectorStore[T Object] struct {
 	consistent atomic.Bool
 	// lists counts the lists under way: the reflector may leave one behind.
 	lists  calls
+	ctx    context.Context //nolint:containedctx // requests beside the watch end with it
 	cancel context.CancelFunc
 	// ended is closed when its goroutines have ended.
 	ended chan struct{}

@@ -232,7 +232,7 @@ func (f *feed[T]) cover(s *session[T]) {
 }
 
 // removeShards takes shards out of a hold. The watch goes on, and what comes of objects that are not
-// wanted is left out until it is opened again, which is soon if the server selects.
+// wanted is left out until it is opened again, which is soon if the server selects: otherwise that would not help.
 func (f *feed[T]) removeShards(s *session[T], h *hold, removed keyspace.Set) {
 	f.mu.Lock()
 	h.set = h.set.Minus(removed)
@@ -256,9 +256,30 @@ func (f *feed[T]) removeShards(s *session[T], h *hold, removed keyspace.Set) {
 	f.updateSynced()
 	for _, r := range staying {
 		if side := r.filter.Load(); side == nil || *side == sideServer {
-			r.watched.narrow(f.store.shards.wanted)
+			r.watched.narrow(f.store.shards.wanted, r.serverSelects)
 		}
 	}
+}
+
+// serverSelects reports whether the server leaves out the objects of other shards. No list may have said so yet, as a
+// streaming one does not: then it asks for one object. Without an answer, it reports that the server does not.
+func (r *reflectorStore[T]) serverSelects() bool {
+	if r.filter.Load() == nil {
+		ctx, cancel := context.WithTimeout(r.ctx, catchUpTimeout)
+		defer cancel()
+		if !r.lists.begin() {
+			return false
+		}
+		defer r.lists.end()
+		options := metav1.ListOptions{Limit: 1}
+		r.selectShards(&options, r.feed.store.shards.wanted())
+		list, err := r.list(ctx, options)
+		if err != nil {
+			return false
+		}
+		r.partial.note(r, list)
+	}
+	return *r.filter.Load() == sideServer
 }
 
 func (f *feed[T]) waitForSync(ctx context.Context) error {

@@ -74,16 +74,17 @@ const shortWatch = 1100 * time.Millisecond
 // narrowAfter is how long after shards have gone the watch is opened again without them: more of them may go, or come.
 const narrowAfter = 2 * time.Second
 
-// narrow ends the watch after a while if it brings more than wanted then: it is opened again where it is, for that.
-func (w *watched) narrow(wanted func() keyspace.Set) {
+// narrow ends the watch after a while if it brings more than wanted then, and helps says that the next one would not: it
+// is opened again where it is, for that.
+func (w *watched) narrow(wanted func() keyspace.Set, helps func() bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.narrowing == nil && !w.over {
-		w.narrowing = time.AfterFunc(narrowAfter, func() { w.narrowNow(wanted) })
+		w.narrowing = time.AfterFunc(narrowAfter, func() { w.narrowNow(wanted, helps) })
 	}
 }
 
-func (w *watched) narrowNow(wanted func() keyspace.Set) {
+func (w *watched) narrowNow(wanted func() keyspace.Set, helps func() bool) {
 	w.mu.Lock()
 	w.narrowing = nil
 	current, over := w.current, w.over
@@ -92,8 +93,8 @@ func (w *watched) narrowNow(wanted func() keyspace.Set) {
 	w.mu.Unlock()
 	switch {
 	case wide && early:
-		w.narrow(wanted)
-	case wide:
+		w.narrow(wanted, helps)
+	case wide && helps():
 		current.Stop()
 	}
 }

@@ -49,12 +49,12 @@ func TestAWatchIsNotNarrowedAfterTheLast(t *testing.T) {
 			return nil
 		}
 		w.opened(watch.NewFake(), keyspace.Whole(), true)
-		w.narrow(wanted)
+		w.narrow(wanted, nil)
 		<-time.After(5 * time.Second)
 		synctest.Wait()
 		g.Expect(asked).To(Equal(2), "it is still streaming")
 		w.end()
-		w.narrow(wanted)
+		w.narrow(wanted, nil)
 		<-time.After(time.Minute)
 		synctest.Wait()
 		g.Expect(asked).To(Equal(2))
@@ -71,7 +71,7 @@ func TestAWatchThatIsBeingOpenedIsNarrowedLater(t *testing.T) {
 		first, second := watch.NewFake(), watch.NewFake()
 		w.opened(first, keyspace.Whole(), false)
 		w.opening()
-		w.narrow(func() keyspace.Set { return nil })
+		w.narrow(func() keyspace.Set { return nil }, func() bool { return true })
 		<-time.After(3 * time.Second)
 		w.opened(second, keyspace.Whole(), false)
 		<-time.After(5 * time.Second)
