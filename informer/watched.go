@@ -36,8 +36,8 @@ func (w *watched) end() {
 	}
 }
 
-// opening notes that a watch, or a list before it, is about to be requested: it precedes the choice of what that is to
-// bring, so that shards which come later wait for the next watch and do not trust the last one.
+// opening notes that a watch, or a list before it, is about to be requested: it precedes the choice of what that is
+// to bring, so that shards which come later wait for the next watch and do not trust the last one.
 func (w *watched) opening() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -74,8 +74,8 @@ const shortWatch = 1100 * time.Millisecond
 // narrowAfter is how long after shards have gone the watch is opened again without them: more of them may go, or come.
 const narrowAfter = 2 * time.Second
 
-// narrow ends the watch after a while if it brings more than wanted then, and helps says that the next one would not: it
-// is opened again where it is, for that.
+// narrow ends the watch after a while if it brings more than wanted then, and helps says that the next
+// one would not: it is opened again where it is, for that.
 func (w *watched) narrow(wanted func() keyspace.Set, helps func() bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
