@@ -112,16 +112,8 @@ func admitPod(x *exchange, obj object) error {
 	if spec == nil {
 		return nil
 	}
-	class := text(spec, "priorityClassName")
-	priority, policy, known := priorityOf(x.s.tables, class)
-	differs := spec["priority"] != nil && number(spec, "priority") != priority ||
-		!empty(spec["preemptionPolicy"]) && text(spec, "preemptionPolicy") != policy
-	switch {
-	case known && !differs:
-		spec["priority"], spec["preemptionPolicy"] = priority, policy
-	case !x.s.opts.Incomplete:
-		return apierrors.NewForbidden(x.t.res.groupResource(), text(metaOf(obj), "name"), fmt.Errorf(
-			"no PriorityClass with name %q was found, or the Pod has a different priority or preemption policy", class))
+	if err := prioritize(spec, x.s.tables); err != nil && !x.s.opts.Incomplete {
+		return apierrors.NewForbidden(x.t.res.groupResource(), text(metaOf(obj), "name"), err)
 	}
 	list, _ := spec["tolerations"].([]any)
 	for _, taint := range []string{corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable} {
@@ -140,18 +132,42 @@ func tolerates(toleration object, taint string) bool {
 	return (key == taint || key == "") && (effect == "NoExecute" || effect == "")
 }
 
-// priorityOf returns the priority and the preemption policy of a class, if there is one.
-func priorityOf(
-	tables map[schema.GroupVersionResource]*table, class string,
-) (priority int64, policy string, known bool) {
-	policy = string(corev1.PreemptLowerPriority)
-	builtin := map[string]int64{"": 0, "system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
-	if priority, known = builtin[class]; known {
-		return priority, policy, true
-	}
+// prioritize gives a new Pod the priority and the preemption policy of its class, or of the class that is the default.
+// Its errors are those of the real server.
+func prioritize(spec object, tables map[schema.GroupVersionResource]*table) error {
 	classes := tables[schedulingv1.SchemeGroupVersion.WithResource("priorityclasses")]
-	if have := classes.objects[types.NamespacedName{Name: class}]; have != nil {
-		return number(have.obj, "value"), cmp.Or(text(have.obj, "preemptionPolicy"), policy), true
+	class := cmp.Or(text(spec, "priorityClassName"), defaultClass(classes))
+	builtin := map[string]int64{"": 0, "system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+	priority, known := builtin[class]
+	policy := string(corev1.PreemptLowerPriority)
+	if have := classes.objects[types.NamespacedName{Name: class}]; have != nil && !known {
+		priority, policy, known = number(have.obj, "value"), cmp.Or(text(have.obj, "preemptionPolicy"), policy), true
 	}
-	return 0, "", false
+	const computed = "must not be provided in pod spec; priority admission controller computed %v from the given " +
+		"PriorityClass name"
+	switch given := text(spec, "preemptionPolicy"); {
+	case !known:
+		return fmt.Errorf("no PriorityClass with name %s was found", class)
+	case spec["priority"] != nil && number(spec, "priority") != priority:
+		return fmt.Errorf("the integer value of priority (%d) "+computed, number(spec, "priority"), priority)
+	case given != "" && given != policy:
+		return fmt.Errorf("the string value of PreemptionPolicy (%s) "+computed, given, policy)
+	}
+	if class != "" {
+		spec["priorityClassName"] = class
+	}
+	spec["priority"], spec["preemptionPolicy"] = priority, policy
+	return nil
+}
+
+// defaultClass is the class of Pods that name none: of several, that with the lowest value.
+func defaultClass(classes *table) string {
+	name, lowest := "", int64(0)
+	for key, have := range classes.objects {
+		value := number(have.obj, "value")
+		if have.obj["globalDefault"] == true && (name == "" || value < lowest || value == lowest && key.Name < name) {
+			name, lowest = key.Name, value
+		}
+	}
+	return name
 }

@@ -136,7 +136,10 @@ func portsByName(spec object) object {
 
 // nodePorts gives the ports of a Service of some types one on the nodes, and those that it had by their names.
 func (a *allocator) nodePorts(spec, was object, used taken) {
-	kind, had := text(spec, "type"), portsByName(was)
+	kind, had, given := text(spec, "type"), portsByName(was), map[int64]bool{}
+	for _, v := range elements(spec, "ports") {
+		given[number(asObject(v), "nodePort")] = true
+	}
 	for _, v := range elements(spec, "ports") {
 		p := asObject(v)
 		known := had[text(p, "name")]
@@ -145,7 +148,7 @@ func (a *allocator) nodePorts(spec, was object, used taken) {
 		case !onNodes(kind) && onNodes(text(was, "type")) && reflect.DeepEqual(p["nodePort"], known):
 			delete(p, "nodePort")
 		case !onNodes(kind) || number(p, "nodePort") != 0 || spec["allocateLoadBalancerNodePorts"] == false:
-		case known != nil:
+		case known != nil && !given[number(had, text(p, "name"))]:
 			p["nodePort"] = known
 		default:
 			p["nodePort"] = a.port(used)

@@ -8,7 +8,6 @@ import (
 	"net/netip"
 	"reflect"
 	"slices"
-	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -20,6 +19,18 @@ const firstNodePort, lastNodePort = int64(30000), int64(32767)
 
 // reserved are addresses of the range, 10.0.0.0/16, that no Service gets: the default of the real server is a /24.
 var reserved = []string{"10.0.0.0", "10.0.0.1", "10.0.255.255"}
+
+// ranges are those of the addresses that a Service may choose: that of the simulated server, and those of kubeadm and
+// kind, of k3s, and of EKS.
+var ranges = []netip.Prefix{
+	netip.MustParsePrefix("10.0.0.0/16"), netip.MustParsePrefix("10.96.0.0/12"), netip.MustParsePrefix("10.43.0.0/16"),
+	netip.MustParsePrefix("172.20.0.0/16"),
+}
+
+func inRange(address string) bool {
+	ip, err := netip.ParseAddr(address)
+	return err == nil && slices.ContainsFunc(ranges, func(p netip.Prefix) bool { return p.Contains(ip) })
+}
 
 // serve gives a Service what the server chooses, and refuses what it cannot have. old is nil for a new one.
 func serve(x *exchange, obj, old object) error {
@@ -55,6 +66,8 @@ func misplaced(spec, was object) field.ErrorList {
 	switch kind, first := text(spec, "type"), path.Child("clusterIPs"); {
 	case kind == "ExternalName":
 		return external(spec, was)
+	case keepsAddresses(spec, was):
+		return slices.Concat(misplacedPorts(spec, was), misplacedHealth(spec, was))
 	case len(list) > 0 && list[0] != address, len(list) > 1 && len(list) > len(elements(spec, "ipFamilies")):
 		return field.ErrorList{field.Invalid(first, list, "must begin with clusterIP, and have one of each family")}
 	case address == "None" && onNodes(kind):
@@ -63,6 +76,17 @@ func misplaced(spec, was object) field.ErrorList {
 		return field.ErrorList{field.Invalid(first.Index(0), address, "must be a valid IPv4 address")}
 	}
 	return slices.Concat(misplacedPorts(spec, was), misplacedHealth(spec, was), families(spec))
+}
+
+// keepsAddresses reports whether an update leaves all that says which addresses a Service has: what was loaded may be
+// of another cluster.
+func keepsAddresses(spec, was object) bool {
+	for _, f := range []string{"clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "type"} {
+		if !empty(spec[f]) && !reflect.DeepEqual(spec[f], was[f]) {
+			return false
+		}
+	}
+	return was != nil && empty(spec["selector"]) == empty(was["selector"])
 }
 
 func elements(m object, field string) []any {
@@ -160,8 +184,9 @@ func unavailable(spec, was object, used taken, dry bool) field.ErrorList {
 	if chosen := was == nil || text(was, "type") == "ExternalName"; chosen && address != "" && address != "None" {
 		path := field.NewPath("spec", "clusterIPs")
 		switch {
-		case !strings.HasPrefix(address, "10.0.") || slices.Contains(reserved, address):
-			return field.ErrorList{field.Invalid(path, address, "the provided IP is not in the valid range")}
+		case !inRange(address) || slices.Contains(reserved, address):
+			return field.ErrorList{field.Invalid(path, address, fmt.Sprintf("the provided IP is not in the valid range: "+
+				"the simulated server has %v", ranges))}
 		case used.addresses[address] && !dry:
 			return field.ErrorList{field.Invalid(path, address, "provided IP is already allocated")}
 		}
