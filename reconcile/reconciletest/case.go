@@ -52,8 +52,9 @@ type Case struct {
 	Always func(w *World) error
 	// Goal must hold at rest after the workload, with faults and without; its error says what does not. It returns errors
 	// and does not call FailNow. If the program writes nothing, and there is no Outside, Goal is also called after a run
-	// in which nothing but the workload happens: a Goal that holds then, too, is a finding. nil means that the end of the
-	// run without faults is the goal.
+	// in which nothing but the workload and the Actors act, and the context of Run has ended from the beginning: a Goal
+	// that holds then, too, is a finding. What the program keeps in memory and Goal reads has to be in Outside. nil means
+	// that the end of the run without faults is the goal.
 	Goal func(w *World) error
 	// Ignore lists what may differ from the run without faults, and may be written at any time: fields such as
 	// "status.lastProbeTime", each with everything below it. An element of a list is "spec.rules[0]", all of them

@@ -237,9 +237,7 @@ func (x *explorer) refer() bool {
 	if first.finding == nil {
 		first.unwatched(x.c.Unwatched)
 	}
-	if first.finding == nil {
-		x.vain(first)
-	}
+	x.report.Failing = first.firstError()
 	x.forgive(nil, first)
 	if first.finding != nil {
 		x.fail(nil, first)
@@ -249,6 +247,9 @@ func (x *explorer) refer() bool {
 		x.play(nil, setting{seed: 1}) // which compares it
 	}
 	other := x.play(nil, setting{seed: 2, start: 97 * time.Minute, stay: !x.quiet})
+	if other.finding == nil && !x.quiet {
+		x.vain(other)
+	}
 	x.forgive(nil, other)
 	if other.finding != nil {
 		x.fail(nil, other)

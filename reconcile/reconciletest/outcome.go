@@ -42,6 +42,7 @@ type outcome struct {
 	rules      rules.Set
 	restedAt   []int         // the length of the trace at each rest
 	commits    []int         // the number of writes to watched resources at each rest
+	stayed     []string      // the part of the trace in which it had to stay at rest
 	same       int           // the lines before the first deviation
 	stuck      func()        // is called when Run does not return
 	states     []state.State // at each rest: at first, after each step of the workload, and at the end

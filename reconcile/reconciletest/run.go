@@ -357,8 +357,9 @@ func (r *run) early(ctx context.Context) bool {
 
 // stay lets time pass. Nothing but times may change.
 func (r *run) stay(ctx context.Context) {
-	until := time.Now().Add(stayTime)
+	until, from := time.Now().Add(stayTime), len(r.out.lines)
 	r.live(ctx, func() time.Time { return until })
+	r.out.stayed = r.out.lines[from:]
 	before := r.out.states[len(r.out.states)-1]
 	if diff := state.OfServer(r.sim, r.ignore).Diff(before, nil); len(diff) > 0 {
 		r.find(report.Stay, fmt.Sprintf("it was at rest, and has changed within %v (- before, + after):\n    %s",

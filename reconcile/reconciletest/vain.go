@@ -1,6 +1,7 @@
 package reconciletest
 
 import (
+	"context"
 	"errors"
 	"regexp"
 	"strings"
@@ -8,17 +9,9 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/report"
 )
 
-// vain finds, in the run without faults, a program that only errs, and one that does nothing that the case asks for: no
-// fault could make it worse. A finding that is known does not hide the others.
+// vain finds, in a run without faults that has stayed at rest, a program that only errs, and one that does nothing that
+// the case asks for: no fault could make it worse. A finding that is known does not hide the others.
 func (x *explorer) vain(o *outcome) {
-	for _, l := range o.lines {
-		if text, found := strings.CutPrefix(l, report.Error); found && x.report.Failing == "" {
-			x.report.Failing = text
-		}
-	}
-	if x.quiet {
-		return
-	}
 	before := x.report.Known
 	for _, f := range append(o.failing(), x.idle(o)...) {
 		o.finding = f
@@ -29,27 +22,51 @@ func (x *explorer) vain(o *outcome) {
 	}
 }
 
-// numbers are what differs between two attempts that fail alike: delays, counts, versions.
-var numbers = regexp.MustCompile(`\d[\d.a-zµ]*`)
+// firstError is the first that the program has logged in a run; "" if there is none.
+func (o *outcome) firstError() string {
+	for _, l := range o.lines {
+		if text, found := strings.CutPrefix(l, report.Error); found {
+			return text
+		}
+	}
+	return ""
+}
 
-// failing finds errors after which the program writes nothing, to the end of the workload: each that comes at least
-// twice between two rests. An error that is not retried is an answer, for example to an object that is not valid; after
-// one that is, and then a write, the program has got what it waited for.
+// What differs between two attempts that fail alike: numbers, delays, and the names of attempts. Digits of an object's
+// name, namespace and version stay.
+var (
+	attempts = regexp.MustCompile(`"(causes|reconcileID)"=("[^"]*"|\[[^\]]*\]|\S*)|(="?|[\s(])\d[\d.a-zµ]*\b`)
+	objects  = regexp.MustCompile(`"(namespace|name)"="[^"]*"`)
+)
+
+// alike is the same for the errors of two attempts at one object.
+func alike(text string) string {
+	return attempts.ReplaceAllString(text, "#") + strings.Join(objects.FindAllString(text, -1), "")
+}
+
+// failing finds errors that the program ends in: after one of them it writes nothing, to the end of the workload, it
+// comes at least twice between two rests, and once more while the program has to stay at rest, which is longer than any
+// usual back-off. What it does not come to is an answer, for example to an object that is not valid, or a wait that is
+// over.
 func (o *outcome) failing() []*report.Finding {
+	stays := map[string]bool{}
+	for _, l := range o.stayed {
+		stays[alike(l)] = strings.HasPrefix(l, report.Error)
+	}
 	var all []*report.Finding
 	from, found := 0, map[string]bool{}
 	for _, to := range o.restedAt {
 		seen := map[string]bool{}
 		for i := max(from, o.wroteAt+1); i < to; i++ {
+			like := alike(o.lines[i])
 			text, isError := strings.CutPrefix(o.lines[i], report.Error)
-			alike := numbers.ReplaceAllString(text, "#")
-			if isError && seen[alike] && !found[alike] {
-				found[alike] = true
+			if isError && seen[like] && stays[like] && !found[like] {
+				found[like] = true
 				all = append(all, &report.Finding{Oracle: report.Vain, UpTo: i + 1, Text: "the program ends in errors, " +
 					"again and again, and no write follows: " + text +
 					"\n  If it has to: a part of this text in Options.Known puts it on record."})
 			}
-			seen[alike] = seen[alike] || isError
+			seen[like] = seen[like] || isError
 		}
 		from = to
 	}
@@ -68,17 +85,23 @@ func (x *explorer) idle(o *outcome) []*report.Finding {
 			return nil
 		}
 		c := *x.c
-		c.Run = func(env *Env) error {
+		c.Run = func(env *Env) error { // it begins anew what it keeps in memory, and sees nothing
+			ended, end := context.WithCancel(env.Context())
+			end()
+			boot := env.boot
+			boot.Context = ended
+			_ = x.c.Boot(boot)
 			<-env.Context().Done()
 			return nil
 		}
 		idle := x.of(&c)
 		without, err := idle.inBubble(nil, setting{seed: 1})
-		if err != nil || without.finding != nil || without.void {
+		if err != nil || without.finding != nil || without.void || without.wroteAt >= 0 {
 			return nil
 		}
 		text = "the program writes nothing, and the Goal holds without the program: nothing shows that it works. " +
-			"If it must not write, Options.Known puts this on record: \"the Goal holds without the program\""
+			"If Goal reads what the program keeps in memory, put that into Case.Outside. If it must not write, " +
+			"Options.Known puts this on record: \"the Goal holds without the program\""
 	}
 	if x.report.Failing != "" {
 		text += "; its first error: " + x.report.Failing

@@ -3,12 +3,13 @@ package reconciletest_test
 import (
 	"context"
 	"errors"
-	"runtime"
+	goruntime "runtime"
 	"testing"
 	"time"
 
 	"github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/homeostat/homeostat/internal/proof/breeding"
 	"github.com/homeostat/homeostat/reconcile"
@@ -36,6 +37,14 @@ func picky(refuse func(error) error) breeding.Breed {
 		}
 		return breeding.Right(ctx, b, p)
 	}
+}
+
+// waiting is right, and then waits by an error for what comes by itself.
+func waiting(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) error {
+	if err := breeding.Right(ctx, b, p); err != nil || time.Since(p.CreationTimestamp.Time) > 5*time.Second {
+		return err
+	}
+	return errors.New("the load balancer is not ready yet")
 }
 
 // halfway writes that it begins, and then fails.
@@ -68,7 +77,23 @@ func TestNothingPassesInVain(t *testing.T) {
 			c.Goal, c.Workload = nil, []reconciletest.Step{c.Workload[1], c.Workload[0]}
 		}, nil, ""},
 		{"it refuses what is not valid, once", picky(reconcile.Terminal), last, nil, ""},
+		{"it refuses each of two that are not valid, once", picky(reconcile.Terminal), func(c *reconciletest.Case) {
+			c.Goal, c.Workload = nil, []reconciletest.Step{inOneStep(
+				reconciletest.Patch("configmaps", "d/web-1", `{"data":{"x":"1"}}`),
+				reconciletest.Patch("configmaps", "d/web-2", `{"data":{"x":"1"}}`),
+			)}
+			c.Objects = []runtime.Object{breeding.Parent("web-1"), breeding.Parent("web-2")}
+		}, nil, ""},
+		{"it refuses what is not valid at each of two changes", picky(reconcile.Terminal), func(c *reconciletest.Case) {
+			c.Goal, c.Workload = nil, []reconciletest.Step{inOneStep(
+				reconciletest.Patch("configmaps", "d/a", `{"data":{"x":"1"}}`),
+				reconciletest.Patch("configmaps", "d/a", `{"data":{"x":"2"}}`),
+			)}
+		}, nil, ""},
+		{"it waits by errors, and they end", waiting, withoutGoal, nil, ""},
 		{"it fails before it writes", stumbling, withoutGoal, nil, ""},
+		{"it counts what it sees, and Run begins anew", nothing, exporting(true), nil, ""},
+		{"it counts what it sees, and Run does not begin anew", nothing, exporting(false), nil, `memory.*Case\.Outside`},
 		{"it does nothing", nothing, withoutGoal, nil, "writes nothing, and the case has no Goal"},
 		{
 			"it does nothing, and the goal is negative", nothing, negative, nil,
@@ -97,6 +122,40 @@ func TestNothingPassesInVain(t *testing.T) {
 	}
 }
 
+// exporting makes a case of a program that keeps in memory how many parents it has seen, and writes nothing.
+func exporting(anew bool) func(c *reconciletest.Case) {
+	seen := map[string]bool{}
+	return func(c *reconciletest.Case) {
+		run := breeding.Run(func(_ context.Context, _ *breeding.Breeder, p *corev1.ConfigMap) error {
+			seen[p.Name] = true
+			return nil
+		})
+		c.Run = func(env *reconciletest.Env) error {
+			if anew {
+				clear(seen)
+			}
+			return run(env)
+		}
+		c.Goal = func(*reconciletest.World) error {
+			if !seen["a"] {
+				return errors.New("a was not seen")
+			}
+			return nil
+		}
+	}
+}
+
+// inOneStep is one step that is two, with a little time between them.
+func inOneStep(a, b reconciletest.Step) reconciletest.Step {
+	return reconciletest.Step{Name: a.Name + ", " + b.Name, Do: func(ctx context.Context, w *reconciletest.World) error {
+		if err := a.Do(ctx, w); err != nil {
+			return err
+		}
+		<-time.After(time.Second)
+		return b.Do(ctx, w)
+	}}
+}
+
 // nothing is what it does.
 func nothing(context.Context, *breeding.Breeder, *corev1.ConfigMap) error { return nil }
 
@@ -116,7 +175,7 @@ func TestAKnownErrorIsInTheSummary(t *testing.T) {
 // FailNow would end the goroutine that drives the run, or the one that writes.
 func TestAGoalThatEndsItsGoroutineIsAnError(t *testing.T) {
 	ends := func(*reconciletest.World) error {
-		runtime.Goexit()
+		goruntime.Goexit()
 		return nil
 	}
 	for name, change := range map[string]func(c *reconciletest.Case){
