@@ -149,8 +149,8 @@ func (k *keeper) release(ctx context.Context, slot int, lease *coordinationv1.Le
 		cut := k.leave(slot, next)
 		_, err = k.records.update(ctx, next)
 		if err == nil && cut > 0 {
-			klog.FromContext(ctx).Info(
-				"keys not left with the slot: its record has no room, the next owner may not learn of them", "slot", slot, "keys", cut)
+			klog.FromContext(ctx).Info("keys not left with the slot: its record has no room, its next owner may miss them",
+				"slot", slot, "keys", cut)
 		}
 		if !apierrors.IsConflict(err) {
 			return err == nil, err
