@@ -345,6 +345,50 @@ func TestAShardThatComesBackWhileTheServerIsAway(t *testing.T) {
 	})
 }
 
+// stalled is the body of a watch over a connection that is stalled: it is not closed before its request ends.
+type stalled struct {
+	io.ReadCloser
+
+	request context.Context //nolint:containedctx // that of the request
+}
+
+func (s stalled) Close() error {
+	<-s.request.Done()
+	return s.ReadCloser.Close()
+}
+
+// Such a watch is narrowed, and nothing listed again for that.
+func TestAWatchEndsThatIsNotClosedBeforeItsRequestEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, a := newDivided(t, &apisim.Options{Shards: true}), &asked{}
+		config := d.sim.Config("c")
+		config.Wrap(a.note)
+		config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+			return transportFunc(func(req *http.Request) (*http.Response, error) {
+				answer, err := next.RoundTrip(req)
+				if err == nil && req.URL.Query().Get("watch") != "" {
+					answer.Body = stalled{answer.Body, req.Context()}
+				}
+				return answer, err
+			})
+		})
+		d.in = informer.For(kubernetes.NewForConfigOrDie(config).CoreV1().ConfigMaps(""), nil)
+		d.run(t.Context())
+		synctest.Wait()
+		remove, err := d.parts().AddShards(t.Context(), shardOf(0), shardOf(1))
+		d.Expect(err).NotTo(HaveOccurred())
+		pass(time.Minute)
+		opened, listed := a.since(0, 0)
+		remove(shardOf(1))
+		pass(10 * time.Second)
+		again, more := a.since(len(opened), listed)
+		d.Expect(again).To(HaveLen(1))
+		d.Expect(again[0].Has("sendInitialEvents")).To(BeFalse(), "it goes on where it was")
+		d.Expect(more).To(Equal(1), "it asks whether the server selects")
+		d.stop()
+	})
+}
+
 func rangesOf(shards ...int) (set keyspace.Set) {
 	for _, n := range shards {
 		r, _, _ := keyspace.Parse(keyspace.Requirement(shardOf(n)))

@@ -181,10 +181,15 @@ type limitedWatch struct {
 	deadline *deadline
 }
 
+// closeTime is how long the body of a watch may take to be closed. It may wait for a connection that is stalled, until
+// the context of its request ends. That is not ended at once: its error must not come before the body knows of its end.
+const closeTime = time.Second
+
 // Stop implements [watch.Interface].
 func (w limitedWatch) Stop() {
+	defer w.deadline.end()
+	defer time.AfterFunc(closeTime, w.deadline.end).Stop()
 	w.Interface.Stop()
-	w.deadline.end()
 }
 
 // openInTime returns a watch that is open.
