@@ -143,6 +143,7 @@ const (
 var manyFields = map[string]string{
 	"informer.Options":        "one for each thing that users may set",
 	"informer.Status":         "one for each figure that is shown",
+	"informer.reflectorStore": "what one list and watch knows, with its context",
 	"reconcile.Options":       "one for each thing that users may set",
 	"reconciletest.Report":    "one for each figure that is shown",
 	"reconciletest.explorer":  "what one exploration knows, by one goroutine",

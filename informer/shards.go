@@ -256,14 +256,14 @@ func (f *feed[T]) removeShards(s *session[T], h *hold, removed keyspace.Set) {
 	f.updateSynced()
 	for _, r := range staying {
 		if side := r.filter.Load(); side == nil || *side == sideServer {
-			r.watched.narrow(f.store.shards.wanted, r.serverSelects)
+			r.watched.narrow(f.store.shards.wanted, func() bool { return serverSelects(r) })
 		}
 	}
 }
 
 // serverSelects reports whether the server leaves out the objects of other shards. No list may have said so yet, as a
 // streaming one does not: then it asks for one object. Without an answer, it reports that the server does not.
-func (r *reflectorStore[T]) serverSelects() bool {
+func serverSelects[T Object](r *reflectorStore[T]) bool {
 	if r.filter.Load() == nil {
 		ctx, cancel := context.WithTimeout(r.ctx, catchUpTimeout)
 		defer cancel()
