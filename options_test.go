@@ -78,7 +78,7 @@ var optionTypes = map[string]optionType{
 	},
 	"patch.Options": {
 		refuse: func(o any) error {
-			return patch.Delete(context.TODO(), clients.CoreV1().Pods, &corev1.Pod{}, o.(*patch.Options))
+			return patch.Delete(context.Background(), clients.CoreV1().Pods, &corev1.Pod{}, o.(*patch.Options))
 		},
 		good:  patch.Options{},
 		wrong: map[string]any{"Subresource": "a/b", "FieldManager": strings.Repeat("a", 129)},
@@ -86,7 +86,7 @@ var optionTypes = map[string]optionType{
 	},
 	"patch.Finalizer": {
 		refuse: func(o any) error {
-			_, _, err := o.(*finalizer).Guard(context.TODO(), &corev1.Pod{})
+			_, _, err := o.(*finalizer).Guard(context.Background(), &corev1.Pod{})
 			return err
 		},
 		good: finalizer{
@@ -99,7 +99,7 @@ var optionTypes = map[string]optionType{
 		refuse: func(o any) error {
 			set := children.New(corev1.SchemeGroupVersion.WithKind("ConfigMap"), clients.CoreV1().ConfigMaps,
 				informer.For(clients.CoreV1().Pods(""), nil), clients.CoreV1().Pods, o.(*children.Options))
-			_, err := set.Ensure(context.TODO(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "a", UID: "a"}})
+			_, err := set.Ensure(context.Background(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "a", UID: "a"}})
 			return err
 		},
 		good:  children.Options{},

@@ -39,7 +39,7 @@ func TestAWatchThatHasJustListedIsNotEnded(t *testing.T) {
 	})
 }
 
-// A timer that fires for ever would keep the reflector, and run on after Run.
+// A timer that fires again and again would keep the reflector, and run on after Run.
 func TestAWatchIsNotNarrowedAfterTheLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)

@@ -213,7 +213,7 @@ func (s *stage) each(n int, do func(ctx context.Context, n int) error) {
 	}
 }
 
-// write writes objects at random, so many a second if the machine can, and returns how many.
+// write writes objects at random, at that rate if the machine can, and returns how many.
 func (s *stage) write(k *kind) float64 {
 	ctx, cancel := context.WithTimeout(s.b.Context(), writing)
 	defer cancel()
