@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"bufio"
 	"encoding/binary"
 	"io"
 	"net/http"
@@ -18,62 +17,53 @@ const (
 	// ahead is how many events are decoded before the client asks for them, so that
 	// decoding and storing do not wait for each other at every event.
 	ahead = 16
-	// readAhead is how much is read at once: HTTP/2 answers each read of more than 4 KiB with an update of its window,
-	// which is a write to the connection.
-	readAhead = 32 << 10
-	// maxKept is the size of the largest buffer that is reused.
-	maxKept = 4 << 10
+	// maxMark is more than a mark makes an event longer.
+	maxMark = 64
 )
 
 // body is the body of a watch in protobuf, with placeholders for objects. It ends as
 // the one below does, with the same error after the same bytes of an incomplete
 // frame.
 //
-// A goroutine decodes ahead of the reader, from the first Read to Close or the end.
+// The reader decodes an event that comes alone. While more are there, a goroutine decodes
+// ahead of it: until they are decoded, or Close.
 type body struct {
-	below       io.ReadCloser
-	start, stop sync.Once
-	closed      chan struct{}
-	pieces      chan piece
-	free        chan []byte // buffers to reuse
+	below  io.ReadCloser
+	specs  *Specs // nil if all specs are decoded
+	keep   Keep   // nil if all objects are wanted
+	stop   sync.Once
+	closed chan struct{}
 
-	current piece  // of the reader
-	ready   []byte // what is left of it
+	current piece      // of the reader
+	ready   []byte     // what is left of it
+	pieces  chan piece // of the goroutine; nil until there is one
+	behind  bool       // the reader is: there is a goroutine, to which the following belongs
 
-	in    *bufio.Reader // this and the following belong to the goroutine
-	specs *Specs        // nil if all specs are decoded
-	keep  Keep          // nil if all objects are wanted
-	frame []byte        // as received, with its length in front
-	large int           // bytes left of a frame that passes through
-	err   error         // of in
+	in    input
+	large int // bytes left of a frame that passes through
 }
 
 // piece replaces a frame, or a part of a large one; err follows it.
 type piece struct {
 	bytes []byte
 	err   error
+	last  bool // of the goroutine
 }
 
 func newBody(of io.ReadCloser, s *Specs, keep Keep) *body {
-	return &body{
-		below: of, in: bufio.NewReaderSize(of, readAhead), specs: s, keep: keep,
-		closed: make(chan struct{}), pieces: make(chan piece, ahead), free: make(chan []byte, ahead),
-	}
+	return &body{below: of, specs: s, keep: keep, closed: make(chan struct{}), in: input{below: of}}
 }
 
 // Read implements [io.Reader].
 func (b *body) Read(p []byte) (n int, err error) {
-	b.start.Do(func() { go b.decode() })
 	for len(b.ready) == 0 {
 		if b.current.err != nil {
 			return 0, b.current.err
 		}
-		b.release(b.current.bytes)
-		next, ok := <-b.pieces
-		if !ok {
-			next.err = http.ErrBodyReadAfterClose
-		}
-		b.current, b.ready = next, next.bytes
+		release(b.current.bytes)
+		b.current, b.ready = piece{}, nil // while it waits, it holds nothing
+		b.current = b.receive()
+		b.ready = b.current.bytes
 	}
 	n = copy(p, b.ready)
 	b.ready = b.ready[n:]
@@ -86,80 +76,81 @@ func (b *body) Close() error {
 	return b.below.Close()
 }
 
-// decode sends pieces until the body ends or is closed.
-func (b *body) decode() {
-	defer close(b.pieces)
-	for b.err == nil {
-		p := piece{bytes: b.next(b.buffer())}
-		if p.err = b.err; p.err == nil && len(p.bytes) == 0 { // left out
-			b.release(p.bytes)
-			continue
+// receive returns the next piece.
+func (b *body) receive() piece {
+	if b.behind {
+		p, ok := <-b.pieces
+		if !ok {
+			p.err = http.ErrBodyReadAfterClose
 		}
+		b.behind = !p.last
+		return p
+	}
+	p := b.decode()
+	if b.behind = b.specs != nil && p.err == nil && b.in.more(); b.behind { // without specs there is little to do
+		if b.pieces == nil {
+			b.pieces = make(chan piece, ahead)
+		}
+		go b.decodeAhead()
+	}
+	return p
+}
+
+// decodeAhead sends pieces while more is there, until the body is closed.
+func (b *body) decodeAhead() {
+	for last := false; !last; {
+		p := b.decode()
+		last = p.err != nil || !b.in.more()
+		p.last = last
 		select {
 		case b.pieces <- p:
 		case <-b.closed:
+			close(b.pieces)
 			return
 		}
 	}
 }
 
-// next reads a frame, or a part of a large one, and appends what replaces it: nothing
-// if its object is not wanted.
-func (b *body) next(to []byte) []byte {
-	if b.large > 0 {
-		b.read(0, min(b.large, maxPiece))
-		b.large -= len(b.frame)
-		return append(to, b.frame...)
-	}
-	const head = 4
-	if b.read(0, head) {
-		if size := int(binary.BigEndian.Uint32(b.frame)); size > maxFrame {
-			b.large = size
-		} else if b.read(head, head+size) {
-			if b.keep != nil && !b.keep.wants(b.frame[head:]) {
-				return to
-			}
-			if made, ok := b.specs.replace(to, b.frame[head:]); ok {
-				return made
-			}
+// decode returns the next piece, which it waits for.
+func (b *body) decode() piece {
+	for {
+		p := piece{bytes: b.next()}
+		if p.err = b.in.ended(); p.err != nil || len(p.bytes) > 0 { // it is not left out
+			return p
 		}
 	}
-	return append(to, b.frame...)
 }
 
-// read reads the bytes of the frame between from and to, and reports whether it has
-// all of them: if not, b.err says why.
-func (b *body) read(from, to int) bool {
-	if to > cap(b.frame) {
-		b.frame = append(make([]byte, 0, to+to/4), b.frame[:from]...)
+// next reads a frame, or a part of a large one, and returns what replaces it: nothing
+// if its object is not wanted.
+func (b *body) next() []byte {
+	if b.large > 0 {
+		b.in.fetch(1)
+		part := b.in.take(min(b.large, maxPiece))
+		b.large -= len(part)
+		return append(buffer(len(part))[:0], part...)
 	}
-	b.frame = b.frame[:to]
-	for from < to && b.err == nil {
-		var n int
-		n, b.err = b.in.Read(b.frame[from:])
-		from += n
+	const head = 4
+	size := head
+	if b.in.fetch(head) {
+		if size += int(binary.BigEndian.Uint32(b.in.unused())); size > head+maxFrame {
+			b.large, size = size-head, head
+		} else if b.in.fetch(size) {
+			return b.replace(b.in.take(size), head)
+		}
 	}
-	b.frame = b.frame[:from]
-	return from == to
+	part := b.in.take(size)
+	return append(buffer(len(part))[:0], part...)
 }
 
-// buffer returns an empty one.
-func (b *body) buffer() []byte {
-	select {
-	case used := <-b.free:
-		return used[:0]
-	default:
+// replace returns what replaces a frame, whose event follows its head.
+func (b *body) replace(frame []byte, head int) []byte {
+	if b.keep != nil && !b.keep.wants(frame[head:]) {
 		return nil
 	}
-}
-
-// release makes a buffer available again.
-func (b *body) release(used []byte) {
-	if cap(used) == 0 || cap(used) > maxKept {
-		return
+	to := buffer(len(frame) + maxMark)[:0]
+	if replaced, ok := b.specs.replace(to, frame[head:]); ok {
+		return replaced
 	}
-	select {
-	case b.free <- used:
-	default:
-	}
+	return append(to, frame...)
 }
