@@ -211,11 +211,9 @@ func (f *freshness) updateWatching() { f.watching.Store(len(f.baselines)+len(f.e
 
 // drop removes one element from the slice of an object.
 func drop[E interface{ *baseline | *expectation }](from map[objectRef][]E, at objectRef, gone E) {
-	sleep := slices.DeleteFunc(slices.Clone(from[at]), func(e E) bool { return e == gone })
-	if len(sleep) == 0 {
+	from[at] = slices.DeleteFunc(from[at], func(e E) bool { return e == gone })
+	if len(from[at]) == 0 {
 		delete(from, at)
-	} else {
-		from[at] = sleep
 	}
 }
 

@@ -30,6 +30,32 @@ func (l leased) OnSeen(namespace, version string, f func()) (cancel func()) {
 
 func (leased) LastResourceVersion() string { return "40" }
 
+func TestAKeyThatNoLongerWaitsForAnObjectLeavesOthersWaiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		in := informer.For(fake.NewClientset().CoreV1().ConfigMaps("d"), nil)
+		f := &freshness{
+			queue: newTestQueue(g), deadline: time.Minute, onSeen: func(Key) {}, sources: []source{typed[*corev1.ConfigMap]{in}},
+		}
+		object := written("", "")
+		for _, name := range []string{"late", "other"} {
+			f.queue.Add(Key{Name: name})
+			item, err := f.queue.Get(t.Context())
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(f.hold(item, []write{{object: object, outcome: ownwrites.Written}}, 0)).To(BeTrue())
+			item.After(0)
+		}
+		g.Expect(f.overdue(Key{Name: "late"})).To(BeTrue())
+		f.observed(0, nil, object)
+		began := time.Now()
+		item, err := f.queue.Get(t.Context())
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(item.Key().Name).To(Equal("other"))
+		g.Expect(time.Since(began)).To(BeZero(), "it need not wait for its deadline")
+		g.Expect(f.expects).To(BeEmpty())
+	})
+}
+
 func TestAnOverdueKeyNoLongerWaitsForWhatItHasNotSeen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)

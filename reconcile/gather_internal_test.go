@@ -124,3 +124,59 @@ func TestASlotThatComesDuringAGatheringWorksAfterIt(t *testing.T) {
 		})
 	}
 }
+
+// noting is a replica with one slot that notes the caches it is given.
+type noting struct {
+	filling
+	all                 []slots.Cache
+	remembered, deleted slots.Cache
+}
+
+func (*noting) Slot(Key) int { return 0 }
+
+func (*noting) Run(ctx context.Context, fn func(ctx context.Context, slot int) error) error {
+	return fn(ctx, 0)
+}
+
+func (n *noting) Divide(_ context.Context, caches []slots.Cache) error {
+	n.all = caches
+	return nil
+}
+
+func (*noting) RunCache(ctx context.Context, c slots.Cache, joined func()) error {
+	return c.RunWhole(ctx, joined)
+}
+
+func (n *noting) Remember(_ context.Context, primary slots.Cache, _ time.Duration) {
+	n.remembered = primary
+}
+
+func (n *noting) Deleted(
+	_ context.Context, primary slots.Cache, _ []int, _ time.Duration, _ func(types.NamespacedName),
+) error {
+	n.deleted = primary
+	return nil
+}
+
+// Deletions are looked for in the cache of the controller's own objects, from where it has been noted to be.
+func TestDeletionsAreOnesOfTheControllersOwnObjects(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		core := fake.NewClientset().CoreV1()
+		maps, secrets := informer.For(core.ConfigMaps("d"), nil), informer.For(core.Secrets("d"), nil)
+		n := &noting{}
+		c, err := New("c", maps, Func[*corev1.ConfigMap](
+			func(context.Context, Request[*corev1.ConfigMap]) (Result, error) { return Result{}, nil },
+		), &Options{Shards: n, Triggers: []Trigger{Owned(secrets)}})
+		g.Expect(err).NotTo(HaveOccurred())
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- c.Run(ctx) }()
+		<-time.After(time.Minute)
+		cancel()
+		g.Expect(<-done).To(Succeed())
+		g.Expect(n.all).To(Equal([]slots.Cache{maps.Shards(), secrets.Shards()}))
+		g.Expect(n.remembered).To(BeIdenticalTo(maps.Shards()))
+		g.Expect(n.deleted).To(BeIdenticalTo(maps.Shards()))
+	})
+}

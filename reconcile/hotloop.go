@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"hash/fnv"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -154,7 +155,7 @@ func (d *loopDetector) judge(w write, own bool) (hotLoop, bool) {
 		return hotLoop{}, false
 	}
 	now := time.Now()
-	if now.Sub(h.last) > calm+h.slowed {
+	if h.isOver(now) {
 		*h = writeStreak{}
 	}
 	h.last = now
@@ -206,12 +207,12 @@ func (d *loopDetector) streak(uid types.UID) *writeStreak {
 
 // forgetCalm forgets the objects without a write for a while.
 func (d *loopDetector) forgetCalm() {
-	for uid, h := range d.objects {
-		if time.Since(h.last) > calm+h.slowed {
-			delete(d.objects, uid)
-		}
-	}
+	now := time.Now()
+	maps.DeleteFunc(d.objects, func(_ types.UID, h *writeStreak) bool { return h.isOver(now) })
 }
+
+// isOver reports whether the next write begins a new streak.
+func (h *writeStreak) isOver(now time.Time) bool { return now.Sub(h.last) > calm+h.slowed }
 
 // rivalOf returns the other field manager that changed the object last, if any.
 func rivalOf(object metav1.Object, us string) string {

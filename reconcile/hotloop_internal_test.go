@@ -75,6 +75,26 @@ func TestANamesakeStartsAfresh(t *testing.T) {
 	}
 }
 
+func TestWritesAtMostTenSecondsApartAreAHotLoop(t *testing.T) {
+	for _, apart := range []time.Duration{calm, calm + 1} {
+		synctest.Test(t, func(t *testing.T) {
+			g := NewWithT(t)
+			d, q := loopDetector{}, newTestQueue(g)
+			slowed := false
+			for range 2 * (patience + suspicious) {
+				<-time.After(apart)
+				q.Add(Key{Name: "a"})
+				item, err := q.Get(t.Context())
+				g.Expect(err).NotTo(HaveOccurred())
+				_, slow := d.observe(item, []write{{before: written("1", "theirs"), object: written("2", "ours")}})
+				slowed = slowed || slow
+				item.Done()
+			}
+			g.Expect(slowed).To(Equal(apart == calm), "%v apart", apart)
+		})
+	}
+}
+
 func TestTheDelayOfAHotLoopDoublesUpToAMinute(t *testing.T) {
 	g := NewWithT(t)
 	delay := func(repeats int) time.Duration { return hotLoop{repeats: patience + repeats}.delay() }
