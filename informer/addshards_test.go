@@ -26,11 +26,7 @@ import (
 func TestAUserOfAllObjectsWaitsForAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDivided(t, nil)
-		for shard := range shardCount {
-			_, err := d.admin.CoreV1().ConfigMaps(namespacesOfShards[shard][0]).Create(t.Context(),
-				&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, metav1.CreateOptions{})
-			d.Expect(err).NotTo(HaveOccurred())
-		}
+		d.createInEachShard(t.Context())
 		d.run(t.Context())
 		synctest.Wait()
 		remove, err := d.parts().AddShards(t.Context(), shardOf(1))
@@ -77,11 +73,7 @@ func TestWithoutShardsThereIsNothingToWaitFor(t *testing.T) {
 func TestAUserOfAllObjectsThatAsksAtOnceWaitsForAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDivided(t, nil)
-		for shard := range shardCount {
-			_, err := d.admin.CoreV1().ConfigMaps(namespacesOfShards[shard][0]).Create(t.Context(),
-				&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, metav1.CreateOptions{})
-			d.Expect(err).NotTo(HaveOccurred())
-		}
+		d.createInEachShard(t.Context())
 		d.run(t.Context())
 		synctest.Wait()
 		_, err := d.parts().AddShards(t.Context(), shardOf(1))
@@ -136,11 +128,7 @@ func TestAUserOfAllObjectsThatEndsBeforeItHasAllLeavesTheOthersSynced(t *testing
 func TestAddingShardsReturnsWhenTheHandlersHaveTheirObjects(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDivided(t, nil)
-		for shard := range shardCount {
-			_, err := d.admin.CoreV1().ConfigMaps(namespacesOfShards[shard][0]).Create(t.Context(),
-				&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, metav1.CreateOptions{})
-			d.Expect(err).NotTo(HaveOccurred())
-		}
+		d.createInEachShard(t.Context())
 		busy := make(chan struct{})
 		d.in.Handle(func(e informer.Event[*corev1.ConfigMap]) {
 			if e.Type == informer.Deleted {

@@ -78,6 +78,15 @@ func newDivided(t *testing.T, o *apisim.Options) *divided {
 	return d
 }
 
+// createInEachShard creates one object in a namespace of each shard.
+func (d *divided) createInEachShard(ctx context.Context) {
+	for shard := range shardCount {
+		_, err := d.admin.CoreV1().ConfigMaps(namespacesOfShards[shard][0]).Create(ctx,
+			&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, metav1.CreateOptions{})
+		d.Expect(err).NotTo(HaveOccurred())
+	}
+}
+
 // parts are the methods for shards.
 func (d *divided) parts() shardslots.Cache { return d.in.Shards() }
 
@@ -218,11 +227,7 @@ func TestShardsOfAnInformer(t *testing.T) {
 	for _, selects := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
 			d := newDivided(t, &apisim.Options{Shards: selects})
-			for shard := range shardCount {
-				_, err := d.admin.CoreV1().ConfigMaps(namespacesOfShards[shard][0]).Create(t.Context(),
-					&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, metav1.CreateOptions{})
-				d.Expect(err).NotTo(HaveOccurred())
-			}
+			d.createInEachShard(t.Context())
 			_, err := d.parts().AddShards(t.Context(), shardOf(0))
 			d.Expect(err).To(MatchError(ContainSubstring("adding shards to the informer of configmaps: the informer is not running")))
 			_, err = d.parts().AddShards(t.Context(), sharding.ShardRangeRequirement{Key: "object.metadata.uid"})
