@@ -17,8 +17,8 @@ import (
 
 // Case is a program under test and the world that it runs in. Each run begins from it anew; nothing in it is modified.
 //
-// There is nothing to expect but Goal and Always: right is what ends as the run without faults does. A case without
-// them finds what faults change, and a case with them also finds what is wrong in every run.
+// There is nothing to expect but Goal and Always: a run is right if it ends as the run without faults does. A case
+// without them finds what faults change, and a case with them also finds what is wrong in every run.
 //
 // Concurrency: the functions of a case are called by one goroutine at a time, in a testing/synctest bubble: time is
 // virtual, and a function that waits for something outside of the bubble hangs the run.
@@ -32,8 +32,8 @@ type Case struct {
 	// Definitions are custom resources with a schema, by which the server prunes, defaults and validates their objects:
 	// crd.Read makes them of the manifests of CustomResourceDefinitions. Package crd is a module of its own.
 	Definitions []apisim.Resource
-	// Outside makes what is not in the API server and outlives a crash, such as machines. It is called once for each
-	// run, before the first boot; [Env.Outside] and [World.Outside] return its result.
+	// Outside makes the things that are not in the API server and outlive a crash, such as machines. It is called once
+	// for each run, before the first boot; [Env.Outside] and [World.Outside] return its result. Defaults to nil.
 	Outside func() any
 	// Run starts the program and returns after the context of env has ended and every goroutine that it started has
 	// returned. It is called for each boot: only package variables outlive a crash. Required.
@@ -41,7 +41,8 @@ type Case struct {
 	// Replicas is the number of replicas, from 1 to 10. Of several, only the one that holds the Lease may write.
 	// Defaults to 1.
 	Replicas int
-	// Workload is what other clients do: one step after the other, each when the program has come to rest.
+	// Workload has the steps of other clients, which are done one after the other, each when the program has come to
+	// rest. Defaults to none: then the program starts, and comes to rest with Objects.
 	Workload []Step
 	// Actors are the other controllers of the cluster. The garbage collector is always there. See package actors for
 	// those of Pods and Deployments.
@@ -53,7 +54,7 @@ type Case struct {
 	// Goal must hold at rest after the workload, with faults and without; its error says what does not. It returns errors
 	// and does not call FailNow. If the program writes nothing, and there is no Outside, Goal is also called after a run
 	// in which nothing but the workload and the Actors act, and the context of Run has ended from the beginning: a Goal
-	// that holds then, too, is a finding. What the program keeps in memory and Goal reads has to be in Outside. nil means
+	// that holds then, too, is a finding. Put into Outside whatever the program keeps in memory and Goal reads. nil means
 	// that the end of the run without faults is the goal.
 	Goal func(w *World) error
 	// Ignore lists what may differ from the run without faults, and may be written at any time: fields such as
@@ -63,10 +64,10 @@ type Case struct {
 	// "secrets metadata.name" says that the program makes up their names.
 	Ignore []string
 	// Roles are the YAML files with the Roles and ClusterRoles of the program, such as "../../deploy/rbac.yaml". A call
-	// that they do not grant is a finding. So is what they grant and no run needs, once every single deviation was tried;
-	// Events, Leases and the finalizers of owners may be granted in vain. Defaults to all rights.
+	// that they do not grant is a finding. So is a right that they grant and no run needs, once every single deviation
+	// was tried; Events, Leases and the finalizers of owners may be granted in vain. Defaults to all rights.
 	Roles []string
-	// Unneeded lists what else Roles may grant in vain, as "delete pods" or "get jobs.batch/status".
+	// Unneeded lists further rights that Roles may grant in vain, as "delete pods" or "get jobs.batch/status".
 	Unneeded []string
 	// Unwatched lists resources, such as "pods" or "jobs.batch", that the program may write or read without a watch: it
 	// need not notice when another client changes them.
@@ -75,7 +76,8 @@ type Case struct {
 
 const mostReplicas = 10
 
-// Validate returns everything that is wrong with the case, joined; nil if it can be run.
+// Validate returns everything that is wrong with the case, joined; nil if it can be run. [Explore], [Search],
+// [Replay] and [Fuzz] call it, and end the test if it returns an error.
 func (c *Case) Validate() error {
 	check := option.Of("reconciletest.Case")
 	check.That(c.Run != nil, "Run", nil, "must be the program")
@@ -102,7 +104,7 @@ func (c *Case) resources() []apisim.Resource {
 	return append(all, c.Definitions...)
 }
 
-// Env is what one boot of the program gets: one process, from its start to its stop or crash.
+// Env is the environment of one boot of the program: one process, from its start to its stop or crash.
 //
 // Concurrency: its methods may be called from any goroutine of that boot.
 type Env struct{ boot backend.Boot }
@@ -120,15 +122,15 @@ func (e *Env) Context() context.Context { return e.boot.Context }
 func (e *Env) Outside() any { return e.boot.Outside }
 
 // Cache names a cache of the program, by the resource that it holds and a function that lists its objects: at rest it
-// has to hold what the server has. The function returns what the List of a client-go Store returns. What a transformer
-// has removed from an object counts as modified.
+// has to have the server's objects. The function returns them as the List of a client-go Store does. A field that a
+// transformer has removed from an object counts as modified. Informers of package informer need no call.
 //
 //	env.Cache("secrets", factory.Core().V1().Secrets().Informer().GetStore().List)
 func (e *Env) Cache(resource string, list func() []any) {
 	e.boot.Remember(state.Cache{Resource: resource, List: list})
 }
 
-// Replica returns the number of this replica, from 0.
+// Replica returns the number of this replica, from 0 to Case.Replicas - 1. It stays the same over crashes and restarts.
 func (e *Env) Replica() int { return e.boot.Replica }
 
 // Config returns the program's configuration for the API server. The server speaks JSON only and does not throttle; the

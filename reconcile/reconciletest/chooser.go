@@ -211,7 +211,7 @@ func (r *chooser) isApart(a apisim.Action) bool {
 	return false
 }
 
-// done removes a deviation from what is left of the plan.
+// done removes a deviation from the rest of the plan.
 func (r *chooser) done(d plan.Deviation) {
 	r.plan = slices.DeleteFunc(slices.Clone(r.plan), func(o plan.Deviation) bool { return o == d })
 }
@@ -258,7 +258,7 @@ func (r *chooser) text(a apisim.Action, f apisim.Fault) string {
 	return text
 }
 
-// count numbers what the deviations of a plan refer to: decisions, deliveries, calls and acts. What happens after the
+// count numbers the decisions, deliveries, calls and acts, to which the deviations of a plan refer. Those after the
 // plan is over, and calls for Events and Leases, have no number.
 func (r *chooser) count(a apisim.Action) {
 	if r.tail {

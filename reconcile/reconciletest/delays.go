@@ -8,7 +8,7 @@ import (
 	"github.com/homeostat/homeostat/internal/apisim"
 )
 
-// delays is what the plan holds back at present.
+// delays are the watches, calls, actors and lists that the plan holds back at present.
 type delays struct {
 	*core
 	watches   map[int]time.Time    // by the ID of the watch: since when

@@ -55,8 +55,8 @@ func (r *run) drift(ctx context.Context) {
 	}
 }
 
-// foreign holds fields of the spec, and values, that are hardly ever a controller's who makes such objects. What is
-// usual is the server's default.
+// foreign holds fields of the spec, and values that a controller which makes such objects hardly ever sets. The usual
+// value is the server's default.
 var foreign = map[string]struct{ field, value, usual string }{
 	"deployments.apps": {"revisionHistoryLimit", "7", "10"}, "services": {"sessionAffinity", `"ClientIP"`, "None"},
 }
@@ -169,8 +169,8 @@ var editable = map[string]string{
 	"ingresses.networking.k8s.io": "spec",
 }
 
-// leaf finds a value among those that the program gave an object that another client could edit, and what it would make
-// of it.
+// leaf finds a value among those that the program gave an object that another client could edit, and returns its path
+// and the edited value.
 func leaf(c *Case, resource string, own map[string]any) ([]string, any) {
 	at, known := editable[resource]
 	custom := func(r metav1.APIResource) bool { return resource == r.Name+"."+r.Group }
@@ -201,8 +201,8 @@ func leaf(c *Case, resource string, own map[string]any) ([]string, any) {
 	}
 }
 
-// ownOf keeps of what a write sent the values that it gave the object. What the server filled in, and what an update
-// sends back as it was, is not among them.
+// ownOf returns the part of a write's body that gave the object its values. Values that the server filled in, and those
+// that an update sends back as they were, are not among them.
 func ownOf(body map[string]any, e apisim.Event) map[string]any {
 	var before map[string]any
 	if e.Old != nil {
@@ -231,7 +231,7 @@ func given(sent, now, before map[string]any) map[string]any {
 	return kept
 }
 
-// bodyOf is what a write sent, as an object: also of a JSON patch, and of the plain text of a Secret.
+// bodyOf returns the body of a write as an object: also of a JSON patch, and of the plain text of a Secret.
 func bodyOf(e apisim.Event) map[string]any {
 	body, err := yaml.ToJSON(e.Body)
 	var sent any

@@ -54,7 +54,9 @@ func Explore(t *testing.T, c *Case, o *Options) *Report {
 }
 
 // Search is [Explore] that does not fail the test: for tests which show that a bug would be found. The counter-example
-// is in [Report].Failure.
+// is in [Report].Failure. It may also leave single deviations untried, whatever the environment says.
+//
+// Returns the report, which is never nil. A case or options that are wrong end the test at once, by Fatal.
 func Search(t *testing.T, c *Case, o *Options) *Report {
 	t.Helper()
 	return newExplorer(t, c, o).search()
@@ -265,7 +267,7 @@ func (x *explorer) refer() bool {
 	return true
 }
 
-// mask adds to what two runs without faults differ in.
+// mask adds the differences of another run without faults from the first one.
 func (x *explorer) mask(other *outcome) {
 	for i := range min(len(x.reference.states), len(other.states)) {
 		if i == len(x.masked) {

@@ -61,8 +61,8 @@ func (f *fleet) of(client string) *replica {
 	return nil
 }
 
-// crash is what the scheduler calls when a fault kills a replica, in the goroutine of the call: Run may not have
-// returned yet.
+// crash kills a replica. The scheduler calls it for a fault, in the goroutine of the call: Run may not have returned
+// yet.
 func (f *fleet) crash(client string) {
 	p := f.of(client)
 	p.crashed = true

@@ -30,7 +30,7 @@ type judge struct {
 	written  map[types.UID]output          // what others made, and the program wrote to
 	reported map[types.UID]bool            // objects whose status the program wrote
 	alive    map[string]int                // by name: how many objects of the program there are
-	versions []int64                       // of the writes to what the program watches
+	versions []int64                       // of the writes to resources that the program watches
 	wanted   map[types.UID]bool            // objects that were there before a restart with caches of the past
 	rivals   map[types.UID]bool            // objects that another client wrote just before the program did
 	claimed  map[types.UID]bool            // objects whose foreign field the program itself has sent
@@ -221,7 +221,7 @@ func (r *judge) checkLeader(e apisim.Event) {
 		e.Call.Client, e.Resource.GroupResource(), e.Key, r.leader))
 }
 
-// stem is the object's namespace and name, with * in place of what the server has generated.
+// stem is the object's namespace and name, with * in place of a generated part.
 func stem(e apisim.Event) string {
 	o := e.New
 	if o == nil {

@@ -6,7 +6,7 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/plan"
 )
 
-// assess judges a run, but for what is known: neither does it hide anything else, nor does it count.
+// assess judges a run, but for known findings: they neither hide others, nor count.
 func (x *explorer) assess(p plan.Plan, out *outcome) {
 	before := x.report.Known
 	if x.forgive(p, out) && !out.whole {
@@ -18,8 +18,8 @@ func (x *explorer) assess(p plan.Plan, out *outcome) {
 	}
 }
 
-// forgive takes back a finding that is known, and reports whether it was. What has cut the run without faults short is
-// not: the others are compared with that run.
+// forgive takes back a finding that is known, and reports whether it was. One that has cut the run without faults short
+// is not: the others are compared with that run.
 func (x *explorer) forgive(p plan.Plan, out *outcome) bool {
 	if out.finding == nil || len(p) == 0 && !out.whole {
 		return false

@@ -68,7 +68,7 @@ type Options struct {
 	strict  bool          // what is not covered fails
 }
 
-// withDefaults fills in what is not set. o may be nil.
+// withDefaults returns a copy of o, which may be nil, with the defaults in the fields that are not set.
 func (o *Options) withDefaults() Options {
 	var v Options
 	if o != nil {

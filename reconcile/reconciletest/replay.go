@@ -7,9 +7,11 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/plan"
 )
 
-// Replay plays the run of a token that a failed [Explore] printed. It fails the test with the counter-example if it
-// is still one, and when the program passes on a different way than the token's: then explore again. A token that
-// cannot be read ends the test at once, by Fatal.
+// Replay plays the run of a token that a failed [Explore] printed; c and o are those of the exploration. It fails the
+// test with the counter-example if it is still one, and when the program passes on a different way than the token's:
+// then explore again. A token that cannot be read ends the test at once, by Fatal.
+//
+// Concurrency: as [Explore].
 func Replay(t *testing.T, c *Case, o *Options, token string) {
 	t.Helper()
 	if failure := replay(t, c, o, token); failure != "" {

@@ -54,15 +54,15 @@ type Report struct {
 	//   - role: it does what Case.Roles grant, and needs all of it.
 	//   - retry: what the server has put off is not repeated before its time.
 	Oracle string
-	// Unused is what the case and the options declare and no run needed: an Ignore that matched nothing, a Known that was
-	// not found, an Unwatched resource that the run without faults did not need, an Unneeded rule that is needed. It is
-	// empty until one process without Shards has made all runs. [Explore] says it on stderr.
+	// Unused lists declarations of the case and the options that no run needed: an Ignore that matched nothing, a Known
+	// that was not found, an Unwatched resource that the run without faults did not need, an Unneeded rule that is needed.
+	// It is empty until one process without Shards has made all runs. [Explore] says it on stderr.
 	Unused []string
 	// Failing is the first error that the program has logged without faults; empty: none.
 	Failing string
 	// Chance says where two runs that should have been the same differed; empty: nowhere.
 	Chance string
-	// Trace is what happened up to the failure: one line for each step.
+	// Trace has one line for each step up to the failure. It is empty if nothing was found.
 	Trace []string
 	// Elapsed is how long the exploration took, in real time.
 	Elapsed time.Duration

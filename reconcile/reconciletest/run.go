@@ -31,7 +31,7 @@ const (
 	stayTime     = 30 * time.Minute
 )
 
-// core is what all parts of a run share.
+// core has the fields that all parts of a run share.
 type core struct {
 	c         *Case
 	o         Options
@@ -103,8 +103,8 @@ type run struct {
 	again   int // the step that could not be done once, from 1; 0: none
 }
 
-// setting is what may differ between two runs without making a difference: the seed of UIDs and generated names, and
-// the time of the day. Runs with faults have seed 1 and no start.
+// setting has the values on which the result of a run must not depend: the seed of UIDs and generated names, and the
+// time of the day. Runs with faults have seed 1 and no start.
 type setting struct {
 	seed  uint64
 	start time.Duration
@@ -156,7 +156,7 @@ func newRun(x *explorer, p plan.Plan, s setting) (*run, error) {
 	}, nil
 }
 
-// play runs everything. What it finds is in the outcome.
+// play runs everything. Its findings are in the outcome.
 //
 // The program boots and comes to rest; then come the steps of the workload, each followed by a rest; then Goal is
 // checked, and a restart may write nothing. The deviations of the plan strike on the way: in [chooser.pick] those of
@@ -320,8 +320,8 @@ func (r *run) work(ctx context.Context) {
 	r.fleet.bootAll(ctx)
 }
 
-// step does the next step of the workload, and reports whether that was possible. What fails is done once more at the
-// next rest: with faults its object may not be there yet, or may still be there. If it fails again, that is the
+// step does the next step of the workload, and reports whether that was possible. A step that fails is done once more
+// at the next rest: with faults its object may not be there yet, or may still be there. If it fails again, that is the
 // program's fault; of a step that may be half done this is not known, and the run ends without a word.
 func (r *run) step(ctx context.Context) bool {
 	step := r.c.Workload[r.next]

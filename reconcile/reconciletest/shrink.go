@@ -118,8 +118,8 @@ func (s *shrinker) weaker() {
 	}
 }
 
-// less leaves out steps, objects and replicas, and looks for the same deviations in what is left: first all steps, or
-// the later half of them, then one by one.
+// less leaves out steps, objects and replicas, and looks for the same deviations in the rest: first all steps, or the
+// later half of them, then one by one.
 func (s *shrinker) less() {
 	steps := upTo(len(s.best.x.whole.Workload))
 	for i := range steps {

@@ -32,7 +32,7 @@ func (o *outcome) firstError() string {
 	return ""
 }
 
-// What differs between two attempts that fail alike: numbers, delays, and the names of attempts. Digits of an object's
+// These differ between two attempts that fail alike: numbers, delays, and the names of attempts. Digits of an object's
 // name, namespace and version stay.
 var (
 	attempts = regexp.MustCompile(`"(causes|reconcileID)"=("[^"]*"|\[[^\]]*\]|\S*)|(="?|[\s(])\d[\d.a-zµ]*\b`)
@@ -46,8 +46,8 @@ func alike(text string) string {
 
 // failing finds errors that the program ends in: after one of them it writes nothing, to the end of the workload, it
 // comes at least twice between two rests, and once more while the program has to stay at rest, which is longer than any
-// usual back-off. What it does not come to is an answer, for example to an object that is not valid, or a wait that is
-// over.
+// usual back-off. An error that does not come again was an answer, for example to an object that is not valid, or a
+// wait that is over.
 func (o *outcome) failing() []*report.Finding {
 	stays := map[string]bool{}
 	for _, l := range o.stayed {

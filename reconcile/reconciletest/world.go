@@ -40,7 +40,7 @@ func (w *World) Outside() any { return w.outside }
 // Config returns an administrator's configuration: its requests get no fault and are never held back.
 func (w *World) Config() *rest.Config { return w.server.Config() }
 
-// Client returns a clientset on [World.Config].
+// Client returns a clientset on [World.Config], the same one at each call.
 func (w *World) Client() kubernetes.Interface {
 	if w.client == nil {
 		w.client = kubernetes.NewForConfigOrDie(w.Config())

@@ -72,8 +72,8 @@ func (s *schema) Decode(obj map[string]any) []string {
 	return unknown
 }
 
-// Validate returns what is wrong with the values of an object, and which rules it breaks. What an update does not touch
-// may be wrong, as on the real server.
+// Validate returns the values of an object that are wrong, and the rules that it breaks. A value that an update does
+// not touch may be wrong, as on the real server.
 func (s *schema) Validate(obj, old map[string]any, _ string) field.ErrorList {
 	ctx := context.Background()
 	var errs field.ErrorList

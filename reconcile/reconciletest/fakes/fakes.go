@@ -1,8 +1,8 @@
 // Package fakes makes the fake clientset of client-go answer as a real API server does.
 //
 // The clientset alone is a map of objects: it loses updates, ignores most options, and takes what a server refuses.
-// docs/testing.md has the list of what differs. A test that passes with [Faithful] may still fail on a server, by
-// defaults, validation, admission and what goes over the wire; package reconciletest/live is for that.
+// docs/testing.md lists the differences. A test that passes with [Faithful] may still fail on a server, by defaults,
+// validation, admission and the encoding on the wire; package reconciletest/live is for that.
 package fakes
 
 import (
@@ -190,8 +190,8 @@ func (f *faithful) one(verb string, a clienttesting.ActionImpl, name string) (*r
 	return q, nil
 }
 
-// all begins a request with what all actions have; nil: the server has no such resource or subresource. Requests are
-// not retried: the fake holds its lock meanwhile.
+// all begins a request with the fields that all actions have; nil: the server has no such resource or subresource.
+// Requests are not retried: the fake holds its lock meanwhile.
 func (f *faithful) all(verb string, a clienttesting.ActionImpl) (*rest.Request, error) {
 	r, known := f.served[a.Resource]
 	if !known || !slices.Contains(subresources, a.Subresource) {

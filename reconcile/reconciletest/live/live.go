@@ -29,10 +29,10 @@ type Options struct {
 	// Timeout bounds the time until the program is at rest, or has stopped, and the time to clean up. It must be longer
 	// than Rest. Defaults to 2 minutes.
 	Timeout time.Duration
-	// Kills is how often the program is killed at most; what it writes after that, it writes undisturbed. Defaults to 20.
+	// Kills is how often the program is killed at most; its later writes are undisturbed. Defaults to 20.
 	Kills int
-	// Program is the program's configuration for the server, such as that of its ServiceAccount: what its Role lacks
-	// shows. Defaults to the administrator's.
+	// Program is the program's configuration for the server, such as that of its ServiceAccount: then a right that its
+	// Role lacks shows. Defaults to the administrator's.
 	Program *rest.Config
 }
 
@@ -64,23 +64,23 @@ func (o *Options) validate() error {
 //
 // Both times the program has to come to rest after each step; Goal holds at the end, Always after each write; a
 // restart at the end writes nothing; Run returns when its context has ended, and not before; caches named to
-// [reconciletest.Env.Cache] have what the server has, and no object of an informer was modified. At each rest the state
-// is that of the undisturbed run, but for what Explore leaves out, and for what differs between two undisturbed runs: a
-// third is made when the second one ends elsewhere.
+// [reconciletest.Env.Cache] have the server's objects, and no object of an informer was modified. At each rest the
+// state is that of the undisturbed run, but for the fields that Explore leaves out, and those that differ between two
+// undisturbed runs: a third is made when the second one ends elsewhere.
 //
 // Always is checked when the program has come to rest, for each write that they show, in the order of their
-// resourceVersions: [reconciletest.World.Objects] and [reconciletest.List] show what there was after each. Both leave
-// out what the cluster had before, but for the namespaces that every cluster has, and what it gives each namespace:
-// kube-root-ca.crt and the default ServiceAccount.
+// resourceVersions: [reconciletest.World.Objects] and [reconciletest.List] show the objects after each. Both leave out
+// those that the cluster had before, but for the namespaces that every cluster has, and the objects that it gives each
+// namespace: kube-root-ca.crt and the default ServiceAccount.
 //
 // Case.Actors do not act: the cluster has controllers of its own; where it has none, as envtest, nothing collects
 // garbage or ends namespaces. Identifiers, creation times, generations, defaults and validation are the server's. The
-// CRDs of Case.Resources have to be installed. There are no other faults, no old caches and no partitions: that is what
-// Explore is for.
+// CRDs of Case.Resources have to be installed. There are no other faults, no old caches and no partitions: those are
+// for Explore.
 //
-// It refuses to begin when an object of the case is there already. At the end it deletes what the case and the program
-// made, and namespaces with everything in them; what was there before and was changed gets its content back. Two of
-// them must not use one cluster at the same time.
+// It refuses to begin when an object of the case is there already. At the end it deletes the objects that the case and
+// the program made, and namespaces with everything in them; an older object that was changed gets its content back. Two
+// of them must not use one cluster at the same time.
 //
 // Returns a report with the failure that the test was failed with, if any; Planned, Pairs, Deliveries and Token stay
 // zero. It ends the test at once, by Fatal, when there is nothing to judge: wrong options, no connection, a server that

@@ -27,11 +27,11 @@ import (
 // Namespaces is the resource of namespaces.
 var Namespaces = corev1.SchemeGroupVersion.WithResource("namespaces")
 
-// Server is what stands behind a World.
+// Server is the server behind a World.
 type Server interface {
 	// Config is the administrator's.
 	Config() *rest.Config
-	// Resources returns what the server serves, in order.
+	// Resources returns the resources that the server serves, in order.
 	Resources() []apisim.Resource
 	// Objects returns the objects of a resource by namespace and name. They are shared; do not modify them.
 	Objects(r apisim.Resource) ([]*unstructured.Unstructured, error)
@@ -41,7 +41,7 @@ type Server interface {
 	Version() int64
 }
 
-// Boot is what one start of the program gets.
+// Boot has the environment of one start of the program.
 type Boot struct {
 	Context  context.Context //nolint:containedctx // it is the life of this boot
 	Config   *rest.Config

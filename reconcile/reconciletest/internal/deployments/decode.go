@@ -9,7 +9,7 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
 )
 
-// Known is what actors know of one world: most objects are the same when they look again.
+// Known is the memory of the actors of one world: most objects are the same when they look again.
 type Known struct {
 	objects map[types.UID]known
 	same    map[[4]string]bool // templates, by the UIDs and versions of a ReplicaSet and a Deployment

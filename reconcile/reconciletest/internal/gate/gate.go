@@ -42,8 +42,8 @@ func (g *Gate) Hooks() *simhook.Hooks {
 	return &simhook.Hooks{Gate: g.of, Jitter: func() float64 { return 0.5 }}
 }
 
-// of is what a queue calls before it dispatches a key. A worker whose context has ended waits as well, and then sees
-// it.
+// of returns the function that a queue calls before it dispatches a key. A worker whose context has ended waits as
+// well, and then sees it.
 func (g *Gate) of(queue string) func(context.Context) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

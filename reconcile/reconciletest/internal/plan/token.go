@@ -8,7 +8,7 @@ import (
 
 const tokenVersion = "rt1"
 
-// Token names a run for Replay: the hash of its trace, the plan, and what was left out of the case.
+// Token names a run for Replay: the hash of its trace, the plan, and the parts that were left out of the case.
 func Token(p Plan, hash string, less Cut) string {
 	text := tokenVersion + ":" + hash + ":" + p.String()
 	if !less.None() {
@@ -36,8 +36,8 @@ func ParseToken(token string) (p Plan, hash string, less Cut, err error) {
 	return p, parts[1], less, nil
 }
 
-// Cut is what is left out of a case to make its counter-example smaller: objects and steps by index from 0, and all
-// replicas but one.
+// Cut names the parts that are left out of a case to make its counter-example smaller: objects and steps by index from
+// 0, and all replicas but one.
 type Cut struct {
 	Objects, Steps []int
 	Single         bool

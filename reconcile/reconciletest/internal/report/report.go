@@ -37,7 +37,7 @@ const (
 // Error begins a line of the trace with an error that the program has logged.
 const Error = "error     "
 
-// Finding is what an oracle found.
+// Finding is one fault that an oracle found.
 type Finding struct {
 	Oracle string
 	Text   string
@@ -77,8 +77,8 @@ func (f *Finding) Trace(lines []string) []string {
 	return all
 }
 
-// Differ finds the first difference between two traces, of whose second the first n lines count, in what the program
-// asks the server for at a known place: when watches begin anew is for client-go to choose.
+// Differ finds the first difference between two traces, of whose second the first n lines count, in the program's
+// requests at a known place: when watches begin anew is for client-go to choose.
 func Differ(first, again []string, n int) (a, b string, differ bool) {
 	calls := func(lines []string) []string {
 		return slices.DeleteFunc(slices.Clone(lines), func(l string) bool {
@@ -137,7 +137,7 @@ func (f *Finding) Words(what string, trace []string, p plan.Plan) string {
 	return b.String()
 }
 
-// blamesLastLine reports whether the last line is what the oracle found.
+// blamesLastLine reports whether the oracle's finding is about the last line.
 func blamesLastLine(oracle string) bool {
 	return slices.Contains([]string{Always, Tail, Leader, Past, Lost, Role}, oracle)
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/homeostat/homeostat/internal/apisim"
 )
 
-// Granted is what the Roles and ClusterRoles of manifests grant. nil grants everything.
+// Granted are the rights that the Roles and ClusterRoles of manifests grant. nil grants everything.
 type Granted []role
 
 // role is a Role or a ClusterRole.
@@ -104,9 +104,9 @@ func allows(rule *rbacv1.PolicyRule, p permission, name string) bool {
 	return named && slices.ContainsFunc(permissions(rule), func(have permission) bool { return have.covers(p) })
 }
 
-// Unused returns what is granted although nothing of what was done needs it, but for what is not seen in a run: Events
-// and Leases, for which most cases have neither a recorder nor several replicas, and the finalizers of owners, which
-// the server asks for by itself. except lists what else may be granted, as "verb resource.group".
+// Unused returns the rights that are granted and were not needed, but for those that no run shows: Events and Leases,
+// for which most cases have neither a recorder nor several replicas, and the finalizers of owners, which the server
+// asks for by itself. except lists further rights that may be granted, as "verb resource.group".
 func (g Granted) Unused(needed Set, except []string) []string {
 	var all []string
 	for _, r := range g {

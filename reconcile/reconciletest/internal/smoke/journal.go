@@ -37,7 +37,7 @@ type journal struct {
 	over     bool // the program has ended: the trace is complete
 }
 
-// outcome is what is known of a trial in the end.
+// outcome is the result of a trial.
 type outcome struct {
 	finding  *report.Finding
 	lines    []string // the trace

@@ -11,7 +11,7 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/state"
 )
 
-// past is what the server had after one of its writes.
+// past is the content of the server after one of its writes.
 type past struct {
 	tables map[schema.GroupVersionResource]map[types.NamespacedName]*unstructured.Unstructured
 	byUID  map[types.UID]*unstructured.Unstructured

@@ -153,7 +153,8 @@ func (s *smoker) try(ctx context.Context, killing bool) (*trial, error) {
 	return t, err
 }
 
-// compare returns how the states of two trials differ, but for what differs between the first and other, if not nil.
+// compare returns how the states of two trials differ, but for the fields that differ between the first and other, if
+// not nil.
 func (s *smoker) compare(want, have, other *trial) *report.Finding {
 	states := s.statesOf(want)
 	masks := make([]map[string]bool, len(states))

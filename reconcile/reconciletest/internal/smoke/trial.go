@@ -54,7 +54,7 @@ func (s *smoker) newTrial(killing bool) (*trial, error) {
 	return t, nil
 }
 
-// play runs everything. What it finds is in the journal; an error says that there was nothing to judge.
+// play runs everything. Its findings are in the journal; an error says that there was nothing to judge.
 func (t *trial) play(ctx context.Context) error {
 	if err := t.load(); err != nil {
 		return err

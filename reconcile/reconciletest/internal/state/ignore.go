@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Ignore is what may differ, each as "[resource ]field". The field "*" is everything, metadata.name the name that the
-// program made up; [*] stands for every element of a list. nil ignores nothing.
+// Ignore lists the fields that may differ, each as "[resource ]field". The field "*" is everything, metadata.name the
+// name that the program made up; [*] stands for every element of a list. nil ignores nothing.
 //
 // Concurrency: use by one goroutine at a time.
 type Ignore struct {
@@ -75,7 +75,7 @@ func (g *Ignore) Matters(resource string, old, fresh *unstructured.Unstructured)
 	return g.differ(resource, "", old.Object, fresh.Object)
 }
 
-// bookkeeping is what the server changes with each write.
+// bookkeeping are the fields that the server changes with each write.
 var bookkeeping = []string{"metadata.resourceVersion", "metadata.managedFields", "metadata.generation"}
 
 func (g *Ignore) differ(resource, path string, a, b any) bool {

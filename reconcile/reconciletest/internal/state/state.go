@@ -96,8 +96,8 @@ func serial(o *unstructured.Unstructured) string {
 	return uid[strings.LastIndex(uid, "-")+1:]
 }
 
-// generated is what the API server appends to the first 58 characters of generateName: five of an alphabet that spells
-// no words.
+// generated matches the suffix that the API server appends to the first 58 characters of generateName: five of an
+// alphabet that spells no words.
 var generated = regexp.MustCompile(`^[bcdfghjklmnpqrstvwxz2456789]{5}$`)
 
 // Generated returns the object's generateName if the server has made the name from it. A program may give both, as
