@@ -9,7 +9,7 @@
 // The fence of package leader is in the client: it cannot recall a request that the
 // network delivers later than the lease lasts, and a program must be linked with it.
 // The policy judges a request when it arrives. One does not replace the other: the
-// policy's view of the Lease is late by what its watch is, some milliseconds.
+// policy's view of the Lease is as late as its watch, by some milliseconds.
 //
 // # Contract
 //

@@ -20,8 +20,8 @@ import (
 // podName is the key that the API server adds to the user of a token that is bound to a Pod.
 const podName = "authentication.kubernetes.io/pod-name"
 
-// Options say whose writes are fenced, and by what. Namespace, Lease, ServiceAccount
-// and Resources are required.
+// Options say whose writes are fenced, and by which Lease. Namespace, Lease,
+// ServiceAccount and Resources are required.
 type Options struct {
 	// Namespace of the Lease and of the service account.
 	Namespace string

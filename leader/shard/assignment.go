@@ -13,7 +13,8 @@ import (
 
 // Assignment divides keys into slots and assigns the slots to the replicas.
 // [Shards] is one; a controller of package reconcile takes any. It may also
-// implement [Reporter], and what package reconcile/inspect asks of an elector.
+// implement [Reporter], and the interfaces of an elector in package
+// reconcile/inspect, Elector and LeaseNamer.
 //
 // The Pods of a StatefulSet could divide the keys by their ordinals:
 //
@@ -30,16 +31,19 @@ type Assignment interface {
 	// call has a goroutine of its own, and a context that ends when the slot is
 	// to be released. fn returns when no reconcile of the slot runs any more. No
 	// other replica gets the slot before that if the context's cause is a
-	// [Draining] that reports true; otherwise another may have it already.
+	// [Draining] that reports true; otherwise another may have it already. Run
+	// returns after the last call of fn.
 	Run(ctx context.Context, fn func(ctx context.Context, slot int) error) error
-	// Slot returns the slot of a key. It must be the same in all replicas.
+	// Slot returns the slot of a key, from 0. It must be the same in all replicas,
+	// for as long as Run runs. It is called from many goroutines, and must not block.
 	Slot(key types.NamespacedName) int
 }
 
 // Reporter is an optional interface of an [Assignment] that knows the owners of
 // its slots. Metrics and status pages show them.
 type Reporter interface {
-	// Status may be called at any time, from any goroutine.
+	// Status may be called at any time, from any goroutine. It must not send
+	// requests, since every scrape calls it.
 	Status() Status
 }
 
@@ -65,7 +69,8 @@ var (
 	// returns.
 	ErrMoved error = record.DrainingError("the slot moves to another replica")
 	// ErrConfig means that this replica's Options.Slots or Options.By differ
-	// from those of the other replicas.
+	// from those of the other replicas. A retry does not help: see the package's
+	// section on changing the configuration.
 	ErrConfig = errors.New("the replicas divide the keys differently")
 )
 
@@ -101,7 +106,8 @@ const (
 	Unavailable State = "unavailable" // requests of its last owner may still arrive
 )
 
-// Count returns the number of slots in a state.
+// Count returns the number of slots in a state. The counts of the four states add up
+// to the number of slots.
 func (s Status) Count(state State) int {
 	n := 0
 	for _, slot := range s.Slots {

@@ -264,8 +264,8 @@ func (b *balance) lightest() int {
 	return least
 }
 
-// Of the mean load: what the heaviest member may have, and what the lightest has at
-// least, which may have joined, before a slot moves.
+// Parts of the mean load: no slot moves while the heaviest member has at most the
+// first, and the lightest, which may have joined, at least the second.
 const (
 	heavy = 1.1
 	light = 0.5

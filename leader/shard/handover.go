@@ -35,8 +35,9 @@ func (s *Shards) Leave(slot int, keys []types.NamespacedName) {
 	s.left[slot] = keys
 }
 
-// Left returns the keys that the last owner of a slot has left. Call it while the
-// function of the slot runs.
+// Left returns the keys that the last owner of a slot has left; nil if there are
+// none. Call it while the function of the slot runs. The slice is shared; do not
+// modify it.
 func (s *Shards) Left(slot int) []types.NamespacedName {
 	s.mu.Lock()
 	defer s.mu.Unlock()

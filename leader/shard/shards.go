@@ -84,8 +84,9 @@ func New(lease leader.Lease, o *Options) (*Shards, error) {
 	}, nil
 }
 
-// Slot returns the slot of a key. With [ByKey], pass it the key of the root
-// owner.
+// Slot returns the slot of a key, from 0 to Options.Slots - 1. With [ByKey], pass it
+// the key of the root owner. With [Ranges] it is a slot of equal ranges until the
+// recorded ones are known.
 func (s *Shards) Slot(key types.NamespacedName) int {
 	if s.ranges != nil {
 		return s.ranges.slotOf(key.Namespace)
@@ -94,10 +95,12 @@ func (s *Shards) Slot(key types.NamespacedName) int {
 }
 
 // Fence is [leader.Elector.Fence]: clients of the returned config write only
-// while no other replica can have declared this membership expired.
+// while no other replica can have declared this membership expired. The membership
+// is fenced, not each slot: fn must have ended its writes when it returns.
 func (s *Shards) Fence(config *rest.Config) *rest.Config { return s.elector.Fence(config) }
 
-// Healthy is for livez, like [leader.Elector.Healthy].
+// Healthy is for livez, like [leader.Elector.Healthy]: nil, or why only a restart of
+// the process helps.
 func (s *Shards) Healthy() error { return s.elector.Healthy() }
 
 // Ready is for readyz. It returns nil if this replica is a member and can read
@@ -175,8 +178,9 @@ func (s *Shards) agree(recorded, ours map[string]string) error {
 	return s.ranges.adopt(recorded)
 }
 
-// Status returns the owners of all slots, and since when they own them. It
-// sends no request.
+// Status returns the owners of all slots, and since when they own them, as the watch
+// has shown them: before Run no slot has one. It sends no request, and the result is
+// a copy.
 func (s *Shards) Status() Status {
 	now, member := s.now(), s.elector.Status()
 	s.mu.Lock()
