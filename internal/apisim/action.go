@@ -61,7 +61,7 @@ func (a Action) CallID() int {
 	return a.call.id
 }
 
-// Request is what a parked call asks for: the caller, the object and the body; "" for other actions.
+// Request is the request of a parked call: the caller, the object and the body; "" for other actions.
 func (a Action) Request() string {
 	if a.call == nil {
 		return ""
@@ -103,7 +103,7 @@ type Extra struct {
 	Once bool
 }
 
-// label names the watch and what it gets next.
+// label names the watch and its next event.
 func (w *watcher) label() string {
 	what := "version " + formatVersion(w.server.version)
 	if len(w.pending) > 0 {

@@ -55,7 +55,7 @@ var verbs = map[string]string{
 	http.MethodPatch: "patch", http.MethodDelete: "delete",
 }
 
-// ParseCall derives the call from the path of a request, without the client, and without the name of what it creates.
+// ParseCall derives the call from the path of a request, without the client, and without the name of a created object.
 // It returns false if the path is of no resource.
 func ParseCall(req *http.Request) (Call, bool) {
 	var c Call
@@ -127,7 +127,7 @@ func (r *request) key() types.NamespacedName {
 	return types.NamespacedName{Namespace: r.Namespace, Name: r.Name}
 }
 
-// rest distinguishes calls of the same name: their selectors and what they write.
+// rest distinguishes calls of the same name: their selectors and their bodies.
 func (r *request) rest() string {
 	return r.query.Get("labelSelector") + "\n" + r.query.Get("fieldSelector") + "\n" + string(r.body)
 }

@@ -29,7 +29,7 @@ func canonical(r *Resource, obj object) (object, error) {
 		if typed, err = throughStorage(r, typed); err != nil {
 			return nil, err
 		}
-		knownDefaults().apply(reflect.ValueOf(typed)) // which makes up for what storage leaves out of a template
+		knownDefaults().apply(reflect.ValueOf(typed)) // for the fields that storage leaves out of a template
 		if obj, err = runtime.DefaultUnstructuredConverter.ToUnstructured(typed); err != nil {
 			return nil, apierrors.NewInternalError(fmt.Errorf("encoding a %s: %w", r.Kind, err))
 		}

@@ -72,7 +72,7 @@ func (c *Collector) next() func() {
 	return nil
 }
 
-// world is what the collector sees.
+// world is the collector's view of the objects.
 type world struct {
 	tables []*table
 	byUID  map[string]*stored

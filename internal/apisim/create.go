@@ -42,7 +42,7 @@ func (x *exchange) create() (*output, error) {
 	return x.r.show(http.StatusCreated, fresh)
 }
 
-// admit makes a new object of what a caller sent, and commits it.
+// admit makes a new object from a caller's body, and commits it.
 func (x *exchange) admit(obj object) (*stored, error) {
 	if x.t.res.Status && !x.t.res.builtin.statusAtCreate {
 		delete(obj, "status")

@@ -49,7 +49,7 @@ func (d *defaulters) look(t reflect.Type) bool {
 	return d.set[t] != nil || d.below[t] != nil
 }
 
-// base is what a type points to, or is a list of.
+// base is the type that a type points to, or is a list of.
 func base(t reflect.Type) reflect.Type {
 	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
 		t = t.Elem()

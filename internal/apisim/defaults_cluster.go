@@ -62,7 +62,7 @@ func (d *defaulters) network() {
 	})
 }
 
-// policies are rules for others: of access, admission, priority and storage; and what Nodes have.
+// policies are rules for others: of access, admission, priority and storage. NodeStatus is here, too.
 func (d *defaulters) policies() {
 	setter(d, func(o *corev1.NodeStatus) {
 		if o.Allocatable == nil {

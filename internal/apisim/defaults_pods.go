@@ -53,7 +53,7 @@ func (d *defaulters) pods() {
 	setter(d, func(o *corev1.GRPCAction) { unset(&o.Service, "") })
 }
 
-// limited asks for what a container is limited to, unless it asks for something itself.
+// limited sets a container's requests to its limits where it has no request of its own.
 func limited(c *corev1.Container) {
 	for name, q := range c.Resources.Limits {
 		if c.Resources.Requests == nil {

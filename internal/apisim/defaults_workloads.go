@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// workloads are the kinds that make Pods, and what scales them.
+// workloads are the kinds that make Pods, and those that scale them.
 func (d *defaulters) workloads() {
 	setter(d, func(o *appsv1.Deployment) {
 		s := &o.Spec

@@ -12,14 +12,14 @@ import (
 	"k8s.io/apimachinery/pkg/version"
 )
 
-// serverVersion is what /version says: that of the server whose answers the conformance test records.
+// serverVersion is the answer of /version: that of the server whose answers the conformance test records.
 const serverVersion = "v1.36.3"
 
-// catalogue is what a server says about its API: discovery and schemas.
+// catalogue is a server's description of its API: discovery and schemas.
 type catalogue struct{ *Server }
 
-// discovery answers a request for what the server serves, and for its schemas; false: the path is none of these. Such
-// requests never park: a program's RESTMapper asks once, and what it gets is the same in every run.
+// discovery answers a request for the server's resources and schemas; false: the path is none of these. Such
+// requests never park: a program's RESTMapper asks once, and the answer is the same in every run.
 func (s catalogue) discovery(req *http.Request) (*output, bool) {
 	if req.Method != http.MethodGet {
 		return nil, false

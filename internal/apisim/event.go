@@ -15,7 +15,7 @@ type Event struct {
 	Version  int64
 	// Call is the call that wrote it; its Client is "" for Load.
 	Call Call
-	// Body is what the call sent, before the server filled anything in: JSON, or the YAML of an apply. Shared; do not
+	// Body is the body of the call, before the server filled anything in: JSON, or the YAML of an apply. Shared; do not
 	// modify it.
 	Body []byte
 	// Old and New are the object before and after; nil where there is none. Shared; do not modify them.
@@ -68,7 +68,7 @@ type hooks struct {
 	running bool    // they are being called
 }
 
-// runHooks calls the hooks for what was committed, without the lock. If another goroutine does so already, it does it
+// runHooks calls the hooks for the committed events, without the lock. If another goroutine does so already, it does it
 // for all: hooks see commits in order.
 func (s *store) runHooks() {
 	s.mu.Lock()

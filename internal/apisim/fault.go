@@ -9,7 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// Fault is what happens to a call, or to the delivery of an event, in place of the good case.
+// Fault is a way in which a call, or the delivery of an event, fails.
 type Fault uint8
 
 // The faults. Those up to Unreachable leave no effect; LostReply, Late and CrashAfter do.
@@ -39,7 +39,7 @@ func (f Fault) String() string { return faultNames[f] }
 // RetryAfter is how long the 429 of [Throttled] tells the caller to wait.
 const RetryAfter = time.Second
 
-// timeoutError is what net/http says when no answer came in time.
+// timeoutError is the error of net/http when no answer came in time.
 type timeoutError struct{}
 
 func (timeoutError) Error() string   { return "net/http: timeout awaiting response headers" }

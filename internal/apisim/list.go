@@ -22,7 +22,7 @@ type listed struct {
 	selector  string // of shards, if the server has applied one
 }
 
-// cursor is what a continue token holds: the version of the list and the last key that was shown.
+// cursor is the content of a continue token: the version of the list and the last key that was shown.
 type cursor struct {
 	Version   int64  `json:"rv"`
 	Namespace string `json:"ns,omitempty"`
@@ -138,7 +138,7 @@ func (r *request) item(t *table, o *stored) ([]byte, error) {
 	return o.raw, nil
 }
 
-// listMeta is that of lists, with what older versions of apimachinery lack: the test kit runs with them, too.
+// listMeta is that of lists, with fields that older versions of apimachinery lack: the test kit runs with them, too.
 type listMeta struct {
 	metav1.ListMeta
 

@@ -38,7 +38,7 @@ func newStored(obj object, version int64) (*stored, error) {
 	return s, nil
 }
 
-// unsaved is what a dry run would create: it has no version.
+// unsaved is the object that a dry run would create: it has no version.
 func unsaved(obj object) (*stored, error) {
 	s, err := newStored(obj, 0)
 	if err != nil {
@@ -133,7 +133,7 @@ func finalizersOf(obj object) []string {
 	return all
 }
 
-// carry sets a field of the metadata to what the old object has.
+// carry sets a field of the metadata to the old object's value.
 func carry(to, from object, fields ...string) {
 	for _, f := range fields {
 		if v, ok := from[f]; ok {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Choice is what a policy wants next.
+// Choice is the next action that a policy chooses.
 type Choice struct {
 	Index int
 	Fault Fault

@@ -54,7 +54,7 @@ func (d *Scheduler) Run(p Policy, l Limits) Outcome {
 
 // Idle lets time pass until something can happen; false when nothing did for that long.
 func (d *Scheduler) Idle(horizon time.Duration) bool {
-	select { // a signal from before is of what was seen already
+	select { // an earlier signal is about actions that were seen already
 	case <-d.wake:
 	default:
 	}
@@ -86,7 +86,7 @@ func (d *Scheduler) Wait(t time.Duration) {
 // Steps is the number of steps so far.
 func (d *Scheduler) Steps() int { return d.steps }
 
-// Trace returns the lines of what happened so far: time since the start, action, fault.
+// Trace returns a line for each action so far: time since the start, action, fault.
 func (d *Scheduler) Trace() []string { return slices.Clone(d.trace) }
 
 // Note adds a line of the scenario's own to the trace.

@@ -5,8 +5,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Schema is what a CustomResourceDefinition says of its objects. Its methods are called with the server's lock held:
-// they must not call the server.
+// Schema has the rules of a CustomResourceDefinition for its objects. Its methods are called with the server's lock
+// held: they must not call the server.
 type Schema interface {
 	// Decode prunes and defaults an object that a caller sent, in place, and returns the paths of the fields that it does
 	// not know, which the object loses.

@@ -11,7 +11,7 @@ import (
 	"github.com/homeostat/homeostat/internal/keyspace"
 )
 
-// selector is what a list or watch wants to see.
+// selector selects the objects of a list or watch.
 type selector struct {
 	namespace string
 	labels    labels.Selector

@@ -13,8 +13,8 @@ func onNodes(kind string) bool { return kind == "NodePort" || kind == "LoadBalan
 // allocator counts the addresses and ports that it has given to Services.
 type allocator struct{ addresses, ports int64 }
 
-// taken is what Services have: addresses, and ports of the nodes. What one of another type keeps of its ports is not in
-// use.
+// taken are the addresses, and the ports of the nodes, that Services use. A port that one of another type keeps is not
+// in use.
 type taken struct {
 	addresses map[string]bool
 	ports     map[int64]bool

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// subresource is an exchange about what is neither the object nor its status.
+// subresource is an exchange about neither the object nor its status.
 type subresource struct{ *exchange }
 
 func (x subresource) serve() (*output, error) {
@@ -65,7 +65,7 @@ func (x subresource) scale() (*output, error) {
 	return showScale(fresh)
 }
 
-// scaleBody is what an update or a patch makes of the scale.
+// scaleBody returns the scale after an update or a patch.
 func scaleBody(r *request, now *autoscalingv1.Scale) (*autoscalingv1.Scale, error) {
 	body := r.body
 	if r.Verb == "patch" {

@@ -197,7 +197,7 @@ func (s *Server) answer(ctx context.Context, r *request) (*http.Response, error)
 	return resp, nil
 }
 
-// output is what a call answers with.
+// output is the answer of a call.
 type output struct {
 	code  int
 	body  []byte

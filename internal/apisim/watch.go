@@ -78,7 +78,7 @@ func (s *store) startWatch(w *watcher, r *request) error {
 	return nil
 }
 
-// startAnew queues the objects that are there, and what came since they were cached.
+// startAnew queues the objects that are there, and the events since they were cached.
 func (s *store) startAnew(w *watcher, r *request) error {
 	version := s.version
 	if r.query.Get("resourceVersion") == "0" {

@@ -8,14 +8,14 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// interest is what the client of a watch wants to see.
+// interest selects the objects of which a watch sends events.
 type interest struct {
 	match        *selector
 	metadataOnly bool
 	bookmarks    bool
 }
 
-// backlog is what a watch has to send yet.
+// backlog has the events that a watch has not sent yet.
 type backlog struct {
 	pending  []delivery // not released yet
 	ready    []byte     // released, not read yet

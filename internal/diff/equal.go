@@ -70,7 +70,7 @@ func (c *comparer) equalFields(f *field, a, b unsafe.Pointer) bool {
 	if !c.equal(f.node, a, b) {
 		return f.omitted(a) && f.omitted(b)
 	}
-	// What has the same JSON may be left out on one side alone: json.Number "0" and "", both written as 0.
+	// Values with the same JSON may be left out on one side alone: json.Number "0" and "", both written as 0.
 	return f.node.kind != kindOpaque && !f.omitZero || f.omitted(a) == f.omitted(b)
 }
 

@@ -46,7 +46,7 @@
 // The same knowledge of how objects lie in memory serves to measure them
 // ([Size]) and to compare them ([Alike]).
 //
-// What it does not look into: interfaces (except in unstructured content),
+// It does not look into these: interfaces (except in unstructured content),
 // channels, functions, and maps with other keys. They stay as they are. All that
 // it assumes about memory is in memory.go, what it does to an object is in walk.go.
 package intern

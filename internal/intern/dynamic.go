@@ -6,7 +6,7 @@ import (
 )
 
 // Unstructured content is made of strings, int64, float64, bool, nil, and maps
-// and lists of such. What else there is stays as it is.
+// and lists of such. Other values stay as they are.
 
 // anyOr returns the content at p: nil if p is nil.
 func anyOr(p place) any {

@@ -27,7 +27,7 @@ const (
 )
 
 // equal reports whether two values of p are deeply equal, bit by bit. Only the
-// places of slices, maps and what is pointed to do not count.
+// places of slices, maps and targets of pointers do not count.
 func equal(a, b place, p *plan, m mode) bool {
 	if a == b {
 		return true

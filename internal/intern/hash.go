@@ -10,8 +10,8 @@ import (
 
 // All hashes are keyed with a seed that is another in each Pool, so that
 // no tenant can make objects whose parts have hashes of their choice. Functions
-// report false for what must not be shared: values that are lazy, or that this
-// package does not understand. What is zero or empty has the hash 0.
+// report false for values that must not be shared: those that are lazy, or that this
+// package does not understand. A zero or empty value has the hash 0.
 
 // mix is a hash of three numbers.
 func (s *Pool) mix(a, b, c uint64) uint64 {

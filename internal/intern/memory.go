@@ -16,7 +16,7 @@ import (
 //   - The places of fields are what package reflect says, and memory does not
 //     move. A weak pointer may point into the middle of an allocation.
 
-// A place is where a value is. What its type is, the plan tells that comes with it.
+// A place is the address of a value. The plan that comes with it has its type.
 type place = unsafe.Pointer
 
 // eface is how an interface lies in memory.
@@ -28,7 +28,7 @@ type header struct {
 	len, cap int
 }
 
-// What values of these kinds take, without what they point to.
+// The sizes of values of these kinds, without the memory that they point to.
 const (
 	wordSize = unsafe.Sizeof(uintptr(0))
 	textSize = unsafe.Sizeof("")
@@ -61,7 +61,7 @@ func byteAt(p place) *byte                 { return (*byte)(p) }
 // length is the length of a map, whatever its values are.
 func length(m place) int { return len(mapOf[string](m)) }
 
-// dataOf is what the interface v holds: a pointer, a map, or the place of a value.
+// dataOf returns the content of the interface v: a pointer, a map, or the place of a value.
 func dataOf(v any) place { return (*eface)(unsafe.Pointer(&v)).data }
 
 // withData returns an interface of v's type that holds data instead.

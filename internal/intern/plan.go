@@ -48,8 +48,8 @@ type field struct {
 	kind   kind
 	offset uintptr
 	size   uintptr
-	to     *plan // of the elements or of what is pointed to
-	word   place // see valueAt; of what is lazy or opaque
+	to     *plan // of the elements or of the target of a pointer
+	word   place // see valueAt; of lazy and opaque values
 }
 
 // plans holds the plan of every type that was ever walked. There is one of each,

@@ -32,7 +32,7 @@ func New() *Pool {
 	return s
 }
 
-// Object shares the parts of what obj, a pointer, points to. Do not write to
+// Object shares the parts of the object to which obj points. Do not write to
 // it any more.
 func (s *Pool) Object(obj any) { s.Update(obj, nil) }
 

@@ -8,7 +8,7 @@ import (
 )
 
 // Size returns how many bytes of memory objects, each a pointer, take with all
-// that they hold. What several of them share, or one has twice, counts once.
+// that they hold. A part that several of them share, or one has twice, counts once.
 //
 // It counts what their own types tell: structs, strings, the whole capacity of
 // slices, and maps as Go lays them out. It does not count what the allocator
@@ -48,8 +48,8 @@ func (s *sizer) add(p place, size uintptr) (fresh bool) {
 
 func (s *sizer) text(t string) { s.add(placeOfText(t), uintptr(len(t))) }
 
-// within counts what the value at p holds beyond itself. What lazy values hold
-// is not read.
+// within counts the memory that the value at p refers to. Lazy values are not
+// read.
 func (s *sizer) within(p place, of *plan) {
 	for n := range of.fields {
 		f := &of.fields[n]

@@ -40,7 +40,7 @@ const (
 	longest            = 1<<(64-kindBits-planBits) - 1
 )
 
-// shapeOf returns 0 if there is no shape: for what is too long, and types that
+// shapeOf returns 0 if there is no shape: for lists that are too long, and types that
 // come after the first million.
 func shapeOf(k kind, p *plan, length int) shape {
 	if length > longest || p != nil && p.number >= 1<<planBits {

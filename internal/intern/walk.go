@@ -11,8 +11,8 @@ import (
 
 // A walk goes through one object, from the whole to its parts, and takes each
 // part from where it first finds an equal one: the same place of an object that
-// is like this one, the element before, or the table. What it has taken it does
-// not look into. These are its invariants:
+// is like this one, the element before, or the table. It does
+// not look into parts that it has taken. These are its invariants:
 //
 //   - It writes only to memory that the object alone has: what it takes from
 //     elsewhere is never walked.
@@ -44,7 +44,7 @@ type likes struct {
 }
 
 // sizes below which a part is not worth an entry in the table, which takes about
-// as much. What is smaller is still taken from likes.
+// as much. Smaller parts are still taken from likes.
 const (
 	worthKnowing     = 64
 	worthKnowingText = 48
@@ -109,7 +109,7 @@ func (f *field) take(p, other place) {
 	}
 }
 
-// inside returns the walk of what is within a part.
+// inside returns the walk of the parts within a part.
 func (w walk) inside(learned bool) walk {
 	w.depth++
 	w.learns = w.learns && !learned

@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// Field is what is hashed.
+// Field is the field that is hashed.
 const Field = "object.metadata.namespace"
 
 // pastLast is the bound that follows the last hash: 2^64.

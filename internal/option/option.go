@@ -9,7 +9,7 @@ import (
 	"reflect"
 )
 
-// Word is a value that stands in an error as it is, such as one for what has no text of its own.
+// Word is a value that stands in an error as it is, such as one for a value that has no text of its own.
 type Word string
 
 // Set is the value of a field that is not nil.

@@ -18,7 +18,7 @@ type Write struct {
 	Delete bool
 }
 
-// Outcome is what became of a write.
+// Outcome is the outcome of a write.
 type Outcome uint8
 
 const (

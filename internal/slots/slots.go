@@ -33,7 +33,8 @@ type Ranger interface {
 	Deleted(ctx context.Context, primary Cache, slots []int, ago time.Duration, found func(types.NamespacedName)) error
 }
 
-// Cache is what a [Ranger] needs of an informer. Those of package informer have it.
+// Cache has the methods of an informer that a [Ranger] needs. Those of package informer
+// implement it.
 type Cache interface { //nolint:interfacebloat // it hides a type parameter, not an implementation
 	RunShards(ctx context.Context, joined func()) error
 	RunWhole(ctx context.Context, joined func()) error
