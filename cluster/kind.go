@@ -38,8 +38,8 @@ type Kind[T informer.Object, L runtime.Object] struct {
 	checked    atomic.Bool // by Check: it is the caller's business
 }
 
-// KindClient reads and writes the objects of one namespace. It is what client-gen
-// generates: Create, Get, List, Watch, Update, UpdateStatus, Patch, Apply,
+// KindClient reads and writes the objects of one namespace. It has the methods that
+// client-gen generates: Create, Get, List, Watch, Update, UpdateStatus, Patch, Apply,
 // ApplyStatus, Delete and DeleteCollection, as [gentype.ClientWithListAndApply]
 // documents them, and the scale subresource.
 type KindClient[T informer.Object, L runtime.Object] struct {
@@ -151,8 +151,8 @@ func empty[T any]() T {
 }
 
 // In returns the client of a namespace. Of "" it is the client of all namespaces,
-// and that of cluster-scoped objects. It is what package patch and
-// [informer.ForNamespaces] take.
+// and that of cluster-scoped objects. Package patch and [informer.ForNamespaces]
+// take it.
 func (k *Kind[T, L]) In(namespace string) *KindClient[T, L] {
 	return &KindClient[T, L]{gentype.NewClientWithListAndApply[T, L, ApplyConfiguration](
 		k.resource.Resource, k.client, k.parameters, namespace, empty[T], empty[L]), k}

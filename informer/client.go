@@ -26,7 +26,7 @@ type Object interface {
 
 // Client reads objects of one kind, in one namespace or in all. Generated clients
 // such as clientset.CoreV1().Pods("") satisfy it, and so do fake ones and those
-// made with client-go's package gentype.
+// made with client-go's package gentype. It must be safe for concurrent use.
 type Client[T Object, L runtime.Object] interface {
 	Get(ctx context.Context, name string, opts metav1.GetOptions) (T, error)
 	List(ctx context.Context, opts metav1.ListOptions) (L, error)

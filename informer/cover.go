@@ -12,7 +12,7 @@ import (
 // cover is the shards whose objects a store keeps, and how far they are complete. Its
 // zero value covers everything.
 type cover struct {
-	// set is what the watch is to bring and the store takes; nil for everything.
+	// set is the shards that the watch is to bring and the store takes; nil for all.
 	set atomic.Pointer[keyspace.Set]
 	// complete is the part of set that has been listed.
 	complete atomic.Pointer[keyspace.Set]
@@ -56,7 +56,7 @@ func (c *cover) admits(namespace string) bool {
 	return set == nil || keyspace.Has(*set, namespace)
 }
 
-// keeps is admits for what package wire reads.
+// keeps is admits for a namespace as package wire reads it.
 func (c *cover) keeps(namespace []byte) bool {
 	set := c.set.Load()
 	return set == nil || keyspace.Has(*set, namespace)
@@ -121,8 +121,8 @@ func (f *filling) left(rv string) keyspace.Set {
 	return left
 }
 
-// filled ends that: what the watch brings up to rv may be older than what is stored of
-// set. The caller holds store.writing.
+// filled ends that: states that the watch brings up to rv may be older than the stored
+// ones of set. The caller holds store.writing.
 func (c *cover) filled(set keyspace.Set, rv string) {
 	addComplete(c, c.filling.set)
 	c.filling = nil

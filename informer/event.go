@@ -40,7 +40,8 @@ func (t EventType) String() string {
 }
 
 // Event tells a handler that an object has changed. Both objects are shared with
-// every reader of the cache; do not modify them.
+// every reader of the cache; do not modify them. They may be retained, which keeps
+// them in memory.
 //
 // Old and New of one event are always the same object, by UID: a recreated
 // object is first Deleted and then Added, even if both happened while the watch

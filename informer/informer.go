@@ -33,8 +33,8 @@ type Informer[T Object] struct {
 //
 //	nodes := informer.For(clientset.CoreV1().Nodes(), nil)
 //
-// It starts nothing, see [Informer.Run]. Wrong options are reported by Validate,
-// Run and WaitForSync, and by reconcile.New.
+// It starts nothing, see [Informer.Run]. A nil o means the defaults. Wrong options
+// and a nil c are reported by Validate, Run and WaitForSync, and by reconcile.New.
 func For[T Object, L runtime.Object](c Client[T, L], o *Options) *Informer[T] {
 	return newInformer[T]([]source{sourceOf(c)}, o)
 }
@@ -44,7 +44,8 @@ func For[T Object, L runtime.Object](c Client[T, L], o *Options) *Informer[T] {
 //
 //	pods := informer.ForNamespaces(clientset.CoreV1().Pods, &informer.Options{Namespaces: []string{"a", "b"}})
 //
-// It starts nothing, see [For].
+// It starts nothing, see [For]. of is called at once for each namespace, with "" for
+// all if Options.Namespaces is empty, and by [Informer.SetNamespaces] for new ones.
 func ForNamespaces[C Client[T, L], T Object, L runtime.Object](of func(namespace string) C, o *Options) *Informer[T] {
 	connect := func(namespace string) source {
 		if of == nil {
@@ -146,8 +147,8 @@ func (i *Informer[T]) WaitForSync(ctx context.Context) error {
 	return fmt.Errorf("waiting for the first list of %s: %s: %w", i.Name(), i.feed.whyNotSynced(), context.Cause(ctx))
 }
 
-// waitFor waits for the call of what on is given, and reports whether that came
-// before the end of ctx.
+// waitFor waits until on calls the function that it is given, and reports whether
+// that was before the end of ctx.
 func waitFor(ctx context.Context, on func(f func()) (cancel func())) bool {
 	done := make(chan struct{})
 	defer on(func() { close(done) })()
@@ -159,8 +160,9 @@ func waitFor(ctx context.Context, on func(f func()) (cancel func())) bool {
 	}
 }
 
-// Get returns the newest object of key. The object is shared; do not modify it. It
-// allocates nothing.
+// Get returns the newest object of key, and whether there is one: false also means
+// that the cache has not synced, or that the object is not in scope. The object is
+// shared; do not modify it. It allocates nothing.
 func (i *Informer[T]) Get(key types.NamespacedName) (object T, ok bool) {
 	if it := i.store.table.get(key); it != nil {
 		return it.object, true
@@ -168,7 +170,9 @@ func (i *Informer[T]) Get(key types.NamespacedName) (object T, ok bool) {
 	return object, false
 }
 
-// Snapshot returns the content of the cache. It copies and allocates nothing.
+// Snapshot returns the content of the cache. It copies and allocates nothing. It is
+// empty before the first list; of several namespaces some may be missing until
+// HasSynced.
 func (i *Informer[T]) Snapshot() Snapshot[T] { return i.store.snapshot() }
 
 // Handle calls h for every change from now on, after it has been stored, until
@@ -178,6 +182,9 @@ func (i *Informer[T]) Snapshot() Snapshot[T] { return i.store.snapshot() }
 // Calls do not overlap and are in the order of the changes. h must not block, since
 // the watch waits for it. A call that has begun may still be running when remove
 // returns. If h panics, that is logged and counted, and h misses the event.
+//
+// Handlers stay when Run ends: then they keep the cache as it was, and when it runs
+// again they receive what has changed meanwhile. remove may be called repeatedly.
 func (i *Informer[T]) Handle(h func(Event[T])) (remove func()) {
 	added := i.store.delivery.add(h, i.store.snapshot)
 	return func() {
@@ -211,7 +218,8 @@ func (i *Informer[T]) LastResourceVersion() string { return i.feed.marks.lowest(
 // OnSeen calls f once, when everything up to a resourceVersion has been stored and
 // delivered for a namespace ("" for all): before OnSeen returns if that is so
 // already, else on the goroutine of the watch, in the order of the calls of OnSeen.
-// f must not block. After cancel, f is not called, unless its call has begun.
+// f must not block. After cancel, f is not called, unless its call has begun. It
+// waits for as long as that takes, also over the end of Run and the next one.
 //
 // A namespace with a watch of its own (ForNamespaces) does not wait for the watches
 // of others, which may be silent for a minute. A resourceVersion that cannot be
@@ -262,8 +270,9 @@ func (i *Informer[T]) waitForLatest(ctx context.Context, only *types.NamespacedN
 }
 
 // CheckMutations compares the cached objects of keys, or all if there are none,
-// with what the server sent. It returns one joined [MutationError] per object
-// modified in place since the last check; nil if Options.MutationCheck turns it off.
+// with copies of what the server sent. It returns one joined [MutationError] per
+// object modified in place since the last check; nil if Options.MutationCheck turns
+// it off.
 //
 // Controllers call it after each reconcile, to name the one to blame. Run returns
 // all that were found, too.

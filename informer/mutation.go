@@ -25,8 +25,11 @@ const (
 	mostFields    = 10  // named by one MutationError
 )
 
-// MutationError reports that a cached object was modified in place.
+// MutationError reports that a cached object was modified in place. Run and
+// [Informer.CheckMutations] return several of them joined: errors.AsType finds the
+// first.
 type MutationError struct {
+	// Kind and Key are those of the object. Who modified it is not known.
 	Kind string
 	Key  types.NamespacedName
 	// Fields are paths such as "metadata.labels.app", at most ten.

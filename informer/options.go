@@ -40,17 +40,19 @@ type Options struct {
 	// of the first object.
 	Kind string
 	// Scope is the scope of the kind, as mapping.Scope.Name() of a RESTMapping
-	// returns it. reconcile.Owned needs it. Defaults to what the client and
-	// the Go type say: kinds of k8s.io/api, clients bound to a namespace, and
+	// returns it. reconcile.Owned needs it. Defaults to the scope that the client and
+	// the Go type imply: kinds of k8s.io/api, clients bound to a namespace, and
 	// ForNamespaces need no Scope.
 	Scope meta.RESTScopeName
 	// Namespaces to watch, for informers made with [ForNamespaces]. Defaults to all
 	// namespaces.
 	Namespaces []string
-	// LabelSelector, such as "app=web,tier!=cache", limits what the server sends.
+	// LabelSelector, such as "app=web,tier!=cache", selects the objects that the server
+	// sends. An object that no longer matches is delivered as Deleted. Defaults to all.
 	LabelSelector string
-	// FieldSelector, such as "spec.nodeName=node-1", limits what the server sends.
-	// Servers support few fields.
+	// FieldSelector, such as "spec.nodeName=node-1", selects the objects that the
+	// server sends. Servers support few fields: metadata.name, metadata.namespace, and
+	// those that the kind, or its CustomResourceDefinition, declares. Defaults to all.
 	FieldSelector string
 	// Whole keeps the objects of all namespaces on each replica of a controller with
 	// reconcile.Options.Shards. Set it for kinds that reconciles of other namespaces
@@ -58,7 +60,7 @@ type Options struct {
 	// the objects of the replica's shards.
 	Whole bool
 	// IndexLabels are label keys with few objects per value, such as "app".
-	// [Snapshot.Select] finds the objects of one value by an index.
+	// [Snapshot.Select] finds the objects of one value by an index. Defaults to none.
 	IndexLabels []string
 	// Transform modifies an object before it is stored, to drop what no reader
 	// needs. It must keep name, namespace, UID and resourceVersion, and must be
@@ -70,7 +72,8 @@ type Options struct {
 	//
 	// Defaults to none.
 	Transform func(Object)
-	// DropManagedFields stores objects without metadata.managedFields.
+	// DropManagedFields stores objects without metadata.managedFields, for a smaller
+	// cache. Then a hot loop is reported without the name of the other client.
 	DropManagedFields bool
 	// NoSharing stores every object separately. By default equal parts of objects
 	// (labels, containers, managed fields, …) are stored once, except those with a

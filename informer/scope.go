@@ -35,8 +35,9 @@ func newScope(o *Options) scope {
 }
 
 // InScope reports whether an object of key could be in the cache: false if key is
-// outside the informer's namespaces, or in a shard that is not added, or if its field selector requires another
-// name or namespace. Labels and other fields do not count, as a key has none.
+// outside the informer's namespaces, or in a shard that is not added, or if its
+// field selector requires another name or namespace. Labels and other fields do not
+// count, as a key has none.
 func (i *Informer[T]) InScope(key types.NamespacedName) bool {
 	if !i.feed.watchesNamespace(key.Namespace) {
 		return false
@@ -49,8 +50,9 @@ func (i *Informer[T]) InScope(key types.NamespacedName) bool {
 	return true
 }
 
-// Matches reports whether obj is in the informer's scope: its namespaces and shards, its label
-// selector and its field selector. A field that obj does not have counts as empty.
+// Matches reports whether obj is in the informer's scope: its namespaces and shards,
+// its label selector and its field selector. A field that obj does not have counts
+// as empty. It does not look into the cache.
 func (i *Informer[T]) Matches(obj metav1.Object) bool {
 	return i.feed.watchesNamespace(obj.GetNamespace()) && i.scope.labels.Matches(labels.Set(obj.GetLabels())) &&
 		(i.scope.fields.Empty() || i.scope.fields.Matches(fieldsOf(obj, i.scope.fields)))
@@ -82,9 +84,9 @@ func fieldsOf(obj metav1.Object, selector fields.Selector) fields.Set {
 	return set
 }
 
-// Resource returns the group and the plural name of what the informer watches,
-// such as deployments.apps: empty as far as neither the client nor the Go type
-// tells. It sends no request.
+// Resource returns the group and the plural name of the resource that the informer
+// watches, such as deployments.apps: empty as far as neither the client nor the Go
+// type tells. It sends no request.
 func (i *Informer[T]) Resource() schema.GroupResource {
 	return resourceFor[T](i.feed.currentSources()[0]).GroupResource()
 }

@@ -63,8 +63,9 @@ func (s shards[T]) RunWhole(ctx context.Context, joined func()) error {
 // then does it. AddShards and remove must not be called by a handler.
 //
 // A server with the feature ShardedListAndWatch sends the objects of the shards only.
-// What others send is left out before it is decoded, if the client is a generated one
-// of a built-in kind, and before it is stored, if not.
+// Objects of other shards that another server sends are left out before they are
+// decoded, if the client is a generated one of a built-in kind, and otherwise before
+// they are stored.
 //
 // Errors: ranges of another field than object.metadata.namespace; an informer that is
 // not running; that of ctx. Failed requests are logged and repeated.
@@ -129,10 +130,10 @@ func (s shards[T]) CountNamespaces(ctx context.Context) (map[string]int, error) 
 	return counts, nil
 }
 
-// hold is what one caller of AddShards wants.
+// hold is the shards that one caller of AddShards wants.
 type hold struct{ set keyspace.Set }
 
-// wanted returns what all holds want. The caller holds feed.mu.
+// wanted returns the shards of all holds. The caller holds feed.mu.
 func (s *session[T]) wanted() keyspace.Set {
 	sets := make([]keyspace.Set, len(s.holds))
 	for n, h := range s.holds {

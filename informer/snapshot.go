@@ -24,7 +24,8 @@ import (
 type Snapshot[T Object] struct{ state *state[T] }
 
 // Get returns the object of key as of the snapshot, and whether there was one.
-// The object is shared; do not modify it.
+// The object is shared; do not modify it. It searches a tree, and takes longer than
+// [Informer.Get].
 func (s Snapshot[T]) Get(key types.NamespacedName) (object T, ok bool) {
 	if it := s.root().get(key); it != nil {
 		return it.object, true
@@ -45,7 +46,8 @@ func (s Snapshot[T]) All() iter.Seq[T] {
 	return func(yield func(T) bool) { s.root().all(yield) }
 }
 
-// Namespace iterates over the objects of one namespace.
+// Namespace iterates over the objects of one namespace. With "" those are the
+// cluster-scoped ones, and not all, as with Select.
 func (s Snapshot[T]) Namespace(name string) iter.Seq[T] {
 	return func(yield func(T) bool) { s.root().namespace(name, yield) }
 }
@@ -132,15 +134,18 @@ type Index[T Object, V comparable] struct {
 //	byNode := informer.NewIndex(pods, func(p *corev1.Pod) []string { return []string{p.Spec.NodeName} })
 //	for pod := range byNode.Get("node-1") { … }
 //
-// The values must depend on the object alone. Cached objects are indexed before
-// NewIndex returns; changes wait meanwhile. An index cannot be removed.
+// The values must depend on the object alone; nil leaves the object out. of is
+// called for each change, and must not block or modify the object. Cached objects
+// are indexed before NewIndex returns; changes wait meanwhile. An index cannot be
+// removed.
 func NewIndex[T Object, V comparable](i *Informer[T], of func(T) []V) *Index[T, V] {
 	return &Index[T, V]{i.store, i.store.addIndex(func(known []change[T]) index[T] {
 		return newPostings(of).apply(known)
 	})}
 }
 
-// Get iterates over the objects that have value when the iteration begins.
+// Get iterates over the objects that have value when the iteration begins; each
+// iteration over the same result begins with the newest ones.
 func (x *Index[T, V]) Get(value V) iter.Seq[T] {
 	return func(yield func(T) bool) { x.at(x.store.latest.Load(), value).root.all(yield) }
 }

@@ -12,18 +12,19 @@ import (
 	"github.com/homeostat/homeostat/internal/intern"
 )
 
-// Status describes an informer, for metrics and debug pages.
+// Status describes an informer at one moment, for metrics and debug pages.
 type Status struct {
 	Name, Kind string
 	Running    bool
 	Synced     bool
-	// Reason says why it has not synced; see WaitForSync.
-	Reason   string
+	// Reason says why it has not synced; see WaitForSync. Empty if it has.
+	Reason string
+	// Objects is how many are cached, and Handlers how many were added and not removed.
 	Objects  int
 	Handlers int
 
-	// Namespaces that are watched; none if all are. For a wrapped informer this and
-	// the selectors are what the options say.
+	// Namespaces that are watched; none if all are. For a wrapped informer these and
+	// the selectors are those of the options.
 	Namespaces                   []string
 	LabelSelector, FieldSelector string
 	MetadataOnly                 bool
@@ -84,7 +85,8 @@ func (s Status) Size() int64 {
 // counters are the counted part of a Status.
 type counters struct{ lists, watches, stalls, failures, events, panics atomic.Int64 }
 
-// Status returns what the informer is doing now.
+// Status returns the state of the informer. It never waits for a handler or for the
+// server.
 func (i *Informer[T]) Status() Status {
 	watches, running := i.feed.current()
 	handlers, waiting := i.store.delivery.count()

@@ -244,8 +244,8 @@ func (s *state[T]) reindex(changes []change[T]) {
 }
 
 // replaced returns all items when items, which are sorted, become the whole content
-// of the namespaces within, and what that changes. Items whose objects have not changed
-// stay.
+// of the namespaces within, and the changes that make the difference. Items whose
+// objects have not changed stay.
 func (s *state[T]) replaced(within func(string) bool, items []*item[T]) (all []*item[T], changes []change[T]) {
 	var before []*item[T]
 	all = make([]*item[T], 0, len(items))

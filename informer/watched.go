@@ -36,8 +36,9 @@ func (w *watched) end() {
 	}
 }
 
-// opening notes that a watch, or a list before it, is about to be requested: it precedes the choice of what that is
-// to bring, so that shards which come later wait for the next watch and do not trust the last one.
+// opening notes that a watch, or a list before it, is about to be requested. It
+// precedes the choice of the shards to ask for, so that shards which come later wait
+// for the next watch and do not trust the last one.
 func (w *watched) opening() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

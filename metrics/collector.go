@@ -15,8 +15,9 @@ type Collector struct {
 	controllers []*reconcile.Controller
 }
 
-// New returns a collector of these controllers. Controllers of different
-// collectors in one registry need different names. Register it once:
+// New returns a collector of these controllers, which need not run yet, and of
+// which none may be nil. Controllers of different collectors in one registry need
+// different names. Register it once:
 //
 //	registry.MustRegister(metrics.New(nodes, groups))
 func New(controllers ...*reconcile.Controller) *Collector {
@@ -28,7 +29,8 @@ func New(controllers ...*reconcile.Controller) *Collector {
 func (c *Collector) Describe(chan<- *prometheus.Desc) {}
 
 // Collect sends the present values. It reads what the controllers have counted:
-// it waits for no reconcile and no informer, and sends no request.
+// it waits for no reconcile and no informer, and sends no request. The counts are
+// read one after the other, while reconciles go on: a sum may be off by those.
 func (c *Collector) Collect(out chan<- prometheus.Metric) {
 	s := sender{out: out}
 	for _, controller := range c.controllers {

@@ -134,6 +134,7 @@ func (s sender) queue(name string, stats queue.Stats) {
 		dispatched += lane.Dispatched
 		waited += lane.Waited.Seconds()
 		below := uint64(0)
+		// The last bucket has no bound: the count of all dispatches stands for it.
 		for i, n := range lane.Waits[:len(lane.Waits)-1] {
 			below += n
 			buckets[lane.WaitBound(i).Seconds()] += below
@@ -196,6 +197,7 @@ func (s sender) slots(c *reconcile.Controller, all []shard.SlotStatus) {
 	if all == nil {
 		return
 	}
+	// With each state, so that one without a slot is 0 and does not vanish from a graph.
 	counts := map[shard.State]int{shard.Here: 0, shard.Elsewhere: 0, shard.Claimable: 0, shard.Unavailable: 0}
 	heavy, weighed := 0, false
 	for slot, status := range all {

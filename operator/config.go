@@ -16,7 +16,8 @@ import (
 
 // Config returns how to reach the cluster: by the given kubeconfig file, else the
 // cluster that this process runs in, else by the rules of kubectl ($KUBECONFIG,
-// ~/.kube/config).
+// ~/.kube/config). It sends no request. The config is the caller's; give it to
+// [cluster.New], whose clients are not throttled.
 //
 // Errors: an unreadable kubeconfig, or no cluster configured.
 func Config(kubeconfig string) (*rest.Config, error) {
@@ -50,7 +51,8 @@ func verbose(level int) {
 }
 
 // Logger returns a logger that writes one line per message to out, as text or as
-// JSON, up to the given V level.
+// JSON, up to the given V level. It is safe for concurrent use. klog and client-go
+// do not use it before klog.SetLogger.
 func Logger(out io.Writer, json bool, verbosity int) logr.Logger {
 	options := &slog.HandlerOptions{Level: slog.Level(-verbosity)}
 	if json {

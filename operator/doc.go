@@ -1,5 +1,5 @@
 // Package operator makes a whole program of controllers in one call: flags, the way
-// to the API server, logs, a check of what it may do, probes, metrics, leader
+// to the API server, logs, a check of its permissions, probes, metrics, leader
 // election, signals.
 //
 //	flags ──▶ clusters ──▶ may I? ──▶ Setup ──▶ controllers run until SIGTERM ──▶ last Events ──▶ exit code

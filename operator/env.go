@@ -21,16 +21,17 @@ import (
 
 // Env has the parts that controllers are made from. Tests of a Setup make one by hand.
 type Env struct {
-	// Context ends when the process is told to stop. It carries the logger.
+	// Context ends when the process is told to stop, before the controllers have
+	// drained. It carries the logger.
 	Context context.Context
 	// Cluster is the cluster that the flags name. A write of a reconcile through it
 	// is seen. With --leader-elect writes are refused unless this replica leads, and
 	// so in Setup.
 	Cluster *cluster.Cluster
-	// Clusters are those of Program.Clusters, by name.
+	// Clusters are those of Program.Clusters, by name. They are fenced as Cluster is.
 	Clusters map[string]*cluster.Cluster
 	// Events records Kubernetes Events in the cluster that the flags name, reported
-	// by Program.Name.
+	// by Program.Name. It is safe for concurrent use, and does not wait for the server.
 	Events events.EventRecorder
 	// Leader is nil without --leader-elect.
 	Leader reconcile.Leader
@@ -44,13 +45,15 @@ type Env struct {
 }
 
 // Options returns new options of a controller: with the environment's Leader,
-// Shards and Events, and the defaults otherwise.
+// Shards and Events, and the defaults otherwise. The caller may change them.
 func (e Env) Options() *reconcile.Options {
 	return &reconcile.Options{Leader: e.Leader, Shards: e.Shards, Events: e.Events}
 }
 
-// CheckPermissions is [CheckPermissions] for what Setup can do without, with the
-// clusters of the environment: needs read as those of [Program.Needs].
+// CheckPermissions is [CheckPermissions] for permissions that Setup can do without,
+// with the clusters of the environment: needs read as those of [Program.Needs].
+//
+// Errors: as CheckPermissions; only [ErrPermission] means that the server has refused.
 //
 //	if err := env.CheckPermissions("list,watch secrets"); errors.Is(err, operator.ErrPermission) { … }
 func (e Env) CheckPermissions(needs ...string) error {

@@ -38,7 +38,8 @@ type Program struct {
 	// Usage is the first line of --help: what the program does. Defaults to
 	// "Usage of" and the name.
 	Usage string
-	// Flags adds the program's own flags.
+	// Flags adds the program's own flags. They are parsed before Setup is called. One
+	// that every program has is an error. Defaults to none.
 	Flags func(*flag.FlagSet)
 	// Needs are the permissions without which the program ends at its start. A need
 	// is verbs, a resource, perhaps a name, a namespace and one of Clusters:
@@ -49,9 +50,9 @@ type Program struct {
 	//	"get secrets in kube-system"           in one namespace
 	//	"create jobs.batch in ci on west"      in the cluster west of Clusters
 	//
-	// With --leader-elect those on its Leases are added. What the program can do
-	// without, Setup asks for by [Env.CheckPermissions]. Those of Events and of the
-	// debug page are asked for, too: one that is missing is logged. Nil checks none.
+	// With --leader-elect those on its Leases are added. Setup asks for permissions
+	// that the program can do without by [Env.CheckPermissions]. Those of Events and of
+	// the debug page are asked for, too: one that is missing is logged. Nil checks none.
 	Needs []string
 	// Replicas is the division of work among replicas. Defaults to [OneLeads].
 	Replicas Replicas
@@ -63,7 +64,7 @@ type Program struct {
 	Shards func(lease leader.Lease) (shard.Assignment, error)
 	// Clusters are the names of further clusters, DNS labels. Each adds a flag
 	// --<name>-kubeconfig, and is in [Env.Clusters]. The Lease and the Events are
-	// in the first cluster; the writes to all are fenced.
+	// in the first cluster; the writes to all are fenced. Defaults to none.
 	Clusters []string
 	// FencingPolicy is [FencingPolicy]: with it --print-fencing-policy prints the admission
 	// policy by which the API server itself refuses what a replica without the Lease writes,
@@ -76,6 +77,7 @@ type Program struct {
 	// Setup makes the controllers; nothing runs yet but /livez and /readyz, which says
 	// that the program is starting. Requests take [Env.Context]. A kind that the program
 	// can do without is checked here, by cluster.Kind's Check: all others must be there.
+	// An error ends the program with exit code 1. It is called once.
 	Setup func(env Env) ([]*reconcile.Controller, error)
 	// Beside runs while the controllers do, in every replica, such as the server of
 	// webhooks. It is called after Setup. ctx ends when the controllers have drained;

@@ -24,7 +24,9 @@ const (
 
 // Recorder returns a recorder that sends Events to the cluster, reported by
 // component. stop sends those recorded before it, for at most 5 seconds, and ends
-// the recorder.
+// the recorder; the end of ctx does not. Call it after the controllers have ended.
+//
+// Errors: client-go could not start to send.
 func Recorder(
 	ctx context.Context, c *cluster.Cluster, component string,
 ) (r events.EventRecorder, stop func(), err error) {

@@ -18,8 +18,8 @@ import (
 
 // Server answers about controllers while they run.
 type Server struct {
-	// Address to listen on; ":8080" is what the kubelet reaches. An empty one serves
-	// nothing.
+	// Address to listen on, such as ":8080", which the kubelet reaches. An empty one
+	// serves nothing.
 	Address string
 	// Cluster is asked who may see the page and the profiles. It is required with an
 	// Address.
@@ -33,7 +33,8 @@ type Server struct {
 }
 
 // Run runs the controllers until ctx ends, and serves /livez, /readyz, /metrics,
-// /debug/homeostat and /debug/pprof/ until they have drained.
+// /debug/homeostat and /debug/pprof/ until they have drained. It returns when all of
+// it has ended; if the listener breaks, the controllers stop.
 //
 // Errors: those of [reconcile.RunAll] and [status.ServeOn], joined; an Address that
 // cannot be listened on, or has no Cluster; collectors of Metrics that clash with the
@@ -155,7 +156,8 @@ func starting(ctx context.Context, format string, args ...any) {
 
 // Authorize returns a status.Options.Authorize that lets everyone see the metrics,
 // which name no objects, and everything else those whose token the API server
-// knows and allows to "get" the path.
+// knows and allows to "get" the path. It is safe for concurrent use; c needs the
+// permissions of a [status.ReviewClient].
 func Authorize(c *cluster.Cluster) func(*http.Request) error {
 	reviewed := status.Reviewed(c.Client())
 	return func(r *http.Request) error {

@@ -7,7 +7,8 @@ import (
 )
 
 // A Cause is one reason why a key is dispatched. It explains the dispatch, in
-// logs and on debug pages; the queue decides nothing by it.
+// logs and on debug pages; the queue decides nothing by it. Every field may be
+// empty, and the zero Cause is not listed.
 type Cause struct {
 	// Trigger names the source of the addition, such as an informer.
 	Trigger string
@@ -21,8 +22,8 @@ type Cause struct {
 	// after the change.
 	OldVersion, NewVersion string
 	// Merged counts further changes of the same object, seen by the same
-	// trigger, that this cause stands for. Type and NewVersion are those of the
-	// last one.
+	// trigger, that this cause stands for, up to 65,535. Type and NewVersion are
+	// those of the last one.
 	Merged int
 }
 

@@ -3,9 +3,10 @@ package queue
 import "time"
 
 // An Item is a key that a worker holds. Exactly one of Done, After, Retry and
-// RetryAfter ends it; later calls do nothing.
+// RetryAfter ends it; later calls do nothing. A key whose item is never ended is
+// not dispatched again.
 //
-// Items may be copied, and ended by any goroutine.
+// Items may be copied, and ended by any goroutine. The zero Item has ended.
 type Item[K comparable] struct {
 	queue    *Queue[K]
 	key      K
@@ -14,15 +15,16 @@ type Item[K comparable] struct {
 	failures uint32
 }
 
-// Key returns the key.
+// Key returns the key, also after the end.
 func (i Item[K]) Key() K { return i.key }
 
-// Attempt returns 1, plus the number of failures in a row before.
+// Attempt returns 1, plus the number of failures in a row before, as of the
+// dispatch: a Forget since then does not show.
 func (i Item[K]) Attempt() int { return int(i.failures) + 1 }
 
 // Causes returns why the key was dispatched, at most eight causes, the oldest
-// first. A retry has the causes of the failed attempt as well. Returns nil after
-// the end.
+// first. A retry has the causes of the failed attempt as well. The slice is the
+// caller's. Returns nil after the end, and if nothing said why.
 func (i Item[K]) Causes() []Cause {
 	if i.queue == nil {
 		return nil
@@ -39,7 +41,8 @@ func (i Item[K]) Causes() []Cause {
 
 // Hold delays the next dispatch of the key until d has passed or Release is
 // called. It does not end the item, and adds nothing: a key that is not added is
-// not dispatched at the deadline.
+// not dispatched at the deadline. The time runs from the call; of several calls
+// the last counts. A back-off goes on beside it, and the later end of both counts.
 func (i Item[K]) Hold(d time.Duration) {
 	if i.queue == nil {
 		return
@@ -53,18 +56,20 @@ func (i Item[K]) Hold(d time.Duration) {
 	}
 }
 
-// Done ends the item with success and forgets the key's failures.
+// Done ends the item with success and forgets the key's failures. The key is
+// dispatched again only if it was, or is, added.
 func (i Item[K]) Done() { i.queue.end(i.lease, i.ticket, &ending{how: done}) }
 
-// After ends the item with success. The key is dispatched again in d, or earlier
-// if it is added, in lane Retrying.
+// After ends the item with success and forgets the key's failures. The key is
+// dispatched again in d, or earlier if it is added, in lane Retrying. A d of zero
+// or less means at once.
 func (i Item[K]) After(d time.Duration) {
 	i.queue.end(i.lease, i.ticket, &ending{how: after, delay: d})
 }
 
 // Retry ends the item with failure. The key is dispatched again after its
 // [Backoff], in lane Retrying. Only an addition with ResetBackoff brings it back
-// earlier.
+// earlier, also one that came while the key was held.
 func (i Item[K]) Retry() {
 	if i.queue != nil {
 		i.queue.end(i.lease, i.ticket, &ending{how: retry, jitter: i.queue.jitter()})
@@ -72,7 +77,8 @@ func (i Item[K]) Retry() {
 }
 
 // RetryAfter ends the item with failure. The key is dispatched again after
-// exactly d, without jitter, for example a server's Retry-After.
+// exactly d, without jitter, for example a server's Retry-After. It counts as a
+// failure: a later Retry waits longer.
 func (i Item[K]) RetryAfter(d time.Duration) {
 	i.queue.end(i.lease, i.ticket, &ending{how: retryAfter, delay: d})
 }

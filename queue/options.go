@@ -18,16 +18,19 @@ const (
 
 // Options of a [Queue]. Nil and zero fields mean the defaults.
 type Options[K comparable] struct {
-	// Name appears in metrics and on debug pages.
+	// Name appears in metrics and on debug pages. It may be empty, and need not be
+	// unique.
 	Name string
-	// Backoff delays the retries of failed keys.
+	// Backoff delays the retries of failed keys. Its fields have defaults of their
+	// own.
 	Backoff Backoff
-	// MinInterval is the least time between two dispatches of one key. Defaults
-	// to none.
+	// MinInterval is the least time between two dispatches of one key, whatever it
+	// was added for, and in which lane. Defaults to none.
 	MinInterval time.Duration
 	// Group returns the group of a key. Groups take turns inside a lane, so that
 	// a large one cannot keep the others waiting. It must always return the same
-	// for the same key, and be safe for concurrent use. Defaults to one group.
+	// for the same key, and be safe for concurrent use. The caller that adds a key
+	// calls it, and gets its panics. Defaults to one group.
 	Group func(K) string
 	// Clock tells the time and makes timers. Defaults to the real clock.
 	Clock clock.Clock
@@ -54,7 +57,8 @@ func (o *Options[K]) validate() error {
 
 // Backoff says how long a failed key waits for its retry. After the n-th failure
 // in a row the delay is drawn evenly between nothing and min(Cap, Base·2ⁿ⁻¹), so
-// that keys which failed together do not return together.
+// that keys which failed together do not return together. [New] refuses a negative
+// Base, and a Cap below Base.
 type Backoff struct {
 	// Base bounds the delay after the first failure. Defaults to 100 ms.
 	Base time.Duration
@@ -115,10 +119,10 @@ func (l Lane) String() string {
 // reconcile now, of unknown cause.
 type AddOptions struct {
 	// Lane is where the key waits. A key that waits already only moves up, also
-	// by an addition with a delay.
+	// by an addition with a delay. Unknown lanes count as Background.
 	Lane Lane
 	// After delays the key. The earliest deadline of a key wins, and an addition
-	// without delay beats every timer.
+	// without delay beats every timer. Zero or less means no delay.
 	After time.Duration
 	// Replace makes After replace the key's timer, earlier or later, instead of
 	// competing with it. It does not delay a key that waits already.

@@ -30,7 +30,8 @@ type Queue[K comparable] struct {
 	emptied  chan struct{} // closed when nothing waits or is held; nil if no caller waits for that
 }
 
-// New returns an empty queue. It starts nothing: no goroutine, no timer.
+// New returns an empty queue. A nil o means the defaults. It starts nothing: no
+// goroutine, no timer. A queue that is no longer used needs no Stop.
 //
 // Errors: every option out of range, joined.
 func New[K comparable](o *Options[K]) (*Queue[K], error) {
@@ -107,7 +108,7 @@ func (q *Queue[K]) groupOf(key K) string {
 
 // Forget forgets the failures of key: the next one is its first again. A retry
 // that waits already still comes at its time; a back-off that nothing waits for
-// ends.
+// ends. It does nothing for a key that has not failed.
 func (q *Queue[K]) Forget(key K) {
 	q.mu.Lock()
 	defer q.unlock()
@@ -149,7 +150,7 @@ func (q *Queue[K]) Cancel(key K) bool {
 }
 
 // Release ends the hold that [Item.Hold] began: key is dispatched as soon as it
-// is added, or at once if it has been.
+// is added, or at once if it has been. It does nothing if there is no hold.
 func (q *Queue[K]) Release(key K) {
 	q.mu.Lock()
 	defer q.unlock()
@@ -174,8 +175,9 @@ func (q *Queue[K]) Len() int {
 }
 
 // Drain ends the intake: later additions, timers and retries are dropped, while
-// keys that wait are still dispatched. When none is left, Get returns
-// [ErrStopped].
+// keys that wait are still dispatched, and held ones that were added again. When
+// none is left, Get returns [ErrStopped]. It does not wait for that, and cannot be
+// undone.
 func (q *Queue[K]) Drain() {
 	q.mu.Lock()
 	defer q.unlock()
@@ -187,8 +189,9 @@ func (q *Queue[K]) Drain() {
 	q.waiters.wakeAll()
 }
 
-// Stop drops everything that waits; Get returns [ErrStopped]. Items that are
-// held may be ended as usual, or not at all.
+// Stop drops everything that waits; Get returns [ErrStopped], also to callers that
+// wait in it. Items that are held may be ended as usual, or not at all. It cannot
+// be undone.
 func (q *Queue[K]) Stop() {
 	q.mu.Lock()
 	defer q.unlock()

@@ -12,8 +12,8 @@ type Stats struct {
 	// Added counts additions. Merged counts those that found the key pending
 	// already.
 	Added, Merged uint64
-	// Began counts how often a key that was not pending became so, which is what
-	// client-go counts as additions.
+	// Began counts how often a key that was not pending became so. client-go counts
+	// only these as additions.
 	Began uint64
 	// Retried counts items that ended with Retry or RetryAfter.
 	Retried uint64
@@ -40,7 +40,8 @@ type Stats struct {
 type LaneStats struct {
 	// Depth is the number of keys that wait for a worker.
 	Depth int
-	// Oldest is for how long the next key of any group has waited at most.
+	// Oldest is for how long the next key of any group has waited at most; 0 if
+	// none waits.
 	Oldest time.Duration
 	// Dispatched counts dispatches.
 	Dispatched uint64
@@ -53,7 +54,7 @@ type LaneStats struct {
 }
 
 // WaitBound returns the upper bound of a bucket of Waits: 1.024 µs for the first,
-// and four times as much for each next one.
+// and four times as much for each next one. The last bucket has none.
 func (LaneStats) WaitBound(bucket int) time.Duration { return 1 << (10 + 2*bucket) }
 
 // Stats returns a snapshot. Its cost grows with the number of groups and of held
@@ -119,7 +120,7 @@ func (s State) String() string {
 // EntryStatus describes one key of a queue, at one moment.
 type EntryStatus[K comparable] struct {
 	Key   K
-	State State
+	State State // waiting, delayed or held
 	// Lane is the one where the key waits, or will wait.
 	Lane Lane
 	// Failures counts failures in a row.
@@ -127,7 +128,7 @@ type EntryStatus[K comparable] struct {
 	// Since is when the key began to wait, or was dispatched. Zero if it is
 	// delayed.
 	Since time.Time
-	// Next is when a delayed key will wait for a worker.
+	// Next is when a delayed key will wait for a worker. Zero for other keys.
 	Next time.Time
 	// BackingOff is true if the delay is a back-off, and OnHold if it is an
 	// [Item.Hold].
@@ -135,12 +136,13 @@ type EntryStatus[K comparable] struct {
 	// Readded is true for a held key that was added again.
 	Readded bool
 	// Causes are those of the dispatch that the key waits for, or of the current
-	// one if it is held.
+	// one if it is held; see [Item.Causes].
 	Causes []Cause
 }
 
 // Entries returns at most limit keys: first those held, longest first; then
 // those delayed, next first; then those waiting, by lane and in no order within.
+// It returns nil if limit is zero or less. The result is a copy.
 //
 // It looks at every delayed and held key and copies limit of them, under the
 // lock of the queue: it is for people, not for programs.

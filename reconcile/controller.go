@@ -13,13 +13,17 @@ import (
 	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
-// The causes (context.Cause) with which the context of a reconcile ends.
+// The causes (context.Cause) with which the context of a reconcile ends. It also
+// ends when the leadership or the shard is lost, with the cause that the Leader or
+// the Shards give.
 var (
 	// ErrGraceExpired is the cause if the reconcile was still running when the grace
-	// period of a stopping controller ended.
+	// period of a stopping controller ended. [Controller.Run] returns it, with the
+	// names of the calls, if one has not returned five seconds after that.
 	ErrGraceExpired = errors.New("the controller is stopping and its grace period is over")
 	// ErrReconcileTimeout is the cause if the reconcile took longer than
-	// Options.ReconcileTimeout.
+	// Options.ReconcileTimeout. The context's Err is then context.DeadlineExceeded,
+	// and context.Canceled for every other cause.
 	ErrReconcileTimeout = errors.New("the reconcile took longer than its timeout")
 )
 
@@ -28,7 +32,7 @@ var (
 //
 // It is made by [New], and runs once. Its methods may be called at any time, from
 // any goroutine; those that return types of package inspect never wait for a
-// reconcile.
+// reconcile. A Controller that is not run holds neither goroutines nor handlers.
 type Controller struct {
 	name     string
 	options  Options
@@ -62,8 +66,9 @@ type primary struct {
 }
 
 // New returns a controller that reconciles the objects of in with r. The name
-// stands in logs and metrics, and is the default field manager of what r writes.
-// A nil o means the defaults.
+// stands in logs and metrics, and is the default field manager of r's writes.
+// A nil o means the defaults. Controllers may share an informer, and the
+// controllers of one process need different names ([RunAll] checks that).
 //
 // It starts nothing. Errors: every fault of the arguments and of the options,
 // those of the informers included, joined.
@@ -135,6 +140,9 @@ func (c *Controller) QueueStats() queue.Stats { return c.queue.Stats() }
 // command lines and debug pages. It never blocks; see [External] for sources of
 // keys. Keys added before Run wait for it, those added afterwards are ignored.
 // With Options.Shards, keys of shards that this replica does not have are dropped.
+//
+// A key that waits already is reconciled once, and one that is being reconciled is
+// reconciled again afterwards. The back-off of a failed key ends.
 func (c *Controller) Enqueue(keys ...Key) {
 	for _, key := range keys {
 		c.enqueue(key, "enqueue")

@@ -45,8 +45,8 @@
 // Clients made from the config of package cluster report what they write, and so
 // does package patch; writes of other clients, such as fakes, are reported with
 // [Wrote] and [Deleted]. If the answer to a write was lost, the next reconcile
-// starts when the caches are as new as the server was after that. patch.Finalizer
-// is what most controllers need besides.
+// starts when the caches are as new as the server was after that. Most controllers
+// also need patch.Finalizer.
 //
 // It does not filter events (a controller sees its own), does not elect a
 // leader (package leader does), and does not write: package patch

@@ -20,7 +20,10 @@ const maxExternal = 1000
 // A channel is read until it is closed or the controller stops. A function is
 // called when the caches are filled, with a context that ends with the controller.
 // It may call enqueue from any goroutine until it returns. If it returns an error
-// or panics, it is called again, with back-off.
+// or panics, it is called again after 100 ms, doubling up to a minute; once it has
+// returned nil it is not called again. Two controllers that read one channel get
+// different keys: give each a channel of its own. [New] refuses an empty name and
+// a nil source.
 //
 // At most 1,000 different keys of external triggers wait for a worker. Then sends
 // to the channel block, and so does enqueue, until there is room; enqueue returns an

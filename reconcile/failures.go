@@ -232,6 +232,8 @@ func missingPermission(err error) string {
 
 // Refused returns nil, or an error that names the missing permissions if the API
 // server has refused every write for a minute and keys still fail because of that.
+// It names three of them, and counts the others. It is nil while the controller
+// does not reconcile: before its caches are filled, as a standby, and at the stop.
 func (c *Controller) Refused() error {
 	if c.Phase() != inspect.Working {
 		return nil

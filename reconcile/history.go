@@ -34,12 +34,14 @@ type keyHistory struct {
 }
 
 // History returns the last reconciles of key, the oldest first, at most 20, and
-// none if key is not remembered.
+// none if key is not remembered. The slice is the caller's; its Causes and Writes
+// are shared, do not modify them.
 //
-// A controller remembers 500 keys. A reconcile that wrote or failed replaces the
-// history whose last reconcile, or call of History, is oldest. One that did neither
-// replaces none, and its causes are recorded only during the 10 minutes after a call
-// of History for its key.
+// A controller remembers 500 keys. A reconcile that wrote or failed, and a call of
+// History, make room for a key that is not remembered: they replace the history
+// whose last reconcile, or call of History, is oldest. Other reconciles replace
+// none, and their causes are recorded only during the 10 minutes after a call of
+// History for their key.
 func (c *Controller) History(key Key) []inspect.Attempt {
 	h := &c.histories
 	h.mu.Lock()

@@ -22,7 +22,12 @@ const slowMapping = time.Second
 //
 // f receives the object before and after the change: nil (the zero O) before its
 // creation and after its deletion. Both are shared; do not modify them. Changes that
-// wait for a call of f are merged: f receives the oldest and the newest object.
+// wait for a call of f are merged: f receives the oldest and the newest object. It
+// is called for each object of the first list, too.
+//
+// The keys need no object; those returned with an error are ignored, and nil means
+// that the change concerns none. f runs on every replica, also while another one
+// leads. Changes that wait when the controller stops are dropped.
 //
 // f may read caches and call the server, with a context that ends after
 // Options.ReconcileTimeout. If it returns an error or panics, it is called again,

@@ -35,8 +35,8 @@ type Leader interface {
 
 // Options of a [Controller]. Nil and zero fields mean the defaults.
 type Options struct {
-	// Triggers watch what else the reconciler reads and, above all, what it
-	// writes. Their informers must read from the same cluster. Defaults to none.
+	// Triggers watch the other kinds that the reconciler reads and, above all, those
+	// that it writes. Their informers must read from the same cluster. Defaults to none.
 	Triggers []Trigger
 
 	// Leader, such as a leader.Elector, allows reconciles only while this replica
@@ -62,7 +62,9 @@ type Options struct {
 	// minutes.
 	ReconcileTimeout time.Duration
 	// Grace is how long reconciles in flight may go on after the stop before their
-	// context is cancelled. Defaults to 30 seconds.
+	// context is cancelled. Give the Pod more terminationGracePeriodSeconds, such as
+	// 60: with as many, the process is killed before the stop has ended. Defaults to
+	// 30 seconds.
 	Grace time.Duration
 
 	// Resync reconciles every cached key once in each such period, evenly spread,
@@ -86,8 +88,8 @@ type Options struct {
 
 	// Backoff of keys whose reconcile failed. Defaults to 100 ms, doubling up to five minutes.
 	Backoff queue.Backoff
-	// MinInterval is the least time between two reconciles of one key. Defaults to
-	// none.
+	// MinInterval is the least time between the starts of two reconciles of one key,
+	// whatever leads to the second: a change, a retry or [After]. Defaults to none.
 	MinInterval time.Duration
 	// Group returns the group of a key, such as its namespace. Groups are served
 	// alternately, so that one of 50,000 objects cannot keep the others waiting.
@@ -112,7 +114,10 @@ type Options struct {
 	// context for the reconciler, derived from that one, and a function to call at
 	// the end with the reconciler's error, for example to trace it
 	// (examples/tracing). Either may be nil. If Around panics, the reconcile has
-	// failed; a panic of the function is logged. Defaults to none.
+	// failed; a panic of the function is logged.
+	//
+	// Both are called by several workers at once. The function is called when the
+	// key is back in the queue: its next reconcile may have begun. Defaults to none.
 	Around func(ctx context.Context, key Key) (context.Context, func(inspect.Attempt, error))
 }
 

@@ -21,12 +21,15 @@ type Reconciler[T informer.Object] interface {
 	// Options.ReconcileTimeout, and with the leadership.
 	//
 	// A returned error is logged and retried with back-off, unless it is
-	// [Terminal]. A conflict (HTTP 409) of a stale cache is no failure at first: the
-	// reconcile is repeated soon, and becomes a failure if the conflict stays.
+	// [Terminal]; a panic counts as an error. A conflict (HTTP 409) of a stale cache
+	// is no failure at first: the reconcile is repeated soon, and becomes a failure if
+	// the conflict stays. If the server has asked for a delay (Retry-After), the retry
+	// comes after exactly that. Of a Result that comes with an error only the delay of
+	// an [After] counts.
 	Reconcile(ctx context.Context, request Request[T]) (Result, error)
 }
 
-// Func is a [Reconciler] that is a function.
+// Func is a [Reconciler] that is a function. [New] refuses a nil one.
 type Func[T informer.Object] func(ctx context.Context, request Request[T]) (Result, error)
 
 // Reconcile calls f.
@@ -51,7 +54,8 @@ type Request[T informer.Object] struct {
 }
 
 // Object returns the cached object, as of the start of the reconcile, and whether
-// there is one. If not, the object is deleted: clean up what it left.
+// there is one. If not, the object is deleted: clean up what it left. Keys of
+// [Mapped], [External] and Enqueue may never have had an object.
 //
 // The object is shared with every reader of the cache; do not modify it. Change
 // it through package patch, or change a DeepCopy.
@@ -59,7 +63,8 @@ func (r Request[T]) Object() (object T, ok bool) { return r.object, r.found }
 
 // WithObject returns a request about object. It is for unit tests, which call a
 // Reconciler directly: Request[*corev1.Pod]{}.WithObject(pod), or, for a deleted
-// object, Request[*corev1.Pod]{Key: key}. Controllers make their own requests.
+// object, Request[*corev1.Pod]{Key: key}. Its Key is that of object, which must not
+// be nil. Controllers make their own requests.
 func (r Request[T]) WithObject(object T) Request[T] {
 	return Request[T]{Key: Key{Namespace: object.GetNamespace(), Name: object.GetName()}, object: object, found: true}
 }
@@ -83,5 +88,6 @@ func After(d time.Duration) Result {
 
 // Terminal marks err as one that a retry cannot cure, such as a spec that
 // contradicts itself. The error is logged and counted, and the key is not
-// reconciled until a watched object changes. Terminal(nil) is nil.
+// reconciled until a watched object changes. An error that wraps the result is
+// terminal, too, and errors.Is and errors.As find err in it. Terminal(nil) is nil.
 func Terminal(err error) error { return terminal.Mark(err) }

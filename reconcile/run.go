@@ -72,8 +72,9 @@ func RunAll(ctx context.Context, controllers ...*Controller) error {
 // all of it has ended, or soon after the grace period if something does not end.
 //
 // Errors: which cache never synced, and why; which cached objects were modified
-// in place (informer.Options.MutationCheck); what ignores its context, with
-// [ErrGraceExpired]: its goroutine goes on, and keeps the leadership.
+// in place (informer.Options.MutationCheck); which calls ignore their context, with
+// [ErrGraceExpired]: their goroutines go on, and keep the leadership; a second call
+// of Run. The end of ctx is no error once the caches are filled.
 func (c *Controller) Run(ctx context.Context) error {
 	syncing := inspect.Syncing
 	if !c.phase.CompareAndSwap(nil, &syncing) {

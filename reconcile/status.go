@@ -9,7 +9,9 @@ import (
 )
 
 // Status returns what the controller is doing, with the status of at most the given
-// number of keys. It never waits for a reconcile.
+// number of keys, none if that is zero or less: first those of the queue, in the
+// order of its Entries, and then those that wait for a change after a [Terminal]
+// error, the latest first. It never waits for a reconcile.
 func (c *Controller) Status(keys int) inspect.Status {
 	s := inspect.Status{
 		Name: c.name, Kind: c.primary.kind, Phase: c.Phase(),
@@ -43,7 +45,8 @@ func triggerStatus(s source, triggerType string) inspect.TriggerStatus {
 	return inspect.TriggerStatus{Informer: s.Name(), Kind: s.Kind(), Type: triggerType, Identity: s.identity()}
 }
 
-// Phase returns the current stage of the controller's life.
+// Phase returns the current stage of the controller's life: inspect.Created before
+// Run, and inspect.Stopped once all that Run has started has ended.
 func (c *Controller) Phase() inspect.Phase {
 	if phase := c.phase.Load(); phase != nil {
 		return *phase
@@ -68,8 +71,9 @@ func (c *Controller) LeaderReady() error {
 	return c.slots.caches.overdue()
 }
 
-// Healthy returns nil, or why only a restart of the process helps. It is nil if
-// the Leader or the Shards are no inspect.Elector.
+// Healthy returns nil, or why only a restart of the process helps: an answer for a
+// liveness probe, as [Controller.LeaderReady] is one for readiness. It is nil if the
+// Leader or the Shards are no inspect.Elector.
 func (c *Controller) Healthy() error {
 	if e, ok := c.elects().(inspect.Elector); ok {
 		return e.Healthy()

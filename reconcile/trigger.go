@@ -22,7 +22,7 @@ import (
 //
 // Give a controller a Trigger for every kind that it creates or edits. Otherwise it
 // does not notice what other clients change there, and does not read its own
-// writes.
+// writes. One Trigger may serve several controllers.
 type Trigger interface {
 	source() source // nil for an external one
 	// triggerType is "owned", "mapped" or "external".
@@ -42,7 +42,8 @@ type binding struct {
 // [New] must know whether that kind has a namespace: see informer.Options.Scope.
 //
 // The owner's UID is not compared: when a child of a deleted owner is deleted, a
-// recreated owner may have been waiting for the name.
+// recreated owner may have been waiting for the name. If a change moves an object
+// to another owner, both are reconciled.
 func Owned[O informer.Object](in *informer.Informer[O]) Trigger {
 	return owned[O]{in}
 }

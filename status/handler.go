@@ -206,7 +206,8 @@ func Serve(ctx context.Context, address string, h http.Handler) error {
 }
 
 // ServeOn is [Serve] with a listener, which it closes, for example one of a port
-// that the system chose: its address is known before the first answer.
+// that the system chose: its address is known before the first answer. Answers under
+// way have 5 seconds after the end of ctx; their connections are closed then.
 //
 // Errors: the listener broke.
 func ServeOn(ctx context.Context, listener net.Listener, h http.Handler) error {

@@ -38,13 +38,15 @@ type Options struct {
 	// then only the further checks and metrics are served.
 	Controllers []*reconcile.Controller
 	// Gatherer is served on /metrics, such as a prometheus.Registry. One that
-	// fails is answered with 500 and nothing else. Defaults to a registry of the
-	// controllers, client-go's requests, the Go runtime and the process.
+	// fails is answered with 500 and nothing else. It must be safe for concurrent
+	// use. Defaults to a registry of the controllers, client-go's requests, the Go
+	// runtime and the process.
 	Gatherer prometheus.Gatherer
 	// Live and Ready are further checks of /livez and /readyz, by name. One
 	// that does not return counts as failed, and is not called again until it
-	// has. Its error is shown to all who can connect: put no secrets into it. Both
-	// must be safe for concurrent use. Defaults to none.
+	// has: a probe waits for half a second. Its error is shown to all who can
+	// connect: put no secrets into it. Both must be safe for concurrent use. Defaults
+	// to none.
 	Live, Ready map[string]func() error
 	// Authorize is asked before anything but the probes is served; an error
 	// refuses, with 401 if it wraps [ErrUnauthenticated] and 403 otherwise. The
@@ -52,8 +54,9 @@ type Options struct {
 	// [Reviewed] makes one that asks the API server. Defaults to none: all who can
 	// connect may see /metrics and /debug/homeostat, and there is no /debug/pprof/.
 	Authorize func(r *http.Request) error
-	// Profiles serves what is below /debug/pprof/, behind Authorize and not without it.
-	// Package status/profiles has one. Defaults to none: profiles add 300 kB to a program.
+	// Profiles serves the paths below /debug/pprof/, behind Authorize and not without
+	// it. Package status/profiles has one. Defaults to none: profiles add 300 kB to a
+	// program.
 	Profiles http.Handler
 }
 

@@ -25,8 +25,8 @@ var errNoShared = errors.New("clientgo.Wrap: the shared informer is nil")
 //	pods := clientgo.Wrap[*corev1.Pod](factory.Core().V1().Pods().Informer(), nil)
 //
 // Its Run follows shared and does not start it: that remains its factory's job.
-// The objects are those of shared, without a copy. Options about what to watch,
-// how to watch it, and how to store it do not apply.
+// The objects are those of shared, without a copy. Options that select objects, or
+// say how to watch and store them, do not apply.
 //
 // A wrapped informer cannot ask the server: WaitForLatest and WaitForObject
 // return an error, and a controller with a Leader or Shards refuses it: a new

@@ -24,7 +24,7 @@ type Attempt struct {
 	// MoreWrites counts the writes after the first 10.
 	MoreWrites int
 	// Seen is when the caches had seen all of the writes; zero until then, and
-	// for writes to what the controller does not watch.
+	// for writes of kinds that the controller does not watch.
 	Seen time.Time
 	// Overdue reports whether the reconcile began before the caches had seen the
 	// key's last writes.

@@ -1,5 +1,5 @@
-// Package keyed is what queue/workqueue needs of a queue beyond its exported
-// methods: client-go's callers name keys where those of package queue have items.
+// Package keyed has the methods that queue/workqueue needs beyond those that a queue
+// exports: client-go's callers name keys where those of package queue have items.
 package keyed
 
 import (
