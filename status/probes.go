@@ -112,7 +112,7 @@ func askAll(checks []*check) []finding {
 	}
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
-	late := false
+	late := false // the timer fires once, for the checks after the one that was waited for, too
 	findings := make([]finding, len(checks))
 	for i, asked := range calls {
 		findings[i].name = checks[i].name

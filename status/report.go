@@ -34,8 +34,10 @@ type controllerReport struct {
 	Slots      []slotReport      `json:"slots,omitempty"`
 	Triggers   []triggerReport   `json:"triggers"`
 	Outputs    []outputReport    `json:"outputs"`
-	Workers    int               `json:"workers"`
-	Active     int               `json:"active"`
+	// Workers is how many reconciles may run at once, and Active how many do.
+	Workers int `json:"workers"`
+	Active  int `json:"active"`
+	// Reconciles counts reconciles by inspect.Outcome; one that has not occurred is 0.
 	Reconciles map[string]uint64 `json:"reconciles"`
 	// HeldBack, Overdue, HotLoops and Failing are those of inspect.Stats, where
 	// they are explained.
@@ -80,21 +82,28 @@ type outputReport struct {
 	Watched bool   `json:"watched"`
 }
 
-// laneReport describes the keys that wait in a lane; Oldest is the age of the next one.
+// laneReport describes the keys that wait in a lane.
 type laneReport struct {
-	Lane       string  `json:"lane"`
-	Depth      int     `json:"depth"`
-	Oldest     float64 `json:"oldestSeconds"`
-	Dispatched uint64  `json:"dispatched"`
+	Lane string `json:"lane"`
+	// Depth is the number of keys that wait, and Oldest the age of the next one; 0 if
+	// there is none.
+	Depth  int     `json:"depth"`
+	Oldest float64 `json:"oldestSeconds"`
+	// Dispatched counts the keys that workers have taken from the lane.
+	Dispatched uint64 `json:"dispatched"`
 }
 
 // sweepReport describes the sweeps for orphans.
 type sweepReport struct {
-	Known    int        `json:"known"`
+	// Known is the number of names in the last complete listing.
+	Known int `json:"known"`
+	// Orphans counts the names that were enqueued, and Failures the sweeps that cleaned
+	// nothing.
 	Orphans  uint64     `json:"orphans"`
 	Failures uint64     `json:"failures"`
 	Last     *time.Time `json:"lastSuccess,omitempty"`
-	Problem  string     `json:"problem,omitempty"`
+	// Problem is why the last sweep failed; empty if it did not.
+	Problem string `json:"problem,omitempty"`
 }
 
 // keyReport describes a key in the queue, or one whose last reconcile gave up.
@@ -103,15 +112,21 @@ type keyReport struct {
 	Name      string        `json:"name"`
 	State     string        `json:"state"` // held, delayed, waiting or resting
 	Lane      string        `json:"lane,omitempty"`
-	Attempt   int           `json:"attempt"`
-	Since     *time.Time    `json:"since,omitempty"`
-	Next      *time.Time    `json:"next,omitempty"`
-	Backoff   bool          `json:"backingOff,omitempty"`
-	OnHold    bool          `json:"onHold,omitempty"`
-	Again     bool          `json:"again,omitempty"`
-	Causes    []causeReport `json:"causes"`
-	Error     string        `json:"error,omitempty"`
-	FailedAt  *time.Time    `json:"failedAt,omitempty"`
+	// Attempt is 1 and the number of failures in a row before.
+	Attempt int `json:"attempt"`
+	// Since is when the key began to wait, or was dispatched; Next is when a delayed one
+	// will wait for a worker.
+	Since *time.Time `json:"since,omitempty"`
+	Next  *time.Time `json:"next,omitempty"`
+	// Backoff and OnHold say what a delayed key waits for; neither means a timer.
+	Backoff bool `json:"backingOff,omitempty"`
+	OnHold  bool `json:"onHold,omitempty"`
+	// Again says that a held key was added meanwhile, and will be reconciled once more.
+	Again  bool          `json:"again,omitempty"`
+	Causes []causeReport `json:"causes"`
+	// Error is that of the last reconcile, its first line; empty if it succeeded.
+	Error    string     `json:"error,omitempty"`
+	FailedAt *time.Time `json:"failedAt,omitempty"`
 }
 
 // causeReport is a change that led to a key; Merged is the number of others that are not
@@ -132,7 +147,7 @@ type informerReport struct {
 	Kind        string   `json:"kind"`
 	Controllers []string `json:"controllers"`
 	Synced      bool     `json:"synced"`
-	Reason      string   `json:"reason,omitempty"`
+	Reason      string   `json:"reason,omitempty"` // why it is not synced
 	// The watched part of the kind; without namespaces, all of them.
 	Namespaces    []string `json:"namespaces,omitempty"`
 	LabelSelector string   `json:"labelSelector,omitempty"`
@@ -146,6 +161,7 @@ type informerReport struct {
 	WatchSince   *time.Time `json:"watchSince,omitempty"`
 	Lag          float64    `json:"lagSeconds"` // of the oldest change not delivered yet
 	LastError    string     `json:"lastError,omitempty"`
+	// The counts are those of informer.Status, where they are explained.
 	Lists        int64      `json:"lists"`
 	Watches      int64      `json:"watches"`
 	Stalls       int64      `json:"stalls"`
@@ -184,6 +200,7 @@ func reportOf(controllers []*reconcile.Controller, keys int) *report {
 
 // controllerOf returns the report of one controller.
 func controllerOf(c *reconcile.Controller, informers []inspect.InformerStatus, keys int) controllerReport {
+	// One key more than the page shows tells whether there are more.
 	status, stats, q := c.Status(keys+1), c.Stats(), c.QueueStats()
 	r := controllerReport{
 		Name: status.Name, Kind: status.Kind, Phase: status.Phase, Leader: status.LeaderName,

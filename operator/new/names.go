@@ -89,6 +89,7 @@ func (n names) validateKind() error {
 		return errors.New("--kind is missing: must be a singular in CamelCase, such as Widget")
 	case !isKind.MatchString(n.Kind):
 		return fmt.Errorf("--kind is %q: must be a singular in CamelCase, such as Widget", n.Kind)
+	// The package of the API declares both beside the kind.
 	case n.Kind == "GroupVersion" || n.Kind == "AddToScheme":
 		return fmt.Errorf("--kind is %q: the Go package of the kind needs that name itself", n.Kind)
 	case len(n.Program) > validation.DNS1123LabelMaxLength:

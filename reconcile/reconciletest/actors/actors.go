@@ -27,6 +27,8 @@ import (
 //
 // An old ReplicaSet is deleted when the rollout is over, and there are no revisions: their number would depend on how
 // often the actor looked. Nothing is adopted, and progressDeadlineSeconds is not watched.
+//
+// Each write is an act of its own, which the exploration may hold back by a minute.
 func Deployments() reconciletest.Actor {
 	return (&routine{look: deployments.Look}).actor("deployments")
 }
@@ -62,7 +64,7 @@ func (r *routine) actor(name string) reconciletest.Actor {
 
 // refresh looks again if the world has changed, or the time has come, and returns what is to be done.
 func (r *routine) refresh(w *reconciletest.World) []deployments.Task {
-	if r.world != w {
+	if r.world != w { // a new run begins, and its versions begin anew
 		*r = routine{look: r.look, world: w, client: w.Client(), seen: deployments.NewKnown(), version: -1}
 	}
 	now, version := time.Now(), w.Version()

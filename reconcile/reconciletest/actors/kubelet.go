@@ -22,7 +22,8 @@ const defaultStart = 2 * time.Second
 
 // KubeletOptions of a [Kubelet]. nil and zero fields mean the defaults.
 type KubeletOptions struct {
-	// Start is how long, in virtual time, a Pod takes from its creation until it is ready. Defaults to 2 seconds.
+	// Start is how long, in virtual time, a Pod takes from its creation until it is ready: on a node, and with its gates
+	// open. Defaults to 2 seconds.
 	Start time.Duration
 }
 

@@ -54,6 +54,7 @@ func Faithful(cs *fake.Clientset) error {
 	if err := f.load(cs.Tracker()); err != nil {
 		return fmt.Errorf("taking over the objects of a fake clientset: %w", err)
 	}
+	// Before the tracker's own reactors, which still serve the actions that f leaves to them.
 	cs.PrependReactor("*", "*", f.react)
 	cs.PrependWatchReactor("*", f.watch)
 	return nil
@@ -94,7 +95,7 @@ func (f *faithful) react(action clienttesting.Action) (bool, runtime.Object, err
 		return err != nil, nil, err
 	}
 	obj, err := q.Do(context.Background()).Get()
-	f.collector.Run()
+	f.collector.Run() // here, since a fake clientset has no controller manager that would do it later
 	if err != nil {
 		return true, nil, err // not obj: it may hold a nil pointer
 	}
