@@ -160,17 +160,6 @@ func read(res *http.Response) *answer.Object {
 	return object
 }
 
-// readAll reads a body, and no more than one byte too many. length is -1 if it is not
-// known.
-func readAll(body io.Reader, length int64) ([]byte, error) {
-	var b bytes.Buffer
-	if length > 0 {
-		b.Grow(int(min(length, 1<<20)) + bytes.MinRead)
-	}
-	_, err := b.ReadFrom(io.LimitReader(body, answer.MaxBytes+1))
-	return b.Bytes(), err
-}
-
 type putBack struct {
 	io.Reader
 	io.Closer

@@ -1,6 +1,8 @@
 package cluster
 
 import (
+	"bytes"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -107,6 +109,17 @@ func sent(req *http.Request) *answer.Object {
 		return nil
 	}
 	return o
+}
+
+// readAll reads a body, and no more than one byte too many. length is -1 if it is not
+// known.
+func readAll(body io.Reader, length int64) ([]byte, error) {
+	var b bytes.Buffer
+	if length > 0 {
+		b.Grow(int(min(length, 1<<20)) + bytes.MinRead)
+	}
+	_, err := b.ReadFrom(io.LimitReader(body, answer.MaxBytes+1))
+	return b.Bytes(), err
 }
 
 // isNamespace reports whether the request is about a namespace itself.

@@ -59,31 +59,6 @@ func (u untyped[T, L]) Get(ctx context.Context, name string, opts metav1.GetOpti
 
 func (u untyped[T, L]) unwrap() any { return u.untypedClient }
 
-// Optional methods of clients.
-type (
-	// wrapper is the client that Untyped returns.
-	wrapper interface{ unwrap() any }
-	// requester sends its requests with a REST client, as client-go's generated
-	// clients do.
-	requester interface{ GetClient() rest.Interface }
-	// bound is a generated client of client-go for one namespace, or for all.
-	bound interface{ GetNamespace() string }
-	// boundFake is the fake of a bound client.
-	boundFake interface{ Namespace() string }
-	// unstreamed reports whether it cannot stream lists, as fake clientsets do.
-	unstreamed interface{ IsWatchListSemanticsUnSupported() bool }
-	// recorder is a fake of client-go that records its calls.
-	recorder interface{ ClearActions() }
-)
-
-// unwrapped returns what Untyped was called with, and any other client as it is.
-func unwrapped(client any) any {
-	if w, ok := client.(wrapper); ok {
-		return w.unwrap()
-	}
-	return client
-}
-
 // Mistakes of callers.
 var (
 	errNoClient  = errors.New("informer.For: the client is nil: pass one such as clientset.CoreV1().Pods(\"\")")
@@ -179,20 +154,16 @@ func isFake(client any) bool {
 	return path.Base(packageOf(client)) == "fake"
 }
 
+// example returns an object that shows the reflector the type of all.
+func example[T Object]() any {
+	if t := reflect.TypeFor[T](); t.Kind() == reflect.Pointer {
+		return reflect.New(t.Elem()).Interface()
+	}
+	return nil
+}
+
 // returnsShared reports whether the client may retain the objects that it returns:
 // any may but client-go's own, which decode each anew.
 func returnsShared(client any) bool {
 	return isFake(client) || !strings.HasPrefix(packageOf(unwrapped(client)), "k8s.io/client-go/")
-}
-
-// packageOf returns the import path of the type of x, or of the type that x points to.
-func packageOf(x any) string {
-	t := reflect.TypeOf(x)
-	for t != nil && t.Kind() == reflect.Pointer {
-		t = t.Elem()
-	}
-	if t == nil {
-		return ""
-	}
-	return t.PkgPath()
 }

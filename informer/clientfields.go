@@ -115,3 +115,54 @@ func ownField(v reflect.Value, name string) reflect.Value {
 	}
 	return reflect.Value{}
 }
+
+// unwrapped returns what Untyped was called with, and any other client as it is.
+func unwrapped(client any) any {
+	if w, ok := client.(wrapper); ok {
+		return w.unwrap()
+	}
+	return client
+}
+
+// Optional methods of clients.
+type (
+	// wrapper is the client that Untyped returns.
+	wrapper interface{ unwrap() any }
+	// requester sends its requests with a REST client, as client-go's generated
+	// clients do.
+	requester interface{ GetClient() rest.Interface }
+	// bound is a generated client of client-go for one namespace, or for all.
+	bound interface{ GetNamespace() string }
+	// boundFake is the fake of a bound client.
+	boundFake interface{ Namespace() string }
+	// unstreamed reports whether it cannot stream lists, as fake clientsets do.
+	unstreamed interface{ IsWatchListSemanticsUnSupported() bool }
+	// recorder is a fake of client-go that records its calls.
+	recorder interface{ ClearActions() }
+)
+
+// generated is where the typed clients of the built-in kinds are. A type of another
+// package that embeds one may do more than they do.
+const generated = "k8s.io/client-go/kubernetes/typed/"
+
+// generatedOf returns what sends the requests of a client: nil if that is not one
+// of client-go's for a built-in kind.
+func generatedOf(client any) rest.Interface {
+	c, ok := client.(requester)
+	if !ok || reflect.TypeOf(client).Kind() != reflect.Pointer || !strings.HasPrefix(packageOf(client), generated) {
+		return nil
+	}
+	return c.GetClient()
+}
+
+// packageOf returns the import path of the type of x, or of the type that x points to.
+func packageOf(x any) string {
+	t := reflect.TypeOf(x)
+	for t != nil && t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if t == nil {
+		return ""
+	}
+	return t.PkgPath()
+}

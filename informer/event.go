@@ -65,6 +65,20 @@ type handler[T Object] struct {
 	pending []Event[T] // what has come meanwhile
 }
 
+// events appends the events of a change that matters: two for a recreated object.
+func (c change[T]) events(to []Event[T]) []Event[T] {
+	switch {
+	case c.old == nil:
+		return append(to, Event[T]{New: c.it.object, Type: Added})
+	case c.it == nil:
+		return append(to, Event[T]{Old: c.old.object, Type: Deleted})
+	case c.old.object.GetUID() != c.it.object.GetUID():
+		return append(to, Event[T]{Old: c.old.object, Type: Deleted}, Event[T]{New: c.it.object, Type: Added})
+	default:
+		return append(to, Event[T]{Old: c.old.object, New: c.it.object, Type: Updated})
+	}
+}
+
 // batch is one delivery of the store: events to the handlers of that
 // moment, then a call of done.
 type batch[T Object] struct {
@@ -247,3 +261,6 @@ func (d *delivery[T]) call(h *handler[T], e Event[T]) {
 	h.call(e)
 	returned = true
 }
+
+// counters are the counted part of a Status.
+type counters struct{ lists, watches, stalls, failures, events, panics atomic.Int64 }

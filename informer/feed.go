@@ -3,12 +3,15 @@ package informer
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
 
 	"github.com/go-logr/logr"
 	"k8s.io/klog/v2"
+
+	"github.com/homeostat/homeostat/internal/keyspace"
 )
 
 // errFixedScope answers SetNamespaces of informers made with For.
@@ -188,6 +191,12 @@ func (f *feed[T]) currentSources() []source {
 	return f.sources
 }
 
+func (f *feed[T]) watchesNamespace(namespace string) bool {
+	return f.store.shards.admits(namespace) && slices.ContainsFunc(f.currentSources(), func(s source) bool {
+		return s.namespace == "" || s.namespace == namespace
+	})
+}
+
 // hasSynced reports whether all watches have stored and delivered their first list.
 func (f *feed[T]) hasSynced() bool {
 	f.mu.Lock()
@@ -290,4 +299,23 @@ func namespacesOf(namespaces []string) []string {
 		return []string{""}
 	}
 	return slices.Compact(slices.Sorted(slices.Values(namespaces)))
+}
+
+// hold is the shards that one caller of AddShards wants.
+type hold struct{ set keyspace.Set }
+
+// wanted returns the shards of all holds. The caller holds feed.mu.
+func (s *session[T]) wanted() keyspace.Set {
+	sets := make([]keyspace.Set, len(s.holds))
+	for n, h := range s.holds {
+		sets[n] = h.set
+	}
+	return keyspace.Union(sets...)
+}
+
+func (f *feed[T]) waitForSync(ctx context.Context) error {
+	if waitFor(ctx, f.marks.onSynced) {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", f.whyNotSynced(), context.Cause(ctx))
 }

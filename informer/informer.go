@@ -5,12 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"sync/atomic"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/homeostat/homeostat/internal/option"
 )
 
 // Informer keeps a read-only copy of all objects of one kind that are in its scope,
@@ -147,19 +151,6 @@ func (i *Informer[T]) WaitForSync(ctx context.Context) error {
 	return fmt.Errorf("waiting for the first list of %s: %s: %w", i.Name(), i.feed.whyNotSynced(), context.Cause(ctx))
 }
 
-// waitFor waits until on calls the function that it is given, and reports whether
-// that was before the end of ctx.
-func waitFor(ctx context.Context, on func(f func()) (cancel func())) bool {
-	done := make(chan struct{})
-	defer on(func() { close(done) })()
-	select {
-	case <-done:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
 // Get returns the newest object of key, and whether there is one: false also means
 // that the cache has not synced, or that the object is not in scope. The object is
 // shared; do not modify it. It allocates nothing.
@@ -280,48 +271,69 @@ func (i *Informer[T]) CheckMutations(keys ...types.NamespacedName) error {
 	return i.store.checkMutations(keys...)
 }
 
-// identity has the names of an informer.
-type identity struct {
-	name string // Options.Name
-	kind atomic.Pointer[string]
-}
-
-func newIdentity[T Object](o *Options) *identity {
-	id := &identity{name: o.Name}
-	kind := o.Kind
-	if t := reflect.TypeFor[T](); kind == "" && t.Kind() == reflect.Pointer && !isGeneric(t.Elem()) {
-		kind = t.Elem().Name()
+// InScope reports whether an object of key could be in the cache: false if key is
+// outside the informer's namespaces, or in a shard that is not added, or if its
+// field selector requires another name or namespace. Labels and other fields do not
+// count, as a key has none.
+func (i *Informer[T]) InScope(key types.NamespacedName) bool {
+	if !i.feed.watchesNamespace(key.Namespace) {
+		return false
 	}
-	if kind != "" {
-		id.kind.Store(&kind)
-	}
-	return id
-}
-
-// learnKind remembers the kind of an object if that is not known.
-func (i *identity) learnKind(object Object) {
-	if i.kind.Load() == nil {
-		if kind := object.GetObjectKind().GroupVersionKind().Kind; kind != "" {
-			i.kind.Store(&kind)
+	for field, value := range map[string]string{"metadata.name": key.Name, "metadata.namespace": key.Namespace} {
+		if required, ok := i.scope.fields.RequiresExactMatch(field); ok && required != value {
+			return false
 		}
 	}
+	return true
 }
 
-func (i *identity) Kind() string {
-	if kind := i.kind.Load(); kind != nil {
-		return *kind
-	}
-	return ""
+// Matches reports whether obj is in the informer's scope: its namespaces and shards,
+// its label selector and its field selector. A field that obj does not have counts
+// as empty. It does not look into the cache.
+func (i *Informer[T]) Matches(obj metav1.Object) bool {
+	return i.feed.watchesNamespace(obj.GetNamespace()) && i.scope.labels.Matches(labels.Set(obj.GetLabels())) &&
+		(i.scope.fields.Empty() || i.scope.fields.Matches(fieldsOf(obj, i.scope.fields)))
 }
 
-func (i *identity) Name() string {
-	if i.name != "" {
-		return i.name
+// Resource returns the group and the plural name of the resource that the informer
+// watches, such as deployments.apps: empty as far as neither the client nor the Go
+// type tells. It sends no request.
+func (i *Informer[T]) Resource() schema.GroupResource {
+	return resourceFor[T](i.feed.currentSources()[0]).GroupResource()
+}
+
+// Mapping returns the kind, the resource and the scope of the objects, as far as
+// Options, client and Go type tell: an unknown scope is nil, an unknown resource
+// is empty, and so is the version if the group is unknown. It sends no request.
+//
+// Errors: an Options.Kind that is not what the client reads.
+func (i *Informer[T]) Mapping() (meta.RESTMapping, error) {
+	first := i.feed.currentSources()[0]
+	m := meta.RESTMapping{Resource: resourceFor[T](first)}
+	m.GroupVersionKind = m.Resource.GroupVersion().WithKind(i.Kind())
+	switch scopeOf[T](&i.options, i.feed.connect != nil || first.namespace != "" || first.boundTo != "") {
+	case meta.RESTScopeNameRoot:
+		m.Scope = meta.RESTScopeRoot
+	case meta.RESTScopeNameNamespace:
+		m.Scope = meta.RESTScopeNamespace
 	}
-	kind := i.Kind()
-	if kind == "" {
-		return "objects"
+	return m, i.checkKind(first.resource.Resource)
+}
+
+// checkKind compares Options.Kind with the client's resource, or with the Go type.
+func (i *Informer[T]) checkKind(resource string) error {
+	kind, t := i.options.Kind, reflect.TypeFor[T]()
+	if kind == "" || t.Kind() == reflect.Pointer && t.Elem().Name() == kind {
+		return nil
 	}
 	plural, _ := meta.UnsafeGuessKindToResource(schema.GroupVersionKind{Kind: kind})
-	return plural.Resource
+	switch {
+	case resource == plural.Resource && kind[:1] == strings.ToUpper(kind[:1]):
+		return nil
+	case resource != "":
+		return option.Wrong("informer.Options.Kind", kind, "the client reads %q", resource)
+	case t.Kind() == reflect.Pointer && !isGeneric(t.Elem()):
+		return option.Wrong("informer.Options.Kind", kind, "the Go type is %s", t)
+	}
+	return nil
 }

@@ -71,6 +71,15 @@ type request struct {
 	bookmarks bool // the watch has brought one
 }
 
+var (
+	// errNoBookmark makes the reflector send a plain list instead of a streaming one.
+	errNoBookmark = errors.New("the server has not sent the bookmark that ends a streaming list")
+	// errNoAnswer ends a request without an answer.
+	errNoAnswer = errors.New("the server has not answered in time")
+	// errCutOff is why client-go returns a watch that has ended already.
+	errCutOff = errors.New("the connection ended, or timed out, before the server answered")
+)
+
 // begin notes that a request is sent.
 func (p *progress) begin(phase phase) {
 	p.received.Store(0)
@@ -189,6 +198,14 @@ func (p *progress) cannotStream() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.neverStreams
+}
+
+// wakeGuard makes guard look again at once.
+func (p *progress) wakeGuard() {
+	select {
+	case p.wake <- struct{}{}:
+	default:
+	}
 }
 
 // markActive notes that something was received.

@@ -100,14 +100,6 @@ func (r *reflectorStore[T]) run(ctx context.Context) {
 	})
 }
 
-// example returns an object that shows the reflector the type of all.
-func example[T Object]() any {
-	if t := reflect.TypeFor[T](); t.Kind() == reflect.Pointer {
-		return reflect.New(t.Elem()).Interface()
-	}
-	return nil
-}
-
 // ListWithContext sends one request for a list, or for a page of one.
 func (r *reflectorStore[T]) ListWithContext(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
 	if !r.lists.begin() {

@@ -2,8 +2,8 @@ package informer
 
 import (
 	"reflect"
-	"slices"
 	"strings"
+	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -12,9 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/homeostat/homeostat/internal/option"
 )
 
 // scope is the part of a kind that an informer caches, but for its namespaces.
@@ -32,36 +29,6 @@ func newScope(o *Options) scope {
 		s.fields = selector
 	}
 	return s
-}
-
-// InScope reports whether an object of key could be in the cache: false if key is
-// outside the informer's namespaces, or in a shard that is not added, or if its
-// field selector requires another name or namespace. Labels and other fields do not
-// count, as a key has none.
-func (i *Informer[T]) InScope(key types.NamespacedName) bool {
-	if !i.feed.watchesNamespace(key.Namespace) {
-		return false
-	}
-	for field, value := range map[string]string{"metadata.name": key.Name, "metadata.namespace": key.Namespace} {
-		if required, ok := i.scope.fields.RequiresExactMatch(field); ok && required != value {
-			return false
-		}
-	}
-	return true
-}
-
-// Matches reports whether obj is in the informer's scope: its namespaces and shards,
-// its label selector and its field selector. A field that obj does not have counts
-// as empty. It does not look into the cache.
-func (i *Informer[T]) Matches(obj metav1.Object) bool {
-	return i.feed.watchesNamespace(obj.GetNamespace()) && i.scope.labels.Matches(labels.Set(obj.GetLabels())) &&
-		(i.scope.fields.Empty() || i.scope.fields.Matches(fieldsOf(obj, i.scope.fields)))
-}
-
-func (f *feed[T]) watchesNamespace(namespace string) bool {
-	return f.store.shards.admits(namespace) && slices.ContainsFunc(f.currentSources(), func(s source) bool {
-		return s.namespace == "" || s.namespace == namespace
-	})
 }
 
 // fieldsOf returns the values of those fields of obj that selector requires.
@@ -84,13 +51,6 @@ func fieldsOf(obj metav1.Object, selector fields.Selector) fields.Set {
 	return set
 }
 
-// Resource returns the group and the plural name of the resource that the informer
-// watches, such as deployments.apps: empty as far as neither the client nor the Go
-// type tells. It sends no request.
-func (i *Informer[T]) Resource() schema.GroupResource {
-	return resourceFor[T](i.feed.currentSources()[0]).GroupResource()
-}
-
 // resourceFor returns the resource that a source reads, by its client or else by
 // the Go type.
 func resourceFor[T Object](s source) schema.GroupVersionResource {
@@ -102,24 +62,6 @@ func resourceFor[T Object](s source) schema.GroupVersionResource {
 		return plural
 	}
 	return s.resource
-}
-
-// Mapping returns the kind, the resource and the scope of the objects, as far as
-// Options, client and Go type tell: an unknown scope is nil, an unknown resource
-// is empty, and so is the version if the group is unknown. It sends no request.
-//
-// Errors: an Options.Kind that is not what the client reads.
-func (i *Informer[T]) Mapping() (meta.RESTMapping, error) {
-	first := i.feed.currentSources()[0]
-	m := meta.RESTMapping{Resource: resourceFor[T](first)}
-	m.GroupVersionKind = m.Resource.GroupVersion().WithKind(i.Kind())
-	switch scopeOf[T](&i.options, i.feed.connect != nil || first.namespace != "" || first.boundTo != "") {
-	case meta.RESTScopeNameRoot:
-		m.Scope = meta.RESTScopeRoot
-	case meta.RESTScopeNameNamespace:
-		m.Scope = meta.RESTScopeNamespace
-	}
-	return m, i.checkKind(first.resource.Resource)
 }
 
 // scopeOf returns the scope of a kind, as far as options, client and Go type tell:
@@ -135,24 +77,6 @@ func scopeOf[T Object](o *Options, bound bool) meta.RESTScopeName {
 		return meta.RESTScopeNameRoot
 	}
 	return ""
-}
-
-// checkKind compares Options.Kind with the client's resource, or with the Go type.
-func (i *Informer[T]) checkKind(resource string) error {
-	kind, t := i.options.Kind, reflect.TypeFor[T]()
-	if kind == "" || t.Kind() == reflect.Pointer && t.Elem().Name() == kind {
-		return nil
-	}
-	plural, _ := meta.UnsafeGuessKindToResource(schema.GroupVersionKind{Kind: kind})
-	switch {
-	case resource == plural.Resource && kind[:1] == strings.ToUpper(kind[:1]):
-		return nil
-	case resource != "":
-		return option.Wrong("informer.Options.Kind", kind, "the client reads %q", resource)
-	case t.Kind() == reflect.Pointer && !isGeneric(t.Elem()):
-		return option.Wrong("informer.Options.Kind", kind, "the Go type is %s", t)
-	}
-	return nil
 }
 
 // isGeneric reports whether one Go type serves many kinds.
@@ -224,3 +148,49 @@ var clusterScopedKinds = func() map[schema.GroupKind]bool {
 	}
 	return kinds
 }()
+
+// identity has the names of an informer.
+type identity struct {
+	name string // Options.Name
+	kind atomic.Pointer[string]
+}
+
+func newIdentity[T Object](o *Options) *identity {
+	id := &identity{name: o.Name}
+	kind := o.Kind
+	if t := reflect.TypeFor[T](); kind == "" && t.Kind() == reflect.Pointer && !isGeneric(t.Elem()) {
+		kind = t.Elem().Name()
+	}
+	if kind != "" {
+		id.kind.Store(&kind)
+	}
+	return id
+}
+
+// learnKind remembers the kind of an object if that is not known.
+func (i *identity) learnKind(object Object) {
+	if i.kind.Load() == nil {
+		if kind := object.GetObjectKind().GroupVersionKind().Kind; kind != "" {
+			i.kind.Store(&kind)
+		}
+	}
+}
+
+func (i *identity) Kind() string {
+	if kind := i.kind.Load(); kind != nil {
+		return *kind
+	}
+	return ""
+}
+
+func (i *identity) Name() string {
+	if i.name != "" {
+		return i.name
+	}
+	kind := i.Kind()
+	if kind == "" {
+		return "objects"
+	}
+	plural, _ := meta.UnsafeGuessKindToResource(schema.GroupVersionKind{Kind: kind})
+	return plural.Resource
+}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"reflect"
-	"strings"
 	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,20 +14,6 @@ import (
 
 	"github.com/homeostat/homeostat/internal/wire"
 )
-
-// generated is where the typed clients of the built-in kinds are. A type of another
-// package that embeds one may do more than they do.
-const generated = "k8s.io/client-go/kubernetes/typed/"
-
-// generatedOf returns what sends the requests of a client: nil if that is not one
-// of client-go's for a built-in kind.
-func generatedOf(client any) rest.Interface {
-	c, ok := client.(requester)
-	if !ok || reflect.TypeOf(client).Kind() != reflect.Pointer || !strings.HasPrefix(packageOf(client), generated) {
-		return nil
-	}
-	return c.GetClient()
-}
 
 // specReader opens the watches of a source. Most updates change the status of an
 // object and not its spec, which is larger and takes as long to decode: so package

@@ -4,12 +4,9 @@ import (
 	"cmp"
 	"reflect"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/homeostat/homeostat/internal/intern"
 )
 
 // Status describes an informer at one moment, for metrics and debug pages.
@@ -82,9 +79,6 @@ func (s Status) Size() int64 {
 	return s.size()
 }
 
-// counters are the counted part of a Status.
-type counters struct{ lists, watches, stalls, failures, events, panics atomic.Int64 }
-
 // Status returns the state of the informer. It never waits for a handler or for the
 // server.
 func (i *Informer[T]) Status() Status {
@@ -136,22 +130,4 @@ func earlier(a, b time.Time) time.Time {
 		return b
 	}
 	return a
-}
-
-// size estimates what the objects of s take, from a few groups of neighbours, which
-// share the most.
-func (s *state[T]) size() int64 {
-	const groups, group = 8, 48
-	step, measured := max(group, s.count/groups), 0
-	at := step / 2
-	size := intern.Size(func(yield func(T) bool) {
-		s.root.all(func(object T) bool {
-			if at++; at%step >= group {
-				return true
-			}
-			measured++
-			return yield(object)
-		})
-	})
-	return size * int64(s.count) / int64(max(1, measured))
 }

@@ -5,21 +5,10 @@ import (
 	"sync"
 	"sync/atomic"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/homeostat/homeostat/internal/intern"
 )
-
-// state is the content of the store at one moment, indexes included. It is
-// immutable.
-type state[T Object] struct {
-	root    *node[T]
-	count   int
-	indexes []index[T]
-	labels  *postings[T, label] // nil without Options.IndexLabels
-	indexed []string            // Options.IndexLabels
-}
 
 // store keeps the objects of an informer: the newest ones by key in a table, and
 // each state in a persistent tree. One writer at a time changes both in one step,
@@ -38,10 +27,6 @@ type store[T Object] struct {
 	shards cover
 }
 
-// change is one change of one object: old is nil if it was not known, it is nil
-// if it was deleted.
-type change[T Object] struct{ old, it *item[T] }
-
 func newStore[T Object](o *Options, id *identity) *store[T] {
 	s := &store[T]{identity: id}
 	if !o.NoSharing {
@@ -56,14 +41,6 @@ func newStore[T Object](o *Options, id *identity) *store[T] {
 	}
 	s.latest.Store(empty)
 	return s
-}
-
-func keyOf(object metav1.Object) types.NamespacedName {
-	return types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}
-}
-
-func itemOf[T Object](object T) *item[T] {
-	return &item[T]{key: keyOf(object), object: object}
 }
 
 func (s *store[T]) snapshot() Snapshot[T] { return Snapshot[T]{s.latest.Load()} }
@@ -144,9 +121,6 @@ func (s *store[T]) retainLocked(stays func(namespace string) bool) {
 	}), false, nil)
 }
 
-// everywhere is every namespace.
-func everywhere(string) bool { return true }
-
 // clearIfUnused removes all objects without delivering that, if there is no
 // handler. The caller has made sure that no watch runs.
 func (s *store[T]) clearIfUnused() {
@@ -211,110 +185,6 @@ func (s *store[T]) publishList(within func(string) bool, items []*item[T], initi
 		}
 	}
 	s.publish(&next, batch[T]{events: events, done: done})
-}
-
-// after returns s after a change that matters.
-func (s *state[T]) after(c change[T]) *state[T] {
-	next := *s
-	if c.it == nil {
-		next.root = s.root.without(c.old.key)
-		next.count--
-	} else if next.root = s.root.swap(c.old, c.it); next.root == nil {
-		next.root = s.root.with(c.it)
-		if c.old == nil {
-			next.count++
-		}
-	}
-	if s.labels != nil || len(s.indexes) > 0 {
-		next.reindex([]change[T]{c})
-	}
-	return &next
-}
-
-// reindex applies changes to the indexes of s, which is not published yet.
-func (s *state[T]) reindex(changes []change[T]) {
-	if s.labels != nil {
-		s.labels = s.labels.apply(changes)
-	}
-	indexes := s.indexes
-	s.indexes = make([]index[T], len(indexes))
-	for n, x := range indexes {
-		s.indexes[n] = x.after(changes)
-	}
-}
-
-// replaced returns all items when items, which are sorted, become the whole content
-// of the namespaces within, and the changes that make the difference. Items whose
-// objects have not changed stay.
-func (s *state[T]) replaced(within func(string) bool, items []*item[T]) (all []*item[T], changes []change[T]) {
-	var before []*item[T]
-	all = make([]*item[T], 0, len(items))
-	for _, it := range s.root.appendItems(make([]*item[T], 0, s.count)) {
-		if within(it.key.Namespace) {
-			before = append(before, it)
-		} else {
-			all = append(all, it)
-		}
-	}
-	others := len(all)
-	for len(before) > 0 || len(items) > 0 {
-		var c change[T]
-		switch {
-		case len(items) > 1 && items[0].key == items[1].key:
-			items = items[1:]
-			continue
-		case len(items) == 0 || len(before) > 0 && compareKeys(before[0].key, items[0].key) < 0:
-			c.old, before = before[0], before[1:]
-		case len(before) == 0 || compareKeys(items[0].key, before[0].key) < 0:
-			c.it, items = items[0], items[1:]
-		default:
-			c, before, items = change[T]{before[0], items[0]}, before[1:], items[1:]
-		}
-		switch {
-		case !c.matters():
-			all = append(all, c.old)
-			continue
-		case c.it != nil:
-			all = append(all, c.it)
-		}
-		changes = append(changes, c)
-	}
-	if others > 0 {
-		sortItems(all)
-	}
-	return all, changes
-}
-
-// matters reports whether anything has changed. Only fakes leave the
-// resourceVersion empty.
-func (c change[T]) matters() bool {
-	if c.old == nil || c.it == nil {
-		return true
-	}
-	a, b := c.old.object, c.it.object
-	if a.GetUID() != b.GetUID() || a.GetResourceVersion() != b.GetResourceVersion() {
-		return true
-	}
-	return a.GetResourceVersion() == "" && (intern.Lazy(b) || !intern.Alike(a, b))
-}
-
-// isBack reports whether a change would bring back an earlier state.
-func (c change[T]) isBack() bool {
-	return c.old != nil && older(c.it.object.GetResourceVersion(), c.old.object.GetResourceVersion())
-}
-
-// events appends the events of a change that matters: two for a recreated object.
-func (c change[T]) events(to []Event[T]) []Event[T] {
-	switch {
-	case c.old == nil:
-		return append(to, Event[T]{New: c.it.object, Type: Added})
-	case c.it == nil:
-		return append(to, Event[T]{Old: c.old.object, Type: Deleted})
-	case c.old.object.GetUID() != c.it.object.GetUID():
-		return append(to, Event[T]{Old: c.old.object, Type: Deleted}, Event[T]{New: c.it.object, Type: Added})
-	default:
-		return append(to, Event[T]{Old: c.old.object, New: c.it.object, Type: Updated})
-	}
 }
 
 // checkMutations checks the objects of keys, or all.

@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/homeostat/homeostat/internal/intern"
 	"github.com/homeostat/homeostat/internal/wire"
 )
 
@@ -54,9 +55,11 @@ func sortItems[T any](items []*item[T]) { sort.Sort(itemsByKey[T](items)) }
 // itemsByKey implements [sort.Interface]: [slices.SortFunc] would be compiled for it.
 type itemsByKey[T any] []*item[T]
 
-func (s itemsByKey[T]) Len() int           { return len(s) }
+func (s itemsByKey[T]) Len() int { return len(s) }
+
 func (s itemsByKey[T]) Less(i, j int) bool { return compareKeys(s[i].key, s[j].key) < 0 }
-func (s itemsByKey[T]) Swap(i, j int)      { s[i], s[j] = s[j], s[i] }
+
+func (s itemsByKey[T]) Swap(i, j int) { s[i], s[j] = s[j], s[i] }
 
 // build returns the tree of items, which are sorted and have different keys.
 func build[T any](items []*item[T]) *node[T] {
@@ -342,4 +345,26 @@ func (n *node[T]) appendItems(to []*item[T]) []*item[T] {
 		to = kid.appendItems(to)
 	}
 	return to
+}
+
+// change is one change of one object: old is nil if it was not known, it is nil
+// if it was deleted.
+type change[T Object] struct{ old, it *item[T] }
+
+// matters reports whether anything has changed. Only fakes leave the
+// resourceVersion empty.
+func (c change[T]) matters() bool {
+	if c.old == nil || c.it == nil {
+		return true
+	}
+	a, b := c.old.object, c.it.object
+	if a.GetUID() != b.GetUID() || a.GetResourceVersion() != b.GetResourceVersion() {
+		return true
+	}
+	return a.GetResourceVersion() == "" && (intern.Lazy(b) || !intern.Alike(a, b))
+}
+
+// isBack reports whether a change would bring back an earlier state.
+func (c change[T]) isBack() bool {
+	return c.old != nil && older(c.it.object.GetResourceVersion(), c.old.object.GetResourceVersion())
 }

@@ -14,14 +14,6 @@ import (
 // firstWarning is how long a request may be unanswered until that is logged.
 const firstWarning = 1500 * time.Millisecond
 
-// wakeGuard makes guard look again at once.
-func (p *progress) wakeGuard() {
-	select {
-	case p.wake <- struct{}{}:
-	default:
-	}
-}
-
 // guard logs what a first list is waiting for and which requests are unanswered,
 // and ends silent watches, until ctx ends. It has no timer while there is nothing
 // to wait for.
@@ -124,15 +116,6 @@ func (p *progress) endSilentWatch() (next time.Time) {
 	stop() // closes a connection: not under the lock
 	return time.Time{}
 }
-
-var (
-	// errNoBookmark makes the reflector send a plain list instead of a streaming one.
-	errNoBookmark = errors.New("the server has not sent the bookmark that ends a streaming list")
-	// errNoAnswer ends a request without an answer.
-	errNoAnswer = errors.New("the server has not answered in time")
-	// errCutOff is why client-go returns a watch that has ended already.
-	errCutOff = errors.New("the connection ended, or timed out, before the server answered")
-)
 
 // deadline ends a request that is not answered. Client-go sets none, and repeats
 // requests inside of a call: so the time starts again with each of them.

@@ -2,12 +2,18 @@ package informer
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/homeostat/homeostat/internal/keyspace"
+)
+
+var (
+	errNotRunning = errors.New("the informer is not running")
+	errGivenUp    = errors.New("the shards were removed meanwhile")
 )
 
 // watched is the open watch of a reflector, and what it brings.

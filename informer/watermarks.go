@@ -2,6 +2,7 @@ package informer
 
 import (
 	"cmp"
+	"context"
 	"slices"
 	"sync"
 
@@ -158,4 +159,17 @@ func older(a, b string) bool {
 	}
 	c, err := resourceversion.CompareResourceVersion(a, b)
 	return err == nil && c < 0
+}
+
+// waitFor waits until on calls the function that it is given, and reports whether
+// that was before the end of ctx.
+func waitFor(ctx context.Context, on func(f func()) (cancel func())) bool {
+	done := make(chan struct{})
+	defer on(func() { close(done) })()
+	select {
+	case <-done:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }

@@ -1,0 +1,245 @@
+package informer
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/homeostat/homeostat/internal/keyspace"
+)
+
+// fillPage is how many objects one request brings that lists shards beside the watch,
+// without Options.PageSize.
+const fillPage = 500
+
+// divisible reports whether the feed can keep the objects of some shards only.
+func (f *feed[T]) divisible() bool {
+	from := f.sources[0]
+	return !f.options.Whole && f.connect == nil && from.follows == nil && !from.fake &&
+		from.namespace == "" && from.boundTo == "" &&
+		scopeOf[T](f.options, false) != meta.RESTScopeNameRoot
+}
+
+// addShards keeps the objects of set until remove is called with them.
+func (f *feed[T]) addShards(ctx context.Context, set keyspace.Set) (remove func(keyspace.Set), err error) {
+	select {
+	case f.adding <- struct{}{}: // one after the other
+		defer func() { <-f.adding }()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	f.mu.Lock()
+	s := f.session
+	if s == nil || s.stopping {
+		f.mu.Unlock()
+		return nil, errNotRunning
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(s.ctx, func() { cancel(errNotRunning) })()
+	if s.partial == nil {
+		f.mu.Unlock()
+		return func(keyspace.Set) {}, f.waitForLatest(ctx, nil, f.waitForSync)
+	}
+	h := &hold{set}
+	s.holds = append(s.holds, h)
+	f.mu.Unlock()
+	remove = func(removed keyspace.Set) { f.removeShards(s, h, removed) }
+	if err := f.coverShards(ctx, s, set); err != nil {
+		remove(set)
+		return nil, err
+	}
+	return remove, nil
+}
+
+// coverShards starts the watch of the first shards, or extends that of others.
+func (f *feed[T]) coverShards(ctx context.Context, s *session[T], set keyspace.Set) error {
+	if len(set) == 0 {
+		return nil
+	}
+	f.mu.Lock()
+	var r *reflectorStore[T]
+	if len(s.watches) > 0 {
+		r = s.watches[0]
+	}
+	last := s.last
+	f.mu.Unlock()
+	if r != nil {
+		return r.extend(ctx, s, set)
+	}
+	if last != nil { // it was cancelled
+		<-last.ended
+		f.marks.forget("")
+	}
+	f.cover(s)
+	f.mu.Lock()
+	if s.stopping {
+		f.mu.Unlock()
+		return errNotRunning
+	}
+	f.watch(s, f.sources[0])
+	r = s.watches[len(s.watches)-1]
+	f.mu.Unlock()
+	f.updateSynced()
+	if err := f.waitForSync(ctx); err != nil || r.consistent.Load() {
+		return err
+	}
+	return f.waitForLatest(ctx, nil, f.waitForSync)
+}
+
+// cover makes the store keep what all holds want, and removes what none does.
+func (f *feed[T]) cover(s *session[T]) {
+	f.store.writing.Lock()
+	f.mu.Lock()
+	set := s.wanted()
+	f.mu.Unlock()
+	before := f.store.shards.wanted()
+	f.store.shards.change(set)
+	if len(before) == 0 || !set.Includes(before) {
+		f.store.retainLocked(func(namespace string) bool { return len(set) > 0 && keyspace.Has(set, namespace) })
+	}
+	f.store.writing.Unlock()
+	f.store.delivery.run()
+}
+
+// removeShards takes shards out of a hold. The watch goes on, and what comes of objects that are not
+// wanted is left out until it is opened again, which is soon if the server selects: otherwise that would not help.
+func (f *feed[T]) removeShards(s *session[T], h *hold, removed keyspace.Set) {
+	f.mu.Lock()
+	h.set = h.set.Minus(removed)
+	s.holds = slices.DeleteFunc(s.holds, func(of *hold) bool { return len(of.set) == 0 })
+	var ending []*reflectorStore[T]
+	if f.session == s && len(s.wanted()) == 0 {
+		if ending, s.watches = s.watches, nil; len(ending) > 0 {
+			s.last = ending[0]
+		}
+	}
+	over, staying := f.session != s || s.stopping, s.watches
+	f.mu.Unlock()
+	for _, r := range ending {
+		r.cancel()
+		<-r.ended
+	}
+	if over {
+		return
+	}
+	f.cover(s)
+	f.updateSynced()
+	for _, r := range staying {
+		if side := r.filter.Load(); side == nil || *side == sideServer {
+			r.watched.narrow(f.store.shards.wanted, func() bool { return serverSelects(r) })
+		}
+	}
+}
+
+// serverSelects reports whether the server leaves out the objects of other shards. No list may have said so yet, as a
+// streaming one does not: then it asks for one object. Without an answer, it reports that the server does not.
+func serverSelects[T Object](r *reflectorStore[T]) bool {
+	if r.filter.Load() == nil {
+		ctx, cancel := context.WithTimeout(r.ctx, catchUpTimeout)
+		defer cancel()
+		if !r.lists.begin() {
+			return false
+		}
+		defer r.lists.end()
+		options := metav1.ListOptions{Limit: 1}
+		r.selectShards(&options, r.feed.store.shards.wanted())
+		list, err := r.list(ctx, options)
+		if err != nil {
+			return false
+		}
+		r.partial.note(r, list)
+	}
+	return *r.filter.Load() == sideServer
+}
+
+// extend adds shards to those that are watched: the watch is opened again where it is,
+// for more, and then what it does not bring is listed.
+func (r *reflectorStore[T]) extend(ctx context.Context, s *session[T], set keyspace.Set) error {
+	r.feed.cover(s)
+	r.feed.store.writing.Lock()
+	missing := r.feed.store.shards.missing(set)
+	if len(missing) > 0 {
+		r.feed.store.shards.fill(missing)
+	}
+	r.feed.store.writing.Unlock()
+	if len(missing) == 0 { // another caller keeps them
+		return r.feed.waitForLatest(ctx, nil, r.feed.waitForSync)
+	}
+	if err := r.watched.covering(ctx, r.ended, missing); err != nil {
+		return err
+	}
+	for pause := r.feed.options.BackoffBase; ; pause = min(2*pause, r.feed.options.BackoffCap) {
+		err := r.fill(ctx, missing)
+		r.feed.updateSynced()
+		if err == nil {
+			return r.feed.delivered(ctx)
+		}
+		if errors.Is(err, errGivenUp) || ctx.Err() != nil {
+			return err
+		}
+		r.progress.log.Error(err, "cannot list the objects of more shards, retrying", "retryIn", pause)
+		select {
+		case <-ctx.Done():
+		case <-r.ended:
+			return errNotRunning
+		case <-time.After(pause):
+		}
+	}
+}
+
+// delivered returns when every handler has received what is stored: another goroutine may
+// be calling them.
+func (f *feed[T]) delivered(ctx context.Context) error {
+	if !waitFor(ctx, func(done func()) func() { f.store.delivery.after(done); return func() {} }) {
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+// fill lists the objects of set beside the watch, and stores them.
+func (r *reflectorStore[T]) fill(ctx context.Context, set keyspace.Set) error {
+	var items []*item[T]
+	rv := ""
+	options := metav1.ListOptions{Limit: cmp.Or(r.feed.options.PageSize, fillPage)}
+	r.selectShards(&options, set)
+	for page := true; page; page = options.Continue != "" {
+		limited, cancel := context.WithTimeout(ctx, catchUpTimeout)
+		list, err := r.list(limited, options)
+		cancel()
+		if err != nil {
+			return err
+		}
+		of, err := meta.ListAccessor(list)
+		if err != nil {
+			return err
+		}
+		r.partial.note(r, list)
+		if r.source.returnsShared {
+			list = list.DeepCopyObject()
+		}
+		// each in memory of its own: one that stays would keep the whole page, replaced objects and all
+		if err := meta.EachListItemWithAlloc(list, func(obj runtime.Object) error {
+			object, ok := obj.(T)
+			if ok && keyspace.Has(set, object.GetNamespace()) {
+				r.transform(object)
+				r.feed.store.share(object)
+				items = append(items, itemOf(object))
+			}
+			return nil
+		}); err != nil {
+			return err
+		}
+		rv, options.Continue = of.GetResourceVersion(), of.GetContinue()
+	}
+	if !r.feed.store.fill(set, items, rv) {
+		return errGivenUp
+	}
+	return nil
+}
