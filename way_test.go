@@ -26,7 +26,7 @@ import (
 var besides = map[string]string{
 	"reconcile/reconciler.go": "Func, which is the user's",
 	"reconcile/watchdog.go":   "has started the goroutine of the worker, without a key",
-	"reconcile/options.go":    "calls Options.Group, by which the test sees it",
+	"reconcile/new.go":        "calls Options.Group, by which the test sees it",
 }
 
 // A key is followed from the watch to the queue, and from the queue to the patch: each file of ours that is on the stack

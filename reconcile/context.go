@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -32,7 +33,8 @@ type callContext struct {
 func (c *callContext) Deadline() (time.Time, bool) { return c.deadline, true }
 
 func (c *callContext) Done() <-chan struct{} { return c.timed().Done() }
-func (c *callContext) Err() error            { return c.timed().Err() }
+
+func (c *callContext) Err() error { return c.timed().Err() }
 
 // Value returns the parent's value, or the timed context's once there is one, so that
 // contexts made from this one are cancelled without a goroutine each.
@@ -177,4 +179,90 @@ func (t *reconcileContext) conclude(o inspect.Outcome, err error, w *worker) {
 	}()
 	t.reported.Outcome = o
 	t.after(*t.reported, err)
+}
+
+// add remembers an attempt, whose item must not have ended, and returns its
+// number, or 0 if it is not remembered.
+func (h *histories) add(t *reconcileContext, took time.Duration, writes []write, err error) uint64 {
+	eventful := len(writes) > 0 || err != nil || t.overdue
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	k := h.of(t.item.Key(), eventful)
+	if k == nil {
+		return 0
+	}
+	a := t.describe(took, writes, err)
+	if eventful || k.watched.After(t.began) {
+		a.Causes = t.item.Causes()
+	}
+	if len(k.attempts) < historyLength {
+		k.attempts = append(k.attempts, a)
+	} else {
+		k.attempts[k.number%historyLength] = a
+	}
+	k.number++
+	return k.number
+}
+
+// describe returns the attempt, without its causes and outcome.
+func (t *reconcileContext) describe(took time.Duration, writes []write, err error) inspect.Attempt {
+	a := inspect.Attempt{
+		Key: t.item.Key(), Number: t.item.Attempt(), Start: t.began, Took: took, Overdue: t.overdue,
+		MoreWrites: max(len(writes)-maxWritesKept, 0),
+	}
+	for _, w := range writes[:len(writes)-a.MoreWrites] {
+		a.Writes = append(a.Writes, inspect.Write{
+			Kind: kindOf(w.object), Namespace: w.object.GetNamespace(), Name: w.object.GetName(),
+			ResourceVersion: w.object.GetResourceVersion(), Deleted: w.deleted,
+		})
+	}
+	if err != nil {
+		a.Failure = summaryOf(err)
+	}
+	return a
+}
+
+// maxWritesKept bounds the writes that an inspect.Attempt lists.
+const maxWritesKept = 10
+
+// hookCall is a call of the function that Options.Around returned.
+type hookCall struct {
+	*reconcileContext
+
+	until time.Time
+}
+
+func (h *hookCall) Deadline() (time.Time, bool) { return h.until, true }
+
+func (h *hookCall) subject() string {
+	return fmt.Sprintf("the function of reconcile.Options.Around after the reconcile of %q", h.item.Key())
+}
+
+func (t *reconcileContext) subject() string { return fmt.Sprintf("the reconcile of %q", t.item.Key()) }
+
+// showOverdue counts and shows a call that has not returned in time.
+func (r *records) showOverdue(late call, text string) {
+	r.stats.overran.Add(1)
+	if t, ok := late.(*reconcileContext); ok {
+		r.failures.put(t.item.Key(), failure{text: text, at: time.Now()})
+	}
+}
+
+// describe renders causes for a log line, such as
+// "nodes: updated /node-1 41→57; pods: deleted d/a 12→ (3 merged)".
+func describe(causes []queue.Cause) string {
+	var b strings.Builder
+	for i, c := range causes {
+		if i > 0 {
+			b.WriteString("; ")
+		}
+		b.WriteString(c.Trigger + ": " + c.Type + " " + c.Namespace + "/" + c.Name)
+		if c.OldVersion != "" || c.NewVersion != "" {
+			b.WriteString(" " + c.OldVersion + "→" + c.NewVersion)
+		}
+		if c.Merged > 0 {
+			fmt.Fprintf(&b, " (%d merged)", c.Merged)
+		}
+	}
+	return b.String()
 }

@@ -1,30 +1,19 @@
 package reconcile
 
 import (
-	"errors"
+	"context"
 	"fmt"
-	"reflect"
+	"runtime/debug"
 	"sync/atomic"
 	"time"
 
-	"github.com/homeostat/homeostat/informer"
+	corev1 "k8s.io/api/core/v1"
+	k8sruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/klog/v2"
+
 	"github.com/homeostat/homeostat/names"
 	"github.com/homeostat/homeostat/queue"
 	"github.com/homeostat/homeostat/reconcile/inspect"
-)
-
-// The causes (context.Cause) with which the context of a reconcile ends. It also
-// ends when the leadership or the shard is lost, with the cause that the Leader or
-// the Shards give.
-var (
-	// ErrGraceExpired is the cause if the reconcile was still running when the grace
-	// period of a stopping controller ended. [Controller.Run] returns it, with the
-	// names of the calls, if one has not returned five seconds after that.
-	ErrGraceExpired = errors.New("the controller is stopping and its grace period is over")
-	// ErrReconcileTimeout is the cause if the reconcile took longer than
-	// Options.ReconcileTimeout. The context's Err is then context.DeadlineExceeded,
-	// and context.Canceled for every other cause.
-	ErrReconcileTimeout = errors.New("the reconcile took longer than its timeout")
 )
 
 // Controller calls a Reconciler for every object of an informer, and again
@@ -65,70 +54,6 @@ type primary struct {
 	inScope func(Key) bool
 }
 
-// New returns a controller that reconciles the objects of in with r. The name
-// stands in logs and metrics, and is the default field manager of r's writes.
-// A nil o means the defaults. Controllers may share an informer, and the
-// controllers of one process need different names ([RunAll] checks that).
-//
-// It starts nothing. Errors: every fault of the arguments and of the options,
-// those of the informers included, joined.
-func New[T informer.Object](
-	name string, in *informer.Informer[T], r Reconciler[T], o *Options,
-) (*Controller, error) {
-	options := o.withDefaults(name)
-	c := &Controller{name: name, options: options}
-	c.watchdog = newWatchdog(c.showOverdue, logOverdue)
-	var refused error
-	c.queue, refused = queue.New[Key](&queue.Options[Key]{
-		Name: name, Backoff: options.Backoff, MinInterval: max(options.MinInterval, 0), Group: guardedGroup(c),
-	})
-	if options.Shards != nil {
-		c.slots = &shardRunner{
-			controller: c, runs: map[int]*slotRun{}, draining: map[int]bool{}, failed: unfinished{}, waiting: unfinished{},
-		}
-		c.slots.caches = cachesOf(c.slots)
-	}
-	c.primary.reconcile = callOf(in, r)
-	err := errors.Join(validate(name, in, r), options.validate(typed[T]{in}), refused, sweepKnown(c, in, r))
-	if err == nil {
-		c.owners, err = ownersFor(typed[T]{in}, options.Triggers)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("making controller %q: %w", name, err)
-	}
-	c.loops.manager = options.FieldManager
-	c.sources = sourcesOf(typed[T]{in}, options.Triggers)
-	c.fresh = &freshness{queue: c.queue, deadline: options.FreshnessDeadline, sources: c.sources, onSeen: c.histories.seen}
-	c.primary.kind = in.Kind()
-	c.primary.attach = func() func() { return attachPrimary(c, in) }
-	c.primary.has = func(key Key) bool { _, ok := in.Get(key); return ok }
-	c.primary.inScope = in.InScope
-	c.primary.keys = func() []Key {
-		cached := in.Snapshot()
-		keys := make([]Key, 0, cached.Len())
-		for object := range cached.All() {
-			keys = append(keys, keyOf(object))
-		}
-		return keys
-	}
-	return c, nil
-}
-
-// validate returns what is wrong with the arguments of New.
-func validate[T informer.Object](name string, in *informer.Informer[T], r Reconciler[T]) error {
-	var errs []error
-	if name == "" {
-		errs = append(errs, errors.New("name is empty: it stands in logs and metrics and is the field manager"))
-	}
-	if in == nil {
-		errs = append(errs, errors.New("informer is nil: make one with informer.For"))
-	}
-	if v := reflect.ValueOf(r); !v.IsValid() || (v.Kind() == reflect.Func || v.Kind() == reflect.Pointer) && v.IsNil() {
-		errs = append(errs, errors.New("reconciler is nil"))
-	}
-	return errors.Join(errs...)
-}
-
 // Name returns the controller's name, which is that of its queue and the logger.
 func (c *Controller) Name() string { return c.name }
 
@@ -163,6 +88,33 @@ func (c *Controller) enqueueBehind(key Key, trigger, causeType string, after tim
 	}})
 }
 
+// enter changes the phase.
+func (c *Controller) enter(p inspect.Phase) { c.phase.Store(&p) }
+
+// elects returns the Leader or the Shards, or nil.
+func (c *Controller) elects() any {
+	if c.options.Shards != nil {
+		return c.options.Shards
+	}
+	if c.options.Leader != nil {
+		return c.options.Leader
+	}
+	return nil
+}
+
+// warn sends a warning about an object to Options.Events, if that is set.
+func (c *Controller) warn(ctx context.Context, about k8sruntime.Object, reason, action, format string, args ...any) {
+	if c.options.Events == nil {
+		return
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			klog.FromContext(ctx).Error(fmt.Errorf("panic: %v\n%s", r, debug.Stack()), "reconcile.Options.Events panicked")
+		}
+	}()
+	c.options.Events.Eventf(about, nil, corev1.EventTypeWarning, reason, action, format, args...)
+}
+
 // Sweep returns the sweep of Options.Known: Ready reports whether it works, Stats
 // what it has found, and Confirm lets one exceed the safety limit. It is nil
 // without Options.Known. The controller runs it; do not.
@@ -171,4 +123,26 @@ func (c *Controller) Sweep() *names.Sweep {
 		return nil
 	}
 	return c.orphans.sweep
+}
+
+// takeoverDeadline bounds how long a new leader, or the new owner of a slot, waits
+// for its caches.
+const takeoverDeadline = time.Minute
+
+// takeOver waits until the caches are as new as the server is now. The replica
+// before this one may have written until a moment ago, but does so no longer.
+//
+// It gives up after a minute, with a log line: a server that does not answer
+// reads for that long must not keep the controller from its work forever.
+func (c *Controller) takeOver(ctx context.Context) {
+	log := klog.FromContext(ctx)
+	limited, cancel := context.WithTimeout(ctx, takeoverDeadline)
+	defer cancel()
+	slow := time.AfterFunc(c.options.FreshnessDeadline, func() {
+		log.Info("caches may not have seen the last writes of another replica, waiting", "timeout", takeoverDeadline)
+	})
+	defer slow.Stop()
+	if err := c.sources.waitForLatest(limited); err != nil && ctx.Err() == nil {
+		log.Error(err, "caches may not have seen the last writes of another replica, taking over")
+	}
 }

@@ -1,15 +1,9 @@
 package reconcile
 
 import (
-	"context"
-	"fmt"
-	"runtime/debug"
-
-	corev1 "k8s.io/api/core/v1"
 	k8sruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/flowcontrol"
-	"k8s.io/klog/v2"
 )
 
 // How many events of a controller are passed on.
@@ -42,17 +36,4 @@ func (l *limitedRecorder) Eventf(
 	if l.limit.TryAccept() {
 		l.recorder.Eventf(regarding, related, eventtype, reason, action, note, args...)
 	}
-}
-
-// warn sends a warning about an object to Options.Events, if that is set.
-func (c *Controller) warn(ctx context.Context, about k8sruntime.Object, reason, action, format string, args ...any) {
-	if c.options.Events == nil {
-		return
-	}
-	defer func() {
-		if r := recover(); r != nil {
-			klog.FromContext(ctx).Error(fmt.Errorf("panic: %v\n%s", r, debug.Stack()), "reconcile.Options.Events panicked")
-		}
-	}()
-	c.options.Events.Eventf(about, nil, corev1.EventTypeWarning, reason, action, format, args...)
 }

@@ -6,7 +6,6 @@ import (
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"k8s.io/klog/v2"
 )
@@ -104,24 +103,6 @@ func (e external) run(ctx context.Context, c *Controller) {
 		failed = true
 		return e.call(ctx, c, s) != nil && ctx.Err() == nil
 	})
-}
-
-// The pause before a function of an external trigger is called again doubles.
-const (
-	firstCallAgain   = 100 * time.Millisecond
-	longestCallAgain = time.Minute
-)
-
-// sleep waits for d. It returns false if ctx ends first.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
 }
 
 // call calls the function and logs its error.

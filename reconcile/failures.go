@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"regexp"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -15,7 +14,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/klog/v2"
 
 	"github.com/homeostat/homeostat/queue"
 	"github.com/homeostat/homeostat/reconcile/inspect"
@@ -28,6 +26,33 @@ const (
 	// maxFailure bounds the length of an error, in bytes.
 	maxFailure = 500
 )
+
+const (
+	// firstPause is the pause before the first repetition of an attempt that has
+	// not failed: after a conflict of a stale cache, or After(0). It doubles.
+	firstPause = 50 * time.Millisecond
+	// quickRepeats is how many such attempts in a row are repeated quickly and
+	// quietly. Later ones back off as failures do.
+	quickRepeats = 3
+)
+
+// verdict is how an attempt ended. The Error method of its err does not panic.
+type verdict struct {
+	outcome inspect.Outcome
+	err     error
+	wait    time.Duration // exactly; 0 means by the back-off, or not at all
+	stale   bool          // a conflict that shows only that the cache is behind
+	again   bool          // After(0)
+	loop    string        // the hot loop that the key is in, if any
+}
+
+// reason returns in one line why an attempt is repeated.
+func (v verdict) reason(repeats int) string {
+	if v.err != nil {
+		return summaryOf(v.err)
+	}
+	return fmt.Sprintf("the reconciler asked to be called again at once, %d times in a row", repeats)
+}
 
 // failures are the errors of keys whose last reconcile failed. Its methods are safe
 // for concurrent use.
@@ -199,10 +224,6 @@ func firstLine(text string) string {
 	return line
 }
 
-// refusedFor is how long every write must have been refused before
-// [Controller.Refused] returns an error.
-const refusedFor = time.Minute
-
 // forbiddenWrite matches the API server's message about a missing permission.
 var forbiddenWrite = regexp.MustCompile( //nolint:gochecknoglobals // compiled once
 
@@ -230,26 +251,6 @@ func missingPermission(err error) string {
 	return fmt.Sprintf("%s %s in namespace %q", verb, what, namespace)
 }
 
-// Refused returns nil, or an error that names the missing permissions if the API
-// server has refused every write for a minute and keys still fail because of that.
-// It names three of them, and counts the others. It is nil while the controller
-// does not reconcile: before its caches are filled, as a standby, and at the stop.
-func (c *Controller) Refused() error {
-	if c.Phase() != inspect.Working {
-		return nil
-	}
-	since, missing := c.failures.refused()
-	if len(missing) == 0 || time.Since(since) < refusedFor {
-		return nil
-	}
-	const most = 3
-	if more := len(missing) - most; more > 0 {
-		missing = append(missing[:most], fmt.Sprintf("%d more", more))
-	}
-	return errors.New("every write has been refused for more than a minute; missing permissions: " +
-		strings.Join(missing, ", "))
-}
-
 // refused returns since when every write has been refused, and the missing
 // permissions.
 func (f *failures) refused() (since time.Time, missing []string) {
@@ -269,13 +270,4 @@ func (f *failures) refused() (since time.Time, missing []string) {
 	}
 	slices.Sort(missing)
 	return since, slices.Compact(missing)
-}
-
-// logPanic counts a panic about key. It logs only each one that doubles their
-// number, since every event of the key leads to a panic.
-func (r *records) logPanic(panicked any, message, controller string, key Key) {
-	if n := r.stats.panics.Add(1); n&(n-1) == 0 {
-		klog.Background().Error(fmt.Errorf("panic: %v\n%s", panicked, debug.Stack()), message,
-			"controller", controller, "key", key.String())
-	}
 }

@@ -43,20 +43,6 @@ type heldKey struct {
 	expects []*expectation
 }
 
-// objectRef is where an object is, or would be, in one cache.
-type objectRef struct {
-	source int
-	key    Key
-}
-
-// baseline is the state of an object in one cache before a request was sent, and
-// which objects of that name it has dropped since.
-type baseline struct {
-	objectRef
-	had     types.UID // "" if there was no object
-	removed []types.UID
-}
-
 // expectation is an event that a key waits for.
 type expectation struct {
 	objectRef
@@ -87,50 +73,6 @@ func (f *freshness) attach(ctx context.Context, running *sync.WaitGroup) (detach
 		f.asking = nil
 		f.mu.Unlock()
 	}
-}
-
-// hold holds item's key until the caches have seen writes, and for the given time
-// at least. It reports whether there is anything to wait for. Call it before the
-// item ends: then the key may be dispatched.
-func (f *freshness) hold(item queue.Item[Key], writes []write, atLeast time.Duration) bool {
-	if len(writes) == 0 {
-		return false
-	}
-	w := &heldKey{key: item.Key(), pending: 1} // this function, so that nothing is released before its end
-	f.mu.Lock()
-	if f.held == nil {
-		f.held = map[Key]*heldKey{}
-	}
-	f.held[w.key] = w
-	f.holding.Store(true)
-	f.mu.Unlock()
-	for i := range writes {
-		f.await(w, writes, i)
-	}
-	if atLeast > 0 {
-		release := f.addPending(w)
-		f.onEnd(w, stopOf(time.AfterFunc(atLeast, release)))
-	}
-	item.Hold(f.deadline + atLeast)
-	return !f.donePending(w)
-}
-
-func stopOf(t *time.Timer) func() { return func() { t.Stop() } }
-
-// await adds what writes[i] needs to w, now or when the write is answered.
-func (f *freshness) await(w *heldKey, writes []write, i int) {
-	written := writes[i]
-	if written.whenAnswered == nil {
-		f.expect(w, &written, writes[:i])
-		f.dropBaselines(written.baselines)
-		return
-	}
-	release := f.addPending(w)
-	written.whenAnswered(func(answered write) {
-		f.expect(w, &answered, writes[:i])
-		f.dropBaselines(answered.baselines)
-		release()
-	})
 }
 
 // addPending makes w wait until release is called for the first time.

@@ -1,11 +1,58 @@
 package reconcile
 
 import (
+	"time"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/homeostat/homeostat/internal/ownwrites"
+	"github.com/homeostat/homeostat/queue"
 )
+
+// hold holds item's key until the caches have seen writes, and for the given time
+// at least. It reports whether there is anything to wait for. Call it before the
+// item ends: then the key may be dispatched.
+func (f *freshness) hold(item queue.Item[Key], writes []write, atLeast time.Duration) bool {
+	if len(writes) == 0 {
+		return false
+	}
+	w := &heldKey{key: item.Key(), pending: 1} // this function, so that nothing is released before its end
+	f.mu.Lock()
+	if f.held == nil {
+		f.held = map[Key]*heldKey{}
+	}
+	f.held[w.key] = w
+	f.holding.Store(true)
+	f.mu.Unlock()
+	for i := range writes {
+		f.await(w, writes, i)
+	}
+	if atLeast > 0 {
+		release := f.addPending(w)
+		f.onEnd(w, stopOf(time.AfterFunc(atLeast, release)))
+	}
+	item.Hold(f.deadline + atLeast)
+	return !f.donePending(w)
+}
+
+func stopOf(t *time.Timer) func() { return func() { t.Stop() } }
+
+// await adds what writes[i] needs to w, now or when the write is answered.
+func (f *freshness) await(w *heldKey, writes []write, i int) {
+	written := writes[i]
+	if written.whenAnswered == nil {
+		f.expect(w, &written, writes[:i])
+		f.dropBaselines(written.baselines)
+		return
+	}
+	release := f.addPending(w)
+	written.whenAnswered(func(answered write) {
+		f.expect(w, &answered, writes[:i])
+		f.dropBaselines(answered.baselines)
+		release()
+	})
+}
 
 // expect makes w wait for each cache that has to show written. earlier are the
 // writes of the same reconcile before it.

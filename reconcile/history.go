@@ -2,7 +2,6 @@ package reconcile
 
 import (
 	"container/list"
-	"slices"
 	"sync"
 	"time"
 
@@ -31,51 +30,6 @@ type keyHistory struct {
 	attempts []inspect.Attempt // a ring once it is full: number modulo its length
 	number   uint64            // of attempts ever
 	watched  time.Time         // until when attempts without an effect have their causes recorded
-}
-
-// History returns the last reconciles of key, the oldest first, at most 20, and
-// none if key is not remembered. The slice is the caller's; its Causes and Writes
-// are shared, do not modify them.
-//
-// A controller remembers 500 keys. A reconcile that wrote or failed, and a call of
-// History, make room for a key that is not remembered: they replace the history
-// whose last reconcile, or call of History, is oldest. Other reconciles replace
-// none, and their causes are recorded only during the 10 minutes after a call of
-// History for their key.
-func (c *Controller) History(key Key) []inspect.Attempt {
-	h := &c.histories
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	k := h.of(key, true)
-	k.watched = time.Now().Add(historyWatch)
-	first := int(k.number % uint64(max(len(k.attempts), 1))) //nolint:gosec // less than 20
-	if len(k.attempts) < historyLength {
-		first = 0
-	}
-	return slices.Concat(k.attempts[first:], k.attempts[:first])
-}
-
-// add remembers an attempt, whose item must not have ended, and returns its
-// number, or 0 if it is not remembered.
-func (h *histories) add(t *reconcileContext, took time.Duration, writes []write, err error) uint64 {
-	eventful := len(writes) > 0 || err != nil || t.overdue
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	k := h.of(t.item.Key(), eventful)
-	if k == nil {
-		return 0
-	}
-	a := t.describe(took, writes, err)
-	if eventful || k.watched.After(t.began) {
-		a.Causes = t.item.Causes()
-	}
-	if len(k.attempts) < historyLength {
-		k.attempts = append(k.attempts, a)
-	} else {
-		k.attempts[k.number%historyLength] = a
-	}
-	k.number++
-	return k.number
 }
 
 // of returns the history of key. It makes one if there is room, and if force is
@@ -125,25 +79,4 @@ func (h *histories) seen(key Key) {
 			return
 		}
 	}
-}
-
-// maxWritesKept bounds the writes that an inspect.Attempt lists.
-const maxWritesKept = 10
-
-// describe returns the attempt, without its causes and outcome.
-func (t *reconcileContext) describe(took time.Duration, writes []write, err error) inspect.Attempt {
-	a := inspect.Attempt{
-		Key: t.item.Key(), Number: t.item.Attempt(), Start: t.began, Took: took, Overdue: t.overdue,
-		MoreWrites: max(len(writes)-maxWritesKept, 0),
-	}
-	for _, w := range writes[:len(writes)-a.MoreWrites] {
-		a.Writes = append(a.Writes, inspect.Write{
-			Kind: kindOf(w.object), Namespace: w.object.GetNamespace(), Name: w.object.GetName(),
-			ResourceVersion: w.object.GetResourceVersion(), Deleted: w.deleted,
-		})
-	}
-	if err != nil {
-		a.Failure = summaryOf(err)
-	}
-	return a
 }

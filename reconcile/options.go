@@ -3,14 +3,10 @@ package reconcile
 import (
 	"cmp"
 	"context"
-	"errors"
-	"fmt"
-	"sync"
 	"time"
 
 	"k8s.io/client-go/tools/events"
 
-	"github.com/homeostat/homeostat/internal/option"
 	"github.com/homeostat/homeostat/leader/shard"
 	"github.com/homeostat/homeostat/names"
 	"github.com/homeostat/homeostat/queue"
@@ -134,98 +130,4 @@ func (o *Options) withDefaults(name string) Options {
 	set.FieldManager = cmp.Or(set.FieldManager, name)
 	set.Events = limitEvents(set.Events)
 	return set
-}
-
-// maxFieldManager is the API server's limit on the length of a field manager
-// (apimachinery, metav1 validation: FieldManagerMaxLength).
-const maxFieldManager = 128
-
-// validate returns what is wrong with the options, and with the informers that
-// they name; queue and names validate what is theirs.
-func (o Options) validate(own source) error {
-	check := option.Of("reconcile.Options")
-	check.That(o.Workers > 0, "Workers", o.Workers, "must be more than 0")
-	check.That(o.ReconcileTimeout > 0, "ReconcileTimeout", o.ReconcileTimeout, "must be more than 0")
-	check.That(o.Grace > 0, "Grace", o.Grace, "must be more than 0")
-	check.That(o.FreshnessDeadline > 0, "FreshnessDeadline", o.FreshnessDeadline, "must be more than 0")
-	check.That(o.MinInterval >= 0, "MinInterval", o.MinInterval, option.Negative)
-	check.That(o.Resync >= 0, "Resync", o.Resync, option.Negative)
-	check.That(o.Leader == nil || o.Shards == nil, "Leader", option.Set,
-		"must be nil with Shards: one replica works, or all do")
-	check.That(o.Sweep == nil || o.Known != nil, "Sweep", option.Set,
-		"must be nil without Known: there are no names to sweep")
-	check.That(len(o.FieldManager) <= maxFieldManager, "FieldManager", o.FieldManager,
-		"must have at most %d bytes", maxFieldManager)
-	for i, t := range o.Triggers {
-		validateTrigger(check, fmt.Sprintf("Triggers[%d]", i), t, own)
-	}
-	var errs []error
-	for _, s := range sourcesOf(own, o.Triggers) {
-		errs = append(errs, s.Validate())
-		if s.Status().Wrapped && (o.Shards != nil || o.Leader != nil) {
-			field, last := "Leader", "leader"
-			if o.Shards != nil {
-				field, last = "Shards", "owner of a shard"
-			}
-			check.Wrong(field, option.Set, "the informer of %s must be made by informer.For: one of clientgo.Wrap does "+
-				"not know whether its cache shows what the last %s wrote", s.Name(), last)
-		}
-	}
-	return errors.Join(append(errs, check.Err())...)
-}
-
-// validateTrigger records what is wrong with a trigger of a controller whose own
-// informer is own. Informers that do not know their server, such as those of
-// fakes, are not compared.
-func validateTrigger(check *option.Check, field string, t Trigger, own source) {
-	if t == nil {
-		check.Wrong(field, nil, "use Owned, Mapped or External")
-		return
-	}
-	kind := option.Word(t.triggerType())
-	if e, ok := t.(external); ok {
-		check.That(e.name != "", field, kind, "must have a name, which stands in causes and logs")
-		check.That(e.f != nil, field, kind, "must have a channel or a function, and %q has none", e.name)
-		return
-	}
-	s := t.source()
-	if isNil(s) {
-		check.Wrong(field, kind, "must have an informer, make one with informer.For")
-		return
-	}
-	if isNil(own) {
-		return
-	}
-	if here, there := own.Status().Server, s.Status().Server; here != there && here != "" && there != "" {
-		check.Wrong(field, kind, "must not watch another cluster: "+
-			"the informer of %s reads from %s, that of the controller's own %s from %s: "+
-			"versions of two clusters cannot be compared; give the other cluster a controller of its own, "+
-			"which writes what it finds into an object of this one", s.Name(), there, own.Name(), here)
-	}
-}
-
-// guardedGroup returns Options.Group without its panics: keys that it panics on, or
-// ends the goroutine for (runtime.Goexit), have the group "". It returns nil if there is
-// no Options.Group.
-func guardedGroup(c *Controller) func(Key) string {
-	if c.options.Group == nil {
-		return nil
-	}
-	return func(key Key) (group string) {
-		var running sync.WaitGroup
-		running.Go(func() { // the caller that adds the key must go on
-			returned := false
-			defer func() {
-				if r := recover(); r != nil {
-					c.logPanic(r, "reconcile.Options.Group panicked; the key has no group", c.name, key)
-				} else if !returned {
-					c.logPanic(errGoexit, "reconcile.Options.Group panicked; the key has no group", c.name, key)
-				}
-			}()
-			name := c.options.Group(key)
-			group, returned = name, true
-		})
-		running.Wait()
-		return group
-	}
 }

@@ -19,28 +19,6 @@ import (
 	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
-const (
-	// firstPause is the pause before the first repetition of an attempt that has
-	// not failed: after a conflict of a stale cache, or After(0). It doubles.
-	firstPause = 50 * time.Millisecond
-	// quickRepeats is how many such attempts in a row are repeated quickly and
-	// quietly. Later ones back off as failures do.
-	quickRepeats = 3
-)
-
-// errGoexit is the error of a call that ended its goroutine instead of returning.
-var errGoexit = errors.New("runtime.Goexit was called, as require and t.FailNow do in tests: return an error instead")
-
-// verdict is how an attempt ended. The Error method of its err does not panic.
-type verdict struct {
-	outcome inspect.Outcome
-	err     error
-	wait    time.Duration // exactly; 0 means by the back-off, or not at all
-	stale   bool          // a conflict that shows only that the cache is behind
-	again   bool          // After(0)
-	loop    string        // the hot loop that the key is in, if any
-}
-
 // reconcileOnce reconciles one key and ends its item, also if the reconciler ends
 // the goroutine (runtime.Goexit). Reconcilers see ctx as the parent.
 func (c *Controller) reconcileOnce(ctx context.Context, item queue.Item[Key], w *worker) {
@@ -183,23 +161,6 @@ func isStale(err error) bool {
 	return apierrors.ReasonForError(err) == metav1.StatusReasonConflict
 }
 
-// printable returns err, or an error about it if its Error method panics, usually
-// because of a nil pointer. It remains terminal.
-func printable(err error) (safe error) {
-	defer func() {
-		if r := recover(); r != nil {
-			bad := terminal.Unmark(err)
-			safe = fmt.Errorf("the error is a %T whose Error method panics (%v): "+
-				"return nil itself where there is no error, not a nil pointer", bad, r)
-			if bad != err { //nolint:errorlint // whether it was marked
-				safe = terminal.Mark(safe)
-			}
-		}
-	}()
-	_ = err.Error()
-	return err
-}
-
 // endItem ends the item by the verdict, and logs what has failed.
 func (t *reconcileContext) endItem(v verdict) inspect.Outcome {
 	repeats := t.control.failures.note(t.item, v)
@@ -249,12 +210,4 @@ func (t *reconcileContext) repeat(v verdict, repeats int) inspect.Outcome {
 	}
 	t.item.Retry()
 	return v.outcome
-}
-
-// reason returns in one line why an attempt is repeated.
-func (v verdict) reason(repeats int) string {
-	if v.err != nil {
-		return summaryOf(v.err)
-	}
-	return fmt.Sprintf("the reconciler asked to be called again at once, %d times in a row", repeats)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/homeostat/homeostat/informer"
@@ -40,6 +41,11 @@ func (f Func[T]) Reconcile(ctx context.Context, request Request[T]) (Result, err
 // Key names the object to reconcile. The namespace of a cluster-scoped object is
 // empty.
 type Key = types.NamespacedName
+
+// keyOf returns the key of object.
+func keyOf(object metav1.Object) Key {
+	return Key{Namespace: object.GetNamespace(), Name: object.GetName()}
+}
 
 // Request asks a Reconciler to reconcile one object.
 //

@@ -14,10 +14,6 @@ import (
 	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
-// takeoverDeadline bounds how long a new leader, or the new owner of a slot, waits
-// for its caches.
-const takeoverDeadline = time.Minute
-
 // Run makes a controller with the default options and runs it until ctx ends:
 // [New] and [Controller.Run] in one line.
 //
@@ -190,24 +186,6 @@ func (c *Controller) lead(ctx context.Context) error {
 		}
 		return nil
 	})
-}
-
-// takeOver waits until the caches are as new as the server is now. The replica
-// before this one may have written until a moment ago, but does so no longer.
-//
-// It gives up after a minute, with a log line: a server that does not answer
-// reads for that long must not keep the controller from its work forever.
-func (c *Controller) takeOver(ctx context.Context) {
-	log := klog.FromContext(ctx)
-	limited, cancel := context.WithTimeout(ctx, takeoverDeadline)
-	defer cancel()
-	slow := time.AfterFunc(c.options.FreshnessDeadline, func() {
-		log.Info("caches may not have seen the last writes of another replica, waiting", "timeout", takeoverDeadline)
-	})
-	defer slow.Stop()
-	if err := c.sources.waitForLatest(limited); err != nil && ctx.Err() == nil {
-		log.Error(err, "caches may not have seen the last writes of another replica, taking over")
-	}
 }
 
 // work runs the workers until leading has ended and every reconcile with it. If

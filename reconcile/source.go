@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"slices"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -190,22 +189,6 @@ func ordered(version string) bool {
 
 // sources are the informers of a controller.
 type sources []source
-
-// sourcesOf returns the informers of a controller, each once, the primary first.
-func sourcesOf(primary source, triggers []Trigger) (all sources) {
-	candidates := []source{primary}
-	for _, t := range triggers {
-		if t != nil {
-			candidates = append(candidates, t.source())
-		}
-	}
-	for _, s := range candidates {
-		if s != nil && !isNil(s) && !slices.ContainsFunc(all, func(o source) bool { return o.identity() == s.identity() }) {
-			all = append(all, s)
-		}
-	}
-	return all
-}
 
 func isNil(s source) bool { return reflect.ValueOf(s.identity()).IsNil() }
 

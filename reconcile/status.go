@@ -1,7 +1,10 @@
 package reconcile
 
 import (
-	"sync/atomic"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/homeostat/homeostat/leader/shard"
@@ -54,9 +57,6 @@ func (c *Controller) Phase() inspect.Phase {
 	return inspect.Created
 }
 
-// enter changes the phase.
-func (c *Controller) enter(p inspect.Phase) { c.phase.Store(&p) }
-
 // LeaderReady returns nil if this replica leads or stands by as it should, and
 // otherwise what is wrong: also that the objects of new slots have not been cached for a
 // minute. It is nil if the Leader or the Shards are no inspect.Elector.
@@ -81,6 +81,30 @@ func (c *Controller) Healthy() error {
 	return nil
 }
 
+// refusedFor is how long every write must have been refused before
+// [Controller.Refused] returns an error.
+const refusedFor = time.Minute
+
+// Refused returns nil, or an error that names the missing permissions if the API
+// server has refused every write for a minute and keys still fail because of that.
+// It names three of them, and counts the others. It is nil while the controller
+// does not reconcile: before its caches are filled, as a standby, and at the stop.
+func (c *Controller) Refused() error {
+	if c.Phase() != inspect.Working {
+		return nil
+	}
+	since, missing := c.failures.refused()
+	if len(missing) == 0 || time.Since(since) < refusedFor {
+		return nil
+	}
+	const most = 3
+	if more := len(missing) - most; more > 0 {
+		missing = append(missing[:most], fmt.Sprintf("%d more", more))
+	}
+	return errors.New("every write has been refused for more than a minute; missing permissions: " +
+		strings.Join(missing, ", "))
+}
+
 // Informers returns the state of every informer of the controller, the primary
 // one first. It never waits for an informer. See inspect.Informers for those of
 // several controllers.
@@ -92,52 +116,6 @@ func (c *Controller) Informers() []inspect.InformerStatus {
 		all = append(all, status)
 	}
 	return all
-}
-
-// elects returns the Leader or the Shards, or nil.
-func (c *Controller) elects() any {
-	if c.options.Shards != nil {
-		return c.options.Shards
-	}
-	if c.options.Leader != nil {
-		return c.options.Leader
-	}
-	return nil
-}
-
-// durationBuckets are the upper bounds of the histogram of durations, in seconds.
-var durationBuckets = [...]float64{
-	0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120,
-}
-
-// records are what a controller remembers for people and metrics.
-type records struct {
-	stats     stats
-	outputs   outputs
-	failures  failures
-	histories histories
-}
-
-// stats are the counters behind inspect.Stats. They are safe for concurrent use.
-type stats struct {
-	reconciles        [len(inspect.Stats{}.Reconciles)]atomic.Uint64
-	panics, overran   atomic.Uint64
-	active            atomic.Int64
-	heldBack, overdue atomic.Uint64
-	hotLoops          atomic.Uint64
-	durations         [len(durationBuckets) + 1]atomic.Uint64
-	nanoseconds       atomic.Uint64
-}
-
-// count adds a reconcile.
-func (s *stats) count(o inspect.Outcome, d time.Duration) {
-	s.reconciles[o].Add(1)
-	s.nanoseconds.Add(uint64(d))
-	i, seconds := 0, d.Seconds()
-	for i < len(durationBuckets) && seconds > durationBuckets[i] {
-		i++
-	}
-	s.durations[i].Add(1)
 }
 
 // Stats returns counts of the controller since it was made.
@@ -164,4 +142,26 @@ func (c *Controller) Stats() inspect.Stats {
 		s.Durations[bound] = below
 	}
 	return s
+}
+
+// History returns the last reconciles of key, the oldest first, at most 20, and
+// none if key is not remembered. The slice is the caller's; its Causes and Writes
+// are shared, do not modify them.
+//
+// A controller remembers 500 keys. A reconcile that wrote or failed, and a call of
+// History, make room for a key that is not remembered: they replace the history
+// whose last reconcile, or call of History, is oldest. Other reconciles replace
+// none, and their causes are recorded only during the 10 minutes after a call of
+// History for their key.
+func (c *Controller) History(key Key) []inspect.Attempt {
+	h := &c.histories
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	k := h.of(key, true)
+	k.watched = time.Now().Add(historyWatch)
+	first := int(k.number % uint64(max(len(k.attempts), 1))) //nolint:gosec // less than 20
+	if len(k.attempts) < historyLength {
+		first = 0
+	}
+	return slices.Concat(k.attempts[first:], k.attempts[:first])
 }

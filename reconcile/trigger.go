@@ -2,14 +2,11 @@ package reconcile
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"maps"
 	"reflect"
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/homeostat/homeostat/informer"
@@ -69,36 +66,6 @@ type owners struct {
 	kind, group string
 	anyGroup    bool // the group is unknown
 	namespaced  bool
-}
-
-// ownersFor returns the owners of a controller whose own informer is in; zero if
-// no trigger is made by Owned.
-//
-// Errors: the kind or the scope is unknown, or is not what the client reads.
-func ownersFor(in source, triggers []Trigger) (owners, error) {
-	if !slices.ContainsFunc(triggers, func(t Trigger) bool { return t.triggerType() == "owned" }) {
-		return owners{}, nil
-	}
-	mapping, err := in.Mapping()
-	if err != nil {
-		return owners{}, fmt.Errorf("%w: correct it, or use Mapped instead of Owned", err)
-	}
-	var errs []error
-	if mapping.GroupVersionKind.Kind == "" {
-		errs = append(errs, errors.New("Owned needs the kind of the controller's own objects: set informer.Options.Kind"))
-	}
-	if mapping.Scope == nil {
-		errs = append(errs, errors.New("Owned needs to know whether the controller's own objects have a namespace: "+
-			"make their informer with informer.ForNamespaces, or set informer.Options.Scope"))
-	}
-	if err := errors.Join(errs...); err != nil {
-		return owners{}, err
-	}
-	return owners{
-		kind: mapping.GroupVersionKind.Kind, group: mapping.GroupVersionKind.Group,
-		anyGroup:   mapping.GroupVersionKind.Version == "",
-		namespaced: mapping.Scope.Name() == meta.RESTScopeNameNamespace,
-	}, nil
 }
 
 // keyOf returns the key of the controller owner of child, if it is one of o.
@@ -196,11 +163,6 @@ func objectOf[O informer.Object](e informer.Event[O]) O {
 	return e.New
 }
 
-// keyOf returns the key of object.
-func keyOf(object metav1.Object) Key {
-	return Key{Namespace: object.GetNamespace(), Name: object.GetName()}
-}
-
 // objectsOf returns the object before the event and the one after it, where they
 // exist.
 func objectsOf[O informer.Object](e informer.Event[O]) []O {
@@ -276,23 +238,4 @@ func onlyStatusDiffers(before, after any, compare []int) bool {
 		x, y := a.Field(i).Addr().Interface(), b.Field(i).Addr().Interface()
 		return !intern.Alike(x, y)
 	})
-}
-
-// describe renders causes for a log line, such as
-// "nodes: updated /node-1 41→57; pods: deleted d/a 12→ (3 merged)".
-func describe(causes []queue.Cause) string {
-	var b strings.Builder
-	for i, c := range causes {
-		if i > 0 {
-			b.WriteString("; ")
-		}
-		b.WriteString(c.Trigger + ": " + c.Type + " " + c.Namespace + "/" + c.Name)
-		if c.OldVersion != "" || c.NewVersion != "" {
-			b.WriteString(" " + c.OldVersion + "→" + c.NewVersion)
-		}
-		if c.Merged > 0 {
-			fmt.Fprintf(&b, " (%d merged)", c.Merged)
-		}
-	}
-	return b.String()
 }

@@ -17,6 +17,24 @@ import (
 // context has ended.
 const returnWithin = 5 * time.Second
 
+// sleep waits for d. It returns false if ctx ends first.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+// The pause before a function of an external trigger is called again doubles.
+const (
+	firstCallAgain   = 100 * time.Millisecond
+	longestCallAgain = time.Minute
+)
+
 // watchdog reports calls of user code (reconcilers, mappers, external triggers) that
 // do not return after their context has ended. It costs an idle controller
 // nothing: its timer runs only while a call is under way.
@@ -271,19 +289,6 @@ func (s *worker) stack() string {
 	return "not found among the first stacks"
 }
 
-// hookCall is a call of the function that Options.Around returned.
-type hookCall struct {
-	*reconcileContext
-
-	until time.Time
-}
-
-func (h *hookCall) Deadline() (time.Time, bool) { return h.until, true }
-
-func (h *hookCall) subject() string {
-	return fmt.Sprintf("the function of reconcile.Options.Around after the reconcile of %q", h.item.Key())
-}
-
 // openCall is a call without a timeout: it may take as long as its context.
 type openCall struct {
 	context.Context //nolint:containedctx // it is one
@@ -294,16 +299,6 @@ type openCall struct {
 func (c *openCall) subject() string { return c.what }
 
 func (c *openCall) abandoned() bool { return c.Err() != nil }
-
-func (t *reconcileContext) subject() string { return fmt.Sprintf("the reconcile of %q", t.item.Key()) }
-
-// showOverdue counts and shows a call that has not returned in time.
-func (r *records) showOverdue(late call, text string) {
-	r.stats.overran.Add(1)
-	if t, ok := late.(*reconcileContext); ok {
-		r.failures.put(t.item.Key(), failure{text: text, at: time.Now()})
-	}
-}
 
 // logOverdue logs a call that has not returned in time, with its stack.
 func logOverdue(late call, text, stack string) {

@@ -1,0 +1,219 @@
+package reconcile
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/internal/option"
+	"github.com/homeostat/homeostat/queue"
+)
+
+// New returns a controller that reconciles the objects of in with r. The name
+// stands in logs and metrics, and is the default field manager of r's writes.
+// A nil o means the defaults. Controllers may share an informer, and the
+// controllers of one process need different names ([RunAll] checks that).
+//
+// It starts nothing. Errors: every fault of the arguments and of the options,
+// those of the informers included, joined.
+func New[T informer.Object](
+	name string, in *informer.Informer[T], r Reconciler[T], o *Options,
+) (*Controller, error) {
+	options := o.withDefaults(name)
+	c := &Controller{name: name, options: options}
+	c.watchdog = newWatchdog(c.showOverdue, logOverdue)
+	var refused error
+	c.queue, refused = queue.New[Key](&queue.Options[Key]{
+		Name: name, Backoff: options.Backoff, MinInterval: max(options.MinInterval, 0), Group: guardedGroup(c),
+	})
+	if options.Shards != nil {
+		c.slots = &shardRunner{
+			controller: c, runs: map[int]*slotRun{}, draining: map[int]bool{}, failed: unfinished{}, waiting: unfinished{},
+		}
+		c.slots.caches = cachesOf(c.slots)
+	}
+	c.primary.reconcile = callOf(in, r)
+	err := errors.Join(validate(name, in, r), options.validate(typed[T]{in}), refused, sweepKnown(c, in, r))
+	if err == nil {
+		c.owners, err = ownersFor(typed[T]{in}, options.Triggers)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("making controller %q: %w", name, err)
+	}
+	c.loops.manager = options.FieldManager
+	c.sources = sourcesOf(typed[T]{in}, options.Triggers)
+	c.fresh = &freshness{queue: c.queue, deadline: options.FreshnessDeadline, sources: c.sources, onSeen: c.histories.seen}
+	c.primary.kind = in.Kind()
+	c.primary.attach = func() func() { return attachPrimary(c, in) }
+	c.primary.has = func(key Key) bool { _, ok := in.Get(key); return ok }
+	c.primary.inScope = in.InScope
+	c.primary.keys = func() []Key {
+		cached := in.Snapshot()
+		keys := make([]Key, 0, cached.Len())
+		for object := range cached.All() {
+			keys = append(keys, keyOf(object))
+		}
+		return keys
+	}
+	return c, nil
+}
+
+// validate returns what is wrong with the arguments of New.
+func validate[T informer.Object](name string, in *informer.Informer[T], r Reconciler[T]) error {
+	var errs []error
+	if name == "" {
+		errs = append(errs, errors.New("name is empty: it stands in logs and metrics and is the field manager"))
+	}
+	if in == nil {
+		errs = append(errs, errors.New("informer is nil: make one with informer.For"))
+	}
+	if v := reflect.ValueOf(r); !v.IsValid() || (v.Kind() == reflect.Func || v.Kind() == reflect.Pointer) && v.IsNil() {
+		errs = append(errs, errors.New("reconciler is nil"))
+	}
+	return errors.Join(errs...)
+}
+
+// sourcesOf returns the informers of a controller, each once, the primary first.
+func sourcesOf(primary source, triggers []Trigger) (all sources) {
+	candidates := []source{primary}
+	for _, t := range triggers {
+		if t != nil {
+			candidates = append(candidates, t.source())
+		}
+	}
+	for _, s := range candidates {
+		if s != nil && !isNil(s) && !slices.ContainsFunc(all, func(o source) bool { return o.identity() == s.identity() }) {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// validate returns what is wrong with the options, and with the informers that
+// they name; queue and names validate what is theirs.
+func (o Options) validate(own source) error {
+	check := option.Of("reconcile.Options")
+	check.That(o.Workers > 0, "Workers", o.Workers, "must be more than 0")
+	check.That(o.ReconcileTimeout > 0, "ReconcileTimeout", o.ReconcileTimeout, "must be more than 0")
+	check.That(o.Grace > 0, "Grace", o.Grace, "must be more than 0")
+	check.That(o.FreshnessDeadline > 0, "FreshnessDeadline", o.FreshnessDeadline, "must be more than 0")
+	check.That(o.MinInterval >= 0, "MinInterval", o.MinInterval, option.Negative)
+	check.That(o.Resync >= 0, "Resync", o.Resync, option.Negative)
+	check.That(o.Leader == nil || o.Shards == nil, "Leader", option.Set,
+		"must be nil with Shards: one replica works, or all do")
+	check.That(o.Sweep == nil || o.Known != nil, "Sweep", option.Set,
+		"must be nil without Known: there are no names to sweep")
+	check.That(len(o.FieldManager) <= maxFieldManager, "FieldManager", o.FieldManager,
+		"must have at most %d bytes", maxFieldManager)
+	for i, t := range o.Triggers {
+		validateTrigger(check, fmt.Sprintf("Triggers[%d]", i), t, own)
+	}
+	var errs []error
+	for _, s := range sourcesOf(own, o.Triggers) {
+		errs = append(errs, s.Validate())
+		if s.Status().Wrapped && (o.Shards != nil || o.Leader != nil) {
+			field, last := "Leader", "leader"
+			if o.Shards != nil {
+				field, last = "Shards", "owner of a shard"
+			}
+			check.Wrong(field, option.Set, "the informer of %s must be made by informer.For: one of clientgo.Wrap does "+
+				"not know whether its cache shows what the last %s wrote", s.Name(), last)
+		}
+	}
+	return errors.Join(append(errs, check.Err())...)
+}
+
+// maxFieldManager is the API server's limit on the length of a field manager
+// (apimachinery, metav1 validation: FieldManagerMaxLength).
+const maxFieldManager = 128
+
+// validateTrigger records what is wrong with a trigger of a controller whose own
+// informer is own. Informers that do not know their server, such as those of
+// fakes, are not compared.
+func validateTrigger(check *option.Check, field string, t Trigger, own source) {
+	if t == nil {
+		check.Wrong(field, nil, "use Owned, Mapped or External")
+		return
+	}
+	kind := option.Word(t.triggerType())
+	if e, ok := t.(external); ok {
+		check.That(e.name != "", field, kind, "must have a name, which stands in causes and logs")
+		check.That(e.f != nil, field, kind, "must have a channel or a function, and %q has none", e.name)
+		return
+	}
+	s := t.source()
+	if isNil(s) {
+		check.Wrong(field, kind, "must have an informer, make one with informer.For")
+		return
+	}
+	if isNil(own) {
+		return
+	}
+	if here, there := own.Status().Server, s.Status().Server; here != there && here != "" && there != "" {
+		check.Wrong(field, kind, "must not watch another cluster: "+
+			"the informer of %s reads from %s, that of the controller's own %s from %s: "+
+			"versions of two clusters cannot be compared; give the other cluster a controller of its own, "+
+			"which writes what it finds into an object of this one", s.Name(), there, own.Name(), here)
+	}
+}
+
+// guardedGroup returns Options.Group without its panics: keys that it panics on, or
+// ends the goroutine for (runtime.Goexit), have the group "". It returns nil if there is
+// no Options.Group.
+func guardedGroup(c *Controller) func(Key) string {
+	if c.options.Group == nil {
+		return nil
+	}
+	return func(key Key) (group string) {
+		var running sync.WaitGroup
+		running.Go(func() { // the caller that adds the key must go on
+			returned := false
+			defer func() {
+				if r := recover(); r != nil {
+					c.logPanic(r, "reconcile.Options.Group panicked; the key has no group", c.name, key)
+				} else if !returned {
+					c.logPanic(errGoexit, "reconcile.Options.Group panicked; the key has no group", c.name, key)
+				}
+			}()
+			name := c.options.Group(key)
+			group, returned = name, true
+		})
+		running.Wait()
+		return group
+	}
+}
+
+// ownersFor returns the owners of a controller whose own informer is in; zero if
+// no trigger is made by Owned.
+//
+// Errors: the kind or the scope is unknown, or is not what the client reads.
+func ownersFor(in source, triggers []Trigger) (owners, error) {
+	if !slices.ContainsFunc(triggers, func(t Trigger) bool { return t.triggerType() == "owned" }) {
+		return owners{}, nil
+	}
+	mapping, err := in.Mapping()
+	if err != nil {
+		return owners{}, fmt.Errorf("%w: correct it, or use Mapped instead of Owned", err)
+	}
+	var errs []error
+	if mapping.GroupVersionKind.Kind == "" {
+		errs = append(errs, errors.New("Owned needs the kind of the controller's own objects: set informer.Options.Kind"))
+	}
+	if mapping.Scope == nil {
+		errs = append(errs, errors.New("Owned needs to know whether the controller's own objects have a namespace: "+
+			"make their informer with informer.ForNamespaces, or set informer.Options.Scope"))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return owners{}, err
+	}
+	return owners{
+		kind: mapping.GroupVersionKind.Kind, group: mapping.GroupVersionKind.Group,
+		anyGroup:   mapping.GroupVersionKind.Version == "",
+		namespaced: mapping.Scope.Name() == meta.RESTScopeNameNamespace,
+	}, nil
+}

@@ -1,0 +1,141 @@
+package reconcile
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/homeostat/homeostat/internal/answer"
+	"github.com/homeostat/homeostat/internal/ownwrites"
+)
+
+// recorder records the writes of one reconcile. It is an ownwrites.Observer, and
+// safe for concurrent use.
+//
+// A transport calls Sending before a request, and its result with the answer.
+// Clients without such a transport report with Wrote and Deleted after the answer. A
+// write that both report is recorded once.
+type recorder struct {
+	control *Controller
+
+	mu       sync.Mutex // guards what follows
+	closed   bool       // the reconcile has ended
+	writes   []write
+	requests []*request // that have not been answered
+}
+
+// request is a write that was sent. The recorder's mu guards it.
+type request struct {
+	write write // as far as it is known
+	ended bool
+	late  func(write) // to call when it is answered after the end of the reconcile
+}
+
+// Wrote reports a write of a client without a transport of package cluster.
+func (r *recorder) Wrote(obj metav1.Object) {
+	w := write{object: obj, outcome: ownwrites.Written}
+	if ordered(obj.GetResourceVersion()) && isRemoved(obj) {
+		w.outcome = ownwrites.Removed
+		if kindOf(obj) == "Namespace" { // it may have finalizers in its spec
+			w.outcome = ownwrites.Uncertain
+		}
+	}
+	w.before = r.control.sources.cachedBefore(&w)
+	r.record(w)
+}
+
+// Deleted reports a delete of a client without a transport of package cluster.
+func (r *recorder) Deleted(obj metav1.Object) {
+	r.record(write{object: obj, deleted: true, outcome: ownwrites.Accepted})
+}
+
+// FieldManager returns the default of package patch.
+func (r *recorder) FieldManager() string { return r.control.options.FieldManager }
+
+// Sending is called by a transport of package cluster before it sends a write.
+func (r *recorder) Sending(w ownwrites.Write) (ended func(ownwrites.Outcome, *answer.Object)) {
+	object := &answer.Object{Unlabelled: true}
+	object.Kind, object.Namespace, object.Name = r.control.sources.kindOfResource(w.Resource), w.Namespace, w.Name
+	req := &request{write: write{object: object, deleted: w.Delete, outcome: ownwrites.Uncertain, resource: w.Resource}}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return func(ownwrites.Outcome, *answer.Object) {}
+	}
+	req.write.baselines = r.control.fresh.takeBaselines(&req.write)
+	r.requests = append(r.requests, req)
+	return func(outcome ownwrites.Outcome, object *answer.Object) { r.answered(req, outcome, object) }
+}
+
+// answered records what became of a request.
+func (r *recorder) answered(req *request, outcome ownwrites.Outcome, object *answer.Object) {
+	w := req.write
+	w.outcome = outcome
+	if object != nil {
+		object.Kind = cmp.Or(w.object.(*answer.Object).Kind, object.Kind, w.resource.Resource)
+		w.object = object
+		w.before = r.control.sources.cachedBefore(&w)
+	}
+	r.mu.Lock()
+	req.write, req.ended = w, true
+	closed, late := r.closed, req.late
+	if !closed {
+		r.requests = slices.DeleteFunc(r.requests, func(other *request) bool { return other == req })
+		if outcome != ownwrites.Refused {
+			r.writes = append(r.writes, w)
+		}
+	}
+	r.mu.Unlock()
+	switch {
+	case late != nil:
+		late(w)
+	case !closed && outcome == ownwrites.Refused:
+		r.control.fresh.dropBaselines(w.baselines)
+	}
+}
+
+// record adds a write that was reported. If the transport has recorded it, only
+// the whole object is new.
+func (r *recorder) record(w write) {
+	_ = w.key() // panics if the object is nil: here, where the reconciler is to blame
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range r.writes {
+		if known := &r.writes[i]; known.isReportedBy(&w) {
+			if !w.deleted {
+				known.object = w.object
+			}
+			return
+		}
+	}
+	r.writes = append(r.writes, w)
+}
+
+// close returns the writes of the reconcile, those that have not been answered among
+// them. Later writes are not recorded.
+func (r *recorder) close() []write {
+	r.mu.Lock()
+	r.closed = true
+	writes := r.writes
+	for _, req := range r.requests {
+		w := req.write
+		w.whenAnswered = func(f func(write)) { r.whenAnswered(req, f) }
+		writes = append(writes, w)
+	}
+	r.mu.Unlock()
+	return writes
+}
+
+// whenAnswered calls f with the write of req once it is answered.
+func (r *recorder) whenAnswered(req *request, f func(write)) {
+	r.mu.Lock()
+	if !req.ended {
+		req.late = f
+		r.mu.Unlock()
+		return
+	}
+	r.mu.Unlock()
+	f(req.write)
+}
