@@ -15,9 +15,6 @@ import (
 	"github.com/homeostat/homeostat/leader/internal/record"
 )
 
-// termKey is the context key of the term that a function runs under.
-type termKey struct{}
-
 // Fence returns a copy of config whose clients write only while this replica
 // leads. A request other than GET, HEAD and OPTIONS is refused with an error
 // that wraps [ErrFenced] once the renew deadline may have passed; one that is

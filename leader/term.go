@@ -38,6 +38,9 @@ type grant struct {
 	sent  time.Time
 }
 
+// termKey is the context key of the term that a function runs under.
+type termKey struct{}
+
 func newTerm(e *Elector, g grant) *term {
 	t := &term{elector: e, clock: e.options.Clock, trust: e.options.RenewDeadline, lease: g.lease, sent: g.sent}
 	t.ctx, t.cancel = context.WithCancelCause(context.Background())

@@ -3,7 +3,6 @@ package operator
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -13,7 +12,6 @@ import (
 	"k8s.io/client-go/tools/events"
 
 	"github.com/homeostat/homeostat/cluster"
-	"github.com/homeostat/homeostat/internal/option"
 	"github.com/homeostat/homeostat/leader"
 	"github.com/homeostat/homeostat/leader/shard"
 	"github.com/homeostat/homeostat/reconcile"
@@ -72,28 +70,6 @@ func (e Env) CheckPermissions(needs ...string) error {
 	return asks.check(e.Context, permissions)
 }
 
-// replicate returns env as that of one of several replicas.
-func (p Program) replicate(env Env, home *cluster.Cluster, f *flags) (Env, error) {
-	if !f.leaderElect {
-		return env, nil
-	}
-	var err error
-	lease := leader.Lease{
-		Client: home.Client().CoordinationV1(), Namespace: f.leaseNamespace, Name: p.Name, Identity: f.identity,
-	}
-	switch {
-	case p.Replicas != AllShare:
-		env.Leader, err = leader.New(lease, nil)
-	case p.Shards != nil:
-		if env.Shards, err = p.Shards(lease); env.Shards == nil && err == nil {
-			err = option.Wrong("operator.Program.Shards", option.Set, "must return shards, or an error")
-		}
-	default:
-		env.Shards, err = shard.New(lease, nil)
-	}
-	return env, err
-}
-
 // fencer refuses writes after the end of a leadership.
 type fencer interface {
 	Fence(config *rest.Config) *rest.Config
@@ -131,10 +107,6 @@ func (e Env) check(timeout time.Duration) error {
 	return errors.Join(errs...)
 }
 
-// first is the name of the cluster that --kubeconfig names, beside those of
-// Program.Clusters.
-const first = ""
-
 // clustersOf makes the clusters of configs, by name.
 func clustersOf(configs map[string]*rest.Config) (map[string]*cluster.Cluster, error) {
 	all := map[string]*cluster.Cluster{}
@@ -146,12 +118,4 @@ func clustersOf(configs map[string]*rest.Config) (map[string]*cluster.Cluster, e
 		all[name] = c
 	}
 	return all, nil
-}
-
-// inCluster says of which cluster an error is, unless that is the first.
-func inCluster(name string, err error) error {
-	if name == first || err == nil {
-		return err
-	}
-	return fmt.Errorf("cluster %s of --%s: %w", name, clusterFlag(name), err)
 }

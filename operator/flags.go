@@ -168,5 +168,3 @@ func (p Program) validateClusters() error {
 	}
 	return check.Err()
 }
-
-func clusterFlag(name string) string { return name + "-kubeconfig" }

@@ -7,9 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
-	coordinationv1 "k8s.io/api/coordination/v1"
 	eventsv1 "k8s.io/api/events/v1"
 
 	"github.com/homeostat/homeostat/internal/option"
@@ -118,36 +116,20 @@ func parseNeed(need string, clusters []string) ([]permission, error) {
 	return all, nil
 }
 
-// needs are the permissions that these flags require, and those that the program can do without.
-func (p Program) needs(f *flags) []permission {
-	const leases = "leases." + coordinationv1.GroupName
-	all := slices.Clone(p.Needs)
-	in := " in " + f.leaseNamespace
-	switch {
-	case !f.leaderElect:
-	case p.Replicas == AllShare:
-		all = append(all, "get,list,watch,create,update,delete "+leases+in)
-	default: // a name cannot restrict create
-		all = append(all, "create "+leases+in, "get,update "+leases+" "+p.Name+in)
-	}
-	permissions, _ := parseNeeds(all, p.Clusters) // which validate has seen
-	want := func(without string, needs ...string) {
-		wanted, _ := parseNeeds(needs, nil)
-		for _, w := range wanted {
-			w.without = without
-			permissions = append(permissions, w)
-		}
-	}
-	if !slices.ContainsFunc(permissions, permission.isOfEvents) {
-		want("Events are not recorded", "create,patch events."+eventsv1.GroupName)
-	}
-	if f.listenAddr != "" {
-		want("no token opens the debug page", "create tokenreviews."+authenticationv1.GroupName,
-			"create subjectaccessreviews."+authorizationv1.GroupName)
-	}
-	return permissions
-}
-
 func (p permission) isOfEvents() bool {
 	return p.Group == eventsv1.GroupName && p.Resource == "events" && p.cluster == first
 }
+
+// first is the name of the cluster that --kubeconfig names, beside those of
+// Program.Clusters.
+const first = ""
+
+// inCluster says of which cluster an error is, unless that is the first.
+func inCluster(name string, err error) error {
+	if name == first || err == nil {
+		return err
+	}
+	return fmt.Errorf("cluster %s of --%s: %w", name, clusterFlag(name), err)
+}
+
+func clusterFlag(name string) string { return name + "-kubeconfig" }

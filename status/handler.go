@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	_ "embed" // the style
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -102,9 +101,6 @@ func (e exposition) encode(body *bytes.Buffer, format expfmt.Format) error {
 	}
 	return nil
 }
-
-//go:embed page.css
-var pageStyle literal
 
 // page serves the report as HTML and as JSON.
 type page struct {

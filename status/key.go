@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -179,15 +178,5 @@ func seen(a *attemptReport) string {
 	default:
 		end := a.Start.Add(time.Duration(a.Took * float64(time.Second)))
 		return fmt.Sprintf("after %s", rounded(a.Seen.Sub(end)))
-	}
-}
-
-// pace writes how often the page refreshes itself, and how to change that. The
-// address goes on after base.
-func (m *markup) pace(base string, refresh int) {
-	if refresh > 0 {
-		m.add(`refreshes every %d s · <a href="%s">pause</a>`, refresh, base+"refresh=0")
-	} else {
-		m.add(`<a href="%s">resume</a>`, base+"refresh="+strconv.Itoa(int(defaultRefresh.Seconds())))
 	}
 }

@@ -2,6 +2,7 @@ package status
 
 import (
 	"bytes"
+	_ "embed" // the style
 	"fmt"
 	"html"
 	"strconv"
@@ -35,6 +36,9 @@ func (m *markup) add(format literal, args ...any) {
 	fmt.Fprintf(&m.out, string(format), escaped...)
 }
 
+//go:embed page.css
+var pageStyle literal
+
 // begin writes the head of a page. With refresh it is loaded again after as many seconds.
 func (m *markup) begin(title string, refresh int) {
 	m.add("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n" +
@@ -45,6 +49,16 @@ func (m *markup) begin(title string, refresh int) {
 	m.add("<title>%s</title>\n<style>", title)
 	m.out.WriteString(string(pageStyle)) // its digest stands in the policy
 	m.add("</style>\n</head>\n<body>\n")
+}
+
+// pace writes how often the page refreshes itself, and how to change that. The
+// address goes on after base.
+func (m *markup) pace(base string, refresh int) {
+	if refresh > 0 {
+		m.add(`refreshes every %d s · <a href="%s">pause</a>`, refresh, base+"refresh=0")
+	} else {
+		m.add(`<a href="%s">resume</a>`, base+"refresh="+strconv.Itoa(int(defaultRefresh.Seconds())))
+	}
 }
 
 // badge writes a short text that stands out; class is good or bad.
@@ -158,14 +172,6 @@ func watching(now time.Time, i *informerReport) string {
 		text += fmt.Sprintf(", %d failures", i.Failures)
 	}
 	return text
-}
-
-// counted returns a number and a noun, in the plural unless n is 1.
-func counted(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return fmt.Sprintf("%d %ss", n, thing)
 }
 
 // size returns a number of bytes in the unit that suits it.

@@ -223,3 +223,23 @@ func (o *overview) informers() {
 	o.endTable()
 	o.add("</section>\n")
 }
+
+// graphs draws the report twice, for wide and for narrow windows.
+func (o *overview) graphs() {
+	o.add("<section id=\"graph\">\n<h2>What leads to what</h2>\n")
+	for _, g := range graphsOf(o.report) {
+		o.add(`<svg class="%s" role="img" aria-label="informers, controllers and the kinds that they write" `+
+			`viewBox="0 0 %d %d" width="%d" height="%d">`+"\n", g.Class, g.Width, g.Height, g.Width, g.Height)
+		for _, e := range g.Edges {
+			o.add(`<path class="edge %s" d="%s"><title>%s</title></path>`+"\n", e.Class, e.Path, e.Title)
+		}
+		for _, n := range g.Nodes {
+			o.add(`<g class="%s" transform="translate(%d,%d)"><title>%s</title><rect width="%d" height="%d" rx="7"/>`+
+				`<text x="10" y="19">%s</text><text class="sub" x="10" y="36">%s</text></g>`+"\n",
+				n.Class, n.X, n.Y, n.Title, n.Width, n.Height, n.Text, n.Subtext)
+		}
+		o.add("</svg>\n")
+	}
+	o.add(`<p class="legend"><span class="primary">reconciled objects</span> <span class="owned">owned</span> ` +
+		`<span class="mapped">mapped</span> <span class="writes">written</span></p>` + "\n</section>\n")
+}

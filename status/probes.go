@@ -46,6 +46,14 @@ func (p probe) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // oneLine keeps an error from looking like several checks.
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
+// counted returns a number and a noun, in the plural unless n is 1.
+func counted(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
 // header sets what every answer has.
 func header(w http.ResponseWriter, contentType string) {
 	h := w.Header()

@@ -27,13 +27,13 @@ type problem struct {
 // controllerReport describes a controller, its queue and its sweeps. Counts are since the start
 // of the process.
 type controllerReport struct {
-	Name       string            `json:"name"`
-	Kind       string            `json:"kind"`
-	Phase      inspect.Phase     `json:"phase"`
-	Leader     string            `json:"leader,omitempty"`
-	Slots      []slotReport      `json:"slots,omitempty"`
-	Triggers   []triggerReport   `json:"triggers"`
-	Outputs    []outputReport    `json:"outputs"`
+	Name     string          `json:"name"`
+	Kind     string          `json:"kind"`
+	Phase    inspect.Phase   `json:"phase"`
+	Leader   string          `json:"leader,omitempty"`
+	Slots    []slotReport    `json:"slots,omitempty"`
+	Triggers []triggerReport `json:"triggers"`
+	Outputs  []outputReport  `json:"outputs"`
 	// Workers is how many reconciles may run at once, and Active how many do.
 	Workers int `json:"workers"`
 	Active  int `json:"active"`
@@ -108,10 +108,10 @@ type sweepReport struct {
 
 // keyReport describes a key in the queue, or one whose last reconcile gave up.
 type keyReport struct {
-	Namespace string        `json:"namespace"`
-	Name      string        `json:"name"`
-	State     string        `json:"state"` // held, delayed, waiting or resting
-	Lane      string        `json:"lane,omitempty"`
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	State     string `json:"state"` // held, delayed, waiting or resting
+	Lane      string `json:"lane,omitempty"`
 	// Attempt is 1 and the number of failures in a row before.
 	Attempt int `json:"attempt"`
 	// Since is when the key began to wait, or was dispatched; Next is when a delayed one
@@ -162,11 +162,11 @@ type informerReport struct {
 	Lag          float64    `json:"lagSeconds"` // of the oldest change not delivered yet
 	LastError    string     `json:"lastError,omitempty"`
 	// The counts are those of informer.Status, where they are explained.
-	Lists        int64      `json:"lists"`
-	Watches      int64      `json:"watches"`
-	Stalls       int64      `json:"stalls"`
-	Failures     int64      `json:"failures"`
-	Events       int64      `json:"events"`
+	Lists    int64 `json:"lists"`
+	Watches  int64 `json:"watches"`
+	Stalls   int64 `json:"stalls"`
+	Failures int64 `json:"failures"`
+	Events   int64 `json:"events"`
 }
 
 // reportOf returns the present state, with at most as many keys of each controller. It waits

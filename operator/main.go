@@ -1,0 +1,282 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"slices"
+	"syscall"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+
+	"github.com/homeostat/homeostat/cluster"
+	"github.com/homeostat/homeostat/internal/option"
+	"github.com/homeostat/homeostat/leader"
+	"github.com/homeostat/homeostat/leader/shard"
+	"github.com/homeostat/homeostat/reconcile"
+)
+
+// Exit codes.
+const (
+	exitError = 1
+	exitUsage = 2
+)
+
+// Main runs the program until SIGTERM or SIGINT and returns its exit code: 0
+// after a drain, 1 after an error, 2 for a wrong command line. args are without
+// the program's name; logs and errors are written to stderr, and only a policy that is
+// asked for to standard output.
+func (p Program) Main(args []string, stderr io.Writer) int {
+	f, err := p.parse(args, stderr)
+	if errors.Is(err, flag.ErrHelp) {
+		return 0
+	}
+	if err != nil {
+		p.say(stderr, err)
+		return exitUsage
+	}
+	if f.version {
+		p.say(stderr, nil)
+		return 0
+	}
+	if f.policyFor != "" {
+		return p.printPolicy(f.policyFor, stderr)
+	}
+	logger := Logger(stderr, f.logFormat == "json", f.verbosity)
+	klog.SetLogger(logger)
+	verbose(f.verbosity)
+	ctx, stop := signal.NotifyContext(logr.NewContext(context.Background(), logger), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal is not caught
+	LimitMemory(logger)
+	err = p.run(ctx, f)
+	switch {
+	case err == nil:
+		return 0
+	case ctx.Err() != nil && isCancellation(err):
+		logger.Info("stopped before it had begun", "reason", err.Error())
+		return 0
+	}
+	p.say(stderr, err)
+	return exitError
+}
+
+// isCancellation reports whether err says nothing but that a context was cancelled.
+func isCancellation(err error) bool {
+	switch of := err.(type) { //nolint:errorlint // each layer is looked at
+	case interface{ Unwrap() []error }:
+		return !slices.ContainsFunc(of.Unwrap(), func(err error) bool { return !isCancellation(err) })
+	case interface{ Unwrap() error }:
+		if inner := of.Unwrap(); inner != nil {
+			return isCancellation(inner)
+		}
+	}
+	return errors.Is(err, context.Canceled)
+}
+
+// say writes an error, or the version if err is nil. There is no other place for it.
+func (p Program) say(out io.Writer, err error) {
+	if err == nil {
+		_, _ = fmt.Fprintf(out, "%s %s\n", p.Name, Version())
+		return
+	}
+	_, _ = fmt.Fprintf(out, "%s: %v\n", p.Name, err)
+}
+
+// printPolicy writes the policy to standard output, and returns the exit code.
+func (p Program) printPolicy(serviceAccount string, stderr io.Writer) int {
+	policy, err := p.FencingPolicy(p, serviceAccount)
+	if err == nil {
+		_, err = os.Stdout.WriteString(policy)
+	}
+	if err != nil {
+		p.say(stderr, err)
+		return exitError
+	}
+	return 0
+}
+
+// run makes the controllers and runs them.
+//
+//	clusters ─▶ probes ─▶ permissions ─▶ Setup ─▶ kinds ─▶ controllers ─▶ last Events
+func (p Program) run(ctx context.Context, f *flags) error {
+	configs, err := p.connectAll(f)
+	if err != nil {
+		return err
+	}
+	unfenced, err := clustersOf(configs)
+	if err != nil {
+		return err
+	}
+	server := &Server{
+		Address: f.listenAddr, Cluster: unfenced[first], Metrics: prometheus.NewRegistry(), Profiles: p.Profiles,
+	}
+	return server.serve(ctx, func(ctx context.Context, handler *front) error {
+		asks := asker{unfenced, f.startup}
+		if p.Needs != nil {
+			if err := asks.check(ctx, p.needs(f)); err != nil {
+				return err
+			}
+		}
+		recorder, stopEvents, err := Recorder(ctx, unfenced[first], p.Name)
+		if err != nil {
+			return err
+		}
+		defer stopEvents()
+		env := Env{Context: ctx, Events: recorder, Metrics: &registerer{to: server.Metrics}, asks: asks}
+		env, controllers, err := p.setUp(env, configs, f)
+		if err != nil {
+			return err
+		}
+		return p.beside(ctx, env, func(ctx context.Context) error { return server.control(ctx, handler, controllers) })
+	})
+}
+
+// beside runs the controllers, and p.Beside until they have drained.
+func (p Program) beside(ctx context.Context, env Env, run func(context.Context) error) error {
+	if p.Beside == nil {
+		return run(ctx)
+	}
+	working, stop := context.WithCancel(ctx)
+	defer stop()
+	serving, done := context.WithCancel(context.WithoutCancel(ctx))
+	defer done()
+	ended := make(chan error, 1)
+	go func() {
+		err := p.Beside(serving, env)
+		if serving.Err() != nil && isCancellation(err) {
+			err = nil // it ended as it was told to
+		}
+		if err != nil {
+			stop()
+		}
+		ended <- err
+	}()
+	err := run(working)
+	done()
+	return errors.Join(err, <-ended)
+}
+
+// setUp completes env and makes its controllers.
+func (p Program) setUp(env Env, configs map[string]*rest.Config, f *flags) (Env, []*reconcile.Controller, error) {
+	env, err := p.replicate(env, env.asks.clusters[first], f)
+	if err == nil {
+		env, err = env.reach(configs)
+	}
+	if err != nil {
+		return env, nil, err
+	}
+	starting(env.Context, "Setup has not returned")
+	controllers, err := p.Setup(env)
+	if refused := env.Metrics.(*registerer).errs(); err == nil { //nolint:forcetypeassert // run has made it
+		err = refused
+	}
+	if err == nil {
+		err = p.complain(controllers, f)
+	}
+	if err == nil {
+		err = env.check(f.startup)
+	}
+	return env, controllers, err
+}
+
+// replicate returns env as that of one of several replicas.
+func (p Program) replicate(env Env, home *cluster.Cluster, f *flags) (Env, error) {
+	if !f.leaderElect {
+		return env, nil
+	}
+	var err error
+	lease := leader.Lease{
+		Client: home.Client().CoordinationV1(), Namespace: f.leaseNamespace, Name: p.Name, Identity: f.identity,
+	}
+	switch {
+	case p.Replicas != AllShare:
+		env.Leader, err = leader.New(lease, nil)
+	case p.Shards != nil:
+		if env.Shards, err = p.Shards(lease); env.Shards == nil && err == nil {
+			err = option.Wrong("operator.Program.Shards", option.Set, "must return shards, or an error")
+		}
+	default:
+		env.Shards, err = shard.New(lease, nil)
+	}
+	return env, err
+}
+
+// needs are the permissions that these flags require, and those that the program can do without.
+func (p Program) needs(f *flags) []permission {
+	const leases = "leases." + coordinationv1.GroupName
+	all := slices.Clone(p.Needs)
+	in := " in " + f.leaseNamespace
+	switch {
+	case !f.leaderElect:
+	case p.Replicas == AllShare:
+		all = append(all, "get,list,watch,create,update,delete "+leases+in)
+	default: // a name cannot restrict create
+		all = append(all, "create "+leases+in, "get,update "+leases+" "+p.Name+in)
+	}
+	permissions, _ := parseNeeds(all, p.Clusters) // which validate has seen
+	want := func(without string, needs ...string) {
+		wanted, _ := parseNeeds(needs, nil)
+		for _, w := range wanted {
+			w.without = without
+			permissions = append(permissions, w)
+		}
+	}
+	if !slices.ContainsFunc(permissions, permission.isOfEvents) {
+		want("Events are not recorded", "create,patch events."+eventsv1.GroupName)
+	}
+	if f.listenAddr != "" {
+		want("no token opens the debug page", "create tokenreviews."+authenticationv1.GroupName,
+			"create subjectaccessreviews."+authorizationv1.GroupName)
+	}
+	return permissions
+}
+
+// connectAll returns the config of each cluster by its name.
+func (p Program) connectAll(f *flags) (map[string]*rest.Config, error) {
+	configs := map[string]*rest.Config{}
+	files := map[string]string{first: f.kubeconfig}
+	for name, file := range f.clusters {
+		files[name] = *file
+	}
+	for name, file := range files {
+		config, err := Config(file)
+		if err != nil {
+			return nil, inCluster(name, err)
+		}
+		config.UserAgent = p.Name + "/" + revision()
+		configs[name] = config
+	}
+	return configs, nil
+}
+
+// complain returns what is wrong with the controllers that Setup made.
+func (p Program) complain(controllers []*reconcile.Controller, f *flags) error {
+	if i := slices.Index(controllers, nil); i >= 0 {
+		return option.Wrong("operator.Program.Setup", option.Set,
+			"must not return nil as controller [%d]: reconcile.New has returned an error", i)
+	}
+	elects := slices.ContainsFunc(controllers, func(c *reconcile.Controller) bool { return c.Status(0).Elects })
+	switch {
+	case len(controllers) == 0:
+		return option.Wrong("operator.Program.Setup", option.Set, "must return at least one controller")
+	case p.Replicas == AllShare && len(controllers) > 1:
+		return option.Wrong("operator.Program.Setup", option.Set,
+			"must return one controller, whose keys the replicas share, and not %d", len(controllers))
+	case f.leaderElect && !elects:
+		return errors.New("with --leader-elect no controller has the Leader or the Shards of its environment, so none " +
+			"could ever write: make their options with Env.Options")
+	}
+	return nil
+}
