@@ -217,6 +217,64 @@ func nameOf(e ast.Expr) string {
 	}
 }
 
+// circles are how many files of a package may use one another's names in a circle; in all others there is none. The
+// numbers go down only: a declaration belongs in the file of its idea, and that beside or below those that use it.
+var circles = map[string]int{
+	"informer":                4,
+	"leader":                  3,
+	"leader/shard":            7,
+	"patch/children":          2,
+	"queue":                   2,
+	"reconcile":               10,
+	"reconcile/reconciletest": 12,
+}
+
+func TestFilesOfAPackageUseOneAnotherInSmallCircles(t *testing.T) {
+	for _, p := range list(t) {
+		folder := strings.TrimPrefix(p.ImportPath, module+"/")
+		if within(folder, "examples") || slices.Contains(strings.Split(folder, "/"), "internal") {
+			continue
+		}
+		homes, names := map[string]string{}, map[string][]string{}
+		for _, file := range p.GoFiles {
+			parsed, err := parser.ParseFile(token.NewFileSet(), filepath.Join(p.Dir, file), nil, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for name := range parsed.Scope.Objects { //nolint:staticcheck // names suffice: types would need all dependencies
+				homes[name] = file
+			}
+			for _, used := range parsed.Unresolved {
+				names[file] = append(names[file], used.Name)
+			}
+		}
+		reached := map[string]map[string]bool{}
+		for _, from := range p.GoFiles {
+			reached[from] = map[string]bool{}
+			for next := []string{from}; len(next) > 0; next = next[1:] {
+				for _, name := range names[next[0]] {
+					if file := homes[name]; file != "" && !reached[from][file] {
+						reached[from][file] = true
+						next = append(next, file)
+					}
+				}
+			}
+		}
+		var largest []string
+		for _, file := range p.GoFiles {
+			circle := slices.DeleteFunc(slices.Clone(p.GoFiles), func(other string) bool {
+				return other != file && (!reached[file][other] || !reached[other][file])
+			})
+			if len(circle) > len(largest) {
+				largest = circle
+			}
+		}
+		if n, most := len(largest), max(1, circles[folder]); n > most {
+			t.Errorf("%d files of %s use one another's names in a circle, want at most %d: %v", n, folder, most, largest)
+		}
+	}
+}
+
 func TestFilesOfTheDesignExist(t *testing.T) {
 	const most = 15 // files on the way of a key
 	design, err := os.ReadFile("docs/design.md")
