@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/homeostat/homeostat/internal/slots"
 	"github.com/homeostat/homeostat/leader/shard"
 	"github.com/homeostat/homeostat/reconcile/inspect"
 )
@@ -45,7 +47,12 @@ type slotRun struct {
 	reconciles context.Context //nolint:containedctx // the parent of all its reconciles
 	abandon    context.CancelCauseFunc
 	running    sync.WaitGroup
+	began      time.Time
+	busy       atomic.Int64 // nanoseconds in reconciles, if the slots are ranges
 }
+
+// took counts the time of a reconcile.
+func (r *slotRun) took(began time.Time) { r.busy.Add(int64(time.Since(began))) }
 
 // run works on the slots of this replica until ctx ends.
 func (s *shardRunner) run(ctx context.Context) error {
@@ -65,6 +72,7 @@ func (s *shardRunner) run(ctx context.Context) error {
 			return err
 		}
 		running.Go(func() { s.caches.ranger.Remember(background, c.sources[0].Shards(), s.keepDeleted()) })
+		running.Go(func() { s.caches.ranger.Measure(background, s.work) })
 	}
 	s.fill = coalescer{running: &running, do: s.enqueue}
 	defer s.cancelSweep()
@@ -103,7 +111,7 @@ func (s *shardRunner) cachesWith(slot int) (call *coalescedCall, leave func()) {
 // begin lets the keys of a slot be reconciled. Call it before enqueuing them: a
 // key dispatched earlier would be dropped.
 func (s *shardRunner) begin(owned context.Context, slot int) {
-	r := &slotRun{}
+	r := &slotRun{began: time.Now()}
 	r.reconciles, r.abandon = context.WithCancelCause(context.WithoutCancel(owned))
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -200,6 +208,9 @@ func (s *shardRunner) reconcileNext(ctx context.Context, w *worker) bool {
 		return true
 	}
 	defer r.running.Done()
+	if s.caches != nil {
+		defer r.took(time.Now())
+	}
 	s.controller.reconcileOnce(r.reconciles, item, w)
 	return true
 }
@@ -267,6 +278,23 @@ func (s *shardRunner) enqueue() error {
 	add(deleted, s.waiting)
 	add(c.primary.keys(), s.waiting)
 	return nil
+}
+
+// work returns what the slots of this replica have cost it.
+func (s *shardRunner) work() []slots.Work {
+	objects := map[int]int{}
+	for _, key := range s.controller.primary.keys() {
+		objects[s.slotOf(key)]++
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := make([]slots.Work, 0, len(s.runs))
+	for slot, r := range s.runs {
+		all = append(all, slots.Work{
+			Slot: slot, Since: r.began, Objects: objects[slot], Busy: time.Duration(r.busy.Load()),
+		})
+	}
+	return all
 }
 
 // cancelSweep stops the timer of a planned sweep.
