@@ -214,6 +214,8 @@ func allot(x *exchange, obj object) error {
 		}
 	case "pods":
 		return admitPod(x, obj)
+	case "priorityclasses":
+		return admitClass(x, obj)
 	}
 	return nil
 }

@@ -160,6 +160,16 @@ func prioritize(spec object, tables map[schema.GroupVersionResource]*table) erro
 	return nil
 }
 
+// admitClass refuses a PriorityClass that becomes the default beside another one.
+func admitClass(x *exchange, obj object) error {
+	name, other := text(metaOf(obj), "name"), defaultClass(x.t)
+	if obj["globalDefault"] != true || other == "" || other == name || x.s.opts.Incomplete {
+		return nil
+	}
+	return apierrors.NewForbidden(x.t.res.groupResource(), name,
+		fmt.Errorf("PriorityClass %s is already marked as default. Only one default can exist", other))
+}
+
 // defaultClass is the class of Pods that name none: of several, that with the lowest value.
 func defaultClass(classes *table) string {
 	name, lowest := "", int64(0)

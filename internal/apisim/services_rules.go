@@ -5,17 +5,25 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"net/netip"
 	"reflect"
 	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 // The ports of a server that is started with the defaults.
 const firstNodePort, lastNodePort = int64(30000), int64(32767)
+
+// What is wrong with a port of the nodes, in the words of the real server.
+const (
+	portTaken   = "provided port is already allocated"
+	portOutside = "provided port is not in the valid range. The range of valid ports is 30000-32767"
+)
 
 // reserved are addresses of the range, 10.0.0.0/16, that no Service gets: the default of the real server is a /24.
 var reserved = []string{"10.0.0.0", "10.0.0.1", "10.0.255.255"}
@@ -38,6 +46,13 @@ func serve(x *exchange, obj, old object) error {
 	used := usedBy(x.t, types.NamespacedName{Namespace: text(m, "namespace"), Name: text(m, "name")})
 	if !x.loading && !x.s.opts.Incomplete && spec != nil {
 		errs := misplaced(spec, was)
+		if err := doubled(spec, was != nil); len(errs) == 0 && err != nil {
+			invalid, is := errors.AsType[*field.Error](err)
+			if !is {
+				return err
+			}
+			errs = field.ErrorList{invalid}
+		}
 		if len(errs) == 0 {
 			errs = unavailable(spec, was, used, x.r.dryRun())
 		}
@@ -46,7 +61,11 @@ func serve(x *exchange, obj, old object) error {
 		}
 		if port := number(spec, "healthCheckNodePort"); localOnly(spec) && port != 0 &&
 			port != number(was, "healthCheckNodePort") && (outside(port) || used.ports[port]) {
-			return apierrors.NewInternalError(errors.New("failed to allocate requested HealthCheck NodePort"))
+			why := portTaken
+			if outside(port) {
+				why = portOutside
+			}
+			return apierrors.NewInternalError(fmt.Errorf("failed to allocate requested HealthCheck NodePort %d: %s", port, why))
 		}
 	}
 	x.s.allocated.allocate(spec, was, used)
@@ -108,11 +127,10 @@ func external(spec, was object) field.ErrorList {
 // misplacedPorts finds ports of the nodes that are none, that are there twice, or that this type of Service has not.
 func misplacedPorts(spec, was object) field.ErrorList {
 	var errs field.ErrorList
-	had, seen := portsByName(was), map[string]bool{}
+	had := portsByName(was)
 	for i, v := range elements(spec, "ports") {
 		p, path := asObject(v), field.NewPath("spec", "ports").Index(i).Child("nodePort")
 		port := number(p, "nodePort")
-		key := fmt.Sprint(port, cmp.Or(text(p, "protocol"), "TCP"))
 		kept := onNodes(text(was, "type")) && reflect.DeepEqual(p["nodePort"], had[text(p, "name")])
 		switch {
 		case port == 0:
@@ -120,12 +138,33 @@ func misplacedPorts(spec, was object) field.ErrorList {
 			errs = append(errs, field.Invalid(path, port, "must be between 1 and 65535, inclusive"))
 		case !onNodes(text(spec, "type")) && !kept:
 			errs = append(errs, field.Forbidden(path, "may not be used when `type` is 'ClusterIP'"))
-		case seen[key]:
-			errs = append(errs, field.Invalid(path, port, "may not be there twice"))
+		}
+	}
+	return errs
+}
+
+// doubled finds a port of the nodes that is there twice for one protocol. The real server has no reason for an update
+// that is refused so.
+func doubled(spec object, update bool) error {
+	seen := map[string]bool{}
+	for i, v := range elements(spec, "ports") {
+		p, path := asObject(v), field.NewPath("spec", "ports").Index(i).Child("nodePort")
+		port := number(p, "nodePort")
+		key := fmt.Sprintf("{%s %d}", cmp.Or(text(p, "protocol"), "TCP"), port)
+		switch onNodes := onNodes(text(spec, "type")); {
+		case port == 0 || !seen[key]:
+		case onNodes && update:
+			return &apierrors.StatusError{ErrStatus: metav1.Status{
+				Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Message: "duplicate nodePort: " + key,
+			}}
+		case onNodes:
+			return field.Invalid(path, port, portTaken)
+		default:
+			return field.Duplicate(path, port)
 		}
 		seen[key] = true
 	}
-	return errs
+	return nil
 }
 
 func misplacedHealth(spec, was object) field.ErrorList {
@@ -203,9 +242,9 @@ func unavailable(spec, was object, used taken, dry bool) field.ErrorList {
 		switch {
 		case had[port]:
 		case outside(port) && !dry:
-			return field.ErrorList{field.Invalid(path, port, "provided port is not in the valid range")}
+			return field.ErrorList{field.Invalid(path, port, portOutside)}
 		case used.ports[port]:
-			return field.ErrorList{field.Invalid(path, port, "provided port is already allocated")}
+			return field.ErrorList{field.Invalid(path, port, portTaken)}
 		}
 		own[port] = true
 	}

@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"strconv"
 
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -135,13 +136,17 @@ func (x *exchange) merge(have *stored, obj object) (object, error) {
 	}
 	was := have.meta()
 	keepMeta(metaOf(obj), was)
-	if x.t.res.groupResource() == (schema.GroupResource{Resource: "services"}) {
-		if err := serve(x, obj, old); err != nil {
-			return nil, err
-		}
+	var err error
+	switch x.t.res.groupResource() {
+	case schema.GroupResource{Resource: "services"}:
+		err = serve(x, obj, old)
+	case schema.GroupResource{Group: schedulingv1.GroupName, Resource: "priorityclasses"}:
+		err = admitClass(x, obj)
 	}
-	obj, err := canonical(&x.t.res, obj)
 	if err != nil {
+		return nil, err
+	}
+	if obj, err = canonical(&x.t.res, obj); err != nil {
 		return nil, asPatch(x.r, err)
 	}
 	if err := x.validUpdate(obj, old); err != nil {
