@@ -102,6 +102,10 @@ func TestWhatIsDeclaredIsFree(t *testing.T) {
 		{"a time to live", "", expiring, nil, &reconciletest.Options{Rest: 6 * time.Minute}},
 		{"what is made by the clock", "j3", ticking(45 * time.Minute), []string{"configmaps data.x"}, nil},
 		{"batches", "d2.twice", counted, []string{"secrets *"}, nil},
+		{
+			"a Pod that has a minute to end", "", drains(time.Minute), nil,
+			&reconciletest.Options{Known: []string{"a cluster kills it"}, Seeds: 10, Budget: breeding.Budget},
+		},
 	} {
 		t.Run(d.name, func(t *testing.T) {
 			g := gomega.NewWithT(t)

@@ -42,6 +42,11 @@ func (d *delays) release(replicas []*replica) {
 	}
 }
 
+// any reports whether something is held back now.
+func (d *delays) any() bool {
+	return len(d.watches)+len(d.calls)+len(d.actors) > 0 || !d.frozen.IsZero() || time.Now().Before(d.listsTill)
+}
+
 // hold reports whether a delivery or a call is held back.
 func (d *delays) hold(a apisim.Action) bool {
 	switch a.Kind {

@@ -68,7 +68,7 @@
 //     report modified objects by themselves, other caches are named to [Env.Cache].
 //   - It makes no call that Case.Roles do not grant, and Case.Roles grant nothing that no run needs.
 //   - With several replicas, only the one that took the Lease writes.
-//   - Run returns when its context has ended, and leaves no goroutine behind.
+//   - Run returns within 30 seconds of the end of its context, and leaves no goroutine behind.
 //   - A step of the workload that can be done without faults can be done: if not at once, then at the next rest.
 //
 // # Who else is there

@@ -34,6 +34,9 @@ type replica struct {
 	halted  bool      // its Run has returned, or was told to
 	stuck   bool      // its Run does not return
 	stopped time.Time // when the plan told it to stop
+	ended   time.Time // when its context ended; zero: it has not, or it was killed
+	killed  time.Time // when a cluster would kill it then
+	waits   string    // what it waited for at that time
 	caches  []state.Cache
 	down    time.Time // when it boots again; zero: it runs
 	apart   time.Time // until when the network does not reach it
@@ -66,6 +69,7 @@ func (f *fleet) of(client string) *replica {
 func (f *fleet) crash(client string) {
 	p := f.of(client)
 	p.crashed = true
+	p.ended, p.killed = time.Time{}, time.Time{}
 	p.cancel()
 }
 
@@ -73,6 +77,7 @@ func (f *fleet) crash(client string) {
 func (f *fleet) boot(ctx context.Context, p *replica) {
 	p.boots++
 	p.crashed, p.halted, p.down, p.stopped, p.caches = false, false, time.Time{}, time.Time{}, nil
+	p.ended, p.killed, p.waits = time.Time{}, time.Time{}, ""
 	boot, cancel := context.WithCancel(f.errs.with(gate.With(ctx, p.client)))
 	p.cancel = cancel
 	p.done = make(chan error, 1)
@@ -100,6 +105,14 @@ func (f *fleet) bootAll(ctx context.Context) {
 // stop tells the replica to stop; everything else goes on.
 func (p *replica) stop() {
 	p.halted, p.stopped = true, time.Now()
+	p.end()
+}
+
+// end ends the context of the replica.
+func (p *replica) end() {
+	if p.ended.IsZero() {
+		p.ended, p.killed = time.Now(), killAt()
+	}
 	p.cancel()
 }
 
@@ -121,6 +134,7 @@ func (f *fleet) ended(p *replica, err error) {
 	}
 	switch {
 	case !p.stopped.IsZero():
+		f.late(p)
 		p.stopped = time.Time{}
 		f.restart(p, "stopped")
 	case f.faultless || f.tail:
@@ -170,7 +184,7 @@ func (r *run) haltAll() {
 	for _, p := range r.fleet.replicas {
 		p.apart = time.Time{}
 		if p.down.IsZero() && !p.stuck {
-			p.cancel()
+			p.end()
 			r.join(p, true)
 		}
 		p.halted, p.down, p.stopped = true, time.Time{}, time.Time{}
@@ -202,6 +216,7 @@ func (r *run) returned(ctx context.Context) bool {
 			r.fleet.ended(p, err)
 			return true
 		default:
+			r.look(p)
 			if !p.stopped.IsZero() && time.Since(p.stopped) > stopWithin {
 				r.fleet.blocked(p)
 			}
@@ -219,9 +234,11 @@ func (r *run) join(p *replica, serve bool) {
 		case err := <-p.done:
 			p.done <- err
 			r.fleet.mutated(err)
+			r.fleet.late(p)
 			return
 		default:
 		}
+		r.look(p)
 		if time.Now().After(deadline) {
 			break
 		}
@@ -235,6 +252,32 @@ func (r *run) join(p *replica, serve bool) {
 		r.sched.Idle(time.Second)
 	}
 	r.fleet.blocked(p)
+}
+
+// killAt is when a cluster kills a replica that is told to end now. It has a second more, for what ends just then.
+func killAt() time.Time { return time.Now().Add(killAfter + time.Second) }
+
+// look notes what a replica waits for that has not returned in time. Its time begins anew while the plan holds
+// something up.
+func (r *run) look(p *replica) {
+	switch now := time.Now(); {
+	case p.killed.IsZero() || p.waits != "":
+	case now.Before(p.apart) || r.delays.any():
+		p.killed = killAt()
+	case !now.Before(p.killed):
+		p.waits = stacks.Diagnose()
+	}
+}
+
+// late notes a Run that has returned after its cluster would have killed it. The run goes on: that is found at its end.
+func (f *fleet) late(p *replica) {
+	if p.waits != "" && f.out.late == nil {
+		f.out.late = &report.Finding{Oracle: report.Stop, UpTo: len(f.out.lines), Text: fmt.Sprintf(
+			"Run returned %v (virtual) after its context had ended: %s after %v (terminationGracePeriodSeconds), "+
+				"and then it waited here:\n%s",
+			time.Since(p.ended).Round(time.Second), report.Killed, killAfter, p.waits)}
+	}
+	p.killed, p.waits = time.Time{}, ""
 }
 
 // blocked is for a Run that does not return. The bubble cannot end then, unless each goroutine that is left is blocked

@@ -24,9 +24,10 @@ import (
 // outcome is everything that is known of one run.
 type outcome struct {
 	finding    *report.Finding
-	whole      bool     // it has come to its last restart
-	void       bool     // nothing is known: the workload could not be done
-	lines      []string // the trace
+	late       *report.Finding // a Run that has returned too late
+	whole      bool            // it has come to its last restart
+	void       bool            // nothing is known: the workload could not be done
+	lines      []string        // the trace
 	calls      []*call
 	deliveries int
 	decisions  int

@@ -34,7 +34,7 @@ type Report struct {
 	// Oracle is the rule that the failure breaks:
 	//
 	//   - run: Run returns only when its context has ended.
-	//   - stop: no goroutine is left behind.
+	//   - stop: Run returns within 30 seconds of the end of its context; no goroutine is left behind.
 	//   - vain: without faults the program does not end in errors; it writes something, or does what Goal asks for.
 	//   - workload: without faults the steps of the workload succeed.
 	//   - rest: the program comes to rest.

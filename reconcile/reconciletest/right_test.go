@@ -123,7 +123,7 @@ func TestADeadlockAtStopHasAToken(t *testing.T) {
 	r := reconciletest.Search(t, c, nil)
 	g.Expect(r.Oracle).To(gomega.Equal("stop"))
 	g.Expect(r.Token).To(gomega.HavePrefix("rt1:"))
-	g.Expect(r.Failure).To(gomega.MatchRegexp(`Run did not return within 2m0s .*\n.*at right_test.go:\d+, waits forever: chan receive`))
+	g.Expect(r.Failure).To(gomega.MatchRegexp(`Run did not return within 2m0s .*\n.*at right_test.go:\d+, waits: chan receive`))
 	g.Expect(r.Failure).NotTo(gomega.ContainSubstring("fleet.go"), "the kit's own goroutines are of no interest")
 }
 

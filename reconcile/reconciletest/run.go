@@ -1,6 +1,7 @@
 package reconciletest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -22,7 +23,8 @@ import (
 
 // Virtual times of a run.
 const (
-	stopWithin   = 2 * time.Minute  // from the end of its context to the return of Run
+	killAfter    = 30 * time.Second // from the end of its context: then a cluster kills it (terminationGracePeriodSeconds)
+	stopWithin   = 2 * time.Minute  // from the end of its context: then nobody waits for Run to return
 	restartAfter = 10 * time.Second // from a Run that returned by itself to the next boot
 	takeOver     = 30 * time.Second // from a crash to the next boot, where there are other replicas
 	partition    = 45 * time.Second
@@ -194,6 +196,7 @@ func (r *run) play(ctx context.Context) {
 	}
 	r.haltAll()
 	r.sched.Stop()
+	r.out.finding = cmp.Or(r.out.finding, r.out.late)
 }
 
 // rest records what the server has when the program is at rest, and compares the program's caches with it. The states
@@ -273,7 +276,7 @@ func (r *run) patience(until time.Time) time.Duration {
 		}
 	}
 	for _, p := range r.fleet.replicas {
-		for _, at := range []time.Time{p.down, p.apart} {
+		for _, at := range []time.Time{p.down, p.apart, p.killed} {
 			if d := time.Until(at); d > 0 {
 				left = min(left, d)
 			}

@@ -10,6 +10,9 @@ import (
 // NoControllers explains a cluster that never comes to rest. A finding with it gets no hint.
 const NoControllers = "is there a kube-controller-manager? It ends namespaces and collects garbage; envtest has none"
 
+// Killed is in what is found of a Run that returns too late.
+const Killed = "a cluster kills it"
+
 const (
 	staleCache = "it trusts a cache that has not seen its own writes: " +
 		"wait for it, or give children names that do not depend on it"
@@ -22,6 +25,8 @@ const (
 	collected = "the garbage collector deletes what it makes: " +
 		"an owner has to be in the same namespace, or in none, and to be there under that UID"
 	forgotten = "it decides by what it remembers, and a restart forgets that: decide by what is there"
+	late      = "what Run still does when its context has ended needs a deadline of its own; a Pod that needs longer " +
+		"says so by terminationGracePeriodSeconds, and its case by Options.Known"
 	oldCopy   = "it writes from an old copy: patch only your own fields, or send the resourceVersion that you have read"
 	unseenUID = "a cache may be of the past after a restart: give deletes the UID of the object that you mean, " +
 		"and ask the server itself before you destroy"
@@ -76,6 +81,8 @@ func hint(p plan.Plan, f *Finding, trace []string) string {
 	switch {
 	case strings.Contains(f.Text, NoControllers):
 		return ""
+	case f.Oracle == Stop && strings.Contains(f.Text, Killed):
+		return late
 	case unsynced && (f.Oracle == Tail || compared):
 		return syncedFirst
 	case compared && len(p) == 1 && p[0].At == plan.Restarted && p[0].N == 0: // no cache was old

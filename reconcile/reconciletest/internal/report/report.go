@@ -12,7 +12,7 @@ import (
 // The oracles: each tells a wrong run from a right one by one rule.
 const (
 	Run      = "run"      // Run returns only when its context has ended
-	Stop     = "stop"     // no goroutine is left behind
+	Stop     = "stop"     // Run returns in time, and no goroutine is left behind
 	Workload = "workload" // the workload works without faults
 	Rest     = "rest"     // the program comes to rest
 	Goal     = "goal"     // the goal holds at rest

@@ -29,7 +29,7 @@ var reasons = []struct{ state, why string }{
 var header = regexp.MustCompile(`^goroutine (\d+)[^\[]*\[([^\],]*)[^\]]*synctest bubble (\d+)[^\]]*\]:`)
 
 // Diagnose explains what the goroutines of the program wait for, and where: those that wait for something outside of
-// the bubble, and then those that nothing in it will wake.
+// the bubble, and then those that wait in it: for one another, or for time.
 func Diagnose() string {
 	buf := make([]byte, 4<<20)
 	return diagnose(string(buf[:runtime.Stack(buf, true)]))
@@ -75,7 +75,7 @@ func explain(stack string) (text string, outside bool) {
 	h, where := header.FindStringSubmatch(stack), place(stack)
 	if state, durable := strings.CutSuffix(h[2], " (durable)"); durable {
 		if where != "" {
-			text = fmt.Sprintf("goroutine %s, at %s, waits forever: %s.", h[1], where, state)
+			text = fmt.Sprintf("goroutine %s, at %s, waits: %s.", h[1], where, state)
 		}
 		return text, false
 	}
