@@ -236,6 +236,17 @@ proof: ## Explore controllers that others have published, unmodified, and make d
 proof-page: ## Make docs/proof.md from docs/proof/results.jsonl, and internal/proof/published/page/proof.md, again.
 	go run ./internal/proof/published/page write docs/proof/results.jsonl docs/proof.md
 
+# Explorations of examples, and of the reboot operator's cases (CASES= for none: they take 20 minutes and more).
+CASES = TestExplore
+.PHONY: tables
+tables: ## Measure the tables of docs/testing.md again: the zoo, and the explorations of the examples, to their ends.
+	$(TEST) -json -count=1 -timeout 1h -run '^TestZoo$$' ./internal/proof/zoo -twin 30m \
+	  | go run ./internal/proof/tables docs/testing.md
+	RECONCILETEST_BUDGET=1h $(TEST) -json -count=1 -p 1 -timeout 2h -run '^TestItSurvivesEveryFault$$' ./examples/... \
+	  | go run ./internal/proof/tables docs/testing.md
+	$(if $(CASES),RECONCILETEST_BUDGET=1h $(TEST) -json -count=1 -timeout 2h -run '^$(CASES)' ./examples/reboot/internal/model \
+	  | go run ./internal/proof/tables docs/testing.md)
+
 .PHONY: cover
 cover: ## Coverage of the unit tests.
 	go test -coverprofile cover.out ./...

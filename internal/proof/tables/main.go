@@ -1,0 +1,52 @@
+// Command tables writes the tables of docs/testing.md that are measured. It reads what go test -json says while the
+// tests run, so that each figure stands beside the load that it was measured at:
+//
+//	go test -json -run '^TestZoo$' ./internal/proof/zoo | tables docs/testing.md
+//
+// The table of the zoo is written whole. Of the explorations of examples, the rows of those that have run are, and the
+// others stay.
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+)
+
+func main() {
+	if err := run(os.Args[1:], os.Stdin); err != nil {
+		fmt.Fprintln(os.Stderr, "tables:", err)
+		os.Exit(1)
+	}
+}
+
+func run(args []string, tests io.Reader) error {
+	if len(args) != 1 {
+		return errors.New("want: go test -json … | tables PAGE")
+	}
+	page, err := os.ReadFile(args[0])
+	if err != nil {
+		return err
+	}
+	all, err := read(tests, loadOf("/proc/loadavg"))
+	if err != nil {
+		return err
+	}
+	text, err := all.write(string(page), time.Now().UTC().Format(time.DateOnly))
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(args[0], []byte(text), 0o644) //nolint:gosec // a document
+}
+
+// loadOf reads the load of the last minute: of a machine without that file it is 0.
+func loadOf(file string) func() float64 {
+	return func() (load float64) {
+		if text, err := os.ReadFile(file); err == nil {
+			_, _ = fmt.Sscan(string(text), &load)
+		}
+		return load
+	}
+}

@@ -1,0 +1,126 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// event is a line of go test -json.
+type event struct {
+	Action, Package, Test, Output, Key, Value string
+	Elapsed                                   float64
+}
+
+// exploration is what one test says of what it has explored.
+type exploration struct {
+	runs, tried, planned, pairs, calls, writes, events int
+	seconds, load                                      float64
+}
+
+// measured is what all tests have said.
+type measured struct {
+	bugs     []string // rows of the zoo
+	twins    []exploration
+	explored map[string]exploration // by the title of the row
+	loads    []float64              // of the zoo
+}
+
+var (
+	bugRow = regexp.MustCompile(`^ *zoo_test\.go:\d+: (\| .* \| \d+ \| \d+ \| [0-9.]+ s \|)$`)
+	twin   = regexp.MustCompile(`^ *zoo_test\.go:\d+: (\d+ runs: .*), in `)
+)
+
+// read reads events to their end. A test that fails is an error.
+func read(r io.Reader, load func() float64) (*measured, error) {
+	m := &measured{explored: map[string]exploration{}}
+	began := map[string]exploration{}
+	lines := bufio.NewScanner(r)
+	lines.Buffer(nil, 1<<24)
+	for lines.Scan() {
+		var e event
+		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
+			return nil, fmt.Errorf("reading what go test -json says: %w", err)
+		}
+		switch test := e.Package + " " + e.Test; {
+		case e.Action == "fail":
+			return nil, fmt.Errorf("%s has failed", strings.TrimSpace(test))
+		case e.Action == "attr" && e.Key == "reconciletest":
+			x, err := parse(e.Value)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", test, err)
+			}
+			x.load = load()
+			began[test] = x
+		case e.Action == "pass" && e.Test != "":
+			if x, is := began[test]; is {
+				x.seconds = e.Elapsed
+				m.explored[title(e.Package, e.Test)] = x
+			}
+		case e.Action == "output":
+			if err := m.zoo(&e, load); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return m, lines.Err()
+}
+
+// zoo takes a line of the zoo's test, if it is one of a bug or of a twin.
+func (m *measured) zoo(e *event, load func() float64) error {
+	line := strings.TrimRight(e.Output, "\n")
+	if row := bugRow.FindStringSubmatch(line); row != nil && strings.HasSuffix(e.Test, "/bug") {
+		m.bugs = append(m.bugs, row[1])
+		m.loads = append(m.loads, load())
+	}
+	if text := twin.FindStringSubmatch(line); text != nil && strings.Contains(e.Test, "/twin") {
+		x, err := parse(text[1])
+		if err != nil {
+			return fmt.Errorf("%s: %w", e.Test, err)
+		}
+		m.twins = append(m.twins, x)
+	}
+	return nil
+}
+
+// parse reads a report's summary: reconciletest.Report has it.
+func parse(text string) (x exploration, err error) {
+	numbers := regexp.MustCompile(`\d+`).FindAllString(text, 8) // the fourth is a percentage
+	if len(numbers) < 8 {
+		return x, fmt.Errorf("%q is no summary of an exploration", text)
+	}
+	for i, to := range []*int{&x.runs, &x.tried, &x.planned, new(int), &x.pairs, &x.calls, &x.writes, &x.events} {
+		if *to, err = strconv.Atoi(numbers[i]); err != nil {
+			return x, err
+		}
+	}
+	if x.tried < x.planned {
+		err = fmt.Errorf("%q: not every single fault was tried", text)
+	}
+	return x, err
+}
+
+// cases are the titles of the reboot operator's, by the tests.
+var cases = map[string]string{
+	"TestExploreOneLeads": "two replicas, one leads",
+	"TestExploreBothWork": "two controllers that both work, real agents",
+	"TestExploreDuel":     "two controllers that both work",
+	"TestExploreTwins":    "everything twice, the agent of a node, too",
+	"TestExploreRevoking": "a group that is paused",
+	"TestExploreMeddling": "an administrator cordons a node and calls its reboot off",
+	"TestExploreFailing":  "a node fails, and there is no group",
+}
+
+// title is that of a test's row: the name of the example, or of the case.
+func title(pkg, test string) string {
+	if name, ok := cases[test]; ok {
+		return name
+	}
+	parts := strings.Split(pkg, "/")
+	return parts[min(slices.Index(parts, "examples")+1, len(parts)-1)]
+}
