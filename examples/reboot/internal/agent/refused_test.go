@@ -3,12 +3,14 @@ package agent_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
@@ -19,17 +21,23 @@ import (
 	"github.com/homeostat/homeostat/queue"
 )
 
-// nodes is the agent's client of nodes, which may refuse to read or to write one.
+// nodes is the agent's client of nodes, which may refuse to read or to write one, and may have another one than the
+// agent's cache.
 type nodes struct {
 	typedcorev1.NodeInterface
 	noReads, noWrites atomic.Bool
+	ahead             atomic.Pointer[func(n *corev1.Node) error]
 }
 
 func (n *nodes) Get(ctx context.Context, name string, o metav1.GetOptions) (*corev1.Node, error) {
 	if n.noReads.Load() {
 		return nil, errors.New("not now")
 	}
-	return n.NodeInterface.Get(ctx, name, o)
+	node, err := n.NodeInterface.Get(ctx, name, o)
+	if change := n.ahead.Load(); change != nil && err == nil {
+		err = (*change)(node)
+	}
+	return node, err
 }
 
 func (n *nodes) Patch(
@@ -124,6 +132,45 @@ func TestWithoutALiveLookNothingIsRebooted(t *testing.T) {
 		s.pass(10 * time.Minute)
 		s.Expect(s.machine.Off()).To(gomega.BeTrue())
 	})
+}
+
+// The cache of the agent is behind: the reboot that it has accepted is not the one that is in progress any more.
+func TestARebootThatIsNotInProgressAnyMoreIsNotBroughtAbout(t *testing.T) {
+	progress := func(old, now string) func(n *corev1.Node) error {
+		return func(n *corev1.Node) error {
+			n.Annotations[protocol.InProgress] = strings.Replace(n.Annotations[protocol.InProgress], old, now, 1)
+			return nil
+		}
+	}
+	for name, ahead := range map[string]func(n *corev1.Node) error{
+		"deleted": func(n *corev1.Node) error { return apierrors.NewNotFound(corev1.Resource("nodes"), n.Name) },
+		"recreated": func(n *corev1.Node) error {
+			n.UID = "of another one"
+			return nil
+		},
+		"called off": func(n *corev1.Node) error {
+			delete(n.Annotations, protocol.InProgress)
+			return nil
+		},
+		"another request": progress(`"request":"r"`, `"request":"other"`),
+		"another epoch":   progress(`"epoch":1`, `"epoch":2`),
+		"another boot":    progress("n-boot-1", "n-boot-0"),
+		"not drained":     progress(`"drained":true`, `"drained":false`),
+	} {
+		t.Run(name, func(t *testing.T) {
+			play(t, nil, func(s *stage) {
+				s.nodes.ahead.Store(&ahead)
+				s.grant()
+				s.pass(time.Hour)
+				s.Expect(protocol.Read(s.node()).InProgress).To(gomega.HaveValue(gomega.HaveField("Drained", true)))
+				s.Expect(s.machine.Off()).To(gomega.BeFalse())
+				s.nodes.ahead.Store(nil)
+				s.change(`{"metadata":{"labels":{"looks":"again"}}}`)
+				s.pass(time.Second)
+				s.Expect(s.machine.Off()).To(gomega.BeTrue())
+			})
+		})
+	}
 }
 
 func TestEventsTellOfWhatCannotBeReadAndOfRefusedReboots(t *testing.T) {

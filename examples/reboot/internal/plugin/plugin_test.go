@@ -283,6 +283,22 @@ func TestANodeThatSeveralGroupsSelectIsShownWithAllOfThem(t *testing.T) {
 	})
 }
 
+func TestStatusShowsGroupRequestAndLastReboot(t *testing.T) {
+	play(t, func(f *fixture) {
+		f.node("d", map[string]string{protocol.Needed: ""})
+		f.node("c", map[string]string{protocol.InProgress: `{"request":"running","epoch":4,"bootID":"b"}`, protocol.Needed: "later"})
+		f.node("b", map[string]string{protocol.Now: `{"request":"granted","epoch":4}`, protocol.Needed: "later"})
+		f.node("a", map[string]string{protocol.LastReboot: outcome("r", 3, protocol.Rebooted)})
+		f.Expect(f.plugin.Status(f.ctx, "a", "x")).To(MatchError(`there is no node "x"`))
+		f.Expect(f.out.String()).To(MatchRegexp(`^NODE +GROUP +STATE +REQUEST +LAST\na +- +Done +- +rebooted 2000-01-01T00:00:00Z\n$`))
+		f.out.Reset()
+		f.group("g")
+		f.Expect(f.plugin.Status(f.ctx)).To(Succeed())
+		f.Expect(f.out.String()).To(MatchRegexp(`(?m)^a +g +Done +- +rebooted \S+\nb +g +Granted +granted +-\n` +
+			`c +g +Draining +running +-\nd +g +Requested +- +-\n$`))
+	})
+}
+
 func TestPauseAndResume(t *testing.T) {
 	play(t, func(f *fixture) {
 		f.group("g")
