@@ -10,6 +10,8 @@ import (
 )
 
 const said = `{"Action":"output","Package":"p/zoo","Test":"TestZoo/x/bug","Output":"    zoo_test.go:9: | class | x | state | found, too | 3 | 14 | 0.1 s |\n"}
+{"Action":"output","Package":"p/zoo","Test":"TestZoo/z/bug","Output":"    zoo_test.go:9: | another | z | rest | found, too | 1994 | 1 | 0.1 s |\n"}
+{"Action":"output","Package":"p/zoo","Test":"TestZoo/y/bug","Output":"    zoo_test.go:9: | class | y | goal | found, too | 3 | 1 | 0.1 s |\n"}
 {"Action":"output","Package":"p/zoo","Test":"TestZoo/x/bug_on_Homeostat","Output":"    zoo_test.go:9: | class | x | state | found, too | 8 | 8 | 0.8 s |\n"}
 {"Action":"output","Package":"p/zoo","Test":"TestZoo/x/twin","Output":"    zoo_test.go:7: 71 runs: 18 of 18 single deviations (100 %), 0 pairs; without faults: 4 calls, 1 writes, 3 deliveries, in 1s\n"}
 {"Action":"output","Package":"p/zoo","Test":"TestZoo/y/twin","Output":"    zoo_test.go:7: 1408 runs: 195 of 195 single deviations (100 %), 3 pairs; without faults: 4 calls, 1 writes, 3 deliveries, in 1s\n"}
@@ -39,6 +41,8 @@ between
 | class | bug | found by | on Homeostat | steps | runs | time |
 |---|---|---|---|--:|--:|--:|
 | class | x | state | found, too | 3 | 14 | 0.1 s |
+| class | y | goal | found, too | 3 | 1 | 0.1 s |
+| another | z | rest | found, too | 1994 | 1 | 0.1 s |
 
 Measured on 2026-11-23, at a load of 3, by the clock. None of the 1,479 runs of the 2 twins fails: 71 to 1408 for each, with 18 to 195 single faults.
 <!-- end of the measured zoo -->

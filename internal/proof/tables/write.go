@@ -61,7 +61,7 @@ const zooHead = `| class | bug | found by | on Homeostat | steps | runs | time |
 func (m *measured) zooTable(day string) string {
 	var b strings.Builder
 	b.WriteString(zooHead)
-	for _, row := range m.bugs {
+	for _, row := range byClass(m.bugs) {
 		b.WriteString(row + "\n")
 	}
 	fmt.Fprintf(&b, "\nMeasured on %s, at a load of %s, by the clock.", day,
@@ -79,6 +79,22 @@ func (m *measured) zooTable(day string) string {
 	}
 	b.WriteString("\n")
 	return b.String()
+}
+
+// byClass puts rows of one class, which is in their first cell, together.
+func byClass(rows []string) (all []string) {
+	class := func(row string) string { return strings.SplitN(row, " | ", 2)[0] }
+	for i, row := range rows {
+		if slices.ContainsFunc(rows[:i], func(r string) bool { return class(r) == class(row) }) {
+			continue
+		}
+		for _, r := range rows[i:] {
+			if class(r) == class(row) {
+				all = append(all, r)
+			}
+		}
+	}
+	return all
 }
 
 // span is the range of some words that are numbers.
