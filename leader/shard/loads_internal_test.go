@@ -11,6 +11,7 @@ import (
 
 	. "github.com/onsi/gomega"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/homeostat/homeostat/internal/slots"
@@ -299,6 +300,28 @@ func TestTheLoadOfASlotIsThatOfItsOwnerOrOfItsRecord(t *testing.T) {
 	g.Expect(r.adopt(config)).To(Succeed())
 	g.Expect(r.learn(r.view)).To(BeFalse())
 	g.Expect(r.loads.of).To(Equal(make([]load, 4)))
+}
+
+func TestWhatIsEditedBetweenTwoRenewalsDoesNotCount(t *testing.T) {
+	g := NewWithT(t)
+	d, lease := recorded(t, nil, 4), &coordinationv1.Lease{}
+	write := func(renewed time.Time, text string) {
+		lease.Spec.RenewTime = new(metav1.NewMicroTime(renewed))
+		lease.Annotations = map[string]string{record.LoadAnnotation: text}
+	}
+	now := time.Now()
+	write(now, d.mark+" 1:2:3")
+	p := publishedLoads{}.read(d, lease)
+	g.Expect(p.of).To(Equal(map[int]load{1: {2, 3, true}}))
+	for _, text := range []string{"", d.mark, d.mark + " 1:4:5"} {
+		write(now, text)
+		p = p.read(d, lease)
+		g.Expect(p.of).To(Equal(map[int]load{1: {2, 3, true}}))
+	}
+	write(now.Add(time.Second), d.mark+" 1:4:5")
+	p = p.read(d, lease)
+	g.Expect(p.of).To(Equal(map[int]load{1: {4, 5, true}}))
+	g.Expect(p.read(d, nil)).To(BeZero())
 }
 
 // A replica that publishes other loads is planned for anew.

@@ -77,8 +77,8 @@ func inLadenBubble(t *testing.T, n int, quiet func(name string) bool, f func(x *
 		for n := range n {
 			name := fmt.Sprint("r", n)
 			x.start(name, !quiet(name))
+			pass(13 * time.Second) // they renew at different times
 			if n == 0 {
-				pass(time.Second)
 				x.divide()
 			}
 		}
@@ -208,12 +208,33 @@ func TestNoiseMovesNoSlot(t *testing.T) {
 	}
 }
 
-// published returns how many slots have a load in the records of the members.
-func (x *laden) published() (n int) {
+func TestLittleNoiseIsNotPublished(t *testing.T) {
+	inLadenBubble(t, 3, nobody, func(x *laden) {
+		x.mu.Lock()
+		x.noise = 0.05
+		x.mu.Unlock()
+		pass(time.Hour)
+		before := x.texts()
+		pass(time.Hour)
+		x.Expect(x.texts()).To(Equal(before))
+	})
+}
+
+// texts returns what each replica publishes.
+func (x *laden) texts() map[string]string {
+	texts := map[string]string{}
 	for name := range x.replicas {
 		lease, err := x.api.Get("test-member-" + name)
 		x.Expect(err).NotTo(HaveOccurred())
-		n += len(regexp.MustCompile(` \d+:\d+:\d+`).FindAllString(lease.Annotations["leader.homeostat.dev/load"], -1))
+		texts[name] = lease.Annotations["leader.homeostat.dev/load"]
+	}
+	return texts
+}
+
+// published returns how many slots have a load in the records of the members.
+func (x *laden) published() (n int) {
+	for _, text := range x.texts() {
+		n += len(regexp.MustCompile(` \d+:\d+:\d+`).FindAllString(text, -1))
 	}
 	return n
 }
