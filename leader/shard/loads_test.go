@@ -356,3 +356,21 @@ func TestLoadsThatAnotherClientHasEditedMoveNoSlot(t *testing.T) {
 		x.Expect(slices.ContainsFunc(weights, math.IsNaN)).To(BeFalse())
 	})
 }
+
+func TestAllReplicasMeasureAtTheSameTime(t *testing.T) {
+	inBubble(t, func(x *fixture) {
+		r, err := shard.NewRanges(leaseOf(x.api.Link(1), "a"), nil)
+		x.Expect(err).NotTo(HaveOccurred())
+		pass(17 * time.Second)
+		stop := x.run(func(ctx context.Context) error {
+			r.Measure(ctx, func() []slots.Work {
+				x.add("%v", time.Since(time.Now().Truncate(time.Minute)))
+				return nil
+			})
+			return nil
+		})
+		pass(3 * time.Minute)
+		stop()
+		x.Expect(x.read()).To(Equal([]string{"0s", "0s", "0s"}))
+	})
+}
