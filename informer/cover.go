@@ -229,10 +229,10 @@ func (s *store[T]) replaceShards(rv string, items []*item[T], initial bool, done
 		})
 	}
 	sortItems(items)
-	s.publishList(within, items, initial, done)
+	s.publishList(within, items, initial, nil)
 	s.shards.listed(rv)
 	s.writing.Unlock()
-	s.delivery.run()
+	s.delivery.after(done) // not with the list: another goroutine may deliver it before its shards are complete
 }
 
 // newest returns items, which were listed at rv, with the cached ones instead that are

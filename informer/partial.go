@@ -53,7 +53,7 @@ type divided[T Object] struct{ feed *feed[T] }
 func (d divided[T]) functions() *partial[T] {
 	return &partial[T]{
 		begin: d.begin, join: d.join, end: d.end, lacks: d.lacks, selects: d.selects, note: d.note, list: d.list,
-		watch: d.watch, keep: d.keep, replace: d.replace,
+		watch: d.watch, keep: d.keep, replace: d.feed.store.replaceShards,
 	}
 }
 
@@ -87,11 +87,6 @@ func (d divided[T]) end() {
 
 func (d divided[T]) lacks(s *session[T]) bool {
 	return s.whole > 0 && len(d.feed.store.shards.missing(keyspace.Whole())) > 0
-}
-
-func (d divided[T]) replace(rv string, items []*item[T], initial bool, done func()) {
-	d.feed.store.replaceShards(rv, items, initial, done)
-	d.feed.updateSynced() // done may have been called before the shards were complete
 }
 
 func (d divided[T]) selects(opts *metav1.ListOptions, set keyspace.Set) {

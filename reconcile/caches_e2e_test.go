@@ -69,14 +69,11 @@ func (r *realReplica) wrap(next http.RoundTripper) http.RoundTripper {
 	})
 }
 
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
-
 func (x *realFleet) join(name string) *realReplica {
 	r := &realReplica{done: make(chan error, 1)}
 	config := rest.CopyConfig(x.config)
 	config.ContentType, config.AcceptContentTypes = "application/vnd.kubernetes.protobuf", ""
+	config.Wrap(x.ledger.noting(name))
 	config.Wrap(r.wrap)
 	clientset := kubernetes.NewForConfigOrDie(config)
 	shards, err := shard.NewRanges(leader.Lease{

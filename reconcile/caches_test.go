@@ -76,7 +76,9 @@ func (x *fleet) join(name string) { x.joinWith(name, x.sim.Config(name)) }
 
 // joinWith starts a replica that lists Secrets with a configuration of its own.
 func (x *fleet) joinWith(name string, secrets *rest.Config) *reconcile.Controller {
-	clientset := kubernetes.NewForConfigOrDie(x.sim.Config(name))
+	config := x.sim.Config(name)
+	config.Wrap(x.ledger.noting(name))
+	clientset := kubernetes.NewForConfigOrDie(config)
 	shards, err := shard.NewRanges(leader.Lease{
 		Client: clientset.CoordinationV1(), Namespace: "default", Name: "fleet", Identity: name,
 	}, &shard.Options{Slots: 16})
@@ -125,6 +127,7 @@ func mapped(m *member) *reconcile.Options {
 // kill ends a replica, of which no request arrives any more.
 func (x *fleet) kill(name string) {
 	x.sim.Fence(name)
+	x.ledger.killed(name)
 	x.members[name].stop()
 	delete(x.members, name)
 }

@@ -2,9 +2,13 @@ package reconcile_test
 
 import (
 	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
 	"sync"
 	"time"
 
+	"github.com/homeostat/homeostat/internal/keyspace"
 	"github.com/homeostat/homeostat/reconcile"
 )
 
@@ -13,6 +17,7 @@ import (
 type ledger struct {
 	mu         sync.Mutex // guards what follows
 	busy       map[reconcile.Key]string
+	dead       map[string]bool // replicas of which no request arrives
 	last       map[reconcile.Key]lastSeen
 	written    map[reconcile.Key]map[int]time.Time // when a value was written that has not been seen
 	writes     int
@@ -29,7 +34,9 @@ type lastSeen struct {
 }
 
 func newLedger() *ledger {
-	l := &ledger{busy: map[reconcile.Key]string{}, written: map[reconcile.Key]map[int]time.Time{}}
+	l := &ledger{
+		busy: map[reconcile.Key]string{}, dead: map[string]bool{}, written: map[reconcile.Key]map[int]time.Time{},
+	}
 	l.restart()
 	return l
 }
@@ -95,4 +102,47 @@ func (l *ledger) unseen() (n int) {
 		n += len(of)
 	}
 	return n
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// noting wraps the transport of a replica, and notes when it lists again what has stayed with it.
+func (l *ledger) noting(by string) func(http.RoundTripper) http.RoundTripper {
+	return func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(r *http.Request) (*http.Response, error) {
+			if r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/configmaps") {
+				l.asked(by, r.URL.Query())
+			}
+			return next.RoundTrip(r)
+		})
+	}
+}
+
+// killed notes that no request of a replica arrives any more.
+func (l *ledger) killed(name string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.dead[name] = true
+}
+
+// asked notes a list of what the replica was the last to reconcile. One of one object only asks how new the server is.
+func (l *ledger) asked(by string, query url.Values) {
+	watches := query.Has("watch") && query.Get("sendInitialEvents") != "true"
+	if watches || query.Has("continue") || query.Get("limit") == "1" {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	set, err := keyspace.FromSelector(query.Get("shardSelector"))
+	if err != nil {
+		l.faults = append(l.faults, err.Error())
+	}
+	for key, last := range l.last {
+		if last.by == by && !l.dead[by] && keyspace.Has(set, key.Namespace) {
+			l.faults = append(l.faults, fmt.Sprintf("%s has %v and lists it again", by, key))
+			return
+		}
+	}
 }
