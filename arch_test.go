@@ -241,7 +241,7 @@ func TestFilesOfAPackageUseOneAnotherInSmallCircles(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for name := range parsed.Scope.Objects { //nolint:staticcheck // names suffice: types would need all dependencies
+			for name := range parsed.Scope.Objects { // names suffice: types would need all dependencies
 				homes[name] = file
 			}
 			for _, used := range parsed.Unresolved {
