@@ -236,3 +236,53 @@ func (c *Controller) resync(ctx context.Context) {
 		}
 	}
 }
+
+// run works on the slots of this replica until ctx ends.
+func (s *shardRunner) run(ctx context.Context) error {
+	c := s.controller
+	c.enter(inspect.Standby)
+	background, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer stop()
+	s.latest = coalescer{running: &running, do: func() error { c.takeOver(background); return nil }}
+	if s.caches != nil {
+		s.caches.replays = &running
+		s.latest.do = func() error { s.caches.fill(background); return nil }
+		if err := s.caches.ranger.Divide(ctx, c.sources.caches()); ctx.Err() != nil {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		running.Go(func() { s.caches.ranger.Remember(background, c.sources[0].Shards(), s.keepDeleted()) })
+		running.Go(func() { s.caches.ranger.Measure(background, s.work) })
+	}
+	s.fill = coalescer{running: &running, do: s.enqueue}
+	defer s.cancelSweep()
+	for range c.options.Workers {
+		c.watchdog.spawn(&running, func(w *worker) bool { return s.reconcileNext(background, w) })
+	}
+	return c.options.Shards.Run(ctx, func(owned context.Context, slot int) error { return s.runSlot(ctx, owned, slot) })
+}
+
+// reconcileNext takes the next key and reconciles it if this replica has its
+// slot, or else drops it. It returns false when ctx has ended.
+func (s *shardRunner) reconcileNext(ctx context.Context, w *worker) bool {
+	item, err := s.controller.queue.Get(ctx)
+	if err != nil {
+		return false
+	}
+	r := s.enter(item.Key())
+	if r == nil {
+		s.pass(item.Key())
+		s.controller.external.dispatched(item.Key())
+		item.Done()
+		return true
+	}
+	defer r.running.Done()
+	if s.caches != nil {
+		defer r.took(time.Now())
+	}
+	s.controller.reconcileOnce(r.reconciles, item, w)
+	return true
+}

@@ -3,6 +3,8 @@ package reconcile
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -53,34 +55,6 @@ type slotRun struct {
 
 // took counts the time of a reconcile.
 func (r *slotRun) took(began time.Time) { r.busy.Add(int64(time.Since(began))) }
-
-// run works on the slots of this replica until ctx ends.
-func (s *shardRunner) run(ctx context.Context) error {
-	c := s.controller
-	c.enter(inspect.Standby)
-	background, stop := context.WithCancel(context.WithoutCancel(ctx))
-	var running sync.WaitGroup
-	defer running.Wait()
-	defer stop()
-	s.latest = coalescer{running: &running, do: func() error { c.takeOver(background); return nil }}
-	if s.caches != nil {
-		s.caches.replays = &running
-		s.latest.do = func() error { s.caches.fill(background); return nil }
-		if err := s.caches.ranger.Divide(ctx, c.sources.caches()); ctx.Err() != nil {
-			return nil
-		} else if err != nil {
-			return err
-		}
-		running.Go(func() { s.caches.ranger.Remember(background, c.sources[0].Shards(), s.keepDeleted()) })
-		running.Go(func() { s.caches.ranger.Measure(background, s.work) })
-	}
-	s.fill = coalescer{running: &running, do: s.enqueue}
-	defer s.cancelSweep()
-	for range c.options.Workers {
-		c.watchdog.spawn(&running, func(w *worker) bool { return s.reconcileNext(background, w) })
-	}
-	return c.options.Shards.Run(ctx, func(owned context.Context, slot int) error { return s.runSlot(ctx, owned, slot) })
-}
 
 // runSlot works on a slot until owned ends. It begins when the caches have seen
 // what the last owner wrote.
@@ -193,28 +167,6 @@ func (s *shardRunner) enter(key Key) *slotRun {
 	return r
 }
 
-// reconcileNext takes the next key and reconciles it if this replica has its
-// slot, or else drops it. It returns false when ctx has ended.
-func (s *shardRunner) reconcileNext(ctx context.Context, w *worker) bool {
-	item, err := s.controller.queue.Get(ctx)
-	if err != nil {
-		return false
-	}
-	r := s.enter(item.Key())
-	if r == nil {
-		s.pass(item.Key())
-		s.controller.external.dispatched(item.Key())
-		item.Done()
-		return true
-	}
-	defer r.running.Done()
-	if s.caches != nil {
-		defer r.took(time.Now())
-	}
-	s.controller.reconcileOnce(r.reconciles, item, w)
-	return true
-}
-
 // pass leaves a key to the replica that has its slot. One whose object was deleted is
 // kept for a while: the last owner may drain, or fail to clean up, and the next one
 // finds no object that would lead to the key.
@@ -304,4 +256,94 @@ func (s *shardRunner) cancelSweep() {
 	if s.sweep != nil {
 		s.sweep.Stop()
 	}
+}
+
+// unfinished are keys of deleted objects, of slots that this replica has. When their slot
+// moves, its record leads the next owner to them. The mutex of shardRunner guards it.
+type unfinished map[Key]bool
+
+// noteDeletion keeps the key of a deleted object until it is dispatched. Call it before
+// the key is enqueued.
+func (s *shardRunner) noteDeletion(key Key) { s.noteIn(s.waiting, key) }
+
+// note keeps a key again that the verdict on its reconcile has not finished. Call it
+// before the item ends: then the key may be dispatched again.
+func (s *shardRunner) note(key Key, v verdict) {
+	if s == nil || v.outcome == inspect.Succeeded || v.outcome == inspect.GaveUp || s.controller.primary.has(key) {
+		return
+	}
+	s.noteIn(s.failed, key)
+}
+
+func (s *shardRunner) noteIn(keys unfinished, key Key) {
+	slot := s.slotOf(key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.runs[slot] == nil && !s.draining[slot]: // its owner notes it, which this replica may be soon
+		s.deleted.add(key, time.Now(), s.keepDeleted())
+	case len(keys) < passingKeys:
+		keys[key] = true
+	}
+}
+
+// leave gives the unfinished keys of a slot to its next owner, as many as its record has room for: first those to
+// which nothing else leads.
+func (s *shardRunner) leave(slot int) {
+	var moving []Key
+	s.mu.Lock()
+	delete(s.draining, slot)
+	for _, keys := range []unfinished{s.failed, s.waiting} {
+		for key := range keys {
+			if s.slotOf(key) == slot {
+				moving = append(moving, key)
+				delete(s.failed, key)
+				delete(s.waiting, key)
+			}
+		}
+	}
+	s.mu.Unlock()
+	if h, ok := s.controller.options.Shards.(slots.Handover); ok {
+		h.Leave(slot, slices.DeleteFunc(moving, s.controller.primary.has)) // a new object leads to its key
+	}
+}
+
+// left returns the keys that the last owners have left with slots.
+func (s *shardRunner) left(of map[int]bool) (keys []Key) {
+	h, ok := s.controller.options.Shards.(slots.Handover)
+	if !ok {
+		return nil
+	}
+	for slot := range of {
+		keys = append(keys, h.Left(slot)...)
+	}
+	return keys
+}
+
+// passing keeps keys for a while: two generations, of which the older one is
+// dropped when the younger has lasted for the time, or is full.
+type passing struct {
+	young, old map[Key]bool
+	since      time.Time // of young
+}
+
+// add keeps a key for the time, and for up to twice as long.
+func (p *passing) add(key Key, now time.Time, keep time.Duration) {
+	if p.young == nil || now.Sub(p.since) >= keep || len(p.young) >= passingKeys {
+		if now.Sub(p.since) >= 2*keep {
+			p.young = nil
+		}
+		p.young, p.old, p.since = map[Key]bool{}, p.young, now
+	}
+	p.young[key] = true
+}
+
+// keys returns the keys that are kept, each once.
+func (p *passing) keys() []Key {
+	all := maps.Clone(p.young)
+	if all == nil {
+		return nil
+	}
+	maps.Copy(all, p.old)
+	return slices.Collect(maps.Keys(all))
 }
