@@ -140,6 +140,10 @@ func TestFindDoesNotChooseBetweenGroupsThatAreNotKubernetesOwn(t *testing.T) {
 	g.Expect(err).To(MatchError(
 		`resource "gizmos" is ambiguous: choose gizmos.v1.aaa.example.com or gizmos.v1.example.com`))
 	g.Expect(resource.Find(server(), "gizmos.v1.aaa.example.com")).To(HaveField("Group", "aaa.example.com"))
+	backwards := server()
+	slices.Reverse(backwards.lists)
+	_, err = resource.Find(backwards, "gizmos")
+	g.Expect(err).To(HaveField("Choices", Equal([]string{"gizmos.v1.aaa.example.com", "gizmos.v3alpha1.example.com"})), "sorted")
 }
 
 func TestFindSaysWhatIsNear(t *testing.T) {
@@ -149,6 +153,7 @@ func TestFindSaysWhatIsNear(t *testing.T) {
 		"gadgets":                `the server has no resource "gadgets"; did you mean widgets?`,
 		"modes":                  `the server has no resource "modes"; did you mean nodes?`,
 		"nores":                  `the server has no resource "nores"; did you mean nodes or notes?`,
+		"vice":                   `the server has no resource "vice"`, // which services have in the middle
 		"x":                      `the server has no resource "x"`,
 		"completelydiffrent":     `the server has no resource "completelydiffrent"`,
 		"services.apps":          `the server has no resource "services.apps"; did you mean services?`,
@@ -172,6 +177,8 @@ func TestFindPassesOverGroupsThatAreAway(t *testing.T) {
 	away := server()
 	away.err = errors.New("connection refused")
 	_, err := resource.Find(away, "services")
+	g.Expect(err).To(MatchError(ContainSubstring("connection refused")))
+	_, err = resource.Names(away)
 	g.Expect(err).To(MatchError(ContainSubstring("connection refused")))
 }
 

@@ -111,6 +111,7 @@ func playWith(t *testing.T, annotations map[string]string, o *agent.Options, f f
 		s.nodes = &nodes{NodeInterface: s.core.CoreV1().Nodes()}
 		a, err := agent.New(s.nodes, s.pods, &options)
 		s.Expect(err).NotTo(gomega.HaveOccurred())
+		s.Expect(a.Control().Name()).To(gomega.Equal(protocol.AgentManager))
 		ended := make(chan error, 1)
 		go func() { ended <- a.Run(ctx) }()
 		f(s)
