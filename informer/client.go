@@ -92,6 +92,8 @@ type source struct {
 	err error
 }
 
+// sourceOf returns the source of a client, with all that it shows of itself. It sends no
+// request. A nil client is a source with an error, which Validate returns.
 func sourceOf[T Object, L runtime.Object](c Client[T, L]) source {
 	if isNil(c) {
 		return source{err: errNoClient}

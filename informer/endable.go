@@ -23,6 +23,8 @@ func newEndable(w watch.Interface) *endable {
 	return e
 }
 
+// forward passes events on until the watch ends or Stop is called. After Stop none is
+// passed on: the last one may be the error of the connection that Stop has closed.
 func (e *endable) forward() {
 	defer close(e.out)
 	for {

@@ -191,6 +191,8 @@ func (f *feed[T]) currentSources() []source {
 	return f.sources
 }
 
+// watchesNamespace reports whether the objects of namespace are cached, or will be: a
+// source lists it, and its shard is added.
 func (f *feed[T]) watchesNamespace(namespace string) bool {
 	return f.store.shards.admits(namespace) && slices.ContainsFunc(f.currentSources(), func(s source) bool {
 		return s.namespace == "" || s.namespace == namespace
@@ -313,6 +315,8 @@ func (s *session[T]) wanted() keyspace.Set {
 	return keyspace.Union(sets...)
 }
 
+// waitForSync returns when hasSynced is true. Its error says what is missing, without
+// the informer's name.
 func (f *feed[T]) waitForSync(ctx context.Context) error {
 	if waitFor(ctx, f.marks.onSynced) {
 		return nil

@@ -165,6 +165,8 @@ func (t *trie[V, P]) position(hash uint64, depth uint) (bit uint32, at int) {
 	return bit, bits.OnesCount32(t.set & (bit - 1))
 }
 
+// get returns what is stored for value, whose hash takes five bits at each depth. Values
+// with equal hashes are in one leaf, one after the other.
 func (t *trie[V, P]) get(hash uint64, value V) (known P, ok bool) {
 	for depth := uint(0); t != nil; depth += trieBits {
 		bit, at := t.position(hash, depth)

@@ -265,6 +265,8 @@ func wrongType[T Object](obj any) error {
 	return fmt.Errorf("the server sent a %T, not a %s", obj, reflect.TypeFor[T]())
 }
 
+// transform modifies an object by the options, before any part of it is shared: what it
+// drops is garbage at once.
 func (r *reflectorStore[T]) transform(object T) {
 	if r.feed.options.DropManagedFields {
 		object.SetManagedFields(nil)

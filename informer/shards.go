@@ -75,6 +75,9 @@ func (s shards[T]) AddShards(
 	}, nil
 }
 
+// setOf returns the union of shards.
+//
+// Errors: all requirements that are no range of the hash of the namespace, joined.
 func setOf(shards []sharding.ShardRangeRequirement) (set keyspace.Set, err error) {
 	for _, requirement := range shards {
 		r, ok, wrong := keyspace.Parse(keyspace.Requirement(requirement))

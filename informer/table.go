@@ -76,6 +76,8 @@ func (t *table[T]) put(it *item[T]) {
 	t.current.Store(s)
 }
 
+// put stores it, for which there must be a free slot. The item is stored before the hash:
+// a reader that finds the hash finds the item.
 func (s *slots[T]) put(it *item[T]) {
 	at, hash, known := s.find(it.key)
 	at.item.Store(it)

@@ -197,6 +197,7 @@ func (n *node[T]) replace(low, high int, kids ...*node[T]) *node[T] {
 	return &node[T]{items: splice(n.items, low, high, firsts(kids)...), kids: splice(n.kids, low, high, kids...)}
 }
 
+// split returns n alone, or two halves of it if it has too many items.
 func split[T any](n *node[T]) []*node[T] {
 	if len(n.items) <= fanout {
 		return []*node[T]{n}

@@ -120,6 +120,8 @@ func (w *watermarks) onSynced(f func()) (cancel func()) {
 	return w.on(&waiter{call: f, anyRV: true})
 }
 
+// on calls the waiter's function once, at once or when a mark reaches its
+// resourceVersion. cancel does not wait for a call that has begun.
 func (w *watermarks) on(waiting *waiter) (cancel func()) {
 	w.mu.Lock()
 	if w.reached(waiting) {

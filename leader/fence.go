@@ -186,6 +186,8 @@ type guardedBody struct {
 	term *term
 }
 
+// Read fails when the term is over, before and after it reads: no byte that was read in
+// between is sent.
 func (b *guardedBody) Read(p []byte) (int, error) {
 	if b.term.left() == 0 {
 		return 0, b.term.refusal()
@@ -257,6 +259,8 @@ type target struct {
 	resource, subresource string
 }
 
+// targetOf parses the path of a request below base, the path of the server's URL. It is
+// zero for a path of no resource.
 func targetOf(path, base string) target {
 	parts := strings.Split(strings.Trim(strings.TrimPrefix(path, base), "/"), "/")
 	versioned := 2 // api, v1

@@ -171,6 +171,7 @@ func (s *Sweep) sweep(ctx context.Context) (enqueued int, err error) {
 	return enqueued, err
 }
 
+// record counts a sweep for Stats and Ready: err is why it cleaned nothing.
 func (s *Sweep) record(enqueued int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

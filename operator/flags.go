@@ -129,6 +129,8 @@ func ownNamespace() string {
 	return strings.TrimSpace(string(text))
 }
 
+// validate returns all faults of the program and of its command line, joined. rest are
+// the arguments that are no flags, of which there must be none.
 func (p Program) validate(f *flags, rest []string) error {
 	check := option.Of("operator.Program")
 	for _, fault := range validation.IsDNS1123Label(p.Name) {
@@ -157,6 +159,8 @@ func (p Program) validate(f *flags, rest []string) error {
 	return errors.Join(errs...)
 }
 
+// validateClusters returns the faults of Clusters. It is called before flags are named
+// after them.
 func (p Program) validateClusters() error {
 	check := option.Of("operator.Program")
 	for i, name := range p.Clusters {

@@ -33,6 +33,8 @@ func (p permission) path() string {
 	return resource
 }
 
+// String reads like the need, such as "patch deployments.apps in namespace shop". It
+// does not name the cluster: the error about it does.
 func (p permission) String() string {
 	resource := p.path()
 	if p.Name != "" {
@@ -74,6 +76,10 @@ var errNeed = errors.New("must be verbs, a resource and perhaps a name, a namesp
 // /metrics, are none.
 var resources = regexp.MustCompile(`^([a-z0-9-]+|\*)(?:\.([a-z0-9.-]+|\*))?(?:/([a-z0-9-]+|\*))?$`)
 
+// parseNeed reads a need: verbs, a resource, and then, each at most once, a name, "in" a
+// namespace and "on" a cluster. It returns a permission for each verb.
+//
+// Errors: errNeed, to which the caller adds the need; a cluster that is not declared.
 func parseNeed(need string, clusters []string) ([]permission, error) {
 	words := strings.Split(need, " ")
 	if len(words) < 2 || slices.Contains(words, "") {

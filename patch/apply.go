@@ -209,6 +209,8 @@ func (a *Applier[C, T]) confirm(to endpoint, last applied, rv string) {
 	}
 }
 
+// remember stores what was applied to an endpoint, and the answer. When there are too many
+// endpoints, any others are forgotten, which costs one request each.
 func (a *Applier[C, T]) remember(to endpoint, got T, request [sha256.Size]byte, manager string) {
 	last := applied{uid: got.GetUID(), request: request, rv: got.GetResourceVersion()}
 	last.owned, last.listed = ownedBy(got, manager)

@@ -64,6 +64,8 @@ func Ensure[C CreateClient[T], T informer.Object](
 	return merge(ctx, of, live, &locked, edit, checkController)
 }
 
+// create creates a copy of base as edit has changed it, with one request. The caller
+// describes its errors.
 func create[C CreateClient[T], T informer.Object](
 	ctx context.Context, of func(namespace string) C, base T, o *Options, edit func(T),
 ) (T, error) {

@@ -33,6 +33,8 @@ func send[C Client[T], T informer.Object](
 	return answer, nil
 }
 
+// trySend sends a patch with its conditions, and reports the write to the reconcile of
+// ctx unless it was a dry run. The caller describes its errors.
 func trySend[C Client[T], T informer.Object](
 	ctx context.Context, of func(namespace string) C, cached T, p diff.Patch, o Options,
 ) (T, error) {

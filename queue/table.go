@@ -165,6 +165,8 @@ func (t *table[K]) insert(key K, hash uint32) (n uint32, e *entry[K]) {
 	return n, e
 }
 
+// place puts a slot at the first free place from that of its hash on. There is one: a
+// quarter of the slots is free.
 func (t *table[K]) place(added slot) {
 	i := added.hash & t.mask
 	for t.slots[i].entry != 0 {

@@ -275,6 +275,8 @@ func (s *shardRunner) note(key Key, v verdict) {
 	s.noteIn(s.failed, key)
 }
 
+// noteIn keeps a key in failed or waiting, unless too many are kept there. One of a slot
+// that is not worked on is kept for a while only, for the case that the slot comes.
 func (s *shardRunner) noteIn(keys unfinished, key Key) {
 	slot := s.slotOf(key)
 	s.mu.Lock()

@@ -112,6 +112,7 @@ func isGeneric(t reflect.Type) bool {
 	return t.Implements(reflect.TypeFor[runtime.Unstructured]()) || t == reflect.TypeFor[*metav1.PartialObjectMetadata]()
 }
 
+// covers decodes an answer only if a field selector needs that: labels are known of most.
 func (s typed[T]) covers(w *write) (in, known bool) {
 	status := s.Status()
 	if status.LabelSelector == "" && status.FieldSelector == "" {

@@ -51,6 +51,7 @@ func (t owned[O]) source() source { return typed[O]{t.in} }
 
 func (t owned[O]) triggerType() string { return "owned" }
 
+// attach enqueues the owners in the goroutine of the watch: nothing there waits.
 func (t owned[O]) attach(c *Controller) (binding, error) {
 	feed := feedOf(t.in)
 	return binding{detach: t.in.Handle(func(e informer.Event[O]) {

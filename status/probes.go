@@ -161,6 +161,7 @@ func liveChecks(o *Options) []*check {
 	return append(checks, checksOf(o.Live)...)
 }
 
+// readyChecks follows liveChecks: informers, phases and sweeps need no call, see known.
 func readyChecks(o *Options) []*check {
 	var checks []*check
 	for _, c := range o.Controllers {
