@@ -102,8 +102,8 @@ func (c *candidate) ours(holder string) bool { return holder == c.holder || c.me
 // drift apart.
 func (c *candidate) pause() time.Duration {
 	period := c.options.RetryPeriod + rand.N(c.options.RetryPeriod/5+1)
-	if left := c.untilFree(); left > 0 && left < period {
-		return left
+	if left := c.untilFree(); left > 0 {
+		return min(left, period)
 	}
 	return period
 }
