@@ -81,6 +81,7 @@ func (x *realFleet) join(name string) *realReplica {
 	}, nil)
 	x.Expect(err).NotTo(HaveOccurred())
 	r.in = informer.For(clientset.CoreV1().ConfigMaps(""), &informer.Options{LabelSelector: "fleet=yes"})
+	r.in.Handle(x.ledger.hears(name))
 	c, err := reconcile.New("fleet", r.in, reconcile.Func[*corev1.ConfigMap](
 		func(_ context.Context, request reconcile.Request[*corev1.ConfigMap]) (reconcile.Result, error) {
 			x.reconcile(name, request)

@@ -88,6 +88,7 @@ func (x *fleet) joinWith(name string, secrets *rest.Config) *reconcile.Controlle
 		secrets:    informer.For(kubernetes.NewForConfigOrDie(secrets).CoreV1().Secrets(""), nil),
 		whole:      informer.For(clientset.CoreV1().ServiceAccounts(""), &informer.Options{Whole: true}),
 	}
+	m.configMaps.Handle(x.ledger.hears(name))
 	o := x.options(m)
 	o.Shards = shards
 	c, err := reconcile.New("fleet", m.configMaps, reconcile.Func[*configMap](

@@ -8,6 +8,9 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/homeostat/homeostat/informer"
 	"github.com/homeostat/homeostat/internal/keyspace"
 	"github.com/homeostat/homeostat/reconcile"
 )
@@ -125,6 +128,20 @@ func (l *ledger) killed(name string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.dead[name] = true
+}
+
+// hears notes that a shard has gone: another replica may have had it when it comes back.
+func (l *ledger) hears(by string) func(informer.Event[*corev1.ConfigMap]) {
+	return func(e informer.Event[*corev1.ConfigMap]) {
+		if e.Type != informer.Deleted {
+			return
+		}
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if key := (reconcile.Key{Namespace: e.Old.Namespace, Name: e.Old.Name}); l.last[key].by == by {
+			delete(l.last, key)
+		}
+	}
 }
 
 // asked notes a list of what the replica was the last to reconcile. One of one object only asks how new the server is.
