@@ -158,7 +158,7 @@ const noPods, noGroup = "list pods", "create " + groups
 func explore(t *testing.T, c *reconciletest.Case, unneeded ...string) {
 	t.Helper()
 	c.Roles = []string{"../../deploy/rbac.yaml"}
-	c.Unneeded = append(unneeded, "create pods/eviction", "get "+groups)
+	c.Unneeded = append([]string{"create pods/eviction", "get " + groups}, unneeded...)
 	reconciletest.Explore(t, c, options())
 }
 
