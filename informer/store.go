@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/homeostat/homeostat/internal/intern"
+	"github.com/homeostat/homeostat/internal/keyspace"
 )
 
 // store keeps the objects of an informer: the newest ones by key in a table, and
@@ -200,4 +201,93 @@ func (s *store[T]) checkMutations(keys ...types.NamespacedName) error {
 		items = append(items, s.table.get(key))
 	}
 	return s.detector.check(items...)
+}
+
+// ask begins a list of the watch, and returns the shards that it is to bring.
+func (s *store[T]) ask() keyspace.Set {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	s.shards.asked = s.shards.wanted()
+	return s.shards.asked
+}
+
+// fill stores what a list beside the watch has brought at rv, as far as the cache is
+// not newer, delivers it, and reports whether the part is still wanted.
+func (s *store[T]) fill(set keyspace.Set, items []*item[T], rv string) bool {
+	s.writing.Lock()
+	f := s.shards.filling
+	if f == nil || !f.set.Includes(set) { // it was removed, or all that was before
+		s.writing.Unlock()
+		return false
+	}
+	left := f.left(rv)
+	within := func(of string) bool { return of != "" && keyspace.Has(left, of) } // each list has those without one
+	items = slices.DeleteFunc(items, func(it *item[T]) bool {
+		rv, again := f.deleted[it.key]
+		return !within(it.key.Namespace) || again && older(it.object.GetResourceVersion(), rv)
+	})
+	items = s.newest(items, within, rv)
+	sortItems(items)
+	s.publishList(within, items, false, nil)
+	s.shards.filled(left, rv)
+	s.writing.Unlock()
+	s.delivery.run()
+	return true
+}
+
+// replaceShards makes the list of the watch that is under way, at rv, the whole content
+// of its shards, delivers what that changes, and then calls done.
+func (s *store[T]) replaceShards(rv string, items []*item[T], initial bool, done func()) {
+	for _, it := range items {
+		s.identity.learnKind(it.object)
+	}
+	s.writing.Lock()
+	s.shards.caughtUp(rv)
+	asked := s.shards.asked
+	within := func(of string) bool { return keyspace.Has(asked, of) && s.shards.admits(of) }
+	items = slices.DeleteFunc(items, func(it *item[T]) bool { return !within(it.key.Namespace) })
+	if s.shards.isLate() {
+		items = slices.DeleteFunc(s.newest(items, within, rv), func(it *item[T]) bool {
+			return s.isPast(change[T]{s.table.get(it.key), it})
+		})
+	}
+	sortItems(items)
+	s.publishList(within, items, initial, nil)
+	s.shards.listed(rv)
+	s.writing.Unlock()
+	s.delivery.after(done) // not with the list: another goroutine may deliver it before its shards are complete
+}
+
+// newest returns items, which were listed at rv, with the cached ones instead that are
+// newer. The caller holds writing.
+func (s *store[T]) newest(items []*item[T], within func(string) bool, rv string) []*item[T] {
+	listed := make(map[types.NamespacedName]bool, len(items))
+	for n, it := range items {
+		listed[it.key] = true
+		if c := (change[T]{s.table.get(it.key), it}); c.isBack() {
+			items[n] = c.old
+		}
+	}
+	for _, it := range s.latest.Load().root.appendItems(nil) {
+		if within(it.key.Namespace) && !listed[it.key] && older(rv, it.object.GetResourceVersion()) {
+			items = append(items, it)
+		}
+	}
+	return items
+}
+
+// isPast reports whether a change would bring back what was before a list beside the
+// watch: an earlier state, or an object that is deleted. The caller holds writing.
+func (s *store[T]) isPast(c change[T]) bool {
+	return c.isBack() || c.old == nil && s.shards.outdated(c.it.key, c.it.object.GetResourceVersion())
+}
+
+// caughtUp notes that the watch has come to rv.
+func (s *store[T]) caughtUp(rv string) {
+	if !s.shards.late.Load() {
+		return
+	}
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	s.shards.caughtUp(rv)
 }
