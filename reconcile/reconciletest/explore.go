@@ -26,8 +26,8 @@ import (
 //
 // Returns the report, which is never nil. A case or options that are wrong end the test at once, by Fatal.
 //
-// Concurrency: while it runs it sets the global source of math/rand, GODEBUG=randseednop=0, and client-go's error
-// handlers: tests that call it cannot be parallel.
+// Concurrency: while it runs it sets the global source of math/rand, GODEBUG=randseednop=0, GOGC=800, and client-go's
+// error handlers: tests that call it cannot be parallel.
 func Explore(t *testing.T, c *Case, o *Options) *Report {
 	t.Helper()
 	x := newExplorer(t, c, o)
@@ -192,35 +192,37 @@ func (x *explorer) explore() {
 	}
 	singles := x.planner().singles()
 	x.report.Planned = (len(singles) + x.o.Shards - 1 - x.o.Shard) / x.o.Shards
-	before := x.report.Runs
-	tried := x.tryAll(singles)
-	if x.report.Tried = x.report.Runs - before; !tried {
+	var all bool
+	if x.report.Tried, all = x.tryAll(singles); !all {
 		return
 	}
 	x.o.Budget -= x.o.singles
-	before = x.report.Runs
-	tried = x.tryAll(x.planner().pairs())
-	if x.report.Pairs = x.report.Runs - before; !tried {
+	if x.report.Pairs, all = x.tryAll(x.planner().pairs()); !all {
 		return
 	}
 	orders := make([]plan.Plan, x.o.Seeds)
 	for i := range orders {
 		orders[i] = seeded(i+1, singles)
 	}
-	x.all = x.tryAll(orders)
+	_, x.all = x.tryAll(orders)
 }
 
-// tryAll plays the plans of this shard. It returns false when one has failed, or the budget is used up.
-func (x *explorer) tryAll(plans []plan.Plan) bool {
+// tryAll plays the plans of this shard, and returns how many of them were tried: not all when one has failed, or the
+// budget is used up.
+func (x *explorer) tryAll(plans []plan.Plan) (tried int, all bool) {
 	for i, p := range plans {
 		if i%x.o.Shards != x.o.Shard {
 			continue
 		}
-		if x.over() || !x.try(p) {
-			return false
+		if x.over() {
+			return tried, false
+		}
+		tried++
+		if !x.try(p) {
+			return tried, false
 		}
 	}
-	return true
+	return tried, true
 }
 
 // say writes a line that go test shows without -v, unless it is told the package by name.

@@ -6,6 +6,9 @@ import (
 	"time"
 
 	"github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 
 	"github.com/homeostat/homeostat/internal/proof/breeding"
@@ -60,4 +63,34 @@ func TestAProgramLogsNothing(t *testing.T) {
 	}}, nil)
 	g.Expect(boots).NotTo(gomega.BeZero())
 	g.Expect(logs).To(gomega.BeFalse())
+}
+
+// Runs that only tell what is left to chance are no deviations.
+func TestRunsThatTellChanceAreNoDeviations(t *testing.T) {
+	g := gomega.NewWithT(t)
+	runs := 0
+	c := once()
+	c.Outside = func() any { runs++; return runs }
+	c.Run = func(env *reconciletest.Env) error {
+		ctx, secrets := env.Context(), env.Client().CoreV1().Secrets("d")
+		one := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "one"}, StringData: map[string]string{"a": "b"}}
+		if env.Outside().(int)%5 == 2 {
+			_, _ = secrets.Get(ctx, "one", metav1.GetOptions{})
+			one.StringData["a"] = "c"
+		}
+		for ctx.Err() == nil {
+			if _, err := secrets.Create(ctx, one, metav1.CreateOptions{}); err == nil || apierrors.IsAlreadyExists(err) {
+				<-ctx.Done()
+			}
+			select {
+			case <-time.After(time.Second):
+			case <-ctx.Done():
+			}
+		}
+		return nil
+	}
+	r := reconciletest.Search(t, c, &reconciletest.Options{Budget: breeding.Budget, SkipDrift: true, Seeds: 1})
+	g.Expect(r.Failure).To(gomega.BeEmpty())
+	g.Expect(r.Chance).NotTo(gomega.BeEmpty())
+	g.Expect(r.Tried).To(gomega.Equal(r.Planned))
 }
