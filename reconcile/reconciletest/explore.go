@@ -275,7 +275,7 @@ func (x *explorer) mask(other *outcome) {
 		if i == len(x.masked) {
 			x.masked = append(x.masked, map[string]bool{})
 		}
-		maps.Copy(x.masked[i], x.reference.states[i].Mask(other.states[i]))
+		maps.Copy(x.masked[i], x.reference.states[i].State().Mask(other.states[i].State()))
 	}
 }
 

@@ -46,7 +46,7 @@ type outcome struct {
 	stayed     []string      // the part of the trace in which it had to stay at rest
 	same       int           // the lines before the first deviation
 	stuck      func()        // is called when Run does not return
-	states     []state.State // at each rest: at first, after each step of the workload, and at the end
+	states     []*state.Rest // at each rest: at first, after each step of the workload, and at the end
 }
 
 // call is one call of the program. Deviations refer to calls by their position, from 1, among those that are neither

@@ -160,7 +160,7 @@ func (s *smoker) compare(want, have, other *trial) *report.Finding {
 	masks := make([]map[string]bool, len(states))
 	if other != nil {
 		for i, o := range s.statesOf(other) {
-			masks[i] = states[i].Mask(o)
+			masks[i] = states[i].State().Mask(o.State())
 		}
 	}
 	at, differs := state.Compare(s.statesOf(have), states, masks)
@@ -171,12 +171,12 @@ func (s *smoker) compare(want, have, other *trial) *report.Finding {
 }
 
 // statesOf returns the states at each rest, of the resources that matter in any trial.
-func (s *smoker) statesOf(t *trial) []state.State {
-	var all []state.State
+func (s *smoker) statesOf(t *trial) []*state.Rest {
+	var all []*state.Rest
 	for _, objects := range t.rests {
 		objects = slices.DeleteFunc(slices.Clone(objects),
 			func(o state.Located) bool { return !s.mirror.follows(o.Resource) })
-		all = append(all, state.Of(objects, state.NewIgnore(s.c.Ignore...)))
+		all = append(all, state.At(objects, state.NewIgnore(s.c.Ignore...)))
 	}
 	return all
 }

@@ -12,8 +12,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-
-	"github.com/homeostat/homeostat/internal/apisim"
 )
 
 // State holds one entry for each field of each object: "configmaps d/a: data.x" → "1". Identifiers, times and generated
@@ -52,22 +50,6 @@ type normalizer struct {
 	ignore       *Ignore
 	resource     string // of the object that is added
 	out          State
-}
-
-// OfServer returns the state of a simulated server, without the ignored fields.
-func OfServer(sim *apisim.Server, ignore *Ignore) State {
-	var all []Located
-	for _, r := range sim.Resources() {
-		if Ignored(r.Resource) {
-			continue
-		}
-		objects := sim.Objects(r.GVR())
-		slices.SortFunc(objects, func(a, b *unstructured.Unstructured) int { return strings.Compare(serial(a), serial(b)) })
-		for _, o := range objects {
-			all = append(all, Located{Resource: r.GVR().GroupResource().String(), Object: o})
-		}
-	}
-	return Of(all, ignore)
 }
 
 // Of returns the state of objects in the order of their creation, those of one resource together.
@@ -284,10 +266,10 @@ func (s State) Mask(other State) map[string]bool {
 	return masked
 }
 
-// Compare holds the states of one run at each rest against those of the run without faults, with the mask of each. A
+// Compare holds one run at each rest against those of the run without faults, with the mask of each. A
 // run with fewer or more rests is compared at its end alone. It returns the rest that differs, from 0, and a
 // description of the difference; "" for none.
-func Compare(have, want []State, masks []map[string]bool) (at int, differs string) {
+func Compare(have, want []*Rest, masks []map[string]bool) (at int, differs string) {
 	for i := range want {
 		when := fmt.Sprintf("at rest before step %d of the workload", i+1)
 		at = i

@@ -1,0 +1,122 @@
+package state
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/homeostat/homeostat/internal/apisim"
+)
+
+// Rest is what a server has when the program is at rest. Its State is made only when it is needed: to compare two rests
+// with the same objects, as most are, it is not.
+//
+// Concurrency: use by one goroutine at a time.
+type Rest struct {
+	objects []Located
+	ignore  *Ignore
+	state   State // nil: not made yet
+}
+
+// At returns a rest with these objects, in the order of their creation, those of one resource together. They must not
+// change any more.
+func At(objects []Located, ignore *Ignore) *Rest { return &Rest{objects: objects, ignore: ignore} }
+
+// OfServer returns what a simulated server has now.
+func OfServer(sim *apisim.Server, ignore *Ignore) *Rest {
+	var all []Located
+	for _, r := range sim.Resources() {
+		if Ignored(r.Resource) {
+			continue
+		}
+		objects := sim.Objects(r.GVR())
+		if len(objects) == 0 {
+			continue
+		}
+		slices.SortFunc(objects, func(a, b *unstructured.Unstructured) int { return strings.Compare(serial(a), serial(b)) })
+		for _, o := range objects {
+			all = append(all, Located{Resource: r.GVR().GroupResource().String(), Object: o})
+		}
+	}
+	return At(all, ignore)
+}
+
+// State returns all fields of all objects. It is shared; do not modify it.
+func (r *Rest) State() State {
+	if r.state == nil {
+		r.state = Of(slices.Clone(r.objects), r.ignore)
+	}
+	return r.state
+}
+
+// Diff lists how r differs from want, as [State.Diff] does.
+func (r *Rest) Diff(want *Rest, masked map[string]bool) []string {
+	if r.same(want) {
+		return nil
+	}
+	return r.State().Diff(want.State(), masked)
+}
+
+// same reports whether r is certain to have the State of other: object by object nothing differs but what no State
+// shows. Identifiers and names count, as placeholders follow from them.
+func (r *Rest) same(other *Rest) bool {
+	return slices.EqualFunc(r.objects, other.objects, func(a, b Located) bool {
+		return a.Resource == b.Resource && sameObject(a.Object.Object, b.Object.Object)
+	})
+}
+
+// unseen fields of the metadata are in no State, and nothing in a State follows from them.
+var unseen = []string{"resourceVersion", "creationTimestamp", "managedFields", "selfLink", "deletionTimestamp"}
+
+func sameObject(a, b map[string]any) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for field, x := range a {
+		y, has := b[field]
+		m, isMap := x.(map[string]any)
+		n, too := y.(map[string]any)
+		if field == "metadata" && isMap && too {
+			if !sameMeta(m, n) {
+				return false
+			}
+			continue
+		}
+		if !has || !sameValue(x, y) {
+			return false
+		}
+	}
+	return true
+}
+
+func sameMeta(a, b map[string]any) bool {
+	differs := func(a, b map[string]any) bool {
+		for field, x := range a {
+			if y, has := b[field]; !slices.Contains(unseen, field) && (!has || !sameValue(x, y)) {
+				return true
+			}
+		}
+		return false
+	}
+	return !differs(a, b) && !differs(b, a)
+}
+
+// sameValue reports whether two values look the same in a State: all times do.
+func sameValue(a, b any) bool {
+	switch x := a.(type) {
+	case map[string]any:
+		y, is := b.(map[string]any)
+		return is && maps.EqualFunc(x, y, sameValue)
+	case []any:
+		y, is := b.([]any)
+		return is && slices.EqualFunc(x, y, sameValue)
+	case string:
+		y, is := b.(string)
+		return is && (x == y || timestamp.MatchString(x) && timestamp.MatchString(y))
+	case nil, bool, int64, float64:
+		return a == b
+	}
+	return false
+}
