@@ -1,6 +1,10 @@
 package apisim
 
-import "strings"
+import (
+	"slices"
+	"strings"
+	"sync"
+)
 
 // builtins is the table of the server's own kinds, one line each: group/version, resource, kind and flags.
 // ns namespaced, st status, gen generation, un unconditional update, cu create on update,
@@ -53,13 +57,15 @@ resource.k8s.io/v1 resourceslices ResourceSlice gen un
 `
 
 // Builtin lists the kinds that every server has without being told.
-func Builtin() []Resource {
+func Builtin() []Resource { return slices.Clone(parsed()) }
+
+var parsed = sync.OnceValue(func() []Resource {
 	var all []Resource
 	for line := range strings.Lines(strings.TrimSpace(builtins)) {
 		all = append(all, parseBuiltin(strings.Fields(line)))
 	}
 	return all
-}
+})
 
 func parseBuiltin(f []string) Resource {
 	group, version, found := strings.Cut(f[0], "/")

@@ -18,20 +18,9 @@ func canonical(r *Resource, obj object) (object, error) {
 		if r.Resource == "secrets" {
 			sealSecret(obj)
 		}
-		typed, err := scheme.Scheme.New(r.gvk())
-		if err != nil {
-			return nil, apierrors.NewInternalError(fmt.Errorf("making a %s: %w", r.Kind, err))
-		}
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(obj, typed); err != nil {
-			return nil, apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: %v",
-				r.Kind, r.Version, r.Kind, err))
-		}
-		if typed, err = throughStorage(r, typed); err != nil {
+		var err error
+		if obj, err = remembered.of(r, obj, shaped); err != nil {
 			return nil, err
-		}
-		knownDefaults().apply(reflect.ValueOf(typed)) // for the fields that storage leaves out of a template
-		if obj, err = runtime.DefaultUnstructuredConverter.ToUnstructured(typed); err != nil {
-			return nil, apierrors.NewInternalError(fmt.Errorf("encoding a %s: %w", r.Kind, err))
 		}
 	}
 	m := metaOf(obj)
@@ -42,6 +31,26 @@ func canonical(r *Resource, obj object) (object, error) {
 		if empty(m[field]) {
 			delete(m, field)
 		}
+	}
+	return obj, nil
+}
+
+// shaped is an object as its Go type encodes to, by way of the storage. It follows from the object alone.
+func shaped(r *Resource, obj object) (object, error) {
+	typed, err := scheme.Scheme.New(r.gvk())
+	if err != nil {
+		return nil, apierrors.NewInternalError(fmt.Errorf("making a %s: %w", r.Kind, err))
+	}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(obj, typed); err != nil {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: %v",
+			r.Kind, r.Version, r.Kind, err))
+	}
+	if typed, err = throughStorage(r, typed); err != nil {
+		return nil, err
+	}
+	knownDefaults().apply(reflect.ValueOf(typed)) // for the fields that storage leaves out of a template
+	if obj, err = runtime.DefaultUnstructuredConverter.ToUnstructured(typed); err != nil {
+		return nil, apierrors.NewInternalError(fmt.Errorf("encoding a %s: %w", r.Kind, err))
 	}
 	return obj, nil
 }

@@ -1,7 +1,6 @@
 package apisim
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"reflect"
@@ -29,7 +28,7 @@ type stored struct {
 func newStored(obj object, version int64) (*stored, error) {
 	m := metaOf(obj)
 	m["resourceVersion"] = formatVersion(version)
-	raw, err := json.Marshal(obj)
+	raw, err := encode(obj)
 	if err != nil {
 		return nil, fmt.Errorf("encoding an object: %w", err)
 	}
@@ -45,7 +44,7 @@ func unsaved(obj object) (*stored, error) {
 		return nil, err
 	}
 	delete(s.meta(), "resourceVersion")
-	s.raw, err = json.Marshal(s.obj)
+	s.raw, err = encode(s.obj)
 	return s, err
 }
 
@@ -58,7 +57,7 @@ func (s *stored) listItem() ([]byte, error) {
 	delete(obj, "kind")
 	delete(obj, "apiVersion")
 	var err error
-	s.item, err = json.Marshal(obj)
+	s.item, err = encode(obj)
 	return s.item, err
 }
 

@@ -93,6 +93,9 @@ func (d *Scheduler) Trace() []string { return slices.Clone(d.trace) }
 func (d *Scheduler) Note(format string, args ...any) { d.line("note " + fmt.Sprintf(format, args...)) }
 
 func (d *Scheduler) note(a Action, f Fault) {
+	if d.keep < 0 {
+		return
+	}
 	text := a.String()
 	if f != NoFault {
 		text += " FAULT " + f.String()
@@ -101,6 +104,9 @@ func (d *Scheduler) note(a Action, f Fault) {
 }
 
 func (d *Scheduler) line(text string) {
+	if d.keep < 0 {
+		return
+	}
 	d.trace = append(d.trace, fmt.Sprintf("%5d %8.3fs %s", d.steps, time.Since(d.started).Seconds(), text))
 	if d.keep > 0 && len(d.trace) > 2*d.keep {
 		d.trace = slices.Clone(d.trace[d.keep:])

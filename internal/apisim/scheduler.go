@@ -37,7 +37,7 @@ type parked struct {
 	name    string
 	order   string // among those of that name
 	verdict chan verdict
-	stack   []uintptr
+	stack   trail
 }
 
 type verdict struct {
@@ -46,7 +46,8 @@ type verdict struct {
 }
 
 // Schedule makes every call but the admin's park until the scheduler releases it, and every event of watches that are
-// opened from now on wait for its delivery. The last keep lines of the trace are kept (0: all).
+// opened from now on wait for its delivery. The last keep lines of the trace are kept (0: all,
+// negative: none).
 func (s *Server) Schedule(keep int) *Scheduler {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -61,7 +61,7 @@ func New(o *Options) (*Server, error) {
 		s.tables[r.GVR()] = newTable(r)
 	}
 	s.ordered = slices.SortedFunc(maps.Values(s.tables), func(a, b *table) int {
-		return strings.Compare(a.res.GVR().String(), b.res.GVR().String())
+		return strings.Compare(a.name, b.name)
 	})
 	for _, t := range s.ordered {
 		s.served = append(s.served, t.res)

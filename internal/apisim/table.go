@@ -11,6 +11,7 @@ import (
 // table holds the objects of one resource and their history.
 type table struct {
 	res       Resource
+	name      string // that of the resource: tables are in its order
 	objects   map[types.NamespacedName]*stored
 	sorted    []types.NamespacedName // nil: to be sorted again
 	history   []*entry
@@ -18,7 +19,7 @@ type table struct {
 }
 
 func newTable(r Resource) *table {
-	return &table{res: r, objects: map[types.NamespacedName]*stored{}}
+	return &table{res: r, name: r.GVR().String(), objects: map[types.NamespacedName]*stored{}}
 }
 
 func (t *table) apply(e *entry, history int) {
@@ -61,6 +62,9 @@ func compareKeys(a, b types.NamespacedName) int {
 // at returns the objects as they were at the version, in order: the history is undone down to it.
 func (t *table) at(version int64) []*stored {
 	if len(t.history) == 0 || t.history[len(t.history)-1].version <= version {
+		if len(t.objects) == 0 { // as most tables are
+			return nil
+		}
 		all := make([]*stored, 0, len(t.objects))
 		for _, k := range t.keys() {
 			all = append(all, t.objects[k])

@@ -142,7 +142,7 @@ func newRun(x *explorer, p plan.Plan, s setting) (*run, error) {
 	judge := newJudge(r, len(fleet.replicas) > 1)
 	r.sim.Deny(judge.called)
 	r.sim.OnCommit(judge.committed)
-	r.sched = r.sim.Schedule(1)
+	r.sched = r.sim.Schedule(-1) // the trace is the run's
 	r.sched.OnCrash(fleet.crash)
 	collector := r.sim.Collector()
 	r.sched.Add(judge.extra(Actor{

@@ -1,0 +1,92 @@
+package apisim
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/onsi/gomega"
+)
+
+// What is remembered is what the Go type makes of an object, whatever tells it from others, and is nobody's to change.
+func TestAFormIsThatOfTheGoType(t *testing.T) {
+	deployment := func(m object) object {
+		return object{
+			"apiVersion": "apps/v1", "kind": "Deployment", "metadata": m, "unknown": "x",
+			"spec": object{"replicas": int64(2), "template": object{"spec": object{"containers": []any{object{"name": "a"}}}}},
+		}
+	}
+	builtin := Builtin()
+	kind := func(name string) *Resource {
+		return &builtin[slices.IndexFunc(builtin, func(r Resource) bool { return r.Kind == name })]
+	}
+	for name, meta := range map[string]object{
+		"nothing":       {},
+		"a name":        {"namespace": "d", "name": "a", "labels": object{"b": "c"}, "annotations": object{}},
+		"its identity":  {"name": "a", "uid": "u", "resourceVersion": "7", "generation": int64(3), "creationTimestamp": "2026-01-02T03:04:05Z"},
+		"no identity":   {"name": "a", "uid": "", "resourceVersion": "", "generation": int64(0), "creationTimestamp": nil},
+		"another zone":  {"name": "a", "creationTimestamp": "2026-01-02T03:04:05+01:00"},
+		"parts":         {"name": "a", "creationTimestamp": "2026-01-02T03:04:05.678Z"},
+		"no time":       {"name": "a", "creationTimestamp": "0001-01-01T00:00:00Z"},
+		"a whole float": {"name": "a", "generation": 2.0},
+		"an owner":      {"name": "a", "uid": "u", "ownerReferences": []any{object{"uid": "o", "kind": "K"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := gomega.NewWithT(t)
+			f := forms{known: map[form]object{}}
+			want, err := shaped(kind("Deployment"), deployment(clone(meta)))
+			g.Expect(err).NotTo(gomega.HaveOccurred())
+			for range 2 {
+				have, err := f.of(kind("Deployment"), deployment(clone(meta)), shaped)
+				g.Expect(err).NotTo(gomega.HaveOccurred())
+				g.Expect(have).To(gomega.Equal(want))
+				metaOf(have)["uid"] = "another"
+				asObject(have["spec"])["replicas"] = int64(5)
+			}
+			g.Expect(f.known).To(gomega.HaveLen(1))
+			meta = clone(meta)
+			meta["uid"], meta["resourceVersion"] = "v", "8"
+			again, err := f.of(kind("Deployment"), deployment(meta), shaped)
+			g.Expect(err).NotTo(gomega.HaveOccurred())
+			g.Expect(metaOf(again)).To(gomega.HaveKeyWithValue("uid", "v"))
+		})
+	}
+	t.Run("another object of the same form", func(t *testing.T) {
+		g := gomega.NewWithT(t)
+		f := forms{known: map[form]object{}}
+		for i := range int64(3) {
+			m := object{"uid": "u" + formatVersion(i), "resourceVersion": formatVersion(i), "generation": i + 1}
+			_, err := f.of(kind("Deployment"), deployment(m), shaped)
+			g.Expect(err).NotTo(gomega.HaveOccurred())
+		}
+		g.Expect(f.known).To(gomega.HaveLen(1))
+	})
+	t.Run("what is no such object", func(t *testing.T) {
+		g := gomega.NewWithT(t)
+		f := forms{known: map[form]object{}}
+		for range 2 {
+			_, err := f.of(kind("Deployment"), object{"metadata": object{}, "spec": "text"}, shaped)
+			g.Expect(err).To(gomega.HaveOccurred())
+		}
+		g.Expect(f.known).To(gomega.BeEmpty())
+	})
+	t.Run("two kinds", func(t *testing.T) {
+		g := gomega.NewWithT(t)
+		f := forms{known: map[form]object{}}
+		both := object{"metadata": object{"name": "a"}, "data": object{"a": "Yg=="}, "stringData": object{"a": "b"}}
+		secret, err := f.of(kind("Secret"), both, shaped)
+		g.Expect(err).NotTo(gomega.HaveOccurred())
+		configMap, err := f.of(kind("ConfigMap"), both, shaped)
+		g.Expect(err).NotTo(gomega.HaveOccurred())
+		g.Expect(secret).To(gomega.HaveKey("stringData"))
+		g.Expect(configMap).NotTo(gomega.HaveKey("stringData"))
+	})
+	t.Run("more than there is room for", func(t *testing.T) {
+		g := gomega.NewWithT(t)
+		f := forms{known: map[form]object{}}
+		for i := range mostForms + 1 {
+			_, err := f.of(kind("ConfigMap"), object{"data": object{"n": formatVersion(int64(i))}}, shaped)
+			g.Expect(err).NotTo(gomega.HaveOccurred())
+		}
+		g.Expect(f.known).To(gomega.HaveLen(1))
+	})
+}
