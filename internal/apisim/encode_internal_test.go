@@ -17,6 +17,7 @@ func TestAnObjectIsEncodedAsJSONMarshalDoes(t *testing.T) {
 		"lists":        {"a": []any{}, "b": []any(nil), "c": []any{int64(1), "2", object{"x": nil}, []any{false}}},
 		"objects":      {"a": object{}, "b": object(nil), "c": object{"y": object{"x": "z"}}},
 		"escapes":      {"a\"<b>&\\": "\"<&>\\\n\t\x00\x1f\x7f", "é": "ü \u2028 \u2029 \U0001f600", "bad": "a\xffb"},
+		"one escape":   {"a": "<", "b": ">", "c": "&", "d": "\"", "e": "\\", "f": "\x7f", "g": "\x1f", "h": "é"},
 		"many fields":  {"a": "", "b": "", "c": "", "d": "", "e": "", "f": "", "g": "", "h": "", "i": "", "j": "", "k": "", "l": "", "m": "", "n": "", "o": "", "p": "", "q": ""},
 		"managed":      {"f:metadata": object{"f:labels": object{".": object{}, `k:{"port":80,"protocol":"TCP"}`: object{}}}},
 		"large number": {"a": int64(math.MaxInt64), "b": float64(math.MaxInt64)},
