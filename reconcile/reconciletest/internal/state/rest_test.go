@@ -47,12 +47,12 @@ func TestRestsDifferAsTheirStatesDo(t *testing.T) {
 		change func([]map[string]any) []map[string]any
 		same   bool
 	}{
-		"nothing":              {func(w []map[string]any) []map[string]any { return w }, true},
-		"a version":            {set(0, "6", "metadata", "resourceVersion"), true},
-		"a creation":           {set(0, "2027-01-01T00:00:00Z", "metadata", "creationTimestamp"), true},
-		"a deletion":           {set(0, "2027-01-01T00:00:00Z", "metadata", "deletionTimestamp"), true},
-		"a manager":            {set(0, []any{map[string]any{"manager": "x"}}, "metadata", "managedFields"), true},
-		"a uid":                {set(0, "u-3", "metadata", "uid"), false},
+		"nothing":    {func(w []map[string]any) []map[string]any { return w }, true},
+		"a version":  {set(0, "6", "metadata", "resourceVersion"), true},
+		"a creation": {set(0, "2027-01-01T00:00:00Z", "metadata", "creationTimestamp"), true},
+		"a deletion": {set(0, "2027-01-01T00:00:00Z", "metadata", "deletionTimestamp"), true},
+		"a manager":  {set(0, []any{map[string]any{"manager": "x"}}, "metadata", "managedFields"), true},
+		"a uid":      {set(0, "u-3", "metadata", "uid"), false},
 		"a uid, and a mention": {func(w []map[string]any) []map[string]any {
 			return set(0, "u-3", "metadata", "uid")(set(1, "u-3", "status", "of")(w))
 		}, true},
