@@ -255,7 +255,6 @@ func (s *shardRunner) run(ctx context.Context) error {
 			return err
 		}
 		running.Go(func() { s.caches.ranger.Remember(background, c.sources[0].Shards(), s.keepDeleted()) })
-		running.Go(func() { s.caches.ranger.Measure(background, s.work) })
 	}
 	s.fill = coalescer{running: &running, do: s.enqueue}
 	defer s.cancelSweep()
@@ -280,9 +279,6 @@ func (s *shardRunner) reconcileNext(ctx context.Context, w *worker) bool {
 		return true
 	}
 	defer r.running.Done()
-	if s.caches != nil {
-		defer r.took(time.Now())
-	}
 	s.controller.reconcileOnce(r.reconciles, item, w)
 	return true
 }

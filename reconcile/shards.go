@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/homeostat/homeostat/internal/slots"
@@ -49,12 +48,7 @@ type slotRun struct {
 	reconciles context.Context //nolint:containedctx // the parent of all its reconciles
 	abandon    context.CancelCauseFunc
 	running    sync.WaitGroup
-	began      time.Time
-	busy       atomic.Int64 // nanoseconds in reconciles, if the slots are ranges
 }
-
-// took counts the time of a reconcile.
-func (r *slotRun) took(began time.Time) { r.busy.Add(int64(time.Since(began))) }
 
 // runSlot works on a slot until owned ends. It begins when the caches have seen
 // what the last owner wrote.
@@ -85,7 +79,7 @@ func (s *shardRunner) cachesWith(slot int) (call *coalescedCall, leave func()) {
 // begin lets the keys of a slot be reconciled. Call it before enqueuing them: a
 // key dispatched earlier would be dropped.
 func (s *shardRunner) begin(owned context.Context, slot int) {
-	r := &slotRun{began: time.Now()}
+	r := &slotRun{}
 	r.reconciles, r.abandon = context.WithCancelCause(context.WithoutCancel(owned))
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -230,23 +224,6 @@ func (s *shardRunner) enqueue() error {
 	add(deleted, s.waiting)
 	add(c.primary.keys(), s.waiting)
 	return nil
-}
-
-// work returns what the slots of this replica have cost it.
-func (s *shardRunner) work() []slots.Work {
-	objects := map[int]int{}
-	for _, key := range s.controller.primary.keys() {
-		objects[s.slotOf(key)]++
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	all := make([]slots.Work, 0, len(s.runs))
-	for slot, r := range s.runs {
-		all = append(all, slots.Work{
-			Slot: slot, Since: r.began, Objects: objects[slot], Busy: time.Duration(r.busy.Load()),
-		})
-	}
-	return all
 }
 
 // cancelSweep stops the timer of a planned sweep.

@@ -196,7 +196,7 @@ func slot(now time.Time, s slotReport) string {
 		text += ", for " + since(now, s.Since)
 	}
 	if s.Weight > 0 {
-		text += fmt.Sprintf(", weighs %.1f %% of all", 100*s.Weight)
+		text += fmt.Sprintf(", %.1f %% of the objects", 100*s.Weight)
 	}
 	return text
 }

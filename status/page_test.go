@@ -60,7 +60,7 @@ func TestThePageShowsWhoHasWhichSlot(t *testing.T) {
 			slots = append(slots, found[1]+": "+html.UnescapeString(found[2]))
 		}
 		c.Expect(slots).To(Equal([]string{
-			"here: here, a, for 1m0s", "elsewhere: elsewhere, " + hostile + ", for 1h0m0s, weighs 61.3 % of all",
+			"here: here, a, for 1m0s", "elsewhere: elsewhere, " + hostile + ", for 1h0m0s, 61.3 % of the objects",
 			"claimable: claimable", "unavailable: unavailable, c",
 		}))
 		c.Expect(text(body)).To(ContainSubstring("The namespace team-a in shard 1 is too heavy"))

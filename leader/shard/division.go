@@ -14,10 +14,9 @@ import (
 // division is the ranges of all slots: slot i begins at bounds[i] and ends before
 // bounds[i+1]. All replicas have the same.
 type division struct {
-	bounds  []uint64         // ascending; the first is 0
-	weights []float64        // the objects that each has when they are chosen
+	bounds  []uint64 // ascending; the first is 0
+	weights []float64
 	heavy   []namespaceShare // the heaviest first
-	mark    string           // tells recorded ranges from others
 }
 
 // piece is a range with its namespaces, which are sorted by their hash.
@@ -199,8 +198,7 @@ func parseDivision(text string, slots int) (*division, error) {
 		first, err := strconv.ParseUint(bound, 16, 64)
 		w, err2 := strconv.ParseFloat(weight, 64)
 		last := len(d.bounds) - 1
-		if err != nil || err2 != nil || !(w >= 0 && w < 1<<loadBits) ||
-			last < 0 && first != 0 || last >= 0 && first <= d.bounds[last] {
+		if err != nil || err2 != nil || last < 0 && first != 0 || last >= 0 && first <= d.bounds[last] {
 			return nil, fmt.Errorf("%w: the recorded ranges have %q", ErrConfig, field)
 		}
 		d.bounds, d.weights = append(d.bounds, first), append(d.weights, w)
@@ -208,13 +206,12 @@ func parseDivision(text string, slots int) (*division, error) {
 	if len(d.bounds) != slots {
 		return nil, fmt.Errorf("%w: %d ranges are recorded for %d slots", ErrConfig, len(d.bounds), slots)
 	}
-	d.mark = fmt.Sprintf("%08x", uint32(keyspace.Of(fmt.Sprint(d.bounds))))
 	return d, nil
 }
 
 // planByWeight assigns the slots by their weights: those without owner to the lightest
-// member, the heaviest slot first. Then, if one is far from the mean, slots move from the
-// heaviest member to the lightest, until neither is, or none can come closer to it.
+// member, the heaviest slot first. Then slots move from the heaviest member to the
+// lightest, until neither is far from the mean, or none can come closer to it.
 func planByWeight(owners, members []string, weights []float64) plan {
 	p := plan{target: slices.Clone(owners), owned: map[string]int{}}
 	if len(members) == 0 {
@@ -242,14 +239,7 @@ func planByWeight(owners, members []string, weights []float64) plan {
 		b.give(slot, to)
 		b.load[to] += b.weight(slot)
 	}
-	mean := total / float64(len(members))
-	for b.load[b.lightest()] < light*mean && b.relieve(b.heaviest()) {
-	}
-	for moved := true; moved; {
-		most := b.heaviest()
-		moved = b.load[most] > heavy*mean && b.relieve(most)
-		for moved && b.load[most] > evened*mean && b.relieve(most) {
-		}
+	for b.even(total / float64(len(members))) {
 	}
 	b.write(p.target)
 	return p
@@ -274,30 +264,25 @@ func (b *balance) lightest() int {
 	return least
 }
 
-// heaviest returns the member with the greatest load; of equal ones the first by name.
-func (b *balance) heaviest() int {
-	most := 0
+// Parts of the mean load: no slot moves while the heaviest member has at most the
+// first, and the lightest, which may have joined, at least the second.
+const (
+	heavy = 1.1
+	light = 0.5
+)
+
+// even moves one slot from the heaviest member to the lightest, that which makes
+// them most equal. It reports false if both are near the mean or none is light enough.
+func (b *balance) even(mean float64) bool {
+	most, least := 0, b.lightest()
 	for m, load := range b.load {
 		if load > b.load[most] {
 			most = m
 		}
 	}
-	return most
-}
-
-// Parts of the mean load: no slot moves while the heaviest member has at most heavy,
-// and the lightest, which may have joined, at least light. A member that is relieved
-// keeps evened, so that it is not relieved again at once: weights change all the time.
-const (
-	heavy  = 1.1
-	evened = 1.05
-	light  = 0.5
-)
-
-// relieve moves one slot of a member to the lightest, that which makes them most equal. It
-// reports false if none is light enough.
-func (b *balance) relieve(most int) bool {
-	least := b.lightest()
+	if b.load[most] <= heavy*mean && b.load[least] >= light*mean {
+		return false
+	}
 	difference := (b.load[most] - b.load[least]) * (1 - 1e-6) // sums are rounded: a slot must not go to and fro
 	best, closest := -1, math.Inf(1)
 	for at, slot := range b.slots[most] {

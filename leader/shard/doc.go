@@ -69,8 +69,4 @@
 // [New] divides the keys by their hash, and each replica keeps all objects: every read of a cache works as without
 // shards. [NewRanges] divides the namespaces, and each replica keeps the objects of its own only: memory and processor
 // time fall with the number of replicas, and a reconcile reads no other namespace from a cache.
-//
-// The slots of New count alike. Those of NewRanges are assigned by weight: the mean of a slot's part of all objects and
-// of its part of all time in reconciles. Owners measure both and publish them when they renew their own Lease, at first
-// ten minutes after they got the slot; noise moves nothing. Bounds of ranges do not change while replicas run.
 package shard

@@ -66,15 +66,12 @@ func parseHeavy(text string) (all []namespaceShare) {
 // Status is [Shards.Status], with the weights of the slots.
 func (r *Ranges) Status() Status {
 	status, d := r.Shards.Status(), r.divided()
-	r.Shards.mu.Lock()
-	weights := r.weights(len(status.Members))
-	r.Shards.mu.Unlock()
 	total := 0.0
-	for _, weight := range weights {
+	for _, weight := range d.weights {
 		total += weight
 	}
 	for slot := range status.Slots {
-		status.Slots[slot].Weight = weights[slot] / max(total, 1e-9)
+		status.Slots[slot].Weight = d.weights[slot] / max(total, 1e-9)
 	}
 	for _, of := range d.heavy {
 		slot := &status.Slots[d.slotOf(keyspace.Of(of.name))]

@@ -189,10 +189,6 @@ func (k *keeper) decide(ctx context.Context) {
 	for slot := range k.claims {
 		owners[slot] = k.self
 	}
-	if k.ranges != nil && k.ranges.learn(k.view) {
-		k.planner.forget()
-		k.view.changed = now // others publish with their next renewal
-	}
 	p := k.planner.plan(owners, k.view.assignable(now))
 	settled := now.Sub(k.view.changed) >= k.options.Settle
 	for slot, owner := range owners {

@@ -6,7 +6,7 @@ import (
 )
 
 // plan is the intended owner of each slot. All replicas compute the same plan
-// from the same records, which for ranges have what slots cost, too.
+// from the same records.
 type plan struct {
 	target         []string       // by slot
 	owned          map[string]int // the number of slots that each member has
@@ -23,9 +23,6 @@ type planner struct {
 	owners, members []string // of the last plan
 	last            plan
 }
-
-// forget has the next plan made anew.
-func (r *planner) forget() { r.owners = nil }
 
 // plan returns the intended owners. The arguments are retained; only owned of the result
 // may be modified.

@@ -155,14 +155,8 @@ func plainPlanByWeight(owners, members []string, weights []float64) []string {
 		target[slot] = slices.MinFunc(members, byLoad)
 		load[target[slot]] += free[slot]
 	}
-	for mean, relieved := total/float64(len(members)), ""; ; {
+	for mean := total / float64(len(members)); ; {
 		most, lightest := slices.MaxFunc(members, byLoad), slices.MinFunc(members, byLoad)
-		joined := load[lightest] < light*mean
-		if relieved != "" && load[relieved] > evened*mean {
-			most = relieved
-		} else if load[most] <= heavy*mean && !joined {
-			return target
-		}
 		difference := (load[most] - load[lightest]) * (1 - 1e-6)
 		best, closest := -1, math.Inf(1)
 		for slot, owner := range target {
@@ -171,14 +165,8 @@ func plainPlanByWeight(owners, members []string, weights []float64) []string {
 				best, closest = slot, far
 			}
 		}
-		switch {
-		case best < 0 && most == relieved:
-			relieved = ""
-			continue
-		case best < 0:
+		if load[most] <= heavy*mean && load[lightest] >= light*mean || best < 0 {
 			return target
-		case !joined:
-			relieved = most
 		}
 		target[best] = lightest
 		load[most] -= weights[best] + least

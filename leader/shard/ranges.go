@@ -24,11 +24,7 @@ import (
 // namespaces into ranges, so that each replica's caches need its own part only. They are
 // chosen by the objects that each namespace has when the first replica of all starts, so
 // that, unless single namespaces are too heavy for that, the heaviest replica starts with
-// at most a fifth more than the mean.
-//
-// The ranges stay, but not what they cost: each replica publishes the objects of its slots
-// and the time of their reconciles, and slots move when the heaviest replica has a tenth
-// more than the mean. They are safe for concurrent use.
+// at most a fifth more than the mean. They are safe for concurrent use.
 type Ranges struct {
 	*Shards
 
@@ -36,11 +32,6 @@ type Ranges struct {
 	// are known, and proposal those of this one, if it is the first.
 	equal              *division
 	division, proposal atomic.Pointer[division]
-
-	// loads are what the records say that slots cost, and published what the record of this
-	// member is to say. The mutex of Shards guards them.
-	loads     knownLoads
-	published map[int]load
 
 	mu      sync.Mutex // guards samples
 	samples []sample   // the oldest first
@@ -80,7 +71,7 @@ func NewRanges(lease leader.Lease, o *Options) (*Ranges, error) {
 		return nil, err
 	}
 	equal := divide(nil, shards.options.Slots)
-	r := &Ranges{Shards: shards, equal: &equal, published: map[int]load{}}
+	r := &Ranges{Shards: shards, equal: &equal}
 	shards.ranges = r
 	return r, nil
 }
@@ -166,10 +157,6 @@ func (r *Ranges) adopt(recorded map[string]string) error {
 	if err == nil {
 		d.heavy = parseHeavy(recorded[heavyAnnotation])
 		r.division.Store(d)
-		r.Shards.mu.Lock()
-		defer r.Shards.mu.Unlock()
-		r.loads, r.published = knownLoads{}, map[int]load{} // those of other ranges
-		r.member.Publish(d.formatLoads(nil))
 	}
 	return err
 }
@@ -177,7 +164,7 @@ func (r *Ranges) adopt(recorded map[string]string) error {
 func (r *Ranges) slotOf(namespace string) int { return r.divided().slotOf(keyspace.Of(namespace)) }
 
 func (r *Ranges) plan(owners, members []string) plan {
-	return planByWeight(owners, members, r.weights(len(members)))
+	return planByWeight(owners, members, r.divided().weights)
 }
 
 // divided returns the ranges, or equal ones before they are known.

@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
@@ -19,13 +18,9 @@ import (
 )
 
 // divider has the parts in which [Ranges] differ. Programs without them do not link it.
-type divider interface { //nolint:interfacebloat // it keeps Ranges out of programs, and hides no implementation
+type divider interface {
 	slotOf(namespace string) int
 	plan(owners, members []string) plan
-	// learn notes what the records say that slots cost, and reports whether that has changed.
-	learn(v *view) (changed bool)
-	// keepLoad writes what a slot costs into its record, which is about to be written.
-	keepLoad(slot int, lease *coordinationv1.Lease)
 	// propose adds this replica's ranges to a configuration that may be recorded, adopt
 	// takes the recorded ones.
 	propose(config map[string]string)

@@ -26,11 +26,6 @@ type holding struct {
 // the view.
 func (k *keeper) claim(ctx context.Context, slot int, now time.Time) {
 	seen := k.view.slots[slot].Lease
-	if seen != nil && k.ranges != nil {
-		of := *seen
-		seen = &of
-		k.ranges.keepLoad(slot, seen)
-	}
 	started := k.start(k.records.slotName(slot), now, func() error {
 		lease, err := k.records.take(ctx, slot, seen, k.self, k.member.Timing.LeaseDuration, now)
 		k.reports <- func() error {
@@ -151,11 +146,6 @@ func (k *keeper) quiet() time.Duration { return max(0, k.member.CutUntil().Sub(k
 func (k *keeper) release(ctx context.Context, slot int, lease *coordinationv1.Lease) (written bool, err error) {
 	for range record.ReleaseTries {
 		next := record.ReleasedAfter(lease, k.quiet(), k.now())
-		if k.ranges != nil {
-			k.mu.Lock()
-			k.ranges.keepLoad(slot, next)
-			k.mu.Unlock()
-		}
 		cut := k.leave(slot, next)
 		_, err = k.records.update(ctx, next)
 		if err == nil && cut > 0 {

@@ -32,7 +32,7 @@ type view struct {
 	quiet        []time.Time     // until when released slots are not to be taken
 	unresponsive map[string]bool // members that did not take a slot assigned to them
 	last         []string        // the members that slots may go to
-	changed      time.Time       // when those, or what slots cost, last changed
+	changed      time.Time       // when those last changed
 }
 
 // newView returns a view without any record.

@@ -10,15 +10,10 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/utils/clock"
-	"k8s.io/utils/ptr"
 )
 
 // LeavingAnnotation marks a member that releases its slots and takes no more.
 const LeavingAnnotation = "leader.homeostat.dev/leaving"
-
-// LoadAnnotation has what slots cost that are ranges: in the record of a member those that it owns, and in that of a
-// slot what was known when its owner changed.
-const LoadAnnotation = "leader.homeostat.dev/load"
 
 // Member makes an elector that of a member of shards: package shard passes it
 // to leader.New as the client of the Lease. Its Lease has labels, a mark while
@@ -37,7 +32,6 @@ type Member struct {
 	labels  map[string]string
 	terms   int
 	leaving atomic.Bool
-	load    atomic.Pointer[string]
 	nudge   chan struct{}
 	cut     atomic.Pointer[func() time.Time]
 }
@@ -86,26 +80,14 @@ func (m *Member) Mark(lease *coordinationv1.Lease) {
 		lease.Labels = map[string]string{}
 	}
 	maps.Copy(lease.Labels, m.labels)
-	annotate := func(name, text string) {
-		switch {
-		case text == "":
-			delete(lease.Annotations, name)
-		case lease.Annotations == nil:
-			lease.Annotations = map[string]string{name: text}
-		default:
-			lease.Annotations[name] = text
-		}
-	}
-	leaving := ""
+	delete(lease.Annotations, LeavingAnnotation)
 	if m.leaving.Load() {
-		leaving = "true"
+		if lease.Annotations == nil {
+			lease.Annotations = map[string]string{}
+		}
+		lease.Annotations[LeavingAnnotation] = "true"
 	}
-	annotate(LeavingAnnotation, leaving)
-	annotate(LoadAnnotation, ptr.Deref(m.load.Load(), ""))
 }
-
-// Publish sets the text that the Lease has as LoadAnnotation from its next renewal on; "" removes it.
-func (m *Member) Publish(load string) { m.load.Store(&load) }
 
 // Leave marks the member as leaving and has its Lease renewed at once.
 func (m *Member) Leave() {
