@@ -271,33 +271,43 @@ const (
 	light = 0.5
 )
 
-// even moves one slot from the heaviest member to the lightest, that which makes
-// them most equal. It reports false if both are near the mean or none is light enough.
+// even moves one slot to the lightest member, that which makes the two most equal, from
+// the heaviest that has one light enough: a single slot may be heavier than all that
+// another member has. It reports false if all are near the mean, or no slot helps.
 func (b *balance) even(mean float64) bool {
-	most, least := 0, b.lightest()
+	least := b.lightest()
+	limit := heavy * mean
+	if b.load[least] < light*mean {
+		limit = mean
+	}
+	var above []int
 	for m, load := range b.load {
-		if load > b.load[most] {
-			most = m
+		if load > limit {
+			above = append(above, m)
 		}
 	}
-	if b.load[most] <= heavy*mean && b.load[least] >= light*mean {
-		return false
-	}
-	difference := (b.load[most] - b.load[least]) * (1 - 1e-6) // sums are rounded: a slot must not go to and fro
+	slices.SortStableFunc(above, func(x, y int) int { return cmp.Compare(b.load[y], b.load[x]) })
+	return slices.ContainsFunc(above, func(from int) bool { return b.relieve(from, least) })
+}
+
+// relieve moves one slot of a member to the lightest. It reports false if none is light
+// enough to make the two more equal.
+func (b *balance) relieve(from, least int) bool {
+	difference := (b.load[from] - b.load[least]) * (1 - 1e-6) // sums are rounded: a slot must not go to and fro
 	best, closest := -1, math.Inf(1)
-	for at, slot := range b.slots[most] {
+	for at, slot := range b.slots[from] {
 		w := b.weight(slot)
 		far := math.Abs(w - difference/2)
-		if w < difference && (far < closest || far == closest && slot < b.slots[most][best]) {
+		if w < difference && (far < closest || far == closest && slot < b.slots[from][best]) {
 			best, closest = at, far
 		}
 	}
 	if best < 0 {
 		return false
 	}
-	moved := b.weight(b.slots[most][best])
-	b.move(most, best, least)
-	b.load[most] -= moved
+	moved := b.weight(b.slots[from][best])
+	b.move(from, best, least)
+	b.load[from] -= moved
 	b.load[least] += moved
 	return true
 }

@@ -126,6 +126,30 @@ func TestAMemberThatJoinsGetsAPart(t *testing.T) {
 	g.Expect(of).To(BeNumerically("<=", 16))
 }
 
+// A slot that is heavier than all that another member has can not make them more equal, and is no reason why a member
+// that joins gets nothing from the others.
+func TestAMemberThatJoinsGetsAPartBesideAHeavySlot(t *testing.T) {
+	g := NewWithT(t)
+	weights := []float64{40}
+	for range 63 {
+		weights = append(weights, 1)
+	}
+	p := planByWeight(make([]string, 64), replicas(2), weights)
+	for _, n := range []int{3, 4, 5} {
+		p = planByWeight(p.target, replicas(n), weights)
+		g.Expect(planByWeight(p.target, replicas(n), weights).target).To(Equal(p.target), "nothing moves any more")
+		light := map[string]int{}
+		for _, owner := range p.target[1:] {
+			light[owner]++
+		}
+		for _, member := range replicas(n) {
+			if member != p.target[0] {
+				g.Expect(light[member]).To(BeNumerically(">=", 10), "of %d: %v", n, light)
+			}
+		}
+	}
+}
+
 func sum(of []float64) (total float64) {
 	for _, w := range of {
 		total += w

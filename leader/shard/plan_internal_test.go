@@ -156,20 +156,26 @@ func plainPlanByWeight(owners, members []string, weights []float64) []string {
 		load[target[slot]] += free[slot]
 	}
 	for mean := total / float64(len(members)); ; {
-		most, lightest := slices.MaxFunc(members, byLoad), slices.MinFunc(members, byLoad)
-		difference := (load[most] - load[lightest]) * (1 - 1e-6)
-		best, closest := -1, math.Inf(1)
-		for slot, owner := range target {
-			w := weights[slot] + least
-			if far := math.Abs(w - difference/2); owner == most && w < difference && far < closest {
-				best, closest = slot, far
+		lightest := slices.MinFunc(members, byLoad)
+		best, from := -1, ""
+		for _, most := range slices.SortedStableFunc(slices.Values(members), func(a, b string) int { return byLoad(b, a) }) {
+			near := load[most] <= heavy*mean && load[lightest] >= light*mean || load[most] <= mean
+			difference, closest := (load[most]-load[lightest])*(1-1e-6), math.Inf(1)
+			for slot, owner := range target {
+				w := weights[slot] + least
+				if far := math.Abs(w - difference/2); !near && owner == most && w < difference && far < closest {
+					best, from, closest = slot, most, far
+				}
+			}
+			if best >= 0 {
+				break
 			}
 		}
-		if load[most] <= heavy*mean && load[lightest] >= light*mean || best < 0 {
+		if best < 0 {
 			return target
 		}
 		target[best] = lightest
-		load[most] -= weights[best] + least
+		load[from] -= weights[best] + least
 		load[lightest] += weights[best] + least
 	}
 }
