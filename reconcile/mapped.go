@@ -26,7 +26,7 @@ const slowMapping = time.Second
 // is called for each object of the first list, too.
 //
 // The keys need no object; those returned with an error are ignored, and nil means
-// that the change concerns none. f runs on every replica, also while another one
+// that the change concerns none. f runs on every replica, also while another replica
 // leads. Changes that wait when the controller stops are dropped.
 //
 // f may read caches and call the server, with a context that ends after

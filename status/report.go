@@ -200,7 +200,7 @@ func reportOf(controllers []*reconcile.Controller, keys int) *report {
 
 // controllerOf returns the report of one controller.
 func controllerOf(c *reconcile.Controller, informers []inspect.InformerStatus, keys int) controllerReport {
-	// One key more than the page shows tells whether there are more.
+	// One key more than the page shows: then there are more.
 	status, stats, q := c.Status(keys+1), c.Stats(), c.QueueStats()
 	r := controllerReport{
 		Name: status.Name, Kind: status.Kind, Phase: status.Phase, Leader: status.LeaderName,

@@ -160,7 +160,7 @@ func prioritize(spec object, tables map[schema.GroupVersionResource]*table) erro
 	return nil
 }
 
-// admitClass refuses a PriorityClass that becomes the default beside another one.
+// admitClass refuses a PriorityClass that becomes the default although there is one.
 func admitClass(x *exchange, obj object) error {
 	name, other := text(metaOf(obj), "name"), defaultClass(x.t)
 	if obj["globalDefault"] != true || other == "" || other == name || x.s.opts.Incomplete {

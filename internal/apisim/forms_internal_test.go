@@ -7,7 +7,7 @@ import (
 	"github.com/onsi/gomega"
 )
 
-// What is remembered is what the Go type makes of an object, whatever tells it from others, and is nobody's to change.
+// What is remembered is what the Go type makes of an object, whatever its name and version, and no caller can change it.
 func TestAFormIsThatOfTheGoType(t *testing.T) {
 	deployment := func(m object) object {
 		return object{

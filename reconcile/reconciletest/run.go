@@ -24,7 +24,7 @@ import (
 // Virtual times of a run.
 const (
 	killAfter    = 30 * time.Second // from the end of its context: then a cluster kills it (terminationGracePeriodSeconds)
-	stopWithin   = 2 * time.Minute  // from the end of its context: then nobody waits for Run to return
+	stopWithin   = 2 * time.Minute  // from the end of its context: then it is not waited for any longer
 	restartAfter = 10 * time.Second // from a Run that returned by itself to the next boot
 	takeOver     = 30 * time.Second // from a crash to the next boot, where there are other replicas
 	partition    = 45 * time.Second

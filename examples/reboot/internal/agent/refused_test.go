@@ -21,8 +21,8 @@ import (
 	"github.com/homeostat/homeostat/queue"
 )
 
-// nodes is the agent's client of nodes, which may refuse to read or to write one, and may have another one than the
-// agent's cache.
+// nodes is the agent's client of nodes, which may refuse to read or to write one, and whose node may
+// differ from that in the agent's cache.
 type nodes struct {
 	typedcorev1.NodeInterface
 	noReads, noWrites atomic.Bool
@@ -145,7 +145,7 @@ func TestARebootThatIsNotInProgressAnyMoreIsNotBroughtAbout(t *testing.T) {
 	for name, ahead := range map[string]func(n *corev1.Node) error{
 		"deleted": func(n *corev1.Node) error { return apierrors.NewNotFound(corev1.Resource("nodes"), n.Name) },
 		"recreated": func(n *corev1.Node) error {
-			n.UID = "of another one"
+			n.UID = "of another node"
 			return nil
 		},
 		"called off": func(n *corev1.Node) error {
