@@ -104,6 +104,16 @@ func (c *Case) resources() []apisim.Resource {
 	return append(all, c.Definitions...)
 }
 
+// On returns the World of the case on a server, and makes what is outside of it, by Case.Outside. It is for package
+// live: a server can be made in this module only.
+func (c *Case) On(server backend.Server) *World {
+	w := &World{server: server, found: map[string]apisim.Resource{}}
+	if c.Outside != nil {
+		w.outside = c.Outside()
+	}
+	return w
+}
+
 // Env is the environment of one boot of the program: one process, from its start to its stop or crash.
 //
 // Concurrency: its methods may be called from any goroutine of that boot.

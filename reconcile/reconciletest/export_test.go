@@ -20,7 +20,7 @@ func ReplayText(t *testing.T, c *Case, o *Options, token string) string {
 func Hashes(t *testing.T, c *Case) []string {
 	t.Helper()
 	x := newExplorer(t, c, nil)
-	x.refer()
+	x.begin()
 	for _, p := range x.planner().singles() {
 		x.play(p, setting{seed: 1})
 	}
@@ -41,7 +41,7 @@ func Repeat(t *testing.T, c *Case, times int) []string {
 func SeedHashes(t *testing.T, c *Case, seeds, times int) [][]string {
 	t.Helper()
 	x := newExplorer(t, c, nil)
-	if !x.refer() {
+	if !x.begin() {
 		t.Fatal(x.report.Failure)
 	}
 	singles := x.planner().singles()
@@ -66,7 +66,7 @@ func Tried(t *testing.T, c *Case, o *Options) ([]string, *Report) {
 func TraceOf(t *testing.T, c *Case, o *Options, text string) (lines []string, found string) {
 	t.Helper()
 	x := newExplorer(t, c, o)
-	if !x.refer() {
+	if !x.begin() {
 		t.Fatal(x.report.Failure)
 	}
 	p, err := plan.Parse(text)
@@ -94,7 +94,7 @@ func Share(o *Options, text string) error { return o.share(text) }
 func Alike(t *testing.T, c *Case, text string) []string {
 	t.Helper()
 	x := newExplorer(t, c, nil)
-	if !x.refer() {
+	if !x.begin() {
 		t.Fatal(x.report.Failure)
 	}
 	p, err := plan.Parse(text)

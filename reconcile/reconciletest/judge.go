@@ -1,6 +1,7 @@
 package reconciletest
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -258,4 +259,29 @@ func (r *judge) checkStatus() {
 			}
 		}
 	}
+}
+
+// missing names what is wanted and not there; "" for nothing.
+func missing(have, want map[string]bool) string {
+	var lost []string
+	for what := range want {
+		if !have[what] {
+			lost = append(lost, what)
+		}
+	}
+	slices.Sort(lost)
+	return strings.Join(lost, ", ")
+}
+
+var errGoexit = errors.New("it has ended its goroutine, as FailNow, Fatal and require do: it has to return an error")
+
+// ask calls Goal or Always, whose failures are errors: FailNow would end the goroutine that drives the run.
+func ask(f func(w *World) error, w *World) error {
+	answer := make(chan error, 1)
+	go func() {
+		err := errGoexit
+		defer func() { answer <- err }()
+		err = f(w)
+	}()
+	return <-answer
 }

@@ -1,23 +1,14 @@
 package reconciletest
 
 import (
-	"context"
 	"fmt"
 	"hash/fnv"
 	"math"
-	"math/rand"
 	"strings"
-	"testing"
-	"testing/synctest"
-	"time"
-
-	utilrand "k8s.io/apimachinery/pkg/util/rand"
 
 	"github.com/homeostat/homeostat/internal/apisim"
-	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/plan"
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/report"
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/rules"
-	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/stacks"
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/state"
 )
 
@@ -78,62 +69,4 @@ func (o *outcome) hash() string {
 		}
 	}
 	return fmt.Sprintf("%08x", h.Sum32())
-}
-
-// inBubble plays one plan in a bubble of its own, with client-go's sources of chance reset. An error says that the
-// world of the case could not be made. A goroutine that is left when Run has returned is a finding: the bubble panics
-// then.
-func (x *explorer) inBubble(p plan.Plan, s setting) (out *outcome, err error) {
-	x.t.Helper()
-	watchdog := time.AfterFunc(hangs, func() { x.hung(p, out) })
-	defer watchdog.Stop()
-	defer func() {
-		if bad := recover(); bad != nil {
-			if text := fmt.Sprint(bad); !strings.Contains(text, "blocked goroutines remain") {
-				panic(bad)
-			}
-			if out.finding == nil {
-				out.finding = &report.Finding{
-					Oracle: report.Stop,
-					Text:   "Run has returned, and goroutines that it started are still there",
-				}
-			}
-		}
-	}()
-	rand.Seed(1) //nolint:staticcheck // client-go takes its jitter from the global source; see Explore
-	utilrand.Seed(1)
-	synctest.Test(x.t, func(t *testing.T) {
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		var r *run
-		if r, err = newRun(x, p, s); err != nil {
-			return
-		}
-		out = r.out
-		out.stuck = func() { watchdog.Reset(min(hangs, lingers)) }
-		r.play(ctx)
-	})
-	return out, err
-}
-
-const lingers = 3 * time.Second // how long a bubble may take, in real time, to end after its Run did not
-
-// hangs is how long one run may take in real time: a longer one waits for something outside of the bubble.
-var hangs = time.Minute //nolint:gochecknoglobals // tests do not wait for a minute
-
-// hung ends the test binary with an explanation and a token: a goroutine that does not end cannot be taken out of its
-// bubble.
-func (x *explorer) hung(p plan.Plan, out *outcome) {
-	words := "without any fault"
-	if len(p) > 0 {
-		words = p.Words()
-	}
-	what, hash := "a run has taken longer than "+hangs.String()+", in real time. "+stacks.Diagnose(), "?"
-	if out != nil {
-		hash = out.hash()
-		if out.finding != nil {
-			what = out.finding.Text
-		}
-	}
-	panic("reconciletest: " + words + ": " + what + "\n  replay: " + plan.Token(p, hash, x.less))
 }

@@ -28,7 +28,7 @@ func replay(t *testing.T, c *Case, o *Options, text string) string {
 	}
 	x := newExplorer(t, c, o)
 	x.c, x.less = applyCut(less, c), less
-	if !x.refer() || len(p) == 0 {
+	if !x.begin() || len(p) == 0 {
 		return x.report.Failure
 	}
 	var out *outcome
@@ -64,7 +64,7 @@ func Fuzz(f *testing.F, c *Case, o *Options) {
 	f.Fuzz(func(t *testing.T, seed uint32) {
 		x := newExplorer(t, c, o)
 		once.Do(func() {
-			if x.refer() {
+			if x.begin() {
 				known = x
 			}
 		})

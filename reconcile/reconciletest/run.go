@@ -1,94 +1,18 @@
 package reconciletest
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"slices"
-	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
-
 	"github.com/homeostat/homeostat/internal/apisim"
-	"github.com/homeostat/homeostat/internal/simhook"
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/backend"
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/gate"
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/plan"
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/report"
-	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/rules"
-	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/state"
+	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/stacks"
 )
-
-// Virtual times of a run.
-const (
-	killAfter    = 30 * time.Second // from the end of its context: then a cluster kills it (terminationGracePeriodSeconds)
-	stopWithin   = 2 * time.Minute  // from the end of its context: then it is not waited for any longer
-	restartAfter = 10 * time.Second // from a Run that returned by itself to the next boot
-	takeOver     = 30 * time.Second // from a crash to the next boot, where there are other replicas
-	partition    = 45 * time.Second
-	actorDelay   = time.Minute // how late a late actor is
-	sleepTime    = time.Hour
-	stayTime     = 30 * time.Minute
-)
-
-// core has the fields that all parts of a run share.
-type core struct {
-	c         *Case
-	o         Options
-	granted   rules.Granted
-	sim       *apisim.Server
-	sched     *apisim.Scheduler
-	world     *World
-	out       *outcome
-	plan      plan.Plan // what is left of it
-	faultless bool      // the plan was empty from the beginning
-	tail      bool      // the plan is over: the program may not write any more
-	errs      *errorLog
-	ignore    *state.Ignore
-	progress  time.Time  // of the last write or act that keeps the program from being at rest
-	random    *rand.Rand // orders everything; nil: the usual order
-}
-
-const mostLines = 100_000
-
-// line adds a line to the trace. A run that never comes to rest does not fill the memory with it.
-func (r *core) line(text string) {
-	if len(r.out.lines) < mostLines {
-		r.out.lines = append(r.out.lines, text)
-	}
-}
-
-// find keeps the first finding.
-func (r *core) find(oracle, text string) {
-	if r.out.finding == nil {
-		r.out.finding = &report.Finding{Oracle: oracle, Text: text, UpTo: len(r.out.lines)}
-	}
-}
-
-// chance is the source of chance that orders everything; nil: the order is the usual one.
-func (r *core) chance() *rand.Rand {
-	if r.tail {
-		return nil
-	}
-	return r.random
-}
-
-// planned returns the deviation of that kind at that index. Once the plan is over there is none.
-func (r *core) planned(kind byte, index int) (plan.Deviation, bool) {
-	if r.tail {
-		return plan.Deviation{}, false
-	}
-	d, now := r.plan.Find(kind, index)
-	if now {
-		r.struck()
-	}
-	return d, now
-}
-
-// struck notes where the run may begin to differ from the one without faults.
-func (r *core) struck() { r.out.same = min(r.out.same, len(r.out.lines)) }
 
 // run is one run of a case under a plan, inside a bubble. One goroutine drives it; the hooks of the server run while it
 // waits for them.
@@ -114,11 +38,8 @@ type setting struct {
 }
 
 // newRun makes the world of a case, with all hooks in place. Nothing of the program has started.
-func newRun(x *explorer, p plan.Plan, s setting) (*run, error) {
-	c := x.c
-	r := &core{
-		c: c, o: x.o, granted: x.granted, errs: x.errs, plan: p, faultless: len(p) == 0, ignore: x.ignore, out: newOutcome(),
-	}
+func newRun(of subject, p plan.Plan, s setting) (*run, error) {
+	c, r := of.c, &core{subject: of, plan: p, faultless: len(p) == 0, out: newOutcome()}
 	if d, found := p.First(plan.Shuffled); found {
 		r.random = rand.New(rand.NewPCG(uint64(d.Index), 1))
 		r.struck()
@@ -156,59 +77,6 @@ func newRun(x *explorer, p plan.Plan, s setting) (*run, error) {
 		core: r, setting: s, fleet: fleet, gate: &gate.Gate{Wake: r.sched.Wake}, delays: delays, judge: judge,
 		chooser: &chooser{core: r, fleet: fleet, delays: delays, judge: judge, retryAt: map[string]time.Time{}},
 	}, nil
-}
-
-// play runs everything. Its findings are in the outcome.
-//
-// The program boots and comes to rest; then come the steps of the workload, each followed by a rest; then Goal is
-// checked, and a restart may write nothing. The deviations of the plan strike on the way: in [chooser.pick] those of
-// calls, deliveries and actors, in disturbRest those of a rest, in work and early those of a step, and in drift those
-// of the outputs. After the first finding nothing more is disturbed, and the run ends.
-func (r *run) play(ctx context.Context) {
-	defer simhook.Use(r.gate.Hooks())()
-	r.fleet.bootAll(ctx)
-	r.settle(ctx)
-	r.disturbRest(ctx)
-	for r.next < len(r.c.Workload) && r.out.finding == nil && !r.out.void {
-		r.rest()
-		r.work(ctx)
-		r.settle(ctx)
-		r.disturbRest(ctx)
-	}
-	r.out.outputs = r.judge.existing(r.judge.created)
-	r.out.written = append(slices.Clone(r.out.outputs), r.judge.existing(r.judge.written)...)
-	r.drift(ctx)
-	if r.out.finding == nil && !r.out.void && r.c.Goal != nil {
-		if err := ask(r.c.Goal, r.world); err != nil {
-			r.find(report.Goal, err.Error())
-		}
-	}
-	r.rest()
-	if r.setting.stay {
-		r.stay(ctx)
-	}
-	if r.out.finding == nil { // a restart lets the program reconcile everything once more
-		r.tail, r.out.whole = true, true
-		r.line("restart: all is done, so nothing may be written")
-		r.haltAll()
-		r.fleet.bootAll(ctx)
-		r.settle(ctx)
-	}
-	r.haltAll()
-	r.sched.Stop()
-	r.out.finding = cmp.Or(r.out.finding, r.out.late)
-}
-
-// rest records what the server has when the program is at rest, and compares the program's caches with it. The states
-// are compared later, with those of the run without faults.
-func (r *run) rest() {
-	r.out.restedAt = append(r.out.restedAt, len(r.out.lines))
-	r.out.states = append(r.out.states, state.OfServer(r.sim, r.ignore))
-	r.out.commits = append(r.out.commits, len(r.judge.versions))
-	if r.out.finding == nil {
-		r.fleet.checkCaches()
-		r.judge.checkStatus()
-	}
 }
 
 // settle lets things happen until nothing was written for Options.Rest, and no actor is due: then the program is at
@@ -303,26 +171,6 @@ func (r *run) dues() []time.Time {
 	return append(all, r.delays.actorsDue()...)
 }
 
-// work does the next step of the workload, or, if the plan says so, several while the program is down.
-func (r *run) work(ctx context.Context) {
-	d, down := r.plan.Find(plan.Offline, r.next+1)
-	if !down {
-		r.step(ctx)
-		return
-	}
-	r.struck()
-	r.line("down      the program")
-	r.haltAll()
-	for range min(d.N, len(r.c.Workload)-r.next) {
-		if !r.step(ctx) {
-			break
-		}
-		r.settle(ctx)
-	}
-	r.line("restart   the program")
-	r.fleet.bootAll(ctx)
-}
-
 // step does the next step of the workload, and reports whether that was possible. A step that fails is done once more
 // at the next rest: with faults its object may not be there yet, or may still be there. If it fails again, that is the
 // program's fault; of a step that may be half done this is not known, and the run ends without a word.
@@ -358,68 +206,90 @@ func (r *run) early(ctx context.Context) bool {
 	return true
 }
 
-// stay lets time pass. Nothing but times may change.
-func (r *run) stay(ctx context.Context) {
-	until, from := time.Now().Add(stayTime), len(r.out.lines)
-	r.live(ctx, func() time.Time { return until })
-	r.out.stayed = r.out.lines[from:]
-	before := r.out.states[len(r.out.states)-1]
-	if diff := state.OfServer(r.sim, r.ignore).Diff(before, nil); len(diff) > 0 {
-		r.find(report.Stay, fmt.Sprintf("it was at rest, and has changed within %v (- before, + after):\n    %s",
-			stayTime, strings.Join(diff, "\n    ")))
+// haltAll stops the replicas, one after the other: their calls are served until they have returned. A partition ends
+// before.
+func (r *run) haltAll() {
+	for _, p := range r.fleet.replicas {
+		p.apart = time.Time{}
+		if p.down.IsZero() && !p.stuck {
+			p.end()
+			r.join(p, true)
+		}
+		p.halted, p.down, p.stopped = true, time.Time{}, time.Time{}
 	}
 }
 
-// disturbRest does what the plan has for this rest, and comes to rest again.
-func (r *run) disturbRest(ctx context.Context) {
-	rest := len(r.out.states) + 1
-	for _, d := range r.plan {
-		if d.Index != rest || r.out.finding != nil {
+// returned reports whether a replica has crashed, ended, or booted again, and deals with it: the next action is
+// chosen when every goroutine is blocked once more.
+func (r *run) returned(ctx context.Context) bool {
+	for _, p := range r.fleet.replicas {
+		switch {
+		case p.halted && p.stopped.IsZero() && p.down.IsZero():
+			continue
+		case p.crashed:
+			r.join(p, false)
+			r.fleet.restart(p, "crashed")
+			return true
+		case !p.down.IsZero():
+			if time.Now().Before(p.down) {
+				continue
+			}
+			r.line("restart   " + p.client)
+			r.fleet.boot(ctx, p)
+			return true
+		}
+		select {
+		case err := <-p.done:
+			p.done <- err
+			r.fleet.ended(p, err)
+			return true
+		default:
+			r.look(p)
+			if !p.stopped.IsZero() && time.Since(p.stopped) > stopWithin {
+				r.fleet.blocked(p)
+			}
+		}
+	}
+	return false
+}
+
+// join waits until Run has returned: with serve, its calls are still answered, as those of a program that stops.
+func (r *run) join(p *replica, serve bool) {
+	deadline := time.Now().Add(stopWithin)
+	for range 100_000 {
+		enabled := r.sched.Enabled()
+		select {
+		case err := <-p.done:
+			p.done <- err
+			r.fleet.mutated(err)
+			r.fleet.late(p)
+			return
+		default:
+		}
+		r.look(p)
+		if time.Now().After(deadline) {
+			break
+		}
+		if r.gate.Open(r.chance()) {
 			continue
 		}
-		if d.At == plan.Restarted || d.At == plan.Unsynced || d.At == plan.Asleep {
-			r.struck()
+		if a, f, ok := r.chooser.pick(enabled); ok && serve {
+			r.chooser.take(a, f)
+			continue
 		}
-		switch d.At {
-		case plan.Restarted:
-			r.judge.quiet = d.N == 0
-			r.reboot(ctx, d.Words(), func() { r.freeze(d.N) })
-		case plan.Unsynced:
-			r.judge.quiet = true
-			r.reboot(ctx, d.Words(), func() { r.delays.holdLists(d.N) })
-		case plan.Asleep:
-			r.line("ASLEEP    " + sleepTime.String())
-			r.sched.Wait(sleepTime)
-			r.settle(ctx)
-		}
+		r.sched.Idle(time.Second)
 	}
+	r.fleet.blocked(p)
 }
 
-// reboot restarts the program in another world.
-func (r *run) reboot(ctx context.Context, why string, change func()) {
-	r.line("restart   the program: " + why)
-	r.haltAll()
-	change()
-	r.fleet.bootAll(ctx)
-	r.settle(ctx)
-	r.judge.quiet, r.judge.wanted = false, nil
-}
-
-// freeze makes the server's caches those of n writes ago, for a while.
-func (r *run) freeze(n int) {
-	versions := r.judge.versions
-	if n == 0 || len(versions) == 0 {
-		return
+// look notes what a replica waits for that has not returned in time. Its time begins anew while the plan holds
+// something up.
+func (r *run) look(p *replica) {
+	switch now := time.Now(); {
+	case p.killed.IsZero() || p.waits != "":
+	case now.Before(p.apart) || r.delays.any():
+		p.killed = killAt()
+	case !now.Before(p.killed):
+		p.waits = stacks.Diagnose()
 	}
-	version := versions[max(len(versions)-n, 0)] - 1
-	for _, p := range r.fleet.replicas {
-		r.sim.Freeze(p.client, version)
-	}
-	r.judge.wanted = map[types.UID]bool{}
-	for _, res := range r.sim.Resources() {
-		for _, o := range r.sim.Objects(res.GVR()) {
-			r.judge.wanted[o.GetUID()] = true
-		}
-	}
-	r.delays.frozen = time.Now().Add(r.o.Lag)
 }

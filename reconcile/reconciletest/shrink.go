@@ -9,7 +9,6 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/backend"
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/plan"
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/report"
-	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/rules"
 )
 
 // How many runs a counter-example is made smaller for: a time would make the result one of chance.
@@ -145,7 +144,7 @@ func (s *shrinker) without(c plan.Cut) bool {
 		return s.try(x, nil)
 	}
 	s.tries += references
-	if s.over() || !x.refer() {
+	if s.over() || x.refer() != nil {
 		return false
 	}
 	return slices.ContainsFunc(x.alike(s.best.p), func(p plan.Plan) bool { return s.try(x, p) })
@@ -156,14 +155,6 @@ func (x *explorer) with(c plan.Cut) *explorer {
 	less := x.of(applyCut(c, x.whole))
 	less.less = c
 	return less
-}
-
-// of is a quiet explorer of a case that was made of the whole one.
-func (x *explorer) of(c *Case) *explorer {
-	return &explorer{
-		t: x.t, c: c, granted: x.granted, ignore: x.ignore, used: x.used, whole: x.whole, o: x.o, errs: x.errs,
-		began: x.began, report: &Report{}, rules: rules.Set{}, quiet: true,
-	}
 }
 
 // alike are plans of the same kinds of deviations, at other places: with less in the world, calls and events have other

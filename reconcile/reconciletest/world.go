@@ -24,16 +24,6 @@ type World struct {
 	client  kubernetes.Interface       // once it was asked for
 }
 
-// On returns the World of the case on a server, and makes what is outside of it, by Case.Outside. It is for package
-// live: a server can be made in this module only.
-func (c *Case) On(server backend.Server) *World {
-	w := &World{server: server, found: map[string]apisim.Resource{}}
-	if c.Outside != nil {
-		w.outside = c.Outside()
-	}
-	return w
-}
-
 // Outside returns what Case.Outside made for this run; nil if the case has none.
 func (w *World) Outside() any { return w.outside }
 

@@ -1,0 +1,86 @@
+package reconciletest
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/homeostat/homeostat/internal/apisim"
+	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/plan"
+	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/report"
+	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/rules"
+	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/state"
+)
+
+// Virtual times of a run.
+const (
+	killAfter    = 30 * time.Second // from the end of its context: then a cluster kills it (terminationGracePeriodSeconds)
+	stopWithin   = 2 * time.Minute  // from the end of its context: then it is not waited for any longer
+	restartAfter = 10 * time.Second // from a Run that returned by itself to the next boot
+	takeOver     = 30 * time.Second // from a crash to the next boot, where there are other replicas
+	partition    = 45 * time.Second
+	actorDelay   = time.Minute // how late a late actor is
+	sleepTime    = time.Hour
+	stayTime     = 30 * time.Minute
+)
+
+// subject is the case under test, with what all runs of one exploration share.
+type subject struct {
+	c       *Case
+	o       Options
+	granted rules.Granted
+	ignore  *state.Ignore
+	errs    *errorLog
+}
+
+// core has the fields that all parts of a run share.
+type core struct {
+	subject
+	sim       *apisim.Server
+	sched     *apisim.Scheduler
+	world     *World
+	out       *outcome
+	plan      plan.Plan  // what is left of it
+	faultless bool       // the plan was empty from the beginning
+	tail      bool       // the plan is over: the program may not write any more
+	progress  time.Time  // of the last write or act that keeps the program from being at rest
+	random    *rand.Rand // orders everything; nil: the usual order
+}
+
+const mostLines = 100_000
+
+// line adds a line to the trace. A run that never comes to rest does not fill the memory with it.
+func (r *core) line(text string) {
+	if len(r.out.lines) < mostLines {
+		r.out.lines = append(r.out.lines, text)
+	}
+}
+
+// find keeps the first finding.
+func (r *core) find(oracle, text string) {
+	if r.out.finding == nil {
+		r.out.finding = &report.Finding{Oracle: oracle, Text: text, UpTo: len(r.out.lines)}
+	}
+}
+
+// chance is the source of chance that orders everything; nil: the order is the usual one.
+func (r *core) chance() *rand.Rand {
+	if r.tail {
+		return nil
+	}
+	return r.random
+}
+
+// planned returns the deviation of that kind at that index. Once the plan is over there is none.
+func (r *core) planned(kind byte, index int) (plan.Deviation, bool) {
+	if r.tail {
+		return plan.Deviation{}, false
+	}
+	d, now := r.plan.Find(kind, index)
+	if now {
+		r.struck()
+	}
+	return d, now
+}
+
+// struck notes where the run may begin to differ from the one without faults.
+func (r *core) struck() { r.out.same = min(r.out.same, len(r.out.lines)) }

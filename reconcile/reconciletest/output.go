@@ -1,0 +1,164 @@
+package reconciletest
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/apimachinery/pkg/util/yaml"
+
+	"github.com/homeostat/homeostat/internal/apisim"
+)
+
+// output is an object that the program made. Those that exist at the end of the workload are deleted and edited in
+// runs of their own, unless Options.SkipDrift is set.
+type output struct {
+	resource, key string
+	leaf          []string // the path of a value that may be edited; nil: there is none
+	value         any      // what an edit makes of it
+}
+
+// edit returns a step that changes one value which the program gave the output.
+func (o *output) edit() Step {
+	value := o.value
+	for _, field := range slices.Backward(o.leaf) {
+		value = map[string]any{field: value}
+	}
+	body, _ := json.Marshal(value) // of strings, numbers and maps
+	step := Patch(o.resource, o.key, string(body))
+	if len(o.leaf) == 0 {
+		return Step{Name: "edit " + o.resource + " " + o.key, Do: func(context.Context, *World) error { return nil }}
+	}
+	return step
+}
+
+// foreign holds fields of the spec, and values that a controller which makes such objects hardly ever sets. The usual
+// value is the server's default.
+var foreign = map[string]struct{ field, value, usual string }{
+	"deployments.apps": {"revisionHistoryLimit", "7", "10"}, "services": {"sessionAffinity", `"ClientIP"`, "None"},
+}
+
+// editable holds the built-in resources whose content may change at any time, as that of custom resources may.
+var editable = map[string]string{
+	"configmaps": "data", "secrets": "data", "services": "spec", "deployments.apps": "spec",
+	"ingresses.networking.k8s.io": "spec",
+}
+
+// leaf finds a value among those that the program gave an object that another client could edit, and returns its path
+// and the edited value.
+func leaf(c *Case, resource string, own map[string]any) ([]string, any) {
+	at, known := editable[resource]
+	custom := func(r metav1.APIResource) bool { return resource == r.Name+"."+r.Group }
+	if !known && slices.ContainsFunc(c.Resources, custom) {
+		at, known = "spec", true
+	}
+	content, _ := own[at].(map[string]any)
+	if !known || content == nil {
+		return nil, nil
+	}
+	path := []string{at}
+	for {
+		field, inner := firstField(content)
+		if field == "" {
+			return nil, nil
+		}
+		path = append(path, field)
+		switch v := content[field].(type) {
+		case string:
+			if resource == "secrets" {
+				return path, "ZWRpdGVk"
+			}
+			return path, v + "-edited"
+		case int64:
+			return path, v + 1
+		}
+		content = inner
+	}
+}
+
+// firstField finds the first field that is a string, a number or a map that is not empty.
+func firstField(content map[string]any) (string, map[string]any) {
+	for _, field := range slices.Sorted(maps.Keys(content)) {
+		switch v := content[field].(type) {
+		case string, int64:
+			return field, nil
+		case map[string]any:
+			if len(v) > 0 {
+				return field, v
+			}
+		}
+	}
+	return "", nil
+}
+
+// bodyOf returns the body of a write as an object: also of a JSON patch, and of the plain text of a Secret.
+func bodyOf(e apisim.Event) map[string]any {
+	body, err := yaml.ToJSON(e.Body)
+	var sent any
+	if err != nil || utiljson.Unmarshal(body, &sent) != nil {
+		return nil
+	}
+	object, _ := sent.(map[string]any)
+	if operations, is := sent.([]any); is {
+		object = patchedIn(operations)
+	}
+	if plain, _, _ := unstructured.NestedStringMap(object, "stringData"); e.Resource.Resource == "secrets" {
+		for field, text := range plain {
+			_ = unstructured.SetNestedField(object, base64.StdEncoding.EncodeToString([]byte(text)), "data", field)
+		}
+	}
+	return object
+}
+
+// patchedIn is an object of the values that a JSON patch sets outside lists.
+func patchedIn(operations []any) map[string]any {
+	object := map[string]any{}
+	for _, o := range operations {
+		operation, _ := o.(map[string]any)
+		path, _ := operation["path"].(string)
+		if value := operation["value"]; value != nil && (operation["op"] == "add" || operation["op"] == "replace") {
+			fields := strings.Split(strings.TrimPrefix(path, "/"), "/")
+			for i, f := range fields {
+				fields[i] = strings.NewReplacer("~1", "/", "~0", "~").Replace(f)
+			}
+			_ = unstructured.SetNestedField(object, value, fields...) // beside what is in a list
+		}
+	}
+	return object
+}
+
+// ownOf returns the part of a write's body that gave the object its values. Values that the server filled in, and those
+// that an update sends back as they were, are not among them.
+func ownOf(body map[string]any, e apisim.Event) map[string]any {
+	var before map[string]any
+	if e.Old != nil {
+		before = e.Old.Object
+	}
+	return given(body, e.New.Object, before)
+}
+
+// given keeps the strings and numbers of sent that are in now, and were not in before.
+func given(sent, now, before map[string]any) map[string]any {
+	kept := map[string]any{}
+	for field, value := range sent {
+		switch v := value.(type) {
+		case string, int64:
+			if v == now[field] && v != before[field] {
+				kept[field] = v
+			}
+		case map[string]any:
+			inNow, _ := now[field].(map[string]any)
+			inBefore, _ := before[field].(map[string]any)
+			if inner := given(v, inNow, inBefore); len(inner) > 0 {
+				kept[field] = inner
+			}
+		}
+	}
+	return kept
+}
