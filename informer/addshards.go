@@ -71,7 +71,7 @@ func (f *feed[T]) coverShards(ctx context.Context, s *session[T], set keyspace.S
 	last := s.last
 	f.mu.Unlock()
 	if r != nil {
-		return r.extend(ctx, s, set)
+		return f.extend(ctx, s, r, set)
 	}
 	if last != nil { // it was cancelled
 		<-last.ended
@@ -149,37 +149,37 @@ func serverSelects[T Object](r *reflectorStore[T]) bool {
 		}
 		defer r.lists.end()
 		options := metav1.ListOptions{Limit: 1}
-		r.selectShards(&options, r.feed.store.shards.wanted())
+		r.selectShards(&options, r.sink.store.shards.wanted())
 		list, err := r.list(ctx, options)
 		if err != nil {
 			return false
 		}
-		r.partial.note(r, list)
+		r.note(list)
 	}
 	return *r.filter.Load() == sideServer
 }
 
 // extend adds shards to those that are watched: the watch is opened again where it is,
 // for more, and then what it does not bring is listed.
-func (r *reflectorStore[T]) extend(ctx context.Context, s *session[T], set keyspace.Set) error {
-	r.feed.cover(s)
-	r.feed.store.writing.Lock()
-	missing := r.feed.store.shards.missing(set)
+func (f *feed[T]) extend(ctx context.Context, s *session[T], r *reflectorStore[T], set keyspace.Set) error {
+	f.cover(s)
+	f.store.writing.Lock()
+	missing := f.store.shards.missing(set)
 	if len(missing) > 0 {
-		r.feed.store.shards.fill(missing)
+		f.store.shards.fill(missing)
 	}
-	r.feed.store.writing.Unlock()
+	f.store.writing.Unlock()
 	if len(missing) == 0 { // another caller keeps them
-		return r.feed.waitForLatest(ctx, nil, r.feed.waitForSync)
+		return f.waitForLatest(ctx, nil, f.waitForSync)
 	}
 	if err := r.watched.covering(ctx, r.ended, missing); err != nil {
 		return err
 	}
-	for pause := r.feed.options.BackoffBase; ; pause = min(2*pause, r.feed.options.BackoffCap) {
+	for pause := f.options.BackoffBase; ; pause = min(2*pause, f.options.BackoffCap) {
 		err := r.fill(ctx, missing)
-		r.feed.updateSynced()
+		f.updateSynced()
 		if err == nil {
-			return r.feed.delivered(ctx)
+			return f.delivered(ctx)
 		}
 		if errors.Is(err, errGivenUp) || ctx.Err() != nil {
 			return err
@@ -207,7 +207,7 @@ func (f *feed[T]) delivered(ctx context.Context) error {
 func (r *reflectorStore[T]) fill(ctx context.Context, set keyspace.Set) error {
 	var items []*item[T]
 	rv := ""
-	options := metav1.ListOptions{Limit: cmp.Or(r.feed.options.PageSize, fillPage)}
+	options := metav1.ListOptions{Limit: cmp.Or(r.sink.options.PageSize, fillPage)}
 	r.selectShards(&options, set)
 	for page := true; page; page = options.Continue != "" {
 		limited, cancel := context.WithTimeout(ctx, catchUpTimeout)
@@ -220,7 +220,7 @@ func (r *reflectorStore[T]) fill(ctx context.Context, set keyspace.Set) error {
 		if err != nil {
 			return err
 		}
-		r.partial.note(r, list)
+		r.note(list)
 		if r.source.returnsShared {
 			list = list.DeepCopyObject()
 		}
@@ -229,7 +229,7 @@ func (r *reflectorStore[T]) fill(ctx context.Context, set keyspace.Set) error {
 			object, ok := obj.(T)
 			if ok && keyspace.Has(set, object.GetNamespace()) {
 				r.transform(object)
-				r.feed.store.share(object)
+				r.sink.store.share(object)
 				items = append(items, itemOf(object))
 			}
 			return nil
@@ -238,7 +238,7 @@ func (r *reflectorStore[T]) fill(ctx context.Context, set keyspace.Set) error {
 		}
 		rv, options.Continue = of.GetResourceVersion(), of.GetContinue()
 	}
-	if !r.feed.store.fill(set, items, rv) {
+	if !r.sink.store.fill(set, items, rv) {
 		return errGivenUp
 	}
 	return nil

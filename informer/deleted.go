@@ -66,7 +66,7 @@ func (r *reflectorStore[T]) prove(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, proofPause)
 	defer cancel()
 	limit := int64(1)
-	if r.feed.store.snapshot().Len() <= proofPage {
+	if r.sink.store.snapshot().Len() <= proofPage {
 		limit = proofPage
 	}
 	b := newBacklog(r, limit, nil)
@@ -85,6 +85,6 @@ func (r *reflectorStore[T]) prove(ctx context.Context) bool {
 		return b.wait(ctx, b.empty) == nil
 	}
 	return waitFor(ctx, func(f func()) func() {
-		return r.feed.marks.on(&waiter{namespace: r.source.namespace, rv: b.rv, call: f})
+		return r.sink.marks.on(&waiter{namespace: r.source.namespace, rv: b.rv, call: f})
 	})
 }

@@ -20,11 +20,7 @@ var errFixedScope = errors.New("the client is bound to its namespace: make the i
 // feed keeps a store up to date while a caller of Run wants that: it lists and
 // watches each source, and notes how far the watches have come.
 type feed[T Object] struct {
-	options  *Options
-	identity *identity
-	counted  *counters
-	store    *store[T]
-	marks    watermarks
+	sink[T]
 	// connect makes the source of a namespace; nil if the namespaces are fixed.
 	connect func(namespace string) source
 
@@ -57,6 +53,23 @@ type session[T Object] struct {
 	partial *partial[T]
 	holds   []*hold
 	last    *reflectorStore[T]
+}
+
+// partial has the steps in which a session of shards differs. They are functions, and no
+// interface, so that programs that call RunShards nowhere do not link them:
+// dictionaries of generic types keep what implements an interface.
+type partial[T Object] struct {
+	// begin makes the store, which is empty, one of shards, unless the informer is whole.
+	begin func() bool
+	// join drops what another session has left, calls joined, and keeps all objects, if
+	// whole is set, until leave is called.
+	join func(ctx context.Context, s *session[T], whole bool, joined func()) (leave func())
+	// end empties the store and makes it whole again.
+	end func()
+	// lacks reports whether a user of all objects still waits for some. The caller holds
+	// feed.mu.
+	lacks   func(s *session[T]) bool
+	watches shardWatch[T]
 }
 
 // run joins the session that is running, or a new one, until ctx ends, and returns
@@ -115,9 +128,11 @@ func (f *feed[T]) start(ctx context.Context, shards *partial[T]) *session[T] {
 // watch adds a watch to s. The caller holds mu.
 func (f *feed[T]) watch(s *session[T], from source) {
 	ctx, cancel := context.WithCancel(s.ctx)
-	r := newReflectorStore(f, from, klog.FromContext(ctx))
+	r := newReflectorStore(&f.sink, from, klog.FromContext(ctx))
 	r.ctx, r.cancel = ctx, cancel
-	r.partial, r.specs.partial = s.partial, s.partial
+	if s.partial != nil {
+		r.shards, r.specs.shards = &s.partial.watches, &s.partial.watches
+	}
 	s.watches = append(slices.Clip(s.watches), r)
 	s.running.Go(func() {
 		defer close(r.ended)
@@ -206,10 +221,6 @@ func (f *feed[T]) hasSynced() bool {
 	return f.session != nil && !f.session.stopping && (f.session.partial == nil || !f.session.partial.lacks(f.session)) &&
 		!slices.ContainsFunc(f.session.watches, func(r *reflectorStore[T]) bool { return !r.progress.synced.Load() })
 }
-
-// updateSynced follows the first list of a watch, and each change of the watches, of
-// the shards and of the users.
-func (f *feed[T]) updateSynced() { f.marks.setSynced(f.hasSynced) }
 
 // whyNotSynced says why hasSynced returns false.
 func (f *feed[T]) whyNotSynced() string {

@@ -81,9 +81,10 @@ func newInformer[T Object](sources []source, o *Options) *Informer[T] {
 	i.identity = newIdentity[T](&i.options)
 	i.store = newStore[T](&i.options, i.identity)
 	i.feed = &feed[T]{
-		options: &i.options, identity: i.identity, counted: i.counted, store: i.store, sources: sources,
-		adding: make(chan struct{}, 1),
+		sink:    sink[T]{options: &i.options, identity: i.identity, counted: i.counted, store: i.store},
+		sources: sources, adding: make(chan struct{}, 1),
 	}
+	i.feed.complete = i.feed.hasSynced
 	i.feed.marks.init()
 	i.store.delivery.counted, i.store.delivery.log = i.counted, i.feed.log
 	return i

@@ -133,7 +133,7 @@ func newBacklog[T Object](r *reflectorStore[T], limit int64, only *types.Namespa
 		reflector: r, limit: limit, only: only, set: keyspace.Whole(),
 		listed: map[types.NamespacedName]struct{}{}, behind: map[types.NamespacedName]string{},
 	}
-	if complete := r.feed.store.shards.complete.Load(); complete != nil {
+	if complete := r.sink.store.shards.complete.Load(); complete != nil {
 		b.set = *complete
 	}
 	return b
@@ -179,7 +179,7 @@ func (b *backlog[T]) add(item T) {
 		return // fakes do not know field selectors, nor all servers shards
 	}
 	b.listed[key] = struct{}{}
-	cached, ok := b.reflector.feed.store.snapshot().Get(key)
+	cached, ok := b.reflector.sink.store.snapshot().Get(key)
 	if !ok || older(cached.GetResourceVersion(), item.GetResourceVersion()) {
 		b.behind[key] = item.GetResourceVersion()
 	}
@@ -188,7 +188,7 @@ func (b *backlog[T]) add(item T) {
 // addMissing adds the cached objects that the server has not listed; it follows the
 // last page.
 func (b *backlog[T]) addMissing() {
-	cached := b.reflector.feed.store.snapshot()
+	cached := b.reflector.sink.store.snapshot()
 	all := cached.All()
 	if namespace := b.reflector.source.namespace; namespace != "" {
 		all = cached.Namespace(namespace)
@@ -205,18 +205,18 @@ func (b *backlog[T]) addMissing() {
 // reached reports whether the watch has come as far as the server was.
 func (b *backlog[T]) reached() bool { return !older(b.mark(), b.rv) }
 
-func (b *backlog[T]) mark() string { return b.reflector.feed.marks.of(b.reflector.source.namespace) }
+func (b *backlog[T]) mark() string { return b.reflector.sink.marks.of(b.reflector.source.namespace) }
 
 // empty removes what has been delivered and reports whether nothing is left.
 func (b *backlog[T]) empty() bool {
 	if b.reached() {
 		return true
 	}
-	cached := b.reflector.feed.store.snapshot() // it is never ahead of Get
+	cached := b.reflector.sink.store.snapshot() // it is never ahead of Get
 	for key, rv := range b.behind {
 		object, ok := cached.Get(key)
 		switch {
-		case !b.reflector.feed.store.shards.admits(key.Namespace): // its shard was removed
+		case !b.reflector.sink.store.shards.admits(key.Namespace): // its shard was removed
 			delete(b.behind, key)
 		case rv == "" && (!ok || older(b.rv, object.GetResourceVersion())),
 			rv != "" && ok && !older(object.GetResourceVersion(), rv),

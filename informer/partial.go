@@ -12,48 +12,16 @@ import (
 	"github.com/homeostat/homeostat/internal/wire"
 )
 
-// partial is what a session of shards does differently. It has functions, and is no
-// interface, so that programs that call RunShards nowhere do not link them:
-// dictionaries of generic types keep what implements an interface.
-type partial[T Object] struct {
-	// begin makes the store, which is empty, one of shards, unless the informer is whole.
-	begin func() bool
-	// join drops what another session has left, calls joined, and keeps all objects, if
-	// whole is set, until leave is called.
-	join func(ctx context.Context, s *session[T], whole bool, joined func()) (leave func())
-	// end empties the store and makes it whole again.
-	end func()
-	// lacks reports whether a user of all objects still waits for some. The caller holds
-	// feed.mu.
-	lacks func(s *session[T]) bool
-
-	// selects makes a list or a watch one of set, and note notes on which side a list was
-	// filtered.
-	selects func(opts *metav1.ListOptions, set keyspace.Set)
-	note    func(r *reflectorStore[T], list any)
-	// list and watch leave out what belongs to other shards before it is decoded, if that
-	// is possible.
-	list  func(ctx context.Context, s *specReader[T], opts metav1.ListOptions) (runtime.Object, error)
-	watch func(ctx context.Context, s *specReader[T], opts metav1.ListOptions) (w watch.Interface, quiet bool, err error)
-	keep  func() wire.Keep
-	// replace makes the list of the watch that is under way the whole content of its
-	// shards.
-	replace func(rv string, items []*item[T], initial bool, done func())
-}
-
-// The sides that leave out the objects of other shards.
-const (
-	sideClient = "client"
-	sideServer = "server"
-)
-
 // divided has the functions of partial.
 type divided[T Object] struct{ feed *feed[T] }
 
 func (d divided[T]) functions() *partial[T] {
 	return &partial[T]{
-		begin: d.begin, join: d.join, end: d.end, lacks: d.lacks, selects: d.selects, note: d.note, list: d.list,
-		watch: d.watch, keep: d.keep, replace: d.feed.store.replaceShards,
+		begin: d.begin, join: d.join, end: d.end, lacks: d.lacks,
+		watches: shardWatch[T]{
+			selects: d.selects, side: d.side, list: d.list, watch: d.watch, keep: d.keep,
+			replace: d.feed.store.replaceShards,
+		},
 	}
 }
 
@@ -97,46 +65,43 @@ func (d divided[T]) selects(opts *metav1.ListOptions, set keyspace.Set) {
 	opts.ShardSelector = set.Selector()
 }
 
-func (d divided[T]) note(r *reflectorStore[T], list any) {
-	side := sideClient
+func (d divided[T]) side(list any) string {
 	if of, ok := list.(metav1.ListMetaAccessor); ok { // its methods would be linked for each of hundreds of lists
 		if m, ok := of.GetListMeta().(*metav1.ListMeta); ok && m.ShardInfo != nil {
-			side = sideServer
+			return sideServer
 		}
 	}
-	r.filter.Store(&side)
+	return sideClient
 }
 
-func (d divided[T]) list(
-	ctx context.Context, s *specReader[T], opts metav1.ListOptions,
-) (runtime.Object, error) {
-	through, ok := d.through(s)
+func (d divided[T]) list(ctx context.Context, from source, opts metav1.ListOptions) (runtime.Object, error) {
+	through, ok := d.through(from)
 	if !ok {
-		return s.source.list(ctx, opts)
+		return from.list(ctx, opts)
 	}
-	return through.Get().UseProtobufAsDefault().Resource(s.source.resource.Resource).
+	return through.Get().UseProtobufAsDefault().Resource(from.resource.Resource).
 		VersionedParams(&opts, metav1.ParameterCodec).Do(ctx).Get()
 }
 
 func (d divided[T]) watch(
-	ctx context.Context, s *specReader[T], opts metav1.ListOptions,
+	ctx context.Context, from source, opts metav1.ListOptions,
 ) (w watch.Interface, quiet bool, err error) {
-	through, ok := d.through(s)
+	through, ok := d.through(from)
 	if !ok {
-		w, err = s.source.watch(ctx, opts)
+		w, err = from.watch(ctx, opts)
 		return w, false, err
 	}
-	w, err = clientOf[T](through, s.source.resource.Resource, s.source.namespace).Watch(ctx, opts)
+	w, err = clientOf[T](through, from.resource.Resource, from.namespace).Watch(ctx, opts)
 	return w, true, err
 }
 
 // through returns a client like the source's that leaves out the objects of other
 // shards.
-func (d divided[T]) through(s *specReader[T]) (through rest.Interface, ok bool) {
-	if s.source.rest == nil || s.source.resource.Resource == "" {
+func (d divided[T]) through(from source) (through rest.Interface, ok bool) {
+	if from.rest == nil || from.resource.Resource == "" {
 		return nil, false
 	}
-	through, why := wire.Through(s.source.rest, d.keep())
+	through, why := wire.Through(from.rest, d.keep())
 	return through, why == ""
 }
 

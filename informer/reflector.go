@@ -27,14 +27,35 @@ import (
 // calm is how long a watch must have lasted for the back-off to start again.
 const calm = 2 * time.Minute
 
+// sink takes what watches bring.
+type sink[T Object] struct {
+	options  *Options
+	identity *identity
+	counted  *counters
+	store    *store[T]
+	marks    watermarks
+	// complete reports whether all watches have stored and delivered their first list.
+	complete func() bool
+}
+
+// updateSynced follows the first list of a watch, and each change of the watches, of
+// the shards and of the users.
+func (s *sink[T]) updateSynced() { s.marks.setSynced(s.complete) }
+
+// The sides that leave out the objects of other shards.
+const (
+	sideClient = "client"
+	sideServer = "server"
+)
+
 // reflectorStore carries what one source lists and watches into the store, by means
 // of client-go's Reflector, which it serves as list-watcher and as store.
 type reflectorStore[T Object] struct {
-	feed     *feed[T]
+	sink     *sink[T]
 	source   source
 	progress *progress
 	specs    specReader[T]
-	partial  *partial[T] // nil if the cache is whole
+	shards   *shardWatch[T] // nil if the cache is whole
 	proof    proof
 	watched  watched
 	// filter is the side that leaves out objects of other shards; nil while unknown.
@@ -57,13 +78,13 @@ type reflectorStore[T Object] struct {
 	streamed map[any]wire.Fingerprint
 }
 
-func newReflectorStore[T Object](f *feed[T], from source, log logr.Logger) *reflectorStore[T] {
+func newReflectorStore[T Object](to *sink[T], from source, log logr.Logger) *reflectorStore[T] {
 	return &reflectorStore[T]{
-		feed: f, source: from, ended: make(chan struct{}),
+		sink: to, source: from, ended: make(chan struct{}),
 		progress: &progress{
-			source: from, options: f.options, counted: f.counted, log: log, wake: make(chan struct{}, 1),
+			source: from, options: to.options, counted: to.counted, log: log, wake: make(chan struct{}, 1),
 		},
-		specs: specReader[T]{source: from, options: f.options, store: f.store},
+		specs: specReader[T]{source: from, options: to.options, store: to.store},
 	}
 }
 
@@ -77,12 +98,12 @@ func (r *reflectorStore[T]) run(ctx context.Context) {
 		return
 	}
 	defer r.lists.wait()
-	o := r.feed.options
+	o := r.sink.options
 	backoff := wait.Backoff{Duration: o.BackoffBase, Cap: o.BackoffCap, Steps: 1 << 10, Factor: 2, Jitter: 1}
 	pauses := mortalClock{ctx: ctx}
 	reflector := cache.NewReflectorWithOptions(r, example[T](), r, cache.ReflectorOptions{
 		Logger:  &r.progress.log,
-		Name:    r.feed.identity.Name(),
+		Name:    r.sink.identity.Name(),
 		Backoff: &backoff,
 		Clock:   pauses,
 	})
@@ -108,11 +129,11 @@ func (r *reflectorStore[T]) ListWithContext(ctx context.Context, opts metav1.Lis
 	defer r.lists.end()
 	if opts.Continue == "" {
 		r.watched.opening()
-		r.asked = r.feed.store.ask()
+		r.asked = r.sink.store.ask()
 	}
 	r.selectShards(&opts, r.asked)
 	r.progress.begin(phaseList)
-	limited, d := withDeadline(ctx, r.feed.options.WatchIdle, 0)
+	limited, d := withDeadline(ctx, r.sink.options.WatchIdle, 0)
 	defer d.end()
 	list, err := r.list(limited, opts)
 	if err != nil && errors.Is(context.Cause(limited), errNoAnswer) {
@@ -123,8 +144,8 @@ func (r *reflectorStore[T]) ListWithContext(ctx context.Context, opts metav1.Lis
 		return list, err
 	}
 	r.consistent.Store(false)
-	if r.partial != nil {
-		r.partial.note(r, list)
+	if r.shards != nil {
+		r.note(list)
 	}
 	if r.source.returnsShared {
 		list = list.DeepCopyObject()
@@ -133,7 +154,7 @@ func (r *reflectorStore[T]) ListWithContext(ctx context.Context, opts metav1.Lis
 	return list, meta.EachListItem(list, func(obj runtime.Object) error {
 		if object, ok := obj.(T); ok {
 			r.transform(object)
-			r.feed.store.share(object)
+			r.sink.store.share(object)
 		}
 		return nil
 	})
@@ -146,26 +167,26 @@ func (r *reflectorStore[T]) ListWithContext(ctx context.Context, opts metav1.Lis
 // list fails, as a plain list may succeed.
 func (r *reflectorStore[T]) WatchWithContext(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
 	r.watched.opening()
-	set := r.feed.store.shards.wanted()
+	set := r.sink.store.shards.wanted()
 	phase := phaseWatch
 	if opts.SendInitialEvents != nil && *opts.SendInitialEvents {
 		if r.progress.cannotStream() {
 			return nil, errNoBookmark
 		}
-		phase, set = phaseStream, r.feed.store.ask()
+		phase, set = phaseStream, r.sink.store.ask()
 	}
 	r.selectShards(&opts, set)
 	r.progress.begin(phase)
 	r.streamed = map[any]wire.Fingerprint{}
 	quiet := false
-	w, err := openInTime(ctx, r.feed.options, func(ctx context.Context) (w watch.Interface, err error) {
+	w, err := openInTime(ctx, r.sink.options, func(ctx context.Context) (w watch.Interface, err error) {
 		w, quiet, err = r.specs.open(ctx, opts)
 		return w, err
 	})
 	r.progress.answered(ctx, err)
 	switch {
 	case err == nil:
-		if r.partial != nil && !quiet {
+		if r.shards != nil && !quiet {
 			w = newEndable(w)
 		}
 		r.progress.opened(w, opts.TimeoutSeconds)
@@ -184,19 +205,25 @@ func (r *reflectorStore[T]) WatchWithContext(ctx context.Context, opts metav1.Li
 
 // list sends a request for a list, or for a page of one.
 func (r *reflectorStore[T]) list(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
-	if r.partial != nil {
-		return r.partial.list(ctx, &r.specs, opts)
+	if r.shards != nil {
+		return r.shards.list(ctx, r.source, opts)
 	}
 	return r.source.list(ctx, opts)
 }
 
 // selectShards applies the selectors, and makes a list or a watch one of set.
 func (r *reflectorStore[T]) selectShards(opts *metav1.ListOptions, set keyspace.Set) {
-	opts.LabelSelector = r.feed.options.LabelSelector
-	opts.FieldSelector = r.feed.options.FieldSelector
-	if r.partial != nil {
-		r.partial.selects(opts, set)
+	opts.LabelSelector = r.sink.options.LabelSelector
+	opts.FieldSelector = r.sink.options.FieldSelector
+	if r.shards != nil {
+		r.shards.selects(opts, set)
 	}
+}
+
+// note notes on which side a list of shards was filtered.
+func (r *reflectorStore[T]) note(list any) {
+	side := r.shards.side(list)
+	r.filter.Store(&side)
 }
 
 // List exists for the reflector's old interface alone.
@@ -236,7 +263,7 @@ func (r *reflectorStore[T]) prepare(obj any) (*item[T], error) {
 	if err != nil {
 		return nil, err
 	}
-	r.feed.store.share(object)
+	r.sink.store.share(object)
 	it := itemOf(object)
 	if spec != (wire.Fingerprint{}) && !intern.Lazy(object) { // or the next state would have the same memory
 		it.spec = spec
@@ -268,11 +295,11 @@ func wrongType[T Object](obj any) error {
 // transform modifies an object by the options, before any part of it is shared: what it
 // drops is garbage at once.
 func (r *reflectorStore[T]) transform(object T) {
-	if r.feed.options.DropManagedFields {
+	if r.sink.options.DropManagedFields {
 		object.SetManagedFields(nil)
 	}
-	if r.feed.options.Transform != nil {
-		r.feed.options.Transform(object)
+	if r.sink.options.Transform != nil {
+		r.sink.options.Transform(object)
 	}
 }
 
@@ -286,7 +313,7 @@ func (r *reflectorStore[T]) Update(obj any) error {
 	if err != nil {
 		return err
 	}
-	r.feed.store.put(it)
+	r.sink.store.put(it)
 	return nil
 }
 
@@ -297,7 +324,7 @@ func (r *reflectorStore[T]) Delete(obj any) error {
 	if err != nil {
 		return err
 	}
-	r.feed.store.remove(object)
+	r.sink.store.remove(object)
 	return nil
 }
 
@@ -317,16 +344,16 @@ func (r *reflectorStore[T]) Replace(list []any, rv string) error {
 	r.streamed = nil
 	r.pending = func() {
 		initial, done := !r.progress.synced.Load(), func() {
-			r.feed.marks.advance(r.source.namespace, rv, true)
+			r.sink.marks.advance(r.source.namespace, rv, true)
 			r.progress.synced.Store(true)
-			r.feed.updateSynced()
+			r.sink.updateSynced()
 			r.watched.streamed()
 		}
-		if r.partial != nil {
-			r.partial.replace(rv, items, initial, done)
+		if r.shards != nil {
+			r.shards.replace(rv, items, initial, done)
 			return
 		}
-		r.feed.store.replace(r.source.namespace, items, initial, done)
+		r.sink.store.replace(r.source.namespace, items, initial, done)
 	}
 	if !r.source.fake {
 		r.storePending()
@@ -356,8 +383,8 @@ func (r *reflectorStore[T]) Bookmark(string) error {
 // UpdateResourceVersion notes how far the watch has come, after the handlers have
 // been called.
 func (r *reflectorStore[T]) UpdateResourceVersion(rv string) {
-	r.feed.store.caughtUp(rv)
-	r.feed.store.delivery.after(func() { r.feed.marks.advance(r.source.namespace, rv, false) })
+	r.sink.store.caughtUp(rv)
+	r.sink.store.delivery.after(func() { r.sink.marks.advance(r.source.namespace, rv, false) })
 }
 
 // follower stores what a followed cache holds.
@@ -377,14 +404,14 @@ func (f follower[T]) Replace(objects []T, rv string) {
 // Put implements [follow.Store].
 func (f follower[T]) Put(object T) {
 	f.progress.markActive()
-	f.feed.store.put(itemOf(object))
+	f.sink.store.put(itemOf(object))
 	f.UpdateResourceVersion(object.GetResourceVersion())
 }
 
 // Delete implements [follow.Store].
 func (f follower[T]) Delete(object T, rv string) {
 	f.progress.markActive()
-	f.feed.store.remove(object)
+	f.sink.store.remove(object)
 	f.UpdateResourceVersion(rv)
 }
 

@@ -79,7 +79,7 @@ func (f *feed[T]) replay(ctx context.Context, p *replay) error {
 	switch {
 	case len(watches) == 0:
 		return errNotRunning
-	case watches[0].partial == nil:
+	case watches[0].shards == nil:
 		return nil
 	}
 	r := watches[0]
@@ -124,8 +124,8 @@ func (r *reflectorStore[T]) replay(ctx context.Context, p *replay) error {
 	}
 	r.selectShards(&opts, p.set)
 	began := time.Now()
-	w, err := openInTime(ctx, r.feed.options, func(ctx context.Context) (w watch.Interface, err error) {
-		w, _, err = r.partial.watch(ctx, &r.specs, opts)
+	w, err := openInTime(ctx, r.sink.options, func(ctx context.Context) (w watch.Interface, err error) {
+		w, _, err = r.shards.watch(ctx, r.source, opts)
 		return w, err
 	})
 	if err != nil {
@@ -159,7 +159,7 @@ func (r *reflectorStore[T]) replay(ctx context.Context, p *replay) error {
 // replayed notes an event of the past, and reports whether it is the last.
 func replayed[T Object](r *reflectorStore[T], p *replay, t watch.EventType, object T) (last bool) {
 	key := keyOf(object)
-	if t == watch.Deleted && keyspace.Has(p.set, key.Namespace) && r.feed.store.table.get(key) == nil {
+	if t == watch.Deleted && keyspace.Has(p.set, key.Namespace) && r.sink.store.table.get(key) == nil {
 		p.deleted(key)
 	}
 	return !older(object.GetResourceVersion(), p.to)

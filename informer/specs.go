@@ -7,13 +7,32 @@ import (
 	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/gentype"
 	"k8s.io/client-go/rest"
 
+	"github.com/homeostat/homeostat/internal/keyspace"
 	"github.com/homeostat/homeostat/internal/wire"
 )
+
+// shardWatch has the steps in which the lists and watches of shards differ: functions, as
+// in partial.
+type shardWatch[T Object] struct {
+	// selects makes a list or a watch one of set, and side returns on which side a list
+	// was filtered.
+	selects func(opts *metav1.ListOptions, set keyspace.Set)
+	side    func(list any) string
+	// list and watch leave out what belongs to other shards before it is decoded, if that
+	// is possible.
+	list  func(ctx context.Context, from source, opts metav1.ListOptions) (runtime.Object, error)
+	watch func(ctx context.Context, from source, opts metav1.ListOptions) (w watch.Interface, quiet bool, err error)
+	keep  func() wire.Keep
+	// replace makes the list of the watch that is under way the whole content of its
+	// shards.
+	replace func(rv string, items []*item[T], initial bool, done func())
+}
 
 // specReader opens the watches of a source. Most updates change the status of an
 // object and not its spec, which is larger and takes as long to decode: so package
@@ -23,7 +42,7 @@ type specReader[T Object] struct {
 	source  source
 	options *Options
 	store   *store[T]
-	partial *partial[T] // nil if the cache is whole
+	shards  *shardWatch[T] // nil if the cache is whole
 
 	// mu guards what follows, which the reflector's goroutine alone writes.
 	mu sync.Mutex
@@ -42,9 +61,9 @@ func (s *specReader[T]) open(ctx context.Context, opts metav1.ListOptions) (w wa
 	switch {
 	case why == "":
 		w, err = client.Watch(ctx, opts)
-		return w, s.partial != nil, err
-	case s.partial != nil:
-		return s.partial.watch(ctx, s, opts)
+		return w, s.shards != nil, err
+	case s.shards != nil:
+		return s.shards.watch(ctx, s.source, opts)
 	}
 	w, err = s.source.watch(ctx, opts)
 	return w, false, err
@@ -73,8 +92,8 @@ func (s *specReader[T]) connect() (specs *wire.Specs, client *gentype.Client[T],
 		return wire.State{}
 	})
 	var keep wire.Keep
-	if s.partial != nil {
-		keep = s.partial.keep()
+	if s.shards != nil {
+		keep = s.shards.keep()
 	}
 	through, why := specs.Through(s.source.rest, keep)
 	if why != "" {

@@ -135,7 +135,7 @@ func TestTheSpecOfAStateThatWasReplacedIsCopied(t *testing.T) {
 	}{{was, true, was}, {is, false, nil}, {is, true, is}, {nil, false, nil}} {
 		g := NewWithT(t)
 		pods := For(fake.NewClientset().CoreV1().Pods(""), &Options{MutationCheck: checkNever})
-		r := newReflectorStore(pods.feed, pods.feed.sources[0], klog.Background())
+		r := newReflectorStore(&pods.feed.sink, pods.feed.sources[0], klog.Background())
 		// An update comes while the cache has the state was, whose spec it has, too.
 		known := wire.State{}
 		r.specs.specs = wire.NewSpecs(kind, func(types.NamespacedName) wire.State { return known })
@@ -168,7 +168,7 @@ func TestASpecThatReadersWriteToIsDecodedAgain(t *testing.T) {
 	g := NewWithT(t)
 	kind, _ := wire.KindOf(reflect.TypeFor[*corev1.Pod]())
 	pods := For(fake.NewClientset().CoreV1().Pods(""), &Options{MutationCheck: checkNever})
-	r := newReflectorStore(pods.feed, pods.feed.sources[0], klog.Background())
+	r := newReflectorStore(&pods.feed.sink, pods.feed.sources[0], klog.Background())
 	r.specs.specs = wire.NewSpecs(kind, func(types.NamespacedName) wire.State { return wire.State{} })
 	for _, limit := range []*resource.Quantity{nil, resource.NewQuantity(1, resource.BinarySI)} {
 		p := podOn("n", "5", "Pending")
@@ -416,7 +416,7 @@ func opened(
 	clientset, err := kubernetes.NewForConfig(&rest.Config{Host: "http://wired", Transport: noted, QPS: -1})
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 	pods := For(client(clientset), o)
-	r := newReflectorStore(pods.feed, pods.feed.sources[0], klog.Background())
+	r := newReflectorStore(&pods.feed.sink, pods.feed.sources[0], klog.Background())
 	pods.feed.session = &session[*corev1.Pod]{watches: []*reflectorStore[*corev1.Pod]{r}}
 	for range times {
 		var w watch.Interface
