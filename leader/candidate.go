@@ -21,7 +21,7 @@ import (
 type candidate struct {
 	lease   Lease
 	options Options
-	owner   *Elector       // whose requests these are, for its fence
+	owner   any            // whose requests these are, for its fence
 	member  *record.Member // of shards; nil for a plain elector
 	verbs   string         // what the client needs on leases
 
@@ -33,7 +33,7 @@ type candidate struct {
 	quiet   time.Time // until when a request of an earlier term may still arrive
 }
 
-func newCandidate(l Lease, o Options, owner *Elector) *candidate {
+func newCandidate(l Lease, o Options, owner any) *candidate {
 	c := &candidate{lease: l, options: o, owner: owner, verbs: "get, create and update"}
 	c.holder = fmt.Sprintf("%s_%08x", l.Identity, rand.Uint32())
 	if m, ok := l.Client.(*record.Member); ok {

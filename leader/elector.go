@@ -13,19 +13,6 @@ import (
 	"github.com/homeostat/homeostat/leader/internal/record"
 )
 
-// Why a leadership ended: what [context.Cause] of its context wraps.
-var (
-	// ErrLost means that another replica holds the Lease, or that it was deleted.
-	ErrLost = errors.New("the lease is lost")
-	// ErrStopping means that the context given to Run ended. The Lease is held
-	// and renewed until the function returns.
-	ErrStopping error = record.DrainingError("stopping")
-	// ErrFenced means that no renewal succeeded within the renew deadline, so
-	// that another replica may lead. It is also the error of a request that a
-	// fence refused.
-	ErrFenced = errors.New("fenced: may not lead any more")
-)
-
 // Elector makes contexts of a Lease. Any number of functions may run under
 // it, each in its own call of [Elector.Run]: they share one Lease, which the
 // elector campaigns for while at least one of them runs. It is safe for
@@ -139,11 +126,6 @@ func (e *Elector) runTerms(
 	}
 }
 
-// isEnd reports whether err is how a function returns whose leadership was lost.
-func isEnd(err error) bool {
-	return errors.Is(err, context.Canceled) || errors.Is(err, ErrLost) || errors.Is(err, ErrFenced)
-}
-
 // lead calls fn under a term that was entered.
 func (e *Elector) lead(ctx context.Context, t *term, fn func(context.Context) error) error {
 	defer t.members.Done()
@@ -232,7 +214,7 @@ func (e *Elector) run(ctx context.Context, c *campaign) {
 // more.
 func (e *Elector) hold(ctx context.Context, c *campaign, g grant) {
 	log := klog.FromContext(ctx).WithValues("lease", e.candidate.lease.key(), "identity", e.candidate.holder)
-	t := newTerm(e, g)
+	t := newTerm(e, &e.options, g)
 	var watch sync.WaitGroup
 	watch.Go(t.watch)
 	e.publish(t)

@@ -93,7 +93,7 @@ func (f *fence) send(req *http.Request, kind kind) (*http.Response, error) {
 	stopTerm := context.AfterFunc(t.ctx, func() { cancel(ErrFenced) })
 	deadline := time.AfterFunc(left, func() { cancel(ErrFenced) })
 	end := func() { stopTerm(); deadline.Stop(); cancel(nil) }
-	ctx, flight := t.flights.begin(ctx, t.clock.Now().Add(left+t.elector.options.room()))
+	ctx, flight := t.flights.begin(ctx, t.clock.Now().Add(left+t.room))
 	if t.ctx.Err() != nil { // since it was permitted; flights that begin later are not waited for
 		t.flights.drop(flight)
 		end()

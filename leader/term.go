@@ -16,7 +16,8 @@ import (
 // term is one leadership: from a granted Lease until it is lost or released.
 // It is safe for concurrent use.
 type term struct {
-	elector *Elector
+	elector any           // whose term it is, for its fence
+	room    time.Duration // see Options.room
 	clock   clock.Clock
 	trust   time.Duration
 	ctx     context.Context //nolint:containedctx // it is the leadership
@@ -41,8 +42,8 @@ type grant struct {
 // termKey is the context key of the term that a function runs under.
 type termKey struct{}
 
-func newTerm(e *Elector, g grant) *term {
-	t := &term{elector: e, clock: e.options.Clock, trust: e.options.RenewDeadline, lease: g.lease, sent: g.sent}
+func newTerm(elector any, o *Options, g grant) *term {
+	t := &term{elector: elector, room: o.room(), clock: o.Clock, trust: o.RenewDeadline, lease: g.lease, sent: g.sent}
 	t.ctx, t.cancel = context.WithCancelCause(context.Background())
 	return t
 }

@@ -1,0 +1,26 @@
+package leader
+
+import (
+	"context"
+	"errors"
+
+	"github.com/homeostat/homeostat/leader/internal/record"
+)
+
+// Why a leadership ended: what [context.Cause] of its context wraps.
+var (
+	// ErrLost means that another replica holds the Lease, or that it was deleted.
+	ErrLost = errors.New("the lease is lost")
+	// ErrStopping means that the context given to Run ended. The Lease is held
+	// and renewed until the function returns.
+	ErrStopping error = record.DrainingError("stopping")
+	// ErrFenced means that no renewal succeeded within the renew deadline, so
+	// that another replica may lead. It is also the error of a request that a
+	// fence refused.
+	ErrFenced = errors.New("fenced: may not lead any more")
+)
+
+// isEnd reports whether err is how a function returns whose leadership was lost.
+func isEnd(err error) bool {
+	return errors.Is(err, context.Canceled) || errors.Is(err, ErrLost) || errors.Is(err, ErrFenced)
+}
