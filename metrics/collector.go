@@ -44,44 +44,6 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// sender sends the constant metrics of one scrape.
-type sender struct {
-	out chan<- prometheus.Metric
-}
-
-func (s sender) send(kind prometheus.ValueType, value float64, m metric, labels ...string) {
-	s.out <- prometheus.MustNewConstMetric(m.desc, kind, value, labels...)
-}
-
-func (s sender) count(value uint64, m metric, labels ...string) {
-	s.send(prometheus.CounterValue, float64(value), m, labels...)
-}
-
-func (s sender) gauge(value float64, m metric, labels ...string) {
-	s.send(prometheus.GaugeValue, value, m, labels...)
-}
-
-// truth returns 1 for true and 0 for false.
-func truth(b bool) float64 {
-	if b {
-		return 1
-	}
-	return 0
-}
-
-// histogram sends a histogram; buckets are cumulative, by upper bound.
-func (s sender) histogram(count uint64, sum float64, buckets map[float64]uint64, m metric, labels ...string) {
-	s.out <- prometheus.MustNewConstHistogram(m.desc, count, sum, buckets, labels...)
-}
-
-// metric is a name with its help and labels.
-type metric struct{ desc *prometheus.Desc }
-
-// named returns the metric of a name; help ends with a full stop.
-func named(name, help string, labels ...string) metric {
-	return metric{prometheus.NewDesc(name, help, labels, nil)}
-}
-
 // Informers.
 var (
 	synced = named("homeostat_informer_synced",

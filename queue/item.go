@@ -1,6 +1,10 @@
 package queue
 
-import "time"
+import (
+	"context"
+	"runtime"
+	"time"
+)
 
 // An Item is a key that a worker holds. Exactly one of Done, After, Retry and
 // RetryAfter ends it; later calls do nothing. A key whose item is never ended is
@@ -112,6 +116,73 @@ const (
 	retryAfter
 	released // neither success nor failure: failures are remembered
 )
+
+// Get returns the next key, and waits until there is one. The caller holds the
+// key until it ends the item. Any number of goroutines may wait at the same time.
+//
+// Errors: [ErrStopped], or ctx.Err() once ctx has ended, even if keys wait.
+func (q *Queue[K]) Get(ctx context.Context) (item Item[K], err error) {
+	err = q.get(ctx, true, &item)
+	return item, err
+}
+
+// get is Get. In a drained queue without waiting keys, a patient caller waits
+// for held keys that were added again.
+func (q *Queue[K]) get(ctx context.Context, patient bool, item *Item[K]) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	s := &q.schedule
+	now := s.now() // outside the lock, to hold that for a shorter time
+	q.mu.Lock()
+	defer q.unlock()
+	admitted, yielded := q.gate == nil, false
+	for ; ; now = s.now() {
+		s.promote(now)
+		var err error
+		switch {
+		case s.lanes.ready > 0 && admitted:
+			item.queue = q
+			s.dispatch(now, item)
+			return nil
+		case s.lanes.ready > 0:
+			admitted = true
+			err = q.passGate(ctx)
+		case s.mode == stopped, s.mode == draining && (s.readded == 0 || !patient):
+			return ErrStopped
+		case !yielded:
+			yielded = true
+			q.yield()
+		default:
+			admitted = q.gate == nil
+			err = q.waiters.wait(ctx, &q.mu, now, s.timers.next())
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// yield lets other goroutines run, with mu released. A producer often adds its
+// next key during the yield, which is cheaper than to wait and be woken.
+func (q *Queue[K]) yield() {
+	q.unlock()
+	defer q.mu.Lock()
+	runtime.Gosched()
+}
+
+// passGate calls the hook of a simulator, with mu released. Meanwhile the caller
+// counts as woken for a key.
+func (q *Queue[K]) passGate(ctx context.Context) error {
+	q.waiters.waking++
+	q.unlock()
+	defer func() {
+		q.mu.Lock()
+		q.waiters.waking--
+	}()
+	q.gate(ctx)
+	return ctx.Err()
+}
 
 // dispatch leases the next key; there must be one. The item is filled in where
 // it is wanted: a copy of fresh writes costs more than all else.
