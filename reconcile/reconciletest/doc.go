@@ -14,7 +14,7 @@
 // # A first case
 //
 // Run starts what main starts after it has read its flags, with the configuration of env,
-// and returns when that has stopped. The workload is what users do:
+// and returns when that has stopped. The workload has the steps of users:
 //
 //	func TestExploreCopies(t *testing.T) {
 //		reconciletest.Explore(t, &reconciletest.Case{
@@ -64,8 +64,8 @@
 //     fault does not multiply its writes.
 //   - A write that the server has put off, by 429 with Retry-After, is not repeated before its time.
 //   - It watches what it writes and reads. It does not overwrite what other clients have written.
-//   - It does not modify objects of a cache, and at rest a cache is what the server has: informers of package informer
-//     report modified objects by themselves, other caches are named to [Env.Cache].
+//   - It does not modify objects of a cache, and at rest a cache holds what the server has: informers of package
+//     informer report modified objects by themselves, other caches are named to [Env.Cache].
 //   - It makes no call that Case.Roles do not grant, and Case.Roles grant nothing that no run needs.
 //   - With several replicas, only the one that took the Lease writes.
 //   - Run returns within 30 seconds of the end of its context, and leaves no goroutine behind.
@@ -94,7 +94,7 @@
 // # What it does not do
 //
 // All replicas have one clock. Caches of the past are those of a whole server: all resources at once. Calls for Leases
-// and Events get no faults: a partition is what a leader has to survive. Sockets, files and processes are outside of
+// and Events get no faults: a leader has to survive a partition. Sockets, files and processes are outside of
 // virtual time. It needs *testing.T: in a Ginkgo suite, put it into a plain test function beside the specs.
 //
 // # Beside it

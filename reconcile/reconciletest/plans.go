@@ -35,7 +35,7 @@ func (p *planner) singles() []plan.Plan {
 	first = append(first, each(plan.Lagging, upTo(p.reference.acts), 0)...)
 	ends := append(each(plan.Parted, writes, 0), each(plan.Stopped, writes, 0)...)
 	if p.c.Replicas > 1 {
-		first = append(ends, first...) // that is what several are for
+		first = append(ends, first...) // several replicas are there for these
 	} else {
 		rest = append(rest, ends...)
 	}

@@ -25,7 +25,7 @@ const (
 	Past     = "past"     // a cache of the past does not make it delete what is wanted
 	Lost     = "lost"     // writes of other clients are not lost
 	Mutation = "mutation" // the program does not modify objects of a cache
-	Cache    = "cache"    // at rest a cache is what the server has
+	Cache    = "cache"    // at rest a cache holds what the server has
 	Stay     = "stay"     // what is at rest stays so
 	Amplify  = "amplify"  // a fault does not multiply the writes
 	Status   = "status"   // at rest a status is of the spec that is there
