@@ -26,10 +26,13 @@ const (
 type Leader interface {
 	// Run calls fn while this replica leads, each time with a context that ends
 	// with the leadership. It returns when ctx has ended and fn has returned.
+	//
+	// Errors: why this replica can never lead. [Controller.Run] returns it, too.
 	Run(ctx context.Context, fn func(ctx context.Context) error) error
 }
 
-// Options of a [Controller]. Nil and zero fields mean the defaults.
+// Options of a [Controller]. Nil and zero fields mean the defaults. [New] copies them:
+// several controllers may have the same, except for Shards.
 type Options struct {
 	// Triggers watch the other kinds that the reconciler reads and, above all, those
 	// that it writes. Their informers must read from the same cluster. Defaults to none.

@@ -135,6 +135,8 @@ func (e *Env) Outside() any { return e.boot.Outside }
 // has to have the server's objects. The function returns them as the List of a client-go Store does. A field that a
 // transformer has removed from an object counts as modified. Informers of package informer need no call.
 //
+// Concurrency: it is called at each rest, while every goroutine of the program is blocked: it must not wait for one.
+//
 //	env.Cache("secrets", factory.Core().V1().Secrets().Informer().GetStore().List)
 func (e *Env) Cache(resource string, list func() []any) {
 	e.boot.Remember(state.Cache{Resource: resource, List: list})

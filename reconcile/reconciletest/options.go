@@ -30,6 +30,8 @@ const budgetVariable = "RECONCILETEST_BUDGET"
 
 // Options of an exploration. nil and zero fields mean the defaults. Wrong options end the test at once, with all that
 // is wrong with them.
+//
+// Concurrency: an exploration copies them, and modifies nothing in them: several may have the same.
 type Options struct {
 	// Budget is how long the exploration may take, in real time. The runs are always the same ones in the same order; a
 	// smaller budget makes fewer of them. The environment variable RECONCILETEST_BUDGET, such as 5m, takes its place, and

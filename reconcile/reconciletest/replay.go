@@ -53,6 +53,11 @@ func replay(t *testing.T, c *Case, o *Options, text string) string {
 // many processes as it is told, and keeps the seeds that fail.
 //
 //	func FuzzSchedule(f *testing.F) { reconciletest.Fuzz(f, webAppCase(), nil) }
+//
+// A seed that fails does so with its counter-example; if a run without faults fails, all of them do. A case or options
+// that are wrong end the test at once, by Fatal.
+//
+// Concurrency: as [Explore].
 func Fuzz(f *testing.F, c *Case, o *Options) {
 	f.Helper()
 	opts := o.withDefaults()

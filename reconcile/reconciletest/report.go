@@ -8,7 +8,8 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// Report describes what an exploration covered, and its failure if there is one.
+// Report describes what an exploration covered, and its failure if there is one. It is complete when [Explore] or
+// [Search] returns, and the caller's from then on.
 type Report struct {
 	// Runs is the number of runs, those without faults included. The runs that make a failure smaller do not count.
 	Runs int

@@ -27,6 +27,8 @@ type Step struct {
 
 // Create returns a step that creates an object, status and all, and first its namespace if there is none. The object is
 // copied when the step is done.
+//
+// Errors of its Do: there is such an object already; the server serves no resource of its kind, or refuses it.
 func Create(obj runtime.Object) Step {
 	return Step{Name: "create " + backend.Title(obj), single: true, Do: func(_ context.Context, w *World) error {
 		return w.server.Load(obj)
@@ -38,7 +40,9 @@ func Create(obj runtime.Object) Step {
 //	reconciletest.Patch("deployments.apps", "namespace/name", `{"spec":{"replicas":3}}`)
 //	reconciletest.Patch("nodes/status", "name", `{"status":{"phase":"Running"}}`)
 //
-// The key of an object without a namespace is its name. The step fails if there is no such object.
+// The key of an object without a namespace is its name.
+//
+// Errors of its Do: there is no such object; the server does not serve the resource, or refuses the patch.
 func Patch(resource, key, json string) Step {
 	resource, subresource, status := strings.Cut(resource, "/")
 	verb, subresources := "patch ", []string(nil)
@@ -57,7 +61,9 @@ func Patch(resource, key, json string) Step {
 }
 
 // Delete returns a step that deletes an object, which its finalizers may delay; its dependents are deleted in the
-// background. The key is that of [Patch]. The step fails if there is no such object.
+// background. The key is that of [Patch].
+//
+// Errors of its Do: there is no such object; the server does not serve the resource.
 func Delete(resource, key string) Step {
 	do := func(ctx context.Context, w *World) error {
 		client, name, err := backend.Client(w.server, resource, key)
