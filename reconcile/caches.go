@@ -25,9 +25,11 @@ const (
 // shardCaches makes the controller's informers keep the objects of this replica's slots
 // only.
 type shardCaches struct {
-	ranger  slots.Ranger
-	runner  *shardRunner
-	replays *sync.WaitGroup // counts goroutines
+	ranger     slots.Ranger
+	controller *core
+	keep       time.Duration   // how long the key of a deleted object is kept
+	deleted    func(Key)       // takes the key of an object that was deleted before its slot came
+	replays    *sync.WaitGroup // counts goroutines
 
 	mu      sync.Mutex // guards what follows
 	waiting map[int]*cachedSlot
@@ -40,15 +42,6 @@ type cachedSlot struct {
 	filled coalescedCall // the fill that takes it
 	left   bool
 	drop   func(slot int) // nil until they are
-}
-
-// cachesOf returns nil if the slots of a controller are no ranges.
-func cachesOf(s *shardRunner) *shardCaches {
-	ranger, ok := s.controller.options.Shards.(slots.Ranger)
-	if !ok {
-		return nil
-	}
-	return &shardCaches{ranger: ranger, runner: s, waiting: map[int]*cachedSlot{}}
 }
 
 // join asks for the objects of a slot, which the next fill brings, or the one that gathers. leave drops them.
@@ -86,7 +79,7 @@ func (s *shardCaches) fill(ctx context.Context) {
 		return
 	}
 	watched := s.watch(ctx, of)
-	drop, err := s.ranger.Fill(ctx, s.runner.controller.sources.caches(), of)
+	drop, err := s.ranger.Fill(ctx, s.controller.sources.caches(), of)
 	watched()
 	if ctx.Err() != nil {
 		return // the controller stops
@@ -146,7 +139,7 @@ func (s *shardCaches) watch(ctx context.Context, of []int) (filled func()) {
 			s.late = fmt.Errorf("caching the objects of slots %v: they have not been listed within %v, see the log for why",
 				of, takeoverDeadline)
 			klog.FromContext(ctx).Error(s.late, "no key of these slots is reconciled, waiting",
-				"controller", s.runner.controller.name)
+				"controller", s.controller.name)
 		}
 	})
 	return func() {
@@ -167,10 +160,10 @@ func (s *shardCaches) overdue() error {
 // replay looks for objects that were deleted before their slots came: the last owner may
 // have drained already, or have failed to clean up.
 func (s *shardCaches) replay(ctx context.Context, of []int) {
-	err := s.ranger.Deleted(ctx, s.runner.controller.sources[0].Shards(), of, s.runner.keepDeleted(), s.runner.handDeleted)
+	err := s.ranger.Deleted(ctx, s.controller.sources[0].Shards(), of, s.keep, s.deleted)
 	if err != nil && ctx.Err() == nil {
 		klog.FromContext(ctx).Error(err, "objects that were deleted before their shard came may not be reconciled",
-			"controller", s.runner.controller.name)
+			"controller", s.controller.name)
 	}
 }
 

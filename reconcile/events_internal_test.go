@@ -15,7 +15,7 @@ func TestAFloodOfEventsIsCut(t *testing.T) {
 		g := NewWithT(t)
 		server := events.NewFakeRecorder(1000)
 		options := (&Options{Events: server}).withDefaults("test")
-		c := &Controller{options: options}
+		c := &core{options: options}
 		warn := func(n int) {
 			for range n {
 				c.warn(t.Context(), &corev1.ConfigMap{}, "Broken", "Reconcile", "it is %s", "broken")

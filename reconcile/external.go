@@ -5,13 +5,9 @@ import (
 	"fmt"
 	"runtime/debug"
 	"sync"
-	"sync/atomic"
 
 	"k8s.io/klog/v2"
 )
-
-// maxExternal is how many keys of external triggers may wait for a worker.
-const maxExternal = 1000
 
 // External reconciles keys that come from outside the cluster: webhooks, cloud
 // events, timers. The name stands in causes and logs.
@@ -78,13 +74,13 @@ func (e external) source() source { return nil }
 func (e external) triggerType() string { return "external" }
 
 // attach returns what to run; there is no feed to detach.
-func (e external) attach(c *Controller) (binding, error) {
+func (e external) attach(c *intake) (binding, error) {
 	return binding{detach: func() {}, run: func(ctx context.Context) { e.run(ctx, c) }}, nil
 }
 
 // run calls the function until it returns nil or ctx ends. It returns after the
 // last call.
-func (e external) run(ctx context.Context, c *Controller) {
+func (e external) run(ctx context.Context, c *intake) {
 	for _, s := range c.sources {
 		if s.WaitForSync(ctx) != nil {
 			return
@@ -106,7 +102,7 @@ func (e external) run(ctx context.Context, c *Controller) {
 }
 
 // call calls the function and logs its error.
-func (e external) call(ctx context.Context, c *Controller, s *worker) (err error) {
+func (e external) call(ctx context.Context, c *intake, s *worker) (err error) {
 	err = errGoexit
 	s.begin(&openCall{Context: ctx, what: fmt.Sprintf("the external trigger %q", e.name)})
 	defer func() {
@@ -123,64 +119,4 @@ func (e external) call(ctx context.Context, c *Controller, s *worker) (err error
 		err = printable(err)
 	}
 	return err
-}
-
-// externalKeys bounds the keys of external triggers that wait for a worker.
-type externalKeys struct {
-	used atomic.Bool // whether any key waits; most reconciles check only this
-
-	mu      sync.Mutex // guards what follows
-	waiting map[Key]struct{}
-	left    chan struct{} // closed when there is room again; nil if no call waits
-}
-
-// add enqueues key once there is room for it.
-func (r *externalKeys) add(ctx context.Context, c *Controller, key Key, trigger string) error {
-	for {
-		if ctx.Err() != nil {
-			return fmt.Errorf("enqueueing %q: %w", key, context.Cause(ctx))
-		}
-		left := r.enter(c, key, trigger)
-		if left == nil {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-		case <-left:
-		}
-	}
-}
-
-// enter enqueues key, or returns a channel that is closed when there may be room.
-func (r *externalKeys) enter(c *Controller, key Key, trigger string) (left chan struct{}) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if _, ok := r.waiting[key]; !ok && len(r.waiting) >= maxExternal {
-		if r.left == nil {
-			r.left = make(chan struct{})
-		}
-		return r.left
-	}
-	if r.waiting == nil {
-		r.waiting = map[Key]struct{}{}
-	}
-	r.waiting[key] = struct{}{}
-	r.used.Store(true)
-	c.enqueue(key, trigger) // under the lock, or the key might be dispatched in between
-	return nil
-}
-
-// dispatched makes room when a key has been dispatched.
-func (r *externalKeys) dispatched(key Key) {
-	if !r.used.Load() {
-		return
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.waiting, key)
-	r.used.Store(len(r.waiting) > 0)
-	if r.left != nil {
-		close(r.left)
-		r.left = nil
-	}
 }

@@ -95,8 +95,9 @@ func TestASlotThatComesDuringAGatheringWorksAfterIt(t *testing.T) {
 				ranger := &filling{takes: c.takes, err: c.err}
 				var running sync.WaitGroup
 				secrets := informer.For(fake.NewClientset().CoreV1().Secrets("d"), nil)
-				run := &shardRunner{controller: &Controller{sources: sources{typed[*corev1.Secret]{secrets}}}}
-				run.caches = &shardCaches{waiting: map[int]*cachedSlot{}, runner: run, replays: &running, ranger: ranger}
+				of := &core{intake: intake{sources: sources{typed[*corev1.Secret]{secrets}}}}
+				caches := &shardCaches{ranger: ranger, controller: of, replays: &running, waiting: map[int]*cachedSlot{}}
+				run := &shardRunner{controller: of, caches: caches}
 				run.latest = coalescer{running: &running, do: func() error { run.caches.fill(t.Context()); return nil }}
 				var worst time.Duration
 				var failed []int

@@ -27,7 +27,7 @@ func (byLength) Slot(key Key) int { return len(key.Name) }
 func TestABoundedNumberOfUnfinishedKeysIsKeptOfOwnSlotsOnly(t *testing.T) {
 	g := NewWithT(t)
 	s := &shardRunner{
-		controller: &Controller{options: Options{Shards: byLength{}}}, failed: unfinished{}, waiting: unfinished{},
+		controller: &core{options: Options{Shards: byLength{}}}, failed: unfinished{}, waiting: unfinished{},
 		runs: map[int]*slotRun{6: {}}, draining: map[int]bool{7: true},
 	}
 	own := func(n int) Key { return Key{Name: fmt.Sprintf("%06d", n)} }

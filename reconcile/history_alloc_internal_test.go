@@ -20,7 +20,7 @@ import (
 
 func TestTheHistoryCostsAReconcileWithoutAnEffectNoAllocation(t *testing.T) {
 	g := NewWithT(t)
-	c := &Controller{queue: newTestQueue(g)}
+	c := &core{intake: intake{queue: newTestQueue(g)}}
 	c.queue.Add(Key{Name: "known"})
 	item, err := c.queue.Get(context.WithoutCancel(t.Context()))
 	g.Expect(err).NotTo(HaveOccurred())
@@ -67,7 +67,7 @@ func TestACallOfAMapperThatIsQuickMakesNoTimer(t *testing.T) {
 		&Options{Triggers: []Trigger{trigger}})
 	g.Expect(err).NotTo(HaveOccurred())
 	m := &mapping[*corev1.ConfigMap]{
-		mapped: trigger.(mapped[*corev1.ConfigMap]), controller: c, queue: newTestQueue(g), feed: feedOf(in),
+		mapped: trigger.(mapped[*corev1.ConfigMap]), intake: &c.intake, queue: newTestQueue(g), feed: feedOf(in),
 		events: map[Key]informer.Event[*corev1.ConfigMap]{},
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -86,7 +86,7 @@ func TestACallOfAMapperThatIsQuickMakesNoTimer(t *testing.T) {
 // Client-go asks for it several times a request.
 func TestTheLoggerOfAReconcileIsMadeOnce(t *testing.T) {
 	g := NewWithT(t)
-	c := &Controller{queue: newTestQueue(g)}
+	c := &core{intake: intake{queue: newTestQueue(g)}}
 	c.queue.Add(Key{Name: "a"})
 	item, err := c.queue.Get(t.Context())
 	g.Expect(err).NotTo(HaveOccurred())

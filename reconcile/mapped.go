@@ -50,21 +50,21 @@ func (t mapped[O]) source() source { return typed[O]{t.in} }
 func (t mapped[O]) triggerType() string { return "mapped" }
 
 // attach feeds the mapper, which runs off the watch.
-func (t mapped[O]) attach(c *Controller) (binding, error) {
+func (t mapped[O]) attach(c *intake) (binding, error) {
 	q, err := queue.New[Key](&queue.Options[Key]{Name: c.name + "/" + t.in.Name()})
 	if err != nil {
 		return binding{}, err
 	}
-	m := &mapping[O]{mapped: t, controller: c, queue: q, feed: feedOf(t.in), events: map[Key]informer.Event[O]{}}
+	m := &mapping[O]{mapped: t, intake: c, queue: q, feed: feedOf(t.in), events: map[Key]informer.Event[O]{}}
 	return binding{detach: t.in.Handle(m.add), run: m.run}, nil
 }
 
 // mapping holds the events that wait for the mapper, at most one per object.
 type mapping[O informer.Object] struct {
 	mapped[O]
-	controller *Controller
-	queue      *queue.Queue[Key]
-	crossed    atomic.Bool // that has been logged
+	intake  *intake
+	queue   *queue.Queue[Key]
+	crossed atomic.Bool // that has been logged
 
 	mu     sync.Mutex // guards what follows
 	feed   *feed[O]
@@ -108,7 +108,7 @@ func (m *mapping[O]) run(ctx context.Context) {
 // spawn starts a goroutine that maps one object after the other. A call that takes
 // long is left to it, and a second goroutine continues.
 func (m *mapping[O]) spawn(ctx context.Context, running *sync.WaitGroup) {
-	m.controller.watchdog.spawn(running, func(s *worker) bool {
+	m.intake.watchdog.spawn(running, func(s *worker) bool {
 		item, err := m.queue.Get(ctx)
 		if err != nil {
 			return false
@@ -142,7 +142,7 @@ func (m *mapping[O]) relieve(ctx context.Context, running *sync.WaitGroup, s *wo
 // serve maps one object and ends its item, also if the mapper ends the goroutine.
 func (m *mapping[O]) serve(running context.Context, s *worker, item queue.Item[Key], e informer.Event[O]) {
 	call := &mapperCall{mapper: m.in, key: item.Key()}
-	call.parent, call.deadline = running, time.Now().Add(m.controller.options.ReconcileTimeout)
+	call.parent, call.deadline = running, time.Now().Add(m.intake.timeout)
 	defer call.end()
 	err := errGoexit
 	s.begin(call)
@@ -151,9 +151,9 @@ func (m *mapping[O]) serve(running context.Context, s *worker, item queue.Item[K
 			item.Done()
 		} else {
 			m.restore(item.Key(), e)
-			err = fmt.Errorf("mapping %s %q to keys of controller %q: %w", m.in.Kind(), item.Key(), m.controller.name, err)
+			err = fmt.Errorf("mapping %s %q to keys of controller %q: %w", m.in.Kind(), item.Key(), m.intake.name, err)
 			klog.FromContext(call).Error(err, "mapping failed, retrying",
-				"controller", m.controller.name, "attempt", item.Attempt())
+				"controller", m.intake.name, "attempt", item.Attempt())
 			item.Retry()
 		}
 		s.end()
@@ -168,7 +168,7 @@ func (m *mapping[O]) serve(running context.Context, s *worker, item queue.Item[K
 	m.mu.Unlock()
 	for _, k := range keys {
 		m.checkShard(call, item.Key(), k)
-		m.controller.queue.AddWithOptions(k, addition)
+		m.intake.queue.AddWithOptions(k, addition)
 	}
 }
 
@@ -178,12 +178,12 @@ func (m *mapping[O]) checkShard(ctx context.Context, object, key Key) {
 	if object.Namespace == key.Namespace || object.Namespace == "" || m.crossed.Load() {
 		return
 	}
-	if s := m.controller.slots; s == nil || s.caches == nil || !m.in.Status().Divided {
+	if !m.intake.ranged || !m.in.Status().Divided {
 		return
 	}
 	if !m.crossed.Swap(true) {
 		klog.FromContext(ctx).Error(errCrossed, "some changes are not seen by the replica that has the key",
-			"controller", m.controller.name, "informer", m.in.Name(), "object", object, "key", key)
+			"controller", m.intake.name, "informer", m.in.Name(), "object", object, "key", key)
 	}
 }
 

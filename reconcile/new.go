@@ -25,7 +25,8 @@ func New[T informer.Object](
 	name string, in *informer.Informer[T], r Reconciler[T], o *Options,
 ) (*Controller, error) {
 	options := o.withDefaults(name)
-	c := &Controller{name: name, options: options}
+	c := &Controller{core: core{options: options}, reconcile: callOf(in, r)}
+	c.name, c.timeout = name, options.ReconcileTimeout
 	c.watchdog = newWatchdog(c.showOverdue, logOverdue)
 	var refused error
 	c.queue, refused = queue.New[Key](&queue.Options[Key]{
@@ -33,12 +34,12 @@ func New[T informer.Object](
 	})
 	if options.Shards != nil {
 		c.slots = &shardRunner{
-			controller: c, runs: map[int]*slotRun{}, draining: map[int]bool{}, failed: unfinished{}, waiting: unfinished{},
+			controller: &c.core, runs: map[int]*slotRun{}, draining: map[int]bool{}, failed: unfinished{}, waiting: unfinished{},
 		}
 		c.slots.caches = cachesOf(c.slots)
+		c.ranged = c.slots.caches != nil
 	}
-	c.primary.reconcile = callOf(in, r)
-	err := errors.Join(validate(name, in, r), options.validate(typed[T]{in}), refused, sweepKnown(c, in, r))
+	err := errors.Join(validate(name, in, r), options.validate(typed[T]{in}), refused, sweepWith(c, in, r))
 	if err == nil {
 		c.owners, err = ownersFor(typed[T]{in}, options.Triggers)
 	}
@@ -49,7 +50,7 @@ func New[T informer.Object](
 	c.sources = sourcesOf(typed[T]{in}, options.Triggers)
 	c.fresh = &freshness{queue: c.queue, deadline: options.FreshnessDeadline, sources: c.sources, onSeen: c.histories.seen}
 	c.primary.kind = in.Kind()
-	c.primary.attach = func() func() { return attachPrimary(c, in) }
+	c.primary.attach = func() func() { return attachPrimary(&c.intake, in, c.slots.noteDeletion) }
 	c.primary.has = func(key Key) bool { _, ok := in.Get(key); return ok }
 	c.primary.inScope = in.InScope
 	c.primary.keys = func() []Key {
@@ -61,6 +62,23 @@ func New[T informer.Object](
 		return keys
 	}
 	return c, nil
+}
+
+// sweepWith gives c the sweep of Options.Known, if there is one.
+func sweepWith[T informer.Object](c *Controller, in *informer.Informer[T], r Reconciler[T]) error {
+	if c.options.Known == nil {
+		return nil
+	}
+	known, err := sweepKnown(&c.core, in, r, func(key Key) bool { return c.slots == nil || c.slots.owns(key) })
+	if err != nil {
+		return err
+	}
+	present := c.reconcile
+	c.orphans, c.reconcile = known, func(t *reconcileContext) (Result, error) { return known.reconcile(t, present) }
+	if c.slots != nil {
+		c.slots.orphans = known
+	}
+	return nil
 }
 
 // validate returns what is wrong with the arguments of New.

@@ -17,24 +17,25 @@ import (
 type orphans struct {
 	sweep  *names.Sweep
 	forget func(left func(Key) bool) // drops the keys of another replica
+	// reconcile calls present, which calls the reconciler. If a recreated object has the
+	// name of an orphan, it is called without an object first.
+	reconcile func(t *reconcileContext, present func(*reconcileContext) (Result, error)) (Result, error)
 }
 
 // orphanTarget is the names.Target of a controller: its primary informer is the
 // cache, its queue takes the orphans.
 type orphanTarget[T informer.Object] struct {
-	controller *Controller
+	controller *core
 	in         *informer.Informer[T]
 
 	mu       sync.Mutex // guards replaced
 	replaced map[Key]struct{}
 }
 
-// sweepKnown makes the sweep of Options.Known. If a recreated object has the name
-// of an orphan, r is called without an object first, and then with the new one.
-func sweepKnown[T informer.Object](c *Controller, in *informer.Informer[T], r Reconciler[T]) error {
-	if c.options.Known == nil {
-		return nil
-	}
+// sweepKnown makes the sweep of Options.Known, of the names that owns reports.
+func sweepKnown[T informer.Object](
+	c *core, in *informer.Informer[T], r Reconciler[T], owns func(Key) bool,
+) (*orphans, error) {
 	k := &orphanTarget[T]{controller: c, in: in, replaced: map[Key]struct{}{}}
 	options := names.Options{}
 	if c.options.Sweep != nil {
@@ -42,7 +43,7 @@ func sweepKnown[T informer.Object](c *Controller, in *informer.Informer[T], r Re
 	}
 	scope, refused := options.Scope, options.Refused
 	options.Scope = func(n names.Name) bool {
-		return in.InScope(n.Key) && (scope == nil || scope(n)) && (c.slots == nil || c.slots.owns(n.Key))
+		return in.InScope(n.Key) && (scope == nil || scope(n)) && owns(n.Key)
 	}
 	options.Refused = func(e *names.RefusedError) {
 		if refused != nil {
@@ -52,11 +53,11 @@ func sweepKnown[T informer.Object](c *Controller, in *informer.Informer[T], r Re
 	}
 	sweep, err := names.NewSweep(c.options.Known, k, &options)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	c.orphans = &orphans{sweep, k.forget}
-	present := c.primary.reconcile
-	c.primary.reconcile = func(t *reconcileContext) (Result, error) {
+	return &orphans{sweep: sweep, forget: k.forget, reconcile: func(
+		t *reconcileContext, present func(*reconcileContext) (Result, error),
+	) (Result, error) {
 		if !k.wasReplaced(t.item.Key()) {
 			return present(t)
 		}
@@ -65,8 +66,7 @@ func sweepKnown[T informer.Object](c *Controller, in *informer.Informer[T], r Re
 			k.cleanedUp(t.item.Key())
 		}
 		return result, err
-	}
-	return nil
+	}}, nil
 }
 
 // run sweeps until ctx ends, also after a lister has ended the goroutine

@@ -24,7 +24,7 @@ import (
 func (c *Controller) reconcileOnce(ctx context.Context, item queue.Item[Key], w *worker) {
 	began := time.Now()
 	t := &reconcileContext{item: item, began: began}
-	t.parent, t.deadline, t.control = ctx, began.Add(c.options.ReconcileTimeout), c
+	t.parent, t.deadline, t.control = ctx, began.Add(c.options.ReconcileTimeout), &c.core
 	c.stats.active.Add(1)
 	c.external.dispatched(item.Key())
 	if c.fresh.overdue(item.Key()) {
@@ -40,21 +40,21 @@ func (c *Controller) reconcileOnce(ctx context.Context, item queue.Item[Key], w 
 			c.stats.panics.Add(1)
 		}
 		w.end()
-		t.finish(v, w)
+		c.finish(t, v, w)
 	}()
-	v = t.attempt()
+	v = t.attempt(c.reconcile)
 }
 
 // attempt calls the reconciler. A panic becomes an error, also one of the
 // returned error's own methods.
-func (t *reconcileContext) attempt() (v verdict) {
+func (t *reconcileContext) attempt(reconcile func(*reconcileContext) (Result, error)) (v verdict) {
 	defer func() {
 		if r := recover(); r != nil {
 			t.control.stats.panics.Add(1)
 			v = verdict{outcome: inspect.Failed, err: fmt.Errorf("panic: %v\n%s", r, debug.Stack())}
 		}
 	}()
-	result, err := t.control.primary.reconcile(t)
+	result, err := reconcile(t)
 	if err == nil && result == (Result{}) {
 		return verdict{}
 	}
@@ -75,8 +75,7 @@ func callOf[T informer.Object](in *informer.Informer[T], r Reconciler[T]) func(*
 }
 
 // finish holds the key for what the attempt wrote, and ends its item.
-func (t *reconcileContext) finish(v verdict, w *worker) {
-	c := t.control
+func (c *Controller) finish(t *reconcileContext, v verdict, w *worker) {
 	defer c.stats.active.Add(-1)
 	t.end()
 	writes := t.close()

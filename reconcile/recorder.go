@@ -18,7 +18,7 @@ import (
 // Clients without such a transport report with Wrote and Deleted after the answer. A
 // write that both report is recorded once.
 type recorder struct {
-	control *Controller
+	control *core
 
 	mu       sync.Mutex // guards what follows
 	closed   bool       // the reconcile has ended

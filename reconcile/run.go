@@ -154,7 +154,7 @@ func (c *Controller) attach(ctx context.Context, running *sync.WaitGroup) (detac
 		}
 	}
 	for _, t := range c.options.Triggers {
-		b, err := t.attach(c)
+		b, err := t.attach(&c.intake)
 		if err != nil {
 			return detach, err
 		}
@@ -171,7 +171,7 @@ func (c *Controller) attach(ctx context.Context, running *sync.WaitGroup) (detac
 func (c *Controller) lead(ctx context.Context) error {
 	defer c.enter(inspect.Stopping)
 	if c.slots != nil {
-		return c.slots.run(ctx)
+		return c.runShards(ctx)
 	}
 	if c.options.Leader == nil {
 		c.work(ctx, ctx)
@@ -237,9 +237,9 @@ func (c *Controller) resync(ctx context.Context) {
 	}
 }
 
-// run works on the slots of this replica until ctx ends.
-func (s *shardRunner) run(ctx context.Context) error {
-	c := s.controller
+// runShards works on the slots of this replica until ctx ends.
+func (c *Controller) runShards(ctx context.Context) error {
+	s := c.slots
 	c.enter(inspect.Standby)
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var running sync.WaitGroup
@@ -259,26 +259,26 @@ func (s *shardRunner) run(ctx context.Context) error {
 	s.fill = coalescer{running: &running, do: s.enqueue}
 	defer s.cancelSweep()
 	for range c.options.Workers {
-		c.watchdog.spawn(&running, func(w *worker) bool { return s.reconcileNext(background, w) })
+		c.watchdog.spawn(&running, func(w *worker) bool { return c.reconcileNext(background, w) })
 	}
 	return c.options.Shards.Run(ctx, func(owned context.Context, slot int) error { return s.runSlot(ctx, owned, slot) })
 }
 
 // reconcileNext takes the next key and reconciles it if this replica has its
 // slot, or else drops it. It returns false when ctx has ended.
-func (s *shardRunner) reconcileNext(ctx context.Context, w *worker) bool {
-	item, err := s.controller.queue.Get(ctx)
+func (c *Controller) reconcileNext(ctx context.Context, w *worker) bool {
+	item, err := c.queue.Get(ctx)
 	if err != nil {
 		return false
 	}
-	r := s.enter(item.Key())
+	r := c.slots.enter(item.Key())
 	if r == nil {
-		s.pass(item.Key())
-		s.controller.external.dispatched(item.Key())
+		c.slots.pass(item.Key())
+		c.external.dispatched(item.Key())
 		item.Done()
 		return true
 	}
 	defer r.running.Done()
-	s.controller.reconcileOnce(r.reconciles, item, w)
+	c.reconcileOnce(r.reconciles, item, w)
 	return true
 }

@@ -27,7 +27,8 @@ const (
 
 // shardRunner reconciles the keys of the slots that this replica has.
 type shardRunner struct {
-	controller *Controller
+	controller *core
+	orphans    *orphans     // nil without Options.Known
 	caches     *shardCaches // nil if the caches are whole
 	latest     coalescer    // waits until the caches are as new as the server
 	fill       coalescer    // enqueues the keys of new slots
@@ -41,6 +42,18 @@ type shardRunner struct {
 	// failed are keys whose reconcile has not succeeded, here or at the last owner, and waiting those that wait for their
 	// first: the next owner mostly learns of these by itself, too.
 	failed, waiting unfinished
+}
+
+// cachesOf returns nil if the slots of a controller are no ranges.
+func cachesOf(s *shardRunner) *shardCaches {
+	ranger, ok := s.controller.options.Shards.(slots.Ranger)
+	if !ok {
+		return nil
+	}
+	return &shardCaches{
+		ranger: ranger, controller: s.controller, keep: s.keepDeleted(), deleted: s.handDeleted,
+		waiting: map[int]*cachedSlot{},
+	}
 }
 
 // slotRun is the time for which this replica has a slot.
@@ -119,8 +132,8 @@ func (s *shardRunner) end(ctx, owned context.Context, slot int) {
 	moved := func(key Key) bool { return s.slotOf(key) == slot }
 	s.leave(slot)
 	c.failures.forget(moved)
-	if c.orphans != nil {
-		c.orphans.forget(moved)
+	if s.orphans != nil {
+		s.orphans.forget(moved)
 	}
 }
 
@@ -202,8 +215,8 @@ func (s *shardRunner) enqueue() error {
 		empty[slot] = true
 	}
 	s.empty = nil
-	if c.orphans != nil && s.sweep == nil {
-		s.sweep = time.AfterFunc(sweepPause, c.orphans.sweep.Wake)
+	if s.orphans != nil && s.sweep == nil {
+		s.sweep = time.AfterFunc(sweepPause, s.orphans.sweep.Wake)
 	} else if s.sweep != nil {
 		s.sweep.Reset(sweepPause)
 	}
@@ -241,7 +254,11 @@ type unfinished map[Key]bool
 
 // noteDeletion keeps the key of a deleted object until it is dispatched. Call it before
 // the key is enqueued.
-func (s *shardRunner) noteDeletion(key Key) { s.noteIn(s.waiting, key) }
+func (s *shardRunner) noteDeletion(key Key) {
+	if s != nil {
+		s.noteIn(s.waiting, key)
+	}
+}
 
 // note keeps a key again that the verdict on its reconcile has not finished. Call it
 // before the item ends: then the key may be dispatched again.

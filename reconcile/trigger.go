@@ -5,9 +5,6 @@ import (
 	"maps"
 	"reflect"
 	"slices"
-	"strings"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/homeostat/homeostat/informer"
 	"github.com/homeostat/homeostat/internal/intern"
@@ -25,7 +22,7 @@ type Trigger interface {
 	// triggerType is "owned", "mapped" or "external".
 	triggerType() string
 	// attach starts enqueuing keys of c.
-	attach(c *Controller) (binding, error)
+	attach(c *intake) (binding, error)
 }
 
 // binding connects a trigger with a running controller.
@@ -52,7 +49,7 @@ func (t owned[O]) source() source { return typed[O]{t.in} }
 func (t owned[O]) triggerType() string { return "owned" }
 
 // attach enqueues the owners in the goroutine of the watch: nothing there waits.
-func (t owned[O]) attach(c *Controller) (binding, error) {
+func (t owned[O]) attach(c *intake) (binding, error) {
 	feed := feedOf(t.in)
 	return binding{detach: t.in.Handle(func(e informer.Event[O]) {
 		addition := feed.addition(e)
@@ -60,33 +57,6 @@ func (t owned[O]) attach(c *Controller) (binding, error) {
 			c.queue.AddWithOptions(key, addition)
 		}
 	})}, nil
-}
-
-// owners recognises the objects of a controller in owner references.
-type owners struct {
-	kind, group string
-	anyGroup    bool // the group is unknown
-	namespaced  bool
-}
-
-// keyOf returns the key of the controller owner of child, if it is one of o.
-func (o owners) keyOf(child metav1.Object) (Key, bool) {
-	owner := metav1.GetControllerOfNoCopy(child)
-	if owner == nil || owner.Kind != o.kind {
-		return Key{}, false
-	}
-	group, _, found := strings.Cut(owner.APIVersion, "/")
-	if !found {
-		group = "" // "v1" is a version of the core group
-	}
-	if group != o.group && !o.anyGroup {
-		return Key{}, false
-	}
-	if !o.namespaced {
-		return Key{Name: owner.Name}, true
-	}
-	// A namespaced owner of a cluster-scoped child is none: garbage collection ignores it.
-	return Key{Namespace: child.GetNamespace(), Name: owner.Name}, child.GetNamespace() != ""
 }
 
 // ownersOf returns the keys of the owners before and after an event: two if the
@@ -114,13 +84,13 @@ func feedOf[O informer.Object](in *informer.Informer[O]) *feed[O] {
 }
 
 // attachPrimary adds the keys of the objects of in, which c reconciles, from now
-// until detach is called.
-func attachPrimary[T informer.Object](c *Controller, in *informer.Informer[T]) (detach func()) {
+// until detach is called. Before that of a deleted object it calls deleted.
+func attachPrimary[T informer.Object](c *intake, in *informer.Informer[T], deleted func(Key)) (detach func()) {
 	feed := feedOf(in)
 	return in.Handle(func(e informer.Event[T]) {
 		key := keyOf(objectOf(e))
-		if e.Type == informer.Deleted && c.slots != nil && in.InScope(key) { // a shard that goes has its objects deleted, too
-			c.slots.noteDeletion(key)
+		if e.Type == informer.Deleted && in.InScope(key) { // a shard that goes has its objects deleted, too
+			deleted(key)
 		}
 		c.queue.AddWithOptions(key, feed.addition(e))
 	})

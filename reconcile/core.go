@@ -1,0 +1,88 @@
+package reconcile
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	k8sruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/klog/v2"
+
+	"github.com/homeostat/homeostat/reconcile/inspect"
+)
+
+// core is a controller without its reconciler: what its parts share.
+type core struct {
+	intake
+	options Options
+	primary primary
+	fresh   *freshness
+	loops   loopDetector
+	phase   atomic.Pointer[inspect.Phase]
+	records // for people and metrics
+}
+
+// primary is the controller's view of the informer of its own objects, without its
+// type parameter.
+type primary struct {
+	kind string
+	// attach enqueues the key of every object that changes, until detach is called.
+	attach func() (detach func())
+	// keys returns the keys of all cached objects, and has reports whether one is.
+	keys func() []Key
+	has  func(Key) bool
+	// inScope reports whether the cache would have the object of a key.
+	inScope func(Key) bool
+}
+
+// enter changes the phase.
+func (c *core) enter(p inspect.Phase) { c.phase.Store(&p) }
+
+// elects returns the Leader or the Shards, or nil.
+func (c *core) elects() any {
+	if c.options.Shards != nil {
+		return c.options.Shards
+	}
+	if c.options.Leader != nil {
+		return c.options.Leader
+	}
+	return nil
+}
+
+// warn sends a warning about an object to Options.Events, if that is set.
+func (c *core) warn(ctx context.Context, about k8sruntime.Object, reason, action, format string, args ...any) {
+	if c.options.Events == nil {
+		return
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			klog.FromContext(ctx).Error(fmt.Errorf("panic: %v\n%s", r, debug.Stack()), "reconcile.Options.Events panicked")
+		}
+	}()
+	c.options.Events.Eventf(about, nil, corev1.EventTypeWarning, reason, action, format, args...)
+}
+
+// takeoverDeadline bounds how long a new leader, or the new owner of a slot, waits
+// for its caches.
+const takeoverDeadline = time.Minute
+
+// takeOver waits until the caches are as new as the server is now. The replica
+// before this one may have written until a moment ago, but does so no longer.
+//
+// It gives up after a minute, with a log line: a server that does not answer
+// reads for that long must not keep the controller from its work forever.
+func (c *core) takeOver(ctx context.Context) {
+	log := klog.FromContext(ctx)
+	limited, cancel := context.WithTimeout(ctx, takeoverDeadline)
+	defer cancel()
+	slow := time.AfterFunc(c.options.FreshnessDeadline, func() {
+		log.Info("caches may not have seen the last writes of another replica, waiting", "timeout", takeoverDeadline)
+	})
+	defer slow.Stop()
+	if err := c.sources.waitForLatest(limited); err != nil && ctx.Err() == nil {
+		log.Error(err, "caches may not have seen the last writes of another replica, taking over")
+	}
+}

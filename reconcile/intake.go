@@ -1,0 +1,130 @@
+package reconcile
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/homeostat/homeostat/queue"
+)
+
+// intake is the part of a controller to which triggers add keys.
+type intake struct {
+	name     string
+	queue    *queue.Queue[Key]
+	sources  sources // each informer once, the primary first
+	owners   owners  // if there is a trigger made by Owned
+	external externalKeys
+	watchdog *watchdog
+	timeout  time.Duration // of a call of a mapper
+	ranged   bool          // informers may keep the objects of this replica's shards only
+}
+
+// enqueue adds key at once, as a change does.
+func (c *intake) enqueue(key Key, trigger string) {
+	c.queue.AddWithOptions(key, queue.AddOptions{ResetBackoff: true, Cause: queue.Cause{
+		Trigger: trigger, Type: "enqueued", Namespace: key.Namespace, Name: key.Name,
+	}})
+}
+
+// enqueueBehind adds key behind all other work.
+func (c *intake) enqueueBehind(key Key, trigger, causeType string, after time.Duration) {
+	c.queue.AddWithOptions(key, queue.AddOptions{Lane: queue.Background, After: after, Cause: queue.Cause{
+		Trigger: trigger, Type: causeType, Namespace: key.Namespace, Name: key.Name,
+	}})
+}
+
+// owners recognises the objects of a controller in owner references.
+type owners struct {
+	kind, group string
+	anyGroup    bool // the group is unknown
+	namespaced  bool
+}
+
+// keyOf returns the key of the controller owner of child, if it is one of o.
+func (o owners) keyOf(child metav1.Object) (Key, bool) {
+	owner := metav1.GetControllerOfNoCopy(child)
+	if owner == nil || owner.Kind != o.kind {
+		return Key{}, false
+	}
+	group, _, found := strings.Cut(owner.APIVersion, "/")
+	if !found {
+		group = "" // "v1" is a version of the core group
+	}
+	if group != o.group && !o.anyGroup {
+		return Key{}, false
+	}
+	if !o.namespaced {
+		return Key{Name: owner.Name}, true
+	}
+	// A namespaced owner of a cluster-scoped child is none: garbage collection ignores it.
+	return Key{Namespace: child.GetNamespace(), Name: owner.Name}, child.GetNamespace() != ""
+}
+
+// maxExternal is how many keys of external triggers may wait for a worker.
+const maxExternal = 1000
+
+// externalKeys bounds the keys of external triggers that wait for a worker.
+type externalKeys struct {
+	used atomic.Bool // whether any key waits; most reconciles check only this
+
+	mu      sync.Mutex // guards what follows
+	waiting map[Key]struct{}
+	left    chan struct{} // closed when there is room again; nil if no call waits
+}
+
+// add enqueues key once there is room for it.
+func (r *externalKeys) add(ctx context.Context, c *intake, key Key, trigger string) error {
+	for {
+		if ctx.Err() != nil {
+			return fmt.Errorf("enqueueing %q: %w", key, context.Cause(ctx))
+		}
+		left := r.enter(c, key, trigger)
+		if left == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+		case <-left:
+		}
+	}
+}
+
+// enter enqueues key, or returns a channel that is closed when there may be room.
+func (r *externalKeys) enter(c *intake, key Key, trigger string) (left chan struct{}) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, ok := r.waiting[key]; !ok && len(r.waiting) >= maxExternal {
+		if r.left == nil {
+			r.left = make(chan struct{})
+		}
+		return r.left
+	}
+	if r.waiting == nil {
+		r.waiting = map[Key]struct{}{}
+	}
+	r.waiting[key] = struct{}{}
+	r.used.Store(true)
+	c.enqueue(key, trigger) // under the lock, or the key might be dispatched in between
+	return nil
+}
+
+// dispatched makes room when a key has been dispatched.
+func (r *externalKeys) dispatched(key Key) {
+	if !r.used.Load() {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.waiting, key)
+	r.used.Store(len(r.waiting) > 0)
+	if r.left != nil {
+		close(r.left)
+		r.left = nil
+	}
+}
