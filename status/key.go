@@ -32,7 +32,7 @@ type attemptReport struct {
 	Causes     []causeReport `json:"causes"`
 	Writes     []writeReport `json:"writes"`
 	MoreWrites int           `json:"moreWrites,omitempty"`
-	Seen       *time.Time    `json:"seen,omitempty"`
+	Seen       time.Time     `json:"seen,omitzero"`
 	Overdue    bool          `json:"overdue,omitempty"`
 	Outcome    string        `json:"outcome"`
 	Error      string        `json:"error,omitempty"`
@@ -78,7 +78,7 @@ func keyViewOf(controllers []*reconcile.Controller, query url.Values) (*keyView,
 func attemptOf(a *inspect.Attempt) attemptReport {
 	r := attemptReport{
 		Number: a.Number, Start: a.Start, Took: a.Took.Seconds(), Causes: causesOf(a.Causes), Writes: []writeReport{},
-		MoreWrites: a.MoreWrites, Seen: unlessZero(a.Seen), Overdue: a.Overdue,
+		MoreWrites: a.MoreWrites, Seen: a.Seen, Overdue: a.Overdue,
 		Outcome: a.Outcome.String(), Error: a.Failure,
 	}
 	for _, w := range a.Writes {
@@ -132,7 +132,7 @@ func (p *keyPage) attempt(a *attemptReport) {
 		class = "good"
 	}
 	p.add(`<li class="%s"><h3>%s <small>%s, attempt %d</small></h3>`+"\n<dl class=\"steps\">\n",
-		class, ago(p.Time, &a.Start), a.Start.UTC().Format("15:04:05.000"), a.Number)
+		class, ago(p.Time, a.Start), a.Start.UTC().Format("15:04:05.000"), a.Number)
 	p.add("<div><dt>cause</dt><dd>")
 	p.causes(a.Causes)
 	p.add("</dd></div>\n<div><dt>reconcile</dt><dd>took %s", span(a.Took))
@@ -173,7 +173,7 @@ func seen(a *attemptReport) string {
 	switch {
 	case len(a.Writes) == 0:
 		return "–"
-	case a.Seen == nil:
+	case a.Seen.IsZero():
 		return "not yet"
 	default:
 		end := a.Start.Add(time.Duration(a.Took * float64(time.Second)))

@@ -97,7 +97,7 @@ func (m *markup) causes(causes []causeReport) {
 }
 
 // ago returns how long ago a moment was.
-func ago(now time.Time, then *time.Time) string { return rounded(now.Sub(*then)) + " ago" }
+func ago(now, then time.Time) string { return rounded(now.Sub(then)) + " ago" }
 
 // state returns in words what happens to a key.
 func state(now time.Time, k *keyReport) string {
@@ -105,11 +105,11 @@ func state(now time.Time, k *keyReport) string {
 	case k.State == "resting":
 		return "gave up; waits for a change"
 	case k.State == "held" && k.Again:
-		return "running for " + rounded(now.Sub(*k.Since)) + ", and once more afterwards"
+		return "running for " + rounded(now.Sub(k.Since)) + ", and once more afterwards"
 	case k.State == "held":
-		return "running for " + rounded(now.Sub(*k.Since))
+		return "running for " + rounded(now.Sub(k.Since))
 	case k.State == "waiting":
-		return "waiting for " + rounded(now.Sub(*k.Since)) + " in lane " + k.Lane
+		return "waiting for " + rounded(now.Sub(k.Since)) + " in lane " + k.Lane
 	case k.Backoff:
 		return "backing off: again in " + rounded(k.Next.Sub(now))
 	case k.OnHold:
@@ -118,9 +118,6 @@ func state(now time.Time, k *keyReport) string {
 		return "again in " + rounded(k.Next.Sub(now))
 	}
 }
-
-// since returns how long ago then was.
-func since(now time.Time, then *time.Time) string { return rounded(now.Sub(*then)) }
 
 // scope returns in words which objects an informer watches.
 func scope(i informerReport) string {
@@ -162,8 +159,8 @@ func condition(i informerReport) string {
 // watching returns the number of watches of an informer, and their faults.
 func watching(now time.Time, i *informerReport) string {
 	text := strconv.FormatInt(i.Watches, 10)
-	if i.WatchSince != nil {
-		text += ", open for " + since(now, i.WatchSince)
+	if !i.WatchSince.IsZero() {
+		text += ", open for " + rounded(now.Sub(i.WatchSince))
 	}
 	if i.Stalls > 0 {
 		text += fmt.Sprintf(", %d stalled", i.Stalls)
@@ -192,8 +189,8 @@ func slot(now time.Time, s slotReport) string {
 	if s.Owner != "" {
 		text += ", " + s.Owner
 	}
-	if s.Since != nil {
-		text += ", for " + since(now, s.Since)
+	if !s.Since.IsZero() {
+		text += ", for " + rounded(now.Sub(s.Since))
 	}
 	if s.Weight > 0 {
 		text += fmt.Sprintf(", %.1f %% of the objects", 100*s.Weight)
@@ -219,7 +216,7 @@ func rounded(d time.Duration) string {
 
 // cause returns a cause in words, such as "pods: updated d/web 12→14 (+2)".
 func cause(c causeReport) string {
-	text := c.Trigger + ": " + c.Change + " " + title(c.Namespace, c.Name)
+	text := c.Trigger + ": " + c.Type + " " + title(c.Namespace, c.Name)
 	if c.OldVersion != "" || c.NewVersion != "" {
 		text += fmt.Sprintf(" %s→%s", c.OldVersion, c.NewVersion)
 	}

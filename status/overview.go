@@ -133,7 +133,7 @@ func (o *overview) facts(c *controllerReport) {
 	}
 	if s := c.Sweep; s != nil {
 		last := "never"
-		if s.Last != nil {
+		if !s.Last.IsZero() {
 			last = ago(o.Time, s.Last)
 		}
 		o.fact("names known outside", strconv.Itoa(s.Known))
@@ -182,7 +182,7 @@ func (o *overview) keyRow(controller string, k *keyReport) {
 	} else {
 		o.add("%s", k.Error)
 	}
-	if k.FailedAt != nil {
+	if !k.FailedAt.IsZero() {
 		o.add(" <small>%s</small>", ago(o.Time, k.FailedAt))
 	}
 	o.add("</div></td>\n</tr>\n")
@@ -202,7 +202,7 @@ func (o *overview) informers() {
 		if !i.Synced {
 			class = "failed"
 		}
-		if i.LastActivity != nil {
+		if !i.LastActivity.IsZero() {
 			heard = ago(o.Time, i.LastActivity)
 		}
 		o.add(`<tr class="%s">`+"\n", class)

@@ -61,9 +61,9 @@ type controllerReport struct {
 
 // slotReport describes the owner of a slot, as this replica sees it.
 type slotReport struct {
-	State string     `json:"state"` // here, elsewhere, claimable or unavailable
-	Owner string     `json:"owner,omitempty"`
-	Since *time.Time `json:"since,omitempty"`
+	State string    `json:"state"` // here, elsewhere, claimable or unavailable
+	Owner string    `json:"owner,omitempty"`
+	Since time.Time `json:"since,omitzero"`
 	// Weight and Heavy are those of shard.SlotStatus, where they are explained.
 	Weight float64 `json:"weight,omitempty"`
 	Heavy  string  `json:"heavy,omitempty"`
@@ -99,9 +99,9 @@ type sweepReport struct {
 	Known int `json:"known"`
 	// Orphans counts the names that were enqueued, and Failures the sweeps that cleaned
 	// nothing.
-	Orphans  uint64     `json:"orphans"`
-	Failures uint64     `json:"failures"`
-	Last     *time.Time `json:"lastSuccess,omitempty"`
+	Orphans  uint64    `json:"orphans"`
+	Failures uint64    `json:"failures"`
+	Last     time.Time `json:"lastSuccess,omitzero"`
 	// Problem is why the last sweep failed; empty if it did not.
 	Problem string `json:"problem,omitempty"`
 }
@@ -116,8 +116,8 @@ type keyReport struct {
 	Attempt int `json:"attempt"`
 	// Since is when the key began to wait, or was dispatched; Next is when a delayed one
 	// will wait for a worker.
-	Since *time.Time `json:"since,omitempty"`
-	Next  *time.Time `json:"next,omitempty"`
+	Since time.Time `json:"since,omitzero"`
+	Next  time.Time `json:"next,omitzero"`
 	// Backoff and OnHold say what a delayed key waits for; neither means a timer.
 	Backoff bool `json:"backingOff,omitempty"`
 	OnHold  bool `json:"onHold,omitempty"`
@@ -125,15 +125,15 @@ type keyReport struct {
 	Again  bool          `json:"again,omitempty"`
 	Causes []causeReport `json:"causes"`
 	// Error is that of the last reconcile, its first line; empty if it succeeded.
-	Error    string     `json:"error,omitempty"`
-	FailedAt *time.Time `json:"failedAt,omitempty"`
+	Error    string    `json:"error,omitempty"`
+	FailedAt time.Time `json:"failedAt,omitzero"`
 }
 
 // causeReport is a change that led to a key; Merged is the number of others that are not
 // listed.
 type causeReport struct {
 	Trigger    string `json:"trigger"`
-	Change     string `json:"change"`
+	Type       string `json:"change"`
 	Namespace  string `json:"namespace"`
 	Name       string `json:"name"`
 	OldVersion string `json:"oldVersion,omitempty"`
@@ -157,10 +157,10 @@ type informerReport struct {
 	Bytes         int64    `json:"bytes"` // estimated
 	Version       string   `json:"version"`
 	// LastActivity is when the least recently active watch last received anything.
-	LastActivity *time.Time `json:"lastActivity,omitempty"`
-	WatchSince   *time.Time `json:"watchSince,omitempty"`
-	Lag          float64    `json:"lagSeconds"` // of the oldest change not delivered yet
-	LastError    string     `json:"lastError,omitempty"`
+	LastActivity time.Time `json:"lastActivity,omitzero"`
+	WatchSince   time.Time `json:"watchSince,omitzero"`
+	Lag          float64   `json:"lagSeconds"` // of the oldest change not delivered yet
+	LastError    string    `json:"lastError,omitempty"`
 	// The counts are those of informer.Status, where they are explained.
 	Lists    int64 `json:"lists"`
 	Watches  int64 `json:"watches"`
@@ -185,7 +185,7 @@ func reportOf(controllers []*reconcile.Controller, keys int) *report {
 			Synced: i.Synced, Reason: i.Reason,
 			Namespaces: i.Namespaces, LabelSelector: i.LabelSelector, FieldSelector: i.FieldSelector,
 			MetadataOnly: i.MetadataOnly, Objects: i.Objects, Bytes: i.Size(), Version: i.ResourceVersion,
-			LastActivity: unlessZero(i.LastActivity), WatchSince: unlessZero(i.WatchSince), Lag: i.Lag.Seconds(),
+			LastActivity: i.LastActivity, WatchSince: i.WatchSince, Lag: i.Lag.Seconds(),
 			LastError: i.LastError,
 			Lists:     i.Lists, Watches: i.Watches, Stalls: i.Stalls, Failures: i.Failures, Events: i.Events,
 		})
@@ -210,7 +210,7 @@ func controllerOf(c *reconcile.Controller, informers []inspect.InformerStatus, k
 		Outputs: []outputReport{}, Keys: []keyReport{},
 	}
 	for _, s := range status.Slots {
-		r.Slots = append(r.Slots, slotReport{string(s.State), s.Owner, unlessZero(s.Since), s.Weight, s.Heavy})
+		r.Slots = append(r.Slots, slotReport{string(s.State), s.Owner, s.Since, s.Weight, s.Heavy})
 	}
 	for _, t := range status.Triggers {
 		r.Triggers = append(r.Triggers, triggerReport{nameOf(t, informers), t.Kind, t.Type})
@@ -251,7 +251,7 @@ func sweepOf(c *reconcile.Controller) *sweepReport {
 	}
 	stats := sweep.Stats()
 	r := &sweepReport{
-		Known: stats.Known, Orphans: stats.Orphans, Failures: stats.Failures, Last: unlessZero(stats.LastSuccess),
+		Known: stats.Known, Orphans: stats.Orphans, Failures: stats.Failures, Last: stats.LastSuccess,
 	}
 	if err := sweep.Ready(); err != nil {
 		r.Problem = oneLine(err.Error())
@@ -263,9 +263,9 @@ func sweepOf(c *reconcile.Controller) *sweepReport {
 func keyOf(k *inspect.KeyStatus) keyReport {
 	r := keyReport{
 		Namespace: k.Key.Namespace, Name: k.Key.Name, State: k.State.String(), Lane: k.Lane.String(),
-		Attempt: k.Failures + 1, Since: unlessZero(k.Since), Next: unlessZero(k.Next),
+		Attempt: k.Failures + 1, Since: k.Since, Next: k.Next,
 		Backoff: k.BackingOff, OnHold: k.OnHold, Again: k.Readded,
-		Causes: causesOf(k.Causes), Error: k.Failure, FailedAt: unlessZero(k.FailedAt),
+		Causes: causesOf(k.Causes), Error: k.Failure, FailedAt: k.FailedAt,
 	}
 	if k.Resting {
 		r.State, r.Lane = "resting", ""
@@ -277,18 +277,7 @@ func keyOf(k *inspect.KeyStatus) keyReport {
 func causesOf(causes []queue.Cause) []causeReport {
 	all := make([]causeReport, 0, len(causes))
 	for _, c := range causes {
-		all = append(all, causeReport{
-			Trigger: c.Trigger, Change: c.Type, Namespace: c.Namespace, Name: c.Name,
-			OldVersion: c.OldVersion, NewVersion: c.NewVersion, Merged: c.Merged,
-		})
+		all = append(all, causeReport(c))
 	}
 	return all
-}
-
-// unlessZero returns nil for the zero time, which JSON then leaves out.
-func unlessZero(t time.Time) *time.Time {
-	if t.IsZero() {
-		return nil
-	}
-	return &t
 }
