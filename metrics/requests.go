@@ -24,61 +24,46 @@ var requestBuckets = []float64{0.005, 0.025, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30,
 // for concurrent use.
 func Requests() prometheus.Collector { return requests() }
 
-var requests = sync.OnceValue(func() *requestCollector {
-	counter := func(name, help string) *prometheus.CounterVec {
-		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{"code", "method", "host"})
+var requests = sync.OnceValue(func() *prometheus.Registry {
+	all := prometheus.NewRegistry()
+	counts := func(name, help string) counter {
+		vector := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{"code", "method", "host"})
+		all.MustRegister(vector)
+		return counter{vector}
 	}
-	histogram := func(name, help string) *prometheus.HistogramVec {
-		return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: requestBuckets},
+	durations := func(name, help string) latency {
+		vector := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: requestBuckets},
 			[]string{"verb", "host"})
-	}
-	c := &requestCollector{
-		results:   counter("rest_client_requests_total", "Requests, by status code, method and host."),
-		retries:   counter("rest_client_request_retries_total", "Requests that were repeated, by code, method and host."),
-		durations: histogram("rest_client_request_duration_seconds", "How long requests took, by verb and host."),
-		throttled: histogram("rest_client_rate_limiter_duration_seconds",
-			"How long requests waited for the client's own rate limiter, by verb and host."),
+		all.MustRegister(vector)
+		return latency{vector}
 	}
 	clientmetrics.Register(clientmetrics.RegisterOpts{
-		RequestResult: c, RequestRetry: c,
-		RequestLatency: latency{c.durations}, RateLimiterLatency: latency{c.throttled},
+		RequestResult:  counts("rest_client_requests_total", "Requests, by status code, method and host."),
+		RequestRetry:   counts("rest_client_request_retries_total", "Requests that were repeated, by code, method and host."),
+		RequestLatency: durations("rest_client_request_duration_seconds", "How long requests took, by verb and host."),
+		RateLimiterLatency: durations("rest_client_rate_limiter_duration_seconds",
+			"How long requests waited for the client's own rate limiter, by verb and host."),
 	})
-	return c
+	return all
 })
 
-// requestCollector receives the counts of client-go.
-type requestCollector struct {
-	results, retries     *prometheus.CounterVec
-	durations, throttled *prometheus.HistogramVec
-}
-
-// Describe sends the descriptions of all vectors.
-func (c *requestCollector) Describe(out chan<- *prometheus.Desc) {
-	for _, vector := range []prometheus.Collector{c.results, c.retries, c.durations, c.throttled} {
-		vector.Describe(out)
-	}
-}
-
-// Collect sends the present values.
-func (c *requestCollector) Collect(out chan<- prometheus.Metric) {
-	for _, vector := range []prometheus.Collector{c.results, c.retries, c.durations, c.throttled} {
-		vector.Collect(out)
-	}
-}
+// counter receives counts of requests.
+type counter struct{ *prometheus.CounterVec }
 
 // Increment counts an answer.
-func (c *requestCollector) Increment(_ context.Context, code, method, host string) {
-	c.results.WithLabelValues(code, method, host).Inc()
+func (c counter) Increment(_ context.Context, code, method, host string) {
+	c.WithLabelValues(code, method, host).Inc()
 }
 
 // IncrementRetry counts a repeated request.
-func (c *requestCollector) IncrementRetry(_ context.Context, code, method, host string) {
-	c.retries.WithLabelValues(code, method, host).Inc()
+func (c counter) IncrementRetry(ctx context.Context, code, method, host string) {
+	c.Increment(ctx, code, method, host)
 }
 
 // latency receives durations by verb and host.
 type latency struct{ *prometheus.HistogramVec }
 
+// Observe counts a duration.
 func (l latency) Observe(_ context.Context, verb string, u url.URL, took time.Duration) {
 	l.WithLabelValues(verb, u.Host).Observe(took.Seconds())
 }
