@@ -3,6 +3,7 @@ package patch
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -64,12 +65,7 @@ type describer struct {
 
 // walk adds a line for each leaf of changed, a merge patch from before to after.
 func (d *describer) walk(path []string, changed, before, after map[string]any) {
-	names := make([]string, 0, len(changed))
-	for name := range changed {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(changed)) {
 		at := append(slices.Clip(path), name)
 		if noise(at) {
 			continue

@@ -4,20 +4,15 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"maps"
 	"slices"
 )
 
 // equalAny compares two values as they come out of a JSON decoder.
 func (c *comparer) equalAny(a, b any) bool {
 	switch x := a.(type) {
-	case nil:
-		return b == nil
-	case string:
-		y, ok := b.(string)
-		return ok && x == y
-	case bool:
-		y, ok := b.(bool)
-		return ok && x == y
+	case nil, string, bool:
+		return a == b
 	case int64:
 		if y, ok := b.(int64); ok {
 			return x == y
@@ -28,38 +23,14 @@ func (c *comparer) equalAny(a, b any) bool {
 		}
 	case map[string]any:
 		if y, ok := b.(map[string]any); ok {
-			return c.equalObjects(x, y)
+			return (x == nil) == (y == nil) && maps.EqualFunc(x, y, c.equalAny)
 		}
 	case []any:
 		if y, ok := b.([]any); ok {
-			return c.equalLists(x, y)
+			return (x == nil) == (y == nil) && slices.EqualFunc(x, y, c.equalAny)
 		}
 	}
 	return b != nil && c.sameJSON(a, b)
-}
-
-func (c *comparer) equalObjects(a, b map[string]any) bool {
-	if len(a) != len(b) || (a == nil) != (b == nil) {
-		return false
-	}
-	for k, v := range a {
-		if other, ok := b[k]; !ok || !c.equalAny(v, other) {
-			return false
-		}
-	}
-	return true
-}
-
-func (c *comparer) equalLists(a, b []any) bool {
-	if len(a) != len(b) || (a == nil) != (b == nil) {
-		return false
-	}
-	for i := range a {
-		if !c.equalAny(a[i], b[i]) {
-			return false
-		}
-	}
-	return true
 }
 
 // sameJSON compares values of other types, e.g. the numbers 1 and 1.0.
@@ -118,19 +89,15 @@ func (w *writer) objectDiff(a, b map[string]any) {
 	}
 	slices.Sort(names)
 	for _, k := range names {
-		v, ok := b[k]
-		start := len(w.buf)
-		w.key("", k)
-		at := len(w.buf)
-		if was, had := a[k]; ok && !had {
-			w.marshal(v)
-		} else if ok {
-			w.anyDiff(was, v)
-		} else {
-			w.null()
-		}
-		if len(w.buf) == at {
-			w.buf = w.buf[:start]
-		}
+		w.pair("", k, func() {
+			v, ok := b[k]
+			if was, had := a[k]; ok && !had {
+				w.marshal(v)
+			} else if ok {
+				w.anyDiff(was, v)
+			} else {
+				w.null()
+			}
+		})
 	}
 }

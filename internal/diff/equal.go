@@ -99,7 +99,7 @@ func (c *comparer) equalMaps(n *node, a, b unsafe.Pointer) bool {
 	case n.typ == reflect.TypeFor[map[string]string]():
 		return maps.Equal(*(*map[string]string)(a), *(*map[string]string)(b))
 	case n.typ == reflect.TypeFor[corev1.ResourceList]():
-		return equalQuantities(*(*corev1.ResourceList)(a), *(*corev1.ResourceList)(b))
+		return maps.EqualFunc(*(*corev1.ResourceList)(a), *(*corev1.ResourceList)(b), sameQuantity)
 	}
 	va, vb := n.value(a), n.value(b)
 	if va.Len() != vb.Len() {
@@ -120,20 +120,11 @@ func (c *comparer) equalMaps(n *node, a, b unsafe.Pointer) bool {
 	return true
 }
 
-func equalQuantities(a, b corev1.ResourceList) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for k, qa := range a {
-		if qb, ok := b[k]; !ok || qa != qb && !sameQuantity(qa, qb) {
-			return false
-		}
-	}
-	return true
-}
-
 // sameQuantity compares what is written: one value can be written in several formats.
 func sameQuantity(a, b resource.Quantity) bool {
+	if a == b {
+		return true
+	}
 	x, errA := a.MarshalJSON()
 	y, errB := b.MarshalJSON()
 	return errA == nil && errB == nil && bytes.Equal(x, y)

@@ -1,6 +1,7 @@
 package diff
 
 import (
+	"slices"
 	"unsafe"
 )
 
@@ -45,12 +46,7 @@ func (k *keyed) find(key mergeKey) int {
 		}
 		return -1
 	}
-	for i := range k.keys {
-		if k.keys[i] == key {
-			return i
-		}
-	}
-	return -1
+	return slices.Index(k.keys, key)
 }
 
 func (k *keyed) add(key mergeKey) {
@@ -134,17 +130,13 @@ type listWriter struct {
 }
 
 func (l *listWriter) scalars() {
-	f := l.field
-	start := len(l.buf)
-	l.key("", f.name)
-	if !l.nested('[', ']', func() { l.without(l.b, l.after, l.before) }) {
-		l.buf = l.buf[:start]
-	}
-	start = len(l.buf)
-	l.key(deleteScalars, f.name)
-	if !l.nested('[', ']', func() { l.without(l.a, l.before, l.after) }) {
-		l.buf = l.buf[:start]
-	}
+	l.list("", func() { l.without(l.b, l.after, l.before) })
+	l.list(deleteScalars, func() { l.without(l.a, l.before, l.after) })
+}
+
+// list writes a list of what f writes, if anything.
+func (l *listWriter) list(prefix string, f func()) {
+	l.pair(prefix, l.field.name, func() { l.nested('[', ']', f) })
 }
 
 // without writes the elements of s, whose keys are own, that are not in other.
@@ -158,14 +150,10 @@ func (l *listWriter) without(s *slice, own, other keyed) {
 }
 
 func (l *listWriter) elements() {
-	start := len(l.buf)
-	l.key("", l.field.name)
-	if !l.nested('[', ']', func() {
+	l.list("", func() {
 		l.changed()
 		l.removed()
-	}) {
-		l.buf = l.buf[:start]
-	}
+	})
 }
 
 func (l *listWriter) changed() {

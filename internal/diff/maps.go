@@ -100,30 +100,26 @@ func keysOf(a, b reflect.Value) []string {
 
 // entry writes one key of a map. a and b are read only if hasA and hasB.
 func (w *writer) entry(n *node, name string, hasA, hasB bool, a, b unsafe.Pointer) {
-	start := len(w.buf)
-	w.key("", name)
-	at := len(w.buf)
-	switch {
-	case !hasB:
-		w.null()
-	case n.emptyJSON() != "" && n.null(b): // null would remove the key, which has an empty value
-		if !hasA || !n.empty(a) {
-			w.raw([]byte(n.emptyJSON()))
+	if w.pair("", name, func() {
+		switch {
+		case !hasB:
+			w.null()
+		case n.emptyJSON() != "" && n.null(b): // null would remove the key, which has an empty value
+			if !hasA || !n.empty(a) {
+				w.raw([]byte(n.emptyJSON()))
+			}
+		case !hasA:
+			w.wholeUnlessNull(n, b)
+		case w.style == Strategic && !n.flat():
+			if !w.equal(n, a, b) {
+				w.fail(errUnmergeable)
+			}
+		default:
+			w.valueDiff(n, a, b, false)
 		}
-	case !hasA:
-		w.wholeUnlessNull(n, b)
-	case w.style == Strategic && !n.flat():
-		if !w.equal(n, a, b) {
-			w.fail(errUnmergeable)
-		}
-	default:
-		w.valueDiff(n, a, b, false)
+	}) {
+		w.checkKey(name)
 	}
-	if len(w.buf) == at {
-		w.buf = w.buf[:start]
-		return
-	}
-	w.checkKey(name)
 }
 
 // emptyJSON returns the JSON of a nil value of a map, or "" if it is null.

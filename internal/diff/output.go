@@ -87,16 +87,26 @@ func (o *output) marshalNew(v any) {
 	o.checkKeys(o.buf[start:])
 }
 
-// nested writes open, then f, then closing. If f writes nothing, it removes open
-// and returns false.
-func (o *output) nested(open, closing byte, f func()) bool {
+// pair writes the name of a member and, by f, its value. If f writes nothing, it removes
+// the name and returns false.
+func (o *output) pair(prefix, name string, f func()) bool {
+	start := len(o.buf)
+	o.key(prefix, name)
+	at := len(o.buf)
+	if f(); len(o.buf) > at {
+		return true
+	}
+	o.buf = o.buf[:start]
+	return false
+}
+
+// nested writes open, then f, then closing. If f writes nothing, it removes open.
+func (o *output) nested(open, closing byte, f func()) {
 	o.buf = append(o.buf, open)
 	start := len(o.buf)
-	f()
-	if len(o.buf) == start {
+	if f(); len(o.buf) == start {
 		o.buf = o.buf[:start-1]
-		return false
+		return
 	}
 	o.buf = append(o.buf, closing)
-	return true
 }

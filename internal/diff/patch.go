@@ -131,22 +131,17 @@ func keepMaps(a, b map[string]any) (map[string]any, map[string]any) {
 			continue
 		}
 		if copied == nil {
-			copied = clone(is)
+			copied = map[string]any{}
+			maps.Copy(copied, is)
 		}
 		copied[name] = map[string]any{}
 	}
 	if copied == nil {
 		return a, b
 	}
-	b = clone(b)
+	b = maps.Clone(b)
 	b["metadata"] = copied
 	return a, b
-}
-
-func clone(m map[string]any) map[string]any {
-	out := make(map[string]any, len(m)+1)
-	maps.Copy(out, m)
-	return out
 }
 
 func noteKeys(p *Patch, data []byte) {

@@ -94,34 +94,22 @@ func (w *writer) added(f *field, b unsafe.Pointer) {
 	if f.node.null(b) {
 		return
 	}
-	start := len(w.buf)
-	w.key("", f.name)
-	at := len(w.buf)
-	w.wholeUnlessNull(f.node, b)
-	if len(w.buf) == at {
-		w.buf = w.buf[:start]
-	}
+	w.pair("", f.name, func() { w.wholeUnlessNull(f.node, b) })
 }
 
 // change writes the member if a and b, which are both there, differ.
 func (w *writer) change(f *field, a, b unsafe.Pointer) {
-	start := len(w.buf)
 	if w.style == Strategic && f.merge && f.node.kind == kindSlice {
 		w.listDiff(f, (*slice)(a), (*slice)(b))
 		return
 	}
-	w.key("", f.name)
-	at := len(w.buf)
-	if w.style == Strategic && f.replace {
-		if !w.equal(f.node, a, b) {
+	w.pair("", f.name, func() {
+		if w.style != Strategic || !f.replace {
+			w.valueDiff(f.node, a, b, f.retain && w.style == Strategic)
+		} else if !w.equal(f.node, a, b) {
 			w.whole(f.node, b)
 		}
-	} else {
-		w.valueDiff(f.node, a, b, f.retain && w.style == Strategic)
-	}
-	if len(w.buf) == at {
-		w.buf = w.buf[:start]
-	}
+	})
 }
 
 // valueDiff writes the difference of two values, or nothing if they are equal.

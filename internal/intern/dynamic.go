@@ -1,6 +1,7 @@
 package intern
 
 import (
+	"maps"
 	"math"
 	"slices"
 )
@@ -151,16 +152,5 @@ func equalAny(a, b any) bool {
 }
 
 func equalContent(a, b map[string]any) bool {
-	if (a == nil) != (b == nil) || len(a) != len(b) {
-		return false
-	}
-	if len(a) > 0 && placeOf(a) == placeOf(b) {
-		return true
-	}
-	for key, value := range a {
-		if other, ok := b[key]; !ok || !equalAny(value, other) {
-			return false
-		}
-	}
-	return true
+	return (a == nil) == (b == nil) && (len(a) > 0 && placeOf(a) == placeOf(b) || maps.EqualFunc(a, b, equalAny))
 }

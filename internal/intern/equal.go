@@ -2,6 +2,7 @@ package intern
 
 import (
 	"bytes"
+	"maps"
 	"reflect"
 	"slices"
 
@@ -98,11 +99,11 @@ func equalMaps(a, b place, k kind, m mode) bool {
 	}
 	switch k {
 	case stringMap:
-		return equalEntries(mapOf[string](a), mapOf[string](b), func(x, y string) bool { return x == y })
+		return maps.Equal(mapOf[string](a), mapOf[string](b))
 	case bytesMap:
-		return equalEntries(mapOf[[]byte](a), mapOf[[]byte](b), equalData)
+		return maps.EqualFunc(mapOf[[]byte](a), mapOf[[]byte](b), equalData)
 	default:
-		return equalEntries(mapOf[resource.Quantity](a), mapOf[resource.Quantity](b),
+		return maps.EqualFunc(mapOf[resource.Quantity](a), mapOf[resource.Quantity](b),
 			func(x, y resource.Quantity) bool { return x == y || m == apart && sameAmount(x, y) })
 	}
 }
@@ -111,15 +112,6 @@ func equalMaps(a, b place, k kind, m mode) bool {
 // are in different places. It has copies of both to write to.
 func sameAmount(x, y resource.Quantity) bool {
 	return x.Format == y.Format && x.Cmp(y) == 0
-}
-
-func equalEntries[V any](a, b map[string]V, equal func(x, y V) bool) bool {
-	for key, value := range a {
-		if other, ok := b[key]; !ok || !equal(value, other) {
-			return false
-		}
-	}
-	return true
 }
 
 // alike compares values of which there is no plan: maps of other types, whose
