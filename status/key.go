@@ -23,7 +23,7 @@ type keyView struct {
 	Attempts []attemptReport `json:"attempts"`
 }
 
-// attemptReport describes one reconcile. Seen is when the caches had seen its writes, null if
+// attemptReport describes one reconcile. Seen is when the caches had seen its writes, left out if
 // they have not or if there are none.
 type attemptReport struct {
 	Number     int           `json:"number"`
