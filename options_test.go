@@ -71,7 +71,7 @@ var optionTypes = map[string]optionType{
 		good:   informer.Options{},
 		wrong: map[string]any{
 			"Scope": "World", "Namespaces": []string{"A"}, "LabelSelector": "a in", "FieldSelector": "a",
-			"MutationCheck": "maybe", "PageSize": -1, "SyncWarning": -1, "StreamIdle": -1, "WatchIdle": -1,
+			"MutationCheck": "maybe", "PageSize": -1,
 			"BackoffBase": -1, "BackoffCap": time.Nanosecond,
 		},
 		taken: "Name Kind Whole IndexLabels Transform DropManagedFields NoSharing",

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/homeostat/homeostat/informer/internal/follow"
+	"github.com/homeostat/homeostat/internal/bound"
 )
 
 // Object is any API object: *corev1.Pod, *unstructured.Unstructured, the Go type
@@ -95,15 +96,16 @@ type source struct {
 // sourceOf returns the source of a client, with all that it shows of itself. It sends no
 // request. A nil client is a source with an error, which Validate returns.
 func sourceOf[T Object, L runtime.Object](c Client[T, L]) source {
-	if isNil(c) {
+	if bound.IsNil(unwrapped(c)) {
 		return source{err: errNoClient}
 	}
 	if f, ok := any(c).(*follow.Client[T]); ok {
 		return source{follows: f, err: f.Err}
 	}
 	resource, boundTo := resourceOf(c)
+	namespace, _ := bound.NamespaceOf(c)
 	return source{
-		namespace: namespaceOf(c),
+		namespace: namespace,
 		server:    serverOf(c),
 		resource:  resource,
 		boundTo:   boundTo,
@@ -116,30 +118,6 @@ func sourceOf[T Object, L runtime.Object](c Client[T, L]) source {
 		fake:          isFake(c),
 		returnsShared: returnsShared(c),
 	}
-}
-
-// isNil reports whether x, or what Untyped was called with, is nil or a nil pointer.
-func isNil(x any) bool {
-	switch v := reflect.ValueOf(unwrapped(x)); v.Kind() {
-	case reflect.Invalid:
-		return true
-	case reflect.Pointer, reflect.Func, reflect.Interface, reflect.Map, reflect.Slice, reflect.Chan:
-		return v.IsNil()
-	default:
-		return false
-	}
-}
-
-// namespaceOf returns the namespace that a client is bound to. Generated clients
-// and generated fakes have different methods for it.
-func namespaceOf(client any) string {
-	switch c := client.(type) {
-	case bound:
-		return c.GetNamespace()
-	case boundFake:
-		return c.Namespace()
-	}
-	return ""
 }
 
 // isFake reports whether client is a fake of client-go, generated or not. Only

@@ -131,10 +131,6 @@ type (
 	// requester sends its requests with a REST client, as client-go's generated
 	// clients do.
 	requester interface{ GetClient() rest.Interface }
-	// bound is a generated client of client-go for one namespace, or for all.
-	bound interface{ GetNamespace() string }
-	// boundFake is the fake of a bound client.
-	boundFake interface{ Namespace() string }
 	// unstreamed reports whether it cannot stream lists, as fake clientsets do.
 	unstreamed interface{ IsWatchListSemanticsUnSupported() bool }
 	// recorder is a fake of client-go that records its calls.

@@ -23,7 +23,7 @@ func TestWrongOptionsAreNamedWithFieldAndValue(t *testing.T) {
 	g := NewWithT(t)
 	in := informer.For(fake.NewClientset().CoreV1().Nodes(), &informer.Options{
 		LabelSelector: "a in", FieldSelector: "a", Namespaces: []string{"UPPER"}, PageSize: -1, MutationCheck: "maybe",
-		SyncWarning: -1, StreamIdle: -1, WatchIdle: -1, BackoffBase: -1, BackoffCap: -2,
+		BackoffBase: -1, BackoffCap: -2,
 	})
 	err := errors.Join(in.Run(t.Context()), in.WaitForSync(t.Context()), in.Validate())
 	for _, wrong := range []string{
@@ -31,8 +31,7 @@ func TestWrongOptionsAreNamedWithFieldAndValue(t *testing.T) {
 		`Options.LabelSelector is "a in": `, `Options.FieldSelector is "a": `, `Options.Namespaces[0] is "UPPER": `,
 		`Options.MutationCheck is "maybe": must be one of ["" "always" "never"]`,
 		"Options.PageSize is -1: must not be negative",
-		"Options.SyncWarning is -1ns: must not be negative", "Options.StreamIdle is -1ns: must not be negative",
-		"Options.WatchIdle is -1ns: must not be negative", "Options.BackoffBase is -1ns: must not be negative",
+		"Options.BackoffBase is -1ns: must not be negative",
 		"Options.BackoffCap is -2ns: must not be negative",
 	} {
 		g.Expect(err).To(MatchError(ContainSubstring(wrong)))

@@ -16,9 +16,6 @@ import (
 
 // Defaults of Options.
 const (
-	defaultSyncWarning = 10 * time.Second
-	defaultStreamIdle  = 30 * time.Second
-	defaultWatchIdle   = 5 * time.Minute
 	defaultBackoffBase = 800 * time.Millisecond
 	defaultBackoffCap  = 30 * time.Second
 )
@@ -87,17 +84,6 @@ type Options struct {
 	// PageSize of a list that is not streamed. Defaults to client-go's.
 	PageSize int64
 
-	// SyncWarning is how long the first list may take before the log says what it
-	// is waiting for. The message is repeated at doubled intervals. Defaults to 10
-	// seconds.
-	SyncWarning time.Duration
-	// StreamIdle is how long a streaming list may bring neither an object nor its
-	// final bookmark before a plain list replaces it. Defaults to 30 seconds.
-	StreamIdle time.Duration
-	// WatchIdle is how long a watch may bring neither an event nor a bookmark
-	// before it counts as stalled and is reopened. Applies only to servers that send
-	// bookmarks. Defaults to 5 minutes.
-	WatchIdle time.Duration
 	// BackoffBase is the first pause between failed attempts to list or watch. The
 	// pauses double, with jitter. Defaults to 800 milliseconds.
 	BackoffBase time.Duration
@@ -111,9 +97,6 @@ func (o *Options) withDefaults() Options {
 		o = &Options{}
 	}
 	out := *o
-	out.SyncWarning = cmp.Or(o.SyncWarning, defaultSyncWarning)
-	out.StreamIdle = cmp.Or(o.StreamIdle, defaultStreamIdle)
-	out.WatchIdle = cmp.Or(o.WatchIdle, defaultWatchIdle)
 	out.BackoffBase = cmp.Or(o.BackoffBase, defaultBackoffBase)
 	out.BackoffCap = cmp.Or(o.BackoffCap, max(defaultBackoffCap, out.BackoffBase))
 	return out
@@ -136,9 +119,6 @@ func (o *Options) validate() error {
 	checks := []string{checkInTests, checkAlways, checkNever}
 	check.That(slices.Contains(checks, o.MutationCheck), "MutationCheck", o.MutationCheck, "must be one of %q", checks)
 	check.That(o.PageSize >= 0, "PageSize", o.PageSize, option.Negative)
-	check.That(o.SyncWarning >= 0, "SyncWarning", o.SyncWarning, option.Negative)
-	check.That(o.StreamIdle >= 0, "StreamIdle", o.StreamIdle, option.Negative)
-	check.That(o.WatchIdle >= 0, "WatchIdle", o.WatchIdle, option.Negative)
 	check.That(o.BackoffBase >= 0, "BackoffBase", o.BackoffBase, option.Negative)
 	check.That(o.BackoffCap >= 0, "BackoffCap", o.BackoffCap, option.Negative)
 	check.That(o.BackoffCap < 0 || o.BackoffCap >= o.BackoffBase, "BackoffCap", o.BackoffCap,

@@ -34,7 +34,6 @@ func (p phase) String() string {
 // from going on, and ends watches that are silent for too long.
 type progress struct {
 	source  source
-	options *Options
 	counted *counters
 	log     logr.Logger
 	wake    chan struct{} // wakes guard

@@ -35,7 +35,7 @@ func TestTheReasonSaysHowFarTheFirstListHasCome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
 		p := &progress{
-			source: source{namespace: "b"}, options: &Options{}, counted: &counters{}, log: logr.Discard(), wake: make(chan struct{}, 1),
+			source: source{namespace: "b"}, counted: &counters{}, log: logr.Discard(), wake: make(chan struct{}, 1),
 		}
 		g.Expect(p.whyNotSynced()).To(Equal(`namespace "b": no request has been sent yet`))
 		p.begin(phaseList)

@@ -82,7 +82,7 @@ func newReflectorStore[T Object](to *sink[T], from source, log logr.Logger) *ref
 	return &reflectorStore[T]{
 		sink: to, source: from, ended: make(chan struct{}),
 		progress: &progress{
-			source: from, options: to.options, counted: to.counted, log: log, wake: make(chan struct{}, 1),
+			source: from, counted: to.counted, log: log, wake: make(chan struct{}, 1),
 		},
 		specs: specReader[T]{source: from, options: to.options, store: to.store},
 	}
@@ -133,7 +133,7 @@ func (r *reflectorStore[T]) ListWithContext(ctx context.Context, opts metav1.Lis
 	}
 	r.selectShards(&opts, r.asked)
 	r.progress.begin(phaseList)
-	limited, d := withDeadline(ctx, r.sink.options.WatchIdle, 0)
+	limited, d := withDeadline(ctx, watchIdle, 0)
 	defer d.end()
 	list, err := r.list(limited, opts)
 	if err != nil && errors.Is(context.Cause(limited), errNoAnswer) {
@@ -179,7 +179,7 @@ func (r *reflectorStore[T]) WatchWithContext(ctx context.Context, opts metav1.Li
 	r.progress.begin(phase)
 	r.streamed = map[any]wire.Fingerprint{}
 	quiet := false
-	w, err := openInTime(ctx, r.sink.options, func(ctx context.Context) (w watch.Interface, err error) {
+	w, err := openInTime(ctx, func(ctx context.Context) (w watch.Interface, err error) {
 		w, quiet, err = r.specs.open(ctx, opts)
 		return w, err
 	})

@@ -124,7 +124,7 @@ func (r *reflectorStore[T]) replay(ctx context.Context, p *replay) error {
 	}
 	r.selectShards(&opts, p.set)
 	began := time.Now()
-	w, err := openInTime(ctx, r.sink.options, func(ctx context.Context) (w watch.Interface, err error) {
+	w, err := openInTime(ctx, func(ctx context.Context) (w watch.Interface, err error) {
 		w, _, err = r.shards.watch(ctx, r.source, opts)
 		return w, err
 	})

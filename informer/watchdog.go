@@ -11,15 +11,26 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// firstWarning is how long a request may be unanswered until that is logged.
-const firstWarning = 1500 * time.Millisecond
+const (
+	// firstWarning is how long a request may be unanswered until that is logged.
+	firstWarning = 1500 * time.Millisecond
+	// syncWarning is how long the first list may take before the log says what it is
+	// waiting for. The message is repeated at doubled intervals.
+	syncWarning = 10 * time.Second
+	// streamIdle is how long a streaming list may bring neither an object nor its
+	// final bookmark before a plain list replaces it.
+	streamIdle = 30 * time.Second
+	// watchIdle is how long a watch may bring neither an event nor a bookmark before it
+	// is reopened, if the server sends bookmarks.
+	watchIdle = 5 * time.Minute
+)
 
 // guard logs what a first list is waiting for and which requests are unanswered,
 // and ends silent watches, until ctx ends. It has no timer while there is nothing
 // to wait for.
 func (p *progress) guard(ctx context.Context) {
 	started := time.Now()
-	warning := p.options.SyncWarning
+	warning := syncWarning
 	for {
 		var due time.Time
 		if !p.synced.Load() {
@@ -91,13 +102,13 @@ func (p *progress) endSilentWatch() (next time.Time) {
 	message := ""
 	switch {
 	case r.phase == phaseStream:
-		next, message = p.lastActivity().Add(p.options.StreamIdle), "streaming list did not end, sending a plain one"
+		next, message = p.lastActivity().Add(streamIdle), "streaming list did not end, sending a plain one"
 		// A busy server that never sends the bookmark is not silent.
-		if end := r.since.Add(10 * p.options.StreamIdle); end.Before(next) {
+		if end := r.since.Add(10 * streamIdle); end.Before(next) {
 			next = end
 		}
 	case r.bookmarks:
-		next, message = p.lastActivity().Add(p.options.WatchIdle), "watch stalled, reopening"
+		next, message = p.lastActivity().Add(watchIdle), "watch stalled, reopening"
 	}
 	if !r.deadline.IsZero() && (next.IsZero() || r.deadline.Before(next)) {
 		next, message = r.deadline, "watch outlived its timeout, reopening"
@@ -178,10 +189,8 @@ func (w limitedWatch) Stop() {
 // openInTime returns a watch that is open.
 //
 // Errors: that of open, errNoAnswer, or errCutOff.
-func openInTime(
-	ctx context.Context, o *Options, open func(context.Context) (watch.Interface, error),
-) (watch.Interface, error) {
-	ctx, d := withDeadline(ctx, o.StreamIdle, o.WatchIdle)
+func openInTime(ctx context.Context, open func(context.Context) (watch.Interface, error)) (watch.Interface, error) {
+	ctx, d := withDeadline(ctx, streamIdle, watchIdle)
 	w, err := open(ctx)
 	// Client-go returns an empty watch for a connection that ends time and again.
 	empty := err == nil && reflect.TypeOf(w) == reflect.TypeOf(watch.NewEmptyWatch())

@@ -19,15 +19,15 @@ func ClientFor[C any](of func(namespace string) C, obj metav1.Object) (C, error)
 		return c, fmt.Errorf("there is no client for namespace %q: pass clientset.CoreV1().Pods for a namespaced kind, "+
 			"patch.ClusterScoped(clientset.CoreV1().Nodes()) for a cluster-scoped one", namespace)
 	}
-	if bound, visible := namespaceOf(c); visible && bound != namespace {
+	if bound, visible := NamespaceOf(c); visible && bound != namespace {
 		return c, fmt.Errorf("the client is of namespace %q and would write %q instead: "+
 			"pass clientset.CoreV1().Pods, for example", bound, types.NamespacedName{Namespace: bound, Name: obj.GetName()})
 	}
 	return c, nil
 }
 
-// namespaceOf returns the namespace of a client that shows it.
-func namespaceOf(client any) (namespace string, visible bool) {
+// NamespaceOf returns the namespace of a client that shows it.
+func NamespaceOf(client any) (namespace string, visible bool) {
 	switch c := client.(type) {
 	case interface{ GetNamespace() string }: // gentype and all generated clients
 		return c.GetNamespace(), true
