@@ -94,7 +94,7 @@ func (p *postings[T, V]) edit(value V, edit func(posting[T]) posting[T]) {
 		p.root = p.root.without(hash, value, 0)
 		return
 	}
-	p.root = p.root.with(hash, value, known, 0)
+	p.root = p.root.with(&leaf[V, posting[T]]{hash: hash, value: value, known: known}, 0)
 }
 
 // applyMany groups the changes by value first.
@@ -188,40 +188,26 @@ func (t *trie[V, P]) get(hash uint64, value V) (known P, ok bool) {
 	return known, false
 }
 
-// with returns t with known under value.
-func (t *trie[V, P]) with(hash uint64, value V, known P, depth uint) *trie[V, P] {
-	fresh := &leaf[V, P]{hash: hash, value: value, known: known}
+// with returns t with l, in place of what is stored for its value.
+func (t *trie[V, P]) with(l *leaf[V, P], depth uint) *trie[V, P] {
 	if t == nil {
 		t = &trie[V, P]{}
 	}
-	bit, at := t.position(hash, depth)
-	if t.set&bit == 0 {
-		return &trie[V, P]{set: t.set | bit, kids: splice(t.kids, at, at, branch[V, P]{leaf: fresh})}
-	}
-	b := t.kids[at]
-	switch {
-	case b.leaf == nil:
-		b.deeper = b.deeper.with(hash, value, known, depth+trieBits)
-	case b.leaf.hash == hash:
-		fresh.next = b.leaf.without(value)
-		b.leaf = fresh
-	default:
-		old := b.leaf
-		b = branch[V, P]{deeper: (*trie[V, P])(nil).with(hash, value, known, depth+trieBits)}
-		b.deeper = b.deeper.adopt(old, depth+trieBits)
-	}
-	return &trie[V, P]{set: t.set, kids: splice(t.kids, at, at+1, b)}
-}
-
-// adopt returns t, which has a single leaf of another hash, with l.
-func (t *trie[V, P]) adopt(l *leaf[V, P], depth uint) *trie[V, P] {
 	bit, at := t.position(l.hash, depth)
 	if t.set&bit == 0 {
 		return &trie[V, P]{set: t.set | bit, kids: splice(t.kids, at, at, branch[V, P]{leaf: l})}
 	}
-	other := t.kids[at].leaf
-	deeper := (&trie[V, P]{}).adopt(other, depth+trieBits).adopt(l, depth+trieBits)
-	return &trie[V, P]{set: t.set, kids: []branch[V, P]{{deeper: deeper}}}
+	b := t.kids[at]
+	switch other := b.leaf; {
+	case other == nil:
+		b.deeper = b.deeper.with(l, depth+trieBits)
+	case other.hash == l.hash:
+		l.next = other.without(l.value)
+		b.leaf = l
+	default:
+		b = branch[V, P]{deeper: (*trie[V, P])(nil).with(other, depth+trieBits).with(l, depth+trieBits)}
+	}
+	return &trie[V, P]{set: t.set, kids: splice(t.kids, at, at+1, b)}
 }
 
 // without returns t without value: nil if nothing is left.

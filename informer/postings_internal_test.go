@@ -31,7 +31,7 @@ func TestTrieIsAMap(t *testing.T) {
 				v := random.IntN(300)
 				if random.IntN(2) == 0 {
 					known := fmt.Sprint(step)
-					root = root.with(hash(v), v, known, 0)
+					root = root.with(&leaf[int, string]{hash: hash(v), value: v, known: known}, 0)
 					want[v] = known
 				} else {
 					root = root.without(hash(v), v, 0)
