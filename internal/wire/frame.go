@@ -87,32 +87,21 @@ func parse(event []byte, k Kind) (f frame, ok bool) {
 // is no UID, or a selfLink, which is the field of the mark.
 func (f *frame) identify(metadata []byte) bool {
 	for len(metadata) > 0 {
-		number, kind, tag := protowire.ConsumeTag(metadata)
-		if tag < 0 {
+		number, content, size := next(metadata)
+		switch {
+		case size < 0, number == selfLinkNumber && len(content) > 0:
 			return false
+		case content == nil:
+		case number == nameNumber:
+			f.key.Name = string(content)
+		case number == namespaceNumber:
+			f.key.Namespace = string(content)
+		case number == uidNumber:
+			f.uid = types.UID(content)
+		case number == versionNumber:
+			f.version = content
 		}
-		size := protowire.ConsumeFieldValue(number, kind, metadata[tag:])
-		if size < 0 {
-			return false
-		}
-		if kind == protowire.BytesType {
-			content, _ := protowire.ConsumeBytes(metadata[tag : tag+size])
-			switch number {
-			case nameNumber:
-				f.key.Name = string(content)
-			case namespaceNumber:
-				f.key.Namespace = string(content)
-			case uidNumber:
-				f.uid = types.UID(content)
-			case versionNumber:
-				f.version = content
-			case selfLinkNumber:
-				if len(content) > 0 {
-					return false
-				}
-			}
-		}
-		metadata = metadata[tag+size:]
+		metadata = metadata[size:]
 	}
 	return f.uid != ""
 }
@@ -211,26 +200,29 @@ type part struct {
 	content    []byte
 }
 
+// next returns the first field of data: its number, its content, nil unless it is a string,
+// bytes or another message, and its size with the tag, negative if data is malformed.
+func next(data []byte) (number protowire.Number, content []byte, size int) {
+	number, kind, size := protowire.ConsumeField(data)
+	if size > 0 && kind == protowire.BytesType {
+		_, _, tag := protowire.ConsumeTag(data)
+		content, _ = protowire.ConsumeBytes(data[tag:])
+	}
+	return number, content, size
+}
+
 // only returns the part of data with that number. It reports false if data is
 // malformed, or the part is missing or not unique.
 func only(data []byte, number protowire.Number) (p part, ok bool) {
 	for at := 0; at < len(data); {
-		found, kind, tag := protowire.ConsumeTag(data[at:])
-		if tag < 0 {
+		found, content, size := next(data[at:])
+		switch {
+		case size < 0, found == number && (ok || content == nil):
 			return part{}, false
+		case found == number:
+			p, ok = part{start: at, end: at + size, content: content}, true
 		}
-		size := protowire.ConsumeFieldValue(found, kind, data[at+tag:])
-		if size < 0 {
-			return part{}, false
-		}
-		if found == number {
-			if ok || kind != protowire.BytesType {
-				return part{}, false
-			}
-			p, ok = part{start: at, end: at + tag + size}, true
-			p.content, _ = protowire.ConsumeBytes(data[at+tag : p.end])
-		}
-		at += tag + size
+		at += size
 	}
 	return p, ok
 }

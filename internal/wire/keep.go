@@ -68,19 +68,14 @@ func (k keep) wantsObject(object []byte) bool {
 // first returns the content of the first part of data with that number.
 func first(data []byte, wanted protowire.Number) (content []byte, ok bool) {
 	for len(data) > 0 {
-		number, kind, tag := protowire.ConsumeTag(data)
-		if tag < 0 {
-			return nil, false
-		}
-		size := protowire.ConsumeFieldValue(number, kind, data[tag:])
+		number, content, size := next(data)
 		if size < 0 {
 			return nil, false
 		}
-		if number == wanted && kind == protowire.BytesType {
-			content, _ = protowire.ConsumeBytes(data[tag:])
+		if number == wanted && content != nil {
 			return content, true
 		}
-		data = data[tag+size:]
+		data = data[size:]
 	}
 	return nil, false
 }
@@ -119,22 +114,15 @@ func (k keep) partsOf(list []byte) (parts [][]byte, size int, ok bool) {
 		}
 	}
 	for at < len(list) {
-		number, kind, tag := protowire.ConsumeTag(list[at:])
-		if tag < 0 {
+		number, content, size := next(list[at:])
+		if size < 0 {
 			return nil, 0, false
 		}
-		value := protowire.ConsumeFieldValue(number, kind, list[at+tag:])
-		if value < 0 {
-			return nil, 0, false
+		if number == itemsNumber && content != nil && !k.wantsObject(content) {
+			end()
+			begin = at + size
 		}
-		next := at + tag + value
-		if number == itemsNumber && kind == protowire.BytesType {
-			if item, _ := protowire.ConsumeBytes(list[at+tag:]); !k.wantsObject(item) {
-				end()
-				begin = next
-			}
-		}
-		at = next
+		at += size
 	}
 	end()
 	return parts, size, true
