@@ -143,7 +143,6 @@ const (
 
 // manyFields are the structs of what ships that may have more fields, and why.
 var manyFields = map[string]string{
-	"informer.Options":        "one for each thing that users may set",
 	"informer.Status":         "one for each figure that is shown",
 	"informer.reflectorStore": "what one list and watch knows, with its context",
 	"reconcile.Options":       "one for each thing that users may set",
