@@ -2,11 +2,15 @@ package apisim_test
 
 import (
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	applycorev1 "k8s.io/client-go/applyconfigurations/core/v1"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/homeostat/homeostat/internal/apisim"
@@ -52,4 +56,28 @@ func TestResourceSlicesAreSelectedByNodeAndDriver(t *testing.T) {
 	g.Expect(err).NotTo(gomega.HaveOccurred())
 	g.Expect(list.Items).To(gomega.HaveLen(1))
 	g.Expect(list.Items[0].Name).To(gomega.Equal("here"))
+}
+
+// An apply that changes nothing is no write, whenever it comes: also of stringData, which the Secret does not have.
+func TestAnApplyThatOnlyComesLaterIsNoWrite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := gomega.NewWithT(t)
+		sim, err := apisim.New(&apisim.Options{})
+		g.Expect(err).NotTo(gomega.HaveOccurred())
+		client := kubernetes.NewForConfigOrDie(sim.Admin()).CoreV1().Secrets("default")
+		apply := func(value string) *corev1.Secret {
+			config := applycorev1.Secret("a", "default").WithStringData(map[string]string{"x": value})
+			s, err := client.Apply(t.Context(), config, metav1.ApplyOptions{FieldManager: "m", Force: true})
+			g.Expect(err).NotTo(gomega.HaveOccurred())
+			<-time.After(2 * time.Second)
+			return s
+		}
+		first, same := apply("1"), apply("1")
+		g.Expect(same.ResourceVersion).To(gomega.Equal(first.ResourceVersion))
+		g.Expect(same.ManagedFields).To(gomega.Equal(first.ManagedFields), "its time, too")
+		other := apply("2")
+		g.Expect(other.Data).To(gomega.HaveKeyWithValue("x", []byte("2")))
+		g.Expect(other.ResourceVersion).NotTo(gomega.Equal(first.ResourceVersion))
+		g.Expect(other.ManagedFields[0].Time.Time).To(gomega.BeTemporally(">", first.ManagedFields[0].Time.Time))
+	})
 }

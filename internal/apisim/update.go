@@ -3,8 +3,10 @@ package apisim
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"reflect"
+	"slices"
 	"strconv"
 
 	schedulingv1 "k8s.io/api/scheduling/v1"
@@ -71,7 +73,7 @@ func (x *exchange) replace(have *stored, obj object) (*stored, error) {
 		return nil, err
 	}
 	metaOf(merged)["resourceVersion"] = formatVersion(have.version)
-	if reflect.DeepEqual(merged, have.obj) {
+	if reflect.DeepEqual(merged, have.obj) || onlyTimesDiffer(merged, have.obj) {
 		return have, nil
 	}
 	if x.r.dryRun() {
@@ -88,6 +90,27 @@ func (x *exchange) replace(have *stored, obj object) (*stored, error) {
 	}
 	x.s.commit(x.t, x.r, have, fresh)
 	return fresh, nil
+}
+
+// onlyTimesDiffer reports whether nothing is new but when the owners of fields have written. The server does not store
+// that. An apply of a Secret's stringData is one: it is not what the Secret has, and makes the same data again.
+func onlyTimesDiffer(obj, old object) bool {
+	untimed := func(entry any) object {
+		fields, _ := entry.(object)
+		fields = maps.Clone(fields)
+		delete(fields, "time")
+		return fields
+	}
+	owners, _ := metaOf(obj)["managedFields"].([]any)
+	before, _ := metaOf(old)["managedFields"].([]any)
+	if len(owners) == 0 || !slices.EqualFunc(owners, before, func(a, b any) bool {
+		return reflect.DeepEqual(untimed(a), untimed(b))
+	}) {
+		return false
+	}
+	same, meta := maps.Clone(obj), maps.Clone(metaOf(obj))
+	same["metadata"], meta["managedFields"] = meta, before
+	return reflect.DeepEqual(same, old)
 }
 
 // finished reports whether an object that is being deleted has no finalizer and no grace period left.
