@@ -221,7 +221,14 @@ func (r *chooser) callFault(a apisim.Action) apisim.Fault {
 	if state.Ignored(a.Call.Resource.Resource) {
 		return apisim.NoFault
 	}
-	d, _ := r.planned(plan.AtCall, len(r.out.calls)+1)
+	at := len(r.out.calls) + 1
+	if _, now := r.planned(plan.Refused, at); now && r.delays.refused.IsZero() {
+		r.delays.refuse()
+	}
+	if r.delays.refuses() {
+		return apisim.Unreachable
+	}
+	d, _ := r.planned(plan.AtCall, at)
 	return d.Fault
 }
 

@@ -18,7 +18,8 @@ const (
 	restartAfter = 10 * time.Second // from a Run that returned by itself to the next boot
 	takeOver     = 30 * time.Second // from a crash to the next boot, where there are other replicas
 	partition    = 45 * time.Second
-	actorDelay   = time.Minute // how late a late actor is
+	outage       = 30 * time.Second // at most
+	actorDelay   = time.Minute      // how late a late actor is
 	sleepTime    = time.Hour
 	stayTime     = 30 * time.Minute
 )

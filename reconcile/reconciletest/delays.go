@@ -8,7 +8,7 @@ import (
 	"github.com/homeostat/homeostat/internal/apisim"
 )
 
-// delays are the watches, calls, actors and lists that the plan holds back at present.
+// delays are the watches, calls, actors and lists that the plan holds back at present, and an outage of the server.
 type delays struct {
 	*core
 	watches   map[int]time.Time    // by the ID of the watch: since when
@@ -17,6 +17,7 @@ type delays struct {
 	frozen    time.Time            // until when the program's caches are those of the past, and no event comes
 	lists     string               // the resource whose lists and watches come late
 	listsTill time.Time
+	refused   time.Time // until when the server refuses every call; zero: no outage has begun
 }
 
 // newDelays holds nothing back.
@@ -44,8 +45,18 @@ func (d *delays) release(replicas []*replica) {
 
 // any reports whether something is held back now.
 func (d *delays) any() bool {
-	return len(d.watches)+len(d.calls)+len(d.actors) > 0 || !d.frozen.IsZero() || time.Now().Before(d.listsTill)
+	return len(d.watches)+len(d.calls)+len(d.actors) > 0 || !d.frozen.IsZero() || time.Now().Before(d.listsTill) || d.refuses()
 }
+
+// refuse begins an outage of the server. It ends early enough for a back-off that doubles to be over before the program
+// counts as at rest.
+func (d *delays) refuse() {
+	d.refused = time.Now().Add(min(outage, d.o.Rest/4))
+	d.line("DOWN      the server: every call is refused")
+}
+
+// refuses reports whether the server refuses every call now.
+func (d *delays) refuses() bool { return !d.tail && time.Now().Before(d.refused) }
 
 // hold reports whether a delivery or a call is held back.
 func (d *delays) hold(a apisim.Action) bool {

@@ -44,7 +44,8 @@
 // # What goes wrong
 //
 //   - A write: crash before, crash after, 409, 429, 500, lost reply, late commit; a partition, a stop of the program,
-//     and another client's write to the same object just before it.
+//     and another client's write to the same object just before it. From there on the server refuses every call for
+//     half a minute.
 //   - A read: 500, 410; another client's write just before it. Any call: it is slow, while the rest goes on.
 //   - An event: its watch is held back, ends, expires; it comes twice.
 //   - At rest: a restart, a restart in which the list of one resource comes late, a restart with caches that begin n
@@ -60,8 +61,8 @@
 //     generated names do not count, nor do Case.Ignore, Events, Leases, and what differs between two runs without
 //     faults.
 //   - At rest, a restart of the program writes nothing; with caches of the past, it deletes nothing that is wanted.
-//   - A slow watch or call alone does not make it have more objects at once, or delete more, than without; another
-//     fault does not multiply its writes.
+//   - A slow watch or call, or a read that fails, does not alone make it have more objects at once, or delete more,
+//     than without; no fault multiplies its writes.
 //   - A write that the server has put off, by 429 with Retry-After, is not repeated before its time.
 //   - It watches what it writes and reads. It does not overwrite what other clients have written.
 //   - It does not modify objects of a cache, and at rest a cache holds what the server has: informers of package

@@ -115,9 +115,10 @@ func (x *explorer) explore() {
 		return
 	}
 	singles := x.planner().singles()
-	x.report.Planned = (len(singles) + x.o.Shards - 1 - x.o.Shard) / x.o.Shards
+	every := append(slices.Clone(singles), x.planner().outages()...)
+	x.report.Planned = (len(every) + x.o.Shards - 1 - x.o.Shard) / x.o.Shards
 	var all bool
-	if x.report.Tried, all = x.tryAll(singles); !all {
+	if x.report.Tried, all = x.tryAll(every); !all {
 		return
 	}
 	x.o.Budget -= x.o.singles

@@ -43,8 +43,8 @@ type Options struct {
 	// or a key that a worker takes. Defaults to 20,000.
 	Steps int
 	// Rest is how long, in virtual time, no client may write until the program counts as at rest. It must be longer than
-	// anything that the program waits for: the back-off after one failure, a job outside, a time to live. Defaults to 2
-	// minutes.
+	// anything that the program waits for: the back-off after half a minute of failures, a job outside, a time to live.
+	// Defaults to 2 minutes.
 	Rest time.Duration
 	// Lag is how long, in virtual time, a watch or a slow call is held back. Defaults to 5 seconds.
 	Lag time.Duration

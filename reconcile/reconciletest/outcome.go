@@ -47,6 +47,9 @@ type call struct {
 	effect bool // it has written
 }
 
+// reads reports whether the call at that position is no write.
+func (o *outcome) reads(at int) bool { return at <= len(o.calls) && !o.calls[at-1].Write() }
+
 // uses holds the resources that the program watches, reads and writes, such as "jobs.batch". A read of a subresource
 // needs no watch.
 type uses struct{ watched, read, written map[string]bool }

@@ -54,6 +54,11 @@ func (p *planner) singles() []plan.Plan {
 	return slices.Concat(first, mixed(rest), mixed(p.quieter()))
 }
 
+// outages are those of the server, from each write on: one failure does not show a program that gives up after five.
+func (p *planner) outages() []plan.Plan {
+	return each(plan.Refused, p.calls(func(c *call) bool { return c.effect }), 0)
+}
+
 // quieter are stops where nothing is written, and additions of other clients.
 func (p *planner) quieter() []plan.Plan {
 	all := each(plan.Stopped, p.calls(func(c *call) bool { return !c.effect }), 0)

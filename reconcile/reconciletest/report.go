@@ -43,7 +43,7 @@ type Report struct {
 	//   - goal, always: those of the case hold.
 	//   - tail: at rest a restart writes nothing.
 	//   - state: the state at rest is that of the run without faults.
-	//   - counts: a slow watch alone does not make it have or delete more.
+	//   - counts: a slow watch, or a read that fails, does not alone make it have or delete more.
 	//   - amplify: a fault does not multiply the writes.
 	//   - leader: only the replica that holds the Lease writes.
 	//   - watch: what the program reads and writes, it watches.

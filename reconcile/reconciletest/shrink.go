@@ -100,7 +100,8 @@ var (
 	deliveryStrength = []apisim.Fault{apisim.Duplicated, plan.Hold, apisim.Dropped, apisim.Expired}
 )
 
-// weaker replaces each fault by the weakest one that still fails: a conflict is easier to understand than a crash.
+// weaker replaces each fault by the weakest one that still fails: a conflict is easier to understand than a crash. No
+// server answers a read with one.
 func (s *shrinker) weaker() {
 	for i, d := range s.best.p {
 		order := map[byte][]apisim.Fault{plan.AtCall: callStrength, plan.AtDelivery: deliveryStrength}[d.At]
@@ -108,6 +109,9 @@ func (s *shrinker) weaker() {
 			continue
 		}
 		for _, f := range order[:max(slices.Index(order, d.Fault), 0)] {
+			if f == apisim.Conflict && s.best.out.reads(d.Index) {
+				continue
+			}
 			p := slices.Clone(s.best.p)
 			p[i].Fault = f
 			if s.try(s.best.x, p) {

@@ -24,7 +24,8 @@ func (x *explorer) assess(p plan.Plan, out *outcome) {
 }
 
 // judge asks the oracles that compare a run with the reference: state first, which explains why a restart wrote again,
-// then amplify, and counts if nothing but what the program sees was delayed. The others were asked while it ran.
+// then amplify, and counts if nothing but what the program sees was delayed or could not be read. The others were asked
+// while it ran.
 func (x *explorer) judge(p plan.Plan, out *outcome) {
 	if out.void || out.finding != nil && (out.finding.Oracle != report.Tail || !out.whole) {
 		return
@@ -45,14 +46,14 @@ func (x *explorer) judge(p plan.Plan, out *outcome) {
 			"it makes %d writes, and without faults %d", out.writes, x.reference.writes)}
 		return
 	}
-	if !onlyWatches(p) {
+	if !onlySight(p, out) {
 		return
 	}
 	for _, what := range slices.Sorted(maps.Keys(out.counts)) {
 		if n, want := out.counts[what], x.reference.counts[what]; n > want {
 			out.finding = &report.Finding{
 				Oracle: report.Counts,
-				Text:   fmt.Sprintf("%s: %d, and without the delay %d", what, n, want),
+				Text:   fmt.Sprintf("%s: %d, and without the %s %d", what, n, sight(p), want),
 			}
 			return
 		}
@@ -70,14 +71,22 @@ func slow(p plan.Plan) bool {
 	})
 }
 
-// onlyWatches reports whether the plan does nothing but delay what the program sees.
-func onlyWatches(p plan.Plan) bool {
+// onlySight reports whether the plan does nothing but delay what the program sees, or let a read of it fail.
+func onlySight(p plan.Plan, out *outcome) bool {
 	for _, d := range p {
-		if d.At != plan.AtDelivery && (d.At != plan.AtCall || d.Fault != plan.Hold) {
+		if d.At != plan.AtDelivery && (d.At != plan.AtCall || d.Fault != plan.Hold && !out.reads(d.Index)) {
 			return false
 		}
 	}
 	return true
+}
+
+// sight names what a plan of these does.
+func sight(p plan.Plan) string {
+	if slices.ContainsFunc(p, func(d plan.Deviation) bool { return d.At == plan.AtCall && d.Fault != plan.Hold }) {
+		return "error"
+	}
+	return "delay"
 }
 
 // forgive takes back a finding that is known, and reports whether it was. One that has cut the run without faults short

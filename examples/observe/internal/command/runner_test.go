@@ -118,6 +118,10 @@ func TestWhatTheKernelDoesNotTakeIsNamed(t *testing.T) {
 	call := sh("exit 0")
 	call.Env = []string{"OBJECT=" + big}
 	d.Expect(d.Run(t.Context(), call)).To(MatchError(And(ContainSubstring("variable OBJECT"), ContainSubstring("--stdin"))))
+	call.Env = []string{"OBJECT=" + big[len("OBJECT="):]} // as long as an argument that is refused
+	d.Expect(d.Run(t.Context(), call)).To(MatchError(ContainSubstring("variable OBJECT has 131071 bytes")))
+	call.Env = []string{"OBJECT=" + big[len("OBJECT=")+1:]}
+	d.Expect(d.Run(t.Context(), call)).To(Succeed(), "the longest there is")
 	d.Expect(d.Run(t.Context(), sh("exit 0", big[1:]))).To(Succeed(), "the longest there is")
 	all := make([]string, 64)
 	for i := range all {

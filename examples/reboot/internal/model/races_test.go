@@ -6,7 +6,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/homeostat/homeostat/examples/reboot/internal/protocol"
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
 )
 
@@ -85,8 +84,7 @@ func failing() *reconciletest.Case {
 			byAdmin("ask for n1; n2 fails", need("n1", "kernel"), ready("n2", "Unknown")),
 			byAdmin("n2 recovers", ready("n2", "True")),
 		},
-		Ignore: []string{"metadata.annotations." + protocol.Void},
-		Goal:   func(w *reconciletest.World) error { return fleetOf(w).settled() },
+		Goal: func(w *reconciletest.World) error { return fleetOf(w).settled() },
 	}
 }
 

@@ -38,6 +38,7 @@ const (
 	Asleep     = 'j' // everything sleeps for an hour at rest
 	Shuffled   = 's' // a seed orders everything
 	Lagging    = 'a' // an actor is late
+	Refused    = 'u' // the server refuses every call for a while, from a call on
 )
 
 // kinds holds, for each kind, what the number after the dot means (a fault, N, or nothing) and its description.
@@ -61,6 +62,7 @@ var kinds = map[byte]struct {
 	Asleep:     {words: "everything sleeps for an hour at rest %d"},
 	Shuffled:   {words: "the order of everything is that of seed %d"},
 	Lagging:    {words: "the actor of act %d is late"},
+	Refused:    {words: "the server refuses every call for a while, from call %d on"},
 }
 
 // Like reports whether two deviations differ at most in where they strike, and how much. A restart with caches of the

@@ -27,6 +27,7 @@ const (
 	forgotten = "it decides by what it remembers, and a restart forgets that: decide by what is there"
 	late      = "what Run still does when its context has ended needs a deadline of its own; a Pod that needs longer " +
 		"says so by terminationGracePeriodSeconds, and its case by Options.Known"
+	noAnswer  = "a read that has failed does not say that nothing is there: return its error, which leads to another attempt"
 	oldCopy   = "it writes from an old copy: patch only your own fields, or send the resourceVersion that you have read"
 	unseenUID = "a cache may be of the past after a restart: give deletes the UID of the object that you mean, " +
 		"and ask the server itself before you destroy"
@@ -63,6 +64,7 @@ var deviationHints = map[byte]string{
 		"and does the name follow from the owner alone?",
 	plan.Edited:   "nothing puts back what was edited: compare the object with what it should be",
 	plan.Parted:   "calls that hang, and then time out, must lead to another attempt",
+	plan.Refused:  "it gives up after some failures: attempts have to go on until one succeeds, with a back-off",
 	plan.Early:    "the object changed in the middle of its own reconcile",
 	plan.Unsynced: syncedFirst,
 	plan.Offline: "what happens while the program is down gives no event: look at what is there, " +
@@ -91,6 +93,8 @@ func hint(p plan.Plan, f *Finding, trace []string) string {
 		return forgotten
 	case f.Oracle == Rest && strings.Contains(strings.Join(trace[max(len(trace)-showLoop, 0):], ""), "collect garbage: "):
 		return collected
+	case f.Oracle == Counts && strings.Contains(f.Text, "without the error"):
+		return noAnswer
 	case oracleHints[f.Oracle] != "":
 		return oracleHints[f.Oracle]
 	case compared && strings.Contains(f.Text, "-*"):

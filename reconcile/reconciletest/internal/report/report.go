@@ -19,7 +19,7 @@ const (
 	Always   = "always"   // the invariant holds after every write
 	Tail     = "tail"     // at rest a restart writes nothing
 	State    = "state"    // the state at rest is that of the run without faults
-	Counts   = "counts"   // a slow watch alone does not make it have or delete more
+	Counts   = "counts"   // a slow watch or a failed read alone does not make it have or delete more
 	Leader   = "leader"   // only the replica that holds the Lease writes
 	Watch    = "watch"    // the program watches what it writes and reads
 	Past     = "past"     // a cache of the past does not make it delete what is wanted

@@ -1,0 +1,91 @@
+package cli_test
+
+import (
+	"bytes"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/homeostat/homeostat/examples/observe/internal/cli"
+	"github.com/homeostat/homeostat/internal/apisim"
+)
+
+// served is isolated with a server: ConfigMaps a and b in namespace from-context, and c in other.
+func served(t *testing.T) {
+	t.Helper()
+	dir := isolated(t)
+	g := NewWithT(t)
+	sim, err := apisim.New(&apisim.Options{Lifecycle: true})
+	g.Expect(err).NotTo(HaveOccurred())
+	client := kubernetes.NewForConfigOrDie(sim.Admin())
+	for _, key := range []string{"from-context/a", "from-context/b", "other/c"} {
+		ns, name, _ := strings.Cut(key, "/")
+		_, err := client.CoreV1().Namespaces().Create(t.Context(),
+			&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}, metav1.CreateOptions{})
+		if name != "b" {
+			g.Expect(err).NotTo(HaveOccurred())
+		}
+		_, err = client.CoreV1().ConfigMaps(ns).Create(t.Context(), &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"of": name}}, Data: map[string]string{"x": "1"},
+		}, metav1.CreateOptions{})
+		g.Expect(err).NotTo(HaveOccurred())
+	}
+	server := httptest.NewServer(sim.Handler())
+	t.Cleanup(server.Close)
+	text := strings.Replace(unreachable, "http://127.0.0.1:1", server.URL, 1)
+	g.Expect(os.WriteFile(dir+"/config", []byte(text), 0o600)).To(Succeed())
+}
+
+func TestOnceAgainstAServer(t *testing.T) {
+	served(t)
+	for name, c := range map[string]struct {
+		args           []string
+		code           int
+		stdout, stderr string // what there is among it
+	}{
+		"the namespace of the context": {[]string{"configmaps", "--", "echo", "did"}, 0, "did from-context a\n", "2 keys, 2 runs"},
+		"a namespace":                  {[]string{"cm", "-n", "other", "--", "echo", "did"}, 0, "did other c\n", "1 keys, 1 runs"},
+		"all namespaces":               {[]string{"cm", "-A", "-l", "of in (a, c)", "--", "echo", "did"}, 0, "did other c\n", "2 keys, 2 runs"},
+		"fields":                       {[]string{"cm", "-A", "--field-selector=metadata.name=b", "--", "echo"}, 0, "from-context b\n", "1 keys"},
+		"cluster-scoped":               {[]string{"namespaces", "-n", "other", "-l", "kubernetes.io/metadata.name=other"}, 0, "\tother\n", "1 keys"},
+		"nothing there":                {[]string{"secrets"}, 0, "", "Nothing to sync, exiting immediately"},
+		"a template":                   {[]string{"cm", "-l", "of=a", "-a", "{.data.x}", "--", "echo", "did"}, 0, "did from-context a 1\n", ""},
+		"a missing field, strictly":    {[]string{"cm", "-l", "of=a", "-a", "{.data.z}", "--strict-templates"}, 2, "", "z is not found"},
+		"progress as JSON":             {[]string{"cm", "-l", "of=a", "-o", "json", "--", "echo", "did"}, 0, `"name":"a"`, "did from-context a\n"},
+		"the object to read":           {[]string{"cm", "-l", "of=a", "--stdin", "--", "sh", "-c", "cat"}, 0, `"data":{"x":"1"}`, ""},
+		"a failure":                    {[]string{"cm", "-l", "of=a", "--", "sh", "-c", "exit 7"}, 2, "", "status code 7"},
+		"a name that is deleted": {
+			[]string{"cm", "--names=echo", "--names=from-context/z", "--delete=echo", "--delete=gone"}, 0, "gone from-context z\n", "1 deletions",
+		},
+		"names that fail": {[]string{"cm", "--names=false", "--delete=true"}, 3, "", "status code 1"},
+		"too many orphans": {
+			[]string{"cm", "--max-orphans=1", "--names=printf", `--names=from-context/y\nfrom-context/z\n`, "--delete=echo"}, 3, "", "start once with --max-orphans=2",
+		},
+		"no limit of orphans": {
+			[]string{"cm", "--max-orphans=-1", "--names=printf", `--names=from-context/y\nfrom-context/z\n`, "--delete=echo"}, 0, "from-context z\n", "2 deletions",
+		},
+		"a dry run": {[]string{"cm", "-l", "of=a", "--dry-run", "--leader-elect", "--", "false"}, 0, "false from-context a", "1 keys"},
+		"metrics":   {[]string{"cm", "-l", "of=a", "--print-metrics-on-exit"}, 0, `observe_counts{type="Sync"} 1`, ""},
+		"a Lease":   {[]string{"cm", "-l", "of=a", "--leader-elect", "--lease=other/mine", "--", "echo", "led"}, 0, "led from-context a\n", ""},
+		"an address that is taken by another": {
+			[]string{"cm", "--listen-addr=256.0.0.1:1"}, 1, "", "error: ",
+		},
+		"a kind that is not there":  {[]string{"widgets.example.com"}, 1, "", "if its CustomResourceDefinition is yet to come, use --wait"},
+		"a kind that is nearly one": {[]string{"configmap5"}, 1, "", "did you mean configmaps?"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			var stdout, stderr bytes.Buffer
+			code := cli.Main(append([]string{"observe", "--kubeconfig=config", "--once"}, c.args...), &stdout, &stderr)
+			g.Expect(stdout.String()).To(ContainSubstring(c.stdout))
+			g.Expect(stderr.String()).To(ContainSubstring(c.stderr))
+			g.Expect(code).To(Equal(c.code), stderr.String())
+		})
+	}
+}

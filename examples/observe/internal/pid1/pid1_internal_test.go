@@ -1,0 +1,134 @@
+//go:build linux
+
+package pid1
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+)
+
+// patience bounds waits for real processes.
+const patience = time.Minute
+
+// The test binary is also the first process, and the program that this starts: a role says what it is.
+const (
+	role    = "PID1_TEST_ROLE"
+	program = "PID1_TEST_PROGRAM" // the role of the program
+)
+
+// subreaper makes a process the one that inherits orphans below it, as the first of a PID namespace is
+// (PR_SET_CHILD_SUBREAPER).
+const subreaper = 36
+
+func TestMain(m *testing.M) {
+	switch r := os.Getenv(role); r {
+	case "":
+		os.Exit(m.Run())
+	case "first":
+		_, _, failed := syscall.RawSyscall(syscall.SYS_PRCTL, subreaper, 1, 0)
+		_ = os.Setenv(role, os.Getenv(program)) // of a name without NUL
+		code, err := run()
+		if failed != 0 || err != nil {
+			fmt.Println(failed, err)
+			code = 99
+		}
+		os.Exit(code)
+	case "second": // not the first of its namespace
+		_ = os.Setenv(role, "exit") // as above
+		fmt.Println(Main())
+	default:
+		play(r)
+	}
+}
+
+// play is a program of that role.
+func play(r string) {
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGHUP)
+	switch r {
+	case "exit":
+		os.Exit(7)
+	case "killed":
+		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL) // it is ours
+	case "orphans": // three, which end when their parent has
+		_ = exec.Command("sh", "-c", "for i in 1 2 3; do (sleep 0.1; exit 5) & done").Run() //nolint:noctx // it ends at once
+	}
+	fmt.Println("group of its own:", syscall.Getpgrp() == os.Getpid())
+	if <-signals == syscall.SIGTERM {
+		os.Exit(3)
+	}
+	os.Exit(4)
+}
+
+// first starts the first process, and waits until its program says that it runs.
+func first(t *testing.T, r string) (c *exec.Cmd, says string) {
+	t.Helper()
+	c = exec.CommandContext(t.Context(), os.Args[0])
+	c.Env = append(os.Environ(), role+"=first", program+"="+r)
+	out, err := c.StdoutPipe()
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	NewWithT(t).Expect(c.Start()).To(Succeed())
+	line, _ := bufio.NewReader(out).ReadString('\n') // a program that has ended says nothing
+	return c, line
+}
+
+// code waits for a process, and returns its exit code.
+func code(c *exec.Cmd) int {
+	_ = c.Wait() // the code says more
+	return c.ProcessState.ExitCode()
+}
+
+func TestTheFirstProcessEndsAsTheProgramDoes(t *testing.T) {
+	g := NewWithT(t)
+	c, _ := first(t, "exit")
+	g.Expect(code(c)).To(Equal(7))
+	c, _ = first(t, "killed")
+	g.Expect(code(c)).To(Equal(128+9), "as shells have it")
+}
+
+func TestSignalsArePassedOn(t *testing.T) {
+	g := NewWithT(t)
+	for s, want := range map[syscall.Signal]int{syscall.SIGTERM: 3, syscall.SIGHUP: 4} {
+		c, says := first(t, "waits")
+		g.Expect(says).To(Equal("group of its own: true\n"))
+		g.Expect(c.Process.Signal(s)).To(Succeed())
+		g.Expect(code(c)).To(Equal(want))
+	}
+}
+
+func TestOrphansAreWaitedFor(t *testing.T) {
+	g := NewWithT(t)
+	c, _ := first(t, "orphans")
+	children := func() []string {
+		all, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", c.Process.Pid))
+		g.Expect(err).NotTo(HaveOccurred())
+		var ids []string
+		for _, file := range all {
+			text, _ := os.ReadFile(file) // of a thread that may have ended
+			ids = append(ids, strings.Fields(string(text))...)
+		}
+		return ids
+	}
+	g.Eventually(children, patience).Should(HaveLen(1), "the program alone")
+	g.Expect(c.Process.Signal(syscall.SIGTERM)).To(Succeed())
+	g.Expect(code(c)).To(Equal(3), "and not as an orphan")
+}
+
+func TestAnyOtherProcessIsTheProgramItself(t *testing.T) {
+	g := NewWithT(t)
+	c := exec.CommandContext(t.Context(), os.Args[0])
+	c.Env = append(os.Environ(), role+"=second")
+	out, err := c.Output()
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(string(out)).To(Equal("0 false <nil>\n"))
+}
