@@ -45,7 +45,8 @@ func (d *delays) release(replicas []*replica) {
 
 // any reports whether something is held back now.
 func (d *delays) any() bool {
-	return len(d.watches)+len(d.calls)+len(d.actors) > 0 || !d.frozen.IsZero() || time.Now().Before(d.listsTill) || d.refuses()
+	return len(d.watches)+len(d.calls)+len(d.actors) > 0 || !d.frozen.IsZero() || time.Now().Before(d.listsTill) ||
+		d.refuses()
 }
 
 // refuse begins an outage of the server. It ends early enough for a back-off that doubles to be over before the program

@@ -31,44 +31,53 @@ const (
 const subreaper = 36
 
 func TestMain(m *testing.M) {
+	code := 0
 	switch r := os.Getenv(role); r {
 	case "":
-		os.Exit(m.Run())
+		code = m.Run()
 	case "first":
-		_, _, failed := syscall.RawSyscall(syscall.SYS_PRCTL, subreaper, 1, 0)
-		_ = os.Setenv(role, os.Getenv(program)) // of a name without NUL
-		code, err := run()
-		if failed != 0 || err != nil {
-			fmt.Println(failed, err)
-			code = 99
-		}
-		os.Exit(code)
+		code = beFirst()
 	case "second": // not the first of its namespace
-		_ = os.Setenv(role, "exit") // as above
-		fmt.Println(Main())
+		_ = os.Setenv(role, "exit") // of a name without NUL
+		says(Main())
 	default:
-		play(r)
+		code = play(r)
 	}
+	os.Exit(code) //nolint:forbidigo // this is its main
+}
+
+// beFirst is the first process.
+func beFirst() (code int) {
+	_, _, failed := syscall.RawSyscall(syscall.SYS_PRCTL, subreaper, 1, 0)
+	_ = os.Setenv(role, os.Getenv(program)) // of a name without NUL
+	code, err := run()
+	if failed != 0 || err != nil {
+		says(failed, err)
+		return 99
+	}
+	return code
 }
 
 // play is a program of that role.
-func play(r string) {
+func play(r string) (code int) {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGHUP)
 	switch r {
 	case "exit":
-		os.Exit(7)
+		return 7
 	case "killed":
 		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL) // it is ours
 	case "orphans": // three, which end when their parent has
 		_ = exec.Command("sh", "-c", "for i in 1 2 3; do (sleep 0.1; exit 5) & done").Run() //nolint:noctx // it ends at once
 	}
-	fmt.Println("group of its own:", syscall.Getpgrp() == os.Getpid())
+	says("group of its own:", syscall.Getpgrp() == os.Getpid())
 	if <-signals == syscall.SIGTERM {
-		os.Exit(3)
+		return 3
 	}
-	os.Exit(4)
+	return 4
 }
+
+func says(words ...any) { _, _ = fmt.Fprintln(os.Stdout, words...) }
 
 // first starts the first process, and waits until its program says that it runs.
 func first(t *testing.T, r string) (c *exec.Cmd, says string) {

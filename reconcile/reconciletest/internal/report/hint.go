@@ -27,7 +27,7 @@ const (
 	forgotten = "it decides by what it remembers, and a restart forgets that: decide by what is there"
 	late      = "what Run still does when its context has ended needs a deadline of its own; a Pod that needs longer " +
 		"says so by terminationGracePeriodSeconds, and its case by Options.Known"
-	noAnswer  = "a read that has failed does not say that nothing is there: return its error, which leads to another attempt"
+	noAnswer  = "a read that has failed does not say that nothing is there: return its error, to be called again"
 	oldCopy   = "it writes from an old copy: patch only your own fields, or send the resourceVersion that you have read"
 	unseenUID = "a cache may be of the past after a restart: give deletes the UID of the object that you mean, " +
 		"and ask the server itself before you destroy"

@@ -10,8 +10,8 @@ import (
 	"github.com/homeostat/homeostat/internal/apisim"
 )
 
-// Rest has the objects of a server while the program is at rest. Its State is made only when it is needed: to compare two rests
-// with the same objects, as most are, it is not.
+// Rest has the objects of a server while the program is at rest. Its State is made only when it is needed: to compare
+// two rests with the same objects, as most are, it is not.
 //
 // Concurrency: use by one goroutine at a time.
 type Rest struct {
