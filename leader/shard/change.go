@@ -1,0 +1,302 @@
+package shard
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+
+	"github.com/homeostat/homeostat/internal/keyspace"
+	"github.com/homeostat/homeostat/leader/internal/record"
+)
+
+// Ranges change while replicas run: a new division is written into the record of the configuration, and each replica
+// comes to it by itself. What keeps a namespace with one owner is in the records of the slots, each of which has the
+// version of the division that its range came with.
+//
+//   - An owner drains the slots whose ranges change, and releases them. It adopts the new division when it has none of
+//     them any more, and claims none before.
+//   - The record of such a slot is raised to the new version when no request of an owner with the old range can arrive
+//     any more: with the release, or later by compare-and-swap, when it could be claimed. It never goes back.
+//   - A slot is claimed by a replica whose division has for it the very version that its record has; one whose range has
+//     changed last only when all records have been raised: then nothing that overlaps it has an owner.
+//   - The next division is written when all records have been raised.
+
+// versionAnnotation has, in the record of a slot, the version of the division that its range came with, if it is not
+// the first. Such a record is of the kind rangeKind: replicas that do not know that ranges change do not find it, and
+// cannot create it.
+const (
+	versionAnnotation = "leader.homeostat.dev/division"
+	rangeKind         = "range"
+)
+
+// versionOf returns the version that the range of a slot's record came with.
+func versionOf(lease *coordinationv1.Lease) int {
+	if lease == nil {
+		return 1
+	}
+	version, err := strconv.Atoi(lease.Annotations[versionAnnotation])
+	if err != nil { // there is none, or another client's
+		return 1
+	}
+	return version
+}
+
+// setVersion notes it.
+func setVersion(lease *coordinationv1.Lease, version int) {
+	if version > 1 {
+		annotate(lease, versionAnnotation, strconv.Itoa(version))
+		lease.Labels = maps.Clone(lease.Labels)
+		lease.Labels[record.KindLabel] = rangeKind
+	}
+}
+
+func annotate(lease *coordinationv1.Lease, name, text string) {
+	lease.Annotations = maps.Clone(lease.Annotations)
+	if lease.Annotations == nil {
+		lease.Annotations = map[string]string{}
+	}
+	lease.Annotations[name] = text
+}
+
+// leaving returns the slots whose ranges are not those of next, and false if next is not a later division of the same
+// slots, but that of a record that was written anew.
+func (d *division) leaving(next *division) (slots []int, follows bool) {
+	for slot, since := range next.since {
+		switch {
+		case since > d.version:
+			slots = append(slots, slot)
+		case since != d.since[slot] || next.rangeOf(slot) != d.rangeOf(slot):
+			return nil, false
+		}
+	}
+	return slots, true
+}
+
+// change takes up the division that the view shows: the slots that are leaving are drained, and when this replica
+// has none of them any more, it is the one that keys are divided by. It reports whether slots are in motion for that, here
+// or elsewhere. The mutex of Shards is held.
+func (r *Ranges) change(ctx context.Context, k *keeper) (inMotion bool) {
+	if lease := k.view.config; lease != nil && lease != r.config {
+		r.config, r.next = lease, nil
+		r.read(ctx, k, lease)
+	}
+	if r.next != nil && !r.drain(k) {
+		r.take(k, r.next)
+		r.next = nil
+	}
+	return r.next != nil || !r.raised(k.view)
+}
+
+// read notes a division that follows the present one. Another that is no other's
+// successor is left alone, as is one that is late.
+func (r *Ranges) read(ctx context.Context, k *keeper, lease *coordinationv1.Lease) {
+	d, log := r.divided(), klog.FromContext(ctx)
+	next, err := parseDivision(lease.Annotations[rangesAnnotation], r.options.Slots)
+	if err == nil && next.version < d.version {
+		return
+	}
+	var leaving []int
+	if err == nil {
+		var follows bool
+		if leaving, follows = d.leaving(next); !follows {
+			err = fmt.Errorf("%w: the recorded ranges do not follow those of this replica", ErrConfig)
+		}
+	}
+	if err != nil {
+		log.Error(err, "cannot take up the ranges, keeping the present ones", "lease", k.records.key())
+		return
+	}
+	next.heavy = parseHeavy(lease.Annotations[heavyAnnotation])
+	r.next = next
+	if len(leaving) > 0 {
+		log.Info("the ranges of slots change", "version", next.version, "slots", leaving)
+	} else if next.String() != d.String() {
+		log.Info("the weights of slots have changed", "version", next.version)
+	}
+}
+
+// drain ends the functions of the slots that are leaving, and reports whether there are
+// any, or claims of them.
+func (r *Ranges) drain(k *keeper) (busy bool) {
+	leaving, _ := r.divided().leaving(r.next)
+	for _, slot := range leaving {
+		h := k.own[slot]
+		busy = busy || h != nil || k.claims[slot]
+		if h != nil && !h.moving {
+			h.moving = true
+			h.cancel(fmt.Errorf("%w: its range changes", ErrMoved))
+		}
+	}
+	return busy
+}
+
+// take makes next the division of this replica. Keys that were to be left with slots that
+// it has no more belong to other slots now.
+func (r *Ranges) take(k *keeper, next *division) {
+	leaving, _ := r.divided().leaving(next)
+	var homeless []types.NamespacedName
+	for _, slot := range leaving {
+		homeless = append(homeless, k.left[slot]...)
+		delete(k.left, slot)
+	}
+	r.division.Store(next)
+	for _, key := range homeless {
+		slot := r.Slot(key)
+		k.left[slot] = append(slices.Clip(k.left[slot]), key)
+	}
+	k.planner.owners = nil
+}
+
+// raised reports whether the record of each slot has at least the version of its range: then no owner has the range of an
+// earlier one. The mutex of Shards is held.
+func (r *Ranges) raised(v *view) bool {
+	for slot, since := range r.divided().since {
+		if since > 1 && versionOf(v.slots[slot].Lease) < since {
+			return false
+		}
+	}
+	return true
+}
+
+// allows reports whether a slot that has no owner, or whose record names this replica, may be claimed. If its record is to
+// be raised before, that is done.
+func (r *Ranges) allows(ctx context.Context, k *keeper, slot int, now time.Time) bool {
+	d := r.divided()
+	switch version := versionOf(k.view.slots[slot].Lease); {
+	case r.next != nil && r.next.since[slot] > d.version: // it is leaving
+		return false
+	case version < d.since[slot]:
+		r.raise(ctx, k, slot, now)
+		return false
+	case version > d.since[slot]: // this replica's division is late
+		return false
+	default:
+		return version == 1 || version < d.version || r.raised(k.view)
+	}
+}
+
+// raise brings the record of a slot to the version of its range, when the slot could be claimed.
+func (r *Ranges) raise(ctx context.Context, k *keeper, slot int, now time.Time) {
+	seen := k.view.slots[slot].Lease
+	if now.Before(k.view.quiet[slot]) || k.claims[slot] {
+		return
+	}
+	base := seen
+	if base == nil {
+		base = k.records.newSlot(slot)
+	}
+	var next *coordinationv1.Lease
+	if record.Holder(seen) == k.self { // a release has failed, or the answer to a claim was lost
+		next = released(base, k.quiet(), now, r.versionAfter(slot))
+		keep(next, append(keysOf(seen), r.homeless(k)...), claimRoom)
+	} else {
+		next = released(base, 0, now, r.versionAfter(slot))
+	}
+	k.start(next.Name, now, func() error {
+		written, err := k.records.write(ctx, next)
+		if err == nil {
+			k.reports <- func() error {
+				k.mu.Lock()
+				defer k.mu.Unlock()
+				k.view.observe(written, false, k.now())
+				return nil
+			}
+		}
+		return err
+	})
+}
+
+// homeless returns the keys that this replica could not leave with slots that it has not.
+func (r *Ranges) homeless(k *keeper) (keys []types.NamespacedName) {
+	for slot, left := range k.left {
+		if k.own[slot] == nil {
+			keys = append(keys, left...)
+		}
+	}
+	return keys
+}
+
+// released returns the record of a slot without its owner, of a version that is not the first if that is not 0. If a
+// request of the owner may still arrive its version stays: then the range may not be taken in parts, either.
+func released(lease *coordinationv1.Lease, quiet time.Duration, now time.Time, version int) *coordinationv1.Lease {
+	next := record.ReleasedAfter(lease, quiet, now)
+	if quiet == 0 {
+		setVersion(next, version)
+	}
+	return next
+}
+
+// versionAfter returns the version of a slot's range when its owner has released it: that of the next division if
+// there is one.
+func (r *Ranges) versionAfter(slot int) int {
+	if r.next != nil {
+		return r.next.since[slot]
+	}
+	return r.divided().since[slot]
+}
+
+// claimed completes a record that is to be claimed: it has the version of the range, and
+// the keys that other records have for it.
+func (r *Ranges) claimed(ctx context.Context, slot int, next *coordinationv1.Lease) {
+	d := r.divided()
+	setVersion(next, d.since[slot])
+	if d.version == 1 {
+		return
+	}
+	before := keysOf(next)
+	keys := slices.Concat(before, r.elsewhere(slot, before))
+	if len(keys) == len(before) {
+		return
+	}
+	if cut := keep(next, keys, claimRoom); cut > 0 {
+		klog.FromContext(ctx).Info("keys not found: the record has no room", "slot", slot, "keys", cut)
+	}
+}
+
+// elsewhere returns the keys of a slot in the records of others, but for those that are known.
+func (r *Ranges) elsewhere(slot int, known []types.NamespacedName) (keys []types.NamespacedName) {
+	r.Shards.mu.Lock()
+	defer r.Shards.mu.Unlock()
+	for other, o := range r.view.slots {
+		if other == slot {
+			continue
+		}
+		for _, key := range keysOf(o.Lease) {
+			if r.Slot(key) == slot && !slices.Contains(known, key) && !slices.Contains(keys, key) {
+				keys = append(keys, key)
+			}
+		}
+	}
+	return keys
+}
+
+// isCurrent reports whether the record of a slot that this replica has is of its range.
+func (r *Ranges) isCurrent(slot int, lease *coordinationv1.Lease) bool {
+	return versionOf(lease) == r.divided().since[slot]
+}
+
+// foreign returns the keys in a record of a slot that are those of other slots which have no owner: the next one finds them
+// here.
+func (r *Ranges) foreign(slot int, lease *coordinationv1.Lease) (keys []types.NamespacedName) {
+	d := r.divided()
+	if d.version == 1 {
+		return nil
+	}
+	r.Shards.mu.Lock()
+	defer r.Shards.mu.Unlock()
+	for _, key := range keysOf(lease) {
+		of := d.slotOf(keyspace.Of(key.Namespace))
+		has := r.view.slots[of].Lease
+		if of != slot && (record.Holder(has) == unowned || versionOf(has) < d.since[of]) {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
