@@ -255,6 +255,7 @@ func (s *shardRunner) run(ctx context.Context) error {
 			return err
 		}
 		running.Go(func() { s.caches.ranger.Remember(background, c.sources[0].Shards(), s.keepDeleted()) })
+		running.Go(func() { s.caches.ranger.Measure(background, s.work) })
 	}
 	s.fill = coalescer{running: &running, do: s.enqueue}
 	defer s.cancelSweep()
@@ -279,6 +280,10 @@ func (s *shardRunner) reconcileNext(ctx context.Context, w *worker) bool {
 		return true
 	}
 	defer r.running.Done()
+	if s.caches != nil {
+		r.busy.add(1)
+		defer r.busy.add(-1)
+	}
 	s.controller.reconcileOnce(r.reconciles, item, w)
 	return true
 }

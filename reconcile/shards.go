@@ -48,6 +48,7 @@ type slotRun struct {
 	reconciles context.Context //nolint:containedctx // the parent of all its reconciles
 	abandon    context.CancelCauseFunc
 	running    sync.WaitGroup
+	busy       busy // if the slots are ranges
 }
 
 // runSlot works on a slot until owned ends. It begins when the caches have seen
@@ -79,7 +80,7 @@ func (s *shardRunner) cachesWith(slot int) (call *coalescedCall, leave func()) {
 // begin lets the keys of a slot be reconciled. Call it before enqueuing them: a
 // key dispatched earlier would be dropped.
 func (s *shardRunner) begin(owned context.Context, slot int) {
-	r := &slotRun{}
+	r := &slotRun{busy: busy{since: time.Now()}}
 	r.reconciles, r.abandon = context.WithCancelCause(context.WithoutCancel(owned))
 	s.mu.Lock()
 	defer s.mu.Unlock()

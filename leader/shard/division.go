@@ -44,7 +44,7 @@ func divide(namespaces map[string]int, n int) division {
 	for name, objects := range namespaces {
 		all.names = append(all.names, &weighed{keyspace.Of(name), float64(objects)})
 	}
-	slices.SortFunc(all.names, func(a, b *weighed) int { return cmp.Compare(a.hash, b.hash) })
+	sortByHash(all.names)
 	all.names = joined(all.names)
 	for _, w := range all.names {
 		all.weight += w.weight
@@ -89,6 +89,10 @@ func (d *division) moved() (slots []int) {
 		}
 	}
 	return slots
+}
+
+func sortByHash(all []*weighed) {
+	slices.SortFunc(all, func(a, b *weighed) int { return cmp.Compare(a.hash, b.hash) })
 }
 
 // joined returns names, which are sorted, with those of one hash as one.
