@@ -78,7 +78,7 @@ func (v *view) loads(d *division, owners []string) []load {
 type decider struct {
 	division *division
 	since    time.Time // from when on it is the division
-	worth    int       // how often another one has been worth its moves
+	worth    int       // how often in a row different ranges have been worth their moves
 }
 
 // decide returns ranges that are to be recorded, or nil.

@@ -196,7 +196,7 @@ func (x *course) pass(d time.Duration) {
 	}
 }
 
-// tenants returns namespaces with objects whose reconciles take so many seconds of each second in all.
+// tenants returns namespaces with objects whose reconciles take busy seconds of each second in all.
 func tenants(names []string, busy float64) map[string]tenant {
 	all, total := map[string]tenant{}, 0
 	for n, name := range names {
@@ -257,8 +257,8 @@ func beginnings() map[string]beginning {
 	return all
 }
 
-// However a cluster begins, one to three divisions bring the heaviest replica to at most 1.2 of the mean, or as near to it
-// as its heaviest namespace lets it, and nothing moves afterwards.
+// However a cluster begins, one to three divisions bring the heaviest replica to at most 1.2 of the mean, or as near
+// to it as its heaviest namespace lets it, and nothing moves afterwards.
 func TestFewDivisionsBalanceTheReplicas(t *testing.T) {
 	all := beginnings()
 	for n, name := range slices.Sorted(maps.Keys(all)) {
@@ -293,20 +293,23 @@ func TestRangesAreImprovedWhenThatIsWorthIt(t *testing.T) {
 	loads := func(of ...load) []load { return append(of, make([]load, 8-len(of))...) }
 	heavy := busy(800, 0)
 	heavy.cuts = parts(four.rangeOf(0), 8, 100)
+	same, little, much := busy(90, 0), busy(4, 0), busy(4, 1e6)
 	for name, c := range map[string]struct {
 		owners           string // of each slot, a letter
 		loads            []load
 		changed, version int // 0 if nothing is worth it
 		to               float64
 	}{
-		"all have the same":        {"aabbccdd", loads(busy(90, 0), busy(90, 0), busy(90, 0), busy(90, 0), busy(90, 0), busy(90, 0), busy(90, 0), busy(90, 0)), 0, 0, 0},
+		"all have the same":        {"aabbccdd", loads(same, same, same, same, same, same, same, same), 0, 0, 0},
 		"a fifth more":             {"ab", loads(busy(600, 0), busy(400, 0)), 0, 0, 0},
-		"one has all, in slots":    {"aaaaaaab", loads(busy(90, 0), busy(90, 0), busy(90, 0), busy(90, 0)), 0, 1, 1},
+		"one has all, in slots":    {"aaaaaaab", loads(same, same, same, same), 0, 1, 1},
 		"one has all, in one slot": {"aaaabbbb", loads(heavy), 4, 2, 1},
 		"that cannot be divided":   {"aaaabbbb", loads(busy(800, 0)), 0, 0, 0},
-		"few objects":              {"aaaaaaab", loads(busy(4, 0), busy(4, 0), busy(4, 0), busy(3, 0)), 0, 0, 0},
-		"few objects, much work":   {"aaaaaaab", loads(busy(4, 1e6), busy(4, 1e6), busy(4, 1e6), busy(3, 1e6)), 0, 1, 1},
-		"little work":              {"aaaabbbb", loads(busy(400, 40_000), busy(0, 40_000), busy(0, 0), busy(0, 0), busy(400, 0)), 0, 0, 0},
+		"few objects":              {"aaaaaaab", loads(little, little, little, little), 0, 0, 0},
+		"few objects, much work":   {"aaaaaaab", loads(much, much, much, much), 0, 1, 1},
+		"little work": {
+			"aaaabbbb", loads(busy(400, 40_000), busy(0, 40_000), busy(0, 0), busy(0, 0), busy(400, 0)), 0, 0, 0,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -354,7 +357,10 @@ func TestARefinedDivisionHasTheSameSlots(t *testing.T) {
 func TestTheHeaviestNamespacesAreRecordedWithTheRanges(t *testing.T) {
 	g := NewWithT(t)
 	g.Expect(heavyOf([]load{
-		{objects: 900}, {objects: 60, top: "b", topObjects: 40}, {objects: 30, top: "c", topObjects: 15}, {objects: 10},
+		{objects: 900},
+		{objects: 60, top: "b", topObjects: 40},
+		{objects: 30, top: "c", topObjects: 15},
+		{objects: 10},
 		{objects: 1000, top: "a", topObjects: 1000},
 	})).To(Equal([]namespaceShare{{"a", 0.5}, {"b", 0.02}}))
 	g.Expect(heavyOf(nil)).To(BeEmpty())
@@ -379,7 +385,9 @@ func TestRangesAreRecordedWhenTheyHaveBeenWorthItForSomeMinutes(t *testing.T) {
 	for minute := range still / time.Minute {
 		g.Expect(x.look(&d, heavy(2000), true, at(minute*time.Minute))).To(BeNil())
 	}
-	look := func(s survey, ok bool, minute time.Duration) *proposal { return x.look(&d, s, ok, at(minute*time.Minute)) }
+	look := func(s survey, ok bool, minute time.Duration) *proposal {
+		return x.look(&d, s, ok, at(minute*time.Minute))
+	}
 	g.Expect(look(heavy(2000), true, 10)).To(BeNil())
 	g.Expect(look(heavy(2000), true, 11)).To(BeNil())
 	g.Expect(look(heavy(100), true, 12)).To(BeNil())

@@ -135,7 +135,7 @@ func parseNumber(text string) (int64, error) {
 	return int64(n), err //nolint:gosec // of loadBits
 }
 
-// parseCuts reads the cuts of a range with so many objects: they ascend, and no part is empty.
+// parseCuts reads the cuts of a range with N objects: they ascend, and no part is empty.
 func parseCuts(text string, of keyspace.Range, objects int64) ([]cut, error) {
 	var cuts []cut
 	last := cut{at: of.First}
@@ -156,7 +156,7 @@ func parseCuts(text string, of keyspace.Range, objects int64) ([]cut, error) {
 	return cuts, nil
 }
 
-// parseTop reads the heaviest namespace of a range with so many objects.
+// parseTop reads the heaviest namespace of a range with N objects.
 func parseTop(text string, of keyspace.Range, objects int64) (name string, n int64, err error) {
 	name, number, _ := strings.Cut(text, "=")
 	n, err = parseNumber(number)
@@ -278,8 +278,8 @@ func (l *load) detail(names []string, objects map[string]int) {
 	l.cuts = quantiles(joined(all))
 }
 
-// quantiles returns the cuts that divide namespaces, which are sorted, into 16 parts as equal as they allow, or each from
-// the others if there are no more than 16.
+// quantiles returns the cuts that divide namespaces, which are sorted, into 16 parts as equal as they allow, or each
+// from the others if there are no more than 16.
 func quantiles(names []*weighed) (cuts []cut) {
 	before, total := make([]float64, len(names)), 0.0 // the objects before each
 	for n, w := range names {

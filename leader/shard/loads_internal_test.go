@@ -77,17 +77,21 @@ func TestLoadsThatAreNoneAreNotKnown(t *testing.T) {
 	for _, list := range []string{
 		"3", "3:4", "3:4:5:6", "3:4:", ":4:5", "x:4:5", "3:x:5", "3:4:x", "3:NaN:5", "3:4:Inf", "3:-4:5", "3:4:-5", "3:4:--",
 		"-3:4:5", "64:4:5", "65539:4:5", "3:4.5:6", "3:1e9:6", "3:0x4:5", "3:4:5 3:4:5", "3:4:5 ✗", "3:4:5,6:7:8", "3:-:5",
-		fmt.Sprintf("3:%d:5", uint64(1<<loadBits)), fmt.Sprintf("3:4:%d", uint64(math.MaxUint64)), "3:4:99999999999999999999999",
+		fmt.Sprintf("3:%d:5", uint64(1<<loadBits)), fmt.Sprintf("3:4:%d", uint64(math.MaxUint64)),
+		"3:4:99999999999999999999999",
 		"1:2:3 3:4:NaN", "3:4:5::::", "3:4:5:" + in(0) + "=1:", "3:4:5:" + in(1) + "=0:", "3:4:5:" + in(1) + "=4:",
 		"3:4:5:" + in(1) + ":", "3:4:5:" + in(1) + "=:", "3:4:5:,:", "3:4:5:" + in(1) + "=1,:", "3:4:5:x=1:",
-		"3:4:5:" + in(2) + "=1," + in(1) + "=2:", "3:4:5:" + in(1) + "=2," + in(2) + "=2:", "3:4:5:" + in(1) + "=2," + in(2) + "=1:",
+		"3:4:5:" + in(2) + "=1," + in(1) + "=2:", "3:4:5:" + in(1) + "=2," + in(2) + "=2:",
+		"3:4:5:" + in(1) + "=2," + in(2) + "=1:",
 		fmt.Sprintf("3:4:5:%x=1:", r.Last+1), "3:4:5::team", "3:4:5::=2", "3:4:5::team-1=2", "3:4:5::Team=2",
 		"3:100:5:" + cutsOf(r, maxCuts+1) + ":",
 	} {
 		g.Expect(parse(list)).To(BeNil(), list)
 	}
 	g.Expect(parse("3:100:5:" + cutsOf(r, maxCuts) + ":")).To(HaveLen(1))
-	for _, text := range []string{"", " ", "a", "a ", "a 2:3", "2 3:4:5", "a x 3:4:5", "a 02 3:4:5", "a -2 3:4:5", "a  2 3:4:5", " 2 3:4:5"} {
+	for _, text := range []string{
+		"", " ", "a", "a ", "a 2:3", "2 3:4:5", "a x 3:4:5", "a 02 3:4:5", "a -2 3:4:5", "a  2 3:4:5", " 2 3:4:5",
+	} {
 		g.Expect(d.parseLoads(text, "a.1")).To(BeNil(), text)
 	}
 	g.Expect(d.parseLoads("a 2"+strings.Repeat(" ", maxLoadText), "a.1")).To(BeNil(), "it is too long")
@@ -159,7 +163,8 @@ func TestASlotIsMeasuredWhenItsKeysHaveBeenReconciledOnce(t *testing.T) {
 		return measured[6]
 	}
 	for range 5 {
-		g.Expect(step(time.Minute, time.Hour)).To(Equal(load{known: true, objects: 77}), "it has come, and all its keys are reconciled")
+		l := step(time.Minute, time.Hour)
+		g.Expect(l).To(Equal(load{known: true, objects: 77}), "it has come, and all its keys are reconciled")
 	}
 	for range firstSamples - 1 {
 		g.Expect(step(time.Minute, 6*time.Second).measured).To(BeFalse())

@@ -207,7 +207,8 @@ func TestSlotsOfARangeThatHasGrownMoveWithoutOtherRanges(t *testing.T) {
 		pass(3 * time.Hour)
 		_, after := x.config()
 		x.Expect(after).NotTo(Equal(before))
-		x.Expect(strings.Count(strings.Fields(after)[0], ":")).To(Equal(1), "it is the first version with other weights: %s", after)
+		first := strings.Fields(after)[0]
+		x.Expect(strings.Count(first, ":")).To(Equal(1), "it is the first version with other weights: %s", after)
 		x.Expect(x.heaviest()).To(BeNumerically("<=", 1.2))
 	})
 }
