@@ -304,6 +304,29 @@ func aChangeWaitsForAllOwners(x *fixture) {
 	}
 }
 
+// A slot whose range changes has nothing to do any more: its orphan waits for the new ranges.
+func TestASlotWhoseRangeChangesIsNotTakenMeanwhile(t *testing.T) {
+	inBubble(t, func(x *fixture) {
+		a, b := x.ranged("a"), x.ranged("b")
+		pass(30 * time.Second)
+		a.set(func(r *ranged) { r.drain = 90 * time.Second })
+		before := map[int]int{}
+		for _, slot := range []int{0, 1, 3} {
+			before[slot] = calls(slot, a)
+		}
+		x.Expect(x.shares()).To(Equal(map[string]int{"a": 4, "b": 4}))
+		x.divide(secondRanges)
+		b.die()
+		pass(80 * time.Second)
+		for slot, n := range before {
+			x.Expect(calls(slot, a)).To(Equal(n))
+		}
+		pass(30 * time.Second)
+		x.Expect(x.owned()).To(HaveLen(8))
+		a.end()
+	})
+}
+
 // The slots of a dead owner are raised by the others when it can not write any more.
 func aChangeDoesNotWaitForTheDead(x *fixture) {
 	a, b := x.ranged("a"), x.ranged("b")

@@ -426,10 +426,13 @@ func (r *resident) sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// oneWorld is one of the many below.
-func oneWorld(t *testing.T) {
+// oneWorld is one of the many below, and oneWorldOfRanges of those whose ranges change.
+func oneWorld(t *testing.T)         { oneWorldOf(t, nil) }
+func oneWorldOfRanges(t *testing.T) { oneWorldOf(t, newChangingRanges()) }
+
+func oneWorldOf(t *testing.T, ranges *changingRanges) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, 1, nil)
+		w := newWorld(t, 1, ranges)
 		w.run(t)
 		NewWithT(t).Expect(w.faults).To(BeEmpty())
 	})

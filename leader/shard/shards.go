@@ -103,7 +103,7 @@ func New(lease leader.Lease, o *Options) (*Shards, error) {
 
 // Slot returns the slot of a key, from 0 to Options.Slots - 1. With [ByKey], pass it
 // the key of the root owner. With [Ranges] it is a slot of equal ranges until the
-// recorded ones are known.
+// recorded ones are known, and another slot when they have changed.
 func (s *Shards) Slot(key types.NamespacedName) int {
 	if s.ranges != nil {
 		return s.ranges.slotOf(key.Namespace)
