@@ -56,7 +56,7 @@ type ranged struct {
 	drain time.Duration
 	left  map[int][]types.NamespacedName // what it leaves with slots
 	found map[string]int                 // keys, and how often
-	runs  map[int]int                    // functions of slots that were called
+	runs  map[int][][]int                // the eighths with which functions of slots were called
 }
 
 func (x *fixture) ranged(identity string) *ranged {
@@ -66,7 +66,7 @@ func (x *fixture) ranged(identity string) *ranged {
 	x.Expect(err).NotTo(HaveOccurred())
 	r := &ranged{
 		Ranges: s, name: identity, fixture: x, link: l,
-		left: map[int][]types.NamespacedName{}, found: map[string]int{}, runs: map[int]int{},
+		left: map[int][]types.NamespacedName{}, found: map[string]int{}, runs: map[int][][]int{},
 	}
 	var ctx context.Context
 	ctx, r.stop = context.WithCancel(x.t.Context())
@@ -85,7 +85,7 @@ func (r *ranged) work(ctx context.Context, slot int) error {
 		r.fixture.take(n, r.name)
 	}
 	r.mu.Lock()
-	r.runs[slot]++
+	r.runs[slot] = append(r.runs[slot], mine)
 	for _, key := range r.Left(slot) {
 		r.found[key.String()]++
 	}
@@ -128,7 +128,7 @@ func (r *ranged) set(f func(*ranged)) {
 // calls is how often the function of a slot was called by the replicas.
 func calls(slot int, of ...*ranged) (n int) {
 	for _, r := range of {
-		r.set(func(r *ranged) { n += r.runs[slot] })
+		r.set(func(r *ranged) { n += len(r.runs[slot]) })
 	}
 	return n
 }
@@ -322,6 +322,38 @@ func TestASlotWhoseRangeChangesIsNotTakenMeanwhile(t *testing.T) {
 			x.Expect(calls(slot, a)).To(Equal(n))
 		}
 		pass(30 * time.Second)
+		x.Expect(x.owned()).To(HaveLen(8))
+		a.end()
+	})
+}
+
+// A claim that is under way is of the range that the slot had.
+func TestAClaimUnderWayIsOfTheOldRange(t *testing.T) {
+	inBubble(t, func(x *fixture) {
+		a, b := x.ranged("a"), x.ranged("b")
+		pass(30 * time.Second)
+		open, before := make(chan struct{}), map[int]int{}
+		for slot := range 4 {
+			before[slot] = calls(slot, a)
+		}
+		a.link.Set(func(l *leaseapi.Link) { l.Cut = open })
+		b.end()
+		pass(time.Second)
+		x.divide(secondRanges)
+		pass(time.Second)
+		a.link.Set(func(l *leaseapi.Link) { l.Cut = nil })
+		close(open)
+		pass(10 * time.Second)
+		claimed := 0
+		a.set(func(r *ranged) {
+			for slot, n := range before {
+				if calls := r.runs[slot]; slot != 2 && len(calls) == n+2 {
+					x.Expect(calls[n]).To(Equal([]int{2 * slot, 2*slot + 1}))
+					claimed++
+				}
+			}
+		})
+		x.Expect(claimed).To(BeNumerically(">", 0))
 		x.Expect(x.owned()).To(HaveLen(8))
 		a.end()
 	})

@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/sharding"
 	"k8s.io/apimachinery/pkg/types"
@@ -28,16 +27,12 @@ import (
 // at most a fifth more than the mean. They are safe for concurrent use.
 type Ranges struct {
 	*Shards
+	changes
 
 	// equal are equal ranges; division are those that all replicas have, nil until they
 	// are known, and proposal those of this one, if it is the first.
 	equal              *division
 	division, proposal atomic.Pointer[division]
-
-	// The keeper's: what the record of the configuration was when it was read last, and
-	// the division in it that follows the present one; nil if there is none.
-	config *coordinationv1.Lease
-	next   *division
 
 	mu      sync.Mutex // guards samples
 	samples []sample   // the oldest first
@@ -78,6 +73,7 @@ func NewRanges(lease leader.Lease, o *Options) (*Ranges, error) {
 	}
 	equal := divide(nil, shards.options.Slots)
 	r := &Ranges{Shards: shards, equal: &equal}
+	r.of = r
 	shards.ranges = r
 	return r, nil
 }
@@ -172,7 +168,7 @@ func (r *Ranges) adopt(recorded map[string]string) error {
 	if err == nil {
 		d.heavy = parseHeavy(recorded[heavyAnnotation])
 		r.division.Store(d)
-		r.config, r.next = nil, nil
+		r.changes = changes{of: r}
 	}
 	return err
 }

@@ -136,6 +136,16 @@ func (r records) write(ctx context.Context, lease *coordinationv1.Lease) (*coord
 	return r.leases().Create(ctx, lease, metav1.CreateOptions{})
 }
 
+// released returns the record of a slot without its owner, of a version that is not the first if that is not 0. If a
+// request of the owner may still arrive its version stays: then the range may not be taken in parts, either.
+func released(lease *coordinationv1.Lease, quiet time.Duration, now time.Time, version int) *coordinationv1.Lease {
+	next := record.ReleasedAfter(lease, quiet, now)
+	if quiet == 0 {
+		setVersion(next, version)
+	}
+	return next
+}
+
 // remove deletes a record if it is still as it was seen.
 func (r records) remove(ctx context.Context, lease *coordinationv1.Lease) error {
 	ctx, end := r.request(ctx)
@@ -188,6 +198,43 @@ func (r records) compare(recorded, ours map[string]string) error {
 	}
 	return fmt.Errorf("%w: %s: stop all replicas and delete lease %q before changing the configuration",
 		ErrConfig, strings.Join(differ, ", "), r.name)
+}
+
+// versionAnnotation has, in the record of a slot, the version of the division that its range came with, if it is not
+// the first. Such a record is of the kind rangeKind: replicas that do not know that ranges change do not find it, and
+// cannot create it.
+const (
+	versionAnnotation = "leader.homeostat.dev/division"
+	rangeKind         = "range"
+)
+
+// versionOf returns the version that the range of a slot's record came with.
+func versionOf(lease *coordinationv1.Lease) int {
+	if lease == nil {
+		return 1
+	}
+	version, err := strconv.Atoi(lease.Annotations[versionAnnotation])
+	if err != nil { // there is none, or another client's
+		return 1
+	}
+	return version
+}
+
+// setVersion notes it.
+func setVersion(lease *coordinationv1.Lease, version int) {
+	if version > 1 {
+		annotate(lease, versionAnnotation, strconv.Itoa(version))
+		lease.Labels = maps.Clone(lease.Labels)
+		lease.Labels[record.KindLabel] = rangeKind
+	}
+}
+
+func annotate(lease *coordinationv1.Lease, name, text string) {
+	lease.Annotations = maps.Clone(lease.Annotations)
+	if lease.Annotations == nil {
+		lease.Annotations = map[string]string{}
+	}
+	lease.Annotations[name] = text
 }
 
 // identityOf returns the identity in the name of a holder.
