@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -33,9 +35,34 @@ type changes struct {
 	next   *division             // that follows the present one; nil if none does
 }
 
+// versionText returns what the record of a slot has: nothing if its range has never changed.
+func (d *division) versionText(slot int) string {
+	if d.since[slot] == 1 {
+		return ""
+	}
+	return fmt.Sprintf("%d/%s", d.since[slot], d.uid)
+}
+
+// versionOf returns the version of this division, or another one of its configuration, that the range of a slot's
+// record came with.
+func (d *division) versionOf(lease *coordinationv1.Lease) int {
+	if lease == nil {
+		return 1
+	}
+	text, uid, _ := strings.Cut(lease.Annotations[versionAnnotation], "/")
+	version, err := strconv.Atoi(text)
+	if err != nil || uid != d.uid { // there is none, or another client's
+		return 1
+	}
+	return version
+}
+
 // leaving returns the slots whose ranges are not those of next, and false if next is not a later division of the same
 // slots, but that of a record that was written anew.
 func (d *division) leaving(next *division) (slots []int, follows bool) {
+	if next.uid != d.uid {
+		return nil, false
+	}
 	for slot, since := range next.since {
 		switch {
 		case since > d.version:
@@ -63,16 +90,14 @@ func (c *changes) change(ctx context.Context, k *keeper) (inMotion bool) {
 }
 
 // read notes a division that follows the present one. Another that is no other's
-// successor is left alone, as is one that is late.
+// successor is left alone.
 func (c *changes) read(ctx context.Context, k *keeper, lease *coordinationv1.Lease) {
 	d, log := c.of.divided(), klog.FromContext(ctx)
 	next, err := parseDivision(lease.Annotations[rangesAnnotation], c.of.options.Slots)
-	if err == nil && next.version < d.version {
-		return
-	}
 	var leaving []int
 	if err == nil {
 		var follows bool
+		next.uid = string(lease.UID)
 		if leaving, follows = d.leaving(next); !follows {
 			err = fmt.Errorf("%w: the recorded ranges do not follow those of this replica", ErrConfig)
 		}
@@ -125,8 +150,9 @@ func (c *changes) take(k *keeper, next *division) {
 // raised reports whether the record of each slot has at least the version of its range: then no owner has the range of an
 // earlier one. The mutex of Shards is held.
 func (c *changes) raised(v *view) bool {
-	for slot, since := range c.of.divided().since {
-		if since > 1 && versionOf(v.slots[slot].Lease) < since {
+	d := c.of.divided()
+	for slot, since := range d.since {
+		if since > 1 && d.versionOf(v.slots[slot].Lease) < since {
 			return false
 		}
 	}
@@ -137,7 +163,7 @@ func (c *changes) raised(v *view) bool {
 // be raised before, that is done.
 func (c *changes) allows(ctx context.Context, k *keeper, slot int, now time.Time) bool {
 	d := c.of.divided()
-	switch version := versionOf(k.view.slots[slot].Lease); {
+	switch version := d.versionOf(k.view.slots[slot].Lease); {
 	case c.next != nil && c.next.since[slot] > d.version: // it is leaving
 		return false
 	case version < d.since[slot]:
@@ -193,18 +219,18 @@ func (c *changes) homeless(k *keeper) (keys []types.NamespacedName) {
 
 // versionAfter returns the version of a slot's range when its owner has released it: that of the next division if
 // there is one.
-func (c *changes) versionAfter(slot int) int {
+func (c *changes) versionAfter(slot int) string {
 	if c.next != nil {
-		return c.next.since[slot]
+		return c.next.versionText(slot)
 	}
-	return c.of.divided().since[slot]
+	return c.of.divided().versionText(slot)
 }
 
 // claimed completes a record that is to be claimed: it has the version of the range, and
 // the keys that other records have for it.
 func (c *changes) claimed(ctx context.Context, slot int, next *coordinationv1.Lease) {
 	d := c.of.divided()
-	setVersion(next, d.since[slot])
+	setVersion(next, d.versionText(slot))
 	if d.version == 1 {
 		return
 	}
@@ -237,7 +263,8 @@ func (c *changes) elsewhere(slot int, known []types.NamespacedName) (keys []type
 
 // isCurrent reports whether the record of a slot that this replica has is of its range.
 func (c *changes) isCurrent(slot int, lease *coordinationv1.Lease) bool {
-	return versionOf(lease) == c.of.divided().since[slot]
+	d := c.of.divided()
+	return d.versionOf(lease) == d.since[slot]
 }
 
 // foreign returns the keys in a record of a slot that are those of other slots which have no owner: the next one finds them
@@ -252,7 +279,7 @@ func (c *changes) foreign(slot int, lease *coordinationv1.Lease) (keys []types.N
 	for _, key := range keysOf(lease) {
 		of := d.slotOf(keyspace.Of(key.Namespace))
 		has := c.of.view.slots[of].Lease
-		if of != slot && (record.Holder(has) == unowned || versionOf(has) < d.since[of]) {
+		if of != slot && (record.Holder(has) == unowned || d.versionOf(has) < d.since[of]) {
 			keys = append(keys, key)
 		}
 	}

@@ -163,7 +163,8 @@ func (x *fixture) record(slot int) *coordinationv1.Lease {
 func (x *fixture) versions() (versions []string) {
 	x.t.Helper()
 	for slot := range 4 {
-		versions = append(versions, x.record(slot).Annotations["leader.homeostat.dev/division"])
+		version, _, _ := strings.Cut(x.record(slot).Annotations["leader.homeostat.dev/division"], "/")
+		versions = append(versions, version)
 	}
 	return versions
 }
@@ -387,7 +388,7 @@ func TestASlotOfAVersionThatIsNotKnownIsNotTaken(t *testing.T) {
 		x.Expect(err).NotTo(HaveOccurred())
 		l := x.record(1)
 		l.Spec.HolderIdentity = nil
-		l.Annotations = map[string]string{"leader.homeostat.dev/division": "2"}
+		l.Annotations = map[string]string{"leader.homeostat.dev/division": "2/" + string(config.UID)}
 		_, err = x.api.Update(l)
 		x.Expect(err).NotTo(HaveOccurred())
 		pass(time.Minute)
@@ -417,6 +418,31 @@ func TestAVersionThatAnotherClientHasEditedIsGivenUp(t *testing.T) {
 		pass(10 * time.Second)
 		x.Expect(x.versions()).To(Equal([]string{"2", "2", "", "2"}))
 		a.end()
+	})
+}
+
+// To divide anew, all replicas are stopped, and the record of the configuration is deleted: the versions begin anew.
+func TestVersionsOfARecordThatWasDeletedMeanNothing(t *testing.T) {
+	inBubble(t, func(x *fixture) {
+		a := x.ranged("a")
+		pass(10 * time.Second)
+		x.divide(secondRanges)
+		pass(10 * time.Second)
+		a.end()
+		x.api.Delete("test")
+		b, c := x.ranged("b"), x.ranged("c")
+		pass(30 * time.Second)
+		x.Expect(b.slots()).To(Equal([]int{0, 0, 1, 1, 2, 2, 3, 3}))
+		x.Expect(x.owned()).To(HaveLen(8))
+		x.divide(secondRanges)
+		pass(10 * time.Second)
+		x.Expect(c.slots()).To(Equal([]int{0, 0, 0, 0, 2, 2, 3, 1}))
+		x.Expect(x.owned()).To(HaveLen(8))
+		config, err := x.api.Get("test")
+		x.Expect(err).NotTo(HaveOccurred())
+		x.Expect(x.record(3).Annotations).To(HaveKeyWithValue("leader.homeostat.dev/division", "2/"+string(config.UID)))
+		b.end()
+		c.end()
 	})
 }
 
@@ -475,10 +501,12 @@ func TestKeysOfOtherSlotsStayUntilTheseHaveAnOwner(t *testing.T) {
 		x.divide(secondRanges)
 		a.set(func(r *ranged) { r.drain = 0 })
 		a.end()
+		config, err := x.api.Get("test")
+		x.Expect(err).NotTo(HaveOccurred())
 		for _, slot := range []int{0, 1, 3} { // slot 1 can not be taken, the others can
 			l := x.record(slot)
 			l.Annotations = map[string]string{
-				"leader.homeostat.dev/division": "2", "leader.homeostat.dev/keys": l.Annotations["leader.homeostat.dev/keys"],
+				"leader.homeostat.dev/division": "2/" + string(config.UID), "leader.homeostat.dev/keys": l.Annotations["leader.homeostat.dev/keys"],
 			}
 			l.Labels["leader.homeostat.dev/record"] = "range"
 			if slot == 1 {

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/sharding"
 	"k8s.io/apimachinery/pkg/types"
@@ -123,7 +124,7 @@ func listable(ctx context.Context, caches []slots.Cache) error {
 func (r *Ranges) choose(ctx context.Context, primary slots.Cache) error {
 	lease, err := r.records.read(ctx, r.records.name)
 	if err == nil {
-		return r.consider(lease.Annotations)
+		return r.consider(lease)
 	}
 	if !apierrors.IsNotFound(err) {
 		return r.records.explain("reading", err)
@@ -145,13 +146,13 @@ func (r *Ranges) choose(ctx context.Context, primary slots.Cache) error {
 
 // consider takes recorded ranges if there are none yet: those that run change by
 // themselves.
-func (r *Ranges) consider(recorded map[string]string) error {
+func (r *Ranges) consider(config *coordinationv1.Lease) error {
 	ours := r.options.annotations()
 	r.propose(ours)
 	if r.division.Load() != nil {
-		return r.records.compare(recorded, ours)
+		return r.records.compare(config.Annotations, ours)
 	}
-	return r.agree(recorded, ours)
+	return r.agree(config, ours)
 }
 
 func (r *Ranges) propose(config map[string]string) {
@@ -163,10 +164,10 @@ func (r *Ranges) propose(config map[string]string) {
 	config[heavyAnnotation] = formatHeavy(d.heavy)
 }
 
-func (r *Ranges) adopt(recorded map[string]string) error {
-	d, err := parseDivision(recorded[rangesAnnotation], r.options.Slots)
+func (r *Ranges) adopt(config *coordinationv1.Lease) error {
+	d, err := parseDivision(config.Annotations[rangesAnnotation], r.options.Slots)
 	if err == nil {
-		d.heavy = parseHeavy(recorded[heavyAnnotation])
+		d.heavy, d.uid = parseHeavy(config.Annotations[heavyAnnotation]), string(config.UID)
 		r.division.Store(d)
 		r.changes = changes{of: r}
 	}

@@ -136,9 +136,9 @@ func (r records) write(ctx context.Context, lease *coordinationv1.Lease) (*coord
 	return r.leases().Create(ctx, lease, metav1.CreateOptions{})
 }
 
-// released returns the record of a slot without its owner, of a version that is not the first if that is not 0. If a
+// released returns the record of a slot without its owner, with a version for setVersion. If a
 // request of the owner may still arrive its version stays: then the range may not be taken in parts, either.
-func released(lease *coordinationv1.Lease, quiet time.Duration, now time.Time, version int) *coordinationv1.Lease {
+func released(lease *coordinationv1.Lease, quiet time.Duration, now time.Time, version string) *coordinationv1.Lease {
 	next := record.ReleasedAfter(lease, quiet, now)
 	if quiet == 0 {
 		setVersion(next, version)
@@ -157,7 +157,7 @@ func (r records) remove(ctx context.Context, lease *coordinationv1.Lease) error 
 
 // config returns the recorded configuration, which is ours if there was none, with the
 // labels.
-func (r records) config(ctx context.Context, ours, labels map[string]string) (map[string]string, error) {
+func (r records) config(ctx context.Context, ours, labels map[string]string) (*coordinationv1.Lease, error) {
 	lease, err := r.read(ctx, r.name)
 	switch {
 	case apierrors.IsNotFound(err):
@@ -175,7 +175,7 @@ func (r records) config(ctx context.Context, ours, labels map[string]string) (ma
 	if err != nil {
 		return nil, r.explain("reading", err)
 	}
-	return lease.Annotations, nil
+	return lease, nil
 }
 
 // annotations returns what all replicas must agree on.
@@ -201,29 +201,17 @@ func (r records) compare(recorded, ours map[string]string) error {
 }
 
 // versionAnnotation has, in the record of a slot, the version of the division that its range came with, if it is not
-// the first. Such a record is of the kind rangeKind: replicas that do not know that ranges change do not find it, and
-// cannot create it.
+// the first, and the UID of the configuration's record: versions of one that was deleted mean nothing. Such a record is of
+// the kind rangeKind: replicas that do not know that ranges change do not find it, and cannot create it.
 const (
 	versionAnnotation = "leader.homeostat.dev/division"
 	rangeKind         = "range"
 )
 
-// versionOf returns the version that the range of a slot's record came with.
-func versionOf(lease *coordinationv1.Lease) int {
-	if lease == nil {
-		return 1
-	}
-	version, err := strconv.Atoi(lease.Annotations[versionAnnotation])
-	if err != nil { // there is none, or another client's
-		return 1
-	}
-	return version
-}
-
-// setVersion notes it.
-func setVersion(lease *coordinationv1.Lease, version int) {
-	if version > 1 {
-		annotate(lease, versionAnnotation, strconv.Itoa(version))
+// setVersion notes a version, unless it is that of a range that has never changed, which is empty.
+func setVersion(lease *coordinationv1.Lease, version string) {
+	if version != "" {
+		annotate(lease, versionAnnotation, version)
 		lease.Labels = maps.Clone(lease.Labels)
 		lease.Labels[record.KindLabel] = rangeKind
 	}
