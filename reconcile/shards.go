@@ -139,17 +139,26 @@ func (s *shardRunner) slotOf(key Key) (slot int) {
 
 // owns reports whether this replica reconciles key.
 func (s *shardRunner) owns(key Key) bool {
-	slot := s.slotOf(key)
-	s.mu.Lock()
+	slot := s.lockWith(key)
 	defer s.mu.Unlock()
 	return s.runs[slot] != nil
+}
+
+// lockWith locks mu and returns the slot of key. If slots are ranges, it changes while
+// mu is not locked: the slot may have been released, and have come back with another range.
+func (s *shardRunner) lockWith(key Key) (slot int) {
+	slot = s.slotOf(key)
+	s.mu.Lock()
+	if s.caches != nil {
+		slot = s.slotOf(key)
+	}
+	return slot
 }
 
 // enter begins a reconcile of key in the run of its slot. It returns nil if
 // another replica has the slot.
 func (s *shardRunner) enter(key Key) *slotRun {
-	slot := s.slotOf(key)
-	s.mu.Lock()
+	slot := s.lockWith(key)
 	defer s.mu.Unlock()
 	if !s.draining[slot] { // or leave could not see it
 		delete(s.failed, key)

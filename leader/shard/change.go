@@ -3,9 +3,9 @@ package shard
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -28,46 +28,41 @@ import (
 //     changed last only when all records have been raised: then nothing that overlaps it has an owner.
 //   - The next division is written when all records have been raised.
 
-// versionAnnotation has, in the record of a slot, the version of the division that its range came with, if it is not
-// the first. Such a record is of the kind rangeKind: replicas that do not know that ranges change do not find it, and
-// cannot create it.
-const (
-	versionAnnotation = "leader.homeostat.dev/division"
-	rangeKind         = "range"
-)
+// changes are what a keeper of ranges knows of changes of them. Its goroutine owns them.
+type changes struct {
+	of     *Ranges
+	config *coordinationv1.Lease // the record of the configuration, as it was read last
+	next   *division             // that follows the present one; nil if none does
+}
 
-// versionOf returns the version that the range of a slot's record came with.
-func versionOf(lease *coordinationv1.Lease) int {
+// versionText returns what the record of a slot has: nothing if its range has never changed.
+func (d *division) versionText(slot int) string {
+	if d.since[slot] == 1 {
+		return ""
+	}
+	return fmt.Sprintf("%d/%s", d.since[slot], d.uid)
+}
+
+// versionOf returns the version of this division, or another one of its configuration, that the range of a slot's
+// record came with.
+func (d *division) versionOf(lease *coordinationv1.Lease) int {
 	if lease == nil {
 		return 1
 	}
-	version, err := strconv.Atoi(lease.Annotations[versionAnnotation])
-	if err != nil { // there is none, or another client's
+	text, uid, _ := strings.Cut(lease.Annotations[versionAnnotation], "/")
+	version, err := strconv.Atoi(text)
+	if err != nil || uid != d.uid { // there is none, or another client's
 		return 1
 	}
 	return version
 }
 
-// setVersion notes it.
-func setVersion(lease *coordinationv1.Lease, version int) {
-	if version > 1 {
-		annotate(lease, versionAnnotation, strconv.Itoa(version))
-		lease.Labels = maps.Clone(lease.Labels)
-		lease.Labels[record.KindLabel] = rangeKind
-	}
-}
-
-func annotate(lease *coordinationv1.Lease, name, text string) {
-	lease.Annotations = maps.Clone(lease.Annotations)
-	if lease.Annotations == nil {
-		lease.Annotations = map[string]string{}
-	}
-	lease.Annotations[name] = text
-}
-
 // leaving returns the slots whose ranges are not those of next, and false if next is not a later division of the same
 // slots, but that of a record that was written anew.
 func (d *division) leaving(next *division) (slots []int, follows bool) {
+	if next.uid != d.uid {
+		return nil, false
+	}
 	for slot, since := range next.since {
 		switch {
 		case since > d.version:
@@ -82,29 +77,27 @@ func (d *division) leaving(next *division) (slots []int, follows bool) {
 // change takes up the division that the view shows: the slots that are leaving are drained, and when this replica
 // has none of them any more, it is the one that keys are divided by. It reports whether slots are in motion for that, here
 // or elsewhere. The mutex of Shards is held.
-func (r *Ranges) change(ctx context.Context, k *keeper) (inMotion bool) {
-	if lease := k.view.config; lease != nil && lease != r.config {
-		r.config, r.next = lease, nil
-		r.read(ctx, k, lease)
+func (c *changes) change(ctx context.Context, k *keeper) (inMotion bool) {
+	if lease := k.view.config; lease != nil && lease != c.config {
+		c.config, c.next = lease, nil
+		c.read(ctx, k, lease)
 	}
-	if r.next != nil && !r.drain(k) {
-		r.take(k, r.next)
-		r.next = nil
+	if c.next != nil && !c.drain(k) {
+		c.take(k, c.next)
+		c.next = nil
 	}
-	return r.next != nil || !r.raised(k.view)
+	return c.next != nil || !c.raised(k.view)
 }
 
 // read notes a division that follows the present one. Another that is no other's
-// successor is left alone, as is one that is late.
-func (r *Ranges) read(ctx context.Context, k *keeper, lease *coordinationv1.Lease) {
-	d, log := r.divided(), klog.FromContext(ctx)
-	next, err := parseDivision(lease.Annotations[rangesAnnotation], r.options.Slots)
-	if err == nil && next.version < d.version {
-		return
-	}
+// successor is left alone.
+func (c *changes) read(ctx context.Context, k *keeper, lease *coordinationv1.Lease) {
+	d, log := c.of.divided(), klog.FromContext(ctx)
+	next, err := parseDivision(lease.Annotations[rangesAnnotation], c.of.options.Slots)
 	var leaving []int
 	if err == nil {
 		var follows bool
+		next.uid = string(lease.UID)
 		if leaving, follows = d.leaving(next); !follows {
 			err = fmt.Errorf("%w: the recorded ranges do not follow those of this replica", ErrConfig)
 		}
@@ -114,7 +107,7 @@ func (r *Ranges) read(ctx context.Context, k *keeper, lease *coordinationv1.Leas
 		return
 	}
 	next.heavy = parseHeavy(lease.Annotations[heavyAnnotation])
-	r.next = next
+	c.next = next
 	if len(leaving) > 0 {
 		log.Info("the ranges of slots change", "version", next.version, "slots", leaving)
 	} else if next.String() != d.String() {
@@ -124,8 +117,8 @@ func (r *Ranges) read(ctx context.Context, k *keeper, lease *coordinationv1.Leas
 
 // drain ends the functions of the slots that are leaving, and reports whether there are
 // any, or claims of them.
-func (r *Ranges) drain(k *keeper) (busy bool) {
-	leaving, _ := r.divided().leaving(r.next)
+func (c *changes) drain(k *keeper) (busy bool) {
+	leaving, _ := c.of.divided().leaving(c.next)
 	for _, slot := range leaving {
 		h := k.own[slot]
 		busy = busy || h != nil || k.claims[slot]
@@ -139,16 +132,16 @@ func (r *Ranges) drain(k *keeper) (busy bool) {
 
 // take makes next the division of this replica. Keys that were to be left with slots that
 // it has no more belong to other slots now.
-func (r *Ranges) take(k *keeper, next *division) {
-	leaving, _ := r.divided().leaving(next)
+func (c *changes) take(k *keeper, next *division) {
+	leaving, _ := c.of.divided().leaving(next)
 	var homeless []types.NamespacedName
 	for _, slot := range leaving {
 		homeless = append(homeless, k.left[slot]...)
 		delete(k.left, slot)
 	}
-	r.division.Store(next)
+	c.of.division.Store(next)
 	for _, key := range homeless {
-		slot := r.Slot(key)
+		slot := c.of.Slot(key)
 		k.left[slot] = append(slices.Clip(k.left[slot]), key)
 	}
 	k.planner.owners = nil
@@ -156,9 +149,10 @@ func (r *Ranges) take(k *keeper, next *division) {
 
 // raised reports whether the record of each slot has at least the version of its range: then no owner has the range of an
 // earlier one. The mutex of Shards is held.
-func (r *Ranges) raised(v *view) bool {
-	for slot, since := range r.divided().since {
-		if since > 1 && versionOf(v.slots[slot].Lease) < since {
+func (c *changes) raised(v *view) bool {
+	d := c.of.divided()
+	for slot, since := range d.since {
+		if since > 1 && d.versionOf(v.slots[slot].Lease) < since {
 			return false
 		}
 	}
@@ -167,23 +161,23 @@ func (r *Ranges) raised(v *view) bool {
 
 // allows reports whether a slot that has no owner, or whose record names this replica, may be claimed. If its record is to
 // be raised before, that is done.
-func (r *Ranges) allows(ctx context.Context, k *keeper, slot int, now time.Time) bool {
-	d := r.divided()
-	switch version := versionOf(k.view.slots[slot].Lease); {
-	case r.next != nil && r.next.since[slot] > d.version: // it is leaving
+func (c *changes) allows(ctx context.Context, k *keeper, slot int, now time.Time) bool {
+	d := c.of.divided()
+	switch version := d.versionOf(k.view.slots[slot].Lease); {
+	case c.next != nil && c.next.since[slot] > d.version: // it is leaving
 		return false
 	case version < d.since[slot]:
-		r.raise(ctx, k, slot, now)
+		c.raise(ctx, k, slot, now)
 		return false
 	case version > d.since[slot]: // this replica's division is late
 		return false
 	default:
-		return version == 1 || version < d.version || r.raised(k.view)
+		return version == 1 || version < d.version || c.raised(k.view)
 	}
 }
 
 // raise brings the record of a slot to the version of its range, when the slot could be claimed.
-func (r *Ranges) raise(ctx context.Context, k *keeper, slot int, now time.Time) {
+func (c *changes) raise(ctx context.Context, k *keeper, slot int, now time.Time) {
 	seen := k.view.slots[slot].Lease
 	if now.Before(k.view.quiet[slot]) || k.claims[slot] {
 		return
@@ -194,10 +188,10 @@ func (r *Ranges) raise(ctx context.Context, k *keeper, slot int, now time.Time) 
 	}
 	var next *coordinationv1.Lease
 	if record.Holder(seen) == k.self { // a release has failed, or the answer to a claim was lost
-		next = released(base, k.quiet(), now, r.versionAfter(slot))
-		keep(next, append(keysOf(seen), r.homeless(k)...), claimRoom)
+		next = released(base, k.quiet(), now, c.versionAfter(slot))
+		keep(next, append(keysOf(seen), c.homeless(k)...), claimRoom)
 	} else {
-		next = released(base, 0, now, r.versionAfter(slot))
+		next = released(base, 0, now, c.versionAfter(slot))
 	}
 	k.start(next.Name, now, func() error {
 		written, err := k.records.write(ctx, next)
@@ -214,7 +208,7 @@ func (r *Ranges) raise(ctx context.Context, k *keeper, slot int, now time.Time) 
 }
 
 // homeless returns the keys that this replica could not leave with slots that it has not.
-func (r *Ranges) homeless(k *keeper) (keys []types.NamespacedName) {
+func (c *changes) homeless(k *keeper) (keys []types.NamespacedName) {
 	for slot, left := range k.left {
 		if k.own[slot] == nil {
 			keys = append(keys, left...)
@@ -223,35 +217,25 @@ func (r *Ranges) homeless(k *keeper) (keys []types.NamespacedName) {
 	return keys
 }
 
-// released returns the record of a slot without its owner, of a version that is not the first if that is not 0. If a
-// request of the owner may still arrive its version stays: then the range may not be taken in parts, either.
-func released(lease *coordinationv1.Lease, quiet time.Duration, now time.Time, version int) *coordinationv1.Lease {
-	next := record.ReleasedAfter(lease, quiet, now)
-	if quiet == 0 {
-		setVersion(next, version)
-	}
-	return next
-}
-
 // versionAfter returns the version of a slot's range when its owner has released it: that of the next division if
 // there is one.
-func (r *Ranges) versionAfter(slot int) int {
-	if r.next != nil {
-		return r.next.since[slot]
+func (c *changes) versionAfter(slot int) string {
+	if c.next != nil {
+		return c.next.versionText(slot)
 	}
-	return r.divided().since[slot]
+	return c.of.divided().versionText(slot)
 }
 
 // claimed completes a record that is to be claimed: it has the version of the range, and
 // the keys that other records have for it.
-func (r *Ranges) claimed(ctx context.Context, slot int, next *coordinationv1.Lease) {
-	d := r.divided()
-	setVersion(next, d.since[slot])
+func (c *changes) claimed(ctx context.Context, slot int, next *coordinationv1.Lease) {
+	d := c.of.divided()
+	setVersion(next, d.versionText(slot))
 	if d.version == 1 {
 		return
 	}
 	before := keysOf(next)
-	keys := slices.Concat(before, r.elsewhere(slot, before))
+	keys := slices.Concat(before, c.elsewhere(slot, before))
 	if len(keys) == len(before) {
 		return
 	}
@@ -261,15 +245,15 @@ func (r *Ranges) claimed(ctx context.Context, slot int, next *coordinationv1.Lea
 }
 
 // elsewhere returns the keys of a slot in the records of others, but for those that are known.
-func (r *Ranges) elsewhere(slot int, known []types.NamespacedName) (keys []types.NamespacedName) {
-	r.Shards.mu.Lock()
-	defer r.Shards.mu.Unlock()
-	for other, o := range r.view.slots {
+func (c *changes) elsewhere(slot int, known []types.NamespacedName) (keys []types.NamespacedName) {
+	c.of.Shards.mu.Lock()
+	defer c.of.Shards.mu.Unlock()
+	for other, o := range c.of.view.slots {
 		if other == slot {
 			continue
 		}
 		for _, key := range keysOf(o.Lease) {
-			if r.Slot(key) == slot && !slices.Contains(known, key) && !slices.Contains(keys, key) {
+			if c.of.Slot(key) == slot && !slices.Contains(known, key) && !slices.Contains(keys, key) {
 				keys = append(keys, key)
 			}
 		}
@@ -278,23 +262,24 @@ func (r *Ranges) elsewhere(slot int, known []types.NamespacedName) (keys []types
 }
 
 // isCurrent reports whether the record of a slot that this replica has is of its range.
-func (r *Ranges) isCurrent(slot int, lease *coordinationv1.Lease) bool {
-	return versionOf(lease) == r.divided().since[slot]
+func (c *changes) isCurrent(slot int, lease *coordinationv1.Lease) bool {
+	d := c.of.divided()
+	return d.versionOf(lease) == d.since[slot]
 }
 
 // foreign returns the keys in a record of a slot that are those of other slots which have no owner: the next one finds them
 // here.
-func (r *Ranges) foreign(slot int, lease *coordinationv1.Lease) (keys []types.NamespacedName) {
-	d := r.divided()
+func (c *changes) foreign(slot int, lease *coordinationv1.Lease) (keys []types.NamespacedName) {
+	d := c.of.divided()
 	if d.version == 1 {
 		return nil
 	}
-	r.Shards.mu.Lock()
-	defer r.Shards.mu.Unlock()
+	c.of.Shards.mu.Lock()
+	defer c.of.Shards.mu.Unlock()
 	for _, key := range keysOf(lease) {
 		of := d.slotOf(keyspace.Of(key.Namespace))
-		has := r.view.slots[of].Lease
-		if of != slot && (record.Holder(has) == unowned || versionOf(has) < d.since[of]) {
+		has := c.of.view.slots[of].Lease
+		if of != slot && (record.Holder(has) == unowned || d.versionOf(has) < d.since[of]) {
 			keys = append(keys, key)
 		}
 	}

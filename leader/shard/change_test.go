@@ -56,7 +56,7 @@ type ranged struct {
 	drain time.Duration
 	left  map[int][]types.NamespacedName // what it leaves with slots
 	found map[string]int                 // keys, and how often
-	runs  map[int]int                    // functions of slots that were called
+	runs  map[int][][]int                // the eighths with which functions of slots were called
 }
 
 func (x *fixture) ranged(identity string) *ranged {
@@ -66,7 +66,7 @@ func (x *fixture) ranged(identity string) *ranged {
 	x.Expect(err).NotTo(HaveOccurred())
 	r := &ranged{
 		Ranges: s, name: identity, fixture: x, link: l,
-		left: map[int][]types.NamespacedName{}, found: map[string]int{}, runs: map[int]int{},
+		left: map[int][]types.NamespacedName{}, found: map[string]int{}, runs: map[int][][]int{},
 	}
 	var ctx context.Context
 	ctx, r.stop = context.WithCancel(x.t.Context())
@@ -85,7 +85,7 @@ func (r *ranged) work(ctx context.Context, slot int) error {
 		r.fixture.take(n, r.name)
 	}
 	r.mu.Lock()
-	r.runs[slot]++
+	r.runs[slot] = append(r.runs[slot], mine)
 	for _, key := range r.Left(slot) {
 		r.found[key.String()]++
 	}
@@ -128,7 +128,7 @@ func (r *ranged) set(f func(*ranged)) {
 // calls is how often the function of a slot was called by the replicas.
 func calls(slot int, of ...*ranged) (n int) {
 	for _, r := range of {
-		r.set(func(r *ranged) { n += r.runs[slot] })
+		r.set(func(r *ranged) { n += len(r.runs[slot]) })
 	}
 	return n
 }
@@ -163,7 +163,8 @@ func (x *fixture) record(slot int) *coordinationv1.Lease {
 func (x *fixture) versions() (versions []string) {
 	x.t.Helper()
 	for slot := range 4 {
-		versions = append(versions, x.record(slot).Annotations["leader.homeostat.dev/division"])
+		version, _, _ := strings.Cut(x.record(slot).Annotations["leader.homeostat.dev/division"], "/")
+		versions = append(versions, version)
 	}
 	return versions
 }
@@ -304,6 +305,61 @@ func aChangeWaitsForAllOwners(x *fixture) {
 	}
 }
 
+// A slot whose range changes has nothing to do any more: its orphan waits for the new ranges.
+func TestASlotWhoseRangeChangesIsNotTakenMeanwhile(t *testing.T) {
+	inBubble(t, func(x *fixture) {
+		a, b := x.ranged("a"), x.ranged("b")
+		pass(30 * time.Second)
+		a.set(func(r *ranged) { r.drain = 90 * time.Second })
+		before := map[int]int{}
+		for _, slot := range []int{0, 1, 3} {
+			before[slot] = calls(slot, a)
+		}
+		x.Expect(x.shares()).To(Equal(map[string]int{"a": 4, "b": 4}))
+		x.divide(secondRanges)
+		b.die()
+		pass(80 * time.Second)
+		for slot, n := range before {
+			x.Expect(calls(slot, a)).To(Equal(n))
+		}
+		pass(30 * time.Second)
+		x.Expect(x.owned()).To(HaveLen(8))
+		a.end()
+	})
+}
+
+// A claim that is under way is of the range that the slot had.
+func TestAClaimUnderWayIsOfTheOldRange(t *testing.T) {
+	inBubble(t, func(x *fixture) {
+		a, b := x.ranged("a"), x.ranged("b")
+		pass(30 * time.Second)
+		open, before := make(chan struct{}), map[int]int{}
+		for slot := range 4 {
+			before[slot] = calls(slot, a)
+		}
+		a.link.Set(func(l *leaseapi.Link) { l.Cut = open })
+		b.end()
+		pass(time.Second)
+		x.divide(secondRanges)
+		pass(time.Second)
+		a.link.Set(func(l *leaseapi.Link) { l.Cut = nil })
+		close(open)
+		pass(10 * time.Second)
+		claimed := 0
+		a.set(func(r *ranged) {
+			for slot, n := range before {
+				if calls := r.runs[slot]; slot != 2 && len(calls) == n+2 {
+					x.Expect(calls[n]).To(Equal([]int{2 * slot, 2*slot + 1}))
+					claimed++
+				}
+			}
+		})
+		x.Expect(claimed).To(BeNumerically(">", 0))
+		x.Expect(x.owned()).To(HaveLen(8))
+		a.end()
+	})
+}
+
 // The slots of a dead owner are raised by the others when it can not write any more.
 func aChangeDoesNotWaitForTheDead(x *fixture) {
 	a, b := x.ranged("a"), x.ranged("b")
@@ -332,7 +388,7 @@ func TestASlotOfAVersionThatIsNotKnownIsNotTaken(t *testing.T) {
 		x.Expect(err).NotTo(HaveOccurred())
 		l := x.record(1)
 		l.Spec.HolderIdentity = nil
-		l.Annotations = map[string]string{"leader.homeostat.dev/division": "2"}
+		l.Annotations = map[string]string{"leader.homeostat.dev/division": "2/" + string(config.UID)}
 		_, err = x.api.Update(l)
 		x.Expect(err).NotTo(HaveOccurred())
 		pass(time.Minute)
@@ -362,6 +418,31 @@ func TestAVersionThatAnotherClientHasEditedIsGivenUp(t *testing.T) {
 		pass(10 * time.Second)
 		x.Expect(x.versions()).To(Equal([]string{"2", "2", "", "2"}))
 		a.end()
+	})
+}
+
+// To divide anew, all replicas are stopped, and the record of the configuration is deleted: the versions begin anew.
+func TestVersionsOfARecordThatWasDeletedMeanNothing(t *testing.T) {
+	inBubble(t, func(x *fixture) {
+		a := x.ranged("a")
+		pass(10 * time.Second)
+		x.divide(secondRanges)
+		pass(10 * time.Second)
+		a.end()
+		x.api.Delete("test")
+		b, c := x.ranged("b"), x.ranged("c")
+		pass(30 * time.Second)
+		x.Expect(b.slots()).To(Equal([]int{0, 0, 1, 1, 2, 2, 3, 3}))
+		x.Expect(x.owned()).To(HaveLen(8))
+		x.divide(secondRanges)
+		pass(10 * time.Second)
+		x.Expect(c.slots()).To(Equal([]int{0, 0, 0, 0, 2, 2, 3, 1}))
+		x.Expect(x.owned()).To(HaveLen(8))
+		config, err := x.api.Get("test")
+		x.Expect(err).NotTo(HaveOccurred())
+		x.Expect(x.record(3).Annotations).To(HaveKeyWithValue("leader.homeostat.dev/division", "2/"+string(config.UID)))
+		b.end()
+		c.end()
 	})
 }
 
@@ -420,10 +501,12 @@ func TestKeysOfOtherSlotsStayUntilTheseHaveAnOwner(t *testing.T) {
 		x.divide(secondRanges)
 		a.set(func(r *ranged) { r.drain = 0 })
 		a.end()
+		config, err := x.api.Get("test")
+		x.Expect(err).NotTo(HaveOccurred())
 		for _, slot := range []int{0, 1, 3} { // slot 1 can not be taken, the others can
 			l := x.record(slot)
 			l.Annotations = map[string]string{
-				"leader.homeostat.dev/division": "2", "leader.homeostat.dev/keys": l.Annotations["leader.homeostat.dev/keys"],
+				"leader.homeostat.dev/division": "2/" + string(config.UID), "leader.homeostat.dev/keys": l.Annotations["leader.homeostat.dev/keys"],
 			}
 			l.Labels["leader.homeostat.dev/record"] = "range"
 			if slot == 1 {

@@ -15,6 +15,7 @@ type division struct {
 	// slot's range is what it is.
 	version int
 	since   []int
+	uid     string // of the record of the configuration
 
 	bounds  []uint64         // ascending; the first is 0
 	slots   []int            // each once

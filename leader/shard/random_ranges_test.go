@@ -160,6 +160,7 @@ func (c *changingRanges) raised(w *world, all []written) bool {
 		if record, err := w.api.Get("test-slot-" + strconv.Itoa(of.slot)); err == nil {
 			version = 1
 			if text := record.Annotations["leader.homeostat.dev/division"]; text != "" {
+				text, _, _ = strings.Cut(text, "/")
 				version, _ = strconv.Atoi(text)
 			}
 		}

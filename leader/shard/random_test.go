@@ -8,6 +8,7 @@ import (
 	"math/rand"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -195,6 +196,13 @@ func (r *resident) own(ctx context.Context, s *shard.Shards, client http.RoundTr
 	places := r.placesOf(s, slot)
 	r.begin(places)
 	defer r.finish(places)
+	defer func() {
+		if !slices.Equal(places, r.placesOf(s, slot)) {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.fault("the places of slot %d are not those with which its function was called", slot)
+		}
+	}()
 	deaf := r.chance(8*time.Second) < time.Second
 	for ctx.Err() == nil {
 		if len(places) > 0 {
@@ -418,10 +426,13 @@ func (r *resident) sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// oneWorld is one of the many below.
-func oneWorld(t *testing.T) {
+// oneWorld is one of the many below, and oneWorldOfRanges of those whose ranges change.
+func oneWorld(t *testing.T)         { oneWorldOf(t, nil) }
+func oneWorldOfRanges(t *testing.T) { oneWorldOf(t, newChangingRanges()) }
+
+func oneWorldOf(t *testing.T, ranges *changingRanges) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, 1, nil)
+		w := newWorld(t, 1, ranges)
 		w.run(t)
 		NewWithT(t).Expect(w.faults).To(BeEmpty())
 	})

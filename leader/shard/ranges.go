@@ -28,16 +28,12 @@ import (
 // at most a fifth more than the mean. They are safe for concurrent use.
 type Ranges struct {
 	*Shards
+	changes
 
 	// equal are equal ranges; division are those that all replicas have, nil until they
 	// are known, and proposal those of this one, if it is the first.
 	equal              *division
 	division, proposal atomic.Pointer[division]
-
-	// The keeper's: what the record of the configuration was when it was read last, and
-	// the division in it that follows the present one; nil if there is none.
-	config *coordinationv1.Lease
-	next   *division
 
 	mu      sync.Mutex // guards samples
 	samples []sample   // the oldest first
@@ -78,6 +74,7 @@ func NewRanges(lease leader.Lease, o *Options) (*Ranges, error) {
 	}
 	equal := divide(nil, shards.options.Slots)
 	r := &Ranges{Shards: shards, equal: &equal}
+	r.of = r
 	shards.ranges = r
 	return r, nil
 }
@@ -127,7 +124,7 @@ func listable(ctx context.Context, caches []slots.Cache) error {
 func (r *Ranges) choose(ctx context.Context, primary slots.Cache) error {
 	lease, err := r.records.read(ctx, r.records.name)
 	if err == nil {
-		return r.consider(lease.Annotations)
+		return r.consider(lease)
 	}
 	if !apierrors.IsNotFound(err) {
 		return r.records.explain("reading", err)
@@ -149,13 +146,13 @@ func (r *Ranges) choose(ctx context.Context, primary slots.Cache) error {
 
 // consider takes recorded ranges if there are none yet: those that run change by
 // themselves.
-func (r *Ranges) consider(recorded map[string]string) error {
+func (r *Ranges) consider(config *coordinationv1.Lease) error {
 	ours := r.options.annotations()
 	r.propose(ours)
 	if r.division.Load() != nil {
-		return r.records.compare(recorded, ours)
+		return r.records.compare(config.Annotations, ours)
 	}
-	return r.agree(recorded, ours)
+	return r.agree(config, ours)
 }
 
 func (r *Ranges) propose(config map[string]string) {
@@ -167,12 +164,12 @@ func (r *Ranges) propose(config map[string]string) {
 	config[heavyAnnotation] = formatHeavy(d.heavy)
 }
 
-func (r *Ranges) adopt(recorded map[string]string) error {
-	d, err := parseDivision(recorded[rangesAnnotation], r.options.Slots)
+func (r *Ranges) adopt(config *coordinationv1.Lease) error {
+	d, err := parseDivision(config.Annotations[rangesAnnotation], r.options.Slots)
 	if err == nil {
-		d.heavy = parseHeavy(recorded[heavyAnnotation])
+		d.heavy, d.uid = parseHeavy(config.Annotations[heavyAnnotation]), string(config.UID)
 		r.division.Store(d)
-		r.config, r.next = nil, nil
+		r.changes = changes{of: r}
 	}
 	return err
 }

@@ -136,6 +136,16 @@ func (r records) write(ctx context.Context, lease *coordinationv1.Lease) (*coord
 	return r.leases().Create(ctx, lease, metav1.CreateOptions{})
 }
 
+// released returns the record of a slot without its owner, with a version for setVersion. If a
+// request of the owner may still arrive its version stays: then the range may not be taken in parts, either.
+func released(lease *coordinationv1.Lease, quiet time.Duration, now time.Time, version string) *coordinationv1.Lease {
+	next := record.ReleasedAfter(lease, quiet, now)
+	if quiet == 0 {
+		setVersion(next, version)
+	}
+	return next
+}
+
 // remove deletes a record if it is still as it was seen.
 func (r records) remove(ctx context.Context, lease *coordinationv1.Lease) error {
 	ctx, end := r.request(ctx)
@@ -147,7 +157,7 @@ func (r records) remove(ctx context.Context, lease *coordinationv1.Lease) error 
 
 // config returns the recorded configuration, which is ours if there was none, with the
 // labels.
-func (r records) config(ctx context.Context, ours, labels map[string]string) (map[string]string, error) {
+func (r records) config(ctx context.Context, ours, labels map[string]string) (*coordinationv1.Lease, error) {
 	lease, err := r.read(ctx, r.name)
 	switch {
 	case apierrors.IsNotFound(err):
@@ -165,7 +175,7 @@ func (r records) config(ctx context.Context, ours, labels map[string]string) (ma
 	if err != nil {
 		return nil, r.explain("reading", err)
 	}
-	return lease.Annotations, nil
+	return lease, nil
 }
 
 // annotations returns what all replicas must agree on.
@@ -188,6 +198,31 @@ func (r records) compare(recorded, ours map[string]string) error {
 	}
 	return fmt.Errorf("%w: %s: stop all replicas and delete lease %q before changing the configuration",
 		ErrConfig, strings.Join(differ, ", "), r.name)
+}
+
+// versionAnnotation has, in the record of a slot, the version of the division that its range came with, if it is not
+// the first, and the UID of the configuration's record: versions of one that was deleted mean nothing. Such a record is of
+// the kind rangeKind: replicas that do not know that ranges change do not find it, and cannot create it.
+const (
+	versionAnnotation = "leader.homeostat.dev/division"
+	rangeKind         = "range"
+)
+
+// setVersion notes a version, unless it is that of a range that has never changed, which is empty.
+func setVersion(lease *coordinationv1.Lease, version string) {
+	if version != "" {
+		annotate(lease, versionAnnotation, version)
+		lease.Labels = maps.Clone(lease.Labels)
+		lease.Labels[record.KindLabel] = rangeKind
+	}
+}
+
+func annotate(lease *coordinationv1.Lease, name, text string) {
+	lease.Annotations = maps.Clone(lease.Annotations)
+	if lease.Annotations == nil {
+		lease.Annotations = map[string]string{}
+	}
+	lease.Annotations[name] = text
 }
 
 // identityOf returns the identity in the name of a holder.

@@ -32,7 +32,7 @@ type divider interface {
 // the recorded ones.
 type recorder interface {
 	propose(config map[string]string)
-	adopt(recorded map[string]string) error
+	adopt(config *coordinationv1.Lease) error
 }
 
 // changer takes part in changes of the ranges, for a keeper.
@@ -41,7 +41,7 @@ type changer interface {
 	allows(ctx context.Context, k *keeper, slot int, now time.Time) bool
 	claimed(ctx context.Context, slot int, next *coordinationv1.Lease)
 	isCurrent(slot int, lease *coordinationv1.Lease) bool
-	versionAfter(slot int) int
+	versionAfter(slot int) string
 }
 
 // Shards is the [Assignment] by Leases: each slot is owned by at most one
@@ -103,7 +103,7 @@ func New(lease leader.Lease, o *Options) (*Shards, error) {
 
 // Slot returns the slot of a key, from 0 to Options.Slots - 1. With [ByKey], pass it
 // the key of the root owner. With [Ranges] it is a slot of equal ranges until the
-// recorded ones are known.
+// recorded ones are known, and another slot when they have changed.
 func (s *Shards) Slot(key types.NamespacedName) int {
 	if s.ranges != nil {
 		return s.ranges.slotOf(key.Namespace)
@@ -190,11 +190,11 @@ func (s *Shards) checkConfig(ctx context.Context) error {
 }
 
 // agree returns an error if the recorded configuration differs from ours.
-func (s *Shards) agree(recorded, ours map[string]string) error {
-	if err := s.records.compare(recorded, ours); err != nil || s.ranges == nil {
+func (s *Shards) agree(config *coordinationv1.Lease, ours map[string]string) error {
+	if err := s.records.compare(config.Annotations, ours); err != nil || s.ranges == nil {
 		return err
 	}
-	return s.ranges.adopt(recorded)
+	return s.ranges.adopt(config)
 }
 
 // Status returns the owners of all slots, and since when they own them, as the watch

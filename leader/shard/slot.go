@@ -134,7 +134,7 @@ func (k *keeper) giveBack(ctx context.Context, slot int, h *holding) {
 		delete(k.own, slot)
 		return
 	}
-	version := 1
+	version := ""
 	if k.ranges != nil {
 		version = k.ranges.versionAfter(slot)
 	}
@@ -161,7 +161,7 @@ func (k *keeper) quiet() time.Duration { return max(0, k.member.CutUntil().Sub(k
 // left. If that fails, the record still names this replica, which takes the slot up
 // again or leaves it with the membership.
 func (k *keeper) release(
-	ctx context.Context, slot int, lease *coordinationv1.Lease, version int,
+	ctx context.Context, slot int, lease *coordinationv1.Lease, version string,
 ) (written bool, err error) {
 	for range record.ReleaseTries {
 		next := released(lease, k.quiet(), k.now(), version)
