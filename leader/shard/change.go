@@ -86,7 +86,7 @@ func (c *changes) change(ctx context.Context, k *keeper) (inMotion bool) {
 		c.take(k, c.next)
 		c.next = nil
 	}
-	return c.next != nil || !c.raised(k.view)
+	return c.next != nil || !c.of.divided().raised(k.view)
 }
 
 // read notes a division that follows the present one. Another that is no other's
@@ -149,8 +149,7 @@ func (c *changes) take(k *keeper, next *division) {
 
 // raised reports whether the record of each slot has at least the version of its range: then no owner has the range of an
 // earlier one. The mutex of Shards is held.
-func (c *changes) raised(v *view) bool {
-	d := c.of.divided()
+func (d *division) raised(v *view) bool {
 	for slot, since := range d.since {
 		if since > 1 && d.versionOf(v.slots[slot].Lease) < since {
 			return false
@@ -172,7 +171,7 @@ func (c *changes) allows(ctx context.Context, k *keeper, slot int, now time.Time
 	case version > d.since[slot]: // this replica's division is late
 		return false
 	default:
-		return version == 1 || version < d.version || c.raised(k.view)
+		return version == 1 || version < d.version || d.raised(k.view)
 	}
 }
 

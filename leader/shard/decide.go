@@ -32,16 +32,16 @@ const (
 // more to do for all, none seems heavier than the others. If this replica is the first member by name, it then decides
 // on the ranges.
 func (r *Ranges) Measure(ctx context.Context, work func() slots.Work) {
-	m, d := meters{}, decider{}
+	d := decider{ranges: r, meters: meters{}}
 	for {
 		now := r.now()
 		r.sleep(ctx, now.Truncate(measureEvery).Add(measureEvery).Sub(now))
 		if ctx.Err() != nil {
 			return
 		}
-		r.publish(m, work())
-		if next := d.decide(r); next != nil {
-			if err := r.record(ctx, d.division, next); err != nil {
+		d.publish(work())
+		if next := d.decide(); next != nil {
+			if err := d.record(ctx, next); err != nil {
 				klog.FromContext(ctx).Error(err, "cannot record other ranges, retrying", "lease", r.records.key())
 			}
 		}
@@ -49,14 +49,15 @@ func (r *Ranges) Measure(ctx context.Context, work func() slots.Work) {
 }
 
 // publish has what slots have cost written into the record of this member.
-func (r *Ranges) publish(m meters, w slots.Work) {
-	d, now, self := r.divided(), r.now(), r.elector.Status().Identity
-	measured := m.measure(d, w, now)
+func (d *decider) publish(w slots.Work) {
+	r := d.ranges
+	present, now, self := r.divided(), r.now(), r.elector.Status().Identity
+	measured := d.meters.measure(present, w, now)
 	r.Shards.mu.Lock()
-	all, members := r.view.loads(d, r.view.owners(self, now)), len(r.view.assignable(now))
+	all, members := r.view.loads(present, r.view.owners(self, now)), len(r.view.assignable(now))
 	r.Shards.mu.Unlock()
-	d.detailed(measured, all, members, w.Objects)
-	r.member.Publish(formatLoads(r.member.Process, d.version, measured))
+	present.detailed(measured, all, members, w.Objects)
+	r.member.Publish(formatLoads(r.member.Process, present.version, measured))
 }
 
 // loads returns what the owners of slots have published.
@@ -74,17 +75,19 @@ func (v *view) loads(d *division, owners []string) []load {
 	return all
 }
 
-// decider decides on the ranges, if this replica is the first member by name.
+// decider measures what slots cost, and decides on the ranges if this replica is the first member by name.
 type decider struct {
+	ranges   *Ranges
+	meters   meters
 	division *division
 	since    time.Time // from when on it is the division
 	worth    int       // how often in a row different ranges have been worth their moves
 }
 
 // decide returns ranges that are to be recorded, or nil.
-func (d *decider) decide(r *Ranges) *proposal {
-	now, present := r.now(), r.divided()
-	s, ok := r.survey(present, now)
+func (d *decider) decide() *proposal {
+	now, present := d.ranges.now(), d.ranges.divided()
+	s, ok := d.survey(present, now)
 	return d.look(present, s, ok, now)
 }
 
@@ -114,16 +117,17 @@ func (d *decider) look(present *division, s survey, ok bool, now time.Time) *pro
 
 // survey returns what is known of all slots, and reports false if this replica is not to decide, if the last change of
 // the ranges is not over, if a slot has no owner, or if what one costs is not known.
-func (r *Ranges) survey(d *division, now time.Time) (s survey, ok bool) {
+func (d *decider) survey(present *division, now time.Time) (s survey, ok bool) {
+	r := d.ranges
 	self := r.elector.Status().Identity
 	r.Shards.mu.Lock()
 	defer r.Shards.mu.Unlock()
 	v := r.view
 	s.owners, s.members = v.owners(self, now), v.assignable(now)
-	if len(s.members) == 0 || s.members[0] != self || r.next != nil || !r.raised(v) {
+	if len(s.members) == 0 || s.members[0] != self || !present.raised(v) {
 		return survey{}, false
 	}
-	s.loads, s.moved = v.loads(d, s.owners), v.changed
+	s.loads, s.moved = v.loads(present, s.owners), v.changed
 	for slot, owner := range s.owners {
 		_, member := slices.BinarySearch(s.members, owner)
 		if !member || !s.loads[slot].measured {
@@ -136,13 +140,14 @@ func (r *Ranges) survey(d *division, now time.Time) (s survey, ok bool) {
 	return s, true
 }
 
-// record replaces the recorded ranges d, if they are still the recorded ones.
-func (r *Ranges) record(ctx context.Context, d *division, next *proposal) error {
+// record replaces the recorded ranges, if they are still those that were decided on.
+func (d *decider) record(ctx context.Context, next *proposal) error {
+	r := d.ranges
 	lease, err := r.records.read(ctx, r.records.name)
 	if err != nil {
 		return r.records.explain("reading", err)
 	}
-	if lease.Annotations[rangesAnnotation] != d.String() {
+	if lease.Annotations[rangesAnnotation] != d.division.String() {
 		return nil // this replica has not seen them yet
 	}
 	lease.Annotations = maps.Clone(lease.Annotations)
