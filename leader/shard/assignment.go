@@ -35,7 +35,8 @@ type Assignment interface {
 	// returns after the last call of fn.
 	Run(ctx context.Context, fn func(ctx context.Context, slot int) error) error
 	// Slot returns the slot of a key, from 0. It must be the same in all replicas,
-	// for as long as Run runs. It is called from many goroutines, and must not block.
+	// for as long as Run runs, or change in each only while fn runs there for neither
+	// of the two slots. It is called from many goroutines, and must not block.
 	Slot(key types.NamespacedName) int
 }
 

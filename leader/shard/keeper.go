@@ -182,6 +182,7 @@ func (k *keeper) decide(ctx context.Context) {
 		k.relist()
 	}
 	k.expire(ctx, now)
+	settled := k.ranges == nil || !k.ranges.change(ctx, k)
 	owners := k.view.owners(k.self, now)
 	for slot := range k.own {
 		owners[slot] = k.self
@@ -190,7 +191,7 @@ func (k *keeper) decide(ctx context.Context) {
 		owners[slot] = k.self
 	}
 	p := k.planner.plan(owners, k.view.assignable(now))
-	settled := now.Sub(k.view.changed) >= k.options.Settle
+	settled = settled && now.Sub(k.view.changed) >= k.options.Settle
 	for slot, owner := range owners {
 		h := k.own[slot]
 		switch {
@@ -201,9 +202,12 @@ func (k *keeper) decide(ctx context.Context) {
 				h.cancel(fmt.Errorf("%w: %s", ErrMoved, p.target[slot]))
 			}
 			k.check(ctx, slot, h, now)
+		case owner != k.self && owner != unowned:
+		case k.ranges != nil && !k.ranges.allows(ctx, k, slot, now):
+			delete(k.free, slot)
 		case owner == k.self: // an answer was lost, or a release failed
 			k.claim(ctx, slot, now)
-		case owner == unowned:
+		default:
 			k.fill(ctx, slot, &p, now)
 		}
 		if owner != unowned && !k.claims[slot] {
