@@ -75,6 +75,7 @@ type latestWorld struct {
 	client *lateNodes
 	nodes  *informer.Informer[*corev1.Node]
 	other  typedcorev1.NodeInterface
+	admin  kubernetes.Interface
 }
 
 func inLatestWorld(t *testing.T, late time.Duration, objects int, f func(w *latestWorld)) {
@@ -83,8 +84,9 @@ func inLatestWorld(t *testing.T, late time.Duration, objects int, f func(w *late
 		g := NewWithT(t)
 		sim, err := apisim.New(&apisim.Options{NoStreamingLists: true})
 		g.Expect(err).NotTo(HaveOccurred())
+		admin := kubernetes.NewForConfigOrDie(sim.Admin())
 		w := &latestWorld{
-			WithT: g, t: t, other: kubernetes.NewForConfigOrDie(sim.Admin()).CoreV1().Nodes(),
+			WithT: g, t: t, other: admin.CoreV1().Nodes(), admin: admin,
 			client: &lateNodes{
 				NodeInterface: kubernetes.NewForConfigOrDie(sim.Config("c")).CoreV1().Nodes(), late: late,
 			},
@@ -134,6 +136,12 @@ func TestLatestWaitsForWhatTheServerHas(t *testing.T) {
 		"a change":      func(w *latestWorld) { w.label("n0001") },
 		"a departure":   func(w *latestWorld) { w.remove("n0001") },
 		"a replacement": func(w *latestWorld) { w.remove("n0001"); w.create("n0001") },
+		"something new, and then an object of a different kind": func(w *latestWorld) {
+			w.create("new")
+			_, err := w.admin.CoreV1().Namespaces().Create(w.t.Context(),
+				&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "d"}}, metav1.CreateOptions{})
+			w.Expect(err).NotTo(HaveOccurred())
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inLatestWorld(t, late, 3, func(w *latestWorld) {

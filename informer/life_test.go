@@ -18,6 +18,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/fake"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/homeostat/homeostat/informer"
@@ -275,5 +277,35 @@ func TestHasSyncedWaitsForHandlers(t *testing.T) {
 		close(busy)
 		synctest.Wait()
 		g.Expect(nodes.HasSynced()).To(BeTrue())
+	})
+}
+
+// deafNodes is a client whose lists do not end with their context.
+type deafNodes struct {
+	typedcorev1.NodeInterface
+	release chan struct{}
+}
+
+func (d deafNodes) List(ctx context.Context, o metav1.ListOptions) (*corev1.NodeList, error) {
+	<-d.release
+	return d.NodeInterface.List(context.WithoutCancel(ctx), o)
+}
+
+func TestRunReturnsAfterTheListThatIsUnderWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		client := deafNodes{fake.NewClientset(node("a")).CoreV1().Nodes(), make(chan struct{})}
+		stop := running(t.Context(), informer.For(client, nil))
+		<-time.After(2 * streamIdle) // so that it lists
+		ended := make(chan struct{})
+		go func() {
+			stop()
+			close(ended)
+		}()
+		synctest.Wait()
+		g.Expect(ended).NotTo(BeClosed(), "a list is under way")
+		close(client.release)
+		synctest.Wait()
+		g.Expect(ended).To(BeClosed())
 	})
 }

@@ -49,7 +49,7 @@ const (
 )
 
 // reflectorStore carries what one source lists and watches into the store, by means
-// of client-go's Reflector, which it serves as list-watcher and as store.
+// of client-go's Reflector, which it serves as store.
 type reflectorStore[T Object] struct {
 	sink     *sink[T]
 	source   source
@@ -101,7 +101,9 @@ func (r *reflectorStore[T]) run(ctx context.Context) {
 	o := r.sink.options
 	backoff := wait.Backoff{Duration: o.BackoffBase, Cap: o.BackoffCap, Steps: 1 << 10, Factor: 2, Jitter: 1}
 	pauses := mortalClock{ctx: ctx}
-	reflector := cache.NewReflectorWithOptions(r, example[T](), r, cache.ReflectorOptions{
+	lw := &cache.ListWatch{ListWithContextFunc: r.listPage, WatchFuncWithContext: r.openWatch}
+	from := cache.ToListWatcherWithWatchListSemantics(lw, r)
+	reflector := cache.NewReflectorWithOptions(from, example[T](), r, cache.ReflectorOptions{
 		Logger:  &r.progress.log,
 		Name:    r.sink.identity.Name(),
 		Backoff: &backoff,
@@ -121,8 +123,8 @@ func (r *reflectorStore[T]) run(ctx context.Context) {
 	})
 }
 
-// ListWithContext sends one request for a list, or for a page of one.
-func (r *reflectorStore[T]) ListWithContext(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
+// listPage sends one request for a list, or for a page of one.
+func (r *reflectorStore[T]) listPage(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
 	if !r.lists.begin() {
 		return nil, context.Cause(ctx)
 	}
@@ -160,12 +162,12 @@ func (r *reflectorStore[T]) ListWithContext(ctx context.Context, opts metav1.Lis
 	})
 }
 
-// WatchWithContext opens a watch, or a streaming list that continues as a watch.
+// openWatch opens a watch, or a streaming list that continues as a watch.
 //
 // If the server does not answer, it returns an empty watch instead of an error:
 // after an error the reflector would list again, which does not help. A streaming
 // list fails, as a plain list may succeed.
-func (r *reflectorStore[T]) WatchWithContext(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
+func (r *reflectorStore[T]) openWatch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
 	r.watched.opening()
 	set := r.sink.store.shards.wanted()
 	phase := phaseWatch
@@ -224,16 +226,6 @@ func (r *reflectorStore[T]) selectShards(opts *metav1.ListOptions, set keyspace.
 func (r *reflectorStore[T]) note(list any) {
 	side := r.shards.side(list)
 	r.filter.Store(&side)
-}
-
-// List exists for the reflector's old interface alone.
-func (r *reflectorStore[T]) List(opts metav1.ListOptions) (runtime.Object, error) {
-	return r.ListWithContext(context.Background(), opts)
-}
-
-// Watch exists for the reflector's old interface alone.
-func (r *reflectorStore[T]) Watch(opts metav1.ListOptions) (watch.Interface, error) {
-	return r.WatchWithContext(context.Background(), opts)
 }
 
 // IsWatchListSemanticsUnSupported reports whether the reflector must not stream lists.

@@ -127,7 +127,7 @@ func TestTreeIsASortedMap(t *testing.T) {
 }
 
 func TestBuiltTree(t *testing.T) {
-	for _, size := range []int{0, 1, 47, 48, 49, 64, 65, 1000, 48*48 + 1, 10_000} {
+	for _, size := range []int{0, 1, 47, 48, 49, 64, 65, 1000, 48*48 + 1, 48*48 + 3, 10_000} {
 		want := model{}
 		for n := range size {
 			want[types.NamespacedName{Namespace: []string{"a", "b"}[n%2], Name: fmt.Sprint(n)}] = n
@@ -136,7 +136,13 @@ func TestBuiltTree(t *testing.T) {
 		for _, key := range want.sorted() {
 			items = append(items, &item[int]{key: key, object: want[key]})
 		}
-		checkTree(t, build(items), want)
+		root := build(items)
+		checkTree(t, root, want)
+		for _, it := range slices.Backward(items[max(0, size-3):]) { // the last leaf may be alone in its parent
+			root = root.without(it.key)
+			delete(want, it.key)
+			checkTree(t, root, want)
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/sharding"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
@@ -103,4 +104,12 @@ func TestTheWatchOfShardsThatHaveGoneIsOver(t *testing.T) {
 		cancel()
 		g.Expect(<-done).To(Succeed())
 	})
+}
+
+func TestAUserWithoutShardsIsForgotten(t *testing.T) {
+	set := keyspace.Whole()
+	h := &hold{set}
+	s := &session[*corev1.Pod]{holds: []*hold{h}}
+	(&feed[*corev1.Pod]{}).removeShards(s, h, set)
+	NewWithT(t).Expect(s.holds).To(BeEmpty())
 }

@@ -7,6 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
 	. "github.com/onsi/gomega"
 
 	"github.com/homeostat/homeostat/names"
@@ -55,6 +57,30 @@ func TestRunRetriesWithBackOff(t *testing.T) {
 			g.Expect(calls[i] - calls[i-1]).To(BeNumerically("<=", pause*11/10))
 		}
 		g.Expect(len(calls)).To(BeNumerically("~", 12, 1))
+	})
+}
+
+func TestTheShortestPausesAreAllowed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		calls := times(t, time.Millisecond, &names.Options{Period: 1, BackoffBase: 1}, func(context.Context) ([]names.Name, error) {
+			<-time.After(300 * time.Microsecond)
+			return nil, nil
+		})
+		NewWithT(t).Expect(calls).To(HaveLen(4))
+	})
+}
+
+func TestASweepThatSucceedsIsNotInTheLogByDefault(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		for verbosity, want := range []int{0, 1} {
+			lines := 0
+			ctx, cancel := context.WithTimeout(logr.NewContext(t.Context(), funcr.New(func(string, string) { lines++ },
+				funcr.Options{Verbosity: verbosity})), time.Minute)
+			g.Expect(newFixture().sweep(t, nil, nil).Run(ctx)).To(Succeed())
+			g.Expect(lines).To(Equal(want))
+			cancel()
+		}
 	})
 }
 
@@ -113,6 +139,31 @@ func TestReadyNamesAListerThatIgnoresItsContext(t *testing.T) {
 		g.Expect(s.Ready()).To(MatchError(ContainSubstring("listing names has taken")))
 		cancel()
 		close(release)
+		g.Expect(<-ended).To(Succeed())
+	})
+}
+
+func TestReadyKeepsTheLastErrorWhileTheNextListIsUnderWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		broken := errors.New("broken")
+		second := false
+		s := newFixture().sweep(t, names.Func(func(context.Context) ([]names.Name, error) {
+			if second {
+				<-time.After(time.Second)
+			}
+			second = true
+			return nil, broken
+		}), nil)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		_, err := s.Once(ctx)
+		g.Expect(err).To(MatchError(broken))
+		ended := make(chan error, 1)
+		go func() { ended <- s.Run(ctx) }()
+		synctest.Wait()
+		g.Expect(s.Ready()).To(MatchError(broken))
+		cancel()
 		g.Expect(<-ended).To(Succeed())
 	})
 }

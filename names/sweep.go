@@ -121,11 +121,9 @@ func (s *Sweep) Run(ctx context.Context) error {
 }
 
 func (s *Sweep) sleep(ctx context.Context, wait time.Duration) {
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
 	select {
 	case <-ctx.Done():
-	case <-timer.C:
+	case <-time.After(wait):
 	case <-s.wake:
 	}
 }

@@ -77,6 +77,23 @@ func TestGoexitInGroupIsAFaultOfItsKey(t *testing.T) {
 	})
 }
 
+func TestEachPanicOfTheReconcilerIsCounted(t *testing.T) {
+	inFixture(t, func(w *fixture) {
+		w.create("a", "b")
+		var calls atomic.Int32
+		c := w.made(nil, func(context.Context, request) (reconcile.Result, error) {
+			if calls.Add(1) <= 3 {
+				panic("not yet")
+			}
+			return nothing, nil
+		})
+		stop := w.startRun(c.Run)
+		pass(time.Minute)
+		w.Expect(c.Stats().Panics).To(BeEquivalentTo(3))
+		w.Expect(stop()).To(Succeed())
+	})
+}
+
 func TestAPanicInGroupIsAFaultOfItsKey(t *testing.T) {
 	inFixture(t, func(w *fixture) {
 		w.create("a", "b")

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
+
+	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
 func TestTheHistoryTouchedLongestAgoIsReplaced(t *testing.T) {
@@ -21,4 +23,16 @@ func TestTheHistoryTouchedLongestAgoIsReplaced(t *testing.T) {
 	g.Expect(h.of(key(0), false)).To(BeIdenticalTo(first), "it was touched")
 	g.Expect(h.byKey).NotTo(HaveKey(key(1)))
 	g.Expect(h.byKey).To(HaveKey(key(2)))
+}
+
+func TestAnOutcomeIsThatOfItsAttemptAlone(t *testing.T) {
+	g := NewWithT(t)
+	var h histories
+	k := h.of(Key{Name: "a"}, true)
+	k.attempts, k.number = make([]inspect.Attempt, historyLength), historyLength
+	h.ended(k.key, 1, inspect.Failed)
+	g.Expect(k.attempts[0].Outcome).To(Equal(inspect.Failed), "the oldest attempt is still there")
+	k.attempts[0], k.number = inspect.Attempt{}, historyLength+1
+	h.ended(k.key, 1, inspect.Failed)
+	g.Expect(k.attempts[0].Outcome).To(BeZero(), "the oldest attempt has given its place to the newest")
 }

@@ -156,6 +156,8 @@ func TestAroundIsCalledAtTheStartAndAtTheEndOfEachReconcile(t *testing.T) {
 		w.Expect(w.reconciled()).To(Equal([]string{"start a", "span of a", "end a terminal true"}))
 		w.Expect(ended).To(HaveExactElements(And(
 			HaveField("Causes", HaveLen(1)), HaveField("Writes", HaveExactElements(HaveField("Namespace", "elsewhere"))))))
+		pass(time.Hour)
+		w.Expect(c.Stats().Overran).To(BeZero(), "both functions have returned")
 		w.Expect(stop()).To(Succeed())
 	})
 }

@@ -15,6 +15,12 @@ var behaviours = []struct{ name, before, after, strategic, merge string }{
 	{"a field added", `{}`, `{"text":"a"}`, `{"text":"a"}`, `=`},
 	{"a field changed", `{"text":"a"}`, `{"text":"b"}`, `{"text":"b"}`, `=`},
 	{"a field removed", `{"text":"a"}`, `{}`, `{"text":null}`, `=`},
+	{"a flag taken back", `{"flag":true}`, `{}`, `{"flag":null}`, `=`},
+	{
+		"a plain list beside one that is merged", `{"plain":["a"],"items":[{"name":"a"}]}`, `{"plain":["b"],"items":[{"name":"b"},{"name":"a"}]}`,
+		`{"plain":["b"],"items":[{"name":"b"}]}`,
+		`{"plain":["b"],"items":[{"name":"b"},{"name":"a"}]}`,
+	},
 	{"a required field emptied", `{"must":"a"}`, `{"must":""}`, `{"must":""}`, `=`},
 	{"a pointer to zero added", `{}`, `{"number":0}`, `{"number":0}`, `=`},
 	{"an inline field changed", `{"count":1}`, `{"count":2}`, `{"count":2}`, `=`},
