@@ -73,7 +73,7 @@ func TestASlotThatComesBackWithAnotherRangeHasNoKeyThatMoved(t *testing.T) {
 			g := NewWithT(t)
 			shards := &moving{}
 			s := &shardRunner{
-				controller: &Controller{options: Options{Shards: shards}}, caches: &shardCaches{}, runs: map[int]*slotRun{},
+				controller: &core{options: Options{Shards: shards}}, caches: &shardCaches{}, runs: map[int]*slotRun{},
 			}
 			shards.moved = func() {
 				s.mu.Lock()

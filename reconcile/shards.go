@@ -249,6 +249,20 @@ func (s *shardRunner) enqueue() error {
 	return nil
 }
 
+// work returns what the slots of this replica have cost it.
+func (s *shardRunner) work() slots.Work {
+	w := slots.Work{Objects: map[string]int{}, Slots: map[int]slots.Busy{}}
+	for _, key := range s.controller.primary.keys() {
+		w.Objects[key.Namespace]++
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for slot, r := range s.runs {
+		w.Slots[slot] = slots.Busy{Since: r.busy.since, Time: r.busy.time()}
+	}
+	return w
+}
+
 // cancelSweep stops the timer of a planned sweep.
 func (s *shardRunner) cancelSweep() {
 	s.mu.Lock()

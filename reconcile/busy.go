@@ -3,8 +3,6 @@ package reconcile
 import (
 	"sync"
 	"time"
-
-	"github.com/homeostat/homeostat/internal/slots"
 )
 
 // busy counts the time in the reconciles of a slot. It is safe for concurrent use.
@@ -37,18 +35,4 @@ func (b *busy) count() {
 	now := time.Now()
 	b.total += time.Duration(b.running) * now.Sub(b.at)
 	b.at = now
-}
-
-// work returns what the slots of this replica have cost it.
-func (s *shardRunner) work() slots.Work {
-	w := slots.Work{Objects: map[string]int{}, Slots: map[int]slots.Busy{}}
-	for _, key := range s.controller.primary.keys() {
-		w.Objects[key.Namespace]++
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for slot, r := range s.runs {
-		w.Slots[slot] = slots.Busy{Since: r.busy.since, Time: r.busy.time()}
-	}
-	return w
 }
