@@ -550,9 +550,8 @@ func TestKeysThatCouldNotBeLeftGoWithTheirNamespace(t *testing.T) {
 // filling is a cache that notes what was added and removed.
 type filling struct {
 	slots.Cache
-	has     []sharding.ShardRangeRequirement
-	deleted []sharding.ShardRangeRequirement
-	asked   string
+
+	has []sharding.ShardRangeRequirement
 }
 
 func (f *filling) AddShards(
