@@ -24,8 +24,8 @@ import (
 //     them any more, and claims none before.
 //   - The record of such a slot is raised to the new version when no request of an owner with the old range can arrive
 //     any more: with the release, or later by compare-and-swap, when it could be claimed. It never goes back.
-//   - A slot is claimed by a replica whose division has for it the very version that its record has; one whose range has
-//     changed last only when all records have been raised: then nothing that overlaps it has an owner.
+//   - A slot is claimed by a replica whose division has for it the very version that its record has; one whose range
+//     has changed last only when all records have been raised: then nothing that overlaps it has an owner.
 //   - The next division is written when all records have been raised.
 
 // changes are what a keeper of ranges knows of changes of them. Its goroutine owns them.
@@ -43,7 +43,7 @@ func (d *division) versionText(slot int) string {
 	return fmt.Sprintf("%d/%s", d.since[slot], d.uid)
 }
 
-// versionOf returns the version of this division, or another one of its configuration, that the range of a slot's
+// versionOf returns the version of this division, or an earlier or later one, that the range of a slot's
 // record came with.
 func (d *division) versionOf(lease *coordinationv1.Lease) int {
 	if lease == nil {
@@ -75,8 +75,8 @@ func (d *division) leaving(next *division) (slots []int, follows bool) {
 }
 
 // change takes up the division that the view shows: the slots that are leaving are drained, and when this replica
-// has none of them any more, it is the one that keys are divided by. It reports whether slots are in motion for that, here
-// or elsewhere. The mutex of Shards is held.
+// has none of them any more, it is the one that keys are divided by. It reports whether slots are in motion for that,
+// here or elsewhere. The mutex of Shards is held.
 func (c *changes) change(ctx context.Context, k *keeper) (inMotion bool) {
 	if lease := k.view.config; lease != nil && lease != c.config {
 		c.config, c.next = lease, nil
@@ -89,8 +89,7 @@ func (c *changes) change(ctx context.Context, k *keeper) (inMotion bool) {
 	return c.next != nil || !c.of.divided().raised(k.view)
 }
 
-// read notes a division that follows the present one. Another that is no other's
-// successor is left alone.
+// read notes a division that follows the present one, and leaves others alone.
 func (c *changes) read(ctx context.Context, k *keeper, lease *coordinationv1.Lease) {
 	d, log := c.of.divided(), klog.FromContext(ctx)
 	next, err := parseDivision(lease.Annotations[rangesAnnotation], c.of.options.Slots)
@@ -147,8 +146,8 @@ func (c *changes) take(k *keeper, next *division) {
 	k.planner.owners = nil
 }
 
-// raised reports whether the record of each slot has at least the version of its range: then no owner has the range of an
-// earlier one. The mutex of Shards is held.
+// raised reports whether the record of each slot has at least the version of its range: then no owner has the range of
+// an earlier one. The mutex of Shards is held.
 func (d *division) raised(v *view) bool {
 	for slot, since := range d.since {
 		if since > 1 && d.versionOf(v.slots[slot].Lease) < since {
@@ -158,8 +157,8 @@ func (d *division) raised(v *view) bool {
 	return true
 }
 
-// allows reports whether a slot that has no owner, or whose record names this replica, may be claimed. If its record is to
-// be raised before, that is done.
+// allows reports whether a slot that has no owner, or whose record names this replica, may be claimed. If its record is
+// to be raised before, that is done.
 func (c *changes) allows(ctx context.Context, k *keeper, slot int, now time.Time) bool {
 	d := c.of.divided()
 	switch version := d.versionOf(k.view.slots[slot].Lease); {
@@ -266,8 +265,8 @@ func (c *changes) isCurrent(slot int, lease *coordinationv1.Lease) bool {
 	return d.versionOf(lease) == d.since[slot]
 }
 
-// foreign returns the keys in a record of a slot that are those of other slots which have no owner: the next one finds them
-// here.
+// foreign returns the keys in a record of a slot that are those of other slots which have no owner: the next one finds
+// them here.
 func (c *changes) foreign(slot int, lease *coordinationv1.Lease) (keys []types.NamespacedName) {
 	d := c.of.divided()
 	if d.version == 1 {
