@@ -24,8 +24,8 @@ import (
 //     them any more, and claims none before.
 //   - The record of such a slot is raised to the new version when no request of an owner with the old range can arrive
 //     any more: with the release, or later by compare-and-swap, when it could be claimed. It never goes back.
-//   - A slot is claimed by a replica whose division has for it the very version that its record has; one whose range has
-//     changed last only when all records have been raised: then nothing that overlaps it has an owner.
+//   - A slot is claimed by a replica whose division has for it the very version that its record has; one whose range
+//     has changed last only when all records have been raised: then nothing that overlaps it has an owner.
 //   - The next division is written when all records have been raised.
 
 // changes are what a keeper of ranges knows of changes of them. Its goroutine owns them.
@@ -49,7 +49,7 @@ func (d *division) versionText(slot int) string {
 	return fmt.Sprintf("%d/%s", d.since[slot], d.uid)
 }
 
-// versionOf returns the version of this division, or another one of its configuration, that the range of a slot's
+// versionOf returns the version of this division, or an earlier or later one, that the range of a slot's
 // record came with.
 func (d *division) versionOf(lease *coordinationv1.Lease) int {
 	if lease == nil {
@@ -81,9 +81,9 @@ func (d *division) leaving(next *division) (slots []int, follows bool) {
 }
 
 // change takes up the division that the view shows: the slots that are leaving are drained, and when this replica
-// has none of them any more, it is the one that keys are divided by. It reports whether slots are in motion for that, here
-// or elsewhere. It returns an [ErrConfig] if the configuration was deleted and recorded anew: replicas that start divide
-// by that. The mutex of Shards is held.
+// has none of them any more, it is the one that keys are divided by. It reports whether slots are in motion for that,
+// here or elsewhere. It returns an [ErrConfig] if the configuration was deleted and recorded anew: replicas that start
+// divide by that. The mutex of Shards is held.
 func (c *changes) change(ctx context.Context, k *keeper) (inMotion bool, err error) {
 	if lease := k.view.config; lease != nil && lease != c.config {
 		if string(lease.UID) != c.of.divided().uid {
@@ -100,8 +100,8 @@ func (c *changes) change(ctx context.Context, k *keeper) (inMotion bool, err err
 	return c.next != nil || !c.of.divided().raised(k.view), nil
 }
 
-// await notes whether slots have owners that divide otherwise, because another client has edited the configuration, or has
-// deleted it: until they have ended, no slot may be claimed, as its range may overlap theirs.
+// await notes whether slots have owners that divide otherwise, because another client has edited the configuration, or
+// has deleted it: until they have ended, no slot may be claimed, as its range may overlap theirs.
 func (c *changes) await(ctx context.Context, k *keeper) {
 	d, now, before, log := c.of.divided(), k.now(), c.blocked, klog.FromContext(ctx)
 	if c.marked != d {
@@ -134,8 +134,8 @@ func (c *changes) await(ctx context.Context, k *keeper) {
 	c.lag(ctx, k, late && c.next == nil, now)
 }
 
-// lag logs that slots have ranges of a later version than the recorded ones, when that is not because this replica has yet
-// to see these: no replica that starts takes such a slot.
+// lag logs that slots have ranges of a later version than the recorded ones, when that is not because this replica has
+// yet to see these: no replica that starts takes such a slot.
 func (c *changes) lag(ctx context.Context, k *keeper, late bool, now time.Time) {
 	switch {
 	case !late:
@@ -144,8 +144,8 @@ func (c *changes) lag(ctx context.Context, k *keeper, late bool, now time.Time) 
 		c.late = now
 	case !c.told && now.Sub(c.late) >= k.member.Timing.LeaseDuration:
 		c.told = true
-		klog.FromContext(ctx).Error(ErrConfig, "slots cannot be taken: the recorded ranges are older than theirs, as if restored "+
-			"from a backup; stop all replicas and delete the lease", "lease", k.records.key())
+		klog.FromContext(ctx).Error(ErrConfig, "cannot take slots: the recorded ranges are older than theirs, as if "+
+			"restored from a backup; stop all replicas and delete the lease", "lease", k.records.key())
 	}
 }
 
@@ -155,8 +155,7 @@ func (d *division) mark(slot int) string {
 	return fmt.Sprintf("%s %x-%x", d.uid, r.First, r.Last)
 }
 
-// read notes a division that follows the present one. Another that is no other's
-// successor is left alone.
+// read notes a division that follows the present one, and leaves others alone.
 func (c *changes) read(ctx context.Context, k *keeper, lease *coordinationv1.Lease) {
 	d, log := c.of.divided(), klog.FromContext(ctx)
 	next, err := parseDivision(lease.Annotations[rangesAnnotation], c.of.options.Slots)
@@ -213,8 +212,8 @@ func (c *changes) take(k *keeper, next *division) {
 	k.planner.owners = nil
 }
 
-// raised reports whether the record of each slot has at least the version of its range: then no owner has the range of an
-// earlier one. The mutex of Shards is held.
+// raised reports whether the record of each slot has at least the version of its range: then no owner has the range of
+// an earlier one. The mutex of Shards is held.
 func (d *division) raised(v *view) bool {
 	for slot, since := range d.since {
 		if since > 1 && d.versionOf(v.slots[slot].Lease) < since {
@@ -224,8 +223,8 @@ func (d *division) raised(v *view) bool {
 	return true
 }
 
-// allows reports whether a slot that has no owner, or whose record names this replica, may be claimed. If its record is to
-// be raised before, that is done.
+// allows reports whether a slot that has no owner, or whose record names this replica, may be claimed. If its record is
+// to be raised before, that is done.
 func (c *changes) allows(ctx context.Context, k *keeper, slot int, now time.Time) bool {
 	d := c.of.divided()
 	switch version := d.versionOf(k.view.slots[slot].Lease); {
@@ -335,8 +334,8 @@ func (c *changes) isCurrent(slot int, lease *coordinationv1.Lease) bool {
 	return d.versionOf(lease) == d.since[slot]
 }
 
-// foreign returns the keys in a record of a slot that are those of other slots which have no owner: the next one finds them
-// here.
+// foreign returns the keys in a record of a slot that are those of other slots which have no owner: the next one finds
+// them here.
 func (c *changes) foreign(slot int, lease *coordinationv1.Lease) (keys []types.NamespacedName) {
 	d := c.of.divided()
 	if d.version == 1 {

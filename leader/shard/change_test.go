@@ -586,12 +586,30 @@ func TestKeysOfOtherSlotsStayUntilTheseHaveAnOwner(t *testing.T) {
 	})
 }
 
+func TestKeysThatCouldNotBeLeftGoWithTheirNamespace(t *testing.T) {
+	inBubble(t, func(x *fixture) {
+		key := types.NamespacedName{Namespace: eighths()[7], Name: "x"} // in slot 3, and then in slot 1
+		a := x.ranged("a")
+		pass(10 * time.Second)
+		a.set(func(r *ranged) { r.left[3] = []types.NamespacedName{key} })
+		open := make(chan struct{})
+		a.link.Set(func(l *leaseapi.Link) { l.Cut, l.Stall = open, open })
+		pass(time.Minute) // fenced
+		x.divide(secondRanges)
+		a.link.Set(func(l *leaseapi.Link) { l.Cut, l.Stall = nil, nil })
+		close(open)
+		pass(time.Minute)
+		a.set(func(r *ranged) { x.Expect(r.found).To(Equal(map[string]int{key.String(): 1})) })
+		x.Expect(x.owned()).To(HaveLen(8))
+		a.end()
+	})
+}
+
 // filling is a cache that notes what was added and removed.
 type filling struct {
 	slots.Cache
-	has     []sharding.ShardRangeRequirement
-	deleted []sharding.ShardRangeRequirement
-	asked   string
+
+	has []sharding.ShardRangeRequirement
 }
 
 func (f *filling) AddShards(

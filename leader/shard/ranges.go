@@ -220,7 +220,7 @@ func (r *Ranges) Fill(ctx context.Context, caches []slots.Cache, of []int) (drop
 	for n, slot := range of {
 		added[slot] = ranges[n]
 	}
-	return func(slot int) { remove(added[slot]) }, nil // its range may be another one by then
+	return func(slot int) { remove(added[slot]) }, nil // its range may be a different one by then
 }
 
 func (r *Ranges) rangesOf(of []int) []sharding.ShardRangeRequirement {
@@ -246,7 +246,7 @@ func (r *Ranges) Remember(ctx context.Context, primary slots.Cache, ago time.Dur
 	}
 }
 
-// changeTime is for how much longer no replica may work on a slot whose range changes: until all others have been drained.
+// changeTime is for how much longer no replica may work on a slot whose range changes: until all others are drained.
 func (r *Ranges) changeTime() time.Duration { return 4 * r.member.Timing.LeaseDuration }
 
 // sample remembers how far a cache is, or, if it is empty, how new the server.
