@@ -147,7 +147,7 @@ func (d *decider) record(ctx context.Context, next *proposal) error {
 	if err != nil {
 		return r.records.explain("reading", err)
 	}
-	if lease.Annotations[rangesAnnotation] != d.division.String() {
+	if string(lease.UID) != d.division.uid || lease.Annotations[rangesAnnotation] != d.division.String() {
 		return nil // this replica has not seen them yet
 	}
 	lease.Annotations = maps.Clone(lease.Annotations)
