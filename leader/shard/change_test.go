@@ -504,6 +504,27 @@ func TestRangesThatAreEditedWhileReplicasRunGiveNoNamespaceTwoOwners(t *testing.
 	}
 }
 
+// A configuration that is restored from a backup may be older than the ranges of slots.
+func TestSlotsOfLaterRangesThanTheRecordedOnesAreFreeWhenTheConfigurationIsDeleted(t *testing.T) {
+	inBubble(t, func(x *fixture) {
+		a := x.ranged("a")
+		pass(10 * time.Second)
+		x.divide(secondRanges)
+		pass(10 * time.Second)
+		a.end()
+		x.divide(firstRanges)
+		b := x.ranged("b")
+		pass(time.Minute)
+		x.Expect(x.owned()).To(Equal(map[int]string{4: "b", 5: "b"}))
+		b.end()
+		x.api.Delete("test")
+		c := x.ranged("c")
+		pass(time.Minute)
+		x.Expect(x.shares()).To(Equal(map[string]int{"c": 8}))
+		c.end()
+	})
+}
+
 // The keys of slots are found by the owners of the namespaces, whatever their slots.
 func keysAreFoundByTheOwnersOfTheirNamespaces(x *fixture) {
 	keys := map[int]types.NamespacedName{}

@@ -167,7 +167,8 @@ func (d *division) zones(s survey) []*zone {
 	return all
 }
 
-// refine divides zones that are heavier than a quarter of a member's mean weight, the heaviest first, as long as there are two light neighbors to join instead.
+// refine divides zones that are heavier than a quarter of a member's mean weight, the heaviest first, as long as there
+// are two light neighbors to join instead.
 func refine(zones []*zone, members int) []*zone {
 	total := 0.0
 	for _, z := range zones {
