@@ -33,6 +33,12 @@ type changes struct {
 	of     *Ranges
 	config *coordinationv1.Lease // the record of the configuration, as it was read last
 	next   *division             // that follows the present one; nil if none does
+
+	blocked bool      // slots have owners that divide otherwise
+	marked  *division // that marks are of
+	marks   []string  // by slot
+	late    time.Time // since when records are of later versions; zero if none is
+	told    bool
 }
 
 // versionText returns what the record of a slot has: nothing if its range has never changed.
@@ -76,17 +82,77 @@ func (d *division) leaving(next *division) (slots []int, follows bool) {
 
 // change takes up the division that the view shows: the slots that are leaving are drained, and when this replica
 // has none of them any more, it is the one that keys are divided by. It reports whether slots are in motion for that,
-// here or elsewhere. The mutex of Shards is held.
-func (c *changes) change(ctx context.Context, k *keeper) (inMotion bool) {
+// here or elsewhere. It returns an [ErrConfig] if the configuration was deleted and recorded anew: replicas that start
+// divide by that. The mutex of Shards is held.
+func (c *changes) change(ctx context.Context, k *keeper) (inMotion bool, err error) {
 	if lease := k.view.config; lease != nil && lease != c.config {
+		if string(lease.UID) != c.of.divided().uid {
+			return false, fmt.Errorf("%w: lease %q was deleted and recorded anew while replicas ran", ErrConfig, k.records.key())
+		}
 		c.config, c.next = lease, nil
 		c.read(ctx, k, lease)
 	}
+	c.await(ctx, k)
 	if c.next != nil && !c.drain(k) {
 		c.take(k, c.next)
 		c.next = nil
 	}
-	return c.next != nil || !c.of.divided().raised(k.view)
+	return c.next != nil || !c.of.divided().raised(k.view), nil
+}
+
+// await notes whether slots have owners that divide otherwise, because another client has edited the configuration, or
+// has deleted it: until they have ended, no slot may be claimed, as its range may overlap theirs.
+func (c *changes) await(ctx context.Context, k *keeper) {
+	d, now, before, log := c.of.divided(), k.now(), c.blocked, klog.FromContext(ctx)
+	if c.marked != d {
+		c.marked, c.marks = d, make([]string, len(d.since))
+		for slot := range c.marks {
+			c.marks[slot] = d.mark(slot)
+		}
+	}
+	c.blocked = false
+	late := false
+	for slot, o := range k.view.slots {
+		version := d.versionOf(o.Lease)
+		late = late || version > d.since[slot]
+		if c.blocked || o.Lease == nil {
+			continue
+		}
+		mark := o.Lease.Annotations[rangeAnnotation]
+		uid, _, _ := strings.Cut(mark, " ")
+		if mark == "" || mark == c.marks[slot] || uid == d.uid && version != d.since[slot] {
+			continue
+		}
+		if owner := k.view.owner(slot, k.self, now); owner != unowned && owner != k.self {
+			c.blocked = true
+			if !before {
+				log.Info("taking no slot until replicas end that do not divide as it is recorded", "lease", k.records.key(),
+					"owner", owner, "slot", slot)
+			}
+		}
+	}
+	c.lag(ctx, k, late && c.next == nil, now)
+}
+
+// lag logs that slots have ranges of a later version than the recorded ones, when that is not because this replica has
+// yet to see these: no replica that starts takes such a slot.
+func (c *changes) lag(ctx context.Context, k *keeper, late bool, now time.Time) {
+	switch {
+	case !late:
+		c.late, c.told = time.Time{}, false
+	case c.late.IsZero():
+		c.late = now
+	case !c.told && now.Sub(c.late) >= k.member.Timing.LeaseDuration:
+		c.told = true
+		klog.FromContext(ctx).Error(ErrConfig, "cannot take slots: the recorded ranges are older than theirs, as if "+
+			"restored from a backup; stop all replicas and delete the lease", "lease", k.records.key())
+	}
+}
+
+// mark returns what the record of a slot has about its range.
+func (d *division) mark(slot int) string {
+	r := d.rangeOf(slot)
+	return fmt.Sprintf("%s %x-%x", d.uid, r.First, r.Last)
 }
 
 // read notes a division that follows the present one, and leaves others alone.
@@ -162,6 +228,8 @@ func (d *division) raised(v *view) bool {
 func (c *changes) allows(ctx context.Context, k *keeper, slot int, now time.Time) bool {
 	d := c.of.divided()
 	switch version := d.versionOf(k.view.slots[slot].Lease); {
+	case c.blocked:
+		return false
 	case c.next != nil && c.next.since[slot] > d.version: // it is leaving
 		return false
 	case version < d.since[slot]:
@@ -229,6 +297,7 @@ func (c *changes) versionAfter(slot int) string {
 func (c *changes) claimed(ctx context.Context, slot int, next *coordinationv1.Lease) {
 	d := c.of.divided()
 	setVersion(next, d.versionText(slot))
+	annotate(next, rangeAnnotation, d.mark(slot))
 	if d.version == 1 {
 		return
 	}

@@ -446,6 +446,85 @@ func TestVersionsOfARecordThatWasDeletedMeanNothing(t *testing.T) {
 	})
 }
 
+// Whoever deletes the record of the configuration without stopping all replicas gets no namespace with two owners: one that
+// starts waits for those that divide by the old one, and these end.
+func TestAConfigurationThatIsReplacedWhileReplicasRunEndsThem(t *testing.T) {
+	inBubble(t, func(x *fixture) {
+		a, b := x.ranged("a"), x.ranged("b")
+		pass(30 * time.Second)
+		a.set(func(r *ranged) { r.drain = 20 * time.Second })
+		b.set(func(r *ranged) { r.drain = 20 * time.Second })
+		x.Expect(x.owned()).To(HaveLen(8))
+		x.api.Delete("test")
+		config := leaseapi.Object("test")
+		config.Labels = map[string]string{"leader.homeostat.dev/shards": "test", "leader.homeostat.dev/record": "config"}
+		config.Annotations = map[string]string{
+			"leader.homeostat.dev/slots": "4", "leader.homeostat.dev/hash": "fnv1a-64",
+			"leader.homeostat.dev/by":     "range of namespaces",
+			"leader.homeostat.dev/ranges": "0:1 e000000000000000:1 f000000000000000:1 f800000000000000:1",
+		}
+		_, err := x.api.Create(config)
+		x.Expect(err).NotTo(HaveOccurred())
+		c := x.ranged("c")
+		pass(2 * time.Minute)
+		x.Expect(x.fault).To(BeEmpty())
+		x.Expect(x.shares()).To(Equal(map[string]int{"c": 8}))
+		x.Expect(a.wait()).To(MatchError(shard.ErrConfig))
+		x.Expect(b.wait()).To(MatchError(shard.ErrConfig))
+		c.end()
+	})
+}
+
+// Of ranges that another client has edited, those that run take no notice, and one that starts waits for them.
+func TestRangesThatAreEditedWhileReplicasRunGiveNoNamespaceTwoOwners(t *testing.T) {
+	for name, texts := range map[string][]string{
+		"first version": {firstRanges, strings.Replace(firstRanges, "c0", "e0", 1)},
+		"second":        {secondRanges, strings.Replace(secondRanges, "e0", "f0", 1)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(x *fixture) {
+				a, b := x.ranged("a"), x.ranged("b")
+				pass(30 * time.Second)
+				x.divide(texts[0])
+				pass(30 * time.Second)
+				x.divide(texts[1])
+				c := x.ranged("c")
+				pass(time.Minute)
+				x.Expect(x.fault).To(BeEmpty())
+				x.Expect(x.owned()).To(HaveLen(8))
+				a.end()
+				pass(time.Minute)
+				x.Expect(x.shares()).To(Equal(map[string]int{"b": 8}))
+				b.end()
+				pass(time.Minute)
+				x.Expect(x.shares()).To(Equal(map[string]int{"c": 8}))
+				c.end()
+			})
+		})
+	}
+}
+
+// A configuration that is restored from a backup may be older than the ranges of slots.
+func TestSlotsOfLaterRangesThanTheRecordedOnesAreFreeWhenTheConfigurationIsDeleted(t *testing.T) {
+	inBubble(t, func(x *fixture) {
+		a := x.ranged("a")
+		pass(10 * time.Second)
+		x.divide(secondRanges)
+		pass(10 * time.Second)
+		a.end()
+		x.divide(firstRanges)
+		b := x.ranged("b")
+		pass(time.Minute)
+		x.Expect(x.owned()).To(Equal(map[int]string{4: "b", 5: "b"}))
+		b.end()
+		x.api.Delete("test")
+		c := x.ranged("c")
+		pass(time.Minute)
+		x.Expect(x.shares()).To(Equal(map[string]int{"c": 8}))
+		c.end()
+	})
+}
+
 // The keys of slots are found by the owners of the namespaces, whatever their slots.
 func keysAreFoundByTheOwnersOfTheirNamespaces(x *fixture) {
 	keys := map[int]types.NamespacedName{}

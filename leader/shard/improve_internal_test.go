@@ -83,7 +83,7 @@ func (x *course) adopt(next *division) {
 	p := planByWeight(x.owners, x.members, recorded.weights)
 	x.g.Expect(planByWeight(p.target, x.members, recorded.weights).target).To(Equal(p.target), "it stays")
 	for slot, owner := range p.target {
-		if owner == before[slot] && owner == x.owners[slot] {
+		if stays := x.owners[slot] != unowned; stays && owner == before[slot] {
 			continue
 		}
 		x.came[slot], x.busy[slot], x.later[slot] = x.now, 0, 0
@@ -371,7 +371,7 @@ func TestRangesAreRecordedWhenTheyHaveBeenWorthItForSomeMinutes(t *testing.T) {
 	g := NewWithT(t)
 	d := divide(nil, 8)
 	now := time.Now()
-	at := func(of time.Duration) time.Time { return now.Add(of) }
+	at := now.Add
 	heavy := func(objects int64) survey {
 		s := survey{members: []string{"a_1.1", "b_1.1"}, loads: make([]load, 8), moved: now}
 		for slot := range 8 {

@@ -44,7 +44,7 @@ func TestLoadsAreReadAsTheyWereWritten(t *testing.T) {
 func TestLoadsOfAllSlotsAreShort(t *testing.T) {
 	for count, most := range map[int]int{64: 5 << 10, 1024: 36 << 10} {
 		g := NewWithT(t)
-		d, of := divide(nil, count), map[int]load{}
+		d := divide(nil, count)
 		objects := map[string]int{}
 		for n := range 100_000 {
 			objects[fmt.Sprintf("a-namespace-with-a-very-long-name-%d", n)] = 10_000 * (n % 3)
@@ -53,7 +53,7 @@ func TestLoadsOfAllSlotsAreShort(t *testing.T) {
 		for slot := range count {
 			w.Slots[slot] = slots.Busy{}
 		}
-		of = meters{}.measure(&d, w, time.Now())
+		of := meters{}.measure(&d, w, time.Now())
 		for slot, l := range of {
 			l.measured, l.busy = true, 99_000_000
 			of[slot] = l

@@ -201,9 +201,12 @@ func (r records) compare(recorded, ours map[string]string) error {
 }
 
 // versionAnnotation has, in the record of a slot, the version of the division that its range came with, if it is not
-// the first, and the UID of the configuration's record: versions of one that was deleted mean nothing. Such a record is of
-// the kind rangeKind: replicas that do not know that ranges change do not find it, and cannot create it.
+// the first, and the UID of the configuration's record: versions of one that was deleted mean nothing. Such a record is
+// of the kind rangeKind: replicas that do not know that ranges change do not find it, and cannot create it.
+//
+// rangeAnnotation has the UID of the configuration by which the owner divides, and the range.
 const (
+	rangeAnnotation   = "leader.homeostat.dev/range"
 	versionAnnotation = "leader.homeostat.dev/division"
 	rangeKind         = "range"
 )

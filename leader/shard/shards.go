@@ -37,7 +37,7 @@ type recorder interface {
 
 // changer takes part in changes of the ranges, for a keeper.
 type changer interface {
-	change(ctx context.Context, k *keeper) (inMotion bool)
+	change(ctx context.Context, k *keeper) (inMotion bool, err error)
 	allows(ctx context.Context, k *keeper, slot int, now time.Time) bool
 	claimed(ctx context.Context, slot int, next *coordinationv1.Lease)
 	isCurrent(slot int, lease *coordinationv1.Lease) bool
