@@ -25,7 +25,15 @@ import (
 // namespaces into ranges, so that each replica's caches need its own part only. They are
 // chosen by the objects that each namespace has when the first replica of all starts, so
 // that, unless single namespaces are too heavy for that, the heaviest replica starts with
-// at most a fifth more than the mean. They are safe for concurrent use.
+// at most a fifth more than the mean.
+//
+// Each replica publishes, with its Lease, the objects of its slots and the time of their
+// reconciles. When the heaviest replica has had more than a fifth above the mean for some
+// time, the first member by name records ranges that suit that, if these are worth the
+// moves: with other weights, or with heavy ranges divided and light ones joined. The others
+// take them up while they run.
+//
+// Ranges are safe for concurrent use.
 type Ranges struct {
 	*Shards
 	changes
