@@ -81,6 +81,7 @@ var plumbing = map[string]string{
 	"leader/shard.Ranges.Deleted":            "reconcile",
 	"leader/shard.Ranges.Divide":             "reconcile",
 	"leader/shard.Ranges.Fill":               "reconcile",
+	"leader/shard.Ranges.Measure":            "reconcile",
 	"leader/shard.Ranges.Remember":           "reconcile",
 	"leader/shard.Ranges.RunCache":           "reconcile",
 	"leader/shard.Shards.Leave":              "reconcile",

@@ -186,7 +186,7 @@ var (
 	slots = named("homeostat_slots",
 		"Slots by state, as this replica sees it: here, elsewhere, claimable or unavailable.", "controller", "state")
 	heavyNamespaces = named("homeostat_heavy_namespaces",
-		"Slots with a namespace that had more objects than the fair share of a replica, when the ranges were chosen: "+
+		"Slots with a namespace that had more objects than the fair share of a replica, when the ranges were recorded: "+
 			"it is not divided.", "controller")
 )
 

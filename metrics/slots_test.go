@@ -23,7 +23,7 @@ func TestSlotsAreGauges(t *testing.T) {
 		s.controller("test", &reconcile.Options{Shards: threeSlots{}}, idle)
 		s.register()
 		s.shows(`
-# HELP homeostat_heavy_namespaces Slots with a namespace that had more objects than the fair share of a replica, when the ranges were chosen: it is not divided.
+# HELP homeostat_heavy_namespaces Slots with a namespace that had more objects than the fair share of a replica, when the ranges were recorded: it is not divided.
 # TYPE homeostat_heavy_namespaces gauge
 homeostat_heavy_namespaces{controller="test"} 1
 # HELP homeostat_leading Whether this replica leads and reconciles, of controllers that elect a leader.

@@ -6,8 +6,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -18,6 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
 
 	"github.com/homeostat/homeostat/informer"
 	"github.com/homeostat/homeostat/internal/proof/e2e"
@@ -153,6 +156,67 @@ func cachedBy(replicas map[string]*realReplica) (all int, counts []int) {
 	return all, counts
 }
 
+// changeRanges joins ten ranges to five, halves five others, and waits until all replicas have come to that.
+func (x *realFleet) changeRanges(client kubernetes.Interface) {
+	x.t.Helper()
+	const annotation = "leader.homeostat.dev/ranges"
+	leases := client.CoordinationV1().Leases("default")
+	config, err := leases.Get(x.t.Context(), "fleet", metav1.GetOptions{})
+	x.Expect(err).NotTo(HaveOccurred())
+	var changed []string
+	config.Annotations[annotation], changed = joinAndHalve(x.WithT, strings.Fields(config.Annotations[annotation]), 5)
+	_, err = leases.Update(x.t.Context(), config, metav1.UpdateOptions{})
+	x.Expect(err).NotTo(HaveOccurred())
+	began := time.Now()
+	x.Eventually(func() (held int) {
+		for _, slot := range changed {
+			lease, err := leases.Get(x.t.Context(), "fleet-slot-"+slot, metav1.GetOptions{})
+			x.Expect(err).NotTo(HaveOccurred())
+			of := lease.Annotations["leader.homeostat.dev/division"]
+			if strings.HasPrefix(of, "2") && ptr.Deref(lease.Spec.HolderIdentity, "") != "" {
+				held++
+			}
+		}
+		return held
+	}).WithTimeout(2 * time.Minute).WithPolling(100 * time.Millisecond).Should(Equal(len(changed)))
+	x.t.Logf("%d slots had other ranges and owners after %v", len(changed), time.Since(began))
+}
+
+// joinAndHalve returns recorded ranges of which the first 2n are joined in pairs, and the last n halved, and the slots
+// that this changes.
+func joinAndHalve(g *WithT, ranges []string, n int) (text string, changed []string) {
+	var bounds []uint64
+	var weights []string
+	for _, field := range ranges {
+		hash, weight, _ := strings.Cut(field, ":")
+		bound, err := strconv.ParseUint(hash, 16, 64)
+		g.Expect(err).NotTo(HaveOccurred())
+		bounds, weights = append(bounds, bound), append(weights, weight)
+	}
+	var fields []string
+	add := func(bound uint64, weight string, slot int, changes bool) {
+		since := 1
+		if changes {
+			since, changed = 2, append(changed, strconv.Itoa(slot))
+		}
+		fields = append(fields, fmt.Sprintf("%x:%s:%d:%d", bound, weight, slot, since))
+	}
+	last := len(bounds) - n
+	for slot, bound := range bounds {
+		if slot >= 2*n || slot%2 == 0 {
+			add(bound, weights[slot], slot, slot < 2*n || slot >= last)
+		}
+		if slot >= last { // its other half has the slot of a range that was joined
+			end := uint64(math.MaxUint64)
+			if slot+1 < len(bounds) {
+				end = bounds[slot+1]
+			}
+			add(bound+(end-bound)/2, weights[slot], 2*(slot-last)+1, true)
+		}
+	}
+	return strings.Join(fields, " "), changed
+}
+
 func TestE2EEachReplicaCachesItsRangesOnly(t *testing.T) {
 	for _, side := range []string{"server", "client"} {
 		t.Run(side, func(t *testing.T) { inRealFleet(t, side) })
@@ -206,6 +270,8 @@ func inRealFleet(t *testing.T, side string) {
 	dead.killed.Store(true)
 	dead.stop()
 	delete(replicas, "b")
+	settled()
+	x.changeRanges(client)
 	settled()
 	<-time.After(e2eChurn)
 	end()

@@ -48,6 +48,43 @@ func TestABoundedNumberOfUnfinishedKeysIsKeptOfOwnSlotsOnly(t *testing.T) {
 	g.Expect(s.failed).To(HaveLen(1), "it has room of its own")
 }
 
+// moving are shards in which a key moves to another slot after Slot was called, and the slot comes back without it.
+type moving struct {
+	shard.Assignment
+
+	moved func()
+}
+
+func (m *moving) Slot(Key) int {
+	if m.moved != nil {
+		m.moved()
+		m.moved = nil
+		return 0
+	}
+	return 1
+}
+
+func TestASlotThatComesBackWithAnotherRangeHasNoKeyThatMoved(t *testing.T) {
+	for name, use := range map[string]func(s *shardRunner) bool{
+		"dispatched": func(s *shardRunner) bool { return s.enter(Key{Name: "x"}) != nil },
+		"owned":      func(s *shardRunner) bool { return s.owns(Key{Name: "x"}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			shards := &moving{}
+			s := &shardRunner{
+				controller: &core{options: Options{Shards: shards}}, caches: &shardCaches{}, runs: map[int]*slotRun{},
+			}
+			shards.moved = func() {
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				s.runs[0] = &slotRun{}
+			}
+			g.Expect(use(s)).To(BeFalse())
+		})
+	}
+}
+
 // They would fill it, and the next owner has them.
 func TestObjectsOfASlotThatGoesAreNotUnfinished(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -61,6 +61,7 @@ type slotRun struct {
 	reconciles context.Context //nolint:containedctx // the parent of all its reconciles
 	abandon    context.CancelCauseFunc
 	running    sync.WaitGroup
+	busy       busy // if the slots are ranges
 }
 
 // runSlot works on a slot until owned ends. It begins when the caches have seen
@@ -92,7 +93,7 @@ func (s *shardRunner) cachesWith(slot int) (call *coalescedCall, leave func()) {
 // begin lets the keys of a slot be reconciled. Call it before enqueuing them: a
 // key dispatched earlier would be dropped.
 func (s *shardRunner) begin(owned context.Context, slot int) {
-	r := &slotRun{}
+	r := &slotRun{busy: busy{since: time.Now()}}
 	r.reconciles, r.abandon = context.WithCancelCause(context.WithoutCancel(owned))
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -151,17 +152,26 @@ func (s *shardRunner) slotOf(key Key) (slot int) {
 
 // owns reports whether this replica reconciles key.
 func (s *shardRunner) owns(key Key) bool {
-	slot := s.slotOf(key)
-	s.mu.Lock()
+	slot := s.lockWith(key)
 	defer s.mu.Unlock()
 	return s.runs[slot] != nil
+}
+
+// lockWith locks mu and returns the slot of key. If slots are ranges, it changes while
+// mu is not locked: the slot may have been released, and have come back with another range.
+func (s *shardRunner) lockWith(key Key) (slot int) {
+	slot = s.slotOf(key)
+	s.mu.Lock()
+	if s.caches != nil {
+		slot = s.slotOf(key)
+	}
+	return slot
 }
 
 // enter begins a reconcile of key in the run of its slot. It returns nil if
 // another replica has the slot.
 func (s *shardRunner) enter(key Key) *slotRun {
-	slot := s.slotOf(key)
-	s.mu.Lock()
+	slot := s.lockWith(key)
 	defer s.mu.Unlock()
 	if !s.draining[slot] { // or leave could not see it
 		delete(s.failed, key)
@@ -237,6 +247,20 @@ func (s *shardRunner) enqueue() error {
 	add(deleted, s.waiting)
 	add(c.primary.keys(), s.waiting)
 	return nil
+}
+
+// work returns what the slots of this replica have cost it.
+func (s *shardRunner) work() slots.Work {
+	w := slots.Work{Objects: map[string]int{}, Slots: map[int]slots.Busy{}}
+	for _, key := range s.controller.primary.keys() {
+		w.Objects[key.Namespace]++
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for slot, r := range s.runs {
+		w.Slots[slot] = slots.Busy{Since: r.busy.since, Time: r.busy.time()}
+	}
+	return w
 }
 
 // cancelSweep stops the timer of a planned sweep.

@@ -35,7 +35,8 @@ type Assignment interface {
 	// returns after the last call of fn.
 	Run(ctx context.Context, fn func(ctx context.Context, slot int) error) error
 	// Slot returns the slot of a key, from 0. It must be the same in all replicas,
-	// for as long as Run runs. It is called from many goroutines, and must not block.
+	// for as long as Run runs, or change in each only while fn runs there for neither
+	// of the two slots. It is called from many goroutines, and must not block.
 	Slot(key types.NamespacedName) int
 }
 
@@ -86,8 +87,9 @@ type SlotStatus struct {
 	State State
 	Owner string    // empty if there is none
 	Since time.Time // when this replica saw the slot's record change
-	// Weight is the part of all objects, from 0 to 1, that were in the slot's namespaces
-	// when the ranges were chosen; zero unless the slots are [Ranges].
+	// Weight is the slot's part of all weights, from 0 to 1, by which slots are assigned: of all
+	// objects when the ranges were chosen, or the mean of its part of all objects and of all
+	// time in reconciles when ranges were recorded last; zero unless the slots are [Ranges].
 	Weight float64
 	// Heavy is the heaviest namespace of the slot, if it had more objects then than a fair
 	// share of a replica is now, and more than a 64th of all. It is not divided, so that

@@ -47,6 +47,11 @@ func TestContract(t *testing.T) {
 		"A member that stops gives up its slots as they are drained, and gets no more.": TestStoppingMemberGetsNoMoreSlots,
 		"Keys that are left with a slot (Shards.Leave) come to its next owner, and stay with the slot until that releases " +
 			"it.": trying(keysMoveWithTheirSlot),
+		"Ranges that are recorded anew are taken up while replicas run.": trying(rangesChangeWhileReplicasRun),
+		"A namespace has one owner at most meanwhile, and slots whose ranges stay go on.": all(
+			oneWorldOfRanges, trying(aChangeWaitsForAllOwners), trying(aChangeDoesNotWaitForTheDead), trying(weightsChangeWithoutADrain)),
+		"Keys that are left with a slot whose range changes come to the owners of their namespaces.": trying(
+			keysAreFoundByTheOwnersOfTheirNamespaces),
 		"While one replica is undisturbed, a slot has an owner again at most 2 × LeaseDuration, 30 s, after its last one has " +
 			"released it or renewed its membership for the last time, whatever happens to the others.": oneWorld,
 		"A replica that disagrees with the recorded number of slots, hash or part of the key does not join: ErrConfig.": all(

@@ -2,20 +2,24 @@ package shard
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/homeostat/homeostat/internal/keyspace"
 )
 
-// division is the ranges of all slots: slot i begins at bounds[i] and ends before
-// bounds[i+1]. All replicas have the same.
+// division is the ranges of all slots: range n begins at bounds[n], ends before
+// bounds[n+1], and is that of slots[n]. All replicas come to have the same.
 type division struct {
-	bounds  []uint64 // ascending; the first is 0
-	weights []float64
+	// version counts from 1 the divisions with other ranges than the last. since is, by slot, the version from which the
+	// slot's range is what it is.
+	version int
+	since   []int
+	uid     string // of the record of the configuration
+
+	bounds  []uint64         // ascending; the first is 0
+	slots   []int            // each once
+	weights []float64        // by slot
 	heavy   []namespaceShare // the heaviest first
 }
 
@@ -41,7 +45,7 @@ func divide(namespaces map[string]int, n int) division {
 	for name, objects := range namespaces {
 		all.names = append(all.names, &weighed{keyspace.Of(name), float64(objects)})
 	}
-	slices.SortFunc(all.names, func(a, b *weighed) int { return cmp.Compare(a.hash, b.hash) })
+	sortByHash(all.names)
 	all.names = joined(all.names)
 	for _, w := range all.names {
 		all.weight += w.weight
@@ -53,12 +57,43 @@ func divide(namespaces map[string]int, n int) division {
 		pieces[at] = a
 		pieces = slices.Insert(pieces, at+1, b)
 	}
-	d := division{heavy: heaviestOf(namespaces)}
-	for _, p := range pieces {
-		d.bounds = append(d.bounds, p.First)
-		d.weights = append(d.weights, p.weight)
+	d := division{version: 1, heavy: heaviestOf(namespaces)}
+	for slot, p := range pieces {
+		d.bounds, d.slots = append(d.bounds, p.First), append(d.slots, slot)
+		d.weights, d.since = append(d.weights, p.weight), append(d.since, 1)
 	}
 	return d
+}
+
+// with returns the next division: with these bounds, whose slots are in their order, and
+// weights by slot. It is of the next version if a slot gets a range that it does not have
+// now. The arguments are retained.
+func (d *division) with(bounds []uint64, slots []int, weights []float64) *division {
+	next := &division{
+		version: d.version, since: slices.Clone(d.since), bounds: bounds, slots: slots, weights: weights, heavy: d.heavy,
+	}
+	for slot := range d.slots {
+		if next.rangeOf(slot) != d.rangeOf(slot) {
+			next.version = d.version + 1
+			next.since[slot] = next.version
+		}
+	}
+	return next
+}
+
+// moved returns the slots whose ranges came with this version, ascending; none with the
+// first.
+func (d *division) moved() (slots []int) {
+	for slot, since := range d.since {
+		if since == d.version && d.version > 1 {
+			slots = append(slots, slot)
+		}
+	}
+	return slots
+}
+
+func sortByHash(all []*weighed) {
+	slices.SortFunc(all, func(a, b *weighed) int { return cmp.Compare(a.hash, b.hash) })
 }
 
 // joined returns names, which are sorted, with those of one hash as one.
@@ -169,44 +204,17 @@ func (d *division) slotOf(hash uint64) int {
 	if !found {
 		at--
 	}
-	return at
+	return d.slots[at]
 }
 
 // rangeOf returns the range of a slot.
 func (d *division) rangeOf(slot int) keyspace.Range {
-	r := keyspace.Range{First: d.bounds[slot], Last: math.MaxUint64}
-	if slot+1 < len(d.bounds) {
-		r.Last = d.bounds[slot+1] - 1
+	at := slices.Index(d.slots, slot)
+	r := keyspace.Range{First: d.bounds[at], Last: math.MaxUint64}
+	if at+1 < len(d.bounds) {
+		r.Last = d.bounds[at+1] - 1
 	}
 	return r
-}
-
-// String returns what is written to the API server: bounds and weights.
-func (d *division) String() string {
-	var b strings.Builder
-	for n, bound := range d.bounds {
-		fmt.Fprintf(&b, "%x:%.4g ", bound, d.weights[n])
-	}
-	return strings.TrimSpace(b.String())
-}
-
-// parseDivision reads what String has written.
-func parseDivision(text string, slots int) (*division, error) {
-	d := &division{}
-	for field := range strings.FieldsSeq(text) {
-		bound, weight, _ := strings.Cut(field, ":")
-		first, err := strconv.ParseUint(bound, 16, 64)
-		w, err2 := strconv.ParseFloat(weight, 64)
-		last := len(d.bounds) - 1
-		if err != nil || err2 != nil || last < 0 && first != 0 || last >= 0 && first <= d.bounds[last] {
-			return nil, fmt.Errorf("%w: the recorded ranges have %q", ErrConfig, field)
-		}
-		d.bounds, d.weights = append(d.bounds, first), append(d.weights, w)
-	}
-	if len(d.bounds) != slots {
-		return nil, fmt.Errorf("%w: %d ranges are recorded for %d slots", ErrConfig, len(d.bounds), slots)
-	}
-	return d, nil
 }
 
 // planByWeight assigns the slots by their weights: those without owner to the lightest

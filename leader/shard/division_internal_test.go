@@ -171,6 +171,7 @@ func TestRangesDivideAllHashesAndWeighWhatTheirNamespacesDo(t *testing.T) {
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(again.bounds).To(Equal(d.bounds))
 			g.Expect(len(text)).To(BeNumerically("<", 40*slots+1), "what is recorded")
+			g.Expect(again.version).To(Equal(1))
 			g.Expect(d.bounds).To(HaveLen(slots), name)
 			in, all := make([]float64, slots), keyspace.Set(nil)
 			for slot := range slots {

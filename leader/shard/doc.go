@@ -22,6 +22,9 @@
 //   - A member that stops gives up its slots as they are drained, and gets no more.
 //   - Keys that are left with a slot ([Shards.Leave]) come to its next owner, and stay with the slot until that
 //     releases it.
+//   - Ranges that are recorded anew are taken up while replicas run. A namespace has one owner at most meanwhile, and
+//     slots whose ranges stay go on.
+//   - Keys that are left with a slot whose range changes come to the owners of their namespaces.
 //   - While one replica is undisturbed, a slot has an owner again at most 2 × LeaseDuration, 30 s, after its last one
 //     has released it or renewed its membership for the last time, whatever happens to the others.
 //   - A replica that disagrees with the recorded number of slots, hash or part of the key does not join: [ErrConfig].

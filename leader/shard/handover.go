@@ -18,10 +18,13 @@ var _ slots.Handover = (*Shards)(nil)
 // namespace/name in JSON.
 const keysAnnotation = "leader.homeostat.dev/keys"
 
-// The most that is left with a slot.
-const (
-	maxLeft      = 100
-	maxLeftBytes = 16 << 10
+// room bounds the keys in a record.
+type room struct{ keys, bytes int }
+
+// leftRoom is what is left with a slot; claimRoom is for those of several slots that a range had before.
+var (
+	leftRoom  = room{100, 16 << 10}
+	claimRoom = room{400, 64 << 10}
 )
 
 // Leave replaces the keys that the next owner of a slot gets, such as those of deleted
@@ -48,39 +51,56 @@ func (s *Shards) Left(slot int) []types.NamespacedName {
 // could not write there when it lost the slot. They stay in the record until it is
 // released: if this replica dies, the next owner finds them.
 func (s *Shards) found(slot int, lease *coordinationv1.Lease) {
-	var texts []string
-	_ = json.Unmarshal([]byte(lease.Annotations[keysAnnotation]), &texts) // another client may have edited it
 	keys := slices.Clone(s.Left(slot))
-	for _, text := range texts {
-		namespace, name, ok := strings.Cut(text, "/")
-		key := types.NamespacedName{Namespace: namespace, Name: name}
-		if ok && !slices.Contains(keys, key) {
+	for _, key := range keysOf(lease) {
+		mine := s.ranges == nil || s.ranges.slotOf(key.Namespace) == slot
+		if mine && !slices.Contains(keys, key) {
 			keys = append(keys, key)
 		}
 	}
 	s.Leave(slot, keys)
 }
 
+// keysOf returns the keys in the record of a slot, which may be nil.
+func keysOf(lease *coordinationv1.Lease) (keys []types.NamespacedName) {
+	if lease == nil || lease.Annotations[keysAnnotation] == "" {
+		return nil
+	}
+	var texts []string
+	_ = json.Unmarshal([]byte(lease.Annotations[keysAnnotation]), &texts) // another client may have edited it
+	for _, text := range texts {
+		if namespace, name, ok := strings.Cut(text, "/"); ok {
+			keys = append(keys, types.NamespacedName{Namespace: namespace, Name: name})
+		}
+	}
+	return keys
+}
+
 // leave writes the keys into the record of a slot that is to be released, and returns how many have no room.
 func (s *Shards) leave(slot int, lease *coordinationv1.Lease) (cut int) {
 	keys := s.Left(slot)
-	texts, size := make([]string, 0, min(len(keys), maxLeft)), 0
+	if s.ranges != nil {
+		keys = slices.Concat(keys, s.ranges.foreign(slot, lease))
+	}
+	return keep(lease, keys, leftRoom)
+}
+
+// keep writes keys into a record that is to be written, and returns how many have no room.
+func keep(lease *coordinationv1.Lease, keys []types.NamespacedName, most room) (cut int) {
+	texts, size := make([]string, 0, min(len(keys), most.keys)), 0
 	for _, key := range keys {
 		text := key.String()
-		if size += len(text) + len(`"",`); len(texts) == maxLeft || size > maxLeftBytes {
+		if size += len(text) + len(`"",`); len(texts) == most.keys || size > most.bytes {
 			break
 		}
 		texts = append(texts, text)
 	}
-	lease.Annotations = maps.Clone(lease.Annotations)
-	delete(lease.Annotations, keysAnnotation)
 	if len(texts) == 0 {
+		lease.Annotations = maps.Clone(lease.Annotations)
+		delete(lease.Annotations, keysAnnotation)
 		return len(keys)
 	}
-	if lease.Annotations == nil {
-		lease.Annotations = map[string]string{}
-	}
 	text, _ := json.Marshal(texts) // strings have no errors
-	lease.Annotations[keysAnnotation] = string(text)
+	annotate(lease, keysAnnotation, string(text))
 	return len(keys) - len(texts)
 }

@@ -36,10 +36,15 @@ func heaviestOf(namespaces map[string]int) []namespaceShare {
 			all = append(all, namespaceShare{name, share})
 		}
 	}
+	sortHeavy(all)
+	return all
+}
+
+// sortHeavy sorts namespaces, the heaviest first.
+func sortHeavy(all []namespaceShare) {
 	slices.SortFunc(all, func(a, b namespaceShare) int {
 		return cmp.Or(cmp.Compare(b.share, a.share), cmp.Compare(a.name, b.name))
 	})
-	return all
 }
 
 // formatHeavy returns what is recorded.

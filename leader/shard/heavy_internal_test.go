@@ -7,6 +7,7 @@ import (
 
 	. "github.com/onsi/gomega"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/homeostat/homeostat/internal/keyspace"
@@ -45,7 +46,7 @@ func TestANamespaceIsHeavyBesideTheFairShareOfAReplica(t *testing.T) {
 	first, config := divide(uneven(), 64), map[string]string{}
 	r.proposal.Store(&first)
 	r.propose(config)
-	g.Expect(r.adopt(config)).To(Succeed())
+	g.Expect(r.adopt(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Annotations: config}})).To(Succeed())
 	join := func(name string) {
 		lease := &coordinationv1.Lease{}
 		lease.Name, lease.Labels = r.records.memberName(name), record.MemberLabels("test")

@@ -70,11 +70,14 @@ func (k *keeper) run(ctx context.Context) error {
 	watching.Go(func() { k.watcher.run(ctx) })
 	defer watching.Wait()
 	defer cancel(nil)
-	for !k.over || len(k.own)+len(k.busy) > 0 {
-		if err := k.wait(ctx); err != nil && k.err == nil {
+	stop := func(err error) {
+		if err != nil && k.err == nil {
 			k.err = err
 			cancel(fmt.Errorf("%w: %w", leader.ErrStopping, err))
 		}
+	}
+	for !k.over || len(k.own)+len(k.busy) > 0 {
+		stop(k.wait(ctx))
 		if ctx.Err() != nil && !k.over {
 			k.over = true
 			if errors.Is(context.Cause(ctx), leader.ErrStopping) {
@@ -82,7 +85,7 @@ func (k *keeper) run(ctx context.Context) error {
 			}
 		}
 		if !k.over && k.synced {
-			k.decide(ctx)
+			stop(k.decide(ctx))
 		}
 	}
 	return k.err
@@ -173,8 +176,8 @@ func (k *keeper) update(u update) {
 }
 
 // decide compares the owners with the plan and starts the requests that it
-// takes.
-func (k *keeper) decide(ctx context.Context) {
+// takes. An error ends the term.
+func (k *keeper) decide(ctx context.Context) error {
 	now := k.now()
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -182,6 +185,14 @@ func (k *keeper) decide(ctx context.Context) {
 		k.relist()
 	}
 	k.expire(ctx, now)
+	settled := true
+	if k.ranges != nil {
+		inMotion, err := k.ranges.change(ctx, k)
+		if err != nil {
+			return err
+		}
+		settled = !inMotion
+	}
 	owners := k.view.owners(k.self, now)
 	for slot := range k.own {
 		owners[slot] = k.self
@@ -190,7 +201,7 @@ func (k *keeper) decide(ctx context.Context) {
 		owners[slot] = k.self
 	}
 	p := k.planner.plan(owners, k.view.assignable(now))
-	settled := now.Sub(k.view.changed) >= k.options.Settle
+	settled = settled && now.Sub(k.view.changed) >= k.options.Settle
 	for slot, owner := range owners {
 		h := k.own[slot]
 		switch {
@@ -201,15 +212,19 @@ func (k *keeper) decide(ctx context.Context) {
 				h.cancel(fmt.Errorf("%w: %s", ErrMoved, p.target[slot]))
 			}
 			k.check(ctx, slot, h, now)
+		case owner != k.self && owner != unowned:
+		case k.ranges != nil && !k.ranges.allows(ctx, k, slot, now):
+			delete(k.free, slot)
 		case owner == k.self: // an answer was lost, or a release failed
 			k.claim(ctx, slot, now)
-		case owner == unowned:
+		default:
 			k.fill(ctx, slot, &p, now)
 		}
 		if owner != unowned && !k.claims[slot] {
 			delete(k.free, slot)
 		}
 	}
+	return nil
 }
 
 // fill claims a free slot, once no request of its last owner can arrive any more, if it

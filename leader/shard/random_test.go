@@ -8,6 +8,7 @@ import (
 	"math/rand"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -35,20 +36,22 @@ const (
 // random, whose requests and answers are lost, and whose writes are held back on
 // their way, and what may never be seen of them.
 type world struct {
-	api  *leaseapi.API
-	rand *rand.Rand
+	api    *leaseapi.API
+	rand   *rand.Rand
+	ranges *changingRanges // nil if slots are no ranges
 
 	late sync.WaitGroup // writes that are held back
 
+	// A place is what may have one owner at once: a slot, or, if ranges of namespaces change, a namespace.
 	mu         sync.Mutex
-	reconciles map[int]string    // the replica whose reconcile of a slot is under way
+	reconciles map[int]string    // the replica whose reconcile of a place is under way
 	begun      map[int]begun     // the last one
-	working    map[int]int       // functions per slot
+	working    map[int]int       // functions per place
 	free       map[int]time.Time // since when no function runs, and no living member has the slot on paper
 	idle       map[int]time.Time // since when no function runs, and the slot has one owner on paper
 	holders    map[int]string    // on paper
 	steps      map[string]int    // what happened, by kind
-	worst      time.Duration     // the longest that a slot was unowned
+	worst      time.Duration     // the longest that a place was unowned
 	faults     []string
 }
 
@@ -58,17 +61,52 @@ type begun struct {
 	at time.Time
 }
 
-func newWorld(t *testing.T, seed int64) *world {
+func newWorld(t *testing.T, seed int64, ranges *changingRanges) *world {
 	w := &world{
-		api: leaseapi.New(t), rand: rand.New(rand.NewSource(seed)),
+		ranges: ranges,
+		api:    leaseapi.New(t), rand: rand.New(rand.NewSource(seed)),
 		reconciles: map[int]string{}, working: map[int]int{}, free: map[int]time.Time{},
 		steps: map[string]int{}, begun: map[int]begun{}, idle: map[int]time.Time{}, holders: map[int]string{},
 	}
-	for slot := range worldSlots {
-		w.free[slot], w.idle[slot] = time.Now(), time.Now()
+	for place := range w.places() {
+		w.free[place], w.idle[place] = time.Now(), time.Now()
 	}
 	w.api.Written = w.recorded
+	if ranges != nil {
+		w.api.Written = nil
+	}
 	return w
+}
+
+func (w *world) places() int {
+	if w.ranges != nil {
+		return rangedPlaces
+	}
+	return worldSlots
+}
+
+// placesOf returns the places of a slot.
+func (w *world) placesOf(s *shard.Shards, slot int) []int {
+	if w.ranges != nil {
+		return w.ranges.placesOf(s, slot)
+	}
+	return []int{slot}
+}
+
+// shards returns those of a replica.
+func (w *world) shards(l *leaseapi.Link, identity string) *shard.Shards {
+	if w.ranges != nil {
+		r, err := shard.NewRanges(leaseOf(l, identity), &shard.Options{Slots: rangedSlots})
+		if err != nil {
+			panic(err)
+		}
+		return r.Shards
+	}
+	s, err := shard.New(leaseOf(l, identity), &shard.Options{Slots: worldSlots})
+	if err != nil {
+		panic(err)
+	}
+	return s
 }
 
 // recorded notices that a slot has got an owner on paper. If that one dies before it
@@ -99,6 +137,14 @@ func (w *world) recorded(l *coordinationv1.Lease) {
 
 // owned looks at a time without an owner; w.mu is held.
 func (w *world) owned(slot int) {
+	if w.ranges != nil {
+		d := time.Since(w.idle[slot])
+		if d > longestUnranged {
+			w.fault("no replica has worked on namespace %d for %v", slot, d)
+		}
+		w.worst = max(w.worst, d)
+		return
+	}
 	d := time.Since(w.free[slot])
 	if d > 2*leaseDuration {
 		w.fault("slot %d had no owner for %v", slot, d)
@@ -146,39 +192,62 @@ func (r *resident) killed() bool {
 
 // own works on a slot: reconcile after reconcile while it may start one, and a few more
 // although it must not, which the fence has to refuse.
-func (r *resident) own(ctx context.Context, client http.RoundTripper, slot int) error {
-	r.begin(slot)
-	defer r.finish(slot)
+func (r *resident) own(ctx context.Context, s *shard.Shards, client http.RoundTripper, slot int) error {
+	places := r.placesOf(s, slot)
+	r.begin(places)
+	defer r.finish(places)
+	defer func() {
+		if !slices.Equal(places, r.placesOf(s, slot)) {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.fault("the places of slot %d are not those with which its function was called", slot)
+		}
+	}()
 	deaf := r.chance(8*time.Second) < time.Second
 	for ctx.Err() == nil {
-		r.reconcile(ctx, client, slot)
+		if len(places) > 0 {
+			r.reconcile(ctx, client, r.one(places))
+		}
 		select {
 		case <-ctx.Done():
 		case <-time.After(r.chance(time.Second)):
 		}
 	}
-	if deaf && !r.killed() {
-		r.reconcile(context.WithoutCancel(ctx), client, slot)
+	if deaf && !r.killed() && len(places) > 0 {
+		r.reconcile(context.WithoutCancel(ctx), client, r.one(places))
 	}
 	return nil
 }
 
-func (r *resident) begin(slot int) {
+func (w *world) one(places []int) int {
+	if len(places) == 1 {
+		return places[0]
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return places[w.rand.Intn(len(places))]
+}
+
+func (r *resident) begin(places []int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.working[slot]++; r.working[slot] == 1 {
-		r.owned(slot)
-		delete(r.free, slot)
-		delete(r.idle, slot)
+	for _, place := range places {
+		if r.working[place]++; r.working[place] == 1 {
+			r.owned(place)
+			delete(r.free, place)
+			delete(r.idle, place)
+		}
 	}
 	r.steps["slots taken"]++
 }
 
-func (r *resident) finish(slot int) {
+func (r *resident) finish(places []int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.working[slot]--; r.working[slot] == 0 {
-		r.free[slot], r.idle[slot] = time.Now(), time.Now()
+	for _, place := range places {
+		if r.working[place]--; r.working[place] == 0 {
+			r.free[place], r.idle[place] = time.Now(), time.Now()
+		}
 	}
 }
 
@@ -289,17 +358,14 @@ func (r *resident) once(ctx context.Context) {
 		r.step("lossy links")
 	}
 	r.dead = make(chan struct{})
-	s, err := shard.New(leaseOf(r.link, r.name), &shard.Options{Slots: worldSlots})
-	if err != nil {
-		panic(err)
-	}
+	s := r.shards(r.link, r.name)
 	tr, err := rest.TransportFor(s.Fence(&rest.Config{Host: "http://api", Transport: transport(r.write)}))
 	if err != nil {
 		panic(err)
 	}
 	run, stop := context.WithCancel(ctx)
 	end := background(func() error {
-		return s.Run(run, func(ctx context.Context, slot int) error { return r.own(ctx, tr, slot) })
+		return s.Run(run, func(ctx context.Context, slot int) error { return r.own(ctx, s, tr, slot) })
 	})
 	r.step("joins")
 	for range 1 + r.chance(4*time.Millisecond).Milliseconds() {
@@ -360,10 +426,13 @@ func (r *resident) sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// oneWorld is one of the many below.
-func oneWorld(t *testing.T) {
+// oneWorld is one of the many below, and oneWorldOfRanges of those whose ranges change.
+func oneWorld(t *testing.T)         { oneWorldOf(t, nil) }
+func oneWorldOfRanges(t *testing.T) { oneWorldOf(t, newChangingRanges()) }
+
+func oneWorldOf(t *testing.T, ranges *changingRanges) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, 1)
+		w := newWorld(t, 1, ranges)
 		w.run(t)
 		NewWithT(t).Expect(w.faults).To(BeEmpty())
 	})
@@ -376,7 +445,7 @@ func TestShardsKeepTheirPromisesOverAMillionSteps(t *testing.T) {
 	total, kinds, worst := 0, map[string]int{}, time.Duration(0)
 	for seed := int64(0); total < steps; seed++ {
 		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t, seed)
+			w := newWorld(t, seed, nil)
 			w.run(t)
 			g.Expect(w.faults).To(BeEmpty(), "seed %d", seed)
 			worst = max(worst, w.worst)
@@ -401,16 +470,19 @@ func (w *world) run(t *testing.T) {
 	// The first replica stays and is never disturbed: there is always a replica
 	// to take a slot.
 	anchor := &resident{world: w, name: "anchor", link: w.api.Link(1), dead: make(chan struct{})}
-	s := newShards(t, anchor.link, "anchor", &shard.Options{Slots: worldSlots})
+	s := w.shards(anchor.link, "anchor")
 	tr, err := rest.TransportFor(s.Fence(&rest.Config{Host: "http://api", Transport: transport(anchor.write)}))
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 	var done sync.WaitGroup
 	done.Go(func() {
-		_ = s.Run(ctx, func(ctx context.Context, slot int) error { return anchor.own(ctx, tr, slot) })
+		_ = s.Run(ctx, func(ctx context.Context, slot int) error { return anchor.own(ctx, s, tr, slot) })
 	})
 	for i := range worldReplicas - 1 {
 		r := &resident{world: w, name: fmt.Sprint("r", i)}
 		done.Go(func() { r.live(ctx) })
+	}
+	if w.ranges != nil {
+		done.Go(func() { w.ranges.live(ctx, w) })
 	}
 	<-time.After(worldTime)
 	w.mu.Lock()

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/sharding"
 	"k8s.io/apimachinery/pkg/types"
@@ -24,9 +25,18 @@ import (
 // namespaces into ranges, so that each replica's caches need its own part only. They are
 // chosen by the objects that each namespace has when the first replica of all starts, so
 // that, unless single namespaces are too heavy for that, the heaviest replica starts with
-// at most a fifth more than the mean. They are safe for concurrent use.
+// at most a fifth more than the mean.
+//
+// Each replica publishes, with its Lease, the objects of its slots and the time of their
+// reconciles. When the heaviest replica has had more than a fifth above the mean for some
+// time, the first member by name records ranges that suit that, if these are worth the
+// moves: with other weights, or with heavy ranges divided and light ones joined. The others
+// take them up while they run.
+//
+// Ranges are safe for concurrent use.
 type Ranges struct {
 	*Shards
+	changes
 
 	// equal are equal ranges; division are those that all replicas have, nil until they
 	// are known, and proposal those of this one, if it is the first.
@@ -72,6 +82,7 @@ func NewRanges(lease leader.Lease, o *Options) (*Ranges, error) {
 	}
 	equal := divide(nil, shards.options.Slots)
 	r := &Ranges{Shards: shards, equal: &equal}
+	r.of = r
 	shards.ranges = r
 	return r, nil
 }
@@ -121,9 +132,7 @@ func listable(ctx context.Context, caches []slots.Cache) error {
 func (r *Ranges) choose(ctx context.Context, primary slots.Cache) error {
 	lease, err := r.records.read(ctx, r.records.name)
 	if err == nil {
-		ours := r.options.annotations()
-		r.propose(ours)
-		return r.agree(lease.Annotations, ours)
+		return r.consider(lease)
 	}
 	if !apierrors.IsNotFound(err) {
 		return r.records.explain("reading", err)
@@ -143,6 +152,17 @@ func (r *Ranges) choose(ctx context.Context, primary slots.Cache) error {
 	return nil
 }
 
+// consider takes recorded ranges if there are none yet: those that run change by
+// themselves.
+func (r *Ranges) consider(config *coordinationv1.Lease) error {
+	ours := r.options.annotations()
+	r.propose(ours)
+	if r.division.Load() != nil {
+		return r.records.compare(config.Annotations, ours)
+	}
+	return r.agree(config, ours)
+}
+
 func (r *Ranges) propose(config map[string]string) {
 	d := r.proposal.Load()
 	if d == nil {
@@ -152,11 +172,12 @@ func (r *Ranges) propose(config map[string]string) {
 	config[heavyAnnotation] = formatHeavy(d.heavy)
 }
 
-func (r *Ranges) adopt(recorded map[string]string) error {
-	d, err := parseDivision(recorded[rangesAnnotation], r.options.Slots)
+func (r *Ranges) adopt(config *coordinationv1.Lease) error {
+	d, err := parseDivision(config.Annotations[rangesAnnotation], r.options.Slots)
 	if err == nil {
-		d.heavy = parseHeavy(recorded[heavyAnnotation])
+		d.heavy, d.uid = parseHeavy(config.Annotations[heavyAnnotation]), string(config.UID)
 		r.division.Store(d)
+		r.changes = changes{of: r}
 	}
 	return err
 }
@@ -203,13 +224,17 @@ func (r *Ranges) Fill(ctx context.Context, caches []slots.Cache, of []int) (drop
 		remove(ranges...)
 		return nil, err
 	}
-	return func(slot int) { remove(r.rangesOf([]int{slot})...) }, nil
+	added := map[int]sharding.ShardRangeRequirement{}
+	for n, slot := range of {
+		added[slot] = ranges[n]
+	}
+	return func(slot int) { remove(added[slot]) }, nil // its range may be a different one by then
 }
 
 func (r *Ranges) rangesOf(of []int) []sharding.ShardRangeRequirement {
-	ranges := make([]sharding.ShardRangeRequirement, len(of))
+	ranges, d := make([]sharding.ShardRangeRequirement, len(of)), r.divided()
 	for n, slot := range of {
-		ranges[n] = sharding.ShardRangeRequirement(r.divided().rangeOf(slot).Requirement())
+		ranges[n] = sharding.ShardRangeRequirement(d.rangeOf(slot).Requirement())
 	}
 	return ranges
 }
@@ -225,9 +250,12 @@ func (r *Ranges) Remember(ctx context.Context, primary slots.Cache, ago time.Dur
 		if err := r.sample(ctx, primary); err != nil && ctx.Err() == nil {
 			klog.FromContext(ctx).Error(err, "cannot ask how new the server is, retrying", "lease", r.records.key())
 		}
-		r.forget(r.now().Add(-ago))
+		r.forget(r.now().Add(-ago - r.changeTime()))
 	}
 }
+
+// changeTime is for how much longer no replica may work on a slot whose range changes: until all others are drained.
+func (r *Ranges) changeTime() time.Duration { return 4 * r.member.Timing.LeaseDuration }
 
 // sample remembers how far a cache is, or, if it is empty, how new the server.
 func (r *Ranges) sample(ctx context.Context, primary slots.Cache) (err error) {
@@ -263,6 +291,9 @@ func since(samples []sample, moment time.Time) []sample {
 func (r *Ranges) Deleted(
 	ctx context.Context, primary slots.Cache, of []int, ago time.Duration, found func(types.NamespacedName),
 ) (err error) {
+	if d := r.divided(); slices.ContainsFunc(d.moved(), func(slot int) bool { return slices.Contains(of, slot) }) {
+		ago += r.changeTime()
+	}
 	r.mu.Lock()
 	samples := slices.Clone(since(r.samples, r.now().Add(-ago)))
 	r.mu.Unlock()

@@ -3,6 +3,7 @@ package shard
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 	"time"
@@ -24,6 +25,7 @@ import (
 // The labels and annotations of the records. There is one Lease with the
 // configuration, one for each member and one for each slot.
 const (
+	configKind      = "config"
 	slotKind        = "slot"
 	slotLabel       = "leader.homeostat.dev/slot"
 	slotsAnnotation = "leader.homeostat.dev/slots"
@@ -71,7 +73,7 @@ func (r records) validate(identity string) error {
 
 // slotOf returns the slot that a record is about, and false for other records.
 func (r records) slotOf(lease *coordinationv1.Lease, slots int) (int, bool) {
-	if lease.Labels[record.KindLabel] != slotKind {
+	if kind := lease.Labels[record.KindLabel]; kind != slotKind && kind != rangeKind {
 		return 0, false
 	}
 	slot, err := strconv.Atoi(lease.Labels[slotLabel])
@@ -109,21 +111,39 @@ func (r records) update(ctx context.Context, lease *coordinationv1.Lease) (*coor
 	return r.leases().Update(ctx, lease, metav1.UpdateOptions{})
 }
 
-// take makes holder the owner of a slot if its record is still the seen one;
-// nil means that there is none.
-func (r records) take(
-	ctx context.Context, slot int, seen *coordinationv1.Lease, holder string, d time.Duration, now time.Time,
-) (*coordinationv1.Lease, error) {
-	if seen != nil {
-		return r.update(ctx, record.Taken(seen, holder, d, now))
-	}
-	ctx, end := r.request(ctx)
-	defer end()
-	return r.leases().Create(ctx, record.Taken(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
+// configLabels are those of a configuration that may change: by them the replicas see it.
+func (r records) configLabels() map[string]string {
+	return map[string]string{record.GroupLabel: r.name, record.KindLabel: configKind}
+}
+
+// newSlot returns the record of a slot that has none.
+func (r records) newSlot(slot int) *coordinationv1.Lease {
+	return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
 		Namespace: r.namespace,
 		Name:      r.slotName(slot),
 		Labels:    map[string]string{record.GroupLabel: r.name, record.KindLabel: slotKind, slotLabel: strconv.Itoa(slot)},
-	}}, holder, d, now), metav1.CreateOptions{})
+	}}
+}
+
+// write creates a record that has no resourceVersion, and replaces others if it is still
+// theirs.
+func (r records) write(ctx context.Context, lease *coordinationv1.Lease) (*coordinationv1.Lease, error) {
+	if lease.ResourceVersion != "" {
+		return r.update(ctx, lease)
+	}
+	ctx, end := r.request(ctx)
+	defer end()
+	return r.leases().Create(ctx, lease, metav1.CreateOptions{})
+}
+
+// released returns the record of a slot without its owner, with a version for setVersion. If a
+// request of the owner may still arrive its version stays: then the range may not be taken in parts, either.
+func released(lease *coordinationv1.Lease, quiet time.Duration, now time.Time, version string) *coordinationv1.Lease {
+	next := record.ReleasedAfter(lease, quiet, now)
+	if quiet == 0 {
+		setVersion(next, version)
+	}
+	return next
 }
 
 // remove deletes a record if it is still as it was seen.
@@ -135,20 +155,27 @@ func (r records) remove(ctx context.Context, lease *coordinationv1.Lease) error 
 	})
 }
 
-// config returns the recorded configuration, which is ours if there was none.
-func (r records) config(ctx context.Context, ours map[string]string) (map[string]string, error) {
-	ctx, end := r.request(ctx)
-	defer end()
-	lease, err := r.leases().Get(ctx, r.name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		lease, err = r.leases().Create(ctx, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
-			Namespace: r.namespace, Name: r.name, Annotations: ours,
-		}}, metav1.CreateOptions{})
+// config returns the recorded configuration, which is ours if there was none, with the
+// labels.
+func (r records) config(ctx context.Context, ours, labels map[string]string) (*coordinationv1.Lease, error) {
+	lease, err := r.read(ctx, r.name)
+	switch {
+	case apierrors.IsNotFound(err):
+		lease, err = r.write(ctx, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
+			Namespace: r.namespace, Name: r.name, Labels: labels, Annotations: ours,
+		}})
+	case err == nil && len(labels) > 0 && lease.Labels[record.KindLabel] == "": // an older version has written it
+		lease = lease.DeepCopy()
+		if lease.Labels == nil {
+			lease.Labels = map[string]string{}
+		}
+		maps.Copy(lease.Labels, labels)
+		lease, err = r.update(ctx, lease)
 	}
 	if err != nil {
 		return nil, r.explain("reading", err)
 	}
-	return lease.Annotations, nil
+	return lease, nil
 }
 
 // annotations returns what all replicas must agree on.
@@ -171,6 +198,34 @@ func (r records) compare(recorded, ours map[string]string) error {
 	}
 	return fmt.Errorf("%w: %s: stop all replicas and delete lease %q before changing the configuration",
 		ErrConfig, strings.Join(differ, ", "), r.name)
+}
+
+// versionAnnotation has, in the record of a slot, the version of the division that its range came with, if it is not
+// the first, and the UID of the configuration's record: versions of one that was deleted mean nothing. Such a record is
+// of the kind rangeKind: replicas that do not know that ranges change do not find it, and cannot create it.
+//
+// rangeAnnotation has the UID of the configuration by which the owner divides, and the range.
+const (
+	rangeAnnotation   = "leader.homeostat.dev/range"
+	versionAnnotation = "leader.homeostat.dev/division"
+	rangeKind         = "range"
+)
+
+// setVersion notes a version, unless it is that of a range that has never changed, which is empty.
+func setVersion(lease *coordinationv1.Lease, version string) {
+	if version != "" {
+		annotate(lease, versionAnnotation, version)
+		lease.Labels = maps.Clone(lease.Labels)
+		lease.Labels[record.KindLabel] = rangeKind
+	}
+}
+
+func annotate(lease *coordinationv1.Lease, name, text string) {
+	lease.Annotations = maps.Clone(lease.Annotations)
+	if lease.Annotations == nil {
+		lease.Annotations = map[string]string{}
+	}
+	lease.Annotations[name] = text
 }
 
 // identityOf returns the identity in the name of a holder.

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
@@ -21,10 +22,26 @@ import (
 type divider interface {
 	slotOf(namespace string) int
 	plan(owners, members []string) plan
-	// propose adds this replica's ranges to a configuration that may be recorded, adopt
-	// takes the recorded ones.
+	foreign(slot int, lease *coordinationv1.Lease) []types.NamespacedName
+
+	recorder
+	changer
+}
+
+// recorder adds this replica's ranges to a configuration that may be recorded, and adopts
+// the recorded ones.
+type recorder interface {
 	propose(config map[string]string)
-	adopt(recorded map[string]string) error
+	adopt(config *coordinationv1.Lease) error
+}
+
+// changer takes part in changes of the ranges, for a keeper.
+type changer interface {
+	change(ctx context.Context, k *keeper) (inMotion bool, err error)
+	allows(ctx context.Context, k *keeper, slot int, now time.Time) bool
+	claimed(ctx context.Context, slot int, next *coordinationv1.Lease)
+	isCurrent(slot int, lease *coordinationv1.Lease) bool
+	versionAfter(slot int) string
 }
 
 // Shards is the [Assignment] by Leases: each slot is owned by at most one
@@ -86,7 +103,7 @@ func New(lease leader.Lease, o *Options) (*Shards, error) {
 
 // Slot returns the slot of a key, from 0 to Options.Slots - 1. With [ByKey], pass it
 // the key of the root owner. With [Ranges] it is a slot of equal ranges until the
-// recorded ones are known.
+// recorded ones are known, and another slot when they have changed.
 func (s *Shards) Slot(key types.NamespacedName) int {
 	if s.ranges != nil {
 		return s.ranges.slotOf(key.Namespace)
@@ -156,11 +173,13 @@ func (s *Shards) Run(ctx context.Context, fn func(ctx context.Context, slot int)
 // ends.
 func (s *Shards) checkConfig(ctx context.Context) error {
 	ours := s.options.annotations()
+	var labels map[string]string
 	if s.ranges != nil {
 		s.ranges.propose(ours)
+		labels = s.records.configLabels()
 	}
 	for ctx.Err() == nil {
-		recorded, err := s.records.config(ctx, ours)
+		recorded, err := s.records.config(ctx, ours, labels)
 		s.report(err)
 		if err == nil {
 			return s.agree(recorded, ours)
@@ -171,11 +190,11 @@ func (s *Shards) checkConfig(ctx context.Context) error {
 }
 
 // agree returns an error if the recorded configuration differs from ours.
-func (s *Shards) agree(recorded, ours map[string]string) error {
-	if err := s.records.compare(recorded, ours); err != nil || s.ranges == nil {
+func (s *Shards) agree(config *coordinationv1.Lease, ours map[string]string) error {
+	if err := s.records.compare(config.Annotations, ours); err != nil || s.ranges == nil {
 		return err
 	}
-	return s.ranges.adopt(recorded)
+	return s.ranges.adopt(config)
 }
 
 // Status returns the owners of all slots, and since when they own them, as the watch

@@ -26,8 +26,15 @@ type holding struct {
 // the view.
 func (k *keeper) claim(ctx context.Context, slot int, now time.Time) {
 	seen := k.view.slots[slot].Lease
-	started := k.start(k.records.slotName(slot), now, func() error {
-		lease, err := k.records.take(ctx, slot, seen, k.self, k.member.Timing.LeaseDuration, now)
+	if seen == nil {
+		seen = k.records.newSlot(slot)
+	}
+	started := k.start(seen.Name, now, func() error {
+		next := record.Taken(seen, k.self, k.member.Timing.LeaseDuration, now)
+		if k.ranges != nil {
+			k.ranges.claimed(ctx, slot, next)
+		}
+		lease, err := k.records.write(ctx, next)
 		k.reports <- func() error {
 			delete(k.claims, slot)
 			if err == nil {
@@ -45,7 +52,7 @@ func (k *keeper) claim(ctx context.Context, slot int, now time.Time) {
 // check reads the record of a slot whose view has shown a different holder for
 // longer than a watch is late: another client may have edited or deleted it.
 func (k *keeper) check(ctx context.Context, slot int, h *holding, now time.Time) {
-	if record.Holder(k.view.slots[slot].Lease) == k.self {
+	if k.holds(slot, k.view.slots[slot].Lease) {
 		h.suspectSince = time.Time{}
 		return
 	}
@@ -58,7 +65,7 @@ func (k *keeper) check(ctx context.Context, slot int, h *holding, now time.Time)
 	name := k.records.slotName(slot)
 	started := k.start(name, now, func() error {
 		lease, err := k.records.read(ctx, name)
-		if apierrors.IsNotFound(err) || err == nil && record.Holder(lease) != k.self {
+		if apierrors.IsNotFound(err) || err == nil && !k.holds(slot, lease) {
 			h.cancel(fmt.Errorf("%w: the record of slot %d", leader.ErrLost, slot))
 		}
 		return err
@@ -67,6 +74,12 @@ func (k *keeper) check(ctx context.Context, slot int, h *holding, now time.Time)
 		h.suspectSince = now
 		k.relist() // the watch may be silent, and then about all slots
 	}
+}
+
+// holds reports whether a record of a slot, which may be nil, is one that this replica has
+// claimed.
+func (k *keeper) holds(slot int, lease *coordinationv1.Lease) bool {
+	return record.Holder(lease) == k.self && (k.ranges == nil || k.ranges.isCurrent(slot, lease))
 }
 
 // hold runs the function of a slot that was taken, unless the term is over.
@@ -121,8 +134,12 @@ func (k *keeper) giveBack(ctx context.Context, slot int, h *holding) {
 		delete(k.own, slot)
 		return
 	}
+	version := ""
+	if k.ranges != nil {
+		version = k.ranges.versionAfter(slot)
+	}
 	go func() {
-		written, err := k.release(ctx, slot, h.lease)
+		written, err := k.release(ctx, slot, h.lease, version)
 		k.reports <- func() error {
 			delete(k.own, slot)
 			if written {
@@ -143,9 +160,11 @@ func (k *keeper) quiet() time.Duration { return max(0, k.member.CutUntil().Sub(k
 // release clears the owner of a slot, and reports whether it has, with the keys that are
 // left. If that fails, the record still names this replica, which takes the slot up
 // again or leaves it with the membership.
-func (k *keeper) release(ctx context.Context, slot int, lease *coordinationv1.Lease) (written bool, err error) {
+func (k *keeper) release(
+	ctx context.Context, slot int, lease *coordinationv1.Lease, version string,
+) (written bool, err error) {
 	for range record.ReleaseTries {
-		next := record.ReleasedAfter(lease, k.quiet(), k.now())
+		next := released(lease, k.quiet(), k.now(), version)
 		cut := k.leave(slot, next)
 		_, err = k.records.update(ctx, next)
 		if err == nil && cut > 0 {

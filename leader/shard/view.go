@@ -27,6 +27,7 @@ type view struct {
 	duration time.Duration // of a lease
 	renewal  time.Duration // within which a healthy member renews
 
+	config       *coordinationv1.Lease         // of shards whose configuration may change; nil of others
 	members      map[string]record.Observation // by name of the record
 	slots        []record.Observation
 	quiet        []time.Time     // until when released slots are not to be taken
@@ -61,7 +62,11 @@ func (v *view) observe(lease *coordinationv1.Lease, deleted bool, now time.Time)
 			delete(v.unresponsive, holder)
 		}
 		v.members[lease.Name] = v.members[lease.Name].See(next, now)
-	case slotKind:
+	case configKind:
+		if lease.Name == v.records.name {
+			v.config = next
+		}
+	case slotKind, rangeKind:
 		if slot, ok := v.records.slotOf(lease, len(v.slots)); ok {
 			if holder := record.Holder(next); holder != record.Holder(v.slots[slot].Lease) {
 				delete(v.unresponsive, holder) // it does take slots

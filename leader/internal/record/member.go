@@ -15,6 +15,9 @@ import (
 // LeavingAnnotation marks a member that releases its slots and takes no more.
 const LeavingAnnotation = "leader.homeostat.dev/leaving"
 
+// LoadAnnotation has what the slots of a member cost it, if slots are ranges.
+const LoadAnnotation = "leader.homeostat.dev/load"
+
 // Member makes an elector that of a member of shards: package shard passes it
 // to leader.New as the client of the Lease. Its Lease has labels, a mark while
 // the member is leaving, and a holder with a new name in each term. Nil is a
@@ -32,6 +35,7 @@ type Member struct {
 	labels  map[string]string
 	terms   int
 	leaving atomic.Bool
+	load    atomic.Pointer[string]
 	nudge   chan struct{}
 	cut     atomic.Pointer[func() time.Time]
 }
@@ -80,14 +84,26 @@ func (m *Member) Mark(lease *coordinationv1.Lease) {
 		lease.Labels = map[string]string{}
 	}
 	maps.Copy(lease.Labels, m.labels)
+	m.annotate(lease)
+}
+
+func (m *Member) annotate(lease *coordinationv1.Lease) {
 	delete(lease.Annotations, LeavingAnnotation)
+	delete(lease.Annotations, LoadAnnotation)
+	load := m.load.Load()
+	if lease.Annotations == nil && (m.leaving.Load() || load != nil) {
+		lease.Annotations = map[string]string{}
+	}
 	if m.leaving.Load() {
-		if lease.Annotations == nil {
-			lease.Annotations = map[string]string{}
-		}
 		lease.Annotations[LeavingAnnotation] = "true"
 	}
+	if load != nil {
+		lease.Annotations[LoadAnnotation] = *load
+	}
 }
+
+// Publish sets the text that the Lease has as LoadAnnotation from its next renewal on.
+func (m *Member) Publish(load string) { m.load.Store(&load) }
 
 // Leave marks the member as leaving and has its Lease renewed at once.
 func (m *Member) Leave() {

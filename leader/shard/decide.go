@@ -1,0 +1,170 @@
+package shard
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/klog/v2"
+
+	"github.com/homeostat/homeostat/internal/slots"
+	"github.com/homeostat/homeostat/leader/internal/record"
+)
+
+// When ranges are decided on.
+const (
+	// still is how long no slot must have moved, no member come or left, and no ranges have been recorded; long while the
+	// heaviest replica has less than much of the mean: until then, loads that differ from minute to minute are not known
+	// well enough.
+	still = 10 * time.Minute
+	long  = time.Hour
+	much  = 1.5
+	// looks are how often, a minute apart, other ranges must have been worth their moves: what another client edits into
+	// the record of a member is overwritten in between.
+	looks = 3
+)
+
+// Measure publishes what the slots of this replica cost, as work says it, once a minute until ctx ends: it is written
+// when the membership is renewed, and takes no request of its own. All replicas measure at the same time: when there is
+// more to do for all, none seems heavier than the others. If this replica is the first member by name, it then decides
+// on the ranges.
+func (r *Ranges) Measure(ctx context.Context, work func() slots.Work) {
+	d := decider{ranges: r, meters: meters{}}
+	for {
+		now := r.now()
+		r.sleep(ctx, now.Truncate(measureEvery).Add(measureEvery).Sub(now))
+		if ctx.Err() != nil {
+			return
+		}
+		d.publish(work())
+		if next := d.decide(); next != nil {
+			if err := d.record(ctx, next); err != nil {
+				klog.FromContext(ctx).Error(err, "cannot record other ranges, retrying", "lease", r.records.key())
+			}
+		}
+	}
+}
+
+// publish has what slots have cost written into the record of this member.
+func (d *decider) publish(w slots.Work) {
+	r := d.ranges
+	present, now, self := r.divided(), r.now(), r.elector.Status().Identity
+	measured := d.meters.measure(present, w, now)
+	r.Shards.mu.Lock()
+	all, members := r.view.loads(present, r.view.owners(self, now)), len(r.view.assignable(now))
+	r.Shards.mu.Unlock()
+	present.detailed(measured, all, members, w.Objects)
+	r.member.Publish(formatLoads(r.member.Process, present.version, measured))
+}
+
+// loads returns what the owners of slots have published.
+func (v *view) loads(d *division, owners []string) []load {
+	all, read := make([]load, len(owners)), map[string]map[int]load{}
+	for slot, owner := range owners {
+		of, known := read[owner]
+		lease := v.members[v.records.memberName(identityOf(owner))].Lease
+		if !known && owner != unowned && record.Holder(lease) == owner {
+			of = d.parseLoads(lease.Annotations[record.LoadAnnotation], owner)
+			read[owner] = of
+		}
+		all[slot] = of[slot]
+	}
+	return all
+}
+
+// decider measures what slots cost, and decides on the ranges if this replica is the first member by name.
+type decider struct {
+	ranges   *Ranges
+	meters   meters
+	division *division
+	since    time.Time // from when on it is the division
+	worth    int       // how often in a row different ranges have been worth their moves
+}
+
+// decide returns ranges that are to be recorded, or nil.
+func (d *decider) decide() *proposal {
+	now, present := d.ranges.now(), d.ranges.divided()
+	s, ok := d.survey(present, now)
+	return d.look(present, s, ok, now)
+}
+
+// look returns other ranges if they have been worth their moves often enough. ok reports whether s is complete.
+func (d *decider) look(present *division, s survey, ok bool, now time.Time) *proposal {
+	if d.division == nil || d.division.String() != present.String() {
+		d.since, d.worth = now, 0
+	}
+	d.division = present
+	quiet := now.Sub(d.since)
+	if moved := now.Sub(s.moved); moved < quiet {
+		quiet = moved
+	}
+	var next *proposal
+	if ok && quiet >= still {
+		next = present.improve(s)
+	}
+	if next == nil || next.from < much && quiet < long {
+		d.worth = 0
+		return nil
+	}
+	if d.worth++; d.worth < looks {
+		return nil
+	}
+	return next
+}
+
+// survey returns what is known of all slots, and reports false if this replica is not to decide, if the last change of
+// the ranges is not over, if a slot has no owner, or if what one costs is not known.
+func (d *decider) survey(present *division, now time.Time) (s survey, ok bool) {
+	r := d.ranges
+	self := r.elector.Status().Identity
+	r.Shards.mu.Lock()
+	defer r.Shards.mu.Unlock()
+	v := r.view
+	s.owners, s.members = v.owners(self, now), v.assignable(now)
+	if len(s.members) == 0 || s.members[0] != self || !present.raised(v) {
+		return survey{}, false
+	}
+	s.loads, s.moved = v.loads(present, s.owners), v.changed
+	for slot, owner := range s.owners {
+		_, member := slices.BinarySearch(s.members, owner)
+		if !member || !s.loads[slot].measured {
+			return survey{}, false
+		}
+		if since := v.slots[slot].Since; since.After(s.moved) {
+			s.moved = since
+		}
+	}
+	return s, true
+}
+
+// record replaces the recorded ranges, if they are still those that were decided on.
+func (d *decider) record(ctx context.Context, next *proposal) error {
+	r := d.ranges
+	lease, err := r.records.read(ctx, r.records.name)
+	if err != nil {
+		return r.records.explain("reading", err)
+	}
+	if string(lease.UID) != d.division.uid || lease.Annotations[rangesAnnotation] != d.division.String() {
+		return nil // this replica has not seen them yet
+	}
+	lease.Annotations = maps.Clone(lease.Annotations)
+	lease.Annotations[rangesAnnotation] = next.String()
+	lease.Annotations[heavyAnnotation] = formatHeavy(next.heavy)
+	lease.Labels = maps.Clone(lease.Labels)
+	if lease.Labels == nil { // it is that of an older build
+		lease.Labels = map[string]string{}
+	}
+	maps.Copy(lease.Labels, r.records.configLabels())
+	if _, err = r.records.update(ctx, lease); err != nil && !apierrors.IsConflict(err) {
+		return r.records.explain("writing", err)
+	}
+	if err == nil {
+		klog.FromContext(ctx).Info("ranges are recorded that suit what slots cost now", "lease", r.records.key(),
+			"changed", next.changed, "heaviestNow", fmt.Sprintf("%.2f of the mean", next.from),
+			"heaviestThen", fmt.Sprintf("%.2f", next.to))
+	}
+	return nil
+}
