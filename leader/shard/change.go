@@ -25,7 +25,7 @@ import (
 //   - The record of such a slot is raised to the new version when no request of an owner with the old range can arrive
 //     any more: with the release, or later by compare-and-swap, when it could be claimed. It never goes back.
 //   - A slot is claimed by a replica whose division has for it the very version that its record has; one whose range
-//     has changed last only when all records have been raised: then nothing that overlaps it has an owner.
+//     has changed last only when no record that has not been raised has an owner whose range overlaps it, or none.
 //   - The next division is written when all records have been raised.
 
 // changes are what a keeper of ranges knows of changes of them. Its goroutine owns them.
@@ -238,8 +238,40 @@ func (c *changes) allows(ctx context.Context, k *keeper, slot int, now time.Time
 	case version > d.since[slot]: // this replica's division is late
 		return false
 	default:
-		return version == 1 || version < d.version || d.raised(k.view)
+		return version == 1 || version < d.version || d.vacant(k.view, slot)
 	}
+}
+
+// vacant reports whether no owner of an earlier range can have a part of a slot's. A record that has not been raised
+// says by its mark which range its owner has. Without an owner, a replica that is late may claim it, and with which
+// range is not known. The mutex of Shards is held.
+func (d *division) vacant(v *view, slot int) bool {
+	wanted := d.rangeOf(slot)
+	for other, since := range d.since {
+		lease := v.slots[other].Lease
+		if since == 1 || d.versionOf(lease) >= since {
+			continue
+		}
+		had, known := d.marked(lease)
+		if !known || had.First <= wanted.Last && wanted.First <= had.Last {
+			return false
+		}
+	}
+	return true
+}
+
+// marked returns the range that the owner of a slot has by its record, and false if there is no owner or another
+// client has edited the mark.
+func (d *division) marked(lease *coordinationv1.Lease) (r keyspace.Range, known bool) {
+	if record.Holder(lease) == unowned {
+		return r, false
+	}
+	uid, bounds, _ := strings.Cut(lease.Annotations[rangeAnnotation], " ")
+	first, last, _ := strings.Cut(bounds, "-")
+	var err, err2 error
+	r.First, err = strconv.ParseUint(first, 16, 64)
+	r.Last, err2 = strconv.ParseUint(last, 16, 64)
+	return r, uid == d.uid && err == nil && err2 == nil
 }
 
 // raise brings the record of a slot to the version of its range, when the slot could be claimed.

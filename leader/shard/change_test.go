@@ -29,6 +29,10 @@ const (
 	thirdRanges  = "0:1:0:2 8000000000000000:1:2:3 a000000000000000:1:3:3 e000000000000000:1:1:2"
 )
 
+// newOverOld has, for each eighth, one of each old slot that its new one waits for: those that its range overlaps, and
+// the slot itself.
+var newOverOld = [][]int{{0, 2}, {0, 2}, {0, 2}, {0, 2}, {4}, {4}, {6}, {6, 2}}
+
 // eighths are namespaces, one in each eighth of the hashes.
 func eighths() (names []string) {
 	equal := newChangingRanges()
@@ -284,8 +288,9 @@ func aChangeWaitsForAllOwners(x *fixture) {
 	x.divide(secondRanges)
 	pass(90 * time.Second)
 	for n := range 8 {
-		if before[n] != slow.name && n != 4 && n != 5 {
-			x.Expect(x.owned()).NotTo(HaveKey(n))
+		waits := slices.ContainsFunc(newOverOld[n], func(old int) bool { return before[old] == slow.name })
+		if _, owned := x.owned()[n]; before[n] != slow.name && owned == waits {
+			x.t.Errorf("eighth %d has an owner: %v; the slow one has what it waits for: %v", n, owned, waits)
 		}
 	}
 	x.Expect(x.owned()).To(HaveKeyWithValue(0, slow.name))
@@ -364,12 +369,16 @@ func TestAClaimUnderWayIsOfTheOldRange(t *testing.T) {
 func aChangeDoesNotWaitForTheDead(x *fixture) {
 	a, b := x.ranged("a"), x.ranged("b")
 	pass(30 * time.Second)
+	before := x.owned()
 	a.die()
 	x.divide(secondRanges)
 	pass(8 * time.Second)
 	x.Expect(b.slots()).To(Equal([]int{0, 0, 0, 0, 2, 2, 3, 1}))
-	for _, n := range []int{0, 1, 2, 3, 6, 7} {
-		x.Expect(x.owned()).NotTo(HaveKey(n))
+	for n, waitsFor := range newOverOld {
+		waits := slices.ContainsFunc(waitsFor, func(old int) bool { return before[old] == "a" })
+		if _, owned := x.owned()[n]; owned == waits {
+			x.t.Errorf("eighth %d has an owner: %v; the dead one had what it waits for: %v", n, owned, waits)
+		}
 	}
 	pass(12 * time.Second)
 	x.Expect(x.owned()).To(HaveLen(8))
