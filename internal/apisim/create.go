@@ -73,7 +73,7 @@ func (x *exchange) admit(obj object) (*stored, error) {
 func (s *store) name(t *table, m object) error {
 	prefix := text(m, "generateName")
 	if text(m, "name") == "" && prefix != "" {
-		m["name"] = prefix + s.newSuffix()
+		m["name"] = prefix + s.made.newSuffix(t, text(m, "namespace"), prefix)
 	}
 	name := text(m, "name")
 	if name == "" {
@@ -134,8 +134,13 @@ func (x *exchange) insert(obj object) (*stored, error) {
 		return nil, apierrors.NewAlreadyExists(x.t.res.groupResource(), text(m, "name"))
 	}
 	m["creationTimestamp"] = now()
+	count := "uid " + x.t.name + " " + text(m, "namespace") + "/" + givenName(x.r, m)
+	if x.r.dryRun() {
+		count = "dry run's " + count
+		defer func() { x.s.made.counts[count]++ }()
+	}
 	if text(m, "uid") == "" {
-		m["uid"] = x.s.newUID()
+		m["uid"] = x.s.made.newUID(count)
 	}
 	if !x.t.res.builtin.noGeneration && m["generation"] == nil && x.t.res.Resource != "csidrivers" {
 		m["generation"] = int64(1)
@@ -167,8 +172,17 @@ func (x *exchange) insert(obj object) (*stored, error) {
 		return nil, err
 	}
 	x.s.version++
+	x.s.made.counts[count]++
 	x.s.commit(x.t, x.r, nil, fresh)
 	return fresh, nil
+}
+
+// givenName is the name that the caller gave, or its generateName followed by *.
+func givenName(r *request, m object) string {
+	if name := text(m, "name"); r.Name == name {
+		return name
+	}
+	return text(m, "generateName") + "*"
 }
 
 // prepare sets what no object of a kind is without, also one that is loaded.

@@ -33,7 +33,8 @@ type Options struct {
 	// Incomplete accepts new objects of built-in kinds without the fields that the real server requires: a Pod without
 	// containers, a Deployment without a selector.
 	Incomplete bool
-	// Seed of the uids and generated names.
+	// Seed of the uids and generated names. Beside it a uid depends on the resource, the namespace, the name, and how many
+	// objects of that name there were; a generated name on how many were made from its prefix.
 	Seed uint64
 }
 

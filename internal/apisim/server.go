@@ -1,9 +1,9 @@
 package apisim
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // Server is one simulated API server with everything that it stores. It starts no goroutine.
@@ -34,8 +35,7 @@ type store struct {
 	ordered   []*table // by name
 	served    []Resource
 	version   int64 // the resourceVersion of the last write
-	random    *rand.Rand
-	uids      int64
+	made      identities
 	allocated allocator
 	frozen    map[string]int64 // by client: the resourceVersion that its cached reads show
 	watches   []*watcher
@@ -54,7 +54,7 @@ func New(o *Options) (*Server, error) {
 		opts:    opts,
 		tables:  map[schema.GroupVersionResource]*table{},
 		version: firstVersion,
-		random:  rand.New(rand.NewPCG(opts.Seed, 2)),
+		made:    identities{seed: opts.Seed, counts: map[string]uint64{}},
 		frozen:  map[string]int64{},
 	}}
 	for _, r := range append(Builtin(), opts.Resources...) {
@@ -113,23 +113,26 @@ func (s *store) Objects(resource schema.GroupVersionResource) []*unstructured.Un
 	return all
 }
 
+// ByAge returns the objects of a resource in the order of their creation. They are shared; do not modify them.
+func (s *store) ByAge(resource schema.GroupVersionResource) []*unstructured.Unstructured {
+	all := s.Objects(resource)
+	if len(all) == 0 {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	born := s.tables[resource].born
+	slices.SortStableFunc(all, func(a, b *unstructured.Unstructured) int {
+		return cmp.Compare(born[keyOf(a)], born[keyOf(b)])
+	})
+	return all
+}
+
+func keyOf(o *unstructured.Unstructured) types.NamespacedName {
+	return types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}
+}
+
 // Resources lists what the server serves, in order. The slice is shared; do not modify it.
 func (s *store) Resources() []Resource { return s.served }
-
-func (s *store) newUID() string {
-	s.uids++
-	return fmt.Sprintf("%08x-%04x-4%03x-8%03x-%012x", s.random.Uint32(), s.random.Uint32()&0xffff,
-		s.random.Uint32()&0xfff, s.random.Uint32()&0xfff, s.uids)
-}
-
-const suffixLetters = "bcdfghjklmnpqrstvwxz2456789"
-
-func (s *store) newSuffix() string {
-	b := make([]byte, 5)
-	for i := range b {
-		b[i] = suffixLetters[s.random.IntN(len(suffixLetters))]
-	}
-	return string(b)
-}
 
 func now() string { return time.Now().UTC().Format(time.RFC3339) }

@@ -13,22 +13,26 @@ type table struct {
 	res       Resource
 	name      string // that of the resource: tables are in its order
 	objects   map[types.NamespacedName]*stored
-	sorted    []types.NamespacedName // nil: to be sorted again
+	born      map[types.NamespacedName]int64 // the version that made each object
+	sorted    []types.NamespacedName         // nil: to be sorted again
 	history   []*entry
 	compacted int64 // watches from below this version get 410
 }
 
 func newTable(r Resource) *table {
-	return &table{res: r, name: r.GVR().String(), objects: map[types.NamespacedName]*stored{}}
+	return &table{res: r, name: r.GVR().String(), objects: map[types.NamespacedName]*stored{},
+		born: map[types.NamespacedName]int64{}}
 }
 
 func (t *table) apply(e *entry, history int) {
 	switch {
 	case e.new == nil:
 		delete(t.objects, e.old.key)
+		delete(t.born, e.old.key)
 		t.sorted = nil
 	case e.old == nil:
 		t.sorted = nil
+		t.born[e.new.key] = e.version
 		fallthrough
 	default:
 		t.objects[e.new.key] = e.new

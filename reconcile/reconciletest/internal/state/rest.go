@@ -3,9 +3,6 @@ package state
 import (
 	"maps"
 	"slices"
-	"strings"
-
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/homeostat/homeostat/internal/apisim"
 )
@@ -31,12 +28,7 @@ func OfServer(sim *apisim.Server, ignore *Ignore) *Rest {
 		if Ignored(r.Resource) {
 			continue
 		}
-		objects := sim.Objects(r.GVR())
-		if len(objects) == 0 {
-			continue
-		}
-		slices.SortFunc(objects, func(a, b *unstructured.Unstructured) int { return strings.Compare(serial(a), serial(b)) })
-		for _, o := range objects {
+		for _, o := range sim.ByAge(r.GVR()) {
 			all = append(all, Located{Resource: r.GVR().GroupResource().String(), Object: o})
 		}
 	}

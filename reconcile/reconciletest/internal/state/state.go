@@ -2,6 +2,7 @@
 package state
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -15,7 +16,7 @@ import (
 )
 
 // State holds one entry for each field of each object: "configmaps d/a: data.x" → "1". Identifiers, times and generated
-// names are replaced by placeholders.
+// names are replaced by placeholders. A value that is the resourceVersion of an object has the object's name after it.
 type State map[string]string
 
 // Located is an object with the name of its resource.
@@ -47,6 +48,7 @@ var volatile = []string{
 // normalizer replaces what two runs cannot have in common.
 type normalizer struct {
 	placeholders map[string]string // by identifier or generated name
+	versions     map[string]string // the objects, by resourceVersion
 	ignore       *Ignore
 	resource     string // of the object that is added
 	out          State
@@ -55,14 +57,13 @@ type normalizer struct {
 // Of returns the state of objects in the order of their creation, those of one resource together.
 func Of(all []Located, ignore *Ignore) State {
 	all = slices.DeleteFunc(all, func(l Located) bool { return ignore.has(l.Resource, "*") })
-	n := &normalizer{placeholders: map[string]string{}, ignore: ignore, out: State{}}
+	n := &normalizer{placeholders: map[string]string{}, versions: map[string]string{}, ignore: ignore, out: State{}}
 	titles := make([]string, len(all))
-	for i, l := range all {
-		n.resource = l.Resource
-		titles[i] = l.Resource + " " + n.name(l.Object)
-		n.placeholders[string(l.Object.GetUID())] = "uid of " + titles[i]
-		if ip, _, _ := unstructured.NestedString(l.Object.Object, "spec", "clusterIP"); net.ParseIP(ip) != nil {
-			n.placeholders[ip] = "address of " + titles[i]
+	for _, late := range []bool{false, true} { // a name that is made of a UID comes after that of the UID's object
+		for i, l := range all {
+			if uidIn.MatchString(l.Object.GetName()) == late {
+				titles[i] = n.title(l)
+			}
 		}
 	}
 	for i, l := range all {
@@ -72,10 +73,27 @@ func Of(all []Located, ignore *Ignore) State {
 	return n.out
 }
 
-// serial orders objects by creation: the simulated server counts in the last part of the UID.
-func serial(o *unstructured.Unstructured) string {
-	uid := string(o.GetUID())
-	return uid[strings.LastIndex(uid, "-")+1:]
+// title names an object, and makes the placeholders of what its identifiers are.
+func (n *normalizer) title(l Located) string {
+	n.resource = l.Resource
+	title := l.Resource + " " + n.name(l.Object)
+	n.placeholders[string(l.Object.GetUID())] = "uid of " + title
+	n.versions[l.Object.GetResourceVersion()] = title
+	if ip, _, _ := unstructured.NestedString(l.Object.Object, "spec", "clusterIP"); net.ParseIP(ip) != nil {
+		n.placeholders[ip] = "address of " + title
+	}
+	return title
+}
+
+// uidIn matches what may be the UID of an object, anywhere in a text.
+var uidIn = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
+
+// withoutUIDs is a text with placeholders for the UIDs of known objects.
+func (n *normalizer) withoutUIDs(s string) string {
+	if len(s) < 36 {
+		return s
+	}
+	return uidIn.ReplaceAllStringFunc(s, func(uid string) string { return cmp.Or(n.placeholders[uid], uid) })
 }
 
 // generated matches the suffix that the API server appends to the first 58 characters of generateName: five of an
@@ -110,6 +128,8 @@ func (n *normalizer) name(o *unstructured.Unstructured) string {
 		}
 		n.placeholders[name] = fmt.Sprintf("%s*%d", prefix, i)
 		name = n.placeholders[name]
+	} else {
+		name = n.withoutUIDs(name)
 	}
 	if ns := o.GetNamespace(); ns != "" {
 		return ns + "/" + name
@@ -217,7 +237,23 @@ func (n *normalizer) text(s string) string {
 	if timestamp.MatchString(s) {
 		return "a time"
 	}
-	return s
+	if of, is := n.versions[s]; is && s != "" {
+		return s + versionOf + of
+	}
+	return n.withoutUIDs(s)
+}
+
+const versionOf = ", the resourceVersion of "
+
+// alike reports whether two values are the same, or the resourceVersions of the same object, which differ between runs.
+// What was its resourceVersion once is not.
+func alike(a, b string) bool {
+	if a == b {
+		return true
+	}
+	x, ofX, _ := strings.Cut(a, versionOf)
+	y, ofY, _ := strings.Cut(b, versionOf)
+	return x == y || ofX != "" && ofX == ofY
 }
 
 const most = 20 // lines of a diff
@@ -231,7 +267,7 @@ func (s State) Diff(want State, masked map[string]bool) []string {
 	for _, k := range slices.Sorted(maps.Keys(keys)) {
 		have, has := s[k]
 		should, had := want[k]
-		if masked[k] || has == had && have == should || s.lacks(k) || want.lacks(k) {
+		if masked[k] || has == had && alike(have, should) || s.lacks(k) || want.lacks(k) {
 			continue
 		}
 		if had {
@@ -258,7 +294,7 @@ func (s State) Mask(other State) map[string]bool {
 	masked := map[string]bool{}
 	for _, of := range []State{s, other} {
 		for k := range of {
-			if s[k] != other[k] {
+			if !alike(s[k], other[k]) {
 				masked[k] = true
 			}
 		}

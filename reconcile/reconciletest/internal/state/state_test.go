@@ -108,3 +108,62 @@ func TestTheLabelOfAnotherClientIsNoDifference(t *testing.T) {
 	g.Expect(labelled(state.RivalKey).Diff(labelled(), nil)).To(gomega.BeEmpty())
 	g.Expect(labelled("other").Diff(labelled(), nil)).NotTo(gomega.BeEmpty())
 }
+
+// Each run has its own resourceVersions. Only what is an object's resourceVersion at rest counts as that, and only whole.
+func TestTheResourceVersionOfAnObjectIsComparedAsThat(t *testing.T) {
+	world := func(version, carried string) state.State {
+		return state.Of([]state.Located{
+			{Resource: "configmaps", Object: &unstructured.Unstructured{Object: map[string]any{
+				"metadata": map[string]any{"name": "a", "resourceVersion": version},
+			}}},
+			{Resource: "configmaps", Object: &unstructured.Unstructured{Object: map[string]any{
+				"metadata": map[string]any{"name": "b", "resourceVersion": "1" + version},
+			}}},
+			{Resource: "secrets", Object: &unstructured.Unstructured{Object: map[string]any{
+				"metadata": map[string]any{"name": "c"}, "data": map[string]any{"of": carried},
+			}}},
+		}, nil)
+	}
+	for name, row := range map[string]struct {
+		have, want state.State
+		same       bool
+	}{
+		"that of the same object":      {world("7", "7"), world("5", "5"), true},
+		"an old one":                   {world("7", "6"), world("5", "5"), false},
+		"an old one in both":           {world("7", "6"), world("5", "4"), false},
+		"that of another object":       {world("7", "17"), world("5", "5"), false},
+		"a part":                       {world("7", "v7"), world("5", "v5"), false},
+		"a number that happens to be":  {world("7", "5"), world("5", "5"), true},
+		"a number that happened to be": {world("5", "5"), world("7", "5"), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := gomega.NewWithT(t)
+			expected := gomega.BeEmpty()
+			if !row.same {
+				expected = gomega.Not(expected)
+			}
+			g.Expect(row.have.Diff(row.want, nil)).To(expected)
+			g.Expect(row.have.Mask(row.want)).To(expected)
+		})
+	}
+}
+
+// Each run has its own UIDs, also in the names of what is made for their objects.
+func TestAUIDInATextIsComparedAsThatOfItsObject(t *testing.T) {
+	g := gomega.NewWithT(t)
+	world := func(uid, of string) state.State {
+		return state.Of([]state.Located{
+			{Resource: "persistentvolumes", Object: &unstructured.Unstructured{Object: map[string]any{
+				"metadata": map[string]any{"name": "pvc-" + of}, "spec": map[string]any{"path": "/disks/" + of + "/data"},
+			}}},
+			{Resource: "secrets", Object: &unstructured.Unstructured{Object: map[string]any{
+				"metadata": map[string]any{"name": "a", "uid": uid},
+			}}},
+		}, nil)
+	}
+	const one, other = "0f2c53ea-7e2a-4d6e-8a3e-5f0a6c6f3c01", "7b1f53ea-7e2a-4d6e-8a3e-5f0a6c6f3c02"
+	g.Expect(world(one, one).Diff(world(other, other), nil)).To(gomega.BeEmpty())
+	g.Expect(world(one, one)).To(gomega.HaveKeyWithValue(
+		"persistentvolumes pvc-uid of secrets a: spec.path", "/disks/uid of secrets a/data"))
+	g.Expect(world(one, one).Diff(world(one, other), nil)).NotTo(gomega.BeEmpty(), "that of no object")
+}
