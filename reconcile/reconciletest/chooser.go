@@ -2,14 +2,12 @@ package reconciletest
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/homeostat/homeostat/internal/apisim"
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/plan"
-	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/report"
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/state"
 )
 
@@ -28,11 +26,11 @@ type chooser struct {
 	delays *delays
 	judge  *judge
 
-	parted  bool                 // the partition of the plan has begun
-	retryAt map[string]time.Time // by request: when the server told the program to retry it
-	moved   time.Time            // when time passed last
-	still   int                  // steps since then
-	served  int                  // calls since a late one
+	parted  bool      // the partition of the plan has begun
+	retries *retries  // of requests that were put off
+	moved   time.Time // when time passed last
+	still   int       // steps since then
+	served  int       // calls since a late one
 }
 
 // pick returns the usual next action, unless the plan has something else: events before calls, calls before actors. It
@@ -234,7 +232,9 @@ func (r *chooser) callFault(a apisim.Action) apisim.Fault {
 
 // take makes an action happen with its fault, and records it in the trace. The hooks of the judge run meanwhile.
 func (r *chooser) take(a apisim.Action, f apisim.Fault) {
-	r.checkRetry(a, f)
+	if !r.tail {
+		r.retries.see(a, f)
+	}
 	r.served++
 	if f == apisim.Late {
 		r.served = 0
@@ -282,39 +282,4 @@ func (r *chooser) count(a apisim.Action) {
 	case apisim.Work:
 		r.out.acts++
 	}
-}
-
-// checkRetry records a request that gets 429 with Retry-After, and finds one that the same boot repeats before its
-// time. Two requests for a generated name may be equal without being retries.
-func (r *chooser) checkRetry(a apisim.Action, f apisim.Fault) {
-	if a.Kind != apisim.Release || r.tail || strings.HasSuffix(a.Call.Name, "*") {
-		return
-	}
-	request, now := a.Request(), time.Now()
-	if until := r.retryAt[request]; now.Before(until) {
-		since := now.Sub(until.Add(-apisim.RetryAfter))
-		r.find(report.Retry, fmt.Sprintf("it does not wait as it is told (429, Retry-After: %v): %v later comes again: %s",
-			apisim.RetryAfter, since, strings.TrimSpace(strings.TrimPrefix(describe(a), "call"))))
-	}
-	if delete(r.retryAt, request); f == apisim.Throttled {
-		r.retryAt[request] = now.Add(apisim.RetryAfter)
-	}
-}
-
-// describe words an action for the trace. Tokens hash these words: other words make tokens invalid.
-func describe(a apisim.Action) string {
-	_, after, _ := strings.Cut(a.String(), " ")
-	after = strings.TrimPrefix(after, fmt.Sprintf("%s#%d ", a.Call.Client, a.Call.Incarnation))
-	switch a.Kind {
-	case apisim.Deliver:
-		if f := strings.Fields(after); len(f) >= 6 { // watch 3 configmaps ADDED 104 d/a
-			return "deliver   " + f[3] + " " + f[2] + " " + f[5]
-		}
-		return "deliver   " + after
-	case apisim.Commit:
-		return "late      " + after
-	case apisim.Release:
-		return "call      " + after
-	}
-	return "actor     " + after
 }

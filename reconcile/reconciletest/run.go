@@ -75,7 +75,10 @@ func newRun(of subject, p plan.Plan, s setting) (*run, error) {
 	}
 	return &run{
 		core: r, setting: s, fleet: fleet, gate: &gate.Gate{Wake: r.sched.Wake}, delays: delays, judge: judge,
-		chooser: &chooser{core: r, fleet: fleet, delays: delays, judge: judge, retryAt: map[string]time.Time{}},
+		chooser: &chooser{
+			core: r, fleet: fleet, delays: delays, judge: judge,
+			retries: &retries{core: r, fleet: fleet, retryAt: map[string]time.Time{}},
+		},
 	}, nil
 }
 
@@ -104,7 +107,7 @@ func (r *run) live(ctx context.Context, until func() time.Time) {
 		for _, l := range r.errs.take() {
 			r.line(l)
 		}
-		if r.out.finding != nil {
+		if r.chooser.retries.judge(enabled); r.out.finding != nil {
 			return
 		}
 		if r.returned(ctx) {
