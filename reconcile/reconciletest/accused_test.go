@@ -111,8 +111,8 @@ func TestWhatDiffersBetweenRunsByRightIsNoDifference(t *testing.T) {
 func twins(hasty bool) func(env *reconciletest.Env) error {
 	return func(env *reconciletest.Env) error {
 		ctx, client := env.Context(), env.Client().CoreV1().RESTClient()
-		shared := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "d", Name: "shared"}}
 		create := func() error {
+			shared := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "d", Name: "shared"}}
 			post := client.Post().Namespace("d").Resource("secrets").Body(shared)
 			if hasty {
 				post = post.MaxRetries(0)
