@@ -146,6 +146,18 @@ func TestBuiltTree(t *testing.T) {
 	}
 }
 
+func TestTheLastItemLeavesABranchWithoutForks(t *testing.T) {
+	items := make([]*item[int], 48*48*48+1) // the last of the root's kids has one kid, and that has one
+	for n := range items {
+		items[n] = &item[int]{key: types.NamespacedName{Name: fmt.Sprintf("%06d", n)}, object: n}
+	}
+	root := build(items).without(items[len(items)-1].key)
+	checkShape(t, root, true)
+	if got := len(collect(root.all)); got != len(items)-1 {
+		t.Fatalf("the tree holds %d objects, want %d", got, len(items)-1)
+	}
+}
+
 func TestOldRootsStayAsTheyWere(t *testing.T) {
 	random := rand.New(rand.NewPCG(7, 7))
 	type moment struct {
