@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strconv"
+	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -140,7 +141,32 @@ func TestAnApplierRefusesBadInputBeforeAnyRequest(t *testing.T) {
 	f.Expect(err).To(MatchError(ContainSubstring("nil or has no name")))
 	_, err = f.Apply(t.Context(), nil, &patch.Options{Lock: true, Subresource: "scale"}, zoned("a"))
 	f.Expect(err).To(MatchError(And(ContainSubstring("Options.Lock is true"), ContainSubstring(`Options.Subresource is "scale"`))))
+	_, err = f.Apply(t.Context(), nil, asDoorman, zoned(strings.Repeat("a", patch.MaxBytes)))
+	f.Expect(err).To(MatchError(ContainSubstring("a server reads at most")))
 	f.Expect(f.server.asked).To(BeEmpty())
+}
+
+// nameOnly is a configuration that has no place for a UID.
+type nameOnly struct {
+	Metadata struct {
+		Name string `json:"name"`
+	} `json:"metadata"`
+}
+
+type applyingNames struct{ asked int }
+
+func (a *applyingNames) Apply(context.Context, *nameOnly, metav1.ApplyOptions) (*corev1.Node, error) {
+	a.asked++
+	return applied(2, "doorman", `{"f:metadata":{}}`), nil
+}
+
+func TestAnApplierRefusesAConfigurationThatTheUIDCannotBePutInto(t *testing.T) {
+	f, server, config := NewWithT(t), &applyingNames{}, &nameOnly{}
+	config.Metadata.Name = "n1"
+	cached := applied(1, "doorman", `{"f:metadata":{}}`)
+	_, err := patch.NewApplier(always(server)).Apply(t.Context(), cached, asDoorman, config)
+	f.Expect(err).To(MatchError(ContainSubstring("put the UID into it")))
+	f.Expect(server.asked).To(BeZero())
 }
 
 func TestAnApplierWorksOnFakeClientsetsWhichHaveNoVersionsAndSoNeverSkip(t *testing.T) {
