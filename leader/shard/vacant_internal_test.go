@@ -6,7 +6,6 @@ import (
 	. "github.com/onsi/gomega"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"github.com/homeostat/homeostat/leader/internal/record"
 )
@@ -23,7 +22,7 @@ func TestANewRangeWaitsForOwnersThatOverlapIt(t *testing.T) {
 		return lease
 	}
 	late := func(holder, mark string) *coordinationv1.Lease {
-		lease := &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{HolderIdentity: ptr.To(holder)}}
+		lease := &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{HolderIdentity: &holder}}
 		annotate(lease, rangeAnnotation, mark)
 		return lease
 	}
