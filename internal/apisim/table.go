@@ -20,8 +20,10 @@ type table struct {
 }
 
 func newTable(r Resource) *table {
-	return &table{res: r, name: r.GVR().String(), objects: map[types.NamespacedName]*stored{},
-		born: map[types.NamespacedName]int64{}}
+	return &table{
+		res: r, name: r.GVR().String(), objects: map[types.NamespacedName]*stored{},
+		born: map[types.NamespacedName]int64{},
+	}
 }
 
 func (t *table) apply(e *entry, history int) {
