@@ -104,13 +104,13 @@ func TestTwoPortsOfAServiceAreNeverTheSame(t *testing.T) {
 	g := gomega.NewWithT(t)
 	_, client := newServer(t)
 	services := client.CoreV1().Services("default")
-	a := corev1.ServicePort{Name: "a", Port: 80, NodePort: 30901}
+	a := corev1.ServicePort{Name: "a", Port: 80, NodePort: 30051}
 	made, err := services.Create(t.Context(), service("s", "", a), metav1.CreateOptions{})
 	g.Expect(err).NotTo(gomega.HaveOccurred())
 	a.NodePort = 0
-	made.Spec.Ports = []corev1.ServicePort{a, {Name: "b", Port: 81, NodePort: 30901}}
+	made.Spec.Ports = []corev1.ServicePort{a, {Name: "b", Port: 81, NodePort: 30051}}
 	made, err = services.Update(t.Context(), made, metav1.UpdateOptions{})
 	g.Expect(err).NotTo(gomega.HaveOccurred())
-	g.Expect(made.Spec.Ports[0].NodePort).NotTo(gomega.BeElementOf(int32(0), int32(30901)))
-	g.Expect(made.Spec.Ports[1].NodePort).To(gomega.Equal(int32(30901)))
+	g.Expect(made.Spec.Ports[0].NodePort).NotTo(gomega.BeElementOf(int32(0), int32(30051)))
+	g.Expect(made.Spec.Ports[1].NodePort).To(gomega.Equal(int32(30051)))
 }
