@@ -13,6 +13,7 @@ type finder struct {
 	path   string
 	source []byte
 	in     string
+	fn     *ast.FuncDecl
 	found  []*site
 	zeros  map[string]bool // variables of the function that are never anything but zero
 }
@@ -183,7 +184,7 @@ func (f *finder) blank(list []ast.Expr) string {
 func (f *finder) replace(from, to token.Pos, texts ...string) {
 	start, end := f.fset.Position(from), f.fset.Position(to)
 	f.found = append(f.found, &site{
-		file: f.path, line: start.Line, in: f.in, start: start.Offset, end: end.Offset,
+		file: f.path, line: start.Line, in: f.in, fn: f.fn, start: start.Offset, end: end.Offset,
 		texts: slices.Compact(texts), source: f.source,
 	})
 }

@@ -3,8 +3,9 @@
 //
 //	go run ./internal/proof/mutate -n 100 ./queue ./patch
 //
-// Sources on disk stay as they are: a mutant is compiled by an overlay. What is drawn depends on the seed and on the
-// text of each place, not on lines or other places. See docs/testing-internals.md.
+// Sources on disk stay as they are: an overlay has all mutants of a package, each behind its number, so the tests are
+// built once. What is drawn depends on the seed and on the text of each place, not on lines or other places. See
+// docs/testing-internals.md.
 package main
 
 import (
@@ -85,21 +86,11 @@ func run(ctx context.Context, arguments []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	temp, err := os.MkdirTemp("", "mutate")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.RemoveAll(temp) }()
 	var all score
 	table := &strings.Builder{}
 	for _, p := range packages {
-		name := strings.TrimPrefix(p.ImportPath, p.Module.Path+"/")
-		t := &trial{options: *o, of: p, name: name, out: out, suites: []*suite{{dir: p.Dir, temp: temp, tests: o.tests}}}
-		for _, other := range testedBy[name] {
-			t.suites = append(t.suites, &suite{dir: filepath.Join(p.Module.Dir, other), temp: temp, tests: o.tests})
-		}
 		var s *score
-		if s, err = t.run(ctx); s != nil {
+		if s, err = tried(ctx, o, p, out); s != nil {
 			all.killed += s.killed
 			all.survived += s.survived
 			_, _ = fmt.Fprintf(table, "| %s | %d | %d | %d | %d | %d | %.0f %% | %s |\n",
@@ -118,6 +109,21 @@ func run(ctx context.Context, arguments []string, out io.Writer) error {
 		return fmt.Errorf("%.1f %% of the mutants are killed: want %.1f %%", all.percent(), o.minimum)
 	}
 	return nil
+}
+
+// tried tries the mutants of a package.
+func tried(ctx context.Context, o *options, p listed, out io.Writer) (*score, error) {
+	temp, err := os.MkdirTemp("", "mutate")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = os.RemoveAll(temp) }()
+	name := strings.TrimPrefix(p.ImportPath, p.Module.Path+"/")
+	t := &trial{options: *o, of: p, name: name, temp: temp, out: out}
+	for _, dir := range append([]string{name}, testedBy[name]...) {
+		t.suites = append(t.suites, &suite{dir: filepath.Join(p.Module.Dir, dir), temp: temp, tests: o.tests, out: out})
+	}
+	return t.run(ctx)
 }
 
 // printSurvivor prints where a survivor is, and what it changes.

@@ -200,6 +200,42 @@ func TestOnlyTheTestsThatAreNamedRun(t *testing.T) {
 	g.Expect(out).To(MatchRegexp(`/sample \| 9 \| 1 \| [1-9] \| 0 \| 0 \|`), "nothing is killed")
 }
 
+func TestCopiesOfEachFormOfFunction(t *testing.T) {
+	for name, c := range map[string]struct{ source, head, call string }{
+		"no result":    {"func f(x int) { a() }", "func mutant1f(x int) ", "mutant1f(x); return"},
+		"result":       {"func f(x, y int) int { a() }", "func mutant1f(x int, y int) int", "return mutant1f(x, y)"},
+		"named result": {"func f() (n int, err error) { a() }", "func mutant1f() (n int, err error)", "return mutant1f()"},
+		"unnamed": {
+			"func f(int, ...string) { a() }", "func mutant1f(mutantParameter0 int, mutantParameter1 ...string) ",
+			"mutant1f(mutantParameter0, mutantParameter1...); return",
+		},
+		"method":  {"func (s *S[_]) F(_ int) { a() }", "func (s *S[_]) mutant1F(mutantParameter0 int) ", "s.mutant1F(mutantParameter0); return"},
+		"of type": {"func (S) f() { a() }", "func (mutantOf0 S) mutant1f() ", "mutantOf0.mutant1f(); return"},
+		"generic": {"func f[K, V any](m map[K]V) V { a() }", "func mutant1f[K any, V any](m map[K]V) V", "return mutant1f[K, V](m)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			source := "package x\n\n" + c.source + "\n\nvar after int\n"
+			found, err := sitesOf("x.go", []byte(source))
+			g.Expect(err).NotTo(HaveOccurred())
+			file, copies := joint([]*mutant{{site: found[0], number: 1}})
+			original, _, _ := strings.Cut(strings.Replace(c.head, "mutant1", "", 1), "{")
+			g.Expect(string(file)).To(Equal("package x\n\n" + original + " { switch mutant { case 1: " + c.call + "; };  a() }\n" +
+				"\nvar after int\n\n" + c.head + " {  }\n"))
+			g.Expect(copies).To(HaveLen(1))
+			g.Expect(copies[0].first).To(Equal(7))
+		})
+	}
+}
+
+func TestATestThatNoticesTheCopiesRunsAlone(t *testing.T) {
+	g := NewWithT(t)
+	out, err := mutate(t, "-only", "in Twice", "./testdata/alone")
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(out).To(And(ContainSubstring("run only where the others let a mutant live: TestAlone\n"),
+		ContainSubstring("/alone | 2 | 0 | 2 | 2 | 0 | 100 % |")))
+}
+
 func TestSlowTestsRunLast(t *testing.T) {
 	g := NewWithT(t)
 	const out = "--- PASS: TestA (0.99s)\n--- PASS: TestB (2.00s)\n    --- PASS: TestA/c (5.00s)\n--- PASS: TestC (3.00s)\n"
@@ -207,4 +243,6 @@ func TestSlowTestsRunLast(t *testing.T) {
 	g.Expect(rounds(out, 6*time.Second, 0)).To(Equal([]round{{quick, 8 * time.Second}, {late, 20 * time.Second}}))
 	g.Expect(rounds(out, 6*time.Second, time.Minute)).To(Equal([]round{{quick, time.Minute}, {late, time.Minute}}))
 	g.Expect(rounds("", time.Second, 0)).To(Equal([]round{{nil, 8 * time.Second}}))
+	g.Expect(rounds("--- FAIL: TestA (9.00s)\n", time.Second, 0)).
+		To(Equal([]round{{[]string{"-test.skip", "^(TestA)$"}, 8 * time.Second}}))
 }

@@ -17,6 +17,7 @@ type site struct {
 	line       int
 	in         string // The function around it, for example Queue.Add.
 	nth        int    // Counts the sites of one function that read the same, from 1.
+	fn         *ast.FuncDecl
 	start, end int
 	texts      []string
 	source     []byte
@@ -64,7 +65,7 @@ func sitesOf(path string, source []byte) ([]*site, error) {
 	f := &finder{fset: fset, path: path, source: source}
 	for _, d := range file.Decls {
 		if fn, ok := d.(*ast.FuncDecl); ok && fn.Body != nil {
-			f.in = nameOf(fn)
+			f.in, f.fn = nameOf(fn), fn
 			f.function(fn.Type, fn.Body)
 		}
 	}

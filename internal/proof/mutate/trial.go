@@ -19,18 +19,17 @@ import (
 
 // listed is a package as go list describes it.
 type listed struct {
-	ImportPath, Dir string
-	GoFiles         []string
-	Module          struct{ Path, Dir string }
+	ImportPath, Dir, Name string
+	GoFiles               []string
+	Module                struct{ Path, Dir string }
 }
 
 // score is what became of the mutants of a package.
 type score struct {
-	name                  string
-	sites, equivalent     int
-	killed, timeouts, not int // not: do not compile, and are not counted.
-	survived              int
-	took                  time.Duration
+	name                       string
+	sites, equivalent          int
+	killed, timeouts, survived int
+	took                       time.Duration
 }
 
 // tried is the number of mutants that compiled.
@@ -40,7 +39,7 @@ func (s *score) tried() int { return s.killed + s.survived }
 func (s *score) percent() float64 { return 100 * float64(s.killed) / float64(max(1, s.tried())) }
 
 func list(ctx context.Context, patterns ...string) ([]listed, error) {
-	arguments := append([]string{"list", "-json=ImportPath,Dir,GoFiles,Module"}, patterns...)
+	arguments := append([]string{"list", "-json=ImportPath,Dir,Name,GoFiles,Module"}, patterns...)
 	command := exec.CommandContext(ctx, "go", arguments...)
 	command.Stderr = os.Stderr
 	out, err := command.StdoutPipe()
@@ -66,14 +65,14 @@ type trial struct {
 	options
 	of     listed
 	name   string // Below the root of the module.
+	temp   string // A folder of its own.
 	out    io.Writer
 	suites []*suite // Those of the package first, then those of packages that test it, too.
 
-	mu    sync.Mutex // Guards the fields below.
-	drawn []*site    // Those that are still to be tried.
-	want  int        // The number of them that may be begun.
-	score score
-	err   error
+	mu      sync.Mutex // Guards the fields below.
+	mutants []*mutant  // Those that are still to be tried.
+	score   score
+	err     error
 }
 
 func (t *trial) run(ctx context.Context) (*score, error) {
@@ -87,13 +86,16 @@ func (t *trial) run(ctx context.Context) (*score, error) {
 		return nil, err
 	}
 	sites = slices.DeleteFunc(sites, func(s *site) bool { return !t.only.MatchString(s.key()) })
-	t.drawn, t.want = draw(sites, t.seed), t.mutants
-	if err := t.suites[0].measure(ctx, t.timeout); err != nil {
+	files, program, err := t.compile(ctx, draw(sites, t.seed))
+	if err != nil {
+		return nil, err
+	}
+	if err := t.suites[0].prepare(ctx, program, t.timeout); err != nil {
 		return nil, err
 	}
 	var workers sync.WaitGroup
 	for range t.workers {
-		workers.Go(func() { t.work(ctx) })
+		workers.Go(func() { t.work(ctx, files) })
 	}
 	workers.Wait()
 	t.score.took = time.Since(start)
@@ -142,66 +144,55 @@ func (t *trial) withoutEquivalents(sites []*site) ([]*site, error) {
 	return rest, nil
 }
 
-// work tries mutants until enough of them have compiled.
-func (t *trial) work(ctx context.Context) {
+// work tries mutants until none is left.
+func (t *trial) work(ctx context.Context, files overlay.Files) {
 	for {
-		s := t.next()
-		if s == nil {
+		m := t.next()
+		if m == nil {
 			return
 		}
-		killed, err := t.try(ctx, s)
+		killed, err := t.try(ctx, files, m)
 		t.mu.Lock()
 		switch {
 		case ctx.Err() != nil: // What was built or run meanwhile says nothing.
-			t.err, t.want = ctx.Err(), 0
-		case errors.Is(err, overlay.ErrBuild):
-			t.score.not++
-			t.want++
+			t.err, t.mutants = ctx.Err(), nil
 		case errors.Is(err, errTimeout):
 			t.score.killed++
 			t.score.timeouts++
 		case err != nil:
-			t.err, t.want = errors.Join(t.err, err), 0
+			t.err, t.mutants = errors.Join(t.err, err), nil
 		case killed:
 			t.score.killed++
 		default:
 			t.score.survived++
-			printSurvivor(t.out, s)
+			printSurvivor(t.out, m.site)
 		}
 		t.mu.Unlock()
 	}
 }
 
-func (t *trial) next() *site {
+func (t *trial) next() *mutant {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.want == 0 || len(t.drawn) == 0 {
+	if len(t.mutants) == 0 {
 		return nil
 	}
-	s := t.drawn[0]
-	t.drawn = t.drawn[1:]
-	t.want--
-	return s
+	m := t.mutants[0]
+	t.mutants = t.mutants[1:]
+	return m
 }
 
-// try reports whether any test finds the mutant of a site.
-func (t *trial) try(ctx context.Context, s *site) (killed bool, err error) {
-	for i := range s.texts {
-		files := overlay.Files{s.file: s.mutated(i)}
-		killed, err = t.suites[0].kills(ctx, files)
-		if errors.Is(err, overlay.ErrBuild) {
-			continue
-		}
-		for _, other := range t.suites[1:] {
-			if killed || err != nil {
-				return killed, err
+// try reports whether any test finds the mutant. The files have all mutants.
+func (t *trial) try(ctx context.Context, files overlay.Files, m *mutant) (killed bool, err error) {
+	for i, s := range t.suites {
+		if i > 0 {
+			if err := s.build(ctx, files, t.timeout); err != nil {
+				return false, err
 			}
-			if err := other.measure(ctx, t.timeout); err != nil {
-				return false, fmt.Errorf("measuring: %w", err)
-			}
-			killed, err = other.kills(ctx, files)
 		}
-		return killed, err
+		if killed, err = s.kills(ctx, m); killed || err != nil {
+			return killed, err
+		}
 	}
-	return false, err
+	return false, nil
 }

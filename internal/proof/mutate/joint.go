@@ -1,0 +1,196 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/token"
+	"maps"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/homeostat/homeostat/internal/proof/mutate/overlay"
+)
+
+// numberVariable is the environment variable with the number of the mutant that a test program is to be. 0 is none.
+const numberVariable = "MUTANT"
+
+// number is the file that reads it, for a package's name.
+const number = `package %s
+
+import (
+	"os"
+	"strconv"
+)
+
+var mutant, _ = strconv.Atoi(os.Getenv("` + numberVariable + `"))
+`
+
+// mutant is a site with the text that it gets.
+type mutant struct {
+	*site
+	number int // From 1.
+	text   int // The index of the site's text.
+}
+
+// alone returns the file of the mutant with no other mutant in it.
+func (m *mutant) alone() overlay.Files { return overlay.Files{m.file: m.mutated(m.text)} }
+
+// copyOf is a mutant's copy of its function in a joint file.
+type copyOf struct {
+	*mutant
+	first, last int // Lines of the joint file.
+}
+
+// joint returns the file of mutants, all of one file, with all of them in it. Each has a copy of its function, which the
+// function calls in place of what follows when the mutant's number is on.
+func joint(mutants []*mutant) ([]byte, []copyOf) {
+	source := mutants[0].source
+	byFunction := map[*ast.FuncDecl][]*mutant{}
+	for _, m := range mutants {
+		byFunction[m.fn] = append(byFunction[m.fn], m)
+	}
+	byPlace := func(a, b *ast.FuncDecl) int { return int(a.Pos() - b.Pos()) }
+	var file, tail bytes.Buffer
+	var copies []copyOf
+	written := token.Pos(1)
+	for _, fn := range slices.SortedFunc(maps.Keys(byFunction), byPlace) {
+		head := headOf(fn, source)
+		file.Write(source[written-1 : fn.Pos()-1])
+		_, _ = fmt.Fprintf(&file, "%s { switch mutant { ", head.of(fn.Name.Name))
+		written = fn.Body.Lbrace + 1
+		for _, m := range byFunction[fn] {
+			name := fmt.Sprintf("mutant%d%s", m.number, fn.Name)
+			_, _ = fmt.Fprintf(&file, "case %d: %s; ", m.number, head.call(name))
+			first := bytes.Count(tail.Bytes(), []byte("\n")) + 1
+			_, _ = fmt.Fprintf(&tail, "%s %s%s%s\n", head.of(name),
+				source[fn.Body.Pos()-1:m.start], m.texts[m.text], source[m.end:fn.Body.End()-1])
+			copies = append(copies, copyOf{m, first, bytes.Count(tail.Bytes(), []byte("\n"))})
+		}
+		file.WriteString("}; ")
+	}
+	file.Write(source[written-1:])
+	file.WriteString("\n")
+	before := bytes.Count(file.Bytes(), []byte("\n"))
+	for i := range copies {
+		copies[i].first += before
+		copies[i].last += before
+	}
+	return slices.Concat(file.Bytes(), tail.Bytes()), copies
+}
+
+// head is a function without its body, with a name for each parameter, and what calls it with these.
+type head struct{ receiver, types, parameters, results, on, typeArguments, arguments string }
+
+func headOf(fn *ast.FuncDecl, source []byte) *head {
+	h := &head{}
+	if fn.Recv != nil {
+		list, name := named(fn.Recv, "mutantOf", source)
+		h.receiver, h.on = "("+list+") ", name+"."
+	}
+	if fn.Type.TypeParams != nil {
+		list, names := named(fn.Type.TypeParams, "MutantType", source)
+		h.types, h.typeArguments = "["+list+"]", "["+names+"]"
+	}
+	h.parameters, h.arguments = named(fn.Type.Params, "mutantParameter", source)
+	if fn.Type.Results != nil {
+		h.results = textOf(fn.Type.Results, source)
+	}
+	return h
+}
+
+func (h *head) of(name string) string {
+	return fmt.Sprintf("func %s%s%s(%s) %s", h.receiver, name, h.types, h.parameters, h.results)
+}
+
+// call ends the function with the results of one with the same head.
+func (h *head) call(name string) string {
+	call := fmt.Sprintf("%s%s%s(%s)", h.on, name, h.typeArguments, h.arguments)
+	if h.results == "" {
+		return call + "; return"
+	}
+	return "return " + call
+}
+
+// named returns a list of parameters in which each has a name, and these names as arguments.
+func named(list *ast.FieldList, unnamed string, source []byte) (parameters, arguments string) {
+	var each, names []string
+	for _, field := range list.List {
+		of := field.Names
+		if of == nil {
+			of = []*ast.Ident{{Name: "_"}}
+		}
+		for _, id := range of {
+			name := id.Name
+			if name == "_" {
+				name = unnamed + strconv.Itoa(len(names))
+			}
+			each = append(each, name+" "+textOf(field.Type, source))
+			if _, ok := field.Type.(*ast.Ellipsis); ok {
+				name += "..."
+			}
+			names = append(names, name)
+		}
+	}
+	return strings.Join(each, ", "), strings.Join(names, ", ")
+}
+
+// textOf returns the source of a node of a file that was parsed alone: positions are offsets, from 1.
+func textOf(n ast.Node, source []byte) string { return string(source[n.Pos()-1 : n.End()-1]) }
+
+// broken finds where the compiler's errors are. Paths may be those of the overlay, whose files have a number.
+var broken = regexp.MustCompile(`(?m)^(?:\S*/)?(?:\d+_)?(\S+\.go):(\d+):`)
+
+// compile builds the tests of the package with as many mutants as are wanted, in the order of the draw. One that does not
+// compile gets the next text of its site, or gives way to the next site.
+func (t *trial) compile(ctx context.Context, drawn []*site) (files overlay.Files, program string, err error) {
+	for numbers := 1; ; {
+		for ; len(t.mutants) < t.options.mutants && len(drawn) > 0; numbers++ {
+			t.mutants = append(t.mutants, &mutant{site: drawn[0], number: numbers})
+			drawn = drawn[1:]
+		}
+		var copies map[string][]copyOf
+		files, copies = t.joint()
+		// -e: all errors, not ten.
+		program, err = overlay.Build(ctx, t.temp, t.of.Dir, files, "-gcflags=-e")
+		if !errors.Is(err, overlay.ErrBuild) {
+			return files, program, err
+		}
+		bad := map[*mutant]bool{}
+		for _, m := range broken.FindAllStringSubmatch(err.Error(), -1) {
+			line, _ := strconv.Atoi(m[2])
+			for _, c := range copies[m[1]] {
+				if c.first <= line && line <= c.last {
+					bad[c.mutant] = true
+				}
+			}
+		}
+		if len(bad) == 0 {
+			return nil, "", err
+		}
+		t.mutants = slices.DeleteFunc(t.mutants, func(m *mutant) bool {
+			if bad[m] {
+				m.text++
+			}
+			return m.text == len(m.texts)
+		})
+	}
+}
+
+// joint returns the files of the package with all mutants, and the copies in each, by the file's name.
+func (t *trial) joint() (overlay.Files, map[string][]copyOf) {
+	files := overlay.Files{filepath.Join(t.of.Dir, "mutant_number.go"): fmt.Appendf(nil, number, t.of.Name)}
+	byFile, copies := map[string][]*mutant{}, map[string][]copyOf{}
+	for _, m := range t.mutants {
+		byFile[m.file] = append(byFile[m.file], m)
+	}
+	for path, mutants := range byFile {
+		files[path], copies[filepath.Base(path)] = joint(mutants)
+	}
+	return files, copies
+}
