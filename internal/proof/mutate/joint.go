@@ -47,8 +47,8 @@ type copyOf struct {
 	first, last int // Lines of the joint file.
 }
 
-// joint returns the file of mutants, all of one file, with all of them in it. Each has a copy of its function, which the
-// function calls in place of what follows when the mutant's number is on.
+// joint returns the file of mutants, all of one file, with all of them in it. Each has a copy of its function, which
+// the function calls in place of what follows when the mutant's number is on.
 func joint(mutants []*mutant) ([]byte, []copyOf) {
 	source := mutants[0].source
 	byFunction := map[*ast.FuncDecl][]*mutant{}
@@ -146,8 +146,8 @@ func textOf(n ast.Node, source []byte) string { return string(source[n.Pos()-1 :
 // broken finds where the compiler's errors are. Paths may be those of the overlay, whose files have a number.
 var broken = regexp.MustCompile(`(?m)^(?:\S*/)?(?:\d+_)?(\S+\.go):(\d+):`)
 
-// compile builds the tests of the package with as many mutants as are wanted, in the order of the draw. One that does not
-// compile gets the next text of its site, or gives way to the next site.
+// compile builds the tests of the package with as many mutants as are wanted, in the order of the draw. One that does
+// not compile gets the next text of its site, or gives way to the next site.
 func (t *trial) compile(ctx context.Context, drawn []*site) (files overlay.Files, program string, err error) {
 	for numbers := 1; ; {
 		for ; len(t.mutants) < t.options.mutants && len(drawn) > 0; numbers++ {
@@ -161,15 +161,7 @@ func (t *trial) compile(ctx context.Context, drawn []*site) (files overlay.Files
 		if !errors.Is(err, overlay.ErrBuild) {
 			return files, program, err
 		}
-		bad := map[*mutant]bool{}
-		for _, m := range broken.FindAllStringSubmatch(err.Error(), -1) {
-			line, _ := strconv.Atoi(m[2])
-			for _, c := range copies[m[1]] {
-				if c.first <= line && line <= c.last {
-					bad[c.mutant] = true
-				}
-			}
-		}
+		bad := blamed(err.Error(), copies)
 		if len(bad) == 0 {
 			return nil, "", err
 		}
@@ -180,6 +172,20 @@ func (t *trial) compile(ctx context.Context, drawn []*site) (files overlay.Files
 			return m.text == len(m.texts)
 		})
 	}
+}
+
+// blamed returns the mutants in which a compiler found errors.
+func blamed(errs string, copies map[string][]copyOf) map[*mutant]bool {
+	bad := map[*mutant]bool{}
+	for _, m := range broken.FindAllStringSubmatch(errs, -1) {
+		line, _ := strconv.Atoi(m[2])
+		for _, c := range copies[m[1]] {
+			if c.first <= line && line <= c.last {
+				bad[c.mutant] = true
+			}
+		}
+	}
+	return bad
 }
 
 // joint returns the files of the package with all mutants, and the copies in each, by the file's name.
