@@ -245,7 +245,7 @@ func encode(config any) ([]byte, configMeta, error) {
 	meta.data = data
 	switch {
 	case err != nil:
-		return nil, meta, fmt.Errorf("encoding the configuration: %w", err)
+		return nil, configMeta{}, fmt.Errorf("encoding the configuration: %w", err)
 	case meta.Name == "":
 		return nil, meta, errors.New("the configuration is nil or has no name")
 	case len(data) > maxBytes:

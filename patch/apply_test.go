@@ -2,6 +2,7 @@ package patch_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"strconv"
 	"strings"
@@ -139,11 +140,35 @@ func TestAnApplierRefusesBadInputBeforeAnyRequest(t *testing.T) {
 	f := newFixture(t)
 	_, err := f.Apply(t.Context(), nil, nil, nil)
 	f.Expect(err).To(MatchError(ContainSubstring("nil or has no name")))
+	_, err = f.Apply(t.Context(), nil, nil, corev1apply.Node("").WithNamespace("ns"))
+	f.Expect(err).To(MatchError(HavePrefix(`applying "ns/": the configuration is nil or has no name`)))
 	_, err = f.Apply(t.Context(), nil, &patch.Options{Lock: true, Subresource: "scale"}, zoned("a"))
 	f.Expect(err).To(MatchError(And(ContainSubstring("Options.Lock is true"), ContainSubstring(`Options.Subresource is "scale"`))))
 	_, err = f.Apply(t.Context(), nil, asDoorman, zoned(strings.Repeat("a", patch.MaxBytes)))
-	f.Expect(err).To(MatchError(ContainSubstring("a server reads at most")))
+	f.Expect(err).To(MatchError(And(HavePrefix(`applying "/n1": `), ContainSubstring("a server reads at most"))))
 	f.Expect(f.server.asked).To(BeEmpty())
+}
+
+func TestAnApplierSendsAConfigurationOfTheSizeThatAServerReads(t *testing.T) {
+	f := newFixture(t)
+	without, err := json.Marshal(zoned(""))
+	f.Expect(err).NotTo(HaveOccurred())
+	f.Expect(f.asks(nil, zoned(strings.Repeat("a", patch.MaxBytes-len(without))))).To(Equal(1))
+}
+
+// unencodable is a configuration that has no JSON.
+type unencodable struct {
+	nameOnly
+	Callback func() `json:"callback"`
+}
+
+func (*unencodable) Apply(context.Context, *unencodable, metav1.ApplyOptions) (*corev1.Node, error) {
+	return nil, errors.New("sent")
+}
+
+func TestAnApplierRefusesAConfigurationThatCannotBeEncoded(t *testing.T) {
+	_, err := patch.NewApplier(always(&unencodable{})).Apply(t.Context(), nil, asDoorman, &unencodable{})
+	NewWithT(t).Expect(err).To(MatchError(And(ContainSubstring("encoding the configuration"), ContainSubstring("func()"))))
 }
 
 // nameOnly is a configuration that has no place for a UID.

@@ -41,6 +41,12 @@ func TestDiffKeepsTheDataOfSecretsToItself(t *testing.T) {
 	}
 }
 
+func TestDiffShowsWhatIsNoSecretOfASecret(t *testing.T) {
+	after := &corev1.Secret{Type: corev1.SecretTypeOpaque, ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": "b"}}}
+	NewWithT(t).Expect(patch.Diff(&corev1.Secret{}, after)).To(Equal(
+		"metadata.labels.a: none → \"b\"\ntype: none → \"Opaque\""))
+}
+
 func TestDiffCutsLongValuesAndManyLines(t *testing.T) {
 	g := NewWithT(t)
 	after := &corev1.ConfigMap{Data: map[string]string{}}

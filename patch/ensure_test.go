@@ -77,10 +77,13 @@ func TestEnsureCreatesWhatIsNotThereAndReportsItToTheReconcile(t *testing.T) {
 	w := &written{}
 	ctx := ownwrites.NewContext(t.Context(), w)
 	base := configMap("")
+	base.ResourceVersion = "4"
+	before := base.DeepCopy()
 	got, err := patch.Ensure(ctx, always(s), base, nil, setB)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(got.Data).To(Equal(map[string]string{"b": "2"}))
-	g.Expect(base).To(Equal(configMap("")))
+	g.Expect(base).To(Equal(before))
+	g.Expect(s.created[0].ResourceVersion).To(BeEmpty(), "a server creates nothing that has one")
 	g.Expect(s.options[0].FieldManager).To(Equal("doorman"))
 	g.Expect(w.wrote).To(Equal([]string{"c@1"}))
 }
@@ -144,6 +147,8 @@ func TestEnsureRefusesBadInputBeforeAnyRequest(t *testing.T) {
 	g.Expect(err).To(MatchError(ContainSubstring("has no name")))
 	_, err = patch.Ensure(ctx, always(s), configMap(""), &patch.Options{Subresource: "status"}, setB)
 	g.Expect(err).To(MatchError(ContainSubstring("must be empty")))
+	_, err = patch.Ensure(ctx, always(s), configMap(""), &patch.Options{Subresource: "a/b"}, setB)
+	g.Expect(err).To(MatchError(ContainSubstring("must be one path segment")))
 	_, err = patch.Ensure(ctx, always(s), configMap(""), nil, func(m *corev1.ConfigMap) { m.Name = "d" })
 	g.Expect(err).To(MatchError(ContainSubstring("metadata.name")))
 	g.Expect(s.created).To(BeEmpty())

@@ -20,7 +20,8 @@ import (
 // subresources, with their values: another replica may have applied different
 // values under the same name, which changes no ownership. It is not ok if the
 // managed fields are missing or cannot be read.
-func ownedBy(obj informer.Object, manager string) (sum [sha256.Size]byte, ok bool) {
+func ownedBy(obj informer.Object, manager string) ([sha256.Size]byte, bool) {
+	var none [sha256.Size]byte
 	h := sha256.New()
 	var content map[string]any
 	for _, e := range obj.GetManagedFields() {
@@ -28,13 +29,11 @@ func ownedBy(obj informer.Object, manager string) (sum [sha256.Size]byte, ok boo
 			continue
 		}
 		if content == nil {
-			if content, ok = contentOf(obj); !ok {
-				return sum, false
-			}
+			content = contentOf(obj)
 		}
 		var fields map[string]any
 		if json.Unmarshal([]byte(e.FieldsV1.GetRawString()), &fields) != nil {
-			return sum, false
+			return none, false
 		}
 		fmt.Fprintf(h, "%q %q\n", e.APIVersion, e.Subresource)
 		writeOwned(h, fields, content)
@@ -42,12 +41,13 @@ func ownedBy(obj informer.Object, manager string) (sum [sha256.Size]byte, ok boo
 	return [sha256.Size]byte(h.Sum(nil)), content != nil
 }
 
-// contentOf returns obj as JSON has it, with no more metadata than can be applied.
+// contentOf returns obj as JSON has it, with no more metadata than can be applied,
+// and nil if it has no such form.
 // The result shares memory with an unstructured obj; do not modify what is in it.
-func contentOf(obj informer.Object) (map[string]any, bool) {
+func contentOf(obj informer.Object) map[string]any {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
 	if err != nil {
-		return nil, false
+		return nil
 	}
 	content = maps.Clone(content)
 	meta, _ := content["metadata"].(map[string]any)
@@ -56,7 +56,7 @@ func contentOf(obj informer.Object) (map[string]any, bool) {
 		applied[name] = meta[name]
 	}
 	content["metadata"] = applied
-	return content, true
+	return content
 }
 
 // writeOwned writes the values of fields, which are in the form of

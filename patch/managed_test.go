@@ -34,6 +34,13 @@ func ownedNode(version int) *corev1.Node {
 	return n
 }
 
+// manage notes that manager has written the label "other".
+func manage(n *corev1.Node, manager string, operation metav1.ManagedFieldsOperationType) {
+	n.ManagedFields = append(n.ManagedFields, metav1.ManagedFieldsEntry{
+		Manager: manager, Operation: operation, FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:labels":{"f:other":{}}}}`),
+	})
+}
+
 // answering answers each apply with the same Node.
 type answering struct {
 	applying
@@ -56,6 +63,9 @@ func TestAnApplierRepeatsWhatHasAnotherValue(t *testing.T) {
 		"a label of others":          {func(n *corev1.Node) { n.Labels["other"] = "b" }, 0},
 		"a finalizer of others":      {func(n *corev1.Node) { n.Finalizers = n.Finalizers[1:] }, 0},
 		"an owner of others":         {func(n *corev1.Node) { n.OwnerReferences[0].Name = "z" }, 0},
+		"what others apply":          {func(n *corev1.Node) { manage(n, "other", "Apply") }, 0},
+		"what it updates":            {func(n *corev1.Node) { manage(n, "doorman", "Update") }, 0},
+		"fields of a subresource":    {func(n *corev1.Node) { n.ManagedFields[0].Subresource = "status" }, 1},
 		"an address of others":       {func(n *corev1.Node) { n.Status.Addresses[0].Address = "10.0.0.2" }, 0},
 		"a label":                    {func(n *corev1.Node) { n.Labels["zone"] = "b" }, 1},
 		"a label that is missing":    {func(n *corev1.Node) { n.Labels = nil }, 1},
@@ -87,4 +97,16 @@ func TestAnApplierRepeatsWhatHasAnotherValue(t *testing.T) {
 			g.Expect(server.asked).To(HaveLen(1 + 2*row.again))
 		})
 	}
+}
+
+// What cannot be read may have changed.
+func TestAnApplierRepeatsWhatTheServerListsInAFormThatCannotBeRead(t *testing.T) {
+	g := NewWithT(t)
+	server := &answering{answer: applied(5, "doorman", "{")}
+	a := patch.NewApplier(always(server))
+	for _, cached := range []*corev1.Node{nil, applied(7, "doorman", "{")} {
+		_, err := a.Apply(t.Context(), cached, asDoorman, zoned("a"))
+		g.Expect(err).NotTo(HaveOccurred())
+	}
+	g.Expect(server.asked).To(HaveLen(2))
 }

@@ -126,7 +126,7 @@ func conditionsOf(status reflect.Value) []metav1.Condition {
 		return nil
 	}
 	f := status.FieldByName("Conditions")
-	if !f.IsValid() || !f.CanInterface() {
+	if !f.IsValid() {
 		return nil
 	}
 	conditions, _ := reflect.TypeAssert[[]metav1.Condition](f)

@@ -9,6 +9,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/homeostat/homeostat/informer"
 	"github.com/homeostat/homeostat/patch"
@@ -158,6 +159,27 @@ func TestStatusOfACustomKindNotesTheGenerationThatItIsAbout(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(c.requests[0].body).To(MatchJSON(
 		`{"metadata":{"resourceVersion":"3","uid":"u2"},"status":{"phase":"Ready","observedGeneration":5}}`))
+}
+
+// plain is a custom kind whose status has no conditions.
+type plain struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata"`
+	Status            struct {
+		Phase string `json:"phase,omitempty"`
+	} `json:"status"`
+}
+
+func (p *plain) DeepCopyObject() runtime.Object { c := *p; return &c }
+
+func TestTheStatusOfACustomKindNeedsNoConditions(t *testing.T) {
+	g := NewWithT(t)
+	cached := &plain{ObjectMeta: gadget().ObjectMeta}
+	c := &recording[*plain]{answer: cached}
+	_, err := patch.Status(t.Context(), always(c), cached, nil, func(p *plain) { p.Status.Phase = "Ready" })
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(c.requests[0].body).To(MatchJSON(
+		`{"metadata":{"resourceVersion":"3","uid":"u2"},"status":{"phase":"Ready"}}`))
 }
 
 func TestStatusOfACustomKindSendsNothingOnceItHas(t *testing.T) {

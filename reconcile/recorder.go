@@ -131,11 +131,12 @@ func (r *recorder) close() []write {
 // whenAnswered calls f with the write of req once it is answered.
 func (r *recorder) whenAnswered(req *request, f func(write)) {
 	r.mu.Lock()
-	if !req.ended {
+	ended := req.ended
+	if !ended {
 		req.late = f
-		r.mu.Unlock()
-		return
 	}
 	r.mu.Unlock()
-	f(req.write)
+	if ended {
+		f(req.write)
+	}
 }

@@ -76,8 +76,8 @@ func (w *writer) opaqueDiff(n *node, a, b unsafe.Pointer) {
 	w.anyDiff(w.decode(x), w.decode(y))
 }
 
-// structured reports whether data is an object or a list.
-func structured(data []byte) bool { return len(data) > 0 && (data[0] == '{' || data[0] == '[') }
+// structured reports whether data, which is JSON, is an object or a list.
+func structured(data []byte) bool { return data[0] == '{' || data[0] == '[' }
 
 func (c *comparer) decode(data []byte) any {
 	var v any
