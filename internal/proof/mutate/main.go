@@ -59,7 +59,8 @@ func parse(arguments []string, out io.Writer) (*options, error) {
 	flags.SetOutput(out)
 	flags.IntVar(&o.mutants, "n", 20, "mutants of each package")
 	flags.Uint64Var(&o.seed, "seed", 1, "of the draw")
-	flags.DurationVar(&o.timeout, "timeout", 0, "a mutant is dead after that; 0: three times what the tests take, and 5s")
+	flags.DurationVar(&o.timeout, "timeout", 0,
+		"a mutant is dead after so much processor time; 0: three times that of the tests, and 10s")
 	flags.IntVar(&o.workers, "j", runtime.NumCPU(), "mutants at a time")
 	flags.Float64Var(&o.minimum, "min", 0, "fail when fewer percent of all mutants are killed")
 	only := flags.String("only", "", "a regular expression that a mutant's text, as survivors are printed, must match")

@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
-	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -34,15 +33,10 @@ type suite struct {
 
 	once    sync.Once
 	err     error
-	program string   // Has all mutants.
-	rounds  []round  // The quick tests, and the slow ones if there are any.
-	alone   []string // Tests that are red in a program with all mutants: they count allocations.
-}
-
-// round is one run of a test program.
-type round struct {
-	flags []string
-	limit time.Duration
+	program string        // Has all mutants.
+	limit   time.Duration // Of processor time.
+	rounds  [][]string    // Flags for the quick tests, and for the slow ones if there are any.
+	alone   []string      // Tests that are red in a program with all mutants: they count allocations.
 }
 
 // build builds and prepares the tests, once, with all mutants.
@@ -60,10 +54,8 @@ var verdict = regexp.MustCompile(`(?m)^--- (PASS|FAIL): (\S+) \((.+)\)$`)
 
 // prepare runs the tests without a mutant to see that they are green and how long they take.
 func (s *suite) prepare(ctx context.Context, program string, limit time.Duration) error {
-	s.program = program
-	start := time.Now()
-	out, err := s.run(ctx, program, 0, 10*time.Minute, "-test.v")
-	took := time.Since(start)
+	s.program, s.limit = program, 10*time.Minute
+	out, took, err := s.run(ctx, program, 0, "-test.v")
 	if err != nil {
 		for _, m := range verdict.FindAllStringSubmatch(out, -1) {
 			if m[1] == "FAIL" {
@@ -78,7 +70,7 @@ func (s *suite) prepare(ctx context.Context, program string, limit time.Duration
 		}
 		_, _ = fmt.Fprintf(s.out, "%s: run only where the others let a mutant live: %s\n", s.dir, strings.Join(s.alone, " "))
 	}
-	s.rounds = rounds(out, took, limit)
+	s.limit, s.rounds = cmp.Or(limit, 3*took+10*time.Second), rounds(out)
 	return nil
 }
 
@@ -89,7 +81,7 @@ func (s *suite) green(ctx context.Context) error {
 		return err
 	}
 	defer func() { _ = os.Remove(program) }()
-	if out, err := s.run(ctx, program, 0, 10*time.Minute, "-test.run", anyOf(s.alone)); err != nil {
+	if out, _, err := s.run(ctx, program, 0, "-test.run", anyOf(s.alone)); err != nil {
 		return fmt.Errorf("running the tests of %s without a mutant: %w\n%s", s.dir, err, out)
 	}
 	return nil
@@ -98,39 +90,32 @@ func (s *suite) green(ctx context.Context) error {
 // anyOf returns the pattern of these tests.
 func anyOf(names []string) string { return "^(" + strings.Join(names, "|") + ")$" }
 
-// rounds divides the tests of a verbose run that took so long, but for the red ones. A limit of zero is three times
-// that, and 5s.
-func rounds(out string, took, limit time.Duration) []round {
+// rounds divides the tests of a verbose run, but for the red ones.
+func rounds(out string) [][]string {
 	var late, others []string
-	var lateTook time.Duration
 	for _, m := range verdict.FindAllStringSubmatch(out, -1) {
-		d, err := time.ParseDuration(m[3])
-		switch {
-		case m[1] == "FAIL":
+		if d, err := time.ParseDuration(m[3]); m[1] == "FAIL" {
 			others = append(others, m[2])
-		case err == nil && d >= slow:
+		} else if err == nil && d >= slow {
 			late = append(late, m[2])
-			lateTook += d
 		}
 	}
-	after := func(d time.Duration) time.Duration { return cmp.Or(limit, 3*d+5*time.Second) }
-	quick := round{limit: after(max(0, took-lateTook))}
-	if others = append(others, late...); len(others) > 0 {
-		quick.flags = []string{"-test.skip", anyOf(others)}
+	if others = append(others, late...); len(others) == 0 {
+		return [][]string{nil}
 	}
+	quick := []string{"-test.skip", anyOf(others)}
 	if len(late) == 0 {
-		return []round{quick}
+		return [][]string{quick}
 	}
-	return []round{quick, {flags: []string{"-test.run", anyOf(late)}, limit: after(min(took, lateTook))}}
+	return [][]string{quick, {"-test.run", anyOf(late)}}
 }
 
 // kills reports whether a test is red, or takes too long, if the program is the mutant.
 //
 // Errors: [errTimeout], or the tests cannot be built.
 func (s *suite) kills(ctx context.Context, m *mutant) (bool, error) {
-	for _, r := range s.rounds {
-		flags := slices.Concat(r.flags, []string{"-test.failfast"})
-		if _, err := s.run(ctx, s.program, m.number, r.limit, flags...); err != nil {
+	for _, flags := range s.rounds {
+		if _, _, err := s.run(ctx, s.program, m.number, append([]string{"-test.failfast"}, flags...)...); err != nil {
 			return isRed(err)
 		}
 	}
@@ -142,7 +127,7 @@ func (s *suite) kills(ctx context.Context, m *mutant) (bool, error) {
 		return false, err
 	}
 	defer func() { _ = os.Remove(program) }()
-	if _, err = s.run(ctx, program, 0, 10*time.Minute, "-test.failfast", "-test.run", anyOf(s.alone)); err != nil {
+	if _, _, err = s.run(ctx, program, 0, "-test.failfast", "-test.run", anyOf(s.alone)); err != nil {
 		return isRed(err)
 	}
 	return false, nil
@@ -156,13 +141,14 @@ func isRed(err error) (bool, error) {
 	return false, err
 }
 
-// run runs a test program, and ends all that it started if it takes longer than the limit.
+// run runs a test program and returns its output and the processor time it took. One that takes more than the limit, or
+// does not end in four times that, is ended with all that it started.
 func (s *suite) run(
-	ctx context.Context, program string, mutant int, limit time.Duration, flags ...string,
-) (string, error) {
-	ctx, stop := context.WithTimeoutCause(ctx, limit, errTimeout)
+	ctx context.Context, program string, mutant int, flags ...string,
+) (string, time.Duration, error) {
+	ctx, stop := context.WithTimeoutCause(ctx, 4*s.limit, errTimeout)
 	defer stop()
-	script := fmt.Sprintf(`ulimit -v %d; exec "$0" "$@"`, memory)
+	script := fmt.Sprintf(`ulimit -v %d; ulimit -t %.0f; exec "$0" "$@"`, memory, s.limit.Seconds())
 	// Of two flags the last one counts.
 	arguments := append([]string{"-c", script, program, "-test.run", s.tests}, flags...)
 	command := exec.CommandContext(ctx, "sh", arguments...)
@@ -174,8 +160,14 @@ func (s *suite) run(
 	command.Cancel = func() error { return syscall.Kill(-command.Process.Pid, syscall.SIGKILL) }
 	command.WaitDelay = time.Second
 	out, err := command.CombinedOutput()
+	state := command.ProcessState
+	if state == nil {
+		return string(out), 0, err
+	}
 	if err != nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
+	} else if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signal() == syscall.SIGKILL {
+		err = errTimeout
 	}
-	return string(out), err
+	return string(out), state.UserTime() + state.SystemTime(), err
 }
