@@ -47,7 +47,6 @@ type applied struct {
 	request [sha256.Size]byte
 	rv      string
 	owned   [sha256.Size]byte
-	listed  bool // owned is known
 }
 
 // NewApplier makes an Applier. of returns the client of a namespace, see [Client].
@@ -189,7 +188,7 @@ func (a *Applier[C, T]) done(to endpoint, cached T, request [sha256.Size]byte, m
 		return true // the cache has nothing newer than the answer
 	}
 	owned, listed := ownedBy(cached, manager)
-	if !listed || !last.listed || owned != last.owned {
+	if !listed || owned != last.owned {
 		return false
 	}
 	if err == nil {
@@ -213,7 +212,7 @@ func (a *Applier[C, T]) confirm(to endpoint, last applied, rv string) {
 // endpoints, any others are forgotten, which costs one request each.
 func (a *Applier[C, T]) remember(to endpoint, got T, request [sha256.Size]byte, manager string) {
 	last := applied{uid: got.GetUID(), request: request, rv: got.GetResourceVersion()}
-	last.owned, last.listed = ownedBy(got, manager)
+	last.owned, _ = ownedBy(got, manager) // what is not ok equals no sum that is
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	delete(a.memory, to)

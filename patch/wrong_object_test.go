@@ -233,6 +233,7 @@ func TestTheConfigurationOfAnApplierStaysAsItIs(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(got.UID).To(Equal(types.UID("u1")))
 	g.Expect(*server.configs[0].UID).To(Equal(types.UID("u1")))
+	g.Expect(server.configs[0].ResourceVersion).To(BeNil(), "a newer one is no conflict")
 	g.Expect(server.configs[0].Labels).To(Equal(config.Labels))
 	g.Expect(config.UID).To(BeNil())
 }

@@ -126,9 +126,7 @@ func (t *reconcileContext) verdictOf(result Result, err error) verdict {
 	v := verdict{outcome: inspect.Failed, err: err, wait: result.after}
 	switch {
 	case terminal.Is(err):
-		v.outcome, v.wait = inspect.GaveUp, 0
-	case t.wasCutOff(err):
-		v.wait = 0
+		v.outcome = inspect.GaveUp
 	case v.wait > 0:
 	case asked:
 		v.wait = max(time.Duration(seconds)*time.Second, 1)

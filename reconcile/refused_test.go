@@ -23,7 +23,7 @@ func errForbidden(verb, resource, group, where string) error {
 func TestAControllerWhoseEveryWriteIsRefusedSaysWhichPermissionIsMissing(t *testing.T) {
 	inFixture(t, func(w *fixture) {
 		w.create("a", "b", "c")
-		allowed := false
+		allowed, wrote := false, time.Time{}
 		c := w.made(nil, func(ctx context.Context, r request) (reconcile.Result, error) {
 			object, _ := r.Object()
 			switch {
@@ -31,6 +31,7 @@ func TestAControllerWhoseEveryWriteIsRefusedSaysWhichPermissionIsMissing(t *test
 				return nothing, apierrors.NewForbidden(schema.GroupResource{}, "c", errors.New("exceeded quota"))
 			case allowed:
 				reconcile.Wrote(ctx, object)
+				wrote = time.Now()
 				return nothing, nil
 			case r.Key.Name == "a":
 				return nothing, errForbidden("patch", "deployments/scale", "apps", `in the namespace "d"`)
@@ -49,6 +50,11 @@ func TestAControllerWhoseEveryWriteIsRefusedSaysWhichPermissionIsMissing(t *test
 		w.update("a", func(o *configMap) { o.Labels = map[string]string{"v": "2"} })
 		w.reconciled()
 		w.Expect(c.Refused()).To(Succeed(), "not every write")
+		allowed = false
+		pass(time.Until(wrote.Add(time.Minute - 1)))
+		w.Expect(c.Refused()).To(Succeed(), "not for a minute")
+		pass(1)
+		w.Expect(c.Refused()).To(MatchError(HaveSuffix("missing permissions: delete nodes at the cluster scope")))
 		w.Expect(stop()).To(Succeed())
 	})
 }

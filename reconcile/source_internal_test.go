@@ -5,7 +5,10 @@ import (
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/rest"
 
 	"github.com/homeostat/homeostat/informer"
 	"github.com/homeostat/homeostat/internal/answer"
@@ -23,6 +26,8 @@ func TestWhetherAnAnswerThatCannotBeDecodedIsInScopeIsUnknown(t *testing.T) {
 	}
 	inScope, known := s.covers(&write{object: &answer.Object{Unlabelled: true}})
 	g.Expect([]bool{inScope, known}).To(Equal([]bool{false, false}), "an answer about a subresource")
+	inScope, known = s.covers(&write{object: &corev1.Secret{Type: corev1.SecretTypeTLS}})
+	g.Expect([]bool{inScope, known}).To(Equal([]bool{false, true}), "an object that was reported")
 	const start = `{"apiVersion":"v1","kind":"Secret","metadata":{"namespace":"d","name":"a"},"type":`
 	for body, want := range map[string][]bool{
 		start + `"Opaque"}`:            {true, true},
@@ -31,5 +36,16 @@ func TestWhetherAnAnswerThatCannotBeDecodedIsInScopeIsUnknown(t *testing.T) {
 	} {
 		inScope, known := covers(body)
 		g.Expect([]bool{inScope, known}).To(Equal(want), body)
+	}
+}
+
+func TestAnUntypedObjectIsOfAnInformersKindIfItsGroupIsTheSame(t *testing.T) {
+	g := NewWithT(t)
+	client, err := kubernetes.NewForConfig(&rest.Config{})
+	g.Expect(err).NotTo(HaveOccurred())
+	s := typed[*corev1.Secret]{informer.For(client.CoreV1().Secrets("d"), nil)}
+	for version, want := range map[string]bool{"v1": true, "example.com/v1": false} {
+		object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": version, "kind": "Secret"}}
+		g.Expect(s.isOfKind(object)).To(Equal(want), version)
 	}
 }

@@ -86,6 +86,19 @@ func TestOmitzero(t *testing.T) {
 	}
 }
 
+func TestElementsThatLeaveOutAnEmptyMemberAreEqual(t *testing.T) {
+	type element struct {
+		Tags []string `json:"tags,omitempty"`
+	}
+	type holder struct {
+		List []element `json:"list"`
+	}
+	p, err := diff.Make(&holder{[]element{{}}}, &holder{[]element{{Tags: []string{}}}}, diff.JSON)
+	if err != nil || p.Data != nil {
+		t.Errorf("got %s, %v", p.Data, err)
+	}
+}
+
 // broken has no JSON.
 type broken struct{ N int }
 
