@@ -49,6 +49,53 @@ func TestAReplicaTakesSmallPartsFromOneOfItsController(t *testing.T) {
 	g.Expect(textPlace(all[3].Spec.Hostname)).To(Equal(textPlace(all[0].Spec.Hostname)))
 }
 
+// Two containers often differ in their name alone, and the first has no element before it.
+func TestAnElementTakesSmallPartsFromTheOneBefore(t *testing.T) {
+	g, s := NewWithT(t), intern.New()
+	container := func(name string, period int32) corev1.Container {
+		return corev1.Container{Name: name, Command: []string{"run"}, LivenessProbe: &corev1.Probe{
+			ProbeHandler:  corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/healthz"}},
+			PeriodSeconds: period,
+		}}
+	}
+	p := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{container("a", 1), container("b", 2)}}}
+	want := p.DeepCopy()
+	s.Object(p)
+	g.Expect(p).To(Equal(want))
+	a, b := p.Spec.Containers[0], p.Spec.Containers[1]
+	g.Expect(place(b.Command)).To(Equal(place(a.Command)))
+	g.Expect(place(b.LivenessProbe)).NotTo(Equal(place(a.LivenessProbe)))
+	g.Expect(place(b.LivenessProbe.HTTPGet)).To(Equal(place(a.LivenessProbe.HTTPGet)))
+}
+
+// Names, UIDs and times would fill the table.
+func TestALongTextBecomesKnownWhenASecondObjectHasIt(t *testing.T) {
+	g, s := NewWithT(t), intern.New()
+	text := func() string { return strings.Repeat("a long name ", 10) }
+	for n, object := range []metav1.ObjectMeta{{Name: text()}, {Namespace: text()}, {GenerateName: text()}} {
+		s.Object(&corev1.ConfigMap{ObjectMeta: object})
+		g.Expect(s.Len()).To(Equal([]int{1, 2, 2}[n]), "with the one that represents its type")
+	}
+}
+
+func TestAnUpdateTakesTheEntriesThatHaveStayed(t *testing.T) {
+	g, s := NewWithT(t), intern.New()
+	of := func(version string) *corev1.Secret {
+		return &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"stays": fmt.Sprint("as", 1), "version": version}},
+			Data:       map[string][]byte{"stays": []byte("secret"), "empty": {}, "none": nil, "version": []byte(version)},
+		}
+	}
+	old, next := of("1"), of("2")
+	old.Data["none"], old.Data["empty"] = next.Data["empty"], next.Data["none"]
+	want := next.DeepCopy()
+	s.Object(old)
+	s.Update(next, old)
+	g.Expect(next).To(Equal(want))
+	g.Expect(textPlace(next.Annotations["stays"])).To(Equal(textPlace(old.Annotations["stays"])))
+	g.Expect(place(next.Data["stays"])).To(Equal(place(old.Data["stays"])))
+}
+
 func TestPartsOfDifferentContentAreShared(t *testing.T) {
 	g, s := NewWithT(t), intern.New()
 	var all []*unstructured.Unstructured
@@ -134,6 +181,12 @@ func TestSizeCountsEveryPart(t *testing.T) {
 	}
 	g.Expect(sizeOf(0.5) - none).To(Equal(int64(8)))
 	g.Expect(sizeOf([]any{long, long})-none).To(Equal(int64(24+2*16+2*16+1000)), "a text that is there twice counts once")
+
+	probe := func(path string) int64 {
+		handler := corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path}}
+		return intern.Size(slices.Values([]any{&corev1.Container{LivenessProbe: &corev1.Probe{ProbeHandler: handler}}}))
+	}
+	g.Expect(probe(long)-probe("")).To(Equal(int64(1000)), "behind two pointers")
 
 	limits := func(names ...string) int64 {
 		c := &corev1.Container{Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{}}}

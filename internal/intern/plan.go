@@ -139,7 +139,7 @@ var (
 func (c *compiler) addFields(p *plan, t reflect.Type, offset uintptr) {
 	add := func(f field) {
 		f.offset, f.size = offset, t.Size()
-		if f.kind == opaque || f.kind == lazy {
+		if f.kind == opaque {
 			f.word = pointerWord(t)
 		}
 		p.fields = append(p.fields, f)

@@ -119,7 +119,7 @@ func (w walk) inside(learned bool) walk {
 // text returns t or what equals it in the object or in the table.
 func (w walk) text(t string) string {
 	if t == "" {
-		return t
+		return ""
 	}
 	hash := w.textHash(t)
 	recent := &w.recent[hash%uint64(len(w.recent))]
