@@ -131,7 +131,20 @@ func mix(random *rand.Rand, to, from reflect.Value) {
 	}
 }
 
+// replica returns a Pod that shares nothing with others: each of its texts has been decoded.
 func replica(n int) *corev1.Pod {
+	data, err := template(n).Marshal()
+	p := &corev1.Pod{}
+	if err == nil {
+		err = p.Unmarshal(data)
+	}
+	if err != nil {
+		panic(err)
+	}
+	return p
+}
+
+func template(n int) *corev1.Pod {
 	always := corev1.MountPropagationNone
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{

@@ -165,6 +165,21 @@ func TestStructsWithEmptyOpaqueFieldsAreShared(t *testing.T) {
 	g.Expect(place(all[5].Inner)).NotTo(Equal(place(all[4].Inner)))
 }
 
+// A list of numbers that the known relative does not have is found in the table.
+func TestListsOfNumbersAreShared(t *testing.T) {
+	g, s := NewWithT(t), intern.New()
+	var groups [6][]int64
+	for n := range groups {
+		p := &corev1.Pod{Spec: corev1.PodSpec{SecurityContext: &corev1.PodSecurityContext{
+			FSGroup: new(int64(n)), SupplementalGroups: slices.Repeat([]int64{int64(n % 2)}, 20),
+		}}}
+		s.Object(p)
+		groups[n] = p.Spec.SecurityContext.SupplementalGroups
+	}
+	g.Expect(place(groups[5])).To(Equal(place(groups[3])))
+	g.Expect(place(groups[5])).NotTo(Equal(place(groups[4])))
+}
+
 // Each value adds what it takes.
 func TestSizeCountsEveryPart(t *testing.T) {
 	g := NewWithT(t)

@@ -49,7 +49,7 @@ type field struct {
 	offset uintptr
 	size   uintptr
 	to     *plan // of the elements or of the target of a pointer
-	word   place // see valueAt; of lazy and opaque values
+	word   place // see valueAt; of opaque values
 }
 
 // plans holds the plan of every type that was ever walked. There is one of each,
