@@ -5,6 +5,8 @@ import (
 	"math/bits"
 	"math/rand"
 	"reflect"
+	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/onsi/gomega"
@@ -93,6 +95,64 @@ func TestASearchIsShortWhateverTheHashes(t *testing.T) {
 		g.Expect(all.probes-before).To(gomega.BeNumerically("<=", longestProbe*(longestProbe+2)+ways), "with a rebuild")
 	}
 	g.Expect(all.used).To(gomega.BeNumerically("<=", longestProbe))
+}
+
+// Parts that are different and have the same hash stay what they are.
+func TestEqualHashesOfDifferentPartsDoNoHarm(t *testing.T) {
+	long, other := strings.Repeat("a", 100), strings.Repeat("b", 100)
+	labels := func(value string) map[string]string { return map[string]string{"app": value} }
+	values := func(value string) []string { return []string{value, "2", "3", "4"} }
+	options := func(value string) *corev1.SELinuxOptions { return &corev1.SELinuxOptions{Level: value} }
+	spec := func(value string) any { return map[string]any{"a": []any{value}} }
+	for name, c := range map[string]struct {
+		object    func(value string) any
+		hash      func(s *Pool) (uint64, bool)
+		what      shape
+		different place
+	}{
+		"text": {
+			func(value string) any { return &corev1.PodSpec{NodeName: value} },
+			func(s *Pool) (uint64, bool) { return s.textHash(long), true },
+			shapeOf(text, nil, 100), placeOfText(other),
+		},
+		"map": {
+			func(value string) any { return &corev1.PodSpec{NodeSelector: labels(value)} },
+			func(s *Pool) (uint64, bool) { return s.hashMap(placeOf(labels(long)), stringMap) },
+			shapeOf(stringMap, nil, 1), placeOf(labels(other)),
+		},
+		"list": {
+			func(value string) any { return &corev1.Container{Command: values(value)} },
+			func(s *Pool) (uint64, bool) {
+				l := values(long)
+				return s.hashList(listAt(placeOfValue(&l)), planOf(reflect.TypeFor[string]()))
+			},
+			shapeOf(list, planOf(reflect.TypeFor[string]()), 4), placeOfList(values(other)),
+		},
+		"pointer": {
+			func(value string) any { return &corev1.SecurityContext{SELinuxOptions: options(value)} },
+			func(s *Pool) (uint64, bool) { return s.hash(pointee(options(long))) },
+			shapeOf(pointer, planOf(reflect.TypeFor[corev1.SELinuxOptions]()), 1), placeOfValue(options(other)),
+		},
+		"content": {
+			func(value string) any { return &struct{ Spec any }{spec(value)} },
+			func(s *Pool) (uint64, bool) { return s.hashAny(spec(long)) },
+			shapeOf(dynamicMap, nil, 1), dataOf(spec(other)),
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g, s := gomega.NewWithT(t), New()
+			hash, ok := c.hash(s)
+			g.Expect(ok).To(gomega.BeTrue())
+			s.learn(hash, c.what, c.different)
+			g.Expect(s.find(hash, c.what)).To(gomega.Equal(c.different))
+			for range 3 {
+				object := c.object(long)
+				s.Object(object)
+				g.Expect(object).To(gomega.Equal(c.object(long)))
+			}
+			runtime.KeepAlive(c.different)
+		})
+	}
 }
 
 func TestHashesAreKeyed(t *testing.T) {

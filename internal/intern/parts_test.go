@@ -180,6 +180,36 @@ func TestListsOfNumbersAreShared(t *testing.T) {
 	g.Expect(place(groups[5])).NotTo(Equal(place(groups[4])))
 }
 
+// What is within a part that becomes known costs no entry of its own.
+func TestAPartThatBecomesKnownCostsOneEntry(t *testing.T) {
+	g, s := NewWithT(t), intern.New()
+	long := strings.Repeat("long ", 20)
+	for n, at := range []string{"x", "y"} {
+		known := s.Len()
+		s.Object(&unstructured.Unstructured{Object: map[string]any{at: map[string]any{
+			"list": []any{strings.Clone(long), map[string]any{"one": strings.Clone(long), "two": int64(2)}},
+		}}})
+		g.Expect(s.Len()-known).To(Equal(1), "object %d", n)
+	}
+}
+
+// Quantities in maps are shared, but for numbers so big that copies have them together.
+func TestMapsOfQuantitiesAreShared(t *testing.T) {
+	for text, shared := range map[string]bool{"100m": true, "123456789012345678901234567890": false} {
+		g, s := NewWithT(t), intern.New()
+		var limits [6]corev1.ResourceList
+		for n := range limits {
+			p := &corev1.Pod{Spec: corev1.PodSpec{Overhead: corev1.ResourceList{
+				"cpu": resource.MustParse(text), "memory": *resource.NewQuantity(int64(n%2), resource.BinarySI),
+			}}}
+			s.Object(p)
+			limits[n] = p.Spec.Overhead
+		}
+		g.Expect(place(limits[5]) == place(limits[3])).To(Equal(shared), text)
+		g.Expect(place(limits[5])).NotTo(Equal(place(limits[4])), text)
+	}
+}
+
 // Each value adds what it takes.
 func TestSizeCountsEveryPart(t *testing.T) {
 	g := NewWithT(t)
@@ -196,6 +226,18 @@ func TestSizeCountsEveryPart(t *testing.T) {
 	}
 	g.Expect(sizeOf(0.5) - none).To(Equal(int64(8)))
 	g.Expect(sizeOf([]any{long, long})-none).To(Equal(int64(24+2*16+2*16+1000)), "a text that is there twice counts once")
+
+	mapOf := func(n int) int64 {
+		m := map[string]any{}
+		for i := range n {
+			m[fmt.Sprint(i)] = nil
+		}
+		return sizeOf(m)
+	}
+	g.Expect(mapOf(8)-mapOf(7)).To(Equal(int64(1)), "the key: one group has eight")
+	g.Expect(mapOf(9) - mapOf(8)).To(Equal(int64(1 + 8*33)))
+	inField := func(v any) int64 { return intern.Size(slices.Values([]any{&struct{ Value any }{v}})) }
+	g.Expect(inField(long) - inField(nil)).To(Equal(int64(1016)))
 
 	probe := func(path string) int64 {
 		handler := corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path}}
