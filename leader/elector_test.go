@@ -329,14 +329,21 @@ func TestWorkThatOutlivesItsLeadershipIsUnhealthy(t *testing.T) {
 	inBubble(t, func(x *fixture) {
 		e := x.elector("a")
 		release := make(chan struct{})
+		var ended time.Time
 		stop := x.run(func(ctx context.Context) error {
-			return e.Run(ctx, func(context.Context) error { <-release; return nil })
+			return e.Run(ctx, func(ctx context.Context) error {
+				<-ctx.Done()
+				ended = time.Now()
+				<-release
+				return nil
+			})
 		})
 		pass(time.Second)
 		x.api.Delete("test")
-		pass(time.Minute)
+		pass(30 * time.Second)
+		pass(time.Until(ended.Add(time.Minute)))
 		x.Expect(e.Healthy()).To(Succeed())
-		pass(5 * time.Second)
+		pass(1)
 		x.Expect(e.Healthy()).To(MatchError(ContainSubstring("after the leadership ended")))
 		close(release)
 		stop()

@@ -199,18 +199,10 @@ func (b *guardedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// endingBody frees the deadline of a request when its answer was read.
+// endingBody frees the deadline of a request when its answer is closed.
 type endingBody struct {
 	io.ReadCloser
 	end func()
-}
-
-func (b *endingBody) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	if err != nil {
-		b.end()
-	}
-	return n, err
 }
 
 func (b *endingBody) Close() error {

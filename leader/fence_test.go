@@ -208,6 +208,27 @@ func TestPauseBetweenPermissionAndSocketSendsNothing(t *testing.T) {
 	})
 }
 
+// A transport sends a body again over a new connection if the first one turns out to be closed.
+func TestABodyThatIsSentAgainIsFenced(t *testing.T) {
+	led(t, func(_ context.Context, e *leader.Elector, _ *leaseapi.API, l *leaseapi.Link) {
+		g := NewWithT(t)
+		client := fencedClient(t, e, func(req *http.Request) (*http.Response, error) {
+			pass(time.Minute)
+			body, err := req.GetBody()
+			if err != nil {
+				return nil, err
+			}
+			sent, err := io.ReadAll(body)
+			g.Expect(sent).To(BeEmpty())
+			return reply(req, http.StatusOK, "{}"), err
+		})
+		open := make(chan struct{})
+		l.Set(func(l *leaseapi.Link) { l.Cut = open })
+		g.Expect(write(context.Background(), client)).To(MatchError(leader.ErrFenced))
+		close(open)
+	})
+}
+
 func TestFenceStaysOpenForWorkThatDrains(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)

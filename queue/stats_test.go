@@ -132,6 +132,18 @@ func TestStatsCountKeysThatBackOff(t *testing.T) {
 	})
 }
 
+func TestLaterAdditionsByKeyAreMerged(t *testing.T) {
+	inVirtualTime(t, nil, func(b *fixture) {
+		b.Add("a")
+		item := b.take()
+		for merged := range 3 {
+			b.Expect(b.ByKey().AddLater("a", time.Hour, false)).To(BeTrue())
+			b.Expect(b.Stats().Merged).To(BeNumerically("==", merged))
+		}
+		item.Done()
+	})
+}
+
 func TestWaitsAreCountedByTheirLength(t *testing.T) {
 	for _, wait := range []time.Duration{
 		0, 1023, 1024, 4095, 4096, time.Millisecond, time.Second, 18 * time.Minute, 24 * 365 * time.Hour,
@@ -169,6 +181,10 @@ func TestEntries(t *testing.T) {
 		item = b.take()
 		item.Hold(time.Hour)
 		item.Done()
+		b.Add("due after its hold")
+		item = b.take()
+		item.Hold(time.Minute)
+		item.After(2 * time.Hour)
 		b.AddWithOptions("held", because(cause))
 		b.take()
 		b.wait(time.Second / 2)
@@ -186,6 +202,7 @@ func TestEntries(t *testing.T) {
 			},
 			{Key: "on hold", State: queue.Delayed, Next: at(time.Minute), OnHold: true},
 			{Key: "delayed", State: queue.Delayed, Next: at(time.Hour + time.Second/2)},
+			{Key: "due after its hold", State: queue.Delayed, Lane: queue.Retrying, Next: at(2 * time.Hour)},
 			{Key: "waiting", State: queue.Waiting, Since: at(time.Second / 2), Causes: []queue.Cause{cause}},
 			{Key: "background", State: queue.Waiting, Lane: queue.Background, Since: at(time.Second / 2)},
 		}
