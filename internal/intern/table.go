@@ -80,8 +80,8 @@ func (t *table) get(hash uint64, what shape) *byte {
 	if len(t.all) == 0 {
 		return nil
 	}
-	if e := t.place(hash, what); e != nil && e.hash != 0 {
-		return e.at.Value()
+	if e := t.place(hash, what); e != nil {
+		return e.at.Value() // nil of an empty entry
 	}
 	return nil
 }
