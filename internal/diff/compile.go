@@ -1,68 +1,62 @@
 package diff
 
 import (
+	"cmp"
 	"encoding"
 	"encoding/json"
-	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// plans holds the plan of every type that was ever compared, a *node or an error. It is filled once
+// plans holds the plan of every type that was ever compared, nil if it has none. It is filled once
 // per type and never changes a plan, as encoding/json does with its encoders.
 var plans sync.Map
 
-// planOf returns the compiled plan of t, or why there is none.
-func planOf(t reflect.Type) (*node, error) {
-	if got, ok := plans.Load(t); ok {
-		if n, ok := got.(*node); ok {
-			return n, nil
+// planOf returns the compiled plan of t, nil if there is none.
+func planOf(t reflect.Type) *node {
+	got, ok := plans.Load(t)
+	if !ok {
+		c := compiler{seen: map[reflect.Type]*node{}}
+		n := c.compile(t)
+		if c.refused {
+			n = nil
 		}
-		return nil, got.(error)
+		got, _ = plans.LoadOrStore(t, n)
 	}
-	c := compiler{seen: map[reflect.Type]*node{}}
-	n, err := c.compile(t)
-	if err != nil {
-		plans.Store(t, err)
-		return nil, err
-	}
-	got, _ := plans.LoadOrStore(t, n)
-	return got.(*node), nil
+	return got.(*node)
 }
 
 // compiler makes the plans of one root type and of all that it holds.
-type compiler struct{ seen map[reflect.Type]*node }
+type compiler struct {
+	seen    map[reflect.Type]*node
+	refused bool // a type has a JSON that no plan has
+}
 
-func (c *compiler) compile(t reflect.Type) (*node, error) {
+func (c *compiler) compile(t reflect.Type) *node {
 	if n, ok := c.seen[t]; ok {
-		return n, nil
+		return n
 	}
 	n := &node{typ: t, kind: kindFor(t)}
 	c.seen[t] = n
-	var err error
 	switch n.kind {
 	case kindPointer, kindSlice:
-		n.elem, err = c.compile(t.Elem())
+		n.elem = c.compile(t.Elem())
 	case kindMap:
-		n.elem, err = c.mapElem(t)
+		e := t.Elem()
+		if marshals(reflect.PointerTo(e)) && !marshals(e) {
+			c.refused = true // values of a map cannot use the MarshalJSON of their pointer
+		}
+		n.elem = c.compile(e)
 	case kindStruct:
 		n.isMeta = t == reflect.TypeFor[metav1.ObjectMeta]()
-		if err = c.collect(n, t, 0, 0); err == nil {
-			n.layOut()
-		}
+		c.collect(n, t, 0, 0)
+		n.layOut()
 	}
-	return n, err
-}
-
-func (c *compiler) mapElem(t reflect.Type) (*node, error) {
-	e := t.Elem()
-	if marshals(reflect.PointerTo(e)) && !marshals(e) {
-		return nil, fmt.Errorf("type %v: values of a map cannot use the MarshalJSON of their pointer", t)
-	}
-	return c.compile(e)
+	return n
 }
 
 func marshals(t reflect.Type) bool {
@@ -107,76 +101,42 @@ func kindFor(t reflect.Type) kind {
 }
 
 // collect adds the JSON members of struct t, which lies at offset inside n, as encoding/json sees them.
-func (c *compiler) collect(n *node, t reflect.Type, offset uintptr, depth int) error {
+func (c *compiler) collect(n *node, t reflect.Type, offset uintptr, depth int) {
 	for sf := range t.Fields() {
 		name, options, _ := strings.Cut(sf.Tag.Get("json"), ",")
 		switch {
 		case sf.Tag.Get("json") == "-":
 			continue
 		case sf.Anonymous && name == "" && sf.Type.Kind() == reflect.Struct:
-			if err := c.collect(n, sf.Type, offset+sf.Offset, depth+1); err != nil {
-				return err
-			}
+			c.collect(n, sf.Type, offset+sf.Offset, depth+1)
 			continue
 		case sf.Anonymous && name == "" && sf.Type.Kind() == reflect.Pointer:
-			return fmt.Errorf("type %v embeds the pointer %s", t, sf.Name)
+			c.refused = true
+			continue
 		case !sf.IsExported():
 			continue
 		}
-		f := field{name: name, offset: offset + sf.Offset, depth: depth}
-		if f.name == "" {
-			f.name = sf.Name
-		}
-		if err := f.options(options, sf); err != nil {
-			return fmt.Errorf("type %v: %w", t, err)
-		}
-		var err error
-		if f.node, err = c.compile(sf.Type); err != nil {
-			return err
-		}
-		f.byKey = n.isMeta && sf.Type == reflect.TypeFor[map[string]string]()
-		if err := n.add(f); err != nil {
-			return err
-		}
+		tags, strategy := strings.Split(options, ","), strings.Split(sf.Tag.Get("patchStrategy"), ",")
+		c.refused = c.refused || slices.Contains(tags, "string")
+		c.add(n, field{
+			name: cmp.Or(name, sf.Name), offset: offset + sf.Offset, depth: depth, node: c.compile(sf.Type),
+			omitEmpty: slices.Contains(tags, "omitempty"), omitZero: slices.Contains(tags, "omitzero"),
+			merge: slices.Contains(strategy, "merge"), retain: slices.Contains(strategy, "retainKeys"),
+			replace: slices.Contains(strategy, "replace"), mergeKey: sf.Tag.Get("patchMergeKey"),
+			byKey: n.isMeta && sf.Type == reflect.TypeFor[map[string]string](),
+		})
 	}
-	return nil
 }
 
-func (f *field) options(options string, sf reflect.StructField) error {
-	for o := range strings.SplitSeq(options, ",") {
-		switch o {
-		case "omitempty":
-			f.omitEmpty = true
-		case "omitzero":
-			f.omitZero = true
-		case "string":
-			return fmt.Errorf("field %s is quoted", sf.Name)
-		}
-	}
-	for s := range strings.SplitSeq(sf.Tag.Get("patchStrategy"), ",") {
-		switch s {
-		case "merge":
-			f.merge = true
-		case "retainKeys":
-			f.retain = true
-		case "replace":
-			f.replace = true
-		}
-	}
-	f.mergeKey = sf.Tag.Get("patchMergeKey")
-	return nil
-}
-
-// add appends f unless a shallower member of the same name hides it.
-func (n *node) add(f field) error {
+// add appends f to n unless a shallower member of the same name hides it.
+func (c *compiler) add(n *node, f field) {
 	was := n.member(f.name)
 	switch {
 	case was == nil:
 		n.fields = append(n.fields, f)
 	case was.depth == f.depth:
-		return fmt.Errorf("type %v has two members %q", n.typ, f.name)
+		c.refused = true // neither is in the JSON
 	case was.depth > f.depth:
 		*was = f
 	}
-	return nil
 }

@@ -2,6 +2,7 @@ package diff
 
 import (
 	"bytes"
+	"regexp"
 	"strings"
 )
 
@@ -12,35 +13,14 @@ func (o *output) checkKey(k string) {
 	}
 }
 
+// directive matches a member whose name begins with a dollar.
+var directive = regexp.MustCompile(`"(\$|\\u0024)([^"\\]|\\.)*":`)
+
 // checkKeys refuses JSON with such a key, at any depth. It may refuse a few
 // strings that only look like one.
 func (o *output) checkKeys(data []byte) {
-	if o.style != Strategic {
-		return
+	if o.style == Strategic && (bytes.Contains(data, []byte(`"$`)) || bytes.Contains(data, []byte(`"\u0024`))) &&
+		directive.Match(data) {
+		o.fail(errUnmergeable)
 	}
-	for _, start := range []string{`"$`, `"\u0024`} {
-		for rest := data; ; {
-			_, behind, found := bytes.Cut(rest, []byte(start))
-			if !found {
-				break
-			}
-			if rest = behind; endsAsKey(rest) {
-				o.fail(errUnmergeable)
-				return
-			}
-		}
-	}
-}
-
-// endsAsKey reports whether the string of which rest is the end is followed by a colon.
-func endsAsKey(rest []byte) bool {
-	for i := 0; i < len(rest); i++ {
-		switch rest[i] {
-		case '\\':
-			i++
-		case '"':
-			return i+1 < len(rest) && rest[i+1] == ':'
-		}
-	}
-	return false
 }

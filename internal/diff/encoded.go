@@ -1,7 +1,6 @@
 package diff
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 )
@@ -20,14 +19,10 @@ func encoded(before, after any) (Patch, error) {
 }
 
 // treeOf returns the JSON of o, which must be an object, with its numbers as they are written.
-func treeOf(o any) (map[string]any, error) {
+func treeOf(o any) (tree map[string]any, err error) {
 	data, err := json.Marshal(o)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		err = decode(data, &tree)
 	}
-	var tree map[string]any
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.UseNumber()
-	err = d.Decode(&tree)
 	return tree, err
 }

@@ -31,7 +31,7 @@ func (c *comparer) equal(n *node, a, b unsafe.Pointer) bool {
 	case kindBool:
 		return *(*bool)(a) == *(*bool)(b)
 	case kindInt, kindUint, kindFloat:
-		return equalNumbers(n, a, b)
+		return n.value(a).Equal(n.value(b))
 	case kindPointer:
 		pa, pb := *(*unsafe.Pointer)(a), *(*unsafe.Pointer)(b)
 		return pa == pb || pa != nil && pb != nil && c.equal(n.elem, pa, pb)
@@ -47,21 +47,6 @@ func (c *comparer) equal(n *node, a, b unsafe.Pointer) bool {
 		return c.equalAny(n.value(a).Interface(), n.value(b).Interface())
 	default:
 		return c.equalOpaque(n, a, b)
-	}
-}
-
-func equalNumbers(n *node, a, b unsafe.Pointer) bool {
-	switch {
-	case n.kind == kindFloat:
-		return n.value(a).Float() == n.value(b).Float()
-	case n.typ.Size() == 8:
-		return *(*int64)(a) == *(*int64)(b)
-	case n.typ.Size() == 4:
-		return *(*int32)(a) == *(*int32)(b)
-	case n.typ.Size() == 2:
-		return *(*int16)(a) == *(*int16)(b)
-	default:
-		return *(*int8)(a) == *(*int8)(b)
 	}
 }
 

@@ -49,19 +49,6 @@ func (k *keyed) find(key mergeKey) int {
 	return slices.Index(k.keys, key)
 }
 
-func (k *keyed) add(key mergeKey) {
-	k.keys = append(k.keys, key)
-	switch {
-	case k.index != nil:
-		k.index[key] = len(k.keys) - 1
-	case len(k.keys) > longList:
-		k.index = make(map[mergeKey]int, 2*len(k.keys))
-		for i, known := range k.keys {
-			k.index[known] = i
-		}
-	}
-}
-
 // needsOrder reports whether the server could not find the order by itself: it keeps its own order for
 // the elements it has, and puts new ones first.
 func (k *keyed) needsOrder(before keyed) bool {
@@ -91,13 +78,19 @@ func (w *writer) keys(f *field, s *slice) keyed {
 		w.fail(errUnmergeable)
 		return out
 	}
+	if s.len > longList {
+		out.index = make(map[mergeKey]int, s.len)
+	}
 	for i := range s.len {
 		key, ok := keyOf(elem, member, f.node.index(s, i))
 		if !ok || out.find(key) >= 0 {
 			w.fail(errUnmergeable)
 			return out
 		}
-		out.add(key)
+		out.keys = append(out.keys, key)
+		if out.index != nil {
+			out.index[key] = i
+		}
 	}
 	return out
 }

@@ -33,20 +33,12 @@ func (w *writer) mapDiff(n *node, a, b unsafe.Pointer) {
 func (w *writer) stringsDiff(a, b map[string]string) {
 	var space [8]string
 	changed := space[:0]
-	kept := 0
 	for k, v := range b {
-		was, ok := a[k]
-		if ok {
-			kept++
-		}
-		if !ok || was != v {
+		if was, ok := a[k]; !ok || was != v {
 			changed = append(changed, k)
 		}
 	}
 	for k := range a {
-		if kept == len(a) {
-			break // b has all of them
-		}
 		if _, ok := b[k]; !ok {
 			changed = append(changed, k)
 		}

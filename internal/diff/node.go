@@ -83,28 +83,14 @@ func (f *field) omitted(p unsafe.Pointer) bool {
 // empty reports whether omitempty leaves the value at p out.
 func (n *node) empty(p unsafe.Pointer) bool {
 	switch n.kind {
-	case kindStruct:
-		return false
 	case kindString:
 		return len(*(*string)(p)) == 0
-	case kindPointer, kindMap:
-		if n.kind == kindPointer || *(*unsafe.Pointer)(p) == nil {
-			return *(*unsafe.Pointer)(p) == nil
-		}
-		return n.value(p).Len() == 0
+	case kindPointer:
+		return *(*unsafe.Pointer)(p) == nil
 	case kindSlice, kindBytes:
 		return (*slice)(p).len == 0
-	case kindBool:
-		return !*(*bool)(p)
-	case kindOpaque:
-		return opaqueEmpty(n.value(p))
-	default:
-		return n.value(p).IsZero()
 	}
-}
-
-func opaqueEmpty(v reflect.Value) bool {
-	switch v.Kind() {
+	switch v := n.value(p); v.Kind() {
 	case reflect.Struct:
 		return false
 	case reflect.Array, reflect.Map, reflect.Slice, reflect.String:
@@ -137,6 +123,9 @@ func (n *node) zero(p unsafe.Pointer) bool {
 
 // value returns the memory at p as an addressable value.
 func (n *node) value(p unsafe.Pointer) reflect.Value { return reflect.NewAt(n.typ, p).Elem() }
+
+// pointer returns p as a pointer to the node's type.
+func (n *node) pointer(p unsafe.Pointer) any { return reflect.NewAt(n.typ, p).Interface() }
 
 // null reports whether the JSON of the memory at p is null, for all kinds but the opaque ones.
 func (n *node) null(p unsafe.Pointer) bool {

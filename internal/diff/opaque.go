@@ -8,7 +8,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
@@ -25,30 +24,12 @@ func isFlat(t reflect.Type) bool {
 
 // equalOpaque compares the JSON of two values, without making it where equal memory proves equal JSON.
 func (c *comparer) equalOpaque(n *node, a, b unsafe.Pointer) bool {
-	same := false
-	switch n.typ {
-	case reflect.TypeFor[resource.Quantity]():
-		same = *(*resource.Quantity)(a) == *(*resource.Quantity)(b)
-	case reflect.TypeFor[intstr.IntOrString]():
-		same = *(*intstr.IntOrString)(a) == *(*intstr.IntOrString)(b)
-	case reflect.TypeFor[metav1.Time]():
-		same = *(*metav1.Time)(a) == *(*metav1.Time)(b)
-	case reflect.TypeFor[metav1.MicroTime]():
-		same = *(*metav1.MicroTime)(a) == *(*metav1.MicroTime)(b)
-	case reflect.TypeFor[metav1.FieldsV1]():
-		same = (*metav1.FieldsV1)(a).Equal(*(*metav1.FieldsV1)(b))
-	case reflect.TypeFor[runtime.RawExtension]():
-		ra, rb := (*runtime.RawExtension)(a), (*runtime.RawExtension)(b)
-		same = ra.Object == nil && rb.Object == nil && bytes.Equal(ra.Raw, rb.Raw)
-	default:
-		same = reflect.DeepEqual(n.value(a).Interface(), n.value(b).Interface())
-	}
-	return same || bytes.Equal(c.opaque(n, a), c.opaque(n, b))
+	return reflect.DeepEqual(n.pointer(a), n.pointer(b)) || bytes.Equal(c.opaque(n, a), c.opaque(n, b))
 }
 
 // opaque returns the JSON of the value at p.
 func (c *comparer) opaque(n *node, p unsafe.Pointer) []byte {
-	data, err := json.Marshal(n.value(p).Addr().Interface())
+	data, err := json.Marshal(n.pointer(p))
 	if err != nil {
 		c.fail(err)
 	}
@@ -81,10 +62,15 @@ func structured(data []byte) bool { return data[0] == '{' || data[0] == '[' }
 
 func (c *comparer) decode(data []byte) any {
 	var v any
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.UseNumber()
-	if err := d.Decode(&v); err != nil {
+	if err := decode(data, &v); err != nil {
 		c.fail(err)
 	}
 	return v
+}
+
+// decode is [json.Unmarshal], but leaves numbers in an interface as they are written.
+func decode(data []byte, into any) error {
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.UseNumber()
+	return d.Decode(into)
 }

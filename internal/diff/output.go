@@ -76,7 +76,7 @@ func (o *output) whole(n *node, p unsafe.Pointer) {
 	case kindMap:
 		o.wholeMap(n, p)
 	default:
-		o.marshalNew(n.value(p).Addr().Interface())
+		o.marshalNew(n.pointer(p))
 	}
 }
 

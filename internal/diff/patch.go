@@ -54,8 +54,8 @@ func fast(before, after any, s Style) (Patch, error) {
 	if va.Kind() != reflect.Pointer || va.Type() != vb.Type() {
 		return Patch{}, errNoPlan
 	}
-	n, err := planOf(va.Type().Elem())
-	if err != nil || n.kind != kindStruct {
+	n := planOf(va.Type().Elem())
+	if n == nil || n.kind != kindStruct {
 		return Patch{}, errNoPlan
 	}
 	var w writer

@@ -2,6 +2,7 @@ package diff
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"slices"
 )
@@ -31,21 +32,13 @@ func metadataAt(patch []byte) int {
 		return 0
 	}
 	d := json.NewDecoder(bytes.NewReader(patch))
-	if _, err := d.Token(); err != nil {
-		return 0
-	}
-	for d.More() {
-		key, err := d.Token()
-		if err != nil {
-			return 0
-		}
-		if key == "metadata" {
+	key, err := d.Token() // {
+	for err == nil && d.More() {
+		if key, err = d.Token(); key == "metadata" {
 			return int(d.InputOffset()) + bytes.IndexByte(patch[d.InputOffset():], '{') + 1
 		}
 		var skip json.RawMessage
-		if d.Decode(&skip) != nil {
-			return 0
-		}
+		err = cmp.Or(err, d.Decode(&skip))
 	}
 	return 0
 }
