@@ -110,11 +110,9 @@ func (l *lanes[K]) leave(lane Lane, g uint32) {
 func (l *lanes[K]) pop() (n uint32, e *entry[K]) {
 	lane := l.choose()
 	r := &l.rings[lane]
-	if l.ready > r.waiting {
-		for other := range l.rings {
-			if l.rings[other].waiting > 0 {
-				l.rings[other].skipped++
-			}
+	for other := range l.rings {
+		if l.rings[other].waiting > 0 {
+			l.rings[other].skipped++
 		}
 	}
 	r.skipped = 0
@@ -132,8 +130,6 @@ func (l *lanes[K]) pop() (n uint32, e *entry[K]) {
 func (l *lanes[K]) choose() Lane {
 	live, retrying, background := &l.rings[Live], &l.rings[Retrying], &l.rings[Background]
 	switch {
-	case live.waiting == l.ready:
-		return Live
 	case retrying.waiting > 0 && retrying.skipped >= retryingShare-1:
 		return Retrying
 	case background.waiting > 0 && background.skipped >= backgroundShare-2:

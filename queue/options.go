@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
 
 	"github.com/homeostat/homeostat/internal/option"
 )
@@ -37,10 +38,7 @@ type Options[K comparable] struct {
 }
 
 func (o *Options[K]) withDefaults() Options[K] {
-	var set Options[K]
-	if o != nil {
-		set = *o
-	}
+	set := ptr.Deref(o, Options[K]{})
 	set.Backoff.Base = cmp.Or(set.Backoff.Base, defaultBackoffBase)
 	set.Backoff.Cap = cmp.Or(set.Backoff.Cap, max(defaultBackoffCap, set.Backoff.Base))
 	if set.Clock == nil {

@@ -88,12 +88,8 @@ func (q *Queue[K]) AddWithOptions(key K, a AddOptions) {
 	s := &q.schedule
 	group := q.groupOf(key)
 	hash := s.table.hash(key) // outside the lock, to hold that for a shorter time
-	var now int64
-	if s.needsClock.Load() {
-		now = s.now()
-	}
 	q.mu.Lock()
-	s.add(key, hash, group, &a, now)
+	s.add(key, hash, group, &a)
 	q.unlock()
 }
 

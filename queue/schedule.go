@@ -4,19 +4,14 @@ import (
 	"math"
 	"math/bits"
 	"slices"
-	"sync/atomic"
 	"time"
 )
 
 // schedule decides when a key is dispatched. Queue.mu guards it, except for its
 // clock and options. It wakes no waiter: Queue.unlock does.
 type schedule[K comparable] struct {
-	options Options[K]
-	epoch   time.Time
-	// needsClock is whether the last addition had to know the time: the next one
-	// most likely has to, too, and reads the clock before it takes the lock.
-	needsClock atomic.Bool
-
+	options    Options[K]
+	epoch      time.Time
 	mode       mode
 	readded    int    // held keys with a demand
 	lastTicket uint64 // of a lease
@@ -48,22 +43,20 @@ func deadline(now int64, delay time.Duration) int64 {
 	return now + max(int64(delay), 0)
 }
 
-// add adds a key at the time now, 0 if the clock has not been read.
-func (s *schedule[K]) add(key K, hash uint32, group string, a *AddOptions, now int64) {
+// add adds a key.
+func (s *schedule[K]) add(key K, hash uint32, group string, a *AddOptions) {
 	if s.mode != running {
 		return
 	}
 	s.counters.added++
 	if n := s.table.find(key, hash); n != 0 {
-		s.merge(n, a, now)
+		s.merge(n, a, 0)
 		return
 	}
 	n, e := s.insert(key, hash, group)
-	now = s.clock(now)
+	now := s.now()
 	e.lane = min(a.Lane, Background)
-	if !a.Cause.empty() {
-		s.causes.add(&e.causes, &e.key, &a.Cause)
-	}
+	s.causes.add(&e.causes, &e.key, &a.Cause)
 	if a.After > 0 {
 		e.pending = timer
 		s.delay(n, deadline(now, a.After))
@@ -80,21 +73,10 @@ func (s *schedule[K]) insert(key K, hash uint32, group string) (n uint32, e *ent
 	return n, e
 }
 
-// clock returns now or, if that is 0, what the clock says.
-func (s *schedule[K]) clock(now int64) int64 {
-	if now == 0 {
-		s.needsClock.Store(true)
-		now = s.now()
-	}
-	return now
-}
-
-// merge adds a key that has entry n.
+// merge adds a key that has entry n, at the time now; 0 is what the clock says.
 func (s *schedule[K]) merge(n uint32, a *AddOptions, now int64) {
 	e := s.table.at(n)
-	if !a.Cause.empty() {
-		s.causes.add(&e.causes, &e.key, &a.Cause)
-	}
+	s.causes.add(&e.causes, &e.key, &a.Cause)
 	if a.ResetBackoff {
 		s.clearFailures(e)
 		e.reset = e.reset || e.state == held
@@ -103,9 +85,6 @@ func (s *schedule[K]) merge(n uint32, a *AddOptions, now int64) {
 		s.counters.merged++
 	}
 	if e.state == waiting {
-		if now != 0 {
-			s.needsClock.Store(false)
-		}
 		if a.Lane < e.lane {
 			s.lanes.unlink(e)
 			e.lane = a.Lane
@@ -113,7 +92,9 @@ func (s *schedule[K]) merge(n uint32, a *AddOptions, now int64) {
 		}
 		return
 	}
-	now = s.clock(now)
+	if now == 0 {
+		now = s.now()
+	}
 	s.mergeAddition(e, a, now)
 	if e.state != held {
 		s.reschedule(n, now)
