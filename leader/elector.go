@@ -268,20 +268,16 @@ func (e *Elector) retire(t *term, stopping bool) {
 
 // renewUntilOver renews the Lease until the term ends or ctx does.
 func (e *Elector) renewUntilOver(ctx context.Context, t *term) {
-	for {
+	for ctx.Err() == nil && t.ctx.Err() == nil {
 		timer := e.options.Clock.NewTimer(e.options.RetryPeriod)
 		select {
 		case <-ctx.Done():
-			timer.Stop()
-			return
 		case <-t.ctx.Done():
-			timer.Stop()
-			return
 		case <-e.candidate.member.Nudged():
-			timer.Stop()
 		case <-timer.C():
 		}
-		if t.ctx.Err() == nil {
+		timer.Stop()
+		if ctx.Err() == nil && t.ctx.Err() == nil {
 			e.candidate.report(ctx, e.candidate.renew(ctx, t))
 		}
 	}

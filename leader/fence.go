@@ -224,9 +224,9 @@ const (
 func kindOf(req *http.Request, base string) kind {
 	t := targetOf(req.URL.Path, base)
 	switch {
-	case t.connects("exec", "attach", "portforward") || req.Header.Get("Upgrade") != "":
+	case slices.Contains([]string{"exec", "attach", "portforward"}, t.subresource) || req.Header.Get("Upgrade") != "":
 		return upgrades
-	case t.verb == "proxy" || t.connects("proxy"):
+	case t.verb == "proxy" || t.subresource == "proxy":
 		return streams
 	case t.resource == "pods" && t.subresource == "log" && follows(req):
 		return streams
@@ -277,9 +277,4 @@ func targetOf(path, base string) target {
 		t.subresource = parts[2]
 	}
 	return t
-}
-
-// connects reports whether the target is one of the subresources that connect to a pod, a node, a service or the like.
-func (t target) connects(ways ...string) bool {
-	return t.subresource != "" && slices.Contains(ways, t.subresource)
 }

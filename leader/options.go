@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
 
 	"github.com/homeostat/homeostat/internal/option"
 )
@@ -81,10 +82,7 @@ type Options struct {
 }
 
 func (o *Options) withDefaults() Options {
-	var set Options
-	if o != nil {
-		set = *o
-	}
+	set := ptr.Deref(o, Options{})
 	set.LeaseDuration = cmp.Or(set.LeaseDuration, defaultLeaseDuration)
 	set.RenewDeadline = cmp.Or(set.RenewDeadline, set.LeaseDuration*2/3)
 	set.RequestTimeout = cmp.Or(set.RequestTimeout, set.LeaseDuration/5)

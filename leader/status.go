@@ -84,16 +84,13 @@ func (e *Elector) Healthy() error {
 // otherwise why none does, such as missing permissions. A standby is ready.
 func (e *Elector) Ready() error {
 	s := e.Status()
-	switch {
-	case s.Leading:
-		return nil
-	case s.Problem != nil:
-		return s.Problem
-	case s.Leader == "":
-		return fmt.Errorf("campaigning for lease %q: no replica leads yet", s.Lease)
-	default:
+	if s.Problem == nil && s.Leader == "" {
+		s.Problem = fmt.Errorf("campaigning for lease %q: no replica leads yet", s.Lease)
+	}
+	if s.Leading {
 		return nil
 	}
+	return s.Problem
 }
 
 // String reads like "reboot-7f_02ab leads since 12:00:05".

@@ -11,6 +11,8 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/utils/clock"
+
+	"github.com/homeostat/homeostat/leader/internal/record"
 )
 
 // term is one leadership: from a granted Lease until it is lost or released.
@@ -90,18 +92,11 @@ func (t *term) renewed(g grant) {
 // watch ends the term when its trust window closes, whatever the requests in
 // flight do. It returns when the term has ended.
 func (t *term) watch() {
-	for {
-		left := t.monotonicLeft()
-		if left == 0 {
-			t.cancel(fmt.Errorf("%w: no renewal for %v", ErrFenced, t.trust))
-			return
-		}
-		timer := t.clock.NewTimer(left)
-		select {
-		case <-t.ctx.Done():
-			timer.Stop()
-			return
-		case <-timer.C():
+	for t.ctx.Err() == nil {
+		if left := t.monotonicLeft(); left > 0 {
+			record.Sleep(t.ctx, t.clock, left)
+		} else {
+			t.cancel(t.refusal())
 		}
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"math"
 	"time"
 
+	"k8s.io/utils/ptr"
+
 	"github.com/homeostat/homeostat/internal/option"
 )
 
@@ -57,10 +59,7 @@ type Options struct {
 }
 
 func (o *Options) withDefaults() Options {
-	var set Options
-	if o != nil {
-		set = *o
-	}
+	set := ptr.Deref(o, Options{})
 	set.Period = cmp.Or(set.Period, defaultPeriod)
 	set.Timeout = cmp.Or(set.Timeout, defaultTimeout)
 	set.BackoffBase = cmp.Or(set.BackoffBase, defaultBackoffBase)

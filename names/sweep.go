@@ -1,13 +1,13 @@
 package names
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"runtime/debug"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -211,10 +211,7 @@ func (s *Sweep) Wake() {
 func (s *Sweep) Ready() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.listing.IsZero() {
-		return s.err
-	}
-	if since := time.Since(s.listing); since > s.options.Timeout {
+	if since := time.Since(s.listing); !s.listing.IsZero() && since > s.options.Timeout {
 		return fmt.Errorf("listing names has taken %v, although its context ended after names.Options.Timeout (%v)",
 			since.Truncate(time.Second), s.options.Timeout)
 	}
@@ -237,7 +234,10 @@ func (s *Sweep) find(ctx context.Context) ([]Orphan, error) {
 	if err := s.sync(ctx); err != nil { // after the names, never before
 		return nil, fmt.Errorf("waiting for the cache: %w", err)
 	}
-	known = sorted(known)
+	known = slices.Clone(known) // the lister's
+	slices.SortFunc(known, func(a, b Name) int {
+		return cmp.Or(cmp.Compare(a.Key.Namespace, b.Key.Namespace), cmp.Compare(a.Key.Name, b.Key.Name))
+	})
 	inScope, outOfScope := 0, 0
 	var orphans []Orphan
 	for len(known) > 0 {
@@ -260,28 +260,6 @@ func (s *Sweep) find(ctx context.Context) ([]Orphan, error) {
 	s.stats.Known, s.stats.OutOfScope = inScope, outOfScope
 	s.mu.Unlock()
 	return orphans, s.checkLimit(orphans, inScope)
-}
-
-// sorted returns a copy of names in the order of their keys. It sorts pointers,
-// for which a program has the code anyway.
-func sorted(names []Name) []Name {
-	order := make([]*Name, len(names))
-	for i := range names {
-		order[i] = &names[i]
-	}
-	slices.SortFunc(order, compareNames)
-	result := make([]Name, len(names))
-	for i, name := range order {
-		result[i] = *name
-	}
-	return result
-}
-
-func compareNames(a, b *Name) int {
-	if c := strings.Compare(a.Key.Namespace, b.Key.Namespace); c != 0 {
-		return c
-	}
-	return strings.Compare(a.Key.Name, b.Key.Name)
 }
 
 func (s *Sweep) list(ctx context.Context) ([]Name, error) {

@@ -109,11 +109,11 @@ func (a *Applier[C, T]) Apply(ctx context.Context, cached T, o *Options, config 
 
 func (a *Applier[C, T]) send(ctx context.Context, cached T, o *Options, config C, meta configMeta) (T, error) {
 	var none T
-	apply, err := a.method(meta, o.Subresource)
+	want := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: meta.Namespace, Name: meta.Name}}
+	apply, err := a.method(want, o.Subresource)
 	if err != nil {
 		return none, err
 	}
-	want := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: meta.Namespace, Name: meta.Name}}
 	if !bound.IsNil(cached) {
 		if config, err = withCondition(config, meta, cached, o.Subresource); err != nil {
 			return none, err
@@ -130,15 +130,13 @@ func (a *Applier[C, T]) send(ctx context.Context, cached T, o *Options, config C
 }
 
 // method returns the method of the client that applies to the subresource.
-func (a *Applier[C, T]) method(meta configMeta, subresource string) (
+func (a *Applier[C, T]) method(want metav1.Object, subresource string) (
 	func(context.Context, C, metav1.ApplyOptions) (T, error), error,
 ) {
 	if a.of == nil {
 		return nil, errNilArgument
 	}
-	c, err := bound.ClientFor(a.of, &metav1.PartialObjectMetadata{
-		ObjectMeta: metav1.ObjectMeta{Namespace: meta.Namespace, Name: meta.Name},
-	})
+	c, err := bound.ClientFor(a.of, want)
 	if err != nil {
 		return nil, err
 	}

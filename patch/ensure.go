@@ -8,6 +8,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
 
 	"github.com/homeostat/homeostat/informer"
 	"github.com/homeostat/homeostat/internal/bound"
@@ -56,11 +57,7 @@ func Ensure[C CreateClient[T], T informer.Object](
 	if err != nil {
 		return none, describe("reading", base, err)
 	}
-	var locked Options
-	if o != nil {
-		locked = *o
-	}
-	locked = locked.lockIf(live, true)
+	locked := ptr.Deref(o, Options{}).lockIf(live, true)
 	return merge(ctx, of, live, &locked, edit, checkController)
 }
 

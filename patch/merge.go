@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
 
 	"github.com/homeostat/homeostat/informer"
 	"github.com/homeostat/homeostat/internal/bound"
@@ -75,10 +76,7 @@ func Status[C Client[T], T informer.Object](
 	if edit == nil {
 		return none, errNilArgument
 	}
-	var opts Options
-	if o != nil {
-		opts = *o
-	}
+	opts := ptr.Deref(o, Options{})
 	opts.Subresource = status
 	return Merge(ctx, of, cached, &opts, func(obj T) {
 		edit(obj)
@@ -184,7 +182,11 @@ func merge[C Client[T], T informer.Object](
 	}
 	// Lists that are replaced as a whole, although others may add to them.
 	replaces := p.Style != style || style == diff.JSON && changesSharedLists(before, edited)
-	return send(ctx, of, cached, p, opts.lockIf(cached, replaces || ignoresUID(cached, opts.Subresource)))
+	got, err := send(ctx, of, cached, p, opts.lockIf(cached, replaces || ignoresUID(cached, opts.Subresource)))
+	if err != nil {
+		return none, describe("patching", cached, err)
+	}
+	return got, nil
 }
 
 // checkEndpoint refuses what the endpoint would silently drop. Whether a custom

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/homeostat/homeostat/internal/option"
 	"github.com/homeostat/homeostat/internal/ownwrites"
@@ -46,10 +47,7 @@ type Options struct {
 }
 
 func (o *Options) withDefaults(ctx context.Context) Options {
-	var out Options
-	if o != nil {
-		out = *o
-	}
+	out := ptr.Deref(o, Options{})
 	out.FieldManager = cmp.Or(out.FieldManager, ownwrites.FieldManager(ctx), defaultFieldManager)
 	return out
 }
@@ -82,10 +80,9 @@ func (o *Options) validateApply() error {
 
 // lockIf returns o, with the lock if it is needed and cached has a resourceVersion
 // to lock on, which all objects of a real server have.
-func (o *Options) lockIf(cached metav1.Object, needed bool) Options {
-	out := *o
-	out.Lock = o.Lock || needed && cached.GetResourceVersion() != ""
-	return out
+func (o Options) lockIf(cached metav1.Object, needed bool) Options {
+	o.Lock = o.Lock || needed && cached.GetResourceVersion() != ""
+	return o
 }
 
 func (o *Options) dryRun() []string {

@@ -21,21 +21,9 @@ import (
 
 var errNoVersion = errors.New("the object has no metadata.resourceVersion to lock on: read it from the server first")
 
-// send sends the patch to the object that cached is, under the conditions of o.
-func send[C Client[T], T informer.Object](
-	ctx context.Context, of func(namespace string) C, cached T, p diff.Patch, o Options,
-) (T, error) {
-	answer, err := trySend(ctx, of, cached, p, o)
-	if err != nil {
-		var none T
-		return none, describe("patching", cached, err)
-	}
-	return answer, nil
-}
-
-// trySend sends a patch with its conditions, and reports the write to the reconcile of
+// send sends a patch with its conditions, and reports the write to the reconcile of
 // ctx unless it was a dry run. The caller describes its errors.
-func trySend[C Client[T], T informer.Object](
+func send[C Client[T], T informer.Object](
 	ctx context.Context, of func(namespace string) C, cached T, p diff.Patch, o Options,
 ) (T, error) {
 	var none T

@@ -124,6 +124,9 @@ func (n *node) zero(p unsafe.Pointer) bool {
 // value returns the memory at p as an addressable value.
 func (n *node) value(p unsafe.Pointer) reflect.Value { return reflect.NewAt(n.typ, p).Elem() }
 
+// bytes returns the memory at p.
+func (n *node) bytes(p unsafe.Pointer) []byte { return unsafe.Slice((*byte)(p), n.typ.Size()) }
+
 // pointer returns p as a pointer to the node's type.
 func (n *node) pointer(p unsafe.Pointer) any { return reflect.NewAt(n.typ, p).Interface() }
 

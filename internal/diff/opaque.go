@@ -24,7 +24,11 @@ func isFlat(t reflect.Type) bool {
 
 // equalOpaque compares the JSON of two values, without making it where equal memory proves equal JSON.
 func (c *comparer) equalOpaque(n *node, a, b unsafe.Pointer) bool {
-	return reflect.DeepEqual(n.pointer(a), n.pointer(b)) || bytes.Equal(c.opaque(n, a), c.opaque(n, b))
+	if n.typ == reflect.TypeFor[metav1.FieldsV1]() && (*metav1.FieldsV1)(a).Equal(*(*metav1.FieldsV1)(b)) {
+		return true
+	}
+	return bytes.Equal(n.bytes(a), n.bytes(b)) || reflect.DeepEqual(n.pointer(a), n.pointer(b)) ||
+		bytes.Equal(c.opaque(n, a), c.opaque(n, b))
 }
 
 // opaque returns the JSON of the value at p.

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/utils/ptr"
 
 	"github.com/homeostat/homeostat/internal/option"
 )
@@ -34,10 +35,7 @@ type Options struct {
 }
 
 func (o *Options) withDefaults() Options {
-	var set Options
-	if o != nil {
-		set = *o
-	}
+	set := ptr.Deref(o, Options{})
 	set.MaxCount = cmp.Or(set.MaxCount, defaultMaxCount)
 	set.MaxShare = cmp.Or(set.MaxShare, defaultMaxShare)
 	return set
