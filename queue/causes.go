@@ -27,6 +27,11 @@ type Cause struct {
 	Merged int
 }
 
+func (c *Cause) empty() bool {
+	return c.Trigger == "" && c.Name == "" && c.Namespace == "" && c.Type == "" &&
+		c.OldVersion == "" && c.NewVersion == "" && c.Merged == 0
+}
+
 // maxCauses bounds the list of causes that a key carries. Causes beyond it are
 // counted in Merged of the last one.
 const maxCauses = 8
@@ -51,12 +56,9 @@ type causes struct {
 	known []string // triggers and types
 }
 
-// add appends c, unless it is zero, to list, which belongs to key, a pointer. A cause of the same
+// add appends c, which is not empty, to list, which belongs to key, a pointer. A cause of the same
 // object by the same trigger absorbs it.
 func (s *causes) add(list *uint32, key any, c *Cause) {
-	if *c == (Cause{}) {
-		return
-	}
 	own, _ := key.(*types.NamespacedName)
 	link := list
 	for length := 1; *link != 0; length++ {
@@ -90,12 +92,19 @@ func (s *causes) pack(p *packedCause, own *types.NamespacedName, c *Cause) {
 // absorb merges c into p if it is of the same object and trigger, and reports
 // whether it is.
 func (s *causes) absorb(p *packedCause, own *types.NamespacedName, c *Cause) bool {
-	was := s.unpack(p, own)
-	if was.Trigger != c.Trigger || was.Name != c.Name || was.Namespace != c.Namespace {
+	if p.ofKey {
+		if own.Name != c.Name || own.Namespace != c.Namespace {
+			return false
+		}
+	} else if t := s.texts.at(p.texts); t.Name != c.Name || t.Namespace != c.Namespace {
+		return false
+	}
+	if p.trigger != 0 && s.known[p.trigger-1] != c.Trigger || p.trigger == 0 && s.textsOf(p).Trigger != c.Trigger {
 		return false
 	}
 	p.merged = addSaturated(p.merged, c.Merged+1)
-	p.kind, p.newVersion = s.intern(c.Type), encodeVersion(c.NewVersion)
+	p.newVersion = encodeVersion(c.NewVersion)
+	p.kind = s.intern(c.Type)
 	if p.texts == 0 && (p.kind == 0 && c.Type != "" || p.newVersion == 0 && c.NewVersion != "") {
 		p.texts = s.texts.take()
 	}
@@ -106,31 +115,30 @@ func (s *causes) absorb(p *packedCause, own *types.NamespacedName, c *Cause) boo
 	return true
 }
 
-// unpack returns p, without the resourceVersions that are numbers.
-func (s *causes) unpack(p *packedCause, own *types.NamespacedName) (c Cause) {
-	if p.texts != 0 {
-		c = *s.texts.at(p.texts)
+// textsOf returns what p does not hold itself.
+func (s *causes) textsOf(p *packedCause) Cause {
+	if p.texts == 0 {
+		return Cause{}
 	}
-	c.Merged = int(p.merged)
-	if p.trigger != 0 {
-		c.Trigger = s.known[p.trigger-1]
-	}
-	if p.kind != 0 {
-		c.Type = s.known[p.kind-1]
-	}
-	if p.ofKey {
-		c.Namespace, c.Name = own.Namespace, own.Name
-	}
-	return c
+	return *s.texts.at(p.texts)
 }
 
 // list returns the causes of a list of key, a pointer.
 func (s *causes) list(first uint32, key any) []Cause {
-	own, _ := key.(*types.NamespacedName)
 	var all []Cause
 	for n := first; n != 0; n = s.nodes.at(n).next {
 		p := s.nodes.at(n)
-		c := s.unpack(p, own)
+		c := s.textsOf(p)
+		c.Merged = int(p.merged)
+		if p.trigger != 0 {
+			c.Trigger = s.known[p.trigger-1]
+		}
+		if p.kind != 0 {
+			c.Type = s.known[p.kind-1]
+		}
+		if own, ok := key.(*types.NamespacedName); ok && p.ofKey {
+			c.Namespace, c.Name = own.Namespace, own.Name
+		}
 		if p.oldVersion != 0 {
 			c.OldVersion = strconv.FormatUint(p.oldVersion, 10)
 		}

@@ -56,7 +56,9 @@ func (s *schedule[K]) add(key K, hash uint32, group string, a *AddOptions) {
 	n, e := s.insert(key, hash, group)
 	now := s.now()
 	e.lane = min(a.Lane, Background)
-	s.causes.add(&e.causes, &e.key, &a.Cause)
+	if !a.Cause.empty() {
+		s.causes.add(&e.causes, &e.key, &a.Cause)
+	}
 	if a.After > 0 {
 		e.pending = timer
 		s.delay(n, deadline(now, a.After))
@@ -76,7 +78,9 @@ func (s *schedule[K]) insert(key K, hash uint32, group string) (n uint32, e *ent
 // merge adds a key that has entry n, at the time now; 0 is what the clock says.
 func (s *schedule[K]) merge(n uint32, a *AddOptions, now int64) {
 	e := s.table.at(n)
-	s.causes.add(&e.causes, &e.key, &a.Cause)
+	if !a.Cause.empty() {
+		s.causes.add(&e.causes, &e.key, &a.Cause)
+	}
 	if a.ResetBackoff {
 		s.clearFailures(e)
 		e.reset = e.reset || e.state == held
