@@ -18,6 +18,8 @@ const (
 	defaultMaxCount    = 10
 	defaultBackoffBase = time.Second
 	defaultBackoffCap  = 5 * time.Minute
+
+	jitter = 0.1 // the share of a pause that is added at most
 )
 
 // Options of a [Sweep]. Nil and zero fields mean the defaults.

@@ -5,13 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2"
 )
 
@@ -106,31 +106,26 @@ func (s *Sweep) Run(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return nil
 		}
-		wait := jittered(s.options.Period)
+		next := wait.Jitter(s.options.Period, jitter)
 		if err != nil {
-			wait = jittered(min(pause, s.options.Period))
+			next = wait.Jitter(min(pause, s.options.Period), jitter)
 			pause = min(2*pause, s.options.BackoffCap)
-			logger.Error(err, "sweep for orphans failed, nothing is cleaned; retrying", "retryIn", wait)
+			logger.Error(err, "sweep for orphans failed, nothing is cleaned; retrying", "retryIn", next)
 		} else {
 			pause = s.options.BackoffBase
 			logger.V(1).Info("swept for orphans", "orphans", enqueued)
 		}
-		s.sleep(ctx, wait)
+		s.sleep(ctx, next)
 	}
 	return nil
 }
 
-func (s *Sweep) sleep(ctx context.Context, wait time.Duration) {
+func (s *Sweep) sleep(ctx context.Context, d time.Duration) {
 	select {
 	case <-ctx.Done():
-	case <-time.After(wait):
+	case <-time.After(d):
 	case <-s.wake:
 	}
-}
-
-// jittered adds up to a tenth.
-func jittered(d time.Duration) time.Duration {
-	return d + time.Duration(rand.Int64N(int64(d)/10+1))
 }
 
 // Once sweeps now and returns how many orphans it has enqueued: all of them, or

@@ -18,11 +18,10 @@ const (
 	fieldTypeMeta = 1 // of runtime.Unknown
 	fieldRaw      = 2 // of runtime.Unknown
 	fieldMetadata = 1 // of an object
-
-	fieldAnnotations     = 12 // of metav1.ObjectMeta
-	fieldOwnerReferences = 13
-	fieldManagedFields   = 17
 )
+
+// fieldsRead are the fields of metav1.ObjectMeta that metadata has, in its order.
+var fieldsRead = []protowire.Number{1, 3, 5, 6, 11, 9, 10, 14}
 
 var errNoEnvelope = errors.New("the body does not begin as Kubernetes' protobuf does")
 
@@ -45,18 +44,10 @@ func (o *Object) readProtobuf() error {
 	if err != nil {
 		return err
 	}
-	if encoded, err = without(encoded, fieldAnnotations, fieldOwnerReferences, fieldManagedFields); err != nil {
+	if encoded, err = only(encoded, fieldsRead); err != nil {
 		return err
 	}
-	var all metav1.ObjectMeta
-	if err := all.Unmarshal(encoded); err != nil {
-		return err
-	}
-	o.ObjectMeta = metadata{
-		all.Name, all.Namespace, all.UID, all.ResourceVersion, all.Labels,
-		all.DeletionTimestamp, all.DeletionGracePeriodSeconds, all.Finalizers,
-	}.objectMeta()
-	return nil
+	return o.ObjectMeta.Unmarshal(encoded)
 }
 
 // splitProtobuf returns the encoded TypeMeta and the encoded object.
@@ -93,16 +84,16 @@ func fieldOf(message []byte, wanted protowire.Number) ([]byte, error) {
 	return nil, nil
 }
 
-// without returns a copy of message without fields of these numbers, which are most of
-// what there is to decode.
-func without(message []byte, unwanted ...protowire.Number) ([]byte, error) {
+// only returns a copy of message with the fields of these numbers alone: the others are
+// most of what there is to decode.
+func only(message []byte, wanted []protowire.Number) ([]byte, error) {
 	rest := make([]byte, 0, len(message))
 	for len(message) > 0 {
 		number, _, n := protowire.ConsumeField(message)
 		if n < 0 {
 			return nil, protowire.ParseError(n)
 		}
-		if !slices.Contains(unwanted, number) {
+		if slices.Contains(wanted, number) {
 			rest = append(rest, message[:n]...)
 		}
 		message = message[n:]

@@ -61,15 +61,12 @@ func (w *writer) anyDiff(a, b any) {
 		w.fail(err)
 		return
 	}
-	if isX && isY { // one of them is nil
-		w.raw(data)
-		return
-	}
-	if was, err := json.Marshal(a); err == nil && was[0] == '{' && data[0] == '{' {
+	was, err := json.Marshal(a)
+	if isMaps := isX && isY; !isMaps && err == nil && was[0] == '{' && data[0] == '{' {
 		w.anyDiff(w.decode(was), w.decode(data))
-		return
+	} else { // of two maps, one is nil
+		w.raw(data)
 	}
-	w.raw(data)
 }
 
 // objectDiff writes the members that differ, in their order, without braces.

@@ -63,7 +63,7 @@ func (w *writer) member(f *field, a, b unsafe.Pointer, retained bool) {
 	case noA && w.style == Strategic && f.merge && f.node.kind == kindSlice:
 		w.change(f, a, b)
 	case noA:
-		w.added(f, b)
+		w.pair("", f.name, func() { w.wholeUnlessNull(f.node, b) })
 	default:
 		w.change(f, a, b)
 	}
@@ -87,14 +87,6 @@ func (w *writer) quick(n *node, a, b unsafe.Pointer) bool {
 // elements that other clients have added since it was read survive.
 func (w *writer) emptied(f *field) bool {
 	return w.style == Strategic && !f.replace && (f.node.kind == kindMap || f.node.kind == kindSlice && f.merge)
-}
-
-// added writes a member that was not there before.
-func (w *writer) added(f *field, b unsafe.Pointer) {
-	if f.node.null(b) {
-		return
-	}
-	w.pair("", f.name, func() { w.wholeUnlessNull(f.node, b) })
 }
 
 // change writes the member if a and b, which are both there, differ.
@@ -150,12 +142,9 @@ func (w *writer) pointerDiff(n *node, a, b unsafe.Pointer, retain bool) {
 }
 
 func (w *writer) interfaceDiff(n *node, a, b unsafe.Pointer) {
-	if w.equal(n, a, b) {
-		return
-	}
-	if w.style == Strategic {
+	if w.style == JSON {
+		w.anyDiff(n.value(a).Interface(), n.value(b).Interface())
+	} else if !w.equal(n, a, b) {
 		w.fail(errUnmergeable)
-		return
 	}
-	w.anyDiff(n.value(a).Interface(), n.value(b).Interface())
 }

@@ -52,13 +52,11 @@ func Parse(r Requirement) (of Range, ok bool, err error) {
 	if of.First, err = parse(r.Start); err != nil {
 		return Range{}, false, err
 	}
-	if r.End == pastLast {
-		of.Last = math.MaxUint64
-		return of, true, nil
-	}
-	end, err := parse(r.End)
-	if err != nil || end <= of.First {
-		return Range{}, false, err
+	var end uint64 // 2^64 is 0
+	if r.End != pastLast {
+		if end, err = parse(r.End); err != nil || end <= of.First {
+			return Range{}, false, err
+		}
 	}
 	of.Last = end - 1
 	return of, true, nil

@@ -291,10 +291,8 @@ func (c *call[T]) checkLimit(n int, example fmt.Stringer) error {
 	}
 	return fmt.Errorf("%w: %d of %d children are no longer wanted (such as %s), more than %d and more than %g %%: "+
 		"none is deleted; let the owner want fewer step by step, or raise children.Options.MaxCount or MaxShare",
-		ErrLimit, n, all, example, c.options.MaxCount, percent*c.options.MaxShare)
+		ErrLimit, n, all, example, c.options.MaxCount, 100*c.options.MaxShare)
 }
-
-const percent = 100
 
 // confirm returns nil if the server has the owner as it was read, which it is asked
 // once in a call.
