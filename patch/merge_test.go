@@ -118,17 +118,6 @@ func TestMergeQuotesAResourceVersionAsJSONDoes(t *testing.T) {
 	g.Expect(c.requests[0].body).To(MatchJSON(`{"metadata":{"resourceVersion":"a\u0001\"é","uid":"u1","labels":{"b":"c"}}}`))
 }
 
-func TestMergeReportsToTheReconcileAndUsesItsFieldManager(t *testing.T) {
-	g := NewWithT(t)
-	cached := node()
-	c := &recording[*corev1.Node]{answer: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", ResourceVersion: "8"}}}
-	var w written
-	_, err := patch.Merge(ownwrites.NewContext(t.Context(), &w), always(c), cached, nil, relabelNode)
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(w.wrote).To(Equal([]string{"n1@8"}))
-	g.Expect(c.requests[0].manager).To(Equal("doorman"))
-}
-
 func TestMergeDoesNotReportADryRunAsWritten(t *testing.T) {
 	g := NewWithT(t)
 	cached := node()
