@@ -57,7 +57,7 @@ func Ensure[C CreateClient[T], T informer.Object](
 	if err != nil {
 		return none, describe("reading", base, err)
 	}
-	locked := ptr.Deref(o, Options{}).lockIf(live, true)
+	locked := lockIf(ptr.Deref(o, Options{}), live, true)
 	return merge(ctx, of, live, &locked, edit, checkController)
 }
 

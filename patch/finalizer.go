@@ -86,7 +86,7 @@ func (f Finalizer[T, C]) Guard(ctx context.Context, cached T) (live bool, newest
 }
 
 func (f Finalizer[T, C]) set(ctx context.Context, cached T, finalizers []string) (T, error) {
-	locked := Options{}.lockIf(cached, true)
+	locked := lockIf(Options{}, cached, true)
 	return Merge(ctx, f.Client, cached, &locked, func(edited T) { edited.SetFinalizers(finalizers) })
 }
 

@@ -182,7 +182,7 @@ func merge[C Client[T], T informer.Object](
 	}
 	// Lists that are replaced as a whole, although others may add to them.
 	replaces := p.Style != style || style == diff.JSON && changesSharedLists(before, edited)
-	got, err := send(ctx, of, cached, p, opts.lockIf(cached, replaces || ignoresUID(cached, opts.Subresource)))
+	got, err := send(ctx, of, cached, p, lockIf(opts, cached, replaces || ignoresUID(cached, opts.Subresource)))
 	if err != nil {
 		return none, describe("patching", cached, err)
 	}

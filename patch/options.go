@@ -80,7 +80,7 @@ func (o *Options) validateApply() error {
 
 // lockIf returns o, with the lock if it is needed and cached has a resourceVersion
 // to lock on, which all objects of a real server have.
-func (o Options) lockIf(cached metav1.Object, needed bool) Options {
+func lockIf(o Options, cached metav1.Object, needed bool) Options {
 	o.Lock = o.Lock || needed && cached.GetResourceVersion() != ""
 	return o
 }

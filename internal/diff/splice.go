@@ -32,8 +32,9 @@ func metadataAt(patch []byte) int {
 		return 0
 	}
 	d := json.NewDecoder(bytes.NewReader(patch))
-	key, err := d.Token() // {
+	_, err := d.Token() // {
 	for err == nil && d.More() {
+		var key json.Token
 		if key, err = d.Token(); key == "metadata" {
 			return int(d.InputOffset()) + bytes.IndexByte(patch[d.InputOffset():], '{') + 1
 		}
