@@ -58,11 +58,7 @@ type Draining interface {
 	Draining() bool
 }
 
-var (
-	_ Assignment = (*Shards)(nil)
-	_ Reporter   = (*Shards)(nil)
-	_ Draining   = record.DrainingError("")
-)
+var _ Draining = record.DrainingError("")
 
 var (
 	// ErrMoved is the cause with which the context of a slot ends when the slot

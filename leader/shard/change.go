@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -30,7 +29,9 @@ import (
 
 // changes are what a keeper of ranges knows of changes of them. Its goroutine owns them.
 type changes struct {
-	of     *Ranges
+	*current
+
+	of     *replica
 	config *coordinationv1.Lease // the record of the configuration, as it was read last
 	next   *division             // that follows the present one; nil if none does
 
@@ -41,52 +42,13 @@ type changes struct {
 	told    bool
 }
 
-// versionText returns what the record of a slot has: nothing if its range has never changed.
-func (d *division) versionText(slot int) string {
-	if d.since[slot] == 1 {
-		return ""
-	}
-	return fmt.Sprintf("%d/%s", d.since[slot], d.uid)
-}
-
-// versionOf returns the version of this division, or an earlier or later one, that the range of a slot's
-// record came with.
-func (d *division) versionOf(lease *coordinationv1.Lease) int {
-	if lease == nil {
-		return 1
-	}
-	text, uid, _ := strings.Cut(lease.Annotations[versionAnnotation], "/")
-	version, err := strconv.Atoi(text)
-	if err != nil || uid != d.uid { // there is none, or another client's
-		return 1
-	}
-	return version
-}
-
-// leaving returns the slots whose ranges are not those of next, and false if next is not a later division of the same
-// slots, but that of a record that was written anew.
-func (d *division) leaving(next *division) (slots []int, follows bool) {
-	if next.uid != d.uid {
-		return nil, false
-	}
-	for slot, since := range next.since {
-		switch {
-		case since > d.version:
-			slots = append(slots, slot)
-		case since != d.since[slot] || next.rangeOf(slot) != d.rangeOf(slot):
-			return nil, false
-		}
-	}
-	return slots, true
-}
-
 // change takes up the division that the view shows: the slots that are leaving are drained, and when this replica
 // has none of them any more, it is the one that keys are divided by. It reports whether slots are in motion for that,
 // here or elsewhere. It returns an [ErrConfig] if the configuration was deleted and recorded anew: replicas that start
-// divide by that. The mutex of Shards is held.
+// divide by that. The mutex of replica is held.
 func (c *changes) change(ctx context.Context, k *keeper) (inMotion bool, err error) {
 	if lease := k.view.config; lease != nil && lease != c.config {
-		if string(lease.UID) != c.of.divided().uid {
+		if string(lease.UID) != c.divided().uid {
 			return false, fmt.Errorf("%w: lease %q was deleted and recorded anew while replicas ran", ErrConfig, k.records.key())
 		}
 		c.config, c.next = lease, nil
@@ -97,13 +59,13 @@ func (c *changes) change(ctx context.Context, k *keeper) (inMotion bool, err err
 		c.take(k, c.next)
 		c.next = nil
 	}
-	return c.next != nil || !c.of.divided().raised(k.view), nil
+	return c.next != nil || !c.divided().raised(k.view), nil
 }
 
 // await notes whether slots have owners that divide otherwise, because another client has edited the configuration, or
 // has deleted it: until they have ended, no slot may be claimed, as its range may overlap theirs.
 func (c *changes) await(ctx context.Context, k *keeper) {
-	d, now, before, log := c.of.divided(), k.now(), c.blocked, klog.FromContext(ctx)
+	d, now, before, log := c.divided(), k.now(), c.blocked, klog.FromContext(ctx)
 	if c.marked != d {
 		c.marked, c.marks = d, make([]string, len(d.since))
 		for slot := range c.marks {
@@ -149,15 +111,9 @@ func (c *changes) lag(ctx context.Context, k *keeper, late bool, now time.Time) 
 	}
 }
 
-// mark returns what the record of a slot has about its range.
-func (d *division) mark(slot int) string {
-	r := d.rangeOf(slot)
-	return fmt.Sprintf("%s %x-%x", d.uid, r.First, r.Last)
-}
-
 // read notes a division that follows the present one, and leaves others alone.
 func (c *changes) read(ctx context.Context, k *keeper, lease *coordinationv1.Lease) {
-	d, log := c.of.divided(), klog.FromContext(ctx)
+	d, log := c.divided(), klog.FromContext(ctx)
 	next, err := parseDivision(lease.Annotations[rangesAnnotation], c.of.options.Slots)
 	var leaving []int
 	if err == nil {
@@ -183,7 +139,7 @@ func (c *changes) read(ctx context.Context, k *keeper, lease *coordinationv1.Lea
 // drain ends the functions of the slots that are leaving, and reports whether there are
 // any, or claims of them.
 func (c *changes) drain(k *keeper) (busy bool) {
-	leaving, _ := c.of.divided().leaving(c.next)
+	leaving, _ := c.divided().leaving(c.next)
 	for _, slot := range leaving {
 		h := k.own[slot]
 		busy = busy || h != nil || k.claims[slot]
@@ -198,35 +154,24 @@ func (c *changes) drain(k *keeper) (busy bool) {
 // take makes next the division of this replica. Keys that were to be left with slots that
 // it has no more belong to other slots now.
 func (c *changes) take(k *keeper, next *division) {
-	leaving, _ := c.of.divided().leaving(next)
+	leaving, _ := c.divided().leaving(next)
 	var homeless []types.NamespacedName
 	for _, slot := range leaving {
 		homeless = append(homeless, k.left[slot]...)
 		delete(k.left, slot)
 	}
-	c.of.division.Store(next)
+	c.division.Store(next)
 	for _, key := range homeless {
-		slot := c.of.Slot(key)
+		slot := c.slotOf(key.Namespace)
 		k.left[slot] = append(slices.Clip(k.left[slot]), key)
 	}
 	k.planner.owners = nil
 }
 
-// raised reports whether the record of each slot has at least the version of its range: then no owner has the range of
-// an earlier one. The mutex of Shards is held.
-func (d *division) raised(v *view) bool {
-	for slot, since := range d.since {
-		if since > 1 && d.versionOf(v.slots[slot].Lease) < since {
-			return false
-		}
-	}
-	return true
-}
-
 // allows reports whether a slot that has no owner, or whose record names this replica, may be claimed. If its record is
 // to be raised before, that is done.
 func (c *changes) allows(ctx context.Context, k *keeper, slot int, now time.Time) bool {
-	d := c.of.divided()
+	d := c.divided()
 	switch version := d.versionOf(k.view.slots[slot].Lease); {
 	case c.blocked:
 		return false
@@ -240,38 +185,6 @@ func (c *changes) allows(ctx context.Context, k *keeper, slot int, now time.Time
 	default:
 		return version == 1 || version < d.version || d.vacant(k.view, slot)
 	}
-}
-
-// vacant reports whether no owner of an earlier range can have a part of a slot's. A record that has not been raised
-// says by its mark which range its owner has. Without an owner, a replica that is late may claim it, and with which
-// range is not known. The mutex of Shards is held.
-func (d *division) vacant(v *view, slot int) bool {
-	wanted := d.rangeOf(slot)
-	for other, since := range d.since {
-		lease := v.slots[other].Lease
-		if since == 1 || d.versionOf(lease) >= since {
-			continue
-		}
-		had, known := d.marked(lease)
-		if !known || had.First <= wanted.Last && wanted.First <= had.Last {
-			return false
-		}
-	}
-	return true
-}
-
-// marked returns the range that the owner of a slot has by its record, and false if there is no owner or another
-// client has edited the mark.
-func (d *division) marked(lease *coordinationv1.Lease) (r keyspace.Range, known bool) {
-	if record.Holder(lease) == unowned {
-		return r, false
-	}
-	uid, bounds, _ := strings.Cut(lease.Annotations[rangeAnnotation], " ")
-	first, last, _ := strings.Cut(bounds, "-")
-	var err, err2 error
-	r.First, err = strconv.ParseUint(first, 16, 64)
-	r.Last, err2 = strconv.ParseUint(last, 16, 64)
-	return r, uid == d.uid && err == nil && err2 == nil
 }
 
 // raise brings the record of a slot to the version of its range, when the slot could be claimed.
@@ -321,13 +234,13 @@ func (c *changes) versionAfter(slot int) string {
 	if c.next != nil {
 		return c.next.versionText(slot)
 	}
-	return c.of.divided().versionText(slot)
+	return c.divided().versionText(slot)
 }
 
 // claimed completes a record that is to be claimed: it has the version of the range, and
 // the keys that other records have for it.
 func (c *changes) claimed(ctx context.Context, slot int, next *coordinationv1.Lease) {
-	d := c.of.divided()
+	d := c.divided()
 	setVersion(next, d.versionText(slot))
 	annotate(next, rangeAnnotation, d.mark(slot))
 	if d.version == 1 {
@@ -345,14 +258,14 @@ func (c *changes) claimed(ctx context.Context, slot int, next *coordinationv1.Le
 
 // elsewhere returns the keys of a slot in the records of others, but for those that are known.
 func (c *changes) elsewhere(slot int, known []types.NamespacedName) (keys []types.NamespacedName) {
-	c.of.Shards.mu.Lock()
-	defer c.of.Shards.mu.Unlock()
+	c.of.mu.Lock()
+	defer c.of.mu.Unlock()
 	for other, o := range c.of.view.slots {
 		if other == slot {
 			continue
 		}
 		for _, key := range keysOf(o.Lease) {
-			if c.of.Slot(key) == slot && !slices.Contains(known, key) && !slices.Contains(keys, key) {
+			if c.slotOf(key.Namespace) == slot && !slices.Contains(known, key) && !slices.Contains(keys, key) {
 				keys = append(keys, key)
 			}
 		}
@@ -362,19 +275,19 @@ func (c *changes) elsewhere(slot int, known []types.NamespacedName) (keys []type
 
 // isCurrent reports whether the record of a slot that this replica has is of its range.
 func (c *changes) isCurrent(slot int, lease *coordinationv1.Lease) bool {
-	d := c.of.divided()
+	d := c.divided()
 	return d.versionOf(lease) == d.since[slot]
 }
 
 // foreign returns the keys in a record of a slot that are those of other slots which have no owner: the next one finds
 // them here.
 func (c *changes) foreign(slot int, lease *coordinationv1.Lease) (keys []types.NamespacedName) {
-	d := c.of.divided()
+	d := c.divided()
 	if d.version == 1 {
 		return nil
 	}
-	c.of.Shards.mu.Lock()
-	defer c.of.Shards.mu.Unlock()
+	c.of.mu.Lock()
+	defer c.of.mu.Unlock()
 	for _, key := range keysOf(lease) {
 		of := d.slotOf(keyspace.Of(key.Namespace))
 		has := c.of.view.slots[of].Lease

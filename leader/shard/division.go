@@ -1,9 +1,12 @@
 package shard
 
 import (
-	"cmp"
+	"fmt"
 	"math"
 	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
 
 	"github.com/homeostat/homeostat/internal/keyspace"
 )
@@ -23,46 +26,21 @@ type division struct {
 	heavy   []namespaceShare // the heaviest first
 }
 
-// piece is a range with its namespaces, which are sorted by their hash.
-type piece struct {
-	keyspace.Range
-
-	names  []*weighed
-	weight float64
-}
-
-// weighed is a namespace. Pointers to it are sorted: code that sorts structs is large.
-type weighed struct {
-	hash   uint64
-	weight float64
-}
-
-// divide returns n ranges whose weights are as equal as namespaces allow, which are not
-// divided: the heaviest range that has two is halved until there are enough. Then the
-// widest is, for namespaces to come.
-func divide(namespaces map[string]int, n int) division {
-	all := &piece{Range: keyspace.Range{Last: math.MaxUint64}}
-	for name, objects := range namespaces {
-		all.names = append(all.names, &weighed{keyspace.Of(name), float64(objects)})
+// leaving returns the slots whose ranges are not those of next, and false if next is not a later division of the same
+// slots, but that of a record that was written anew.
+func (d *division) leaving(next *division) (slots []int, follows bool) {
+	if next.uid != d.uid {
+		return nil, false
 	}
-	sortByHash(all.names)
-	all.names = joined(all.names)
-	for _, w := range all.names {
-		all.weight += w.weight
+	for slot, since := range next.since {
+		switch {
+		case since > d.version:
+			slots = append(slots, slot)
+		case since != d.since[slot] || next.rangeOf(slot) != d.rangeOf(slot):
+			return nil, false
+		}
 	}
-	pieces := packed(all, n)
-	for len(pieces) < n {
-		at := heaviest(pieces)
-		a, b := pieces[at].halves()
-		pieces[at] = a
-		pieces = slices.Insert(pieces, at+1, b)
-	}
-	d := division{version: 1, heavy: heaviestOf(namespaces)}
-	for slot, p := range pieces {
-		d.bounds, d.slots = append(d.bounds, p.First), append(d.slots, slot)
-		d.weights, d.since = append(d.weights, p.weight), append(d.since, 1)
-	}
-	return d
+	return slots, true
 }
 
 // with returns the next division: with these bounds, whose slots are in their order, and
@@ -92,112 +70,6 @@ func (d *division) moved() (slots []int) {
 	return slots
 }
 
-func sortByHash(all []*weighed) {
-	slices.SortFunc(all, func(a, b *weighed) int { return cmp.Compare(a.hash, b.hash) })
-}
-
-// joined returns names, which are sorted, with those of one hash as one.
-func joined(names []*weighed) []*weighed {
-	var all []*weighed
-	for _, w := range names {
-		if last := len(all) - 1; last >= 0 && all[last].hash == w.hash {
-			all[last].weight += w.weight
-		} else {
-			all = append(all, w)
-		}
-	}
-	return all
-}
-
-// packed divides a piece into n at most, none of which is heavier than necessary.
-func packed(all *piece, n int) []*piece {
-	low, high := 0.0, all.weight
-	best := []*piece{all}
-	for range 60 {
-		limit := (low + high) / 2
-		if pieces := all.within(limit); len(pieces) <= n {
-			best, high = pieces, limit
-		} else {
-			low = limit
-		}
-	}
-	return best
-}
-
-// within divides a piece into as few as possible that are not heavier than limit, but
-// for single namespaces.
-func (p *piece) within(limit float64) []*piece {
-	var pieces []*piece
-	rest := p
-	weight, from := 0.0, 0
-	for at, w := range p.names {
-		if at > from && weight+w.weight > limit {
-			var cut *piece
-			cut, rest = rest.cut(at - from)
-			pieces = append(pieces, cut)
-			weight, from = 0, at
-		}
-		weight += w.weight
-	}
-	return append(pieces, rest)
-}
-
-// cut returns a piece with the first n namespaces and one with the others, which
-// there are. The bound is in the middle between two.
-func (p *piece) cut(n int) (a, b *piece) {
-	before, after := p.names[n-1].hash, p.names[n].hash
-	middle := before + (after-before)/2
-	a = &piece{Range: keyspace.Range{First: p.First, Last: middle}, names: p.names[:n]}
-	b = &piece{Range: keyspace.Range{First: middle + 1, Last: p.Last}, names: p.names[n:]}
-	for _, w := range a.names {
-		a.weight += w.weight
-	}
-	b.weight = p.weight - a.weight
-	return a, b
-}
-
-// halves returns two pieces of about the same weight; of the same width if there are
-// less than two namespaces.
-func (p *piece) halves() (a, b *piece) {
-	if len(p.names) > 1 {
-		weight, at := p.names[0].weight, 1
-		for at < len(p.names)-1 && weight+p.names[at].weight/2 < p.weight/2 {
-			weight += p.names[at].weight
-			at++
-		}
-		return p.cut(at)
-	}
-	middle := p.First + (p.Last-p.First)/2
-	a = &piece{Range: keyspace.Range{First: p.First, Last: middle}}
-	b = &piece{Range: keyspace.Range{First: middle + 1, Last: p.Last}}
-	if with := a; len(p.names) == 1 {
-		if p.names[0].hash > middle {
-			with = b
-		}
-		with.names, with.weight = p.names, p.weight
-	}
-	return a, b
-}
-
-// heaviest returns the number of the heaviest piece with two namespaces or more; if
-// there is none, of the widest.
-func heaviest(pieces []*piece) int {
-	best := 0
-	for n, p := range pieces {
-		b := pieces[best]
-		several, more := len(p.names) > 1, len(b.names) > 1
-		switch {
-		case several != more:
-			if several {
-				best = n
-			}
-		case several && p.weight > b.weight, !several && p.Last-p.First > b.Last-b.First:
-			best = n
-		}
-	}
-	return best
-}
-
 // slotOf returns the slot of a hash.
 func (d *division) slotOf(hash uint64) int {
 	at, found := slices.BinarySearch(d.bounds, hash)
@@ -217,105 +89,81 @@ func (d *division) rangeOf(slot int) keyspace.Range {
 	return r
 }
 
-// planByWeight assigns the slots by their weights: those without owner to the lightest
-// member, the heaviest slot first. Then slots move from the heaviest member to the
-// lightest, until neither is far from the mean, or none can come closer to it.
-func planByWeight(owners, members []string, weights []float64) plan {
-	p := plan{target: slices.Clone(owners), owned: map[string]int{}}
-	if len(members) == 0 {
-		return p
-	}
-	least := slices.Max(weights)/1000 + 1e-9 // what empty ranges weigh: they are shared out, too
-	b := balance{
-		shares: sharesOf(owners, members), load: make([]float64, len(members)),
-		weight: func(slot int) float64 { return weights[slot] + least },
-	}
-	for m, of := range b.slots {
-		for _, slot := range of {
-			b.load[m] += b.weight(slot)
-		}
-	}
-	total := 0.0
-	for slot, owner := range owners {
-		if _, member := slices.BinarySearch(b.members, owner); member || owner == unowned {
-			total += b.weight(slot)
-		}
-	}
-	slices.SortStableFunc(b.free, func(x, y int) int { return cmp.Compare(b.weight(y), b.weight(x)) })
-	for _, slot := range b.free {
-		to := b.lightest()
-		b.give(slot, to)
-		b.load[to] += b.weight(slot)
-	}
-	for b.even(total / float64(len(members))) {
-	}
-	b.write(p.target)
-	return p
+// current is the division that keys are divided by. Any goroutine may read it.
+type current struct {
+	equal    *division                // equal ranges, until the recorded ones are known
+	division atomic.Pointer[division] // nil until then
 }
 
-// balance is shares with their weights.
-type balance struct {
-	shares
-
-	load   []float64 // of each member
-	weight func(slot int) float64
+// divided returns the ranges, or equal ones before they are known.
+func (c *current) divided() *division {
+	if d := c.division.Load(); d != nil {
+		return d
+	}
+	return c.equal
 }
 
-// lightest returns the member with the least load; of equal ones the first by name.
-func (b *balance) lightest() int {
-	least := 0
-	for m, load := range b.load {
-		if load < b.load[least] {
-			least = m
+func (c *current) slotOf(namespace string) int { return c.divided().slotOf(keyspace.Of(namespace)) }
+
+// String returns what is written to the API server: a field for each range, with its bound
+// and weight. Those of later versions than the first have the slot, too, and since when
+// it has the range: replicas that do not know that ranges change do not read them.
+func (d *division) String() string {
+	var b strings.Builder
+	for n, bound := range d.bounds {
+		slot := d.slots[n]
+		fmt.Fprintf(&b, "%x:%.4g", bound, d.weights[slot])
+		if d.version > 1 {
+			fmt.Fprintf(&b, ":%d:%d", slot, d.since[slot])
 		}
+		b.WriteByte(' ')
 	}
-	return least
+	return strings.TrimSpace(b.String())
 }
 
-// Parts of the mean load: no slot moves while the heaviest member has at most the
-// first, and the lightest, which may have joined, at least the second.
-const (
-	heavy = 1.1
-	light = 0.5
-)
-
-// even moves one slot to the lightest member, that which makes the two most equal, from
-// the heaviest that has one light enough: a single slot may be heavier than all that
-// another member has. It reports false if all are near the mean, or no slot helps.
-func (b *balance) even(mean float64) bool {
-	least := b.lightest()
-	limit := heavy * mean
-	if b.load[least] < light*mean {
-		limit = mean
+// parseDivision reads what String has written.
+func parseDivision(text string, slots int) (*division, error) {
+	d := &division{version: 1, since: make([]int, slots), weights: make([]float64, slots)}
+	fields := strings.Fields(text)
+	if len(fields) != slots {
+		return nil, fmt.Errorf("%w: %d ranges are recorded for %d slots", ErrConfig, len(fields), slots)
 	}
-	var above []int
-	for m, load := range b.load {
-		if load > limit {
-			above = append(above, m)
+	for n, field := range fields {
+		if !d.parse(n, field) {
+			return nil, fmt.Errorf("%w: the recorded ranges have %q", ErrConfig, field)
 		}
 	}
-	slices.SortStableFunc(above, func(x, y int) int { return cmp.Compare(b.load[y], b.load[x]) })
-	return slices.ContainsFunc(above, func(from int) bool { return b.relieve(from, least) })
+	if text != d.String() { // such as fields of the first version in one of the second
+		return nil, fmt.Errorf("%w: the recorded ranges are not written as replicas write them", ErrConfig)
+	}
+	return d, nil
 }
 
-// relieve moves one slot of a member to the lightest. It reports false if none is light
-// enough to make the two more equal.
-func (b *balance) relieve(from, least int) bool {
-	difference := (b.load[from] - b.load[least]) * (1 - 1e-6) // sums are rounded: a slot must not go to and fro
-	best, closest := -1, math.Inf(1)
-	for at, slot := range b.slots[from] {
-		w := b.weight(slot)
-		far := math.Abs(w - difference/2)
-		if w < difference && (far < closest || far == closest && slot < b.slots[from][best]) {
-			best, closest = at, far
-		}
+// parse adds the range of a field, and reports false if it is none.
+func (d *division) parse(n int, field string) bool {
+	parts := strings.Split(field, ":")
+	if len(parts) == 2 {
+		parts = append(parts, strconv.Itoa(n), "1")
 	}
-	if best < 0 {
+	if len(parts) != 4 {
 		return false
 	}
-	moved := b.weight(b.slots[from][best])
-	b.move(from, best, least)
-	b.load[from] -= moved
-	b.load[least] += moved
+	bound, err := strconv.ParseUint(parts[0], 16, 64)
+	weight, err2 := strconv.ParseFloat(parts[1], 64)
+	slot, err3 := strconv.Atoi(parts[2])
+	since, err4 := strconv.ParseInt(parts[3], 10, 32)
+	switch {
+	case err != nil || err2 != nil || err3 != nil || err4 != nil:
+		return false
+	case n == 0 && bound != 0, n > 0 && bound <= d.bounds[n-1]:
+		return false
+	case math.IsNaN(weight) || math.IsInf(weight, 0) || weight < 0:
+		return false
+	case slot < 0 || slot >= len(d.since) || d.since[slot] != 0 || since < 1:
+		return false
+	}
+	d.bounds, d.slots = append(d.bounds, bound), append(d.slots, slot)
+	d.weights[slot], d.since[slot] = weight, int(since)
+	d.version = max(d.version, d.since[slot])
 	return true
 }

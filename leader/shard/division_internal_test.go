@@ -216,7 +216,7 @@ func TestRangesThatAreNoneAreRefused(t *testing.T) {
 func TestTheSlotOfAKeyIsTheRangeOfItsNamespace(t *testing.T) {
 	g := NewWithT(t)
 	equal := divide(nil, 4)
-	r := &Ranges{Shards: &Shards{options: Options{Slots: 4}}, equal: &equal}
+	r := &Ranges{Shards: &Shards{}, current: current{equal: &equal}}
 	r.ranges = r
 	for n := range 100 {
 		namespace := fmt.Sprint(n, "-ns")

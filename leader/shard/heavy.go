@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/homeostat/homeostat/internal/keyspace"
 )
 
 // heavyAnnotation has the namespaces that may be too heavy for a replica, as a list of
@@ -66,23 +64,4 @@ func parseHeavy(text string) (all []namespaceShare) {
 		}
 	}
 	return all
-}
-
-// Status is [Shards.Status], with the weights of the slots.
-func (r *Ranges) Status() Status {
-	status, d := r.Shards.Status(), r.divided()
-	total := 0.0
-	for _, weight := range d.weights {
-		total += weight
-	}
-	for slot := range status.Slots {
-		status.Slots[slot].Weight = d.weights[slot] / max(total, 1e-9)
-	}
-	for _, of := range d.heavy {
-		slot := &status.Slots[d.slotOf(keyspace.Of(of.name))]
-		if slot.Heavy == "" && of.share*float64(len(status.Members)) > 1 {
-			slot.Heavy = of.name
-		}
-	}
-	return status
 }

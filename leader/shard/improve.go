@@ -10,32 +10,6 @@ import (
 	"github.com/homeostat/homeostat/internal/keyspace"
 )
 
-const (
-	// idle is a twentieth of each second. While the reconciles of a replica take less, mostly the objects count: so
-	// little time is not worth a move, and is measured badly.
-	idle = 50_000
-	// few objects more than the mean are not worth a move.
-	few = 10
-)
-
-// weigh returns the weight of each slot: the mean of its part of all objects and of its part of all time in reconciles.
-// To that time idle is added for each member, divided as the objects are. byTime is what of the weight is time that has
-// been measured.
-func weigh(of []load, members int) (weights, byTime []float64) {
-	var objects, busy float64
-	for _, l := range of {
-		objects, busy = objects+float64(l.objects), busy+float64(l.busy)
-	}
-	weights, byTime = make([]float64, len(of)), make([]float64, len(of))
-	little := idle * float64(max(1, members))
-	for slot, l := range of {
-		part := float64(l.objects) / max(objects, 1)
-		byTime[slot] = float64(l.busy) / (busy + little) / 2
-		weights[slot] = part/2 + little*part/(busy+little)/2 + byTime[slot]
-	}
-	return weights, byTime
-}
-
 // survey is what is known of all slots when ranges are decided on.
 type survey struct {
 	owners  []string // of each slot

@@ -1,20 +1,16 @@
 package shard
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/homeostat/homeostat/internal/keyspace"
-	"github.com/homeostat/homeostat/internal/slots"
 )
 
 // load is what a slot costs its owner.
@@ -167,146 +163,28 @@ func parseTop(text string, of keyspace.Range, objects int64) (name string, n int
 	return name, n, nil
 }
 
-// How the time in reconciles is measured.
 const (
-	measureEvery = time.Minute
-	// arriving is how long the reconciles of a slot that has come do not count: all its keys are reconciled then.
-	arriving = 5 * time.Minute
-	// firstSamples are needed for a number, and smoothing is over how many it is averaged.
-	firstSamples = 10
-	smoothing    = 120
+	// idle is a twentieth of each second. While the reconciles of a replica take less, mostly the objects count: so
+	// little time is not worth a move, and is measured badly.
+	idle = 50_000
+	// few objects more than the mean are not worth a move.
+	few = 10
 )
 
-// meters measure the time in reconciles of each slot.
-type meters map[int]*meter
-
-type meter struct {
-	since   time.Time // when the slot came
-	at      time.Time // of the last sample
-	busy    time.Duration
-	samples int
-	rate    float64 // time in reconciles of each second
-}
-
-// measure takes a sample of each slot, and returns what they cost.
-func (m meters) measure(d *division, w slots.Work, now time.Time) map[int]load {
-	measured := map[int]load{}
-	for slot, b := range w.Slots {
-		of := m[slot]
-		if of == nil || !of.since.Equal(b.Since) {
-			of = &meter{since: b.Since}
-			m[slot] = of
-		}
-		of.sample(now, b.Time)
-		l := load{known: true, measured: of.samples >= firstSamples}
-		if l.measured {
-			l.busy = bounded(of.rate * 1e6)
-		}
-		measured[slot] = l
+// weigh returns the weight of each slot: the mean of its part of all objects and of its part of all time in reconciles.
+// To that time idle is added for each member, divided as the objects are. byTime is what of the weight is time that has
+// been measured.
+func weigh(of []load, members int) (weights, byTime []float64) {
+	var objects, busy float64
+	for _, l := range of {
+		objects, busy = objects+float64(l.objects), busy+float64(l.busy)
 	}
-	maps.DeleteFunc(m, func(slot int, _ *meter) bool { return !measured[slot].known })
-	for name, objects := range w.Objects {
-		if l, here := measured[d.slotOf(keyspace.Of(name))]; here {
-			l.objects = bounded(float64(l.objects) + float64(objects))
-			measured[d.slotOf(keyspace.Of(name))] = l
-		}
+	weights, byTime = make([]float64, len(of)), make([]float64, len(of))
+	little := idle * float64(max(1, members))
+	for slot, l := range of {
+		part := float64(l.objects) / max(objects, 1)
+		byTime[slot] = float64(l.busy) / (busy + little) / 2
+		weights[slot] = part/2 + little*part/(busy+little)/2 + byTime[slot]
 	}
-	return measured
-}
-
-// sample notes how much time the reconciles of the slot have taken until now.
-func (m *meter) sample(now time.Time, busy time.Duration) {
-	passed, took := now.Sub(m.at), busy-m.busy
-	counts := !m.at.IsZero() && passed > measureEvery/2 && m.at.Sub(m.since) >= arriving
-	m.at, m.busy = now, busy
-	if !counts {
-		return
-	}
-	m.samples++
-	m.rate += (took.Seconds()/passed.Seconds() - m.rate) / float64(min(m.samples, smoothing))
-}
-
-// bounded returns a number of a load.
-func bounded(n float64) int64 { return int64(math.Round(max(0, min(n, 1<<loadBits-1)))) }
-
-// detailed adds the cuts and the heaviest namespace to those of the measured slots that are heavy, the heaviest first.
-// all are the loads of all slots.
-func (d *division) detailed(measured map[int]load, all []load, members int, objects map[string]int) {
-	all = slices.Clone(all)
-	for slot, l := range measured {
-		all[slot] = l
-	}
-	weights, _ := weigh(all, members)
-	total := 0.0
-	for _, w := range weights {
-		total += w
-	}
-	heavy := slices.DeleteFunc(slices.Collect(maps.Keys(measured)), func(slot int) bool {
-		return weights[slot] <= detailedFrom*total/float64(len(weights))
-	})
-	slices.SortFunc(heavy, func(a, b int) int { return cmp.Or(cmp.Compare(weights[b], weights[a]), cmp.Compare(a, b)) })
-	names := map[int][]string{}
-	for _, slot := range heavy[:min(len(heavy), maxDetailed)] {
-		names[slot] = []string{}
-	}
-	for name := range objects {
-		if slot := d.slotOf(keyspace.Of(name)); names[slot] != nil && objects[name] > 0 {
-			names[slot] = append(names[slot], name)
-		}
-	}
-	for slot, of := range names {
-		l := measured[slot]
-		l.detail(of, objects)
-		measured[slot] = l
-	}
-}
-
-// detailedFrom is how much heavier than the mean a slot must be to have cuts.
-const detailedFrom = 1.5
-
-// detail sets the cuts and the heaviest of the namespaces of the slot.
-func (l *load) detail(names []string, objects map[string]int) {
-	var all []*weighed
-	for _, name := range names {
-		n := objects[name]
-		all = append(all, &weighed{keyspace.Of(name), float64(n)})
-		if int64(n)*2 > l.objects {
-			l.top, l.topObjects = name, int64(n)
-		}
-	}
-	sortByHash(all)
-	l.cuts = quantiles(joined(all))
-}
-
-// quantiles returns the cuts that divide namespaces, which are sorted, into 16 parts as equal as they allow, or each
-// from the others if there are no more than 16.
-func quantiles(names []*weighed) (cuts []cut) {
-	before, total := make([]float64, len(names)), 0.0 // the objects before each
-	for n, w := range names {
-		before[n] = total
-		total += w.weight
-	}
-	last := 0
-	for n := range maxCuts {
-		at := n + 1
-		if len(names) > maxCuts+1 {
-			at = nearest(before, total*float64(n+1)/(maxCuts+1))
-		}
-		if at <= last || at >= len(names) {
-			continue
-		}
-		low, high := names[at-1].hash, names[at].hash
-		cuts = append(cuts, cut{low + (high-low)/2 + 1, int64(before[at])})
-		last = at
-	}
-	return cuts
-}
-
-// nearest returns the index of the number, of ascending ones, that is nearest to n.
-func nearest(numbers []float64, n float64) int {
-	at, _ := slices.BinarySearch(numbers, n)
-	if at == len(numbers) || at > 0 && n-numbers[at-1] < numbers[at]-n {
-		at--
-	}
-	return at
+	return weights, byTime
 }

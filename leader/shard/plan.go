@@ -1,7 +1,9 @@
 package shard
 
 import (
+	"cmp"
 	"maps"
+	"math"
 	"slices"
 )
 
@@ -17,8 +19,8 @@ type plan struct {
 // of the members, and the last plan, since most of what a watch brings changes neither
 // an owner nor the members. It is not safe for concurrent use.
 type planner struct {
-	ranges divider // nil if slots are no ranges
-	scores map[string][]uint64
+	byWeight func(owners, members []string) plan // of slots that are ranges; nil of others
+	scores   map[string][]uint64
 
 	owners, members []string // of the last plan
 	last            plan
@@ -29,8 +31,8 @@ type planner struct {
 func (r *planner) plan(owners, members []string) plan {
 	if r.owners == nil || !slices.Equal(owners, r.owners) || !slices.Equal(members, r.members) {
 		r.owners, r.members = owners, members
-		if r.ranges != nil {
-			r.last = r.ranges.plan(owners, members)
+		if r.byWeight != nil {
+			r.last = r.byWeight(owners, members)
 		} else {
 			r.last = r.byCount(owners, members)
 		}
@@ -186,4 +188,107 @@ func (s *shares) write(target []string) {
 			target[slot] = s.members[m]
 		}
 	}
+}
+
+// planByWeight assigns the slots by their weights: those without owner to the lightest
+// member, the heaviest slot first. Then slots move from the heaviest member to the
+// lightest, until neither is far from the mean, or none can come closer to it.
+func planByWeight(owners, members []string, weights []float64) plan {
+	p := plan{target: slices.Clone(owners), owned: map[string]int{}}
+	if len(members) == 0 {
+		return p
+	}
+	least := slices.Max(weights)/1000 + 1e-9 // what empty ranges weigh: they are shared out, too
+	b := balance{
+		shares: sharesOf(owners, members), load: make([]float64, len(members)),
+		weight: func(slot int) float64 { return weights[slot] + least },
+	}
+	for m, of := range b.slots {
+		for _, slot := range of {
+			b.load[m] += b.weight(slot)
+		}
+	}
+	total := 0.0
+	for slot, owner := range owners {
+		if _, member := slices.BinarySearch(b.members, owner); member || owner == unowned {
+			total += b.weight(slot)
+		}
+	}
+	slices.SortStableFunc(b.free, func(x, y int) int { return cmp.Compare(b.weight(y), b.weight(x)) })
+	for _, slot := range b.free {
+		to := b.lightest()
+		b.give(slot, to)
+		b.load[to] += b.weight(slot)
+	}
+	for b.even(total / float64(len(members))) {
+	}
+	b.write(p.target)
+	return p
+}
+
+// balance is shares with their weights.
+type balance struct {
+	shares
+
+	load   []float64 // of each member
+	weight func(slot int) float64
+}
+
+// lightest returns the member with the least load; of equal ones the first by name.
+func (b *balance) lightest() int {
+	least := 0
+	for m, load := range b.load {
+		if load < b.load[least] {
+			least = m
+		}
+	}
+	return least
+}
+
+// Parts of the mean load: no slot moves while the heaviest member has at most the
+// first, and the lightest, which may have joined, at least the second.
+const (
+	heavy = 1.1
+	light = 0.5
+)
+
+// even moves one slot to the lightest member, that which makes the two most equal, from
+// the heaviest that has one light enough: a single slot may be heavier than all that
+// another member has. It reports false if all are near the mean, or no slot helps.
+func (b *balance) even(mean float64) bool {
+	least := b.lightest()
+	limit := heavy * mean
+	if b.load[least] < light*mean {
+		limit = mean
+	}
+	var above []int
+	for m, load := range b.load {
+		if load > limit {
+			above = append(above, m)
+		}
+	}
+	slices.SortStableFunc(above, func(x, y int) int { return cmp.Compare(b.load[y], b.load[x]) })
+	return slices.ContainsFunc(above, func(from int) bool { return b.relieve(from, least) })
+}
+
+// relieve moves one slot of a member to the lightest. It reports false if none is light
+// enough to make the two more equal.
+func (b *balance) relieve(from, least int) bool {
+	difference := (b.load[from] - b.load[least]) * (1 - 1e-6) // sums are rounded: a slot must not go to and fro
+	best, closest := -1, math.Inf(1)
+	for at, slot := range b.slots[from] {
+		w := b.weight(slot)
+		far := math.Abs(w - difference/2)
+		if w < difference && (far < closest || far == closest && slot < b.slots[from][best]) {
+			best, closest = at, far
+		}
+	}
+	if best < 0 {
+		return false
+	}
+	moved := b.weight(b.slots[from][best])
+	b.move(from, best, least)
+	b.load[from] -= moved
+	b.load[least] += moved
+	return true
 }

@@ -36,12 +36,10 @@ import (
 // Ranges are safe for concurrent use.
 type Ranges struct {
 	*Shards
+	current // the ranges that all replicas have
 	changes
 
-	// equal are equal ranges; division are those that all replicas have, nil until they
-	// are known, and proposal those of this one, if it is the first.
-	equal              *division
-	division, proposal atomic.Pointer[division]
+	proposal atomic.Pointer[division] // the ranges of this replica, if it is the first
 
 	mu      sync.Mutex // guards samples
 	samples []sample   // the oldest first
@@ -81,18 +79,11 @@ func NewRanges(lease leader.Lease, o *Options) (*Ranges, error) {
 		return nil, err
 	}
 	equal := divide(nil, shards.options.Slots)
-	r := &Ranges{Shards: shards, equal: &equal}
-	r.of = r
+	r := &Ranges{Shards: shards, current: current{equal: &equal}}
+	r.changes = changes{of: &shards.replica, current: &r.current}
 	shards.ranges = r
 	return r, nil
 }
-
-// The parts of a configuration with ranges.
-const (
-	rangesAnnotation = "leader.homeostat.dev/ranges"
-	byRange          = "range of namespaces"
-	rangeHash        = "fnv1a-64"
-)
 
 // Divide makes sure that the ranges are known, and that the server lists the objects of
 // all caches, of which the primary is the first: a replica that may not list them could not
@@ -177,23 +168,32 @@ func (r *Ranges) adopt(config *coordinationv1.Lease) error {
 	if err == nil {
 		d.heavy, d.uid = parseHeavy(config.Annotations[heavyAnnotation]), string(config.UID)
 		r.division.Store(d)
-		r.changes = changes{of: r}
+		r.changes = changes{of: &r.replica, current: &r.current}
 	}
 	return err
 }
-
-func (r *Ranges) slotOf(namespace string) int { return r.divided().slotOf(keyspace.Of(namespace)) }
 
 func (r *Ranges) plan(owners, members []string) plan {
 	return planByWeight(owners, members, r.divided().weights)
 }
 
-// divided returns the ranges, or equal ones before they are known.
-func (r *Ranges) divided() *division {
-	if d := r.division.Load(); d != nil {
-		return d
+// Status is [Shards.Status], with the weights of the slots.
+func (r *Ranges) Status() Status {
+	status, d := r.Shards.Status(), r.divided()
+	total := 0.0
+	for _, weight := range d.weights {
+		total += weight
 	}
-	return r.equal
+	for slot := range status.Slots {
+		status.Slots[slot].Weight = d.weights[slot] / max(total, 1e-9)
+	}
+	for _, of := range d.heavy {
+		slot := &status.Slots[d.slotOf(keyspace.Of(of.name))]
+		if slot.Heavy == "" && of.share*float64(len(status.Members)) > 1 {
+			slot.Heavy = of.name
+		}
+	}
+	return status
 }
 
 // RunCache keeps a cache up to date, of the slots that Fill has added, until ctx ends. It

@@ -27,10 +27,18 @@ import (
 const (
 	configKind      = "config"
 	slotKind        = "slot"
+	rangeKind       = "range" // of a slot: see versionAnnotation
 	slotLabel       = "leader.homeostat.dev/slot"
 	slotsAnnotation = "leader.homeostat.dev/slots"
 	hashAnnotation  = "leader.homeostat.dev/hash"
 	byAnnotation    = "leader.homeostat.dev/by"
+)
+
+// The parts of a configuration with ranges.
+const (
+	rangesAnnotation = "leader.homeostat.dev/ranges"
+	byRange          = "range of namespaces"
+	rangeHash        = "fnv1a-64"
 )
 
 const (
@@ -136,16 +144,6 @@ func (r records) write(ctx context.Context, lease *coordinationv1.Lease) (*coord
 	return r.leases().Create(ctx, lease, metav1.CreateOptions{})
 }
 
-// released returns the record of a slot without its owner, with a version for setVersion. If a
-// request of the owner may still arrive its version stays: then the range may not be taken in parts, either.
-func released(lease *coordinationv1.Lease, quiet time.Duration, now time.Time, version string) *coordinationv1.Lease {
-	next := record.ReleasedAfter(lease, quiet, now)
-	if quiet == 0 {
-		setVersion(next, version)
-	}
-	return next
-}
-
 // remove deletes a record if it is still as it was seen.
 func (r records) remove(ctx context.Context, lease *coordinationv1.Lease) error {
 	ctx, end := r.request(ctx)
@@ -198,34 +196,6 @@ func (r records) compare(recorded, ours map[string]string) error {
 	}
 	return fmt.Errorf("%w: %s: stop all replicas and delete lease %q before changing the configuration",
 		ErrConfig, strings.Join(differ, ", "), r.name)
-}
-
-// versionAnnotation has, in the record of a slot, the version of the division that its range came with, if it is not
-// the first, and the UID of the configuration's record: versions of one that was deleted mean nothing. Such a record is
-// of the kind rangeKind: replicas that do not know that ranges change do not find it, and cannot create it.
-//
-// rangeAnnotation has the UID of the configuration by which the owner divides, and the range.
-const (
-	rangeAnnotation   = "leader.homeostat.dev/range"
-	versionAnnotation = "leader.homeostat.dev/division"
-	rangeKind         = "range"
-)
-
-// setVersion notes a version, unless it is that of a range that has never changed, which is empty.
-func setVersion(lease *coordinationv1.Lease, version string) {
-	if version != "" {
-		annotate(lease, versionAnnotation, version)
-		lease.Labels = maps.Clone(lease.Labels)
-		lease.Labels[record.KindLabel] = rangeKind
-	}
-}
-
-func annotate(lease *coordinationv1.Lease, name, text string) {
-	lease.Annotations = maps.Clone(lease.Annotations)
-	if lease.Annotations == nil {
-		lease.Annotations = map[string]string{}
-	}
-	lease.Annotations[name] = text
 }
 
 // identityOf returns the identity in the name of a holder.

@@ -7,61 +7,30 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
-	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
+	"github.com/homeostat/homeostat/internal/slots"
 	"github.com/homeostat/homeostat/leader"
 	"github.com/homeostat/homeostat/leader/internal/record"
 )
 
-// divider has the parts in which [Ranges] differ. Programs without them do not link it.
-type divider interface {
-	slotOf(namespace string) int
-	plan(owners, members []string) plan
-	foreign(slot int, lease *coordinationv1.Lease) []types.NamespacedName
-
-	recorder
-	changer
-}
-
-// recorder adds this replica's ranges to a configuration that may be recorded, and adopts
-// the recorded ones.
-type recorder interface {
-	propose(config map[string]string)
-	adopt(config *coordinationv1.Lease) error
-}
-
-// changer takes part in changes of the ranges, for a keeper.
-type changer interface {
-	change(ctx context.Context, k *keeper) (inMotion bool, err error)
-	allows(ctx context.Context, k *keeper, slot int, now time.Time) bool
-	claimed(ctx context.Context, slot int, next *coordinationv1.Lease)
-	isCurrent(slot int, lease *coordinationv1.Lease) bool
-	versionAfter(slot int) string
-}
-
 // Shards is the [Assignment] by Leases: each slot is owned by at most one
 // replica at a time. It is safe for concurrent use.
 type Shards struct {
-	records records
-	options Options
-	elector *leader.Elector
-	member  *record.Member // the elector's
-	ranges  divider        // nil if slots are no ranges
+	replica
 
-	mu      sync.Mutex // guards what follows
-	running bool
-	view    *view
-	problem error        // why the last request failed; nil if it did not
-	working map[int]bool // slots whose function runs
-	// left are the keys that the last owners have left with the slots that this replica
-	// has, and then what it leaves itself.
-	left map[int][]types.NamespacedName
+	ranges  divider // nil if slots are no ranges
+	running bool    // guarded by mu
 }
+
+var (
+	_ Assignment     = (*Shards)(nil)
+	_ Reporter       = (*Shards)(nil)
+	_ slots.Handover = (*Shards)(nil)
+)
 
 // New checks lease and options. It starts nothing and sends nothing. Besides
 // get, create and update, the Lease's client needs the verbs list, watch and
@@ -90,7 +59,7 @@ func New(lease leader.Lease, o *Options) (*Shards, error) {
 	}
 	set.Settle = cmp.Or(set.Settle, member.Timing.LeaseDuration/3)
 	r.owner, r.timeout = elector, member.Timing.RequestTimeout
-	return &Shards{
+	return &Shards{replica: replica{
 		records: r,
 		options: set,
 		elector: elector,
@@ -98,7 +67,7 @@ func New(lease leader.Lease, o *Options) (*Shards, error) {
 		view:    newView(r, set.Slots, member),
 		working: map[int]bool{},
 		left:    map[int][]types.NamespacedName{},
-	}, nil
+	}}, nil
 }
 
 // Slot returns the slot of a key, from 0 to Options.Slots - 1. With [ByKey], pass it
@@ -165,7 +134,7 @@ func (s *Shards) Run(ctx context.Context, fn func(ctx context.Context, slot int)
 	if ctx.Err() != nil {
 		return nil
 	}
-	return s.elector.Run(ctx, func(ctx context.Context) error { return newKeeper(s, fn).run(ctx) })
+	return s.elector.Run(ctx, func(ctx context.Context) error { return newKeeper(&s.replica, s.ranges, fn).run(ctx) })
 }
 
 // checkConfig compares this replica's configuration with the recorded one, and
@@ -245,15 +214,14 @@ func (s *Shards) String() string {
 	return b.String()
 }
 
-// report keeps why the last request failed, for Ready.
-func (s *Shards) report(err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.problem = err
-}
+// Leave replaces the keys that the next owner of a slot gets, such as those of deleted
+// objects that are still to be cleaned up; first those that it knows of by nothing else.
+// Call it before the function of the slot returns. The first 100 keys are kept, of 16 KiB
+// in all, and how many others there were is logged. They are lost if this replica dies
+// before it has released the slot.
+func (s *Shards) Leave(slot int, keys []types.NamespacedName) { s.setLeft(slot, keys) }
 
-func (s *Shards) now() time.Time { return s.member.Timing.Clock.Now() }
-
-func (s *Shards) sleep(ctx context.Context, d time.Duration) {
-	record.Sleep(ctx, s.member.Timing.Clock, d)
-}
+// Left returns the keys that the last owner of a slot has left; nil if there are
+// none. Call it while the function of the slot runs. The slice is shared; do not
+// modify it.
+func (s *Shards) Left(slot int) []types.NamespacedName { return s.leftWith(slot) }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -13,14 +14,6 @@ import (
 	"github.com/homeostat/homeostat/leader"
 	"github.com/homeostat/homeostat/leader/internal/record"
 )
-
-// holding is a slot whose function runs, or that is being released.
-type holding struct {
-	lease        *coordinationv1.Lease
-	cancel       context.CancelCauseFunc
-	moving       bool
-	suspectSince time.Time // since when the watch shows a different holder; zero if it does not
-}
 
 // claim takes a slot by compare-and-swap: its record must still be the one in
 // the view.
@@ -143,7 +136,7 @@ func (k *keeper) giveBack(ctx context.Context, slot int, h *holding) {
 		k.reports <- func() error {
 			delete(k.own, slot)
 			if written {
-				k.Leave(slot, nil)
+				k.setLeft(slot, nil)
 			}
 			name := k.records.slotName(slot)
 			k.finish(name, err)
@@ -152,10 +145,6 @@ func (k *keeper) giveBack(ctx context.Context, slot int, h *holding) {
 		}
 	}()
 }
-
-// quiet returns for how long a request of this member that was cut off may still
-// arrive.
-func (k *keeper) quiet() time.Duration { return max(0, k.member.CutUntil().Sub(k.now())) }
 
 // release clears the owner of a slot, and reports whether it has, with the keys that are
 // left. If that fails, the record still names this replica, which takes the slot up
@@ -190,4 +179,27 @@ func (k *keeper) setWorking(slot int, works bool) {
 	} else {
 		delete(k.working, slot)
 	}
+}
+
+// found adds the keys in the record of a slot that was taken to those that this replica
+// could not write there when it lost the slot. They stay in the record until it is
+// released: if this replica dies, the next owner finds them.
+func (k *keeper) found(slot int, lease *coordinationv1.Lease) {
+	keys := slices.Clone(k.leftWith(slot))
+	for _, key := range keysOf(lease) {
+		mine := k.ranges == nil || k.ranges.slotOf(key.Namespace) == slot
+		if mine && !slices.Contains(keys, key) {
+			keys = append(keys, key)
+		}
+	}
+	k.setLeft(slot, keys)
+}
+
+// leave writes the keys into the record of a slot that is to be released, and returns how many have no room.
+func (k *keeper) leave(slot int, lease *coordinationv1.Lease) (cut int) {
+	keys := k.leftWith(slot)
+	if k.ranges != nil {
+		keys = slices.Concat(keys, k.ranges.foreign(slot, lease))
+	}
+	return keep(lease, keys, leftRoom)
 }

@@ -20,7 +20,7 @@ import (
 const memberKept = time.Hour
 
 // view is the records as this replica last saw them, and since when by its own
-// clock. The mutex of Shards guards it.
+// clock. The mutex of replica guards it.
 type view struct {
 	records  records
 	member   *record.Member

@@ -1,0 +1,55 @@
+package shard
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/homeostat/homeostat/leader"
+	"github.com/homeostat/homeostat/leader/internal/record"
+)
+
+// replica is what a [Shards] and its keepers share.
+type replica struct {
+	records records
+	options Options
+	elector *leader.Elector
+	member  *record.Member // the elector's
+
+	mu      sync.Mutex // guards what follows
+	view    *view
+	problem error        // why the last request failed; nil if it did not
+	working map[int]bool // slots whose function runs
+	// left are the keys that the last owners have left with the slots that this replica
+	// has, and then what it leaves itself.
+	left map[int][]types.NamespacedName
+}
+
+// report keeps why the last request failed, for Ready.
+func (r *replica) report(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.problem = err
+}
+
+func (r *replica) now() time.Time { return r.member.Timing.Clock.Now() }
+
+func (r *replica) sleep(ctx context.Context, d time.Duration) {
+	record.Sleep(ctx, r.member.Timing.Clock, d)
+}
+
+// leftWith returns the keys that are left with a slot.
+func (r *replica) leftWith(slot int) []types.NamespacedName {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.left[slot]
+}
+
+// setLeft replaces them.
+func (r *replica) setLeft(slot int, keys []types.NamespacedName) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.left[slot] = keys
+}

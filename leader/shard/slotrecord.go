@@ -1,0 +1,172 @@
+package shard
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"strconv"
+	"strings"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/homeostat/homeostat/internal/keyspace"
+	"github.com/homeostat/homeostat/leader/internal/record"
+)
+
+// versionAnnotation has, in the record of a slot, the version of the division that its range came with, if it is not
+// the first, and the UID of the configuration's record: versions of one that was deleted mean nothing. Such a record is
+// of the kind rangeKind: replicas that do not know that ranges change do not find it, and cannot create it.
+//
+// rangeAnnotation has the UID of the configuration by which the owner divides, and the range.
+const (
+	rangeAnnotation   = "leader.homeostat.dev/range"
+	versionAnnotation = "leader.homeostat.dev/division"
+)
+
+// setVersion notes a version, unless it is that of a range that has never changed, which is empty.
+func setVersion(lease *coordinationv1.Lease, version string) {
+	if version != "" {
+		annotate(lease, versionAnnotation, version)
+		lease.Labels = maps.Clone(lease.Labels)
+		lease.Labels[record.KindLabel] = rangeKind
+	}
+}
+
+// versionText returns what the record of a slot has: nothing if its range has never changed.
+func (d *division) versionText(slot int) string {
+	if d.since[slot] == 1 {
+		return ""
+	}
+	return fmt.Sprintf("%d/%s", d.since[slot], d.uid)
+}
+
+// versionOf returns the version of this division, or an earlier or later one, that the range of a slot's
+// record came with.
+func (d *division) versionOf(lease *coordinationv1.Lease) int {
+	if lease == nil {
+		return 1
+	}
+	text, uid, _ := strings.Cut(lease.Annotations[versionAnnotation], "/")
+	version, err := strconv.Atoi(text)
+	if err != nil || uid != d.uid { // there is none, or another client's
+		return 1
+	}
+	return version
+}
+
+// mark returns what the record of a slot has about its range.
+func (d *division) mark(slot int) string {
+	r := d.rangeOf(slot)
+	return fmt.Sprintf("%s %x-%x", d.uid, r.First, r.Last)
+}
+
+// marked returns the range that the owner of a slot has by its record, and false if there is no owner or another
+// client has edited the mark.
+func (d *division) marked(lease *coordinationv1.Lease) (r keyspace.Range, known bool) {
+	if record.Holder(lease) == unowned {
+		return r, false
+	}
+	uid, bounds, _ := strings.Cut(lease.Annotations[rangeAnnotation], " ")
+	first, last, _ := strings.Cut(bounds, "-")
+	var err, err2 error
+	r.First, err = strconv.ParseUint(first, 16, 64)
+	r.Last, err2 = strconv.ParseUint(last, 16, 64)
+	return r, uid == d.uid && err == nil && err2 == nil
+}
+
+// raised reports whether the record of each slot has at least the version of its range: then no owner has the range of
+// an earlier one. The mutex of replica is held.
+func (d *division) raised(v *view) bool {
+	for slot, since := range d.since {
+		if since > 1 && d.versionOf(v.slots[slot].Lease) < since {
+			return false
+		}
+	}
+	return true
+}
+
+// vacant reports whether no owner of an earlier range can have a part of a slot's. A record that has not been raised
+// says by its mark which range its owner has. Without an owner, a replica that is late may claim it, and with which
+// range is not known. The mutex of replica is held.
+func (d *division) vacant(v *view, slot int) bool {
+	wanted := d.rangeOf(slot)
+	for other, since := range d.since {
+		lease := v.slots[other].Lease
+		if since == 1 || d.versionOf(lease) >= since {
+			continue
+		}
+		had, known := d.marked(lease)
+		if !known || had.First <= wanted.Last && wanted.First <= had.Last {
+			return false
+		}
+	}
+	return true
+}
+
+// released returns the record of a slot without its owner, with a version for setVersion. If a
+// request of the owner may still arrive its version stays: then the range may not be taken in parts, either.
+func released(lease *coordinationv1.Lease, quiet time.Duration, now time.Time, version string) *coordinationv1.Lease {
+	next := record.ReleasedAfter(lease, quiet, now)
+	if quiet == 0 {
+		setVersion(next, version)
+	}
+	return next
+}
+
+// keysAnnotation has the keys that the owner of a slot has left, as a list of
+// namespace/name in JSON.
+const keysAnnotation = "leader.homeostat.dev/keys"
+
+// room bounds the keys in a record.
+type room struct{ keys, bytes int }
+
+// leftRoom is what is left with a slot; claimRoom is for those of several slots that a range had before.
+var (
+	leftRoom  = room{100, 16 << 10}
+	claimRoom = room{400, 64 << 10}
+)
+
+// keysOf returns the keys in the record of a slot, which may be nil.
+func keysOf(lease *coordinationv1.Lease) (keys []types.NamespacedName) {
+	if lease == nil || lease.Annotations[keysAnnotation] == "" {
+		return nil
+	}
+	var texts []string
+	_ = json.Unmarshal([]byte(lease.Annotations[keysAnnotation]), &texts) // another client may have edited it
+	for _, text := range texts {
+		if namespace, name, ok := strings.Cut(text, "/"); ok {
+			keys = append(keys, types.NamespacedName{Namespace: namespace, Name: name})
+		}
+	}
+	return keys
+}
+
+// keep writes keys into a record that is to be written, and returns how many have no room.
+func keep(lease *coordinationv1.Lease, keys []types.NamespacedName, most room) (cut int) {
+	texts, size := make([]string, 0, min(len(keys), most.keys)), 0
+	for _, key := range keys {
+		text := key.String()
+		if size += len(text) + len(`"",`); len(texts) == most.keys || size > most.bytes {
+			break
+		}
+		texts = append(texts, text)
+	}
+	if len(texts) == 0 {
+		lease.Annotations = maps.Clone(lease.Annotations)
+		delete(lease.Annotations, keysAnnotation)
+		return len(keys)
+	}
+	text, _ := json.Marshal(texts) // strings have no errors
+	annotate(lease, keysAnnotation, string(text))
+	return len(keys) - len(texts)
+}
+
+func annotate(lease *coordinationv1.Lease, name, text string) {
+	lease.Annotations = maps.Clone(lease.Annotations)
+	if lease.Annotations == nil {
+		lease.Annotations = map[string]string{}
+	}
+	lease.Annotations[name] = text
+}
