@@ -24,7 +24,8 @@ import (
 //   - The record of such a slot is raised to the new version when no request of an owner with the old range can arrive
 //     any more: with the release, or later by compare-and-swap, when it could be claimed. It never goes back.
 //   - A slot is claimed by a replica whose division has for it the very version that its record has; one whose range
-//     has changed last only when no record that has not been raised has an owner whose range overlaps it, or none.
+//     has changed last only when no record that has not been raised has an owner whose range overlaps it, or none; any
+//     other that has changed only when the range in none of these overlaps it.
 //   - The next division is written when all records have been raised.
 
 // changes are what a keeper of ranges knows of changes of them. Its goroutine owns them.
@@ -183,7 +184,7 @@ func (c *changes) allows(ctx context.Context, k *keeper, slot int, now time.Time
 	case version > d.since[slot]: // this replica's division is late
 		return false
 	default:
-		return version == 1 || version < d.version || d.vacant(k.view, slot)
+		return version == 1 || d.vacant(k.view, slot)
 	}
 }
 

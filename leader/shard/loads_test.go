@@ -11,6 +11,7 @@ import (
 
 	. "github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/types"
+	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 
 	"github.com/homeostat/homeostat/internal/slots"
 	"github.com/homeostat/homeostat/leader"
@@ -64,10 +65,16 @@ func inCluster(t *testing.T, objects map[string]int, names string, f func(x *clu
 
 func (x *cluster) start(name string) {
 	x.t.Helper()
+	x.startAt(name, x.api.Link(int64(len(name))))
+}
+
+// startAt starts a replica that has its way to the API.
+func (x *cluster) startAt(name string, way coordinationclient.LeasesGetter) {
+	x.t.Helper()
 	r := &busyReplica{cluster: x, slots: map[int]time.Time{}}
 	var err error
 	r.Ranges, err = shard.NewRanges(leader.Lease{
-		Client: x.api.Link(int64(len(name))), Namespace: "default", Name: "test", Identity: name,
+		Client: way, Namespace: "default", Name: "test", Identity: name,
 	}, &shard.Options{Slots: 32, Member: leader.Options{LeaseDuration: 2 * time.Minute}})
 	x.Expect(err).NotTo(HaveOccurred())
 	x.replicas[name] = r

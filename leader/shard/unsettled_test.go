@@ -1,0 +1,237 @@
+package shard_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
+
+	"github.com/homeostat/homeostat/internal/proof/leaseapi"
+)
+
+// gaps looks ten times a second for how long no replica has one of the eighths. stop returns the longest.
+func (x *fixture) gaps() (stop func() time.Duration) {
+	var longest time.Duration
+	since := map[int]time.Time{}
+	end := x.run(func(ctx context.Context) error {
+		for ctx.Err() == nil {
+			owned := x.owned()
+			for n := range 8 {
+				if _, has := owned[n]; has || since[n].IsZero() {
+					since[n] = time.Now()
+				}
+				longest = max(longest, time.Since(since[n]))
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(100 * time.Millisecond):
+			}
+		}
+		return nil
+	})
+	return func() time.Duration {
+		end()
+		return longest
+	}
+}
+
+// Replicas record no ranges before the last ones have settled, but another client may: an owner then drains ranges of
+// the first version while others have those of the third.
+func TestRangesThatChangeTwiceInARowGiveNoNamespaceTwoOwners(t *testing.T) {
+	for _, between := range []time.Duration{0, 100 * time.Millisecond, time.Second, 5 * time.Second} {
+		for slow := range 4 {
+			t.Run(fmt.Sprintf("%v apart, slot %d is slow", between, slow), func(t *testing.T) {
+				inBubble(t, func(x *fixture) {
+					all := []*ranged{x.ranged("a"), x.ranged("b"), x.ranged("c")}
+					pass(30 * time.Second)
+					longest := x.gaps()
+					for _, r := range all {
+						if r.name == x.owned()[2*slow] {
+							r.set(func(r *ranged) { r.drain = time.Minute })
+						}
+					}
+					x.divide(secondRanges)
+					pass(between)
+					x.divide(thirdRanges)
+					pass(10 * time.Second)
+					x.Expect(x.fault).To(BeEmpty())
+					all = append(all, x.ranged("d")) // it begins with the third
+					pass(90 * time.Second)
+					for _, r := range all {
+						x.Expect(r.slots()).To(Equal([]int{0, 0, 0, 0, 2, 3, 3, 1}))
+						r.set(func(r *ranged) { r.drain = 0 })
+					}
+					x.Expect(x.owned()).To(HaveLen(8))
+					x.Expect(longest()).To(BeNumerically("<=", time.Minute+10*time.Second), "the drain, and a few seconds")
+					for _, r := range all {
+						r.end()
+					}
+				})
+			})
+		}
+	}
+}
+
+// A replica with the name of one that has left, or died, is another member.
+func TestAReplicaThatComesBackDuringAChangeTakesNothingTwice(t *testing.T) {
+	for _, dies := range []bool{false, true} {
+		for _, left := range []time.Duration{0, time.Second, 4 * time.Second} {
+			for _, away := range []time.Duration{0, time.Second, 6 * time.Second} {
+				t.Run(fmt.Sprintf("dies %v, %v after the change, away %v", dies, left, away), func(t *testing.T) {
+					inBubble(t, func(x *fixture) {
+						a, b := x.ranged("a"), x.ranged("b")
+						pass(30 * time.Second)
+						longest := x.gaps()
+						for _, r := range []*ranged{a, b} {
+							r.set(func(r *ranged) { r.drain = 2 * time.Second })
+						}
+						x.divide(secondRanges)
+						pass(left)
+						if dies {
+							a.die()
+						} else {
+							a.end()
+						}
+						pass(away)
+						a = x.ranged("a")
+						pass(time.Minute)
+						x.Expect(x.owned()).To(HaveLen(8))
+						x.Expect(a.slots()).To(Equal([]int{0, 0, 0, 0, 2, 2, 3, 1}))
+						x.Expect(x.shares()).To(HaveKey("a"))
+						x.Expect(longest()).To(BeNumerically("<=", 2*leaseDuration))
+						a.end()
+						b.end()
+					})
+				})
+			}
+		}
+	}
+}
+
+// A replica of an older build, which knows no change of ranges, has a slot: its record has no mark, and it drains nothing.
+func TestAChangeWaitsForAReplicaThatKnowsNone(t *testing.T) {
+	inBubble(t, func(x *fixture) {
+		stop := x.renewOnly("a")
+		pass(2 * time.Second)
+		member, err := x.api.Get("test-member-a")
+		x.Expect(err).NotTo(HaveOccurred())
+		slot := leaseapi.Object("test-slot-3")
+		slot.Labels = map[string]string{
+			"leader.homeostat.dev/shards": "test", "leader.homeostat.dev/record": "slot", "leader.homeostat.dev/slot": "3",
+		}
+		slot.Spec.HolderIdentity = member.Spec.HolderIdentity
+		_, err = x.api.Create(slot)
+		x.Expect(err).NotTo(HaveOccurred())
+		x.take(6, "a")
+		x.take(7, "a")
+		b, c := x.ranged("b"), x.ranged("c")
+		pass(30 * time.Second)
+		x.Expect(x.owned()).To(HaveLen(8))
+		x.divide(secondRanges)
+		pass(2 * time.Minute)
+		x.Expect(x.fault).To(BeEmpty())
+		x.Expect(x.owned()).To(And(HaveKeyWithValue(7, "a"), HaveKey(4)), "it goes on, as do slots whose ranges stay")
+		x.Expect(x.versions()[3]).To(BeEmpty())
+		x.leave(6)
+		x.leave(7)
+		stop()
+		pass(leaseDuration + 5*time.Second)
+		x.Expect(x.owned()).To(HaveLen(8))
+		x.Expect(x.versions()).To(Equal([]string{"2", "2", "", "2"}))
+		for n := range 4 { // what has been raised is not found by the labels that it looks for
+			x.Expect(x.record(n).Labels["leader.homeostat.dev/record"] == "slot").To(Equal(n == 2))
+		}
+		b.end()
+		c.end()
+	})
+}
+
+// lateWriter is a way to the API on which what is written into the configuration arrives late.
+type lateWriter struct {
+	*leaseapi.Link
+	api    *leaseapi.API
+	arrive chan struct{}
+
+	mu   sync.Mutex // guards what follows
+	held int
+	errs []error
+}
+
+func (w *lateWriter) Leases(string) coordinationclient.LeaseInterface { return w }
+
+func (w *lateWriter) Update(
+	ctx context.Context, l *coordinationv1.Lease, o metav1.UpdateOptions,
+) (*coordinationv1.Lease, error) {
+	if l.Name != "test" {
+		return w.Link.Update(ctx, l, o)
+	}
+	w.mu.Lock()
+	w.held++
+	w.mu.Unlock()
+	go func() {
+		<-w.arrive
+		_, err := w.api.Update(l)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.errs = append(w.errs, err)
+	}()
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// arrived returns how many writes there were, and how many of them have arrived and failed.
+func (w *lateWriter) arrived() (held, failed int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, err := range w.errs {
+		if err != nil {
+			failed++
+		}
+	}
+	return w.held, failed
+}
+
+// The first member by name decides, and is replaced before what it writes has arrived: before or after the next one decides.
+func TestOfTwoDecisionsAtOnceOneCounts(t *testing.T) {
+	for name, late := range map[string]time.Duration{
+		"before the next": time.Minute, "as the next looks": 12 * time.Minute, "after it": 2 * time.Hour,
+	} {
+		t.Run(name, func(t *testing.T) {
+			inCluster(t, map[string]int{}, "b c", func(x *cluster) {
+				w := &lateWriter{Link: x.api.Link(9), api: x.api, arrive: make(chan struct{})}
+				x.startAt("a", w)
+				pass(30 * time.Minute)
+				x.come(teams(99, 10))
+				for held := 0; held == 0; held, _ = w.arrived() {
+					pass(time.Second)
+				}
+				_, before := x.config()
+				x.replicas["a"].stop()
+				delete(x.replicas, "a")
+				pass(late)
+				close(w.arrive)
+				pass(10 * time.Second)
+				held, failed := w.arrived()
+				rv, ranges := x.config()
+				x.Expect(ranges).NotTo(Equal(before))
+				if late < time.Hour {
+					x.Expect(failed).To(Equal(held-1), "the first of its writes arrives")
+				} else {
+					x.Expect(failed).To(Equal(held), "other ranges are recorded")
+				}
+				pass(2 * time.Hour)
+				x.Expect(x.heaviest()).To(BeNumerically("<=", 1.2))
+				again, _ := x.config()
+				if late >= time.Hour {
+					x.Expect(again).To(Equal(rv))
+				}
+			})
+		})
+	}
+}
