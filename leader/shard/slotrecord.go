@@ -62,8 +62,8 @@ func (d *division) mark(slot int) string {
 	return fmt.Sprintf("%s %x-%x", d.uid, r.First, r.Last)
 }
 
-// marked returns the range that the last owner of a slot has by its record, and false if there was none or another client
-// has edited the mark.
+// marked returns the range that the last owner of a slot has by its record, and false if there was none or another
+// client has edited the mark.
 func (d *division) marked(lease *coordinationv1.Lease) (r keyspace.Range, known bool) {
 	if lease == nil {
 		return r, false
@@ -88,10 +88,10 @@ func (d *division) raised(v *view) bool {
 }
 
 // vacant reports whether no owner of an earlier range can have a part of a slot's. A record that has not been raised
-// says by its mark which range its owner has, or had. Without an owner, a replica that is late may claim it, and with which
-// range is not known: a range that came with this version waits. Earlier ones overlap none that a replica may claim, but
-// for a mark of before them, if another client has recorded this division before the last one had settled. The mutex of
-// replica is held.
+// says by its mark which range its owner has, or had. Without an owner, a replica that is late may claim it, and with
+// which range is not known: a range that came with this version waits. Those of earlier versions overlap none but marks
+// of before them, which are there when another client has recorded this division before the last one had settled. The
+// mutex of replica is held.
 func (d *division) vacant(v *view, slot int) bool {
 	wanted, newest := d.rangeOf(slot), d.since[slot] == d.version
 	for other, since := range d.since {
