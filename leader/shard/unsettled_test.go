@@ -3,6 +3,7 @@ package shard_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	. "github.com/onsi/gomega"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 
 	"github.com/homeostat/homeostat/internal/proof/leaseapi"
@@ -233,6 +235,91 @@ func TestOfTwoDecisionsAtOnceOneCounts(t *testing.T) {
 				if late >= time.Hour {
 					x.Expect(again).To(Equal(rv))
 				}
+			})
+		})
+	}
+}
+
+// meddled is a way to the API on which another client writes just before the configuration is read.
+type meddled struct {
+	*leaseapi.Link
+
+	mu     sync.Mutex // guards what follows
+	meddle func()     // once, if it is not nil
+}
+
+func (m *meddled) Leases(string) coordinationclient.LeaseInterface { return m }
+
+func (m *meddled) Get(ctx context.Context, name string, o metav1.GetOptions) (*coordinationv1.Lease, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if name == "test" && m.meddle != nil {
+		m.meddle()
+		m.meddle = nil
+	}
+	return m.Link.Get(ctx, name, o)
+}
+
+// What a member has decided is about the ranges that it has seen: it does not replace others.
+func TestADecisionDoesNotReplaceRangesThatItIsNotAbout(t *testing.T) {
+	inCluster(t, map[string]int{}, "b", func(x *cluster) {
+		way, edited := &meddled{Link: x.api.Link(9)}, make(chan string, 1)
+		x.startAt("a", way)
+		pass(30 * time.Minute)
+		_, before := x.config()
+		way.mu.Lock()
+		way.meddle = func() { // other weights
+			fields := strings.Fields(before)
+			fields[3], _, _ = strings.Cut(fields[3], ":")
+			fields[3] += ":1"
+			x.divide(strings.Join(fields, " "))
+			edited <- strings.Join(fields, " ")
+		}
+		way.mu.Unlock()
+		x.come(teams(99, 10))
+		var text string
+		for wait := 0; text == ""; wait++ {
+			x.Expect(wait).To(BeNumerically("<", 7200), "it decides in bounded time")
+			pass(time.Second)
+			select {
+			case text = <-edited:
+			default:
+			}
+		}
+		pass(8 * time.Minute)
+		_, ranges := x.config()
+		x.Expect(ranges).To(Equal(text))
+		pass(2 * time.Hour)
+		x.Expect(x.heaviest()).To(BeNumerically("<=", 1.2), "it decides anew")
+	})
+}
+
+// Where the heaviest replica has less than half above the mean, nothing may have moved for an hour.
+func TestASlotThatHasMovedPutsADecisionOff(t *testing.T) {
+	for moves, changes := range map[bool]bool{false: true, true: false} {
+		t.Run(fmt.Sprint("moves ", moves), func(t *testing.T) {
+			inCluster(t, teams(99, 10), "a b c", func(x *cluster) {
+				pass(2 * time.Hour)
+				_, before := x.config()
+				x.mu.Lock()
+				r, moved := x.replicas["a"], -1
+				for name := range x.objects {
+					if _, here := r.slots[r.Slot(types.NamespacedName{Namespace: name})]; here {
+						x.objects[name] = x.objects[name] * 8 / 5
+					}
+				}
+				for slot := range x.replicas["b"].slots {
+					moved = max(moved, slot)
+				}
+				x.mu.Unlock()
+				if moves {
+					x.api.Delete(fmt.Sprint("test-slot-", moved))
+				}
+				pass(45 * time.Minute)
+				_, after := x.config()
+				x.Expect(after != before).To(Equal(changes), "%.2f", x.heaviest())
+				pass(90 * time.Minute)
+				x.Expect(x.heaviest()).To(BeNumerically("<=", 1.2))
 			})
 		})
 	}
