@@ -169,9 +169,19 @@ func (r *judge) wrote(e apisim.Event, resource string, free bool) {
 	switch e.Type {
 	case watch.Added:
 		r.alive[what]++
-		r.out.counts["at once there are "+what] = max(r.out.counts["at once there are "+what], r.alive[what])
+		r.out.counts[atOnce+what] = max(r.out.counts[atOnce+what], r.alive[what])
 	case watch.Deleted:
-		r.out.counts["it deletes "+what]++
+		r.out.counts[deletes+what]++
+	}
+}
+
+// What is counted of each name.
+const atOnce, deletes = "at once there are ", "it deletes "
+
+// keep notes which of the program's objects there are at rest.
+func (r *judge) keep() {
+	for what, n := range r.alive {
+		r.out.kept[what] = r.out.kept[what] || n > 0
 	}
 }
 

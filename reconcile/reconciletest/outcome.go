@@ -24,10 +24,11 @@ type outcome struct {
 	decisions  int
 	acts       int // of the actors
 	writes     int
-	delivered  []int          // the decision that each delivery was
-	outputs    []output       // the objects that the program made
-	written    []output       // and those that it has written to
-	counts     map[string]int // how many objects there were, and were deleted
+	delivered  []int           // the decision that each delivery was
+	outputs    []output        // the objects that the program made
+	written    []output        // and those that it has written to
+	counts     map[string]int  // how many objects there were, and were deleted
+	kept       map[string]bool // what the program has made that was there at a rest, by name
 	uses       uses
 	wroteAt    int  // the line of the program's last write; -1: none
 	cached     bool // it has given a cache to Env.Cache
@@ -57,7 +58,7 @@ type uses struct{ watched, read, written map[string]bool }
 // newOutcome is that of a run in which nothing has happened.
 func newOutcome() *outcome {
 	return &outcome{
-		same: math.MaxInt, wroteAt: -1, counts: map[string]int{}, rules: rules.Set{},
+		same: math.MaxInt, wroteAt: -1, counts: map[string]int{}, kept: map[string]bool{}, rules: rules.Set{},
 		uses: uses{watched: map[string]bool{}, read: map[string]bool{}, written: map[string]bool{}},
 	}
 }

@@ -66,6 +66,7 @@ func (r *run) rest() {
 	r.out.restedAt = append(r.out.restedAt, len(r.out.lines))
 	r.out.states = append(r.out.states, state.OfServer(r.sim, r.ignore))
 	r.out.commits = append(r.out.commits, len(r.judge.versions))
+	r.judge.keep()
 	if r.out.finding == nil {
 		r.fleet.checkCaches()
 		r.judge.checkStatus()

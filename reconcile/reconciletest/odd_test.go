@@ -1,0 +1,171 @@
+package reconciletest_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/homeostat/homeostat/internal/proof/breeding"
+	"github.com/homeostat/homeostat/reconcile/reconciletest"
+)
+
+// post creates the child of a parent with a client that leaves retries to its caller.
+func post(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) error {
+	s := breeding.Child(p)
+	err := b.Client.CoreV1().RESTClient().Post().Namespace(p.Namespace).Resource("secrets").Body(s).MaxRetries(0).
+		Do(ctx).Error()
+	if apierrors.IsAlreadyExists(err) {
+		return nil
+	}
+	return err
+}
+
+// again creates the child as often as it takes; between two attempts it waits, or does something.
+func again(between func(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap, err error)) breeding.Breed {
+	return func(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) error {
+		for len(b.ChildrenOf(p)) == 0 {
+			err := post(ctx, b, p)
+			if !apierrors.IsTooManyRequests(err) && !apierrors.IsConflict(err) {
+				return err
+			}
+			between(ctx, b, p, err)
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+		}
+		return nil
+	}
+}
+
+// sleep waits, or for the end of the context.
+func sleep(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+// told is what the server asks for, or nothing.
+func told(err error) time.Duration {
+	seconds, _ := apierrors.SuggestsClientDelay(err)
+	return time.Duration(seconds) * time.Second
+}
+
+// limited leaves it to the queue when it tries again, and then waits until the server takes it.
+func limited() breeding.Breed {
+	var mu sync.Mutex
+	next := map[types.UID]time.Time{}
+	return func(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) error {
+		if len(b.ChildrenOf(p)) > 0 {
+			return nil
+		}
+		mu.Lock()
+		at := next[p.UID]
+		mu.Unlock()
+		sleep(ctx, time.Until(at))
+		err := post(ctx, b, p)
+		mu.Lock()
+		defer mu.Unlock()
+		next[p.UID] = time.Now().Add(told(err))
+		return err
+	}
+}
+
+// Who waits as it is told may do so in any way.
+func TestOddRetriesAreNotAccused(t *testing.T) {
+	for _, b := range []struct {
+		name, oracle string
+		breed        func() breeding.Breed
+	}{
+		{"a limiter that knows the time", "", limited},
+		{"exactly as long as told", "", func() breeding.Breed {
+			return again(func(ctx context.Context, _ *breeding.Breeder, _ *corev1.ConfigMap, err error) { sleep(ctx, told(err)) })
+		}},
+		{"a back-off of its own, and at once after a conflict", "", func() breeding.Breed {
+			return again(func(ctx context.Context, _ *breeding.Breeder, _ *corev1.ConfigMap, err error) {
+				if apierrors.IsTooManyRequests(err) {
+					sleep(ctx, 3*time.Second)
+				}
+			})
+		}},
+		{"reads while it waits", "", func() breeding.Breed {
+			return again(func(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap, err error) {
+				_, _ = b.Client.CoreV1().Secrets(p.Namespace).Get(ctx, p.Name+"-child", metav1.GetOptions{})
+				sleep(ctx, told(err))
+			})
+		}},
+		{"ten milliseconds", "retry", func() breeding.Breed {
+			return again(func(ctx context.Context, _ *breeding.Breeder, _ *corev1.ConfigMap, _ error) {
+				sleep(ctx, 10*time.Millisecond)
+			})
+		}},
+		{"a bit less than told", "retry", func() breeding.Breed {
+			return again(func(ctx context.Context, _ *breeding.Breeder, _ *corev1.ConfigMap, err error) {
+				sleep(ctx, told(err)-time.Millisecond)
+			})
+		}},
+		{"at once", "retry", func() breeding.Breed {
+			return again(func(context.Context, *breeding.Breeder, *corev1.ConfigMap, error) {})
+		}},
+	} {
+		t.Run(b.name, func(t *testing.T) {
+			c := breeding.Case(nil)
+			c.Run = bootEach(b.breed)
+			r := reconciletest.Search(t, c, &reconciletest.Options{Budget: 20 * time.Second, Seeds: 1})
+			gomega.NewWithT(t).Expect(r.Oracle).To(gomega.Equal(b.oracle), "%s", r.Failure)
+		})
+	}
+}
+
+// locking holds a lock, an object of its own, while it looks: a failure is one more look. The buggy one gives back the
+// child, too, when it could not look.
+func locking(right bool) breeding.Breed {
+	return func(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) error {
+		secrets := b.Client.CoreV1().Secrets(p.Namespace)
+		lock, child := breeding.Child(p), breeding.Child(p)
+		lock.Name, lock.OwnerReferences = p.Name+"-lock", nil
+		if p.Annotations["ready"] != "" {
+			return nil
+		}
+		if err := errors.Join(b.Create(ctx, lock), b.Create(ctx, child)); err != nil {
+			return err
+		}
+		_, err := b.Client.CoreV1().ConfigMaps(p.Namespace).Get(ctx, p.Name, metav1.GetOptions{})
+		if err != nil && !right {
+			err = errors.Join(err, secrets.Delete(ctx, child.Name, metav1.DeleteOptions{}))
+		}
+		if gone := secrets.Delete(ctx, lock.Name, metav1.DeleteOptions{}); !apierrors.IsNotFound(gone) {
+			err = errors.Join(err, gone)
+		}
+		if err != nil {
+			return err
+		}
+		return b.Ready(ctx, p)
+	}
+}
+
+// What is made and taken away before the program rests may be made and taken away once for each attempt. What stays may
+// not be taken away.
+func TestALockMayBeTakenAndGivenBackTwice(t *testing.T) {
+	for _, b := range []struct {
+		name, want string
+		right      bool
+	}{{"a lock alone", "", true}, {"a lock and the child", "it deletes secrets d/a-child: 1, and without the error 0", false}} {
+		t.Run(b.name, func(t *testing.T) {
+			g := gomega.NewWithT(t)
+			c := breeding.Case(locking(b.right))
+			c.Workload, c.Goal = nil, nil
+			lines, found := reconciletest.TraceOf(t, c, nil, "c8.500")
+			g.Expect(lines).To(gomega.ContainElement(gomega.MatchRegexp(`call      get configmaps d/a .*<<< 500`)))
+			g.Expect(found).To(gomega.Equal(b.want))
+		})
+	}
+}
