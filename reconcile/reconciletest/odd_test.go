@@ -169,3 +169,110 @@ func TestALockMayBeTakenAndGivenBackTwice(t *testing.T) {
 		})
 	}
 }
+
+// breaking stops for longer than any outage lasts when three attempts have failed in a row.
+func breaking() breeding.Breed {
+	var mu sync.Mutex
+	failures := 0
+	return func(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) error {
+		err := breeding.Right(ctx, b, p)
+		mu.Lock()
+		defer mu.Unlock()
+		if failures++; err == nil {
+			failures = 0
+		}
+		if failures >= 3 {
+			sleep(ctx, 45*time.Second)
+		}
+		return err
+	}
+}
+
+// steady tries by itself, again and again, without a back-off.
+func steady(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) error {
+	for {
+		err := breeding.Right(ctx, b, p)
+		if err == nil || apierrors.IsNotFound(err) || ctx.Err() != nil {
+			return err
+		}
+		sleep(ctx, 2*time.Second)
+	}
+}
+
+// doubling has its own back-off, from a second on, until it succeeds.
+func doubling(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) error {
+	for d := time.Second; ; d *= 2 {
+		err := breeding.Right(ctx, b, p)
+		if err == nil || apierrors.IsNotFound(err) || ctx.Err() != nil {
+			return err
+		}
+		sleep(ctx, d)
+	}
+}
+
+// An outage is over before a program counts as at rest, whichever way it waits.
+func TestOddWaysToSitOutAnOutageAreNotAccused(t *testing.T) {
+	for name, breed := range map[string]func() breeding.Breed{
+		"a circuit breaker":     breaking,
+		"every two seconds":     func() breeding.Breed { return steady },
+		"a back-off of its own": func() breeding.Breed { return doubling },
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := breeding.Case(nil)
+			c.Run = bootEach(breed)
+			for _, text := range []string{"u1", "u2", "u3", "u4"} {
+				_, found := reconciletest.TraceOf(t, c, nil, text)
+				gomega.NewWithT(t).Expect(found).To(gomega.BeEmpty(), text)
+			}
+		})
+	}
+}
+
+// relieved runs two parts of a program that make the same Secret, the second one half a second after the first. Put off,
+// the first waits as it is told, and finds it done.
+func relieved(env *reconciletest.Env) error {
+	ctx := env.Context()
+	var mu sync.Mutex
+	done := false
+	part := func(after time.Duration) {
+		sleep(ctx, after)
+		for ctx.Err() == nil {
+			mu.Lock()
+			over := done
+			mu.Unlock()
+			if over {
+				return
+			}
+			shared := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "d", Name: "shared"}}
+			err := env.Client().CoreV1().RESTClient().Post().Namespace("d").Resource("secrets").Body(shared).MaxRetries(0).
+				Do(ctx).Error()
+			if err == nil || apierrors.IsAlreadyExists(err) {
+				mu.Lock()
+				done = true
+				mu.Unlock()
+				return
+			}
+			sleep(ctx, max(told(err), time.Second))
+		}
+	}
+	var join sync.WaitGroup
+	for _, after := range []time.Duration{0, time.Second / 2} {
+		join.Go(func() { part(after) })
+	}
+	<-ctx.Done()
+	join.Wait()
+	return nil
+}
+
+// Nothing on the wire tells this from a program that does not wait: it is declared.
+func TestAPartThatFindsItDoneIsDeclared(t *testing.T) {
+	g := gomega.NewWithT(t)
+	c := once()
+	c.Run = relieved
+	o := &reconciletest.Options{Budget: 20 * time.Second, Seeds: 1, SkipDrift: true}
+	g.Expect(reconciletest.Search(t, c, o).Oracle).To(gomega.Equal("retry"))
+	o.Known = []string{"as it is told (429"}
+	r := reconciletest.Search(t, c, o)
+	g.Expect(r.Failure).To(gomega.BeEmpty())
+	g.Expect(r.Known).To(gomega.BeNumerically(">", 0))
+}
