@@ -50,7 +50,7 @@ func (x *explorer) judge(p plan.Plan, out *outcome) {
 		return
 	}
 	for _, what := range slices.Sorted(maps.Keys(out.counts)) {
-		if n, want := out.counts[what], x.reference.counts[what]; n > want && !x.passing(what) {
+		if n, want := out.counts[what], x.reference.counts[what]; n > want && !x.reference.passing(what) {
 			out.finding = &report.Finding{
 				Oracle: report.Counts,
 				Text:   fmt.Sprintf("%s: %d, and without the %s %d", what, n, sight(p), want),
@@ -62,9 +62,9 @@ func (x *explorer) judge(p plan.Plan, out *outcome) {
 
 // passing reports whether a count is of deletions of what the program makes and takes away again before it rests, such
 // as a lock: it may do so once for each attempt.
-func (x *explorer) passing(count string) bool {
+func (o *outcome) passing(count string) bool {
 	what, of := strings.CutPrefix(count, deletes)
-	return of && x.reference.counts[atOnce+what] > 0 && !x.reference.kept[what]
+	return of && o.counts[atOnce+what] > 0 && !o.kept[what]
 }
 
 // A run with faults may have amplified times the writes of the run without, and amplifiedBy more.
