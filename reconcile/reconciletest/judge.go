@@ -115,6 +115,7 @@ func (r *judge) committed(e apisim.Event) {
 		r.wrote(e, resource, free)
 	case !free:
 		r.quiet, r.wanted = false, nil // the program may have to write again
+		r.served(e, resource)
 	}
 	if r.c.Always != nil && r.out.finding == nil {
 		if err := ask(r.c.Always, r.world); err != nil {
@@ -177,6 +178,16 @@ func (r *judge) wrote(e apisim.Event, resource string, free bool) {
 
 // What is counted of each name.
 const atOnce, deletes = "at once there are ", "it deletes "
+
+// served notes that another client has written to an object of the program: it is more than a lock.
+func (r *judge) served(e apisim.Event, resource string) {
+	if e.New == nil {
+		return
+	}
+	if _, made := r.created[e.New.GetUID()]; made {
+		r.out.kept[resource+" "+stem(e)] = true
+	}
+}
 
 // keep notes which of the program's objects there are at rest.
 func (r *judge) keep() {

@@ -3,6 +3,7 @@ package reconciletest_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -168,6 +169,53 @@ func TestALockMayBeTakenAndGivenBackTwice(t *testing.T) {
 			g.Expect(found).To(gomega.Equal(b.want))
 		})
 	}
+}
+
+// migrating has a task done by another client before its parent is ready, as a Job is, and removes it. That it was done
+// is recorded last, after a read: when that fails, it is done again.
+func migrating(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) error {
+	if p.Annotations["ready"] != "" {
+		return nil
+	}
+	task := b.ChildrenOf(p)
+	if len(task) == 0 {
+		return b.Create(ctx, breeding.Child(p))
+	}
+	if task[0].Annotations["done"] == "" {
+		return nil
+	}
+	if err := b.Client.CoreV1().Secrets("d").Delete(ctx, task[0].Name, metav1.DeleteOptions{}); err != nil {
+		return err
+	}
+	if _, err := b.Client.CoreV1().ConfigMaps("d").Get(ctx, p.Name, metav1.GetOptions{}); err != nil {
+		return err
+	}
+	return b.Ready(ctx, p)
+}
+
+// What another client has written to is more than a lock: its work is not done once more for each attempt.
+func TestATaskThatIsDoneTwiceIsFound(t *testing.T) {
+	g := gomega.NewWithT(t)
+	undone := func(w *reconciletest.World) []corev1.Secret {
+		secrets, _ := reconciletest.List[corev1.Secret](w, "secrets")
+		return slices.DeleteFunc(secrets, func(s corev1.Secret) bool { return s.Annotations["done"] != "" })
+	}
+	c := breeding.Case(migrating)
+	c.Workload, c.Goal = nil, nil
+	c.Actors = []reconciletest.Actor{{
+		Name:    "do a task",
+		Enabled: func(w *reconciletest.World) bool { return len(undone(w)) > 0 },
+		Do: func(w *reconciletest.World) {
+			task := undone(w)[0]
+			metav1.SetMetaDataAnnotation(&task.ObjectMeta, "done", "yes")
+			if _, err := w.Client().CoreV1().Secrets("d").Update(t.Context(), &task, metav1.UpdateOptions{}); err != nil {
+				t.Error(err)
+			}
+		},
+	}}
+	lines, found := reconciletest.TraceOf(t, c, nil, "c9.500")
+	g.Expect(lines).To(gomega.ContainElement(gomega.MatchRegexp(`call      get configmaps d/a .*<<< 500`)))
+	g.Expect(found).To(gomega.Equal("it deletes secrets d/a-child: 2, and without the error 1"))
 }
 
 // breaking stops for longer than any outage lasts when three attempts have failed in a row.

@@ -28,7 +28,7 @@ type outcome struct {
 	outputs    []output        // the objects that the program made
 	written    []output        // and those that it has written to
 	counts     map[string]int  // how many objects there were, and were deleted
-	kept       map[string]bool // what the program has made that was there at a rest, by name
+	kept       map[string]bool // what it made that was there at a rest, or written to by others
 	uses       uses
 	wroteAt    int  // the line of the program's last write; -1: none
 	cached     bool // it has given a cache to Env.Cache
