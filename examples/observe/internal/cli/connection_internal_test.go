@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
@@ -123,4 +125,59 @@ func TestARefusedSweepNamesFlags(t *testing.T) {
 	g.Expect(e).To(MatchError(And(HavePrefix("safety limit: 12 of 14 known names are orphans"),
 		HaveSuffix("more than 10 and more than 50 %: nothing is cleaned; if that is right, start once with --max-orphans=12"))))
 	g.Expect(e.Error()).NotTo(Or(ContainSubstring("Max"), ContainSubstring("Options"), ContainSubstring("Confirm")))
+}
+
+func TestFlagsThatAreNotAboutAnotherClusterHoldInsideOne(t *testing.T) {
+	g := NewWithT(t)
+	s := &settings{connection: newConnection()}
+	flags := s.connection.flagSet()
+	g.Expect(flags.Parse([]string{
+		"--as=me", "--as-group=a", "--as-group=b", "--as-uid=7", "--as-user-extra=k=v", "--as-user-extra=k=w=x", "--token=mine",
+		"--disable-compression", "--request-timeout=3s",
+	})).To(Succeed())
+	g.Expect(s.connection.mayBeHere()).To(BeTrue())
+	config, err := s.connection.here(&rest.Config{BearerToken: "pod's", BearerTokenFile: "/pod"})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(config).To(And(
+		HaveField("BearerToken", "mine"), HaveField("BearerTokenFile", ""), HaveField("DisableCompression", true),
+		HaveField("Timeout", BeZero()), HaveField("WrapTransport", Not(BeNil())),
+		HaveField("Impersonate", rest.ImpersonationConfig{
+			UserName: "me", UID: "7", Groups: []string{"a", "b"}, Extra: map[string][]string{"k": {"v", "w=x"}},
+		})))
+	g.Expect(flags.Parse([]string{"--cluster=other"})).To(Succeed())
+	g.Expect(s.connection.mayBeHere()).To(BeFalse())
+
+	s = &settings{connection: newConnection()}
+	s.connection.flagSet()
+	config, err = s.connection.here(&rest.Config{BearerToken: "pod's", BearerTokenFile: "/pod"})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(config).To(And(HaveField("BearerToken", "pod's"), HaveField("BearerTokenFile", "/pod"),
+		HaveField("WrapTransport", BeNil())))
+}
+
+func TestTheDeadlineOfARequestEndsWithItsBody(t *testing.T) {
+	g := NewWithT(t)
+	var ctx context.Context
+	next := roundTripper(func(r *http.Request) (*http.Response, error) {
+		ctx = r.Context()
+		return &http.Response{Body: io.NopCloser(strings.NewReader("answer"))}, nil
+	})
+	answer, err := limited(time.Hour)(next).RoundTrip(httptest.NewRequest(http.MethodGet, "/", nil))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(io.ReadAll(answer.Body)).To(BeEquivalentTo("answer"))
+	g.Expect(ctx.Err()).NotTo(HaveOccurred())
+	g.Expect(answer.Body.Close()).To(Succeed())
+	g.Expect(ctx.Err()).To(MatchError(context.Canceled), "no timer is left behind")
+}
+
+// closed takes nothing.
+type closed struct{}
+
+func (closed) Write([]byte) (int, error) { return 0, os.ErrClosed }
+
+func TestMetricsThatCannotBeWrittenAreAnError(t *testing.T) {
+	g := NewWithT(t)
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(prometheus.NewGauge(prometheus.GaugeOpts{Name: "a"}))
+	g.Expect(dump(registry, closed{})).To(MatchError("writing metrics: file already closed"))
 }

@@ -89,3 +89,15 @@ func TestOnceAgainstAServer(t *testing.T) {
 		})
 	}
 }
+
+func TestACommandIsRepeatedAtOnceOnlyIfAsked(t *testing.T) {
+	served(t)
+	g := NewWithT(t)
+	for flag, times := range map[string]int{"--quiet": 1, "--retry-on-exit-code=1": 3, "--retry-on-exit-code=2": 1} {
+		var stdout, stderr bytes.Buffer
+		g.Expect(cli.Main([]string{
+			"observe", "--kubeconfig=config", "--once", "cm", "-l", "of=a", flag, "--", "sh", "-c", "echo did; exit 1",
+		}, &stdout, &stderr)).To(Equal(2), stderr.String())
+		g.Expect(strings.Count(stdout.String(), "did\n")).To(Equal(times), flag)
+	}
+}

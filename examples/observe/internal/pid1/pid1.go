@@ -23,17 +23,22 @@ import (
 //
 // Errors: the child cannot be started.
 func Main() (code int, first bool, err error) {
-	if os.Getpid() != 1 {
+	return as(os.Getpid(), func() (int, error) { return run(os.Executable) })
+}
+
+// as runs the program if pid is that of the first process.
+func as(pid int, run func() (int, error)) (code int, first bool, err error) {
+	if pid != 1 {
 		return 0, false, nil
 	}
 	code, err = run()
 	return code, true, err
 }
 
-func run() (int, error) {
+func run(find func() (string, error)) (int, error) {
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT)
-	executable, err := os.Executable()
+	executable, err := find()
 	if err != nil {
 		return 0, fmt.Errorf("finding this program: %w", err)
 	}
@@ -49,15 +54,18 @@ func run() (int, error) {
 			_ = child.Signal(s) // it may have ended
 		}
 	}()
-	return await(child.Pid)
+	return await(child.Pid, syscall.Wait4)
 }
+
+// wait4 is the system call.
+type wait4 = func(pid int, status *syscall.WaitStatus, options int, usage *syscall.Rusage) (ended int, err error)
 
 // await waits for every child, and returns the exit code of the one that
 // matters: 128 and the signal if one ended it, as shells do.
-func await(pid int) (int, error) {
+func await(pid int, wait wait4) (int, error) {
 	for {
 		var status syscall.WaitStatus
-		ended, err := syscall.Wait4(-1, &status, 0, nil)
+		ended, err := wait(-1, &status, 0, nil)
 		switch {
 		case err == syscall.EINTR:
 		case err != nil:

@@ -4,6 +4,7 @@ package pid1
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -50,7 +51,7 @@ func TestMain(m *testing.M) {
 func beFirst() (code int) {
 	_, _, failed := syscall.RawSyscall(syscall.SYS_PRCTL, subreaper, 1, 0)
 	_ = os.Setenv(role, os.Getenv(program)) // of a name without NUL
-	code, err := run()
+	code, err := run(os.Executable)
 	if failed != 0 || err != nil {
 		says(failed, err)
 		return 99
@@ -140,4 +141,40 @@ func TestAnyOtherProcessIsTheProgramItself(t *testing.T) {
 	out, err := c.Output()
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(string(out)).To(Equal("0 false <nil>\n"))
+}
+
+func TestOnlyTheFirstProcessRunsTheProgram(t *testing.T) {
+	g := NewWithT(t)
+	broken := errors.New("broken")
+	ran := func() (int, error) { return 3, broken }
+	code, first, err := as(1, ran)
+	g.Expect([]any{code, first, err}).To(Equal([]any{3, true, broken}))
+	for _, pid := range []int{0, 2} {
+		code, first, err = as(pid, ran)
+		g.Expect([]any{code, first, err}).To(Equal([]any{0, false, nil}))
+	}
+}
+
+func TestAProgramThatIsNotFoundIsAnError(t *testing.T) {
+	g := NewWithT(t)
+	_, err := run(func() (string, error) { return "", errors.New("no /proc") })
+	g.Expect(err).To(MatchError("finding this program: no /proc"))
+	_, err = run(func() (string, error) { return "/none", nil })
+	g.Expect(err).To(MatchError("starting the program as a child of PID 1: fork/exec /none: no such file or directory"))
+}
+
+func TestItSleepsUntilAnyChildEnds(t *testing.T) {
+	g := NewWithT(t)
+	answers := []struct {
+		ended int
+		err   error
+	}{{-1, syscall.EINTR}, {7, nil}, {-1, syscall.ECHILD}}
+	_, err := await(8, func(pid int, _ *syscall.WaitStatus, options int, _ *syscall.Rusage) (int, error) {
+		g.Expect([]int{pid, options}).To(Equal([]int{-1, 0}), "any child, and not at once")
+		a := answers[0]
+		answers = answers[1:]
+		return a.ended, a.err
+	})
+	g.Expect(err).To(MatchError("waiting for processes: no child processes"))
+	g.Expect(answers).To(BeEmpty())
 }
