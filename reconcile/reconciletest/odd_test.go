@@ -3,6 +3,7 @@ package reconciletest_test
 import (
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"sync"
 	"testing"
@@ -218,60 +219,72 @@ func TestATaskThatIsDoneTwiceIsFound(t *testing.T) {
 	g.Expect(found).To(gomega.Equal("it deletes secrets d/a-child: 2, and without the error 1"))
 }
 
-// breaking stops for longer than any outage lasts when three attempts have failed in a row.
-func breaking() breeding.Breed {
+// never is how many attempts are too many for who does not give up.
+const never = math.MaxInt
+
+// breaking stops for longer than any outage lasts when three attempts have failed in a row. After most of them it stops
+// for good.
+func breaking(most int) breeding.Breed {
 	var mu sync.Mutex
 	failures := 0
 	return func(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) error {
+		mu.Lock()
+		open := failures >= most
+		mu.Unlock()
+		if open {
+			return nil
+		}
 		err := breeding.Right(ctx, b, p)
 		mu.Lock()
-		defer mu.Unlock()
 		if failures++; err == nil {
 			failures = 0
 		}
-		if failures >= 3 {
+		wait := failures >= 3
+		mu.Unlock()
+		if wait {
 			sleep(ctx, 45*time.Second)
 		}
 		return err
 	}
 }
 
-// steady tries by itself, again and again, without a back-off.
-func steady(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) error {
-	for {
-		err := breeding.Right(ctx, b, p)
-		if err == nil || apierrors.IsNotFound(err) || ctx.Err() != nil {
-			return err
+// trying tries by itself, again and again, and each time waits so many times as long; it gives up after most attempts.
+func trying(most int, wait, times time.Duration) breeding.Breed {
+	return func(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) error {
+		for d, n := wait, 1; ; d, n = d*times, n+1 {
+			err := breeding.Right(ctx, b, p)
+			if err == nil || apierrors.IsNotFound(err) || ctx.Err() != nil {
+				return err
+			}
+			if n >= most {
+				return nil
+			}
+			sleep(ctx, d)
 		}
-		sleep(ctx, 2*time.Second)
 	}
 }
 
-// doubling has its own back-off, from a second on, until it succeeds.
-func doubling(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) error {
-	for d := time.Second; ; d *= 2 {
-		err := breeding.Right(ctx, b, p)
-		if err == nil || apierrors.IsNotFound(err) || ctx.Err() != nil {
-			return err
-		}
-		sleep(ctx, d)
-	}
-}
-
-// An outage is over before a program counts as at rest, whichever way it waits.
+// An outage is over before a program counts as at rest, whichever way it waits. It is found if it gives up before.
 func TestOddWaysToSitOutAnOutageAreNotAccused(t *testing.T) {
-	for name, breed := range map[string]func() breeding.Breed{
+	for name, breed := range map[string]func(most int) breeding.Breed{
 		"a circuit breaker":     breaking,
-		"every two seconds":     func() breeding.Breed { return steady },
-		"a back-off of its own": func() breeding.Breed { return doubling },
+		"every two seconds":     func(most int) breeding.Breed { return trying(most, 2*time.Second, 1) },
+		"a back-off of its own": func(most int) breeding.Breed { return trying(most, time.Second, 2) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := breeding.Case(nil)
-			c.Run = bootEach(breed)
-			for _, text := range []string{"u1", "u2", "u3", "u4"} {
-				_, found := reconciletest.TraceOf(t, c, nil, text)
-				gomega.NewWithT(t).Expect(found).To(gomega.BeEmpty(), text)
+			found := func(most int) string {
+				c := breeding.Case(nil)
+				c.Run = bootEach(func() breeding.Breed { return breed(most) })
+				c.Workload, c.Goal = nil, nil
+				all := ""
+				for _, text := range []string{"u4", "u5", "u6", "u7"} {
+					_, one := reconciletest.TraceOf(t, c, nil, text)
+					all += one
+				}
+				return all
 			}
+			gomega.NewWithT(t).Expect(found(never)).To(gomega.BeEmpty())
+			gomega.NewWithT(t).Expect(found(3)).To(gomega.HavePrefix("the state differs from the run without faults"))
 		})
 	}
 }

@@ -59,6 +59,8 @@ func TestOnceAgainstAServer(t *testing.T) {
 		"a missing field, strictly":    {[]string{"cm", "-l", "of=a", "-a", "{.data.z}", "--strict-templates"}, 2, "", "z is not found"},
 		"progress as JSON":             {[]string{"cm", "-l", "of=a", "-o", "json", "--", "echo", "did"}, 0, `"name":"a"`, "did from-context a\n"},
 		"the object to read":           {[]string{"cm", "-l", "of=a", "--stdin", "--", "sh", "-c", "cat"}, 0, `"data":{"x":"1"}`, ""},
+		"what begins with a dash":      {[]string{"cm", "-l", "of=a", "-a", "-{.data.x}", "--", "echo"}, 2, "", "--allow-leading-dashes"},
+		"a dash that may be":           {[]string{"cm", "-l", "of=a", "-a", "-{.data.x}", "--allow-leading-dashes", "--", "echo"}, 0, "from-context a -1\n", ""},
 		"a failure":                    {[]string{"cm", "-l", "of=a", "--", "sh", "-c", "exit 7"}, 2, "", "status code 7"},
 		"a name that is deleted": {
 			[]string{"cm", "--names=echo", "--names=from-context/z", "--delete=echo", "--delete=gone"}, 0, "gone from-context z\n", "1 deletions",
@@ -93,7 +95,7 @@ func TestOnceAgainstAServer(t *testing.T) {
 func TestACommandIsRepeatedAtOnceOnlyIfAsked(t *testing.T) {
 	served(t)
 	g := NewWithT(t)
-	for flag, times := range map[string]int{"--quiet": 1, "--retry-on-exit-code=1": 3, "--retry-on-exit-code=2": 1} {
+	for flag, times := range map[string]int{"--quiet": 1, "--no-headers": 1, "--retry-on-exit-code=1": 3, "--retry-on-exit-code=2": 1} {
 		var stdout, stderr bytes.Buffer
 		g.Expect(cli.Main([]string{
 			"observe", "--kubeconfig=config", "--once", "cm", "-l", "of=a", flag, "--", "sh", "-c", "echo did; exit 1",

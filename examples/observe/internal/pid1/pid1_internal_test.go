@@ -157,9 +157,11 @@ func TestOnlyTheFirstProcessRunsTheProgram(t *testing.T) {
 
 func TestAProgramThatIsNotFoundIsAnError(t *testing.T) {
 	g := NewWithT(t)
-	_, err := run(func() (string, error) { return "", errors.New("no /proc") })
+	code, err := run(func() (string, error) { return "", errors.New("no /proc") })
+	g.Expect(code).To(BeZero())
 	g.Expect(err).To(MatchError("finding this program: no /proc"))
-	_, err = run(func() (string, error) { return "/none", nil })
+	code, err = run(func() (string, error) { return "/none", nil })
+	g.Expect(code).To(BeZero())
 	g.Expect(err).To(MatchError("starting the program as a child of PID 1: fork/exec /none: no such file or directory"))
 }
 
@@ -169,12 +171,13 @@ func TestItSleepsUntilAnyChildEnds(t *testing.T) {
 		ended int
 		err   error
 	}{{-1, syscall.EINTR}, {7, nil}, {-1, syscall.ECHILD}}
-	_, err := await(8, func(pid int, _ *syscall.WaitStatus, options int, _ *syscall.Rusage) (int, error) {
+	code, err := await(8, func(pid int, _ *syscall.WaitStatus, options int, _ *syscall.Rusage) (int, error) {
 		g.Expect([]int{pid, options}).To(Equal([]int{-1, 0}), "any child, and not at once")
 		a := answers[0]
 		answers = answers[1:]
 		return a.ended, a.err
 	})
 	g.Expect(err).To(MatchError("waiting for processes: no child processes"))
+	g.Expect(code).To(BeZero())
 	g.Expect(answers).To(BeEmpty())
 }
