@@ -116,6 +116,30 @@ func TestIndexesAreWhatAScanFinds(t *testing.T) {
 	})
 }
 
+func TestAnIndexDropsAValueWithItsLastObject(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		on := func(node string) *corev1.Pod {
+			p := pod("ns", "1")
+			p.Spec.NodeName = node
+			return p
+		}
+		client := fake.NewClientset(on("a"))
+		pods := informer.For(client.CoreV1().Pods("ns"), nil)
+		index := informer.NewIndex(pods, byNode)
+		defer running(t.Context(), pods)()
+		g.Expect(pods.WaitForSync(t.Context())).To(Succeed())
+		_, err := client.CoreV1().Pods("ns").Update(t.Context(), on("b"), metav1.UpdateOptions{})
+		g.Expect(err).NotTo(HaveOccurred())
+		synctest.Wait()
+		g.Expect(names(index.Get("a"))).To(BeEmpty())
+		g.Expect(names(index.Get("b"))).To(Equal([]string{"ns/1"}))
+		g.Expect(client.CoreV1().Pods("ns").Delete(t.Context(), "1", metav1.DeleteOptions{})).To(Succeed())
+		synctest.Wait()
+		g.Expect(names(index.Get("b"))).To(BeEmpty())
+	})
+}
+
 func TestRelistKeepsIndexesRight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)

@@ -166,7 +166,17 @@ func TestNamespacesChangeWhileRunning(t *testing.T) {
 		g.Expect(pods.WaitForSync(t.Context())).To(Succeed())
 		g.Expect(keys(pods)).To(Equal([]string{"a/1", "b/1"}))
 
+		watches := func(namespace string) (n int) {
+			for _, a := range client.Actions() {
+				if a.GetVerb() == "watch" && a.GetNamespace() == namespace {
+					n++
+				}
+			}
+			return n
+		}
+		ofB := watches("b")
 		g.Expect(change("b", "c")).To(Equal([]string{"deleted a", "added c"}))
+		g.Expect(watches("b")).To(Equal(ofB), "it goes on, and no second one begins")
 		g.Expect(pods.Matches(pod("a", "1"))).To(BeFalse())
 		g.Expect(change("b", "c")).To(BeEmpty())
 		g.Expect(change()).To(Equal([]string{"added a"}), "all")

@@ -307,7 +307,9 @@ func TestRequestThatNeverReturnsIsUnhealthy(t *testing.T) {
 	inBubble(t, func(x *fixture) {
 		client := fake.NewClientset()
 		hang := make(chan struct{})
+		var asked time.Time
 		client.PrependReactor("update", "leases", func(clienttesting.Action) (bool, runtime.Object, error) {
+			asked = time.Now()
 			<-hang // deaf to contexts
 			return false, nil, nil
 		})
@@ -317,8 +319,9 @@ func TestRequestThatNeverReturnsIsUnhealthy(t *testing.T) {
 		stop := x.campaign(e, "a")
 		pass(16 * time.Second)
 		x.Expect(x.read()).To(Equal([]string{"a leads", "a ends: fenced"}), "the deadline does not wait for the client")
-		x.Expect(e.Healthy()).To(Succeed())
-		pass(5 * time.Second)
+		pass(time.Until(asked.Add(15 * time.Second)))
+		x.Expect(e.Healthy()).To(Succeed(), "for a LeaseDuration")
+		pass(1)
 		x.Expect(e.Healthy()).To(MatchError(ContainSubstring("a request has been under way")))
 		close(hang)
 		stop()

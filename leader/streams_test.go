@@ -213,6 +213,21 @@ func TestAStreamDeliversNothingAfterTheLeadership(t *testing.T) {
 	})
 }
 
+func TestAnAnswerThatIsClosedFreesItsDeadline(t *testing.T) {
+	led(t, func(ctx context.Context, e *leader.Elector, _ *leaseapi.API, _ *leaseapi.Link) {
+		g := NewWithT(t)
+		var sent context.Context
+		res, err := through(ctx, e, "http://api", func(req *http.Request) (*http.Response, error) {
+			sent = req.Context()
+			return reply(req, http.StatusOK, "{}"), nil
+		}, http.MethodPut, "/api/v1/x")
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(sent.Err()).To(Succeed())
+		g.Expect(res.Body.Close()).To(Succeed())
+		g.Expect(sent.Err()).To(MatchError(context.Canceled))
+	})
+}
+
 func TestAnAnswerIsReadToItsEnd(t *testing.T) {
 	led(t, func(ctx context.Context, e *leader.Elector, _ *leaseapi.API, _ *leaseapi.Link) {
 		g := NewWithT(t)

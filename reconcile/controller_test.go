@@ -424,14 +424,16 @@ func TestAKeyRestsForTheMinimumIntervalBetweenItsReconciles(t *testing.T) {
 func TestGroupsOfKeysTakeReconciles(t *testing.T) {
 	inFixture(t, func(w *fixture) {
 		w.create("a1", "a2", "a3", "a4", "b1", "b2")
-		stop := w.start(&reconcile.Options{
+		c := w.made(&reconcile.Options{
 			Workers: 1, Group: func(key reconcile.Key) string { return key.Name[:1] },
 		}, func(_ context.Context, r request) (reconcile.Result, error) {
 			w.ran(r.Key.Name)
 			return nothing, nil
 		})
+		stop := w.startRun(c.Run)
 		pass(time.Second)
 		w.Expect(w.reconciled()).To(Equal([]string{"a1", "b1", "a2", "b2", "a3", "a4"}))
+		w.Expect(c.Stats().Panics).To(BeZero())
 		w.Expect(stop()).To(Succeed())
 	})
 }

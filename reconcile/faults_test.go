@@ -77,6 +77,20 @@ func TestGoexitInGroupIsAFaultOfItsKey(t *testing.T) {
 	})
 }
 
+func TestAStopDoesNotWaitForTheNextCallOfAListerThatEndedItsGoroutine(t *testing.T) {
+	inFixture(t, func(w *fixture) {
+		stop := w.start(&reconcile.Options{Known: names.Func(func(context.Context) ([]names.Name, error) {
+			runtime.Goexit()
+			return nil, nil
+		})}, w.recorder())
+		pass(time.Second)
+		w.Expect(strings.Join(w.logged(), "\n")).To(ContainSubstring("sweep for orphans failed"))
+		began := time.Now()
+		w.Expect(stop()).To(Succeed())
+		w.Expect(time.Since(began)).To(BeZero())
+	})
+}
+
 func TestEachPanicOfTheReconcilerIsCounted(t *testing.T) {
 	inFixture(t, func(w *fixture) {
 		w.create("a", "b")

@@ -5,6 +5,7 @@ import (
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
@@ -26,8 +27,13 @@ func TestWhetherAnAnswerThatCannotBeDecodedIsInScopeIsUnknown(t *testing.T) {
 	}
 	inScope, known := s.covers(&write{object: &answer.Object{Unlabelled: true}})
 	g.Expect([]bool{inScope, known}).To(Equal([]bool{false, false}), "an answer about a subresource")
-	inScope, known = s.covers(&write{object: &corev1.Secret{Type: corev1.SecretTypeTLS}})
+	secret := func(of corev1.SecretType) *corev1.Secret {
+		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "d", Name: "a"}, Type: of}
+	}
+	inScope, known = s.covers(&write{object: secret(corev1.SecretTypeTLS)})
 	g.Expect([]bool{inScope, known}).To(Equal([]bool{false, true}), "an object that was reported")
+	inScope, known = s.covers(&write{object: secret(corev1.SecretTypeOpaque)})
+	g.Expect([]bool{inScope, known}).To(Equal([]bool{true, true}), "one in scope")
 	const start = `{"apiVersion":"v1","kind":"Secret","metadata":{"namespace":"d","name":"a"},"type":`
 	for body, want := range map[string][]bool{
 		start + `"Opaque"}`:            {true, true},
