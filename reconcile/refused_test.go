@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -23,15 +24,17 @@ func errForbidden(verb, resource, group, where string) error {
 func TestAControllerWhoseEveryWriteIsRefusedSaysWhichPermissionIsMissing(t *testing.T) {
 	inFixture(t, func(w *fixture) {
 		w.create("a", "b", "c")
-		allowed, wrote := false, time.Time{}
+		var allowed atomic.Bool
+		var wrote atomic.Pointer[time.Time]
 		c := w.made(nil, func(ctx context.Context, r request) (reconcile.Result, error) {
 			object, _ := r.Object()
 			switch {
 			case r.Key.Name == "c":
 				return nothing, apierrors.NewForbidden(schema.GroupResource{}, "c", errors.New("exceeded quota"))
-			case allowed:
+			case allowed.Load():
 				reconcile.Wrote(ctx, object)
-				wrote = time.Now()
+				now := time.Now()
+				wrote.Store(&now)
 				return nothing, nil
 			case r.Key.Name == "a":
 				return nothing, errForbidden("patch", "deployments/scale", "apps", `in the namespace "d"`)
@@ -46,12 +49,12 @@ func TestAControllerWhoseEveryWriteIsRefusedSaysWhichPermissionIsMissing(t *test
 		pass(2 * time.Second)
 		w.Expect(c.Refused()).To(MatchError(HaveSuffix(
 			`missing permissions: delete nodes at the cluster scope, patch deployments.apps/scale in namespace "d"`)))
-		allowed = true
+		allowed.Store(true)
 		w.update("a", func(o *configMap) { o.Labels = map[string]string{"v": "2"} })
 		w.reconciled()
 		w.Expect(c.Refused()).To(Succeed(), "not every write")
-		allowed = false
-		pass(time.Until(wrote.Add(time.Minute - 1)))
+		allowed.Store(false)
+		pass(time.Until(wrote.Load().Add(time.Minute - 1)))
 		w.Expect(c.Refused()).To(Succeed(), "not for a minute")
 		pass(1)
 		w.Expect(c.Refused()).To(MatchError(HaveSuffix("missing permissions: delete nodes at the cluster scope")))
