@@ -205,7 +205,8 @@ func TestMapsOfQuantitiesAreShared(t *testing.T) {
 			s.Object(p)
 			limits[n] = p.Spec.Overhead
 		}
-		g.Expect(place(limits[5]) == place(limits[3])).To(Equal(shared), text)
+		same := place(limits[5]) == place(limits[3])
+		g.Expect(same).To(Equal(shared), text)
 		g.Expect(place(limits[5])).NotTo(Equal(place(limits[4])), text)
 	}
 }

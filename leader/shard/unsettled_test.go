@@ -317,7 +317,8 @@ func TestASlotThatHasMovedPutsADecisionOff(t *testing.T) {
 				}
 				pass(45 * time.Minute)
 				_, after := x.config()
-				x.Expect(after != before).To(Equal(changes), "%.2f", x.heaviest())
+				changed := after != before
+				x.Expect(changed).To(Equal(changes), "%.2f", x.heaviest())
 				pass(90 * time.Minute)
 				x.Expect(x.heaviest()).To(BeNumerically("<=", 1.2))
 			})

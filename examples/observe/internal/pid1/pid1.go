@@ -11,6 +11,7 @@
 package pid1
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -67,7 +68,7 @@ func await(pid int, wait wait4) (int, error) {
 		var status syscall.WaitStatus
 		ended, err := wait(-1, &status, 0, nil)
 		switch {
-		case err == syscall.EINTR:
+		case errors.Is(err, syscall.EINTR):
 		case err != nil:
 			return 0, fmt.Errorf("waiting for processes: %w", err)
 		case ended != pid:
