@@ -155,6 +155,16 @@ func TestEqualHashesOfDifferentPartsDoNoHarm(t *testing.T) {
 	}
 }
 
+// What is compared has one length: a shape with less room than that would have parts of two.
+func TestNoShapeOfWhatIsTooLong(t *testing.T) {
+	g := gomega.NewWithT(t)
+	elem := planOf(reflect.TypeFor[string]())
+	g.Expect(shapeOf(list, elem, longest)).NotTo(gomega.BeZero())
+	g.Expect(shapeOf(list, elem, longest+1)).To(gomega.BeZero())
+	g.Expect(shapeOf(list, &plan{number: 1<<planBits - 1}, 1)).NotTo(gomega.BeZero())
+	g.Expect(shapeOf(list, &plan{number: 1 << planBits}, 1)).To(gomega.BeZero())
+}
+
 func TestHashesAreKeyed(t *testing.T) {
 	g := gomega.NewWithT(t)
 	type numbers struct {

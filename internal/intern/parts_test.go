@@ -211,6 +211,85 @@ func TestMapsOfQuantitiesAreShared(t *testing.T) {
 	}
 }
 
+// Below ten parts within parts nothing is looked at, and all stays.
+func TestDeepContentStaysAsItIs(t *testing.T) {
+	g, s := NewWithT(t), intern.New()
+	for n := range 3 {
+		nested := func() map[string]any {
+			content := map[string]any{"number": int64(n), "text": "deep"}
+			for range 10 {
+				content = map[string]any{"list": []any{"text", content, int64(1)}}
+			}
+			return content
+		}
+		u := &unstructured.Unstructured{Object: nested()}
+		s.Object(u)
+		g.Expect(u.Object).To(Equal(nested()))
+	}
+}
+
+// The first element has none before it: it takes from the first of the list at the same place of the element around.
+func TestAFirstElementTakesSmallPartsFromThatOfTheListBefore(t *testing.T) {
+	g, s := NewWithT(t), intern.New()
+	p := &corev1.Pod{}
+	for n := range 2 {
+		mount := corev1.VolumeMount{Name: fmt.Sprint(n), MountPropagation: new(corev1.MountPropagationMode)}
+		p.Spec.Containers = append(p.Spec.Containers, corev1.Container{VolumeMounts: []corev1.VolumeMount{mount}})
+	}
+	s.Object(p)
+	propagation := func(n int) *corev1.MountPropagationMode { return p.Spec.Containers[n].VolumeMounts[0].MountPropagation }
+	g.Expect(propagation(1)).To(BeIdenticalTo(propagation(0)))
+
+	part := func(n int) map[string]any {
+		return map[string]any{"list": []any{map[string]any{"n": int64(n), "small": strings.Clone("small")}}}
+	}
+	u := &unstructured.Unstructured{Object: map[string]any{"all": []any{part(0), part(1)}}}
+	s.Object(u)
+	small := func(n int) any {
+		return u.Object["all"].([]any)[n].(map[string]any)["list"].([]any)[0].(map[string]any)["small"]
+	}
+	g.Expect(textPlace(small(1).(string))).To(Equal(textPlace(small(0).(string))))
+}
+
+// From 48 bytes on a text is worth an entry, from 64 on a part behind a pointer; and only one that two objects have.
+func TestPartsThatAreWorthAnEntry(t *testing.T) {
+	type large struct{ Words [8]int64 }
+	type small struct{ Words [7]int64 }
+	for name, c := range map[string]struct {
+		object func(n int) any
+		known  int
+	}{
+		"text of 48":  {func(n int) any { return twoTexts(n, 48) }, 1},
+		"text of 47":  {func(n int) any { return twoTexts(n, 47) }, 0},
+		"pointer, 64": {func(n int) any { return &struct{ Large [2]*large }{twoPlaces[large](n)} }, 1},
+		"pointer, 56": {func(n int) any { return &struct{ Small [2]*small }{twoPlaces[small](n)} }, 0},
+		"other types": {func(n int) any {
+			return &unstructured.Unstructured{Object: map[string]any{fmt.Sprint(n): []any{int32(7)}}}
+		}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g, s := NewWithT(t), intern.New()
+			s.Object(c.object(0))
+			g.Expect(s.Len()).To(Equal(1), "the representative of its type")
+			s.Object(c.object(1))
+			g.Expect(s.Len()).To(Equal(1 + c.known))
+		})
+	}
+}
+
+// twoTexts returns an object that has a text of a length in its n-th place.
+func twoTexts(n, length int) any {
+	var texts [2]string
+	texts[n] = strings.Repeat("t", length)
+	return &struct{ Texts [2]string }{texts}
+}
+
+// twoPlaces returns two pointers, of which the n-th is to something.
+func twoPlaces[T any](n int) (places [2]*T) {
+	places[n] = new(T)
+	return places
+}
+
 // Each value adds what it takes.
 func TestSizeCountsEveryPart(t *testing.T) {
 	g := NewWithT(t)
