@@ -95,6 +95,22 @@ func TestWritesAtMostTenSecondsApartAreAHotLoop(t *testing.T) {
 	}
 }
 
+// The fifth write to an object in a row is the first that is compared, and five times it may be repeated.
+func TestTheTenthWriteOfOneThingIsSlowedDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		d, q := loopDetector{}, newTestQueue(g)
+		for n := range 12 {
+			q.Add(Key{Name: "a"})
+			item, err := q.Get(t.Context())
+			g.Expect(err).NotTo(HaveOccurred())
+			_, slow := d.observe(item, []write{{before: written("1", "theirs"), object: written("2", "ours")}})
+			g.Expect(slow).To(Equal(n >= 9), "write %d", n+1)
+			item.Done()
+		}
+	})
+}
+
 func TestTheDelayOfAHotLoopDoublesUpToAMinute(t *testing.T) {
 	g := NewWithT(t)
 	delay := func(repeats int) time.Duration { return hotLoop{repeats: patience + repeats}.delay() }

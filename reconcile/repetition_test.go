@@ -90,6 +90,25 @@ func TestTheFirstConflictsAreQuickAndQuiet(t *testing.T) {
 	g.Expect(c.Stats().Failing).To(BeZero())
 }
 
+func TestTheFourthConflictInARowIsShown(t *testing.T) {
+	inFixture(t, func(w *fixture) {
+		w.create("a")
+		attempts, shown := 0, []int(nil)
+		var c *reconcile.Controller
+		c = w.made(nil, func(context.Context, request) (reconcile.Result, error) {
+			if attempts++; c.Stats().Failing > 0 {
+				shown = append(shown, attempts)
+			}
+			return nothing, errStale
+		})
+		stop := w.startRun(c.Run)
+		pass(20 * time.Second)
+		w.Expect(len(shown)).To(BeNumerically(">", 0))
+		w.Expect(shown[0]).To(Equal(5), "the first three are quiet")
+		w.Expect(stop()).To(Succeed())
+	})
+}
+
 func TestAConflictThatStaysIsLoggedCountedAndShown(t *testing.T) {
 	inFixture(t, func(w *fixture) {
 		w.create("a")

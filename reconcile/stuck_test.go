@@ -49,6 +49,25 @@ func TestAReconcileThatIgnoresItsTimeoutIsNamed(t *testing.T) {
 	})
 }
 
+// One that begins while the first is under way has its own time.
+func TestEachReconcileThatIgnoresItsTimeoutIsNamed(t *testing.T) {
+	inFixture(t, func(w *fixture) {
+		w.create("deaf")
+		release := make(chan struct{})
+		c := w.made(&reconcile.Options{ReconcileTimeout: time.Minute, Workers: 2},
+			func(context.Context, request) (reconcile.Result, error) { <-release; return nothing, nil })
+		stop := w.startRun(c.Run)
+		pass(20 * time.Second)
+		w.create("deaf too")
+		pass(46 * time.Second)
+		w.Expect(c.Stats().Stuck).To(Equal(1))
+		pass(20 * time.Second)
+		w.Expect(c.Stats().Stuck).To(Equal(2))
+		close(release)
+		w.Expect(stop()).To(Succeed())
+	})
+}
+
 func TestAReconcileThatIgnoresTheStopIsNamedByRun(t *testing.T) {
 	for name, o := range map[string]*reconcile.Options{
 		"plain": {Grace: time.Minute}, "shards": {Grace: time.Minute, Shards: allShards{}},

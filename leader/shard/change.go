@@ -36,7 +36,8 @@ type changes struct {
 	config *coordinationv1.Lease // the record of the configuration, as it was read last
 	next   *division             // that follows the present one; nil if none does
 
-	blocked bool      // slots have owners that divide otherwise
+	blocked bool      // slots have owners that divide otherwise, or had until a moment ago
+	seen    time.Time // when they had last
 	marked  *division // that marks are of
 	marks   []string  // by slot
 	late    time.Time // since when records are of later versions; zero if none is
@@ -64,7 +65,8 @@ func (c *changes) change(ctx context.Context, k *keeper) (inMotion bool, err err
 }
 
 // await notes whether slots have owners that divide otherwise, because another client has edited the configuration, or
-// has deleted it: until they have ended, no slot may be claimed, as its range may overlap theirs.
+// has deleted it: until they have ended, no slot may be claimed, as its range may overlap theirs. What one of them
+// releases another may be about to claim, so that their end is believed after a lease duration.
 func (c *changes) await(ctx context.Context, k *keeper) {
 	d, now, before, log := c.divided(), k.now(), c.blocked, klog.FromContext(ctx)
 	if c.marked != d {
@@ -87,13 +89,14 @@ func (c *changes) await(ctx context.Context, k *keeper) {
 			continue
 		}
 		if owner := k.view.owner(slot, k.self, now); owner != unowned && owner != k.self {
-			c.blocked = true
+			c.blocked, c.seen = true, now
 			if !before {
 				log.Info("taking no slot until replicas end that do not divide as it is recorded", "lease", k.records.key(),
 					"owner", owner, "slot", slot)
 			}
 		}
 	}
+	c.blocked = c.blocked || !c.seen.IsZero() && now.Sub(c.seen) < k.member.Timing.LeaseDuration
 	c.lag(ctx, k, late && c.next == nil, now)
 }
 

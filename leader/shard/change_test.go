@@ -503,6 +503,7 @@ func TestRangesThatAreEditedWhileReplicasRunGiveNoNamespaceTwoOwners(t *testing.
 				x.Expect(x.owned()).To(HaveLen(8))
 				a.end()
 				pass(time.Minute)
+				x.Expect(x.fault).To(BeEmpty())
 				x.Expect(x.shares()).To(Equal(map[string]int{"b": 8}))
 				b.end()
 				pass(time.Minute)
