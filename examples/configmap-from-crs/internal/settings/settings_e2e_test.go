@@ -53,8 +53,7 @@ var _ = Describe("configmap-from-crs", func() {
 		Eventually(ctx, reasonOf(ctx, namespace, "a"), stage.Patience).Should(Equal("Published"))
 		stop()
 		tap := &wiretap.Tap{Before: wiretap.Mute("/api/v1/configmaps")}
-		startReal(tap)
-		Eventually(ctx, func() int { return tap.Counts()["WATCH"] }, stage.Patience).Should(BeNumerically(">=", 2))
+		Eventually(cluster.Start(cluster.Account, tap, makeController).Idle, stage.Patience).Should(BeTrue())
 		tamperReal(ctx, namespace)["deleted"]()
 		Consistently(ctx, output, 10*time.Second).Should(BeNil(), "red: this is what the watch is for")
 		Expect(tap.Writes()).To(BeEmpty())
