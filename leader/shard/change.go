@@ -23,9 +23,8 @@ import (
 //     them any more, and claims none before.
 //   - The record of such a slot is raised to the new version when no request of an owner with the old range can arrive
 //     any more: with the release, or later by compare-and-swap, when it could be claimed. It never goes back.
-//   - A slot is claimed by a replica whose division has for it the very version that its record has; one whose range
-//     has changed last only when no record that has not been raised has an owner whose range overlaps it, or none; any
-//     other that has changed only when the range in none of these overlaps it.
+//   - A slot is claimed by a replica whose division has for it the very version that its record has. One whose range
+//     has ever changed is claimed only when the range of no record that is still to be raised overlaps it.
 //   - The next division is written when all records have been raised.
 
 // changes are what a keeper of ranges knows of changes of them. Its goroutine owns them.
@@ -72,7 +71,7 @@ func (c *changes) await(ctx context.Context, k *keeper) {
 	if c.marked != d {
 		c.marked, c.marks = d, make([]string, len(d.since))
 		for slot := range c.marks {
-			c.marks[slot] = d.mark(slot)
+			c.marks[slot] = d.stamp(slot).mark
 		}
 	}
 	c.blocked = false
@@ -203,10 +202,10 @@ func (c *changes) raise(ctx context.Context, k *keeper, slot int, now time.Time)
 	}
 	var next *coordinationv1.Lease
 	if record.Holder(seen) == k.self { // a release has failed, or the answer to a claim was lost
-		next = released(base, k.quiet(), now, c.versionAfter(slot))
+		next = released(base, k.quiet(), now, c.stampAfter(slot))
 		keep(next, append(keysOf(seen), c.homeless(k)...), claimRoom)
 	} else {
-		next = released(base, 0, now, c.versionAfter(slot))
+		next = released(base, 0, now, c.stampAfter(slot))
 	}
 	k.start(next.Name, now, func() error {
 		written, err := k.records.write(ctx, next)
@@ -232,21 +231,20 @@ func (c *changes) homeless(k *keeper) (keys []types.NamespacedName) {
 	return keys
 }
 
-// versionAfter returns the version of a slot's range when its owner has released it: that of the next division if
-// there is one.
-func (c *changes) versionAfter(slot int) string {
+// stampAfter returns what the record of a slot says when its owner has released it: by the next division if there is
+// one.
+func (c *changes) stampAfter(slot int) stamp {
 	if c.next != nil {
-		return c.next.versionText(slot)
+		return c.next.stamp(slot)
 	}
-	return c.divided().versionText(slot)
+	return c.divided().stamp(slot)
 }
 
 // claimed completes a record that is to be claimed: it has the version of the range, and
 // the keys that other records have for it.
 func (c *changes) claimed(ctx context.Context, slot int, next *coordinationv1.Lease) {
 	d := c.divided()
-	setVersion(next, d.versionText(slot))
-	annotate(next, rangeAnnotation, d.mark(slot))
+	d.stamp(slot).write(next)
 	if d.version == 1 {
 		return
 	}

@@ -514,6 +514,33 @@ func TestRangesThatAreEditedWhileReplicasRunGiveNoNamespaceTwoOwners(t *testing.
 	}
 }
 
+// What the last owner by the ranges before an edit releases, a replica that has no slot yet may be about to claim, by the
+// same ranges.
+func TestTheEndOfAnOwnerThatDividesOtherwiseIsBelievedLate(t *testing.T) {
+	for second := range 5 {
+		t.Run(fmt.Sprintf("%d s after the other has come", second), func(t *testing.T) {
+			inBubble(t, func(x *fixture) {
+				a := x.ranged("a")
+				pass(30 * time.Second)
+				b := x.ranged("b")
+				pass(100 * time.Millisecond)
+				x.divide(strings.Replace(firstRanges, "c0", "e0", 1))
+				c := x.ranged("c")
+				pass(time.Duration(second) * time.Second)
+				x.Expect(x.shares()).To(Equal(map[string]int{"a": 8}))
+				a.end()
+				pass(time.Minute)
+				x.Expect(x.fault).To(BeEmpty())
+				x.Expect(x.shares()).To(Equal(map[string]int{"b": 8}))
+				b.end()
+				pass(time.Minute)
+				x.Expect(x.shares()).To(Equal(map[string]int{"c": 8}))
+				c.end()
+			})
+		})
+	}
+}
+
 // A configuration that is restored from a backup may be older than the ranges of slots.
 func TestSlotsOfLaterRangesThanTheRecordedOnesAreFreeWhenTheConfigurationIsDeleted(t *testing.T) {
 	inBubble(t, func(x *fixture) {

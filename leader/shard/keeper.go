@@ -32,7 +32,7 @@ type changer interface {
 	allows(ctx context.Context, k *keeper, slot int, now time.Time) bool
 	claimed(ctx context.Context, slot int, next *coordinationv1.Lease)
 	isCurrent(slot int, lease *coordinationv1.Lease) bool
-	versionAfter(slot int) string
+	stampAfter(slot int) stamp
 }
 
 // maxRequests bounds the requests that a keeper has under way, and maxPending what it

@@ -127,12 +127,12 @@ func (k *keeper) giveBack(ctx context.Context, slot int, h *holding) {
 		delete(k.own, slot)
 		return
 	}
-	version := ""
+	var next stamp
 	if k.ranges != nil {
-		version = k.ranges.versionAfter(slot)
+		next = k.ranges.stampAfter(slot)
 	}
 	go func() {
-		written, err := k.release(ctx, slot, h.lease, version)
+		written, err := k.release(ctx, slot, h.lease, next)
 		k.reports <- func() error {
 			delete(k.own, slot)
 			if written {
@@ -150,12 +150,12 @@ func (k *keeper) giveBack(ctx context.Context, slot int, h *holding) {
 // left. If that fails, the record still names this replica, which takes the slot up
 // again or leaves it with the membership.
 func (k *keeper) release(
-	ctx context.Context, slot int, lease *coordinationv1.Lease, version string,
+	ctx context.Context, slot int, lease *coordinationv1.Lease, next stamp,
 ) (written bool, err error) {
 	for range record.ReleaseTries {
-		next := released(lease, k.quiet(), k.now(), version)
-		cut := k.leave(slot, next)
-		_, err = k.records.update(ctx, next)
+		free := released(lease, k.quiet(), k.now(), next)
+		cut := k.leave(slot, free)
+		_, err = k.records.update(ctx, free)
 		if err == nil && cut > 0 {
 			klog.FromContext(ctx).Info("keys not left with the slot: its record has no room, its next owner may miss them",
 				"slot", slot, "keys", cut)

@@ -19,27 +19,39 @@ import (
 // the first, and the UID of the configuration's record: versions of one that was deleted mean nothing. Such a record is
 // of the kind rangeKind: replicas that do not know that ranges change do not find it, and cannot create it.
 //
-// rangeAnnotation has the UID of the configuration by which the owner divides, and the range.
+// rangeAnnotation has the UID of that record, and the range that the version stands for: a replica that claims the slot
+// by this version has it, however late it is.
 const (
 	rangeAnnotation   = "leader.homeostat.dev/range"
 	versionAnnotation = "leader.homeostat.dev/division"
 )
 
-// setVersion notes a version, unless it is that of a range that has never changed, which is empty.
-func setVersion(lease *coordinationv1.Lease, version string) {
-	if version != "" {
-		annotate(lease, versionAnnotation, version)
+// stamp is what the record of a slot says about its range.
+type stamp struct {
+	version string // empty if the range has never changed
+	mark    string
+}
+
+// stamp returns what the record of a slot says once the range of this division may be claimed.
+func (d *division) stamp(slot int) stamp {
+	r := d.rangeOf(slot)
+	s := stamp{mark: fmt.Sprintf("%s %x-%x", d.uid, r.First, r.Last)}
+	if d.since[slot] > 1 {
+		s.version = fmt.Sprintf("%d/%s", d.since[slot], d.uid)
+	}
+	return s
+}
+
+// write stamps a record; those of slots that are no ranges have no stamp.
+func (s stamp) write(lease *coordinationv1.Lease) {
+	if s.mark != "" {
+		annotate(lease, rangeAnnotation, s.mark)
+	}
+	if s.version != "" {
+		annotate(lease, versionAnnotation, s.version)
 		lease.Labels = maps.Clone(lease.Labels)
 		lease.Labels[record.KindLabel] = rangeKind
 	}
-}
-
-// versionText returns what the record of a slot has: nothing if its range has never changed.
-func (d *division) versionText(slot int) string {
-	if d.since[slot] == 1 {
-		return ""
-	}
-	return fmt.Sprintf("%d/%s", d.since[slot], d.uid)
 }
 
 // versionOf returns the version of this division, or an earlier or later one, that the range of a slot's
@@ -56,14 +68,8 @@ func (d *division) versionOf(lease *coordinationv1.Lease) int {
 	return version
 }
 
-// mark returns what the record of a slot has about its range.
-func (d *division) mark(slot int) string {
-	r := d.rangeOf(slot)
-	return fmt.Sprintf("%s %x-%x", d.uid, r.First, r.Last)
-}
-
-// marked returns the range that the last owner of a slot has by its record, and false if there was none or another
-// client has edited the mark.
+// marked returns the range that the version of a slot's record stands for, and false if the record does not say that,
+// or another client has edited it.
 func (d *division) marked(lease *coordinationv1.Lease) (r keyspace.Range, known bool) {
 	if lease == nil {
 		return r, false
@@ -87,35 +93,32 @@ func (d *division) raised(v *view) bool {
 	return true
 }
 
-// vacant reports whether no owner of an earlier range can have a part of a slot's. A record that has not been raised
-// says by its mark which range its owner has, or had. Without an owner, a replica that is late may claim it, and with
-// which range is not known: a range that came with this version waits. Those of earlier versions overlap none but marks
-// of before them, which are there when another client has recorded this division before the last one had settled. The
-// mutex of replica is held.
+// vacant reports whether no replica has, or can still claim, an earlier range that overlaps that of a slot: each record
+// that is to be raised says which range it can be claimed with until then. Where it does not say so, such as one that
+// does not exist or that of an older build, the slot waits until it is raised. The mutex of replica is held.
 func (d *division) vacant(v *view, slot int) bool {
-	wanted, newest := d.rangeOf(slot), d.since[slot] == d.version
+	wanted := d.rangeOf(slot)
 	for other, since := range d.since {
 		lease := v.slots[other].Lease
 		if since == 1 || d.versionOf(lease) >= since {
 			continue
 		}
 		had, known := d.marked(lease)
-		overlaps := known && had.First <= wanted.Last && wanted.First <= had.Last
-		if overlaps || newest && (!known || record.Holder(lease) == unowned) {
+		if !known || had.First <= wanted.Last && wanted.First <= had.Last {
 			return false
 		}
 	}
 	return true
 }
 
-// released returns the record of a slot without its owner, with a version for setVersion. If a
-// request of the owner may still arrive its version stays: then the range may not be taken in parts, either.
-func released(lease *coordinationv1.Lease, quiet time.Duration, now time.Time, version string) *coordinationv1.Lease {
-	next := record.ReleasedAfter(lease, quiet, now)
+// released returns the record of a slot without its owner, with a stamp. If a request of the owner may still arrive
+// the record says the same as before: then the range may not be taken in parts, either.
+func released(lease *coordinationv1.Lease, quiet time.Duration, now time.Time, next stamp) *coordinationv1.Lease {
+	free := record.ReleasedAfter(lease, quiet, now)
 	if quiet == 0 {
-		setVersion(next, version)
+		next.write(free)
 	}
-	return next
+	return free
 }
 
 // keysAnnotation has the keys that the owner of a slot has left, as a list of

@@ -3,6 +3,8 @@ package shard_test
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -118,40 +120,57 @@ func TestAReplicaThatComesBackDuringAChangeTakesNothingTwice(t *testing.T) {
 
 // A replica of an older build, which knows no change of ranges, has a slot: its record has no mark, and it drains nothing.
 func TestAChangeWaitsForAReplicaThatKnowsNone(t *testing.T) {
-	inBubble(t, func(x *fixture) {
-		stop := x.renewOnly("a")
-		pass(2 * time.Second)
-		member, err := x.api.Get("test-member-a")
-		x.Expect(err).NotTo(HaveOccurred())
-		slot := leaseapi.Object("test-slot-3")
-		slot.Labels = map[string]string{
-			"leader.homeostat.dev/shards": "test", "leader.homeostat.dev/record": "slot", "leader.homeostat.dev/slot": "3",
-		}
-		slot.Spec.HolderIdentity = member.Spec.HolderIdentity
-		_, err = x.api.Create(slot)
-		x.Expect(err).NotTo(HaveOccurred())
-		x.take(6, "a")
-		x.take(7, "a")
-		b, c := x.ranged("b"), x.ranged("c")
-		pass(30 * time.Second)
-		x.Expect(x.owned()).To(HaveLen(8))
-		x.divide(secondRanges)
-		pass(2 * time.Minute)
-		x.Expect(x.fault).To(BeEmpty())
-		x.Expect(x.owned()).To(And(HaveKeyWithValue(7, "a"), HaveKey(4)), "it goes on, as do slots whose ranges stay")
-		x.Expect(x.versions()[3]).To(BeEmpty())
-		x.leave(6)
-		x.leave(7)
-		stop()
-		pass(leaseDuration + 5*time.Second)
-		x.Expect(x.owned()).To(HaveLen(8))
-		x.Expect(x.versions()).To(Equal([]string{"2", "2", "", "2"}))
-		for n, kind := range []string{"range", "range", "slot", "range"} { // it looks for slots only
-			x.Expect(x.record(n).Labels).To(HaveKeyWithValue("leader.homeostat.dev/record", kind))
-		}
-		b.end()
-		c.end()
-	})
+	for name, c := range map[string]struct {
+		ranges           []string
+		owned            []int // the eighths that have an owner meanwhile
+		before, versions []string
+	}{
+		"one change": {[]string{secondRanges}, []int{4, 5, 6, 7}, []string{"2", "2", "", ""}, []string{"2", "2", "", "2"}},
+		// Another client records the second before the first has settled.
+		"two changes": {
+			[]string{secondRanges, thirdRanges}, []int{6, 7}, []string{"2", "2", "3", ""}, []string{"2", "2", "3", "3"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(x *fixture) {
+				stop := x.renewOnly("a")
+				pass(2 * time.Second)
+				member, err := x.api.Get("test-member-a")
+				x.Expect(err).NotTo(HaveOccurred())
+				slot := leaseapi.Object("test-slot-3")
+				slot.Labels = map[string]string{
+					"leader.homeostat.dev/shards": "test", "leader.homeostat.dev/record": "slot", "leader.homeostat.dev/slot": "3",
+				}
+				slot.Spec.HolderIdentity = member.Spec.HolderIdentity
+				_, err = x.api.Create(slot)
+				x.Expect(err).NotTo(HaveOccurred())
+				x.take(6, "a")
+				x.take(7, "a")
+				b, d := x.ranged("b"), x.ranged("c")
+				pass(30 * time.Second)
+				x.Expect(x.owned()).To(HaveLen(8))
+				for _, text := range c.ranges {
+					x.divide(text)
+					pass(2 * time.Minute)
+				}
+				x.Expect(x.fault).To(BeEmpty())
+				x.Expect(slices.Sorted(maps.Keys(x.owned()))).To(Equal(c.owned), "it goes on, as do slots whose ranges stay")
+				x.Expect(x.versions()).To(Equal(c.before))
+				x.leave(6)
+				x.leave(7)
+				stop()
+				pass(leaseDuration + 5*time.Second)
+				x.Expect(x.owned()).To(HaveLen(8))
+				x.Expect(x.versions()).To(Equal(c.versions))
+				for n, version := range c.versions { // it looks for slots only
+					kind := map[bool]string{true: "slot", false: "range"}[version == ""]
+					x.Expect(x.record(n).Labels).To(HaveKeyWithValue("leader.homeostat.dev/record", kind))
+				}
+				b.end()
+				d.end()
+			})
+		})
+	}
 }
 
 // lateWriter is a way to the API on which what is written into the configuration arrives late.
