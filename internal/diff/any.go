@@ -5,36 +5,19 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
+	"reflect"
 	"slices"
 )
 
-// equalAny compares two values as they come out of a JSON decoder.
+// equalAny compares two values as they come out of a JSON decoder. Others are compared by their JSON, and so are
+// numbers such as 1 and 1.0.
 func (c *comparer) equalAny(a, b any) bool {
-	switch x := a.(type) {
-	case nil, string, bool:
+	if a == nil || b == nil {
 		return a == b
-	case int64:
-		if y, ok := b.(int64); ok {
-			return x == y
-		}
-	case float64:
-		if y, ok := b.(float64); ok {
-			return x == y
-		}
-	case map[string]any:
-		if y, ok := b.(map[string]any); ok {
-			return (x == nil) == (y == nil) && maps.EqualFunc(x, y, c.equalAny)
-		}
-	case []any:
-		if y, ok := b.([]any); ok {
-			return (x == nil) == (y == nil) && slices.EqualFunc(x, y, c.equalAny)
-		}
 	}
-	return b != nil && c.sameJSON(a, b)
-}
-
-// sameJSON compares values of other types, e.g. the numbers 1 and 1.0.
-func (c *comparer) sameJSON(a, b any) bool {
+	if reflect.DeepEqual(a, b) {
+		return true
+	}
 	x, errX := json.Marshal(a)
 	y, errY := json.Marshal(b)
 	c.fail(errors.Join(errX, errY))
@@ -43,40 +26,33 @@ func (c *comparer) sameJSON(a, b any) bool {
 
 // anyDiff writes the JSON merge patch from a to b, or nothing.
 func (w *writer) anyDiff(a, b any) {
-	if w.equalAny(a, b) {
-		return
-	}
-	x, isX := a.(map[string]any)
-	y, isY := b.(map[string]any)
-	if isX && isY && x != nil && y != nil {
+	x, _ := a.(map[string]any)
+	y, _ := b.(map[string]any)
+	switch {
+	case x != nil && y != nil:
 		w.nested('{', '}', func() { w.objectDiff(x, y) })
 		return
-	}
-	if b == nil {
+	case w.equalAny(a, b):
+		return
+	case b == nil:
 		w.null()
 		return
 	}
-	data, err := json.Marshal(b)
-	if err != nil {
+	was, errA := json.Marshal(a)
+	is, errB := json.Marshal(b)
+	switch err := errors.Join(errA, errB); {
+	case err != nil:
 		w.fail(err)
-		return
-	}
-	was, err := json.Marshal(a)
-	if isMaps := isX && isY; !isMaps && err == nil && was[0] == '{' && data[0] == '{' {
-		w.anyDiff(w.decode(was), w.decode(data))
-	} else { // of two maps, one is nil
-		w.raw(data)
+	case was[0] == '{' && is[0] == '{': // of a Go type
+		w.anyDiff(w.decode(was), w.decode(is))
+	default:
+		w.raw(is)
 	}
 }
 
 // objectDiff writes the members that differ, in their order, without braces.
 func (w *writer) objectDiff(a, b map[string]any) {
-	names := make([]string, 0, 8)
-	for k, v := range b {
-		if was, ok := a[k]; !ok && v != nil || ok && !w.equalAny(was, v) {
-			names = append(names, k)
-		}
-	}
+	names := slices.Collect(maps.Keys(b))
 	for k := range a {
 		if _, ok := b[k]; !ok {
 			names = append(names, k)
@@ -84,14 +60,16 @@ func (w *writer) objectDiff(a, b map[string]any) {
 	}
 	slices.Sort(names)
 	for _, k := range names {
+		was, had := a[k]
+		is, has := b[k]
 		w.pair("", k, func() {
-			v, ok := b[k]
-			if was, had := a[k]; ok && !had {
-				w.marshal(v)
-			} else if ok {
-				w.anyDiff(was, v)
-			} else {
+			switch {
+			case !has:
 				w.null()
+			case had:
+				w.anyDiff(was, is)
+			case is != nil:
+				w.marshal(is)
 			}
 		})
 	}

@@ -54,7 +54,6 @@ func (c *compiler) compile(t reflect.Type) *node {
 	case kindStruct:
 		n.isMeta = t == reflect.TypeFor[metav1.ObjectMeta]()
 		c.collect(n, t, 0, 0)
-		n.layOut()
 	}
 	return n
 }
@@ -68,14 +67,11 @@ func kindFor(t reflect.Type) kind {
 		return kindOpaque
 	}
 	switch t.Kind() {
-	case reflect.Bool:
-		return kindBool
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
 		return kindInt
-	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64, reflect.Uintptr:
-		return kindUint
-	case reflect.Float32, reflect.Float64:
-		return kindFloat
+	case reflect.Bool, reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64, reflect.Uintptr,
+		reflect.Float32, reflect.Float64:
+		return kindScalar
 	case reflect.String:
 		if t == reflect.TypeFor[json.Number]() {
 			return kindOpaque

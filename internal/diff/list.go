@@ -1,21 +1,9 @@
 package diff
 
-import (
-	"slices"
-	"unsafe"
-)
-
-// A mergeKey is the value that identifies an element of a list.
-type mergeKey struct {
-	text   string
-	number int64
-}
+import "unsafe"
 
 // listDiff writes a list that the server merges, by the key of its elements or by the elements themselves.
 func (w *writer) listDiff(f *field, a, b *slice) {
-	if w.equalSlices(f.node, a, b) {
-		return
-	}
 	l := listWriter{writer: w, field: f, a: a, b: b, before: w.keys(f, a), after: w.keys(f, b)}
 	if w.err != nil {
 		return
@@ -30,23 +18,18 @@ func (w *writer) listDiff(f *field, a, b *slice) {
 	}
 }
 
-// A keyed list is the keys of its elements in their order.
+// keyed is the keys of a list, each a string or an int64, in the order of its elements.
 type keyed struct {
-	keys  []mergeKey
-	index map[mergeKey]int // only for long lists
+	keys  []any
+	index map[any]int
 }
 
-const longList = 16
-
 // find is the position of key in the list, or -1.
-func (k *keyed) find(key mergeKey) int {
-	if k.index != nil {
-		if i, ok := k.index[key]; ok {
-			return i
-		}
-		return -1
+func (k *keyed) find(key any) int {
+	if i, ok := k.index[key]; ok {
+		return i
 	}
-	return slices.Index(k.keys, key)
+	return -1
 }
 
 // needsOrder reports whether the server could not find the order by itself: it keeps its own order for
@@ -68,7 +51,7 @@ func (k *keyed) needsOrder(before keyed) bool {
 
 // keys reads the keys of s. Every element must have one, and no two the same.
 func (w *writer) keys(f *field, s *slice) keyed {
-	out := keyed{keys: make([]mergeKey, 0, s.len)}
+	out := keyed{index: make(map[any]int, s.len)}
 	elem := f.node.elem
 	var member *field
 	if elem.kind == kindStruct {
@@ -78,38 +61,34 @@ func (w *writer) keys(f *field, s *slice) keyed {
 		w.fail(errUnmergeable)
 		return out
 	}
-	if s.len > longList {
-		out.index = make(map[mergeKey]int, s.len)
-	}
 	for i := range s.len {
-		key, ok := keyOf(elem, member, f.node.index(s, i))
-		if !ok || out.find(key) >= 0 {
+		key := keyOf(elem, member, f.node.index(s, i))
+		if key == nil || out.find(key) >= 0 {
 			w.fail(errUnmergeable)
 			return out
 		}
 		out.keys = append(out.keys, key)
-		if out.index != nil {
-			out.index[key] = i
-		}
+		out.index[key] = i
 	}
 	return out
 }
 
-func keyOf(elem *node, member *field, p unsafe.Pointer) (mergeKey, bool) {
+// keyOf returns the key of the element at p, or nil.
+func keyOf(elem *node, member *field, p unsafe.Pointer) any {
 	n := elem
 	if member != nil {
 		n, p = member.node, member.at(p)
 		if member.omitted(p) {
-			return mergeKey{}, false
+			return nil
 		}
 	}
 	switch n.kind {
 	case kindString:
-		return mergeKey{text: *(*string)(p)}, true
+		return *(*string)(p)
 	case kindInt:
-		return mergeKey{number: n.value(p).Int()}, true
+		return n.value(p).Int()
 	default:
-		return mergeKey{}, false
+		return nil
 	}
 }
 

@@ -6,7 +6,7 @@ import (
 	"unsafe"
 )
 
-// mapDiff writes the keys that differ, in their order, or nothing.
+// mapDiff writes the keys that differ, in their order.
 func (w *writer) mapDiff(n *node, a, b unsafe.Pointer) {
 	if n.typ == reflect.TypeFor[map[string]string]() {
 		x, y := *(*map[string]string)(a), *(*map[string]string)(b)
@@ -14,9 +14,6 @@ func (w *writer) mapDiff(n *node, a, b unsafe.Pointer) {
 			w.stringsDiff(x, y)
 			return
 		}
-	}
-	if w.equalMaps(n, a, b) {
-		return
 	}
 	va, vb := n.value(a), n.value(b)
 	switch {
@@ -29,7 +26,7 @@ func (w *writer) mapDiff(n *node, a, b unsafe.Pointer) {
 	}
 }
 
-// stringsDiff writes the keys that differ, or nothing.
+// stringsDiff writes the keys that differ, of which there is one.
 func (w *writer) stringsDiff(a, b map[string]string) {
 	var space [8]string
 	changed := space[:0]
@@ -42,9 +39,6 @@ func (w *writer) stringsDiff(a, b map[string]string) {
 		if _, ok := b[k]; !ok {
 			changed = append(changed, k)
 		}
-	}
-	if len(changed) == 0 {
-		return
 	}
 	slices.Sort(changed)
 	w.buf = append(w.buf, '{')
@@ -102,10 +96,9 @@ func (w *writer) entry(n *node, name string, hasA, hasB bool, a, b unsafe.Pointe
 			}
 		case !hasA:
 			w.wholeUnlessNull(n, b)
+		case w.equal(n, a, b):
 		case w.style == Strategic && !n.flat():
-			if !w.equal(n, a, b) {
-				w.fail(errUnmergeable)
-			}
+			w.fail(errUnmergeable)
 		default:
 			w.valueDiff(n, a, b, false)
 		}

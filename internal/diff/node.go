@@ -10,10 +10,8 @@ type kind uint8
 
 const (
 	kindOpaque kind = iota // known only by its JSON
-	kindBool
+	kindScalar             // bool, unsigned, float
 	kindInt
-	kindUint
-	kindFloat
 	kindString
 	kindBytes
 	kindPointer
@@ -27,11 +25,9 @@ const (
 type node struct {
 	kind   kind
 	typ    reflect.Type
-	elem   *node    // of a pointer, slice or map
-	fields []field  // of a struct
-	isMeta bool     // metav1.ObjectMeta
-	layout []*field // of a struct, in the order of their offsets; nil if it is not compared by words
-	first  []int    // of each word, the first of layout that does not end before it
+	elem   *node   // of a pointer, slice or map
+	fields []field // of a struct
+	isMeta bool    // metav1.ObjectMeta
 }
 
 // field is one member of a struct's JSON object.
@@ -147,7 +143,7 @@ func (n *node) null(p unsafe.Pointer) bool {
 // flat reports whether the JSON of the node is never an object or a list.
 func (n *node) flat() bool {
 	switch n.kind {
-	case kindBool, kindInt, kindUint, kindFloat, kindString, kindBytes:
+	case kindScalar, kindInt, kindString, kindBytes:
 		return true
 	case kindPointer:
 		return n.elem.flat()

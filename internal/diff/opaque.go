@@ -40,11 +40,8 @@ func (c *comparer) opaque(n *node, p unsafe.Pointer) []byte {
 	return data
 }
 
-// opaqueDiff writes the difference of two values with a custom JSON, or nothing.
+// opaqueDiff writes the difference of two values with a custom JSON.
 func (w *writer) opaqueDiff(n *node, a, b unsafe.Pointer) {
-	if w.equalOpaque(n, a, b) {
-		return
-	}
 	x, y := w.opaque(n, a), w.opaque(n, b)
 	if w.err != nil {
 		return

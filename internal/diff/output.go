@@ -69,8 +69,6 @@ func (o *output) whole(n *node, p unsafe.Pointer) {
 	switch n.kind {
 	case kindString:
 		o.text(*(*string)(p))
-	case kindBool:
-		o.buf = strconv.AppendBool(o.buf, *(*bool)(p))
 	case kindInt:
 		o.buf = strconv.AppendInt(o.buf, n.value(p).Int(), 10)
 	case kindMap:

@@ -46,12 +46,11 @@ func (w *writer) retained(n *node, b unsafe.Pointer) {
 // member writes one member of an object, if it differs. Either side may be left out of the JSON. If it is
 // retained, the patch names all members that are to stay, and no other may have a value.
 func (w *writer) member(f *field, a, b unsafe.Pointer, retained bool) {
-	if w.quick(f.node, a, b) {
+	if w.equalFields(f, a, b) {
 		return
 	}
 	noA, noB := f.omitted(a), f.omitted(b)
 	switch {
-	case noA && noB:
 	case noB && w.style == JSON && f.byKey:
 		w.key("", f.name)
 		w.stringsDiff(*(*map[string]string)(a), nil)
@@ -69,42 +68,28 @@ func (w *writer) member(f *field, a, b unsafe.Pointer, retained bool) {
 	}
 }
 
-// quick finds most equal members at once.
-func (w *writer) quick(n *node, a, b unsafe.Pointer) bool {
-	switch n.kind {
-	case kindString, kindBool, kindInt, kindUint:
-		return w.equal(n, a, b)
-	case kindPointer, kindMap:
-		return *(*unsafe.Pointer)(a) == *(*unsafe.Pointer)(b)
-	case kindSlice:
-		return *(*slice)(a) == *(*slice)(b)
-	default:
-		return false
-	}
-}
-
 // emptied reports whether a container that is now left out loses its elements one by one, so that
 // elements that other clients have added since it was read survive.
 func (w *writer) emptied(f *field) bool {
 	return w.style == Strategic && !f.replace && (f.node.kind == kindMap || f.node.kind == kindSlice && f.merge)
 }
 
-// change writes the member if a and b, which are both there, differ.
+// change writes the member, of which both a and b are there.
 func (w *writer) change(f *field, a, b unsafe.Pointer) {
 	if w.style == Strategic && f.merge && f.node.kind == kindSlice {
 		w.listDiff(f, (*slice)(a), (*slice)(b))
 		return
 	}
 	w.pair("", f.name, func() {
-		if w.style != Strategic || !f.replace {
-			w.valueDiff(f.node, a, b, f.retain && w.style == Strategic)
-		} else if !w.equal(f.node, a, b) {
+		if w.style == Strategic && f.replace {
 			w.whole(f.node, b)
+		} else {
+			w.valueDiff(f.node, a, b, f.retain && w.style == Strategic)
 		}
 	})
 }
 
-// valueDiff writes the difference of two values, or nothing if they are equal.
+// valueDiff writes the difference of two values, which are not equal.
 func (w *writer) valueDiff(n *node, a, b unsafe.Pointer, retain bool) {
 	switch n.kind {
 	case kindPointer:
@@ -118,9 +103,6 @@ func (w *writer) valueDiff(n *node, a, b unsafe.Pointer, retain bool) {
 	case kindAny:
 		w.interfaceDiff(n, a, b)
 	default:
-		if w.equal(n, a, b) {
-			return
-		}
 		if w.style == Strategic && n.kind == kindSlice && n.elem.kind == kindSlice {
 			w.fail(errUnmergeable)
 			return
@@ -131,7 +113,6 @@ func (w *writer) valueDiff(n *node, a, b unsafe.Pointer, retain bool) {
 
 func (w *writer) pointerDiff(n *node, a, b unsafe.Pointer, retain bool) {
 	switch {
-	case a == b:
 	case b == nil:
 		w.null()
 	case a == nil:
@@ -142,9 +123,9 @@ func (w *writer) pointerDiff(n *node, a, b unsafe.Pointer, retain bool) {
 }
 
 func (w *writer) interfaceDiff(n *node, a, b unsafe.Pointer) {
-	if w.style == JSON {
-		w.anyDiff(n.value(a).Interface(), n.value(b).Interface())
-	} else if !w.equal(n, a, b) {
+	if w.style == Strategic {
 		w.fail(errUnmergeable)
+		return
 	}
+	w.anyDiff(n.value(a).Interface(), n.value(b).Interface())
 }
