@@ -68,12 +68,7 @@ func Run(ctx context.Context, lease Lease, o *Options, fn func(context.Context) 
 // Errors: that of fn; a lost leadership, which wraps [ErrLost] or [ErrFenced]; nil
 // if ctx ended.
 func (e *Elector) RunOnce(ctx context.Context, fn func(context.Context) error) error {
-	return e.runTerms(ctx, fn, func(lost, err error) (bool, error) {
-		if err == nil || isEnd(err) {
-			return false, lost
-		}
-		return false, errors.Join(lost, err)
-	})
+	return e.runTerms(ctx, true, fn)
 }
 
 // Run calls fn each time that this replica leads, with a context that is the
@@ -88,40 +83,38 @@ func (e *Elector) RunOnce(ctx context.Context, fn func(context.Context) error) e
 // ended; nil if ctx ended or fn is done. An error that fn returned because of a
 // lost leadership is logged.
 func (e *Elector) Run(ctx context.Context, fn func(context.Context) error) error {
-	return e.runTerms(ctx, fn, func(_, err error) (bool, error) {
-		if err != nil && !isEnd(err) {
-			klog.FromContext(ctx).Error(err, "work failed when its leadership ended")
-		}
-		return true, nil
-	})
+	return e.runTerms(ctx, false, fn)
 }
 
-// runTerms calls fn under one term after the other. After a lost one, again is
-// called with how it was lost and the error of fn, and says whether to go on.
-func (e *Elector) runTerms(
-	ctx context.Context, fn func(context.Context) error, again func(lost, err error) (bool, error),
-) error {
-	c := e.join(ctx)
-	clean := false
-	defer func() { e.leave(c, clean) }()
+// runTerms calls fn under one term after the other, or under one term only.
+func (e *Elector) runTerms(ctx context.Context, once bool, fn func(context.Context) error) error {
+	c, working := e.join(ctx), false
+	defer func() { e.leave(c, working) }()
 	for {
 		t := e.enter(ctx)
 		if t == nil {
-			clean = true
 			return nil
 		}
+		working = true
 		err := e.lead(ctx, t, fn)
-		if ctx.Err() != nil || t.ctx.Err() == nil {
-			clean = true
-			if ctx.Err() != nil && (isEnd(err) || errors.Is(err, ErrStopping) || errors.Is(err, ctx.Err())) {
+		working = false
+		ended := err == nil || isEnd(err)
+		switch {
+		case ctx.Err() != nil:
+			if ended || errors.Is(err, ErrStopping) || errors.Is(err, ctx.Err()) {
 				return nil
 			}
 			return err
-		}
-		lost := fmt.Errorf("leading by lease %q: %w", e.candidate.lease.key(), context.Cause(t.ctx))
-		if more, err := again(lost, err); !more {
-			clean = true
+		case t.ctx.Err() == nil:
 			return err
+		case once:
+			lost := fmt.Errorf("leading by lease %q: %w", e.candidate.lease.key(), context.Cause(t.ctx))
+			if ended {
+				return lost
+			}
+			return errors.Join(lost, err)
+		case !ended:
+			klog.FromContext(ctx).Error(err, "work failed when its leadership ended")
 		}
 	}
 }
@@ -177,11 +170,12 @@ func (e *Elector) join(ctx context.Context) *campaign {
 	}
 }
 
-// leave ends the campaign with its last run, and waits for the release.
-func (e *Elector) leave(c *campaign, clean bool) {
+// leave ends the campaign with its last run, and waits for the release. A run
+// that leaves while its function works has panicked.
+func (e *Elector) leave(c *campaign, working bool) {
 	e.mu.Lock()
 	c.runs--
-	c.abandoned = c.abandoned || !clean
+	c.abandoned = c.abandoned || working
 	c.closing = c.runs == 0
 	last := c.closing
 	e.mu.Unlock()
@@ -226,7 +220,7 @@ func (e *Elector) hold(ctx context.Context, c *campaign, g grant) {
 	e.mu.Lock()
 	abandoned := c.abandoned
 	e.mu.Unlock()
-	arriving := t.flights.until().Sub(t.clock.Now())
+	arriving := t.flights.until().Sub(e.options.Clock.Now())
 	switch {
 	case lost:
 		log.Info("leadership ended", "cause", context.Cause(t.ctx).Error())

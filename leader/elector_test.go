@@ -344,6 +344,7 @@ func TestWorkThatOutlivesItsLeadershipIsUnhealthy(t *testing.T) {
 		pass(time.Second)
 		x.api.Delete("test")
 		pass(30 * time.Second)
+		x.Expect(e.String()).To(Equal("no replica leads"), "nor does this one, which still works")
 		pass(time.Until(ended.Add(time.Minute)))
 		x.Expect(e.Healthy()).To(Succeed())
 		pass(1)

@@ -93,9 +93,8 @@ func (f *fence) send(req *http.Request, kind kind) (*http.Response, error) {
 	stopTerm := context.AfterFunc(t.ctx, func() { cancel(ErrFenced) })
 	deadline := time.AfterFunc(left, func() { cancel(ErrFenced) })
 	end := func() { stopTerm(); deadline.Stop(); cancel(nil) }
-	ctx, flight := t.flights.begin(ctx, t.clock.Now().Add(left+t.room))
+	ctx, flight := t.flights.begin(ctx, t.options.Clock.Now().Add(left+t.options.room()))
 	if t.ctx.Err() != nil { // since it was permitted; flights that begin later are not waited for
-		t.flights.drop(flight)
 		end()
 		closeBody(req)
 		return nil, unsent{t.refusal()}

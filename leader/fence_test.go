@@ -277,6 +277,46 @@ func TestElectorsOwnLeasePassesItsFence(t *testing.T) {
 	})
 }
 
+// hookedClock calls a function when it is asked for as many more times as left says.
+type hookedClock struct {
+	clock.RealClock
+	left *atomic.Int32
+	hook func()
+}
+
+func (c hookedClock) Now() time.Time {
+	if c.left.Add(-1) == 0 {
+		c.hook()
+	}
+	return time.Now()
+}
+
+// The term ends between the permission and the sending.
+func TestARequestWhoseTermEndsBeforeItIsSentIsRefused(t *testing.T) {
+	inBubble(t, func(x *fixture) {
+		var left atomic.Int32
+		e := newElector(x.t, leaseOf(x.api.Link(1), "a"), &leader.Options{Clock: hookedClock{left: &left, hook: func() {
+			x.api.Delete("test")
+			pass(2 * time.Second)
+			x.Expect(x.read()).To(Equal([]string{"a leads", "a ends: lost"}))
+		}}})
+		stop := x.campaign(e, "a")
+		pass(time.Second)
+		body := &closing{Reader: strings.NewReader("x"), closed: new(bool)}
+		req, err := http.NewRequestWithContext(x.t.Context(), http.MethodPut, "http://api/api/v1/x", body)
+		x.Expect(err).NotTo(HaveOccurred())
+		client, err := rest.HTTPClientFor(serializing(e.Fence(&rest.Config{Host: "http://api", Transport: transport(x.server)})))
+		x.Expect(err).NotTo(HaveOccurred())
+		left.Store(2) // the first is the permission
+		res, err := client.Do(req)
+		x.Expect(err).To(MatchError(leader.ErrFenced))
+		x.Expect(res).To(BeNil())
+		x.Expect(*body.closed).To(BeTrue())
+		x.Expect(x.read()).To(Equal([]string{"a leads", "a ends: lost"}))
+		stop()
+	})
+}
+
 // suspendClock is a clock whose monotonic part stood still for a while, as it
 // does while a machine is suspended.
 type suspendClock struct {

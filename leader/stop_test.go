@@ -12,6 +12,8 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/homeostat/homeostat/internal/proof/leaseapi"
 )
@@ -164,4 +166,55 @@ func TestAReplicaDoesNotMeetTheRequestsOfItsOwnLastTerm(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A release that meets a conflict reads the Lease again: what another client edited is released all the same, and what it
+// has taken stays its own.
+func TestALeaseThatWasEditedJustBeforeAStopIsReleased(t *testing.T) {
+	for name, c := range map[string]struct {
+		edit   func(l *coordinationv1.Lease)
+		holder string
+	}{
+		"stamped": {func(l *coordinationv1.Lease) { l.Annotations = map[string]string{"seen": "yes"} }, ""},
+		"taken":   {func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = new("thief") }, "thief"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(x *fixture) {
+				stop := x.campaign(x.elector("a"), "a")
+				pass(5 * time.Second)
+				l, err := x.api.Get("test")
+				x.Expect(err).NotTo(HaveOccurred())
+				c.edit(l)
+				_, err = x.api.Update(l)
+				x.Expect(err).NotTo(HaveOccurred())
+				stop()
+				l, err = x.api.Get("test")
+				x.Expect(err).NotTo(HaveOccurred())
+				x.Expect(ptr.Deref(l.Spec.HolderIdentity, "")).To(Equal(c.holder))
+				x.Expect(x.read()).To(Equal([]string{"a leads", "a ends: stopping"}))
+			})
+		})
+	}
+}
+
+func TestARunThatBeginsDuringAReleaseLeadsAfterIt(t *testing.T) {
+	inBubble(t, func(x *fixture) {
+		link, open := x.api.Link(1), make(chan struct{})
+		e := newElector(x.t, leaseOf(link, "a"), nil)
+		ctx, cancel := context.WithCancel(x.t.Context())
+		first := background(func() error { return e.Run(ctx, untilDone(x.diary, "first")) })
+		pass(time.Second)
+		link.Set(func(l *leaseapi.Link) { l.Cut = open })
+		cancel()
+		pass(time.Second)
+		stop := x.campaign(e, "second")
+		pass(time.Second)
+		x.Expect(x.read()).To(Equal([]string{"first leads", "first ends: stopping"}))
+		link.Set(func(l *leaseapi.Link) { l.Cut = nil })
+		close(open)
+		pass(3 * time.Second)
+		x.Expect(first()).To(Succeed())
+		stop()
+		x.Expect(x.read()[2:]).To(Equal([]string{"second leads", "second ends: stopping"}))
+	})
 }

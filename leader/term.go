@@ -10,7 +10,6 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
-	"k8s.io/utils/clock"
 
 	"github.com/homeostat/homeostat/leader/internal/record"
 )
@@ -18,10 +17,8 @@ import (
 // term is one leadership: from a granted Lease until it is lost or released.
 // It is safe for concurrent use.
 type term struct {
-	elector any           // whose term it is, for its fence
-	room    time.Duration // see Options.room
-	clock   clock.Clock
-	trust   time.Duration
+	elector any // whose term it is, for its fence
+	options *Options
 	ctx     context.Context //nolint:containedctx // it is the leadership
 	cancel  context.CancelCauseFunc
 	flights flights
@@ -45,7 +42,7 @@ type grant struct {
 type termKey struct{}
 
 func newTerm(elector any, o *Options, g grant) *term {
-	t := &term{elector: elector, room: o.room(), clock: o.Clock, trust: o.RenewDeadline, lease: g.lease, sent: g.sent}
+	t := &term{elector: elector, options: o, lease: g.lease, sent: g.sent}
 	t.ctx, t.cancel = context.WithCancelCause(context.Background())
 	return t
 }
@@ -57,24 +54,24 @@ func (t *term) left() time.Duration {
 	if t.ctx.Err() != nil {
 		return 0
 	}
-	now := t.clock.Now()
+	now := t.options.Clock.Now()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	age := max(now.Sub(t.sent), now.Round(0).Sub(t.sent.Round(0)))
-	return max(0, t.trust-age)
+	return max(0, t.options.RenewDeadline-age)
 }
 
 // monotonicLeft is [term.left] by the monotonic clock alone, that of timers.
 func (t *term) monotonicLeft() time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return max(0, t.trust-t.clock.Since(t.sent))
+	return max(0, t.options.RenewDeadline-t.options.Clock.Since(t.sent))
 }
 
 func (t *term) until() time.Time {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.sent.Add(t.trust)
+	return t.sent.Add(t.options.RenewDeadline)
 }
 
 func (t *term) record() *coordinationv1.Lease {
@@ -94,7 +91,7 @@ func (t *term) renewed(g grant) {
 func (t *term) watch() {
 	for t.ctx.Err() == nil {
 		if left := t.monotonicLeft(); left > 0 {
-			record.Sleep(t.ctx, t.clock, left)
+			record.Sleep(t.ctx, t.options.Clock, left)
 		} else {
 			t.cancel(t.refusal())
 		}
@@ -105,7 +102,7 @@ func (t *term) watch() {
 func (t *term) refusal() error {
 	cause := context.Cause(t.ctx)
 	if cause == nil {
-		return fmt.Errorf("%w: no renewal for %v", ErrFenced, t.trust)
+		return fmt.Errorf("%w: no renewal for %v", ErrFenced, t.options.RenewDeadline)
 	}
 	return fmt.Errorf("%w: %w", ErrFenced, cause)
 }
@@ -140,13 +137,6 @@ func (f *flights) begin(ctx context.Context, until time.Time) (context.Context, 
 		GetConn: func(string) { one.wanted.Add(1) },
 		GotConn: func(httptrace.GotConnInfo) { one.occupied.Add(1) },
 	}), one
-}
-
-// drop forgets a request that was not sent.
-func (f *flights) drop(one *flight) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	delete(f.open, one)
 }
 
 // end notes the answer to a request; nil means none. An answer of 500 or above
