@@ -85,7 +85,7 @@ func (s sender) informer(i *inspect.InformerStatus) {
 	if !i.LastActivity.IsZero() {
 		s.gauge(time.Since(i.LastActivity).Seconds(), silence, i.Name, i.Kind)
 	}
-	for m, n := range map[metric]int64{
+	for m, n := range map[*prometheus.Desc]int64{
 		lists: i.Lists, watches: i.Watches, stalls: i.Stalls, failures: i.Failures, events: i.Events,
 		handlerPanics: i.Panics,
 	} {

@@ -7,15 +7,15 @@ type sender struct {
 	out chan<- prometheus.Metric
 }
 
-func (s sender) send(kind prometheus.ValueType, value float64, m metric, labels ...string) {
-	s.out <- prometheus.MustNewConstMetric(m.desc, kind, value, labels...)
+func (s sender) send(kind prometheus.ValueType, value float64, m *prometheus.Desc, labels ...string) {
+	s.out <- prometheus.MustNewConstMetric(m, kind, value, labels...)
 }
 
-func (s sender) count(value uint64, m metric, labels ...string) {
+func (s sender) count(value uint64, m *prometheus.Desc, labels ...string) {
 	s.send(prometheus.CounterValue, float64(value), m, labels...)
 }
 
-func (s sender) gauge(value float64, m metric, labels ...string) {
+func (s sender) gauge(value float64, m *prometheus.Desc, labels ...string) {
 	s.send(prometheus.GaugeValue, value, m, labels...)
 }
 
@@ -28,14 +28,11 @@ func truth(b bool) float64 {
 }
 
 // histogram sends a histogram; buckets are cumulative, by upper bound.
-func (s sender) histogram(count uint64, sum float64, buckets map[float64]uint64, m metric, labels ...string) {
-	s.out <- prometheus.MustNewConstHistogram(m.desc, count, sum, buckets, labels...)
+func (s sender) histogram(count uint64, sum float64, buckets map[float64]uint64, m *prometheus.Desc, labels ...string) {
+	s.out <- prometheus.MustNewConstHistogram(m, count, sum, buckets, labels...)
 }
 
-// metric is a name with its help and labels.
-type metric struct{ desc *prometheus.Desc }
-
-// named returns the metric of a name; help ends with a full stop.
-func named(name, help string, labels ...string) metric {
-	return metric{prometheus.NewDesc(name, help, labels, nil)}
+// named describes a metric; help ends with a full stop.
+func named(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc(name, help, labels, nil)
 }

@@ -29,7 +29,8 @@ type edge struct {
 	Title string
 }
 
-// layout is the width of nodes and gaps, in pixels, and the number of letters that fit.
+// layout is the width of nodes and gaps, in pixels, and the number of letters that fit. Style
+// sheets show the drawing of the layout that fits the window.
 type layout struct {
 	class            string
 	node, gap, chars int
@@ -44,16 +45,6 @@ const (
 	nodeHeight = 46
 	rowHeight  = 62
 )
-
-// graphsOf returns a drawing of the report for each layout. Style sheets show the one that
-// fits the window.
-func graphsOf(r *report) []graph {
-	graphs := make([]graph, 0, len(layouts))
-	for _, l := range layouts {
-		graphs = append(graphs, l.draw(r))
-	}
-	return graphs
-}
 
 // draw places the nodes column by column and connects them.
 func (l layout) draw(r *report) graph {

@@ -2,6 +2,7 @@ package status
 
 import (
 	"bytes"
+	"cmp"
 	_ "embed" // the style
 	"fmt"
 	"html"
@@ -73,14 +74,13 @@ func (m *markup) table(caption string) {
 func (m *markup) endTable() { m.add("</tbody>\n</table>\n") }
 
 // fact writes a row of a name and a value.
-func (m *markup) fact(name, value string) { m.add("<tr><td>%s</td><td>%s</td></tr>", name, value) }
+func (m *markup) fact(name string, value any) {
+	m.add("<tr><td>%s</td><td>%s</td></tr>", name, fmt.Sprint(value))
+}
 
 // cell writes a cell that carries its label to where there is no room for columns.
-func (m *markup) cell(label, value string) {
-	if value == "" {
-		value = "–"
-	}
-	m.add(`<td data-label="%s"><div>%s</div></td>`+"\n", label, value)
+func (m *markup) cell(label string, value any) {
+	m.add(`<td data-label="%s"><div>%s</div></td>`+"\n", label, cmp.Or(fmt.Sprint(value), "–"))
 }
 
 // causes writes the first causes of a key, one a line, and the number of the others.

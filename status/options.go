@@ -10,6 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+	"k8s.io/utils/ptr"
 
 	"github.com/homeostat/homeostat/internal/option"
 	"github.com/homeostat/homeostat/metrics"
@@ -63,10 +64,7 @@ type Options struct {
 // withDefaults returns the options with a gatherer. Errors: as validate, or the
 // metrics of the controllers cannot be registered.
 func (o *Options) withDefaults() (Options, error) {
-	var set Options
-	if o != nil {
-		set = *o
-	}
+	set := ptr.Deref(o, Options{})
 	if err := set.validate(); err != nil {
 		return set, err
 	}

@@ -1,6 +1,7 @@
 package status
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strconv"
@@ -73,7 +74,7 @@ func (o *overview) controller(c *controllerReport) {
 	o.lanes(c.Lanes)
 	o.table("Reconciles")
 	for _, result := range slices.Sorted(maps.Keys(c.Reconciles)) {
-		o.fact(result, strconv.FormatUint(c.Reconciles[result], 10))
+		o.fact(result, c.Reconciles[result])
 	}
 	o.endTable()
 	o.facts(c)
@@ -119,25 +120,18 @@ func (o *overview) lanes(lanes []laneReport) {
 // facts writes the counts of a controller, and of its sweeps if it has any.
 func (o *overview) facts(c *controllerReport) {
 	o.table("Also")
-	for _, f := range []struct {
-		name  string
-		count uint64
-	}{
-		{"keys whose last reconcile failed", uint64(c.Failing)}, //nolint:gosec // a count
-		{"keys that are retried", uint64(c.Retrying)},           //nolint:gosec // a count
-		{"waited for their own writes", c.HeldBack},
-		{"ran without having seen them", c.Overdue},
-		{"slowed down: no progress", c.HotLoops},
-	} {
-		o.fact(f.name, strconv.FormatUint(f.count, 10))
-	}
+	o.fact("keys whose last reconcile failed", c.Failing)
+	o.fact("keys that are retried", c.Retrying)
+	o.fact("waited for their own writes", c.HeldBack)
+	o.fact("ran without having seen them", c.Overdue)
+	o.fact("slowed down: no progress", c.HotLoops)
 	if s := c.Sweep; s != nil {
 		last := "never"
 		if !s.Last.IsZero() {
 			last = ago(o.Time, s.Last)
 		}
-		o.fact("names known outside", strconv.Itoa(s.Known))
-		o.fact("orphans enqueued", strconv.FormatUint(s.Orphans, 10))
+		o.fact("names known outside", s.Known)
+		o.fact("orphans enqueued", s.Orphans)
 		o.fact("last good sweep", last)
 	}
 	o.endTable()
@@ -173,15 +167,10 @@ func (o *overview) keyRow(controller string, k *keyReport) {
 	}
 	o.add("%s</a></div></td>\n", k.Name)
 	o.cell("state", state(o.Time, k))
-	o.cell("attempt", strconv.Itoa(k.Attempt))
+	o.cell("attempt", k.Attempt)
 	o.add(`<td data-label="causes"><div>`)
 	o.causes(k.Causes)
-	o.add("</div></td>\n" + `<td data-label="last error"><div>`)
-	if k.Error == "" {
-		o.add("–")
-	} else {
-		o.add("%s", k.Error)
-	}
+	o.add("</div></td>\n"+`<td data-label="last error"><div>%s`, cmp.Or(k.Error, "–"))
 	if !k.FailedAt.IsZero() {
 		o.add(" <small>%s</small>", ago(o.Time, k.FailedAt))
 	}
@@ -210,12 +199,12 @@ func (o *overview) informers() {
 		o.cell("kind", i.Kind)
 		o.cell("scope", scope(i))
 		o.cell("state", condition(i))
-		o.cell("objects", strconv.Itoa(i.Objects))
+		o.cell("objects", i.Objects)
 		o.cell("size", size(i.Bytes))
 		o.cell("version seen", i.Version)
 		o.cell("heard", heard)
 		o.cell("lag", span(i.Lag))
-		o.cell("lists", strconv.FormatInt(i.Lists, 10))
+		o.cell("lists", i.Lists)
 		o.cell("watches", watching(o.Time, &i))
 		o.cell("used by", strings.Join(i.Controllers, ", "))
 		o.add("</tr>\n")
@@ -227,7 +216,8 @@ func (o *overview) informers() {
 // graphs draws the report twice, for wide and for narrow windows.
 func (o *overview) graphs() {
 	o.add("<section id=\"graph\">\n<h2>What leads to what</h2>\n")
-	for _, g := range graphsOf(o.report) {
+	for _, l := range layouts {
+		g := l.draw(o.report)
 		o.add(`<svg class="%s" role="img" aria-label="informers, controllers and the kinds that they write" `+
 			`viewBox="0 0 %d %d" width="%d" height="%d">`+"\n", g.Class, g.Width, g.Height, g.Width, g.Height)
 		for _, e := range g.Edges {

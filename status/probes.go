@@ -141,35 +141,21 @@ func askAll(checks []*check) []finding {
 	return findings
 }
 
-// checksOf returns the checks sorted by name.
-func checksOf(byName map[string]func() error) []*check {
-	checks := make([]*check, 0, len(byName))
-	for _, name := range slices.Sorted(maps.Keys(byName)) {
-		checks = append(checks, &check{name: name, ask: byName[name]})
+// checksOf returns the checks that call other code: of the controllers that elect, and the
+// further ones. Informers, phases and sweeps need no call, see known.
+func checksOf(
+	controllers []*reconcile.Controller, elected func(*reconcile.Controller) error, further map[string]func() error,
+) []*check {
+	var checks []*check
+	for _, c := range controllers {
+		if c.Status(0).Elects {
+			checks = append(checks, &check{name: "leader/" + c.Name(), ask: func() error { return elected(c) }})
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(further)) {
+		checks = append(checks, &check{name: name, ask: further[name]})
 	}
 	return checks
-}
-
-// liveChecks and readyChecks return the checks that call other code.
-func liveChecks(o *Options) []*check {
-	var checks []*check
-	for _, c := range o.Controllers {
-		if c.Status(0).Elects {
-			checks = append(checks, &check{name: "leader/" + c.Name(), ask: c.Healthy})
-		}
-	}
-	return append(checks, checksOf(o.Live)...)
-}
-
-// readyChecks follows liveChecks: informers, phases and sweeps need no call, see known.
-func readyChecks(o *Options) []*check {
-	var checks []*check
-	for _, c := range o.Controllers {
-		if c.Status(0).Elects {
-			checks = append(checks, &check{name: "leader/" + c.Name(), ask: c.LeaderReady})
-		}
-	}
-	return append(checks, checksOf(o.Ready)...)
 }
 
 // known returns the findings that need no call: informers, phases, sweeps.

@@ -7,12 +7,12 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"sync"
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/cache"
 	authenticationclient "k8s.io/client-go/kubernetes/typed/authentication/v1"
 	authorizationclient "k8s.io/client-go/kubernetes/typed/authorization/v1"
 	"k8s.io/klog/v2"
@@ -49,29 +49,21 @@ type ReviewClient interface {
 // valid; a different one for a user who may not, or if the server did not answer, which
 // is logged and not remembered. Concurrency: it is safe for concurrent use.
 func Reviewed(client ReviewClient) func(*http.Request) error {
-	r := &reviewer{client: client, answers: map[question]answer{}, slots: make(chan struct{}, reviewsAtATime)}
+	r := &reviewer{client, cache.NewLRUExpireCache(answersKept), make(chan struct{}, reviewsAtATime)}
 	return r.authorize
 }
 
 // reviewer asks the API server, and remembers its answers.
 type reviewer struct {
-	client ReviewClient
-	slots  chan struct{} // one is taken by each review under way
-
-	mu      sync.Mutex // guards answers
-	answers map[question]answer
+	client  ReviewClient
+	answers *cache.LRUExpireCache // by question: the error of a refusal, or nil
+	slots   chan struct{}         // one is taken by each review under way
 }
 
 // question is a token and the path that it is to open.
 type question struct {
 	token [sha256.Size]byte // its digest
 	path  string
-}
-
-// answer is remembered until a moment; err is nil if the path may be read.
-type answer struct {
-	err   error
-	until time.Time
 }
 
 // authorize is the Options.Authorize. An error that is not remembered is logged, since the
@@ -82,8 +74,9 @@ func (r *reviewer) authorize(request *http.Request) error {
 		return fmt.Errorf("the request has no bearer token: %w", ErrUnauthenticated)
 	}
 	asked := question{sha256.Sum256([]byte(token)), request.URL.Path}
-	if known, ok := r.known(asked); ok {
-		return known
+	if known, ok := r.answers.Get(asked); ok {
+		refused, _ := known.(error)
+		return refused
 	}
 	ctx, cancel := context.WithTimeout(request.Context(), reviewTimeout)
 	defer cancel()
@@ -98,7 +91,11 @@ func (r *reviewer) authorize(request *http.Request) error {
 		klog.FromContext(ctx).Error(err, "request refused: access could not be reviewed", "path", asked.path)
 		return err
 	}
-	r.remember(asked, refused)
+	holds := allowedFor
+	if refused != nil {
+		holds = refusedFor
+	}
+	r.answers.Add(asked, refused, holds)
 	return refused
 }
 
@@ -142,27 +139,4 @@ func (r *reviewer) review(ctx context.Context, token, path string) (refused, err
 		return errors.New("the user may not get this path"), nil
 	}
 	return nil, nil
-}
-
-// known returns the remembered answer to a question, and false if there is none.
-func (r *reviewer) known(asked question) (err error, ok bool) { //nolint:revive // the error is the value
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	known, ok := r.answers[asked]
-	return known.err, ok && time.Now().Before(known.until)
-}
-
-// remember keeps an answer. When there are too many, all are forgotten, which costs one
-// review each.
-func (r *reviewer) remember(asked question, refused error) {
-	holds := allowedFor
-	if refused != nil {
-		holds = refusedFor
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if len(r.answers) >= answersKept {
-		clear(r.answers)
-	}
-	r.answers[asked] = answer{refused, time.Now().Add(holds)}
 }

@@ -28,3 +28,14 @@ func TestSizesAreToldInUnitsThatSuitThem(t *testing.T) {
 		g.Expect(size(bytes)).To(Equal(words))
 	}
 }
+
+func TestTheConditionOfAnInformerIsToldInWords(t *testing.T) {
+	g := NewWithT(t)
+	for words, in := range map[string]informerReport{
+		"synced":                            {Synced: true},
+		"synced; last error: no connection": {Synced: true, LastError: "no connection"},
+		"listing":                           {Reason: "listing", LastError: "no connection"},
+	} {
+		g.Expect(condition(in)).To(Equal(words))
+	}
+}

@@ -247,34 +247,6 @@ func TestRangesThatDoNotFollowAreLeftAlone(t *testing.T) {
 	})
 }
 
-// A configuration that an older replica has recorded has no labels.
-func TestTheRecordOfTheRangesIsFoundByItsLabels(t *testing.T) {
-	inBubble(t, func(x *fixture) {
-		a := x.ranged("a")
-		pass(10 * time.Second)
-		config, err := x.api.Get("test")
-		x.Expect(err).NotTo(HaveOccurred())
-		labels := config.Labels
-		x.Expect(labels).To(HaveLen(2))
-		config.Labels = map[string]string{"team": "web"}
-		_, err = x.api.Update(config)
-		x.Expect(err).NotTo(HaveOccurred())
-		x.divide(secondRanges)
-		pass(10 * time.Second)
-		x.Expect(a.slots()[2]).To(Equal(1))
-		b := x.ranged("b")
-		pass(30 * time.Second)
-		config, err = x.api.Get("test")
-		x.Expect(err).NotTo(HaveOccurred())
-		labels["team"] = "web"
-		x.Expect(config.Labels).To(Equal(labels))
-		x.Expect(a.slots()).To(Equal(b.slots()))
-		x.Expect(x.owned()).To(HaveLen(8))
-		a.end()
-		b.end()
-	})
-}
-
 // A slot that is drained for long keeps the others whose ranges change from being taken, and no other slot.
 func aChangeWaitsForAllOwners(x *fixture) {
 	a, b, c := x.ranged("a"), x.ranged("b"), x.ranged("c")

@@ -3,7 +3,6 @@ package shard
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -150,14 +149,8 @@ func (d *decider) record(ctx context.Context, next *proposal) error {
 	if string(lease.UID) != d.division.uid || lease.Annotations[rangesAnnotation] != d.division.String() {
 		return nil // this replica has not seen them yet
 	}
-	lease.Annotations = maps.Clone(lease.Annotations)
-	lease.Annotations[rangesAnnotation] = next.String()
-	lease.Annotations[heavyAnnotation] = formatHeavy(next.heavy)
-	lease.Labels = maps.Clone(lease.Labels)
-	if lease.Labels == nil { // it is that of an older build
-		lease.Labels = map[string]string{}
-	}
-	maps.Copy(lease.Labels, r.records.configLabels())
+	annotate(lease, rangesAnnotation, next.String())
+	annotate(lease, heavyAnnotation, formatHeavy(next.heavy))
 	if _, err = r.records.update(ctx, lease); err != nil && !apierrors.IsConflict(err) {
 		return r.records.explain("writing", err)
 	}

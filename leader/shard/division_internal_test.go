@@ -190,6 +190,20 @@ func TestRangesDivideAllHashesAndWeighWhatTheirNamespacesDo(t *testing.T) {
 	}
 }
 
+// To halve the heaviest again and again would make one of 6.
+func TestThePiecesOfARangeAreNoHeavierThanNecessary(t *testing.T) {
+	all := &piece{}
+	for n, weight := range []float64{2, 2, 2, 3, 3} {
+		all.names = append(all.names, &weighed{uint64(n), weight})
+		all.weight += weight
+	}
+	var weights []float64
+	for _, p := range packed(all, 3) {
+		weights = append(weights, p.weight)
+	}
+	NewWithT(t).Expect(weights).To(Equal([]float64{4, 5, 3}))
+}
+
 func TestRangesWithoutNamespacesAreEqual(t *testing.T) {
 	g := NewWithT(t)
 	d := divide(nil, 64)

@@ -32,6 +32,11 @@ func TestTheNamespacesThatMayBeTooHeavyAreRecorded(t *testing.T) {
 	g.Expect(parseHeavy(text)).To(Equal(d.heavy))
 	g.Expect(parseHeavy(" big:0.4 edited  x:y ")).To(Equal([]namespaceShare{{"big", 0.4}}))
 	g.Expect(divide(nil, 64).heavy).To(BeEmpty())
+	even := map[string]int{}
+	for n := range 64 {
+		even[fmt.Sprint("team-", n)] = 10
+	}
+	g.Expect(divide(even, 64).heavy).To(BeEmpty(), "a 64th is light")
 }
 
 func TestANamespaceIsHeavyBesideTheFairShareOfAReplica(t *testing.T) {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"k8s.io/utils/ptr"
+
 	"github.com/homeostat/homeostat/internal/option"
 	"github.com/homeostat/homeostat/leader"
 )
@@ -55,10 +57,7 @@ type Options struct {
 }
 
 func (o *Options) withDefaults() Options {
-	var set Options
-	if o != nil {
-		set = *o
-	}
+	set := ptr.Deref(o, Options{})
 	set.Slots = cmp.Or(set.Slots, defaultSlots)
 	return set
 }

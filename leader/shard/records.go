@@ -3,7 +3,6 @@ package shard
 import (
 	"context"
 	"fmt"
-	"maps"
 	"strconv"
 	"strings"
 	"time"
@@ -119,11 +118,6 @@ func (r records) update(ctx context.Context, lease *coordinationv1.Lease) (*coor
 	return r.leases().Update(ctx, lease, metav1.UpdateOptions{})
 }
 
-// configLabels are those of a configuration that may change: by them the replicas see it.
-func (r records) configLabels() map[string]string {
-	return map[string]string{record.GroupLabel: r.name, record.KindLabel: configKind}
-}
-
 // newSlot returns the record of a slot that has none.
 func (r records) newSlot(slot int) *coordinationv1.Lease {
 	return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
@@ -153,22 +147,15 @@ func (r records) remove(ctx context.Context, lease *coordinationv1.Lease) error 
 	})
 }
 
-// config returns the recorded configuration, which is ours if there was none, with the
-// labels.
-func (r records) config(ctx context.Context, ours, labels map[string]string) (*coordinationv1.Lease, error) {
+// config returns the recorded configuration, which is ours if there was none. By its labels the replicas see how it
+// changes.
+func (r records) config(ctx context.Context, ours map[string]string) (*coordinationv1.Lease, error) {
 	lease, err := r.read(ctx, r.name)
-	switch {
-	case apierrors.IsNotFound(err):
+	if apierrors.IsNotFound(err) {
 		lease, err = r.write(ctx, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
-			Namespace: r.namespace, Name: r.name, Labels: labels, Annotations: ours,
+			Namespace: r.namespace, Name: r.name, Annotations: ours,
+			Labels: map[string]string{record.GroupLabel: r.name, record.KindLabel: configKind},
 		}})
-	case err == nil && len(labels) > 0 && lease.Labels[record.KindLabel] == "": // an older version has written it
-		lease = lease.DeepCopy()
-		if lease.Labels == nil {
-			lease.Labels = map[string]string{}
-		}
-		maps.Copy(lease.Labels, labels)
-		lease, err = r.update(ctx, lease)
 	}
 	if err != nil {
 		return nil, r.explain("reading", err)

@@ -40,16 +40,22 @@ func (r *replica) sleep(ctx context.Context, d time.Duration) {
 	record.Sleep(ctx, r.member.Timing.Clock, d)
 }
 
-// leftWith returns the keys that are left with a slot.
-func (r *replica) leftWith(slot int) []types.NamespacedName {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.left[slot]
-}
-
-// setLeft replaces them.
-func (r *replica) setLeft(slot int, keys []types.NamespacedName) {
+// Leave replaces the keys that the next owner of a slot gets, such as those of deleted
+// objects that are still to be cleaned up; first those that it knows of by nothing else.
+// Call it before the function of the slot returns. The first 100 keys are kept, of 16 KiB
+// in all, and how many others there were is logged. They are lost if this replica dies
+// before it has released the slot.
+func (r *replica) Leave(slot int, keys []types.NamespacedName) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.left[slot] = keys
+}
+
+// Left returns the keys that the last owner of a slot has left; nil if there are
+// none. Call it while the function of the slot runs. The slice is shared; do not
+// modify it.
+func (r *replica) Left(slot int) []types.NamespacedName {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.left[slot]
 }

@@ -142,13 +142,11 @@ func (s *Shards) Run(ctx context.Context, fn func(ctx context.Context, slot int)
 // ends.
 func (s *Shards) checkConfig(ctx context.Context) error {
 	ours := s.options.annotations()
-	var labels map[string]string
 	if s.ranges != nil {
 		s.ranges.propose(ours)
-		labels = s.records.configLabels()
 	}
 	for ctx.Err() == nil {
-		recorded, err := s.records.config(ctx, ours, labels)
+		recorded, err := s.records.config(ctx, ours)
 		s.report(err)
 		if err == nil {
 			return s.agree(recorded, ours)
@@ -213,15 +211,3 @@ func (s *Shards) String() string {
 	}
 	return b.String()
 }
-
-// Leave replaces the keys that the next owner of a slot gets, such as those of deleted
-// objects that are still to be cleaned up; first those that it knows of by nothing else.
-// Call it before the function of the slot returns. The first 100 keys are kept, of 16 KiB
-// in all, and how many others there were is logged. They are lost if this replica dies
-// before it has released the slot.
-func (s *Shards) Leave(slot int, keys []types.NamespacedName) { s.setLeft(slot, keys) }
-
-// Left returns the keys that the last owner of a slot has left; nil if there are
-// none. Call it while the function of the slot runs. The slice is shared; do not
-// modify it.
-func (s *Shards) Left(slot int) []types.NamespacedName { return s.leftWith(slot) }

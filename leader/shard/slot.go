@@ -136,7 +136,7 @@ func (k *keeper) giveBack(ctx context.Context, slot int, h *holding) {
 		k.reports <- func() error {
 			delete(k.own, slot)
 			if written {
-				k.setLeft(slot, nil)
+				k.Leave(slot, nil)
 			}
 			name := k.records.slotName(slot)
 			k.finish(name, err)
@@ -185,19 +185,19 @@ func (k *keeper) setWorking(slot int, works bool) {
 // could not write there when it lost the slot. They stay in the record until it is
 // released: if this replica dies, the next owner finds them.
 func (k *keeper) found(slot int, lease *coordinationv1.Lease) {
-	keys := slices.Clone(k.leftWith(slot))
+	keys := slices.Clone(k.Left(slot))
 	for _, key := range keysOf(lease) {
 		mine := k.ranges == nil || k.ranges.slotOf(key.Namespace) == slot
 		if mine && !slices.Contains(keys, key) {
 			keys = append(keys, key)
 		}
 	}
-	k.setLeft(slot, keys)
+	k.Leave(slot, keys)
 }
 
 // leave writes the keys into the record of a slot that is to be released, and returns how many have no room.
 func (k *keeper) leave(slot int, lease *coordinationv1.Lease) (cut int) {
-	keys := k.leftWith(slot)
+	keys := k.Left(slot)
 	if k.ranges != nil {
 		keys = slices.Concat(keys, k.ranges.foreign(slot, lease))
 	}

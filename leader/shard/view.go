@@ -228,7 +228,8 @@ func (w *watcher) run(ctx context.Context) {
 	}
 }
 
-// once lists, and watches until the watch ends or another list is asked for.
+// once lists, and watches until the watch ends or another list is asked for. A watch that is not open within the time
+// of a request ends: until it is, nothing is listed.
 func (w *watcher) once(ctx context.Context) error {
 	list, err := w.records.list(ctx)
 	if err != nil {
@@ -237,17 +238,15 @@ func (w *watcher) once(ctx context.Context) error {
 	w.send(ctx, update{list: list.Items})
 	watching, end := context.WithCancel(ctx)
 	defer end()
-	opened := w.limit(watching, end)
+	late := time.AfterFunc(w.timing.RequestTimeout, end)
 	events, err := w.records.leases().Watch(watching, metav1.ListOptions{
 		LabelSelector: w.records.selector(), ResourceVersion: list.ResourceVersion,
 	})
+	late.Stop()
 	if err != nil {
 		return w.records.explain("watching the records of", err)
 	}
 	defer events.Stop()
-	if !opened() {
-		return w.records.explain("watching the records of", context.DeadlineExceeded)
-	}
 	for {
 		select {
 		case <-ctx.Done():
@@ -266,29 +265,6 @@ func (w *watcher) once(ctx context.Context) error {
 				w.send(ctx, update{event: lease, deleted: event.Type == watch.Deleted})
 			}
 		}
-	}
-}
-
-// limit ends a watch that is not open within the time of a request: until it is,
-// nothing is listed. opened reports whether it was in time, and lifts the limit.
-func (w *watcher) limit(ctx context.Context, end func()) (opened func() bool) {
-	timer := w.timing.Clock.NewTimer(w.timing.RequestTimeout)
-	open, late := make(chan struct{}), make(chan bool, 1)
-	go func() {
-		defer timer.Stop()
-		select {
-		case <-timer.C():
-			end()
-			late <- true
-		case <-open:
-			late <- false
-		case <-ctx.Done():
-			late <- false
-		}
-	}()
-	return func() bool {
-		close(open)
-		return !<-late
 	}
 }
 
