@@ -190,7 +190,7 @@ func (c *candidate) release(ctx context.Context, t *term) {
 	log := klog.FromContext(ctx).WithValues("lease", c.lease.key())
 	lease := t.record()
 	for range record.ReleaseTries {
-		after, err := c.update(ctx, record.Released(lease, c.options.Clock.Now()))
+		after, err := c.update(ctx, record.Released(lease, 0, c.options.Clock.Now()))
 		if err == nil {
 			c.observe(after)
 			log.Info("lease released")

@@ -60,7 +60,7 @@ func TestContract(t *testing.T) {
 			TestFenceClosesAtTheRenewDeadline, TestFenceLetsNothingButReadsThroughWhileNotLeading),
 
 		"A fenced request gets a deadline at the end of the window, and so does the API server, by the timeout parameter.": all(
-			TestRequestEndsInsideTheTrustWindow, TestCallersShorterTimeoutStays),
+			TestRequestEndsInsideTheTrustWindow, TestTheTimeoutOfACallerIsNoLongerThanTheTrustWindow),
 		"The clock is read when the request starts and again each time the transport takes bytes of its body.": all(
 			TestPauseBetweenPermissionAndSocketSendsNothing, TestFenceClosesAfterTheMachineWasSuspended),
 		"A followed log and a proxied request are answered within the window and end with the leadership.": all(

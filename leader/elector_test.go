@@ -285,6 +285,37 @@ func TestMissingPermissionsAreTheReasonNotToBeReady(t *testing.T) {
 	})
 }
 
+// What stops a campaign again and again is logged when it begins or changes.
+func TestAProblemThatStaysIsLoggedOnce(t *testing.T) {
+	inBubble(t, func(x *fixture) {
+		logger := funcr.New(func(_, args string) {
+			if _, text, found := strings.Cut(args, `"error"="`); found {
+				x.add("%s", text[:strings.LastIndex(text, ": ")])
+			}
+		}, funcr.Options{})
+		l := x.api.Link(1)
+		fail := func(err error) {
+			l.Set(func(l *leaseapi.Link) { l.Fail = err })
+			pass(time.Minute)
+		}
+		fail(errors.New("no route: 1"))
+		e := newElector(x.t, leaseOf(l, "a"), nil)
+		stop := x.run(func(ctx context.Context) error {
+			return e.Run(logr.NewContext(ctx, logger), func(ctx context.Context) error {
+				<-ctx.Done()
+				return nil
+			})
+		})
+		pass(time.Minute)
+		fail(errors.New("no name: 2"))
+		fail(nil)
+		x.Expect(x.read()).To(Equal([]string{
+			`reading lease \"default/test\": no route`, `reading lease \"default/test\": no name`,
+		}))
+		stop()
+	})
+}
+
 func TestMissingNamespaceIsTheReasonNotToBeReady(t *testing.T) {
 	inBubble(t, func(x *fixture) {
 		client := fake.NewClientset()

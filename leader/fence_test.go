@@ -3,6 +3,7 @@ package leader_test
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -19,6 +20,7 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
@@ -178,18 +180,32 @@ func TestRequestEndsInsideTheTrustWindow(t *testing.T) {
 	})
 }
 
-func TestCallersShorterTimeoutStays(t *testing.T) {
+func TestTheTimeoutOfACallerIsNoLongerThanTheTrustWindow(t *testing.T) {
 	led(t, func(ctx context.Context, e *leader.Elector, _ *leaseapi.API, _ *leaseapi.Link) {
 		var timeout string
 		client := fencedClient(t, e, func(req *http.Request) (*http.Response, error) {
 			timeout = req.URL.Query().Get("timeout")
 			return reply(req, http.StatusOK, `{}`), nil
 		})
-		err := client.CoreV1().RESTClient().Delete().Resource("pods").Name("p").Timeout(time.Second).Do(ctx).Error()
 		g := NewWithT(t)
-		g.Expect(err).NotTo(HaveOccurred())
-		g.Expect(timeout).To(Equal("1s"))
+		for asked, want := range map[string]string{"1s": "1s", "10s": "10s", "11s": "10s", "0s": "10s", "-1s": "10s", "x": "10s"} {
+			err := client.CoreV1().RESTClient().Delete().Resource("pods").Name("p").Param("timeout", asked).Do(ctx).Error()
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(timeout).To(Equal(want), asked)
+		}
 	})
+}
+
+// client-go asks a transport for that below it, such as to find the TLS config for an exec.
+func TestClientsLookThroughAFence(t *testing.T) {
+	g := NewWithT(t)
+	e := newElector(t, leaseOf(leaseapi.New(t).Link(1), "a"), nil)
+	base := &http.Transport{TLSClientConfig: &tls.Config{ServerName: "api.example"}} //nolint:gosec // never dialed
+	rt, err := rest.TransportFor(e.Fence(&rest.Config{Host: "https://api", Transport: base}))
+	g.Expect(err).NotTo(HaveOccurred())
+	found, err := utilnet.TLSClientConfig(rt)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(found.ServerName).To(Equal("api.example"))
 }
 
 func TestPauseBetweenPermissionAndSocketSendsNothing(t *testing.T) {

@@ -180,7 +180,8 @@ func TestALeaseThatWasEditedJustBeforeAStopIsReleased(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(x *fixture) {
-				stop := x.campaign(x.elector("a"), "a")
+				e := x.elector("a")
+				stop := x.campaign(e, "a")
 				pass(5 * time.Second)
 				l, err := x.api.Get("test")
 				x.Expect(err).NotTo(HaveOccurred())
@@ -191,6 +192,7 @@ func TestALeaseThatWasEditedJustBeforeAStopIsReleased(t *testing.T) {
 				l, err = x.api.Get("test")
 				x.Expect(err).NotTo(HaveOccurred())
 				x.Expect(ptr.Deref(l.Spec.HolderIdentity, "")).To(Equal(c.holder))
+				x.Expect(e.Status().Leader).To(Equal(c.holder))
 				x.Expect(x.read()).To(Equal([]string{"a leads", "a ends: stopping"}))
 			})
 		})

@@ -56,7 +56,7 @@ func (d *decider) publish(w slots.Work) {
 	all, members := r.view.loads(present, r.view.owners(self, now)), len(r.view.assignable(now))
 	r.Shards.mu.Unlock()
 	present.detailed(measured, all, members, w.Objects)
-	r.member.Publish(formatLoads(r.member.Process, present.version, measured))
+	r.member.Publish(published{r.member.Process, present.version, measured}.String())
 }
 
 // loads returns what the owners of slots have published.
@@ -129,7 +129,7 @@ func (d *decider) survey(present *division, now time.Time) (s survey, ok bool) {
 	s.loads, s.moved = v.loads(present, s.owners), v.changed
 	for slot, owner := range s.owners {
 		_, member := slices.BinarySearch(s.members, owner)
-		if !member || !s.loads[slot].measured {
+		if !member || !s.loads[slot].Measured {
 			return survey{}, false
 		}
 		if since := v.slots[slot].Since; since.After(s.moved) {

@@ -2,14 +2,11 @@ package shard
 
 import (
 	"cmp"
-	"fmt"
+	"encoding/json"
 	"slices"
-	"strconv"
-	"strings"
 )
 
-// heavyAnnotation has the namespaces that may be too heavy for a replica, as a list of
-// name:share.
+// heavyAnnotation has the namespaces that may be too heavy for a replica.
 const heavyAnnotation = "leader.homeostat.dev/heavy"
 
 // heavyShare is of all objects: namespaces with less are light beside the share of each
@@ -18,8 +15,8 @@ const heavyShare = 1.0 / 64
 
 // namespaceShare is a namespace with its part of all objects.
 type namespaceShare struct {
-	name  string
-	share float64
+	Name  string
+	Share float64
 }
 
 // heaviestOf returns the namespaces with more than heavyShare, the heaviest first.
@@ -41,27 +38,21 @@ func heaviestOf(namespaces map[string]int) []namespaceShare {
 // sortHeavy sorts namespaces, the heaviest first.
 func sortHeavy(all []namespaceShare) {
 	slices.SortFunc(all, func(a, b namespaceShare) int {
-		return cmp.Or(cmp.Compare(b.share, a.share), cmp.Compare(a.name, b.name))
+		return cmp.Or(cmp.Compare(b.Share, a.Share), cmp.Compare(a.Name, b.Name))
 	})
 }
 
 // formatHeavy returns what is recorded.
 func formatHeavy(all []namespaceShare) string {
-	texts := make([]string, len(all))
-	for n, of := range all {
-		texts[n] = fmt.Sprintf("%s:%.4g", of.name, of.share)
-	}
-	return strings.Join(texts, " ")
+	text, _ := json.Marshal(all) // strings and numbers have no errors
+	return string(text)
 }
 
-// parseHeavy reads what formatHeavy has written. It is shown and nothing else, so what
-// another client has edited is left out.
+// parseHeavy reads what formatHeavy has written. It is shown and nothing else: of what another client has edited there
+// is nothing.
 func parseHeavy(text string) (all []namespaceShare) {
-	for field := range strings.FieldsSeq(text) {
-		name, share, _ := strings.Cut(field, ":")
-		if of, err := strconv.ParseFloat(share, 64); err == nil {
-			all = append(all, namespaceShare{name, of})
-		}
+	if json.Unmarshal([]byte(text), &all) != nil {
+		return nil
 	}
 	return all
 }

@@ -78,9 +78,9 @@ func (s survey) significant(weights []float64) bool {
 	_, heaviest := heaviestMember(s.owners, weights)
 	var objects, busy, allObjects, allBusy float64
 	for slot, l := range s.loads {
-		allObjects, allBusy = allObjects+float64(l.objects), allBusy+float64(l.busy)
+		allObjects, allBusy = allObjects+float64(l.Objects), allBusy+float64(l.Busy)
 		if s.owners[slot] == heaviest {
-			objects, busy = objects+float64(l.objects), busy+float64(l.busy)
+			objects, busy = objects+float64(l.Objects), busy+float64(l.Busy)
 		}
 	}
 	n := float64(len(s.members))
@@ -131,9 +131,9 @@ func (d *division) zones(s survey) []*zone {
 	weights, byTime := weigh(s.loads, len(s.members))
 	for slot, l := range s.loads {
 		z := &zone{Range: d.rangeOf(slot), slot: slot, weight: weights[slot]}
-		for n, c := range l.cuts {
-			objects, evenly := float64(c.before)/float64(l.objects), float64(n+1)/float64(len(l.cuts)+1)
-			z.parts = append(z.parts, part{c.at, z.weight*objects + byTime[slot]/2*(evenly-objects)})
+		for n, c := range l.Cuts {
+			objects, evenly := float64(c.Before)/float64(l.Objects), float64(n+1)/float64(len(l.Cuts)+1)
+			z.parts = append(z.parts, part{c.At, z.weight*objects + byTime[slot]/2*(evenly-objects)})
 		}
 		all[slot] = z
 	}
@@ -216,11 +216,11 @@ func (z *zone) halves(free int) (a, b *zone) {
 func heavyOf(loads []load) []namespaceShare {
 	total, all := int64(0), []namespaceShare(nil)
 	for _, l := range loads {
-		total += l.objects
+		total += l.Objects
 	}
 	for _, l := range loads {
-		if share := float64(l.topObjects) / float64(max(1, total)); share > heavyShare {
-			all = append(all, namespaceShare{l.top, share})
+		if share := float64(l.TopObjects) / float64(max(1, total)); share > heavyShare {
+			all = append(all, namespaceShare{l.Top, share})
 		}
 	}
 	sortHeavy(all)

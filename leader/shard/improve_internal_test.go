@@ -124,7 +124,7 @@ func (x *course) minute() {
 	known := slices.Clone(all) // details need what the others have published
 	for _, member := range x.members {
 		x.division.detailed(measured[member], known, len(x.members), x.objects[member])
-		text := formatLoads(member, x.division.version, measured[member])
+		text := published{member, x.division.version, measured[member]}.String()
 		x.longest = max(x.longest, len(text))
 		for slot, l := range x.division.parseLoads(text, member+".1") {
 			all[slot] = l
@@ -132,7 +132,7 @@ func (x *course) minute() {
 	}
 	s, ok := survey{x.owners, x.members, all, x.moved}, true
 	for _, l := range all {
-		ok = ok && l.measured
+		ok = ok && l.Measured
 	}
 	if next := x.decider.look(x.division, s, ok, x.now); next != nil {
 		x.g.Expect(next.to).To(BeNumerically("<=", next.from-worth))
@@ -181,10 +181,10 @@ func (x *course) weights() []float64 {
 	all := make([]load, 64)
 	for name, of := range x.tenants {
 		l := &all[x.division.slotOf(keyspace.Of(name))]
-		l.objects += int64(of.objects)
+		l.Objects += int64(of.objects)
 	}
 	for slot, rate := range x.rates {
-		all[slot].busy = int64(rate * 1e6)
+		all[slot].Busy = int64(rate * 1e6)
 	}
 	weights, _ := weigh(all, len(x.members))
 	return weights
@@ -289,10 +289,10 @@ func parts(r keyspace.Range, n int, objects int64) (cuts []cut) {
 
 func TestRangesAreImprovedWhenThatIsWorthIt(t *testing.T) {
 	four := divide(nil, 8)
-	busy := func(objects, busy int64) load { return load{known: true, measured: true, objects: objects, busy: busy} }
+	busy := func(objects, busy int64) load { return load{Measured: true, Objects: objects, Busy: busy} }
 	loads := func(of ...load) []load { return append(of, make([]load, 8-len(of))...) }
 	heavy := busy(800, 0)
-	heavy.cuts = parts(four.rangeOf(0), 8, 100)
+	heavy.Cuts = parts(four.rangeOf(0), 8, 100)
 	same, little, much := busy(90, 0), busy(4, 0), busy(4, 1e6)
 	for name, c := range map[string]struct {
 		owners           string // of each slot, a letter
@@ -338,9 +338,9 @@ func TestARefinedDivisionHasTheSameSlots(t *testing.T) {
 	d := divide(nil, 8)
 	s := survey{owners: make([]string, 8), members: replicas(2), loads: make([]load, 8)}
 	for slot := range s.loads {
-		s.loads[slot] = load{known: true, measured: true, objects: int64(1 + slot)}
+		s.loads[slot] = load{Measured: true, Objects: int64(1 + slot)}
 	}
-	s.loads[3].objects, s.loads[3].cuts = 500, parts(d.rangeOf(3), 5, 100)
+	s.loads[3].Objects, s.loads[3].Cuts = 500, parts(d.rangeOf(3), 5, 100)
 	zones := refine(d.zones(s), 2)
 	g.Expect(zones).To(HaveLen(8))
 	var slots []int
@@ -357,11 +357,11 @@ func TestARefinedDivisionHasTheSameSlots(t *testing.T) {
 func TestTheHeaviestNamespacesAreRecordedWithTheRanges(t *testing.T) {
 	g := NewWithT(t)
 	g.Expect(heavyOf([]load{
-		{objects: 900},
-		{objects: 60, top: "b", topObjects: 40},
-		{objects: 30, top: "c", topObjects: 15},
-		{objects: 10},
-		{objects: 1000, top: "a", topObjects: 1000},
+		{Objects: 900},
+		{Objects: 60, Top: "b", TopObjects: 40},
+		{Objects: 30, Top: "c", TopObjects: 15},
+		{Objects: 10},
+		{Objects: 1000, Top: "a", TopObjects: 1000},
 	})).To(Equal([]namespaceShare{{"a", 0.5}, {"b", 0.02}}))
 	g.Expect(heavyOf(nil)).To(BeEmpty())
 }
@@ -376,9 +376,9 @@ func TestRangesAreRecordedWhenTheyHaveBeenWorthItForSomeMinutes(t *testing.T) {
 		s := survey{members: []string{"a_1.1", "b_1.1"}, loads: make([]load, 8), moved: now}
 		for slot := range 8 {
 			s.owners = append(s.owners, s.members[slot/4])
-			s.loads[slot].objects = 100
+			s.loads[slot].Objects = 100
 		}
-		s.loads[0].objects = objects
+		s.loads[0].Objects = objects
 		return s
 	}
 	var x decider

@@ -20,19 +20,24 @@ func TestLoadsAreReadAsTheyWereWritten(t *testing.T) {
 	name := "team-1"
 	g.Expect(d.slotOf(keyspace.Of(name))).To(Equal(3))
 	of := map[int]load{
-		0: {known: true, objects: 812},
-		1: {known: true, measured: true},
-		2: {known: true, measured: true, objects: 9, busy: 41_000, cuts: []cut{{d.rangeOf(2).Last, 8}}},
+		0: {Objects: 812},
+		1: {Measured: true},
+		2: {Measured: true, Objects: 9, Busy: 41_000, Cuts: []cut{{d.rangeOf(2).Last, 8}}},
 		3: {
-			known: true, measured: true, objects: 40, busy: 1<<loadBits - 1,
-			cuts: []cut{{d.rangeOf(3).First + 1, 1}, {math.MaxUint64, 39}}, top: name, topObjects: 38,
+			Measured: true, Objects: 40, Busy: 1<<loadBits - 1,
+			Cuts: []cut{{d.rangeOf(3).First + 1, 1}, {math.MaxUint64, 39}}, Top: name, TopObjects: 38,
 		},
 	}
-	text := formatLoads("a.b_77", 7, of)
-	g.Expect(text).To(Equal("a.b_77 7 0:812:- 1:0:0 2:9:41000:bfffffffffffffff=8:" +
-		" 3:40:1099511627775:c000000000000001=1,ffffffffffffffff=39:team-1=38"))
+	text := published{"a.b_77", 7, of}.String()
+	g.Expect(text).To(MatchJSON(`{"Process": "a.b_77", "Version": 7, "Slots": {
+		"0": {"o": 812},
+		"1": {"o": 0, "m": true},
+		"2": {"o": 9, "b": 41000, "m": true, "c": [{"a": 13835058055282163711, "b": 8}]},
+		"3": {"o": 40, "b": 1099511627775, "m": true, "c": [
+			{"a": 13835058055282163713, "b": 1}, {"a": 18446744073709551615, "b": 39}
+		], "t": "team-1", "n": 38}}}`))
 	g.Expect(d.parseLoads(text, "a.b_77.3")).To(Equal(of))
-	g.Expect(d.parseLoads(formatLoads("a", 7, nil), "a.1")).To(BeEmpty())
+	g.Expect(d.parseLoads(published{"a", 7, nil}.String(), "a.1")).To(BeEmpty())
 	for _, holder := range []string{"", "a.b_77", "a.b_771.1", "a_77.1", "b.b_77.1"} {
 		g.Expect(d.parseLoads(text, holder)).To(BeNil(), "%q has not written it", holder)
 	}
@@ -42,7 +47,7 @@ func TestLoadsAreReadAsTheyWereWritten(t *testing.T) {
 
 // What is written with each renewal is bounded.
 func TestLoadsOfAllSlotsAreShort(t *testing.T) {
-	for count, most := range map[int]int{64: 5 << 10, 1024: 36 << 10} {
+	for count, most := range map[int]int{64: 5 << 10, 1024: 46 << 10} {
 		g := NewWithT(t)
 		d := divide(nil, count)
 		objects := map[string]int{}
@@ -55,11 +60,11 @@ func TestLoadsOfAllSlotsAreShort(t *testing.T) {
 		}
 		of := meters{}.measure(&d, w, time.Now())
 		for slot, l := range of {
-			l.measured, l.busy = true, 99_000_000
+			l.Measured, l.Busy = true, 99_000_000
 			of[slot] = l
 		}
 		d.detailed(of, make([]load, count), 1, objects)
-		text := formatLoads("a-replica-6f7d9c5b8d-x2x5k_0123456789", 1, of)
+		text := published{"a-replica-6f7d9c5b8d-x2x5k_0123456789", 1, of}.String()
 		g.Expect(len(text)).To(BeNumerically("<", most))
 		g.Expect(d.parseLoads(text, "a-replica-6f7d9c5b8d-x2x5k_0123456789.1")).To(Equal(of))
 	}
@@ -69,58 +74,80 @@ func TestLoadsThatAreNoneAreNotKnown(t *testing.T) {
 	g := NewWithT(t)
 	d := divide(nil, 64)
 	d.version = 2
-	parse := func(list string) map[int]load { return d.parseLoads("a 2 "+list, "a.1") }
+	parse := func(list string) map[int]load {
+		return d.parseLoads(`{"Process":"a","Version":2,"Slots":{`+list+`}}`, "a.1")
+	}
 	r := d.rangeOf(3)
-	in := func(offset uint64) string { return fmt.Sprintf("%x", r.First+offset) }
-	g.Expect(parse("3:4:5 4:0:-")).To(HaveLen(2))
-	g.Expect(parse("3:4:5:" + in(1) + "=1," + in(2) + "=3:")).To(HaveLen(1))
+	cut := func(offset uint64, before int) string { return fmt.Sprintf(`{"a":%d,"b":%d}`, r.First+offset, before) }
+	with := func(cuts ...string) string { return `"3":{"o":4,"b":5,"m":true,"c":[` + strings.Join(cuts, ",") + `]}` }
+	top := func(name string, objects int) string { return fmt.Sprintf(`"3":{"o":4,"t":%q,"n":%d}`, name, objects) }
+	find := func(format string, slot int) string { // a namespace of the slot
+		for n := uint64(1); ; n++ {
+			if name := fmt.Sprintf(format, n*0x9e3779b97f4a7c15); d.slotOf(keyspace.Of(name)) == slot {
+				return name
+			}
+		}
+	}
+	inside := find("t%x", 3)
+	g.Expect(parse(`"3":{"o":4,"b":5},"4":{"o":0}`)).To(HaveLen(2))
 	for _, list := range []string{
-		"3", "3:4", "3:4:5:6", "3:4:", ":4:5", "x:4:5", "3:x:5", "3:4:x", "3:NaN:5", "3:4:Inf", "3:-4:5", "3:4:-5", "3:4:--",
-		"-3:4:5", "64:4:5", "65539:4:5", "3:4.5:6", "3:1e9:6", "3:0x4:5", "3:4:5 3:4:5", "3:4:5 ✗", "3:4:5,6:7:8", "3:-:5",
-		fmt.Sprintf("3:%d:5", uint64(1<<loadBits)), fmt.Sprintf("3:4:%d", uint64(math.MaxUint64)),
-		"3:4:99999999999999999999999",
-		"1:2:3 3:4:NaN", "3:4:5::::", "3:4:5:" + in(0) + "=1:", "3:4:5:" + in(1) + "=0:", "3:4:5:" + in(1) + "=4:",
-		"3:4:5:" + in(1) + ":", "3:4:5:" + in(1) + "=:", "3:4:5:,:", "3:4:5:" + in(1) + "=1,:", "3:4:5:x=1:",
-		"3:4:5:" + in(2) + "=1," + in(1) + "=2:", "3:4:5:" + in(1) + "=2," + in(2) + "=2:",
-		"3:4:5:" + in(1) + "=2," + in(2) + "=1:",
-		fmt.Sprintf("3:4:5:%x=1:", r.Last+1), "3:4:5::team", "3:4:5::=2", "3:4:5::team-1=2", "3:4:5::Team=2",
-		"3:100:5:" + cutsOf(r, maxCuts+1) + ":",
+		with(), with(cut(1, 1), cut(2, 3)), with(fmt.Sprintf(`{"a":%d,"b":1}`, r.Last)), top(inside, 4), top("", 0),
+		fmt.Sprintf(`"3":{"o":%d,"b":%[1]d}`, 1<<loadBits-1), `"63":{"o":4}`, `"0":{"o":4}`,
+	} {
+		g.Expect(parse(list)).To(HaveLen(1), list)
+	}
+	for _, list := range []string{
+		"3", `"3":4`, `"x":{"o":4}`, `"-3":{"o":4}`, `"64":{"o":4}`, `"65539":{"o":4}`,
+		`"3":{"o":"4"}`, `"3":{"o":-4}`, `"3":{"o":4.5}`, `"3":{"o":1e99}`, `"3":{"o":NaN}`, `"3":{"o":4,"b":-5}`,
+		fmt.Sprintf(`"3":{"o":%d}`, 1<<loadBits), fmt.Sprintf(`"3":{"o":4,"b":%d}`, 1<<loadBits),
+		`"3":{"o":99999999999999999999999}`, `"1":{"o":2},"3":{"o":-4}`,
+		with(cut(0, 1)), with(cut(1, 0)), with(cut(1, 4)), with(cut(2, 1), cut(1, 2)), with(cut(1, 2), cut(2, 2)),
+		with(cut(1, 2), cut(2, 1)), with(fmt.Sprintf(`{"a":%d,"b":1}`, r.Last+1)), with(`{"a":-1,"b":1}`),
+		top(inside, 5), top(inside, -1), top("", 2), top(find("t%x", 4), 2), top(find("T%X", 3), 2),
+		`"3":{"o":100,` + cutsOf(r, maxCuts+1) + `}`,
 	} {
 		g.Expect(parse(list)).To(BeNil(), list)
 	}
-	g.Expect(parse("3:100:5:" + cutsOf(r, maxCuts) + ":")).To(HaveLen(1))
+	g.Expect(parse(`"3":{"o":100,` + cutsOf(r, maxCuts) + `}`)).To(HaveLen(1))
+	const good = `{"Process":"a","Version":2,"Slots":{"3":{"o":4}}}`
+	g.Expect(d.parseLoads(good, "a.1")).To(HaveLen(1))
 	for _, text := range []string{
-		"", " ", "a", "a ", "a 2:3", "2 3:4:5", "a x 3:4:5", "a 02 3:4:5", "a -2 3:4:5", "a  2 3:4:5", " 2 3:4:5",
+		"", " ", "null", "{}", "[]", good + "x", good[:len(good)-1], strings.Replace(good, "a", "", 1),
+		strings.Replace(good, `"a"`, `"b"`, 1), strings.Replace(good, "2", "1", 1), strings.Replace(good, "2", `"2"`, 1),
 	} {
 		g.Expect(d.parseLoads(text, "a.1")).To(BeNil(), text)
 	}
-	g.Expect(d.parseLoads("a 2"+strings.Repeat(" ", maxLoadText), "a.1")).To(BeNil(), "it is too long")
+	g.Expect(d.parseLoads(strings.Replace(good, `"a"`, `""`, 1), ".1")).To(BeNil(), "it has no process")
+	g.Expect(d.parseLoads(good+strings.Repeat(" ", maxLoadText-len(good)), "a.1")).To(HaveLen(1))
+	g.Expect(d.parseLoads(good+strings.Repeat(" ", maxLoadText-len(good)+1), "a.1")).To(BeNil(), "it is too long")
 }
 
 // cutsOf returns the text of n cuts.
 func cutsOf(r keyspace.Range, n uint64) string {
 	var cuts []string
 	for c := range n {
-		cuts = append(cuts, fmt.Sprintf("%x=%d", r.First+c+1, c+1))
+		cuts = append(cuts, fmt.Sprintf(`{"a":%d,"b":%d}`, r.First+c+1, c+1))
 	}
-	return strings.Join(cuts, ",")
+	return `"c":[` + strings.Join(cuts, ",") + `]`
 }
 
 // Whatever is in a record, what is decided on is a division of all hashes with weights that are numbers.
 func FuzzLoads(f *testing.F) {
 	d := divide(nil, 8)
-	first := fmt.Sprintf("%x", d.rangeOf(1).First+1)
+	first := fmt.Sprint(d.rangeOf(1).First + 1)
+	text := func(list string) string { return `{"Process":"a","Version":1,"Slots":{` + list + `}}` }
 	for _, list := range []string{
-		"", "0:1:2", "3:812:41000 7:790:0", "0:1099511627775:1099511627775 1:0:0", "3:NaN:1", "1:100:5:" + first + "=1:",
-		"1:100:5:" + cutsOf(d.rangeOf(1), maxCuts) + ":team-1=3", "0:100:-:" + cutsOf(d.rangeOf(0), 3) + ":", "7:1:-1",
+		"", `"0":{"o":1,"b":2,"m":true}`, `"3":{"o":812,"b":41000,"m":true},"7":{"o":790}`, `"3":{"o":NaN}`,
+		`"0":{"o":1099511627775,"b":1099511627775},"1":{"o":0}`, `"1":{"o":100,"c":[{"a":` + first + `,"b":1}]}`,
+		`"1":{"o":100,` + cutsOf(d.rangeOf(1), maxCuts) + `,"t":"team-1","n":3}`, `"7":{"o":1,"b":-1}`,
 	} {
-		f.Add("a 1 "+list, "a 1 1:2:3 5:100000:1000000", uint8(3))
+		f.Add(text(list), text(`"1":{"o":2,"b":3},"5":{"o":100000,"b":1000000}`), uint8(3))
 	}
 	f.Fuzz(func(t *testing.T, a, b string, members uint8) {
 		g := NewWithT(t)
 		of := d.parseLoads(a, "a.1")
 		if of != nil {
-			g.Expect(d.parseLoads(formatLoads("a", 1, of), "a.1")).To(Equal(of))
+			g.Expect(d.parseLoads(published{"a", 1, of}.String(), "a.1")).To(Equal(of))
 		}
 		all := make([]load, 8)
 		for slot, l := range of {
@@ -164,25 +191,25 @@ func TestASlotIsMeasuredWhenItsKeysHaveBeenReconciledOnce(t *testing.T) {
 	}
 	for range 5 {
 		l := step(time.Minute, time.Hour)
-		g.Expect(l).To(Equal(load{known: true, objects: 77}), "it has come, and all its keys are reconciled")
+		g.Expect(l).To(Equal(load{Objects: 77}), "it has come, and all its keys are reconciled")
 	}
 	for range firstSamples - 1 {
-		g.Expect(step(time.Minute, 6*time.Second).measured).To(BeFalse())
+		g.Expect(step(time.Minute, 6*time.Second).Measured).To(BeFalse())
 	}
-	g.Expect(step(20*time.Second, time.Minute).measured).To(BeFalse(), "too short a time is no sample")
-	l := load{known: true, measured: true, objects: 77, busy: 100_000}
+	g.Expect(step(20*time.Second, time.Minute).Measured).To(BeFalse(), "too short a time is no sample")
+	l := load{Measured: true, Objects: 77, Busy: 100_000}
 	g.Expect(step(time.Minute, 6*time.Second)).To(Equal(l), "a tenth of each second")
-	g.Expect(step(2*time.Minute, 144*time.Second).busy).To(BeEquivalentTo(200_000), "one of eleven")
+	g.Expect(step(2*time.Minute, 144*time.Second).Busy).To(BeEquivalentTo(200_000), "one of eleven")
 	for range smoothing - 11 {
 		step(time.Minute, 72*time.Second)
 	}
 	mean := (10*0.1 + 110*1.2) / 120
-	g.Expect(step(time.Minute, 0).busy).To(BeNumerically("~", 1e6*mean*119/120, 2))
+	g.Expect(step(time.Minute, 0).Busy).To(BeNumerically("~", 1e6*mean*119/120, 2))
 	came, busy = now, 0
 	for range 5 + firstSamples - 1 {
-		g.Expect(step(time.Minute, 0).measured).To(BeFalse(), "it has left and come back")
+		g.Expect(step(time.Minute, 0).Measured).To(BeFalse(), "it has left and come back")
 	}
-	g.Expect(step(time.Minute, 0).measured).To(BeTrue())
+	g.Expect(step(time.Minute, 0).Measured).To(BeTrue())
 	g.Expect(m.measure(&d, slots.Work{Objects: objects}, now)).To(BeEmpty())
 	g.Expect(m).To(BeEmpty(), "slots that have left are not retained")
 	g.Expect(bounded(math.Inf(1))).To(BeEquivalentTo(1<<loadBits - 1))
@@ -196,26 +223,26 @@ func TestASlotThatIsHeavyBesideAllOthersHasCuts(t *testing.T) {
 	for name := range objects {
 		g.Expect(d.slotOf(keyspace.Of(name))).To(Equal(3))
 	}
-	own := func() map[int]load { return map[int]load{3: {known: true, objects: 1000}} }
+	own := func() map[int]load { return map[int]load{3: {Objects: 1000}} }
 	known := func(objects int64) []load {
-		return []load{{known: true, objects: objects}, {known: true, objects: objects}, {known: true, objects: objects}, {}}
+		return []load{{Objects: objects}, {Objects: objects}, {Objects: objects}, {}}
 	}
 	light := own()
 	d.detailed(light, known(600), 2, objects)
 	g.Expect(light).To(Equal(own()))
 	heavy := own()
 	d.detailed(heavy, known(500), 2, objects)
-	g.Expect(heavy[3].top).To(Equal("team-1"))
-	g.Expect(heavy[3].topObjects).To(BeEquivalentTo(900))
-	g.Expect(heavy[3].cuts).To(HaveLen(2))
-	for _, c := range heavy[3].cuts {
+	g.Expect(heavy[3].Top).To(Equal("team-1"))
+	g.Expect(heavy[3].TopObjects).To(BeEquivalentTo(900))
+	g.Expect(heavy[3].Cuts).To(HaveLen(2))
+	for _, c := range heavy[3].Cuts {
 		before := 0
 		for name, n := range objects {
-			if keyspace.Of(name) < c.at {
+			if keyspace.Of(name) < c.At {
 				before += n
 			}
 		}
-		g.Expect(c.before).To(BeEquivalentTo(before))
+		g.Expect(c.Before).To(BeEquivalentTo(before))
 	}
 }
 
@@ -231,9 +258,9 @@ func TestCutsDivideNamespacesIntoSixteenEqualParts(t *testing.T) {
 		g.Expect(cuts).To(HaveLen(maxCuts), name)
 		for n, c := range cuts {
 			part := float64(2*len(names)) / 16
-			g.Expect(c.before).To(BeNumerically("~", float64(n+1)*part, 2), name)
-			at := int(c.before / 2)
-			g.Expect(all[at-1].hash < c.at && c.at <= all[at].hash).To(BeTrue(), name)
+			g.Expect(c.Before).To(BeNumerically("~", float64(n+1)*part, 2), name)
+			at := int(c.Before / 2)
+			g.Expect(all[at-1].hash < c.At && c.At <= all[at].hash).To(BeTrue(), name)
 		}
 	}
 	g := NewWithT(t)

@@ -42,16 +42,16 @@ func (m meters) measure(d *division, w slots.Work, now time.Time) map[int]load {
 			m[slot] = of
 		}
 		of.sample(now, b.Time)
-		l := load{known: true, measured: of.samples >= firstSamples}
-		if l.measured {
-			l.busy = bounded(of.rate * 1e6)
+		l := load{Measured: of.samples >= firstSamples}
+		if l.Measured {
+			l.Busy = bounded(of.rate * 1e6)
 		}
 		measured[slot] = l
 	}
-	maps.DeleteFunc(m, func(slot int, _ *meter) bool { return !measured[slot].known })
+	maps.DeleteFunc(m, func(slot int, _ *meter) bool { _, here := measured[slot]; return !here })
 	for name, objects := range w.Objects {
 		if l, here := measured[d.slotOf(keyspace.Of(name))]; here {
-			l.objects = bounded(float64(l.objects) + float64(objects))
+			l.Objects = bounded(float64(l.Objects) + float64(objects))
 			measured[d.slotOf(keyspace.Of(name))] = l
 		}
 	}
@@ -114,12 +114,12 @@ func (l *load) detail(names []string, objects map[string]int) {
 	for _, name := range names {
 		n := objects[name]
 		all = append(all, &weighed{keyspace.Of(name), float64(n)})
-		if int64(n)*2 > l.objects {
-			l.top, l.topObjects = name, int64(n)
+		if int64(n)*2 > l.Objects {
+			l.Top, l.TopObjects = name, int64(n)
 		}
 	}
 	sortByHash(all)
-	l.cuts = quantiles(joined(all))
+	l.Cuts = quantiles(joined(all))
 }
 
 // quantiles returns the cuts that divide namespaces, which are sorted, into 16 parts as equal as they allow, or each

@@ -135,9 +135,9 @@ func (r *Ranges) choose(ctx context.Context, primary slots.Cache) error {
 	d := divide(namespaces, r.options.Slots)
 	r.proposal.Store(&d)
 	for _, of := range d.heavy {
-		if of.share > 1.0/3 {
+		if of.Share > 1.0/3 {
 			klog.FromContext(ctx).Info("a namespace is too heavy to be balanced: shards do not divide it",
-				"namespace", of.name, "objects", namespaces[of.name], "ofAll", of.share)
+				"namespace", of.Name, "objects", namespaces[of.Name], "ofAll", of.Share)
 		}
 	}
 	return nil
@@ -188,9 +188,9 @@ func (r *Ranges) Status() Status {
 		status.Slots[slot].Weight = d.weights[slot] / max(total, 1e-9)
 	}
 	for _, of := range d.heavy {
-		slot := &status.Slots[d.slotOf(keyspace.Of(of.name))]
-		if slot.Heavy == "" && of.share*float64(len(status.Members)) > 1 {
-			slot.Heavy = of.name
+		slot := &status.Slots[d.slotOf(keyspace.Of(of.Name))]
+		if slot.Heavy == "" && of.Share*float64(len(status.Members)) > 1 {
+			slot.Heavy = of.Name
 		}
 	}
 	return status

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -23,7 +24,7 @@ type Shards struct {
 	replica
 
 	ranges  divider // nil if slots are no ranges
-	running bool    // guarded by mu
+	running atomic.Bool
 }
 
 var (
@@ -116,18 +117,10 @@ func (s *Shards) Ready() error {
 // if it returned before its context ended; nil if ctx ended. Run may be called
 // again after it has returned.
 func (s *Shards) Run(ctx context.Context, fn func(ctx context.Context, slot int) error) error {
-	s.mu.Lock()
-	if s.running {
-		s.mu.Unlock()
+	if !s.running.CompareAndSwap(false, true) {
 		return fmt.Errorf("running shards %q: they run already", s.records.key())
 	}
-	s.running = true
-	s.mu.Unlock()
-	defer func() {
-		s.mu.Lock()
-		s.running = false
-		s.mu.Unlock()
-	}()
+	defer s.running.Store(false)
 	if err := s.checkConfig(ctx); err != nil {
 		return fmt.Errorf("joining shards %q: %w", s.records.key(), err)
 	}

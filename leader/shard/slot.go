@@ -174,11 +174,7 @@ func (k *keeper) release(
 func (k *keeper) setWorking(slot int, works bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if works {
-		k.working[slot] = true
-	} else {
-		delete(k.working, slot)
-	}
+	k.working[slot] = works
 }
 
 // found adds the keys in the record of a slot that was taken to those that this replica

@@ -114,7 +114,7 @@ func (d *division) vacant(v *view, slot int) bool {
 // released returns the record of a slot without its owner, with a stamp. If a request of the owner may still arrive
 // the record says the same as before: then the range may not be taken in parts, either.
 func released(lease *coordinationv1.Lease, quiet time.Duration, now time.Time, next stamp) *coordinationv1.Lease {
-	free := record.ReleasedAfter(lease, quiet, now)
+	free := record.Released(lease, quiet, now)
 	if quiet == 0 {
 		next.write(free)
 	}

@@ -212,7 +212,7 @@ func (k *keeper) expire(ctx context.Context, now time.Time) {
 	expired, old := k.view.expired(k.self, now)
 	for _, lease := range expired {
 		k.start(lease.Name, now, func() error {
-			_, err := k.records.update(ctx, record.Released(lease, now))
+			_, err := k.records.update(ctx, record.Released(lease, 0, now))
 			if err == nil {
 				klog.FromContext(ctx).Info("membership expired", "member", record.Holder(lease))
 			}

@@ -130,18 +130,12 @@ func Renewed(l *coordinationv1.Lease, now time.Time) *coordinationv1.Lease {
 	return next
 }
 
-// Released returns a copy of l that any replica may take.
-func Released(l *coordinationv1.Lease, now time.Time) *coordinationv1.Lease {
+// Released returns a copy of l that any replica may take after it has seen it for
+// quiet, within which requests of the holder may still arrive.
+func Released(l *coordinationv1.Lease, quiet time.Duration, now time.Time) *coordinationv1.Lease {
 	next := Renewed(l, now)
 	next.Spec.HolderIdentity = nil
 	next.Spec.LeaseDurationSeconds = new(int32(1))
-	return next
-}
-
-// ReleasedAfter is [Released], but the replicas take l only after they have seen it for
-// quiet, within which requests of the holder may still arrive.
-func ReleasedAfter(l *coordinationv1.Lease, quiet time.Duration, now time.Time) *coordinationv1.Lease {
-	next := Released(l, now)
 	if quiet > 0 {
 		next.Spec.LeaseDurationSeconds = new(max(2, seconds(quiet)))
 	}
