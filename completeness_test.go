@@ -84,8 +84,6 @@ var plumbing = map[string]string{
 	"leader/shard.Ranges.Measure":            "reconcile",
 	"leader/shard.Ranges.Remember":           "reconcile",
 	"leader/shard.Ranges.RunCache":           "reconcile",
-	"leader/shard.Shards.Leave":              "reconcile",
-	"leader/shard.Shards.Left":               "reconcile",
 	"reconcile/inspect.InformerStatus.Feeds": "status, for the graph",
 	"reconcile/reconciletest.Case.Boot":      "reconciletest/live",
 	"reconcile/reconciletest.Case.On":        "reconciletest/live",
