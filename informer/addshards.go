@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -45,7 +44,7 @@ func (f *feed[T]) addShards(ctx context.Context, set keyspace.Set) (remove func(
 	defer context.AfterFunc(s.ctx, func() { cancel(errNotRunning) })()
 	if s.partial == nil {
 		f.mu.Unlock()
-		return func(keyspace.Set) {}, f.waitForLatest(ctx, nil, f.waitForSync)
+		return func(keyspace.Set) {}, f.waitForLatest(ctx, nil)
 	}
 	h := &hold{set}
 	s.holds = append(s.holds, h)
@@ -90,7 +89,7 @@ func (f *feed[T]) coverShards(ctx context.Context, s *session[T], set keyspace.S
 	if err := f.waitForSync(ctx); err != nil || r.consistent.Load() {
 		return err
 	}
-	return f.waitForLatest(ctx, nil, f.waitForSync)
+	return f.waitForLatest(ctx, nil)
 }
 
 // cover makes the store keep what all holds want, and removes what none does.
@@ -170,33 +169,19 @@ func (f *feed[T]) extend(ctx context.Context, s *session[T], r *reflectorStore[T
 	}
 	f.store.writing.Unlock()
 	if len(missing) == 0 { // another caller keeps them
-		return f.waitForLatest(ctx, nil, f.waitForSync)
+		return f.waitForLatest(ctx, nil)
 	}
 	if err := r.watched.covering(ctx, r.ended, missing); err != nil {
 		return err
 	}
-	for pause := f.options.BackoffBase; ; pause = min(2*pause, f.options.BackoffCap) {
-		err := r.fill(ctx, missing)
-		f.updateSynced()
-		if err == nil {
-			return f.delivered(ctx)
-		}
-		if errors.Is(err, errGivenUp) || ctx.Err() != nil {
-			return err
-		}
-		r.progress.log.Error(err, "cannot list the objects of more shards, retrying", "retryIn", pause)
-		select {
-		case <-ctx.Done():
-		case <-r.ended:
-			return errNotRunning
-		case <-time.After(pause):
-		}
+	final := func(err error) bool { return errors.Is(err, errGivenUp) }
+	if err := f.retry(ctx, r.ended, "cannot list the objects of more shards", final, func() error {
+		defer f.updateSynced()
+		return r.fill(ctx, missing)
+	}); err != nil {
+		return err
 	}
-}
-
-// delivered returns when every handler has received what is stored: another goroutine may
-// be calling them.
-func (f *feed[T]) delivered(ctx context.Context) error {
+	// Another goroutine may be calling the handlers.
 	if !waitFor(ctx, func(done func()) func() { f.store.delivery.after(done); return func() {} }) {
 		return context.Cause(ctx)
 	}

@@ -46,26 +46,18 @@ type filling struct {
 
 func (c *cover) partial() bool { return c.set.Load() != nil }
 
-// isLate reports whether events have to be compared with the cache. The caller holds
-// store.writing.
-func (c *cover) isLate() bool { return c.late.Load() }
-
 // admits reports whether the objects of a namespace are kept.
-func (c *cover) admits(namespace string) bool {
-	set := c.set.Load()
-	return set == nil || keyspace.Has(*set, namespace)
-}
+func (c *cover) admits(namespace string) bool { return has(&c.set, namespace) }
 
 // keeps is admits for a namespace as package wire reads it.
-func (c *cover) keeps(namespace []byte) bool {
-	set := c.set.Load()
-	return set == nil || keyspace.Has(*set, namespace)
-}
+func (c *cover) keeps(namespace []byte) bool { return has(&c.set, namespace) }
 
 // has reports whether all objects of a namespace have been listed.
-func (c *cover) has(namespace string) bool {
-	complete := c.complete.Load()
-	return complete == nil || keyspace.Has(*complete, namespace)
+func (c *cover) has(namespace string) bool { return has(&c.complete, namespace) }
+
+func has[S string | []byte](in *atomic.Pointer[keyspace.Set], namespace S) bool {
+	set := in.Load()
+	return set == nil || keyspace.Has(*set, namespace)
 }
 
 // wanted returns what the watch is to bring.

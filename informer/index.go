@@ -1,8 +1,6 @@
 package informer
 
-import (
-	"iter"
-)
+import "iter"
 
 // Index finds the objects of an informer's cache by values that a function gives
 // them. It changes in the same step as the cache.
@@ -26,7 +24,7 @@ type Index[T Object, V comparable] struct {
 // removed.
 func NewIndex[T Object, V comparable](i *Informer[T], of func(T) []V) *Index[T, V] {
 	return &Index[T, V]{i.store, i.store.addIndex(func(known []change[T]) index[T] {
-		return newPostings(of).apply(known)
+		return newPostings(of).after(known)
 	})}
 }
 

@@ -81,11 +81,13 @@ func newInformer[T Object](sources []source, o *Options) *Informer[T] {
 	i.identity = newIdentity[T](&i.options)
 	i.store = newStore[T](&i.options, i.identity)
 	i.feed = &feed[T]{
-		sink:    sink[T]{options: &i.options, identity: i.identity, counted: i.counted, store: i.store},
+		sink: sink[T]{
+			options: &i.options, identity: i.identity, counted: i.counted, store: i.store,
+			marks: watermarks{marks: map[string]string{}},
+		},
 		sources: sources, adding: make(chan struct{}, 1),
 	}
 	i.feed.complete = i.feed.hasSynced
-	i.feed.marks.init()
 	i.store.delivery.counted, i.store.delivery.log = i.counted, i.feed.log
 	return i
 }
@@ -143,13 +145,14 @@ func (i *Informer[T]) HasSynced() bool { return i.feed.hasSynced() }
 // Errors: wrong options, and that of ctx, with what is missing and why, for example
 // that the server forbids the list.
 func (i *Informer[T]) WaitForSync(ctx context.Context) error {
-	if i.err != nil {
-		return fmt.Errorf("waiting for the first list of %s: %w", i.Name(), i.err)
+	err := i.err
+	if err == nil {
+		err = i.feed.waitForSync(ctx)
 	}
-	if waitFor(ctx, i.feed.marks.onSynced) {
-		return nil
+	if err != nil {
+		return fmt.Errorf("waiting for the first list of %s: %w", i.Name(), err)
 	}
-	return fmt.Errorf("waiting for the first list of %s: %s: %w", i.Name(), i.feed.whyNotSynced(), context.Cause(ctx))
+	return nil
 }
 
 // Get returns the newest object of key, and whether there is one: false also means
@@ -255,7 +258,11 @@ func (i *Informer[T]) WaitForObject(ctx context.Context, key types.NamespacedNam
 }
 
 func (i *Informer[T]) waitForLatest(ctx context.Context, only *types.NamespacedName) error {
-	if err := i.feed.waitForLatest(ctx, only, i.WaitForSync); err != nil {
+	err := i.err
+	if err == nil {
+		err = i.feed.waitForLatest(ctx, only)
+	}
+	if err != nil {
 		return fmt.Errorf("waiting until the cache of %s is as new as the server: %w", i.Name(), err)
 	}
 	return nil

@@ -11,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/klog/v2"
 
 	"github.com/homeostat/homeostat/internal/keyspace"
 )
@@ -36,27 +35,33 @@ var (
 
 // waitForLatest waits until the cache is as new as the server, about one object or
 // all.
-func (f *feed[T]) waitForLatest(
-	ctx context.Context, only *types.NamespacedName, synced func(context.Context) error,
+func (f *feed[T]) waitForLatest(ctx context.Context, only *types.NamespacedName) error {
+	final := func(err error) bool { return errors.Is(err, errWrapped) }
+	return f.retry(ctx, nil, "cannot determine the server's resourceVersion", final, func() error {
+		if err := f.waitForSync(ctx); err != nil {
+			return err
+		}
+		return f.catchUp(ctx, only)
+	})
+}
+
+// retry calls try, and logs its errors, until it succeeds, its error is final, ended is
+// closed or ctx ends, which its error then says.
+func (f *feed[T]) retry(
+	ctx context.Context, ended <-chan struct{}, message string, final func(error) bool, try func() error,
 ) error {
-	pause := f.options.BackoffBase
-	for {
-		err := synced(ctx)
-		if err == nil {
-			err = f.catchUp(ctx, only)
-		}
-		final := errors.Is(err, errWrapped) || f.options.validate() != nil
-		if err != nil && !final && ctx.Err() == nil {
-			klog.FromContext(ctx).Error(err, "cannot determine the server's resourceVersion, retrying",
-				"informer", f.identity.Name(), "retryIn", pause)
-			select {
-			case <-ctx.Done():
-			case <-time.After(pause):
-			}
-			pause = min(2*pause, f.options.BackoffCap)
-		}
-		if err == nil || final || ctx.Err() != nil {
+	for pause := f.options.BackoffBase; ; pause = min(2*pause, f.options.BackoffCap) {
+		err := try()
+		if err == nil || final(err) || ctx.Err() != nil {
 			return withCause(ctx, err)
+		}
+		f.log().Error(err, message+", retrying", "retryIn", pause)
+		select {
+		case <-ctx.Done():
+			return withCause(ctx, err)
+		case <-ended:
+			return errNotRunning
+		case <-time.After(pause):
 		}
 	}
 }

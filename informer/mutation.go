@@ -127,15 +127,6 @@ func (d *detector[T]) finish(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// clear forgets the copies of all objects.
-func (d *detector[T]) clear() {
-	if d != nil {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		clear(d.copies)
-	}
-}
-
 // differences returns the paths of the fields in which two objects of one type
 // differ, such as "spec.containers[0].image".
 func differences(a, b Object) []string {

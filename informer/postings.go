@@ -10,8 +10,6 @@ import (
 type index[T Object] interface {
 	// after returns the index after changes.
 	after(changes []change[T]) index[T]
-	// empty returns the index of no objects.
-	empty() index[T]
 }
 
 // posting holds the objects of one value.
@@ -49,8 +47,6 @@ func newPostings[T Object, V comparable](of func(T) []V) *postings[T, V] {
 	return &postings[T, V]{of: of, seed: maphash.MakeSeed()}
 }
 
-func (p *postings[T, V]) after(changes []change[T]) index[T] { return p.apply(changes) }
-func (p *postings[T, V]) empty() index[T]                    { return newPostings(p.of) }
 
 func (p *postings[T, V]) get(value V) posting[T] {
 	known, _ := p.root.get(maphash.Comparable(p.seed, value), value)
@@ -60,7 +56,8 @@ func (p *postings[T, V]) get(value V) posting[T] {
 // manyChanges are cheaper to apply value by value than one by one.
 const manyChanges = 64
 
-func (p *postings[T, V]) apply(changes []change[T]) *postings[T, V] {
+// after returns the index after changes.
+func (p *postings[T, V]) after(changes []change[T]) index[T] {
 	next := *p
 	if len(changes) >= manyChanges {
 		next.applyMany(changes)

@@ -62,6 +62,7 @@ func TestTrieIsAMap(t *testing.T) {
 func TestTableIsAMap(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 5))
 	var all table[int]
+	all.fill(nil)
 	want := map[types.NamespacedName]int{}
 	for step := range 50_000 {
 		key := types.NamespacedName{Namespace: fmt.Sprint(step % 3), Name: fmt.Sprint(random.IntN(1 + step/10))}
@@ -86,14 +87,40 @@ func TestTableIsAMap(t *testing.T) {
 			}
 		}
 	}
-	all.clear()
-	if all.get(types.NamespacedName{}) != nil {
+	all.fill(nil)
+	if all.get(types.NamespacedName{Namespace: "0", Name: "0"}) != nil {
 		t.Error("an empty table holds something")
+	}
+}
+
+// However many objects there are, one that comes for each that was deleted does not cost
+// a copy of the table.
+func TestTableIsSeldomRebuilt(t *testing.T) {
+	for live := 1000; live <= 1026; live++ {
+		var all table[int]
+		all.fill(nil)
+		put := func(n int) { all.put(&item[int]{key: types.NamespacedName{Name: fmt.Sprint(n)}, object: n}) }
+		for n := range live {
+			put(n)
+		}
+		rebuilt := 0
+		for n := range 5000 {
+			before := all.current.Load()
+			all.remove(types.NamespacedName{Name: fmt.Sprint(n)})
+			put(live + n)
+			if all.current.Load() != before {
+				rebuilt++
+			}
+		}
+		if rebuilt > 5000*8/live+1 {
+			t.Errorf("%d objects: rebuilt %d times", live, rebuilt)
+		}
 	}
 }
 
 func TestTableIsReadWhileItChanges(t *testing.T) {
 	var all table[int]
+	all.fill(nil)
 	stays := types.NamespacedName{Name: "stays"}
 	all.put(&item[int]{key: stays, object: 1})
 	var stop atomic.Bool

@@ -66,7 +66,7 @@ func (s shards[T]) AddShards(
 		removeSet, err = s.of.feed.addShards(ctx, set)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("adding shards to the informer of %s: %w", s.of.Name(), withCause(ctx, err))
+		return nil, fmt.Errorf("adding shards to the informer of %s: %w", s.of.Name(), err)
 	}
 	return func(shards ...sharding.ShardRangeRequirement) {
 		if of, err := setOf(shards); err == nil {

@@ -80,12 +80,12 @@ func (s Snapshot[T]) Select(namespace string, selector labels.Selector) iter.Seq
 // whether it has no others.
 func (s Snapshot[T]) narrowest(selector labels.Selector) (root *node[T], all bool) {
 	root, count := s.root(), s.Len()
-	if s.state == nil || s.state.labels == nil {
+	if s.state == nil {
 		return root, false
 	}
-	for _, key := range s.state.indexed {
+	for _, key := range s.state.labels {
 		if value, ok := selector.RequiresExactMatch(key); ok {
-			if p := s.state.labels.get(label{key, value}); p.count <= count {
+			if p := s.state.indexes[0].(*postings[T, label]).get(label{key, value}); p.count <= count {
 				root, count = p.root, p.count
 				requirements, _ := selector.Requirements()
 				all = len(requirements) == 1 // this one

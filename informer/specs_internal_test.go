@@ -420,7 +420,7 @@ func opened(
 	pods.feed.session = &session[*corev1.Pod]{watches: []*reflectorStore[*corev1.Pod]{r}}
 	for range times {
 		var w watch.Interface
-		if w, _, err = r.specs.open(t.Context(), metav1.ListOptions{}); err == nil {
+		if w, err = r.specs.open(t.Context(), metav1.ListOptions{}); err == nil {
 			for range w.ResultChan() { // to its end
 			}
 		}

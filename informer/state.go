@@ -10,11 +10,11 @@ import (
 // state is the content of the store at one moment, indexes included. It is
 // immutable.
 type state[T Object] struct {
-	root    *node[T]
-	count   int
+	root  *node[T]
+	count int
+	// labels are Options.IndexLabels; if there are any, the first index has them.
+	labels  []string
 	indexes []index[T]
-	labels  *postings[T, label] // nil without Options.IndexLabels
-	indexed []string            // Options.IndexLabels
 }
 
 // after returns s after a change that matters.
@@ -29,7 +29,7 @@ func (s *state[T]) after(c change[T]) *state[T] {
 			next.count++
 		}
 	}
-	if s.labels != nil || len(s.indexes) > 0 {
+	if len(s.indexes) > 0 {
 		next.reindex([]change[T]{c})
 	}
 	return &next
@@ -37,9 +37,6 @@ func (s *state[T]) after(c change[T]) *state[T] {
 
 // reindex applies changes to the indexes of s, which is not published yet.
 func (s *state[T]) reindex(changes []change[T]) {
-	if s.labels != nil {
-		s.labels = s.labels.apply(changes)
-	}
 	indexes := s.indexes
 	s.indexes = make([]index[T], len(indexes))
 	for n, x := range indexes {

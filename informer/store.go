@@ -36,11 +36,12 @@ func newStore[T Object](o *Options, id *identity) *store[T] {
 	if o.checksMutations() {
 		s.detector = &detector[T]{identity: id, copies: map[*item[T]]T{}}
 	}
-	empty := &state[T]{indexed: o.IndexLabels}
-	if len(o.IndexLabels) > 0 {
-		empty.labels = newPostings(labelsOf[T](o.IndexLabels))
+	empty := &state[T]{labels: o.IndexLabels}
+	if len(empty.labels) > 0 {
+		empty.indexes = []index[T]{newPostings(labelsOf[T](empty.labels))}
 	}
 	s.latest.Store(empty)
+	s.table.fill(nil)
 	return s
 }
 
@@ -63,7 +64,7 @@ func (s *store[T]) put(it *item[T]) {
 	s.identity.learnKind(it.object)
 	s.writing.Lock()
 	c := change[T]{s.table.get(it.key), it}
-	if !c.matters() || !s.shards.admits(it.key.Namespace) || s.shards.isLate() && s.isPast(c) {
+	if !c.matters() || !s.shards.admits(it.key.Namespace) || s.shards.late.Load() && s.isPast(c) {
 		s.writing.Unlock()
 		return
 	}
@@ -80,7 +81,7 @@ func (s *store[T]) remove(last T) {
 	s.writing.Lock()
 	s.shards.deleted(key, last.GetResourceVersion())
 	c := change[T]{old: s.table.get(key)}
-	if c.old == nil || s.shards.isLate() && older(last.GetResourceVersion(), c.old.object.GetResourceVersion()) {
+	if c.old == nil || s.shards.late.Load() && older(last.GetResourceVersion(), c.old.object.GetResourceVersion()) {
 		s.writing.Unlock()
 		return
 	}
@@ -130,17 +131,8 @@ func (s *store[T]) clearIfUnused() {
 	if len(s.delivery.handlers) > 0 {
 		return
 	}
-	before := s.latest.Load()
-	empty := &state[T]{indexed: before.indexed}
-	if before.labels != nil {
-		empty.labels = newPostings(before.labels.of)
-	}
-	for _, x := range before.indexes {
-		empty.indexes = append(empty.indexes, x.empty())
-	}
-	s.latest.Store(empty)
-	s.table.clear()
-	s.detector.clear()
+	next, _ := s.list(everywhere, nil)
+	s.latest.Store(next)
 }
 
 // addIndex adds the index that of returns for the known objects, and
@@ -170,12 +162,7 @@ func (s *store[T]) publish(next *state[T], b batch[T]) {
 // publishList publishes the state in which items, which are sorted, are the whole
 // content of the namespaces within. The caller holds writing.
 func (s *store[T]) publishList(within func(string) bool, items []*item[T], initial bool, done func()) {
-	next := *s.latest.Load()
-	all, changes := next.replaced(within, items)
-	next.root, next.count = build(all), len(all)
-	next.reindex(changes)
-	s.detector.update(changes...) // before others have the objects
-	s.table.fill(all)
+	next, changes := s.list(within, items)
 	events := make([]Event[T], 0, len(changes))
 	for _, c := range changes {
 		events = c.events(events)
@@ -185,7 +172,20 @@ func (s *store[T]) publishList(within func(string) bool, items []*item[T], initi
 			events[n].Initial = events[n].Type == Added
 		}
 	}
-	s.publish(&next, batch[T]{events: events, done: done})
+	s.publish(next, batch[T]{events: events, done: done})
+}
+
+// list puts items, which are sorted, into the table as the whole content of the namespaces
+// within, and returns the state that has them and what has changed. The caller holds
+// writing.
+func (s *store[T]) list(within func(string) bool, items []*item[T]) (*state[T], []change[T]) {
+	next := *s.latest.Load()
+	all, changes := next.replaced(within, items)
+	next.root, next.count = build(all), len(all)
+	next.reindex(changes)
+	s.detector.update(changes...) // before others have the objects
+	s.table.fill(all)
+	return &next, changes
 }
 
 // checkMutations checks the objects of keys, or all.
@@ -246,7 +246,7 @@ func (s *store[T]) replaceShards(rv string, items []*item[T], initial bool, done
 	asked := s.shards.asked
 	within := func(of string) bool { return keyspace.Has(asked, of) && s.shards.admits(of) }
 	items = slices.DeleteFunc(items, func(it *item[T]) bool { return !within(it.key.Namespace) })
-	if s.shards.isLate() {
+	if s.shards.late.Load() {
 		items = slices.DeleteFunc(s.newest(items, within, rv), func(it *item[T]) bool {
 			return s.isPast(change[T]{s.table.get(it.key), it})
 		})

@@ -76,6 +76,8 @@ func clone(k types.NamespacedName) types.NamespacedName {
 
 func BenchmarkStore(b *testing.B) {
 	for _, n := range []int{10_000, 100_000} {
+		emptyTable := &table[*corev1.Pod]{}
+		emptyTable.fill(nil)
 		keys := benchKeys(n)
 		asked := make([]types.NamespacedName, n)
 		for i, at := range rand.Perm(n) {
@@ -83,7 +85,7 @@ func BenchmarkStore(b *testing.B) {
 		}
 		for name, s := range map[string]candidate{
 			"floor": &plainMap{map[types.NamespacedName]*item[*corev1.Pod]{}}, "map+rwmutex": &lockedMap{all: map[types.NamespacedName]*item[*corev1.Pod]{}},
-			"sync.Map": &syncMap{}, "tree": &treeStore{}, "table": &table[*corev1.Pod]{},
+			"sync.Map": &syncMap{}, "tree": &treeStore{}, "table": emptyTable,
 		} {
 			items := make([]*item[*corev1.Pod], n)
 			for i, key := range keys {

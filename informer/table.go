@@ -10,7 +10,7 @@ import (
 
 // table finds items by key: a hash table with open addressing that any number of
 // goroutines read while one at a time writes. Readers take no lock and write no
-// memory. The zero table is empty.
+// memory. It must be filled before it is used.
 type table[T any] struct{ current atomic.Pointer[slots[T]] }
 
 // slot belongs to one key until the table is rebuilt: its item changes, and is nil
@@ -25,14 +25,8 @@ type slots[T any] struct {
 	seed maphash.Seed
 	// all has a power of two of slots, of which at most half are used.
 	all []slot[T]
-	// free counts the slots that may still be used before the table must grow.
+	// free counts the slots that may still be used before the table is rebuilt.
 	free int
-	live int
-}
-
-func newSlots[T any](live int) *slots[T] {
-	size := 1 << bits.Len(uint(max(4, 2*live)))
-	return &slots[T]{seed: maphash.MakeSeed(), all: make([]slot[T], size), free: size / 2}
 }
 
 // find returns the slot of key, or the free slot at which the search for it ends.
@@ -54,11 +48,7 @@ func (s *slots[T]) find(key types.NamespacedName) (at *slot[T], hash uint64, kno
 }
 
 func (t *table[T]) get(key types.NamespacedName) *item[T] {
-	s := t.current.Load()
-	if s == nil {
-		return nil
-	}
-	if at, _, ok := s.find(key); ok {
+	if at, _, ok := t.current.Load().find(key); ok {
 		return at.item.Load()
 	}
 	return nil
@@ -66,14 +56,16 @@ func (t *table[T]) get(key types.NamespacedName) *item[T] {
 
 // put stores it instead of the item with the same key.
 func (t *table[T]) put(it *item[T]) {
-	s := t.current.Load()
-	if s != nil && s.free > 0 {
-		s.put(it)
-		return
+	if s := t.current.Load(); s.free == 0 {
+		var items []*item[T]
+		for n := range s.all {
+			if it := s.all[n].item.Load(); it != nil {
+				items = append(items, it)
+			}
+		}
+		t.fill(items)
 	}
-	s = t.rebuilt()
-	s.put(it)
-	t.current.Store(s)
+	t.current.Load().put(it)
 }
 
 // put stores it, for which there must be a free slot. The item is stored before the hash:
@@ -83,46 +75,24 @@ func (s *slots[T]) put(it *item[T]) {
 	at.item.Store(it)
 	if !known {
 		s.free--
-		s.live++
 		at.hash.Store(hash)
 	}
 }
 
 // remove removes the item of key. Its slot stays in use until the table is rebuilt.
 func (t *table[T]) remove(key types.NamespacedName) {
-	s := t.current.Load()
-	if s == nil {
-		return
-	}
-	if at, _, known := s.find(key); known {
-		s.live--
+	if at, _, known := t.current.Load().find(key); known {
 		at.item.Store(nil)
 	}
 }
 
-// rebuilt returns a copy of the slots with room for one more, without those of
-// removed items.
-func (t *table[T]) rebuilt() *slots[T] {
-	old := t.current.Load()
-	if old == nil {
-		return newSlots[T](0)
-	}
-	s := newSlots[T](old.live + 1)
-	for n := range old.all {
-		if it := old.all[n].item.Load(); it != nil {
-			s.put(it)
-		}
-	}
-	return s
-}
-
-// fill replaces the whole content by items.
+// fill replaces the whole content by items. An eighth of their number may come before the
+// table is rebuilt.
 func (t *table[T]) fill(items []*item[T]) {
-	s := newSlots[T](len(items))
+	size := 1 << bits.Len(uint(max(4, len(items)*9/4)))
+	s := &slots[T]{seed: maphash.MakeSeed(), all: make([]slot[T], size), free: size / 2}
 	for _, it := range items {
 		s.put(it)
 	}
 	t.current.Store(s)
 }
-
-func (t *table[T]) clear() { t.current.Store(nil) }

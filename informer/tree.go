@@ -50,16 +50,9 @@ type node[T any] struct {
 }
 
 // sortItems sorts items by key.
-func sortItems[T any](items []*item[T]) { sort.Sort(itemsByKey[T](items)) }
-
-// itemsByKey implements [sort.Interface]: [slices.SortFunc] would be compiled for it.
-type itemsByKey[T any] []*item[T]
-
-func (s itemsByKey[T]) Len() int { return len(s) }
-
-func (s itemsByKey[T]) Less(i, j int) bool { return compareKeys(s[i].key, s[j].key) < 0 }
-
-func (s itemsByKey[T]) Swap(i, j int) { s[i], s[j] = s[j], s[i] }
+func sortItems[T any](items []*item[T]) {
+	slices.SortFunc(items, func(a, b *item[T]) int { return compareKeys(a.key, b.key) })
+}
 
 // build returns the tree of items, which are sorted and have different keys.
 func build[T any](items []*item[T]) *node[T] {
@@ -100,19 +93,9 @@ func firsts[T any](kids []*node[T]) []entry[T] {
 // search returns the position of the first item of n that is not less than key,
 // and whether it has that key.
 func (n *node[T]) search(key types.NamespacedName) (int, bool) {
-	low, high := 0, len(n.items)
-	for low < high {
-		middle := int(uint(low+high) >> 1)
-		switch c := compareKeys(n.items[middle].key, key); {
-		case c == 0:
-			return middle, true
-		case c < 0:
-			low = middle + 1
-		default:
-			high = middle
-		}
-	}
-	return low, false
+	return slices.BinarySearchFunc(n.items, key, func(e entry[T], key types.NamespacedName) int {
+		return compareKeys(e.key, key)
+	})
 }
 
 // child returns the position of the kid whose range includes key.
@@ -250,22 +233,12 @@ func (n *node[T]) remove(key types.NamespacedName) *node[T] {
 
 // merge returns two neighbours as one node, or as two of equal size.
 func merge[T any](left, right *node[T]) []*node[T] {
-	return split(&node[T]{items: slices.Concat(left.items, right.items), kids: concat(left.kids, right.kids)})
-}
-
-func concat[E any](a, b []E) []E {
-	if a == nil && b == nil {
-		return nil
-	}
-	return slices.Concat(a, b)
+	return split(&node[T]{items: slices.Concat(left.items, right.items), kids: slices.Concat(left.kids, right.kids)})
 }
 
 // splice returns a copy of all with instead in place of all[low:high].
 func splice[E any](all []E, low, high int, instead ...E) []E {
-	out := make([]E, 0, len(all)-(high-low)+len(instead))
-	out = append(out, all[:low]...)
-	out = append(out, instead...)
-	return append(out, all[high:]...)
+	return slices.Concat(all[:low], instead, all[high:])
 }
 
 // all calls yield for the objects of n in order, and reports whether to go on.
@@ -321,14 +294,7 @@ func (n *node[T]) endOf(namespace string, at int) int {
 	if at == end || n.items[end-1].key.Namespace == namespace {
 		return end
 	}
-	for at < end {
-		if middle := int(uint(at+end) >> 1); n.items[middle].key.Namespace == namespace {
-			at = middle + 1
-		} else {
-			end = middle
-		}
-	}
-	return at
+	return at + sort.Search(end-at, func(more int) bool { return n.items[at+more].key.Namespace != namespace })
 }
 
 // appendItems appends the items of n in order.

@@ -1,7 +1,6 @@
 package informer
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -16,24 +15,17 @@ type watermarks struct {
 	marks   map[string]string // by namespace
 	synced  bool
 	low     string // the oldest mark
-	waiting map[*waiter]struct{}
-	waiters uint64 // so far
+	waiting []*waiter // in the order of their calls of on
 }
 
 // waiter is a call that is due when a watermark reaches a resourceVersion.
 type waiter struct {
-	// number orders the calls: the first to wait is called first.
-	number uint64
 	// namespace says whose watch counts, if it has one of its own.
 	namespace string
 	rv        string
 	// anyRV says that the first list is all that counts.
 	anyRV bool
 	call  func()
-}
-
-func (w *watermarks) init() {
-	w.marks, w.waiting = map[string]string{}, map[*waiter]struct{}{}
 }
 
 // lowest returns the oldest mark.
@@ -102,14 +94,14 @@ func (w *watermarks) updateAndUnlock() {
 		}
 	}
 	var due []*waiter
-	for waiting := range w.waiting {
-		if w.reached(waiting) {
-			due = append(due, waiting)
-			delete(w.waiting, waiting)
+	w.waiting = slices.DeleteFunc(w.waiting, func(of *waiter) bool {
+		reached := w.reached(of)
+		if reached {
+			due = append(due, of)
 		}
-	}
+		return reached
+	})
 	w.mu.Unlock()
-	slices.SortFunc(due, func(a, b *waiter) int { return cmp.Compare(a.number, b.number) })
 	for _, waiting := range due {
 		waiting.call()
 	}
@@ -129,14 +121,12 @@ func (w *watermarks) on(waiting *waiter) (cancel func()) {
 		waiting.call()
 		return func() {}
 	}
-	w.waiters++
-	waiting.number = w.waiters
-	w.waiting[waiting] = struct{}{}
+	w.waiting = append(w.waiting, waiting)
 	w.mu.Unlock()
 	return func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		delete(w.waiting, waiting)
+		w.waiting = slices.DeleteFunc(w.waiting, func(of *waiter) bool { return of == waiting })
 	}
 }
 
