@@ -118,31 +118,25 @@ func (w *watched) covering(ctx context.Context, ended <-chan struct{}, set keysp
 		if w.changed == nil {
 			w.changed = make(chan struct{})
 		}
-		changed := w.changed
+		changed, current := w.changed, w.current
 		var long <-chan time.Time
-		current := w.current
 		if current != nil && !w.streaming {
 			timer := time.NewTimer(max(1, shortWatch-time.Since(w.since)))
 			defer timer.Stop()
 			long = timer.C
 		}
 		w.mu.Unlock()
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-ended:
-			return errNotRunning
-		case <-changed:
-			continue
-		case <-long:
-		}
-		current.Stop()
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-ended:
-			return errNotRunning
-		case <-changed:
+		for waiting := true; waiting; {
+			select {
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			case <-ended:
+				return errNotRunning
+			case <-changed:
+				waiting = false
+			case <-long:
+				current.Stop()
+			}
 		}
 	}
 }
