@@ -309,3 +309,65 @@ func TestAReplacedObjectIsNotRetainedByOthersOfItsShard(t *testing.T) {
 		d.stop()
 	})
 }
+
+// What ends while shards are added has not added them.
+func TestShardsAreNotAddedToAnInformerThatEndsMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDivided(t, nil)
+		d.createInEachShard(t.Context())
+		release, blocked := make(chan struct{}), false
+		d.in.Handle(func(e informer.Event[*corev1.ConfigMap]) {
+			if e.Type == informer.Updated {
+				blocked = true
+				<-release
+			}
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- d.parts().RunShards(ctx, nil) }()
+		synctest.Wait()
+		remove, err := d.parts().AddShards(t.Context(), shardOf(0))
+		d.Expect(err).NotTo(HaveOccurred())
+		of := d.admin.CoreV1().ConfigMaps(namespacesOfShards[0][0])
+		_, err = of.Update(t.Context(), &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Name: "a"}, Data: map[string]string{"n": "1"},
+		}, metav1.UpdateOptions{})
+		d.Expect(err).NotTo(HaveOccurred())
+		synctest.Wait()
+		d.Expect(blocked).To(BeTrue())
+		go remove(shardOf(0)) // waits for the watch, and that for the handler
+		synctest.Wait()
+		added := make(chan error, 1)
+		go func() {
+			_, err := d.parts().AddShards(t.Context(), shardOf(1))
+			added <- err
+		}()
+		synctest.Wait()
+		cancel()
+		synctest.Wait()
+		close(release)
+		d.Expect(<-added).To(MatchError(ContainSubstring("the informer is not running")))
+		d.Expect(<-done).To(Succeed())
+		d.Expect(d.cached()).To(BeEmpty())
+	})
+}
+
+// A list that shows how new the server is need not bring what the cache does not keep.
+func TestOnlyTheAddedShardsAreListedToBeTheLatest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, a := newDivided(t, &apisim.Options{Shards: true}), &asked{}
+		config := d.sim.Config("c")
+		config.Wrap(a.note)
+		d.in = informer.For(kubernetes.NewForConfigOrDie(config).CoreV1().ConfigMaps(""), nil)
+		d.createInEachShard(t.Context())
+		d.run(t.Context())
+		synctest.Wait()
+		_, err := d.parts().AddShards(t.Context(), shardOf(1))
+		d.Expect(err).NotTo(HaveOccurred())
+		before := len(a.lists)
+		d.Expect(d.in.WaitForLatest(t.Context())).To(Succeed())
+		d.Expect(a.lists[before:]).To(HaveLen(1))
+		d.Expect(a.lists[before].Get("shardSelector")).To(Equal(rangesOf(1).Selector()))
+		d.stop()
+	})
+}

@@ -1,7 +1,7 @@
 package informer
 
 import (
-	"sync"
+	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/watch"
 )
@@ -12,9 +12,9 @@ import (
 type endable struct {
 	watch.Interface
 
-	out  chan watch.Event
-	done chan struct{}
-	once sync.Once
+	out     chan watch.Event
+	done    chan struct{}
+	stopped atomic.Bool
 }
 
 func newEndable(w watch.Interface) *endable {
@@ -52,8 +52,11 @@ func (e *endable) forward() {
 // ResultChan implements [watch.Interface].
 func (e *endable) ResultChan() <-chan watch.Event { return e.out }
 
-// Stop implements [watch.Interface].
+// Stop implements [watch.Interface]. It does not wait for another call of Stop, which may
+// be closing a stalled connection.
 func (e *endable) Stop() {
-	e.once.Do(func() { close(e.done) })
-	e.Interface.Stop()
+	if e.stopped.CompareAndSwap(false, true) {
+		close(e.done)
+		e.Interface.Stop()
+	}
 }

@@ -83,16 +83,11 @@ func (d divided[T]) list(ctx context.Context, from source, opts metav1.ListOptio
 		VersionedParams(&opts, metav1.ParameterCodec).Do(ctx).Get()
 }
 
-func (d divided[T]) watch(
-	ctx context.Context, from source, opts metav1.ListOptions,
-) (w watch.Interface, quiet bool, err error) {
-	through, ok := d.through(from)
-	if !ok {
-		w, err = from.watch(ctx, opts)
-		return w, false, err
+func (d divided[T]) watch(ctx context.Context, from source, opts metav1.ListOptions) (watch.Interface, error) {
+	if through, ok := d.through(from); ok {
+		return clientOf[T](through, from.resource.Resource, from.namespace).Watch(ctx, opts)
 	}
-	w, err = clientOf[T](through, from.resource.Resource, from.namespace).Watch(ctx, opts)
-	return w, true, err
+	return from.watch(ctx, opts)
 }
 
 // through returns a client like the source's that leaves out the objects of other

@@ -180,15 +180,11 @@ func (r *reflectorStore[T]) openWatch(ctx context.Context, opts metav1.ListOptio
 	r.selectShards(&opts, set)
 	r.progress.begin(phase)
 	r.streamed = map[any]wire.Fingerprint{}
-	quiet := false
-	w, err := openInTime(ctx, func(ctx context.Context) (w watch.Interface, err error) {
-		w, quiet, err = r.specs.open(ctx, opts)
-		return w, err
-	})
+	w, err := openInTime(ctx, func(ctx context.Context) (watch.Interface, error) { return r.specs.open(ctx, opts) })
 	r.progress.answered(ctx, err)
 	switch {
 	case err == nil:
-		if r.shards != nil && !quiet {
+		if r.shards != nil {
 			w = newEndable(w)
 		}
 		r.progress.opened(w, opts.TimeoutSeconds)

@@ -61,7 +61,7 @@ func (s shards[T]) DeletedSince(
 		err = s.of.feed.replay(ctx, &replay{set: set, from: rv, deleted: deleted})
 	}
 	if err != nil {
-		return fmt.Errorf("looking for what was deleted of %s: %w", s.of.Name(), withCause(ctx, err))
+		return fmt.Errorf("looking for what was deleted of %s: %w", s.of.Name(), err)
 	}
 	return nil
 }
@@ -84,19 +84,10 @@ func (f *feed[T]) replay(ctx context.Context, p *replay) error {
 	}
 	r := watches[0]
 	p.to = f.comeTo()
-	for pause := f.options.BackoffBase; ; pause = min(2*pause, f.options.BackoffCap) {
-		err := r.replay(ctx, p)
-		if err == nil || ctx.Err() != nil || apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
-			return err
-		}
-		r.progress.log.Error(err, "cannot watch what was deleted before a shard was added, retrying", "retryIn", pause)
-		select {
-		case <-ctx.Done():
-		case <-r.ended:
-			return errNotRunning
-		case <-time.After(pause):
-		}
-	}
+	final := func(err error) bool { return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) }
+	return f.retry(ctx, r.ended, "cannot watch what was deleted before a shard was added", final, func() error {
+		return r.replay(ctx, p)
+	})
 }
 
 // comeTo returns how far the cache is: as the last list of shards, if the watch has not
@@ -124,9 +115,8 @@ func (r *reflectorStore[T]) replay(ctx context.Context, p *replay) error {
 	}
 	r.selectShards(&opts, p.set)
 	began := time.Now()
-	w, err := openInTime(ctx, func(ctx context.Context) (w watch.Interface, err error) {
-		w, _, err = r.shards.watch(ctx, r.source, opts)
-		return w, err
+	w, err := openInTime(ctx, func(ctx context.Context) (watch.Interface, error) {
+		return r.shards.watch(ctx, r.source, opts)
 	})
 	if err != nil {
 		return err

@@ -27,7 +27,7 @@ type shardWatch[T Object] struct {
 	// list and watch leave out what belongs to other shards before it is decoded, if that
 	// is possible.
 	list  func(ctx context.Context, from source, opts metav1.ListOptions) (runtime.Object, error)
-	watch func(ctx context.Context, from source, opts metav1.ListOptions) (w watch.Interface, quiet bool, err error)
+	watch func(ctx context.Context, from source, opts metav1.ListOptions) (watch.Interface, error)
 	keep  func() wire.Keep
 	// replace makes the list of the watch that is under way the whole content of its
 	// shards.
@@ -52,21 +52,20 @@ type specReader[T Object] struct {
 }
 
 // open opens a watch: one that does not decode known specs if that is safe, else
-// the client's own. quiet says that it ends without an error when it is stopped.
-func (s *specReader[T]) open(ctx context.Context, opts metav1.ListOptions) (w watch.Interface, quiet bool, err error) {
+// the client's own.
+func (s *specReader[T]) open(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
 	specs, client, why := s.connect()
 	s.mu.Lock()
 	s.specs, s.why = specs, why
 	s.mu.Unlock()
 	switch {
 	case why == "":
-		w, err = client.Watch(ctx, opts)
-		return w, s.shards != nil, err
+		return client.Watch(ctx, opts)
 	case s.shards != nil:
 		return s.shards.watch(ctx, s.source, opts)
+	default:
+		return s.source.watch(ctx, opts)
 	}
-	w, err = s.source.watch(ctx, opts)
-	return w, false, err
 }
 
 // connect returns a client like the source's whose watches do not decode known

@@ -2,12 +2,10 @@ package wire
 
 import (
 	"fmt"
-	"io"
 	"mime"
 	"net/http"
 	"reflect"
 	"sync"
-	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/features"
@@ -25,7 +23,7 @@ func (s *Specs) Through(c rest.Interface, keep Keep) (through rest.Interface, wh
 
 // Through returns a copy of c whose lists and watches leave out what keep does not
 // want, or says why that would not be safe. The copy differs from c in its transport
-// alone, which is in an exported field. A watch ends without an error when it is stopped.
+// alone, which is in an exported field.
 func Through(c rest.Interface, keep Keep) (through rest.Interface, why string) {
 	return via(c, nil, keep)
 }
@@ -104,34 +102,8 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		t.specs.because("")
 		answer.Body = newBody(answer.Body, t.specs, t.keep)
 	}
-	if t.keep != nil && r.URL.Query().Get("watch") != "" {
-		answer.Body = &quiet{ReadCloser: answer.Body}
-	}
 	return answer, nil
 }
 
 // WrappedRoundTripper returns the transport below, as client-go's own do.
 func (t *transport) WrappedRoundTripper() http.RoundTripper { return t.next }
-
-// quiet is a body that has ended once it is closed: so a watch that another goroutine than its reader stops brings no
-// error, which a reflector would answer with a list.
-type quiet struct {
-	io.ReadCloser
-
-	closed atomic.Bool
-}
-
-// Read implements [io.Reader].
-func (q *quiet) Read(p []byte) (int, error) {
-	n, err := q.ReadCloser.Read(p)
-	if err != nil && q.closed.Load() {
-		err = io.EOF
-	}
-	return n, err
-}
-
-// Close implements [io.Closer].
-func (q *quiet) Close() error {
-	q.closed.Store(true)
-	return q.ReadCloser.Close()
-}

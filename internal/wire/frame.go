@@ -37,6 +37,7 @@ var magic = []byte("k8s\x00")
 // contains the object.
 type frame struct {
 	event              []byte
+	deleted            bool
 	object, raw, body  part
 	extension, unknown []byte // what raw and body are parts of
 	metadata, spec     part   // of the content of body
@@ -45,12 +46,16 @@ type frame struct {
 	version            []byte
 }
 
-// parse parses an event. It reports false unless that is an object of kind k that was
-// added or modified, with each field that matters exactly once.
-func parse(event []byte, k Kind) (f frame, ok bool) {
+// unwrap finds the object of an event. It reports false unless that was added, modified
+// or deleted, with each field that matters exactly once.
+func unwrap(event []byte) (f frame, ok bool) {
 	f.event = event
-	t, ok := only(event, typeNumber)
-	if what := watch.EventType(t.content); !ok || what != watch.Added && what != watch.Modified {
+	t, _ := only(event, typeNumber)
+	switch watch.EventType(t.content) {
+	case watch.Added, watch.Modified:
+	case watch.Deleted:
+		f.deleted = true
+	default:
 		return f, false
 	}
 	if f.object, ok = only(event, objectNumber); !ok {
@@ -63,6 +68,16 @@ func parse(event []byte, k Kind) (f frame, ok bool) {
 	if f.unknown, ok = bytes.CutPrefix(f.raw.content, magic); !ok {
 		return f, false
 	}
+	f.body, ok = only(f.unknown, bodyNumber)
+	return f, ok
+}
+
+// parse parses an event. It reports false unless that is an object of kind k that was
+// added or modified, with each field that matters exactly once.
+func parse(event []byte, k Kind) (f frame, ok bool) {
+	if f, ok = unwrap(event); !ok || f.deleted {
+		return f, false
+	}
 	meta, ok := only(f.unknown, typeMetaNumber)
 	if !ok {
 		return f, false
@@ -71,9 +86,6 @@ func parse(event []byte, k Kind) (f frame, ok bool) {
 		return f, false
 	}
 	if encoding, ok := only(f.unknown, contentEncodingNumber); ok && len(encoding.content) > 0 {
-		return f, false
-	}
-	if f.body, ok = only(f.unknown, bodyNumber); !ok {
 		return f, false
 	}
 	if f.spec, ok = only(f.body.content, k.spec); !ok {

@@ -6,7 +6,6 @@ import (
 	"sync"
 
 	"google.golang.org/protobuf/encoding/protowire"
-	"k8s.io/apimachinery/pkg/watch"
 )
 
 // itemsNumber is the number of the items of any list.
@@ -32,26 +31,8 @@ type keep func(namespace []byte) bool
 // wants reports whether the object of an event is wanted. Bookmarks, errors, and what
 // is not exactly as expected are.
 func (k keep) wants(event []byte) bool {
-	t, ok := only(event, typeNumber)
-	switch watch.EventType(t.content) {
-	case watch.Added, watch.Modified, watch.Deleted:
-	default:
-		return true
-	}
-	object, ok2 := only(event, objectNumber)
-	if !ok || !ok2 {
-		return true
-	}
-	raw, ok := only(object.content, rawNumber)
-	if !ok {
-		return true
-	}
-	unknown, ok := bytes.CutPrefix(raw.content, magic)
-	if !ok {
-		return true
-	}
-	body, ok := only(unknown, bodyNumber)
-	return !ok || k.wantsObject(body.content)
+	f, ok := unwrap(event)
+	return !ok || k.wantsObject(f.body.content)
 }
 
 // wantsObject reports whether an object is wanted. The metadata come first, and there

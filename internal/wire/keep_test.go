@@ -1,22 +1,16 @@
 package wire_test
 
 import (
-	"context"
 	"fmt"
 	"io"
-	"net/http"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/rest"
 
 	"github.com/homeostat/homeostat/internal/wire"
 	"github.com/homeostat/homeostat/internal/wire/wiretest"
@@ -135,35 +129,3 @@ func TestWhatIsLeftOutAllocatesNothing(t *testing.T) {
 	g.Expect(testing.AllocsPerRun(100, func() { wire.Wants(onlyA, frame) })).To(BeZero())
 	g.Expect(wire.Wants(onlyA, frame)).To(BeFalse())
 }
-
-// Another goroutine than its reader may stop a watch of objects that are not all wanted: that is its end.
-func TestAFilteredWatchThatIsStoppedBringsNoError(t *testing.T) {
-	for name, mediaType := range map[string]string{"protobuf": watched, "JSON": "application/json;stream=watch"} {
-		for range 50 { // an error would come only if it is faster
-			synctest.Test(t, func(t *testing.T) {
-				g := NewWithT(t)
-				config := &rest.Config{Host: "http://wired", QPS: -1, Transport: transportFunc(sending(http.StatusOK,
-					func(context.Context) io.ReadCloser { return &silent{closed: make(chan struct{})} },
-					"Content-Type", mediaType))}
-				clientset, err := kubernetes.NewForConfig(config)
-				g.Expect(err).NotTo(HaveOccurred())
-				through, why := wire.Through(clientset.CoreV1().RESTClient(), onlyA)
-				g.Expect(why).To(BeEmpty())
-				w, err := podsOf(through).Watch(t.Context(), metav1.ListOptions{})
-				g.Expect(err).NotTo(HaveOccurred())
-				go func() {
-					<-time.After(time.Second)
-					w.Stop()
-				}()
-				for event := range w.ResultChan() {
-					g.Expect(event).To(BeNil(), name)
-				}
-			})
-		}
-	}
-}
-
-// transportFunc is a function that answers requests.
-type transportFunc func(*http.Request) (*http.Response, error)
-
-func (f transportFunc) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
