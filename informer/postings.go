@@ -47,7 +47,6 @@ func newPostings[T Object, V comparable](of func(T) []V) *postings[T, V] {
 	return &postings[T, V]{of: of, seed: maphash.MakeSeed()}
 }
 
-
 func (p *postings[T, V]) get(value V) posting[T] {
 	known, _ := p.root.get(maphash.Comparable(p.seed, value), value)
 	return known

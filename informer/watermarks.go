@@ -14,7 +14,7 @@ type watermarks struct {
 	mu      sync.Mutex        // guards what follows
 	marks   map[string]string // by namespace
 	synced  bool
-	low     string // the oldest mark
+	low     string    // the oldest mark
 	waiting []*waiter // in the order of their calls of on
 }
 
