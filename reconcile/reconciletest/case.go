@@ -3,6 +3,7 @@ package reconciletest
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -104,6 +105,12 @@ func (c *Case) resources() []apisim.Resource {
 	return append(all, c.Definitions...)
 }
 
+// custom reports whether a resource, such as "widgets.example.com", is one of the case's own.
+func (c *Case) custom(resource string) bool {
+	is := func(r apisim.Resource) bool { return r.GVR().GroupResource().String() == resource }
+	return slices.ContainsFunc(c.resources(), is)
+}
+
 // On returns the World of the case on a server, and makes what is outside of it, by Case.Outside. It is for package
 // live: a server can be made in this module only.
 func (c *Case) On(server backend.Server) *World {
@@ -133,7 +140,9 @@ func (e *Env) Outside() any { return e.boot.Outside }
 
 // Cache names a cache of the program, by the resource that it holds and a function that lists its objects: at rest it
 // has to have the server's objects. The function returns them as the List of a client-go Store does. A field that a
-// transformer has removed from an object counts as modified. Informers of package informer need no call.
+// transformer has removed from an object counts as modified. Informers of package informer need no call. The function of
+// a cache that ends before the process, as with a term of leadership, returns nil from then on: client-go's informers
+// have IsStopped for that.
 //
 // Concurrency: it is called at each rest, while every goroutine of the program is blocked: it must not wait for one.
 //

@@ -43,16 +43,17 @@
 //
 // # What goes wrong
 //
-//   - A write: crash before, crash after, 409, 429, 500, lost reply, late commit; a partition, a stop of the program,
-//     and another client's write to the same object just before it. From there on the server refuses every call for
-//     half a minute.
+//   - A write: crash before, crash after, 429, 500, lost reply, late commit; a partition, a stop of the program, and
+//     another client's write to the same object just before it; 409 of a create or a patch, as by a quota. From there
+//     on the server refuses every call for half a minute.
 //   - A read: 500, 410; another client's write just before it. Any call: it is slow, while the rest goes on.
 //   - An event: its watch is held back, ends, expires; it comes twice.
 //   - At rest: a restart, a restart in which the list of one resource comes late, a restart with caches that begin n
 //     writes ago (time travel: an API server that lags behind), an hour in which nothing happens.
 //   - The program is down for one or two steps of the workload; a step comes early.
 //   - An actor, such as the garbage collector or a kubelet, is late by a minute.
-//   - Each output is deleted, and a value of it edited ([Options].SkipDrift leaves that out).
+//   - Each output is deleted, and a value of it that Case.Ignore does not name is edited ([Options].SkipDrift leaves
+//     that out).
 //
 // # What a run has to show
 //

@@ -212,7 +212,7 @@ func (r *judge) sent(e apisim.Event, resource string) {
 	}
 	own := ownOf(bodyOf(e), e)
 	if ours && made.leaf == nil {
-		made.leaf, made.value = leaf(r.c, resource, own)
+		made.leaf, made.value = leaf(r.c, r.ignore, resource, own)
 		r.created[uid] = made
 	}
 	if _, named, _ := unstructured.NestedFieldNoCopy(own, "spec", field); named {

@@ -8,12 +8,12 @@ import (
 	"slices"
 	"strings"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/yaml"
 
 	"github.com/homeostat/homeostat/internal/apisim"
+	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/state"
 )
 
 // output is an object that the program made. Those that exist at the end of the workload are deleted and edited in
@@ -51,50 +51,41 @@ var editable = map[string]string{
 }
 
 // leaf finds a value among those that the program gave an object that another client could edit, and returns its path
-// and the edited value.
-func leaf(c *Case, resource string, own map[string]any) ([]string, any) {
+// and the edited value. What may differ by [Case].Ignore need not be repaired.
+func leaf(c *Case, ignore *state.Ignore, resource string, own map[string]any) ([]string, any) {
 	at, known := editable[resource]
-	custom := func(r metav1.APIResource) bool { return resource == r.Name+"."+r.Group }
-	if !known && slices.ContainsFunc(c.Resources, custom) {
+	if !known && c.custom(resource) {
 		at, known = "spec", true
 	}
 	content, _ := own[at].(map[string]any)
-	if !known || content == nil {
+	if !known || ignore.Covers(resource, at) {
 		return nil, nil
 	}
-	path := []string{at}
-	for {
-		field, inner := firstField(content)
-		if field == "" {
-			return nil, nil
+	return valueIn(ignore, resource, content, at)
+}
+
+// valueIn finds the first string or number in content, which stands at path, that is not ignored.
+func valueIn(ignore *state.Ignore, resource string, content map[string]any, path ...string) ([]string, any) {
+	for _, field := range slices.Sorted(maps.Keys(content)) {
+		at := append(slices.Clone(path), field)
+		if ignore.Covers(resource, at...) {
+			continue
 		}
-		path = append(path, field)
 		switch v := content[field].(type) {
 		case string:
 			if resource == "secrets" {
-				return path, "ZWRpdGVk"
+				return at, "ZWRpdGVk"
 			}
-			return path, v + "-edited"
+			return at, v + "-edited"
 		case int64:
-			return path, v + 1
-		}
-		content = inner
-	}
-}
-
-// firstField finds the first field that is a string, a number or a map that is not empty.
-func firstField(content map[string]any) (string, map[string]any) {
-	for _, field := range slices.Sorted(maps.Keys(content)) {
-		switch v := content[field].(type) {
-		case string, int64:
-			return field, nil
+			return at, v + 1
 		case map[string]any:
-			if len(v) > 0 {
-				return field, v
+			if found, value := valueIn(ignore, resource, v, at...); found != nil {
+				return found, value
 			}
 		}
 	}
-	return "", nil
+	return nil, nil
 }
 
 // bodyOf returns the body of a write as an object: also of a JSON patch, and of the plain text of a Secret.

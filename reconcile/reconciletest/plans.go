@@ -97,7 +97,11 @@ func (p *planner) ofWrites(writes []int) []plan.Plan {
 	for _, f := range []apisim.Fault{
 		apisim.CrashBefore, apisim.Conflict, apisim.Internal, apisim.Throttled, apisim.Late,
 	} {
-		all = append(all, each(plan.AtCall, writes, f)...)
+		at := writes
+		if f == apisim.Conflict {
+			at = p.calls(func(c *call) bool { return c.effect && c.conflicts() })
+		}
+		all = append(all, each(plan.AtCall, at, f)...)
 	}
 	changes := p.calls(func(c *call) bool {
 		return c.Name != "" && (c.Verb == "get" || c.effect && c.Verb != "create")

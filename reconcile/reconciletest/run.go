@@ -18,15 +18,16 @@ import (
 // waits for them.
 type run struct {
 	*core
-	setting setting
-	fleet   *fleet
-	gate    *gate.Gate
-	delays  *delays
-	judge   *judge
-	chooser *chooser
-	steps   int
-	next    int // step of the workload
-	again   int // the step that could not be done once, from 1; 0: none
+	setting  setting
+	fleet    *fleet
+	gate     *gate.Gate
+	delays   *delays
+	judge    *judge
+	chooser  *chooser
+	steps    int
+	settling time.Time // when the first step was taken
+	next     int       // step of the workload
+	again    int       // the step that could not be done once, from 1; 0: none
 }
 
 // setting has the values on which the result of a run must not depend: the seed of UIDs and generated names, and the
@@ -86,6 +87,9 @@ func newRun(of subject, p plan.Plan, s setting) (*run, error) {
 // rest. A run that takes more than Options.Steps never is.
 func (r *run) settle(ctx context.Context) {
 	r.progress = time.Now()
+	if r.settling.IsZero() {
+		r.settling = r.progress
+	}
 	r.live(ctx, func() time.Time {
 		last := r.progress
 		for _, due := range r.dues() {
@@ -121,8 +125,8 @@ func (r *run) live(ctx context.Context, until func() time.Time) {
 			return
 		}
 		if r.steps++; r.steps > r.o.Steps {
-			r.find(report.Rest, fmt.Sprintf("it never comes to rest: %d steps, and the last write was %v ago",
-				r.o.Steps, time.Since(r.progress)))
+			r.find(report.Rest, fmt.Sprintf("it never comes to rest: %d steps%s, and the last write was %v ago",
+				r.o.Steps, r.pace(), time.Since(r.progress)))
 			return
 		}
 		if entered {
@@ -136,6 +140,19 @@ func (r *run) live(ctx context.Context, until func() time.Time) {
 		r.sched.Idle(r.patience(until()))
 	}
 }
+
+// pace says that a run which does not come to rest is slow: then a clock drives it, and no event that it makes itself.
+func (r *run) pace() string {
+	took := time.Since(r.settling)
+	if took < slowStep*time.Duration(r.steps) {
+		return ""
+	}
+	return fmt.Sprintf(" in %v, %s", took.Round(time.Minute), report.ByClock)
+}
+
+// slowStep is how long a step takes at least, on average, if the program writes by the clock. One that wakes itself
+// takes none, or the 100 ms of a queue's limiter for each write, which is several steps.
+const slowStep = 200 * time.Millisecond
 
 // patience is how long virtual time may pass until something has to be decided: the run is at rest, a delay ends, a
 // replica boots, an actor is due.

@@ -10,6 +10,9 @@ import (
 // NoControllers explains a cluster that never comes to rest. A finding with it gets no hint.
 const NoControllers = "is there a kube-controller-manager? It ends namespaces and collects garbage; envtest has none"
 
+// ByClock is in what is found of a program that never rests, and writes only now and then.
+const ByClock = "by the clock"
+
 // Killed is in what is found of a Run that returns too late.
 const Killed = "a cluster kills it"
 
@@ -31,7 +34,8 @@ const (
 	oldCopy   = "it writes from an old copy: patch only your own fields, or send the resourceVersion that you have read"
 	unseenUID = "a cache may be of the past after a restart: give deletes the UID of the object that you mean, " +
 		"and ask the server itself before you destroy"
-	unseen = "a cache may be of the past after a restart: ask the server itself before you make or start anything, " +
+	overdue = ". If the write was due before, nothing led to it: watch what it follows from"
+	unseen  = "a cache may be of the past after a restart: ask the server itself before you make or start anything, " +
 		"and report on the copy that you have acted on"
 )
 
@@ -95,6 +99,10 @@ func hint(p plan.Plan, f *Finding, trace []string) string {
 		return collected
 	case f.Oracle == Counts && strings.Contains(f.Text, "without the error"):
 		return noAnswer
+	case f.Oracle == Rest && strings.Contains(f.Text, ByClock):
+		return oracleHints[Stay]
+	case f.Oracle == Tail && len(p) == 0:
+		return oracleHints[Tail] + overdue
 	case oracleHints[f.Oracle] != "":
 		return oracleHints[f.Oracle]
 	case compared && strings.Contains(f.Text, "-*"):

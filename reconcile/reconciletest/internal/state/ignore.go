@@ -56,6 +56,18 @@ func (g *Ignore) has(resource, path string) bool {
 	return found
 }
 
+// Covers reports whether a field of a resource's objects is ignored, by itself or with one that it is in.
+func (g *Ignore) Covers(resource string, path ...string) bool {
+	used := slices.Clone(g.used) // to ask is not to need
+	defer copy(g.used, used)
+	for n := range path {
+		if g.has(resource, strings.Join(path[:n+1], ".")) {
+			return true
+		}
+	}
+	return g.has(resource, "*")
+}
+
 // Status reports whether it does not matter of which generation the status of a resource is.
 func (g *Ignore) Status(resource string) bool {
 	return slices.ContainsFunc([]string{"*", "status", "status.conditions", "status.observedGeneration"},

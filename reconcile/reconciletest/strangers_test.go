@@ -1,0 +1,205 @@
+package reconciletest_test
+
+import (
+	"context"
+	"crypto/rand"
+	"testing"
+	"time"
+
+	"github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/homeostat/homeostat/internal/apisim"
+	"github.com/homeostat/homeostat/internal/proof/breeding"
+	"github.com/homeostat/homeostat/reconcile/reconciletest"
+)
+
+// sized keeps the size of each parent in its child, by updates of the cached object, and takes the child away while
+// there is no size. A conflict at a write of swallowed is no error: the cache is late, and an event will come.
+func sized(swallowed string) breeding.Breed {
+	leave := func(verb string, err error) error {
+		if apierrors.IsNotFound(err) || apierrors.IsConflict(err) && verb == swallowed {
+			return nil
+		}
+		return err
+	}
+	return func(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) error {
+		secrets, children := b.Client.CoreV1().Secrets(p.Namespace), b.ChildrenOf(p)
+		size := []byte(p.Data["x"])
+		switch {
+		case len(children) == 0 && len(size) > 0:
+			child := breeding.Child(p)
+			child.Data = map[string][]byte{"size": size}
+			return leave("create", b.Create(ctx, child))
+		case len(children) == 0 || string(children[0].Data["size"]) == string(size):
+			return nil
+		case len(size) == 0:
+			uid := metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(children[0].UID))}
+			return leave("delete", secrets.Delete(ctx, children[0].Name, uid))
+		}
+		child := children[0].DeepCopy()
+		child.Data = map[string][]byte{"size": size}
+		_, err := secrets.Update(ctx, child, metav1.UpdateOptions{})
+		return leave("update", err)
+	}
+}
+
+// A conflict of an update, or of the deletion of a certain object, means that another client was faster: that event
+// leads to the next attempt. One of a create is that of a quota, and no event follows it.
+func TestAConflictMayBeLeftToTheEventThatFollows(t *testing.T) {
+	for swallowed, want := range map[string]string{"update": "", "delete": "", "create": "409 instead of call"} {
+		t.Run(swallowed, func(t *testing.T) {
+			g := gomega.NewWithT(t)
+			c := breeding.Case(sized(swallowed))
+			c.Goal, c.Workload = nil, []reconciletest.Step{
+				reconciletest.Patch("configmaps", "d/a", `{"data":{"x":"1"}}`),
+				reconciletest.Patch("configmaps", "d/a", `{"data":{"x":"2"}}`),
+				reconciletest.Patch("configmaps", "d/a", `{"data":{"x":null}}`),
+			}
+			r := reconciletest.Search(t, c, &reconciletest.Options{Budget: breeding.Budget, Seeds: 1})
+			g.Expect(r.Failure).To(gomega.HavePrefix(want))
+			g.Expect(r.Failure != "").To(gomega.Equal(want != ""))
+		})
+	}
+}
+
+// terms begins anew with each parent that comes after the first one, as one that leads for the second time does: with
+// another informer. list is that of an informer which may have ended.
+func terms(list func(cache.SharedIndexInformer) func() []any) func(env *reconciletest.Env) error {
+	return func(env *reconciletest.Env) error {
+		for env.Context().Err() == nil {
+			ctx, end := context.WithCancel(env.Context())
+			factory := informers.NewSharedInformerFactory(env.Client(), 0)
+			parents := factory.Core().V1().ConfigMaps().Informer()
+			handler := cache.ResourceEventHandlerDetailedFuncs{AddFunc: func(_ any, first bool) {
+				if !first {
+					end()
+				}
+			}}
+			if _, err := parents.AddEventHandler(handler); err != nil {
+				end()
+				return err
+			}
+			env.Cache("configmaps", list(parents))
+			factory.Start(ctx.Done())
+			<-ctx.Done()
+			factory.Shutdown()
+			end()
+		}
+		return nil
+	}
+}
+
+// A cache that has ended before its process is none.
+func TestACacheMayEndBeforeItsProcess(t *testing.T) {
+	for name, c := range map[string]struct {
+		list func(cache.SharedIndexInformer) func() []any
+		want string
+	}{
+		"it says so": {func(i cache.SharedIndexInformer) func() []any {
+			return func() []any {
+				if i.IsStopped() {
+					return nil
+				}
+				return i.GetStore().List()
+			}
+		}, ""},
+		"it does not": {func(i cache.SharedIndexInformer) func() []any { return i.GetStore().List }, "cache"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := gomega.NewWithT(t)
+			r := reconciletest.Search(t, &reconciletest.Case{
+				Objects: []runtime.Object{breeding.Parent("a")}, Run: terms(c.list),
+				Workload: []reconciletest.Step{
+					reconciletest.Create(breeding.Parent("b")), reconciletest.Patch("configmaps", "d/a", `{"data":{"x":"1"}}`),
+				},
+			}, &reconciletest.Options{Known: []string{"the program writes nothing"}, Seeds: 1, Budget: breeding.Budget})
+			g.Expect(r.Oracle).To(gomega.Equal(c.want), "%s", r.Failure)
+		})
+	}
+}
+
+// secretive makes up a token once, beside a size that it keeps.
+func secretive(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) error {
+	child := breeding.Child(p)
+	child.Data = map[string][]byte{"a-token": []byte(rand.Text()), "size": []byte(p.Data["x"])}
+	children := b.ChildrenOf(p)
+	if len(children) == 0 {
+		return b.Create(ctx, child)
+	}
+	if string(children[0].Data["size"]) == p.Data["x"] {
+		return nil
+	}
+	child = children[0].DeepCopy()
+	child.Data["size"] = []byte(p.Data["x"])
+	_, err := b.Client.CoreV1().Secrets(p.Namespace).Update(ctx, child, metav1.UpdateOptions{})
+	return err
+}
+
+// Nothing has to be put back of what may differ: another value is edited.
+func TestWhatIsIgnoredIsNotEdited(t *testing.T) {
+	g := gomega.NewWithT(t)
+	c := breeding.Case(secretive)
+	c.Objects[0].(*corev1.ConfigMap).Data = map[string]string{"x": "7"}
+	c.Workload, c.Goal, c.Ignore = nil, nil, []string{"secrets data.a-token"}
+	lines, found := reconciletest.TraceOf(t, c, nil, "e1")
+	g.Expect(found).To(gomega.BeEmpty())
+	g.Expect(lines).To(gomega.ContainElement(gomega.HavePrefix(`others    patch secrets d/a-child {"data":{"size":`)))
+}
+
+// widgeter makes a Widget of its own, and does not look at it again.
+func widgeter(env *reconciletest.Env) error {
+	client := dynamic.NewForConfigOrDie(env.Config()).Resource(widgets).Namespace("d")
+	w := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "example.com/v1", "kind": "Widget", "metadata": map[string]any{"name": "made"},
+		"spec": map[string]any{"kind": map[string]any{}, "size": int64(1)},
+	}}
+	for env.Context().Err() == nil {
+		if _, err := client.Create(env.Context(), w, metav1.CreateOptions{}); err == nil || apierrors.IsAlreadyExists(err) {
+			break
+		}
+		pause(env.Context())
+	}
+	<-env.Context().Done()
+	return nil
+}
+
+// A custom resource is edited whether the case gives its name or its definition.
+func TestACustomResourceIsEdited(t *testing.T) {
+	for name, change := range map[string]func(c *reconciletest.Case){
+		"a name": func(*reconciletest.Case) {},
+		"a definition": func(c *reconciletest.Case) {
+			c.Resources, c.Definitions = nil, []apisim.Resource{{
+				Group: widgets.Group, Version: widgets.Version, Resource: widgets.Resource, Kind: "Widget", Namespaced: true,
+			}}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := gomega.NewWithT(t)
+			c := ofWidgets(widgeter)
+			c.Workload, c.Unwatched = nil, []string{"widgets.example.com"}
+			change(c)
+			_, found := reconciletest.TraceOf(t, c, nil, "e1")
+			g.Expect(found).To(gomega.ContainSubstring("+ widgets.example.com d/made: spec.size = 2"))
+		})
+	}
+}
+
+// Whose writes follow from the clock is told so, and not that it wakes itself.
+func TestAClockIsNoLoop(t *testing.T) {
+	g := gomega.NewWithT(t)
+	c := breeding.Case(nil)
+	c.Run, c.Goal, c.Workload = ticking(30*time.Second), nil, nil
+	r := reconciletest.Search(t, c, &reconciletest.Options{Steps: 1000})
+	g.Expect(r.Oracle).To(gomega.Equal("rest"))
+	g.Expect(r.Failure).To(gomega.MatchRegexp(`never comes to rest: 1000 steps in \d+h\d+m0s, by the clock`))
+	g.Expect(r.Failure).To(gomega.ContainSubstring("hint: something writes by the clock"))
+	g.Expect(r.Failure).To(gomega.ContainSubstring("name the field in Case.Ignore"))
+}
