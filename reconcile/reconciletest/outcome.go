@@ -49,8 +49,8 @@ type call struct {
 }
 
 // conflicts reports whether the server may answer the call with 409 although no other client has changed the object: a
-// create by its quota, a patch when the server's own attempts have failed. An update or a deletion gets one only after a
-// change, whose event comes, so that a program may leave it to that: see plan.Rivalled.
+// create by its quota, a patch when the server's own attempts have failed. An update or a deletion gets one only after
+// a change, whose event comes, so that a program may leave it to that: see plan.Rivalled.
 func (c *call) conflicts() bool { return c.Verb == "create" || c.Verb == "patch" }
 
 // reads reports whether the call at that position is no write.
