@@ -153,7 +153,7 @@ func read(res *http.Response) *answer.Object {
 	if err != nil || len(data) > answer.MaxBytes {
 		return nil
 	}
-	object, err := answer.Read(res.Header.Get("Content-Type"), res.Header.Get("Content-Encoding"), data)
+	object, err := answer.Read(res.Header.Get("Content-Type"), data)
 	if err != nil {
 		return nil
 	}

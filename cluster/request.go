@@ -104,7 +104,7 @@ func sent(req *http.Request) *answer.Object {
 	if err != nil || len(data) == 0 {
 		return nil
 	}
-	o, err := answer.Read(req.Header.Get("Content-Type"), req.Header.Get("Content-Encoding"), data)
+	o, err := answer.Read(req.Header.Get("Content-Type"), data)
 	if err != nil {
 		return nil
 	}

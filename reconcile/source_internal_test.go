@@ -21,7 +21,7 @@ func TestWhetherAnAnswerThatCannotBeDecodedIsInScopeIsUnknown(t *testing.T) {
 	in := informer.For(fake.NewClientset().CoreV1().Secrets("d"), &informer.Options{FieldSelector: "type=Opaque"})
 	s := typed[*corev1.Secret]{in}
 	covers := func(body string) (bool, bool) {
-		object, err := answer.Read("application/json", "", []byte(body))
+		object, err := answer.Read("application/json", []byte(body))
 		g.Expect(err).NotTo(HaveOccurred())
 		return s.covers(&write{object: object})
 	}

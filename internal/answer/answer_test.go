@@ -2,9 +2,7 @@ package answer_test
 
 import (
 	"bytes"
-	"compress/gzip"
 	"encoding/json"
-	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -51,39 +49,26 @@ func cborOf(g *WithT, object any) []byte {
 	return append([]byte{0xd9, 0xd9, 0xf7}, data...) // as the server marks it
 }
 
-func zip(g *WithT, data []byte) []byte {
-	var b bytes.Buffer
-	z := gzip.NewWriter(&b)
-	_, err := z.Write(data)
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(z.Close()).To(Succeed())
-	return b.Bytes()
-}
-
 func TestAnObjectIsReadInEveryEncoding(t *testing.T) {
 	g := NewWithT(t)
 	full := pod()
 	full.DeletionTimestamp = nil
 	for name, c := range map[string]struct {
-		contentType, encoding string
-		body                  []byte
+		contentType string
+		body        []byte
 	}{
-		"JSON":     {"application/json", "", jsonOf(g, full)},
-		"charset":  {"application/json; charset=utf-8", "", jsonOf(g, full)},
-		"gzip":     {"application/json", "gzip", zip(g, jsonOf(g, full))},
-		"protobuf": {"application/vnd.kubernetes.protobuf", "", protobufOf(g, full)},
-		"CBOR":     {"application/cbor", "identity", cborOf(g, full)},
+		"JSON":     {"application/json", jsonOf(g, full)},
+		"charset":  {"application/json; charset=utf-8", jsonOf(g, full)},
+		"protobuf": {"application/vnd.kubernetes.protobuf", protobufOf(g, full)},
+		"CBOR":     {"application/cbor", cborOf(g, full)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			g.Expect(answer.Readable(c.contentType)).To(BeTrue())
-			o, err := answer.Read(c.contentType, c.encoding, c.body)
+			o, err := answer.Read(c.contentType, c.body)
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(o.TypeMeta).To(Equal(full.TypeMeta))
-			g.Expect(o.ObjectMeta).To(Equal(metav1.ObjectMeta{
-				Namespace: "d", Name: "p", UID: "u", ResourceVersion: "42", Labels: full.Labels, Finalizers: full.Finalizers,
-				DeletionGracePeriodSeconds: full.DeletionGracePeriodSeconds,
-			}))
+			g.Expect(o.ObjectMeta).To(Equal(full.ObjectMeta))
 			var whole corev1.Pod
 			g.Expect(o.Into(&whole)).To(Succeed())
 			g.Expect(whole.Spec).To(Equal(full.Spec))
@@ -100,7 +85,7 @@ func TestTheStateOfDeletionIsRead(t *testing.T) {
 	for contentType, body := range map[string][]byte{
 		"application/json": jsonOf(g, deleted), "application/vnd.kubernetes.protobuf": protobufOf(g, deleted),
 	} {
-		o, err := answer.Read(contentType, "", body)
+		o, err := answer.Read(contentType, body)
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(o.DeletionTimestamp.Equal(&now)).To(BeTrue())
 		g.Expect(*o.DeletionGracePeriodSeconds).To(Equal(int64(30)))
@@ -117,7 +102,7 @@ func TestAStatusIsReadInEveryEncoding(t *testing.T) {
 		"application/json": jsonOf(g, status), "application/vnd.kubernetes.protobuf": protobufOf(g, status),
 		"application/cbor": cborOf(g, status),
 	} {
-		o, err := answer.Read(contentType, "", body)
+		o, err := answer.Read(contentType, body)
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(o.Status.Status).To(Equal(metav1.StatusSuccess))
 		g.Expect(o.Status.Details.UID).To(Equal(status.Details.UID))
@@ -125,27 +110,26 @@ func TestAStatusIsReadInEveryEncoding(t *testing.T) {
 	}
 }
 
-func TestTablesAndMetadataTellNoMoreThanTheyHave(t *testing.T) {
+func TestMetadataAloneIsNoObject(t *testing.T) {
 	g := NewWithT(t)
-	meta := map[string]any{"name": "p", "namespace": "d", "uid": "u", "resourceVersion": "42"}
-	for name, object := range map[string]any{
-		"metadata": map[string]any{"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": meta},
-		"table": map[string]any{
-			"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": map[string]any{"resourceVersion": "1"},
-			"rows": []any{map[string]any{"object": map[string]any{"kind": "PartialObjectMetadata", "metadata": meta}}},
-		},
+	part := &metav1.PartialObjectMetadata{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "PartialObjectMetadata"},
+		ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "d", UID: "u", ResourceVersion: "42"},
+	}
+	for contentType, body := range map[string][]byte{
+		"application/json": jsonOf(g, part), "application/vnd.kubernetes.protobuf": protobufOf(g, part),
 	} {
-		o, err := answer.Read("application/json", "", jsonOf(g, object))
-		g.Expect(err).NotTo(HaveOccurred(), name)
-		g.Expect(o.Name+" "+o.ResourceVersion).To(Equal("p 42"), name)
-		g.Expect(o.Into(&corev1.Pod{})).NotTo(Succeed(), name)
+		o, err := answer.Read(contentType, body)
+		g.Expect(err).NotTo(HaveOccurred(), contentType)
+		g.Expect(o.ObjectMeta).To(Equal(part.ObjectMeta), contentType)
+		g.Expect(o.Into(&corev1.Pod{})).NotTo(Succeed(), contentType)
 	}
 }
 
 // A custom kind may have any fields, also those of a Table or a Status.
 func TestFieldsOfACustomKindAreNotMisread(t *testing.T) {
 	g := NewWithT(t)
-	o, err := answer.Read("application/json", "", []byte(`{"kind":"Table","apiVersion":"example.com/v1","rows":3,
+	o, err := answer.Read("application/json", []byte(`{"kind":"Table","apiVersion":"example.com/v1","rows":3,
 		"details":"none","status":"Success","metadata":{"name":"x","uid":"u","resourceVersion":"7"}}`))
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(o.Name + o.ResourceVersion).To(Equal("x7"))
@@ -157,28 +141,21 @@ func TestFieldsOfACustomKindAreNotMisread(t *testing.T) {
 
 func TestWhatIsNoObjectIsAnError(t *testing.T) {
 	g := NewWithT(t)
-	for _, c := range []struct{ contentType, encoding, body string }{
-		{"", "", "{}"},
-		{"text/plain", "", "{}"},
-		{"application/json", "", "{"},
-		{"application/json", "br", "{}"},
-		{"application/json", "gzip", "{}"},
-		{"application/cbor", "", "\xff"},
-		{"application/vnd.kubernetes.protobuf", "", "{}"},
-		{"application/vnd.kubernetes.protobuf", "", "k8s\x00\x12\x05a"},
-		{"application/json", "", `{"kind":"Table","apiVersion":"meta.k8s.io/v1","rows":[]}`},
+	for _, c := range []struct{ contentType, body string }{
+		{"", "{}"},
+		{"text/plain", "{}"},
+		{"application/json", "{"},
+		{"application/json", "\x1f\x8b"}, // gzip, which transports unpack that have asked for it
+		{"application/cbor", "\xff"},
+		{"application/vnd.kubernetes.protobuf", "{}"},
+		{"application/vnd.kubernetes.protobuf", "k8s\x00\x12\x05a"},
+		{"application/json", `{"kind":"Table","apiVersion":"meta.k8s.io/v1","rows":[]}`},
 	} {
-		_, err := answer.Read(c.contentType, c.encoding, []byte(c.body))
+		_, err := answer.Read(c.contentType, []byte(c.body))
 		g.Expect(err).To(HaveOccurred(), "%q %q", c.contentType, c.body)
 	}
 	g.Expect(answer.Readable("application/json;stream=watch")).To(BeFalse())
 	g.Expect(answer.Readable("application/octet-stream")).To(BeFalse())
-}
-
-func TestAnAnswerThatUnpacksToTooMuchIsAnError(t *testing.T) {
-	g := NewWithT(t)
-	_, err := answer.Read("application/json", "gzip", zip(g, []byte(strings.Repeat(" ", answer.MaxBytes+1))))
-	g.Expect(err).To(MatchError(ContainSubstring("longer than")))
 }
 
 func FuzzRead(f *testing.F) {
@@ -188,7 +165,7 @@ func FuzzRead(f *testing.F) {
 	f.Add(uint8(2), cborOf(g, pod()))
 	types := []string{"application/json", "application/vnd.kubernetes.protobuf", "application/cbor"}
 	f.Fuzz(func(t *testing.T, kind uint8, body []byte) {
-		o, err := answer.Read(types[int(kind)%len(types)], "", body)
+		o, err := answer.Read(types[int(kind)%len(types)], body)
 		if err == nil {
 			_ = o.Into(&corev1.Pod{}) // must not panic
 		}
