@@ -133,7 +133,7 @@ func (t *reconcileContext) Value(key any) any {
 // logger adds the key, the attempt and its causes to base.
 func (t *reconcileContext) logger(base logr.Logger) logr.Logger {
 	key := t.item.Key()
-	return base.WithValues("controller", t.control.name, "kind", t.control.primary.kind,
+	return base.WithValues("controller", t.control.name, "kind", t.control.primary.Kind(),
 		"namespace", key.Namespace, "name", key.Name, "attempt", t.item.Attempt(), "causes", describe(t.item.Causes()))
 }
 

@@ -15,8 +15,10 @@ type Controller struct {
 	core
 	// reconcile calls the reconciler with the cached object.
 	reconcile func(*reconcileContext) (Result, error)
-	orphans   *orphans     // nil without Options.Known
-	slots     *shardRunner // nil without Options.Shards
+	// attachPrimary enqueues the key of every own object that changes.
+	attachPrimary func() (detach func())
+	orphans       *orphans     // nil without Options.Known
+	slots         *shardRunner // nil without Options.Shards
 }
 
 // Name returns the controller's name, which is that of its queue and the logger.

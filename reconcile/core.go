@@ -18,28 +18,18 @@ import (
 type core struct {
 	intake
 	options Options
-	primary primary
+	primary source // the informer of its own objects
 	fresh   *freshness
 	loops   loopDetector
 	phase   atomic.Pointer[inspect.Phase]
 	records // for people and metrics
 }
 
-// primary is the controller's view of the informer of its own objects, without its
-// type parameter.
-type primary struct {
-	kind string
-	// attach enqueues the key of every object that changes, until detach is called.
-	attach func() (detach func())
-	// keys returns the keys of all cached objects, and has reports whether one is.
-	keys func() []Key
-	has  func(Key) bool
-	// inScope reports whether the cache would have the object of a key.
-	inScope func(Key) bool
-}
-
 // enter changes the phase.
 func (c *core) enter(p inspect.Phase) { c.phase.Store(&p) }
+
+// has reports whether the object of key is cached.
+func (c *core) has(key Key) bool { return c.primary.cached(key) != nil }
 
 // elects returns the Leader or the Shards, or nil.
 func (c *core) elects() any {

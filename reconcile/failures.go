@@ -57,7 +57,6 @@ func (v verdict) reason(repeats int) string {
 // failures are the errors of keys whose last reconcile failed. Its methods are safe
 // for concurrent use.
 type failures struct {
-	any     atomic.Bool  // whether there is one; reconciles that succeed check only this
 	written atomic.Int64 // when a reconcile last wrote, in Unix nanoseconds
 
 	mu    sync.Mutex // guards byKey
@@ -99,9 +98,7 @@ func (f *failures) note(item queue.Item[Key], v verdict) (repeats int) {
 	case v.loop != "":
 		failed.text = firstLine(v.loop)
 	default:
-		if f.any.Load() {
-			f.drop(key)
-		}
+		f.drop(key)
 		return repeats
 	}
 	f.put(key, failed)
@@ -128,7 +125,6 @@ func (f *failures) put(key Key, failed failure) {
 	}
 	if ok || len(f.byKey) < maxFailures {
 		f.byKey[key] = failed
-		f.any.Store(true)
 	}
 }
 
@@ -137,7 +133,6 @@ func (f *failures) drop(key Key) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.byKey, key)
-	f.any.Store(len(f.byKey) > 0)
 }
 
 // forget drops the keys that left reports: another replica has them.
@@ -145,7 +140,6 @@ func (f *failures) forget(left func(Key) bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	maps.DeleteFunc(f.byKey, func(key Key, _ failure) bool { return left(key) })
-	f.any.Store(len(f.byKey) > 0)
 }
 
 // count returns how many keys fail, without those that are repeated quietly.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,8 +22,6 @@ type freshness struct {
 	deadline time.Duration
 	sources  sources
 	onSeen   func(Key)
-	holding  atomic.Bool // whether any key waits; most reconciles check only this
-	watching atomic.Bool // whether any event matters; most do not
 
 	mu        sync.Mutex // guards what follows
 	held      map[Key]*heldKey
@@ -120,9 +117,6 @@ func (f *freshness) donePending(w *heldKey) bool {
 // overdue reports whether key was dispatched at its deadline, before the caches
 // had seen its last writes. It stops waiting for them.
 func (f *freshness) overdue(key Key) bool {
-	if !f.holding.Load() {
-		return false
-	}
 	f.mu.Lock()
 	w, ok := f.held[key]
 	var cancels []func()
@@ -140,16 +134,11 @@ func (f *freshness) overdue(key Key) bool {
 // f.mu is held.
 func (f *freshness) forget(w *heldKey) (cancels []func()) {
 	delete(f.held, w.key)
-	f.holding.Store(len(f.held) > 0)
 	for _, e := range w.expects {
 		drop(f.expects, e.objectRef, e)
 	}
-	f.updateWatching()
 	return w.cancels
 }
-
-// updateWatching recomputes whether events matter. f.mu is held.
-func (f *freshness) updateWatching() { f.watching.Store(len(f.baselines)+len(f.expects) > 0) }
 
 // drop removes one element from the slice of an object.
 func drop[E interface{ *baseline | *expectation }](from map[objectRef][]E, at objectRef, gone E) {
@@ -175,7 +164,6 @@ func (f *freshness) takeBaselines(w *write) (baselines []*baseline) {
 			f.baselines = map[objectRef][]*baseline{}
 		}
 		f.baselines[n.objectRef] = append(f.baselines[n.objectRef], n)
-		f.updateWatching()
 		f.mu.Unlock()
 		if cached := s.cached(n.key); cached != nil {
 			n.had = cached.GetUID()
@@ -187,15 +175,11 @@ func (f *freshness) takeBaselines(w *write) (baselines []*baseline) {
 
 // dropBaselines stops observing what takeBaselines began.
 func (f *freshness) dropBaselines(baselines []*baseline) {
-	if len(baselines) == 0 {
-		return
-	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, n := range baselines {
 		drop(f.baselines, n.objectRef, n)
 	}
-	f.updateWatching()
 }
 
 // removedSince reports whether the cache has dropped the object since before the
@@ -210,9 +194,6 @@ func (f *freshness) removedSince(baselines []*baseline, source int, uid types.UI
 
 // observed handles an event of a cache.
 func (f *freshness) observed(source int, before, after metav1.Object) {
-	if !f.watching.Load() {
-		return
-	}
 	object := after
 	if object == nil {
 		object = before
@@ -252,7 +233,6 @@ func (f *freshness) expectEvent(w *heldKey, at objectRef, met func(before, after
 	w.pending++
 	w.expects = append(w.expects, e)
 	f.expects[at] = append(f.expects[at], e)
-	f.updateWatching()
 	return func() {
 		f.mu.Lock()
 		first := !e.done

@@ -23,7 +23,6 @@ func (f *freshness) hold(item queue.Item[Key], writes []write, atLeast time.Dura
 		f.held = map[Key]*heldKey{}
 	}
 	f.held[w.key] = w
-	f.holding.Store(true)
 	f.mu.Unlock()
 	for i := range writes {
 		f.await(w, writes, i)

@@ -45,7 +45,6 @@ func TestAReconcileWithoutAnEffectIsOneAllocation(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	ctx := context.WithoutCancel(t.Context())
 	worker := c.watchdog.register()
-	c.watchdog.armed.Store(true)
 	once := func() {
 		c.queue.Add(Key{Name: "a"})
 		item, _ := c.queue.Get(ctx)
@@ -73,7 +72,6 @@ func TestACallOfAMapperThatIsQuickMakesNoTimer(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	worker := c.watchdog.register()
-	c.watchdog.armed.Store(true)
 	once := func() {
 		m.add(informer.Event[*corev1.ConfigMap]{New: &corev1.ConfigMap{}, Type: informer.Added})
 		item, _ := m.queue.Get(ctx)
@@ -86,7 +84,8 @@ func TestACallOfAMapperThatIsQuickMakesNoTimer(t *testing.T) {
 // Client-go asks for it several times a request.
 func TestTheLoggerOfAReconcileIsMadeOnce(t *testing.T) {
 	g := NewWithT(t)
-	c := &core{intake: intake{queue: newTestQueue(g)}}
+	in := informer.For(fake.NewClientset().CoreV1().ConfigMaps("d"), nil)
+	c := &core{intake: intake{queue: newTestQueue(g)}, primary: typed[*corev1.ConfigMap]{in}}
 	c.queue.Add(Key{Name: "a"})
 	item, err := c.queue.Get(t.Context())
 	g.Expect(err).NotTo(HaveOccurred())

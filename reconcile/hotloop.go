@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -45,7 +44,6 @@ const (
 // It remembers objects by UID, so that a recreated object starts anew.
 type loopDetector struct {
 	manager string
-	wrote   atomic.Bool // whether any key's last reconcile did; most check only this
 
 	mu      sync.Mutex // guards what follows
 	objects map[types.UID]*writeStreak
@@ -89,14 +87,10 @@ func (l hotLoop) String() string {
 // observe records the writes of one reconcile and returns the worst loop among
 // them, if any.
 func (d *loopDetector) observe(item queue.Item[Key], writes []write) (worst hotLoop, found bool) {
-	if len(writes) == 0 && !d.wrote.Load() {
-		return hotLoop{}, false
-	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	own := d.onlyOwnWrites(item)
 	d.remember(item.Key(), writes)
-	d.wrote.Store(len(d.echoes) > 0)
 	for _, w := range writes {
 		if l, ok := d.judge(w, own); ok && l.repeats > worst.repeats {
 			worst, found = l, true
@@ -225,6 +219,9 @@ func rivalOf(object metav1.Object, us string) string {
 	return newest.Manager
 }
 
+// clientMetadata is what clients write in the metadata of an object.
+var clientMetadata = []string{"labels", "annotations", "finalizers", "ownerReferences"}
+
 // changes returns the paths of the fields that differ between two states of an
 // object, sorted, and a digest of their new values, without the fields that the
 // server sets at every write. A list is one field.
@@ -244,13 +241,7 @@ func changes(before, after metav1.Object) (paths []string, digest uint64) {
 	delete(changed, "apiVersion")
 	delete(changed, "kind")
 	if metadata, ok := changed["metadata"].(map[string]any); ok {
-		kept := map[string]any{}
-		for _, name := range []string{"labels", "annotations", "finalizers", "ownerReferences"} {
-			if value, ok := metadata[name]; ok {
-				kept[name] = value
-			}
-		}
-		changed["metadata"] = kept
+		maps.DeleteFunc(metadata, func(name string, _ any) bool { return !slices.Contains(clientMetadata, name) })
 	}
 	paths = leaves("", changed, nil)
 	slices.Sort(paths)
@@ -283,7 +274,7 @@ func decoded(object, like metav1.Object) metav1.Object {
 // leaves appends the path of each field that a merge patch sets or removes.
 func leaves(path string, changed map[string]any, to []string) []string {
 	for name, value := range changed {
-		below := join(path, name)
+		below := strings.TrimPrefix(path+"."+name, ".")
 		if deeper, ok := value.(map[string]any); ok && (len(deeper) > 0 || below == "metadata") {
 			to = leaves(below, deeper, to)
 			continue
@@ -291,11 +282,4 @@ func leaves(path string, changed map[string]any, to []string) []string {
 		to = append(to, below)
 	}
 	return to
-}
-
-func join(path, name string) string {
-	if path == "" {
-		return name
-	}
-	return path + "." + name
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -71,8 +70,6 @@ const maxExternal = 1000
 
 // externalKeys bounds the keys of external triggers that wait for a worker.
 type externalKeys struct {
-	used atomic.Bool // whether any key waits; most reconciles check only this
-
 	mu      sync.Mutex // guards what follows
 	waiting map[Key]struct{}
 	left    chan struct{} // closed when there is room again; nil if no call waits
@@ -109,20 +106,15 @@ func (r *externalKeys) enter(c *intake, key Key, trigger string) (left chan stru
 		r.waiting = map[Key]struct{}{}
 	}
 	r.waiting[key] = struct{}{}
-	r.used.Store(true)
 	c.enqueue(key, trigger) // under the lock, or the key might be dispatched in between
 	return nil
 }
 
 // dispatched makes room when a key has been dispatched.
 func (r *externalKeys) dispatched(key Key) {
-	if !r.used.Load() {
-		return
-	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.waiting, key)
-	r.used.Store(len(r.waiting) > 0)
 	if r.left != nil {
 		close(r.left)
 		r.left = nil

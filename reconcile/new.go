@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"reflect"
@@ -25,7 +26,7 @@ func New[T informer.Object](
 	name string, in *informer.Informer[T], r Reconciler[T], o *Options,
 ) (*Controller, error) {
 	options := o.withDefaults(name)
-	c := &Controller{core: core{options: options}, reconcile: callOf(in, r)}
+	c := &Controller{core: core{options: options}}
 	c.name, c.timeout = name, options.ReconcileTimeout
 	c.watchdog = newWatchdog(c.showOverdue, logOverdue)
 	var refused error
@@ -39,7 +40,7 @@ func New[T informer.Object](
 		c.slots.caches = cachesOf(c.slots)
 		c.ranged = c.slots.caches != nil
 	}
-	err := errors.Join(validate(name, in, r), options.validate(typed[T]{in}), refused, sweepWith(c, in, r))
+	err := errors.Join(validate(name, in, r), options.validate(typed[T]{in}), refused, c.sweepKnown())
 	if err == nil {
 		c.owners, err = ownersFor(typed[T]{in}, options.Triggers)
 	}
@@ -49,36 +50,22 @@ func New[T informer.Object](
 	c.loops.manager = options.FieldManager
 	c.sources = sourcesOf(typed[T]{in}, options.Triggers)
 	c.fresh = &freshness{queue: c.queue, deadline: options.FreshnessDeadline, sources: c.sources, onSeen: c.histories.seen}
-	c.primary.kind = in.Kind()
-	c.primary.attach = func() func() { return attachPrimary(&c.intake, in, c.slots.noteDeletion) }
-	c.primary.has = func(key Key) bool { _, ok := in.Get(key); return ok }
-	c.primary.inScope = in.InScope
-	c.primary.keys = func() []Key {
-		cached := in.Snapshot()
-		keys := make([]Key, 0, cached.Len())
-		for object := range cached.All() {
-			keys = append(keys, keyOf(object))
-		}
-		return keys
-	}
+	c.primary = c.sources[0]
+	c.reconcile = callOf(in, r, c.orphans)
+	c.attachPrimary = func() func() { return attachPrimary(&c.intake, in, c.slots.noteDeletion) }
 	return c, nil
 }
 
-// sweepWith gives c the sweep of Options.Known, if there is one.
-func sweepWith[T informer.Object](c *Controller, in *informer.Informer[T], r Reconciler[T]) error {
+// sweepKnown makes the sweep of Options.Known, if there is one.
+func (c *Controller) sweepKnown() (err error) {
 	if c.options.Known == nil {
 		return nil
 	}
-	known, err := sweepKnown(&c.core, in, r, func(key Key) bool { return c.slots == nil || c.slots.owns(key) })
-	if err != nil {
-		return err
-	}
-	present := c.reconcile
-	c.orphans, c.reconcile = known, func(t *reconcileContext) (Result, error) { return known.reconcile(t, present) }
+	c.orphans, err = newOrphans(&c.core, func(key Key) bool { return c.slots == nil || c.slots.owns(key) })
 	if c.slots != nil {
-		c.slots.orphans = known
+		c.slots.orphans = c.orphans
 	}
-	return nil
+	return err
 }
 
 // validate returns what is wrong with the arguments of New.
@@ -190,16 +177,14 @@ func guardedGroup(c *Controller) func(Key) string {
 	return func(key Key) (group string) {
 		var running sync.WaitGroup
 		running.Go(func() { // the caller that adds the key must go on
-			returned := false
+			var failed any = errGoexit
 			defer func() {
-				if r := recover(); r != nil {
+				if r := cmp.Or(recover(), failed); r != nil {
 					c.logPanic(r, "reconcile.Options.Group panicked; the key has no group", c.name, key)
-				} else if !returned {
-					c.logPanic(errGoexit, "reconcile.Options.Group panicked; the key has no group", c.name, key)
 				}
 			}()
 			name := c.options.Group(key)
-			group, returned = name, true
+			group, failed = name, nil
 		})
 		running.Wait()
 		return group

@@ -61,10 +61,20 @@ func (t *reconcileContext) attempt(reconcile func(*reconcileContext) (Result, er
 	return t.verdictOf(result, err)
 }
 
-// callOf returns a function that calls r with the object of the cache.
-func callOf[T informer.Object](in *informer.Informer[T], r Reconciler[T]) func(*reconcileContext) (Result, error) {
+// callOf returns a function that calls r with the object of the cache, and for an
+// orphan that has been replaced first without one.
+func callOf[T informer.Object](
+	in *informer.Informer[T], r Reconciler[T], o *orphans,
+) func(*reconcileContext) (Result, error) {
 	return func(t *reconcileContext) (Result, error) {
 		key := t.item.Key()
+		if o.wasReplaced(key) {
+			result, err := r.Reconcile(t.around(), Request[T]{Key: key})
+			if err == nil {
+				o.cleanedUp(key)
+			}
+			return result, err
+		}
 		object, ok := in.Get(key)
 		result, err := r.Reconcile(t.around(), Request[T]{Key: key, object: object, found: ok})
 		if mutated := in.CheckMutations(key); mutated != nil {
@@ -90,7 +100,9 @@ func (c *Controller) finish(t *reconcileContext, v verdict, w *worker) {
 	if c.fresh.hold(t.item, writes, slow) {
 		c.stats.heldBack.Add(1)
 	}
-	c.outputs.add(writes)
+	for _, w := range writes {
+		c.outputs.Store(kindOf(w.object), nil)
+	}
 	c.slots.note(t.item.Key(), v)
 	outcome := t.endItem(v)
 	c.stats.count(outcome, time.Since(t.began))

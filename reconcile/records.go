@@ -2,9 +2,7 @@ package reconcile
 
 import (
 	"fmt"
-	"maps"
 	"runtime/debug"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,7 +15,7 @@ import (
 // records are what a controller remembers for people and metrics.
 type records struct {
 	stats     stats
-	outputs   outputs
+	outputs   sync.Map // the kinds that it has written
 	failures  failures
 	histories histories
 }
@@ -56,41 +54,4 @@ func (s *stats) count(o inspect.Outcome, d time.Duration) {
 // durationBuckets are the upper bounds of the histogram of durations, in seconds.
 var durationBuckets = [...]float64{
 	0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120,
-}
-
-// maxOutputs bounds the kinds that are remembered, since a controller may write
-// any number of kinds.
-const maxOutputs = 100
-
-// outputs are the kinds that a controller has written. It is safe for concurrent
-// use.
-type outputs struct {
-	mu    sync.Mutex // guards kinds
-	kinds map[string]struct{}
-}
-
-// add is called after each reconcile.
-func (o *outputs) add(writes []write) {
-	if len(writes) == 0 {
-		return
-	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for _, w := range writes {
-		kind := kindOf(w.object)
-		if _, ok := o.kinds[kind]; ok || len(o.kinds) >= maxOutputs {
-			continue
-		}
-		if o.kinds == nil {
-			o.kinds = map[string]struct{}{}
-		}
-		o.kinds[kind] = struct{}{}
-	}
-}
-
-// list returns the kinds, sorted.
-func (o *outputs) list() []string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return slices.Sorted(maps.Keys(o.kinds))
 }

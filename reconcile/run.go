@@ -78,7 +78,6 @@ func (c *Controller) Run(ctx context.Context) error {
 	}
 	ended := make(chan error, 1)
 	go func() {
-		defer c.watchdog.close()
 		errs := make([]error, len(c.sources)) // how each informer ended
 		err := c.run(ctx, errs)
 		ended <- errors.Join(append(errs, err)...)
@@ -147,7 +146,7 @@ func (c *Controller) run(ctx context.Context, errs []error) error {
 // attach connects the informers and triggers with the queue, until detach is
 // called.
 func (c *Controller) attach(ctx context.Context, running *sync.WaitGroup) (detach func(), err error) {
-	undo := []func(){c.fresh.attach(ctx, running), c.primary.attach()}
+	undo := []func(){c.fresh.attach(ctx, running), c.attachPrimary()}
 	detach = func() {
 		for _, f := range undo {
 			f()

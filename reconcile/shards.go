@@ -184,12 +184,12 @@ func (s *shardRunner) enter(key Key) *slotRun {
 	return r
 }
 
-// pass leaves a key to the replica that has its slot. One whose object was deleted is
-// kept for a while: the last owner may drain, or fail to clean up, and the next one
-// finds no object that would lead to the key.
+// pass leaves a key to the replica that has its slot. One without an object is kept for
+// a while, for the case that its slot comes: no object would lead to it then, and the
+// last owner may be draining, or have failed to clean up.
 func (s *shardRunner) pass(key Key) {
-	p := &s.controller.primary
-	if p.has(key) || s.caches != nil && !p.inScope(key) { // of other shards the cache has none
+	c := s.controller
+	if c.has(key) || s.caches != nil && !c.primary.InScope(key) { // of other shards the cache has none
 		return
 	}
 	s.keep(key)
@@ -237,7 +237,7 @@ func (s *shardRunner) enqueue() error {
 			if !empty[s.slotOf(key)] { // also of a key that another client has edited into a record
 				continue
 			}
-			if !c.primary.has(key) {
+			if !c.has(key) {
 				s.noteIn(note, key)
 			}
 			c.enqueueBehind(key, "slot", "resync", 0)
@@ -287,7 +287,7 @@ func (s *shardRunner) noteDeletion(key Key) {
 // note keeps a key again that the verdict on its reconcile has not finished. Call it
 // before the item ends: then the key may be dispatched again.
 func (s *shardRunner) note(key Key, v verdict) {
-	if s == nil || v.outcome == inspect.Succeeded || v.outcome == inspect.GaveUp || s.controller.primary.has(key) {
+	if s == nil || v.outcome == inspect.Succeeded || v.outcome == inspect.GaveUp || s.controller.has(key) {
 		return
 	}
 	s.noteIn(s.failed, key)
@@ -324,7 +324,7 @@ func (s *shardRunner) leave(slot int) {
 	}
 	s.mu.Unlock()
 	if h, ok := s.controller.options.Shards.(slots.Handover); ok {
-		h.Leave(slot, slices.DeleteFunc(moving, s.controller.primary.has)) // a new object leads to its key
+		h.Leave(slot, slices.DeleteFunc(moving, s.controller.has)) // a new object leads to its key
 	}
 }
 

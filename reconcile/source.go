@@ -43,6 +43,9 @@ type source interface { //nolint:interfacebloat // it hides a type parameter, no
 	// Mapping returns kind, resource and scope, as far as they are known.
 	Mapping() (meta.RESTMapping, error)
 
+	// InScope reports whether the cache would have the object of a key.
+	InScope(key Key) bool
+
 	// matches reports whether w is to a kind, and in a namespace, that the
 	// informer watches.
 	matches(w *write) bool
@@ -56,6 +59,8 @@ type source interface { //nolint:interfacebloat // it hides a type parameter, no
 	Shards() slots.Cache
 	// cached returns the cache's object of that key, nil if it has none.
 	cached(key Key) metav1.Object
+	// keys returns the keys of all cached objects.
+	keys() []Key
 	// observe calls f after each event with the object before and after, nil if
 	// there is none.
 	observe(f func(before, after metav1.Object)) (remove func())
@@ -139,6 +144,15 @@ func (s typed[T]) cached(key Key) metav1.Object {
 		return cached
 	}
 	return nil
+}
+
+func (s typed[T]) keys() []Key {
+	cached := s.Snapshot()
+	keys := make([]Key, 0, cached.Len())
+	for object := range cached.All() {
+		keys = append(keys, keyOf(object))
+	}
+	return keys
 }
 
 func (s typed[T]) observe(f func(before, after metav1.Object)) (remove func()) {

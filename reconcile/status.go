@@ -17,10 +17,15 @@ import (
 // error, the latest first. It never waits for a reconcile.
 func (c *Controller) Status(keys int) inspect.Status {
 	s := inspect.Status{
-		Name: c.name, Kind: c.primary.kind, Phase: c.Phase(),
-		Elects: c.elects() != nil, Outputs: c.outputs.list(),
-		Triggers: []inspect.TriggerStatus{triggerStatus(c.sources[0], "primary")},
+		Name: c.name, Kind: c.primary.Kind(), Phase: c.Phase(),
+		Elects:   c.elects() != nil,
+		Triggers: []inspect.TriggerStatus{triggerStatus(c.primary, "primary")},
 	}
+	c.outputs.Range(func(kind, _ any) bool {
+		s.Outputs = append(s.Outputs, kind.(string))
+		return true
+	})
+	slices.Sort(s.Outputs)
 	if leader, ok := c.elects().(inspect.Elector); ok {
 		s.LeaderName = leader.String()
 	}

@@ -63,8 +63,13 @@ func (t owned[O]) attach(c *intake) (binding, error) {
 // owner has changed.
 func ownersOf[O informer.Object](o owners, e informer.Event[O]) []Key {
 	var keys []Key
-	for _, child := range objectsOf(e) {
-		if key, ok := o.keyOf(child); ok && !slices.Contains(keys, key) {
+	if e.Type != informer.Added {
+		if key, ok := o.keyOf(e.Old); ok {
+			keys = append(keys, key)
+		}
+	}
+	if e.Type != informer.Deleted {
+		if key, ok := o.keyOf(e.New); ok && !slices.Contains(keys, key) {
 			keys = append(keys, key)
 		}
 	}
@@ -134,19 +139,6 @@ func objectOf[O informer.Object](e informer.Event[O]) O {
 	return e.New
 }
 
-// objectsOf returns the object before the event and the one after it, where they
-// exist.
-func objectsOf[O informer.Object](e informer.Event[O]) []O {
-	switch e.Type {
-	case informer.Added:
-		return []O{e.New}
-	case informer.Deleted:
-		return []O{e.Old}
-	default:
-		return []O{e.Old, e.New}
-	}
-}
-
 // resetsBackoff reports whether the event changes a field that a failed reconcile
 // may have depended on. Status is not one: a controller that reports its failure
 // there would reset its own back-off.
@@ -162,20 +154,14 @@ func (f *feed[O]) resetsBackoff(e informer.Event[O]) bool {
 	case before.GetUID() != after.GetUID(),
 		before.GetGeneration() != after.GetGeneration(),
 		(before.GetDeletionTimestamp() == nil) != (after.GetDeletionTimestamp() == nil),
-		!equalMaps(before.GetLabels(), after.GetLabels()),
-		!equalMaps(before.GetAnnotations(), after.GetAnnotations()):
+		!maps.Equal(before.GetLabels(), after.GetLabels()),
+		!maps.Equal(before.GetAnnotations(), after.GetAnnotations()):
 		return true
 	case after.GetGeneration() != 0:
 		return false
 	default:
 		return !onlyStatusDiffers(before, after, f.compare)
 	}
-}
-
-// equalMaps is maps.Equal, and fast if both are one map: the cache shares what an
-// update has not changed with the state before.
-func equalMaps(a, b map[string]string) bool {
-	return reflect.ValueOf(a).UnsafePointer() == reflect.ValueOf(b).UnsafePointer() || maps.Equal(a, b)
 }
 
 // comparedFields returns the struct fields that reset a key's back-off when they

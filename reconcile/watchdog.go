@@ -5,9 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"runtime"
+	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"k8s.io/klog/v2"
@@ -36,8 +37,7 @@ const (
 )
 
 // watchdog reports calls of user code (reconcilers, mappers, external triggers) that
-// do not return after their context has ended. It costs an idle controller
-// nothing: its timer runs only while a call is under way.
+// do not return after their context has ended.
 type watchdog struct {
 	// mark and report are called for each such call, first after returnWithin
 	// and then whenever its age has doubled. mark returns before the call can, so it
@@ -46,11 +46,8 @@ type watchdog struct {
 	report func(c call, text, stack string)
 	gaveUp chan error // receives the reason why a stop no longer waits
 
-	armed atomic.Bool
-
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards workers
 	workers map[*worker]struct{}
-	timer   *time.Timer
 }
 
 // call is the context of a call of user code. Without a deadline, the call may
@@ -71,12 +68,11 @@ type worker struct {
 
 	mu       sync.Mutex // guards what follows
 	call     call       // nil if none is under way
-	due      time.Time  // when it is reported next
 	reported bool
-	replaced bool // another goroutine continues its work
+	timer    *time.Timer // runs while a call with a deadline is under way
+	replaced bool        // another goroutine continues its work
 }
 
-// newWatchdog returns a watchdog, which needs close.
 func newWatchdog(mark func(c call, text string), report func(c call, text, stack string)) *watchdog {
 	return &watchdog{mark: mark, report: report, gaveUp: make(chan error, 1), workers: map[*worker]struct{}{}}
 }
@@ -111,46 +107,27 @@ func (w *watchdog) register() *worker {
 	return s
 }
 
-// take notes that a call begins, leave that it has returned.
+// begin notes that a call begins, end that it has returned.
 func (s *worker) begin(c call) {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.call = c
-	s.mu.Unlock()
-	if s.watchdog.armed.Load() {
-		return
-	}
-	if deadline, ok := c.Deadline(); ok {
-		s.watchdog.arm(deadline.Add(returnWithin))
+	deadline, ok := c.Deadline()
+	switch after := time.Until(deadline) + returnWithin; {
+	case !ok:
+	case s.timer == nil:
+		s.timer = time.AfterFunc(after, s.look)
+	default:
+		s.timer.Reset(after)
 	}
 }
 
 func (s *worker) end() {
 	s.mu.Lock()
-	s.call, s.reported, s.due = nil, false, time.Time{}
-	s.mu.Unlock()
-}
-
-// arm starts the timer, unless it runs.
-func (w *watchdog) arm(at time.Time) {
-	if w.armed.CompareAndSwap(false, true) {
-		w.mu.Lock()
-		w.timer = time.AfterFunc(time.Until(at), w.look)
-		w.mu.Unlock()
-	}
-}
-
-// look reports the calls that are due, and looks again while calls are under way.
-func (w *watchdog) look() {
-	w.armed.Store(false) // before the calls are looked at: a later one arms it itself
-	now := time.Now()
-	var next time.Time
-	for _, s := range w.list() {
-		if due := s.look(now); !due.IsZero() && (next.IsZero() || due.Before(next)) {
-			next = due
-		}
-	}
-	if !next.IsZero() {
-		w.arm(next)
+	defer s.mu.Unlock()
+	s.call, s.reported = nil, false
+	if s.timer != nil {
+		s.timer.Stop()
 	}
 }
 
@@ -158,38 +135,22 @@ func (w *watchdog) look() {
 func (w *watchdog) list() []*worker {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	workers := make([]*worker, 0, len(w.workers))
-	for s := range w.workers {
-		workers = append(workers, s)
-	}
-	return workers
+	return slices.Collect(maps.Keys(w.workers))
 }
 
-// look reports the worker's call if that is due, and returns when it is due next.
-func (s *worker) look(now time.Time) time.Time {
+// look reports the worker's call, and does so again when it is overdue for twice as long.
+func (s *worker) look() {
 	s.mu.Lock()
 	late := s.call
-	if late == nil {
-		s.mu.Unlock()
-		return time.Time{}
+	if late != nil {
+		deadline, _ := late.Deadline()
+		if overdue := time.Since(deadline); overdue >= returnWithin { // or the timer was that of the call before
+			s.timer.Reset(overdue)
+			s.reportAndUnlock(late, overdue)
+			return
+		}
 	}
-	deadline, ok := late.Deadline()
-	if !ok {
-		s.mu.Unlock()
-		return time.Time{}
-	}
-	if s.due.IsZero() {
-		s.due = deadline.Add(returnWithin)
-	}
-	if s.due.After(now) {
-		defer s.mu.Unlock()
-		return s.due
-	}
-	overdue := now.Sub(deadline)
-	due := now.Add(overdue)
-	s.due = due
-	s.reportAndUnlock(late, overdue)
-	return due
+	s.mu.Unlock()
 }
 
 // reportAndUnlock reports the worker's call; the caller holds mu.
@@ -257,16 +218,6 @@ func (w *watchdog) stuck() (n int) {
 		s.mu.Unlock()
 	}
 	return n
-}
-
-// close stops the timer for good.
-func (w *watchdog) close() {
-	w.armed.Store(true) // for good
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.timer != nil {
-		w.timer.Stop()
-	}
 }
 
 // stack returns the stack of the worker's goroutine.

@@ -1,7 +1,6 @@
 package reconcile
 
 import (
-	"fmt"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -24,14 +23,4 @@ func TestAReportGivesTheWholeObjectOfAWriteThatTheTransportHasSeen(t *testing.T)
 		g.Expect(r.writes).To(HaveLen(1))
 		g.Expect(r.writes[0].object.GetName()).To(Equal(want))
 	}
-}
-
-func TestAControllerRemembersALimitedNumberOfKindsThatItWrites(t *testing.T) {
-	g := NewWithT(t)
-	var o outputs
-	for n := range maxOutputs + 1 {
-		kind := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{Kind: fmt.Sprint("Kind", n)}}
-		o.add([]write{{object: kind}, {object: kind}})
-	}
-	g.Expect(o.list()).To(HaveLen(maxOutputs))
 }
