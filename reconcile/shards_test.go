@@ -285,6 +285,41 @@ func TestWhatWasDeletedBeforeASlotCameIsReconciled(t *testing.T) {
 	})
 }
 
+// No replica has the slot while it moves.
+func TestAKeyWithoutAnObjectThatComesBeforeItsSlotIsReconciled(t *testing.T) {
+	inFixture(t, func(w *fixture) {
+		p := newParts()
+		c := w.made(&reconcile.Options{Shards: p}, w.recorder())
+		stop := w.startRun(c.Run)
+		pass(time.Second)
+		c.Enqueue(key("a1"), key("b1"))
+		pass(time.Second)
+		w.Expect(w.reconciled()).To(BeEmpty())
+		p.take('a')
+		pass(time.Second)
+		w.Expect(w.reconciled()).To(Equal([]string{"gone a1"}))
+		w.Expect(stop()).To(Succeed())
+	})
+}
+
+// The last owner may drain for that long, and fail to clean up at the end.
+func TestWhatIsDeletedIsKnownForTheTimeOfADrain(t *testing.T) {
+	inFixture(t, func(w *fixture) {
+		w.create("a1", "b1")
+		p := newParts()
+		stop := w.start(&reconcile.Options{Shards: p, Grace: 5 * time.Minute}, w.recorder())
+		pass(time.Second)
+		w.delete("a1")
+		pass(5*time.Minute + 50*time.Second)
+		w.delete("b1")
+		pass(time.Second)
+		p.take('a')
+		pass(time.Second)
+		w.Expect(w.reconciled()).To(Equal([]string{"gone a1"}))
+		w.Expect(stop()).To(Succeed())
+	})
+}
+
 func TestLeaderAndShardsExcludeEachOther(t *testing.T) {
 	inFixture(t, func(w *fixture) {
 		_, err := reconcile.New("test", w.in, reconcile.Func[*configMap](
