@@ -107,6 +107,8 @@ func (x *fixture) run(o *reconcile.Options, f func(ctx context.Context) error) {
 	ctx, stop := context.WithTimeout(x.t.Context(), time.Minute)
 	defer stop()
 	x.Expect(c.Run(ctx)).To(Succeed())
+	x.Expect(c.Stats().Panics).To(BeZero(), "they are retried, and may pass unnoticed")
+	x.Expect(c.Stats().Overdue).To(BeZero(), "keys are released when the cache has seen the write, not at the deadline")
 }
 
 func (x *fixture) note(format string, args ...any) {

@@ -103,6 +103,8 @@ func (x *fleet) joinWith(name string, secrets *rest.Config) *reconcile.Controlle
 	m.stop = func() {
 		cancel()
 		x.Expect(<-done).To(Succeed())
+		x.Expect(c.Leftovers()).To(BeEmpty(), name)
+		x.Expect(c.Stats().Panics).To(BeZero(), name)
 	}
 	x.members[name] = m
 	return c

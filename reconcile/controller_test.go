@@ -213,6 +213,7 @@ func TestTerminalRestsUntilTheObjectChanges(t *testing.T) {
 
 func TestAPanicIsAnErrorOfItsKey(t *testing.T) {
 	inFixture(t, func(w *fixture) {
+		w.panics = true
 		w.create("a", "b")
 		stop := w.start(&reconcile.Options{Workers: 1}, func(_ context.Context, r request) (reconcile.Result, error) {
 			w.ran(r.Key.Name)

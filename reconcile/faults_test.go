@@ -61,6 +61,7 @@ func TestATerminalTypedNilErrorIsNotRetried(t *testing.T) {
 
 func TestGoexitInGroupIsAFaultOfItsKey(t *testing.T) {
 	inFixture(t, func(w *fixture) {
+		w.panics = true
 		w.create("a", "b")
 		c := w.made(&reconcile.Options{Workers: 1, Group: func(k reconcile.Key) string {
 			if k.Name == "a" {
@@ -93,6 +94,7 @@ func TestAStopDoesNotWaitForTheNextCallOfAListerThatEndedItsGoroutine(t *testing
 
 func TestEachPanicOfTheReconcilerIsCounted(t *testing.T) {
 	inFixture(t, func(w *fixture) {
+		w.panics = true
 		w.create("a", "b")
 		var calls atomic.Int32
 		c := w.made(nil, func(context.Context, request) (reconcile.Result, error) {
@@ -110,6 +112,7 @@ func TestEachPanicOfTheReconcilerIsCounted(t *testing.T) {
 
 func TestAPanicInGroupIsAFaultOfItsKey(t *testing.T) {
 	inFixture(t, func(w *fixture) {
+		w.panics = true
 		w.create("a", "b")
 		c := w.made(&reconcile.Options{Workers: 1, Group: func(k reconcile.Key) string {
 			if k.Name == "a" {
@@ -137,6 +140,7 @@ func (badSlots) Slot(k reconcile.Key) int {
 
 func TestAPanicInSlotIsAFaultOfItsKey(t *testing.T) {
 	inFixture(t, func(w *fixture) {
+		w.panics = true
 		w.create("a", "bad")
 		c := w.made(&reconcile.Options{Workers: 1, Shards: badSlots{}}, w.recorder())
 		stop := w.startRun(c.Run)
@@ -157,6 +161,7 @@ func TestAReportOfNoObjectIsAFaultOfItsKey(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inFixture(t, func(w *fixture) {
+				w.panics = true
 				w.create("a", "b")
 				c := w.made(&reconcile.Options{Workers: 1}, func(ctx context.Context, r request) (reconcile.Result, error) {
 					if r.Key.Name == "a" {
@@ -211,6 +216,7 @@ func TestAPanicInTheScopeOfASweepFailsTheSweep(t *testing.T) {
 // A require or a t.FailNow in a reconciler ends its goroutine without a panic.
 func TestGoexitCostsNeitherWorkerNorKey(t *testing.T) {
 	inFixture(t, func(w *fixture) {
+		w.panics = true
 		w.create("a", "b", "c")
 		var exits atomic.Int32
 		c := w.made(&reconcile.Options{Workers: 2}, func(_ context.Context, r request) (reconcile.Result, error) {
@@ -232,6 +238,7 @@ func TestGoexitCostsNeitherWorkerNorKey(t *testing.T) {
 
 func TestGoexitCostsNoWorkerOfAShard(t *testing.T) {
 	inFixture(t, func(w *fixture) {
+		w.panics = true
 		w.create("a")
 		exits := 0
 		stop := w.start(&reconcile.Options{Workers: 1, Shards: allShards{}}, func(context.Context, request) (reconcile.Result, error) {

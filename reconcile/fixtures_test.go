@@ -40,6 +40,9 @@ type fixture struct {
 	client *fake.Clientset
 	in     *informer.Informer[*configMap]
 
+	controllers []*reconcile.Controller
+	panics      bool // are part of the test
+
 	mu   sync.Mutex
 	log  []string
 	runs []string
@@ -51,6 +54,10 @@ func inFixture(t *testing.T, f func(w *fixture)) {
 		w := &fixture{WithT: NewWithT(t), t: t, client: fake.NewClientset()}
 		w.in = informer.For(w.client.CoreV1().ConfigMaps("d"), nil)
 		f(w)
+		for _, c := range w.controllers {
+			w.Expect(c.Leftovers()).To(BeEmpty())
+			w.Expect(c.Stats().Panics > 0).To(Equal(w.panics), "panics are retried, and may pass unnoticed")
+		}
 	})
 }
 
@@ -111,9 +118,7 @@ func (w *fixture) context() context.Context {
 // start runs a controller until stop is called, which returns what Run did.
 func (w *fixture) start(o *reconcile.Options, f reconcFn) (stop func() error) {
 	w.t.Helper()
-	c, err := reconcile.New("test", w.in, reconcile.Func[*configMap](f), o)
-	w.Expect(err).NotTo(HaveOccurred())
-	return w.startRun(c.Run)
+	return w.startRun(w.made(o, f).Run)
 }
 
 func (w *fixture) startRun(run func(context.Context) error) (stop func() error) {

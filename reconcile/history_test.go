@@ -190,6 +190,7 @@ func TestAroundIsCalledForARecreatedObjectToo(t *testing.T) {
 
 func TestAPanicOfAroundIsTheKeysAlone(t *testing.T) {
 	inFixture(t, func(w *fixture) {
+		w.panics = true
 		o := &reconcile.Options{Around: func(_ context.Context, k reconcile.Key) (context.Context, func(inspect.Attempt, error)) {
 			switch k.Name {
 			case "start":

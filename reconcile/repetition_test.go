@@ -32,6 +32,7 @@ func repeating(t *testing.T, within time.Duration, f func(n int) (reconcile.Resu
 ) {
 	t.Helper()
 	inFixture(t, func(w *fixture) {
+		w.panics = strings.HasSuffix(t.Name(), "/panic")
 		w.create("a")
 		began := time.Now()
 		defer simhook.Use(&simhook.Hooks{Jitter: func() float64 { return 0 }})()

@@ -24,6 +24,7 @@ func (w *fixture) controller(name string) *reconcile.Controller {
 			return nothing, nil
 		}), nil)
 	w.Expect(err).NotTo(HaveOccurred())
+	w.controllers = append(w.controllers, c)
 	return c
 }
 

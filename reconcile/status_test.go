@@ -29,6 +29,7 @@ func (w *fixture) made(o *reconcile.Options, f reconcFn) *reconcile.Controller {
 	w.t.Helper()
 	c, err := reconcile.New("test", w.in, reconcile.Func[*configMap](f), o)
 	w.Expect(err).NotTo(HaveOccurred())
+	w.controllers = append(w.controllers, c)
 	return c
 }
 
@@ -76,6 +77,7 @@ func TestStatusTellsPhaseTriggersAndOutputs(t *testing.T) {
 
 func TestStatusTellsWhatKeysAreUpTo(t *testing.T) {
 	inFixture(t, func(w *fixture) {
+		w.panics = true
 		w.create("good", "held", "failing", "hopeless", "panicking")
 		release := make(chan struct{})
 		c := w.made(nil, func(_ context.Context, r request) (reconcile.Result, error) {
