@@ -1,8 +1,7 @@
 package reconcile_test
 
 import (
-	"strconv"
-	"strings"
+	"encoding/json"
 	"testing"
 	"time"
 
@@ -19,18 +18,20 @@ func (x *fleet) loads() (objects, busy map[int]int) {
 	objects, busy = map[int]int{}, map[int]int{}
 	lease, err := x.admin.CoordinationV1().Leases("default").Get(x.t.Context(), "fleet-member-a", metav1.GetOptions{})
 	x.Expect(err).NotTo(HaveOccurred())
-	texts := strings.Fields(lease.Annotations["leader.homeostat.dev/load"])
-	x.Expect(len(texts)).To(BeNumerically(">", 2))
-	x.Expect(*lease.Spec.HolderIdentity).To(HavePrefix(texts[0] + "."))
-	for _, text := range texts[2:] {
-		numbers := strings.Split(text, ":")
-		slot, err := strconv.Atoi(numbers[0])
-		x.Expect(err).NotTo(HaveOccurred())
-		objects[slot], err = strconv.Atoi(numbers[1])
-		x.Expect(err).NotTo(HaveOccurred())
-		if numbers[2] != "-" {
-			busy[slot], err = strconv.Atoi(numbers[2])
-			x.Expect(err).NotTo(HaveOccurred())
+	var published struct {
+		Process string
+		Slots   map[int]struct {
+			Objects  int  `json:"o"`
+			Busy     int  `json:"b"`
+			Measured bool `json:"m"`
+		}
+	}
+	x.Expect(json.Unmarshal([]byte(lease.Annotations["leader.homeostat.dev/load"]), &published)).To(Succeed())
+	x.Expect(*lease.Spec.HolderIdentity).To(HavePrefix(published.Process + "."))
+	for slot, load := range published.Slots {
+		objects[slot] = load.Objects
+		if load.Measured {
+			busy[slot] = load.Busy
 		}
 	}
 	return objects, busy
