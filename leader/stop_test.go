@@ -58,6 +58,7 @@ func TestAStopReleasesTheLeaseOnlyIfNoRequestCanArriveAnyMore(t *testing.T) {
 		"a write that was cut off":                   {deaf, http.MethodPut, "/api/v1/x", 0, false},
 		"a write that was cut off while it was sent": {connected, http.MethodPut, "/api/v1/x", 0, false},
 		"a write whose answer is that of a proxy":    {answering(http.StatusBadGateway), http.MethodPut, "/api/v1/x", 0, false},
+		"a write that failed in the server":          {answering(http.StatusInternalServerError), http.MethodPut, "/api/v1/x", 0, false},
 		"a write that the server gave up":            {answering(http.StatusGatewayTimeout), http.MethodPut, "/api/v1/x", 0, false},
 		"a write that was cut off long ago":          {deaf, http.MethodPut, "/api/v1/x", 16 * time.Second, true},
 		"a write that was done":                      {answering(http.StatusOK), http.MethodPut, "/api/v1/x", 0, true},
@@ -197,6 +198,23 @@ func TestALeaseThatWasEditedJustBeforeAStopIsReleased(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A run that ends before this replica has led has no part in what the others do with the Lease.
+func TestARunThatEndsWithoutALeadershipLeavesTheReleaseToTheOthers(t *testing.T) {
+	inBubble(t, func(x *fixture) {
+		stopOther := x.campaign(x.elector("b"), "b")
+		pass(time.Second)
+		e := x.elector("a")
+		stop, stopEarly := x.campaign(e, "a"), x.campaign(e, "early")
+		pass(5 * time.Second)
+		stopEarly()
+		stopOther()
+		pass(5 * time.Second)
+		stop()
+		x.Expect(x.read()).To(Equal([]string{"b leads", "b ends: stopping", "a leads", "a ends: stopping"}))
+		x.released("test")
+	})
 }
 
 func TestARunThatBeginsDuringAReleaseLeadsAfterIt(t *testing.T) {

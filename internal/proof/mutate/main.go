@@ -27,6 +27,7 @@ import (
 var testedBy = map[string][]string{
 	"internal/diff":   {"patch"},
 	"informer":        {"informer/clientgo"},
+	"leader":          {"leader/shard"},
 	"internal/intern": {"informer"},
 	"patch":           {"cluster"},
 	"reconcile":       {"cluster"},
