@@ -44,7 +44,7 @@ func TestThePageShowsWhatIsGoingOn(t *testing.T) {
 			"configmaps | ConfigMap | namespace d | synced | 8 | ", "KiB | 9 | 3s ago | 0s | 1 | 1, open for 3s | rollout, drain |",
 			"nodes | Node | everything | listing: nodes is forbidden",
 			"| 0 | 0 B | – | – | 0s | 0 | 0, ",
-			"last good sweep |never",
+			"names known outside |0 |orphans enqueued |0 |last good sweep |never",
 		} {
 			c.Expect(seen).To(ContainSubstring(fact))
 		}

@@ -33,13 +33,15 @@ const (
 func (r *Ranges) Measure(ctx context.Context, work func() slots.Work) {
 	d := decider{ranges: r, meters: meters{}}
 	for {
-		now := r.now()
-		r.sleep(ctx, now.Truncate(measureEvery).Add(measureEvery).Sub(now))
+		before := r.now()
+		r.sleep(ctx, before.Truncate(measureEvery).Add(measureEvery).Sub(before))
 		if ctx.Err() != nil {
 			return
 		}
 		d.publish(work())
-		if next := d.decide(); next != nil {
+		now, present := r.now(), r.divided()
+		s, ok := d.survey(present, now)
+		if next := d.look(present, s, ok, now); next != nil {
 			if err := d.record(ctx, next); err != nil {
 				klog.FromContext(ctx).Error(err, "cannot record other ranges, retrying", "lease", r.records.key())
 			}
@@ -81,13 +83,6 @@ type decider struct {
 	division *division
 	since    time.Time // from when on it is the division
 	worth    int       // how often in a row different ranges have been worth their moves
-}
-
-// decide returns ranges that are to be recorded, or nil.
-func (d *decider) decide() *proposal {
-	now, present := d.ranges.now(), d.ranges.divided()
-	s, ok := d.survey(present, now)
-	return d.look(present, s, ok, now)
 }
 
 // look returns other ranges if they have been worth their moves often enough. ok reports whether s is complete.

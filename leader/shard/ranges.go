@@ -123,7 +123,12 @@ func listable(ctx context.Context, caches []slots.Cache) error {
 func (r *Ranges) choose(ctx context.Context, primary slots.Cache) error {
 	lease, err := r.records.read(ctx, r.records.name)
 	if err == nil {
-		return r.consider(lease)
+		ours := r.options.annotations()
+		r.propose(ours)
+		if r.division.Load() != nil { // those that run change by themselves
+			return r.records.compare(lease.Annotations, ours)
+		}
+		return r.agree(lease, ours)
 	}
 	if !apierrors.IsNotFound(err) {
 		return r.records.explain("reading", err)
@@ -141,17 +146,6 @@ func (r *Ranges) choose(ctx context.Context, primary slots.Cache) error {
 		}
 	}
 	return nil
-}
-
-// consider takes recorded ranges if there are none yet: those that run change by
-// themselves.
-func (r *Ranges) consider(config *coordinationv1.Lease) error {
-	ours := r.options.annotations()
-	r.propose(ours)
-	if r.division.Load() != nil {
-		return r.records.compare(config.Annotations, ours)
-	}
-	return r.agree(config, ours)
 }
 
 func (r *Ranges) propose(config map[string]string) {
