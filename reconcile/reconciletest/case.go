@@ -140,9 +140,9 @@ func (e *Env) Outside() any { return e.boot.Outside }
 
 // Cache names a cache of the program, by the resource that it holds and a function that lists its objects: at rest it
 // has to have the server's objects. The function returns them as the List of a client-go Store does. A field that a
-// transformer has removed from an object counts as modified. Informers of package informer need no call. The function of
-// a cache that ends before the process, as with a term of leadership, returns nil from then on: client-go's informers
-// have IsStopped for that.
+// transformer has removed from an object counts as modified. Informers of package informer need no call. The function
+// of a cache that ends before the process, as with a term of leadership, returns nil from then on: informers of
+// client-go have IsStopped for that.
 //
 // Concurrency: it is called at each rest, while every goroutine of the program is blocked: it must not wait for one.
 //

@@ -83,10 +83,7 @@ func (f *fleet) boot(ctx context.Context, p *replica) {
 	p.done = make(chan error, 1)
 	done, b := p.done, backend.Boot{
 		Context: boot, Config: f.sim.Config(p.client), Replica: p.id, Outside: f.world.outside,
-		Remember: func(c state.Cache) {
-			p.caches = append(p.caches, c)
-			f.out.cached = true
-		},
+		Remember: func(c state.Cache) { p.caches = append(p.caches, c) },
 	}
 	go func() {
 		done <- f.c.Boot(b)

@@ -30,8 +30,7 @@ type outcome struct {
 	counts     map[string]int  // how many objects there were, and were deleted
 	kept       map[string]bool // what it made that was there at a rest, or written to by others
 	uses       uses
-	wroteAt    int  // the line of the program's last write; -1: none
-	cached     bool // it has given a cache to Env.Cache
+	wroteAt    int // the line of the program's last write; -1: none
 	rules      rules.Set
 	restedAt   []int         // the length of the trace at each rest
 	commits    []int         // the number of writes to watched resources at each rest

@@ -80,9 +80,10 @@ func (x *explorer) vain(o *outcome) {
 }
 
 // idle finds a program that writes nothing, in a case that ends as well without it. It says nothing of a case with a
-// cache to hold against the server, or with something outside, where a program may act unseen.
+// Goal and something outside, where a program may act unseen. A cache that is held against the server is not enough: a
+// program whose every reconcile fails has one, too.
 func (x *explorer) idle(o *outcome) []*report.Finding {
-	if o.wroteAt >= 0 || o.cached {
+	if o.wroteAt >= 0 {
 		return nil
 	}
 	text := "the program writes nothing, and the case has no Goal: nothing shows that it works"

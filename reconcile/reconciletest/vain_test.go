@@ -95,6 +95,7 @@ func TestNothingPassesInVain(t *testing.T) {
 		{"it counts what it sees, and Run begins anew", nothing, exporting(true), nil, ""},
 		{"it counts what it sees, and Run does not begin anew", nothing, exporting(false), nil, `memory.*Case\.Outside`},
 		{"it does nothing", nothing, withoutGoal, nil, "writes nothing, and the case has no Goal"},
+		{"it does nothing, and has a cache", nothing, watching, nil, "writes nothing, and the case has no Goal"},
 		{
 			"it does nothing, and the goal is negative", nothing, negative, nil,
 			`the Goal holds without the program.*Options\.Known`,
@@ -119,6 +120,16 @@ func TestNothingPassesInVain(t *testing.T) {
 			g.Expect(r.Failure).NotTo(gomega.ContainSubstring("by chance"))
 			g.Expect(r.Oracle).To(gomega.Equal("vain"))
 		})
+	}
+}
+
+// watching names a cache, which is as the server has it.
+func watching(c *reconciletest.Case) {
+	c.Goal = nil
+	run := c.Run
+	c.Run = func(env *reconciletest.Env) error {
+		env.Cache("configmaps", func() []any { return nil })
+		return run(env)
 	}
 }
 
