@@ -325,3 +325,17 @@ func TestASlotWhoseRequestsWereCutOffIsNotGivenAway(t *testing.T) {
 		})
 	}
 }
+
+// The others look for members by their labels.
+func TestAMemberIsSeenFromItsFirstRequestOn(t *testing.T) {
+	inBubble(t, func(x *fixture) {
+		a := x.shards("a", nil)
+		pass(100 * time.Millisecond)
+		member, err := x.api.Get("test-member-a")
+		x.Expect(err).NotTo(HaveOccurred())
+		x.Expect(member.Labels).To(Equal(map[string]string{
+			"leader.homeostat.dev/shards": "test", "leader.homeostat.dev/record": "member",
+		}))
+		a.end()
+	})
+}
