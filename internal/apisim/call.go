@@ -105,7 +105,8 @@ func (c *Call) collectionVerb(query url.Values) {
 	}
 }
 
-func isTrue(s string) bool { return s == "true" || s == "1" }
+// isTrue reports whether an option is on: all that does not say no says yes.
+func isTrue(s string) bool { return s != "" && s != "0" && !strings.EqualFold(s, "false") }
 
 // named fills in the name of a create from its body.
 func (r *request) named() {

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -86,8 +87,8 @@ type owned struct {
 }
 
 type ownerRef struct {
-	uid    string
-	blocks bool
+	uid, apiVersion, kind, name string
+	blocks                      bool
 }
 
 func (c *Collector) look() *world {
@@ -110,7 +111,10 @@ func ownersOf(o *stored) []ownerRef {
 	for _, v := range list {
 		if ref, ok := v.(object); ok {
 			blocks, _ := ref["blockOwnerDeletion"].(bool)
-			all = append(all, ownerRef{uid: text(ref, "uid"), blocks: blocks})
+			all = append(all, ownerRef{
+				uid: text(ref, "uid"), apiVersion: text(ref, "apiVersion"), kind: text(ref, "kind"), name: text(ref, "name"),
+				blocks: blocks,
+			})
 		}
 	}
 	return all
@@ -140,13 +144,39 @@ func (c *Collector) nextFor(w *world, t *table, o *stored) func() {
 	return c.dependent(w, t, o)
 }
 
+// resolve finds the table of the kind that a reference names. It returns false if there is none, or one of which o
+// cannot have an owner: the real collector then leaves o alone.
+func (w *world) resolve(ref ownerRef, o *stored) (*table, bool) {
+	version, err := schema.ParseGroupVersion(ref.apiVersion)
+	for _, t := range w.tables {
+		if err == nil && t.res.Group == version.Group && t.res.Kind == ref.kind {
+			return t, !t.res.Namespaced || o.key.Namespace != ""
+		}
+	}
+	return nil, false
+}
+
+// owner returns the object that a reference means; nil: there is none of that kind, name and UID.
+func (w *world) owner(t *table, ref ownerRef, o *stored) *stored {
+	owner := w.byUID[ref.uid]
+	if owner == nil || owner.key.Name != ref.name || t.objects[owner.key] != owner ||
+		owner.key.Namespace != "" && owner.key.Namespace != o.key.Namespace {
+		return nil
+	}
+	return owner
+}
+
 // dependent deletes an object that has no owner left, and removes deleted owners from one that has.
 func (c *Collector) dependent(w *world, t *table, o *stored) func() {
 	var solid, absent, waiting []string
 	for _, ref := range ownersOf(o) {
-		owner := w.byUID[ref.uid]
+		kind, resolved := w.resolve(ref, o)
+		if !resolved {
+			return nil
+		}
+		owner := w.owner(kind, ref, o)
 		switch {
-		case owner == nil || owner.key.Namespace != "" && owner.key.Namespace != o.key.Namespace:
+		case owner == nil:
 			absent = append(absent, ref.uid)
 		case owner.meta()["deletionTimestamp"] != nil && slices.Contains(finalizersOf(owner.obj),
 			metav1.FinalizerDeleteDependents):
@@ -163,8 +193,14 @@ func (c *Collector) dependent(w *world, t *table, o *stored) func() {
 		return func() { c.disown(t, o, lost) }
 	}
 	policy := metav1.DeletePropagationBackground
-	if len(waiting) > 0 && len(w.owned[text(o.meta(), "uid")]) > 0 {
+	if own := w.owned[text(o.meta(), "uid")]; len(waiting) > 0 && len(own) > 0 {
 		policy = metav1.DeletePropagationForeground
+		blocks := slices.ContainsFunc(ownersOf(o), func(ref ownerRef) bool { return ref.blocks })
+		if blocks && slices.ContainsFunc(own, func(d owned) bool {
+			return slices.Contains(finalizersOf(d.object.obj), metav1.FinalizerDeleteDependents)
+		}) {
+			return func() { c.unblock(t, o) } // they wait for one another
+		}
 	}
 	return func() { c.remove(t, o, policy) }
 }
@@ -180,7 +216,15 @@ func (c *Collector) orphan(w *world, t *table, o *stored) func() {
 // empty deletes what is in a terminating namespace, and then the namespace.
 func (c *Collector) empty(w *world, t *table, ns *stored) func() {
 	waits := false
+	pods := slices.ContainsFunc(w.tables, func(t *table) bool {
+		return isPod(&t.res) && slices.ContainsFunc(t.at(c.server.version), func(o *stored) bool {
+			return o.key.Namespace == ns.key.Name
+		})
+	})
 	for _, other := range w.tables {
+		if pods && !isPod(&other.res) {
+			continue // they stay until all pods have ended
+		}
 		for _, o := range other.at(c.server.version) {
 			if o.key.Namespace != ns.key.Name {
 				continue
@@ -200,7 +244,11 @@ func (c *Collector) empty(w *world, t *table, ns *stored) func() {
 	return func() {
 		obj := clone(ns.obj)
 		obj["spec"] = object{}
-		c.write(t, ns, obj, len(finalizersOf(obj)) == 0)
+		if len(finalizersOf(obj)) == 0 {
+			c.write(t, ns, obj, true)
+			return
+		}
+		_ = subresource{c.exchange(t, ns, "update")}.overwrite(ns, obj)
 	}
 }
 
@@ -227,6 +275,16 @@ func (c *Collector) disown(t *table, o *stored, uids []string) {
 		return slices.Contains(uids, text(ref, "uid"))
 	})
 	m["ownerReferences"] = list
+	c.write(t, o, obj, false)
+}
+
+// unblock lets the owners of an object go before it does.
+func (c *Collector) unblock(t *table, o *stored) {
+	obj := clone(o.obj)
+	list, _ := metaOf(obj)["ownerReferences"].([]any)
+	for _, ref := range list {
+		asObject(ref)["blockOwnerDeletion"] = false
+	}
 	c.write(t, o, obj, false)
 }
 
@@ -262,7 +320,8 @@ func isStorage(r *Resource) bool {
 	return r.Group == "" && (r.Resource == "persistentvolumeclaims" || r.Resource == "persistentvolumes")
 }
 
-// inUse reports whether a pod that has not ended mounts the claim, or a claim is bound to the volume.
+// inUse reports whether a pod that is on a node, even if it has ended, mounts the claim, or a claim is bound to the
+// volume.
 func inUse(w *world, t *table, o *stored) bool {
 	if t.res.Resource == "persistentvolumes" {
 		return find(o.obj, "status.phase") == "Bound"
@@ -272,8 +331,7 @@ func inUse(w *world, t *table, o *stored) bool {
 			continue
 		}
 		for _, pod := range pods.objects {
-			if phase := find(pod.obj, "status.phase"); pod.key.Namespace != o.key.Namespace || phase == "Succeeded" ||
-				phase == "Failed" || find(pod.obj, "spec.nodeName") == nil {
+			if pod.key.Namespace != o.key.Namespace || find(pod.obj, "spec.nodeName") == nil {
 				continue
 			}
 			volumes, _ := find(pod.obj, "spec.volumes").([]any)

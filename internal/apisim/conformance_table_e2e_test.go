@@ -13,6 +13,7 @@ import (
 
 	"github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -24,7 +25,7 @@ import (
 // The scripts of package crd, and their definitions. They are recorded here, where there is a real server.
 const (
 	schemaTables      = "../../reconcile/reconciletest/crd/testdata/*.txt"
-	schemaDefinitions = "../../reconcile/reconciletest/crd/testdata/definitions.yaml"
+	schemaDefinitions = "../../reconcile/reconciletest/crd/testdata/*.yaml"
 )
 
 // writers are the controllers of the real server that would write beside the scripts.
@@ -45,9 +46,7 @@ var sweepers = []string{
 // -update it records them.
 func TestE2EConformanceTable(t *testing.T) {
 	calm := conformanceCluster(t)
-	schemas, err := os.ReadFile(schemaDefinitions)
-	gomega.NewWithT(t).Expect(err).NotTo(gomega.HaveOccurred())
-	gomega.NewWithT(t).Expect(calm.Apply(t.Context(), string(schemas))).To(gomega.Succeed())
+	applyFiles(t, calm, schemaDefinitions)
 	byFile := map[string][]conformance.Script{}
 	for _, s := range append(conformance.Scripts(t, tables), conformance.Scripts(t, schemaTables)...) {
 		byFile[s.File] = append(byFile[s.File], s)
@@ -57,10 +56,24 @@ func TestE2EConformanceTable(t *testing.T) {
 			w := conformance.World{Config: calm.Config(), Settle: func(string) {}}
 			if strings.HasSuffix(file, "collector.txt") {
 				swept := conformanceCluster(t, sweepers...)
+				waitCollected(t, swept.Config())
 				w = conformance.World{Config: swept.Config(), Settle: func(path string) { waitQuiet(t, swept.Config(), path) }}
 			}
 			hold(t, file, all, w)
 		})
+	}
+}
+
+func applyFiles(t *testing.T, cluster *e2e.Cluster, pattern string) {
+	t.Helper()
+	g := gomega.NewWithT(t)
+	files, err := filepath.Glob(pattern)
+	g.Expect(err).NotTo(gomega.HaveOccurred())
+	g.Expect(files).NotTo(gomega.BeEmpty())
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		g.Expect(err).NotTo(gomega.HaveOccurred())
+		g.Expect(cluster.Apply(t.Context(), string(text))).To(gomega.Succeed())
 	}
 }
 
@@ -133,6 +146,28 @@ func conformanceCluster(t *testing.T, controllers ...string) *e2e.Cluster {
 	t.Cleanup(func() { _ = cluster.Stop() })
 	g.Expect(cluster.Apply(ctx, definitions)).To(gomega.Succeed())
 	return cluster
+}
+
+// waitCollected returns when the garbage collector knows the kinds of the definitions: it looks for new ones every 30
+// seconds.
+func waitCollected(t *testing.T, config *rest.Config) {
+	t.Helper()
+	g := gomega.NewWithT(t)
+	client, err := dynamic.NewForConfig(config)
+	g.Expect(err).NotTo(gomega.HaveOccurred())
+	widgets := client.Resource(customResources()[0].GVR()).Namespace(metav1.NamespaceDefault)
+	_, err = widgets.Create(t.Context(), &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "sim.example.com/v1", "kind": "Widget", "metadata": map[string]any{
+			"name": "ownerless", "ownerReferences": []any{map[string]any{
+				"apiVersion": "sim.example.com/v1", "kind": "Widget", "name": "none", "uid": "none",
+			}},
+		},
+	}}, metav1.CreateOptions{})
+	g.Expect(err).NotTo(gomega.HaveOccurred())
+	g.Eventually(func() error {
+		_, err := widgets.Get(t.Context(), "ownerless", metav1.GetOptions{})
+		return err
+	}, 2*time.Minute, time.Second).Should(gomega.MatchError(gomega.ContainSubstring("not found")))
 }
 
 // waitQuiet returns when the objects that the scripts make have not changed for three seconds, or for 16 when a

@@ -81,10 +81,17 @@ func (s *store) name(t *table, m object) error {
 			field.Required(field.NewPath("metadata", "name"), "name or generateName is required"),
 		})
 	}
+	var errs field.ErrorList
+	if prefix != "" {
+		for _, fault := range nameRule(&t.res)(prefix, true) {
+			errs = append(errs, field.Invalid(field.NewPath("metadata", "generateName"), prefix, fault))
+		}
+	}
 	for _, fault := range nameRule(&t.res)(name, false) {
-		return apierrors.NewInvalid(t.res.groupKind(), name, field.ErrorList{
-			field.Invalid(field.NewPath("metadata", "name"), name, fault),
-		})
+		errs = append(errs, field.Invalid(field.NewPath("metadata", "name"), name, fault))
+	}
+	if len(errs) > 0 {
+		return apierrors.NewInvalid(t.res.groupKind(), name, errs)
 	}
 	return nil
 }
@@ -93,7 +100,8 @@ func nameRule(r *Resource) validation.ValidateNameFunc {
 	switch {
 	case r.Group == "rbac.authorization.k8s.io":
 		return path.ValidatePathSegmentName //nolint:staticcheck // what is to be used instead is too new for old modules
-	case r.Group == "" && r.Resource == "namespaces":
+	case r.Group == "" && (r.Resource == "namespaces" || r.Resource == "services"),
+		r.Group == "apps" && r.Resource == "statefulsets":
 		return validation.NameIsDNSLabel
 	}
 	return validation.NameIsDNSSubdomain
@@ -127,12 +135,6 @@ func (s *store) namespaceOpen(t *table, r *request) error {
 // insert gives the object its identity and commits it.
 func (x *exchange) insert(obj object) (*stored, error) {
 	m := metaOf(obj)
-	if _, there := x.t.objects[types.NamespacedName{Namespace: text(m, "namespace"), Name: text(m, "name")}]; there {
-		if text(m, "generateName") != "" {
-			return nil, apierrors.NewGenerateNameConflict(x.t.res.groupResource(), text(m, "name"), 1)
-		}
-		return nil, apierrors.NewAlreadyExists(x.t.res.groupResource(), text(m, "name"))
-	}
 	m["creationTimestamp"] = now()
 	count := "uid " + x.t.name + " " + text(m, "namespace") + "/" + givenName(x.r, m)
 	if x.r.dryRun() {
@@ -158,8 +160,14 @@ func (x *exchange) insert(obj object) (*stored, error) {
 			return nil, err
 		}
 	}
-	if err := x.withinQuota(text(m, "namespace")); err != nil && !x.loading {
+	if err := x.withinQuota(text(m, "namespace"), obj); err != nil && !x.loading {
 		return nil, err
+	}
+	if _, there := x.t.objects[types.NamespacedName{Namespace: text(m, "namespace"), Name: text(m, "name")}]; there {
+		if text(m, "generateName") != "" {
+			return nil, apierrors.NewGenerateNameConflict(x.t.res.groupResource(), text(m, "name"), 1)
+		}
+		return nil, apierrors.NewAlreadyExists(x.t.res.groupResource(), text(m, "name"))
 	}
 	if obj, err = x.trackFields(nil, obj); err != nil {
 		return nil, err
@@ -193,11 +201,13 @@ func prepare(r *Resource, obj object) {
 	switch r.groupResource() {
 	case schema.GroupResource{Resource: "namespaces"}:
 		prepareNamespace(obj, metaOf(obj))
+		obj["spec"] = object{"finalizers": []any{"kubernetes"}}
 	case schema.GroupResource{Group: "batch", Resource: "jobs"}:
 		identifyJob(obj, metaOf(obj))
 	}
 }
 
+// prepareNamespace gives a namespace the label with its name, which no write can change.
 func prepareNamespace(obj, m object) {
 	marks, _ := m["labels"].(object)
 	if marks == nil {
@@ -205,7 +215,6 @@ func prepareNamespace(obj, m object) {
 	}
 	marks["kubernetes.io/metadata.name"] = m["name"]
 	m["labels"] = marks
-	obj["spec"] = object{"finalizers": []any{"kubernetes"}}
 }
 
 // allot gives a Service its address and ports, and adds what the server adds to what a caller creates: the finalizers

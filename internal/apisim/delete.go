@@ -2,6 +2,7 @@ package apisim
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -23,6 +24,10 @@ func (x *exchange) remove() (*output, error) {
 	if have == nil {
 		return nil, apierrors.NewNotFound(x.t.res.groupResource(), x.r.Name)
 	}
+	if x.s.opts.Lifecycle && x.t.res.GVR() == namespaces && slices.Contains(immortal, x.r.Name) {
+		return nil, apierrors.NewForbidden(x.t.res.groupResource(), x.r.Name,
+			errors.New("this namespace may not be deleted"))
+	}
 	left, err := x.end(have, opts)
 	if err != nil {
 		return nil, err
@@ -38,6 +43,11 @@ func (x *exchange) remove() (*output, error) {
 	})
 	return &output{code: http.StatusOK, body: body}, err
 }
+
+var namespaces = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
+
+// immortal are the namespaces that cannot be deleted.
+var immortal = []string{"default", "kube-system", "kube-public"}
 
 // deleteOptions come in the body or in the query.
 func (r *request) deleteOptions() (*metav1.DeleteOptions, error) {
@@ -237,6 +247,9 @@ func (s *store) namespaceWaits(t *table, have *stored) bool {
 }
 
 func (x *exchange) removeAll() (*output, error) {
+	if x.t.res.Namespaced && x.r.Namespace == "" {
+		return nil, apierrors.NewMethodNotSupported(x.t.res.groupResource(), x.r.Verb)
+	}
 	opts, err := x.r.deleteOptions()
 	if err != nil {
 		return nil, err

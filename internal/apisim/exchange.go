@@ -92,8 +92,12 @@ func notServed() error {
 
 func (x *exchange) get() (*output, error) {
 	if rv := x.r.query.Get("resourceVersion"); rv != "" {
-		if _, err := strconv.ParseUint(rv, 10, 64); err != nil {
+		wanted, err := strconv.ParseUint(rv, 10, 64)
+		if err != nil {
 			return nil, brokenVersion(rv)
+		}
+		if have := x.s.cached(x.t, x.r.Client); wanted > uint64(have) {
+			return nil, tooLarge(int64(wanted), have)
 		}
 	}
 	have := x.t.objects[x.r.key()]
@@ -155,6 +159,9 @@ func decodeBody(t *table, r *request) (object, error) {
 			v, t.res.apiVersion()))
 	}
 	m := metaOf(obj)
+	if r.Verb == "update" && r.Subresource == "" && text(m, "name") == "" {
+		return nil, apierrors.NewBadRequest("name must be provided")
+	}
 	if r.Verb != "create" && text(m, "name") != "" && text(m, "name") != r.Name {
 		return nil, wrongName(text(m, "name"), r.Name)
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -66,7 +67,7 @@ func rulesOf(group, resource string) rules {
 	case "/persistentvolumeclaims":
 		checks = append(checks, shrunk)
 	case "/pods":
-		checks = append(checks, prolonged)
+		checks = append(checks, prolonged, tolerated)
 	}
 	r := rules{create: createRules[kind]}
 	always := alwaysRules[kind]
@@ -145,8 +146,15 @@ func changedSpec(obj, old object, fields []string, images bool) field.ErrorList 
 			if slices.Contains(fields, k) || reflect.DeepEqual(now[k], was[k]) {
 				continue
 			}
-			if images && strings.HasSuffix(strings.ToLower(k), "containers") && sameButImages(now[k], was[k]) {
-				continue
+			if images && strings.HasSuffix(strings.ToLower(k), "containers") {
+				if sameButImages(now[k], was[k]) {
+					continue
+				}
+				more, _ := now[k].([]any)
+				if less, _ := was[k].([]any); len(more) != len(less) {
+					return field.ErrorList{field.Forbidden(field.NewPath("spec", k),
+						"pod updates may not add or remove containers")}
+				}
 			}
 			return field.ErrorList{field.Forbidden(field.NewPath("spec"), "updates to spec for fields other than '"+
 				strings.Join(fields, "', '")+"' are forbidden")}
@@ -203,15 +211,29 @@ func changedJob(obj, old object) field.ErrorList {
 	if !suspended && !reflect.DeepEqual(find(obj, "spec.template"), find(old, "spec.template")) {
 		errs = append(errs, field.Invalid(pathOf("spec.template"), nil, "field is immutable"))
 	}
-	if find(obj, "spec.completionMode") != "Indexed" {
-		errs = append(errs, changed(obj, old, []string{"spec.completions"})...)
+	if n := find(obj, "spec.completions"); n != find(old, "spec.completions") && n == find(obj, "spec.parallelism") &&
+		find(obj, "spec.completionMode") == "Indexed" {
+		return errs // an elastic Indexed Job has both changed at once
 	}
-	return errs
+	return append(errs, changed(obj, old, []string{"spec.completions"})...)
 }
 
 // shrunk refuses a claim for less storage, and for other resources before it is bound.
 func shrunk(obj, old object) field.ErrorList {
+	if was := text(asObject(old["spec"]), "volumeName"); was != "" && was != text(asObject(obj["spec"]), "volumeName") {
+		return field.ErrorList{field.Forbidden(field.NewPath("spec"), "spec is immutable after creation except "+
+			"resources.requests and volumeAttributesClassName for bound claims")}
+	}
 	if reflect.DeepEqual(find(obj, "spec.resources"), find(old, "spec.resources")) {
+		return nil
+	}
+	now, err := resource.ParseQuantity(text(asObject(find(obj, "spec.resources.requests")), "storage"))
+	was, err2 := resource.ParseQuantity(text(asObject(find(old, "spec.resources.requests")), "storage"))
+	if find(old, "status.phase") == "Bound" && err == nil && err2 == nil {
+		if now.Cmp(was) < 0 {
+			return field.ErrorList{field.Forbidden(pathOf("spec.resources.requests.storage"),
+				"field can not be less than previous value")}
+		}
 		return nil
 	}
 	return field.ErrorList{field.Forbidden(field.NewPath("spec"),

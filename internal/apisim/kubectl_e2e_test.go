@@ -33,7 +33,8 @@ func (k *kubectl) run(stdin string, args ...string) string {
 	return string(out)
 }
 
-func TestE2EKubectl(t *testing.T) {
+func newKubectl(t *testing.T) *kubectl {
+	t.Helper()
 	g := gomega.NewWithT(t)
 	program, err := compile.ControlPlane(t.Context(), t.Output())
 	g.Expect(err).NotTo(gomega.HaveOccurred())
@@ -41,7 +42,11 @@ func TestE2EKubectl(t *testing.T) {
 	g.Expect(err).NotTo(gomega.HaveOccurred())
 	server := httptest.NewServer(sim.Handler())
 	t.Cleanup(server.Close)
-	k := &kubectl{t: t, program: program, server: server.URL}
+	return &kubectl{t: t, program: program, server: server.URL}
+}
+
+func TestE2EKubectl(t *testing.T) {
+	g, k := gomega.NewWithT(t), newKubectl(t)
 	t.Setenv("KUBECTL_EXTERNAL_DIFF", "diff -u")
 
 	deployment := `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"d"},"spec":{"selector":{"matchLabels":` +
@@ -75,4 +80,33 @@ func TestE2EKubectl(t *testing.T) {
 	g.Expect(k.run("", "wait", "--for=delete", "deployment/d", "--timeout=10s")).NotTo(gomega.ContainSubstring("error"))
 	g.Expect(k.run("", "create", "namespace", "x")).To(gomega.ContainSubstring("created"))
 	g.Expect(k.run("", "create", "configmap", "c", "-n", "x", "--from-literal=a=b")).To(gomega.ContainSubstring("created"))
+}
+
+// TestE2EKubectlOfADay are the other commands that one uses to look around and to change a thing.
+func TestE2EKubectlOfADay(t *testing.T) {
+	g, k := gomega.NewWithT(t), newKubectl(t)
+	g.Expect(k.run("", "create", "deployment", "d", "--image=i", "--replicas=1")).To(gomega.ContainSubstring("created"))
+	g.Expect(k.run("", "set", "image", "deployment/d", "i=j")).To(gomega.ContainSubstring("image updated"))
+	for _, change := range [][]string{
+		{"--type=json", "-p", `[{"op":"replace","path":"/spec/replicas","value":2}]`},
+		{"--type=merge", "-p", `{"metadata":{"labels":{"x":"y"}}}`},
+		{"-p", `{"spec":{"template":{"spec":{"containers":[{"name":"i","env":[{"name":"A","value":"1"}]}]}}}}`},
+		{"--subresource=scale", "--type=merge", "-p", `{"spec":{"replicas":3}}`},
+		{"--subresource=status", "--type=merge", "-p", `{"status":{"observedGeneration":5,"replicas":3,"updatedReplicas":3,` +
+			`"readyReplicas":3,"availableReplicas":3}}`},
+	} {
+		g.Expect(k.run("", append([]string{"patch", "deployment", "d"}, change...)...)).To(gomega.ContainSubstring("patched"))
+	}
+	g.Expect(k.run("", "rollout", "status", "deployment/d", "--timeout=10s")).
+		To(gomega.ContainSubstring("successfully rolled out"))
+	g.Expect(k.run("", "get", "deploy", "-w", "--request-timeout=2s", "-o", "name")).
+		To(gomega.ContainSubstring("deployment.apps/d"))
+	g.Expect(k.run("", "annotate", "deployment", "d", "note=1")).To(gomega.ContainSubstring("annotated"))
+	changed := strings.Replace(k.run("", "get", "deploy", "d", "-o", "json"), `"note": "1"`, `"note": "2"`, 1)
+	g.Expect(k.run(changed, "replace", "-f", "-")).To(gomega.ContainSubstring("replaced"))
+	g.Expect(k.run("", "rollout", "restart", "deployment/d")).To(gomega.ContainSubstring("restarted"))
+	g.Expect(k.run("", "create", "sa", "s")).To(gomega.ContainSubstring("created"))
+	g.Expect(k.run("", "create", "token", "s")).To(gomega.HavePrefix("apisim:default:s:"))
+	g.Expect(k.run("", "auth", "can-i", "--list")).To(gomega.ContainSubstring("*.*"))
+	g.Expect(k.run("", "delete", "deployments", "--all")).To(gomega.ContainSubstring(`"d" deleted`))
 }

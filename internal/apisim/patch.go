@@ -1,9 +1,11 @@
 package apisim
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -15,9 +17,16 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
+var patchTypes = []types.PatchType{types.JSONPatchType, types.MergePatchType, types.StrategicMergePatchType}
+
 func (x *exchange) patch() (*output, error) {
 	if types.PatchType(x.r.mediaType) == types.ApplyYAMLPatchType {
 		return x.apply()
+	}
+	if !slices.Contains(patchTypes, types.PatchType(x.r.mediaType)) {
+		err := unsupportedMedia("415: Unsupported Media Type")
+		err.ErrStatus.Details = &metav1.StatusDetails{}
+		return nil, err
 	}
 	have := x.t.objects[x.r.key()]
 	if have == nil {
@@ -53,6 +62,9 @@ func (x *exchange) admitPatched(obj object) error {
 
 // checkPatched holds what a patch made of an object against the URL.
 func checkPatched(t *table, r *request, obj object) error {
+	if t.res.builtin.typed { // without the kind it is known all the same
+		obj["kind"] = cmp.Or(text(obj, "kind"), t.res.Kind)
+	}
 	if text(obj, "kind") == "" || text(obj, "apiVersion") == "" {
 		return apierrors.NewBadRequest("Object 'Kind' or 'apiVersion' is missing")
 	}
@@ -103,12 +115,8 @@ func patched(t *table, r *request, have *stored) (object, error) {
 			return nil, apierrors.NewBadRequest(fmt.Sprintf("invalid merge patch: %v", err))
 		}
 		return mergeObjects(clone(have.obj), change), nil
-	case types.StrategicMergePatchType:
-		return strategic(t, r, have)
 	}
-	err := unsupportedMedia("415: Unsupported Media Type")
-	err.ErrStatus.Details = &metav1.StatusDetails{}
-	return nil, err
+	return strategic(t, r, have)
 }
 
 const maxOperations = 10_000 // of a JSON patch

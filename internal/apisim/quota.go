@@ -12,9 +12,9 @@ import (
 
 var quotas = schema.GroupVersionResource{Version: "v1", Resource: "resourcequotas"}
 
-// withinQuota refuses an object for which a ResourceQuota of its namespace leaves no room. It counts objects; compute
-// resources are not added up, and the status of a quota is not kept.
-func (x *exchange) withinQuota(namespace string) error {
+// withinQuota refuses an object for which a ResourceQuota of its namespace leaves no room. It counts objects, and adds
+// up what Pods take; the status of a quota is not kept.
+func (x *exchange) withinQuota(namespace string, obj object) error {
 	all := x.s.tables[quotas].objects
 	if len(all) == 0 || !x.t.res.Namespaced {
 		return nil
@@ -28,6 +28,11 @@ func (x *exchange) withinQuota(namespace string) error {
 	for _, q := range x.s.tables[quotas].at(x.s.version) {
 		if q.key.Namespace != namespace {
 			continue
+		}
+		if isPod(&x.t.res) {
+			if err := withinCompute(x, q, obj); err != nil {
+				return err
+			}
 		}
 		hard := asObject(find(q.obj, "spec.hard"))
 		for _, name := range names {

@@ -3,9 +3,12 @@ package apisim
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -29,8 +32,12 @@ var createRules = map[string]func(obj object) field.ErrorList{
 		return jobTemplate(asObject(find(obj, "spec.template.spec")), pathOf("spec.template.spec"))
 	},
 	"batch/cronjobs": func(obj object) field.ErrorList {
-		path := pathOf("spec.jobTemplate.spec.template.spec")
-		return append(schedule(obj), jobTemplate(asObject(find(obj, path.String())), path)...)
+		errs := required(obj, "spec.schedule")
+		const most = 52 // a Job's name is longer by eleven letters
+		if name := text(metaOf(obj), "name"); len(name) > most {
+			errs = append(errs, field.Invalid(pathOf("metadata.name"), name, "must be no more than 52 characters"))
+		}
+		return errs
 	},
 	"/persistentvolumeclaims": func(obj object) field.ErrorList {
 		errs := required(obj, "spec.accessModes")
@@ -41,10 +48,16 @@ var createRules = map[string]func(obj object) field.ErrorList{
 	},
 	rbac + "/rolebindings": roleRef, rbac + "/clusterrolebindings": roleRef,
 	"storage.k8s.io/storageclasses": func(obj object) field.ErrorList { return required(obj, "provisioner") },
+	"/events":                       event,
+	"events.k8s.io/events":          func(obj object) field.ErrorList { return required(obj, "eventTime") },
 	"node.k8s.io/runtimeclasses":    func(obj object) field.ErrorList { return required(obj, "handler") },
 	"autoscaling/horizontalpodautoscalers": func(obj object) field.ErrorList {
 		errs := required(obj, "spec.scaleTargetRef.kind", "spec.scaleTargetRef.name")
-		if n, _ := find(obj, "spec.maxReplicas").(int64); n < 1 {
+		n, _ := find(obj, "spec.maxReplicas").(int64)
+		if n == 0 {
+			errs = append(errs, field.Required(pathOf("spec.maxReplicas"), ""))
+		}
+		if n < 1 {
 			errs = append(errs, field.Invalid(pathOf("spec.maxReplicas"), n, "must be greater than 0"))
 		}
 		return errs
@@ -71,15 +84,7 @@ var alwaysRules = map[string]func(obj object) field.ErrorList{
 	},
 	"/configmaps": dataKeys,
 	"/secrets": func(obj object) field.ErrorList {
-		errs := dataKeys(obj)
-		if obj["type"] == "kubernetes.io/tls" {
-			for _, key := range []string{"tls.crt", "tls.key"} {
-				if _, has := asObject(obj["data"])[key]; !has {
-					errs = append(errs, field.Required(field.NewPath("data").Key(key), ""))
-				}
-			}
-		}
-		return errs
+		return append(dataKeys(obj), typedSecret(obj)...)
 	},
 	"/services":                   service,
 	"networking.k8s.io/ingresses": ingress,
@@ -150,15 +155,6 @@ func policyRules(obj object) field.ErrorList {
 	return errs
 }
 
-func schedule(obj object) field.ErrorList {
-	errs := required(obj, "spec.schedule")
-	s, _ := find(obj, "spec.schedule").(string)
-	if s != "" && !strings.HasPrefix(s, "@") && len(strings.Fields(s)) != 5 {
-		errs = append(errs, field.Invalid(pathOf("spec.schedule"), s, "expected exactly 5 fields"))
-	}
-	return errs
-}
-
 // prolonged refuses a later deadline of a pod.
 func prolonged(obj, old object) field.ErrorList {
 	was, had := find(old, "spec.activeDeadlineSeconds").(int64)
@@ -166,6 +162,27 @@ func prolonged(obj, old object) field.ErrorList {
 	if had && (!has || now > was) {
 		return field.ErrorList{field.Invalid(pathOf("spec.activeDeadlineSeconds"), now,
 			"must be less than or equal to previous value")}
+	}
+	return nil
+}
+
+// tolerated refuses to take a toleration away from a pod.
+func tolerated(obj, old object) field.ErrorList {
+	now, _ := find(obj, "spec.tolerations").([]any)
+	was, _ := find(old, "spec.tolerations").([]any)
+	for _, t := range was {
+		if tolerates(asObject(t), corev1.TaintNodeNotReady) || tolerates(asObject(t), corev1.TaintNodeUnreachable) {
+			continue // the real server adds these again
+		}
+		if !slices.ContainsFunc(now, func(v any) bool {
+			kept, had := maps.Clone(asObject(v)), maps.Clone(asObject(t))
+			delete(kept, "tolerationSeconds")
+			delete(had, "tolerationSeconds")
+			return reflect.DeepEqual(kept, had)
+		}) {
+			return field.ErrorList{field.Forbidden(pathOf("spec.tolerations"),
+				"existing toleration can not be modified except its tolerationSeconds")}
+		}
 	}
 	return nil
 }

@@ -32,6 +32,7 @@ var reviews = []Resource{
 		Namespaced: true, builtin: builtin{typed: true, review: true},
 	},
 	review(authorization, "selfsubjectaccessreviews", "SelfSubjectAccessReview"),
+	review(authorization, "selfsubjectrulesreviews", "SelfSubjectRulesReview"),
 	review(authorization, "subjectaccessreviews", "SubjectAccessReview"),
 }
 
@@ -72,6 +73,12 @@ func (s *Server) conclude(r *request, obj object) error {
 	switch r.Resource.Resource {
 	case "selfsubjectreviews":
 		obj["status"] = object{"userInfo": object{"username": r.Client, "groups": []any{"system:authenticated"}}}
+	case "selfsubjectrulesreviews": // what the caller may not do is a function: it is asked by the other reviews
+		all := []any{"*"}
+		obj["status"] = object{
+			"resourceRules":    []any{object{"verbs": all, "apiGroups": all, "resources": all}},
+			"nonResourceRules": []any{object{"verbs": all, "nonResourceURLs": all}}, "incomplete": len(s.forbidden) > 0,
+		}
 	case "tokenreviews":
 		return s.tokenReview(obj)
 	default:

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -30,10 +31,17 @@ func (x subresource) serve() (*output, error) {
 	case full == "namespaces/finalize" && x.r.Verb == "update":
 		return x.finalize()
 	}
+	known := []string{"pods/eviction", "pods/binding", "serviceaccounts/token", "namespaces/finalize"}
+	if slices.Contains(known, x.t.res.Resource+"/"+x.r.Subresource) {
+		return nil, apierrors.NewMethodNotSupported(x.t.res.groupResource(), x.r.Verb)
+	}
 	return nil, notServed()
 }
 
 func (x subresource) scale() (*output, error) {
+	if !slices.Contains([]string{"get", "update", "patch"}, x.r.Verb) {
+		return nil, apierrors.NewMethodNotSupported(x.t.res.groupResource(), x.r.Verb)
+	}
 	have := x.t.objects[x.r.key()]
 	if have == nil {
 		return nil, apierrors.NewNotFound(x.t.res.groupResource(), x.r.Name)
@@ -73,19 +81,34 @@ func scaleBody(r *request, now *autoscalingv1.Scale) (*autoscalingv1.Scale, erro
 		if err != nil {
 			return nil, apierrors.NewInternalError(err)
 		}
-		change, err := decode(r.body)
-		if err != nil || types.PatchType(r.mediaType) == types.JSONPatchType {
-			return nil, apierrors.NewBadRequest("the scale takes merge patches")
-		}
-		if body, err = json.Marshal(mergeObjects(before, change)); err != nil {
-			return nil, apierrors.NewInternalError(err)
+		if body, err = scalePatched(r, before); err != nil {
+			return nil, err
 		}
 	}
 	wanted := &autoscalingv1.Scale{}
 	if err := json.Unmarshal(body, wanted); err != nil {
-		return nil, apierrors.NewBadRequest(err.Error())
+		return nil, asPatch(r, apierrors.NewBadRequest(err.Error()))
 	}
 	return wanted, nil
+}
+
+func scalePatched(r *request, before object) ([]byte, error) {
+	if types.PatchType(r.mediaType) == types.JSONPatchType {
+		raw, err := encode(before)
+		if err != nil {
+			return nil, apierrors.NewInternalError(err)
+		}
+		after, err := jsonPatched(r, &stored{raw: raw})
+		if err != nil {
+			return nil, err
+		}
+		return encode(after)
+	}
+	change, err := decode(r.body)
+	if err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	return encode(mergeObjects(before, change))
 }
 
 func scaleOf(have *stored) (*autoscalingv1.Scale, error) {

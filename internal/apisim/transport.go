@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 )
@@ -155,8 +156,14 @@ func (t *transport) read(req *http.Request) (*request, error) {
 	return r, nil
 }
 
-// toJSON decodes what a client sent as protobuf, as kubectl does now and then; answers are JSON.
+// toJSON decodes what a client sent in YAML, or as protobuf, as kubectl does now and then; answers are JSON.
 func (r *request) toJSON() error {
+	if r.mediaType == runtime.ContentTypeYAML && len(r.body) > 0 {
+		var err error
+		if r.body, err = yaml.ToJSON(r.body); err != nil {
+			return apierrors.NewBadRequest(err.Error())
+		}
+	}
 	if r.mediaType != runtime.ContentTypeProtobuf && !strings.Contains(r.mediaType, "cbor") {
 		return nil
 	}

@@ -161,6 +161,9 @@ func (x *exchange) merge(have *stored, obj object) (object, error) {
 	keepMeta(metaOf(obj), was)
 	var err error
 	switch x.t.res.groupResource() {
+	case schema.GroupResource{Resource: "namespaces"}:
+		prepareNamespace(obj, metaOf(obj))
+		carry(obj, old, "spec")
 	case schema.GroupResource{Resource: "services"}:
 		err = serve(x, obj, old)
 	case schema.GroupResource{Group: schedulingv1.GroupName, Resource: "priorityclasses"}:

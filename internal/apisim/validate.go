@@ -22,8 +22,11 @@ func (x *exchange) validNew(obj object) error {
 	if x.t.res.Schema != nil {
 		errs = append(errs, x.t.res.Schema.Validate(obj, nil, "")...)
 	}
-	if rule := x.t.res.builtin.rules.create; rule != nil && len(errs) == 0 && !x.s.opts.Incomplete {
-		errs = rule(obj)
+	if x.t.res.builtin.typed && len(errs) == 0 && !x.s.opts.Incomplete {
+		if rule := x.t.res.builtin.rules.create; rule != nil {
+			errs = rule(obj)
+		}
+		errs = append(errs, inspect(&x.t.res, obj)...)
 	}
 	return x.invalid(obj, errs)
 }
@@ -45,6 +48,9 @@ func (x *exchange) validUpdate(obj, old object) error {
 	}
 	if rule := x.t.res.builtin.rules.update; rule != nil && x.r.Subresource == "" {
 		errs = append(errs, rule(obj, old)...)
+	}
+	if x.t.res.builtin.typed && x.r.Subresource == "" {
+		errs = append(errs, inspectUpdate(&x.t.res, obj, old)...)
 	}
 	return x.invalid(obj, errs)
 }

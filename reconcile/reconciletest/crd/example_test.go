@@ -17,7 +17,7 @@ func ExampleRead() {
 	}
 	test := reconciletest.Case{Definitions: definitions}
 	fmt.Println(len(test.Definitions), err)
-	// Output: 2 <nil>
+	// Output: 5 <nil>
 }
 
 // What a file of definitions says goes into reconciletest.Case.Definitions.

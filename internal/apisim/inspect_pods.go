@@ -1,0 +1,132 @@
+package apisim
+
+import (
+	"math"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// values are words that a field may have, and storage.
+func (in *inspectors) values() {
+	enum(in, corev1.PullAlways, corev1.PullIfNotPresent, corev1.PullNever)
+	enum(in, corev1.RestartPolicyAlways, corev1.RestartPolicyOnFailure, corev1.RestartPolicyNever)
+	enum(in, corev1.DNSClusterFirstWithHostNet, corev1.DNSClusterFirst, corev1.DNSDefault, corev1.DNSNone)
+	enum(in, corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP)
+	enum(in, corev1.URISchemeHTTP, corev1.URISchemeHTTPS)
+	enum(in, corev1.TerminationMessageReadFile, corev1.TerminationMessageFallbackToLogsOnError)
+	enum(in, corev1.ReadWriteOnce, corev1.ReadOnlyMany, corev1.ReadWriteMany, corev1.ReadWriteOncePod)
+	enum(in, corev1.PersistentVolumeReclaimRetain, corev1.PersistentVolumeReclaimDelete,
+		corev1.PersistentVolumeReclaimRecycle)
+	enum(in, corev1.PersistentVolumeBlock, corev1.PersistentVolumeFilesystem)
+	check[corev1.VolumeResourceRequirements](in, func(o object, path *field.Path) field.ErrorList {
+		if q, err := resource.ParseQuantity(text(asObject(o["requests"]), "storage")); err == nil && q.Sign() <= 0 {
+			return field.ErrorList{field.Invalid(path.Key("storage"), q.String(), "must be greater than zero")}
+		}
+		return nil
+	})
+}
+
+// pods are the parts of a Pod, also of one in a template.
+func (in *inspectors) pods() {
+	check[corev1.PodSpec](in, func(o object, path *field.Path) field.ErrorList {
+		errs := twice(o["volumes"], path.Child("volumes"), "name")
+		if n, set := o["activeDeadlineSeconds"].(int64); set && (n < 1 || n > math.MaxInt32) {
+			errs = append(errs, field.Invalid(path.Child("activeDeadlineSeconds"), n, "must be between 1 and 2147483647"))
+		}
+		return append(errs, initContainers(o, path)...)
+	})
+	check[corev1.ContainerPort](in, func(o object, path *field.Path) field.ErrorList {
+		switch n := number(o, "containerPort"); {
+		case n == 0:
+			return field.ErrorList{field.Required(path.Child("containerPort"), "")}
+		case n < 1 || n > 65535:
+			return field.ErrorList{field.Invalid(path.Child("containerPort"), n, "must be between 1 and 65535, inclusive")}
+		}
+		return nil
+	})
+	check[corev1.EnvVar](in, func(o object, path *field.Path) field.ErrorList { return needed(o, path, "name") })
+	check[corev1.VolumeMount](in, func(o object, path *field.Path) field.ErrorList {
+		return needed(o, path, "name", "mountPath")
+	})
+	check[corev1.Volume](in, func(o object, path *field.Path) field.ErrorList { return needed(o, path, "name") })
+	check[corev1.PersistentVolumeClaimVolumeSource](in, func(o object, path *field.Path) field.ErrorList {
+		return needed(o, path, "claimName")
+	})
+	check[corev1.SecretVolumeSource](in, func(o object, path *field.Path) field.ErrorList {
+		return needed(o, path, "secretName")
+	})
+	check[corev1.HTTPGetAction](in, func(o object, path *field.Path) field.ErrorList {
+		if n, is := o["port"].(int64); is && (n < 1 || n > 65535) {
+			return field.ErrorList{field.Invalid(path.Child("port"), n, "must be between 1 and 65535, inclusive")}
+		}
+		return nil
+	})
+	check[corev1.Probe](in, handler)
+	check[corev1.LifecycleHandler](in, handler)
+	check[corev1.ResourceRequirements](in, requirements)
+}
+
+// initContainers must have names that the others have not, and images.
+func initContainers(spec object, path *field.Path) field.ErrorList {
+	used := map[string]bool{}
+	others, _ := spec["containers"].([]any)
+	for _, c := range others {
+		used[text(asObject(c), "name")] = true
+	}
+	var errs field.ErrorList
+	list, _ := spec["initContainers"].([]any)
+	for i, v := range list {
+		place := path.Child("initContainers").Index(i)
+		if name := text(asObject(v), "name"); used[name] {
+			errs = append(errs, field.Duplicate(place.Child("name"), name))
+		} else {
+			used[name] = true
+		}
+		errs = append(errs, needed(asObject(v), place, "name", "image")...)
+	}
+	return errs
+}
+
+// handler is a probe or a hook: it does one thing.
+func handler(o object, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	found := 0
+	for _, name := range []string{"exec", "httpGet", "tcpSocket", "grpc", "sleep"} {
+		if o[name] == nil {
+			continue
+		}
+		if found++; found > 1 {
+			errs = append(errs, field.Forbidden(path.Child(name), "may not specify more than 1 handler type"))
+		}
+	}
+	if found == 0 {
+		errs = append(errs, field.Required(path, "must specify a handler type"))
+	}
+	return append(errs, atLeast(o, path, 0, "initialDelaySeconds", "timeoutSeconds", "periodSeconds",
+		"successThreshold", "failureThreshold")...)
+}
+
+// requirements are of a container: what it requests is within its limits.
+func requirements(o object, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	limits, requests := asObject(o["limits"]), asObject(o["requests"])
+	for _, part := range []string{"limits", "requests"} {
+		for name := range asObject(o[part]) {
+			if q, err := resource.ParseQuantity(text(asObject(o[part]), name)); err == nil && q.Sign() < 0 {
+				errs = append(errs, field.Invalid(path.Child(part).Key(name), q.String(),
+					"must be greater than or equal to 0"))
+			}
+		}
+	}
+	for name := range requests {
+		request, err := resource.ParseQuantity(text(requests, name))
+		limit, err2 := resource.ParseQuantity(text(limits, name))
+		if err == nil && err2 == nil && request.Cmp(limit) > 0 {
+			errs = append(errs, field.Invalid(path.Child("requests"), request.String(),
+				"must be less than or equal to "+name+" limit of "+limit.String()))
+		}
+	}
+	return errs
+}

@@ -1,0 +1,53 @@
+package apisim
+
+import (
+	"encoding/base64"
+	"encoding/json"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// secretKeys are the keys that a Secret of a type must have.
+var secretKeys = map[corev1.SecretType][]string{
+	corev1.SecretTypeTLS:              {corev1.TLSCertKey, corev1.TLSPrivateKeyKey},
+	corev1.SecretTypeDockerConfigJson: {corev1.DockerConfigJsonKey},
+	corev1.SecretTypeDockercfg:        {corev1.DockerConfigKey},
+	corev1.SecretTypeSSHAuth:          {corev1.SSHAuthPrivateKey},
+}
+
+// typedSecret holds the data of a Secret against its type.
+func typedSecret(obj object) field.ErrorList {
+	var errs field.ErrorList
+	kind, data, path := corev1.SecretType(text(obj, "type")), asObject(obj["data"]), field.NewPath("data")
+	for _, key := range secretKeys[kind] {
+		if _, has := data[key]; !has {
+			errs = append(errs, field.Required(path.Key(key), ""))
+		} else if kind == corev1.SecretTypeDockercfg || kind == corev1.SecretTypeDockerConfigJson {
+			raw, err := base64.StdEncoding.DecodeString(text(data, key))
+			if err == nil && !json.Valid(raw) {
+				errs = append(errs, field.Invalid(path.Key(key), "<secret contents redacted>", "must be JSON"))
+			}
+		}
+	}
+	user, password := corev1.BasicAuthUsernameKey, corev1.BasicAuthPasswordKey
+	if kind == corev1.SecretTypeBasicAuth && data[user] == nil && data[password] == nil {
+		errs = append(errs, field.Required(path.Key(user), ""), field.Required(path.Key(password), ""))
+	}
+	name := corev1.ServiceAccountNameKey
+	if marks := asObject(metaOf(obj)["annotations"]); kind == corev1.SecretTypeServiceAccountToken && empty(marks[name]) {
+		errs = append(errs, field.Required(field.NewPath("metadata", "annotations").Key(name), ""))
+	}
+	return errs
+}
+
+// event is about an object of its own namespace, or of the cluster, of which events are in "default".
+func event(obj object) field.ErrorList {
+	m, about := metaOf(obj), asObject(obj["involvedObject"])
+	namespace, other := text(m, "namespace"), text(about, "namespace")
+	if other != namespace && (other != "" || namespace != "default") {
+		return field.ErrorList{field.Invalid(field.NewPath("involvedObject", "namespace"), other,
+			"does not match event.namespace")}
+	}
+	return nil
+}
