@@ -21,8 +21,9 @@
 //     so that names, UIDs and times do not fill it. Nothing is copied for that.
 //   - Everything is held weakly: nothing is kept alive by it, and after each
 //     garbage collection the table drops what is dead, and shrinks.
-//   - Hashes are keyed and searches bounded: what an object costs does not depend
-//     on what its author has chosen. No lock is held for longer than one search.
+//   - Hashes are keyed: what an object costs does not depend on what its author has
+//     chosen. No lock is held for longer than one search, or than it takes to sweep one
+//     of many tables.
 //   - The caller owns the object until Object or Update returns, and nothing may
 //     write to it afterwards.
 //

@@ -60,13 +60,13 @@ func (w walk) any(v, old, twin any) any {
 func (w walk) shareAny(v any, k kind, length int) (shared any, again bool, hash uint64, what shape) {
 	hash, ok := w.hashAny(v)
 	if !ok {
-		return v, false, 0, 0
+		return v, false, 0, shape{}
 	}
 	what = shapeOf(k, nil, length)
 	known, again := w.look(hash, what, w.object, w.learns)
 	if known != nil {
 		if other := withData(v, known); equalAny(v, other) {
-			return other, false, 0, 0
+			return other, false, 0, shape{}
 		}
 	}
 	return v, again, hash, what

@@ -8,10 +8,10 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// All hashes are keyed with a seed that is another in each Pool, so that
+// All hashes are keyed with a seed that is different in each Pool, so that
 // no tenant can make objects whose parts have hashes of their choice. Functions
 // report false for values that must not be shared: those that are lazy, or that this
-// package does not understand. A zero or empty value has the hash 0.
+// package does not understand.
 
 // mix is a hash of three numbers.
 func (s *Pool) mix(a, b, c uint64) uint64 {
@@ -22,50 +22,40 @@ func (s *Pool) mix(a, b, c uint64) uint64 {
 	return maphash.Bytes(s.seed, all[:])
 }
 
-func (s *Pool) textHash(t string) uint64 {
-	if t == "" {
-		return 0
-	}
-	return maphash.String(s.seed, t)
-}
+func (s *Pool) textHash(t string) uint64 { return maphash.String(s.seed, t) }
 
 func (s *Pool) dataHash(data []byte) uint64 { return maphash.Bytes(s.seed, data) }
 
-// hash returns the hash of the value at p.
+// hash returns the hash of the value at p: of its fields that are not zero.
 func (s *Pool) hash(p place, of *plan) (sum uint64, ok bool) {
 	sum = uint64(of.number)
 	for i := range of.fields {
 		f := &of.fields[i]
-		h, ok := s.hashField(at(p, f.offset), f)
+		place := at(p, f.offset)
+		if f.kind != lazy && zero(place, f.size) {
+			continue
+		}
+		h, ok := s.hashField(place, f)
 		if !ok {
 			return 0, false
 		}
-		if h != 0 {
-			sum = s.mix(sum, uint64(f.offset), h)
-		}
+		sum = s.mix(sum, uint64(f.offset), h)
 	}
 	return sum, true
 }
 
+// hashField returns the hash of the field at p, which is not zero.
 func (s *Pool) hashField(p place, f *field) (sum uint64, ok bool) {
 	switch f.kind {
 	case raw, instant:
-		if zero(p, f.size) {
-			return 0, true
-		}
 		return s.dataHash(bytesAt(p, f.size)), true
 	case text:
 		return s.textHash(*textAt(p)), true
 	case list:
 		return s.hashList(listAt(p), f.to)
 	case pointer:
-		if to := *pointerAt(p); to != nil {
-			return s.hash(to, f.to)
-		}
-		return 0, true
-	case opaque:
-		return 0, zero(p, f.size)
-	case lazy:
+		return s.hash(*pointerAt(p), f.to)
+	case opaque, lazy:
 		return 0, false
 	case dynamic:
 		return s.hashAny(*anyAt(p))
@@ -77,10 +67,7 @@ func (s *Pool) hashField(p place, f *field) (sum uint64, ok bool) {
 }
 
 func (s *Pool) hashList(h *header, elem *plan) (sum uint64, ok bool) {
-	switch {
-	case h.len == 0:
-		return 0, true
-	case elem.plain:
+	if elem.plain {
 		return s.mix(uint64(list), uint64(elem.number), s.dataHash(bytesAt(h.data, uintptr(h.len)*elem.size))), true
 	}
 	sum = uint64(h.len)
@@ -94,11 +81,8 @@ func (s *Pool) hashList(h *header, elem *plan) (sum uint64, ok bool) {
 	return sum, true
 }
 
-// hashMap adds up the hashes of the entries, whose order is another each time.
+// hashMap adds up the hashes of the entries, whose order is different each time.
 func (s *Pool) hashMap(m place, k kind) (sum uint64, ok bool) {
-	if length(m) == 0 {
-		return 0, true
-	}
 	switch k {
 	case stringMap:
 		for key, value := range mapOf[string](m) {

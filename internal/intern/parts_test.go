@@ -251,6 +251,74 @@ func TestAFirstElementTakesSmallPartsFromThatOfTheListBefore(t *testing.T) {
 	g.Expect(textPlace(small(1).(string))).To(Equal(textPlace(small(0).(string))))
 }
 
+// What cannot be shared would only fill the table.
+func TestPartsThatHoldWhatIsNotSharedAreNotKnown(t *testing.T) {
+	type (
+		part struct {
+			Words [10]int64
+			Lazy  *resource.Quantity
+			Other map[int]int
+			Most  corev1.ResourceList
+			Any   any
+		}
+		object struct {
+			Name    string
+			Pointer *part
+			List    []part
+			Deep    []struct{ Pointer **part }
+			Map     any
+		}
+	)
+	for name, fill := range map[string]func(p *part){
+		"nothing":               func(*part) {},
+		"a lazy value":          func(p *part) { p.Lazy = new(resource.MustParse("1")) },
+		"a lazy value of zero":  func(p *part) { p.Lazy = &resource.Quantity{} },
+		"a map with other keys": func(p *part) { p.Other = map[int]int{1: 1} },
+		"a number too big for a word": func(p *part) {
+			p.Most = corev1.ResourceList{"cpu": resource.MustParse("123456789012345678901234567890")}
+		},
+		"a value of Go":         func(p *part) { p.Any = int32(1) },
+		"a list of such values": func(p *part) { p.Any = []any{int32(1)} },
+		"a map of such values":  func(p *part) { p.Any = map[string]any{"a": int32(1)} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			g, s := NewWithT(t), intern.New()
+			of := func(n int) *part {
+				p := &part{Words: [10]int64{int64(n)}}
+				fill(p)
+				return p
+			}
+			for n := range 6 {
+				m := n % 2 // so that the one before is different
+				deep := of(m)
+				s.Object(&object{
+					Name: fmt.Sprint(n), Pointer: of(m), List: []part{*of(m)}, Deep: []struct{ Pointer **part }{{&deep}},
+					Map: []any{of(m).Any, fmt.Sprint(n)},
+				})
+			}
+			g.Expect(s.Len() > 1).To(Equal(name == "nothing"), "%d parts beside the one that represents its type", s.Len()-1)
+		})
+	}
+}
+
+// Certificates of one authority are in Secrets that are different else.
+func TestValuesOfMapsOfBytesAreShared(t *testing.T) {
+	g, s := NewWithT(t), intern.New()
+	var all []*corev1.Secret
+	for n := range 6 {
+		c := &corev1.Secret{Data: map[string][]byte{
+			"ca.crt":  []byte(strings.Repeat("authority ", 10+n%2)), // a different one than before
+			"tls.crt": fmt.Appendf(nil, "certificate %d %s", n, strings.Repeat("x", 64)),
+		}}
+		want := c.DeepCopy()
+		s.Object(c)
+		g.Expect(c).To(Equal(want))
+		all = append(all, c)
+	}
+	g.Expect(place(all[5].Data["ca.crt"])).To(Equal(place(all[3].Data["ca.crt"])))
+	g.Expect(place(all[5].Data["ca.crt"])).NotTo(Equal(place(all[4].Data["ca.crt"])))
+}
+
 // From 48 bytes on a text is worth an entry, from 64 on a part behind a pointer; and only one that two objects have.
 func TestPartsThatAreWorthAnEntry(t *testing.T) {
 	type large struct{ Words [8]int64 }

@@ -46,7 +46,7 @@ func (s *Pool) Update(obj, old any) {
 		return
 	}
 	recent := spare.Get().(*texts)
-	w := walk{Pool: s, object: s.nextObject(), learns: true, recent: recent}
+	w := walk{Pool: s, object: s.objects.Add(1), learns: true, recent: recent}
 	families := s.familiesOf(obj, p)
 	if reflect.TypeOf(old) == reflect.TypeOf(obj) && dataOf(old) != nil {
 		w.fields(to, likes{dataOf(old), nil}, p)
@@ -54,9 +54,7 @@ func (s *Pool) Update(obj, old any) {
 		w.fields(to, likes{s.relative(families, p), nil}, p)
 	}
 	for _, family := range families {
-		if family != 0 {
-			s.represent(family, shapeOf(object, p, 1), to)
-		}
+		s.represent(family, shapeOf(object, p, 1), to)
 	}
 	*recent = texts{}
 	spare.Put(recent)
@@ -64,19 +62,12 @@ func (s *Pool) Update(obj, old any) {
 	runtime.KeepAlive(old)
 }
 
-func (s *Pool) nextObject() uint32 {
-	for {
-		if n := s.objects.Add(1); n != 0 {
-			return n
-		}
-	}
-}
-
 // familiesOf returns the hashes of the families of an object, of each of which
-// one living member is known: what its controller owns, if it has one, and its
-// type.
+// one living member is known: what its controller owns, and its type. They are the
+// same if it has no controller.
 func (s *Pool) familiesOf(obj any, p *plan) (families [2]uint64) {
-	families[1] = s.mix(uint64(object), uint64(p.number), 0)
+	ofType := s.mix(uint64(object), uint64(p.number), 0)
+	families = [...]uint64{ofType, ofType}
 	o, ok := obj.(metav1.Object)
 	if _, generic := obj.(*unstructured.Unstructured); !ok || generic { // which would allocate to tell its owner
 		return families
@@ -90,10 +81,8 @@ func (s *Pool) familiesOf(obj any, p *plan) (families [2]uint64) {
 // relative returns the member that is known of the closest family.
 func (s *Pool) relative(families [2]uint64, p *plan) place {
 	for _, family := range families {
-		if family != 0 {
-			if at := s.find(family, shapeOf(object, p, 1)); at != nil {
-				return at
-			}
+		if at := s.find(family, shapeOf(object, p, 1)); at != nil {
+			return at
 		}
 	}
 	return nil
@@ -123,9 +112,6 @@ func (s *Pool) find(hash uint64, what shape) place {
 // look is find, and reports whether a part that is not known has been seen in
 // another object, too, and so should become known.
 func (s *Pool) look(hash uint64, what shape, object uint32, notes bool) (at place, again bool) {
-	if hash == 0 || what == 0 {
-		return nil, false
-	}
 	t := s.tableOf(hash)
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -148,7 +134,7 @@ func (s *Pool) Len() (n int) {
 	for i := range s.known {
 		t := &s.known[i]
 		t.mu.Lock()
-		n += t.used
+		n += len(t.known)
 		t.mu.Unlock()
 	}
 	return n
