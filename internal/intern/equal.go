@@ -61,7 +61,8 @@ func equalField(a, b place, f *field, m mode) bool {
 	case lazy:
 		return m == apart
 	case opaque:
-		return zero(a, f.size) && zero(b, f.size) || m == apart && alike(valueAt(f.word, a), valueAt(f.word, b))
+		return zero(a, f.size) && zero(b, f.size) ||
+			m == apart && alike(reflect.NewAt(f.typ, a).Elem(), reflect.NewAt(f.typ, b).Elem())
 	default:
 		return equalMaps(*pointerAt(a), *pointerAt(b), f.kind, m)
 	}

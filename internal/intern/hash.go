@@ -81,27 +81,28 @@ func (s *Pool) hashList(h *header, elem *plan) (sum uint64, ok bool) {
 	return sum, true
 }
 
-// hashMap adds up the hashes of the entries, whose order is different each time.
 func (s *Pool) hashMap(m place, k kind) (sum uint64, ok bool) {
 	switch k {
 	case stringMap:
-		for key, value := range mapOf[string](m) {
-			sum += s.mix(uint64(k), s.textHash(key), s.textHash(value))
-		}
+		return hashEntries(s, m, k, func(value string) (uint64, bool) { return s.textHash(value), true })
 	case bytesMap:
-		for key, value := range mapOf[[]byte](m) {
-			sum += s.mix(uint64(k), s.textHash(key), s.dataHash(value))
+		return hashEntries(s, m, k, func(value []byte) (uint64, bool) { return s.dataHash(value), true })
+	default:
+		return hashEntries(s, m, k, func(value resource.Quantity) (uint64, bool) {
+			// In a map it is not lazy: what reads it has a copy. But copies of a big number share its digits.
+			return s.hash(placeOfValue(&value), quantityPlan)
+		})
+	}
+}
+
+// hashEntries adds up the hashes of the entries, whose order is different each time.
+func hashEntries[V any](s *Pool, m place, k kind, hash func(V) (uint64, bool)) (sum uint64, ok bool) {
+	for key, value := range mapOf[V](m) {
+		h, ok := hash(value)
+		if !ok {
+			return 0, false
 		}
-	case quantityMap:
-		var amount resource.Quantity
-		for key, value := range mapOf[resource.Quantity](m) {
-			amount = value // in a map it is not lazy: what reads it has a copy
-			h, ok := s.hash(placeOfValue(&amount), quantityPlan)
-			if !ok { // it holds a big number, which copies share
-				return 0, false
-			}
-			sum += s.mix(uint64(k), s.textHash(key), h)
-		}
+		sum += s.mix(uint64(k), s.textHash(key), h)
 	}
 	return s.mix(uint64(k), sum, uint64(length(m))), true
 }
@@ -109,13 +110,7 @@ func (s *Pool) hashMap(m place, k kind) (sum uint64, ok bool) {
 // hashAny hashes unstructured content: strings, int64, float64, bool, nil, and
 // maps and lists of such.
 func (s *Pool) hashAny(v any) (sum uint64, ok bool) {
-	const (
-		truth = iota + 1
-		whole
-		float
-		maps
-		lists
-	)
+	const truth, whole, float = 101, 102, 103 // beside the kinds
 	switch v := v.(type) {
 	case nil:
 		return 0, true
@@ -131,14 +126,7 @@ func (s *Pool) hashAny(v any) (sum uint64, ok bool) {
 		}
 		return s.mix(truth, 0, 0), true
 	case map[string]any:
-		for key, value := range v {
-			h, ok := s.hashAny(value)
-			if !ok {
-				return 0, false
-			}
-			sum += s.mix(maps, s.textHash(key), h)
-		}
-		return s.mix(maps, sum, uint64(len(v))), true
+		return hashEntries(s, placeOf(v), dynamicMap, s.hashAny)
 	case []any:
 		sum = uint64(len(v))
 		for _, elem := range v {
@@ -146,9 +134,9 @@ func (s *Pool) hashAny(v any) (sum uint64, ok bool) {
 			if !ok {
 				return 0, false
 			}
-			sum = s.mix(lists, sum, h)
+			sum = s.mix(uint64(dynamicList), sum, h)
 		}
-		return s.mix(lists, sum, uint64(len(v))), true
+		return s.mix(uint64(dynamicList), sum, uint64(len(v))), true
 	default:
 		return 0, false
 	}

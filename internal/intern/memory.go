@@ -70,18 +70,6 @@ func withData(v any, data place) any {
 	return v
 }
 
-// valueAt returns the value at p, whose type is that of a pointer word.
-func valueAt(word, p place) reflect.Value {
-	e := eface{word, p}
-	return reflect.ValueOf(*(*any)(unsafe.Pointer(&e))).Elem()
-}
-
-// pointerWord is how an interface says that it holds a pointer to t.
-func pointerWord(t reflect.Type) place {
-	nothing := reflect.Zero(reflect.PointerTo(t)).Interface()
-	return (*eface)(unsafe.Pointer(&nothing)).typ
-}
-
 // pointee returns where obj, a pointer, points to and the plan of that: nil if
 // obj is nil or something else.
 func pointee(obj any) (place, *plan) {
@@ -95,6 +83,6 @@ func pointee(obj any) (place, *plan) {
 // clipped returns a copy of the list h without spare capacity.
 func clipped(h *header, elem *plan) header {
 	fresh := reflect.MakeSlice(elem.list, h.len, h.len)
-	reflect.Copy(fresh, valueAt(elem.listAt, place(h)))
+	reflect.Copy(fresh, reflect.NewAt(elem.list, place(h)).Elem())
 	return header{fresh.UnsafePointer(), h.len, h.len}
 }

@@ -38,18 +38,17 @@ type plan struct {
 	number uint32       // from 1
 	size   uintptr
 	fields []field
-	listAt place // how an interface says that it holds a pointer to list
-	plain  bool  // raw fields alone: bytes can be compared
-	lazy   bool  // a value is lazy or has a field that is
-	holds  bool  // values may point to lazy ones, or be such
+	plain  bool // raw fields alone: bytes can be compared
+	lazy   bool // a value is lazy or has a field that is
+	holds  bool // values may point to lazy ones, or be such
 }
 
 type field struct {
 	kind   kind
 	offset uintptr
 	size   uintptr
-	to     *plan // of the elements or of the target of a pointer
-	word   place // see valueAt; of opaque values
+	to     *plan        // of the elements or of the target of a pointer
+	typ    reflect.Type // of an opaque value
 }
 
 // plans holds the plan of every type that was ever walked. There is one of each,
@@ -126,7 +125,6 @@ func (c *compiler) planOf(t reflect.Type) *plan {
 	c.addFields(p, t, 0)
 	p.plain = len(p.fields) == 0 || len(p.fields) == 1 && p.fields[0].kind == raw
 	p.lazy = slices.ContainsFunc(p.fields, func(f field) bool { return f.kind == lazy })
-	p.listAt = pointerWord(p.list)
 	return p
 }
 
@@ -140,7 +138,7 @@ func (c *compiler) addFields(p *plan, t reflect.Type, offset uintptr) {
 	add := func(f field) {
 		f.offset, f.size = offset, t.Size()
 		if f.kind == opaque {
-			f.word = pointerWord(t)
+			f.typ = t
 		}
 		p.fields = append(p.fields, f)
 	}
@@ -157,7 +155,7 @@ func (c *compiler) addFields(p *plan, t reflect.Type, offset uintptr) {
 		add(field{kind: text})
 	case reflect.Slice, reflect.Pointer:
 		f := field{kind: opaque}
-		if t.Elem().Size() > 0 && !c.inMap {
+		if !c.inMap {
 			f.kind, f.to = list, c.planOf(t.Elem())
 		}
 		if t.Kind() == reflect.Pointer && f.to != nil {

@@ -3,6 +3,7 @@ package intern
 import (
 	"iter"
 	"math/bits"
+	"reflect"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 )
@@ -82,25 +83,23 @@ func (s *sizer) within(p place, of *plan) {
 func (s *sizer) entries(m place, k kind) {
 	switch k {
 	case stringMap:
-		if s.add(m, mapSize(length(m), textSize)) {
-			for key, value := range mapOf[string](m) {
-				s.text(key)
-				s.text(value)
-			}
-		}
+		addMap(s, m, s.text)
 	case bytesMap:
-		if s.add(m, mapSize(length(m), listSize)) {
-			for key, value := range mapOf[[]byte](m) {
-				s.text(key)
-				s.add(placeOfList(value), uintptr(cap(value)))
-			}
-		}
+		addMap(s, m, func(value []byte) { s.add(placeOfList(value), uintptr(cap(value))) })
 	default:
-		if s.add(m, mapSize(length(m), quantityType.Size())) {
-			for key := range mapOf[resource.Quantity](m) {
-				s.text(key)
-			}
-		}
+		addMap(s, m, func(resource.Quantity) {})
+	}
+}
+
+// addMap counts a map, its keys, and by add what its values refer to.
+func addMap[V any](s *sizer, m place, add func(V)) {
+	all := mapOf[V](m)
+	if !s.add(m, mapSize(len(all), reflect.TypeFor[V]().Size())) {
+		return
+	}
+	for key, value := range all {
+		s.text(key)
+		add(value)
 	}
 }
 
@@ -121,12 +120,7 @@ func (s *sizer) content(v any) {
 			}
 		}
 	case map[string]any:
-		if s.add(box, mapSize(len(v), anySize)) {
-			for key, value := range v {
-				s.text(key)
-				s.content(value)
-			}
-		}
+		addMap(s, box, s.content)
 	}
 }
 

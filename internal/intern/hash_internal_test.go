@@ -1,7 +1,6 @@
 package intern
 
 import (
-	"math/bits"
 	"reflect"
 	"runtime"
 	"strings"
@@ -13,79 +12,79 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Whoever may create an object chooses its numbers. Once they had one place in the table if they were multiples of a
-// number that a hash without a key had. Tables and sightings are found by different bits of a hash.
-func TestChosenNumbersHaveDifferentHashes(t *testing.T) {
-	const attackers = 20_000
-	const golden = 0x9e3779b97f4a7c15
-	inverse := uint64(golden)
-	for range 6 { // Newton's method, modulo 2⁶⁴
-		inverse *= 2 - golden*inverse
-	}
-	g, s := gomega.NewWithT(t), New()
-	of := planOf(reflect.TypeFor[int64]())
-	salt := uint64(of.number) * golden
-	tables, halves := map[*table]int{}, map[uint32]bool{}
-	for n := range uint64(attackers) {
-		number := int64(bits.RotateLeft64(salt, 23)*golden ^ n*inverse)
-		hash, ok := s.hash(placeOfValue(&number), of)
-		g.Expect(ok).To(gomega.BeTrue())
-		tables[s.tableOf(hash)]++
-		halves[uint32(hash>>32)] = true
-	}
-	g.Expect(len(halves)).To(gomega.BeNumerically(">", attackers-20))
-	g.Expect(tables).To(gomega.HaveLen(1 << tableBits))
-	for _, n := range tables {
-		g.Expect(n).To(gomega.BeNumerically("<", 2*attackers>>tableBits))
-	}
+// sample is a value with fields of all kinds that are shared.
+type sample struct {
+	Number  int64
+	Time    time.Time
+	Text    string
+	Numbers []int64
+	Texts   []string
+	Pointer *int64
+	Empty   *struct{}
+	Empties []struct{}
+	Labels  map[string]string
+	Data    map[string][]byte
+	Amounts corev1.ResourceList
+	Any     any
+	Content map[string]any
 }
 
-// A hash that says less than it could costs nothing but sharing: nothing that users see would tell.
-func TestDifferentPartsHaveDifferentHashes(t *testing.T) {
-	type part struct {
-		Number  int64
-		Time    time.Time
-		Text    string
-		Numbers []int64
-		Texts   []string
-		Pointer *int64
-		Labels  map[string]string
-		Data    map[string][]byte
-		Amounts corev1.ResourceList
-		Any     any
-		Content map[string]any
-	}
+// samples returns values of which no two are equal.
+func samples() []sample {
 	data := func(key, value string) map[string][]byte { return map[string][]byte{key: []byte(value)} }
 	amounts := func(key corev1.ResourceName, value string) corev1.ResourceList {
 		return corev1.ResourceList{key: resource.MustParse(value)}
 	}
-	parts := []part{
+	all := []sample{
 		{}, {Number: 1}, {Number: 2}, {Time: time.Unix(1, 0)}, {Time: time.Unix(2, 0)}, {Text: "a"}, {Text: "b"},
 		{Numbers: []int64{}}, {Numbers: []int64{1}}, {Numbers: []int64{1, 2}}, {Numbers: []int64{2, 1}},
-		{Texts: []string{}}, {Texts: []string{""}}, {Texts: []string{"", ""}}, {Texts: []string{"", "a"}}, {Texts: []string{"a", ""}},
-		{Pointer: new(int64(0))}, {Pointer: new(int64(1))}, {Pointer: new(int64(2))},
+		{Texts: []string{}}, {Texts: []string{""}}, {Texts: []string{"", ""}}, {Texts: []string{"", "a"}},
+		{Texts: []string{"a", ""}},
+		{Empty: &struct{}{}}, {Empties: make([]struct{}, 2)}, {Pointer: new(int64(0))}, {Pointer: new(int64(1))},
+		{Pointer: new(int64(2))},
 		{Labels: map[string]string{}}, {Labels: map[string]string{"a": "b"}}, {Labels: map[string]string{"b": "a"}},
 		{Labels: map[string]string{"a": "b", "b": "a"}}, {Labels: map[string]string{"a": "a", "b": "b"}},
-		{Data: data("a", "b")}, {Data: data("b", "b")}, {Data: data("a", "c")},
+		{Data: map[string][]byte{"a": nil}}, {Data: data("a", "b")}, {Data: data("b", "b")}, {Data: data("a", "c")},
 		{Amounts: amounts("a", "1")}, {Amounts: amounts("b", "1")}, {Amounts: amounts("a", "2")},
 	}
 	for _, v := range []any{
-		"", "a", "b", int64(1), int64(2), 0.5, 1.5, true, false, []any{}, []any{nil}, []any{nil, nil}, []any{"a", "b"}, []any{"b", "a"},
-		[]any{[]any{"a", "b"}}, map[string]any{}, map[string]any{"a": nil}, map[string]any{"b": nil}, map[string]any{"a": "b"},
+		"", "a", "b", int64(0), int64(1), 0.0, 0.5, true, false, []any{}, []any{nil}, []any{nil, nil}, []any{"a", "b"},
+		[]any{"b", "a"},
+		[]any{[]any{"a", "b"}}, map[string]any{}, map[string]any{"a": nil}, map[string]any{"b": nil},
+		map[string]any{"a": "b"},
 		map[string]any{"a": "b", "b": "a"}, map[string]any{"a": "a", "b": "b"},
 	} {
-		parts = append(parts, part{Any: v})
+		all = append(all, sample{Any: v})
 		if m, ok := v.(map[string]any); ok {
-			parts = append(parts, part{Content: m})
+			all = append(all, sample{Content: m})
 		}
 	}
+	return all
+}
+
+// A hash that says less than it could costs nothing but sharing: nothing that users see would tell.
+func TestDifferentPartsHaveDifferentHashes(t *testing.T) {
 	g, s := gomega.NewWithT(t), New()
-	found := map[uint64]part{}
-	for _, p := range parts {
+	found := map[uint64]sample{}
+	for _, p := range samples() {
 		hash, ok := s.hash(pointee(&p))
 		g.Expect(ok).To(gomega.BeTrue(), "%v", p)
 		g.Expect(found).NotTo(gomega.HaveKey(hash), "%v", p)
 		found[hash] = p
+	}
+}
+
+func TestDifferentPartsAreNotEqual(t *testing.T) {
+	g := gomega.NewWithT(t)
+	all, again := samples(), samples()
+	for i := range all {
+		for j := range again {
+			x, p := pointee(&all[i])
+			y, _ := pointee(&again[j])
+			for _, m := range []mode{exact, apart} {
+				g.Expect(equal(x, y, p, m)).To(gomega.Equal(i == j), "%v and %v", all[i], again[j])
+			}
+		}
 	}
 }
 
