@@ -301,6 +301,20 @@ func TestPartsThatHoldWhatIsNotSharedAreNotKnown(t *testing.T) {
 	}
 }
 
+func TestLongTextsOfContentAreShared(t *testing.T) {
+	g, s := NewWithT(t), intern.New()
+	var texts [6]string
+	for n := range texts {
+		u := &unstructured.Unstructured{Object: map[string]any{
+			"n": fmt.Sprint(n), "text": strings.Repeat("long ", 20+n%2), // a different one than before
+		}}
+		s.Object(u)
+		texts[n] = u.Object["text"].(string)
+	}
+	g.Expect(textPlace(texts[5])).To(Equal(textPlace(texts[3])))
+	g.Expect(texts[5]).NotTo(Equal(texts[4]))
+}
+
 // Certificates of one authority are in Secrets that are different else.
 func TestValuesOfMapsOfBytesAreShared(t *testing.T) {
 	g, s := NewWithT(t), intern.New()
