@@ -1,7 +1,6 @@
 package informer
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -9,13 +8,10 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/pager"
 
 	"github.com/homeostat/homeostat/internal/keyspace"
 )
-
-// fillPage is how many objects one request brings that lists shards beside the watch,
-// without Options.PageSize.
-const fillPage = 500
 
 // divisible reports whether the feed can keep the objects of some shards only.
 func (f *feed[T]) divisible() bool {
@@ -192,36 +188,36 @@ func (f *feed[T]) extend(ctx context.Context, s *session[T], r *reflectorStore[T
 func (r *reflectorStore[T]) fill(ctx context.Context, set keyspace.Set) error {
 	var items []*item[T]
 	rv := ""
-	options := metav1.ListOptions{Limit: cmp.Or(r.sink.options.PageSize, fillPage)}
+	options := metav1.ListOptions{Limit: r.sink.options.PageSize}
 	r.selectShards(&options, set)
-	for page := true; page; page = options.Continue != "" {
-		limited, cancel := context.WithTimeout(ctx, catchUpTimeout)
-		list, err := r.list(limited, options)
-		cancel()
+	pages := pager.New(func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+		ctx, cancel := context.WithTimeout(ctx, catchUpTimeout)
+		defer cancel()
+		list, err := r.list(ctx, options)
 		if err != nil {
-			return err
-		}
-		of, err := meta.ListAccessor(list)
-		if err != nil {
-			return err
+			return nil, err
 		}
 		r.note(list)
+		if of, err := meta.ListAccessor(list); err == nil { // else it is the pager's error
+			rv = of.GetResourceVersion()
+		}
 		if r.source.returnsShared {
 			list = list.DeepCopyObject()
 		}
-		// each in memory of its own: one that stays would keep the whole page, replaced objects and all
-		if err := meta.EachListItemWithAlloc(list, func(obj runtime.Object) error {
-			object, ok := obj.(T)
-			if ok && keyspace.Has(set, object.GetNamespace()) {
-				r.transform(object)
-				r.sink.store.share(object)
-				items = append(items, itemOf(object))
-			}
-			return nil
-		}); err != nil {
-			return err
+		return list, nil
+	})
+	pages.PageBufferSize = 0
+	// each in memory of its own: one that stays would keep the whole page, replaced objects and all
+	if err := pages.EachListItemWithAlloc(ctx, options, func(obj runtime.Object) error {
+		object, ok := obj.(T)
+		if ok && keyspace.Has(set, object.GetNamespace()) {
+			r.transform(object)
+			r.sink.store.share(object)
+			items = append(items, itemOf(object))
 		}
-		rv, options.Continue = of.GetResourceVersion(), of.GetContinue()
+		return nil
+	}); err != nil {
+		return err
 	}
 	if !r.sink.store.fill(set, items, rv) {
 		return errGivenUp

@@ -102,18 +102,10 @@ func serverOf(client any) string {
 		case v.Type() == reflect.TypeFor[rest.RESTClient]():
 			v = v.FieldByName("base")
 		default:
-			v = ownField(v, "client")
+			v, _ = fieldOf(v, "client")
 		}
 	}
 	return ""
-}
-
-// ownField returns a field of v that is not one of an embedded struct.
-func ownField(v reflect.Value, name string) reflect.Value {
-	if f, ok := v.Type().FieldByName(name); ok && len(f.Index) == 1 {
-		return v.Field(f.Index[0])
-	}
-	return reflect.Value{}
 }
 
 // unwrapped returns what Untyped was called with, and any other client as it is.

@@ -27,16 +27,11 @@ const (
 
 // String returns "added", "updated" or "deleted".
 func (t EventType) String() string {
-	switch t {
-	case Added:
-		return "added"
-	case Updated:
-		return "updated"
-	case Deleted:
-		return "deleted"
-	default:
-		return "unknown"
+	names := [...]string{"unknown", "added", "updated", "deleted"}
+	if int(t) >= len(names) {
+		return names[0]
 	}
+	return names[t]
 }
 
 // Event tells a handler that an object has changed. Both objects are shared with

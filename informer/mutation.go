@@ -83,9 +83,6 @@ func (d *detector[T]) update(changes ...change[T]) {
 // check returns one joined [MutationError] per item that was modified in place
 // since the last check.
 func (d *detector[T]) check(items ...*item[T]) error {
-	if d == nil {
-		return nil
-	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	var errs []error
@@ -141,35 +138,36 @@ func differences(a, b Object) []string {
 
 // compare appends the paths below path in which two decoded JSON values differ.
 func compare(paths []string, path string, a, b any) []string {
-	switch x := a.(type) {
-	case map[string]any:
-		y, ok := b.(map[string]any)
-		if !ok {
-			return append(paths, path)
-		}
-		names := maps.Clone(x)
-		maps.Copy(names, y)
-		for _, name := range slices.Sorted(maps.Keys(names)) {
-			paths = compare(paths, strings.TrimPrefix(path+"."+name, "."), x[name], y[name])
-		}
-	case []any:
-		y, ok := b.([]any)
-		if !ok {
-			return append(paths, path)
-		}
-		at := func(list []any, n int) any {
-			if n < len(list) {
-				return list[n]
-			}
-			return nil
-		}
-		for n := range max(len(x), len(y)) {
-			paths = compare(paths, fmt.Sprintf("%s[%d]", path, n), at(x, n), at(y, n))
-		}
-	default:
+	before, after := membersOf(a), membersOf(b)
+	if before == nil || after == nil {
 		if !reflect.DeepEqual(a, b) {
 			paths = append(paths, path)
 		}
+		return paths
+	}
+	names := maps.Clone(before)
+	maps.Copy(names, after)
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		paths = compare(paths, strings.TrimPrefix(path+name, "."), before[name], after[name])
 	}
 	return paths
+}
+
+// membersOf returns what is in a decoded JSON object or array by its end of a path, such
+// as ".spec" and "[0]"; nil for other values.
+func membersOf(value any) map[string]any {
+	members := map[string]any{}
+	switch of := value.(type) {
+	case map[string]any:
+		for name, member := range of {
+			members["."+name] = member
+		}
+	case []any:
+		for n, member := range of {
+			members[fmt.Sprintf("[%d]", n)] = member
+		}
+	default:
+		return nil
+	}
+	return members
 }

@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/sharding"
+	"k8s.io/client-go/tools/pager"
 
 	"github.com/homeostat/homeostat/internal/keyspace"
 	shardslots "github.com/homeostat/homeostat/internal/slots"
@@ -97,25 +97,14 @@ func (s shards[T]) CountNamespaces(ctx context.Context) (map[string]int, error) 
 		if from.list == nil {
 			return nil, fmt.Errorf("counting the objects of %s: %w", i.Name(), errWrapped)
 		}
-		options := metav1.ListOptions{
-			Limit: fillPage, LabelSelector: i.options.LabelSelector, FieldSelector: i.options.FieldSelector,
-		}
-		for page := true; page; page = options.Continue != "" {
-			list, err := from.list(ctx, options)
-			if err != nil {
-				return nil, fmt.Errorf("counting the objects of %s: %w", i.Name(), err)
+		options := metav1.ListOptions{LabelSelector: i.options.LabelSelector, FieldSelector: i.options.FieldSelector}
+		if err := pager.New(from.list).EachListItem(ctx, options, func(obj runtime.Object) error {
+			if object, ok := obj.(T); ok {
+				counts[object.GetNamespace()]++
 			}
-			of, err := meta.ListAccessor(list)
-			if err != nil {
-				return nil, err
-			}
-			_ = meta.EachListItem(list, func(obj runtime.Object) error {
-				if object, ok := obj.(T); ok {
-					counts[object.GetNamespace()]++
-				}
-				return nil
-			})
-			options.Continue = of.GetContinue()
+			return nil
+		}); err != nil {
+			return nil, fmt.Errorf("counting the objects of %s: %w", i.Name(), err)
 		}
 	}
 	return counts, nil

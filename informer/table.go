@@ -29,29 +29,30 @@ type slots[T any] struct {
 	free int
 }
 
-// find returns the slot of key, or the free slot at which the search for it ends.
-func (s *slots[T]) find(key types.NamespacedName) (at *slot[T], hash uint64, known bool) {
-	hash = maphash.Comparable(s.seed, key) | 1<<63
+// find returns the slot of key, or else the free slot at which the search for it ends and
+// the hash that is to be stored there.
+func (s *slots[T]) find(key types.NamespacedName) (at *slot[T], free uint64) {
+	hash := maphash.Comparable(s.seed, key) | 1<<63
 	for n := hash; ; n++ {
 		at = &s.all[n&uint64(len(s.all)-1)]
 		switch at.hash.Load() {
 		case 0:
-			return at, hash, false
+			return at, hash
 		case hash:
 			// Two keys may have one hash: the search for the later one continues,
 			// unless the item of the earlier one was removed.
 			if it := at.item.Load(); it != nil && it.key == key {
-				return at, hash, true
+				return at, 0
 			}
 		}
 	}
 }
 
 func (t *table[T]) get(key types.NamespacedName) *item[T] {
-	if at, _, ok := t.current.Load().find(key); ok {
+	if at, free := t.current.Load().find(key); free == 0 {
 		return at.item.Load()
 	}
-	return nil
+	return nil // a free slot may be about to get another key
 }
 
 // put stores it instead of the item with the same key.
@@ -71,19 +72,18 @@ func (t *table[T]) put(it *item[T]) {
 // put stores it, for which there must be a free slot. The item is stored before the hash:
 // a reader that finds the hash finds the item.
 func (s *slots[T]) put(it *item[T]) {
-	at, hash, known := s.find(it.key)
+	at, free := s.find(it.key)
 	at.item.Store(it)
-	if !known {
+	if free != 0 {
 		s.free--
-		at.hash.Store(hash)
+		at.hash.Store(free)
 	}
 }
 
 // remove removes the item of key. Its slot stays in use until the table is rebuilt.
 func (t *table[T]) remove(key types.NamespacedName) {
-	if at, _, known := t.current.Load().find(key); known {
-		at.item.Store(nil)
-	}
+	at, _ := t.current.Load().find(key)
+	at.item.Store(nil)
 }
 
 // fill replaces the whole content by items. An eighth of their number may come before the

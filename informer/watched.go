@@ -36,10 +36,6 @@ func (w *watched) end() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.over, w.current = true, nil
-	if w.narrowing != nil {
-		w.narrowing.Stop()
-		w.narrowing = nil
-	}
 }
 
 // opening notes that a watch, or a list before it, is about to be requested. It

@@ -85,9 +85,6 @@ func (r Range) Requirement() Requirement {
 
 func bound(hash uint64) string { return fmt.Sprintf("0x%016x", hash) }
 
-// Contains reports whether hash is in the range.
-func (r Range) Contains(hash uint64) bool { return r.First <= hash && hash <= r.Last }
-
 // Overlaps reports whether the ranges have a hash in common.
 func (r Range) Overlaps(other Range) bool { return r.First <= other.Last && other.First <= r.Last }
 
@@ -111,19 +108,14 @@ func (s Set) Includes(other Set) bool { return len(other.Minus(s)) == 0 }
 
 // Union returns what is in one of the sets.
 func Union(sets ...Set) Set {
-	var all []*Range // pointers: code that sorts structs is large
-	for _, s := range sets {
-		for n := range s {
-			all = append(all, &s[n])
-		}
-	}
-	slices.SortFunc(all, func(a, b *Range) int { return cmp.Compare(a.First, b.First) })
+	all := slices.Concat(sets...)
+	slices.SortFunc(all, func(a, b Range) int { return cmp.Compare(a.First, b.First) })
 	var union Set
 	for _, r := range all {
 		if n := len(union) - 1; n >= 0 && (union[n].Last == math.MaxUint64 || r.First <= union[n].Last+1) {
 			union[n].Last = max(union[n].Last, r.Last)
 		} else {
-			union = append(union, *r)
+			union = append(union, r)
 		}
 	}
 	return union

@@ -33,7 +33,7 @@ type Specs struct {
 
 	mu      sync.Mutex // guards what follows
 	last    uint64
-	decoded map[uint64]decoded // by the number in the mark; until they are taken
+	decoded map[string]decoded // by the mark; until they are taken
 	why     string
 }
 
@@ -45,7 +45,7 @@ type decoded struct {
 // NewSpecs returns the Specs of a watch of objects of kind k. known returns the cached
 // object of a key: the zero State if there is none.
 func NewSpecs(k Kind, known func(types.NamespacedName) State) *Specs {
-	return &Specs{kind: k, known: known, prefix: "decoded:" + rand.Text() + "/", decoded: map[uint64]decoded{}}
+	return &Specs{kind: k, known: known, prefix: "decoded:" + rand.Text() + "/", decoded: map[string]decoded{}}
 }
 
 // errNotDecoded cannot happen: an object is noted before its mark is sent.
@@ -58,21 +58,17 @@ func (s *Specs) Take(o Object) (Object, Spec, error) {
 	if s == nil {
 		return o, Spec{}, nil
 	}
-	text, marked := strings.CutPrefix(o.GetSelfLink(), s.prefix)
-	if !marked {
+	mark := o.GetSelfLink()
+	if !strings.HasPrefix(mark, s.prefix) {
 		return o, Spec{}, nil
-	}
-	number, err := strconv.ParseUint(text, 36, 64)
-	if err != nil {
-		return nil, Spec{}, errNotDecoded
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	d, ok := s.decoded[number]
+	d, ok := s.decoded[mark]
 	if !ok {
 		return nil, Spec{}, errNotDecoded
 	}
-	delete(s.decoded, number)
+	delete(s.decoded, mark)
 	if d.object == nil {
 		metadata, ok := o.GetObjectMeta().(*metav1.ObjectMeta)
 		if !ok {
@@ -136,6 +132,7 @@ func (s *Specs) note(d decoded) (mark string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.last++
-	s.decoded[s.last] = d
-	return s.prefix + strconv.FormatUint(s.last, 36)
+	mark = s.prefix + strconv.FormatUint(s.last, 36)
+	s.decoded[mark] = d
+	return mark
 }
