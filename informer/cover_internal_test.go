@@ -159,3 +159,30 @@ func TestShardsThatComeBackDuringAListOfTheWatchAreNotThoseItHas(t *testing.T) {
 	g.Expect(content(s)).To(Equal([]string{"x@3"}))
 	g.Expect(s.shards.missing(keyspace.Whole())).To(BeEmpty())
 }
+
+func TestAListOfTheWatchLeavesShardsThatItDidNotAskFor(t *testing.T) {
+	g := NewWithT(t)
+	s := newInformer[*corev1.ConfigMap]([]source{{}}, nil).store
+	of := keyspace.Of("a")
+	shard := keyspace.Set{{First: of, Last: of}}
+	others := keyspace.Whole().Minus(shard)
+	s.shards.divide()
+	s.shards.change(others)
+	s.ask()
+	s.shards.change(keyspace.Whole())
+	s.shards.fill(shard)
+	g.Expect(s.fill(shard, items(configMapAt("x", 3)), "5")).To(BeTrue())
+	s.replaceShards("6", nil, false, func() {})
+	g.Expect(content(s)).To(Equal([]string{"x@3"}))
+}
+
+// Objects without a namespace are in each shard, so without one there is none.
+func TestWithoutShardsNothingIsKept(t *testing.T) {
+	g := NewWithT(t)
+	f := newInformer[*corev1.ConfigMap]([]source{{}}, nil).feed
+	f.store.shards.divide()
+	f.store.shards.change(keyspace.Whole())
+	f.store.put(&item[*corev1.ConfigMap]{object: configMapAt("x", 3)})
+	f.cover(&session[*corev1.ConfigMap]{})
+	g.Expect(content(f.store)).To(BeEmpty())
+}

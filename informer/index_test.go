@@ -56,7 +56,9 @@ func TestIndexesAreWhatAScanFinds(t *testing.T) {
 		stop := running(t.Context(), pods)
 		defer stop()
 		g.Expect(pods.WaitForSync(t.Context())).To(Succeed())
+		older := pods.Snapshot()
 		late := informer.NewIndex(pods, byNode)
+		g.Expect(names(late.In(older, "a"))).To(BeEmpty(), "a snapshot has only the indexes of its time")
 
 		check := func() {
 			s := pods.Snapshot()

@@ -3,6 +3,7 @@ package informer_test
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -120,5 +121,39 @@ func TestAWholeCacheShowsDeletionsItself(t *testing.T) {
 		d.Expect(in.Shards().DeletedSince(ctx, "0", func(key types.NamespacedName) { t.Error(key) }, shardOf(1))).To(Succeed())
 		cancel()
 		d.Expect(<-done).To(Succeed())
+	})
+}
+
+// A watch that the server does not end in its time may lack what was deleted.
+func TestAWatchOfThePastThatDoesNotEndIsOpenedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := t.Context()
+		d := newDivided(t, &apisim.Options{Shards: true})
+		config, opened := d.sim.Config("c"), 0
+		config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+			return transportFunc(func(req *http.Request) (*http.Response, error) {
+				query := req.URL.Query()
+				if query.Get("watch") != "" && query.Get("timeoutSeconds") == "10" {
+					if opened++; opened == 1 {
+						query.Del("timeoutSeconds")
+						req = req.Clone(req.Context())
+						req.URL.RawQuery = query.Encode()
+					}
+				}
+				return next.RoundTrip(req)
+			})
+		})
+		d.in = informer.For(kubernetes.NewForConfigOrDie(config).CoreV1().ConfigMaps(""), nil)
+		before, err := d.parts().ServerResourceVersion(ctx)
+		d.Expect(err).NotTo(HaveOccurred())
+		d.does(ctx, 1, "a+", "a-")
+		d.does(ctx, 3, "a+")
+		d.run(ctx)
+		synctest.Wait()
+		_, err = d.parts().AddShards(ctx, shardOf(1), shardOf(3))
+		d.Expect(err).NotTo(HaveOccurred())
+		d.Expect(d.parts().DeletedSince(ctx, before, func(types.NamespacedName) {}, shardOf(1))).To(Succeed())
+		d.Expect(opened).To(Equal(2))
+		d.stop()
 	})
 }

@@ -3,7 +3,10 @@ package informer
 import (
 	"context"
 	"errors"
+	"net/http/httptrace"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	. "github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/watch"
@@ -27,6 +30,28 @@ func TestTheContextOfAWatchThatIsNotOpenedEnds(t *testing.T) {
 			})
 			g.Expect(err).To(HaveOccurred())
 			g.Expect(request.Err()).To(HaveOccurred())
+		})
+	}
+}
+
+// The rest of an answer to a list may take any time, that of a call that opens a watch may not.
+func TestADeadlineIsThatOfTheFirstByte(t *testing.T) {
+	for rest, cause := range map[time.Duration]error{0: nil, time.Minute: errNoAnswer} {
+		synctest.Test(t, func(t *testing.T) {
+			g := NewWithT(t)
+			ctx, d := withDeadline(t.Context(), time.Second, rest)
+			defer d.end()
+			httptrace.ContextClientTrace(ctx).GotFirstResponseByte()
+			<-time.After(59 * time.Second)
+			synctest.Wait()
+			g.Expect(context.Cause(ctx)).NotTo(HaveOccurred())
+			<-time.After(time.Hour)
+			synctest.Wait()
+			if cause == nil {
+				g.Expect(context.Cause(ctx)).NotTo(HaveOccurred())
+			} else {
+				g.Expect(context.Cause(ctx)).To(MatchError(cause))
+			}
 		})
 	}
 }
