@@ -85,6 +85,9 @@ func (r Range) Requirement() Requirement {
 
 func bound(hash uint64) string { return fmt.Sprintf("0x%016x", hash) }
 
+// Contains reports whether hash is in the range.
+func (r Range) Contains(hash uint64) bool { return r.First <= hash && hash <= r.Last }
+
 // Overlaps reports whether the ranges have a hash in common.
 func (r Range) Overlaps(other Range) bool { return r.First <= other.Last && other.First <= r.Last }
 
