@@ -14,11 +14,10 @@ import (
 )
 
 const (
-	// gather is how long a list for a slot waits for more slots, and again if some have come: they come in groups, each
-	// list is that of a whole kind where the server does not select shards, and the watch is opened anew for each. A slot
-	// that comes meanwhile is in that list.
+	// gather is how long a fill waits for more slots to join, and again while more do. Slots come in groups, and each
+	// fill opens a watch and, where the server does not select shards, lists the whole kind.
 	gather = 300 * time.Millisecond
-	// gatherings is how often it waits at most.
+	// gatherings is how many times it waits at most.
 	gatherings = 5
 )
 

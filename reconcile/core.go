@@ -28,7 +28,7 @@ type core struct {
 // enter changes the phase.
 func (c *core) enter(p inspect.Phase) { c.phase.Store(&p) }
 
-// has reports whether the object of key is cached.
+// has returns true if the object of key is cached.
 func (c *core) has(key Key) bool { return c.primary.cached(key) != nil }
 
 // elects returns the Leader or the Shards, or nil.
@@ -62,8 +62,8 @@ const takeoverDeadline = time.Minute
 // takeOver waits until the caches are as new as the server is now. The replica
 // before this one may have written until a moment ago, but does so no longer.
 //
-// It gives up after a minute, with a log line: a server that does not answer
-// reads for that long must not keep the controller from its work forever.
+// It gives up after a minute, with a log line: a controller must not wait without a
+// bound for a server that does not answer reads.
 func (c *core) takeOver(ctx context.Context) {
 	log := klog.FromContext(ctx)
 	limited, cancel := context.WithTimeout(ctx, takeoverDeadline)

@@ -25,7 +25,8 @@ type orphans struct {
 	replaced map[Key]struct{}
 }
 
-// newOrphans makes the sweep of Options.Known, of the names that owns reports.
+// newOrphans makes the sweep of Options.Known. It looks only at names for which owns
+// returns true.
 func newOrphans(c *core, owns func(Key) bool) (*orphans, error) {
 	k := &orphans{controller: c, replaced: map[Key]struct{}{}}
 	options := names.Options{}

@@ -43,7 +43,7 @@ type source interface { //nolint:interfacebloat // it hides a type parameter, no
 	// Mapping returns kind, resource and scope, as far as they are known.
 	Mapping() (meta.RESTMapping, error)
 
-	// InScope reports whether the cache would have the object of a key.
+	// InScope returns true if the cache would have an object of that key.
 	InScope(key Key) bool
 
 	// matches reports whether w is to a kind, and in a namespace, that the
