@@ -83,6 +83,19 @@ func TestTheCallsOfAnExternalFunctionThatFailsBecomeRare(t *testing.T) {
 	})
 }
 
+func TestAnExternalFunctionThatReturnsNilHasNotFailed(t *testing.T) {
+	inFixture(t, func(w *fixture) {
+		calls := 0
+		stop := w.start(&reconcile.Options{Triggers: []reconcile.Trigger{
+			reconcile.External("cloud", func(context.Context, func(reconcile.Key) error) error { calls++; return nil }),
+		}}, w.recorder())
+		pass(time.Hour)
+		w.Expect(calls).To(Equal(1))
+		w.Expect(w.logged()).NotTo(ContainElement(ContainSubstring("external trigger failed")))
+		w.Expect(stop()).To(Succeed())
+	})
+}
+
 func TestExternalKeysWaitForRoom(t *testing.T) {
 	inFixture(t, func(w *fixture) {
 		release := make(chan struct{})

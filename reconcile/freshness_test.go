@@ -226,3 +226,14 @@ func TestWritesOutsideTheInformersScopeDoNotHold(t *testing.T) {
 		w.Expect(stop()).To(Succeed())
 	})
 }
+
+func TestADeleteOutsideTheInformersScopeDoesNotHold(t *testing.T) {
+	inLateFixture(t, time.Hour, func(w *lateFixture) {
+		w.cached = informer.For(lateSecrets{w.secrets, time.Hour}, &informer.Options{LabelSelector: "mine=yes"})
+		w.report = reconcile.Deleted
+		stop := w.start(reconcile.Options{})
+		pass(3500 * time.Millisecond)
+		w.Expect(w.reconciled()).To(HaveLen(4), "every second, since the removal will never be seen")
+		w.Expect(stop()).To(Succeed())
+	})
+}
