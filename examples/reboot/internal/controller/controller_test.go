@@ -109,6 +109,7 @@ func TestItSaysWhoIsStuck(t *testing.T) {
 		s.asking("n1")
 		s.pass(time.Minute)
 		s.Expect(s.condition("g", rules.ConditionStuck)).To(gomega.HavePrefix("False"))
+		s.Expect(s.events.count("Stuck")).To(gomega.BeZero())
 		s.pass(controller.DefaultStuckAfter)
 		s.Expect(s.condition("g", rules.ConditionStuck)).To(gomega.And(gomega.HavePrefix("True SlotHeldTooLong n1 since"),
 			gomega.HaveSuffix("its agent has not accepted yet")))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"net/http"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -22,6 +23,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	world "github.com/homeostat/homeostat/examples/internal/stage"
+	"github.com/homeostat/homeostat/examples/internal/wiretap"
 	"github.com/homeostat/homeostat/examples/reboot/api"
 	"github.com/homeostat/homeostat/examples/reboot/internal/controller"
 	"github.com/homeostat/homeostat/examples/reboot/internal/protocol"
@@ -34,9 +36,10 @@ type stage struct {
 	*gomega.WithT
 	ctx    context.Context
 	sim    *apisim.Server
-	core   kubernetes.Interface
+	core   kubernetes.Interface // of the administrator
 	groups *window
 	events *notebook
+	before atomic.Pointer[func(*http.Request) *http.Response] // of all requests but those of core; as in a tap
 
 	controller *controller.Controller
 }
@@ -157,14 +160,21 @@ func playWith(t *testing.T, o *controller.Options, f func(s *stage)) {
 			{Group: version.Group, Version: version.Version, Resource: api.Resource, Kind: "RebootGroup", Status: true},
 		}})
 		s.Expect(err).NotTo(gomega.HaveOccurred())
-		reached := world.Reach(s.sim.Config("controller"))
-		s.core = reached.Client()
+		tap := &wiretap.Tap{Before: func(r *http.Request) *http.Response {
+			if before := s.before.Load(); before != nil {
+				return (*before)(r)
+			}
+			return nil
+		}}
+		s.core, err = kubernetes.NewForConfig(s.sim.Admin())
+		s.Expect(err).NotTo(gomega.HaveOccurred())
+		reached := world.Reach(tap.Config(s.sim.Config("controller")))
 		groups, err := api.NewClient(reached)
 		s.Expect(err).NotTo(gomega.HaveOccurred())
 		s.groups = &window{Client: groups}
 		options := *o
 		options.Events = s.events
-		c, err := controller.New(s.core.CoreV1().Nodes(), s.groups, &options)
+		c, err := controller.New(reached.Client().CoreV1().Nodes(), s.groups, &options)
 		s.Expect(err).NotTo(gomega.HaveOccurred())
 		s.controller = c
 		ended := make(chan error, 1)

@@ -36,6 +36,7 @@ var _ = Describe("Read", func() {
 			Expect(state.Now).To(BeNil())
 			Expect(state.InProgress).To(BeNil())
 			Expect(state.Last).To(BeNil())
+			Expect(state.Void).To(BeZero())
 		},
 		Entry("long request", protocol.Needed, strings.Repeat("x", protocol.MaxRequest+1), "254 bytes", "short request id"),
 		Entry("line in request", protocol.Needed, "a\nb", "control characters", "short request id"),
