@@ -4,10 +4,14 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/randfill"
 
 	"github.com/homeostat/homeostat/examples/configmap-from-crs/internal/api"
+	"github.com/homeostat/homeostat/examples/internal/stage"
+	"github.com/homeostat/homeostat/internal/apisim"
 )
 
 // A hand-written copy is wrong when a field is added: so fill every field,
@@ -35,9 +39,36 @@ func TestDeepCopyCopiesSlicesAndMaps(t *testing.T) {
 	fill.Fill(list)
 	copied := list.DeepCopy()
 	copied.Items[0].Status.Conditions[0].Message = "another"
+	*copied.RemainingItemCount = -1
 	for key := range copied.Items[0].Labels {
 		copied.Items[0].Labels[key] = "another"
 	}
 	g.Expect(list.Items[0].Status.Conditions[0].Message).NotTo(Equal("another"))
+	g.Expect(*list.RemainingItemCount).NotTo(BeEquivalentTo(-1))
 	g.Expect(list.Items[0].Labels).NotTo(ContainElement("another"))
+}
+
+// What a client needs to know of the type, and the server to keep it.
+func TestSettingsAreAKindOfTheServer(t *testing.T) {
+	g := NewWithT(t)
+	sim, err := apisim.New(&apisim.Options{Resources: []apisim.Resource{{
+		Group: api.Group, Version: api.Version, Resource: api.Resource, Kind: api.Kind, Namespaced: true,
+	}}})
+	g.Expect(err).NotTo(HaveOccurred())
+	settings, err := api.NewKind(stage.Reach(sim.Config("user")))
+	g.Expect(err).NotTo(HaveOccurred())
+	made, err := settings.In("d").Create(t.Context(), &api.Setting{
+		ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: api.SettingSpec{Key: "k", Value: "v"},
+	}, metav1.CreateOptions{})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(made.Spec).To(Equal(api.SettingSpec{Key: "k", Value: "v"}))
+	all, err := settings.In("").List(t.Context(), metav1.ListOptions{})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(all.Items).To(ConsistOf(HaveField("Name", "a")))
+
+	scheme := runtime.NewScheme()
+	g.Expect(api.AddToScheme(scheme)).To(Succeed())
+	g.Expect(scheme.Recognizes(schema.GroupVersionKind{Group: "config.homeostat.dev", Version: "v1alpha1", Kind: "Setting"})).To(BeTrue())
+	g.Expect(scheme.Recognizes(api.GroupVersion().WithKind("SettingList"))).To(BeTrue())
+	g.Expect(scheme.Recognizes(api.GroupVersion().WithKind("ListOptions"))).To(BeTrue())
 }

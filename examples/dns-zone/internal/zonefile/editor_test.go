@@ -42,6 +42,28 @@ func TestAnEditorsSaveIsNotOverwritten(t *testing.T) {
 	g.Expect(text(t, f)).To(Equal(with("51") + "theirs A 192.0.2.7\n" + web))
 }
 
+// An editor creates the file while it is made from the skeleton, which is a pipe for the same reason.
+func TestAFileThatAnEditorCreatesIsNotOverwritten(t *testing.T) {
+	g := NewWithT(t)
+	dir := t.TempDir()
+	f := &zonefile.File{Path: filepath.Join(dir, "db"), Skeleton: filepath.Join(dir, "skeleton"), Origin: "example.com."}
+	g.Expect(syscall.Mkfifo(f.Skeleton, 0o644)).To(Succeed())
+	ended := make(chan error, 1)
+	go func() {
+		_, err := f.Keys()
+		ended <- err
+	}()
+	pipe, err := os.OpenFile(f.Skeleton, os.O_WRONLY, 0) // returns when the other side reads
+	g.Expect(err).NotTo(HaveOccurred())
+	_, err = pipe.WriteString(skeleton)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(os.WriteFile(f.Path, []byte(skeleton+web), 0o600)).To(Succeed())
+	g.Expect(pipe.Close()).To(Succeed())
+	g.Expect(<-ended).To(MatchError(ContainSubstring("another process")))
+	g.Expect(text(t, f)).To(Equal(skeleton + web))
+	g.Expect(f.Keys()).To(ConsistOf(key("web")))
+}
+
 // Each of the ways in which editors save is noticed.
 func TestASaveIsNoticed(t *testing.T) {
 	moment := time.Unix(1000, 0)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -103,6 +104,33 @@ func TestAPortThatIsNotThereIsReported(t *testing.T) {
 		_, stop := w.start(nil)
 		w.Expect(w.writes()).To(BeEmpty())
 		w.Expect(w.events()).To(ConsistOf(And(ContainSubstring("NoIngress"), ContainSubstring(`is "none"`))))
+		stop()
+	}, web)
+}
+
+// Options are checked for a short name: with a long one the host may be none.
+func TestAHostThatIsTooLongIsReported(t *testing.T) {
+	web := service("web")
+	inWorld(t, func(w *world) {
+		long := strings.Repeat("h.", 123) + "{{.Name}}.{{.Namespace}}" // 251 bytes with web.d, 255 with default
+		_, stop := w.start(&ingress.Options{Host: long[4:]})
+		w.Expect(w.writes()).To(Equal([]string{"create ingresses web"}))
+		w.events()
+		longer := service("web-with-more")
+		_, err := w.client.CoreV1().Services("d").Create(t.Context(), longer, metav1.CreateOptions{})
+		w.Expect(err).NotTo(HaveOccurred())
+		w.Expect(w.writes()).To(Equal([]string{"create services web-with-more"}))
+		w.Expect(w.events()).To(ConsistOf(And(ContainSubstring("NoIngress"), ContainSubstring("no more than 253"))))
+		stop()
+	}, web)
+}
+
+func TestAServiceWithOnePortHasAnIngress(t *testing.T) {
+	web := service("web")
+	web.Spec.Ports = web.Spec.Ports[:1]
+	inWorld(t, func(w *world) {
+		_, stop := w.start(nil)
+		w.Expect(w.writes()).To(Equal([]string{"create ingresses web"}))
 		stop()
 	}, web)
 }

@@ -224,6 +224,23 @@ func TestAServiceThatComesBackIsWarnedAgain(t *testing.T) {
 	})
 }
 
+// An Ingress that was ours for a while is in the way once more.
+func TestAnIngressThatIsTakenBackIsWarnedOfAgain(t *testing.T) {
+	mark := map[string]string{"app.kubernetes.io/managed-by": ingress.Name, "fromservice": "true"}
+	stage.Simulate(t, nil, func(w *stage.World) {
+		w.Expect(w.Sim.Load(service("web"), foreign("web"))).To(Succeed())
+		w.Start(maker(nil))
+		w.Expect(w.Events.Events).To(Receive(ContainSubstring("IngressNotOurs")))
+		edit(w, func(i *networkingv1.Ingress) {
+			i.Labels, i.Annotations = mark, map[string]string{"ingress.homeostat.dev/service-uid": "x"}
+		})
+		w.Expect(w.Writes()).To(Equal([]string{"PATCH " + ingresses + "/web"}), "the README's way to hand it over")
+		edit(w, func(i *networkingv1.Ingress) { i.Labels = nil })
+		w.Pass(time.Second)
+		w.Expect(w.Events.Events).To(Receive(ContainSubstring("IngressNotOurs")))
+	})
+}
+
 // noSlots gives this replica none of the Services.
 type noSlots struct{}
 

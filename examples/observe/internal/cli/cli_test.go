@@ -46,6 +46,7 @@ func TestWhatCannotWorkIsOneLineAndExitCode1(t *testing.T) {
 	}{
 		"no resource":             {nil, "you must specify at least one argument containing the resource to observe, such as services (see --help)"},
 		"two resources":           {[]string{"a", "b"}, `unexpected argument "b": put -- between`},
+		"no resource before --":   {[]string{"--", "true"}, "you must specify at least one argument"},
 		"one object":              {[]string{"a/b"}, `RESOURCE is "a/b": must be one kind, all of it; --field-selector=metadata.name=NAME is one object`},
 		"an address without port": {[]string{"a", "--listen-addr=local"}, `--listen-addr is "local": `},
 		"no shell":                {[]string{"completion"}, "must name a shell: bash, zsh, fish or powershell"},
@@ -82,7 +83,10 @@ func TestWhatCannotWorkIsOneLineAndExitCode1(t *testing.T) {
 		"no such file":               {[]string{"a", "--kubeconfig=none"}, "none"},
 		"no such context":            {[]string{"a", "--kubeconfig=config", "--context=y"}, `context "y"`},
 		"no server":                  {[]string{"a", "--kubeconfig=config"}, "connection refused; check that the server runs, and that the kubeconfig"},
-		"no server to wait for":      {[]string{"a", "--kubeconfig=config", "--wait"}, "connection refused"},
+		"no certificate": {
+			[]string{"a", "--server=https://127.0.0.1:1", "--certificate-authority=plain.sh"}, "making a client: unable to load root certificates",
+		},
+		"no server to wait for": {[]string{"a", "--kubeconfig=config", "--wait"}, "connection refused"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -156,11 +160,14 @@ func TestHelpIsGroupedAndNamesThePlugin(t *testing.T) {
 	stdout.Reset()
 	g.Expect(cli.Main([]string{"kubectl-observe", "help"}, &stdout, &stdout)).To(Equal(0))
 	g.Expect(stdout.String()).To(Equal(help))
-	stdout.Reset()
-	g.Expect(cli.Main([]string{"kubectl-observe", "completion", "--help"}, &stdout, &stdout)).To(Equal(0))
-	g.Expect(stdout.String()).To(And(
-		ContainSubstring("source <(kubectl-observe completion bash)"),
-		ContainSubstring("Usage:\n  kubectl observe completion bash|zsh|fish|powershell\n")))
+	for _, args := range [][]string{{"completion", "--help"}, {"help", "completion"}} {
+		stdout.Reset()
+		g.Expect(cli.Main(append([]string{"kubectl-observe"}, args...), &stdout, &stdout)).To(Equal(0))
+		g.Expect(stdout.String()).To(And(
+			HavePrefix("Write a script that completes this command:\n"),
+			ContainSubstring("source <(kubectl-observe completion bash)"),
+			ContainSubstring("Usage:\n  kubectl observe completion bash|zsh|fish|powershell\n")))
+	}
 	stdout.Reset()
 	g.Expect(cli.Main([]string{"kubectl-observe", "completion", "fish"}, &stdout, &stdout)).To(Equal(0))
 	g.Expect(stdout.String()).To(ContainSubstring("complete -c kubectl-observe"))

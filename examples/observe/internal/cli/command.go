@@ -74,9 +74,6 @@ func newCommand(name string, out, errOut *command.Output) *cobra.Command {
 	c.SetHelpFunc(func(c *cobra.Command, _ []string) { help(c, groups) })
 	c.SetVersionTemplate("{{.DisplayName}} {{.Version}}\n")
 	c.CompletionOptions.DisableDefaultCmd = true
-	c.SetHelpCommand(&cobra.Command{
-		Use: "help", Hidden: true, RunE: func(*cobra.Command, []string) error { return c.Help() },
-	})
 	c.AddCommand(completion(c))
 	return c
 }

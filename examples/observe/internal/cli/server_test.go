@@ -2,10 +2,15 @@ package cli_test
 
 import (
 	"bytes"
+	"io"
+	"net"
+	"net/http"
 	"net/http/httptest"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
@@ -17,7 +22,7 @@ import (
 )
 
 // served is isolated with a server: ConfigMaps a and b in namespace from-context, and c in other.
-func served(t *testing.T) {
+func served(t *testing.T) kubernetes.Interface {
 	t.Helper()
 	dir := isolated(t)
 	g := NewWithT(t)
@@ -40,6 +45,15 @@ func served(t *testing.T) {
 	t.Cleanup(server.Close)
 	text := strings.Replace(unreachable, "http://127.0.0.1:1", server.URL, 1)
 	g.Expect(os.WriteFile(dir+"/config", []byte(text), 0o600)).To(Succeed())
+	t.Setenv("KUBECONFIG", dir+"/config")
+	return client
+}
+
+// observed is the outcome of a run with these arguments.
+func observed(args ...string) (code int, stdout, stderr string) {
+	var out, errOut bytes.Buffer
+	code = cli.Main(append([]string{"observe"}, args...), &out, &errOut)
+	return code, out.String(), errOut.String()
 }
 
 func TestOnceAgainstAServer(t *testing.T) {
@@ -102,4 +116,130 @@ func TestACommandIsRepeatedAtOnceOnlyIfAsked(t *testing.T) {
 		}, &stdout, &stderr)).To(Equal(2), stderr.String())
 		g.Expect(strings.Count(stdout.String(), "did\n")).To(Equal(times), flag)
 	}
+}
+
+func TestALeaseIsTakenOnlyIfAsked(t *testing.T) {
+	for name, c := range map[string]struct {
+		args        []string
+		environment string
+		want        []string
+	}{
+		"not asked":                {nil, "", nil},
+		"the default":              {[]string{"--leader-elect"}, "", []string{"default/observe-configmaps"}},
+		"the namespace of the Pod": {[]string{"--leader-elect"}, "other", []string{"other/observe-configmaps"}},
+		"named":                    {[]string{"--leader-elect", "--lease=other/mine"}, "", []string{"other/mine"}},
+		"a dry run":                {[]string{"--leader-elect", "--dry-run"}, "", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			client := served(t)
+			g := NewWithT(t)
+			t.Setenv("POD_NAMESPACE", c.environment)
+			code, _, stderr := observed(append([]string{"--once", "cm", "-l", "of=a"}, c.args...)...)
+			g.Expect(code).To(BeZero(), stderr)
+			all, err := client.CoordinationV1().Leases("").List(t.Context(), metav1.ListOptions{})
+			g.Expect(err).NotTo(HaveOccurred())
+			var taken []string
+			for _, l := range all.Items {
+				taken = append(taken, l.Namespace+"/"+l.Name)
+			}
+			g.Expect(taken).To(Equal(c.want))
+		})
+	}
+}
+
+func TestItEndsAfterTheTimeThatIsGiven(t *testing.T) {
+	served(t)
+	g := NewWithT(t)
+	code, stdout, stderr := observed("cm", "--exit-after=1ns", "--listen-addr=", "--", "echo", "did")
+	g.Expect(code).To(BeZero(), stderr)
+	g.Expect(stdout).NotTo(ContainSubstring("did"))
+	g.Expect(stderr).To(ContainSubstring("Shutting down after 1ns ...\n"))
+	_, _, stderr = observed("cm", "--once")
+	g.Expect(stderr).NotTo(ContainSubstring("Shutting down"))
+}
+
+// The command keeps it running until the probes have answered.
+func TestProbesAndMetricsAreServedWhileItRuns(t *testing.T) {
+	served(t)
+	g := NewWithT(t)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	g.Expect(err).NotTo(HaveOccurred())
+	address := listener.Addr().String()
+	g.Expect(listener.Close()).To(Succeed())
+	code := make(chan int, 1)
+	go func() {
+		got, _, _ := observed("cm", "--once", "-l", "of=a", "--listen-addr="+address, "--",
+			"sh", "-c", "until [ -e go ]; do sleep 0.05; done")
+		code <- got
+	}()
+	get := func(path string) func() (string, error) {
+		return func() (string, error) {
+			answer, err := http.Get("http://" + address + path)
+			if err != nil {
+				return "", err
+			}
+			defer answer.Body.Close()
+			body, err := io.ReadAll(answer.Body)
+			return strconv.Itoa(answer.StatusCode) + " " + string(body), err
+		}
+	}
+	g.Eventually(get("/healthz"), time.Minute, 50*time.Millisecond).Should(Equal("200 ok"))
+	g.Expect(get("/metrics")()).To(ContainSubstring("\nobserve_"))
+	g.Expect(os.WriteFile("go", nil, 0o600)).To(Succeed())
+	g.Eventually(code, time.Minute).Should(Receive(BeZero()))
+}
+
+// The default address may be that of another observer; one that was asked for must be free.
+func TestAnAddressThatIsTaken(t *testing.T) {
+	served(t)
+	g := NewWithT(t)
+	listener, err := net.Listen("tcp", "127.0.0.1:11251")
+	if err == nil { // otherwise another program has it, which is as well
+		defer listener.Close()
+	}
+	code, _, stderr := observed("cm", "--exit-after=500ms")
+	g.Expect(code).To(BeZero(), stderr)
+	g.Expect(stderr).To(ContainSubstring("no probes and metrics: the address is in use"))
+	code, _, stderr = observed("cm", "--once", "--listen-addr=127.0.0.1:11251")
+	g.Expect(code).To(Equal(1))
+	g.Expect(stderr).To(ContainSubstring("address already in use"))
+	code, _, stderr = observed("cm", "--once")
+	g.Expect(code).To(BeZero())
+	g.Expect(stderr).NotTo(ContainSubstring("in use"), "a single pass serves nothing unless asked")
+}
+
+func TestShellsCompleteResourcesAndFiles(t *testing.T) {
+	served(t)
+	g := NewWithT(t)
+	code, stdout, _ := observed("__complete", "configm")
+	g.Expect(code).To(BeZero())
+	g.Expect(stdout).To(Equal("configmaps\n:4\n"), "and no files")
+	_, stdout, _ = observed("__complete", "")
+	g.Expect(stdout).To(And(ContainSubstring("\nservices\n"), ContainSubstring("\npods\n")))
+	_, stdout, _ = observed("__complete", "configmaps", "")
+	g.Expect(stdout).To(Equal(":0\n"), "files: the command")
+	_, stdout, _ = observed("__complete", "--kubeconfig=none", "configm")
+	g.Expect(stdout).To(Equal(":1\n"), "an error")
+	_, stdout, _ = observed("__complete", "completion", "")
+	g.Expect(stdout).To(HavePrefix("bash\nzsh\nfish\npowershell\n"))
+}
+
+func TestEachShellHasAScript(t *testing.T) {
+	isolated(t)
+	for shell, text := range map[string]string{
+		"bash": "__start_observe", "zsh": "#compdef observe", "fish": "complete -c observe", "powershell": "Register-ArgumentCompleter",
+	} {
+		code, stdout, stderr := observed("completion", shell)
+		NewWithT(t).Expect(code).To(BeZero(), stderr)
+		NewWithT(t).Expect(stdout).To(ContainSubstring(text))
+	}
+}
+
+// It is created while it is waited for.
+func TestAResourceCanBeWaitedFor(t *testing.T) {
+	served(t)
+	g := NewWithT(t)
+	code, _, stderr := observed("widgets.example.com", "--wait", "--exit-after=1500ms", "--listen-addr=")
+	g.Expect(code).To(BeZero(), stderr)
+	g.Expect(strings.Count(stderr, "waiting for the server to have the resource resource=widgets.example.com\n")).To(Equal(1))
 }

@@ -3,6 +3,7 @@ package agent_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -27,6 +28,7 @@ type nodes struct {
 	typedcorev1.NodeInterface
 	noReads, noWrites atomic.Bool
 	ahead             atomic.Pointer[func(n *corev1.Node) error]
+	meanwhile         atomic.Pointer[func()] // called once, before a patch is sent
 }
 
 func (n *nodes) Get(ctx context.Context, name string, o metav1.GetOptions) (*corev1.Node, error) {
@@ -45,6 +47,9 @@ func (n *nodes) Patch(
 ) (*corev1.Node, error) {
 	if n.noWrites.Load() {
 		return nil, errors.New("not now")
+	}
+	if act := n.meanwhile.Swap(nil); act != nil {
+		(*act)()
 	}
 	return n.NodeInterface.Patch(ctx, name, as, data, o, subresources...)
 }
@@ -199,5 +204,24 @@ func TestAllOptionsAreChecked(t *testing.T) {
 		s.pass(time.Second) // a stop before the first list is an error
 		_, err := agent.New(s.nodes, s.pods, &agent.Options{Node: "n", Machine: s.machine, Backoff: queue.Backoff{Base: -1}})
 		s.Expect(err).To(gomega.MatchError(gomega.HavePrefix("making the reboot agent: ")))
+	})
+}
+
+// The agent's write is of the node that it has looked at: a grant that is taken back before the write arrives is not
+// accepted, so nothing reboots without a slot.
+func TestAGrantThatIsRevokedMeanwhileIsNotAccepted(t *testing.T) {
+	play(t, nil, func(s *stage) {
+		s.pass(time.Second)
+		revoke := func() {
+			s.change(fmt.Sprintf(`{"metadata":{"annotations":{%q:null,%q:"r",%q:"1"}}}`, protocol.Now, protocol.Needed, protocol.Void))
+		}
+		s.nodes.meanwhile.Store(&revoke)
+		s.grant()
+		s.pass(time.Hour)
+		s.Expect(s.nodes.meanwhile.Load()).To(gomega.BeNil())
+		s.Expect(s.machine.Off()).To(gomega.BeFalse())
+		s.Expect(s.node().Spec.Unschedulable).To(gomega.BeFalse())
+		s.Expect(protocol.Read(s.node())).To(gomega.And(
+			gomega.HaveField("InProgress", gomega.BeNil()), gomega.HaveField("Needed", gomega.HaveValue(gomega.Equal("r")))))
 	})
 }

@@ -67,7 +67,7 @@ func (s *stage) exists(group string) bool {
 
 // No event follows a request that failed: only its error makes the controller try again.
 func TestARequestThatFailsOnceOnlyDelays(t *testing.T) {
-	grant := func(s *stage) { s.asking("n1") }
+	grant := func(s *stage) { s.ask("n1") }
 	isGranted := func(s *stage) bool { return s.granted("n1") }
 	for name, c := range map[string]struct {
 		without      bool // the group g
@@ -104,7 +104,7 @@ func TestARequestThatFailsOnceOnlyDelays(t *testing.T) {
 		},
 		"the last finalizer": {
 			prepare: func(s *stage) {
-				s.asking("n1")
+				s.ask("n1")
 				s.pass(time.Minute)
 				s.Expect(s.core.CoreV1().Nodes().Delete(s.ctx, "n1", metav1.DeleteOptions{})).To(gomega.Succeed())
 			},
@@ -125,6 +125,7 @@ func TestARequestThatFailsOnceOnlyDelays(t *testing.T) {
 				if !c.without {
 					s.group("g", intstr.FromInt32(1), nil)
 				}
+				s.node("n1", nil)
 				if c.prepare != nil {
 					c.prepare(s)
 				}
@@ -210,6 +211,7 @@ func TestWhatAnotherClientWritesMeanwhileStands(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			play(t, func(s *stage) {
 				s.group("g", intstr.FromInt32(1), nil)
+				s.node("n1", nil)
 				if c.prepare != nil {
 					c.prepare(s)
 				}
@@ -218,7 +220,7 @@ func TestWhatAnotherClientWritesMeanwhileStands(t *testing.T) {
 				if c.act != nil {
 					c.act(s)
 				} else {
-					s.asking("n1")
+					s.ask("n1")
 				}
 				s.pass(time.Minute)
 				s.Expect(came()).To(gomega.BeTrue())
@@ -238,9 +240,10 @@ func TestTheBuiltInGroupIsNotMadeForANodeThatNeedsItNoLonger(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			play(t, func(s *stage) {
+				s.node("n1", nil)
 				s.pass(time.Minute)
 				came := s.meanwhile(http.MethodGet, nodes+"/n1", func() { change(s) })
-				s.asking("n1")
+				s.ask("n1")
 				s.pass(time.Minute)
 				s.Expect(came()).To(gomega.BeTrue())
 				s.Expect(s.exists(api.DefaultName)).To(gomega.BeFalse())
@@ -255,15 +258,96 @@ func TestTheBuiltInGroupIsNotMadeForANodeThatNeedsItNoLonger(t *testing.T) {
 // Another replica has made it: that is no failure.
 func TestABuiltInGroupThatIsThereAlreadyIsUsed(t *testing.T) {
 	play(t, func(s *stage) {
+		s.node("n1", nil)
 		s.pass(time.Minute)
 		came := s.meanwhile(http.MethodPost, groups, func() {
 			s.group(api.DefaultName, intstr.FromInt32(2), nil)
 		})
-		s.asking("n1")
+		s.ask("n1")
 		s.pass(time.Minute)
 		s.Expect(came()).To(gomega.BeTrue())
 		s.Expect(s.granted("n1")).To(gomega.BeTrue())
 		s.Expect(s.controller.Control().QueueStats().Retried).To(gomega.BeZero())
 		s.Expect(s.condition(api.DefaultName, rules.ConditionValid)).To(gomega.HavePrefix("True"))
+	})
+}
+
+// A grant that was not accepted is taken back when the group's spec is no longer valid.
+func TestASpecThatBecomesInvalidTakesBackWhatHasNotBegun(t *testing.T) {
+	play(t, func(s *stage) {
+		s.group("g", intstr.FromInt32(1), nil)
+		s.asking("n1")
+		s.pass(time.Minute)
+		s.Expect(s.granted("n1")).To(gomega.BeTrue())
+		s.groupPatch("g", `{"spec":{"maxUnavailable":0}}`)
+		s.pass(time.Minute)
+		s.Expect(s.granted("n1")).To(gomega.BeFalse())
+		s.Expect(s.holders("g")).To(gomega.BeEmpty())
+	})
+}
+
+// A node that has left the group during its reboot still shows in the conditions of its group, and no other group's.
+func TestOnlyItsOwnGuestsAreInTheConditionsOfAGroup(t *testing.T) {
+	play(t, func(s *stage) {
+		s.group("a", intstr.FromInt32(1), only("n1"))
+		s.group("b", intstr.FromInt32(1), only("n2"))
+		s.asking("n1", "n2")
+		s.pass(time.Minute)
+		s.change("n1", map[string]any{
+			protocol.Now: nil, protocol.InProgress: `{"request":"r","epoch":1,"bootID":"b1","blocked":"Pod a/b: budget"}`,
+		})
+		s.label("n1", "moved")
+		s.pass(time.Minute)
+		s.Expect(s.condition("a", rules.ConditionDrained)).To(gomega.HaveSuffix("n1: Pod a/b: budget"))
+		s.Expect(s.condition("b", rules.ConditionDrained)).To(gomega.HavePrefix("True"))
+	})
+}
+
+// A node that needs a reboot again keeps its slot if no other request waits, and joins the queue if one does.
+func TestASlotIsKeptForTheNextRequestOnlyIfNoneWaits(t *testing.T) {
+	for name, c := range map[string]struct {
+		others []string
+		holder string
+		asked  int
+	}{
+		"none waits": {nil, "n1", 1},
+		"one waits":  {[]string{"n2"}, "n2", 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			play(t, func(s *stage) {
+				s.group("g", intstr.FromInt32(1), nil)
+				s.asking("n1")
+				s.pass(time.Minute)
+				s.asking(c.others...)
+				s.change("n1", map[string]any{protocol.Now: nil, protocol.InProgress: `{"request":"r","epoch":1,"bootID":"b1"}`})
+				s.pass(time.Minute)
+				s.boot("n1", "b2")
+				s.change("n1", map[string]any{
+					protocol.InProgress: nil, protocol.Needed: "again",
+					protocol.LastReboot: `{"request":"r","epoch":1,"fromBootID":"b1","toBootID":"b2","result":"rebooted"}`,
+				})
+				s.pass(time.Minute)
+				s.Expect(s.holders("g")).To(gomega.Equal([]string{c.holder}))
+				s.Expect(s.events.count("Requested")).To(gomega.Equal(c.asked))
+			})
+		})
+	}
+}
+
+// Other groups take over what a change of a selector leaves to them, even if its own group cannot write its status.
+func TestAChangeOfASelectorConcernsAllGroups(t *testing.T) {
+	play(t, func(s *stage) {
+		s.group("a", intstr.FromInt32(1), nil)
+		s.group("b", intstr.FromInt32(1), nil)
+		s.asking("n1")
+		s.pass(time.Minute)
+		s.Expect(s.granted("n1")).To(gomega.BeFalse())
+		refuse := wiretap.For(time.Hour, http.MethodPatch, groups+"/a/status", func(r *http.Request) *http.Response {
+			return wiretap.Refuse(r, apierrors.NewInternalError(errors.New("not now")))
+		})
+		s.before.Store(&refuse)
+		s.groupPatch("a", `{"spec":{"nodeSelector":{"matchLabels":{"name":"none"}}}}`)
+		s.pass(time.Minute)
+		s.Expect(s.holders("b")).To(gomega.Equal([]string{"n1"}))
 	})
 }

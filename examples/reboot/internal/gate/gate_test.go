@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -29,6 +30,13 @@ func answering(t *testing.T, status int, result string) string {
 
 func TestAlertsBlock(t *testing.T) {
 	sample := func(labels string) string { return `{"metric":` + labels + `,"value":[1,"1"]}` }
+	named := func(n int) string {
+		var all []string
+		for i := range n {
+			all = append(all, sample(fmt.Sprintf(`{"alertname":"a%d"}`, i+1)))
+		}
+		return strings.Join(all, ",")
+	}
 	vector := func(samples string) string { return `{"resultType":"vector","result":[` + samples + `]}` }
 	for name, c := range map[string]struct {
 		status int
@@ -40,6 +48,8 @@ func TestAlertsBlock(t *testing.T) {
 			200, vector(sample(`{"alertname":"NodeDown"}`) + "," + sample(`{"alertname":"Disk"}`) + "," + sample(`{"alertname":"Disk"}`)),
 			gomega.Equal("Prometheus has Disk, NodeDown"),
 		},
+		"five are all named":     {200, vector(named(5)), gomega.Equal("Prometheus has a1, a2, a3, a4, a5")},
+		"six are not":            {200, vector(named(6)), gomega.Equal("Prometheus has a1, a2, a3, a4, a5, and more")},
 		"no alert, but a metric": {200, vector(sample(`{"__name__":"up"}`)), gomega.Equal("Prometheus has up")},
 		"a scalar":               {200, `{"resultType":"scalar","result":[1,"1"]}`, gomega.ContainSubstring("must be an instant vector")},
 		"an error":               {500, vector(""), gomega.HavePrefix("asking Prometheus at http://127.0.0.1")},
@@ -59,6 +69,8 @@ func TestAlertsNeedURLAndQuery(t *testing.T) {
 		_, err := gate.NewAlerts(c[0], c[1])
 		g.Expect(err).To(gomega.MatchError(gomega.ContainSubstring("set both the URL of Prometheus and a query")))
 	}
+	_, err := gate.NewAlerts("http://a b/", "up")
+	g.Expect(err).To(gomega.MatchError(gomega.HavePrefix("blocking by alerts: ")))
 }
 
 func TestACommandBlocks(t *testing.T) {
@@ -66,6 +78,8 @@ func TestACommandBlocks(t *testing.T) {
 	g.Expect(gate.Command{"true"}.Blocked(t.Context())).To(gomega.BeEmpty())
 	g.Expect(gate.Command{"false"}.Blocked(t.Context())).To(gomega.Equal("false says: exit status 1"))
 	g.Expect(gate.Command{"ls", "/does/not/exist"}.Blocked(t.Context())).To(gomega.ContainSubstring("No such file"))
+	g.Expect(gate.Command{"sh", "-c", "echo $0 $1; echo more; exit 1", "one", "two"}.Blocked(t.Context())).To(
+		gomega.HaveSuffix(" says: one two"), "its arguments, and the first line")
 	g.Expect(gate.Command{"/does/not/exist"}.Blocked(t.Context())).To(gomega.ContainSubstring("no such file"))
 }
 

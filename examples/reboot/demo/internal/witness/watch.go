@@ -106,6 +106,7 @@ func (w *Witness) drink(ctx context.Context, stream watch.Interface, version str
 				if err := apierrors.FromObject(e.Object); apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
 					w.fail(fmt.Errorf("the watch missed events: %w", err))
 				}
+				pause(ctx)
 				return version
 			}
 			version = u.GetResourceVersion()
