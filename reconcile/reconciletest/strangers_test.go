@@ -14,7 +14,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/cache"
+	broadcast "k8s.io/client-go/tools/events"
 
 	"github.com/homeostat/homeostat/internal/apisim"
 	"github.com/homeostat/homeostat/internal/proof/breeding"
@@ -202,4 +204,41 @@ func TestAClockIsNoLoop(t *testing.T) {
 	g.Expect(r.Failure).To(gomega.MatchRegexp(`never comes to rest: 1000 steps in \d+h\d+m0s, by the clock`))
 	g.Expect(r.Failure).To(gomega.ContainSubstring("hint: something writes by the clock"))
 	g.Expect(r.Failure).To(gomega.ContainSubstring("name the field in Case.Ignore"))
+}
+
+// announcing records the same event at its start and then every six minutes, when client-go's broadcaster, which holds a
+// lock meanwhile, looks for series that have ended.
+func announcing(env *reconciletest.Env) error {
+	ctx := env.Context()
+	if _, err := env.Client().CoreV1().ConfigMaps("d").Get(ctx, "a", metav1.GetOptions{}); err != nil {
+		return err
+	}
+	broadcaster := broadcast.NewBroadcaster(&broadcast.EventSinkImpl{Interface: env.Client().EventsV1()})
+	defer broadcaster.Shutdown()
+	if err := broadcaster.StartRecordingToSinkWithContext(ctx); err != nil {
+		return err
+	}
+	recorder := broadcaster.NewRecorder(scheme.Scheme, "announcer")
+	ticker := time.NewTicker(6 * time.Minute)
+	defer ticker.Stop()
+	for {
+		for _, name := range []string{"a", "a", "b"} {
+			recorder.Eventf(breeding.Parent(name), nil, corev1.EventTypeNormal, "Announced", "Announce", "still here")
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+	}
+}
+
+func TestSeriesOfEventsAreNoHang(t *testing.T) {
+	g := gomega.NewWithT(t)
+	r := reconciletest.Search(t, &reconciletest.Case{
+		Objects: []runtime.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "d"}}, breeding.Parent("a")},
+		Run:     announcing, Unwatched: []string{"configmaps"},
+	}, &reconciletest.Options{Known: []string{"the program writes nothing"}, Seeds: 1, Budget: breeding.Budget})
+	g.Expect(r.Failure).To(gomega.BeEmpty())
+	g.Expect(r.Rules).To(gomega.ContainElement(gomega.HaveField("Verbs", gomega.ContainElement("patch"))))
 }
