@@ -6,17 +6,16 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// A Cause is one reason why a key is dispatched. It explains the dispatch, in
-// logs and on debug pages; the queue decides nothing by it. Every field may be
-// empty, and the zero Cause is not listed.
+// A Cause is one reason why a key is dispatched. It explains the dispatch in logs and on debug
+// pages; the queue bases no decision on it. Every field may be empty, and the zero Cause is not
+// listed.
 type Cause struct {
 	// Trigger names the source of the addition, such as an informer.
 	Trigger string
 	// Type is the change of the object, such as "added", "updated" or
 	// "deleted".
 	Type string
-	// Namespace and Name are those of the object that changed, which need not
-	// be the key's.
+	// Namespace and Name identify the object that changed, which need not be the key's.
 	Namespace, Name string
 	// OldVersion and NewVersion are the object's resourceVersions before and
 	// after the change.

@@ -29,26 +29,27 @@ func drawn(f func(b *fixture)) func(t *testing.T) {
 
 func TestContract(t *testing.T) {
 	contract.Check(t, contract.Tests{
-		"A key that was added many times while it waited is dispatched once.":                       held(nil, addsManyTimes),
-		"A key is held by at most one worker.":                                                      held(nil, manyWorkers),
-		"If it was added meanwhile, it is dispatched again when its item has ended.":                drawn(addedMeanwhile),
-		"The earliest deadline of a delayed key wins, and an addition without delay beats a timer.": held(nil, deadlines),
-		"A timer can be replaced by a later one, and cancelled.":                                    held(nil, replaced),
-		"Live keys go before retries, and those before background keys.":                            drawn(lanes),
-		"While a key waits in lane Retrying, one of 8 dispatches in a row comes from there, and while one " +
-			"waits in Background, one of 16.": held(nil, ageing),
-		"With Options.Group, the groups of a lane take turns: the n-th key of a group is dispatched after at most n·g keys " +
-			"of its lane, where g is the number of groups that have keys there.": held(grouped(), turns),
-		"A failed key backs off by itself: evenly jittered, doubling, capped at five minutes.":    backsOff,
-		"RetryAfter retries after exactly its delay.":                                             held(nil, retriesExactly),
-		"An addition leaves the back-off as it is, unless it says ResetBackoff: then it ends it.": drawn(resets),
-		"A held key can be held back (Item.Hold) until Release or a deadline.":                    held(nil, keepsBack),
-		"With Options.MinInterval, a key is not dispatched twice within it.": held(
+		"A key that was added many times while it waited is dispatched once.":                         held(nil, addsManyTimes),
+		"A key is held by at most one worker.":                                                        held(nil, manyWorkers),
+		"If it was added meanwhile, it is dispatched again when its item has ended.":                  drawn(addedMeanwhile),
+		"The earliest deadline of a delayed key wins, and an addition without a delay beats a timer.": held(nil, deadlines),
+		"A timer can be replaced by a later one, and cancelled.":                                      held(nil, replaced),
+		"Live keys go before retries, and retries before background keys.":                            drawn(lanes),
+		"While a key waits in lane Retrying, one in every 8 dispatches comes from there; while one waits in Background, " +
+			"one in every 16.": held(nil, ageing),
+		"With Options.Group, the groups of a lane take turns: the n-th key of a group is dispatched after at most n·g " +
+			"keys of its lane, where g is the number of groups with keys in the lane.": held(grouped(), turns),
+		"A failed key backs off on its own: full jitter, doubling, capped at five minutes.":  backsOff,
+		"RetryAfter retries after exactly its delay.":                                        held(nil, retriesExactly),
+		"An addition leaves the back-off alone, unless it sets ResetBackoff, which ends it.": drawn(resets),
+		"A held key can be held back (Item.Hold) until Release or a deadline.":               held(nil, keepsBack),
+		"With Options.MinInterval, a key is not dispatched twice within that interval.": held(
 			&queue.Options[string]{MinInterval: time.Minute}, rests),
-		"After Drain, waiting keys are still dispatched; after Stop, none is.":                                             held(nil, ends),
-		"Both may be called again, in any order and by any goroutine.":                                                     endsInAnyOrder,
-		"Each item knows why its key was added, in at most eight causes.":                                                  held(nil, knowsCauses),
-		"Nothing runs in the background: no goroutine is ever started, and timers exist only while a caller waits in Get.": background,
+		"After Drain, waiting keys are still dispatched; after Stop, none are.": held(nil, ends),
+		"Both may be called repeatedly, in any order and from any goroutine.":   endsInAnyOrder,
+		"Each item knows why its key was added, as at most eight causes.":       held(nil, knowsCauses),
+		"Nothing runs in the background: no goroutine is ever started, and timers exist only while a caller is waiting " +
+			"in Get.": background,
 	})
 }
 

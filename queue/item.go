@@ -10,7 +10,7 @@ import (
 // RetryAfter ends it; later calls do nothing. A key whose item is never ended is
 // not dispatched again.
 //
-// Items may be copied, and ended by any goroutine. The zero Item has ended.
+// Items may be copied, and ended by any goroutine. The zero Item counts as ended.
 type Item[K comparable] struct {
 	queue    *Queue[K]
 	key      K
@@ -19,16 +19,16 @@ type Item[K comparable] struct {
 	failures uint32
 }
 
-// Key returns the key, also after the end.
+// Key returns the key, even after the item has ended.
 func (i Item[K]) Key() K { return i.key }
 
-// Attempt returns 1, plus the number of failures in a row before, as of the
-// dispatch: a Forget since then does not show.
+// Attempt returns 1 plus the number of failures in a row, as of the dispatch: a
+// later Forget does not change it.
 func (i Item[K]) Attempt() int { return int(i.failures) + 1 }
 
-// Causes returns why the key was dispatched, at most eight causes, the oldest
-// first. A retry has the causes of the failed attempt as well. The slice is the
-// caller's. Returns nil after the end, and if nothing said why.
+// Causes returns why the key was dispatched: at most eight causes, oldest first.
+// A retry also has the causes of the failed attempt. The caller owns the slice.
+// Returns nil once the item has ended, and if no addition gave a cause.
 func (i Item[K]) Causes() []Cause {
 	if i.queue == nil {
 		return nil
@@ -44,9 +44,10 @@ func (i Item[K]) Causes() []Cause {
 }
 
 // Hold delays the next dispatch of the key until d has passed or Release is
-// called. It does not end the item, and adds nothing: a key that is not added is
-// not dispatched at the deadline. The time runs from the call; of several calls
-// the last counts. A back-off goes on beside it, and the later end of both counts.
+// called. It does not end the item or add the key: a key that is not added is not
+// dispatched at the deadline. The time runs from the call; if there are several
+// calls, the last one counts. A back-off runs in parallel, and the later of the
+// two ends counts.
 func (i Item[K]) Hold(d time.Duration) {
 	if i.queue == nil {
 		return
@@ -65,15 +66,15 @@ func (i Item[K]) Hold(d time.Duration) {
 func (i Item[K]) Done() { i.queue.end(i.lease, i.ticket, &ending{how: done}) }
 
 // After ends the item with success and forgets the key's failures. The key is
-// dispatched again in d, or earlier if it is added, in lane Retrying. A d of zero
-// or less means at once.
+// dispatched again after d, in lane Retrying, or earlier if it is added. A d of
+// zero or less means at once.
 func (i Item[K]) After(d time.Duration) {
 	i.queue.end(i.lease, i.ticket, &ending{how: after, delay: d})
 }
 
 // Retry ends the item with failure. The key is dispatched again after its
 // [Backoff], in lane Retrying. Only an addition with ResetBackoff brings it back
-// earlier, also one that came while the key was held.
+// earlier, even one made while the key was held.
 func (i Item[K]) Retry() {
 	if i.queue != nil {
 		i.queue.end(i.lease, i.ticket, &ending{how: retry, jitter: i.queue.jitter()})
@@ -117,10 +118,11 @@ const (
 	released // neither success nor failure: failures are remembered
 )
 
-// Get returns the next key, and waits until there is one. The caller holds the
-// key until it ends the item. Any number of goroutines may wait at the same time.
+// Get waits for the next key and returns it. The caller holds the key until it
+// ends the item. Any number of goroutines may wait at the same time.
 //
-// Errors: [ErrStopped], or ctx.Err() once ctx has ended, even if keys wait.
+// Errors: [ErrStopped], or ctx.Err() once ctx has ended, even if keys are
+// waiting.
 func (q *Queue[K]) Get(ctx context.Context) (item Item[K], err error) {
 	err = q.get(ctx, true, &item)
 	return item, err

@@ -9,8 +9,8 @@ import (
 	"github.com/homeostat/homeostat/queue/internal/keyed"
 )
 
-// ByKey returns the operations that package queue/workqueue is made of. They are
-// by key instead of by item, for that package alone.
+// ByKey returns the operations that package queue/workqueue is made of. They
+// take a key instead of an item, and are for that package alone.
 func (q *Queue[K]) ByKey() keyed.Queue[K] { return byKey[K]{q} }
 
 // byKey is a queue without items. A delayed addition is not merged with one

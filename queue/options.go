@@ -22,16 +22,17 @@ type Options[K comparable] struct {
 	// Name appears in metrics and on debug pages. It may be empty, and need not be
 	// unique.
 	Name string
-	// Backoff delays the retries of failed keys. Its fields have defaults of their
-	// own.
+	// Backoff delays the retries of failed keys. Its fields have their own
+	// defaults.
 	Backoff Backoff
-	// MinInterval is the least time between two dispatches of one key, whatever it
-	// was added for, and in which lane. Defaults to none.
+	// MinInterval is the minimum time between two dispatches of one key, whatever
+	// the reason and the lane. Defaults to none.
 	MinInterval time.Duration
-	// Group returns the group of a key. Groups take turns inside a lane, so that
-	// a large one cannot keep the others waiting. It must always return the same
-	// for the same key, and be safe for concurrent use. The caller that adds a key
-	// calls it, and gets its panics. Defaults to one group.
+	// Group returns the group of a key. Groups take turns inside a lane, so that a
+	// large one cannot keep the others waiting. It must always return the same
+	// group for the same key, and be safe for concurrent use. It is called on the
+	// goroutine that adds the key, which also gets its panics. Defaults to one
+	// group.
 	Group func(K) string
 	// Clock tells the time and makes timers. Defaults to the real clock.
 	Clock clock.Clock
@@ -54,9 +55,9 @@ func (o *Options[K]) validate() error {
 }
 
 // Backoff says how long a failed key waits for its retry. After the n-th failure
-// in a row the delay is drawn evenly between nothing and min(Cap, Base·2ⁿ⁻¹), so
-// that keys which failed together do not return together. [New] refuses a negative
-// Base, and a Cap below Base.
+// in a row the delay is a random duration between zero and min(Cap, Base·2ⁿ⁻¹),
+// so that keys that failed together do not return together. [New] refuses a
+// negative Base, and a Cap below Base.
 type Backoff struct {
 	// Base bounds the delay after the first failure. Defaults to 100 ms.
 	Base time.Duration
@@ -88,16 +89,16 @@ func (b Backoff) after(n uint32, jitter float64) time.Duration {
 }
 
 // A Lane says how urgent a key is. Keys of a higher lane are dispatched first,
-// but not forever: while a key waits in a lower lane, one of 8 dispatches in a
-// row comes from Retrying, and one of 16 from Background.
+// but never starve the others: while a key waits in a lower lane, one in every 8
+// dispatches comes from Retrying, and one in every 16 from Background.
 type Lane uint8
 
-// The lanes, the most urgent first.
+// The lanes, most urgent first.
 const (
 	// Live is for changes of objects.
 	Live Lane = iota
-	// Retrying is for keys that return by themselves: after a failure, or
-	// because they were to be reconciled again later.
+	// Retrying is for keys that return on their own: after a failure, or because
+	// the reconciler asked for them again later.
 	Retrying
 	// Background is for work that can wait: the first list, resyncs, sweeps.
 	Background
@@ -113,17 +114,17 @@ func (l Lane) String() string {
 	return fmt.Sprintf("lane(%d)", uint8(l))
 }
 
-// AddOptions say how a key enters the queue. The zero value is a live change to
+// AddOptions says how a key enters the queue. The zero value is a live change to
 // reconcile now, of unknown cause.
 type AddOptions struct {
-	// Lane is where the key waits. A key that waits already only moves up, also
-	// by an addition with a delay. Unknown lanes count as Background.
+	// Lane is where the key waits. A key that is already waiting can only move up,
+	// even if the addition has a delay. Unknown lanes count as Background.
 	Lane Lane
 	// After delays the key. The earliest deadline of a key wins, and an addition
-	// without delay beats every timer. Zero or less means no delay.
+	// without a delay beats every timer. Zero or less means no delay.
 	After time.Duration
 	// Replace makes After replace the key's timer, earlier or later, instead of
-	// competing with it. It does not delay a key that waits already.
+	// competing with it. It does not delay a key that is already waiting.
 	Replace bool
 	// ResetBackoff ends the key's back-off and forgets its failures, since what
 	// caused them may have changed (a generation, UID, label or annotation). An

@@ -10,15 +10,15 @@ import (
 	"github.com/homeostat/homeostat/internal/simhook"
 )
 
-// ErrStopped is returned by [Queue.Get] when no key will come any more: after
-// Stop, and after Drain once the last waiting key has been dispatched.
+// ErrStopped is returned by [Queue.Get] when no more keys will come: after Stop,
+// and after Drain once the last waiting key has been dispatched.
 var ErrStopped = errors.New("the queue has stopped")
 
-// A Queue dispatches keys, each to one worker at a time. It is made by [New],
-// and safe for concurrent use.
+// A Queue dispatches keys, each to one worker at a time. Make one with [New]. It
+// is safe for concurrent use.
 //
-// All methods take one lock for a short time. Only Get waits for more, and it
-// calls nothing of the caller's while it holds the lock.
+// All methods take one lock for a short time. Only Get waits for anything else,
+// and no code of the caller's runs under the lock.
 type Queue[K comparable] struct {
 	gate   func(context.Context) // called before a key is chosen; nil without a simulator
 	jitter func() float64
@@ -32,7 +32,7 @@ type Queue[K comparable] struct {
 // New returns an empty queue. A nil o means the defaults. It starts nothing: no
 // goroutine, no timer. A queue that is no longer used needs no Stop.
 //
-// Errors: every option out of range, joined.
+// Errors: every option that is out of range, joined.
 func New[K comparable](o *Options[K]) (*Queue[K], error) {
 	options := o.withDefaults()
 	if err := options.validate(); err != nil {
@@ -77,13 +77,13 @@ func (q *Queue[K]) unlock() {
 	q.mu.Unlock()
 }
 
-// Add makes key wait in lane Live, unless it waits there already.
+// Add makes key wait in lane Live, unless it is already waiting there.
 func (q *Queue[K]) Add(key K) { q.AddWithOptions(key, AddOptions{}) }
 
-// AddWithOptions makes key wait as a says. Additions of a key that waits already
-// are merged: it is dispatched once, for all their causes. A key that is held by
-// a worker is dispatched again when its item has ended. After Drain or Stop it
-// does nothing. It never waits for a worker.
+// AddWithOptions makes key wait as a says. Additions of a key that is already
+// waiting are merged: it is dispatched once, for all their causes. A key that is
+// held by a worker is dispatched again when its item has ended. After Drain or
+// Stop it does nothing. It never waits for a worker.
 func (q *Queue[K]) AddWithOptions(key K, a AddOptions) {
 	s := &q.schedule
 	group := q.groupOf(key)
@@ -102,8 +102,8 @@ func (q *Queue[K]) groupOf(key K) string {
 }
 
 // Forget forgets the failures of key: the next one is its first again. A retry
-// that waits already still comes at its time; a back-off that nothing waits for
-// ends. It does nothing for a key that has not failed.
+// that is already scheduled still comes at its time; a back-off that no key is
+// waiting for ends. It does nothing for a key that has not failed.
 func (q *Queue[K]) Forget(key K) {
 	q.mu.Lock()
 	defer q.unlock()
@@ -121,9 +121,9 @@ func (q *Queue[K]) Forget(key K) {
 }
 
 // Cancel drops the timer of key, a retry included, and reports whether there was
-// one. The key keeps its failures and its back-off until [Queue.Forget].
-// Additions without delay are not cancelled: a key that was added while it
-// backed off is still dispatched at the end of its back-off.
+// one. The key keeps its failures and its back-off until [Queue.Forget]. Additions
+// without a delay are not cancelled: a key that was added during its back-off is
+// still dispatched when the back-off ends.
 func (q *Queue[K]) Cancel(key K) bool {
 	q.mu.Lock()
 	defer q.unlock()
@@ -160,8 +160,8 @@ func (q *Queue[K]) Release(key K) {
 	}
 }
 
-// Len returns how many keys wait for a worker now. Keys that are held or delayed
-// do not count.
+// Len returns how many keys are waiting for a worker. Keys that are held or
+// delayed do not count.
 func (q *Queue[K]) Len() int {
 	q.mu.Lock()
 	defer q.unlock()
@@ -169,10 +169,10 @@ func (q *Queue[K]) Len() int {
 	return q.schedule.lanes.ready
 }
 
-// Drain ends the intake: later additions, timers and retries are dropped, while
-// keys that wait are still dispatched, and held ones that were added again. When
-// none is left, Get returns [ErrStopped]. It does not wait for that, and cannot be
-// undone.
+// Drain stops the intake: later additions, timers and retries are dropped, while
+// waiting keys, and held ones that were added again, are still dispatched. When
+// none is left, Get returns [ErrStopped]. Drain does not wait for that, and cannot
+// be undone.
 func (q *Queue[K]) Drain() {
 	q.mu.Lock()
 	defer q.unlock()
@@ -184,9 +184,9 @@ func (q *Queue[K]) Drain() {
 	q.waiters.wakeAll()
 }
 
-// Stop drops everything that waits; Get returns [ErrStopped], also to callers that
-// wait in it. Items that are held may be ended as usual, or not at all. It cannot
-// be undone.
+// Stop drops all waiting keys. Get returns [ErrStopped], also to callers already
+// waiting in it. Held items may be ended as usual, or not at all. It cannot be
+// undone.
 func (q *Queue[K]) Stop() {
 	q.mu.Lock()
 	defer q.unlock()

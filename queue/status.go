@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// Stats is a snapshot of a queue: counts since it was made, and the keys that it
-// holds.
+// Stats is a snapshot of a queue: counts since it was made, and the keys it
+// contains.
 type Stats struct {
-	// Added counts additions. Merged counts those that found the key pending
-	// already.
+	// Added counts additions. Merged counts those that found the key already
+	// pending.
 	Added, Merged uint64
-	// Began counts how often a key that was not pending became so. client-go counts
-	// only these as additions.
+	// Began counts additions that made a key pending. client-go counts only these
+	// as additions.
 	Began uint64
 	// Retried counts items that ended with Retry or RetryAfter.
 	Retried uint64
@@ -23,14 +23,14 @@ type Stats struct {
 	BackingOff int
 	// Holds counts calls of Item.Hold.
 	Holds uint64
-	// Held is the number of keys that workers hold, and OldestHeld for how long
-	// one of them has been held at most.
+	// Held is the number of keys that workers hold, and OldestHeld the longest time
+	// that one of them has been held.
 	Held       int
 	OldestHeld time.Duration
-	// HeldTime is for how long these keys have been held in all.
+	// HeldTime is the total time that these keys have been held.
 	HeldTime time.Duration
-	// Delayed is the number of keys that wait for a time: a timer, the end of a
-	// back-off, of a hold, or of the minimum interval.
+	// Delayed is the number of keys that wait for a point in time: a timer, or the
+	// end of a back-off, a hold or the minimum interval.
 	Delayed int
 	// Lanes is indexed by [Lane].
 	Lanes [laneCount]LaneStats
@@ -40,12 +40,12 @@ type Stats struct {
 type LaneStats struct {
 	// Depth is the number of keys that wait for a worker.
 	Depth int
-	// Oldest is for how long the next key of any group has waited at most; 0 if
-	// none waits.
+	// Oldest is the longest time that the next key of any group has waited; 0 if no
+	// key is waiting.
 	Oldest time.Duration
 	// Dispatched counts dispatches.
 	Dispatched uint64
-	// Waited is the sum of how long keys had waited when they were dispatched.
+	// Waited is the total time that dispatched keys had waited.
 	Waited time.Duration
 	// Waits counts dispatches by how long the key had waited: less than
 	// WaitBound(0), less than WaitBound(1), and so on. The last one counts the
@@ -53,12 +53,13 @@ type LaneStats struct {
 	Waits [waitBuckets + 1]uint64
 }
 
-// WaitBound returns the upper bound of a bucket of Waits: 1.024 µs for the first,
-// and four times as much for each next one. The last bucket has none.
+// WaitBound returns the upper bound of a bucket of Waits: 1.024 µs for the
+// first, and four times the previous one for each next. The last bucket has
+// none.
 func (LaneStats) WaitBound(bucket int) time.Duration { return 1 << (10 + 2*bucket) }
 
-// Stats returns a snapshot. Its cost grows with the number of groups and of held
-// keys, not with that of waiting keys.
+// Stats returns a snapshot. Its cost grows with the number of groups and held
+// keys, not with the number of waiting keys.
 func (q *Queue[K]) Stats() Stats {
 	q.mu.Lock()
 	defer q.unlock()
@@ -96,7 +97,7 @@ func (q *Queue[K]) Stats() Stats {
 	return stats
 }
 
-// State says what a key of the queue does.
+// State says what a key is doing in the queue.
 type State uint8
 
 // The states of a key.
@@ -117,7 +118,7 @@ func (s State) String() string {
 	return [...]string{"waiting", "delayed", "held"}[s-Waiting]
 }
 
-// EntryStatus describes one key of a queue, at one moment.
+// EntryStatus describes one key of a queue at one moment.
 type EntryStatus[K comparable] struct {
 	Key   K
 	State State // waiting, delayed or held
@@ -135,17 +136,18 @@ type EntryStatus[K comparable] struct {
 	BackingOff, OnHold bool
 	// Readded is true for a held key that was added again.
 	Readded bool
-	// Causes are those of the dispatch that the key waits for, or of the current
-	// one if it is held; see [Item.Causes].
+	// Causes explains the dispatch that the key is waiting for, or the current one
+	// if the key is held; see [Item.Causes].
 	Causes []Cause
 }
 
-// Entries returns at most limit keys: first those held, longest first; then
-// those delayed, next first; then those waiting, by lane and in no order within.
-// It returns nil if limit is zero or less. The result is a copy.
+// Entries returns at most limit keys: first the held ones, longest first; then
+// the delayed ones, next first; then the waiting ones, by lane and in no
+// particular order within a lane. It returns nil if limit is zero or less. The
+// result is a copy.
 //
-// It looks at every delayed and held key and copies limit of them, under the
-// lock of the queue: it is for people, not for programs.
+// It scans every delayed and held key and copies limit of them, under the
+// queue's lock: it is meant for people, not for programs.
 func (q *Queue[K]) Entries(limit int) []EntryStatus[K] {
 	if limit <= 0 {
 		return nil

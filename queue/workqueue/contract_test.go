@@ -14,10 +14,10 @@ func TestContract(t *testing.T) {
 	contract.Check(t, contract.Tests{
 		"A key that is added both at once and with a delay is dispatched for each of them: Add neither waits for AddAfter " +
 			"and AddRateLimited nor replaces them.": dispatchesForEach,
-		"Of two delays of a key the earlier counts.": inBubble(countsTheEarlier),
-		"Only Forget forgets failures.":              inBubble(forgets),
-		"ShutDown is Drain of the queue.":            inBubble(drains),
-		"ShutDownWithDrain also waits until every key that waited or was held has been done, or ShutDown is called.": func(t *testing.T) {
+		"If a key has two delays, the earlier one counts.": inBubble(countsTheEarlier),
+		"Only Forget forgets failures.":                    inBubble(forgets),
+		"ShutDown is Drain of the queue.":                  inBubble(drains),
+		"ShutDownWithDrain also waits until every waiting or held key is done, or ShutDown is called.": func(t *testing.T) {
 			synctest.Test(t, waitsForDone)
 		},
 	})

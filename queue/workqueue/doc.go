@@ -1,5 +1,5 @@
 // Package workqueue makes a queue usable where client-go's is expected, for
-// controllers that were written for that one.
+// controllers that were written for client-go.
 //
 //	client-go's methods ──▶ New(q, nil) ──▶ q, a queue.Queue ──▶ q.Stats, q.Entries
 //
@@ -7,10 +7,10 @@
 //
 //   - A key that is added both at once and with a delay is dispatched for each
 //     of them: Add neither waits for AddAfter and AddRateLimited nor replaces
-//     them. Of two delays of a key the earlier counts.
+//     them. If a key has two delays, the earlier one counts.
 //   - Only Forget forgets failures.
 //   - ShutDown is Drain of the queue. ShutDownWithDrain also waits until every
-//     key that waited or was held has been done, or ShutDown is called.
+//     waiting or held key is done, or ShutDown is called.
 //
 // Everything enters lane Live, in order of arrival, and has no causes.
 package workqueue

@@ -13,20 +13,20 @@ import (
 // Options of a queue. Nil and zero fields mean the defaults.
 type Options[K comparable] struct {
 	// RateLimiter decides the delays of AddRateLimited and counts failures for
-	// NumRequeues: then Stats of the queue does not count them. Defaults to the
-	// queue's back-off.
+	// NumRequeues; the queue's Stats does not count them then. Defaults to the queue's
+	// back-off.
 	RateLimiter workqueue.TypedRateLimiter[K]
-	// Metrics makes the metrics that client-go's queues keep, under the name of
-	// the queue. The gauges of unfinished work are set twice a second while a
-	// key is held. Defaults to none.
+	// Metrics provides the metrics that client-go's queues keep, under the name of the
+	// queue. The gauges of unfinished work are updated twice a second while a key is
+	// held. Defaults to none.
 	Metrics workqueue.MetricsProvider
 }
 
-// New returns q with the methods and the semantics of client-go's rate-limited
-// queue. It is safe for concurrent use, as q is, which can still be used itself,
-// for example for [queue.Queue.Stats] and [queue.Queue.Entries]. With metrics a
-// timer runs while keys are held; otherwise nothing runs in the background. A nil o
-// means the defaults; q must not be nil.
+// New returns q with the methods and the semantics of client-go's rate-limited queue.
+// It is safe for concurrent use, like q, which can still be used directly, for
+// example for [queue.Queue.Stats] and [queue.Queue.Entries]. With metrics a timer
+// runs while keys are held; otherwise nothing runs in the background. A nil o means
+// the defaults; q must not be nil.
 func New[K comparable](q *queue.Queue[K], o *Options[K]) workqueue.TypedRateLimitingInterface[K] {
 	w := &adapter[K]{queue: q, keys: q.ByKey()}
 	if o != nil {
