@@ -45,45 +45,51 @@ func TestContract(t *testing.T) {
 			TestLeaseIsReleasedOnlyAfterTheFunctionReturned, TestFenceStaysOpenForWorkThatDrains),
 		"A stop that cut off a request does not release the Lease, which expires: the request may still arrive.": all(
 			TestAStopReleasesTheLeaseOnlyIfNoRequestCanArriveAnyMore, TestAStopCountsRequestsThatTheFunctionLeftBehind),
-		"This replica does not lead again, either, before it can no longer arrive.":          TestAReplicaDoesNotMeetTheRequestsOfItsOwnLastTerm,
-		"A lost leadership ends Run and Elector.RunOnce, whose error wraps how it was lost.": TestALostLeadershipEndsRun,
+		"Nor does this replica lead again before the request can no longer " +
+			"arrive.": TestAReplicaDoesNotMeetTheRequestsOfItsOwnLastTerm,
+		"A lost leadership ends Run and Elector.RunOnce, and their error wraps the cause.": TestALostLeadershipEndsRun,
 		"Elector.Run campaigns again once fn has returned, and calls fn for each term.": all(
 			TestLossIsCampaignedForAgainInTheSameProcess, TestLeaseTakenByForceIsLost),
 		"Several calls of Elector.Run share one Lease.": TestSeveralFunctionsShareOneLease,
 		"The last to return releases it.":               trying(releasedLast),
-		"Times that stand in the Lease are never compared with a local clock.": all(
+		"Times in the Lease are never compared with a local clock.": all(
 			trying(timesOfAnotherCentury), skewedClocksNeverLeadAtOnce),
-		"A standby takes the Lease when its holder has not renewed it for a lease duration since the standby first saw it so, " +
-			"by its own monotonic clock.": trying(takenAfterALeaseDuration),
+		"A standby takes the Lease when its holder has not renewed it for a lease duration, counted from when the " +
+			"standby first saw the last renewal, by its own monotonic clock.": trying(takenAfterALeaseDuration),
 		"Other edits of the Lease do not prolong it.": TestALeaseThatOnlyOthersTouchExpires,
 		"Elector.Fence makes clients that refuse to write outside the trust window.": all(
 			TestFenceClosesAtTheRenewDeadline, TestFenceLetsNothingButReadsThroughWhileNotLeading),
 
-		"A fenced request gets a deadline at the end of the window, and so does the API server, by the timeout parameter.": all(
+		"A fenced request gets a deadline at the end of the window, in the client and, by the timeout parameter, in the " +
+			"API server.": all(
 			TestRequestEndsInsideTheTrustWindow, TestTheTimeoutOfACallerIsNoLongerThanTheTrustWindow),
 		"The clock is read when the request starts and again each time the transport takes bytes of its body.": all(
 			TestPauseBetweenPermissionAndSocketSendsNothing, TestFenceClosesAfterTheMachineWasSuspended),
 		"A followed log and a proxied request are answered within the window and end with the leadership.": all(
 			TestStreamsEndWithTheLeadership, TestAStreamThatIsNotAnsweredEndsWithTheTrustWindow),
-		"What switches protocols, such as exec, attach and portforward, is refused.": all(
+		"Requests that switch protocols, such as exec, attach and portforward, are refused.": all(
 			TestFenceReadsPathsAsTheServerDoes, TestAnAnswerThatSwitchesProtocolsIsRefused),
-		"Fences believe the wall clock as well, if that says that more time has passed.": TestFenceClosesAfterTheMachineWasSuspended,
+		"Fences also read the wall clock, and believe it if it says that more time has " +
+			"passed.": TestFenceClosesAfterTheMachineWasSuspended,
 
-		"The API server is away: the leader works until the window closes, then its context ends with ErrFenced and it " +
-			"campaigns again.": TestLossIsCampaignedForAgainInTheSameProcess,
-		"An answer is lost: the next renewal meets a conflict, finds its own name in the Lease and renews that.": all(
+		"The API server is unreachable: the leader works until the window closes, then its context ends with ErrFenced " +
+			"and it campaigns again.": TestLossIsCampaignedForAgainInTheSameProcess,
+		"An answer is lost: the next renewal meets a conflict, finds its own name in the Lease and renews the Lease.": all(
 			TestLostAnswersDoNotEndALeadership, trying(oneLostAnswer)),
-		"The process is paused for longer than the lease: another leads, and when it goes on its fence is closed at once.": all(
+		"The process is paused for longer than the lease: another replica leads, and when the process resumes its fence " +
+			"is already closed.": all(
 			TestPauseBetweenPermissionAndSocketSendsNothing, TestFenceClosesAfterTheMachineWasSuspended),
-		"The process dies: the Lease expires, and another leads within LeaseDuration and 1.2 × RetryPeriod, 17.4 s.": diesAtAnyTime,
-		"The process panics: the Lease is not released.":                                                             TestPanicLeavesTheLeaseToExpire,
+		"The process dies: the Lease expires, and another replica leads within LeaseDuration + 1.2 × RetryPeriod, 17.4 " +
+			"s.": diesAtAnyTime,
+		"The process panics: the Lease is not released.": TestPanicLeavesTheLeaseToExpire,
 		"fn does not return after a loss: writes are fenced, others lead, and Elector.Healthy fails after DrainTimeout.": trying(
 			outlivesItsLeadership),
-		"The release fails: the Lease expires.":                                                 trying(releaseFails),
-		"The Lease is deleted or taken by hand: the leader notices at its next renewal.":        TestLeaseTakenByForceIsLost,
-		"A standby that watched it waits a lease duration.":                                     TestStandbyWaitsAfterTheLeaseItWatchedWasDeleted,
-		"Two replicas have one identity: each adds a random suffix, so that one of them leads.": TestTwoReplicasWithOneIdentityNeverLeadAtOnce,
-		"The other says so in Elector.Ready and Status.":                                        trying(twins),
+		"The release fails: the Lease expires.":                                          trying(releaseFails),
+		"The Lease is deleted or taken by hand: the leader notices at its next renewal.": TestLeaseTakenByForceIsLost,
+		"A standby that watched the Lease waits for a lease duration.":                   TestStandbyWaitsAfterTheLeaseItWatchedWasDeleted,
+		"Two replicas have the same identity: each adds a random suffix, so that only one of them " +
+			"leads.": TestTwoReplicasWithOneIdentityNeverLeadAtOnce,
+		"The other reports it in Elector.Ready and Status.": trying(twins),
 		"Permissions or the namespace are missing: Elector.Ready and Status name them.": all(
 			TestMissingPermissionsAreTheReasonNotToBeReady, TestMissingNamespaceIsTheReasonNotToBeReady),
 	})

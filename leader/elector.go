@@ -13,10 +13,10 @@ import (
 	"github.com/homeostat/homeostat/leader/internal/record"
 )
 
-// Elector makes contexts of a Lease. Any number of functions may run under
-// it, each in its own call of [Elector.Run]: they share one Lease, which the
-// elector campaigns for while at least one of them runs. It is safe for
-// concurrent use.
+// Elector turns holding a Lease into a context. Any number of functions may run
+// under it, each in its own call of [Elector.Run]: they share one Lease, which the
+// elector campaigns for while at least one of them runs. It is safe for concurrent
+// use.
 type Elector struct {
 	options   Options
 	candidate *candidate
@@ -62,26 +62,27 @@ func Run(ctx context.Context, lease Lease, o *Options, fn func(context.Context) 
 }
 
 // RunOnce is [Elector.Run] for one leadership. End the process if it returns an
-// error. It is for a controller whose work ends with its queue, such as that of
-// k8s.io/sample-controller: run a second time, it would lead and do nothing.
+// error. It is for a controller that cannot be run twice because it shuts its
+// queue down, such as k8s.io/sample-controller: in a second term it would lead and
+// do nothing.
 //
-// Errors: that of fn; a lost leadership, which wraps [ErrLost] or [ErrFenced]; nil
-// if ctx ended.
+// Errors: fn's; a lost leadership, which wraps [ErrLost] or [ErrFenced]; nil if
+// ctx ended.
 func (e *Elector) RunOnce(ctx context.Context, fn func(context.Context) error) error {
 	return e.runTerms(ctx, true, fn)
 }
 
-// Run calls fn each time that this replica leads, with a context that is the
+// Run calls fn each time this replica leads, with a context that is the
 // leadership: it ends with a cause that wraps [ErrLost], [ErrStopping] or
-// [ErrFenced]. The Lease is released only after fn has returned, and renewed
-// until then if ctx ended. After a lost leadership Run campaigns again, and calls
-// fn again: make in fn what ends with a term, such as a queue that is shut down.
-// It returns when fn has returned and ctx has ended, or when fn returned while
+// [ErrFenced]. The Lease is released only after fn has returned, and renewed until
+// then if ctx ended. After a lost leadership Run campaigns and calls fn again:
+// whatever ends with a term, such as a queue that is shut down, must be made in
+// fn. It returns when fn has returned and ctx has ended, or when fn returned while
 // this replica led.
 //
-// Errors: that of fn, if fn returned it while this replica led or while ctx
-// ended; nil if ctx ended or fn is done. An error that fn returned because of a
-// lost leadership is logged.
+// Errors: fn's, if fn returned it while this replica led or while ctx ended; nil
+// if ctx ended or fn is done. An error that fn returned because the leadership was
+// lost is logged.
 func (e *Elector) Run(ctx context.Context, fn func(context.Context) error) error {
 	return e.runTerms(ctx, false, fn)
 }

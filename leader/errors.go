@@ -7,7 +7,7 @@ import (
 	"github.com/homeostat/homeostat/leader/internal/record"
 )
 
-// Why a leadership ended: what [context.Cause] of its context wraps.
+// Why a leadership ended; [context.Cause] of its context wraps one of them.
 var (
 	// ErrLost means that another replica holds the Lease, or that it was deleted.
 	ErrLost = errors.New("the lease is lost")
@@ -15,8 +15,8 @@ var (
 	// and renewed until the function returns.
 	ErrStopping error = record.DrainingError("stopping")
 	// ErrFenced means that no renewal succeeded within the renew deadline, so
-	// that another replica may lead. It is also the error of a request that a
-	// fence refused.
+	// another replica may lead. It is also the error of a request that a fence
+	// refused.
 	ErrFenced = errors.New("fenced: may not lead any more")
 )
 

@@ -15,22 +15,19 @@ import (
 	"github.com/homeostat/homeostat/leader/internal/record"
 )
 
-// Fence returns a copy of config whose clients write only while this replica
-// leads. A request other than GET, HEAD and OPTIONS is refused with an error
-// that wraps [ErrFenced] once the renew deadline may have passed; one that is
-// let through gets a deadline at the end of the trust window, in the client and
-// as the timeout parameter in the server. Reads pass, watches included.
+// Fence returns a copy of config whose clients write only while this replica leads. Once the renew deadline
+// may have passed, every request other than GET, HEAD and OPTIONS is refused with an error that wraps
+// [ErrFenced]. Before that, such a request gets a deadline at the end of the trust window, in the client
+// and, as the timeout parameter, in the server. Reads pass, including watches.
 //
-// A followed log, and a proxied request to a pod, node or service, is refused
-// in the same way whatever its method. It must be answered within the trust
-// window, and ends with the leadership. Requests that switch protocols, such as
-// exec, attach and portforward, are always refused, since a transport cannot end
-// them: open them from the original config, with the context of the leadership,
-// and close them when it ends.
+// A followed log, and a proxied request to a pod, node or service, is refused in the same way, whatever its
+// method. It must be answered within the trust window, and ends with the leadership. Requests that switch
+// protocols, such as exec, attach and portforward, are always refused, since a transport cannot end them:
+// open them from the original config, with the context of the leadership, and close them when it ends.
 //
-// A request made with the context of an earlier leadership is refused even if
-// this replica leads again. Make the elector's own client, and clients that
-// write at any time such as an event recorder's, from the original config.
+// A request made with the context of an earlier leadership is refused even if this replica leads again.
+// Make the elector's own client, and clients that may write at any time, such as an event recorder's, from
+// the original config.
 func (e *Elector) Fence(config *rest.Config) *rest.Config {
 	fenced := rest.CopyConfig(config)
 	base := ""

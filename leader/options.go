@@ -34,9 +34,9 @@ type Lease struct {
 	Namespace string
 	Name      string
 
-	// Identity names this replica, such as the name of its pod. The Lease has a
-	// random suffix as well, so that two processes with the same identity are
-	// told apart and never lead at once.
+	// Identity names this replica, such as the name of its pod. The Lease also
+	// records a random suffix, so that two processes with the same identity are
+	// distinguished and never lead at once.
 	Identity string
 }
 
@@ -71,13 +71,12 @@ type Options struct {
 	// 2 s.
 	RetryPeriod time.Duration
 
-	// DrainTimeout is how long the function given to [Elector.Run] may go on
-	// after the leadership was lost before [Elector.Healthy] reports it.
+	// DrainTimeout is how long the function given to [Elector.Run] may keep
+	// running after the leadership was lost before [Elector.Healthy] reports it.
 	// Defaults to 1 min.
 	DrainTimeout time.Duration
 
-	// Clock tells the time; tests set one that is wrong. Defaults to the
-	// system's.
+	// Clock tells the time; tests set a faulty one. Defaults to the system's.
 	Clock clock.Clock
 }
 

@@ -26,8 +26,8 @@ type Status struct {
 	Since  time.Time
 
 	Transitions int32 // how often the Lease changed hands
-	// Problem is why the last request for the Lease failed, with the way out;
-	// nil if it did not.
+	// Problem is why the last request for the Lease failed, and what to do about
+	// it; nil if it succeeded.
 	Problem error
 }
 
@@ -56,11 +56,11 @@ func (e *Elector) Status() Status {
 // LeaseName returns the name of the Lease, without its namespace.
 func (e *Elector) LeaseName() string { return e.candidate.lease.Name }
 
-// String is that of [Status].
+// String returns the string of [Status].
 func (e *Elector) String() string { return e.Status().String() }
 
-// Healthy is for livez. An error means that only a restart helps: a function
-// goes on long after its leadership ended, or a request never returned.
+// Healthy is for livez. An error means that only a restart helps: a function is
+// still running long after its leadership ended, or a request never returned.
 func (e *Elector) Healthy() error {
 	now, c := e.options.Clock.Now(), e.candidate
 	e.mu.Lock()

@@ -24,14 +24,14 @@ import (
 
 func TestContract(t *testing.T) {
 	contract.Check(t, contract.Tests{
-		"The names are listed first, and then the cache is synced: an object that is created and registered in between is " +
-			"no orphan.": createdInBetween,
+		"The names are listed first, and the cache is synced after that, so an object that is created and registered in " +
+			"between is not an orphan.": createdInBetween,
 		"All names or none: if the Lister fails, panics or takes longer than Options.Timeout, or the cache does not sync, no " +
 			"orphan is enqueued, the sweep is retried with back-off, and Sweep.Ready says why.": allNamesOrNone,
 		"A sweep in which more than MaxCount names and more than MaxShare of them would be orphans is refused.": refusesTooMany,
 		"Sweep.Confirm lets one sweep pass.": confirmedOnce,
-		"A name with a UID is an orphan, too, if its object was recreated: Orphan.Replaced says so.": recreated,
-		"Live asks the server, not a cache, and tells a deleted object from an error.":               asksTheServer,
+		"A name with a UID is also an orphan if its object was recreated: Orphan.Replaced is then set.": recreated,
+		"Live asks the server, not a cache, and distinguishes a deleted object from an error.":          asksTheServer,
 	})
 }
 

@@ -16,22 +16,22 @@ type Name struct {
 	// Key is the object's namespace and name. The namespace of a cluster-scoped
 	// object is empty.
 	Key types.NamespacedName
-	// UID tells the object from one that was recreated under its name. Empty if the
-	// outside system does not keep it.
+	// UID distinguishes the object from one recreated under the same name. Empty if
+	// the outside system does not keep it.
 	UID types.UID
 }
 
 // A Lister knows the names that an outside system keeps.
 //
-// Names returns all of them, or an error. A Lister that returns a part without
-// an error is safe (what is missing is not cleaned), one that invents names is
-// not. It must return soon after ctx ends, and may return a name twice. The
-// caller does not modify the slice.
+// Names returns all of them, or an error. A Lister that returns only some of them
+// without an error is safe (missing names are not cleaned up); one that invents
+// names is not. It must return soon after ctx ends, and may return a name twice.
+// The caller does not modify the slice.
 type Lister interface {
 	Names(ctx context.Context) ([]Name, error)
 }
 
-// Func is a function that is a [Lister].
+// Func is a function used as a [Lister].
 type Func func(ctx context.Context) ([]Name, error)
 
 // Names calls f.
@@ -78,13 +78,12 @@ type Cache[T any, S interface{ All() iter.Seq[T] }] interface {
 	Snapshot() S
 }
 
-// Objects lists the names that the objects of a cache stand for, such as the
-// Services for which there are Ingresses. The marker returns the name that an
-// object stands for, and false if the object is not one of ours. It must not
-// modify the object.
+// Objects lists the names that cached objects stand for, such as the Services
+// that have Ingresses. The marker returns the name that an object stands for, and
+// false if the object is not one of ours. It must not modify the object.
 //
-// Names waits for the cache's first list; if that does not come before its
-// context ends, the error is the cache's own.
+// Names waits for the cache's first list; if its context ends before that, it
+// returns the cache's error.
 func Objects[T metav1.Object, S interface{ All() iter.Seq[T] }](
 	cache Cache[T, S], marker func(T) (Name, bool),
 ) Lister {

@@ -8,16 +8,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Live returns the object as the server, not a cache, has it, and false if it is
-// deleted. A reconciler asks before it deletes what cannot be restored, because a
-// cache may be behind. c is the client of the object's namespace, such as
-// clientset.CoreV1().Services(namespace).
+// Live returns the object from the server, not from a cache, and false if it is
+// deleted. A reconciler calls it before it deletes anything that cannot be
+// restored, because a cache may be behind. c is the client of the object's
+// namespace, such as clientset.CoreV1().Services(namespace).
 //
 // Sends one GET, which is answered from the latest committed state. The object is
 // not shared: the caller may modify it.
 //
-// Errors: any answer but the object and "not found", which alone proves the
-// deletion.
+// Errors: any answer other than the object or "not found"; only the latter proves
+// the deletion.
 func Live[T metav1.Object](ctx context.Context, c interface {
 	Get(ctx context.Context, name string, opts metav1.GetOptions) (T, error)
 }, name string,

@@ -24,25 +24,25 @@ const (
 
 // Options of a [Sweep]. Nil and zero fields mean the defaults.
 type Options struct {
-	// Namespaces are those whose names are ours to clean. Names elsewhere are counted
-	// and left alone. Defaults to all namespaces.
+	// Namespaces are the ones whose names are ours to clean up. Names elsewhere are
+	// counted and left alone. Defaults to all namespaces.
 	Namespaces []string
-	// Scope reports whether a name is ours to clean: the place for a prefix, a zone, a
-	// shard. To filter by the content of an object, use the marker function of
+	// Scope reports whether a name is ours to clean up; use it for a prefix, a zone or
+	// a shard. To filter by the content of an object, use the marker function of
 	// [Objects]. Defaults to all names.
 	Scope func(Name) bool
 
-	// Period is the time from one sweep to the next. Up to a tenth is added, so that
-	// replicas do not sweep in step. Defaults to 10 minutes.
+	// Period is the time from one sweep to the next. Up to a tenth is added at random,
+	// so that replicas do not sweep in lockstep. Defaults to 10 minutes.
 	Period time.Duration
 	// Timeout bounds the listing of names, and the wait for the cache. Defaults to a
 	// minute.
 	Timeout time.Duration
-	// BackoffBase is the pause after a first failed sweep. It doubles with each
-	// further one, with jitter. Defaults to a second.
+	// BackoffBase is the pause after the first failed sweep. It doubles with each
+	// further failure, with jitter. Defaults to a second.
 	BackoffBase time.Duration
-	// BackoffCap is the longest pause after a failed sweep; [Options].Period is another
-	// bound. Defaults to 5 minutes, or BackoffBase if that is more.
+	// BackoffCap is the longest pause after a failed sweep; [Options].Period bounds it
+	// as well. Defaults to 5 minutes, or BackoffBase if that is longer.
 	BackoffCap time.Duration
 
 	// MaxShare is one half of the safety limit: a sweep is refused if more than this
@@ -87,8 +87,8 @@ func (o Options) validate() error {
 	return check.Err()
 }
 
-// A RefusedError is the answer of the safety limit: too many names look orphaned
-// that a mistake is more likely.
+// A RefusedError is returned when the safety limit stops a sweep: so many names look
+// orphaned that a mistake is more likely.
 type RefusedError struct {
 	// Orphans of Known names would have been enqueued.
 	Orphans, Known int
@@ -97,12 +97,12 @@ type RefusedError struct {
 	// MaxCount and MaxShare are the limits; both were exceeded.
 	MaxCount int
 	MaxShare float64
-	// Advice is the way out. [Options].Refused may set it to the words of
-	// the program's own flags. Defaults to the ways of this package.
+	// Advice says how to let the sweep pass. [Options].Refused may set it to name the
+	// program's own flags. Defaults to the options and methods of this package.
 	Advice string
 }
 
-// Error names the numbers and the ways to let the sweep pass.
+// Error states the numbers and how to let the sweep pass.
 func (e *RefusedError) Error() string {
 	advice := e.Advice
 	if advice == "" {

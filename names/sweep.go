@@ -21,10 +21,10 @@ var ErrNotSwept = errors.New("the first sweep for orphans has not ended yet")
 // A Target is a cache of objects and the queue of a controller that reconciles
 // them. Its methods are called by one goroutine at a time.
 type Target interface {
-	// Sync returns nil once the cache holds its first list. A Target that can
-	// make sure that the cache is no older than the call does so.
+	// Sync returns nil once the cache holds its first list. If a Target can, it also
+	// makes sure that the cache is no older than the call.
 	Sync(ctx context.Context) error
-	// Find returns the UID of the cached object of key, and false if there is none.
+	// Find returns the UID of key's cached object, and false if there is none.
 	Find(key types.NamespacedName) (types.UID, bool)
 	// Orphan enqueues the key behind live work. It must not block. If the object
 	// was replaced, the first reconcile sees it as deleted, and the next one as new.
@@ -34,32 +34,33 @@ type Target interface {
 // An Orphan is a name whose object is probably deleted.
 type Orphan struct {
 	Name
-	// Replaced means that an object of that key exists, with another UID.
+	// Replaced means that an object with that key exists, but has a different UID.
 	Replaced bool
 }
 
 // Stats counts what a [Sweep] has done since it was made.
 type Stats struct {
-	// Sweeps is how many have ended well; Failures how many have not, Refusals by the
-	// safety limit included.
+	// Sweeps is how many have succeeded; Failures how many have not, including
+	// Refusals by the safety limit.
 	Sweeps, Failures, Refusals uint64
 	// Orphans is how many were enqueued, counted again in every sweep.
 	Orphans uint64
-	// Refused is how many orphans the safety limit has held back in the last sweep.
-	// Zero once a sweep has ended well.
+	// Refused is how many orphans the safety limit held back in the last sweep. Zero
+	// once a sweep has succeeded.
 	Refused int
-	// Known and OutOfScope are the numbers of different names in the last
-	// listing that succeeded.
+	// Known and OutOfScope are the numbers of distinct names in the last successful
+	// listing.
 	Known, OutOfScope int
-	// LastSuccess is when the last sweep ended that ended well. Zero if none did.
+	// LastSuccess is when the last successful sweep ended. Zero if none has
+	// succeeded.
 	LastSuccess time.Time
 }
 
 // A Sweep compares the names that an outside system knows with a cache, at
 // start and periodically, and enqueues the orphans.
 //
-// It is made by [NewSweep]. Its methods are safe for concurrent use; one Run or
-// Once works at a time.
+// Make one with [NewSweep]. Its methods are safe for concurrent use; only one Run
+// or Once sweeps at a time.
 type Sweep struct {
 	lister  Lister
 	target  Target
@@ -96,8 +97,8 @@ func NewSweep(l Lister, target Target, o *Options) (*Sweep, error) {
 	}, nil
 }
 
-// Run sweeps now and then periodically until ctx ends, and returns nil. A sweep
-// that fails is logged to the logger of ctx and retried with back-off.
+// Run sweeps at once and then periodically until ctx ends, and returns nil.
+// Failed sweeps are logged to the logger of ctx and retried with back-off.
 func (s *Sweep) Run(ctx context.Context) error {
 	logger := klog.FromContext(ctx)
 	pause := s.options.BackoffBase
@@ -128,11 +129,11 @@ func (s *Sweep) sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// Once sweeps now and returns how many orphans it has enqueued: all of them, or
-// none and the reason. It waits for a sweep that is under way.
+// Once sweeps now and returns how many orphans it enqueued: all of them, or none
+// and an error that says why. It waits for a sweep that is already in progress.
 //
-// Errors: that of the lister or of the target's Sync, their panics included, and
-// a [RefusedError].
+// Errors: those of the lister and of the target's Sync, including their panics,
+// and [RefusedError].
 func (s *Sweep) Once(ctx context.Context) (enqueued int, err error) {
 	s.one.Lock()
 	defer s.one.Unlock()
@@ -183,8 +184,9 @@ func (s *Sweep) record(enqueued int, err error) {
 	}
 }
 
-// Confirm lets the next sweep enqueue up to that many orphans past the safety
-// limit, once, and makes Run sweep at once. The [RefusedError] has their number.
+// Confirm lets the next sweep, and only that one, enqueue up to that many orphans
+// past the safety limit, and makes Run sweep at once. RefusedError.Orphans is the
+// number to pass.
 func (s *Sweep) Confirm(orphans int) {
 	s.mu.Lock()
 	s.confirmed = orphans
@@ -192,7 +194,8 @@ func (s *Sweep) Confirm(orphans int) {
 	s.Wake()
 }
 
-// Wake makes Run sweep at once, for example because more names are in scope now.
+// Wake makes Run sweep at once, for example because more names have come into
+// scope.
 func (s *Sweep) Wake() {
 	select {
 	case s.wake <- struct{}{}:
@@ -200,9 +203,9 @@ func (s *Sweep) Wake() {
 	}
 }
 
-// Ready returns nil if the last sweep ended well, and otherwise the reason why
-// orphans are not being cleaned: [ErrNotSwept] before the first one, the error of
-// the last one, or a lister that ignores the end of its context.
+// Ready returns nil if the last sweep succeeded, and otherwise the reason why
+// orphans are not being cleaned up: [ErrNotSwept] before the first sweep, the
+// error of the last one, or a lister that ignores the end of its context.
 func (s *Sweep) Ready() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

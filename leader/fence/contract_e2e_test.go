@@ -170,11 +170,12 @@ func TestE2EContract(t *testing.T) {
 	}
 	contract.Check(t, contract.Tests{
 		"A write of a replica that does not hold the Lease is refused, however late it arrives.": in(fence.Options{}, refusesOthers),
-		"With Shards, so is that of a replica whose membership has ended, for an hour.":          in(fence.Options{Shards: true}, refusesPastMembers),
-		"So is a write of the service account from outside of a Pod.":                            in(fence.Options{}, refusesWithoutPod),
-		"Only writes of the service account to the Resources are looked at: all others are as before, and so are those to the " +
-			"records of the election.": in(fence.Options{}, leavesOthersAlone),
-		"The policy is of no effect while the Lease does not exist.": in(fence.Options{}, needsTheLease),
+		"With Shards, a write of a replica whose membership has ended is refused too, for an " +
+			"hour.": in(fence.Options{Shards: true}, refusesPastMembers),
+		"A write of the service account from outside a Pod is refused too.": in(fence.Options{}, refusesWithoutPod),
+		"Only writes of the service account to the Resources are checked: all others pass as before, including those to " +
+			"the records of the election.": in(fence.Options{}, leavesOthersAlone),
+		"The policy has no effect while the Lease does not exist.": in(fence.Options{}, needsTheLease),
 	})
 	t.Run("how late it is", in(fence.Options{}, measure))
 }

@@ -20,18 +20,18 @@ import (
 // podName is the key that the API server adds to the user of a token that is bound to a Pod.
 const podName = "authentication.kubernetes.io/pod-name"
 
-// Options say whose writes are fenced, and by which Lease. Namespace, Lease,
-// ServiceAccount and Resources are required.
+// Options says whose writes are fenced, and by which Lease. Namespace, Lease, ServiceAccount
+// and Resources are required.
 type Options struct {
 	// Namespace of the Lease and of the service account.
 	Namespace string
 	// Lease is the name given to leader.New, or to shard.New.
 	Lease string
-	// ServiceAccount is that of the replicas' Pods, and of nothing else.
+	// ServiceAccount is the one that the replicas' Pods use, and nothing else.
 	ServiceAccount string
 	// Resources are what the replicas write under the Lease, such as "configmaps",
-	// "deployments.apps" and "widgets.example.com/status". One without a subresource
-	// stands for all of them, too.
+	// "deployments.apps" and "widgets.example.com/status". A resource without a subresource
+	// includes all its subresources.
 	Resources []string
 	// Shards reports whether the replicas are members of package leader/shard.
 	Shards bool
