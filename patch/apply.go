@@ -24,9 +24,9 @@ import (
 // one is forgotten, which costs one needless request.
 const maxRemembered = 1 << 17
 
-// An Applier applies configurations of type C to objects of type T, server-side,
-// and does not repeat a request that could not change anything. It is safe for
-// concurrent use.
+// An Applier applies configurations of type C to objects of type T, server-side, and
+// does not repeat a request that cannot change anything. It is safe for concurrent
+// use.
 type Applier[C any, T informer.Object] struct {
 	of    func(namespace string) applyClient[C, T]
 	limit int
@@ -60,17 +60,17 @@ func NewApplier[K interface {
 	return a
 }
 
-// Apply returns the object as the server has it once it owns, under the field
-// manager, what config says and nothing more. cached is the object as the cache
-// has it, or nil if it has none. The UID of cached is put into the request, not
-// into config, as a condition: a recreated object is refused.
+// Apply makes the field manager own exactly the fields in config, and returns the
+// object as the server then has it. cached is the cached object, or nil if there is
+// none. The UID of cached is put into the request, not into config, as a
+// precondition: a recreated object is refused.
 //
-// Sends one request. It sends none, and returns cached itself, if the same was
-// asked last time, cached is the same object, and everything asked for is still
-// owned and has the value that the server gave it then. Do not modify the result.
+// Sends one request. It sends none, and returns cached itself, if the last request
+// was the same, cached is the same object, and every field in config is still owned
+// and has the value that the server gave it then. Do not modify the result.
 //
-// With Subresource "status" the status is applied. That of custom kinds is locked
-// by resourceVersion, as [Status] does.
+// With Subresource "status" the status is applied. For custom kinds it is locked by
+// resourceVersion, as in [Status].
 //
 // Errors: a wrong option, a lock (put the resourceVersion into
 // config instead), a config without a name or for another object than cached. A
@@ -156,7 +156,7 @@ type statusClient[C, T any] interface {
 	ApplyStatus(ctx context.Context, config C, opts metav1.ApplyOptions) (T, error)
 }
 
-// Forget drops what is remembered of an object, so that the next Apply sends its
+// Forget drops what is remembered about an object, so that the next Apply sends its
 // request. Call it when the object is deleted.
 func (a *Applier[C, T]) Forget(key types.NamespacedName) {
 	a.forget(endpoint{key, ""})

@@ -15,8 +15,8 @@ import (
 // A Client patches objects of one kind in one namespace, or of one cluster-scoped
 // kind. Generated, gentype, dynamic, metadata and fake clients have this method.
 //
-// Functions of this package do not take a Client but the function that returns the
-// one of a namespace, and call it with the namespace of the object:
+// Functions of this package do not take a Client but a function that returns the client
+// of a namespace, and call it with the namespace of the object:
 //
 //	patch.Merge(ctx, clientset.CoreV1().Pods, pod, nil, edit)
 //	patch.Merge(ctx, patch.ClusterScoped(clientset.CoreV1().Nodes()), node, nil, edit)
@@ -42,8 +42,8 @@ type applyClient[C any, T informer.Object] interface {
 	Apply(ctx context.Context, config C, opts metav1.ApplyOptions) (T, error)
 }
 
-// ClusterScoped adapts the client of a cluster-scoped kind. The function that it returns
-// has no client for a namespace: a write of an object that is in one is refused.
+// ClusterScoped adapts the client of a cluster-scoped kind. The returned function has no
+// client for any namespace: a write of a namespaced object is refused.
 func ClusterScoped[C any](client C) func(namespace string) C {
 	return func(namespace string) C {
 		if namespace != "" {

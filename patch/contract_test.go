@@ -41,24 +41,24 @@ func TestContract(t *testing.T) {
 			"which replaces changed lists.": replacesLists,
 		"The resourceVersion is locked where a JSON merge patch replaces a list of a type of k8s.io/api, finalizers or owner " +
 			"references.": all(TestAPatchReplacesUnderALockAListWhoseMergeKeyIsNotUnique, TestFinalizersAndOwnersOfCustomKindsAreLocked),
-		"A map of labels or annotations, and a list that is merged by key, is emptied one by one: what other clients have added " +
-			"since the read stays.": emptiesOneByOne,
+		"A map of labels or annotations, and a list that is merged by key, is emptied entry by entry: entries that " +
+			"other clients have added since the read stay.": emptiesOneByOne,
 		"No write reaches a different object: it goes to the client of the cached object's namespace, and the UID is a " +
-			"condition, so that a recreated object is refused, too.": all(
+			"precondition, so that a recreated object is refused too.": all(
 			TestTheClientOfTheObjectsNamespaceIsTaken, TestAClientOfAnotherNamespaceIsRefused,
 			TestAClientOfAHiddenNamespaceIsRefusedByTheServer, TestARecreatedObjectIsRefused),
 		"An answer about a different object is an error that names both.": TestAnAnswerAboutAnotherObjectNamesBoth,
-		"Where servers ignore the UID, in the status and the scale of custom kinds, the resourceVersion is locked.": all(
+		"Where servers ignore the UID, in the status and scale of custom kinds, the resourceVersion is locked.": all(
 			TestTheStatusOfARecreatedCustomObjectIsNotWritten, TestTheScaleOfACustomKindIsLocked),
-		"The status of a custom kind with a Go type notes the generation that it is about, and so do the conditions that an " +
+		"The status of a custom kind with a Go type records the observed generation, and so do the conditions that an " +
 			"edit sets.": all(TestStatusOfACustomKindNotesTheGenerationThatItIsAbout,
 			TestStatusOfACustomKindSendsNothingOnceItHas, TestConditionsNoteTheGenerationThatTheyAreAbout),
-		"Other writes of the cached object are locked only by Options.Lock.": all(
+		"Other writes of the cached object are locked only with Options.Lock.": all(
 			locksOnRequest, TestDeleteLocksTheResourceVersionOnRequest),
-		"A refused condition satisfies IsStale.":                                              refusalsAreStale,
-		"Every edit and every configuration is sent with a field manager.":                    hasFieldManager,
-		"Every write is reported to the reconcile whose context it has, except for dry runs.": reportsWrites,
-		"What is wrong before any request is an error that names it.": all(
+		"A failed precondition satisfies IsStale.":                                                 refusalsAreStale,
+		"Every edit and every configuration is sent with a field manager.":                         hasFieldManager,
+		"Every write is reported to the reconcile whose context it is given, except for dry runs.": reportsWrites,
+		"A mistake that can be seen before any request is an error that names it.": all(
 			TestMergeRefusesBadInputBeforeAnyRequest, TestMergeRefusesNilObjectsAndNilClients, TestAPatchRefusesAnEditThatTheEndpointWouldDrop,
 			TestEnsureRefusesBadInputBeforeAnyRequest, TestDeleteRefusesBadInputBeforeAnyRequest,
 			TestAnApplierRefusesBadInputBeforeAnyRequest, namesAMissingClient, TestAWrongFinalizerSaysWhatAndIsTerminal),

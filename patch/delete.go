@@ -12,14 +12,14 @@ import (
 )
 
 // Delete deletes the object that was read, and never a recreated one: the UID is
-// a precondition, and the resourceVersion under [Options].Lock. An object that is
-// deleted, or about to be, is no error. of returns the client of a namespace, see
-// [Client].
+// a precondition, and with [Options].Lock the resourceVersion too. It is not an
+// error if the object is already deleted or being deleted. of returns the client
+// of a namespace, see [Client].
 //
 // Sends at most one request, and none if cached is being deleted. It returns when
 // the server has accepted the deletion; finalizers may delay it.
 //
-// Errors: [IsStale] if the object was recreated, or has changed under a lock.
+// Errors: [IsStale] if the object was recreated, or, with a lock, has changed.
 func Delete[C interface {
 	Delete(ctx context.Context, name string, opts metav1.DeleteOptions) error
 }, T informer.Object](

@@ -17,13 +17,13 @@ const (
 	maxValue = 96
 )
 
-// Diff returns for people what differs between two objects of one kind: a line for
-// each member, with the value before and after. It returns "" if nothing does, and
-// "created" or "deleted" if one of them is nil.
+// Diff returns a human-readable difference between two objects of one kind: a line for each member,
+// with the value before and after. It returns "" if they are equal, and "created" or "deleted" if one
+// of them is nil.
 //
-// Values of Secrets are replaced by their size. Long values and long lists of
-// lines are cut. resourceVersion, generation and managedFields are left out. It is
-// meant for logs: it costs much more than the comparison of [Merge].
+// Values of Secrets are replaced by their size. Long values and long results are truncated.
+// resourceVersion, generation and managedFields are left out. It is meant for logs: it costs much
+// more than the comparison of [Merge].
 func Diff(before, after informer.Object) string {
 	switch {
 	case bound.IsNil(before) && bound.IsNil(after):

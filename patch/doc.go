@@ -1,19 +1,20 @@
 // Package patch writes edits of cached objects: it sends what the edit changed
 // and nothing else, and no request when nothing changed.
 //
-// An update with the whole object undoes what its author does not know: fields of
-// a newer server, changes made since the read. A patch does not, but making one is
-// usually slow, and a patch gives up the lock that an update had.
+// An update with the whole object undoes what its author does not know about:
+// fields of a newer server, changes made since the read. A patch does not, but
+// computing one is usually slow, and a patch gives up the lock that an update has.
 //
 //	cached ──deep copy──▶ edit ──▶ compare ──┬─ equal ─────▶ no request, cached
 //	  (shared, read only)                    └─ different ─▶ PATCH ──▶ answer
 //	                                                ▲          │
 //	                                           Options.Lock    └──▶ the reconcile's record
 //
-// [Merge] edits anything, [Status] the status subresource, [Ensure] creates what is
-// missing, [Delete] deletes what was read, an [Applier] applies configurations
-// server-side and remembers what it has asked, a [Finalizer] cleans up outside the
-// cluster. Package children keeps all objects that one owner owns.
+// [Merge] edits an object, [Status] its status subresource, [Ensure] creates it if
+// it is missing, [Delete] deletes exactly the object that was read, an [Applier]
+// applies configurations server-side and remembers what it asked for, a [Finalizer]
+// cleans up outside the cluster. Package children manages all objects that one
+// owner owns.
 //
 // The contract:
 //
@@ -26,36 +27,36 @@
 //   - The resourceVersion is locked where a JSON merge patch replaces a list of a
 //     type of k8s.io/api, finalizers or owner references.
 //   - A map of labels or annotations, and a list that is merged by key, is emptied
-//     one by one: what other clients have added since the read stays.
+//     entry by entry: entries that other clients have added since the read stay.
 //   - No write reaches a different object: it goes to the client of the cached
-//     object's namespace, and the UID is a condition, so that a recreated object is
-//     refused, too.
+//     object's namespace, and the UID is a precondition, so that a recreated object
+//     is refused too.
 //   - An answer about a different object is an error that names both.
-//   - Where servers ignore the UID, in the status and the scale of custom kinds, the
+//   - Where servers ignore the UID, in the status and scale of custom kinds, the
 //     resourceVersion is locked.
-//   - The status of a custom kind with a Go type notes the generation that it is
-//     about, and so do the conditions that an edit sets.
-//   - Other writes of the cached object are locked only by [Options].Lock.
-//   - A refused condition satisfies [IsStale].
+//   - The status of a custom kind with a Go type records the observed generation,
+//     and so do the conditions that an edit sets.
+//   - Other writes of the cached object are locked only with [Options].Lock.
+//   - A failed precondition satisfies [IsStale].
 //   - Every edit and every configuration is sent with a field manager.
-//   - Every write is reported to the reconcile whose context it has, except for dry
-//     runs.
-//   - What is wrong before any request is an error that names it.
+//   - Every write is reported to the reconcile whose context it is given, except
+//     for dry runs.
+//   - A mistake that can be seen before any request is an error that names it.
 //
-// Functions take no client but the function that returns that of a namespace
-// (clientset.CoreV1().Pods; see [Client] and [ClusterScoped]). After a write, the
-// reconcile's key is held until the caches show it. A refusal is no failure: the
-// next reconcile sees the newest object.
+// Functions do not take a client but a function that returns the client of a
+// namespace (clientset.CoreV1().Pods; see [Client] and [ClusterScoped]). After a
+// write, the reconcile's key is held until the caches show it. A refusal is not a
+// failure: the next reconcile sees the newest object.
 //
-// It does not retry. It cannot store a null, as an unstructured object may have
-// one: a null in a merge patch removes the member. It reads only where an answer
-// leaves it no choice: Ensure, if the cache was wrong, and a write of a subresource
-// that was not found.
+// It does not retry. It cannot store a null, which an unstructured object may
+// contain: a null in a merge patch removes the member. It reads only where an
+// answer leaves no choice: in Ensure, if the cache was wrong, and after a write of
+// a subresource that was not found.
 //
-// Generated, gentype, dynamic and metadata clients work, and so do fake
-// clientsets. The namespace of a dynamic or metadata client, and of one that is
-// wrapped, cannot be seen; only the UID and the answer show that it is wrong.
-// Fakes give objects no UID and no resourceVersion, never refuse a condition,
-// ignore dry runs and preconditions of Delete, and let patches of status change
-// everything; [Ensure] needs three requests there to patch.
+// Generated, gentype, dynamic and metadata clients work, and so do fake clientsets.
+// The namespace of a dynamic, metadata or wrapped client cannot be checked in
+// advance; only the UID and the answer show that it is wrong. Fakes give objects no
+// UID and no resourceVersion, never enforce preconditions, ignore dry runs, and let
+// patches of the status change everything; with them, [Ensure] needs three requests
+// to patch.
 package patch

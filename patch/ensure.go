@@ -16,21 +16,21 @@ import (
 	"github.com/homeostat/homeostat/internal/ownwrites"
 )
 
-// Ensure returns the object with edit applied, as the server has it: created if
-// it was not there, patched if it was, untouched if it was right already.
+// Ensure returns the object with edit applied, as the server has it: created if it
+// did not exist, patched if it did, untouched if it was already right.
 //
-// base is the cached object, or, if the cache has none, a new one with its name
-// and namespace: an object without UID is created. of returns the client of a
+// base is the cached object or, if the cache has none, a new one with its name and
+// namespace: an object without a UID is created. of returns the client of a
 // namespace, see [Client].
 //
-// base is not written to. Sends at most one request. If the cache was wrong and
-// the object exists, it sends two more: the object is read and patched, locked by
+// base is not written to. Sends at most one request. If the cache was wrong and the
+// object exists, it sends two more: it reads the object and patches it, locked by
 // its resourceVersion. The edit is called once per object it is tried on, and may
-// retain it.
+// retain that object.
 //
-// Errors: as [Merge]. An object that was deleted since it was read satisfies
-// [IsStale] as well. An object that is controlled by another owner is not
-// adopted: an edit that gives it a controller is refused.
+// Errors: as for [Merge]. An object that was deleted since it was read satisfies
+// [IsStale] as well. An object that another owner controls is not adopted: an edit
+// that gives it a controller is refused.
 func Ensure[C CreateClient[T], T informer.Object](
 	ctx context.Context, of func(namespace string) C, base T, o *Options, edit func(T),
 ) (T, error) {

@@ -19,9 +19,9 @@ var (
 	errOtherCopy   = errors.New("its DeepCopyObject returns another type")
 )
 
-// IsStale reports whether a write was refused because the object is not what it
-// was when it was read: changed, or recreated. It is no failure: return the error
-// as it is, and the controller reconciles the newest object.
+// IsStale reports whether a write was refused because the object has been changed
+// or recreated since it was read. It is not a failure: return the error unchanged,
+// and the controller reconciles the newest object.
 func IsStale(err error) bool {
 	return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err)
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/homeostat/homeostat/internal/terminal"
 )
 
-// A Finalizer keeps objects from being removed before Clean has undone what a
+// A Finalizer keeps objects from being removed until Clean has undone what a
 // reconciler did for them outside the cluster.
 //
 //	live, object, err := finalizer.Guard(ctx, object)
@@ -23,9 +23,10 @@ import (
 //		return reconcile.Result{}, err
 //	}
 //
-// Objects in the cluster need none: owner references do that. A cache may be
-// late, and still have an object that the server has not: before a reconciler makes
-// something outside, it asks the server (names.Live). It is safe for concurrent use.
+// Objects in the cluster need none: owner references do that. A late cache may still
+// have an object that the server no longer has: before a reconciler creates
+// something outside, it should ask the server (names.Live). A Finalizer is safe for
+// concurrent use.
 type Finalizer[T informer.Object, C Client[T]] struct {
 	// Name with a domain, such as "example.com/volumes".
 	Name string
@@ -38,18 +39,18 @@ type Finalizer[T informer.Object, C Client[T]] struct {
 	Clean func(ctx context.Context, object T) error
 }
 
-// Guard returns true, and the object as the server has it, once the object has
-// the finalizer: what it guards may be done now. It returns false if the object
-// is being deleted; then Clean has been called, and the finalizer is removed if it
+// Guard returns true, and the object as the server has it, once the object has the
+// finalizer: work outside the cluster is now safe. It returns false if the object is
+// being deleted; Clean has then been called, and the finalizer removed if Clean
 // succeeded.
 //
 // Sends at most one request, and none if the finalizer is as it should be. The
 // cached object is not written to. The patch is locked by resourceVersion and
 // UID, so that no finalizer of another client is lost.
 //
-// Errors: that of Clean; a conflict ([IsStale]) if the object has changed, which a
-// controller repeats by itself; a terminal error, before Clean is called, if a
-// field is wrong or the client is of another namespace.
+// Errors: Clean's; a conflict ([IsStale]) if the object has changed, which a
+// controller retries on its own; a terminal error, before Clean is called, if a
+// field is wrong or the client is for another namespace.
 func (f Finalizer[T, C]) Guard(ctx context.Context, cached T) (live bool, newest T, err error) {
 	if err := f.validate(); err != nil {
 		return false, cached, terminal.Mark(err)

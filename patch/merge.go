@@ -21,34 +21,34 @@ import (
 // of cached. It sends only what edit changed, and nothing if it changed nothing.
 //
 // of returns the client of a namespace, see [Client]. The UID of cached is a
-// condition of the write: neither an object of another namespace nor a recreated
+// precondition of the write: neither an object in another namespace nor a recreated
 // one is ever written to.
 //
-// cached is shared and not written to. Sends at most one request; if it sends
-// none, it returns cached itself: do not modify it. Go types of k8s.io/api are
-// patched by strategic merge. All others, unstructured objects of the same kinds
-// too, are patched by JSON merge, which replaces a changed list as a whole: lock
-// such an edit. Finalizers and owner references, to which other clients add, are
-// always locked then. At V(4) the logger of ctx gets a [Diff].
+// cached is shared and not written to. Sends at most one request; if it sends none,
+// it returns cached itself: do not modify it. Go types of k8s.io/api are patched by
+// strategic merge. All others, including unstructured objects of the same kinds,
+// are patched by JSON merge, which replaces a changed list as a whole: lock such an
+// edit. Edits of finalizers and owner references, which other clients add to, are
+// always locked then. The logger of ctx gets a [Diff] at V(4).
 //
-// The copy belongs to edit, which may retain it or parts of it; changes that it
-// makes after it has returned are not sent. The copy of a Go struct has no managed
-// fields: they are the server's.
+// The copy belongs to edit, which may retain it or parts of it; changes made after
+// edit has returned are not sent. The copy of a Go struct has no managed fields,
+// which belong to the server.
 //
 // Errors: a refusal because of the UID or the lock satisfies [IsStale]. These are
 // found before any request, and named:
 //
 //   - a nil argument, a wrong option, a client of another namespace,
 //   - an edit that changes name, namespace, UID, resourceVersion or kind,
-//   - an edit that the endpoint would silently drop: all but the status in the
-//     status subresource, and the status of a Go type of k8s.io/api without it (of
-//     other types it is not known whether they have the subresource),
+//   - an edit that the endpoint would silently drop: anything but the status in the
+//     status subresource, and, without it, the status of a Go type of k8s.io/api
+//     (for other types it is not known whether they have the subresource),
 //   - a lock on an object without a resourceVersion,
 //   - a patch of more than 3 MiB.
 //
-// A kind without the subresource is named as that, after one read that tells it
-// from a deleted object. An answer about another object, which a client may give
-// whose namespace does not show, names both.
+// A kind without the subresource gets an error of its own, after one read that
+// distinguishes it from a deleted object. If the answer is about another object,
+// possible with clients whose namespace cannot be checked, the error names both.
 func Merge[C Client[T], T informer.Object](
 	ctx context.Context, of func(namespace string) C, cached T, o *Options, edit func(T),
 ) (T, error) {
@@ -56,16 +56,16 @@ func Merge[C Client[T], T informer.Object](
 }
 
 // Status is [Merge] on the status subresource. On custom kinds with a Go type,
-// whose status is their controller's, it also sets status.observedGeneration, if
-// the kind has it, to the generation of cached; an edit need not do so. Nor need it
-// in conditions ([]metav1.Condition): those that the edit sets, and gives no
-// ObservedGeneration, get it:
+// whose status belongs to their controller, it also sets status.observedGeneration,
+// if the kind has it, to the generation of cached, so that an edit need not. The
+// same goes for conditions ([]metav1.Condition) that the edit sets without an
+// ObservedGeneration:
 //
 //	patch.Status(ctx, websites.In, site, nil, func(edit *v1.Website) {
 //		meta.SetStatusCondition(&edit.Status.Conditions, metav1.Condition{Type: "Ready", …})
 //	})
 //
-// A condition that is set to its old value changes nothing, its times included.
+// A condition that is set to its old value changes nothing, not even its times.
 //
 // The status of custom kinds is always locked by resourceVersion: servers ignore
 // the UID there, and could write to a recreated object.

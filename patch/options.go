@@ -24,25 +24,25 @@ const (
 
 // Options says how an edit is written. Nil and the zero value are the defaults.
 type Options struct {
-	// Lock refuses the write if anything has changed the object since it was read,
-	// by its resourceVersion. Without it a patch wins over such changes. That it is
-	// the same object, by its UID, is a condition of every write.
+	// Lock makes the server refuse the write if anything has changed the object since
+	// it was read, by its resourceVersion. Without it a patch wins over such changes.
+	// The UID is a precondition of every write, with or without Lock.
 	Lock bool
 	// Subresource is written instead of the object itself: "status", "scale" and so
 	// on. Defaults to the object itself.
 	Subresource string
-	// FieldManager is the name that the server records for the change, of at most 128
-	// bytes. Defaults to the name of the controller whose reconcile this is, elsewhere
-	// to "homeostat".
+	// FieldManager is the name that the server records for the change, at most 128
+	// bytes long. Defaults to the name of the reconciling controller, or to
+	// "homeostat" outside of a reconcile.
 	FieldManager string
-	// DryRun lets the server check the write and answer it without storing it. It is
-	// not reported to the reconcile.
+	// DryRun makes the server validate the write and answer it without storing it. The
+	// write is not reported to the reconcile.
 	DryRun bool
-	// Propagation is the fate of the objects that the deleted one owns, for [Delete].
-	// Defaults to the server's policy for the kind.
+	// Propagation, for [Delete], says what happens to the objects that the deleted one
+	// owns. Defaults to the server's policy for the kind.
 	Propagation metav1.DeletionPropagation
-	// NoForce lets the server refuse what [Applier.Apply] asks of fields that other
-	// field managers own.
+	// NoForce makes the server refuse an [Applier.Apply] of fields that other field
+	// managers own.
 	NoForce bool
 }
 

@@ -15,8 +15,8 @@ const (
 	defaultMaxShare = 0.5
 )
 
-// ErrLimit is the refusal of the safety limit. It is terminal: nothing is tried again
-// until the owner or a child changes.
+// ErrLimit means that the safety limit refused to delete. It is terminal: nothing is
+// retried until the owner or a child changes.
 var ErrLimit = errors.New("safety limit")
 
 // Options of a [Set]. Nil and zero fields mean the defaults.
@@ -28,9 +28,9 @@ type Options struct {
 	// MaxShare is the other half of the safety limit, as a share of the owner's
 	// children. A share of 1 switches the limit off. Defaults to 0.5.
 	MaxShare float64
-	// Mark are labels that each child gets. By them a child is known that has lost its
-	// owner reference: an object with these labels, the name of a wanted child and no
-	// controller is adopted. Defaults to none: such an object is an error.
+	// Mark is the set of labels that each child gets. They identify a child that has
+	// lost its owner reference: an object with these labels, the name of a wanted child
+	// and no controller is adopted. Defaults to none: such an object is an error.
 	Mark map[string]string
 }
 

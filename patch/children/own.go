@@ -21,10 +21,11 @@ import (
 //	service := &corev1.Service{ … }
 //	err := children.Own(site, v1.GroupVersion.WithKind("Website"), service)
 //
-// Errors, with child unchanged: a child that another owner controls. Terminal ones
-// are nil arguments, an owner without UID, name or kind, which is not the server's, and
-// an owner in a namespace whose child is in another one, so that the garbage collector
-// would delete it at once, or in none, so that it would never delete it.
+// Errors, with child unchanged: a child that another owner controls. Terminal ones are
+// nil arguments, an owner without a UID, name or kind, which cannot come from the
+// server, and a namespaced owner whose child is in a different namespace, where the
+// garbage collector would delete it at once, or in none, where it would never delete
+// it.
 func Own(owner metav1.Object, kind schema.GroupVersionKind, child metav1.Object) error {
 	if bound.IsNil(owner) || bound.IsNil(child) {
 		return terminal.Mark(fmt.Errorf("owning a child of a %s: the owner and the child must not be nil", kind.Kind))

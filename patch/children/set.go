@@ -24,18 +24,18 @@ import (
 type Child[T informer.Object] struct {
 	// Namespace defaults to that of the owner.
 	Namespace string
-	// Name must be the same in each reconcile: there is no generateName, which makes a
-	// second object after a crash.
+	// Name must be the same in each reconcile. There is no generateName, since it would
+	// create a second object after a crash.
 	Name string
-	// Edit makes the object what is wanted. It is given a copy of it, or an object that
-	// has only its name, and may retain either. The owner reference and the mark need
-	// not be set; a different controller cannot be.
+	// Edit turns the object into the wanted one. It is given a copy of the existing
+	// object, or a new one that has only its name, and may retain either. It need not set
+	// the owner reference and the mark, and must not set a different controller.
 	Edit func(T)
 }
 
-// A Set keeps the children of one kind of all owners of one kind. It is safe for
-// concurrent use, by one call of [Set.Ensure] per owner at a time, as reconciles
-// are.
+// A Set manages the children of one kind for all owners of one kind. It is safe for
+// concurrent use, with at most one call of [Set.Ensure] per owner at a time, as in
+// reconciles.
 type Set[T informer.Object] struct {
 	kind    schema.GroupVersionKind // of the owners
 	reader  func(owner metav1.Object) (func(ctx context.Context) (metav1.Object, error), error)
@@ -52,15 +52,16 @@ type client[T informer.Object] interface {
 	Delete(ctx context.Context, name string, opts metav1.DeleteOptions) error
 }
 
-// New returns the children that in caches and of writes, of owners of the given kind,
-// which owners reads:
+// New returns the Set of children that in caches and of writes, for owners of the
+// given kind, which owners reads:
 //
 //	in := informer.For(clientset.AppsV1().Deployments(""), nil)
 //	kind := v1.GroupVersion.WithKind("Website")
 //	deployments := children.New(kind, websites.In, in, clientset.AppsV1().Deployments, nil)
 //
-// owners and of return the client of a namespace, see [patch.Client]. It adds an index
-// to in, and sends nothing. Wrong arguments and options are errors of [Set.Ensure].
+// owners and of return the client of a namespace, see [patch.Client]. New adds an
+// index to in, and sends nothing. Wrong arguments and options are reported by
+// [Set.Ensure].
 func New[K interface {
 	Get(ctx context.Context, name string, opts metav1.GetOptions) (O, error)
 }, O informer.Object, C interface {
@@ -92,21 +93,22 @@ func New[K interface {
 	return s
 }
 
-// Ensure makes the wanted children all that owner has: it creates what is missing,
-// patches what differs, and then deletes the others, unless a wanted one is being
-// deleted. It returns the wanted ones as the server has them, in their order.
+// Ensure makes wanted the complete set of owner's children: it creates what is
+// missing, patches what differs, and then deletes the others, unless a wanted one is
+// being deleted. It returns the wanted children as the server has them, in the given
+// order.
 //
-// Sends at most one request for each child that is created or patched, or three if
-// the cache was wrong about it, one after the other; one for each that is deleted; and
+// Sends, one after the other, at most one request for each child that is created or
+// patched, or three if the cache was wrong about it; one for each that is deleted; and
 // one to confirm the owner if any is deleted or adopted. owner is not written to. The
 // result is shared; do not modify it.
 //
-// Errors: those of [patch.Ensure] and [patch.Delete]. One that satisfies
+// Errors: those of [patch.Ensure] and [patch.Delete]. An error that satisfies
 // [patch.IsStale] means that the owner or a child has changed since it was read.
-// [ErrLimit], which is terminal, and those of deletions come with the children. Terminal
-// are wrong arguments of New, an owner that is nil, being deleted or without a client,
-// and children without a name, without an Edit, twice, or where owner cannot own them,
-// see [Own].
+// [ErrLimit], which is terminal, and errors of deletions are returned together with
+// the children. Terminal errors are wrong arguments of New, an owner that is nil,
+// being deleted or without a client, and children without a name, without an Edit,
+// given twice, or where owner cannot own them, see [Own].
 func (s *Set[T]) Ensure(ctx context.Context, owner metav1.Object, wanted ...Child[T]) ([]T, error) {
 	if bound.IsNil(owner) {
 		return nil, terminal.Mark(fmt.Errorf("keeping the children of a %s: the owner is nil", s.kind.Kind))
