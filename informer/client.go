@@ -18,16 +18,16 @@ import (
 	"github.com/homeostat/homeostat/internal/bound"
 )
 
-// Object is any API object: *corev1.Pod, *unstructured.Unstructured, the Go type
-// of a custom resource, and so on.
+// Object is any API object: *corev1.Pod, *unstructured.Unstructured, the Go type of a
+// custom resource and so on.
 type Object interface {
 	metav1.Object
 	runtime.Object
 }
 
-// Client reads objects of one kind, in one namespace or in all. Generated clients
-// such as clientset.CoreV1().Pods("") satisfy it, and so do fake ones and those
-// made with client-go's package gentype. It must be safe for concurrent use.
+// Client reads objects of one kind, in one namespace or in all. Generated clients such as
+// clientset.CoreV1().Pods("") implement it, as do fake clients and those made with
+// client-go's package gentype. It must be safe for concurrent use.
 type Client[T Object, L runtime.Object] interface {
 	Get(ctx context.Context, name string, opts metav1.GetOptions) (T, error)
 	List(ctx context.Context, opts metav1.ListOptions) (L, error)
@@ -42,8 +42,8 @@ type untypedClient[T Object, L runtime.Object] interface {
 	Watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error)
 }
 
-// Untyped returns c, a client of client-go's package dynamic or metadata, as a
-// Client: for any kind without its Go type, or for the metadata alone:
+// Untyped returns c, a client of client-go's package dynamic or metadata, as a Client:
+// for any kind without its Go type, or for metadata only:
 //
 //	informer.For(informer.Untyped(dynamicClient.Resource(gvr)), nil)
 //	informer.For(informer.Untyped(metadataClient.Resource(gvr)), nil)

@@ -23,18 +23,21 @@ func TestContract(t *testing.T) {
 		"Iteration is sorted by namespace and name.":                                                       TestIndexesAreWhatAScanFinds,
 		"A snapshot stays as it is while the cache changes.":                                               TestSnapshotStaysWhileTheCacheMovesOn,
 		"Equal parts of objects are stored once, unless Options.NoSharing is set, and nothing is dropped.": TestEqualPartsAreStoredOnceUnlessTold,
-		"Cached objects that were modified in place are found, in tests by default, and reported with the fields (MutationError).": all(
+		"Cached objects that were modified in place are detected, by default in tests, and reported with their fields " +
+			"(MutationError).": all(
 			TestMutationIsFoundAndNamed, TestMutationOfWhatHasLeftTheCacheIsFound),
-		"When a handler is called, Get returns the new state already.":                          TestEveryInformerKeepsItsPromises,
+		"When a handler is called, Get already returns the new state.":                          TestEveryInformerKeepsItsPromises,
 		"HasSynced is true once the first list has been stored and delivered to every handler.": TestHasSyncedWaitsForHandlers,
-		"WaitForSync, Status and the log say what it waits for.":                                all(TestFaultsAreVisible, TestSyncWarningsNameTheReason),
+		"WaitForSync, Status and the log say what it is waiting " +
+			"for.": all(TestFaultsAreVisible, TestSyncWarningsNameTheReason),
 		"An object that was deleted while the watch was down is delivered as Deleted, once.": all(
 			TestNoGapLosesADeletion, TestDeletionWhileStoppedIsHandedOn),
 		"A recreated object is first Deleted and then Added.": TestARecreatedObjectIsDeletedAndThenAdded,
-		"A watch that has stalled, a streaming list without an end, and a request without an answer are replaced.": all(
+		"A stalled watch, a streaming list that never ends, and a request that gets no answer are replaced.": all(
 			TestFrozenWatchIsOpenedAgain, TestBusyStreamWithoutBookmarkIsGivenUp,
 			TestAWatchThatIsNotAnsweredIsOpenedAgain, TestAListThatIsNotAnsweredIsAskedForAgain),
-		"A server that cannot be reached is in the log within two seconds, with the cause.": TestAServerThatCannotBeReachedIsLoggedAtOnce,
+		"A server that cannot be reached is logged within two seconds, with the " +
+			"cause.": TestAServerThatCannotBeReachedIsLoggedAtOnce,
 		"A cache that is late, incomplete or no longer running proves no deletion (Informer.IsDeleted).": all(
 			TestALateCacheProvesNothing, TestWhatCannotBeProvenIsFalse, TestAnInformerThatHasEndedProvesNothing),
 		"Many deletions are confirmed by one request.": TestManyDeletionsAreConfirmedByOneRequest,

@@ -8,23 +8,24 @@ import (
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 )
 
-// IsDeleted reports whether the server has no object of key, if that is known
-// without asking for it: the cache has none, has all objects of that namespace, and
-// is at most 100 ms behind the server or as new as it was at the call. false means
-// that it is not known: ask the server, for example with names.Live.
+// IsDeleted reports whether the server is known to have no object of key, without
+// asking for the object: the cache has no such object, has all objects of that
+// namespace, and is at most 100 ms behind the server or as new as the server was at
+// the call. false means that it is not known: ask the server, for example with
+// names.Live.
 //
-// A cache that is merely empty or late proves nothing. Calls that come one by one
-// are answered with false; when many come, one request for all of them, at most
-// every 100 ms, tells how new the server is, and the answer is true once the watch
-// has come as far. So a mass deletion is confirmed by a few requests instead of one
-// for each object.
+// A cache that is merely empty or late proves nothing. Isolated calls return false;
+// if there are many, one request for all of them, at most every 100 ms, finds out the
+// server's resourceVersion, and calls return true once the watch has caught up with
+// it. So a mass deletion is confirmed by a few requests instead of one for each
+// object.
 //
 // A caller that then deletes what belonged to the object is as safe as one that has
-// sent a GET and whose DELETE took 100 ms longer on its way: no client can rule out
-// that the object is created again meanwhile, and the cache will show it if it is.
+// sent a GET and whose DELETE took 100 ms longer to arrive: no client can rule out
+// that the object is recreated in between, and the cache will show it if it is.
 //
-// It waits for that request, and then for 200 ms at most. It is false for caches with
-// selectors, of wrapped informers and of fakes.
+// It waits for that request, and then for at most 200 ms. It is always false for
+// caches with selectors, wrapped informers and fakes.
 func (i *Informer[T]) IsDeleted(ctx context.Context, key types.NamespacedName) bool {
 	if _, cached := i.Get(key); cached {
 		return false

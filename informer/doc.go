@@ -1,6 +1,6 @@
 // Package informer keeps a read-only copy of API objects of one kind in memory and
 // delivers their changes to handlers. A controller reads from it instead of sending
-// requests, and never acts on a copy that is not complete yet.
+// requests, and never acts on an incomplete copy.
 //
 //	            list, watch                      in one step
 //	API server ────────────▶ client-go Reflector ──────────▶ store ──▶ handlers
@@ -15,15 +15,15 @@
 //     cache changes.
 //   - Equal parts of objects are stored once, unless Options.NoSharing is set, and
 //     nothing is dropped.
-//   - Cached objects that were modified in place are found, in tests by default, and
-//     reported with the fields ([MutationError]).
-//   - When a handler is called, Get returns the new state already.
+//   - Cached objects that were modified in place are detected, by default in tests,
+//     and reported with their fields ([MutationError]).
+//   - When a handler is called, Get already returns the new state.
 //   - HasSynced is true once the first list has been stored and delivered to every
-//     handler. WaitForSync, Status and the log say what it waits for.
+//     handler. WaitForSync, Status and the log say what it is waiting for.
 //   - An object that was deleted while the watch was down is delivered as Deleted,
 //     once. A recreated object is first Deleted and then Added.
-//   - A watch that has stalled, a streaming list without an end, and a request without
-//     an answer are replaced. A server that cannot be reached is in the log within two
+//   - A stalled watch, a streaming list that never ends, and a request that gets no
+//     answer are replaced. A server that cannot be reached is logged within two
 //     seconds, with the cause.
 //   - A cache that is late, incomplete or no longer running proves no deletion
 //     ([Informer.IsDeleted]). Many deletions are confirmed by one request.
@@ -31,14 +31,14 @@
 //     end stops it.
 //   - It works with client-go's fake clients, and in testing/synctest.
 //
-// Objects are shared by all readers; do not modify them. A spec that has not changed
-// is not decoded again, see Status.FullDecode.
+// Objects are shared by all readers; do not modify them. An unchanged spec is not
+// decoded again, see Status.FullDecode.
 //
-// Objects come from generated clients ([For]), of several namespaces that may change
-// ([ForNamespaces]), from clients of kinds without Go types and of metadata alone
+// Objects come from generated clients ([For]), for a changing set of namespaces
+// ([ForNamespaces]), from clients for kinds without Go types or for metadata only
 // ([Untyped]), from typed clients made with client-go's package gentype, and from
-// shared informers of client-go (package clientgo). Generated clients of built-in
+// client-go's shared informers (package clientgo). Generated clients of built-in
 // kinds use protobuf unless their rest.Config says otherwise.
 //
-// It does not resync (see package reconcile), write, copy objects.
+// It does not resync (see package reconcile), write, or copy objects.
 package informer

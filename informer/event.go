@@ -12,7 +12,7 @@ import (
 	"github.com/go-logr/logr"
 )
 
-// EventType says what happened to the object of an [Event].
+// EventType says what happened to an [Event]'s object.
 type EventType uint8
 
 const (
@@ -44,8 +44,8 @@ func (t EventType) String() string {
 type Event[T Object] struct {
 	Old, New T
 	Type     EventType
-	// Initial is true for an object that existed before the handler could see it:
-	// it came with the first list, or was cached when the handler was added.
+	// Initial is true for an object that existed before the handler could see it: it
+	// came with the first list, or was already cached when the handler was added.
 	Initial bool
 }
 

@@ -17,8 +17,8 @@ import (
 	"github.com/homeostat/homeostat/internal/option"
 )
 
-// Informer keeps a read-only copy of all objects of one kind that are in its scope,
-// and delivers changes to handlers.
+// Informer keeps a read-only copy of all objects of one kind in its scope, and
+// delivers changes to handlers.
 //
 // It is safe for concurrent use. Reads never block on writes, or writes on reads.
 // The objects it returns are shared; do not modify them.
@@ -43,13 +43,14 @@ func For[T Object, L runtime.Object](c Client[T, L], o *Options) *Informer[T] {
 	return newInformer[T]([]source{sourceOf(c)}, o)
 }
 
-// ForNamespaces returns an informer of Options.Namespaces that lists and watches
-// each of them separately, so that permissions in these namespaces are enough:
+// ForNamespaces returns an informer that lists and watches each of
+// Options.Namespaces separately, so that permissions in these namespaces are enough:
 //
 //	pods := informer.ForNamespaces(clientset.CoreV1().Pods, &informer.Options{Namespaces: []string{"a", "b"}})
 //
-// It starts nothing, see [For]. of is called at once for each namespace, with "" for
-// all if Options.Namespaces is empty, and by [Informer.SetNamespaces] for new ones.
+// It starts nothing, see [For]. of is called immediately for each namespace, or with
+// "" for all namespaces if Options.Namespaces is empty, and by
+// [Informer.SetNamespaces] for new ones.
 func ForNamespaces[C Client[T, L], T Object, L runtime.Object](of func(namespace string) C, o *Options) *Informer[T] {
 	connect := func(namespace string) source {
 		if of == nil {
@@ -92,8 +93,8 @@ func newInformer[T Object](sources []source, o *Options) *Informer[T] {
 	return i
 }
 
-// Validate returns what is wrong with the options and the client, joined: nil if
-// nothing is. Run and WaitForSync return the same.
+// Validate returns everything that is wrong with the options and the client, joined,
+// or nil. Run and WaitForSync return the same error.
 func (i *Informer[T]) Validate() error {
 	if i.err == nil {
 		return nil
@@ -113,16 +114,16 @@ func (i *Informer[T]) Name() string { return i.identity.Name() }
 // options are wrong; all other errors are logged and retried. If cached objects
 // were modified in place, it returns a [MutationError] for each of them.
 //
-// Calls may overlap: the first one starts the watch, with the values of its
-// context, and the last one to end stops it and returns after every goroutine has
-// ended. Then the informer can be run again. When no Run is active and no handler
-// is registered, the cache is cleared.
+// Calls may overlap: the first one starts the watch, with the values of its context,
+// and the last one to end stops it and returns after every goroutine has ended.
+// After that the informer can be run again. When no Run is active and no handler is
+// registered, the cache is cleared.
 //
-// Until a call that was started with go has joined the others, HasSynced and WaitForSync
-// answer for those alone. That matters if one of them keeps the objects of shards only,
-// as a controller with shard.NewRanges does: give another controller that needs all
-// objects Options.Whole, or let package reconcile run it, which waits until it has
-// joined.
+// Until a concurrent call has joined the others, HasSynced and WaitForSync answer
+// for the others alone. That matters if one of them keeps only the objects of some
+// shards, as a controller with shard.NewRanges does: set Options.Whole if another
+// user needs all objects, or let package reconcile run the informer, which waits
+// until the call has joined.
 func (i *Informer[T]) Run(ctx context.Context) error { return run(ctx, i, nil, nil) }
 
 func run[T Object](ctx context.Context, i *Informer[T], shards *partial[T], joined func()) error {
@@ -142,8 +143,8 @@ func (i *Informer[T]) HasSynced() bool { return i.feed.hasSynced() }
 
 // WaitForSync returns when HasSynced is true.
 //
-// Errors: wrong options, and that of ctx, with what is missing and why, for example
-// that the server forbids the list.
+// Errors: wrong options; ctx's, with what is missing and why, for example that the
+// server forbids the list.
 func (i *Informer[T]) WaitForSync(ctx context.Context) error {
 	err := i.err
 	if err == nil {
@@ -155,9 +156,9 @@ func (i *Informer[T]) WaitForSync(ctx context.Context) error {
 	return nil
 }
 
-// Get returns the newest object of key, and whether there is one: false also means
-// that the cache has not synced, or that the object is not in scope. The object is
-// shared; do not modify it. It allocates nothing.
+// Get returns the newest object of key, and whether there is one: false may also
+// mean that the cache has not synced, or that the object is not in scope. The object
+// is shared; do not modify it. It allocates nothing.
 func (i *Informer[T]) Get(key types.NamespacedName) (object T, ok bool) {
 	if it := i.store.table.get(key); it != nil {
 		return it.object, true
@@ -166,7 +167,7 @@ func (i *Informer[T]) Get(key types.NamespacedName) (object T, ok bool) {
 }
 
 // Snapshot returns the content of the cache. It copies and allocates nothing. It is
-// empty before the first list; of several namespaces some may be missing until
+// empty before the first list; with several namespaces, some may be missing until
 // HasSynced.
 func (i *Informer[T]) Snapshot() Snapshot[T] { return i.store.snapshot() }
 
@@ -174,12 +175,13 @@ func (i *Informer[T]) Snapshot() Snapshot[T] { return i.store.snapshot() }
 // remove is called. Objects that are cached already are replayed first, as Added,
 // before Handle returns.
 //
-// Calls do not overlap and are in the order of the changes. h must not block, since
+// Calls do not overlap and come in the order of the changes. h must not block, since
 // the watch waits for it. A call that has begun may still be running when remove
-// returns. If h panics, that is logged and counted, and h misses the event.
+// returns. If h panics, the panic is logged and counted, and h misses the event.
 //
-// Handlers stay when Run ends: then they keep the cache as it was, and when it runs
-// again they receive what has changed meanwhile. remove may be called repeatedly.
+// Handlers stay registered when Run ends. They keep the cache from being cleared,
+// and when it runs again they receive whatever has changed in the meantime. remove
+// may be called repeatedly.
 func (i *Informer[T]) Handle(h func(Event[T])) (remove func()) {
 	added := i.store.delivery.add(h, i.store.snapshot)
 	return func() {
@@ -188,12 +190,12 @@ func (i *Informer[T]) Handle(h func(Event[T])) (remove func()) {
 	}
 }
 
-// SetNamespaces makes an informer of [ForNamespaces] watch these namespaces: all if
-// there are none. Watches of namespaces that it has already go on. Objects of
-// others are delivered as Deleted before SetNamespaces returns; HasSynced is false
-// until new ones have been listed. It must not be called by a handler.
+// SetNamespaces makes an informer of [ForNamespaces] watch these namespaces, or all
+// if none are given. Watches of namespaces that stay continue. Objects of removed
+// namespaces are delivered as Deleted before SetNamespaces returns; HasSynced is
+// false until new namespaces have been listed. It must not be called by a handler.
 //
-// Errors: wrong names; an informer that is not made with ForNamespaces.
+// Errors: wrong names; an informer that was not made with ForNamespaces.
 func (i *Informer[T]) SetNamespaces(namespaces ...string) error {
 	err := (&Options{Namespaces: namespaces}).validate()
 	if err == nil {
@@ -206,18 +208,20 @@ func (i *Informer[T]) SetNamespaces(namespaces ...string) error {
 }
 
 // LastResourceVersion returns the newest resourceVersion up to which the cache has
-// stored and delivered everything, by events and bookmarks. It is empty before the
-// first list. With several namespaces it is the oldest of their watches'.
+// stored and delivered everything, according to events and bookmarks. It is empty
+// before the first list. With several namespaces it is the oldest one of their
+// watches.
 func (i *Informer[T]) LastResourceVersion() string { return i.feed.marks.lowest() }
 
 // OnSeen calls f once, when everything up to a resourceVersion has been stored and
-// delivered for a namespace ("" for all): before OnSeen returns if that is so
-// already, else on the goroutine of the watch, in the order of the calls of OnSeen.
-// f must not block. After cancel, f is not called, unless its call has begun. It
-// waits for as long as that takes, also over the end of Run and the next one.
+// delivered for a namespace ("" for all): before OnSeen returns if that is already
+// the case, otherwise on the goroutine of the watch, in the order of the OnSeen
+// calls. f must not block. After cancel, f is not called, unless the call has
+// already begun. There is no time limit: f stays registered when Run ends and is
+// started again.
 //
-// A namespace with a watch of its own (ForNamespaces) does not wait for the watches
-// of others, which may be silent for a minute. A resourceVersion that cannot be
+// A namespace with its own watch (ForNamespaces) does not wait for the watches of
+// others, which may be silent for a minute. A resourceVersion that cannot be
 // compared, as with fakes, is seen when the cache has synced.
 func (i *Informer[T]) OnSeen(namespace, resourceVersion string, f func()) (cancel func()) {
 	return i.feed.marks.on(&waiter{namespace: namespace, rv: resourceVersion, call: f})
@@ -226,7 +230,7 @@ func (i *Informer[T]) OnSeen(namespace, resourceVersion string, f func()) (cance
 // WaitFor returns when everything up to a resourceVersion has been stored and
 // delivered for all namespaces, see OnSeen.
 //
-// Errors: that of ctx, with how far the cache was.
+// Errors: ctx's, with how far the cache had come.
 func (i *Informer[T]) WaitFor(ctx context.Context, resourceVersion string) error {
 	if waitFor(ctx, func(f func()) func() { return i.OnSeen("", resourceVersion, f) }) {
 		return nil
@@ -236,23 +240,23 @@ func (i *Informer[T]) WaitFor(ctx context.Context, resourceVersion string) error
 }
 
 // WaitForLatest returns when the cache is at least as new as the server was at the
-// time of the call. The watch does not show that: if the objects do not change, it
-// is silent for a minute.
+// time of the call. The watch alone does not show that: if no object changes, it is
+// silent for a minute.
 //
 // It lists the objects page by page and retains only their resourceVersions. It
-// stops listing when the watch has come as far.
+// stops listing when the watch has caught up.
 //
-// Errors: that of ctx, with what is missing; failed requests are retried. A wrapped
+// Errors: ctx's, with what is missing; failed requests are retried. A wrapped
 // informer fails at once.
 func (i *Informer[T]) WaitForLatest(ctx context.Context) error { return i.waitForLatest(ctx, nil) }
 
-// WaitForObject returns when the cache is at least as new as the server was at the
-// time of the call about the object of key: then it has the object, or none if the
-// server has none in scope.
+// WaitForObject returns when, for the object of key, the cache is at least as new as
+// the server was at the time of the call: the cache then has the object, or none if
+// the server had none in scope.
 //
 // It sends one request, and none if key is outside the informer's namespaces.
 //
-// Errors: as [Informer.WaitForLatest].
+// Errors: as for [Informer.WaitForLatest].
 func (i *Informer[T]) WaitForObject(ctx context.Context, key types.NamespacedName) error {
 	return i.waitForLatest(ctx, &key)
 }
@@ -268,21 +272,21 @@ func (i *Informer[T]) waitForLatest(ctx context.Context, only *types.NamespacedN
 	return nil
 }
 
-// CheckMutations compares the cached objects of keys, or all if there are none,
-// with copies of what the server sent. It returns one joined [MutationError] per
-// object modified in place since the last check; nil if Options.MutationCheck turns
-// it off.
+// CheckMutations compares the cached objects of keys, or of all keys if none are
+// given, with copies of what the server sent. It returns one joined [MutationError]
+// per object modified in place since the last check; nil if Options.MutationCheck
+// turns it off.
 //
-// Controllers call it after each reconcile, to name the one to blame. Run returns
-// all that were found, too.
+// Controllers call it after each reconcile, to identify the reconcile at fault. Run
+// also returns all mutations found.
 func (i *Informer[T]) CheckMutations(keys ...types.NamespacedName) error {
 	return i.store.checkMutations(keys...)
 }
 
 // InScope reports whether an object of key could be in the cache: false if key is
-// outside the informer's namespaces, or in a shard that is not added, or if its
-// field selector requires another name or namespace. Labels and other fields do not
-// count, as a key has none.
+// outside the informer's namespaces, or in a shard that is not added, or if the
+// field selector requires a different name or namespace. Labels and other fields are
+// not considered, as a key has none.
 func (i *Informer[T]) InScope(key types.NamespacedName) bool {
 	if !i.feed.watchesNamespace(key.Namespace) {
 		return false
@@ -297,24 +301,25 @@ func (i *Informer[T]) InScope(key types.NamespacedName) bool {
 
 // Matches reports whether obj is in the informer's scope: its namespaces and shards,
 // its label selector and its field selector. A field that obj does not have counts
-// as empty. It does not look into the cache.
+// as empty. Matches does not look at the cache.
 func (i *Informer[T]) Matches(obj metav1.Object) bool {
 	return i.feed.watchesNamespace(obj.GetNamespace()) && i.scope.labels.Matches(labels.Set(obj.GetLabels())) &&
 		(i.scope.fields.Empty() || i.scope.fields.Matches(fieldsOf(obj, i.scope.fields)))
 }
 
 // Resource returns the group and the plural name of the resource that the informer
-// watches, such as deployments.apps: empty as far as neither the client nor the Go
-// type tells. It sends no request.
+// watches, such as deployments.apps. A part that is known from neither the client
+// nor the Go type is empty. It sends no request.
 func (i *Informer[T]) Resource() schema.GroupResource {
 	return resourceFor[T](i.feed.currentSources()[0]).GroupResource()
 }
 
 // Mapping returns the kind, the resource and the scope of the objects, as far as
-// Options, client and Go type tell: an unknown scope is nil, an unknown resource
-// is empty, and so is the version if the group is unknown. It sends no request.
+// they are known from Options, the client and the Go type: an unknown scope is nil,
+// an unknown resource is empty, and so is the version if the group is unknown. It
+// sends no request.
 //
-// Errors: an Options.Kind that is not what the client reads.
+// Errors: an Options.Kind other than the kind that the client reads.
 func (i *Informer[T]) Mapping() (meta.RESTMapping, error) {
 	first := i.feed.currentSources()[0]
 	m := meta.RESTMapping{Resource: resourceFor[T](first)}

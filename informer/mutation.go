@@ -26,10 +26,9 @@ const (
 )
 
 // MutationError reports that a cached object was modified in place. Run and
-// [Informer.CheckMutations] return several of them joined: errors.AsType finds the
-// first.
+// [Informer.CheckMutations] may return several, joined: errors.AsType finds the first.
 type MutationError struct {
-	// Kind and Key are those of the object. Who modified it is not known.
+	// Kind and Key identify the object. It is not known which code modified it.
 	Kind string
 	Key  types.NamespacedName
 	// Fields are paths such as "metadata.labels.app", at most ten.
@@ -42,7 +41,8 @@ func (e *MutationError) Error() string {
 		e.Kind, strings.TrimPrefix(e.Key.String(), "/"), strings.Join(e.Fields, ", "))
 }
 
-// Is makes errors.Is find it for package reconciletest, which does not import this one.
+// Is lets package reconciletest, which does not import this package, find the error
+// with errors.Is.
 func (e *MutationError) Is(target error) bool { return target == simhook.ErrModified }
 
 // checksMutations reports whether to look for cached objects that were modified

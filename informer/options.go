@@ -36,8 +36,8 @@ type Options struct {
 	// name of the Go type; for unstructured and metadata-only objects, to the kind
 	// of the first object.
 	Kind string
-	// Scope is the scope of the kind, as mapping.Scope.Name() of a RESTMapping
-	// returns it. reconcile.Owned needs it. Defaults to the scope that the client and
+	// Scope is the scope of the kind, as returned by mapping.Scope.Name() of a
+	// RESTMapping. reconcile.Owned needs it. Defaults to the scope that the client and
 	// the Go type imply: kinds of k8s.io/api, clients bound to a namespace, and
 	// ForNamespaces need no Scope.
 	Scope meta.RESTScopeName
@@ -48,38 +48,40 @@ type Options struct {
 	// sends. An object that no longer matches is delivered as Deleted. Defaults to all.
 	LabelSelector string
 	// FieldSelector, such as "spec.nodeName=node-1", selects the objects that the
-	// server sends. Servers support few fields: metadata.name, metadata.namespace, and
-	// those that the kind, or its CustomResourceDefinition, declares. Defaults to all.
+	// server sends. Servers support only a few fields: metadata.name,
+	// metadata.namespace, and those that the kind, or its CustomResourceDefinition,
+	// declares. Defaults to all.
 	FieldSelector string
 	// Whole keeps the objects of all namespaces on each replica of a controller with
 	// reconcile.Options.Shards. Set it for kinds that reconciles of other namespaces
 	// read, and for triggers whose mapper returns keys of other namespaces. Defaults to
-	// the objects of the replica's shards.
+	// keeping only the objects of the replica's shards.
 	Whole bool
 	// IndexLabels are label keys with few objects per value, such as "app".
-	// [Snapshot.Select] finds the objects of one value by an index. Defaults to none.
+	// [Snapshot.Select] uses an index to find the objects with one value. Defaults to
+	// none.
 	IndexLabels []string
-	// Transform modifies an object before it is stored, to drop what no reader
-	// needs. It must keep name, namespace, UID and resourceVersion, and must be
-	// idempotent. Dropped fields are missing in the objects of every reader: a write
-	// that sends such an object back as a whole would delete it on the server, but an
-	// edit of package patch sends differences only.
+	// Transform modifies an object before it is stored, to drop what no reader needs.
+	// It must keep name, namespace, UID and resourceVersion, and must be idempotent.
+	// Dropped fields are missing for every reader: a write that sends such an object
+	// back as a whole would delete them on the server, but an edit of package patch
+	// sends only differences.
 	//
 	//	Transform: func(obj informer.Object) { obj.(*corev1.Pod).Spec.Volumes = nil },
 	//
 	// Defaults to none.
 	Transform func(Object)
 	// DropManagedFields stores objects without metadata.managedFields, for a smaller
-	// cache. Then a hot loop is reported without the name of the other client.
+	// cache. Hot loops are then reported without the name of the other client.
 	DropManagedFields bool
 	// NoSharing stores every object separately. By default equal parts of objects
 	// (labels, containers, managed fields, …) are stored once, except those with a
-	// resource.Quantity outside of a map, which writes to itself when it is read.
+	// resource.Quantity outside a map, which modifies itself when it is read.
 	NoSharing bool
-	// MutationCheck says when to look for cached objects that were modified in
-	// place: "always", which keeps a copy of every object and is meant for finding
-	// a bug, or "never". A resource.Quantity outside of a map is not compared.
-	// Defaults to looking in programs that go test has built.
+	// MutationCheck says when to look for cached objects that were modified in place:
+	// "always", which keeps a copy of every object and is meant for finding a bug, or
+	// "never". A resource.Quantity outside a map is not compared. Defaults to looking
+	// only in programs built by go test.
 	MutationCheck string
 	// PageSize of a list that is not streamed. Defaults to client-go's.
 	PageSize int64

@@ -14,8 +14,8 @@ import (
 	shardslots "github.com/homeostat/homeostat/internal/slots"
 )
 
-// Shards returns the informer's methods for a replica that works on shards of the keys.
-// Package reconcile calls them if Options.Shards are ranges.
+// Shards returns the informer's methods for a replica that works on some shards of the keys.
+// Package reconcile calls them if Options.Shards is a shard.Ranges.
 func (i *Informer[T]) Shards() shardslots.Cache { return shards[T]{i} }
 
 // shards implements [shardslots.Cache].

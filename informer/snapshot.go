@@ -8,13 +8,14 @@ import (
 )
 
 // Snapshot is the content of an informer's cache at one moment. It stays valid
-// while the cache changes, and keeps its objects in memory as long as it is held.
+// while the cache changes, and keeps its objects in memory for as long as it is
+// retained.
 //
 // Iteration is sorted by namespace and name and allocates nothing. Objects are
 // shared with every reader; do not modify them. It is safe for concurrent use.
 //
 // Snapshots of one informer are equal (==) only if nothing has changed between
-// them. So those of several informers are of the same moment if the first ones
+// them. So snapshots of several informers show the same moment if the first ones
 // are still the newest when the last one has been taken:
 //
 //	n, p := nodes.Snapshot(), pods.Snapshot()
@@ -23,8 +24,8 @@ import (
 //	}
 type Snapshot[T Object] struct{ state *state[T] }
 
-// Get returns the object of key as of the snapshot, and whether there was one.
-// The object is shared; do not modify it. It searches a tree, and takes longer than
+// Get returns the object of key as of the snapshot, and whether there was one. The
+// object is shared; do not modify it. It searches a tree, which takes longer than
 // [Informer.Get].
 func (s Snapshot[T]) Get(key types.NamespacedName) (object T, ok bool) {
 	if it := s.root().get(key); it != nil {
@@ -41,13 +42,13 @@ func (s Snapshot[T]) Len() int {
 	return s.state.count
 }
 
-// All iterates over all objects. It may be stopped at any of them, and begun again.
+// All iterates over all objects. An iteration may be stopped early, and repeated.
 func (s Snapshot[T]) All() iter.Seq[T] {
 	return func(yield func(T) bool) { s.root().all(yield) }
 }
 
-// Namespace iterates over the objects of one namespace. With "" those are the
-// cluster-scoped ones, and not all, as with Select.
+// Namespace iterates over the objects of one namespace. Unlike in Select, "" means
+// the cluster-scoped objects, not all.
 func (s Snapshot[T]) Namespace(name string) iter.Seq[T] {
 	return func(yield func(T) bool) { s.root().namespace(name, yield) }
 }
@@ -55,10 +56,10 @@ func (s Snapshot[T]) Namespace(name string) iter.Seq[T] {
 // Select iterates over the objects of a namespace ("" for all) that match
 // selector.
 //
-// If selector requires a single value of one of Options.IndexLabels, only the
-// objects with that value are compared with it, and none if it requires nothing
-// else. Otherwise all objects of the namespace are compared. It allocates nothing,
-// unless the objects' GetLabels does (unstructured).
+// If selector requires a single value for one of Options.IndexLabels, only the
+// objects with that value are matched against it, or none if it requires nothing
+// else. Otherwise all objects of the namespace are. It allocates nothing, unless
+// the objects' GetLabels does (unstructured).
 //
 //	web := labels.SelectorFromSet(labels.Set{"app": "web"})
 //	for pod := range pods.Snapshot().Select("default", web) { … }

@@ -20,21 +20,20 @@ type Status struct {
 	Objects  int
 	Handlers int
 
-	// Namespaces that are watched; none if all are. For a wrapped informer these and
-	// the selectors are those of the options.
+	// Namespaces that are watched; empty if all are. For a wrapped informer these and the
+	// selectors are those of the options.
 	Namespaces                   []string
 	LabelSelector, FieldSelector string
 	MetadataOnly                 bool
-	// Divided is true while the cache keeps the objects of some shards only. ShardFilter is
-	// then the side that leaves out the others, as far as it is known: "server" or
-	// "client".
+	// Divided is true while the cache keeps only the objects of some shards. ShardFilter is
+	// then the side that filters out the others, if known: "server" or "client".
 	Divided     bool
 	ShardFilter string
 	// Wrapped is true for an informer that follows a cache of client-go, so that
 	// WaitForLatest fails.
 	Wrapped bool
-	// Server is the URL of the API server; empty if the client does not say, as
-	// fakes and shared informers.
+	// Server is the URL of the API server; empty if the client does not tell, like fakes
+	// and shared informers.
 	Server string
 
 	ResourceVersion string // see LastResourceVersion
@@ -43,20 +42,20 @@ type Status struct {
 	LastActivity time.Time
 	// WatchSince is when the oldest open watch was opened; zero if none is open.
 	WatchSince time.Time
-	// Lag is how long the oldest change that is not delivered to all handlers has
-	// been waiting; 0 if there is none.
+	// Lag is how long the oldest change that is not yet delivered to all handlers has been
+	// waiting; 0 if there is none.
 	Lag time.Duration
-	// LastError is that of a failed request, until one succeeds.
+	// LastError is the error of the last failed request, until one succeeds.
 	LastError string
-	// FullDecode says why specs that have not changed are decoded nevertheless, such
-	// as `the server sends "application/json"`; empty while they are not.
+	// FullDecode says why unchanged specs are decoded nevertheless, such as `the server
+	// sends "application/json"`; empty while they are not.
 	FullDecode string
 
-	// Since the informer was made:
-	// Lists counts lists that were stored; all but the first of each Run are relists.
+	// Since the informer was made: Lists counts stored lists; all but the first of each Run
+	// are relists.
 	Lists   int64
 	Watches int64 // opened
-	// Stalls counts watches that were ended because they were silent.
+	// Stalls counts watches that were closed because they were silent.
 	Stalls   int64
 	Failures int64 // of requests
 	Events   int64 // delivered
@@ -65,13 +64,13 @@ type Status struct {
 	size func() int64
 }
 
-// Size estimates how many bytes of memory the cached objects take, from a sample of
-// a few hundred. It takes about two milliseconds, so a Status computes it only when
-// Size is called.
+// Size estimates how many bytes of memory the cached objects take, from a sample of a
+// few hundred. It takes about two milliseconds, so it is computed only when Size is
+// called.
 //
-// The estimate includes strings, slices and maps of the objects; what neighbours by
-// namespace and name share counts once. It does not include the store and its
-// indexes (about 150 bytes per object), or what the allocator rounds up (about 5 %).
+// The estimate includes strings, slices and maps of the objects; parts shared by
+// neighbours in namespace and name count once. It does not include the store and its
+// indexes (about 150 bytes per object), or the allocator's rounding (about 5 %).
 func (s Status) Size() int64 {
 	if s.size == nil {
 		return 0

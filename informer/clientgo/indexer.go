@@ -18,15 +18,15 @@ import (
 var errReadOnly = errors.New("the cache of an informer can only be read")
 
 // Indexer returns a view of i's cache for code that reads through client-go's
-// interfaces, generated listers for example:
+// interfaces, such as generated listers:
 //
 //	lister := corelisters.NewPodLister(clientgo.Indexer(pods))
 //
-// The view always shows the newest state. It has the index cache.NamespaceIndex;
-// each one that AddIndexers adds is an index of the informer, see
-// [informer.NewIndex], so make the view once. Writes through it return an error.
-// Unlike the informer's own reads, it allocates a slice for every list. The
-// objects are shared; do not modify them.
+// The view always shows the newest state. It has the index cache.NamespaceIndex; each
+// one that AddIndexers adds is an index of the informer, see [informer.NewIndex], so
+// make the view only once. Writes through it return an error. Unlike the informer's
+// own reads, it allocates a slice for every list. The objects are shared; do not
+// modify them.
 //
 // It is safe for concurrent use.
 func Indexer[T informer.Object](i *informer.Informer[T]) cache.Indexer {

@@ -19,19 +19,19 @@ import (
 
 var errNoShared = errors.New("clientgo.Wrap: the shared informer is nil")
 
-// Wrap returns an informer of the objects of shared, for programs that have
-// client-go's informers already:
+// Wrap returns an informer of shared's objects, for programs that already have
+// client-go's informers:
 //
 //	pods := clientgo.Wrap[*corev1.Pod](factory.Core().V1().Pods().Informer(), nil)
 //
-// Its Run follows shared and does not start it: that remains its factory's job.
-// The objects are those of shared, without a copy. Options that select objects, or
-// say how to watch and store them, do not apply.
+// Its Run follows shared and does not start it, which remains the job of its factory.
+// The objects are shared's own, not copies. Options that select objects, or say how
+// to watch and store them, do not apply.
 //
-// A wrapped informer cannot ask the server: WaitForLatest and WaitForObject
-// return an error, and a controller with a Leader or Shards refuses it: a new
-// leader could not know that its cache shows what the last one wrote. A nil shared is
-// reported as a wrong option is, see [informer.For].
+// A wrapped informer cannot ask the server: WaitForLatest and WaitForObject return an
+// error, and a controller with a Leader or Shards refuses it: a new leader could not
+// know that its cache shows what the last one wrote. A nil shared is reported like a
+// wrong option, see [informer.For].
 func Wrap[T informer.Object](shared cache.SharedIndexInformer, o *informer.Options) *informer.Informer[T] {
 	var options informer.Options
 	if o != nil {
