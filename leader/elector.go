@@ -40,7 +40,7 @@ type campaign struct {
 
 // New checks lease and options. It starts nothing and sends nothing.
 //
-// Errors: all faults of lease and options, joined.
+// Errors: everything wrong with lease and options, joined.
 func New(lease Lease, o *Options) (*Elector, error) {
 	set := o.withDefaults()
 	if err := errors.Join(lease.validate(), set.validate()); err != nil {

@@ -19,8 +19,8 @@ type Ranger interface { //nolint:interfacebloat // one implementation, for which
 	// ranges, by the objects in each namespace. Call it before Run. It returns the error of
 	// ctx.
 	Divide(ctx context.Context, caches []Cache) error
-	// RunCache keeps a cache up to date, of the slots that Fill has added, until ctx ends.
-	// It calls joined when the cache is one of this caller, too.
+	// RunCache keeps a cache of the slots that Fill has added up to date until ctx ends. It
+	// calls joined when this caller has joined the others that use the cache.
 	RunCache(ctx context.Context, c Cache, joined func()) error
 	// Remember notes how far a cache is, now and then until ctx ends, so that Deleted can
 	// look that far back.
@@ -28,8 +28,8 @@ type Ranger interface { //nolint:interfacebloat // one implementation, for which
 	// Measure calls work once a minute until ctx ends, publishes what it returns with the
 	// membership, and records better ranges when they are worth their moves.
 	Measure(ctx context.Context, work func() Work)
-	// Fill adds slots to caches, and returns when these have all their objects, as new as
-	// the server was at the call. drop removes the objects of a slot.
+	// Fill adds slots to caches, and returns when the caches have all objects of these slots,
+	// as new as the server was at the call. drop removes the objects of a slot.
 	Fill(ctx context.Context, caches []Cache, slots []int) (drop func(slot int), err error)
 	// Deleted calls found with the keys of objects that were deleted up to that long
 	// ago, before a cache had them.

@@ -11,10 +11,9 @@ import (
 	"github.com/homeostat/homeostat/leader/internal/record"
 )
 
-// Assignment divides keys into slots and assigns the slots to the replicas.
-// [Shards] is one; a controller of package reconcile takes any. It may also
-// implement [Reporter], and the interfaces of an elector in package
-// reconcile/inspect, Elector and LeaseNamer.
+// Assignment divides keys into slots and assigns the slots to the replicas. [Shards] is
+// one; a controller of package reconcile accepts any. It may also implement [Reporter],
+// and the interfaces Elector and LeaseNamer of package reconcile/inspect.
 //
 // The Pods of a StatefulSet could divide the keys by their ordinals:
 //
@@ -24,34 +23,33 @@ import (
 //		return fn(ctx, o.replica)
 //	}
 //
-// Then nothing replaces a Pod that hangs, and nothing refuses the last writes of one
-// that was deleted by force.
+// But then nothing replaces a Pod that hangs, and nothing refuses the last writes of a
+// Pod that was deleted by force.
 type Assignment interface {
-	// Run calls fn for each slot that this replica gets, until ctx ends. Each
-	// call has a goroutine of its own, and a context that ends when the slot is
-	// to be released. fn returns when no reconcile of the slot runs any more. No
-	// other replica gets the slot before that if the context's cause is a
-	// [Draining] that reports true; otherwise another may have it already. Run
-	// returns after the last call of fn.
+	// Run calls fn for each slot that this replica gets, until ctx ends. Each call has its
+	// own goroutine, and a context that ends when the slot must be released. fn must return
+	// once no reconcile of the slot is running. No other replica gets the slot before that
+	// if the context's cause is a [Draining] that reports true; otherwise another may have
+	// it already. Run returns after the last call of fn.
 	Run(ctx context.Context, fn func(ctx context.Context, slot int) error) error
-	// Slot returns the slot of a key, from 0. It must be the same in all replicas,
-	// for as long as Run runs, or change in each only while fn runs there for neither
-	// of the two slots. It is called from many goroutines, and must not block.
+	// Slot returns the slot of a key, from 0. It must be the same in all replicas while Run
+	// is running, or change on a replica only while fn is running there for neither the old
+	// nor the new slot. It is called from many goroutines, and must not block.
 	Slot(key types.NamespacedName) int
 }
 
 // Reporter is an optional interface of an [Assignment] that knows the owners of
 // its slots. Metrics and status pages show them.
 type Reporter interface {
-	// Status may be called at any time, from any goroutine. It must not send
-	// requests, since every scrape calls it.
+	// Status may be called at any time, from any goroutine. It must not send requests, since
+	// it is called on every scrape.
 	Status() Status
 }
 
-// Draining is the cause with which the context of a slot ends if this replica
-// keeps the slot until the function returns. Reconciles in flight may finish
-// then; after any other cause they must be cancelled. [ErrMoved] and
-// [leader.ErrStopping] implement it.
+// Draining is the cause with which the context of a slot ends if this replica keeps the
+// slot until the function returns. In that case reconciles in flight may finish; after
+// any other cause they must be cancelled. [ErrMoved] and [leader.ErrStopping] implement
+// it.
 type Draining interface {
 	error
 	// Draining reports whether this replica keeps the slot.
@@ -61,9 +59,8 @@ type Draining interface {
 var _ Draining = record.DrainingError("")
 
 var (
-	// ErrMoved is the cause with which the context of a slot ends when the slot
-	// is assigned to another replica. This replica keeps it until the function
-	// returns.
+	// ErrMoved is the cause with which the context of a slot ends when the slot is assigned
+	// to another replica. This replica keeps the slot until the function returns.
 	ErrMoved error = record.DrainingError("the slot moves to another replica")
 	// ErrConfig means that this replica's Options.Slots or Options.By differ
 	// from those of the other replicas. A retry does not help: see the package's

@@ -34,27 +34,31 @@ func all(tests ...func(t *testing.T)) func(t *testing.T) {
 
 func TestContract(t *testing.T) {
 	contract.Check(t, contract.Tests{
-		"A slot is given to another only after its function has returned, and not while a request of its member that was cut " +
-			"off can still arrive.": all(TestPlannedMoveWaitsForTurnsInFlight, TestASlotWhoseRequestsWereCutOffIsNotGivenAway),
-		"The slots of a dead member are free once the member's record has been changed by compare-and-swap after a whole lease " +
-			"duration without renewal.": all(TestShardsDivideAndFollowTheMembers, TestTheRecordOfADeadMemberThatOthersTouchExpires),
-		"A late watch makes no second owner: the swap fails if the member lives.":           TestLateWatchDoesNotBuryTheLiving,
-		"Each term of a membership has a holder's name of its own.":                         trying(termsHaveNames),
-		"A member that joins for less than Options.Settle moves no slot.":                   TestShortVisitMovesNothing,
-		"After that, shares differ by one at most, and no more slots move than that takes.": func(t *testing.T) { changeMembers(t, 3) },
-		"A member that renews but does not take its slots is passed over.": all(
+		"A slot goes to another replica only after its function has returned, and not while a cut-off request of its " +
+			"member can still " +
+			"arrive.": all(TestPlannedMoveWaitsForTurnsInFlight, TestASlotWhoseRequestsWereCutOffIsNotGivenAway),
+		"The slots of a dead member become free once its record has been changed by compare-and-swap, after a whole " +
+			"lease duration without a " +
+			"renewal.": all(TestShardsDivideAndFollowTheMembers, TestTheRecordOfADeadMemberThatOthersTouchExpires),
+		"A late watch cannot create a second owner: the swap fails if the member is " +
+			"alive.": TestLateWatchDoesNotBuryTheLiving,
+		"Each term of a membership has its own holder name.":               trying(termsHaveNames),
+		"A member that joins for less than Options.Settle moves no slots.": TestShortVisitMovesNothing,
+		"After that, shares differ by at most one, and no more slots move than " +
+			"necessary.": func(t *testing.T) { changeMembers(t, 3) },
+		"A member that renews but does not take its slots is skipped.": all(
 			TestMemberThatTakesNothingIsPassedOver, TestManyMembersThatTakeNothingCostNoMoreTimeThanOne),
-		"A member that stops gives up its slots as they are drained, and gets no more.": TestStoppingMemberGetsNoMoreSlots,
-		"Keys that are left with a slot (Shards.Leave) come to its next owner, and stay with the slot until that releases " +
+		"A member that stops gives up its slots as they drain, and gets no more.": TestStoppingMemberGetsNoMoreSlots,
+		"Keys left with a slot (Shards.Leave) go to its next owner, and stay with the slot until that owner releases " +
 			"it.": trying(keysMoveWithTheirSlot),
-		"Ranges that are recorded anew are taken up while replicas run.": trying(rangesChangeWhileReplicasRun),
-		"A namespace has one owner at most meanwhile, and slots whose ranges stay go on.": all(
+		"Newly recorded ranges take effect while replicas run.": trying(rangesChangeWhileReplicasRun),
+		"A namespace never has more than one owner meanwhile, and slots whose ranges do not change keep working.": all(
 			oneWorldOfRanges, trying(aChangeWaitsForAllOwners), trying(aChangeDoesNotWaitForTheDead), trying(weightsChangeWithoutADrain)),
-		"Keys that are left with a slot whose range changes come to the owners of their namespaces.": trying(
+		"Keys left with a slot whose range changes go to the owners of their namespaces.": trying(
 			keysAreFoundByTheOwnersOfTheirNamespaces),
-		"While one replica is undisturbed, a slot has an owner again at most 2 × LeaseDuration, 30 s, after its last one has " +
-			"released it or renewed its membership for the last time, whatever happens to the others.": oneWorld,
-		"A replica that disagrees with the recorded number of slots, hash or part of the key does not join: ErrConfig.": all(
+		"While one replica is undisturbed, a slot has an owner again at most 2 × LeaseDuration, 30 s, after its last " +
+			"owner released it or last renewed its membership, whatever happens to the other replicas.": oneWorld,
+		"A replica that disagrees with the recorded number of slots, hash or key part does not join: ErrConfig.": all(
 			TestReplicaThatDividesDifferentlyDoesNotJoin, trying(anotherHash)),
 	})
 }

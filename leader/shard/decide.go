@@ -26,10 +26,10 @@ const (
 	looks = 3
 )
 
-// Measure publishes what the slots of this replica cost, as work says it, once a minute until ctx ends: it is written
-// when the membership is renewed, and takes no request of its own. All replicas measure at the same time: when there is
-// more to do for all, none seems heavier than the others. If this replica is the first member by name, it then decides
-// on the ranges.
+// Measure publishes the cost of this replica's slots, as returned by work, once a minute until ctx ends: it is
+// written with the next renewal of the membership, without an extra request. All replicas measure at the same time,
+// so that when the load grows for all, none seems heavier than the others. If this replica is the first member by
+// name, it then decides on the ranges.
 func (r *Ranges) Measure(ctx context.Context, work func() slots.Work) {
 	d := decider{ranges: r, meters: meters{}}
 	for {

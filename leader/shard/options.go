@@ -16,7 +16,7 @@ const (
 	maxSlots     = 1024 // bounds the number of records in the API server
 )
 
-// KeyPart is the part of a key that decides on its slot.
+// KeyPart is the part of a key that determines its slot.
 type KeyPart uint8
 
 const (
@@ -27,7 +27,7 @@ const (
 	ByKey
 )
 
-// String returns what is written to the API server.
+// String returns the name used in the API server's records.
 func (p KeyPart) String() string {
 	switch p {
 	case ByNamespace:
@@ -40,19 +40,17 @@ func (p KeyPart) String() string {
 }
 
 // Options of [Shards]. Nil and zero fields mean the defaults. Slots and By must
-// be the same in all replicas: others end Run with [ErrConfig].
+// be the same in all replicas; otherwise Run ends with [ErrConfig].
 type Options struct {
 	// Slots is the number of slots that the keys are divided into, up to 1024.
 	// Defaults to 64.
 	Slots int
-	// By is the part of a key that decides on its slot. Defaults to
-	// [ByNamespace].
+	// By is the part of a key that determines its slot. Defaults to [ByNamespace].
 	By KeyPart
-	// Settle is how long the members must have been the same before slots move
-	// from one living member to another. Defaults to a third of the lease
-	// duration.
+	// Settle is how long the set of members must be unchanged before slots move
+	// from one live member to another. Defaults to a third of the lease duration.
 	Settle time.Duration
-	// Member are the durations of the membership; see [leader.Options].
+	// Member sets the durations of the membership; see [leader.Options].
 	Member leader.Options
 }
 

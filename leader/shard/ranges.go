@@ -22,16 +22,16 @@ import (
 )
 
 // Ranges are [Shards] that keep the objects of a namespace together and divide the
-// namespaces into ranges, so that each replica's caches need its own part only. They are
-// chosen by the objects that each namespace has when the first replica of all starts, so
-// that, unless single namespaces are too heavy for that, the heaviest replica starts with
-// at most a fifth more than the mean.
+// namespaces into ranges, so that each replica's caches need only its own share. They are
+// chosen by the number of objects in each namespace when the very first replica starts, so
+// that the heaviest replica starts with at most a fifth more than the mean, unless single
+// namespaces are too heavy for that.
 //
-// Each replica publishes, with its Lease, the objects of its slots and the time of their
-// reconciles. When the heaviest replica has had more than a fifth above the mean for some
-// time, the first member by name records ranges that suit that, if these are worth the
-// moves: with other weights, or with heavy ranges divided and light ones joined. The others
-// take them up while they run.
+// Each replica publishes, with its Lease, how many objects its slots have and how long
+// their reconciles take. When the heaviest replica has been more than a fifth above the
+// mean for some time, the first member by name records better ranges, if they are worth the
+// moves: with different weights, or with heavy ranges split and light ones joined. The
+// others adopt them while they run.
 //
 // Ranges are safe for concurrent use.
 type Ranges struct {
@@ -64,11 +64,11 @@ var (
 	_ divider      = (*Ranges)(nil)
 )
 
-// NewRanges is [New] for ranges. Options.By must be [ByNamespace]. Replicas of [New] with
-// the same Lease do not join those with ranges, nor the other way round: stop all
-// replicas and delete the Lease to go from one to the other.
+// NewRanges is [New] for ranges. Options.By must be [ByNamespace]. Replicas with and
+// without ranges cannot share a Lease: to switch from one to the other, stop all replicas
+// and delete the Lease.
 //
-// Errors: those of New, and another Options.By.
+// Errors: those of New, and any other Options.By.
 func NewRanges(lease leader.Lease, o *Options) (*Ranges, error) {
 	if o != nil && o.By != ByNamespace {
 		return nil, fmt.Errorf("making shards %q: %w", lease.Name,
@@ -85,10 +85,10 @@ func NewRanges(lease leader.Lease, o *Options) (*Ranges, error) {
 	return r, nil
 }
 
-// Divide makes sure that the ranges are known, and that the server lists the objects of
-// all caches, of which the primary is the first: a replica that may not list them could not
-// work on its slots. Package reconcile calls it, as the methods below. A namespace that has
-// more than a third of all objects is logged: it cannot be divided.
+// Divide makes sure that the ranges are known, and that the server lists the objects of all
+// caches, the primary first: a replica without permission to list them could not work on
+// its slots. Package reconcile calls it, like the methods below. A namespace with more than
+// a third of all objects is logged: it cannot be divided.
 func (r *Ranges) Divide(ctx context.Context, caches []slots.Cache) error {
 	for ctx.Err() == nil {
 		err := r.sample(ctx, caches[0]) // from the last on that the server remembers nothing that is deleted is missed
@@ -190,14 +190,14 @@ func (r *Ranges) Status() Status {
 	return status
 }
 
-// RunCache keeps a cache up to date, of the slots that Fill has added, until ctx ends. It
-// calls joined when the cache is one of this caller, too.
+// RunCache keeps a cache of the slots that Fill has added up to date until ctx ends. It
+// calls joined when this caller has joined the others that use the cache.
 func (r *Ranges) RunCache(ctx context.Context, c slots.Cache, joined func()) error {
 	return c.RunShards(ctx, joined)
 }
 
-// Fill adds slots to caches, and returns when these have all their objects, as new as
-// the server was at the call. drop removes the objects of a slot.
+// Fill adds slots to caches, and returns when the caches have all objects of these slots,
+// as new as the server was at the call. drop removes the objects of a slot.
 func (r *Ranges) Fill(ctx context.Context, caches []slots.Cache, of []int) (drop func(slot int), err error) {
 	ranges := r.rangesOf(of)
 	errs := make([]error, len(caches))
@@ -233,8 +233,8 @@ func (r *Ranges) rangesOf(of []int) []sharding.ShardRangeRequirement {
 	return ranges
 }
 
-// Remember notes how far a cache is, now and then until ctx ends, so that Deleted can look
-// that far back. Servers remember events for about five minutes.
+// Remember records the state of a cache from time to time until ctx ends, so that Deleted
+// can look that far back. Servers remember events for about five minutes.
 func (r *Ranges) Remember(ctx context.Context, primary slots.Cache, ago time.Duration) {
 	for {
 		r.sleep(ctx, sampleEvery)
@@ -280,8 +280,9 @@ func since(samples []sample, moment time.Time) []sample {
 	return samples
 }
 
-// Deleted calls found with the keys of objects that were deleted up to that long ago,
-// before a cache had them. A server that has forgotten what was then is asked for less.
+// Deleted calls found with the keys of objects that were deleted up to ago before now, and
+// that the cache never had. If the server no longer remembers that far back, it is asked
+// for less.
 func (r *Ranges) Deleted(
 	ctx context.Context, primary slots.Cache, of []int, ago time.Duration, found func(types.NamespacedName),
 ) (err error) {

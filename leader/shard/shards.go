@@ -18,7 +18,7 @@ import (
 	"github.com/homeostat/homeostat/leader/internal/record"
 )
 
-// Shards is the [Assignment] by Leases: each slot is owned by at most one
+// Shards is an [Assignment] based on Leases: each slot is owned by at most one
 // replica at a time. It is safe for concurrent use.
 type Shards struct {
 	replica
@@ -33,12 +33,12 @@ var (
 	_ slots.Handover = (*Shards)(nil)
 )
 
-// New checks lease and options. It starts nothing and sends nothing. Besides
-// get, create and update, the Lease's client needs the verbs list, watch and
-// delete on leases. The Lease's name is that of the record of the configuration,
-// and the start of the names of all others.
+// New checks lease and options. It starts nothing and sends nothing. Besides get,
+// create and update, the Lease's client needs the verbs list, watch and delete on
+// leases. The Lease's name is the name of the record of the configuration, and the
+// prefix of all other records.
 //
-// Errors: all faults of lease and options, joined.
+// Errors: everything wrong with lease and options, joined.
 func New(lease leader.Lease, o *Options) (*Shards, error) {
 	set := o.withDefaults()
 	errs := []error{set.validate()}
@@ -72,8 +72,8 @@ func New(lease leader.Lease, o *Options) (*Shards, error) {
 }
 
 // Slot returns the slot of a key, from 0 to Options.Slots - 1. With [ByKey], pass it
-// the key of the root owner. With [Ranges] it is a slot of equal ranges until the
-// recorded ones are known, and another slot when they have changed.
+// the key of the root owner. With [Ranges], the ranges are assumed to be equal until
+// the recorded ones are known, and the result changes when they do.
 func (s *Shards) Slot(key types.NamespacedName) int {
 	if s.ranges != nil {
 		return s.ranges.slotOf(key.Namespace)
@@ -81,9 +81,9 @@ func (s *Shards) Slot(key types.NamespacedName) int {
 	return slotOfKey(key, s.options)
 }
 
-// Fence is [leader.Elector.Fence]: clients of the returned config write only
-// while no other replica can have declared this membership expired. The membership
-// is fenced, not each slot: fn must have ended its writes when it returns.
+// Fence is [leader.Elector.Fence]: clients of the returned config write only while
+// no other replica can have declared this membership expired. The membership is
+// fenced, not each slot: fn must have finished its writes when it returns.
 func (s *Shards) Fence(config *rest.Config) *rest.Config { return s.elector.Fence(config) }
 
 // Healthy is for livez, like [leader.Elector.Healthy]: nil, or why only a restart of
@@ -105,17 +105,17 @@ func (s *Shards) Ready() error {
 	return problem
 }
 
-// Run joins the replicas and calls fn for each slot that this replica gets, in
-// a goroutine of its own, with a context that is the ownership: it ends with a
-// cause that wraps [ErrMoved], [leader.ErrLost], [leader.ErrFenced] or
-// [leader.ErrStopping]. No other replica gets the slot before fn has returned.
-// So fn first makes sure that its caches are at least as new as its call, then
-// enqueues all keys of the slot and works. When its context has ended it waits
-// for reconciles in flight, and returns.
+// Run joins the replicas and calls fn for each slot that this replica gets, in a
+// goroutine of its own, with a context that is the ownership: it ends with a cause
+// that wraps [ErrMoved], [leader.ErrLost], [leader.ErrFenced] or
+// [leader.ErrStopping]. No other replica gets the slot before fn has returned. So fn
+// should first make sure that its caches are at least as new as its call, then
+// enqueue all keys of the slot and work. When its context has ended it should wait
+// for reconciles in flight, and return.
 //
-// Errors: [ErrConfig], if the replicas divide the keys differently; that of fn,
-// if it returned before its context ended; nil if ctx ended. Run may be called
-// again after it has returned.
+// Errors: [ErrConfig], if the replicas divide the keys differently; fn's, if it
+// returned before its context ended; nil if ctx ended. Run may be called again after
+// it has returned.
 func (s *Shards) Run(ctx context.Context, fn func(ctx context.Context, slot int) error) error {
 	if !s.running.CompareAndSwap(false, true) {
 		return fmt.Errorf("running shards %q: they run already", s.records.key())
@@ -157,9 +157,9 @@ func (s *Shards) agree(config *coordinationv1.Lease, ours map[string]string) err
 	return s.ranges.adopt(config)
 }
 
-// Status returns the owners of all slots, and since when they own them, as the watch
-// has shown them: before Run no slot has one. It sends no request, and the result is
-// a copy.
+// Status returns the owners of all slots, and since when they have owned them, as
+// seen by the watch: before Run no slot has an owner. It sends no request, and the
+// result is a copy.
 func (s *Shards) Status() Status {
 	now, member := s.now(), s.elector.Status()
 	s.mu.Lock()
