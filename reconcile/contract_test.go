@@ -39,35 +39,41 @@ func TestAsManyKeysAtOnceAsThereAreWorkers(t *testing.T) {
 // Every sentence of the contract in doc.go is held by the tests beside it.
 func TestContract(t *testing.T) {
 	contract.Check(t, contract.Tests{
-		"No reconcile starts before every informer of the controller has delivered its first list.":               TestNoReconcileBeforeEveryCacheHasItsFirstList,
-		"One reconcile at a time per key; as many keys at once as there are workers.":                             all(TestOneKeyIsNeverWorkedOnTwiceAtOnce, TestAsManyKeysAtOnceAsThereAreWorkers),
+		"No reconcile starts before every informer of the controller has delivered its first list.": TestNoReconcileBeforeEveryCacheHasItsFirstList,
+		"One reconcile at a time per key, and as many keys at once as there are " +
+			"workers.": all(TestOneKeyIsNeverWorkedOnTwiceAtOnce, TestAsManyKeysAtOnceAsThereAreWorkers),
 		"Read your writes: the next reconcile of a key starts when the caches have seen what the last one wrote.": TestAControllerReadsItsOwnWrites,
 		"A deadline bounds the wait.": TestAKeyWaitsNoLongerThanTheDeadline,
-		"An attempt after which nothing observed has changed doubles the key's delay, whatever its kind: error, panic, conflict, After of zero or less.": TestEveryKindOfRepetitionDoublesItsDelay,
-		"The first three conflicts in a row are repeated soon and quietly.":                                                                              TestTheFirstConflictsAreQuickAndQuiet,
-		"One that stays is a failure, and so is a conflict with another field manager at once.": all(
+		"An attempt after which nothing observed has changed doubles the key's delay, however it ended: error, panic, " +
+			"conflict, After of zero or less.": TestEveryKindOfRepetitionDoublesItsDelay,
+		"The first three conflicts in a row are retried soon and quietly.": TestTheFirstConflictsAreQuickAndQuiet,
+		"A persistent conflict is a failure, and a conflict with another field manager is one at once.": all(
 			TestAConflictThatStaysIsLoggedCountedAndShown, TestAConflictWithAnotherFieldManagerIsNoStaleCache),
 		"A Terminal error waits for a change, and an error with After is retried after exactly that delay, whatever they wrap.": all(
 			TestTerminalRestsUntilTheObjectChanges, TestTerminalAndAfterWinOverWhatTheyWrap),
-		"A key that writes the same again and again is slowed down and named, never dropped.": TestAControllerThatWakesItselfIsSlowedDownAndNamed,
-		"An isolated edit of another client is repaired at once.":                             TestAnIsolatedEditIsRepairedWithinASecond,
-		"A key's fault stays its own: a panic, runtime.Goexit, or an error that cannot be printed costs neither a worker nor another key.": all(
+		"A key that makes the same write again and again is slowed down and reported, never " +
+			"dropped.": TestAControllerThatWakesItselfIsSlowedDownAndNamed,
+		"An isolated edit by another client is repaired at once.": TestAnIsolatedEditIsRepairedWithinASecond,
+		"One key's failure affects no other: a panic, runtime.Goexit, or an error that cannot be printed costs neither " +
+			"a worker nor another key.": all(
 			TestAPanicIsAnErrorOfItsKey, TestGoexitCostsNeitherWorkerNorKey, TestATypedNilErrorIsAFaultOfItsKey),
 		"A call that ignores its context is logged with its stack, counted and shown.": all(
 			TestAReconcileThatIgnoresItsTimeoutIsNamed, TestAHookThatHangsIsNamed),
-		"With Options.Leader reconciles run while this replica leads, with Options.Shards for the keys of its shards.": all(
+		"With Options.Leader reconciles run only while this replica leads, with Options.Shards only for the keys of its " +
+			"shards.": all(
 			TestReconcilesRunOnlyWhileThisReplicaLeads, TestReconcilesRunForTheSlotsThatThisReplicaHas),
-		"A new leader, and the new owner of a shard, begin on caches that have seen what the replica before wrote.": all(
+		"A new leader, and the new owner of a shard, start with caches that have seen the previous replica's writes.": all(
 			TestANewLeaderBeginsWhenItsCachesHaveSeenWhatTheLastOneWrote,
 			TestReconcilesOfASlotBeginWhenTheCacheHasSeenWhatTheLastOwnerWrote),
 		"A minute bounds that wait.": TestANewLeaderWaitsNoLongerThanAMinute,
-		"A controller works on one cluster: a trigger of another is an error of New, as far as clients tell which server they talk to.": TestTriggersAreOfTheControllersOwnCluster,
-		"The stop is graceful: no new keys, then the end of the reconciles in flight, then that of the informers.":                      TestStop,
-		"What ignores it is named by the error of Run, and keeps the leadership until it ends.": all(
+		"A controller works on one cluster: a trigger from another cluster is an error of New, as far as clients reveal " +
+			"which server they talk to.": TestTriggersAreOfTheControllersOwnCluster,
+		"The stop is graceful: no new keys, then the reconciles in flight end, then the informers.": TestStop,
+		"A call that ignores it is named in the error of Run, and keeps the leadership until it ends.": all(
 			TestAReconcileThatIgnoresTheStopIsNamedByRun, TestAReconcileThatIgnoresTheStopKeepsTheLeadership,
 			TestAListOfKnownNamesThatHangsHoldsUpNoStop),
 		"Keys from outside the cluster come through External, with back-pressure.": all(TestExternalKeysFromAChannelAreReconciled, TestExternalKeysWaitForRoom),
-		"A reconciler learns the key and the object, never the event.":             TestAReconcilerCannotReadCauses,
+		"A reconciler gets the key and the object, never the event.":               TestAReconcilerCannotReadCauses,
 		"Logs carry the causes of a reconcile.":                                    TestTheLogOfAReconcileNamesKeyAndCauses,
 		"Without a logger in the context they go to klog's.":                       TestWithoutALoggerInTheContextKlogsIsUsed,
 	})

@@ -8,9 +8,9 @@ import (
 // Controller calls a Reconciler for every object of an informer, and again
 // whenever the object or what its triggers watch has changed.
 //
-// It is made by [New], and runs once. Its methods may be called at any time, from
+// Make one with [New]. It runs once. Its methods may be called at any time, from
 // any goroutine; those that return types of package inspect never wait for a
-// reconcile. A Controller that is not run holds neither goroutines nor handlers.
+// reconcile. A Controller that is never run holds no goroutines or handlers.
 type Controller struct {
 	core
 	// reconcile calls the reconciler with the cached object.
@@ -21,29 +21,30 @@ type Controller struct {
 	slots         *shardRunner // nil without Options.Shards
 }
 
-// Name returns the controller's name, which is that of its queue and the logger.
+// Name returns the controller's name, which its queue and its logger share.
 func (c *Controller) Name() string { return c.name }
 
-// QueueStats returns counts of the controller's queue since it was made, and how
-// many keys it holds now.
+// QueueStats returns the counts of the controller's queue since it was made, and
+// how many keys it contains now.
 func (c *Controller) QueueStats() queue.Stats { return c.queue.Stats() }
 
 // Enqueue reconciles keys soon, whether or not they have an object: for tests,
 // command lines and debug pages. It never blocks; see [External] for sources of
-// keys. Keys added before Run wait for it, those added afterwards are ignored.
-// With Options.Shards, keys of shards that this replica does not have are dropped.
+// keys. Keys added before Run wait for it; keys added after it has ended are
+// ignored. With Options.Shards, keys of shards that this replica does not have are
+// dropped.
 //
-// A key that waits already is reconciled once, and one that is being reconciled is
-// reconciled again afterwards. The back-off of a failed key ends.
+// A key that is already waiting is reconciled once, and one that is being
+// reconciled is reconciled again afterwards. The back-off of a failed key ends.
 func (c *Controller) Enqueue(keys ...Key) {
 	for _, key := range keys {
 		c.enqueue(key, "enqueue")
 	}
 }
 
-// Sweep returns the sweep of Options.Known: Ready reports whether it works, Stats
-// what it has found, and Confirm lets one exceed the safety limit. It is nil
-// without Options.Known. The controller runs it; do not.
+// Sweep returns the sweep of Options.Known: Ready says whether it works, Stats
+// what it has found, and Confirm lets one sweep exceed the safety limit. It is nil
+// without Options.Known. The controller runs it; do not call its Run.
 func (c *Controller) Sweep() *names.Sweep {
 	if c.orphans == nil {
 		return nil

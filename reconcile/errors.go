@@ -13,7 +13,7 @@ import (
 var (
 	// ErrGraceExpired is the cause if the reconcile was still running when the grace
 	// period of a stopping controller ended. [Controller.Run] returns it, with the
-	// names of the calls, if one has not returned five seconds after that.
+	// names of the calls, if any has not returned five seconds after that.
 	ErrGraceExpired = errors.New("the controller is stopping and its grace period is over")
 	// ErrReconcileTimeout is the cause if the reconcile took longer than
 	// Options.ReconcileTimeout. The context's Err is then context.DeadlineExceeded,

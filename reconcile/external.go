@@ -10,19 +10,19 @@ import (
 )
 
 // External reconciles keys that come from outside the cluster: webhooks, cloud
-// events, timers. The name stands in causes and logs.
+// events, timers. The name appears in causes and logs.
 //
-// A channel is read until it is closed or the controller stops. A function is
-// called when the caches are filled, with a context that ends with the controller.
-// It may call enqueue from any goroutine until it returns. If it returns an error
-// or panics, it is called again after 100 ms, doubling up to a minute; once it has
+// A channel is read until it is closed or the controller stops. A function is called
+// when the caches are filled, with a context that ends with the controller. It may
+// call enqueue from any goroutine until it returns. If it returns an error or
+// panics, it is called again after 100 ms, doubling up to a minute; once it has
 // returned nil it is not called again. Two controllers that read one channel get
-// different keys: give each a channel of its own. [New] refuses an empty name and
-// a nil source.
+// different keys: give each its own channel. [New] refuses an empty name and a nil
+// source.
 //
-// At most 1,000 different keys of external triggers wait for a worker. Then sends
-// to the channel block, and so does enqueue, until there is room; enqueue returns an
-// error if the controller stops. Keys wait for the leadership, too. With
+// At most 1,000 different keys of external triggers wait for a worker. Beyond that,
+// sends to the channel and calls of enqueue block until there is room; enqueue
+// returns an error if the controller stops. Keys also wait for the leadership. With
 // Options.Shards a replica drops the keys of shards that it does not have: send all
 // keys to each replica. Keys sent while no replica runs are lost: use Options.Resync
 // or Options.Known to find them.

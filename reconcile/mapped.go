@@ -18,21 +18,21 @@ import (
 // slowMapping is how long a mapper may take before other calls stop waiting for it.
 const slowMapping = time.Second
 
-// Mapped reconciles the keys that f returns for an object of in that has changed.
+// Mapped reconciles the keys that f returns for each changed object of in.
 //
 // f receives the object before and after the change: nil (the zero O) before its
 // creation and after its deletion. Both are shared; do not modify them. Changes that
-// wait for a call of f are merged: f receives the oldest and the newest object. It
-// is called for each object of the first list, too.
+// wait for a call of f are merged: f receives the oldest and the newest object. It is
+// also called for each object of the first list.
 //
-// The keys need no object; those returned with an error are ignored, and nil means
-// that the change concerns none. f runs on every replica, also while another replica
-// leads. Changes that wait when the controller stops are dropped.
+// The keys need no object; keys returned with an error are ignored, and nil means
+// that the change concerns no key. f runs on every replica, even while another
+// replica leads. Changes still waiting when the controller stops are dropped.
 //
 // f may read caches and call the server, with a context that ends after
 // Options.ReconcileTimeout. If it returns an error or panics, it is called again,
-// with back-off. Calls for one object never overlap, and those for different ones
-// only if a call takes longer than a second.
+// with back-off. Calls for one object never overlap, and calls for different objects
+// do so only if one takes longer than a second.
 func Mapped[O informer.Object](
 	in *informer.Informer[O], f func(ctx context.Context, old, new O) ([]Key, error),
 ) Trigger {

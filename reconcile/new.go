@@ -15,13 +15,13 @@ import (
 	"github.com/homeostat/homeostat/queue"
 )
 
-// New returns a controller that reconciles the objects of in with r. The name
-// stands in logs and metrics, and is the default field manager of r's writes.
-// A nil o means the defaults. Controllers may share an informer, and the
-// controllers of one process need different names ([RunAll] checks that).
+// New returns a controller that reconciles the objects of in with r. The name appears in
+// logs and metrics, and is the default field manager of r's writes. A nil o means the
+// defaults. Controllers may share an informer; the controllers of one process need
+// different names ([RunAll] checks that).
 //
-// It starts nothing. Errors: every fault of the arguments and of the options,
-// those of the informers included, joined.
+// It starts nothing. Errors: everything wrong with the arguments and options, including
+// those of the informers, joined.
 func New[T informer.Object](
 	name string, in *informer.Informer[T], r Reconciler[T], o *Options,
 ) (*Controller, error) {

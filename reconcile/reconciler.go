@@ -11,8 +11,8 @@ import (
 	"github.com/homeostat/homeostat/internal/terminal"
 )
 
-// Reconciler keeps an invariant: it compares the actual with the desired state,
-// and changes what differs.
+// Reconciler maintains an invariant: it compares the actual state with the desired
+// one, and changes what differs.
 //
 // It is called for many keys at once, but never twice at once for one key. It
 // must be idempotent: it runs again after every change of a watched object,
@@ -21,16 +21,16 @@ type Reconciler[T informer.Object] interface {
 	// Reconcile reconciles one key. Its context ends after
 	// Options.ReconcileTimeout, and with the leadership.
 	//
-	// A returned error is logged and retried with back-off, unless it is
-	// [Terminal]; a panic counts as an error. A conflict (HTTP 409) of a stale cache
-	// is no failure at first: the reconcile is repeated soon, and becomes a failure if
-	// the conflict stays. If the server has asked for a delay (Retry-After), the retry
-	// comes after exactly that. Of a Result that comes with an error only the delay of
-	// an [After] counts.
+	// A returned error is logged and retried with back-off, unless it is [Terminal]; a
+	// panic counts as an error. A conflict (HTTP 409) with a stale cache is not a
+	// failure at first: the reconcile is retried soon, and only fails if the conflict
+	// persists. If the server has asked for a delay (Retry-[After]), the retry comes
+	// after exactly that delay. If a Result is returned with an error, only the delay
+	// of an [After] counts.
 	Reconcile(ctx context.Context, request Request[T]) (Result, error)
 }
 
-// Func is a [Reconciler] that is a function. [New] refuses a nil one.
+// Func is a function used as a [Reconciler]. [New] refuses a nil one.
 type Func[T informer.Object] func(ctx context.Context, request Request[T]) (Result, error)
 
 // Reconcile calls f.
@@ -50,7 +50,7 @@ func keyOf(object metav1.Object) Key {
 // Request asks a Reconciler to reconcile one object.
 //
 // It does not contain the event that led to it, because a level-driven controller
-// must not depend on events: they are merged, missed and repeated.
+// must not depend on events, which are merged, missed and repeated.
 type Request[T informer.Object] struct {
 	// Key is the object's namespace and name.
 	Key Key
@@ -60,40 +60,40 @@ type Request[T informer.Object] struct {
 }
 
 // Object returns the cached object, as of the start of the reconcile, and whether
-// there is one. If not, the object is deleted: clean up what it left. Keys of
-// [Mapped], [External] and Enqueue may never have had an object.
+// there is one. If not, the object is deleted: clean up whatever it left behind.
+// Keys from [Mapped], [External] and Enqueue may never have had an object.
 //
 // The object is shared with every reader of the cache; do not modify it. Change
 // it through package patch, or change a DeepCopy.
 func (r Request[T]) Object() (object T, ok bool) { return r.object, r.found }
 
-// WithObject returns a request about object. It is for unit tests, which call a
+// WithObject returns a request for object. It is for unit tests that call a
 // Reconciler directly: Request[*corev1.Pod]{}.WithObject(pod), or, for a deleted
-// object, Request[*corev1.Pod]{Key: key}. Its Key is that of object, which must not
-// be nil. Controllers make their own requests.
+// object, Request[*corev1.Pod]{Key: key}. Its Key is object's; object must not be
+// nil. Controllers make their own requests.
 func (r Request[T]) WithObject(object T) Request[T] {
 	return Request[T]{Key: Key{Namespace: object.GetNamespace(), Name: object.GetName()}, object: object, found: true}
 }
 
-// Result is when to reconcile the key again without a change. The zero value waits
-// for the next change.
+// Result says when to reconcile the key again without a change. The zero value
+// waits for the next change.
 type Result struct {
 	after time.Duration
 	again bool
 }
 
 // After returns a Result that reconciles the key again in d, or earlier if a
-// watched object changes. With a d of zero or less that is soon, and each time
-// after twice the delay while nothing observed changes, as for retries.
+// watched object changes. If d is zero or less, that is soon, and then after twice
+// the delay each time while nothing observed changes, as for retries.
 //
 // Returned with an error, it replaces the back-off: the retry comes after exactly
-// d. A d of zero or less leaves the back-off as it is.
+// d. A d of zero or less leaves the back-off unchanged.
 func After(d time.Duration) Result {
 	return Result{after: max(d, 0), again: d <= 0}
 }
 
-// Terminal marks err as one that a retry cannot cure, such as a spec that
-// contradicts itself. The error is logged and counted, and the key is not
-// reconciled until a watched object changes. An error that wraps the result is
-// terminal, too, and errors.Is and errors.As find err in it. Terminal(nil) is nil.
+// Terminal marks err as one that a retry cannot fix, such as a contradictory spec.
+// The error is logged and counted, and the key is not reconciled until a watched
+// object changes. An error that wraps the result is terminal too, and errors.Is and
+// errors.As find err in it. Terminal(nil) is nil.
 func Terminal(err error) error { return terminal.Mark(err) }

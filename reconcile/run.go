@@ -26,9 +26,9 @@ func Run[T informer.Object](ctx context.Context, name string, in *informer.Infor
 	return c.Run(ctx)
 }
 
-// RunAll runs controllers side by side until ctx ends or one of them fails,
-// which stops the others. An informer that several of them use is started
-// once and stopped after the last.
+// RunAll runs controllers side by side until ctx ends or one of them fails, which
+// stops the others. An informer that several of them use is started once and stopped
+// after the last one.
 //
 // Errors: a nil controller, or a name that two share, before anything starts;
 // otherwise those of each [Controller.Run], joined. Without controllers it returns
@@ -62,15 +62,15 @@ func RunAll(ctx context.Context, controllers ...*Controller) error {
 // Run starts the informers, waits until each has its first list, and then
 // reconciles until ctx ends.
 //
-// The stop is graceful and in this order: no new reconciles; those in flight go
-// on for at most Options.Grace, then their context is cancelled with
+// The stop is graceful, in this order: no new reconciles start; those in flight
+// continue for at most Options.Grace, then their context is cancelled with
 // [ErrGraceExpired]; informers that no other controller uses stop. Run returns when
-// all of it has ended, or soon after the grace period if something does not end.
+// everything has ended, or soon after the grace period if something does not end.
 //
-// Errors: which cache never synced, and why; which cached objects were modified
-// in place (informer.Options.MutationCheck); which calls ignore their context, with
-// [ErrGraceExpired]: their goroutines go on, and keep the leadership; a second call
-// of Run. The end of ctx is no error once the caches are filled.
+// Errors: which cache never synced, and why; which cached objects were modified in
+// place (informer.Options.MutationCheck); which calls ignore their context, with
+// [ErrGraceExpired]: their goroutines keep running, and keep the leadership; a
+// second call of Run. The end of ctx is not an error once the caches are filled.
 func (c *Controller) Run(ctx context.Context) error {
 	syncing := inspect.Syncing
 	if !c.phase.CompareAndSwap(nil, &syncing) {

@@ -12,9 +12,9 @@ import (
 )
 
 // Status returns what the controller is doing, with the status of at most the given
-// number of keys, none if that is zero or less: first those of the queue, in the
-// order of its Entries, and then those that wait for a change after a [Terminal]
-// error, the latest first. It never waits for a reconcile.
+// number of keys, none if that is zero or less: first those in the queue, in the order
+// of its Entries, and then those that wait for a change after a [Terminal] error, latest
+// first. It never waits for a reconcile.
 func (c *Controller) Status(keys int) inspect.Status {
 	s := inspect.Status{
 		Name: c.name, Kind: c.primary.Kind(), Phase: c.Phase(),
@@ -53,8 +53,8 @@ func triggerStatus(s source, triggerType string) inspect.TriggerStatus {
 	return inspect.TriggerStatus{Informer: s.Name(), Kind: s.Kind(), Type: triggerType, Identity: s.identity()}
 }
 
-// Phase returns the current stage of the controller's life: inspect.Created before
-// Run, and inspect.Stopped once all that Run has started has ended.
+// Phase returns the current stage of the controller's life: inspect.Created before Run,
+// and inspect.Stopped once everything that Run started has ended.
 func (c *Controller) Phase() inspect.Phase {
 	if phase := c.phase.Load(); phase != nil {
 		return *phase
@@ -62,9 +62,9 @@ func (c *Controller) Phase() inspect.Phase {
 	return inspect.Created
 }
 
-// LeaderReady returns nil if this replica leads or stands by as it should, and
-// otherwise what is wrong: also that the objects of new slots have not been cached for a
-// minute. It is nil if the Leader or the Shards are no inspect.Elector.
+// LeaderReady returns nil if this replica leads or stands by as it should, and otherwise
+// what is wrong, including that the objects of new slots have not been cached within a
+// minute. It is nil if the Leader or the Shards do not implement inspect.Elector.
 func (c *Controller) LeaderReady() error {
 	e, ok := c.elects().(inspect.Elector)
 	if !ok {
@@ -76,9 +76,9 @@ func (c *Controller) LeaderReady() error {
 	return c.slots.caches.overdue()
 }
 
-// Healthy returns nil, or why only a restart of the process helps: an answer for a
-// liveness probe, as [Controller.LeaderReady] is one for readiness. It is nil if the
-// Leader or the Shards are no inspect.Elector.
+// Healthy returns nil, or why only a restart of the process helps. It is meant for a
+// liveness probe, as [Controller.LeaderReady] is for a readiness probe. It is nil if the
+// Leader or the Shards do not implement inspect.Elector.
 func (c *Controller) Healthy() error {
 	if e, ok := c.elects().(inspect.Elector); ok {
 		return e.Healthy()
@@ -90,10 +90,10 @@ func (c *Controller) Healthy() error {
 // [Controller.Refused] returns an error.
 const refusedFor = time.Minute
 
-// Refused returns nil, or an error that names the missing permissions if the API
-// server has refused every write for a minute and keys still fail because of that.
-// It names three of them, and counts the others. It is nil while the controller
-// does not reconcile: before its caches are filled, as a standby, and at the stop.
+// Refused returns nil, or an error that names the missing permissions if the API server
+// has refused every write for a minute and keys still fail because of that. It names
+// three of them, and counts the others. It is nil while the controller does not
+// reconcile: before its caches are filled, as a standby, and while stopping.
 func (c *Controller) Refused() error {
 	if c.Phase() != inspect.Working {
 		return nil
@@ -110,9 +110,8 @@ func (c *Controller) Refused() error {
 		strings.Join(missing, ", "))
 }
 
-// Informers returns the state of every informer of the controller, the primary
-// one first. It never waits for an informer. See inspect.Informers for those of
-// several controllers.
+// Informers returns the state of every informer of the controller, the primary one
+// first. It never waits for an informer. For several controllers, see inspect.Informers.
 func (c *Controller) Informers() []inspect.InformerStatus {
 	all := make([]inspect.InformerStatus, 0, len(c.sources))
 	for _, s := range c.sources {
@@ -123,7 +122,7 @@ func (c *Controller) Informers() []inspect.InformerStatus {
 	return all
 }
 
-// Stats returns counts of the controller since it was made.
+// Stats returns the controller's counts since it was made.
 func (c *Controller) Stats() inspect.Stats {
 	s := inspect.Stats{
 		Panics:       c.stats.panics.Load(),
@@ -149,15 +148,14 @@ func (c *Controller) Stats() inspect.Stats {
 	return s
 }
 
-// History returns the last reconciles of key, the oldest first, at most 20, and
-// none if key is not remembered. The slice is the caller's; its Causes and Writes
-// are shared, do not modify them.
+// History returns the last reconciles of key, oldest first, at most 20, and none if key
+// is not remembered. The caller owns the slice; its Causes and Writes are shared, do not
+// modify them.
 //
 // A controller remembers 500 keys. A reconcile that wrote or failed, and a call of
-// History, make room for a key that is not remembered: they replace the history
-// whose last reconcile, or call of History, is oldest. Other reconciles replace
-// none, and their causes are recorded only during the 10 minutes after a call of
-// History for their key.
+// History, make room for a new key by dropping the history whose last reconcile, or call
+// of History, is oldest. Other reconciles drop none, and their causes are recorded only
+// during the 10 minutes after a call of History for their key.
 func (c *Controller) History(key Key) []inspect.Attempt {
 	h := &c.histories
 	h.mu.Lock()

@@ -12,11 +12,11 @@ import (
 )
 
 // Trigger maps changes of another informer's objects, or of the outside world, to
-// keys to reconcile. [Owned], [Mapped] and [External] make one.
+// keys to reconcile. Make one with [Owned], [Mapped] or [External].
 //
 // Give a controller a Trigger for every kind that it creates or edits. Otherwise it
-// does not notice what other clients change there, and does not read its own
-// writes. One Trigger may serve several controllers.
+// does not notice other clients' changes there, and does not read its own writes.
+// One Trigger may serve several controllers.
 type Trigger interface {
 	source() source // nil for an external one
 	// triggerType is "owned", "mapped" or "external".
@@ -37,7 +37,7 @@ type binding struct {
 //
 // The owner's UID is not compared: when a child of a deleted owner is deleted, a
 // recreated owner may have been waiting for the name. If a change moves an object
-// to another owner, both are reconciled.
+// to another owner, both owners are reconciled.
 func Owned[O informer.Object](in *informer.Informer[O]) Trigger {
 	return owned[O]{in}
 }

@@ -61,13 +61,13 @@ func isRemoved(obj metav1.Object) bool {
 }
 
 // Wrote reports that this reconcile has created or changed obj, as the server
-// returned it: the controller's caches must have seen this before the next
-// reconcile of the same key. Clients of package cluster and package patch report
-// by themselves; call Wrote after a write of any other client, such as a fake.
+// returned it: the controller's caches must have seen this before the next reconcile
+// of the same key. Clients of package cluster, and package patch, do this on their
+// own; call Wrote after a write by any other client, such as a fake.
 //
-// ctx is that of the reconcile, or derived from it: with any other one, and after
-// the reconcile has returned, Wrote does nothing. obj must not be nil, and is
-// retained: do not modify it afterwards. Any goroutine of the reconcile may call it.
+// ctx is the reconcile's context, or derived from it: with any other, and after the
+// reconcile has returned, Wrote does nothing. obj must not be nil, and is retained:
+// do not modify it afterwards. Any goroutine of the reconcile may call it.
 //
 //	pod, err := clientset.CoreV1().Pods(namespace).Create(ctx, desired, metav1.CreateOptions{})
 //	if err == nil {
@@ -75,9 +75,9 @@ func isRemoved(obj metav1.Object) bool {
 //	}
 func Wrote(ctx context.Context, obj metav1.Object) { ownwrites.Wrote(ctx, obj) }
 
-// Deleted reports that the server has accepted a delete of obj in this
-// reconcile, as [Wrote] does for other writes. The caches have seen it when the
-// object with that UID is removed or marked for deletion: obj must have its UID.
+// Deleted reports that the server has accepted a deletion of obj in this reconcile,
+// as [Wrote] does for other writes. The caches have seen it when the object with
+// that UID is removed or marked for deletion, so obj must have its UID.
 func Deleted(ctx context.Context, obj metav1.Object) { ownwrites.Deleted(ctx, obj) }
 
 // kindOf returns the kind in obj's type meta, or else the name of its type.

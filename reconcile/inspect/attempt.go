@@ -12,19 +12,19 @@ import (
 // how it ended. Its slices are shared; do not modify them.
 type Attempt struct {
 	Key types.NamespacedName
-	// Number is 1, and one more for each failure in a row before.
+	// Number is 1 plus the number of failures in a row before.
 	Number int
 	Start  time.Time
 	Took   time.Duration
-	// Causes of the reconcile; reconcile.Controller.History says when they are
+	// Causes of the reconcile; see reconcile.Controller.History for when they are
 	// recorded.
 	Causes []queue.Cause
 	// Writes are the first 10.
 	Writes []Write
 	// MoreWrites counts the writes after the first 10.
 	MoreWrites int
-	// Seen is when the caches had seen all of the writes; zero until then, and
-	// for writes of kinds that the controller does not watch.
+	// Seen is when the caches had seen all writes; zero until then, and for writes
+	// of kinds that the controller does not watch.
 	Seen time.Time
 	// Overdue reports whether the reconcile began before the caches had seen the
 	// key's last writes.

@@ -1,9 +1,10 @@
 // Package inspect describes controllers of package reconcile to people, probes
-// and metrics: what they are doing, what they have done, and why a key waits.
+// and metrics: what they are doing, what they have done, and why a key is
+// waiting.
 //
 // Methods of reconcile.Controller return these types; packages metrics and status
-// show them. They are copies, so they may be kept, and hold names,
-// resourceVersions and errors, but nothing else of any object.
+// show them. They are copies, so callers may retain them, and hold names,
+// resourceVersions and errors, but no other content of objects.
 //
 //	Controller.Status ──▶ Status ─┬─▶ TriggerStatus ──Feeds── InformerStatus ◀── Informers
 //	                              ├─▶ KeyStatus

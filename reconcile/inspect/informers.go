@@ -13,7 +13,7 @@ type InformerStatus struct {
 	// has the same name.
 	informer.Status
 
-	// Controllers are the names of those that use it.
+	// Controllers are the names of the controllers that use it.
 	Controllers []string
 	// Identity is equal for two statuses of one informer.
 	Identity any
@@ -25,7 +25,7 @@ func (i InformerStatus) Feeds(t TriggerStatus) bool {
 }
 
 // Informers returns the state of every informer of the controllers, each once,
-// in the order of their first use. It never waits for an informer. A C is a
+// in the order of their first use. It never waits for an informer. C is
 // *reconcile.Controller.
 func Informers[C interface{ Informers() []InformerStatus }](controllers ...C) []InformerStatus {
 	var all []InformerStatus

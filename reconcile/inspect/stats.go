@@ -13,23 +13,24 @@ const (
 	outcomes
 )
 
-// String returns the outcome as it stands in metrics.
+// String returns the outcome as it appears in metrics.
 func (o Outcome) String() string {
 	return [...]string{"success", "requeue_after", "conflict", "error", "terminal", ""}[o]
 }
 
-// Stats are counts of a controller since it was made.
+// Stats counts what a controller has done since it was made.
 type Stats struct {
 	// Reconciles by Outcome.
 	Reconciles [outcomes]uint64
-	// Panics of reconciles, which are Failed as well, and those of Options.Group.
+	// Panics counts panics of reconciles, which also count as Failed, and those of
+	// Options.Group.
 	Panics uint64
-	// Stuck calls (of reconcilers, mappers, external triggers and hooks) have not
-	// returned though their context has ended.
+	// Stuck counts calls (of reconcilers, mappers, external triggers and hooks)
+	// that have not returned although their context has ended.
 	Stuck int
-	// Overran counts the log lines that name stuck calls.
+	// Overran counts log lines that name stuck calls.
 	Overran uint64
-	// Active reconciles run now, out of Workers at most.
+	// Active is the number of reconciles running now, at most Workers.
 	Active, Workers int
 	// HeldBack counts reconciles after which the key had to wait until the caches
 	// saw its writes.
@@ -38,12 +39,12 @@ type Stats struct {
 	Overdue uint64
 	// Failing counts the keys whose last reconcile failed, up to 1000 of them.
 	Failing int
-	// HotLoops counts reconciles after which the key was slowed down, since it
-	// wrote an object again and again without getting anywhere.
+	// HotLoops counts reconciles after which the key was slowed down because it
+	// kept writing an object without getting anywhere.
 	HotLoops uint64
-	// Durations counts the reconciles that took at most a number of seconds, by
-	// that number.
+	// Durations counts the reconciles that took at most a given number of seconds,
+	// by that number.
 	Durations map[float64]uint64
-	// DurationsSum is how long all reconciles took, in seconds.
+	// DurationsSum is how long all reconciles took together, in seconds.
 	DurationsSum float64
 }

@@ -31,9 +31,10 @@ type Status struct {
 	// Elects reports whether there is a Leader, or Shards.
 	Elects bool
 	// LeaderName says which replica leads, or why none does; empty if the Leader or
-	// the Shards are no [Elector].
+	// the Shards do not implement [Elector].
 	LeaderName string
-	// LeaseName is the name of the Leader's Lease; empty if it is no [LeaseNamer].
+	// LeaseName is the name of the Leader's Lease; empty if it does not implement
+	// [LeaseNamer].
 	LeaseName string
 	// Slots are the owners of the slots, by number; nil unless Options.Shards is a
 	// [shard.Reporter].
@@ -42,12 +43,12 @@ type Status struct {
 	Triggers []TriggerStatus
 	// Outputs are the kinds that reconciles have written, sorted.
 	Outputs []string
-	// Keys are those that are held, delayed or waiting, in the order of
-	// queue.Entries; and then those that rest after a terminal error.
+	// Keys lists the keys that are held, delayed or waiting, in the order of
+	// queue.Entries, and then those that rest after a terminal error.
 	Keys []KeyStatus
 }
 
-// TriggerStatus describes an informer and how its objects lead to keys.
+// TriggerStatus describes an informer and how its objects are mapped to keys.
 type TriggerStatus struct {
 	Informer string // its name, or that of an external trigger
 	Kind     string // of its objects; empty for an external trigger
@@ -63,7 +64,7 @@ type TriggerStatus struct {
 type KeyStatus struct {
 	queue.EntryStatus[types.NamespacedName]
 
-	// Resting reports whether the key is not in the queue, since its last reconcile
+	// Resting reports whether the key has left the queue because its last reconcile
 	// ended with a terminal error.
 	Resting bool
 	// Failure is the first line of the error of the key's last reconcile; empty
@@ -72,9 +73,9 @@ type KeyStatus struct {
 	FailedAt time.Time // zero after a success
 }
 
-// Elector is implemented by a reconcile.Leader or a shard.Assignment that can
-// describe itself; leader.Elector and shard.Shards do. Its methods may be called
-// at any time, from any goroutine.
+// Elector is implemented by a reconcile.Leader or shard.Assignment that can
+// describe itself, such as leader.Elector and shard.Shards. Its methods may be
+// called at any time, from any goroutine.
 type Elector interface {
 	fmt.Stringer // which replica leads, or why none does
 
@@ -85,8 +86,8 @@ type Elector interface {
 	Healthy() error
 }
 
-// LeaseNamer is implemented by a reconcile.Leader that elects by a Lease;
-// leader.Elector does.
+// LeaseNamer is implemented by a reconcile.Leader that uses a Lease, such as
+// leader.Elector.
 type LeaseNamer interface {
 	// LeaseName returns the name of the Lease, without its namespace.
 	LeaseName() string
