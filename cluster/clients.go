@@ -7,12 +7,12 @@ import (
 	"k8s.io/client-go/metadata"
 )
 
-// Client returns client-go's client of the built-in kinds, the same at each call.
+// Client returns client-go's client for the built-in kinds, always the same one.
 // It speaks protobuf, which all built-in kinds support, unless the config names a
-// content type. Kinds of one's own have a [Kind].
+// content type. For your own kinds, see [Kind].
 //
-// It panics if the first call finds the config's certificate files, which [New]
-// has read, no longer readable; so do Dynamic and Metadata.
+// It panics if, at the first call, the config's certificate files are no longer
+// readable, although [New] has read them; so do Dynamic and Metadata.
 func (c *Cluster) Client() kubernetes.Interface {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -27,8 +27,8 @@ func (c *Cluster) Client() kubernetes.Interface {
 	return c.client
 }
 
-// Dynamic returns a client of kinds that are known only at run time, the same at
-// each call.
+// Dynamic returns a client for kinds that are known only at run time, always the
+// same one.
 func (c *Cluster) Dynamic() dynamic.Interface {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -38,7 +38,7 @@ func (c *Cluster) Dynamic() dynamic.Interface {
 	return c.dynamic
 }
 
-// Metadata returns a client of the metadata of any kind, the same at each call.
+// Metadata returns a client for the metadata of any kind, always the same one.
 func (c *Cluster) Metadata() metadata.Interface {
 	c.mu.Lock()
 	defer c.mu.Unlock()

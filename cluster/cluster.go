@@ -22,11 +22,11 @@ import (
 
 // Options of a [Cluster]. Nil and zero fields mean the defaults.
 type Options struct {
-	// UserAgent of the requests. Defaults to that of the config, else to client-go's.
+	// UserAgent of the requests. Defaults to the config's, or to client-go's if it has none.
 	UserAgent string
 }
 
-// Cluster is one API server. It is made by [New] and safe for concurrent use.
+// Cluster is one API server. Make one with [New]. It is safe for concurrent use.
 type Cluster struct {
 	config *rest.Config
 
@@ -43,17 +43,17 @@ type checker interface {
 	wasChecked() bool
 }
 
-// New returns the cluster that config reaches. It sends nothing.
+// New returns the cluster that config connects to. It sends nothing.
 //
-// The config's QPS is kept if it is set, otherwise clients do not limit their
-// rate. A near server is asked for lists that are not compressed, whatever the config
-// says: that costs bytes, and saves processor time of both. Near are the host in the
-// environment variable KUBERNETES_SERVICE_HOST, which a Pod has, loopback, private and
-// link-local addresses, and the names localhost, kubernetes, kubernetes.default and those
-// that end in .svc or .svc.cluster.local. The config itself is not modified.
+// The config's QPS is kept if it is set; otherwise clients do not limit their rate. A nearby
+// server is asked for uncompressed lists, whatever the config says: that costs bandwidth and
+// saves CPU time on both sides. Nearby are the host in the environment variable
+// KUBERNETES_SERVICE_HOST, which a Pod has, loopback, private and link-local addresses, and the
+// names localhost, kubernetes, kubernetes.default and those that end in .svc or
+// .svc.cluster.local. The config itself is not modified.
 //
-// Errors: a config from which no client can be built: one that names no server, that
-// contradicts itself, or whose certificates cannot be read.
+// Errors: a config from which no client can be built, because it names no server, contradicts
+// itself, or has unreadable certificates.
 func New(config *rest.Config, o *Options) (*Cluster, error) {
 	if config == nil {
 		return nil, errors.New("making a cluster: the rest.Config is nil")
@@ -105,13 +105,13 @@ func isNear(host string) bool {
 	return strings.HasSuffix(host, ".svc") || strings.HasSuffix(host, ".svc.cluster.local")
 }
 
-// Config returns a new rest.Config of the cluster. Generated clientsets are made
-// from it, and any other client that takes one.
+// Config returns a new rest.Config of the cluster, for generated clientsets and any other client
+// that takes one.
 func (c *Cluster) Config() *rest.Config { return rest.CopyConfig(c.config) }
 
-// Check checks every [Kind] of the cluster that has not been checked by itself, each
-// with one request. Call it once before the controllers run: a wrong plural or group
-// is named here, and would be an informer that never syncs otherwise.
+// Check checks every [Kind] of the cluster that has not been checked individually, each with one
+// request. Call it once before the controllers run: it reports a wrong plural or group, which
+// would otherwise show up as an informer that never syncs.
 //
 // Errors: those of [Kind.Check], joined.
 func (c *Cluster) Check(ctx context.Context) error {

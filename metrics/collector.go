@@ -15,9 +15,9 @@ type Collector struct {
 	controllers []*reconcile.Controller
 }
 
-// New returns a collector of these controllers, which need not run yet, and of
-// which none may be nil. Controllers of different collectors in one registry need
-// different names. Register it once:
+// New returns a collector of these controllers, which need not run yet and must
+// not be nil. Controllers of different collectors in one registry need different
+// names. Register it once:
 //
 //	registry.MustRegister(metrics.New(nodes, groups))
 func New(controllers ...*reconcile.Controller) *Collector {
@@ -28,9 +28,10 @@ func New(controllers ...*reconcile.Controller) *Collector {
 // of the controllers. Registries then check for duplicates at the scrape.
 func (c *Collector) Describe(chan<- *prometheus.Desc) {}
 
-// Collect sends the present values. It reads what the controllers have counted:
-// it waits for no reconcile and no informer, and sends no request. The counts are
-// read one after the other, while reconciles go on: a sum may be off by those.
+// Collect sends the current values. It reads the controllers' counters: it does
+// not wait for reconciles or informers, and sends no request. The counters are
+// read one after the other while reconciles continue, so a sum may be slightly
+// off.
 func (c *Collector) Collect(out chan<- prometheus.Metric) {
 	s := sender{out: out}
 	for _, controller := range c.controllers {

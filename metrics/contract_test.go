@@ -17,7 +17,7 @@ import (
 
 func TestContract(t *testing.T) {
 	contract.Check(t, contract.Tests{
-		"A name that client-go or controller-runtime has, too, means here what it means there: workqueue_*, " +
+		"A metric that client-go or controller-runtime also has means the same as there: workqueue_*, " +
 			"controller_runtime_*, rest_client_* and leader_election_master_status.": allOf(
 			TestAddsAreThoseOfKeysThatDidNotWait, TestRetriesAreAllThatIsAddedAgainWithADelay,
 			TestResultsAreThoseOfControllerRuntime, TestWorkDurationIsThatOfFinishedReconciles,

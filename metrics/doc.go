@@ -10,13 +10,14 @@
 //
 // The contract:
 //
-//   - A name that client-go or controller-runtime has, too, means here what it
-//     means there: workqueue_*, controller_runtime_*, rest_client_* and
+//   - A metric that client-go or controller-runtime also has means the same as
+//     there: workqueue_*, controller_runtime_*, rest_client_* and
 //     leader_election_master_status. All other names begin with homeostat_.
 //   - A conflict counts as an error and as a retry, as it does there.
 //   - Labels are names of controllers, informers, kinds, lanes, slots, outcomes,
 //     Leases and servers, never names or contents of objects.
 //
-// It serves nothing over HTTP: package status does. Give it a registry of its own:
-// in controller-runtime's, the same names with another help fail every scrape.
+// It serves nothing over HTTP; package status does. Give it its own registry: in
+// controller-runtime's, the same names with different help texts would fail every
+// scrape.
 package metrics

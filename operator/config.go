@@ -14,10 +14,10 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Config returns how to reach the cluster: by the given kubeconfig file, else the
-// cluster that this process runs in, else by the rules of kubectl ($KUBECONFIG,
-// ~/.kube/config). It sends no request. The config is the caller's; give it to
-// [cluster.New], whose clients are not throttled.
+// Config returns the configuration of the cluster: from the given kubeconfig file,
+// or else that of the cluster this process runs in, or else by kubectl's rules
+// ($KUBECONFIG, ~/.kube/config). It sends no request. The caller owns the config;
+// pass it to [cluster.New], whose clients are not throttled.
 //
 // Errors: an unreadable kubeconfig, or no cluster configured.
 func Config(kubeconfig string) (*rest.Config, error) {

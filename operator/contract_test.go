@@ -35,32 +35,34 @@ import (
 
 func TestContract(t *testing.T) {
 	contract.Check(t, contract.Tests{
-		"The cluster is --kubeconfig's, else the one this process runs in, else that of the default kubeconfig rules " +
-			"($KUBECONFIG, ~/.kube/config).": TestTheClusterIsFoundInThatOrder,
-		"The probes answer from the start: until the controllers run, /readyz says what the start waits for.": TestProbesAnswerFromTheStart,
-		"A program that says what it needs, and on which cluster, ends at its start if it may not do it, and says what is missing, " +
-			"or that no server answers.": func(t *testing.T) {
+		"The cluster is that of --kubeconfig, or else the one this process runs in, or else that of the default " +
+			"kubeconfig rules ($KUBECONFIG, ~/.kube/config).": TestTheClusterIsFoundInThatOrder,
+		"The probes answer from the start: until the controllers run, /readyz says what the program is waiting " +
+			"for.": TestProbesAnswerFromTheStart,
+		"A program that declares the permissions it needs, and on which cluster, ends at its start if any is missing, " +
+			"and names it, or says that no server answers.": func(t *testing.T) {
 			TestAMissingPermissionIsNamedBeforeAnythingStarts(t)
 			TestANeedMayNameItsNamespaceAndItsCluster(t)
 			TestAServerThatDoesNotAnswerIsNamed(t)
 		},
-		"A permission for Events or for the page that is missing is logged.": TestWhatTheProgramCanDoWithoutIsLogged,
-		"The last Events are sent before the end, which waits at most 5 seconds for them.": func(t *testing.T) {
+		"A missing permission for Events or for the page is only logged.": TestWhatTheProgramCanDoWithoutIsLogged,
+		"The last Events are sent before the program ends, which waits at most 5 seconds for them.": func(t *testing.T) {
 			TestTheLastEventsAreSent(t)
 			TestTheEndWaitsForEventsForALimitedTime(t)
 		},
-		"A flag that every program has and this one defines again, a cluster named twice and a collector registered twice are " +
-			"errors that name it.": func(t *testing.T) {
+		"Redefining a flag that every program has, naming a cluster twice and registering a collector twice are errors " +
+			"that name the duplicate.": func(t *testing.T) {
 			TestFaultsOfTheProgramAreNamed(t)
 			TestACollectorRegisteredTwiceIsNamed(t)
 		},
-		"A kind that the server does not have under its name ends the program before any controller runs.":                        TestAWrongKindEndsTheProgram,
-		"With --leader-elect every cluster is fenced: what Setup's controllers write is refused once the Lease may have expired.": TestEveryClusterIsFenced,
-		"A program with a FencingPolicy prints, with --print-fencing-policy, the admission policy about what its leader writes, and " +
-			"nothing runs.": TestThePolicyIsAboutWhatTheLeaderWrites,
+		"A kind that the server does not have under its name ends the program before any controller runs.": TestAWrongKindEndsTheProgram,
+		"With --leader-elect every cluster is fenced: writes of Setup's controllers are refused once the Lease may have " +
+			"expired.": TestEveryClusterIsFenced,
+		"A program with a FencingPolicy prints, with --print-fencing-policy, the admission policy for its leader's " +
+			"writes, and runs nothing.": TestThePolicyIsAboutWhatTheLeaderWrites,
 		"SIGTERM and SIGINT drain; a second one ends the process at once.": TestASecondSignalEndsTheProcess,
 		"The probes answer until everything has drained.":                  TestProbesAnswerWhileItDrains,
-		"What runs beside the controllers runs until they have drained; its error ends the program.": func(t *testing.T) {
+		"Beside runs until the controllers have drained; its error ends the program.": func(t *testing.T) {
 			TestWhatRunsBesideRunsUntilTheyHaveDrained(t)
 			TestAnErrorBesideEndsTheProgram(t)
 		},

@@ -17,16 +17,17 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// Env has the parts that controllers are made from. Tests of a Setup make one by hand.
+// Env provides what controllers are made from. Tests of a Setup make one by hand. Its
+// methods are safe for concurrent use.
 type Env struct {
 	// Context ends when the process is told to stop, before the controllers have
 	// drained. It carries the logger.
 	Context context.Context
-	// Cluster is the cluster that the flags name. A write of a reconcile through it
-	// is seen. With --leader-elect writes are refused unless this replica leads, and
-	// so in Setup.
+	// Cluster is the cluster that the flags name. Writes of a reconcile through it are
+	// seen. With --leader-elect writes are refused unless this replica leads, hence also
+	// during Setup.
 	Cluster *cluster.Cluster
-	// Clusters are those of Program.Clusters, by name. They are fenced as Cluster is.
+	// Clusters are those of Program.Clusters, by name. They are fenced like Cluster.
 	Clusters map[string]*cluster.Cluster
 	// Events records Kubernetes Events in the cluster that the flags name, reported
 	// by Program.Name. It is safe for concurrent use, and does not wait for the server.
@@ -35,23 +36,24 @@ type Env struct {
 	Leader reconcile.Leader
 	// Shards is nil without --leader-elect and [AllShare].
 	Shards shard.Assignment
-	// Metrics takes collectors of the program's own; /metrics serves them. One that
-	// MustRegister cannot take ends the program after Setup, with an error that names it.
+	// Metrics takes the program's own collectors; /metrics serves them. If MustRegister
+	// cannot accept one, the program ends after Setup, with an error that names it.
 	Metrics prometheus.Registerer
 
 	asks asker
 }
 
-// Options returns new options of a controller: with the environment's Leader,
-// Shards and Events, and the defaults otherwise. The caller may change them.
+// Options returns new controller options with the environment's Leader, Shards and
+// Events, and the defaults otherwise. The caller may change them.
 func (e Env) Options() *reconcile.Options {
 	return &reconcile.Options{Leader: e.Leader, Shards: e.Shards, Events: e.Events}
 }
 
-// CheckPermissions is [CheckPermissions] for permissions that Setup can do without,
-// with the clusters of the environment: needs read as those of [Program.Needs].
+// CheckPermissions is the function [CheckPermissions] for permissions that Setup can
+// do without, with the clusters of the environment: needs have the form of
+// [Program.Needs].
 //
-// Errors: as CheckPermissions; only [ErrPermission] means that the server has refused.
+// Errors: as for the function; only [ErrPermission] means that the server has refused.
 //
 //	if err := env.CheckPermissions("list,watch secrets"); errors.Is(err, operator.ErrPermission) { … }
 func (e Env) CheckPermissions(needs ...string) error {

@@ -15,9 +15,9 @@ import (
 )
 
 // FencingPolicy is for [Program.FencingPolicy]: it returns, as a manifest for kubectl, the
-// policy of [fence.YAML] about all that Needs let a replica of p write. The replicas' Pods
-// have the service account namespace/name, and the Lease is in its namespace. Comments
-// name the writes that the policy is not about.
+// policy of [fence.YAML] for everything that Needs allow a replica of p to write. The
+// replicas' Pods use serviceAccount, as namespace/name, and the Lease is in its namespace.
+// Comments name the writes that the policy does not cover.
 //
 // Errors: a service account without a namespace; no write among Needs; those of
 // [fence.YAML].

@@ -33,10 +33,11 @@ const (
 	exitUsage = 2
 )
 
-// Main runs the program until SIGTERM or SIGINT and returns its exit code: 0
-// after a drain, 1 after an error, 2 for a wrong command line. args are without
-// the program's name; logs and errors are written to stderr, and only a policy that is
-// asked for to standard output.
+// Main runs the program until SIGTERM or SIGINT and returns its exit code: 0 after a drain, 1
+// after an error, 2 for a wrong command line. args are without the program's name; logs and
+// errors are written to stderr; only a requested policy is written to standard output.
+//
+// It sets klog's logger and the memory limit of the process ([LimitMemory]): call it once.
 func (p Program) Main(args []string, stderr io.Writer) int {
 	f, err := p.parse(args, stderr)
 	if errors.Is(err, flag.ErrHelp) {

@@ -25,12 +25,14 @@ const preflightInterval = 2 * time.Second
 // permission is missing.
 var ErrPermission = errors.New("missing permission")
 
-// CheckPermissions returns nil when the API server has said that this process has
-// every permission of needs, which read as those of [Program.Needs] without a
-// cluster. A server that does not answer is asked again until the timeout.
+// CheckPermissions returns nil when the API server has confirmed that this process has
+// every permission in needs, which have the form of [Program.Needs] without a cluster.
+// A server that does not answer is asked again until the timeout. It sends one
+// SelfSubjectAccessReview per permission, all at the same time.
 //
-// Errors: every missing permission, each with [ErrPermission], joined; the server that
-// did not answer in time; that ctx has ended; a malformed need.
+// Errors: every missing permission, each with [ErrPermission], joined; a server that
+// did not answer in time; the end of ctx; a malformed need. Concurrency: it is safe for
+// concurrent use.
 func CheckPermissions(ctx context.Context, c *cluster.Cluster, timeout time.Duration, needs ...string) error {
 	permissions, err := parseNeeds(needs, nil)
 	if err != nil {

@@ -23,10 +23,13 @@ const (
 )
 
 // Recorder returns a recorder that sends Events to the cluster, reported by
-// component. stop sends those recorded before it, for at most 5 seconds, and ends
-// the recorder; the end of ctx does not. Call it after the controllers have ended.
+// component. It needs permission to create and patch events of events.k8s.io.
 //
-// Errors: client-go could not start to send.
+// Returns: r is safe for concurrent use, and does not wait for the server. stop
+// sends the Events recorded so far, for at most 5 seconds, and ends the recorder;
+// the end of ctx does not. Call it after the controllers have ended.
+//
+// Errors: client-go could not start sending.
 func Recorder(
 	ctx context.Context, c *cluster.Cluster, component string,
 ) (r events.EventRecorder, stop func(), err error) {

@@ -16,29 +16,31 @@ import (
 	"github.com/homeostat/homeostat/status"
 )
 
-// Server answers about controllers while they run.
+// Server runs controllers and serves their probes, metrics and debug page.
 type Server struct {
-	// Address to listen on, such as ":8080", which the kubelet reaches. An empty one
-	// serves nothing.
+	// Address to listen on, such as ":8080", which the kubelet can reach. If empty,
+	// nothing is served.
 	Address string
-	// Cluster is asked who may see the page and the profiles. It is required with an
-	// Address.
+	// Cluster is asked which clients may see the page and the profiles. It is required
+	// with an Address.
 	Cluster *cluster.Cluster
 	// Metrics takes the collectors of the controllers, and is served on /metrics.
 	// Defaults to a new registry.
 	Metrics *prometheus.Registry
 	// Profiles is the handler returned by profiles.Handler, served on /debug/pprof/ to
-	// those who may see the page. Nil serves none, and leaves 300 kB out of the program.
+	// clients that may see the page. Nil serves none, and leaves 300 kB out of the
+	// program.
 	Profiles http.Handler
 }
 
 // Run runs the controllers until ctx ends, and serves /livez, /readyz, /metrics,
-// /debug/homeostat and /debug/pprof/ until they have drained. It returns when all of
-// it has ended; if the listener breaks, the controllers stop.
+// /debug/homeostat and /debug/pprof/ until they have drained. It returns when
+// everything has ended; if the listener fails, the controllers stop. Without an
+// Address it only runs the controllers.
 //
 // Errors: those of [reconcile.RunAll] and [status.ServeOn], joined; an Address that
-// cannot be listened on, or has no Cluster; collectors of Metrics that clash with the
-// program's.
+// cannot be listened on, or one without a Cluster; collectors in Metrics that clash
+// with the program's.
 func (s *Server) Run(ctx context.Context, controllers ...*reconcile.Controller) error {
 	return s.RunSetup(ctx, func(context.Context) ([]*reconcile.Controller, error) { return controllers, nil })
 }
@@ -154,10 +156,12 @@ func starting(ctx context.Context, format string, args ...any) {
 	}
 }
 
-// Authorize returns a status.Options.Authorize that lets everyone see the metrics,
-// which name no objects, and everything else those whose token the API server
-// knows and allows to "get" the path. It is safe for concurrent use; c needs the
-// permissions of a [status.ReviewClient].
+// Authorize returns a status.Options.Authorize that shows the metrics, which name no
+// objects, to every client, and everything else only to clients whose token the API
+// server authenticates and allows to "get" the path. It is safe for concurrent use; c
+// needs the permissions of a [status.ReviewClient].
+//
+// Errors: those of [status.Reviewed].
 func Authorize(c *cluster.Cluster) func(*http.Request) error {
 	reviewed := status.Reviewed(c.Client())
 	return func(r *http.Request) error {

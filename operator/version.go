@@ -11,6 +11,7 @@ import (
 
 // Version returns the module's version, its commit and the Go version, as the
 // compiler recorded them: "v1.2.3 (commit 0123456789ab, modified) go1.26.0".
+// A module version that was not recorded reads "(devel)", a commit "unknown".
 func Version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -38,9 +39,10 @@ func revision() string {
 // may let the heap fill.
 const memoryShare = 0.9
 
-// LimitMemory sets the garbage collector's limit to 90 % of the memory that the
-// container may have, unless GOMEMLIMIT is set or there is no such limit. (The Go
-// runtime itself sets GOMAXPROCS by the container's processor limit.)
+// LimitMemory sets the garbage collector's limit to 90 % of the container's
+// memory limit, unless GOMEMLIMIT is set or there is no such limit. (The Go
+// runtime itself sets GOMAXPROCS from the container's CPU limit.) It logs the new
+// limit, or an error, at V(1).
 func LimitMemory(logger logr.Logger) {
 	limit, err := memlimit.Set(memlimit.WithRatio(memoryShare))
 	switch {

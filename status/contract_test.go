@@ -24,23 +24,28 @@ import (
 
 func TestContract(t *testing.T) {
 	contract.Check(t, contract.Tests{
-		"Probes do not wait for work: they read what is known, and give checks that call other code half a second.": func(t *testing.T) {
+		"Probes do not wait for work: they read what is already known, and give checks that call other " +
+			"code half a second.": func(t *testing.T) {
 			TestProbesDoNotWaitForChecksThatHang(t)
 			TestLivezDoesNotCareWhetherThereIsWork(t)
 		},
-		"/readyz?verbose names every check.":                         TestReadyzVerboseNamesEveryCheck,
-		"A check that fails is named, with its reason, in any case.": TestReadyzNamesWhatIsNotReadyAndWhy,
-		"A standby is ready.":                                        testStandby,
-		"A controller that has not been run, whose caches are not complete or whose every write has been refused for a minute is not.": func(t *testing.T) {
+		"/readyz?verbose names every check.":                TestReadyzVerboseNamesEveryCheck,
+		"A failing check is always named, with its reason.": TestReadyzNamesWhatIsNotReadyAndWhy,
+		"A standby is ready.":                               testStandby,
+		"A controller is not ready if it has not been run, if its caches are incomplete or if all its writes have been " +
+			"refused for a minute.": func(t *testing.T) {
 			testNotReady(t)
 			TestReadyzNamesTheMissingPermissionAndForgivesTheOutsideSystem(t)
 		},
-		"A sweep that fails is named, and leaves the process ready: Options.Ready may ask for more.": TestReadyzNamesTheMissingPermissionAndForgivesTheOutsideSystem,
-		"/debug/homeostat is one HTML document that needs neither scripts nor anything from elsewhere, and refreshes itself.": func(t *testing.T) {
+		"A failing sweep is named, and leaves the process ready: Options.Ready may be " +
+			"stricter.": TestReadyzNamesTheMissingPermissionAndForgivesTheOutsideSystem,
+		"/debug/homeostat is one HTML document that needs no scripts and no external resources, and refreshes " +
+			"itself.": func(t *testing.T) {
 			TestThePageNeedsNothingFromElsewhere(t)
 			TestThePageRefreshesAtThePaceOneAsksFor(t)
 		},
-		"Each key on it leads to its own page, with its last reconciles: causes, writes, when they were seen, outcome.": func(t *testing.T) {
+		"Each key on it links to its own page, with its last reconciles: causes, writes, when they were seen, " +
+			"outcome.": func(t *testing.T) {
 			TestEachKeyOnThePageLeadsToItsOwn(t)
 			TestThePageOfAKeyShowsItsLastReconcilesAsATimeline(t)
 		},
@@ -49,15 +54,15 @@ func TestContract(t *testing.T) {
 			TestThePageShowsAsManyKeysAsOneAsksFor(t)
 			TestThePageRefreshesAtThePaceOneAsksFor(t)
 		},
-		"Nothing of an object but its name, kind and versions is shown.":         TestThePageEscapesWhatItShowsAndShowsNoContents,
+		"Only the name, kind and versions of an object are shown.":               TestThePageEscapesWhatItShowsAndShowsNoContents,
 		"Errors of reconcilers are cut to their first line.":                     testErrors,
 		"Values that the API server quotes from an invalid object are left out.": testErrors,
-		"All of it is escaped.":                                                TestThePageEscapesWhatItShowsAndShowsNoContents,
-		"Authorize guards all but the probes.":                                 TestAuthorizeGuardsMetricsAndThePageButNotTheProbes,
-		"Without it there are no profiles.":                                    TestProfilesNeedAuthorize,
-		"With Reviewed only a token counts, not where a request comes from.":   TestLoopbackAloneIsNoProof,
-		"Serve listens where it is told, and nowhere if the address is empty.": TestAnEmptyAddressServesNothing,
-		"Every request is a GET.":                                              TestNothingCanBeWritten,
+		"Everything is escaped.":                                                 TestThePageEscapesWhatItShowsAndShowsNoContents,
+		"Authorize guards everything except the probes.":                         TestAuthorizeGuardsMetricsAndThePageButNotTheProbes,
+		"Without it there are no profiles.":                                      TestProfilesNeedAuthorize,
+		"With Reviewed only a token counts, not where a request comes from.":     TestLoopbackAloneIsNoProof,
+		"Serve listens on the given address, and nowhere if it is empty.":        TestAnEmptyAddressServesNothing,
+		"Every request is a GET.":                                                TestNothingCanBeWritten,
 	})
 }
 

@@ -20,10 +20,10 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// New returns a handler of /livez, /readyz, /metrics, /debug/homeostat and,
-// with Options.Authorize and Options.Profiles, /debug/pprof/. It starts nothing:
-// the checks are called when a probe comes, each by a goroutine that ends with
-// it. Other paths and other methods than GET are refused.
+// New returns a handler of /livez, /readyz, /metrics, /debug/homeostat and, with
+// Options.Authorize and Options.Profiles, /debug/pprof/. It starts nothing: the checks are
+// called when a probe arrives, each in a goroutine that ends with it. Other paths, and
+// methods other than GET, are refused.
 //
 // Errors: every wrong option, joined. Concurrency: it is safe for concurrent use.
 func New(o *Options) (http.Handler, error) {
@@ -183,12 +183,11 @@ const (
 	stopTimeout   = 5 * time.Second
 )
 
-// Serve answers at address with h until ctx ends, then lets answers that are
-// under way finish, and returns nil after every goroutine has ended. An empty
-// address is listened on nowhere; ":8080" is everywhere, which the kubelet needs,
-// and Options.Authorize then, too.
+// Serve serves h on address until ctx ends, then lets answers in flight finish, and returns
+// nil after every goroutine has ended. With an empty address it does not listen; ":8080"
+// listens on all interfaces, which the kubelet needs, and which needs Options.Authorize.
 //
-// Errors: the address cannot be listened on, or the listener broke.
+// Errors: the address cannot be listened on, or the listener failed.
 func Serve(ctx context.Context, address string, h http.Handler) error {
 	if address == "" {
 		<-ctx.Done()
@@ -202,11 +201,11 @@ func Serve(ctx context.Context, address string, h http.Handler) error {
 	return ServeOn(ctx, listener, h)
 }
 
-// ServeOn is [Serve] with a listener, which it closes, for example one of a port
-// that the system chose: its address is known before the first answer. Answers under
-// way have 5 seconds after the end of ctx; their connections are closed then.
+// ServeOn is [Serve] with a listener, which it closes: for example one on a port that the
+// system chose, whose address is known before the first answer. Answers in flight have 5
+// seconds after the end of ctx; then their connections are closed.
 //
-// Errors: the listener broke.
+// Errors: the listener failed.
 func ServeOn(ctx context.Context, listener net.Listener, h http.Handler) error {
 	background := context.WithoutCancel(ctx)
 	server := &http.Server{

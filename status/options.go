@@ -29,35 +29,36 @@ const (
 	defaultRefresh = 5 * time.Second
 )
 
-// ErrUnauthenticated is for Options.Authorize: an error that wraps it is
-// answered with 401 instead of 403, at which browsers ask for a password.
+// ErrUnauthenticated is for Options.Authorize: an error that wraps it is answered
+// with 401 instead of 403, which makes browsers ask for a password.
 var ErrUnauthenticated = errors.New("not authenticated")
 
 // Options of the handler. Nil and zero fields mean the defaults.
 type Options struct {
-	// Controllers to show, in this order. Their names must differ. None is allowed:
-	// then only the further checks and metrics are served.
+	// Controllers to show, in this order. Their names must differ. There may be none:
+	// then only the additional checks and metrics are served.
 	Controllers []*reconcile.Controller
-	// Gatherer is served on /metrics, such as a prometheus.Registry. One that
-	// fails is answered with 500 and nothing else. It must be safe for concurrent
-	// use. Defaults to a registry of the controllers, client-go's requests, the Go
-	// runtime and the process.
+	// Gatherer is served on /metrics, such as a prometheus.Registry. If it fails, the
+	// answer is a 500 and nothing else. It must be safe for concurrent use. Defaults
+	// to a registry of the controllers, client-go's requests, the Go runtime and the
+	// process.
 	Gatherer prometheus.Gatherer
-	// Live and Ready are further checks of /livez and /readyz, by name. One
-	// that does not return counts as failed, and is not called again until it
-	// has: a probe waits for half a second. Its error is shown to all who can
+	// Live and Ready are additional checks of /livez and /readyz, by name. A check
+	// that does not return within half a second counts as failed, and is not called
+	// again until it has returned. Its error is shown to every client that can
 	// connect: put no secrets into it. Both must be safe for concurrent use. Defaults
 	// to none.
 	Live, Ready map[string]func() error
-	// Authorize is asked before anything but the probes is served; an error
-	// refuses, with 401 if it wraps [ErrUnauthenticated] and 403 otherwise. The
-	// answer does not have the error. It must be safe for concurrent use.
-	// [Reviewed] makes one that asks the API server. Defaults to none: all who can
-	// connect may see /metrics and /debug/homeostat, and there is no /debug/pprof/.
+	// Authorize is called before anything but the probes is served; an error refuses
+	// the request, with 401 if it wraps [ErrUnauthenticated] and 403 otherwise. The
+	// answer does not contain the error. It must be safe for concurrent use.
+	// [Reviewed] makes one that asks the API server. Defaults to none: every client
+	// that can connect may see /metrics and /debug/homeostat, and there is no
+	// /debug/pprof/.
 	Authorize func(r *http.Request) error
-	// Profiles serves the paths below /debug/pprof/, behind Authorize and not without
-	// it. Package status/profiles has one. Defaults to none: profiles add 300 kB to a
-	// program.
+	// Profiles serves the paths below /debug/pprof/, behind Authorize and never
+	// without it. Package status/profiles has one. Defaults to none: profiles add 300
+	// kB to a program.
 	Profiles http.Handler
 }
 

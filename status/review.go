@@ -27,8 +27,8 @@ const (
 	reviewsAtATime = 4
 )
 
-// ReviewClient makes reviews; a kubernetes.Interface is one. It needs the
-// permissions of the ClusterRole system:auth-delegator.
+// ReviewClient creates reviews; a kubernetes.Interface is one. It needs the permissions of
+// the ClusterRole system:auth-delegator.
 type ReviewClient interface {
 	AuthenticationV1() authenticationclient.AuthenticationV1Interface
 	AuthorizationV1() authorizationclient.AuthorizationV1Interface
@@ -39,15 +39,15 @@ type ReviewClient interface {
 // they may "get" its path, such as the nonResourceURL /metrics. For browsers the
 // token may also be the password of basic authentication.
 //
-// An answer holds for a minute if the request was allowed, and for 10 seconds if
-// it was refused; a server that does not answer within 10 seconds refuses. Where
-// the request comes from is no matter: behind a sidecar everything comes from
-// loopback. At most four reviews are under way at a time; further requests wait
-// for them, within their 10 seconds.
+// An answer holds for a minute if the request was allowed, and for 10 seconds if it was
+// refused; a server that does not answer within 10 seconds refuses. The origin of the
+// request does not matter: behind a sidecar every request comes from loopback. At most
+// four reviews are in flight at a time; further requests wait for them, within their 10
+// seconds.
 //
-// Errors: one that wraps [ErrUnauthenticated] for a token that is missing or not
-// valid; a different one for a user who may not, or if the server did not answer, which
-// is logged and not remembered. Concurrency: it is safe for concurrent use.
+// Errors: one that wraps [ErrUnauthenticated] for a missing or invalid token; a different
+// one for a user without permission, or if the server did not answer, which is logged and
+// not remembered. Concurrency: it is safe for concurrent use.
 func Reviewed(client ReviewClient) func(*http.Request) error {
 	r := &reviewer{client, cache.NewLRUExpireCache(answersKept), make(chan struct{}, reviewsAtATime)}
 	return r.authorize

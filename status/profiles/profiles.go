@@ -25,7 +25,7 @@ const maxSeconds = 25
 // runtime/pprof by name, and a CPU profile of ?seconds=N, 25 at most. Traces of the
 // scheduler are left out. With ?debug=1 or 2 a profile by name is text.
 //
-// Errors: 404 for a profile that there is not, 409 while another client takes a CPU
+// Errors: 404 for an unknown profile, 409 while another client takes a CPU
 // profile, which ends when that client disconnects. Concurrency: it is safe for
 // concurrent use.
 func Handler() http.Handler { return &handler{} }
