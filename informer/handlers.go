@@ -1,0 +1,210 @@
+package informer
+
+import (
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-logr/logr"
+)
+
+// handler is a function that is called for every change.
+type handler[T Object] struct {
+	call    func(Event[T])
+	removed atomic.Bool
+
+	// delivery.mu guards what follows.
+	// joining says that the cached objects are being replayed.
+	joining bool
+	pending []Event[T] // what has come meanwhile
+}
+
+// batch is one delivery of the store: events to the handlers of that
+// moment, then a call of done.
+type batch[T Object] struct {
+	// came is when the change was published; zero if it has no events.
+	came     time.Time
+	events   []Event[T]
+	handlers []*handler[T]
+	done     func()
+}
+
+// delivery calls handlers in the order of the changes, one call at a time.
+type delivery[T Object] struct {
+	counted *counters
+	log     func() logr.Logger
+
+	// mu guards what follows, and store.latest against an Add of a handler.
+	mu         sync.Mutex
+	handlers   []*handler[T]
+	batches    []batch[T]
+	delivering bool
+}
+
+// add replays what known returns to a new handler, then delivers every change
+// since known was called.
+func (d *delivery[T]) add(call func(Event[T]), known func() Snapshot[T]) *handler[T] {
+	h := &handler[T]{call: call, joining: true}
+	d.mu.Lock()
+	d.handlers = append(slices.Clip(d.handlers), h)
+	replayed := known()
+	d.mu.Unlock()
+	finished := false
+	defer func() {
+		if !finished { // the handler has ended this goroutine
+			d.remove(h)
+		}
+	}()
+	for object := range replayed.All() {
+		d.call(h, Event[T]{New: object, Type: Added, Initial: true})
+	}
+	for again := true; again; {
+		d.mu.Lock()
+		pending := h.pending
+		h.pending = nil
+		again = len(pending) > 0
+		h.joining = again
+		d.mu.Unlock()
+		d.callAll(h, pending)
+	}
+	finished = true
+	return h
+}
+
+func (d *delivery[T]) remove(h *handler[T]) {
+	h.removed.Store(true)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if at := slices.Index(d.handlers, h); at >= 0 {
+		d.handlers = splice(d.handlers, at, at+1)
+	}
+}
+
+// count returns the number of handlers, and when the oldest change came that is
+// not delivered to all of them: zero if there is none.
+func (d *delivery[T]) count() (handlers int, since time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for n := 0; since.IsZero() && n < len(d.batches); n++ {
+		since = d.batches[n].came
+	}
+	return len(d.handlers), since
+}
+
+// enqueue queues a batch. The caller holds mu, and calls run when it has let go
+// of its locks.
+func (d *delivery[T]) enqueue(b batch[T]) {
+	if b.handlers = d.handlers; len(b.events) > 0 {
+		b.came = time.Now()
+	}
+	d.counted.events.Add(int64(len(b.events)))
+	d.batches = append(d.batches, b)
+}
+
+// after calls done when everything that is queued already has been delivered.
+func (d *delivery[T]) after(done func()) {
+	d.mu.Lock()
+	d.batches = append(d.batches, batch[T]{done: done})
+	d.mu.Unlock()
+	d.run()
+}
+
+// run delivers what is queued, unless another goroutine does: with one watch, none
+// does. The rest of a batch stays in the queue: if a handler ends this goroutine
+// (runtime.Goexit), the rest is delivered before that.
+func (d *delivery[T]) run() {
+	finished := false
+	defer func() {
+		if !finished {
+			d.run()
+		}
+	}()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.delivering {
+		finished = true
+		return
+	}
+	d.delivering = true
+	defer func() { d.delivering = false }()
+	for len(d.batches) > 0 {
+		d.runFirst()
+	}
+	d.batches, finished = nil, true
+}
+
+// runFirst delivers the first batch. The caller holds mu.
+func (d *delivery[T]) runFirst() {
+	for len(d.batches[0].handlers) > 0 {
+		b := &d.batches[0]
+		h, events := b.handlers[0], b.events
+		if b.handlers = b.handlers[1:]; h.joining {
+			h.pending = append(h.pending, events...)
+			continue
+		}
+		d.unlocked(func() { d.callAll(h, events) })
+	}
+	done := d.batches[0].done
+	d.batches[0] = batch[T]{}
+	d.batches = d.batches[1:]
+	if done != nil {
+		d.unlocked(done)
+	}
+}
+
+// unlocked calls f without mu, which the caller holds.
+func (d *delivery[T]) unlocked(f func()) {
+	d.mu.Unlock()
+	defer d.mu.Lock()
+	f()
+}
+
+// callAll calls h for each event, even if one of the calls ends this goroutine.
+func (d *delivery[T]) callAll(h *handler[T], events []Event[T]) {
+	next := 0
+	defer func() {
+		if next < len(events) {
+			d.callAll(h, events[next:])
+		}
+	}()
+	for next < len(events) {
+		next++
+		d.call(h, events[next-1])
+	}
+}
+
+// errGoexit is logged of a handler that ends the goroutine that calls it.
+var errGoexit = errors.New("runtime.Goexit was called, as require and t.FailNow do in tests")
+
+// call delivers one event. A handler that panics, or ends the goroutine, misses it;
+// the other handlers and the watch go on.
+func (d *delivery[T]) call(h *handler[T], e Event[T]) {
+	if h.removed.Load() {
+		return
+	}
+	returned := false
+	defer func() {
+		err := errGoexit
+		if r := recover(); r != nil {
+			err = fmt.Errorf("panic: %v\n%s", r, debug.Stack())
+		} else if returned {
+			return
+		}
+		d.counted.panics.Add(1)
+		object := e.New
+		if e.Type == Deleted {
+			object = e.Old
+		}
+		d.log().Error(err, "handler panicked and missed an event",
+			"namespace", object.GetNamespace(), "name", object.GetName())
+	}()
+	h.call(e)
+	returned = true
+}
+
+// counters are the counted part of a Status.
+type counters struct{ lists, watches, stalls, failures, events, panics atomic.Int64 }
