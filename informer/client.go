@@ -58,6 +58,8 @@ func (u untyped[T, L]) Get(ctx context.Context, name string, opts metav1.GetOpti
 	return u.untypedClient.Get(ctx, name, opts)
 }
 
+var _ wrapper = untyped[Object, runtime.Object]{}
+
 func (u untyped[T, L]) unwrap() any { return u.untypedClient }
 
 // Mistakes of callers.

@@ -36,6 +36,13 @@ import (
 	"github.com/homeostat/homeostat/internal/wire/wiretest"
 )
 
+// What this package asks of clients.
+var (
+	_ requester  = (*gentype.Client[*corev1.Pod])(nil)
+	_ unstreamed = (*fake.Clientset)(nil)
+	_ recorder   = (*fake.Clientset)(nil)
+)
+
 // A wired server answers every request with what is written to it, in protobuf.
 type wired struct {
 	*io.PipeReader

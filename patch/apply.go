@@ -151,11 +151,6 @@ func (a *Applier[C, T]) method(want metav1.Object, subresource string) (
 	return s.ApplyStatus, nil
 }
 
-// statusClient is a client of a kind with a status, as the generated ones have it.
-type statusClient[C, T any] interface {
-	ApplyStatus(ctx context.Context, config C, opts metav1.ApplyOptions) (T, error)
-}
-
 // Forget drops what is remembered about an object, so that the next Apply sends its
 // request. Call it when the object is deleted.
 func (a *Applier[C, T]) Forget(key types.NamespacedName) {

@@ -42,6 +42,23 @@ type applyClient[C any, T informer.Object] interface {
 	Apply(ctx context.Context, config C, opts metav1.ApplyOptions) (T, error)
 }
 
+// statusClient is a client of a kind with a status, as the generated ones have it.
+type statusClient[C, T any] interface {
+	ApplyStatus(ctx context.Context, config C, opts metav1.ApplyOptions) (T, error)
+}
+
+// Clients that can read.
+type (
+	// getter is a generated client.
+	getter[T any] interface {
+		Get(ctx context.Context, name string, o metav1.GetOptions) (T, error)
+	}
+	// untypedGetter is a dynamic client or one for metadata.
+	untypedGetter[T any] interface {
+		Get(ctx context.Context, name string, o metav1.GetOptions, subresources ...string) (T, error)
+	}
+)
+
 // ClusterScoped adapts the client of a cluster-scoped kind. The returned function has no
 // client for any namespace: a write of a namespaced object is refused.
 func ClusterScoped[C any](client C) func(namespace string) C {
@@ -70,9 +87,14 @@ func Metadata(client metadata.Getter) func(namespace string) metadataClient {
 }
 
 var (
-	_ CreateClient[*unstructured.Unstructured]                            = dynamicClient{}
-	_ applyClient[*unstructured.Unstructured, *unstructured.Unstructured] = dynamicClient{}
-	_ Client[*metav1.PartialObjectMetadata]                               = metadataClient{}
+	_ CreateClient[*unstructured.Unstructured]                             = dynamicClient{}
+	_ applyClient[*unstructured.Unstructured, *unstructured.Unstructured]  = dynamicClient{}
+	_ statusClient[*unstructured.Unstructured, *unstructured.Unstructured] = dynamicClient{}
+	_ Client[*metav1.PartialObjectMetadata]                                = metadataClient{}
+
+	_ getter[*unstructured.Unstructured]           = dynamicClient{}
+	_ untypedGetter[*unstructured.Unstructured]    = dynamic.ResourceInterface(nil)
+	_ untypedGetter[*metav1.PartialObjectMetadata] = metadata.ResourceInterface(nil)
 )
 
 // dynamicClient is a dynamic client with the methods of a generated one.

@@ -72,13 +72,9 @@ func explainNotFound[C Client[T], T informer.Object](
 	var got T
 	var err error
 	switch c := any(c).(type) {
-	case interface {
-		Get(ctx context.Context, name string, o metav1.GetOptions) (T, error)
-	}:
+	case getter[T]:
 		got, err = c.Get(ctx, cached.GetName(), metav1.GetOptions{})
-	case interface {
-		Get(ctx context.Context, name string, o metav1.GetOptions, subresources ...string) (T, error)
-	}: // dynamic and metadata clients
+	case untypedGetter[T]:
 		got, err = c.Get(ctx, cached.GetName(), metav1.GetOptions{})
 	default:
 		return notFound

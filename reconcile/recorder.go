@@ -26,6 +26,8 @@ type recorder struct {
 	requests []*request // that have not been answered
 }
 
+var _ ownwrites.Observer = (*recorder)(nil)
+
 // request is a write that was sent. The recorder's mu guards it.
 type request struct {
 	write write // as far as it is known

@@ -72,6 +72,11 @@ func Read(contentType string, body []byte) (*Object, error) {
 	return o, nil
 }
 
+// message is what protobuf decodes into, as generated types of Kubernetes are.
+type message interface{ Unmarshal(data []byte) error }
+
+var _ message = (*metav1.Status)(nil)
+
 // Into decodes the whole object into object, a pointer to its Go type.
 func (o *Object) Into(object any) error {
 	if o.part || o.Unlabelled || o.Status != nil || len(o.body) == 0 {
@@ -79,12 +84,12 @@ func (o *Object) Into(object any) error {
 	}
 	switch o.media {
 	case runtime.ContentTypeJSON:
-		if u, ok := object.(interface{ UnmarshalJSON(data []byte) error }); ok {
+		if u, ok := object.(json.Unmarshaler); ok {
 			return u.UnmarshalJSON(o.body)
 		}
 		return kjson.UnmarshalCaseSensitivePreserveInts(o.body, object)
 	default:
-		m, ok := object.(interface{ Unmarshal(data []byte) error })
+		m, ok := object.(message)
 		if !ok {
 			return fmt.Errorf("%T is not encoded in protobuf", object)
 		}

@@ -6,6 +6,7 @@ import (
 	"reflect"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
 )
@@ -67,16 +68,22 @@ func blank(r *Resource) (object, error) {
 	return obj, nil
 }
 
+// message is an object with a form in protobuf, as generated types have it.
+type message interface {
+	Marshal() ([]byte, error)
+	Unmarshal(data []byte) error
+}
+
+var _ message = (*metav1.Status)(nil)
+
 // throughStorage returns an object as the server reads it back: it stores built-in kinds in protobuf, in which an empty
 // list is none.
 func throughStorage(r *Resource, obj runtime.Object) (runtime.Object, error) {
-	message, ok := obj.(interface {
-		Marshal() ([]byte, error)
-	})
+	from, ok := obj.(message)
 	if !ok {
 		return obj, nil // a review is not stored
 	}
-	data, err := message.Marshal()
+	data, err := from.Marshal()
 	if err != nil {
 		return nil, apierrors.NewInternalError(fmt.Errorf("storing a %s: %w", r.Kind, err))
 	}
@@ -84,7 +91,7 @@ func throughStorage(r *Resource, obj runtime.Object) (runtime.Object, error) {
 	if err != nil {
 		return nil, apierrors.NewInternalError(fmt.Errorf("making a %s: %w", r.Kind, err))
 	}
-	if err := stored.(interface{ Unmarshal(data []byte) error }).Unmarshal(data); err != nil {
+	if err := stored.(message).Unmarshal(data); err != nil {
 		return nil, apierrors.NewInternalError(fmt.Errorf("reading a stored %s: %w", r.Kind, err))
 	}
 	stored.GetObjectKind().SetGroupVersionKind(r.gvk())

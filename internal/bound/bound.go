@@ -26,12 +26,20 @@ func ClientFor[C any](of func(namespace string) C, obj metav1.Object) (C, error)
 	return c, nil
 }
 
+// Clients that show their namespace.
+type (
+	// generated is a client of package gentype, or one that embeds it.
+	generated interface{ GetNamespace() string }
+	// faked is the fake of one.
+	faked interface{ Namespace() string }
+)
+
 // NamespaceOf returns the namespace of a client that shows it.
 func NamespaceOf(client any) (namespace string, visible bool) {
 	switch c := client.(type) {
-	case interface{ GetNamespace() string }: // gentype and all generated clients
+	case generated:
 		return c.GetNamespace(), true
-	case interface{ Namespace() string }: // their fakes
+	case faked:
 		return c.Namespace(), true
 	default:
 		return "", false

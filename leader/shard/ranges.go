@@ -59,9 +59,11 @@ const (
 )
 
 var (
-	_ Assignment   = (*Ranges)(nil)
-	_ slots.Ranger = (*Ranges)(nil)
-	_ divider      = (*Ranges)(nil)
+	_ Assignment     = (*Ranges)(nil)
+	_ Reporter       = (*Ranges)(nil)
+	_ slots.Handover = (*Ranges)(nil)
+	_ slots.Ranger   = (*Ranges)(nil)
+	_ divider        = (*Ranges)(nil)
 )
 
 // NewRanges is [New] for ranges. Options.By must be [ByNamespace]. Replicas with and
