@@ -11,12 +11,12 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/report"
 )
 
-// Explore runs the case without faults, then again with each single deviation, then with pairs of them, and then in
-// other orders by seed, until the budget is used up. It fails the test with the first counter-example, made smaller:
-// what went wrong, the trace, a hint, and a token for [Replay]. Otherwise it logs a summary; when the budget was too
-// small for the single deviations it says so on stderr, and in CI it fails: see [Options].
+// Explore runs the case without faults, then with each single deviation, then with pairs of them, and then in random
+// orders by seed, until the budget is used up. It fails the test with the first counter-example, shrunk: what went
+// wrong, the trace, a hint, and a token for [Replay]. Otherwise it logs a summary; if the budget was too small for
+// the single deviations it prints a warning to stderr, and in CI it fails: see [Options].
 //
-// Returns the report, which is never nil. A case or options that are wrong end the test at once, by Fatal.
+// Returns the report, which is never nil. A wrong case or wrong options end the test at once, by Fatal.
 //
 // Concurrency: while it runs it sets the global source of math/rand, GODEBUG=randseednop=0, GOGC=800, and client-go's
 // error handlers: tests that call it cannot be parallel.
@@ -45,10 +45,10 @@ func Explore(t *testing.T, c *Case, o *Options) *Report {
 	return r
 }
 
-// Search is [Explore] that does not fail the test: for tests which show that a bug would be found. The counter-example
-// is in [Report].Failure. It may also leave single deviations untried, whatever the environment says.
+// Search is [Explore] without failing the test: for tests that show that a bug would be found. The counter-example is
+// in [Report].Failure. It may also leave single deviations untried, regardless of the environment.
 //
-// Returns the report, which is never nil. A case or options that are wrong end the test at once, by Fatal.
+// Returns the report, which is never nil. A wrong case or wrong options end the test at once, by Fatal.
 func Search(t *testing.T, c *Case, o *Options) *Report {
 	t.Helper()
 	return newExplorer(t, c, o).search()

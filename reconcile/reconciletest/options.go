@@ -28,40 +28,40 @@ const shardVariable = "RECONCILETEST_SHARD"
 // budgetVariable is the environment variable with the budget of each exploration.
 const budgetVariable = "RECONCILETEST_BUDGET"
 
-// Options of an exploration. nil and zero fields mean the defaults. Wrong options end the test at once, with all that
-// is wrong with them.
+// Options of an exploration. nil and zero fields mean the defaults. Wrong options end the test at once, with every
+// error.
 //
-// Concurrency: an exploration copies them, and modifies nothing in them: several may have the same.
+// Concurrency: an exploration copies them and does not modify them, so several may share them.
 type Options struct {
 	// Budget is how long the exploration may take, in real time. The runs are always the same ones in the same order; a
-	// smaller budget makes fewer of them. The environment variable RECONCILETEST_BUDGET, such as 5m, takes its place, and
-	// makes [Explore] fail if not every single deviation was tried; so does the environment variable CI, as build servers
-	// set it, if there is no Budget. Defaults to a minute, of which pairs and orders may use the first 10 seconds; with go
-	// test -short to 2 seconds.
+	// smaller budget makes fewer of them. The environment variable RECONCILETEST_BUDGET, such as 5m, overrides it, and
+	// makes [Explore] fail unless every single deviation was tried; so does the environment variable CI, which build
+	// servers set, if there is no Budget. Defaults to a minute, of which pairs and orders may use the first 10 seconds;
+	// with go test -short to 2 seconds.
 	Budget time.Duration
-	// Steps is the longest run: one that takes more counts as never coming to rest. A step is a call, a delivery, an act
-	// or a key that a worker takes. Defaults to 20,000.
+	// Steps is the maximum length of a run: a longer one counts as never coming to rest. A step is a call, a delivery,
+	// an act or a key that a worker takes. Defaults to 20,000.
 	Steps int
-	// Rest is how long, in virtual time, no client may write until the program counts as at rest. It must be longer than
-	// anything that the program waits for: the back-off after half a minute of failures, a job outside, a time to live.
-	// Defaults to 2 minutes.
+	// Rest is how long, in virtual time, no client may write before the program counts as at rest. It must be longer
+	// than anything that the program waits for: the back-off after half a minute of failures, an outside job, a time to
+	// live. Defaults to 2 minutes.
 	Rest time.Duration
 	// Lag is how long, in virtual time, a watch or a slow call is held back. Defaults to 5 seconds.
 	Lag time.Duration
-	// SkipDrift leaves out the runs in which another client deletes or edits what the program made: for programs that
+	// SkipDrift leaves out the runs in which another client deletes or edits the program's objects: for programs that
 	// need not repair that.
 	SkipDrift bool
-	// Seeds is the number of runs in another order, each with a few random deviations, that follow the planned ones.
+	// Seeds is the number of runs in a random order, each with a few random deviations, that follow the planned ones.
 	// Defaults to 50.
 	Seeds int
-	// Known lists findings to tolerate, each as a part of the text of [Report].Failure before its token, such as "caches
-	// that begin" or "500 instead of call". A run with such a finding counts as survived, and the exploration goes on. A
+	// Known lists findings to tolerate, each as a substring of [Report].Failure before its token, such as "caches that
+	// begin" or "500 instead of call". A run with such a finding counts as survived, and the exploration continues. A
 	// finding that cuts the run without faults short is not tolerated. Defaults to none.
 	Known []string
 	// Shards divides the exploration among processes, of which this one is number Shard, from 0. Each makes the runs
-	// without faults, and its part of the others; together they make the runs that one process would. Each has the
-	// whole Budget. Defaults to the environment variable RECONCILETEST_SHARD, where 1/4 is the first of four, and
-	// otherwise to one process:
+	// without faults, and its share of the others; together they make the runs that one process would. Each has the
+	// whole Budget. Defaults to the environment variable RECONCILETEST_SHARD, where 1/4 is the first of four, or else to
+	// one process:
 	//
 	//	seq 4 | xargs -P 4 -I N env RECONCILETEST_SHARD=N/4 GOMAXPROCS=1 go test -run TestKeySurvives .
 	Shard, Shards int

@@ -8,13 +8,13 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// Report describes what an exploration covered, and its failure if there is one. It is complete when [Explore] or
-// [Search] returns, and the caller's from then on.
+// Report describes the coverage of an exploration, and its failure if there is one. It is complete when [Explore] or
+// [Search] returns, and belongs to the caller from then on.
 type Report struct {
-	// Runs is the number of runs, those without faults included. The runs that make a failure smaller do not count.
+	// Runs is the number of runs, including those without faults. The runs that shrink a failure do not count.
 	Runs int
-	// Planned is the number of single deviations that there are for this process, and Tried how many of them were, unless
-	// the budget was used up before.
+	// Planned is the number of single deviations for this process, and Tried the number that were tried before the
+	// budget was used up.
 	Planned, Tried int
 	// Pairs is the number of runs with two deviations.
 	Pairs int
@@ -23,12 +23,12 @@ type Report struct {
 	// Kills is the number of kills of package live.
 	Kills int
 	// Calls, Writes and Deliveries are those of the run without faults: API calls of the program except for Events and
-	// Leases, calls among them that changed something, and watch events that it received.
+	// Leases, the calls among them that changed something, and the watch events that it received.
 	Calls, Writes, Deliveries int
-	// Rules are the fewest RBAC rules with which the program could do everything that it did in all runs.
+	// Rules are the minimal RBAC rules for everything that the program did in all runs.
 	Rules []rbacv1.PolicyRule
-	// Failure is the text that the test was failed with: what was done, what is wrong, the token, the trace and a hint.
-	// It is empty if nothing was found.
+	// Failure is the text that the test failed with: the fault, the violation, the token, the trace and a hint. It is
+	// empty if nothing was found.
 	Failure string
 	// Token replays the failure with [Replay].
 	Token string
@@ -56,12 +56,12 @@ type Report struct {
 	//   - retry: what the server has put off is not repeated before its time.
 	Oracle string
 	// Unused lists declarations of the case and the options that no run needed: an Ignore that matched nothing, a Known
-	// that was not found, an Unwatched resource that the run without faults did not need, an Unneeded rule that is needed.
-	// It is empty until one process without Shards has made all runs. [Explore] says it on stderr.
+	// that was not found, an Unwatched resource that the run without faults did not need, an Unneeded rule that is
+	// needed. It is empty until one process without Shards has made all runs. [Explore] also prints it to stderr.
 	Unused []string
-	// Failing is the first error that the program has logged without faults; empty: none.
+	// Failing is the first error that the program logged without faults, or empty.
 	Failing string
-	// Chance says where two runs that should have been the same differed; empty: nowhere.
+	// Chance describes where two runs that should have been identical differed, or is empty.
 	Chance string
 	// Trace has one line for each step up to the failure. It is empty if nothing was found.
 	Trace []string

@@ -12,23 +12,23 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/backend"
 )
 
-// Step is one act of another client, such as a user. It goes to the server at once and gets no fault. [Create], [Patch]
-// and [Delete] make the usual ones; a Step of your own may do several writes, or change what is outside of the cluster.
+// Step is one act of another client, such as a user. It goes to the server at once and gets no fault. [Create],
+// [Patch] and [Delete] make the usual ones; your own Step may do several writes, or change state outside the cluster.
 type Step struct {
 	// Name describes the step in traces. Required.
 	Name string
-	// Do acts. An error fails the test if it comes without faults. With faults, Do is called once more when the program is
-	// at rest. Required.
+	// Do acts. An error in the run without faults fails the test. With faults, Do is then called once more when the
+	// program is at rest. Required.
 	Do func(ctx context.Context, w *World) error
 
 	single bool             // one write: what failed has done nothing
 	gone   func(error) bool // reports whether an error says that the step is not needed any more
 }
 
-// Create returns a step that creates an object, status and all, and first its namespace if there is none. The object is
-// copied when the step is done.
+// Create returns a step that creates an object, including its status, and first its namespace if necessary. The
+// object is copied when the step is done.
 //
-// Errors of its Do: there is such an object already; the server serves no resource of its kind, or refuses it.
+// Errors of its Do: the object exists already; the server serves no resource of its kind, or refuses it.
 func Create(obj runtime.Object) Step {
 	return Step{Name: "create " + backend.Title(obj), single: true, Do: func(_ context.Context, w *World) error {
 		return w.server.Load(obj)
@@ -42,7 +42,7 @@ func Create(obj runtime.Object) Step {
 //
 // The key of an object without a namespace is its name.
 //
-// Errors of its Do: there is no such object; the server does not serve the resource, or refuses the patch.
+// Errors of its Do: the object does not exist; the server does not serve the resource, or refuses the patch.
 func Patch(resource, key, json string) Step {
 	resource, subresource, status := strings.Cut(resource, "/")
 	verb, subresources := "patch ", []string(nil)
@@ -63,7 +63,7 @@ func Patch(resource, key, json string) Step {
 // Delete returns a step that deletes an object, which its finalizers may delay; its dependents are deleted in the
 // background. The key is that of [Patch].
 //
-// Errors of its Do: there is no such object; the server does not serve the resource.
+// Errors of its Do: the object does not exist; the server does not serve the resource.
 func Delete(resource, key string) Step {
 	do := func(ctx context.Context, w *World) error {
 		client, name, err := backend.Client(w.server, resource, key)

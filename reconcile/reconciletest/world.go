@@ -14,9 +14,9 @@ import (
 )
 
 // World is the cluster as an administrator sees it: live, not cached, and without faults. Steps of the workload,
-// actors, Goal and Always get it.
+// actors, Goal and Always receive it.
 //
-// Concurrency: its methods may be called from the function that it was given to, and not after that has returned.
+// Concurrency: its methods may be called by the function that received it, until that function returns.
 type World struct {
 	server  backend.Server
 	outside any
@@ -27,10 +27,10 @@ type World struct {
 // Outside returns what Case.Outside made for this run; nil if the case has none.
 func (w *World) Outside() any { return w.outside }
 
-// Config returns an administrator's configuration: its requests get no fault and are never held back.
+// Config returns an administrator's configuration: its requests get no fault and are never delayed.
 func (w *World) Config() *rest.Config { return w.server.Config() }
 
-// Client returns a clientset on [World.Config], the same one at each call.
+// Client returns a clientset on [World.Config], always the same one.
 func (w *World) Client() kubernetes.Interface {
 	if w.client == nil {
 		w.client = kubernetes.NewForConfigOrDie(w.Config())
@@ -38,14 +38,14 @@ func (w *World) Client() kubernetes.Interface {
 	return w.client
 }
 
-// Version returns a number that grows with each write, by the program or by anything else: an [Actor] that has looked
-// at this version need not look again. On a real server it is 0.
+// Version returns a number that grows with each write by any client: an [Actor] that has already seen this version
+// need not look again. On a real server it is 0.
 func (w *World) Version() int64 { return w.server.Version() }
 
 // Objects returns the objects of a resource, "pods" or "jobs.batch", sorted by namespace and name. The objects are
 // shared; do not modify them.
 //
-// Errors: the server does not serve the resource; on a real server also what its list returned.
+// Errors: the server does not serve the resource; on a real server also those of its list.
 func (w *World) Objects(resource string) ([]*unstructured.Unstructured, error) {
 	r, known := w.found[resource]
 	if !known {
@@ -84,13 +84,13 @@ func List[T any](w *World, resource string) ([]T, error) {
 	return all, nil
 }
 
-// Actor is something in the cluster that acts by itself, such as a kubelet or another controller. It writes as another
-// client: nothing of it is held against the program. In some of the runs it is late, by a minute.
+// Actor is a part of the cluster that acts by itself, such as a kubelet or another controller. It writes as another
+// client: the program is not blamed for it. In some runs it is a minute late.
 //
-// The world is at rest when no actor has acted for a while, whether it wrote or not, and none is enabled: one that is
-// enabled forever never lets it rest.
+// The world is at rest when no actor has acted for a while, whether it wrote or not, and none is enabled: an actor
+// that stays enabled prevents rest.
 //
-// Package actors has those that most programs live with.
+// Package actors has the usual ones.
 //
 // Concurrency: one goroutine calls the functions of all actors.
 type Actor struct {
@@ -100,6 +100,7 @@ type Actor struct {
 	Enabled func(w *World) bool
 	// Do acts: usually by one write. Required.
 	Do func(w *World)
-	// Due returns when it will act by the clock; zero: never. The world is not at rest before. nil means never.
+	// Due returns the time at which it will act, or zero for never. The world is not at rest before then. nil means
+	// never.
 	Due func(w *World) time.Time
 }

@@ -1,12 +1,11 @@
-// Package actors has the controllers that most programs live with, for the worlds of package reconciletest: kubelets
+// Package actors has the controllers that most programs depend on, for the worlds of package reconciletest: kubelets
 // that run Pods, and the controllers of Deployments and ReplicaSets.
 //
 //	case.Actors = []reconciletest.Actor{actors.Kubelet(nil), actors.Deployments()}
 //
-// They write as other clients: nothing of it is held against the program. Each act is late, by a minute, in some of the
-// runs.
+// They write as other clients: the program is not blamed for it. In some runs an act is a minute late.
 //
-// Concurrency: an actor is of one case at a time; make a new one for each case that runs in parallel.
+// Concurrency: an actor serves one case at a time; make a new one for each case that runs in parallel.
 package actors
 
 import (
@@ -22,13 +21,13 @@ import (
 
 // Deployments returns an actor that does the work of the controllers of Deployments and ReplicaSets: ReplicaSets for
 // Deployments, Pods for ReplicaSets, owner references, the status of both with observedGeneration and conditions,
-// scaling, and rollouts with maxSurge and maxUnavailable, or by recreating. The Pods stay Pending unless something runs
-// them: [Kubelet].
+// scaling, and rollouts with maxSurge and maxUnavailable, or by recreating. The Pods stay Pending unless another
+// actor, such as [Kubelet], runs them.
 //
 // An old ReplicaSet is deleted when the rollout is over, and there are no revisions: their number would depend on how
-// often the actor looked. Nothing is adopted, and progressDeadlineSeconds is not watched.
+// often the actor ran. Nothing is adopted, and progressDeadlineSeconds is ignored.
 //
-// Each write is an act of its own, which the exploration may hold back by a minute.
+// Each write is a separate act, which the exploration may delay by a minute.
 func Deployments() reconciletest.Actor {
 	return (&routine{look: deployments.Look}).actor("deployments")
 }

@@ -30,16 +30,15 @@ type KubeletOptions struct {
 // Kubelet returns an actor that runs Pods: the scheduler and the kubelets of all Nodes in one.
 //
 //   - A Pod without a node gets the first Node by name that is schedulable, does not report that it is not ready, and
-//     has the labels of the Pod's nodeSelector and the name of its node affinity, if that names one; without any such
-//     Node it waits. In a world without Nodes it gets the node "node". Pods with a different schedulerName are left
-//     alone.
+//     has the labels of the Pod's nodeSelector and the name in its node affinity, if any; without such a Node it
+//     waits. In a world without Nodes it gets the node "node". Pods with a different schedulerName are left alone.
 //   - A Pod with a node runs, with an address, and is ready, after [KubeletOptions].Start; with readiness gates, when
 //     they are open.
-//   - A Pod that is being deleted stays until its grace period is over, ready as it was, and is then removed.
+//   - A Pod that is being deleted keeps its readiness until its grace period is over, and is then removed.
 //   - A Node whose condition Ready is Unknown is out of reach: its Pods are neither started nor removed.
 //
-// Containers never fail and never end: a step of the workload may report that, with [reconciletest.Patch] of
-// pods/status. There are no resources, taints, probes and volumes.
+// Containers never fail and never end: a step of the workload can report that, with [reconciletest.Patch] of
+// pods/status. There are no resources, taints, probes or volumes.
 func Kubelet(o *KubeletOptions) reconciletest.Actor {
 	if o == nil {
 		o = &KubeletOptions{}

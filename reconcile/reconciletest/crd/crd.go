@@ -18,11 +18,11 @@ import (
 // Read returns the custom resources that the YAML and JSON files below a folder define, for
 // reconciletest.Case.Definitions. Documents of other kinds are skipped.
 //
-// Errors: a file that does not parse, a definition without a version that is stored or with a schema that is not
-// structural, and a folder without any definition.
+// Errors: a file that does not parse, a definition without a storage version or with a schema that is not structural,
+// and a folder without any definition.
 //
-// Names of files do not matter, and the order is that of their paths: a folder of controller-gen, of kustomize or of a
-// Helm chart's crds/ will do.
+// File names do not matter, and the order is that of their paths: the output of controller-gen, a kustomize folder or
+// a Helm chart's crds/ will do.
 func Read(folder fs.FS) ([]apisim.Resource, error) {
 	var all []apisim.Resource
 	err := fs.WalkDir(folder, ".", func(name string, entry fs.DirEntry, err error) error {
@@ -49,10 +49,10 @@ func Read(folder fs.FS) ([]apisim.Resource, error) {
 	return all, nil
 }
 
-// Parse returns the custom resources that the documents of a YAML file define, as [Read] does: for definitions that
-// are embedded in the program, or come from another module.
+// Parse is [Read] for the documents of one YAML file: for definitions that are embedded in the program, or come from
+// another module.
 //
-// Errors: those of Read, without a file's name. A text without any definition is none.
+// Errors: those of Read, without a file name. A text without definitions is not an error.
 func Parse(text []byte) ([]apisim.Resource, error) {
 	var all []apisim.Resource
 	for docs := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096); ; {

@@ -1,8 +1,8 @@
-// Package fakes makes the fake clientset of client-go answer as a real API server does.
+// Package fakes makes the fake clientset of client-go answer like a real API server.
 //
-// The clientset alone is a map of objects: it loses updates, ignores most options, and takes what a server refuses.
-// docs/testing.md lists the differences. A test that passes with [Faithful] may still fail on a server, by defaults,
-// validation, admission and the encoding on the wire; package reconciletest/live is for that.
+// The clientset alone is a map of objects: it loses updates, ignores most options, and accepts objects that a server
+// refuses. docs/testing.md lists the differences. A test that passes with [Faithful] may still fail on a server,
+// because of defaults, validation, admission and the encoding on the wire; package reconciletest/live is for that.
 package fakes
 
 import (
@@ -24,19 +24,20 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/backend"
 )
 
-// Faithful puts a simulated API server behind a fake clientset, for tests that are to keep theirs: resourceVersions and
-// conflicts, identifiers, generated names, finalizers, preconditions, the split of status, selectors, dry runs, apply,
-// watches that lose nothing, garbage collection. Call it once, before the clientset is used, with the result of
-// fake.NewClientset or fake.NewSimpleClientset.
+// Faithful puts a simulated API server behind a fake clientset, for tests that keep theirs: resourceVersions and
+// conflicts, identifiers, generated names, finalizers, preconditions, the status subresource, selectors, dry runs,
+// apply, watches that lose nothing, garbage collection. Call it once, before the clientset is used, with the result
+// of fake.NewClientset or fake.NewSimpleClientset.
 //
-// Reactors that the test prepends afterwards still come first, and Actions still records. The objects of the clientset
-// move to the simulated server, with their namespaces; what is put into cs.Tracker() later is not seen. Garbage is
-// collected after each write, before its caller gets the answer. A watch holds a goroutine until it is stopped.
+// Reactors that the test prepends afterwards still come first, and Actions still records. The objects of the
+// clientset move to the simulated server, with their namespaces; objects added to cs.Tracker() later are not seen.
+// Garbage is collected after each write, before the caller gets the answer. A watch holds a goroutine until it is
+// stopped.
 //
-// A reactor does not get the caller's context: a call does not end with it. Kinds that the simulated server does not
-// have, and subresources such as tokens and logs, stay as the fake has them.
+// A reactor does not get the caller's context, so a call does not end with it. Kinds that the simulated server does
+// not have, and subresources such as tokens and logs, are still served by the fake.
 //
-// Errors: an object of the clientset that a server would refuse.
+// Errors: the clientset has an object that a server would refuse.
 //
 // Concurrency: the clientset's lock serialises all calls but watches, as without Faithful.
 func Faithful(cs *fake.Clientset) error {
