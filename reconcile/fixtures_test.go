@@ -56,7 +56,8 @@ func inFixture(t *testing.T, f func(w *fixture)) {
 		f(w)
 		for _, c := range w.controllers {
 			w.Expect(c.Leftovers()).To(BeEmpty())
-			w.Expect(c.Stats().Panics > 0).To(Equal(w.panics), "panics are retried, and may pass unnoticed")
+			panicked := c.Stats().Panics > 0
+			w.Expect(panicked).To(Equal(w.panics), "panics are retried, and may pass unnoticed")
 		}
 	})
 }

@@ -104,7 +104,7 @@ func TestTheFourthConflictInARowIsShown(t *testing.T) {
 		})
 		stop := w.startRun(c.Run)
 		pass(20 * time.Second)
-		w.Expect(len(shown)).To(BeNumerically(">", 0))
+		w.Expect(shown).ToNot(BeEmpty())
 		w.Expect(shown[0]).To(Equal(5), "the first three are quiet")
 		w.Expect(stop()).To(Succeed())
 	})

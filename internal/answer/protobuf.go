@@ -29,5 +29,5 @@ func (o *Object) readProtobuf() error {
 		return o.Status.Unmarshal(o.body)
 	}
 	o.part = o.is("PartialObjectMetadata")
-	return o.PartialObjectMetadata.Unmarshal(o.body) // in every kind of object, field 1 is its metadata
+	return o.Unmarshal(o.body) // in every kind of object, field 1 is its metadata
 }

@@ -200,15 +200,15 @@ func prepare(r *Resource, obj object) {
 	}
 	switch r.groupResource() {
 	case schema.GroupResource{Resource: "namespaces"}:
-		prepareNamespace(obj, metaOf(obj))
+		prepareNamespace(metaOf(obj))
 		obj["spec"] = object{"finalizers": []any{"kubernetes"}}
 	case schema.GroupResource{Group: "batch", Resource: "jobs"}:
 		identifyJob(obj, metaOf(obj))
 	}
 }
 
-// prepareNamespace gives a namespace the label with its name, which no write can change.
-func prepareNamespace(obj, m object) {
+// prepareNamespace gives a namespace with this metadata the label with its name, which no write can change.
+func prepareNamespace(m object) {
 	marks, _ := m["labels"].(object)
 	if marks == nil {
 		marks = object{}

@@ -171,25 +171,7 @@ func (in *inspectors) network() {
 	enum(in, corev1.ServiceExternalTrafficPolicyCluster, corev1.ServiceExternalTrafficPolicyLocal)
 	enum(in, networkingv1.PathTypeExact, networkingv1.PathTypePrefix, networkingv1.PathTypeImplementationSpecific)
 	enum(in, networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress)
-	check[corev1.ServiceSpec](in, func(o object, path *field.Path) field.ErrorList {
-		errs := twice(o["ports"], path.Child("ports"), "name")
-		t := text(o, "type")
-		if t == "ExternalName" && text(o, "externalName") == "" {
-			errs = append(errs, field.Required(path.Child("externalName"), ""))
-		}
-		ports, _ := o["ports"].([]any)
-		for i, p := range ports {
-			if n := number(asObject(p), "nodePort"); t == "ClusterIP" && n != 0 {
-				errs = append(errs, field.Forbidden(path.Child("ports").Index(i).Child("nodePort"),
-					"may not be used when `type` is 'ClusterIP'"))
-			}
-		}
-		if p := text(o, "externalTrafficPolicy"); p != "" && t == "ClusterIP" && o["externalIPs"] == nil {
-			errs = append(errs, field.Invalid(path.Child("externalTrafficPolicy"), p,
-				"may only be set for externally-accessible services"))
-		}
-		return errs
-	})
+	check[corev1.ServiceSpec](in, serviceSpec)
 	check[networkingv1.IngressRule](in, func(o object, path *field.Path) field.ErrorList {
 		host := text(o, "host")
 		if faults := validation.IsDNS1123Subdomain(strings.TrimPrefix(host, "*.")); host != "" && len(faults) > 0 {
@@ -204,19 +186,7 @@ func (in *inspectors) network() {
 		}
 		return nil
 	})
-	check[networkingv1.IngressBackend](in, func(o object, path *field.Path) field.ErrorList {
-		s := asObject(o["service"])
-		switch port := asObject(s["port"]); {
-		case s == nil && o["resource"] == nil:
-			return field.ErrorList{field.Invalid(path, "", "exactly one of service or resource must be set")}
-		case s == nil:
-		case text(s, "name") == "":
-			return field.ErrorList{field.Required(path.Child("service", "name"), "")}
-		case text(port, "name") == "" && number(port, "number") == 0:
-			return field.ErrorList{field.Required(path, "port name or number is required")}
-		}
-		return nil
-	})
+	check[networkingv1.IngressBackend](in, backend)
 	check[networkingv1.IPBlock](in, func(o object, path *field.Path) field.ErrorList {
 		if _, err := netip.ParsePrefix(text(o, "cidr")); err != nil {
 			return field.ErrorList{field.Invalid(path.Child("cidr"), text(o, "cidr"), "must be a valid CIDR value")}
@@ -235,32 +205,8 @@ func (in *inspectors) policies() {
 			return field.ErrorList{field.Invalid(path.Child("operator"), op, "not a valid selector operator")}
 		}
 	})
-	check[policyv1.PodDisruptionBudgetSpec](in, func(o object, path *field.Path) field.ErrorList {
-		var errs field.ErrorList
-		for _, name := range []string{"minAvailable", "maxUnavailable"} {
-			percent, is := strings.CutSuffix(text(o, name), "%")
-			n, err := strconv.Atoi(percent)
-			if number(o, name) < 0 || is && (err != nil || n > 100) {
-				errs = append(errs, field.Invalid(path.Child(name), o[name], "must be a number or a percentage up to 100%"))
-			}
-		}
-		return errs
-	})
-	check[autoscalingv2.HorizontalPodAutoscalerSpec](in, func(o object, path *field.Path) field.ErrorList {
-		var errs field.ErrorList
-		least, set := o["minReplicas"].(int64)
-		if set && least < 1 {
-			errs = append(errs, field.Invalid(path.Child("minReplicas"), least, "must be greater than or equal to 1"))
-			if least == 0 {
-				errs = append(errs, field.Forbidden(path.Child("metrics"), "must specify at least one Object or External metric"))
-			}
-		}
-		if most := number(o, "maxReplicas"); most < least && most > 0 {
-			errs = append(errs, field.Invalid(path.Child("maxReplicas"), most,
-				"must be greater than or equal to `minReplicas`"))
-		}
-		return errs
-	})
+	check[policyv1.PodDisruptionBudgetSpec](in, budget)
+	check[autoscalingv2.HorizontalPodAutoscalerSpec](in, autoscaler)
 	check[autoscalingv2.CrossVersionObjectReference](in, func(o object, path *field.Path) field.ErrorList {
 		if text(o, "apiVersion") == "" {
 			return field.ErrorList{field.Invalid(path.Child("apiVersion"), "", "must specify an API version")}
@@ -282,28 +228,100 @@ func (in *inspectors) policies() {
 		}
 		return nil
 	})
-	check[rbacv1.Role](in, func(o object, _ *field.Path) field.ErrorList {
-		rules, _ := o["rules"].([]any)
-		for i := range rules {
-			if urls := asObject(rules[i])["nonResourceURLs"]; !empty(urls) {
-				return field.ErrorList{field.Invalid(field.NewPath("rules").Index(i).Child("nonResourceURLs"), urls,
-					"namespaced rules cannot apply to non-resource URLs")}
-			}
+	check[rbacv1.Role](in, role)
+	check[rbacv1.PolicyRule](in, rule)
+}
+
+// serviceSpec wants the fields that the type of a Service has, and no others.
+func serviceSpec(o object, path *field.Path) field.ErrorList {
+	errs := twice(o["ports"], path.Child("ports"), "name")
+	t := text(o, "type")
+	if t == "ExternalName" && text(o, "externalName") == "" {
+		errs = append(errs, field.Required(path.Child("externalName"), ""))
+	}
+	ports, _ := o["ports"].([]any)
+	for i, p := range ports {
+		if n := number(asObject(p), "nodePort"); t == "ClusterIP" && n != 0 {
+			errs = append(errs, field.Forbidden(path.Child("ports").Index(i).Child("nodePort"),
+				"may not be used when `type` is 'ClusterIP'"))
 		}
+	}
+	if p := text(o, "externalTrafficPolicy"); p != "" && t == "ClusterIP" && o["externalIPs"] == nil {
+		errs = append(errs, field.Invalid(path.Child("externalTrafficPolicy"), p,
+			"may only be set for externally-accessible services"))
+	}
+	return errs
+}
+
+// backend wants a resource, or a Service with a port.
+func backend(o object, path *field.Path) field.ErrorList {
+	s := asObject(o["service"])
+	switch port := asObject(s["port"]); {
+	case s == nil && o["resource"] == nil:
+		return field.ErrorList{field.Invalid(path, "", "exactly one of service or resource must be set")}
+	case s == nil:
+	case text(s, "name") == "":
+		return field.ErrorList{field.Required(path.Child("service", "name"), "")}
+	case text(port, "name") == "" && number(port, "number") == 0:
+		return field.ErrorList{field.Required(path, "port name or number is required")}
+	}
+	return nil
+}
+
+// budget takes numbers, and percentages up to 100.
+func budget(o object, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for _, name := range []string{"minAvailable", "maxUnavailable"} {
+		percent, is := strings.CutSuffix(text(o, name), "%")
+		n, err := strconv.Atoi(percent)
+		if number(o, name) < 0 || is && (err != nil || n > 100) {
+			errs = append(errs, field.Invalid(path.Child(name), o[name], "must be a number or a percentage up to 100%"))
+		}
+	}
+	return errs
+}
+
+// autoscaler wants at least one replica, and no fewer at most than at least.
+func autoscaler(o object, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	least, set := o["minReplicas"].(int64)
+	if set && least < 1 {
+		errs = append(errs, field.Invalid(path.Child("minReplicas"), least, "must be greater than or equal to 1"))
+		if least == 0 {
+			errs = append(errs, field.Forbidden(path.Child("metrics"), "must specify at least one Object or External metric"))
+		}
+	}
+	if most := number(o, "maxReplicas"); most < least && most > 0 {
+		errs = append(errs, field.Invalid(path.Child("maxReplicas"), most,
+			"must be greater than or equal to `minReplicas`"))
+	}
+	return errs
+}
+
+// rule wants resources of groups, or URLs.
+func rule(o object, path *field.Path) field.ErrorList {
+	if !empty(o["nonResourceURLs"]) {
 		return nil
-	})
-	check[rbacv1.PolicyRule](in, func(o object, path *field.Path) field.ErrorList {
-		if !empty(o["nonResourceURLs"]) {
-			return nil
+	}
+	errs := field.ErrorList{}
+	for _, name := range []string{"apiGroups", "resources"} {
+		if empty(o[name]) && (name != "resources" || !empty(o["apiGroups"])) {
+			errs = append(errs, field.Required(path.Child(name), "resource rules must supply at least one"))
 		}
-		errs := field.ErrorList{}
-		for _, name := range []string{"apiGroups", "resources"} {
-			if empty(o[name]) && (name != "resources" || !empty(o["apiGroups"])) {
-				errs = append(errs, field.Required(path.Child(name), "resource rules must supply at least one"))
-			}
+	}
+	return errs
+}
+
+// role takes no URLs, which no namespace has.
+func role(o object, _ *field.Path) field.ErrorList {
+	rules, _ := o["rules"].([]any)
+	for i := range rules {
+		if urls := asObject(rules[i])["nonResourceURLs"]; !empty(urls) {
+			return field.ErrorList{field.Invalid(field.NewPath("rules").Index(i).Child("nonResourceURLs"), urls,
+				"namespaced rules cannot apply to non-resource URLs")}
 		}
-		return errs
-	})
+	}
+	return nil
 }
 
 // quota names what it limits: resources that the server counts, or those of a domain.

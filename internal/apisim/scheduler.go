@@ -126,8 +126,8 @@ func (s *Server) park(ctx context.Context, r *request) (*http.Response, error) {
 	}
 }
 
-// ofSeries reports whether the call counts on in a series of events. client-go's broadcaster holds a mutex meanwhile, for
-// which others may wait, and a bubble with a goroutine that waits for a mutex is never still.
+// ofSeries reports whether the call updates the count of a series of events. client-go's broadcaster holds a mutex
+// meanwhile, for which others may wait, and a bubble with a goroutine that waits for a mutex is never still.
 func ofSeries(r *request) bool {
 	return r.Resource.Resource == "events" && r.Write() && bytes.Contains(r.body, []byte(`"series":{`))
 }

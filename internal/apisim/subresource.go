@@ -241,7 +241,7 @@ func (x subresource) finalize() (*output, error) {
 	}
 	obj := clone(have.obj)
 	carry(metaOf(obj), metaOf(sent), "labels", "annotations", "ownerReferences")
-	prepareNamespace(obj, metaOf(obj))
+	prepareNamespace(metaOf(obj))
 	spec, _ := sent["spec"].(object)
 	obj["spec"] = object{}
 	if list, _ := spec["finalizers"].([]any); len(list) > 0 {

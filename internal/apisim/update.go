@@ -162,7 +162,7 @@ func (x *exchange) merge(have *stored, obj object) (object, error) {
 	var err error
 	switch x.t.res.groupResource() {
 	case schema.GroupResource{Resource: "namespaces"}:
-		prepareNamespace(obj, metaOf(obj))
+		prepareNamespace(metaOf(obj))
 		carry(obj, old, "spec")
 	case schema.GroupResource{Resource: "services"}:
 		err = serve(x, obj, old)

@@ -77,14 +77,8 @@ func (c *changes) await(ctx context.Context, k *keeper) {
 	c.blocked = false
 	late := false
 	for slot, o := range k.view.slots {
-		version := d.versionOf(o.Lease)
-		late = late || version > d.since[slot]
-		if c.blocked || o.Lease == nil {
-			continue
-		}
-		mark := o.Lease.Annotations[rangeAnnotation]
-		uid, _, _ := strings.Cut(mark, " ")
-		if mark == "" || mark == c.marks[slot] || uid == d.uid && version != d.since[slot] {
+		late = late || d.versionOf(o.Lease) > d.since[slot]
+		if c.blocked || !c.dividesOtherwise(slot, o.Lease) {
 			continue
 		}
 		if owner := k.view.owner(slot, k.self, now); owner != unowned && owner != k.self {
@@ -97,6 +91,17 @@ func (c *changes) await(ctx context.Context, k *keeper) {
 	}
 	c.blocked = c.blocked || !c.seen.IsZero() && now.Sub(c.seen) < k.member.Timing.LeaseDuration
 	c.lag(ctx, k, late && c.next == nil, now)
+}
+
+// dividesOtherwise reports whether the record of a slot is of ranges that are not those of this replica, nor earlier or
+// later ones of the same configuration.
+func (c *changes) dividesOtherwise(slot int, record *coordinationv1.Lease) bool {
+	if record == nil {
+		return false
+	}
+	d, mark := c.marked, record.Annotations[rangeAnnotation]
+	uid, _, _ := strings.Cut(mark, " ")
+	return mark != "" && mark != c.marks[slot] && (uid != d.uid || d.versionOf(record) == d.since[slot])
 }
 
 // lag logs that slots have ranges of a later version than the recorded ones, when that is not because this replica has
