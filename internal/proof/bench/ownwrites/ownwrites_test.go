@@ -97,14 +97,14 @@ var rows = []row{
 		ours: once, theirs: once,
 	},
 	{
-		name: "a write of a generated client", todo: none,
+		name: "a write by a generated client", todo: none,
 		act: func(ctx context.Context, _ *world, c writer) error {
 			_, err := c.raw.CoreV1().Secrets("d").Create(ctx, generated(), metav1.CreateOptions{})
 			return err
 		}, ours: once, theirs: again,
 	},
 	{
-		name: "an answer that gets lost", lose: http.MethodPost, todo: none, act: create, ours: once, theirs: again,
+		name: "a lost answer", lose: http.MethodPost, todo: none, act: create, ours: once, theirs: again,
 	},
 	{
 		name: "the removal of the last finalizer", todo: some,
@@ -119,10 +119,11 @@ var rows = []row{
 		}, ours: once, theirs: again,
 	},
 	{
-		name: "a create outside of the selector", selector: "todo=yes", act: create, ours: free, theirs: blocks,
+		name: "a create outside the selector", selector: "todo=yes", act: create, ours: free, theirs: blocks,
 	},
 	{
-		name: "a delete by name of what the cache has not seen yet", act: func(ctx context.Context, w *world, c writer) error {
+		name: "a delete by name of an object that the cache has not seen yet",
+		act: func(ctx context.Context, w *world, c writer) error {
 			w.secret("s", nil)
 			return c.Delete(ctx, named("s"))
 		}, ours: once, theirs: refused,
@@ -138,7 +139,7 @@ var rows = []row{
 		act:  func(ctx context.Context, _ *world, c writer) error { return c.Create(ctx, untyped(otherSecret)) },
 		ours: free, theirs: free,
 	},
-	{name: "a watch that brings nothing any more", late: 24 * time.Hour, act: create, ours: anyway, theirs: blocks},
+	{name: "a watch that has gone silent", late: 24 * time.Hour, act: create, ours: anyway, theirs: blocks},
 }
 
 func TestReadYourWritesOfHomeostat(t *testing.T) {
