@@ -111,7 +111,7 @@ func (s *Sweep) Run(ctx context.Context) error {
 		if err != nil {
 			next = wait.Jitter(min(pause, s.options.Period), jitter)
 			pause = min(2*pause, s.options.BackoffCap)
-			logger.Error(err, "sweep for orphans failed, nothing is cleaned; retrying", "retryIn", next)
+			logger.Error(err, "sweep for orphans failed and cleaned nothing, retrying", "retryIn", next)
 		} else {
 			pause = s.options.BackoffBase
 			logger.V(1).Info("swept for orphans", "orphans", enqueued)

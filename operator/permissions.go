@@ -77,7 +77,7 @@ func persist(ctx context.Context, c *cluster.Cluster, timeout time.Duration, ask
 			return ctx.Err()
 		}
 		starting(ctx, "the API server at %s does not answer: %v", c.Config().Host, err)
-		logr.FromContextOrDiscard(ctx).Info("the API server does not answer, asking again",
+		logr.FromContextOrDiscard(ctx).Info("API server does not answer, retrying",
 			"server", c.Config().Host, "error", err.Error())
 		select {
 		case <-ctx.Done():

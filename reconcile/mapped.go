@@ -182,7 +182,7 @@ func (m *mapping[O]) checkShard(ctx context.Context, object, key Key) {
 		return
 	}
 	if !m.crossed.Swap(true) {
-		klog.FromContext(ctx).Error(errCrossed, "some changes are not seen by the replica that has the key",
+		klog.FromContext(ctx).Error(errCrossed, "some changes do not reach the replica that has the key",
 			"controller", m.intake.name, "informer", m.in.Name(), "object", object, "key", key)
 	}
 }

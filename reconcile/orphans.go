@@ -54,7 +54,7 @@ func (k *orphans) run(ctx context.Context, running *sync.WaitGroup, watchdog *wa
 	ended := false
 	watchdog.spawn(running, func(w *worker) bool {
 		if ended {
-			klog.FromContext(ctx).Error(errGoexit, "sweep for orphans failed, nothing is cleaned; retrying",
+			klog.FromContext(ctx).Error(errGoexit, "sweep for orphans failed and cleaned nothing, retrying",
 				"retryIn", longestCallAgain)
 			if !sleep(ctx, longestCallAgain) {
 				return false

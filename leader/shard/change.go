@@ -84,8 +84,8 @@ func (c *changes) await(ctx context.Context, k *keeper) {
 		if owner := k.view.owner(slot, k.self, now); owner != unowned && owner != k.self {
 			c.blocked, c.seen = true, now
 			if !before {
-				log.Info("taking no slot until replicas end that do not divide as it is recorded", "lease", k.records.key(),
-					"owner", owner, "slot", slot)
+				log.Info("replica divides the keys in another way than recorded, taking no slot until it ends",
+					"lease", k.records.key(), "owner", owner, "slot", slot)
 			}
 		}
 	}
@@ -138,9 +138,9 @@ func (c *changes) read(ctx context.Context, k *keeper, lease *coordinationv1.Lea
 	next.heavy = parseHeavy(lease.Annotations[heavyAnnotation])
 	c.next = next
 	if len(leaving) > 0 {
-		log.Info("the ranges of slots change", "version", next.version, "slots", leaving)
+		log.Info("ranges of slots changed", "version", next.version, "slots", leaving)
 	} else if next.String() != d.String() {
-		log.Info("the weights of slots have changed", "version", next.version)
+		log.Info("weights of slots changed", "version", next.version)
 	}
 }
 

@@ -143,7 +143,7 @@ func (r *Ranges) choose(ctx context.Context, primary slots.Cache) error {
 	r.proposal.Store(&d)
 	for _, of := range d.heavy {
 		if of.Share > 1.0/3 {
-			klog.FromContext(ctx).Info("a namespace is too heavy to be balanced: shards do not divide it",
+			klog.FromContext(ctx).Info("namespace too heavy to be balanced: shards do not divide it",
 				"namespace", of.Name, "objects", namespaces[of.Name], "ofAll", of.Share)
 		}
 	}
