@@ -148,7 +148,7 @@ func ExampleEnv_CheckPermissions() {
 		}
 		return labeller(env.Cluster, env.Options())
 	}
-	server := newSimulated()
+	server := newFixture()
 	server.refused = "secrets"
 	reached, err := cluster.New(server.config(), nil)
 	if err != nil {
@@ -214,7 +214,7 @@ func ownMain(ctx context.Context, config *rest.Config, stderr io.Writer) error {
 func ExampleServer() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	server := newSimulated()
+	server := newFixture()
 	ended := make(chan error, 1)
 	go func() { ended <- ownMain(ctx, server.config(), io.Discard) }()
 	fmt.Println("labels:", server.labelsOf(ctx, "default"))
@@ -229,7 +229,7 @@ func ExampleServer() {
 func ExampleServer_Run() {
 	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
 	defer stop()
-	simulated := newSimulated()
+	simulated := newFixture()
 	reached, err := cluster.New(simulated.config(), nil)
 	if err != nil {
 		fmt.Println(err)

@@ -15,14 +15,14 @@ import (
 	"github.com/homeostat/homeostat/internal/apisim"
 )
 
-// simulated is an API server that has a namespace and allows everything but what is
+// fixture is an API server that has a namespace and allows everything but what is
 // about the refused resource.
-type simulated struct {
+type fixture struct {
 	*apisim.Server
 	refused string
 }
 
-func newSimulated() *simulated {
+func newFixture() *fixture {
 	s, err := apisim.New(nil)
 	if err == nil {
 		err = s.Load(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default"}})
@@ -30,11 +30,11 @@ func newSimulated() *simulated {
 	if err != nil {
 		panic(err)
 	}
-	return &simulated{Server: s}
+	return &fixture{Server: s}
 }
 
 // config is that of a client, whose permissions are reviewed, too.
-func (s *simulated) config() *rest.Config {
+func (s *fixture) config() *rest.Config {
 	config := s.Config("labeller")
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		return roundTrip(func(r *http.Request) (*http.Response, error) {
@@ -57,7 +57,7 @@ func (s *simulated) config() *rest.Config {
 }
 
 // labelsOf waits until a namespace has labels.
-func (s *simulated) labelsOf(ctx context.Context, name string) map[string]string {
+func (s *fixture) labelsOf(ctx context.Context, name string) map[string]string {
 	namespaces := kubernetes.NewForConfigOrDie(s.Admin()).CoreV1().Namespaces()
 	w, err := namespaces.Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + name})
 	if err != nil {
