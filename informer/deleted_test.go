@@ -12,9 +12,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/internal/apisim"
 )
 
 // inBurst is enough calls for the server to be asked.
@@ -56,6 +58,34 @@ func TestManyDeletionsAreConfirmedByOneRequest(t *testing.T) {
 		<-time.After(2 * time.Millisecond)
 		w.Expect(w.isDeleted("none")).To(BeTrue())
 		w.Expect(w.client.lists.Load()).To(Equal(int64(2)), "nothing older than 100 ms counts")
+	})
+}
+
+func TestDeletionsInANamespaceAreConfirmed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		sim, err := apisim.New(nil)
+		g.Expect(err).NotTo(HaveOccurred())
+		core := kubernetes.NewForConfigOrDie(sim.Config("c")).CoreV1()
+		for in, proven := range map[*informer.Informer[*corev1.ConfigMap]][]string{
+			informer.For(core.ConfigMaps(""), nil):                                                     {"a", "b", "c"},
+			informer.ForNamespaces(core.ConfigMaps, &informer.Options{Namespaces: []string{"a", "b"}}): {"a", "b"},
+		} {
+			stop := running(t.Context(), in)
+			g.Expect(in.WaitForSync(t.Context())).To(Succeed())
+			var deleted []string
+			for _, namespace := range []string{"a", "b", "c"} {
+				known := false
+				for range inBurst {
+					known = in.IsDeleted(t.Context(), types.NamespacedName{Namespace: namespace, Name: "none"})
+				}
+				if known {
+					deleted = append(deleted, namespace)
+				}
+			}
+			g.Expect(deleted).To(Equal(proven))
+			stop()
+		}
 	})
 }
 

@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/sharding"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 
@@ -278,6 +279,30 @@ func TestShardsOfAnInformer(t *testing.T) {
 			d.Expect(d.in.Status().Divided).To(BeFalse())
 		})
 	}
+}
+
+// A client does not say whether its kind has namespaces: objects without one are in each shard.
+func TestObjectsOfAKindOfUnknownScopeMayHaveNoNamespace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		sim, err := apisim.New(&apisim.Options{Shards: true})
+		g.Expect(err).NotTo(HaveOccurred())
+		_, err = kubernetes.NewForConfigOrDie(sim.Admin()).CoreV1().Nodes().Create(t.Context(), node("a"), metav1.CreateOptions{})
+		g.Expect(err).NotTo(HaveOccurred())
+		nodes := dynamic.NewForConfigOrDie(sim.Config("c")).Resource(corev1.SchemeGroupVersion.WithResource("nodes"))
+		in := informer.For(informer.Untyped(nodes), &informer.Options{Kind: "Node"})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- in.Shards().RunShards(ctx, nil) }()
+		synctest.Wait()
+		other := (int(keyspace.Of("")>>61) + 1) % shardCount
+		_, err = in.Shards().AddShards(ctx, shardOf(other))
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(in.Status().Divided).To(BeTrue())
+		g.Expect(keys(in)).To(Equal([]string{"/a"}))
+		cancel()
+		g.Expect(<-done).To(Succeed())
+	})
 }
 
 // What cannot be divided is whole.

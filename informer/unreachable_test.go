@@ -210,6 +210,30 @@ func TestAListThatIsNotAnsweredIsAskedForAgain(t *testing.T) {
 	})
 }
 
+// A large list over a slow line has been answered with its first byte.
+func TestAListMayTakeLongOnceItIsAnswered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		pods := podsOf(t, func(r *http.Request) (*http.Response, error) {
+			if r.URL.Query().Get("watch") != "" {
+				return refusing(http.StatusBadRequest, metav1.StatusReasonInvalid)(r)
+			}
+			httptrace.ContextClientTrace(r.Context()).GotFirstResponseByte() // what a real transport calls
+			select {
+			case <-time.After(time.Hour):
+			case <-r.Context().Done():
+				return nil, r.Context().Err()
+			}
+			return answered(r, http.StatusOK, runtime.ContentTypeJSON,
+				`{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"10"}}`), nil
+		})
+		defer running(t.Context(), pods)()
+		began := time.Now()
+		g.Expect(pods.WaitForSync(t.Context())).To(Succeed())
+		g.Expect(time.Since(began)).To(BeNumerically("~", time.Hour, time.Second))
+	})
+}
+
 // A server that asks to wait has answered, and is not asked before.
 func TestAServerMayAskToWaitForLongerThanItMayTake(t *testing.T) {
 	g := NewWithT(t)

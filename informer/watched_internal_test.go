@@ -40,6 +40,23 @@ func TestAWatchThatHasJustListedIsNotEnded(t *testing.T) {
 	})
 }
 
+// However long the watch has been open: shards that come are not waited for that long.
+func TestAWatchThatHasBeenOpenForLongIsEndedAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		w, of := &watched{}, watch.NewFake()
+		w.opened(of, nil, false)
+		<-time.After(time.Hour)
+		covered := make(chan error, 1)
+		go func() { covered <- w.covering(t.Context(), nil, keyspace.Whole()) }()
+		<-time.After(time.Millisecond)
+		synctest.Wait()
+		g.Expect(of.IsStopped()).To(BeTrue())
+		w.opened(watch.NewFake(), keyspace.Whole(), false)
+		g.Expect(<-covered).To(Succeed())
+	})
+}
+
 // A timer that fires again and again would keep the reflector, and run on after Run.
 func TestAWatchIsNotNarrowedAfterTheLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
