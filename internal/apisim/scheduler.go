@@ -100,9 +100,10 @@ func (s *Server) park(ctx context.Context, r *request) (*http.Response, error) {
 		s.mu.Unlock()
 		return nil, context.Canceled
 	}
-	if ofSeries(r) {
+	if ofSeries(r) { // hooks hear of it with the next commit: they are the scheduler's
+		out, err := s.serve(r)
 		s.mu.Unlock()
-		return s.answer(ctx, r)
+		return respond(out, err), nil
 	}
 	d.calls++
 	p := &parked{id: d.calls, req: r, name: r.String(), order: r.rest(), verdict: make(chan verdict, 1)}

@@ -11,7 +11,7 @@ import (
 const NoControllers = "is there a kube-controller-manager? It ends namespaces and collects garbage; envtest has none"
 
 // ByClock is in what is found of a program that never rests, and writes only now and then.
-const ByClock = "by the clock"
+const ByClock = "now and then"
 
 // Killed is in what is found of a Run that returns too late.
 const Killed = "a cluster kills it"
@@ -25,6 +25,8 @@ const (
 	syncedFirst = "it acts before all of its caches are there: wait until each has synced"
 	loops       = "a reconciler that writes every time wakes itself: compare before you write; " +
 		"two that want different things of one field never stop"
+	seldom = "a reconciler that writes every time wakes itself, and a back-off slows it down; or something writes by the " +
+		"clock: compare before you write, or name the field in Case.Ignore"
 	collected = "the garbage collector deletes what it makes: " +
 		"an owner has to be in the same namespace, or in none, and to be there under that UID"
 	forgotten = "it decides by what it remembers, and a restart forgets that: decide by what is there"
@@ -100,7 +102,7 @@ func hint(p plan.Plan, f *Finding, trace []string) string {
 	case f.Oracle == Counts && strings.Contains(f.Text, "without the error"):
 		return noAnswer
 	case f.Oracle == Rest && strings.Contains(f.Text, ByClock):
-		return oracleHints[Stay]
+		return seldom
 	case f.Oracle == Tail && len(p) == 0:
 		return oracleHints[Tail] + overdue
 	case oracleHints[f.Oracle] != "":
