@@ -1,6 +1,8 @@
 package reconcile
 
 import (
+	"context"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -78,5 +80,55 @@ func TestAnOverdueKeyNoLongerWaitsForWhatItHasNotSeen(t *testing.T) {
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(f.overdue(key)).To(BeTrue())
 		g.Expect(waiting).To(BeZero())
+	})
+}
+
+// The cache shows it after the first write, and drops it after the second.
+func TestAKeyWaitsForTheWriteThatTakesAnObjectOutOfScope(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		in := informer.For(fake.NewClientset().CoreV1().ConfigMaps("d"), &informer.Options{LabelSelector: "a=b"})
+		waiting := 0
+		f := &freshness{
+			queue: newTestQueue(g), deadline: time.Minute, onSeen: func(Key) {},
+			sources: []source{leased{typed[*corev1.ConfigMap]{in}, &waiting}},
+		}
+		f.queue.Add(Key{Name: "a"})
+		item, err := f.queue.Get(t.Context())
+		g.Expect(err).NotTo(HaveOccurred())
+		first, second := written("41", ""), written("42", "")
+		first.Labels = map[string]string{"a": "b"}
+		writes := []write{{object: first, outcome: ownwrites.Written}, {object: second, outcome: ownwrites.Written}}
+		g.Expect(f.hold(item, writes, 0)).To(BeTrue())
+		g.Expect(waiting).To(Equal(2))
+	})
+}
+
+// unanswered asks the server until the context ends.
+type unanswered struct{ source }
+
+func (unanswered) WaitForObject(ctx context.Context, _ Key) error {
+	<-ctx.Done()
+	return context.Cause(ctx)
+}
+
+func TestAnOverdueKeyAsksTheServerNoLonger(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		in := informer.For(fake.NewClientset().CoreV1().ConfigMaps("d"), nil)
+		f := &freshness{
+			queue: newTestQueue(g), deadline: time.Minute, onSeen: func(Key) {},
+			sources: []source{unanswered{typed[*corev1.ConfigMap]{in}}},
+		}
+		var asking sync.WaitGroup
+		defer f.attach(t.Context(), &asking)()
+		f.queue.Add(Key{Name: "a"})
+		item, err := f.queue.Get(t.Context())
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(f.hold(item, []write{{object: written("", ""), outcome: ownwrites.Uncertain}}, 0)).To(BeTrue())
+		g.Expect(f.overdue(Key{Name: "a"})).To(BeTrue())
+		began := time.Now()
+		asking.Wait()
+		g.Expect(time.Since(began)).To(BeZero())
 	})
 }

@@ -48,6 +48,19 @@ func TestABoundedNumberOfUnfinishedKeysIsKeptOfOwnSlotsOnly(t *testing.T) {
 	g.Expect(s.failed).To(HaveLen(1), "it has room of its own")
 }
 
+// The slot may go again before its key is dispatched.
+func TestAKeyThatWasDeletedBeforeItsSlotCameIsUnfinished(t *testing.T) {
+	g := NewWithT(t)
+	s := &shardRunner{
+		controller: &core{intake: intake{queue: newTestQueue(g)}, options: Options{Shards: byLength{}}},
+		failed:     unfinished{}, waiting: unfinished{}, runs: map[int]*slotRun{3: {}},
+	}
+	s.handDeleted(Key{Name: "own"})
+	s.handDeleted(Key{Name: "other"})
+	g.Expect(s.waiting).To(Equal(unfinished{{Name: "own"}: true}))
+	g.Expect(s.deleted.keys()).To(ConsistOf(Key{Name: "own"}, Key{Name: "other"}))
+}
+
 // moving are shards in which a key moves to another slot after Slot was called, and the slot comes back without it.
 type moving struct {
 	shard.Assignment

@@ -36,3 +36,13 @@ func TestAnOutcomeIsThatOfItsAttemptAlone(t *testing.T) {
 	h.ended(k.key, 1, inspect.Failed)
 	g.Expect(k.attempts[0].Outcome).To(BeZero(), "the oldest attempt has given its place to the newest")
 }
+
+// It ended when there was no room, and a user has asked for the key's history since.
+func TestTheOutcomeOfAnAttemptThatIsNotRememberedIsNoOthers(t *testing.T) {
+	g := NewWithT(t)
+	var h histories
+	k := h.of(Key{Name: "a"}, true)
+	k.attempts, k.number = make([]inspect.Attempt, 3), 3
+	h.ended(k.key, 0, inspect.Failed)
+	g.Expect(k.attempts).To(HaveEach(BeZero()))
+}
