@@ -178,6 +178,29 @@ func TestAListOfTheWatchLeavesShardsThatItDidNotAskFor(t *testing.T) {
 	g.Expect(content(s)).To(Equal([]string{"x@3"}))
 }
 
+// A server that was restored may tell of an earlier state, which only a list beside the watch makes one to leave out.
+func TestAfterTheDivisionNothingIsTooOld(t *testing.T) {
+	g, s := filled(t)
+	s.put(itemOf(configMapAt("x", 5)))
+	s.shards.whole()
+	s.remove(configMapAt("x", 3))
+	g.Expect(content(s)).To(BeEmpty())
+}
+
+// They were dropped: a list from before has what is cached of them.
+func TestShardsThatComeBackAreNotThoseOfAnEarlierListBesideTheWatch(t *testing.T) {
+	g, s := filled(t)
+	s.fill(keyspace.Whole(), items(configMapAt("x", 3)), "9")
+	s.shards.change(keyspace.Set{})
+	s.writing.Lock()
+	s.retainLocked(func(string) bool { return false })
+	s.writing.Unlock()
+	s.shards.change(keyspace.Whole())
+	s.ask()
+	s.replaceShards("7", items(configMapAt("x", 3)), false, nil)
+	g.Expect(content(s)).To(Equal([]string{"x@3"}))
+}
+
 // Objects without a namespace are in each shard, so without one there is none.
 func TestWithoutShardsNothingIsKept(t *testing.T) {
 	g := NewWithT(t)

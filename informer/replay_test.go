@@ -124,6 +124,38 @@ func TestAWholeCacheShowsDeletionsItself(t *testing.T) {
 	})
 }
 
+// It ends with a connection, too, and may lack what was deleted.
+func TestAWatchOfThePastThatEndsTooEarlyIsOpenedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := t.Context()
+		d := newDivided(t, &apisim.Options{Shards: true})
+		config, opened := d.sim.Config("c"), 0
+		config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+			return transportFunc(func(req *http.Request) (*http.Response, error) {
+				if query := req.URL.Query(); query.Get("watch") != "" && query.Get("timeoutSeconds") == "10" {
+					if opened++; opened == 1 {
+						return answered(req, http.StatusOK, "application/json", ""), nil
+					}
+				}
+				return next.RoundTrip(req)
+			})
+		})
+		d.in = informer.For(kubernetes.NewForConfigOrDie(config).CoreV1().ConfigMaps(""), nil)
+		before, err := d.parts().ServerResourceVersion(ctx)
+		d.Expect(err).NotTo(HaveOccurred())
+		d.does(ctx, 1, "a+", "a-")
+		d.does(ctx, 3, "a+")
+		d.run(ctx)
+		synctest.Wait()
+		_, err = d.parts().AddShards(ctx, shardOf(1), shardOf(3))
+		d.Expect(err).NotTo(HaveOccurred())
+		found := 0
+		d.Expect(d.parts().DeletedSince(ctx, before, func(types.NamespacedName) { found++ }, shardOf(1))).To(Succeed())
+		d.Expect(found).To(Equal(1))
+		d.stop()
+	})
+}
+
 // A watch that the server does not end in its time may lack what was deleted.
 func TestAWatchOfThePastThatDoesNotEndIsOpenedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
