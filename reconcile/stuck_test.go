@@ -4,6 +4,7 @@ import (
 	"context"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -181,6 +182,31 @@ func TestAMapperThatHangsLaterKeepsNoOtherCallWaiting(t *testing.T) {
 		close(release)
 		pass(time.Second)
 		w.Expect(w.reconciled()).To(ConsistOf("gone for-hangs"))
+		w.Expect(stop()).To(Succeed())
+	})
+}
+
+// Each call that is slow would add a goroutine otherwise.
+func TestAfterASlowMapperOneIsCalledAtATime(t *testing.T) {
+	inFixture(t, func(w *fixture) {
+		w.create("slow")
+		var now, most atomic.Int32
+		stop := w.start(&reconcile.Options{Triggers: []reconcile.Trigger{
+			reconcile.Mapped(w.in, func(_ context.Context, _, after *configMap) ([]reconcile.Key, error) {
+				if after.Name == "slow" {
+					<-time.After(3 * time.Second)
+					return nil, nil
+				}
+				most.Store(max(most.Load(), now.Add(1)))
+				<-time.After(time.Millisecond)
+				now.Add(-1)
+				return nil, nil
+			}),
+		}}, w.recorder())
+		pass(time.Minute)
+		w.create("a", "b", "c")
+		pass(time.Minute)
+		w.Expect(most.Load()).To(BeEquivalentTo(1))
 		w.Expect(stop()).To(Succeed())
 	})
 }
