@@ -9,6 +9,7 @@ import (
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/homeostat/homeostat/informer"
@@ -131,4 +132,30 @@ func TestAnOverdueKeyAsksTheServerNoLonger(t *testing.T) {
 		asking.Wait()
 		g.Expect(time.Since(began)).To(BeZero())
 	})
+}
+
+// caching has one object, at a resourceVersion that cannot be compared.
+type caching struct {
+	source
+	object *corev1.ConfigMap
+}
+
+func (c caching) cached(Key) metav1.Object { return c.object }
+
+func TestAnOlderStateWhoseResourceVersionCannotBeComparedIsNotTheWrite(t *testing.T) {
+	for cached, held := range map[string]bool{"x1": true, "x2": false} {
+		synctest.Test(t, func(t *testing.T) {
+			g := NewWithT(t)
+			in := informer.For(fake.NewClientset().CoreV1().ConfigMaps("d"), nil)
+			f := &freshness{
+				queue: newTestQueue(g), deadline: time.Minute, onSeen: func(Key) {},
+				sources: []source{caching{typed[*corev1.ConfigMap]{in}, written(cached, "")}},
+			}
+			f.queue.Add(Key{Name: "a"})
+			item, err := f.queue.Get(t.Context())
+			g.Expect(err).NotTo(HaveOccurred())
+			f.hold(item, []write{{object: written("x2", ""), outcome: ownwrites.Written}}, 0)
+			g.Expect(f.overdue(Key{Name: "a"})).To(Equal(held))
+		})
+	}
 }
