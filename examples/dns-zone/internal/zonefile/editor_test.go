@@ -64,6 +64,30 @@ func TestAFileThatAnEditorCreatesIsNotOverwritten(t *testing.T) {
 	g.Expect(f.Keys()).To(ConsistOf(key("web")))
 }
 
+// The lock is held from the read to the write: the file is a pipe, so the test looks in between.
+func TestTheFileIsLockedWhileItChanges(t *testing.T) {
+	g := NewWithT(t)
+	path := filepath.Join(t.TempDir(), "db")
+	g.Expect(syscall.Mkfifo(path, 0o644)).To(Succeed())
+	ended := make(chan error, 1)
+	go func() {
+		_, err := (&zonefile.File{Path: path, Origin: "example.com."}).Keys()
+		ended <- err
+	}()
+	pipe, err := os.OpenFile(path, os.O_WRONLY, 0) // returns when the other side reads
+	g.Expect(err).NotTo(HaveOccurred())
+	other, err := os.Open(filepath.Join(filepath.Dir(path), ".db.lock"))
+	g.Expect(err).NotTo(HaveOccurred())
+	defer other.Close()
+	lock := func() error { return syscall.Flock(int(other.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) }
+	g.Expect(lock()).To(MatchError(syscall.EWOULDBLOCK))
+	_, err = pipe.WriteString(skeleton)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(pipe.Close()).To(Succeed())
+	g.Expect(<-ended).To(Succeed())
+	g.Expect(lock()).To(Succeed())
+}
+
 // Each of the ways in which editors save is noticed.
 func TestASaveIsNoticed(t *testing.T) {
 	moment := time.Unix(1000, 0)
