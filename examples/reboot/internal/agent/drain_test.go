@@ -107,6 +107,23 @@ func TestADrainThatIsCalledOffLeavesTheCordonOfOthers(t *testing.T) {
 	})
 }
 
+func TestADrainThatIsCalledOffLeavesTheCordonThatAnotherClientHasPutThereSince(t *testing.T) {
+	play(t, nil, func(s *stage) {
+		s.guarded("web", 0)
+		s.accept(terms(protocol.PolicyAbort))
+		s.pass(50 * time.Second)
+		recordon := func() { // while the agent writes, so that it never sees the node without a cordon
+			s.change(`{"spec":{"unschedulable":null}}`)
+			s.change(`{"spec":{"unschedulable":true}}`)
+			<-time.After(time.Millisecond) // its cache has both now
+		}
+		s.nodes.meanwhile.Store(&recordon)
+		s.pass(20 * time.Second)
+		s.Expect(protocol.Read(s.node()).Last).To(gomega.HaveValue(gomega.HaveField("Result", protocol.CalledOff)))
+		s.Expect(s.node().Spec.Unschedulable).To(gomega.BeTrue())
+	})
+}
+
 func TestADrainThatFailsGoesOnUnderWait(t *testing.T) {
 	play(t, nil, func(s *stage) {
 		s.guarded("web", 0)

@@ -373,6 +373,7 @@ func TestAGroupThatIsDeletedRevokesWhatWasNotAccepted(t *testing.T) {
 		s.Expect(s.state("n1")).To(gomega.And(gomega.HaveField("Void", gomega.BeEquivalentTo(1)),
 			gomega.HaveField("Now", gomega.HaveValue(gomega.HaveField("Epoch", gomega.BeEquivalentTo(2))))),
 			"the built-in group has taken it over, and its grant stands")
+		s.Expect(s.logged(`"revoked"`)).To(gomega.ConsistOf(gomega.ContainSubstring(`"why"="the group is being deleted"`)))
 		s.Expect(s.holders(api.DefaultName)).To(gomega.Equal([]string{"n1"}))
 	})
 }

@@ -6,12 +6,15 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
 	"github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -42,6 +45,9 @@ type stage struct {
 	before atomic.Pointer[func(*http.Request) *http.Response] // of all requests but those of core; as in a tap
 
 	controller *controller.Controller
+
+	mu    sync.Mutex // guards lines
+	lines []string   // of the log
 }
 
 // A window is a client for groups whose watches show nothing while it is shut, that
@@ -152,7 +158,7 @@ func playAs(t *testing.T, leader reconcile.Leader, f func(s *stage)) {
 func playWith(t *testing.T, o *controller.Options, f func(s *stage)) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &stage{WithT: gomega.NewWithT(t), events: &notebook{}}
-		ctx, stop := context.WithCancel(t.Context())
+		ctx, stop := context.WithCancel(logr.NewContext(t.Context(), funcr.New(s.log, funcr.Options{})))
 		s.ctx = ctx
 		version := api.GroupVersion()
 		var err error
@@ -183,6 +189,19 @@ func playWith(t *testing.T, o *controller.Options, f func(s *stage)) {
 		stop()
 		s.Expect(<-ended).To(gomega.Succeed())
 	})
+}
+
+func (s *stage) log(_, line string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lines = append(s.lines, line)
+}
+
+// logged returns the lines with that text.
+func (s *stage) logged(text string) []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(s.lines), func(line string) bool { return !strings.Contains(line, text) })
 }
 
 // pass lets time pass, and then everybody come to rest.

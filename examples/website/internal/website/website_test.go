@@ -304,6 +304,21 @@ func TestAStatusThatIsRefusedIsWrittenLater(t *testing.T) {
 	})
 }
 
+// The next look at the CDN would make it try again, a minute after the start.
+func TestAFinalizerThatIsRefusedIsSetSoon(t *testing.T) {
+	inFixture(t, func(w *fixture) {
+		var refused atomic.Bool
+		synctest.Wait() // nothing reads the reactors now
+		w.websites.PrependReactor("patch", "websites", func(a clienttesting.Action) (bool, runtime.Object, error) {
+			return a.GetSubresource() == "" && refused.CompareAndSwap(false, true), nil, apierrors.NewInternalError(errors.New("not now"))
+		})
+		w.createSecret("one", "first")
+		w.createSite("shop", "one")
+		w.Expect(refused.Load()).To(BeTrue())
+		w.Expect(entryIn(w.cdn, "shop")).NotTo(BeEmpty())
+	})
+}
+
 // Its entry is there, so that no look at the CDN makes it try again either.
 func TestADeploymentThatIsRefusedIsMadeLater(t *testing.T) {
 	inFixture(t, func(w *fixture) {
