@@ -43,25 +43,42 @@ func (f *family) mark() []string { return []string{f.id} }
 // are none.
 func (f *family) signal(signal syscall.Signal) {
 	_ = syscall.Kill(-f.first, signal) // it may have ended
+	round := func() (found, unsure bool) { return f.round(signal) }
+	if signal == syscall.SIGKILL {
+		untilNone(round)
+	} else {
+		round()
+	}
+}
+
+// untilNone goes on while a round finds members or, for a while, may have missed one.
+func untilNone(round func() (found, unsure bool)) {
 	execs := 0
 	for range maxRounds + maxExecs {
-		found, unsure := false, false
-		for _, pid := range f.candidates() {
-			switch f.signalMember(pid, signal) {
-			case member:
-				found = true
-			case starting:
-				unsure = true
-			case stranger:
-			}
-		}
-		if signal == syscall.SIGKILL && !found && unsure && execs < maxExecs {
-			execs++
-			<-time.After(execTime)
-		} else if !found || signal != syscall.SIGKILL {
+		found, unsure := round()
+		if !found && (!unsure || execs == maxExecs) {
 			return
 		}
+		if !found {
+			execs++
+			<-time.After(execTime)
+		}
 	}
+}
+
+// round sends a signal to the members outside of the group. Found means that there were
+// some, unsure that there were processes that may be members.
+func (f *family) round(signal syscall.Signal) (found, unsure bool) {
+	for _, pid := range f.candidates() {
+		switch f.signalMember(pid, signal) {
+		case member:
+			found = true
+		case starting:
+			unsure = true
+		case stranger:
+		}
+	}
+	return found, unsure
 }
 
 // kinship is what a process is to a family.

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"sync"
@@ -142,6 +143,30 @@ func TestATimeoutEndsTheWholeGroup(t *testing.T) {
 	if _, err := os.Stat(child); err == nil { // it came that far
 		d.Eventually(func() bool { return alive(d, child) }, patience).Should(BeFalse())
 	}
+}
+
+func TestTheShortestTimeoutIsOne(t *testing.T) {
+	d := newDesk(t)
+	d.Timeout = 1
+	err := d.Run(t.Context(), command.Call{Argv: []string{"sleep", "1000"}})
+	d.Expect(err).To(Equal(&command.TimeoutError{Program: "sleep", Timeout: 1}))
+}
+
+// The collector, which would close what was forgotten, does not run meanwhile.
+func TestARunLeavesNoDescriptorOpen(t *testing.T) {
+	d := newDesk(t)
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	call := sh(`setsid sleep 1000 & cat; echo bye >&2`)
+	call.Stdin = []byte("hello")
+	open := func() int {
+		d.Expect(d.Run(t.Context(), call)).To(Succeed())
+		d.Expect(d.Run(t.Context(), command.Call{Argv: []string{"/does/not/exist"}, Stdin: call.Stdin})).NotTo(Succeed())
+		entries, err := os.ReadDir("/proc/self/fd")
+		d.Expect(err).NotTo(HaveOccurred())
+		return len(entries)
+	}
+	before := open() // with those that the runtime keeps
+	d.Expect(open()).To(Equal(before))
 }
 
 func TestTheEndOfTheContextIsPoliteFirst(t *testing.T) {
