@@ -235,6 +235,22 @@ func TestATimeoutEndsAlsoWhatHasASessionOfItsOwn(t *testing.T) {
 	}
 }
 
+func TestWhatHasASessionOfItsOwnIsAskedToEndFirst(t *testing.T) {
+	d := newDesk(t)
+	d.Grace = patience // the machine may be busy
+	ready := filepath.Join(t.TempDir(), "ready")
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- d.Run(ctx, sh(`trap : TERM; setsid sh -c 'trap "echo bye; exit 0" TERM; touch "$1"; while :; do sleep 0.05; done' sh "$1" & `+
+			`wait; wait`, ready))
+	}()
+	d.Eventually(ready, patience).Should(BeAnExistingFile())
+	cancel()
+	d.Eventually(ended, patience).Should(Receive(Succeed()))
+	d.Expect(d.stdout.String()).To(Equal("bye\n"))
+}
+
 func TestTheFamiliesOfOtherRunsAreLeftAlone(t *testing.T) {
 	d := newDesk(t)
 	ready, stop := filepath.Join(t.TempDir(), "ready"), filepath.Join(t.TempDir(), "stop")
