@@ -91,10 +91,11 @@ func (c *Controller) groupsOfNode(_ context.Context, before, after *corev1.Node)
 	return c.allGroups(), nil
 }
 
-// groupsOfGroup looks at every group when the spec of one changes, it is deleted, or it releases a slot:
+// groupsOfGroup looks at every group when the spec of one changes, or it releases a slot:
 // it may take nodes from the others, or leave them to them.
 func (c *Controller) groupsOfGroup(_ context.Context, before, after *api.RebootGroup) ([]reconcile.Key, error) {
-	if before != nil && after != nil && before.Generation == after.Generation && !released(before, after) {
+	if before != nil && after != nil && before.Generation == after.Generation &&
+		(before.DeletionTimestamp == nil) == (after.DeletionTimestamp == nil) && !released(before, after) {
 		return nil, nil
 	}
 	return c.allGroups(), nil

@@ -14,8 +14,11 @@ import (
 // groups, then all nodes. Wrote is false if they ask for nothing.
 func (c *Controller) reserve(ctx context.Context, group string) (wrote bool, err error) {
 	ledger, groups, err := c.ledger(ctx, group)
-	if err != nil || ledger == nil {
+	if err != nil {
 		return false, err
+	}
+	if ledger == nil || ledger.DeletionTimestamp != nil {
+		return false, nil
 	}
 	nodes, err := c.liveNodes(ctx)
 	if err != nil {

@@ -100,6 +100,8 @@ func (f Facts) obstacle() (reason, why string) {
 	switch {
 	case f.Faults != nil:
 		return ReasonSpec, "nothing is rebooted until the spec is corrected"
+	case f.Group.DeletionTimestamp != nil:
+		return ReasonPaused, "the group is being deleted"
 	case f.Group.Spec.Paused:
 		return ReasonPaused, "the group is paused: set spec.paused to false"
 	case f.Closed != "":
