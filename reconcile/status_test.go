@@ -20,6 +20,9 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/internal/proof/leaseapi"
+	"github.com/homeostat/homeostat/leader"
+	"github.com/homeostat/homeostat/leader/shard"
 	"github.com/homeostat/homeostat/queue"
 	"github.com/homeostat/homeostat/reconcile"
 	"github.com/homeostat/homeostat/reconcile/inspect"
@@ -213,6 +216,32 @@ func TestStatusTellsWhoLeads(t *testing.T) {
 		w.Expect(c.Phase()).To(Equal(inspect.Standby))
 		w.Expect(stop()).To(Succeed())
 		w.Expect(c.Phase()).To(Equal(inspect.Stopped))
+	})
+}
+
+// What package reconcile asks of a leadership is asked of those of package leader.
+func TestStatusShowsALease(t *testing.T) {
+	inFixture(t, func(w *fixture) {
+		lease := leader.Lease{Client: leaseapi.New(w.t).Link(1), Namespace: "d", Name: "test", Identity: "one"}
+		elector, err := leader.New(lease, nil)
+		w.Expect(err).NotTo(HaveOccurred())
+		lease.Name = "slots"
+		shards, err := shard.New(lease, &shard.Options{Slots: 3})
+		w.Expect(err).NotTo(HaveOccurred())
+		idle := func(context.Context, request) (reconcile.Result, error) { return nothing, nil }
+		led := w.made(&reconcile.Options{Leader: elector}, idle)
+		sharded := w.made(&reconcile.Options{Shards: shards}, idle)
+		stopLed, stopSharded := w.startRun(led.Run), w.startRun(sharded.Run)
+		pass(time.Minute)
+		w.Expect(led.Status(0)).To(MatchFields(IgnoreExtras, Fields{
+			"LeaderName": ContainSubstring("leads since"), "LeaseName": Equal("test"), "Slots": BeEmpty(),
+		}))
+		w.Expect(sharded.Status(0)).To(MatchFields(IgnoreExtras, Fields{
+			"LeaderName": Equal(shards.String()), "Slots": HaveEach(HaveField("State", shard.Here)),
+		}))
+		w.Expect(sharded.Status(0).Slots).To(HaveLen(3))
+		w.Expect(stopLed()).To(Succeed())
+		w.Expect(stopSharded()).To(Succeed())
 	})
 }
 
