@@ -25,8 +25,8 @@ const (
 	syncedFirst = "it acts before all of its caches are there: wait until each has synced"
 	loops       = "a reconciler that writes every time wakes itself: compare before you write; " +
 		"two that want different things of one field never stop"
-	seldom = "a reconciler that writes every time wakes itself, and a back-off slows it down; or something writes by the " +
-		"clock: compare before you write, or name the field in Case.Ignore"
+	seldom = "a reconciler that writes every time wakes itself, and a back-off slows it down; or something writes by " +
+		"the clock: compare before you write, or name the field in Case.Ignore"
 	collected = "the garbage collector deletes what it makes: " +
 		"an owner has to be in the same namespace, or in none, and to be there under that UID"
 	forgotten = "it decides by what it remembers, and a restart forgets that: decide by what is there"
