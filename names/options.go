@@ -87,8 +87,8 @@ func (o Options) validate() error {
 	return check.Err()
 }
 
-// A RefusedError is returned when the safety limit stops a sweep: so many names look
-// orphaned that a mistake is more likely.
+// A RefusedError is returned when the safety limit stops a sweep: too many names look
+// orphaned, which is more likely a mistake.
 type RefusedError struct {
 	// Orphans of Known names would have been enqueued.
 	Orphans, Known int
