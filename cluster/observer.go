@@ -56,7 +56,7 @@ func neverSent(err error) bool {
 	return ok && refusal.NeverSent()
 }
 
-// judge returns what became of the write, and leaves the answer as it was.
+// judge returns the outcome of the write, and leaves the answer unchanged.
 func (r *request) judge(req *http.Request, res *http.Response) (ownwrites.Outcome, *answer.Object) {
 	switch {
 	case res.StatusCode >= http.StatusInternalServerError, res.StatusCode == http.StatusRequestTimeout:
@@ -77,7 +77,7 @@ func (r *request) judge(req *http.Request, res *http.Response) (ownwrites.Outcom
 	return became, of
 }
 
-// outcome returns what an answer of success means.
+// outcome returns the meaning of a successful answer.
 func (r *request) outcome(req *http.Request, got *answer.Object) (ownwrites.Outcome, *answer.Object) {
 	if got.Status != nil {
 		return r.deleted(req, got.Status)
@@ -100,7 +100,7 @@ func (r *request) outcome(req *http.Request, got *answer.Object) (ownwrites.Outc
 	return ownwrites.Written, got
 }
 
-// deleted returns what a Status of success means.
+// deleted returns the meaning of a successful Status.
 func (r *request) deleted(req *http.Request, s *metav1.Status) (ownwrites.Outcome, *answer.Object) {
 	object := r.named(req)
 	if !r.Delete || s.Status != metav1.StatusSuccess {

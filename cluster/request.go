@@ -26,7 +26,7 @@ type request struct {
 // streams are the subresources that are ways into a pod, a node or a service.
 var streams = []string{"exec", "attach", "portforward", "proxy", "log"}
 
-// parse returns the write that req is; false if it is none, or one that no
+// parse returns req as a write; false if it is not a write, or one that no
 // cache can show.
 func parse(req *http.Request, prefix string) (request, bool) {
 	r := request{method: req.Method}
@@ -90,7 +90,7 @@ func (r *request) isDryRun(req *http.Request) bool {
 	return body.Into(&options) == nil && len(options.DryRun) > 0
 }
 
-// sent returns the object that a request carries, nil if it is none.
+// sent returns the object in the body of a request, or nil.
 func sent(req *http.Request) *answer.Object {
 	if req.GetBody == nil {
 		return nil

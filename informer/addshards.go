@@ -88,7 +88,7 @@ func (f *feed[T]) coverShards(ctx context.Context, s *session[T], set keyspace.S
 	return f.waitForLatest(ctx, nil)
 }
 
-// cover makes the store keep what all holds want, and removes what none does.
+// cover makes the store keep exactly the shards that holds want.
 func (f *feed[T]) cover(s *session[T]) {
 	f.store.writing.Lock()
 	f.mu.Lock()
@@ -103,8 +103,8 @@ func (f *feed[T]) cover(s *session[T]) {
 	f.store.delivery.run()
 }
 
-// removeShards takes shards out of a hold. The watch goes on, and what comes of objects that are not
-// wanted is left out until it is opened again, which is soon if the server selects: otherwise that would not help.
+// removeShards takes shards out of a hold. The watch stays open and drops events of unwanted objects. If the
+// server selects, it is reopened soon; otherwise that would not help.
 func (f *feed[T]) removeShards(s *session[T], h *hold, removed keyspace.Set) {
 	f.mu.Lock()
 	h.set = h.set.Minus(removed)

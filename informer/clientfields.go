@@ -108,7 +108,7 @@ func serverOf(client any) string {
 	return ""
 }
 
-// unwrapped returns what Untyped was called with, and any other client as it is.
+// unwrapped returns the argument of Untyped, and any other client unchanged.
 func unwrapped(client any) any {
 	if w, ok := client.(wrapper); ok {
 		return w.unwrap()
@@ -133,8 +133,8 @@ type (
 // package that embeds one may do more than they do.
 const generated = "k8s.io/client-go/kubernetes/typed/"
 
-// generatedOf returns what sends the requests of a client: nil if that is not one
-// of client-go's for a built-in kind.
+// generatedOf returns the REST client of a client-go client for a built-in kind,
+// and nil for other clients.
 func generatedOf(client any) rest.Interface {
 	c, ok := client.(requester)
 	if !ok || reflect.TypeOf(client).Kind() != reflect.Pointer || !strings.HasPrefix(packageOf(client), generated) {

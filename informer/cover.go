@@ -19,7 +19,7 @@ type cover struct {
 	// late says that the watch may bring states before those that a fill has stored.
 	late atomic.Bool
 
-	// store.writing guards what follows, and changes of all above.
+	// store.writing guards the fields below, and changes of all above.
 	filling *filling
 	// beside are the lists beside the watch that it has not caught up with.
 	beside []listing
@@ -60,7 +60,7 @@ func has[S string | []byte](in *atomic.Pointer[keyspace.Set], namespace S) bool 
 	return set == nil || keyspace.Has(*set, namespace)
 }
 
-// wanted returns what the watch is to bring.
+// wanted returns the shards that the watch is to bring.
 func (c *cover) wanted() keyspace.Set {
 	if set := c.set.Load(); set != nil {
 		return *set
@@ -68,10 +68,10 @@ func (c *cover) wanted() keyspace.Set {
 	return keyspace.Whole()
 }
 
-// common returns what is in both sets.
+// common returns the intersection.
 func common(a, b keyspace.Set) keyspace.Set { return a.Minus(a.Minus(b)) }
 
-// missing returns what of set has not been listed.
+// missing returns the part of set that has not been listed.
 func (c *cover) missing(set keyspace.Set) keyspace.Set {
 	if complete := c.complete.Load(); complete != nil {
 		return set.Minus(*complete)
@@ -79,7 +79,7 @@ func (c *cover) missing(set keyspace.Set) keyspace.Set {
 	return nil
 }
 
-// change makes set what is kept. The caller holds store.writing.
+// change makes set the shards to keep. The caller holds store.writing.
 func (c *cover) change(set keyspace.Set) {
 	var complete keyspace.Set
 	if before := c.complete.Load(); before != nil {
@@ -101,7 +101,7 @@ func (c *cover) fill(set keyspace.Set) {
 	c.filling = &filling{set: set, deleted: map[types.NamespacedName]string{}}
 }
 
-// left returns what of the part has to be taken from a list at rv: what a list of the
+// left returns the shards to take from a list at rv: those that a list of the
 // watch has not brought at least as new. The caller holds store.writing.
 func (f *filling) left(rv string) keyspace.Set {
 	left := f.set
@@ -142,7 +142,7 @@ func addComplete(c *cover, set keyspace.Set) {
 	c.complete.Store(&complete)
 }
 
-// listed notes that a list of the watch has brought what it asked for, at rv. The
+// listed notes that a list of the watch has brought its shards, at rv. The
 // caller holds store.writing.
 func (c *cover) listed(rv string) {
 	addComplete(c, c.asked)

@@ -28,7 +28,7 @@ type feed[T Object] struct {
 	// adding holds one element while shards are added.
 	adding chan struct{}
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	sources []source
 	// session is nil if the feed is not running.
 	session *session[T]
@@ -42,7 +42,7 @@ type session[T Object] struct {
 	// ended is closed when all goroutines have ended.
 	ended chan struct{}
 
-	// feed.mu guards what follows.
+	// feed.mu guards the fields below.
 	users    int
 	stopping bool
 	// whole is how many of the users want all objects.

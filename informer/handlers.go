@@ -17,10 +17,10 @@ type handler[T Object] struct {
 	call    func(Event[T])
 	removed atomic.Bool
 
-	// delivery.mu guards what follows.
+	// delivery.mu guards the fields below.
 	// joining says that the cached objects are being replayed.
 	joining bool
-	pending []Event[T] // what has come meanwhile
+	pending []Event[T] // received meanwhile
 }
 
 // batch is one delivery of the store: events to the handlers of that
@@ -38,14 +38,14 @@ type delivery[T Object] struct {
 	counted *counters
 	log     func() logr.Logger
 
-	// mu guards what follows, and store.latest against an Add of a handler.
+	// mu guards the fields below, and store.latest against an Add of a handler.
 	mu         sync.Mutex
 	handlers   []*handler[T]
 	batches    []batch[T]
 	delivering bool
 }
 
-// add replays what known returns to a new handler, then delivers every change
+// add replays known's objects to a new handler, then delivers every change
 // since known was called.
 func (d *delivery[T]) add(call func(Event[T]), known func() Snapshot[T]) *handler[T] {
 	h := &handler[T]{call: call, joining: true}

@@ -87,7 +87,7 @@ func (f *feed[T]) catchUp(ctx context.Context, only *types.NamespacedName) error
 	return nil
 }
 
-// catchUp lists what the server has, and waits until the watch has delivered it.
+// catchUp lists the server's objects, and waits until the watch has delivered them.
 func (r *reflectorStore[T]) catchUp(ctx context.Context, only *types.NamespacedName) error {
 	if r.source.follows != nil {
 		return errWrapped
@@ -150,8 +150,8 @@ func (b *backlog[T]) counts(key types.NamespacedName) bool {
 }
 
 // addPage requests one page of the list, and reports whether there are more.
-// Without a resourceVersion, the server answers with what is committed, not with
-// what it has cached.
+// Without a resourceVersion, the server answers from etcd, not from its
+// cache.
 func (b *backlog[T]) addPage(ctx context.Context) (more bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, catchUpTimeout)
 	defer cancel()
@@ -212,7 +212,7 @@ func (b *backlog[T]) reached() bool { return !older(b.mark(), b.rv) }
 
 func (b *backlog[T]) mark() string { return b.reflector.sink.marks.of(b.reflector.source.namespace) }
 
-// empty removes what has been delivered and reports whether nothing is left.
+// empty removes the delivered entries and reports whether none is left.
 func (b *backlog[T]) empty() bool {
 	if b.reached() {
 		return true

@@ -56,7 +56,7 @@ func (o *Options) checksMutations() bool {
 type detector[T Object] struct {
 	identity *identity
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	copies map[*item[T]]T
 	found  []error
 }
@@ -153,7 +153,7 @@ func compare(paths []string, path string, a, b any) []string {
 	return paths
 }
 
-// membersOf returns what is in a decoded JSON object or array by its end of a path, such
+// membersOf returns the members of a decoded JSON object or array by path suffix, such
 // as ".spec" and "[0]"; nil for other values.
 func membersOf(value any) map[string]any {
 	members := map[string]any{}

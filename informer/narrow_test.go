@@ -26,7 +26,7 @@ import (
 
 // asked is what an informer has asked the server for.
 type asked struct {
-	mu             sync.Mutex // guards what follows
+	mu             sync.Mutex // guards the fields below
 	lists, watches []url.Values
 }
 

@@ -161,7 +161,7 @@ func (t *trie[V, P]) position(hash uint64, depth uint) (bit uint32, at int) {
 	return bit, bits.OnesCount32(t.set & (bit - 1))
 }
 
-// get returns what is stored for value, whose hash takes five bits at each depth. Values
+// get returns the leaf stored for value, whose hash takes five bits at each depth. Values
 // with equal hashes are in one leaf, one after the other.
 func (t *trie[V, P]) get(hash uint64, value V) (known P, ok bool) {
 	for depth := uint(0); t != nil; depth += trieBits {
@@ -184,7 +184,7 @@ func (t *trie[V, P]) get(hash uint64, value V) (known P, ok bool) {
 	return known, false
 }
 
-// with returns t with l, in place of what is stored for its value.
+// with returns t with l, in place of the leaf stored for its value.
 func (t *trie[V, P]) with(l *leaf[V, P], depth uint) *trie[V, P] {
 	if t == nil {
 		t = &trie[V, P]{}

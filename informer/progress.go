@@ -30,8 +30,8 @@ func (p phase) String() string {
 	return [...]string{"starting", "listing", "streaming the list", "watching"}[p]
 }
 
-// progress is how far the requests of one source have come. It logs what keeps them
-// from going on, and ends watches that are silent for too long.
+// progress is how far the requests of one source have come. It logs what holds
+// them up, and ends watches that are silent for too long.
 type progress struct {
 	source  source
 	counted *counters
@@ -44,7 +44,7 @@ type progress struct {
 	// received counts the objects of the current streaming list.
 	received atomic.Int64
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	request request
 	// err is that of the last request, nil if it succeeded.
 	err          error

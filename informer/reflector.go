@@ -27,7 +27,7 @@ import (
 // calm is how long a watch must have lasted for the back-off to start again.
 const calm = 2 * time.Minute
 
-// sink takes what watches bring.
+// sink takes the events of watches.
 type sink[T Object] struct {
 	options  *Options
 	identity *identity
@@ -48,8 +48,8 @@ const (
 	sideServer = "server"
 )
 
-// reflectorStore carries what one source lists and watches into the store, by means
-// of client-go's Reflector, which it serves as store.
+// reflectorStore puts the objects that one source lists and watches into the store. It
+// is the store of client-go's Reflector.
 type reflectorStore[T Object] struct {
 	sink     *sink[T]
 	source   source
@@ -69,7 +69,7 @@ type reflectorStore[T Object] struct {
 	// ended is closed when its goroutines have ended.
 	ended chan struct{}
 
-	// The reflector's goroutine alone uses what follows.
+	// Only the reflector's goroutine uses the fields below.
 	// pending stores the last list; nil once that is done.
 	pending func()
 	// asked is the shards that the list under way, or the last one, has asked for.
@@ -227,8 +227,8 @@ func (r *reflectorStore[T]) note(list any) {
 // IsWatchListSemanticsUnSupported reports whether the reflector must not stream lists.
 func (r *reflectorStore[T]) IsWatchListSemanticsUnSupported() bool { return r.source.fake }
 
-// Transformer returns what the reflector calls for each object of a streaming list
-// when it is received.
+// Transformer returns the function that the reflector calls for each object of a
+// streaming list as it is received.
 func (r *reflectorStore[T]) Transformer() cache.TransformFunc {
 	return func(obj any) (any, error) {
 		r.progress.received.Add(1)
@@ -244,8 +244,8 @@ func (r *reflectorStore[T]) Transformer() cache.TransformFunc {
 	}
 }
 
-// prepare returns obj as an item to store: transformed, and sharing what it has in
-// common with other objects.
+// prepare returns obj as an item to store: transformed, and sharing equal parts with
+// other objects.
 func (r *reflectorStore[T]) prepare(obj any) (*item[T], error) {
 	object, spec, err := r.typed(obj)
 	if err != nil {
@@ -280,8 +280,8 @@ func wrongType[T Object](obj any) error {
 	return fmt.Errorf("the server sent a %T, not a %s", obj, reflect.TypeFor[T]())
 }
 
-// transform modifies an object by the options, before any part of it is shared: what it
-// drops is garbage at once.
+// transform modifies an object by the options before any part of it is shared, so that
+// dropped parts are garbage at once.
 func (r *reflectorStore[T]) transform(object T) {
 	if r.sink.options.DropManagedFields {
 		object.SetManagedFields(nil)
@@ -375,7 +375,7 @@ func (r *reflectorStore[T]) UpdateResourceVersion(rv string) {
 	r.sink.store.delivery.after(func() { r.sink.marks.advance(r.source.namespace, rv, false) })
 }
 
-// follower stores what a followed cache holds.
+// follower stores the objects of a followed cache.
 type follower[T Object] struct{ *reflectorStore[T] }
 
 var _ follow.Store[Object] = follower[Object]{}

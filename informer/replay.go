@@ -46,9 +46,9 @@ func (s shards[T]) ServerResourceVersion(ctx context.Context) (string, error) {
 
 // DeletedSince calls deleted with the key of each object of these shards that was
 // deleted after rv and is not cached, as the objects are that were deleted before
-// their shard was added. It watches once more what has happened since rv, and returns when
-// it has come as far as the cache was at the call, after ten seconds at most once the
-// server answers. A whole cache shows deletions itself: of such it calls nothing.
+// their shard was added. It watches again from rv, and returns when it has come as far as
+// the cache was at the call, at most ten seconds after the server answers. A whole cache
+// shows deletions itself: for one, nothing is called.
 //
 // Errors: that of the server, if it does not remember rv any more (IsResourceExpired
 // of package apierrors reports true); an informer that is not running; that of ctx.
@@ -66,7 +66,7 @@ func (s shards[T]) DeletedSince(
 	return nil
 }
 
-// replay is a look at what has happened in some shards.
+// replay watches the past events of some shards.
 type replay struct {
 	set      keyspace.Set
 	from, to string // resourceVersions

@@ -24,7 +24,7 @@ type step func(w http.ResponseWriter, r *http.Request)
 // A script is a server that answers the requests of a test one by one. What
 // comes after the last step is held.
 type script struct {
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	steps    []step
 	requests []string
 }

@@ -43,7 +43,7 @@ func (s shards[T]) RunWhole(ctx context.Context, joined func()) error {
 // AddShards makes the cache keep the objects of these shards too, which are ranges of
 // the hash of the namespace, until remove is called with them. When it returns, the cache has all
 // of them, at least as new as the server was at the call, and every handler has
-// received them, as Added. The watch of other shards goes on, and nothing of them is
+// received them, as Added. Other shards stay watched, and nothing of them is
 // listed again.
 //
 // remove drops the objects that no other call keeps, and returns then. They are delivered

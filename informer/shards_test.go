@@ -36,7 +36,7 @@ type divided struct {
 	admin   *kubernetes.Clientset
 	in      *informer.Informer[*corev1.ConfigMap]
 	stop    func()
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	told    map[types.NamespacedName]string
 	removes map[int]func() // by shard
 	asked   map[int]context.CancelFunc

@@ -24,8 +24,8 @@ type shardWatch[T Object] struct {
 	// was filtered.
 	selects func(opts *metav1.ListOptions, set keyspace.Set)
 	side    func(list any) string
-	// list and watch leave out what belongs to other shards before it is decoded, if that
-	// is possible.
+	// list and watch leave out objects of other shards before decoding them, if
+	// possible.
 	list  func(ctx context.Context, from source, opts metav1.ListOptions) (runtime.Object, error)
 	watch func(ctx context.Context, from source, opts metav1.ListOptions) (watch.Interface, error)
 	keep  func() wire.Keep
@@ -44,7 +44,7 @@ type specReader[T Object] struct {
 	store   *store[T]
 	shards  *shardWatch[T] // nil if the cache is whole
 
-	// mu guards what follows, which the reflector's goroutine alone writes.
+	// mu guards the fields below, which the reflector's goroutine alone writes.
 	mu sync.Mutex
 	// specs are those of the current watch; nil if all are decoded.
 	specs *wire.Specs
@@ -101,7 +101,7 @@ func (s *specReader[T]) connect() (specs *wire.Specs, client *gentype.Client[T],
 	return specs, clientOf[T](through, s.source.resource.Resource, s.source.namespace), ""
 }
 
-// clientOf returns what a generated client of a built-in kind consists of.
+// clientOf returns the parts of a generated client of a built-in kind.
 func clientOf[T Object](c rest.Interface, resource, namespace string) *gentype.Client[T] {
 	return gentype.NewClient(resource, c, metav1.ParameterCodec, namespace,
 		func() T { return example[T]().(T) }, gentype.PrefersProtobuf[T]())
@@ -121,7 +121,7 @@ func (s *specReader[T]) fullDecode() string {
 // spec; any other object is returned as it is.
 //
 // Its spec may be memory of the object in the cache. Sharing writes to received
-// objects, except to what they have in common with the cached object: so if the
+// objects, except to parts shared with the cached object: so if the
 // cache has a different one meanwhile, the object gets the spec of that one if it is
 // equal, and is copied otherwise.
 func (s *specReader[T]) take(received T) (object T, sum wire.Fingerprint, err error) {

@@ -94,8 +94,8 @@ func itemOf[T Object](object T) *item[T] {
 	return &item[T]{key: keyOf(object), object: object}
 }
 
-// size estimates what the objects of s take, from a few groups of neighbours, which
-// share the most.
+// size estimates the memory of the objects of s, from a few groups of neighbours,
+// which share the most.
 func (s *state[T]) size() int64 {
 	const groups, group = 8, 48
 	step, measured := max(group, s.count/groups), 0

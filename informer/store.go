@@ -13,7 +13,7 @@ import (
 
 // store keeps the objects of an informer: the newest ones by key in a table, and
 // each state in a persistent tree. One writer at a time changes both in one step,
-// and queues what handlers have to know; readers take no lock.
+// and queues the events for handlers; readers take no lock.
 type store[T Object] struct {
 	identity *identity
 	sharer   *intern.Pool // nil if off
@@ -47,8 +47,8 @@ func newStore[T Object](o *Options, id *identity) *store[T] {
 
 func (s *store[T]) snapshot() Snapshot[T] { return Snapshot[T]{s.latest.Load()} }
 
-// share makes what object has in common with its cached state, or else with other
-// objects, one in memory.
+// share makes object use the memory of equal parts of its cached state, or else of other
+// objects.
 func (s *store[T]) share(object T) {
 	switch it := s.table.get(keyOf(object)); {
 	case s.sharer == nil:
@@ -95,8 +95,8 @@ func (s *store[T]) remove(last T) {
 	s.delivery.run()
 }
 
-// replace makes items the whole content of a namespace ("" for all), delivers what
-// that changes, and then calls done.
+// replace makes items the whole content of a namespace ("" for all), delivers the
+// changes, and then calls done.
 func (s *store[T]) replace(namespace string, items []*item[T], initial bool, done func()) {
 	for _, it := range items {
 		s.identity.learnKind(it.object)

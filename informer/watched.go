@@ -18,7 +18,7 @@ var (
 
 // watched is the open watch of a reflector, and what it brings.
 type watched struct {
-	mu  sync.Mutex // guards what follows
+	mu  sync.Mutex // guards the fields below
 	set keyspace.Set
 	// current is nil while a watch, or a list before it, is being requested.
 	current watch.Interface

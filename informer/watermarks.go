@@ -11,7 +11,7 @@ import (
 // watermarks are how far a cache has come: for each watch, the newest
 // resourceVersion up to which everything has been stored and delivered.
 type watermarks struct {
-	mu      sync.Mutex        // guards what follows
+	mu      sync.Mutex        // guards the fields below
 	marks   map[string]string // by namespace
 	synced  bool
 	low     string    // the oldest mark

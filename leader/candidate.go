@@ -25,7 +25,7 @@ type candidate struct {
 	member  *record.Member // of shards; nil for a plain elector
 	verbs   string         // what the client needs on leases
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	holder  string     // Identity, a random suffix and the term of a member
 	seen    record.Observation
 	problem error     // why the last attempt failed; nil if it did not

@@ -23,7 +23,7 @@ type Elector struct {
 
 	current atomic.Pointer[term] // nil while this replica does not lead; read by fences
 
-	mu        sync.Mutex // guards what follows
+	mu        sync.Mutex // guards the fields below
 	campaign  *campaign
 	published chan struct{} // closed when current becomes a term
 	ended     time.Time     // when the last leadership ended while functions ran

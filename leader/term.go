@@ -27,7 +27,7 @@ type term struct {
 	// elector's lock, while the term is the current one.
 	members sync.WaitGroup
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	lease *coordinationv1.Lease
 	sent  time.Time // when the last successful renewal was sent
 }
@@ -111,7 +111,7 @@ func (t *term) refusal() error {
 // the API server. A request without an answer may arrive until the Lease would
 // have expired if the last renewal before it had been the last of all.
 type flights struct {
-	mu   sync.Mutex // guards what follows
+	mu   sync.Mutex // guards the fields below
 	open map[*flight]bool
 	cut  time.Time // until when one that ended without an answer may arrive
 }

@@ -54,11 +54,11 @@ var (
 	bytes = named("homeostat_informer_bytes",
 		"Memory that the cached objects take, estimated from a few hundred of them.", "informer", "kind")
 	watchAge = named("homeostat_informer_watch_age_seconds",
-		"For how long the longest open watch has been open.", "informer", "kind")
+		"How long the longest open watch has been open.", "informer", "kind")
 	lag = named("homeostat_informer_lag_seconds",
 		"How long the oldest change has been waiting to be delivered to handlers.", "informer", "kind")
 	silence = named("homeostat_informer_watch_silence_seconds",
-		"For how long the least recently active watch has brought neither event nor bookmark.", "informer", "kind")
+		"How long the least recently active watch has brought neither event nor bookmark.", "informer", "kind")
 	lists = named("homeostat_informer_lists_total",
 		"Lists that were stored: all but the first were relists.", "informer", "kind")
 	watches = named("homeostat_informer_watches_total",

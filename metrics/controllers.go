@@ -93,11 +93,11 @@ var (
 	depth = named("workqueue_depth",
 		"Keys that wait for a worker.", queueLabels...)
 	addsTotal = named("workqueue_adds_total",
-		"How often keys that did not wait were added.", queueLabels...)
+		"Additions of keys that were not waiting.", queueLabels...)
 	unfinished = named("workqueue_unfinished_work_seconds",
-		"For how long workers have held the keys that they hold, in all.", queueLabels...)
+		"Total time that workers have held the keys they hold now.", queueLabels...)
 	longest = named("workqueue_longest_running_processor_seconds",
-		"For how long a worker has held its key, at most.", queueLabels...)
+		"The longest time that a worker has held its key.", queueLabels...)
 	waitSeconds = named("workqueue_queue_duration_seconds",
 		"How long keys waited for a worker.", queueLabels...)
 	delayed = named("homeostat_queue_delayed",

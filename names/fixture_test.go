@@ -56,7 +56,7 @@ func returning(all []names.Name, err error) names.Func {
 // fixture is the outside of a sweep: what is live, what a cache has seen of it,
 // what an outside system knows, and what was asked in which order.
 type fixture struct {
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	live    map[types.NamespacedName]types.UID
 	cache   map[types.NamespacedName]types.UID
 	known   []names.Name

@@ -69,7 +69,7 @@ type Sweep struct {
 
 	one sync.Mutex // held during a sweep; it guards no field
 
-	mu        sync.Mutex // guards what follows
+	mu        sync.Mutex // guards the fields below
 	stats     Stats
 	err       error
 	listing   time.Time // when the listing began; zero between listings
@@ -310,7 +310,7 @@ func (s *Sweep) judge(group []Name) (Orphan, bool) {
 	return Orphan{Name: group[0], Replaced: true}, true
 }
 
-// checkLimit refuses what is implausible, unless it was confirmed. A confirmation
+// checkLimit refuses implausible orphans, unless confirmed. A confirmation
 // applies to the next sweep that lists at least one name in scope, then expires.
 func (s *Sweep) checkLimit(orphans []Orphan, known int) error {
 	if known == 0 {

@@ -151,7 +151,7 @@ func (a *Applier[C, T]) method(want metav1.Object, subresource string) (
 	return s.ApplyStatus, nil
 }
 
-// Forget drops what is remembered about an object, so that the next Apply sends its
+// Forget drops the record of an object, so that the next Apply sends its
 // request. Call it when the object is deleted.
 func (a *Applier[C, T]) Forget(key types.NamespacedName) {
 	a.forget(endpoint{key, ""})

@@ -59,7 +59,7 @@ func Delete[C interface {
 	return nil
 }
 
-// deletePreconditions returns what the server checks before it deletes cached.
+// deletePreconditions returns the preconditions for deleting cached.
 func deletePreconditions(cached informer.Object, locked bool) (*metav1.Preconditions, error) {
 	var p metav1.Preconditions
 	if uid := cached.GetUID(); uid != "" {

@@ -86,9 +86,9 @@ func explainNotFound[C Client[T], T informer.Object](
 		subresource) // not wrapping notFound: the object exists
 }
 
-// withPreconditions adds to the metadata of a merge patch what the server checks
-// before it applies it: the UID of cached, and its resourceVersion if locked. An
-// object without UID, as fakes have them, is known by its name alone.
+// withPreconditions adds preconditions to the metadata of a merge patch: the UID of
+// cached, and its resourceVersion if locked. An object without a UID, as in fakes, is
+// identified by its name alone.
 func withPreconditions(data []byte, cached informer.Object, locked bool) ([]byte, error) {
 	members := make([]byte, 0, 96)
 	if locked {

@@ -41,7 +41,7 @@ const maxCauses = 8
 type packedCause struct {
 	oldVersion, newVersion uint64 // 0: see texts
 	next                   uint32
-	texts                  uint32 // what does not fit here; 0 if everything does
+	texts                  uint32 // number of the strings that do not fit; 0 if all do
 	merged                 uint16
 	trigger, kind          uint8 // index in causes.known, plus one; 0: see texts
 	ofKey                  bool  // namespace and name are the key's
@@ -114,7 +114,7 @@ func (s *causes) absorb(p *packedCause, own *types.NamespacedName, c *Cause) boo
 	return true
 }
 
-// textsOf returns what p does not hold itself.
+// textsOf returns the strings that p does not hold itself.
 func (s *causes) textsOf(p *packedCause) Cause {
 	if p.texts == 0 {
 		return Cause{}

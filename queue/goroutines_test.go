@@ -15,7 +15,7 @@ import (
 
 // A witness watches many goroutines use a queue at once.
 type witness struct {
-	mu         sync.Mutex // guards what follows
+	mu         sync.Mutex // guards the fields below
 	holder     map[string]bool
 	changed    map[string]int // how often a key has been added
 	looked     map[string]int // how many of these the last item knew of

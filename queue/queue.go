@@ -23,7 +23,7 @@ type Queue[K comparable] struct {
 	gate   func(context.Context) // called before a key is chosen; nil without a simulator
 	jitter func() float64
 
-	mu       sync.Mutex // guards what follows; released by unlock
+	mu       sync.Mutex // guards the fields below; released by unlock
 	waiters  waiters
 	schedule schedule[K]
 	emptied  chan struct{} // closed when nothing waits or is held; nil if no caller waits for that

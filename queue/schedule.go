@@ -75,7 +75,7 @@ func (s *schedule[K]) insert(key K, hash uint32, group string) (n uint32, e *ent
 	return n, e
 }
 
-// merge adds a key that has entry n, at the time now; 0 is what the clock says.
+// merge adds a key that has entry n, at the time now; 0 means the clock's time.
 func (s *schedule[K]) merge(n uint32, a *AddOptions, now int64) {
 	e := s.table.at(n)
 	if !a.Cause.empty() {
@@ -105,7 +105,7 @@ func (s *schedule[K]) merge(n uint32, a *AddOptions, now int64) {
 	}
 }
 
-// mergeAddition merges an addition into what is pending for e: a demand beats a
+// mergeAddition merges an addition into the pending one of e: a demand beats a
 // timer, and of two timers the earlier wins.
 func (s *schedule[K]) mergeAddition(e *entry[K], a *AddOptions, now int64) {
 	if r := s.retries.of(e.retry); e.pending == nothing {
@@ -123,7 +123,7 @@ func (s *schedule[K]) mergeAddition(e *entry[K], a *AddOptions, now int64) {
 	}
 }
 
-// setPending sets what is pending for e, which must not be waiting. Unless a
+// setPending sets the pending addition of e, which must not be waiting. Unless a
 // worker holds e, reschedule must follow.
 func (s *schedule[K]) setPending(e *entry[K], p pending, due int64) {
 	if e.state == held && (e.pending == demand) != (p == demand) {
@@ -168,8 +168,8 @@ func (s *schedule[K]) clearFailures(e *entry[K]) {
 	}
 }
 
-// reschedule puts entry n, which no worker holds, where it belongs by what is
-// pending for it and by what it has to wait for.
+// reschedule puts entry n, which no worker holds, where it belongs by its
+// pending addition and by its waits.
 func (s *schedule[K]) reschedule(n uint32, now int64) {
 	e := s.table.at(n)
 	at := int64(0)

@@ -97,7 +97,7 @@ func (q *Queue[K]) Stats() Stats {
 	return stats
 }
 
-// State says what a key is doing in the queue.
+// State is the state of a key in the queue.
 type State uint8
 
 // The states of a key.

@@ -32,7 +32,7 @@ const (
 	idle          // only its failures are remembered
 )
 
-// pending says what leads to the next dispatch of a key.
+// pending is the reason for the next dispatch of a key.
 type pending uint8
 
 const (
@@ -131,7 +131,7 @@ func newTable[K comparable]() table[K] {
 }
 
 func (t *table[K]) hash(key K) uint32 {
-	return uint32(maphash.Comparable(t.seed, key)) //nolint:gosec // the low bits are what is wanted
+	return uint32(maphash.Comparable(t.seed, key)) //nolint:gosec // the low bits are wanted
 }
 
 // find returns the number of key's entry, 0 if there is none.

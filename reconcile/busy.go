@@ -9,7 +9,7 @@ import (
 type busy struct {
 	since time.Time // when the slot came
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	running int
 	at      time.Time     // until when total is counted
 	total   time.Duration // of all reconciles

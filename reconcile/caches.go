@@ -30,7 +30,7 @@ type shardCaches struct {
 	deleted    func(Key)       // takes the key of an object that was deleted before its slot came
 	replays    *sync.WaitGroup // counts goroutines
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	waiting map[int]*cachedSlot
 	// late says that a fill takes longer than takeoverDeadline.
 	late error

@@ -36,7 +36,7 @@ type fleet struct {
 
 	ledger *ledger
 
-	mu      sync.Mutex               // guards what follows
+	mu      sync.Mutex               // guards the fields below
 	seen    map[reconcile.Key]string // the value that was reconciled last
 	secrets map[reconcile.Key]bool   // whose Secret was cached then
 	takes   func(reconcile.Key) time.Duration

@@ -11,7 +11,7 @@ type coalescer struct {
 	do      func() error
 	running *sync.WaitGroup // counts the goroutine
 
-	mu   sync.Mutex // guards what follows
+	mu   sync.Mutex // guards the fields below
 	busy bool
 	next *coalescedCall // that has not begun
 }
@@ -30,7 +30,7 @@ func (c *coalescedCall) end(err error) {
 	close(c.done)
 }
 
-// wait returns what the call returned, or nil when ctx has ended.
+// wait returns the error of the call, or nil when ctx has ended.
 func (c *coalescedCall) wait(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
@@ -40,7 +40,7 @@ func (c *coalescedCall) wait(ctx context.Context) error {
 	}
 }
 
-// wait returns what the next call returned, or nil when ctx has ended.
+// wait returns the error of the next call, or nil when ctx has ended.
 func (r *coalescer) wait(ctx context.Context) error { return r.join().wait(ctx) }
 
 // join returns the next call, and starts the goroutine if there is none.

@@ -22,7 +22,7 @@ type callContext struct {
 	parent   context.Context //nolint:containedctx // it is one
 	deadline time.Time
 
-	timing sync.Mutex // guards what follows
+	timing sync.Mutex // guards the fields below
 	inner  context.Context
 	cancel context.CancelFunc
 	cause  error // of the end of a call that has returned and was not asked before
@@ -48,8 +48,8 @@ func (c *callContext) Value(key any) any {
 	return from.Value(key)
 }
 
-// timed returns the context that carries the deadline. If it is made after the call has returned, what comes later,
-// such as the end of the parent, has not ended it.
+// timed returns the context that carries the deadline. If made after the call has returned, it has not ended by
+// anything later, such as the end of the parent.
 func (c *callContext) timed() context.Context {
 	c.timing.Lock()
 	defer c.timing.Unlock()
@@ -163,7 +163,7 @@ func (t *reconcileContext) remember(writes []write, err error) {
 	}
 }
 
-// conclude records the outcome and calls what Options.Around returned. A panic
+// conclude records the outcome and calls the function that Options.Around returned. A panic
 // there is only logged: the key has been reconciled.
 func (t *reconcileContext) conclude(o inspect.Outcome, err error, w *worker) {
 	t.control.histories.ended(t.item.Key(), t.number, o)

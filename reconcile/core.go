@@ -14,7 +14,7 @@ import (
 	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
-// core is a controller without its reconciler: what its parts share.
+// core is a controller without its reconciler: the state its parts share.
 type core struct {
 	intake
 	options Options

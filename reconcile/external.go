@@ -73,7 +73,7 @@ func (e external) source() source { return nil }
 
 func (e external) triggerType() string { return "external" }
 
-// attach returns what to run; there is no feed to detach.
+// attach returns the function to run; there is no feed to detach.
 func (e external) attach(c *intake) (binding, error) {
 	return binding{detach: func() {}, run: func(ctx context.Context) { e.run(ctx, c) }}, nil
 }

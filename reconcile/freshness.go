@@ -16,14 +16,14 @@ import (
 // the key wrote: each controller reads its own writes, key by key. The key
 // waits in the queue, so no worker blocks.
 //
-// expect decides for each write what a cache has to show.
+// expect decides for each write which state a cache has to show.
 type freshness struct {
 	queue    *queue.Queue[Key]
 	deadline time.Duration
 	sources  sources
 	onSeen   func(Key)
 
-	mu        sync.Mutex // guards what follows
+	mu        sync.Mutex // guards the fields below
 	held      map[Key]*heldKey
 	baselines map[objectRef][]*baseline
 	expects   map[objectRef][]*expectation
@@ -148,7 +148,7 @@ func drop[E interface{ *baseline | *expectation }](from map[objectRef][]E, at ob
 	}
 }
 
-// takeBaselines begins to observe what the caches show of the object of a request.
+// takeBaselines begins to observe the cached states of the object of a request.
 // Call it before the request is sent: the watch may be faster than the answer.
 func (f *freshness) takeBaselines(w *write) (baselines []*baseline) {
 	if w.key().Name == "" {
@@ -173,7 +173,7 @@ func (f *freshness) takeBaselines(w *write) (baselines []*baseline) {
 	return baselines
 }
 
-// dropBaselines stops observing what takeBaselines began.
+// dropBaselines ends the observations that takeBaselines began.
 func (f *freshness) dropBaselines(baselines []*baseline) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -37,7 +37,7 @@ func (f *freshness) hold(item queue.Item[Key], writes []write, atLeast time.Dura
 
 func stopOf(t *time.Timer) func() { return func() { t.Stop() } }
 
-// await adds what writes[i] needs to w, now or when the write is answered.
+// await adds the needs of writes[i] to w, now or when the write is answered.
 func (f *freshness) await(w *heldKey, writes []write, i int) {
 	written := writes[i]
 	if written.whenAnswered == nil {

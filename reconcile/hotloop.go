@@ -45,7 +45,7 @@ const (
 type loopDetector struct {
 	manager string
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	objects map[types.UID]*writeStreak
 	echoes  map[Key][]string // the resourceVersions that a key's last reconcile wrote
 }
@@ -219,7 +219,7 @@ func rivalOf(object metav1.Object, us string) string {
 	return newest.Manager
 }
 
-// clientMetadata is what clients write in the metadata of an object.
+// clientMetadata lists the metadata fields that clients write.
 var clientMetadata = []string{"labels", "annotations", "finalizers", "ownerReferences"}
 
 // changes returns the paths of the fields that differ between two states of an

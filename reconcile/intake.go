@@ -61,7 +61,7 @@ func (o owners) keyOf(child metav1.Object) (Key, bool) {
 	if !o.namespaced {
 		return Key{Name: owner.Name}, true
 	}
-	// A namespaced owner of a cluster-scoped child is none: garbage collection ignores it.
+	// Garbage collection ignores a namespaced owner of a cluster-scoped child.
 	return Key{Namespace: child.GetNamespace(), Name: owner.Name}, child.GetNamespace() != ""
 }
 
@@ -70,7 +70,7 @@ const maxExternal = 1000
 
 // externalKeys bounds the keys of external triggers that wait for a worker.
 type externalKeys struct {
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	waiting map[Key]struct{}
 	left    chan struct{} // closed when there is room again; nil if no call waits
 }

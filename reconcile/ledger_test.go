@@ -18,7 +18,7 @@ import (
 // ledger has what several replicas of one controller reconcile, and what may never be seen of that. The value of an
 // object grows with each write.
 type ledger struct {
-	mu         sync.Mutex // guards what follows
+	mu         sync.Mutex // guards the fields below
 	busy       map[reconcile.Key]string
 	dead       map[string]bool // replicas of which no request arrives
 	last       map[reconcile.Key]lastSeen

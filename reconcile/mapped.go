@@ -66,7 +66,7 @@ type mapping[O informer.Object] struct {
 	queue   *queue.Queue[Key]
 	crossed atomic.Bool // that has been logged
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	feed   *feed[O]
 	events map[Key]informer.Event[O]
 }

@@ -68,7 +68,7 @@ func (c *Controller) sweepKnown() (err error) {
 	return err
 }
 
-// validate returns what is wrong with the arguments of New.
+// validate returns the errors of the arguments of New.
 func validate[T informer.Object](name string, in *informer.Informer[T], r Reconciler[T]) error {
 	var errs []error
 	if name == "" {
@@ -99,8 +99,8 @@ func sourcesOf(primary source, triggers []Trigger) (all sources) {
 	return all
 }
 
-// validate returns what is wrong with the options, and with the informers that
-// they name; queue and names validate what is theirs.
+// validate returns the errors of the options, and of the informers that
+// they name; queue and names validate their own.
 func (o Options) validate(own source) error {
 	check := option.Of("reconcile.Options")
 	check.That(o.Workers > 0, "Workers", o.Workers, "must be more than 0")
@@ -137,7 +137,7 @@ func (o Options) validate(own source) error {
 // (apimachinery, metav1 validation: FieldManagerMaxLength).
 const maxFieldManager = 128
 
-// validateTrigger records what is wrong with a trigger of a controller whose own
+// validateTrigger records the errors of a trigger of a controller whose own
 // informer is own. Informers that do not know their server, such as those of
 // fakes, are not compared.
 func validateTrigger(check *option.Check, field string, t Trigger, own source) {
@@ -194,7 +194,7 @@ func guardedGroup(c *Controller) func(Key) string {
 // ownersFor returns the owners of a controller whose own informer is in; zero if
 // no trigger is made by Owned.
 //
-// Errors: the kind or the scope is unknown, or is not what the client reads.
+// Errors: the kind or the scope is unknown, or differs from the client's.
 func ownersFor(in source, triggers []Trigger) (owners, error) {
 	if !slices.ContainsFunc(triggers, func(t Trigger) bool { return t.triggerType() == "owned" }) {
 		return owners{}, nil

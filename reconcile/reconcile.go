@@ -84,7 +84,7 @@ func callOf[T informer.Object](
 	}
 }
 
-// finish holds the key for what the attempt wrote, and ends its item.
+// finish holds the key for the attempt's writes, and ends its item.
 func (c *Controller) finish(t *reconcileContext, v verdict, w *worker) {
 	defer c.stats.active.Add(-1)
 	t.end()
@@ -127,8 +127,8 @@ func (t *reconcileContext) slowDown(writes []write) (time.Duration, string) {
 	return loop.delay(), "hot loop: " + loop.String()
 }
 
-// verdictOf returns the verdict on what a reconciler returned. [Terminal] and
-// [After] win over what they wrap or come with.
+// verdictOf returns the verdict on a reconciler's error. [Terminal] and
+// [After] take precedence over errors and results that they wrap or come with.
 func (t *reconcileContext) verdictOf(result Result, err error) verdict {
 	if err == nil {
 		return verdict{outcome: inspect.Requeued, wait: result.after, again: result.again}
@@ -170,7 +170,7 @@ func isStale(err error) bool {
 	return apierrors.ReasonForError(err) == metav1.StatusReasonConflict
 }
 
-// endItem ends the item by the verdict, and logs what has failed.
+// endItem ends the item by the verdict, and logs failures.
 func (t *reconcileContext) endItem(v verdict) inspect.Outcome {
 	repeats := t.control.failures.note(t.item, v)
 	switch {

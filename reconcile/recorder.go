@@ -20,7 +20,7 @@ import (
 type recorder struct {
 	control *core
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	closed   bool       // the reconcile has ended
 	writes   []write
 	requests []*request // that have not been answered
@@ -71,7 +71,7 @@ func (r *recorder) Sending(w ownwrites.Write) (ended func(ownwrites.Outcome, *an
 	return func(outcome ownwrites.Outcome, object *answer.Object) { r.answered(req, outcome, object) }
 }
 
-// answered records what became of a request.
+// answered records the outcome of a request.
 func (r *recorder) answered(req *request, outcome ownwrites.Outcome, object *answer.Object) {
 	w := req.write
 	w.outcome = outcome

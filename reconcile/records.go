@@ -12,7 +12,7 @@ import (
 	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
-// records are what a controller remembers for people and metrics.
+// records are a controller's history for people and metrics.
 type records struct {
 	stats     stats
 	outputs   sync.Map // the kinds that it has written

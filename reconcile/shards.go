@@ -33,7 +33,7 @@ type shardRunner struct {
 	latest     coalescer    // waits until the caches are as new as the server
 	fill       coalescer    // enqueues the keys of new slots
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	runs     map[int]*slotRun
 	draining map[int]bool // slots whose run has ended, until its keys are left
 	empty    []int        // slots whose keys are still to be enqueued
@@ -65,7 +65,7 @@ type slotRun struct {
 }
 
 // runSlot works on a slot until owned ends. It begins when the caches have seen
-// what the last owner wrote.
+// the last owner's writes.
 func (s *shardRunner) runSlot(ctx, owned context.Context, slot int) error {
 	caches, leave := s.cachesWith(slot)
 	defer leave()
@@ -103,7 +103,7 @@ func (s *shardRunner) begin(owned context.Context, slot int) {
 }
 
 // end stops reconciling the keys of a slot, waits for the reconciles in flight,
-// and forgets what the controller has remembered of the keys.
+// and drops the controller's records of the keys.
 func (s *shardRunner) end(ctx, owned context.Context, slot int) {
 	c := s.controller
 	s.mu.Lock()
@@ -249,7 +249,7 @@ func (s *shardRunner) enqueue() error {
 	return nil
 }
 
-// work returns what the slots of this replica have cost it.
+// work returns the costs of this replica's slots.
 func (s *shardRunner) work() slots.Work {
 	w := slots.Work{Objects: map[string]int{}, Slots: map[int]slots.Busy{}}
 	for _, key := range s.controller.primary.keys() {

@@ -32,7 +32,7 @@ const errMoves = moves("the slot moves")
 // parts are the slots that the test gives and takes; the slot of a key is the
 // first letter of its name.
 type parts struct {
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	fn    func(ctx context.Context, slot int) error
 	ends  map[int]context.CancelCauseFunc
 	ended map[int]chan error

@@ -28,7 +28,7 @@ type source interface { //nolint:interfacebloat // it hides a type parameter, no
 	Kind() string
 	// Resource returns the resource that is watched, empty if it is unknown.
 	Resource() schema.GroupResource
-	// Validate returns what is wrong with the informer's options.
+	// Validate returns the errors of the informer's options.
 	Validate() error
 	// WaitForSync waits until handlers have received the first list.
 	WaitForSync(ctx context.Context) error

@@ -28,7 +28,7 @@ type Trigger interface {
 // binding connects a trigger with a running controller.
 type binding struct {
 	detach func()                // ends the feed
-	run    func(context.Context) // nil, or what must run for the feed to work
+	run    func(context.Context) // nil, or the function that feeds the queue
 }
 
 // Owned reconciles the controller owner (metav1.GetControllerOf) of every object

@@ -66,7 +66,7 @@ type worker struct {
 	goroutine []byte      // how its stack begins in a dump
 	relief    *time.Timer // of a mapper: see slowMapping
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	call     call       // nil if none is under way
 	reported bool
 	timer    *time.Timer // runs while a call with a deadline is under way

@@ -21,7 +21,7 @@ type write struct {
 
 	outcome   ownwrites.Outcome
 	resource  schema.GroupResource // empty if it was reported
-	baselines []*baseline          // what the caches have shown since before it was sent
+	baselines []*baseline          // the cached states since before it was sent
 	// whenAnswered calls f with the write as it was answered; nil if it was before
 	// the reconcile ended.
 	whenAnswered func(f func(write))

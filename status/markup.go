@@ -53,7 +53,7 @@ func (m *markup) begin(title string, refresh int) {
 }
 
 // pace writes how often the page refreshes itself, and how to change that. The
-// address goes on after base.
+// address follows base.
 func (m *markup) pace(base string, refresh int) {
 	if refresh > 0 {
 		m.add(`refreshes every %d s · <a href="%s">pause</a>`, refresh, base+"refresh=0")
@@ -99,7 +99,7 @@ func (m *markup) causes(causes []causeReport) {
 // ago returns how long ago a moment was.
 func ago(now, then time.Time) string { return rounded(now.Sub(then)) + " ago" }
 
-// state returns in words what happens to a key.
+// state describes the state of a key.
 func state(now time.Time, k *keyReport) string {
 	switch {
 	case k.State == "resting":

@@ -53,7 +53,7 @@ type following[T informer.Object] struct {
 	to     follow.Store[T]
 	began  string // the resourceVersion of shared when following began
 
-	// mu guards what follows, and is held during calls of the store: the first
+	// mu guards the fields below, and is held during calls of the store: the first
 	// objects become one list, which no event may overtake.
 	mu    sync.Mutex
 	first map[types.NamespacedName]T // nil once they are stored

@@ -72,7 +72,7 @@ func Read(contentType string, body []byte) (*Object, error) {
 	return o, nil
 }
 
-// message is what protobuf decodes into, as generated types of Kubernetes are.
+// message is a generated Kubernetes type that protobuf decodes into.
 type message interface{ Unmarshal(data []byte) error }
 
 var _ message = (*metav1.Status)(nil)

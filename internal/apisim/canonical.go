@@ -76,8 +76,8 @@ type message interface {
 
 var _ message = (*metav1.Status)(nil)
 
-// throughStorage returns an object as the server reads it back: it stores built-in kinds in protobuf, in which an empty
-// list is none.
+// throughStorage returns an object as the server reads it back: it stores built-in kinds in protobuf, which loses
+// empty lists.
 func throughStorage(r *Resource, obj runtime.Object) (runtime.Object, error) {
 	from, ok := obj.(message)
 	if !ok {

@@ -144,8 +144,8 @@ func (c *Collector) nextFor(w *world, t *table, o *stored) func() {
 	return c.dependent(w, t, o)
 }
 
-// resolve finds the table of the kind that a reference names. It returns false if there is none, or one of which o
-// cannot have an owner: the real collector then leaves o alone.
+// resolve finds the table of the kind that a reference names. It returns false if there is none, or if its
+// objects cannot own o: the real collector then leaves o alone.
 func (w *world) resolve(ref ownerRef, o *stored) (*table, bool) {
 	version, err := schema.ParseGroupVersion(ref.apiVersion)
 	for _, t := range w.tables {
@@ -156,7 +156,7 @@ func (w *world) resolve(ref ownerRef, o *stored) (*table, bool) {
 	return nil, false
 }
 
-// owner returns the object that a reference means; nil: there is none of that kind, name and UID.
+// owner returns the object of the reference's kind, name and UID, or nil.
 func (w *world) owner(t *table, ref ownerRef, o *stored) *stored {
 	owner := w.byUID[ref.uid]
 	if owner == nil || owner.key.Name != ref.name || t.objects[owner.key] != owner ||

@@ -18,7 +18,7 @@ const serverVersion = "v1.36.3"
 // catalogue is a server's description of its API: discovery and schemas.
 type catalogue struct{ *Server }
 
-// discovery answers a request for the server's resources and schemas; false: the path is none of these. Such
+// discovery answers a request for the server's resources and schemas; false for other paths. Such
 // requests never park: a program's RESTMapper asks once, and the answer is the same in every run.
 func (s catalogue) discovery(req *http.Request) (*output, bool) {
 	if req.Method != http.MethodGet {

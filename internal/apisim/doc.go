@@ -15,7 +15,7 @@
 //
 //   - Answers are those of the real server: status, reason, body and events. One table of calls holds both against each
 //     other (see the conformance test).
-//   - resourceVersion counts all writes; a write that changes nothing is none. generation, uid, creationTimestamp,
+//   - resourceVersion counts all writes that change something. generation, uid, creationTimestamp,
 //     conflicts, preconditions, finalizers, two-phase delete, the split of status, selectors (leaving one is DELETED),
 //     limit and continue, streaming lists, bookmarks and 410 work.
 //   - Without a [Scheduler] every call is served at once. With one, every call but the admin's parks, and the same

@@ -18,7 +18,7 @@ type Event struct {
 	// Body is the body of the call, before the server filled anything in: JSON, or the YAML of an apply. Shared; do not
 	// modify it.
 	Body []byte
-	// Old and New are the object before and after; nil where there is none. Shared; do not modify them.
+	// Old and New are the object before and after; or nil. Shared; do not modify them.
 	Old, New *unstructured.Unstructured
 }
 

@@ -15,7 +15,7 @@ type forms struct {
 	known map[form]object
 }
 
-// form is what a shape follows from.
+// form determines a shape.
 type form struct {
 	kind    schema.GroupVersionKind
 	encoded string

@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// immutables lists the fields of built-in kinds that cannot change, by group/resource. The server says Invalid of them;
-// of those with a "!" it says Forbidden. After a colon stands the field that it names, where that is another one.
+// immutables lists the fields of built-in kinds that cannot change, by group/resource. The server answers
+// Invalid, or Forbidden for those with a "!". After a colon stands the field that its error names, where it differs.
 var immutables = map[string][]string{
 	"/secrets":  {"type"},
 	"/services": {"spec.clusterIP:spec.clusterIPs[0]"},

@@ -96,7 +96,7 @@ func invalidPatch(message string) error {
 	})
 }
 
-// asPatch returns the error of decoding an object: that of a patch is another one.
+// asPatch returns the error of decoding an object, which differs for a patch.
 func asPatch(r *request, err error) error {
 	if r.Verb == "patch" && apierrors.IsBadRequest(err) {
 		return invalidPatch(err.Error())

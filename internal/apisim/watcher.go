@@ -115,8 +115,8 @@ func (w *watcher) end(cause error) {
 	w.signal()
 }
 
-// farewell is the bookmark that comes two seconds before the end. There is none if nothing has changed since the one
-// that ended the state that was there.
+// farewell is the bookmark that comes two seconds before the end. It is left out if nothing has changed since
+// the one that ended the initial state.
 func (w *watcher) farewell() {
 	w.server.mu.Lock()
 	defer w.server.mu.Unlock()

@@ -106,7 +106,7 @@ func (l *listWriter) scalars() {
 	l.list(deleteScalars, func() { l.without(l.a, l.before, l.after) })
 }
 
-// list writes a list of what f writes, if anything.
+// list writes the output of f, if any, as a list.
 func (l *listWriter) list(prefix string, f func()) {
 	l.pair(prefix, l.field.name, func() { l.nested('[', ']', f) })
 }

@@ -7,14 +7,14 @@ import (
 
 // table holds known parts by their hash and shape, and remembers which others were seen once.
 type table struct {
-	mu    sync.Mutex // guards what follows; held for a search, or to sweep one table of many
+	mu    sync.Mutex // guards the fields below; held for a search, or to sweep one table of many
 	known map[part]weak.Pointer[byte]
 	// The object in which a part was seen, by a half of the part's hash. When seen is full, it becomes older, and what
 	// was in older is forgotten.
 	seen, older map[uint32]uint32
 }
 
-// part is what a part is known by. Two parts of one shape may be compared.
+// part identifies a part. Two parts of one shape may be compared.
 type part struct {
 	hash uint64
 	shape

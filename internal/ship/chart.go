@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// A chart is what helm installs: the objects of a kustomization, and values for what users change of them. It has no
-// Namespace, which is helm's to make.
+// A chart is a Helm chart: the objects of a kustomization, with values for the fields users change. It has no
+// Namespace: helm creates that.
 type chart struct {
 	name, version string
 	files         []file

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// notes prints what CHANGELOG.md says about a version: its section, or what is unreleased while there is none.
+// notes prints the section of CHANGELOG.md about a version, or the unreleased one while that is missing.
 func notes(s settings, out io.Writer) error {
 	text, err := os.ReadFile(filepath.Join(s.root, "CHANGELOG.md"))
 	if err != nil {

@@ -36,7 +36,7 @@ type Ranger interface { //nolint:interfacebloat // one implementation, for which
 	Deleted(ctx context.Context, primary Cache, slots []int, ago time.Duration, found func(types.NamespacedName)) error
 }
 
-// Work is what the slots of a replica have cost it.
+// Work is the cost of a replica's slots to it.
 type Work struct {
 	Objects map[string]int // of the primary kind that are cached, by namespace
 	Slots   map[int]Busy   // those that the replica works on

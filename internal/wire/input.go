@@ -45,9 +45,9 @@ func release(used []byte) {
 type input struct {
 	below    io.Reader
 	buffer   []byte
-	from, to int   // of what is not used yet
+	from, to int   // of the unused bytes
 	full     bool  // the last read has filled the buffer, so that more is there
-	err      error // of below; it follows what is not used yet
+	err      error // of below; it follows the unused bytes
 }
 
 // fetch reads until n bytes are there, and reports whether they are.

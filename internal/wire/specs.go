@@ -31,7 +31,7 @@ type Specs struct {
 	known  func(types.NamespacedName) State
 	prefix string // of marks; different for each watch
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	last    uint64
 	decoded map[string]decoded // by the mark; until they are taken
 	why     string

@@ -114,7 +114,7 @@ func (d *decoder) Decode() (watch.EventType, runtime.Object, error) {
 
 // A memory is a cache that has the last state of each object.
 type memory struct {
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	states map[types.NamespacedName]wire.State
 	left   int // specs that were left out
 }

@@ -16,7 +16,7 @@ import (
 )
 
 // Ranges change while replicas run: a new division is written into the record of the configuration, and each replica
-// comes to it by itself. What keeps a namespace with one owner is in the records of the slots, each of which has the
+// comes to it by itself. A namespace has one owner because of the records of the slots, each of which has the
 // version of the division that its range came with.
 //
 //   - An owner drains the slots whose ranges change, and releases them. It adopts the new division when it has none of
@@ -27,7 +27,7 @@ import (
 //     has ever changed is claimed only when the range of no record that is still to be raised overlaps it.
 //   - The next division is written when all records have been raised.
 
-// changes are what a keeper of ranges knows of changes of them. Its goroutine owns them.
+// changes is a keeper's state of changes of ranges. The keeper's goroutine owns it.
 type changes struct {
 	*current
 
@@ -64,8 +64,8 @@ func (c *changes) change(ctx context.Context, k *keeper) (inMotion bool, err err
 }
 
 // await notes whether slots have owners that divide otherwise, because another client has edited the configuration, or
-// has deleted it: until they have ended, no slot may be claimed, as its range may overlap theirs. What one of them
-// releases another may be about to claim, so that their end is believed after a lease duration.
+// has deleted it: until they have ended, no slot may be claimed, as its range may overlap theirs. One of them
+// may be about to claim a slot that another releases, so their end is believed only after a lease duration.
 func (c *changes) await(ctx context.Context, k *keeper) {
 	d, now, before, log := c.divided(), k.now(), c.blocked, klog.FromContext(ctx)
 	if c.marked != d {
@@ -236,7 +236,7 @@ func (c *changes) homeless(k *keeper) (keys []types.NamespacedName) {
 	return keys
 }
 
-// stampAfter returns what the record of a slot says when its owner has released it: by the next division if there is
+// stampAfter returns the stamp of a slot when its owner has released it: by the next division if there is
 // one.
 func (c *changes) stampAfter(slot int) stamp {
 	if c.next != nil {

@@ -56,7 +56,7 @@ type ranged struct {
 	stop    context.CancelFunc
 	wait    func() error
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	drain time.Duration
 	left  map[int][]types.NamespacedName // what it leaves with slots
 	found map[string]int                 // keys, and how often

@@ -21,8 +21,8 @@ const (
 	still = 10 * time.Minute
 	long  = time.Hour
 	much  = 1.5
-	// looks are how often, a minute apart, other ranges must have been worth their moves: what another client edits into
-	// the record of a member is overwritten in between.
+	// looks is how often, a minute apart, other ranges must have been worth their moves: an edit of a member's record by
+	// another client is overwritten in between.
 	looks = 3
 )
 
@@ -49,7 +49,7 @@ func (r *Ranges) Measure(ctx context.Context, work func() slots.Work) {
 	}
 }
 
-// publish has what slots have cost written into the record of this member.
+// publish writes the costs of slots into the record of this member.
 func (d *decider) publish(w slots.Work) {
 	r := d.ranges
 	present, now, self := r.divided(), r.now(), r.elector.Status().Identity
@@ -61,7 +61,7 @@ func (d *decider) publish(w slots.Work) {
 	r.member.Publish(published{r.member.Process, present.version, measured}.String())
 }
 
-// loads returns what the owners of slots have published.
+// loads returns the costs that the owners of slots have published.
 func (v *view) loads(d *division, owners []string) []load {
 	all, read := make([]load, len(owners)), map[string]map[int]load{}
 	for slot, owner := range owners {
@@ -76,7 +76,7 @@ func (v *view) loads(d *division, owners []string) []load {
 	return all
 }
 
-// decider measures what slots cost, and decides on the ranges if this replica is the first member by name.
+// decider measures the costs of slots, and decides on the ranges if this replica is the first member by name.
 type decider struct {
 	ranges   *Ranges
 	meters   meters
@@ -109,8 +109,8 @@ func (d *decider) look(present *division, s survey, ok bool, now time.Time) *pro
 	return next
 }
 
-// survey returns what is known of all slots, and reports false if this replica is not to decide, if the last change of
-// the ranges is not over, if a slot has no owner, or if what one costs is not known.
+// survey returns the state of all slots, and reports false if this replica is not to decide, if the last change of
+// the ranges is not over, or if a slot has no owner or no known cost.
 func (d *decider) survey(present *division, now time.Time) (s survey, ok bool) {
 	r := d.ranges
 	self := r.elector.Status().Identity

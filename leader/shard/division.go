@@ -14,8 +14,8 @@ import (
 // division is the ranges of all slots: range n begins at bounds[n], ends before
 // bounds[n+1], and is that of slots[n]. All replicas come to have the same.
 type division struct {
-	// version counts from 1 the divisions with other ranges than the last. since is, by slot, the version from which the
-	// slot's range is what it is.
+	// version counts from 1 the divisions with other ranges than the last. since is, by slot, the version that set
+	// the slot's present range.
 	version int
 	since   []int
 	uid     string // of the record of the configuration
@@ -105,7 +105,7 @@ func (c *current) divided() *division {
 
 func (c *current) slotOf(namespace string) int { return c.divided().slotOf(keyspace.Of(namespace)) }
 
-// String returns what is written to the API server: a field for each range, with its bound
+// String returns the form written to the API server: a field for each range, with its bound
 // and weight. Those of later versions than the first have the slot, too, and since when
 // it has the range: replicas that do not know that ranges change do not read them.
 func (d *division) String() string {
@@ -121,7 +121,7 @@ func (d *division) String() string {
 	return strings.TrimSpace(b.String())
 }
 
-// parseDivision reads what String has written.
+// parseDivision parses the output of String.
 func parseDivision(text string, slots int) (*division, error) {
 	d := &division{version: 1, since: make([]int, slots), weights: make([]float64, slots)}
 	fields := strings.Fields(text)
@@ -139,7 +139,7 @@ func parseDivision(text string, slots int) (*division, error) {
 	return d, nil
 }
 
-// parse adds the range of a field, and reports false if it is none.
+// parse adds the range in a field, and reports false if the field is invalid.
 func (d *division) parse(n int, field string) bool {
 	parts := strings.Split(field, ":")
 	if len(parts) == 2 {

@@ -30,7 +30,7 @@ type leaving struct {
 	stop func()
 	cut  atomic.Int64 // keys that were not left, by the log
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	found map[int][]types.NamespacedName
 }
 

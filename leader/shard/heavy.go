@@ -42,14 +42,13 @@ func sortHeavy(all []namespaceShare) {
 	})
 }
 
-// formatHeavy returns what is recorded.
+// formatHeavy returns the form that is recorded.
 func formatHeavy(all []namespaceShare) string {
 	text, _ := json.Marshal(all) // strings and numbers have no errors
 	return string(text)
 }
 
-// parseHeavy reads what formatHeavy has written. It is shown and nothing else: of what another client has edited there
-// is nothing.
+// parseHeavy parses the output of formatHeavy, which is only shown. It returns nothing if another client has edited it.
 func parseHeavy(text string) (all []namespaceShare) {
 	if json.Unmarshal([]byte(text), &all) != nil {
 		return nil

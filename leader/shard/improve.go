@@ -10,7 +10,7 @@ import (
 	"github.com/homeostat/homeostat/internal/keyspace"
 )
 
-// survey is what is known of all slots when ranges are decided on.
+// survey is the state of all slots when ranges are decided on.
 type survey struct {
 	owners  []string // of each slot
 	members []string
@@ -18,22 +18,22 @@ type survey struct {
 	moved   time.Time // when a slot changed its owner, or a member came or left
 }
 
-// proposal is a division with what it is worth: the weight of the heaviest replica beside the mean, now and by the plan
+// proposal is a division with its benefit: the weight of the heaviest replica beside the mean, now and by the plan
 // for the division.
 type proposal struct {
 	*division
 
 	from, to float64
-	changed  int // slots whose range is another
+	changed  int // slots with a different range
 }
 
 // When a division is worth its moves.
 const (
-	tolerated = 1.2 // what the heaviest replica may have beside the mean
+	tolerated = 1.2 // of the mean, for the heaviest replica
 	worth     = 0.1 // by how much less it must have
 )
 
-// improve returns ranges that suit what slots cost now: the same with other weights, if slots that move are enough, or
+// improve returns ranges that suit the present costs of slots: the same with other weights, if slots that move are enough, or
 // else ranges of which heavy ones are divided, and light ones joined. It returns nil if none is worth its moves.
 func (d *division) improve(s survey) *proposal {
 	weights, _ := weigh(s.loads, len(s.members))
@@ -54,7 +54,7 @@ func (d *division) improve(s survey) *proposal {
 	return best
 }
 
-// propose returns the division of zones, with what the plan for it gives the heaviest replica.
+// propose returns the division of zones, with the weight of the heaviest replica by its plan.
 func (d *division) propose(s survey, zones []*zone) *proposal {
 	bounds, slots, weights := make([]uint64, len(zones)), make([]int, len(zones)), make([]float64, len(zones))
 	for n, z := range zones {
@@ -121,7 +121,7 @@ type zone struct {
 // part ends at a cut.
 type part struct {
 	at     uint64
-	before float64 // the weight of what is before
+	before float64 // the weight before it
 }
 
 // zones returns the ranges of a division, sorted. How the time of a slot divides is not measured: half of it counts as

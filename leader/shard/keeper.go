@@ -35,8 +35,8 @@ type changer interface {
 	stampAfter(slot int) stamp
 }
 
-// maxRequests bounds the requests that a keeper has under way, and maxPending what it
-// notes before it decides.
+// maxRequests bounds the requests that a keeper has under way, and maxPending the
+// events it notes before it decides.
 const (
 	maxRequests = 16
 	maxPending  = 256

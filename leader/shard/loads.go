@@ -9,7 +9,7 @@ import (
 	"github.com/homeostat/homeostat/internal/keyspace"
 )
 
-// load is what a slot costs its owner.
+// load is the cost of a slot to its owner.
 type load struct {
 	Objects int64 `json:"o"` // of the primary kind that are cached
 	// Busy is how many microseconds of each second its reconciles take, those that run at once added up, if that has
@@ -29,7 +29,7 @@ type cut struct {
 	Before int64  `json:"b"` // objects of the first part
 }
 
-// The bounds of what a member publishes.
+// The bounds of the published costs.
 const (
 	loadBits    = 40       // of a number: no sum of them overflows or loses digits
 	maxCuts     = 15       // of a slot: its range can be divided into 16 parts
@@ -37,7 +37,7 @@ const (
 	maxLoadText = 96 << 10 // more than 1024 slots and all cuts take
 )
 
-// published is what a member publishes: its process, the version of the ranges, and what its slots cost.
+// published is the state that a member publishes: its process, the version of the ranges, and its slots' costs.
 type published struct {
 	Process string
 	Version int
@@ -49,8 +49,8 @@ func (p published) String() string {
 	return string(text)
 }
 
-// parseLoads reads what a member has published. It returns nil if it is that of a process other than the holder's, or
-// about ranges of another version, or if another client has edited it: then no load is known.
+// parseLoads parses the published loads of a member. It returns nil if they are of a process other than the holder's
+// or of another version of the ranges, or if another client has edited them: then no load is known.
 func (d *division) parseLoads(text, holder string) map[int]load {
 	var p published
 	if len(text) > maxLoadText || json.Unmarshal([]byte(text), &p) != nil || p.Process == "" ||
@@ -95,8 +95,8 @@ const (
 )
 
 // weigh returns the weight of each slot: the mean of its part of all objects and of its part of all time in reconciles.
-// To that time idle is added for each member, divided as the objects are. byTime is what of the weight is time that has
-// been measured.
+// To that time idle is added for each member, divided as the objects are. byTime is the part of the weight
+// that comes from measured time.
 func weigh(of []load, members int) (weights, byTime []float64) {
 	var objects, busy float64
 	for _, l := range of {

@@ -23,7 +23,7 @@ type cluster struct {
 	*fixture
 	replicas map[string]*busyReplica
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	objects map[string]int
 }
 

@@ -32,7 +32,7 @@ type meter struct {
 	rate    float64 // time in reconciles of each second
 }
 
-// measure takes a sample of each slot, and returns what they cost.
+// measure takes a sample of each slot, and returns their costs.
 func (m meters) measure(d *division, w slots.Work, now time.Time) map[int]load {
 	measured := map[int]load{}
 	for slot, b := range w.Slots {

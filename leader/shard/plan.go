@@ -15,8 +15,8 @@ type plan struct {
 	floor, ceiling int            // of a fair share
 }
 
-// planner makes the plans of a keeper. It retains what is costly to compute: the scores
-// of the members, and the last plan, since most of what a watch brings changes neither
+// planner makes the plans of a keeper. It retains the costly results: the scores
+// of the members, and the last plan, since most events of a watch change neither
 // an owner nor the members. It is not safe for concurrent use.
 type planner struct {
 	byWeight func(owners, members []string) plan // of slots that are ranges; nil of others
@@ -113,7 +113,7 @@ type shares struct {
 	free    []int    // without owner, ascending
 }
 
-// sharesOf returns what members have now. Slots of others are left out.
+// sharesOf returns the members' present shares. Slots of others are left out.
 func sharesOf(owners, members []string) shares {
 	s := shares{members: slices.Sorted(slices.Values(members)), slots: make([][]int, len(members))}
 	number := make(map[string]int, len(members))
@@ -198,7 +198,7 @@ func planByWeight(owners, members []string, weights []float64) plan {
 	if len(members) == 0 {
 		return p
 	}
-	least := slices.Max(weights)/1000 + 1e-9 // what empty ranges weigh: they are shared out, too
+	least := slices.Max(weights)/1000 + 1e-9 // the weight of an empty range: those are shared out, too
 	b := balance{
 		shares: sharesOf(owners, members), load: make([]float64, len(members)),
 		weight: func(slot int) float64 { return weights[slot] + least },

@@ -163,7 +163,7 @@ func (r records) config(ctx context.Context, ours map[string]string) (*coordinat
 	return lease, nil
 }
 
-// annotations returns what all replicas must agree on.
+// annotations returns the settings all replicas must agree on.
 func (o Options) annotations() map[string]string {
 	return map[string]string{
 		slotsAnnotation: strconv.Itoa(o.Slots), hashAnnotation: hashName, byAnnotation: o.By.String(),

@@ -11,19 +11,19 @@ import (
 	"github.com/homeostat/homeostat/leader/internal/record"
 )
 
-// replica is what a [Shards] and its keepers share.
+// replica is the state shared by a [Shards] and its keepers.
 type replica struct {
 	records records
 	options Options
 	elector *leader.Elector
 	member  *record.Member // the elector's
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	view    *view
 	problem error        // why the last request failed; nil if it did not
 	working map[int]bool // slots whose function runs
 	// left are the keys that the last owners have left with the slots that this replica
-	// has, and then what it leaves itself.
+	// has, and then those it leaves itself.
 	left map[int][]types.NamespacedName
 }
 

@@ -26,13 +26,13 @@ const (
 	versionAnnotation = "leader.homeostat.dev/division"
 )
 
-// stamp is what the record of a slot says about its range.
+// stamp is the state of a slot's range in its record.
 type stamp struct {
 	version string // empty if the range has never changed
 	mark    string
 }
 
-// stamp returns what the record of a slot says once the range of this division may be claimed.
+// stamp returns the stamp in the record of a slot once the range of this division may be claimed.
 func (d *division) stamp(slot int) stamp {
 	r := d.rangeOf(slot)
 	s := stamp{mark: fmt.Sprintf("%s %x-%x", d.uid, r.First, r.Last)}
@@ -62,7 +62,7 @@ func (d *division) versionOf(lease *coordinationv1.Lease) int {
 	}
 	text, uid, _ := strings.Cut(lease.Annotations[versionAnnotation], "/")
 	version, err := strconv.Atoi(text)
-	if err != nil || uid != d.uid { // there is none, or another client's
+	if err != nil || uid != d.uid { // missing, or another client's
 		return 1
 	}
 	return version
@@ -128,7 +128,7 @@ const keysAnnotation = "leader.homeostat.dev/keys"
 // room bounds the keys in a record.
 type room struct{ keys, bytes int }
 
-// leftRoom is what is left with a slot; claimRoom is for those of several slots that a range had before.
+// leftRoom is for the keys left with a slot; claimRoom for those of the several slots that had a range before.
 var (
 	leftRoom  = room{100, 16 << 10}
 	claimRoom = room{400, 64 << 10}

@@ -63,7 +63,7 @@ func (k *keeper) wait(ctx context.Context) error {
 	return k.drain()
 }
 
-// drain notes what else has happened: one decision about all of it costs as much as one
+// drain notes all other pending events: one decision about all of it costs as much as one
 // about each.
 func (k *keeper) drain() error {
 	var errs []error
@@ -110,7 +110,7 @@ func (k *keeper) patience() time.Duration {
 	return k.member.Timing.RetryPeriod + k.member.Timing.RequestTimeout
 }
 
-// update notes what the watch has brought. Nothing is decided before the first
+// update notes an event of the watch. Nothing is decided before the first
 // list: a replica that knows no owners would claim every slot.
 func (k *keeper) update(u update) {
 	now := k.now()

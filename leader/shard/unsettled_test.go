@@ -179,7 +179,7 @@ type lateWriter struct {
 	api    *leaseapi.API
 	arrive chan struct{}
 
-	mu   sync.Mutex // guards what follows
+	mu   sync.Mutex // guards the fields below
 	held int
 	errs []error
 }
@@ -263,7 +263,7 @@ func TestOfTwoDecisionsAtOnceOneCounts(t *testing.T) {
 type meddled struct {
 	*leaseapi.Link
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	meddle func()     // once, if it is not nil
 }
 

@@ -15,8 +15,8 @@ import (
 )
 
 // memberKept is how long the record of a member that ended is kept: by it the policy of
-// package fence refuses what the network delivers late, and what a process sends that was
-// paused.
+// package fence refuses writes that the network delivers late, or that a paused process
+// sends.
 const memberKept = time.Hour
 
 // view is the records as this replica last saw them, and since when by its own

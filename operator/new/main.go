@@ -3,7 +3,7 @@
 //
 //	go run github.com/homeostat/homeostat/operator/new@latest --group example.com --kind Widget
 //
-// It needs no checkout. The README.md of the new module goes on from there.
+// It needs no checkout. Continue with the README.md of the new module.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// Package children manages what an owner owns: the objects that a controller creates for one
+// Package children manages owned objects: those that a controller creates for one
 // of its own objects, and that the server deletes with it.
 //
 // An owner reference in the wrong place makes the garbage collector delete the child at once,

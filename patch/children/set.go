@@ -43,7 +43,7 @@ type Set[T informer.Object] struct {
 	byOwner *informer.Index[T, types.UID]
 	of      func(namespace string) client[T]
 	options Options
-	err     error // what is wrong with the arguments of New
+	err     error // of the arguments of New
 }
 
 // client reads and writes children.
@@ -152,7 +152,7 @@ func (c *call[T]) describe(err error) error {
 	return fmt.Errorf("keeping the children of %s: %w", nameOf(c.owner, c.kind), err)
 }
 
-// validate returns what is wrong with the arguments, and notes the names.
+// validate returns the errors of the arguments, and notes the names.
 func (c *call[T]) validate(wanted []Child[T]) error {
 	if err := errors.Join(c.err, mayOwn(c.owner, c.kind, c.owner.GetNamespace())); err != nil {
 		return err
@@ -229,7 +229,7 @@ func (c *call[T]) blank(key types.NamespacedName) (T, error) {
 	return obj, nil
 }
 
-// mayWrite returns why obj, which may be new, must not become what is wanted.
+// mayWrite returns why obj, which may be new, must not be written.
 func (c *call[T]) mayWrite(ctx context.Context, obj T) error {
 	if metav1.GetControllerOfNoCopy(obj) != nil {
 		return free(c.owner, c.kind, obj)

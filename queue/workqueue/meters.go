@@ -20,7 +20,7 @@ type meters[K comparable] struct {
 	adds, retries                workqueue.CounterMetric
 	latency, duration            workqueue.HistogramMetric
 	unfinished, longest          workqueue.SettableGaugeMetric
-	mu                           sync.Mutex // guards what follows
+	mu                           sync.Mutex // guards the fields below
 	publishedDepth, publishedAdd int64
 	ticking                      bool
 }

@@ -15,7 +15,7 @@ import (
 
 // A gauge stands in for each of client-go's kinds of metric.
 type gauge struct {
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	value float64
 	seen  []float64
 }

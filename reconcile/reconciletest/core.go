@@ -71,7 +71,7 @@ func (r *core) chance() *rand.Rand {
 	return r.random
 }
 
-// planned returns the deviation of that kind at that index. Once the plan is over there is none.
+// planned returns the deviation of that kind at that index. It finds none once the plan is over.
 func (r *core) planned(kind byte, index int) (plan.Deviation, bool) {
 	if r.tail {
 		return plan.Deviation{}, false

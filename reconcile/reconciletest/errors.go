@@ -16,7 +16,7 @@ import (
 // errorLog collects the errors that a program logs: by the logger of its context, or by HandleError of apimachinery.
 // Everything else that it logs is dropped.
 type errorLog struct {
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	lines []string
 }
 

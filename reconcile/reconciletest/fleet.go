@@ -54,7 +54,7 @@ func newFleet(r *core) *fleet {
 // ofProgram reports whether a client is that of a replica.
 func ofProgram(client string) bool { return strings.HasPrefix(client, backend.Program) }
 
-// of returns the replica with that client; nil: it is none of the program.
+// of returns the replica with that client, nil if it is not the program's.
 func (f *fleet) of(client string) *replica {
 	for _, p := range f.replicas {
 		if p.client == client {
@@ -99,7 +99,7 @@ func (f *fleet) bootAll(ctx context.Context) {
 	}
 }
 
-// stop tells the replica to stop; everything else goes on.
+// stop tells the replica to stop; everything else keeps running.
 func (p *replica) stop() {
 	p.halted, p.stopped = true, time.Now()
 	p.end()
@@ -178,7 +178,7 @@ func (f *fleet) checkCaches() {
 // killAt is when a cluster kills a replica that is told to end now. It has a second more, for what ends just then.
 func killAt() time.Time { return time.Now().Add(killAfter + time.Second) }
 
-// late notes a Run that has returned after its cluster would have killed it. The run goes on: that is found at its end.
+// late notes a Run that has returned after its cluster would have killed it. The run continues: its end reports this.
 func (f *fleet) late(p *replica) {
 	if p.waits != "" && f.out.late == nil {
 		f.out.late = &report.Finding{Oracle: report.Stop, UpTo: len(f.out.lines), Text: fmt.Sprintf(

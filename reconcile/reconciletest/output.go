@@ -20,8 +20,8 @@ import (
 // runs of their own, unless Options.SkipDrift is set.
 type output struct {
 	resource, key string
-	leaf          []string // the path of a value that may be edited; nil: there is none
-	value         any      // what an edit makes of it
+	leaf          []string // the path of a value that may be edited, or nil
+	value         any      // its value after an edit
 }
 
 // edit returns a step that changes one value which the program gave the output.

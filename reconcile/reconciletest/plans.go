@@ -183,7 +183,7 @@ func (p *planner) calls(want func(c *call) bool) []int {
 
 // pairs are, first, an output that is deleted or edited while its watch ends: what happens then gives no event. Then
 // come a crash or a lost reply together with a slow watch, for a program that has forgotten, or does not know, what it
-// wrote, and does not see it either; and a slow watch while the workload goes on. No other pairs find as much.
+// wrote, and does not see it either; and a slow watch while the workload continues. No other pairs find as much.
 func (p *planner) pairs() []plan.Plan {
 	return append(p.unseenDrifts(), mixed(append(p.forgotten(), p.overtaken()...))...)
 }

@@ -249,7 +249,7 @@ func (r *run) others(ctx context.Context, s Step) {
 	}
 }
 
-// object is the live object of an output; nil: there is none.
+// object is the live object of an output, or nil.
 func (r *run) object(o *output) *unstructured.Unstructured {
 	all, _ := r.world.Objects(o.resource)
 	for _, have := range all {

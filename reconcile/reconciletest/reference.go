@@ -157,7 +157,7 @@ func alike(text string) string {
 	return attempts.ReplaceAllString(text, "#") + strings.Join(objects.FindAllString(text, -1), "")
 }
 
-// firstError is the first that the program has logged in a run; "" if there is none.
+// firstError is the first error that the program logged in a run, or "".
 func (o *outcome) firstError() string {
 	for _, l := range o.lines {
 		if text, found := strings.CutPrefix(l, report.Error); found {

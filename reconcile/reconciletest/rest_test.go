@@ -15,7 +15,7 @@ import (
 
 // A lamp is outside of the API server. One actor switches it on again, and another reports that it is on.
 type lamp struct {
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	state string
 }
 

@@ -60,9 +60,9 @@ func (x *explorer) judge(p plan.Plan, out *outcome) {
 	}
 }
 
-// passing reports whether a count is of deletions of what the program makes and takes away again before it rests, such
-// as a lock: it may do so once for each attempt. What another client has written to meanwhile is not: its work would be
-// done twice.
+// passing reports whether a count is of deletions of objects that the program creates and deletes again before it
+// rests, such as a lock: it may do so once for each attempt. Objects that another client has written to meanwhile do
+// not count: their work would be done twice.
 func (o *outcome) passing(count string) bool {
 	what, of := strings.CutPrefix(count, deletes)
 	return of && o.counts[atOnce+what] > 0 && !o.kept[what]

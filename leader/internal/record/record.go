@@ -112,8 +112,8 @@ func Taken(l *coordinationv1.Lease, holder string, duration time.Duration, now t
 	return next
 }
 
-// transitions counts the changes of the holder, as client-go's elector does:
-// the first holder of all is none.
+// transitions counts the changes of the holder, as client-go's elector does,
+// which does not count the first holder.
 func transitions(l *coordinationv1.Lease) int32 {
 	if l.ResourceVersion == "" {
 		return 0

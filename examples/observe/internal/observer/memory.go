@@ -28,7 +28,7 @@ type version struct {
 
 // memory is what programs have been run for. It is safe for concurrent use.
 type memory struct {
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	keys    map[reconcile.Key]*record
 	known   uint64                 // keys that there have been
 	initial map[reconcile.Key]bool // objects of the first list; true once tried

@@ -36,7 +36,7 @@ type world struct {
 	t      *testing.T
 	client *dynamicfake.FakeDynamicClient
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	out   bytes.Buffer
 	calls []command.Call
 	log   []string

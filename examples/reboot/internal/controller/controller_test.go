@@ -280,7 +280,7 @@ func TestOptionsAreChecked(t *testing.T) {
 
 // A closed gate has a reason, an open one none.
 type switchable struct {
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	why   string
 	asked int
 }

@@ -14,7 +14,7 @@ var errOff = errors.New("the machine is off")
 type Simulated struct {
 	name string
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	boots  int
 	off    bool
 	refuse error

@@ -27,7 +27,7 @@ type fleet struct {
 	names    []string
 	machines map[string]*machine.Simulated
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	monitor *monitor
 	boots   map[string]int  // of each machine
 	dark    map[string]bool // machines that have no power

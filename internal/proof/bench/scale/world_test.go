@@ -36,7 +36,7 @@ type world struct {
 	weights map[string]int // objects by namespace
 	traffic *traffic
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	members map[string]*member
 	owners  []string // by slot
 	last    []string // that each slot has had

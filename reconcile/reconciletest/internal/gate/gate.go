@@ -17,7 +17,7 @@ type Gate struct {
 	// Wake is called when a worker waits.
 	Wake func()
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	queues  int
 	waiting []*worker
 }

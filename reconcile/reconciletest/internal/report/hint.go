@@ -135,7 +135,7 @@ func hintFor(d plan.Deviation, f *Finding) string {
 	}
 	switch d.Fault {
 	case plan.Hold:
-		return "one call is slow, and the rest goes on: nothing may depend on which comes first"
+		return "one call is slow, and the rest continues: nothing may depend on which comes first"
 	case apisim.LostReply, apisim.Late:
 		return "a timeout does not say that nothing was written: a second try has to take what is there, or deleted, " +
 			"already as done, and to write last that it is; let names follow from the owner"

@@ -26,7 +26,7 @@ type journal struct {
 	several   bool // there is more than one replica
 	killsLeft int
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	out      outcome
 	pending  []*write // without an answer yet, or not seen by the watches yet
 	writes   []*write // that have changed something

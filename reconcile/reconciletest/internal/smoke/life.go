@@ -22,7 +22,7 @@ type life struct {
 	cancel context.CancelFunc // the context of the program
 	done   chan error
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	caches []state.Cache
 }
 

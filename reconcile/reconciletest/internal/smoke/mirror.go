@@ -30,7 +30,7 @@ type commit struct {
 	resource apisim.Resource
 	key      types.NamespacedName
 	version  uint64
-	old, new *unstructured.Unstructured // nil: there was none, there is none
+	old, new *unstructured.Unstructured // nil if there was, or is, no object
 	at       time.Time
 }
 
@@ -47,7 +47,7 @@ func (c *commit) words() string {
 
 // mirror is a copy of everything that a server has, kept by watches, and the history of its writes.
 type mirror struct {
-	mu       sync.Mutex // guards what follows, and the tables
+	mu       sync.Mutex // guards the fields below, and the tables
 	tables   map[schema.GroupVersionResource]*mirrored
 	history  []*commit                     // not drained yet
 	followed map[schema.GroupResource]bool // the resources that the program, the case or the workload reads or writes
@@ -143,7 +143,7 @@ func (m *mirror) lastCommit() *commit {
 	return last
 }
 
-// object returns the newest object of that name; nil: there is none, or its resource cannot be watched.
+// object returns the newest object of that name, nil without one or if its resource cannot be watched.
 func (m *mirror) object(r schema.GroupResource, key types.NamespacedName) *unstructured.Unstructured {
 	m.mu.Lock()
 	defer m.mu.Unlock()

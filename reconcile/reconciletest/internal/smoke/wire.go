@@ -107,7 +107,7 @@ type answer struct {
 	err  error
 }
 
-// write goes on after its caller has given up or was killed, so that its effect is known.
+// write continues after its caller has given up or was killed, so that its effect is known.
 func (w *wire) write(req *http.Request, call apisim.Call) (*http.Response, error) {
 	var body []byte
 	if req.Body != nil {

@@ -73,7 +73,7 @@ func Of(all []Located, ignore *Ignore) State {
 	return n.out
 }
 
-// title names an object, and makes the placeholders of what its identifiers are.
+// title names an object, and makes the placeholders for its identifiers.
 func (n *normalizer) title(l Located) string {
 	n.resource = l.Resource
 	title := l.Resource + " " + n.name(l.Object)

@@ -36,7 +36,7 @@ type machine struct {
 	start   func(m *machine) (*process, error) // starts the agent
 	say     func(format string, args ...any)
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	boots int
 	up    bool
 	agent *process

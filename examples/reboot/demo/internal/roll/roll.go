@@ -32,7 +32,7 @@ type roll struct {
 	controllers []*process
 	machines    []*machine
 
-	mu        sync.Mutex // guards what follows
+	mu        sync.Mutex // guards the fields below
 	mostSlots int
 	faults    []string
 }

@@ -18,7 +18,7 @@ type show struct {
 	table   bool
 	started time.Time
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	lines []string
 	drawn int // lines of the table on the screen
 	last  map[string]string

@@ -27,7 +27,7 @@ type Witness struct {
 	client dynamic.Interface
 	group  string
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	history []Event
 	arrived []time.Time
 	nodes   map[string]*Node

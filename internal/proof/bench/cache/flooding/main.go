@@ -43,7 +43,7 @@ type flood struct {
 	began         time.Time
 	flowing, over chan struct{} // closed after some reconciles, and after everything
 
-	mu          sync.Mutex // guards what follows
+	mu          sync.Mutex // guards the fields below
 	first, last time.Duration
 	known       map[string]struct{} // names of Pods that have been reconciled
 	versions    map[string]struct{} // of updates
