@@ -40,7 +40,7 @@ controller_runtime_reconcile_errors_total{controller="test"} 2
 # HELP homeostat_failing_keys Keys whose last reconcile failed, counted up to 1000.
 # TYPE homeostat_failing_keys gauge
 homeostat_failing_keys{controller="test"} 2
-# HELP workqueue_adds_total How often keys that did not wait were added.
+# HELP workqueue_adds_total Additions of keys that were not waiting.
 # TYPE workqueue_adds_total counter
 workqueue_adds_total{controller="test",name="test"} 3
 # HELP workqueue_depth Keys that wait for a worker.
@@ -121,10 +121,10 @@ homeostat_queue_lane_oldest_seconds{lane="retrying",name="test"} 0
 # HELP workqueue_depth Keys that wait for a worker.
 # TYPE workqueue_depth gauge
 workqueue_depth{controller="test",name="test"} 2
-# HELP workqueue_longest_running_processor_seconds For how long a worker has held its key, at most.
+# HELP workqueue_longest_running_processor_seconds The longest time that a worker has held its key.
 # TYPE workqueue_longest_running_processor_seconds gauge
 workqueue_longest_running_processor_seconds{controller="test",name="test"} 5
-# HELP workqueue_unfinished_work_seconds For how long workers have held the keys that they hold, in all.
+# HELP workqueue_unfinished_work_seconds Total time that workers have held the keys they hold now.
 # TYPE workqueue_unfinished_work_seconds gauge
 workqueue_unfinished_work_seconds{controller="test",name="test"} 5
 `)
@@ -288,7 +288,7 @@ homeostat_informer_watches_total{informer="secrets",kind="Secret"} 0
 # TYPE homeostat_informer_watch_stalls_total counter
 homeostat_informer_watch_stalls_total{informer="configmaps",kind="ConfigMap"} 0
 homeostat_informer_watch_stalls_total{informer="secrets",kind="Secret"} 0
-# HELP homeostat_informer_watch_silence_seconds For how long the least recently active watch has brought neither event nor bookmark.
+# HELP homeostat_informer_watch_silence_seconds How long the least recently active watch has brought neither event nor bookmark.
 # TYPE homeostat_informer_watch_silence_seconds gauge
 homeostat_informer_watch_silence_seconds{informer="configmaps",kind="ConfigMap"} 0.5
 # HELP homeostat_informer_synced Whether the first list has been stored and delivered to handlers.
@@ -299,7 +299,7 @@ homeostat_informer_synced{informer="secrets",kind="Secret"} 0
 # TYPE homeostat_informer_lag_seconds gauge
 homeostat_informer_lag_seconds{informer="configmaps",kind="ConfigMap"} 0
 homeostat_informer_lag_seconds{informer="secrets",kind="Secret"} 0
-# HELP homeostat_informer_watch_age_seconds For how long the longest open watch has been open.
+# HELP homeostat_informer_watch_age_seconds How long the longest open watch has been open.
 # TYPE homeostat_informer_watch_age_seconds gauge
 homeostat_informer_watch_age_seconds{informer="configmaps",kind="ConfigMap"} 0.5
 # HELP homeostat_leading Whether this replica leads and reconciles, of controllers that elect a leader.

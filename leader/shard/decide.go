@@ -21,7 +21,7 @@ const (
 	still = 10 * time.Minute
 	long  = time.Hour
 	much  = 1.5
-	// looks is how often, a minute apart, other ranges must have been worth their moves: an edit of a member's record by
+	// looks is how often, a minute apart, other ranges must have been worth their moves: an edit of a record by
 	// another client is overwritten in between.
 	looks = 3
 )

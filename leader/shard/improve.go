@@ -33,7 +33,7 @@ const (
 	worth     = 0.1 // by how much less it must have
 )
 
-// improve returns ranges that suit the present costs of slots: the same with other weights, if slots that move are enough, or
+// improve returns ranges that suit present costs: the same with other weights, if slots that move are enough, or
 // else ranges of which heavy ones are divided, and light ones joined. It returns nil if none is worth its moves.
 func (d *division) improve(s survey) *proposal {
 	weights, _ := weigh(s.loads, len(s.members))
