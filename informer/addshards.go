@@ -172,7 +172,6 @@ func (f *feed[T]) extend(ctx context.Context, s *session[T], r *reflectorStore[T
 	}
 	final := func(err error) bool { return errors.Is(err, errGivenUp) }
 	if err := f.retry(ctx, r.ended, "cannot list the objects of more shards", final, func() error {
-		defer f.updateSynced()
 		return r.fill(ctx, missing)
 	}); err != nil {
 		return err
@@ -181,6 +180,7 @@ func (f *feed[T]) extend(ctx context.Context, s *session[T], r *reflectorStore[T
 	if !waitFor(ctx, func(done func()) func() { f.store.delivery.after(done); return func() {} }) {
 		return context.Cause(ctx)
 	}
+	f.updateSynced()
 	return nil
 }
 

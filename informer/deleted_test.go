@@ -172,9 +172,11 @@ func TestWhatCannotBeProvenIsFalse(t *testing.T) {
 		ended, cancel := context.WithCancel(w.t.Context())
 		cancel()
 		<-time.After(2 * time.Second)
-		w.burst()
-		<-time.After(101 * time.Millisecond)
+		for range inBurst - 1 {
+			w.isDeleted("none")
+		}
 		w.Expect(w.nodes.IsDeleted(ended, types.NamespacedName{Name: "none"})).To(BeFalse())
+		w.Expect(w.isDeleted("none")).To(BeTrue(), "one that was given up says nothing of the server")
 	})
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
@@ -228,4 +230,17 @@ func (r *restoredNodes) List(ctx context.Context, o metav1.ListOptions) (*corev1
 		list.ResourceVersion = r.rv
 	}
 	return list, err
+}
+
+// Objects of a different kind have changed since: the watch is silent, and one page shows that it has nothing to bring.
+func TestASilentWatchProvesSmallCaches(t *testing.T) {
+	for objects, proven := range map[int]bool{3: true, 150: false} {
+		inLatestWorld(t, 0, objects, func(w *latestWorld) {
+			_, err := w.admin.CoreV1().Namespaces().Create(w.t.Context(),
+				&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "d"}}, metav1.CreateOptions{})
+			w.Expect(err).NotTo(HaveOccurred())
+			w.Expect(w.burst()).To(Equal(proven), "%d objects", objects)
+			w.Expect(w.client.lists.Load()).To(Equal(int64(1)))
+		})
+	}
 }

@@ -140,7 +140,6 @@ func (f *feed[T]) watch(s *session[T], from source) {
 		watchdog.Go(func() { r.progress.guard(ctx) })
 		r.run(ctx)
 		r.watched.end()
-		cancel()
 		watchdog.Wait()
 	})
 }

@@ -234,15 +234,14 @@ func (b *backlog[T]) empty() bool {
 
 // wait returns when done returns true, or ctx or the watch ends.
 func (b *backlog[T]) wait(ctx context.Context, done func() bool) error {
-	ticker := time.NewTicker(catchUpPoll)
-	defer ticker.Stop()
+	again := time.Tick(catchUpPoll)
 	for !done() {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-b.reflector.ended:
 			return errEnded
-		case <-ticker.C:
+		case <-again:
 		}
 	}
 	return nil

@@ -237,3 +237,18 @@ func TestLatestOfFakesAndWrappedInformers(t *testing.T) {
 		g.Expect(wrapped.WaitForLatest(t.Context())).To(MatchError(ContainSubstring("make it with For")))
 	})
 }
+
+// A request that is repeated is in the log of the run, or of klog if there is none.
+func TestRequestsForTheLatestStateThatFailAreLogged(t *testing.T) {
+	inLatestWorld(t, 0, 3, func(w *latestWorld) {
+		logs := &logbook{}
+		nodes := informer.For(w.client, nil)
+		stop := running(logs.important(w.t.Context()), nodes)
+		defer stop()
+		w.Expect(nodes.WaitForSync(w.t.Context())).To(Succeed())
+		w.client.faulty.Store(1)
+		w.Expect(nodes.WaitForLatest(w.t.Context())).To(Succeed())
+		w.Expect(logs.lines).To(ConsistOf(And(ContainSubstring("cannot determine the server's resourceVersion, retrying"),
+			ContainSubstring("no list today"), ContainSubstring(`"informer"="nodes"`))))
+	})
+}

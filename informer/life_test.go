@@ -17,12 +17,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/informer/clientgo"
+	"github.com/homeostat/homeostat/internal/apisim"
 )
 
 // running runs in until stop is called, which returns once Run has.
@@ -307,5 +310,97 @@ func TestRunReturnsAfterTheListThatIsUnderWay(t *testing.T) {
 		close(client.release)
 		synctest.Wait()
 		g.Expect(ended).To(BeClosed())
+	})
+}
+
+// The last user leaves while a handler is at work: the watch ends after that, and another begins.
+func TestAUserThatComesWhileTheLastOneLeavesGetsAWatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		nodes, server := scripted(t, nil, stream(hold, listEnd("10"), added(versioned("a", "1", "15"))), stream(hold, listEnd("20")))
+		busy := make(chan struct{})
+		nodes.Handle(func(informer.Event[*corev1.Node]) { <-busy })
+		first := running(t.Context(), nodes)
+		g.Expect(nodes.WaitForSync(t.Context())).To(Succeed())
+		synctest.Wait()
+		go first()
+		synctest.Wait()
+		g.Expect(nodes.HasSynced()).To(BeFalse())
+		limited, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		g.Expect(nodes.WaitForSync(limited)).To(MatchError(context.DeadlineExceeded))
+		second := running(t.Context(), nodes)
+		defer second()
+		synctest.Wait()
+		close(busy)
+		synctest.Wait()
+		g.Expect(nodes.HasSynced()).To(BeTrue())
+		g.Expect(nodes.LastResourceVersion()).To(Equal("20"))
+		g.Expect(server.asked()).To(Equal([]string{"stream", "stream"}))
+	})
+}
+
+// A handler that is called for a long time keeps the watch from being read, not from being ended.
+func TestAWatchIsSilentWhileAHandlerIsAtWork(t *testing.T) {
+	with(t, func(x *fixture) {
+		busy := make(chan struct{})
+		x.nodes.Handle(func(e informer.Event[*corev1.Node]) {
+			if !e.Initial {
+				<-busy
+			}
+		})
+		<-time.After(3 * watchIdle)
+		synctest.Wait()
+		x.Expect(x.nodes.Status().Stalls).To(BeEquivalentTo(1))
+		x.Expect(x.nodes.Status().WatchSince).To(BeZero(), "none is open")
+		close(busy)
+		x.sees("20", []string{"known a/1", "updated a/1"})
+		x.Expect(x.nodes.Status().WatchSince).NotTo(BeZero())
+	}, stream(hold, added(versioned("a", "1", "5")), listEnd("10"), bookmark("11"), modified(versioned("a", "1", "20"))))
+}
+
+// It is the server that ends watches, and there is none.
+func TestTheWatchOfAFakeIsNotEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		nodes := informer.For(fake.NewClientset(node("a")).CoreV1().Nodes(), nil)
+		syncsAtOnce(t, g, nodes)
+		<-time.After(24 * time.Hour)
+		synctest.Wait()
+		g.Expect(nodes.Status().Watches).To(BeEquivalentTo(1))
+		g.Expect(nodes.Status().Stalls).To(BeZero())
+	})
+}
+
+func TestAWrappedInformerHasSeenWhatTheOtherOneHas(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		sim, err := apisim.New(nil)
+		g.Expect(err).NotTo(HaveOccurred())
+		api := kubernetes.NewForConfigOrDie(sim.Admin()).CoreV1().Nodes()
+		factory := informers.NewSharedInformerFactory(kubernetes.NewForConfigOrDie(sim.Config("c")), 0)
+		nodes := clientgo.Wrap[*corev1.Node](factory.Core().V1().Nodes().Informer(), nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer factory.Shutdown()
+		defer cancel()
+		factory.Start(ctx.Done())
+		defer running(t.Context(), nodes)()
+		seen := func() {
+			list, err := api.List(t.Context(), metav1.ListOptions{})
+			g.Expect(err).NotTo(HaveOccurred())
+			<-time.After(time.Second)
+			synctest.Wait()
+			g.Expect(nodes.LastResourceVersion()).To(Equal(list.ResourceVersion))
+			g.Expect(nodes.Status().LastActivity).To(BeTemporally("~", time.Now(), time.Second))
+		}
+		for range 2 {
+			_, err = api.Create(t.Context(), node("a"), metav1.CreateOptions{})
+			g.Expect(err).NotTo(HaveOccurred())
+			seen()
+			<-time.After(time.Minute)
+			g.Expect(api.Delete(t.Context(), "a", metav1.DeleteOptions{})).To(Succeed())
+			seen()
+			<-time.After(time.Minute)
+		}
 	})
 }

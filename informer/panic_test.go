@@ -80,3 +80,36 @@ func TestAHandlerThatEndsTheGoroutineOfHandleIsRemoved(t *testing.T) {
 		g.Expect(<-ended).To(Succeed())
 	})
 }
+
+// The log and the status say which object, also of a deletion, and what has ended the watch.
+func TestAFailureOfAHandlerIsNamed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		client := fake.NewClientset(node("a"), node("b"))
+		in := informer.For(client.CoreV1().Nodes(), nil)
+		in.Handle(func(e informer.Event[*corev1.Node]) {
+			switch {
+			case e.Type == informer.Deleted && e.Old.Name == "a":
+				panic("not a")
+			case e.Type == informer.Deleted:
+				runtime.Goexit()
+			}
+		})
+		logs := &logbook{}
+		stop := running(logs.important(t.Context()), in)
+		defer stop()
+		g.Expect(in.WaitForSync(t.Context())).To(Succeed())
+		g.Expect(client.CoreV1().Nodes().Delete(t.Context(), "a", metav1.DeleteOptions{})).To(Succeed())
+		synctest.Wait()
+		g.Expect(logs.matching("handler panicked")).To(ConsistOf(And(ContainSubstring(`"name"="a"`), ContainSubstring("not a"))))
+		g.Expect(in.Status().LastError).To(BeEmpty())
+		g.Expect(client.CoreV1().Nodes().Delete(t.Context(), "b", metav1.DeleteOptions{})).To(Succeed())
+		synctest.Wait()
+		g.Expect(logs.matching("handler panicked")).To(ContainElement(ContainSubstring(`"name"="b"`)))
+		g.Expect(logs.matching("list or watch failed")).To(ConsistOf(ContainSubstring("Goexit")))
+		g.Expect(in.Status().LastError).To(ContainSubstring("Goexit"))
+		<-time.After(time.Minute)
+		synctest.Wait()
+		g.Expect(in.Status().LastError).To(BeEmpty())
+	})
+}

@@ -178,7 +178,6 @@ func (p *progress) listed() {
 	if again {
 		p.log.Info("listed again: the watch could not be resumed", "namespace", p.source.namespace)
 	}
-	p.wakeGuard()
 }
 
 // bookmarked notes a bookmark.

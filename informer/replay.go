@@ -122,13 +122,12 @@ func (r *reflectorStore[T]) replay(ctx context.Context, p *replay) error {
 		return err
 	}
 	defer w.Stop()
-	late := time.NewTimer(2 * replayFor)
-	defer late.Stop()
+	late := time.After(2 * replayFor)
 	for {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case <-late.C:
+		case <-late:
 			return errNoAnswer
 		case e, open := <-w.ResultChan():
 			switch {

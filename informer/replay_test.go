@@ -189,3 +189,17 @@ func TestAWatchOfThePastThatDoesNotEndIsOpenedAgain(t *testing.T) {
 		d.stop()
 	})
 }
+
+// There may be hundreds of thousands.
+func TestOneObjectIsListedToKnowHowNewTheServerIs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, a := newDivided(t, nil), &asked{}
+		config := d.sim.Config("c")
+		config.Wrap(a.note)
+		in := informer.For(kubernetes.NewForConfigOrDie(config).CoreV1().ConfigMaps(""), nil)
+		_, err := in.Shards().ServerResourceVersion(t.Context())
+		d.Expect(err).NotTo(HaveOccurred())
+		d.Expect(a.lists).To(HaveLen(1))
+		d.Expect(a.lists[0].Get("limit")).To(Equal("1"))
+	})
+}

@@ -19,10 +19,12 @@ import (
 	"k8s.io/apimachinery/pkg/sharding"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/informer/clientgo"
 	"github.com/homeostat/homeostat/internal/apisim"
 	"github.com/homeostat/homeostat/internal/keyspace"
 	shardslots "github.com/homeostat/homeostat/internal/slots"
@@ -264,6 +266,7 @@ func TestShardsOfAnInformer(t *testing.T) {
 			d.Expect(d.cached()).To(Equal(d.stored(1, 2, 3)), "another call keeps it")
 			again(shardOf(2), shardOf(3))
 			d.Expect(d.cached()).To(Equal(d.stored(1)))
+			d.Expect(d.told).To(Equal(d.stored(1)), "deletions are delivered before it returns")
 			d.Expect(d.in.InScope(key)).To(BeFalse())
 
 			whole, leave := context.WithCancel(t.Context())
@@ -392,4 +395,93 @@ func shardsComeAndGo(t *testing.T, seed uint64) {
 	schedule.Stop()
 	d.stop()
 	d.Expect(d.cached()).To(BeEmpty(), "the shards ended with the run")
+	d.Expect(d.told).To(BeEmpty())
+}
+
+// They existed before, and are not of the first list: Initial is for what every user waits for.
+func TestObjectsOfMoreShardsAreDeliveredAsAdded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDivided(t, nil)
+		d.createInEachShard(t.Context())
+		var initial []bool
+		d.in.Handle(func(e informer.Event[*corev1.ConfigMap]) { initial = append(initial, e.Initial) })
+		d.run(t.Context())
+		synctest.Wait()
+		for shard := range 2 {
+			_, err := d.parts().AddShards(t.Context(), shardOf(shard))
+			d.Expect(err).NotTo(HaveOccurred())
+		}
+		d.Expect(initial).To(Equal([]bool{true, false}))
+		d.stop()
+	})
+}
+
+// WaitForSync returns when every handler has the objects of all shards.
+func TestAUserOfAllObjectsWaitsForTheHandlers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDivided(t, nil)
+		d.createInEachShard(t.Context())
+		heard := 0
+		d.in.Handle(func(informer.Event[*corev1.ConfigMap]) {
+			<-time.After(time.Second)
+			heard++
+		})
+		d.run(t.Context())
+		synctest.Wait()
+		_, err := d.parts().AddShards(t.Context(), shardOf(1))
+		d.Expect(err).NotTo(HaveOccurred())
+		whole, leave := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() {
+			done <- d.parts().RunWhole(whole, func() {
+				go func() {
+					defer leave()
+					d.Expect(d.in.WaitForSync(whole)).To(Succeed())
+					d.Expect(heard).To(Equal(shardCount))
+				}()
+			})
+		}()
+		d.Expect(<-done).To(Succeed())
+		d.stop()
+	})
+}
+
+// Objects without a namespace, and those that a client is bound to, are in every shard: another replica would lack them.
+func TestInformersThatCannotBeDivided(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		sim, err := apisim.New(&apisim.Options{Shards: true})
+		g.Expect(err).NotTo(HaveOccurred())
+		clientset := kubernetes.NewForConfigOrDie(sim.Config("c"))
+		untyped := dynamic.NewForConfigOrDie(sim.Config("c"))
+		_, err = clientset.CoreV1().Nodes().Create(t.Context(), node("a"), metav1.CreateOptions{})
+		g.Expect(err).NotTo(HaveOccurred())
+		a := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a"}}
+		_, err = clientset.CoreV1().ConfigMaps("a").Create(t.Context(), a, metav1.CreateOptions{})
+		g.Expect(err).NotTo(HaveOccurred())
+		ctx, cancel := context.WithCancel(t.Context())
+		factory := informers.NewSharedInformerFactory(clientset, 0)
+		defer factory.Shutdown()
+		defer cancel()
+		shared := factory.Core().V1().ConfigMaps().Informer()
+		factory.Start(ctx.Done())
+		staysWhole(t, informer.For(clientset.CoreV1().Nodes(), nil))
+		staysWhole(t, informer.For(clientset.CoreV1().ConfigMaps("a"), nil))
+		staysWhole(t, informer.For(informer.Untyped(untyped.Resource(configMaps).Namespace("a")), nil))
+		staysWhole(t, clientgo.Wrap[*corev1.ConfigMap](shared, nil))
+	})
+}
+
+// staysWhole runs an informer of one object without shards.
+func staysWhole[T informer.Object](t *testing.T, in *informer.Informer[T]) {
+	t.Helper()
+	g := NewWithT(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- in.Shards().RunShards(ctx, nil) }()
+	g.Expect(in.WaitForSync(ctx)).To(Succeed())
+	g.Expect(in.Status().Divided).To(BeFalse())
+	g.Expect(in.Snapshot().Len()).To(Equal(1))
+	cancel()
+	g.Expect(<-done).To(Succeed())
 }

@@ -101,10 +101,9 @@ func (s *specReader[T]) connect() (specs *wire.Specs, client *gentype.Client[T],
 	return specs, clientOf[T](through, s.source.resource.Resource, s.source.namespace), ""
 }
 
-// clientOf returns the parts of a generated client of a built-in kind.
+// clientOf returns the parts of a generated client of a built-in kind that opens watches.
 func clientOf[T Object](c rest.Interface, resource, namespace string) *gentype.Client[T] {
-	return gentype.NewClient(resource, c, metav1.ParameterCodec, namespace,
-		func() T { return example[T]().(T) }, gentype.PrefersProtobuf[T]())
+	return gentype.NewClient[T](resource, c, metav1.ParameterCodec, namespace, nil, gentype.PrefersProtobuf[T]())
 }
 
 // fullDecode says why specs that have not changed are decoded: empty if they are not.

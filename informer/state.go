@@ -29,9 +29,7 @@ func (s *state[T]) after(c change[T]) *state[T] {
 			next.count++
 		}
 	}
-	if len(s.indexes) > 0 {
-		next.reindex([]change[T]{c})
-	}
+	next.reindex([]change[T]{c})
 	return &next
 }
 

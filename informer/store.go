@@ -212,7 +212,7 @@ func (s *store[T]) ask() keyspace.Set {
 }
 
 // fill stores what a list beside the watch has brought at rv, as far as the cache is
-// not newer, delivers it, and reports whether the part is still wanted.
+// not newer, and reports whether the part is still wanted. The caller delivers it.
 func (s *store[T]) fill(set keyspace.Set, items []*item[T], rv string) bool {
 	s.writing.Lock()
 	f := s.shards.filling
@@ -231,7 +231,6 @@ func (s *store[T]) fill(set keyspace.Set, items []*item[T], rv string) bool {
 	s.publishList(within, items, false, nil)
 	s.shards.filled(left, rv)
 	s.writing.Unlock()
-	s.delivery.run()
 	return true
 }
 

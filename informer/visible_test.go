@@ -146,3 +146,61 @@ func TestNoGapLosesADeletion(t *testing.T) {
 		})
 	}
 }
+
+// What is repeated as it should be is no error in the log.
+func TestAnExpiredWatchIsNoError(t *testing.T) {
+	for name, gone := range map[string]step{
+		"it is refused": refuse(http.StatusGone, metav1.StatusReasonGone),
+		"it is too old": refuse(http.StatusGone, metav1.StatusReasonExpired),
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g := NewWithT(t)
+				nodes, _ := scripted(t, nil, stream(later(drop), listEnd("10")), gone, stream(hold, listEnd("20")))
+				logs := &logbook{}
+				stop := running(logs.important(t.Context()), nodes)
+				defer stop()
+				g.Expect(nodes.WaitFor(t.Context(), "20")).To(Succeed())
+				g.Expect(logs.lines).To(ConsistOf(ContainSubstring("listed again")))
+			})
+		})
+	}
+}
+
+// Each request has a line of its own, and no error has two.
+func TestTheLogOfAFailingServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		forbidden := refuse(http.StatusForbidden, metav1.StatusReasonForbidden)
+		nodes, _ := scripted(t, nil, forbidden, forbidden, stream(later(drop), listEnd("10")), hold)
+		logs := &logbook{}
+		stop := running(logs.context(t.Context()), nodes)
+		defer stop()
+		g.Expect(nodes.WaitForSync(t.Context())).To(Succeed())
+		g.Expect(logs.matching("watch ended")).To(BeEmpty(), "none was open")
+		g.Expect(logs.matching("request failed, retrying")).To(HaveLen(1))
+		g.Expect(logs.matching("list or watch failed")).To(BeEmpty())
+		<-time.After(time.Minute)
+		synctest.Wait()
+		g.Expect(logs.matching("watch ended")).To(HaveLen(1))
+	})
+}
+
+func TestTheObjectsOfAStreamThatBreaksAreNotCountedWithThoseOfTheNext(t *testing.T) {
+	a := added(versioned("a", "1", "5"))
+	with(t, func(x *fixture) {
+		<-time.After(20 * time.Second)
+		x.Expect(x.why()).To(MatchError(ContainSubstring("(1 objects so far")))
+	}, stream(drop, a), stream(hold, a))
+}
+
+func TestAWatchThatIsOpenedAgainIsActivity(t *testing.T) {
+	with(t, func(x *fixture) {
+		x.sees("10", nil)
+		<-time.After(time.Minute)
+		synctest.Wait()
+		status := x.nodes.Status()
+		x.Expect(status.Watches).To(BeEquivalentTo(2))
+		x.Expect(status.LastActivity).To(BeTemporally("==", status.WatchSince))
+	}, stream(later(drop), listEnd("10")), hold)
+}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http/httptrace"
 	"reflect"
-	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/watch"
@@ -34,12 +33,12 @@ func (p *progress) guard(ctx context.Context) {
 	for {
 		var due time.Time
 		if !p.synced.Load() {
-			if due = started.Add(warning); !time.Now().Before(due) {
+			if !time.Now().Before(started.Add(warning)) {
 				p.log.Info("still waiting for the first list",
 					"reason", p.whyNotSynced(), "after", time.Since(started).Round(time.Second).String())
 				warning *= 2
-				continue
 			}
+			due = started.Add(warning)
 		}
 		for _, next := range []time.Time{p.endSilentWatch(), p.warnOfSilence()} {
 			if due.IsZero() || !next.IsZero() && next.Before(due) {
@@ -57,9 +56,7 @@ func (p *progress) guard(ctx context.Context) {
 func (p *progress) sleepUntil(ctx context.Context, due time.Time) bool {
 	var timeout <-chan time.Time
 	if !due.IsZero() {
-		timer := time.NewTimer(max(time.Until(due), 1))
-		defer timer.Stop()
-		timeout = timer.C
+		timeout = time.After(max(time.Until(due), 1))
 	}
 	select {
 	case <-ctx.Done():
@@ -133,7 +130,6 @@ func (p *progress) endSilentWatch() (next time.Time) {
 type deadline struct {
 	cancel context.CancelCauseFunc
 	timer  *time.Timer
-	met    atomic.Bool
 }
 
 // withDeadline returns a context that ends with errNoAnswer if a request is not
@@ -142,11 +138,7 @@ type deadline struct {
 func withDeadline(ctx context.Context, limit, rest time.Duration) (context.Context, *deadline) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	d := &deadline{cancel: cancel}
-	d.timer = time.AfterFunc(limit, func() {
-		if !d.met.Load() {
-			cancel(errNoAnswer)
-		}
-	})
+	d.timer = time.AfterFunc(limit, func() { cancel(errNoAnswer) })
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GetConn: func(string) { d.timer.Reset(limit) },
 		GotFirstResponseByte: func() {
@@ -158,16 +150,10 @@ func withDeadline(ctx context.Context, limit, rest time.Duration) (context.Conte
 }
 
 // meet ends the deadline, not the context.
-func (d *deadline) meet() {
-	d.met.Store(true)
-	d.timer.Stop()
-}
+func (d *deadline) meet() { d.timer.Stop() }
 
-// end ends the context, too.
-func (d *deadline) end() {
-	d.meet()
-	d.cancel(nil)
-}
+// end ends the context.
+func (d *deadline) end() { d.cancel(nil) }
 
 // limitedWatch ends the context of its request when it is stopped.
 type limitedWatch struct {

@@ -55,3 +55,21 @@ func TestADeadlineIsThatOfTheFirstByte(t *testing.T) {
 		})
 	}
 }
+
+// So does that of one that is stopped, when it is closed.
+func TestTheContextOfAWatchEndsWithIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		var request context.Context
+		w, err := openInTime(t.Context(), func(ctx context.Context) (watch.Interface, error) {
+			request = ctx
+			return watch.NewFake(), nil
+		})
+		g.Expect(err).NotTo(HaveOccurred())
+		<-time.After(24 * time.Hour)
+		synctest.Wait()
+		g.Expect(request.Err()).NotTo(HaveOccurred(), "it has been opened in time")
+		w.Stop()
+		g.Expect(request.Err()).To(HaveOccurred())
+	})
+}

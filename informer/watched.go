@@ -117,9 +117,7 @@ func (w *watched) covering(ctx context.Context, ended <-chan struct{}, set keysp
 		changed, current := w.changed, w.current
 		var long <-chan time.Time
 		if current != nil && !w.streaming {
-			timer := time.NewTimer(max(1, shortWatch-time.Since(w.since)))
-			defer timer.Stop()
-			long = timer.C
+			long = time.After(max(1, shortWatch-time.Since(w.since)))
 		}
 		w.mu.Unlock()
 		for waiting := true; waiting; {

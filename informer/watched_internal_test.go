@@ -130,3 +130,16 @@ func TestAUserWithoutShardsIsForgotten(t *testing.T) {
 	(&feed[*corev1.Pod]{}).removeShards(s, h, set)
 	NewWithT(t).Expect(s.holds).To(BeEmpty())
 }
+
+func TestAWatchIsNarrowedAsSoonAsItMayBeEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		w, of := &watched{}, watch.NewFake()
+		w.narrow(func() keyspace.Set { return nil }, func() bool { return true })
+		<-time.After(narrowAfter - shortWatch)
+		w.opened(of, keyspace.Whole(), false)
+		<-time.After(shortWatch)
+		synctest.Wait()
+		g.Expect(of.IsStopped()).To(BeTrue())
+	})
+}
