@@ -3,6 +3,8 @@ package informer_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -108,5 +110,28 @@ func TestMutationsAreNotLookedForWhenTold(t *testing.T) {
 		web, _ := pods.Get(types.NamespacedName{Namespace: "d", Name: "web-1"})
 		vandalize(web)
 		g.Expect(pods.CheckMutations()).To(Succeed())
+	})
+}
+
+func TestManyMutationsAreNotAllReported(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		const modified, reported = 150, 100
+		client := fake.NewClientset()
+		for n := range modified {
+			g.Expect(client.Tracker().Add(pod("d", fmt.Sprint(n)))).To(Succeed())
+		}
+		pods := informer.For(client.CoreV1().Pods(""), nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- pods.Run(ctx) }()
+		g.Expect(pods.WaitForSync(t.Context())).To(Succeed())
+		for p := range pods.Snapshot().All() {
+			p.Spec.NodeName = "elsewhere"
+		}
+		count := func(err error) int { return strings.Count(err.Error(), "was modified in place") }
+		g.Expect(count(pods.CheckMutations())).To(Equal(modified))
+		cancel()
+		g.Expect(count(<-ended)).To(Equal(reported))
 	})
 }

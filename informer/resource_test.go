@@ -1,11 +1,13 @@
 package informer_test
 
 import (
+	"fmt"
 	"testing"
 
 	. "github.com/onsi/gomega"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
@@ -14,6 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/kubernetes/scheme"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 
@@ -56,4 +59,46 @@ func TestTheResourceIsThatOfTheGoTypeWhereTheClientDoesNotTell(t *testing.T) {
 	g.Expect(clientgo.Wrap[*appsv1.Deployment](factory.Apps().V1().Deployments().Informer(), nil).Resource()).
 		To(Equal(schema.GroupResource{Group: "apps", Resource: "deployments"}))
 	g.Expect(clientgo.Wrap[*unstructured.Unstructured](factory.Core().V1().Nodes().Informer(), nil).Resource()).To(BeZero())
+}
+
+// What clients are wrapped in has fields of its own, some by the names of client-go's.
+type (
+	numbered struct {
+		typedcorev1.NodeInterface
+		namespace, resource int
+	}
+	spelled struct {
+		typedcorev1.NodeInterface
+		resource string
+	}
+	requesting struct {
+		typedcorev1.NodeInterface
+		resource int
+	}
+	stringer fmt.Stringer
+	crowded  struct {
+		stringer
+		Other fmt.Stringer
+		other any
+		dynamic.ResourceInterface
+	}
+)
+
+func (*requesting) GetClient() rest.Interface { return nil }
+
+func TestFieldsOfWrappersAreTheirOwn(t *testing.T) {
+	g := NewWithT(t)
+	nodes := fake.NewClientset().CoreV1().Nodes()
+	for _, in := range []*informer.Informer[*corev1.Node]{
+		informer.For(&numbered{nodes, 1, 2}, nil),
+		informer.For(&spelled{nodes, "pods"}, nil),
+		informer.For(&requesting{nodes, 1}, nil),
+	} {
+		m := mappingOf(g, in)
+		g.Expect(m.Resource).To(Equal(corev1.SchemeGroupVersion.WithResource("nodes")))
+		g.Expect(m.Scope).To(Equal(meta.RESTScopeRoot))
+	}
+	client := dynamicfake.NewSimpleDynamicClient(scheme.Scheme).Resource(widgetsResource)
+	in := informer.For(informer.Untyped(crowded{ResourceInterface: client}), nil)
+	g.Expect(in.Resource()).To(Equal(widgetsResource.GroupResource()))
 }

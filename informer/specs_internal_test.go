@@ -399,6 +399,7 @@ func TestOnlyClientsOfClientGoAreKnown(t *testing.T) {
 		clientset.NetworkingV1().Ingresses(""),
 	} {
 		g.Expect(generatedOf(client)).NotTo(BeNil(), "%T", client)
+		g.Expect(returnsShared(client)).To(BeFalse(), "%T", client)
 	}
 	for _, client := range []any{
 		&within{gentype.NewClient("pods", clientset.CoreV1().RESTClient(), metav1.ParameterCodec, "d",
@@ -408,6 +409,9 @@ func TestOnlyClientsOfClientGoAreKnown(t *testing.T) {
 		Untyped(untyped.Resource(schema.GroupVersionResource{Version: "v1", Resource: "pods"})), (*around)(nil), nil,
 	} {
 		g.Expect(generatedOf(client)).To(BeNil(), "%T", client)
+	}
+	for _, client := range []any{around{clientset.CoreV1().Pods("d")}, fake.NewClientset().CoreV1().Pods("d")} {
+		g.Expect(returnsShared(client)).To(BeTrue(), "%T", client)
 	}
 }
 
