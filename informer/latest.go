@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/homeostat/homeostat/internal/bound"
 	"github.com/homeostat/homeostat/internal/keyspace"
 )
 
@@ -179,7 +180,7 @@ func (b *backlog[T]) addPage(ctx context.Context) (more bool, err error) {
 
 // add adds an object if it is newer at the server.
 func (b *backlog[T]) add(item T) {
-	key := keyOf(item)
+	key := bound.KeyOf(item)
 	if !b.counts(key) {
 		return // fakes do not know field selectors, nor all servers shards
 	}
@@ -199,7 +200,7 @@ func (b *backlog[T]) addMissing() {
 		all = cached.Namespace(namespace)
 	}
 	for object := range all {
-		key := keyOf(object)
+		key := bound.KeyOf(object)
 		_, listed := b.listed[key]
 		if b.counts(key) && !listed && !older(b.rv, object.GetResourceVersion()) {
 			b.behind[key] = ""

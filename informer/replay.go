@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/homeostat/homeostat/internal/bound"
 	"github.com/homeostat/homeostat/internal/keyspace"
 )
 
@@ -147,7 +148,7 @@ func (r *reflectorStore[T]) replay(ctx context.Context, p *replay) error {
 
 // replayed notes an event of the past, and reports whether it is the last.
 func replayed[T Object](r *reflectorStore[T], p *replay, t watch.EventType, object T) (last bool) {
-	key := keyOf(object)
+	key := bound.KeyOf(object)
 	if t == watch.Deleted && keyspace.Has(p.set, key.Namespace) && r.sink.store.table.get(key) == nil {
 		p.deleted(key)
 	}

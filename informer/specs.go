@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/gentype"
 	"k8s.io/client-go/rest"
 
+	"github.com/homeostat/homeostat/internal/bound"
 	"github.com/homeostat/homeostat/internal/keyspace"
 	"github.com/homeostat/homeostat/internal/wire"
 )
@@ -133,7 +134,7 @@ func (s *specReader[T]) take(received T) (object T, sum wire.Fingerprint, err er
 		return received, wire.Fingerprint{}, err
 	}
 	object = taken.(T)
-	switch it := s.store.table.get(keyOf(object)); {
+	switch it := s.store.table.get(bound.KeyOf(object)); {
 	case spec.Of == nil || it != nil && any(it.object) == any(spec.Of):
 	case it != nil && it.spec == spec.Fingerprint:
 		s.specs.CopySpec(taken, any(it.object).(wire.Object))

@@ -1,9 +1,7 @@
 package informer
 
 import (
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-
+	"github.com/homeostat/homeostat/internal/bound"
 	"github.com/homeostat/homeostat/internal/intern"
 )
 
@@ -84,12 +82,8 @@ func (s *state[T]) replaced(within func(string) bool, items []*item[T]) (all []*
 	return all, changes
 }
 
-func keyOf(object metav1.Object) types.NamespacedName {
-	return types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}
-}
-
 func itemOf[T Object](object T) *item[T] {
-	return &item[T]{key: keyOf(object), object: object}
+	return &item[T]{key: bound.KeyOf(object), object: object}
 }
 
 // size estimates the memory of the objects of s, from a few groups of neighbours,

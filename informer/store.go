@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/homeostat/homeostat/internal/bound"
 	"github.com/homeostat/homeostat/internal/intern"
 	"github.com/homeostat/homeostat/internal/keyspace"
 )
@@ -50,7 +51,7 @@ func (s *store[T]) snapshot() Snapshot[T] { return Snapshot[T]{s.latest.Load()} 
 // share makes object use the memory of equal parts of its cached state, or else of other
 // objects.
 func (s *store[T]) share(object T) {
-	switch it := s.table.get(keyOf(object)); {
+	switch it := s.table.get(bound.KeyOf(object)); {
 	case s.sharer == nil:
 	case it != nil:
 		s.sharer.Update(object, it.object)
@@ -77,7 +78,7 @@ func (s *store[T]) put(it *item[T]) {
 
 // remove removes one object, of which last is the final state.
 func (s *store[T]) remove(last T) {
-	key := keyOf(last)
+	key := bound.KeyOf(last)
 	s.writing.Lock()
 	s.shards.deleted(key, last.GetResourceVersion())
 	c := change[T]{old: s.table.get(key)}

@@ -252,9 +252,9 @@ func (m configMeta) checkAgainst(cached informer.Object) error {
 		return nil
 	}
 	key := types.NamespacedName{Namespace: m.Namespace, Name: m.Name}
-	if key != keyOf(cached) || m.UID != "" && m.UID != cached.GetUID() {
+	if key != bound.KeyOf(cached) || m.UID != "" && m.UID != cached.GetUID() {
 		return fmt.Errorf("the configuration is of %q with UID %q, the cached object is %q with UID %q",
-			key, m.UID, keyOf(cached), cached.GetUID())
+			key, m.UID, bound.KeyOf(cached), cached.GetUID())
 	}
 	return nil
 }

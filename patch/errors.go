@@ -9,9 +9,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/internal/bound"
 )
 
 var (
@@ -29,7 +29,7 @@ func IsStale(err error) bool {
 // describe wraps err with the operation and the object. A refusal of the UID,
 // which servers report as an invalid object, becomes a conflict.
 func describe(doing string, obj informer.Object, err error) error {
-	return fmt.Errorf("%s %s %q: %w", doing, kindOf(obj), keyOf(obj), asConflict(obj.GetName(), err))
+	return fmt.Errorf("%s %s %q: %w", doing, kindOf(obj), bound.KeyOf(obj), asConflict(obj.GetName(), err))
 }
 
 // asConflict makes a conflict of a refused UID, and returns all other errors as
@@ -56,8 +56,4 @@ func kindOf(obj informer.Object) string {
 		return kind
 	}
 	return reflect.TypeOf(obj).Elem().Name()
-}
-
-func keyOf(obj metav1.Object) types.NamespacedName {
-	return types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()}
 }

@@ -59,7 +59,7 @@ func (f Finalizer[T, C]) Guard(ctx context.Context, cached T) (live bool, newest
 		return false, cached, terminal.Mark(fmt.Errorf("guarding an object by finalizer %q: it is nil", f.Name))
 	}
 	if _, err := bound.ClientFor(f.Client, cached); err != nil {
-		return false, cached, terminal.Mark(fmt.Errorf("guarding %s by finalizer %q: %w", keyOf(cached), f.Name, err))
+		return false, cached, terminal.Mark(fmt.Errorf("guarding %s by finalizer %q: %w", bound.KeyOf(cached), f.Name, err))
 	}
 	has := slices.Contains(cached.GetFinalizers(), f.Name)
 	switch deleting := cached.GetDeletionTimestamp() != nil; {

@@ -146,5 +146,5 @@ func checkAnswer(want, got informer.Object) error {
 		return nil
 	}
 	return fmt.Errorf("the client has written %q with UID %q instead of %q with UID %q: "+
-		"it is of another namespace or kind", keyOf(got), got.GetUID(), keyOf(want), want.GetUID())
+		"it is of another namespace or kind", bound.KeyOf(got), got.GetUID(), bound.KeyOf(want), want.GetUID())
 }

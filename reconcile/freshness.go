@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/homeostat/homeostat/internal/bound"
 	"github.com/homeostat/homeostat/queue"
 )
 
@@ -198,7 +199,7 @@ func (f *freshness) observed(source int, before, after metav1.Object) {
 	if object == nil {
 		object = before
 	}
-	at := objectRef{source, Key{Namespace: object.GetNamespace(), Name: object.GetName()}}
+	at := objectRef{source, bound.KeyOf(object)}
 	var met []*expectation
 	f.mu.Lock()
 	if after == nil {

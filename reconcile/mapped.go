@@ -12,6 +12,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/internal/bound"
 	"github.com/homeostat/homeostat/queue"
 )
 
@@ -73,7 +74,7 @@ type mapping[O informer.Object] struct {
 
 // add merges an event with the one that waits, and adds the object to the queue.
 func (m *mapping[O]) add(e informer.Event[O]) {
-	key := keyOf(objectOf(e))
+	key := bound.KeyOf(objectOf(e))
 	m.mu.Lock()
 	if earlier, ok := m.events[key]; ok {
 		e = merged(earlier, e)

@@ -4,10 +4,10 @@ import (
 	"context"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/internal/bound"
 	"github.com/homeostat/homeostat/internal/terminal"
 )
 
@@ -42,11 +42,6 @@ func (f Func[T]) Reconcile(ctx context.Context, request Request[T]) (Result, err
 // empty.
 type Key = types.NamespacedName
 
-// keyOf returns the key of object.
-func keyOf(object metav1.Object) Key {
-	return Key{Namespace: object.GetNamespace(), Name: object.GetName()}
-}
-
 // Request asks a Reconciler to reconcile one object.
 //
 // It does not contain the event that led to it, because a level-driven controller
@@ -72,7 +67,7 @@ func (r Request[T]) Object() (object T, ok bool) { return r.object, r.found }
 // object, Request[*corev1.Pod]{Key: key}. Its Key is object's; object must not be
 // nil. Controllers make their own requests.
 func (r Request[T]) WithObject(object T) Request[T] {
-	return Request[T]{Key: Key{Namespace: object.GetNamespace(), Name: object.GetName()}, object: object, found: true}
+	return Request[T]{Key: bound.KeyOf(object), object: object, found: true}
 }
 
 // Result says when to reconcile the key again without a change. The zero value

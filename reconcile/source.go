@@ -15,6 +15,7 @@ import (
 
 	"github.com/homeostat/homeostat/informer"
 	"github.com/homeostat/homeostat/internal/answer"
+	"github.com/homeostat/homeostat/internal/bound"
 	"github.com/homeostat/homeostat/internal/slots"
 )
 
@@ -150,7 +151,7 @@ func (s typed[T]) keys() []Key {
 	cached := s.Snapshot()
 	keys := make([]Key, 0, cached.Len())
 	for object := range cached.All() {
-		keys = append(keys, keyOf(object))
+		keys = append(keys, bound.KeyOf(object))
 	}
 	return keys
 }

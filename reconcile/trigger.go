@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/internal/bound"
 	"github.com/homeostat/homeostat/internal/intern"
 	"github.com/homeostat/homeostat/queue"
 )
@@ -93,7 +94,7 @@ func feedOf[O informer.Object](in *informer.Informer[O]) *feed[O] {
 func attachPrimary[T informer.Object](c *intake, in *informer.Informer[T], deleted func(Key)) (detach func()) {
 	feed := feedOf(in)
 	return in.Handle(func(e informer.Event[T]) {
-		key := keyOf(objectOf(e))
+		key := bound.KeyOf(objectOf(e))
 		if e.Type == informer.Deleted && in.InScope(key) { // a shard that goes has its objects deleted, too
 			deleted(key)
 		}

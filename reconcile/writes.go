@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/homeostat/homeostat/internal/bound"
 	"github.com/homeostat/homeostat/internal/ownwrites"
 )
 
@@ -27,7 +28,7 @@ type write struct {
 	whenAnswered func(f func(write))
 }
 
-func (w *write) key() Key { return keyOf(w.object) }
+func (w *write) key() Key { return bound.KeyOf(w.object) }
 
 // baseline is the state of an object in one cache before a request was sent, and
 // which objects of that name it has dropped since.

@@ -104,11 +104,11 @@ func (v *view[T]) Index(name string, obj any) ([]any, error) {
 		return nil, v.failed(fmt.Errorf("index %q: %w", name, err))
 	}
 	var found []any
-	known := map[types.NamespacedName]bool{}
+	known := map[cache.ObjectName]bool{}
 	s := v.informer.Snapshot()
 	for _, value := range values {
 		for object := range x.in(s, value) {
-			if key := keyOf(object); len(values) == 1 || !known[key] {
+			if key := cache.MetaObjectToName(object); len(values) == 1 || !known[key] {
 				known[key] = len(values) > 1
 				found = append(found, object)
 			}

@@ -9,7 +9,6 @@ import (
 	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/client-go/tools/cache"
 
@@ -56,14 +55,14 @@ type following[T informer.Object] struct {
 	// mu guards the fields below, and is held during calls of the store: the first
 	// objects become one list, which no event may overtake.
 	mu    sync.Mutex
-	first map[types.NamespacedName]T // nil once they are stored
+	first map[cache.ObjectName]T // nil once they are stored
 	ended bool
 }
 
 // followShared keeps to as shared is, until ctx ends. It fails if shared has stopped.
 func followShared[T informer.Object](ctx context.Context, shared cache.SharedIndexInformer, to follow.Store[T]) error {
 	f := &following[T]{
-		shared: shared, to: to, first: map[types.NamespacedName]T{}, began: shared.LastSyncResourceVersion(),
+		shared: shared, to: to, first: map[cache.ObjectName]T{}, began: shared.LastSyncResourceVersion(),
 	}
 	registration, err := shared.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    f.put,
@@ -117,7 +116,7 @@ func (f *following[T]) put(obj any) {
 	switch {
 	case f.ended:
 	case f.first != nil:
-		f.first[keyOf(object)] = object
+		f.first[cache.MetaObjectToName(object)] = object
 	default:
 		f.to.Put(object)
 	}
@@ -140,12 +139,8 @@ func (f *following[T]) delete(obj any) {
 	switch {
 	case f.ended:
 	case f.first != nil:
-		delete(f.first, keyOf(object))
+		delete(f.first, cache.MetaObjectToName(object))
 	default:
 		f.to.Delete(object, rv)
 	}
-}
-
-func keyOf(object metav1.Object) types.NamespacedName {
-	return types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}
 }

@@ -1,6 +1,10 @@
+// Package answer reads the metadata of an API object from the bytes of an
+// answer, in whatever encoding the client asked for, and the whole object only
+// on demand.
 package answer
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -127,3 +131,27 @@ func (o *Object) is(kind string) bool {
 }
 
 func (o *Object) isStatus() bool { return o.Kind == "Status" && o.APIVersion == "v1" }
+
+// The envelope of a protobuf object is a runtime.Unknown behind four bytes.
+var envelope = []byte{'k', '8', 's', 0}
+
+var errNoEnvelope = errors.New("the body does not begin as Kubernetes' protobuf does")
+
+// readProtobuf leaves the encoded object in body.
+func (o *Object) readProtobuf() error {
+	body, ok := bytes.CutPrefix(o.body, envelope)
+	if !ok {
+		return errNoEnvelope
+	}
+	var unknown runtime.Unknown
+	if err := unknown.Unmarshal(body); err != nil {
+		return err
+	}
+	o.body, o.APIVersion, o.Kind = unknown.Raw, unknown.APIVersion, unknown.Kind
+	if o.isStatus() {
+		o.Status = &metav1.Status{}
+		return o.Status.Unmarshal(o.body)
+	}
+	o.part = o.is("PartialObjectMetadata")
+	return o.Unmarshal(o.body) // in every kind of object, field 1 is its metadata
+}

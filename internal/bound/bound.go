@@ -46,6 +46,11 @@ func NamespaceOf(client any) (namespace string, visible bool) {
 	}
 }
 
+// KeyOf returns the namespace and the name of obj.
+func KeyOf(obj metav1.Object) types.NamespacedName {
+	return types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()}
+}
+
 // IsNil reports whether value is nil or an interface that holds a nil pointer, function, map,
 // slice or channel.
 func IsNil(value any) bool {

@@ -1,10 +1,15 @@
 package diff
 
 import (
+	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"reflect"
+	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
@@ -151,4 +156,90 @@ func noteKeys(p *Patch, data []byte) {
 			p.note(name, true)
 		}
 	}
+}
+
+// A Style is a kind of patch.
+type Style uint8
+
+const (
+	// JSON is a JSON merge patch, RFC 7386.
+	JSON Style = iota
+	// Strategic is a strategic merge patch: lists are merged by key.
+	Strategic
+)
+
+// StyleOf returns the style that the server understands for obj: strategic for the
+// types of Kubernetes itself, which servers know by their Go struct, JSON for
+// everything else.
+//
+// The package of the Go type decides, not a scheme: programs register their
+// custom types in client-go's scheme as well.
+func StyleOf(obj any) Style {
+	t := reflect.TypeOf(obj)
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if strings.HasPrefix(t.PkgPath(), "k8s.io/api/") {
+		return Strategic
+	}
+	return JSON
+}
+
+const metadataMember = `"metadata":{`
+
+// WithMetadata returns patch with members, written as JSON without braces, added
+// to its metadata object. It may overwrite both. patch must be compact JSON.
+func WithMetadata(patch, members []byte) []byte {
+	at := metadataAt(patch)
+	if at == 0 {
+		at = 1
+		members = append(append([]byte(metadataMember), members...), '}')
+	}
+	if patch[at] != '}' {
+		members = append(members, ',')
+	}
+	return slices.Insert(patch, at, members...)
+}
+
+// metadataAt returns the index of the first byte inside the metadata object, or 0.
+func metadataAt(patch []byte) int {
+	if bytes.HasPrefix(patch[1:], []byte(metadataMember)) {
+		return 1 + len(metadataMember)
+	}
+	if !bytes.Contains(patch, []byte(metadataMember)) {
+		return 0
+	}
+	d := json.NewDecoder(bytes.NewReader(patch))
+	_, err := d.Token() // {
+	for err == nil && d.More() {
+		var key json.Token
+		if key, err = d.Token(); key == "metadata" {
+			return int(d.InputOffset()) + bytes.IndexByte(patch[d.InputOffset():], '{') + 1
+		}
+		var skip json.RawMessage
+		err = cmp.Or(err, d.Decode(&skip))
+	}
+	return 0
+}
+
+// encoded compares two objects by their JSON, for types that have no plan. The patch is a JSON merge patch.
+func encoded(before, after any) (Patch, error) {
+	a, err := treeOf(before)
+	if err != nil {
+		return Patch{}, fmt.Errorf("encoding the object before the edit: %w", err)
+	}
+	b, err := treeOf(after)
+	if err != nil {
+		return Patch{}, fmt.Errorf("encoding the object after the edit: %w", err)
+	}
+	return untyped(a, b)
+}
+
+// treeOf returns the JSON of o, which must be an object, with its numbers as they are written.
+func treeOf(o any) (tree map[string]any, err error) {
+	data, err := json.Marshal(o)
+	if err == nil {
+		err = decode(data, &tree)
+	}
+	return tree, err
 }

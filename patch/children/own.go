@@ -7,7 +7,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/homeostat/homeostat/internal/bound"
 	"github.com/homeostat/homeostat/internal/terminal"
@@ -31,10 +30,10 @@ func Own(owner metav1.Object, kind schema.GroupVersionKind, child metav1.Object)
 		return terminal.Mark(fmt.Errorf("owning a child of a %s: the owner and the child must not be nil", kind.Kind))
 	}
 	if err := mayOwn(owner, kind, child.GetNamespace()); err != nil {
-		return terminal.Mark(fmt.Errorf("owning %q: %w", keyOf(child), err))
+		return terminal.Mark(fmt.Errorf("owning %q: %w", bound.KeyOf(child), err))
 	}
 	if err := free(owner, kind, child); err != nil {
-		return fmt.Errorf("owning %q: %w", keyOf(child), err)
+		return fmt.Errorf("owning %q: %w", bound.KeyOf(child), err)
 	}
 	ref := *metav1.NewControllerRef(owner, kind)
 	refs := slices.Clone(child.GetOwnerReferences())
@@ -52,7 +51,7 @@ func mayOwn(owner metav1.Object, kind schema.GroupVersionKind, namespace string)
 	what := nameOf(owner, kind)
 	switch {
 	case kind.Version == "" || kind.Kind == "":
-		return fmt.Errorf("its owner %q is of kind %q: must have a version and a kind", keyOf(owner), kind)
+		return fmt.Errorf("its owner %q is of kind %q: must have a version and a kind", bound.KeyOf(owner), kind)
 	case owner.GetUID() == "" || owner.GetName() == "":
 		return fmt.Errorf("%s has no UID or no name: it must be as the server returned it", what)
 	case owner.GetNamespace() == "" || owner.GetNamespace() == namespace:
@@ -85,9 +84,5 @@ var errOrphan = errors.New("it exists, and no owner controls it: delete it, or g
 	"labels of children.Options.Mark")
 
 func nameOf(owner metav1.Object, kind schema.GroupVersionKind) string {
-	return fmt.Sprintf("%s %q", kind.Kind, keyOf(owner))
-}
-
-func keyOf(obj metav1.Object) types.NamespacedName {
-	return types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()}
+	return fmt.Sprintf("%s %q", kind.Kind, bound.KeyOf(owner))
 }

@@ -260,14 +260,14 @@ func (c *call[T]) own(obj T) error {
 func (c *call[T]) deleteOthers(ctx context.Context) error {
 	var others []T
 	for child := range c.byOwner.Get(c.owner.GetUID()) {
-		if !c.wanted[keyOf(child)] && child.GetDeletionTimestamp() == nil {
+		if !c.wanted[bound.KeyOf(child)] && child.GetDeletionTimestamp() == nil {
 			others = append(others, child)
 		}
 	}
 	if len(others) == 0 {
 		return nil
 	}
-	if err := c.checkLimit(len(others), keyOf(others[0])); err != nil {
+	if err := c.checkLimit(len(others), bound.KeyOf(others[0])); err != nil {
 		return terminal.Mark(err)
 	}
 	if err := c.confirm(ctx); err != nil {
@@ -276,7 +276,7 @@ func (c *call[T]) deleteOthers(ctx context.Context) error {
 	var errs []error
 	for _, child := range others {
 		if ctx.Err() != nil {
-			errs = append(errs, fmt.Errorf("stopping before %q: %w", keyOf(child), ctx.Err()))
+			errs = append(errs, fmt.Errorf("stopping before %q: %w", bound.KeyOf(child), ctx.Err()))
 			break
 		}
 		locked := child.GetResourceVersion() != "" // fakes have none

@@ -2,10 +2,12 @@ package inspect
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/homeostat/homeostat/informer"
 	"github.com/homeostat/homeostat/leader/shard"
 	"github.com/homeostat/homeostat/queue"
 )
@@ -91,4 +93,125 @@ type Elector interface {
 type LeaseNamer interface {
 	// LeaseName returns the name of the Lease, without its namespace.
 	LeaseName() string
+}
+
+// Outcome is how a reconcile ended.
+type Outcome uint8
+
+// The outcomes of a reconcile.
+const (
+	Succeeded  Outcome = iota // the invariant holds
+	Requeued                  // with After
+	Conflicted                // with a conflict: repeated quietly
+	Failed                    // with an error or a panic: will be retried
+	GaveUp                    // with a terminal error
+	outcomes
+)
+
+// String returns the outcome as it appears in metrics.
+func (o Outcome) String() string {
+	return [...]string{"success", "requeue_after", "conflict", "error", "terminal", ""}[o]
+}
+
+// Stats counts what a controller has done since it was made.
+type Stats struct {
+	// Reconciles by Outcome.
+	Reconciles [outcomes]uint64
+	// Panics counts panics of reconciles, which also count as Failed, and those of
+	// Options.Group.
+	Panics uint64
+	// Stuck counts calls (of reconcilers, mappers, external triggers and hooks)
+	// that have not returned although their context has ended.
+	Stuck int
+	// Overran counts log lines that name stuck calls.
+	Overran uint64
+	// Active is the number of reconciles running now, at most Workers.
+	Active, Workers int
+	// HeldBack counts reconciles after which the key had to wait until the caches
+	// saw its writes.
+	HeldBack uint64
+	// Overdue counts reconciles that began at the deadline of that wait.
+	Overdue uint64
+	// Failing counts the keys whose last reconcile failed, up to 1000 of them.
+	Failing int
+	// HotLoops counts reconciles after which the key was slowed down because it
+	// kept writing an object without getting anywhere.
+	HotLoops uint64
+	// Durations counts the reconciles that took at most a given number of seconds,
+	// by that number.
+	Durations map[float64]uint64
+	// DurationsSum is how long all reconciles took together, in seconds.
+	DurationsSum float64
+}
+
+// Attempt describes one reconcile of a key: what caused it, what it wrote, and
+// how it ended. Its slices are shared; do not modify them.
+type Attempt struct {
+	Key types.NamespacedName
+	// Number is 1 plus the number of failures in a row before.
+	Number int
+	Start  time.Time
+	Took   time.Duration
+	// Causes of the reconcile; see reconcile.Controller.History for when they are
+	// recorded.
+	Causes []queue.Cause
+	// Writes are the first 10.
+	Writes []Write
+	// MoreWrites counts the writes after the first 10.
+	MoreWrites int
+	// Seen is when the caches had seen all writes; zero until then, and for writes
+	// of kinds that the controller does not watch.
+	Seen time.Time
+	// Overdue reports whether the reconcile began before the caches had seen the
+	// key's last writes.
+	Overdue bool
+	Outcome Outcome
+	// Failure is the first line of the error; empty after a success.
+	Failure string
+}
+
+// Write is an object that a reconcile created, changed or deleted.
+type Write struct {
+	Kind, Namespace, Name string
+	ResourceVersion       string // as the server answered
+	Deleted               bool
+}
+
+// InformerStatus describes an informer and the controllers that use it.
+type InformerStatus struct {
+	// Status of the informer. Its Name ends with a number if an earlier informer
+	// has the same name.
+	informer.Status
+
+	// Controllers are the names of the controllers that use it.
+	Controllers []string
+	// Identity is equal for two statuses of one informer.
+	Identity any
+}
+
+// Feeds reports whether t is a trigger of this informer. Their names may differ.
+func (i InformerStatus) Feeds(t TriggerStatus) bool {
+	return t.Identity != nil && i.Identity == t.Identity
+}
+
+// Informers returns the state of every informer of the controllers, each once,
+// in the order of their first use. It never waits for an informer. C is
+// *reconcile.Controller.
+func Informers[C interface{ Informers() []InformerStatus }](controllers ...C) []InformerStatus {
+	var all []InformerStatus
+	names := map[string]int{}
+	for _, c := range controllers {
+		for _, status := range c.Informers() {
+			known := slices.IndexFunc(all, func(i InformerStatus) bool { return i.Identity == status.Identity })
+			if known >= 0 {
+				all[known].Controllers = append(all[known].Controllers, status.Controllers...)
+				continue
+			}
+			if names[status.Name]++; names[status.Name] > 1 {
+				status.Name = fmt.Sprintf("%s-%d", status.Name, names[status.Name])
+			}
+			all = append(all, status)
+		}
+	}
+	return all
 }

@@ -7,6 +7,9 @@ import (
 	"context"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/homeostat/homeostat/internal/answer"
 )
 
 // Recorder receives the writes of one reconcile.
@@ -55,4 +58,57 @@ func FieldManager(ctx context.Context) string {
 		return r.FieldManager()
 	}
 	return ""
+}
+
+// Write describes the request of a write.
+type Write struct {
+	Resource schema.GroupResource
+	// Namespace and Name of the object. Name is empty if the server makes it, or
+	// if the request is about a whole collection.
+	Namespace, Name string
+	// Delete reports whether the request deletes what it names.
+	Delete bool
+}
+
+// Outcome is the outcome of a write.
+type Outcome uint8
+
+const (
+	// Refused means that the server has written nothing.
+	Refused Outcome = iota
+	// Written means that the server has the object as it answered.
+	Written
+	// Removed means that the server no longer has the object.
+	Removed
+	// Accepted means that the object is marked for deletion or removed.
+	Accepted
+	// Uncertain means that the answer does not show what the server has.
+	Uncertain
+)
+
+// Observer is a [Recorder] that the transport calls for each write it sends.
+type Observer interface {
+	Recorder
+
+	// Sending is called before a write is sent. The caller calls ended once, with
+	// what became of it: the object of the answer, or as much of its name as is
+	// known, and nil if it was refused.
+	Sending(w Write) (ended func(Outcome, *answer.Object))
+}
+
+// ObserverOf returns the Observer of the reconcile that ctx belongs to, nil if
+// there is none.
+func ObserverOf(ctx context.Context) Observer {
+	o, _ := ctx.Value(Key{}).(Observer)
+	return o
+}
+
+// NeverSent is implemented by errors of a transport that know whether the request
+// was sent. Package cluster does not wait for a write that was not; the errors of
+// a fence of package leader implement it.
+type NeverSent interface {
+	error
+	// NeverSent reports whether no byte of the request can have reached the
+	// server.
+	NeverSent() bool
 }
