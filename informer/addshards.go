@@ -160,13 +160,12 @@ func (f *feed[T]) extend(ctx context.Context, s *session[T], r *reflectorStore[T
 	f.cover(s)
 	f.store.writing.Lock()
 	missing := f.store.shards.missing(set)
-	if len(missing) > 0 {
-		f.store.shards.fill(missing)
-	}
-	f.store.writing.Unlock()
 	if len(missing) == 0 { // another caller keeps them
+		f.store.writing.Unlock()
 		return f.waitForLatest(ctx, nil)
 	}
+	f.store.shards.fill(missing)
+	f.store.writing.Unlock()
 	if err := r.watched.covering(ctx, r.ended, missing); err != nil {
 		return err
 	}

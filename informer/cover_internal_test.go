@@ -211,3 +211,14 @@ func TestWithoutShardsNothingIsKept(t *testing.T) {
 	f.cover(&session[*corev1.ConfigMap]{})
 	g.Expect(content(f.store)).To(BeEmpty())
 }
+
+// The next division begins with nothing of this one.
+func TestTheEndOfTheDivisionForgetsItsLists(t *testing.T) {
+	g, s := filled(t)
+	s.fill(keyspace.Whole(), nil, "9")
+	s.shards.fill(keyspace.Whole())
+	s.shards.whole()
+	g.Expect(s.shards.beside).To(BeEmpty())
+	g.Expect(s.shards.filling).To(BeNil())
+	g.Expect(s.shards.asked).To(BeEmpty())
+}

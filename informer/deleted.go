@@ -83,7 +83,7 @@ func (r *reflectorStore[T]) prove(ctx context.Context) bool {
 	defer cancel()
 	if !more {
 		b.addMissing()
-		return b.wait(ctx, b.empty) == nil
+		return b.wait(ctx, nil, b.empty) == nil
 	}
 	return waitFor(ctx, func(f func()) func() {
 		return r.sink.marks.on(&waiter{namespace: r.source.namespace, rv: b.rv, call: f})

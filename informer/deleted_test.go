@@ -44,6 +44,15 @@ func TestAFewDeletionsAreLeftToTheirOwnRequests(t *testing.T) {
 	})
 }
 
+func TestDeletionsOfATenthOfASecondAreMany(t *testing.T) {
+	inLatestWorld(t, 0, 3, func(w *latestWorld) {
+		for n := range inBurst {
+			w.Expect(w.isDeleted("none")).To(Equal(n == inBurst-1))
+			<-time.After(100 * time.Millisecond)
+		}
+	})
+}
+
 func TestManyDeletionsAreConfirmedByOneRequest(t *testing.T) {
 	inLatestWorld(t, 0, 3, func(w *latestWorld) {
 		w.Expect(w.burst()).To(BeTrue())
@@ -52,10 +61,10 @@ func TestManyDeletionsAreConfirmedByOneRequest(t *testing.T) {
 			w.Expect(w.isDeleted("n0001")).To(BeFalse(), "it is cached")
 		}
 		w.Expect(w.client.lists.Load()).To(Equal(int64(1)))
-		<-time.After(99 * time.Millisecond)
+		<-time.After(100 * time.Millisecond)
 		w.Expect(w.isDeleted("none")).To(BeTrue())
 		w.Expect(w.client.lists.Load()).To(Equal(int64(1)))
-		<-time.After(2 * time.Millisecond)
+		<-time.After(1)
 		w.Expect(w.isDeleted("none")).To(BeTrue())
 		w.Expect(w.client.lists.Load()).To(Equal(int64(2)), "nothing older than 100 ms counts")
 	})
@@ -119,6 +128,7 @@ func TestAWatchThatBringsEventsProvesLargeCaches(t *testing.T) {
 		w.Expect(w.burst()).To(BeTrue())
 		w.Expect(time.Since(began)).To(BeNumerically(">", 15*time.Millisecond))
 		w.Expect(w.client.lists.Load()).To(Equal(int64(1)), "a page of it")
+		w.Expect(w.client.limit.Load()).To(Equal(int64(1)))
 	})
 }
 
@@ -234,7 +244,7 @@ func (r *restoredNodes) List(ctx context.Context, o metav1.ListOptions) (*corev1
 
 // Objects of a different kind have changed since: the watch is silent, and one page shows that it has nothing to bring.
 func TestASilentWatchProvesSmallCaches(t *testing.T) {
-	for objects, proven := range map[int]bool{3: true, 150: false} {
+	for objects, proven := range map[int]bool{3: true, 100: true, 101: false} {
 		inLatestWorld(t, 0, objects, func(w *latestWorld) {
 			_, err := w.admin.CoreV1().Namespaces().Create(w.t.Context(),
 				&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "d"}}, metav1.CreateOptions{})

@@ -133,3 +133,21 @@ func TestAResourceMayDisappearAndAppearAgain(t *testing.T) {
 	}, gone, gone, gone, gone, stream(drop, added(versioned("a", "1", "5")), listEnd("10"), expired),
 		gone, gone, stream(hold, added(versioned("a", "2", "30")), listEnd("30")))
 }
+
+// The watch may have missed that the object was recreated.
+func TestTheDeletionOfARecreatedObjectIsThatOfTheCachedOne(t *testing.T) {
+	with(t, func(x *fixture) {
+		x.sees("20", []string{"known a/1", "deleted a/1"})
+	}, stream(hold, added(versioned("a", "1", "5")), listEnd("10"), deleted(versioned("a", "2", "20"))))
+}
+
+// A server that lets watches expire at once is not asked for everything again and again.
+func TestTheListAfterAnExpiredWatchComesAfterAPause(t *testing.T) {
+	expired := event("ERROR", failure(http.StatusGone, metav1.StatusReasonExpired))
+	began := time.Now()
+	with(t, func(x *fixture) {
+		began = time.Now()
+		x.sees("20", nil)
+		x.Expect(time.Since(began)).To(BeNumerically("~", 5*time.Second+1200*time.Millisecond, 400*time.Millisecond))
+	}, stream(later(stream(end, expired)), listEnd("10")), stream(hold, listEnd("20")))
+}

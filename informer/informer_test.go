@@ -328,3 +328,24 @@ func TestReadsAllocateNothing(t *testing.T) {
 		g.Expect(found).NotTo(BeZero())
 	})
 }
+
+func TestHandlersThatAreRemovedAreForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		nodes := informer.For(fake.NewClientset(node("a")).CoreV1().Nodes(), nil)
+		hear := func(informer.Event[*corev1.Node]) {}
+		first, second := nodes.Handle(hear), nodes.Handle(hear)
+		stop := running(t.Context(), nodes)
+		g.Expect(nodes.WaitForSync(t.Context())).To(Succeed())
+		g.Expect(nodes.Status().Handlers).To(Equal(2))
+		for range 2 {
+			first()
+			g.Expect(nodes.Status().Handlers).To(Equal(1))
+		}
+		stop()
+		g.Expect(nodes.Snapshot().Len()).To(Equal(1), "for the other handler")
+		second()
+		g.Expect(nodes.Status().Handlers).To(BeZero())
+		g.Expect(nodes.Snapshot().Len()).To(BeZero())
+	})
+}

@@ -94,7 +94,7 @@ func (r *reflectorStore[T]) catchUp(ctx context.Context, only *types.NamespacedN
 		return errWrapped
 	}
 	b := newBacklog(r, catchUpPage, only)
-	for page := 1; ; page++ {
+	for first := true; ; first = false {
 		more, err := b.addPage(ctx)
 		if err != nil {
 			return fmt.Errorf("listing: %w", err)
@@ -102,16 +102,12 @@ func (r *reflectorStore[T]) catchUp(ctx context.Context, only *types.NamespacedN
 		if !more {
 			break
 		}
-		if page == 1 {
-			limited, cancel := context.WithTimeout(ctx, watchCatchUp)
-			err := b.wait(limited, b.reached)
-			if cancel(); err == nil {
-				return nil
-			}
+		if first && b.wait(ctx, time.After(watchCatchUp), b.reached) == nil {
+			return nil
 		}
 	}
 	b.addMissing()
-	if err := b.wait(ctx, b.empty); err != nil {
+	if err := b.wait(ctx, nil, b.empty); err != nil {
 		return fmt.Errorf("%d objects are not as at resourceVersion %s: %w", len(b.behind), b.rv, err)
 	}
 	return nil
@@ -233,13 +229,15 @@ func (b *backlog[T]) empty() bool {
 	return len(b.behind) == 0
 }
 
-// wait returns when done returns true, or ctx or the watch ends.
-func (b *backlog[T]) wait(ctx context.Context, done func() bool) error {
+// wait returns when done returns true, at limit (nil for none), or when ctx or the watch ends.
+func (b *backlog[T]) wait(ctx context.Context, limit <-chan time.Time, done func() bool) error {
 	again := time.Tick(catchUpPoll)
 	for !done() {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
+		case <-limit:
+			return context.DeadlineExceeded
 		case <-b.reflector.ended:
 			return errEnded
 		case <-again:

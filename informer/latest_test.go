@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -30,11 +31,13 @@ type lateNodes struct {
 	typedcorev1.NodeInterface
 	late   time.Duration
 	lists  atomic.Int64
+	limit  atomic.Int64 // of the last list
 	faulty atomic.Int64 // how many lists will fail
 }
 
 func (l *lateNodes) List(ctx context.Context, o metav1.ListOptions) (*corev1.NodeList, error) {
 	l.lists.Add(1)
+	l.limit.Store(o.Limit)
 	if l.faulty.Add(-1) >= 0 {
 		return nil, errors.New("no list today")
 	}
@@ -250,5 +253,79 @@ func TestRequestsForTheLatestStateThatFailAreLogged(t *testing.T) {
 		w.Expect(nodes.WaitForLatest(w.t.Context())).To(Succeed())
 		w.Expect(logs.lines).To(ConsistOf(And(ContainSubstring("cannot determine the server's resourceVersion, retrying"),
 			ContainSubstring("no list today"), ContainSubstring(`"informer"="nodes"`))))
+	})
+}
+
+// What ends with a request is freed with it.
+func TestTheContextsOfRequestsEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDivided(t, &apisim.Options{Shards: true, NoStreamingLists: true})
+		var lists []context.Context
+		config := d.sim.Config("c")
+		config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+			return transportFunc(func(req *http.Request) (*http.Response, error) {
+				if req.URL.Query().Get("watch") == "" {
+					lists = append(lists, req.Context())
+				}
+				return next.RoundTrip(req)
+			})
+		})
+		d.in = informer.For(kubernetes.NewForConfigOrDie(config).CoreV1().ConfigMaps(""), nil)
+		d.run(t.Context())
+		synctest.Wait()
+		for shard := range 2 {
+			_, err := d.parts().AddShards(t.Context(), shardOf(shard))
+			d.Expect(err).NotTo(HaveOccurred())
+		}
+		d.Expect(d.in.WaitForLatest(t.Context())).To(Succeed())
+		_, err := d.parts().ServerResourceVersion(t.Context())
+		d.Expect(err).NotTo(HaveOccurred())
+		for range inBurst {
+			d.in.IsDeleted(t.Context(), types.NamespacedName{Namespace: namespacesOfShards[1][0], Name: "none"})
+		}
+		d.Expect(len(lists)).To(BeNumerically(">=", 5))
+		for n, request := range lists {
+			d.Expect(request.Err()).To(HaveOccurred(), "request %d", n)
+		}
+		d.stop()
+	})
+}
+
+// Of each namespace what its own watch brings counts.
+func TestLatestOfNamespaces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		sim, err := apisim.New(nil)
+		g.Expect(err).NotTo(HaveOccurred())
+		admin, core := kubernetes.NewForConfigOrDie(sim.Admin()).CoreV1(), kubernetes.NewForConfigOrDie(sim.Config("c")).CoreV1()
+		for _, namespace := range []string{"a", "b"} {
+			_, err := admin.ConfigMaps(namespace).Create(t.Context(), configMap(namespace, "1"), metav1.CreateOptions{})
+			g.Expect(err).NotTo(HaveOccurred())
+		}
+		in := informer.ForNamespaces(core.ConfigMaps, &informer.Options{Namespaces: []string{"a", "b"}})
+		defer running(t.Context(), in)()
+		g.Expect(in.WaitForSync(t.Context())).To(Succeed())
+		_, err = admin.Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "d"}}, metav1.CreateOptions{})
+		g.Expect(err).NotTo(HaveOccurred())
+		began := time.Now()
+		g.Expect(in.WaitForLatest(t.Context())).To(Succeed())
+		g.Expect(in.WaitForObject(t.Context(), types.NamespacedName{Namespace: "a", Name: "1"})).To(Succeed())
+		g.Expect(time.Since(began)).To(BeZero(), "there is nothing to wait for")
+	})
+}
+
+func TestLatestIsNotReachedByAWatchThatEnds(t *testing.T) {
+	inLatestWorld(t, time.Hour, 3, func(w *latestWorld) {
+		nodes := informer.For(w.client, nil)
+		stop := running(w.t.Context(), nodes)
+		w.Expect(nodes.WaitForSync(w.t.Context())).To(Succeed())
+		w.create("new")
+		ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)
+		defer cancel()
+		done := make(chan error, 1)
+		go func() { done <- nodes.WaitForLatest(ctx) }()
+		synctest.Wait()
+		stop()
+		w.Expect(<-done).To(MatchError(context.DeadlineExceeded))
 	})
 }

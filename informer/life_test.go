@@ -355,6 +355,8 @@ func TestAWatchIsSilentWhileAHandlerIsAtWork(t *testing.T) {
 		x.Expect(x.nodes.Status().WatchSince).To(BeZero(), "none is open")
 		close(busy)
 		x.sees("20", []string{"known a/1", "updated a/1"})
+		<-time.After(time.Minute)
+		synctest.Wait()
 		x.Expect(x.nodes.Status().WatchSince).NotTo(BeZero())
 	}, stream(hold, added(versioned("a", "1", "5")), listEnd("10"), bookmark("11"), modified(versioned("a", "1", "20"))))
 }

@@ -135,3 +135,22 @@ func TestManyMutationsAreNotAllReported(t *testing.T) {
 		g.Expect(count(<-ended)).To(Equal(reported))
 	})
 }
+
+func TestMutationOfWhatTheWatchHasBroughtIsFound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		client := fake.NewClientset()
+		pods := informer.For(client.CoreV1().Pods(""), nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- pods.Run(ctx) }()
+		g.Expect(pods.WaitForSync(t.Context())).To(Succeed())
+		_, err := client.CoreV1().Pods("d").Create(t.Context(), webPod(), metav1.CreateOptions{})
+		g.Expect(err).NotTo(HaveOccurred())
+		synctest.Wait()
+		web, _ := pods.Get(types.NamespacedName{Namespace: "d", Name: "web-1"})
+		web.Spec.NodeName = "elsewhere"
+		cancel()
+		g.Expect(<-ended).To(MatchError(ContainSubstring("(spec.nodeName)")))
+	})
+}

@@ -93,10 +93,10 @@ func TestSelectUsesIndexesByItself(t *testing.T) {
 		client := fake.NewClientset()
 		for n := range 200 {
 			p := pod(fmt.Sprint("ns-", n%2), fmt.Sprint(n))
-			p.Labels = map[string]string{"app": fmt.Sprint(n % 20), "tier": fmt.Sprint(n % 4), "other": "x"}
+			p.Labels = map[string]string{"app": fmt.Sprint(n % 20), "tier": fmt.Sprint(n % 4), "other": "x", "all": "y"}
 			g.Expect(client.Tracker().Add(p)).To(Succeed())
 		}
-		pods := informer.For(client.CoreV1().Pods(""), &informer.Options{IndexLabels: []string{"tier", "app"}})
+		pods := informer.For(client.CoreV1().Pods(""), &informer.Options{IndexLabels: []string{"tier", "app", "all"}})
 		syncsAtOnce(t, g, pods)
 		for _, c := range []struct {
 			namespace, selector string
@@ -110,6 +110,7 @@ func TestSelectUsesIndexesByItself(t *testing.T) {
 			{"ns-1", "app=7", 10, 0},
 			{"ns-0", "app=7", 0, 0},
 			{"", "app=99", 0, 0},
+			{"", "all=y", 200, 0},
 			{"", "other=x", 200, 200}, // not indexed
 			{"ns-1", "other=x", 100, 100},
 			{"", "app in (7,8)", 20, 200}, // not a single value

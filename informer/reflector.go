@@ -116,7 +116,7 @@ func (r *reflectorStore[T]) run(ctx context.Context) {
 		var running sync.WaitGroup
 		running.Go(func() { err = reflector.ListAndWatchWithContext(ctx) }) // in a goroutine that a handler may end
 		running.Wait()
-		if err != nil && ctx.Err() == nil {
+		if err != nil {
 			r.progress.failed(ctx, err)
 		}
 		return false, nil
@@ -442,12 +442,13 @@ type mortalClock struct {
 
 // After returns a channel that gets the time after d, or when the context ends.
 func (c mortalClock) After(d time.Duration) <-chan time.Time {
-	ch := make(chan time.Time, 2)
-	send := func() { ch <- time.Now() }
-	forget := context.AfterFunc(c.ctx, send)
-	time.AfterFunc(d, func() {
-		forget()
-		send()
-	})
+	ch := make(chan time.Time, 1)
+	go func() {
+		select {
+		case <-time.After(d):
+		case <-c.ctx.Done():
+		}
+		ch <- time.Now()
+	}()
 	return ch
 }

@@ -89,11 +89,11 @@ func isGeneric(t reflect.Type) bool {
 // with client-go.
 func builtIn(t reflect.Type) (kind schema.GroupVersionKind, clusterScoped, ok bool) {
 	if t.Kind() != reflect.Pointer {
-		return kind, false, false
+		return schema.GroupVersionKind{}, false, false
 	}
 	path, ok := strings.CutPrefix(t.Elem().PkgPath(), "k8s.io/api/")
 	if !ok {
-		return kind, false, false
+		return schema.GroupVersionKind{}, false, false
 	}
 	group, version, _ := strings.Cut(path, "/")
 	kind = schema.GroupVersionKind{Group: groupOf(group), Version: version, Kind: t.Elem().Name()}

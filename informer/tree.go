@@ -270,7 +270,7 @@ func (n *node[T]) namespace(name string, yield func(T) bool) bool {
 	}
 	first := types.NamespacedName{Namespace: name}
 	if n.kids != nil {
-		for _, kid := range n.kids[min(n.child(first), len(n.kids)-1):] {
+		for _, kid := range n.kids[n.child(first):] {
 			if kid.items[0].key.Namespace > name || !kid.namespace(name, yield) {
 				return false
 			}

@@ -207,3 +207,53 @@ func TestIterationStopsWhenTold(t *testing.T) {
 		}
 	}
 }
+
+// Larger nodes are fewer, and emptier ones more.
+func TestNodesAreSplitAndMergedAtTheirBounds(t *testing.T) {
+	var root *node[int]
+	key := func(n int) types.NamespacedName { return types.NamespacedName{Name: fmt.Sprintf("%04d", n)} }
+	for n := range fanout {
+		root = root.with(&item[int]{key: key(n), object: n})
+	}
+	if root.kids != nil {
+		t.Error("a leaf is split before it is full")
+	}
+	const each = fanout * 3 / 4 // as build fills leaves
+	items := make([]*item[int], 2*each)
+	for n := range items {
+		items[n] = &item[int]{key: key(n), object: n}
+	}
+	root = build(items)
+	for n := range each - fanout/4 {
+		root = root.without(key(n))
+	}
+	if len(root.kids) != 2 {
+		t.Errorf("a leaf with %d items is merged", fanout/4)
+	}
+	if root = root.without(key(each - 1)); root.kids != nil {
+		t.Errorf("a leaf with %d items is not merged", fanout/4-1)
+	}
+}
+
+// Nodes above the leaves are split and merged, too.
+func TestALargeTreeGrowsAndShrinksByItems(t *testing.T) {
+	var root *node[int]
+	want := model{}
+	random := rand.New(rand.NewPCG(11, 1))
+	order := random.Perm(10_000)
+	key := func(n int) types.NamespacedName { return types.NamespacedName{Namespace: "a", Name: fmt.Sprint(n)} }
+	for _, n := range order {
+		root, want[key(n)] = root.with(&item[int]{key: key(n), object: n}), n
+	}
+	checkTree(t, root, want)
+	for step, n := range order {
+		root = root.without(key(n))
+		delete(want, key(n))
+		if step%1000 == 0 {
+			checkTree(t, root, want)
+		}
+	}
+	if root != nil {
+		t.Error("the empty tree is not nil")
+	}
+}

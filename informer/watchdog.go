@@ -56,7 +56,7 @@ func (p *progress) guard(ctx context.Context) {
 func (p *progress) sleepUntil(ctx context.Context, due time.Time) bool {
 	var timeout <-chan time.Time
 	if !due.IsZero() {
-		timeout = time.After(max(time.Until(due), 1))
+		timeout = time.After(time.Until(due))
 	}
 	select {
 	case <-ctx.Done():

@@ -117,7 +117,7 @@ func (w *watched) covering(ctx context.Context, ended <-chan struct{}, set keysp
 		changed, current := w.changed, w.current
 		var long <-chan time.Time
 		if current != nil && !w.streaming {
-			long = time.After(max(1, shortWatch-time.Since(w.since)))
+			long = time.After(shortWatch - time.Since(w.since))
 		}
 		w.mu.Unlock()
 		for waiting := true; waiting; {

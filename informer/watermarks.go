@@ -48,10 +48,9 @@ func (w *watermarks) advance(namespace, rv string, list bool) {
 	w.mu.Lock()
 	if !list {
 		// A mark that is no number, as fakes have, is replaced by the first number.
-		_, unknown := resourceversion.CompareResourceVersion(w.marks[namespace], "1")
-		c, err := resourceversion.CompareResourceVersion(rv, w.marks[namespace])
 		_, bad := resourceversion.CompareResourceVersion(rv, "1")
-		if bad != nil || unknown == nil && (err != nil || c <= 0) {
+		c, unknown := resourceversion.CompareResourceVersion(rv, w.marks[namespace])
+		if bad != nil || unknown == nil && c <= 0 {
 			w.mu.Unlock()
 			return
 		}
