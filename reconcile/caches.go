@@ -80,9 +80,6 @@ func (s *shardCaches) fill(ctx context.Context) {
 	watched := s.watch(ctx, of)
 	drop, err := s.ranger.Fill(ctx, s.controller.sources.caches(), of)
 	watched()
-	if ctx.Err() != nil {
-		return // the controller stops
-	}
 	if err == nil {
 		s.replays.Go(func() { s.replay(ctx, of) })
 	}
@@ -109,13 +106,12 @@ func (s *shardCaches) gathered(ctx context.Context) bool {
 	if before == 0 { // the last call has taken them
 		return false
 	}
-	more := time.NewTicker(gather)
-	defer more.Stop()
+	more := time.Tick(gather)
 	for range gatherings {
 		select {
 		case <-ctx.Done():
 			return false
-		case <-more.C:
+		case <-more:
 		}
 		now := joined()
 		if now <= before {

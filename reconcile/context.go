@@ -62,7 +62,7 @@ func (c *callContext) timed() context.Context {
 	default:
 		inner, end := context.WithCancelCause(context.WithoutCancel(c.parent))
 		end(c.cause)
-		c.inner, c.cancel = inner, func() {}
+		c.inner = inner
 	}
 	return c.inner
 }

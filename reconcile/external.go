@@ -61,9 +61,7 @@ func (e *external) fromChannel(keys <-chan Key) {
 				if !ok {
 					return nil
 				}
-				if err := enqueue(key); err != nil {
-					return err
-				}
+				_ = enqueue(key) // it fails when ctx has ended
 			}
 		}
 	}
@@ -74,8 +72,8 @@ func (e external) source() source { return nil }
 func (e external) triggerType() string { return "external" }
 
 // attach returns the function to run; there is no feed to detach.
-func (e external) attach(c *intake) (binding, error) {
-	return binding{detach: func() {}, run: func(ctx context.Context) { e.run(ctx, c) }}, nil
+func (e external) attach(c *intake) binding {
+	return binding{detach: func() {}, run: func(ctx context.Context) { e.run(ctx, c) }}
 }
 
 // run calls the function until it returns nil or ctx ends. It returns after the

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+	k8sruntime "k8s.io/apimachinery/pkg/runtime"
+	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/homeostat/homeostat/reconcile"
 	"github.com/homeostat/homeostat/reconcile/inspect"
@@ -191,5 +193,38 @@ func TestEnqueueReconcilesAtOnceAndEndsABackOff(t *testing.T) {
 		w.Expect(w.reconciled()).To(Equal([]string{"a"}))
 		w.Expect(stop()).To(Succeed())
 		c.Enqueue(key("a"))
+	})
+}
+
+func TestAnExternalFunctionIsNotCalledAgainAfterTheStop(t *testing.T) {
+	inFixture(t, func(w *fixture) {
+		calls := 0
+		stop := w.start(&reconcile.Options{Triggers: []reconcile.Trigger{
+			reconcile.External("cloud", func(context.Context, func(reconcile.Key) error) error {
+				calls++
+				return errBoom
+			}),
+		}}, w.recorder())
+		pass(50 * time.Millisecond)
+		w.Expect(stop()).To(Succeed())
+		w.Expect(calls).To(Equal(1))
+	})
+}
+
+func TestAnExternalFunctionIsNotCalledBeforeTheCachesAreFilled(t *testing.T) {
+	inFixture(t, func(w *fixture) {
+		w.client.PrependReactor("list", "configmaps", func(clienttesting.Action) (bool, k8sruntime.Object, error) {
+			return true, nil, errBoom
+		})
+		called := false
+		stop := w.start(&reconcile.Options{Triggers: []reconcile.Trigger{
+			reconcile.External("cloud", func(context.Context, func(reconcile.Key) error) error {
+				called = true
+				return nil
+			}),
+		}}, w.recorder())
+		pass(time.Minute)
+		w.Expect(stop()).To(MatchError(ContainSubstring("waiting for the cache")))
+		w.Expect(called).To(BeFalse())
 	})
 }

@@ -89,7 +89,7 @@ func (f *failures) note(item queue.Item[Key], v verdict) (repeats int) {
 	}
 	switch {
 	case v.stale && repeats <= quickRepeats:
-		failed.quiet = true
+		failed.quiet, failed.at = true, time.Time{}
 	case v.err != nil, v.again && repeats > quickRepeats:
 		failed.text = v.reason(repeats)
 		if v.err != nil {
@@ -165,9 +165,6 @@ func (f *failures) join(entries []queue.EntryStatus[Key], limit int) []inspect.K
 	for _, e := range entries {
 		queued[e.Key] = true
 		failed := f.byKey[e.Key]
-		if failed.quiet {
-			failed = failure{}
-		}
 		keys = append(keys, inspect.KeyStatus{EntryStatus: e, Failure: failed.text, FailedAt: failed.at})
 	}
 	var resting []*inspect.KeyStatus // pointers: code that sorts large structs is large itself

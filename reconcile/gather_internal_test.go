@@ -8,6 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -60,6 +62,9 @@ type filling struct {
 	takes time.Duration
 	err   error
 	fills [][]int
+
+	mu      sync.Mutex // guards dropped
+	dropped []int
 }
 
 func (f *filling) Fill(_ context.Context, _ []slots.Cache, of []int) (drop func(int), err error) {
@@ -67,7 +72,11 @@ func (f *filling) Fill(_ context.Context, _ []slots.Cache, of []int) (drop func(
 	if f.fills = append(f.fills, of); len(f.fills) == 1 && f.err != nil {
 		return nil, f.err
 	}
-	return func(int) {}, nil
+	return func(slot int) {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.dropped = append(f.dropped, slot)
+	}, nil
 }
 
 func (*filling) Deleted(context.Context, slots.Cache, []int, time.Duration, func(types.NamespacedName)) error {
@@ -182,4 +191,91 @@ func TestDeletionsAreOnesOfTheControllersOwnObjects(t *testing.T) {
 		g.Expect(n.remembered).To(BeIdenticalTo(maps.Shards()))
 		g.Expect(n.deleted).To(BeIdenticalTo(maps.Shards()))
 	})
+}
+
+// A replica may lose slots while it lists them, or before it does.
+func TestASlotThatLeavesWhileItIsListedIsDropped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		ranger := &filling{takes: time.Second}
+		var running sync.WaitGroup
+		secrets := informer.For(fake.NewClientset().CoreV1().Secrets("d"), nil)
+		s := &shardCaches{
+			ranger: ranger, replays: &running, waiting: map[int]*cachedSlot{},
+			controller: &core{intake: intake{sources: sources{typed[*corev1.Secret]{secrets}}}},
+		}
+		leaves := func(slots map[int]time.Duration) {
+			for slot, after := range slots {
+				_, leave := s.join(slot)
+				time.AfterFunc(after, leave)
+			}
+			s.fill(t.Context())
+			running.Wait()
+		}
+		leaves(map[int]time.Duration{1: time.Millisecond})
+		g.Expect(ranger.fills).To(BeEmpty(), "there is nothing to list")
+		leaves(map[int]time.Duration{1: time.Millisecond, 2: time.Second, 3: time.Minute})
+		g.Expect(ranger.fills).To(HaveExactElements(ConsistOf(2, 3)))
+		g.Expect(ranger.dropped).To(Equal([]int{2}))
+		<-time.After(time.Minute)
+		g.Expect(ranger.dropped).To(Equal([]int{2, 3}))
+	})
+}
+
+// undivided fails to divide the caches, or does not until the controller stops.
+type undivided struct {
+	noting
+	err error
+}
+
+func (u *undivided) Divide(ctx context.Context, _ []slots.Cache) error {
+	if u.err == nil {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return u.err
+}
+
+func TestCachesThatCannotBeDividedEndRun(t *testing.T) {
+	for name, err := range map[string]error{"refused": errors.New("forbidden"), "stopped": nil} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g := NewWithT(t)
+				in := informer.For(fake.NewClientset().CoreV1().ConfigMaps("d"), nil)
+				c, failed := New("c", in, Func[*corev1.ConfigMap](
+					func(context.Context, Request[*corev1.ConfigMap]) (Result, error) { return Result{}, nil },
+				), &Options{Shards: &undivided{err: err}})
+				g.Expect(failed).NotTo(HaveOccurred())
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				ended := c.Run(ctx)
+				if err == nil {
+					g.Expect(ended).To(Succeed())
+				} else {
+					g.Expect(ended).To(MatchError(err))
+					g.Expect(ctx.Err()).NotTo(HaveOccurred())
+				}
+			})
+		})
+	}
+}
+
+// amnesiac does not know which objects were deleted.
+type amnesiac struct{ filling }
+
+func (*amnesiac) Deleted(context.Context, slots.Cache, []int, time.Duration, func(types.NamespacedName)) error {
+	return errors.New("too old")
+}
+
+func TestThatDeletionsMayHaveBeenMissedIsLogged(t *testing.T) {
+	g := NewWithT(t)
+	var log []string
+	ctx, stop := context.WithCancel(logr.NewContext(t.Context(), funcr.New(func(_, args string) { log = append(log, args) }, funcr.Options{})))
+	secrets := informer.For(fake.NewClientset().CoreV1().Secrets("d"), nil)
+	s := &shardCaches{ranger: &amnesiac{}, controller: &core{intake: intake{sources: sources{typed[*corev1.Secret]{secrets}}}}}
+	s.replay(ctx, []int{1})
+	g.Expect(log).To(HaveExactElements(And(ContainSubstring("may not be reconciled"), ContainSubstring("too old"))))
+	stop()
+	s.replay(ctx, []int{1})
+	g.Expect(log).To(HaveLen(1), "the controller stops")
 }

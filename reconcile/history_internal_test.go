@@ -46,3 +46,9 @@ func TestTheOutcomeOfAnAttemptThatIsNotRememberedIsNoOthers(t *testing.T) {
 	h.ended(k.key, 0, inspect.Failed)
 	g.Expect(k.attempts).To(HaveEach(BeZero()))
 }
+
+func TestWritesOfAKeyThatIsNotRememberedMayBeSeen(t *testing.T) {
+	var h histories
+	h.seen(Key{Name: "a"})
+	NewWithT(t).Expect(h.byKey).To(BeEmpty())
+}

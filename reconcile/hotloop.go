@@ -235,9 +235,7 @@ func changes(before, after metav1.Object) (paths []string, digest uint64) {
 		return nil, 0
 	}
 	var changed map[string]any
-	if json.Unmarshal(p.Data, &changed) != nil {
-		return nil, 0
-	}
+	_ = json.Unmarshal(p.Data, &changed) // it is JSON
 	delete(changed, "apiVersion")
 	delete(changed, "kind")
 	if metadata, ok := changed["metadata"].(map[string]any); ok {
@@ -245,10 +243,7 @@ func changes(before, after metav1.Object) (paths []string, digest uint64) {
 	}
 	paths = leaves("", changed, nil)
 	slices.Sort(paths)
-	encoded, err := json.Marshal(changed) // sorts its keys
-	if err != nil {
-		return nil, 0
-	}
+	encoded, _ := json.Marshal(changed) // sorts its keys
 	hash := fnv.New64a()
 	_, _ = hash.Write(encoded)
 	return paths, hash.Sum64()

@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"fmt"
 	"strconv"
 	"testing"
 	"testing/synctest"
@@ -11,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/homeostat/homeostat/internal/answer"
 	"github.com/homeostat/homeostat/queue"
 )
 
@@ -183,4 +185,78 @@ func TestTheKindIsNoChangedField(t *testing.T) {
 	paths, changed := changes(cached, answer)
 	g.Expect(paths).To(Equal([]string{"data.v"}))
 	g.Expect(changed).NotTo(Equal(digest))
+}
+
+// repeats observes reconciles of one key, each woken by the write of the one before, and reports whether one was slowed down.
+func repeats(t *testing.T, writes func(n int) write) (slowed bool) {
+	t.Helper()
+	g := NewWithT(t)
+	d, q, last := loopDetector{}, newTestQueue(g), "0"
+	for n := range 3 * (patience + suspicious) {
+		q.AddWithOptions(Key{Name: "a"}, queue.AddOptions{Cause: queue.Cause{Trigger: "maps", NewVersion: last}})
+		item, err := q.Get(t.Context())
+		g.Expect(err).NotTo(HaveOccurred())
+		w := writes(n)
+		_, slow := d.observe(item, []write{w})
+		slowed = slowed || slow
+		last = w.object.GetResourceVersion()
+		item.Done()
+	}
+	return slowed
+}
+
+// Then the cached object is the write already, and the one before it is compared.
+func TestAHotLoopIsFoundWhenTheWatchIsFasterThanTheAnswers(t *testing.T) {
+	g := NewWithT(t)
+	value := func(n int) string { return strconv.Itoa(n) }
+	g.Expect(repeats(t, func(n int) write {
+		w := write{object: written(value(n+1), value(n+1))}
+		if n == 0 {
+			w.before = written(value(n), value(n))
+		}
+		return w
+	})).To(BeTrue(), "a new value each time")
+	g.Expect(repeats(t, func(n int) write {
+		w := write{object: written(value(n+1), "ours")}
+		if n%2 == 0 {
+			w.before = written(value(n), "theirs")
+		}
+		return w
+	})).To(BeTrue(), "every second time the other client's value is not seen")
+	g.Expect(repeats(t, func(n int) write {
+		w := write{object: written(value(n+1), "ours")}
+		if n == 0 {
+			w.before = written(value(n), "theirs")
+		}
+		return w
+	})).To(BeFalse(), "nothing changes")
+}
+
+// A transport reports the answer, whose object is decoded when it must be.
+func TestAHotLoopIsFoundInAnswers(t *testing.T) {
+	g := NewWithT(t)
+	answered := func(n int, kind string) *answer.Object {
+		object, err := answer.Read("application/json", fmt.Appendf(nil,
+			`{"kind":%q,"apiVersion":"v1","metadata":{"name":"a","uid":"1","resourceVersion":"%d"},"data":{"v":"%d"}}`, kind, n, n))
+		g.Expect(err).NotTo(HaveOccurred())
+		return object
+	}
+	for name, c := range map[string]struct {
+		kind   string
+		cached bool
+		slowed bool
+	}{
+		"and a cached object": {"ConfigMap", true, true}, "alone": {"ConfigMap", false, true}, "without data": {"Scale", true, false},
+	} {
+		g.Expect(repeats(t, func(n int) write {
+			w := write{object: answered(n+1, c.kind)}
+			if c.kind == "Scale" {
+				w.object.(*answer.Object).Unlabelled = true
+			}
+			if c.cached || n == 0 {
+				w.before = written(strconv.Itoa(n), strconv.Itoa(n))
+			}
+			return w
+		})).To(Equal(c.slowed), name)
+	}
 }

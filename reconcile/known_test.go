@@ -3,6 +3,7 @@ package reconcile_test
 import (
 	"context"
 	"errors"
+	goruntime "runtime"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -194,5 +195,24 @@ func TestSweepWithoutKnownIsAFault(t *testing.T) {
 			Known: knownKeys(), Sweep: &names.Options{MaxShare: 2},
 		})
 		w.Expect(err).To(MatchError(ContainSubstring("Options.MaxShare is 2")))
+	})
+}
+
+func TestWithoutKnownNamesThereIsNoSweep(t *testing.T) {
+	inFixture(t, func(w *fixture) { w.Expect(w.controller("one").Sweep()).To(BeNil()) })
+}
+
+// The first call of a lister has ended its goroutine, and the next is due in a minute.
+func TestKnownNamesAreNotListedAgainAfterTheStop(t *testing.T) {
+	inFixture(t, func(w *fixture) {
+		calls := 0
+		stop := w.start(&reconcile.Options{Known: names.Func(func(context.Context) ([]names.Name, error) {
+			calls++
+			goruntime.Goexit()
+			return nil, nil
+		})}, w.recorder())
+		pass(30 * time.Second)
+		w.Expect(stop()).To(Succeed())
+		w.Expect(calls).To(Equal(1))
 	})
 }

@@ -51,13 +51,10 @@ func (t mapped[O]) source() source { return typed[O]{t.in} }
 func (t mapped[O]) triggerType() string { return "mapped" }
 
 // attach feeds the mapper, which runs off the watch.
-func (t mapped[O]) attach(c *intake) (binding, error) {
-	q, err := queue.New[Key](&queue.Options[Key]{Name: c.name + "/" + t.in.Name()})
-	if err != nil {
-		return binding{}, err
-	}
+func (t mapped[O]) attach(c *intake) binding {
+	q, _ := queue.New[Key](&queue.Options[Key]{Name: c.name + "/" + t.in.Name()}) // a name is never wrong
 	m := &mapping[O]{mapped: t, intake: c, queue: q, feed: feedOf(t.in), events: map[Key]informer.Event[O]{}}
-	return binding{detach: t.in.Handle(m.add), run: m.run}, nil
+	return binding{detach: t.in.Handle(m.add), run: m.run}
 }
 
 // mapping holds the events that wait for the mapper, at most one per object.

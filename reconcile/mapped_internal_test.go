@@ -1,10 +1,14 @@
 package reconcile
 
 import (
+	"context"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/homeostat/homeostat/informer"
 )
@@ -54,4 +58,32 @@ func TestAMapperThatHasReturnedIsNotRelieved(t *testing.T) {
 	m, idle := &mapping[*corev1.ConfigMap]{}, &worker{}
 	m.relieve(t.Context(), nil, idle)
 	NewWithT(t).Expect(idle.replaced).To(BeFalse())
+}
+
+// An event may be taken with the one before it, when its key has yet to be added to the queue.
+func TestAMapperIsNotCalledWithoutAnEvent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		in := informer.For(fake.NewClientset().CoreV1().ConfigMaps("d"), nil)
+		calls := 0
+		m := &mapping[*corev1.ConfigMap]{
+			mapped: mapped[*corev1.ConfigMap]{in: in, f: func(context.Context, *corev1.ConfigMap, *corev1.ConfigMap) ([]Key, error) {
+				calls++
+				return nil, nil
+			}},
+			queue: newTestQueue(g), feed: feedOf(in), events: map[Key]informer.Event[*corev1.ConfigMap]{},
+			intake: &intake{watchdog: newWatchdog(func(call, string) {}, func(_ call, _, _ string) {}), timeout: time.Minute},
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		go m.run(ctx)
+		m.queue.Add(Key{Namespace: "d", Name: "a"})
+		synctest.Wait()
+		g.Expect(calls).To(BeZero())
+		m.add(informer.Event[*corev1.ConfigMap]{Type: informer.Added, New: written("1", "")})
+		synctest.Wait()
+		g.Expect(calls).To(Equal(1), "the key is not in work any more")
+		stop()
+		synctest.Wait()
+		g.Expect(m.intake.watchdog.list()).To(BeEmpty())
+	})
 }

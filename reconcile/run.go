@@ -109,11 +109,7 @@ func (c *Controller) run(ctx context.Context, errs []error) error {
 	}()
 	defer c.queue.Stop()
 
-	detach, err := c.attach(background, &running)
-	defer detach()
-	if err != nil {
-		return err
-	}
+	defer c.attach(background, &running)()
 	joined := make([]context.Context, len(c.sources))
 	for i, s := range c.sources {
 		var join context.CancelFunc
@@ -145,24 +141,20 @@ func (c *Controller) run(ctx context.Context, errs []error) error {
 
 // attach connects the informers and triggers with the queue, until detach is
 // called.
-func (c *Controller) attach(ctx context.Context, running *sync.WaitGroup) (detach func(), err error) {
+func (c *Controller) attach(ctx context.Context, running *sync.WaitGroup) (detach func()) {
 	undo := []func(){c.fresh.attach(ctx, running), c.attachPrimary()}
-	detach = func() {
-		for _, f := range undo {
-			f()
-		}
-	}
 	for _, t := range c.options.Triggers {
-		b, err := t.attach(&c.intake)
-		if err != nil {
-			return detach, err
-		}
+		b := t.attach(&c.intake)
 		undo = append(undo, b.detach)
 		if b.run != nil {
 			running.Go(func() { b.run(ctx) })
 		}
 	}
-	return detach, nil
+	return func() {
+		for _, f := range undo {
+			f()
+		}
+	}
 }
 
 // lead works until ctx ends: always, whenever this replica leads, or on its
@@ -221,13 +213,12 @@ func (c *Controller) work(ctx, leading context.Context) {
 // resync enqueues all cached keys once in each period, evenly spread, until ctx
 // ends.
 func (c *Controller) resync(ctx context.Context) {
-	period := time.NewTicker(c.options.Resync)
-	defer period.Stop()
+	period := time.Tick(c.options.Resync)
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-period.C:
+		case <-period:
 		}
 		keys := c.primary.keys()
 		for i, key := range keys {

@@ -79,3 +79,7 @@ func TestRunAllNamesTheCacheThatNeverSynced(t *testing.T) {
 		w.Expect(stop()).To(MatchError(And(ContainSubstring(`"one"`), ContainSubstring(`"two"`), ContainSubstring("no role"))))
 	})
 }
+
+func TestRunReturnsWhatNewFindsWrong(t *testing.T) {
+	NewWithT(t).Expect(reconcile.Run[*configMap](t.Context(), "", nil, nil)).To(MatchError(ContainSubstring("name is empty")))
+}

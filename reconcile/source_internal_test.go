@@ -7,11 +7,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/rest"
 
 	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/informer/clientgo"
 	"github.com/homeostat/homeostat/internal/answer"
 )
 
@@ -53,5 +57,39 @@ func TestAnUntypedObjectIsOfAnInformersKindIfItsGroupIsTheSame(t *testing.T) {
 	for version, want := range map[string]bool{"v1": true, "example.com/v1": false} {
 		object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": version, "kind": "Secret"}}
 		g.Expect(s.isOfKind(object)).To(Equal(want), version)
+	}
+}
+
+// The Kind of a shared informer is all that is known of it.
+func TestWritesToTheResourceOfAWrappedInformersKindMatch(t *testing.T) {
+	g := NewWithT(t)
+	factory := informers.NewSharedInformerFactory(fake.NewClientset(), 0)
+	s := typed[*corev1.ConfigMap]{clientgo.Wrap[*corev1.ConfigMap](factory.Core().V1().ConfigMaps().Informer(), nil)}
+	for resource, want := range map[string]bool{"configmaps": true, "secrets": false} {
+		w := &write{object: written("1", ""), resource: schema.GroupResource{Resource: resource}}
+		g.Expect(s.matches(w)).To(Equal(want), resource)
+	}
+}
+
+func TestATypedObjectIsOfAnUntypedInformersKindByItsGoType(t *testing.T) {
+	g := NewWithT(t)
+	client, err := dynamic.NewForConfig(&rest.Config{})
+	g.Expect(err).NotTo(HaveOccurred())
+	resource := corev1.SchemeGroupVersion.WithResource("secrets")
+	s := typed[*unstructured.Unstructured]{
+		informer.For(informer.Untyped(client.Resource(resource)), &informer.Options{Kind: "Secret"}),
+	}
+	for name, c := range map[string]struct {
+		object metav1.Object
+		want   bool
+	}{
+		"typed":             {&corev1.Secret{}, true},
+		"of another type":   {&corev1.Pod{}, false},
+		"untyped":           {&unstructured.Unstructured{}, true},
+		"of another kind":   {&unstructured.Unstructured{Object: map[string]any{"kind": "Pod"}}, false},
+		"metadata":          {&metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}}, true},
+		"metadata of a Pod": {&metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}}, false},
+	} {
+		g.Expect(s.isOfKind(c.object)).To(Equal(c.want), name)
 	}
 }

@@ -172,16 +172,22 @@ func TestStatusRemembersABoundedNumberOfBoundedFailures(t *testing.T) {
 
 func TestStatusQuotesNoValuesOfInvalidObjects(t *testing.T) {
 	inFixture(t, func(w *fixture) {
-		w.create("a")
-		c := w.made(nil, func(context.Context, request) (reconcile.Result, error) {
-			return nothing, fmt.Errorf("patching: %w", apierrors.NewInvalid(
-				schema.GroupKind{Kind: "Secret"}, "s", field.ErrorList{
-					field.Invalid(field.NewPath("data", "token"), "hunter2", "too short"),
-				}))
+		w.create("a", "b")
+		invalid := apierrors.NewInvalid(schema.GroupKind{Kind: "Secret"}, "s", field.ErrorList{
+			field.Invalid(field.NewPath("data", "token"), "hunter2", "too short"),
+			field.Required(field.NewPath("data", "user"), ""),
+		})
+		c := w.made(nil, func(_ context.Context, r request) (reconcile.Result, error) {
+			err := &apierrors.StatusError{ErrStatus: *invalid.ErrStatus.DeepCopy()}
+			if r.Key.Name == "b" {
+				err.ErrStatus.Details = nil
+			}
+			return nothing, fmt.Errorf("patching: %w", err)
 		})
 		stop := w.startRun(c.Run)
 		w.reconciled()
-		w.Expect(keysOf(c)["a"].Failure).To(Equal(`patching: Secret "s" is invalid: data.token`))
+		w.Expect(keysOf(c)["a"].Failure).To(Equal(`patching: Secret "s" is invalid: data.token, data.user`))
+		w.Expect(keysOf(c)["b"].Failure).To(Equal("patching: the object is invalid"))
 		w.Expect(stop()).To(Succeed())
 	})
 }

@@ -42,6 +42,10 @@ func TestAReconcileThatIgnoresItsTimeoutIsNamed(t *testing.T) {
 		w.Expect(strings.Join(w.logged(), "\n")).To(And(
 			ContainSubstring("has not returned"), ContainSubstring(`"name"="deaf"`), ContainSubstring("deafTo"),
 			Not(ContainSubstring("synctest.Wait"))), "the stack of that goroutine, and no other")
+		for reports, after := range []time.Duration{3 * time.Second, 2 * time.Second, 10 * time.Second, 20 * time.Second} {
+			w.Expect(c.Stats().Overran).To(BeEquivalentTo(max(reports, 1)), "whenever it has taken twice as long")
+			pass(after)
+		}
 		close(release)
 		w.reconciled()
 		w.Expect(c.Stats().Stuck).To(BeZero())

@@ -23,7 +23,7 @@ type Trigger interface {
 	// triggerType is "owned", "mapped" or "external".
 	triggerType() string
 	// attach starts enqueuing keys of c.
-	attach(c *intake) (binding, error)
+	attach(c *intake) binding
 }
 
 // binding connects a trigger with a running controller.
@@ -50,14 +50,14 @@ func (t owned[O]) source() source { return typed[O]{t.in} }
 func (t owned[O]) triggerType() string { return "owned" }
 
 // attach enqueues the owners in the goroutine of the watch: nothing there waits.
-func (t owned[O]) attach(c *intake) (binding, error) {
+func (t owned[O]) attach(c *intake) binding {
 	feed := feedOf(t.in)
 	return binding{detach: t.in.Handle(func(e informer.Event[O]) {
 		addition := feed.addition(e)
 		for _, key := range ownersOf(c.owners, e) {
 			c.queue.AddWithOptions(key, addition)
 		}
-	})}, nil
+	})}
 }
 
 // ownersOf returns the keys of the owners before and after an event: two if the

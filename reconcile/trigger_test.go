@@ -123,6 +123,35 @@ func TestAMapperThatFailsIsRetriedWithWhatHasChangedSince(t *testing.T) {
 	})
 }
 
+// The call has not seen the change, nor has any before it.
+func TestAMapperThatFailsDuringAChangeIsCalledWithTheNewestObject(t *testing.T) {
+	inFixture(t, func(w *fixture) {
+		fails := make(chan error)
+		stop := w.startWith(func(in *informer.Informer[*corev1.Secret]) reconcile.Trigger {
+			return reconcile.Mapped(in, func(_ context.Context, before, after *corev1.Secret) ([]reconcile.Key, error) {
+				if after.Labels == nil {
+					return nil, <-fails
+				}
+				w.Expect(before).To(BeNil())
+				return []reconcile.Key{key("for-" + after.Labels["v"])}, nil
+			})
+		})
+		secrets := w.client.CoreV1().Secrets("d")
+		s, err := secrets.Create(t.Context(), secretOwnedBy("s", "", ""), metav1.CreateOptions{})
+		w.Expect(err).NotTo(HaveOccurred())
+		w.reconciled()
+		s = s.DeepCopy()
+		s.Labels = map[string]string{"v": "2"}
+		_, err = secrets.Update(t.Context(), s, metav1.UpdateOptions{})
+		w.Expect(err).NotTo(HaveOccurred())
+		w.reconciled()
+		fails <- errors.New("failing")
+		pass(time.Minute)
+		w.Expect(w.reconciled()).To(Equal([]string{"d/for-2"}))
+		w.Expect(stop()).To(Succeed())
+	})
+}
+
 func TestAMapperThatHangsKeepsNobodyElseWaiting(t *testing.T) {
 	inFixture(t, func(w *fixture) {
 		release := make(chan struct{})

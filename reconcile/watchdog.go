@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"runtime"
+	"runtime/pprof"
 	"slices"
 	"sync"
 	"time"
@@ -20,12 +21,10 @@ const returnWithin = 5 * time.Second
 
 // sleep waits for d. It returns false if ctx ends first.
 func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
 	case <-ctx.Done():
 		return false
-	case <-timer.C:
+	case <-time.After(d):
 		return true
 	}
 }
@@ -167,11 +166,9 @@ func (s *worker) reportAndUnlock(late call, overdue time.Duration) {
 func (w *watchdog) giveUpAfter(ctx context.Context, d time.Duration) (cancel func()) {
 	returned := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
-		timer := time.NewTimer(d)
-		defer timer.Stop()
 		select {
 		case <-returned:
-		case <-timer.C:
+		case <-time.After(d):
 			w.giveUp()
 		}
 	})
@@ -222,22 +219,14 @@ func (w *watchdog) stuck() (n int) {
 
 // stack returns the stack of the worker's goroutine.
 func (s *worker) stack() string {
-	const most = 16 << 20
-	dump := make([]byte, 1<<20)
-	for {
-		n := runtime.Stack(dump, true)
-		if n < len(dump) || n >= most {
-			dump = dump[:n]
-			break
-		}
-		dump = make([]byte, 2*len(dump))
-	}
-	for one := range bytes.SplitSeq(dump, []byte("\n\n")) {
+	var dump bytes.Buffer
+	_ = pprof.Lookup("goroutine").WriteTo(&dump, 2) // a buffer takes all
+	for one := range bytes.SplitSeq(dump.Bytes(), []byte("\n\n")) {
 		if bytes.HasPrefix(one, s.goroutine) {
 			return string(one)
 		}
 	}
-	return "not found among the first stacks"
+	return "" // it has ended
 }
 
 // openCall is a call without a timeout: it may take as long as its context.
