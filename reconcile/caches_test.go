@@ -391,13 +391,18 @@ func TestAMapperThatLeavesItsNamespaceIsLogged(t *testing.T) {
 				&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "s"}}, metav1.CreateOptions{})
 			g.Expect(err).NotTo(HaveOccurred())
 		}
-		for whole, times := range map[bool]int{false: 1, true: 0} {
-			secrets := informer.For(clientset.CoreV1().Secrets(""), &informer.Options{Whole: whole})
+		for name, of := range map[string]struct{ whole, leaves, logged bool }{
+			"divided": {false, true, true}, "whole": {true, true, false}, "in its namespace": {false, false, false},
+		} {
+			secrets := informer.For(clientset.CoreV1().Secrets(""), &informer.Options{Whole: of.whole})
 			c, err := reconcile.New("fleet", informer.For(clientset.CoreV1().ConfigMaps(""), nil), reconcile.Func[*configMap](
 				func(context.Context, request) (reconcile.Result, error) { return nothing, nil }),
 				&reconcile.Options{Shards: shards, Triggers: []reconcile.Trigger{
-					reconcile.Mapped(secrets, func(context.Context, *corev1.Secret, *corev1.Secret) ([]reconcile.Key, error) {
-						return []reconcile.Key{{Namespace: "c", Name: "c"}}, nil
+					reconcile.Mapped(secrets, func(_ context.Context, _, s *corev1.Secret) ([]reconcile.Key, error) {
+						if of.leaves {
+							return []reconcile.Key{{Namespace: "c", Name: "c"}}, nil
+						}
+						return []reconcile.Key{{Namespace: s.Namespace, Name: "c"}}, nil
 					}),
 				}})
 			g.Expect(err).NotTo(HaveOccurred())
@@ -416,7 +421,7 @@ func TestAMapperThatLeavesItsNamespaceIsLogged(t *testing.T) {
 			pass(time.Minute)
 			cancel()
 			g.Expect(<-done).To(Succeed())
-			g.Expect(logged).To(Equal(times), "whole: %v", whole)
+			g.Expect(logged).To(Equal(map[bool]int{true: 1}[of.logged]), name)
 		}
 	})
 }

@@ -281,3 +281,15 @@ func TestAnErrorThatPanicsLaterIsAFaultOfItsKey(t *testing.T) {
 		w.Expect(stop()).To(Succeed())
 	})
 }
+
+// The reconciler has cancelled a context of its own.
+func TestACancelledContextIsAFailureLikeOthers(t *testing.T) {
+	inFixture(t, func(w *fixture) {
+		w.create("a")
+		stop := w.start(nil, func(context.Context, request) (reconcile.Result, error) { return nothing, context.Canceled })
+		w.reconciled()
+		w.Expect(strings.Join(w.logged(), "\n")).To(And(
+			ContainSubstring("reconcile failed, retrying"), Not(ContainSubstring("cut off"))))
+		w.Expect(stop()).To(Succeed())
+	})
+}

@@ -256,7 +256,6 @@ func (f *freshness) ask(w *heldKey, question func(ctx context.Context) error) {
 	w.pending++
 	w.cancels = append(w.cancels, cancel)
 	f.running.Go(func() {
-		defer cancel()
 		if question(ctx) == nil && ctx.Err() == nil { // if not, the key waits for its deadline
 			f.donePending(w)
 		}

@@ -28,6 +28,7 @@ type view struct {
 	object  *corev1.ConfigMap
 	asked   []string
 	waiting []func() // nil once cancelled
+	fails   error    // of a question
 }
 
 func (v *view) LastResourceVersion() string { return v.newest }
@@ -41,6 +42,9 @@ func (v *view) cached(Key) metav1.Object {
 
 func (v *view) WaitForObject(ctx context.Context, key Key) error {
 	v.asked = append(v.asked, key.String())
+	if v.fails != nil {
+		return v.fails
+	}
 	<-ctx.Done()
 	return context.Cause(ctx)
 }
@@ -62,7 +66,9 @@ type viewer struct {
 	*WithT
 	*freshness
 	*view
-	item queue.Item[Key]
+	item   queue.Item[Key]
+	detach func()
+	stop   context.CancelFunc
 }
 
 func inView(t *testing.T, o *informer.Options, f func(w *viewer)) {
@@ -70,19 +76,20 @@ func inView(t *testing.T, o *informer.Options, f func(w *viewer)) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
 		v := &view{source: typed[*corev1.ConfigMap]{informer.For(fake.NewClientset().CoreV1().ConfigMaps("d"), o)}}
-		w := &viewer{g, &freshness{
+		w := &viewer{WithT: g, view: v, freshness: &freshness{
 			queue: newTestQueue(g), deadline: time.Minute, onSeen: func(Key) {}, sources: []source{v},
-		}, v, queue.Item[Key]{}}
+		}}
 		var asking sync.WaitGroup
-		ctx, stop := context.WithCancel(t.Context())
-		detach := w.attach(ctx, &asking)
+		var ctx context.Context
+		ctx, w.stop = context.WithCancel(t.Context())
+		w.detach = w.attach(ctx, &asking)
 		w.queue.Add(Key{Name: "a"})
 		var err error
 		w.item, err = w.queue.Get(t.Context())
 		g.Expect(err).NotTo(HaveOccurred())
 		f(w)
-		detach()
-		stop()
+		w.detach()
+		w.stop()
 		asking.Wait()
 	})
 }
@@ -128,22 +135,19 @@ func TestTheServerIsAskedAboutAnObjectThatMayBeInScope(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		options *informer.Options
-		of      write
+		object  *answer.Object
+		of      ownwrites.Outcome
 		asked   []string
 	}{
-		"written":  {selects, write{object: scaled("1"), outcome: ownwrites.Written, resource: ofConfigMaps}, []string{"d/a"}},
-		"in scope": {nil, write{object: scaled("1"), outcome: ownwrites.Written, resource: ofConfigMaps}, nil},
-		"deleted, of no known UID": {
-			nil, write{object: scaled(""), outcome: ownwrites.Accepted, resource: ofConfigMaps}, []string{"d/a"},
-		},
-		"deleted, of no known order": {
-			selects, write{object: scaled("1"), outcome: ownwrites.Accepted, resource: ofConfigMaps}, []string{"d/a"},
-		},
-		"many deleted": {nil, write{object: &answer.Object{}, outcome: ownwrites.Uncertain, resource: ofConfigMaps}, []string{"all"}},
+		"written":                    {selects, scaled("1"), ownwrites.Written, []string{"d/a"}},
+		"in scope":                   {nil, scaled("1"), ownwrites.Written, nil},
+		"deleted, of no known UID":   {nil, scaled(""), ownwrites.Accepted, []string{"d/a"}},
+		"deleted, of no known order": {selects, scaled("1"), ownwrites.Accepted, []string{"d/a"}},
+		"many deleted":               {nil, &answer.Object{}, ownwrites.Uncertain, []string{"all"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inView(t, c.options, func(w *viewer) {
-				w.Expect(w.holds(c.of)).To(BeTrue())
+				w.Expect(w.holds(write{object: c.object, outcome: c.of, resource: ofConfigMaps})).To(BeTrue())
 				synctest.Wait()
 				w.Expect(w.asked).To(Equal(c.asked))
 			})
@@ -199,4 +203,94 @@ func TestAKeyWaitsForADeletionOfAnObjectThatTheCacheHasYetToShow(t *testing.T) {
 		w.observed(0, w.object, nil)
 		w.Expect(w.freshness.held).To(BeEmpty())
 	})
+}
+
+// A request that the transport has seen has a UID, or is of the object that was cached when it was sent.
+func TestTheDeletionOfARequestIsThatOfOneUID(t *testing.T) {
+	sent := func(uid types.UID) write {
+		o := written("41", "")
+		o.UID = uid
+		return write{object: o, outcome: ownwrites.Accepted, resource: ofConfigMaps}
+	}
+	inView(t, nil, func(w *viewer) {
+		w.newest = "40"
+		w.Expect(w.holds(sent("1"))).To(BeTrue())
+		synctest.Wait()
+		w.Expect(w.asked).To(BeEmpty())
+		w.Expect(w.waiting).To(HaveLen(1))
+	})
+	inView(t, nil, func(w *viewer) {
+		w.newest, w.object = "40", written("40", "")
+		of := sent("")
+		of.baselines = append(w.takeBaselines(&of), &baseline{objectRef: objectRef{source: 1}, had: "9"})
+		w.Expect(w.holds(of)).To(BeTrue())
+		synctest.Wait()
+		w.Expect(w.asked).To(BeEmpty())
+		w.observed(0, w.object, nil)
+		w.Expect(w.freshness.held).To(BeEmpty())
+	})
+}
+
+func TestAKeyWaitsForTheEventOfADeletion(t *testing.T) {
+	other, marked := written("42", ""), written("42", "")
+	other.UID, marked.DeletionTimestamp = "2", &metav1.Time{}
+	for name, c := range map[string]struct {
+		before, after metav1.Object
+		of            ownwrites.Outcome
+		held          bool
+	}{
+		"removed":                   {written("41", ""), nil, ownwrites.Accepted, false},
+		"another one removed":       {other, nil, ownwrites.Accepted, true},
+		"changed":                   {written("41", ""), written("42", ""), ownwrites.Accepted, true},
+		"marked":                    {written("41", ""), marked, ownwrites.Accepted, false},
+		"marked, but to be removed": {written("41", ""), marked, ownwrites.Removed, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inView(t, nil, func(w *viewer) {
+				w.newest, w.object = "40", written("40", "")
+				w.Expect(w.holds(write{object: written("41", ""), outcome: c.of})).To(BeTrue())
+				w.observed(0, c.before, c.after)
+				w.Expect(w.overdue(Key{Name: "a"})).To(Equal(c.held))
+			})
+		})
+	}
+}
+
+func TestADeletionThatTheCacheShowsTwiceIsWaitedForOnce(t *testing.T) {
+	inView(t, nil, func(w *viewer) {
+		w.newest, w.object = "40", written("40", "")
+		w.object.DeletionTimestamp = &metav1.Time{}
+		w.Expect(w.hold(w.item, []write{
+			{object: written("41", ""), outcome: ownwrites.Accepted}, {object: written("42", ""), outcome: ownwrites.Written},
+		}, 0)).To(BeTrue())
+		w.observed(0, w.object, nil)
+		w.Expect(w.freshness.held).NotTo(BeEmpty(), "it waits for the second write")
+		w.waiting[0]()
+		w.Expect(w.freshness.held).To(BeEmpty())
+	})
+}
+
+func TestAKeyWhoseQuestionFailsWaitsForItsDeadline(t *testing.T) {
+	inView(t, nil, func(w *viewer) {
+		w.fails = context.DeadlineExceeded
+		w.Expect(w.holds(write{object: written("", ""), outcome: ownwrites.Uncertain})).To(BeTrue())
+		synctest.Wait()
+		w.Expect(w.asked).To(Equal([]string{"d/a"}))
+		w.Expect(w.overdue(Key{Name: "a"})).To(BeTrue())
+	})
+}
+
+func TestAStoppedControllerAsksNothing(t *testing.T) {
+	for name, end := range map[string]func(*viewer){
+		"stopped": func(w *viewer) { w.stop() }, "detached": func(w *viewer) { w.detach() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inView(t, nil, func(w *viewer) {
+				end(w)
+				w.holds(write{object: written("", ""), outcome: ownwrites.Uncertain})
+				synctest.Wait()
+				w.Expect(w.asked).To(BeEmpty())
+			})
+		})
+	}
 }

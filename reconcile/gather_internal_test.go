@@ -210,7 +210,7 @@ func TestASlotThatLeavesWhileItIsListedIsDropped(t *testing.T) {
 				time.AfterFunc(after, leave)
 			}
 			s.fill(t.Context())
-			running.Wait()
+			synctest.Wait()
 		}
 		leaves(map[int]time.Duration{1: time.Millisecond})
 		g.Expect(ranger.fills).To(BeEmpty(), "there is nothing to list")
@@ -218,6 +218,7 @@ func TestASlotThatLeavesWhileItIsListedIsDropped(t *testing.T) {
 		g.Expect(ranger.fills).To(HaveExactElements(ConsistOf(2, 3)))
 		g.Expect(ranger.dropped).To(Equal([]int{2}))
 		<-time.After(time.Minute)
+		synctest.Wait()
 		g.Expect(ranger.dropped).To(Equal([]int{2, 3}))
 	})
 }
@@ -270,9 +271,10 @@ func (*amnesiac) Deleted(context.Context, slots.Cache, []int, time.Duration, fun
 func TestThatDeletionsMayHaveBeenMissedIsLogged(t *testing.T) {
 	g := NewWithT(t)
 	var log []string
-	ctx, stop := context.WithCancel(logr.NewContext(t.Context(), funcr.New(func(_, args string) { log = append(log, args) }, funcr.Options{})))
-	secrets := informer.For(fake.NewClientset().CoreV1().Secrets("d"), nil)
-	s := &shardCaches{ranger: &amnesiac{}, controller: &core{intake: intake{sources: sources{typed[*corev1.Secret]{secrets}}}}}
+	logger := funcr.New(func(_, args string) { log = append(log, args) }, funcr.Options{})
+	ctx, stop := context.WithCancel(logr.NewContext(t.Context(), logger))
+	all := sources{typed[*corev1.Secret]{informer.For(fake.NewClientset().CoreV1().Secrets("d"), nil)}}
+	s := &shardCaches{ranger: &amnesiac{}, controller: &core{intake: intake{sources: all}}}
 	s.replay(ctx, []int{1})
 	g.Expect(log).To(HaveExactElements(And(ContainSubstring("may not be reconciled"), ContainSubstring("too old"))))
 	stop()

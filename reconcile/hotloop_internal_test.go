@@ -187,8 +187,9 @@ func TestTheKindIsNoChangedField(t *testing.T) {
 	g.Expect(changed).NotTo(Equal(digest))
 }
 
-// repeats observes reconciles of one key, each woken by the write of the one before, and reports whether one was slowed down.
-func repeats(t *testing.T, writes func(n int) write) (slowed bool) {
+// slowedDownAt observes reconciles of one key, each woken by the write of the one before, and returns the first write
+// that is slowed down, 0 if none is.
+func slowedDownAt(t *testing.T, writes func(n int) write) (first int) {
 	t.Helper()
 	g := NewWithT(t)
 	d, q, last := loopDetector{}, newTestQueue(g), "0"
@@ -197,66 +198,69 @@ func repeats(t *testing.T, writes func(n int) write) (slowed bool) {
 		item, err := q.Get(t.Context())
 		g.Expect(err).NotTo(HaveOccurred())
 		w := writes(n)
-		_, slow := d.observe(item, []write{w})
-		slowed = slowed || slow
+		if _, slow := d.observe(item, []write{w}); slow && first == 0 {
+			first = n + 1
+		}
 		last = w.object.GetResourceVersion()
 		item.Done()
 	}
-	return slowed
+	return first
 }
 
 // Then the cached object is the write already, and the one before it is compared.
 func TestAHotLoopIsFoundWhenTheWatchIsFasterThanTheAnswers(t *testing.T) {
-	g := NewWithT(t)
-	value := func(n int) string { return strconv.Itoa(n) }
-	g.Expect(repeats(t, func(n int) write {
-		w := write{object: written(value(n+1), value(n+1))}
-		if n == 0 {
-			w.before = written(value(n), value(n))
-		}
-		return w
-	})).To(BeTrue(), "a new value each time")
-	g.Expect(repeats(t, func(n int) write {
-		w := write{object: written(value(n+1), "ours")}
-		if n%2 == 0 {
-			w.before = written(value(n), "theirs")
-		}
-		return w
-	})).To(BeTrue(), "every second time the other client's value is not seen")
-	g.Expect(repeats(t, func(n int) write {
-		w := write{object: written(value(n+1), "ours")}
-		if n == 0 {
-			w.before = written(value(n), "theirs")
-		}
-		return w
-	})).To(BeFalse(), "nothing changes")
+	for name, c := range map[string]struct {
+		cached func(n int) bool
+		value  func(n int) string
+		slowed int
+	}{
+		"a new value each time":             {func(n int) bool { return n == 0 }, strconv.Itoa, 10},
+		"one undone, unseen every 2nd time": {func(n int) bool { return n%2 == 0 }, func(int) string { return "ours" }, 15},
+		"one that stays":                    {func(n int) bool { return n == 0 }, func(int) string { return "ours" }, 0},
+	} {
+		NewWithT(t).Expect(slowedDownAt(t, func(n int) write {
+			w := write{object: written(strconv.Itoa(n+1), c.value(n))}
+			if c.cached(n) {
+				w.before = written(strconv.Itoa(n), c.value(n-1)+"'")
+			}
+			return w
+		})).To(Equal(c.slowed), name)
+	}
 }
 
 // A transport reports the answer, whose object is decoded when it must be.
 func TestAHotLoopIsFoundInAnswers(t *testing.T) {
 	g := NewWithT(t)
-	answered := func(n int, kind string) *answer.Object {
-		object, err := answer.Read("application/json", fmt.Appendf(nil,
-			`{"kind":%q,"apiVersion":"v1","metadata":{"name":"a","uid":"1","resourceVersion":"%d"},"data":{"v":"%d"}}`, kind, n, n))
-		g.Expect(err).NotTo(HaveOccurred())
-		return object
-	}
+	const format = `{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a","uid":"1","resourceVersion":"%d"},` +
+		`"data":{"v":"%d"}}`
 	for name, c := range map[string]struct {
-		kind   string
-		cached bool
-		slowed bool
+		cached, unlabelled bool
+		slowed             int
 	}{
-		"and a cached object": {"ConfigMap", true, true}, "alone": {"ConfigMap", false, true}, "without data": {"Scale", true, false},
+		"and a cached object": {true, false, 10}, "alone": {false, false, 10}, "of a scale": {true, true, 0},
 	} {
-		g.Expect(repeats(t, func(n int) write {
-			w := write{object: answered(n+1, c.kind)}
-			if c.kind == "Scale" {
-				w.object.(*answer.Object).Unlabelled = true
-			}
+		g.Expect(slowedDownAt(t, func(n int) write {
+			object, err := answer.Read("application/json", fmt.Appendf(nil, format, n+1, n+1))
+			g.Expect(err).NotTo(HaveOccurred())
+			object.Unlabelled = c.unlabelled
+			w := write{object: object}
 			if c.cached || n == 0 {
 				w.before = written(strconv.Itoa(n), strconv.Itoa(n))
 			}
 			return w
 		})).To(Equal(c.slowed), name)
 	}
+}
+
+// A recreated object has a new UID, and one without is of a fake.
+func TestDeletionsAndObjectsWithoutAUIDAreNoHotLoop(t *testing.T) {
+	g := NewWithT(t)
+	g.Expect(slowedDownAt(t, func(n int) write {
+		return write{before: written(strconv.Itoa(n), "theirs"), object: written(strconv.Itoa(n+1), "ours"), deleted: true}
+	})).To(BeZero())
+	g.Expect(slowedDownAt(t, func(n int) write {
+		before, now := written(strconv.Itoa(n), "theirs"), written(strconv.Itoa(n+1), "ours")
+		before.UID, now.UID = "", ""
+		return write{before: before, object: now}
+	})).To(BeZero())
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -82,6 +83,8 @@ func TestALostLeadershipCancelsReconcilesAtOnceAndTheyAreRepeatedInTheNext(t *te
 		pass(time.Second)
 		leadership.change <- false
 		w.Expect(w.reconciled()).To(Equal([]string{errLost.Error()}))
+		w.Expect(strings.Join(w.logged(), "\n")).To(And(
+			ContainSubstring("reconcile was cut off"), Not(ContainSubstring("reconcile failed"))))
 		leadership.change <- true
 		pass(2 * time.Minute)
 		w.Expect(w.reconciled()).To(Equal([]string{"finished"}))

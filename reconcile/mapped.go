@@ -173,16 +173,12 @@ func (m *mapping[O]) serve(running context.Context, s *worker, item queue.Item[K
 // checkShard logs, once, that a mapper leads to another namespace, whose keys another
 // replica may have: that one does not see the object.
 func (m *mapping[O]) checkShard(ctx context.Context, object, key Key) {
-	if object.Namespace == key.Namespace || object.Namespace == "" || m.crossed.Load() {
+	if object.Namespace == key.Namespace || object.Namespace == "" ||
+		!m.intake.ranged || !m.in.Status().Divided || m.crossed.Swap(true) {
 		return
 	}
-	if !m.intake.ranged || !m.in.Status().Divided {
-		return
-	}
-	if !m.crossed.Swap(true) {
-		klog.FromContext(ctx).Error(errCrossed, "some changes do not reach the replica that has the key",
-			"controller", m.intake.name, "informer", m.in.Name(), "object", object, "key", key)
-	}
+	klog.FromContext(ctx).Error(errCrossed, "some changes do not reach the replica that has the key",
+		"controller", m.intake.name, "informer", m.in.Name(), "object", object, "key", key)
 }
 
 // errCrossed names the way out.

@@ -66,12 +66,13 @@ func TestAMapperIsNotCalledWithoutAnEvent(t *testing.T) {
 		g := NewWithT(t)
 		in := informer.For(fake.NewClientset().CoreV1().ConfigMaps("d"), nil)
 		calls := 0
+		mapper := func(context.Context, *corev1.ConfigMap, *corev1.ConfigMap) ([]Key, error) {
+			calls++
+			return nil, nil
+		}
 		m := &mapping[*corev1.ConfigMap]{
-			mapped: mapped[*corev1.ConfigMap]{in: in, f: func(context.Context, *corev1.ConfigMap, *corev1.ConfigMap) ([]Key, error) {
-				calls++
-				return nil, nil
-			}},
-			queue: newTestQueue(g), feed: feedOf(in), events: map[Key]informer.Event[*corev1.ConfigMap]{},
+			mapped: mapped[*corev1.ConfigMap]{in: in, f: mapper},
+			queue:  newTestQueue(g), feed: feedOf(in), events: map[Key]informer.Event[*corev1.ConfigMap]{},
 			intake: &intake{watchdog: newWatchdog(func(call, string) {}, func(_ call, _, _ string) {}), timeout: time.Minute},
 		}
 		ctx, stop := context.WithCancel(t.Context())

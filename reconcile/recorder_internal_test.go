@@ -46,20 +46,16 @@ func TestAnAnswerBetweenTheEndOfAReconcileAndItsVerdictIsNotLost(t *testing.T) {
 
 // A Namespace without finalizers in its metadata may have some in its spec.
 func TestAReportOfAnObjectThatHasLostItsLastFinalizerIsOfItsRemoval(t *testing.T) {
-	for name, c := range map[string]struct {
-		obj  metav1.Object
-		want ownwrites.Outcome
-	}{
-		"ConfigMap":            {&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "41", DeletionTimestamp: &metav1.Time{}}}, ownwrites.Removed},
-		"ConfigMap, of a fake": {&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &metav1.Time{}}}, ownwrites.Written},
-		"one that stays":       {&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "41"}}, ownwrites.Written},
-		"Namespace":            {&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "41", DeletionTimestamp: &metav1.Time{}}}, ownwrites.Uncertain},
-	} {
-		t.Run(name, func(t *testing.T) {
-			g := NewWithT(t)
-			r := &recorder{control: &core{}}
-			r.Wrote(c.obj)
-			g.Expect(r.close()[0].outcome).To(Equal(c.want))
-		})
+	g := NewWithT(t)
+	outcome := func(of metav1.Object, version string, marked *metav1.Time) ownwrites.Outcome {
+		of.SetResourceVersion(version)
+		of.SetDeletionTimestamp(marked)
+		r := &recorder{control: &core{}}
+		r.Wrote(of)
+		return r.close()[0].outcome
 	}
+	g.Expect(outcome(&corev1.ConfigMap{}, "41", &metav1.Time{})).To(Equal(ownwrites.Removed))
+	g.Expect(outcome(&corev1.ConfigMap{}, "", &metav1.Time{})).To(Equal(ownwrites.Written), "by a fake")
+	g.Expect(outcome(&corev1.ConfigMap{}, "41", nil)).To(Equal(ownwrites.Written))
+	g.Expect(outcome(&corev1.Namespace{}, "41", &metav1.Time{})).To(Equal(ownwrites.Uncertain))
 }

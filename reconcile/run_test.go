@@ -81,5 +81,6 @@ func TestRunAllNamesTheCacheThatNeverSynced(t *testing.T) {
 }
 
 func TestRunReturnsWhatNewFindsWrong(t *testing.T) {
-	NewWithT(t).Expect(reconcile.Run[*configMap](t.Context(), "", nil, nil)).To(MatchError(ContainSubstring("name is empty")))
+	err := reconcile.Run[*configMap](t.Context(), "", nil, nil)
+	NewWithT(t).Expect(err).To(MatchError(ContainSubstring("name is empty")))
 }

@@ -76,6 +76,7 @@ func TestATypedObjectIsOfAnUntypedInformersKindByItsGoType(t *testing.T) {
 	client, err := dynamic.NewForConfig(&rest.Config{})
 	g.Expect(err).NotTo(HaveOccurred())
 	resource := corev1.SchemeGroupVersion.WithResource("secrets")
+	secret, pod := metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}
 	s := typed[*unstructured.Unstructured]{
 		informer.For(informer.Untyped(client.Resource(resource)), &informer.Options{Kind: "Secret"}),
 	}
@@ -87,8 +88,8 @@ func TestATypedObjectIsOfAnUntypedInformersKindByItsGoType(t *testing.T) {
 		"of another type":   {&corev1.Pod{}, false},
 		"untyped":           {&unstructured.Unstructured{}, true},
 		"of another kind":   {&unstructured.Unstructured{Object: map[string]any{"kind": "Pod"}}, false},
-		"metadata":          {&metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}}, true},
-		"metadata of a Pod": {&metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}}, false},
+		"metadata":          {&metav1.PartialObjectMetadata{TypeMeta: secret}, true},
+		"metadata of a Pod": {&metav1.PartialObjectMetadata{TypeMeta: pod}, false},
 	} {
 		g.Expect(s.isOfKind(c.object)).To(Equal(c.want), name)
 	}
