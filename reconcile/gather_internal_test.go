@@ -3,6 +3,7 @@ package reconcile
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -216,10 +217,15 @@ func TestASlotThatLeavesWhileItIsListedIsDropped(t *testing.T) {
 		g.Expect(ranger.fills).To(BeEmpty(), "there is nothing to list")
 		leaves(map[int]time.Duration{1: time.Millisecond, 2: time.Second, 3: time.Minute})
 		g.Expect(ranger.fills).To(HaveExactElements(ConsistOf(2, 3)))
-		g.Expect(ranger.dropped).To(Equal([]int{2}))
+		dropped := func() []int {
+			ranger.mu.Lock()
+			defer ranger.mu.Unlock()
+			return slices.Clone(ranger.dropped)
+		}
+		g.Expect(dropped()).To(Equal([]int{2}))
 		<-time.After(time.Minute)
 		synctest.Wait()
-		g.Expect(ranger.dropped).To(Equal([]int{2, 3}))
+		g.Expect(dropped()).To(Equal([]int{2, 3}))
 	})
 }
 
