@@ -22,7 +22,7 @@ func main() {
 		Needs: []string{"get,list,watch services"},
 		Flags: func(fs *flag.FlagSet) {
 			fs.StringVar(&file.Path, "zone", "", "`path` of the zone file; its directory must be writable")
-			fs.StringVar(&file.Skeleton, "skeleton", "", "`path` of what the zone file is made from if there is none")
+			fs.StringVar(&file.Skeleton, "skeleton", "", "`path` of the file from which a missing zone file is made")
 			fs.StringVar(&file.Origin, "origin", "", "`domain` under which the records are, with a dot at its end")
 			fs.IntVar(&file.TTL, "ttl", zonefile.DefaultTTL, "of the records, in `seconds`")
 			fs.DurationVar(&options.Resync, "resync", dnszone.DefaultResync, "how soon an edit of the file is noticed")

@@ -17,7 +17,7 @@ func Reach(config *rest.Config) *cluster.Cluster {
 	return c
 }
 
-// Client returns a client of what Reach returns.
+// Client returns a client of Reach's server.
 func Client(config *rest.Config) kubernetes.Interface {
 	return Reach(config).Client()
 }

@@ -15,7 +15,7 @@ import (
 //
 //	patch.Merge(ctx, crpatch.Of[corev1.Pod](mgr.GetClient(), mgr.GetAPIReader()), pod, nil, edit)
 //
-// Writes go through c. live is what reads from the API server: patch reads only
+// Writes go through c. live reads from the API server: patch reads only
 // where the cache was wrong, so that reading it again would not help.
 func Of[T any, P object[T]](c client.Client, live client.Reader) func(namespace string) Client[T, P] {
 	return func(namespace string) Client[T, P] { return Client[T, P]{c, live, namespace} }

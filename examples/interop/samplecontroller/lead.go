@@ -11,7 +11,7 @@ import (
 	"github.com/homeostat/homeostat/queue"
 )
 
-// Program is what main makes.
+// Program is made by main.
 type Program struct {
 	// Client writes. Made from elector.Fence(config), it does so only while this
 	// replica leads.

@@ -71,7 +71,7 @@ func (r runnable) Start(ctx context.Context) error { return r.controller.Run(ctx
 // leaves it out: it then runs while the manager leads.
 func (runnable) NeedLeaderElection() bool { return false }
 
-// ready is what the status package's /readyz looks at.
+// ready is checked by the status package's /readyz.
 func ready(c *reconcile.Controller) error {
 	if phase := c.Phase(); phase != inspect.Working && phase != inspect.Standby {
 		return fmt.Errorf("the controller is %s", phase)

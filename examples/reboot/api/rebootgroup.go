@@ -31,7 +31,7 @@ type RebootGroupSpec struct {
 	// MaxUnavailable is how many nodes of the group may be unavailable at once,
 	// or which percentage of them, rounded down, but at least 1.
 	MaxUnavailable intstr.IntOrString `json:"maxUnavailable"`
-	// Paused stops new reboots; what an agent has accepted goes on.
+	// Paused stops new reboots; accepted ones continue.
 	Paused bool `json:"paused,omitempty"`
 	// MinReadySeconds is how long a node must have been Ready after its reboot
 	// before the next one may go.
@@ -59,8 +59,8 @@ type Window struct {
 
 // Drain is how Pods leave a node before its reboot.
 type Drain struct {
-	// Policy is what becomes of a drain that takes too long: abort gives the slot back
-	// and tries again later, wait goes on, force reboots with the Pods that are left.
+	// Policy for a drain that takes too long: abort gives the slot back and tries again
+	// later, wait continues, force reboots with the Pods that are left.
 	// Defaults to abort.
 	Policy string `json:"policy,omitempty"`
 	// TimeoutSeconds is how long is too long. Defaults to 600.

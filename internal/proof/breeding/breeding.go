@@ -43,7 +43,7 @@ func Child(of *corev1.ConfigMap) *corev1.Secret {
 	}}
 }
 
-// Breed is what a breeder does for a parent, right or wrong.
+// Breed is a breeder's work for a parent, right or wrong.
 type Breed = func(ctx context.Context, b *Breeder, p *corev1.ConfigMap) error
 
 // Breeder is a controller of parents.

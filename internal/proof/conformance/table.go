@@ -129,7 +129,7 @@ func (s *Script) Run(t *testing.T, w World) []string {
 	return lines
 }
 
-// brief is a line of what matters: of a refusal its code, reason and causes; of an object its metadata, and the fields
+// brief is a line of essentials: of a refusal its code, reason and causes; of an object its metadata, and the fields
 // that the script names; of a list its names.
 func (m *Mask) brief(resp *http.Response, raw []byte, fields string) string {
 	var v map[string]any
@@ -315,7 +315,7 @@ func rows(all []Difference) string {
 	return b.String()
 }
 
-// HoldPage holds the table of what differs against the one that stands on a page between two marks, or writes it there.
+// HoldPage compares the table of differences with the one between two marks on a page, or writes it there.
 func HoldPage(t *testing.T, page, mark string, all []Difference, count int, write bool) {
 	t.Helper()
 	begin, end := "<!-- begin of the generated "+mark+" -->", "<!-- end of the generated "+mark+" -->"

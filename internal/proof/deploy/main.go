@@ -165,7 +165,7 @@ func (s *stage) placed(ctx context.Context, namespace, name string) (pod *corev1
 			return err
 		}
 		if len(pods.Items) == 0 {
-			return errors.New("there is none")
+			return errors.New("not found")
 		}
 		pod = &pods.Items[0]
 		return nil

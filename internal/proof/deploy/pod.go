@@ -27,7 +27,7 @@ import (
 // account is where a container finds its token.
 const account = "var/run/secrets/kubernetes.io/serviceaccount"
 
-// A container is what the kubelet would make of the first container of a Pod.
+// A container runs the first container of a Pod as the kubelet would.
 type container struct {
 	pod     *corev1.Pod
 	root    string // its files
@@ -40,7 +40,7 @@ type container struct {
 	log     output
 }
 
-// output is what a process prints.
+// output is a process's output.
 type output struct {
 	mu   sync.Mutex
 	text bytes.Buffer

@@ -36,7 +36,7 @@ func (r *running) await(ctx context.Context, try func() error) {
 	r.step(func() error { return eventually(ctx, try) })
 }
 
-// apply is what a user does with kubectl.
+// apply acts as a user of kubectl.
 func (r *running) apply(ctx context.Context, manifests ...string) {
 	r.step(func() error { return r.Apply(ctx, manifests...) })
 }

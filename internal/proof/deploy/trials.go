@@ -43,7 +43,7 @@ func notFound(err error) error {
 const (
 	hotLoop  = "a warning of package reconcile, when a key writes the same again and again"
 	series   = "client-go sends it for the second of two equal events"
-	conflict = "for a write that another one has overtaken"
+	conflict = "for a write that another has overtaken"
 	deleted  = "for a status that is not found: package patch asks whether the object or the subresource is missing"
 	late     = "for a create that finds an object which the cache does not have yet"
 	lists    = "for servers that stream no lists: here, a watch brings them"

@@ -28,7 +28,7 @@ type Cluster struct {
 }
 
 // Start builds bin/controlplane if it is missing or older than its sources, starts it and returns when it is ready.
-// It goes on until Stop; ctx bounds only the build and the start. The first build takes minutes: see Options.Progress.
+// It runs until Stop; ctx bounds only the build and the start. The first build takes minutes: see Options.Progress.
 func Start(ctx context.Context, o *Options) (*Cluster, error) {
 	options := o.withDefaults()
 	program, err := compile.ControlPlane(ctx, options.Progress)
@@ -81,11 +81,11 @@ func (c *Cluster) Config() *rest.Config { return rest.CopyConfig(c.config) }
 // Kubeconfig returns the path of the administrator's kubeconfig. The file needs no other.
 func (c *Cluster) Kubeconfig() string { return c.kubeconfig }
 
-// KillEtcd ends etcd as kill -9 does. The API server goes on without it until Restart; since it tries the connection
+// KillEtcd ends etcd as kill -9 does. The API server runs without it until Restart; since it tries the connection
 // ever more rarely, Restart may take half as long as etcd was down.
 func (c *Cluster) KillEtcd() error { return c.kill("etcd") }
 
-// KillAPIServer ends the API server as kill -9 does. Everything else goes on without it until Restart.
+// KillAPIServer ends the API server as kill -9 does. Everything else runs without it until Restart.
 func (c *Cluster) KillAPIServer() error { return c.kill("kube-apiserver") }
 
 func (c *Cluster) kill(component string) error {

@@ -9,7 +9,7 @@
 //	                   Namespace, ServiceAccount, As, Apply
 //
 // What holds:
-//   - Start returns a ready server or an error with the last lines of what went wrong. It never skips.
+//   - Start returns a ready server or an error with the last lines of output. It never skips.
 //   - Packages that start at the same time build once; the others wait.
 //   - A killed component stays down, the others go on, and Restart brings it back on the same data and port.
 //   - When the process that called Start dies, however that happens, the whole control plane ends with it.

@@ -116,7 +116,7 @@ func sweepByServer(ctx context.Context, s *shop, key reconcile.Key, app *corev1.
 	return patch.Delete(ctx, s.client.CoreV1().Secrets, secret, nil) // this one, by its UID
 }
 
-// ofItsName looks at the app of a Secret's name, also if there is none: the Secret has to go then.
+// ofItsName reconciles the app of a Secret's name, even if missing: then the Secret has to be deleted.
 func ofItsName(s *shop) reconcile.Trigger {
 	return reconcile.Mapped(s.secrets, func(_ context.Context, old, new *corev1.Secret) ([]reconcile.Key, error) {
 		secret := cmp.Or(new, old)

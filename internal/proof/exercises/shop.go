@@ -14,7 +14,7 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
 )
 
-// shop is what a controller has at hand.
+// shop has a controller's tools.
 type shop struct {
 	client  kubernetes.Interface
 	apps    *informer.Informer[*corev1.ConfigMap]
@@ -22,10 +22,10 @@ type shop struct {
 	*outside
 }
 
-// step is what a controller does when an app or one of its Secrets has changed. app is nil if it was deleted.
+// step is called when an app or one of its Secrets has changed. app is nil if it was deleted.
 type step func(ctx context.Context, s *shop, key reconcile.Key, app *corev1.ConfigMap) error
 
-// program is what a case runs.
+// program is a case's program.
 type program = func(*reconciletest.Env) error
 
 // run returns the program that takes a step for each app.
@@ -56,7 +56,7 @@ func always(s step, more ...func(*shop) reconcile.Trigger) program {
 	return run(func() step { return s }, more...)
 }
 
-// outside is what is not in the cluster.
+// outside is the world outside of the cluster.
 type outside struct {
 	mu      sync.Mutex // guards the fields below
 	charges []string

@@ -17,7 +17,7 @@ import (
 	"github.com/homeostat/homeostat/internal/proof/mutate/overlay"
 )
 
-// numberVariable is the environment variable with the number of the mutant that a test program is to be. 0 is none.
+// numberVariable is the environment variable with the number of the mutant in a test program; 0 for none.
 const numberVariable = "MUTANT"
 
 // number is the file that reads it, for a package's name.
@@ -48,7 +48,7 @@ type copyOf struct {
 }
 
 // joint returns the file of mutants, all of one file, with all of them in it. Each has a copy of its function, which
-// the function calls in place of what follows when the mutant's number is on.
+// the function calls in place of its body when the mutant's number is set.
 func joint(mutants []*mutant) ([]byte, []copyOf) {
 	source := mutants[0].source
 	byFunction := map[*ast.FuncDecl][]*mutant{}

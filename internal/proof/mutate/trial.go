@@ -24,7 +24,7 @@ type listed struct {
 	Module                struct{ Path, Dir string }
 }
 
-// score is what became of the mutants of a package.
+// score is the result of a package's mutants.
 type score struct {
 	name                       string
 	sites, equivalent          int

@@ -24,7 +24,7 @@ type Bug struct {
 	Case *reconciletest.Case
 	// Options of the exploration, whose budget is [Budget].
 	Options reconciletest.Options
-	// Oracle is what finds the bug, and Says a regular expression of what it says.
+	// Oracle finds the bug, and Says is a regular expression of its message.
 	Oracle, Says string
 }
 

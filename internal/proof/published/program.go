@@ -16,7 +16,7 @@ type Loop func(ctx context.Context)
 // Wire makes controllers on one client and one factory of informers, as the controller manager does.
 type Wire func(ctx context.Context, c kubernetes.Interface, f informers.SharedInformerFactory) ([]Loop, error)
 
-// Program is what [reconciletest.Case.Run] starts.
+// Program is started by [reconciletest.Case.Run].
 func (w Wire) Program(env *reconciletest.Env) error {
 	ctx := env.Context()
 	factory := informers.NewSharedInformerFactory(env.Client(), 0)

@@ -109,7 +109,7 @@ func Unchanged(resource string) func(w *reconciletest.World) bool {
 	}
 }
 
-// first returns the first Pod that is so; nil: there is none.
+// first returns the first Pod that is so, or nil.
 func first(w *reconciletest.World, is func(p *corev1.Pod) bool) *corev1.Pod {
 	pods, err := reconciletest.List[corev1.Pod](w, "pods")
 	if err != nil {
@@ -139,7 +139,7 @@ func RunningPod(name, ip string) *corev1.Pod {
 	}}
 }
 
-// SliceOf is what the EndpointSlice controller makes of a headless Service without ports, and a Pod.
+// SliceOf is the EndpointSlice controller's slice for a headless Service without ports, and a Pod.
 func SliceOf(service *corev1.Service, pod *corev1.Pod) *discoveryv1.EndpointSlice {
 	return &discoveryv1.EndpointSlice{
 		ObjectMeta: metav1.ObjectMeta{

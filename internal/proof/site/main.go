@@ -101,7 +101,7 @@ func build(root, out string) error {
 	return errors.Join(errs...)
 }
 
-// documents returns the paths of what people read, and of the pictures in it, from the root.
+// documents returns the paths of the documents and their pictures, from the root.
 func documents(root string) (all, pictures []string, err error) {
 	err = fs.WalkDir(os.DirFS(root), ".", func(p string, entry fs.DirEntry, err error) error {
 		if err != nil {
@@ -159,7 +159,7 @@ func read(root, p string, all []string) (document, error) {
 	return d, nil
 }
 
-// target returns where a link in the document at p leads: to a page, or to the source of what is none.
+// target returns where a link in the document at p leads: to a page, or to a source file.
 func target(p, link string, all []string) string {
 	if strings.Contains(link, ":") || strings.HasPrefix(link, "#") {
 		return link

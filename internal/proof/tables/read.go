@@ -17,13 +17,13 @@ type event struct {
 	Elapsed                                   float64
 }
 
-// exploration is what one test says of what it has explored.
+// exploration is one test's report of its exploration.
 type exploration struct {
 	runs, tried, planned, pairs, calls, writes, events int
 	seconds, load                                      float64
 }
 
-// measured is what all tests have said.
+// measured has the reports of all tests.
 type measured struct {
 	bugs     []string // rows of the zoo
 	twins    []exploration

@@ -14,11 +14,11 @@ type Reconcile func(ctx context.Context, d Desk, app *corev1.ConfigMap) error
 // gone is a reconcile for an App that is not there.
 type gone func(ctx context.Context, d Desk, name types.NamespacedName) error
 
-// Desk is what a reconcile may use: reads from the cache, and the writes that are usual in the harness.
-type Desk interface { //nolint:interfacebloat // each is what one kind of reconcile needs
-	// kube is for what has no place here.
+// Desk has a reconcile's tools: reads from the cache, and the usual writes of the harness.
+type Desk interface { //nolint:interfacebloat // each is for one kind of reconcile
+	// kube is for everything else.
 	kube() kubernetes.Interface
-	// outside is what the program has beside the cluster: reconciletest.Case.Outside.
+	// outside is the program's world beside the cluster: reconciletest.Case.Outside.
 	outside() any
 	// secrets are those in the cache that are labelled as an App's; all of them for "".
 	secrets(app string) []*corev1.Secret

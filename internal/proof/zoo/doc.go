@@ -11,9 +11,9 @@
 // # How a controller is written
 //
 // Most bugs are in a reconcile, a function that looks at one App and writes. Two harnesses call the same reconciles:
-// one on client-go (informers, work queue, one worker), one on Homeostat. A [Desk] is what a reconcile may use; each
-// harness gives it the writes that are usual there. So a bug that a harness takes the ground from shows as one that
-// survives there. The other bugs are in what calls the reconciles, and are programs of their own.
+// one on client-go (informers, work queue, one worker), one on Homeostat. A [Desk] has a reconcile's tools; each
+// harness gives it the usual writes. So a bug that a harness prevents shows as one that
+// survives there. The other bugs are in the callers of reconciles, and are separate programs.
 //
 // All is found, and all twins are let pass, by the test of this package.
 package zoo

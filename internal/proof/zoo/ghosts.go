@@ -19,7 +19,7 @@ func ghosts() []Specimen {
 	}}
 }
 
-// index is what a program keeps of its own beside the cache, by the events that it gets.
+// index is a program's own state beside the cache, built from events.
 type index struct {
 	mu   sync.Mutex // guards keys
 	keys map[string]*corev1.Secret

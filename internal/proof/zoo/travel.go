@@ -60,8 +60,8 @@ func (m *machines) start(uid types.UID) {
 	}
 }
 
-// starts keeps a machine on for each App. That of an App that is gone must not come back: asking the server, and not a
-// cache, is what tells.
+// starts keeps a machine on for each App. That of a deleted App must not come back: only the server can tell,
+// not a cache.
 func starts(asks bool) wiring {
 	i := always(func(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 		m := d.outside().(*machines)

@@ -64,7 +64,7 @@ func impatient(w wiring, patience time.Duration) Program {
 	}
 }
 
-// readyApp is a world in which all is done. The key is what an outage would be about.
+// readyApp is a world in which all is done. An outage would lose the key.
 func readyApp() *reconciletest.Case {
 	app := newApp("a")
 	app.UID = types.UID("00000000-0000-4000-8000-0000000000aa")

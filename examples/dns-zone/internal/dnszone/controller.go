@@ -42,7 +42,7 @@ type Options struct {
 }
 
 // New returns the controller for all namespaces. It starts nothing. Errors: the
-// file is not understood, or there is none.
+// file cannot be parsed, or is missing.
 func New(client kubernetes.Interface, file *zonefile.File, o *Options) (*reconcile.Controller, error) {
 	var options Options
 	if o != nil {

@@ -58,7 +58,7 @@ func addressesOf(service *corev1.Service) []netip.Addr {
 	}
 	var all []netip.Addr
 	for _, ip := range service.Spec.ClusterIPs {
-		if address, err := netip.ParseAddr(ip); err == nil { // "None" is none
+		if address, err := netip.ParseAddr(ip); err == nil { // "None" is no address
 			all = append(all, address)
 		}
 	}

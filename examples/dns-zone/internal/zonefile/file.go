@@ -114,7 +114,7 @@ type contents struct {
 	info fs.FileInfo // nil if there was no file
 }
 
-// read reads the file. If there is none, it is made from the skeleton.
+// read reads the file. A missing one is made from the skeleton.
 func (f *File) read() (contents, error) {
 	text, info, err := slurp(f.Path)
 	if errors.Is(err, fs.ErrNotExist) && f.Skeleton != "" {

@@ -12,12 +12,12 @@ import (
 )
 
 const (
-	// Name of the controller: its field manager, its mark, and the name of what
-	// it creates.
+	// Name of the controller: its field manager, its mark, and the name of the
+	// objects it creates.
 	Name         = "namespace-defaults"
 	managedByKey = "app.kubernetes.io/managed-by"
-	// policyKey is an annotation with a hash of what was asked for: what the
-	// server has added cannot be told from what an older policy asked for.
+	// policyKey is an annotation with a hash of the requested state: fields added by
+	// the server look like those of an older policy.
 	policyKey = "defaults.homeostat.dev/policy"
 )
 

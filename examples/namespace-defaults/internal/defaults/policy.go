@@ -58,7 +58,7 @@ func ReadPolicy(path string) (*Policy, error) {
 func (p *Policy) validate() error {
 	var errs []error
 	if p.Owner == "" {
-		errs = append(errs, errors.New("owner is empty: it must name who is asked about namespaces of nobody"))
+		errs = append(errs, errors.New("owner is empty: it must name the contact for namespaces without an owner"))
 	}
 	if len(p.Quota) == 0 {
 		errs = append(errs, errors.New("quota is empty: it must limit something, such as pods"))

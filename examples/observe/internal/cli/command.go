@@ -14,7 +14,7 @@ import (
 	"github.com/homeostat/homeostat/operator"
 )
 
-// helpWidth is what lines of help are wrapped at.
+// helpWidth is the line width of help.
 const helpWidth = 110
 
 const about = `Run a command for every object of a kind, and again whenever one changes.
@@ -45,8 +45,8 @@ const examples = `  # show services, and what happens to them
 
 const usage = "RESOURCE [flags] [-- COMMAND [ARG...]]"
 
-// newCommand returns the command line. Name is what users type; the file is
-// called the same, with a dash for the blank of a plugin, which is what shells
+// newCommand returns the command line. Users type name; the file has
+// the same name, with a dash for the blank of a plugin, which shells
 // complete.
 func newCommand(name string, out, errOut *command.Output) *cobra.Command {
 	s := &settings{connection: newConnection()}

@@ -53,7 +53,7 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	}
 }
 
-// programName is what users type.
+// programName is the name that users type.
 func programName(path string) string {
 	if plugin, ok := strings.CutPrefix(strings.TrimSuffix(filepath.Base(path), ".exe"), "kubectl-"); ok {
 		return "kubectl " + plugin

@@ -29,7 +29,7 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// never is a time limit that is none.
+// never is the absence of a time limit.
 const never = time.Duration(math.MaxInt64 / 4)
 
 // observe runs until ctx ends, or until there is nothing left to do.

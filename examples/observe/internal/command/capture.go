@@ -14,8 +14,8 @@ const stderrTail = 2048
 // Capture runs a program like [Runner.Run], but returns what it prints to
 // standard output: at most limit bytes. Stdout and Stderr are not used.
 //
-// Errors: those of Run, with the end of what the program wrote to standard
-// error; too much output. There is no output then.
+// Errors: those of Run, with the end of the program's standard error; too
+// much output. There is no output then.
 func (r *Runner) Capture(ctx context.Context, call Call, limit int) ([]byte, error) {
 	running, kill := context.WithCancelCause(ctx)
 	defer kill(nil)
@@ -54,7 +54,7 @@ func (b *bounded) Write(p []byte) (int, error) {
 	return b.buffer.Write(p)
 }
 
-// tail keeps the end of what is written to it.
+// tail keeps the end of its input.
 type tail struct{ kept []byte }
 
 func (t *tail) Close() error { return nil }

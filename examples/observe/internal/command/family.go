@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// marker is a variable of a program's environment, and so of what it starts: the
-// way to find processes that have left the program's group (setsid).
+// marker is a variable in the environment of a program, and so of its children: it
+// finds processes that have left the program's group (setsid).
 const marker = "OBSERVE_RUN"
 
 // A family is a program and the processes that it has started, in whatever group

@@ -51,7 +51,7 @@ func (f *family) signal(signal syscall.Signal) {
 	}
 }
 
-// untilNone goes on while a round finds members or, for a while, may have missed one.
+// untilNone repeats round while it finds members or, for a while, may have missed one.
 func untilNone(round func() (found, unsure bool)) {
 	execs := 0
 	for range maxRounds + maxExecs {
@@ -81,7 +81,7 @@ func (f *family) round(signal syscall.Signal) (found, unsure bool) {
 	return found, unsure
 }
 
-// kinship is what a process is to a family.
+// kinship is the relation of a process to a family.
 type kinship int
 
 const (
@@ -151,7 +151,7 @@ const (
 )
 
 const (
-	kernelThread = 0x00200000 // a flag of what has no program and never will
+	kernelThread = 0x00200000 // a flag of kernel threads
 	ticks        = 100        // of a second, in /proc
 )
 
@@ -159,7 +159,7 @@ const (
 var ended = []string{"Z", "X"}
 
 // isStarting reports whether a process without a whole environment began after the
-// family, has not ended, and is none of the kernel's.
+// family, has not ended, and is not the kernel's.
 func (f *family) isStarting(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

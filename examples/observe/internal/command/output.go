@@ -83,7 +83,7 @@ func (o *Output) Lines() *Lines { return &Lines{to: o} }
 type Lines struct {
 	to   *Output
 	rest []byte
-	open bool // whether a part of the line that rest goes on has been passed on
+	open bool // whether the start of the line in rest has been passed on
 }
 
 // Write passes on the lines that have ended.

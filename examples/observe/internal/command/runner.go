@@ -26,7 +26,7 @@ const (
 type Runner struct {
 	// Env is the environment of programs, but for what a Call adds.
 	Env []string
-	// Timeout of a run; 0 is none.
+	// Timeout of a run; 0 means no timeout.
 	Timeout time.Duration
 	// Grace is the time from SIGTERM to SIGKILL; [DefaultGrace].
 	Grace time.Duration
@@ -40,7 +40,7 @@ type Call struct {
 	Argv []string
 	// Env is added to the Runner's.
 	Env []string
-	// Stdin is what the program reads; nothing.
+	// Stdin is the program's input. Defaults to none.
 	Stdin []byte
 }
 

@@ -17,8 +17,8 @@ const maxOutput = 64 << 20
 // print. The program is run anew each time, without a shell, in the environment
 // of env alone, and is killed with all that it has started when the context ends.
 //
-// Errors: an exit code other than 0 (with the end of what the program wrote to
-// standard error), more than 64 MiB of output, a line that is no name.
+// Errors: an exit code other than 0 (with the end of standard error), more than
+// 64 MiB of output, an invalid name.
 func Command(f Format, env []string, program string, args ...string) names.Lister {
 	runner := &command.Runner{Env: env, Grace: 1} // it only reads: nothing is lost if it is killed at once
 	call := command.Call{Argv: append([]string{program}, args...)}

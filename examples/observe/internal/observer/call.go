@@ -13,8 +13,8 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// call returns what to run for an object, or, without one, for its key. Its
-// argv alone is what would run if there is no program.
+// call returns what to run for an object, or, without one, for its key. Without
+// a program, only its argv is set.
 func (o *Options) call(program []string, t Type, key reconcile.Key, v version, object runtime.Object,
 ) (command.Call, error) {
 	var data []string

@@ -26,7 +26,7 @@ type version struct {
 	resourceVersion string
 }
 
-// memory is what programs have been run for. It is safe for concurrent use.
+// memory records the runs of programs. It is safe for concurrent use.
 type memory struct {
 	mu      sync.Mutex // guards the fields below
 	keys    map[reconcile.Key]*record

@@ -54,7 +54,7 @@ func New[T informer.Object](
 	return made, nil
 }
 
-// Collectors of what has been done, for Prometheus.
+// Collectors of the runs, for Prometheus.
 func (o *Observer) Collectors() []prometheus.Collector { return o.counts.collectors() }
 
 // HasSynced reports whether the first list is in the cache.
@@ -130,7 +130,7 @@ func (o *Observer) idle() bool {
 	return waiting == 0
 }
 
-// verdict is what a single pass came to.
+// verdict is the result of a single pass.
 func (o *Observer) verdict() error {
 	if sweep := o.Controller.Sweep(); sweep != nil {
 		if s := sweep.Stats(); s.Sweeps == 0 {

@@ -14,7 +14,7 @@ const NoLimit = -1
 // Options of an [Observer].
 type Options struct {
 	// Each is the program and its first arguments that run for an object; nil
-	// shows changes and runs nothing. Delete is what runs for one that was deleted.
+	// shows changes and runs nothing. Delete runs for a deleted one.
 	Each, Delete []string
 	// Names lists the names that the outside world knows; nil knows of none.
 	Names names.Lister
@@ -46,7 +46,7 @@ type Options struct {
 	// DryRun shows what would run.
 	DryRun bool
 
-	// Controller is what the controller is made with; Known is set from Names.
+	// Controller has the controller's options; Known is set from Names.
 	Controller reconcile.Options
 }
 

@@ -1,6 +1,6 @@
 // Package agent reboots one node when the controller has granted it.
 //
-// An agent dies in the middle of what it does: that is its job. So it keeps
+// An agent dies in the middle of its work: that is its job. So it keeps
 // nothing in memory. What it does next follows from its node's annotations and
 // from the boot id of the kernel it runs on.
 //

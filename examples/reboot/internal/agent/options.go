@@ -25,7 +25,7 @@ const (
 type Options struct {
 	// Node is the name of the node that the agent runs on.
 	Node string
-	// Machine is what the node runs on.
+	// Machine of the node.
 	Machine machine.Machine
 	// Events receives what happens. Defaults to none.
 	Events events.EventRecorder

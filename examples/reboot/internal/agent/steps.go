@@ -79,7 +79,7 @@ func (a *Agent) resume(
 }
 
 // stillInProgress looks at the live node: the cache may not know yet that the
-// reboot was called off, or that the node is another one.
+// reboot was called off, or the node recreated.
 func (a *Agent) stillInProgress(ctx context.Context, node *corev1.Node, p protocol.Progress) (bool, error) {
 	live, err := a.nodes.Get(ctx, node.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {

@@ -14,7 +14,7 @@ import (
 	"github.com/homeostat/homeostat/examples/reboot/internal/rules"
 )
 
-// A view is what one decision is based on: groups and nodes, cached or live.
+// A view is the basis of one decision: groups and nodes, cached or live.
 type view struct {
 	group      *api.RebootGroup
 	membership rules.Membership

@@ -8,7 +8,7 @@ import (
 // ErrOtherBoot says that the machine has rebooted since: there is nothing to do.
 var ErrOtherBoot = errors.New("the machine runs another boot by now")
 
-// A Machine is what a node runs on.
+// A Machine is the machine of a node.
 type Machine interface {
 	// BootID returns the id of the running kernel's boot.
 	BootID(ctx context.Context) (string, error)

@@ -37,8 +37,8 @@ type wait struct {
 // Wait returns when each of the nodes that Request has returned is back from a reboot, or
 // will not reboot for this request, and writes a line whenever the state of one changes.
 // Errors: [ErrCalledOff], [ErrWithdrawn], [ErrDeleted] and [ErrUnreadable] of every node,
-// joined; a permission is missing; or ctx has ended. While the server cannot be asked it
-// goes on.
+// joined; a permission is missing; or ctx has ended. While the server is unreachable it
+// keeps waiting.
 func (p *Plugin) Wait(ctx context.Context, asked ...*corev1.Node) error {
 	var all []*wait
 	for _, n := range asked {

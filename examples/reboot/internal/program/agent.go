@@ -88,7 +88,7 @@ func startAgent(env operator.Env, options *agent.Options) ([]*reconcile.Controll
 	}
 	_, err = client.CoreV1().Nodes().Get(env.Context, options.Node, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return nil, fmt.Errorf("finding node %q: there is none of that name: set --node or NODE_NAME to a name that "+
+		return nil, fmt.Errorf("finding node %q: it does not exist: set --node or NODE_NAME to a name that "+
 			"kubectl get nodes shows", options.Node)
 	}
 	if err != nil {

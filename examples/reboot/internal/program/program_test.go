@@ -61,7 +61,7 @@ func TestTheAgentActsForTheNodeThatItIsGiven(t *testing.T) {
 	_, err := f.setUp(program.Agent(), "--node=n", "--reboot-method=magic")
 	f.Expect(err).To(MatchError(`--reboot-method is "magic": set logind, signal or command`))
 	_, err = f.setUp(program.Agent(), "--node=other")
-	f.Expect(err).To(MatchError(ContainSubstring(`finding node "other": there is none of that name: set --node or NODE_NAME`)))
+	f.Expect(err).To(MatchError(ContainSubstring(`finding node "other": it does not exist: set --node or NODE_NAME`)))
 	_, err = f.setUp(program.Agent(), "--node=n", "--drain-period=-1s")
 	f.Expect(err).To(MatchError(ContainSubstring("Options.DrainPeriod is -1s")))
 }

@@ -6,7 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// MayUncordon reports whether the agent's accept write is what keeps the node
+// MayUncordon reports whether the agent's accept write keeps the node
 // cordoned. Another client may have uncordoned and cordoned it since: then the
 // server has its field manager on record for spec.unschedulable.
 func MayUncordon(node *corev1.Node, p *Progress) bool {

@@ -1,7 +1,7 @@
 // Package protocol reads and writes the annotations by which administrator,
 // controller and agent talk about the reboot of a node.
 //
-// Each key has one writer, and moves only together with another one in a single
+// Each key has one writer, and moves only together with a second key in a single
 // write, so that no request can be lost in between.
 //
 //	reboot-needed ──grant──▶ reboot-now ──accept──▶ reboot-in-progress ──complete──▶ last-reboot

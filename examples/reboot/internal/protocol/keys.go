@@ -9,7 +9,7 @@ const (
 	Paused = Prefix + "reboot-paused"
 	// Now tells the agent to reboot: a [Grant] as JSON.
 	Now = Prefix + "reboot-now"
-	// InProgress is what the agent is doing: a [Progress] as JSON.
+	// InProgress is the agent's state: a [Progress] as JSON.
 	InProgress = Prefix + "reboot-in-progress"
 	// Void says up to which epoch no reboot may be granted any more: a number. The
 	// controller sets it before it gives back a slot that was not used.

@@ -29,7 +29,7 @@ type Grant struct {
 
 // Terms are the rules of the group, as of the grant, that the agent obeys.
 type Terms struct {
-	// Policy is what the agent does when its drain takes too long. Defaults to
+	// Policy of the agent when its drain takes too long. Defaults to
 	// [PolicyAbort].
 	Policy string `json:"drainPolicy,omitempty"`
 	// DrainSeconds is how long the drain may take. Defaults to [DefaultDrainTimeout].
@@ -43,7 +43,7 @@ type Terms struct {
 const (
 	// PolicyAbort calls the reboot off; the request waits for another slot.
 	PolicyAbort = "abort"
-	// PolicyWait goes on draining.
+	// PolicyWait continues draining.
 	PolicyWait = "wait"
 	// PolicyForce reboots with the Pods that are left.
 	PolicyForce = "force"
@@ -67,7 +67,7 @@ type Progress struct {
 	Request `json:",inline"`
 	Terms   `json:",inline"`
 	// BootID is the kernel's boot id when the agent accepted: the reboot is done
-	// when the kernel has another one.
+	// when the kernel has a different one.
 	BootID string `json:"bootID"`
 	// CordonedByAgent says that the accept write cordoned the node.
 	CordonedByAgent bool        `json:"cordonedByAgent"`
@@ -98,7 +98,7 @@ type Outcome struct {
 	Why string `json:"why,omitempty"`
 }
 
-// A State is what the annotations of a node say. A key that is missing, or
+// A State is the content of a node's annotations. A key that is missing, or
 // cannot be read, is nil; Faults has the latter.
 type State struct {
 	Needed     *string

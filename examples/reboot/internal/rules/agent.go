@@ -7,7 +7,7 @@ import (
 	"github.com/homeostat/homeostat/examples/reboot/internal/protocol"
 )
 
-// An AgentStep is what an agent does next.
+// An AgentStep is an agent's next step.
 type AgentStep string
 
 // The steps of an agent.

@@ -1,8 +1,8 @@
 // Package rules has the decisions of the reboot operator as pure functions: what
 // the agent of a node and the controller of a group do next.
 //
-// All that they look at is in their arguments, so a process may crash between any
-// two steps and another one goes on where it was.
+// Their arguments are all they read, so a process may crash between any
+// two steps and another continues where it was.
 //
 //	Requested ─reserve▶ Reserved ─grant▶ Granted ─accept▶ Draining ─reboot▶ Booted ─complete▶ Verifying
 //	    ▲                  │ ▲               │                                                 │   │

@@ -7,7 +7,7 @@ import (
 	"github.com/homeostat/homeostat/examples/reboot/internal/protocol"
 )
 
-// A DrainStep is what an agent does after a pass over its Pods.
+// A DrainStep is an agent's step after a pass over its Pods.
 type DrainStep string
 
 // The steps of a drain.

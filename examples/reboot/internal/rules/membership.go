@@ -47,7 +47,7 @@ func last(name string) int {
 	return 0
 }
 
-// Selector returns the group's node selector: everything when there is none.
+// Selector returns the group's node selector, by default everything.
 // Errors: the selector cannot be read.
 func Selector(g *api.RebootGroup) (labels.Selector, error) {
 	if g.Spec.NodeSelector == nil {

@@ -35,7 +35,7 @@ const (
 	ReasonNext    = "NextInLine"
 )
 
-// A Facts is what the conditions of a group are made of.
+// A Facts is the input of a group's conditions.
 type Facts struct {
 	Group *api.RebootGroup
 	// Faults are what is wrong with the spec.

@@ -16,7 +16,7 @@ import (
 // Further requests join it by name as it gets shorter.
 const MaxQueue = 1000
 
-// A Reservation is what becomes of a ledger when free slots are given out.
+// A Reservation is a ledger after free slots are given out.
 type Reservation struct {
 	Slots []api.Slot    // the new ones
 	Queue []api.Waiting // all that wait on

@@ -9,7 +9,7 @@ import (
 	"github.com/homeostat/homeostat/examples/reboot/internal/protocol"
 )
 
-// A SlotStep is what the controller does next about one slot.
+// A SlotStep is the controller's next step for one slot.
 type SlotStep string
 
 // The steps about a slot.
@@ -39,13 +39,13 @@ type SlotDecision struct {
 	Why string
 }
 
-// A Situation is what a slot's next step depends on besides slot and node.
+// A Situation is the input of a slot's next step besides slot and node.
 type Situation struct {
 	// Closed says why nothing may start in the group: it is paused, invalid,
 	// being deleted, outside its windows. Empty means that it may.
 	Closed string
-	// Stray says why the node is not the group's any more: its labels or the selectors
-	// have changed. Empty means that it is. What has begun goes on.
+	// Stray says why the node is no longer the group's: its labels or the selectors
+	// have changed. Empty means that it is. A begun reboot continues.
 	Stray string
 	// Over says that the slot is one too many since the limit was lowered.
 	Over bool

@@ -164,7 +164,7 @@ func queues(node *corev1.Node, group *api.RebootGroup, free bool) []string {
 	return append(lines, fmt.Sprintf("the group waits (%s): %s", c.Reason, c.Message))
 }
 
-// patience says how long a drain goes on.
+// patience says how long a drain may take.
 func patience(p *protocol.Progress) string {
 	until := stamp(p.AcceptedAt.Add(p.DrainTimeout()))
 	switch p.Policy {

@@ -36,7 +36,7 @@ type Website struct {
 	Status WebsiteStatus `json:"status,omitzero"`
 }
 
-// WebsiteSpec is what its author wants.
+// WebsiteSpec is the desired state.
 type WebsiteSpec struct {
 	// Host is the name that visitors know.
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$`

@@ -60,7 +60,7 @@ var growth = []struct {
 // changedEvery is after how many seconds each object changes.
 const changedEvery = 50_000.0 / 300
 
-// grown returns the table of what was measured, multiplied.
+// grown returns the table of multiplied measurements.
 func (r *results) grown() []byte {
 	var text bytes.Buffer
 	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', tabwriter.AlignRight)

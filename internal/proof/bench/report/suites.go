@@ -45,7 +45,7 @@ var suites = []suite{
 	{pkg: "scale", test: "TestScale", count: 1},
 }
 
-// kept are the lines of a test's output that have results or say of what they are, and not the programs' logs.
+// kept matches the lines of a test's output with results or their context, and not the programs' logs.
 var kept = regexp.MustCompile(`^(Benchmark\S+\s+\d|pkg: |goos: |goarch: |cpu: )`)
 
 // measure runs the suites in this module's folder, one after the other, and keeps what they print. Of the suite that is

@@ -54,7 +54,7 @@ func (r *report) start() (stop func()) {
 }
 
 func (r *report) say(text string) {
-	_, _ = fmt.Fprintln(r.out, text) // The reader may have gone away; the build goes on.
+	_, _ = fmt.Fprintln(r.out, text) // The reader may have gone away; the build continues.
 }
 
 func (r *report) step(doing string) {

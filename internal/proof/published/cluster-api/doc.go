@@ -1,3 +1,3 @@
 // Package clusterapi explores the MachineDeployment, MachineSet and topology MachineSet controllers of Cluster API
-// v1.13.6, unmodified. The version with the fixes of what is found is beside it.
+// v1.13.6, unmodified. The version with the fixes is beside it.
 package clusterapi

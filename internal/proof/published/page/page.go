@@ -108,7 +108,7 @@ func (a *all) finding(test string) (string, error) {
 // shown is how many lines of a finding are above its fold.
 const shown = 4
 
-// details returns a failure, folded up to the first lines of what is above its token.
+// details returns a failure, folded to the first lines above its token.
 func details(r *results.Result) string {
 	found, _, _ := strings.Cut(r.Failure, "\n  replay: ")
 	var b strings.Builder

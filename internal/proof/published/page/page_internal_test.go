@@ -74,7 +74,7 @@ func TestWhatDoesNotFitIsNamed(t *testing.T) {
 	lines := strings.SplitAfter(found, "\n")
 	for _, c := range []struct{ name, results, source, want string }{
 		{"no JSON", lines[0] + "{\"test\"\n", small, "results.jsonl:2: reading a line of JSON: unexpected EOF: run make proof again"},
-		{"two values", lines[0] + "{} {}\n", small, "results.jsonl:2: reading a line of JSON: it goes on after its end: run make proof again"},
+		{"two values", lines[0] + "{} {}\n", small, "results.jsonl:2: reading a line of JSON: more data after its end: run make proof again"},
 		{
 			"unknown field", lines[0] + `{"tset":"TestX"}` + "\n", small,
 			`results.jsonl:2: reading a line of JSON: json: unknown field "tset": run make proof again`,

@@ -63,7 +63,7 @@ func decode(line string, into any) error {
 		return fmt.Errorf("reading a line of JSON: %w", err)
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("reading a line of JSON: it goes on after its end")
+		return errors.New("reading a line of JSON: more data after its end")
 	}
 	return nil
 }

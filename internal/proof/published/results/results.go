@@ -38,7 +38,7 @@ type Result struct {
 	Ended     bool    `json:"ended"`
 	Elapsed   float64 `json:"elapsed"`
 	Processor float64 `json:"processor"`
-	// Oracle found what Failure says, after so many Lines of its trace. They are empty if nothing was found.
+	// Oracle found Failure, with Lines of trace. They are empty if nothing was found.
 	Oracle  string `json:"oracle,omitempty"`
 	Lines   int    `json:"lines,omitempty"`
 	Failure string `json:"failure,omitempty"`

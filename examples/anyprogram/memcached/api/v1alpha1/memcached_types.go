@@ -18,7 +18,7 @@ func AddToScheme(s *runtime.Scheme) error {
 	return nil
 }
 
-// MemcachedSpec is what is wanted.
+// MemcachedSpec is the desired state.
 type MemcachedSpec struct {
 	// Size is the number of Pods.
 	Size int32 `json:"size,omitempty"`
@@ -26,7 +26,7 @@ type MemcachedSpec struct {
 	ContainerPort int32 `json:"containerPort,omitempty"`
 }
 
-// MemcachedStatus is what there is.
+// MemcachedStatus is the observed state.
 type MemcachedStatus struct {
 	// Conditions has Available.
 	Conditions []metav1.Condition `json:"conditions,omitempty"`

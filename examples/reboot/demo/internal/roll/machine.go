@@ -28,7 +28,7 @@ const (
 	rebootFileName = "reboot"
 )
 
-// A machine is what one node runs on, with its kubelet.
+// A machine is the machine of one node, with its kubelet.
 type machine struct {
 	name    string
 	dir     string

@@ -85,7 +85,7 @@ func (s *show) text(f frame) string {
 	return b.String()
 }
 
-// changes writes a line for each node whose state is another one.
+// changes writes a line for each node with a new state.
 func (s *show) changes(f frame) {
 	for _, r := range f.rows {
 		s.mu.Lock()

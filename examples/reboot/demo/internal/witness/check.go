@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// Invariants are the names of what is checked.
+// Invariants returns the names of the checks.
 func Invariants() []string { return []string{"I1", "I2", "I3", "I4", "I5"} }
 
 // A Violation is a promise that was broken.

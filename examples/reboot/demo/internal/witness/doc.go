@@ -1,7 +1,7 @@
 // Package witness watches a roll of reboots from outside and says whether the
 // operator kept its promises.
 //
-// A referee that asks the players is none: this package shares no code with the
+// A referee must not ask the players: this package shares no code with the
 // operator. It has its own watches and its own reading of annotations and ledger,
 // and knows of the cluster only what the API server says.
 //

@@ -18,7 +18,7 @@ type Event struct {
 	Deleted bool
 }
 
-// A Node is what the witness sees of a node.
+// A Node is a node as the witness sees it.
 type Node struct {
 	Name, UID     string
 	Needed        bool
@@ -32,7 +32,7 @@ type Node struct {
 	Unschedulable bool
 }
 
-// A Ledger is what the witness sees of a RebootGroup.
+// A Ledger is a RebootGroup as the witness sees it.
 type Ledger struct {
 	Name  string
 	Max   int64

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Heap returns the statistics of what is left after garbage collections.
+// Heap returns the memory statistics after garbage collections.
 func Heap() runtime.MemStats {
 	var stats runtime.MemStats
 	for range 3 {
@@ -20,7 +20,7 @@ func Heap() runtime.MemStats {
 	return stats
 }
 
-// CPUTime is what this process has used on all cores.
+// CPUTime is the processor time of this process on all cores.
 func CPUTime() (time.Duration, error) {
 	var usage syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {

@@ -35,7 +35,7 @@ type Server struct {
 }
 
 // NewServer returns a server of count Pods in the order of namespace and name,
-// as etcd has them. Pod n is what shape makes.
+// as etcd has them. Pod n is made by shape.
 func NewServer(count int, shape func(n int) *corev1.Pod) (*Server, error) {
 	s := &Server{pods: make([]corev1.Pod, count), orders: make(chan order)}
 	for n := range s.pods {

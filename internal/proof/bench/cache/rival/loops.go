@@ -111,7 +111,7 @@ func runtimeLoop(priority bool) func(ctx context.Context, url string, workers in
 	}
 }
 
-// clientGoLoop is what people write without an SDK.
+// clientGoLoop is the usual loop without an SDK.
 func clientGoLoop(ctx context.Context, url string, workers int, work Work) error {
 	client, err := clientOf(url)
 	if err != nil {

@@ -150,7 +150,7 @@ func (r *replica) answer() {
 	}
 }
 
-// processor is what this process has used.
+// processor is the processor time of this process.
 func processor() time.Duration {
 	var u syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u) // of oneself it is always allowed
