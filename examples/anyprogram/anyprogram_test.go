@@ -2,6 +2,8 @@ package anyprogram_test
 
 import (
 	"errors"
+	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -9,7 +11,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
@@ -90,6 +94,54 @@ func twoReplicas(o ctrl.Options) *reconciletest.Case {
 
 func TestTwoReplicasOnControllerRuntime(t *testing.T) {
 	reconciletest.Explore(t, twoReplicas(inTests()), &reconciletest.Options{Budget: 6 * time.Second})
+}
+
+// indexed starts the operator with an index of its cache: the manager waits in its Start until that has synced, and
+// cannot be stopped meanwhile.
+func indexed(env *reconciletest.Env, config *rest.Config) error {
+	mgr, err := ctrl.NewManager(config, inTests())
+	if err != nil {
+		return err
+	}
+	byName := func(o client.Object) []string { return []string{o.GetName()} }
+	if err := mgr.GetFieldIndexer().IndexField(env.Context(), &corev1.ConfigMap{}, "name", byName); err != nil {
+		return err
+	}
+	if err := (&operator.Reconciler{Client: mgr.GetClient()}).SetupWithManager(mgr); err != nil {
+		return err
+	}
+	return mgr.Start(env.Context())
+}
+
+func TestAManagerWithAnIndexIsStopped(t *testing.T) {
+	reconciletest.Explore(t, &reconciletest.Case{
+		Run:     func(env *reconciletest.Env) error { return indexed(env, env.Config()) },
+		Objects: []runtime.Object{configMap("a")},
+	}, &reconciletest.Options{Budget: 10 * time.Second})
+}
+
+// denied answers every call but discovery with 403.
+type denied struct{ http.RoundTripper }
+
+func (d denied) RoundTrip(r *http.Request) (*http.Response, error) {
+	if !strings.HasPrefix(r.URL.Path, "/api/v1/configmaps") {
+		return d.RoundTripper.RoundTrip(r)
+	}
+	return &http.Response{StatusCode: http.StatusForbidden, Body: http.NoBody, Header: http.Header{}, Request: r}, nil
+}
+
+func TestCachesThatDoNotSyncAreNamed(t *testing.T) {
+	r := reconciletest.Search(t, &reconciletest.Case{
+		Run: func(env *reconciletest.Env) error {
+			config := env.Config()
+			config.Wrap(func(rt http.RoundTripper) http.RoundTripper { return denied{rt} })
+			return indexed(env, config)
+		},
+		Objects: []runtime.Object{configMap("a")},
+	}, nil)
+	if !strings.Contains(r.Failure, "the caches of controller-runtime's manager do not sync") {
+		t.Errorf("it fails with %q", r.Failure)
+	}
 }
 
 // The controllers of this manager do not wait until it leads.

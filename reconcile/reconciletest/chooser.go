@@ -8,6 +8,7 @@ import (
 
 	"github.com/homeostat/homeostat/internal/apisim"
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/plan"
+	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/stacks"
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/state"
 )
 
@@ -27,6 +28,7 @@ type chooser struct {
 	judge  *judge
 
 	parted  bool      // the partition of the plan has begun
+	due     *replica  // it is to stop, and cannot yet; nil for none
 	retries *retries  // of requests that were put off
 	moved   time.Time // when time passed last
 	still   int       // steps since then
@@ -169,7 +171,8 @@ func (r *chooser) rival(c apisim.Call) {
 	}
 }
 
-// stop tells the replica to stop before its call is served, or its event delivered, if the plan says so.
+// stop tells the replica to stop before its call is served, or its event delivered, if the plan says so: with a manager
+// of controller-runtime, not before its caches have synced.
 func (r *chooser) stop(a apisim.Action) bool {
 	p := r.fleet.of(a.Call.Client)
 	if r.tail || p == nil || p.halted || state.Ignored(a.Call.Resource.Resource) {
@@ -183,10 +186,14 @@ func (r *chooser) stop(a apisim.Action) bool {
 	case apisim.Deliver:
 		d, now = r.planned(plan.Halted, r.out.deliveries+1)
 	}
-	if !now {
+	if now {
+		r.done(d)
+		r.due = p
+	}
+	if r.due != p || stacks.Syncing() {
 		return false
 	}
-	r.done(d)
+	r.due = nil
 	r.line("STOP      " + p.client + ", before: " + describe(a))
 	p.stop()
 	if len(r.fleet.replicas) > 1 && a.Kind == apisim.Release {
@@ -227,6 +234,9 @@ func (r *chooser) callFault(a apisim.Action) apisim.Fault {
 		return apisim.Unreachable
 	}
 	d, _ := r.planned(plan.AtCall, at)
+	if (d.Fault == apisim.CrashBefore || d.Fault == apisim.CrashAfter) && stacks.Syncing() {
+		return apisim.NoFault // its context cannot end yet
+	}
 	return d.Fault
 }
 

@@ -129,6 +129,29 @@ func TestWhatIsDeclaredIsFree(t *testing.T) {
 	}
 }
 
+// What a program need not notice, no other client does.
+func TestAnUnwatchedOutputIsLeftAlone(t *testing.T) {
+	g := gomega.NewWithT(t)
+	c := breeding.Case(nil)
+	c.Run = noTrigger
+	g.Expect(reconciletest.Search(t, c, nil).Failure).To(gomega.ContainSubstring("does not watch them"))
+	c.Unwatched = []string{"secrets"}
+	r := reconciletest.Search(t, c, &reconciletest.Options{Seeds: 10, Budget: breeding.Budget})
+	g.Expect(r.Failure).To(gomega.BeEmpty())
+}
+
+// What a step has written to an output, the program cannot write again.
+func TestAnOutputOfAStepIsNotDeleted(t *testing.T) {
+	g := gomega.NewWithT(t)
+	c := breeding.Case(breeding.Right)
+	c.Goal = nil
+	c.Workload = []reconciletest.Step{
+		reconciletest.Patch("secrets", "d/a-child", `{"metadata":{"annotations":{"by":"others"}}}`),
+	}
+	r := reconciletest.Search(t, c, &reconciletest.Options{Seeds: 10, Budget: breeding.Budget})
+	g.Expect(r.Failure).To(gomega.BeEmpty())
+}
+
 func allReady(w *reconciletest.World) error {
 	parents, err := reconciletest.List[corev1.ConfigMap](w, "configmaps")
 	for _, p := range parents {

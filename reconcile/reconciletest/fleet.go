@@ -78,7 +78,7 @@ func (f *fleet) boot(ctx context.Context, p *replica) {
 	p.boots++
 	p.crashed, p.halted, p.down, p.stopped, p.caches = false, false, time.Time{}, time.Time{}, nil
 	p.ended, p.killed, p.waits = time.Time{}, time.Time{}, ""
-	boot, cancel := context.WithCancel(f.errs.with(gate.With(ctx, p.client)))
+	boot, cancel := context.WithCancel(f.errs.with(gate.With(context.WithoutCancel(ctx), p.client)))
 	p.cancel = cancel
 	p.done = make(chan error, 1)
 	done, b := p.done, backend.Boot{
@@ -187,6 +187,15 @@ func (f *fleet) late(p *replica) {
 			time.Since(p.ended).Round(time.Second), report.Killed, killAfter, p.waits)}
 	}
 	p.killed, p.waits = time.Time{}, ""
+}
+
+// unsynced is for a manager of controller-runtime that is to end and whose caches have not synced: it could not be
+// stopped, and stays as it is.
+func (f *fleet) unsynced(p *replica) {
+	p.stuck = true
+	f.find(report.Run, "the caches of controller-runtime's manager do not sync: is a kind that it watches, or indexes, "+
+		"neither built in nor in Case.Definitions, or does its list fail? The manager cannot be stopped meanwhile "+
+		"(kubernetes-sigs/controller-runtime#3440)")
 }
 
 // blocked is for a Run that does not return. The bubble cannot end then, unless each goroutine that is left is blocked

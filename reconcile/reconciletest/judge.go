@@ -179,13 +179,16 @@ func (r *judge) wrote(e apisim.Event, resource string, free bool) {
 // What is counted of each name.
 const atOnce, deletes = "at once there are ", "it deletes "
 
-// served notes that another client has written to an object of the program: it is more than a lock.
+// served notes that another client has written to an object of the program: it is more than a lock, and what a step
+// has written there the program cannot make again.
 func (r *judge) served(e apisim.Event, resource string) {
 	if e.New == nil {
 		return
 	}
-	if _, made := r.created[e.New.GetUID()]; made {
+	if made, ours := r.created[e.New.GetUID()]; ours {
 		r.out.kept[resource+" "+stem(e)] = true
+		made.stepped = made.stepped || !r.acting
+		r.created[e.New.GetUID()] = made
 	}
 }
 

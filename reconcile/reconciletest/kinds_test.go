@@ -251,7 +251,9 @@ func TestEachDeviationFindsItsBug(t *testing.T) {
 		}},
 		{"absence", "o3.1", "+ secrets d/b-child = there", run(onDelete)},
 		{"a rival", "f6", "it overwrites what another client has just written to configmaps d/a", run(breeding.Run(whole))},
-		{"an edit", "e1", "- secrets d/a-child: data.key = dmFsdWU=", run(breeding.Run(filled))},
+		{"an edit", "e1", "- secrets d/a-child: data.key = dmFsdWU=", func(c *reconciletest.Case) {
+			c.Run = breeding.Run(filled)
+		}},
 		{"an event that comes twice", "d2.twice", "+ secrets d/change-*2 = there", run(counted)},
 		{"an event that is lost", "d4.drop", "d/b is a ghost", run(remembering)},
 		{"sleep", "j3", "- configmaps d/a: data.x = 1", run(ticking(45 * time.Minute))},

@@ -49,7 +49,8 @@ type Options struct {
 	// Lag is how long, in virtual time, a watch or a slow call is held back. Defaults to 5 seconds.
 	Lag time.Duration
 	// SkipDrift leaves out the runs in which another client deletes or edits the program's objects: for programs that
-	// need not repair that.
+	// need not repair that. What a step has written to is not deleted in any case, as nothing would write that again: let
+	// an actor write it, such as actors.Deployments a status.
 	SkipDrift bool
 	// Seeds is the number of runs in a random order, each with a few random deviations, that follow the planned ones.
 	// Defaults to 50.

@@ -22,6 +22,7 @@ type output struct {
 	resource, key string
 	leaf          []string // the path of a value that may be edited, or nil
 	value         any      // its value after an edit
+	stepped       bool     // whether a step has written to it, too
 }
 
 // edit returns a step that changes one value which the program gave the output.

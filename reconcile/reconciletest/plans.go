@@ -131,15 +131,19 @@ func (p *planner) past() []plan.Plan {
 	return all
 }
 
-// drifts delete each output, and edit those that have a value which another client could edit.
+// drifts delete each output that is the program's alone, and edit those that have a value which another client could
+// edit.
 func (p *planner) drifts() []plan.Plan {
-	var some []int
+	var alone, some []int
 	for i, o := range p.reference.outputs {
+		if !o.stepped {
+			alone = append(alone, i+1)
+		}
 		if o.leaf != nil {
 			some = append(some, i+1)
 		}
 	}
-	return append(each(plan.Deleted, upTo(len(p.reference.outputs)), 0), each(plan.Edited, some, 0)...)
+	return append(each(plan.Deleted, alone, 0), each(plan.Edited, some, 0)...)
 }
 
 // each makes a plan of each index, with the same kind of deviation and the same fault.

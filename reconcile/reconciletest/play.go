@@ -36,8 +36,9 @@ func (r *run) play(ctx context.Context) {
 		r.settle(ctx)
 		r.disturbRest(ctx)
 	}
-	r.out.outputs = r.judge.existing(r.judge.created)
-	r.out.written = append(slices.Clone(r.out.outputs), r.judge.existing(r.judge.written)...)
+	made := r.judge.existing(r.judge.created)
+	r.out.written = append(slices.Clone(made), r.judge.existing(r.judge.written)...)
+	r.out.outputs = slices.DeleteFunc(made, func(o output) bool { return slices.Contains(r.c.Unwatched, o.resource) })
 	r.drift(ctx)
 	if r.out.finding == nil && !r.out.void && r.c.Goal != nil {
 		if err := ask(r.c.Goal, r.world); err != nil {

@@ -231,7 +231,11 @@ func (r *run) early(ctx context.Context) bool {
 func (r *run) haltAll() {
 	for _, p := range r.fleet.replicas {
 		p.apart = time.Time{}
-		if p.down.IsZero() && !p.stuck {
+		switch {
+		case !p.down.IsZero() || p.stuck:
+		case stacks.Syncing():
+			r.fleet.unsynced(p)
+		default:
 			p.end()
 			r.join(p, true)
 		}

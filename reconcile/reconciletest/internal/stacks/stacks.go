@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"regexp"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -30,24 +31,37 @@ var header = regexp.MustCompile(`^goroutine (\d+)[^\[]*\[([^\],]*)[^\]]*synctest
 
 // Diagnose explains what the goroutines of the program wait for, and where: those that wait for something outside of
 // the bubble, and then those that wait in it: for one another, or for time.
-func Diagnose() string {
+func Diagnose() string { return diagnose(all()) }
+
+// Syncing reports whether a manager of controller-runtime waits in its Start for its caches to sync. If its context
+// ends meanwhile, it computes until they have synced: kubernetes-sigs/controller-runtime#3440.
+func Syncing() bool {
+	return slices.ContainsFunc(ofLastBubble(all()), starting.MatchString)
+}
+
+var starting = regexp.MustCompile(`(?m)^sigs\.k8s\.io/controller-runtime/pkg/manager\.\(\*runnableGroup\)\.Start\(`)
+
+// all is the stack of every goroutine.
+func all() string {
 	buf := make([]byte, 4<<20)
-	return diagnose(string(buf[:runtime.Stack(buf, true)]))
+	return string(buf[:runtime.Stack(buf, true)])
+}
+
+// ofLastBubble keeps the stacks of the newest bubble: goroutines of earlier ones may be left.
+func ofLastBubble(all string) []string {
+	stacks := strings.Split(all, "\n\n")
+	last := 0
+	for _, stack := range stacks {
+		last = max(last, bubbleOf(stack))
+	}
+	return slices.DeleteFunc(stacks, func(stack string) bool { return bubbleOf(stack) != last })
 }
 
 const most = 10 // goroutines that are explained
 
 func diagnose(all string) string {
-	stacks := strings.Split(all, "\n\n")
-	last := 0 // bubble: goroutines of earlier ones may be left
-	for _, stack := range stacks {
-		last = max(last, bubbleOf(stack))
-	}
 	var words, blocked []string
-	for _, stack := range stacks {
-		if bubbleOf(stack) != last {
-			continue
-		}
+	for _, stack := range ofLastBubble(all) {
 		if text, outside := explain(stack); outside {
 			words = append(words, text)
 		} else if text != "" {
@@ -63,7 +77,7 @@ func diagnose(all string) string {
 // bubbleOf is the number of a goroutine's bubble; 0 for none, and for those that look.
 func bubbleOf(stack string) int {
 	h := header.FindStringSubmatch(stack)
-	if h == nil || strings.Contains(stack, "internal/synctest.") || strings.Contains(stack, "stacks.Diagnose(") {
+	if h == nil || strings.Contains(stack, "internal/synctest.") || strings.Contains(stack, "internal/stacks.all(") {
 		return 0
 	}
 	n, _ := strconv.Atoi(h[3])
