@@ -20,7 +20,5 @@
 //     that it is equal.
 //   - Neither object is written to. Both must stay unchanged meanwhile.
 //
-// Plans read memory by offset (unsafe), for types whose layout the compiler has
-// given; TestEveryBuiltInKindAgreesWithApimachinery and the fuzz targets hold them
-// against apimachinery.
+// Plans read memory by offset: node.go has what they assume of its layout.
 package diff

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"maps"
 	"reflect"
-	"unsafe"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -24,14 +23,14 @@ func (c *comparer) fail(err error) {
 
 // equal reports whether the JSON of both is the same. Strategic style does not tell an empty list or map
 // from none: neither does what a server stores.
-func (c *comparer) equal(n *node, a, b unsafe.Pointer) bool {
+func (c *comparer) equal(n *node, a, b place) bool {
 	switch n.kind {
 	case kindString:
 		return *(*string)(a) == *(*string)(b)
 	case kindScalar, kindInt:
 		return bytes.Equal(n.bytes(a), n.bytes(b))
 	case kindPointer:
-		pa, pb := *(*unsafe.Pointer)(a), *(*unsafe.Pointer)(b)
+		pa, pb := *(*place)(a), *(*place)(b)
 		return pa == pb || pa != nil && pb != nil && c.equal(n.elem, pa, pb)
 	case kindStruct:
 		return c.equalStructs(n, a, b)
@@ -48,7 +47,7 @@ func (c *comparer) equal(n *node, a, b unsafe.Pointer) bool {
 	}
 }
 
-func (c *comparer) equalStructs(n *node, a, b unsafe.Pointer) bool {
+func (c *comparer) equalStructs(n *node, a, b place) bool {
 	if bytes.Equal(n.bytes(a), n.bytes(b)) { // as most are after a deep copy: they have the same JSON
 		return true
 	}
@@ -62,7 +61,7 @@ func (c *comparer) equalStructs(n *node, a, b unsafe.Pointer) bool {
 }
 
 // equalFields compares two members, either of which may be left out.
-func (c *comparer) equalFields(f *field, a, b unsafe.Pointer) bool {
+func (c *comparer) equalFields(f *field, a, b place) bool {
 	if !c.equal(f.node, a, b) {
 		return f.omitted(a) && f.omitted(b)
 	}
@@ -85,8 +84,8 @@ func (c *comparer) equalSlices(n *node, a, b *slice) bool {
 	return true
 }
 
-func (c *comparer) equalMaps(n *node, a, b unsafe.Pointer) bool {
-	ma, mb := *(*unsafe.Pointer)(a), *(*unsafe.Pointer)(b)
+func (c *comparer) equalMaps(n *node, a, b place) bool {
+	ma, mb := *(*place)(a), *(*place)(b)
 	switch {
 	case ma == mb:
 		return true

@@ -1,7 +1,5 @@
 package diff
 
-import "unsafe"
-
 // listDiff writes a list that the server merges, by the key of its elements or by the elements themselves.
 func (w *writer) listDiff(f *field, a, b *slice) {
 	l := listWriter{writer: w, field: f, a: a, b: b, before: w.keys(f, a), after: w.keys(f, b)}
@@ -74,7 +72,7 @@ func (w *writer) keys(f *field, s *slice) keyed {
 }
 
 // keyOf returns the key of the element at p, or nil.
-func keyOf(elem *node, member *field, p unsafe.Pointer) any {
+func keyOf(elem *node, member *field, p place) any {
 	n := elem
 	if member != nil {
 		n, p = member.node, member.at(p)
@@ -163,7 +161,7 @@ func (l *listWriter) removed() {
 }
 
 // keyMember writes the member that identifies the element at p.
-func (l *listWriter) keyMember(p unsafe.Pointer) {
+func (l *listWriter) keyMember(p place) {
 	m := l.field.node.elem.member(l.field.mergeKey)
 	l.key("", m.name)
 	l.whole(m.node, m.at(p))

@@ -3,11 +3,10 @@ package diff
 import (
 	"reflect"
 	"slices"
-	"unsafe"
 )
 
 // mapDiff writes the keys that differ, in their order.
-func (w *writer) mapDiff(n *node, a, b unsafe.Pointer) {
+func (w *writer) mapDiff(n *node, a, b place) {
 	if n.typ == reflect.TypeFor[map[string]string]() {
 		x, y := *(*map[string]string)(a), *(*map[string]string)(b)
 		if w.style == Strategic || x != nil && y != nil {
@@ -85,7 +84,7 @@ func keysOf(a, b reflect.Value) []string {
 }
 
 // entry writes one key of a map. a and b are read only if hasA and hasB.
-func (w *writer) entry(n *node, name string, hasA, hasB bool, a, b unsafe.Pointer) {
+func (w *writer) entry(n *node, name string, hasA, hasB bool, a, b place) {
 	if w.pair("", name, func() {
 		switch {
 		case !hasB:
@@ -122,7 +121,7 @@ func (n *node) emptyJSON() string {
 }
 
 // wholeMap writes a map. Its values are empty where encoding/json writes null, which would remove their keys.
-func (o *output) wholeMap(n *node, p unsafe.Pointer) {
+func (o *output) wholeMap(n *node, p place) {
 	m := n.value(p)
 	if n.elem.emptyJSON() == "" || m.IsNil() {
 		o.marshalNew(m.Interface())
@@ -142,7 +141,7 @@ func (o *output) wholeMap(n *node, p unsafe.Pointer) {
 }
 
 // wholeUnlessNull writes a value that was not there before: null would ask to remove it.
-func (o *output) wholeUnlessNull(n *node, p unsafe.Pointer) {
+func (o *output) wholeUnlessNull(n *node, p place) {
 	at := len(o.buf)
 	o.whole(n, p)
 	if string(o.buf[at:]) == "null" {

@@ -5,6 +5,19 @@ import (
 	"unsafe"
 )
 
+// The only file of this package that imports unsafe. It assumes of Go's memory, in the order of [TestLayout]:
+//
+//   - Fields and the elements of a list lie where package reflect says.
+//   - A slice is a pointer, a length and a capacity; nil has no pointer.
+//   - A pointer and a map are one word, which is zero in nil; equal words are the same pointer or map.
+//   - Equal bytes are equal values: never the reverse, since values have pointers and padding.
+//
+// And of its callers: at each place is a value of the type of the node that comes with it, and nothing moves or
+// changes it meanwhile.
+
+// place is the address of a value. The node that comes with it has its type.
+type place = unsafe.Pointer
+
 // kind selects how a node's memory is read.
 type kind uint8
 
@@ -48,7 +61,7 @@ type field struct {
 	byKey bool
 }
 
-func (f *field) at(p unsafe.Pointer) unsafe.Pointer { return unsafe.Add(p, f.offset) }
+func (f *field) at(p place) place { return unsafe.Add(p, f.offset) }
 
 // member finds a field by its JSON name.
 func (n *node) member(name string) *field {
@@ -62,27 +75,27 @@ func (n *node) member(name string) *field {
 
 // slice is the memory of a Go slice of any type.
 type slice struct {
-	data unsafe.Pointer
+	data place
 	len  int
 	cap  int
 }
 
-func (n *node) index(s *slice, i int) unsafe.Pointer {
+func (n *node) index(s *slice, i int) place {
 	return unsafe.Add(s.data, uintptr(i)*n.elem.typ.Size())
 }
 
 // omitted reports whether encoding/json leaves the member out of its object.
-func (f *field) omitted(p unsafe.Pointer) bool {
+func (f *field) omitted(p place) bool {
 	return f.omitEmpty && f.node.empty(p) || f.omitZero && f.node.zero(p)
 }
 
 // empty reports whether omitempty leaves the value at p out.
-func (n *node) empty(p unsafe.Pointer) bool {
+func (n *node) empty(p place) bool {
 	switch n.kind {
 	case kindString:
 		return len(*(*string)(p)) == 0
 	case kindPointer:
-		return *(*unsafe.Pointer)(p) == nil
+		return *(*place)(p) == nil
 	case kindSlice, kindBytes:
 		return (*slice)(p).len == 0
 	}
@@ -101,7 +114,7 @@ type zeroer = interface{ IsZero() bool }
 
 // zero reports whether omitzero leaves the value at p out: by the type's IsZero method, if it has
 // one. The type of a value in an interface does not count.
-func (n *node) zero(p unsafe.Pointer) bool {
+func (n *node) zero(p place) bool {
 	v := n.value(p)
 	switch {
 	case v.Kind() != reflect.Pointer && v.Kind() != reflect.Interface:
@@ -118,19 +131,19 @@ func (n *node) zero(p unsafe.Pointer) bool {
 }
 
 // value returns the memory at p as an addressable value.
-func (n *node) value(p unsafe.Pointer) reflect.Value { return reflect.NewAt(n.typ, p).Elem() }
+func (n *node) value(p place) reflect.Value { return reflect.NewAt(n.typ, p).Elem() }
 
 // bytes returns the memory at p.
-func (n *node) bytes(p unsafe.Pointer) []byte { return unsafe.Slice((*byte)(p), n.typ.Size()) }
+func (n *node) bytes(p place) []byte { return unsafe.Slice((*byte)(p), n.typ.Size()) }
 
 // pointer returns p as a pointer to the node's type.
-func (n *node) pointer(p unsafe.Pointer) any { return reflect.NewAt(n.typ, p).Interface() }
+func (n *node) pointer(p place) any { return reflect.NewAt(n.typ, p).Interface() }
 
 // null reports whether the JSON of the memory at p is null, for all kinds but the opaque ones.
-func (n *node) null(p unsafe.Pointer) bool {
+func (n *node) null(p place) bool {
 	switch n.kind {
 	case kindPointer, kindMap:
-		return *(*unsafe.Pointer)(p) == nil
+		return *(*place)(p) == nil
 	case kindSlice, kindBytes:
 		return (*slice)(p).data == nil
 	case kindAny:

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"reflect"
 	"slices"
-	"unsafe"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,7 +25,7 @@ func isFlat(t reflect.Type) bool {
 }
 
 // equalOpaque compares the JSON of two values, without making it where equal memory proves equal JSON.
-func (c *comparer) equalOpaque(n *node, a, b unsafe.Pointer) bool {
+func (c *comparer) equalOpaque(n *node, a, b place) bool {
 	if n.typ == reflect.TypeFor[metav1.FieldsV1]() && (*metav1.FieldsV1)(a).Equal(*(*metav1.FieldsV1)(b)) {
 		return true
 	}
@@ -35,7 +34,7 @@ func (c *comparer) equalOpaque(n *node, a, b unsafe.Pointer) bool {
 }
 
 // opaque returns the JSON of the value at p.
-func (c *comparer) opaque(n *node, p unsafe.Pointer) []byte {
+func (c *comparer) opaque(n *node, p place) []byte {
 	data, err := json.Marshal(n.pointer(p))
 	if err != nil {
 		c.fail(err)
@@ -44,7 +43,7 @@ func (c *comparer) opaque(n *node, p unsafe.Pointer) []byte {
 }
 
 // opaqueDiff writes the difference of two values with a custom JSON.
-func (w *writer) opaqueDiff(n *node, a, b unsafe.Pointer) {
+func (w *writer) opaqueDiff(n *node, a, b place) {
 	x, y := w.opaque(n, a), w.opaque(n, b)
 	if w.err != nil {
 		return

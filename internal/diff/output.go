@@ -7,7 +7,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"unsafe"
 )
 
 // errUnmergeable ends a strategic patch that could be misread: lists
@@ -68,7 +67,7 @@ func (o *output) marshal(v any) {
 }
 
 // whole writes the value at p as encoding/json does.
-func (o *output) whole(n *node, p unsafe.Pointer) {
+func (o *output) whole(n *node, p place) {
 	switch n.kind {
 	case kindString:
 		o.text(*(*string)(p))

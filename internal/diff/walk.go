@@ -2,7 +2,6 @@ package diff
 
 import (
 	"slices"
-	"unsafe"
 )
 
 const (
@@ -15,7 +14,7 @@ const (
 type writer struct{ output }
 
 // structDiff writes the members that differ, without braces.
-func (w *writer) structDiff(n *node, a, b unsafe.Pointer, retain bool) {
+func (w *writer) structDiff(n *node, a, b place, retain bool) {
 	start := len(w.buf)
 	for i := range n.fields {
 		f := &n.fields[i]
@@ -27,7 +26,7 @@ func (w *writer) structDiff(n *node, a, b unsafe.Pointer, retain bool) {
 }
 
 // retained names the members that b has, if any: the server clears all others.
-func (w *writer) retained(n *node, b unsafe.Pointer) {
+func (w *writer) retained(n *node, b place) {
 	var names []string
 	for i := range n.fields {
 		f := &n.fields[i]
@@ -45,7 +44,7 @@ func (w *writer) retained(n *node, b unsafe.Pointer) {
 
 // member writes one member of an object, if it differs. Either side may be left out of the JSON. If it is
 // retained, the patch names all members that are to stay, and no other may have a value.
-func (w *writer) member(f *field, a, b unsafe.Pointer, retained bool) {
+func (w *writer) member(f *field, a, b place, retained bool) {
 	if w.equalFields(f, a, b) {
 		return
 	}
@@ -75,7 +74,7 @@ func (w *writer) emptied(f *field) bool {
 }
 
 // change writes the member, of which both a and b are there.
-func (w *writer) change(f *field, a, b unsafe.Pointer) {
+func (w *writer) change(f *field, a, b place) {
 	if w.style == Strategic && f.merge && f.node.kind == kindSlice {
 		w.listDiff(f, (*slice)(a), (*slice)(b))
 		return
@@ -90,10 +89,10 @@ func (w *writer) change(f *field, a, b unsafe.Pointer) {
 }
 
 // valueDiff writes the difference of two values, which are not equal.
-func (w *writer) valueDiff(n *node, a, b unsafe.Pointer, retain bool) {
+func (w *writer) valueDiff(n *node, a, b place, retain bool) {
 	switch n.kind {
 	case kindPointer:
-		w.pointerDiff(n, *(*unsafe.Pointer)(a), *(*unsafe.Pointer)(b), retain)
+		w.pointerDiff(n, *(*place)(a), *(*place)(b), retain)
 	case kindStruct:
 		w.nested('{', '}', func() { w.structDiff(n, a, b, retain) })
 	case kindMap:
@@ -111,7 +110,7 @@ func (w *writer) valueDiff(n *node, a, b unsafe.Pointer, retain bool) {
 	}
 }
 
-func (w *writer) pointerDiff(n *node, a, b unsafe.Pointer, retain bool) {
+func (w *writer) pointerDiff(n *node, a, b place, retain bool) {
 	switch {
 	case b == nil:
 		w.null()
@@ -122,7 +121,7 @@ func (w *writer) pointerDiff(n *node, a, b unsafe.Pointer, retain bool) {
 	}
 }
 
-func (w *writer) interfaceDiff(n *node, a, b unsafe.Pointer) {
+func (w *writer) interfaceDiff(n *node, a, b place) {
 	if w.style == Strategic {
 		w.fail(errUnmergeable)
 		return
