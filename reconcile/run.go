@@ -202,7 +202,7 @@ func (c *Controller) work(ctx, leading context.Context) {
 		abandon(context.Cause(leading))
 	}
 	grace := time.AfterFunc(c.options.Grace, func() {
-		klog.FromContext(ctx).Info("grace period is over, cancelling reconciles", "grace", c.options.Grace)
+		klog.FromContext(ctx).Info("grace period expired, cancelling reconciles", "grace", c.options.Grace)
 		abandon(ErrGraceExpired)
 	})
 	defer grace.Stop()

@@ -242,5 +242,5 @@ func (c *openCall) abandoned() bool { return c.Err() != nil }
 
 // logOverdue logs a call that has not returned in time, with its stack.
 func logOverdue(late call, text, stack string) {
-	klog.FromContext(late).Error(errors.New(text), "call ignores its context and keeps a goroutine", "stack", stack)
+	klog.FromContext(late).Error(errors.New(text), "call outlived its context, keeping its goroutine", "stack", stack)
 }
