@@ -76,12 +76,16 @@ func ClusterScoped[C any](client C) func(namespace string) C {
 //	patch.Ensure(ctx, patch.Dynamic(client.Resource(widgets)), widget, nil, edit)
 //
 // For [Merge] and [Status], client.Resource(widgets).Namespace is enough.
+//
+// The type of the result has no name: its methods are those that the functions ask for,
+// which no one interface of this package has.
 func Dynamic(client dynamic.NamespaceableResourceInterface) func(namespace string) dynamicClient {
 	return func(namespace string) dynamicClient { return dynamicClient{client.Namespace(namespace)} }
 }
 
 // Metadata adapts a metadata client to [Delete]. For [Merge],
-// client.Resource(widgets).Namespace is enough.
+// client.Resource(widgets).Namespace is enough. The type of the result has no name, as
+// that of [Dynamic].
 func Metadata(client metadata.Getter) func(namespace string) metadataClient {
 	return func(namespace string) metadataClient { return metadataClient{client.Namespace(namespace)} }
 }
