@@ -145,7 +145,7 @@ func example[T Object]() any {
 }
 
 // returnsShared reports whether the client may retain the objects that it returns:
-// any may but client-go's own, which decode each anew.
+// any may but client-go's own, which decode each separately.
 func returnsShared(client any) bool {
 	return isFake(client) || !strings.HasPrefix(packageOf(unwrapped(client)), "k8s.io/client-go/")
 }

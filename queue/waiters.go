@@ -80,7 +80,7 @@ func (w *waiters) put(one *waiter) {
 }
 
 // notify wakes a waiter for each ready key for which none has been woken yet,
-// and one that sets its timer anew if none fires by due, the time of the next
+// and one that resets its timer if none fires by due, the time of the next
 // timer; 0 if there is none.
 func (w *waiters) notify(ready int, due int64) {
 	for ready > w.waking && w.wakeNext() {

@@ -41,7 +41,7 @@ const (
 // object again and again, because another client undoes it, or different values to
 // the same fields, triggered only by its own writes.
 //
-// It remembers objects by UID, so that a recreated object starts anew.
+// It remembers objects by UID, so that a recreated object starts fresh.
 type loopDetector struct {
 	manager string
 

@@ -29,7 +29,7 @@ type division struct {
 }
 
 // leaving returns the slots whose ranges are not those of next, and false if next is not a later division of the same
-// slots, but that of a record that was written anew.
+// slots, but that of a rewritten record.
 func (d *division) leaving(next *division) (slots []int, follows bool) {
 	if next.uid != d.uid {
 		return nil, false

@@ -194,7 +194,7 @@ func (c *call[T]) ensure(ctx context.Context, w Child[T]) (T, error) {
 			return base, err
 		}
 	}
-	// Whoever takes an orphan must not have overlooked its new owner.
+	// A replica that adopts an orphan must not miss its new owner.
 	locked := metav1.GetControllerOfNoCopy(base) == nil && base.GetResourceVersion() != ""
 	var refusal error
 	got, err := patch.Ensure(ctx, c.of, base, &patch.Options{Lock: locked}, func(obj T) {
