@@ -203,3 +203,24 @@ func TestOneObjectIsListedToKnowHowNewTheServerIs(t *testing.T) {
 		d.Expect(a.lists[0].Get("limit")).To(Equal("1"))
 	})
 }
+
+// What it has not told by then may be missing.
+func TestAWatchOfThePastThatIsGivenUpIsAnError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := t.Context()
+		d := newDivided(t, &apisim.Options{Shards: true})
+		before, err := d.parts().ServerResourceVersion(ctx)
+		d.Expect(err).NotTo(HaveOccurred())
+		d.does(ctx, 1, "a+", "a-")
+		d.does(ctx, 3, "a+")
+		d.run(ctx)
+		synctest.Wait()
+		_, err = d.parts().AddShards(ctx, shardOf(1), shardOf(3))
+		d.Expect(err).NotTo(HaveOccurred())
+		limited, cancel := context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		d.Expect(d.parts().DeletedSince(limited, before, func(types.NamespacedName) {}, shardOf(1))).
+			To(MatchError(context.DeadlineExceeded))
+		d.stop()
+	})
+}
