@@ -468,3 +468,15 @@ func TestStatusSaysWhySpecsAreDecoded(t *testing.T) {
 		}
 	}
 }
+
+// Requests of a resource that is not known are the client's own.
+func TestSpecsOfAnUnknownResourceAreDecoded(t *testing.T) {
+	g := NewWithT(t)
+	clientset, err := kubernetes.NewForConfig(&rest.Config{Host: "http://wired"})
+	g.Expect(err).NotTo(HaveOccurred())
+	pods := For(clientset.CoreV1().Pods("d"), nil)
+	pods.feed.sources[0].resource = schema.GroupVersionResource{}
+	r := newReflectorStore(&pods.feed.sink, pods.feed.sources[0], klog.Background())
+	_, _, why := r.specs.connect()
+	g.Expect(why).To(HaveSuffix(" does not say which resource it reads"))
+}

@@ -74,10 +74,9 @@ func (w *watermarks) forget(namespace string) {
 	w.updateAndUnlock()
 }
 
-// reset notes that no watch is left.
+// reset removes all marks: no watch is left.
 func (w *watermarks) reset() {
 	w.mu.Lock()
-	w.synced = false
 	clear(w.marks)
 	w.updateAndUnlock()
 }
