@@ -119,8 +119,8 @@ func (t *reconcileContext) Value(key any) any {
 		return logged.value
 	}
 	value := t.callContext.Value(key)
-	logger, ok := value.(logr.Logger)
-	if !ok || logger.GetSink() == nil {
+	logger, _ := value.(logr.Logger)
+	if logger.GetSink() == nil {
 		return value
 	}
 	logged.key, logged.value = key, t.logger(logger)

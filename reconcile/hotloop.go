@@ -92,11 +92,11 @@ func (d *loopDetector) observe(item queue.Item[Key], writes []write) (worst hotL
 	own := d.onlyOwnWrites(item)
 	d.remember(item.Key(), writes)
 	for _, w := range writes {
-		if l, ok := d.judge(w, own); ok && l.repeats > worst.repeats {
-			worst, found = l, true
+		if l := d.judge(w, own); l.repeats > worst.repeats {
+			worst = l
 		}
 	}
-	return worst, found
+	return worst, worst.repeats > 0
 }
 
 // onlyOwnWrites reports whether the last writes of the key are the only causes of
@@ -135,18 +135,18 @@ func (d *loopDetector) remember(key Key, writes []write) {
 }
 
 // judge adds w to the streak of its object and returns the loop that the object is
-// in, if any. own reports whether the reconcile had no other cause than the last
+// in, the zero value for none. own reports whether the reconcile had no other cause than the last
 // writes of its key.
-func (d *loopDetector) judge(w write, own bool) (hotLoop, bool) {
+func (d *loopDetector) judge(w write, own bool) hotLoop {
 	if w.deleted || w.object.GetUID() == "" {
-		return hotLoop{}, false
+		return hotLoop{}
 	}
 	if _, ok := d.objects[w.object.GetUID()]; !ok && w.before == nil {
-		return hotLoop{}, false // created
+		return hotLoop{} // created
 	}
 	h := d.streak(w.object.GetUID())
 	if h == nil {
-		return hotLoop{}, false
+		return hotLoop{}
 	}
 	now := time.Now()
 	if h.isOver(now) {
@@ -161,11 +161,11 @@ func (d *loopDetector) judge(w write, own bool) (hotLoop, bool) {
 		h.newest = w.object
 	}
 	if h.writes < suspicious || before == nil {
-		return hotLoop{}, false
+		return hotLoop{}
 	}
 	paths, digest := changes(before, w.object)
 	if w.before == nil && len(paths) == 0 {
-		return hotLoop{}, false // undone in between, unseen
+		return hotLoop{} // undone in between, unseen
 	}
 	if slices.Equal(paths, h.paths) && (digest == h.digest || own) {
 		h.repeats++
@@ -175,11 +175,11 @@ func (d *loopDetector) judge(w write, own bool) (hotLoop, bool) {
 	h.paths, h.digest = paths, digest
 	if h.repeats <= patience || len(paths) == 0 {
 		h.slowed = 0
-		return hotLoop{}, false
+		return hotLoop{}
 	}
 	loop := hotLoop{object: w.object, paths: paths, rival: rivalOf(before, d.manager), repeats: h.repeats}
 	h.slowed = loop.delay()
-	return loop, true
+	return loop
 }
 
 // streak returns the record of an object, nil if there are too many others.

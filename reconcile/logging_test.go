@@ -39,3 +39,19 @@ func TestWithoutALoggerInTheContextKlogsIsUsed(t *testing.T) {
 		g.Expect(<-ended).To(Succeed())
 	})
 }
+
+// A panic of a function that is called for every event is logged when their number has doubled.
+func TestPanicsOfGroupAreLoggedAndNotAll(t *testing.T) {
+	var log []string
+	klog.SetLogger(funcr.New(func(_, args string) { log = append(log, args) }, funcr.Options{}))
+	defer klog.ClearLogger()
+	inFixture(t, func(w *fixture) {
+		w.panics = true
+		w.create("a", "b", "c", "d", "e")
+		stop := w.start(&reconcile.Options{Workers: 1, Group: func(reconcile.Key) string { panic("boom") }}, w.recorder())
+		w.Expect(w.reconciled()).To(HaveLen(5))
+		w.Expect(stop()).To(Succeed())
+		w.Expect(log).To(HaveLen(3), "of the first, the second and the fourth")
+		w.Expect(log[0]).To(And(ContainSubstring("boom"), ContainSubstring("Group panicked"), ContainSubstring(`"key"="d/`)))
+	})
+}

@@ -3,6 +3,7 @@ package reconcile_test
 import (
 	"context"
 	"errors"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -25,6 +26,13 @@ var (
 		Type: metav1.CauseTypeFieldManagerConflict, Message: `conflict with "kubectl"`, Field: ".data.a",
 	}}, `Apply failed with 1 conflict: conflict with "kubectl": .data.a`)
 )
+
+// foreignConflict is a conflict of a client that has a type of its own for the server's answers.
+type foreignConflict struct{ error }
+
+func (foreignConflict) Status() metav1.Status {
+	return metav1.Status{Code: http.StatusConflict, Reason: metav1.StatusReasonConflict}
+}
 
 // repeating runs f for key a until within has passed, and returns when it ran.
 func repeating(t *testing.T, within time.Duration, f func(n int) (reconcile.Result, error)) (
@@ -75,20 +83,24 @@ func TestEveryKindOfRepetitionDoublesItsDelay(t *testing.T) {
 }
 
 func TestTheFirstConflictsAreQuickAndQuiet(t *testing.T) {
-	g := NewWithT(t)
-	at, c, log := repeating(t, time.Minute, func(n int) (reconcile.Result, error) {
-		if n <= 3 {
-			return nothing, errStale
-		}
-		return nothing, nil
-	})
-	g.Expect(at).To(HaveLen(4))
-	g.Expect(at[3]).To(BeNumerically("<", 400*time.Millisecond))
-	g.Expect(log).NotTo(ContainSubstring(`"error"`))
-	g.Expect(log).NotTo(ContainSubstring(`"level"=0`))
-	g.Expect(c.Stats().Reconciles[inspect.Conflicted]).To(BeEquivalentTo(3))
-	g.Expect(c.Stats().Reconciles[inspect.Failed]).To(BeZero())
-	g.Expect(c.Stats().Failing).To(BeZero())
+	for name, err := range map[string]error{"client-go": errStale, "another client": foreignConflict{errBoom}} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			at, c, log := repeating(t, time.Minute, func(n int) (reconcile.Result, error) {
+				if n <= 3 {
+					return nothing, err
+				}
+				return nothing, nil
+			})
+			g.Expect(at).To(HaveLen(4))
+			g.Expect(at[3]).To(BeNumerically("<", 400*time.Millisecond))
+			g.Expect(log).NotTo(ContainSubstring(`"error"`))
+			g.Expect(log).NotTo(ContainSubstring(`"level"=0`))
+			g.Expect(c.Stats().Reconciles[inspect.Conflicted]).To(BeEquivalentTo(3))
+			g.Expect(c.Stats().Reconciles[inspect.Failed]).To(BeZero())
+			g.Expect(c.Stats().Failing).To(BeZero())
+		})
+	}
 }
 
 func TestTheFourthConflictInARowIsShown(t *testing.T) {

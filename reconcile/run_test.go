@@ -84,3 +84,16 @@ func TestRunReturnsWhatNewFindsWrong(t *testing.T) {
 	err := reconcile.Run[*configMap](t.Context(), "", nil, nil)
 	NewWithT(t).Expect(err).To(MatchError(ContainSubstring("name is empty")))
 }
+
+// Metrics of a controller that has stopped show no key that waits.
+func TestAStoppedControllerHasNoKeysLeft(t *testing.T) {
+	inFixture(t, func(w *fixture) {
+		w.create("a")
+		c := w.made(nil, func(context.Context, request) (reconcile.Result, error) { return reconcile.After(time.Hour), nil })
+		stop := w.startRun(c.Run)
+		pass(time.Second)
+		w.Expect(c.QueueStats().Delayed).To(Equal(1))
+		w.Expect(stop()).To(Succeed())
+		w.Expect(c.QueueStats().Delayed).To(BeZero())
+	})
+}
