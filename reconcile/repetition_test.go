@@ -3,6 +3,7 @@ package reconcile_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -83,7 +84,9 @@ func TestEveryKindOfRepetitionDoublesItsDelay(t *testing.T) {
 }
 
 func TestTheFirstConflictsAreQuickAndQuiet(t *testing.T) {
-	for name, err := range map[string]error{"client-go": errStale, "another client": foreignConflict{errBoom}} {
+	for name, err := range map[string]error{
+		"plain": errStale, "wrapped": fmt.Errorf("updating: %w", errStale), "another client's": foreignConflict{errBoom},
+	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			at, c, log := repeating(t, time.Minute, func(n int) (reconcile.Result, error) {
