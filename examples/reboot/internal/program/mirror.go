@@ -37,8 +37,7 @@ func RunMirror(args []string) int {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	ticks := time.NewTicker(*period)
-	defer ticks.Stop()
+	ticks := time.Tick(*period)
 	for {
 		if err := machine.Sentinel(*from).Mirror(*to); err != nil {
 			fmt.Fprintf(os.Stderr, "reboot-agent mirror: %v, retrying\n", err)
@@ -46,7 +45,7 @@ func RunMirror(args []string) int {
 		select {
 		case <-ctx.Done():
 			return 0
-		case <-ticks.C:
+		case <-ticks:
 		}
 	}
 }

@@ -2,7 +2,9 @@ package program_test
 
 import (
 	"context"
+	"errors"
 	"flag"
+	"net/http"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -12,10 +14,13 @@ import (
 	. "github.com/onsi/gomega"
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/homeostat/homeostat/examples/internal/stage"
+	"github.com/homeostat/homeostat/examples/internal/wiretap"
 	"github.com/homeostat/homeostat/examples/reboot/api"
+	"github.com/homeostat/homeostat/examples/reboot/internal/machine"
 	"github.com/homeostat/homeostat/examples/reboot/internal/program"
 	"github.com/homeostat/homeostat/examples/reboot/internal/protocol"
 	"github.com/homeostat/homeostat/internal/apisim"
@@ -52,6 +57,46 @@ func (f *fixture) setUp(p operator.Program, args ...string) ([]*reconcile.Contro
 	return p.Setup(f.env)
 }
 
+// stderr returns what has been written to standard error since. The end of the test restores it.
+func (f *fixture) stderr(t *testing.T) func() string {
+	path := filepath.Join(t.TempDir(), "stderr")
+	file, err := os.Create(path)
+	f.Expect(err).NotTo(HaveOccurred())
+	before := os.Stderr
+	os.Stderr = file
+	t.Cleanup(func() {
+		os.Stderr = before
+		f.Expect(file.Close()).To(Succeed())
+	})
+	return func() string {
+		text, err := os.ReadFile(path)
+		f.Expect(err).NotTo(HaveOccurred())
+		return string(text)
+	}
+}
+
+func TestTheProgramsHaveTheFlagsOfTheManual(t *testing.T) {
+	t.Setenv("NODE_NAME", "from-the-environment")
+	f := newFixture(t)
+	defaults := func(p operator.Program) map[string]string {
+		all, flags := map[string]string{}, flag.NewFlagSet(p.Name, flag.ContinueOnError)
+		p.Flags(flags)
+		flags.VisitAll(func(fl *flag.Flag) {
+			all[fl.Name] = fl.DefValue
+			f.Expect(fl.Usage).NotTo(BeEmpty(), fl.Name)
+		})
+		return all
+	}
+	f.Expect(defaults(program.Agent())).To(Equal(map[string]string{
+		"node": "from-the-environment", "boot-id-file": machine.DefaultBootIDFile, "drain-period": "5s", "patience": "5m0s",
+		"reboot-sentinel": "", "reboot-sentinel-period": "1m0s", "reboot-method": "logind",
+		"dbus-socket": machine.DefaultSocket, "reboot-signal": "39", "reboot-command": machine.DefaultCommand,
+	}))
+	f.Expect(defaults(program.Controller())).To(Equal(map[string]string{
+		"stuck-after": "15m0s", "prometheus-url": "", "blocking-query": "", "blocking-command": "",
+	}))
+}
+
 func TestTheAgentActsForTheNodeThatItIsGiven(t *testing.T) {
 	f := newFixture(t)
 	for _, method := range []string{"logind", "signal", "command"} {
@@ -64,6 +109,20 @@ func TestTheAgentActsForTheNodeThatItIsGiven(t *testing.T) {
 	f.Expect(err).To(MatchError(ContainSubstring(`finding node "other": it does not exist: set --node or NODE_NAME`)))
 	_, err = f.setUp(program.Agent(), "--node=n", "--drain-period=-1s")
 	f.Expect(err).To(MatchError(ContainSubstring("Options.DrainPeriod is -1s")))
+	_, err = f.setUp(program.Agent(), "--node=n", "--patience=-1s")
+	f.Expect(err).To(MatchError(ContainSubstring("Options.Patience is -1s")))
+	_, err = f.setUp(program.Agent(), "--node=n", "--reboot-sentinel-period=-1s")
+	f.Expect(err).To(MatchError(ContainSubstring("Options.AskPeriod is -1s")))
+}
+
+func TestTheAgentSaysWhyItDidNotFindItsNode(t *testing.T) {
+	f := newFixture(t)
+	tap := &wiretap.Tap{Before: func(r *http.Request) *http.Response {
+		return wiretap.Refuse(r, apierrors.NewForbidden(corev1.Resource("nodes"), "n", errors.New("no rights")))
+	}}
+	f.env.Cluster = stage.Reach(tap.Config(f.env.Cluster.Config()))
+	_, err := f.setUp(program.Agent(), "--node=n")
+	f.Expect(err).To(MatchError(And(HavePrefix(`finding node "n": `), HaveSuffix("no rights"))))
 }
 
 func TestTheAgentLooksAtTheFilesThatItIsGiven(t *testing.T) {
@@ -102,30 +161,45 @@ func TestTheControllerHasItsMetricsAndItsGate(t *testing.T) {
 }
 
 func TestTheMirrorRefusesAWrongCommandLine(t *testing.T) {
-	g := NewWithT(t)
+	f := newFixture(t)
 	for _, args := range [][]string{
-		{}, {"--from=a"}, {"--to=b"}, {"--from=a", "--to=b", "--period=0s"}, {"--from=a", "--to=b", "c"}, {"--unknown"},
+		{}, {"--from=a"}, {"--to=b"}, {"--from=a", "--to=b", "--period=0s"}, {"--from=a", "--to=b", "c"},
 	} {
-		g.Expect(program.RunMirror(args)).To(Equal(2), "%v", args)
+		said := f.stderr(t)
+		f.Expect(program.RunMirror(args)).To(Equal(2), "%v", args)
+		f.Expect(said()).To(Equal("reboot-agent mirror: set --from and --to to files, and --period to more than 0\n"), "%v", args)
 	}
-	g.Expect(program.RunMirror([]string{"-h"})).To(BeZero())
+	said := f.stderr(t)
+	f.Expect(program.RunMirror([]string{"--unknown"})).To(Equal(2))
+	f.Expect(said()).To(HavePrefix("flag provided but not defined: -unknown"))
+	f.Expect(program.RunMirror([]string{"-h"})).To(BeZero())
 }
 
 func TestTheMirrorRunsUntilSIGTERM(t *testing.T) {
-	g := NewWithT(t)
+	f := newFixture(t)
+	said := f.stderr(t)
 	caught := make(chan os.Signal, 1)
 	signal.Notify(caught, syscall.SIGTERM) // so that it does not end this program
 	defer signal.Stop(caught)
 	directory := t.TempDir()
 	from, to := filepath.Join(directory, "from"), filepath.Join(directory, "to")
-	g.Expect(os.WriteFile(from, nil, 0o600)).To(Succeed())
+	f.Expect(os.WriteFile(from, nil, 0o600)).To(Succeed())
 	ended := make(chan int, 1)
 	go func() { ended <- program.RunMirror([]string{"--from=" + from, "--to=" + to, "--period=10ms"}) }()
 	const patience = "1m"
-	g.Eventually(to, patience).Should(BeAnExistingFile())
-	g.Expect(os.Remove(from)).To(Succeed())
-	g.Eventually(func() error { _, err := os.Stat(to); return err }, patience).Should(MatchError(os.ErrNotExist))
-	g.Expect(ended).NotTo(Receive())
-	g.Expect(syscall.Kill(os.Getpid(), syscall.SIGTERM)).To(Succeed())
-	g.Eventually(ended, patience).Should(Receive(BeZero()))
+	f.Eventually(to, patience).Should(BeAnExistingFile())
+	f.Expect(os.Remove(from)).To(Succeed())
+	f.Eventually(func() error { _, err := os.Stat(to); return err }, patience).Should(MatchError(os.ErrNotExist))
+	f.Expect(ended).NotTo(Receive())
+	f.Expect(said()).To(BeEmpty())
+	full := filepath.Join(directory, "full")
+	f.Expect(os.MkdirAll(filepath.Join(full, "directory"), 0o700)).To(Succeed())
+	f.Expect(os.Rename(full, to)).To(Succeed())
+	f.Eventually(said, patience).Should(MatchRegexp(
+		`^reboot-agent mirror: mirroring the file that asks for a reboot: [^\n]*, retrying\n`))
+	f.Expect(os.RemoveAll(to)).To(Succeed())
+	f.Expect(os.WriteFile(from, nil, 0o600)).To(Succeed())
+	f.Eventually(to, patience).Should(BeARegularFile())
+	f.Expect(syscall.Kill(os.Getpid(), syscall.SIGTERM)).To(Succeed())
+	f.Eventually(ended, patience).Should(Receive(BeZero()))
 }
