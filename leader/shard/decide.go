@@ -30,6 +30,8 @@ const (
 // written with the next renewal of the membership, without an extra request. All replicas measure at the same time,
 // so that when the load grows for all, none seems heavier than the others. If this replica is the first member by
 // name, it then decides on the ranges.
+//
+// It calls work from its own goroutine. Errors of recording are logged, and it decides anew a minute later.
 func (r *Ranges) Measure(ctx context.Context, work func() slots.Work) {
 	d := decider{ranges: r, meters: meters{}}
 	for {

@@ -91,6 +91,9 @@ func NewRanges(lease leader.Lease, o *Options) (*Ranges, error) {
 // caches, the primary first: a replica without permission to list them could not work on
 // its slots. Package reconcile calls it, like the methods below. A namespace with more than
 // a third of all objects is logged: it cannot be divided.
+//
+// Errors: [ErrConfig], and the cause of ctx when that ends. After any other error it logs,
+// reports it by Ready, and tries again after RetryPeriod.
 func (r *Ranges) Divide(ctx context.Context, caches []slots.Cache) error {
 	for ctx.Err() == nil {
 		err := r.sample(ctx, caches[0]) // from the last on that the server remembers nothing that is deleted is missed
@@ -194,12 +197,17 @@ func (r *Ranges) Status() Status {
 
 // RunCache keeps a cache of the slots that Fill has added up to date until ctx ends. It
 // calls joined when this caller has joined the others that use the cache.
+//
+// Errors: those with which the cache gives up; nil if ctx ended.
 func (r *Ranges) RunCache(ctx context.Context, c slots.Cache, joined func()) error {
 	return c.RunShards(ctx, joined)
 }
 
 // Fill adds slots to caches, and returns when the caches have all objects of these slots,
 // as new as the server was at the call. drop removes the objects of a slot.
+//
+// Errors: those of all caches, joined; then no cache keeps the slots. The caches are filled
+// at the same time.
 func (r *Ranges) Fill(ctx context.Context, caches []slots.Cache, of []int) (drop func(slot int), err error) {
 	ranges := r.rangesOf(of)
 	errs := make([]error, len(caches))
@@ -236,7 +244,8 @@ func (r *Ranges) rangesOf(of []int) []sharding.ShardRangeRequirement {
 }
 
 // Remember records the state of a cache from time to time until ctx ends, so that Deleted
-// can look that far back. Servers remember events for about five minutes.
+// can look that far back. Servers remember events for about five minutes. Sends one request
+// each time; an error is logged, and the next one tried as usual.
 func (r *Ranges) Remember(ctx context.Context, primary slots.Cache, ago time.Duration) {
 	for {
 		r.sleep(ctx, sampleEvery)
@@ -284,7 +293,10 @@ func since(samples []sample, moment time.Time) []sample {
 
 // Deleted calls found with the keys of objects that were deleted up to ago before now, and
 // that the cache never had. If the server no longer remembers that far back, it is asked
-// for less.
+// for less. It calls found from its own goroutine, and may name a key more than once.
+//
+// Errors: the server's, that of a cache that is not running, or that of ctx; then some keys
+// may be missing.
 func (r *Ranges) Deleted(
 	ctx context.Context, primary slots.Cache, of []int, ago time.Duration, found func(types.NamespacedName),
 ) (err error) {

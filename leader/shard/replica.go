@@ -44,7 +44,10 @@ func (r *replica) sleep(ctx context.Context, d time.Duration) {
 // objects that are still to be cleaned up; first those that it knows of by nothing else.
 // Call it before the function of the slot returns. The first 100 keys are kept, of 16 KiB
 // in all, and how many others there were is logged. They are lost if this replica dies
-// before it has released the slot.
+// before it has released the slot. The slice is retained; do not modify it.
+//
+// Leave and Left may be called from any goroutine, and send no request: the keys are written when
+// the slot is released.
 func (r *replica) Leave(slot int, keys []types.NamespacedName) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -74,6 +74,9 @@ func New(lease leader.Lease, o *Options) (*Shards, error) {
 // Slot returns the slot of a key, from 0 to Options.Slots - 1. With [ByKey], pass it
 // the key of the root owner. With [Ranges], the ranges are assumed to be equal until
 // the recorded ones are known, and the result changes when they do.
+//
+// It may be called from any goroutine, and sends no request: a hash and, with Ranges, a search in
+// the ranges that are in force.
 func (s *Shards) Slot(key types.NamespacedName) int {
 	if s.ranges != nil {
 		return s.ranges.slotOf(key.Namespace)
@@ -83,7 +86,8 @@ func (s *Shards) Slot(key types.NamespacedName) int {
 
 // Fence is [leader.Elector.Fence]: clients of the returned config write only while
 // no other replica can have declared this membership expired. The membership is
-// fenced, not each slot: fn must have finished its writes when it returns.
+// fenced, not each slot: fn must have finished its writes when it returns. A write that is
+// refused fails with [leader.ErrFenced].
 func (s *Shards) Fence(config *rest.Config) *rest.Config { return s.elector.Fence(config) }
 
 // Healthy is for livez, like [leader.Elector.Healthy]: nil, or why only a restart of
@@ -91,7 +95,10 @@ func (s *Shards) Fence(config *rest.Config) *rest.Config { return s.elector.Fenc
 func (s *Shards) Healthy() error { return s.elector.Healthy() }
 
 // Ready is for readyz. It returns nil if this replica is a member and can read
-// and write the records, and otherwise why not.
+// and write the records, and otherwise why not. It sends no request.
+//
+// Errors: "not a member yet" at first; the last request about the records that failed, until one
+// succeeds; what keeps the membership from being renewed.
 func (s *Shards) Ready() error {
 	s.mu.Lock()
 	problem := s.problem
