@@ -167,7 +167,7 @@ func TestTheMirrorRefusesAWrongCommandLine(t *testing.T) {
 	} {
 		said := f.stderr(t)
 		f.Expect(program.RunMirror(args)).To(Equal(2), "%v", args)
-		f.Expect(said()).To(Equal("reboot-agent mirror: set --from and --to to files, and --period to more than 0\n"), "%v", args)
+		f.Expect(said()).To(Equal("reboot-agent mirror: set --from and --to to files, and --period to more than 0\n"))
 	}
 	said := f.stderr(t)
 	f.Expect(program.RunMirror([]string{"--unknown"})).To(Equal(2))

@@ -59,7 +59,7 @@ type referee struct {
 	nodes   map[string]*seen
 	ledger  *Ledger
 	// moments are the unavailable nodes after each event since the ledger's last one.
-	moments []map[string]bool
+	moments [][]string
 	found   []Violation
 }
 
@@ -111,7 +111,7 @@ func (r *referee) replaced(l *Ledger) {
 	if len(l.Slots) > int(l.Max) && len(added) > 0 {
 		r.violated("I1", "%d slots, at most %d are allowed", len(l.Slots), l.Max)
 	}
-	room := func(unavailable map[string]bool) bool { return fits(before, added, l.Max, unavailable) }
+	room := func(unavailable []string) bool { return fits(before, added, l.Max, unavailable) }
 	if len(added) > 0 && !slices.ContainsFunc(r.moments, room) {
 		r.violated("I4", "slots %v were added to %v while there was no room", added, before.Slots)
 	}
@@ -120,14 +120,14 @@ func (r *referee) replaced(l *Ledger) {
 
 // fits reports whether there was room for the added slots, one after the other,
 // while those nodes were unavailable.
-func fits(before *Ledger, added []Slot, most int64, unavailable map[string]bool) bool {
+func fits(before *Ledger, added []Slot, most int64, unavailable []string) bool {
 	held := map[string]bool{}
 	for _, s := range before.Slots {
 		held[s.Node] = true
 	}
 	for _, s := range added {
 		others := 0
-		for name := range unavailable {
+		for _, name := range unavailable {
 			if !held[name] && name != s.Node {
 				others++
 			}
@@ -156,12 +156,11 @@ func (r *referee) always() {
 	}
 }
 
-func (r *referee) unavailable() map[string]bool {
-	all := map[string]bool{}
+func (r *referee) unavailable() (names []string) {
 	for name, n := range r.nodes {
 		if n.Ready != "True" {
-			all[name] = true
+			names = append(names, name)
 		}
 	}
-	return all
+	return names
 }

@@ -1,6 +1,7 @@
 package witness_test
 
 import (
+	"maps"
 	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -13,22 +14,35 @@ import (
 // A tape is a history that is written as it should be read.
 type tape struct{ events []witness.Event }
 
+func (t *tape) then(e witness.Event) *tape {
+	e.Version = int64(len(t.events) + 1)
+	t.events = append(t.events, e)
+	return t
+}
+
 func (t *tape) node(name string, change func(*witness.Node)) *tape {
 	n := &witness.Node{Name: name, UID: "uid-" + name, Ready: "True", Boot: "b1"}
 	if change != nil {
 		change(n)
 	}
-	t.events = append(t.events, witness.Event{Version: int64(len(t.events) + 1), Node: n})
-	return t
+	return t.then(witness.Event{Node: n})
 }
 
-func (t *tape) ledger(names ...string) *tape {
-	l := &witness.Ledger{Name: "g", Max: 2}
+func (t *tape) ledger(names ...string) *tape { return t.limited(2, names...) }
+
+func (t *tape) limited(most int64, names ...string) *tape {
+	l := &witness.Ledger{Name: "g", Max: most}
 	for _, n := range names {
 		l.Slots = append(l.Slots, witness.Slot{Node: n, UID: "uid-" + n})
 	}
-	t.events = append(t.events, witness.Event{Version: int64(len(t.events) + 1), Ledger: l})
-	return t
+	return t.then(witness.Event{Ledger: l})
+}
+
+// deleted adds the deletion of what the last event is about.
+func (t *tape) deleted() *tape {
+	e := t.events[len(t.events)-1]
+	e.Deleted = true
+	return t.then(e)
 }
 
 func told(n *witness.Node)      { n.Told, n.Epoch = true, 1 }
@@ -67,8 +81,48 @@ var _ = Describe("Check", func() {
 			ledger().ledger("a")),
 		Entry("two boots for one reboot", start().ledger("a").node("a", rebooting).node("a", back).
 			node("a", bootedAgain), "I5"),
+		Entry("a history that begins with an empty ledger", (&tape{}).ledger().node("a", nil)),
+		Entry("a history that begins with a ledger that has slots", (&tape{}).ledger("a"), "I4"),
+		Entry("a history whose first ledger has slots", (&tape{}).node("a", nil).node("b", nil).ledger("a", "b")),
+		Entry("a limit that is lowered below the slots", start().ledger("a", "b").limited(1, "a", "b").limited(1, "a")),
+		Entry("a slot more than a lowered limit", start().ledger("a").limited(1, "a").limited(1, "a", "b"), "I1", "I4"),
+		Entry("slots that are kept while others are not Ready", start().ledger("a").node("b", notReady).
+			node("c", notReady).ledger("a")),
+		Entry("a second slot while a third node is not Ready", start().ledger("a").node("c", notReady).
+			ledger("a").ledger("a", "b"), "I4"),
+		Entry("a second slot while the first node is not Ready", start().ledger("a").node("a", notReady).
+			ledger("a").ledger("a", "b")),
+		Entry("two slots at once with room for one", start().node("c", notReady).ledger().ledger("a", "b"), "I4"),
+		Entry("a ledger that is deleted during a reboot", start().ledger("a").node("a", rebooting).ledger("a").deleted(),
+			"I2"),
+		Entry("a ledger that is deleted and comes again", start().ledger("a").deleted().ledger("a").node("a", told)),
+		Entry("a node that is deleted during its reboot", start().ledger("a").node("a", rebooting).deleted().ledger()),
+		Entry("a node that is not Ready and is deleted", start().node("b", notReady).node("c", notReady).deleted().
+			ledger().ledger("a")),
+		Entry("a node that is made again", start().ledger("a").node("a", rebooting).node("a", booted).
+			node("a", func(n *witness.Node) { n.UID, n.Boot = "uid-new", "b7" }).ledger()),
+		Entry("a node that has not said which boot it is", start().node("d", func(n *witness.Node) { n.Boot = "" }).
+			node("d", nil)),
 		Entry("a boot that nobody accepted", start().node("a", func(n *witness.Node) { n.Boot = "b2" }), "I5"),
 	)
+
+	It("says what is wrong, and when", func() {
+		t := start().ledger("a", "b", "c").ledger().
+			node("a", told).node("a", nil).ledger("a").node("a", rebooting).node("a", booted).ledger().
+			node("a", bootedAgain)
+		var said []string
+		for _, v := range witness.Check(t.events) {
+			said = append(said, v.String())
+		}
+		Expect(said).To(Equal([]string{
+			"I1 at version 5: 3 slots, at most 2 are allowed",
+			"I4 at version 5: slots [{a uid-a} {b uid-b} {c uid-c}] were added to [] while there was no room",
+			"I2 at version 7: node a is told to reboot, or rebooting, without a slot",
+			"I3 at version 12: node a is not back from its reboot, and has no slot",
+			"I5 at version 13: node a booted 2 times for 1 accepted reboots",
+			"I3 at version 13: node a is not back from its reboot, and has no slot",
+		}))
+	})
 
 	It("goes by version, not by arrival", func() {
 		t := start().ledger("a").node("a", told)
@@ -110,11 +164,30 @@ var _ = Describe("Read", func() {
 		}}))
 	})
 
-	It("does not guess what it cannot read", func() {
-		_, err := witness.Read(&unstructured.Unstructured{Object: map[string]any{
-			"kind": "RebootGroup", "metadata": map[string]any{"name": "g", "resourceVersion": "8"},
-			"spec": map[string]any{"maxUnavailable": "25%"},
-		}}, false)
-		Expect(err).To(MatchError(ContainSubstring("numbers only")))
-	})
+	DescribeTable("it does not guess what it cannot read",
+		func(message string, kind, version string, annotations, rest map[string]any) {
+			object := map[string]any{
+				"kind": kind, "metadata": map[string]any{"name": "x", "resourceVersion": version, "annotations": annotations},
+			}
+			maps.Copy(object, rest)
+			_, err := witness.Read(&unstructured.Unstructured{Object: object}, false)
+			Expect(err).To(MatchError(HavePrefix(message)))
+		},
+		Entry("its version", `reading the version of Node "x": `, "Node", "new", nil, nil),
+		Entry("a kind", `reading "x": kind "Pod" is neither Node nor RebootGroup`, "Pod", "8", nil, nil),
+		Entry("what it is told", `reading reboot-now of node "x": `, "Node", "8",
+			map[string]any{"reboot.homeostat.dev/reboot-now": "garbage"}, nil),
+		Entry("what it has accepted", `reading reboot-in-progress of node "x": `, "Node", "8",
+			map[string]any{"reboot.homeostat.dev/reboot-in-progress": "garbage"}, nil),
+		Entry("its last reboot", `reading last-reboot of node "x": `, "Node", "8",
+			map[string]any{"reboot.homeostat.dev/last-reboot": "garbage"}, nil),
+		Entry("a share", `reading maxUnavailable of RebootGroup "x": the witness understands numbers only`,
+			"RebootGroup", "8", nil, map[string]any{"spec": map[string]any{"maxUnavailable": "25%"}}),
+		Entry("no limit", `reading maxUnavailable of RebootGroup "x": the witness understands numbers only`,
+			"RebootGroup", "8", nil, nil),
+		Entry("a slot", `reading the slots of RebootGroup "x": an entry is no object`, "RebootGroup", "8", nil,
+			map[string]any{
+				"spec": map[string]any{"maxUnavailable": int64(1)}, "status": map[string]any{"slots": []any{"a"}},
+			}),
+	)
 })

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 
 	"github.com/homeostat/homeostat/examples/internal/stage"
 	"github.com/homeostat/homeostat/examples/internal/wiretap"
@@ -186,4 +187,9 @@ func TestAWitnessThatCannotReadAnObjectSaysSo(t *testing.T) {
 		_, _, err := w.Verdict()
 		w.Expect(err).To(MatchError(ContainSubstring(`reading last-reboot of node "before"`)))
 	})
+}
+
+func TestAWitnessSaysWhyItIsNotMade(t *testing.T) {
+	_, err := witness.New(&rest.Config{Host: "http://[::1"}, "g")
+	NewWithT(t).Expect(err).To(MatchError(HavePrefix("making a witness: ")))
 }
