@@ -271,6 +271,19 @@ func TestItReleasesTheSlotOfANodeThatIsGone(t *testing.T) {
 	})
 }
 
+func TestBothClientsAreNeeded(t *testing.T) {
+	play(t, func(s *stage) {
+		s.pass(time.Second) // a stop before the first list is an error
+		none := gomega.MatchError("making the reboot controller: a client is nil")
+		_, err := controller.New(nil, s.groups, nil)
+		s.Expect(err).To(none)
+		_, err = controller.New(s.core.CoreV1().Nodes(), nil, nil)
+		s.Expect(err).To(none)
+		_, err = controller.New(s.core.CoreV1().Nodes(), s.groups, nil)
+		s.Expect(err).NotTo(gomega.HaveOccurred())
+	})
+}
+
 func TestOptionsAreChecked(t *testing.T) {
 	g := gomega.NewWithT(t)
 	_, err := controller.New(nil, nil, &controller.Options{StuckAfter: -1, EventInterval: -1})
@@ -338,6 +351,26 @@ func TestNothingBeginsOutsideAWindow(t *testing.T) {
 		s.Expect(s.state("n1")).To(gomega.And(gomega.HaveField("Now", gomega.BeNil()),
 			gomega.HaveField("Needed", gomega.HaveValue(gomega.Equal("r")))))
 		s.Expect(s.holders("g")).To(gomega.BeEmpty())
+		s.Expect(s.logged(`"revoked"`)).To(gomega.ConsistOf(
+			gomega.ContainSubstring(`"why"="no maintenance window is open"`)))
+	})
+}
+
+func TestNothingBeginsInAPausedGroup(t *testing.T) {
+	play(t, func(s *stage) {
+		s.groupOf("g", api.RebootGroupSpec{MaxUnavailable: intstr.FromInt32(1), Paused: true})
+		s.asking("n1")
+		s.pass(time.Hour)
+		s.Expect(s.holders("g")).To(gomega.BeEmpty())
+		s.Expect(s.condition("g", rules.ConditionWaiting)).To(gomega.HavePrefix("True Paused "))
+		s.groupPatch("g", `{"spec":{"paused":false}}`)
+		s.pass(time.Second)
+		s.Expect(s.granted("n1")).To(gomega.BeTrue())
+		s.groupPatch("g", `{"spec":{"paused":true}}`)
+		s.pass(time.Second)
+		s.Expect(s.granted("n1")).To(gomega.BeFalse(), "what has not begun is taken back")
+		s.Expect(s.holders("g")).To(gomega.BeEmpty())
+		s.Expect(s.logged(`"revoked"`)).To(gomega.ConsistOf(gomega.ContainSubstring(`"why"="the group is paused"`)))
 	})
 }
 

@@ -18,17 +18,8 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// next looks for the next step after one that was written: a reconcile makes at most
-// one. If there was nothing to write, the cache is behind what was read live, and
-// its events will say when to look again.
-func next(wrote bool, err error) (reconcile.Result, error) {
-	if !wrote || err != nil {
-		return reconcile.Result{}, err
-	}
-	return reconcile.After(time.Millisecond), nil
-}
-
-// reconcile makes the first step that is due in a group.
+// reconcile makes the first step that is due in a group. An event of what it has written makes it look for the
+// next one. If there was nothing to write, the cache is behind what was read live, and its events will come, too.
 func (c *Controller) reconcile(
 	ctx context.Context, request reconcile.Request[*api.RebootGroup],
 ) (reconcile.Result, error) {
@@ -42,7 +33,7 @@ func (c *Controller) reconcile(
 		node := c.cachedNode(slot.Node)
 		decision := rules.ForSlot(v.situation(i, node), slot, node)
 		if decision.Step != rules.Wait {
-			return next(c.advance(ctx, group.Name, slot.Node))
+			return reconcile.Result{}, c.advance(ctx, group.Name, slot.Node)
 		}
 		wait = rules.Sooner(wait, decision.After)
 	}
@@ -51,7 +42,7 @@ func (c *Controller) reconcile(
 	}
 	r := c.free(ctx, &v)
 	if len(r.Slots) > 0 || !slices.Equal(r.Queue, group.Status.Queue) {
-		return next(c.reserve(ctx, group.Name))
+		return reconcile.Result{}, c.reserve(ctx, group.Name)
 	}
 	stuck, later := c.stuck(v)
 	if err := c.report(ctx, v, stuck); err != nil {

@@ -11,26 +11,26 @@ import (
 )
 
 // reserve gives out free slots and keeps the queue, by live reads: the ledgers of all
-// groups, then all nodes. Wrote is false if they ask for nothing.
-func (c *Controller) reserve(ctx context.Context, group string) (wrote bool, err error) {
+// groups, then all nodes, if they ask for it.
+func (c *Controller) reserve(ctx context.Context, group string) error {
 	ledger, groups, err := c.ledger(ctx, group)
 	if err != nil {
-		return false, err
+		return err
 	}
 	if ledger == nil || ledger.DeletionTimestamp != nil {
-		return false, nil
+		return nil
 	}
 	nodes, err := c.liveNodes(ctx)
 	if err != nil {
-		return false, err
+		return err
 	}
 	v := newView(ledger, groups, nodes)
 	r := c.free(ctx, &v)
 	if len(r.Slots) == 0 && slices.Equal(r.Queue, ledger.Status.Queue) {
-		return false, nil
+		return nil
 	}
 	if len(r.Slots) > 0 && !slices.Contains(ledger.Finalizers, finalizer) {
-		return true, c.guard(ctx, ledger) // Then the ledger has changed: look again.
+		return c.guard(ctx, ledger) // Then the ledger has changed: look again.
 	}
 	stuck, _ := c.stuck(v)
 	err = c.patchStatus(ctx, ledger, func(s *api.RebootGroupStatus) {
@@ -39,7 +39,7 @@ func (c *Controller) reserve(ctx context.Context, group string) (wrote bool, err
 		c.describe(v, stuck, s)
 	})
 	if err != nil {
-		return false, err
+		return err
 	}
 	logger := logr.FromContextOrDiscard(ctx)
 	for _, slot := range r.Slots {
@@ -49,7 +49,7 @@ func (c *Controller) reserve(ctx context.Context, group string) (wrote bool, err
 	if r.Full && v.terms().Limit > 0 {
 		c.recorder.full(ledger, v.limit)
 	}
-	return true, nil
+	return nil
 }
 
 // free returns what becomes of the group's ledger: no slot is given out while the gate

@@ -13,27 +13,27 @@ import (
 )
 
 // advance makes the next step about one slot, by live reads: the ledgers of all groups,
-// then the node. Wrote is false if they ask for none.
-func (c *Controller) advance(ctx context.Context, group, node string) (wrote bool, err error) {
+// then the node, if they ask for one.
+func (c *Controller) advance(ctx context.Context, group, node string) error {
 	ledger, groups, err := c.ledger(ctx, group)
 	if err != nil || ledger == nil {
-		return false, err
+		return err
 	}
 	live, err := c.liveNode(ctx, node)
 	if err != nil {
-		return false, err
+		return err
 	}
 	at := slices.IndexFunc(ledger.Status.Slots, func(s api.Slot) bool { return s.Node == node })
 	if at < 0 {
-		return false, nil // Another controller has released it.
+		return nil // Another controller has released it.
 	}
 	slot := ledger.Status.Slots[at]
 	v := newView(ledger, groups, c.cachedNodes()) // The cache only tells how many nodes a percentage is of.
 	decision := rules.ForSlot(v.situation(at, live), slot, live)
 	if decision.Step == rules.Wait {
-		return false, nil
+		return nil
 	}
-	return true, c.step(ctx, decision, v, at, live)
+	return c.step(ctx, decision, v, at, live)
 }
 
 // step writes what was decided about the slot at that place of the ledger.
