@@ -64,7 +64,7 @@ type Options struct {
 	// whole Budget. Defaults to the environment variable RECONCILETEST_SHARD, where 1/4 is the first of four, or else to
 	// one process:
 	//
-	//	seq 4 | xargs -P 4 -I N env RECONCILETEST_SHARD=N/4 GOMAXPROCS=1 go test -run TestKeySurvives .
+	//	seq 4 | xargs -P 4 -I {} env RECONCILETEST_SHARD={}/4 GOMAXPROCS=1 go test -run TestKeySurvives .
 	Shard, Shards int
 
 	singles time.Duration // of the budget, what only single deviations may use

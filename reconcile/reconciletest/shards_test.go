@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -103,6 +104,22 @@ func processOf(t *testing.T, shard int) []string {
 		}
 	}
 	return all
+}
+
+// The command that the documents show gives each process a shard of its own.
+func TestTheDocumentedCommandDividesTheRuns(t *testing.T) {
+	for _, file := range []string{"options.go", "../../docs/testing.md"} {
+		g := gomega.NewWithT(t)
+		text, err := os.ReadFile(file)
+		g.Expect(err).NotTo(gomega.HaveOccurred())
+		command := regexp.MustCompile(`(seq .* xargs .*) go test -run `).FindSubmatch(text)
+		g.Expect(command).NotTo(gomega.BeNil(), file)
+		out, err := exec.CommandContext(t.Context(), "sh", "-c", string(command[1])+" env").Output()
+		g.Expect(err).NotTo(gomega.HaveOccurred(), file)
+		for shard := 1; shard <= 4; shard++ {
+			g.Expect(string(out)).To(gomega.ContainSubstring(fmt.Sprintf("%s=%d/4\n", "RECONCILETEST_SHARD", shard)), file)
+		}
+	}
 }
 
 // What one process finds, one of the shards finds, under the same token.
