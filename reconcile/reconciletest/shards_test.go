@@ -114,7 +114,7 @@ func TestTheDocumentedCommandDividesTheRuns(t *testing.T) {
 		g.Expect(err).NotTo(gomega.HaveOccurred())
 		command := regexp.MustCompile(`(seq .* xargs .*) go test -run `).FindSubmatch(text)
 		g.Expect(command).NotTo(gomega.BeNil(), file)
-		out, err := exec.CommandContext(t.Context(), "sh", "-c", string(command[1])+" env").Output()
+		out, err := exec.CommandContext(t.Context(), "sh", "-c", string(command[1])+" sh -c 'env | grep SHARD='").Output()
 		g.Expect(err).NotTo(gomega.HaveOccurred(), file)
 		for shard := 1; shard <= 4; shard++ {
 			g.Expect(string(out)).To(gomega.ContainSubstring(fmt.Sprintf("%s=%d/4\n", "RECONCILETEST_SHARD", shard)), file)
