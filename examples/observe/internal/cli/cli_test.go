@@ -79,9 +79,9 @@ func TestWhatCannotWorkIsOneLineAndExitCode1(t *testing.T) {
 		"no time":                    {[]string{"a", "--kubeconfig=config", "--request-timeout=soon"}, `--request-timeout is "soon": must be a duration`},
 		"a template":                 {[]string{"a", "-a", "{.b"}, `template "{.b"`},
 		"a format":                   {[]string{"a", "-o", "yaml"}, `"yaml" is no format of templates`},
-		"no cluster":                 {[]string{"a"}, "set --kubeconfig or KUBECONFIG"},
-		"no such file":               {[]string{"a", "--kubeconfig=none"}, "none"},
-		"no such context":            {[]string{"a", "--kubeconfig=config", "--context=y"}, `context "y"`},
+		"no cluster":                 {[]string{"a"}, "finding a cluster: this runs in none, and no kubeconfig names one: set --kubeconfig or KUBECONFIG, or --server"},
+		"no such file":               {[]string{"a", "--kubeconfig=none"}, "reading the kubeconfig: stat none: "},
+		"no such context":            {[]string{"a", "--kubeconfig=config", "--context=y"}, `reading the kubeconfig: context "y"`},
 		"no server":                  {[]string{"a", "--kubeconfig=config"}, "connection refused; check that the server runs, and that the kubeconfig"},
 		"no certificate": {
 			[]string{"a", "--server=https://127.0.0.1:1", "--certificate-authority=plain.sh"}, "making a client: unable to load root certificates",

@@ -58,8 +58,7 @@ func (c *connection) config() (config *rest.Config, namespace string, err error)
 		if err == nil {
 			own, _ := os.ReadFile(namespaceFile) // without it, the default namespace
 			namespace = cmp.Or(*c.Namespace, strings.TrimSpace(string(own)), metav1.NamespaceDefault)
-			config, err = c.here(config)
-			return config, namespace, err
+			return c.here(config), namespace, nil
 		}
 		if !errors.Is(err, rest.ErrNotInCluster) {
 			return nil, "", fmt.Errorf("using the cluster that this runs in: %w", err)
@@ -96,12 +95,9 @@ func (c *connection) mayBeHere() bool {
 
 // here applies to the config of the cluster that this runs in the flags that are
 // not about another.
-func (c *connection) here(config *rest.Config) (*rest.Config, error) {
-	timeout, err := clientcmd.ParseTimeout(*c.Timeout)
-	if err != nil {
-		return nil, fmt.Errorf("--request-timeout is %q: %w", *c.Timeout, err)
-	}
-	config.Timeout, config.DisableCompression = timeout, *c.DisableCompression
+func (c *connection) here(config *rest.Config) *rest.Config {
+	config.Timeout, _ = clientcmd.ParseTimeout(*c.Timeout) // validate has refused what is none
+	config.DisableCompression = *c.DisableCompression
 	if *c.BearerToken != "" {
 		config.BearerToken, config.BearerTokenFile = *c.BearerToken, ""
 	}
@@ -113,7 +109,7 @@ func (c *connection) here(config *rest.Config) (*rest.Config, error) {
 			config.Impersonate.Extra[key] = append(config.Impersonate.Extra[key], value)
 		}
 	}
-	return c.tuned(config), nil
+	return c.tuned(config)
 }
 
 // tuned is for a program that watches.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -136,8 +137,7 @@ func TestFlagsThatAreNotAboutAnotherClusterHoldInsideOne(t *testing.T) {
 		"--disable-compression", "--request-timeout=3s",
 	})).To(Succeed())
 	g.Expect(s.connection.mayBeHere()).To(BeTrue())
-	config, err := s.connection.here(&rest.Config{BearerToken: "pod's", BearerTokenFile: "/pod"})
-	g.Expect(err).NotTo(HaveOccurred())
+	config := s.connection.here(&rest.Config{BearerToken: "pod's", BearerTokenFile: "/pod"})
 	g.Expect(config).To(And(
 		HaveField("BearerToken", "mine"), HaveField("BearerTokenFile", ""), HaveField("DisableCompression", true),
 		HaveField("Timeout", BeZero()), HaveField("WrapTransport", Not(BeNil())),
@@ -149,8 +149,7 @@ func TestFlagsThatAreNotAboutAnotherClusterHoldInsideOne(t *testing.T) {
 
 	s = &settings{connection: newConnection()}
 	s.connection.flagSet()
-	config, err = s.connection.here(&rest.Config{BearerToken: "pod's", BearerTokenFile: "/pod"})
-	g.Expect(err).NotTo(HaveOccurred())
+	config = s.connection.here(&rest.Config{BearerToken: "pod's", BearerTokenFile: "/pod"})
 	g.Expect(config).To(And(HaveField("BearerToken", "pod's"), HaveField("BearerTokenFile", "/pod"),
 		HaveField("WrapTransport", BeNil())))
 }
@@ -168,6 +167,24 @@ func TestTheDeadlineOfARequestEndsWithItsBody(t *testing.T) {
 	g.Expect(ctx.Err()).NotTo(HaveOccurred())
 	g.Expect(answer.Body.Close()).To(Succeed())
 	g.Expect(ctx.Err()).To(MatchError(context.Canceled), "no timer is left behind")
+}
+
+// broken cannot be closed.
+type broken struct{ io.Reader }
+
+func (broken) Close() error { return io.ErrUnexpectedEOF }
+
+func TestADeadlineHidesNoError(t *testing.T) {
+	g := NewWithT(t)
+	answers := map[string]error{"/body": nil, "/refused": syscall.ECONNREFUSED}
+	client := limited(time.Hour)(roundTripper(func(r *http.Request) (*http.Response, error) {
+		return &http.Response{Body: broken{strings.NewReader("")}}, answers[r.URL.Path]
+	}))
+	answer, err := client.RoundTrip(httptest.NewRequest(http.MethodGet, "/body", nil))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(answer.Body.Close()).To(MatchError(io.ErrUnexpectedEOF))
+	_, err = client.RoundTrip(httptest.NewRequest(http.MethodGet, "/refused", nil))
+	g.Expect(err).To(MatchError(syscall.ECONNREFUSED))
 }
 
 // closed takes nothing.

@@ -160,33 +160,54 @@ func TestItEndsAfterTheTimeThatIsGiven(t *testing.T) {
 
 // The command keeps it running until the probes have answered.
 func TestProbesAndMetricsAreServedWhileItRuns(t *testing.T) {
-	served(t)
-	g := NewWithT(t)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	g.Expect(err).NotTo(HaveOccurred())
-	address := listener.Addr().String()
-	g.Expect(listener.Close()).To(Succeed())
-	code := make(chan int, 1)
-	go func() {
-		got, _, _ := observed("cm", "--once", "-l", "of=a", "--listen-addr="+address, "--",
-			"sh", "-c", "until [ -e go ]; do sleep 0.05; done")
-		code <- got
-	}()
-	get := func(path string) func() (string, error) {
-		return func() (string, error) {
-			answer, err := http.Get("http://" + address + path)
-			if err != nil {
-				return "", err
+	for verbosity, logs := range map[string]int{"-v0": 0, "-v1": 1} {
+		t.Run(verbosity, func(t *testing.T) {
+			served(t)
+			g := NewWithT(t)
+			listener, err := net.Listen("tcp", "127.0.0.1:0")
+			g.Expect(err).NotTo(HaveOccurred())
+			address := listener.Addr().String()
+			g.Expect(listener.Close()).To(Succeed())
+			code, said := make(chan int, 1), make(chan string, 1)
+			go func() {
+				got, _, stderr := observed("cm", "--once", "-l", "of=a", verbosity, "--listen-addr="+address, "--",
+					"sh", "-c", "until [ -e go ]; do sleep 0.05; done")
+				code <- got
+				said <- stderr
+			}()
+			get := func(path string) func() (string, error) {
+				return func() (string, error) {
+					answer, err := http.Get("http://" + address + path)
+					if err != nil {
+						return "", err
+					}
+					defer answer.Body.Close()
+					body, err := io.ReadAll(answer.Body)
+					return strconv.Itoa(answer.StatusCode) + " " + string(body), err
+				}
 			}
-			defer answer.Body.Close()
-			body, err := io.ReadAll(answer.Body)
-			return strconv.Itoa(answer.StatusCode) + " " + string(body), err
-		}
+			g.Eventually(get("/healthz"), time.Minute, 50*time.Millisecond).Should(Equal("200 ok"))
+			g.Expect(get("/metrics")()).To(ContainSubstring("\nobserve_"))
+			g.Expect(os.WriteFile("go", nil, 0o600)).To(Succeed())
+			g.Eventually(code, time.Minute).Should(Receive(BeZero()))
+			g.Expect(strings.Count(<-said, "serving status")).To(Equal(logs))
+		})
 	}
-	g.Eventually(get("/healthz"), time.Minute, 50*time.Millisecond).Should(Equal("200 ok"))
-	g.Expect(get("/metrics")()).To(ContainSubstring("\nobserve_"))
-	g.Expect(os.WriteFile("go", nil, 0o600)).To(Succeed())
-	g.Eventually(code, time.Minute).Should(Receive(BeZero()))
+}
+
+func TestItSaysThatThereIsNothingOnlyIfThereIsNothing(t *testing.T) {
+	served(t)
+	for args, says := range map[string]bool{
+		"secrets --once":                           true,
+		"cm --once -l of=a":                        false,
+		"secrets --once --quiet":                   false,
+		"cm --once -l of=a --quiet":                false,
+		"secrets --exit-after=1s --listen-addr=":   false,
+		"secrets --once --listen-addr=256.0.0.1:1": false, // which is an error
+	} {
+		_, _, stderr := observed(strings.Fields(args)...)
+		NewWithT(t).Expect(strings.Contains(stderr, "Nothing to sync")).To(Equal(says), "%s: %s", args, stderr)
+	}
 }
 
 // The default address may be that of another observer; one that was asked for must be free.
