@@ -198,6 +198,28 @@ func TestReconcilesOfASlotBeginWhenTheCacheHasSeenWhatTheLastOwnerWrote(t *testi
 	})
 }
 
+// It may be another replica's by then.
+func TestASlotThatEndsWhileItsCacheIsBehindIsNotWorkedOn(t *testing.T) {
+	for _, why := range []error{errMoves, errLost} {
+		inLateFixture(t, 5*time.Second, func(w *lateFixture) {
+			p := newParts()
+			stop := w.start(reconcile.Options{Shards: p})
+			pass(time.Minute)
+			_, err := w.secrets.Create(w.t.Context(),
+				&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "of-the-last-owner"}}, metav1.CreateOptions{})
+			w.Expect(err).NotTo(HaveOccurred())
+			added := w.controllers[0].QueueStats().Added
+			p.take('a')
+			pass(4 * time.Second)
+			w.Expect(p.leave('a', why)()).To(Succeed())
+			pass(10 * time.Second)
+			w.Expect(w.reconciled()).To(BeEmpty())
+			w.Expect(w.controllers[0].QueueStats().Added).To(Equal(added+1), "the Secret's event, and no key of the slot")
+			w.Expect(stop()).To(Succeed())
+		})
+	}
+}
+
 func TestOrphansOfASlotAreLookedForWhenItComes(t *testing.T) {
 	inFixture(t, func(w *fixture) {
 		w.create("a1")
