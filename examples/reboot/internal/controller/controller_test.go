@@ -62,6 +62,17 @@ func TestItRestsWhenThereIsNothingToDo(t *testing.T) {
 	})
 }
 
+func TestItLooksAtNothingInWhichNothingCanHappen(t *testing.T) {
+	play(t, func(s *stage) {
+		s.group("g", intstr.FromInt32(1), nil)
+		s.node("n1", nil)
+		s.pass(time.Minute)
+		before := s.controller.Control().Stats().Reconciles
+		s.pass(10 * time.Minute)
+		s.Expect(s.controller.Control().Stats().Reconciles).To(gomega.Equal(before))
+	})
+}
+
 func TestItDoesNotAskAgainAndAgainWhileItsCacheIsBehind(t *testing.T) {
 	play(t, func(s *stage) {
 		s.group("g", intstr.FromInt32(1), nil)

@@ -308,12 +308,13 @@ func TestOnlyItsOwnGuestsAreInTheConditionsOfAGroup(t *testing.T) {
 // A node that needs a reboot again keeps its slot if no other request waits, and joins the queue if one does.
 func TestASlotIsKeptForTheNextRequestOnlyIfNoneWaits(t *testing.T) {
 	for name, c := range map[string]struct {
-		others []string
-		holder string
-		asked  int
+		others  []string
+		holder  string
+		granted protocol.Request
+		asked   int
 	}{
-		"none waits": {nil, "n1", 1},
-		"one waits":  {[]string{"n2"}, "n2", 3},
+		"none waits": {nil, "n1", protocol.Request{Request: "again", Epoch: 2}, 1},
+		"one waits":  {[]string{"n2"}, "n2", protocol.Request{Request: "r", Epoch: 1}, 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			play(t, func(s *stage) {
@@ -329,7 +330,9 @@ func TestASlotIsKeptForTheNextRequestOnlyIfNoneWaits(t *testing.T) {
 					protocol.LastReboot: `{"request":"r","epoch":1,"fromBootID":"b1","toBootID":"b2","result":"rebooted"}`,
 				})
 				s.pass(time.Minute)
-				s.Expect(s.holders("g")).To(gomega.Equal([]string{c.holder}))
+				s.Expect(s.status("g").Slots).To(gomega.ConsistOf(gomega.And(gomega.HaveField("Node", c.holder),
+					gomega.HaveField("Request", c.granted.Request), gomega.HaveField("Epoch", c.granted.Epoch))))
+				s.Expect(s.state(c.holder).Now).To(gomega.HaveValue(gomega.HaveField("Request", c.granted)))
 				s.Expect(s.events.count("Requested")).To(gomega.Equal(c.asked))
 			})
 		})

@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
 
 	"github.com/homeostat/homeostat/examples/internal/stage"
 	"github.com/homeostat/homeostat/examples/internal/wiretap"
@@ -158,6 +159,52 @@ func TestTheControllerHasItsMetricsAndItsGate(t *testing.T) {
 	f.Expect(err).To(MatchError(HaveSuffix("--prometheus-url, --blocking-query")))
 	_, err = f.setUp(program.Controller(), "--stuck-after=-1s")
 	f.Expect(err).To(MatchError(ContainSubstring("Options.StuckAfter is -1s")))
+}
+
+func elects(c *reconcile.Controller) bool { return c.Status(0).Elects }
+
+// absent never leads.
+type absent struct{}
+
+func (absent) Run(ctx context.Context, _ func(context.Context) error) error {
+	<-ctx.Done()
+	return nil
+}
+
+func TestProgramsHaveTheEventsAndTheLeaderOfTheirEnvironment(t *testing.T) {
+	for name, c := range map[string]struct {
+		program     operator.Program
+		annotations map[string]string
+		says        string
+		elects      bool
+	}{
+		"agent":      {program.Agent(), map[string]string{protocol.Now: "garbage"}, "Warning InvalidAnnotation ", false},
+		"controller": {program.Controller(), map[string]string{protocol.Needed: "r"}, "Normal Requested ", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			nodes := f.env.Cluster.Client().CoreV1().Nodes()
+			n, err := nodes.Get(t.Context(), "n", metav1.GetOptions{})
+			f.Expect(err).NotTo(HaveOccurred())
+			n.Annotations = c.annotations
+			_, err = nodes.Update(t.Context(), n, metav1.UpdateOptions{})
+			f.Expect(err).NotTo(HaveOccurred())
+			recorder := events.NewFakeRecorder(100)
+			f.env.Events = recorder
+			t.Setenv("NODE_NAME", "n")
+			controllers, err := f.setUp(c.program)
+			f.Expect(err).NotTo(HaveOccurred())
+			ctx, stop := context.WithCancel(t.Context())
+			ended := make(chan error, 1)
+			go func() { ended <- reconcile.RunAll(ctx, controllers...) }()
+			f.Eventually(recorder.Events, "1m").Should(Receive(HavePrefix(c.says)))
+			stop()
+			f.Expect(<-ended).To(Succeed())
+
+			f.env.Leader, f.env.Metrics = absent{}, prometheus.NewRegistry()
+			f.Expect(f.setUp(c.program)).To(ConsistOf(WithTransform(elects, Equal(c.elects))))
+		})
+	}
 }
 
 func TestTheMirrorRefusesAWrongCommandLine(t *testing.T) {

@@ -102,7 +102,7 @@ func (w *Witness) drink(ctx context.Context, stream watch.Interface, version str
 				return version
 			}
 			u, isObject := e.Object.(*unstructured.Unstructured)
-			if e.Type == watch.Error || !isObject {
+			if !isObject { // but a Status
 				if err := apierrors.FromObject(e.Object); apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
 					w.fail(fmt.Errorf("the watch missed events: %w", err))
 				}
