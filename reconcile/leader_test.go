@@ -11,6 +11,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/homeostat/homeostat/reconcile"
+	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
 var errLost = errors.New("leadership is lost")
@@ -39,6 +40,29 @@ func (l terms) Run(ctx context.Context, fn func(context.Context) error) error {
 			}
 		}
 	}
+}
+
+// A replica that stands by is stopping while a call of user code keeps it.
+func TestAStandbyThatIsToldToStopIsStopping(t *testing.T) {
+	inFixture(t, func(w *fixture) {
+		c := w.made(&reconcile.Options{
+			Leader: terms{make(chan bool)},
+			Triggers: []reconcile.Trigger{reconcile.External("slow", func(ctx context.Context, _ func(reconcile.Key) error) error {
+				<-ctx.Done()
+				<-time.After(2 * time.Second)
+				return nil
+			})},
+		}, w.recorder())
+		stop := w.startRun(c.Run)
+		pass(time.Second)
+		w.Expect(c.Phase()).To(Equal(inspect.Standby))
+		stopped := make(chan error, 1)
+		go func() { stopped <- stop() }()
+		<-time.After(time.Second)
+		w.Expect(c.Phase()).To(Equal(inspect.Stopping))
+		w.Expect(<-stopped).To(Succeed())
+		w.Expect(c.Phase()).To(Equal(inspect.Stopped))
+	})
 }
 
 func TestReconcilesRunOnlyWhileThisReplicaLeads(t *testing.T) {
