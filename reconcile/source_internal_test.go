@@ -49,6 +49,19 @@ func TestWhetherAnAnswerThatCannotBeDecodedIsInScopeIsUnknown(t *testing.T) {
 	}
 }
 
+// Labels are known of most answers, so nothing else is decoded for them.
+func TestWhetherAnAnswerIsInScopeFollowsFromItsLabels(t *testing.T) {
+	g := NewWithT(t)
+	s := typed[*corev1.Secret]{informer.For(fake.NewClientset().CoreV1().Secrets("d"), &informer.Options{LabelSelector: "app=web"})}
+	const start = `{"apiVersion":"v1","kind":"Secret","type":["of a later API"],"metadata":{"namespace":"d","name":"a","labels":{"app":`
+	for body, want := range map[string]bool{start + `"web"}}}`: true, start + `"db"}}}`: false} {
+		object, err := answer.Read("application/json", []byte(body))
+		g.Expect(err).NotTo(HaveOccurred())
+		inScope, known := s.covers(&write{object: object})
+		g.Expect([]bool{inScope, known}).To(Equal([]bool{want, true}), body)
+	}
+}
+
 func TestAnUntypedObjectIsOfAnInformersKindIfItsGroupIsTheSame(t *testing.T) {
 	g := NewWithT(t)
 	client, err := kubernetes.NewForConfig(&rest.Config{})
