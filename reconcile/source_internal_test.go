@@ -84,6 +84,22 @@ func TestWritesToTheResourceOfAWrappedInformersKindMatch(t *testing.T) {
 	}
 }
 
+// A request for many objects may have changed some in scope, as far as its namespace says.
+func TestAWriteMatchesByItsScope(t *testing.T) {
+	g := NewWithT(t)
+	client, err := kubernetes.NewForConfig(&rest.Config{})
+	g.Expect(err).NotTo(HaveOccurred())
+	s := typed[*corev1.Secret]{informer.For(client.CoreV1().Secrets("d"), nil)}
+	for key, want := range map[Key]bool{
+		{Namespace: "d", Name: "a"}: true, {Namespace: "e", Name: "a"}: false, {Name: "a"}: false,
+		{Namespace: "d"}: true, {Namespace: "e"}: false, {}: true,
+	} {
+		object := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
+		w := &write{object: object, resource: schema.GroupResource{Resource: "secrets"}}
+		g.Expect(s.matches(w)).To(Equal(want), "%v", key)
+	}
+}
+
 func TestATypedObjectIsOfAnUntypedInformersKindByItsGoType(t *testing.T) {
 	g := NewWithT(t)
 	client, err := dynamic.NewForConfig(&rest.Config{})
