@@ -79,7 +79,7 @@ type (
 	crowded  struct {
 		stringer
 		Other fmt.Stringer
-		other any
+		other any //nolint:unused // a field of its own, which is looked through
 		dynamic.ResourceInterface
 	}
 )

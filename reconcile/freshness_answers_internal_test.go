@@ -94,7 +94,7 @@ func inView(t *testing.T, o *informer.Options, f func(w *viewer)) {
 	})
 }
 
-// holds holds the key for a write, and reports whether it waits for anything.
+// holds makes the key wait for a write, and reports whether it waits for anything.
 func (w *viewer) holds(of write) bool { return w.hold(w.item, []write{of}, 0) }
 
 var ofConfigMaps = schema.GroupResource{Resource: "configmaps"} //nolint:gochecknoglobals // constant

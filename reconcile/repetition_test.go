@@ -28,10 +28,10 @@ var (
 	}}, `Apply failed with 1 conflict: conflict with "kubectl": .data.a`)
 )
 
-// foreignConflict is a conflict of a client that has a type of its own for the server's answers.
-type foreignConflict struct{ error }
+// foreignConflictError is a conflict of a client that has a type of its own for the server's answers.
+type foreignConflictError struct{ error }
 
-func (foreignConflict) Status() metav1.Status {
+func (foreignConflictError) Status() metav1.Status {
 	return metav1.Status{Code: http.StatusConflict, Reason: metav1.StatusReasonConflict}
 }
 
@@ -85,7 +85,7 @@ func TestEveryKindOfRepetitionDoublesItsDelay(t *testing.T) {
 
 func TestTheFirstConflictsAreQuickAndQuiet(t *testing.T) {
 	for name, err := range map[string]error{
-		"plain": errStale, "wrapped": fmt.Errorf("updating: %w", errStale), "another client's": foreignConflict{errBoom},
+		"plain": errStale, "wrapped": fmt.Errorf("updating: %w", errStale), "another client's": foreignConflictError{errBoom},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
