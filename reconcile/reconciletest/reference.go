@@ -157,10 +157,15 @@ func alike(text string) string {
 	return attempts.ReplaceAllString(text, "#") + strings.Join(objects.FindAllString(text, -1), "")
 }
 
-// firstError is the first error that the program logged in a run, or "".
+// firstError is the first error that the program logged in a run, or "": not that of a call that its last stop cut off.
 func (o *outcome) firstError() string {
-	for _, l := range o.lines {
-		if text, found := strings.CutPrefix(l, report.Error); found {
+	rested := len(o.lines)
+	if n := len(o.restedAt); n > 0 {
+		rested = o.restedAt[n-1]
+	}
+	for i, l := range o.lines {
+		cut := i >= rested && strings.Contains(l, context.Canceled.Error())
+		if text, found := strings.CutPrefix(l, report.Error); found && !cut {
 			return text
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -181,6 +182,23 @@ func TestAKnownErrorIsInTheSummary(t *testing.T) {
 	g.Expect(r.Failure).To(gomega.BeEmpty())
 	g.Expect(r.Known).To(gomega.Equal(1))
 	g.Expect(r.String()).To(gomega.ContainSubstring("no such luck"))
+}
+
+// Programs log the call that their stop cuts off, such as the last look at a Lease.
+func TestAnErrorOfTheStopIsNotInTheSummary(t *testing.T) {
+	g := gomega.NewWithT(t)
+	c := breeding.Case(nothing)
+	c.Goal, c.Workload = anything, nil
+	run := c.Run
+	c.Run = func(env *reconciletest.Env) error {
+		err := run(env)
+		logr.FromContextOrDiscard(env.Context()).Error(env.Context().Err(), "stopping")
+		return err
+	}
+	r := reconciletest.Search(t, c, &reconciletest.Options{
+		Seeds: 1, Budget: time.Nanosecond, Known: []string{"the Goal holds without the program"},
+	})
+	g.Expect(r.Failing).To(gomega.BeEmpty())
 }
 
 // FailNow would end the goroutine that drives the run, or the one that writes.
