@@ -275,7 +275,8 @@ func identifyJob(obj, m object) {
 	}
 }
 
-// Load puts objects into the store as they are, status, finalizers and all, in the state before a scenario starts.
+// Load puts objects into the store as they are, status, finalizers and all, in the state before a scenario starts. What
+// a schema says is pruned and set by default, as in every object that the server stores.
 // It needs no kind on Go types that client-go knows. A uid or generation that is set is kept.
 func (s *Server) Load(objs ...runtime.Object) error {
 	for _, o := range objs {
@@ -321,6 +322,9 @@ func (s *Server) load(o runtime.Object) error {
 		Name: u.GetName(),
 	}}
 	delete(metaOf(u.Object), "resourceVersion")
+	if t.res.Schema != nil {
+		t.res.Schema.Decode(u.Object)
+	}
 	if err = s.name(t, metaOf(u.Object)); err == nil {
 		_, err = (&exchange{s: &s.store, t: t, r: r, loading: true}).insert(u.Object)
 	}

@@ -128,10 +128,10 @@ func (x *explorer) inBubble(p plan.Plan, s setting) (out *outcome, err error) {
 			if text := fmt.Sprint(bad); !strings.Contains(text, "blocked goroutines remain") {
 				panic(bad)
 			}
-			if out.finding == nil {
+			if left := stacks.Left(); out.finding == nil && left != "" {
 				out.finding = &report.Finding{
 					Oracle: report.Stop,
-					Text:   "Run has returned, and goroutines that it started are still there",
+					Text:   "Run has returned, and goroutines that it started are still there:\n" + left,
 				}
 			}
 		}

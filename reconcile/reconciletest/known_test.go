@@ -9,6 +9,7 @@ import (
 	"github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/homeostat/homeostat/internal/proof/breeding"
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
@@ -61,6 +62,23 @@ func TestWhatIsKnownWithoutFaultsDoesNotHideTheRest(t *testing.T) {
 	g.Expect(reconciletest.Search(t, c, o).Oracle).To(gomega.Equal("stop"))
 	o.Known = []string{"goroutines that it started are still there"}
 	g.Expect(reconciletest.Search(t, c, o).Oracle).To(gomega.Equal("state"))
+}
+
+// filtering leaves the filter of a watch behind, as controller-runtime does with metadata.
+func filtering(env *reconciletest.Env) error {
+	events := watch.NewFakeWithChanSize(1, false)
+	events.Add(&corev1.Secret{})
+	watch.Filter(events, func(e watch.Event) (watch.Event, bool) { return e, true })
+	return breeding.Run(breeding.Right)(env)
+}
+
+// A program cannot stop it: it waits to hand over an event that no reader takes any more.
+func TestAFilterOfAWatchMayBeLeft(t *testing.T) {
+	g := gomega.NewWithT(t)
+	c := breeding.Case(nil)
+	c.Run = filtering
+	r := reconciletest.Search(t, c, &reconciletest.Options{Budget: breeding.Budget, Seeds: 1})
+	g.Expect(r.Failure).To(gomega.BeEmpty())
 }
 
 // What is declared and not needed any more is in the report, so that it does not hide what comes next.

@@ -102,6 +102,18 @@ func TestUnknownFieldsArePrunedAndDefaultsSet(t *testing.T) {
 	f.Expect(got.GetGeneration()).To(gomega.BeEquivalentTo(1), "nothing has changed")
 }
 
+func TestObjectsOfACaseHaveTheirDefaults(t *testing.T) {
+	f := newFixture(t)
+	f.Expect(f.sim.Load(&unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "web.example.com/v1", "kind": "Site", "metadata": map[string]any{"namespace": "d", "name": "a"},
+		"spec": map[string]any{"host": "a.b"}, "status": map[string]any{"ready": int64(2)},
+	}})).To(gomega.Succeed())
+	got, err := f.sites.Get(f.t.Context(), "a", metav1.GetOptions{})
+	f.Expect(err).NotTo(gomega.HaveOccurred())
+	f.Expect(got.Object["spec"]).To(gomega.Equal(map[string]any{"host": "a.b", "min": int64(1), "max": int64(3)}))
+	f.Expect(got.Object["status"]).To(gomega.Equal(map[string]any{"ready": int64(2)}))
+}
+
 func TestStrictFieldValidationNamesUnknownFields(t *testing.T) {
 	f := newFixture(t)
 	strict := metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict}

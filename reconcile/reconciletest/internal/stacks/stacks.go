@@ -31,7 +31,19 @@ var header = regexp.MustCompile(`^goroutine (\d+)[^\[]*\[([^\],]*)[^\]]*synctest
 
 // Diagnose explains what the goroutines of the program wait for, and where: those that wait for something outside of
 // the bubble, and then those that wait in it: for one another, or for time.
-func Diagnose() string { return diagnose(all()) }
+func Diagnose() string { return diagnose(ofLastBubble(all())) }
+
+// Left explains the goroutines that are left when a bubble has ended. It returns "" if there are none but filters of
+// watches, as controller-runtime has for metadata: the last event of a stopped watch is never taken.
+func Left() string {
+	left := slices.DeleteFunc(ofLastBubble(all()), func(stack string) bool {
+		return strings.Contains(stack, "k8s.io/apimachinery/pkg/watch.(*filteredWatch).loop(")
+	})
+	if len(left) == 0 {
+		return ""
+	}
+	return diagnose(left)
+}
 
 // Syncing reports whether a manager of controller-runtime waits in its Start for its caches to sync. If its context
 // ends meanwhile, it computes until they have synced: kubernetes-sigs/controller-runtime#3440.
@@ -59,9 +71,9 @@ func ofLastBubble(all string) []string {
 
 const most = 10 // goroutines that are explained
 
-func diagnose(all string) string {
+func diagnose(stacks []string) string {
 	var words, blocked []string
-	for _, stack := range ofLastBubble(all) {
+	for _, stack := range stacks {
 		if text, outside := explain(stack); outside {
 			words = append(words, text)
 		} else if text != "" {
