@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"runtime"
-	"runtime/pprof"
 	"slices"
 	"sync"
 	"time"
@@ -219,14 +218,22 @@ func (w *watchdog) stuck() (n int) {
 
 // stack returns the stack of the worker's goroutine.
 func (s *worker) stack() string {
-	var dump bytes.Buffer
-	_ = pprof.Lookup("goroutine").WriteTo(&dump, 2) // a buffer takes all
-	for one := range bytes.SplitSeq(dump.Bytes(), []byte("\n\n")) {
+	const most = 16 << 20
+	dump := make([]byte, 1<<20)
+	for {
+		n := runtime.Stack(dump, true)
+		if n < len(dump) || n >= most {
+			dump = dump[:n]
+			break
+		}
+		dump = make([]byte, 2*len(dump)) // without runtime/pprof: it makes programs larger
+	}
+	for one := range bytes.SplitSeq(dump, []byte("\n\n")) {
 		if bytes.HasPrefix(one, s.goroutine) {
 			return string(one)
 		}
 	}
-	return "" // it has ended
+	return "not found among the first stacks"
 }
 
 // openCall is a call without a timeout: it may take as long as its context.
