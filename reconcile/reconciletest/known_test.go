@@ -77,7 +77,7 @@ func TestAFilterOfAWatchMayBeLeft(t *testing.T) {
 	g := gomega.NewWithT(t)
 	c := breeding.Case(nil)
 	c.Run = filtering
-	r := reconciletest.Search(t, c, &reconciletest.Options{Budget: breeding.Budget, Seeds: 1})
+	r := reconciletest.Search(t, c, &reconciletest.Options{Budget: 1, Seeds: 1})
 	g.Expect(r.Failure).To(gomega.BeEmpty())
 }
 
