@@ -171,7 +171,7 @@ func TestAKeyWaitsForADeletionThatTheCacheHasNotShown(t *testing.T) {
 		released bool // when the cache has seen the resourceVersion
 	}{
 		"marked":                              {"40", marked("1"), ownwrites.Accepted, false, false},
-		"another one is marked":               {"40", marked("2"), ownwrites.Accepted, true, true},
+		"a different one is marked":           {"40", marked("2"), ownwrites.Accepted, true, true},
 		"not marked":                          {"40", written("40", ""), ownwrites.Accepted, true, false},
 		"marked, but to be removed":           {"40", marked("1"), ownwrites.Removed, true, false},
 		"not cached":                          {"40", nil, ownwrites.Accepted, true, true},
@@ -240,7 +240,7 @@ func TestAKeyWaitsForTheEventOfADeletion(t *testing.T) {
 		held          bool
 	}{
 		"removed":                   {written("41", ""), nil, ownwrites.Accepted, false},
-		"another one removed":       {other, nil, ownwrites.Accepted, true},
+		"a different one removed":   {other, nil, ownwrites.Accepted, true},
 		"changed":                   {written("41", ""), written("42", ""), ownwrites.Accepted, true},
 		"marked":                    {written("41", ""), marked, ownwrites.Accepted, false},
 		"marked, but to be removed": {written("41", ""), marked, ownwrites.Removed, true},

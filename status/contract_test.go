@@ -57,12 +57,13 @@ func TestContract(t *testing.T) {
 		"Only the name, kind and versions of an object are shown.":               TestThePageEscapesWhatItShowsAndShowsNoContents,
 		"Errors of reconcilers are cut to their first line.":                     testErrors,
 		"Values that the API server quotes from an invalid object are left out.": testErrors,
-		"Everything is escaped.":                                                 TestThePageEscapesWhatItShowsAndShowsNoContents,
-		"Authorize guards everything except the probes.":                         TestAuthorizeGuardsMetricsAndThePageButNotTheProbes,
-		"Without it there are no profiles.":                                      TestProfilesNeedAuthorize,
-		"With Reviewed only a token counts, not where a request comes from.":     TestLoopbackAloneIsNoProof,
-		"Serve listens on the given address, and nowhere if it is empty.":        TestAnEmptyAddressServesNothing,
-		"Every request is a GET.":                                                TestNothingCanBeWritten,
+
+		"Everything is escaped.":                                             TestThePageEscapesWhatItShowsAndShowsNoContents,
+		"Authorize guards everything except the probes.":                     TestAuthorizeGuardsMetricsAndThePageButNotTheProbes,
+		"Without it there are no profiles.":                                  TestProfilesNeedAuthorize,
+		"With Reviewed only a token counts, not where a request comes from.": TestLoopbackAloneIsNoProof,
+		"Serve listens on the given address, and nowhere if it is empty.":    TestAnEmptyAddressServesNothing,
+		"Every request is a GET.":                                            TestNothingCanBeWritten,
 	})
 }
 
