@@ -67,8 +67,9 @@ type worker struct {
 	mu       sync.Mutex // guards the fields below
 	call     call       // nil if none is under way
 	reported bool
-	timer    *time.Timer // runs while a call with a deadline is under way
-	replaced bool        // another goroutine continues its work
+	timer    *time.Timer
+	looks    time.Time // when the timer fires; zero if it does not
+	replaced bool      // another goroutine continues its work
 }
 
 func newWatchdog(mark func(c call, text string), report func(c call, text, stack string)) *watchdog {
@@ -84,6 +85,7 @@ func (w *watchdog) spawn(running *sync.WaitGroup, serve func(*worker) bool) {
 			w.mu.Lock()
 			delete(w.workers, s)
 			w.mu.Unlock()
+			s.close()
 			if !ended && !s.replaced {
 				w.spawn(running, serve)
 			}
@@ -110,13 +112,8 @@ func (s *worker) begin(c call) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.call = c
-	deadline, ok := c.Deadline()
-	switch after := time.Until(deadline) + returnWithin; {
-	case !ok:
-	case s.timer == nil:
-		s.timer = time.AfterFunc(after, s.look)
-	default:
-		s.timer.Reset(after)
+	if deadline, ok := c.Deadline(); ok {
+		s.lookAt(deadline.Add(returnWithin))
 	}
 }
 
@@ -124,8 +121,28 @@ func (s *worker) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.call, s.reported = nil, false
+}
+
+// close is for a goroutine that ends.
+func (s *worker) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.timer != nil {
 		s.timer.Stop()
+	}
+}
+
+// lookAt sets the timer unless it fires before: calls are many and short, and end
+// leaves it for the next one. The caller holds mu.
+func (s *worker) lookAt(t time.Time) {
+	if !s.looks.IsZero() && !t.Before(s.looks) {
+		return
+	}
+	s.looks = t
+	if s.timer == nil {
+		s.timer = time.AfterFunc(time.Until(t), s.look)
+	} else {
+		s.timer.Reset(time.Until(t))
 	}
 }
 
@@ -139,14 +156,21 @@ func (w *watchdog) list() []*worker {
 // look reports the worker's call, and does so again when it is overdue for twice as long.
 func (s *worker) look() {
 	s.mu.Lock()
+	s.looks = time.Time{}
 	late := s.call
-	if late != nil {
-		deadline, _ := late.Deadline()
-		if overdue := time.Since(deadline); overdue >= returnWithin { // or the timer was that of the call before
-			s.timer.Reset(overdue)
-			s.reportAndUnlock(late, overdue)
-			return
-		}
+	if late == nil {
+		s.mu.Unlock()
+		return
+	}
+	deadline, limited := late.Deadline()
+	overdue := time.Since(deadline)
+	switch {
+	case limited && overdue >= returnWithin:
+		s.lookAt(time.Now().Add(overdue))
+		s.reportAndUnlock(late, overdue)
+		return
+	case limited: // the timer was that of a call before
+		s.lookAt(deadline.Add(returnWithin))
 	}
 	s.mu.Unlock()
 }
