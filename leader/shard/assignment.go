@@ -80,13 +80,14 @@ type SlotStatus struct {
 	State State
 	Owner string    // empty if there is none
 	Since time.Time // when this replica saw the slot's record change
-	// Weight is the slot's part of all weights, from 0 to 1, by which slots are assigned: of all
-	// objects when the ranges were chosen, or the mean of its part of all objects and of all
-	// time in reconciles when ranges were recorded last; zero unless the slots are [Ranges].
+	// Weight is the slot's share of the total weight, from 0 to 1, by which slots are assigned:
+	// its share of all objects when the ranges were chosen, or, once ranges were recorded again,
+	// the mean of its shares of all objects and of all time in reconciles. It is zero unless the
+	// slots are [Ranges].
 	Weight float64
-	// Heavy is the heaviest namespace of the slot, if it had more objects then than a fair
-	// share of a replica is now, and more than a 64th of all. It is not divided, so that
-	// more replicas do not mean less for its owner. Empty if there is none.
+	// Heavy is the heaviest namespace of the slot, if it had more objects when the ranges
+	// were recorded than a replica's fair share is now, and more than a 64th of all. It is
+	// not divided, so adding replicas does not relieve its owner. Empty if there is none.
 	Heavy string
 }
 

@@ -16,37 +16,37 @@ import (
 )
 
 // Ranges change while replicas run: a new division is written into the record of the configuration, and each replica
-// comes to it by itself. A namespace has one owner because of the records of the slots, each of which has the
-// version of the division that its range came with.
+// adopts it on its own. The records of the slots ensure that a namespace has only one owner: each has the version of
+// the division that set its range.
 //
-//   - An owner drains the slots whose ranges change, and releases them. It adopts the new division when it has none of
-//     them any more, and claims none before.
-//   - The record of such a slot is raised to the new version when no request of an owner with the old range can arrive
-//     any more: with the release, or later by compare-and-swap, when it could be claimed. It never goes back.
-//   - A slot is claimed by a replica whose division has for it the very version that its record has. One whose range
-//     has ever changed is claimed only when the range of no record that is still to be raised overlaps it.
+//   - An owner drains the slots whose ranges change, and releases them. It adopts the new division once it holds none
+//     of them, and claims none before that.
+//   - The record of such a slot is raised to the new version once no request of an owner with the old range can still
+//     arrive: at the release, or by compare-and-swap when the slot could be claimed. It never goes back.
+//   - A replica claims a slot only if its division and the record give the slot the same version. If the slot's range
+//     has ever changed, no record that still has to be raised may overlap it.
 //   - The next division is written when all records have been raised.
 
-// changes is a keeper's state of changes of ranges. The keeper's goroutine owns it.
+// changes is a keeper's state during changes of the ranges. The keeper's goroutine owns it.
 type changes struct {
 	*current
 
 	of     *replica
-	config *coordinationv1.Lease // the record of the configuration, as it was read last
-	next   *division             // that follows the present one; nil if none does
+	config *coordinationv1.Lease // the record of the configuration, as last read
+	next   *division             // replaces the present one; nil if there is none
 
-	blocked bool      // slots have owners that divide otherwise, or had until a moment ago
-	seen    time.Time // when they had last
-	marked  *division // that marks are of
+	blocked bool      // slots have, or just had, owners with a foreign division
+	seen    time.Time // when such owners were last seen
+	marked  *division // the division that marks belong to
 	marks   []string  // by slot
-	late    time.Time // since when records are of later versions; zero if none is
+	late    time.Time // when a record was first found to be of a later version; or zero
 	told    bool
 }
 
-// change takes up the division that the view shows: the slots that are leaving are drained, and when this replica
-// has none of them any more, it is the one that keys are divided by. It reports whether slots are in motion for that,
-// here or elsewhere. It returns an [ErrConfig] if the configuration was deleted and recorded anew: replicas that start
-// divide by that. The mutex of replica is held.
+// change adopts the division that the view shows: it drains the slots that are leaving, and once this replica holds
+// none of them, keys are divided by the new one. It reports whether slots are still moving for that, here or
+// elsewhere. It returns an [ErrConfig] if the configuration was deleted and recorded again, because replicas that
+// start use the new one. The mutex of replica is held.
 func (c *changes) change(ctx context.Context, k *keeper) (inMotion bool, err error) {
 	if lease := k.view.config; lease != nil && lease != c.config {
 		if string(lease.UID) != c.divided().uid {
@@ -63,9 +63,9 @@ func (c *changes) change(ctx context.Context, k *keeper) (inMotion bool, err err
 	return c.next != nil || !c.divided().raised(k.view), nil
 }
 
-// await notes whether slots have owners that divide otherwise, because another client has edited the configuration, or
-// has deleted it: until they have ended, no slot may be claimed, as its range may overlap theirs. One of them
-// may be about to claim a slot that another releases, so their end is believed only after a lease duration.
+// await notes whether slots have owners with a different division, because another client has edited or deleted the
+// configuration. Until those owners have ended, no slot may be claimed, as its range may overlap theirs. One of them
+// may be about to claim a slot that another releases, so await waits for a lease duration after the last one was seen.
 func (c *changes) await(ctx context.Context, k *keeper) {
 	d, now, before, log := c.divided(), k.now(), c.blocked, klog.FromContext(ctx)
 	if c.marked != d {
@@ -93,8 +93,8 @@ func (c *changes) await(ctx context.Context, k *keeper) {
 	c.lag(ctx, k, late && c.next == nil, now)
 }
 
-// dividesOtherwise reports whether the record of a slot is of ranges that are not those of this replica, nor earlier or
-// later ones of the same configuration.
+// dividesOtherwise reports whether the record of a slot has ranges from a different configuration: neither this
+// replica's, nor earlier or later ones of the same configuration.
 func (c *changes) dividesOtherwise(slot int, record *coordinationv1.Lease) bool {
 	if record == nil {
 		return false
@@ -104,8 +104,8 @@ func (c *changes) dividesOtherwise(slot int, record *coordinationv1.Lease) bool 
 	return mark != "" && mark != c.marks[slot] && (uid != d.uid || d.versionOf(record) == d.since[slot])
 }
 
-// lag logs that slots have ranges of a later version than the recorded ones, when that is not because this replica has
-// yet to see these: no replica that starts takes such a slot.
+// lag logs that slots have ranges of a later version than the recorded ones, unless this replica has only not seen
+// these yet. No replica that starts takes such a slot.
 func (c *changes) lag(ctx context.Context, k *keeper, late bool, now time.Time) {
 	switch {
 	case !late:
@@ -119,7 +119,7 @@ func (c *changes) lag(ctx context.Context, k *keeper, late bool, now time.Time) 
 	}
 }
 
-// read notes a division that follows the present one, and leaves others alone.
+// read notes a division that follows the present one, and ignores others.
 func (c *changes) read(ctx context.Context, k *keeper, lease *coordinationv1.Lease) {
 	d, log := c.divided(), klog.FromContext(ctx)
 	next, err := parseDivision(lease.Annotations[rangesAnnotation], c.of.options.Slots)
@@ -160,7 +160,7 @@ func (c *changes) drain(k *keeper) (busy bool) {
 }
 
 // take makes next the division of this replica. Keys that were to be left with slots that
-// it has no more belong to other slots now.
+// it no longer holds belong to other slots now.
 func (c *changes) take(k *keeper, next *division) {
 	leaving, _ := c.divided().leaving(next)
 	var homeless []types.NamespacedName
@@ -176,8 +176,8 @@ func (c *changes) take(k *keeper, next *division) {
 	k.planner.owners = nil
 }
 
-// allows reports whether a slot that has no owner, or whose record names this replica, may be claimed. If its record is
-// to be raised before, that is done.
+// allows reports whether a slot that has no owner, or whose record names this replica, may be claimed. It first raises
+// the record if necessary.
 func (c *changes) allows(ctx context.Context, k *keeper, slot int, now time.Time) bool {
 	d := c.divided()
 	switch version := d.versionOf(k.view.slots[slot].Lease); {
@@ -195,7 +195,7 @@ func (c *changes) allows(ctx context.Context, k *keeper, slot int, now time.Time
 	}
 }
 
-// raise brings the record of a slot to the version of its range, when the slot could be claimed.
+// raise sets the record of a slot to the version of its range, when the slot could be claimed.
 func (c *changes) raise(ctx context.Context, k *keeper, slot int, now time.Time) {
 	seen := k.view.slots[slot].Lease
 	if now.Before(k.view.quiet[slot]) || k.claims[slot] {
@@ -206,7 +206,7 @@ func (c *changes) raise(ctx context.Context, k *keeper, slot int, now time.Time)
 		base = k.records.newSlot(slot)
 	}
 	var next *coordinationv1.Lease
-	if record.Holder(seen) == k.self { // a release has failed, or the answer to a claim was lost
+	if record.Holder(seen) == k.self { // a release failed, or a claim's answer was lost
 		next = released(base, k.quiet(), now, c.stampAfter(slot))
 		keep(next, append(keysOf(seen), c.homeless(k)...), claimRoom)
 	} else {
@@ -226,7 +226,7 @@ func (c *changes) raise(ctx context.Context, k *keeper, slot int, now time.Time)
 	})
 }
 
-// homeless returns the keys that this replica could not leave with slots that it has not.
+// homeless returns the keys that this replica could not leave with slots that it does not hold.
 func (c *changes) homeless(k *keeper) (keys []types.NamespacedName) {
 	for slot, left := range k.left {
 		if k.own[slot] == nil {
@@ -236,8 +236,8 @@ func (c *changes) homeless(k *keeper) (keys []types.NamespacedName) {
 	return keys
 }
 
-// stampAfter returns the stamp of a slot when its owner has released it: by the next division if there is
-// one.
+// stampAfter returns the stamp of a slot after its owner has released it: by the next division if there
+// is one.
 func (c *changes) stampAfter(slot int) stamp {
 	if c.next != nil {
 		return c.next.stamp(slot)
@@ -245,8 +245,8 @@ func (c *changes) stampAfter(slot int) stamp {
 	return c.divided().stamp(slot)
 }
 
-// claimed completes a record that is to be claimed: it has the version of the range, and
-// the keys that other records have for it.
+// claimed completes a record that is about to be claimed: with the version of the range,
+// and the keys that other records hold for it.
 func (c *changes) claimed(ctx context.Context, slot int, next *coordinationv1.Lease) {
 	d := c.divided()
 	d.stamp(slot).write(next)
@@ -263,7 +263,7 @@ func (c *changes) claimed(ctx context.Context, slot int, next *coordinationv1.Le
 	}
 }
 
-// elsewhere returns the keys of a slot in the records of others, but for those that are known.
+// elsewhere returns the keys of a slot in the records of others, except those that are known.
 func (c *changes) elsewhere(slot int, known []types.NamespacedName) (keys []types.NamespacedName) {
 	c.of.mu.Lock()
 	defer c.of.mu.Unlock()
@@ -280,14 +280,14 @@ func (c *changes) elsewhere(slot int, known []types.NamespacedName) (keys []type
 	return keys
 }
 
-// isCurrent reports whether the record of a slot that this replica has is of its range.
+// isCurrent reports whether the record of a slot, as this replica has it, belongs to the slot's range.
 func (c *changes) isCurrent(slot int, lease *coordinationv1.Lease) bool {
 	d := c.divided()
 	return d.versionOf(lease) == d.since[slot]
 }
 
-// foreign returns the keys in a record of a slot that are those of other slots which have no owner: the next one finds
-// them here.
+// foreign returns the keys in the record of a slot that belong to other slots, which have no owner: their next owner
+// finds the keys here.
 func (c *changes) foreign(slot int, lease *coordinationv1.Lease) (keys []types.NamespacedName) {
 	d := c.divided()
 	if d.version == 1 {

@@ -57,7 +57,7 @@ func TestAVersionThatAnotherClientHasEditedIsGivenUp(t *testing.T) {
 	})
 }
 
-// To divide anew, all replicas are stopped, and the record of the configuration is deleted: the versions begin anew.
+// To change the configuration, all replicas are stopped and its record is deleted; versions then start from one again.
 func TestVersionsOfARecordThatWasDeletedMeanNothing(t *testing.T) {
 	inBubble(t, func(x *fixture) {
 		a := x.ranged("a")
@@ -82,8 +82,8 @@ func TestVersionsOfARecordThatWasDeletedMeanNothing(t *testing.T) {
 	})
 }
 
-// Whoever deletes the record of the configuration without stopping all replicas gets no namespace with two owners: one that
-// starts waits for those that divide by the old one, and these end.
+// If the record of the configuration is deleted without stopping all replicas, no namespace gets two owners: a new
+// replica waits for those that still use the old division, and these end.
 func TestAConfigurationThatIsReplacedWhileReplicasRunEndsThem(t *testing.T) {
 	inBubble(t, func(x *fixture) {
 		a, b := x.ranged("a"), x.ranged("b")
@@ -141,8 +141,8 @@ func TestRangesThatAreEditedWhileReplicasRunGiveNoNamespaceTwoOwners(t *testing.
 	}
 }
 
-// What the last owner by the ranges before an edit releases, a replica that has no slot yet may be about to claim, by the
-// same ranges.
+// A replica without slots may be about to claim a slot that the last owner with the ranges before an edit releases, by
+// those same ranges.
 func TestTheEndOfAnOwnerThatDividesOtherwiseIsBelievedLate(t *testing.T) {
 	for second := range 5 {
 		t.Run(fmt.Sprintf("%d s after the other has come", second), func(t *testing.T) {

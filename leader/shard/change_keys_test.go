@@ -32,7 +32,7 @@ func keysAreFoundByTheOwnersOfTheirNamespaces(x *fixture) {
 			x.Expect(r.found).To(HaveKeyWithValue(key.String(), 1))
 		}
 	})
-	b.die() // what it has found is in the records of its slots
+	b.die() // the keys it found are in the records of its slots
 	c := x.ranged("c")
 	pass(time.Minute)
 	c.set(func(r *ranged) {
@@ -55,7 +55,7 @@ func keysAreFoundByTheOwnersOfTheirNamespaces(x *fixture) {
 	d.end()
 }
 
-// What was left with the range that a namespace had is not lost when another owner of its slot comes and goes before.
+// Keys left with a namespace's former range survive when another owner of its slot comes and goes first.
 func TestKeysOfOtherSlotsStayUntilTheseHaveAnOwner(t *testing.T) {
 	inBubble(t, func(x *fixture) {
 		key := types.NamespacedName{Namespace: eighths()[7], Name: "x"} // in slot 3, and then in slot 1

@@ -125,7 +125,7 @@ func aChangeWaitsForAllOwners(x *fixture) {
 	}
 }
 
-// A slot whose range changes has nothing to do any more: its orphan waits for the new ranges.
+// A slot whose range changes has no work left: its orphan waits for the new ranges.
 func TestASlotWhoseRangeChangesIsNotTakenMeanwhile(t *testing.T) {
 	inBubble(t, func(x *fixture) {
 		a, b := x.ranged("a"), x.ranged("b")
@@ -180,7 +180,7 @@ func TestAClaimUnderWayIsOfTheOldRange(t *testing.T) {
 	})
 }
 
-// The slots of a dead owner are raised by the others when it can not write any more.
+// The other replicas raise the slots of a dead owner once it can no longer write.
 func aChangeDoesNotWaitForTheDead(x *fixture) {
 	a, b := x.ranged("a"), x.ranged("b")
 	pass(30 * time.Second)
@@ -200,7 +200,7 @@ func aChangeDoesNotWaitForTheDead(x *fixture) {
 	b.end()
 }
 
-// filling is a cache that notes what was added and removed.
+// filling is a cache that records its additions and removals.
 type filling struct {
 	slots.Cache
 

@@ -93,7 +93,7 @@ func TestRangesOfLaterVersionsThatAreNoneAreRefused(t *testing.T) {
 	}
 }
 
-// What is read is a division of all hashes, and is written again as it was.
+// A text that parses is a division of all hashes, and is written back unchanged.
 func FuzzParseDivision(f *testing.F) {
 	first := divide(nil, 4)
 	f.Add(first.String())

@@ -13,7 +13,7 @@ import (
 	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
-// What package reconcile asks of an Assignment.
+// The interface that package reconcile expects of an Assignment.
 var (
 	_ inspect.Elector = (*shard.Shards)(nil)
 )

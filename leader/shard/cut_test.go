@@ -79,8 +79,8 @@ func TestAFencedMemberDoesNotRejoinWhileItsLastWritesMayArrive(t *testing.T) {
 	})
 }
 
-// The next owner waits for the last requests itself: what happens to the last one
-// meanwhile, and to the record, changes nothing.
+// The next owner waits for the last requests on its own: it does not matter what
+// happens to the last owner meanwhile, or to the record.
 func TestASlotIsTakenWhenItsLastRequestsCanNotArriveAnyMore(t *testing.T) {
 	for name, meanwhile := range map[string]func(x *fixture, a *leaseapi.Link){
 		"while its last owner lives": func(*fixture, *leaseapi.Link) {},

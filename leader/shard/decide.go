@@ -13,25 +13,25 @@ import (
 	"github.com/homeostat/homeostat/leader/internal/record"
 )
 
-// When ranges are decided on.
+// When new ranges are considered.
 const (
-	// still is how long no slot must have moved, no member come or left, and no ranges have been recorded; long while the
-	// heaviest replica has less than much of the mean: until then, loads that differ from minute to minute are not known
-	// well enough.
+	// still is how long no slot may have moved, no member joined or left, and no ranges been recorded; long is used
+	// while the heaviest replica has less than much of the mean, since loads that vary from minute to minute have to be
+	// averaged for longer.
 	still = 10 * time.Minute
 	long  = time.Hour
 	much  = 1.5
-	// looks is how often, a minute apart, other ranges must have been worth their moves: an edit of a record by
-	// another client is overwritten in between.
+	// looks is how often in a row, a minute apart, different ranges must have been worth the moves: an edit of
+	// a record by another client is overwritten in between.
 	looks = 3
 )
 
-// Measure publishes the cost of this replica's slots, as returned by work, once a minute until ctx ends: it is
+// Measure publishes the cost of this replica's slots, as returned by work, once a minute until ctx ends. The cost is
 // written with the next renewal of the membership, without an extra request. All replicas measure at the same time,
-// so that when the load grows for all, none seems heavier than the others. If this replica is the first member by
+// so that no replica seems heavier than the others when the load grows for all. If this replica is the first member by
 // name, it then decides on the ranges.
 //
-// It calls work from its own goroutine. Errors of recording are logged, and it decides anew a minute later.
+// It calls work from its own goroutine. Errors of recording are logged, and it decides again a minute later.
 func (r *Ranges) Measure(ctx context.Context, work func() slots.Work) {
 	d := decider{ranges: r, meters: meters{}}
 	for {
@@ -83,11 +83,11 @@ type decider struct {
 	ranges   *Ranges
 	meters   meters
 	division *division
-	since    time.Time // from when on it is the division
+	since    time.Time // when division was adopted
 	worth    int       // how often in a row different ranges have been worth their moves
 }
 
-// look returns other ranges if they have been worth their moves often enough. ok reports whether s is complete.
+// look returns different ranges if they have been worth the moves often enough. ok reports whether s is complete.
 func (d *decider) look(present *division, s survey, ok bool, now time.Time) *proposal {
 	if d.division == nil || d.division.String() != present.String() {
 		d.since, d.worth = now, 0
@@ -111,8 +111,8 @@ func (d *decider) look(present *division, s survey, ok bool, now time.Time) *pro
 	return next
 }
 
-// survey returns the state of all slots, and reports false if this replica is not to decide, if the last change of
-// the ranges is not over, or if a slot has no owner or no known cost.
+// survey returns the state of all slots. It reports false if this replica should not decide, if the last change of
+// the ranges has not finished, or if a slot has no owner or its cost is not known.
 func (d *decider) survey(present *division, now time.Time) (s survey, ok bool) {
 	r := d.ranges
 	self := r.elector.Status().Identity
@@ -136,7 +136,7 @@ func (d *decider) survey(present *division, now time.Time) (s survey, ok bool) {
 	return s, true
 }
 
-// record replaces the recorded ranges, if they are still those that were decided on.
+// record replaces the recorded ranges, if they are still those that next was derived from.
 func (d *decider) record(ctx context.Context, next *proposal) error {
 	r := d.ranges
 	lease, err := r.records.read(ctx, r.records.name)

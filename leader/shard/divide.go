@@ -8,9 +8,9 @@ import (
 	"github.com/homeostat/homeostat/internal/keyspace"
 )
 
-// divide returns n ranges whose weights are as equal as namespaces allow, which are not
-// divided: the heaviest range that has two is halved until there are enough. Then the
-// widest is, for namespaces to come.
+// divide returns n ranges whose weights are as equal as possible without dividing a
+// namespace: the heaviest range with two namespaces is halved until there are enough.
+// If no range has two, the widest is halved, for future namespaces.
 func divide(namespaces map[string]int, n int) division {
 	all := &piece{Range: keyspace.Range{Last: math.MaxUint64}}
 	for name, objects := range namespaces {
@@ -36,7 +36,7 @@ func divide(namespaces map[string]int, n int) division {
 	return d
 }
 
-// piece is a range with its namespaces, which are sorted by their hash.
+// piece is a range with its namespaces, sorted by their hash.
 type piece struct {
 	keyspace.Range
 
@@ -54,7 +54,7 @@ func sortByHash(all []*weighed) {
 	slices.SortFunc(all, func(a, b *weighed) int { return cmp.Compare(a.hash, b.hash) })
 }
 
-// joined returns names, which are sorted, with those of one hash as one.
+// joined merges names that have the same hash. The names are sorted.
 func joined(names []*weighed) []*weighed {
 	var all []*weighed
 	for _, w := range names {
@@ -67,7 +67,7 @@ func joined(names []*weighed) []*weighed {
 	return all
 }
 
-// packed divides a piece into n at most, none of which is heavier than necessary.
+// packed divides a piece into at most n, none of which is heavier than necessary.
 func packed(all *piece, n int) []*piece {
 	low, high := 0.0, all.weight
 	best := []*piece{all}
@@ -82,8 +82,8 @@ func packed(all *piece, n int) []*piece {
 	return best
 }
 
-// within divides a piece into as few as possible that are not heavier than limit, but
-// for single namespaces.
+// within divides a piece into as few pieces as possible that are at most as heavy as
+// limit; a single namespace may be heavier.
 func (p *piece) within(limit float64) []*piece {
 	var pieces []*piece
 	rest := p
@@ -100,8 +100,8 @@ func (p *piece) within(limit float64) []*piece {
 	return append(pieces, rest)
 }
 
-// cut returns a piece with the first n namespaces and one with the others, which
-// there are. The bound is in the middle between two.
+// cut returns a piece with the first n namespaces and one with the rest; neither is
+// empty. The bound is halfway between the two namespaces.
 func (p *piece) cut(n int) (a, b *piece) {
 	before, after := p.names[n-1].hash, p.names[n].hash
 	middle := before + (after-before)/2
@@ -114,8 +114,8 @@ func (p *piece) cut(n int) (a, b *piece) {
 	return a, b
 }
 
-// halves returns two pieces of about the same weight; of the same width if there are
-// less than two namespaces.
+// halves returns two pieces of about the same weight, or of the same width if there are
+// fewer than two namespaces.
 func (p *piece) halves() (a, b *piece) {
 	if len(p.names) > 1 {
 		weight, at := p.names[0].weight, 1
@@ -137,8 +137,8 @@ func (p *piece) halves() (a, b *piece) {
 	return a, b
 }
 
-// heaviest returns the number of the heaviest piece with two namespaces or more; if
-// there is none, of the widest.
+// heaviest returns the number of the heaviest piece with two namespaces or more, or of
+// the widest piece if there is none.
 func heaviest(pieces []*piece) int {
 	best := 0
 	for n, p := range pieces {

@@ -13,8 +13,8 @@ import (
 	"github.com/homeostat/homeostat/internal/keyspace"
 )
 
-// division is the ranges of all slots: range n begins at bounds[n], ends before
-// bounds[n+1], and is that of slots[n]. All replicas come to have the same.
+// division holds the ranges of all slots: range n begins at bounds[n], ends before
+// bounds[n+1], and belongs to slots[n]. All replicas eventually have the same.
 type division struct {
 	// version counts from 1 the divisions with other ranges than the last. since is, by slot, the version that set
 	// the slot's present range.
@@ -28,8 +28,8 @@ type division struct {
 	heavy   []namespaceShare // the heaviest first
 }
 
-// leaving returns the slots whose ranges are not those of next, and false if next is not a later division of the same
-// slots, but that of a rewritten record.
+// leaving returns the slots whose ranges differ in next. It reports false if next is not a later division of the same
+// slots, but comes from a rewritten record.
 func (d *division) leaving(next *division) (slots []int, follows bool) {
 	if next.uid != d.uid {
 		return nil, false
@@ -61,8 +61,8 @@ func (d *division) with(bounds []uint64, slots []int, weights []float64) *divisi
 	return next
 }
 
-// moved returns the slots whose ranges came with this version, ascending; none with the
-// first.
+// moved returns the slots whose ranges were set by this version, ascending, or none for
+// the first version.
 func (d *division) moved() (slots []int) {
 	for slot, since := range d.since {
 		if since == d.version && d.version > 1 {
@@ -108,8 +108,8 @@ func (c *current) divided() *division {
 func (c *current) slotOf(namespace string) int { return c.divided().slotOf(keyspace.Of(namespace)) }
 
 // String returns the form written to the API server: a field for each range, with its bound
-// and weight. Those of later versions than the first have the slot, too, and since when
-// it has the range: replicas that do not know that ranges change do not read them.
+// and weight. In later versions than the first, a field also has the slot and the version
+// that set its range: replicas that do not support changing ranges cannot read them.
 func (d *division) String() string {
 	var b strings.Builder
 	for n, bound := range d.bounds {
@@ -170,14 +170,14 @@ func (d *division) parse(n int, field string) bool {
 	return true
 }
 
-// heavyAnnotation has the namespaces that may be too heavy for a replica.
+// heavyAnnotation lists the namespaces that may be too heavy for a replica.
 const heavyAnnotation = "leader.homeostat.dev/heavy"
 
-// heavyShare is of all objects: namespaces with less are light beside the share of each
-// of 64 replicas, and are not recorded.
+// heavyShare is the smallest share of all objects that is recorded: a lighter namespace
+// is light even for one of 64 replicas.
 const heavyShare = 1.0 / 64
 
-// namespaceShare is a namespace with its part of all objects.
+// namespaceShare is a namespace with its share of all objects.
 type namespaceShare struct {
 	Name  string
 	Share float64
@@ -206,7 +206,7 @@ func sortHeavy(all []namespaceShare) {
 	})
 }
 
-// formatHeavy returns the form that is recorded.
+// formatHeavy returns the recorded form.
 func formatHeavy(all []namespaceShare) string {
 	text, _ := json.Marshal(all) // strings and numbers have no errors
 	return string(text)

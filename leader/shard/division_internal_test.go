@@ -88,7 +88,7 @@ func TestTheHeaviestReplicaHasAFifthMoreThanTheMeanAtMost(t *testing.T) {
 	}
 }
 
-// Sums of weights are rounded: a slot that weighs what two members differ by must not go to and fro.
+// Sums of weights are rounded: a slot that weighs as much as two members differ by must not oscillate.
 func TestAPlanByWeightEnds(t *testing.T) {
 	for _, namespaces := range []int{100, 1000, 10007, 12345} {
 		g := NewWithT(t)
@@ -107,7 +107,7 @@ func TestAPlanByWeightEnds(t *testing.T) {
 	}
 }
 
-// With 17 members, 16 of which had about the mean of 16, none has much more than the mean of 17.
+// With 17 members, 16 of which had about the mean of 16, none is far above the mean of 17.
 func TestAMemberThatJoinsGetsAPart(t *testing.T) {
 	g := NewWithT(t)
 	d := divide(nil, 256)

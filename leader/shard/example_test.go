@@ -55,7 +55,7 @@ func ExampleShards() {
 	// true
 }
 
-// What probes and a page say.
+// The state that probes and status pages show.
 func ExampleShards_Status() {
 	shards, err := shard.New(leader.Lease{
 		Client: fake.NewClientset().CoordinationV1(), Namespace: "default", Name: "ingress", Identity: "ingress-7d9f",

@@ -23,7 +23,7 @@ import (
 	"github.com/homeostat/homeostat/leader/shard"
 )
 
-// fixture is an API for leases, what happened in order, and the owners of the
+// fixture is an API for leases, a record of events in order, and the owners of the
 // slots, in a bubble of virtual time.
 type fixture struct {
 	*WithT
@@ -98,14 +98,14 @@ func (r *shardReplica) end() {
 	r.fixture.Expect(r.wait()).To(Succeed())
 }
 
-// die is kill -9: nothing of it reaches the API any more.
+// die is kill -9: no further request of the replica reaches the API.
 func (r *shardReplica) die() {
 	r.link.Set(func(l *leaseapi.Link) { l.Fail = errors.New("dead") })
 	r.stop()
 	_ = r.wait()
 }
 
-// owners is who works on which slot, as the functions of the slots see it.
+// owners records the owner of each slot, as the functions of the slots see it.
 type owners struct {
 	mu    sync.Mutex
 	slots map[int]string
@@ -149,7 +149,7 @@ func (o *owners) shares() map[string]int {
 	return shares
 }
 
-// owned is a copy of who has which slot.
+// owned returns a copy of the owners by slot.
 func (o *owners) owned() map[int]string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -232,7 +232,7 @@ func (x *fixture) touch(name string) (stop func()) {
 	})
 }
 
-// diary is what happened, in order.
+// diary is a list of events, in order.
 type diary struct {
 	mu      sync.Mutex
 	entries []string

@@ -23,7 +23,7 @@ import (
 	"github.com/homeostat/homeostat/leader/shard"
 )
 
-// leaving is a replica that leaves keys with each slot, and notes what it was left.
+// leaving is a replica that leaves keys with each slot, and records the keys left for it.
 type leaving struct {
 	*shard.Shards
 	link *leaseapi.Link
@@ -59,7 +59,7 @@ func (x *fixture) leaving(identity string, keys func(slot int) []types.Namespace
 	return l
 }
 
-// left returns what the replica was left, as text.
+// left returns the keys that were left for the replica, as text.
 func (l *leaving) left() (all string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

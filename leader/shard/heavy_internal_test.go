@@ -15,7 +15,7 @@ import (
 	"github.com/homeostat/homeostat/leader/internal/record"
 )
 
-// uneven are namespaces of which one has half of all objects, and another 40 %.
+// uneven returns namespaces, one with half of all objects and one with 40 %.
 func uneven() map[string]int {
 	namespaces := map[string]int{"big": 4000, "bigger": 5000, "some": 100}
 	for n := range 90 {

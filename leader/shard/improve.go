@@ -18,8 +18,8 @@ type survey struct {
 	moved   time.Time // when a slot changed its owner, or a member came or left
 }
 
-// proposal is a division with its benefit: the weight of the heaviest replica beside the mean, now and by the plan
-// for the division.
+// proposal is a division with its benefit: the weight of the heaviest replica relative to the mean, now and in the
+// plan for the division.
 type proposal struct {
 	*division
 
@@ -33,8 +33,9 @@ const (
 	worth     = 0.1 // by how much less it must have
 )
 
-// improve returns ranges that suit present costs: the same with other weights, if slots that move are enough, or
-// else ranges of which heavy ones are divided, and light ones joined. It returns nil if none is worth its moves.
+// improve returns ranges that suit the present costs: the same ranges with different weights if moving slots is
+// enough, or else ranges in which heavy ones are divided and light ones joined. It returns nil if none is worth
+// the moves.
 func (d *division) improve(s survey) *proposal {
 	weights, _ := weigh(s.loads, len(s.members))
 	now := shareOf(s.owners, s.members, weights)
@@ -54,7 +55,7 @@ func (d *division) improve(s survey) *proposal {
 	return best
 }
 
-// propose returns the division of zones, with the weight of the heaviest replica by its plan.
+// propose returns the division into zones, with the weight of the heaviest replica in its plan.
 func (d *division) propose(s survey, zones []*zone) *proposal {
 	bounds, slots, weights := make([]uint64, len(zones)), make([]int, len(zones)), make([]float64, len(zones))
 	for n, z := range zones {
@@ -73,7 +74,7 @@ func (d *division) propose(s survey, zones []*zone) *proposal {
 	return p
 }
 
-// significant reports whether the heaviest replica has so much more than the mean that it is worth a move.
+// significant reports whether the heaviest replica is far enough above the mean to justify a move.
 func (s survey) significant(weights []float64) bool {
 	_, heaviest := heaviestMember(s.owners, weights)
 	var objects, busy, allObjects, allBusy float64
@@ -87,7 +88,7 @@ func (s survey) significant(weights []float64) bool {
 	return objects-allObjects/n >= few || busy-allBusy/n >= idle
 }
 
-// shareOf returns the weight of the heaviest member beside the mean.
+// shareOf returns the weight of the heaviest member relative to the mean.
 func shareOf(owners, members []string, weights []float64) float64 {
 	total := 0.0
 	for _, w := range weights {
@@ -97,7 +98,7 @@ func shareOf(owners, members []string, weights []float64) float64 {
 	return most * float64(len(members)) / max(total, 1e-9)
 }
 
-// heaviestMember returns the owner with the greatest weight; of equal ones the first by name.
+// heaviestMember returns the owner with the greatest weight; on a tie, the first by name.
 func heaviestMember(owners []string, weights []float64) (most float64, heaviest string) {
 	of := map[string]float64{}
 	for slot, owner := range owners {
@@ -118,14 +119,14 @@ type zone struct {
 	parts  []part // where it can be divided
 }
 
-// part ends at a cut.
+// part is the piece of a zone before a cut.
 type part struct {
 	at     uint64
 	before float64 // the weight before it
 }
 
-// zones returns the ranges of a division, sorted. How the time of a slot divides is not measured: half of it counts as
-// divided evenly, and half as the objects are. Once a range is divided, it is measured.
+// zones returns the ranges of a division, sorted. The distribution of time within a slot is not measured: half of it
+// counts as divided evenly, and half as the objects are. Once a range is divided, its time is measured.
 func (d *division) zones(s survey) []*zone {
 	all := make([]*zone, len(s.loads))
 	weights, byTime := weigh(s.loads, len(s.members))
@@ -173,8 +174,8 @@ func refine(zones []*zone, members int) []*zone {
 	return zones
 }
 
-// lightest returns the first of the two neighbors that weigh least, of equal ones those that are narrowest; -1 if there
-// is only one zone.
+// lightest returns the first of the two neighbors that weigh least, the narrowest on a tie, or -1 if there is only one
+// zone.
 func lightest(zones []*zone) (at int, weight float64) {
 	at, weight = -1, math.Inf(1)
 	width := uint64(math.MaxUint64)
@@ -192,7 +193,7 @@ func join(a, b *zone) *zone {
 	return &zone{Range: keyspace.Range{First: a.First, Last: b.Last}, slot: a.slot, weight: a.weight + b.weight}
 }
 
-// halves divides the zone where both parts are most equal. The second has a slot that is free.
+// halves divides the zone where both parts are most equal. The second gets the slot free.
 func (z *zone) halves(free int) (a, b *zone) {
 	best := 0
 	for n, p := range z.parts {

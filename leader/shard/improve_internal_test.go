@@ -32,7 +32,7 @@ type course struct {
 
 	division  *division
 	owners    []string
-	came      []time.Time // when each slot came to its owner
+	came      []time.Time // when each slot got its owner
 	busy      []time.Duration
 	later     []time.Duration // of reconciles that still run
 	meters    map[string]meters
@@ -64,7 +64,7 @@ func newCourse(t *testing.T, counted, tenants map[string]tenant, replicaCount in
 	return x
 }
 
-// adopt is what replicas do when ranges are recorded.
+// adopt does what replicas do when ranges are recorded.
 func (x *course) adopt(next *division) {
 	recorded, err := parseDivision(next.String(), 64)
 	x.g.Expect(err).NotTo(HaveOccurred())
@@ -93,7 +93,7 @@ func (x *course) adopt(next *division) {
 	x.settle()
 }
 
-// settle finds out what each slot has.
+// settle computes the load of each slot.
 func (x *course) settle() {
 	x.objects, x.rates = map[string]map[string]int{}, make([]float64, 64)
 	for name, of := range x.tenants {
@@ -121,7 +121,7 @@ func (x *course) minute() {
 			all[slot] = l
 		}
 	}
-	known := slices.Clone(all) // details need what the others have published
+	known := slices.Clone(all) // details need the loads published by the others
 	for _, member := range x.members {
 		x.division.detailed(measured[member], known, len(x.members), x.objects[member])
 		text := published{member, x.division.version, measured[member]}.String()
@@ -143,7 +143,7 @@ func (x *course) minute() {
 	}
 }
 
-// measure returns what the slots of a member cost.
+// measure returns the costs of a member's slots.
 func (x *course) measure(member string) map[int]load {
 	if x.meters[member] == nil {
 		x.meters[member] = meters{}
@@ -172,7 +172,7 @@ func (x *course) worked(slot int, rate float64) time.Duration {
 	return took
 }
 
-// heaviest returns the weight of the heaviest replica beside the mean, by what is true and not by what is measured.
+// heaviest returns the true weight of the heaviest replica relative to the mean, not the measured one.
 func (x *course) heaviest() float64 {
 	return shareOf(x.owners, x.members, x.weights())
 }
@@ -210,7 +210,7 @@ func tenants(names []string, busy float64) map[string]tenant {
 	return all
 }
 
-// limit returns what the heaviest replica has at least: a namespace is not divided.
+// limit returns the least possible load of the heaviest replica: a namespace is not divided.
 func (x *course) limit() float64 {
 	var objects, busy, most float64
 	for _, of := range x.tenants {
@@ -224,7 +224,7 @@ func (x *course) limit() float64 {
 	return most * float64(len(x.members))
 }
 
-// beginning is what a cluster has when the ranges are chosen, and what it has afterwards.
+// beginning describes a cluster when the ranges are chosen, and afterwards.
 type beginning struct {
 	counted, tenants map[string]tenant
 	divisions        int // that there are at most
@@ -279,7 +279,7 @@ func TestFewDivisionsBalanceTheReplicas(t *testing.T) {
 	}
 }
 
-// parts returns the cuts of a range in as many parts, each of which has as many objects.
+// parts returns the cuts of a range into equal parts, each with the same number of objects.
 func parts(r keyspace.Range, n int, objects int64) (cuts []cut) {
 	for part := range n - 1 {
 		cuts = append(cuts, cut{r.First + uint64(part+1)*1000, int64(part+1) * objects})
@@ -332,7 +332,7 @@ func TestRangesAreImprovedWhenThatIsWorthIt(t *testing.T) {
 	}
 }
 
-// A range is divided where its halves are most equal, and what is joined for that is light.
+// A range is divided where its halves are most equal, and only light ranges are joined for that.
 func TestARefinedDivisionHasTheSameSlots(t *testing.T) {
 	g := NewWithT(t)
 	d := divide(nil, 8)
@@ -366,7 +366,7 @@ func TestTheHeaviestNamespacesAreRecordedWithTheRanges(t *testing.T) {
 	g.Expect(heavyOf(nil)).To(BeEmpty())
 }
 
-// What one look finds may be what another client has edited, and what changes from minute to minute is measured longer.
+// A single result may come from another client's edit, and loads that vary from minute to minute are measured longer.
 func TestRangesAreRecordedWhenTheyHaveBeenWorthItForSomeMinutes(t *testing.T) {
 	g := NewWithT(t)
 	d := divide(nil, 8)

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// divider has the parts in which [Ranges] differ. Programs without them do not link it.
+// divider has the methods in which [Ranges] differ. Programs without them do not link it.
 type divider interface {
 	slotOf(namespace string) int
 	plan(owners, members []string) plan
@@ -35,8 +35,8 @@ type changer interface {
 	stampAfter(slot int) stamp
 }
 
-// maxRequests bounds the requests that a keeper has under way, and maxPending the
-// events it notes before it decides.
+// maxRequests bounds a keeper's concurrent requests, and maxPending the events it notes
+// before it decides.
 const (
 	maxRequests = 16
 	maxPending  = 256
@@ -95,8 +95,7 @@ func newKeeper(r *replica, ranges divider, fn func(ctx context.Context, slot int
 	return k
 }
 
-// quiet returns for how long a request of this member that was cut off may still
-// arrive.
+// quiet returns for how long a canceled request of this member may still arrive.
 func (k *keeper) quiet() time.Duration { return max(0, k.member.CutUntil().Sub(k.now())) }
 
 // start runs a request for a record in a goroutine of its own, and reports

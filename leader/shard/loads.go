@@ -12,12 +12,12 @@ import (
 // load is the cost of a slot to its owner.
 type load struct {
 	Objects int64 `json:"o"` // of the primary kind that are cached
-	// Busy is how many microseconds of each second its reconciles take, those that run at once added up, if that has
-	// been Measured.
+	// Busy is how many microseconds of each second the slot's reconciles take, with concurrent ones added up, if
+	// that has been Measured.
 	Busy     int64 `json:"b,omitempty"`
 	Measured bool  `json:"m,omitempty"`
-	// Cuts are where the range can be divided, and Top is its heaviest namespace, if it has more than half of the
-	// objects, with TopObjects. Only slots that are heavy beside the others have them.
+	// Cuts are the places where the range can be divided. Top is its heaviest namespace, if it has more than half
+	// of the objects, with TopObjects. Only slots that are heavier than the others have them.
 	Cuts       []cut  `json:"c,omitempty"`
 	Top        string `json:"t,omitempty"`
 	TopObjects int64  `json:"n,omitempty"`
@@ -49,8 +49,8 @@ func (p published) String() string {
 	return string(text)
 }
 
-// parseLoads parses the published loads of a member. It returns nil if they are of a process other than the holder's
-// or of another version of the ranges, or if another client has edited them: then no load is known.
+// parseLoads parses the published loads of a member. It returns nil if they come from a process other than the
+// holder's or from another version of the ranges, or if another client has edited them.
 func (d *division) parseLoads(text, holder string) map[int]load {
 	var p published
 	if len(text) > maxLoadText || json.Unmarshal([]byte(text), &p) != nil || p.Process == "" ||
@@ -65,7 +65,7 @@ func (d *division) parseLoads(text, holder string) map[int]load {
 	return p.Slots
 }
 
-// isCredible reports whether a slot can cost this. Cuts ascend, and no part is empty.
+// isCredible reports whether a slot can have this cost. Cuts must ascend, and no part may be empty.
 func (d *division) isCredible(slot int, l load) bool {
 	if slot < 0 || slot >= len(d.slots) || len(l.Cuts) > maxCuts ||
 		min(l.Objects, l.Busy, l.TopObjects) < 0 || max(l.Objects, l.Busy) >= 1<<loadBits || l.TopObjects > l.Objects {
@@ -87,15 +87,15 @@ func (d *division) isCredible(slot int, l load) bool {
 }
 
 const (
-	// idle is a twentieth of each second. While the reconciles of a replica take less, mostly the objects count: so
-	// little time is not worth a move, and is measured badly.
+	// idle is a twentieth of each second. While a replica's reconciles take less, the objects dominate the weight:
+	// so little time is not worth a move, and cannot be measured well.
 	idle = 50_000
 	// few objects more than the mean are not worth a move.
 	few = 10
 )
 
-// weigh returns the weight of each slot: the mean of its part of all objects and of its part of all time in reconciles.
-// To that time idle is added for each member, divided as the objects are. byTime is the part of the weight
+// weigh returns the weight of each slot: the mean of its share of all objects and its share of all time in reconciles.
+// For each member idle is added to that time, divided in proportion to the objects. byTime is the part of the weight
 // that comes from measured time.
 func weigh(of []load, members int) (weights, byTime []float64) {
 	var objects, busy float64

@@ -45,7 +45,7 @@ func TestLoadsAreReadAsTheyWereWritten(t *testing.T) {
 	g.Expect(d.parseLoads(text, "a.b_77.3")).To(BeNil(), "it is about other ranges")
 }
 
-// What is written with each renewal is bounded.
+// The text written with each renewal is bounded.
 func TestLoadsOfAllSlotsAreShort(t *testing.T) {
 	for count, most := range map[int]int{64: 5 << 10, 1024: 46 << 10} {
 		g := NewWithT(t)
@@ -131,7 +131,7 @@ func cutsOf(r keyspace.Range, n uint64) string {
 	return `"c":[` + strings.Join(cuts, ",") + `]`
 }
 
-// Whatever is in a record, what is decided on is a division of all hashes with weights that are numbers.
+// Whatever a record contains, the decision is a division of all hashes with finite weights.
 func FuzzLoads(f *testing.F) {
 	d := divide(nil, 8)
 	first := fmt.Sprint(d.rangeOf(1).First + 1)

@@ -35,7 +35,7 @@ type busyReplica struct {
 	slots   map[int]time.Time // since when it works on them; the mutex of the cluster guards it
 }
 
-// counted is a cache of which only the numbers of objects are known.
+// counted is a cache that only knows the number of its objects.
 type counted struct {
 	slots.Cache
 	of map[string]int
@@ -45,7 +45,7 @@ func (counted) LastResourceVersion() string { return "1" }
 
 func (c counted) CountNamespaces(context.Context) (map[string]int, error) { return c.of, nil }
 
-// inCluster runs f in a cluster with replicas, the first of which has seen the namespaces there are.
+// inCluster runs f in a cluster with replicas, the first of which has seen all namespaces.
 func inCluster(t *testing.T, objects map[string]int, names string, f func(x *cluster)) {
 	t.Helper()
 	inBubble(t, func(fixture *fixture) {
@@ -103,7 +103,7 @@ func (r *busyReplica) work(ctx context.Context, slot int) error {
 	return nil
 }
 
-// cost is what package reconcile counts.
+// cost is the cost as package reconcile counts it.
 func (r *busyReplica) cost() slots.Work {
 	x := r.cluster
 	x.mu.Lock()
@@ -220,7 +220,7 @@ func TestSlotsOfARangeThatHasGrownMoveWithoutOtherRanges(t *testing.T) {
 	})
 }
 
-// A replica that does not publish what its slots cost, such as one of an older build, may plan in a different way.
+// A replica that does not publish the costs of its slots, such as one of an older build, may plan differently.
 func TestNothingIsRecordedWhileAMemberPublishesNothing(t *testing.T) {
 	inCluster(t, map[string]int{}, "b c", func(x *cluster) {
 		old, err := shard.NewRanges(leaseOf(x.api.Link(7), "a"), &shard.Options{Slots: 32})

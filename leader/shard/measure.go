@@ -14,9 +14,9 @@ import (
 // How the time in reconciles is measured.
 const (
 	measureEvery = time.Minute
-	// arriving is how long the reconciles of a slot that has come do not count: all its keys are reconciled then.
+	// arriving is how long the reconciles of a new slot do not count: all its keys are reconciled then.
 	arriving = 5 * time.Minute
-	// firstSamples are needed for a number, and smoothing is over how many it is averaged.
+	// firstSamples is how many samples the first result needs, and smoothing how many it is averaged over.
 	firstSamples = 10
 	smoothing    = 120
 )
@@ -58,7 +58,7 @@ func (m meters) measure(d *division, w slots.Work, now time.Time) map[int]load {
 	return measured
 }
 
-// sample notes how much time the reconciles of the slot have taken until now.
+// sample notes how much time the reconciles of the slot have taken so far.
 func (m *meter) sample(now time.Time, busy time.Duration) {
 	passed, took := now.Sub(m.at), busy-m.busy
 	counts := !m.at.IsZero() && passed > measureEvery/2 && m.at.Sub(m.since) >= arriving
@@ -70,11 +70,11 @@ func (m *meter) sample(now time.Time, busy time.Duration) {
 	m.rate += (took.Seconds()/passed.Seconds() - m.rate) / float64(min(m.samples, smoothing))
 }
 
-// bounded returns a number of a load.
+// bounded limits n to the range of a load's numbers.
 func bounded(n float64) int64 { return int64(math.Round(max(0, min(n, 1<<loadBits-1)))) }
 
-// detailed adds the cuts and the heaviest namespace to those of the measured slots that are heavy, the heaviest first.
-// all are the loads of all slots.
+// detailed adds the cuts and the heaviest namespace to the heavy ones of the measured slots, the heaviest first. all
+// are the loads of all slots.
 func (d *division) detailed(measured map[int]load, all []load, members int, objects map[string]int) {
 	all = slices.Clone(all)
 	for slot, l := range measured {
@@ -122,8 +122,8 @@ func (l *load) detail(names []string, objects map[string]int) {
 	l.Cuts = quantiles(joined(all))
 }
 
-// quantiles returns the cuts that divide namespaces, which are sorted, into 16 parts as equal as they allow, or each
-// from the others if there are no more than 16.
+// quantiles returns the cuts that divide namespaces, which are sorted, into 16 parts that are as equal as possible,
+// or separate all of them if there are at most 16.
 func quantiles(names []*weighed) (cuts []cut) {
 	before, total := make([]float64, len(names)), 0.0 // the objects before each
 	for n, w := range names {
@@ -146,7 +146,7 @@ func quantiles(names []*weighed) (cuts []cut) {
 	return cuts
 }
 
-// nearest returns the index of the number, of ascending ones, that is nearest to n.
+// nearest returns the index of the number closest to n. The numbers ascend.
 func nearest(numbers []float64, n float64) int {
 	at, _ := slices.BinarySearch(numbers, n)
 	if at == len(numbers) || at > 0 && n-numbers[at-1] < numbers[at]-n {

@@ -26,7 +26,7 @@ type planner struct {
 	last            plan
 }
 
-// plan returns the intended owners. The arguments are retained; only owned of the result
+// plan returns the intended owners. It retains the arguments; only owned of the result
 // may be modified.
 func (r *planner) plan(owners, members []string) plan {
 	if r.owners == nil || !slices.Equal(owners, r.owners) || !slices.Equal(members, r.members) {
@@ -43,9 +43,8 @@ func (r *planner) plan(owners, members []string) plan {
 }
 
 // byCount returns the plan for the present owners. Owners that are not members
-// keep their slots until they release them. The shares of the members differ by
-// one at most, and no more slots move from one live member to another than that
-// takes.
+// keep their slots until they release them. The members' shares differ by at most
+// one slot, and no more slots than necessary move from one live member to another.
 //
 // An unowned slot goes to the member with the highest rendezvous score among
 // those below the fair share.
@@ -132,7 +131,7 @@ func sharesOf(owners, members []string) shares {
 
 func (s *shares) give(slot, member int) { s.slots[member] = append(s.slots[member], slot) }
 
-// move gives the slot at an index of a member's to another member.
+// move gives the slot at index at of one member to another.
 func (s *shares) move(from, at, to int) {
 	slot := s.slots[from][at]
 	s.slots[from] = slices.Delete(s.slots[from], at, at+1)
@@ -140,7 +139,7 @@ func (s *shares) move(from, at, to int) {
 }
 
 // preferred returns the member with the highest score for a slot among those below the
-// first limit, or else below the second; there is one.
+// first limit, or else below the second. At least one must be below a limit.
 func (s *shares) preferred(slot int, scores [][]uint64, limits ...int) int {
 	best := -1
 	for _, limit := range limits {
@@ -156,8 +155,9 @@ func (s *shares) preferred(slot int, scores [][]uint64, limits ...int) int {
 	return best
 }
 
-// even moves one slot from the member with the most to the one with the fewest, that
-// which the latter has the highest score for. It reports false if all shares are fair.
+// even moves one slot from the member with the most to the one with the fewest: the
+// slot for which the latter has the highest score. It reports false if all shares are
+// fair.
 func (s *shares) even(scores [][]uint64, floor, ceiling int) bool {
 	most, fewest := 0, 0
 	for m, of := range s.slots {
@@ -190,9 +190,9 @@ func (s *shares) write(target []string) {
 	}
 }
 
-// planByWeight assigns the slots by their weights: those without owner to the lightest
+// planByWeight assigns the slots by weight: those without an owner to the lightest
 // member, the heaviest slot first. Then slots move from the heaviest member to the
-// lightest, until neither is far from the mean, or none can come closer to it.
+// lightest, until all are close to the mean or no move helps.
 func planByWeight(owners, members []string, weights []float64) plan {
 	p := plan{target: slices.Clone(owners), owned: map[string]int{}}
 	if len(members) == 0 {
@@ -234,7 +234,7 @@ type balance struct {
 	weight func(slot int) float64
 }
 
-// lightest returns the member with the least load; of equal ones the first by name.
+// lightest returns the member with the least load; on a tie, the first by name.
 func (b *balance) lightest() int {
 	least := 0
 	for m, load := range b.load {
@@ -245,16 +245,17 @@ func (b *balance) lightest() int {
 	return least
 }
 
-// Parts of the mean load: no slot moves while the heaviest member has at most the
-// first, and the lightest, which may have joined, at least the second.
+// Shares of the mean load: no slot moves while the heaviest member has at most the
+// first, and the lightest, which may have just joined, at least the second.
 const (
 	heavy = 1.1
 	light = 0.5
 )
 
-// even moves one slot to the lightest member, that which makes the two most equal, from
-// the heaviest that has one light enough: a single slot may be heavier than all that
-// another member has. It reports false if all are near the mean, or no slot helps.
+// even moves the slot that makes the two loads most equal to the lightest member, from
+// the heaviest member that has a slot light enough: a single slot may be heavier than
+// the total of another member. It reports false if all are near the mean, or no move
+// helps.
 func (b *balance) even(mean float64) bool {
 	least := b.lightest()
 	limit := heavy * mean
@@ -274,7 +275,7 @@ func (b *balance) even(mean float64) bool {
 // relieve moves one slot of a member to the lightest. It reports false if none is light
 // enough to make the two more equal.
 func (b *balance) relieve(from, least int) bool {
-	difference := (b.load[from] - b.load[least]) * (1 - 1e-6) // sums are rounded: a slot must not go to and fro
+	difference := (b.load[from] - b.load[least]) * (1 - 1e-6) // sums are rounded: a slot must not oscillate
 	best, closest := -1, math.Inf(1)
 	for at, slot := range b.slots[from] {
 		w := b.weight(slot)

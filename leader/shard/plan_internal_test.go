@@ -78,7 +78,7 @@ func TestAPlanIsMadeAnewWhenOwnersOrMembersChange(t *testing.T) {
 	g.Expect(r.scores).NotTo(HaveKey("b"), "those of members that have left are not retained")
 }
 
-// plainPlan is what a plan by count is, in as few words as possible.
+// plainPlan is the plan by count in its simplest form.
 func plainPlan(owners, members []string) (target []string, owned map[string]int) {
 	target, owned = slices.Clone(owners), map[string]int{}
 	if len(members) == 0 {
@@ -127,7 +127,7 @@ func plainPlan(owners, members []string) (target []string, owned map[string]int)
 	}
 }
 
-// plainPlanByWeight is what a plan by weight is, in as few words as possible.
+// plainPlanByWeight is the plan by weight in its simplest form.
 func plainPlanByWeight(owners, members []string, weights []float64) []string {
 	target := slices.Clone(owners)
 	if len(members) == 0 {

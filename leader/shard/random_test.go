@@ -32,9 +32,8 @@ const (
 	leaseDuration = 15 * time.Second
 )
 
-// world is replicas that join, leave, die, are paused and lose the API at
-// random, whose requests and answers are lost, and whose writes are held back on
-// their way, and what may never be seen of them.
+// world runs replicas that join, leave, die, pause and lose the API at random, with
+// lost requests and answers and delayed writes, and checks the invariants.
 type world struct {
 	api    *leaseapi.API
 	rand   *rand.Rand
@@ -42,7 +41,7 @@ type world struct {
 
 	late sync.WaitGroup // writes that are held back
 
-	// A place is what may have one owner at once: a slot, or, if ranges of namespaces change, a namespace.
+	// A place may have only one owner at a time: a slot, or a namespace if ranges change.
 	mu         sync.Mutex
 	reconciles map[int]string    // the replica whose reconcile of a place is under way
 	begun      map[int]begun     // the last one
@@ -50,7 +49,7 @@ type world struct {
 	free       map[int]time.Time // since when no function runs, and no living member has the slot on paper
 	idle       map[int]time.Time // since when no function runs, and the slot has one owner on paper
 	holders    map[int]string    // on paper
-	steps      map[string]int    // what happened, by kind
+	steps      map[string]int    // how often each kind of step happened
 	worst      time.Duration     // the longest that a place was unowned
 	faults     []string
 }

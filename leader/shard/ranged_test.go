@@ -54,7 +54,7 @@ type ranged struct {
 
 	mu    sync.Mutex // guards the fields below
 	drain time.Duration
-	left  map[int][]types.NamespacedName // what it leaves with slots
+	left  map[int][]types.NamespacedName // the keys it leaves with slots
 	found map[string]int                 // keys, and how often
 	runs  map[int][][]int                // the eighths with which functions of slots were called
 }
@@ -111,7 +111,7 @@ func (r *ranged) end() {
 	r.fixture.Expect(r.wait()).To(Succeed())
 }
 
-// die is kill -9: nothing of it reaches the API any more.
+// die is kill -9: no further request of the replica reaches the API.
 func (r *ranged) die() {
 	r.link.Set(func(l *leaseapi.Link) { l.Fail = errors.New("dead") })
 	r.stop()
@@ -133,7 +133,7 @@ func calls(slot int, of ...*ranged) (n int) {
 	return n
 }
 
-// slots are those of the eighths, as the replica divides them.
+// slots returns the slots of the eighths, as the replica divides them.
 func (r *ranged) slots() (slots []int) {
 	for _, name := range eighths() {
 		slots = append(slots, r.Slot(types.NamespacedName{Namespace: name}))

@@ -96,7 +96,7 @@ func NewRanges(lease leader.Lease, o *Options) (*Ranges, error) {
 // reports it by Ready, and tries again after RetryPeriod.
 func (r *Ranges) Divide(ctx context.Context, caches []slots.Cache) error {
 	for ctx.Err() == nil {
-		err := r.sample(ctx, caches[0]) // from the last on that the server remembers nothing that is deleted is missed
+		err := r.sample(ctx, caches[0]) // from the last sample that the server still remembers
 		r.forget(r.now().Add(-eventsKept))
 		if err == nil {
 			err = listable(ctx, caches[1:])
@@ -114,7 +114,7 @@ func (r *Ranges) Divide(ctx context.Context, caches []slots.Cache) error {
 	return context.Cause(ctx)
 }
 
-// listable asks the server for the objects of each cache.
+// listable checks that the server lists the objects of each cache.
 func listable(ctx context.Context, caches []slots.Cache) error {
 	var errs []error
 	for _, c := range caches {
@@ -124,13 +124,13 @@ func listable(ctx context.Context, caches []slots.Cache) error {
 	return errors.Join(errs...)
 }
 
-// choose takes the recorded ranges, or proposes some if there are none.
+// choose adopts the recorded ranges, or proposes some if there are none.
 func (r *Ranges) choose(ctx context.Context, primary slots.Cache) error {
 	lease, err := r.records.read(ctx, r.records.name)
 	if err == nil {
 		ours := r.options.annotations()
 		r.propose(ours)
-		if r.division.Load() != nil { // those that run change by themselves
+		if r.division.Load() != nil { // running replicas adopt changes on their own
 			return r.records.compare(lease.Annotations, ours)
 		}
 		return r.agree(lease, ours)
@@ -262,7 +262,7 @@ func (r *Ranges) Remember(ctx context.Context, primary slots.Cache, ago time.Dur
 // changeTime is for how much longer no replica may work on a slot whose range changes: until all others are drained.
 func (r *Ranges) changeTime() time.Duration { return 4 * r.member.Timing.LeaseDuration }
 
-// sample remembers how far a cache is, or, if it is empty, how new the server.
+// sample records the resourceVersion of a cache, or, if it is empty, the server's.
 func (r *Ranges) sample(ctx context.Context, primary slots.Cache) (err error) {
 	now, rv := r.now(), primary.LastResourceVersion()
 	if rv == "" {
@@ -283,7 +283,7 @@ func (r *Ranges) forget(moment time.Time) {
 	r.samples = since(r.samples, moment)
 }
 
-// since returns the samples from a moment on, and the last before it.
+// since returns the samples from a moment on, and the last one before it.
 func since(samples []sample, moment time.Time) []sample {
 	for len(samples) > 1 && !samples[1].at.After(moment) {
 		samples = samples[1:]
@@ -291,9 +291,9 @@ func since(samples []sample, moment time.Time) []sample {
 	return samples
 }
 
-// Deleted calls found with the keys of objects that were deleted up to ago before now, and
-// that the cache never had. If the server no longer remembers that far back, it is asked
-// for less. It calls found from its own goroutine, and may name a key more than once.
+// Deleted calls found with the keys of objects that were deleted within ago and never
+// were in the cache. If the server no longer remembers that far back, Deleted asks for a
+// shorter time. It calls found from its own goroutine, and may name a key more than once.
 //
 // Errors: the server's, that of a cache that is not running, or that of ctx; then some keys
 // may be missing.

@@ -13,8 +13,7 @@ import (
 	"github.com/homeostat/homeostat/leader/internal/record"
 )
 
-// run keeps slots until ctx, the membership, ends and all functions have
-// returned.
+// run keeps slots until ctx, the membership, ends and all functions have returned.
 func (k *keeper) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -43,7 +42,7 @@ func (k *keeper) run(ctx context.Context) error {
 	return k.err
 }
 
-// wait blocks until something has happened, and notes it.
+// wait blocks until something has happened, and processes it.
 func (k *keeper) wait(ctx context.Context) error {
 	now := k.now()
 	timer := k.member.Timing.Clock.NewTimer(k.due(now).Sub(now))
@@ -63,8 +62,8 @@ func (k *keeper) wait(ctx context.Context) error {
 	return k.drain()
 }
 
-// drain notes all other pending events: one decision about all of it costs as much as one
-// about each.
+// drain processes all other pending events: one decision about all of them costs as much
+// as one about each.
 func (k *keeper) drain() error {
 	var errs []error
 	for range maxPending {
@@ -80,9 +79,8 @@ func (k *keeper) drain() error {
 	return errors.Join(errs...)
 }
 
-// due returns when to decide again if nothing happens: when a lease expires,
-// when a slot has waited for its target for long enough, or after a retry
-// period.
+// due returns when to decide again if nothing happens: when a lease expires, when a
+// slot has waited long enough for its target, or after a retry period.
 func (k *keeper) due(now time.Time) time.Time {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -179,10 +177,10 @@ func (k *keeper) decide(ctx context.Context) error {
 	return nil
 }
 
-// fill claims a free slot, once no request of its last owner can arrive any more, if it
-// is assigned to this replica, or if its target has not taken it for too long. In that
-// case every replica claims it at once, and compare-and-swap decides: several members
-// that take nothing then cost no more time than one. Shares are evened out later.
+// fill claims a free slot if it is assigned to this replica, or if its target has taken
+// too long, once no request of the last owner can still arrive. In the second case
+// every replica claims it, and compare-and-swap decides, so several unresponsive
+// members cost no more time than one. Shares are evened out later.
 func (k *keeper) fill(ctx context.Context, slot int, p *plan, now time.Time) {
 	if now.Before(k.view.quiet[slot]) {
 		return
@@ -194,7 +192,7 @@ func (k *keeper) fill(ctx context.Context, slot int, p *plan, now time.Time) {
 	waited, target := now.Sub(since), p.target[slot]
 	switch {
 	case waited >= k.patience():
-		// One that has just begun may have seen the slot later, and still wait.
+		// A target that has just started may have seen the slot later, and may still be waiting.
 		if target != k.self && target != unowned && k.view.quiet[slot].IsZero() {
 			k.view.unresponsive[target] = true
 		}
@@ -205,9 +203,9 @@ func (k *keeper) fill(ctx context.Context, slot int, p *plan, now time.Time) {
 	p.owned[k.self]++
 }
 
-// expire ends the membership of members whose lease has expired by this
-// replica's clock. That is a compare-and-swap on their own record: if they live
-// after all and only this replica's watch is late, it fails.
+// expire ends the membership of members whose lease has expired by this replica's
+// clock. That is a compare-and-swap on their own record: it fails if they are alive and
+// only this replica's watch is late.
 func (k *keeper) expire(ctx context.Context, now time.Time) {
 	expired, old := k.view.expired(k.self, now)
 	for _, lease := range expired {

@@ -45,8 +45,8 @@ func (x *fixture) gaps() (stop func() time.Duration) {
 	}
 }
 
-// Replicas record no ranges before the last ones have settled, but another client may: an owner then drains ranges of
-// the first version while others have those of the third.
+// Replicas record no ranges before the last ones have settled, but another client may: then one owner drains ranges
+// of the first version while others have those of the third.
 func TestRangesThatChangeTwiceInARowGiveNoNamespaceTwoOwners(t *testing.T) {
 	for _, between := range []time.Duration{0, 100 * time.Millisecond, time.Second, 5 * time.Second} {
 		for slow := range 4 {
@@ -173,7 +173,7 @@ func TestAChangeWaitsForAReplicaThatKnowsNone(t *testing.T) {
 	}
 }
 
-// lateWriter is a way to the API on which what is written into the configuration arrives late.
+// lateWriter is a connection to the API that delays writes to the configuration.
 type lateWriter struct {
 	*leaseapi.Link
 	api    *leaseapi.API
@@ -218,7 +218,7 @@ func (w *lateWriter) arrived() (held, failed int) {
 	return w.held, failed
 }
 
-// The first member by name decides, and is replaced before what it writes has arrived: before or after the next one decides.
+// The first member by name decides, and is replaced before its write has arrived: before or after the next one decides.
 func TestOfTwoDecisionsAtOnceOneCounts(t *testing.T) {
 	for name, late := range map[string]time.Duration{
 		"before the next": time.Minute, "as the next looks": 12 * time.Minute, "after it": 2 * time.Hour,
@@ -279,7 +279,7 @@ func (m *meddled) Get(ctx context.Context, name string, o metav1.GetOptions) (*c
 	return m.Link.Get(ctx, name, o)
 }
 
-// What a member has decided is about the ranges that it has seen: it does not replace others.
+// A member's decision is about the ranges that it has seen: it does not replace others.
 func TestADecisionDoesNotReplaceRangesThatItIsNotAbout(t *testing.T) {
 	inCluster(t, map[string]int{}, "b", func(x *cluster) {
 		way, edited := &meddled{Link: x.api.Link(9)}, make(chan string, 1)

@@ -66,7 +66,7 @@ func TestARangeWaitsForEarlierOnesThatOverlapIt(t *testing.T) {
 	}
 }
 
-// A replica that is late by one change can claim a record by the range that it was raised to, whoever had it before.
+// A replica that is late by one change can claim a record by the range that it was raised to, whatever its last owner.
 func TestARecordThatIsRaisedSaysWithWhichRangeItCanBeClaimed(t *testing.T) {
 	g := NewWithT(t)
 	first := divide(nil, 2)

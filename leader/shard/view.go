@@ -14,12 +14,11 @@ import (
 	"github.com/homeostat/homeostat/leader/internal/record"
 )
 
-// memberKept is how long the record of a member that ended is kept: by it the policy of
-// package fence refuses writes that the network delivers late, or that a paused process
-// sends.
+// memberKept is how long the record of a member that ended is kept. Package fence's
+// policy uses it to refuse late writes, from a slow network or a paused process.
 const memberKept = time.Hour
 
-// view is the records as this replica last saw them, and since when by its own
+// view holds the records as this replica last saw them, and since when by its own
 // clock. The mutex of replica guards it.
 type view struct {
 	records  records
@@ -98,8 +97,8 @@ func (v *view) replace(list []coordinationv1.Lease, now time.Time) {
 	}
 }
 
-// ended reports whether the term of the slot's holder is certain to have ended,
-// so that the slot may be taken.
+// ended reports whether the term of the slot's holder has certainly ended, so that the
+// slot may be taken.
 func (v *view) ended(slot record.Observation, holder, self string, now time.Time) bool {
 	switch {
 	case holder == self:
@@ -164,8 +163,8 @@ func (v *view) assignable(now time.Time) []string {
 	return members
 }
 
-// expired returns the records of members whose lease has expired by this
-// replica's clock, and those of members that ended long ago and can be deleted.
+// expired returns the records of members whose lease has expired by this replica's
+// clock, and those of members that ended long ago and can be deleted.
 func (v *view) expired(self string, now time.Time) (expired, old []*coordinationv1.Lease) {
 	for name, o := range v.members {
 		switch holder := record.Holder(o.Lease); {
@@ -183,8 +182,8 @@ func (v *view) expired(self string, now time.Time) (expired, old []*coordination
 	return expired, old
 }
 
-// endedAt returns when the record of a member that has ended was released, by the clock of
-// the replica that did: one that is wrong deletes it too early or too late.
+// endedAt returns when the record of an ended member was released, by the clock of the
+// replica that released it. A wrong clock deletes the record too early or too late.
 func endedAt(lease *coordinationv1.Lease) time.Time {
 	if lease.Spec.RenewTime == nil { // another client's
 		return time.Time{}
@@ -228,8 +227,8 @@ func (w *watcher) run(ctx context.Context) {
 	}
 }
 
-// once lists, and watches until the watch ends or another list is asked for. A watch that is not open within the time
-// of a request ends: until it is, nothing is listed.
+// once lists, and watches until the watch ends or another list is requested. A watch that has not opened within a
+// request's timeout ends: nothing is listed until it does.
 func (w *watcher) once(ctx context.Context) error {
 	list, err := w.records.list(ctx)
 	if err != nil {
