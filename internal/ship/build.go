@@ -15,7 +15,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
-// A binary is a built program, and what the go command has noted in it.
+// binary is a built program, with the build information that the go command recorded.
 type binary struct {
 	content  []byte
 	info     *buildinfo.BuildInfo
@@ -35,7 +35,7 @@ func compile(ctx context.Context, dir, source string, platform v1.Platform) (bin
 	var errors bytes.Buffer
 	command := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=auto", "-ldflags=-s -w", "-o", file, source)
 	command.Dir, command.Stderr = dir, &errors
-	// What a user has set for other builds must not be in this one.
+	// Settings of a user for other builds must not affect this one.
 	command.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+platform.OS, "GOARCH="+platform.Architecture,
 		"GOFLAGS=", "GOWORK=off", "GOEXPERIMENT=", "GOAMD64=v1", "GOARM64=v8.0")
 	if err := command.Run(); err != nil {
@@ -48,7 +48,7 @@ func compile(ctx context.Context, dir, source string, platform v1.Platform) (bin
 	return inspect(content)
 }
 
-// inspect reads what the go command has noted.
+// inspect reads the build information.
 func inspect(content []byte) (binary, error) {
 	info, err := buildinfo.Read(bytes.NewReader(content))
 	if err != nil {
@@ -70,7 +70,7 @@ func inspect(content []byte) (binary, error) {
 	return b, nil
 }
 
-// version is that of the main module, as --version prints it.
+// version returns the version of the main module, as --version prints it.
 func (b binary) version() string { return cmp.Or(b.info.Main.Version, "(devel)") }
 
 // tag is the version as the tag of an image, which may have no plus.

@@ -101,7 +101,8 @@ func (c *chart) add(name string, content []byte) {
 	c.files = append(c.files, file{name: name, content: content, mode: 0o644})
 }
 
-// write makes the folder anew, and the archive, which is the same for the same files. It returns the archive's name.
+// write replaces the folder, and writes the archive, which is the same for the same files. It returns the archive's
+// name.
 func (c *chart) write(into string) (string, error) {
 	folder := filepath.Join(into, c.name)
 	if err := os.RemoveAll(folder); err != nil {
@@ -135,7 +136,7 @@ func (c *chart) write(into string) (string, error) {
 	return name, os.WriteFile(name, text, 0o644)
 }
 
-// aboutOf says what the programs of an installation do.
+// aboutOf describes the programs of an installation.
 func aboutOf(all resmap.ResMap) string {
 	var about []string
 	text, err := all.AsYaml()

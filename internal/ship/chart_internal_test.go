@@ -25,7 +25,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// objects are those of an installation, by kind, namespace and name.
+// objects holds the objects of an installation, by kind, namespace and name.
 type objects map[string]map[string]any
 
 // objectsOf reads YAML as the objects in it.
@@ -47,7 +47,7 @@ func objectsOf(t *testing.T, text string) objects {
 	return all
 }
 
-// rendered is what helm makes of a chart.
+// rendered returns the objects that helm renders from a chart.
 func rendered(t *testing.T, folder, namespace string, set map[string]any) (objects, error) {
 	t.Helper()
 	c, err := loader.Load(folder)
@@ -72,8 +72,8 @@ func rendered(t *testing.T, folder, namespace string, set map[string]any) (objec
 	return all, nil
 }
 
-// plain makes objects comparable: without what helm is told, and without the hashes of generated names, which kustomize
-// and the chart compute in different ways.
+// plain makes objects comparable: it removes everything that is only for helm, and the hashes of generated names, which
+// kustomize and the chart compute differently.
 func (all objects) plain(t *testing.T) objects {
 	t.Helper()
 	text, err := json.Marshal(all)

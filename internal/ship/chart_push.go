@@ -22,7 +22,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// What helm calls the parts of a chart in a registry.
+// Media types of a chart in a registry.
 const (
 	chartConfig  types.MediaType = "application/vnd.cncf.helm.config.v1+json"
 	chartContent types.MediaType = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
@@ -62,8 +62,8 @@ func (artifact) MediaType() (types.MediaType, error) { return types.OCIManifestS
 
 func (a artifact) LayerByDigest(v1.Hash) (partial.CompressedLayer, error) { return a.archive, nil }
 
-// pushCharts sends the charts in a folder, those of the names or all, to a registry, below charts/, where helm finds
-// them by oci://.
+// pushCharts sends the charts in a folder, all of them or those with the given names, to a registry, below charts/,
+// where helm finds them by oci://.
 func pushCharts(ctx context.Context, s settings, names []string, log io.Writer) error {
 	if s.registry == "" || s.into == "" {
 		return errors.New("want -into DIR, where the charts are, and -to REGISTRY")

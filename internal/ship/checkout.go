@@ -19,7 +19,7 @@ func checkout(ctx context.Context, root, commit string) (folder string, discard 
 	if err != nil {
 		return "", nil, err
 	}
-	discard = func() { _ = os.RemoveAll(parent) } // what is left is temporary
+	discard = func() { _ = os.RemoveAll(parent) } // leftovers are temporary files
 	folder = filepath.Join(parent, "source")
 	id, err := git(ctx, root, "rev-parse", "--verify", commit+"^{commit}")
 	if err == nil {

@@ -96,7 +96,7 @@ func assemble(p program, b binary, platform v1.Platform, layers []mutate.Addendu
 	return mutate.Annotations(img, labels(p, b)).(v1.Image), nil
 }
 
-// labels say what the image is, in the words of the OCI.
+// labels describes the image with the OCI's standard labels.
 func labels(p program, b binary) map[string]string {
 	all := map[string]string{
 		"org.opencontainers.image.title":    p.name,

@@ -74,7 +74,7 @@ func images(ctx context.Context, s settings, chosen []program, log io.Writer) er
 	return nil
 }
 
-// write makes the layout anew.
+// write replaces the layout in a folder.
 func write(folder string, all v1.ImageIndex, annotations map[string]string) error {
 	if err := os.RemoveAll(folder); err != nil {
 		return err

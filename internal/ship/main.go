@@ -37,7 +37,7 @@ type settings struct {
 	check                                             bool
 }
 
-// parse reads the flags of a command, and returns what follows them.
+// parse reads the flags of a command, and returns the arguments after them.
 func parse(command string, args []string) (s settings, rest []string, err error) {
 	f := flag.NewFlagSet("ship "+command, flag.ContinueOnError)
 	f.StringVar(&s.root, "root", ".", "`directory` of the module")
@@ -101,7 +101,7 @@ func run(ctx context.Context, args []string, log io.Writer) error {
 	}
 }
 
-// nameOf is that of the program which the package of a module in root is.
+// nameOf returns the name of the program in a package of a module in root.
 func nameOf(root, source string) string {
 	if name := filepath.Base(filepath.Clean(source)); name != "." {
 		return name

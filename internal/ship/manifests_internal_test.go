@@ -36,7 +36,7 @@ type installed struct {
 	kinds     []customKind
 }
 
-// customKind is what matters here of a CustomResourceDefinition.
+// customKind has the fields of a CustomResourceDefinition that matter here.
 type customKind struct {
 	Kind string
 	Spec struct {
@@ -140,7 +140,8 @@ func (all installed) securesItsNamespace() {
 	}
 }
 
-// hasRolesForUsers: who may view and edit a namespace may do so with custom resources, if they are not about nodes.
+// hasRolesForUsers: users who may view or edit a namespace may do so with its custom resources, unless these are about
+// nodes.
 func (all installed) hasRolesForUsers() {
 	all.Helper()
 	for _, kind := range all.kinds {
@@ -217,7 +218,7 @@ func (all installed) runs(w workload) {
 	}
 }
 
-// surrounds: what a workload needs beside it.
+// surrounds: the objects that a workload needs beside it.
 func (all installed) surrounds(w workload) {
 	all.Helper()
 	name := w.pod.Labels["app.kubernetes.io/name"]
@@ -281,7 +282,7 @@ func TestEveryProgramHasItsOverlays(t *testing.T) {
 	}
 }
 
-// Another apply must not take back what the autoscaler has set, and its metrics are those of the adapter's rules.
+// Another apply must not take back the autoscaler's replicas, and its metrics are those of the adapter's rules.
 func TestTheAutoscalerHasTheReplicas(t *testing.T) {
 	text, err := render(root+"/examples/ingress-per-service/overlays/autoscaled", "")
 	if err != nil || bytes.Contains(text, []byte("\n  replicas:")) || !bytes.Contains(text, []byte("kind: PodMonitor")) {

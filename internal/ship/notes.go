@@ -27,7 +27,7 @@ func notes(s settings, out io.Writer) error {
 	return err
 }
 
-// sectionOf returns what stands between the heading "## [name]" and the next one.
+// sectionOf returns the text between the heading "## [name]" and the next one.
 func sectionOf(text, name string) string {
 	var section strings.Builder
 	within := false

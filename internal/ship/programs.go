@@ -15,8 +15,8 @@ type program struct {
 	tools  map[string]string // files beside it, each the package that it is built from
 }
 
-// programs are those of this repository that run in a cluster. kubectl-reboot is not among them: it runs where kubectl
-// does.
+// programs lists the programs of this repository that run in a cluster. kubectl-reboot is not among them: it runs
+// beside kubectl.
 var programs = []program{
 	{name: "configmap-from-crs", source: "./examples/configmap-from-crs", about: "One ConfigMap from many Settings"},
 	{name: "dns-zone", source: "./examples/dns-zone", about: "A DNS zone with the addresses of Services"},
@@ -24,7 +24,7 @@ var programs = []program{
 	{name: "namespace-defaults", source: "./examples/namespace-defaults", about: "Quotas and limits for every namespace"},
 	{
 		name: "observe", source: "./examples/observe", about: "Runs a script for every object, and when it changes",
-		// What scripts are made of: they say #!/bin/sh, and call kubectl.
+		// Scripts need a shell (#!/bin/sh), and call kubectl.
 		tools: map[string]string{
 			"bin/sh":      "github.com/homeostat/homeostat/internal/ship/sh",
 			"bin/kubectl": "github.com/homeostat/homeostat/internal/ship/kubectl",
@@ -37,7 +37,8 @@ var programs = []program{
 	{name: "website", source: "./examples/website", about: "Web servers from Websites"},
 }
 
-// registry is where the manifests look for the image. Those of other modules name no registry, which means this one.
+// registry returns where the manifests look for the image. Manifests in other modules name no registry, which means
+// this one.
 func (p program) registry() string {
 	if p.about == "" {
 		return "docker.io/library/"

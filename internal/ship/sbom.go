@@ -41,7 +41,7 @@ func billOfMaterials(p program, binaries ...binary) ([]byte, error) {
 	return text.Bytes(), err
 }
 
-// modules are all those of a binary, its own first, as they were built.
+// modules returns all modules of a binary, its own first, as they were built.
 func modules(info *buildinfo.BuildInfo) []*debug.Module {
 	all := []*debug.Module{&info.Main}
 	for _, m := range info.Deps {

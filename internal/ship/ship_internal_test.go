@@ -23,7 +23,7 @@ import (
 
 const root = "../.."
 
-// fixture is a folder for what a test builds.
+// fixture is a folder for the output of a test.
 type fixture struct {
 	*testing.T
 	out string
@@ -43,7 +43,7 @@ func (f *fixture) ship(args ...string) {
 	}
 }
 
-// image returns the only image of a layout, and what its tag is.
+// image returns the only image of a layout, with its tag.
 func (f *fixture) image(folder string) (v1.ImageIndex, v1.Image, string) {
 	f.Helper()
 	all, tag, err := read(folder)
@@ -98,7 +98,7 @@ func TestTheSameCommitHasTheSameDigest(t *testing.T) {
 	f.pushes(filepath.Join(f.out, "one"), tag)
 }
 
-// saysWhatItIs: version and commit of the labels are those of the repository.
+// saysWhatItIs: the version and commit in the labels are those of the repository.
 func (f *fixture) saysWhatItIs(img v1.Image, tag string) {
 	f.Helper()
 	config, err := img.ConfigFile()

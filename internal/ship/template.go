@@ -11,8 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// A templater makes templates of a chart from objects. What a value stands for is a mark in the object until that is
-// text.
+// templater makes templates of a chart from objects. A mark stands for a value until the object is text.
 type templater struct {
 	chart         string
 	released, tag string // of the images, in the kustomization and in the chart
@@ -49,8 +48,8 @@ var (
 	hashed = regexp.MustCompile(`^(.+)-[a-z0-9]{10}$`)
 )
 
-// templates returns the templates of all objects, by kind. What is not in base is for clusters with the Prometheus
-// operator.
+// templates returns the templates of all objects, by kind. Objects that are not in base are for clusters with the
+// Prometheus operator.
 func (t *templater) templates(all, base resmap.ResMap) (map[string][]string, error) {
 	t.survey(all)
 	templates := map[string][]string{}
@@ -81,7 +80,7 @@ func (t *templater) templates(all, base resmap.ResMap) (map[string][]string, err
 	return templates, nil
 }
 
-// survey notes what the objects refer to.
+// survey records the references of the objects.
 func (t *templater) survey(all resmap.ResMap) {
 	t.sections, t.generated = map[string]string{}, map[string]string{}
 	var workloads []string
@@ -141,7 +140,7 @@ func (t *templater) replace(r *resource.Resource, object map[string]any) (condit
 	return "", nil
 }
 
-// mark returns what stands for an expression until the object is text.
+// mark returns the mark for an expression until the object is text.
 func (t *templater) mark(how way, of string) string {
 	t.marks = append(t.marks, mark{how, of})
 	return fmt.Sprintf("mark-%d-mark", len(t.marks)-1)
@@ -171,7 +170,7 @@ func (t *templater) text(object map[string]any) (string, error) {
 }
 
 func (t *templater) marked(number string) mark {
-	i, _ := strconv.Atoi(number) // what mark has written
+	i, _ := strconv.Atoi(number) // the number that mark has written
 	return t.marks[i]
 }
 
@@ -198,7 +197,7 @@ func (*templater) each(indent, of string) string {
 		indent + "  value: {{ $value | quote }}\n" + indent + "{{- end }}"
 }
 
-// notes are what helm says after it has installed the chart.
+// notes returns the text that helm prints after it has installed the chart.
 func (t *templater) notes() string {
 	return "{{ .Chart.Name }} {{ .Chart.AppVersion }} is installed:\n\n" +
 		"  kubectl --namespace {{ .Release.Namespace }} get pods\n\n" +

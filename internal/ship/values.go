@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// A value of a chart, and what it is by default.
+// value is a value of a chart, with its default.
 type value struct {
 	name, about string
 	is          any // values, if it is a section
@@ -123,7 +123,7 @@ func (t *templater) workload(object map[string]any, section string) values {
 	return vs
 }
 
-// container puts marks into a container. If its image is that of the workload, so are repository and tag.
+// container puts marks into a container. If its image is that of the workload, repository and tag are, too.
 func (t *templater) container(container map[string]any, section, workload, repository string) values {
 	var vs values
 	image := section

@@ -26,7 +26,7 @@ import (
 const (
 	configKind      = "config"
 	slotKind        = "slot"
-	rangeKind       = "range" // of a slot: see versionAnnotation
+	rangeKind       = "range" // of a slot; see versionAnnotation
 	slotLabel       = "leader.homeostat.dev/slot"
 	slotsAnnotation = "leader.homeostat.dev/slots"
 	hashAnnotation  = "leader.homeostat.dev/hash"
@@ -127,8 +127,8 @@ func (r records) newSlot(slot int) *coordinationv1.Lease {
 	}}
 }
 
-// write creates a record that has no resourceVersion, and replaces others if it is still
-// theirs.
+// write creates a record that has no resourceVersion, and replaces another one if its
+// resourceVersion is still current.
 func (r records) write(ctx context.Context, lease *coordinationv1.Lease) (*coordinationv1.Lease, error) {
 	if lease.ResourceVersion != "" {
 		return r.update(ctx, lease)
@@ -138,7 +138,7 @@ func (r records) write(ctx context.Context, lease *coordinationv1.Lease) (*coord
 	return r.leases().Create(ctx, lease, metav1.CreateOptions{})
 }
 
-// remove deletes a record if it is still as it was seen.
+// remove deletes a record if it has not changed since it was read.
 func (r records) remove(ctx context.Context, lease *coordinationv1.Lease) error {
 	ctx, end := r.request(ctx)
 	defer end()
@@ -147,8 +147,8 @@ func (r records) remove(ctx context.Context, lease *coordinationv1.Lease) error 
 	})
 }
 
-// config returns the recorded configuration, which is ours if there was none. By its labels the replicas see how it
-// changes.
+// config returns the recorded configuration, which is ours if there was none. The labels let the replicas watch it
+// for changes.
 func (r records) config(ctx context.Context, ours map[string]string) (*coordinationv1.Lease, error) {
 	lease, err := r.read(ctx, r.name)
 	if apierrors.IsNotFound(err) {

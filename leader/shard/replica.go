@@ -22,12 +22,12 @@ type replica struct {
 	view    *view
 	problem error        // why the last request failed; nil if it did not
 	working map[int]bool // slots whose function runs
-	// left are the keys that the last owners have left with the slots that this replica
-	// has, and then those it leaves itself.
+	// left holds the keys that the last owners have left with this replica's slots, and
+	// then those that it leaves itself.
 	left map[int][]types.NamespacedName
 }
 
-// report keeps why the last request failed, for Ready.
+// report records why the last request failed, for Ready.
 func (r *replica) report(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -41,10 +41,10 @@ func (r *replica) sleep(ctx context.Context, d time.Duration) {
 }
 
 // Leave replaces the keys that the next owner of a slot gets, such as those of deleted
-// objects that are still to be cleaned up; first those that it knows of by nothing else.
-// Call it before the function of the slot returns. The first 100 keys are kept, of 16 KiB
-// in all, and how many others there were is logged. They are lost if this replica dies
-// before it has released the slot. The slice is retained; do not modify it.
+// objects that still have to be cleaned up. Put keys that the next owner cannot find in any
+// other way first. Call it before the function of the slot returns. At most 100 keys and 16 KiB
+// are kept; the number of dropped keys is logged. Keys are lost if this replica dies before it
+// has released the slot. The slice is retained; do not modify it.
 //
 // Leave and Left may be called from any goroutine, and send no request: the keys are written when
 // the slot is released.
@@ -54,9 +54,9 @@ func (r *replica) Leave(slot int, keys []types.NamespacedName) {
 	r.left[slot] = keys
 }
 
-// Left returns the keys that the last owner of a slot has left; nil if there are
-// none. Call it while the function of the slot runs. The slice is shared; do not
-// modify it.
+// Left returns the keys that the last owner of a slot has left, or nil if there are
+// none. Call it while the function of the slot runs. The slice is shared; do not modify
+// it.
 func (r *replica) Left(slot int) []types.NamespacedName {
 	r.mu.Lock()
 	defer r.mu.Unlock()

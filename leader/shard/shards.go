@@ -73,10 +73,10 @@ func New(lease leader.Lease, o *Options) (*Shards, error) {
 
 // Slot returns the slot of a key, from 0 to Options.Slots - 1. With [ByKey], pass it
 // the key of the root owner. With [Ranges], the ranges are assumed to be equal until
-// the recorded ones are known, and the result changes when they do.
+// the recorded ones are known, and the result changes when they are.
 //
-// It may be called from any goroutine, and sends no request: a hash and, with Ranges, a search in
-// the ranges that are in force.
+// It may be called from any goroutine, and sends no request: it computes a hash and, with
+// Ranges, searches the current ranges.
 func (s *Shards) Slot(key types.NamespacedName) int {
 	if s.ranges != nil {
 		return s.ranges.slotOf(key.Namespace)
@@ -97,8 +97,8 @@ func (s *Shards) Healthy() error { return s.elector.Healthy() }
 // Ready is for readyz. It returns nil if this replica is a member and can read
 // and write the records, and otherwise why not. It sends no request.
 //
-// Errors: "not a member yet" at first; the last request about the records that failed, until one
-// succeeds; what keeps the membership from being renewed.
+// Errors: "not a member yet" at first; the last failed request about the records, until one
+// succeeds; the reason why the membership cannot be renewed.
 func (s *Shards) Ready() error {
 	s.mu.Lock()
 	problem := s.problem

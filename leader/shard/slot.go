@@ -42,8 +42,8 @@ func (k *keeper) claim(ctx context.Context, slot int, now time.Time) {
 	}
 }
 
-// check reads the record of a slot whose view has shown a different holder for
-// longer than a watch is late: another client may have edited or deleted it.
+// check reads the record of a slot for which the view has shown a different holder for
+// longer than a watch can be late: another client may have edited or deleted it.
 func (k *keeper) check(ctx context.Context, slot int, h *holding, now time.Time) {
 	if k.holds(slot, k.view.slots[slot].Lease) {
 		h.suspectSince = time.Time{}
@@ -65,12 +65,11 @@ func (k *keeper) check(ctx context.Context, slot int, h *holding, now time.Time)
 	})
 	if started {
 		h.suspectSince = now
-		k.relist() // the watch may be silent, and then about all slots
+		k.relist() // the watch may have missed other slots, too
 	}
 }
 
-// holds reports whether a record of a slot, which may be nil, is one that this replica has
-// claimed.
+// holds reports whether this replica has claimed the slot in a record, which may be nil.
 func (k *keeper) holds(slot int, lease *coordinationv1.Lease) bool {
 	return record.Holder(lease) == k.self && (k.ranges == nil || k.ranges.isCurrent(slot, lease))
 }
@@ -100,8 +99,8 @@ func (k *keeper) hold(ctx context.Context, slot int, lease *coordinationv1.Lease
 	}()
 }
 
-// fault returns the error with which Run ends after the function of a slot has
-// returned err, nil if it is a way to end after its context has ended.
+// fault returns the error with which Run ends after the function of a slot has returned
+// err, or nil if err is a normal result after the end of its context.
 func (k *keeper) fault(slot int, ended bool, err error) error {
 	if err == nil && !ended {
 		err = errors.New("the function returned before its context ended")
@@ -117,10 +116,10 @@ func (k *keeper) fault(slot int, ended bool, err error) error {
 	return fmt.Errorf("working on slot %d of %q: %w", slot, k.records.key(), err)
 }
 
-// giveBack releases a slot whose function has returned; it may be taken once no request
-// that was cut off can arrive any more. A slot of a lost term needs no release: its
-// holder is known to have ended. Neither does a slot of a member that stops and
-// whose own Lease has to expire.
+// giveBack releases a slot whose function has returned; it may be taken once no
+// canceled request can still arrive. A slot of a lost term needs no release: its holder
+// is known to have ended. Neither does a slot of a member that stops and whose own
+// Lease has to expire.
 func (k *keeper) giveBack(ctx context.Context, slot int, h *holding) {
 	h.cancel(nil)
 	if k.over && (!errors.Is(context.Cause(ctx), leader.ErrStopping) || k.quiet() > 0) {
@@ -146,9 +145,9 @@ func (k *keeper) giveBack(ctx context.Context, slot int, h *holding) {
 	}()
 }
 
-// release clears the owner of a slot, and reports whether it has, with the keys that are
-// left. If that fails, the record still names this replica, which takes the slot up
-// again or leaves it with the membership.
+// release clears the owner of a slot, writes the keys that are left, and reports whether
+// it succeeded. After a failure the record still names this replica, which takes the
+// slot again or leaves it with the membership.
 func (k *keeper) release(
 	ctx context.Context, slot int, lease *coordinationv1.Lease, next stamp,
 ) (written bool, err error) {
@@ -170,16 +169,16 @@ func (k *keeper) release(
 	return false, nil
 }
 
-// setWorking notes for Status whether the function of a slot runs.
+// setWorking records for Status whether the function of a slot runs.
 func (k *keeper) setWorking(slot int, works bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.working[slot] = works
 }
 
-// found adds the keys in the record of a slot that was taken to those that this replica
-// could not write there when it lost the slot. They stay in the record until it is
-// released: if this replica dies, the next owner finds them.
+// found adds the keys in the record of a taken slot to those that this replica could
+// not write there when it lost the slot. They stay in the record until it is released:
+// if this replica dies, the next owner finds them.
 func (k *keeper) found(slot int, lease *coordinationv1.Lease) {
 	keys := slices.Clone(k.Left(slot))
 	for _, key := range keysOf(lease) {
@@ -191,7 +190,7 @@ func (k *keeper) found(slot int, lease *coordinationv1.Lease) {
 	k.Leave(slot, keys)
 }
 
-// leave writes the keys into the record of a slot that is to be released, and returns how many have no room.
+// leave writes the keys into the record of a slot before its release, and returns how many have no room.
 func (k *keeper) leave(slot int, lease *coordinationv1.Lease) (cut int) {
 	keys := k.Left(slot)
 	if k.ranges != nil {

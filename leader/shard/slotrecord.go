@@ -15,12 +15,12 @@ import (
 	"github.com/homeostat/homeostat/leader/internal/record"
 )
 
-// versionAnnotation has, in the record of a slot, the version of the division that its range came with, if it is not
-// the first, and the UID of the configuration's record: versions of one that was deleted mean nothing. Such a record is
-// of the kind rangeKind: replicas that do not know that ranges change do not find it, and cannot create it.
+// versionAnnotation holds, in the record of a slot, the version of the division that set its range, unless that is
+// the first, and the UID of the configuration's record, since versions from a deleted record are meaningless. Such a
+// record has the kind rangeKind, so that replicas that do not support changing ranges neither find nor create it.
 //
-// rangeAnnotation has the UID of that record, and the range that the version stands for: a replica that claims the slot
-// by this version has it, however late it is.
+// rangeAnnotation holds the UID of that record, and the range of the version: a replica that claims the slot by this
+// version gets that range, however late it is.
 const (
 	rangeAnnotation   = "leader.homeostat.dev/range"
 	versionAnnotation = "leader.homeostat.dev/division"
@@ -42,7 +42,7 @@ func (d *division) stamp(slot int) stamp {
 	return s
 }
 
-// write stamps a record; those of slots that are no ranges have no stamp.
+// write stamps a record. Records of slots without ranges have no stamp.
 func (s stamp) write(lease *coordinationv1.Lease) {
 	if s.mark != "" {
 		annotate(lease, rangeAnnotation, s.mark)
@@ -54,8 +54,8 @@ func (s stamp) write(lease *coordinationv1.Lease) {
 	}
 }
 
-// versionOf returns the version of this division, or an earlier or later one, that the range of a slot's
-// record came with.
+// versionOf returns the version, of this or an earlier or later division, that set the range in a slot's
+// record.
 func (d *division) versionOf(lease *coordinationv1.Lease) int {
 	if lease == nil {
 		return 1
@@ -68,8 +68,8 @@ func (d *division) versionOf(lease *coordinationv1.Lease) int {
 	return version
 }
 
-// marked returns the range that the version of a slot's record stands for, and false if the record does not say that,
-// or another client has edited it.
+// marked returns the range for the version of a slot's record. known is false if the record does not contain it, or
+// another client has edited it.
 func (d *division) marked(lease *coordinationv1.Lease) (r keyspace.Range, known bool) {
 	if lease == nil {
 		return r, false
@@ -82,8 +82,8 @@ func (d *division) marked(lease *coordinationv1.Lease) (r keyspace.Range, known 
 	return r, uid == d.uid && err == nil && err2 == nil
 }
 
-// raised reports whether the record of each slot has at least the version of its range: then no owner has the range of
-// an earlier one. The mutex of replica is held.
+// raised reports whether the record of each slot has at least the version of its range: then no owner has an older
+// range. The mutex of replica is held.
 func (d *division) raised(v *view) bool {
 	for slot, since := range d.since {
 		if since > 1 && d.versionOf(v.slots[slot].Lease) < since {
@@ -93,9 +93,9 @@ func (d *division) raised(v *view) bool {
 	return true
 }
 
-// vacant reports whether no replica has, or can still claim, an earlier range that overlaps that of a slot: each record
-// that is to be raised says which range it can be claimed with until then. Where it does not say so, such as one that
-// does not exist or that of an older build, the slot waits until it is raised. The mutex of replica is held.
+// vacant reports whether no replica has, or can still claim, an earlier range that overlaps that of a slot. A record
+// that is still to be raised contains the range with which it can be claimed until then. If it does not, because it
+// does not exist or comes from an older build, the slot waits until the record is raised. The mutex of replica is held.
 func (d *division) vacant(v *view, slot int) bool {
 	wanted := d.rangeOf(slot)
 	for other, since := range d.since {
@@ -111,8 +111,8 @@ func (d *division) vacant(v *view, slot int) bool {
 	return true
 }
 
-// released returns the record of a slot without its owner, with a stamp. If a request of the owner may still arrive
-// the record says the same as before: then the range may not be taken in parts, either.
+// released returns the record of a slot without its owner, with a stamp. The stamp stays as it was if a request of
+// the owner may still arrive: then the range may not be taken in parts, either.
 func released(lease *coordinationv1.Lease, quiet time.Duration, now time.Time, next stamp) *coordinationv1.Lease {
 	free := record.Released(lease, quiet, now)
 	if quiet == 0 {
@@ -121,14 +121,14 @@ func released(lease *coordinationv1.Lease, quiet time.Duration, now time.Time, n
 	return free
 }
 
-// keysAnnotation has the keys that the owner of a slot has left, as a list of
+// keysAnnotation holds the keys that the owner of a slot has left, as a list of
 // namespace/name in JSON.
 const keysAnnotation = "leader.homeostat.dev/keys"
 
 // room bounds the keys in a record.
 type room struct{ keys, bytes int }
 
-// leftRoom is for the keys left with a slot; claimRoom for those of the several slots that had a range before.
+// leftRoom is for the keys left with a slot, claimRoom for those of all slots that had a range before.
 var (
 	leftRoom  = room{100, 16 << 10}
 	claimRoom = room{400, 64 << 10}
@@ -149,7 +149,7 @@ func keysOf(lease *coordinationv1.Lease) (keys []types.NamespacedName) {
 	return keys
 }
 
-// keep writes keys into a record that is to be written, and returns how many have no room.
+// keep writes keys into a record that is about to be written, and returns how many have no room.
 func keep(lease *coordinationv1.Lease, keys []types.NamespacedName, most room) (cut int) {
 	texts, size := make([]string, 0, min(len(keys), most.keys)), 0
 	for _, key := range keys {

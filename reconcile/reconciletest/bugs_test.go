@@ -31,7 +31,7 @@ func onceReady(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) er
 	return breeding.Right(ctx, b, p)
 }
 
-// anyName gives the child a new name each time, and trusts the cache to know whether there is one.
+// anyName gives the child a different name each time, and trusts the cache to show an existing one.
 func anyName(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) error {
 	if len(b.ChildrenOf(p)) == 0 {
 		s := breeding.Child(p)
@@ -71,7 +71,7 @@ func bootEach(t func() breeding.Breed) func(env *reconciletest.Env) error {
 	return func(env *reconciletest.Env) error { return breeding.Run(t())(env) }
 }
 
-// noTrigger does not hear of what happens to its children.
+// noTrigger gets no events of its children.
 func noTrigger(env *reconciletest.Env) error {
 	client := env.Client()
 	parents := informer.For(client.CoreV1().ConfigMaps(""), &informer.Options{LabelSelector: "parent"})

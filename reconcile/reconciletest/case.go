@@ -58,10 +58,10 @@ type Case struct {
 	// Goal that also holds then is a finding. If Goal reads state that the program keeps in memory, put that state into
 	// Outside. nil means that the end of the run without faults is the goal.
 	Goal func(w *World) error
-	// Ignore lists what may differ from the run without faults, and may be written at any time: fields such as
+	// Ignore lists fields that may differ from the run without faults and may be written at any time, such as
 	// "status.lastProbeTime", each with everything below it. An element of a list is "spec.rules[0]", all of them
-	// "spec.rules[*]"; in a status, where their order does not count, "status.conditions[Ready]", by its type or name.
-	// "secrets data.token" is the field of one resource, "jobs.batch *" covers whole objects, and "secrets
+	// "spec.rules[*]"; in a status, where order does not count, "status.conditions[Ready]" is an element by its type
+	// or name. "secrets data.token" is the field of one resource, "jobs.batch *" covers whole objects, and "secrets
 	// metadata.name" means that the program generates their names.
 	Ignore []string
 	// Roles are the YAML files with the Roles and ClusterRoles of the program, such as "../../deploy/rbac.yaml". A call
@@ -106,7 +106,7 @@ func (c *Case) resources() []apisim.Resource {
 	return append(all, c.Definitions...)
 }
 
-// custom reports whether a resource, such as "widgets.example.com", is one of the case's own.
+// custom reports whether the case itself defines a resource, such as "widgets.example.com".
 func (c *Case) custom(resource string) bool {
 	is := func(r apisim.Resource) bool { return r.GVR().GroupResource().String() == resource }
 	return slices.ContainsFunc(c.resources(), is)
@@ -136,7 +136,7 @@ func (c *Case) Boot(b backend.Boot) error { return c.Run(&Env{boot: b}) }
 // logger into it.
 func (e *Env) Context() context.Context { return e.boot.Context }
 
-// Outside returns what Case.Outside made for this run; nil if the case has none.
+// Outside returns the value that Case.Outside made for this run, or nil if the case has none.
 func (e *Env) Outside() any { return e.boot.Outside }
 
 // Cache registers a cache of the program, with its resource and a function that lists its objects: at rest these must

@@ -17,10 +17,10 @@ const (
 	busyTime  = 500 * time.Millisecond
 )
 
-// chooser decides which action is next, and which fault strikes it.
+// chooser decides on the next action, and on the fault that strikes it.
 //
-// It is called by the goroutine of the run alone, when every goroutine of the program is blocked: what the hooks of the
-// judge have recorded is complete then, and the same plan takes the same way.
+// Only the goroutine of the run calls it, when every goroutine of the program is blocked. The records of the judge's
+// hooks are complete then, and the same plan always takes the same path.
 type chooser struct {
 	*core
 	fleet  *fleet
@@ -47,7 +47,7 @@ func (r *chooser) pick(enabled []apisim.Action) (apisim.Action, apisim.Fault, bo
 		if r.held(a) {
 			continue
 		}
-		if r.stop(a) { // what can happen is known only when every goroutine is blocked again
+		if r.stop(a) { // the next actions are known once every goroutine is blocked again
 			return r.pick(r.sched.Enabled())
 		}
 		switch a.Kind {
@@ -86,7 +86,7 @@ func acts(enabled []apisim.Action) bool {
 	return slices.ContainsFunc(enabled, func(a apisim.Action) bool { return a.Kind == apisim.Work })
 }
 
-// isLate reports whether an actor is late. It begins to be if the plan says so.
+// isLate reports whether an actor is late. It becomes late when the plan says so.
 func (r *chooser) isLate(a apisim.Action) bool {
 	name := a.String()
 	if _, late := r.delays.actors[name]; late {
@@ -125,8 +125,8 @@ func (r *chooser) holdWatch(a apisim.Action) bool {
 	return true
 }
 
-// strike does what the plan has for a call that is not a fault of it: a rival's write before it, a delay, the begin of
-// a partition. It reports whether the call is not served now.
+// strike applies the plan's deviations of a call that are not faults of the call itself: a rival's write before it, a
+// delay, the start of a partition. It reports whether the call is not served now.
 func (r *chooser) strike(a apisim.Action) bool {
 	p := r.fleet.of(a.Call.Client)
 	if r.tail || p == nil || state.Ignored(a.Call.Resource.Resource) {
@@ -202,7 +202,7 @@ func (r *chooser) stop(a apisim.Action) bool {
 	return true
 }
 
-// isApart reports whether the network does not reach the replica that the action is of.
+// isApart reports whether the network does not reach the replica of an action.
 func (r *chooser) isApart(a apisim.Action) bool {
 	p := r.fleet.of(a.Call.Client)
 	if p == nil || p.apart.IsZero() || a.Kind == apisim.Commit {
@@ -256,7 +256,7 @@ func (r *chooser) take(a apisim.Action, f apisim.Fault) {
 	}
 	r.sched.Step(a, f)
 	if a.Kind == apisim.Work {
-		r.progress = time.Now() // whether it has written or not; it may have taken its time
+		r.progress = time.Now() // with or without a write: it may just have been slow
 	}
 }
 

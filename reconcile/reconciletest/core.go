@@ -24,7 +24,7 @@ const (
 	stayTime     = 30 * time.Minute
 )
 
-// subject is the case under test, with what all runs of one exploration share.
+// subject is the case under test, with the state that all runs of an exploration share.
 type subject struct {
 	c       *Case
 	o       Options
@@ -40,16 +40,16 @@ type core struct {
 	sched     *apisim.Scheduler
 	world     *World
 	out       *outcome
-	plan      plan.Plan  // what is left of it
+	plan      plan.Plan  // the rest of the plan
 	faultless bool       // the plan was empty from the beginning
-	tail      bool       // the plan is over: the program may not write any more
+	tail      bool       // the plan is over: no more writes are allowed
 	progress  time.Time  // of the last write or act that keeps the program from being at rest
 	random    *rand.Rand // orders everything; nil: the usual order
 }
 
 const mostLines = 100_000
 
-// line adds a line to the trace. A run that never comes to rest does not fill the memory with it.
+// line adds a line to the trace, up to a limit: a run that never comes to rest must not fill the memory.
 func (r *core) line(text string) {
 	if len(r.out.lines) < mostLines {
 		r.out.lines = append(r.out.lines, text)

@@ -85,7 +85,7 @@ func expiring(env *reconciletest.Env) error {
 	return c.Run(env.Context())
 }
 
-// What is free by design is declared in one line, and not found any more.
+// Intended differences are declared in one line, and no longer reported.
 func TestWhatIsDeclaredIsFree(t *testing.T) {
 	for _, d := range []struct {
 		name, plan string
@@ -129,7 +129,7 @@ func TestWhatIsDeclaredIsFree(t *testing.T) {
 	}
 }
 
-// What a program need not notice, no other client does.
+// Other clients do not make changes that a program need not notice.
 func TestAnUnwatchedOutputIsLeftAlone(t *testing.T) {
 	g := gomega.NewWithT(t)
 	c := breeding.Case(nil)
@@ -140,7 +140,7 @@ func TestAnUnwatchedOutputIsLeftAlone(t *testing.T) {
 	g.Expect(r.Failure).To(gomega.BeEmpty())
 }
 
-// What a step has written to an output, the program cannot write again.
+// The program cannot restore a value that a step has written to an output.
 func TestAnOutputOfAStepIsNotDeleted(t *testing.T) {
 	g := gomega.NewWithT(t)
 	c := breeding.Case(breeding.Right)

@@ -14,7 +14,7 @@ type delays struct {
 	watches   map[int]time.Time    // by the ID of the watch: since when
 	calls     map[int]time.Time    // by the ID of the call: since when
 	actors    map[string]time.Time // by the action: since when
-	frozen    time.Time            // until when the program's caches are those of the past, and no event comes
+	frozen    time.Time            // until when the program's caches are stale, without events
 	lists     string               // the resource whose lists and watches come late
 	listsTill time.Time
 	refused   time.Time // until when the server refuses every call; zero: no outage has begun
@@ -43,7 +43,7 @@ func (d *delays) release(replicas []*replica) {
 	}
 }
 
-// any reports whether something is held back now.
+// any reports whether something is delayed now.
 func (d *delays) any() bool {
 	return len(d.watches)+len(d.calls)+len(d.actors) > 0 || !d.frozen.IsZero() || time.Now().Before(d.listsTill) ||
 		d.refuses()
@@ -59,7 +59,7 @@ func (d *delays) refuse() {
 // refuses reports whether the server refuses every call now.
 func (d *delays) refuses() bool { return !d.tail && time.Now().Before(d.refused) }
 
-// hold reports whether a delivery or a call is held back.
+// hold reports whether a delivery or a call is delayed.
 func (d *delays) hold(a apisim.Action) bool {
 	switch a.Kind {
 	case apisim.Deliver:

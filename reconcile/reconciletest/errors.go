@@ -29,7 +29,7 @@ func (l *errorLog) logger() logr.Logger {
 	}, funcr.Options{Verbosity: -1}) // errors alone
 }
 
-// handle is for utilruntime.ErrorHandlers: what comes without the context of a program is of the run that is going on.
+// handle is for utilruntime.ErrorHandlers: errors without the context of a program belong to the current run.
 func (l *errorLog) handle(ctx context.Context, err error, message string, keysAndValues ...any) {
 	if logger, e := logr.FromContext(ctx); e == nil {
 		logger.Error(err, message, keysAndValues...)
@@ -38,7 +38,7 @@ func (l *errorLog) handle(ctx context.Context, err error, message string, keysAn
 	l.logger().Error(err, message, keysAndValues...)
 }
 
-// take returns what was logged since it was last called: in no certain order, so sorted.
+// take returns the errors logged since the last call, sorted because their order is not deterministic.
 func (l *errorLog) take() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -48,5 +48,5 @@ func (l *errorLog) take() []string {
 	return slices.Compact(lines)
 }
 
-// with returns a context whose logger is that of the log.
+// with returns a context whose logger writes to the log.
 func (l *errorLog) with(ctx context.Context) context.Context { return klog.NewContext(ctx, l.logger()) }

@@ -66,7 +66,7 @@ func (x *explorer) search() *Report {
 	return x.report
 }
 
-// inVain finds what Case.Roles grant and no run needs. Before all was tried, a run that is still to come may need it.
+// inVain finds grants of Case.Roles that no run needs. Until everything has been tried, a later run may need them.
 func (x *explorer) inVain() {
 	unused := x.granted.Unused(x.rules, x.c.Unneeded)
 	if len(unused) == 0 || x.report.Failure != "" || x.o.Shards > 1 || !x.report.Covered() {
@@ -77,8 +77,8 @@ func (x *explorer) inVain() {
 		strings.Join(append([]string{""}, unused...), "\n    ")
 }
 
-// unused finds what the case or the options declare and no run needs. Before all was tried, a run that is still to come
-// may need it.
+// unused finds declarations of the case or the options that no run needs. Until everything has been tried, a later run
+// may need them.
 func unused(x *explorer) []string {
 	if x.report.Failure != "" || x.o.Shards > 1 || !x.all {
 		return nil

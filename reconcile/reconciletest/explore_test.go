@@ -24,7 +24,7 @@ func TestExplorePassesARightController(t *testing.T) {
 	g.Expect(report.Runs).To(gomega.BeNumerically(">=", 3))
 }
 
-// What is outside of the API server outlives a crash, and begins anew with each run.
+// State outside the API server survives a crash, and is reset for each run.
 func TestOutsideIsOfOneRun(t *testing.T) {
 	g := gomega.NewWithT(t)
 	c := breeding.Case(breeding.Right)
@@ -65,7 +65,7 @@ func TestAProgramLogsNothing(t *testing.T) {
 	g.Expect(logs).To(gomega.BeFalse())
 }
 
-// Runs that only tell what is left to chance are no deviations.
+// Runs that only detect chance are not deviations.
 func TestRunsThatTellChanceAreNoDeviations(t *testing.T) {
 	g := gomega.NewWithT(t)
 	runs := 0

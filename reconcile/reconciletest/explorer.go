@@ -27,12 +27,12 @@ import (
 type explorer struct {
 	subject
 	t         *testing.T
-	used      map[string]bool // what is known, and was found
+	used      map[string]bool // known findings that occurred
 	whole     *Case           // that was given
-	less      plan.Cut        // what c leaves out of it
+	less      plan.Cut        // the part of the case that c leaves out
 	quiet     bool            // it reports nothing
 	all       bool            // every run was made, pairs and orders included
-	loud      bool            // it says at once what it has to say
+	loud      bool            // it prints each message at once
 	began     time.Time
 	reference *outcome          // of the run without faults
 	masked    []map[string]bool // by rest: the fields in which two runs without faults differ
@@ -58,7 +58,7 @@ func newExplorer(t *testing.T, c *Case, o *Options) *explorer {
 	}
 }
 
-// garbage is the percentage at which Go collects it: what a run leaves behind is little, and soon of no use.
+// garbage is the value of GOGC: a run leaves little behind, and that soon becomes garbage.
 const garbage = 800
 
 // prepare reads the options, and takes chance out of the process for as long as the test lasts.
@@ -79,7 +79,8 @@ func prepare(t *testing.T, c *Case, o *Options, errs *errorLog) Options {
 	collect := debug.SetGCPercent(garbage)
 	t.Cleanup(func() { debug.SetGCPercent(collect) })
 	t.Setenv("GODEBUG", strings.TrimPrefix(os.Getenv("GODEBUG")+",randseednop=0", ","))
-	// One of them sleeps until its clock has passed that of the last error: of another run, or of real time.
+	// One of them sleeps until its clock has passed that of the last error, which may come from another run, or from
+	// real time.
 	handlers := utilruntime.ErrorHandlers
 	t.Cleanup(func() { utilruntime.ErrorHandlers = handlers })
 	utilruntime.ErrorHandlers = []utilruntime.ErrorHandler{errs.handle}
@@ -100,7 +101,7 @@ func (x *explorer) say(text string) {
 	fmt.Fprintf(os.Stderr, "reconciletest: %s: %s\n", x.t.Name(), text)
 }
 
-// play plays one plan, and adds what the program needed to the rules. Its outcome is not judged yet.
+// play plays one plan, and adds the program's calls to the rules. Its outcome is not judged yet.
 func (x *explorer) play(p plan.Plan, s setting) *outcome {
 	x.t.Helper()
 	x.report.Runs++

@@ -62,7 +62,7 @@ func Tried(t *testing.T, c *Case, o *Options) ([]string, *Report) {
 	return x.tried, x.report
 }
 
-// TraceOf plays the case under the plan of a token, and returns what happened and what was found.
+// TraceOf plays the case under the plan of a token, and returns the trace and the finding.
 func TraceOf(t *testing.T, c *Case, o *Options, text string) (lines []string, found string) {
 	t.Helper()
 	x := newExplorer(t, c, o)

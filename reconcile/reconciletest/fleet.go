@@ -36,7 +36,7 @@ type replica struct {
 	stopped time.Time // when the plan told it to stop
 	ended   time.Time // when its context ended; zero: it has not, or it was killed
 	killed  time.Time // when a cluster would kill it then
-	waits   string    // what it waited for at that time
+	waits   string    // its explanation at that time
 	caches  []state.Cache
 	down    time.Time // when it boots again; zero: it runs
 	apart   time.Time // until when the network does not reach it
@@ -51,7 +51,7 @@ func newFleet(r *core) *fleet {
 	return f
 }
 
-// ofProgram reports whether a client is that of a replica.
+// ofProgram reports whether a client belongs to a replica.
 func ofProgram(client string) bool { return strings.HasPrefix(client, backend.Program) }
 
 // of returns the replica with that client, nil if it is not the program's.
@@ -175,7 +175,7 @@ func (f *fleet) checkCaches() {
 	}
 }
 
-// killAt is when a cluster kills a replica that is told to end now. It has a second more, for what ends just then.
+// killAt returns when a cluster kills a replica that is told to end now, plus a second for a Run that ends just then.
 func killAt() time.Time { return time.Now().Add(killAfter + time.Second) }
 
 // late notes a Run that has returned after its cluster would have killed it. The run continues: its end reports this.

@@ -22,7 +22,7 @@ import (
 // outside is a channel that no bubble has made.
 var outside = make(chan struct{})
 
-// hanging programs do what cannot work in virtual time.
+// hanging returns programs that cannot work in virtual time.
 func hanging() map[string]func(env *reconciletest.Env) error {
 	return map[string]func(env *reconciletest.Env) error{
 		"socket": func(*reconciletest.Env) error {

@@ -28,7 +28,7 @@ type judge struct {
 	acting   bool  // an actor writes
 	quiet    bool  // the program has restarted at rest: nothing is left to write
 	created  map[types.UID]output
-	written  map[types.UID]output          // what others made, and the program wrote to
+	written  map[types.UID]output          // objects of others that the program wrote to
 	reported map[types.UID]bool            // objects whose status the program wrote
 	alive    map[string]int                // by name: how many objects of the program there are
 	versions []int64                       // of the writes to resources that the program watches
@@ -39,7 +39,7 @@ type judge struct {
 	leader   string                        // the client that took the Lease last
 }
 
-// newJudge judges a run of which nothing was seen yet.
+// newJudge returns a judge for a run that has not started.
 func newJudge(r *core, several bool) *judge {
 	return &judge{
 		core: r, several: several, created: map[types.UID]output{}, written: map[types.UID]output{},
@@ -48,7 +48,7 @@ func newJudge(r *core, several bool) *judge {
 	}
 }
 
-// extra makes an actor an action of the scheduler, and puts what it writes into its line of the trace.
+// extra makes an actor an action of the scheduler, and adds its writes to its line of the trace.
 func (r *judge) extra(a Actor) *apisim.Extra {
 	return &apisim.Extra{
 		Name: a.Name, Enabled: func() bool { return a.Enabled(r.world) },
@@ -60,7 +60,7 @@ func (r *judge) extra(a Actor) *apisim.Extra {
 	}
 }
 
-// acted adds what an actor has written to the last line of the trace.
+// acted adds an actor's writes to the last line of the trace.
 func (r *judge) acted(e apisim.Event, resource string) {
 	last := len(r.out.lines) - 1
 	if !r.acting || last < 0 {
@@ -92,8 +92,8 @@ func (r *judge) called(c apisim.Call) error {
 	return nil
 }
 
-// committed sees every write: of the program, of actors and of steps. It checks Always last, so that what the program
-// has done wrong by another oracle is found first.
+// committed gets every write: of the program, of actors and of steps. It checks Always last, so that violations of
+// the other oracles are found first.
 func (r *judge) committed(e apisim.Event) {
 	resource, ignored := e.Resource.GroupResource().String(), state.Ignored(e.Resource.Resource)
 	free := ignored || !r.ignore.Matters(resource, e.Old, e.New)
@@ -125,8 +125,8 @@ func (r *judge) committed(e apisim.Event) {
 	}
 }
 
-// wrote judges a write of the program, and records it: only what was written is deleted and edited later, and only as
-// often as without faults may it be created and deleted.
+// wrote judges a write of the program, and records it: only recorded objects are deleted and edited later, and only
+// as many creations and deletions as without faults are allowed.
 func (r *judge) wrote(e apisim.Event, resource string, free bool) {
 	if r.current != nil {
 		r.current.effect = true
@@ -176,11 +176,11 @@ func (r *judge) wrote(e apisim.Event, resource string, free bool) {
 	}
 }
 
-// What is counted of each name.
+// The counters of each name.
 const atOnce, deletes = "at once there are ", "it deletes "
 
-// served notes that another client has written to an object of the program: it is more than a lock, and what a step
-// has written there the program cannot make again.
+// served records that another client has written to an object of the program: the object is more than a lock, and
+// the program cannot restore the contents that a step has written.
 func (r *judge) served(e apisim.Event, resource string) {
 	if e.New == nil {
 		return
@@ -199,8 +199,8 @@ func (r *judge) keep() {
 	}
 }
 
-// sent notes what the program itself gives an object: a value of an output that may be edited, and the field of the
-// spec that is another client's otherwise.
+// sent records the contents that the program itself gives an object: a value of an output that may be edited, and
+// the field of the spec that can be set for another client.
 func (r *judge) sent(e apisim.Event, resource string) {
 	if e.Type == watch.Added {
 		r.created[e.New.GetUID()] = output{resource: resource, key: e.Key.String()}
@@ -285,7 +285,7 @@ func (r *judge) checkStatus() {
 	}
 }
 
-// missing names what is wanted and not there; "" for nothing.
+// missing names wanted objects that do not exist; "" if there are none.
 func missing(have, want map[string]bool) string {
 	var lost []string
 	for what := range want {

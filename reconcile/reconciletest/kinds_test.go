@@ -137,7 +137,7 @@ func countOne(ctx context.Context, env *reconciletest.Env, p *corev1.ConfigMap) 
 	return fmt.Errorf("giving up on %s", key)
 }
 
-// unsyncedInformers deletes what has no parent in a cache that may not be filled yet.
+// unsyncedInformers deletes objects whose parent is not in a cache that may not be filled yet.
 func unsyncedInformers(env *reconciletest.Env) error {
 	ctx, client := env.Context(), env.Client()
 	factory := informers.NewSharedInformerFactory(client, 0)
@@ -211,7 +211,7 @@ func remembering(env *reconciletest.Env) error {
 	return nil
 }
 
-// vandal edits what a client-go cache holds.
+// vandal modifies objects in a client-go cache.
 func vandal(env *reconciletest.Env) error {
 	factory := informers.NewSharedInformerFactory(env.Client(), 0)
 	store := factory.Core().V1().ConfigMaps().Informer().GetStore()
@@ -275,7 +275,7 @@ func TestEachDeviationFindsItsBug(t *testing.T) {
 	}
 }
 
-// What is seen without any deviation.
+// Findings without any deviation.
 func TestOraclesWithoutFaults(t *testing.T) {
 	for _, b := range []struct {
 		name, oracle, want string

@@ -15,7 +15,7 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
 )
 
-// A finding that is on record does not end the exploration: what comes after it is found, or nothing is.
+// A known finding does not end the exploration: later findings are reported.
 func TestWhatIsKnownDoesNotHideTheRest(t *testing.T) {
 	c := breeding.Case(breeding.Premature)
 	c.Workload = nil
@@ -72,7 +72,7 @@ func filtering(env *reconciletest.Env) error {
 	return breeding.Run(breeding.Right)(env)
 }
 
-// A program cannot stop it: it waits to hand over an event that no reader takes any more.
+// The program cannot stop the filter: it waits to send an event to a reader that has left.
 func TestAFilterOfAWatchMayBeLeft(t *testing.T) {
 	g := gomega.NewWithT(t)
 	c := breeding.Case(nil)
@@ -81,7 +81,7 @@ func TestAFilterOfAWatchMayBeLeft(t *testing.T) {
 	g.Expect(r.Failure).To(gomega.BeEmpty())
 }
 
-// What is declared and not needed any more is in the report, so that it does not hide what comes next.
+// Declarations that are no longer needed are in the report, so that they do not hide the next finding.
 func TestWhatIsDeclaredInVainIsReported(t *testing.T) {
 	for _, d := range []struct {
 		name    string

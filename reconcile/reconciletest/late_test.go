@@ -34,7 +34,7 @@ func early(d time.Duration) func(env *reconciletest.Env) error {
 	}
 }
 
-// A cluster kills what does not end in time, and so does not wait for it.
+// A cluster kills a program that does not end in time, so the rest of its stop never happens.
 func TestARunThatReturnsTooLateIsFound(t *testing.T) {
 	for name, run := range map[string]func(d time.Duration) func(env *reconciletest.Env) error{
 		"always": drains, "after a stop that the plan has": early,
@@ -57,7 +57,7 @@ func TestARunThatReturnsTooLateIsFound(t *testing.T) {
 	}
 }
 
-// What the plan holds up is not the program's fault.
+// A delay by the plan is not the program's fault.
 func TestARunThatIsHeldUpIsNotLate(t *testing.T) {
 	g := gomega.NewWithT(t)
 	c := breeding.Case(nil)

@@ -55,7 +55,7 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// told is what the server asks for, or nothing.
+// told returns the delay that the server asks for, or zero.
 func told(err error) time.Duration {
 	seconds, _ := apierrors.SuggestsClientDelay(err)
 	return time.Duration(seconds) * time.Second
@@ -81,7 +81,7 @@ func limited() breeding.Breed {
 	}
 }
 
-// Who waits as it is told may do so in any way.
+// A program that waits as requested may do so in any way.
 func TestOddRetriesAreNotAccused(t *testing.T) {
 	for _, b := range []struct {
 		name, oracle string
@@ -154,8 +154,8 @@ func locking(right bool) breeding.Breed {
 	}
 }
 
-// What is made and taken away before the program rests may be made and taken away once for each attempt. What stays may
-// not be taken away.
+// Objects that are created and deleted before the program rests may be created and deleted once for each attempt.
+// Objects that stay may not be deleted.
 func TestALockMayBeTakenAndGivenBackTwice(t *testing.T) {
 	for _, b := range []struct {
 		name, want string
@@ -194,7 +194,7 @@ func migrating(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) er
 	return b.Ready(ctx, p)
 }
 
-// What another client has written to is more than a lock: its work is not done once more for each attempt.
+// An object that another client has written to is more than a lock: its work must not be repeated for each attempt.
 func TestATaskThatIsDoneTwiceIsFound(t *testing.T) {
 	g := gomega.NewWithT(t)
 	undone := func(w *reconciletest.World) []corev1.Secret {
@@ -219,7 +219,7 @@ func TestATaskThatIsDoneTwiceIsFound(t *testing.T) {
 	g.Expect(found).To(gomega.Equal("it deletes secrets d/a-child: 2, and without the error 1"))
 }
 
-// never is how many attempts are too many for who does not give up.
+// never is the number of attempts for a program that does not give up.
 const never = math.MaxInt
 
 // breaking stops for longer than any outage lasts when three attempts have failed in a row. After most of them it stops
@@ -248,7 +248,7 @@ func breaking(most int) breeding.Breed {
 	}
 }
 
-// trying tries by itself, again and again, and each time waits so many times as long; it gives up after most attempts.
+// trying retries on its own, multiplying the wait by times after each attempt; it gives up after most attempts.
 func trying(most int, wait, times time.Duration) breeding.Breed {
 	return func(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) error {
 		for d, n := wait, 1; ; d, n = d*times, n+1 {

@@ -48,9 +48,9 @@ type Options struct {
 	Rest time.Duration
 	// Lag is how long, in virtual time, a watch or a slow call is held back. Defaults to 5 seconds.
 	Lag time.Duration
-	// SkipDrift leaves out the runs in which another client deletes or edits the program's objects: for programs that
-	// need not repair that. What a step has written to is not deleted in any case, as nothing would write that again: let
-	// an actor write it, such as actors.Deployments a status.
+	// SkipDrift leaves out the runs in which another client deletes or edits the program's objects, for programs that
+	// need not repair that. Objects that a step has written to are never deleted, since nothing would repeat the step's
+	// write: let an actor write them, as actors.Deployments writes a status.
 	SkipDrift bool
 	// Seeds is the number of runs in a random order, each with a few random deviations, that follow the planned ones.
 	// Defaults to 50.
@@ -67,8 +67,8 @@ type Options struct {
 	//	seq 4 | xargs -P 4 -I {} env RECONCILETEST_SHARD={}/4 GOMAXPROCS=1 go test -run TestKeySurvives .
 	Shard, Shards int
 
-	singles time.Duration // of the budget, what only single deviations may use
-	strict  bool          // what is not covered fails
+	singles time.Duration // of the budget, reserved for single deviations
+	strict  bool          // an incomplete exploration fails
 }
 
 // withDefaults returns a copy of o, which may be nil, with the defaults in the fields that are not set.
@@ -107,7 +107,7 @@ func (o *Options) share(text string) error {
 	return nil
 }
 
-// spend reads the budget from the environment, and decides whether all has to be tried.
+// spend reads the budget from the environment, and decides whether everything has to be tried.
 func (o *Options) spend() error {
 	if text := os.Getenv(budgetVariable); text != "" {
 		d, err := time.ParseDuration(text)

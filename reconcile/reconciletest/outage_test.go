@@ -31,7 +31,7 @@ func givingUp() breeding.Breed {
 	}
 }
 
-// One failure does not show who gives up after some. An outage of half a minute does.
+// A single failure does not show that a program gives up after a few. An outage of half a minute does.
 func TestWhoGivesUpIsFoundByAnOutage(t *testing.T) {
 	g := gomega.NewWithT(t)
 	c := breeding.Case(nil)
@@ -78,7 +78,7 @@ func sweeping(right bool) breeding.Breed {
 	}
 }
 
-// What was deleted for no reason comes back at once: the end looks as if nothing had been.
+// Objects that were deleted for no reason are restored at once: the end looks normal.
 func TestAFailedReadDeletesNothing(t *testing.T) {
 	g := gomega.NewWithT(t)
 	c := breeding.Case(sweeping(false))

@@ -16,7 +16,7 @@ import (
 type outcome struct {
 	finding    *report.Finding
 	late       *report.Finding // a Run that has returned too late
-	whole      bool            // it has come to its last restart
+	whole      bool            // it has reached its last restart
 	void       bool            // nothing is known: the workload could not be done
 	lines      []string        // the trace
 	calls      []*call
@@ -28,7 +28,7 @@ type outcome struct {
 	outputs    []output        // the objects that the program made
 	written    []output        // and those that it has written to
 	counts     map[string]int  // how many objects there were, and were deleted
-	kept       map[string]bool // what it made that was there at a rest, or written to by others
+	kept       map[string]bool // its objects that existed at a rest, or that others wrote to
 	uses       uses
 	wroteAt    int // the line of the program's last write; -1: none
 	rules      rules.Set
@@ -47,12 +47,12 @@ type call struct {
 	effect bool // it has written
 }
 
-// conflicts reports whether the server may answer the call with 409 although no other client has changed the object: a
-// create by its quota, a patch when the server's own attempts have failed. An update or a deletion gets one only after
-// a change, whose event comes, so that a program may leave it to that: see plan.Rivalled.
+// conflicts reports whether the server may answer the call with 409 although no other client has changed the object:
+// to a create because of its quota, to a patch when the server's own attempts have failed. An update or a deletion
+// gets one only after a change, whose event follows, so a program may rely on that event: see plan.Rivalled.
 func (c *call) conflicts() bool { return c.Verb == "create" || c.Verb == "patch" }
 
-// reads reports whether the call at that position is no write.
+// reads reports whether the call at that position is a read.
 func (o *outcome) reads(at int) bool { return at <= len(o.calls) && !o.calls[at-1].Write() }
 
 // uses holds the resources that the program watches, reads and writes, such as "jobs.batch". A read of a subresource
@@ -67,8 +67,8 @@ func newOutcome() *outcome {
 	}
 }
 
-// hash names a trace: a token is of the code that gave this one. It leaves out where in the code a call was made, so
-// that a token survives changes that do not change what the program does; and errors, which come in no certain order.
+// hash identifies a trace, so that a token belongs to the code that produced it. It leaves out the place of a call in
+// the code, so that a token survives refactoring, and errors, whose order is not deterministic.
 func (o *outcome) hash() string {
 	h := fnv.New32a()
 	for _, l := range o.lines {

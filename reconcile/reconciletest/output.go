@@ -51,8 +51,8 @@ var editable = map[string]string{
 	"ingresses.networking.k8s.io": "spec",
 }
 
-// leaf finds a value among those that the program gave an object that another client could edit, and returns its path
-// and the edited value. What may differ by [Case].Ignore need not be repaired.
+// leaf finds a value that the program gave an object and that another client could edit. It returns its path and the
+// edited value. Values in [Case].Ignore need not be repaired.
 func leaf(c *Case, ignore *state.Ignore, resource string, own map[string]any) ([]string, any) {
 	at, known := editable[resource]
 	if !known && c.custom(resource) {
@@ -119,7 +119,7 @@ func patchedIn(operations []any) map[string]any {
 			for i, f := range fields {
 				fields[i] = strings.NewReplacer("~1", "/", "~0", "~").Replace(f)
 			}
-			_ = unstructured.SetNestedField(object, value, fields...) // beside what is in a list
+			_ = unstructured.SetNestedField(object, value, fields...) // in addition to the values in a list
 		}
 	}
 	return object

@@ -54,7 +54,8 @@ func (p *planner) singles() []plan.Plan {
 	return slices.Concat(first, mixed(rest), mixed(p.quieter()))
 }
 
-// outages are those of the server, from each write on: one failure does not show a program that gives up after five.
+// outages returns outages of the server, from each write on: one failure does not show a program that gives up after
+// five.
 func (p *planner) outages() []plan.Plan {
 	return each(plan.Refused, p.calls(func(c *call) bool { return c.effect }), 0)
 }
@@ -69,8 +70,8 @@ func (p *planner) quieter() []plan.Plan {
 	return all
 }
 
-// restarts are those at rest: the program finds the world as it left it, or sees one list late, or was down while the
-// workload went on, or everything has slept.
+// restarts returns those at rest: the program finds the world unchanged, sees one list late, was down during the
+// workload, or everything has slept.
 func (p *planner) restarts() []plan.Plan {
 	var all []plan.Plan
 	steps := len(p.c.Workload)
@@ -90,8 +91,8 @@ func (p *planner) restarts() []plan.Plan {
 	return append(all, each(plan.Asleep, upTo(len(p.reference.states)), 0)...)
 }
 
-// ofWrites are the faults of writes that are less likely to be fatal than those of singles: nothing was written, or it
-// is written later, or another client was faster.
+// ofWrites returns the faults of writes that are less likely to be fatal than those of singles: the write is lost or
+// late, or another client was faster.
 func (p *planner) ofWrites(writes []int) []plan.Plan {
 	var all []plan.Plan
 	for _, f := range []apisim.Fault{
@@ -109,7 +110,7 @@ func (p *planner) ofWrites(writes []int) []plan.Plan {
 	return append(all, each(plan.Rivalled, changes, 0)...)
 }
 
-// ofReads are what can go wrong with a read; and any call may be slow.
+// ofReads returns the faults of reads; any call may also be slow.
 func (p *planner) ofReads() []plan.Plan {
 	reads := p.calls(func(c *call) bool { return !c.Write() })
 	lists := p.calls(func(c *call) bool { return !c.Write() && c.Verb != "get" })
@@ -185,14 +186,14 @@ func (p *planner) calls(want func(c *call) bool) []int {
 	return all
 }
 
-// pairs are, first, an output that is deleted or edited while its watch ends: what happens then gives no event. Then
-// come a crash or a lost reply together with a slow watch, for a program that has forgotten, or does not know, what it
-// wrote, and does not see it either; and a slow watch while the workload continues. No other pairs find as much.
+// pairs returns, first, outputs that are deleted or edited while their watch ends, so that no event shows it. Then
+// come a crash or a lost reply together with a slow watch, for a program that has forgotten, or does not know, its own
+// write, and does not see it either; and a slow watch while the workload continues. No other pairs find as much.
 func (p *planner) pairs() []plan.Plan {
 	return append(p.unseenDrifts(), mixed(append(p.forgotten(), p.overtaken()...))...)
 }
 
-// unseenDrifts end the watch at the first event after the workload: that of the drift.
+// unseenDrifts returns plans that end the watch at the first event after the workload: that of the drift.
 func (p *planner) unseenDrifts() []plan.Plan {
 	var all []plan.Plan
 	if !p.drift {

@@ -61,8 +61,8 @@ func (r *run) play(ctx context.Context) {
 	r.out.finding = cmp.Or(r.out.finding, r.out.late)
 }
 
-// rest records what the server has when the program is at rest, and compares the program's caches with it. The states
-// are compared later, with those of the run without faults.
+// rest records the server's state while the program is at rest, and compares the program's caches with it. The states
+// are compared with those of the run without faults later.
 func (r *run) rest() {
 	r.out.restedAt = append(r.out.restedAt, len(r.out.lines))
 	r.out.states = append(r.out.states, state.OfServer(r.sim, r.ignore))
@@ -106,7 +106,7 @@ func (r *run) stay(ctx context.Context) {
 	}
 }
 
-// disturbRest does what the plan has for this rest, and comes to rest again.
+// disturbRest applies the plan's deviations at this rest, and comes to rest again.
 func (r *run) disturbRest(ctx context.Context) {
 	rest := len(r.out.states) + 1
 	for _, d := range r.plan {
@@ -141,7 +141,7 @@ func (r *run) reboot(ctx context.Context, why string, change func()) {
 	r.judge.quiet, r.judge.wanted = false, nil
 }
 
-// freeze makes the server's caches those of n writes ago, for a while.
+// freeze sets the server's caches back by n writes, for a while.
 func (r *run) freeze(n int) {
 	versions := r.judge.versions
 	if n == 0 || len(versions) == 0 {
@@ -185,8 +185,8 @@ func (r *run) drift(ctx context.Context) {
 	}
 }
 
-// mark adds what is another client's to an object, lets the program have its way with it, also with a value of its own
-// that it has to repair, and then takes it off again.
+// mark adds another client's fields to an object and modifies one of the program's own values, which it has to repair.
+// It lets the program react, and then removes the fields again.
 func (r *run) mark(ctx context.Context, o *output) {
 	before := r.object(o)
 	if before == nil || before.GetDeletionTimestamp() != nil {
@@ -218,8 +218,8 @@ func (r *run) mark(ctx context.Context, o *output) {
 	r.settle(ctx)
 }
 
-// marks is a merge patch that sets what is another client's to "yes" and to value, or takes it off with null. Without a
-// field it leaves the spec alone.
+// marks returns a merge patch that sets another client's fields to "yes" and to value, or removes them with null.
+// Without a field it leaves the spec alone.
 func marks(label, field, value string, finalizers []string) string {
 	list, _ := json.Marshal(append([]string{}, finalizers...))
 	spec := ""
@@ -241,7 +241,7 @@ func (r *run) foreignField(o *unstructured.Unstructured, resource string) string
 	return f.field
 }
 
-// others does what another client does, beside the workload.
+// others performs a step as another client, beside the workload.
 func (r *run) others(ctx context.Context, s Step) {
 	r.line("others    " + s.Name)
 	r.progress = time.Now()

@@ -92,7 +92,7 @@ func (x *explorer) idle(o *outcome) []*report.Finding {
 			return nil
 		}
 		c := *x.c
-		c.Run = func(env *Env) error { // it begins anew what it keeps in memory, and sees nothing
+		c.Run = func(env *Env) error { // its memory is reset, and it sees nothing
 			ended, end := context.WithCancel(env.Context())
 			end()
 			boot := env.boot

@@ -13,10 +13,10 @@ import (
 // retryWithin is how long after its time the retry of a request that was put off may come.
 const retryWithin = 5 * time.Second
 
-// retries finds a request that got 429 with Retry-After, and that the same boot repeats before its time.
+// retries finds a request that got 429 with Retry-After and is repeated too early by the same boot.
 //
-// Two parts of a program may send the same request within that time, and then the second one is no retry: whoever was
-// put off waits, and sends it once more. So a repetition is only judged when no other one has come in time.
+// Two parts of a program may send the same request within that time, and then the second one is not a retry: the part
+// that got the 429 waits, and sends its request again later. So an early repetition is judged only if no other follows in time.
 type retries struct {
 	*core
 	fleet   *fleet
@@ -68,8 +68,8 @@ func (r *retries) suspect(a apisim.Action, until time.Time) {
 	})
 }
 
-// judge finds the first early request that nothing has followed in time. Of a program that was stopped, or does not
-// reach the server, this is not known; what waits to be served has come.
+// judge finds the first early request that no other one followed in time. If the program was stopped, or does not
+// reach the server, that is not known. A request that waits to be served has come.
 func (r *retries) judge(enabled []apisim.Action) {
 	r.early = slices.DeleteFunc(r.early, func(e early) bool {
 		p := e.replica

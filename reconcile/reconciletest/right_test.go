@@ -55,7 +55,7 @@ func holding(env *reconciletest.Env) error {
 	return c.Run(env.Context())
 }
 
-// A user who cannot create an object yet, because the old one is still there, tries again.
+// A user who cannot create an object yet, because the old one still exists, tries again.
 func TestAStepThatFailsIsTriedAgain(t *testing.T) {
 	g := gomega.NewWithT(t)
 	c := breeding.Case(nil)
@@ -71,7 +71,7 @@ func TestAStepThatFailsIsTriedAgain(t *testing.T) {
 	g.Expect(lines).To(gomega.ContainElement(gomega.HavePrefix("  cannot be done yet: ")))
 }
 
-// What cannot be done at all is the program's fault.
+// A step that stays impossible is the program's fault.
 func TestAStepThatFailsAgainIsAFinding(t *testing.T) {
 	g := gomega.NewWithT(t)
 	c := breeding.Case(nil)
@@ -79,7 +79,7 @@ func TestAStepThatFailsAgainIsAFinding(t *testing.T) {
 	c.Goal = nil
 	c.Outside = func() any { boots = 0; return nil }
 	c.Run = func(env *reconciletest.Env) error {
-		if boots++; boots > 1 { // it does nothing any more
+		if boots++; boots > 1 { // it does nothing from now on
 			<-env.Context().Done()
 			return nil
 		}
@@ -92,7 +92,7 @@ func TestAStepThatFailsAgainIsAFinding(t *testing.T) {
 	g.Expect(found).To(gomega.ContainSubstring(`step "create ConfigMap d/a" of the workload`))
 }
 
-// A heartbeat is declared by its field: it neither keeps the program from rest, nor counts at the end.
+// A heartbeat is declared by its field: it neither keeps the program from resting, nor counts at the end.
 func TestAnIgnoredFieldIsFreeEverywhere(t *testing.T) {
 	g := gomega.NewWithT(t)
 	beating := func(ignore ...string) *reconciletest.Report {

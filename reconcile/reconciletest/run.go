@@ -59,7 +59,7 @@ func newRun(of subject, p plan.Plan, s setting) (*run, error) {
 	if err := backend.Begin(r.world.server, c.Objects...); err != nil {
 		return nil, err
 	}
-	r.errs.take() // those of an earlier run
+	r.errs.take() // discard those of an earlier run
 	fleet, delays := newFleet(r), newDelays(r)
 	judge := newJudge(r, len(fleet.replicas) > 1)
 	r.sim.Deny(judge.called)
@@ -107,7 +107,7 @@ func (r *run) settle(ctx context.Context) {
 // action of the scheduler, or, if there is none, lets virtual time pass until something can happen.
 func (r *run) live(ctx context.Context, until func() time.Time) {
 	for {
-		enabled := r.sched.Enabled() // every goroutine is blocked: what the hooks wrote may be read
+		enabled := r.sched.Enabled() // every goroutine is blocked: the hooks' records may be read
 		for _, l := range r.errs.take() {
 			r.line(l)
 		}
@@ -141,7 +141,7 @@ func (r *run) live(ctx context.Context, until func() time.Time) {
 	}
 }
 
-// pace says that a run which does not come to rest is slow: then a clock drives it, and no event that it makes itself.
+// pace describes a run that does not come to rest, if it is slow: it is driven by a clock, not by its own events.
 func (r *run) pace() string {
 	took := time.Since(r.settling)
 	if took < slowStep*time.Duration(r.steps) {
@@ -191,9 +191,9 @@ func (r *run) dues() []time.Time {
 	return append(all, r.delays.actorsDue()...)
 }
 
-// step does the next step of the workload, and reports whether that was possible. A step that fails is done once more
-// at the next rest: with faults its object may not be there yet, or may still be there. If it fails again, that is the
-// program's fault; of a step that may be half done this is not known, and the run ends without a word.
+// step does the next step of the workload, and reports whether that was possible. A step that fails is repeated at the
+// next rest: with faults its object may not exist yet, or may still exist. If it fails again, that is the program's
+// fault, unless the step may be half done: then the run ends without a finding.
 func (r *run) step(ctx context.Context) bool {
 	step := r.c.Workload[r.next]
 	r.line("others    " + step.Name)
@@ -243,8 +243,8 @@ func (r *run) haltAll() {
 	}
 }
 
-// returned reports whether a replica has crashed, ended, or booted again, and deals with it: the next action is
-// chosen when every goroutine is blocked once more.
+// returned reports whether a replica has crashed, ended, or booted again, and handles that: the next action is
+// chosen when every goroutine is blocked again.
 func (r *run) returned(ctx context.Context) bool {
 	for _, p := range r.fleet.replicas {
 		switch {
@@ -277,7 +277,7 @@ func (r *run) returned(ctx context.Context) bool {
 	return false
 }
 
-// join waits until Run has returned: with serve, its calls are still answered, as those of a program that stops.
+// join waits until Run has returned. With serve, its calls are still answered, as for a program that stops.
 func (r *run) join(p *replica, serve bool) {
 	deadline := time.Now().Add(stopWithin)
 	for range 100_000 {
@@ -306,8 +306,7 @@ func (r *run) join(p *replica, serve bool) {
 	r.fleet.blocked(p)
 }
 
-// look notes what a replica waits for that has not returned in time. Its time begins anew while the plan holds
-// something up.
+// look records what a late replica is waiting for. Its time starts again while the plan delays something.
 func (r *run) look(p *replica) {
 	switch now := time.Now(); {
 	case p.killed.IsZero() || p.waits != "":

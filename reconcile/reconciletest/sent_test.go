@@ -20,7 +20,7 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
 )
 
-// webs keeps a Deployment and a Service for each parent, and says neither how many replicas nor what type.
+// webs keeps a Deployment and a Service for each parent, without setting the number of replicas or the type.
 type webs struct {
 	env         *reconciletest.Env
 	deployments *informer.Informer[*appsv1.Deployment]
@@ -42,7 +42,7 @@ func (s *webs) run(env *reconciletest.Env) error {
 	return c.Run(env.Context())
 }
 
-// Reconcile writes what is not as it should be.
+// Reconcile writes objects that differ from the desired state.
 func (s *webs) Reconcile(ctx context.Context, r reconcile.Request[*corev1.ConfigMap]) (reconcile.Result, error) {
 	p, ok := r.Object()
 	if !ok || p.DeletionTimestamp != nil {
@@ -95,8 +95,8 @@ func ofWebs(s *webs) *reconciletest.Case {
 	return c
 }
 
-// A controller that says what it is about, and leaves the rest to the server and to others, is not accused. It is if it
-// clears a field that it never sets, also by an update that replaces the spec as a whole.
+// A controller that sets only its own fields, and leaves the rest to the server and to others, is not accused. It is if
+// it clears a field that it never sets, also by an update that replaces the spec as a whole.
 func TestWhatOnlyTheServerFilledInIsNotTheProgramsFault(t *testing.T) {
 	for name, row := range map[string]struct {
 		program webs

@@ -53,8 +53,8 @@ func once() *reconciletest.Case {
 
 const shards = 3
 
-// Together processes try what one process tries, each a part of its own; and of each kind: singles, and orders.
-// The test runs itself as those processes.
+// Together the processes try the same runs as a single process, each its own share, of singles and of orders
+// alike. The test runs itself as those processes.
 func TestShardsAreProcessesThatShareTheRuns(t *testing.T) {
 	c, o := shared(once())
 	plans, report := reconciletest.Tried(t, c, o)
@@ -87,7 +87,7 @@ func TestShardsAreProcessesThatShareTheRuns(t *testing.T) {
 
 const mark = "tried: "
 
-// processOf returns what the process of a shard tries.
+// processOf returns the runs that the process of a shard tries.
 func processOf(t *testing.T, shard int) []string {
 	t.Helper()
 	g := gomega.NewWithT(t)
@@ -122,7 +122,7 @@ func TestTheDocumentedCommandDividesTheRuns(t *testing.T) {
 	}
 }
 
-// What one process finds, one of the shards finds, under the same token.
+// A finding of a single process is found by one of the shards, under the same token.
 func TestShardsFindTheSameFailure(t *testing.T) {
 	g := gomega.NewWithT(t)
 	c, o := shared(breeding.Case(breeding.Premature))

@@ -18,8 +18,8 @@ const (
 	references = 2  // runs without faults, of a smaller case
 )
 
-// example is a counter-example: what of the case, under which plan, with which outcome. Its token names all three: the
-// hash of the trace stands for the outcome.
+// example is a counter-example: a part of the case, a plan and an outcome. Its token names all three: the hash of the
+// trace stands for the outcome.
 type example struct {
 	x   *explorer
 	p   plan.Plan
@@ -34,8 +34,8 @@ type shrinker struct {
 	tries int
 }
 
-// smallest returns an example in which no deviation can be left out, none can be a weaker one, and neither an object
-// nor a step of the workload can go, as far as the tries reach.
+// smallest returns an example in which no deviation, object or step can be left out and no deviation can be
+// weakened, as far as the number of tries allows.
 func smallest(e example) example {
 	s := &shrinker{best: e}
 	switch e.out.finding.Oracle {
@@ -53,7 +53,7 @@ func smallest(e example) example {
 // over reports whether the tries are used up.
 func (s *shrinker) over() bool { return s.tries >= mostTries }
 
-// try keeps the example if the same oracle finds something in it: what another oracle finds may be another bug.
+// try keeps the example if the same oracle finds something in it: a finding of another oracle may be another bug.
 func (s *shrinker) try(x *explorer, p plan.Plan) bool {
 	if s.over() {
 		return false
@@ -181,7 +181,7 @@ func (x *explorer) alike(p plan.Plan) []plan.Plan {
 	return all
 }
 
-// omitted names what a cut leaves out of a case; "" for nothing.
+// omitted names the parts that a cut leaves out of a case; "" if there are none.
 func omitted(c plan.Cut, of *Case) string {
 	var parts []string
 	for _, i := range c.Objects {
@@ -200,7 +200,8 @@ func omitted(c plan.Cut, of *Case) string {
 	return strings.Join(parts, ", ")
 }
 
-// applyCut returns the case without what is left out, and then without its goal, which is of the whole workload.
+// applyCut returns the case without the omitted parts, and then also without its goal, which is about the whole
+// workload.
 func applyCut(c plan.Cut, of *Case) *Case {
 	if c.None() {
 		return of

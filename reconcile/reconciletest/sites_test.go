@@ -33,17 +33,17 @@ func site(name, image string) *corev1.ConfigMap {
 	}
 }
 
-// served reports whether a Deployment serves what it should; after is when to look again, if nothing changes.
+// served reports whether a Deployment serves its desired state; after is when to look again, if nothing changes.
 type served = func(d *appsv1.Deployment) (yes bool, after time.Duration)
 
-// complete believes what the Deployment reports, once that is about what is wanted.
+// complete trusts the status of the Deployment once it is about the present generation.
 func complete(d *appsv1.Deployment) (bool, time.Duration) {
 	s := d.Status
 	return s.ObservedGeneration == d.Generation && s.UpdatedReplicas == *d.Spec.Replicas && s.Replicas == s.UpdatedReplicas &&
 		s.AvailableReplicas == s.UpdatedReplicas, 0
 }
 
-// oldNews does not ask what the report is about.
+// oldNews trusts the status of any generation.
 func oldNews(d *appsv1.Deployment) (bool, time.Duration) {
 	return d.Status.AvailableReplicas == *d.Spec.Replicas, 0
 }
@@ -138,8 +138,8 @@ func serving(ok served) *reconciletest.Case {
 	}
 }
 
-// saysTrue: what is said to be served is served by two Pods. It takes a good day: after a restart on an old cache the old
-// image comes back for a moment.
+// saysTrue: a site that is reported as served has two Pods. That holds only without faults: after a restart on a stale
+// cache the old image comes back for a moment.
 func saysTrue(w *reconciletest.World) error {
 	sites, err := reconciletest.List[corev1.ConfigMap](w, "configmaps")
 	if err != nil {

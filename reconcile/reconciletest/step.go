@@ -21,8 +21,8 @@ type Step struct {
 	// program is at rest. Required.
 	Do func(ctx context.Context, w *World) error
 
-	single bool             // one write: what failed has done nothing
-	gone   func(error) bool // reports whether an error says that the step is not needed any more
+	single bool             // one write: a failed step has done nothing
+	gone   func(error) bool // reports whether an error means that the step is not needed
 }
 
 // Create returns a step that creates an object, including its status, and first its namespace if necessary. The

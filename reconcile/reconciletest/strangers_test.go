@@ -73,8 +73,8 @@ func TestAConflictMayBeLeftToTheEventThatFollows(t *testing.T) {
 	}
 }
 
-// terms begins anew with each parent that comes after the first one, as one that leads for the second time does: with
-// another informer. list is that of an informer which may have ended.
+// terms starts again with each parent after the first one, like a replica that leads for the second time: with a new
+// informer. list may belong to an informer that has ended.
 func terms(list func(cache.SharedIndexInformer) func() []any) func(env *reconciletest.Env) error {
 	return func(env *reconciletest.Env) error {
 		for env.Context().Err() == nil {
@@ -146,7 +146,7 @@ func secretive(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) er
 	return err
 }
 
-// Nothing has to be put back of what may differ: another value is edited.
+// Ignored fields need not be restored: another value is edited.
 func TestWhatIsIgnoredIsNotEdited(t *testing.T) {
 	g := gomega.NewWithT(t)
 	c := breeding.Case(secretive)

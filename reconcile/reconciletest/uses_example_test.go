@@ -41,7 +41,7 @@ func TestARuleCanFail(t *testing.T) {
 	}
 }
 
-// The manifest with the program's Role is held against what it does: what is missing and what is too much is a finding.
+// The manifest with the program's Role is compared with its calls: missing and superfluous permissions are findings.
 func TestTheRoleIsEnough(t *testing.T) {
 	c := oneChild(breeding.Right)
 	c.Roles = []string{"testdata/role.yaml"}

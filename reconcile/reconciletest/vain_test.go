@@ -22,7 +22,7 @@ func failing(context.Context, *breeding.Breeder, *corev1.ConfigMap) error {
 	return errors.New("no such luck")
 }
 
-// stumbling fails for a while before it does what is right.
+// stumbling fails for a while before it succeeds.
 func stumbling(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) error {
 	if time.Since(p.CreationTimestamp.Time) < 5*time.Second {
 		return errors.New("no such luck")
@@ -40,7 +40,7 @@ func picky(refuse func(error) error) breeding.Breed {
 	}
 }
 
-// waiting is right, and then waits by an error for what comes by itself.
+// waiting is correct, and then waits, by returning an error, for an event that comes by itself.
 func waiting(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) error {
 	if err := breeding.Right(ctx, b, p); err != nil || time.Since(p.CreationTimestamp.Time) > 5*time.Second {
 		return err
@@ -124,7 +124,7 @@ func TestNothingPassesInVain(t *testing.T) {
 	}
 }
 
-// watching names a cache, which is as the server has it.
+// watching registers a cache that matches the server.
 func watching(c *reconciletest.Case) {
 	c.Goal = nil
 	run := c.Run
@@ -168,10 +168,10 @@ func inOneStep(a, b reconciletest.Step) reconciletest.Step {
 	}}
 }
 
-// nothing is what it does.
+// nothing does nothing.
 func nothing(context.Context, *breeding.Breeder, *corev1.ConfigMap) error { return nil }
 
-// What is known is one run, however much of it is known, and the summary has the first error.
+// A run with known findings counts once, whatever their number, and the summary has the first error.
 func TestAKnownErrorIsInTheSummary(t *testing.T) {
 	g := gomega.NewWithT(t)
 	c := breeding.Case(failing)
@@ -222,7 +222,7 @@ func TestAGoalThatEndsItsGoroutineIsAnError(t *testing.T) {
 	}
 }
 
-// What a budget leaves out is said.
+// The report says how much the budget has left out.
 func TestTheShareIsReported(t *testing.T) {
 	g := gomega.NewWithT(t)
 	r := reconciletest.Search(t, breeding.Case(breeding.Right), &reconciletest.Options{Budget: time.Nanosecond})

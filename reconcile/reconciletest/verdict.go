@@ -11,7 +11,7 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/state"
 )
 
-// assess judges a run, but for known findings: they neither hide others, nor count.
+// assess judges a run, except for known findings: they neither hide others, nor count.
 func (x *explorer) assess(p plan.Plan, out *outcome) {
 	before := x.report.Known
 	if x.forgive(p, out) && !out.whole {
@@ -23,9 +23,8 @@ func (x *explorer) assess(p plan.Plan, out *outcome) {
 	}
 }
 
-// judge asks the oracles that compare a run with the reference: state first, which explains why a restart wrote again,
-// then amplify, and counts if nothing but what the program sees was delayed or could not be read. The others were asked
-// while it ran.
+// judge runs the oracles that compare a run with the reference: state first, which explains why a restart wrote again,
+// then amplify, and counts if only the program's view was delayed or a read failed. The others ran during the run.
 func (x *explorer) judge(p plan.Plan, out *outcome) {
 	if out.void || out.finding != nil && (out.finding.Oracle != report.Tail || !out.whole) {
 		return
@@ -60,9 +59,9 @@ func (x *explorer) judge(p plan.Plan, out *outcome) {
 	}
 }
 
-// passing reports whether a count is of deletions of objects that the program creates and deletes again before it
-// rests, such as a lock: it may do so once for each attempt. Objects that another client has written to meanwhile do
-// not count: their work would be done twice.
+// passing reports whether a count is about deletions of temporary objects, such as locks, which the program creates
+// and deletes before it rests: it may do so once for each attempt. Objects that another client has written to
+// meanwhile do not count: their work would be done twice.
 func (o *outcome) passing(count string) bool {
 	what, of := strings.CutPrefix(count, deletes)
 	return of && o.counts[atOnce+what] > 0 && !o.kept[what]
@@ -71,7 +70,7 @@ func (o *outcome) passing(count string) bool {
 // A run with faults may have amplified times the writes of the run without, and amplifiedBy more.
 const amplified, amplifiedBy = 5, 30
 
-// slow reports whether the plan delays something. Then two sides may undo each other's work for as long.
+// slow reports whether the plan delays something. Then two sides may undo each other's work for that long.
 func slow(p plan.Plan) bool {
 	return slices.ContainsFunc(p, func(d plan.Deviation) bool {
 		return (d.At == plan.AtDelivery || d.At == plan.AtCall) && d.Fault == plan.Hold ||
@@ -79,7 +78,7 @@ func slow(p plan.Plan) bool {
 	})
 }
 
-// onlySight reports whether the plan does nothing but delay what the program sees, or let a read of it fail.
+// onlySight reports whether the plan only delays the program's view, or lets a read fail.
 func onlySight(p plan.Plan, out *outcome) bool {
 	for _, d := range p {
 		if d.At != plan.AtDelivery && (d.At != plan.AtCall || d.Fault != plan.Hold && !out.reads(d.Index)) {
@@ -89,7 +88,7 @@ func onlySight(p plan.Plan, out *outcome) bool {
 	return true
 }
 
-// sight names what a plan of these does.
+// sight describes such a plan.
 func sight(p plan.Plan) string {
 	if slices.ContainsFunc(p, func(d plan.Deviation) bool { return d.At == plan.AtCall && d.Fault != plan.Hold }) {
 		return "error"
@@ -97,8 +96,8 @@ func sight(p plan.Plan) string {
 	return "delay"
 }
 
-// forgive takes back a finding that is known, and reports whether it was. One that has cut the run without faults short
-// is not: the others are compared with that run.
+// forgive withdraws a known finding, and reports whether it has. A finding that cut the run without faults short is
+// kept: the other runs are compared with that run.
 func (x *explorer) forgive(p plan.Plan, out *outcome) bool {
 	if out.finding == nil || len(p) == 0 && !out.whole {
 		return false
@@ -117,7 +116,7 @@ func (x *explorer) forgive(p plan.Plan, out *outcome) bool {
 	return known
 }
 
-// words says what a plan does, before what was found.
+// words describes a plan, as a prefix of the finding.
 func words(p plan.Plan) string {
 	if len(p) == 0 {
 		return "without any fault: "
@@ -135,11 +134,11 @@ func (x *explorer) mask(other *outcome) {
 	}
 }
 
-// luck is how many more runs without faults tell what differs by chance.
+// luck is how many more runs without faults look for chance differences.
 const luck = 10
 
-// widen finds out what else differs by chance, before the program is blamed for it. It returns false if it has done so
-// already, or if nothing is left to chance.
+// widen looks for further chance differences before the program is blamed. It returns false if it has done so already,
+// or if nothing depends on chance.
 func (x *explorer) widen() bool {
 	if x.report.Chance == "" || x.widened {
 		return false

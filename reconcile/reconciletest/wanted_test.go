@@ -39,7 +39,7 @@ func marking(mark func(*metav1.ObjectMeta)) func(env *reconciletest.Env) error {
 	})
 }
 
-// modest leaves alone what is not its own.
+// modest leaves fields of other clients alone.
 func modest(m *metav1.ObjectMeta) {
 	metav1.SetMetaDataLabel(m, "of", "parent")
 	metav1.SetMetaDataAnnotation(m, "of", "parent")
@@ -114,7 +114,8 @@ func reader(careless bool) func(env *reconciletest.Env) error {
 	}
 }
 
-// counting children by the events of a watch that begins anew whenever it ends: what is deleted meanwhile stays counted.
+// counting children by the events of a watch that starts again whenever it ends: objects deleted in between stay
+// counted.
 func events(relist bool) func(env *reconciletest.Env) error {
 	return func(env *reconciletest.Env) error {
 		ctx, client := env.Context(), env.Client()
@@ -238,7 +239,7 @@ func ofWidgets(run func(env *reconciletest.Env) error) *reconciletest.Case {
 	}
 }
 
-// Bugs that need more than one usual deviation, and their twins, which are not accused. That of a finalizer whose
+// Bugs that need more than one usual deviation, and their correct twins, which are not accused. A finalizer whose
 // clean-up reads a cache is in the zoo: "cleans up what its cache shows".
 func TestWhatWasMissed(t *testing.T) {
 	ofChildren := func(run func(env *reconciletest.Env) error) *reconciletest.Case {

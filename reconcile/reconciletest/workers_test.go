@@ -80,7 +80,7 @@ func crowded(env *reconciletest.Env, t breeding.Breed) error {
 	return c.Run(env.Context())
 }
 
-// Several workers, mappers and all, take the same way each time. The log has what one process compares with another.
+// Several workers and mappers always take the same path. The log contains the lines that a second process compares.
 func TestWorkersAreDeterministic(t *testing.T) {
 	g := gomega.NewWithT(t)
 	c := crowd(func() breeding.Breed { return seen })
@@ -102,7 +102,7 @@ func TestBackOffIsDeterministic(t *testing.T) {
 	gomega.NewWithT(t).Expect(all).To(gomega.HaveEach(all[0]))
 }
 
-// What comes from three sides at once is one reconcile.
+// Events from three sources at once cause one reconcile.
 func TestMappersAreHeardBeforeATurnBegins(t *testing.T) {
 	g := gomega.NewWithT(t)
 	c := crowd(func() breeding.Breed { return seen })

@@ -24,7 +24,7 @@ type World struct {
 	client  kubernetes.Interface       // once it was asked for
 }
 
-// Outside returns what Case.Outside made for this run; nil if the case has none.
+// Outside returns the value that Case.Outside made for this run, or nil if the case has none.
 func (w *World) Outside() any { return w.outside }
 
 // Config returns an administrator's configuration: its requests get no fault and are never delayed.

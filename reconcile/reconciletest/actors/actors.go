@@ -35,8 +35,8 @@ func Deployments() reconciletest.Actor {
 // routine is an actor that looks at everything, and then does one task after the other. It looks again when something
 // was written, and when it is time.
 type routine struct {
-	// look returns what is to be done now, and when there will be more by the clock; zero: never. It depends on the world
-	// and on the time alone.
+	// look returns the tasks to do now, and when the clock alone will bring more; zero means never. It depends only on
+	// the world and the time.
 	look func(w *reconciletest.World, seen *deployments.Known, now time.Time) (
 		todo []deployments.Task, due time.Time, err error)
 
@@ -61,9 +61,9 @@ func (r *routine) actor(name string) reconciletest.Actor {
 	}
 }
 
-// refresh looks again if the world has changed, or the time has come, and returns what is to be done.
+// refresh looks again if the world has changed, or the time has come, and returns the tasks.
 func (r *routine) refresh(w *reconciletest.World) []deployments.Task {
-	if r.world != w { // a new run begins, and its versions begin anew
+	if r.world != w { // a new run: versions start again
 		*r = routine{look: r.look, world: w, client: w.Client(), seen: deployments.NewKnown(), version: -1}
 	}
 	now, version := time.Now(), w.Version()

@@ -47,7 +47,7 @@ func ready(status corev1.ConditionStatus) func(n *corev1.Node) {
 
 func on(name string) func(p *corev1.Pod) { return func(p *corev1.Pod) { p.Spec.NodeName = name } }
 
-// shown says where a Pod is and whether it is ready.
+// shown returns the node of each Pod and whether it is ready.
 func shown(t *testing.T, w *reconciletest.World) []string {
 	t.Helper()
 	pods, err := reconciletest.List[corev1.Pod](w, "pods")
@@ -142,7 +142,7 @@ func TestKubeletReportsWhatAPodHas(t *testing.T) {
 	}))
 }
 
-// What is deleted gets its time, which the rest waits for, however long that is.
+// A deleted Pod gets its grace period, and the rest waits for its end, however long that is.
 func TestKubeletEndsPods(t *testing.T) {
 	g := gomega.NewWithT(t)
 	held := func(p *corev1.Pod) { p.Finalizers = []string{"example.com/held"} }
@@ -221,7 +221,7 @@ func paused(p bool) reconciletest.Step {
 	return reconciletest.Patch("deployments.apps", "d/web", fmt.Sprintf(`{"spec":{"paused":%v}}`, p))
 }
 
-// census counts Pods, by image, and how many are ready; and what the Deployment says.
+// census counts Pods, by image, and the ready ones, and adds the counts in the Deployment's status.
 func census(t *testing.T, w *reconciletest.World) string {
 	t.Helper()
 	pods, err := reconciletest.List[corev1.Pod](w, "pods")
@@ -321,8 +321,8 @@ func TestDeploymentsRollOut(t *testing.T) {
 	}
 }
 
-// withinBounds holds the Pods of a rollout against what the Deployment allows: a quarter more, none fewer once they
-// were there; and if it recreates, never two images at once.
+// withinBounds checks that the Pods of a rollout are those that the Deployment allows: at most a quarter more, none
+// fewer once all were ready, and never two images at once if the strategy is Recreate.
 func withinBounds(w *reconciletest.World, of *appsv1.Deployment) error {
 	pods, err := reconciletest.List[corev1.Pod](w, "pods")
 	if err != nil {

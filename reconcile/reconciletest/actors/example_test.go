@@ -53,7 +53,8 @@ func serve(_ *corev1.ConfigMap, d *appsv1.Deployment) {
 	d.Spec.Template.Spec.Containers = []corev1.Container{{Name: "web", Image: "nginx"}}
 }
 
-// With kubelets and the controllers of Deployments in its world, a program can be held to what its users see: Pods.
+// With kubelets and the controllers of Deployments in its world, a program can be tested by its Pods, as its users see
+// them.
 func TestSitesAreServed(t *testing.T) {
 	reconciletest.Explore(t, &reconciletest.Case{
 		Objects: []runtime.Object{

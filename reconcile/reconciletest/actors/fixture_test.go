@@ -20,7 +20,7 @@ type fixture struct {
 }
 
 // play lets the actors act until they are at rest, and again after each step of the workload. look is called at each
-// rest, with the number of steps before it. It returns what was written, with the time since the last rest.
+// rest, with the number of steps before it. It returns the writes, with the time since the last rest.
 func play(t *testing.T, c *reconciletest.Case, look func(step int, w *reconciletest.World)) []string {
 	t.Helper()
 	var writes []string

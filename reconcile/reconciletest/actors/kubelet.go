@@ -47,7 +47,7 @@ func Kubelet(o *KubeletOptions) reconciletest.Actor {
 	return (&routine{look: k.look}).actor("kubelet")
 }
 
-// kubelet decides what each Pod needs. It remembers nothing: the Pods have everything.
+// kubelet decides on the next task of each Pod. It keeps no state: everything is in the Pods.
 type kubelet struct{ start time.Duration }
 
 // look goes through the Pods by namespace and name.
@@ -72,7 +72,7 @@ func (k kubelet) look(
 	return todo, due, nil
 }
 
-// next returns what a Pod needs now, or when it will need something.
+// next returns the task of a Pod now, or when it will have one.
 func (k kubelet) next(pod *corev1.Pod, nodes []corev1.Node, now time.Time) (do deployments.Task, at time.Time) {
 	if pod.Spec.NodeName == "" {
 		return schedule(pod, nodes), time.Time{}
@@ -131,7 +131,8 @@ func schedule(pod *corev1.Pod, nodes []corev1.Node) deployments.Task {
 	}
 }
 
-// named reports whether the Pod may be on the Node of a name, by its affinity, which names one if it is a DaemonSet's.
+// named reports whether the Pod's node affinity allows the Node of this name. The affinity of a DaemonSet's Pod names
+// one Node.
 func named(pod *corev1.Pod, node string) bool {
 	affinity := pod.Spec.Affinity
 	if affinity == nil || affinity.NodeAffinity == nil ||
@@ -157,7 +158,7 @@ func nodeReady(n *corev1.Node) corev1.ConditionStatus {
 	return ""
 }
 
-// outOfReach reports whether the Node does not answer. A Node that does not exist does.
+// outOfReach reports whether the Node exists and does not answer.
 func outOfReach(name string, nodes []corev1.Node) bool {
 	return slices.ContainsFunc(nodes, func(n corev1.Node) bool {
 		return n.Name == name && nodeReady(&n) == corev1.ConditionUnknown

@@ -12,7 +12,7 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest/crd"
 )
 
-// TestSchemaConformance holds the answers about custom resources with a schema against those of the real server, which
+// TestSchemaConformance compares the answers about custom resources with a schema with those of the real server, which
 // the e2e test of internal/apisim records.
 func TestSchemaConformance(t *testing.T) {
 	g := gomega.NewWithT(t)

@@ -73,7 +73,7 @@ func Parse(text []byte) ([]apisim.Resource, error) {
 	}
 }
 
-// resource returns what the simulated server serves of a definition: the version that is stored.
+// resource returns the resource that the simulated server serves for a definition: its storage version.
 func resource(d *apiextensionsv1.CustomResourceDefinition) (apisim.Resource, error) {
 	names := d.Spec.Names
 	r := apisim.Resource{

@@ -8,7 +8,7 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest/crd"
 )
 
-// The definitions that the server of a test has: those of a folder of manifests, such as config/crd/bases.
+// The definitions for a test's server, from a folder of manifests such as config/crd/bases.
 func ExampleRead() {
 	definitions, err := crd.Read(os.DirFS("testdata"))
 	if err != nil {
@@ -20,7 +20,7 @@ func ExampleRead() {
 	// Output: 5 <nil>
 }
 
-// What a file of definitions says goes into reconciletest.Case.Definitions.
+// The definitions in a file are the value of reconciletest.Case.Definitions.
 func ExampleParse() {
 	resources, err := crd.Parse([]byte(definition))
 	for _, r := range resources {

@@ -36,7 +36,8 @@ type schema struct {
 
 var _ apisim.Schema = (*schema)(nil)
 
-// newSchema compiles a schema as the real server does when a definition is applied: what that refuses is an error here.
+// newSchema compiles a schema as the real server does when a definition is applied. A schema that the server refuses is
+// an error.
 func newSchema(source *apiextensionsv1.JSONSchemaProps, kind gvk.GroupVersionKind) (*schema, error) {
 	var props apiextensions.JSONSchemaProps
 	err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(source, &props, nil)
@@ -104,7 +105,7 @@ func (s *schema) Validate(obj, old map[string]any, _ string) field.ErrorList {
 	return append(errs, broken...)
 }
 
-// blocked reports whether values are so wrong that rules cannot be asked.
+// blocked reports whether values are so wrong that rules cannot be evaluated.
 func blocked(errs field.ErrorList) bool {
 	for _, err := range errs {
 		switch err.Type {

@@ -27,7 +27,7 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest/fakes"
 )
 
-// fixture is one fake clientset with what the rows need of it.
+// fixture is one fake clientset with the helpers of the rows.
 type fixture struct {
 	*gomega.WithT
 	ctx  context.Context //nolint:containedctx // it is the test's
@@ -69,7 +69,7 @@ func (f *fixture) names() []string {
 	return names
 }
 
-// watch collects events: what it returns ends the watch and lists them.
+// watch collects events. The function that it returns ends the watch and lists them.
 func (f *fixture) watch(o metav1.ListOptions) func() []string {
 	w, err := f.kube.CoreV1().ConfigMaps(testNamespace).Watch(f.ctx, o)
 	f.Expect(err).NotTo(gomega.HaveOccurred())
@@ -98,7 +98,7 @@ func (f *fixture) pod(name string) *corev1.Pod {
 	return pod
 }
 
-// rows are what a fake clientset gets wrong, each with a test that only a server's answers pass.
+// rows returns the known errors of a fake clientset, each with a test that only a server's answers pass.
 func rows() map[string]func(f *fixture) {
 	return map[string]func(f *fixture){
 		"resourceVersion": func(f *fixture) {
@@ -365,7 +365,7 @@ func namespace(name string) runtime.Object {
 
 var errStop = errors.New("stop")
 
-// wrong tells what a row finds wrong with a clientset, a panic included; "" is nothing.
+// wrong returns the failure of a row on a clientset, including a panic; "" means none.
 func wrong(t *testing.T, row func(f *fixture), cs *fake.Clientset) (what string) {
 	t.Helper()
 	defer func() {
@@ -382,7 +382,7 @@ func wrong(t *testing.T, row func(f *fixture), cs *fake.Clientset) (what string)
 	return what
 }
 
-// Every row is what a fake gets wrong by itself, and right with Faithful.
+// A fake fails every row on its own, and passes it with Faithful.
 func TestFaithful(t *testing.T) {
 	makers := map[string]func(...runtime.Object) *fake.Clientset{"new": fake.NewClientset, "simple": fake.NewSimpleClientset}
 	for name, row := range rows() {
@@ -400,7 +400,7 @@ func TestFaithful(t *testing.T) {
 	}
 }
 
-// What was in the fake is there afterwards, with its namespace, and with what a server gives it.
+// Objects that were in the fake stay there, with their namespace, and with the fields that a server sets.
 func TestFaithfulTakesTheObjectsOver(t *testing.T) {
 	g := gomega.NewWithT(t)
 	cs := fake.NewClientset(breeding.Parent("a"), breeding.Child(breeding.Parent("b")),
@@ -416,7 +416,7 @@ func TestFaithfulTakesTheObjectsOver(t *testing.T) {
 	g.Expect(ns.Items).To(gomega.HaveLen(1))
 }
 
-// A test's own reactors come first, and what the server does not have stays with the fake.
+// A test's own reactors come first, and resources that the server does not have stay with the fake.
 func TestFaithfulLeavesTheRestToTheFake(t *testing.T) {
 	g := gomega.NewWithT(t)
 	cs := fake.NewClientset(namespace(testNamespace))

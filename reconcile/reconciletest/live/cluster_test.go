@@ -22,7 +22,7 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest/live"
 )
 
-// playedOn is a smoke test on a server of which more is known.
+// playedOn is a smoke test on a server whose state the test inspects.
 func playedOn(t *testing.T, w func() *fixture, c *reconciletest.Case, o *live.Options) (r *reconciletest.Report, err error) {
 	t.Helper()
 	virtually(t, func(t *testing.T) { r, err = live.Try(t, c, w().collect(t).config(), o) })
@@ -50,7 +50,8 @@ func TestSmokeRefusesWhatIsThereAlready(t *testing.T) {
 	g.Expect(w.objects("configmaps")).To(gomega.ContainElement("a"))
 }
 
-// Neither Goal nor Always see what the cluster had before, or gives to every namespace; and it stays as it was.
+// Neither Goal nor Always sees objects that the cluster had before, or creates in every namespace; and they stay
+// unchanged.
 func TestSmokeHidesAndKeepsWhatIsNotOfTheCase(t *testing.T) {
 	g := gomega.NewWithT(t)
 	var w *fixture

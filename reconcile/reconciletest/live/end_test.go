@@ -24,12 +24,12 @@ func parting(made metav1.ObjectMeta) *reconciletest.Case {
 	}}
 }
 
-// What was written before the last start is not held against it, although the answer came later.
+// A write before the last start is not blamed on that start, even if its answer came later.
 func TestSmokeBlamesTheStartThatWrote(t *testing.T) {
 	smokeIn(t, parting(named("late")), 20*time.Second)
 }
 
-// What the last start writes at its end counts, although the answer comes later; and it is cleaned up.
+// A write of the last start at its end counts, even if its answer comes later, and is cleaned up.
 func TestSmokeHearsTheLastAnswer(t *testing.T) {
 	g := gomega.NewWithT(t)
 	var w *fixture

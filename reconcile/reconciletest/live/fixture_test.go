@@ -19,8 +19,8 @@ import (
 	"github.com/homeostat/homeostat/internal/apisim"
 )
 
-// fixture is a simulated server in the place of a real one: it says what it serves, collects garbage a little later,
-// and puts into each namespace what a cluster does.
+// fixture is a simulated server in the place of a real one: it serves discovery, collects garbage a little later,
+// and creates the usual objects in each namespace.
 type fixture struct {
 	sim    *apisim.Server
 	before func(r *http.Request) *http.Response // may answer first
@@ -129,7 +129,7 @@ func reply(r *http.Request, code int, body any) *http.Response {
 	}
 }
 
-// discovery says what there is; nil: the path is of something else.
+// discovery returns the answer to a discovery request, or nil if the path is a different one.
 func (w *fixture) discovery(path string) any {
 	groups := map[string]*metav1.APIGroup{}
 	lists := map[string]*metav1.APIResourceList{}

@@ -29,8 +29,8 @@ func scripted(do func(ctx context.Context, client kubernetes.Interface)) *reconc
 	}}
 }
 
-// put makes a ConfigMap where the cluster had a namespace already, so that only who knows of it takes it away. It tells
-// whether that was news.
+// put makes a ConfigMap in a namespace that the cluster had before, so that it is only deleted by name. It reports
+// whether it was new.
 func put(ctx context.Context, client kubernetes.Interface, made metav1.ObjectMeta, dryRun ...string) (bool, error) {
 	_, err := client.CoreV1().ConfigMaps("default").
 		Create(ctx, &corev1.ConfigMap{ObjectMeta: made}, metav1.CreateOptions{DryRun: dryRun})
@@ -119,7 +119,7 @@ func TestSmokeLetsACallerGiveUp(t *testing.T) {
 	gomega.NewWithT(t).Expect(waited).To(gomega.HaveEach(time.Second))
 }
 
-// What is open when the program is killed ends, whoever holds it.
+// Connections that are open when the program is killed end, whatever holds them.
 func TestSmokeEndsWatchesAtAKill(t *testing.T) {
 	g, ended := gomega.NewWithT(t), 0
 	r := smokeIn(t, &reconciletest.Case{Run: func(env *reconciletest.Env) error {
@@ -141,7 +141,7 @@ func TestSmokeEndsWatchesAtAKill(t *testing.T) {
 	g.Expect(ended).To(gomega.Equal(1))
 }
 
-// Who has just begun to watch is not at rest.
+// A program that has just started a watch is not at rest.
 func TestSmokeWaitsForThoseWhoHaveJustBegunToWatch(t *testing.T) {
 	r := smokeIn(t, scripted(func(ctx context.Context, client kubernetes.Interface) {
 		<-time.After(2 * time.Second)
@@ -197,7 +197,7 @@ func TestSmokeKillsAfterDeletions(t *testing.T) {
 	gomega.NewWithT(t).Expect(smokeIn(t, c, 0).Kills).To(gomega.Equal(3))
 }
 
-// Each kill begins the time anew in which it has to come to rest.
+// Each kill restarts the time in which the program has to come to rest.
 func TestSmokeHasPatienceWithManyKills(t *testing.T) {
 	const writes = 12
 	c := scripted(func(ctx context.Context, client kubernetes.Interface) {
@@ -234,7 +234,7 @@ func TestSmokeKnowsWhatOthersHaveWritten(t *testing.T) {
 	g.Expect(r.Kills).To(gomega.Equal(1))
 }
 
-// What cannot be cleaned up is an error, although the program is right.
+// Leftovers that cannot be deleted are an error, although the program is correct.
 func TestSmokeSaysWhatItCannotCleanUp(t *testing.T) {
 	g := gomega.NewWithT(t)
 	_, err := playedOn(t, func() *fixture {

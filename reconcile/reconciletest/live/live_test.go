@@ -92,7 +92,8 @@ func TestSmokeKillsNoMoreThanItIsTold(t *testing.T) {
 	})
 }
 
-// A program that cleans up only what it sees go passes undisturbed, and not when it is down meanwhile.
+// A program that cleans up only after deletions that it observes passes undisturbed, but fails when it is down during
+// one.
 func TestSmokeFindsWhatIsMissedWhileDown(t *testing.T) {
 	c := breeding.Case(nil)
 	c.Goal = nil
@@ -123,7 +124,7 @@ func TestSmokeFindsWhatIsMissedWhileDown(t *testing.T) {
 	})
 }
 
-// What holds at rest may not hold in between.
+// A condition that holds at rest may be violated in between.
 func TestSmokeHoldsAlwaysAgainstEveryWrite(t *testing.T) {
 	c := breeding.Case(func(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) error {
 		if p.Annotations["step"] != "" {
@@ -203,7 +204,7 @@ func TestSmokeFindsARunThatEndsOrDoesNot(t *testing.T) {
 	})
 }
 
-// What differs between two undisturbed runs does not count; a third shows it.
+// Differences between two undisturbed runs do not count; a third run shows them.
 func TestSmokeLeavesOutWhatDiffersAnyway(t *testing.T) {
 	number := 0
 	c := breeding.Case(func(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) error {
@@ -225,7 +226,7 @@ func TestSmokeLeavesOutWhatDiffersAnyway(t *testing.T) {
 	})
 }
 
-// Nor does what only one of the undisturbed runs has left behind.
+// Nor do objects that only one of the undisturbed runs has left behind.
 func TestSmokeBelievesEitherUndisturbedRun(t *testing.T) {
 	for name, breeds := range map[string]func(run int) bool{
 		"the first has more": func(run int) bool { return run == 1 },
@@ -329,7 +330,7 @@ func TestSmokeLooksIntoCaches(t *testing.T) {
 	})
 }
 
-// What is outside of the API server outlives a kill, and begins anew with each run.
+// State outside the API server survives a kill, and is reset for each run.
 func TestSmokeKeepsWhatIsOutside(t *testing.T) {
 	c := breeding.Case(breeding.Right)
 	c.Outside = func() any { return new(int) }

@@ -33,8 +33,8 @@ type fleet struct {
 	due         time.Time // when a Pod becomes available
 }
 
-// Look returns what is to be done now, and when a Pod becomes available; zero: never. It reads the world itself:
-// there is no cache that could be old.
+// Look returns the tasks to do now, and when a Pod becomes available; zero means never. It reads the world
+// itself, so no cache can be stale.
 func Look(w *reconciletest.World, seen *Known, now time.Time) (todo []Task, due time.Time, err error) {
 	f := fleet{now: now, seen: seen}
 	if f.deployments, err = Objects[appsv1.Deployment](w, seen, "deployments.apps"); err != nil {
@@ -108,7 +108,7 @@ func (f *fleet) ofTemplate(s *appsv1.ReplicaSet, d *appsv1.Deployment) bool {
 	return same
 }
 
-// sameTemplate compares, but for the label that only those of ReplicaSets have.
+// sameTemplate compares templates, except for the label that only those of ReplicaSets have.
 func sameTemplate(ofSet, ofDeployment *corev1.PodTemplateSpec) bool {
 	ofSet = ofSet.DeepCopy()
 	delete(ofSet.Labels, appsv1.DefaultDeploymentUniqueLabelKey)
@@ -175,7 +175,7 @@ func shrink(sets []*appsv1.ReplicaSet, drop int32) []Task {
 	return todo
 }
 
-// room is how many more Pods a Deployment may have at once.
+// room returns how many more Pods a Deployment may have at once.
 func room(d *appsv1.Deployment, sets []*appsv1.ReplicaSet) int32 {
 	surge, _ := bounds(d)
 	return max(replicas(d.Spec.Replicas)+surge-total(sets), 0)

@@ -25,8 +25,8 @@ func (f *fleet) reportDeployment(d *appsv1.Deployment) []Task {
 	}}
 }
 
-// statusOf sums up the status of a Deployment from those of its ReplicaSets, as the real controller does: it may be
-// behind the Pods.
+// statusOf computes the status of a Deployment from those of its ReplicaSets, as the real controller does. It may
+// be behind the Pods.
 func (f *fleet) statusOf(d *appsv1.Deployment) appsv1.DeploymentStatus {
 	current, old := f.setsOf(d)
 	status := appsv1.DeploymentStatus{

@@ -1,5 +1,5 @@
-// Package gate lets the workers of Homeostat's queues in, one at a time, when every other goroutine of the program is
-// blocked: then what waits for them does not depend on which goroutine was faster.
+// Package gate admits the workers of Homeostat's queues one at a time, when every other goroutine of the program is
+// blocked, so that the result does not depend on which goroutine is faster.
 package gate
 
 import (
@@ -37,7 +37,7 @@ func With(ctx context.Context, client string) context.Context {
 	return context.WithValue(ctx, clientKey{}, client)
 }
 
-// Hooks are those of all queues that the program makes during this run. Back-off has no jitter.
+// Hooks returns the hooks of all queues that the program makes during this run. Back-off has no jitter.
 func (g *Gate) Hooks() *simhook.Hooks {
 	return &simhook.Hooks{Gate: g.of, Jitter: func() float64 { return 0.5 }}
 }
@@ -65,9 +65,9 @@ func (g *Gate) wait(w *worker) {
 	<-w.enter
 }
 
-// Open lets one worker in, or returns false if none waits. The workers of one queue are all alike. A mapper's queue is
-// named after its controller's and something more: it goes first, unless random orders them, so that what it finds is
-// known when the reconcile begins.
+// Open admits one worker, or returns false if none waits. The workers of one queue are interchangeable. A mapper's
+// queue is named after its controller's, with a suffix. It goes first, unless random orders them, so that the keys it
+// finds are known when the reconcile begins.
 func (g *Gate) Open(random *rand.Rand) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

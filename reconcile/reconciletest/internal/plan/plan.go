@@ -65,8 +65,8 @@ var kinds = map[byte]struct {
 	Refused:    {words: "the server refuses every call for a while, from call %d on"},
 }
 
-// Like reports whether two deviations differ at most in where they strike, and how much. A restart with caches of the
-// past is not like one without.
+// Like reports whether two deviations differ at most in position and amount. A restart with stale caches is not like
+// one without.
 func (d Deviation) Like(o Deviation) bool {
 	return d.At == o.At && d.Fault == o.Fault && (d.At != Restarted || (d.N == 0) == (o.N == 0))
 }
@@ -162,7 +162,7 @@ func (p Plan) First(at byte) (Deviation, bool) {
 	return Deviation{}, false
 }
 
-// Parse reads what [Plan.String] wrote.
+// Parse parses the output of [Plan.String].
 func Parse(text string) (Plan, error) {
 	var p Plan
 	for word := range strings.SplitSeq(text, "+") {

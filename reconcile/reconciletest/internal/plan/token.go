@@ -17,7 +17,7 @@ func Token(p Plan, hash string, less Cut) string {
 	return text
 }
 
-// ParseToken reads what [Token] wrote.
+// ParseToken parses the output of [Token].
 func ParseToken(token string) (p Plan, hash string, less Cut, err error) {
 	parts := strings.Split(token, ":")
 	if len(parts) == 3 {

@@ -10,10 +10,10 @@ import (
 // NoControllers explains a cluster that never comes to rest. A finding with it gets no hint.
 const NoControllers = "is there a kube-controller-manager? It ends namespaces and collects garbage; envtest has none"
 
-// ByClock is in what is found of a program that never rests, and writes only now and then.
+// ByClock is in the finding about a program that never rests, and writes only now and then.
 const ByClock = "now and then"
 
-// Killed is in what is found of a Run that returns too late.
+// Killed is in the finding about a Run that returns too late.
 const Killed = "a cluster kills it"
 
 const (

@@ -1,4 +1,4 @@
-// Package report words what an oracle has found: the finding, the trace that leads to it, and a hint.
+// Package report puts a finding of an oracle into words: the finding, the trace that leads to it, and a hint.
 package report
 
 import (
@@ -21,16 +21,16 @@ const (
 	State    = "state"    // the state at rest is that of the run without faults
 	Counts   = "counts"   // a slow watch or a failed read alone does not make it have or delete more
 	Leader   = "leader"   // only the replica that holds the Lease writes
-	Watch    = "watch"    // the program watches what it writes and reads
-	Past     = "past"     // a cache of the past does not make it delete what is wanted
+	Watch    = "watch"    // the program watches everything it writes and reads
+	Past     = "past"     // a stale cache does not make it delete wanted objects
 	Lost     = "lost"     // writes of other clients are not lost
 	Mutation = "mutation" // the program does not modify objects of a cache
-	Cache    = "cache"    // at rest a cache holds what the server has
-	Stay     = "stay"     // what is at rest stays so
+	Cache    = "cache"    // at rest a cache matches the server
+	Stay     = "stay"     // the state at rest stays the same
 	Amplify  = "amplify"  // a fault does not multiply the writes
 	Status   = "status"   // at rest a status is of the spec that is there
 	Vain     = "vain"     // without faults the program does something, and not only errs
-	Role     = "role"     // it does what its Role grants, and needs all of it
+	Role     = "role"     // its Role grants all its calls, and nothing more
 	Retry    = "retry"    // a request that the server has put off is not repeated before its time
 )
 
@@ -77,8 +77,8 @@ func (f *Finding) Trace(lines []string) []string {
 	return all
 }
 
-// Differ finds the first difference between two traces, of whose second the first n lines count, in the program's
-// requests at a known place: when watches begin anew is for client-go to choose.
+// Differ finds the first difference between two traces, among the program's requests at a known place; only the
+// first n lines of the second count. client-go decides when watches start again.
 func Differ(first, again []string, n int) (a, b string, differ bool) {
 	calls := func(lines []string) []string {
 		return slices.DeleteFunc(slices.Clone(lines), func(l string) bool {
@@ -110,8 +110,8 @@ const (
 	showLoop = 12 // lines of a run that never comes to rest
 )
 
-// Words returns the failure as a developer reads it: what was done and found, the trace, and the hint. Lines that
-// matter are marked with >.
+// Words returns the failure for a developer: the plan, the finding, the trace and the hint. Important lines are
+// marked with >.
 func (f *Finding) Words(what string, trace []string, p plan.Plan) string {
 	var b strings.Builder
 	b.WriteString(what + "\n")

@@ -63,8 +63,8 @@ func read(name string, file io.Reader) (Granted, error) {
 	return all, nil
 }
 
-// Missing says what has to be added for a call to be granted; "" if it is. A Role grants nothing outside of namespaces;
-// names count for calls that have one.
+// Missing returns the permission to add for a call to be granted, or "" if it is granted. A Role grants nothing outside
+// of namespaces; names count for calls that have one.
 func (g Granted) Missing(c apisim.Call) string {
 	p := permissionOf(c)
 	best := ""
@@ -87,7 +87,7 @@ func (g Granted) Missing(c apisim.Call) string {
 		words(c, p), best, p.group, p.resource, p.verb)
 }
 
-// words are those of a permission, with the object that the call is about.
+// words describes a permission, with the object of the call.
 func words(c apisim.Call, p permission) string {
 	switch {
 	case c.Namespace == "" && c.Name == "":
@@ -104,9 +104,9 @@ func allows(rule *rbacv1.PolicyRule, p permission, name string) bool {
 	return named && slices.ContainsFunc(permissions(rule), func(have permission) bool { return have.covers(p) })
 }
 
-// Unused returns the rights that are granted and were not needed, but for those that no run shows: Events and Leases,
-// for which most cases have neither a recorder nor several replicas, and the finalizers of owners, which the server
-// asks for by itself. except lists further rights that may be granted, as "verb resource.group".
+// Unused returns granted permissions that were not needed. It leaves out those that no run shows: Events and Leases,
+// since most cases have neither a recorder nor several replicas, and the finalizers of owners, which the server
+// itself checks. except lists further permissions that may be granted, as "verb resource.group".
 func (g Granted) Unused(needed Set, except []string) []string {
 	var all []string
 	for _, r := range g {

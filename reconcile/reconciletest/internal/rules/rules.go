@@ -10,7 +10,7 @@ import (
 	"github.com/homeostat/homeostat/internal/apisim"
 )
 
-// Set holds what a program did.
+// Set holds the calls of a program.
 type Set map[permission]bool
 
 // Add records a call.
@@ -23,7 +23,7 @@ func (s Set) some(is func(permission) bool) bool {
 	return slices.ContainsFunc(slices.Collect(maps.Keys(s)), is)
 }
 
-// Rules returns the fewest rules with which the program can do what it did.
+// Rules returns the fewest rules that allow all calls of the program.
 func (s Set) Rules() []rbacv1.PolicyRule {
 	verbs := map[[2]string][]string{}
 	for p := range s {

@@ -53,7 +53,7 @@ type mark struct {
 	lines   int
 }
 
-// holding is who wrote a Lease last, and when it expires if that was its end.
+// holding is the last writer of a Lease, and when the Lease expires if that writer is dead.
 type holding struct {
 	life  *life
 	until time.Time
@@ -162,7 +162,7 @@ func (j *journal) end(w *write, resp *http.Response, body []byte) {
 	j.marks = append(j.marks, mark{version: w.version, lines: len(j.out.lines)})
 }
 
-// recordLease records who holds a Lease. The lock is held.
+// recordLease records the holder of a Lease. The lock is held.
 func (j *journal) recordLease(w *write) {
 	if w.call.Resource.Resource != "leases" || !w.changed {
 		return
@@ -245,7 +245,7 @@ func (j *journal) lastProgress() time.Time {
 	return j.progress
 }
 
-// writer is who made a write.
+// writer returns the replica that made a write.
 func (j *journal) writer(c *commit) string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -273,7 +273,7 @@ func (j *journal) unanswered() bool {
 	return slices.ContainsFunc(j.pending, func(w *write) bool { return !w.changed })
 }
 
-// awaited describes what must still happen although nothing is written; "" for nothing.
+// awaited describes pending events while nothing is written; "" means none.
 func (j *journal) awaited() string {
 	j.mu.Lock()
 	defer j.mu.Unlock()

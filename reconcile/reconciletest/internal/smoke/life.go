@@ -61,7 +61,7 @@ func (t *trial) boot(ctx context.Context, replica int) *life {
 	return l
 }
 
-// restartKilled starts what was killed, and finds a Run that has returned by itself.
+// restartKilled starts the killed replicas, and finds a Run that has returned by itself.
 func (t *trial) restartKilled(ctx context.Context) {
 	for i, l := range t.lives {
 		if l == nil {

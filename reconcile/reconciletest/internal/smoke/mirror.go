@@ -68,7 +68,7 @@ func newMirror(ctx context.Context, client dynamic.Interface, resources []apisim
 	m = &mirror{tables: map[schema.GroupVersionResource]*mirrored{}, followed: map[schema.GroupResource]bool{}}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var running sync.WaitGroup
-	quiet := logr.Discard() // what matters, unsynced says
+	quiet := logr.Discard() // unsynced reports all that matters
 	for _, r := range resources {
 		table := &mirrored{m: m, resource: r, objects: map[types.NamespacedName]*unstructured.Unstructured{}}
 		m.tables[r.GVR()] = table
@@ -106,7 +106,7 @@ func (m *mirror) unsynced() []string {
 	return all
 }
 
-// drain returns what has been written since the last time, in order.
+// drain returns the writes since the last call, in order.
 func (m *mirror) drain() []*commit {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -123,7 +123,7 @@ func (m *mirror) follow(r schema.GroupResource) {
 	m.followed[r] = true
 }
 
-// follows reports whether a resource, such as "jobs.batch", matters.
+// follows reports whether the mirror follows a resource, such as "jobs.batch".
 func (m *mirror) follows(short string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -238,7 +238,7 @@ func (m *mirror) watches(kind schema.GroupKind) bool {
 	return false
 }
 
-// ofServer reports whether an object's deletion waits for nothing but the server's own controllers.
+// ofServer reports whether only the server's own controllers still hold up an object's deletion.
 func ofServer(o *unstructured.Unstructured) bool {
 	own := []string{metav1.FinalizerDeleteDependents, metav1.FinalizerOrphanDependents, string(corev1.FinalizerKubernetes)}
 	return !slices.ContainsFunc(o.GetFinalizers(), func(f string) bool { return !slices.Contains(own, f) })
@@ -298,7 +298,7 @@ func (t *mirrored) commit(c *commit) {
 	t.m.history = append(t.m.history, c)
 }
 
-// Replace stores a list: what is not in it has been deleted.
+// Replace stores a list: objects that are not in it have been deleted.
 func (t *mirrored) Replace(list []any, version string) error {
 	t.m.mu.Lock()
 	defer t.m.mu.Unlock()

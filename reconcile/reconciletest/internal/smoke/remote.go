@@ -38,11 +38,12 @@ type remote struct {
 	dynamic   dynamic.Interface
 	resources []apisim.Resource // that can be listed and watched, each in one version
 	before    map[types.UID]*unstructured.Unstructured
-	uids      map[types.UID]types.UID // by the UID in the case: that of the server
-	asOf      *past                   // what Objects returns while Always is checked; nil: what the server has
+	uids      map[types.UID]types.UID // UIDs of the server, by UID in the case
+	asOf      *past                   // the objects shown while Always is checked; nil: the server's
 }
 
-// serverResources returns what can be listed and watched, in the version that the case names or the server prefers.
+// serverResources returns the resources that can be listed and watched, in the version that the case names or the
+// server prefers.
 func serverResources(config *rest.Config, c *reconciletest.Case) ([]apisim.Resource, error) {
 	client, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
@@ -113,13 +114,13 @@ func resourcesOf(list *metav1.APIResourceList) []apisim.Resource {
 // Config is the administrator's.
 func (r *remote) Config() *rest.Config { return rest.CopyConfig(r.config) }
 
-// Resources returns what can be listed and watched, each in one version.
+// Resources returns the resources that can be listed and watched, each in one version.
 func (r *remote) Resources() []apisim.Resource { return r.resources }
 
 // Version is not known: a real server does not count its writes.
 func (r *remote) Version() int64 { return 0 }
 
-// Objects returns those of the case, by namespace and name.
+// Objects returns the objects of the case, by namespace and name.
 func (r *remote) Objects(res apisim.Resource) ([]*unstructured.Unstructured, error) {
 	if r.asOf != nil {
 		return r.asOf.objects(res, r.visible), nil
@@ -142,7 +143,7 @@ func byName(a, b *unstructured.Unstructured) int {
 	return strings.Compare(state.KeyOf(a), state.KeyOf(b))
 }
 
-// visible reports whether an object is of the case and not of the cluster.
+// visible reports whether an object belongs to the case and not to the cluster.
 func (r *remote) visible(resource string, o *unstructured.Unstructured) bool {
 	switch {
 	case resource == "namespaces" && slices.Contains(usual, o.GetName()):
@@ -288,13 +289,13 @@ func (r *remote) refuse(ctx context.Context, c *reconciletest.Case) error {
 	return nil
 }
 
-// begin records what the cluster has before a trial.
+// begin records the state of the cluster before a trial.
 func (r *remote) begin(p *past) {
 	r.uids = map[types.UID]types.UID{}
 	r.before = maps.Clone(p.byUID)
 }
 
-// restore gives what was there before and was written its content back.
+// restore restores the content of older objects that were written to.
 func (r *remote) restore(ctx context.Context, writes []*write) error {
 	done := map[types.UID]bool{}
 	for _, w := range writes {
@@ -331,7 +332,7 @@ func (r *remote) put(ctx context.Context, res apisim.Resource, had *unstructured
 	return nil
 }
 
-// remove deletes what was made, and its finalizers.
+// remove deletes a new object, and its finalizers.
 func (r *remote) remove(ctx context.Context, w *write) error {
 	client := r.of(w)
 	policy := metav1.DeletePropagationBackground
@@ -348,7 +349,7 @@ func (r *remote) remove(ctx context.Context, w *write) error {
 	return err
 }
 
-// isGone reports whether what was made is deleted.
+// isGone reports whether a new object has been deleted.
 func (r *remote) isGone(ctx context.Context, w *write) bool {
 	o, err := r.of(w).Get(ctx, w.call.Name, metav1.GetOptions{})
 	return apierrors.IsNotFound(err) || err == nil && o.GetUID() != w.uid

@@ -3,7 +3,7 @@
 //	smoker ── trial: undisturbed ── trial: killing ── compare, a third trial if they differ
 //	           │
 //	           ├─ lives: the replicas, each with a wire to the server that can be cut
-//	           ├─ journal: what went over the wires; it kills
+//	           ├─ journal: the traffic on the wires; it kills
 //	           └─ remote, mirror, past: the server now, as its watches show it, and after each write
 package smoke
 
@@ -120,7 +120,7 @@ func (s *smoker) play(ctx context.Context) error {
 	if s.fail(killed) || s.compare(plain, killed, nil) == nil {
 		return nil
 	}
-	again, err := s.try(ctx, false) // what differs between two undisturbed trials does not count
+	again, err := s.try(ctx, false) // differences between two undisturbed trials do not count
 	if err != nil || s.fail(again) {
 		return err
 	}

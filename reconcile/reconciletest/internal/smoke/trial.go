@@ -21,7 +21,7 @@ import (
 // Real times of a trial.
 const (
 	pollInterval = 100 * time.Millisecond
-	stalled      = time.Second // a poll that is this late shows that the machine is too slow to judge what is at rest
+	stalled      = time.Second // a poll that is this late shows that the machine is too slow to judge a rest
 )
 
 // trial is one run of a case on a real server.
@@ -31,7 +31,7 @@ type trial struct {
 	journal *journal
 	world   *reconciletest.World
 	lives   []*life           // by replica; nil: it is down
-	rests   [][]state.Located // what there was at each rest
+	rests   [][]state.Located // the objects at each rest
 	tail    bool              // nothing is left to write
 }
 
@@ -157,7 +157,7 @@ func (t *trial) restless(why string) string {
 	return text
 }
 
-// awaited describes what must still happen although nothing is written; "" for nothing.
+// awaited describes pending events while nothing is written; "" means none.
 func (t *trial) awaited() string {
 	if why := t.journal.awaited(); why != "" {
 		return why
@@ -183,7 +183,7 @@ func (t *trial) goal(ctx context.Context) {
 	}
 }
 
-// rest records what the server has when the program is at rest.
+// rest records the server's objects while the program is at rest.
 func (t *trial) rest(ctx context.Context) {
 	t.catchUp(true)
 	t.journal.rested()
@@ -191,7 +191,7 @@ func (t *trial) rest(ctx context.Context) {
 	t.checkCaches(ctx)
 }
 
-// catchUp goes through what was written since, in order, and checks Always after each that the World shows.
+// catchUp goes through the writes since the last call, in order, and checks Always after each that the World shows.
 func (t *trial) catchUp(judge bool) {
 	remote := t.s.remote
 	for _, c := range t.s.mirror.drain() {
@@ -245,7 +245,7 @@ func (t *trial) checkCachesOnce() (oracle string, err error) {
 	return "", nil
 }
 
-// clean deletes what was made, a namespace after what is in it, and gives what was changed its content back.
+// clean deletes new objects, namespaces after their contents, and restores the content of changed ones.
 func (t *trial) clean(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, t.s.o.Timeout)
 	defer cancel()

@@ -215,7 +215,7 @@ func (w *write) title() string {
 	return w.call.Resource.GroupResource().String() + " " + strings.TrimPrefix(w.key().String(), "/")
 }
 
-// answered derives from the answer what the write has changed.
+// answered derives from the answer which change the write has made.
 func (w *write) answered(code int, body []byte) {
 	w.code = code
 	if code >= http.StatusMultipleChoices || w.dry {

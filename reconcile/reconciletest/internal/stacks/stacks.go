@@ -1,4 +1,4 @@
-// Package stacks explains a run that hangs: what its goroutines wait for, and where.
+// Package stacks explains a run that hangs: what its goroutines are waiting for, and where.
 package stacks
 
 import (
@@ -111,7 +111,8 @@ func bubbleOf(stack string) int {
 	return n
 }
 
-// explain says what a goroutine of a bubble waits for, and whether that is outside of it; "" if it is of a library.
+// explain describes what a goroutine of a bubble waits for, and whether that is outside the bubble; "" if it belongs to
+// a library.
 func explain(stack string) (text string, outside bool) {
 	h, where := header.FindStringSubmatch(stack), place(stack)
 	if state, durable := strings.CutSuffix(h[2], " (durable)"); durable {
@@ -132,20 +133,21 @@ func explain(stack string) (text string, outside bool) {
 var libraries = regexp.MustCompile(`^github\.com/homeostat/homeostat/` +
 	`(internal/apisim|queue|informer|patch|leader|names|cluster|reconcile|reconcile/reconciletest)(/[a-z]+)*\.`)
 
-// inner reports whether a function is of Go itself, whose packages have no dot in the first part of their path, or of a
-// library.
+// inner reports whether a function belongs to Go itself, whose packages have no dot in the first part of their path, or
+// to a library.
 func inner(function string) bool {
 	root, _, nested := strings.Cut(function, "/")
 	return !nested || !strings.Contains(root, ".") || libraries.MatchString(strings.TrimPrefix(function, "created by "))
 }
 
-// ofModule reports whether a file is of another module. Its folder has the module's version in its name wherever
-// modules are kept, also in a binary that is built with -trimpath.
+// ofModule reports whether a file belongs to another module. Its folder has the module's version in its name
+// wherever modules are stored, also in a binary built with -trimpath.
 func ofModule(file string) bool {
 	return strings.Contains(file, "@v") || strings.Contains(file, "/vendor/")
 }
 
-// place is where the program waits: its innermost frame that is neither of Go nor of a library; "" for none.
+// place returns where the program waits: its innermost frame that belongs neither to Go nor to a library; "" if there
+// is none.
 func place(stack string) string {
 	lines := strings.Split(stack, "\n")
 	for i, l := range lines {

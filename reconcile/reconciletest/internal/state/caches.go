@@ -16,7 +16,7 @@ type Cache struct {
 	List     func() []any
 }
 
-// Check compares the cache with the objects that the server has.
+// Check compares the cache with the objects of the server.
 //
 // Errors: the first difference; edited reports whether it is an object that the program has modified.
 func (c *Cache) Check(objects []*unstructured.Unstructured) (edited bool, err error) {

@@ -10,8 +10,8 @@ import (
 // RivalKey is the annotation, label and finalizer of another client. They are left out of every comparison.
 const RivalKey = "reconciletest/rival"
 
-// Foreign returns in words what another client has put on an object: the marks of RivalKey, and values of the spec that
-// the exploration gives.
+// Foreign describes everything that another client has put on an object: the marks of RivalKey, and values of the spec
+// set by the exploration.
 func Foreign(o *unstructured.Unstructured) map[string]bool {
 	all := map[string]bool{}
 	if o.GetAnnotations()[RivalKey] != "" {

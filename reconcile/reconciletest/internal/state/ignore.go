@@ -56,7 +56,7 @@ func (g *Ignore) has(resource, path string) bool {
 	return found
 }
 
-// Covers reports whether a field of a resource's objects is ignored, by itself or with one that it is in.
+// Covers reports whether a field of a resource's objects is ignored, by itself or as part of an ignored one.
 func (g *Ignore) Covers(resource string, path ...string) bool {
 	used := slices.Clone(g.used) // to ask is not to need
 	defer copy(g.used, used)
@@ -68,7 +68,7 @@ func (g *Ignore) Covers(resource string, path ...string) bool {
 	return g.has(resource, "*")
 }
 
-// Status reports whether it does not matter of which generation the status of a resource is.
+// Status reports whether the observed generation in the status of a resource is ignored.
 func (g *Ignore) Status(resource string) bool {
 	return slices.ContainsFunc([]string{"*", "status", "status.conditions", "status.observedGeneration"},
 		func(path string) bool { return g.has(resource, path) })

@@ -7,8 +7,8 @@ import (
 	"github.com/homeostat/homeostat/internal/apisim"
 )
 
-// Rest has the objects of a server while the program is at rest. Its State is made only when it is needed: to compare
-// two rests with the same objects, as most are, it is not.
+// Rest has the objects of a server while the program is at rest. Its State is computed only when needed: comparing
+// two rests with the same objects, as most are, does not need it.
 //
 // Concurrency: use by one goroutine at a time.
 type Rest struct {
@@ -17,11 +17,11 @@ type Rest struct {
 	state   State // nil: not made yet
 }
 
-// At returns a rest with these objects, in the order of their creation, those of one resource together. They must not
-// change any more.
+// At returns a rest with these objects, in the order of their creation, grouped by resource. They must not change
+// afterwards.
 func At(objects []Located, ignore *Ignore) *Rest { return &Rest{objects: objects, ignore: ignore} }
 
-// OfServer returns what a simulated server has now.
+// OfServer returns the present state of a simulated server.
 func OfServer(sim *apisim.Server, ignore *Ignore) *Rest {
 	var all []Located
 	for _, r := range sim.Resources() {
@@ -51,8 +51,8 @@ func (r *Rest) Diff(want *Rest, masked map[string]bool) []string {
 	return r.State().Diff(want.State(), masked)
 }
 
-// same reports whether r is certain to have the State of other: object by object nothing differs but what no State
-// shows. Identifiers and names count, as placeholders follow from them.
+// same reports whether r certainly has the same State as other: the objects differ only in values that no State
+// shows. Identifiers and names count, since placeholders depend on them.
 func (r *Rest) same(other *Rest) bool {
 	return slices.EqualFunc(r.objects, other.objects, func(a, b Located) bool {
 		return a.Resource == b.Resource && sameObject(a.Object.Object, b.Object.Object)

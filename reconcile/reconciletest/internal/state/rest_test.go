@@ -10,7 +10,7 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/state"
 )
 
-// Whether a State has to be made must make no difference to what two rests differ in.
+// The difference between two rests must not depend on whether a State is computed.
 func TestRestsDifferAsTheirStatesDo(t *testing.T) {
 	world := func() []map[string]any {
 		return []map[string]any{

@@ -1,4 +1,4 @@
-// Package state compares what the server holds at rest in two runs, leaving out what no two runs can have in common.
+// Package state compares the server's state at rest in two runs, leaving out values that differ between any two runs.
 package state
 
 import (
@@ -25,8 +25,8 @@ type Located struct {
 	Object   *unstructured.Unstructured
 }
 
-// Ignored reports whether a resource is left out of every comparison: Events and Leases show nothing of where the
-// program arrived.
+// Ignored reports whether a resource is left out of every comparison: Events and Leases do not describe the
+// result of the program's work.
 func Ignored(resource string) bool { return resource == "events" || resource == "leases" }
 
 // KeyOf is an object's namespace, a slash, and its name; the name alone if it has no namespace.
@@ -39,13 +39,13 @@ func KeyOf(o *unstructured.Unstructured) string {
 
 var timestamp = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$`)
 
-// volatile fields of the metadata record how an object came to be.
+// volatile lists the fields of the metadata that depend on the history of an object.
 var volatile = []string{
 	"resourceVersion", "uid", "creationTimestamp", "managedFields", "generation", "selfLink", "deletionTimestamp",
 	"name", "namespace",
 }
 
-// normalizer replaces what two runs cannot have in common.
+// normalizer replaces values that differ between any two runs.
 type normalizer struct {
 	placeholders map[string]string // by identifier or generated name
 	versions     map[string]string // the objects, by resourceVersion
@@ -54,12 +54,12 @@ type normalizer struct {
 	out          State
 }
 
-// Of returns the state of objects in the order of their creation, those of one resource together.
+// Of returns the state of objects in the order of their creation, grouped by resource.
 func Of(all []Located, ignore *Ignore) State {
 	all = slices.DeleteFunc(all, func(l Located) bool { return ignore.has(l.Resource, "*") })
 	n := &normalizer{placeholders: map[string]string{}, versions: map[string]string{}, ignore: ignore, out: State{}}
 	titles := make([]string, len(all))
-	for _, late := range []bool{false, true} { // a name that is made of a UID comes after that of the UID's object
+	for _, late := range []bool{false, true} { // a name made from a UID comes after that UID's object
 		for i, l := range all {
 			if uidIn.MatchString(l.Object.GetName()) == late {
 				titles[i] = n.title(l)
@@ -85,7 +85,7 @@ func (n *normalizer) title(l Located) string {
 	return title
 }
 
-// uidIn matches what may be the UID of an object, anywhere in a text.
+// uidIn matches possible UIDs of objects, anywhere in a text.
 var uidIn = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
 
 // withoutUIDs is a text with placeholders for the UIDs of known objects.
@@ -113,7 +113,7 @@ func (n *normalizer) name(o *unstructured.Unstructured) string {
 	name := o.GetName()
 	prefix, madeUp := Generated(o)
 	if n.ignore.has(n.resource, "metadata.name") {
-		madeUp = true // what it is of tells it apart from others
+		madeUp = true // its owner distinguishes it from others
 		labels := o.GetLabels()
 		delete(labels, RivalKey)
 		prefix = fmt.Sprint(labels)
@@ -246,7 +246,7 @@ func (n *normalizer) text(s string) string {
 const versionOf = ", the resourceVersion of "
 
 // alike reports whether two values are the same, or the resourceVersions of the same object, which differ between runs.
-// What was its resourceVersion once is not.
+// An earlier resourceVersion does not count.
 func alike(a, b string) bool {
 	if a == b {
 		return true
@@ -258,8 +258,8 @@ func alike(a, b string) bool {
 
 const most = 20 // lines of a diff
 
-// Diff lists how s differs from want, but for masked fields: "- " begins what want has, "+ " what s has. It shows 20
-// lines at most.
+// Diff lists the differences of s from want, except in masked fields: lines of want begin with "- ", lines of s with
+// "+ ". It returns at most 20 lines.
 func (s State) Diff(want State, masked map[string]bool) []string {
 	keys := maps.Clone(map[string]string(s))
 	maps.Copy(keys, want)
@@ -283,7 +283,7 @@ func (s State) Diff(want State, masked map[string]bool) []string {
 	return lines
 }
 
-// lacks reports whether the key is a field of an object that is not there at all.
+// lacks reports whether the key is a field of an object that does not exist.
 func (s State) lacks(key string) bool {
 	title, _, field := strings.Cut(key, ": ")
 	return field && s[title] == ""
@@ -302,9 +302,9 @@ func (s State) Mask(other State) map[string]bool {
 	return masked
 }
 
-// Compare holds one run at each rest against those of the run without faults, with the mask of each. A
-// run with fewer or more rests is compared at its end alone. It returns the rest that differs, from 0, and a
-// description of the difference; "" for none.
+// Compare compares a run at each rest with the run without faults, using the mask of each rest. If the
+// numbers of rests differ, it compares only the ends. It returns the number of the rest that differs, from
+// 0, and a description of the difference, or "".
 func Compare(have, want []*Rest, masks []map[string]bool) (at int, differs string) {
 	for i := range want {
 		when := fmt.Sprintf("at rest before step %d of the workload", i+1)

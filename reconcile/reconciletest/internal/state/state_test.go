@@ -95,7 +95,8 @@ func TestAddressesAndPortsOfServicesAreNoDifference(t *testing.T) {
 	g.Expect(service("10.0.0.1", 30001).Diff(service("10.0.0.1", 0), nil)).NotTo(gomega.BeEmpty())
 }
 
-// An object whose name is made up is told from others by its labels; that of another client does not make it another.
+// Labels distinguish an object with a generated name from others; a label of another client does not make it a
+// different object.
 func TestTheLabelOfAnotherClientIsNoDifference(t *testing.T) {
 	g := gomega.NewWithT(t)
 	labelled := func(keys ...string) state.State {
@@ -109,7 +110,8 @@ func TestTheLabelOfAnotherClientIsNoDifference(t *testing.T) {
 	g.Expect(labelled("other").Diff(labelled(), nil)).NotTo(gomega.BeEmpty())
 }
 
-// Each run has its own resourceVersions. Only what is an object's resourceVersion at rest counts as that, and only whole.
+// Each run has its own resourceVersions. Only an object's current resourceVersion at rest is normalized, and only as a
+// whole value.
 func TestTheResourceVersionOfAnObjectIsComparedAsThat(t *testing.T) {
 	world := func(version, carried string) state.State {
 		return state.Of([]state.Located{
@@ -148,7 +150,7 @@ func TestTheResourceVersionOfAnObjectIsComparedAsThat(t *testing.T) {
 	}
 }
 
-// Each run has its own UIDs, also in the names of what is made for their objects.
+// Each run has its own UIDs, also in names that are derived from them.
 func TestAUIDInATextIsComparedAsThatOfItsObject(t *testing.T) {
 	g := gomega.NewWithT(t)
 	world := func(uid, of string) state.State {
