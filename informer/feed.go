@@ -328,7 +328,7 @@ func (s *session[T]) wanted() keyspace.Set {
 // waitForSync returns when hasSynced is true. Its error says what is missing, without
 // the informer's name.
 func (f *feed[T]) waitForSync(ctx context.Context) error {
-	if waitFor(ctx, f.marks.onSynced) {
+	if waitFor(ctx, func(done func()) func() { return f.marks.on(&waiter{call: done, anyRV: true}) }) {
 		return nil
 	}
 	return fmt.Errorf("%s: %w", f.whyNotSynced(), context.Cause(ctx))

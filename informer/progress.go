@@ -271,6 +271,14 @@ func (p *progress) firstList() string {
 	}
 }
 
+// earlier returns the earlier time that is not zero.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
 const (
 	// firstRepeat is after how long a trouble is logged again; the interval doubles.
 	firstRepeat = 2 * time.Second

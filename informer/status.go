@@ -122,11 +122,3 @@ func (i *Informer[T]) Status() Status {
 	}
 	return s
 }
-
-// earlier returns the earlier time that is not zero.
-func earlier(a, b time.Time) time.Time {
-	if a.IsZero() || !b.IsZero() && b.Before(a) {
-		return b
-	}
-	return a
-}

@@ -40,11 +40,8 @@ func (p *progress) guard(ctx context.Context) {
 			}
 			due = started.Add(warning)
 		}
-		for _, next := range []time.Time{p.endSilentWatch(), p.warnOfSilence()} {
-			if due.IsZero() || !next.IsZero() && next.Before(due) {
-				due = next
-			}
-		}
+		due = earlier(due, p.endSilentWatch())
+		due = earlier(due, p.warnOfSilence())
 		if !p.sleepUntil(ctx, due) {
 			return
 		}
@@ -99,11 +96,9 @@ func (p *progress) endSilentWatch() (next time.Time) {
 	message := ""
 	switch {
 	case r.phase == phaseStream:
-		next, message = p.lastActivity().Add(streamIdle), "streaming list did not end, sending a plain one"
 		// A busy server that never sends the bookmark is not silent.
-		if end := r.since.Add(10 * streamIdle); end.Before(next) {
-			next = end
-		}
+		next = earlier(p.lastActivity().Add(streamIdle), r.since.Add(10*streamIdle))
+		message = "streaming list did not end, sending a plain one"
 	case r.bookmarks:
 		next, message = p.lastActivity().Add(watchIdle), "watch stalled, reopening"
 	}
@@ -149,9 +144,6 @@ func withDeadline(ctx context.Context, limit, rest time.Duration) (context.Conte
 	}), d
 }
 
-// meet ends the deadline, not the context.
-func (d *deadline) meet() { d.timer.Stop() }
-
 // end ends the context.
 func (d *deadline) end() { d.cancel(nil) }
 
@@ -182,7 +174,7 @@ func openInTime(ctx context.Context, open func(context.Context) (watch.Interface
 	empty := err == nil && reflect.TypeOf(w) == reflect.TypeOf(watch.NewEmptyWatch())
 	switch {
 	case err == nil && !empty:
-		d.meet()
+		d.timer.Stop() // and not the context
 		return limitedWatch{w, d}, nil
 	case errors.Is(context.Cause(ctx), errNoAnswer):
 		err = errNoAnswer

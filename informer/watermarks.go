@@ -105,11 +105,6 @@ func (w *watermarks) updateAndUnlock() {
 	}
 }
 
-// onSynced calls f once all watches have stored and delivered their first list.
-func (w *watermarks) onSynced(f func()) (cancel func()) {
-	return w.on(&waiter{call: f, anyRV: true})
-}
-
 // on calls the waiter's function once, at once or when a mark reaches its
 // resourceVersion. cancel does not wait for a call that has begun.
 func (w *watermarks) on(waiting *waiter) (cancel func()) {

@@ -36,10 +36,7 @@ func (c *core) elects() any {
 	if c.options.Shards != nil {
 		return c.options.Shards
 	}
-	if c.options.Leader != nil {
-		return c.options.Leader
-	}
-	return nil
+	return c.options.Leader
 }
 
 // warn sends a warning about an object to Options.Events, if that is set.

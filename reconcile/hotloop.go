@@ -189,7 +189,8 @@ func (d *loopDetector) streak(uid types.UID) *writeStreak {
 		return h
 	}
 	if len(d.objects) >= tracked {
-		d.forgetCalm()
+		now := time.Now()
+		maps.DeleteFunc(d.objects, func(_ types.UID, h *writeStreak) bool { return h.isOver(now) })
 	}
 	if len(d.objects) >= tracked {
 		return nil
@@ -197,12 +198,6 @@ func (d *loopDetector) streak(uid types.UID) *writeStreak {
 	h = &writeStreak{}
 	d.objects[uid] = h
 	return h
-}
-
-// forgetCalm forgets the objects without a write for a while.
-func (d *loopDetector) forgetCalm() {
-	now := time.Now()
-	maps.DeleteFunc(d.objects, func(_ types.UID, h *writeStreak) bool { return h.isOver(now) })
 }
 
 // isOver reports whether the next write begins a new streak.

@@ -361,9 +361,6 @@ func (p *passing) add(key Key, now time.Time, keep time.Duration) {
 // keys returns the keys that are kept, each once.
 func (p *passing) keys() []Key {
 	all := maps.Clone(p.young)
-	if all == nil {
-		return nil
-	}
-	maps.Copy(all, p.old)
+	maps.Copy(all, p.old) // which is empty if young is nil
 	return slices.Collect(maps.Keys(all))
 }

@@ -23,29 +23,20 @@ import (
 type source interface { //nolint:interfacebloat // it hides a type parameter, not an implementation
 	// identity is equal for two sources of one informer.
 	identity() any
-	// Name returns the name that stands in causes, logs and metrics.
+	// Those of [informer.Informer].
 	Name() string
-	// Kind returns the kind of the objects, "" until it is known.
 	Kind() string
-	// Resource returns the resource that is watched, empty if it is unknown.
 	Resource() schema.GroupResource
-	// Validate returns the errors of the informer's options.
 	Validate() error
-	// WaitForSync waits until handlers have received the first list.
 	WaitForSync(ctx context.Context) error
-	// WaitForLatest waits until the cache is as new as the server was at the call.
 	WaitForLatest(ctx context.Context) error
-	// WaitForObject waits until the cache is, in one object, as new as the server.
 	WaitForObject(ctx context.Context, key Key) error
-	// LastResourceVersion returns the newest resourceVersion that the cache has seen.
 	LastResourceVersion() string
-	// Status never waits for the informer.
 	Status() informer.Status
-	// Mapping returns kind, resource and scope, as far as they are known.
 	Mapping() (meta.RESTMapping, error)
-
-	// InScope returns true if the cache would have an object of that key.
 	InScope(key Key) bool
+	OnSeen(namespace, version string, f func()) (cancel func())
+	Shards() slots.Cache
 
 	// matches reports whether w is to a kind, and in a namespace, that the
 	// informer watches.
@@ -53,11 +44,6 @@ type source interface { //nolint:interfacebloat // it hides a type parameter, no
 	// covers reports whether the object is in the informer's scope after w, and
 	// whether that is known.
 	covers(w *write) (in, known bool)
-	// OnSeen calls f once the cache has seen the resourceVersion of a namespace.
-	OnSeen(namespace, version string, f func()) (cancel func())
-	// Shards returns the informer's methods for ranges, and the one that keeps the cache
-	// up to date.
-	Shards() slots.Cache
 	// cached returns the cache's object of that key, nil if it has none.
 	cached(key Key) metav1.Object
 	// keys returns the keys of all cached objects.
