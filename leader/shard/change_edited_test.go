@@ -22,14 +22,25 @@ func TestASlotOfAVersionThatIsNotKnownIsNotTaken(t *testing.T) {
 		config.Labels = nil
 		_, err = x.api.Update(config)
 		x.Expect(err).NotTo(HaveOccurred())
-		l := x.record(1)
-		l.Spec.HolderIdentity = nil
-		l.Annotations = map[string]string{"leader.homeostat.dev/division": "2/" + string(config.UID)}
-		_, err = x.api.Update(l)
-		x.Expect(err).NotTo(HaveOccurred())
-		pass(time.Minute)
-		x.Expect(calls(1, a)).To(Equal(1))
-		x.Expect(x.owned()).To(HaveLen(6))
+		for times := range 2 {
+			l := x.record(1)
+			l.Spec.HolderIdentity = nil
+			l.Annotations = map[string]string{"leader.homeostat.dev/division": "2/" + string(config.UID)}
+			_, err = x.api.Update(l)
+			x.Expect(err).NotTo(HaveOccurred())
+			pass(leaseDuration - 5*time.Second)
+			x.Expect(a.logs.count("ranges are older")).To(Equal(times), "this replica may have yet to see later ones")
+			pass(time.Minute)
+			x.Expect(calls(1, a)).To(Equal(1 + times))
+			x.Expect(x.owned()).To(HaveLen(6))
+			x.Expect(a.logs.count("ranges are older")).To(Equal(times+1), "once each time")
+			l = x.record(1)
+			delete(l.Annotations, "leader.homeostat.dev/division")
+			_, err = x.api.Update(l)
+			x.Expect(err).NotTo(HaveOccurred())
+			pass(10 * time.Second)
+			x.Expect(x.owned()).To(HaveLen(8))
+		}
 		a.end()
 	})
 }
@@ -128,6 +139,9 @@ func TestRangesThatAreEditedWhileReplicasRunGiveNoNamespaceTwoOwners(t *testing.
 				pass(time.Minute)
 				x.Expect(x.fault).To(BeEmpty())
 				x.Expect(x.owned()).To(HaveLen(8))
+				for r, times := range map[*ranged]int{a: 0, b: 0, c: 1} {
+					x.Expect(r.logs.count("divides the keys in another way")).To(Equal(times), r.name)
+				}
 				a.end()
 				pass(time.Minute)
 				x.Expect(x.fault).To(BeEmpty())

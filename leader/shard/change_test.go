@@ -26,6 +26,7 @@ func rangesChangeWhileReplicasRun(x *fixture) {
 	pass(4 * time.Second)
 	for _, r := range []*ranged{a, b, c} {
 		x.Expect(r.slots()).To(Equal([]int{0, 0, 0, 0, 2, 2, 3, 1}))
+		x.Expect(r.logs.count("ranges of slots changed")).To(Equal(1))
 	}
 	x.Expect(x.owned()).To(HaveLen(8))
 	x.Expect(x.versions()).To(Equal([]string{"2", "2", "", "2"}))
@@ -62,6 +63,8 @@ func weightsChangeWithoutADrain(x *fixture) {
 	x.divide(strings.Replace(firstRanges, "c000000000000000:1", "c000000000000000:3", 1))
 	pass(time.Minute)
 	x.Expect(x.movedSince()).To(Equal(2), "the heavy one is alone: the eighths of one slot have moved")
+	x.Expect(a.logs.count("weights of slots changed")).To(Equal(2))
+	x.Expect(a.logs.count("ranges of slots changed")).To(BeZero())
 	a.end()
 	b.end()
 }
@@ -73,7 +76,7 @@ func TestRangesThatDoNotFollowAreLeftAlone(t *testing.T) {
 		x.divide(secondRanges)
 		pass(30 * time.Second)
 		owned, divided := x.owned(), a.slots()
-		for _, text := range []string{
+		for n, text := range []string{
 			"", "nothing", firstRanges, strings.Replace(secondRanges, "e0", "f0", 1),
 			strings.Replace(thirdRanges, "a000000000000000:1:3:3", "a000000000000000:1:3:2", 1), secondRanges + " ",
 		} {
@@ -81,6 +84,7 @@ func TestRangesThatDoNotFollowAreLeftAlone(t *testing.T) {
 			pass(30 * time.Second)
 			x.Expect(x.owned()).To(Equal(owned), text)
 			x.Expect(a.slots()).To(Equal(divided), text)
+			x.Expect(a.logs.count("cannot take up the ranges")).To(Equal(n+1), text)
 		}
 		x.divide(thirdRanges)
 		pass(30 * time.Second)

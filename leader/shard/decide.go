@@ -93,10 +93,7 @@ func (d *decider) look(present *division, s survey, ok bool, now time.Time) *pro
 		d.since, d.worth = now, 0
 	}
 	d.division = present
-	quiet := now.Sub(d.since)
-	if moved := now.Sub(s.moved); moved < quiet {
-		quiet = moved
-	}
+	quiet := min(now.Sub(d.since), now.Sub(s.moved))
 	var next *proposal
 	if ok && quiet >= still {
 		next = present.improve(s)

@@ -28,7 +28,7 @@ func divide(namespaces map[string]int, n int) division {
 		pieces[at] = a
 		pieces = slices.Insert(pieces, at+1, b)
 	}
-	d := division{version: 1, heavy: heaviestOf(namespaces)}
+	d := division{version: 1, heavy: heaviestOf(namespaces, all.weight)}
 	for slot, p := range pieces {
 		d.bounds, d.slots = append(d.bounds, p.First), append(d.slots, slot)
 		d.weights, d.since = append(d.weights, p.weight), append(d.since, 1)

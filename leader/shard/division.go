@@ -150,16 +150,14 @@ func (d *division) parse(n int, field string) bool {
 	if len(parts) != 4 {
 		return false
 	}
-	bound, err := strconv.ParseUint(parts[0], 16, 64)
-	weight, err2 := strconv.ParseFloat(parts[1], 64)
-	slot, err3 := strconv.Atoi(parts[2])
-	since, err4 := strconv.ParseInt(parts[3], 10, 32)
+	bound, _ := strconv.ParseUint(parts[0], 16, 64) // parseDivision refuses what is not a number
+	weight, _ := strconv.ParseFloat(parts[1], 64)
+	slot, _ := strconv.Atoi(parts[2])
+	since, _ := strconv.ParseInt(parts[3], 10, 32)
 	switch {
-	case err != nil || err2 != nil || err3 != nil || err4 != nil:
-		return false
 	case n == 0 && bound != 0, n > 0 && bound <= d.bounds[n-1]:
 		return false
-	case math.IsNaN(weight) || math.IsInf(weight, 0) || weight < 0:
+	case math.IsNaN(weight) || weight < 0 || weight > math.MaxFloat64:
 		return false
 	case slot < 0 || slot >= len(d.since) || d.since[slot] != 0 || since < 1:
 		return false
@@ -183,27 +181,17 @@ type namespaceShare struct {
 	Share float64
 }
 
-// heaviestOf returns the namespaces with more than heavyShare, the heaviest first.
-func heaviestOf(namespaces map[string]int) []namespaceShare {
-	total := 0
-	for _, objects := range namespaces {
-		total += objects
-	}
-	var all []namespaceShare
+// heaviestOf returns the namespaces with more than heavyShare of all objects, the heaviest first.
+func heaviestOf[N int | int64](namespaces map[string]N, total float64) (all []namespaceShare) {
 	for name, objects := range namespaces {
-		if share := float64(objects) / float64(max(1, total)); share > heavyShare {
+		if share := float64(objects) / total; share > heavyShare {
 			all = append(all, namespaceShare{name, share})
 		}
 	}
-	sortHeavy(all)
-	return all
-}
-
-// sortHeavy sorts namespaces, the heaviest first.
-func sortHeavy(all []namespaceShare) {
 	slices.SortFunc(all, func(a, b namespaceShare) int {
 		return cmp.Or(cmp.Compare(b.Share, a.Share), cmp.Compare(a.Name, b.Name))
 	})
+	return all
 }
 
 // formatHeavy returns the recorded form.

@@ -13,10 +13,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
 	. "github.com/onsi/gomega"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
 
 	"github.com/homeostat/homeostat/internal/proof/leaseapi"
 	"github.com/homeostat/homeostat/leader"
@@ -78,6 +80,7 @@ type shardReplica struct {
 	*shard.Shards
 	fixture *fixture
 	link    *leaseapi.Link
+	logs    diary
 	stop    context.CancelFunc
 	wait    func() error
 }
@@ -88,7 +91,7 @@ func (x *fixture) shards(identity string, o *shard.Options) *shardReplica {
 	r := &shardReplica{Shards: newShards(x.t, l, identity, o), fixture: x, link: l}
 	var ctx context.Context
 	ctx, r.stop = context.WithCancel(x.t.Context())
-	r.wait = background(func() error { return r.Run(ctx, x.work(identity, time.Second)) })
+	r.wait = background(func() error { return r.Run(r.logs.log(ctx), x.work(identity, time.Second)) })
 	return r
 }
 
@@ -248,6 +251,19 @@ func (d *diary) read() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return append([]string{}, d.entries...)
+}
+
+// count returns how many entries contain text.
+func (d *diary) count(text string) (n int) {
+	for _, entry := range d.read() {
+		n += min(1, strings.Count(entry, text))
+	}
+	return n
+}
+
+// log returns a context whose logger writes into the diary.
+func (d *diary) log(ctx context.Context) context.Context {
+	return klog.NewContext(ctx, funcr.New(func(_, args string) { d.add("%s", args) }, funcr.Options{}))
 }
 
 func leaseOf(l *leaseapi.Link, identity string) leader.Lease {

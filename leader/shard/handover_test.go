@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -179,6 +180,8 @@ func TestRangesRememberAsLongAsDeletedLooksBack(t *testing.T) {
 	}
 }
 
+var errForbidden = errors.New("forbidden")
+
 // unlistable is a cache whose kind cannot be listed while it refuses.
 type unlistable struct {
 	slots.Cache
@@ -187,7 +190,7 @@ type unlistable struct {
 
 func (u *unlistable) ServerResourceVersion(context.Context) (string, error) {
 	if u.refuses.Load() {
-		return "", errors.New("forbidden")
+		return "", errForbidden
 	}
 	return "1", nil
 }
@@ -231,20 +234,21 @@ func TestRangesRememberWhileAKindCannotBeListed(t *testing.T) {
 }
 
 func TestFewKeysAreLeftWithASlot(t *testing.T) {
-	for _, c := range []struct{ size, keys int }{{5, 100}, {1000, 16}} {
+	for _, c := range []struct{ size, of, keys int }{{5, 200, 100}, {251, 200, 64}, {5, 1, 1}, {17_000, 1, 0}} {
 		inBubble(t, func(x *fixture) {
 			var keys []types.NamespacedName
-			for n := range 200 {
+			for n := range c.of {
 				keys = append(keys, types.NamespacedName{Namespace: "n", Name: fmt.Sprintf("%0*d", c.size, n)})
 			}
 			a := x.leaving("a", func(int) []types.NamespacedName { return keys })
 			pass(10 * time.Second)
 			a.stop()
-			x.Expect(a.cut.Load()).To(BeEquivalentTo(4*(200-c.keys)), "it is logged, of each slot")
+			x.Expect(a.cut.Load()).To(BeEquivalentTo(4*(c.of-c.keys)), "it is logged, of each slot")
 			b := x.leaving("b", none)
 			pass(10 * time.Second)
 			b.mu.Lock()
-			x.Expect(b.found[0]).To(Equal(keys[:c.keys]))
+			x.Expect(b.found[0]).To(HaveLen(c.keys))
+			x.Expect(slices.Equal(b.found[0], keys[:c.keys])).To(BeTrue())
 			b.mu.Unlock()
 			lease, err := x.api.Get("test-slot-0")
 			x.Expect(err).NotTo(HaveOccurred())

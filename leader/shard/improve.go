@@ -177,7 +177,7 @@ func refine(zones []*zone, members int) []*zone {
 // lightest returns the first of the two neighbors that weigh least, the narrowest on a tie, or -1 if there is only one
 // zone.
 func lightest(zones []*zone) (at int, weight float64) {
-	at, weight = -1, math.Inf(1)
+	at, weight = -1, math.MaxFloat64
 	width := uint64(math.MaxUint64)
 	for n := range len(zones) - 1 {
 		w, wide := zones[n].weight+zones[n+1].weight, zones[n+1].Last-zones[n].First
@@ -213,19 +213,14 @@ func (z *zone) halves(free int) (a, b *zone) {
 	return a, b
 }
 
-// heavyOf returns the namespaces that have more than heavyShare of all objects, the heaviest first.
+// heavyOf is heaviestOf for the namespaces that the loads name.
 func heavyOf(loads []load) []namespaceShare {
-	total, all := int64(0), []namespaceShare(nil)
+	total, objects := 0.0, map[string]int64{}
 	for _, l := range loads {
-		total += l.Objects
+		total += float64(l.Objects)
+		objects[l.Top] = l.TopObjects
 	}
-	for _, l := range loads {
-		if share := float64(l.TopObjects) / float64(max(1, total)); share > heavyShare {
-			all = append(all, namespaceShare{l.Top, share})
-		}
-	}
-	sortHeavy(all)
-	return all
+	return heaviestOf(objects, total)
 }
 
 // rounded returns a weight as it is recorded.

@@ -118,7 +118,6 @@ func (k *keeper) start(name string, now time.Time, request func() error) bool {
 
 // finish decides after a request when its record may be written next.
 func (k *keeper) finish(name string, err error) {
-	delete(k.later, name)
 	if err == nil {
 		return
 	}

@@ -29,7 +29,7 @@ type planner struct {
 // plan returns the intended owners. It retains the arguments; only owned of the result
 // may be modified.
 func (r *planner) plan(owners, members []string) plan {
-	if r.owners == nil || !slices.Equal(owners, r.owners) || !slices.Equal(members, r.members) {
+	if !slices.Equal(owners, r.owners) || !slices.Equal(members, r.members) {
 		r.owners, r.members = owners, members
 		if r.byWeight != nil {
 			r.last = r.byWeight(owners, members)
@@ -276,7 +276,7 @@ func (b *balance) even(mean float64) bool {
 // enough to make the two more equal.
 func (b *balance) relieve(from, least int) bool {
 	difference := (b.load[from] - b.load[least]) * (1 - 1e-6) // sums are rounded: a slot must not oscillate
-	best, closest := -1, math.Inf(1)
+	best, closest := -1, math.MaxFloat64
 	for at, slot := range b.slots[from] {
 		w := b.weight(slot)
 		far := math.Abs(w - difference/2)

@@ -49,6 +49,7 @@ type ranged struct {
 	name    string
 	fixture *fixture
 	link    *leaseapi.Link
+	logs    diary
 	stop    context.CancelFunc
 	wait    func() error
 
@@ -70,7 +71,7 @@ func (x *fixture) ranged(identity string) *ranged {
 	}
 	var ctx context.Context
 	ctx, r.stop = context.WithCancel(x.t.Context())
-	r.wait = background(func() error { return r.Run(ctx, r.work) })
+	r.wait = background(func() error { return r.Run(r.logs.log(ctx), r.work) })
 	return r
 }
 

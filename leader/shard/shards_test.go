@@ -7,12 +7,17 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 
 	"github.com/homeostat/homeostat/internal/proof/leaseapi"
 	"github.com/homeostat/homeostat/leader"
@@ -54,6 +59,7 @@ func TestShardsDivideAndFollowTheMembers(t *testing.T) {
 		x.Expect(states(a.Shards)).To(Equal(map[shard.State]int{shard.Here: 32, shard.Elsewhere: 32}))
 		pass(12 * time.Second)
 		x.Expect(x.shares()).To(Equal(map[string]int{"a": 64}))
+		x.Expect(a.logs.count("membership expired")).To(Equal(1))
 		a.end()
 		x.released("test-member-c")
 	})
@@ -148,6 +154,89 @@ func TestMemberThatTakesNothingIsPassedOver(t *testing.T) {
 		x.Expect(x.read()).To(HaveLen(moved))
 		stop()
 		a.end()
+	})
+}
+
+// slotless is a way to the API on which slots cannot be taken while it has an error.
+type slotless struct {
+	*leaseapi.Link
+	err atomic.Pointer[error]
+}
+
+func (s *slotless) Leases(string) coordinationclient.LeaseInterface { return s }
+
+func (s *slotless) Create(
+	ctx context.Context, l *coordinationv1.Lease, o metav1.CreateOptions,
+) (*coordinationv1.Lease, error) {
+	if err := s.err.Load(); err != nil && strings.Contains(l.Name, "-slot-") {
+		return nil, *err
+	}
+	return s.Link.Create(ctx, l, o)
+}
+
+func (s *slotless) Update(
+	ctx context.Context, l *coordinationv1.Lease, o metav1.UpdateOptions,
+) (*coordinationv1.Lease, error) {
+	if err := s.err.Load(); err != nil && strings.Contains(l.Name, "-slot-") {
+		return nil, *err
+	}
+	return s.Link.Update(ctx, l, o)
+}
+
+// slotless starts a replica that cannot take slots because of an error.
+func (x *fixture) slotless(identity string, because error) (s *shard.Shards, way *slotless, stop func()) {
+	x.t.Helper()
+	way = &slotless{Link: x.api.Link(2)}
+	way.err.Store(&because)
+	lease := leaseOf(way.Link, identity)
+	lease.Client = way
+	s, err := shard.New(lease, nil)
+	x.Expect(err).NotTo(HaveOccurred())
+	return s, way, x.run(func(ctx context.Context) error { return s.Run(ctx, x.work(identity, 0)) })
+}
+
+// Where another was faster, nothing is wrong.
+func TestAReplicaThatCannotTakeSlotsIsNotReady(t *testing.T) {
+	for err, ready := range map[error]bool{
+		errForbidden: false, apierrors.NewConflict(leaseapi.Leases, "test-slot-1", errForbidden): true,
+		apierrors.NewAlreadyExists(leaseapi.Leases, "test-slot-1"): true,
+		apierrors.NewNotFound(leaseapi.Leases, "test-slot-1"):      true,
+	} {
+		t.Run(err.Error(), func(t *testing.T) {
+			inBubble(t, func(x *fixture) {
+				s, way, stop := x.slotless("a", err)
+				pass(10 * time.Second)
+				if ready {
+					x.Expect(s.Ready()).To(Succeed())
+				} else {
+					x.Expect(s.Ready()).To(MatchError(err))
+					x.Expect(s.Ready()).To(MatchError(HavePrefix(`writing a record of lease "default/test"`)))
+				}
+				way.err.Store(nil)
+				pass(3 * time.Second)
+				x.Expect(s.Ready()).To(Succeed())
+				x.Expect(x.shares()).To(Equal(map[string]int{"a": 64}))
+				stop()
+			})
+		})
+	}
+}
+
+func TestAMemberThatCanTakeSlotsAgainGetsItsShare(t *testing.T) {
+	inBubble(t, func(x *fixture) {
+		a := x.shards("a", nil)
+		pass(10 * time.Second)
+		_, way, stop := x.slotless("b", errForbidden)
+		pass(time.Minute)
+		x.Expect(x.shares()).To(Equal(map[string]int{"a": 64}))
+		way.err.Store(nil)
+		pass(time.Minute)
+		c := x.shards("c", nil)
+		pass(time.Minute)
+		x.Expect(slices.Sorted(maps.Values(x.shares()))).To(Equal([]int{21, 21, 22}))
+		stop()
+		a.end()
+		c.end()
 	})
 }
 
@@ -324,6 +413,20 @@ func TestASlotWhoseRequestsWereCutOffIsNotGivenAway(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestShardsSayWhereTheirSlotsAre(t *testing.T) {
+	inBubble(t, func(x *fixture) {
+		s := newShards(x.t, x.api.Link(1), "a", &shard.Options{Slots: 1})
+		x.Expect(s.String()).To(Equal(`0 of 1 slots are here; members: none; 1 are claimable ` +
+			`(campaigning for lease "default/test-member-a": no replica leads yet)`))
+		stop := x.run(func(ctx context.Context) error { return s.Run(ctx, x.work("a", 0)) })
+		pass(10 * time.Second)
+		x.Expect(s.String()).To(MatchRegexp(`^1 of 1 slots are here; members: a_\S+$`))
+		x.Expect(s.Status().Slots[0].Owner).To(Equal(s.Status().Member.Identity))
+		x.Expect(time.Since(s.Status().Slots[0].Since)).To(BeNumerically("~", 10*time.Second, time.Second))
+		stop()
+	})
 }
 
 // The others look for members by their labels.

@@ -3,7 +3,6 @@ package shard
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"strconv"
 	"strings"
 	"time"
@@ -42,14 +41,13 @@ func (d *division) stamp(slot int) stamp {
 	return s
 }
 
-// write stamps a record. Records of slots without ranges have no stamp.
+// write stamps a record that is about to be written. Records of slots without ranges have no stamp.
 func (s stamp) write(lease *coordinationv1.Lease) {
 	if s.mark != "" {
 		annotate(lease, rangeAnnotation, s.mark)
 	}
 	if s.version != "" {
 		annotate(lease, versionAnnotation, s.version)
-		lease.Labels = maps.Clone(lease.Labels)
 		lease.Labels[record.KindLabel] = rangeKind
 	}
 }
@@ -151,7 +149,8 @@ func keysOf(lease *coordinationv1.Lease) (keys []types.NamespacedName) {
 
 // keep writes keys into a record that is about to be written, and returns how many have no room.
 func keep(lease *coordinationv1.Lease, keys []types.NamespacedName, most room) (cut int) {
-	texts, size := make([]string, 0, min(len(keys), most.keys)), 0
+	var texts []string
+	size := 0
 	for _, key := range keys {
 		text := key.String()
 		if size += len(text) + len(`"",`); len(texts) == most.keys || size > most.bytes {
@@ -160,7 +159,6 @@ func keep(lease *coordinationv1.Lease, keys []types.NamespacedName, most room) (
 		texts = append(texts, text)
 	}
 	if len(texts) == 0 {
-		lease.Annotations = maps.Clone(lease.Annotations)
 		delete(lease.Annotations, keysAnnotation)
 		return len(keys)
 	}
@@ -170,7 +168,6 @@ func keep(lease *coordinationv1.Lease, keys []types.NamespacedName, most room) (
 }
 
 func annotate(lease *coordinationv1.Lease, name, text string) {
-	lease.Annotations = maps.Clone(lease.Annotations)
 	if lease.Annotations == nil {
 		lease.Annotations = map[string]string{}
 	}

@@ -1,0 +1,185 @@
+package shard_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/homeostat/homeostat/internal/proof/leaseapi"
+	"github.com/homeostat/homeostat/internal/slots"
+	"github.com/homeostat/homeostat/leader/shard"
+)
+
+// Replicas of different builds run together during an update: they record the same words, and keys have the same slots.
+func TestTheConfigurationIsRecordedAsOtherBuildsReadIt(t *testing.T) {
+	const hash = "fnv1a-64+fmix64"
+	for name, c := range map[string]struct {
+		of       func(x *fixture) *shard.Shards
+		recorded map[string]string // without their prefix
+		slots    []int
+	}{
+		"by namespace": {
+			func(x *fixture) *shard.Shards { return newShards(x.t, x.api.Link(1), "a", nil) },
+			map[string]string{"slots": "64", "by": "namespace", "hash": hash},
+			[]int{25, 25, 21, 17, 38},
+		},
+		"by key": {
+			func(x *fixture) *shard.Shards {
+				return newShards(x.t, x.api.Link(1), "a", &shard.Options{By: shard.ByKey, Slots: 1024})
+			},
+			map[string]string{"slots": "1024", "by": "namespace/name", "hash": hash},
+			[]int{401, 142, 918, 911, 516},
+		},
+		"ranges": {
+			func(x *fixture) *shard.Shards {
+				r, err := shard.NewRanges(leaseOf(x.api.Link(1), "a"), &shard.Options{Slots: 4})
+				x.Expect(err).NotTo(HaveOccurred())
+				return r.Shards
+			},
+			map[string]string{
+				"slots": "4", "by": "range of namespaces", "hash": "fnv1a-64", "heavy": "null",
+				"ranges": "0:0 4000000000000000:0 8000000000000000:0 c000000000000000:0",
+			},
+			[]int{3, 3, 1, 0, 3},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(x *fixture) {
+				s := c.of(x)
+				stop := x.run(func(ctx context.Context) error { return s.Run(ctx, x.work("a", 0)) })
+				pass(10 * time.Second)
+				config, err := x.api.Get("test")
+				x.Expect(err).NotTo(HaveOccurred())
+				recorded := map[string]string{}
+				for key, text := range c.recorded {
+					recorded["leader.homeostat.dev/"+key] = text
+				}
+				x.Expect(config.Annotations).To(Equal(recorded))
+				x.Expect(config.Labels).To(Equal(map[string]string{
+					"leader.homeostat.dev/shards": "test", "leader.homeostat.dev/record": "config",
+				}))
+				var slots []int
+				for _, key := range []types.NamespacedName{
+					{Namespace: "team-1", Name: "a"},
+					{Namespace: "team-1", Name: "b"},
+					{Namespace: "monitoring", Name: "a"},
+					{Namespace: "db", Name: "a"},
+					{Name: "a"},
+				} {
+					slots = append(slots, s.Slot(key))
+				}
+				x.Expect(slots).To(Equal(c.slots))
+				stop()
+			})
+		})
+	}
+}
+
+// waiting is a cache of objects that are not cached yet, and why the server does not say anything about them.
+type waiting struct {
+	unlistable
+	uncounted unlistable
+}
+
+func (*waiting) LastResourceVersion() string { return "" }
+
+func (w *waiting) CountNamespaces(ctx context.Context) (map[string]int, error) {
+	_, err := w.uncounted.ServerResourceVersion(ctx)
+	return map[string]int{"big": 3, "small": 1}, err
+}
+
+// Ranges that were chosen without knowing the objects would stay.
+func TestRangesAreNotChosenBeforeEverythingIsKnown(t *testing.T) {
+	for name, fail := range map[string]func(primary, other *waiting, l *leaseapi.Link, fails bool){
+		"the primary cannot be listed": func(p, _ *waiting, _ *leaseapi.Link, fails bool) { p.refuses.Store(fails) },
+		"another cannot be listed":     func(_, o *waiting, _ *leaseapi.Link, fails bool) { o.refuses.Store(fails) },
+		"the primary cannot be counted": func(p, _ *waiting, _ *leaseapi.Link, fails bool) {
+			p.uncounted.refuses.Store(fails)
+		},
+		"the configuration cannot be read": func(_, _ *waiting, l *leaseapi.Link, fails bool) {
+			l.Set(func(l *leaseapi.Link) {
+				if l.Fail = nil; fails {
+					l.Fail = errForbidden
+				}
+			})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(x *fixture) {
+				var logs diary
+				primary, other, l := &waiting{}, &waiting{}, x.api.Link(1)
+				r, err := shard.NewRanges(leaseOf(l, "a"), &shard.Options{Slots: 2})
+				x.Expect(err).NotTo(HaveOccurred())
+				fail(primary, other, l, true)
+				wait := background(func() error { return r.Divide(logs.log(x.t.Context()), []slots.Cache{primary, other}) })
+				pass(time.Minute + time.Second)
+				x.Expect(r.Ready()).To(MatchError(ContainSubstring("forbidden")))
+				x.Expect(logs.count("cannot divide the namespaces")).To(Equal(31), "each two seconds")
+				fail(primary, other, l, false)
+				x.Expect(wait()).To(Succeed())
+				x.Expect(logs.count("namespace too heavy")).To(Equal(1))
+				x.Expect(logs.count(`"namespace"="big"`)).To(Equal(1))
+				stop := x.run(func(ctx context.Context) error { return r.Run(ctx, x.work("a", 0)) })
+				pass(10 * time.Second)
+				weights := []float64{r.Status().Slots[0].Weight, r.Status().Slots[1].Weight}
+				x.Expect(weights).To(ConsistOf(0.75, 0.25))
+				stop()
+			})
+		})
+	}
+}
+
+// While it is not known how new the server is, Deleted looks back from an earlier moment.
+func TestRangesRememberAgainWhenTheServerAnswers(t *testing.T) {
+	inBubble(t, func(x *fixture) {
+		var logs diary
+		r, err := shard.NewRanges(leaseOf(x.api.Link(1), "a"), nil)
+		x.Expect(err).NotTo(HaveOccurred())
+		cache := &waiting{}
+		cache.refuses.Store(true)
+		stop := x.run(func(ctx context.Context) error { r.Remember(logs.log(ctx), cache, time.Minute); return nil })
+		pass(time.Minute)
+		x.Expect(logs.count("cannot ask how new the server is")).To(Equal(4))
+		cache.refuses.Store(false)
+		pass(time.Minute)
+		x.Expect(logs.read()).To(HaveLen(4))
+		stop()
+		x.Expect(logs.read()).To(HaveLen(4), "the end is not an error")
+	})
+}
+
+// Package reconcile asks for slots as soon as Divide has returned.
+func TestDivideTakesTheRecordedRanges(t *testing.T) {
+	inBubble(t, func(x *fixture) {
+		ranges := func(name string, slots int) *shard.Ranges {
+			r, err := shard.NewRanges(leaseOf(x.api.Link(1), name), &shard.Options{Slots: slots})
+			x.Expect(err).NotTo(HaveOccurred())
+			return r
+		}
+		caches := []slots.Cache{&waiting{}}
+		a := x.ranged("a")
+		pass(10 * time.Second)
+		x.divide(secondRanges)
+		pass(10 * time.Second)
+		b := ranges("b", 4)
+		x.Expect(b.Divide(x.t.Context(), caches)).To(Succeed())
+		for n, name := range eighths() {
+			x.Expect(b.Slot(types.NamespacedName{Namespace: name})).To(Equal(a.slots()[n]))
+		}
+		x.Expect(ranges("c", 5).Divide(x.t.Context(), caches)).To(MatchError(shard.ErrConfig))
+
+		x.divide(thirdRanges)
+		x.Expect(b.Divide(x.t.Context(), caches)).To(Succeed())
+		x.Expect(b.Slot(types.NamespacedName{Namespace: eighths()[5]})).To(Equal(2), "known ones change in Run alone")
+		a.end()
+		config, err := x.api.Get("test")
+		x.Expect(err).NotTo(HaveOccurred())
+		config.Annotations["leader.homeostat.dev/slots"] = "5"
+		_, err = x.api.Update(config)
+		x.Expect(err).NotTo(HaveOccurred())
+		x.Expect(b.Divide(x.t.Context(), caches)).To(MatchError(shard.ErrConfig))
+	})
+}
